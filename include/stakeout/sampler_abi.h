@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Map values and ring-buffer records between bpf/sampler.bpf.c and the daemon. */
+#ifndef STAKEOUT_SAMPLER_ABI_H
+#define STAKEOUT_SAMPLER_ABI_H
+
+#include "stakeout/abi.h"
+
+/* One piece of an executable mapping. A process's pieces are a run of the `mappings` array, sorted by start. */
+struct so_mapping {
+	__u64 start, end;  /* process addresses */
+	__u64 bias;        /* process address minus ELF virtual address; 0 for file 0 */
+	__u32 index;       /* offset in the shard of the index word of first_block */
+	__u32 first_block; /* ELF virtual address >> SO_BLOCK_SHIFT */
+	__u32 n_blocks;
+	__u16 shard;
+	__u16 file;  /* 0: no file (JIT code) */
+	__u32 state; /* enum so_mapping_state */
+	__u32 pad;
+};
+
+enum so_mapping_state {
+	SO_MAPPING_TABLE,    /* the fields above lead to its table */
+	SO_MAPPING_NO_TABLE, /* code without unwind information */
+	SO_MAPPING_FULL,     /* there is a table, but the pool or the file numbers were used up */
+	SO_MAPPING_BROKEN,   /* its unwind information is damaged or could not be read */
+};
+
+#define SO_MAX_MAPPINGS         65536 /* pieces of all processes together; a power of two, used as a mask */
+#define SO_MAX_PROCESS_MAPPINGS 16384
+#define SO_MAPPING_STEPS        15 /* binary search over SO_MAX_PROCESS_MAPPINGS */
+#define SO_MAX_SLOTS            64
+#define SO_MAX_PROCESSES        16384
+
+enum so_process_flags {
+	SO_PROCESS_ACTIVE = 1 << 0, /* samples count; until then only forks are followed */
+	SO_PROCESS_FOLLOW = 1 << 1, /* forked children become targets too */
+	SO_PROCESS_KERNEL = 1 << 2, /* keep kernel frames */
+	SO_PROCESS_KNOWN = 1 << 3,  /* the daemon has given it its mappings (or its parent's at fork) */
+};
+
+/* Value of the map `processes`, by tgid. The daemon replaces it whole; BPF changes single fields in place. */
+struct so_process {
+	__u64 period_ns;      /* belongs to the events of this sample period */
+	__u64 mappings;       /* first piece << 32 | number of pieces: read and written in one access */
+	__u64 exec_pages;     /* mm->exec_vm when its mappings were read: a difference means they changed */
+	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is told once */
+	__u32 flags;          /* enum so_process_flags */
+	__u32 slot;           /* target's slot: index of `slots` */
+};
+
+/* Value of the per-CPU array `slots`: taken = counted + lost, always. */
+struct so_slot {
+	__u64 taken;
+	__u64 lost[SO_LOSS_COUNT];
+};
+
+/*
+ * The map of one window. A count has the stack's hash and the thread; a stack that the daemon has been sent in
+ * this window has an entry of tgid 0 and tid 0.
+ */
+#define SO_WINDOW_ENTRIES 32768 /* unless the daemon sets another capacity before it loads the programs */
+
+struct so_count_key {
+	__u32 tgid, tid;
+	__u64 stack;
+};
+
+struct so_count {
+	__u64 count;
+	__u32 slot;
+	__u32 pad;
+	char comm[16]; /* the thread's name when it was first seen with this stack in this window */
+};
+
+enum so_record_type {
+	SO_RECORD_STACK = 1, /* struct so_stack_record */
+	SO_RECORD_RAW = 2,   /* struct so_raw_record */
+};
+
+/* A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, each leaf first. */
+struct so_stack_record {
+	__u32 type;
+	__u16 n_kernel, n_user;
+	__u64 hash;
+	__u32 tgid;  /* file-0 frames are addresses of this process; its number is part of the hash then */
+	__u16 cause; /* enum so_truncation */
+	__u16 flags; /* enum so_stack_flags */
+};
+
+enum so_stack_flags {
+	SO_STACK_FRAME_POINTER = 1 << 0, /* at least one step went by the frame pointer */
+};
+
+#define SO_RAW_STACK_BYTES 32768
+
+/*
+ * A sample taken while the process's mappings were being read anew: registers and a copy of the stack, unwound
+ * by the daemon with the same rules once it knows the mappings. One sample each.
+ */
+struct so_raw_record {
+	__u32 type;
+	__u32 n_kernel;
+	__u32 tgid, tid;
+	__u32 slot;
+	__u32 stack_bytes; /* copied, from regs[SO_REG_RSP] & ~7 on */
+	__u64 pc;
+	__u64 regs[SO_NREGS];
+	char comm[16];
+	__u64 kernel[SO_MAX_KERNEL_FRAMES + 1];
+	__u64 stack[SO_RAW_STACK_BYTES / 8];
+};
+
+enum so_event_type {
+	SO_EVENT_FORK = 1, /* other: the parent's tgid */
+	SO_EVENT_EXEC,
+	SO_EVENT_EXIT,
+	SO_EVENT_MAPS, /* the process's executable mappings are not those the daemon read; other: their pages */
+};
+
+/* Record of the ring buffer `events`. */
+struct so_event {
+	__u32 type;
+	__u32 tgid, other;
+	__u32 slot;
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+};
+
+#endif
