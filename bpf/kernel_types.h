@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The kernel types that the programs touch, cut down to the fields used. preserve_access_index makes each access a
+ * CO-RE relocation, so offsets come from the running kernel's BTF and not from here.
+ */
+#ifndef STAKEOUT_BPF_KERNEL_TYPES_H
+#define STAKEOUT_BPF_KERNEL_TYPES_H
+
+#include <linux/types.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct mm_struct {
+	unsigned long exec_vm; /* pages that are executable, not writable, not stack */
+};
+
+struct signal_struct {
+	atomic_t live; /* threads of the group that have not begun to exit */
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	void *stack;
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+};
+
+#pragma clang attribute pop
+
+/* Saved user registers, x86-64 (arch/x86/include/asm/ptrace.h: part of the kernel's ABI to perf and ptrace). */
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, rbp, rbx;
+	unsigned long r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
+	unsigned long orig_rax, rip, cs, flags, rsp, ss;
+};
+
+/* Context of a perf_event program (include/uapi/linux/bpf_perf_event.h). */
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
+#endif

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The sampler. `sample` runs on each tick of the clock event of each CPU that a target may run on: it returns at once
+ * unless the running process is a target, else it unwinds the thread's stack and counts it. The tracepoint programs
+ * follow the targets' forks, execs and ends.
+ *
+ * A sample of a known stack costs one hash lookup beyond its unwinding. A new one is sent to the daemon whole, through
+ * a ring buffer, and remembered in the window's map by its hash, so the kernel keeps no fixed-size slot for it.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+#include "bpf/kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "stakeout/sampler_abi.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define CODE_SEGMENT_USER64 0x33  /* __USER_CS, arch/x86/include/asm/segment.h */
+#define CODE_SEGMENT_RPL    3     /* 0: interrupted in the kernel */
+#define KERNEL_STACK_BYTES  16384 /* THREAD_SIZE of x86-64, used only where bpf_task_pt_regs (5.15) is missing */
+
+/* Whether the kernel has bpf_task_pt_regs; without it the registers are found from the end of the kernel stack. */
+const volatile bool have_task_pt_regs = true;
+/* Bytes waiting in the ring of stacks at which the daemon is woken. */
+const volatile __u64 ring_wakeup_bytes = 256 << 10;
+
+struct so_mapping mappings[SO_MAX_MAPPINGS];
+struct so_unwind_rule rules[SO_MAX_RULES];
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, SO_MAX_SHARDS);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(map_flags, BPF_F_MMAPABLE);
+			__uint(max_entries, 1);
+			__uint(key_size, sizeof(__u32));
+			__uint(value_size, SO_SHARD_WORDS * sizeof(__u32));
+		});
+} shards SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SO_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct so_process);
+} processes SEC(".maps");
+
+/* The map of the open window. The daemon swaps it; that update returns once no program uses the old one any more. */
+struct window {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SO_WINDOW_ENTRIES);
+	__type(key, struct so_count_key);
+	__type(value, struct so_count);
+} window_a SEC(".maps"), window_b SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct window);
+} open_window SEC(".maps") = { .values = { (void *)&window_a } };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 512 << 10);
+} events SEC(".maps");
+
+/* Events that did not fit into their ring; the daemon then looks at every process anew. */
+__u64 events_lost = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SO_MAX_SLOTS);
+	__type(key, __u32);
+	__type(value, struct so_slot);
+} slots SEC(".maps");
+
+static __always_inline bool uw_read_user(void *dst, __u32 bytes, __u64 address)
+{
+	if (bytes > 1024)
+		return false;
+	return !bpf_probe_read_user(dst, bytes, (void *)address);
+}
+
+static __always_inline const struct so_mapping *uw_mapping(__u32 i)
+{
+	return &mappings[i & (SO_MAX_MAPPINGS - 1)];
+}
+
+static __always_inline const __u32 *uw_shard(__u32 shard)
+{
+	__u32 zero = 0;
+	void *map = bpf_map_lookup_elem(&shards, &shard);
+
+	return map ? bpf_map_lookup_elem(map, &zero) : NULL;
+}
+
+static __always_inline const struct so_unwind_rule *uw_rule(__u32 rule)
+{
+	return &rules[rule & (SO_MAX_RULES - 1)];
+}
+
+#define UW_SEARCH __noinline
+#include "bpf/unwind.h"
+
+/* One sample in the making, too large for the stack. A CPU's clock events never interrupt one another. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct so_unwind);
+} scratch SEC(".maps");
+
+struct sample {
+	struct so_unwind *u;
+	struct so_process *process;
+	struct so_slot *slot;
+	__u32 tgid, tid;
+};
+
+static __always_inline int lose(struct sample *sm, enum so_loss cause)
+{
+	sm->slot->lost[cause]++;
+	return 0;
+}
+
+static __always_inline void copy_regs(struct so_unwind *u, const struct pt_regs *regs)
+{
+	u->regs[SO_REG_RAX] = regs->rax;
+	u->regs[SO_REG_RDX] = regs->rdx;
+	u->regs[SO_REG_RCX] = regs->rcx;
+	u->regs[SO_REG_RBX] = regs->rbx;
+	u->regs[SO_REG_RSI] = regs->rsi;
+	u->regs[SO_REG_RDI] = regs->rdi;
+	u->regs[SO_REG_RBP] = regs->rbp;
+	u->regs[SO_REG_RSP] = regs->rsp;
+	u->regs[SO_REG_R8] = regs->r8;
+	u->regs[SO_REG_R9] = regs->r9;
+	u->regs[SO_REG_R10] = regs->r10;
+	u->regs[SO_REG_R11] = regs->r11;
+	u->regs[SO_REG_R12] = regs->r12;
+	u->regs[SO_REG_R13] = regs->r13;
+	u->regs[SO_REG_R14] = regs->r14;
+	u->regs[SO_REG_R15] = regs->r15;
+}
+
+static __always_inline void report(__u32 type, __u32 tgid, __u32 other, __u32 slot)
+{
+	struct so_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return;
+	}
+	e->type = type;
+	e->tgid = tgid;
+	e->other = other;
+	e->slot = slot;
+	e->time_ns = bpf_ktime_get_ns();
+	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+}
+
+/* Reports once each time that the process's executable mappings are not those the daemon has read. */
+static __always_inline bool mappings_changed(struct sample *sm, const struct mm_struct *mm)
+{
+	__u64 pages = mm->exec_vm;
+
+	if (pages == sm->process->exec_pages)
+		return false;
+	if (sm->process->reported_pages != pages) {
+		sm->process->reported_pages = pages;
+		report(SO_EVENT_MAPS, sm->tgid, pages, sm->process->slot);
+	}
+	return true;
+}
+
+/*
+ * The user registers of the sampled thread, from the interrupt or, if that hit the kernel, from its entry into it.
+ * The two sources are kept apart by barriers: merged, they would be one context pointer of unknown offset.
+ */
+static __always_inline enum so_truncation user_regs(struct bpf_perf_event_data *ctx, struct task_struct *task,
+						    struct so_unwind *u)
+{
+	struct pt_regs *saved, regs;
+	__u64 cs = ctx->regs.cs;
+
+	if ((cs & CODE_SEGMENT_RPL) == CODE_SEGMENT_RPL) {
+		copy_regs(u, &ctx->regs);
+		u->pc = ctx->regs.rip;
+		barrier();
+	} else {
+		if (have_task_pt_regs)
+			saved = (struct pt_regs *)bpf_task_pt_regs(task);
+		else
+			saved = (struct pt_regs *)(task->stack + KERNEL_STACK_BYTES) - 1;
+		if (bpf_probe_read_kernel(&regs, sizeof(regs), saved))
+			return SO_TRUNC_NO_USER;
+		cs = regs.cs;
+		copy_regs(u, &regs);
+		u->pc = regs.rip;
+		barrier();
+	}
+	if ((cs & CODE_SEGMENT_RPL) != CODE_SEGMENT_RPL)
+		return SO_TRUNC_NO_USER;
+	return cs == CODE_SEGMENT_USER64 ? SO_TRUNC_NONE : SO_TRUNC_COMPAT;
+}
+
+static long step(__u32 i, void *ctx)
+{
+	struct sample *sm = ctx;
+
+	return uw_step(sm->u);
+}
+
+/* Copies the stack from the stack pointer on, as far as it can be read, page by page. */
+static __always_inline __u32 copy_stack(struct so_raw_record *raw, __u64 from)
+{
+	__u32 copied = 0;
+
+	for (int i = 0; i <= SO_RAW_STACK_BYTES / UW_PAGE_BYTES; i++) {
+		__u32 bytes = UW_PAGE_BYTES - ((from + copied) & (UW_PAGE_BYTES - 1));
+
+		if (bytes > UW_PAGE_BYTES || copied > SO_RAW_STACK_BYTES - UW_PAGE_BYTES)
+			break;
+		if (bpf_probe_read_user((void *)raw->stack + copied, bytes, (void *)(from + copied)))
+			break;
+		copied += bytes;
+	}
+	return copied;
+}
+
+/* Sends the sample for the daemon to unwind, with the registers that u has. False when the ring has no room. */
+static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sample *sm)
+{
+	struct so_raw_record *raw = bpf_ringbuf_reserve(&stacks, sizeof(*raw), 0);
+	long bytes = 0;
+
+	if (!raw)
+		return false;
+	raw->type = SO_RECORD_RAW;
+	raw->tgid = sm->tgid;
+	raw->tid = sm->tid;
+	raw->slot = sm->process->slot;
+	raw->pc = sm->u->pc;
+	__builtin_memcpy(raw->regs, sm->u->regs, sizeof(raw->regs));
+	bpf_get_current_comm(raw->comm, sizeof(raw->comm));
+	if (sm->process->flags & SO_PROCESS_KERNEL && !(ctx->regs.cs & CODE_SEGMENT_RPL))
+		bytes = bpf_get_stack(ctx, raw->kernel, SO_MAX_KERNEL_FRAMES * 8, 0);
+	raw->n_kernel = bytes > 0 ? bytes / 8 : 0;
+	raw->stack_bytes = copy_stack(raw, sm->u->regs[SO_REG_RSP] & ~7ull);
+	bpf_ringbuf_submit(raw, BPF_RB_FORCE_WAKEUP);
+	return true;
+}
+
+/* Returns true when the sample was sent for the daemon to unwind. */
+static __always_inline bool unwind_user(struct bpf_perf_event_data *ctx, struct sample *sm)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
+	struct so_unwind *u = sm->u;
+	bool changed;
+
+	u->n = 0;
+	u->no_file = 0;
+	u->hash = 0;
+	u->flags = 0;
+	u->cause = mm ? user_regs(ctx, task, u) : SO_TRUNC_NO_USER;
+	if (u->cause != SO_TRUNC_NONE || !mm)
+		return false;
+	changed = mappings_changed(sm, mm);
+	if (changed && send_raw(ctx, sm))
+		return true;
+	uw_start(u, u->pc, sm->process->mappings);
+	bpf_loop(SO_MAX_USER_FRAMES + 1, step, sm, 0);
+	if (u->cause == SO_TRUNC_NO_MAPPING && changed)
+		u->cause = SO_TRUNC_MAPS_PENDING;
+	return false;
+}
+
+/* Appends the kernel's frames and folds them into the hash. */
+static __always_inline void unwind_kernel(struct bpf_perf_event_data *ctx, struct sample *sm)
+{
+	struct so_unwind *u = sm->u;
+	__u32 n = u->n & (SO_MAX_USER_FRAMES - 1), frames;
+	long bytes;
+
+	u->record.n_kernel = 0;
+	if (!(sm->process->flags & SO_PROCESS_KERNEL) || ctx->regs.cs & CODE_SEGMENT_RPL)
+		return;
+	if (u->n >= SO_MAX_USER_FRAMES)
+		n = u->n = SO_MAX_USER_FRAMES - 1;
+	bytes = bpf_get_stack(ctx, &u->frames[n], SO_MAX_KERNEL_FRAMES * 8, 0);
+	if (bytes <= 0)
+		return;
+	frames = (__u32)bytes / 8;
+	for (__u32 i = 0; i < SO_MAX_KERNEL_FRAMES; i++) {
+		if (i >= frames)
+			break;
+		u->hash = uw_hash(u->hash, u->frames[n + i]);
+	}
+	u->record.n_kernel = frames;
+}
+
+static __always_inline bool send_stack(struct sample *sm, __u64 hash)
+{
+	struct so_unwind *u = sm->u;
+	__u32 frames = u->n + u->record.n_kernel;
+	__u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (frames > SO_MAX_FRAMES)
+		return false;
+	u->record.type = SO_RECORD_STACK;
+	u->record.n_user = u->n;
+	u->record.hash = hash;
+	u->record.tgid = sm->tgid;
+	u->record.cause = u->cause;
+	u->record.flags = u->flags;
+	if (bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA) > ring_wakeup_bytes)
+		flags = BPF_RB_FORCE_WAKEUP;
+	return !bpf_ringbuf_output(&stacks, &u->record, sizeof(u->record) + frames * 8, flags);
+}
+
+static __always_inline int count(struct sample *sm)
+{
+	struct so_unwind *u = sm->u;
+	struct so_count_key key = { .tgid = sm->tgid, .tid = sm->tid }, marker = {};
+	struct so_count first = { .count = 1 }, *known;
+	__u32 zero = 0;
+	void *window;
+
+	key.stack = uw_stack_hash(u, sm->tgid);
+	window = bpf_map_lookup_elem(&open_window, &zero);
+	if (!window)
+		return lose(sm, SO_LOSS_NO_BUFFER);
+	known = bpf_map_lookup_elem(window, &key);
+	if (known) {
+		__sync_fetch_and_add(&known->count, 1);
+		return 0;
+	}
+	marker.stack = key.stack;
+	if (!bpf_map_lookup_elem(window, &marker)) {
+		if (!send_stack(sm, key.stack))
+			return lose(sm, SO_LOSS_RING_FULL);
+		if (bpf_map_update_elem(window, &marker, &first, BPF_ANY))
+			return lose(sm, SO_LOSS_STACKS_FULL);
+	}
+	first.slot = sm->process->slot;
+	bpf_get_current_comm(first.comm, sizeof(first.comm));
+	/* One thread runs on one CPU at a time, so no other sample can have inserted the same key meanwhile. */
+	if (bpf_map_update_elem(window, &key, &first, BPF_ANY))
+		return lose(sm, SO_LOSS_COUNTS_FULL);
+	return 0;
+}
+
+SEC("perf_event")
+int sample(struct bpf_perf_event_data *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
+	__u32 slot, zero = 0;
+
+	sm.process = bpf_map_lookup_elem(&processes, &sm.tgid);
+	if (!sm.process || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
+	    sm.process->period_ns != ctx->sample_period)
+		return 0;
+	slot = sm.process->slot;
+	sm.slot = bpf_map_lookup_elem(&slots, &slot);
+	if (!sm.slot)
+		return 0;
+	sm.slot->taken++;
+	sm.u = bpf_map_lookup_elem(&scratch, &zero);
+	if (!sm.u)
+		return lose(&sm, SO_LOSS_NO_BUFFER);
+	if (unwind_user(ctx, &sm))
+		return 0;
+	unwind_kernel(ctx, &sm);
+	return count(&sm);
+}
+
+/* A child of a target is a target from its first instruction on: this runs before it can. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
+	struct so_process *p, copy;
+
+	if (parent_tgid == child_tgid)
+		return 0;
+	p = bpf_map_lookup_elem(&processes, &parent_tgid);
+	if (!p || !(p->flags & SO_PROCESS_FOLLOW))
+		return 0;
+	copy = *p;
+	copy.reported_pages = 0;
+	if (bpf_map_update_elem(&processes, &child_tgid, &copy, BPF_ANY)) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return 0;
+	}
+	report(SO_EVENT_FORK, child_tgid, parent_tgid, copy.slot);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+{
+	__u32 tgid = task->tgid;
+	struct so_process *p = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (!p)
+		return 0;
+	p->mappings = 0;
+	p->exec_pages = 0;
+	p->reported_pages = 0;
+	report(SO_EVENT_EXEC, tgid, old_pid, p->slot);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	struct so_process *p;
+
+	if (task->signal->live.counter)
+		return 0;
+	p = bpf_map_lookup_elem(&processes, &tgid);
+	if (p)
+		report(SO_EVENT_EXIT, tgid, 0, p->slot);
+	return 0;
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The native unwinder: from registers to the frames of a user stack, innermost first, by compiled .eh_frame rules
+ * (stakeout/abi.h says how the tables look). It runs in three places from this one source: in the sampler, in the
+ * daemon (samples whose mappings were not known yet), and in tests.
+ *
+ * One step takes the frame at u->pc to its caller:
+ *
+ *   mapping   which executable mapping holds the address: the one of the frame before, else by binary search.
+ *   block     the address in the file gives the block, two neighbouring index words give its rows.
+ *   row       binary search among them by the low bits of the address.
+ *   rule      how to find the CFA, rbp, rbx and the return address. No rule: the frame pointer, if it leads somewhere.
+ *
+ * A caller is looked up at its return address minus one, since the address after a call at the end of a function
+ * belongs to the next one; the interrupted instruction and what a signal frame restores are looked up as they are.
+ *
+ * Whoever includes this defines before it:
+ *   bool uw_read_user(void *dst, __u32 bytes, __u64 address)   all or nothing; bytes is at most UW_WINDOW_BYTES
+ *   const struct so_mapping *uw_mapping(__u32 i)               never NULL; i is masked there
+ *   const __u32 *uw_shard(__u32 shard)                         NULL when there is none
+ *   const struct so_unwind_rule *uw_rule(__u32 rule)           never NULL; rule is masked there
+ *   UW_SEARCH                                                  storage class of the two searches: in BPF they are
+ *                                                              global functions, which the verifier checks once
+ */
+#ifndef STAKEOUT_BPF_UNWIND_H
+#define STAKEOUT_BPF_UNWIND_H
+
+#include "stakeout/sampler_abi.h"
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+
+/*
+ * Stack memory is read a window at a time: one larger read costs little more than one of eight bytes (.design/cost.md),
+ * and the next frames usually lie in it.
+ */
+#define UW_WINDOW_BYTES 1024u
+#define UW_WINDOW_WORDS (UW_WINDOW_BYTES / 8)
+/* Below the CFA, where the saved registers lie: six callee-saved ones and the return address. */
+#define UW_SAVE_AREA_BYTES 64
+#define UW_PAGE_BYTES      4096u
+
+/* Byte offset of the general registers in a signal frame, from the rsp that the handler's return leaves:
+ * struct ucontext (uc_flags, uc_link, uc_stack: 40 bytes), then struct sigcontext_64. */
+#define UW_SIGCONTEXT_OFFSET 40
+enum {
+	UW_SC_R8,
+	UW_SC_R9,
+	UW_SC_R10,
+	UW_SC_R11,
+	UW_SC_R12,
+	UW_SC_R13,
+	UW_SC_R14,
+	UW_SC_R15,
+	UW_SC_RDI,
+	UW_SC_RSI,
+	UW_SC_RBP,
+	UW_SC_RBX,
+	UW_SC_RDX,
+	UW_SC_RAX,
+	UW_SC_RCX,
+	UW_SC_RSP,
+	UW_SC_RIP,
+	UW_SC_WORDS,
+};
+
+enum uw_known {
+	UW_RBP = 1 << 0,
+	UW_RBX = 1 << 1,
+	UW_ALL = 1 << 2, /* regs[] holds this frame's registers */
+};
+
+struct so_unwind {
+	__u64 pc, sp, bp, bx;
+	__u64 hash;
+	__u64 window_base;  /* address of window[0] */
+	__u32 window_bytes; /* read so far; 0: nothing */
+	__u32 n;            /* frames */
+	__u32 no_file;      /* frames of file 0 */
+	__u32 first_mapping, n_mappings;
+	__u32 last_mapping;
+	__u16 known; /* enum uw_known */
+	__u16 exact; /* pc is an interrupted instruction, not a return address */
+	__u16 cause; /* enum so_truncation */
+	__u16 flags; /* enum so_stack_flags */
+	__u64 regs[SO_NREGS];
+	__u64 window[UW_WINDOW_WORDS];
+	struct so_stack_record record; /* with the frames, what is sent; filled by the sampler */
+	__u64 frames[SO_MAX_FRAMES + 1];
+};
+
+/* Registers as the interrupted thread has them; regs[SO_REG_RSP], RBP and RBX count as well. */
+static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappings)
+{
+	u->pc = pc;
+	u->sp = u->regs[SO_REG_RSP];
+	u->bp = u->regs[SO_REG_RBP];
+	u->bx = u->regs[SO_REG_RBX];
+	u->hash = 0;
+	u->window_bytes = 0;
+	u->n = 0;
+	u->no_file = 0;
+	u->first_mapping = mappings >> 32;
+	u->n_mappings = (__u32)mappings;
+	u->last_mapping = u->first_mapping;
+	u->known = UW_RBP | UW_RBX | UW_ALL;
+	u->exact = 1;
+	u->cause = SO_TRUNC_NONE;
+	u->flags = 0;
+}
+
+/* Multiply and fold, one round a word; two stacks that differ anywhere differ here but for one case in 2^64. */
+static __always_inline __u64 uw_hash(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 29;
+}
+
+/* What a stack is known by: frames in no file mean something in their own process only. */
+static __always_inline __u64 uw_stack_hash(const struct so_unwind *u, __u32 tgid)
+{
+	return uw_hash(u->hash, (__u64)u->cause << 32 | (u->no_file ? tgid : 0));
+}
+
+static __always_inline void uw_push(struct so_unwind *u, __u64 frame)
+{
+	u->frames[u->n & (SO_MAX_USER_FRAMES - 1)] = frame;
+	u->hash = uw_hash(u->hash, frame);
+	u->no_file += !SO_FRAME_FILE(frame);
+	u->n++;
+}
+
+static __always_inline int uw_cut(struct so_unwind *u, enum so_truncation cause)
+{
+	u->cause = cause;
+	return 1;
+}
+
+/* Fills the window from `base` on, up to the end of the page if what follows it cannot be read. */
+static __always_inline bool uw_fill(struct so_unwind *u, __u64 base)
+{
+	__u32 bytes = UW_WINDOW_BYTES;
+
+	base &= ~7ull;
+	u->window_bytes = 0;
+	if (!uw_read_user(u->window, bytes, base)) {
+		bytes = UW_PAGE_BYTES - (base & (UW_PAGE_BYTES - 1));
+		if (bytes >= UW_WINDOW_BYTES)
+			return false;
+		if (!uw_read_user(u->window, bytes, base))
+			return false;
+	}
+	u->window_base = base;
+	u->window_bytes = bytes;
+	return true;
+}
+
+/*
+ * Reads one word of the stack. `from` is where the window begins if it must be moved: the lowest address that this
+ * frame may still need.
+ */
+static __always_inline bool uw_stack(struct so_unwind *u, __u64 address, __u64 from, __u64 *value)
+{
+	__u64 off = address - u->window_base;
+
+	if (address & 7)
+		return uw_read_user(value, 8, address);
+	if (off >= u->window_bytes) {
+		if (from > address || address - from >= UW_WINDOW_BYTES - 8)
+			from = address;
+		if (!uw_fill(u, from))
+			return false;
+		off = address - u->window_base;
+		if (off >= u->window_bytes)
+			return uw_read_user(value, 8, address);
+	}
+	*value = u->window[(off >> 3) & (UW_WINDOW_WORDS - 1)];
+	return true;
+}
+
+/* Number of pieces among `n` from `first` on that begin at or before the address. */
+UW_SEARCH __u32 uw_search_mappings(__u32 first, __u32 n, __u64 address)
+{
+	__u32 lo = 0, hi = n;
+
+	for (int i = 0; i < SO_MAPPING_STEPS; i++) {
+		__u32 mid = (lo + hi) >> 1;
+
+		if (lo >= hi)
+			break;
+		if (uw_mapping(first + mid)->start <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* The rule of the last row at or before `low` in the block whose first index word lies at `at`; see stakeout/abi.h. */
+UW_SEARCH __u32 uw_search_rows(__u32 shard, __u32 at, __u32 low)
+{
+	const __u32 *words = uw_shard(shard);
+	__u32 lo, hi;
+
+	if (!words)
+		return SO_RULE_NONE;
+	lo = words[at & SO_SHARD_MASK];
+	hi = words[(at + 1) & SO_SHARD_MASK];
+	/* One row a byte at most: SO_BLOCK_SHIFT + 1 steps end the search. */
+	for (int i = 0; i <= SO_BLOCK_SHIFT; i++) {
+		__u32 mid = (lo + hi) >> 1;
+
+		if (lo >= hi)
+			break;
+		if (SO_ROW_PC_LOW(words[mid & SO_SHARD_MASK]) <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return SO_ROW_RULE(words[(lo - 1) & SO_SHARD_MASK]);
+}
+
+static __always_inline const struct so_mapping *uw_find_mapping(struct so_unwind *u, __u64 address)
+{
+	const struct so_mapping *m = uw_mapping(u->last_mapping);
+	__u32 found;
+
+	if (!u->n_mappings)
+		return NULL;
+	if (address >= m->start && address < m->end)
+		return m;
+	found = uw_search_mappings(u->first_mapping, u->n_mappings, address);
+	if (!found)
+		return NULL;
+	m = uw_mapping(u->first_mapping + found - 1);
+	if (address < m->start || address >= m->end)
+		return NULL;
+	u->last_mapping = u->first_mapping + found - 1;
+	return m;
+}
+
+/* The number of the rule in force at a file's address, SO_RULE_NONE where there is none. */
+static __always_inline __u32 uw_find_rule(const struct so_mapping *m, __u64 vaddr)
+{
+	__u64 block = (vaddr >> SO_BLOCK_SHIFT) - m->first_block;
+
+	if (block >= m->n_blocks)
+		return SO_RULE_NONE;
+	return uw_search_rows(m->shard, m->index + (__u32)block, vaddr & SO_BLOCK_MASK);
+}
+
+static __always_inline bool uw_reg(const struct so_unwind *u, __u32 reg, __u64 *value)
+{
+	if (reg == SO_REG_RSP) {
+		*value = u->sp;
+		return true;
+	}
+	if (reg == SO_REG_RBP && u->known & UW_RBP) {
+		*value = u->bp;
+		return true;
+	}
+	if (reg == SO_REG_RBX && u->known & UW_RBX) {
+		*value = u->bx;
+		return true;
+	}
+	*value = u->regs[reg & (SO_NREGS - 1)];
+	return u->known & UW_ALL;
+}
+
+/* Everything the interrupted code had is in the signal frame; the stack may be another one from here on. */
+static __always_inline int uw_signal(struct so_unwind *u)
+{
+	__u64 at = u->sp + UW_SIGCONTEXT_OFFSET;
+	__u64 *sc = u->window;
+
+	u->window_bytes = 0;
+	if (!uw_read_user(sc, UW_SC_WORDS * 8, at))
+		return uw_cut(u, SO_TRUNC_STACK_READ);
+	u->regs[SO_REG_RAX] = sc[UW_SC_RAX];
+	u->regs[SO_REG_RDX] = sc[UW_SC_RDX];
+	u->regs[SO_REG_RCX] = sc[UW_SC_RCX];
+	u->regs[SO_REG_RSI] = sc[UW_SC_RSI];
+	u->regs[SO_REG_RDI] = sc[UW_SC_RDI];
+	u->regs[SO_REG_R8] = sc[UW_SC_R8];
+	u->regs[SO_REG_R9] = sc[UW_SC_R9];
+	u->regs[SO_REG_R10] = sc[UW_SC_R10];
+	u->regs[SO_REG_R11] = sc[UW_SC_R11];
+	u->regs[SO_REG_R12] = sc[UW_SC_R12];
+	u->regs[SO_REG_R13] = sc[UW_SC_R13];
+	u->regs[SO_REG_R14] = sc[UW_SC_R14];
+	u->regs[SO_REG_R15] = sc[UW_SC_R15];
+	u->bp = sc[UW_SC_RBP];
+	u->bx = sc[UW_SC_RBX];
+	u->sp = sc[UW_SC_RSP];
+	u->pc = sc[UW_SC_RIP];
+	u->known = UW_RBP | UW_RBX | UW_ALL;
+	u->exact = 1;
+	return 0;
+}
+
+/* `mov $15, %rax; syscall` in the two encodings in use (C libraries without .eh_frame for it, the Go runtime). */
+static __always_inline bool uw_is_sigreturn(__u64 pc)
+{
+	__u64 code;
+
+	if (!uw_read_user(&code, 8, pc))
+		return false;
+	return code == 0x0f0000000fc0c748ull || (code & 0x00ffffffffffffffull) == 0x00050f0000000fb8ull;
+}
+
+static __always_inline int uw_frame_pointer(struct so_unwind *u)
+{
+	__u64 bp = u->bp, next_bp, ra;
+
+	if (uw_is_sigreturn(u->pc))
+		return uw_signal(u);
+	if (!(u->known & UW_RBP))
+		return uw_cut(u, SO_TRUNC_NO_RULES);
+	if (!bp)
+		return uw_cut(u, SO_TRUNC_FP_ROOT);
+	if (bp & 7 || bp < u->sp)
+		return uw_cut(u, SO_TRUNC_NO_RULES);
+	if (!uw_stack(u, bp, bp, &next_bp) || !uw_stack(u, bp + 8, bp, &ra))
+		return uw_cut(u, SO_TRUNC_NO_RULES);
+	if (!ra)
+		return uw_cut(u, SO_TRUNC_FP_ROOT);
+	if (!uw_find_mapping(u, ra - 1))
+		return uw_cut(u, SO_TRUNC_NO_RULES);
+	u->flags |= SO_STACK_FRAME_POINTER;
+	u->sp = bp + 16;
+	u->bp = next_bp;
+	u->pc = ra;
+	u->known = UW_RBP;
+	u->exact = 0;
+	return 0;
+}
+
+static __always_inline bool uw_cfa(struct so_unwind *u, const struct so_unwind_rule *r, __u64 *cfa)
+{
+	__u64 base;
+
+	if (!uw_reg(u, r->cfa_reg, &base)) {
+		u->cause = SO_TRUNC_REG_UNKNOWN;
+		return false;
+	}
+	base += (__s64)r->cfa_off;
+	if (r->cfa_kind == SO_CFA_PLT && (u->pc & 15) >= (__u32)r->cfa_off2)
+		base += 8;
+	if (r->cfa_kind == SO_CFA_DEREF) {
+		if (!uw_stack(u, base, u->sp, &base)) {
+			u->cause = SO_TRUNC_STACK_READ;
+			return false;
+		}
+		base += (__s64)r->cfa_off2;
+	}
+	*cfa = base;
+	return true;
+}
+
+/* Restores rbp and rbx; those that cannot be had are unknown from here on. `from`: see uw_stack(). */
+static __always_inline __u16 uw_saves(struct so_unwind *u, const struct so_unwind_rule *r, __u64 cfa,
+				      __u64 from)
+{
+	__u32 rbp = r->saves & 15, rbx = r->saves >> 4;
+	__u64 old_bp = u->bp;
+	__u16 known = u->known & (UW_RBP | UW_RBX);
+	__u64 value;
+
+	if (rbp != SO_SAVE_SAME) {
+		__u64 at = (rbp == SO_SAVE_CFA ? cfa : old_bp) + (__s64)r->rbp_off;
+		bool can = rbp == SO_SAVE_CFA || (rbp == SO_SAVE_RBP && known & UW_RBP);
+
+		known &= ~UW_RBP;
+		if (can && uw_stack(u, at, from, &value)) {
+			u->bp = value;
+			known |= UW_RBP;
+		}
+	}
+	if (rbx != SO_SAVE_SAME) {
+		__u64 at = (rbx == SO_SAVE_CFA ? cfa : old_bp) + (__s64)r->rbx_off;
+		bool can = rbx == SO_SAVE_CFA || (rbx == SO_SAVE_RBP && u->known & UW_RBP);
+
+		known &= ~UW_RBX;
+		if (can && uw_stack(u, at, from, &value)) {
+			u->bx = value;
+			known |= UW_RBX;
+		}
+	}
+	return known;
+}
+
+static __always_inline int uw_caller(struct so_unwind *u, const struct so_unwind_rule *r)
+{
+	__u64 cfa, ra, from;
+
+	if (!uw_cfa(u, r, &cfa))
+		return 1;
+	/* A call pushes eight bytes; only in the innermost frame may they be popped again (vfork). */
+	if (cfa < u->sp || (cfa == u->sp && !u->exact))
+		return uw_cut(u, SO_TRUNC_STACK_ORDER);
+	from = cfa - UW_SAVE_AREA_BYTES;
+	if (from < u->sp)
+		from = u->sp;
+	if ((r->ra & 15) == SO_RA_REG) {
+		if (!uw_reg(u, r->ra >> 4, &ra))
+			return uw_cut(u, SO_TRUNC_REG_UNKNOWN);
+	} else if (!uw_stack(u, cfa - 8, from, &ra)) {
+		return uw_cut(u, SO_TRUNC_STACK_READ);
+	}
+	u->known = uw_saves(u, r, cfa, from);
+	u->sp = cfa;
+	u->pc = ra;
+	u->exact = 0;
+	return 0;
+}
+
+/* Takes u from one frame to its caller. Returns 1 when the stack has ended or is cut: u->cause says which. */
+static __always_inline int uw_step(struct so_unwind *u)
+{
+	__u64 at = u->exact ? u->pc : u->pc - 1;
+	const struct so_unwind_rule *rule;
+	const struct so_mapping *m;
+	__u64 vaddr;
+	__u32 id;
+
+	if (u->n >= SO_MAX_USER_FRAMES)
+		return uw_cut(u, SO_TRUNC_DEPTH);
+	m = uw_find_mapping(u, at);
+	if (!m) {
+		if (!u->n)
+			uw_push(u, SO_FRAME(0, at));
+		return uw_cut(u, SO_TRUNC_NO_MAPPING);
+	}
+	vaddr = at - m->bias;
+	uw_push(u, SO_FRAME(m->file, vaddr));
+	if (m->state == SO_MAPPING_FULL)
+		return uw_cut(u, SO_TRUNC_TABLE_FULL);
+	if (m->state == SO_MAPPING_BROKEN)
+		return uw_cut(u, SO_TRUNC_TABLE_BROKEN);
+	if (m->state == SO_MAPPING_NO_TABLE)
+		return uw_frame_pointer(u);
+	id = uw_find_rule(m, vaddr);
+	if (id == SO_RULE_NONE)
+		return uw_frame_pointer(u);
+	if (id == SO_RULE_UNAVAILABLE)
+		return uw_cut(u, SO_TRUNC_RULE_TABLE_FULL);
+	rule = uw_rule(id);
+	if (rule->cfa_kind == SO_CFA_SIGNAL)
+		return uw_signal(u);
+	if (rule->cfa_kind == SO_CFA_END)
+		return uw_cut(u, SO_TRUNC_NONE);
+	if (rule->cfa_kind == SO_CFA_NONE)
+		return uw_frame_pointer(u);
+	if (rule->cfa_kind == SO_CFA_UNSUPPORTED)
+		return uw_cut(u, SO_TRUNC_RULE_UNSUPPORTED);
+	return uw_caller(u, rule);
+}
+
+#endif
