@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/accumulator.h"
+
+#include <string.h>
+
+struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames)
+{
+	size_t n = (size_t)record->n_user + record->n_kernel;
+	struct stack *stack = malloc(sizeof(*stack) + n * sizeof(*frames));
+
+	if (!stack)
+		return NULL;
+	stack->record = *record;
+	memcpy(stack->frames, frames, n * sizeof(*frames));
+	return stack;
+}
+
+bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash)
+{
+	uint32_t at;
+
+	return u64_table__get(&acc->stack_by_hash, hash, &at);
+}
+
+/* Grows an array to hold one more; the element size is that of **array. */
+static int reserve(void **array, size_t *capacity, size_t n, size_t element, size_t *bytes)
+{
+	size_t more = *capacity ? *capacity * 2 : 256;
+	void *p;
+
+	if (n < *capacity)
+		return 0;
+	p = reallocarray(*array, more, element);
+	if (!p)
+		return -ENOMEM;
+	*bytes += (more - *capacity) * element;
+	*array = p;
+	*capacity = more;
+	return 0;
+}
+
+int accumulator__add_stack(struct accumulator *acc, const struct stack *stack)
+{
+	size_t bytes = sizeof(*stack) + stack__frames(stack) * sizeof(stack->frames[0]);
+	struct stack *copy;
+
+	if (accumulator__has_stack(acc, stack->record.hash))
+		return 0;
+	if (acc->max_bytes && acc->bytes + bytes > acc->max_bytes)
+		return -ENOSPC;
+	if (reserve((void **)&acc->stacks, &acc->cap_stacks, acc->n_stacks, sizeof(*acc->stacks), &acc->bytes))
+		return -ENOMEM;
+	copy = stack__new(&stack->record, stack->frames);
+	if (!copy)
+		return -ENOMEM;
+	if (u64_table__set(&acc->stack_by_hash, stack->record.hash, acc->n_stacks)) {
+		free(copy);
+		return -ENOMEM;
+	}
+	acc->stacks[acc->n_stacks++] = copy;
+	acc->bytes += bytes + 2 * sizeof(struct u64_entry);
+	return 0;
+}
+
+static uint64_t counter_hash(uint32_t tgid, uint32_t tid, uint32_t stack, const char comm[16])
+{
+	uint64_t words[2], h;
+
+	memcpy(words, comm, sizeof(words));
+	h = ((uint64_t)tgid << 32 | tid) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 32 ^ words[0]) * 0xc2b2ae3d27d4eb4full;
+	h = (h ^ h >> 29 ^ words[1]) * 0x9e3779b97f4a7c15ull;
+	return (h ^ h >> 32 ^ stack) * 0xff51afd7ed558ccdull;
+}
+
+static struct counter *find_counter(struct accumulator *acc, uint32_t tgid, uint32_t tid, uint32_t stack,
+				    const char comm[16], uint64_t *hash)
+{
+	uint32_t at;
+
+	/* Counters whose hashes are equal by chance sit under the next hash values. */
+	for (*hash = counter_hash(tgid, tid, stack, comm); u64_table__get(&acc->counter_by_hash, *hash, &at);
+	     ++*hash) {
+		struct counter *c = &acc->counters[at];
+
+		if (c->tgid == tgid && c->tid == tid && c->stack == stack &&
+		    !memcmp(c->comm, comm, sizeof(c->comm)))
+			return c;
+	}
+	return NULL;
+}
+
+static struct counter *new_counter(struct accumulator *acc, uint64_t hash)
+{
+	size_t before = acc->bytes;
+
+	if (acc->max_bytes && acc->bytes + sizeof(struct counter) > acc->max_bytes)
+		return NULL;
+	if (reserve((void **)&acc->counters, &acc->cap_counters, acc->n_counters, sizeof(*acc->counters),
+		    &acc->bytes))
+		return NULL;
+	if (u64_table__set(&acc->counter_by_hash, hash, acc->n_counters)) {
+		acc->bytes = before;
+		return NULL;
+	}
+	acc->bytes += 2 * sizeof(struct u64_entry);
+	return &acc->counters[acc->n_counters++];
+}
+
+int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
+		     uint64_t count)
+{
+	const struct so_stack_record *record;
+	uint64_t counter_key;
+	struct counter *c;
+	uint32_t stack;
+
+	if (!u64_table__get(&acc->stack_by_hash, hash, &stack))
+		return -ENOENT;
+	c = find_counter(acc, tgid, tid, stack, comm, &counter_key);
+	if (!c) {
+		c = new_counter(acc, counter_key);
+		if (!c)
+			return -ENOMEM;
+		*c = (struct counter){ .tgid = tgid, .tid = tid, .stack = stack };
+		memcpy(c->comm, comm, sizeof(c->comm));
+	}
+	c->count += count;
+	record = &acc->stacks[stack]->record;
+	acc->samples += count;
+	acc->truncated[record->cause < SO_TRUNC_COUNT ? record->cause : SO_TRUNC_TABLE_LOOKUP] += count;
+	if (record->flags & SO_STACK_FRAME_POINTER)
+		acc->frame_pointer += count;
+	return 0;
+}
+
+int accumulator__copy(const struct accumulator *from, struct accumulator *to)
+{
+	struct accumulator copy = { 0 };
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < from->n_stacks; i++)
+		ret = accumulator__add_stack(&copy, from->stacks[i]);
+	for (size_t i = 0; !ret && i < from->n_counters; i++) {
+		const struct counter *c = &from->counters[i];
+
+		ret = accumulator__add(&copy, c->tgid, c->tid, c->comm, from->stacks[c->stack]->record.hash,
+				       c->count);
+	}
+	if (ret) {
+		accumulator__release(&copy);
+		return ret;
+	}
+	*to = copy;
+	return 0;
+}
+
+void accumulator__release(struct accumulator *acc)
+{
+	for (size_t i = 0; i < acc->n_stacks; i++)
+		free(acc->stacks[i]);
+	free(acc->stacks);
+	free(acc->counters);
+	u64_table__release(&acc->stack_by_hash);
+	u64_table__release(&acc->counter_by_hash);
+	*acc = (struct accumulator){ 0 };
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A target's samples: distinct stacks, and one counter for each (process, thread, name, stack). */
+#ifndef STAKEOUT_ACCUMULATOR_H
+#define STAKEOUT_ACCUMULATOR_H
+
+#include <stdint.h>
+
+#include "daemon/u64_table.h"
+#include "stakeout/cleanup.h"
+#include "stakeout/sampler_abi.h"
+
+/* One stack as the kernel sent it: n_user user frames, then n_kernel kernel frames, each leaf first. */
+struct stack {
+	struct so_stack_record record;
+	uint64_t frames[];
+};
+
+struct counter {
+	uint32_t tgid, tid;
+	uint32_t stack; /* index of accumulator.stacks */
+	char comm[16];
+	uint64_t count;
+};
+
+struct accumulator {
+	struct stack **stacks;
+	size_t n_stacks, cap_stacks;
+	struct counter *counters;
+	size_t n_counters, cap_counters;
+	struct u64_table stack_by_hash, counter_by_hash;
+	size_t bytes;                       /* held */
+	size_t max_bytes;                   /* more is refused with -ENOSPC; 0: no bound */
+	uint64_t samples;                   /* sum of the counts */
+	uint64_t truncated[SO_TRUNC_COUNT]; /* [SO_TRUNC_NONE]: complete */
+	uint64_t frame_pointer;             /* samples in which a step went by the frame pointer */
+};
+
+/* malloc'ed copy of a record with its frames; NULL when out of memory. */
+struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames);
+static inline size_t stack__frames(const struct stack *stack)
+{
+	return (size_t)stack->record.n_user + stack->record.n_kernel;
+}
+
+bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash);
+/* Takes a copy. 0 also when it is there already. -ENOMEM, -ENOSPC. */
+int accumulator__add_stack(struct accumulator *acc, const struct stack *stack);
+/* Counts samples of a known stack; -ENOENT when it is not there, -ENOMEM, -ENOSPC. */
+int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
+		     uint64_t count);
+/* Deep copy, for work outside the engine's lock. */
+int accumulator__copy(const struct accumulator *from, struct accumulator *to);
+void accumulator__release(struct accumulator *acc);
+
+#endif

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/api.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "daemon/api_json.h"
+#include "daemon/lease.h"
+
+#define DEFAULT_ENDED_IDLE_S   300
+#define DEFAULT_RUNNING_IDLE_S 60
+#define DEFAULT_PULL_S         30 /* what net/http/pprof takes when ?seconds= is absent */
+#define MAX_PULL_S             3600
+#define PULL_POLL_MS           100
+
+struct api {
+	struct engine *engine;
+	struct leases *leases;
+	int cancel_fd; /* readable once waiting requests must end */
+};
+
+/* One request on its way through a route. */
+struct call {
+	struct api *api;
+	const struct http_request *request;
+	struct http_reply *reply;
+	uint32_t id;           /* the ID of the path */
+	unsigned error_status; /* 0: the one that fits the error's code */
+	struct so_error error;
+};
+
+struct route {
+	const char *method;
+	const char *path; /* "ID" stands for a target's number */
+	int (*handle)(struct call *call);
+};
+
+static int fail(struct call *call, int code, const char *text)
+{
+	return so_err(&call->error, code, "%s", text);
+}
+
+/* Takes the reference. */
+static int answer_json(struct call *call, unsigned status, json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+	size_t length;
+
+	json_decref(value);
+	if (!text)
+		return fail(call, -ENOMEM, "out of memory");
+	length = strlen(text);
+	text[length] = '\n'; /* the length is sent, so the NUL may go */
+	call->reply->status = status;
+	call->reply->content_type = "application/json";
+	call->reply->body = (uint8_t *)text;
+	call->reply->body_bytes = length + 1;
+	return 0;
+}
+
+static unsigned http_status(int code)
+{
+	switch (code) {
+	case -EINVAL:
+	case -ERANGE:
+		return MHD_HTTP_BAD_REQUEST;
+	case -EPERM:
+	case -EACCES:
+		return MHD_HTTP_FORBIDDEN;
+	case -ENOENT:
+	case -ESRCH:
+		return MHD_HTTP_NOT_FOUND;
+	case -EEXIST:
+		return MHD_HTTP_CONFLICT;
+	case -ENOSPC:
+	case -ECANCELED:
+		return MHD_HTTP_SERVICE_UNAVAILABLE;
+	default:
+		return MHD_HTTP_INTERNAL_SERVER_ERROR;
+	}
+}
+
+static void answer_error(struct call *call, int code)
+{
+	const char *text = call->error.text[0] ? call->error.text : strerror(-code);
+	unsigned status = call->error_status ? call->error_status : http_status(code);
+
+	if (!answer_json(call, status, json_pack("{s:o}", "error", api_json__text(text))))
+		return;
+	*call->reply = (struct http_reply){
+		.status = MHD_HTTP_INTERNAL_SERVER_ERROR,
+		.content_type = "application/json",
+	};
+}
+
+static bool may_see(const struct call *call, const struct target_info *info)
+{
+	return call->request->uid == 0 || call->request->uid == info->uid;
+}
+
+/* The target of the path, if there is one and the caller may use it. Every such request renews its lease. */
+static int target(struct call *call, struct target_info *info)
+{
+	int rc = engine__info(call->api->engine, call->id, info);
+
+	if (rc)
+		return so_err(&call->error, rc, "there is no target %u", call->id);
+	if (!may_see(call, info))
+		return so_err(&call->error, -EPERM, "target %u is a process of another user", call->id);
+	leases__touch(call->api->leases, call->id);
+	return 0;
+}
+
+static int get_status(struct call *call)
+{
+	return answer_json(call, MHD_HTTP_OK, engine__status(call->api->engine));
+}
+
+static int get_check(struct call *call)
+{
+	return answer_json(call, MHD_HTTP_OK, engine__check());
+}
+
+static int get_targets(struct call *call)
+{
+	_cleanup_free_ struct target_info *all = NULL;
+	json_t *list = json_array();
+	size_t n = 0;
+	int rc = engine__list(call->api->engine, &all, &n);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (may_see(call, &all[i]) && json_array_append_new(list, api_json__target(&all[i])))
+			rc = -ENOMEM;
+	if (rc) {
+		json_decref(list);
+		return rc;
+	}
+	return answer_json(call, MHD_HTTP_OK, list);
+}
+
+static int attach(struct call *call, struct attach_options *options)
+{
+	struct api *api = call->api;
+	uint32_t id;
+	int rc;
+
+	options->caller_uid = call->request->uid;
+	rc = engine__attach(api->engine, options, &id, &call->error);
+	if (rc)
+		return rc;
+	if (!options->keep && leases__add(api->leases, id, options->duration_s == 0)) {
+		engine__detach(api->engine, id, NULL);
+		return fail(call, -ENOMEM, "out of memory");
+	}
+	call->id = id;
+	return 0;
+}
+
+static int post_targets(struct call *call)
+{
+	struct attach_options options;
+	struct target_info info;
+	int rc = api_json__attach_options(call->request->body, call->request->body_bytes, &options,
+					  &call->error);
+
+	if (!rc)
+		rc = attach(call, &options);
+	if (!rc)
+		rc = target(call, &info);
+	if (rc)
+		return rc;
+	call->reply->header = MHD_HTTP_HEADER_LOCATION;
+	snprintf(call->reply->header_value, sizeof(call->reply->header_value), "/v1/targets/%u", call->id);
+	return answer_json(call, MHD_HTTP_CREATED, api_json__target(&info));
+}
+
+static int get_target(struct call *call)
+{
+	struct target_info info;
+	int rc = target(call, &info);
+
+	return rc ? rc : answer_json(call, MHD_HTTP_OK, api_json__target(&info));
+}
+
+static int post_stop(struct call *call)
+{
+	struct target_info info;
+	int rc = target(call, &info);
+
+	if (!rc)
+		rc = engine__stop(call->api->engine, call->id, &call->error);
+	return rc ? rc : get_target(call);
+}
+
+static int delete_target(struct call *call)
+{
+	struct target_info info;
+	int rc = target(call, &info);
+
+	if (!rc)
+		rc = engine__detach(call->api->engine, call->id, &call->error);
+	if (rc)
+		return rc;
+	leases__remove(call->api->leases, call->id);
+	return answer_json(call, MHD_HTTP_OK,
+			   json_pack("{s:I, s:b}", "id", (json_int_t)call->id, "detached", 1));
+}
+
+static int answer_profile(struct call *call)
+{
+	uint8_t *bytes;
+	size_t length;
+	int rc = engine__profile(call->api->engine, call->id, &bytes, &length, &call->error);
+
+	if (rc)
+		return rc;
+	/* Building it may have taken longer than a lease. */
+	leases__touch(call->api->leases, call->id);
+	call->reply->status = MHD_HTTP_OK;
+	call->reply->content_type = "application/octet-stream";
+	call->reply->body = bytes;
+	call->reply->body_bytes = length;
+	return 0;
+}
+
+static int get_profile(struct call *call)
+{
+	struct target_info info;
+	int rc = target(call, &info);
+
+	return rc ? rc : answer_profile(call);
+}
+
+static int get_stats(struct call *call)
+{
+	struct target_info info;
+	json_t *stats;
+	int rc = target(call, &info);
+
+	if (rc)
+		return rc;
+	stats = engine__stats(call->api->engine, call->id, &call->error);
+	if (!stats)
+		return -EIO;
+	return answer_json(call, MHD_HTTP_OK, stats);
+}
+
+static int pull_arguments(struct call *call, struct attach_options *options)
+{
+	const char *pid = http_request__argument(call->request, "pid");
+	const char *seconds = http_request__argument(call->request, "seconds");
+	char *end;
+	long value;
+
+	if (!pid)
+		return fail(call, -EINVAL, "pid is missing: /debug/pprof/profile?pid=N&seconds=S");
+	errno = 0;
+	value = strtol(pid, &end, 10);
+	if (errno || end == pid || *end || value < 1 || value > API_MAX_PID)
+		return so_err(&call->error, -EINVAL, "pid must be a whole number from 1 to %d", API_MAX_PID);
+	options->pid = value;
+	options->duration_s = DEFAULT_PULL_S;
+	if (!seconds)
+		return 0;
+	options->duration_s = strtod(seconds, &end);
+	if (end == seconds || *end || !(options->duration_s > 0 && options->duration_s <= MAX_PULL_S))
+		return so_err(&call->error, -EINVAL, "seconds must be a number above 0 and up to %d",
+			      MAX_PULL_S);
+	return 0;
+}
+
+static double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/*
+ * Until the recording is over. poll() without wanted events reports a connection that the peer closed for both
+ * directions; a client that only closed its sending side still reads.
+ */
+static int wait_for_recording(struct call *call, double duration_s)
+{
+	struct pollfd fds[] = {
+		{ .fd = call->api->cancel_fd, .events = POLLIN },
+		{ .fd = call->request->fd },
+	};
+	double deadline_s = now_s() + duration_s, left_s;
+	struct target_info info;
+	int rc, wait_ms;
+
+	while ((left_s = deadline_s - now_s()) > 0) {
+		wait_ms = left_s * 1000 < PULL_POLL_MS ? (int)(left_s * 1000) + 1 : PULL_POLL_MS;
+		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)
+			return so_err(&call->error, -errno, "cannot wait for the recording: %s",
+				      strerror(errno));
+		if (fds[0].revents)
+			return fail(call, -ECANCELED, "the daemon is shutting down");
+		if (fds[1].revents)
+			return fail(call, -ECANCELED, "the client hung up");
+		rc = engine__info(call->api->engine, call->id, &info);
+		if (rc)
+			return fail(call, rc, "the recording was detached by another request");
+		if (info.state == TARGET_ENDED)
+			return 0;
+	}
+	return 0;
+}
+
+static int get_pull(struct call *call)
+{
+	struct attach_options options = { .rate_hz = ENGINE_DEFAULT_RATE_HZ, .children = true, .kernel = true };
+	int rc = pull_arguments(call, &options);
+
+	if (!rc)
+		rc = attach(call, &options);
+	if (rc)
+		return rc;
+	rc = wait_for_recording(call, options.duration_s);
+	if (!rc)
+		rc = engine__stop(call->api->engine, call->id, &call->error);
+	if (!rc)
+		rc = answer_profile(call);
+	engine__detach(call->api->engine, call->id, NULL);
+	leases__remove(call->api->leases, call->id);
+	return rc;
+}
+
+static const struct route routes[] = {
+	{ "GET", "/v1/status", get_status },          { "GET", "/v1/check", get_check },
+	{ "GET", "/v1/targets", get_targets },        { "POST", "/v1/targets", post_targets },
+	{ "GET", "/v1/targets/ID", get_target },      { "DELETE", "/v1/targets/ID", delete_target },
+	{ "POST", "/v1/targets/ID/stop", post_stop }, { "GET", "/v1/targets/ID/profile", get_profile },
+	{ "GET", "/v1/targets/ID/stats", get_stats }, { "GET", "/debug/pprof/profile", get_pull },
+};
+
+/* Digits up to the next '/' or the end; their value is 0, which no target has, when it does not fit. */
+static const char *parse_id(const char *p, uint32_t *id)
+{
+	const char *start = p;
+	uint64_t value = 0;
+
+	for (; *p >= '0' && *p <= '9'; p++)
+		value = value > UINT32_MAX ? value : value * 10 + (uint64_t)(*p - '0');
+	if (p == start)
+		return NULL;
+	*id = value > UINT32_MAX ? 0 : (uint32_t)value;
+	return p;
+}
+
+static bool path_matches(const char *pattern, const char *path, uint32_t *id)
+{
+	const char *variable = strstr(pattern, "ID");
+	size_t fixed = variable ? (size_t)(variable - pattern) : strlen(pattern);
+
+	if (strncmp(pattern, path, fixed))
+		return false;
+	if (!variable)
+		return !path[fixed];
+	path = parse_id(path + fixed, id);
+	return path && !strcmp(path, variable + 2);
+}
+
+static const struct route *find_route(struct call *call)
+{
+	char *allow = call->reply->header_value;
+	size_t used = 0, size = sizeof(call->reply->header_value);
+
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		if (!path_matches(routes[i].path, call->request->path, &call->id))
+			continue;
+		if (!strcmp(routes[i].method, call->request->method))
+			return &routes[i];
+		used += (size_t)snprintf(allow + used, size - used, "%s%s", used ? ", " : "", routes[i].method);
+		call->reply->header = MHD_HTTP_HEADER_ALLOW;
+	}
+	return NULL;
+}
+
+void api__handle(void *context, const struct http_request *request, struct http_reply *reply)
+{
+	struct call call = { .api = context, .request = request, .reply = reply };
+	const struct route *route = find_route(&call);
+	int rc;
+
+	if (route) {
+		reply->header = NULL;
+		rc = route->handle(&call);
+	} else if (reply->header) {
+		call.error_status = MHD_HTTP_METHOD_NOT_ALLOWED;
+		rc = so_err(&call.error, -EINVAL, "%.20s is not possible on %.100s, only %s", request->method,
+			    request->path, reply->header_value);
+	} else {
+		rc = so_err(&call.error, -ENOENT, "there is no %.100s here", request->path);
+	}
+	if (rc)
+		answer_error(&call, rc);
+}
+
+int api__new(struct engine *engine, const struct api_options *options, struct api **out, struct so_error *err)
+{
+	double ended_s = options && options->ended_idle_s > 0 ? options->ended_idle_s : DEFAULT_ENDED_IDLE_S;
+	double running_s =
+		options && options->running_idle_s > 0 ? options->running_idle_s : DEFAULT_RUNNING_IDLE_S;
+	_cleanup_(api) struct api *api = calloc(1, sizeof(*api));
+	int rc;
+
+	if (!api)
+		return so_err(err, -ENOMEM, "out of memory");
+	api->engine = engine;
+	api->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (api->cancel_fd < 0)
+		return so_err(err, -errno, "cannot make an eventfd: %s", strerror(errno));
+	rc = leases__new(engine, ended_s, running_s, &api->leases, err);
+	if (rc)
+		return rc;
+	*out = TAKE_PTR(api);
+	return 0;
+}
+
+void api__cancel(struct api *api)
+{
+	eventfd_write(api->cancel_fd, 1);
+}
+
+void api__free(struct api *api)
+{
+	if (!api)
+		return;
+	leases__free(api->leases);
+	cleanup__close(&api->cancel_fd);
+	free(api);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where an ELF file keeps its .eh_frame, the section's bytes, and which addresses the file can execute at all.
+ */
+#ifndef STAKEOUT_EH_FRAME_H
+#define STAKEOUT_EH_FRAME_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stakeout/cleanup.h"
+#include "stakeout/error.h"
+
+/* A larger .eh_frame is refused. The largest known to us (browsers, ClickHouse, libtorch) are 10 to 30 MB. */
+#define EH_FRAME_MAX_BYTES (128u << 20)
+
+struct eh_frame_range {
+	uint64_t start, end; /* virtual addresses, end excluded */
+};
+
+struct eh_frame {
+	unsigned char e_ident[EI_NIDENT];
+	uint64_t vaddr;              /* address of data[0] */
+	uint8_t *data;               /* owned; NULL when the file has none */
+	size_t size;                 /* bytes */
+	struct eh_frame_range *text; /* executable segments as far as the file backs them; sorted, disjoint */
+	size_t n_text;
+};
+
+/*
+ * From the section headers, or, when the file has none (or none that can be read), from PT_GNU_EH_FRAME. 0 also
+ * when the file has no .eh_frame. -EINVAL: not an x86-64 ELF file that a process can map, or headers that
+ * contradict the file; -EIO; -ENOMEM. On failure *out is untouched.
+ */
+int eh_frame__read(int elf_fd, struct eh_frame *out, struct so_error *err);
+int eh_frame__read_memory(const void *image, size_t size, struct eh_frame *out, struct so_error *err);
+
+/* Whether all of [start, end) lies in one executable range. */
+bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end);
+
+void eh_frame__release(struct eh_frame *eh);
+
+static inline void cleanup__eh_frame(struct eh_frame *eh)
+{
+	eh_frame__release(eh);
+}
+
+#endif

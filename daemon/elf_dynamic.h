@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The dynamic symbol table of a file whose section headers were removed: found as the loader finds it. */
+#ifndef STAKEOUT_ELF_DYNAMIC_H
+#define STAKEOUT_ELF_DYNAMIC_H
+
+#include "daemon/elf_file.h"
+#include "daemon/elf_image.h"
+#include "daemon/elf_symtab.h"
+
+/* -ENOENT when there is no dynamic section or no symbol table in it, -EINVAL when it is damaged. */
+int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *elf,
+			struct elf_symtab_location *out);
+
+#endif

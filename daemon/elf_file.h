@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the daemon must know of an ELF file before anything else: that it is one for this machine, its build-id,
+ * and its loadable segments (to turn a mapping's file offset into the file's own virtual addresses).
+ */
+#ifndef STAKEOUT_ELF_FILE_H
+#define STAKEOUT_ELF_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stakeout/error.h"
+
+#define ELF_FILE_MAX_SEGMENTS 64
+
+struct elf_segment {
+	uint64_t offset, vaddr, filesz, memsz;
+	uint32_t flags; /* PF_* */
+};
+
+struct elf_file {
+	uint16_t type;       /* ET_EXEC or ET_DYN */
+	char build_id[65];   /* lower-case hex of NT_GNU_BUILD_ID, "" when there is none */
+	unsigned n_segments; /* PT_LOAD only */
+	struct elf_segment segments[ELF_FILE_MAX_SEGMENTS];
+};
+
+/* Reads with pread only. -ENOEXEC when it is no ELF file at all, -EINVAL when it is damaged or for another
+ * machine. */
+int elf_file__read(int fd, struct elf_file *out, struct so_error *err);
+int elf_file__read_memory(const void *image, size_t size, struct elf_file *out, struct so_error *err);
+
+/*
+ * The bias of a mapping: process address minus ELF virtual address. map_start, map_offset: from /proc/PID/maps.
+ * Picks the segment (executable ones first) that holds the offset. -ENOENT when no segment does.
+ */
+int elf_file__bias(const struct elf_file *elf, uint64_t map_start, uint64_t map_length, uint64_t map_offset,
+		   uint64_t *bias);
+
+#endif

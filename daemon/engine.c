@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The engine's life and its two threads. The loop waits for what the kernel sends, ends windows and targets when their
+ * time has come, and keeps the clock events on the CPUs that the targets may use. The scanner reads the mappings of
+ * processes that changed them, which can take long and must not hold up the loop.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "daemon/clock.h"
+#include "daemon/engine_internal.h"
+#include "daemon/proc_info.h"
+
+#define MS 1000000ull
+/* A window ends at the latest after this; earlier when the rates could fill half of it. */
+#define MAX_WINDOW_NS (1000 * MS)
+#define MIN_WINDOW_NS (20 * MS)
+/* How often threads are asked for the CPUs they may use: more seldom when there are many. */
+#define CPU_CHECK_NS      (200 * MS)
+#define CPU_CHECK_MANY_NS (1000 * MS)
+#define MANY_PROCESSES    32
+
+struct target *engine_target(struct engine *e, uint32_t id)
+{
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i] && e->targets[i]->id == id && !e->targets[i]->doomed)
+			return e->targets[i];
+	}
+	return NULL;
+}
+
+void engine_wake(struct engine *e)
+{
+	uint64_t one = 1;
+
+	/* It can only fail when the counter is full, and then the loop wakes anyway. */
+	if (write(e->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+unsigned engine_sampling_rate_sum(const struct engine *e)
+{
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i] && e->targets[i]->info.state == TARGET_SAMPLING)
+			sum += e->targets[i]->info.rate_hz;
+	}
+	return sum;
+}
+
+/* A sample makes two entries at most, so a window of this length cannot fill its map more than half. */
+static uint64_t window_ns(const struct engine *e)
+{
+	uint64_t per_second = (uint64_t)engine_sampling_rate_sum(e) * sysconf(_SC_NPROCESSORS_ONLN) * 2;
+	uint64_t ns = per_second ? sampler__window_entries(e->sampler) / 2 * 1000000000ull / per_second
+				 : MAX_WINDOW_NS;
+
+	return ns < MIN_WINDOW_NS ? MIN_WINDOW_NS : ns > MAX_WINDOW_NS ? MAX_WINDOW_NS : ns;
+}
+
+struct cpus_of_period {
+	uint64_t period_ns;
+	cpu_set_t cpus;
+};
+
+static void add_cpus(void *context, struct process *p)
+{
+	struct cpus_of_period *c = context;
+
+	if (!p->gone && p->kernel.period_ns == c->period_ns)
+		proc_info__add_cpus(p->tgid, &c->cpus);
+}
+
+/* Opens and closes clock events so that they match where the targets' threads may run. */
+int engine_update_events(struct engine *e, struct so_error *err)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		struct target *t = e->targets[i];
+		struct cpus_of_period c;
+
+		if (!t || t->info.state != TARGET_SAMPLING)
+			continue;
+		c.period_ns = t->period_ns;
+		CPU_ZERO(&c.cpus);
+		process_table__each(e->processes, SO_MAX_SLOTS, add_cpus, &c);
+		if (CPU_COUNT(&c.cpus))
+			ret = ret ?: sampler__set_events(e->sampler, t->period_ns, &c.cpus, err);
+	}
+	e->last_cpu_check_ns = clock__now_ns();
+	return ret;
+}
+
+static bool period_in_use(const struct engine *e, uint64_t period_ns)
+{
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		const struct target *t = e->targets[i];
+
+		if (t && t->info.state == TARGET_SAMPLING && t->period_ns == period_ns)
+			return true;
+	}
+	return false;
+}
+
+static void deactivate(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	process_table__set_flags(e->processes, p, p->kernel.flags & ~(SO_PROCESS_ACTIVE | SO_PROCESS_FOLLOW));
+}
+
+static void forget_process(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	process_table__remove(e->processes, p);
+}
+
+/* No sample begins after deactivation, and the drain hands over those that had begun: nothing is lost at the end. */
+void engine_end_target(struct engine *e, struct target *t, enum target_end end)
+{
+	cpu_set_t none;
+
+	if (t->info.state == TARGET_ENDED)
+		return;
+	process_table__each(e->processes, t->slot, deactivate, e);
+	t->end_ns = clock__now_ns();
+	sampler__consume_events(e->sampler);
+	process_table__each(e->processes, t->slot, deactivate, e);
+	engine_drain(e);
+	/* Samples still waiting for mappings get what is known now. */
+	for (struct waiting_sample *w = e->waiting; w; w = w->next) {
+		if (w->record.slot == t->slot)
+			w->arrived_ns = 0;
+	}
+	engine_unwind_waiting(e);
+	sampler__read_slot(e->sampler, t->slot, &t->kernel);
+	t->info.state = TARGET_ENDED;
+	t->info.end = end;
+	process_table__each(e->processes, t->slot, forget_process, e);
+	if (!period_in_use(e, t->period_ns)) {
+		CPU_ZERO(&none);
+		sampler__set_events(e->sampler, t->period_ns, &none, NULL);
+	}
+	pthread_cond_broadcast(&e->target_changed);
+}
+
+/* With no target left, nothing refers to files, tables or symbols; the next attach finds its tables in the cache. */
+void engine_forget_if_idle(struct engine *e)
+{
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i])
+			return;
+	}
+	if (e->scan_busy || process_table__count(e->processes))
+		return;
+	file_registry__reset(e->files);
+	table_pool__reset(e->pool);
+}
+
+static void check_alive(void *context, struct process *p)
+{
+	struct engine *e = context;
+	struct proc_info info;
+
+	if (!p->gone && (proc_info__read(p->tgid, &info) == -ESRCH || info.state == 'Z' || info.state == 'X'))
+		engine_process_gone(e, p);
+}
+
+static void rescan(void *context, struct process *p)
+{
+	engine_request_scan(context, p->tgid, 0);
+}
+
+/* Events were lost: nothing that they would have told may be assumed. */
+static void look_at_everything(struct engine *e)
+{
+	process_table__each(e->processes, SO_MAX_SLOTS, check_alive, e);
+	process_table__each(e->processes, SO_MAX_SLOTS, rescan, e);
+}
+
+static void end_due_targets(struct engine *e, uint64_t now)
+{
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		struct target *t = e->targets[i];
+
+		if (!t || t->info.state != TARGET_SAMPLING)
+			continue;
+		if (!t->living)
+			engine_end_target(e, t, TARGET_END_EXITED);
+		else if (t->deadline_ns && now >= t->deadline_ns)
+			engine_end_target(e, t, TARGET_END_DURATION);
+	}
+}
+
+static void look_at_cpus(struct engine *e, uint64_t now)
+{
+	bool many = process_table__count(e->processes) > MANY_PROCESSES;
+
+	if (now - e->last_cpu_check_ns < (many ? CPU_CHECK_MANY_NS : CPU_CHECK_NS))
+		return;
+	engine_update_events(e, NULL);
+	process_table__each(e->processes, SO_MAX_SLOTS, check_alive, e);
+}
+
+/* Returns how long the loop may sleep. */
+static uint64_t timers(struct engine *e)
+{
+	uint64_t now = clock__now_ns(), next;
+
+	if (!engine_sampling_rate_sum(e))
+		return UINT64_MAX;
+	if (now - e->last_drain_ns >= window_ns(e))
+		engine_drain(e);
+	end_due_targets(e, now);
+	look_at_cpus(e, now);
+	next = e->last_drain_ns + window_ns(e);
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		struct target *t = e->targets[i];
+
+		if (t && t->info.state == TARGET_SAMPLING && t->deadline_ns && t->deadline_ns < next)
+			next = t->deadline_ns;
+	}
+	if (e->last_cpu_check_ns + CPU_CHECK_NS < next)
+		next = e->last_cpu_check_ns + CPU_CHECK_NS;
+	if (e->n_waiting && now + 10 * MS < next) {
+		engine_unwind_waiting(e);
+		next = now + 10 * MS;
+	}
+	now = clock__now_ns();
+	return next > now ? next - now : 0;
+}
+
+static void take_input(struct engine *e)
+{
+	uint64_t wakes;
+
+	if (read(e->wake_fd, &wakes, sizeof(wakes)) < 0 && errno != EAGAIN)
+		return;
+	sampler__consume_events(e->sampler);
+	sampler__consume_stacks(e->sampler);
+	if (sampler__take_lost_events(e->sampler))
+		look_at_everything(e);
+}
+
+static int watch(int epoll_fd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+static void *loop(void *context)
+{
+	struct engine *e = context;
+	_cleanup_close_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event events[4];
+
+	if (epoll_fd < 0 || watch(epoll_fd, e->wake_fd) || watch(epoll_fd, sampler__stacks_fd(e->sampler)) ||
+	    watch(epoll_fd, sampler__events_fd(e->sampler)))
+		return NULL;
+	for (;;) {
+		uint64_t sleep_ns;
+
+		pthread_mutex_lock(&e->lock);
+		take_input(e);
+		sleep_ns = timers(e);
+		if (e->stopping) {
+			pthread_mutex_unlock(&e->lock);
+			return NULL;
+		}
+		pthread_mutex_unlock(&e->lock);
+		epoll_wait(epoll_fd, events, 4, sleep_ns == UINT64_MAX ? -1 : (int)((sleep_ns + MS - 1) / MS));
+	}
+}
+
+int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
+{
+	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = reported_pages };
+	int ret;
+
+	ret = process_scan__read(&scan, tgid);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&e->lock);
+	ret = process_table__begin_scan(e->processes, &scan);
+	pthread_mutex_unlock(&e->lock);
+	if (ret)
+		return ret;
+	process_scan__prepare(&scan, e->files);
+	pthread_mutex_lock(&e->lock);
+	ret = process_table__end_scan(e->processes, &scan);
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+static void wait_until(struct engine *e, uint64_t at_ns)
+{
+	struct timespec at = { at_ns / 1000000000ull, at_ns % 1000000000ull };
+
+	pthread_cond_timedwait(&e->scan_wanted, &e->lock, &at);
+}
+
+static void *scanner(void *context)
+{
+	struct engine *e = context;
+
+	pthread_mutex_lock(&e->lock);
+	while (!e->stopping) {
+		struct scan_request *s = e->scans;
+		struct process *p;
+
+		if (!s) {
+			pthread_cond_wait(&e->scan_wanted, &e->lock);
+			continue;
+		}
+		if (s->not_before_ns > clock__now_ns()) {
+			wait_until(e, s->not_before_ns);
+			continue;
+		}
+		e->scans = s->next;
+		e->scan_busy = true;
+		pthread_mutex_unlock(&e->lock);
+		engine_scan(e, s->tgid, s->reported_pages);
+		pthread_mutex_lock(&e->lock);
+		e->scan_busy = false;
+		/* Whatever came of it, samples need not wait for it any longer. */
+		p = process_table__find(e->processes, s->tgid);
+		if (p)
+			p->last_scan_ns = clock__now_ns();
+		free(s);
+		engine_unwind_waiting(e);
+		engine_forget_if_idle(e);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return NULL;
+}
+
+static int start_threads(struct engine *e, struct so_error *err)
+{
+	int ret = pthread_create(&e->loop, NULL, loop, e);
+
+	if (ret)
+		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
+	e->loop_runs = true;
+	ret = pthread_create(&e->scanner, NULL, scanner, e);
+	if (ret)
+		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
+	e->scanner_runs = true;
+	return 0;
+}
+
+static void init_locks(struct engine *e)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_mutex_init(&e->kernel_symbols_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&e->scan_wanted, &attr);
+	pthread_cond_init(&e->target_changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void open_cache(struct engine *e, const char *dir)
+{
+	struct so_error problem = { "" };
+
+	if (dir && !*dir)
+		snprintf(e->cache_problem, sizeof(e->cache_problem), "switched off");
+	else if (unwind_cache__open(dir, 0, &e->cache, &problem))
+		snprintf(e->cache_problem, sizeof(e->cache_problem), "%.255s", problem.text);
+}
+
+int engine__new(const struct engine_options *options, struct engine **out, struct so_error *err)
+{
+	struct sampler_options so = { options->force_tail_calls, options->counts_entries };
+	_cleanup_(engine) struct engine *e = calloc(1, sizeof(*e));
+	int ret;
+
+	if (!e)
+		return so_err(err, -ENOMEM, "out of memory");
+	init_locks(e);
+	e->waiting_end = &e->waiting;
+	e->started_ns = e->last_drain_ns = clock__now_ns();
+	snprintf(e->debug_root, sizeof(e->debug_root), "%s", options->debug_root ?: "/");
+	e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (e->wake_fd < 0)
+		return so_err(err, -errno, "cannot create an eventfd: %s", strerror(errno));
+	ret = sampler__new(&so, &engine_handlers, &e->sampler, err);
+	if (ret)
+		return ret;
+	sampler__set_context(e->sampler, e);
+	open_cache(e, options->cache_dir);
+	ret = table_pool__new(e->sampler, &e->pool);
+	if (ret)
+		return so_err(err, ret, "out of memory");
+	ret = file_registry__new(e->pool, e->cache, e->debug_root, &e->files, err);
+	if (ret)
+		return ret;
+	ret = process_table__new(e->sampler, e->files, &e->processes);
+	if (ret)
+		return so_err(err, ret, "out of memory");
+	ret = start_threads(e, err);
+	if (ret)
+		return ret;
+	*out = TAKE_PTR(e);
+	return 0;
+}
+
+static void stop_threads(struct engine *e)
+{
+	pthread_mutex_lock(&e->lock);
+	e->stopping = true;
+	pthread_cond_broadcast(&e->scan_wanted);
+	pthread_cond_broadcast(&e->target_changed);
+	pthread_mutex_unlock(&e->lock);
+	engine_wake(e);
+	if (e->loop_runs)
+		pthread_join(e->loop, NULL);
+	if (e->scanner_runs)
+		pthread_join(e->scanner, NULL);
+}
+
+static void free_pending(struct pending *pending)
+{
+	for (size_t i = 0; i < pending->n; i++)
+		free(pending->stacks[i]);
+	free(pending->stacks);
+	u64_table__release(&pending->by_hash);
+}
+
+void engine_free_target(struct target *t)
+{
+	accumulator__release(&t->acc);
+	json_decref(t->programs_before);
+	free(t);
+}
+
+void engine__free(struct engine *e)
+{
+	if (!e)
+		return;
+	stop_threads(e);
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i])
+			engine_free_target(e->targets[i]);
+	}
+	while (e->waiting) {
+		struct waiting_sample *w = e->waiting;
+
+		e->waiting = w->next;
+		free(w);
+	}
+	while (e->scans) {
+		struct scan_request *s = e->scans;
+
+		e->scans = s->next;
+		free(s);
+	}
+	free_pending(&e->pending[0]);
+	free_pending(&e->pending[1]);
+	process_table__free(e->processes);
+	file_registry__free(e->files);
+	table_pool__free(e->pool);
+	sampler__free(e->sampler);
+	unwind_cache__close(e->cache);
+	kallsyms__free(e->kernel_symbols);
+	close(e->wake_fd);
+	pthread_mutex_destroy(&e->lock);
+	pthread_mutex_destroy(&e->kernel_symbols_lock);
+	pthread_cond_destroy(&e->scan_wanted);
+	pthread_cond_destroy(&e->target_changed);
+	free(e);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The sampling engine: loads the BPF programs, holds the targets, collects their samples. The HTTP API and
+ * main() know this header and nothing below it. All functions are thread-safe; none of them blocks longer than
+ * reading the target's ELF files takes.
+ *
+ * A target is a process, and unless asked otherwise every process that descends from it, sampled at one rate
+ * from attach until detach, until its duration is over, or until its last process has ended.
+ */
+#ifndef STAKEOUT_ENGINE_H
+#define STAKEOUT_ENGINE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stakeout/cleanup.h"
+#include "stakeout/error.h"
+
+#define ENGINE_MIN_RATE_HZ     1
+#define ENGINE_MAX_RATE_HZ     10000
+#define ENGINE_DEFAULT_RATE_HZ 99
+#define ENGINE_MAX_TARGETS     64
+
+struct engine;
+
+struct engine_options {
+	const char *cache_dir;   /* unwind table cache; NULL: the default place; "": none */
+	const char *debug_root;  /* where separate debug files are looked up; NULL: "/" */
+	bool force_tail_calls;   /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
+				    (tests) */
+	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */
+};
+
+/*
+ * Opens and loads. Needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); the error says what is missing. The
+ * target's memory map files need CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE.
+ */
+int engine__new(const struct engine_options *options, struct engine **out, struct so_error *err);
+/* Detaches everything and frees. */
+void engine__free(struct engine *engine);
+CLEANUP_DEFINE(struct engine *, engine, engine__free)
+
+enum target_state {
+	TARGET_ATTACHING, /* its files are being read */
+	TARGET_SAMPLING,
+	TARGET_ENDED, /* no more samples; what was taken is kept until engine__detach */
+};
+
+enum target_end {
+	TARGET_END_NONE,
+	TARGET_END_DURATION, /* its duration was over */
+	TARGET_END_EXITED,   /* its last process ended */
+	TARGET_END_STOPPED,  /* engine__stop */
+	TARGET_END_FAILED,   /* attaching failed after the call had returned; see error */
+};
+
+struct attach_options {
+	pid_t pid;
+	unsigned rate_hz;  /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
+	double duration_s; /* 0: until stopped */
+	bool children;     /* follow descendants, existing and later ones */
+	bool kernel;       /* keep kernel frames */
+	bool keep;         /* a long-lived target of a daemon, as opposed to one client's recording */
+	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */
+};
+
+/*
+ * Begins to watch. *id names the target from now on. Returns when sampling has begun. -ESRCH: no such process,
+ * a kernel thread or a zombie; -EPERM: the process is another user's; -EEXIST: already a target, its id in the
+ * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for
+ * the user.
+ */
+int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id,
+		   struct so_error *err);
+/* Ends sampling, keeps the data. 0 also when it had ended. -ENOENT: no such target. */
+int engine__stop(struct engine *engine, uint32_t id, struct so_error *err);
+/* Ends sampling if need be and forgets the target. -ENOENT. */
+int engine__detach(struct engine *engine, uint32_t id, struct so_error *err);
+/* The id of the target whose root process is pid, not ended ones. -ENOENT. */
+int engine__find(struct engine *engine, pid_t pid, uint32_t *id);
+
+struct target_info {
+	uint32_t id;
+	pid_t pid;
+	uid_t uid;     /* owner of the root process at attach */
+	char comm[16]; /* of the root process at attach */
+	enum target_state state;
+	enum target_end end;
+	unsigned rate_hz;
+	bool children, kernel, keep;
+	double elapsed_s;   /* of sampling */
+	unsigned processes; /* living now */
+	uint64_t samples;   /* drained so far, lost ones included */
+	uint64_t lost;
+};
+
+int engine__info(struct engine *engine, uint32_t id, struct target_info *out);
+/* *out: malloc'ed array, caller frees. */
+int engine__list(struct engine *engine, struct target_info **out, size_t *n);
+
+/*
+ * The profile since attach, as a gzip-compressed pprof message (schema: stakeout/profile.proto); everything
+ * sampled up to the call is in it. *out is malloc'ed, the caller frees it.
+ */
+int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
+json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
+/* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */
+json_t *engine__status(struct engine *engine);
+
+/*
+ * Whether this machine can do the work, without loading anything for good: an array of
+ * {"name", "found": bool, "required": bool, "used": string, "without": string}, the last one saying what its
+ * absence costs. Needs no engine. New reference.
+ */
+json_t *engine__check(void);
+
+#endif

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Everything that comes up from the kernel: stacks, counts, samples to unwind here, and what processes do. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/engine_internal.h"
+
+/* Raw samples are some 34 KB each; more than this many waiting ones are unwound with what is known. */
+#define MAX_WAITING 512
+/* A process that keeps changing its mappings is looked at this often. */
+#define SCAN_INTERVAL_NS 50000000ull
+#define QUICK_SCANS      8
+
+static struct target *target_of_slot(struct engine *e, uint32_t slot)
+{
+	return slot < SO_MAX_SLOTS ? e->targets[slot] : NULL;
+}
+
+static int pending_add(struct pending *pending, const struct so_stack_record *record, const uint64_t *frames)
+{
+	struct stack **more, *stack;
+	uint32_t at;
+
+	if (u64_table__get(&pending->by_hash, record->hash, &at))
+		return 0;
+	if (pending->n == pending->capacity) {
+		size_t capacity = pending->capacity ? pending->capacity * 2 : 256;
+
+		more = reallocarray(pending->stacks, capacity, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		pending->stacks = more;
+		pending->capacity = capacity;
+	}
+	stack = stack__new(record, frames);
+	if (!stack)
+		return -ENOMEM;
+	if (u64_table__set(&pending->by_hash, record->hash, pending->n)) {
+		free(stack);
+		return -ENOMEM;
+	}
+	pending->stacks[pending->n++] = stack;
+	return 0;
+}
+
+static const struct stack *pending_find(const struct pending *pending, uint64_t hash)
+{
+	uint32_t at;
+
+	return u64_table__get(&pending->by_hash, hash, &at) ? pending->stacks[at] : NULL;
+}
+
+static void pending_release(struct pending *pending)
+{
+	for (size_t i = 0; i < pending->n; i++)
+		free(pending->stacks[i]);
+	free(pending->stacks);
+	u64_table__release(&pending->by_hash);
+	*pending = (struct pending){ 0 };
+}
+
+/* A stack that cannot be kept shows when its counts arrive: they are then lost as stack-missing. */
+static void on_stack(void *context, const struct so_stack_record *record, const uint64_t *frames)
+{
+	struct engine *e = context;
+
+	pending_add(&e->pending[0], record, frames);
+}
+
+static void add_samples(struct target *t, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
+			const struct stack *stack, uint64_t count)
+{
+	int ret = 0;
+
+	if (!accumulator__has_stack(&t->acc, hash)) {
+		if (!stack) {
+			t->lost[SO_LOSS_STACK_MISSING] += count;
+			return;
+		}
+		ret = accumulator__add_stack(&t->acc, stack);
+	}
+	ret = ret ?: accumulator__add(&t->acc, tgid, tid, comm, hash, count);
+	if (ret)
+		t->lost[SO_LOSS_MEMORY] += count;
+}
+
+static void on_count(void *context, const struct so_count_key *key, const struct so_count *count)
+{
+	struct engine *e = context;
+	struct target *t = target_of_slot(e, count->slot);
+	const struct stack *stack;
+
+	if (!t)
+		return;
+	stack = pending_find(&e->pending[0], key->stack);
+	if (!stack)
+		stack = pending_find(&e->pending[1], key->stack);
+	add_samples(t, key->tgid, key->tid, count->comm, key->stack, stack, count->count);
+}
+
+static void on_raw(void *context, const struct so_raw_record *record)
+{
+	struct engine *e = context;
+	struct waiting_sample *w = malloc(sizeof(*w));
+	struct target *t = target_of_slot(e, record->slot);
+
+	if (!t) {
+		free(w);
+		return;
+	}
+	if (!w) {
+		t->lost[SO_LOSS_MEMORY]++;
+		return;
+	}
+	w->next = NULL;
+	w->arrived_ns = clock__now_ns();
+	w->record = *record;
+	*e->waiting_end = w;
+	e->waiting_end = &w->next;
+	e->n_waiting++;
+}
+
+static void finish_waiting(struct engine *e, const struct waiting_sample *w, const struct process *process)
+{
+	struct target *t = target_of_slot(e, w->record.slot);
+	struct stack *stack;
+
+	if (!t)
+		return;
+	if (user_unwind(e, process, &w->record, &stack)) {
+		t->lost[SO_LOSS_MEMORY]++;
+		return;
+	}
+	add_samples(t, w->record.tgid, w->record.tid, w->record.comm, stack->record.hash, stack, 1);
+	free(stack);
+}
+
+static bool scan_pending(const struct engine *e, pid_t tgid)
+{
+	for (const struct scan_request *s = e->scans; s; s = s->next) {
+		if (s->tgid == tgid)
+			return true;
+	}
+	return false;
+}
+
+/* Unwinds the samples whose process has been looked at since they were taken, or will not be any more. */
+void engine_unwind_waiting(struct engine *e)
+{
+	struct waiting_sample **at = &e->waiting;
+
+	while (*at) {
+		struct waiting_sample *w = *at;
+		struct process *p = process_table__find(e->processes, w->record.tgid);
+		bool looked_at = !p || p->gone || p->last_scan_ns > w->arrived_ns;
+
+		if (!looked_at && e->n_waiting <= MAX_WAITING && scan_pending(e, w->record.tgid)) {
+			at = &w->next;
+			continue;
+		}
+		if (!looked_at && e->n_waiting <= MAX_WAITING && !e->stopping &&
+		    clock__now_ns() - w->arrived_ns < 2000000000ull) {
+			engine_request_scan(e, w->record.tgid, 0);
+			at = &w->next;
+			continue;
+		}
+		finish_waiting(e, w, p);
+		*at = w->next;
+		if (!*at)
+			e->waiting_end = at;
+		e->n_waiting--;
+		free(w);
+	}
+}
+
+/* Adds a request, or brings one forward that is there. Quick ones first, so that a new image is known at once. */
+void engine_request_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
+{
+	struct process *p = process_table__find(e->processes, tgid);
+	struct scan_request **at = &e->scans, *s;
+	uint64_t now = clock__now_ns();
+
+	if (!p || p->gone)
+		return;
+	for (s = e->scans; s; s = s->next) {
+		if (s->tgid == tgid) {
+			s->reported_pages = reported_pages;
+			return;
+		}
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return;
+	s->tgid = tgid;
+	s->reported_pages = reported_pages;
+	s->not_before_ns = p->scans < QUICK_SCANS ? now : p->last_scan_ns + SCAN_INTERVAL_NS;
+	while (*at && (*at)->not_before_ns <= s->not_before_ns)
+		at = &(*at)->next;
+	s->next = *at;
+	*at = s;
+	pthread_cond_signal(&e->scan_wanted);
+}
+
+static void on_fork(struct engine *e, const struct so_event *event)
+{
+	struct process *parent = process_table__find(e->processes, event->other), *child;
+	struct target *t = target_of_slot(e, event->slot);
+
+	child = process_table__find(e->processes, event->tgid);
+	if (!t || (child && !child->gone))
+		return;
+	if (child)
+		process_table__remove(e->processes, child);
+	if (!parent) {
+		sampler__delete_process(e->sampler, event->tgid);
+		return;
+	}
+	if (process_table__add_child(e->processes, event->tgid, parent, &child))
+		return;
+	t->living++;
+	t->seen_processes++;
+	if (!child->run)
+		engine_request_scan(e, child->tgid, 0);
+}
+
+void engine_process_gone(struct engine *e, struct process *p)
+{
+	struct target *t = target_of_slot(e, p->kernel.slot);
+
+	if (p->gone)
+		return;
+	p->gone = true;
+	p->gone_ns = clock__now_ns();
+	sampler__delete_process(e->sampler, p->tgid);
+	if (!t)
+		return;
+	t->living--;
+	if (!t->living && t->info.state == TARGET_SAMPLING)
+		engine_wake(e);
+}
+
+static void on_event(void *context, const struct so_event *event)
+{
+	struct engine *e = context;
+	struct process *p = process_table__find(e->processes, event->tgid);
+
+	if (event->type == SO_EVENT_FORK) {
+		on_fork(e, event);
+		return;
+	}
+	if (!p)
+		return;
+	if (event->type == SO_EVENT_EXEC) {
+		process_table__exec(e->processes, p);
+		p->scans = 0;
+		engine_request_scan(e, p->tgid, 0);
+	} else if (event->type == SO_EVENT_MAPS) {
+		engine_request_scan(e, p->tgid, event->other);
+	} else if (event->type == SO_EVENT_EXIT) {
+		engine_process_gone(e, p);
+	}
+}
+
+const struct sampler_handlers engine_handlers = {
+	.stack = on_stack,
+	.raw = on_raw,
+	.event = on_event,
+	.count = on_count,
+};
+
+/* Processes that ended before the last drain began have no counts in flight any more. */
+static void bury(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	if (p->gone && p->gone_ns < e->last_drain_ns)
+		process_table__remove(e->processes, p);
+}
+
+int engine_drain(struct engine *e)
+{
+	uint64_t begin = clock__now_ns();
+	int ret;
+
+	sampler__consume_events(e->sampler);
+	ret = sampler__drain(e->sampler, NULL);
+	pending_release(&e->pending[1]);
+	e->pending[1] = e->pending[0];
+	e->pending[0] = (struct pending){ 0 };
+	sampler__consume_events(e->sampler);
+	engine_unwind_waiting(e);
+	process_table__each(e->processes, SO_MAX_SLOTS, bury, e);
+	e->last_drain_ns = begin;
+	return ret;
+}
+
+uint64_t engine_target_lost(struct engine *e, struct target *t, uint64_t by_cause[SO_LOSS_COUNT],
+			    uint64_t *taken)
+{
+	struct so_slot slot = t->kernel;
+	uint64_t sum = 0;
+
+	if (t->info.state != TARGET_ENDED)
+		sampler__read_slot(e->sampler, t->slot, &slot);
+	for (unsigned i = 0; i < SO_LOSS_COUNT; i++) {
+		uint64_t lost = slot.lost[i] + t->lost[i];
+
+		if (by_cause)
+			by_cause[i] = lost;
+		sum += lost;
+	}
+	if (taken)
+		*taken = slot.taken;
+	return sum;
+}

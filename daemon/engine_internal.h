@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The engine's own state, for the files engine*.c and profile_export.c alone. */
+#ifndef STAKEOUT_ENGINE_INTERNAL_H
+#define STAKEOUT_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "daemon/accumulator.h"
+#include "daemon/engine.h"
+#include "daemon/file_registry.h"
+#include "daemon/kallsyms.h"
+#include "daemon/process_table.h"
+#include "daemon/sampler.h"
+#include "daemon/table_pool.h"
+#include "daemon/unwind_cache.h"
+
+#define ENGINE_ACCUMULATOR_BYTES (256u << 20) /* a target's stacks and counters; beyond: lost, out-of-memory */
+
+struct target {
+	uint32_t id;
+	uint32_t slot;
+	struct target_info info; /* elapsed_s, processes, samples, lost are filled in on request */
+	uint64_t period_ns;
+	uint64_t begin_ns, end_ns, deadline_ns; /* CLOCK_MONOTONIC; 0: not yet, none */
+	uint64_t begin_wall_ns;
+	uint64_t attach_ns;      /* time from the call to the first possible sample */
+	unsigned living;         /* processes */
+	unsigned seen_processes; /* ever */
+	unsigned users;          /* calls that work on it without the lock */
+	bool doomed;             /* detached while in use */
+	struct accumulator acc;
+	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
+	struct so_slot kernel;        /* the slot's counters once sampling has ended */
+	uint64_t run_ns_before, run_count_before; /* of the sampling program, at attach */
+	uint64_t cpu_ns_before;                   /* of the daemon, at attach */
+	json_t *programs_before;
+};
+
+/* A stack that arrived but has not been counted yet, by hash: those of the open window and of the one before. */
+struct pending {
+	struct u64_table by_hash;
+	struct stack **stacks;
+	size_t n, capacity;
+};
+
+/* A sample that waits for its process's mappings to be read. */
+struct waiting_sample {
+	struct waiting_sample *next;
+	uint64_t arrived_ns;
+	struct so_raw_record record;
+};
+
+/* A process whose mappings are to be read. */
+struct scan_request {
+	struct scan_request *next;
+	pid_t tgid;
+	uint64_t reported_pages;
+	uint64_t not_before_ns;
+};
+
+struct engine {
+	pthread_mutex_t lock;
+	pthread_t loop, scanner;
+	bool loop_runs, scanner_runs, stopping;
+	int wake_fd; /* eventfd: the loop has to look at its timers again */
+	pthread_cond_t scan_wanted, target_changed;
+
+	struct sampler *sampler;
+	struct table_pool *pool;
+	struct unwind_cache *cache; /* NULL: none */
+	char cache_problem[256];    /* why not */
+	struct file_registry *files;
+	struct process_table *processes;
+	struct kallsyms *kernel_symbols; /* loaded when first needed */
+	pthread_mutex_t kernel_symbols_lock;
+
+	struct target *targets[SO_MAX_SLOTS]; /* by slot */
+	uint32_t next_id;
+	struct pending pending[2]; /* [0]: since the last drain */
+	struct waiting_sample *waiting, **waiting_end;
+	size_t n_waiting;
+	struct scan_request *scans;
+	bool scan_busy;
+	uint64_t last_drain_ns, last_cpu_check_ns;
+	uint64_t started_ns;
+	char debug_root[256];
+};
+
+/* All of these want the engine's lock held. */
+struct target *engine_target(struct engine *e, uint32_t id);
+int engine_drain(struct engine *e);
+int engine_update_events(struct engine *e, struct so_error *err);
+void engine_request_scan(struct engine *e, pid_t tgid, uint64_t reported_pages);
+void engine_end_target(struct engine *e, struct target *t, enum target_end end);
+void engine_wake(struct engine *e);
+void engine_free_target(struct target *t);
+struct target *engine_hold(struct engine *e, uint32_t id);
+void engine_unhold(struct engine *e, struct target *t);
+void engine_process_gone(struct engine *e, struct process *p);
+void engine_unwind_waiting(struct engine *e);
+unsigned engine_sampling_rate_sum(const struct engine *e);
+void engine_forget_if_idle(struct engine *e);
+uint64_t engine_target_lost(struct engine *e, struct target *t, uint64_t by_cause[SO_LOSS_COUNT],
+			    uint64_t *taken);
+
+/* Handlers of what the kernel side sends (engine_collect.c). */
+extern const struct sampler_handlers engine_handlers;
+
+/* Reads a process's mappings and gives them to the kernel. Called without the lock. */
+int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages);
+
+/* Unwinds in user space what a raw sample holds (user_unwind.c); the frames' stack record is malloc'ed. */
+int user_unwind(struct engine *e, const struct process *process, const struct so_raw_record *raw,
+		struct stack **out);
+
+#endif

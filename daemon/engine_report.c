@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What the engine tells: a target's profile and figures, its own state. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/engine_internal.h"
+#include "daemon/proc_info.h"
+#include "daemon/profile_export.h"
+
+/*
+ * What an interrupt of the clock event costs beside the program that it runs: entering and leaving the interrupt, the
+ * timer and the perf core. Measured as the slow-down of a busy CPU at 10 kHz (.design/cost.md).
+ */
+#define INTERRUPT_NS 1500
+
+static const char *const truncation_words[] = {
+#define X(name, word, why) [SO_TRUNC_##name] = word,
+	SO_TRUNCATIONS(X)
+#undef X
+};
+
+static const char *const loss_words[] = {
+#define X(name, word, why) [SO_LOSS_##name] = word,
+	SO_LOSSES(X)
+#undef X
+};
+
+static uint64_t rss_bytes(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long size, resident;
+
+	if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2)
+		return 0;
+	return (uint64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+static const struct kallsyms *kernel_symbols(struct engine *e)
+{
+	pthread_mutex_lock(&e->kernel_symbols_lock);
+	if (!e->kernel_symbols)
+		kallsyms__load(NULL, &e->kernel_symbols, NULL);
+	pthread_mutex_unlock(&e->kernel_symbols_lock);
+	return e->kernel_symbols;
+}
+
+/* What a report needs of a target, taken under the lock. */
+struct snapshot {
+	struct target *target;
+	struct target_info info;
+	struct accumulator acc; /* a copy */
+	uint64_t begin_wall_ns, duration_ns, period_ns;
+	uint64_t lost[SO_LOSS_COUNT];
+};
+
+static int take_snapshot(struct engine *e, uint32_t id, struct snapshot *s, struct so_error *err)
+{
+	struct target *t;
+	int ret;
+
+	pthread_mutex_lock(&e->lock);
+	t = engine_target(e, id);
+	if (!t) {
+		pthread_mutex_unlock(&e->lock);
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	}
+	if (t->info.state == TARGET_SAMPLING)
+		engine_drain(e);
+	ret = accumulator__copy(&t->acc, &s->acc);
+	if (!ret) {
+		s->target = engine_hold(e, id);
+		s->info = t->info;
+		s->begin_wall_ns = t->begin_wall_ns;
+		s->period_ns = t->period_ns;
+		s->duration_ns = t->begin_ns ? (t->end_ns ? t->end_ns : clock__now_ns()) - t->begin_ns : 0;
+		engine_target_lost(e, t, s->lost, NULL);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return ret ? so_err(err, ret, "out of memory") : 0;
+}
+
+static void release_snapshot(struct engine *e, struct snapshot *s)
+{
+	accumulator__release(&s->acc);
+	pthread_mutex_lock(&e->lock);
+	engine_unhold(e, s->target);
+	pthread_mutex_unlock(&e->lock);
+}
+
+static int add_comment(struct profile_builder *b, const char *key, const char *word, uint64_t value)
+{
+	char name[64], text[32];
+
+	snprintf(name, sizeof(name), word ? "%s.%s" : "%s", key, word);
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	return profile_builder__comment(b, name, text);
+}
+
+static int add_comments(struct profile_builder *b, const struct snapshot *s)
+{
+	int ret = add_comment(b, "pid", NULL, s->info.pid);
+
+	ret = ret ?: add_comment(b, "sample_hz", NULL, s->info.rate_hz);
+	ret = ret ?: add_comment(b, "complete", NULL, s->acc.truncated[SO_TRUNC_NONE]);
+	for (unsigned i = SO_TRUNC_NONE + 1; !ret && i < SO_TRUNC_COUNT; i++) {
+		if (s->acc.truncated[i])
+			ret = add_comment(b, "truncated", truncation_words[i], s->acc.truncated[i]);
+	}
+	for (unsigned i = 0; !ret && i < SO_LOSS_COUNT; i++) {
+		if (s->lost[i])
+			ret = add_comment(b, "lost", loss_words[i], s->lost[i]);
+	}
+	return ret;
+}
+
+static int build_profile(struct engine *e, const struct snapshot *s, uint8_t **out, size_t *length)
+{
+	_cleanup_(profile_builder) struct profile_builder *b =
+		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
+	struct profile_source source = { &s->acc, e->files, s->info.kernel ? kernel_symbols(e) : NULL };
+	int ret;
+
+	if (!b)
+		return -ENOMEM;
+	ret = profile_export__samples(&source, b);
+	ret = ret ?: add_comments(b, s);
+	return ret ?: profile_builder__finish(b, out, length);
+}
+
+int engine__profile(struct engine *e, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+{
+	struct snapshot s = { 0 };
+	int ret = take_snapshot(e, id, &s, err);
+
+	if (ret)
+		return ret;
+	ret = build_profile(e, &s, out, length);
+	release_snapshot(e, &s);
+	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
+}
+
+static json_t *figures(const uint64_t *values, const char *const *words, unsigned from, unsigned n)
+{
+	json_t *all = json_object();
+
+	for (unsigned i = from; i < n; i++) {
+		if (values[i])
+			json_object_set_new(all, words[i], json_integer(values[i]));
+	}
+	return all;
+}
+
+/* Figures of each program since the target was attached. */
+static json_t *programs_since(struct engine *e, const struct target *t)
+{
+	json_t *now = sampler__programs(e->sampler), *one;
+	const char *name, *key;
+
+	json_object_foreach (now, name, one) {
+		json_t *before = json_object_get(t->programs_before, name), *value;
+
+		json_object_foreach (one, key, value) {
+			if (json_is_integer(value))
+				json_integer_set(value,
+						 json_integer_value(value) -
+							 json_integer_value(json_object_get(before, key)));
+		}
+	}
+	return now;
+}
+
+static json_t *overhead(const struct target *t, uint64_t run_ns, uint64_t run_count)
+{
+	uint64_t target_ns = t->acc.samples * t->period_ns;
+
+	if (!target_ns || !run_count)
+		return json_null();
+	return json_real(100.0 * (run_ns + run_count * INTERRUPT_NS) / target_ns);
+}
+
+static json_t *unwind_figures(struct engine *e)
+{
+	struct file_registry_stats files = file_registry__stats(e->files);
+	struct table_pool_stats pool = table_pool__stats(e->pool);
+
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)files.files, "rows",
+			 (json_int_t)pool.rows, "rules", (json_int_t)pool.rules, "bytes",
+			 (json_int_t)pool.bytes, "compiled", (json_int_t)files.compiled, "from_cache",
+			 (json_int_t)files.from_cache, "damaged_entries", (json_int_t)files.bad_fdes,
+			 "unsupported_rows", (json_int_t)files.unsupported_rows);
+}
+
+static json_t *stats_locked(struct engine *e, struct target *t)
+{
+	uint64_t run_ns = sampler__sample_run_ns(e->sampler) - t->run_ns_before;
+	uint64_t run_count = sampler__sample_run_count(e->sampler) - t->run_count_before;
+	uint64_t lost[SO_LOSS_COUNT], taken, sum, end = t->end_ns ? t->end_ns : clock__now_ns();
+	json_t *programs = programs_since(e, t);
+
+	sum = engine_target_lost(e, t, lost, &taken);
+	return json_pack("{s:f, s:i, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:i}", "duration_s",
+			 t->begin_ns ? (end - t->begin_ns) / 1e9 : 0.0, "sample_hz", (int)t->info.rate_hz,
+			 "samples", (json_int_t)(t->acc.samples + sum), "taken", (json_int_t)taken, "complete",
+			 (json_int_t)t->acc.truncated[SO_TRUNC_NONE], "truncated",
+			 figures(t->acc.truncated, truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT), "lost",
+			 figures(lost, loss_words, 0, SO_LOSS_COUNT), "frame_pointer",
+			 (json_int_t)t->acc.frame_pointer, "bpf", json_pack("{s:o}", "programs", programs),
+			 "unwind", unwind_figures(e), "attach_ms", t->attach_ns / 1e6, "daemon",
+			 json_pack("{s:f, s:I}", "cpu_s",
+				   (clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) - t->cpu_ns_before) / 1e9,
+				   "rss_bytes", (json_int_t)rss_bytes()),
+			 "overhead_percent", overhead(t, run_ns, run_count), "processes",
+			 (int)t->seen_processes);
+}
+
+json_t *engine__stats(struct engine *e, uint32_t id, struct so_error *err)
+{
+	json_t *stats = NULL;
+	struct target *t;
+
+	pthread_mutex_lock(&e->lock);
+	t = engine_target(e, id);
+	if (!t) {
+		so_err(err, -ENOENT, "there is no target %u", id);
+	} else {
+		if (t->info.state == TARGET_SAMPLING)
+			engine_drain(e);
+		stats = stats_locked(e, t);
+		if (!stats)
+			so_err(err, -ENOMEM, "out of memory");
+	}
+	pthread_mutex_unlock(&e->lock);
+	return stats;
+}
+
+static json_t *cpu_list(struct engine *e)
+{
+	json_t *list = json_array();
+	cpu_set_t cpus;
+
+	sampler__event_cpus(e->sampler, &cpus);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET(cpu, &cpus))
+			json_array_append_new(list, json_integer(cpu));
+	}
+	return list;
+}
+
+static json_t *cache_figures(struct engine *e)
+{
+	struct unwind_cache_stats s;
+
+	if (!e->cache)
+		return json_pack("{s:b, s:s}", "used", 0, "why", e->cache_problem);
+	s = unwind_cache__stats(e->cache);
+	return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I}", "used", 1, "hits", (json_int_t)s.hits, "misses",
+			 (json_int_t)s.misses, "corrupt", (json_int_t)s.corrupt, "stored", (json_int_t)s.stored,
+			 "store_failed", (json_int_t)s.store_failed);
+}
+
+json_t *engine__status(struct engine *e)
+{
+	unsigned targets = 0;
+	json_t *status;
+
+	pthread_mutex_lock(&e->lock);
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
+		targets += e->targets[i] && !e->targets[i]->doomed;
+	status = json_pack("{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+			   STAKEOUT_VERSION, "pid", (int)getpid(), "uptime_s",
+			   (clock__now_ns() - e->started_ns) / 1e9, "targets", (int)targets, "processes",
+			   (int)process_table__count(e->processes), "max_targets", SO_MAX_SLOTS, "mechanisms",
+			   sampler__mechanisms(e->sampler), "cpus", cpu_list(e), "unwind", unwind_figures(e),
+			   "cache", cache_figures(e), "bpf",
+			   json_pack("{s:o, s:I}", "programs", sampler__programs(e->sampler), "table_bytes",
+				     (json_int_t)sampler__table_bytes(e->sampler)),
+			   "daemon",
+			   json_pack("{s:f, s:I}", "cpu_s", clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9,
+				     "rss_bytes", (json_int_t)rss_bytes()));
+	pthread_mutex_unlock(&e->lock);
+	return status;
+}

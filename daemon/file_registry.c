@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/file_registry.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+
+#include "daemon/elf_symbols.h"
+#include "daemon/u64_table.h"
+
+#define VDSO_PATH      "[vdso]"
+#define VDSO_MAX_BYTES (64u << 10)
+
+struct slot {
+	struct file_entry entry;
+	uint64_t dev, inode;
+	int fd; /* -1 for the vdso */
+	struct elf_symbols *symbols;
+	bool symbols_tried;
+	uint32_t next_same_key; /* number of the next file whose key hashes alike; 0: none */
+};
+
+struct file_registry {
+	struct table_pool *pool;
+	struct unwind_cache *cache;
+	char *debug_root;
+	struct slot **slots; /* slots[number - 1]; SO_MAX_FILES places, so that it never moves under a reader */
+	uint32_t n;
+	struct u64_table by_key;
+	uint32_t vdso;
+	void *vdso_image;
+	size_t vdso_bytes;
+	pthread_mutex_t symbols_lock;
+	struct file_registry_stats stats;
+};
+
+struct prepared_file {
+	uint64_t dev, inode;
+	int fd;
+	bool elf;
+	struct slot *slot; /* NULL for a file that is no ELF file */
+	struct unwind_table *table;
+	bool broken, compiled;
+};
+
+static uint64_t map_dev(const struct proc_map *map)
+{
+	return (uint64_t)map->dev_major << 32 | map->dev_minor;
+}
+
+static uint64_t file_key(uint64_t dev, uint64_t inode)
+{
+	return dev * 0x9e3779b97f4a7c15ull ^ inode;
+}
+
+/* Files that are no ELF files are slots too, with number 0 in their entry, so that they are looked at only once. */
+static struct slot *find_slot(const struct file_registry *r, uint64_t dev, uint64_t inode)
+{
+	uint32_t at;
+
+	if (!u64_table__get(&r->by_key, file_key(dev, inode), &at))
+		return NULL;
+	for (; at; at = r->slots[at - 1]->next_same_key) {
+		if (r->slots[at - 1]->dev == dev && r->slots[at - 1]->inode == inode)
+			return r->slots[at - 1];
+	}
+	return NULL;
+}
+
+static void free_slot(struct slot *slot)
+{
+	if (!slot)
+		return;
+	if (slot->fd >= 0)
+		close(slot->fd);
+	elf_symbols__free(slot->symbols);
+	free(slot->entry.table.pieces);
+	free(slot->entry.path);
+	free(slot);
+}
+
+CLEANUP_DEFINE(struct slot *, slot, free_slot)
+
+static struct slot *new_slot(const char *path)
+{
+	struct slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot)
+		return NULL;
+	slot->fd = -1;
+	slot->entry.path = strdup(path);
+	if (!slot->entry.path) {
+		free(slot);
+		return NULL;
+	}
+	return slot;
+}
+
+void prepared_file__free(struct prepared_file *p)
+{
+	if (!p)
+		return;
+	if (p->fd >= 0)
+		close(p->fd);
+	free_slot(p->slot);
+	unwind_table__free(p->table);
+	free(p);
+}
+
+CLEANUP_DEFINE(struct prepared_file *, prepared_file, prepared_file__free)
+
+const struct file_entry *file_registry__find(struct file_registry *r, const struct proc_map *map, bool *known)
+{
+	struct slot *slot;
+
+	*known = true;
+	if (!strcmp(map->path, VDSO_PATH))
+		return r->vdso ? &r->slots[r->vdso - 1]->entry : NULL;
+	if (!map->inode)
+		return NULL;
+	slot = find_slot(r, map_dev(map), map->inode);
+	if (!slot) {
+		*known = false;
+		return NULL;
+	}
+	return slot->entry.number ? &slot->entry : NULL;
+}
+
+/* The name under which the file's table is cached: its build-id, else what identifies its contents well enough. */
+static void cache_key(const struct prepared_file *p, char *key, size_t size)
+{
+	struct stat st;
+
+	key[0] = '\0';
+	if (p->slot->entry.elf.build_id[0])
+		snprintf(key, size, "%s", p->slot->entry.elf.build_id);
+	else if (!fstat(p->fd, &st))
+		snprintf(key, size, "f-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%lx",
+			 (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
+			 (uint64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
+static int prepare_table(struct file_registry *r, struct prepared_file *p)
+{
+	char key[96];
+	int ret;
+
+	cache_key(p, key, sizeof(key));
+	if (r->cache && key[0] && !unwind_cache__load(r->cache, key, &p->table))
+		return 0;
+	ret = unwind_table__compile(p->fd, &p->table, NULL);
+	if (ret == -ENOMEM)
+		return ret;
+	p->broken = ret != 0;
+	p->compiled = !ret;
+	if (!ret && r->cache && key[0])
+		unwind_cache__store(r->cache, key, p->table);
+	return 0;
+}
+
+int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map,
+			   struct prepared_file **out)
+{
+	_cleanup_(prepared_file) struct prepared_file *p = calloc(1, sizeof(*p));
+	int ret;
+
+	if (!p)
+		return -ENOMEM;
+	p->dev = map_dev(map);
+	p->inode = map->inode;
+	p->fd = proc_maps__open_file(pid, map);
+	if (p->fd < 0)
+		return p->fd;
+	p->slot = new_slot(map->path);
+	if (!p->slot)
+		return -ENOMEM;
+	ret = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
+	p->elf = ret != -ENOEXEC;
+	p->broken = ret && ret != -ENOEXEC;
+	if (!ret) {
+		ret = prepare_table(r, p);
+		if (ret)
+			return ret;
+	}
+	*out = TAKE_PTR(p);
+	return 0;
+}
+
+static void place_table(struct file_registry *r, struct prepared_file *p, struct file_entry *entry)
+{
+	if (p->broken) {
+		entry->state = SO_MAPPING_BROKEN;
+		return;
+	}
+	entry->state = SO_MAPPING_NO_TABLE;
+	if (!p->table || !p->table->n_rows)
+		return;
+	entry->state = SO_MAPPING_FULL;
+	if (table_pool__add(r->pool, p->table, &entry->table))
+		return;
+	entry->state = SO_MAPPING_TABLE;
+	entry->rows = p->table->n_rows;
+	r->stats.bad_fdes += p->table->n_bad_fdes;
+	r->stats.unsupported_rows += p->table->n_unsupported_rows;
+}
+
+static int insert_slot(struct file_registry *r, struct slot *slot)
+{
+	uint64_t key = file_key(slot->dev, slot->inode);
+	uint32_t first = 0;
+
+	if (r->n == SO_MAX_FILES)
+		return -ENOSPC;
+	u64_table__get(&r->by_key, key, &first);
+	slot->next_same_key = first;
+	if (u64_table__set(&r->by_key, key, r->n + 1))
+		return -ENOMEM;
+	r->slots[r->n++] = slot;
+	return 0;
+}
+
+int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
+{
+	_cleanup_(prepared_file) struct prepared_file *p = prepared;
+	struct slot *slot;
+	int ret;
+
+	if (find_slot(r, p->dev, p->inode))
+		return 0;
+	slot = p->slot;
+	slot->dev = p->dev;
+	slot->inode = p->inode;
+	ret = insert_slot(r, slot);
+	if (ret)
+		return ret;
+	p->slot = NULL;
+	/* A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file. */
+	slot->fd = TAKE_FD(p->fd);
+	if (!p->elf)
+		return 0;
+	slot->entry.number = r->n;
+	place_table(r, p, &slot->entry);
+	r->stats.files++;
+	r->stats.compiled += p->compiled;
+	r->stats.from_cache += p->table && !p->compiled;
+	return 0;
+}
+
+const struct file_entry *file_registry__get(struct file_registry *r, uint32_t number)
+{
+	return number && number <= r->n ? &r->slots[number - 1]->entry : NULL;
+}
+
+static void load_symbols(struct file_registry *r, struct slot *slot)
+{
+	slot->symbols_tried = true;
+	if (slot->fd >= 0)
+		elf_symbols__open(slot->fd, slot->entry.path, r->debug_root, &slot->symbols, NULL);
+	else
+		elf_symbols__open_memory(r->vdso_image, r->vdso_bytes, &slot->symbols, NULL);
+}
+
+int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size,
+			  uint64_t *start)
+{
+	struct elf_symbol symbol;
+	struct slot *slot;
+	int ret = -ENOENT;
+
+	if (!number || number > r->n)
+		return -ENOENT;
+	slot = r->slots[number - 1];
+	pthread_mutex_lock(&r->symbols_lock);
+	if (!slot->symbols_tried)
+		load_symbols(r, slot);
+	if (slot->symbols)
+		ret = elf_symbols__lookup(slot->symbols, vaddr, &symbol, name, size);
+	pthread_mutex_unlock(&r->symbols_lock);
+	if (!ret)
+		*start = symbol.start;
+	return ret;
+}
+
+void file_registry__drop_symbols(struct file_registry *r)
+{
+	pthread_mutex_lock(&r->symbols_lock);
+	for (uint32_t i = 0; i < r->n; i++) {
+		elf_symbols__free(r->slots[i]->symbols);
+		r->slots[i]->symbols = NULL;
+		r->slots[i]->symbols_tried = false;
+	}
+	pthread_mutex_unlock(&r->symbols_lock);
+}
+
+/* The kernel maps one image into every 64-bit process, so the daemon's own one serves. */
+static int add_vdso(struct file_registry *r)
+{
+	_cleanup_(unwind_table) struct unwind_table *table = NULL;
+	_cleanup_(slot) struct slot *slot = new_slot(VDSO_PATH);
+	struct prepared_file p = { 0 };
+	int ret;
+
+	if (!slot)
+		return -ENOMEM;
+	if (!r->vdso_image)
+		return 0;
+	ret = elf_file__read_memory(r->vdso_image, r->vdso_bytes, &slot->entry.elf, NULL);
+	if (ret)
+		return 0;
+	p.broken = unwind_table__compile_memory(r->vdso_image, r->vdso_bytes, &table, NULL) != 0;
+	p.table = table;
+	ret = insert_slot(r, slot);
+	if (ret)
+		return ret;
+	r->vdso = slot->entry.number = r->n;
+	place_table(r, &p, &slot->entry);
+	TAKE_PTR(slot);
+	return 0;
+}
+
+static int read_vdso(struct file_registry *r)
+{
+	_cleanup_(proc_maps) struct proc_maps maps = { 0 };
+	uint64_t at = getauxval(AT_SYSINFO_EHDR);
+	const struct proc_map *map;
+
+	if (!at || proc_maps__read(getpid(), false, &maps, NULL))
+		return 0;
+	map = proc_maps__find(&maps, at);
+	if (!map || map->end - at > VDSO_MAX_BYTES)
+		return 0;
+	r->vdso_bytes = map->end - at;
+	r->vdso_image = malloc(r->vdso_bytes);
+	if (!r->vdso_image)
+		return -ENOMEM;
+	memcpy(r->vdso_image, (const void *)at, r->vdso_bytes);
+	return 0;
+}
+
+int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, const char *debug_root,
+		       struct file_registry **out, struct so_error *err)
+{
+	_cleanup_(file_registry) struct file_registry *r = calloc(1, sizeof(*r));
+	int ret;
+
+	if (!r)
+		return so_err(err, -ENOMEM, "out of memory");
+	pthread_mutex_init(&r->symbols_lock, NULL);
+	r->pool = pool;
+	r->cache = cache;
+	r->debug_root = strdup(debug_root);
+	r->slots = calloc(SO_MAX_FILES, sizeof(*r->slots));
+	ret = r->debug_root && r->slots ? read_vdso(r) : -ENOMEM;
+	ret = ret ?: add_vdso(r);
+	if (ret)
+		return so_err(err, ret, "cannot prepare the vdso: %s", strerror(-ret));
+	*out = TAKE_PTR(r);
+	return 0;
+}
+
+static void clear(struct file_registry *r)
+{
+	for (uint32_t i = 0; i < r->n; i++)
+		free_slot(r->slots[i]);
+	r->n = 0;
+	r->vdso = 0;
+	u64_table__release(&r->by_key);
+}
+
+void file_registry__reset(struct file_registry *r)
+{
+	clear(r);
+	r->stats = (struct file_registry_stats){ 0 };
+	add_vdso(r);
+}
+
+struct file_registry_stats file_registry__stats(const struct file_registry *r)
+{
+	return r->stats;
+}
+
+void file_registry__free(struct file_registry *r)
+{
+	if (!r)
+		return;
+	clear(r);
+	pthread_mutex_destroy(&r->symbols_lock);
+	free(r->slots);
+	free(r->vdso_image);
+	free(r->debug_root);
+	free(r);
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/http_server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* A body beyond its limit is read on this far, so that its sender gets to read the answer. */
+#define DRAIN_BYTES (16 * HTTP_MAX_BODY_BYTES)
+/* Request line and headers of one connection. */
+#define CONNECTION_MEMORY_BYTES 32768
+
+struct user {
+	uid_t uid;
+	unsigned connections;
+};
+
+struct http_server {
+	struct MHD_Daemon *mhd;
+	http_handler_fn *handler;
+	void *context;
+	pthread_mutex_t lock; /* guards users */
+	struct user users[2 * HTTP_MAX_CONNECTIONS];
+};
+
+/* What is known of one connection, for as long as it lasts. */
+struct peer {
+	uid_t uid;
+	bool counted;
+};
+
+/* One request while it comes in. */
+struct exchange {
+	char *body;
+	size_t bytes, capacity;
+	size_t dropped; /* beyond the limit */
+};
+
+static struct user *find_user(struct http_server *server, uid_t uid)
+{
+	struct user *unused = NULL;
+
+	for (size_t i = 0; i < sizeof(server->users) / sizeof(server->users[0]); i++) {
+		struct user *user = &server->users[i];
+
+		if (user->connections && user->uid == uid)
+			return user;
+		if (!user->connections && !unused)
+			unused = user;
+	}
+	if (unused)
+		unused->uid = uid;
+	return unused;
+}
+
+/* Counts the connection in; false when its user has too many. */
+static bool admit(struct http_server *server, uid_t uid)
+{
+	struct user *user;
+	bool ok;
+
+	pthread_mutex_lock(&server->lock);
+	user = find_user(server, uid);
+	ok = user && (uid == 0 || user->connections < HTTP_MAX_USER_CONNECTIONS);
+	if (ok)
+		user->connections++;
+	pthread_mutex_unlock(&server->lock);
+	return ok;
+}
+
+static void dismiss(struct http_server *server, uid_t uid)
+{
+	struct user *user;
+
+	pthread_mutex_lock(&server->lock);
+	user = find_user(server, uid);
+	if (user && user->connections)
+		user->connections--;
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* Answers before any request is read: one who has too many connections may never send one. */
+static void turn_away(int fd)
+{
+	static const char body[] = "{\"error\": \"too many connections of one user\"}\n";
+	char text[256];
+	int n = snprintf(text, sizeof(text),
+			 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+			 "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
+			 sizeof(body) - 1, body);
+
+	send(fd, text, n, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not read it is refused all the same */
+	shutdown(fd, SHUT_RDWR);
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	const union MHD_ConnectionInfo *info;
+	struct http_server *server = context;
+	struct ucred cred;
+	socklen_t length = sizeof(cred);
+	struct peer *peer = *state;
+
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		if (peer && peer->counted)
+			dismiss(server, peer->uid);
+		free(peer);
+		*state = NULL;
+		return;
+	}
+	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	if (!info)
+		return;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &cred, &length)) {
+		free(peer); /* a request without a peer is refused */
+		return;
+	}
+	peer->uid = cred.uid;
+	peer->counted = admit(server, cred.uid);
+	if (!peer->counted)
+		turn_away(info->connect_fd);
+	*state = peer;
+}
+
+static enum MHD_Result send_reply(struct MHD_Connection *connection, struct http_reply *reply)
+{
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer_with_free_callback(reply->body_bytes, reply->body, free);
+	enum MHD_Result rc = MHD_NO;
+
+	if (!response) {
+		free(reply->body);
+		return MHD_NO;
+	}
+	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) == MHD_YES &&
+	    (!reply->header ||
+	     MHD_add_response_header(response, reply->header, reply->header_value) == MHD_YES))
+		rc = MHD_queue_response(connection, reply->status, response);
+	MHD_destroy_response(response);
+	return rc;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *json)
+{
+	struct http_reply reply = { .status = status, .content_type = "application/json" };
+
+	reply.body = (uint8_t *)strdup(json);
+	if (!reply.body)
+		return MHD_NO;
+	reply.body_bytes = strlen(json);
+	return send_reply(connection, &reply);
+}
+
+static enum MHD_Result refuse_large(struct MHD_Connection *connection)
+{
+	_Static_assert(HTTP_MAX_BODY_BYTES == 65536, "the message names the limit");
+	return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE,
+		      "{\"error\": \"the body is larger than 65536 bytes\"}\n");
+}
+
+static enum MHD_Result begin(struct MHD_Connection *connection, void **state)
+{
+	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+	struct exchange *exchange;
+
+	if (length && strtoull(length, NULL, 10) > HTTP_MAX_BODY_BYTES)
+		return refuse_large(connection);
+	exchange = calloc(1, sizeof(*exchange));
+	if (!exchange)
+		return MHD_NO;
+	*state = exchange;
+	return MHD_YES;
+}
+
+static bool append(struct exchange *exchange, const char *data, size_t size)
+{
+	if (exchange->dropped || size > HTTP_MAX_BODY_BYTES - exchange->bytes) {
+		exchange->dropped += size;
+		return exchange->dropped <= DRAIN_BYTES;
+	}
+	if (exchange->bytes + size > exchange->capacity) {
+		size_t capacity = exchange->bytes + size < 1024 ? 1024 : 2 * (exchange->bytes + size);
+		char *body = realloc(exchange->body, capacity + 1);
+
+		if (!body)
+			return false;
+		exchange->body = body;
+		exchange->capacity = capacity;
+	}
+	memcpy(exchange->body + exchange->bytes, data, size);
+	exchange->bytes += size;
+	exchange->body[exchange->bytes] = '\0';
+	return true;
+}
+
+static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connection *connection, const char *url,
+				const char *method, const struct exchange *exchange)
+{
+	const union MHD_ConnectionInfo *peer =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *fd =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct http_request request = {
+		.method = method,
+		.path = url,
+		.body = exchange->body ? exchange->body : "",
+		.body_bytes = exchange->bytes,
+		.connection = connection,
+	};
+	struct http_reply reply = { 0 };
+
+	if (!peer || !peer->socket_context || !fd)
+		return refuse(connection, MHD_HTTP_FORBIDDEN,
+			      "{\"error\": \"the kernel did not say who is asking\"}\n");
+	request.uid = ((const struct peer *)peer->socket_context)->uid;
+	request.fd = fd->connect_fd;
+	server->handler(server->context, &request, &reply);
+	return send_reply(connection, &reply);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+				  const char *method, const char *version, const char *data, size_t *size,
+				  void **state)
+{
+	struct exchange *exchange = *state;
+
+	if (!exchange)
+		return begin(connection, state);
+	if (*size) {
+		bool ok = append(exchange, data, *size);
+
+		*size = 0;
+		return ok ? MHD_YES : MHD_NO;
+	}
+	if (exchange->dropped)
+		return refuse_large(connection);
+	return dispatch(context, connection, url, method, exchange);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+			 enum MHD_RequestTerminationCode code)
+{
+	struct exchange *exchange = *state;
+
+	if (exchange)
+		free(exchange->body);
+	free(exchange);
+	*state = NULL;
+}
+
+/* What clients do wrong is theirs to hear, not the daemon's log's. */
+static void on_log(void *context, const char *fmt, va_list ap)
+{
+}
+
+const char *http_request__argument(const struct http_request *request, const char *name)
+{
+	if (!request->connection)
+		return NULL;
+	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
+		       struct so_error *err)
+{
+	/* poll, not select: descriptors may exceed FD_SETSIZE. */
+	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+			 MHD_USE_ITC | MHD_USE_ERROR_LOG;
+	struct http_server *server = calloc(1, sizeof(*server));
+
+	if (!server) {
+		close(listen_fd);
+		return so_err(err, -ENOMEM, "out of memory");
+	}
+	pthread_mutex_init(&server->lock, NULL);
+	server->handler = handler;
+	server->context = context;
+	/* The logger comes first: it is in force from where it stands. */
+	server->mhd = MHD_start_daemon(
+		flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+		MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)HTTP_MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_TIMEOUT_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
+	if (!server->mhd) {
+		pthread_mutex_destroy(&server->lock);
+		free(server);
+		return so_err(err, -EIO, "cannot start the HTTP server: %s", strerror(errno));
+	}
+	*out = server;
+	return 0;
+}
+
+void http_server__free(struct http_server *server)
+{
+	if (!server)
+		return;
+	MHD_stop_daemon(server->mhd);
+	pthread_mutex_destroy(&server->lock);
+	free(server);
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeoutd: from the command line to a serving daemon, and back down in order. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <libgen.h>
+#include <unistd.h>
+
+#include "daemon/api.h"
+#include "daemon/engine.h"
+#include "daemon/http_server.h"
+#include "daemon/listen_socket.h"
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "stakeout/cleanup.h"
+#include "stakeout/error.h"
+
+/* Tells who waits at the ready descriptor; a reader that is gone is an error, since it will not come back. */
+static int say_ready(const struct daemon_options *options, const char *word, const char *text)
+{
+	char line[sizeof(struct so_error) + 16];
+	int n = snprintf(line, sizeof(line), "%s%s\n", word, text);
+
+	if (options->ready_fd < 0)
+		return 0;
+	return write(options->ready_fd, line, n) == n ? 0 : -EPIPE;
+}
+
+static int fail(const struct daemon_options *options, int rc, const struct so_error *err)
+{
+	if (options->ready_fd < 0)
+		log__error("%s", err->text);
+	else
+		say_ready(options, rc == -EPERM || rc == -EACCES ? "denied: " : "error: ", err->text);
+	return EXIT_FAILURE;
+}
+
+static int print_check(void)
+{
+	json_t *check = engine__check();
+	int rc = check ? json_dumpf(check, stdout, JSON_INDENT(2)) : -1;
+
+	json_decref(check);
+	if (rc || putchar('\n') == EOF || fflush(stdout)) {
+		log__error("cannot print: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
+/* Many targets have many maps, files and connections. A limit that cannot be raised is only met later. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		log__info("cannot raise the limit of open files: %s", strerror(errno));
+}
+
+/*
+ * Signals become readable on *fd. Blocked before any thread exists, so that every thread inherits it. A private
+ * daemon leaves the terminal's interrupt to its client, which still wants the samples.
+ */
+static int take_signals(bool private, int *fd, struct so_error *err)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	if (private) {
+		signal(SIGINT, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+	} else {
+		sigaddset(&set, SIGINT);
+		sigaddset(&set, SIGHUP);
+	}
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return so_err(err, -errno, "cannot block signals: %s", strerror(errno));
+	*fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return *fd < 0 ? so_err(err, -errno, "cannot make a signalfd: %s", strerror(errno)) : 0;
+}
+
+static int take_ready_fd(const struct daemon_options *options, struct so_error *err)
+{
+	if (options->ready_fd < 0)
+		return 0;
+	if (options->ready_fd <= STDERR_FILENO || fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC))
+		return so_err(err, -EBADF, "--ready-fd %d is not an open descriptor above 2",
+			      options->ready_fd);
+	return 0;
+}
+
+/*
+ * A private daemon ends with its client in two independent ways: the kernel signals the parent's death (which a
+ * parent that died before this call no longer does), and the ready pipe, whose reading end the client keeps,
+ * reports an error once it is closed.
+ */
+static void wait_for_end(const struct daemon_options *options, int signal_fd)
+{
+	struct pollfd fds[] = {
+		{ .fd = signal_fd, .events = POLLIN },
+		{ .fd = options->private ? options->ready_fd : -1 },
+	};
+
+	while (poll(fds, 2, -1) < 0 && errno == EINTR)
+		;
+}
+
+static int serve(const struct daemon_options *options, struct engine *engine, struct listen_socket *sock,
+		 int signal_fd, struct so_error *err)
+{
+	_cleanup_(api) struct api *api = NULL;
+	_cleanup_(http_server) struct http_server *server = NULL; /* ends before the api */
+	int rc = api__new(engine, NULL, &api, err);
+
+	if (!rc)
+		rc = http_server__start(listen_socket__take_fd(sock), api__handle, api, &server, err);
+	if (rc)
+		return rc;
+	log__info("version %s listens on %s", STAKEOUT_VERSION, listen_socket__path(sock));
+	rc = say_ready(options, "ready", "");
+	if (rc)
+		return so_err(err, rc, "nobody reads descriptor %d any more", options->ready_fd);
+	wait_for_end(options, signal_fd);
+	log__info("ending");
+	api__cancel(api);
+	return 0;
+}
+
+/* The client made a directory for the socket alone; if it was killed, nobody else removes it. */
+static void remove_private_dir(const struct daemon_options *options)
+{
+	_cleanup_free_ char *path = options->private && options->socket ? strdup(options->socket) : NULL;
+
+	if (path)
+		rmdir(dirname(path));
+}
+
+static int run(const struct daemon_options *options, struct so_error *err)
+{
+	const struct engine_options engine_options = {
+		.cache_dir = options->cache_dir,
+		.force_tail_calls = options->force_tail_calls,
+		.counts_entries = options->counts_entries,
+	};
+	_cleanup_(engine) struct engine *engine = NULL;
+	_cleanup_(listen_socket) struct listen_socket *sock = NULL;
+	_cleanup_close_ int signal_fd = -1;
+	int rc = take_ready_fd(options, err);
+
+	if (!rc)
+		rc = take_signals(options->private, &signal_fd, err);
+	if (!rc)
+		rc = listen_socket__open(options->socket, options->socket_mode, &sock, err);
+	if (!rc)
+		rc = engine__new(&engine_options, &engine, err);
+	return rc ? rc : serve(options, engine, sock, signal_fd, err);
+}
+
+int main(int argc, char **argv)
+{
+	struct daemon_options options;
+	struct so_error err = { .text = "" };
+	int rc = daemon_options__parse(argc, argv, &options, &err);
+
+	if (rc) {
+		log__error("%s", err.text);
+		return 2;
+	}
+	if (options.help) {
+		daemon_options__print_help();
+		return EXIT_SUCCESS;
+	}
+	if (options.version) {
+		puts("stakeoutd " STAKEOUT_VERSION);
+		return EXIT_SUCCESS;
+	}
+	json_object_seed(0); /* before threads, as jansson asks */
+	if (options.check_json)
+		return print_check();
+	log__set_quiet(options.private);
+	if (options.private)
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+	raise_file_limit();
+	rc = run(&options, &err);
+	remove_private_dir(&options);
+	return rc ? fail(&options, rc, &err) : EXIT_SUCCESS;
+}

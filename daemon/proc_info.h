@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What /proc says of a process, for the decision whether it can be a target. */
+#ifndef STAKEOUT_PROC_INFO_H
+#define STAKEOUT_PROC_INFO_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stakeout/error.h"
+
+struct proc_info {
+	pid_t tgid, ppid;
+	uid_t uid; /* real */
+	char comm[16];
+	char state; /* as in /proc/PID/stat: R, S, D, T, Z, X, … */
+	bool kernel_thread;
+	uint64_t cpu_ns; /* user and system time of all its threads */
+};
+
+/* -ESRCH when there is no such process. pid may be a thread's: tgid tells. */
+int proc_info__read(pid_t pid, struct proc_info *out);
+
+/* Adds the CPUs on which any thread of the process may run. Returns the number of threads, or -errno. */
+int proc_info__add_cpus(pid_t tgid, cpu_set_t *cpus);
+
+/*
+ * All processes of the system with their parents, as one pass over /proc finds them. *out is malloc'ed: pairs sorted
+ * by nothing in particular.
+ */
+struct proc_pair {
+	pid_t pid, ppid;
+};
+int proc_info__all(struct proc_pair **out, size_t *n);
+
+#endif

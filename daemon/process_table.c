@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/process_table.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/mapping_runs.h"
+
+#define BUCKETS 4096
+
+struct process_table {
+	struct sampler *sampler;
+	struct file_registry *registry;
+	struct mapping_runs *runs;
+	struct process *buckets[BUCKETS];
+	size_t n;
+};
+
+int process_table__new(struct sampler *sampler, struct file_registry *registry, struct process_table **out)
+{
+	_cleanup_(process_table) struct process_table *t = calloc(1, sizeof(*t));
+	int ret;
+
+	if (!t)
+		return -ENOMEM;
+	t->sampler = sampler;
+	t->registry = registry;
+	ret = mapping_runs__new(SO_MAX_MAPPINGS, &t->runs);
+	if (ret)
+		return ret;
+	*out = TAKE_PTR(t);
+	return 0;
+}
+
+static struct process **place(struct process_table *t, pid_t tgid)
+{
+	struct process **at = &t->buckets[(uint32_t)tgid % BUCKETS];
+
+	while (*at && (*at)->tgid != tgid)
+		at = &(*at)->next;
+	return at;
+}
+
+struct process *process_table__find(struct process_table *t, pid_t tgid)
+{
+	return *place(t, tgid);
+}
+
+static int insert(struct process_table *t, pid_t tgid, const struct so_process *kernel, struct process **out)
+{
+	struct process **at = place(t, tgid), *p;
+
+	if (*at)
+		return -EEXIST;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->tgid = tgid;
+	p->kernel = *kernel;
+	*at = p;
+	t->n++;
+	*out = p;
+	return 0;
+}
+
+int process_table__add(struct process_table *t, pid_t tgid, const struct so_process *kernel,
+		       struct process **out)
+{
+	struct process *p;
+	int ret = insert(t, tgid, kernel, &p);
+
+	if (ret)
+		return ret;
+	ret = sampler__set_process(t->sampler, tgid, kernel);
+	if (ret) {
+		process_table__remove(t, p);
+		return ret;
+	}
+	*out = p;
+	return 0;
+}
+
+int process_table__add_child(struct process_table *t, pid_t tgid, const struct process *parent,
+			     struct process **out)
+{
+	struct process *p;
+	int ret = insert(t, tgid, &parent->kernel, &p);
+
+	if (ret)
+		return ret;
+	p->run = parent->run;
+	if (p->run)
+		p->run->refs++;
+	ret = sampler__set_process(t->sampler, tgid, &p->kernel);
+	if (ret) {
+		process_table__remove(t, p);
+		return ret;
+	}
+	*out = p;
+	return 0;
+}
+
+static int publish(struct process_table *t, struct process *p)
+{
+	p->kernel.mappings = p->run ? (uint64_t)p->run->first << 32 | p->run->n : 0;
+	p->kernel.reported_pages = 0;
+	return p->gone ? 0 : sampler__set_process(t->sampler, p->tgid, &p->kernel);
+}
+
+int process_table__set_flags(struct process_table *t, struct process *p, uint32_t flags)
+{
+	p->kernel.flags = flags;
+	return publish(t, p);
+}
+
+static void drop_run(struct process_table *t, struct process *p)
+{
+	mapping_runs__unref(t->runs, TAKE_PTR(p->run));
+}
+
+void process_table__exec(struct process_table *t, struct process *p)
+{
+	drop_run(t, p);
+	p->kernel.exec_pages = 0;
+	publish(t, p);
+}
+
+void process_table__remove(struct process_table *t, struct process *p)
+{
+	struct process **at = place(t, p->tgid);
+
+	sampler__delete_process(t->sampler, p->tgid);
+	drop_run(t, p);
+	*at = p->next;
+	t->n--;
+	free(p);
+}
+
+void process_table__each(struct process_table *t, uint32_t slot, void (*visit)(void *, struct process *),
+			 void *context)
+{
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		for (struct process *p = t->buckets[i], *next; p; p = next) {
+			next = p->next;
+			if (slot == SO_MAX_SLOTS || p->kernel.slot == slot)
+				visit(context, p);
+		}
+	}
+}
+
+size_t process_table__count(const struct process_table *t)
+{
+	return t->n;
+}
+
+void process_table__free(struct process_table *t)
+{
+	if (!t)
+		return;
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		while (t->buckets[i])
+			process_table__remove(t, t->buckets[i]);
+	}
+	mapping_runs__free(t->runs);
+	free(t);
+}
+
+int process_table__begin_scan(struct process_table *t, struct process_scan *scan)
+{
+	scan->missing = calloc(scan->maps.n + 1, sizeof(*scan->missing));
+	if (!scan->missing)
+		return -ENOMEM;
+	for (size_t i = 0; i < scan->maps.n; i++) {
+		const struct proc_map *map = &scan->maps.maps[i];
+		bool known, seen = false;
+
+		if (file_registry__find(t->registry, map, &known) || known)
+			continue;
+		/* A file with several executable mappings is read once. */
+		for (size_t j = 0; j < scan->n_missing && !seen; j++)
+			seen = scan->missing[j]->inode == map->inode &&
+			       scan->missing[j]->dev_major == map->dev_major &&
+			       scan->missing[j]->dev_minor == map->dev_minor;
+		if (!seen)
+			scan->missing[scan->n_missing++] = map;
+	}
+	return 0;
+}
+
+/* The part of a mapping that one piece of its file's table serves. */
+static void fill_piece(struct so_mapping *m, const struct table_piece *piece)
+{
+	m->state = SO_MAPPING_TABLE;
+	m->shard = piece->shard;
+	m->index = piece->index;
+	m->first_block = piece->first_block;
+	m->n_blocks = piece->n_blocks;
+}
+
+struct mapping_list {
+	struct so_mapping *list;
+	size_t n, capacity;
+};
+
+static int append(struct mapping_list *l, const struct so_mapping *m)
+{
+	struct so_mapping *more;
+
+	if (l->n == SO_MAX_PROCESS_MAPPINGS)
+		return -ENOSPC;
+	if (l->n == l->capacity) {
+		l->capacity = l->capacity ? l->capacity * 2 : 128;
+		more = reallocarray(l->list, l->capacity, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		l->list = more;
+	}
+	l->list[l->n++] = *m;
+	return 0;
+}
+
+/* A mapping is cut where one piece of the table ends and the next begins. */
+static int append_pieces(struct mapping_list *l, struct so_mapping m, const struct table_pieces *table)
+{
+	uint64_t end = m.end;
+	int ret;
+
+	for (size_t i = 0; i < table->n; i++) {
+		const struct table_piece *piece = &table->pieces[i];
+		uint64_t piece_end = ((piece->first_block + piece->n_blocks) << SO_BLOCK_SHIFT) + m.bias;
+		bool last = i + 1 == table->n;
+
+		if (!last && piece_end <= m.start)
+			continue;
+		fill_piece(&m, piece);
+		m.end = last || piece_end > end ? end : piece_end;
+		ret = append(l, &m);
+		if (ret)
+			return ret;
+		m.start = m.end;
+		if (m.start >= end)
+			break;
+	}
+	return 0;
+}
+
+static int append_map(struct process_table *t, struct mapping_list *l, const struct proc_map *map)
+{
+	struct so_mapping m = { .start = map->start, .end = map->end, .state = SO_MAPPING_NO_TABLE };
+	const struct file_entry *file;
+	uint64_t bias;
+	bool known;
+
+	file = file_registry__find(t->registry, map, &known);
+	if (!file) {
+		if (!known)
+			m.state = SO_MAPPING_BROKEN;
+		return append(l, &m);
+	}
+	m.state = file->state;
+	if (elf_file__bias(&file->elf, map->start, map->end - map->start, map->offset, &bias)) {
+		/* Code mapped from where the file has no segment: its addresses mean nothing in the file. */
+		m.state = SO_MAPPING_NO_TABLE;
+		return append(l, &m);
+	}
+	m.bias = bias;
+	m.file = file->number;
+	if (file->state != SO_MAPPING_TABLE)
+		return append(l, &m);
+	return append_pieces(l, m, &file->table);
+}
+
+static bool same_run(const struct so_mapping *all, const struct mapping_run *run, const struct mapping_list *l)
+{
+	return run && run->n == l->n && !memcmp(&all[run->first], l->list, l->n * sizeof(*l->list));
+}
+
+/*
+ * When the pages counted here differ from those that the kernel side reported although nothing changed, the kernel
+ * counts something that its map does not list: its figure is then the one to compare with.
+ */
+static uint64_t expected_pages(const struct process_scan *scan, bool unchanged)
+{
+	return unchanged && scan->reported_pages ? scan->reported_pages : scan->maps.exec_pages;
+}
+
+static int replace_run(struct process_table *t, struct process *p, const struct mapping_list *l)
+{
+	struct so_mapping *all = sampler__mappings(t->sampler);
+	struct mapping_run *run;
+	int ret;
+
+	ret = mapping_runs__alloc(t->runs, l->n, &run);
+	if (ret)
+		return ret;
+	memcpy(&all[run->first], l->list, l->n * sizeof(*l->list));
+	drop_run(t, p);
+	p->run = run;
+	return 0;
+}
+
+int process_table__end_scan(struct process_table *t, struct process_scan *scan)
+{
+	struct process *p = process_table__find(t, scan->tgid);
+	struct mapping_list l = { 0 };
+	bool unchanged;
+	int ret = 0;
+
+	for (size_t i = 0; i < scan->n_missing; i++) {
+		if (scan->prepared && scan->prepared[i])
+			file_registry__add(t->registry, TAKE_PTR(scan->prepared[i]));
+	}
+	if (!p || p->gone)
+		return -ENOENT;
+	for (size_t i = 0; !ret && i < scan->maps.n; i++)
+		ret = append_map(t, &l, &scan->maps.maps[i]);
+	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
+	if (ret == -ENOSPC)
+		ret = 0;
+	unchanged = same_run(sampler__mappings(t->sampler), p->run, &l);
+	if (!ret && !unchanged)
+		ret = replace_run(t, p, &l);
+	free(l.list);
+	if (ret)
+		return ret;
+	p->scans++;
+	p->last_scan_ns = clock__now_ns();
+	p->kernel.exec_pages = expected_pages(scan, unchanged);
+	p->kernel.flags |= SO_PROCESS_KNOWN;
+	return publish(t, p);
+}

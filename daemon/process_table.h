@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The processes that are watched: for each the run of mappings that the kernel searches. A forked child shares its
+ * parent's run until either changes its memory map.
+ *
+ * Everything here but process_scan__read() is for the engine's lock. Learning a process's mappings takes three steps,
+ * since reading and compiling files takes long: process_table__begin_scan() (locked), process_scan__prepare() (not
+ * locked), process_table__end_scan() (locked).
+ */
+#ifndef STAKEOUT_PROCESS_TABLE_H
+#define STAKEOUT_PROCESS_TABLE_H
+
+#include "daemon/file_registry.h"
+#include "daemon/sampler.h"
+
+struct mapping_run {
+	uint32_t first, n;
+	unsigned refs;
+	uint64_t freed_ns;        /* when the last reference went */
+	struct mapping_run *next; /* in the list of runs that wait to be reused */
+};
+
+struct process {
+	pid_t tgid;
+	struct so_process kernel; /* what the kernel was given last */
+	struct mapping_run *run;  /* NULL until scanned */
+	bool gone;                /* it has exited; its counts may still arrive */
+	uint64_t gone_ns;
+	uint64_t scans;
+	uint64_t last_scan_ns;
+	struct process *next; /* in its hash bucket */
+};
+
+struct process_table;
+
+int process_table__new(struct sampler *sampler, struct file_registry *registry, struct process_table **out);
+void process_table__free(struct process_table *table);
+CLEANUP_DEFINE(struct process_table *, process_table, process_table__free)
+
+struct process *process_table__find(struct process_table *table, pid_t tgid);
+/* Adds a process without mappings and tells the kernel. -EEXIST, -ENOMEM, -E2BIG (kernel map full). */
+int process_table__add(struct process_table *table, pid_t tgid, const struct so_process *kernel,
+		       struct process **out);
+/* Adds a child that the kernel has entered already as a copy of its parent. */
+int process_table__add_child(struct process_table *table, pid_t tgid, const struct process *parent,
+			     struct process **out);
+/* Sets the flags, of enum so_process_flags, in the kernel too. */
+int process_table__set_flags(struct process_table *table, struct process *process, uint32_t flags);
+/* The process was replaced by exec: its mappings are void. */
+void process_table__exec(struct process_table *table, struct process *process);
+void process_table__remove(struct process_table *table, struct process *process);
+/* Calls visit for each process of a slot (SO_MAX_SLOTS: of all); visit may remove it. */
+void process_table__each(struct process_table *table, uint32_t slot, void (*visit)(void *, struct process *),
+			 void *context);
+size_t process_table__count(const struct process_table *table);
+
+struct process_scan {
+	pid_t tgid;
+	uint64_t reported_pages; /* exec_vm as the kernel side saw it; 0: no report */
+	struct proc_maps maps;
+	const struct proc_map **missing; /* mappings of files not registered yet */
+	struct prepared_file **prepared; /* [n_missing], NULL where it failed */
+	size_t n_missing;
+};
+
+/* Reads the memory map. -ESRCH when the process is gone. */
+int process_scan__read(struct process_scan *scan, pid_t tgid);
+/* Finds which files are missing. */
+int process_table__begin_scan(struct process_table *table, struct process_scan *scan);
+/* Reads and compiles them, several at once. */
+void process_scan__prepare(struct process_scan *scan, struct file_registry *registry);
+/* Registers them and gives the kernel the mappings. -ENOENT when the process was removed meanwhile. */
+int process_table__end_scan(struct process_table *table, struct process_scan *scan);
+void process_scan__release(struct process_scan *scan);
+
+static inline void cleanup__process_scan(struct process_scan *scan)
+{
+	process_scan__release(scan);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Builds one pprof message (stakeout/profile.proto). The caller interns frames once and then adds samples by
+ * the returned numbers, so a profile of many samples costs little more than its distinct frames.
+ *
+ * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count ×
+ * period), default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num),
+ * "comm" (str). Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
+ * no mapping, and a function with filename and a line. A cut stack ends (outermost) in a frame without mapping
+ * named
+ * "[truncated:CAUSE]". Figures about the recording are comments of the form "stakeout.KEY=VALUE".
+ */
+#ifndef STAKEOUT_PROFILE_BUILDER_H
+#define STAKEOUT_PROFILE_BUILDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stakeout/cleanup.h"
+
+struct profile_builder;
+
+/* period_ns: CPU time that one sample stands for. NULL: out of memory. */
+struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns);
+
+struct profile_mapping {
+	uint64_t start, limit, offset; /* as the process had it; zero when unknown */
+	const char *filename;          /* basename or full path */
+	const char *build_id;          /* hex, "" when unknown */
+};
+/* Mapping number (from 1), or 0 when out of memory. Equal mappings give the same number. */
+uint64_t profile_builder__mapping(struct profile_builder *b, const struct profile_mapping *mapping);
+
+struct profile_frame {
+	uint64_t mapping_id;     /* 0: none */
+	uint64_t address;        /* 0: none */
+	const char *name;        /* readable; NULL or "": unknown, only mapping and address are given */
+	const char *system_name; /* raw name; NULL: same as name */
+	const char *filename;    /* source file; NULL: unknown */
+	int64_t line;            /* 0: unknown */
+	int64_t start_line;      /* of the function; 0: unknown */
+};
+/* Location number (from 1), or 0 when out of memory. Equal frames give the same number. */
+uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame);
+
+/* locations: leaf first. Samples of equal stack and labels are added up. -ENOMEM. */
+int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
+			    pid_t pid, pid_t tid, const char *comm);
+
+/* Adds "stakeout.KEY=VALUE". -ENOMEM. */
+int profile_builder__comment(struct profile_builder *b, const char *key, const char *value);
+
+/* Packs and gzips. *out is malloc'ed. The builder can go on being used. -ENOMEM. */
+int profile_builder__finish(struct profile_builder *b, uint8_t **out, size_t *length);
+
+void profile_builder__free(struct profile_builder *b);
+CLEANUP_DEFINE(struct profile_builder *, profile_builder, profile_builder__free)
+
+#endif

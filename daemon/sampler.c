@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/sampler.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "bpf/sampler.skel.h"
+#include "daemon/clock_events.h"
+
+#define BATCH      2048
+#define N_PROGRAMS 8
+
+struct sampler {
+	struct sampler_bpf *skel;
+	struct sampler_handlers handlers;
+	struct clock_events *events;
+	struct ring_buffer *stacks_ring, *events_ring;
+	int stats_fd;
+	int shard_fds[SO_MAX_SHARDS];
+	unsigned n_shards;
+	unsigned open_window; /* 0: window_a, 1: window_b */
+	unsigned window_entries;
+	uint64_t events_lost_seen;
+	struct so_count_key *keys;
+	struct so_count *counts;
+	bool tail_calls;
+};
+
+static int silent(enum libbpf_print_level level, const char *format, va_list ap)
+{
+	return getenv("STAKEOUT_DEBUG") ? vfprintf(stderr, format, ap) : 0;
+}
+
+static int on_stack(void *context, void *data, size_t size)
+{
+	struct sampler *s = context;
+	const struct so_stack_record *r = data;
+	const struct so_raw_record *raw = data;
+
+	if (size >= sizeof(*r) && r->type == SO_RECORD_STACK &&
+	    size >= sizeof(*r) + 8ull * (r->n_user + r->n_kernel))
+		s->handlers.stack(s->handlers.context, r, (const uint64_t *)(r + 1));
+	else if (size >= sizeof(*raw) && raw->type == SO_RECORD_RAW)
+		s->handlers.raw(s->handlers.context, raw);
+	return 0;
+}
+
+static int on_event(void *context, void *data, size_t size)
+{
+	struct sampler *s = context;
+
+	if (size >= sizeof(struct so_event))
+		s->handlers.event(s->handlers.context, data);
+	return 0;
+}
+
+static int load_error(int code, struct so_error *err)
+{
+	if (code == -EPERM || code == -EACCES)
+		return so_err(err, code,
+			      "no permission to load eBPF programs: run as root, or give stakeoutd CAP_BPF, "
+			      "CAP_PERFMON, "
+			      "CAP_SYS_PTRACE and CAP_SYS_ADMIN");
+	if (code == -ESRCH || code == -ENOENT)
+		return so_err(err, code,
+			      "the kernel has no type information (/sys/kernel/btf/vmlinux, "
+			      "CONFIG_DEBUG_INFO_BTF=y); "
+			      "`stakeout check` tells what else is missing");
+	return so_err(err, code,
+		      "the kernel refused the eBPF programs: %s; `stakeout check` tells what is missing",
+		      strerror(-code));
+}
+
+static int open_rings(struct sampler *s, struct so_error *err)
+{
+	s->stacks_ring = ring_buffer__new(bpf_map__fd(s->skel->maps.stacks), on_stack, s, NULL);
+	if (!s->stacks_ring)
+		return so_err(err, -errno, "cannot map the ring buffer of stacks: %s", strerror(errno));
+	s->events_ring = ring_buffer__new(bpf_map__fd(s->skel->maps.events), on_event, s, NULL);
+	if (!s->events_ring)
+		return so_err(err, -errno, "cannot map the ring buffer of events: %s", strerror(errno));
+	return 0;
+}
+
+static int load(struct sampler *s, const struct sampler_options *options, struct so_error *err)
+{
+	int ret;
+
+	s->skel = sampler_bpf__open();
+	if (!s->skel)
+		return load_error(-errno, err);
+	ret = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
+	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
+	ret = ret ?: sampler_bpf__load(s->skel);
+	ret = ret ?: sampler_bpf__attach(s->skel);
+	return ret ? load_error(ret, err) : 0;
+}
+
+int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers,
+		 struct sampler **out, struct so_error *err)
+{
+	struct rlimit infinite = { RLIM_INFINITY, RLIM_INFINITY };
+	_cleanup_(sampler) struct sampler *s = calloc(1, sizeof(*s));
+	int ret;
+
+	if (!s)
+		return so_err(err, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < SO_MAX_SHARDS; i++)
+		s->shard_fds[i] = -1;
+	s->stats_fd = -1;
+	s->handlers = *handlers;
+	s->window_entries = options->counts_entries ?: SO_WINDOW_ENTRIES;
+	s->tail_calls = options->force_tail_calls;
+	s->keys = calloc(BATCH, sizeof(*s->keys));
+	s->counts = calloc(BATCH, sizeof(*s->counts));
+	if (!s->keys || !s->counts)
+		return so_err(err, -ENOMEM, "out of memory");
+
+	libbpf_set_print(silent);
+	libbpf_set_strict_mode(LIBBPF_STRICT_ALL & ~LIBBPF_STRICT_AUTO_RLIMIT_MEMLOCK);
+	/* Kernels before 5.11 charge maps to the locked-memory limit; where raising it is not permitted it may suffice. */
+	setrlimit(RLIMIT_MEMLOCK, &infinite);
+	ret = load(s, options, err);
+	if (ret)
+		return ret;
+	ret = open_rings(s, err);
+	if (ret)
+		return ret;
+	ret = clock_events__new(s->skel->progs.sample, &s->events);
+	if (ret)
+		return so_err(err, ret, "out of memory");
+	/* Run times of programs are measured while this descriptor is open (5.8, CAP_SYS_ADMIN); without it: unknown. */
+	s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	*out = TAKE_PTR(s);
+	return 0;
+}
+
+void sampler__set_context(struct sampler *s, void *context)
+{
+	s->handlers.context = context;
+}
+
+void sampler__free(struct sampler *s)
+{
+	if (!s)
+		return;
+	clock_events__free(s->events);
+	ring_buffer__free(s->stacks_ring);
+	ring_buffer__free(s->events_ring);
+	for (unsigned i = 0; i < s->n_shards; i++)
+		close(s->shard_fds[i]);
+	sampler_bpf__destroy(s->skel);
+	if (s->stats_fd >= 0)
+		close(s->stats_fd);
+	free(s->keys);
+	free(s->counts);
+	free(s);
+}
+
+struct so_mapping *sampler__mappings(struct sampler *s)
+{
+	return s->skel->bss->mappings;
+}
+
+struct so_unwind_rule *sampler__rules(struct sampler *s)
+{
+	return s->skel->bss->rules;
+}
+
+static int make_shard(struct sampler *s)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
+	_cleanup_close_ int fd = -1;
+	uint32_t key = s->n_shards;
+
+	if (s->n_shards == SO_MAX_SHARDS)
+		return -ENOSPC;
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_shard", sizeof(key), SO_SHARD_WORDS * sizeof(uint32_t),
+			    1, &opts);
+	if (fd < 0)
+		return fd;
+	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.shards), &key, &fd, BPF_ANY))
+		return -errno;
+	s->shard_fds[s->n_shards++] = TAKE_FD(fd);
+	return 0;
+}
+
+int sampler__shard_open(struct sampler *s, unsigned i, uint32_t **words)
+{
+	void *p;
+	int ret;
+
+	while (i >= s->n_shards) {
+		ret = make_shard(s);
+		if (ret)
+			return ret;
+	}
+	p = mmap(NULL, SO_SHARD_WORDS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, s->shard_fds[i],
+		 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	*words = p;
+	return 0;
+}
+
+void sampler__shard_close(uint32_t *words)
+{
+	if (words)
+		munmap(words, SO_SHARD_WORDS * sizeof(uint32_t));
+}
+
+int sampler__set_process(struct sampler *s, pid_t tgid, const struct so_process *process)
+{
+	uint32_t key = tgid;
+
+	return bpf_map_update_elem(bpf_map__fd(s->skel->maps.processes), &key, process, BPF_ANY) ? -errno : 0;
+}
+
+int sampler__get_process(struct sampler *s, pid_t tgid, struct so_process *process)
+{
+	uint32_t key = tgid;
+
+	return bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.processes), &key, process) ? -errno : 0;
+}
+
+int sampler__delete_process(struct sampler *s, pid_t tgid)
+{
+	uint32_t key = tgid;
+
+	return bpf_map_delete_elem(bpf_map__fd(s->skel->maps.processes), &key) ? -errno : 0;
+}
+
+int sampler__set_events(struct sampler *s, uint64_t period_ns, const cpu_set_t *cpus, struct so_error *err)
+{
+	return clock_events__set(s->events, period_ns, cpus, err);
+}
+
+void sampler__event_cpus(const struct sampler *s, cpu_set_t *cpus)
+{
+	clock_events__cpus(s->events, cpus);
+}
+
+int sampler__stacks_fd(const struct sampler *s)
+{
+	return ring_buffer__epoll_fd(s->stacks_ring);
+}
+
+int sampler__events_fd(const struct sampler *s)
+{
+	return ring_buffer__epoll_fd(s->events_ring);
+}
+
+void sampler__consume_stacks(struct sampler *s)
+{
+	ring_buffer__consume(s->stacks_ring);
+}
+
+void sampler__consume_events(struct sampler *s)
+{
+	ring_buffer__consume(s->events_ring);
+}
+
+uint64_t sampler__take_lost_events(struct sampler *s)
+{
+	uint64_t now = __atomic_load_n(&s->skel->bss->events_lost, __ATOMIC_RELAXED);
+	uint64_t lost = now - s->events_lost_seen;
+
+	s->events_lost_seen = now;
+	return lost;
+}
+
+static int hand_over_counts(struct sampler *s, int fd)
+{
+	uint32_t n, batch = 0, next;
+	bool first = true;
+
+	for (;;) {
+		int ret;
+
+		n = BATCH;
+		ret = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &batch, &next, s->keys, s->counts, &n,
+						      NULL);
+		if (ret && errno != ENOENT)
+			return -errno;
+		for (uint32_t i = 0; i < n; i++) {
+			if (s->keys[i].tgid)
+				s->handlers.count(s->handlers.context, &s->keys[i], &s->counts[i]);
+		}
+		if (ret)
+			return 0;
+		batch = next;
+		first = false;
+	}
+}
+
+int sampler__drain(struct sampler *s, struct so_error *err)
+{
+	int fds[2] = { bpf_map__fd(s->skel->maps.window_a), bpf_map__fd(s->skel->maps.window_b) };
+	unsigned old = s->open_window;
+	uint32_t key = 0;
+	int ret;
+
+	/* The kernel returns from an update of a map in a map only when no program can still hold the old entry. */
+	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.open_window), &key, &fds[!old], BPF_ANY))
+		return so_err(err, -errno, "cannot swap the window of counts: %s", strerror(errno));
+	s->open_window = !old;
+	sampler__consume_stacks(s);
+	ret = hand_over_counts(s, fds[old]);
+	if (ret)
+		return so_err(err, ret, "cannot read the window of counts: %s", strerror(-ret));
+	return 0;
+}
+
+unsigned sampler__window_entries(const struct sampler *s)
+{
+	return s->window_entries;
+}
+
+int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum)
+{
+	int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ struct so_slot *values = NULL;
+	uint32_t key = slot;
+
+	if (cpus <= 0)
+		return cpus ?: -EIO;
+	values = calloc(cpus, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.slots), &key, values))
+		return -errno;
+	memset(sum, 0, sizeof(*sum));
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		sum->taken += values[cpu].taken;
+		for (int i = 0; i < SO_LOSS_COUNT; i++)
+			sum->lost[i] += values[cpu].lost[i];
+	}
+	return 0;
+}
+
+int sampler__clear_slot(struct sampler *s, unsigned slot)
+{
+	int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ struct so_slot *values = NULL;
+	uint32_t key = slot;
+
+	if (cpus <= 0)
+		return cpus ?: -EIO;
+	values = calloc(cpus, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	return bpf_map_update_elem(bpf_map__fd(s->skel->maps.slots), &key, values, BPF_ANY) ? -errno : 0;
+}
+
+static int program_info(struct bpf_program *program, struct bpf_prog_info *info)
+{
+	uint32_t size = sizeof(*info);
+
+	memset(info, 0, sizeof(*info));
+	return bpf_obj_get_info_by_fd(bpf_program__fd(program), info, &size) ? -errno : 0;
+}
+
+json_t *sampler__programs(const struct sampler *s)
+{
+	json_t *all = json_object();
+	struct bpf_program *program;
+
+	bpf_object__for_each_program(program, s->skel->obj)
+	{
+		struct bpf_prog_info info;
+		json_t *one;
+
+		if (bpf_program__fd(program) < 0 || program_info(program, &info))
+			continue;
+		if (s->stats_fd >= 0)
+			one = json_pack("{s:I, s:I}", "run_count", (json_int_t)info.run_cnt, "run_ns",
+					(json_int_t)info.run_time_ns);
+		else
+			one = json_pack("{s:n, s:n}", "run_count", "run_ns");
+		json_object_set_new(all, bpf_program__name(program), one);
+	}
+	return all;
+}
+
+uint64_t sampler__sample_run_ns(const struct sampler *s)
+{
+	struct bpf_prog_info info;
+
+	return program_info(s->skel->progs.sample, &info) ? 0 : info.run_time_ns;
+}
+
+uint64_t sampler__sample_run_count(const struct sampler *s)
+{
+	struct bpf_prog_info info;
+
+	return program_info(s->skel->progs.sample, &info) ? 0 : info.run_cnt;
+}
+
+json_t *sampler__mechanisms(const struct sampler *s)
+{
+	return json_pack("{s:s, s:s, s:s, s:s}", "sampling",
+			 "one CPU clock event a CPU, filtered by process in eBPF", "unwinder",
+			 s->tail_calls ? "tail calls" : "bpf_loop", "processes",
+			 "BTF tracepoints sched_process_fork, exec, exit", "run_time",
+			 s->stats_fd >= 0 ? "measured by the kernel (BPF_ENABLE_STATS)" : "not measured");
+}
+
+uint64_t sampler__table_bytes(const struct sampler *s)
+{
+	return (uint64_t)s->n_shards * SO_SHARD_WORDS * 4 + sizeof(s->skel->bss->rules);
+}

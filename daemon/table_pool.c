@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/table_pool.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/u64_table.h"
+
+/* A rest of a shard smaller than this is not worth a piece of its own. */
+#define MIN_REST_WORDS 8192
+
+struct table_pool {
+	struct sampler *sampler;
+	unsigned shard;           /* being filled */
+	uint32_t used_words;      /* of it */
+	struct u64_table by_hash; /* rule's hash -> number of the first rule with that hash */
+	uint32_t n_rules;         /* including the reserved ones */
+	struct table_pool_stats stats;
+};
+
+int table_pool__new(struct sampler *sampler, struct table_pool **out)
+{
+	struct table_pool *pool = calloc(1, sizeof(*pool));
+
+	if (!pool)
+		return -ENOMEM;
+	pool->sampler = sampler;
+	pool->n_rules = SO_FIRST_RULE;
+	*out = pool;
+	return 0;
+}
+
+static uint64_t rule_hash(const struct so_unwind_rule *rule)
+{
+	uint64_t words[2];
+
+	_Static_assert(sizeof(*rule) == sizeof(words), "a rule is two words");
+	memcpy(words, rule, sizeof(words));
+	words[0] *= 0x9e3779b97f4a7c15ull;
+	return (words[0] ^ words[0] >> 31 ^ words[1]) * 0xc2b2ae3d27d4eb4full;
+}
+
+/* The shared number of a rule; SO_RULE_UNAVAILABLE when there is no room for another. */
+static uint32_t share_rule(struct table_pool *pool, const struct so_unwind_rule *rule)
+{
+	struct so_unwind_rule *rules = sampler__rules(pool->sampler);
+	uint64_t hash = rule_hash(rule);
+	uint32_t number;
+
+	/* Rules of the same hash that differ sit under the next hash values. */
+	for (; u64_table__get(&pool->by_hash, hash, &number); hash++) {
+		if (!memcmp(&rules[number], rule, sizeof(*rule)))
+			return number;
+	}
+	if (pool->n_rules == SO_MAX_RULES || u64_table__set(&pool->by_hash, hash, pool->n_rules)) {
+		pool->stats.rules_refused++;
+		return SO_RULE_UNAVAILABLE;
+	}
+	rules[pool->n_rules] = *rule;
+	return pool->n_rules++;
+}
+
+static uint32_t *share_rules(struct table_pool *pool, const struct unwind_table *table)
+{
+	uint32_t *numbers = calloc(table->n_rules + SO_FIRST_RULE, sizeof(*numbers));
+
+	if (!numbers)
+		return NULL;
+	numbers[SO_RULE_NONE] = SO_RULE_NONE;
+	numbers[SO_RULE_UNAVAILABLE] = SO_RULE_UNAVAILABLE;
+	for (uint32_t i = 0; i < table->n_rules; i++)
+		numbers[SO_FIRST_RULE + i] = share_rule(pool, &table->rules[i]);
+	return numbers;
+}
+
+static uint64_t piece_words(const struct unwind_table *t, uint32_t first, uint32_t n)
+{
+	return (uint64_t)n + 1 + (t->index[first + n] - t->index[first]) + 1;
+}
+
+/* The most blocks from `first` on whose index and rows fit into `words`. */
+static uint32_t blocks_that_fit(const struct unwind_table *t, uint32_t first, uint32_t words)
+{
+	uint32_t lo = 0, hi = t->n_blocks - first;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo + 1) / 2;
+
+		if (piece_words(t, first, mid) <= words)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
+}
+
+static uint32_t translate(uint32_t row, const uint32_t *numbers)
+{
+	return SO_ROW(SO_ROW_PC_LOW(row), numbers[SO_ROW_RULE(row)]);
+}
+
+/* Writes blocks [first, first + n) at the shard's next free word. */
+static void write_piece(struct table_pool *pool, uint32_t *words, const struct unwind_table *t, uint32_t first,
+			uint32_t n, const uint32_t *numbers, struct table_piece *piece)
+{
+	uint32_t begin = t->index[first], end = t->index[first + n];
+	uint32_t index_at = pool->used_words, rows_at = index_at + n + 1;
+
+	*piece = (struct table_piece){ t->first_block + first, n, pool->shard, index_at };
+	/* The row that applies where the piece begins, if it began before. */
+	if (begin)
+		words[rows_at++] = SO_ROW(0, numbers[SO_ROW_RULE(t->rows[begin - 1])]);
+	for (uint32_t i = 0; i <= n; i++)
+		words[index_at + i] = rows_at + (t->index[first + i] - begin);
+	for (uint32_t i = begin; i < end; i++)
+		words[rows_at + (i - begin)] = translate(t->rows[i], numbers);
+	pool->used_words = rows_at + (end - begin);
+	pool->stats.rows += end - begin + !!begin;
+	pool->stats.index_words += n + 1;
+}
+
+static int append(struct table_pieces *list, struct table_piece piece)
+{
+	struct table_piece *more = reallocarray(list->pieces, list->n + 1, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	list->pieces = more;
+	list->pieces[list->n++] = piece;
+	return 0;
+}
+
+static int place(struct table_pool *pool, const struct unwind_table *t, const uint32_t *numbers,
+		 struct table_pieces *out)
+{
+	for (uint32_t first = 0; first < t->n_blocks;) {
+		uint32_t rest = SO_SHARD_WORDS - pool->used_words, n, *words;
+		struct table_piece piece;
+		int ret;
+
+		n = blocks_that_fit(t, first, rest);
+		if (first + n < t->n_blocks && rest < SO_SHARD_WORDS && (rest < MIN_REST_WORDS || !n)) {
+			pool->shard++;
+			pool->used_words = 0;
+			continue;
+		}
+		ret = sampler__shard_open(pool->sampler, pool->shard, &words);
+		if (ret)
+			return ret;
+		write_piece(pool, words, t, first, n, numbers, &piece);
+		sampler__shard_close(words);
+		ret = append(out, piece);
+		if (ret)
+			return ret;
+		first += n;
+	}
+	return 0;
+}
+
+int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out)
+{
+	struct table_pieces list = { 0 };
+	_cleanup_free_ uint32_t *numbers = NULL;
+	int ret;
+
+	if (table->first_block + table->n_blocks > UINT32_MAX)
+		return -EFBIG;
+	numbers = share_rules(pool, table);
+	if (!numbers)
+		return -ENOMEM;
+	ret = place(pool, table, numbers, &list);
+	if (ret) {
+		free(list.pieces);
+		return ret;
+	}
+	*out = list;
+	return 0;
+}
+
+void table_pool__reset(struct table_pool *pool)
+{
+	u64_table__release(&pool->by_hash);
+	pool->shard = 0;
+	pool->used_words = 0;
+	pool->n_rules = SO_FIRST_RULE;
+	pool->stats = (struct table_pool_stats){ 0 };
+}
+
+struct table_pool_stats table_pool__stats(const struct table_pool *pool)
+{
+	struct table_pool_stats stats = pool->stats;
+
+	stats.rules = pool->n_rules - SO_FIRST_RULE;
+	stats.bytes = (stats.rows + stats.index_words) * sizeof(uint32_t) +
+		      stats.rules * sizeof(struct so_unwind_rule);
+	return stats;
+}
+
+void table_pool__free(struct table_pool *pool)
+{
+	if (!pool)
+		return;
+	u64_table__release(&pool->by_hash);
+	free(pool);
+}

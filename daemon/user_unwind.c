@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samples that the kernel side could not unwind because the process had just changed its mappings: the same unwinder,
+ * compiled for user space, over the copy of the stack that came with the sample and the tables in the kernel's maps.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/engine_internal.h"
+
+/* The unwinder reaches its surroundings through functions without context, so they hang on the thread. */
+static __thread struct {
+	struct sampler *sampler;
+	const struct so_raw_record *raw;
+	uint32_t *shards[SO_MAX_SHARDS];
+} here;
+
+static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
+{
+	uint64_t base = here.raw->regs[SO_REG_RSP] & ~7ull, off = address - base;
+
+	if (off >= here.raw->stack_bytes || bytes > here.raw->stack_bytes - off)
+		return false;
+	memcpy(dst, (const char *)here.raw->stack + off, bytes);
+	return true;
+}
+
+static const struct so_mapping *uw_mapping(__u32 i)
+{
+	return &sampler__mappings(here.sampler)[i & (SO_MAX_MAPPINGS - 1)];
+}
+
+static const __u32 *uw_shard(__u32 shard)
+{
+	if (shard >= SO_MAX_SHARDS)
+		return NULL;
+	if (!here.shards[shard] && sampler__shard_open(here.sampler, shard, &here.shards[shard]))
+		return NULL;
+	return here.shards[shard];
+}
+
+static const struct so_unwind_rule *uw_rule(__u32 rule)
+{
+	return &sampler__rules(here.sampler)[rule & (SO_MAX_RULES - 1)];
+}
+
+#define UW_SEARCH static
+#include "bpf/unwind.h"
+
+static void close_shards(void)
+{
+	for (unsigned i = 0; i < SO_MAX_SHARDS; i++) {
+		sampler__shard_close(here.shards[i]);
+		here.shards[i] = NULL;
+	}
+}
+
+static void add_kernel_frames(struct so_unwind *u, const struct so_raw_record *raw)
+{
+	uint32_t n = raw->n_kernel <= SO_MAX_KERNEL_FRAMES ? raw->n_kernel : SO_MAX_KERNEL_FRAMES;
+
+	for (uint32_t i = 0; i < n; i++) {
+		u->frames[u->n + i] = raw->kernel[i];
+		u->hash = uw_hash(u->hash, raw->kernel[i]);
+	}
+	u->record.n_kernel = n;
+}
+
+int user_unwind(struct engine *e, const struct process *process, const struct so_raw_record *raw,
+		struct stack **out)
+{
+	_cleanup_free_ struct so_unwind *u = calloc(1, sizeof(*u));
+	struct stack *stack;
+
+	if (!u)
+		return -ENOMEM;
+	here.sampler = e->sampler;
+	here.raw = raw;
+	memcpy(u->regs, raw->regs, sizeof(u->regs));
+	uw_start(u, raw->pc,
+		 process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0);
+	while (!uw_step(u))
+		;
+	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
+		u->cause = SO_TRUNC_MAPS_PENDING;
+	if (u->n > SO_MAX_USER_FRAMES)
+		u->n = SO_MAX_USER_FRAMES;
+	add_kernel_frames(u, raw);
+	close_shards();
+	u->record.type = SO_RECORD_STACK;
+	u->record.n_user = u->n;
+	u->record.hash = uw_stack_hash(u, raw->tgid);
+	u->record.tgid = raw->tgid;
+	u->record.cause = u->cause;
+	u->record.flags = u->flags;
+	stack = stack__new(&u->record, (const uint64_t *)u->frames);
+	if (!stack)
+		return -ENOMEM;
+	*out = stack;
+	return 0;
+}
