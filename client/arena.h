@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory that is given back all at once, with a limit: what is read from a foreign file may ask for no more. Small
+ * pieces cost no header, which matters for messages made of millions of them.
+ */
+#ifndef STAKEOUT_CLIENT_ARENA_H
+#define STAKEOUT_CLIENT_ARENA_H
+
+#include <stddef.h>
+
+#include "stakeout/cleanup.h"
+
+struct arena;
+
+/* limit_bytes: of everything taken from the system. NULL: out of memory. */
+struct arena *arena__new(size_t limit_bytes);
+/* Aligned to 16 bytes, not zeroed; size 0 gives an address too. NULL: see arena__error(). */
+void *arena__alloc(struct arena *arena, size_t size);
+/* The same for n elements; the product is checked. */
+void *arena__array(struct arena *arena, size_t n, size_t size);
+/* Why the last arena__alloc() failed: -EFBIG (the limit) or -ENOMEM; 0 when none has. */
+int arena__error(const struct arena *arena);
+void arena__free(struct arena *arena);
+CLEANUP_DEFINE(struct arena *, arena, arena__free)
+
+#endif

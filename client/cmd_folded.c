@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout folded: a watched process's stacks so far. */
+#include "client/commands.h"
+#include "client/fetch.h"
+#include "client/running.h"
+
+int cmd_folded(const struct globals *globals, int argc, char **argv)
+{
+	struct fetch_options options = { .output = "-", .format = FORMAT_FOLDED };
+	const struct option_entry entries[] = {
+		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process that is watched" },
+		{ OPTION_TEXT, 'o', "output", "FILE", &options.output, "where to write (-: standard output)" },
+		{ OPTION_ON, 't', "threads", NULL, &options.threads, "tell threads apart: comm-PID/TID" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "folded -p PID [OPTION]...",
+		.about = "Writes the folded stacks that the running daemon has of a process.",
+		.entries = entries,
+	};
+	int status = running__parse_pid(&table, &options.pid, argc, argv);
+
+	return status >= 0 ? status : fetch__run(globals, &options);
+}

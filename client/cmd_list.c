@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout list: the daemon's targets. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "client/commands.h"
+#include "client/running.h"
+#include "client/target.h"
+
+static void print_target(const struct target *target)
+{
+	char state[40];
+
+	if (target->end[0])
+		snprintf(state, sizeof(state), "%s: %s", target->state, target->end);
+	else
+		snprintf(state, sizeof(state), "%s", target->state);
+	printf("%4u %8d %-16s %-17s %5u %9.1f %5llu %10llu %6llu\n", target->id, target->pid, target->comm,
+	       state, target->rate_hz, target->elapsed_s, (unsigned long long)target->processes,
+	       (unsigned long long)target->samples, (unsigned long long)target->lost);
+}
+
+static int list(struct api_client *api, void *context, struct so_error *err)
+{
+	const bool *as_json = context;
+	struct target target;
+	json_t *all, *json;
+	size_t i;
+	int rc = api_client__call(api, "GET", "/v1/targets", NULL, &all, err);
+
+	if (rc)
+		return rc;
+	if (*as_json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		printf("%4s %8s %-16s %-17s %5s %9s %5s %10s %6s\n", "ID", "PID", "COMM", "STATE", "HZ",
+		       "SECONDS", "PROCS", "SAMPLES", "LOST");
+		json_array_foreach (all, i, json) {
+			target__read(json, &target);
+			print_target(&target);
+		}
+	}
+	json_decref(all);
+	return 0;
+}
+
+int cmd_list(const struct globals *globals, int argc, char **argv)
+{
+	bool as_json = false;
+	const struct option_entry entries[] = {
+		{ OPTION_ON, 0, "json", NULL, &as_json, "as the API gives it" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "list [--json]",
+		.about = "Shows what the running daemon watches; other users' processes only to root.",
+		.entries = entries,
+	};
+	int status = running__parse(&table, argc, argv);
+
+	return status >= 0 ? status : running__do(globals, list, &as_json);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout render: any tool's pprof file as folded stacks, or in a few lines. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/commands.h"
+#include "client/format.h"
+#include "client/interrupt.h"
+#include "client/message.h"
+#include "client/output.h"
+#include "client/profile.h"
+#include "client/render.h"
+#include "client/running.h"
+
+struct render_request {
+	const char *input, *output, *format;
+	bool threads;
+};
+
+static int read_input(const char *path, uint8_t **out, size_t *length, struct so_error *err)
+{
+	_cleanup_close_ int fd =
+		strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t used = 0, capacity = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	for (;;) {
+		if (used == capacity) {
+			uint8_t *more;
+
+			capacity = capacity ? 2 * capacity : 65536;
+			if (capacity > PROFILE_MAX_BYTES)
+				return so_err(err, -EFBIG, "%s is too large for a profile", path);
+			more = realloc(bytes, capacity);
+			if (!more)
+				return so_err(err, -ENOMEM, "out of memory");
+			bytes = more;
+		}
+		n = read(fd, bytes + used, capacity - used);
+		if (n < 0)
+			return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
+		if (n == 0)
+			break;
+		used += (size_t)n;
+	}
+	*out = TAKE_PTR(bytes);
+	*length = used;
+	return 0;
+}
+
+static int render(const struct render_request *request, enum format format, bool summary, struct so_error *err)
+{
+	_cleanup_(output) struct output *output = NULL;
+	_cleanup_(profile) struct profile *profile = NULL;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct format_source source = { 0 };
+	int rc = output__open(request->output, &output, err);
+
+	if (!rc)
+		rc = read_input(request->input, &bytes, &source.length, err);
+	if (!rc)
+		rc = profile__read(bytes, source.length, &profile, err);
+	if (rc)
+		return rc;
+	source.bytes = bytes;
+	source.profile = profile;
+	if (summary)
+		rc = render__summary(profile, NULL, output__file(output), err);
+	else
+		rc = format__write(format, &source, request->threads, output__file(output), err);
+	return rc && rc != -EIO ? rc : output__commit(output, err);
+}
+
+static int fail(int status, const struct so_error *err)
+{
+	message__error("%s", err->text);
+	return status;
+}
+
+int cmd_render(const struct globals *globals, int argc, char **argv)
+{
+	struct render_request request = { .output = "-", .format = "folded" };
+	const struct option_entry entries[] = {
+		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
+		  "folded (default), summary, or pprof" },
+		{ OPTION_ON, 't', "threads", NULL, &request.threads, "tell threads apart: comm-PID/TID" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "render FILE [OPTION]...",
+		.about = "Turns a pprof file, of any tool, into another form. FILE '-' is standard input.",
+		.entries = entries,
+		.positional_value = &request.input,
+	};
+	enum format format = FORMAT_FOLDED;
+	struct so_error err = { .text = "" };
+	int status = running__parse(&table, argc, argv);
+	bool summary;
+
+	if (status >= 0)
+		return status;
+	summary = !strcmp(request.format, "summary");
+	if (!request.input) {
+		so_err(&err, -EINVAL, "which file?");
+		return fail(STATUS_USAGE, &err);
+	}
+	if (!summary && format__parse(request.format, &format, &err))
+		return fail(STATUS_USAGE, &err);
+	interrupt__install();
+	return render(&request, format, summary, &err) ? fail(STATUS_FAILED, &err) : STATUS_DONE;
+}

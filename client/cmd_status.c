@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout status: what the daemon says of itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/commands.h"
+#include "client/message.h"
+#include "client/running.h"
+
+#define MAX_DEPTH 8
+
+static void print_scalar(const json_t *value)
+{
+	char text[512];
+
+	switch (json_typeof(value)) {
+	case JSON_STRING:
+		snprintf(text, sizeof(text), "%s", json_string_value(value));
+		message__clean(text);
+		fputs(text, stdout);
+		break;
+	case JSON_INTEGER:
+		printf("%lld", (long long)json_integer_value(value));
+		break;
+	case JSON_REAL:
+		printf("%.6g", json_real_value(value));
+		break;
+	case JSON_TRUE:
+		fputs("yes", stdout);
+		break;
+	case JSON_FALSE:
+		fputs("no", stdout);
+		break;
+	default:
+		fputs("-", stdout);
+	}
+}
+
+static bool is_container(const json_t *value)
+{
+	return (json_is_object(value) && json_object_size(value)) ||
+	       (json_is_array(value) && json_array_size(value));
+}
+
+/* The daemon's fields as they are, an indented line each: new ones need no new client. */
+static void print_value(const char *name, json_t *value, int depth)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	if (!is_container(value) || depth >= MAX_DEPTH) {
+		printf("%*s%s: ", 2 * depth, "", name);
+		print_scalar(value);
+		putchar('\n');
+		return;
+	}
+	if (depth >= 0)
+		printf("%*s%s:\n", 2 * depth, "", name);
+	json_object_foreach (value, key, item)
+		print_value(key, item, depth + 1);
+	json_array_foreach (value, i, item)
+		print_value("-", item, depth + 1);
+}
+
+static int status(struct api_client *api, void *context, struct so_error *err)
+{
+	const bool *as_json = context;
+	json_t *all;
+	int rc = api_client__call(api, "GET", "/v1/status", NULL, &all, err);
+
+	if (rc)
+		return rc;
+	if (*as_json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		print_value("", all, -1);
+	}
+	json_decref(all);
+	return 0;
+}
+
+int cmd_status(const struct globals *globals, int argc, char **argv)
+{
+	bool as_json = false;
+	const struct option_entry entries[] = {
+		{ OPTION_ON, 0, "json", NULL, &as_json, "as the API gives it" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "status [--json]",
+		.about = "Shows the running daemon's state: mechanisms in use, targets, tables, its own cost.",
+		.entries = entries,
+	};
+	int rc = running__parse(&table, argc, argv);
+
+	return rc >= 0 ? rc : running__do(globals, status, &as_json);
+}

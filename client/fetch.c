@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/fetch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/interrupt.h"
+#include "client/output.h"
+#include "client/profile.h"
+#include "client/running.h"
+#include "client/target.h"
+
+static int fetch(struct api_client *api, void *context, struct so_error *err)
+{
+	const struct fetch_options *options = context;
+	_cleanup_(output) struct output *output = NULL;
+	_cleanup_(profile) struct profile *profile = NULL;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct format_source source = { 0 };
+	struct target target;
+	int rc = output__open(options->output, &output, err);
+
+	if (!rc)
+		rc = target__find(api, options->pid, &target, err);
+	if (!rc)
+		rc = target__profile(api, target.id, &bytes, &source.length, err);
+	if (!rc)
+		rc = profile__read(bytes, source.length, &profile, err);
+	if (rc)
+		return rc;
+	source.bytes = bytes;
+	source.profile = profile;
+	rc = format__write(options->format, &source, options->threads, output__file(output), err);
+	return rc && rc != -EIO ? rc : output__commit(output, err);
+}
+
+int fetch__run(const struct globals *globals, struct fetch_options *options)
+{
+	interrupt__install();
+	return running__do(globals, fetch, options);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How a frame and a thread are written for people. Whatever the names contain, what comes out is valid UTF-8 in one
+ * line: bytes that are none, and control characters (with which a name could steer a terminal), become '?'; ';',
+ * the separator of folded stacks, becomes ':'; blanks at the ends are dropped.
+ */
+#ifndef STAKEOUT_CLIENT_FRAME_TEXT_H
+#define STAKEOUT_CLIENT_FRAME_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/profile.h"
+#include "stakeout/cleanup.h"
+
+/* A text that grows; all zero is an empty one. Not terminated. */
+struct text {
+	char *bytes;
+	size_t length, capacity;
+};
+
+void text__clear(struct text *text);
+CLEANUP_DEFINE(struct text *, text, text__clear)
+
+/*
+ * These append to the text; -ENOMEM.
+ *
+ * A frame of a folded stack: "function", "function (file.py:line)" in Python, "function_[k]" in the kernel,
+ * "[libname.so]" without a symbol, "[unknown]" without a mapping either. A name that ends in a blank and a number
+ * gets '_' for the blank, wherever in the stack it is: at the end of a line the number would be read as a column.
+ */
+int frame_text__folded(const struct profile_line *line, struct text *text);
+/* The function alone, with the file in which it is: "function (libname.so)", "function (file.py)". */
+int frame_text__function(const struct profile_line *line, struct text *text);
+/* The thread of a sample: "comm", or "comm-PID/TID"; blanks as '_', "[unknown]" without a name. */
+int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text);
+
+#endif

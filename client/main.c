@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout: finds the subcommand and runs it. */
+#include <curl/curl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/commands.h"
+#include "client/message.h"
+#include "client/options.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(const struct globals *globals, int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{ "record", cmd_record, "sample a process for some seconds and write its profile" },
+	{ "attach", cmd_attach, "let the running daemon watch a process" },
+	{ "detach", cmd_detach, "end that" },
+	{ "list", cmd_list, "what the running daemon watches" },
+	{ "folded", cmd_folded, "a watched process's profile so far, as folded stacks" },
+	{ "profile", cmd_profile, "the same, as pprof" },
+	{ "summary", cmd_summary, "the same, in a few lines" },
+	{ "render", cmd_render, "turn a pprof file into folded stacks or a summary" },
+	{ "status", cmd_status, "the running daemon's state" },
+	{ "check", cmd_check, "what this machine offers and what it lacks" },
+};
+
+static void print_help(void)
+{
+	puts("Usage: stakeout [--socket PATH] COMMAND [OPTION]...\n"
+	     "Says where a running process spends its time, without touching it.\n\n"
+	     "Commands (each has its own --help):");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+	puts("\nOptions before the command:\n"
+	     "  --socket PATH   the daemon's socket (/run/stakeout/stakeoutd.sock, or\n"
+	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
+	     "                  record starts one of its own\n"
+	     "  --version       print the version\n"
+	     "  -h, --help      print this help\n\n"
+	     "A first profile:  sudo stakeout record -p PID\n\n"
+	     "Exit status: 0 done, 1 failed, 2 wrong usage.");
+}
+
+static int usage(const char *fmt, const char *word)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), fmt, word);
+	message__error("%s (see stakeout --help)", text);
+	return STATUS_USAGE;
+}
+
+/* The options before the command; *at becomes the index of the command. Returns -1 to go on. */
+static int take_globals(int argc, char **argv, struct globals *globals, int *at)
+{
+	int i;
+
+	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			print_help();
+			return STATUS_DONE;
+		}
+		if (!strcmp(argv[i], "--version")) {
+			puts("stakeout " STAKEOUT_VERSION);
+			return STATUS_DONE;
+		}
+		if (!strncmp(argv[i], "--socket=", 9)) {
+			globals->socket = argv[i] + 9;
+		} else if (!strcmp(argv[i], "--socket")) {
+			globals->socket = ++i < argc ? argv[i] : "";
+		} else {
+			return usage("unknown option '%s'", argv[i]);
+		}
+		if (!globals->socket[0])
+			return usage("%s needs a path", "--socket");
+	}
+	*at = i;
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	struct globals globals = { 0 };
+	int at = 0, status;
+
+	signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write */
+	status = take_globals(argc, argv, &globals, &at);
+	if (status >= 0)
+		return status;
+	if (at == argc)
+		return usage("%s", "which command?");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(argv[at], commands[i].name))
+			continue;
+		curl_global_init(CURL_GLOBAL_NOTHING);
+		status = commands[i].run(&globals, argc - at, argv + at);
+		curl_global_cleanup();
+		/* Help and tables go through stdio: a full disk is found here. A reader that left needs no words. */
+		if (status == STATUS_DONE && fflush(stdout)) {
+			message__error("cannot write to standard output");
+			return STATUS_FAILED;
+		}
+		return status;
+	}
+	return usage("unknown command '%s'", argv[at]);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A pprof message read back, checked, and laid out for rendering. Reads any tool's profile, gzipped or plain;
+ * foreign bytes: every reference is checked here so that renderers need not.
+ */
+#ifndef STAKEOUT_CLIENT_PROFILE_H
+#define STAKEOUT_CLIENT_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stakeout/cleanup.h"
+#include "stakeout/error.h"
+
+struct profile_line {         /* one readable frame; a location with inlined functions has several */
+	const char *function; /* never NULL; "" when unknown */
+	const char *filename; /* source file; "" when unknown */
+	int64_t line;         /* 0 when unknown */
+	const char *mapping;  /* file name of the mapping; "" when there is none */
+	uint64_t address;
+	bool kernel; /* lies in the kernel's mapping */
+	bool python; /* a Python frame: no mapping, source file and line known */
+};
+
+struct profile_sample {
+	const uint32_t *lines; /* indices into profile.lines, leaf first, inlined innermost first */
+	size_t n_lines;
+	int64_t count;    /* samples */
+	int64_t value_ns; /* CPU time; 0 when the profile has none */
+	int64_t pid, tid; /* labels; 0 when absent */
+	const char *comm; /* label "comm" or "thread"; "" when absent */
+};
+
+struct profile {
+	struct profile_line *lines;
+	size_t n_lines;
+	struct profile_sample *samples;
+	size_t n_samples;
+	int64_t time_ns, duration_ns, period_ns;
+	const char **comments;
+	size_t n_comments;
+	void *arena; /* owns everything */
+};
+
+#define PROFILE_MAX_BYTES (1ull << 30) /* uncompressed; more is refused */
+
+/* -EINVAL with the reason for a truncated, damaged or foreign file; -EFBIG; -ENOMEM. On failure *out is
+ * untouched. */
+int profile__read(const void *bytes, size_t length, struct profile **out, struct so_error *err);
+/* Value of the comment "stakeout.KEY=…", or NULL. */
+const char *profile__comment(const struct profile *profile, const char *key);
+void profile__free(struct profile *profile);
+CLEANUP_DEFINE(struct profile *, profile, profile__free)
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/record_options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "client/options.h"
+
+static int check(struct record_options *options, const char *format, struct so_error *err)
+{
+	if (!options->pid)
+		return so_err(err, -EINVAL, "which process? Give its ID with -p PID");
+	if (options->output && options->stats && !strcmp(options->output, options->stats))
+		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'",
+			      options->output);
+	if (format)
+		return format__parse(format, &options->format, err);
+	return options->output ? format__from_path(options->output, &options->format, err) : 0;
+}
+
+int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err)
+{
+	struct record_options options = {
+		.duration_s = RECORD_DEFAULT_DURATION_S,
+		.rate_hz = RECORD_DEFAULT_RATE_HZ,
+		.children = true,
+		.kernel = true,
+	};
+	const char *format = NULL;
+	const struct option_entry entries[] = {
+		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record" },
+		{ OPTION_DURATION, 'd', "duration", "SECONDS", &options.duration_s,
+		  "how long (10), or 'unlimited': until Ctrl-C" },
+		{ OPTION_RATE, 'r', "rate", "HZ", &options.rate_hz, "samples a second of CPU time (99)" },
+		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
+		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
+		  "folded or pprof (by the ending of FILE:\n.folded .txt, .pb.gz .pprof .pb)" },
+		{ OPTION_ON, 't', "threads", NULL, &options.threads, "tell threads apart: comm-PID/TID" },
+		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
+		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
+		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats,
+		  "write figures about the recording as JSON" },
+		{ OPTION_ON, 'q', "quiet", NULL, &options.quiet, "no progress, no summary; errors only" },
+		{ OPTION_NOTHING, 's', "subprocesses", NULL, NULL, "as always; for habits from py-spy" },
+		{ OPTION_NOTHING, 'n', "native", NULL, NULL, "as always; for habits from py-spy" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "record -p PID [OPTION]...",
+		.about = "Samples the stacks of a process, its threads and its children, and writes how often\n"
+			 "each was seen. Ctrl-C ends it early and writes what was taken.",
+		.entries = entries,
+	};
+	int rc = options__parse(&table, argc, argv, err);
+
+	if (rc == OPTIONS_GO_ON)
+		rc = check(&options, format, err);
+	if (rc == OPTIONS_GO_ON)
+		*out = options;
+	return rc;
+}
+
+void record_options__default_output(const struct record_options *options, time_t now, char *path, size_t size)
+{
+	struct tm tm;
+	char when[32];
+
+	localtime_r(&now, &tm);
+	strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &tm);
+	snprintf(path, size, "stakeout-%d-%s%s", options->pid, when, format__ending(options->format));
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Output formats of a profile: one file a format (folded.c, …). */
+#ifndef STAKEOUT_CLIENT_RENDER_H
+#define STAKEOUT_CLIENT_RENDER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "client/profile.h"
+
+struct render_options {
+	bool threads;   /* first frame is comm-PID/TID rather than comm */
+	bool addresses; /* reserved */
+};
+
+/*
+ * Folded stacks (DESIGN: "comm;outermost;…;innermost COUNT"): blanks in comm become '_', ';' in a name ':',
+ * control characters '?'; kernel frames end in "_[k]"; Python frames read "function (file.py:line)" with the
+ * basename of the file; a native frame without a symbol reads "[libname.so]", one without a mapping
+ * "[unknown]"; a leaf name that ends in blank and digits is protected from being read as a column. Lines are
+ * unique and sorted bytewise. -EIO when writing fails (errno's words in err), -ENOMEM.
+ */
+int render__folded(const struct profile *profile, const struct render_options *options, FILE *out,
+		   struct so_error *err);
+
+/*
+ * The short summary at the end of a recording: samples, complete %, losses by cause, cost, and the ten
+ * functions with most self time with their 95 % intervals. stats: the `--stats` object, or NULL when only a
+ * file is at hand.
+ */
+int render__summary(const struct profile *profile, const json_t *stats, FILE *out, struct so_error *err);
+
+/*
+ * Wilson's score interval for a share of `hits` in `total`, 95 %: Wilson, JASA 22 (1927) 209–212. Shares in
+ * 0…1.
+ */
+void wilson_interval(uint64_t hits, uint64_t total, double *low, double *high);
+
+#endif
