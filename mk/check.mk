@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# make check: builds everything and runs all tests. FILTER=PATTERN runs the tests whose names hold it.
+
+FUZZ_NAMES  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_TESTS  := $(FUZZ_NAMES:%=$(BUILD)/tests/fuzz/%)
+FILTER      ?=
+RUN_OPTIONS ?=
+
+# Everything but the two main files; a fuzzer takes from it what it calls.
+$(BUILD)/tests/fuzz/libdaemon.a: $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJS))
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/tests/fuzz/libclient.a: $(filter-out $(BUILD)/client/main.o,$(CLIENT_OBJS))
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# Replays its inputs; tests/fuzz/corpus/X belongs to fuzz_X.
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay_main.o \
+		$(BUILD)/tests/fuzz/libdaemon.a $(BUILD)/tests/fuzz/libclient.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON) -lcurl
+
+.SECONDARY: $(FUZZ_TESTS:=.o)
+
+.PHONY: fuzz-replay
+fuzz-replay: $(FUZZ_TESTS)
+
+# The packages come first, in a make of their own: what they bring decides what can be built.
+.PHONY: check check-run
+check: packages-check
+	+$(MAKE) check-run
+
+check-run: all unit fuzz-replay workloads
+	STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) tests/run $(if $(FILTER),--filter '$(FILTER)') $(RUN_OPTIONS)

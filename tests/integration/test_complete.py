@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Complete stacks: every workload, at 99.9 % or more, and the names that must be in them."""
+import os
+import shutil
+
+from harness import (
+    PYTHON,
+    Skip,
+    Target,
+    need_bpf,
+    need_module,
+    need_namespaces,
+    need_tool,
+    record,
+    script,
+    start,
+    temporary_dir,
+    timeout,
+    workload,
+)
+
+
+def check(target, *functions, share=0.999, **options):
+    """Records a target; its stacks are complete, and half of them or more go through the functions."""
+    recording = record(target.pid, **options).check_complete(share)
+    if functions:
+        seen = recording.count(*functions)
+        assert seen >= recording.samples / 2, f"{functions}: {seen} of {recording.samples}; {recording.examples('')}"
+    return recording
+
+
+def test_shared_library_and_pie():
+    check(start("split", 30), "main", "split_bag", "split_kernel")
+
+
+def test_static():
+    check(start("split-static", 30), "main", "split_bag", "split_kernel")
+
+
+def test_no_pie():
+    check(start("split-nopie", 30), "main", "split_bag", "split_kernel")
+
+
+def test_stripped():
+    check(start("split-stripped", 30), "[split-stripped]")
+
+
+def test_stripped_cpp():
+    check(start("cpp_sim-stripped", 30), "[cpp_sim-stripped]")
+
+
+def test_static_threads():
+    check(start("threads-static", 30), "thread_main", "thread_burn")
+
+
+def test_deep_600_frames():
+    recording = check(start("deep", 30, 600), "main", "deep_leaf")
+    depths = {stack.count("deep_recurse") for stack in recording.stacks if "deep_leaf" in stack}
+    assert depths == {600}, depths
+
+
+def test_deep_600_frames_static():
+    recording = check(start("deep-static", 30, 600), "main", "deep_leaf")
+    assert {stack.count("deep_recurse") for stack in recording.stacks if "deep_leaf" in stack} == {600}
+
+
+def test_deeper_than_kept_is_marked():
+    """More frames than are kept: the samples stay, cut and marked."""
+    recording = record(start("deep", 30, 5000).pid).check_totals()
+    depth = recording.stats["truncated"].get("depth", 0)
+    assert depth >= 0.9 * recording.samples, recording.stats
+    assert recording.count("[truncated:depth]", "deep_recurse", "deep_leaf") >= 0.9 * recording.samples
+    assert all(stack.count("deep_recurse") > 500 for stack in recording.stacks if "[truncated:depth]" in stack)
+
+
+def test_signal_handler():
+    recording = check(start("signals", "normal", 30), "main", "main_loop")
+    both = recording.count("main_loop", "on_signal", "handler_leaf")
+    assert both > recording.samples / 10, f"{both} of {recording.samples} in the handler"
+
+
+def test_signal_handler_on_alternate_stack():
+    recording = check(start("signals", "alt", 30), "main", "main_loop")
+    both = recording.count("main_loop", "on_signal", "handler_leaf")
+    assert both > recording.samples / 10, f"{both} of {recording.samples} in the handler"
+
+
+def test_realigned_stack():
+    check(start("realign", 30), "main", "realign_caller", "realign_64", "realign_32", "realign_leaf")
+
+
+def test_plt():
+    recording = check(start("plt_heavy", 30), "main", "plt_calls")
+    for function in ("tiny_rotate", "tiny_add"):
+        assert recording.count(function) > 0, recording.stacks
+
+
+def test_vfork():
+    """The child works above its parent's stack. The few instructions of a new child that the C library's unwind
+    information does not describe (between clone's system call and the child's first frame) may be cut."""
+    recording = check(start("vfork", 30), "main", "vfork_once", "vfork_child_work", share=0.99)
+    assert recording.count("spawn_once") > 0
+
+
+def test_threads():
+    check(start("threads", 30, 8), "thread_main", "thread_burn")
+
+
+def test_cpp():
+    recording = check(start("cpp_sim", 30), "sim::run_epoch(unsigned long)")
+    expected = (
+        "sim::World::step(unsigned long)",
+        "sim::Gravity::apply(std::vector<sim::Body, std::allocator<sim::Body> >&, double) const",
+        "sim::Policy::choose(std::array<float, 32ul> const&) const",
+    )
+    for function in expected:
+        assert recording.count(function) > 0, f"no {function}; {recording.examples('sim::', 10)}"
+
+
+def test_rust():
+    recording = check(start("rust_sim", 30))
+    assert any("rust_sim::" in f for stack in recording.stacks for f in stack), recording.examples("")
+
+
+def test_switcher():
+    """Nearly all samples hit the kernel, in system calls."""
+    check(start("switcher", 30))
+
+
+def test_sleeper_gives_few_samples():
+    """A process that sleeps is not sampled while it does."""
+    recording = record(start("sleeper", 30).pid).check_totals()
+    assert recording.samples < 200, recording.samples
+
+
+@timeout(120)
+def test_numpy():
+    need_module("numpy")
+    target = Target([PYTHON, script("matmul.py"), 40])
+    recording = check(target, duration=4)
+    assert len(recording.stacks) > 5
+
+
+@timeout(240)
+def test_pytorch():
+    need_module("torch")
+    target = Target([PYTHON, script("train.py"), 90])
+    check(target, duration=5, rate=499, share=0.995)
+
+
+def distribution_program(argv):
+    """A program as Debian ships it, which must run for long enough."""
+    need_bpf()
+    return record(Target(argv, ready=False).pid, duration=3).check_complete()
+
+
+def test_debian_xz():
+    xz = need_tool("xz")
+    need_bpf()
+    target = Target(["sh", "-c", f"head -c 4G /dev/urandom | {xz} -9 -T1 >/dev/null"], ready=False, comm="xz")
+    record(target.pid, duration=3).check_complete()
+
+
+def test_debian_openssl_assembly():
+    """Hand-written vector code."""
+    distribution_program([need_tool("openssl"), "speed", "-seconds", "20", "rsa2048", "sha512"])
+
+
+def test_debian_glpsol():
+    """A solver, on a market split problem, which keeps it busy for longer than the test takes."""
+    solver = need_tool("glpsol")
+    path = os.path.join(temporary_dir(), "knapsack.mod")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(
+            "set I := 1..30; set J := 1..4;\n"
+            "param a{j in J, i in I} := floor(Uniform(0, 100));\n"
+            "var x{I}, binary; var over{J} >= 0; var under{J} >= 0;\n"
+            "minimize miss: sum{j in J} (over[j] + under[j]);\n"
+            "s.t. half{j in J}: sum{i in I} a[j, i] * x[i] + over[j] - under[j] = floor(sum{i in I} a[j, i] / 2);\n"
+            "solve;\nend;\n"
+        )
+    distribution_program([solver, "--math", path])
+
+
+def test_debian_ripgrep():
+    """A Rust program of the distribution, started again and again."""
+    search = need_tool("rg")
+    need_bpf()
+    shell = f"while :; do {search} --no-ignore -c 'a.*b.*c' /usr/lib/python3 >/dev/null; done"
+    target = Target(["sh", "-c", shell], ready=False)
+    record(target.pid, duration=4).check_complete()
+
+
+# Files that are not where the memory map says.
+
+
+def copied(name, *others):
+    """A copy of a workload (and the files it needs) in a directory of its own."""
+    where = temporary_dir()
+    for file in (name, *others):
+        shutil.copy(workload(file), where)
+    return os.path.join(where, name)
+
+
+def test_deleted_binary():
+    path = copied("split")
+    target = Target([path, 30])
+    os.unlink(path)
+    check(target, "main", "split_bag", "split_kernel")
+
+
+def test_replaced_binary():
+    """Another file lies at the path by now: the names and the rules must be those of the running one."""
+    path = copied("split")
+    target = Target([path, 30])
+    shutil.copy(workload("deep"), path + ".new")
+    os.rename(path + ".new", path)
+    check(target, "main", "split_bag", "split_kernel")
+
+
+def test_replaced_library():
+    path = copied("plt_heavy", "libtiny.so")
+    target = Target([path, 30])
+    library = os.path.join(os.path.dirname(path), "libtiny.so")
+    shutil.copy(workload("plugin.so"), library + ".new")
+    os.rename(library + ".new", library)
+    recording = check(target, "main", "plt_calls")
+    assert recording.count("tiny_rotate") > 0
+
+
+def test_without_section_headers():
+    """Only the program headers lead to the unwind information."""
+    path = copied("split")
+    with open(path, "r+b") as f:
+        header = bytearray(f.read(64))
+        header[40:48] = bytes(8)  # e_shoff
+        header[60:64] = bytes(4)  # e_shnum, e_shstrndx
+        f.seek(0)
+        f.write(header)
+    check(Target([path, 30]))
+
+
+def test_other_mount_namespace():
+    need_namespaces()
+    where = temporary_dir()
+    shell = f"mount -t tmpfs none {where} && cp {workload('split')} {where}/hidden && exec {where}/hidden 30"
+    target = Target(["unshare", "--mount", "--fork", "sh", "-c", shell], comm="hidden")
+    assert not os.path.exists(os.path.join(where, "hidden"))
+    check(target, "main", "split_bag", "split_kernel")
+
+
+def test_other_pid_namespace():
+    need_namespaces()
+    target = Target(
+        ["unshare", "--mount", "--pid", "--fork", "--mount-proc", workload("split"), "30"], comm="split"
+    )
+    check(target, "main", "split_bag", "split_kernel")
+
+
+def test_perf_map_in_other_namespaces():
+    """The map lies in the process's own /tmp, under its PID in its own namespace."""
+    need_namespaces()
+    shell = f"mount -t tmpfs none /tmp && exec {workload('jitter')} fp 30 map"
+    target = Target(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", shell], comm="jitter")
+    check(target, "main", "jit_loop", "call_jit", "jit_hot_loop")
+
+
+def test_other_root():
+    """In a changed root directory, as containers have it."""
+    need_namespaces()
+    root = temporary_dir()
+    shutil.copy(workload("split-static"), root)
+    if os.stat(root).st_dev is None or not shutil.which("chroot", path="/usr/sbin:/usr/bin"):
+        raise Skip("chroot is not there")
+    target = Target(["chroot", root, "/split-static", "30"])
+    check(target, "main", "split_bag", "split_kernel")
+
+
+# Code without unwind information.
+
+
+def test_jit_with_frame_pointers():
+    recording = check(start("jitter", "fp", 30), "main", "jit_loop", "call_jit")
+    assert recording.count("[unknown]") > recording.samples / 2, recording.examples("")
+
+
+def test_jit_with_names():
+    check(start("jitter", "fp", 30, "map"), "main", "jit_loop", "call_jit", "jit_hot_loop")
+
+
+def test_jit_without_frame_pointers_is_marked():
+    recording = record(start("jitter", "nofp", 30, "map").pid).check_totals()
+    marked = recording.count("[truncated:no-rules]", "jit_hot_loop")
+    assert marked > 0.9 * recording.samples, recording.stats
+
+
+def test_jit_frame_pointer_root_is_marked():
+    recording = record(start("jitter", "root", 30, "map").pid).check_totals()
+    marked = recording.count("[truncated:frame-pointer-root]", "jit_hot_loop")
+    assert marked > 0.9 * recording.samples, recording.stats
+
+
+def test_code_that_comes_and_goes():
+    """What is unmapped while it is read: nothing is lost, what was cut names its cause."""
+    recording = record(start("unmapper", 30).pid).check_totals()
+    assert recording.samples > 500, recording.samples
+    known = {"maps-pending", "no-mapping", "no-rules", "frame-pointer-root", "stack-unreadable"}
+    assert {c for c, n in recording.stats["truncated"].items() if n} <= known, recording.stats

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running daemon: its commands, its API, its cache."""
+import gzip
+import json
+import os
+import signal
+import subprocess
+import time
+
+from harness import (
+    PYTHON,
+    Daemon,
+    Target,
+    need_module,
+    need_tool,
+    one_clear_line,
+    parse_folded,
+    script,
+    start,
+    status_of,
+    temporary_dir,
+    timeout,
+    wait_until,
+)
+
+
+def test_attach_list_folded_detach():
+    daemon = Daemon()
+    target = start("split", 60)
+    daemon.client("attach", "-p", str(target.pid), "-r", "499")
+    time.sleep(2)
+    listed = daemon.client("list").stdout
+    assert str(target.pid) in listed and "split" in listed, listed
+    stacks = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
+    assert sum(n for s, n in stacks.items() if "split_kernel" in s) > 300, stacks
+    later = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
+    assert sum(later.values()) >= sum(stacks.values()), "samples went away"
+    daemon.client("detach", "-p", str(target.pid))
+    assert str(target.pid) not in daemon.client("list").stdout
+    assert daemon.stop() == 0
+
+
+def test_status():
+    daemon = Daemon()
+    text = daemon.client("status").stdout
+    assert text.strip(), "status says nothing"
+    status = daemon.request("GET", "/v1/status")
+    assert isinstance(status, dict) and status, status
+
+
+def test_attach_twice():
+    daemon = Daemon()
+    target = start("split", 60)
+    daemon.client("attach", "-p", str(target.pid))
+    result = daemon.client("attach", "-p", str(target.pid), expect=1)
+    assert str(target.pid) in one_clear_line(result.stderr)
+
+
+def test_detach_what_is_not_attached():
+    daemon = Daemon()
+    for command in ("detach", "folded"):
+        assert "12345" in one_clear_line(daemon.client(command, "-p", "12345", expect=1).stderr)
+
+
+def test_record_through_the_daemon():
+    """Several clients at once, beside a target that stays."""
+    daemon = Daemon()
+    target = start("cpp_sim", 60)
+    daemon.client("attach", "-p", str(target.pid))
+    recording = daemon.record(target.pid, duration=2).check_complete()
+    assert recording.count("sim::run_epoch(unsigned long)") > 100, recording.examples("")
+    assert str(target.pid) in daemon.client("list").stdout, "the recording detached the other target"
+
+
+def test_curl_pulls_a_profile():
+    daemon = Daemon()
+    target = start("split", 60)
+    url = f"http://localhost/debug/pprof/profile?pid={target.pid}&seconds=1"
+    argv = [need_tool("curl"), "-sS", "--fail", "--unix-socket", daemon.socket, url]
+    answer = subprocess.run(argv, capture_output=True, timeout=60, check=True).stdout
+    assert b"split_kernel" in gzip.decompress(answer)
+
+
+def test_api_life_of_a_target():
+    daemon = Daemon()
+    target = start("split", 60)
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "rate_hz": 999, "duration_s": 1}, expect=201)
+    path = f"/v1/targets/{made['id']}"
+    assert made["pid"] == target.pid and made["rate_hz"] == 999, made
+    wait_until(lambda: daemon.request("GET", path)["state"] == "ended", "the end of its duration")
+    info, stats = daemon.request("GET", path), daemon.request("GET", path + "/stats")
+    assert info["end"] == "duration", info
+    assert 900 < stats["samples"] < 1100, stats
+    assert stats["samples"] == daemon.request("GET", path)["samples"]
+    assert b"split_kernel" in gzip.decompress(daemon.request("GET", path + "/profile"))
+    daemon.request("DELETE", path)
+    daemon.request("GET", path, expect=404)
+    assert daemon.request("GET", "/v1/targets") == []
+
+
+def test_api_refuses_nonsense():
+    daemon = Daemon()
+    for body in ([], {}, {"pid": "one"}, {"pid": 1, "rate_hz": 0}, {"pid": 1, "rate_hz": 10**9}, {"pid": -1}, {"pid": 1, "x": 2}):
+        answer = daemon.request("POST", "/v1/targets", body, expect=400)
+        assert answer["error"], answer
+    daemon.request("GET", "/v1/nothing", expect=404)
+    daemon.request("DELETE", "/v1/status", expect=405)
+    daemon.request("GET", "/v1/targets/99999999999999999999", expect=404)
+    assert daemon.process.poll() is None
+
+
+def test_sigterm_while_sampling():
+    daemon = Daemon()
+    daemon.client("attach", "-p", str(start("threads", 60, 20).pid))
+    time.sleep(1)
+    assert daemon.stop() == 0, daemon.log()
+    assert not os.path.exists(daemon.socket), "the socket stayed"
+
+
+def test_two_daemons_on_one_socket():
+    daemon = Daemon()
+    second = Daemon("--socket", daemon.socket, wait=False)
+    assert second.process.wait(timeout=20) == 1
+    assert daemon.socket in second.log(), second.log()
+    daemon.client("status")
+
+
+def test_socket_of_a_dead_daemon_is_taken_over():
+    daemon = Daemon()
+    daemon.process.send_signal(signal.SIGKILL)
+    daemon.process.wait()
+    assert os.path.exists(daemon.socket)
+    second = Daemon("--socket", daemon.socket, wait=False)
+    wait_until(lambda: "listens" in second.log(), "the second daemon", 20)
+    daemon.client("status")
+
+
+def test_target_ends_and_its_data_stay():
+    daemon = Daemon()
+    target = start("split", 2)
+    daemon.client("attach", "-p", str(target.pid), "-r", "999")
+    target.finish()
+    time.sleep(0.5)
+    stacks = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
+    assert sum(stacks.values()) > 300, stacks
+
+
+def attach_ms(daemon, pid):
+    """How long attaching took, by its own clock and by the caller's."""
+    began = time.monotonic()
+    made = daemon.request("POST", "/v1/targets", {"pid": pid, "rate_hz": 99}, expect=201)
+    seen_ms = (time.monotonic() - began) * 1000
+    stats = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+    daemon.request("DELETE", f"/v1/targets/{made['id']}")
+    assert stats["attach_ms"] <= seen_ms + 1, f"{stats['attach_ms']} ms said, {seen_ms} ms seen"
+    return seen_ms
+
+
+def test_attach_time_of_a_small_process():
+    """150 ms is the aim; the bound leaves room for a machine that is not quiet."""
+    daemon = Daemon("--no-cache")
+    took_ms = attach_ms(daemon, start("split", 60).pid)
+    assert took_ms < 450, f"{took_ms:.0f} ms"
+
+
+def cache_files(path):
+    return sorted(os.path.join(base, f) for base, _, files in os.walk(path) for f in files)
+
+
+@timeout(240)
+def test_attach_time_of_pytorch():
+    """1.5 s the first time and 300 ms with the cache are the aims; the bounds are three times that. Resident: 64 MB."""
+    need_module("torch")
+    target = Target([PYTHON, script("train.py"), 200])
+    cache = temporary_dir()
+    first = Daemon("--cache-dir", cache)
+    without_ms = attach_ms(first, target.pid)
+    first.stop()
+    assert cache_files(cache), "no table was kept"
+    second = Daemon("--cache-dir", cache)
+    with_ms = attach_ms(second, target.pid)
+    rss_mb = int(status_of(second.process.pid)["VmRSS"].split()[0]) / 1024
+    said = f"{without_ms:.0f} ms without the cache, {with_ms:.0f} ms with it, {rss_mb:.0f} MB resident"
+    assert without_ms < 4500 and with_ms < 900 and rss_mb < 128, said
+
+
+def test_corrupt_cache_is_rebuilt():
+    """Whatever lies in the cache: the stacks are right, and the file is good again."""
+    target = start("split", 90)
+    cache = temporary_dir()
+    daemon = Daemon("--cache-dir", cache)
+    daemon.record(target.pid, duration=1).check_complete()
+    daemon.stop()
+    files = cache_files(cache)
+    assert files, "no table was kept"
+    original = {path: open(path, "rb").read() for path in files}
+    damages = (
+        lambda b: b"",
+        lambda b: b[: len(b) // 2],
+        lambda b: b[: len(b) // 2] + bytes([b[len(b) // 2] ^ 0xFF]) + b[len(b) // 2 + 1 :],
+        lambda b: os.urandom(len(b)),
+        lambda b: b[:4] + os.urandom(max(len(b) - 4, 0)),
+        lambda b: b + b"x" * 100,
+    )
+    for number, damage in enumerate(damages):
+        for path, content in original.items():
+            with open(path, "wb") as f:
+                f.write(damage(content))
+        daemon = Daemon("--cache-dir", cache)
+        recording = daemon.record(target.pid, duration=1).check_complete()
+        assert recording.count("main", "split_bag", "split_kernel") > 300, f"damage {number}"
+        assert daemon.stop() == 0, daemon.log()
+    for path, content in original.items():
+        with open(path, "rb") as f:
+            assert len(f.read()) > 0 or not content, f"{path} was not rebuilt"
+
+
+def test_cache_that_cannot_be_written():
+    """No cache is no reason to fail."""
+    target = start("split", 60)
+    daemon = Daemon("--cache-dir", "/proc/nonexistent")
+    daemon.record(target.pid, duration=1).check_complete()
+
+
+def test_status_names_what_is_used():
+    daemon = Daemon()
+    text = json.dumps(daemon.request("GET", "/v1/status"))
+    assert "bpf_loop" in text, text
+    text = json.dumps(Daemon("--force-tail-calls").request("GET", "/v1/status"))
+    assert "tail" in text, text

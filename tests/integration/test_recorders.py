@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The one-shot form: how recordings end, what is written where, several at once."""
+import gzip
+import json
+import os
+import re
+import signal
+import time
+
+from harness import (
+    STAKEOUT,
+    Recorder,
+    need_bpf,
+    record,
+    run,
+    start,
+    temporary_dir,
+    timeout,
+)
+
+
+def interrupted(with_signal):
+    target = start("split", 60)
+    recorder = Recorder(target.pid, duration=40)
+    time.sleep(3)
+    recorder.process.send_signal(with_signal)
+    recording = recorder.wait(15).check_complete()
+    assert recording.count("split_kernel") > 300, recording.samples
+    assert recording.wall_s < 12, recording.wall_s
+    assert recording.stats["duration_s"] < 6, recording.stats
+    return recording
+
+
+def test_ctrl_c_writes_what_was_taken():
+    interrupted(signal.SIGINT)
+
+
+def test_sigterm_writes_what_was_taken():
+    interrupted(signal.SIGTERM)
+
+
+def test_two_recorders_of_one_process():
+    target = start("split", 60)
+    recorders = [Recorder(target.pid, duration=4, rate=rate) for rate in (999, 499)]
+    first, second = (r.wait(30).check_complete() for r in recorders)
+    assert first.samples > 1.5 * second.samples, f"{first.samples} at 999 Hz, {second.samples} at 499 Hz"
+    assert second.samples > 1000
+
+
+def test_two_recorders_of_two_processes():
+    targets = [start("deep", 60, 100), start("realign", 60)]
+    recorders = [Recorder(t.pid, duration=3) for t in targets]
+    recordings = [r.wait(30).check_complete() for r in recorders]
+    assert set(recordings[0].comms()) == {"deep"} and set(recordings[1].comms()) == {"realign"}
+
+
+def test_summary_and_progress():
+    """The summary goes to standard error; no progress without a terminal."""
+    recording = record(start("cpp_sim", 60).pid, duration=2).check_complete()
+    assert recording.stdout == ""
+    assert "\r" not in recording.stderr and "\x1b" not in recording.stderr
+    for words in ("samples", "complete", "lost", "%"):
+        assert words in recording.stderr, f"no {words} in: {recording.stderr}"
+    assert re.search(r"sim::\w+::\w+", recording.stderr), f"no function in: {recording.stderr}"
+
+
+def test_stats_fields():
+    """The fields that README names, with values that make sense."""
+    stats = record(start("split", 60).pid, duration=2).check_complete().stats
+    for field in ("duration_s", "sample_hz", "samples", "complete", "truncated", "lost", "bpf", "unwind", "attach_ms"):
+        assert field in stats, f"no {field} in {sorted(stats)}"
+    programs = stats["bpf"]["programs"]
+    assert programs and all(p["run_count"] >= 0 and p["run_ns"] >= 0 for p in programs.values()), programs
+    assert max(p["run_count"] for p in programs.values()) >= stats["samples"], programs
+    unwind = stats["unwind"]
+    assert unwind["files"] >= 3 and unwind["rows"] > 1000, unwind
+    assert unwind["bytes"] <= 8 * unwind["rows"], f"{unwind['bytes'] / unwind['rows']:.1f} bytes a row"
+    assert 0 < stats["attach_ms"] < 5000, stats["attach_ms"]
+    assert 0 <= stats["daemon"]["cpu_s"] < 5 and 1 << 20 < stats["daemon"]["rss_bytes"] < 256 << 20, stats["daemon"]
+    assert 0 <= stats["overhead_percent"] < 10, stats["overhead_percent"]
+    assert json.loads(json.dumps(stats)) == stats
+
+
+def test_standard_output():
+    need_bpf()
+    target = start("split", 60)
+    result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", "-"])
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines and all(re.fullmatch(r"split;.* \d+", line) for line in lines), result.stdout
+
+
+def test_threads_option():
+    target = start("threads", 60, 3)
+    recording = record(target.pid, duration=2, extra=["-t"]).check_complete()
+    tids = set(os.listdir(f"/proc/{target.pid}/task")) - {str(target.pid)}
+    assert set(recording.comms()) == {f"threads-{target.pid}/{tid}" for tid in tids}, recording.comms()
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def fields(data):
+    """(field number, value) of a protobuf message: integers, or bytes."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        else:
+            assert key & 7 == 2, f"wire type {key & 7}"
+            length, at = varint(data, at)
+            value, at = data[at : at + length], at + length
+        yield key >> 3, value
+
+
+def test_pprof_format():
+    """The message itself, read by an independent reader."""
+    need_bpf()
+    target = start("split", 60)
+    out = os.path.join(temporary_dir(), "out.pb.gz")
+    result = run([STAKEOUT, "record", "-p", target.pid, "-d", "2", "-r", "999", "-o", out])
+    assert result.returncode == 0, result.stderr
+    with gzip.open(out) as f:
+        message = list(fields(f.read()))
+    strings = [value.decode() for number, value in message if number == 6]
+    assert strings[0] == "" and "split_kernel" in strings
+    types = [dict(fields(value)) for number, value in message if number == 1]
+    assert [(strings[t[1]], strings[t[2]]) for t in types] == [("samples", "count"), ("cpu", "nanoseconds")]
+    functions = {f[1]: strings[f.get(2, 0)] for f in (dict(fields(v)) for n, v in message if n == 5)}
+    locations = {}
+    for value in (v for n, v in message if n == 4):
+        location = list(fields(value))
+        lines = [dict(fields(v)) for n, v in location if n == 4]
+        locations[dict(location)[1]] = [functions[line[1]] for line in lines]
+    for ids in (functions, locations):
+        assert sorted(ids) == list(range(1, len(ids) + 1)), "ids have gaps"
+    leaves = {}
+    for value in (v for n, v in message if n == 2):
+        sample = dict(fields(value))
+        first, _ = varint(sample[1], 0)
+        count, at = varint(sample[2], 0)
+        cpu_ns, _ = varint(sample[2], at)
+        assert abs(cpu_ns - count * 1e9 / 999) < 1e6 * count
+        leaf = (locations[first] or ["?"])[0]
+        leaves[leaf] = leaves.get(leaf, 0) + count
+    assert leaves["split_kernel"] > 0.5 * sum(leaves.values()), leaves
+    duration_ns = next(v for n, v in message if n == 10)
+    assert abs(duration_ns - 2e9) < 3e8, duration_ns
+
+
+def test_format_by_option_beats_ending():
+    need_bpf()
+    target = start("split", 60)
+    out = os.path.join(temporary_dir(), "out.folded")
+    result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-f", "pprof", "-o", out])
+    assert result.returncode == 0, result.stderr
+    with gzip.open(out) as f:
+        assert b"split_kernel" in f.read()
+
+
+@timeout(60)
+def test_time_to_first_sample():
+    """One-shot, from the command to its end: a second for loading, verifying and attaching at most (and a half for
+    a machine that is not quiet), beside the second that is recorded."""
+    target = start("split", 60)
+    record(target.pid, duration=1)
+    best = min(record(target.pid, duration=1).wall_s for _ in range(3))
+    assert best < 2.5, f"{best:.2f} s for a recording of 1 s"
+
+
+def test_check_command():
+    need_bpf()
+    result = run([STAKEOUT, "check"])
+    assert result.returncode == 0, f"{result.returncode}: {result.stdout}{result.stderr}"
+    assert "BTF" in result.stdout, result.stdout

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Samples taken = samples in the profile + samples lost by cause, for targets that change while they are watched,
+and as many samples as the target used CPU time."""
+import os
+import re
+import subprocess
+import time
+
+from harness import (
+    Daemon,
+    Recorder,
+    Target,
+    cpu_seconds,
+    record,
+    start,
+    status_of,
+    timeout,
+    wait_until,
+    workload,
+)
+
+RATE_HZ = 999
+
+
+def check_rate(recording, cpu_s, rate_hz=RATE_HZ, tolerance=0.1):
+    """One sample stands for one period of CPU time."""
+    taken, expected = recording.stats["samples"], cpu_s * rate_hz
+    slack = tolerance * expected + 20
+    assert abs(taken - expected) <= slack, f"{taken} samples for {cpu_s:.2f} s of CPU time at {rate_hz} Hz"
+
+
+def check_lost(recording, share=0.001):
+    assert recording.lost <= share * recording.stats["samples"], recording.stats["lost"]
+
+
+def test_rate_follows_cpu_time():
+    target = start("split", 30)
+    before = cpu_seconds(target.pid)
+    recording = record(target.pid, duration=4).check_totals()
+    used = cpu_seconds(target.pid) - before
+    # The CPU time includes what was used while the recorder started and ended: scaled by the time watched.
+    check_rate(recording, used * recording.stats["duration_s"] / recording.wall_s, tolerance=0.15)
+    assert abs(recording.stats["duration_s"] - 4) < 0.3, recording.stats["duration_s"]
+    assert recording.stats["sample_hz"] == RATE_HZ
+
+
+def test_rate_of_10000_hz():
+    recording = record(start("split", 30).pid, duration=2, rate=10000).check_complete()
+    assert recording.stats["samples"] > 8000, recording.stats["samples"]
+    check_lost(recording)
+
+
+def test_rate_of_1_hz():
+    recording = record(start("split", 30).pid, duration=4, rate=1).check_totals()
+    assert 1 <= recording.stats["samples"] <= 6, recording.stats["samples"]
+
+
+@timeout(120)
+def test_1000_threads():
+    target = start("threads", 60, 1000)
+    recording = record(target.pid, duration=4, extra=["-t"]).check_complete()
+    check_lost(recording)
+    tids = {stack[0] for stack in recording.stacks}
+    assert all(re.fullmatch(r"threads-%d/\d+" % target.pid, tid) for tid in tids), sorted(tids)[:5]
+    # Two CPUs give 1000 threads one slice of a few milliseconds after the other.
+    assert len(tids) > 200, f"{len(tids)} threads were seen"
+
+
+@timeout(120)
+def test_threads_that_come_later():
+    """Threads and children between the start of the attachment and its end belong to the target all the same."""
+    target = start("forker", 30, 0.001, ready=True)
+    assert target.pid
+    python = (
+        "import threading,time\n"
+        "def burn():\n"
+        " end=time.monotonic()+0.05\n"
+        " while time.monotonic()<end: sum(range(1000))\n"
+        "print('ready',flush=True)\n"
+        "end=time.monotonic()+20\n"
+        "while time.monotonic()<end:\n"
+        " threads=[threading.Thread(target=burn) for _ in range(4)]\n"
+        " [t.start() for t in threads]; [t.join() for t in threads]\n"
+    )
+    later = Target(["/usr/bin/python3", "-c", python])
+    recording = record(later.pid, duration=3, extra=["-t"]).check_totals()
+    assert len({stack[0] for stack in recording.stacks}) > 20
+
+
+@timeout(120)
+def test_200_children_a_second():
+    target = start("forker", 30)
+    recording = record(target.pid, duration=4).check_complete(share=0.99, least=500)
+    check_lost(recording)
+    in_children = recording.count("fork_child", "child_work")
+    # 2 ms of work in each of 200 children a second are 0.4 s of CPU time a second.
+    expected = 0.4 * RATE_HZ * 4
+    assert expected / 2 < in_children < expected * 2, f"{in_children} samples in children, {expected} expected"
+
+
+def test_no_children():
+    target = start("forker", 30)
+    recording = record(target.pid, duration=3, extra=["--no-children"]).check_totals()
+    assert recording.count("child_work") == 0, recording.examples("child_work")
+
+
+def test_children_that_exist_at_attach():
+    """The processes below the target when it is attached, grandchildren too."""
+    burn = f"{workload('split')} 30"
+    target = Target(["sh", "-c", f"sh -c '{burn} & wait' & wait"], ready=False)
+    wait_until(lambda: b"split" in subprocess.run(["ps", "-eo", "comm"], capture_output=True, check=True).stdout, "split")
+    time.sleep(0.3)
+    recording = record(target.pid, duration=2).check_complete()
+    assert recording.comms().get("split", 0) > 500, recording.comms()
+
+
+def test_exec():
+    """The target becomes another program: the names before and after are those of their own files."""
+    target = start("execer", 2, workload("split-nopie"), 30)
+    recording = record(target.pid, duration=5).check_complete()
+    check_lost(recording)
+    before, after = recording.count("before_exec", comm="execer"), recording.count("split_bag", "split_kernel")
+    assert before > 100 and after > 100, recording.comms()
+    assert recording.count("before_exec", "split_kernel") == 0
+    assert recording.comms().get("split-nopie", 0) > 100, recording.comms()
+
+
+def test_dlopen_after_attach():
+    """A library loaded a second after the start: what is sampled before its table is there may be cut, and says so."""
+    target = start("dlopener", workload("plugin.so"), 30, 2)
+    recording = record(target.pid, duration=5).check_totals()
+    check_lost(recording)
+    inside = recording.count("main", "plugin_run", "plugin_burn")
+    assert inside > recording.samples / 4, recording.examples("")
+    assert recording.stats["complete"] >= 0.99 * recording.samples, recording.stats
+    assert set(c for c, n in recording.stats["truncated"].items() if n) <= {"maps-pending"}, recording.stats
+
+
+def test_target_ends_mid_way():
+    target = start("split", 2)
+    recording = record(target.pid, duration=30).check_complete()
+    assert recording.wall_s < 15, recording.wall_s
+    assert recording.count("split_kernel") > 300
+    assert recording.stats["duration_s"] < 10, recording.stats["duration_s"]
+    said = [line for line in recording.stderr.splitlines() if "end" in line or "exit" in line]
+    assert said, f"nothing says that the target ended: {recording.stderr}"
+    assert "checksum" in target.finish()
+
+
+def test_target_killed_mid_way():
+    target = start("threads", 30, 8)
+    recorder = Recorder(target.pid, duration=30)
+    time.sleep(2.5)
+    target.process.kill()
+    recording = recorder.wait(20).check_complete()
+    assert recording.count("thread_burn") > 300
+
+
+def test_group_leader_ends_first():
+    """The main thread is gone, the others work on."""
+    python = (
+        "import ctypes,threading,time\n"
+        "def burn():\n"
+        " end=time.monotonic()+12\n"
+        " while time.monotonic()<end: sum(range(1000))\n"
+        "threading.Thread(target=burn).start()\n"
+        "print('ready',flush=True)\n"
+        "ctypes.CDLL(None).syscall(60,0)\n"
+    )
+    target = Target(["/usr/bin/python3", "-c", python])
+    wait_until(lambda: "zombie" in status_of(target.pid)["State"], "the main thread's end")
+    recording = record(target.pid, duration=2).check_totals()
+    assert recording.samples > 500, recording.samples
+
+
+def test_no_kernel():
+    with_kernel = record(start("switcher", 30).pid, duration=2).check_totals()
+    without = record(start("switcher", 30).pid, duration=2, extra=["--no-kernel"]).check_totals()
+    assert with_kernel.count() == with_kernel.samples
+    kernel = [f for stack in with_kernel.stacks for f in stack if f.endswith("_[k]")]
+    assert kernel and any("pipe" in f for f in kernel), kernel[:10]
+    assert not [f for stack in without.stacks for f in stack if f.endswith("_[k]")]
+    assert without.samples > 100
+
+
+def test_kernel_frames_are_innermost():
+    recording = record(start("switcher", 30).pid, duration=2).check_totals()
+    for stack in recording.stacks:
+        kinds = [f.endswith("_[k]") for f in stack[1:]]
+        assert kinds == sorted(kinds), stack
+
+
+def test_only_the_target():
+    """A neighbour on the same CPUs does not come into the profile."""
+    neighbour = start("threads", 30, 4)
+    recording = record(start("split", 30).pid, duration=2).check_totals()
+    assert set(recording.comms()) == {"split"}, recording.comms()
+    assert neighbour.process.poll() is None
+
+
+def test_small_counts_map_loses_by_name():
+    """A map of counts that is too small: what does not fit is counted, and the totals add up all the same."""
+    daemon = Daemon("--counts-entries", "64")
+    target = start("threads", 30, 200)
+    recording = daemon.record(target.pid, duration=4).check_totals()
+    assert recording.lost > 0, recording.stats
+    assert recording.stats["lost"].get("counts-map-full", 0) > 0, recording.stats["lost"]
+
+
+@timeout(120)
+def test_without_bpf_loop():
+    """The unwinder for kernels that have no bpf_loop gives the same stacks."""
+    daemon = Daemon("--force-tail-calls")
+    for name, arguments, frame in (
+        ("split", (30,), "split_kernel"),
+        ("deep", (30, 600), "deep_leaf"),
+        ("signals", ("alt", 30), "handler_leaf"),
+        ("realign", (30,), "realign_leaf"),
+        ("threads", (30, 8), "thread_burn"),
+    ):
+        recording = daemon.record(start(name, *arguments).pid, duration=2).check_complete()
+        assert recording.count(frame) > 20, f"{name}: {recording.examples('')}"
+
+
+def test_affinity_bounds_the_events():
+    """CPUs that no target may run on have no clock event."""
+    if (os.cpu_count() or 1) < 2:
+        return
+    daemon = Daemon()
+    target = start("split", 30, before_exec=lambda: os.sched_setaffinity(0, {1}))
+    daemon.client("attach", "-p", str(target.pid))
+    status = wait_until(lambda: daemon.request("GET", "/v1/status").get("cpus"), "the list of CPUs in /v1/status")
+    assert status == [1], status
+    os.sched_setaffinity(target.pid, {0, 1})
+    both = wait_until(lambda: len(daemon.request("GET", "/v1/status")["cpus"]) == 2, "the second CPU", 10)
+    assert both

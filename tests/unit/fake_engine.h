@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * An engine without a kernel, for the tests of what lies above engine.h: targets live in memory and end by the
+ * clock, a profile is whatever bytes the test gave. Any process may be attached, real or not.
+ */
+#ifndef STAKEOUT_TEST_FAKE_ENGINE_H
+#define STAKEOUT_TEST_FAKE_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/engine.h"
+
+/* The owner that the next attached targets have; default: the caller's own uid. */
+void fake_engine__set_owner(struct engine *engine, uid_t uid);
+/* The next engine__attach fails so. */
+void fake_engine__fail_attach(struct engine *engine, int code, const char *text);
+/* What engine__profile answers (copied); default: a small gzip-compressed profile. */
+void fake_engine__set_profile(struct engine *engine, const void *bytes, size_t length);
+/* The target's process exits now. */
+void fake_engine__exit(struct engine *engine, uint32_t id);
+/* Targets that exist, ended ones too. */
+size_t fake_engine__count(struct engine *engine);
+/* What the latest engine__attach was asked. */
+struct attach_options fake_engine__last_attach(struct engine *engine);
+
+#endif

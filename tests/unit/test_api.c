@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The API over a fake engine: its routes called directly, and through HTTP where the connection matters. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/api.h"
+#include "daemon/api_json.h"
+#include "daemon/listen_socket.h"
+#include "tests/unit/fake_engine.h"
+#include "tests/unit/http_probe.h"
+
+#define USER       1000
+#define OTHER_USER 65534
+
+struct fixture {
+	struct engine *engine;
+	struct api *api;
+	struct listen_socket *sock;
+	struct http_server *server;
+};
+
+static struct fixture *open_fixture(const struct api_options *options)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct so_error err = { .text = "" };
+
+	assert_non_null(f);
+	assert_int_equal(engine__new(NULL, &f->engine, &err), 0);
+	assert_int_equal(api__new(f->engine, options, &f->api, &err), 0);
+	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, &f->sock, &err), 0);
+	assert_int_equal(
+		http_server__start(listen_socket__take_fd(f->sock), api__handle, f->api, &f->server, &err), 0);
+	return f;
+}
+
+static int setup(void **state)
+{
+	*state = open_fixture(NULL);
+	return 0;
+}
+
+static int setup_impatient(void **state)
+{
+	const struct api_options options = { .ended_idle_s = 0.4, .running_idle_s = 0.2 };
+
+	*state = open_fixture(&options);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	api__cancel(f->api);
+	http_server__free(f->server);
+	listen_socket__free(f->sock);
+	api__free(f->api);
+	engine__free(f->engine);
+	free(f);
+	return 0;
+}
+
+/* A call without a connection; the answer's JSON is a new reference, or NULL for other types. */
+static json_t *call(struct fixture *f, uid_t uid, const char *method, const char *path, const char *body,
+		    unsigned status)
+{
+	struct http_request request = {
+		.method = method, .path = path, .body = body ? body : "", .uid = uid, .fd = -1
+	};
+	struct http_reply reply = { 0 };
+	json_t *json = NULL;
+
+	request.body_bytes = strlen(request.body);
+	api__handle(f->api, &request, &reply);
+	if (reply.status != status)
+		fail_msg("%s %s: %u instead of %u: %.*s", method, path, reply.status, status,
+			 (int)reply.body_bytes, (const char *)reply.body);
+	assert_non_null(reply.content_type);
+	if (!strcmp(reply.content_type, "application/json")) {
+		json = json_loadb((const char *)reply.body, reply.body_bytes, 0, NULL);
+		assert_non_null(json);
+	}
+	free(reply.body);
+	return json;
+}
+
+static void expect_error(struct fixture *f, uid_t uid, const char *method, const char *path, const char *body,
+			 unsigned status, const char *words)
+{
+	json_t *json = call(f, uid, method, path, body, status);
+	const char *text = json_string_value(json_object_get(json, "error"));
+
+	assert_int_equal(json_object_size(json), 1);
+	assert_non_null(text);
+	assert_null(strchr(text, '\n'));
+	if (!strstr(text, words))
+		fail_msg("%s %s %s: \"%s\" does not say \"%s\"", method, path, body ? body : "", text, words);
+	json_decref(json);
+}
+
+static uint32_t attach(struct fixture *f, uid_t uid, const char *body)
+{
+	json_t *json = call(f, uid, "POST", "/v1/targets", body, 201);
+	uint32_t id = (uint32_t)json_integer_value(json_object_get(json, "id"));
+
+	assert_int_not_equal(id, 0);
+	json_decref(json);
+	return id;
+}
+
+static const char *path_of(uint32_t id, const char *what)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "/v1/targets/%u%s", id, what);
+	return path;
+}
+
+static void status_and_check_are_for_all(void **state)
+{
+	json_t *json = call(*state, USER, "GET", "/v1/status", NULL, 200);
+
+	assert_string_equal(json_string_value(json_object_get(json, "version")), "fake");
+	json_decref(json);
+	json = call(*state, USER, "GET", "/v1/check", NULL, 200);
+	assert_int_equal(json_array_size(json), 1);
+	json_decref(json);
+}
+
+static void attach_has_defaults(void **state)
+{
+	struct fixture *f = *state;
+	struct attach_options got;
+
+	attach(f, USER, "{\"pid\": 4194304}");
+	got = fake_engine__last_attach(f->engine);
+	assert_int_equal(got.pid, 4194304);
+	assert_int_equal(got.rate_hz, 99);
+	assert_true(got.duration_s == 0);
+	assert_true(got.children);
+	assert_true(got.kernel);
+	assert_false(got.keep);
+	assert_int_equal(got.caller_uid, USER);
+}
+
+static void attach_passes_all_fields(void **state)
+{
+	struct fixture *f = *state;
+	struct attach_options got;
+
+	attach(f, 0,
+	       "{\"pid\":1,\"rate_hz\":10000,\"duration_s\":0.25,\"children\":false,\"kernel\":false,\"keep\":"
+	       "true}");
+	got = fake_engine__last_attach(f->engine);
+	assert_int_equal(got.rate_hz, 10000);
+	assert_true(got.duration_s == 0.25);
+	assert_false(got.children);
+	assert_false(got.kernel);
+	assert_true(got.keep);
+	assert_int_equal(got.caller_uid, 0);
+}
+
+static void attach_names_what_is_wrong(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "", "not JSON" },
+		{ "{", "not JSON" },
+		{ "{\"pid\":1} x", "not JSON" },
+		{ "\xff\xfe", "not JSON" },
+		{ "{\"pid\":1,\"pid\":2}", "duplicate" },
+		{ "[]", "object" },
+		{ "null", "not JSON" }, /* jansson takes only arrays and objects at the top */
+		{ "{}", "pid is missing" },
+		{ "{\"pid\":\"1\"}", "pid must be a whole number" },
+		{ "{\"pid\":1.0}", "pid must be a whole number" },
+		{ "{\"pid\":0}", "pid must be a whole number" },
+		{ "{\"pid\":-1}", "pid must be a whole number" },
+		{ "{\"pid\":4194305}", "pid must be a whole number" },
+		{ "{\"pid\":4294967297}", "pid must be a whole number" },
+		{ "{\"pid\":99999999999999999999}", "not JSON" },
+		{ "{\"pid\":1,\"rate_hz\":0}", "rate_hz must be a whole number from 1 to 10000" },
+		{ "{\"pid\":1,\"rate_hz\":10001}", "rate_hz" },
+		{ "{\"pid\":1,\"rate_hz\":null}", "rate_hz" },
+		{ "{\"pid\":1,\"duration_s\":-1}", "duration_s" },
+		{ "{\"pid\":1,\"duration_s\":1e300}", "duration_s" },
+		{ "{\"pid\":1,\"duration_s\":true}", "duration_s" },
+		{ "{\"pid\":1,\"children\":1}", "children must be true or false" },
+		{ "{\"pid\":1,\"kernel\":\"no\"}", "kernel must be true or false" },
+		{ "{\"pid\":1,\"keep\":0}", "keep must be true or false" },
+		{ "{\"pid\":1,\"ppid\":2}", "unknown field 'ppid'" },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		expect_error(f, 0, "POST", "/v1/targets", cases[i][0], 400, cases[i][1]);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void deep_json_is_refused(void **state)
+{
+	char body[60001];
+
+	memset(body, '[', sizeof(body) - 1);
+	body[sizeof(body) - 1] = '\0';
+	expect_error(*state, 0, "POST", "/v1/targets", body, 400, "not JSON");
+}
+
+static void engine_errors_have_their_status(void **state)
+{
+	static const struct {
+		int code;
+		unsigned status;
+	} cases[] = {
+		{ -EPERM, 403 },  { -EACCES, 403 }, { -ESRCH, 404 }, { -ENOENT, 404 }, { -EEXIST, 409 },
+		{ -ENOSPC, 503 }, { -EINVAL, 400 }, { -EIO, 500 },   { -ENOSYS, 500 },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake_engine__fail_attach(f->engine, cases[i].code, "words for \xff the user");
+		expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", cases[i].status,
+			     "words for ? the user");
+	}
+	attach(f, 0, "{\"pid\":1}");
+	expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", 409, "already");
+}
+
+static void limits_the_number_of_targets(void **state)
+{
+	char body[64];
+
+	for (int i = 1; i <= ENGINE_MAX_TARGETS; i++) {
+		snprintf(body, sizeof(body), "{\"pid\":%d}", i);
+		attach(*state, 0, body);
+	}
+	expect_error(*state, 0, "POST", "/v1/targets", "{\"pid\":1000}", 503, "no more than");
+}
+
+static void a_target_lives_through_its_routes(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t id = attach(f, USER, "{\"pid\":77}");
+	json_t *json = call(f, USER, "GET", path_of(id, ""), NULL, 200);
+
+	assert_string_equal(json_string_value(json_object_get(json, "state")), "sampling");
+	assert_true(json_is_null(json_object_get(json, "end")));
+	assert_int_equal(json_integer_value(json_object_get(json, "pid")), 77);
+	assert_int_equal(json_integer_value(json_object_get(json, "uid")), USER);
+	assert_string_equal(json_string_value(json_object_get(json, "comm")), "fake ?\x1b;");
+	json_decref(json);
+	for (int i = 0; i < 2; i++) { /* stopping twice is fine */
+		json = call(f, USER, "POST", path_of(id, "/stop"), NULL, 200);
+		assert_string_equal(json_string_value(json_object_get(json, "state")), "ended");
+		assert_string_equal(json_string_value(json_object_get(json, "end")), "stopped");
+		json_decref(json);
+	}
+	json = call(f, USER, "GET", path_of(id, "/stats"), NULL, 200);
+	assert_int_equal(json_integer_value(json_object_get(json, "sample_hz")), 99);
+	json_decref(json);
+	assert_null(call(f, USER, "GET", path_of(id, "/profile"), NULL, 200));
+	json_decref(call(f, USER, "DELETE", path_of(id, ""), NULL, 200));
+	expect_error(f, USER, "DELETE", path_of(id, ""), NULL, 404, "no target");
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void an_exit_is_told(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t id = attach(f, 0, "{\"pid\":77}");
+	json_t *json;
+
+	fake_engine__exit(f->engine, id);
+	json = call(f, 0, "GET", path_of(id, ""), NULL, 200);
+	assert_string_equal(json_string_value(json_object_get(json, "end")), "exited");
+	json_decref(json);
+}
+
+static void others_see_nothing(void **state)
+{
+	static const char *const routes[][2] = {
+		{ "GET", "" },         { "DELETE", "" },    { "POST", "/stop" },
+		{ "GET", "/profile" }, { "GET", "/stats" },
+	};
+	struct fixture *f = *state;
+	uint32_t mine = attach(f, USER, "{\"pid\":1}"), theirs = attach(f, OTHER_USER, "{\"pid\":2}");
+	json_t *json;
+
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+		expect_error(f, USER, routes[i][0], path_of(theirs, routes[i][1]), NULL, 403, "another user");
+	json = call(f, USER, "GET", "/v1/targets", NULL, 200);
+	assert_int_equal(json_array_size(json), 1);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(json, 0), "id")), mine);
+	json_decref(json);
+	json = call(f, 0, "GET", "/v1/targets", NULL, 200);
+	assert_int_equal(json_array_size(json), 2);
+	json_decref(json);
+	json_decref(call(f, 0, "DELETE", path_of(theirs, ""), NULL, 200));
+}
+
+/* Who attached is not who owns: root's recording of a user's process is that user's to see. */
+static void the_owner_counts(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t id;
+
+	fake_engine__set_owner(f->engine, USER);
+	id = attach(f, 0, "{\"pid\":1}");
+	json_decref(call(f, USER, "GET", path_of(id, ""), NULL, 200));
+	expect_error(f, OTHER_USER, "GET", path_of(id, ""), NULL, 403, "another user");
+}
+
+static void unknown_paths_and_methods(void **state)
+{
+	static const char *const paths[] = {
+		"/",
+		"",
+		"/v1",
+		"/v1/targets/",
+		"/v1/targets/x",
+		"/v1/targets/1x",
+		"/v1/targets/1/x",
+		"/v1/targets/-1",
+		"/v1/targets/1/stop/",
+		"/v1/statusx",
+		"/v2/status",
+		"/v1/targets/ID",
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		expect_error(f, 0, "GET", paths[i], NULL, 404, "there is no");
+	expect_error(f, 0, "GET", "/v1/targets/99", NULL, 404, "no target 99");
+	expect_error(f, 0, "GET", "/v1/targets/4294967297", NULL, 404, "no target");
+	expect_error(f, 0, "GET", "/v1/targets/99999999999999999999999", NULL, 404, "no target");
+	expect_error(f, 0, "PUT", "/v1/targets", NULL, 405, "only GET, POST");
+	expect_error(f, 0, "POST", "/v1/targets/1", NULL, 405, "only GET, DELETE");
+	expect_error(f, 0, "GET", "/v1/targets/1/stop", NULL, 405, "only POST");
+}
+
+/* Through the socket: the kernel says who asks. */
+static void the_peer_is_the_caller(void **state)
+{
+	struct fixture *f = *state;
+	const char *sock = http_probe__socket_path();
+	struct http_answer a;
+
+	if (getuid())
+		skip();
+	attach(f, 0, "{\"pid\":1}");
+	a = http_probe__request_as(OTHER_USER, sock, "GET", "/v1/targets", NULL);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(a.body, "[]\n");
+	a = http_probe__request_as(OTHER_USER, sock, "GET", "/v1/targets/1/profile", NULL);
+	assert_int_equal(a.status, 403);
+	a = http_probe__request_as(OTHER_USER, sock, "POST", "/v1/targets", "{\"pid\":2}");
+	assert_int_equal(a.status, 201);
+	assert_non_null(strstr(a.headers, "Location: /v1/targets/2\r\n"));
+	assert_int_equal(fake_engine__last_attach(f->engine).caller_uid, OTHER_USER);
+	assert_int_equal(http_probe__request(sock, "GET", "/v1/targets/1/profile", NULL).status, 200);
+}
+
+static struct http_answer get(const char *url)
+{
+	return http_probe__request(http_probe__socket_path(), "GET", url, NULL);
+}
+
+static void pull_answers_a_profile(void **state)
+{
+	struct fixture *f = *state;
+	double start_s = http_probe__now_s();
+	struct http_answer a = get("/debug/pprof/profile?pid=5&seconds=0.3");
+
+	assert_int_equal(a.status, 200);
+	assert_non_null(strstr(a.headers, "application/octet-stream"));
+	assert_memory_equal(a.body, "\x1f\x8b", 2);
+	assert_true(http_probe__now_s() - start_s >= 0.3);
+	assert_true(http_probe__now_s() - start_s < 2);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void pull_names_what_is_wrong(void **state)
+{
+	static const char *const bad[] = {
+		"?seconds=1",        "?pid=&seconds=1",     "?pid=x",          "?pid=0",
+		"?pid=1x",           "?pid=1&seconds=0",    "?pid=1&seconds=", "?pid=1&seconds=nan",
+		"?pid=1&seconds=-1", "?pid=1&seconds=3601",
+	};
+	struct fixture *f = *state;
+	struct http_answer a;
+	char url[128];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(url, sizeof(url), "/debug/pprof/profile%s", bad[i]);
+		assert_int_equal(get(url).status, 400);
+	}
+	fake_engine__fail_attach(f->engine, -ESRCH, "no process 5");
+	a = get("/debug/pprof/profile?pid=5&seconds=1");
+	assert_int_equal(a.status, 404);
+	assert_string_equal(a.body, "{\"error\":\"no process 5\"}\n");
+}
+
+static void wait_for_count(struct fixture *f, size_t want, double limit_s)
+{
+	double until_s = http_probe__now_s() + limit_s;
+
+	while (fake_engine__count(f->engine) != want && http_probe__now_s() < until_s)
+		usleep(2000);
+	assert_int_equal(fake_engine__count(f->engine), want);
+}
+
+static void a_pull_ends_with_its_client(void **state)
+{
+	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct fixture *f = *state;
+	int fd = http_probe__connect(http_probe__socket_path());
+
+	http_probe__send(fd, request, sizeof(request) - 1);
+	wait_for_count(f, 1, 2);
+	close(fd);
+	wait_for_count(f, 0, 2);
+}
+
+/* A client that only says that it will send no more still reads. */
+static void a_half_closed_pull_goes_on(void **state)
+{
+	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=0.3 HTTP/1.1\r\nHost: x\r\n\r\n";
+	int fd = http_probe__connect(http_probe__socket_path());
+
+	http_probe__send(fd, request, sizeof(request) - 1);
+	shutdown(fd, SHUT_WR);
+	assert_int_equal(http_probe__receive(fd).status, 200);
+	close(fd);
+}
+
+static void a_pull_ends_with_its_target(void **state)
+{
+	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct fixture *f = *state;
+	int fd = http_probe__connect(http_probe__socket_path());
+
+	http_probe__send(fd, request, sizeof(request) - 1);
+	wait_for_count(f, 1, 2);
+	fake_engine__exit(f->engine, 1);
+	assert_int_equal(http_probe__receive(fd).status, 200);
+	wait_for_count(f, 0, 2);
+	close(fd);
+}
+
+static void a_pull_ends_with_the_daemon(void **state)
+{
+	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct fixture *f = *state;
+	int fd = http_probe__connect(http_probe__socket_path());
+	struct http_answer a;
+
+	http_probe__send(fd, request, sizeof(request) - 1);
+	wait_for_count(f, 1, 2);
+	api__cancel(f->api);
+	a = http_probe__receive(fd);
+	assert_int_equal(a.status, 503);
+	assert_non_null(strstr(a.body, "shutting down"));
+	wait_for_count(f, 0, 2);
+	close(fd);
+}
+
+static void a_pull_delays_nobody(void **state)
+{
+	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
+	struct fixture *f = *state;
+	int fd = http_probe__connect(http_probe__socket_path());
+	double start_s = http_probe__now_s();
+
+	http_probe__send(fd, request, sizeof(request) - 1);
+	wait_for_count(f, 1, 2);
+	assert_int_equal(get("/v1/targets").status, 200);
+	assert_true(http_probe__now_s() - start_s < 2);
+	close(fd);
+}
+
+static void a_whole_profile_comes_through(void **state)
+{
+	struct fixture *f = *state;
+	size_t length = 7000;
+	uint8_t *bytes = malloc(length);
+	struct http_answer a;
+
+	for (size_t i = 0; i < length; i++)
+		bytes[i] = (uint8_t)(i * 7);
+	fake_engine__set_profile(f->engine, bytes, length);
+	attach(f, 0, "{\"pid\":1}");
+	a = get("/v1/targets/1/profile");
+	assert_int_equal(a.body_bytes, length);
+	assert_memory_equal(a.body, bytes, length);
+	free(bytes);
+}
+
+static void abandoned_recordings_end(void **state)
+{
+	struct fixture *f = *state;
+	struct target_info info;
+
+	attach(f, 0, "{\"pid\":1}");
+	usleep(350 * 1000);
+	assert_int_equal(engine__info(f->engine, 1, &info), 0);
+	assert_int_equal(info.end, TARGET_END_STOPPED);
+	wait_for_count(f, 0, 3);
+}
+
+static void asking_keeps_a_recording(void **state)
+{
+	struct fixture *f = *state;
+	struct target_info info;
+
+	attach(f, 0, "{\"pid\":1}");
+	for (int i = 0; i < 12; i++) {
+		usleep(50 * 1000);
+		json_decref(call(f, 0, "GET", "/v1/targets/1", NULL, 200));
+	}
+	assert_int_equal(engine__info(f->engine, 1, &info), 0);
+	assert_int_equal(info.state, TARGET_SAMPLING);
+}
+
+/* A duration ends a recording by itself; until then nobody needs to ask. */
+static void a_duration_needs_no_asking(void **state)
+{
+	struct fixture *f = *state;
+	struct target_info info;
+
+	attach(f, 0, "{\"pid\":1,\"duration_s\":60}");
+	attach(f, 0, "{\"pid\":2,\"keep\":true}");
+	usleep(900 * 1000);
+	assert_int_equal(engine__info(f->engine, 1, &info), 0);
+	assert_int_equal(info.state, TARGET_SAMPLING);
+	assert_int_equal(engine__info(f->engine, 2, &info), 0);
+	assert_int_equal(info.state, TARGET_SAMPLING);
+	fake_engine__exit(f->engine, 2);
+	usleep(700 * 1000);
+	assert_int_equal(engine__info(f->engine, 2, &info), 0); /* what is kept is kept */
+}
+
+#define API_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		API_TEST(status_and_check_are_for_all),
+		API_TEST(attach_has_defaults),
+		API_TEST(attach_passes_all_fields),
+		API_TEST(attach_names_what_is_wrong),
+		API_TEST(deep_json_is_refused),
+		API_TEST(engine_errors_have_their_status),
+		API_TEST(limits_the_number_of_targets),
+		API_TEST(a_target_lives_through_its_routes),
+		API_TEST(an_exit_is_told),
+		API_TEST(others_see_nothing),
+		API_TEST(the_owner_counts),
+		API_TEST(unknown_paths_and_methods),
+		API_TEST(the_peer_is_the_caller),
+		API_TEST(pull_answers_a_profile),
+		API_TEST(pull_names_what_is_wrong),
+		API_TEST(a_pull_ends_with_its_client),
+		API_TEST(a_half_closed_pull_goes_on),
+		API_TEST(a_pull_ends_with_its_target),
+		API_TEST(a_pull_ends_with_the_daemon),
+		API_TEST(a_pull_delays_nobody),
+		API_TEST(a_whole_profile_comes_through),
+		cmocka_unit_test_setup_teardown(abandoned_recordings_end, setup_impatient, teardown),
+		cmocka_unit_test_setup_teardown(asking_keeps_a_recording, setup_impatient, teardown),
+		cmocka_unit_test_setup_teardown(a_duration_needs_no_asking, setup_impatient, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

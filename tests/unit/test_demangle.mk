@@ -1,0 +1,1 @@
+test_demangle_SRCS := daemon/demangle.c

@@ -1,0 +1,1 @@
+test_interval_SRCS := client/interval.c

@@ -1,0 +1,1 @@
+test_kallsyms_SRCS := daemon/kallsyms.c

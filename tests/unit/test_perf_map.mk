@@ -1,0 +1,1 @@
+test_perf_map_SRCS := daemon/perf_map.c

@@ -1,0 +1,1 @@
+test_proc_maps_SRCS := daemon/proc_maps.c

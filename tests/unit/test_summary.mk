@@ -1,0 +1,1 @@
+test_summary_SRCS := client/summary.c client/interval.c client/frame_text.c

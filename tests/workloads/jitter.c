@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Code made at run time, in anonymous memory and without unwind information. Usage: jitter MODE [seconds] [map]
+ *   fp    the code keeps a frame pointer
+ *   nofp  its rbp holds a number that is no address
+ *   root  its rbp is 0
+ * With "map" it writes /tmp/perf-PID.map, where profilers look for the names of such code, and removes it at
+ * the end.
+ */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "machine_code.h"
+#include "work.h"
+
+FRAME uint64_t call_jit(machine_code run)
+{
+	return run(20000) + 1;
+}
+
+FRAME uint64_t jit_loop(machine_code run, double deadline)
+{
+	uint64_t first = 0;
+
+	while (work__now_s() < deadline)
+		work__same(&first, call_jit(run) + 1);
+	return first;
+}
+
+static machine_code make_code(const char *mode)
+{
+	if (strcmp(mode, "fp") == 0)
+		return machine_code__map(code_fp, sizeof(code_fp));
+	if (strcmp(mode, "root") == 0)
+		return machine_code__map(code_root, sizeof(code_root));
+	return machine_code__map(code_nofp, sizeof(code_nofp));
+}
+
+static int write_map(const char *path, machine_code run)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f)
+		return -1;
+	fprintf(f, "%" PRIxPTR " %x jit_hot_loop\n", (uintptr_t)run, CODE_PAGE_BYTES);
+	return fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	double deadline = work__deadline_s(argc, argv, 2, 10);
+	machine_code run = make_code(argc > 1 ? argv[1] : "fp");
+	int with_map = argc > 3 && strcmp(argv[3], "map") == 0;
+	char path[64];
+	uint64_t first;
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	if (!run || (with_map && write_map(path, run))) {
+		perror("jitter");
+		return 1;
+	}
+	work__ready();
+	first = jit_loop(run, deadline);
+	if (with_map)
+		unlink(path);
+	return work__done(first);
+}
