@@ -23,7 +23,7 @@ ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS += -fsanitize=address,undefined
 endif
 
-LIBS_DAEMON := -lbpf -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lpthread -lm
+LIBS_DAEMON := -lbpf -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lpthread -lm
 LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lm
 LIBS_TEST   := -lcmocka $(LIBS_DAEMON) -lcurl
 
@@ -63,7 +63,7 @@ $(BUILD)/%.o: %.c $(BUILD)/gen/stakeout/profile.pb-c.h $(SKELETONS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
--include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d)
+-include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d) $(wildcard $(BUILD)/tests/unit/*.d)
 
 # Unit tests: tests/unit/NAME.c with its sources named in tests/unit/NAME.mk as NAME_SRCS := daemon/x.c …
 -include $(wildcard tests/unit/*.mk)

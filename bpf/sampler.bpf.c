@@ -25,8 +25,12 @@ char LICENSE[] SEC("license") = "GPL";
 #define CODE_SEGMENT_RPL    3     /* 0: interrupted in the kernel */
 #define KERNEL_STACK_BYTES  16384 /* THREAD_SIZE of x86-64, used only where bpf_task_pt_regs (5.15) is missing */
 
-/* Whether the kernel has bpf_task_pt_regs; without it the registers are found from the end of the kernel stack. */
+/* Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the end of the kernel stack. */
 const volatile bool have_task_pt_regs = true;
+/* Whether it has bpf_get_current_task_btf (5.11); without it the task is read by bpf_probe_read_kernel. */
+const volatile bool have_task_btf = true;
+/* Whether it has bpf_loop (5.17); without it frames are unwound by a chain of programs, CHAIN_FRAMES in each. */
+const volatile bool have_loop = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
 
@@ -132,6 +136,16 @@ struct sample {
 	__u32 tgid, tid;
 };
 
+/* The kernel allows 33 tail calls in a row: enough for SO_MAX_USER_FRAMES. */
+#define CHAIN_FRAMES 32
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} chain SEC(".maps");
+
 static __always_inline int lose(struct sample *sm, enum so_loss cause)
 {
 	sm->slot->lost[cause]++;
@@ -175,10 +189,8 @@ static __always_inline void report(__u32 type, __u32 tgid, __u32 other, __u32 sl
 }
 
 /* Reports once each time that the process's executable mappings are not those the daemon has read. */
-static __always_inline bool mappings_changed(struct sample *sm, const struct mm_struct *mm)
+static __always_inline bool mappings_changed(struct sample *sm, __u64 pages)
 {
-	__u64 pages = mm->exec_vm;
-
 	if (pages == sm->process->exec_pages)
 		return false;
 	if (sm->process->reported_pages != pages) {
@@ -206,7 +218,7 @@ static __always_inline enum so_truncation user_regs(struct bpf_perf_event_data *
 		if (have_task_pt_regs)
 			saved = (struct pt_regs *)bpf_task_pt_regs(task);
 		else
-			saved = (struct pt_regs *)(task->stack + KERNEL_STACK_BYTES) - 1;
+			saved = (struct pt_regs *)(BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES) - 1;
 		if (bpf_probe_read_kernel(&regs, sizeof(regs), saved))
 			return SO_TRUNC_NO_USER;
 		cs = regs.cs;
@@ -224,6 +236,15 @@ static long step(__u32 i, void *ctx)
 	struct sample *sm = ctx;
 
 	return uw_step(sm->u);
+}
+
+/* The same for the chain. A global function is verified once, not once for each turn of the loop around it. */
+__noinline int step_chained(void)
+{
+	__u32 zero = 0;
+	struct so_unwind *u = bpf_map_lookup_elem(&scratch, &zero);
+
+	return u ? uw_step(u) : 1;
 }
 
 /* Copies the stack from the stack pointer on, as far as it can be read, page by page. */
@@ -255,6 +276,7 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	raw->tgid = sm->tgid;
 	raw->tid = sm->tid;
 	raw->slot = sm->process->slot;
+	raw->stale = sm->u->stale;
 	raw->pc = sm->u->pc;
 	__builtin_memcpy(raw->regs, sm->u->regs, sizeof(raw->regs));
 	bpf_get_current_comm(raw->comm, sizeof(raw->comm));
@@ -266,29 +288,42 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	return true;
 }
 
-/* Returns true when the sample was sent for the daemon to unwind. */
-static __always_inline bool unwind_user(struct bpf_perf_event_data *ctx, struct sample *sm)
+static __always_inline struct task_struct *current_task(void)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct mm_struct *mm = task->mm;
-	struct so_unwind *u = sm->u;
-	bool changed;
+	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
+}
 
-	u->n = 0;
-	u->no_file = 0;
-	u->hash = 0;
-	u->flags = 0;
+static __always_inline struct mm_struct *memory_map(struct task_struct *task)
+{
+	return have_task_btf ? task->mm : BPF_CORE_READ(task, mm);
+}
+
+/* Loads the registers and begins to unwind. False when there is no user stack to unwind, or nothing left to do. */
+static __always_inline bool begin_user(struct bpf_perf_event_data *ctx, struct sample *sm, bool *sent)
+{
+	struct task_struct *task = current_task();
+	struct mm_struct *mm = memory_map(task);
+	struct so_unwind *u = sm->u;
+	__u64 pages;
+
+	uw_clear(u);
 	u->cause = mm ? user_regs(ctx, task, u) : SO_TRUNC_NO_USER;
 	if (u->cause != SO_TRUNC_NONE || !mm)
 		return false;
-	changed = mappings_changed(sm, mm);
-	if (changed && send_raw(ctx, sm))
-		return true;
+	pages = have_task_btf ? mm->exec_vm : BPF_CORE_READ(mm, exec_vm);
+	u->stale = mappings_changed(sm, pages);
+	if (u->stale && send_raw(ctx, sm)) {
+		*sent = true;
+		return false;
+	}
 	uw_start(u, u->pc, sm->process->mappings);
-	bpf_loop(SO_MAX_USER_FRAMES + 1, step, sm, 0);
-	if (u->cause == SO_TRUNC_NO_MAPPING && changed)
-		u->cause = SO_TRUNC_MAPS_PENDING;
-	return false;
+	return true;
+}
+
+/* The stack was cut at code whose rule the daemon can learn: sends the sample with its first registers. */
+static __always_inline bool send_to_learn(struct bpf_perf_event_data *ctx, struct sample *sm)
+{
+	return user_regs(ctx, current_task(), sm->u) == SO_TRUNC_NONE && send_raw(ctx, sm);
 }
 
 /* Appends the kernel's frames and folds them into the hash. */
@@ -366,29 +401,71 @@ static __always_inline int count(struct sample *sm)
 	return 0;
 }
 
+/* The frames are there: the kernel's are added, and the stack is counted. */
+static __always_inline int finish(struct bpf_perf_event_data *ctx, struct sample *sm)
+{
+	if (sm->u->cause == SO_TRUNC_NO_MAPPING && sm->u->stale)
+		sm->u->cause = SO_TRUNC_MAPS_PENDING;
+	if (sm->u->learn && send_to_learn(ctx, sm))
+		return 0;
+	unwind_kernel(ctx, sm);
+	return count(sm);
+}
+
+static __always_inline bool lookup(struct sample *sm)
+{
+	__u32 slot, zero = 0;
+
+	sm->process = bpf_map_lookup_elem(&processes, &sm->tgid);
+	if (!sm->process)
+		return false;
+	slot = sm->process->slot;
+	sm->slot = bpf_map_lookup_elem(&slots, &slot);
+	sm->u = bpf_map_lookup_elem(&scratch, &zero);
+	return sm->slot && sm->u;
+}
+
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
-	__u32 slot, zero = 0;
+	bool sent = false;
 
-	sm.process = bpf_map_lookup_elem(&processes, &sm.tgid);
-	if (!sm.process || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
+	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
 	    sm.process->period_ns != ctx->sample_period)
 		return 0;
-	slot = sm.process->slot;
-	sm.slot = bpf_map_lookup_elem(&slots, &slot);
-	if (!sm.slot)
-		return 0;
 	sm.slot->taken++;
-	sm.u = bpf_map_lookup_elem(&scratch, &zero);
-	if (!sm.u)
-		return lose(&sm, SO_LOSS_NO_BUFFER);
-	if (unwind_user(ctx, &sm))
+	if (begin_user(ctx, &sm, &sent)) {
+		if (have_loop) {
+			bpf_loop(SO_MAX_USER_FRAMES + 1, step, &sm, 0);
+		} else {
+			bpf_tail_call(ctx, &chain, 0);
+			return lose(&sm, SO_LOSS_NO_BUFFER);
+		}
+	} else if (sent) {
 		return 0;
-	unwind_kernel(ctx, &sm);
-	return count(&sm);
+	}
+	return finish(ctx, &sm);
+}
+
+/* Goes on where the program before it in the chain stopped; what they share is in `scratch`. */
+SEC("?perf_event")
+int sample_chained(struct bpf_perf_event_data *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
+	int done = 0;
+
+	if (!lookup(&sm))
+		return 0;
+	for (int i = 0; i < CHAIN_FRAMES && !done; i++)
+		done = step_chained();
+	if (!done) {
+		bpf_tail_call(ctx, &chain, 0);
+		sm.u->cause = SO_TRUNC_DEPTH;
+	}
+	return finish(ctx, &sm);
 }
 
 /* A child of a target is a target from its first instruction on: this runs before it can. */

@@ -84,30 +84,40 @@ struct so_unwind {
 	__u16 exact; /* pc is an interrupted instruction, not a return address */
 	__u16 cause; /* enum so_truncation */
 	__u16 flags; /* enum so_stack_flags */
+	__u16 stale; /* the process's mappings are not those that were read */
+	__u16 learn; /* cut at code whose rule can be learned */
 	__u64 regs[SO_NREGS];
 	__u64 window[UW_WINDOW_WORDS];
 	struct so_stack_record record; /* with the frames, what is sent; filled by the sampler */
 	__u64 frames[SO_MAX_FRAMES + 1];
 };
 
-/* Registers as the interrupted thread has them; regs[SO_REG_RSP], RBP and RBX count as well. */
+/* No frames, nothing known. */
+static __always_inline void uw_clear(struct so_unwind *u)
+{
+	u->hash = 0;
+	u->window_bytes = 0;
+	u->n = 0;
+	u->no_file = 0;
+	u->cause = SO_TRUNC_NONE;
+	u->flags = 0;
+	u->stale = 0;
+	u->learn = 0;
+	u->record.n_kernel = 0;
+}
+
+/* After uw_clear(): registers as the interrupted thread has them; regs[SO_REG_RSP], RBP and RBX count as well. */
 static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappings)
 {
 	u->pc = pc;
 	u->sp = u->regs[SO_REG_RSP];
 	u->bp = u->regs[SO_REG_RBP];
 	u->bx = u->regs[SO_REG_RBX];
-	u->hash = 0;
-	u->window_bytes = 0;
-	u->n = 0;
-	u->no_file = 0;
 	u->first_mapping = mappings >> 32;
 	u->n_mappings = (__u32)mappings;
 	u->last_mapping = u->first_mapping;
 	u->known = UW_RBP | UW_RBX | UW_ALL;
 	u->exact = 1;
-	u->cause = SO_TRUNC_NONE;
-	u->flags = 0;
 }
 
 /* Multiply and fold, one round a word; two stacks that differ anywhere differ here but for one case in 2^64. */
@@ -415,6 +425,14 @@ static __always_inline int uw_caller(struct so_unwind *u, const struct so_unwind
 	return 0;
 }
 
+static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mapping *m)
+{
+	if (!(m->flags & SO_MAPPING_LEARN))
+		return uw_frame_pointer(u);
+	u->learn = 1;
+	return uw_cut(u, SO_TRUNC_NO_RULES);
+}
+
 /* Takes u from one frame to its caller. Returns 1 when the stack has ended or is cut: u->cause says which. */
 static __always_inline int uw_step(struct so_unwind *u)
 {
@@ -433,16 +451,16 @@ static __always_inline int uw_step(struct so_unwind *u)
 		return uw_cut(u, SO_TRUNC_NO_MAPPING);
 	}
 	vaddr = at - m->bias;
-	uw_push(u, SO_FRAME(m->file, vaddr));
+	uw_push(u, m->file ? SO_FRAME(m->file, vaddr) : SO_FRAME(0, at));
 	if (m->state == SO_MAPPING_FULL)
 		return uw_cut(u, SO_TRUNC_TABLE_FULL);
 	if (m->state == SO_MAPPING_BROKEN)
 		return uw_cut(u, SO_TRUNC_TABLE_BROKEN);
 	if (m->state == SO_MAPPING_NO_TABLE)
-		return uw_frame_pointer(u);
+		return uw_no_rule(u, m);
 	id = uw_find_rule(m, vaddr);
 	if (id == SO_RULE_NONE)
-		return uw_frame_pointer(u);
+		return uw_no_rule(u, m);
 	if (id == SO_RULE_UNAVAILABLE)
 		return uw_cut(u, SO_TRUNC_RULE_TABLE_FULL);
 	rule = uw_rule(id);

@@ -248,8 +248,8 @@ static void write_stack(const struct folder *f, uint32_t stack, FILE *out)
 
 	for (size_t i = 0; i < n; i++) {
 		if (i)
-			putc(';', out);
-		fwrite(intern__key(&f->texts, texts[i]), 1, intern__length(&f->texts, texts[i]), out);
+			putc_unlocked(';', out);
+		fwrite_unlocked(intern__key(&f->texts, texts[i]), 1, intern__length(&f->texts, texts[i]), out);
 	}
 	fprintf(out, " %" PRId64 "\n", f->counts[stack]);
 }

@@ -20,6 +20,8 @@
 
 #define READY_FD        3 /* in the daemon */
 #define END_WAIT_MS     10000
+#define END_GRACE_MS    1000
+#define END_STEP_MS     50
 #define MAX_CHECK_BYTES ((size_t)1 << 20)
 
 struct private_daemon {
@@ -120,14 +122,40 @@ static int read_line(int fd, char *line, size_t size)
 	return 0;
 }
 
-static int denied(const char *binary, const char *text, struct so_error *err)
+/* Whether the process ended within so many milliseconds; a signal to the client does not cut the wait short. */
+static bool ends_within(int pidfd, int ms)
+{
+	struct pollfd wait = { .fd = pidfd, .events = POLLIN };
+
+	for (int waited = 0; waited < ms; waited += END_STEP_MS)
+		if (poll(&wait, 1, END_STEP_MS) == 1)
+			return true;
+	return false;
+}
+
+/*
+ * Its last work is to take its programs out of the kernel; one that does not come to an end is killed, and the
+ * kernel does that work. grace_ms: how long it may take to end by itself first. Returns the wait status.
+ */
+static int end_process(pid_t pid, int grace_ms)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int status = 0;
+
+	if (pidfd < 0 || !ends_within(pidfd, grace_ms))
+		kill(pid, SIGTERM);
+	if (pidfd >= 0 && !ends_within(pidfd, END_WAIT_MS))
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
+}
+
+static int denied(const char *text, struct so_error *err)
 {
 	if (geteuid() == 0)
 		return so_err(err, -EPERM, "%s", text);
-	return so_err(err, -EPERM,
-		      "%s. Run this command with sudo, or have root run stakeoutd, or once: sudo setcap "
-		      "cap_bpf,cap_perfmon,cap_checkpoint_restore,cap_sys_ptrace,cap_syslog+ep %s",
-		      text, binary);
+	return so_err(err, -EPERM, "%s; the simplest way: run this command with sudo", text);
 }
 
 static int wait_until_ready(struct private_daemon *daemon, const char *binary, struct so_error *err)
@@ -142,11 +170,13 @@ static int wait_until_ready(struct private_daemon *daemon, const char *binary, s
 	if (!strcmp(line, "ready"))
 		return 0;
 	if (!strncmp(line, "denied: ", 8))
-		return denied(binary, line + 8, err);
+		return denied(line + 8, err);
 	if (!strncmp(line, "error: ", 7))
 		return so_err(err, -EIO, "%s", line + 7);
-	while (waitpid(daemon->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	/* It hung up, or talks nonsense; without a reader it cannot get stuck. */
+	cleanup__close(&daemon->ready_fd);
+	daemon->ready_fd = -1;
+	status = end_process(daemon->pid, END_GRACE_MS);
 	daemon->pid = 0;
 	if (WIFSIGNALED(status))
 		return so_err(err, -EIO, "%s ended by signal %d before it was ready", binary, WTERMSIG(status));
@@ -192,32 +222,13 @@ const char *private_daemon__socket(const struct private_daemon *daemon)
 	return daemon->socket;
 }
 
-/* Its last work is to take its programs out of the kernel; one that does not come to an end is killed, and the
- * kernel does that work. */
-static void end_process(pid_t pid)
-{
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd wait = { .fd = fd, .events = POLLIN };
-	int n;
-
-	kill(pid, SIGTERM);
-	if (fd >= 0) {
-		n = poll(&wait, 1, END_WAIT_MS);
-		if (n == 0 || (n < 0 && errno == EINTR && poll(&wait, 1, END_WAIT_MS / 10) != 1))
-			kill(pid, SIGKILL);
-		close(fd);
-	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-}
-
 void private_daemon__free(struct private_daemon *daemon)
 {
 	if (!daemon)
 		return;
 	cleanup__close(&daemon->ready_fd);
 	if (daemon->pid > 0)
-		end_process(daemon->pid);
+		end_process(daemon->pid, 0);
 	if (daemon->dir[0]) {
 		unlink(daemon->socket);
 		rmdir(daemon->dir); /* unless the daemon did it */

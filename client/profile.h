@@ -20,16 +20,16 @@ struct profile_line {         /* one readable frame; a location with inlined fun
 	const char *mapping;  /* file name of the mapping; "" when there is none */
 	uint64_t address;
 	bool kernel; /* lies in the kernel's mapping */
-	bool python; /* a Python frame: no mapping, source file and line known */
+	bool python; /* a Python frame: no mapping, source file and line known; or the source file is a .py */
 };
 
 struct profile_sample {
 	const uint32_t *lines; /* indices into profile.lines, leaf first, inlined innermost first */
 	size_t n_lines;
-	int64_t count;    /* samples */
+	int64_t count;    /* samples, ≥ 0; the sum over the profile fits, here and in value_ns */
 	int64_t value_ns; /* CPU time; 0 when the profile has none */
 	int64_t pid, tid; /* labels; 0 when absent */
-	const char *comm; /* label "comm" or "thread"; "" when absent */
+	const char *comm; /* label "comm", or the thread's name as other tools call it; "" when absent */
 };
 
 struct profile {

@@ -18,8 +18,9 @@ struct render_options {
  * Folded stacks (DESIGN: "comm;outermost;…;innermost COUNT"): blanks in comm become '_', ';' in a name ':',
  * control characters '?'; kernel frames end in "_[k]"; Python frames read "function (file.py:line)" with the
  * basename of the file; a native frame without a symbol reads "[libname.so]", one without a mapping
- * "[unknown]"; a leaf name that ends in blank and digits is protected from being read as a column. Lines are
- * unique and sorted bytewise. -EIO when writing fails (errno's words in err), -ENOMEM.
+ * "[unknown]"; a name that ends in blank and number gets '_' for the blank, lest the number at the end of a line be
+ * read as a column. Lines are unique and sorted bytewise. -EIO when writing fails (errno's words in err); -ENOMEM;
+ * -EFBIG: names of more than 4 GiB in all.
  */
 int render__folded(const struct profile *profile, const struct render_options *options, FILE *out,
 		   struct so_error *err);
@@ -27,7 +28,7 @@ int render__folded(const struct profile *profile, const struct render_options *o
 /*
  * The short summary at the end of a recording: samples, complete %, losses by cause, cost, and the ten
  * functions with most self time with their 95 % intervals. stats: the `--stats` object, or NULL when only a
- * file is at hand.
+ * file is at hand; what the profile's comments say is used then. A figure that neither has is "not measured".
  */
 int render__summary(const struct profile *profile, const json_t *stats, FILE *out, struct so_error *err);
 

@@ -158,55 +158,53 @@ static int print_causes(const char *what, const json_t *causes, double *sum, FIL
 	return 0;
 }
 
-#define TRUNCATION_MARK "[truncated:"
-
-/* Copies CAUSE out of "[truncated:CAUSE]". What stakeout would not have written is "other". */
-static void truncation_cause(const char *mark, char *word, size_t size)
+/* "PREFIX.CAUSE=N" of a comment goes to causes[CAUSE]. What stakeout would not have written is passed over. */
+static void take_cause(json_t *causes, const char *prefix, const char *comment)
 {
-	size_t n = strspn(mark, "abcdefghijklmnopqrstuvwxyz0123456789-");
+	size_t skip = strlen(prefix), n;
+	char word[64], *end;
+	long long value;
 
-	if (n && n < size && mark[n] == ']')
-		snprintf(word, size, "%.*s", (int)n, mark);
-	else
-		snprintf(word, size, "other");
+	if (strncmp(comment, prefix, skip))
+		return;
+	n = strspn(comment + skip, "abcdefghijklmnopqrstuvwxyz0123456789-");
+	if (!n || n >= sizeof(word) || comment[skip + n] != '=')
+		return;
+	snprintf(word, sizeof(word), "%.*s", (int)n, comment + skip);
+	errno = 0;
+	value = strtoll(comment + skip + n + 1, &end, 10);
+	if (!errno && !*end && value >= 0)
+		json_object_set_new(causes, word, json_integer(value));
 }
 
 /*
- * The causes from the profile alone: its cut stacks carry them as the outermost frame. That no other stack was cut
- * can be believed only of stakeout's own profiles. New reference, or NULL.
+ * The part of the figures that the daemon keeps in the profile itself, as comments (.design/profile-format.md):
+ * "complete", and each cause that occurred. New reference; NULL when there is no "complete": another tool's profile
+ * says nothing about its stacks.
  */
-static json_t *truncations_of(const struct profile *profile)
+static json_t *figures_in_comments(const struct profile *profile)
 {
-	json_t *causes;
-	bool ours = false;
+	json_t *figures = json_object(), *truncated = json_object(), *lost = json_object();
 
-	for (size_t i = 0; i < profile->n_comments; i++)
-		ours |= !strncmp(profile->comments[i], "stakeout.", strlen("stakeout."));
-	causes = ours ? json_object() : NULL;
-	for (size_t i = 0; causes && i < profile->n_samples; i++) {
-		const struct profile_sample *sample = &profile->samples[i];
-		const char *mark;
-		char word[64];
-
-		if (!sample->n_lines)
-			continue;
-		mark = profile->lines[sample->lines[sample->n_lines - 1]].function;
-		if (strncmp(mark, TRUNCATION_MARK, strlen(TRUNCATION_MARK)))
-			continue;
-		truncation_cause(mark + strlen(TRUNCATION_MARK), word, sizeof(word));
-		json_object_set_new(
-			causes, word,
-			json_integer(json_integer_value(json_object_get(causes, word)) + sample->count));
+	for (size_t i = 0; i < profile->n_comments; i++) {
+		take_cause(figures, "stakeout.", profile->comments[i]);
+		take_cause(truncated, "stakeout.truncated.", profile->comments[i]);
+		take_cause(lost, "stakeout.lost.", profile->comments[i]);
 	}
-	return causes;
+	json_object_set_new(figures, "truncated", truncated);
+	json_object_set_new(figures, "lost", lost);
+	if (json_object_get(figures, "complete"))
+		return figures;
+	json_decref(figures);
+	return NULL;
 }
 
-static void print_complete(const json_t *stats, int64_t total, double truncated, FILE *out)
+static void print_complete(const json_t *figures, int64_t total, double truncated, FILE *out)
 {
 	double complete, all, percent;
 
 	/* truncated < 0: unknown. */
-	if (!figure(stats, "complete", &complete))
+	if (!figure(figures, "complete", &complete))
 		complete = truncated >= 0 ? (double)total - truncated : -1;
 	all = truncated >= 0 ? complete + truncated : (double)total;
 	if (complete < 0 || !(all > 0)) {
@@ -220,28 +218,25 @@ static void print_complete(const json_t *stats, int64_t total, double truncated,
 	fprintf(out, "complete %.1f %%", percent);
 }
 
-static int print_quality(const struct profile *profile, const json_t *stats, int64_t total, FILE *out)
+static int print_quality(const json_t *figures, int64_t total, FILE *out)
 {
-	json_t *given = json_object_get(stats, "truncated");
-	json_t *causes = json_is_object(given) ? json_incref(given) : truncations_of(profile);
 	_cleanup_free_ char *text = NULL;
 	double truncated = -1, lost = 0;
 	size_t length = 0;
 	FILE *memory = open_memstream(&text, &length);
-	int r = -ENOMEM;
+	int r;
 
+	if (!memory)
+		return -ENOMEM;
 	/* The sum of the causes is needed before they are written. */
-	if (memory) {
-		r = print_causes("truncated", causes, &truncated, memory);
-		if (fclose(memory))
-			r = -ENOMEM;
-	}
-	json_decref(causes);
+	r = print_causes("truncated", json_object_get(figures, "truncated"), &truncated, memory);
+	if (fclose(memory))
+		r = -ENOMEM;
 	if (r < 0)
 		return r;
-	print_complete(stats, total, truncated, out);
+	print_complete(figures, total, truncated, out);
 	fprintf(out, "   %s   ", text);
-	r = print_causes("lost", json_object_get(stats, "lost"), &lost, out);
+	r = print_causes("lost", json_object_get(figures, "lost"), &lost, out);
 	fputc('\n', out);
 	return r;
 }
@@ -447,9 +442,9 @@ static int print_self(const struct profile *profile, int64_t total, FILE *out)
 	return r;
 }
 
-static void print_why_empty(const json_t *stats, FILE *out)
+static void print_why_empty(const json_t *figures, FILE *out)
 {
-	const json_t *losses = json_object_get(stats, "lost");
+	const json_t *losses = json_object_get(figures, "lost");
 	const char *word;
 	double lost = 0;
 	json_t *value;
@@ -464,26 +459,28 @@ static void print_why_empty(const json_t *stats, FILE *out)
 			     "all the time.\nSampling sees only threads that are on a CPU.\n");
 }
 
-static int print_all(const struct profile *profile, const json_t *stats, FILE *out)
+static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures, FILE *out)
 {
 	int64_t total = total_count(profile);
 	int r = print_head(profile, stats, total, out);
 
 	if (!r)
-		r = print_quality(profile, stats, total, out);
+		r = print_quality(figures, total, out);
 	if (r < 0)
 		return r;
 	print_cost(stats, total, out);
 	if (total > 0)
 		return print_self(profile, total, out);
-	print_why_empty(stats, out);
+	print_why_empty(figures, out);
 	return 0;
 }
 
 int render__summary(const struct profile *profile, const json_t *stats, FILE *out, struct so_error *err)
 {
-	int r = print_all(profile, stats, out);
+	json_t *kept = stats ? NULL : figures_in_comments(profile);
+	int r = print_all(profile, stats, stats ? stats : kept, out);
 
+	json_decref(kept);
 	if (r == -EFBIG)
 		return so_err(err, r, "cannot summarise: the profile's names are too long");
 	if (r < 0)

@@ -90,21 +90,17 @@ static struct counter *find_counter(struct accumulator *acc, uint32_t tgid, uint
 	return NULL;
 }
 
-static struct counter *new_counter(struct accumulator *acc, uint64_t hash)
+static int new_counter(struct accumulator *acc, uint64_t hash, struct counter **out)
 {
-	size_t before = acc->bytes;
-
 	if (acc->max_bytes && acc->bytes + sizeof(struct counter) > acc->max_bytes)
-		return NULL;
+		return -ENOSPC;
 	if (reserve((void **)&acc->counters, &acc->cap_counters, acc->n_counters, sizeof(*acc->counters),
-		    &acc->bytes))
-		return NULL;
-	if (u64_table__set(&acc->counter_by_hash, hash, acc->n_counters)) {
-		acc->bytes = before;
-		return NULL;
-	}
+		    &acc->bytes) ||
+	    u64_table__set(&acc->counter_by_hash, hash, acc->n_counters))
+		return -ENOMEM;
 	acc->bytes += 2 * sizeof(struct u64_entry);
-	return &acc->counters[acc->n_counters++];
+	*out = &acc->counters[acc->n_counters++];
+	return 0;
 }
 
 int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
@@ -114,14 +110,15 @@ int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const
 	uint64_t counter_key;
 	struct counter *c;
 	uint32_t stack;
+	int ret;
 
 	if (!u64_table__get(&acc->stack_by_hash, hash, &stack))
 		return -ENOENT;
 	c = find_counter(acc, tgid, tid, stack, comm, &counter_key);
 	if (!c) {
-		c = new_counter(acc, counter_key);
-		if (!c)
-			return -ENOMEM;
+		ret = new_counter(acc, counter_key, &c);
+		if (ret)
+			return ret;
 		*c = (struct counter){ .tgid = tgid, .tid = tid, .stack = stack };
 		memcpy(c->comm, comm, sizeof(c->comm));
 	}

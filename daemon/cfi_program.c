@@ -152,22 +152,38 @@ static int restore_column(struct machine *m, uint64_t number)
 	return 0;
 }
 
-static int set_cfa(struct machine *m, uint64_t reg, int64_t offset)
+static int set_cfa_register(struct machine *m, uint64_t reg)
 {
-	m->state.cfa = (struct cfi_place){ .how = CFI_REGISTER,
-					   .number = reg > UINT32_MAX ? UINT32_MAX : (uint32_t)reg,
-					   .offset = offset };
+	if (m->state.cfa.how == CFI_UNSET)
+		return -EINVAL;
+	m->state.cfa.how = CFI_REGISTER;
+	m->state.cfa.reg = reg > UINT32_MAX ? UINT32_MAX : (uint32_t)reg;
 	return 0;
 }
 
-/* Only one half of the CFA changes: it must be a register plus an offset already. */
-static int set_cfa_half(struct machine *m, const uint64_t *reg, const int64_t *offset)
+/* Does not end the reign of an expression: only naming a register does. */
+static int set_cfa_offset(struct machine *m, int64_t offset)
 {
-	const struct cfi_place *cfa = &m->state.cfa;
-
-	if (cfa->how != CFI_REGISTER)
+	if (m->state.cfa.how == CFI_UNSET)
 		return -EINVAL;
-	return set_cfa(m, reg ? *reg : cfa->number, offset ? *offset : cfa->offset);
+	m->state.cfa.offset = offset;
+	return 0;
+}
+
+static int set_cfa(struct machine *m, uint64_t reg, int64_t offset)
+{
+	m->state.cfa.how = CFI_REGISTER;
+	m->state.cfa.offset = offset;
+	return set_cfa_register(m, reg);
+}
+
+static int set_cfa_expression(struct machine *m, const struct operands *o)
+{
+	m->state.cfa.how = CFI_EXPRESSION;
+	m->state.cfa.expression = (struct cfi_place){ .how = CFI_EXPRESSION,
+						      .number = (uint32_t)o->v[0],
+						      .expression = o->block };
+	return 0;
 }
 
 static int set_cfa_factored(struct machine *m, const uint64_t *reg, int64_t factored)
@@ -176,7 +192,7 @@ static int set_cfa_factored(struct machine *m, const uint64_t *reg, int64_t fact
 
 	if (__builtin_mul_overflow(factored, m->cie->data_align, &offset))
 		return -EINVAL;
-	return reg ? set_cfa(m, *reg, offset) : set_cfa_half(m, NULL, &offset);
+	return reg ? set_cfa(m, *reg, offset) : set_cfa_offset(m, offset);
 }
 
 static int remember(struct machine *m)
@@ -240,16 +256,13 @@ static int execute(struct machine *m, uint8_t opcode, const struct operands *o)
 	case DW_CFA_def_cfa_sf:
 		return set_cfa_factored(m, &o->v[0], (int64_t)o->v[1]);
 	case DW_CFA_def_cfa_register:
-		return set_cfa_half(m, &o->v[0], NULL);
+		return set_cfa_register(m, o->v[0]);
 	case DW_CFA_def_cfa_offset:
-		return set_cfa_half(m, NULL, (const int64_t *)&o->v[0]);
+		return set_cfa_offset(m, (int64_t)o->v[0]);
 	case DW_CFA_def_cfa_offset_sf:
 		return set_cfa_factored(m, NULL, (int64_t)o->v[0]);
 	case DW_CFA_def_cfa_expression:
-		m->state.cfa = (struct cfi_place){ .how = CFI_EXPRESSION,
-						   .number = (uint32_t)o->v[0],
-						   .expression = o->block };
-		return 0;
+		return set_cfa_expression(m, o);
 	case DW_CFA_undefined:
 		return set_column_how(m, o->v[0], CFI_UNDEFINED);
 	case DW_CFA_same_value:

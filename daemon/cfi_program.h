@@ -24,7 +24,7 @@ enum cfi_how {
 };
 
 struct cfi_place {
-	uint8_t how;     /* enum cfi_how; for the CFA: UNSET, REGISTER (plus offset) or EXPRESSION */
+	uint8_t how;     /* enum cfi_how */
 	uint32_t number; /* of the register, or the expression's size in bytes */
 	union {
 		int64_t offset;
@@ -39,8 +39,19 @@ enum cfi_column {
 	CFI_COLUMNS,
 };
 
+/*
+ * While an expression gives the CFA, the register and the offset wait: hand-written code returns to them by
+ * DW_CFA_def_cfa_register alone, which is what libgcc's unwinder makes of it (DWARF itself forbids it).
+ */
+struct cfi_cfa {
+	uint8_t how; /* CFI_UNSET, CFI_REGISTER (plus offset) or CFI_EXPRESSION */
+	uint32_t reg;
+	int64_t offset;
+	struct cfi_place expression; /* its `how` is CFI_EXPRESSION */
+};
+
 struct cfi_state {
-	struct cfi_place cfa;
+	struct cfi_cfa cfa;
 	struct cfi_place columns[CFI_COLUMNS];
 };
 

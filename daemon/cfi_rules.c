@@ -152,20 +152,20 @@ static struct value evaluate(const struct cfi_place *place, bool about_cfa)
 		push(&e, (struct value){ .form = FORM_CFA });
 	for (unsigned i = 0; i < MAX_OPERATIONS; i++) {
 		if (e.code.at == e.code.end)
-			return e.depth ? e.stack[e.depth - 1] : (struct value){ FORM_NONE };
+			return e.depth ? e.stack[e.depth - 1] : (struct value){ .form = FORM_NONE };
 		if (!operate(&e, *e.code.at++))
 			break;
 	}
-	return (struct value){ FORM_NONE };
+	return (struct value){ .form = FORM_NONE };
 }
 
 /*
  * What linkers write for the lazy procedure linkage table, whose entries push twice within 16 bytes: breg7 N;
  * breg16 0; lit15; and; litT; ge; lit3; shl; plus. The threshold T is 11, or 10 where entries begin with endbr64.
  */
-static bool match_plt(const struct cfi_place *cfa, struct value *out)
+static bool match_plt(const struct cfi_place *place, struct value *out)
 {
-	struct cfi_reader r = { cfa->expression, cfa->expression + cfa->number };
+	struct cfi_reader r = { place->expression, place->expression + place->number };
 	static const uint8_t middle[] = { DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and };
 	static const uint8_t tail[] = { DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus };
 	uint64_t op, threshold;
@@ -183,15 +183,14 @@ static bool match_plt(const struct cfi_place *cfa, struct value *out)
 	return true;
 }
 
-static struct value cfa_of(const struct cfi_state *state)
+static struct value cfa_of(const struct cfi_cfa *cfa)
 {
-	const struct cfi_place *cfa = &state->cfa;
-	struct value v = { FORM_NONE };
+	struct value v = { .form = FORM_NONE };
 
-	if (cfa->how == CFI_REGISTER && cfa->number < SO_NREGS)
-		return (struct value){ FORM_REGISTER, (uint8_t)cfa->number, 0, cfa->offset };
-	if (cfa->how == CFI_EXPRESSION && !match_plt(cfa, &v))
-		v = evaluate(cfa, false);
+	if (cfa->how == CFI_REGISTER && cfa->reg < SO_NREGS)
+		return (struct value){ FORM_REGISTER, (uint8_t)cfa->reg, 0, cfa->offset };
+	if (cfa->how == CFI_EXPRESSION && !match_plt(&cfa->expression, &v))
+		v = evaluate(&cfa->expression, false);
 	return v;
 }
 
@@ -203,7 +202,7 @@ static struct value location(const struct cfi_place *place, const struct value *
 	if (place->how == CFI_OFFSET)
 		return (struct value){ .form = FORM_CFA, .add = place->offset };
 	if (place->how != CFI_EXPRESSION)
-		return (struct value){ FORM_NONE };
+		return (struct value){ .form = FORM_NONE };
 	v = evaluate(place, true);
 	if (v.form == cfa->form && (v.form == FORM_REGISTER || v.form == FORM_MEMORY) && v.reg == cfa->reg &&
 	    v.offset == cfa->offset && !__builtin_sub_overflow(v.add, cfa->add, &v.add)) {
@@ -299,7 +298,7 @@ void cfi_rules__translate(const struct cfi_state *state, bool signal_frame, stru
 		out->cfa_kind = SO_CFA_END;
 		return;
 	}
-	cfa = cfa_of(state);
+	cfa = cfa_of(&state->cfa);
 	where = location(ra, &cfa);
 	if (signal_frame && is_signal_rip(&where, &cfa)) {
 		out->cfa_kind = SO_CFA_SIGNAL;

@@ -33,7 +33,9 @@ static void sink__put(const char *text, size_t length, void *data)
 	struct sink *sink = data;
 	size_t room = MAX_RESULT - sink->length, taken = length < room ? length : room;
 
-	memcpy(sink->text + sink->length, text, taken);
+	/* An empty piece may come as NULL. */
+	if (taken > 0)
+		memcpy(sink->text + sink->length, text, taken);
 	sink->length += taken;
 	if (taken < length)
 		longjmp(sink->full, 1);

@@ -32,7 +32,9 @@ int elf_file__read_memory(const void *image, size_t size, struct elf_file *out, 
 
 /*
  * The bias of a mapping: process address minus ELF virtual address. map_start, map_offset: from /proc/PID/maps.
- * Picks the segment (executable ones first) that holds the offset. -ENOENT when no segment does.
+ * Picks the segment (executable ones first) that holds the offset. -ENOENT when no segment does. Meant for
+ * executable mappings: where two segments share a page of the file, one of them text, text wins; between two
+ * data segments that do, the offset does not tell which is mapped, and the first is taken.
  */
 int elf_file__bias(const struct elf_file *elf, uint64_t map_start, uint64_t map_length, uint64_t map_offset,
 		   uint64_t *bias);

@@ -115,7 +115,8 @@ static uint32_t symbol_of_stub(const uint8_t *code, size_t size, uint64_t vaddr,
 		int32_t displacement = (int32_t)little_endian32(code + at + 2);
 		struct slot key = { .address = vaddr + at + 6 + (uint64_t)(int64_t)displacement };
 		const struct slot *found =
-			bsearch(&key, slots->slots, slots->n, sizeof(*slots->slots), compare_slots);
+			slots->n ? bsearch(&key, slots->slots, slots->n, sizeof(*slots->slots), compare_slots)
+				 : NULL;
 
 		return found ? found->symbol : 0;
 	}

@@ -127,17 +127,21 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 
 	if (t->info.state == TARGET_ENDED)
 		return;
+	if (t->of) {
+		engine_end_view(e, t);
+		t->info.end = end;
+		return;
+	}
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i] && e->targets[i]->of == t)
+			engine_end_target(e, e->targets[i], end);
+	}
 	process_table__each(e->processes, t->slot, deactivate, e);
 	t->end_ns = clock__now_ns();
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, deactivate, e);
 	engine_drain(e);
-	/* Samples still waiting for mappings get what is known now. */
-	for (struct waiting_sample *w = e->waiting; w; w = w->next) {
-		if (w->record.slot == t->slot)
-			w->arrived_ns = 0;
-	}
-	engine_unwind_waiting(e);
+	engine_hurry_waiting(e, t->slot);
 	sampler__read_slot(e->sampler, t->slot, &t->kernel);
 	t->info.state = TARGET_ENDED;
 	t->info.end = end;
@@ -190,7 +194,7 @@ static void end_due_targets(struct engine *e, uint64_t now)
 
 		if (!t || t->info.state != TARGET_SAMPLING)
 			continue;
-		if (!t->living)
+		if (!t->of && !t->living)
 			engine_end_target(e, t, TARGET_END_EXITED);
 		else if (t->deadline_ns && now >= t->deadline_ns)
 			engine_end_target(e, t, TARGET_END_DURATION);
@@ -403,7 +407,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	ret = file_registry__new(e->pool, e->cache, e->debug_root, &e->files, err);
 	if (ret)
 		return ret;
-	ret = process_table__new(e->sampler, e->files, &e->processes);
+	ret = process_table__new(e->sampler, e->files, e->pool, &e->processes);
 	if (ret)
 		return so_err(err, ret, "out of memory");
 	ret = start_threads(e, err);
@@ -439,6 +443,7 @@ void engine_free_target(struct target *t)
 {
 	accumulator__release(&t->acc);
 	json_decref(t->programs_before);
+	free(t->base_counts);
 	free(t);
 }
 
@@ -471,6 +476,7 @@ void engine__free(struct engine *e)
 	sampler__free(e->sampler);
 	unwind_cache__close(e->cache);
 	kallsyms__free(e->kernel_symbols);
+	effect_reader__free(e->effects);
 	close(e->wake_fd);
 	pthread_mutex_destroy(&e->lock);
 	pthread_mutex_destroy(&e->kernel_symbols_lock);

@@ -215,16 +215,36 @@ static void drop_target(struct engine *e, struct target *t)
 	engine_forget_if_idle(e);
 }
 
-static int check_free(struct engine *e, pid_t pid, struct so_error *err)
+/* *of: the target whose root process this is already, of which a recording can be a view; else NULL. */
+static int check_free(struct engine *e, const struct attach_options *o, struct target **of,
+		      struct so_error *err)
 {
-	struct process *p = process_table__find(e->processes, pid);
+	struct process *p = process_table__find(e->processes, o->pid);
 	struct target *t = p && !p->gone && p->kernel.slot < SO_MAX_SLOTS ? e->targets[p->kernel.slot] : NULL;
+	pid_t pid = o->pid;
 
+	*of = NULL;
 	if (!t)
 		return 0;
-	if (t->info.pid == pid)
+	if (t->info.pid == pid && (o->keep || t->info.state != TARGET_SAMPLING))
 		return so_err(err, -EEXIST, "process %d is sampled already, as target %u at %u Hz", pid, t->id,
 			      t->info.rate_hz);
+	if (t->info.pid == pid && t->info.rate_hz != o->rate_hz)
+		return so_err(err, -EEXIST,
+			      "process %d is sampled already, as target %u at %u Hz: record at that rate, or "
+			      "detach it first",
+			      pid, t->id, t->info.rate_hz);
+	if (t->info.pid == pid && (t->info.children != o->children || t->info.kernel != o->kernel))
+		return so_err(err, -EEXIST,
+			      "process %d is sampled already, as target %u %s children and %s kernel frames: "
+			      "record the same, "
+			      "or detach it first",
+			      pid, t->id, t->info.children ? "with" : "without",
+			      t->info.kernel ? "with" : "without");
+	if (t->info.pid == pid) {
+		*of = t;
+		return 0;
+	}
 	return so_err(err, -EEXIST, "process %d is sampled already, as a child of target %u (process %d)", pid,
 		      t->id, t->info.pid);
 }
@@ -232,10 +252,10 @@ static int check_free(struct engine *e, pid_t pid, struct so_error *err)
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,
 			 uint64_t called_ns, uint32_t *id, struct so_error *err)
 {
-	struct target *t;
+	struct target *t, *of;
 	int ret;
 
-	ret = check_free(e, o->pid, err);
+	ret = check_free(e, o, &of, err);
 	if (ret)
 		return ret;
 	t = new_target(e, o, info);
@@ -245,6 +265,19 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	if (ret) {
 		engine_free_target(t);
 		return ret;
+	}
+	if (of) {
+		ret = engine_begin_view(e, t, of);
+		if (ret) {
+			drop_target(e, t);
+			return so_err(err, ret, "out of memory");
+		}
+		if (o->duration_s > 0)
+			t->deadline_ns = t->begin_ns + (uint64_t)(o->duration_s * 1e9);
+		t->attach_ns = clock__now_ns() - called_ns;
+		*id = t->id;
+		engine_wake(e);
+		return 0;
 	}
 	ret = add_process(e, t, o->pid);
 	if (ret) {
@@ -352,9 +385,9 @@ static void fill_info(struct engine *e, struct target *t, struct target_info *ou
 
 	*out = t->info;
 	out->elapsed_s = t->begin_ns ? (end - t->begin_ns) / 1e9 : 0;
-	out->processes = t->living;
-	out->lost = engine_target_lost(e, t, NULL, NULL);
-	out->samples = t->acc.samples + out->lost;
+	out->processes = t->of && t->info.state != TARGET_ENDED ? t->of->living : t->living;
+	out->lost = engine_target_lost(e, t, NULL);
+	out->samples = engine_target_samples(t) + out->lost;
 }
 
 int engine__info(struct engine *e, uint32_t id, struct target_info *out)

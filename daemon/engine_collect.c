@@ -121,7 +121,7 @@ static void on_raw(void *context, const struct so_raw_record *record)
 	e->n_waiting++;
 }
 
-static void finish_waiting(struct engine *e, const struct waiting_sample *w, const struct process *process)
+static void finish_waiting(struct engine *e, const struct waiting_sample *w, struct process *process)
 {
 	struct target *t = target_of_slot(e, w->record.slot);
 	struct stack *stack;
@@ -153,7 +153,7 @@ void engine_unwind_waiting(struct engine *e)
 	while (*at) {
 		struct waiting_sample *w = *at;
 		struct process *p = process_table__find(e->processes, w->record.tgid);
-		bool looked_at = !p || p->gone || p->last_scan_ns > w->arrived_ns;
+		bool looked_at = !w->record.stale || !p || p->gone || p->last_scan_ns > w->arrived_ns;
 
 		if (!looked_at && e->n_waiting <= MAX_WAITING && scan_pending(e, w->record.tgid)) {
 			at = &w->next;
@@ -172,6 +172,17 @@ void engine_unwind_waiting(struct engine *e)
 		e->n_waiting--;
 		free(w);
 	}
+	engine_publish_learned(e);
+}
+
+/* Samples of a target that still wait for mappings get what is known now. */
+void engine_hurry_waiting(struct engine *e, uint32_t slot)
+{
+	for (struct waiting_sample *w = e->waiting; w; w = w->next) {
+		if (w->record.slot == slot)
+			w->record.stale = 0;
+	}
+	engine_unwind_waiting(e);
 }
 
 /* Adds a request, or brings one forward that is there. Quick ones first, so that a new image is known at once. */
@@ -295,22 +306,24 @@ int engine_drain(struct engine *e)
 	return ret;
 }
 
-uint64_t engine_target_lost(struct engine *e, struct target *t, uint64_t by_cause[SO_LOSS_COUNT],
-			    uint64_t *taken)
+uint64_t engine_target_lost(struct engine *e, struct target *t, struct so_slot *out)
 {
 	struct so_slot slot = t->kernel;
 	uint64_t sum = 0;
 
-	if (t->info.state != TARGET_ENDED)
+	if (t->of && t->info.state != TARGET_ENDED) {
+		engine_target_lost(e, t->of, &slot);
+		slot.taken -= t->base.taken;
+		for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
+			slot.lost[i] -= t->base.lost[i];
+	} else if (t->info.state != TARGET_ENDED) {
 		sampler__read_slot(e->sampler, t->slot, &slot);
-	for (unsigned i = 0; i < SO_LOSS_COUNT; i++) {
-		uint64_t lost = slot.lost[i] + t->lost[i];
-
-		if (by_cause)
-			by_cause[i] = lost;
-		sum += lost;
 	}
-	if (taken)
-		*taken = slot.taken;
+	for (unsigned i = 0; i < SO_LOSS_COUNT; i++) {
+		slot.lost[i] += t->lost[i];
+		sum += slot.lost[i];
+	}
+	if (out)
+		*out = slot;
 	return sum;
 }

@@ -34,6 +34,15 @@ struct target {
 	uint64_t run_ns_before, run_count_before; /* of the sampling program, at attach */
 	uint64_t cpu_ns_before;                   /* of the daemon, at attach */
 	json_t *programs_before;
+	/*
+	 * A view: a recording of a process that is a target already. It takes no samples of its own; when it ends, what
+	 * its target has counted since it began is its profile. Counters are only ever added to a target, so those at
+	 * the beginning are an array by index.
+	 */
+	struct target *of; /* NULL: no view */
+	uint64_t *base_counts;
+	size_t n_base;
+	struct so_slot base;
 };
 
 /* A stack that arrived but has not been counted yet, by hash: those of the open window and of the one before. */
@@ -81,6 +90,14 @@ struct engine {
 	size_t n_waiting;
 	struct scan_request *scans;
 	bool scan_busy;
+	struct effect_reader *effects; /* made when first needed */
+	struct {
+		pid_t tgid;
+		uint32_t file; /* 0: the anonymous mapping at `start` */
+		uint64_t start;
+	} learned[64]; /* not published yet */
+	unsigned n_learned;
+	uint64_t learn_attempts, learn_failures;
 	uint64_t last_drain_ns, last_cpu_check_ns;
 	uint64_t started_ns;
 	char debug_root[256];
@@ -98,10 +115,11 @@ struct target *engine_hold(struct engine *e, uint32_t id);
 void engine_unhold(struct engine *e, struct target *t);
 void engine_process_gone(struct engine *e, struct process *p);
 void engine_unwind_waiting(struct engine *e);
+void engine_hurry_waiting(struct engine *e, uint32_t slot);
 unsigned engine_sampling_rate_sum(const struct engine *e);
 void engine_forget_if_idle(struct engine *e);
-uint64_t engine_target_lost(struct engine *e, struct target *t, uint64_t by_cause[SO_LOSS_COUNT],
-			    uint64_t *taken);
+/* Losses of the kernel side and of the daemon together; returns their sum. out may be NULL. */
+uint64_t engine_target_lost(struct engine *e, struct target *t, struct so_slot *out);
 
 /* Handlers of what the kernel side sends (engine_collect.c). */
 extern const struct sampler_handlers engine_handlers;
@@ -110,7 +128,23 @@ extern const struct sampler_handlers engine_handlers;
 int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages);
 
 /* Unwinds in user space what a raw sample holds (user_unwind.c); the frames' stack record is malloc'ed. */
-int user_unwind(struct engine *e, const struct process *process, const struct so_raw_record *raw,
-		struct stack **out);
+/*
+ * Unwinds in user space what a raw sample holds (user_unwind.c); the frames' stack record is malloc'ed. Rules that were
+ * learned on the way are for engine_publish_learned() to give to the kernel.
+ */
+int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw, struct stack **out);
+
+/* The rule of code without unwind information (learn.c), learned if need be; NULL when it cannot be had. */
+const struct so_unwind_rule *engine_learn(struct engine *e, struct process *process,
+					  const struct so_mapping *mapping, uint64_t address);
+/* Gives the kernel what engine_learn() learned since the last call. */
+void engine_publish_learned(struct engine *e);
+
+/* Views of a target (engine_view.c). */
+uint64_t
+engine_target_samples(const struct target *t); /* in the profile so far, of a view or a target proper */
+int engine_begin_view(struct engine *e, struct target *view, struct target *of);
+int engine_copy_view(const struct target *view, struct accumulator *out);
+void engine_end_view(struct engine *e, struct target *view);
 
 #endif

@@ -53,7 +53,7 @@ struct snapshot {
 	struct target_info info;
 	struct accumulator acc; /* a copy */
 	uint64_t begin_wall_ns, duration_ns, period_ns;
-	uint64_t lost[SO_LOSS_COUNT];
+	struct so_slot slot;
 };
 
 static int take_snapshot(struct engine *e, uint32_t id, struct snapshot *s, struct so_error *err)
@@ -69,14 +69,15 @@ static int take_snapshot(struct engine *e, uint32_t id, struct snapshot *s, stru
 	}
 	if (t->info.state == TARGET_SAMPLING)
 		engine_drain(e);
-	ret = accumulator__copy(&t->acc, &s->acc);
+	ret = t->of && t->info.state == TARGET_SAMPLING ? engine_copy_view(t, &s->acc)
+							: accumulator__copy(&t->acc, &s->acc);
 	if (!ret) {
 		s->target = engine_hold(e, id);
 		s->info = t->info;
 		s->begin_wall_ns = t->begin_wall_ns;
 		s->period_ns = t->period_ns;
 		s->duration_ns = t->begin_ns ? (t->end_ns ? t->end_ns : clock__now_ns()) - t->begin_ns : 0;
-		engine_target_lost(e, t, s->lost, NULL);
+		engine_target_lost(e, t, &s->slot);
 	}
 	pthread_mutex_unlock(&e->lock);
 	return ret ? so_err(err, ret, "out of memory") : 0;
@@ -110,8 +111,8 @@ static int add_comments(struct profile_builder *b, const struct snapshot *s)
 			ret = add_comment(b, "truncated", truncation_words[i], s->acc.truncated[i]);
 	}
 	for (unsigned i = 0; !ret && i < SO_LOSS_COUNT; i++) {
-		if (s->lost[i])
-			ret = add_comment(b, "lost", loss_words[i], s->lost[i]);
+		if (s->slot.lost[i])
+			ret = add_comment(b, "lost", loss_words[i], s->slot.lost[i]);
 	}
 	return ret;
 }
@@ -142,7 +143,7 @@ int engine__profile(struct engine *e, uint32_t id, uint8_t **out, size_t *length
 	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
 }
 
-static json_t *figures(const uint64_t *values, const char *const *words, unsigned from, unsigned n)
+static json_t *figures(const __u64 *values, const char *const *words, unsigned from, unsigned n)
 {
 	json_t *all = json_object();
 
@@ -172,9 +173,9 @@ static json_t *programs_since(struct engine *e, const struct target *t)
 	return now;
 }
 
-static json_t *overhead(const struct target *t, uint64_t run_ns, uint64_t run_count)
+static json_t *overhead(const struct target *t, uint64_t samples, uint64_t run_ns, uint64_t run_count)
 {
-	uint64_t target_ns = t->acc.samples * t->period_ns;
+	uint64_t target_ns = samples * t->period_ns;
 
 	if (!target_ns || !run_count)
 		return json_null();
@@ -193,27 +194,43 @@ static json_t *unwind_figures(struct engine *e)
 			 "unsupported_rows", (json_int_t)files.unsupported_rows);
 }
 
-static json_t *stats_locked(struct engine *e, struct target *t)
+static json_t *stats_locked(struct engine *e, struct target *t, const struct accumulator *acc)
 {
 	uint64_t run_ns = sampler__sample_run_ns(e->sampler) - t->run_ns_before;
 	uint64_t run_count = sampler__sample_run_count(e->sampler) - t->run_count_before;
-	uint64_t lost[SO_LOSS_COUNT], taken, sum, end = t->end_ns ? t->end_ns : clock__now_ns();
+	struct so_slot slot;
+	uint64_t sum, end = t->end_ns ? t->end_ns : clock__now_ns();
 	json_t *programs = programs_since(e, t);
 
-	sum = engine_target_lost(e, t, lost, &taken);
-	return json_pack("{s:f, s:i, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:i}", "duration_s",
-			 t->begin_ns ? (end - t->begin_ns) / 1e9 : 0.0, "sample_hz", (int)t->info.rate_hz,
-			 "samples", (json_int_t)(t->acc.samples + sum), "taken", (json_int_t)taken, "complete",
-			 (json_int_t)t->acc.truncated[SO_TRUNC_NONE], "truncated",
-			 figures(t->acc.truncated, truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT), "lost",
-			 figures(lost, loss_words, 0, SO_LOSS_COUNT), "frame_pointer",
-			 (json_int_t)t->acc.frame_pointer, "bpf", json_pack("{s:o}", "programs", programs),
-			 "unwind", unwind_figures(e), "attach_ms", t->attach_ns / 1e6, "daemon",
-			 json_pack("{s:f, s:I}", "cpu_s",
-				   (clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) - t->cpu_ns_before) / 1e9,
-				   "rss_bytes", (json_int_t)rss_bytes()),
-			 "overhead_percent", overhead(t, run_ns, run_count), "processes",
-			 (int)t->seen_processes);
+	sum = engine_target_lost(e, t, &slot);
+	return json_pack(
+		"{s:f, s:i, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:i}", "duration_s",
+		t->begin_ns ? (end - t->begin_ns) / 1e9 : 0.0, "sample_hz", (int)t->info.rate_hz, "samples",
+		(json_int_t)(acc->samples + sum), "taken", (json_int_t)slot.taken, "complete",
+		(json_int_t)acc->truncated[SO_TRUNC_NONE], "truncated",
+		figures((const __u64 *)acc->truncated, truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT),
+		"lost", figures(slot.lost, loss_words, 0, SO_LOSS_COUNT), "frame_pointer",
+		(json_int_t)acc->frame_pointer, "bpf", json_pack("{s:o}", "programs", programs), "unwind",
+		unwind_figures(e), "attach_ms", t->attach_ns / 1e6, "daemon",
+		json_pack("{s:f, s:I}", "cpu_s",
+			  (clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) - t->cpu_ns_before) / 1e9, "rss_bytes",
+			  (json_int_t)rss_bytes()),
+		"overhead_percent", overhead(t, acc->samples, run_ns, run_count), "processes",
+		(int)t->seen_processes);
+}
+
+static json_t *stats_of(struct engine *e, struct target *t)
+{
+	struct accumulator acc;
+	json_t *stats;
+
+	if (!t->of || t->info.state == TARGET_ENDED)
+		return stats_locked(e, t, &t->acc);
+	if (engine_copy_view(t, &acc))
+		return NULL;
+	stats = stats_locked(e, t, &acc);
+	accumulator__release(&acc);
+	return stats;
 }
 
 json_t *engine__stats(struct engine *e, uint32_t id, struct so_error *err)
@@ -228,7 +245,7 @@ json_t *engine__stats(struct engine *e, uint32_t id, struct so_error *err)
 	} else {
 		if (t->info.state == TARGET_SAMPLING)
 			engine_drain(e);
-		stats = stats_locked(e, t);
+		stats = stats_of(e, t);
 		if (!stats)
 			so_err(err, -ENOMEM, "out of memory");
 	}

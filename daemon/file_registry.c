@@ -17,7 +17,9 @@
 struct slot {
 	struct file_entry entry;
 	uint64_t dev, inode;
-	int fd; /* -1 for the vdso */
+	int fd;                  /* -1 for the vdso */
+	struct table_pieces own; /* the file's own table; entry.table shows this or learned.pieces */
+	struct learned_code learned;
 	struct elf_symbols *symbols;
 	bool symbols_tried;
 	uint32_t next_same_key; /* number of the next file whose key hashes alike; 0: none */
@@ -77,7 +79,8 @@ static void free_slot(struct slot *slot)
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
-	free(slot->entry.table.pieces);
+	free(slot->own.pieces);
+	learned_code__release(&slot->learned);
 	free(slot->entry.path);
 	free(slot);
 }
@@ -189,8 +192,10 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	return 0;
 }
 
-static void place_table(struct file_registry *r, struct prepared_file *p, struct file_entry *entry)
+static void place_table(struct file_registry *r, struct prepared_file *p, struct slot *slot)
 {
+	struct file_entry *entry = &slot->entry;
+
 	if (p->broken) {
 		entry->state = SO_MAPPING_BROKEN;
 		return;
@@ -199,8 +204,9 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 	if (!p->table || !p->table->n_rows)
 		return;
 	entry->state = SO_MAPPING_FULL;
-	if (table_pool__add(r->pool, p->table, &entry->table))
+	if (table_pool__add(r->pool, p->table, &slot->own))
 		return;
+	entry->table = slot->own;
 	entry->state = SO_MAPPING_TABLE;
 	entry->rows = p->table->n_rows;
 	r->stats.bad_fdes += p->table->n_bad_fdes;
@@ -242,7 +248,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	if (!p->elf)
 		return 0;
 	slot->entry.number = r->n;
-	place_table(r, p, &slot->entry);
+	place_table(r, p, slot);
 	r->stats.files++;
 	r->stats.compiled += p->compiled;
 	r->stats.from_cache += p->table && !p->compiled;
@@ -252,6 +258,29 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 const struct file_entry *file_registry__get(struct file_registry *r, uint32_t number)
 {
 	return number && number <= r->n ? &r->slots[number - 1]->entry : NULL;
+}
+
+struct learned_code *file_registry__learned(struct file_registry *r, uint32_t number)
+{
+	return number && number <= r->n ? &r->slots[number - 1]->learned : NULL;
+}
+
+int file_registry__publish_learned(struct file_registry *r, uint32_t number)
+{
+	struct slot *slot;
+	int ret;
+
+	if (!number || number > r->n)
+		return -ENOENT;
+	slot = r->slots[number - 1];
+	if (slot->learned.n == slot->learned.published)
+		return 0;
+	ret = learned_code__publish(&slot->learned, r->pool, &slot->own);
+	if (ret)
+		return ret;
+	slot->entry.table = slot->learned.pieces;
+	slot->entry.state = SO_MAPPING_TABLE;
+	return 0;
 }
 
 static void load_symbols(struct file_registry *r, struct slot *slot)
@@ -316,7 +345,7 @@ static int add_vdso(struct file_registry *r)
 	if (ret)
 		return ret;
 	r->vdso = slot->entry.number = r->n;
-	place_table(r, &p, &slot->entry);
+	place_table(r, &p, slot);
 	TAKE_PTR(slot);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #define STAKEOUT_FILE_REGISTRY_H
 
 #include "daemon/elf_file.h"
+#include "daemon/learned_code.h"
 #include "daemon/proc_maps.h"
 #include "daemon/table_pool.h"
 #include "daemon/unwind_cache.h"
@@ -22,7 +23,8 @@ struct file_entry {
 	char *path;      /* as the target calls it */
 	struct elf_file elf;
 	enum so_mapping_state state;
-	struct table_pieces table; /* when state is SO_MAPPING_TABLE */
+	struct table_pieces
+		table; /* when state is SO_MAPPING_TABLE; borrowed from what is learned or from the file's own */
 	uint64_t rows;
 };
 
@@ -58,6 +60,11 @@ void prepared_file__free(struct prepared_file *prepared);
 int file_registry__add(struct file_registry *registry, struct prepared_file *prepared);
 
 const struct file_entry *file_registry__get(struct file_registry *registry, uint32_t number);
+
+/* What is learned of the file's code that has no rules of its own; NULL for no such file. */
+struct learned_code *file_registry__learned(struct file_registry *registry, uint32_t number);
+/* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. */
+int file_registry__publish_learned(struct file_registry *registry, uint32_t number);
 
 /*
  * The function at an address of a file: raw name into `name`, its start into *start. -ENOENT when there is none.

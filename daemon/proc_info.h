@@ -17,8 +17,15 @@ struct proc_info {
 	char comm[16];
 	char state; /* as in /proc/PID/stat: R, S, D, T, Z, X, … */
 	bool kernel_thread;
-	uint64_t cpu_ns; /* user and system time of all its threads */
+	unsigned threads; /* a leader that has ended counts until the last one has */
+	uint64_t cpu_ns;  /* user and system time of all its threads */
 };
+
+/* Ended and only waiting for its parent. A process whose first thread has ended while others run shows 'Z' as well. */
+static inline bool proc_info__is_zombie(const struct proc_info *info)
+{
+	return info->state == 'X' || (info->state == 'Z' && info->threads <= 1);
+}
 
 /* -ESRCH when there is no such process. pid may be a thread's: tgid tells. */
 int proc_info__read(pid_t pid, struct proc_info *out);

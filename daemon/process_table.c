@@ -5,19 +5,22 @@
 #include <string.h>
 
 #include "daemon/clock.h"
+#include "daemon/code_reader.h"
 #include "daemon/mapping_runs.h"
 
 #define BUCKETS 4096
 
 struct process_table {
 	struct sampler *sampler;
+	struct table_pool *pool;
 	struct file_registry *registry;
 	struct mapping_runs *runs;
 	struct process *buckets[BUCKETS];
 	size_t n;
 };
 
-int process_table__new(struct sampler *sampler, struct file_registry *registry, struct process_table **out)
+int process_table__new(struct sampler *sampler, struct file_registry *registry, struct table_pool *pool,
+		       struct process_table **out)
 {
 	_cleanup_(process_table) struct process_table *t = calloc(1, sizeof(*t));
 	int ret;
@@ -26,6 +29,7 @@ int process_table__new(struct sampler *sampler, struct file_registry *registry, 
 		return -ENOMEM;
 	t->sampler = sampler;
 	t->registry = registry;
+	t->pool = pool;
 	ret = mapping_runs__new(SO_MAX_MAPPINGS, &t->runs);
 	if (ret)
 		return ret;
@@ -119,8 +123,101 @@ static void drop_run(struct process_table *t, struct process *p)
 	mapping_runs__unref(t->runs, TAKE_PTR(p->run));
 }
 
+static void free_learned(struct learned_mapping *m)
+{
+	learned_code__release(&m->code);
+	free(m);
+}
+
+static void forget_all_learned(struct process *p)
+{
+	while (p->learned) {
+		struct learned_mapping *m = p->learned;
+
+		p->learned = m->next;
+		free_learned(m);
+	}
+}
+
+struct learned_mapping *process__learned(struct process *p, uint64_t start, uint64_t end)
+{
+	struct learned_mapping *m;
+
+	for (m = p->learned; m; m = m->next) {
+		if (m->start == start)
+			return m;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return NULL;
+	m->start = start;
+	m->end = end;
+	m->next = p->learned;
+	p->learned = m;
+	return m;
+}
+
+/* Over the code from the first learned address to the last: code that changed there has other rules. */
+static uint64_t code_checksum(pid_t tgid, const struct learned_mapping *m)
+{
+	const struct effect_row *last = &m->code.rows[m->code.n - 1];
+	uint64_t from = m->start + m->code.rows[0].address, to = m->start + last->address + last->length,
+		 sum = to;
+	uint8_t buf[4096];
+
+	while (from < to) {
+		size_t n =
+			code_reader__read(tgid, from, buf, to - from < sizeof(buf) ? to - from : sizeof(buf));
+
+		if (!n)
+			return 0;
+		for (size_t i = 0; i < n; i++)
+			sum = (sum ^ buf[i]) * 0x100000001b3ull;
+		from += n;
+	}
+	return sum | 1;
+}
+
+int process_table__publish_learned(struct process_table *t, struct process *p, struct learned_mapping *m)
+{
+	struct table_pieces none = { 0 };
+
+	if (m->code.n == m->code.published)
+		return 0;
+	m->checksum = code_checksum(p->tgid, m);
+	return learned_code__publish(&m->code, t->pool, &none);
+}
+
+static bool still_holds(const struct process *p, const struct process_scan *scan,
+			const struct learned_mapping *m)
+{
+	const struct proc_map *map = proc_maps__find(&scan->maps, m->start);
+
+	return map && map->start == m->start && map->end == m->end && !map->writable && m->code.n &&
+	       code_checksum(p->tgid, m) == m->checksum;
+}
+
+/* What was learned of mappings that are gone, or whose code is another by now, is forgotten. */
+static void check_learned(struct process *p, const struct process_scan *scan)
+{
+	struct learned_mapping **at = &p->learned;
+
+	while (*at) {
+		struct learned_mapping *m = *at;
+
+		if (still_holds(p, scan, m)) {
+			at = &m->next;
+			continue;
+		}
+		*at = m->next;
+		free_learned(m);
+		p->forgotten++;
+	}
+}
+
 void process_table__exec(struct process_table *t, struct process *p)
 {
+	forget_all_learned(p);
 	drop_run(t, p);
 	p->kernel.exec_pages = 0;
 	publish(t, p);
@@ -132,6 +229,7 @@ void process_table__remove(struct process_table *t, struct process *p)
 
 	sampler__delete_process(t->sampler, p->tgid);
 	drop_run(t, p);
+	forget_all_learned(p);
 	*at = p->next;
 	t->n--;
 	free(p);
@@ -245,9 +343,29 @@ static int append_pieces(struct mapping_list *l, struct so_mapping m, const stru
 	return 0;
 }
 
-static int append_map(struct process_table *t, struct mapping_list *l, const struct proc_map *map)
+/* Code in no file: what was learned of it, if anything. */
+static int append_fileless(struct mapping_list *l, const struct process *p, struct so_mapping m)
 {
-	struct so_mapping m = { .start = map->start, .end = map->end, .state = SO_MAPPING_NO_TABLE };
+	const struct learned_mapping *learned;
+
+	for (learned = p->learned; learned; learned = learned->next) {
+		if (learned->start == m.start && learned->code.published && m.flags & SO_MAPPING_LEARN)
+			return append_pieces(l, m, &learned->code.pieces);
+	}
+	return append(l, &m);
+}
+
+static int append_map(struct process_table *t, struct mapping_list *l, const struct process *p,
+		      const struct proc_map *map)
+{
+	struct so_mapping m = {
+		.start = map->start,
+		.end = map->end,
+		.bias = map->start,
+		.state = SO_MAPPING_NO_TABLE,
+		/* Code that may be rewritten at any moment cannot be learned. */
+		.flags = !map->writable && p->forgotten < PROCESS_MAX_FORGOTTEN ? SO_MAPPING_LEARN : 0,
+	};
 	const struct file_entry *file;
 	uint64_t bias;
 	bool known;
@@ -256,13 +374,13 @@ static int append_map(struct process_table *t, struct mapping_list *l, const str
 	if (!file) {
 		if (!known)
 			m.state = SO_MAPPING_BROKEN;
-		return append(l, &m);
+		return append_fileless(l, p, m);
 	}
 	m.state = file->state;
 	if (elf_file__bias(&file->elf, map->start, map->end - map->start, map->offset, &bias)) {
 		/* Code mapped from where the file has no segment: its addresses mean nothing in the file. */
 		m.state = SO_MAPPING_NO_TABLE;
-		return append(l, &m);
+		return append_fileless(l, p, m);
 	}
 	m.bias = bias;
 	m.file = file->number;
@@ -313,8 +431,9 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	}
 	if (!p || p->gone)
 		return -ENOENT;
+	check_learned(p, scan);
 	for (size_t i = 0; !ret && i < scan->maps.n; i++)
-		ret = append_map(t, &l, &scan->maps.maps[i]);
+		ret = append_map(t, &l, p, &scan->maps.maps[i]);
 	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
 	if (ret == -ENOSPC)
 		ret = 0;

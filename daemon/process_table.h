@@ -20,12 +20,25 @@ struct mapping_run {
 	struct mapping_run *next; /* in the list of runs that wait to be reused */
 };
 
+/* What is learned of one anonymous mapping's code. Addresses are relative to the mapping. */
+struct learned_mapping {
+	uint64_t start, end;
+	uint64_t checksum; /* of the code it was learned from */
+	struct learned_code code;
+	struct learned_mapping *next;
+};
+
+/* Code that keeps changing is not learned any more after it had to be forgotten so often. */
+#define PROCESS_MAX_FORGOTTEN 16
+
 struct process {
 	pid_t tgid;
 	struct so_process kernel; /* what the kernel was given last */
 	struct mapping_run *run;  /* NULL until scanned */
 	bool gone;                /* it has exited; its counts may still arrive */
 	uint64_t gone_ns;
+	struct learned_mapping *learned;
+	unsigned forgotten;
 	uint64_t scans;
 	uint64_t last_scan_ns;
 	struct process *next; /* in its hash bucket */
@@ -33,7 +46,8 @@ struct process {
 
 struct process_table;
 
-int process_table__new(struct sampler *sampler, struct file_registry *registry, struct process_table **out);
+int process_table__new(struct sampler *sampler, struct file_registry *registry, struct table_pool *pool,
+		       struct process_table **out);
 void process_table__free(struct process_table *table);
 CLEANUP_DEFINE(struct process_table *, process_table, process_table__free)
 
@@ -53,6 +67,12 @@ void process_table__remove(struct process_table *table, struct process *process)
 void process_table__each(struct process_table *table, uint32_t slot, void (*visit)(void *, struct process *),
 			 void *context);
 size_t process_table__count(const struct process_table *table);
+
+/* What is learned of the anonymous mapping that begins at `start`, made if need be; NULL when out of memory. */
+struct learned_mapping *process__learned(struct process *process, uint64_t start, uint64_t end);
+/* Makes it part of what the next scan gives the kernel. */
+int process_table__publish_learned(struct process_table *table, struct process *process,
+				   struct learned_mapping *m);
 
 struct process_scan {
 	pid_t tgid;

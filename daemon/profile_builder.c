@@ -547,9 +547,11 @@ int profile_builder__finish(struct profile_builder *b, uint8_t **out, size_t *le
 	if (r < 0)
 		return r;
 	memory->base.append = sink__append;
-	/* 15 + 16: a gzip header. Its time stamp stays 0, so that equal profiles are equal files. */
-	if (deflateInit2(&memory->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) !=
-	    Z_OK)
+	/*
+	 * 15 + 16: a gzip header. Its time stamp stays 0, so that equal profiles are equal files. The fastest level
+	 * takes half the time of the usual one and makes a tenth more of it.
+	 */
+	if (deflateInit2(&memory->stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
 	sink = memory;
 	stakeout__pprof__profile__pack_to_buffer(&layout->profile, &sink->base);

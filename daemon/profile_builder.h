@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Builds one pprof message (stakeout/profile.proto). The caller interns frames once and then adds samples by
- * the returned numbers, so a profile of many samples costs little more than its distinct frames.
+ * the returned numbers, so a profile of many samples costs little more than its distinct frames. Bytes of names
+ * that are not UTF-8, which a protobuf string must be, become '?'.
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count ×
  * period), default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num),
  * "comm" (str). Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
  * no mapping, and a function with filename and a line. A cut stack ends (outermost) in a frame without mapping
- * named
- * "[truncated:CAUSE]". Figures about the recording are comments of the form "stakeout.KEY=VALUE".
+ * named "[truncated:CAUSE]". Figures about the recording are comments of the form "stakeout.KEY=VALUE".
  */
 #ifndef STAKEOUT_PROFILE_BUILDER_H
 #define STAKEOUT_PROFILE_BUILDER_H
@@ -41,10 +41,13 @@ struct profile_frame {
 	int64_t line;            /* 0: unknown */
 	int64_t start_line;      /* of the function; 0: unknown */
 };
-/* Location number (from 1), or 0 when out of memory. Equal frames give the same number. */
+/* Location number (from 1), or 0 when out of memory or there is no such mapping. Equal frames: equal numbers. */
 uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame);
 
-/* locations: leaf first. Samples of equal stack and labels are added up. -ENOMEM. */
+/*
+ * locations: leaf first. Samples of equal stack and labels are added up. -ENOMEM; -EINVAL: a location that
+ * profile_builder__location() did not return; -EOVERFLOW: count × period passes 2^63 ns; nothing is added then.
+ */
 int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
 			    pid_t pid, pid_t tid, const char *comm);
 

@@ -90,6 +90,44 @@ static int open_rings(struct sampler *s, struct so_error *err)
 	return 0;
 }
 
+static bool has_helper(enum bpf_func_id id)
+{
+	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, id, NULL) == 1;
+}
+
+/* Better mechanisms where the kernel has them; what is switched off here, the verifier does not even look at. */
+static void choose_mechanisms(struct sampler *s, const struct sampler_options *options)
+{
+	s->tail_calls = options->force_tail_calls || !has_helper(BPF_FUNC_loop);
+	s->skel->rodata->have_loop = !s->tail_calls;
+	s->skel->rodata->have_task_pt_regs = has_helper(BPF_FUNC_task_pt_regs);
+	s->skel->rodata->have_task_btf = has_helper(BPF_FUNC_get_current_task_btf);
+	bpf_program__set_autoload(s->skel->progs.sample_chained, s->tail_calls);
+}
+
+static int link_chain(struct sampler *s)
+{
+	uint32_t key = 0, fd;
+
+	if (!s->tail_calls)
+		return 0;
+	fd = bpf_program__fd(s->skel->progs.sample_chained);
+	return bpf_map_update_elem(bpf_map__fd(s->skel->maps.chain), &key, &fd, BPF_ANY) ? -errno : 0;
+}
+
+/* The perf_event programs are attached to events later, by clock_events.c. */
+static int attach_tracepoints(struct sampler *s)
+{
+	s->skel->links.on_fork = bpf_program__attach(s->skel->progs.on_fork);
+	if (!s->skel->links.on_fork)
+		return -errno;
+	s->skel->links.on_exec = bpf_program__attach(s->skel->progs.on_exec);
+	if (!s->skel->links.on_exec)
+		return -errno;
+	s->skel->links.on_exit = bpf_program__attach(s->skel->progs.on_exit);
+	return s->skel->links.on_exit ? 0 : -errno;
+}
+
 static int load(struct sampler *s, const struct sampler_options *options, struct so_error *err)
 {
 	int ret;
@@ -97,10 +135,12 @@ static int load(struct sampler *s, const struct sampler_options *options, struct
 	s->skel = sampler_bpf__open();
 	if (!s->skel)
 		return load_error(-errno, err);
+	choose_mechanisms(s, options);
 	ret = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
 	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
 	ret = ret ?: sampler_bpf__load(s->skel);
-	ret = ret ?: sampler_bpf__attach(s->skel);
+	ret = ret ?: link_chain(s);
+	ret = ret ?: attach_tracepoints(s);
 	return ret ? load_error(ret, err) : 0;
 }
 

@@ -177,6 +177,67 @@ int table_pool__add(struct table_pool *pool, const struct unwind_table *table, s
 	return 0;
 }
 
+struct row_visit {
+	void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule);
+	void *context;
+	const struct so_unwind_rule *rules;
+};
+
+static void visit_row(const struct row_visit *v, uint64_t address, uint32_t row)
+{
+	uint32_t rule = SO_ROW_RULE(row);
+
+	v->visit(v->context, address, rule >= SO_FIRST_RULE ? &v->rules[rule & (SO_MAX_RULES - 1)] : NULL);
+}
+
+/* Blocks [from, to) of one piece. */
+static void visit_piece(const struct row_visit *v, const uint32_t *words, const struct table_piece *piece,
+			uint64_t from, uint64_t to)
+{
+	uint32_t index = piece->index + (uint32_t)(from - piece->first_block);
+	uint32_t at = words[index];
+
+	/* What applies where the range begins, unless a row begins just there. */
+	if (at == words[index + 1] || SO_ROW_PC_LOW(words[at]))
+		visit_row(v, from << SO_BLOCK_SHIFT, words[at - 1]);
+	for (uint64_t block = from; block < to; block++, index++) {
+		for (at = words[index]; at < words[index + 1]; at++)
+			visit_row(v, (block << SO_BLOCK_SHIFT) + SO_ROW_PC_LOW(words[at]), words[at]);
+	}
+}
+
+int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pieces, uint64_t first,
+			 uint64_t end,
+			 void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
+			 void *context)
+{
+	struct row_visit v = { visit, context, sampler__rules(pool->sampler) };
+	uint64_t at = first;
+
+	for (size_t i = 0; i < pieces->n; i++) {
+		const struct table_piece *piece = &pieces->pieces[i];
+		uint64_t piece_end = piece->first_block + piece->n_blocks;
+		uint64_t from = piece->first_block > at ? piece->first_block : at,
+			 to = piece_end < end ? piece_end : end;
+		uint32_t *words;
+		int ret;
+
+		if (from >= to)
+			continue;
+		if (from > at)
+			visit(context, at << SO_BLOCK_SHIFT, NULL);
+		ret = sampler__shard_open(pool->sampler, piece->shard, &words);
+		if (ret)
+			return ret;
+		visit_piece(&v, words, piece, from, to);
+		sampler__shard_close(words);
+		at = to;
+	}
+	if (at < end)
+		visit(context, at << SO_BLOCK_SHIFT, NULL);
+	return 0;
+}
+
 void table_pool__reset(struct table_pool *pool)
 {
 	u64_table__release(&pool->by_hash);

@@ -33,6 +33,15 @@ int table_pool__new(struct sampler *sampler, struct table_pool **out);
  * address lies beyond what a piece can name; nothing then refers to what was copied.
  */
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out);
+/*
+ * Reads back what the pieces say of blocks [first, end): calls visit for each row in order of address, first for the
+ * one that applies where the range begins. rule: NULL where there is none. Blocks that no piece has give one row
+ * without a rule.
+ */
+int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pieces, uint64_t first,
+			 uint64_t end,
+			 void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
+			 void *context);
 /* Forgets all tables. No process may refer to them any more. */
 void table_pool__reset(struct table_pool *pool);
 struct table_pool_stats table_pool__stats(const struct table_pool *pool);

@@ -47,6 +47,29 @@ static const struct so_unwind_rule *uw_rule(__u32 rule)
 #define UW_SEARCH static
 #include "bpf/unwind.h"
 
+/* Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step(). */
+static int past_unknown_code(struct engine *e, struct process *process, struct so_unwind *u)
+{
+	const struct so_mapping *m = uw_mapping(u->last_mapping);
+	const struct so_unwind_rule *rule = engine_learn(e, process, m, u->exact ? u->pc : u->pc - 1);
+
+	u->learn = 0;
+	u->cause = SO_TRUNC_NONE;
+	if (!rule || rule->cfa_kind == SO_CFA_NONE)
+		return uw_frame_pointer(u);
+	return rule->cfa_kind == SO_CFA_SIGNAL ? uw_signal(u) : uw_caller(u, rule);
+}
+
+static void unwind(struct engine *e, struct process *process, struct so_unwind *u)
+{
+	for (;;) {
+		if (!uw_step(u))
+			continue;
+		if (!u->learn || !process || past_unknown_code(e, process, u))
+			return;
+	}
+}
+
 static void close_shards(void)
 {
 	for (unsigned i = 0; i < SO_MAX_SHARDS; i++) {
@@ -66,8 +89,7 @@ static void add_kernel_frames(struct so_unwind *u, const struct so_raw_record *r
 	u->record.n_kernel = n;
 }
 
-int user_unwind(struct engine *e, const struct process *process, const struct so_raw_record *raw,
-		struct stack **out)
+int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw, struct stack **out)
 {
 	_cleanup_free_ struct so_unwind *u = calloc(1, sizeof(*u));
 	struct stack *stack;
@@ -77,10 +99,10 @@ int user_unwind(struct engine *e, const struct process *process, const struct so
 	here.sampler = e->sampler;
 	here.raw = raw;
 	memcpy(u->regs, raw->regs, sizeof(u->regs));
+	uw_clear(u);
 	uw_start(u, raw->pc,
 		 process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0);
-	while (!uw_step(u))
-		;
+	unwind(e, process, u);
 	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
 		u->cause = SO_TRUNC_MAPS_PENDING;
 	if (u->n > SO_MAX_USER_FRAMES)

@@ -8,14 +8,14 @@
 /* One piece of an executable mapping. A process's pieces are a run of the `mappings` array, sorted by start. */
 struct so_mapping {
 	__u64 start, end;  /* process addresses */
-	__u64 bias;        /* process address minus ELF virtual address; 0 for file 0 */
+	__u64 bias;        /* process address minus the table's; for file 0 the start of the whole mapping */
 	__u32 index;       /* offset in the shard of the index word of first_block */
 	__u32 first_block; /* ELF virtual address >> SO_BLOCK_SHIFT */
 	__u32 n_blocks;
 	__u16 shard;
 	__u16 file;  /* 0: no file (JIT code) */
 	__u32 state; /* enum so_mapping_state */
-	__u32 pad;
+	__u32 flags; /* enum so_mapping_flags */
 };
 
 enum so_mapping_state {
@@ -23,6 +23,11 @@ enum so_mapping_state {
 	SO_MAPPING_NO_TABLE, /* code without unwind information */
 	SO_MAPPING_FULL,     /* there is a table, but the pool or the file numbers were used up */
 	SO_MAPPING_BROKEN,   /* its unwind information is damaged or could not be read */
+};
+
+enum so_mapping_flags {
+	/* Code here that has no rule yet may get one: send the sample, the daemon learns from the code itself. */
+	SO_MAPPING_LEARN = 1 << 0,
 };
 
 #define SO_MAX_MAPPINGS         65536 /* pieces of all processes together; a power of two, used as a mask */
@@ -94,8 +99,8 @@ enum so_stack_flags {
 #define SO_RAW_STACK_BYTES 32768
 
 /*
- * A sample taken while the process's mappings were being read anew: registers and a copy of the stack, unwound
- * by the daemon with the same rules once it knows the mappings. One sample each.
+ * A sample that the daemon unwinds, by the same rules, once it has read the process's changed mappings or has learned
+ * the rule of code that has none: registers and a copy of the stack. One sample each.
  */
 struct so_raw_record {
 	__u32 type;
@@ -103,6 +108,8 @@ struct so_raw_record {
 	__u32 tgid, tid;
 	__u32 slot;
 	__u32 stack_bytes; /* copied, from regs[SO_REG_RSP] & ~7 on */
+	__u32 stale;       /* its mappings must be read first; else its code has a rule to be learned */
+	__u32 pad;
 	__u64 pc;
 	__u64 regs[SO_NREGS];
 	char comm[16];

@@ -53,12 +53,13 @@ def timeout(seconds):
 def cleanup():
     """Called when a test is over, however it ended."""
     _cleanup.close()
-    for pid in children_of(os.getpid()):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+    # Whose parent is killed becomes a child of this process, until there is none left.
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, 0):
-            pass
+        while True:
+            for pid in children_of(os.getpid()):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            os.waitpid(-1, 0)
 
 
 def at_exit(function, *arguments):

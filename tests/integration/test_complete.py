@@ -95,11 +95,20 @@ def test_plt():
         assert recording.count(function) > 0, recording.stacks
 
 
+def test_vdso():
+    check(start("clock", 30), "main", "read_clock", "__vdso_clock_gettime")
+
+
 def test_vfork():
-    """The child works above its parent's stack. The few instructions of a new child that the C library's unwind
-    information does not describe (between clone's system call and the child's first frame) may be cut."""
-    recording = check(start("vfork", 30), "main", "vfork_once", "vfork_child_work", share=0.99)
-    assert recording.count("spawn_once") > 0
+    """The child works above its parent's stack. A new child's first instructions, between the system call of clone
+    and its first frame, are not described by the C library's unwind information; and the programs that the children
+    become live for a millisecond, too short to read their memory maps in time: both may be cut, and say so."""
+    recording = record(start("vfork", 30).pid, duration=4).check_totals()
+    own = {stack: n for stack, n in recording.stacks.items() if stack[0] == "vfork"}
+    cut = sum(n for stack, n in own.items() if stack[1].startswith("[truncated"))
+    assert cut <= 0.01 * sum(own.values()), f"{cut} of {sum(own.values())}; {recording.examples('[truncated')}"
+    assert recording.count("main", "vfork_once", "vfork_child_work", comm="vfork") > sum(own.values()) / 2
+    assert recording.count("main", "spawn_once", comm="vfork") > 0
 
 
 def test_threads():
@@ -107,14 +116,10 @@ def test_threads():
 
 
 def test_cpp():
-    recording = check(start("cpp_sim", 30), "sim::run_epoch(unsigned long)")
-    expected = (
-        "sim::World::step(unsigned long)",
-        "sim::Gravity::apply(std::vector<sim::Body, std::allocator<sim::Body> >&, double) const",
-        "sim::Policy::choose(std::array<float, 32ul> const&) const",
-    )
+    recording = check(start("cpp_sim", 30), "sim::run_epoch")
+    expected = ("sim::World::step", "sim::Gravity::apply", "sim::Policy::choose", "sim::World::observe")
     for function in expected:
-        assert recording.count(function) > 0, f"no {function}; {recording.examples('sim::', 10)}"
+        assert any(function in stack for stack in recording.stacks), f"no {function}; {recording.examples('sim::', 10)}"
 
 
 def test_rust():
@@ -143,9 +148,23 @@ def test_numpy():
 
 @timeout(240)
 def test_pytorch():
+    """A policy network that plays and learns."""
     need_module("torch")
     target = Target([PYTHON, script("train.py"), 90])
-    check(target, duration=5, rate=499, share=0.995)
+    recording = check(target, duration=8, rate=499, share=0.995)
+    assert any("torch" in f or "at::" in f for stack in recording.stacks for f in stack), recording.examples("")
+
+
+@timeout(240)
+def test_pytorch_with_generated_code():
+    """Convolutions run in machine code that a library writes at run time, without unwind information and with
+    numbers in rbp: those stacks, and no others, are cut there."""
+    need_module("torch")
+    target = Target([PYTHON, script("train.py"), 90, "conv"])
+    recording = record(target.pid, duration=8, rate=499).check_totals()
+    cut = {stack: n for stack, n in recording.stacks.items() if stack[1].startswith("[truncated")}
+    elsewhere = sum(n for stack, n in cut.items() if stack[1:3] != ("[truncated:no-rules]", "[unknown]"))
+    assert elsewhere <= 0.005 * recording.samples, f"{elsewhere} of {recording.samples}; {recording.examples('[trunc')}"
 
 
 def distribution_program(argv):
@@ -183,11 +202,11 @@ def test_debian_glpsol():
 
 
 def test_debian_ripgrep():
-    """A Rust program of the distribution, started again and again."""
+    """A Rust program of the distribution."""
     search = need_tool("rg")
     need_bpf()
-    shell = f"while :; do {search} --no-ignore -c 'a.*b.*c' /usr/lib/python3 >/dev/null; done"
-    target = Target(["sh", "-c", shell], ready=False)
+    shell = f"while :; do {search} --no-ignore -c '(a.*b.*c.*){{5}}' /usr/lib /usr/share >/dev/null; done"
+    target = Target(["sh", "-c", shell], ready=False, comm="rg")
     record(target.pid, duration=4).check_complete()
 
 

@@ -60,5 +60,5 @@ def test_demo():
     assert result.returncode == 0, f"{result.stdout}{result.stderr}"
     with open(os.path.join(where, "demo.folded"), encoding="utf-8") as f:
         stacks = parse_folded(f.read())
-    assert any("sim::run_epoch(unsigned long)" in stack for stack in stacks), stacks
-    assert "sim::run_epoch(unsigned long)" in result.stdout, result.stdout
+    assert any("sim::run_epoch" in stack for stack in stacks), stacks
+    assert "sim::run_epoch" in result.stdout, result.stdout

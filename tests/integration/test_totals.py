@@ -3,14 +3,15 @@
 and as many samples as the target used CPU time."""
 import os
 import re
-import subprocess
 import time
 
 from harness import (
+    PYTHON,
     Daemon,
     Recorder,
     Target,
     cpu_seconds,
+    descendant,
     record,
     start,
     status_of,
@@ -57,20 +58,17 @@ def test_rate_of_1_hz():
 
 @timeout(120)
 def test_1000_threads():
-    target = start("threads", 60, 1000)
-    recording = record(target.pid, duration=4, extra=["-t"]).check_complete()
+    """Together they use some two thirds of a CPU, so that the recorder is not just one of 1000 that want to run."""
+    target = start("threads", 60, 1000, 90000)
+    recording = record(target.pid, duration=6, extra=["-t"]).check_complete()
     check_lost(recording)
     tids = {stack[0] for stack in recording.stacks}
     assert all(re.fullmatch(r"threads-%d/\d+" % target.pid, tid) for tid in tids), sorted(tids)[:5]
-    # Two CPUs give 1000 threads one slice of a few milliseconds after the other.
-    assert len(tids) > 200, f"{len(tids)} threads were seen"
+    assert len(tids) > 700, f"{len(tids)} threads were seen"
 
 
-@timeout(120)
 def test_threads_that_come_later():
-    """Threads and children between the start of the attachment and its end belong to the target all the same."""
-    target = start("forker", 30, 0.001, ready=True)
-    assert target.pid
+    """Threads made while the target is watched belong to it from their first moment on."""
     python = (
         "import threading,time\n"
         "def burn():\n"
@@ -82,16 +80,18 @@ def test_threads_that_come_later():
         " threads=[threading.Thread(target=burn) for _ in range(4)]\n"
         " [t.start() for t in threads]; [t.join() for t in threads]\n"
     )
-    later = Target(["/usr/bin/python3", "-c", python])
-    recording = record(later.pid, duration=3, extra=["-t"]).check_totals()
+    recording = record(Target([PYTHON, "-c", python]).pid, duration=3, extra=["-t"]).check_totals()
     assert len({stack[0] for stack in recording.stacks}) > 20
 
 
 @timeout(120)
 def test_200_children_a_second():
     target = start("forker", 30)
-    recording = record(target.pid, duration=4).check_complete(share=0.99, least=500)
+    recording = record(target.pid, duration=4).check_totals()
     check_lost(recording)
+    # A process that ends has no user stack any more while the kernel takes it down: that part is cut, and says so.
+    cut = {cause: n for cause, n in recording.stats["truncated"].items() if cause != "no-user-stack"}
+    assert sum(cut.values()) <= 0.01 * recording.samples, recording.stats["truncated"]
     in_children = recording.count("fork_child", "child_work")
     # 2 ms of work in each of 200 children a second are 0.4 s of CPU time a second.
     expected = 0.4 * RATE_HZ * 4
@@ -108,8 +108,7 @@ def test_children_that_exist_at_attach():
     """The processes below the target when it is attached, grandchildren too."""
     burn = f"{workload('split')} 30"
     target = Target(["sh", "-c", f"sh -c '{burn} & wait' & wait"], ready=False)
-    wait_until(lambda: b"split" in subprocess.run(["ps", "-eo", "comm"], capture_output=True, check=True).stdout, "split")
-    time.sleep(0.3)
+    descendant(target.pid, "split")
     recording = record(target.pid, duration=2).check_complete()
     assert recording.comms().get("split", 0) > 500, recording.comms()
 
@@ -156,21 +155,24 @@ def test_target_killed_mid_way():
     assert recording.count("thread_burn") > 300
 
 
-def test_group_leader_ends_first():
-    """The main thread is gone, the others work on."""
+def test_main_thread_ends_first():
+    """The main thread ends while the process is watched, the others work on."""
     python = (
         "import ctypes,threading,time\n"
         "def burn():\n"
-        " end=time.monotonic()+12\n"
+        " end=time.monotonic()+20\n"
         " while time.monotonic()<end: sum(range(1000))\n"
         "threading.Thread(target=burn).start()\n"
         "print('ready',flush=True)\n"
+        "time.sleep(2)\n"
         "ctypes.CDLL(None).syscall(60,0)\n"
     )
-    target = Target(["/usr/bin/python3", "-c", python])
+    target = Target([PYTHON, "-c", python])
+    recorder = Recorder(target.pid, duration=6)
     wait_until(lambda: "zombie" in status_of(target.pid)["State"], "the main thread's end")
-    recording = record(target.pid, duration=2).check_totals()
-    assert recording.samples > 500, recording.samples
+    recording = recorder.wait().check_complete()
+    assert recording.stats["duration_s"] > 5.5, recording.stats["duration_s"]
+    assert recording.samples > 2000, recording.samples
 
 
 def test_no_kernel():
@@ -201,7 +203,7 @@ def test_only_the_target():
 def test_small_counts_map_loses_by_name():
     """A map of counts that is too small: what does not fit is counted, and the totals add up all the same."""
     daemon = Daemon("--counts-entries", "64")
-    target = start("threads", 30, 200)
+    target = start("threads", 30, 200, 10000)
     recording = daemon.record(target.pid, duration=4).check_totals()
     assert recording.lost > 0, recording.stats
     assert recording.stats["lost"].get("counts-map-full", 0) > 0, recording.stats["lost"]

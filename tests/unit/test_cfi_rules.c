@@ -134,6 +134,29 @@ static void test_expressions(void **state)
 	assert_int_equal(t->n_bad_fdes, 0);
 }
 
+/* Back from an expression by naming a register alone: the offset from before holds. */
+static void test_after_expression(void **state)
+{
+	_cleanup_(unwind_table) struct unwind_table *t = NULL;
+	struct image im;
+
+	image__init(&im);
+	IMAGE_CIE(&im);
+	IMAGE_FDE(&im, 0, 0x40, 0x0e, 56, 0x44, 0x0f, 3, 0x77, 8, 6, 0x44, 0x0d, 7, 0x42, 0x0e, 48);
+	IMAGE_FDE(&im, 0x40, 0x40, 0x0f, 3, 0x77, 8, 6, 0x44, 0x0e, 48, 0x44, 0x0d,
+		  6); /* an offset alone does not end it */
+	image__finish(&im);
+	t = compile(&im);
+	assert_int_equal(t->n_bad_fdes, 0);
+	expect(t, 0, RSP(56));
+	expect(t, 4, (struct so_unwind_rule){ .cfa_kind = SO_CFA_DEREF, .cfa_reg = SO_REG_RSP, .cfa_off = 8 });
+	expect(t, 8, RSP(56));
+	expect(t, 10, RSP(48));
+	expect(t, 0x44,
+	       (struct so_unwind_rule){ .cfa_kind = SO_CFA_DEREF, .cfa_reg = SO_REG_RSP, .cfa_off = 8 });
+	expect(t, 0x48, REG(SO_REG_RBP, 48));
+}
+
 static void test_return_address(void **state)
 {
 	_cleanup_(unwind_table) struct unwind_table *t = NULL;
@@ -266,6 +289,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_realigned),
 		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_after_expression),
 		cmocka_unit_test(test_return_address),
 		cmocka_unit_test(test_saved_registers),
 		cmocka_unit_test(test_remember_restore),

@@ -54,7 +54,7 @@ static int compare(struct dl_phdr_info *info, size_t size, void *data)
 		struct elf_file elf;
 		uint64_t bias;
 
-		if (segment->p_type != PT_LOAD || !map || map->inode == 0)
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || !map || map->inode == 0)
 			continue;
 		fd = proc_maps__open_file(getpid(), map);
 		assert_true(fd >= 0);
@@ -77,7 +77,7 @@ static void test_agrees_with_the_loader(void **state)
 
 	assert_int_equal(proc_maps__read(getpid(), false, &maps, NULL), 0);
 	dl_iterate_phdr(compare, &referee);
-	assert_true(referee.compared >= 8);
+	assert_true(referee.compared >= 3);
 }
 
 /* An image with two program headers at most, its notes behind them. */

@@ -135,17 +135,23 @@ static void what_is_missing_is_not_zero(void **state)
 		       "daemon 5.0 % of a core, memory not measured\n" TABLE);
 }
 
-/* stakeout's own profile says by itself which stacks were cut; another tool's says nothing about it. */
+/* stakeout's own profile says in its comments what was cut and lost; another tool's says nothing about it. */
 static void from_a_file_alone(void **state)
 {
-	const char *comments[] = { "stakeout.version=1" };
+	const char *comments[] = { "other",
+				   "stakeout.complete=989",
+				   "stakeout.truncated.no-rules=1",
+				   "stakeout.lost.stack-ring-full=3",
+				   "stakeout.lost.x\x1b=3",
+				   "stakeout.lost.y=z",
+				   "stakeout.lost.z=-4" };
 	struct profile own = recording;
 
 	own.comments = comments;
-	own.n_comments = 1;
+	own.n_comments = sizeof(comments) / sizeof(comments[0]);
 	assert_summary(&own, NULL,
 		       "990 samples in 12.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
-		       "complete 99.9 %   truncated 1: no-rules 1   lost not measured\n"
+		       "complete 99.9 %   truncated 1: no-rules 1   lost 3: stack-ring-full 3\n"
 		       "cost: not measured\n" TABLE);
 	own.n_comments = 0;
 	own.duration_ns = own.period_ns = 0;

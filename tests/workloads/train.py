@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A PyTorch training loop on the CPU with an environment simulated in Python. Usage: train.py [seconds]"""
+"""A PyTorch training loop on the CPU with an environment simulated in Python. Usage: train.py [seconds] [conv]
+
+With "conv" the network has convolutions, which run in machine code that is generated for the processor at hand.
+"""
 import random
 import sys
 import time
@@ -43,21 +46,31 @@ def collect(envs, observations, policy):
 
 def train_step(policy, vision, optimizer, observations, rewards):
     target = torch.tensor(rewards).unsqueeze(1).expand(-1, 2)
-    image = torch.tensor(observations).repeat(1, 64).reshape(-1, 1, 16, 16)
     loss = torch.nn.functional.mse_loss(policy(torch.tensor(observations)), target)
-    loss = loss + vision(image).pow(2).mean()
+    if vision:
+        image = torch.tensor(observations).repeat(1, 64).reshape(-1, 1, 16, 16)
+        loss = loss + vision(image).pow(2).mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     return loss
 
 
+def networks(with_conv):
+    policy = torch.nn.Sequential(
+        torch.nn.Linear(4, 256), torch.nn.Tanh(), torch.nn.Linear(256, 256), torch.nn.Tanh(), torch.nn.Linear(256, 2)
+    )
+    if not with_conv:
+        return policy, None, list(policy.parameters())
+    vision = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3))
+    return policy, vision, list(policy.parameters()) + list(vision.parameters())
+
+
 def main():
     deadline = time.monotonic() + (float(sys.argv[1]) if len(sys.argv) > 1 else 10)
     torch.manual_seed(1)
-    policy = torch.nn.Sequential(torch.nn.Linear(4, 128), torch.nn.Tanh(), torch.nn.Linear(128, 2))
-    vision = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3))
-    optimizer = torch.optim.Adam(list(policy.parameters()) + list(vision.parameters()), lr=1e-3)
+    policy, vision, parameters = networks("conv" in sys.argv[2:])
+    optimizer = torch.optim.Adam(parameters, lr=1e-3)
     envs = [CartPole(seed) for seed in range(32)]
     observations = [env.reset() for env in envs]
     started = False

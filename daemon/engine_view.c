@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Recordings of processes that are targets already: the difference between two moments of the target's counters. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/engine_internal.h"
+
+int engine_begin_view(struct engine *e, struct target *view, struct target *of)
+{
+	int ret = engine_drain(e);
+
+	if (ret)
+		return ret;
+	engine_hurry_waiting(e, of->slot);
+	view->base_counts = calloc(of->acc.n_counters + 1, sizeof(*view->base_counts));
+	if (!view->base_counts)
+		return -ENOMEM;
+	view->n_base = of->acc.n_counters;
+	for (size_t i = 0; i < view->n_base; i++)
+		view->base_counts[i] = of->acc.counters[i].count;
+	engine_target_lost(e, of, &view->base);
+	view->of = of;
+	view->begin_ns = clock__now_ns();
+	view->begin_wall_ns = clock__read_ns(CLOCK_REALTIME);
+	view->seen_processes = of->living;
+	view->info.state = TARGET_SAMPLING;
+	return 0;
+}
+
+static uint64_t since(const struct target *view, size_t i)
+{
+	return view->of->acc.counters[i].count - (i < view->n_base ? view->base_counts[i] : 0);
+}
+
+int engine_copy_view(const struct target *view, struct accumulator *out)
+{
+	const struct accumulator *from = &view->of->acc;
+	struct accumulator acc = { 0 };
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < from->n_counters; i++) {
+		const struct counter *c = &from->counters[i];
+
+		if (!since(view, i))
+			continue;
+		ret = accumulator__add_stack(&acc, from->stacks[c->stack]);
+		ret = ret
+			      ?: accumulator__add(&acc, c->tgid, c->tid, c->comm,
+						  from->stacks[c->stack]->record.hash, since(view, i));
+	}
+	if (ret) {
+		accumulator__release(&acc);
+		return ret;
+	}
+	*out = acc;
+	return 0;
+}
+
+uint64_t engine_target_samples(const struct target *t)
+{
+	uint64_t sum = 0;
+
+	if (!t->of || t->info.state == TARGET_ENDED)
+		return t->acc.samples;
+	for (size_t i = 0; i < t->of->acc.n_counters; i++)
+		sum += since(t, i);
+	return sum;
+}
+
+void engine_end_view(struct engine *e, struct target *view)
+{
+	struct accumulator acc;
+
+	engine_drain(e);
+	engine_hurry_waiting(e, view->of->slot);
+	view->end_ns = clock__now_ns();
+	engine_target_lost(e, view, &view->kernel);
+	if (engine_copy_view(view, &acc))
+		view->lost[SO_LOSS_MEMORY] += engine_target_samples(view);
+	else
+		view->acc = acc;
+	view->info.state = TARGET_ENDED;
+	view->of = NULL;
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Rules for code that has none: learned from the code itself when a sample first stands in it, then given to the
+ * kernel, so that later samples there are unwound like any others.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/code_reader.h"
+#include "daemon/engine_internal.h"
+
+/* `mov $15, %rax; syscall` and `mov $15, %eax; syscall`: a signal trampoline of a C library or runtime without
+ * unwind information for it. */
+static const uint8_t sigreturn_rax[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+static const uint8_t sigreturn_eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+
+struct reader {
+	pid_t tgid;
+	uint64_t bias; /* process address minus the table's */
+};
+
+static size_t read_code(void *context, uint64_t address, void *buf, size_t size)
+{
+	struct reader *r = context;
+
+	return code_reader__read(r->tgid, address + r->bias, buf, size);
+}
+
+static bool is_sigreturn(struct reader *r, uint64_t address)
+{
+	uint8_t code[sizeof(sigreturn_rax)] = { 0 };
+
+	read_code(r, address, code, sizeof(code));
+	return !memcmp(code, sigreturn_rax, sizeof(sigreturn_rax)) ||
+	       !memcmp(code, sigreturn_eax, sizeof(sigreturn_eax));
+}
+
+static int learn(struct engine *e, struct learned_code *code, struct reader *r, uint64_t address, uint64_t end)
+{
+	struct effect_rows rows = { 0 };
+	int ret;
+
+	if (!e->effects && effect_reader__new(&e->effects))
+		return -ENOMEM;
+	e->learn_attempts++;
+	/* A trampoline is entered by a return to its first byte, which is looked up one byte before it. */
+	if (is_sigreturn(r, address) || is_sigreturn(r, address + 1)) {
+		struct effect_row row = { .address = address,
+					  .length = 2,
+					  .rule = { .cfa_kind = SO_CFA_SIGNAL } };
+
+		rows = (struct effect_rows){ .rows = &row, .n = 1 };
+		return learned_code__add(code, &rows);
+	}
+	ret = stack_effect__follow(e->effects, read_code, r, address, 0, end, &rows);
+	if (!ret)
+		ret = learned_code__add(code, &rows);
+	effect_rows__release(&rows);
+	if (ret && ret != -ENOMEM) {
+		e->learn_failures++;
+		ret = learned_code__add_failure(code, address);
+	}
+	return ret;
+}
+
+static void note(struct engine *e, pid_t tgid, uint32_t file, uint64_t start)
+{
+	for (unsigned i = 0; i < e->n_learned; i++) {
+		if (e->learned[i].file == file && (file || e->learned[i].start == start) &&
+		    e->learned[i].tgid == tgid)
+			return;
+	}
+	/* What finds no room here is noted again by the next sample that meets it. */
+	if (e->n_learned == sizeof(e->learned) / sizeof(e->learned[0]))
+		return;
+	e->learned[e->n_learned].tgid = tgid;
+	e->learned[e->n_learned].file = file;
+	e->learned[e->n_learned++].start = start;
+}
+
+const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, const struct so_mapping *m,
+					  uint64_t address)
+{
+	struct reader r = { p->tgid, m->bias };
+	const struct so_unwind_rule *rule;
+	struct learned_mapping *learned;
+	struct learned_code *code;
+
+	if (m->file) {
+		code = file_registry__learned(e->files, m->file);
+	} else {
+		learned = process__learned(p, m->bias, m->end);
+		code = learned ? &learned->code : NULL;
+	}
+	if (!code)
+		return NULL;
+	rule = learned_code__find(code, address - m->bias);
+	if (!rule && !learn(e, code, &r, address - m->bias, m->end - m->bias))
+		rule = learned_code__find(code, address - m->bias);
+	/* The kernel did not have this rule, whether it is new or this process's mappings were made before it was. */
+	if (rule)
+		note(e, p->tgid, m->file, m->bias);
+	return rule;
+}
+
+void engine_publish_learned(struct engine *e)
+{
+	for (unsigned i = 0; i < e->n_learned; i++) {
+		struct process *p = process_table__find(e->processes, e->learned[i].tgid);
+
+		if (e->learned[i].file)
+			file_registry__publish_learned(e->files, e->learned[i].file);
+		else if (p && !p->gone)
+			process_table__publish_learned(e->processes, p,
+						       process__learned(p, e->learned[i].start, 0));
+		engine_request_scan(e, e->learned[i].tgid, 0);
+	}
+	e->n_learned = 0;
+}

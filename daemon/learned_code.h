@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Unwind rules learned from machine code that has none of its own (daemon/stack_effect.h), for one file or one
+ * anonymous mapping, and their place in the table pool: over the blocks that they touch, pieces that hold the file's
+ * own rows and the learned ones together take the place of the file's.
+ *
+ * An address whose code could not be understood is kept too, with a rule of kind SO_CFA_NONE: the kernel side then
+ * goes by the frame pointer and does not ask again.
+ */
+#ifndef STAKEOUT_LEARNED_CODE_H
+#define STAKEOUT_LEARNED_CODE_H
+
+#include "daemon/stack_effect.h"
+#include "daemon/table_pool.h"
+
+#define LEARNED_MAX_ROWS 65536 /* of one file or mapping; more is not learned */
+
+struct learned_code {
+	struct effect_row *rows; /* sorted by address, not overlapping */
+	size_t n, capacity;
+	size_t published;           /* n when the pieces were made */
+	struct table_pieces pieces; /* all that the mapping is served by; valid when published */
+};
+
+/* Adds rows where there are none yet. -ENOMEM, -ENOSPC. */
+int learned_code__add(struct learned_code *code, const struct effect_rows *rows);
+/* Remembers that the instruction at an address was not understood. */
+int learned_code__add_failure(struct learned_code *code, uint64_t address);
+/* The rule learned for an address, or NULL. */
+const struct so_unwind_rule *learned_code__find(const struct learned_code *code, uint64_t address);
+/* Makes new pieces of what is learned. base: the file's own pieces (n == 0 for anonymous code). */
+int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base);
+void learned_code__release(struct learned_code *code);
+
+#endif

@@ -1,0 +1,397 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs stakeout on other kernels: boots each under qemu's software emulation with this build in its initramfs,
+records two workloads there, once with the mechanisms that stakeout chooses and once with chained programs, and checks
+what comes out.
+
+Kernels are Debian packages: they are downloaded and unpacked, never installed, and kept in BUILD/kernels. Exit status:
+0 all checks passed, 1 one failed, 77 nothing could be run (the last line on standard error says why).
+"""
+import argparse
+import contextlib
+import glob
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+TESTS_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS_DIR, "integration"))
+import harness  # noqa: E402  pylint: disable=C0413
+
+# What names a kernel on the command line: Debian's suite (None: the system's own) and its meta package.
+KERNELS = {
+    "5.10": ("bullseye", "linux-image-amd64"),
+    "6.1": (None, "linux-image-amd64"),
+    "6.12": (None, "linux-image-6.12-amd64"),
+}
+DEFAULT_KERNELS = ["6.1"]
+MIRROR = "http://deb.debian.org/debian"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+WORKLOADS = ["split", "threads"]
+MODES = ["default", "tail-calls"]
+NAMES = {"split": ("main", "split_bag", "split_kernel"), "threads": ("thread_main", "thread_burn")}
+BOOT_TIMEOUT_S = 60
+LEAST_SAMPLES = 100
+LEAST_COMPLETE = 0.999
+
+
+class Unavailable(Exception):
+    """Something that the run needs is not there; nothing was tested."""
+
+
+def need(tool):
+    path = shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/bin")
+    if not path:
+        raise Unavailable(f"{tool} is not installed")
+    return path
+
+
+# The kernel.
+
+
+def apt(options, *arguments, cwd=None):
+    result = subprocess.run(
+        [*arguments[:1], *options, *arguments[1:]], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        why = (result.stderr.strip() or result.stdout.strip() or "?").splitlines()[-1]
+        raise Unavailable(f"{' '.join(arguments)}: {why}")
+    return result.stdout
+
+
+def apt_options(suite, where):
+    """Options that make apt use another suite than the system's, with lists of its own; none for the system's."""
+    if suite is None:
+        return []
+    root = os.path.join(where, "apt-" + suite)
+    for directory in ("lists/partial", "cache/archives/partial"):
+        os.makedirs(os.path.join(root, directory), exist_ok=True)
+    sources = os.path.join(root, "sources.list")
+    with open(sources, "w", encoding="ascii") as f:
+        f.write(f"deb [arch=amd64 signed-by={KEYRING}] {MIRROR} {suite} main\n")
+    settings = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": os.path.join(root, "lists"),
+        "Dir::Cache": os.path.join(root, "cache"),
+        "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+    }
+    options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+    apt(options, "apt-get", "update", "-q")
+    return options
+
+
+def unpack(deb, directory):
+    """The kernel image of a package. The package is not installed, and none of its scripts run."""
+    with tempfile.TemporaryDirectory(prefix="stakeout-kernel-") as where:
+        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as archive:
+            tar = ["tar", "-x", "-C", where, "--wildcards", "./boot/vmlinuz-*"]
+            unpacked = subprocess.run(tar, stdin=archive.stdout, capture_output=True, check=False).returncode
+        images = glob.glob(os.path.join(where, "boot", "vmlinuz-*"))
+        if unpacked or not images:
+            raise Unavailable(f"{deb} holds no kernel image")
+        os.makedirs(directory, exist_ok=True)
+        path = os.path.join(directory, os.path.basename(images[0]))
+        shutil.copy(images[0], path)
+    return path
+
+
+def download(suite, meta, directory):
+    """The newest kernel that the meta package stands for."""
+    options = apt_options(suite, directory)
+    shown = apt(options, "apt-cache", "show", "--no-all-versions", meta)
+    names = re.findall(r"^Depends:.*?\b(linux-image-[0-9][\w.+-]*)", shown, re.MULTILINE)
+    if not names:
+        raise Unavailable(f"apt knows no package {meta} that names a kernel")
+    kept = os.path.join(directory, "vmlinuz-" + names[0][len("linux-image-") :])
+    if os.path.exists(kept):
+        return kept
+    with tempfile.TemporaryDirectory(prefix="stakeout-kernel-") as where:
+        apt(options, "apt-get", "download", "-q", names[0], cwd=where)
+        return unpack(glob.glob(os.path.join(where, "*.deb"))[0], directory)
+
+
+def kernel_image(name, directory):
+    """A kernel by its short name, or a path: of a kernel image, or of a Debian package that holds one."""
+    if name in KERNELS:
+        need("apt-get")
+        need("dpkg-deb")
+        try:
+            return download(*KERNELS[name], directory)
+        except Unavailable:
+            # Without a network, an image of an earlier run serves as well.
+            kept = sorted(glob.glob(os.path.join(directory, f"vmlinuz-{name}.*")), key=os.path.getmtime)
+            if not kept:
+                raise
+            return kept[-1]
+    if name.endswith(".deb"):
+        return unpack(name, directory)
+    if not os.path.exists(name):
+        raise Unavailable(f"no kernel {name}: known are {', '.join(KERNELS)}, and paths")
+    return name
+
+
+# The initramfs.
+
+
+class Archive:
+    """A cpio archive in the format "newc", which the kernel unpacks as its first root
+    (Documentation/driver-api/early-userspace/buffer-format.rst)."""
+
+    def __init__(self):
+        self.data, self.names = bytearray(), set()
+
+    def _add(self, name, mode, content=b"", device=(0, 0)):
+        encoded = name.encode() + b"\0"
+        fields = (len(self.names) + 1, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(encoded), 0)
+        self.data += b"070701" + b"".join(b"%08X" % field for field in fields) + encoded
+        self.data += bytes(-len(self.data) % 4) + content
+        self.data += bytes(-len(self.data) % 4)
+        self.names.add(name)
+
+    def directory(self, path):
+        parts = path.strip("/").split("/")
+        for i in range(len(parts)):
+            name = "/".join(parts[: i + 1])
+            if name and name not in self.names:
+                self._add(name, stat.S_IFDIR | 0o755)
+
+    def file(self, path, content, mode=0o755):
+        name = path.strip("/")
+        if name not in self.names:
+            self.directory(os.path.dirname(name))
+            self._add(name, stat.S_IFREG | mode, content)
+
+    def copy(self, source, path):
+        with open(source, "rb") as f:
+            self.file(path, f.read())
+
+    def device(self, path, major, minor):
+        self.directory(os.path.dirname(path))
+        self._add(path.strip("/"), stat.S_IFCHR | 0o600, device=(major, minor))
+
+    def finish(self):
+        self._add("TRAILER!!!", 0)
+        return bytes(self.data)
+
+
+def shared_objects(binary):
+    """Paths of the libraries and the loader that a program needs, as the loader itself finds them."""
+    result = subprocess.run(["ldd", binary], capture_output=True, text=True, check=False)
+    return sorted(set(re.findall(r"(/\S+) \(0x", result.stdout)))
+
+
+def initramfs():
+    archive = Archive()
+    binaries = {"/bin/busybox": need("busybox"), "/bin/stakeout": harness.STAKEOUT, "/bin/stakeoutd": harness.STAKEOUTD}
+    for name in WORKLOADS:
+        binaries["/workloads/" + name] = os.path.join(harness.WORKLOAD_DIR, name)
+    for path, source in binaries.items():
+        if not os.path.exists(source):
+            raise Unavailable(f"{source} is not built")
+        archive.copy(source, path)
+        for library in shared_objects(source):
+            archive.copy(library, library)
+    if shared_objects(binaries["/bin/busybox"]):
+        raise Unavailable("busybox is not the static one (Debian's package busybox-static)")
+    archive.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest_init"), "/init")
+    archive.device("/dev/console", 5, 1)
+    return archive.finish()
+
+
+# The machine.
+
+
+class Guest:
+    """One run of the machine: what it sent over its two serial lines."""
+
+    def __init__(self, image, root, options):
+        self.where = tempfile.mkdtemp(prefix="stakeout-kernels-")
+        self.image, self.options = image, options
+        with open(self.path("initramfs"), "wb") as f:
+            f.write(root)
+
+    def path(self, name):
+        return os.path.join(self.where, name)
+
+    def text(self, name):
+        with contextlib.suppress(OSError), open(self.path(name), encoding="utf-8", errors="replace") as f:
+            return f.read().replace("\r", "")
+        return ""
+
+    def command(self):
+        settings = (
+            f"console=ttyS0 panic=-1 stakeout.seconds={self.options.seconds} stakeout.rate={self.options.rate}"
+        )
+        # Software emulation only: a hypervisor inside a virtual machine may hang.
+        return [
+            *(need("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024"),
+            *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-kernel", self.image),
+            *("-initrd", self.path("initramfs"), "-append", settings),
+            *("-serial", "file:" + self.path("console"), "-serial", "file:" + self.path("results")),
+        ]
+
+    def run(self):
+        """Whether it came to its end."""
+        began = time.monotonic()
+        with subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            try:
+                while process.poll() is None:
+                    passed = time.monotonic() - began
+                    if passed > self.options.timeout or (passed > self.options.boot_timeout and not self.text("results")):
+                        return False
+                    time.sleep(0.2)
+                return "@@ done" in self.text("results")
+            finally:
+                process.kill()
+                error = process.stderr.read().decode(errors="replace").strip()
+                if error:
+                    print(error, file=sys.stderr)
+
+    def pieces(self):
+        """What was sent: {(mode, workload, name): text}."""
+        found = re.findall(r"^@@ (\S+) (\S+) (\S+)\n(.*?)\n?^@@ end$", self.text("results"), re.MULTILINE | re.DOTALL)
+        return {(mode, workload, name): text for mode, workload, name, text in found}
+
+    def remove(self):
+        shutil.rmtree(self.where, ignore_errors=True)
+
+
+# The checks.
+
+
+def check_recording(pieces, mode, workload):
+    """Checks one recording; says what it was."""
+
+    def piece(name):
+        return pieces.get((mode, workload, name), "").strip("\n")
+
+    if not piece("status"):
+        raise AssertionError("the machine did not get so far")
+    log = piece("client.log")
+    if mode == "tail-calls":
+        log += "\n" + pieces.get((mode, "-", "daemon.log"), "")
+    if piece("status") != "0" or not piece("stats.json") or not piece("out.folded"):
+        raise AssertionError(f"stakeout record ended with {piece('status')}:\n{log}")
+    result = subprocess.CompletedProcess([], int(piece("status")), "", log)
+    recording = harness.Recording(result, piece("out.folded") + "\n", json.loads(piece("stats.json")), 0)
+    recording.check_complete(LEAST_COMPLETE, LEAST_SAMPLES)
+    through = recording.count(*NAMES[workload])
+    if through < recording.samples / 2:
+        raise AssertionError(f"{NAMES[workload]}: {through} of {recording.samples}; {recording.examples('')}")
+    sample = recording.stats["bpf"]["programs"]["sample"]
+    ns = sample["run_ns"] / max(1, sample["run_count"])
+    return (
+        f"{recording.samples} samples, {100 * recording.stats['complete'] / recording.samples:.2f} % complete, "
+        f"lost {recording.lost}, BPF {ns:.0f} ns a run (emulated)"
+    )
+
+
+def report_failure(guest, error):
+    print(f"      {error}".replace("\n", "\n      "))
+    if not guest.text("results"):
+        print("      the kernel's last lines:\n      " + "\n      ".join(guest.text("console").splitlines()[-15:]))
+
+
+def check_guest(guest, ended, name, verbose):
+    """Prints a line for each check; how many failed."""
+    pieces, failed = guest.pieces(), 0
+    release = pieces.get(("machine", "-", "release"), "").strip() or "did not boot"
+    print(f"kernel {name}: {release}")
+
+    def one(what, function):
+        nonlocal failed
+        try:
+            print(f"ok    kernel {name}: {what}: {function()}")
+        except Exception as error:  # pylint: disable=W0718
+            failed += 1
+            print(f"FAIL  kernel {name}: {what}")
+            report_failure(guest, error)
+
+    def machine():
+        assert pieces.get(("machine", "-", "check.status"), "").strip() == "0", pieces.get(("machine", "-", "check.log"))
+        missing = re.findall(r"^missing\s+(.*\S)", pieces[("machine", "-", "check.log")], re.MULTILINE)
+        return "all found" if not missing else "works without: " + ", ".join(missing)
+
+    one("stakeout check", machine)
+    for mode in MODES:
+        for workload in WORKLOADS:
+            one(f"{mode}, {workload}", lambda m=mode, w=workload: check_recording(pieces, m, w))
+
+    def end():
+        assert ended, "it did not come to its end in time, or crashed"
+        assert pieces[("tail-calls", "-", "daemon.status")].strip() == "0", pieces[("tail-calls", "-", "daemon.log")]
+        bad = re.findall(r"^.*(?:BUG:|WARNING:|Oops|Call Trace).*$", guest.text("console"), re.MULTILINE)
+        assert not bad, f"the kernel complained: {bad[:5]}"
+        return "came to its end"
+
+    one("machine", end)
+    if verbose:
+        print(pieces.get(("machine", "-", "check.log"), ""))
+        for (mode, workload, what), text in pieces.items():
+            if what == "out.folded":
+                print(f"--- {mode} {workload}\n{text.strip()}")
+    sys.stdout.flush()
+    return failed
+
+
+def run_kernel(name, options):
+    """How many checks failed."""
+    image = kernel_image(name, options.directory)
+    guest = Guest(image, initramfs(), options)
+    try:
+        began = time.monotonic()
+        ended = guest.run()
+        failed = check_guest(guest, ended, name, options.verbose)
+        print(f"kernel {name}: {time.monotonic() - began:.0f} s", flush=True)
+        return failed
+    finally:
+        if options.keep:
+            print(f"kept: {guest.where}")
+        else:
+            guest.remove()
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description="Runs stakeout on other kernels, under qemu's software emulation.")
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"{', '.join(KERNELS)} (default: "
+                        f"{', '.join(DEFAULT_KERNELS)}), or the path of a kernel image or of its Debian package")
+    parser.add_argument("--seconds", type=int, default=3, help="length of a recording (3)")
+    parser.add_argument("--rate", type=int, default=199, help="samples a second (199)")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds that one machine may take (300)")
+    parser.add_argument("--boot-timeout", type=float, default=BOOT_TIMEOUT_S, help=f"… until it speaks ({BOOT_TIMEOUT_S})")
+    parser.add_argument("--keep", action="store_true", help="keep the initramfs and what was sent")
+    parser.add_argument("--verbose", action="store_true", help="print `stakeout check` and the folded lines, too")
+    options = parser.parse_args()
+    options.directory = os.path.join(harness.BUILD_DIR, "kernels")
+    return options
+
+
+def main():
+    options = parse_options()
+    failed, tested, why = 0, 0, ""
+    for name in options.kernels or DEFAULT_KERNELS:
+        try:
+            os.makedirs(options.directory, exist_ok=True)
+            failed += run_kernel(name, options)
+            tested += 1
+        except Unavailable as unavailable:
+            why = str(unavailable)
+            print(f"kernel {name}: skipped: {why}", file=sys.stderr, flush=True)
+    if failed:
+        return 1
+    if not tested:
+        print(why, file=sys.stderr)
+        return 77
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

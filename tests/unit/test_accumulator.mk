@@ -1,0 +1,1 @@
+test_accumulator_SRCS := daemon/accumulator.c

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/options.h"
+#include "client/record_options.h"
+
+#define MAX_WORDS 16
+
+/* Splits at blanks; "_" stands for an empty word. */
+static int parse(const char *line, struct record_options *out, struct so_error *err)
+{
+	static char copy[256];
+	char *argv[MAX_WORDS + 1], *save = NULL;
+	int argc = 0;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		assert_true(argc < MAX_WORDS);
+		argv[argc++] = strcmp(word, "_") ? word : word + 1;
+	}
+	argv[argc] = NULL;
+	return record_options__parse(argc, argv, out, err);
+}
+
+static struct record_options good(const char *line)
+{
+	struct record_options options;
+	struct so_error err = { .text = "" };
+
+	if (parse(line, &options, &err))
+		fail_msg("%s: %s", line, err.text);
+	return options;
+}
+
+static void defaults(void **state)
+{
+	struct record_options o = good("record -p 1");
+
+	assert_int_equal(o.pid, 1);
+	assert_true(o.duration_s == 10);
+	assert_int_equal(o.rate_hz, 99);
+	assert_null(o.output);
+	assert_null(o.stats);
+	assert_int_equal(o.format, FORMAT_FOLDED);
+	assert_true(o.children && o.kernel && !o.threads && !o.quiet);
+}
+
+static void all_options(void **state)
+{
+	struct record_options o =
+		good("record --pid=2 --duration 0.5 --rate=10000 --output x.txt --format pprof "
+		     "--threads --no-children --no-kernel --stats s.json --quiet");
+
+	assert_int_equal(o.pid, 2);
+	assert_true(o.duration_s == 0.5);
+	assert_int_equal(o.rate_hz, 10000);
+	assert_string_equal(o.output, "x.txt");
+	assert_int_equal(o.format, FORMAT_PPROF);
+	assert_string_equal(o.stats, "s.json");
+	assert_true(!o.children && !o.kernel && o.threads && o.quiet);
+	o = good("record -tqp3 -d unlimited -r1 -o- -fraw -s -n");
+	assert_int_equal(o.pid, 3);
+	assert_true(o.duration_s == 0);
+	assert_int_equal(o.rate_hz, 1);
+	assert_string_equal(o.output, "-");
+	assert_true(o.threads && o.quiet);
+}
+
+static void the_last_one_counts(void **state)
+{
+	assert_int_equal(good("record -p 1 -r 5 -r 7").rate_hz, 7);
+}
+
+/* Each of these is wrong usage, named by a word of the message; the output stays untouched. */
+static void wrong_usage(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "record", "-p PID" },
+		{ "record -p", "'-p' needs a value" },
+		{ "record --pid", "'--pid' needs a value" },
+		{ "record -p _", "'' is not a process ID" },
+		{ "record -p 0", "process ID" },
+		{ "record -p -5", "'-5' is not a process ID" },
+		{ "record -p +5", "process ID" },
+		{ "record -p 0x10", "process ID" },
+		{ "record -p 12x", "process ID" },
+		{ "record -p 4194305", "process ID" },
+		{ "record -p 99999999999999999999", "process ID" },
+		{ "record -p 1 -r 0", "sampling rate" },
+		{ "record -p 1 -r 10001", "from 1 to 10000" },
+		{ "record -p 1 -r 1e9", "sampling rate" },
+		{ "record -p 1 -r 9.9", "sampling rate" },
+		{ "record -p 1 -r abc", "'abc'" },
+		{ "record -p 1 -r -1", "sampling rate" },
+		{ "record -p 1 -d 0", "duration" },
+		{ "record -p 1 -d 0.0", "duration" },
+		{ "record -p 1 -d -1", "duration" },
+		{ "record -p 1 -d nan", "duration" },
+		{ "record -p 1 -d inf", "duration" },
+		{ "record -p 1 -d 1e3", "duration" },
+		{ "record -p 1 -d 1.2.3", "duration" },
+		{ "record -p 1 -d .", "duration" },
+		{ "record -p 1 -d 2592001", "duration" },
+		{ "record -p 1 -d ten", "'ten'" },
+		{ "record -p 1 -o _", "--output needs a value" },
+		{ "record -p 1 -f svg", "unknown format 'svg'" },
+		{ "record -p 1 -o flame.svg", "no .svg file" },
+		{ "record -p 1 -o x.folded.gz", "no .gz file" },
+		{ "record -p 1 -o - --stats -", "cannot both" },
+		{ "record -p 1 -x", "unknown option '-x'" },
+		{ "record -p 1 --foo", "unknown option '--foo'" },
+		{ "record -p 1 --threads=1", "takes no value" },
+		{ "record -p 1 2", "unexpected argument '2'" },
+		{ "record 1", "unexpected argument '1'" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct record_options options = { .pid = 4711 };
+		struct so_error err = { .text = "" };
+
+		assert_int_equal(parse(cases[i][0], &options, &err), -EINVAL);
+		if (!strstr(err.text, cases[i][1]))
+			fail_msg("%s: \"%s\" does not say \"%s\"", cases[i][0], err.text, cases[i][1]);
+		assert_null(strchr(err.text, '\n'));
+		assert_int_equal(options.pid, 4711);
+	}
+}
+
+static void the_ending_decides(void **state)
+{
+	static const struct {
+		const char *path;
+		enum format format;
+	} cases[] = {
+		{ "a.folded", FORMAT_FOLDED },    { "a.txt", FORMAT_FOLDED },  { "a.pb.gz", FORMAT_PPROF },
+		{ "a.pb", FORMAT_PPROF },         { "a.pprof", FORMAT_PPROF }, { "a.pprof.gz", FORMAT_PPROF },
+		{ "A.PB.GZ", FORMAT_PPROF },      { "a", FORMAT_FOLDED },      { "-", FORMAT_FOLDED },
+		{ "/dev/stdout", FORMAT_FOLDED }, { "a.out", FORMAT_FOLDED },  { ".pb.gz", FORMATS },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		enum format format = FORMATS;
+		struct so_error err = { .text = "" };
+
+		/* ".pb.gz" alone is a hidden file without an ending before ".gz" */
+		assert_int_equal(format__from_path(cases[i].path, &format, &err),
+				 cases[i].format == FORMATS ? -EINVAL : 0);
+		assert_int_equal(format, cases[i].format);
+	}
+}
+
+static void the_given_format_wins(void **state)
+{
+	assert_int_equal(good("record -p 1 -o a.pb.gz -f folded").format, FORMAT_FOLDED);
+	assert_int_equal(good("record -p 1 -o a.svg -f pprof").format, FORMAT_PPROF);
+}
+
+static void the_default_name(void **state)
+{
+	struct record_options o = good("record -p 42");
+	char path[128];
+
+	setenv("TZ", "UTC", 1);
+	record_options__default_output(&o, 1700000000, path, sizeof(path));
+	assert_string_equal(path, "stakeout-42-20231114T221320.folded");
+	o = good("record -p 42 -f pprof");
+	record_options__default_output(&o, 1700000000, path, sizeof(path));
+	assert_string_equal(path, "stakeout-42-20231114T221320.pb.gz");
+}
+
+static void a_positional_argument(void **state)
+{
+	const char *file = NULL;
+	bool on = false;
+	const struct option_entry entries[] = {
+		{ OPTION_ON, 'x', "ex", NULL, &on, "x" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "t", .about = "t", .entries = entries, .positional_value = &file
+	};
+	char *first[] = { "t", "file", "-x", NULL }, *dashes[] = { "t", "--", "-x", NULL },
+	     *two[] = { "t", "a", "b", NULL };
+	struct so_error err;
+
+	assert_int_equal(options__parse(&table, 3, first, &err), OPTIONS_GO_ON);
+	assert_string_equal(file, "file");
+	assert_true(on);
+	file = NULL;
+	assert_int_equal(options__parse(&table, 3, dashes, &err), OPTIONS_GO_ON);
+	assert_string_equal(file, "-x");
+	file = NULL;
+	assert_int_equal(options__parse(&table, 3, two, &err), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(all_options),
+		cmocka_unit_test(the_last_one_counts),
+		cmocka_unit_test(wrong_usage),
+		cmocka_unit_test(the_ending_decides),
+		cmocka_unit_test(the_given_format_wins),
+		cmocka_unit_test(the_default_name),
+		cmocka_unit_test(a_positional_argument),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1 @@
+test_client_output_SRCS := client/output.c client/interrupt.c

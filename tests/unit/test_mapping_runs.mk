@@ -1,0 +1,1 @@
+test_mapping_runs_SRCS := daemon/mapping_runs.c

@@ -1,0 +1,1 @@
+test_u64_table_SRCS :=
