@@ -171,7 +171,7 @@ static void check_alive(void *context, struct process *p)
 	struct engine *e = context;
 	struct proc_info info;
 
-	if (!p->gone && (proc_info__read(p->tgid, &info) == -ESRCH || info.state == 'Z' || info.state == 'X'))
+	if (!p->gone && (proc_info__read(p->tgid, &info) == -ESRCH || proc_info__is_zombie(&info)))
 		engine_process_gone(e, p);
 }
 

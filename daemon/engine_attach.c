@@ -23,7 +23,7 @@ static int check_process(const struct attach_options *o, struct proc_info *info,
 	if (info->kernel_thread)
 		return so_err(err, -ESRCH, "process %d (%s) is a kernel thread: it has no user stack to sample",
 			      o->pid, info->comm);
-	if (info->state == 'Z' || info->state == 'X')
+	if (proc_info__is_zombie(info))
 		return so_err(err, -ESRCH, "process %d (%s) is a zombie: it has ended and waits for its parent",
 			      o->pid, info->comm);
 	if (info->tgid != o->pid)
@@ -52,8 +52,41 @@ static uint64_t own_cpu_ns(void)
 	return clock__read_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+static void drop_process(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	process_table__remove(e->processes, p);
+}
+
+static void drop_target(struct engine *e, struct target *t)
+{
+	process_table__each(e->processes, t->slot, drop_process, e);
+	e->targets[t->slot] = NULL;
+	engine_free_target(t);
+	engine_forget_if_idle(e);
+}
+
+/* The target that ended longest ago and that nobody works on makes room for a new one. */
+static void evict_ended(struct engine *e)
+{
+	struct target *oldest = NULL;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		struct target *t = e->targets[i];
+
+		if (!t)
+			return;
+		if (t->info.state == TARGET_ENDED && !t->users && (!oldest || t->end_ns < oldest->end_ns))
+			oldest = t;
+	}
+	if (oldest)
+		drop_target(e, oldest);
+}
+
 static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 {
+	evict_ended(e);
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		if (e->targets[i])
 			continue;
@@ -188,7 +221,6 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 	ret = engine_update_events(e, err);
 	if (ret)
 		return ret;
-	/* The open window is another's until now. */
 	t->begin_ns = clock__now_ns();
 	t->begin_wall_ns = clock__read_ns(CLOCK_REALTIME);
 	if (duration_s > 0)
@@ -198,21 +230,6 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, activate, e);
 	return 0;
-}
-
-static void drop_process(void *context, struct process *p)
-{
-	struct engine *e = context;
-
-	process_table__remove(e->processes, p);
-}
-
-static void drop_target(struct engine *e, struct target *t)
-{
-	process_table__each(e->processes, t->slot, drop_process, e);
-	e->targets[t->slot] = NULL;
-	engine_free_target(t);
-	engine_forget_if_idle(e);
 }
 
 /* *of: the target whose root process this is already, of which a recording can be a view; else NULL. */

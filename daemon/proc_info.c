@@ -42,8 +42,8 @@ static int parse_stat(const char *text, struct proc_info *out)
 		n = sizeof(out->comm) - 1;
 	memcpy(out->comm, open + 1, n);
 	out->comm[n] = '\0';
-	if (sscanf(close + 1, " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %lu %lu", &out->state, &ppid, &flags,
-		   &utime, &stime) != 5)
+	if (sscanf(close + 1, " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %u",
+		   &out->state, &ppid, &flags, &utime, &stime, &out->threads) != 6)
 		return -EINVAL;
 	out->ppid = ppid;
 	out->kernel_thread = flags & PF_KTHREAD;

@@ -202,9 +202,9 @@ def test_only_the_target():
 
 def test_small_counts_map_loses_by_name():
     """A map of counts that is too small: what does not fit is counted, and the totals add up all the same."""
-    daemon = Daemon("--counts-entries", "64")
+    daemon = Daemon("--counts-entries", "16")
     target = start("threads", 30, 200, 10000)
-    recording = daemon.record(target.pid, duration=4).check_totals()
+    recording = daemon.record(target.pid, duration=4, rate=9999).check_totals()
     assert recording.lost > 0, recording.stats
     assert recording.stats["lost"].get("counts-map-full", 0) > 0, recording.stats["lost"]
 
