@@ -19,6 +19,7 @@
  *   const struct so_mapping *uw_mapping(__u32 i)               never NULL; i is masked there
  *   const __u32 *uw_shard(__u32 shard)                         NULL when there is none
  *   const struct so_unwind_rule *uw_rule(__u32 rule)           never NULL; rule is masked there
+ *   UW_READ_CODE                                               like uw_read_user, for code; that by default
  *   UW_SEARCH                                                  storage class of the two searches: in BPF they are
  *                                                              global functions, which the verifier checks once
  */
@@ -26,6 +27,10 @@
 #define STAKEOUT_BPF_UNWIND_H
 
 #include "stakeout/sampler_abi.h"
+
+#ifndef UW_READ_CODE
+#define UW_READ_CODE uw_read_user
+#endif
 
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
@@ -314,7 +319,7 @@ static __always_inline bool uw_is_sigreturn(__u64 pc)
 {
 	__u64 code;
 
-	if (!uw_read_user(&code, 8, pc))
+	if (!UW_READ_CODE(&code, 8, pc))
 		return false;
 	return code == 0x0f0000000fc0c748ull || (code & 0x00ffffffffffffffull) == 0x00050f0000000fb8ull;
 }
@@ -425,6 +430,29 @@ static __always_inline int uw_caller(struct so_unwind *u, const struct so_unwind
 	return 0;
 }
 
+/*
+ * Whether a call instruction ends at the address: e8 rel32, or ff /2 in its forms of two to seven bytes (opcode byte,
+ * ModRM with reg field 2, then SIB and displacement).
+ */
+static __always_inline bool uw_is_after_call(__u64 address)
+{
+	__u8 code[8];
+
+	if (!UW_READ_CODE(code, 8, address - 8))
+		return false;
+	return code[3] == 0xe8 || (code[6] == 0xff && (code[7] & 0x38) == 0x10) ||
+	       (code[5] == 0xff && (code[6] & 0x38) == 0x10) || (code[4] == 0xff && (code[5] & 0x38) == 0x10) ||
+	       (code[2] == 0xff && (code[3] & 0x38) == 0x10) || (code[1] == 0xff && (code[2] & 0x38) == 0x10);
+}
+
+/* To the caller of code that may have been rewritten since its rule was learned. */
+static __always_inline int uw_doubtful_caller(struct so_unwind *u, const struct so_unwind_rule *rule)
+{
+	if (uw_caller(u, rule))
+		return 1;
+	return uw_is_after_call(u->pc) ? 0 : uw_cut(u, SO_TRUNC_NO_RULES);
+}
+
 static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mapping *m)
 {
 	if (!(m->flags & SO_MAPPING_LEARN))
@@ -472,7 +500,7 @@ static __always_inline int uw_step(struct so_unwind *u)
 		return uw_frame_pointer(u);
 	if (rule->cfa_kind == SO_CFA_UNSUPPORTED)
 		return uw_cut(u, SO_TRUNC_RULE_UNSUPPORTED);
-	return uw_caller(u, rule);
+	return m->flags & SO_MAPPING_WRITABLE ? uw_doubtful_caller(u, rule) : uw_caller(u, rule);
 }
 
 #endif

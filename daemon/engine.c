@@ -201,6 +201,12 @@ static void end_due_targets(struct engine *e, uint64_t now)
 	}
 }
 
+static void look_at_code(void *context, struct process *p)
+{
+	if (!p->gone && p->learned && process_table__code_changed(p))
+		engine_request_scan(context, p->tgid, 0);
+}
+
 static void look_at_cpus(struct engine *e, uint64_t now)
 {
 	bool many = process_table__count(e->processes) > MANY_PROCESSES;
@@ -209,6 +215,7 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 		return;
 	engine_update_events(e, NULL);
 	process_table__each(e->processes, SO_MAX_SLOTS, check_alive, e);
+	process_table__each(e->processes, SO_MAX_SLOTS, look_at_code, e);
 }
 
 /* Returns how long the loop may sleep. */

@@ -119,6 +119,8 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->run_count_before = sampler__sample_run_count(e->sampler);
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = own_cpu_ns();
+	t->own_namespaces =
+		proc_info__same_namespace(o->pid, "pid") && proc_info__same_namespace(o->pid, "mnt");
 	return t;
 }
 

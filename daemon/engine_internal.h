@@ -28,6 +28,7 @@ struct target {
 	unsigned seen_processes; /* ever */
 	unsigned users;          /* calls that work on it without the lock */
 	bool doomed;             /* detached while in use */
+	bool own_namespaces;     /* its root process runs in the daemon's PID and mount namespaces */
 	struct accumulator acc;
 	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
@@ -134,9 +135,12 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages);
  */
 int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw, struct stack **out);
 
-/* The rule of code without unwind information (learn.c), learned if need be; NULL when it cannot be had. */
+/*
+ * The rule of code without unwind information (learn.c), learned if need be; NULL when it cannot be had. address: the
+ * interrupted instruction's (exact), or a return address minus one.
+ */
 const struct so_unwind_rule *engine_learn(struct engine *e, struct process *process,
-					  const struct so_mapping *mapping, uint64_t address);
+					  const struct so_mapping *mapping, uint64_t address, bool exact);
 /* Gives the kernel what engine_learn() learned since the last call. */
 void engine_publish_learned(struct engine *e);
 

@@ -121,7 +121,8 @@ static int build_profile(struct engine *e, const struct snapshot *s, uint8_t **o
 {
 	_cleanup_(profile_builder) struct profile_builder *b =
 		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
-	struct profile_source source = { &s->acc, e->files, s->info.kernel ? kernel_symbols(e) : NULL };
+	struct profile_source source = { &s->acc, e->files, s->info.kernel ? kernel_symbols(e) : NULL,
+					 s->target->own_namespaces, s->info.uid };
 	int ret;
 
 	if (!b)

@@ -35,7 +35,18 @@ static bool is_sigreturn(struct reader *r, uint64_t address)
 	       !memcmp(code, sigreturn_eax, sizeof(sigreturn_eax));
 }
 
-static int learn(struct engine *e, struct learned_code *code, struct reader *r, uint64_t address, uint64_t end)
+/* A trampoline is entered by a return to its first byte, so it is looked up one byte before that. */
+static int learn_sigreturn(struct learned_code *code, uint64_t address)
+{
+	struct effect_row row = { .address = address, .length = 2, .rule = { .cfa_kind = SO_CFA_SIGNAL } };
+	struct effect_rows rows = { .rows = &row, .n = 1 };
+
+	return learned_code__add(code, &rows);
+}
+
+/* address: as looked up, that is the interrupted instruction's (exact), or a return address minus one. */
+static int learn(struct engine *e, struct learned_code *code, struct reader *r, uint64_t address, bool exact,
+		 uint64_t end)
 {
 	struct effect_rows rows = { 0 };
 	int ret;
@@ -43,20 +54,16 @@ static int learn(struct engine *e, struct learned_code *code, struct reader *r, 
 	if (!e->effects && effect_reader__new(&e->effects))
 		return -ENOMEM;
 	e->learn_attempts++;
-	/* A trampoline is entered by a return to its first byte, which is looked up one byte before it. */
-	if (is_sigreturn(r, address) || is_sigreturn(r, address + 1)) {
-		struct effect_row row = { .address = address,
-					  .length = 2,
-					  .rule = { .cfa_kind = SO_CFA_SIGNAL } };
-
-		rows = (struct effect_rows){ .rows = &row, .n = 1 };
-		return learned_code__add(code, &rows);
-	}
-	ret = stack_effect__follow(e->effects, read_code, r, address, 0, end, &rows);
-	if (!ret)
+	if (is_sigreturn(r, exact ? address : address + 1))
+		return learn_sigreturn(code, address);
+	if (exact)
+		ret = stack_effect__follow(e->effects, read_code, r, address, 0, end, &rows);
+	else
+		ret = stack_effect__follow_return(e->effects, read_code, r, address + 1, 0, end, &rows);
+	if (!ret) {
 		ret = learned_code__add(code, &rows);
-	effect_rows__release(&rows);
-	if (ret && ret != -ENOMEM) {
+		effect_rows__release(&rows);
+	} else if (ret != -ENOMEM) {
 		e->learn_failures++;
 		ret = learned_code__add_failure(code, address);
 	}
@@ -79,7 +86,7 @@ static void note(struct engine *e, pid_t tgid, uint32_t file, uint64_t start)
 }
 
 const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, const struct so_mapping *m,
-					  uint64_t address)
+					  uint64_t address, bool exact)
 {
 	struct reader r = { p->tgid, m->bias };
 	const struct so_unwind_rule *rule;
@@ -95,7 +102,7 @@ const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, c
 	if (!code)
 		return NULL;
 	rule = learned_code__find(code, address - m->bias);
-	if (!rule && !learn(e, code, &r, address - m->bias, m->end - m->bias))
+	if (!rule && !learn(e, code, &r, address - m->bias, exact, m->end - m->bias))
 		rule = learned_code__find(code, address - m->bias);
 	/* The kernel did not have this rule, whether it is new or this process's mappings were made before it was. */
 	if (rule)

@@ -394,33 +394,50 @@ static int read_status(pid_t pid, pid_t *ns_pid, uid_t uids[2])
 	return 0;
 }
 
-int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
+/* uids: who may own the file, besides root. */
+static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct perf_map **out,
+		    struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__builder))) struct builder builder = { 0 };
 	_cleanup_close_ int fd = -1;
-	char root[32], path[64];
 	struct stat st;
-	uid_t uids[2];
+	char path[64];
+	int r;
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
+	fd = open_in_root(root, path, false);
+	if (fd < 0)
+		return so_err(err, fd, "cannot open %s: %s", path, strerror(-fd));
+	if (fstat(fd, &st) < 0)
+		return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	if (st.st_uid != 0 && st.st_uid != uids[0] && st.st_uid != uids[1])
+		return so_err(err, -EPERM, "%s belongs to user %u, not to its process's: not read", path,
+			      st.st_uid);
+	r = read_backwards(fd, (uint64_t)st.st_size, &builder);
+	if (r == 0)
+		r = build(&builder, out);
+	return r < 0 ? so_err(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
+}
+
+int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
+{
 	pid_t ns_pid = 0;
+	uid_t uids[2];
+	char root[32];
 	int r;
 
 	r = read_status(pid, &ns_pid, uids);
 	if (r < 0)
 		return so_err(err, r, "process %d does not exist (any more)", pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
-	fd = open_in_root(root, path, false);
-	if (fd < 0)
-		return so_err(err, fd, "cannot open %s of process %d: %s", path, pid, strerror(-fd));
-	if (fstat(fd, &st) < 0)
-		return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
-	if (st.st_uid != 0 && st.st_uid != uids[0] && st.st_uid != uids[1])
-		return so_err(err, -EPERM, "%s belongs to user %u, not to process %d's: not read", path,
-			      st.st_uid, pid);
-	r = read_backwards(fd, (uint64_t)st.st_size, &builder);
-	if (r == 0)
-		r = build(&builder, out);
-	return r < 0 ? so_err(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
+	return read_map(root, ns_pid, uids, out, err);
+}
+
+int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_error *err)
+{
+	const uid_t uids[2] = { uid, uid };
+
+	return read_map("/", pid, uids, out, err);
 }
 
 const char *perf_map__lookup(const struct perf_map *map, uint64_t address)

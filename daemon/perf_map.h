@@ -21,6 +21,8 @@ struct perf_map;
 int perf_map__parse(const char *text, size_t length, struct perf_map **out);
 /* -ENOENT when the process has none. The file must be a regular file owned by the process's user or by root. */
 int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err);
+/* That of a process that has ended, which ran as `uid` and in this process's own PID and mount namespaces. */
+int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_error *err);
 /* Where ranges overlap, the line later in the file wins. NULL when nothing covers the address. Owned by the
  * map. */
 const char *perf_map__lookup(const struct perf_map *map, uint64_t address);

@@ -82,6 +82,18 @@ int proc_info__read(pid_t pid, struct proc_info *out)
 	return 0;
 }
 
+bool proc_info__same_namespace(pid_t pid, const char *kind)
+{
+	char path[64], own[64], other[64];
+	ssize_t n, m;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, kind);
+	n = readlink(path, other, sizeof(other));
+	snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
+	m = readlink(path, own, sizeof(own));
+	return n > 0 && n == m && !memcmp(own, other, n);
+}
+
 int proc_info__add_cpus(pid_t tgid, cpu_set_t *cpus)
 {
 	struct dirent *entry;

@@ -30,6 +30,9 @@ static inline bool proc_info__is_zombie(const struct proc_info *info)
 /* -ESRCH when there is no such process. pid may be a thread's: tgid tells. */
 int proc_info__read(pid_t pid, struct proc_info *out);
 
+/* Whether the process is in this process's own namespace of a kind ("pid", "mnt", …). False also when unknown. */
+bool proc_info__same_namespace(pid_t pid, const char *kind);
+
 /* Adds the CPUs on which any thread of the process may run. Returns the number of threads, or -errno. */
 int proc_info__add_cpus(pid_t tgid, cpu_set_t *cpus);
 

@@ -157,23 +157,25 @@ struct learned_mapping *process__learned(struct process *p, uint64_t start, uint
 	return m;
 }
 
-/* Over the code from the first learned address to the last: code that changed there has other rules. */
+/* Over the code that rules were learned from: code that changed there has other rules. 0: it cannot be read. */
 static uint64_t code_checksum(pid_t tgid, const struct learned_mapping *m)
 {
-	const struct effect_row *last = &m->code.rows[m->code.n - 1];
-	uint64_t from = m->start + m->code.rows[0].address, to = m->start + last->address + last->length,
-		 sum = to;
+	uint64_t from = 0, sum = 0xcbf29ce484222325ull;
 	uint8_t buf[4096];
+	size_t n = 0;
 
-	while (from < to) {
-		size_t n =
-			code_reader__read(tgid, from, buf, to - from < sizeof(buf) ? to - from : sizeof(buf));
+	for (size_t i = 0; i < m->code.n; i++) {
+		const struct effect_row *row = &m->code.rows[i];
 
-		if (!n)
-			return 0;
-		for (size_t i = 0; i < n; i++)
-			sum = (sum ^ buf[i]) * 0x100000001b3ull;
-		from += n;
+		for (uint64_t at = m->start + row->address; at < m->start + row->address + row->length; at++) {
+			if (at - from >= n) {
+				from = at;
+				n = code_reader__read(tgid, from, buf, sizeof(buf));
+			}
+			if (!n)
+				return 0;
+			sum = (sum ^ buf[at - from]) * 0x100000001b3ull;
+		}
 	}
 	return sum | 1;
 }
@@ -188,24 +190,23 @@ int process_table__publish_learned(struct process_table *t, struct process *p, s
 	return learned_code__publish(&m->code, t->pool, &none);
 }
 
-static bool still_holds(const struct process *p, const struct process_scan *scan,
-			const struct learned_mapping *m)
+static bool still_mapped(const struct process_scan *scan, const struct learned_mapping *m)
 {
 	const struct proc_map *map = proc_maps__find(&scan->maps, m->start);
 
-	return map && map->start == m->start && map->end == m->end && !map->writable && m->code.n &&
-	       code_checksum(p->tgid, m) == m->checksum;
+	return map && map->start == m->start && map->end == m->end;
 }
 
-/* What was learned of mappings that are gone, or whose code is another by now, is forgotten. */
-static void check_learned(struct process *p, const struct process_scan *scan)
+/* Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another. */
+static bool check_learned(struct process *p, const struct process_scan *scan)
 {
 	struct learned_mapping **at = &p->learned;
+	unsigned before = p->forgotten;
 
 	while (*at) {
 		struct learned_mapping *m = *at;
 
-		if (still_holds(p, scan, m)) {
+		if (m->code.n && (!scan || still_mapped(scan, m)) && code_checksum(p->tgid, m) == m->checksum) {
 			at = &m->next;
 			continue;
 		}
@@ -213,6 +214,12 @@ static void check_learned(struct process *p, const struct process_scan *scan)
 		free_learned(m);
 		p->forgotten++;
 	}
+	return p->forgotten != before;
+}
+
+bool process_table__code_changed(struct process *p)
+{
+	return check_learned(p, NULL);
 }
 
 void process_table__exec(struct process_table *t, struct process *p)
@@ -363,8 +370,8 @@ static int append_map(struct process_table *t, struct mapping_list *l, const str
 		.end = map->end,
 		.bias = map->start,
 		.state = SO_MAPPING_NO_TABLE,
-		/* Code that may be rewritten at any moment cannot be learned. */
-		.flags = !map->writable && p->forgotten < PROCESS_MAX_FORGOTTEN ? SO_MAPPING_LEARN : 0,
+		.flags = (p->forgotten < PROCESS_MAX_FORGOTTEN ? SO_MAPPING_LEARN : 0) |
+			 (map->writable ? SO_MAPPING_WRITABLE : 0),
 	};
 	const struct file_entry *file;
 	uint64_t bias;

@@ -74,6 +74,12 @@ struct learned_mapping *process__learned(struct process *process, uint64_t start
 int process_table__publish_learned(struct process_table *table, struct process *process,
 				   struct learned_mapping *m);
 
+/*
+ * Looks at the code that rules were learned from; what was learned of code that is another by now is forgotten. True:
+ * the process must be scanned again for the kernel to forget it too.
+ */
+bool process_table__code_changed(struct process *process);
+
 struct process_scan {
 	pid_t tgid;
 	uint64_t reported_pages; /* exec_vm as the kernel side saw it; 0: no report */

@@ -64,7 +64,8 @@ static const struct perf_map *jit_map(struct export *x, pid_t tgid)
 		return NULL;
 	x->jits = more;
 	more[x->n_jits] = (struct jit){ .tgid = tgid };
-	perf_map__read(tgid, &more[x->n_jits].map, NULL);
+	if (perf_map__read(tgid, &more[x->n_jits].map, NULL) == -ESRCH && x->source->own_namespaces)
+		perf_map__read_ended(tgid, x->source->uid, &more[x->n_jits].map, NULL);
 	return more[x->n_jits++].map;
 }
 

@@ -12,6 +12,9 @@ struct profile_source {
 	const struct accumulator *acc;
 	struct file_registry *files;
 	const struct kallsyms *kernel; /* NULL: kernel addresses stay without names */
+	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
+	bool own_namespaces;
+	uid_t uid;
 };
 
 /* Adds all samples. -ENOMEM. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/code_reader.h"
 #include "daemon/engine_internal.h"
 
 /* The unwinder reaches its surroundings through functions without context, so they hang on the thread. */
@@ -44,20 +45,28 @@ static const struct so_unwind_rule *uw_rule(__u32 rule)
 	return &sampler__rules(here.sampler)[rule & (SO_MAX_RULES - 1)];
 }
 
-#define UW_SEARCH static
+static bool read_code(void *dst, __u32 bytes, __u64 address)
+{
+	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes;
+}
+
+#define UW_READ_CODE read_code
+#define UW_SEARCH    static
 #include "bpf/unwind.h"
 
 /* Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step(). */
 static int past_unknown_code(struct engine *e, struct process *process, struct so_unwind *u)
 {
 	const struct so_mapping *m = uw_mapping(u->last_mapping);
-	const struct so_unwind_rule *rule = engine_learn(e, process, m, u->exact ? u->pc : u->pc - 1);
+	const struct so_unwind_rule *rule = engine_learn(e, process, m, u->exact ? u->pc : u->pc - 1, u->exact);
 
 	u->learn = 0;
 	u->cause = SO_TRUNC_NONE;
 	if (!rule || rule->cfa_kind == SO_CFA_NONE)
 		return uw_frame_pointer(u);
-	return rule->cfa_kind == SO_CFA_SIGNAL ? uw_signal(u) : uw_caller(u, rule);
+	if (rule->cfa_kind == SO_CFA_SIGNAL)
+		return uw_signal(u);
+	return m->flags & SO_MAPPING_WRITABLE ? uw_doubtful_caller(u, rule) : uw_caller(u, rule);
 }
 
 static void unwind(struct engine *e, struct process *process, struct so_unwind *u)

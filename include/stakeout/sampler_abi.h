@@ -28,6 +28,8 @@ enum so_mapping_state {
 enum so_mapping_flags {
 	/* Code here that has no rule yet may get one: send the sample, the daemon learns from the code itself. */
 	SO_MAPPING_LEARN = 1 << 0,
+	/* Code here may be rewritten at any moment, so what its rule gives must look like a return address. */
+	SO_MAPPING_WRITABLE = 1 << 1,
 };
 
 #define SO_MAX_MAPPINGS         65536 /* pieces of all processes together; a power of two, used as a mask */

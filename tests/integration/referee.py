@@ -40,7 +40,9 @@ class Frame:
 
 
 def plain(name):
+    """Without version, C++ arguments and leading underscores."""
     name = re.sub(r"@.*", "", name)
+    name = re.sub(r"(?<!operator)\((?!anonymous).*", "", name)
     return ALIASES.get(name, name.lstrip("_"))
 
 

@@ -214,7 +214,7 @@ static void test_split(void **state)
 {
 	struct world *w = *state;
 	_cleanup_(unwind_table) struct unwind_table *small = make_table(7, 100, 10000, 0, 5);
-	_cleanup_(unwind_table) struct unwind_table *large = make_table(0x100000, 60000, 4000000, 3, 3000);
+	_cleanup_(unwind_table) struct unwind_table *large = make_table(0x100000, 90000, 4000000, 3, 3000);
 	struct table_pieces p = { 0 }, q = { 0 }, r = { 0 };
 
 	fill_rows(small, 100, 10000);
@@ -347,7 +347,7 @@ static void test_too_many_rules(void **state)
 static void test_full(void **state)
 {
 	struct world *w = *state;
-	_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 60000, 4000000, 0, 10);
+	_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 90000, 4000000, 0, 10);
 	struct table_pieces p = { .n = 12345 };
 
 	fill_rows(t, 80, 4000000);

@@ -1,0 +1,1 @@
+test_proc_info_SRCS := daemon/proc_info.c
