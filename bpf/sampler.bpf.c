@@ -93,6 +93,18 @@ struct {
 	__type(value, struct so_slot);
 } slots SEC(".maps");
 
+struct frame_cache {
+	struct so_cached_frame frames[SO_FRAME_CACHE_ENTRIES];
+	__u64 beyond; /* the last entry's rule may be read as a whole one */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* the number of CPUs, set by the daemon */
+	__type(key, __u32);
+	__type(value, struct frame_cache);
+} frame_caches SEC(".maps");
+
 static __always_inline bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {
 	if (bytes > 1024)
@@ -116,6 +128,15 @@ static __always_inline const __u32 *uw_shard(__u32 shard)
 static __always_inline const struct so_unwind_rule *uw_rule(__u32 rule)
 {
 	return &rules[rule & (SO_MAX_RULES - 1)];
+}
+
+static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
+{
+	struct frame_cache *cache = bpf_map_lookup_elem(&frame_caches, &cpu);
+
+	if (!cache)
+		return NULL;
+	return &cache->frames[address * 0x9e3779b97f4a7c15ull >> (64 - SO_FRAME_CACHE_SHIFT)];
 }
 
 #define UW_SEARCH __noinline
@@ -316,7 +337,8 @@ static __always_inline bool begin_user(struct bpf_perf_event_data *ctx, struct s
 		*sent = true;
 		return false;
 	}
-	uw_start(u, u->pc, sm->process->mappings);
+	uw_start(u, u->pc, sm->process->mappings, sm->process->run);
+	u->cpu = bpf_get_smp_processor_id();
 	return true;
 }
 

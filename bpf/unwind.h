@@ -19,6 +19,8 @@
  *   const struct so_mapping *uw_mapping(__u32 i)               never NULL; i is masked there
  *   const __u32 *uw_shard(__u32 shard)                         NULL when there is none
  *   const struct so_unwind_rule *uw_rule(__u32 rule)           never NULL; rule is masked there
+ *   struct so_cached_frame *uw_cached(__u32 cpu, __u64 address) where the address's cached frame would be, or NULL;
+ *                                                              readable SO_RULE_SHORT_BYTES beyond a whole rule
  *   UW_READ_CODE                                               like uw_read_user, for code; that by default
  *   UW_SEARCH                                                  storage class of the two searches: in BPF they are
  *                                                              global functions, which the verifier checks once
@@ -85,6 +87,8 @@ struct so_unwind {
 	__u32 no_file;      /* frames of file 0 */
 	__u32 first_mapping, n_mappings;
 	__u32 last_mapping;
+	__u32 run;   /* number of the run of mappings */
+	__u32 cpu;   /* whose cached frames are used */
 	__u16 known; /* enum uw_known */
 	__u16 exact; /* pc is an interrupted instruction, not a return address */
 	__u16 cause; /* enum so_truncation */
@@ -112,7 +116,7 @@ static __always_inline void uw_clear(struct so_unwind *u)
 }
 
 /* After uw_clear(): registers as the interrupted thread has them; regs[SO_REG_RSP], RBP and RBX count as well. */
-static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappings)
+static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappings, __u32 run)
 {
 	u->pc = pc;
 	u->sp = u->regs[SO_REG_RSP];
@@ -121,6 +125,7 @@ static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappin
 	u->first_mapping = mappings >> 32;
 	u->n_mappings = (__u32)mappings;
 	u->last_mapping = u->first_mapping;
+	u->run = run;
 	u->known = UW_RBP | UW_RBX | UW_ALL;
 	u->exact = 1;
 }
@@ -461,17 +466,49 @@ static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mappi
 	return uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
+/* Rules that need no more than their first SO_RULE_SHORT_BYTES, in code that does not change. */
+static __always_inline void uw_keep(struct so_cached_frame *c, const struct so_unwind *u, __u64 at, __u64 frame,
+				    const struct so_mapping *m, const struct so_unwind_rule *rule)
+{
+	if (!c || rule->cfa_off2 || m->flags & SO_MAPPING_WRITABLE)
+		return;
+	c->at = at;
+	c->frame = frame;
+	c->run = u->run;
+	__builtin_memcpy(c->rule, rule, SO_RULE_SHORT_BYTES);
+}
+
+/* Follows a rule that is there. */
+static __always_inline int uw_follow(struct so_unwind *u, const struct so_unwind_rule *rule)
+{
+	if (rule->cfa_kind == SO_CFA_SIGNAL)
+		return uw_signal(u);
+	if (rule->cfa_kind == SO_CFA_END)
+		return uw_cut(u, SO_TRUNC_NONE);
+	if (rule->cfa_kind == SO_CFA_NONE)
+		return uw_frame_pointer(u);
+	if (rule->cfa_kind == SO_CFA_UNSUPPORTED)
+		return uw_cut(u, SO_TRUNC_RULE_UNSUPPORTED);
+	return uw_caller(u, rule);
+}
+
 /* Takes u from one frame to its caller. Returns 1 when the stack has ended or is cut: u->cause says which. */
 static __always_inline int uw_step(struct so_unwind *u)
 {
 	__u64 at = u->exact ? u->pc : u->pc - 1;
 	const struct so_unwind_rule *rule;
 	const struct so_mapping *m;
-	__u64 vaddr;
+	struct so_cached_frame *cached;
+	__u64 vaddr, frame;
 	__u32 id;
 
 	if (u->n >= SO_MAX_USER_FRAMES)
 		return uw_cut(u, SO_TRUNC_DEPTH);
+	cached = uw_cached(u->cpu, at);
+	if (cached && cached->at == at && cached->run == u->run && u->run) {
+		uw_push(u, cached->frame);
+		return uw_follow(u, (const struct so_unwind_rule *)cached->rule);
+	}
 	m = uw_find_mapping(u, at);
 	if (!m) {
 		if (!u->n)
@@ -479,7 +516,8 @@ static __always_inline int uw_step(struct so_unwind *u)
 		return uw_cut(u, SO_TRUNC_NO_MAPPING);
 	}
 	vaddr = at - m->bias;
-	uw_push(u, m->file ? SO_FRAME(m->file, vaddr) : SO_FRAME(0, at));
+	frame = m->file ? SO_FRAME(m->file, vaddr) : SO_FRAME(0, at);
+	uw_push(u, frame);
 	if (m->state == SO_MAPPING_FULL)
 		return uw_cut(u, SO_TRUNC_TABLE_FULL);
 	if (m->state == SO_MAPPING_BROKEN)
@@ -492,15 +530,10 @@ static __always_inline int uw_step(struct so_unwind *u)
 	if (id == SO_RULE_UNAVAILABLE)
 		return uw_cut(u, SO_TRUNC_RULE_TABLE_FULL);
 	rule = uw_rule(id);
-	if (rule->cfa_kind == SO_CFA_SIGNAL)
-		return uw_signal(u);
-	if (rule->cfa_kind == SO_CFA_END)
-		return uw_cut(u, SO_TRUNC_NONE);
-	if (rule->cfa_kind == SO_CFA_NONE)
-		return uw_frame_pointer(u);
-	if (rule->cfa_kind == SO_CFA_UNSUPPORTED)
-		return uw_cut(u, SO_TRUNC_RULE_UNSUPPORTED);
-	return m->flags & SO_MAPPING_WRITABLE ? uw_doubtful_caller(u, rule) : uw_caller(u, rule);
+	if (m->flags & SO_MAPPING_WRITABLE && rule->cfa_kind < SO_CFA_SIGNAL && rule->cfa_kind > SO_CFA_END)
+		return uw_doubtful_caller(u, rule);
+	uw_keep(cached, u, at, frame, m, rule);
+	return uw_follow(u, rule);
 }
 
 #endif

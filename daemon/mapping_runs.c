@@ -17,6 +17,7 @@ struct mapping_runs {
 	uint32_t n_chunks;
 	uint32_t next; /* where the search begins */
 	uint32_t used_chunks;
+	uint32_t last_number;
 	struct mapping_run *waiting; /* oldest first */
 	struct mapping_run **waiting_end;
 };
@@ -99,6 +100,7 @@ int mapping_runs__alloc(struct mapping_runs *r, uint32_t n, struct mapping_run *
 	r->next = (first + chunks(n)) % r->n_chunks;
 	run->first = first * CHUNK;
 	run->n = n;
+	run->number = ++r->last_number;
 	run->refs = 1;
 	*out = run;
 	return 0;

@@ -108,6 +108,7 @@ int process_table__add_child(struct process_table *t, pid_t tgid, const struct p
 static int publish(struct process_table *t, struct process *p)
 {
 	p->kernel.mappings = p->run ? (uint64_t)p->run->first << 32 | p->run->n : 0;
+	p->kernel.run = p->run ? p->run->number : 0;
 	p->kernel.reported_pages = 0;
 	return p->gone ? 0 : sampler__set_process(t->sampler, p->tgid, &p->kernel);
 }

@@ -15,6 +15,7 @@
 
 struct mapping_run {
 	uint32_t first, n;
+	uint32_t number; /* never used twice; from 1 */
 	unsigned refs;
 	uint64_t freed_ns;        /* when the last reference went */
 	struct mapping_run *next; /* in the list of runs that wait to be reused */

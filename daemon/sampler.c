@@ -138,6 +138,7 @@ static int load(struct sampler *s, const struct sampler_options *options, struct
 	choose_mechanisms(s, options);
 	ret = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
 	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
+	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.frame_caches, libbpf_num_possible_cpus());
 	ret = ret ?: sampler_bpf__load(s->skel);
 	ret = ret ?: link_chain(s);
 	ret = ret ?: attach_tracepoints(s);

@@ -270,8 +270,17 @@ static int visit_row(void *context, uint32_t at, const struct stack_state *state
 	struct writer *w = context;
 	const struct stack_insn *insn = &w->judge->reader->code.nodes[at].insn;
 	struct effect_row row = { .address = insn->address, .length = insn->length };
+	struct stack_state after;
 
-	if (w->judge->reader->useful[at] && stack_verdict__rule(&w->judge->verdict, state, &row.rule))
+	if (!w->judge->reader->useful[at])
+		return 0;
+	/* Its callee is unwound by the same rule, with the registers that it keeps and what it leaves of the stack. */
+	if (insn->flow == STACK_FLOW_CALL) {
+		after = *state;
+		stack_state__apply(&after, insn, -1);
+		state = &after;
+	}
+	if (stack_verdict__rule(&w->judge->verdict, state, &row.rule))
 		w->rows[w->n++] = row;
 	return 0;
 }

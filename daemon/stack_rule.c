@@ -202,6 +202,16 @@ static bool find_place(const struct stack_verdict *v, const struct stack_state *
 	return *off == distance;
 }
 
+/* Whether a word that was there at the entry has been popped since. One in the red zone of the entry is still there. */
+static bool given_up(const struct stack_state *s, struct stack_value address)
+{
+	int32_t above;
+
+	if (!stack_value__distance(s->regs[SO_REG_RSP], address, &above) || above >= 0)
+		return false;
+	return !is_reg(address, SO_REG_RSP) || address.a >= 0 || s->regs[SO_REG_RSP].a > 0;
+}
+
 static enum so_save_kind find_save(const struct stack_verdict *v, const struct stack_state *s, uint8_t reg,
 				   struct stack_value value, int16_t *off)
 {
@@ -223,6 +233,8 @@ static enum so_save_kind find_save(const struct stack_verdict *v, const struct s
 	else if (value.kind == STACK_MEM2)
 		address = (struct stack_value){ STACK_MEM, value.base, value.a, value.b };
 	else
+		return SO_SAVE_UNDEFINED;
+	if (given_up(s, address))
 		return SO_SAVE_UNDEFINED;
 	return find_place(v, s, address, &kind, off) ? kind : SO_SAVE_UNDEFINED;
 }

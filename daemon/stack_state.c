@@ -189,6 +189,23 @@ bool stack_state__store(const struct stack_state *s, const struct stack_insn *in
 	return address->kind == STACK_REG;
 }
 
+/* Slots that rsp has moved over are nobody's any more. Those that were below it before are in the red zone, and stay. */
+static void release(struct stack_state *s, struct stack_value before)
+{
+	struct stack_value now = s->regs[SO_REG_RSP];
+
+	if (before.kind != STACK_REG || now.kind != STACK_REG || before.base != now.base)
+		return;
+	for (uint32_t i = 0; i < s->n_slots;) {
+		const struct stack_slot *slot = &s->slots[i];
+
+		if (slot->base == now.base && slot->off >= before.a && slot->off < now.a)
+			drop_slot(s, i);
+		else
+			i++;
+	}
+}
+
 static void execute(struct stack_state *s, const struct stack_insn *insn, int fresh)
 {
 	struct stack_value *rsp = &s->regs[SO_REG_RSP], address, value;
@@ -228,7 +245,10 @@ static void execute(struct stack_state *s, const struct stack_insn *insn, int fr
 
 void stack_state__apply(struct stack_state *s, const struct stack_insn *insn, int fresh)
 {
+	struct stack_value rsp = s->regs[SO_REG_RSP];
+
 	execute(s, insn, fresh);
+	release(s, rsp);
 	forget(s, insn->written);
 	if (insn->flow == STACK_FLOW_CALL)
 		call(s);

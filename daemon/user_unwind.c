@@ -45,6 +45,11 @@ static const struct so_unwind_rule *uw_rule(__u32 rule)
 	return &sampler__rules(here.sampler)[rule & (SO_MAX_RULES - 1)];
 }
 
+static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
+{
+	return NULL;
+}
+
 static bool read_code(void *dst, __u32 bytes, __u64 address)
 {
 	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes;
@@ -110,7 +115,7 @@ int user_unwind(struct engine *e, struct process *process, const struct so_raw_r
 	memcpy(u->regs, raw->regs, sizeof(u->regs));
 	uw_clear(u);
 	uw_start(u, raw->pc,
-		 process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0);
+		 process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
 	unwind(e, process, u);
 	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
 		u->cause = SO_TRUNC_MAPS_PENDING;

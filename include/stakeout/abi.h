@@ -98,14 +98,16 @@ enum so_ra_kind {
  */
 struct so_unwind_rule {
 	__s32 cfa_off;
-	__s32 cfa_off2;
 	__s16 rbp_off;
 	__s16 rbx_off;
 	__u8 cfa_kind; /* enum so_cfa_kind */
 	__u8 cfa_reg;  /* enum so_reg */
 	__u8 saves;    /* enum so_save_kind of rbp in the low nibble, of rbx in the high one */
 	__u8 ra;       /* enum so_ra_kind in the low nibble, for SO_RA_REG the enum so_reg in the high one */
+	__s32 cfa_off2; /* last: SO_RULE_SHORT_BYTES without it are a whole rule where the kind does not use it */
 };
+
+#define SO_RULE_SHORT_BYTES 12
 
 #define SO_SAVES(rbp, rbx) ((__u8)((rbp) | (rbx) << 4))
 #define SO_RA(kind, reg)   ((__u8)((kind) | (reg) << 4))

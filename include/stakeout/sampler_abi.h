@@ -38,6 +38,21 @@ enum so_mapping_flags {
 #define SO_MAX_SLOTS            64
 #define SO_MAX_PROCESSES        16384
 
+/*
+ * What was found for an address that a stack passed through, kept for each CPU: most frames of a sample were in an
+ * earlier one, and this takes one cache line where mapping, index, row and rule take eight. An entry is for one run of
+ * mappings, whose number is never used again, so a change of mappings leaves all its entries behind.
+ */
+struct so_cached_frame {
+	__u64 at;    /* process address as looked up */
+	__u64 frame; /* SO_FRAME() */
+	__u32 run;
+	__u8 rule[SO_RULE_SHORT_BYTES]; /* of a kind without cfa_off2 */
+};
+
+#define SO_FRAME_CACHE_SHIFT   12
+#define SO_FRAME_CACHE_ENTRIES (1u << SO_FRAME_CACHE_SHIFT)
+
 enum so_process_flags {
 	SO_PROCESS_ACTIVE = 1 << 0, /* samples count; until then only forks are followed */
 	SO_PROCESS_FOLLOW = 1 << 1, /* forked children become targets too */
@@ -53,6 +68,8 @@ struct so_process {
 	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is told once */
 	__u32 flags;          /* enum so_process_flags */
 	__u32 slot;           /* target's slot: index of `slots` */
+	__u32 run;            /* number of the run of mappings; 0: none */
+	__u32 pad;
 };
 
 /* Value of the per-CPU array `slots`: taken = counted + lost, always. */

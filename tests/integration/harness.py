@@ -444,7 +444,8 @@ class Daemon:
 
     def _listens(self):
         assert self.process.poll() is None, f"stakeoutd ended with {self.process.returncode}: {self.log()}"
-        return os.path.exists(self.socket)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            return probe.connect_ex(self.socket) == 0
 
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as f:

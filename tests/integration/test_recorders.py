@@ -25,7 +25,7 @@ def interrupted(with_signal):
     time.sleep(3)
     recorder.process.send_signal(with_signal)
     recording = recorder.wait(15).check_complete()
-    assert recording.count("split_kernel") > 300, recording.samples
+    assert recording.count("split_kernel") > 100, recording.samples
     assert recording.wall_s < 12, recording.wall_s
     assert recording.stats["duration_s"] < 6, recording.stats
     return recording

@@ -139,7 +139,7 @@ def test_target_ends_mid_way():
     target = start("split", 2)
     recording = record(target.pid, duration=30).check_complete()
     assert recording.wall_s < 15, recording.wall_s
-    assert recording.count("split_kernel") > 300
+    assert recording.count("split_kernel") > 100
     assert recording.stats["duration_s"] < 10, recording.stats["duration_s"]
     said = [line for line in recording.stderr.splitlines() if "end" in line or "exit" in line]
     assert said, f"nothing says that the target ended: {recording.stderr}"
@@ -152,7 +152,7 @@ def test_target_killed_mid_way():
     time.sleep(2.5)
     target.process.kill()
     recording = recorder.wait(20).check_complete()
-    assert recording.count("thread_burn") > 300
+    assert recording.count("thread_burn") > 100
 
 
 def test_main_thread_ends_first():

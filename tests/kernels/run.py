@@ -12,6 +12,7 @@ import contextlib
 import glob
 import json
 import os
+import platform
 import re
 import shutil
 import stat
@@ -24,19 +25,14 @@ TESTS_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS_DIR, "integration"))
 import harness  # noqa: E402  pylint: disable=C0413
 
-# What names a kernel on the command line: Debian's suite (None: the system's own) and its meta package.
-KERNELS = {
-    "5.10": ("bullseye", "linux-image-amd64"),
-    "6.1": (None, "linux-image-amd64"),
-    "6.12": (None, "linux-image-6.12-amd64"),
-}
-DEFAULT_KERNELS = ["6.1"]
+# Kernels by their short names, with the Debian suite whose stock kernel it is.
+KERNELS = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie"}
+META_PACKAGE = "linux-image-amd64"
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 WORKLOADS = ["split", "threads"]
 MODES = ["default", "tail-calls"]
 NAMES = {"split": ("main", "split_bag", "split_kernel"), "threads": ("thread_main", "thread_burn")}
-BOOT_TIMEOUT_S = 60
 LEAST_SAMPLES = 100
 LEAST_COMPLETE = 0.999
 
@@ -103,19 +99,36 @@ def unpack(deb, directory):
     return path
 
 
-def download(suite, meta, directory):
-    """The newest kernel that the meta package stands for."""
+def download(name, suite, directory):
+    """The stock kernel of a suite, None for the system's own suites; None if it is not of the named version."""
     options = apt_options(suite, directory)
-    shown = apt(options, "apt-cache", "show", "--no-all-versions", meta)
-    names = re.findall(r"^Depends:.*?\b(linux-image-[0-9][\w.+-]*)", shown, re.MULTILINE)
-    if not names:
-        raise Unavailable(f"apt knows no package {meta} that names a kernel")
-    kept = os.path.join(directory, "vmlinuz-" + names[0][len("linux-image-") :])
+    shown = apt(options, "apt-cache", "show", "--no-all-versions", META_PACKAGE)
+    package = re.search(r"^Depends:.*?\b(linux-image-([0-9][\w.+-]*))", shown, re.MULTILINE)
+    if not package or not package[2].startswith(name + "."):
+        return None
+    kept = os.path.join(directory, "vmlinuz-" + package[2])
     if os.path.exists(kept):
         return kept
     with tempfile.TemporaryDirectory(prefix="stakeout-kernel-") as where:
-        apt(options, "apt-get", "download", "-q", names[0], cwd=where)
+        apt(options, "apt-get", "download", "-q", package[1], cwd=where)
         return unpack(glob.glob(os.path.join(where, "*.deb"))[0], directory)
+
+
+def stock_kernel(name, directory):
+    """From the suites that the system uses anyway, or from the one that has it, with lists of its own."""
+    why = f"no suite of Debian has a stock kernel {name}"
+    for suite in (None, KERNELS[name]):
+        try:
+            image = download(name, suite, directory)
+            if image:
+                return image
+        except Unavailable as unavailable:
+            why = unavailable
+    # Without a network, an image of an earlier run serves as well.
+    kept = sorted(glob.glob(os.path.join(directory, f"vmlinuz-{name}.*")), key=os.path.getmtime)
+    if not kept:
+        raise Unavailable(why)
+    return kept[-1]
 
 
 def kernel_image(name, directory):
@@ -123,19 +136,10 @@ def kernel_image(name, directory):
     if name in KERNELS:
         need("apt-get")
         need("dpkg-deb")
-        try:
-            return download(*KERNELS[name], directory)
-        except Unavailable:
-            # Without a network, an image of an earlier run serves as well.
-            kept = sorted(glob.glob(os.path.join(directory, f"vmlinuz-{name}.*")), key=os.path.getmtime)
-            if not kept:
-                raise
-            return kept[-1]
-    if name.endswith(".deb"):
-        return unpack(name, directory)
+        return stock_kernel(name, directory)
     if not os.path.exists(name):
         raise Unavailable(f"no kernel {name}: known are {', '.join(KERNELS)}, and paths")
-    return name
+    return unpack(name, directory) if name.endswith(".deb") else name
 
 
 # The initramfs.
@@ -275,9 +279,7 @@ def check_recording(pieces, mode, workload):
 
     if not piece("status"):
         raise AssertionError("the machine did not get so far")
-    log = piece("client.log")
-    if mode == "tail-calls":
-        log += "\n" + pieces.get((mode, "-", "daemon.log"), "")
+    log = piece("client.log") + "\n" + pieces.get((mode, "-", "load.log"), "")
     if piece("status") != "0" or not piece("stats.json") or not piece("out.folded"):
         raise AssertionError(f"stakeout record ended with {piece('status')}:\n{log}")
     result = subprocess.CompletedProcess([], int(piece("status")), "", log)
@@ -293,7 +295,7 @@ def check_recording(pieces, mode, workload):
 
 
 def report_failure(guest, error):
-    print(f"      {error}".replace("\n", "\n      "))
+    print(f"      {error or repr(error)}".rstrip().replace("\n", "\n      "))
     if not guest.text("results"):
         print("      the kernel's last lines:\n      " + "\n      ".join(guest.text("console").splitlines()[-15:]))
 
@@ -325,7 +327,8 @@ def check_guest(guest, ended, name, verbose):
 
     def end():
         assert ended, "it did not come to its end in time, or crashed"
-        assert pieces[("tail-calls", "-", "daemon.status")].strip() == "0", pieces[("tail-calls", "-", "daemon.log")]
+        status = pieces[("tail-calls", "-", "daemon.status")].strip()
+        assert status == "0", f"stakeoutd ended with {status}: {pieces[('tail-calls', '-', 'daemon.log')]}"
         bad = re.findall(r"^.*(?:BUG:|WARNING:|Oops|Call Trace).*$", guest.text("console"), re.MULTILINE)
         assert not bad, f"the kernel complained: {bad[:5]}"
         return "came to its end"
@@ -342,8 +345,11 @@ def check_guest(guest, ended, name, verbose):
 
 def run_kernel(name, options):
     """How many checks failed."""
-    image = kernel_image(name, options.directory)
-    guest = Guest(image, initramfs(), options)
+    if platform.machine() != "x86_64":
+        raise Unavailable(f"stakeout is not for {platform.machine()} yet")
+    need("qemu-system-x86_64")
+    root = initramfs()
+    guest = Guest(kernel_image(name, options.directory), root, options)
     try:
         began = time.monotonic()
         ended = guest.run()
@@ -359,12 +365,13 @@ def run_kernel(name, options):
 
 def parse_options():
     parser = argparse.ArgumentParser(description="Runs stakeout on other kernels, under qemu's software emulation.")
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"{', '.join(KERNELS)} (default: "
-                        f"{', '.join(DEFAULT_KERNELS)}), or the path of a kernel image or of its Debian package")
+    known = ", ".join(KERNELS)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"{known} (default: all of them), or the path of "
+                        "a kernel image or of a Debian package that holds one")
     parser.add_argument("--seconds", type=int, default=3, help="length of a recording (3)")
     parser.add_argument("--rate", type=int, default=199, help="samples a second (199)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that one machine may take (300)")
-    parser.add_argument("--boot-timeout", type=float, default=BOOT_TIMEOUT_S, help=f"… until it speaks ({BOOT_TIMEOUT_S})")
+    parser.add_argument("--boot-timeout", type=float, default=60, help="seconds until it must speak (60)")
     parser.add_argument("--keep", action="store_true", help="keep the initramfs and what was sent")
     parser.add_argument("--verbose", action="store_true", help="print `stakeout check` and the folded lines, too")
     options = parser.parse_args()
@@ -375,7 +382,7 @@ def parse_options():
 def main():
     options = parse_options()
     failed, tested, why = 0, 0, ""
-    for name in options.kernels or DEFAULT_KERNELS:
+    for name in options.kernels or KERNELS:
         try:
             os.makedirs(options.directory, exist_ok=True)
             failed += run_kernel(name, options)

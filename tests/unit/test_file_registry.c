@@ -152,7 +152,7 @@ static void test_vdso(void **state)
 static void test_add(void **state)
 {
 	struct world *w = *state;
-	struct proc_map map = map_of((const void *)qsort);
+	struct proc_map map = map_of((const void *)l64a);
 	const struct file_entry *file;
 	struct file_registry_stats stats;
 	char name[64];
@@ -172,14 +172,14 @@ static void test_add(void **state)
 	assert_int_equal(stats.compiled, 1);
 	assert_int_equal(stats.from_cache, 0);
 
-	vaddr = own_vaddr(&map, file, (const void *)qsort);
+	vaddr = own_vaddr(&map, file, (const void *)l64a);
 	assert_int_equal(file_registry__symbol(w->files, file->number, vaddr + 3, name, sizeof(name), &start),
 			 0);
-	assert_string_equal(name, "qsort");
+	assert_string_equal(name, "l64a");
 	assert_int_equal(start, vaddr);
 	file_registry__drop_symbols(w->files);
 	assert_int_equal(file_registry__symbol(w->files, file->number, vaddr, name, sizeof(name), &start), 0);
-	assert_string_equal(name, "qsort");
+	assert_string_equal(name, "l64a");
 
 	/* Prepared by two at once, added by both: one file. */
 	assert_int_equal(prepare_and_add(w, &map), 0);
@@ -287,7 +287,7 @@ static void test_no_unwind_information(void **state)
 static void test_pool_full(void **state)
 {
 	struct world *w = *state;
-	struct proc_map map = map_of((const void *)qsort);
+	struct proc_map map = map_of((const void *)l64a);
 	const struct file_entry *file;
 
 	table_pool__reset(w->pool);
@@ -335,7 +335,7 @@ static void test_cannot_open(void **state)
 static void test_prepared_but_not_added(void **state)
 {
 	struct world *w = *state;
-	struct proc_map map = map_of((const void *)qsort);
+	struct proc_map map = map_of((const void *)l64a);
 	struct prepared_file *p = NULL;
 
 	assert_int_equal(file_registry__prepare(w->files, getpid(), &map, &p), 0);
@@ -348,7 +348,7 @@ static void test_cache(void **state)
 {
 	struct world *w = *state;
 	_cleanup_(unwind_cache) struct unwind_cache *cache = NULL;
-	struct proc_map map = map_of((const void *)qsort);
+	struct proc_map map = map_of((const void *)l64a);
 	uint64_t rows[2];
 
 	assert_int_equal(unwind_cache__open(w->dir, 0, &cache, NULL), 0);
@@ -372,7 +372,7 @@ static void test_cache(void **state)
 static void test_reset(void **state)
 {
 	struct world *w = *state;
-	struct proc_map map = map_of((const void *)qsort);
+	struct proc_map map = map_of((const void *)l64a);
 	const struct proc_map vdso = { .path = "[vdso]" };
 
 	assert_int_equal(prepare_and_add(w, &map), 0);

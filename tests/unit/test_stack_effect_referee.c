@@ -74,36 +74,6 @@ static size_t read_text(void *context, uint64_t address, void *buf, size_t size)
 	return 0;
 }
 
-static bool open_file(const char *path, struct file *f)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct so_error err;
-	struct stat st;
-
-	memset(f, 0, sizeof(*f));
-	f->path = path;
-	if (fd < 0)
-		return false;
-	assert_int_equal(fstat(fd, &st), 0);
-	f->size = (size_t)st.st_size;
-	f->image = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
-	assert_ptr_not_equal(f->image, MAP_FAILED);
-	assert_int_equal(eh_frame__read(fd, &f->eh, &err), 0);
-	assert_int_equal(cfi_entries__read(&f->eh, &f->entries), 0);
-	assert_int_equal(unwind_table__compile(fd, &f->table, &err), 0);
-	find_undescribed(f);
-	return true;
-}
-
-static void close_file(struct file *f)
-{
-	free(f->undescribed);
-	unwind_table__free(f->table);
-	cfi_entries__release(&f->entries);
-	eh_frame__release(&f->eh);
-	munmap((void *)f->image, f->size);
-}
-
 static double now_us(void)
 {
 	struct timespec ts;
@@ -185,6 +155,36 @@ static void find_undescribed(struct file *f)
 		f->undescribed[i] = is_undescribed(f, decoder, &f->entries.fdes[i]);
 }
 
+static bool open_file(const char *path, struct file *f)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct so_error err;
+	struct stat st;
+
+	memset(f, 0, sizeof(*f));
+	f->path = path;
+	if (fd < 0)
+		return false;
+	assert_int_equal(fstat(fd, &st), 0);
+	f->size = (size_t)st.st_size;
+	f->image = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(f->image, MAP_FAILED);
+	assert_int_equal(eh_frame__read(fd, &f->eh, &err), 0);
+	assert_int_equal(cfi_entries__read(&f->eh, &f->entries), 0);
+	assert_int_equal(unwind_table__compile(fd, &f->table, &err), 0);
+	find_undescribed(f);
+	return true;
+}
+
+static void close_file(struct file *f)
+{
+	free(f->undescribed);
+	unwind_table__free(f->table);
+	cfi_entries__release(&f->entries);
+	eh_frame__release(&f->eh);
+	munmap((void *)f->image, f->size);
+}
+
 static const struct cfi_fde *find_fde(const struct file *f, uint64_t address)
 {
 	uint32_t lo = 0, hi = f->entries.n_fdes;
@@ -205,7 +205,8 @@ static const struct cfi_fde *find_fde(const struct file *f, uint64_t address)
 static void tell(const struct file *f, const char *what, uint64_t pc, uint64_t address,
 		 const struct so_unwind_rule *ours, const struct so_unwind_rule *theirs)
 {
-	print_error("%s: %s at 0x%" PRIx64 " from 0x%" PRIx64 ": kind %u reg %u %+d %+d rbp %u %+d rbx %u %+d, .eh_frame: "
+	print_error("%s: %s at 0x%" PRIx64 " from 0x%" PRIx64
+		    ": kind %u reg %u %+d %+d rbp %u %+d rbx %u %+d, .eh_frame: "
 		    "kind %u reg %u %+d %+d rbp %u %+d rbx %u %+d\n",
 		    f->path, what, address, pc, ours->cfa_kind, ours->cfa_reg, ours->cfa_off, ours->cfa_off2,
 		    ours->saves & 15, ours->rbp_off, ours->saves >> 4, ours->rbx_off, theirs->cfa_kind,
@@ -259,8 +260,8 @@ static void compare_rule(struct counts *c, const struct file *f, uint64_t pc, ui
 	}
 }
 
-static void compare_at(struct counts *c, struct file *f, struct effect_reader *reader, uint64_t pc, uint64_t low,
-		       uint64_t high)
+static void compare_at(struct counts *c, struct file *f, struct effect_reader *reader, uint64_t pc,
+		       uint64_t low, uint64_t high)
 {
 	_cleanup_(effect_rows) struct effect_rows *owner = NULL;
 	struct effect_rows rows = { 0 };
@@ -317,22 +318,28 @@ static void print_counts(const struct file *f, bool whole_text, const struct cou
 {
 	double compared = (double)(c->same + c->wrong_cfa + c->other_kind + c->outermost);
 
-	print_message("%s, %s: %" PRIu64 " asked, answered %.1f %%, %.1f us each; %.0f rules compared: CFA same "
-		      "%.2f %%, other register %.2f %%, wrong %" PRIu64 ", in outermost functions %" PRIu64
-		      "; saves: same %" PRIu64 ", other kind %" PRIu64 ", lost %" PRIu64 ", wrong %" PRIu64 "\n",
-		      f->path, whole_text ? "whole text" : "function", c->asked,
-		      100.0 * (double)c->answered / (double)c->asked, c->us / (double)c->asked, compared,
-		      100 * (double)c->same / compared, 100 * (double)c->other_kind / compared, c->wrong_cfa,
-		      c->outermost, c->save_same, c->save_other_kind, c->save_lost, c->save_wrong);
+	print_message(
+		"%s, %s: %" PRIu64 " asked, answered %.1f %%, %.1f us each; %.0f rules compared: CFA same "
+		"%.2f %%, other register %.2f %%, wrong %" PRIu64 ", in outermost functions %" PRIu64
+		"; saves: same %" PRIu64 ", other kind %" PRIu64 ", lost %" PRIu64 ", wrong %" PRIu64 "\n",
+		f->path, whole_text ? "whole text" : "function", c->asked,
+		100.0 * (double)c->answered / (double)c->asked, c->us / (double)c->asked, compared,
+		100 * (double)c->same / compared, 100 * (double)c->other_kind / compared, c->wrong_cfa,
+		c->outermost, c->save_same, c->save_other_kind, c->save_lost, c->save_wrong);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned n = 2000;
 	for (int i = 1; i < argc; i++) {
-		struct file f; struct counts c;
-		if (!open_file(argv[i], &f)) continue;
-		for (int whole = 0; whole < 2; whole++) { compare_file(&f, n, whole, &c); print_counts(&f, whole, &c); }
+		struct file f;
+		struct counts c;
+		if (!open_file(argv[i], &f))
+			continue;
+		for (int whole = 0; whole < 2; whole++) {
+			compare_file(&f, n, whole, &c);
+			print_counts(&f, whole, &c);
+		}
 		close_file(&f);
 	}
 	return 0;

@@ -812,6 +812,65 @@ static void test_incomplete_tables(void **state)
 	EXPECT(RULE_TABLE_FULL, LEAF(2));
 }
 
+/* Code without rules whose rules can be learned: the walk stops there and says so. */
+static void test_learn(void **state)
+{
+	TEXT(END, NO_RULE, RSP(8));
+	set_reg(SO_REG_RBP, STACK + 64);
+	put(72, RET(0));
+	put(0, RET(1));
+	sampler__mappings(w->sampler)[0].flags = SO_MAPPING_LEARN;
+	unwind(AT(2), 0);
+	EXPECT(NO_RULES, LEAF(2), CALLER(1));
+	assert_true(w->u.learn);
+	assert_int_equal(w->u.flags, 0);
+	sampler__mappings(w->sampler)[0].state = SO_MAPPING_NO_TABLE;
+	unwind(AT(2), 0);
+	EXPECT(NO_RULES, LEAF(2));
+	assert_true(w->u.learn);
+	sampler__mappings(w->sampler)[0].flags = 0;
+	sampler__mappings(w->sampler)[0].state = SO_MAPPING_TABLE;
+	unwind(AT(2), 0);
+	EXPECT(NONE, LEAF(2), CALLER(1), CALLER(0));
+	assert_false(w->u.learn);
+}
+
+/* In code that may be rewritten at any time, a return address has a call before it, or it is none. */
+static void test_writable_code(void **state)
+{
+	static const struct {
+		uint64_t code; /* the eight bytes before the return address, the first of them lowest */
+		bool call;
+	} cases[] = {
+		{ 0x78563412e8909090ull, true },  /* e8 rel32 */
+		{ 0xd0ff909090909090ull, true },  /* call *%rax */
+		{ 0x13ff909090909090ull, true },  /* call *(%rbx) */
+		{ 0x0853ff9090909090ull, true },  /* call *8(%rbx) */
+		{ 0x082454ff90909090ull, true },  /* call *8(%rsp) */
+		{ 0x1234567815ff9090ull, true },  /* call *disp32(%rip) */
+		{ 0x123456782494ff90ull, true },  /* call *disp32(%rsp) */
+		{ 0x9090909090909090ull, false }, /* nops */
+		{ 0xe0ff909090909090ull, false }, /* jmp *%rax */
+		{ 0x90e8909090909090ull, false }, /* e8 in another place */
+	};
+
+	TEXT(END, RSP(8), RSP(8));
+	sampler__mappings(w->sampler)[0].flags = SO_MAPPING_WRITABLE;
+	put(0, RET(0));
+	w->code_at = RET(0) - 8;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		w->code = cases[i].code;
+		unwind(AT(1), 0);
+		if (cases[i].call)
+			EXPECT(NONE, LEAF(1), CALLER(0));
+		else
+			EXPECT(NO_RULES, LEAF(1));
+	}
+	w->code_at = 0; /* it cannot be read */
+	unwind(AT(1), 0);
+	EXPECT(NO_RULES, LEAF(1));
+}
+
 /* What a stack is known by: its frames, its cause, and for frames in no file the process. */
 static void test_hash(void **state)
 {
@@ -925,6 +984,8 @@ int main(void)
 		TEST(many_mappings),
 		TEST(rules_that_cut),
 		TEST(incomplete_tables),
+		TEST(learn),
+		TEST(writable_code),
 		TEST(hash),
 		TEST(garbage),
 	};

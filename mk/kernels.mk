@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# make kernels: stakeout on other kernels, under qemu's software emulation. KERNELS="5.10 6.1" chooses; needs the Debian
+# packages qemu-system-x86 and busybox-static.
+
+KERNELS ?=
+
+.PHONY: kernels
+kernels: all $(BUILD)/workloads/split $(BUILD)/workloads/threads
+	STAKEOUT_BUILD=$(BUILD) tests/kernels/run.py $(KERNELS)

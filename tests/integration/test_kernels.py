@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Other kernels than the one that runs here: tests/kernels/run.py boots them under qemu's software emulation."""
+import os
+import subprocess
+import sys
+
+from harness import SANITIZED, SOURCE_DIR, Skip, timeout
+
+
+def run_kernel(name):
+    if SANITIZED:
+        raise Skip("a sanitized build is tested on the running kernel alone")
+    script = os.path.join(SOURCE_DIR, "tests", "kernels", "run.py")
+    result = subprocess.run([sys.executable, script, name], capture_output=True, text=True, check=False)
+    if result.returncode == 77:
+        raise Skip((result.stderr.strip() or "?").splitlines()[-1])
+    assert result.returncode == 0, f"{result.stdout}{result.stderr}"
+
+
+@timeout(420)
+def test_oldest_kernel_5_10():
+    """The oldest kernel that stakeout promises to run on."""
+    run_kernel("5.10")
+
+
+@timeout(420)
+def test_debian_12_kernel_6_1():
+    run_kernel("6.1")

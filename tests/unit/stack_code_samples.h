@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Functions as assembly programmers, JIT compilers and compilers write them, for test_stack_effect.c. Each SAMPLE(name,
+ * text) defines the bytes sample_NAME to sample_NAME_end, position independent. The RUN ones can be called as
+ * uint64_t f(uint64_t) and end.
+ */
+#ifndef STAKEOUT_TESTS_STACK_CODE_SAMPLES_H
+#define STAKEOUT_TESTS_STACK_CODE_SAMPLES_H
+
+#include <stdint.h>
+
+#define SAMPLE(name, text)                                                                       \
+	__asm__(".pushsection .rodata\n.intel_syntax noprefix\n.balign 16\n.globl sample_" #name \
+		", sample_" #name "_end\nsample_" #name ":\n" text "\nsample_" #name             \
+		"_end:\n.att_syntax\n.popsection\n");                                            \
+	extern const uint8_t sample_##name[], sample_##name##_end[];
+
+/* X(name): all that can be run. */
+#define RUN_SAMPLES(X)                                                                                        \
+	X(leaf)                                                                                               \
+	X(pushes)                                                                                             \
+	X(moves) X(frame_pointer) X(frame_pointer_lea) X(variable_frame) X(entered) X(realign_rbx)            \
+		X(realign_stored) X(realign_r10) X(realign_variable) X(flags) X(red_zone) X(calls) X(read_pc) \
+			X(early_return) X(vectors) X(second_half) X(returns_argument) X(shrink_wrapped)       \
+				X(spills) X(exchange)
+
+SAMPLE(leaf, "mov rax, rdi\n"
+	     "1: dec rax\n"
+	     "cmp rax, 3\n"
+	     "ja 1b\n"
+	     "ret\n")
+
+/* oneDNN's kernels: everything pushed, rbp and rbx used as numbers. */
+SAMPLE(pushes, "push rbx\n"
+	       "at_pushes_1:\n"
+	       "push rbp\n"
+	       "push r12\n"
+	       "push r13\n"
+	       "sub rsp, 0xa0\n"
+	       "at_pushes_body:\n"
+	       "mov rbp, rdi\n"
+	       "xor ebx, ebx\n"
+	       "at_pushes_loop:\n"
+	       "1: add rbx, rbp\n"
+	       "sub rbp, 1\n"
+	       "jnz 1b\n"
+	       "mov rax, rbx\n"
+	       "add rsp, 0xa0\n"
+	       "pop r13\n"
+	       "pop r12\n"
+	       "at_pushes_pop:\n"
+	       "pop rbp\n"
+	       "pop rbx\n"
+	       "at_pushes_ret:\n"
+	       "ret\n")
+extern const uint8_t at_pushes_1[];
+extern const uint8_t at_pushes_body[];
+extern const uint8_t at_pushes_loop[];
+extern const uint8_t at_pushes_pop[];
+extern const uint8_t at_pushes_ret[];
+
+/* OpenBLAS: saved by moves into a frame. */
+SAMPLE(moves, "sub rsp, 0x60\n"
+	      "mov [rsp], rbx\n"
+	      "mov [rsp+8], rbp\n"
+	      "mov [rsp+16], r12\n"
+	      "at_moves_body:\n"
+	      "lea rbp, [rdi+rdi]\n"
+	      "lea rbx, [rdi+1]\n"
+	      "lea rax, [rbx+rbp]\n"
+	      "mov rbx, [rsp]\n"
+	      "mov rbp, [rsp+8]\n"
+	      "mov r12, [rsp+16]\n"
+	      "add rsp, 0x60\n"
+	      "ret\n")
+extern const uint8_t at_moves_body[];
+
+SAMPLE(frame_pointer, "push rbp\n"
+		      "mov rbp, rsp\n"
+		      "push rbx\n"
+		      "sub rsp, 0x28\n"
+		      "at_frame_pointer_body:\n"
+		      "mov ebx, edi\n"
+		      "mov rax, rbx\n"
+		      "mov rbx, [rbp-8]\n"
+		      "leave\n"
+		      "ret\n")
+extern const uint8_t at_frame_pointer_body[];
+
+SAMPLE(frame_pointer_lea, "push rbp\n"
+			  "mov rbp, rsp\n"
+			  "push r12\n"
+			  "push rbx\n"
+			  "sub rsp, 0x20\n"
+			  "mov rbx, rdi\n"
+			  "mov rax, rbx\n"
+			  "lea rsp, [rbp-16]\n"
+			  "pop rbx\n"
+			  "pop r12\n"
+			  "pop rbp\n"
+			  "ret\n")
+
+SAMPLE(variable_frame, "push rbp\n"
+		       "mov rbp, rsp\n"
+		       "push rbx\n"
+		       "mov ebx, edi\n"
+		       "and ebx, 15\n"
+		       "shl rbx, 4\n"
+		       "sub rsp, rbx\n"
+		       "at_variable_frame_body:\n"
+		       "lea rax, [rsp]\n"
+		       "mov [rax-8], rdi\n"
+		       "mov rax, rdi\n"
+		       "mov rbx, [rbp-8]\n"
+		       "mov rsp, rbp\n"
+		       "pop rbp\n"
+		       "ret\n")
+extern const uint8_t at_variable_frame_body[];
+
+SAMPLE(entered, "enter 0x30, 0\n"
+		"mov [rbp-8], rbx\n"
+		"mov rbx, rdi\n"
+		"mov rax, rbx\n"
+		"mov rbx, [rbp-8]\n"
+		"leave\n"
+		"ret\n")
+
+/* OpenBLAS's Haswell kernels: rsp kept in rbx while the stack is aligned. */
+SAMPLE(realign_rbx, "sub rsp, 0x60\n"
+		    "mov [rsp], rbx\n"
+		    "mov [rsp+8], rbp\n"
+		    "mov rbx, rsp\n"
+		    "sub rsp, 0x1000\n"
+		    "and rsp, -0x1000\n"
+		    "at_realign_rbx_body:\n"
+		    "mov rbp, rdi\n"
+		    "mov [rsp+0x20], rbp\n"
+		    "mov rax, [rsp+0x20]\n"
+		    "mov rsp, rbx\n"
+		    "mov rbx, [rsp]\n"
+		    "mov rbp, [rsp+8]\n"
+		    "add rsp, 0x60\n"
+		    "ret\n")
+extern const uint8_t at_realign_rbx_body[];
+
+/* OpenSSL's multi-block code: the old rsp stored in the aligned frame. */
+SAMPLE(realign_stored, "mov rax, rsp\n"
+		       "push rbx\n"
+		       "push rbp\n"
+		       "sub rsp, 0x120\n"
+		       "and rsp, -256\n"
+		       "mov [rsp+0x110], rax\n"
+		       "at_realign_stored_body:\n"
+		       "lea rbx, [rdi+1]\n"
+		       "lea rbp, [rdi+2]\n"
+		       "1: dec rbp\n"
+		       "jnz 1b\n"
+		       "mov rax, [rsp+0x110]\n"
+		       "mov rbp, [rax-16]\n"
+		       "mov rbx, [rax-8]\n"
+		       "lea rsp, [rax]\n"
+		       "mov rax, rdi\n"
+		       "ret\n")
+extern const uint8_t at_realign_stored_body[];
+
+/* GCC's functions with an aligned frame. */
+SAMPLE(realign_r10, "lea r10, [rsp+8]\n"
+		    "and rsp, -64\n"
+		    "push qword ptr [r10-8]\n"
+		    "push rbp\n"
+		    "mov rbp, rsp\n"
+		    "push r10\n"
+		    "push rbx\n"
+		    "sub rsp, 0x60\n"
+		    "at_realign_r10_body:\n"
+		    "mov rbx, rdi\n"
+		    "mov rax, rbx\n"
+		    "xor r10d, r10d\n"
+		    "add rsp, 0x60\n"
+		    "pop rbx\n"
+		    "pop r10\n"
+		    "pop rbp\n"
+		    "lea rsp, [r10-8]\n"
+		    "ret\n")
+extern const uint8_t at_realign_r10_body[];
+
+SAMPLE(realign_variable, "lea r10, [rsp+8]\n"
+			 "and rsp, -32\n"
+			 "push qword ptr [r10-8]\n"
+			 "push rbp\n"
+			 "mov rbp, rsp\n"
+			 "push r10\n"
+			 "push rbx\n"
+			 "mov rbx, rdi\n"
+			 "and rbx, 15\n"
+			 "shl rbx, 5\n"
+			 "sub rsp, rbx\n"
+			 "mov rax, rdi\n"
+			 "lea rsp, [rbp-16]\n"
+			 "pop rbx\n"
+			 "pop r10\n"
+			 "pop rbp\n"
+			 "lea rsp, [r10-8]\n"
+			 "ret\n")
+
+SAMPLE(flags, "pushfq\n"
+	      "push 7\n"
+	      "push ax\n"
+	      "push 0x12345\n"
+	      "pop rax\n"
+	      "pop cx\n"
+	      "pop rcx\n"
+	      "add rax, rcx\n"
+	      "popfq\n"
+	      "ret\n")
+
+SAMPLE(red_zone, "mov [rsp-8], rbx\n"
+		 "mov [rsp-16], rbp\n"
+		 "at_red_zone_body:\n"
+		 "mov rbx, rdi\n"
+		 "mov rbp, rbx\n"
+		 "mov rax, rbp\n"
+		 "mov rbx, [rsp-8]\n"
+		 "mov rbp, [rsp-16]\n"
+		 "ret\n")
+extern const uint8_t at_red_zone_body[];
+
+SAMPLE(calls, "push rbx\n"
+	      "mov rbx, rdi\n"
+	      "call 1f\n"
+	      "at_calls_after:\n"
+	      "add rax, rbx\n"
+	      "pop rbx\n"
+	      "ret\n"
+	      ".balign 16\n"
+	      "1: push rbp\n"
+	      "xor ebp, ebp\n"
+	      "sub rsp, 16\n"
+	      "mov rax, rbp\n"
+	      "add rsp, 16\n"
+	      "pop rbp\n"
+	      "ret\n")
+extern const uint8_t at_calls_after[];
+
+SAMPLE(read_pc, "push rbx\n"
+		"call 1f\n"
+		"1: pop rbx\n"
+		"mov rax, rbx\n"
+		"pop rbx\n"
+		"ret\n")
+
+SAMPLE(early_return, "push rbx\n"
+		     "test rdi, 1\n"
+		     "jz 1f\n"
+		     "mov rbx, rdi\n"
+		     "mov rax, rbx\n"
+		     "pop rbx\n"
+		     "ret\n"
+		     "1: push rbp\n"
+		     "lea rbp, [rdi+2]\n"
+		     "mov rax, rbp\n"
+		     "pop rbp\n"
+		     "pop rbx\n"
+		     "ret\n")
+
+SAMPLE(vectors, "push rbp\n"
+		"sub rsp, 0x80\n"
+		"mov ebp, 3\n"
+		"movups [rsp], xmm0\n"
+		"movups xmm0, [rsp]\n"
+		"1: dec ebp\n"
+		"paddd xmm1, xmm1\n"
+		"jnz 1b\n"
+		"add rsp, 0x80\n"
+		"pop rbp\n"
+		"ret\n")
+
+/* A jump into the second half of an instruction: the bytes of the mov hold "nop; nop; pop rbx; ret". */
+SAMPLE(second_half, "push rbx\n"
+		    "xor ebx, ebx\n"
+		    "mov rax, rdi\n"
+		    "jmp 1f+2\n"
+		    "1: .byte 0x48, 0xb8, 0x90, 0x90, 0x5b, 0xc3, 0, 0, 0, 0\n"
+		    "ret\n")
+
+SAMPLE(returns_argument, "mov rax, rdi\n"
+			 "ret 0\n")
+
+SAMPLE(shrink_wrapped, "cmp rdi, 1\n"
+		       "jbe 2f\n"
+		       "push rbx\n"
+		       "mov rbx, rdi\n"
+		       "mov rax, rbx\n"
+		       "pop rbx\n"
+		       "push rbp\n"
+		       "mov rbp, rax\n"
+		       "mov rax, rbp\n"
+		       "pop rbp\n"
+		       "2: ret\n")
+
+/* More stores to the stack than slots are remembered. */
+SAMPLE(spills, "push rbx\n"
+	       "push rbp\n"
+	       "sub rsp, 0x200\n"
+	       ".set off, 0\n"
+	       ".rept 60\n"
+	       "mov [rsp+off], rdi\n"
+	       ".set off, off + 8\n"
+	       ".endr\n"
+	       "mov rbx, [rsp+16]\n"
+	       "mov rbp, [rsp+24]\n"
+	       "mov rax, rbx\n"
+	       "add rsp, 0x200\n"
+	       "pop rbp\n"
+	       "pop rbx\n"
+	       "ret\n")
+
+SAMPLE(exchange, "push rbx\n"
+		 "push rbp\n"
+		 "xchg rbx, rbp\n"
+		 "xadd rbx, rbp\n"
+		 "cpuid\n"
+		 "mov rax, rdi\n"
+		 "pop rbp\n"
+		 "pop rbx\n"
+		 "ret\n")
+
+#endif

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The profile builder is this file's: it keeps what it is given. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/profile_export.h"
+#include "tests/unit/fake_sampler.h"
+
+#define KERNEL 0xffffffff81000000ull
+
+struct location {
+	uint64_t mapping_id, address;
+	char name[128], system_name[128];
+};
+
+struct sample {
+	uint64_t locations[8];
+	size_t n;
+	uint64_t count;
+	pid_t pid, tid;
+	char comm[32];
+};
+
+/* Numbers count from 1: element 0 is not used. */
+struct profile_builder {
+	char mappings[8][128], build_ids[8][80];
+	struct location locations[64];
+	struct sample samples[16];
+	uint64_t n_mappings, n_locations, n_samples;
+	bool out_of_memory;
+};
+
+uint64_t profile_builder__mapping(struct profile_builder *b, const struct profile_mapping *mapping)
+{
+	strncpy(b->mappings[++b->n_mappings], mapping->filename, 127);
+	strncpy(b->build_ids[b->n_mappings], mapping->build_id, 79);
+	return b->n_mappings;
+}
+
+uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame)
+{
+	struct location *l = &b->locations[b->n_locations + 1];
+
+	if (b->out_of_memory)
+		return 0;
+	l->mapping_id = frame->mapping_id;
+	l->address = frame->address;
+	strncpy(l->name, frame->name ?: "", 127);
+	strncpy(l->system_name, frame->system_name ?: "", 127);
+	return ++b->n_locations;
+}
+
+int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
+			    pid_t pid, pid_t tid, const char *comm)
+{
+	struct sample *s = &b->samples[++b->n_samples];
+
+	assert_true(n <= 8);
+	memcpy(s->locations, locations, n * sizeof(*locations));
+	s->n = n;
+	s->count = count;
+	s->pid = pid;
+	s->tid = tid;
+	strncpy(s->comm, comm, 31);
+	return 0;
+}
+
+struct world {
+	struct sampler *sampler;
+	struct table_pool *pool;
+	struct file_registry *files;
+	struct kallsyms *kernel;
+	struct accumulator acc;
+	struct profile_builder builder;
+	struct profile_source source;
+	uint32_t libc;  /* number of this process's C library */
+	uint64_t vaddr; /* of l64a() in it */
+};
+
+static void add_libc(struct world *w)
+{
+	_cleanup_(proc_maps) struct proc_maps maps = { 0 };
+	const struct proc_map *map;
+	const struct file_entry *file;
+	struct prepared_file *p;
+	uint64_t bias;
+	bool known;
+
+	assert_int_equal(proc_maps__read(getpid(), true, &maps, NULL), 0);
+	map = proc_maps__find(&maps, (uintptr_t)l64a);
+	assert_non_null(map);
+	assert_int_equal(file_registry__prepare(w->files, getpid(), map, &p), 0);
+	assert_int_equal(file_registry__add(w->files, p), 0);
+	file = file_registry__find(w->files, map, &known);
+	assert_int_equal(elf_file__bias(&file->elf, map->start, map->end - map->start, map->offset, &bias), 0);
+	w->libc = file->number;
+	w->vaddr = (uintptr_t)l64a - bias;
+}
+
+static struct kallsyms *load_kernel_symbols(void)
+{
+	char path[] = "/tmp/stakeout-kallsyms-XXXXXX";
+	_cleanup_close_ int fd = mkstemp(path);
+	struct kallsyms *ks = NULL;
+
+	assert_true(fd >= 0);
+	dprintf(fd, "%llx T first\n%llx t second\n%llx T last\n", KERNEL, KERNEL + 0x100, KERNEL + 0x200);
+	assert_int_equal(kallsyms__load(path, &ks, NULL), 0);
+	unlink(path);
+	return ks;
+}
+
+static int set_up(void **state)
+{
+	static struct world w;
+
+	w = (struct world){ .sampler = fake_sampler__new() };
+	assert_non_null(w.sampler);
+	assert_int_equal(table_pool__new(w.sampler, &w.pool), 0);
+	assert_int_equal(file_registry__new(w.pool, NULL, "", &w.files, NULL), 0);
+	w.kernel = load_kernel_symbols();
+	add_libc(&w);
+	w.source = (struct profile_source){ .acc = &w.acc, .files = w.files, .kernel = w.kernel };
+	*state = &w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	accumulator__release(&w->acc);
+	kallsyms__free(w->kernel);
+	file_registry__free(w->files);
+	table_pool__free(w->pool);
+	sampler__free(w->sampler);
+	return 0;
+}
+
+static void add_sample(struct world *w, uint64_t hash, uint16_t cause, const uint64_t *frames, uint16_t n_user,
+		       uint16_t n_kernel, const char *comm, uint64_t count)
+{
+	const struct so_stack_record record = {
+		.hash = hash, .n_user = n_user, .n_kernel = n_kernel, .tgid = (uint32_t)getpid(), .cause = cause
+	};
+	struct stack *stack = stack__new(&record, frames);
+	char name[16] = "";
+
+	assert_non_null(stack);
+	memcpy(name, comm, strnlen(comm, 16));
+	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
+	assert_int_equal(accumulator__add(&w->acc, (uint32_t)getpid(), 77, name, hash, count), 0);
+	free(stack);
+}
+
+static const struct location *location_of(const struct world *w, unsigned sample, unsigned at)
+{
+	const struct sample *s = &w->builder.samples[sample];
+
+	assert_true(at < s->n);
+	return &w->builder.locations[s->locations[at]];
+}
+
+static void test_order(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frames[] = { SO_FRAME(w->libc, w->vaddr), SO_FRAME(w->libc, w->vaddr + 5),
+				    KERNEL + 0x200, KERNEL + 0x100 };
+
+	add_sample(w, 1, SO_TRUNC_NONE, frames, 2, 2, "sixteen-letters!", 5);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_int_equal(w->builder.n_samples, 1);
+	assert_int_equal(w->builder.samples[1].n, 4);
+	assert_int_equal(w->builder.samples[1].count, 5);
+	assert_int_equal(w->builder.samples[1].pid, getpid());
+	assert_int_equal(w->builder.samples[1].tid, 77);
+	assert_string_equal(w->builder.samples[1].comm, "sixteen-letters!");
+	/* The interrupted instruction is `last`; a return address that is the first of `second` is a call in `first`. */
+	assert_string_equal(location_of(w, 1, 0)->name, "last");
+	assert_string_equal(location_of(w, 1, 1)->name, "first");
+	assert_string_equal(w->builder.mappings[location_of(w, 1, 1)->mapping_id], "[kernel.kallsyms]");
+	assert_string_equal(location_of(w, 1, 2)->name, "l64a");
+	assert_int_equal(location_of(w, 1, 2)->address, w->vaddr);
+	assert_string_equal(location_of(w, 1, 3)->name, "l64a");
+	assert_int_equal(location_of(w, 1, 3)->address, w->vaddr + 5);
+	assert_non_null(strstr(w->builder.mappings[location_of(w, 1, 2)->mapping_id], "/libc.so"));
+	assert_int_equal(strlen(w->builder.build_ids[location_of(w, 1, 2)->mapping_id]), 40);
+}
+
+/* The same address as a leaf and as a return address is two places. */
+static void test_kernel_leaf(void **state)
+{
+	struct world *w = *state;
+	const uint64_t leaf[] = { KERNEL + 0x100 }, caller[] = { KERNEL + 0x150, KERNEL + 0x100 };
+
+	add_sample(w, 1, SO_TRUNC_NONE, leaf, 0, 1, "a", 1);
+	add_sample(w, 2, SO_TRUNC_NONE, caller, 0, 2, "a", 1);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_string_equal(location_of(w, 1, 0)->name, "second");
+	assert_string_equal(location_of(w, 2, 0)->name, "second");
+	assert_string_equal(location_of(w, 2, 1)->name, "first");
+}
+
+static void test_without_kernel_symbols(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frames[] = { KERNEL };
+
+	w->source.kernel = NULL;
+	add_sample(w, 1, SO_TRUNC_NONE, frames, 0, 1, "a", 1);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_string_equal(location_of(w, 1, 0)->name, "");
+	assert_int_equal(location_of(w, 1, 0)->address, KERNEL);
+}
+
+/* A cut stack ends in a frame that says why; a cause from elsewhere is not an index beyond the names. */
+static void test_truncated(void **state)
+{
+	static const char *const words[] = {
+#define X(name, word, why) [SO_TRUNC_##name] = word,
+		SO_TRUNCATIONS(X)
+#undef X
+	};
+	struct world *w = *state;
+	const uint64_t frame = SO_FRAME(w->libc, w->vaddr);
+	char want[64];
+
+	for (uint16_t cause = SO_TRUNC_NONE; cause <= SO_TRUNC_COUNT; cause++) {
+		struct profile_builder *b = &w->builder;
+		const struct location *last;
+
+		add_sample(w, 1, cause, &frame, 1, 0, "a", 1);
+		*b = (struct profile_builder){ 0 };
+		assert_int_equal(profile_export__samples(&w->source, b), 0);
+		assert_int_equal(b->samples[1].n, cause == SO_TRUNC_NONE ? 1 : 2);
+		last = &b->locations[b->samples[1].locations[1]];
+		if (cause != SO_TRUNC_NONE) {
+			snprintf(want, sizeof(want), "[truncated:%s]",
+				 words[cause == SO_TRUNC_COUNT ? SO_TRUNC_TABLE_LOOKUP : cause]);
+			assert_string_equal(last->name, want);
+			assert_int_equal(last->mapping_id, 0);
+		}
+		accumulator__release(&w->acc);
+	}
+}
+
+/* A frame is one location and one look-up however many stacks it is in. */
+static void test_shared_frames(void **state)
+{
+	struct world *w = *state;
+	const uint64_t a[] = { SO_FRAME(w->libc, w->vaddr), SO_FRAME(w->libc, w->vaddr + 5) },
+		       b[] = { SO_FRAME(w->libc, w->vaddr + 5), SO_FRAME(w->libc, w->vaddr) };
+
+	add_sample(w, 1, SO_TRUNC_DEPTH, a, 2, 0, "a", 1);
+	add_sample(w, 2, SO_TRUNC_DEPTH, b, 2, 0, "b", 2);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_int_equal(w->builder.n_samples, 2);
+	assert_int_equal(w->builder.n_locations, 3);
+	assert_int_equal(w->builder.samples[1].locations[0], w->builder.samples[2].locations[1]);
+	assert_int_equal(w->builder.samples[1].locations[2], w->builder.samples[2].locations[2]);
+}
+
+/* Code in no file: by the process's perf map, its names demangled; and an address that no map has. */
+static void test_jit(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frames[] = { SO_FRAME(0, 0x7f0000001010), SO_FRAME(0, 0x7f0000002000) };
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "7f0000001000 100 _ZN3jit4loopEv\n");
+	fclose(f);
+	add_sample(w, 1, SO_TRUNC_NONE, frames, 2, 0, "a", 1);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	unlink(path);
+	assert_string_equal(location_of(w, 1, 0)->name, "jit::loop");
+	assert_string_equal(location_of(w, 1, 0)->system_name, "_ZN3jit4loopEv");
+	assert_int_equal(location_of(w, 1, 0)->mapping_id, 0);
+	assert_string_equal(location_of(w, 1, 1)->name, "");
+	assert_int_equal(location_of(w, 1, 1)->address, 0x7f0000002000);
+}
+
+/* A file number that the registry does not have: an address without name. */
+static void test_unknown_file(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frame = SO_FRAME(60000, 0x1234);
+
+	add_sample(w, 1, SO_TRUNC_NONE, &frame, 1, 0, "a", 1);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_string_equal(location_of(w, 1, 0)->name, "");
+	assert_int_equal(location_of(w, 1, 0)->address, 0x1234);
+	assert_int_equal(location_of(w, 1, 0)->mapping_id, 0);
+}
+
+static void test_out_of_memory(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frame = SO_FRAME(w->libc, w->vaddr);
+
+	add_sample(w, 1, SO_TRUNC_NONE, &frame, 1, 0, "a", 1);
+	w->builder.out_of_memory = true;
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), -ENOMEM);
+	assert_int_equal(w->builder.n_samples, 0);
+}
+
+static void test_nothing(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_int_equal(w->builder.n_samples, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(order),        TEST(kernel_leaf),   TEST(without_kernel_symbols),
+		TEST(truncated),    TEST(shared_frames), TEST(jit),
+		TEST(unknown_file), TEST(out_of_memory), TEST(nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
