@@ -7,7 +7,7 @@ CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
-CLANG   ?= $(shell command -v clang clang-14 clang-15 clang-16 clang-19 2>/dev/null | head -n 1)
+CLANG   ?= $(firstword $(foreach c,clang clang-14 clang-15 clang-16 clang-17 clang-18 clang-19,$(shell command -v $(c))) clang)
 BPFTOOL ?= $(shell PATH=$$PATH:/usr/sbin:/sbin command -v bpftool)
 PROTOC_C ?= protoc-c
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)

@@ -466,11 +466,12 @@ static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mappi
 	return uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
-/* Rules that need no more than their first SO_RULE_SHORT_BYTES, in code that does not change. */
+/* Rules of the kinds that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not change. */
 static __always_inline void uw_keep(struct so_cached_frame *c, const struct so_unwind *u, __u64 at, __u64 frame,
 				    const struct so_mapping *m, const struct so_unwind_rule *rule)
 {
-	if (!c || rule->cfa_off2 || m->flags & SO_MAPPING_WRITABLE)
+	if (!c || rule->cfa_kind == SO_CFA_DEREF || rule->cfa_kind == SO_CFA_PLT ||
+	    m->flags & SO_MAPPING_WRITABLE)
 		return;
 	c->at = at;
 	c->frame = frame;

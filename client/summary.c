@@ -241,7 +241,7 @@ static int print_quality(const json_t *figures, int64_t total, FILE *out)
 	return r;
 }
 
-/* Time in the BPF programs, all of them, in nanoseconds. */
+/* Time in the programs that take samples, in nanoseconds; those that follow forks and ends are not theirs. */
 static bool bpf_time(const json_t *stats, double *ns)
 {
 	const json_t *programs = json_object_get(json_object_get(stats, "bpf"), "programs");
@@ -250,6 +250,8 @@ static bool bpf_time(const json_t *stats, double *ns)
 	json_t *program;
 
 	json_object_foreach ((json_t *)programs, name, program) {
+		if (strncmp(name, "sample", strlen("sample")) != 0)
+			continue;
 		if (!figure(program, "run_ns", &one_ns) || !figure(program, "run_count", &one_runs))
 			continue;
 		sum += one_ns;

@@ -107,6 +107,8 @@ static int read_segments(const struct elf_image *image, const Elf64_Ehdr *header
 
 		if (segment->p_type == PT_LOAD)
 			r = add_segment(elf, segment, err);
+		else if (segment->p_type == PT_INTERP)
+			elf->interpreted = true;
 		else if (segment->p_type == PT_NOTE && !elf->build_id[0])
 			read_notes(image, segment->p_offset, segment->p_filesz, segment->p_align,
 				   elf->build_id);
@@ -131,6 +133,7 @@ static int read_image(const struct elf_image *image, struct elf_file *out, struc
 		return so_err(err, -EINVAL, "ELF file of type %u: neither a program nor a shared library",
 			      header.e_type);
 	elf.type = header.e_type;
+	elf.entry = header.e_entry;
 	r = read_segments(image, &header, &elf, err);
 	if (r < 0)
 		return r;

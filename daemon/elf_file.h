@@ -7,6 +7,7 @@
 #define STAKEOUT_ELF_FILE_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "stakeout/error.h"
@@ -20,6 +21,8 @@ struct elf_segment {
 
 struct elf_file {
 	uint16_t type;       /* ET_EXEC or ET_DYN */
+	uint64_t entry;      /* e_entry; 0: none */
+	bool interpreted;    /* names a program interpreter (PT_INTERP), as dynamically linked programs do */
 	char build_id[65];   /* lower-case hex of NT_GNU_BUILD_ID, "" when there is none */
 	unsigned n_segments; /* PT_LOAD only */
 	struct elf_segment segments[ELF_FILE_MAX_SEGMENTS];

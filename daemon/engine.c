@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
@@ -162,8 +163,9 @@ void engine_forget_if_idle(struct engine *e)
 	}
 	if (e->scan_busy || process_table__count(e->processes))
 		return;
-	file_registry__reset(e->files);
+	/* In this order: the registry puts the vdso's table into the pool anew. */
 	table_pool__reset(e->pool);
+	file_registry__reset(e->files);
 }
 
 static void check_alive(void *context, struct process *p)
@@ -388,6 +390,15 @@ static void open_cache(struct engine *e, const char *dir)
 		snprintf(e->cache_problem, sizeof(e->cache_problem), "%.255s", problem.text);
 }
 
+/*
+ * The targets are busy by nature, maybe with many more threads than CPUs. The daemon needs little time, but promptly:
+ * rings fill up meanwhile. Where it is not permitted it works all the same, only later.
+ */
+static void raise_priority(void)
+{
+	setpriority(PRIO_PROCESS, 0, -10);
+}
+
 int engine__new(const struct engine_options *options, struct engine **out, struct so_error *err)
 {
 	struct sampler_options so = { options->force_tail_calls, options->counts_entries };
@@ -397,6 +408,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	if (!e)
 		return so_err(err, -ENOMEM, "out of memory");
 	init_locks(e);
+	raise_priority();
 	e->waiting_end = &e->waiting;
 	e->started_ns = e->last_drain_ns = clock__now_ns();
 	snprintf(e->debug_root, sizeof(e->debug_root), "%s", options->debug_root ?: "/");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/file_registry.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -13,6 +14,10 @@
 
 #define VDSO_PATH      "[vdso]"
 #define VDSO_MAX_BYTES (64u << 10)
+
+/* How much of a file is read to tell it from another of the same build-id. */
+#define SAMPLES      16
+#define SAMPLE_BYTES 1024
 
 struct slot {
 	struct file_entry entry;
@@ -132,15 +137,37 @@ const struct file_entry *file_registry__find(struct file_registry *r, const stru
 	return slot->entry.number ? &slot->entry : NULL;
 }
 
-/* The name under which the file's table is cached: its build-id, else what identifies its contents well enough. */
+/* A checksum over pieces from all over the file: a build-id is only what the file says of itself. */
+static uint64_t sample_contents(int fd, uint64_t bytes)
+{
+	uint64_t sum = 0xcbf29ce484222325ull ^ bytes;
+	uint8_t buf[SAMPLE_BYTES];
+
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		ssize_t n = pread(fd, buf, sizeof(buf), bytes / SAMPLES * i);
+
+		for (ssize_t j = 0; j < n; j++)
+			sum = (sum ^ buf[j]) * 0x100000001b3ull;
+	}
+	return sum;
+}
+
+/*
+ * The name under which the file's table is cached. The owner is part of it: nobody's file can stand in for a system
+ * library, or for another user's.
+ */
 static void cache_key(const struct prepared_file *p, char *key, size_t size)
 {
+	const char *build_id = p->slot->entry.elf.build_id;
 	struct stat st;
 
 	key[0] = '\0';
-	if (p->slot->entry.elf.build_id[0])
-		snprintf(key, size, "%s", p->slot->entry.elf.build_id);
-	else if (!fstat(p->fd, &st))
+	if (fstat(p->fd, &st))
+		return;
+	if (build_id[0])
+		snprintf(key, size, "%.40s-%" PRIx64 "-%x", build_id, sample_contents(p->fd, st.st_size),
+			 st.st_uid);
+	else
 		snprintf(key, size, "f-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%lx",
 			 (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
 			 (uint64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
@@ -213,6 +240,34 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 	r->stats.unsupported_rows += p->table->n_unsupported_rows;
 }
 
+/* Code after the entry point that may belong to it: C libraries' start-up code is some 30 to 90 bytes long. */
+#define ENTRY_BYTES 96
+
+/*
+ * A program begins at its entry point, which nothing has called: its outermost frame. Start-up code that says so
+ * itself has rules; the dynamic linker's and some C libraries' has none. (A shared library's entry point, where it has
+ * one at all, is an artefact of linking.)
+ */
+static void add_entry_rule(struct file_registry *r, const struct prepared_file *p, struct slot *slot)
+{
+	const struct elf_file *elf = &slot->entry.elf;
+	const char *slash = strrchr(slot->entry.path, '/'), *base = slash ? slash + 1 : slot->entry.path;
+	struct effect_row row = { .address = elf->entry,
+				  .length = ENTRY_BYTES,
+				  .rule = { .cfa_kind = SO_CFA_END } };
+	struct effect_rows rows = { .rows = &row, .n = 1 };
+	bool program = elf->type == ET_EXEC || elf->interpreted || !strncmp(base, "ld-", 3) ||
+		       !strncmp(base, "ld.", 3);
+
+	if (!program || !elf->entry || slot->entry.state == SO_MAPPING_BROKEN ||
+	    slot->entry.state == SO_MAPPING_FULL)
+		return;
+	if (p->table && p->table->n_rows && unwind_table__lookup(p->table, elf->entry))
+		return;
+	if (!learned_code__add(&slot->learned, &rows))
+		file_registry__publish_learned(r, slot->entry.number);
+}
+
 static int insert_slot(struct file_registry *r, struct slot *slot)
 {
 	uint64_t key = file_key(slot->dev, slot->inode);
@@ -249,6 +304,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 		return 0;
 	slot->entry.number = r->n;
 	place_table(r, p, slot);
+	add_entry_rule(r, p, slot);
 	r->stats.files++;
 	r->stats.compiled += p->compiled;
 	r->stats.from_cache += p->table && !p->compiled;

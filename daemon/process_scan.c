@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The part of learning a process's mappings that needs no lock: reading its memory map and its files. */
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -9,17 +10,37 @@
 
 #define MAX_WORKERS 4
 
+/* The memory of a process whose first thread has ended shows below its other threads only. */
+static int read_through_thread(struct process_scan *scan)
+{
+	struct dirent *entry;
+	int ret = -ESRCH;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", scan->tgid);
+	dir = opendir(path);
+	if (!dir)
+		return -ESRCH;
+	while (!scan->maps.n && (entry = readdir(dir))) {
+		scan->reader = atoi(entry->d_name);
+		if (scan->reader <= 0 || scan->reader == scan->tgid)
+			continue;
+		ret = proc_maps__read(scan->reader, true, &scan->maps, NULL);
+	}
+	closedir(dir);
+	return scan->maps.n ? 0 : ret ?: -ESRCH;
+}
+
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
-	struct process_scan fresh = { .tgid = tgid, .reported_pages = scan->reported_pages };
+	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
 	int ret = proc_maps__read(tgid, true, &fresh.maps, NULL);
 
+	if (!ret && !fresh.maps.n)
+		ret = read_through_thread(&fresh);
 	if (ret)
 		return ret;
-	if (!fresh.maps.n) {
-		proc_maps__release(&fresh.maps);
-		return -ESRCH;
-	}
 	*scan = fresh;
 	return 0;
 }
@@ -40,7 +61,7 @@ static void *work(void *context)
 
 		if (i >= scan->n_missing)
 			return NULL;
-		if (file_registry__prepare(w->registry, scan->tgid, scan->missing[i], &scan->prepared[i]))
+		if (file_registry__prepare(w->registry, scan->reader, scan->missing[i], &scan->prepared[i]))
 			scan->prepared[i] = NULL;
 	}
 }

@@ -83,6 +83,7 @@ bool process_table__code_changed(struct process *process);
 
 struct process_scan {
 	pid_t tgid;
+	pid_t reader; /* the thread through which /proc is read: another one when the first thread has ended */
 	uint64_t reported_pages; /* exec_vm as the kernel side saw it; 0: no report */
 	struct proc_maps maps;
 	const struct proc_map **missing; /* mappings of files not registered yet */

@@ -64,16 +64,17 @@ static const struct perf_map *jit_map(struct export *x, pid_t tgid)
 		return NULL;
 	x->jits = more;
 	more[x->n_jits] = (struct jit){ .tgid = tgid };
-	if (perf_map__read(tgid, &more[x->n_jits].map, NULL) == -ESRCH && x->source->own_namespaces)
+	if (perf_map__read(tgid, &more[x->n_jits].map, NULL) && x->source->own_namespaces)
 		perf_map__read_ended(tgid, x->source->uid, &more[x->n_jits].map, NULL);
 	return more[x->n_jits++].map;
 }
 
-static uint64_t fileless_location(struct export *x, pid_t tgid, uint64_t address)
+/* mapped: the address lies in executable memory that belongs to no file, as just-in-time compilers make it. */
+static uint64_t fileless_location(struct export *x, pid_t tgid, uint64_t address, bool mapped)
 {
 	const struct perf_map *map = jit_map(x, tgid);
 	_cleanup_free_ char *readable = NULL;
-	struct profile_frame frame = { .address = address };
+	struct profile_frame frame = { .address = address, .name = mapped ? "[jit]" : NULL };
 	const char *name = map ? perf_map__lookup(map, address) : NULL;
 
 	if (name) {
@@ -140,9 +141,13 @@ static size_t stack_locations(struct export *x, const struct stack *stack)
 		x->locations[n++] = kernel_location(x, stack->frames[r->n_user + i], i == 0);
 	for (unsigned i = 0; i < r->n_user; i++) {
 		uint64_t frame = stack->frames[i];
+		/* Only the frame at which a stack was cut for want of a mapping has none. */
+		bool mapped = i + 1 < r->n_user ||
+			      (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
 
-		x->locations[n++] = SO_FRAME_FILE(frame) ? file_location(x, frame)
-							 : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame));
+		x->locations[n++] = SO_FRAME_FILE(frame)
+					    ? file_location(x, frame)
+					    : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
 	}
 	if (r->cause != SO_TRUNC_NONE)
 		x->locations[n++] = truncation_location(x, r->cause);

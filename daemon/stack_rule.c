@@ -114,6 +114,15 @@ static bool below_call(struct stack_value value, struct stack_value rsp)
 	return value.kind == STACK_MEM && rsp.kind == STACK_REG && value.base == rsp.base && value.a < rsp.a;
 }
 
+/*
+ * A register is stored, by its value at the entry, in a place that cannot be compared with the one from which `wanted`
+ * is loaded later: the entry may lie before the save, and the two may be one place.
+ */
+static bool may_be_saved_later(struct stack_value wanted, struct stack_value address)
+{
+	return (wanted.kind == STACK_MEM && wanted.base != address.base) || wanted.kind == STACK_MEM2;
+}
+
 bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *s,
 			     const struct stack_insn *insn)
 {
@@ -121,6 +130,7 @@ bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *
 	/* The word that holds the CFA, without the constant that is added to it. */
 	struct stack_value cfa = v->cfa;
 	uint32_t bytes;
+	bool entry;
 
 	cfa.b = 0;
 	if (insn->flow == STACK_FLOW_CALL) {
@@ -132,10 +142,16 @@ bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *
 	}
 	if (!stack_state__store(s, insn, &address, &bytes, &stored))
 		return true;
-	if (overwrites(v->rbp, address, bytes, stored))
+	entry = stored.kind == STACK_REG && !stored.a;
+	if (overwrites(v->rbp, address, bytes, stored) ||
+	    (entry && stored.base == SO_REG_RBP && may_be_saved_later(v->rbp, address)))
 		v->rbp = unknown;
-	if (overwrites(v->rbx, address, bytes, stored))
+	if (overwrites(v->rbx, address, bytes, stored) ||
+	    (entry && stored.base == SO_REG_RBX && may_be_saved_later(v->rbx, address)))
 		v->rbx = unknown;
+	/* The old stack pointer may be in any register; what is stored below rsp comes from a prologue, most likely. */
+	if (entry && (address.base != SO_REG_RSP || address.a < 0) && may_be_saved_later(cfa, address))
+		return false;
 	return !overwrites(cfa, address, bytes, stored);
 }
 

@@ -22,7 +22,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/rep
 		$(BUILD)/tests/fuzz/libdaemon.a $(BUILD)/tests/fuzz/libclient.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON) -lcurl
 
-.SECONDARY: $(FUZZ_TESTS:=.o)
+.SECONDARY: $(FUZZ_TESTS:=.o) $(BUILD)/tests/fuzz/replay_main.o
 
 .PHONY: fuzz-replay
 fuzz-replay: $(FUZZ_TESTS)

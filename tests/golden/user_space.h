@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * bpf/unwind.h compiled for user space, as daemon/user_unwind.c does it, over the tables of a fake sampler and over
- * any memory: for the tests that compare its frames with those expected.
+ * any memory: for the tests that compare its frames with those expected. Include cmocka.h before.
  */
 #ifndef STAKEOUT_TESTS_USER_SPACE_H
 #define STAKEOUT_TESTS_USER_SPACE_H
@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "tests/unit/fake_sampler.h"
 
@@ -19,10 +20,14 @@ static struct {
 	struct sampler *sampler;
 	user_memory_read read;
 	void *context;
+	unsigned reads; /* of the last walk */
+	uint32_t run;
+	struct so_cached_frame cache[SO_FRAME_CACHE_ENTRIES + 1];
 } user_space;
 
 static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {
+	user_space.reads++;
 	return user_space.read(user_space.context, dst, bytes, address);
 }
 
@@ -41,16 +46,50 @@ static const struct so_unwind_rule *uw_rule(__u32 rule)
 	return &sampler__rules(user_space.sampler)[rule & (SO_MAX_RULES - 1)];
 }
 
+static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
+{
+	return &user_space.cache[address * 0x9e3779b97f4a7c15ull >> (64 - SO_FRAME_CACHE_SHIFT)];
+}
+
 #define UW_SEARCH static __attribute__((unused))
 #include "bpf/unwind.h"
 
-/* Unwinds from the registers in u->regs. `mappings`: as in struct so_process. */
-__attribute__((unused)) static void user_space__unwind(struct so_unwind *u, uint64_t pc, uint64_t mappings)
+static void user_space__walk(struct so_unwind *u, uint64_t pc, uint64_t mappings, uint32_t run)
 {
+	user_space.reads = 0;
 	uw_clear(u);
-	uw_start(u, pc, mappings);
+	uw_start(u, pc, mappings, run);
 	while (!uw_step(u))
 		;
+}
+
+/*
+ * Unwinds from the registers in u->regs, which a signal frame on the way changes. `mappings`: as in struct so_process.
+ * The result is that of a walk without cached frames; one that fills the cache and one that finds them there must say
+ * the same.
+ */
+__attribute__((unused)) static void user_space__unwind(struct so_unwind *u, uint64_t pc, uint64_t mappings)
+{
+	static struct so_unwind cached;
+	uint64_t regs[SO_NREGS];
+
+	memcpy(regs, u->regs, sizeof(regs));
+	user_space__walk(u, pc, mappings, 0);
+	if (!user_space
+		     .run++) /* entries as others may have left them; a rule must not depend on its neighbour */
+		memset(user_space.cache, 0xa5, sizeof(user_space.cache));
+	for (unsigned pass = 0; pass < 2; pass++) {
+		unsigned reads = user_space.reads;
+
+		memcpy(cached.regs, regs, sizeof(regs));
+		user_space__walk(&cached, pc, mappings, user_space.run);
+		user_space.reads = reads;
+		if (cached.n != u->n || cached.cause != u->cause || cached.hash != u->hash ||
+		    cached.flags != u->flags || memcmp(cached.frames, u->frames, u->n * sizeof(u->frames[0])))
+			fail_msg("with cached frames (pass %u): %u frames, cause %u; without: %u frames, cause "
+				 "%u",
+				 pass, cached.n, cached.cause, u->n, u->cause);
+	}
 }
 
 #endif

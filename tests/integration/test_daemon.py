@@ -63,13 +63,17 @@ def test_detach_what_is_not_attached():
 
 
 def test_record_through_the_daemon():
-    """Recordings beside a target that stays; what is watched already is not recorded a second time."""
+    """Recordings beside a target that stays, and of that target itself, at its rate."""
     daemon = Daemon()
     stays, other = start("split", 60), start("cpp_sim", 60)
     daemon.client("attach", "-p", str(stays.pid))
     recording = daemon.record(other.pid, duration=2).check_complete()
     assert recording.count("sim::run_epoch") > 100, recording.examples("")
-    refused = daemon.record(stays.pid, duration=2, expect=1)
+    daemon.client("detach", "-p", str(stays.pid))
+    daemon.client("attach", "-p", str(stays.pid), "-r", "199")
+    part = daemon.record(stays.pid, duration=2, rate=199).check_complete()
+    assert 100 < part.samples < 199 * 2.5, part.samples
+    refused = daemon.record(stays.pid, duration=2, rate=99, expect=1)
     assert str(stays.pid) in one_clear_line(refused.stderr)
     listed = daemon.client("list").stdout
     assert str(stays.pid) in listed and str(other.pid) not in listed, listed

@@ -16,13 +16,13 @@
 	extern const uint8_t sample_##name[], sample_##name##_end[];
 
 /* X(name): all that can be run. */
-#define RUN_SAMPLES(X)                                                                                        \
-	X(leaf)                                                                                               \
-	X(pushes)                                                                                             \
-	X(moves) X(frame_pointer) X(frame_pointer_lea) X(variable_frame) X(entered) X(realign_rbx)            \
-		X(realign_stored) X(realign_r10) X(realign_variable) X(flags) X(red_zone) X(calls) X(read_pc) \
-			X(early_return) X(vectors) X(second_half) X(returns_argument) X(shrink_wrapped)       \
-				X(spills) X(exchange)
+/* clang-format off */
+#define RUN_SAMPLES(X) \
+	X(leaf) X(pushes) X(moves) X(frame_pointer) X(frame_pointer_lea) X(variable_frame) X(entered) \
+	X(realign_rbx) X(realign_stored) X(realign_r10) X(realign_variable) X(flags) X(red_zone) X(calls) \
+	X(read_pc) X(early_return) X(vectors) X(second_half) X(returns_argument) X(shrink_wrapped) X(spills) \
+	X(exchange)
+/* clang-format on */
 
 SAMPLE(leaf, "mov rax, rdi\n"
 	     "1: dec rax\n"
@@ -324,5 +324,108 @@ SAMPLE(exchange, "push rbx\n"
 		 "pop rbp\n"
 		 "pop rbx\n"
 		 "ret\n")
+
+/* Below: code that is only read. */
+
+SAMPLE(returns_differ, "test rdi, rdi\n"
+		       "jz 1f\n"
+		       "pop rbx\n"
+		       "ret\n"
+		       "1: pop rbx\n"
+		       "pop rbp\n"
+		       "ret\n")
+
+SAMPLE(jump_table, "push rbx\n"
+		   "test rdi, rdi\n"
+		   "jz 1f\n"
+		   "jmp [rax+rdi*8]\n"
+		   "1: pop rbx\n"
+		   "ret\n"
+		   "at_jump_table_only:\n"
+		   "pop rbx\n"
+		   "jmp rax\n")
+extern const uint8_t at_jump_table_only[];
+
+SAMPLE(endless, "1: inc rax\n"
+		"jmp 1b\n")
+
+SAMPLE(traps, "ud2\n"
+	      "at_traps_int3:\n"
+	      "int3\n"
+	      "at_traps_hlt:\n"
+	      "hlt\n"
+	      "ret\n")
+extern const uint8_t at_traps_int3[];
+extern const uint8_t at_traps_hlt[];
+
+/* Behind a call that does not return lies another function. */
+SAMPLE(no_return, "sub rsp, 8\n"
+		  "at_no_return_call:\n"
+		  "call no_return_end\n"
+		  "at_no_return_next:\n"
+		  "push rbx\n"
+		  "pop rbx\n"
+		  "no_return_end: ret\n")
+extern const uint8_t at_no_return_call[];
+extern const uint8_t at_no_return_next[];
+
+SAMPLE(tail_call, "push rbx\n"
+		  "at_tail_call_body:\n"
+		  "mov rbx, rdi\n"
+		  "pop rbx\n"
+		  "jmp tail_call_out\n"
+		  "at_tail_call_bare:\n"
+		  "add rsp, 8\n"
+		  "jmp tail_call_out\n"
+		  "at_tail_call_end:\n"
+		  "nop\n"
+		  "tail_call_out: ret\n")
+extern const uint8_t at_tail_call_body[];
+extern const uint8_t at_tail_call_bare[];
+extern const uint8_t at_tail_call_end[];
+
+SAMPLE(not_restored, "mov rbx, rdi\n"
+		     "xor ebp, ebp\n"
+		     "ret\n")
+
+SAMPLE(overwritten, "mov qword ptr [rsp+8], 0\n"
+		    "mov [rsp], rdi\n"
+		    "pop rbp\n"
+		    "pop rbx\n"
+		    "ret\n")
+
+SAMPLE(other_stack, "mov [rdi], rsp\n"
+		    "mov rsp, rsi\n"
+		    "pop rbx\n"
+		    "ret\n"
+		    "at_other_stack_load:\n"
+		    "mov rsp, [rsi+8]\n"
+		    "pop rbx\n"
+		    "ret\n")
+extern const uint8_t at_other_stack_load[];
+
+SAMPLE(push_return, "push rdi\n"
+		    "ret\n"
+		    "at_push_return_below:\n"
+		    "sub rsp, 8\n"
+		    "ret\n"
+		    "at_push_return_odd:\n"
+		    "pop ax\n"
+		    "ret\n")
+extern const uint8_t at_push_return_below[];
+extern const uint8_t at_push_return_odd[];
+
+SAMPLE(lost_stack_pointer, "and rsp, -64\n"
+			   "ret\n")
+
+SAMPLE(callee_pops, "pop rbx\n"
+		    "ret 24\n")
+
+/* What has been popped or lies below a call is no place to find a register. */
+SAMPLE(call_below, "mov [rsp-8], rbx\n"
+		   "call call_below_end\n"
+		   "mov rbx, [rsp-8]\n"
+		   "add rsp, 24\n"
+		   "call_below_end: ret\n")
 
 #endif

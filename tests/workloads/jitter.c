@@ -4,6 +4,8 @@
  *   fp    the code keeps a frame pointer
  *   nofp  its rbp holds a number that is no address
  *   root  its rbp is 0
+ *   opaque-nofp, opaque-root  the same, and where it returns cannot be seen from its code
+ * With "rwx" instead of "map" the page stays writable, as some compilers leave it.
  * With "map" it writes /tmp/perf-PID.map, where profilers look for the names of such code, and removes it at
  * the end.
  */
@@ -33,6 +35,10 @@ static machine_code make_code(const char *mode)
 		return machine_code__map(code_fp, sizeof(code_fp));
 	if (strcmp(mode, "root") == 0)
 		return machine_code__map(code_root, sizeof(code_root));
+	if (strcmp(mode, "opaque-nofp") == 0)
+		return machine_code__map(code_opaque_nofp, sizeof(code_opaque_nofp));
+	if (strcmp(mode, "opaque-root") == 0)
+		return machine_code__map(code_opaque_root, sizeof(code_opaque_root));
 	return machine_code__map(code_nofp, sizeof(code_nofp));
 }
 
@@ -56,6 +62,10 @@ int main(int argc, char **argv)
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
 	if (!run || (with_map && write_map(path, run))) {
+		perror("jitter");
+		return 1;
+	}
+	if (argc > 3 && strcmp(argv[3], "rwx") == 0 && machine_code__writable(run)) {
 		perror("jitter");
 		return 1;
 	}

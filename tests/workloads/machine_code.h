@@ -44,6 +44,25 @@ static const uint8_t code_root[] = {
 	0xc3,            /* ret            */
 };
 
+/* The last two as code whose end nobody can see: it returns by a jump through a register. */
+static const uint8_t code_opaque_nofp[] = {
+	0x55,                  /* push %rbp      */
+	0xbd,      1, 0, 0, 0, /* mov $1,%ebp    */
+	CODE_LOOP,             /*                */
+	0x5d,                  /* pop %rbp       */
+	0x59,                  /* pop %rcx       */
+	0xff,      0xe1,       /* jmp *%rcx      */
+};
+
+static const uint8_t code_opaque_root[] = {
+	0x55,            /* push %rbp      */
+	0x31,      0xed, /* xor %ebp,%ebp  */
+	CODE_LOOP,       /*                */
+	0x5d,            /* pop %rbp       */
+	0x59,            /* pop %rcx       */
+	0xff,      0xe1, /* jmp *%rcx      */
+};
+
 typedef uint64_t (*machine_code)(unsigned rounds);
 
 #define CODE_PAGE_BYTES 4096
@@ -63,6 +82,14 @@ static inline machine_code machine_code__map(const uint8_t *code, size_t bytes)
 	}
 	memcpy(&run, &page, sizeof(run));
 	return run;
+}
+
+static inline int machine_code__writable(machine_code run)
+{
+	void *page;
+
+	memcpy(&page, &run, sizeof(page));
+	return mprotect(page, CODE_PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
 }
 
 static inline void machine_code__unmap(machine_code run)

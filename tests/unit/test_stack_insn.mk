@@ -1,0 +1,1 @@
+test_stack_insn_SRCS := daemon/stack_insn.c
