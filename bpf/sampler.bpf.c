@@ -29,13 +29,19 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile bool have_task_pt_regs = true;
 /* Whether it has bpf_get_current_task_btf (5.11); without it the task is read by bpf_probe_read_kernel. */
 const volatile bool have_task_btf = true;
-/* Whether it has bpf_loop (5.17); without it frames are unwound by a chain of programs, CHAIN_FRAMES in each. */
-const volatile bool have_loop = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
 
 struct so_mapping mappings[SO_MAX_MAPPINGS];
-struct so_unwind_rule rules[SO_MAX_RULES];
+
+/* Beside the other arrays, which share a map: a map's value was bounded to 4 MiB before 5.18. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, SO_MAX_RULES * sizeof(struct so_unwind_rule));
+} rules SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -127,7 +133,10 @@ static __always_inline const __u32 *uw_shard(__u32 shard)
 
 static __always_inline const struct so_unwind_rule *uw_rule(__u32 rule)
 {
-	return &rules[rule & (SO_MAX_RULES - 1)];
+	__u32 zero = 0;
+	const struct so_unwind_rule *all = bpf_map_lookup_elem(&rules, &zero);
+
+	return all ? &all[rule & (SO_MAX_RULES - 1)] : NULL;
 }
 
 static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
@@ -268,21 +277,26 @@ __noinline int step_chained(void)
 	return u ? uw_step(u) : 1;
 }
 
-/* Copies the stack from the stack pointer on, as far as it can be read, page by page. */
+/*
+ * Copies the stack from the stack pointer on, as far as it can be read: pieces of a page's size, and of the one that
+ * cannot be read whole what lies before the end of its page. Offsets are constants, which every verifier follows.
+ */
 static __always_inline __u32 copy_stack(struct so_raw_record *raw, __u64 from)
 {
-	__u32 copied = 0;
+	__u32 rest = UW_PAGE_BYTES - (from & (UW_PAGE_BYTES - 1));
 
-	for (int i = 0; i <= SO_RAW_STACK_BYTES / UW_PAGE_BYTES; i++) {
-		__u32 bytes = UW_PAGE_BYTES - ((from + copied) & (UW_PAGE_BYTES - 1));
+#pragma unroll
+	for (__u32 i = 0; i < SO_RAW_STACK_BYTES / UW_PAGE_BYTES; i++) {
+		void *to = (void *)raw->stack + i * UW_PAGE_BYTES;
+		const void *at = (const void *)(from + i * UW_PAGE_BYTES);
 
-		if (bytes > UW_PAGE_BYTES || copied > SO_RAW_STACK_BYTES - UW_PAGE_BYTES)
-			break;
-		if (bpf_probe_read_user((void *)raw->stack + copied, bytes, (void *)(from + copied)))
-			break;
-		copied += bytes;
+		if (!bpf_probe_read_user(to, UW_PAGE_BYTES, at))
+			continue;
+		if (rest < UW_PAGE_BYTES && !bpf_probe_read_user(to, rest, at))
+			return i * UW_PAGE_BYTES + rest;
+		return i * UW_PAGE_BYTES;
 	}
-	return copied;
+	return SO_RAW_STACK_BYTES;
 }
 
 /* Sends the sample for the daemon to unwind, with the registers that u has. False when the ring has no room. */
@@ -304,7 +318,7 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	if (sm->process->flags & SO_PROCESS_KERNEL && !(ctx->regs.cs & CODE_SEGMENT_RPL))
 		bytes = bpf_get_stack(ctx, raw->kernel, SO_MAX_KERNEL_FRAMES * 8, 0);
 	raw->n_kernel = bytes > 0 ? bytes / 8 : 0;
-	raw->stack_bytes = copy_stack(raw, sm->u->regs[SO_REG_RSP] & ~7ull);
+	raw->stack_bytes = copy_stack(raw, SO_RAW_STACK_BASE(sm->u->regs[SO_REG_RSP]));
 	bpf_ringbuf_submit(raw, BPF_RB_FORCE_WAKEUP);
 	return true;
 }
@@ -447,8 +461,7 @@ static __always_inline bool lookup(struct sample *sm)
 	return sm->slot && sm->u;
 }
 
-SEC("perf_event")
-int sample(struct bpf_perf_event_data *ctx)
+static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_loop)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
@@ -459,7 +472,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	sm.slot->taken++;
 	if (begin_user(ctx, &sm, &sent)) {
-		if (have_loop) {
+		if (by_loop) {
 			bpf_loop(SO_MAX_USER_FRAMES + 1, step, &sm, 0);
 		} else {
 			bpf_tail_call(ctx, &chain, 0);
@@ -469,6 +482,22 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	}
 	return finish(ctx, &sm);
+}
+
+SEC("?perf_event")
+int sample(struct bpf_perf_event_data *ctx)
+{
+	return take_sample(ctx, true);
+}
+
+/*
+ * Without bpf_loop (5.17) frames are unwound by a chain of programs, CHAIN_FRAMES in each. This is a program of its
+ * own: kernels before 5.13 refuse one that takes the address of a function, even where it cannot be reached.
+ */
+SEC("?perf_event")
+int sample_first(struct bpf_perf_event_data *ctx)
+{
+	return take_sample(ctx, false);
 }
 
 /* Goes on where the program before it in the chain stopped; what they share is in `scratch`. */

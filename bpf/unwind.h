@@ -18,7 +18,7 @@
  *   bool uw_read_user(void *dst, __u32 bytes, __u64 address)   all or nothing; bytes is at most UW_WINDOW_BYTES
  *   const struct so_mapping *uw_mapping(__u32 i)               never NULL; i is masked there
  *   const __u32 *uw_shard(__u32 shard)                         NULL when there is none
- *   const struct so_unwind_rule *uw_rule(__u32 rule)           never NULL; rule is masked there
+ *   const struct so_unwind_rule *uw_rule(__u32 rule)           NULL should not happen; rule is masked there
  *   struct so_cached_frame *uw_cached(__u32 cpu, __u64 address) where the address's cached frame would be, or NULL;
  *                                                              readable SO_RULE_SHORT_BYTES beyond a whole rule
  *   UW_READ_CODE                                               like uw_read_user, for code; that by default
@@ -294,6 +294,9 @@ static __always_inline int uw_signal(struct so_unwind *u)
 	__u64 at = u->sp + UW_SIGCONTEXT_OFFSET;
 	__u64 *sc = u->window;
 
+	/* The handler returns to the trampoline's first instruction; there is no call before that one. */
+	if (!u->exact)
+		u->frames[(u->n - 1) & (SO_MAX_USER_FRAMES - 1)]++;
 	u->window_bytes = 0;
 	if (!uw_read_user(sc, UW_SC_WORDS * 8, at))
 		return uw_cut(u, SO_TRUNC_STACK_READ);
@@ -531,6 +534,8 @@ static __always_inline int uw_step(struct so_unwind *u)
 	if (id == SO_RULE_UNAVAILABLE)
 		return uw_cut(u, SO_TRUNC_RULE_TABLE_FULL);
 	rule = uw_rule(id);
+	if (!rule)
+		return uw_cut(u, SO_TRUNC_TABLE_LOOKUP);
 	if (m->flags & SO_MAPPING_WRITABLE && rule->cfa_kind < SO_CFA_SIGNAL && rule->cfa_kind > SO_CFA_END)
 		return uw_doubtful_caller(u, rule);
 	uw_keep(cached, u, at, frame, m, rule);

@@ -108,6 +108,8 @@ static struct cfi_place *column(struct machine *m, uint64_t number)
 		return &m->state.columns[CFI_RBX];
 	if (number == SO_REG_RBP)
 		return &m->state.columns[CFI_RBP];
+	if (number == SO_REG_RSP)
+		return &m->state.columns[CFI_RSP];
 	return number == m->cie->ra_column ? &m->state.columns[CFI_RA] : NULL;
 }
 

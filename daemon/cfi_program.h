@@ -35,6 +35,7 @@ struct cfi_place {
 enum cfi_column {
 	CFI_RBX,
 	CFI_RBP,
+	CFI_RSP, /* unset, as nearly always: the caller's is the CFA */
 	CFI_RA,
 	CFI_COLUMNS,
 };

@@ -286,6 +286,12 @@ static enum so_save_kind save_of(const struct cfi_place *place, uint32_t self, c
 	return SO_SAVE_UNDEFINED;
 }
 
+/* Otherwise (longjmp and setcontext on their way out) the next frame's CFA could not be found. */
+static bool rsp_is_cfa(const struct cfi_place *rsp)
+{
+	return rsp->how == CFI_UNSET || (rsp->how == CFI_VALUE && rsp->offset == 0);
+}
+
 void cfi_rules__translate(const struct cfi_state *state, bool signal_frame, struct so_unwind_rule *out)
 {
 	const struct cfi_place *ra = &state->columns[CFI_RA];
@@ -304,7 +310,8 @@ void cfi_rules__translate(const struct cfi_state *state, bool signal_frame, stru
 		out->cfa_kind = SO_CFA_SIGNAL;
 		return;
 	}
-	if (!put_cfa(&cfa, &rule) || !put_return_address(ra, &where, &rule)) {
+	if (!put_cfa(&cfa, &rule) || !put_return_address(ra, &where, &rule) ||
+	    !rsp_is_cfa(&state->columns[CFI_RSP])) {
 		out->cfa_kind = SO_CFA_UNSUPPORTED;
 		return;
 	}

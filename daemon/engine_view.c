@@ -80,6 +80,8 @@ void engine_end_view(struct engine *e, struct target *view)
 		view->lost[SO_LOSS_MEMORY] += engine_target_samples(view);
 	else
 		view->acc = acc;
+	/* The target went on meanwhile: what it took is not known to the sample, what came of it is. */
+	view->kernel.taken = view->acc.samples + engine_target_lost(e, view, NULL);
 	view->info.state = TARGET_ENDED;
 	view->of = NULL;
 }

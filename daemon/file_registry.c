@@ -321,6 +321,14 @@ struct learned_code *file_registry__learned(struct file_registry *r, uint32_t nu
 	return number && number <= r->n ? &r->slots[number - 1]->learned : NULL;
 }
 
+int file_registry__gap(struct file_registry *r, uint32_t number, uint64_t vaddr, uint64_t reach, uint64_t *low,
+		       uint64_t *high)
+{
+	if (!number || number > r->n)
+		return -ENOENT;
+	return table_pool__gap(r->pool, &r->slots[number - 1]->own, vaddr, reach, low, high);
+}
+
 int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 {
 	struct slot *slot;

@@ -63,6 +63,9 @@ const struct file_entry *file_registry__get(struct file_registry *registry, uint
 
 /* What is learned of the file's code that has no rules of its own; NULL for no such file. */
 struct learned_code *file_registry__learned(struct file_registry *registry, uint32_t number);
+/* The addresses around vaddr that the file itself has no rules for; see table_pool__gap(). */
+int file_registry__gap(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t reach, uint64_t *low,
+		       uint64_t *high);
 /* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. */
 int file_registry__publish_learned(struct file_registry *registry, uint32_t number);
 

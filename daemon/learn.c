@@ -14,6 +14,9 @@
 static const uint8_t sigreturn_rax[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 static const uint8_t sigreturn_eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 
+/* Code of one function is not further from any of its instructions than this. */
+#define LEARN_REACH_BYTES (1u << 20)
+
 struct reader {
 	pid_t tgid;
 	uint64_t bias; /* process address minus the table's */
@@ -44,22 +47,32 @@ static int learn_sigreturn(struct learned_code *code, uint64_t address)
 	return learned_code__add(code, &rows);
 }
 
+/* What may belong to the function at hand. Table's addresses, as everywhere below. */
+struct limits {
+	uint64_t low, high;
+};
+
 /* address: as looked up, that is the interrupted instruction's (exact), or a return address minus one. */
 static int learn(struct engine *e, struct learned_code *code, struct reader *r, uint64_t address, bool exact,
-		 uint64_t end)
+		 struct limits limits)
 {
 	struct effect_rows rows = { 0 };
+	uint8_t byte;
 	int ret;
 
+	/* A process that is gone says nothing about its code. */
+	if (!read_code(r, address, &byte, 1))
+		return -ESRCH;
 	if (!e->effects && effect_reader__new(&e->effects))
 		return -ENOMEM;
 	e->learn_attempts++;
 	if (is_sigreturn(r, exact ? address : address + 1))
 		return learn_sigreturn(code, address);
 	if (exact)
-		ret = stack_effect__follow(e->effects, read_code, r, address, 0, end, &rows);
+		ret = stack_effect__follow(e->effects, read_code, r, address, limits.low, limits.high, &rows);
 	else
-		ret = stack_effect__follow_return(e->effects, read_code, r, address + 1, 0, end, &rows);
+		ret = stack_effect__follow_return(e->effects, read_code, r, address + 1, limits.low,
+						  limits.high, &rows);
 	if (!ret) {
 		ret = learned_code__add(code, &rows);
 		effect_rows__release(&rows);
@@ -88,22 +101,27 @@ static void note(struct engine *e, pid_t tgid, uint32_t file, uint64_t start)
 const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, const struct so_mapping *m,
 					  uint64_t address, bool exact)
 {
+	uint64_t vaddr = address - m->bias;
 	struct reader r = { p->tgid, m->bias };
 	const struct so_unwind_rule *rule;
 	struct learned_mapping *learned;
-	struct learned_code *code;
+	struct learned_code *code = NULL;
+	struct limits limits = { 0 };
 
 	if (m->file) {
 		code = file_registry__learned(e->files, m->file);
+		if (file_registry__gap(e->files, m->file, vaddr, LEARN_REACH_BYTES, &limits.low, &limits.high))
+			return NULL;
 	} else {
 		learned = process__learned(p, m->bias, m->end);
 		code = learned ? &learned->code : NULL;
+		limits.high = learned ? learned->end - learned->start : 0;
 	}
 	if (!code)
 		return NULL;
-	rule = learned_code__find(code, address - m->bias);
-	if (!rule && !learn(e, code, &r, address - m->bias, exact, m->end - m->bias))
-		rule = learned_code__find(code, address - m->bias);
+	rule = learned_code__find(code, vaddr);
+	if (!rule && !learn(e, code, &r, vaddr, exact, limits))
+		rule = learned_code__find(code, vaddr);
 	/* The kernel did not have this rule, whether it is new or this process's mappings were made before it was. */
 	if (rule)
 		note(e, p->tgid, m->file, m->bias);

@@ -15,8 +15,8 @@
 #include "bpf/sampler.skel.h"
 #include "daemon/clock_events.h"
 
-#define BATCH      2048
-#define N_PROGRAMS 8
+#define BATCH       2048
+#define RULES_BYTES (SO_MAX_RULES * sizeof(struct so_unwind_rule))
 
 struct sampler {
 	struct sampler_bpf *skel;
@@ -29,6 +29,7 @@ struct sampler {
 	unsigned open_window; /* 0: window_a, 1: window_b */
 	unsigned window_entries;
 	uint64_t events_lost_seen;
+	struct so_unwind_rule *rules; /* mapped; NULL: not yet */
 	struct so_count_key *keys;
 	struct so_count *counts;
 	bool tail_calls;
@@ -64,11 +65,15 @@ static int on_event(void *context, void *data, size_t size)
 
 static int load_error(int code, struct so_error *err)
 {
-	if (code == -EPERM || code == -EACCES)
+	if (code == -EPERM)
 		return so_err(err, code,
 			      "no permission to load eBPF programs: run as root, or give stakeoutd CAP_BPF, "
-			      "CAP_PERFMON, "
-			      "CAP_SYS_PTRACE and CAP_SYS_ADMIN");
+			      "CAP_PERFMON, CAP_SYS_PTRACE and CAP_SYS_ADMIN");
+	if (code == -EACCES)
+		return so_err(err, code,
+			      "the kernel's verifier refused the eBPF programs, which should not happen: "
+			      "please report "
+			      "it with what STAKEOUT_DEBUG=1 stakeoutd prints");
 	if (code == -ESRCH || code == -ENOENT)
 		return so_err(err, code,
 			      "the kernel has no type information (/sys/kernel/btf/vmlinux, "
@@ -77,6 +82,17 @@ static int load_error(int code, struct so_error *err)
 	return so_err(err, code,
 		      "the kernel refused the eBPF programs: %s; `stakeout check` tells what is missing",
 		      strerror(-code));
+}
+
+static int map_rules(struct sampler *s, struct so_error *err)
+{
+	void *p = mmap(NULL, RULES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(s->skel->maps.rules),
+		       0);
+
+	if (p == MAP_FAILED)
+		return so_err(err, -errno, "cannot map the table of unwind rules: %s", strerror(errno));
+	s->rules = p;
+	return 0;
 }
 
 static int open_rings(struct sampler *s, struct so_error *err)
@@ -99,10 +115,17 @@ static bool has_helper(enum bpf_func_id id)
 static void choose_mechanisms(struct sampler *s, const struct sampler_options *options)
 {
 	s->tail_calls = options->force_tail_calls || !has_helper(BPF_FUNC_loop);
-	s->skel->rodata->have_loop = !s->tail_calls;
+	bpf_program__set_autoload(s->skel->progs.sample, !s->tail_calls);
+	bpf_program__set_autoload(s->skel->progs.sample_first, s->tail_calls);
 	s->skel->rodata->have_task_pt_regs = has_helper(BPF_FUNC_task_pt_regs);
 	s->skel->rodata->have_task_btf = has_helper(BPF_FUNC_get_current_task_btf);
 	bpf_program__set_autoload(s->skel->progs.sample_chained, s->tail_calls);
+}
+
+/* The program that a tick runs. */
+static struct bpf_program *first_program(const struct sampler *s)
+{
+	return s->tail_calls ? s->skel->progs.sample_first : s->skel->progs.sample;
 }
 
 static int link_chain(struct sampler *s)
@@ -172,10 +195,11 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 	ret = load(s, options, err);
 	if (ret)
 		return ret;
-	ret = open_rings(s, err);
+	ret = map_rules(s, err);
+	ret = ret ?: open_rings(s, err);
 	if (ret)
 		return ret;
-	ret = clock_events__new(s->skel->progs.sample, &s->events);
+	ret = clock_events__new(first_program(s), &s->events);
 	if (ret)
 		return so_err(err, ret, "out of memory");
 	/* Run times of programs are measured while this descriptor is open (5.8, CAP_SYS_ADMIN); without it: unknown. */
@@ -198,6 +222,8 @@ void sampler__free(struct sampler *s)
 	ring_buffer__free(s->events_ring);
 	for (unsigned i = 0; i < s->n_shards; i++)
 		close(s->shard_fds[i]);
+	if (s->rules)
+		munmap(s->rules, RULES_BYTES);
 	sampler_bpf__destroy(s->skel);
 	if (s->stats_fd >= 0)
 		close(s->stats_fd);
@@ -213,7 +239,7 @@ struct so_mapping *sampler__mappings(struct sampler *s)
 
 struct so_unwind_rule *sampler__rules(struct sampler *s)
 {
-	return s->skel->bss->rules;
+	return s->rules;
 }
 
 static int make_shard(struct sampler *s)
@@ -435,14 +461,14 @@ uint64_t sampler__sample_run_ns(const struct sampler *s)
 {
 	struct bpf_prog_info info;
 
-	return program_info(s->skel->progs.sample, &info) ? 0 : info.run_time_ns;
+	return program_info(first_program(s), &info) ? 0 : info.run_time_ns;
 }
 
 uint64_t sampler__sample_run_count(const struct sampler *s)
 {
 	struct bpf_prog_info info;
 
-	return program_info(s->skel->progs.sample, &info) ? 0 : info.run_cnt;
+	return program_info(first_program(s), &info) ? 0 : info.run_cnt;
 }
 
 json_t *sampler__mechanisms(const struct sampler *s)
@@ -456,5 +482,5 @@ json_t *sampler__mechanisms(const struct sampler *s)
 
 uint64_t sampler__table_bytes(const struct sampler *s)
 {
-	return (uint64_t)s->n_shards * SO_SHARD_WORDS * 4 + sizeof(s->skel->bss->rules);
+	return (uint64_t)s->n_shards * SO_SHARD_WORDS * 4 + RULES_BYTES;
 }

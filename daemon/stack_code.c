@@ -12,6 +12,10 @@
 #define PAGE_BYTES 4096u
 #define N_PAGES    64u
 
+/* GCC aligns jump targets to 16 bytes, or to 8 where that would take more than 10 of padding. */
+#define COMPILER_ALIGNMENT 8
+#define MAX_ALIGNMENT      64
+
 struct page {
 	uint64_t start; /* address of bytes[0] */
 	uint32_t n;     /* read so far; 0: none */
@@ -132,6 +136,37 @@ static void queue_target(struct discovery *d, struct stack_node *node)
 		d->pending[d->n_pending++] = target;
 }
 
+static bool is_nop(const uint8_t *bytes, size_t n)
+{
+	size_t at = 0;
+
+	while (at + 1 < n && (bytes[at] == 0x66 || bytes[at] == 0x2e))
+		at++;
+	if (at < n && bytes[at] == 0x90)
+		return true;
+	return at + 1 < n && bytes[at] == 0x0f && bytes[at + 1] == 0x1f;
+}
+
+/*
+ * Alignment behind a call: compilers put it there when the call does not return and what follows is entered by a jump
+ * from elsewhere. They also align the heads of loops that are fallen into; those ways are given up with the others.
+ */
+static bool is_aligned_away(struct discovery *d, uint64_t address)
+{
+	uint8_t bytes[STACK_INSN_MAX_BYTES];
+	struct stack_insn insn;
+	uint64_t at = address;
+	size_t n;
+
+	for (n = fetch(d, at, bytes); at - address < MAX_ALIGNMENT && is_nop(bytes, n);
+	     n = fetch(d, at, bytes)) {
+		if (stack_decoder__decode(d->decoder, bytes, n, at, &insn))
+			return false;
+		at += insn.length;
+	}
+	return at != address && at % COMPILER_ALIGNMENT == 0;
+}
+
 /* Decodes from one address on until the way ends or joins one that is known. */
 static int decode_run(struct discovery *d, uint64_t address)
 {
@@ -159,6 +194,8 @@ static int decode_run(struct discovery *d, uint64_t address)
 		if (d->code->nodes[at].insn.flow >= STACK_FLOW_JUMP)
 			return 0;
 		address += d->code->nodes[at].insn.length;
+		if (d->code->nodes[at].insn.flow == STACK_FLOW_CALL && is_aligned_away(d, address))
+			return 0;
 		before = at;
 	}
 }

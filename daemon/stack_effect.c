@@ -312,10 +312,24 @@ static void merge_rows(struct effect_rows *out)
 	out->n = n;
 }
 
+/* The last byte of the call gets the rule of the return address, unless the call was itself met, in a loop. */
+static void extend_to_call(struct effect_rows *rows, uint64_t return_address)
+{
+	struct effect_row *row = rows->rows;
+
+	if (!return_address || effect_rows__find(rows, return_address - 1))
+		return;
+	while (return_address - row->address >= row->length)
+		row++;
+	row->address--;
+	row->length++;
+}
+
 static int write_rows(const struct judge *judge, uint64_t pc, bool after_call, struct effect_rows *out)
 {
 	_cleanup_free_ struct effect_row *rows = malloc(judge->reader->code.n * sizeof(*rows));
 	struct writer w = { .judge = judge, .rows = rows };
+	struct effect_rows merged;
 	int err;
 
 	if (!rows)
@@ -326,12 +340,11 @@ static int write_rows(const struct judge *judge, uint64_t pc, bool after_call, s
 	/* The first block is the first to be walked, so the row of pc is the first to be written. */
 	if (!w.n || rows[0].address != pc)
 		return -ENOENT;
-	if (after_call) {
-		rows[0].address--;
-		rows[0].length++;
-	}
-	*out = (struct effect_rows){ .rows = TAKE_PTR(rows), .n = w.n };
-	merge_rows(out);
+	merged = (struct effect_rows){ .rows = TAKE_PTR(rows), .n = w.n };
+	merge_rows(&merged);
+	if (after_call)
+		extend_to_call(&merged, pc);
+	*out = merged;
 	return 0;
 }
 

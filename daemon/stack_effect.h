@@ -61,7 +61,7 @@ int stack_effect__follow(struct effect_reader *reader, effect_read_fn read, void
 
 /*
  * The same from a return address, that is for a frame which is not the innermost. A caller is looked up at its return
- * address minus one, so the first row begins there. Code behind a call that never returns belongs to something else;
+ * address minus one, so the rows hold that too. Code behind a call that never returns belongs to something else;
  * most of that is recognised here and is -ENOENT, where stack_effect__follow() would answer.
  */
 int stack_effect__follow_return(struct effect_reader *reader, effect_read_fn read, void *context,

@@ -419,12 +419,34 @@ static bool vector_writes_general(const struct vector_insn *v)
 	}
 }
 
+/* The register that one of the first kind writes when capstone does not know it: STACK_NO_REG when it is memory. False
+ * for the others. */
+static bool vector_destination(const uint8_t *code, const struct vector_insn *v, uint8_t *reg)
+{
+	static const uint8_t low[8] = { SO_REG_RAX, SO_REG_RCX, SO_REG_RDX, SO_REG_RBX,
+					SO_REG_RSP, SO_REG_RBP, SO_REG_RSI, SO_REG_RDI };
+	uint8_t number = v->modrm >> 3 & 7;
+	bool extended = !(code[1] & 0x80);
+
+	if (v->map != 1 && v->map != 5)
+		return false;
+	if (v->opcode == 0x7e) {
+		number = v->modrm & 7;
+		extended = code[0] != 0xc5 && !(code[1] & 0x20);
+	}
+	*reg = extended ? SO_REG_R8 + number : low[number];
+	if (v->opcode == 0x7e && v->modrm >> 6 != 3)
+		*reg = STACK_NO_REG;
+	return true;
+}
+
 int stack_decoder__decode(struct stack_decoder *d, const uint8_t *code, size_t size, uint64_t address,
 			  struct stack_insn *out)
 {
 	struct stack_insn insn = { .address = address, .reg = STACK_NO_REG };
 	struct vector_insn v = { 0 };
-	bool measured = false;
+	bool measured = false, general = false;
+	uint8_t reg = STACK_NO_REG;
 	int err = 0;
 
 	if (!size)
@@ -432,12 +454,18 @@ int stack_decoder__decode(struct stack_decoder *d, const uint8_t *code, size_t s
 	if (size > STACK_INSN_MAX_BYTES)
 		size = STACK_INSN_MAX_BYTES;
 	if (code[0] == 0xc4 || code[0] == 0xc5 || code[0] == 0x62)
-		measured = measure_vector(code, size, &v) && v.length <= size && !vector_writes_general(&v);
-	if (!measured || v.stack)
+		measured = measure_vector(code, size, &v) && v.length <= size;
+	general = measured && vector_writes_general(&v);
+	if (!measured || v.stack || general)
 		err = decode_capstone(d, code, size, &insn);
-	/* Capstone lags behind the vector extensions; how long they are does not depend on knowing them. */
-	if (measured && (err || !v.stack)) {
+	else
 		insn.length = (uint8_t)v.length;
+	/* Capstone lags behind the vector extensions; how long they are does not depend on knowing them. */
+	if (err && measured && (!general || vector_destination(code, &v, &reg))) {
+		insn.length = (uint8_t)v.length;
+		insn.written = reg != STACK_NO_REG ? 1u << reg : 0;
+		if (reg == SO_REG_RSP)
+			return -EILSEQ;
 		err = 0;
 	}
 	if (!err)

@@ -238,6 +238,43 @@ int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pie
 	return 0;
 }
 
+struct gap {
+	uint64_t vaddr, low, high;
+	bool inside, past; /* in a segment without rule; beyond the one that holds vaddr */
+};
+
+static void on_gap_row(void *context, uint64_t address, const struct so_unwind_rule *rule)
+{
+	struct gap *g = context;
+
+	if (g->past)
+		return;
+	if (address > g->vaddr && (rule || !g->inside)) {
+		g->past = true;
+		if (g->inside)
+			g->high = address;
+		return;
+	}
+	if (!rule && !g->inside)
+		g->low = address;
+	g->inside = !rule;
+}
+
+int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, uint64_t vaddr, uint64_t reach,
+		    uint64_t *low, uint64_t *high)
+{
+	uint64_t from = (vaddr > reach ? vaddr - reach : 0) >> SO_BLOCK_SHIFT;
+	uint64_t to = ((vaddr + reach) >> SO_BLOCK_SHIFT) + 1;
+	struct gap g = { .vaddr = vaddr, .high = to << SO_BLOCK_SHIFT };
+	int ret = table_pool__each_row(pool, pieces, from, to, on_gap_row, &g);
+
+	if (ret)
+		return ret;
+	*low = g.inside ? g.low : vaddr;
+	*high = g.inside ? g.high : vaddr;
+	return 0;
+}
+
 void table_pool__reset(struct table_pool *pool)
 {
 	u64_table__release(&pool->by_hash);

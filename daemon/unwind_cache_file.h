@@ -9,7 +9,7 @@
 #include "daemon/unwind_table.h"
 
 /* Raised whenever the layout changes, or unwind_table__compile makes another table of the same file. */
-#define UNWIND_CACHE_VERSION 2
+#define UNWIND_CACHE_VERSION 3
 
 struct unwind_cache_header {
 	char magic[8];

@@ -9,6 +9,9 @@
 #include "daemon/code_reader.h"
 #include "daemon/engine_internal.h"
 
+#define BEYOND_CHECK_BYTES 1024
+#define MAX_STACK_BYTES    (1ull << 30)
+
 /* The unwinder reaches its surroundings through functions without context, so they hang on the thread. */
 static __thread struct {
 	struct sampler *sampler;
@@ -16,14 +19,35 @@ static __thread struct {
 	uint32_t *shards[SO_MAX_SHARDS];
 } here;
 
+/*
+ * Whether the frames beyond the copy can still be read from the thread itself: the copy is full, and its upper end is
+ * what stands there now. Frames lie in the order of their calls, so a thread that had left those beyond since would have
+ * written over that end when it went down again.
+ */
+static bool beyond_copy_holds(uint64_t base)
+{
+	uint8_t now[BEYOND_CHECK_BYTES];
+	uint64_t at = base + SO_RAW_STACK_BYTES - sizeof(now);
+
+	if (here.raw->stack_bytes != SO_RAW_STACK_BYTES)
+		return false;
+	if (code_reader__read(here.raw->tgid, at, now, sizeof(now)) != sizeof(now))
+		return false;
+	return !memcmp(now, (const char *)here.raw->stack + SO_RAW_STACK_BYTES - sizeof(now), sizeof(now));
+}
+
 static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {
-	uint64_t base = here.raw->regs[SO_REG_RSP] & ~7ull, off = address - base;
+	uint64_t base = SO_RAW_STACK_BASE(here.raw->regs[SO_REG_RSP]), off = address - base;
 
-	if (off >= here.raw->stack_bytes || bytes > here.raw->stack_bytes - off)
+	if (off < here.raw->stack_bytes && bytes <= here.raw->stack_bytes - off) {
+		memcpy(dst, (const char *)here.raw->stack + off, bytes);
+		return true;
+	}
+	if (address < base || off > MAX_STACK_BYTES || !beyond_copy_holds(base))
 		return false;
-	memcpy(dst, (const char *)here.raw->stack + off, bytes);
-	return true;
+	/* The check after the read: what was read is from before the check. */
+	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes && beyond_copy_holds(base);
 }
 
 static const struct so_mapping *uw_mapping(__u32 i)

@@ -115,7 +115,9 @@ enum so_stack_flags {
 	SO_STACK_FRAME_POINTER = 1 << 0, /* at least one step went by the frame pointer */
 };
 
-#define SO_RAW_STACK_BYTES 32768
+#define SO_RAW_STACK_BYTES 65536
+/* Leaf functions may use 128 bytes below the stack pointer (psABI: the red zone). */
+#define SO_RAW_STACK_BASE(rsp) (((rsp)-128) & ~7ull)
 
 /*
  * A sample that the daemon unwinds, by the same rules, once it has read the process's changed mappings or has learned
@@ -126,7 +128,7 @@ struct so_raw_record {
 	__u32 n_kernel;
 	__u32 tgid, tid;
 	__u32 slot;
-	__u32 stack_bytes; /* copied, from regs[SO_REG_RSP] & ~7 on */
+	__u32 stack_bytes; /* copied, from SO_RAW_STACK_BASE() of regs[SO_REG_RSP] on */
 	__u32 stale;       /* its mappings must be read first; else its code has a rule to be learned */
 	__u32 pad;
 	__u64 pc;

@@ -24,6 +24,7 @@ static void become(char *const argv[], char *const env[])
 
 	dup2(null, 0);
 	dup2(null, 1);
+	dup2(null, 2);
 	personality(ADDR_NO_RANDOMIZE);
 	if (chdir("/") || ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		_exit(126);
@@ -72,30 +73,30 @@ int tracee__start(char *const argv[], char *const env[], pid_t *out)
 }
 
 /*
- * Waits for a stop of any of the tracee's threads and says which and by what signal; new threads are let run. -ESRCH
- * when the process has ended.
+ * Looks at what waitpid() said. 1: a stop by *signal. 0: nothing to stop at; a new thread, or its creator, was let run.
+ * -ESRCH when the process has ended.
  */
+static int take_status(pid_t pid, pid_t tid, int status, int *signal)
+{
+	if (WIFEXITED(status) || WIFSIGNALED(status))
+		return tid == pid ? -ESRCH : 0;
+	*signal = WSTOPSIG(status);
+	/* A new thread's first stop, or its creator's report of it. */
+	if (status >> 8 != (SIGTRAP | PTRACE_EVENT_CLONE << 8) && (*signal != SIGSTOP || tid == pid))
+		return 1;
+	ptrace(PTRACE_CONT, tid, NULL, NULL);
+	return 0;
+}
+
 static int wait_for_stop(pid_t pid, pid_t *tid, int *signal)
 {
-	for (;;) {
-		int status;
+	int status, ret;
 
+	do {
 		*tid = waitpid(-1, &status, __WALL);
-		if (*tid < 0)
-			return -errno;
-		if (WIFEXITED(status) || WIFSIGNALED(status)) {
-			if (*tid == pid)
-				return -ESRCH;
-			continue;
-		}
-		*signal = WSTOPSIG(status);
-		/* A new thread's first stop, or its creator's report of it. */
-		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_CLONE << 8) || (*signal == SIGSTOP && *tid != pid)) {
-			ptrace(PTRACE_CONT, *tid, NULL, NULL);
-			continue;
-		}
-		return 0;
-	}
+		ret = *tid < 0 ? -errno : take_status(pid, *tid, status, signal);
+	} while (!ret);
+	return ret < 0 ? ret : 0;
 }
 
 static int set_pc(pid_t tid, uint64_t pc)
@@ -138,7 +139,7 @@ int tracee__run_to(pid_t pid, uint64_t address, unsigned hits, pid_t *tid)
 	for (unsigned i = 0; !ret && i < hits; i++) {
 		if (i)
 			ret = tracee__step(*tid);
-		if (!ret && ptrace(PTRACE_POKETEXT, pid, (void *)address, (void *)trap))
+		if (!ret && ptrace(PTRACE_POKETEXT, *tid, (void *)address, (void *)trap))
 			ret = -errno;
 		ret = ret ?: run_to_trap(pid, tid);
 		if (!ret && ptrace(PTRACE_POKETEXT, *tid, (void *)address, (void *)word))
@@ -148,24 +149,42 @@ int tracee__run_to(pid_t pid, uint64_t address, unsigned hits, pid_t *tid)
 	return ret;
 }
 
+/* Lets it run, its new threads and its signals too. */
+static int run_on(pid_t pid, unsigned ms)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	int status, signal, ret = 0;
+	pid_t tid;
+
+	for (unsigned i = 0; !ret && i < ms; i++) {
+		nanosleep(&pause, NULL);
+		while (!ret && (tid = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
+			ret = take_status(pid, tid, status, &signal);
+			if (ret == 1)
+				ret = ptrace(PTRACE_CONT, tid, NULL, (void *)(long)signal) ? -errno : 0;
+		}
+	}
+	return ret;
+}
+
 int tracee__run_for(pid_t pid, unsigned ms)
 {
-	const struct timespec pause = { ms / 1000, ms % 1000 * 1000000l };
 	int signal = 0, ret;
 	pid_t tid = pid;
 
 	if (ptrace(PTRACE_CONT, pid, NULL, NULL))
 		return -errno;
-	nanosleep(&pause, NULL);
-	if (kill(pid, SIGSTOP))
-		return -errno;
-	for (;;) {
+	ret = run_on(pid, ms);
+	if (!ret && kill(pid, SIGSTOP))
+		ret = -errno;
+	while (!ret) {
 		ret = wait_for_stop(pid, &tid, &signal);
 		if (ret || (tid == pid && signal == SIGSTOP))
 			return ret;
 		if (ptrace(PTRACE_CONT, tid, NULL, (void *)(long)signal))
-			return -errno;
+			ret = -errno;
 	}
+	return ret;
 }
 
 int tracee__step(pid_t tid)
@@ -216,11 +235,14 @@ bool tracee__read(pid_t pid, void *dst, size_t bytes, uint64_t address)
 	return tracee__read_some(pid, dst, bytes, address) == bytes;
 }
 
+/* A first thread's end is told only when those of the others, which are traced too, have been waited for. */
 void tracee__kill(pid_t pid)
 {
 	int status;
+	pid_t tid;
 
 	kill(pid, SIGKILL);
-	while (waitpid(pid, &status, __WALL) == pid && !WIFEXITED(status) && !WIFSIGNALED(status))
-		;
+	do
+		tid = waitpid(-1, &status, __WALL);
+	while (tid > 0 && (tid != pid || WIFSTOPPED(status)));
 }

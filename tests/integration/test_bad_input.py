@@ -331,7 +331,8 @@ def test_zeroed_eh_frame():
     _, at, size = section(elf, ".eh_frame")
     elf[at : at + size] = bytes(size)
     recording = check_survives(elf)
-    assert recording.stats["complete"] < 0.1 * recording.samples, recording.stats
+    # Not a rule is left in the file; those that show are learned from its code, or the stack is cut for want of one.
+    assert set(recording.stats["truncated"]) <= {"no-rules", "frame-pointer-root"}, recording.stats
 
 
 def test_eh_frame_with_absurd_lengths():

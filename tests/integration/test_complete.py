@@ -2,8 +2,10 @@
 """Complete stacks: every workload, at 99.9 % or more, and the names that must be in them."""
 import os
 import shutil
+import time
 
 from harness import (
+    Daemon,
     PYTHON,
     Skip,
     Target,
@@ -142,8 +144,19 @@ def test_sleeper_gives_few_samples():
 def test_numpy():
     need_module("numpy")
     target = Target([PYTHON, script("matmul.py"), 40])
-    recording = check(target, duration=4)
+    recording = check(target, duration=4, share=0.995)
     assert len(recording.stacks) > 5
+
+
+@timeout(120)
+def test_numpy_once_its_kernels_are_known():
+    """The first samples in code without rules teach them, and some of those are cut: in a daemon that is once."""
+    need_module("numpy")
+    daemon = Daemon()
+    target = Target([PYTHON, script("matmul.py"), 60])
+    daemon.client("attach", "-p", str(target.pid), "-r", "999")
+    time.sleep(5)
+    daemon.record(target.pid, duration=5, rate=999).check_complete()
 
 
 @timeout(240)

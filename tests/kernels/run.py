@@ -249,7 +249,8 @@ class Guest:
             try:
                 while process.poll() is None:
                     passed = time.monotonic() - began
-                    if passed > self.options.timeout or (passed > self.options.boot_timeout and not self.text("results")):
+                    limit = self.options.timeout if self.text("results") else self.options.boot_timeout
+                    if passed > limit:
                         return False
                     time.sleep(0.2)
                 return "@@ done" in self.text("results")
@@ -316,8 +317,9 @@ def check_guest(guest, ended, name, verbose):
             report_failure(guest, error)
 
     def machine():
-        assert pieces.get(("machine", "-", "check.status"), "").strip() == "0", pieces.get(("machine", "-", "check.log"))
-        missing = re.findall(r"^missing\s+(.*\S)", pieces[("machine", "-", "check.log")], re.MULTILINE)
+        log = pieces.get(("machine", "-", "check.log"), "")
+        assert pieces.get(("machine", "-", "check.status"), "").strip() == "0", log
+        missing = re.findall(r"^missing\s+(.*\S)", log, re.MULTILINE)
         return "all found" if not missing else "works without: " + ", ".join(missing)
 
     one("stakeout check", machine)

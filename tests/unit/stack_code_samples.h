@@ -369,6 +369,20 @@ SAMPLE(no_return, "sub rsp, 8\n"
 extern const uint8_t at_no_return_call[];
 extern const uint8_t at_no_return_next[];
 
+/* Alignment behind the call says that it does not return, too; nops that align nothing do not. */
+SAMPLE(padded_call, "sub rsp, 8\n"
+		    "call padded_call_end\n"
+		    ".nops 7\n"
+		    "add rsp, 40\n"
+		    "ret\n"
+		    "at_padded_call_other:\n"
+		    "sub rsp, 8\n"
+		    "call padded_call_end\n"
+		    ".nops 3\n"
+		    "add rsp, 40\n"
+		    "padded_call_end: ret\n")
+extern const uint8_t at_padded_call_other[];
+
 SAMPLE(tail_call, "push rbx\n"
 		  "at_tail_call_body:\n"
 		  "mov rbx, rdi\n"

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,7 +115,61 @@ static void test_zombie(void **state)
 	assert_int_equal(waitid(P_PID, pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
 	assert_int_equal(proc_info__read(pid, &info), 0);
 	assert_int_equal(info.state, 'Z');
+	assert_true(proc_info__is_zombie(&info));
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void *sleep_on(void *context)
+{
+	sleep(60);
+	return NULL;
+}
+
+/* Its first thread has ended, another runs: shown as a zombie, and none. */
+static void test_leader_ended(void **state)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	struct proc_info info = { 0 };
+	pid_t pid = fork();
+	pthread_t thread;
+
+	if (!pid) {
+		if (pthread_create(&thread, NULL, sleep_on, NULL))
+			_exit(1);
+		syscall(SYS_exit, 0);
+	}
+	for (unsigned i = 0; i < 5000 && info.state != 'Z'; i++) {
+		nanosleep(&pause, NULL);
+		assert_int_equal(proc_info__read(pid, &info), 0);
+	}
+	assert_int_equal(info.state, 'Z');
+	assert_int_equal(info.threads, 2);
+	assert_false(proc_info__is_zombie(&info));
+	reap(pid);
+}
+
+static void test_namespaces(void **state)
+{
+	pid_t pid = stopped_child("x");
+
+	assert_true(proc_info__same_namespace(pid, "pid"));
+	assert_true(proc_info__same_namespace(pid, "mnt"));
+	assert_false(proc_info__same_namespace(pid, "no-such-kind"));
+	reap(pid);
+	assert_false(proc_info__same_namespace(pid, "pid"));
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWNS))
+			_exit(1);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	/* Without the right to make a namespace there is nothing to see. */
+	if (waitpid(pid, &(int){ 0 }, WUNTRACED) == pid && !kill(pid, 0)) {
+		assert_true(proc_info__same_namespace(pid, "pid"));
+		assert_false(proc_info__same_namespace(pid, "mnt"));
+		reap(pid);
+	}
 }
 
 static void test_kernel_thread(void **state)
@@ -248,7 +303,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_self),         cmocka_unit_test(test_child),
 		cmocka_unit_test(test_hostile_name), cmocka_unit_test(test_gone),
-		cmocka_unit_test(test_zombie),       cmocka_unit_test(test_kernel_thread),
+		cmocka_unit_test(test_zombie),       cmocka_unit_test(test_leader_ended),
+		cmocka_unit_test(test_namespaces),   cmocka_unit_test(test_kernel_thread),
 		cmocka_unit_test(test_cpu_time),     cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_cpus),         cmocka_unit_test(test_all),
 	};

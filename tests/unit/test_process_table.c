@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -407,10 +408,21 @@ static void test_scan_of_nobody(void **state)
 	process_scan__release(&scan);
 }
 
+/* Whether it waits in clock_nanosleep. */
+static bool sleeps(pid_t pid)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[64], text[32] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	f = fopen(path, "r");
+	return f && fgets(text, sizeof(text), f) && atoi(text) == SYS_clock_nanosleep;
+}
+
+/* Returns when the program sleeps: its libraries are mapped then. */
 static pid_t start(struct world *w, char *const argv[])
 {
 	const struct timespec pause = { .tv_nsec = 2000000 };
-	char comm[32] = "";
 
 	w->child = fork();
 	assert_true(w->child >= 0);
@@ -418,18 +430,12 @@ static pid_t start(struct world *w, char *const argv[])
 		execvp(argv[0], argv);
 		_exit(127);
 	}
-	/* Until it sleeps: its libraries are mapped then. */
 	for (unsigned i = 0; i < 2500; i++) {
-		_cleanup_fclose_ FILE *f = NULL;
-		char path[64];
-
-		snprintf(path, sizeof(path), "/proc/%d/wchan", w->child);
-		f = fopen(path, "r");
-		if (f && fgets(comm, sizeof(comm), f) && strstr(comm, "nanosleep"))
+		if (sleeps(w->child))
 			return w->child;
 		nanosleep(&pause, NULL);
 	}
-	fail_msg("%s did not come to sleep (%s)", argv[0], comm);
+	fail_msg("%s did not come to sleep", argv[0]);
 	return -1;
 }
 

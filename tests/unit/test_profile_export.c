@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "daemon/profile_export.h"
 #include "tests/unit/fake_sampler.h"
@@ -267,27 +268,76 @@ static void test_shared_frames(void **state)
 	assert_int_equal(w->builder.samples[1].locations[2], w->builder.samples[2].locations[2]);
 }
 
-/* Code in no file: by the process's perf map, its names demangled; and an address that no map has. */
+static void write_perf_map(char *path, size_t size, pid_t pid)
+{
+	FILE *f;
+
+	snprintf(path, size, "/tmp/perf-%d.map", pid);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "7f0000001000 100 _ZN3jit4loopEv\n");
+	fclose(f);
+}
+
+/* Code in no file: by the process's perf map, its names demangled; and an address that the map does not have. */
 static void test_jit(void **state)
 {
 	struct world *w = *state;
 	const uint64_t frames[] = { SO_FRAME(0, 0x7f0000001010), SO_FRAME(0, 0x7f0000002000) };
 	char path[64];
-	FILE *f;
 
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fprintf(f, "7f0000001000 100 _ZN3jit4loopEv\n");
-	fclose(f);
+	write_perf_map(path, sizeof(path), getpid());
 	add_sample(w, 1, SO_TRUNC_NONE, frames, 2, 0, "a", 1);
 	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
 	unlink(path);
 	assert_string_equal(location_of(w, 1, 0)->name, "jit::loop");
 	assert_string_equal(location_of(w, 1, 0)->system_name, "_ZN3jit4loopEv");
 	assert_int_equal(location_of(w, 1, 0)->mapping_id, 0);
-	assert_string_equal(location_of(w, 1, 1)->name, "");
+	assert_string_equal(location_of(w, 1, 1)->name, "[jit]");
 	assert_int_equal(location_of(w, 1, 1)->address, 0x7f0000002000);
+}
+
+/* An address in no mapping is no code of a just-in-time compiler. */
+static void test_no_mapping(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frame = SO_FRAME(0, 0x1234);
+
+	add_sample(w, 1, SO_TRUNC_NO_MAPPING, &frame, 1, 0, "a", 1);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_string_equal(location_of(w, 1, 0)->name, "");
+	assert_int_equal(location_of(w, 1, 0)->address, 0x1234);
+	assert_string_equal(location_of(w, 1, 1)->name, "[truncated:no-mapping]");
+}
+
+/* The map that an ended process has left, where its number meant the same as here; not otherwise. */
+static void test_jit_of_ended_process(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frame = SO_FRAME(0, 0x7f0000001010);
+	struct so_stack_record record = { .hash = 1, .n_user = 1 };
+	struct stack *stack;
+	char path[64];
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	write_perf_map(path, sizeof(path), pid);
+	record.tgid = (uint32_t)pid;
+	stack = stack__new(&record, &frame);
+	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
+	assert_int_equal(accumulator__add(&w->acc, (uint32_t)pid, 77, "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 1),
+			 0);
+	free(stack);
+	w->source.uid = getuid();
+	for (unsigned own = 0; own < 2; own++) {
+		w->builder = (struct profile_builder){ 0 };
+		w->source.own_namespaces = own;
+		assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+		assert_string_equal(location_of(w, 1, 0)->name, own ? "jit::loop" : "[jit]");
+	}
+	unlink(path);
 }
 
 /* A file number that the registry does not have: an address without name. */
@@ -326,9 +376,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(order),        TEST(kernel_leaf),   TEST(without_kernel_symbols),
-		TEST(truncated),    TEST(shared_frames), TEST(jit),
-		TEST(unknown_file), TEST(out_of_memory), TEST(nothing),
+		TEST(order),
+		TEST(kernel_leaf),
+		TEST(without_kernel_symbols),
+		TEST(truncated),
+		TEST(shared_frames),
+		TEST(jit),
+		TEST(no_mapping),
+		TEST(jit_of_ended_process),
+		TEST(unknown_file),
+		TEST(out_of_memory),
+		TEST(nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

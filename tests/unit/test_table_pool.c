@@ -362,6 +362,63 @@ static void test_full(void **state)
 	assert_int_equal(p.n, 12345);
 }
 
+struct reread {
+	const struct unwind_table *table;
+	uint64_t at; /* where the row being read began */
+	const struct so_unwind_rule *rule;
+	uint64_t rows;
+};
+
+static bool same_rule(const struct so_unwind_rule *a, const struct so_unwind_rule *b)
+{
+	return a && b ? !memcmp(a, b, sizeof(*a)) : a == b;
+}
+
+/* A row's rule is the table's at its first address, and still at the last one before the next row. */
+static void on_row(void *context, uint64_t address, const struct so_unwind_rule *rule)
+{
+	struct reread *r = context;
+
+	assert_true(!r->rows || address > r->at);
+	if (r->rows)
+		assert_true(same_rule(unwind_table__lookup(r->table, address - 1), r->rule));
+	assert_true(same_rule(unwind_table__lookup(r->table, address), rule));
+	r->at = address;
+	r->rule = rule;
+	r->rows++;
+}
+
+/* Reads a table of several pieces back, whole and in parts, and beyond its ends. */
+static void test_each_row(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(unwind_table) struct unwind_table *t = make_table(1000, 40000, 2000000, 0, 200);
+	struct reread whole = { .table = t }, part = { .table = t }, outside = { .table = t };
+	struct table_pieces p = { 0 };
+
+	fill_rows(t, 80, 2000000);
+	for (uint32_t i = 0; i < t->n_rows; i++) { /* it would come back as no rule */
+		if (SO_ROW_RULE(t->rows[i]) == SO_RULE_UNAVAILABLE)
+			t->rows[i] = SO_ROW(t->rows[i], SO_RULE_NONE);
+	}
+	assert_int_equal(table_pool__add(w->pool, t, &p), 0);
+	assert_true(p.n >= 2);
+	assert_int_equal(table_pool__each_row(w->pool, &p, 1000, 41000, on_row, &whole), 0);
+	assert_in_range(whole.rows, t->n_rows, t->n_rows + p.n);
+	for (uint64_t first = 1000; first < 41000; first += 977) {
+		part.rows = 0;
+		assert_int_equal(table_pool__each_row(w->pool, &p, first, first + 3, on_row, &part), 0);
+		assert_true(part.rows >= 1);
+	}
+	assert_int_equal(table_pool__each_row(w->pool, &p, 990, 1001, on_row, &outside), 0);
+	assert_true(outside.rows >= 2);
+	outside.rows = 0;
+	assert_int_equal(table_pool__each_row(w->pool, &p, 50000, 50010, on_row, &outside), 0);
+	assert_int_equal(outside.rows, 1);
+	assert_null(outside.rule);
+	free(p.pieces);
+}
+
 static void test_far_address(void **state)
 {
 	struct world *w = *state;
@@ -402,8 +459,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(one_piece),    TEST(dense_block),    TEST(split), TEST(sparse),      TEST(small_rest),
-		TEST(shared_rules), TEST(too_many_rules), TEST(full),  TEST(far_address), TEST(reset),
+		TEST(one_piece),   TEST(dense_block),  TEST(split),          TEST(sparse),
+		TEST(small_rest),  TEST(shared_rules), TEST(too_many_rules), TEST(full),
+		TEST(far_address), TEST(each_row),     TEST(reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

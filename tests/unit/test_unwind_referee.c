@@ -147,6 +147,9 @@ static struct so_unwind_rule expected_rule(Dwarf_Frame *frame)
 		rule.ra = SO_RA(SO_RA_REG, ops[0].atom - DW_OP_reg0);
 	else if (!at_cfa(ops, n, &offset) || offset != -8)
 		return unsupported;
+	assert_int_equal(dwarf_frame_register(frame, SO_REG_RSP, mem, &ops, &n), 0);
+	if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_stack_value)
+		return unsupported;
 	rbp = expect_save(frame, SO_REG_RBP, &rule, &rule.rbp_off);
 	rbx = expect_save(frame, SO_REG_RBX, &rule, &rule.rbx_off);
 	rule.saves = SO_SAVES(rbp, rbx);

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# make bench: stakeout beside the other profilers that are installed. BENCH="--quick --only cost" passes options.
+
+BENCH     ?=
+BENCH_DIR := $(BUILD)/bench
+
+.PHONY: bench
+bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/table_time
+	@STAKEOUT_BUILD=$(BUILD) tests/bench/run.py $(BENCH)
+
+$(BENCH_DIR)/depth $(BENCH_DIR)/progress: $(BENCH_DIR)/%: tests/bench/%.c tests/workloads/work.h
+	@mkdir -p $(@D)
+	gcc -std=gnu11 $(WORKLOAD_CFLAGS) -I. -o $@ $<
+
+$(BENCH_DIR)/depth-fp: tests/bench/depth.c tests/workloads/work.h
+	@mkdir -p $(@D)
+	gcc -std=gnu11 $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer -I. -o $@ $<
+
+$(BENCH_DIR)/table_time: $(BUILD)/tests/bench/table_time.o $(BUILD)/tests/fuzz/libdaemon.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
