@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from harness import (
+    SANITIZED,
     PYTHON,
     Daemon,
     Target,
@@ -163,22 +164,14 @@ def test_target_ends_and_its_data_stay():
     assert sum(stacks.values()) > 100, stacks
 
 
-def attach_ms(daemon, pid):
-    """How long attaching took, by its own clock and by the caller's."""
+def attach(daemon, pid):
+    """Attaches, and returns the figures; the time they tell cannot be longer than what the caller saw."""
     began = time.monotonic()
     made = daemon.request("POST", "/v1/targets", {"pid": pid, "rate_hz": 99}, expect=201)
     seen_ms = (time.monotonic() - began) * 1000
     stats = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
-    daemon.request("DELETE", f"/v1/targets/{made['id']}")
-    assert stats["attach_ms"] <= seen_ms + 1, f"{stats['attach_ms']} ms said, {seen_ms} ms seen"
-    return seen_ms
-
-
-def test_attach_time_of_a_small_process():
-    """150 ms is the aim; the bound leaves room for a machine that is not quiet."""
-    daemon = Daemon("--no-cache")
-    took_ms = attach_ms(daemon, start("split", 60).pid)
-    assert took_ms < 450, f"{took_ms:.0f} ms"
+    assert 0 < stats["attach_ms"] <= seen_ms + 1, f"{stats['attach_ms']} ms said, {seen_ms} ms seen"
+    return stats
 
 
 def cache_files(path):
@@ -186,20 +179,22 @@ def cache_files(path):
 
 
 @timeout(240)
-def test_attach_time_of_pytorch():
-    """1.5 s the first time and 300 ms with the cache are the aims; the bounds are three times that. Resident: 64 MB."""
+def test_pytorch_comes_from_the_cache():
+    """The first daemon compiles every table, the second not one; it stays within 64 MB. (Times: `make bench`.)"""
     need_module("torch")
     target = Target([PYTHON, script("train.py"), 200])
     cache = temporary_dir()
     first = Daemon("--cache-dir", cache)
-    without_ms = attach_ms(first, target.pid)
+    unwind = attach(first, target.pid)["unwind"]
     first.stop()
+    assert unwind["compiled"] > 100 and unwind["from_cache"] == 0, unwind
     assert cache_files(cache), "no table was kept"
     second = Daemon("--cache-dir", cache)
-    with_ms = attach_ms(second, target.pid)
+    again = attach(second, target.pid)["unwind"]
+    assert again["compiled"] == 0 and again["from_cache"] == unwind["compiled"], again
+    assert again["rows"] == unwind["rows"] and again["bytes"] <= 8 * again["rows"], (unwind, again)
     rss_mb = int(status_of(second.process.pid)["VmRSS"].split()[0]) / 1024
-    said = f"{without_ms:.0f} ms without the cache, {with_ms:.0f} ms with it, {rss_mb:.0f} MB resident"
-    assert without_ms < 4500 and with_ms < 900 and rss_mb < 128, said
+    assert SANITIZED or rss_mb < 64, f"{rss_mb:.0f} MB resident"
 
 
 def test_corrupt_cache_is_rebuilt():

@@ -166,16 +166,6 @@ def test_format_by_option_beats_ending():
         assert b"split_kernel" in f.read()
 
 
-@timeout(60)
-def test_time_to_first_sample():
-    """One-shot, from the command to its end: a second for loading, verifying and attaching at most (and a half for
-    a machine that is not quiet), beside the second that is recorded."""
-    target = start("split", 60)
-    record(target.pid, duration=1)
-    best = min(record(target.pid, duration=1).wall_s for _ in range(3))
-    assert best < 2.5, f"{best:.2f} s for a recording of 1 s"
-
-
 def test_check_command():
     need_bpf()
     result = run([STAKEOUT, "check"])

@@ -165,20 +165,25 @@ def test_output_is_the_same():
 
 
 @timeout(120)
-def test_context_switches_cost_little():
-    """A target that switches contexts as often as it can is slowed by less than 5 % at 99 Hz (the aim is 1 %; the
-    bound leaves room for a machine that is not quiet: medians of five interleaved runs)."""
-    daemon = Daemon()
-    rates = {False: [], True: []}
-    for i in range(10):
-        watched = i % 2 == 1
-        target = start("switcher", 1.5)
-        if watched:
-            daemon.client("attach", "-p", str(target.pid), "-r", "99")
-        _, err = target.process.communicate(timeout=30)
-        rates[watched].append(float(err.split()[-1]))
-    plain, under = sorted(rates[False])[2], sorted(rates[True])[2]
-    assert under > 0.95 * plain, f"{plain:.0f} round trips a second alone, {under:.0f} when watched"
+def test_context_switches_carry_nothing():
+    """A target that switches contexts as often as it can: the programs run for the clock's ticks, and for its few forks
+    and ends, never for a switch. (What it is slowed by is for `make bench`.)"""
+    target = start("switcher", 30)
+
+    def switches():
+        total = 0
+        for task in os.listdir(f"/proc/{target.pid}/task"):
+            with open(f"/proc/{target.pid}/task/{task}/status", encoding="ascii") as f:
+                total += sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+        return total
+
+    before = switches()
+    recording = record(target.pid, duration=3, rate=99).check_totals()
+    switched = switches() - before
+    programs = recording.stats["bpf"]["programs"]
+    ticks = 99 * recording.stats["duration_s"] * os.cpu_count()
+    assert switched > 10 * ticks, f"{switched} context switches are too few to tell"
+    assert sum(p["run_count"] for n, p in programs.items() if n.startswith("sample")) < 1.2 * ticks + 50, programs
 
 
 @timeout(300)
