@@ -28,7 +28,6 @@ import harness  # noqa: E402  pylint: disable=C0413
 # Kernels by their short names, with the Debian suite whose stock kernel it is.
 KERNELS = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie"}
 META_PACKAGE = "linux-image-amd64"
-MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 WORKLOADS = ["split", "threads"]
 MODES = ["default", "tail-calls"]
@@ -39,6 +38,16 @@ LEAST_COMPLETE = 0.999
 
 class Unavailable(Exception):
     """Something that the run needs is not there; nothing was tested."""
+
+
+def mirror():
+    """The archive from which this system gets its own packages; other suites lie beside its own."""
+    argv = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
+    sites = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
+    plain = [site for site in sites if not site.endswith("-security")]
+    if not plain:
+        raise Unavailable("apt knows no archive to take kernels from")
+    return plain[0]
 
 
 def need(tool):
@@ -70,7 +79,7 @@ def apt_options(suite, where):
         os.makedirs(os.path.join(root, directory), exist_ok=True)
     sources = os.path.join(root, "sources.list")
     with open(sources, "w", encoding="ascii") as f:
-        f.write(f"deb [arch=amd64 signed-by={KEYRING}] {MIRROR} {suite} main\n")
+        f.write(f"deb [arch=amd64 signed-by={KEYRING}] {mirror()} {suite} main\n")
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "/dev/null",
