@@ -15,11 +15,16 @@ typedef struct {
 } atomic_t;
 
 struct mm_struct {
-	unsigned long exec_vm; /* pages that are executable, not writable, not stack */
+	unsigned long exec_vm;     /* pages that are executable, not writable, not stack */
+	unsigned long start_stack; /* where the main thread's stack began: argc and what lies above it */
 };
 
 struct signal_struct {
 	atomic_t live; /* threads of the group that have not begun to exit */
+};
+
+struct thread_struct {
+	unsigned long fsbase;
 };
 
 struct task_struct {
@@ -28,6 +33,7 @@ struct task_struct {
 	void *stack;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct thread_struct thread;
 };
 
 #pragma clang attribute pop

@@ -277,26 +277,58 @@ __noinline int step_chained(void)
 	return u ? uw_step(u) : 1;
 }
 
-/*
- * Copies the stack from the stack pointer on, as far as it can be read: pieces of a page's size, and of the one that
- * cannot be read whole what lies before the end of its page. Offsets are constants, which every verifier follows.
- */
-static __always_inline __u32 copy_stack(struct so_raw_record *raw, __u64 from)
+static __always_inline struct task_struct *current_task(void)
 {
-	__u32 rest = UW_PAGE_BYTES - (from & (UW_PAGE_BYTES - 1));
+	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
+}
 
+static __always_inline struct mm_struct *memory_map(struct task_struct *task)
+{
+	return have_task_btf ? task->mm : BPF_CORE_READ(task, mm);
+}
+
+/* Constant offsets, and no branch on what a read gave: every verifier follows that at once. */
+static __always_inline void copy_stack(struct so_stack_copy *copy, __u64 base)
+{
+	copy->base = base;
 #pragma unroll
-	for (__u32 i = 0; i < SO_RAW_STACK_BYTES / UW_PAGE_BYTES; i++) {
-		void *to = (void *)raw->stack + i * UW_PAGE_BYTES;
-		const void *at = (const void *)(from + i * UW_PAGE_BYTES);
+	for (__u32 i = 0; i < SO_COPY_PAGES; i++)
+		copy->unreadable[i] =
+			bpf_probe_read_user((void *)copy->words + i * SO_PAGE_BYTES, SO_PAGE_BYTES,
+					    (const void *)(base + i * SO_PAGE_BYTES));
+}
 
-		if (!bpf_probe_read_user(to, UW_PAGE_BYTES, at))
-			continue;
-		if (rest < UW_PAGE_BYTES && !bpf_probe_read_user(to, rest, at))
-			return i * UW_PAGE_BYTES + rest;
-		return i * UW_PAGE_BYTES;
-	}
-	return SO_RAW_STACK_BYTES;
+/*
+ * Where the thread's stack ends: the main thread's at what the kernel put there for the program, another one's at its
+ * thread control block, which C libraries place at the end of the stack they allocate.
+ */
+static __always_inline __u64 stack_end(__u64 rsp)
+{
+	struct task_struct *task = current_task();
+	struct mm_struct *mm = memory_map(task);
+	__u64 end, block;
+
+	if (!mm)
+		return 0;
+	end = have_task_btf ? mm->start_stack : BPF_CORE_READ(mm, start_stack);
+	block = have_task_btf ? task->thread.fsbase : BPF_CORE_READ(task, thread.fsbase);
+	if (block > rsp && (block < end || end <= rsp))
+		end = block;
+	return end > rsp ? end : 0;
+}
+
+/* The innermost pages of the stack and, where these do not hold them, the outermost. */
+static __always_inline void copy_both_ends(struct so_raw_record *raw, __u64 rsp)
+{
+	__u64 first = (rsp - SO_RED_ZONE_BYTES) & ~(SO_PAGE_BYTES - 1ull),
+	      copied = first + sizeof(raw->inner.words);
+	__u64 end = (stack_end(rsp) + SO_PAGE_BYTES - 1) & ~(SO_PAGE_BYTES - 1ull);
+
+	copy_stack(&raw->inner, first);
+	raw->outer.base = 0;
+	if (end > copied)
+		copy_stack(&raw->outer,
+			   end - copied > sizeof(raw->outer.words) ? end - sizeof(raw->outer.words) : copied);
 }
 
 /* Sends the sample for the daemon to unwind, with the registers that u has. False when the ring has no room. */
@@ -318,19 +350,9 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	if (sm->process->flags & SO_PROCESS_KERNEL && !(ctx->regs.cs & CODE_SEGMENT_RPL))
 		bytes = bpf_get_stack(ctx, raw->kernel, SO_MAX_KERNEL_FRAMES * 8, 0);
 	raw->n_kernel = bytes > 0 ? bytes / 8 : 0;
-	raw->stack_bytes = copy_stack(raw, SO_RAW_STACK_BASE(sm->u->regs[SO_REG_RSP]));
+	copy_both_ends(raw, sm->u->regs[SO_REG_RSP]);
 	bpf_ringbuf_submit(raw, BPF_RB_FORCE_WAKEUP);
 	return true;
-}
-
-static __always_inline struct task_struct *current_task(void)
-{
-	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
-}
-
-static __always_inline struct mm_struct *memory_map(struct task_struct *task)
-{
-	return have_task_btf ? task->mm : BPF_CORE_READ(task, mm);
 }
 
 /* Loads the registers and begins to unwind. False when there is no user stack to unwind, or nothing left to do. */

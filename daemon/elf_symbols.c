@@ -388,6 +388,28 @@ int elf_symbols__find(struct elf_symbols *symbols, const char *name, struct elf_
 	return 0;
 }
 
+size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high,
+			      struct elf_symbol *out, size_t room)
+{
+	const struct elf_symtab *t = &symbols->symtab;
+	uint32_t at = low ? elf_symtab__last_before(t, low - 1) : ELF_SYMTAB_NONE;
+	size_t n = 0;
+
+	/* ELF_SYMTAB_NONE is the largest number, so that 0 follows it. */
+	for (at++; at < t->n && t->entries[at].start < high; at++) {
+		const struct elf_symtab_entry *entry = &t->entries[at];
+
+		if (entry->table == ELF_TABLE_PLT || entry->unsized || !entry->extent)
+			continue;
+		if (n && out[n - 1].start == entry->start)
+			continue;
+		if (n == room)
+			break;
+		describe(entry, &out[n++]);
+	}
+	return n;
+}
+
 size_t elf_symbols__count(const struct elf_symbols *symbols)
 {
 	return symbols->symtab.n;

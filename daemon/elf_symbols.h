@@ -45,6 +45,13 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 /* The address of a defined symbol by its raw name (exact match); -ENOENT. */
 int elf_symbols__find(struct elf_symbols *symbols, const char *name, struct elf_symbol *symbol);
 
+/*
+ * The functions that begin in [low, high) and whose size the file gives, by rising address and one for each, as many as
+ * there is room for; returns their number. PLT entries are no functions here.
+ */
+size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high,
+			      struct elf_symbol *out, size_t room);
+
 size_t elf_symbols__count(const struct elf_symbols *symbols);
 size_t elf_symbols__bytes(const struct elf_symbols *symbols); /* memory held */
 const char *elf_symbols__source(

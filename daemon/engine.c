@@ -163,6 +163,7 @@ void engine_forget_if_idle(struct engine *e)
 	}
 	if (e->scan_busy || process_table__count(e->processes))
 		return;
+	engine_forget_ahead(e);
 	/* In this order: the registry puts the vdso's table into the pool anew. */
 	table_pool__reset(e->pool);
 	file_registry__reset(e->files);
@@ -327,12 +328,13 @@ static void *scanner(void *context)
 		struct scan_request *s = e->scans;
 		struct process *p;
 
-		if (!s) {
-			pthread_cond_wait(&e->scan_wanted, &e->lock);
-			continue;
-		}
-		if (s->not_before_ns > clock__now_ns()) {
-			wait_until(e, s->not_before_ns);
+		if (!s || s->not_before_ns > clock__now_ns()) {
+			if (engine_learn_ahead(e))
+				engine_forget_if_idle(e);
+			else if (s)
+				wait_until(e, s->not_before_ns);
+			else
+				pthread_cond_wait(&e->scan_wanted, &e->lock);
 			continue;
 		}
 		e->scans = s->next;
@@ -496,6 +498,7 @@ void engine__free(struct engine *e)
 	unwind_cache__close(e->cache);
 	kallsyms__free(e->kernel_symbols);
 	effect_reader__free(e->effects);
+	engine_forget_ahead(e);
 	close(e->wake_fd);
 	pthread_mutex_destroy(&e->lock);
 	pthread_mutex_destroy(&e->kernel_symbols_lock);

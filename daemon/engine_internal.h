@@ -91,7 +91,9 @@ struct engine {
 	size_t n_waiting;
 	struct scan_request *scans;
 	bool scan_busy;
-	struct effect_reader *effects; /* made when first needed */
+	struct effect_reader *effects;       /* made when first needed */
+	struct effect_reader *effects_ahead; /* the scanner's own */
+	struct ahead_job *ahead;             /* learn.c; finished ones stay, as a note that they are */
 	struct {
 		pid_t tgid;
 		uint32_t file; /* 0: the anonymous mapping at `start` */
@@ -141,6 +143,12 @@ int user_unwind(struct engine *e, struct process *process, const struct so_raw_r
  */
 const struct so_unwind_rule *engine_learn(struct engine *e, struct process *process,
 					  const struct so_mapping *mapping, uint64_t address, bool exact);
+/*
+ * Learns some of the functions around those that engine_learn() was asked for. The scanner's: lets the lock go
+ * meanwhile. False when there is nothing to do.
+ */
+bool engine_learn_ahead(struct engine *e);
+void engine_forget_ahead(struct engine *e);
 /* Gives the kernel what engine_learn() learned since the last call. */
 void engine_publish_learned(struct engine *e);
 

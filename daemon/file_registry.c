@@ -9,7 +9,6 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
-#include "daemon/elf_symbols.h"
 #include "daemon/u64_table.h"
 
 #define VDSO_PATH      "[vdso]"
@@ -19,12 +18,18 @@
 #define SAMPLES      16
 #define SAMPLE_BYTES 1024
 
+/* What is learned of a file has the key of its table with this behind it. */
+#define LEARNED_SUFFIX "-l"
+#define CACHE_KEY_SIZE 96
+
 struct slot {
 	struct file_entry entry;
 	uint64_t dev, inode;
 	int fd;                  /* -1 for the vdso */
 	struct table_pieces own; /* the file's own table; entry.table shows this or learned.pieces */
 	struct learned_code learned;
+	size_t kept;              /* learned.n when it was last the same as in the cache */
+	char key[CACHE_KEY_SIZE]; /* of the table in the cache; "" when it has none */
 	struct elf_symbols *symbols;
 	bool symbols_tried;
 	uint32_t next_same_key; /* number of the next file whose key hashes alike; 0: none */
@@ -50,6 +55,7 @@ struct prepared_file {
 	bool elf;
 	struct slot *slot; /* NULL for a file that is no ELF file */
 	struct unwind_table *table;
+	struct unwind_table *learned; /* by an earlier daemon; NULL: nothing */
 	bool broken, compiled;
 };
 
@@ -115,6 +121,7 @@ void prepared_file__free(struct prepared_file *p)
 		close(p->fd);
 	free_slot(p->slot);
 	unwind_table__free(p->table);
+	unwind_table__free(p->learned);
 	free(p);
 }
 
@@ -175,12 +182,15 @@ static void cache_key(const struct prepared_file *p, char *key, size_t size)
 
 static int prepare_table(struct file_registry *r, struct prepared_file *p)
 {
-	char key[96];
+	char *key = p->slot->key, learned[CACHE_KEY_SIZE + sizeof(LEARNED_SUFFIX)];
 	int ret;
 
-	cache_key(p, key, sizeof(key));
-	if (r->cache && key[0] && !unwind_cache__load(r->cache, key, &p->table))
+	cache_key(p, key, CACHE_KEY_SIZE);
+	snprintf(learned, sizeof(learned), "%s" LEARNED_SUFFIX, key);
+	if (r->cache && key[0] && !unwind_cache__load(r->cache, key, &p->table)) {
+		unwind_cache__load(r->cache, learned, &p->learned);
 		return 0;
+	}
 	ret = unwind_table__compile(p->fd, &p->table, NULL);
 	if (ret == -ENOMEM)
 		return ret;
@@ -268,6 +278,28 @@ static void add_entry_rule(struct file_registry *r, const struct prepared_file *
 		file_registry__publish_learned(r, slot->entry.number);
 }
 
+static void add_known(struct file_registry *r, const struct prepared_file *p, struct slot *slot)
+{
+	if (p->learned && slot->entry.state != SO_MAPPING_BROKEN && slot->entry.state != SO_MAPPING_FULL &&
+	    !learned_code__add_table(&slot->learned, p->learned))
+		file_registry__publish_learned(r, slot->entry.number);
+	slot->kept = slot->learned.n;
+}
+
+/* Best effort: what cannot be written is learned again. */
+static void keep_learned(struct file_registry *r, struct slot *slot)
+{
+	_cleanup_(unwind_table) struct unwind_table *table = NULL;
+	char key[CACHE_KEY_SIZE + sizeof(LEARNED_SUFFIX)];
+
+	if (!r->cache || !slot->key[0] || slot->learned.n == slot->kept)
+		return;
+	slot->kept = slot->learned.n;
+	snprintf(key, sizeof(key), "%s" LEARNED_SUFFIX, slot->key);
+	if (!learned_code__to_table(&slot->learned, &table))
+		unwind_cache__store(r->cache, key, table);
+}
+
 static int insert_slot(struct file_registry *r, struct slot *slot)
 {
 	uint64_t key = file_key(slot->dev, slot->inode);
@@ -305,6 +337,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	slot->entry.number = r->n;
 	place_table(r, p, slot);
 	add_entry_rule(r, p, slot);
+	add_known(r, p, slot);
 	r->stats.files++;
 	r->stats.compiled += p->compiled;
 	r->stats.from_cache += p->table && !p->compiled;
@@ -327,6 +360,32 @@ int file_registry__gap(struct file_registry *r, uint32_t number, uint64_t vaddr,
 	if (!number || number > r->n)
 		return -ENOENT;
 	return table_pool__gap(r->pool, &r->slots[number - 1]->own, vaddr, reach, low, high);
+}
+
+size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64_t vaddr, void *buf,
+				size_t size)
+{
+	const struct slot *slot = number && number <= r->n ? r->slots[number - 1] : NULL;
+	ssize_t n;
+
+	for (unsigned i = 0; slot && i < slot->entry.elf.n_segments; i++) {
+		const struct elf_segment *s = &slot->entry.elf.segments[i];
+		uint64_t off = vaddr - s->vaddr;
+
+		if (!(s->flags & PF_X) || vaddr < s->vaddr || off >= s->filesz)
+			continue;
+		if (size > s->filesz - off)
+			size = s->filesz - off;
+		if (slot->fd >= 0) {
+			n = pread(slot->fd, buf, size, s->offset + off);
+			return n > 0 ? n : 0;
+		}
+		if (s->offset + off + size > r->vdso_bytes)
+			return 0;
+		memcpy(buf, (const char *)r->vdso_image + s->offset + off, size);
+		return size;
+	}
+	return 0;
 }
 
 int file_registry__publish_learned(struct file_registry *r, uint32_t number)
@@ -375,6 +434,24 @@ int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vad
 	if (!ret)
 		*start = symbol.start;
 	return ret;
+}
+
+size_t file_registry__functions(struct file_registry *r, uint32_t number, uint64_t low, uint64_t high,
+				struct elf_symbol *out, size_t room)
+{
+	struct slot *slot;
+	size_t n = 0;
+
+	if (!number || number > r->n)
+		return 0;
+	slot = r->slots[number - 1];
+	pthread_mutex_lock(&r->symbols_lock);
+	if (!slot->symbols_tried)
+		load_symbols(r, slot);
+	if (slot->symbols)
+		n = elf_symbols__functions(slot->symbols, low, high, out, room);
+	pthread_mutex_unlock(&r->symbols_lock);
+	return n;
 }
 
 void file_registry__drop_symbols(struct file_registry *r)
@@ -456,8 +533,10 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 
 static void clear(struct file_registry *r)
 {
-	for (uint32_t i = 0; i < r->n; i++)
+	for (uint32_t i = 0; i < r->n; i++) {
+		keep_learned(r, r->slots[i]);
 		free_slot(r->slots[i]);
+	}
 	r->n = 0;
 	r->vdso = 0;
 	u64_table__release(&r->by_key);

@@ -11,6 +11,7 @@
 #define STAKEOUT_FILE_REGISTRY_H
 
 #include "daemon/elf_file.h"
+#include "daemon/elf_symbols.h"
 #include "daemon/learned_code.h"
 #include "daemon/proc_maps.h"
 #include "daemon/table_pool.h"
@@ -64,8 +65,17 @@ const struct file_entry *file_registry__get(struct file_registry *registry, uint
 /* What is learned of the file's code that has no rules of its own; NULL for no such file. */
 struct learned_code *file_registry__learned(struct file_registry *registry, uint32_t number);
 /* The addresses around vaddr that the file itself has no rules for; see table_pool__gap(). */
-int file_registry__gap(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t reach, uint64_t *low,
-		       uint64_t *high);
+int file_registry__gap(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t reach,
+		       uint64_t *low, uint64_t *high);
+/*
+ * Reads the file's own code at a virtual address: what its processes share, whatever one of them has made of its copy.
+ * Returns the bytes read. Needs no lock while a target or a scan refers to the file.
+ */
+size_t file_registry__read_code(struct file_registry *registry, uint32_t number, uint64_t vaddr, void *buf,
+				size_t size);
+/* The functions that begin in [low, high), as elf_symbols__functions(). Loads the symbols. Thread-safe. */
+size_t file_registry__functions(struct file_registry *registry, uint32_t number, uint64_t low, uint64_t high,
+				struct elf_symbol *out, size_t room);
 /* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. */
 int file_registry__publish_learned(struct file_registry *registry, uint32_t number);
 
@@ -78,7 +88,7 @@ int file_registry__symbol(struct file_registry *registry, uint32_t number, uint6
 /* Gives back the memory of symbol tables; they are loaded again when needed. */
 void file_registry__drop_symbols(struct file_registry *registry);
 
-/* Forgets all files. No process and no stack may refer to them any more. */
+/* Forgets all files, after writing what was learned of them to the cache. No process and no stack may refer to them any more. */
 void file_registry__reset(struct file_registry *registry);
 struct file_registry_stats file_registry__stats(const struct file_registry *registry);
 

@@ -8,6 +8,7 @@
 
 #include "daemon/code_reader.h"
 #include "daemon/engine_internal.h"
+#include "daemon/learn.h"
 
 /* `mov $15, %rax; syscall` and `mov $15, %eax; syscall`: a signal trampoline of a C library or runtime without
  * unwind information for it. */
@@ -17,23 +18,20 @@ static const uint8_t sigreturn_eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 /* Code of one function is not further from any of its instructions than this. */
 #define LEARN_REACH_BYTES (1u << 20)
 
-struct reader {
-	pid_t tgid;
-	uint64_t bias; /* process address minus the table's */
-};
-
-static size_t read_code(void *context, uint64_t address, void *buf, size_t size)
+size_t learn__read_code(void *context, uint64_t address, void *buf, size_t size)
 {
-	struct reader *r = context;
+	const struct learn_reader *r = context;
 
+	if (r->file)
+		return file_registry__read_code(r->files, r->file, address, buf, size);
 	return code_reader__read(r->tgid, address + r->bias, buf, size);
 }
 
-static bool is_sigreturn(struct reader *r, uint64_t address)
+static bool is_sigreturn(struct learn_reader *r, uint64_t address)
 {
 	uint8_t code[sizeof(sigreturn_rax)] = { 0 };
 
-	read_code(r, address, code, sizeof(code));
+	learn__read_code(r, address, code, sizeof(code));
 	return !memcmp(code, sigreturn_rax, sizeof(sigreturn_rax)) ||
 	       !memcmp(code, sigreturn_eax, sizeof(sigreturn_eax));
 }
@@ -53,15 +51,15 @@ struct limits {
 };
 
 /* address: as looked up, that is the interrupted instruction's (exact), or a return address minus one. */
-static int learn(struct engine *e, struct learned_code *code, struct reader *r, uint64_t address, bool exact,
-		 struct limits limits)
+static int learn(struct engine *e, struct learned_code *code, struct learn_reader *r, uint64_t address,
+		 bool exact, struct limits limits)
 {
 	struct effect_rows rows = { 0 };
 	uint8_t byte;
 	int ret;
 
 	/* A process that is gone says nothing about its code. */
-	if (!read_code(r, address, &byte, 1))
+	if (!learn__read_code(r, address, &byte, 1))
 		return -ESRCH;
 	if (!e->effects && effect_reader__new(&e->effects))
 		return -ENOMEM;
@@ -69,9 +67,10 @@ static int learn(struct engine *e, struct learned_code *code, struct reader *r, 
 	if (is_sigreturn(r, exact ? address : address + 1))
 		return learn_sigreturn(code, address);
 	if (exact)
-		ret = stack_effect__follow(e->effects, read_code, r, address, limits.low, limits.high, &rows);
+		ret = stack_effect__follow(e->effects, learn__read_code, r, address, limits.low, limits.high,
+					   &rows);
 	else
-		ret = stack_effect__follow_return(e->effects, read_code, r, address + 1, limits.low,
+		ret = stack_effect__follow_return(e->effects, learn__read_code, r, address + 1, limits.low,
 						  limits.high, &rows);
 	if (!ret) {
 		ret = learned_code__add(code, &rows);
@@ -83,7 +82,7 @@ static int learn(struct engine *e, struct learned_code *code, struct reader *r, 
 	return ret;
 }
 
-static void note(struct engine *e, pid_t tgid, uint32_t file, uint64_t start)
+void learn__note(struct engine *e, pid_t tgid, uint32_t file, uint64_t start)
 {
 	for (unsigned i = 0; i < e->n_learned; i++) {
 		if (e->learned[i].file == file && (file || e->learned[i].start == start) &&
@@ -102,7 +101,7 @@ const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, c
 					  uint64_t address, bool exact)
 {
 	uint64_t vaddr = address - m->bias;
-	struct reader r = { p->tgid, m->bias };
+	struct learn_reader r = { e->files, m->file, p->tgid, m->bias };
 	const struct so_unwind_rule *rule;
 	struct learned_mapping *learned;
 	struct learned_code *code = NULL;
@@ -124,7 +123,9 @@ const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, c
 		rule = learned_code__find(code, vaddr);
 	/* The kernel did not have this rule, whether it is new or this process's mappings were made before it was. */
 	if (rule)
-		note(e, p->tgid, m->file, m->bias);
+		learn__note(e, p->tgid, m->file, m->bias);
+	if (m->file)
+		learn__plan_ahead(e, p->tgid, m->file, vaddr);
 	return rule;
 }
 

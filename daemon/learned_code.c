@@ -272,6 +272,73 @@ int learned_code__publish(struct learned_code *code, struct table_pool *pool, co
 	return 0;
 }
 
+static int copy_understood(const struct learned_code *code, struct learned_code *out)
+{
+	out->rows = calloc(code->n + 1, sizeof(*out->rows));
+	if (!out->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < code->n; i++) {
+		if (code->rows[i].rule.cfa_kind != SO_CFA_NONE)
+			out->rows[out->n++] = code->rows[i];
+	}
+	return out->n ? 0 : -ENOENT;
+}
+
+int learned_code__to_table(const struct learned_code *code, struct unwind_table **out)
+{
+	_cleanup_(unwind_table) struct unwind_table *t = calloc(1, sizeof(*t));
+	struct learned_code good = { 0 };
+	struct points points = { 0 };
+	int ret = t ? copy_understood(code, &good) : -ENOMEM;
+
+	if (!ret) {
+		const struct effect_row *last = &good.rows[good.n - 1];
+		uint64_t first = good.rows[0].address >> SO_BLOCK_SHIFT;
+		uint64_t end = ((last->address + last->length) >> SO_BLOCK_SHIFT) + 1;
+
+		t->first_block = first;
+		t->n_blocks = end - first;
+		if (end - first <= UNWIND_TABLE_MAX_BLOCKS)
+			add_learned(&points, &good, first << SO_BLOCK_SHIFT, end << SO_BLOCK_SHIFT);
+		else
+			points.error = -ENOSPC;
+		ret = points.error ?: fill_table(t, &points);
+		free(points.list);
+	}
+	learned_code__release(&good);
+	if (!ret)
+		*out = TAKE_PTR(t);
+	return ret;
+}
+
+/* The address at which a row of the table begins; its block is looked for from *block on. */
+static uint64_t row_address(const struct unwind_table *t, uint32_t row, uint32_t *block)
+{
+	while (t->index[*block + 1] <= row)
+		++*block;
+	return (t->first_block + *block) << SO_BLOCK_SHIFT | SO_ROW_PC_LOW(t->rows[row]);
+}
+
+int learned_code__add_table(struct learned_code *code, const struct unwind_table *t)
+{
+	uint32_t block = 0;
+	int ret = 0;
+
+	/* The last row ends the last function (unwind_table.h), so each row with a rule has one behind it. */
+	for (uint32_t i = 0; !ret && i + 1 < t->n_rows; i++) {
+		uint64_t address = row_address(t, i, &block);
+		uint32_t next = block, id = SO_ROW_RULE(t->rows[i]);
+		struct effect_row row = { .address = address };
+
+		row.length = row_address(t, i + 1, &next) - address;
+		if (id < SO_FIRST_RULE)
+			continue;
+		row.rule = t->rules[id - SO_FIRST_RULE];
+		ret = insert(code, &row);
+	}
+	return ret;
+}
+
 void learned_code__release(struct learned_code *code)
 {
 	free(code->rows);

@@ -12,6 +12,7 @@
 
 #include "daemon/stack_effect.h"
 #include "daemon/table_pool.h"
+#include "daemon/unwind_table.h"
 
 #define LEARNED_MAX_ROWS 65536 /* of one file or mapping; more is not learned */
 
@@ -30,6 +31,12 @@ int learned_code__add_failure(struct learned_code *code, uint64_t address);
 const struct so_unwind_rule *learned_code__find(const struct learned_code *code, uint64_t address);
 /* Makes new pieces of what is learned. base: the file's own pieces (n == 0 for anonymous code). */
 int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base);
+/*
+ * What is learned as a table of its own, to be kept in a cache, and back. Addresses that were not understood are not in
+ * it. -ENOENT when nothing is left to keep; -ENOMEM, -ENOSPC.
+ */
+int learned_code__to_table(const struct learned_code *code, struct unwind_table **out);
+int learned_code__add_table(struct learned_code *code, const struct unwind_table *table);
 void learned_code__release(struct learned_code *code);
 
 #endif

@@ -17,37 +17,62 @@ static __thread struct {
 	struct sampler *sampler;
 	const struct so_raw_record *raw;
 	uint32_t *shards[SO_MAX_SHARDS];
+	bool beyond; /* something was read that was not copied with the sample */
 } here;
 
-/*
- * Whether the frames beyond the copy can still be read from the thread itself: the copy is full, and its upper end is
- * what stands there now. Frames lie in the order of their calls, so a thread that had left those beyond since would have
- * written over that end when it went down again.
- */
-static bool beyond_copy_holds(uint64_t base)
+static bool page_copied(const struct so_stack_copy *copy, uint64_t address)
 {
-	uint8_t now[BEYOND_CHECK_BYTES];
-	uint64_t at = base + SO_RAW_STACK_BYTES - sizeof(now);
+	return copy->base && address >= copy->base && address - copy->base < sizeof(copy->words) &&
+	       !copy->unreadable[(address - copy->base) / SO_PAGE_BYTES];
+}
 
-	if (here.raw->stack_bytes != SO_RAW_STACK_BYTES)
+/* bytes: a page at most. */
+static bool read_copy(const struct so_stack_copy *copy, void *dst, uint32_t bytes, uint64_t address)
+{
+	uint64_t last = address + bytes - 1;
+
+	if (last < address || !page_copied(copy, address) || !page_copied(copy, last))
 		return false;
-	if (code_reader__read(here.raw->tgid, at, now, sizeof(now)) != sizeof(now))
+	memcpy(dst, (const char *)copy->words + (address - copy->base), bytes);
+	return true;
+}
+
+/*
+ * Whether what was not copied can still be read from the thread itself: the nearest copied page before it ends as it did.
+ * Frames lie in the order of their calls, so a thread that had left those beyond since would have written over that end
+ * when it went down again.
+ */
+static bool still_holds(uint64_t address)
+{
+	const struct so_stack_copy *copy = &here.raw->inner;
+	uint8_t then[BEYOND_CHECK_BYTES], now[BEYOND_CHECK_BYTES];
+	uint64_t page = address & ~(SO_PAGE_BYTES - 1ull);
+
+	if (page > copy->base + sizeof(copy->words))
+		page = copy->base + sizeof(copy->words);
+	while (page > copy->base && !page_copied(copy, page - 1))
+		page -= SO_PAGE_BYTES;
+	/* The innermost page may have changed below the stack pointer. */
+	if (page <= copy->base + SO_PAGE_BYTES)
 		return false;
-	return !memcmp(now, (const char *)here.raw->stack + SO_RAW_STACK_BYTES - sizeof(now), sizeof(now));
+	return read_copy(copy, then, sizeof(then), page - sizeof(then)) &&
+	       code_reader__read(here.raw->tgid, page - sizeof(now), now, sizeof(now)) == sizeof(now) &&
+	       !memcmp(then, now, sizeof(now));
 }
 
 static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {
-	uint64_t base = SO_RAW_STACK_BASE(here.raw->regs[SO_REG_RSP]), off = address - base;
-
-	if (off < here.raw->stack_bytes && bytes <= here.raw->stack_bytes - off) {
-		memcpy(dst, (const char *)here.raw->stack + off, bytes);
-		return true;
-	}
-	if (address < base || off > MAX_STACK_BYTES || !beyond_copy_holds(base))
+	if (!bytes || bytes > SO_PAGE_BYTES)
 		return false;
+	if (read_copy(&here.raw->inner, dst, bytes, address) ||
+	    read_copy(&here.raw->outer, dst, bytes, address))
+		return true;
+	if (address < here.raw->inner.base || address - here.raw->inner.base > MAX_STACK_BYTES ||
+	    !still_holds(address))
+		return false;
+	here.beyond = true;
 	/* The check after the read: what was read is from before the check. */
-	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes && beyond_copy_holds(base);
+	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes && still_holds(address);
 }
 
 static const struct so_mapping *uw_mapping(__u32 i)
@@ -98,13 +123,22 @@ static int past_unknown_code(struct engine *e, struct process *process, struct s
 	return m->flags & SO_MAPPING_WRITABLE ? uw_doubtful_caller(u, rule) : uw_caller(u, rule);
 }
 
+/* A caller that was found in memory of a later time must at least have made a call. */
+static bool caller_is_one(const struct so_unwind *u)
+{
+	return !here.beyond || u->exact || uw_is_after_call(u->pc);
+}
+
 static void unwind(struct engine *e, struct process *process, struct so_unwind *u)
 {
+	here.beyond = false;
 	for (;;) {
-		if (!uw_step(u))
-			continue;
-		if (!u->learn || !process || past_unknown_code(e, process, u))
+		if (uw_step(u) && (!u->learn || !process || past_unknown_code(e, process, u)))
 			return;
+		if (!caller_is_one(u)) {
+			u->cause = SO_TRUNC_STACK_READ;
+			return;
+		}
 	}
 }
 

@@ -115,27 +115,34 @@ enum so_stack_flags {
 	SO_STACK_FRAME_POINTER = 1 << 0, /* at least one step went by the frame pointer */
 };
 
-#define SO_RAW_STACK_BYTES 65536
-/* Leaf functions may use 128 bytes below the stack pointer (psABI: the red zone). */
-#define SO_RAW_STACK_BASE(rsp) (((rsp)-128) & ~7ull)
+#define SO_RED_ZONE_BYTES 128 /* that leaf functions may use below the stack pointer (psABI) */
+#define SO_COPY_PAGES     16
+#define SO_PAGE_BYTES     4096
+
+/* Pages of a thread's stack. One that nothing was ever written to, or that is swapped out, cannot be read. */
+struct so_stack_copy {
+	__u64 base;                      /* address of the first page; 0: there is no copy */
+	__s32 unreadable[SO_COPY_PAGES]; /* 0 for a page that is there */
+	__u64 words[SO_COPY_PAGES * SO_PAGE_BYTES / 8];
+};
 
 /*
  * A sample that the daemon unwinds, by the same rules, once it has read the process's changed mappings or has learned
- * the rule of code that has none: registers and a copy of the stack. One sample each.
+ * the rule of code that has none: registers and both ends of the stack. One sample each.
  */
 struct so_raw_record {
 	__u32 type;
 	__u32 n_kernel;
 	__u32 tgid, tid;
 	__u32 slot;
-	__u32 stack_bytes; /* copied, from SO_RAW_STACK_BASE() of regs[SO_REG_RSP] on */
-	__u32 stale;       /* its mappings must be read first; else its code has a rule to be learned */
-	__u32 pad;
+	__u32 stale; /* its mappings must be read first; else its code has a rule to be learned */
 	__u64 pc;
 	__u64 regs[SO_NREGS];
 	char comm[16];
 	__u64 kernel[SO_MAX_KERNEL_FRAMES + 1];
-	__u64 stack[SO_RAW_STACK_BYTES / 8];
+	struct so_stack_copy inner; /* from the page of the red zone on */
+	/* Up to the end of the stack, where the outermost frames are: between the two may lie large arrays. */
+	struct so_stack_copy outer;
 };
 
 enum so_event_type {

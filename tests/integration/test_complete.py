@@ -2,10 +2,8 @@
 """Complete stacks: every workload, at 99.9 % or more, and the names that must be in them."""
 import os
 import shutil
-import time
 
 from harness import (
-    Daemon,
     PYTHON,
     Skip,
     Target,
@@ -56,14 +54,19 @@ def test_static_threads():
 
 
 def test_deep_600_frames():
-    recording = check(start("deep", 30, 600), "main", "deep_leaf")
-    depths = {stack.count("deep_recurse") for stack in recording.stacks if "deep_leaf" in stack}
-    assert depths == {600}, depths
+    check_depth(check(start("deep", 30, 600), "main", "deep_leaf"), 600)
 
 
 def test_deep_600_frames_static():
-    recording = check(start("deep-static", 30, 600), "main", "deep_leaf")
-    assert {stack.count("deep_recurse") for stack in recording.stacks if "deep_leaf" in stack} == {600}
+    check_depth(check(start("deep-static", 30, 600), "main", "deep_leaf"), 600)
+
+
+def check_depth(recording, depth):
+    """Every complete stack has all frames of the recursion, no more and no less."""
+    for stack, n in recording.stacks.items():
+        if "deep_leaf" in stack and not stack[1].startswith("[truncated:"):
+            seen = stack.count("deep_recurse")
+            assert seen == depth, f"{n} × {seen} frames: {stack[:3]} … {stack[-5:]}"
 
 
 def test_deeper_than_kept_is_marked():
@@ -118,7 +121,8 @@ def test_threads():
 
 
 def test_cpp():
-    recording = check(start("cpp_sim", 30), "sim::run_epoch")
+    """Some of its samples hit libgcc while it rewrites a frame to go on at a handler: 1 in 9,000, hence their number."""
+    recording = check(start("cpp_sim", 30), "sim::run_epoch", duration=4, rate=1999)
     expected = ("sim::World::step", "sim::Gravity::apply", "sim::Policy::choose", "sim::World::observe")
     for function in expected:
         assert any(function in stack for stack in recording.stacks), f"no {function}; {recording.examples('sim::', 10)}"
@@ -144,19 +148,22 @@ def test_sleeper_gives_few_samples():
 def test_numpy():
     need_module("numpy")
     target = Target([PYTHON, script("matmul.py"), 40])
-    recording = check(target, duration=4, share=0.995)
+    recording = check(target, duration=5)
     assert len(recording.stacks) > 5
 
 
 @timeout(120)
 def test_numpy_once_its_kernels_are_known():
-    """The first samples in code without rules teach them, and some of those are cut: in a daemon that is once."""
+    """What was learned of code without rules is kept with the tables: the next daemon need not learn it again."""
     need_module("numpy")
-    daemon = Daemon()
     target = Target([PYTHON, script("matmul.py"), 60])
-    daemon.client("attach", "-p", str(target.pid), "-r", "999")
-    time.sleep(5)
-    daemon.record(target.pid, duration=5, rate=999).check_complete()
+    folder = temporary_dir()
+    env = {**os.environ, "STAKEOUT_CACHE_DIR": folder}
+    check(target, duration=4, env=env)
+    learned = [f for f in os.listdir(folder) if f.endswith("-l.unwind")]
+    if not learned:
+        raise Skip("this BLAS has unwind information for all its code")
+    check(target, duration=4, env=env)
 
 
 @timeout(240)
@@ -290,8 +297,9 @@ def test_other_pid_namespace():
 def test_perf_map_in_other_namespaces():
     """The map lies in the process's own /tmp, under its PID in its own namespace."""
     need_namespaces()
-    shell = f"mount -t tmpfs none /tmp && exec {workload('jitter')} fp 30 map"
-    target = Target(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", shell], comm="jitter")
+    # Opened before the new /tmp hides what is below the old one, where the program may lie.
+    shell = f"exec 3<{workload('jitter')} && mount -t tmpfs none /tmp && exec /proc/self/fd/3 fp 30 map"
+    target = Target(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", shell], comm="3")
     check(target, "main", "jit_loop", "call_jit", "jit_hot_loop")
 
 

@@ -254,6 +254,41 @@ static void test_choice(void **state)
 	assert_string_equal(name, "bet");
 }
 
+/* Sized ones only, by rising address, one for an address, and the bounds hold. */
+static void test_functions_of_a_range(void **state)
+{
+	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_file("full", NULL);
+	struct elf_symbol all[64], some[64], alpha, named;
+	size_t n = elf_symbols__functions(symbols, 0, UINT64_MAX, all, 64), at;
+	const char *inside[] = { "alpha", "beta", "short_name", "main", "outer", "inner" };
+
+	assert_true(n > 6 && n < 64);
+	for (size_t i = 0; i < n; i++) {
+		assert_true(all[i].size > 0);
+		assert_true(!i || all[i].start > all[i - 1].start);
+	}
+	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+		assert_int_equal(elf_symbols__find(symbols, inside[i], &named), 0);
+		for (at = 0; at < n && all[at].start != named.start; at++)
+			;
+		assert_true(at < n);
+	}
+	assert_int_equal(elf_symbols__find(symbols, "sizeless", &named), 0);
+	for (at = 0; at < n; at++)
+		assert_int_not_equal(all[at].start, named.start);
+
+	assert_int_equal(elf_symbols__find(symbols, "alpha", &alpha), 0);
+	assert_int_equal(elf_symbols__functions(symbols, alpha.start, alpha.start + 1, some, 64), 1);
+	assert_int_equal(some[0].start, alpha.start);
+	assert_int_equal(some[0].size, alpha.size);
+	assert_int_equal(elf_symbols__functions(symbols, alpha.start + 1, alpha.start + 1, some, 64), 0);
+	for (at = 0; all[at].start != alpha.start; at++)
+		;
+	assert_int_equal(elf_symbols__functions(symbols, alpha.start + 1, UINT64_MAX, some, 64), n - at - 1);
+	assert_int_equal(elf_symbols__functions(symbols, 0, UINT64_MAX, some, 3), 3);
+	assert_memory_equal(some, all, 3 * sizeof(all[0]));
+}
+
 static void test_labels_without_size_and_nesting(void **state)
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_file("full", NULL);
@@ -550,6 +585,7 @@ int main(void)
 		cmocka_unit_test(test_agrees_with_nm_on_libraries),
 		cmocka_unit_test(test_agrees_with_dladdr),
 		cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_functions_of_a_range),
 		cmocka_unit_test(test_labels_without_size_and_nesting),
 		cmocka_unit_test(test_plt),
 		cmocka_unit_test(test_stripped),

@@ -369,6 +369,57 @@ static void test_cache(void **state)
 	release_map(&map);
 }
 
+/* What one registry has learned of a file, the next one knows; what is in the file's own table it does not touch. */
+static void test_learned_is_kept(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(unwind_cache) struct unwind_cache *cache = NULL;
+	struct proc_map map = map_of((const void *)l64a);
+	struct effect_row row = { .address = 16,
+				  .length = 4,
+				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_off = 4242 * 8 } };
+	struct effect_rows rows = { .rows = &row, .n = 1 };
+
+	assert_int_equal(unwind_cache__open(w->dir, 0, &cache, NULL), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		const struct so_unwind_rule *rule;
+		uint32_t number;
+
+		file_registry__free(w->files);
+		table_pool__reset(w->pool);
+		assert_int_equal(file_registry__new(w->pool, cache, "", &w->files, NULL), 0);
+		assert_int_equal(prepare_and_add(w, &map), 0);
+		number = expect_known(w, &map, true)->number;
+		rule = learned_code__find(file_registry__learned(w->files, number), row.address);
+		assert_int_equal(rule ? rule->cfa_off : 0, round ? row.rule.cfa_off : 0);
+		assert_int_equal(learned_code__add(file_registry__learned(w->files, number), &rows), 0);
+		file_registry__reset(w->files);
+		/* The table and what was learned, each once. */
+		assert_int_equal(unwind_cache__stats(cache).stored, 2);
+	}
+	release_map(&map);
+}
+
+/* The file's bytes, not those of a process that changed its copy. */
+static void test_code_of_the_file(void **state)
+{
+	struct world *w = *state;
+	struct proc_map map = map_of((const void *)l64a);
+	const struct file_entry *file;
+	uint8_t read[64] = { 0 };
+	uint64_t vaddr;
+
+	assert_int_equal(prepare_and_add(w, &map), 0);
+	file = expect_known(w, &map, true);
+	vaddr = own_vaddr(&map, file, (const void *)l64a);
+	assert_int_equal(file_registry__read_code(w->files, file->number, vaddr, read, sizeof(read)),
+			 sizeof(read));
+	assert_memory_equal(read, (const void *)l64a, sizeof(read));
+	assert_int_equal(file_registry__read_code(w->files, file->number, 1ull << 46, read, 8), 0);
+	assert_int_equal(file_registry__read_code(w->files, 999, vaddr, read, 8), 0);
+	release_map(&map);
+}
+
 static void test_reset(void **state)
 {
 	struct world *w = *state;
@@ -397,6 +448,8 @@ int main(void)
 		TEST(anonymous),
 		TEST(no_elf_file),
 		TEST(damaged_elf_file),
+		TEST(learned_is_kept),
+		TEST(code_of_the_file),
 		TEST(no_unwind_information),
 		TEST(pool_full),
 		TEST(deleted),
