@@ -221,4 +221,5 @@ def test_rounds_keep_files_and_memory():
     files, rss_kb = rounds(20)
     files_after, rss_after_kb = rounds(80)
     assert files_after <= files + 2, f"{files} descriptors, later {files_after}"
-    assert rss_after_kb < rss_kb + 8192, f"{rss_kb} kB resident, later {rss_after_kb}"
+    # A sanitizer keeps what is freed for a while, and looks for leaks itself.
+    assert SANITIZED or rss_after_kb < rss_kb + 8192, f"{rss_kb} kB resident, later {rss_after_kb}"
