@@ -30,6 +30,10 @@ struct thread_struct {
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int __state;
+	int on_cpu;
+	unsigned long nvcsw, nivcsw; /* context switches, voluntary and not */
+	char comm[16];
 	void *stack;
 	struct mm_struct *mm;
 	struct signal_struct *signal;

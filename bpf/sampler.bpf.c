@@ -33,6 +33,7 @@ const volatile bool have_task_btf = true;
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
 
 struct so_mapping mappings[SO_MAX_MAPPINGS];
+struct so_python pythons[SO_MAX_PYTHONS];
 
 /* Beside the other arrays, which share a map: a map's value was bounded to 4 MiB before 5.18. */
 struct {
@@ -151,6 +152,13 @@ static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 addres
 #define UW_SEARCH __noinline
 #include "bpf/unwind.h"
 
+static __always_inline bool py_read(void *dst, __u32 bytes, __u64 address)
+{
+	return !bpf_probe_read_user(dst, bytes, (void *)address);
+}
+
+#include "bpf/python.h"
+
 /* One sample in the making, too large for the stack. A CPU's clock events never interrupt one another. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -159,8 +167,16 @@ struct {
 	__type(value, struct so_unwind);
 } scratch SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct so_python_walk);
+} python_scratch SEC(".maps");
+
 struct sample {
 	struct so_unwind *u;
+	struct so_python_walk *w; /* NULL: no interpreter is known in this process */
 	struct so_process *process;
 	struct so_slot *slot;
 	__u32 tgid, tid;
@@ -287,6 +303,65 @@ static __always_inline struct mm_struct *memory_map(struct task_struct *task)
 	return have_task_btf ? task->mm : BPF_CORE_READ(task, mm);
 }
 
+/* The interpreter of the current process, if one is known. */
+static __always_inline const struct so_python *interpreter(const struct so_process *process)
+{
+	__u32 i = process->python;
+
+	return i ? &pythons[(i - 1) & (SO_MAX_PYTHONS - 1)] : NULL;
+}
+
+struct python_step {
+	struct so_python_walk *w;
+	const struct so_python *p;
+};
+
+static long step_python(__u32 i, void *ctx)
+{
+	struct python_step *s = ctx;
+
+	return py_step(s->w, s->p);
+}
+
+/* The same without bpf_loop: one turn of a global function, which is verified once. */
+__noinline int step_python_bounded(__u32 place)
+{
+	__u32 zero = 0;
+	struct so_python_walk *w = bpf_map_lookup_elem(&python_scratch, &zero);
+
+	return w ? py_step(w, &pythons[place & (SO_MAX_PYTHONS - 1)]) : 1;
+}
+
+/* Walks the thread's Python frames, whatever becomes of its native ones. */
+static __always_inline void walk_python(struct sample *sm, bool by_loop)
+{
+	const struct so_python *p = interpreter(sm->process);
+	struct task_struct *task = current_task();
+	struct python_step s = { .p = p };
+	__u32 zero = 0;
+
+	sm->w = NULL;
+	sm->u->python = 0;
+	/* A thread that is exiting has no memory any more, and no Python frames. */
+	if (!p || !memory_map(task))
+		return;
+	s.w = sm->w = bpf_map_lookup_elem(&python_scratch, &zero);
+	if (!s.w)
+		return;
+	sm->u->python = 1;
+	s.w->state = SO_PYTHON_STATE_DEPTH;
+	if (py_begin(s.w, p, have_task_btf ? task->thread.fsbase : BPF_CORE_READ(task, thread.fsbase)))
+		return;
+	if (by_loop) {
+		bpf_loop(PY_MAX_STEPS, step_python, &s, 0);
+	} else {
+		for (int i = 0; i < PY_MAX_STEPS; i++) {
+			if (step_python_bounded(sm->process->python - 1))
+				break;
+		}
+	}
+}
+
 /* Constant offsets, and no branch on what a read gave: every verifier follows that at once. */
 static __always_inline void copy_stack(struct so_stack_copy *copy, __u64 base)
 {
@@ -344,6 +419,17 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	raw->tid = sm->tid;
 	raw->slot = sm->process->slot;
 	raw->stale = sm->u->stale;
+	raw->n_python = 0;
+	raw->python = SO_PYTHON_STATE_NONE;
+	raw->flags = 0;
+	raw->python_hash = 0;
+	if (sm->w) {
+		raw->n_python = sm->w->n;
+		raw->python = sm->w->state;
+		raw->flags = sm->w->flags;
+		raw->python_hash = sm->w->hash;
+		bpf_probe_read_kernel(raw->python_words, sizeof(raw->python_words), sm->w->words);
+	}
 	raw->pc = sm->u->pc;
 	__builtin_memcpy(raw->regs, sm->u->regs, sizeof(raw->regs));
 	bpf_get_current_comm(raw->comm, sizeof(raw->comm));
@@ -413,9 +499,23 @@ static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 	struct so_unwind *u = sm->u;
 	__u32 frames = u->n + u->record.n_kernel;
 	__u64 flags = BPF_RB_NO_WAKEUP;
+	__u32 python = 0;
 
 	if (frames > SO_MAX_FRAMES)
 		return false;
+	u->record.n_python = 0;
+	u->record.python = SO_PYTHON_STATE_NONE;
+	if (sm->w) {
+		python = sm->w->n;
+		if (python > SO_MAX_PYTHON_FRAMES)
+			return false;
+		u->record.n_python = python;
+		u->record.python = sm->w->state;
+		u->flags |= sm->w->flags;
+		bpf_probe_read_kernel(&u->frames[frames], python * sizeof(__u64) * SO_PYTHON_WORDS,
+				      sm->w->words);
+		python *= SO_PYTHON_WORDS;
+	}
 	u->record.type = SO_RECORD_STACK;
 	u->record.n_user = u->n;
 	u->record.hash = hash;
@@ -424,7 +524,7 @@ static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 	u->record.flags = u->flags;
 	if (bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA) > ring_wakeup_bytes)
 		flags = BPF_RB_FORCE_WAKEUP;
-	return !bpf_ringbuf_output(&stacks, &u->record, sizeof(u->record) + frames * 8, flags);
+	return !bpf_ringbuf_output(&stacks, &u->record, sizeof(u->record) + (frames + python) * 8, flags);
 }
 
 static __always_inline int count(struct sample *sm)
@@ -436,6 +536,8 @@ static __always_inline int count(struct sample *sm)
 	void *window;
 
 	key.stack = uw_stack_hash(u, sm->tgid);
+	if (sm->w && sm->w->state != SO_PYTHON_STATE_NONE)
+		key.stack = py_stack_hash(key.stack, sm->w->hash, sm->tgid, sm->w->flags, sm->w->state);
 	window = bpf_map_lookup_elem(&open_window, &zero);
 	if (!window)
 		return lose(sm, SO_LOSS_NO_BUFFER);
@@ -493,6 +595,7 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 	    sm.process->period_ns != ctx->sample_period)
 		return 0;
 	sm.slot->taken++;
+	walk_python(&sm, by_loop);
 	if (begin_user(ctx, &sm, &sent)) {
 		if (by_loop) {
 			bpf_loop(SO_MAX_USER_FRAMES + 1, step, &sm, 0);
@@ -528,10 +631,13 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
+	__u32 zero = 0;
 	int done = 0;
 
 	if (!lookup(&sm))
 		return 0;
+	if (sm.u->python)
+		sm.w = bpf_map_lookup_elem(&python_scratch, &zero);
 	for (int i = 0; i < CHAIN_FRAMES && !done; i++)
 		done = step_chained();
 	if (!done) {
@@ -574,6 +680,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	p->mappings = 0;
 	p->exec_pages = 0;
 	p->reported_pages = 0;
+	p->python = 0;
 	report(SO_EVENT_EXEC, tgid, old_pid, p->slot);
 	return 0;
 }

@@ -95,10 +95,12 @@ struct so_unwind {
 	__u16 flags; /* enum so_stack_flags */
 	__u16 stale; /* the process's mappings are not those that were read */
 	__u16 learn; /* cut at code whose rule can be learned */
+	__u32 python; /* the sampler's: there is a walk of this sample's Python frames */
 	__u64 regs[SO_NREGS];
 	__u64 window[UW_WINDOW_WORDS];
 	struct so_stack_record record; /* with the frames, what is sent; filled by the sampler */
-	__u64 frames[SO_MAX_FRAMES + 1];
+	/* User frames, behind them the kernel's, behind those the Python frames. */
+	__u64 frames[SO_MAX_FRAMES + 1 + SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS];
 };
 
 /* No frames, nothing known. */

@@ -3,6 +3,7 @@
 #include "client/commands.h"
 #include "client/fetch.h"
 #include "client/running.h"
+#include "client/selection.h"
 
 int cmd_folded(const struct globals *globals, int argc, char **argv)
 {
@@ -10,7 +11,11 @@ int cmd_folded(const struct globals *globals, int argc, char **argv)
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process that is watched" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output, "where to write (-: standard output)" },
-		{ OPTION_ON, 't', "threads", NULL, &options.threads, "tell threads apart: comm-PID/TID" },
+		{ OPTION_ON, 't', "threads", NULL, &options.render.threads,
+		  "tell threads apart: comm-PID/TID" },
+		SELECTION_GIL(options.render),
+		SELECTION_FUNCTIONS(options.render),
+		SELECTION_PYTHON_ONLY(options.render),
 		{ OPTION_END },
 	};
 	const struct option_table table = {

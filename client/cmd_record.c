@@ -12,6 +12,7 @@
 #include "client/profile.h"
 #include "client/record_options.h"
 #include "client/render.h"
+#include "client/selection.h"
 #include "client/session.h"
 #include "client/target.h"
 
@@ -158,8 +159,10 @@ static int write_outputs(struct recording *recording, struct so_error *err)
 	FILE *stats = recording->stats_output ? output__file(recording->stats_output) : NULL;
 	int rc;
 
-	rc = format__write(recording->options->format, &source, recording->options->threads,
-			   output__file(recording->output), err);
+	rc = selection__check(recording->profile, &recording->options->render, err);
+	if (!rc)
+		rc = format__write(recording->options->format, &source, &recording->options->render,
+				   output__file(recording->output), err);
 	if (rc && rc != -EIO)
 		return rc;
 	rc = output__commit(recording->output, err);
@@ -175,10 +178,13 @@ static void say_result(const struct recording *recording)
 {
 	uint64_t stacks = recording->options->format == FORMAT_FOLDED ? output__lines(recording->output)
 								      : recording->profile->n_samples;
+	char note[160];
 
 	if (recording->options->quiet)
 		return;
 	render__summary(recording->profile, recording->stats, stderr, NULL);
+	if (selection__note(recording->profile, &recording->options->render, note, sizeof(note)))
+		message__note("%s", note);
 	message__note("wrote %s (%llu stack%s)", output__name(recording->output), (unsigned long long)stacks,
 		      stacks == 1 ? "" : "s");
 }

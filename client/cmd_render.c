@@ -13,10 +13,11 @@
 #include "client/profile.h"
 #include "client/render.h"
 #include "client/running.h"
+#include "client/selection.h"
 
 struct render_request {
 	const char *input, *output, *format;
-	bool threads;
+	struct render_options render;
 };
 
 static int read_input(const char *path, uint8_t **out, size_t *length, struct so_error *err)
@@ -59,21 +60,28 @@ static int render(const struct render_request *request, enum format format, bool
 	_cleanup_(profile) struct profile *profile = NULL;
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct format_source source = { 0 };
+	char note[160];
 	int rc = output__open(request->output, &output, err);
 
 	if (!rc)
 		rc = read_input(request->input, &bytes, &source.length, err);
 	if (!rc)
 		rc = profile__read(bytes, source.length, &profile, err);
+	if (!rc)
+		rc = selection__check(profile, &request->render, err);
 	if (rc)
 		return rc;
 	source.bytes = bytes;
 	source.profile = profile;
 	if (summary)
-		rc = render__summary(profile, NULL, output__file(output), err);
+		rc = render__summary_of(profile, NULL, &request->render, output__file(output), err);
 	else
-		rc = format__write(format, &source, request->threads, output__file(output), err);
-	return rc && rc != -EIO ? rc : output__commit(output, err);
+		rc = format__write(format, &source, &request->render, output__file(output), err);
+	if (!rc || rc == -EIO)
+		rc = output__commit(output, err);
+	if (!rc && !summary && selection__note(profile, &request->render, note, sizeof(note)))
+		message__note("%s", note);
+	return rc;
 }
 
 static int fail(int status, const struct so_error *err)
@@ -89,7 +97,11 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
 		  "folded (default), summary, or pprof" },
-		{ OPTION_ON, 't', "threads", NULL, &request.threads, "tell threads apart: comm-PID/TID" },
+		{ OPTION_ON, 't', "threads", NULL, &request.render.threads,
+		  "tell threads apart: comm-PID/TID" },
+		SELECTION_GIL(request.render),
+		SELECTION_FUNCTIONS(request.render),
+		SELECTION_PYTHON_ONLY(request.render),
 		{ OPTION_END },
 	};
 	const struct option_table table = {
@@ -111,6 +123,13 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		return fail(STATUS_USAGE, &err);
 	}
 	if (!summary && format__parse(request.format, &format, &err))
+		return fail(STATUS_USAGE, &err);
+	if (summary && request.render.functions) {
+		so_err(&err, -EINVAL,
+		       "--functions is for folded stacks; a summary has both functions and lines");
+		return fail(STATUS_USAGE, &err);
+	}
+	if (!summary && format == FORMAT_PPROF && selection__refuse_for_pprof(&request.render, &err))
 		return fail(STATUS_USAGE, &err);
 	interrupt__install();
 	return render(&request, format, summary, &err) ? fail(STATUS_FAILED, &err) : STATUS_DONE;

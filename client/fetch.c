@@ -5,9 +5,11 @@
 #include <stdlib.h>
 
 #include "client/interrupt.h"
+#include "client/message.h"
 #include "client/output.h"
 #include "client/profile.h"
 #include "client/running.h"
+#include "client/selection.h"
 #include "client/target.h"
 
 static int fetch(struct api_client *api, void *context, struct so_error *err)
@@ -18,6 +20,7 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct format_source source = { 0 };
 	struct target target;
+	char note[160];
 	int rc = output__open(options->output, &output, err);
 
 	if (!rc)
@@ -26,12 +29,18 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 		rc = target__profile(api, target.id, &bytes, &source.length, err);
 	if (!rc)
 		rc = profile__read(bytes, source.length, &profile, err);
+	if (!rc)
+		rc = selection__check(profile, &options->render, err);
 	if (rc)
 		return rc;
 	source.bytes = bytes;
 	source.profile = profile;
-	rc = format__write(options->format, &source, options->threads, output__file(output), err);
-	return rc && rc != -EIO ? rc : output__commit(output, err);
+	rc = format__write(options->format, &source, &options->render, output__file(output), err);
+	if (!rc || rc == -EIO)
+		rc = output__commit(output, err);
+	if (!rc && selection__note(profile, &options->render, note, sizeof(note)))
+		message__note("%s", note);
+	return rc;
 }
 
 int fetch__run(const struct globals *globals, struct fetch_options *options)

@@ -13,7 +13,7 @@ struct fetch_options {
 	pid_t pid;
 	const char *output;
 	enum format format;
-	bool threads;
+	struct render_options render;
 };
 
 /* Returns an exit_status. */

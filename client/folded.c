@@ -13,6 +13,7 @@
 
 #include "client/frame_text.h"
 #include "client/render.h"
+#include "client/selection.h"
 #include "stakeout/array.h"
 #include "stakeout/intern.h"
 
@@ -21,11 +22,12 @@
 #define NO_TEXT           UINT32_MAX
 
 struct folder {
+	const struct render_options *options;
 	struct intern texts;  /* frames and threads */
 	struct intern stacks; /* uint32_t text numbers, outermost first */
 	int64_t *counts;      /* by stack */
 	size_t counts_capacity;
-	uint32_t *line_texts; /* by line of the profile, NO_TEXT until needed */
+	uint32_t *line_texts; /* by line of the profile, NO_TEXT until needed; behind them RENDER_NATIVE's */
 	uint32_t *sequence;
 	size_t sequence_capacity;
 	struct text text;
@@ -61,12 +63,12 @@ static int take_text(struct folder *f, uint32_t *number)
 	return r < 0 ? r : 0;
 }
 
-static int thread_text(struct folder *f, const struct profile_sample *sample, bool ids, uint32_t *number)
+static int thread_text(struct folder *f, const struct profile_sample *sample, uint32_t *number)
 {
 	int r;
 
 	f->text.length = 0;
-	r = frame_text__thread(sample, ids, &f->text);
+	r = frame_text__thread(sample, f->options->threads, &f->text);
 	return r ? r : take_text(f, number);
 }
 
@@ -77,31 +79,49 @@ static int line_text(struct folder *f, const struct profile_line *line, uint32_t
 	if (*number != NO_TEXT)
 		return 0;
 	f->text.length = 0;
-	r = frame_text__folded(line, &f->text);
+	r = frame_text__folded(line, f->options->functions, &f->text);
 	return r ? r : take_text(f, number);
 }
 
-static int add_sample(struct folder *f, const struct profile *profile, const struct profile_sample *sample,
-		      bool ids)
+/* The frames that shall be seen, outermost first, into the sequence from [1] on. */
+static int add_frames(struct folder *f, const struct profile *profile, const struct profile_sample *sample,
+		      size_t *n)
+{
+	static const struct profile_line native = { .function = RENDER_NATIVE, .filename = "", .mapping = "" };
+	int r = 0;
+
+	for (size_t i = sample->n_lines; !r && i-- > 0;) {
+		uint32_t line = sample->lines[i];
+
+		if (f->options->python_only && !profile->lines[line].python)
+			continue;
+		r = line_text(f, &profile->lines[line], &f->line_texts[line]);
+		f->sequence[++*n] = f->line_texts[line];
+	}
+	if (r || *n || !f->options->python_only)
+		return r;
+	r = line_text(f, &native, &f->line_texts[profile->n_lines]);
+	f->sequence[++*n] = f->line_texts[profile->n_lines];
+	return r;
+}
+
+static int add_sample(struct folder *f, const struct profile *profile, const struct profile_sample *sample)
 {
 	uint32_t stack;
+	size_t n = 0;
 	int r;
 
-	if (sample->count <= 0)
+	if (!selection__takes(f->options, sample))
 		return 0;
-	if (ARRAY_RESERVE(f->sequence, f->sequence_capacity, sample->n_lines + 1) ||
+	if (ARRAY_RESERVE(f->sequence, f->sequence_capacity, sample->n_lines + 2) ||
 	    ARRAY_RESERVE(f->counts, f->counts_capacity, f->stacks.n_keys + 1))
 		return -ENOMEM;
-	r = thread_text(f, sample, ids, &f->sequence[0]);
-	for (size_t i = 0; !r && i < sample->n_lines; i++) {
-		uint32_t line = sample->lines[sample->n_lines - 1 - i];
-
-		r = line_text(f, &profile->lines[line], &f->line_texts[line]);
-		f->sequence[i + 1] = f->line_texts[line];
-	}
+	r = thread_text(f, sample, &f->sequence[0]);
+	if (!r)
+		r = add_frames(f, profile, sample, &n);
 	if (r < 0)
 		return r;
-	r = intern__add(&f->stacks, f->sequence, (sample->n_lines + 1) * sizeof(*f->sequence), &stack);
+	r = intern__add(&f->stacks, f->sequence, (n + 1) * sizeof(*f->sequence), &stack);
 	if (r < 0)
 		return r;
 	/* The sum fits: the profile's reader has checked the total. */
@@ -109,17 +129,17 @@ static int add_sample(struct folder *f, const struct profile *profile, const str
 	return 0;
 }
 
-static int add_samples(struct folder *f, const struct profile *profile, bool ids)
+static int add_samples(struct folder *f, const struct profile *profile)
 {
 	int r = 0;
 
 	f->line_texts = malloc((profile->n_lines + 1) * sizeof(*f->line_texts));
 	if (!f->line_texts)
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->n_lines; i++)
+	for (size_t i = 0; i <= profile->n_lines; i++)
 		f->line_texts[i] = NO_TEXT;
 	for (size_t i = 0; !r && i < profile->n_samples; i++)
-		r = add_sample(f, profile, &profile->samples[i], ids);
+		r = add_sample(f, profile, &profile->samples[i]);
 	return r;
 }
 
@@ -268,9 +288,10 @@ static int write_stacks(const struct folder *f, FILE *out, struct so_error *err)
 int render__folded(const struct profile *profile, const struct render_options *options, FILE *out,
 		   struct so_error *err)
 {
-	struct folder storage = { .text_bytes = 0 };
+	static const struct render_options all = { .threads = false };
+	struct folder storage = { .options = options ? options : &all };
 	_cleanup_(folder) struct folder *f = &storage;
-	int r = add_samples(f, profile, options && options->threads);
+	int r = add_samples(f, profile);
 
 	if (!r)
 		r = sort_stacks(f);

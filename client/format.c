@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/render.h"
-
 static const struct {
 	const char *word;
 	enum format format;
@@ -62,13 +60,11 @@ const char *format__ending(enum format format)
 	return format == FORMAT_PPROF ? ".pb.gz" : ".folded";
 }
 
-int format__write(enum format format, const struct format_source *source, bool threads, FILE *out,
-		  struct so_error *err)
+int format__write(enum format format, const struct format_source *source, const struct render_options *options,
+		  FILE *out, struct so_error *err)
 {
-	const struct render_options options = { .threads = threads };
-
 	if (format == FORMAT_FOLDED)
-		return render__folded(source->profile, &options, out, err);
+		return render__folded(source->profile, options, out, err);
 	if (fwrite(source->bytes, 1, source->length, out) != source->length)
 		return so_err(err, -EIO, "cannot write the profile: %s", strerror(errno));
 	return 0;

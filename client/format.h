@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "client/profile.h"
+#include "client/render.h"
 #include "stakeout/error.h"
 
 enum format {
@@ -32,7 +33,8 @@ struct format_source {
 	const struct profile *profile; /* the same, read */
 };
 
-int format__write(enum format format, const struct format_source *source, bool threads, FILE *out,
-		  struct so_error *err);
+/* options: of the folded form. */
+int format__write(enum format format, const struct format_source *source, const struct render_options *options,
+		  FILE *out, struct so_error *err);
 
 #endif

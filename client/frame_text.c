@@ -148,7 +148,7 @@ static bool has_suffix(const struct text *text, size_t from, const char *suffix)
 	return text->length - from >= n && !memcmp(text->bytes + text->length - n, suffix, n);
 }
 
-int frame_text__folded(const struct profile_line *line, struct text *text)
+int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text)
 {
 	size_t from = text->length;
 	int r = append_name(text, line->function, ' ');
@@ -157,13 +157,13 @@ int frame_text__folded(const struct profile_line *line, struct text *text)
 		return r;
 	if (text->length == from) {
 		r = append_unknown(text, line);
-	} else if (line->python) {
+	} else if (line->python && *line->filename) {
 		r = append_string(text, " (");
 		if (!r)
 			r = append_name(text, base_name(line->filename), ' ');
 		if (!r)
-			r = line->line ? append_format(text, ":%" PRId64 ")", line->line)
-				       : append_string(text, ")");
+			r = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
+							: append_string(text, ")");
 	}
 	if (!r && line->kernel && !has_suffix(text, from, KERNEL_SUFFIX))
 		r = append_string(text, KERNEL_SUFFIX);
@@ -190,6 +190,11 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 	if (!r)
 		r = append_name(text, file, ' ');
 	return r ? r : append_string(text, ")");
+}
+
+int frame_text__words(const char *words, struct text *text)
+{
+	return append_name(text, words, ' ');
 }
 
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text)

@@ -25,13 +25,16 @@ CLEANUP_DEFINE(struct text *, text, text__clear)
 /*
  * These append to the text; -ENOMEM.
  *
- * A frame of a folded stack: "function", "function (file.py:line)" in Python, "function_[k]" in the kernel,
+ * A frame of a folded stack: "function", "function (file.py:line)" in Python or without_line "function (file.py)",
+ * "[python:CAUSE]" for a Python frame without a source file, "function_[k]" in the kernel,
  * "[libname.so]" without a symbol, "[unknown]" without a mapping either. A name that ends in a blank and a number
  * gets '_' for the blank, wherever in the stack it is: at the end of a line the number would be read as a column.
  */
-int frame_text__folded(const struct profile_line *line, struct text *text);
+int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text);
 /* The function alone, with the file in which it is: "function (libname.so)", "function (file.py)". */
 int frame_text__function(const struct profile_line *line, struct text *text);
+/* Any other text of a profile. */
+int frame_text__words(const char *words, struct text *text);
 /* The thread of a sample: "comm", or "comm-PID/TID"; blanks as '_', "[unknown]" without a name. */
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text);
 

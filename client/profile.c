@@ -22,7 +22,7 @@
 
 typedef Stakeout__Pprof__Profile Message;
 
-enum label_role { LABEL_OTHER, LABEL_PID, LABEL_TID, LABEL_COMM, LABEL_THREAD };
+enum label_role { LABEL_OTHER, LABEL_PID, LABEL_TID, LABEL_COMM, LABEL_THREAD, LABEL_GIL };
 
 /* Names under which tools give the process, the thread and its name. "comm" wins over a thread's name. */
 static const struct {
@@ -39,6 +39,7 @@ static const struct {
 	{ "thread", LABEL_THREAD },
 	{ "thread_name", LABEL_THREAD },
 	{ "thread name", LABEL_THREAD },
+	{ "gil", LABEL_GIL },
 };
 
 /* How the values of a sample become a count and nanoseconds. */
@@ -189,6 +190,26 @@ static bool is_python_file(const char *filename)
 	return length > 3 && !strcmp(filename + length - 3, ".py");
 }
 
+/* A Python frame that the daemon could not read. */
+static bool is_python_failure(const char *function)
+{
+	size_t length = strlen(function);
+
+	return !strncmp(function, "[python:", 8) && function[length - 1] == ']';
+}
+
+static bool is_python(const Stakeout__Pprof__Location *location, const Stakeout__Pprof__Function *function,
+		      const struct profile_line *line)
+{
+	if (line->kernel || !*line->function)
+		return false;
+	if (is_python_file(line->filename))
+		return true;
+	if (location->mapping_id)
+		return false;
+	return *line->filename ? line->line > 0 || function->start_line > 0 : is_python_failure(line->function);
+}
+
 static int index_ids(struct reader *r)
 {
 	const Message *m = r->message;
@@ -260,9 +281,7 @@ static int read_line(const struct reader *r, size_t number, const Stakeout__Ppro
 		return damaged(r, "function", i + 1);
 	if (!*out->function)
 		out->function = string_at(r, function->system_name);
-	out->python = !out->kernel && *out->function &&
-		      (is_python_file(out->filename) ||
-		       (!r->message->location[number]->mapping_id && *out->filename && out->line > 0));
+	out->python = is_python(r->message->location[number], function, out);
 	return 0;
 }
 
@@ -344,6 +363,13 @@ static int64_t label_number(int64_t num, const char *str)
 	return !errno && !*end && value > 0 ? value : 0;
 }
 
+static enum profile_gil gil_state(const char *word)
+{
+	if (!strcmp(word, "held"))
+		return PROFILE_GIL_HELD;
+	return strcmp(word, "released") ? PROFILE_GIL_NONE : PROFILE_GIL_RELEASED;
+}
+
 static int read_labels(const struct reader *r, size_t number, struct profile_sample *out)
 {
 	const Stakeout__Pprof__Sample *sample = r->message->sample[number];
@@ -368,6 +394,9 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 		case LABEL_THREAD:
 			if (!*out->comm)
 				out->comm = str;
+			break;
+		case LABEL_GIL:
+			out->gil = gil_state(str);
 			break;
 		case LABEL_OTHER:
 			break;

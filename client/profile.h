@@ -20,16 +20,27 @@ struct profile_line {         /* one readable frame; a location with inlined fun
 	const char *mapping;  /* file name of the mapping; "" when there is none */
 	uint64_t address;
 	bool kernel; /* lies in the kernel's mapping */
-	bool python; /* a Python frame: no mapping, source file and line known; or the source file is a .py */
+	/*
+	 * A Python frame: no mapping, source file and a line (its own or its function's first) known; or the
+	 * source file is a .py; or "[python:CAUSE]", one that could not be read, without mapping and source file.
+	 */
+	bool python;
+};
+
+enum profile_gil {
+	PROFILE_GIL_NONE, /* not known: no Python thread, or another tool's profile */
+	PROFILE_GIL_RELEASED,
+	PROFILE_GIL_HELD,
 };
 
 struct profile_sample {
 	const uint32_t *lines; /* indices into profile.lines, leaf first, inlined innermost first */
 	size_t n_lines;
-	int64_t count;    /* samples, ≥ 0; the sum over the profile fits, here and in value_ns */
-	int64_t value_ns; /* CPU time; 0 when the profile has none */
-	int64_t pid, tid; /* labels; 0 when absent */
-	const char *comm; /* label "comm", or the thread's name as other tools call it; "" when absent */
+	int64_t count;        /* samples, ≥ 0; the sum over the profile fits, here and in value_ns */
+	int64_t value_ns;     /* CPU time; 0 when the profile has none */
+	int64_t pid, tid;     /* labels; 0 when absent */
+	const char *comm;     /* label "comm", or the thread's name as other tools call it; "" when absent */
+	enum profile_gil gil; /* label "gil": "held" or "released" by this thread */
 };
 
 struct profile {

@@ -5,17 +5,24 @@
 #include <string.h>
 
 #include "client/options.h"
+#include "client/selection.h"
 
 static int check(struct record_options *options, const char *format, struct so_error *err)
 {
+	int rc = 0;
+
 	if (!options->pid)
 		return so_err(err, -EINVAL, "which process? Give its ID with -p PID");
 	if (options->output && options->stats && !strcmp(options->output, options->stats))
 		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'",
 			      options->output);
 	if (format)
-		return format__parse(format, &options->format, err);
-	return options->output ? format__from_path(options->output, &options->format, err) : 0;
+		rc = format__parse(format, &options->format, err);
+	else if (options->output)
+		rc = format__from_path(options->output, &options->format, err);
+	if (!rc && options->format == FORMAT_PPROF)
+		rc = selection__refuse_for_pprof(&options->render, err);
+	return rc;
 }
 
 int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err)
@@ -36,7 +43,11 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
 		  "folded or pprof (by the ending of FILE:\n.folded .txt, .pb.gz .pprof .pb)" },
-		{ OPTION_ON, 't', "threads", NULL, &options.threads, "tell threads apart: comm-PID/TID" },
+		{ OPTION_ON, 't', "threads", NULL, &options.render.threads,
+		  "tell threads apart: comm-PID/TID" },
+		SELECTION_GIL(options.render),
+		SELECTION_FUNCTIONS(options.render),
+		SELECTION_PYTHON_ONLY(options.render),
 		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
 		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats,

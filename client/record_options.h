@@ -20,7 +20,8 @@ struct record_options {
 	const char *output; /* NULL: a name made of the PID and the time */
 	enum format format;
 	const char *stats; /* NULL: none */
-	bool threads, children, kernel, quiet;
+	struct render_options render;
+	bool children, kernel, quiet;
 };
 
 /* An options_result, or -EINVAL: wrong usage, in words. Strings stay argv's. */

@@ -5,7 +5,7 @@
 
 struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames)
 {
-	size_t n = (size_t)record->n_user + record->n_kernel;
+	size_t n = (size_t)record->n_user + record->n_kernel + (size_t)record->n_python * SO_PYTHON_WORDS;
 	struct stack *stack = malloc(sizeof(*stack) + n * sizeof(*frames));
 
 	if (!stack)
@@ -41,7 +41,7 @@ static int reserve(void **array, size_t *capacity, size_t n, size_t element, siz
 
 int accumulator__add_stack(struct accumulator *acc, const struct stack *stack)
 {
-	size_t bytes = sizeof(*stack) + stack__frames(stack) * sizeof(stack->frames[0]);
+	size_t bytes = sizeof(*stack) + stack__words(stack) * sizeof(stack->frames[0]);
 	struct stack *copy;
 
 	if (accumulator__has_stack(acc, stack->record.hash))
@@ -128,6 +128,12 @@ int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const
 	acc->truncated[record->cause < SO_TRUNC_COUNT ? record->cause : SO_TRUNC_TABLE_LOOKUP] += count;
 	if (record->flags & SO_STACK_FRAME_POINTER)
 		acc->frame_pointer += count;
+	if (record->python < SO_PYTHON_STATE_COUNT)
+		acc->python[record->python] += count;
+	if (record->python == SO_PYTHON_STATE_COMPLETE && !(record->flags & SO_STACK_PYTHON_UNREAD))
+		acc->python_named += count;
+	if (record->flags & SO_STACK_GIL)
+		acc->gil += count;
 	return 0;
 }
 

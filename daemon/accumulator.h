@@ -5,11 +5,15 @@
 
 #include <stdint.h>
 
+#include "daemon/python_functions.h"
 #include "daemon/u64_table.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/sampler_abi.h"
 
-/* One stack as the kernel sent it: n_user user frames, then n_kernel kernel frames, each leaf first. */
+/*
+ * One stack as the kernel sent it: n_user user frames, then n_kernel kernel frames, then n_python Python frames, each leaf
+ * first. The Python frames have been read: in the place of the kernel's words are struct python_frame.
+ */
 struct stack {
 	struct so_stack_record record;
 	uint64_t frames[];
@@ -33,6 +37,9 @@ struct accumulator {
 	uint64_t samples;                   /* sum of the counts */
 	uint64_t truncated[SO_TRUNC_COUNT]; /* [SO_TRUNC_NONE]: complete */
 	uint64_t frame_pointer;             /* samples in which a step went by the frame pointer */
+	uint64_t python[SO_PYTHON_STATE_COUNT];
+	uint64_t python_named; /* samples with all Python frames, each of which could be read */
+	uint64_t gil;          /* samples whose thread held its interpreter's lock */
 };
 
 /* malloc'ed copy of a record with its frames; NULL when out of memory. */
@@ -40,6 +47,17 @@ struct stack *stack__new(const struct so_stack_record *record, const uint64_t *f
 static inline size_t stack__frames(const struct stack *stack)
 {
 	return (size_t)stack->record.n_user + stack->record.n_kernel;
+}
+
+/* 64-bit words in frames[]. */
+static inline size_t stack__words(const struct stack *stack)
+{
+	return stack__frames(stack) + (size_t)stack->record.n_python * SO_PYTHON_WORDS;
+}
+
+static inline struct python_frame *stack__python(struct stack *stack)
+{
+	return (struct python_frame *)&stack->frames[stack__frames(stack)];
 }
 
 bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash);

@@ -211,6 +211,15 @@ static int delete_target(struct call *call)
 			   json_pack("{s:I, s:b}", "id", (json_int_t)call->id, "detached", 1));
 }
 
+/* Takes the bytes. */
+static void answer_bytes(struct call *call, uint8_t *bytes, size_t length)
+{
+	call->reply->status = MHD_HTTP_OK;
+	call->reply->content_type = "application/octet-stream";
+	call->reply->body = bytes;
+	call->reply->body_bytes = length;
+}
+
 static int answer_profile(struct call *call)
 {
 	uint8_t *bytes;
@@ -221,10 +230,7 @@ static int answer_profile(struct call *call)
 		return rc;
 	/* Building it may have taken longer than a lease. */
 	leases__touch(call->api->leases, call->id);
-	call->reply->status = MHD_HTTP_OK;
-	call->reply->content_type = "application/octet-stream";
-	call->reply->body = bytes;
-	call->reply->body_bytes = length;
+	answer_bytes(call, bytes, length);
 	return 0;
 }
 
@@ -234,6 +240,20 @@ static int get_profile(struct call *call)
 	int rc = target(call, &info);
 
 	return rc ? rc : answer_profile(call);
+}
+
+static int get_threads(struct call *call)
+{
+	struct target_info info;
+	uint8_t *bytes;
+	size_t length;
+	int rc = target(call, &info);
+
+	rc = rc ?: engine__threads(call->api->engine, call->id, &bytes, &length, &call->error);
+	if (rc)
+		return rc;
+	answer_bytes(call, bytes, length);
+	return 0;
 }
 
 static int get_stats(struct call *call)
@@ -334,11 +354,17 @@ static int get_pull(struct call *call)
 }
 
 static const struct route routes[] = {
-	{ "GET", "/v1/status", get_status },          { "GET", "/v1/check", get_check },
-	{ "GET", "/v1/targets", get_targets },        { "POST", "/v1/targets", post_targets },
-	{ "GET", "/v1/targets/ID", get_target },      { "DELETE", "/v1/targets/ID", delete_target },
-	{ "POST", "/v1/targets/ID/stop", post_stop }, { "GET", "/v1/targets/ID/profile", get_profile },
-	{ "GET", "/v1/targets/ID/stats", get_stats }, { "GET", "/debug/pprof/profile", get_pull },
+	{ "GET", "/v1/status", get_status },
+	{ "GET", "/v1/check", get_check },
+	{ "GET", "/v1/targets", get_targets },
+	{ "POST", "/v1/targets", post_targets },
+	{ "GET", "/v1/targets/ID", get_target },
+	{ "DELETE", "/v1/targets/ID", delete_target },
+	{ "POST", "/v1/targets/ID/stop", post_stop },
+	{ "GET", "/v1/targets/ID/profile", get_profile },
+	{ "GET", "/v1/targets/ID/threads", get_threads },
+	{ "GET", "/v1/targets/ID/stats", get_stats },
+	{ "GET", "/debug/pprof/profile", get_pull },
 };
 
 /* Digits up to the next '/' or the end; their value is 0, which no target has, when it does not fit. */

@@ -164,6 +164,9 @@ void engine_forget_if_idle(struct engine *e)
 	if (e->scan_busy || process_table__count(e->processes))
 		return;
 	engine_forget_ahead(e);
+	e->n_pythons = 0;
+	python_functions__free(TAKE_PTR(e->python_functions));
+	python_functions__new(&e->python_functions);
 	/* In this order: the registry puts the vdso's table into the pool anew. */
 	table_pool__reset(e->pool);
 	file_registry__reset(e->files);
@@ -210,6 +213,11 @@ static void look_at_code(void *context, struct process *p)
 		engine_request_scan(context, p->tgid, 0);
 }
 
+static void look_for_python(void *context, struct process *p)
+{
+	engine_retry_python(context, p);
+}
+
 static void look_at_cpus(struct engine *e, uint64_t now)
 {
 	bool many = process_table__count(e->processes) > MANY_PROCESSES;
@@ -219,6 +227,7 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 	engine_update_events(e, NULL);
 	process_table__each(e->processes, SO_MAX_SLOTS, check_alive, e);
 	process_table__each(e->processes, SO_MAX_SLOTS, look_at_code, e);
+	process_table__each(e->processes, SO_MAX_SLOTS, look_for_python, e);
 }
 
 /* Returns how long the loop may sleep. */
@@ -308,6 +317,8 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	process_scan__prepare(&scan, e->files);
 	pthread_mutex_lock(&e->lock);
 	ret = process_table__end_scan(e->processes, &scan);
+	if (!ret)
+		engine_find_python(e, process_table__find(e->processes, tgid), &scan);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
 }
@@ -431,6 +442,9 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	ret = process_table__new(e->sampler, e->files, e->pool, &e->processes);
 	if (ret)
 		return so_err(err, ret, "out of memory");
+	ret = python_functions__new(&e->python_functions);
+	if (ret)
+		return so_err(err, ret, "out of memory");
 	ret = start_threads(e, err);
 	if (ret)
 		return ret;
@@ -464,6 +478,7 @@ void engine_free_target(struct target *t)
 {
 	accumulator__release(&t->acc);
 	json_decref(t->programs_before);
+	python_names__free(t->python_names);
 	free(t->base_counts);
 	free(t);
 }
@@ -498,6 +513,7 @@ void engine__free(struct engine *e)
 	unwind_cache__close(e->cache);
 	kallsyms__free(e->kernel_symbols);
 	effect_reader__free(e->effects);
+	python_functions__free(e->python_functions);
 	engine_forget_ahead(e);
 	close(e->wake_fd);
 	pthread_mutex_destroy(&e->lock);

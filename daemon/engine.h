@@ -105,6 +105,11 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
  * sampled up to the call is in it. *out is malloc'ed, the caller frees it.
  */
 int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/*
+ * Every thread of the target's process as it is now (not of its children), in the same form: one sample a thread, which
+ * carries its state as a label.
+ */
+int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
 /* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */

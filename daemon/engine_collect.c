@@ -17,7 +17,9 @@ static struct target *target_of_slot(struct engine *e, uint32_t slot)
 	return slot < SO_MAX_SLOTS ? e->targets[slot] : NULL;
 }
 
-static int pending_add(struct pending *pending, const struct so_stack_record *record, const uint64_t *frames)
+/* Python frames are read at once, while their code objects are most likely to be there. */
+static int pending_add(struct engine *e, struct pending *pending, const struct so_stack_record *record,
+		       const uint64_t *frames)
 {
 	struct stack **more, *stack;
 	uint32_t at;
@@ -36,6 +38,8 @@ static int pending_add(struct pending *pending, const struct so_stack_record *re
 	stack = stack__new(record, frames);
 	if (!stack)
 		return -ENOMEM;
+	if (!engine_read_python(e, record->tgid, (uint64_t *)stack__python(stack), record->n_python))
+		stack->record.flags |= SO_STACK_PYTHON_UNREAD;
 	if (u64_table__set(&pending->by_hash, record->hash, pending->n)) {
 		free(stack);
 		return -ENOMEM;
@@ -65,7 +69,7 @@ static void on_stack(void *context, const struct so_stack_record *record, const 
 {
 	struct engine *e = context;
 
-	pending_add(&e->pending[0], record, frames);
+	pending_add(e, &e->pending[0], record, frames);
 }
 
 static void add_samples(struct target *t, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
@@ -116,6 +120,10 @@ static void on_raw(void *context, const struct so_raw_record *record)
 	w->next = NULL;
 	w->arrived_ns = clock__now_ns();
 	w->record = *record;
+	if (w->record.n_python > SO_MAX_PYTHON_FRAMES)
+		w->record.n_python = SO_MAX_PYTHON_FRAMES;
+	if (!engine_read_python(e, record->tgid, (uint64_t *)w->record.python_words, w->record.n_python))
+		w->record.flags |= SO_STACK_PYTHON_UNREAD;
 	*e->waiting_end = w;
 	e->waiting_end = &w->next;
 	e->n_waiting++;

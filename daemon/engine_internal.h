@@ -10,9 +10,13 @@
 #include "daemon/file_registry.h"
 #include "daemon/kallsyms.h"
 #include "daemon/process_table.h"
+#include "daemon/profile_builder.h"
+#include "daemon/python_names.h"
 #include "daemon/sampler.h"
 #include "daemon/table_pool.h"
 #include "daemon/unwind_cache.h"
+
+#define TARGET_MAX_PYTHONS 4 /* different versions that are told apart in a target's figures */
 
 #define ENGINE_ACCUMULATOR_BYTES (256u << 20) /* a target's stacks and counters; beyond: lost, out-of-memory */
 
@@ -35,6 +39,9 @@ struct target {
 	uint64_t run_ns_before, run_count_before; /* of the sampling program, at attach */
 	uint64_t cpu_ns_before;                   /* of the daemon, at attach */
 	json_t *programs_before;
+	uint16_t pythons[TARGET_MAX_PYTHONS]; /* versions met: 0x030b for 3.11; 0: none */
+	char python_problem[256];             /* of an interpreter that cannot be read; "": none */
+	struct python_names *python_names;    /* made when first needed */
 	/*
 	 * A view: a recording of a process that is a target already. It takes no samples of its own; when it ends, what
 	 * its target has counted since it began is its profile. Counters are only ever added to a target, so those at
@@ -101,6 +108,8 @@ struct engine {
 	} learned[64]; /* not published yet */
 	unsigned n_learned;
 	uint64_t learn_attempts, learn_failures;
+	uint32_t n_pythons; /* of sampler__pythons() in use */
+	struct python_functions *python_functions;
 	uint64_t last_drain_ns, last_cpu_check_ns;
 	uint64_t started_ns;
 	char debug_root[256];
@@ -149,8 +158,26 @@ const struct so_unwind_rule *engine_learn(struct engine *e, struct process *proc
  */
 bool engine_learn_ahead(struct engine *e);
 void engine_forget_ahead(struct engine *e);
+/* Whether a process that has just been scanned has an interpreter (engine_python.c). */
+void engine_find_python(struct engine *e, struct process *p, const struct process_scan *scan);
+/* Asks again for an interpreter that was not ready. */
+void engine_retry_python(struct engine *e, struct process *p);
+/*
+ * Reads n Python frames: each one's words are replaced by a struct python_frame, whose function is NULL only when out of
+ * memory. False when one could not be read; its function then is "[python:CAUSE]".
+ */
+bool engine_read_python(struct engine *e, pid_t tgid, uint64_t *words, size_t n);
 /* Gives the kernel what engine_learn() learned since the last call. */
 void engine_publish_learned(struct engine *e);
+
+/*
+ * The same for a thread that does not run, over its memory as it is; its Python frames are walked and read as well.
+ */
+int user_unwind_live(struct engine *e, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
+		     struct stack **out);
+/* What a profile says of the target's interpreters: their versions, or why there are none. */
+int engine_add_python_comments(const struct target *t, struct profile_builder *b);
+const struct kallsyms *engine_kernel_symbols(struct engine *e);
 
 /* Views of a target (engine_view.c). */
 uint64_t

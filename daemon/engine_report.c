@@ -28,6 +28,12 @@ static const char *const loss_words[] = {
 #undef X
 };
 
+static const char *const python_words[] = {
+#define X(name, word, why) [SO_PYTHON_STATE_##name] = word,
+	SO_PYTHON_STATES(X)
+#undef X
+};
+
 static uint64_t rss_bytes(void)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
@@ -38,7 +44,7 @@ static uint64_t rss_bytes(void)
 	return (uint64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
-static const struct kallsyms *kernel_symbols(struct engine *e)
+const struct kallsyms *engine_kernel_symbols(struct engine *e)
 {
 	pthread_mutex_lock(&e->kernel_symbols_lock);
 	if (!e->kernel_symbols)
@@ -54,7 +60,36 @@ struct snapshot {
 	struct accumulator acc; /* a copy */
 	uint64_t begin_wall_ns, duration_ns, period_ns;
 	struct so_slot slot;
+	bool python; /* an interpreter was met */
+	uint16_t pythons[TARGET_MAX_PYTHONS];
+	char python_problem[256];
+	struct python_names_stats names;
 };
+
+static uint64_t python_samples(const struct accumulator *acc)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = SO_PYTHON_STATE_NONE + 1; i < SO_PYTHON_STATE_COUNT; i++)
+		n += acc->python[i];
+	return n;
+}
+
+/* A view's interpreters and names are those of the target that takes its samples. */
+static const struct target *python_target(const struct target *t)
+{
+	return t->of ?: t;
+}
+
+static bool has_python(const struct target *t)
+{
+	return t->pythons[0] || t->python_problem[0];
+}
+
+static struct python_names_stats names_stats(const struct target *t)
+{
+	return t->python_names ? python_names__stats(t->python_names) : (struct python_names_stats){ 0 };
+}
 
 static int take_snapshot(struct engine *e, uint32_t id, struct snapshot *s, struct so_error *err)
 {
@@ -73,6 +108,10 @@ static int take_snapshot(struct engine *e, uint32_t id, struct snapshot *s, stru
 							: accumulator__copy(&t->acc, &s->acc);
 	if (!ret) {
 		s->target = engine_hold(e, id);
+		s->python = has_python(python_target(t));
+		memcpy(s->pythons, python_target(t)->pythons, sizeof(s->pythons));
+		snprintf(s->python_problem, sizeof(s->python_problem), "%s", python_target(t)->python_problem);
+		s->names = names_stats(python_target(t));
 		s->info = t->info;
 		s->begin_wall_ns = t->begin_wall_ns;
 		s->period_ns = t->period_ns;
@@ -100,6 +139,49 @@ static int add_comment(struct profile_builder *b, const char *key, const char *w
 	return profile_builder__comment(b, name, text);
 }
 
+static void version_text(uint16_t version, char text[16])
+{
+	snprintf(text, 16, "%u.%u", version >> 8, version & 0xff);
+}
+
+static int add_versions(struct profile_builder *b, const uint16_t *pythons, const char *problem)
+{
+	char version[16];
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < TARGET_MAX_PYTHONS && pythons[i]; i++) {
+		version_text(pythons[i], version);
+		ret = profile_builder__comment(b, "python.version", version);
+	}
+	if (!ret && problem[0])
+		ret = profile_builder__comment(b, "python.problem", problem);
+	return ret;
+}
+
+int engine_add_python_comments(const struct target *t, struct profile_builder *b)
+{
+	return add_versions(b, python_target(t)->pythons, python_target(t)->python_problem);
+}
+
+static int add_python_comments(struct profile_builder *b, const struct snapshot *s)
+{
+	int ret;
+
+	if (!s->python)
+		return 0;
+	ret = add_versions(b, s->pythons, s->python_problem);
+	ret = ret ?: add_comment(b, "python.samples", NULL, python_samples(&s->acc));
+	ret = ret ?: add_comment(b, "python.complete", NULL, s->acc.python_named);
+	ret = ret ?: add_comment(b, "python.gil", NULL, s->acc.gil);
+	ret = ret ?: add_comment(b, "python.stale", NULL, s->names.stale);
+	ret = ret ?: add_comment(b, "python.unreadable", NULL, s->names.unreadable);
+	for (unsigned i = SO_PYTHON_STATE_COMPLETE + 1; !ret && i < SO_PYTHON_STATE_COUNT; i++) {
+		if (s->acc.python[i])
+			ret = add_comment(b, "python.truncated", python_words[i], s->acc.python[i]);
+	}
+	return ret;
+}
+
 static int add_comments(struct profile_builder *b, const struct snapshot *s)
 {
 	int ret = add_comment(b, "pid", NULL, s->info.pid);
@@ -114,14 +196,14 @@ static int add_comments(struct profile_builder *b, const struct snapshot *s)
 		if (s->slot.lost[i])
 			ret = add_comment(b, "lost", loss_words[i], s->slot.lost[i]);
 	}
-	return ret;
+	return ret ?: add_python_comments(b, s);
 }
 
 static int build_profile(struct engine *e, const struct snapshot *s, uint8_t **out, size_t *length)
 {
 	_cleanup_(profile_builder) struct profile_builder *b =
 		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
-	struct profile_source source = { &s->acc, e->files, s->info.kernel ? kernel_symbols(e) : NULL,
+	struct profile_source source = { &s->acc, e->files, s->info.kernel ? engine_kernel_symbols(e) : NULL,
 					 s->target->own_namespaces, s->info.uid };
 	int ret;
 
@@ -195,16 +277,38 @@ static json_t *unwind_figures(struct engine *e)
 			 "unsupported_rows", (json_int_t)files.unsupported_rows);
 }
 
+static json_t *python_figures(const struct target *t, const struct accumulator *acc)
+{
+	struct python_names_stats names = names_stats(t);
+	json_t *versions = json_array(), *all;
+	char version[16];
+
+	for (unsigned i = 0; i < TARGET_MAX_PYTHONS && t->pythons[i]; i++) {
+		version_text(t->pythons[i], version);
+		json_array_append_new(versions, json_string(version));
+	}
+	all = json_pack("{s:o, s:I, s:I, s:I, s:o, s:I, s:I}", "versions", versions, "samples",
+			(json_int_t)python_samples(acc), "complete", (json_int_t)acc->python_named, "gil",
+			(json_int_t)acc->gil, "truncated",
+			figures((const __u64 *)acc->python, python_words, SO_PYTHON_STATE_COMPLETE + 1,
+				SO_PYTHON_STATE_COUNT),
+			"stale_frames", (json_int_t)names.stale, "unreadable_frames",
+			(json_int_t)names.unreadable);
+	if (all && t->python_problem[0])
+		json_object_set_new(all, "problem", json_string(t->python_problem));
+	return all;
+}
+
 static json_t *stats_locked(struct engine *e, struct target *t, const struct accumulator *acc)
 {
 	uint64_t run_ns = sampler__sample_run_ns(e->sampler) - t->run_ns_before;
 	uint64_t run_count = sampler__sample_run_count(e->sampler) - t->run_count_before;
 	struct so_slot slot;
 	uint64_t sum, end = t->end_ns ? t->end_ns : clock__now_ns();
-	json_t *programs = programs_since(e, t);
+	json_t *programs = programs_since(e, t), *stats;
 
 	sum = engine_target_lost(e, t, &slot);
-	return json_pack(
+	stats = json_pack(
 		"{s:f, s:i, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:i}", "duration_s",
 		t->begin_ns ? (end - t->begin_ns) / 1e9 : 0.0, "sample_hz", (int)t->info.rate_hz, "samples",
 		(json_int_t)(acc->samples + sum), "taken", (json_int_t)slot.taken, "complete",
@@ -218,6 +322,9 @@ static json_t *stats_locked(struct engine *e, struct target *t, const struct acc
 			  (json_int_t)rss_bytes()),
 		"overhead_percent", overhead(t, acc->samples, run_ns, run_count), "processes",
 		(int)t->seen_processes);
+	if (stats && has_python(python_target(t)))
+		json_object_set_new(stats, "python", python_figures(python_target(t), acc));
+	return stats;
 }
 
 static json_t *stats_of(struct engine *e, struct target *t)

@@ -92,6 +92,8 @@ static void free_slot(struct slot *slot)
 	elf_symbols__free(slot->symbols);
 	free(slot->own.pieces);
 	learned_code__release(&slot->learned);
+	free(slot->entry.python);
+	free(slot->entry.python_problem);
 	free(slot->entry.path);
 	free(slot);
 }
@@ -201,6 +203,22 @@ static int prepare_table(struct file_registry *r, struct prepared_file *p)
 	return 0;
 }
 
+static void look_for_python(const struct file_registry *r, struct prepared_file *p)
+{
+	struct file_entry *entry = &p->slot->entry;
+	struct python_image image;
+	struct so_error why = { "" };
+	int ret = python_image__read(p->fd, entry->path, r->debug_root, &image, &why);
+
+	if (ret == -ENOTSUP)
+		entry->python_problem = strdup(why.text);
+	if (ret)
+		return;
+	entry->python = malloc(sizeof(image));
+	if (entry->python)
+		*entry->python = image;
+}
+
 int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map,
 			   struct prepared_file **out)
 {
@@ -224,6 +242,7 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 		ret = prepare_table(r, p);
 		if (ret)
 			return ret;
+		look_for_python(r, p);
 	}
 	*out = TAKE_PTR(p);
 	return 0;

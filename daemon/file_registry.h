@@ -14,6 +14,7 @@
 #include "daemon/elf_symbols.h"
 #include "daemon/learned_code.h"
 #include "daemon/proc_maps.h"
+#include "daemon/python_image.h"
 #include "daemon/table_pool.h"
 #include "daemon/unwind_cache.h"
 
@@ -27,6 +28,8 @@ struct file_entry {
 	struct table_pieces
 		table; /* when state is SO_MAPPING_TABLE; borrowed from what is learned or from the file's own */
 	uint64_t rows;
+	struct python_image *python; /* the interpreter in it; NULL: none that is supported */
+	char *python_problem;        /* in words, of one that is not supported; NULL */
 };
 
 /* A file read and compiled, not yet in the registry. */

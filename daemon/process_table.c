@@ -85,6 +85,29 @@ int process_table__add(struct process_table *t, pid_t tgid, const struct so_proc
 	return 0;
 }
 
+/* A forked child's interpreter is its parent's, until it makes another one or replaces itself. */
+static int copy_python(struct process *p, const struct process *parent)
+{
+	p->python_file = parent->python_file;
+	p->python_bias = parent->python_bias;
+	p->python_refused = parent->python_refused;
+	if (!parent->python)
+		return 0;
+	p->python = malloc(sizeof(*p->python));
+	if (!p->python)
+		return -ENOMEM;
+	*p->python = *parent->python;
+	return 0;
+}
+
+static void forget_python(struct process *p)
+{
+	free(TAKE_PTR(p->python));
+	p->python_file = NULL;
+	p->python_refused = false;
+	p->kernel.python = 0;
+}
+
 int process_table__add_child(struct process_table *t, pid_t tgid, const struct process *parent,
 			     struct process **out)
 {
@@ -96,6 +119,11 @@ int process_table__add_child(struct process_table *t, pid_t tgid, const struct p
 	p->run = parent->run;
 	if (p->run)
 		p->run->refs++;
+	ret = copy_python(p, parent);
+	if (ret) {
+		process_table__remove(t, p);
+		return ret;
+	}
 	ret = sampler__set_process(t->sampler, tgid, &p->kernel);
 	if (ret) {
 		process_table__remove(t, p);
@@ -116,6 +144,12 @@ static int publish(struct process_table *t, struct process *p)
 int process_table__set_flags(struct process_table *t, struct process *p, uint32_t flags)
 {
 	p->kernel.flags = flags;
+	return publish(t, p);
+}
+
+int process_table__set_python(struct process_table *t, struct process *p, uint32_t place)
+{
+	p->kernel.python = place;
 	return publish(t, p);
 }
 
@@ -227,6 +261,7 @@ void process_table__exec(struct process_table *t, struct process *p)
 {
 	forget_all_learned(p);
 	drop_run(t, p);
+	forget_python(p);
 	p->kernel.exec_pages = 0;
 	publish(t, p);
 }
@@ -238,6 +273,7 @@ void process_table__remove(struct process_table *t, struct process *p)
 	sampler__delete_process(t->sampler, p->tgid);
 	drop_run(t, p);
 	forget_all_learned(p);
+	forget_python(p);
 	*at = p->next;
 	t->n--;
 	free(p);

@@ -11,6 +11,7 @@
 #define STAKEOUT_PROCESS_TABLE_H
 
 #include "daemon/file_registry.h"
+#include "daemon/python_process.h"
 #include "daemon/sampler.h"
 
 struct mapping_run {
@@ -40,6 +41,10 @@ struct process {
 	uint64_t gone_ns;
 	struct learned_mapping *learned;
 	unsigned forgotten;
+	const struct file_entry *python_file; /* the file with its interpreter; NULL: none */
+	uint64_t python_bias;                 /* of that file */
+	struct python_process *python;        /* NULL: not ready yet, or refused */
+	bool python_refused;
 	uint64_t scans;
 	uint64_t last_scan_ns;
 	struct process *next; /* in its hash bucket */
@@ -61,6 +66,8 @@ int process_table__add_child(struct process_table *table, pid_t tgid, const stru
 			     struct process **out);
 /* Sets the flags, of enum so_process_flags, in the kernel too. */
 int process_table__set_flags(struct process_table *table, struct process *process, uint32_t flags);
+/* Tells the kernel the place of its interpreter among sampler__pythons(), from 1. */
+int process_table__set_python(struct process_table *table, struct process *process, uint32_t place);
 /* The process was replaced by exec: its mappings are void. */
 void process_table__exec(struct process_table *table, struct process *process);
 void process_table__remove(struct process_table *table, struct process *process);

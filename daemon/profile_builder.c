@@ -34,7 +34,7 @@ struct location_key {
 
 struct sample_key {
 	int32_t pid, tid;
-	uint32_t comm;
+	uint32_t comm, gil, state;
 	uint32_t n_locations;
 	uint32_t locations[]; /* ids, leaf first */
 };
@@ -49,7 +49,7 @@ struct profile_builder {
 	unsigned char *scratch; /* for the key that is looked up */
 	size_t scratch_capacity;
 	struct {
-		uint32_t samples, count, cpu, nanoseconds, pid, tid, comm;
+		uint32_t samples, count, cpu, nanoseconds, pid, tid, comm, gil, state;
 	} words; /* strings that every profile has */
 };
 
@@ -90,7 +90,8 @@ static int intern_words(struct profile_builder *b)
 	if (string_number(b, "", &empty) || string_number(b, "samples", &b->words.samples) ||
 	    string_number(b, "count", &b->words.count) || string_number(b, "cpu", &b->words.cpu) ||
 	    string_number(b, "nanoseconds", &b->words.nanoseconds) || string_number(b, "pid", &b->words.pid) ||
-	    string_number(b, "tid", &b->words.tid) || string_number(b, "comm", &b->words.comm))
+	    string_number(b, "tid", &b->words.tid) || string_number(b, "comm", &b->words.comm) ||
+	    string_number(b, "gil", &b->words.gil) || string_number(b, "state", &b->words.state))
 		return -ENOMEM;
 	return 0;
 }
@@ -168,8 +169,8 @@ uint64_t profile_builder__location(struct profile_builder *b, const struct profi
 	return number + 1ull;
 }
 
-static int sample_number(struct profile_builder *b, const uint64_t *locations, size_t n, pid_t pid, pid_t tid,
-			 uint32_t comm, uint32_t *number)
+static int sample_number(struct profile_builder *b, const uint64_t *locations, size_t n,
+			 const struct sample_key *labels, uint32_t *number)
 {
 	struct sample_key *key;
 	size_t bytes;
@@ -180,7 +181,8 @@ static int sample_number(struct profile_builder *b, const uint64_t *locations, s
 	if (ARRAY_RESERVE(b->scratch, b->scratch_capacity, bytes))
 		return -ENOMEM;
 	key = (struct sample_key *)b->scratch;
-	*key = (struct sample_key){ .pid = pid, .tid = tid, .comm = comm, .n_locations = (uint32_t)n };
+	*key = *labels;
+	key->n_locations = (uint32_t)n;
 	for (size_t i = 0; i < n; i++) {
 		if (!locations[i] || locations[i] > b->locations.n_keys)
 			return -EINVAL;
@@ -189,11 +191,12 @@ static int sample_number(struct profile_builder *b, const uint64_t *locations, s
 	return intern__add(&b->samples, key, bytes, number);
 }
 
-int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
-			    pid_t pid, pid_t tid, const char *comm)
+int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
+				     uint64_t count, const struct profile_labels *labels)
 {
+	struct sample_key key = { .pid = labels->pid, .tid = labels->tid };
 	int64_t sum, ns;
-	uint32_t comm_number, number;
+	uint32_t number;
 	int r;
 
 	if (!count)
@@ -202,10 +205,12 @@ int profile_builder__sample(struct profile_builder *b, const uint64_t *locations
 	r = ARRAY_RESERVE(b->counts, b->counts_capacity, b->samples.n_keys + 1);
 	if (r < 0)
 		return r;
-	r = string_number(b, comm, &comm_number);
+	r = string_number(b, labels->comm, &key.comm);
+	r = r ?: string_number(b, labels->gil ?: "", &key.gil);
+	r = r ?: string_number(b, labels->state ?: "", &key.state);
 	if (r < 0)
 		return r;
-	r = sample_number(b, locations, n, pid, tid, comm_number, &number);
+	r = sample_number(b, locations, n, &key, &number);
 	if (r < 0)
 		return r;
 	if (r > 0)
@@ -379,7 +384,7 @@ static int lay_out_locations(struct layout *layout, const struct profile_builder
 	return 0;
 }
 
-#define LABELS_MAX 3 /* pid, tid, comm */
+#define LABELS_MAX 5 /* pid, tid, comm, gil, state */
 
 /* Writes the labels of a sample to labels[], which must have room for LABELS_MAX. Returns how many there are. */
 static size_t lay_out_labels(const struct profile_builder *b, const struct sample_key *key,
@@ -389,9 +394,9 @@ static size_t lay_out_labels(const struct profile_builder *b, const struct sampl
 		uint32_t key;
 		int64_t str, num;
 	} all[LABELS_MAX] = {
-		{ b->words.pid, 0, key->pid },
-		{ b->words.tid, 0, key->tid },
-		{ b->words.comm, key->comm, 0 },
+		{ b->words.pid, 0, key->pid },     { b->words.tid, 0, key->tid },
+		{ b->words.comm, key->comm, 0 },   { b->words.gil, key->gil, 0 },
+		{ b->words.state, key->state, 0 },
 	};
 	size_t n = 0;
 

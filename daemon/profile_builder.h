@@ -6,7 +6,7 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count ×
  * period), default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num),
- * "comm" (str). Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
+ * "comm" (str), "gil" (str), "state" (str). Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
  * no mapping, and a function with filename and a line. A cut stack ends (outermost) in a frame without mapping
  * named "[truncated:CAUSE]". Figures about the recording are comments of the form "stakeout.KEY=VALUE".
  */
@@ -44,12 +44,26 @@ struct profile_frame {
 /* Location number (from 1), or 0 when out of memory or there is no such mapping. Equal frames: equal numbers. */
 uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame);
 
+struct profile_labels {
+	pid_t pid, tid;
+	const char *comm;
+	const char *gil;   /* "held", "released"; NULL, and no such label: the thread is none of Python's */
+	const char *state; /* of a thread that was looked at, not sampled; NULL: no such label */
+};
+
 /*
  * locations: leaf first. Samples of equal stack and labels are added up. -ENOMEM; -EINVAL: a location that
  * profile_builder__location() did not return; -EOVERFLOW: count × period passes 2^63 ns; nothing is added then.
  */
-int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
-			    pid_t pid, pid_t tid, const char *comm);
+int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
+				     uint64_t count, const struct profile_labels *labels);
+
+static inline int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n,
+					  uint64_t count, pid_t pid, pid_t tid, const char *comm)
+{
+	return profile_builder__sample_labelled(
+		b, locations, n, count, &(struct profile_labels){ .pid = pid, .tid = tid, .comm = comm });
+}
 
 /* Adds "stakeout.KEY=VALUE". -ENOMEM. */
 int profile_builder__comment(struct profile_builder *b, const char *key, const char *value);

@@ -7,6 +7,7 @@
 
 #include "daemon/demangle.h"
 #include "daemon/perf_map.h"
+#include "daemon/python_merge.h"
 
 #define MAX_NAME 4096
 
@@ -16,8 +17,7 @@ struct jit {
 	struct perf_map *map;
 };
 
-struct export
-{
+struct profile_export {
 	const struct profile_source *source;
 	struct profile_builder *builder;
 	uint64_t kernel_mapping;
@@ -26,7 +26,10 @@ struct export
 	uint64_t truncations[SO_TRUNC_COUNT];
 	struct jit *jits;
 	size_t n_jits;
-	uint64_t locations[SO_MAX_FRAMES + 1];
+	uint64_t locations[SO_MAX_FRAMES + 2 + SO_MAX_PYTHON_FRAMES];
+	/* Of the stack at hand, for python_merge(). */
+	uint8_t loops[SO_MAX_USER_FRAMES], entries[SO_MAX_PYTHON_FRAMES + 1];
+	struct merged_frame merged[SO_MAX_USER_FRAMES + SO_MAX_PYTHON_FRAMES + 2];
 };
 
 static const char *const truncation_words[] = {
@@ -35,7 +38,13 @@ static const char *const truncation_words[] = {
 #undef X
 };
 
-static uint64_t kernel_location(struct export *x, uint64_t address, bool leaf)
+static const char *const python_cut_names[] = {
+#define X(name, word, why) [SO_PYTHON_STATE_##name] = "[python:" word "]",
+	SO_PYTHON_STATES(X)
+#undef X
+};
+
+static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool leaf)
 {
 	struct profile_frame frame = { .mapping_id = x->kernel_mapping, .address = address };
 	uint64_t key = leaf ? address : address - 1; /* a return address may be the next function's first */
@@ -51,7 +60,7 @@ static uint64_t kernel_location(struct export *x, uint64_t address, bool leaf)
 	return id;
 }
 
-static const struct perf_map *jit_map(struct export *x, pid_t tgid)
+static const struct perf_map *jit_map(struct profile_export *x, pid_t tgid)
 {
 	struct jit *more;
 
@@ -70,7 +79,7 @@ static const struct perf_map *jit_map(struct export *x, pid_t tgid)
 }
 
 /* mapped: the address lies in executable memory that belongs to no file, as just-in-time compilers make it. */
-static uint64_t fileless_location(struct export *x, pid_t tgid, uint64_t address, bool mapped)
+static uint64_t fileless_location(struct profile_export *x, pid_t tgid, uint64_t address, bool mapped)
 {
 	const struct perf_map *map = jit_map(x, tgid);
 	_cleanup_free_ char *readable = NULL;
@@ -85,7 +94,7 @@ static uint64_t fileless_location(struct export *x, pid_t tgid, uint64_t address
 	return profile_builder__location(x->builder, &frame);
 }
 
-static uint64_t file_mapping(struct export *x, uint32_t number, const struct file_entry *file)
+static uint64_t file_mapping(struct profile_export *x, uint32_t number, const struct file_entry *file)
 {
 	struct profile_mapping mapping = { .filename = file->path, .build_id = file->elf.build_id };
 
@@ -94,7 +103,7 @@ static uint64_t file_mapping(struct export *x, uint32_t number, const struct fil
 	return x->file_mappings[number];
 }
 
-static uint64_t file_location(struct export *x, uint64_t address_frame)
+static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 {
 	uint32_t number = SO_FRAME_FILE(address_frame), at;
 	const struct file_entry *file = file_registry__get(x->source->files, number);
@@ -117,7 +126,7 @@ static uint64_t file_location(struct export *x, uint64_t address_frame)
 	return id;
 }
 
-static uint64_t truncation_location(struct export *x, unsigned cause)
+static uint64_t truncation_location(struct profile_export *x, unsigned cause)
 {
 	char name[64];
 	struct profile_frame frame = { .name = name };
@@ -131,58 +140,164 @@ static uint64_t truncation_location(struct export *x, unsigned cause)
 	return x->truncations[cause];
 }
 
+static uint64_t user_location(struct profile_export *x, const struct stack *stack, unsigned i)
+{
+	const struct so_stack_record *r = &stack->record;
+	uint64_t frame = stack->frames[i];
+	/* Only the frame at which a stack was cut for want of a mapping has none. */
+	bool mapped =
+		i + 1 < r->n_user || (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
+
+	return SO_FRAME_FILE(frame) ? file_location(x, frame)
+				    : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
+}
+
+static uint64_t python_location(struct profile_export *x, const struct python_frame *frame)
+{
+	struct profile_frame f = { .line = frame->line };
+
+	if (!frame->function)
+		return 0;
+	f.name = frame->function->name;
+	f.filename = frame->function->filename;
+	f.start_line = frame->function->first_line;
+	return profile_builder__location(x->builder, &f);
+}
+
+static uint64_t python_cut_location(struct profile_export *x, unsigned state)
+{
+	struct profile_frame frame = { .name = state < SO_PYTHON_STATE_COUNT ? python_cut_names[state] : NULL };
+
+	return profile_builder__location(x->builder, &frame);
+}
+
+/* What 3.13 puts below a constructor that it runs in place, to check what it returns; the interpreter itself hides it. */
+static bool is_hidden(const struct python_frame *frame)
+{
+	return frame->function && !strcmp(frame->function->name, "__init__") &&
+	       !strcmp(frame->function->filename, "__init__");
+}
+
+/* Whether the frame is a call of the interpreter's loop. */
+static bool is_loop(const struct python_image *image, uint64_t vaddr)
+{
+	for (unsigned i = 0; i < image->n_loops; i++) {
+		if (vaddr >= image->loops[i].low && vaddr < image->loops[i].high)
+			return true;
+	}
+	return false;
+}
+
+static void describe_user_frames(struct profile_export *x, const struct stack *stack, struct merge_input *in)
+{
+	in->interpreter = in->n_native;
+	for (size_t i = 0; i < in->n_native; i++) {
+		const struct file_entry *file =
+			file_registry__get(x->source->files, SO_FRAME_FILE(stack->frames[i]));
+
+		x->loops[i] = file && file->python && is_loop(file->python, SO_FRAME_ADDR(stack->frames[i]));
+		if (file && file->python && in->interpreter == in->n_native)
+			in->interpreter = i;
+	}
+}
+
+/* The user frames with the Python frames among them. */
+static size_t merged_locations(struct profile_export *x, struct stack *stack, size_t n)
+{
+	const struct so_stack_record *r = &stack->record;
+	const struct python_frame *python = stack__python(stack);
+	size_t n_python = r->n_python < SO_MAX_PYTHON_FRAMES ? r->n_python : SO_MAX_PYTHON_FRAMES;
+	struct merge_input in = {
+		.loops = x->loops,
+		.n_native = r->n_user < SO_MAX_USER_FRAMES ? r->n_user : SO_MAX_USER_FRAMES,
+		.entries = x->entries,
+		.native_cut = r->cause != SO_TRUNC_NONE,
+		.python_cut = r->python != SO_PYTHON_STATE_COMPLETE,
+	};
+	size_t n_merged;
+
+	describe_user_frames(x, stack, &in);
+	for (size_t i = 0; i < n_python; i++)
+		x->entries[i] = python[i].entry != 0;
+	/* Where the Python frames end too early, a frame of its own says why. */
+	in.n_python = n_python + in.python_cut;
+	x->entries[n_python] = 1;
+	n_merged = python_merge(&in, x->merged);
+	for (size_t i = 0; i < n_merged; i++) {
+		const struct merged_frame *m = &x->merged[i];
+
+		if (m->kind == MERGED_NATIVE)
+			x->locations[n++] = user_location(x, stack, m->index);
+		else if (m->kind == MERGED_CUT)
+			x->locations[n++] = truncation_location(x, r->cause);
+		else if (m->index < n_python && is_hidden(&python[m->index]))
+			continue;
+		else if (m->index < n_python)
+			x->locations[n++] = python_location(x, &python[m->index]);
+		else
+			x->locations[n++] = python_cut_location(x, r->python);
+	}
+	return n;
+}
+
 /* Fills x->locations, leaf first; returns how many. */
-static size_t stack_locations(struct export *x, const struct stack *stack)
+static size_t stack_locations(struct profile_export *x, struct stack *stack)
 {
 	const struct so_stack_record *r = &stack->record;
 	size_t n = 0;
 
 	for (unsigned i = 0; i < r->n_kernel; i++)
 		x->locations[n++] = kernel_location(x, stack->frames[r->n_user + i], i == 0);
-	for (unsigned i = 0; i < r->n_user; i++) {
-		uint64_t frame = stack->frames[i];
-		/* Only the frame at which a stack was cut for want of a mapping has none. */
-		bool mapped = i + 1 < r->n_user ||
-			      (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
-
-		x->locations[n++] = SO_FRAME_FILE(frame)
-					    ? file_location(x, frame)
-					    : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
-	}
+	if (r->python != SO_PYTHON_STATE_NONE)
+		return merged_locations(x, stack, n);
+	for (unsigned i = 0; i < r->n_user; i++)
+		x->locations[n++] = user_location(x, stack, i);
 	if (r->cause != SO_TRUNC_NONE)
 		x->locations[n++] = truncation_location(x, r->cause);
 	return n;
 }
 
-static int add_counter(struct export *x, const struct counter *c)
+static const char *gil_word(const struct so_stack_record *r)
 {
-	size_t n = stack_locations(x, x->source->acc->stacks[c->stack]);
-	char comm[sizeof(c->comm) + 1];
+	if (r->python == SO_PYTHON_STATE_NONE || r->python == SO_PYTHON_STATE_NO_THREAD)
+		return NULL;
+	return r->flags & SO_STACK_GIL ? "held" : "released";
+}
+
+int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_t count,
+			  struct profile_labels *labels)
+{
+	size_t n = stack_locations(x, stack);
 
 	for (size_t i = 0; i < n; i++) {
 		if (!x->locations[i])
 			return -ENOMEM;
 	}
-	snprintf(comm, sizeof(comm), "%.16s", c->comm);
-	return profile_builder__sample(x->builder, x->locations, n, c->count, c->tgid, c->tid, comm);
+	labels->gil = gil_word(&stack->record);
+	return profile_builder__sample_labelled(x->builder, x->locations, n, count, labels);
 }
 
-int profile_export__samples(const struct profile_source *source, struct profile_builder *builder)
+struct profile_export *profile_export__new(const struct profile_source *source, struct profile_builder *builder)
 {
 	struct profile_mapping kernel = { .filename = "[kernel.kallsyms]", .build_id = "" };
-	struct export *x = calloc(1, sizeof(*x));
-	int ret = 0;
+	struct profile_export *x = calloc(1, sizeof(*x));
 
 	if (!x)
-		return -ENOMEM;
+		return NULL;
 	x->source = source;
 	x->builder = builder;
 	x->kernel_mapping = profile_builder__mapping(builder, &kernel);
 	x->file_mappings = calloc(SO_MAX_FILES + 1, sizeof(*x->file_mappings));
-	if (!x->file_mappings)
-		ret = -ENOMEM;
-	for (size_t i = 0; !ret && i < source->acc->n_counters; i++)
-		ret = add_counter(x, &source->acc->counters[i]);
+	if (x->file_mappings)
+		return x;
+	free(x);
+	return NULL;
+}
+
+void profile_export__free(struct profile_export *x)
+{
+	if (!x)
+		return;
 	for (size_t i = 0; i < x->n_jits; i++)
 		perf_map__free(x->jits[i].map);
 	u64_table__release(&x->kernel_locations);
@@ -190,5 +305,21 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 	free(x->jits);
 	free(x->file_mappings);
 	free(x);
+}
+
+int profile_export__samples(const struct profile_source *source, struct profile_builder *builder)
+{
+	struct profile_export *x = profile_export__new(source, builder);
+	int ret = x ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < source->acc->n_counters; i++) {
+		const struct counter *c = &source->acc->counters[i];
+		char comm[sizeof(c->comm) + 1];
+		struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
+
+		snprintf(comm, sizeof(comm), "%.16s", c->comm);
+		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
+	}
+	profile_export__free(x);
 	return ret;
 }

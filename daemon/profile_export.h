@@ -17,6 +17,15 @@ struct profile_source {
 	uid_t uid;
 };
 
+/* For single stacks. source, builder: borrowed. NULL: out of memory. */
+struct profile_export;
+struct profile_export *profile_export__new(const struct profile_source *source,
+					   struct profile_builder *builder);
+/* Adds a sample; labels->gil is filled in from the stack. -ENOMEM. */
+int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,
+			  struct profile_labels *labels);
+void profile_export__free(struct profile_export *export);
+
 /* Adds all samples. -ENOMEM. */
 int profile_export__samples(const struct profile_source *source, struct profile_builder *builder);
 

@@ -47,7 +47,7 @@ static int on_stack(void *context, void *data, size_t size)
 	const struct so_raw_record *raw = data;
 
 	if (size >= sizeof(*r) && r->type == SO_RECORD_STACK &&
-	    size >= sizeof(*r) + 8ull * (r->n_user + r->n_kernel))
+	    size >= sizeof(*r) + 8ull * (r->n_user + r->n_kernel + r->n_python * SO_PYTHON_WORDS))
 		s->handlers.stack(s->handlers.context, r, (const uint64_t *)(r + 1));
 	else if (size >= sizeof(*raw) && raw->type == SO_RECORD_RAW)
 		s->handlers.raw(s->handlers.context, raw);
@@ -230,6 +230,11 @@ void sampler__free(struct sampler *s)
 	free(s->keys);
 	free(s->counts);
 	free(s);
+}
+
+struct so_python *sampler__pythons(struct sampler *s)
+{
+	return s->skel->bss->pythons;
 }
 
 struct so_mapping *sampler__mappings(struct sampler *s)

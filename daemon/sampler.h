@@ -41,6 +41,7 @@ CLEANUP_DEFINE(struct sampler *, sampler, sampler__free)
 
 /* Arrays shared with the kernel; entries must not change while a process refers to them. */
 struct so_mapping *sampler__mappings(struct sampler *s);  /* SO_MAX_MAPPINGS */
+struct so_python *sampler__pythons(struct sampler *s);     /* SO_MAX_PYTHONS */
 struct so_unwind_rule *sampler__rules(struct sampler *s); /* SO_MAX_RULES */
 
 /*

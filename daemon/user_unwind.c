@@ -18,6 +18,7 @@ static __thread struct {
 	const struct so_raw_record *raw;
 	uint32_t *shards[SO_MAX_SHARDS];
 	bool beyond; /* something was read that was not copied with the sample */
+	bool live;   /* the thread does not run: its memory is what it was */
 } here;
 
 static bool page_copied(const struct so_stack_copy *copy, uint64_t address)
@@ -64,6 +65,8 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {
 	if (!bytes || bytes > SO_PAGE_BYTES)
 		return false;
+	if (here.live)
+		return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes;
 	if (read_copy(&here.raw->inner, dst, bytes, address) ||
 	    read_copy(&here.raw->outer, dst, bytes, address))
 		return true;
@@ -107,6 +110,13 @@ static bool read_code(void *dst, __u32 bytes, __u64 address)
 #define UW_READ_CODE read_code
 #define UW_SEARCH    static
 #include "bpf/unwind.h"
+
+static bool py_read(void *dst, __u32 bytes, __u64 address)
+{
+	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes;
+}
+
+#include "bpf/python.h"
 
 /* Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step(). */
 static int past_unknown_code(struct engine *e, struct process *process, struct so_unwind *u)
@@ -161,7 +171,17 @@ static void add_kernel_frames(struct so_unwind *u, const struct so_raw_record *r
 	u->record.n_kernel = n;
 }
 
-int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw, struct stack **out)
+/* Those were walked when the sample was taken, and read when it arrived. */
+static void add_python_frames(struct so_unwind *u, const struct so_raw_record *raw)
+{
+	u->record.n_python = raw->n_python;
+	u->record.python = raw->python;
+	memcpy(&u->frames[u->n + u->record.n_kernel], raw->python_words,
+	       raw->n_python * SO_PYTHON_WORDS * sizeof(u->frames[0]));
+}
+
+static int unwind_raw(struct engine *e, struct process *process, const struct so_raw_record *raw,
+		      struct stack **out)
 {
 	_cleanup_free_ struct so_unwind *u = calloc(1, sizeof(*u));
 	struct stack *stack;
@@ -180,16 +200,58 @@ int user_unwind(struct engine *e, struct process *process, const struct so_raw_r
 	if (u->n > SO_MAX_USER_FRAMES)
 		u->n = SO_MAX_USER_FRAMES;
 	add_kernel_frames(u, raw);
+	add_python_frames(u, raw);
 	close_shards();
 	u->record.type = SO_RECORD_STACK;
 	u->record.n_user = u->n;
 	u->record.hash = uw_stack_hash(u, raw->tgid);
+	if (raw->python != SO_PYTHON_STATE_NONE)
+		u->record.hash = py_stack_hash(u->record.hash, raw->python_hash, raw->tgid,
+					       raw->flags & ~SO_STACK_PYTHON_UNREAD, raw->python);
 	u->record.tgid = raw->tgid;
 	u->record.cause = u->cause;
-	u->record.flags = u->flags;
+	u->record.flags = u->flags | raw->flags;
 	stack = stack__new(&u->record, (const uint64_t *)u->frames);
 	if (!stack)
 		return -ENOMEM;
 	*out = stack;
 	return 0;
+}
+
+int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw, struct stack **out)
+{
+	here.live = false;
+	return unwind_raw(e, process, raw, out);
+}
+
+static void walk_python(const struct process *process, struct so_raw_record *raw, uint64_t fsbase)
+{
+	const struct so_python *python = &process->python->walker;
+	_cleanup_free_ struct so_python_walk *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return;
+	w->state = SO_PYTHON_STATE_DEPTH;
+	if (!py_begin(w, python, fsbase)) {
+		for (unsigned i = 0; i < PY_MAX_STEPS && !py_step(w, python); i++)
+			;
+	}
+	raw->n_python = w->n;
+	raw->python = w->state;
+	raw->flags = w->flags;
+	raw->python_hash = w->hash;
+	memcpy(raw->python_words, w->words, w->n * SO_PYTHON_WORDS * sizeof(w->words[0]));
+}
+
+int user_unwind_live(struct engine *e, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
+		     struct stack **out)
+{
+	here.live = true;
+	here.raw = raw;
+	if (process->python) {
+		walk_python(process, raw, fsbase);
+		if (!engine_read_python(e, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
+			raw->flags |= SO_STACK_PYTHON_UNREAD;
+	}
+	return unwind_raw(e, process, raw, out);
 }

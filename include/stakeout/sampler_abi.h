@@ -4,6 +4,7 @@
 #define STAKEOUT_SAMPLER_ABI_H
 
 #include "stakeout/abi.h"
+#include "stakeout/python_abi.h"
 
 /* One piece of an executable mapping. A process's pieces are a run of the `mappings` array, sorted by start. */
 struct so_mapping {
@@ -36,6 +37,7 @@ enum so_mapping_flags {
 #define SO_MAX_PROCESS_MAPPINGS 16384
 #define SO_MAPPING_STEPS        15 /* binary search over SO_MAX_PROCESS_MAPPINGS */
 #define SO_MAX_SLOTS            64
+#define SO_MAX_PYTHONS          256 /* different interpreters: processes of the same one share an entry */
 #define SO_MAX_PROCESSES        16384
 
 /*
@@ -69,7 +71,7 @@ struct so_process {
 	__u32 flags;          /* enum so_process_flags */
 	__u32 slot;           /* target's slot: index of `slots` */
 	__u32 run;            /* number of the run of mappings; 0: none */
-	__u32 pad;
+	__u32 python;         /* its interpreter: place in `pythons`, from 1; 0: none that is known */
 };
 
 /* Value of the per-CPU array `slots`: taken = counted + lost, always. */
@@ -101,7 +103,10 @@ enum so_record_type {
 	SO_RECORD_RAW = 2,   /* struct so_raw_record */
 };
 
-/* A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, each leaf first. */
+/*
+ * A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, then n_python
+ * Python frames of SO_PYTHON_WORDS words, each leaf first.
+ */
 struct so_stack_record {
 	__u32 type;
 	__u16 n_kernel, n_user;
@@ -109,10 +114,15 @@ struct so_stack_record {
 	__u32 tgid;  /* file-0 frames are addresses of this process; its number is part of the hash then */
 	__u16 cause; /* enum so_truncation */
 	__u16 flags; /* enum so_stack_flags */
+	__u16 n_python;
+	__u16 python; /* enum so_python_state */
+	__u32 pad;
 };
 
 enum so_stack_flags {
 	SO_STACK_FRAME_POINTER = 1 << 0, /* at least one step went by the frame pointer */
+	SO_STACK_GIL = 1 << 1,           /* the thread held its interpreter's lock */
+	SO_STACK_PYTHON_UNREAD = 1 << 2, /* set by the daemon: a Python frame's code object could not be read */
 };
 
 #define SO_RED_ZONE_BYTES 128 /* that leaf functions may use below the stack pointer (psABI) */
@@ -136,10 +146,15 @@ struct so_raw_record {
 	__u32 tgid, tid;
 	__u32 slot;
 	__u32 stale; /* its mappings must be read first; else its code has a rule to be learned */
+	__u16 n_python;
+	__u16 python;       /* enum so_python_state */
+	__u32 flags;        /* enum so_stack_flags */
+	__u64 python_hash;
 	__u64 pc;
 	__u64 regs[SO_NREGS];
 	char comm[16];
 	__u64 kernel[SO_MAX_KERNEL_FRAMES + 1];
+	__u64 python_words[SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS];
 	struct so_stack_copy inner; /* from the page of the red zone on */
 	/* Up to the end of the stack, where the outermost frames are: between the two may lie large arrays. */
 	struct so_stack_copy outer;

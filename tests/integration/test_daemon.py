@@ -71,9 +71,9 @@ def test_record_through_the_daemon():
     recording = daemon.record(other.pid, duration=2).check_complete()
     assert recording.count("sim::run_epoch") > 100, recording.examples("")
     daemon.client("detach", "-p", str(stays.pid))
-    daemon.client("attach", "-p", str(stays.pid), "-r", "199")
-    part = daemon.record(stays.pid, duration=2, rate=199).check_complete()
-    assert 100 < part.samples < 199 * 2.5, part.samples
+    daemon.client("attach", "-p", str(stays.pid), "-r", "799")
+    part = daemon.record(stays.pid, duration=2, rate=799).check_complete()
+    assert 100 < part.samples < 799 * 2.5, part.samples
     refused = daemon.record(stays.pid, duration=2, rate=99, expect=1)
     assert str(stays.pid) in one_clear_line(refused.stderr)
     listed = daemon.client("list").stdout

@@ -124,7 +124,8 @@ def test_normal_end_leaves_nothing():
 def snapshot(pid):
     """What a process could notice: its tracer, its signals, its memory map, its files, its threads."""
     status = status_of(pid)
-    kept = ("TracerPid", "Threads", "SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Seccomp", "VmSize", "CapEff")
+    # Not SigQ, which counts for all of the user's processes together.
+    kept = ("TracerPid", "Threads", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Seccomp", "VmSize", "CapEff")
     with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
         maps = [line.split()[:5] + line.split()[5:] for line in f]
     files = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}

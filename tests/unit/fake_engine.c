@@ -260,6 +260,11 @@ int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
 	return 0;
 }
 
+int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+{
+	return engine__profile(engine, id, out, length, err);
+}
+
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err)
 {
 	struct target_info info;

@@ -11,6 +11,7 @@ struct entry {
 
 struct sampler {
 	struct so_mapping *mappings;
+	struct so_python pythons[SO_MAX_PYTHONS];
 	struct so_unwind_rule *rules;
 	uint32_t *shards[SO_MAX_SHARDS];
 	unsigned max_shards;
@@ -77,6 +78,11 @@ size_t fake_sampler__processes(const struct sampler *s)
 unsigned fake_sampler__updates(const struct sampler *s)
 {
 	return s->updates;
+}
+
+struct so_python *sampler__pythons(struct sampler *s)
+{
+	return s->pythons;
 }
 
 struct so_mapping *sampler__mappings(struct sampler *s)

@@ -51,7 +51,8 @@ static void defaults(void **state)
 	assert_null(o.output);
 	assert_null(o.stats);
 	assert_int_equal(o.format, FORMAT_FOLDED);
-	assert_true(o.children && o.kernel && !o.threads && !o.quiet);
+	assert_true(!o.render.gil && !o.render.functions && !o.render.python_only);
+	assert_true(o.children && o.kernel && !o.render.threads && !o.quiet);
 }
 
 static void all_options(void **state)
@@ -66,13 +67,25 @@ static void all_options(void **state)
 	assert_string_equal(o.output, "x.txt");
 	assert_int_equal(o.format, FORMAT_PPROF);
 	assert_string_equal(o.stats, "s.json");
-	assert_true(!o.children && !o.kernel && o.threads && o.quiet);
+	assert_true(!o.children && !o.kernel && o.render.threads && o.quiet);
 	o = good("record -tqp3 -d unlimited -r1 -o- -fraw -s -n");
 	assert_int_equal(o.pid, 3);
 	assert_true(o.duration_s == 0);
 	assert_int_equal(o.rate_hz, 1);
 	assert_string_equal(o.output, "-");
-	assert_true(o.threads && o.quiet);
+	assert_true(o.render.threads && o.quiet);
+}
+
+/* As py-spy's users type them: --function is the beginning of one name only. */
+static void parts_of_a_profile(void **state)
+{
+	struct record_options o = good("record -p 1 -gF");
+
+	assert_true(o.render.gil && o.render.functions && !o.render.python_only);
+	o = good("record -p 1 --gil -o x.txt");
+	assert_true(o.render.gil && !o.render.functions);
+	o = good("record -p 1 --function --python-only -f folded -o x.pb.gz");
+	assert_true(!o.render.gil && o.render.functions && o.render.python_only);
 }
 
 static void the_last_one_counts(void **state)
@@ -119,6 +132,10 @@ static void wrong_usage(void **state)
 		{ "record -p 1 -x", "unknown option '-x'" },
 		{ "record -p 1 --foo", "unknown option '--foo'" },
 		{ "record -p 1 --threads=1", "takes no value" },
+		{ "record -p 1 -g -f pprof", "--gil is for folded stacks" },
+		{ "record -p 1 -F -o x.pb.gz", "'stakeout render FILE --functions'" },
+		{ "record -p 1 --python-only -o x.pprof", "--python-only is for folded stacks" },
+		{ "record -p 1 --gil=yes", "takes no value" },
 		{ "record -p 1 2", "unexpected argument '2'" },
 		{ "record 1", "unexpected argument '1'" },
 	};
@@ -207,6 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(all_options),
+		cmocka_unit_test(parts_of_a_profile),
 		cmocka_unit_test(the_last_one_counts),
 		cmocka_unit_test(wrong_usage),
 		cmocka_unit_test(the_ending_decides),

@@ -13,19 +13,25 @@
 #include "client/frame_text.h"
 #include "client/render.h"
 
-static char *fold(const struct profile *p, bool threads)
+static char *fold_part(const struct profile *p, const struct render_options *options)
 {
-	struct render_options options = { .threads = threads };
 	struct so_error err = { "" };
 	char *text = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&text, &length);
 
 	assert_non_null(out);
-	assert_int_equal(render__folded(p, &options, out, &err), 0);
+	assert_int_equal(render__folded(p, options, out, &err), 0);
 	assert_false(*err.text);
 	fclose(out);
 	return text;
+}
+
+static char *fold(const struct profile *p, bool threads)
+{
+	struct render_options options = { .threads = threads };
+
+	return fold_part(p, &options);
 }
 
 #define NATIVE(name, file)                                        \
@@ -62,6 +68,8 @@ static void frames_read_as_documented(void **state)
 		{ PYTHON("step", "/app/env.py", 42), "step (env.py:42)" },
 		{ PYTHON("<module>", "<string>", 1), "<module> (<string>:1)" },
 		{ PYTHON("step", "env.py", 0), "step (env.py)" },
+		{ PYTHON("Outer.<locals>.f 3", "/app/x y.py", 7), "Outer.<locals>.f 3 (x y.py:7)" },
+		{ PYTHON("[python:stale]", "", 0), "[python:stale]" },
 		{ PYTHON("a;b", "x;y.py", INT64_MAX), "a:b (x:y.py:9223372036854775807)" },
 		{ NATIVE("a;b;", ""), "a:b:" },
 		{ NATIVE("line\nfeed\ttab\rreturn\x7f", ""), "line?feed?tab?return?" },
@@ -87,7 +95,29 @@ static void frames_read_as_documented(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 
-		assert_int_equal(frame_text__folded(&cases[i].line, text), 0);
+		assert_int_equal(frame_text__folded(&cases[i].line, false, text), 0);
+		assert_int_equal(text->length, strlen(cases[i].text));
+		assert_memory_equal(text->bytes, cases[i].text, text->length);
+	}
+}
+
+static void frames_without_lines(void **state)
+{
+	static const struct {
+		struct profile_line line;
+		const char *text;
+	} cases[] = {
+		{ PYTHON("step", "/app/env.py", 42), "step (env.py)" },
+		{ PYTHON("<module>", "<string>", 1), "<module> (<string>)" },
+		{ PYTHON("[python:stale]", "", 0), "[python:stale]" },
+		{ NATIVE("main", "/usr/bin/x"), "main" },
+		{ KERNEL("do_syscall_64"), "do_syscall_64_[k]" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+
+		assert_int_equal(frame_text__folded(&cases[i].line, true, text), 0);
 		assert_int_equal(text->length, strlen(cases[i].text));
 		assert_memory_equal(text->bytes, cases[i].text, text->length);
 	}
@@ -106,6 +136,7 @@ static void functions_read_with_their_files(void **state)
 		{ KERNEL("clear_page"), "clear_page (kernel)" },
 		{ KERNEL(""), "[unknown] (kernel)" },
 		{ PYTHON("step", "/app/env.py", 42), "step (env.py)" },
+		{ PYTHON("[python:unreadable]", "", 0), "[python:unreadable]" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -148,6 +179,65 @@ static void stacks_are_merged_and_begin_with_the_thread(void **state)
 				  "my_train-7/8;root;sys_[k] 1\n"
 				  "my_train-7/9;root;middle;leaf 6\n");
 	free(text);
+}
+
+/* Python over native code and the kernel, twice with Python further out; and threads without Python. */
+static void parts_of_a_python_profile(void **state)
+{
+	struct profile_line lines[] = {
+		NATIVE("gemm", "/l/blas.so"),    KERNEL("page_fault"),
+		PYTHON("step", "/a/env.py", 3),  PYTHON("step", "/a/env.py", 4),
+		PYTHON("main", "/a/run.py", 9),  PYTHON("[python:stale]", "", 0),
+		NATIVE("[truncated:depth]", ""), NATIVE("start_thread", "/l/libc.so.6")
+	};
+	static const uint32_t a[] = { 1, 0, 2, 0, 4, 6 }, b[] = { 3, 4, 7 }, c[] = { 1, 7 }, d[] = { 0, 5, 4 };
+	struct profile_sample samples[] = {
+		{ .lines = a, .n_lines = 6, .count = 1, .comm = "py", .gil = PROFILE_GIL_RELEASED },
+		{ .lines = b, .n_lines = 3, .count = 2, .comm = "py", .gil = PROFILE_GIL_HELD },
+		{ .lines = c, .n_lines = 2, .count = 4, .comm = "pool" },
+		{ .lines = c, .n_lines = 2, .count = 8, .comm = "py", .gil = PROFILE_GIL_HELD },
+		{ .lines = d, .n_lines = 3, .count = 16, .comm = "py", .gil = PROFILE_GIL_HELD },
+		{ .n_lines = 0, .count = 32, .comm = "py" },
+	};
+	struct profile p = { .lines = lines, .n_lines = 8, .samples = samples, .n_samples = 6 };
+	static const struct {
+		struct render_options options;
+		const char *text;
+	} cases[] = {
+		{ { .functions = true },
+		  "pool;start_thread;page_fault_[k] 4\n"
+		  "py 32\n"
+		  "py;[truncated:depth];main (run.py);gemm;step (env.py);gemm;page_fault_[k] 1\n"
+		  "py;main (run.py);[python:stale];gemm 16\n"
+		  "py;start_thread;main (run.py);step (env.py) 2\n"
+		  "py;start_thread;page_fault_[k] 8\n" },
+		{ { .python_only = true },
+		  "pool;[native] 4\n"
+		  "py;[native] 40\n"
+		  "py;main (run.py:9);[python:stale] 16\n"
+		  "py;main (run.py:9);step (env.py:3) 1\n"
+		  "py;main (run.py:9);step (env.py:4) 2\n" },
+		{ { .python_only = true, .functions = true },
+		  "pool;[native] 4\n"
+		  "py;[native] 40\n"
+		  "py;main (run.py);[python:stale] 16\n"
+		  "py;main (run.py);step (env.py) 3\n" },
+		{ { .gil = true },
+		  "py;main (run.py:9);[python:stale];gemm 16\n"
+		  "py;start_thread;main (run.py:9);step (env.py:4) 2\n"
+		  "py;start_thread;page_fault_[k] 8\n" },
+		{ { .gil = true, .python_only = true, .functions = true },
+		  "py;[native] 8\n"
+		  "py;main (run.py);[python:stale] 16\n"
+		  "py;main (run.py);step (env.py) 2\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = fold_part(&p, &cases[i].options);
+
+		assert_string_equal(text, cases[i].text);
+		free(text);
+	}
 }
 
 static void nothing_makes_no_line(void **state)
@@ -193,7 +283,10 @@ static void hostile_names_in_random_stacks(void **state)
 			memset(names[i], 0, sizeof(names[i]));
 			for (int j = 0; j < length; j++)
 				names[i][j] = alphabet[(size_t)rand_r(&seed) % (sizeof(alphabet) - 1)];
-			lines[i] = (struct profile_line){ .function = names[i], .filename = "", .mapping = "" };
+			lines[i] = (struct profile_line){ .function = names[i],
+							  .filename = "",
+							  .mapping = "",
+							  .python = rand_r(&seed) % 4 == 0 };
 		}
 		for (int i = 0; i < SAMPLES; i++) {
 			samples[i] = (struct profile_sample){ .lines = stacks[i],
@@ -204,7 +297,8 @@ static void hostile_names_in_random_stacks(void **state)
 				stacks[i][j] = (uint32_t)rand_r(&seed) % LINES;
 			expected += samples[i].count;
 		}
-		text = fold(&p, false);
+		/* A part that keeps all samples must add up like the whole. */
+		text = fold_part(&p, &(struct render_options){ .python_only = round % 4 == 1 });
 		for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 			regmatch_t match[3];
 
@@ -268,8 +362,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_read_as_documented),
+		cmocka_unit_test(frames_without_lines),
 		cmocka_unit_test(functions_read_with_their_files),
 		cmocka_unit_test(stacks_are_merged_and_begin_with_the_thread),
+		cmocka_unit_test(parts_of_a_python_profile),
 		cmocka_unit_test(nothing_makes_no_line),
 		cmocka_unit_test(hostile_names_in_random_stacks),
 		cmocka_unit_test(order_of_prefixes),

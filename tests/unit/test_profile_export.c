@@ -18,7 +18,8 @@
 
 struct location {
 	uint64_t mapping_id, address;
-	char name[128], system_name[128];
+	char name[128], system_name[128], filename[128];
+	int64_t line;
 };
 
 struct sample {
@@ -26,7 +27,7 @@ struct sample {
 	size_t n;
 	uint64_t count;
 	pid_t pid, tid;
-	char comm[32];
+	char comm[32], gil[16];
 };
 
 /* Numbers count from 1: element 0 is not used. */
@@ -55,11 +56,13 @@ uint64_t profile_builder__location(struct profile_builder *b, const struct profi
 	l->address = frame->address;
 	strncpy(l->name, frame->name ?: "", 127);
 	strncpy(l->system_name, frame->system_name ?: "", 127);
+	strncpy(l->filename, frame->filename ?: "", 127);
+	l->line = frame->line;
 	return ++b->n_locations;
 }
 
-int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
-			    pid_t pid, pid_t tid, const char *comm)
+int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
+				     uint64_t count, const struct profile_labels *labels)
 {
 	struct sample *s = &b->samples[++b->n_samples];
 
@@ -67,9 +70,10 @@ int profile_builder__sample(struct profile_builder *b, const uint64_t *locations
 	memcpy(s->locations, locations, n * sizeof(*locations));
 	s->n = n;
 	s->count = count;
-	s->pid = pid;
-	s->tid = tid;
-	strncpy(s->comm, comm, 31);
+	s->pid = labels->pid;
+	s->tid = labels->tid;
+	strncpy(s->comm, labels->comm, 31);
+	strncpy(s->gil, labels->gil ?: "", 15);
 	return 0;
 }
 
@@ -193,6 +197,75 @@ static void test_order(void **state)
 	assert_int_equal(location_of(w, 1, 3)->address, w->vaddr + 5);
 	assert_non_null(strstr(w->builder.mappings[location_of(w, 1, 2)->mapping_id], "/libc.so"));
 	assert_int_equal(strlen(w->builder.build_ids[location_of(w, 1, 2)->mapping_id]), 40);
+}
+
+/* Python frames take the place of the interpreter's loop, here a made-up one around l64a(). */
+static void add_python_sample(struct world *w, uint16_t n_python, uint16_t state, uint16_t flags)
+{
+	static const struct python_function inner = { "inner", "/app/train.py", 10 };
+	static const struct python_function outer = { "outer", "/app/train.py", 20 };
+	const struct python_frame python[] = { { &inner, 11, 0 }, { &outer, 22, 1 } };
+	uint64_t frames[3 + sizeof(python) / 8] = { SO_FRAME(0, 0x7f0000001010),
+						    SO_FRAME(w->libc, w->vaddr + 5),
+						    SO_FRAME(w->libc, w->vaddr + 0x1000) };
+	struct so_stack_record record = { .hash = 1,
+					  .n_user = 3,
+					  .n_python = n_python,
+					  .python = state,
+					  .flags = flags,
+					  .tgid = (uint32_t)getpid() };
+	struct file_entry *file = (struct file_entry *)file_registry__get(w->files, w->libc);
+	struct stack *stack;
+
+	if (!file->python) {
+		file->python = calloc(1, sizeof(*file->python));
+		assert_non_null(file->python);
+		file->python->loops[0].low = w->vaddr;
+		file->python->loops[0].high = w->vaddr + 16;
+		file->python->n_loops = 1;
+	}
+	memcpy(&frames[3], python, sizeof(python));
+	stack = stack__new(&record, frames);
+	assert_non_null(stack);
+	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
+	assert_int_equal(accumulator__add(&w->acc, (uint32_t)getpid(), 77, "python\0\0\0\0\0\0\0\0\0", 1, 3),
+			 0);
+	free(stack);
+}
+
+static void test_python(void **state)
+{
+	struct world *w = *state;
+
+	add_python_sample(w, 2, SO_PYTHON_STATE_COMPLETE, SO_STACK_GIL);
+	assert_int_equal(w->acc.python_named, 3);
+	assert_int_equal(w->acc.gil, 3);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_int_equal(w->builder.samples[1].n, 4);
+	assert_string_equal(w->builder.samples[1].gil, "held");
+	assert_string_equal(location_of(w, 1, 0)->name, "[jit]");
+	assert_string_equal(location_of(w, 1, 1)->name, "inner");
+	assert_string_equal(location_of(w, 1, 1)->filename, "/app/train.py");
+	assert_int_equal(location_of(w, 1, 1)->line, 11);
+	assert_int_equal(location_of(w, 1, 1)->mapping_id, 0);
+	assert_string_equal(location_of(w, 1, 2)->name, "outer");
+	assert_int_equal(location_of(w, 1, 2)->line, 22);
+	assert_int_equal(location_of(w, 1, 3)->address, w->vaddr + 0x1000);
+}
+
+/* Where the frames end too early, one more says why. */
+static void test_python_cut(void **state)
+{
+	struct world *w = *state;
+
+	add_python_sample(w, 1, SO_PYTHON_STATE_FRAME, 0);
+	assert_int_equal(w->acc.python_named, 0);
+	assert_int_equal(w->acc.python[SO_PYTHON_STATE_FRAME], 3);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_int_equal(w->builder.samples[1].n, 4);
+	assert_string_equal(w->builder.samples[1].gil, "released");
+	assert_string_equal(location_of(w, 1, 1)->name, "inner");
+	assert_string_equal(location_of(w, 1, 2)->name, "[python:frame-unreadable]");
 }
 
 /* The same address as a leaf and as a return address is two places. */
@@ -377,6 +450,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(order),
+		TEST(python),
+		TEST(python_cut),
 		TEST(kernel_leaf),
 		TEST(without_kernel_symbols),
 		TEST(truncated),

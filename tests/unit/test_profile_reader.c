@@ -253,18 +253,28 @@ static void kernel_and_python_frames_are_told_by_their_files(void **state)
 		char *mapping, *source;
 		int64_t line;
 		bool mapped, kernel, python;
+		char *name;
+		int64_t first_line;
 	} cases[] = {
-		{ "[kernel.kallsyms]", "", 0, true, true, false },
-		{ "[kernel]", "", 0, true, true, false },
-		{ "[guest.kernel.kallsyms]", "", 0, true, true, false },
-		{ "[vmlinux]", "sched.c", 1, true, true, false },
-		{ "/usr/lib/kernel.so", "a.c", 1, true, false, false },
-		{ "/usr/bin/python3", "env.py", 0, true, false, true },
-		{ "", "<string>", 1, false, false, true },
-		{ "", "<string>", 0, false, false, false },
-		{ "", "env.py", 0, false, false, true },
-		{ "", ".py", 0, false, false, false },
-		{ "", "", 5, false, false, false },
+		{ "[kernel.kallsyms]", "", 0, true, true, false, "step", 0 },
+		{ "[kernel]", "", 0, true, true, false, "step", 0 },
+		{ "[guest.kernel.kallsyms]", "", 0, true, true, false, "step", 0 },
+		{ "[vmlinux]", "sched.c", 1, true, true, false, "step", 0 },
+		{ "/usr/lib/kernel.so", "a.c", 1, true, false, false, "step", 0 },
+		{ "/usr/bin/python3", "env.py", 0, true, false, true, "step", 0 },
+		{ "", "<string>", 1, false, false, true, "step", 0 },
+		{ "", "<string>", 0, false, false, false, "step", 0 },
+		{ "", "env.py", 0, false, false, true, "step", 0 },
+		{ "", ".py", 0, false, false, false, "step", 0 },
+		{ "", "", 5, false, false, false, "step", 0 },
+		/* Where an instruction belongs to no line, the function still has its first one. */
+		{ "", "<string>", 0, false, false, true, "step", 7 },
+		{ "", "", 0, false, false, false, "step", 7 },
+		{ "/usr/lib/libfoo.so.1", "a.c", 0, true, false, false, "step", 7 },
+		{ "", "", 0, false, false, true, "[python:stale]", 0 },
+		{ "/usr/lib/libfoo.so.1", "", 0, true, false, false, "[python:stale]", 0 },
+		{ "", "", 0, false, false, false, "[python:stale", 0 },
+		{ "", "", 0, false, false, false, "python:stale]", 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -275,11 +285,13 @@ static void kernel_and_python_frames_are_told_by_their_files(void **state)
 		example__init(&e);
 		e.strings[S_LIB] = cases[i].mapping;
 		e.strings[S_FILE_PY] = cases[i].source;
+		e.strings[S_PY] = cases[i].name;
+		e.functions[2].start_line = cases[i].first_line;
 		e.lines[2].line = cases[i].line;
 		e.locations[1].mapping_id = cases[i].mapped;
 		assert_int_equal(read_example(&e, &p), 0);
 		line = &p->lines[p->samples[0].lines[2]];
-		assert_string_equal(line->function, "step");
+		assert_string_equal(line->function, cases[i].name);
 		assert_int_equal(line->kernel, cases[i].kernel);
 		assert_int_equal(line->python, cases[i].python);
 	}
@@ -391,6 +403,31 @@ static void labels_of_other_tools(void **state)
 		assert_int_equal(p->samples[0].pid, cases[i].pid);
 		assert_int_equal(p->samples[0].tid, cases[i].tid);
 		assert_string_equal(p->samples[0].comm, cases[i].comm);
+	}
+}
+
+static void the_gils_state_is_a_label(void **state)
+{
+	static const struct {
+		char *key, *word;
+		enum profile_gil gil;
+	} cases[] = {
+		{ "gil", "held", PROFILE_GIL_HELD }, { "gil", "released", PROFILE_GIL_RELEASED },
+		{ "gil", "", PROFILE_GIL_NONE },     { "gil", "maybe", PROFILE_GIL_NONE },
+		{ "GIL", "held", PROFILE_GIL_NONE },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		_cleanup_(profile) struct profile *p = NULL;
+		struct example e;
+
+		example__init(&e);
+		e.strings[S_COMM] = cases[i].key;
+		e.strings[S_TRAIN] = cases[i].word;
+		assert_int_equal(read_example(&e, &p), 0);
+		assert_int_equal(p->samples[0].gil, cases[i].gil);
+		assert_int_equal(p->samples[0].tid, 101);
+		assert_int_equal(p->samples[1].gil, PROFILE_GIL_NONE);
 	}
 }
 
@@ -690,6 +727,7 @@ int main(void)
 		cmocka_unit_test(kernel_and_python_frames_are_told_by_their_files),
 		cmocka_unit_test(values_are_found_by_their_types),
 		cmocka_unit_test(labels_of_other_tools),
+		cmocka_unit_test(the_gils_state_is_a_label),
 		cmocka_unit_test(comm_wins_over_the_threads_name),
 		cmocka_unit_test(broken_references_are_refused),
 		cmocka_unit_test(any_numbering_will_do),

@@ -9,35 +9,7 @@
 
 #include <cmocka.h>
 
-#include "client/render.h"
-
-/* stats: JSON text, or NULL. Every summary: no blank at the end of a line, one newline at the end. */
-static char *summarise(const struct profile *p, const char *stats_text)
-{
-	struct so_error err = { "" };
-	json_error_t json_error;
-	json_t *stats = stats_text ? json_loads(stats_text, 0, &json_error) : NULL;
-	char *text = NULL;
-	size_t length = 0;
-	FILE *out = open_memstream(&text, &length);
-
-	assert_non_null(out);
-	assert_int_equal(!stats, !stats_text);
-	assert_int_equal(render__summary(p, stats, out, &err), 0);
-	fclose(out);
-	json_decref(stats);
-	assert_null(strstr(text, " \n"));
-	assert_int_equal(text[length - 1], '\n');
-	return text;
-}
-
-static void assert_summary(const struct profile *p, const char *stats, const char *expected)
-{
-	char *text = summarise(p, stats);
-
-	assert_string_equal(text, expected);
-	free(text);
-}
+#include "tests/unit/summarise.h"
 
 static struct profile_line lines[] = {
 	{ .function = "matmul", .filename = "", .mapping = "/usr/lib/libopenblas.so.0" },
@@ -49,7 +21,6 @@ static struct profile_line lines[] = {
 };
 static const uint32_t s_matmul[] = { 0, 1 }, s_step1[] = { 1 }, s_step2[] = { 2 }, s_libc[] = { 3, 5 },
 		      s_kernel[] = { 4 };
-#define MS 10101010
 static struct profile_sample samples[] = {
 	{ .lines = s_matmul,
 	  .n_lines = 2,
@@ -89,12 +60,17 @@ static struct profile recording = {
 	.duration_ns = 12000000000,
 	.period_ns = MS,
 };
+#define LINES                                                                                \
+	"   line  [95 % interval]  function (file.py:line), with the native code it calls\n" \
+	" 61.4 %  [58.3, 64.4]     step (env.py:1)\n"                                        \
+	" 10.1 %  [ 8.4, 12.1]     step (env.py:2)\n"                                        \
+	" 28.5 %  [25.8, 31.4]     no Python frame\n"
 #define TABLE                                                   \
 	"   self  [95 % interval]  function (file)\n"           \
 	" 41.2 %  [38.2, 44.3]     matmul (libopenblas.so.0)\n" \
 	" 30.3 %  [27.5, 33.2]     step (env.py)\n"             \
 	" 28.4 %  [25.7, 31.3]     clear_page (kernel)\n"       \
-	"  0.1 %  [ 0.0,  0.6]     [libc.so.6]\n"
+	"  0.1 %  [ 0.0,  0.6]     [libc.so.6]\n" LINES
 
 static void with_all_figures(void **state)
 {

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The parts of the summary (render__summary()) and what they share. Functions that print return 0 or -errno. */
+#ifndef STAKEOUT_CLIENT_SUMMARY_PARTS_H
+#define STAKEOUT_CLIENT_SUMMARY_PARTS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client/render.h"
+
+#define NOT_MEASURED "not measured"
+
+static inline const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* figures.c: the `--stats` object, and what a profile says in its place. */
+
+/* A number of the object. false: absent, null or no number. */
+bool figures__number(const json_t *object, const char *key, double *out);
+/*
+ * The part of the figures that the daemon keeps in the profile itself, as comments
+ * (.design/profile-format.md). New reference; NULL for another tool's profile, which says nothing about its stacks.
+ */
+json_t *figures__from_comments(const struct profile *profile);
+/* "truncated 3: no-rules 2, depth 1". causes: an object of numbers; *sum is their sum, untouched without one. */
+int figures__print_causes(const char *what, const json_t *causes, double *sum, FILE *out);
+/* "complete 99.9 %": 100.0 means all of them. */
+void figures__print_complete(double complete, double all, FILE *out);
+
+/* summary_table.c: where the time went. total: samples that the options let through, above 0. */
+
+/* "[ 5.0, 12.3]", in columns. */
+void summary__interval(int64_t hits, int64_t total, char text[32]);
+/* A name, cut in its middle when it is long. Valid UTF-8. */
+void summary__print_name(const char *text, size_t length, FILE *out);
+/* The functions with most self time. */
+int summary__functions(const struct profile *profile, const struct render_options *options, int64_t total,
+		       FILE *out);
+/* The Python lines that are most often the innermost ones; nothing without Python frames. */
+int summary__lines(const struct profile *profile, const struct render_options *options, int64_t total,
+		   FILE *out);
+
+/* summary_python.c: how well Python was seen, and who held the GIL. Nothing without Python. */
+
+/* stats: for the length of the recording; figures: the same, or what the comments say. Either may be NULL. */
+int summary__python(const struct profile *profile, const json_t *stats, const json_t *figures, FILE *out);
+/* The threads with most CPU time and how much of it they held the GIL; nothing with one Python thread alone. */
+int summary__python_threads(const struct profile *profile, int64_t total, FILE *out);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where CPython keeps what stakeout reads, by version. 3.13 and later describe themselves (_Py_DebugOffsets); the offsets
+ * of earlier ones are compiled in, x86-64 release builds, their sources named in python_layout.c. All in bytes.
+ */
+#ifndef STAKEOUT_PYTHON_LAYOUT_H
+#define STAKEOUT_PYTHON_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stakeout/error.h"
+#include "stakeout/python_abi.h"
+
+/* PyCodeObject. */
+struct python_code_layout {
+	uint16_t argcount, kwonlyargcount, flags, firstlineno; /* int */
+	uint16_t filename, name;                               /* PyObject *, str */
+	uint16_t qualname;  /* the same; 0: this version has none (before 3.11) */
+	uint16_t linetable; /* PyObject *, bytes; co_lnotab before 3.10 */
+};
+
+/* PyASCIIObject and PyCompactUnicodeObject: str objects that name things are always compact. */
+struct python_str_layout {
+	uint16_t length; /* Py_ssize_t, code points */
+	uint16_t state;  /* the bit field: python_str__kind() and so on in python_code.c decode it by version */
+	uint16_t ascii_data;   /* sizeof(PyASCIIObject) */
+	uint16_t compact_data; /* sizeof(PyCompactUnicodeObject) */
+};
+
+/* PyBytesObject. */
+struct python_bytes_layout {
+	uint16_t size; /* Py_ssize_t, ob_size */
+	uint16_t data;
+};
+
+struct python_layout {
+	uint16_t version;        /* 0x030b for 3.11 */
+	struct so_python walker; /* for the kernel side; gil and tss belong to a process and are 0 here */
+	/* _PyRuntime */
+	uint32_t runtime_interpreters_head;
+	/* Py_tss_t: int, whether it was made; pthread_key_t. 0: not known (3.14) */
+	uint32_t runtime_autotss_key;
+	/* The GIL. 0: each interpreter has its own (3.12 on), walker.interp_gil */
+	uint32_t runtime_gil;
+	/* int, 1 between the end of Py_Initialize() and Py_Finalize() */
+	uint32_t runtime_initialized;
+	/* PyInterpreterState, PyThreadState */
+	uint32_t interp_next, interp_threads_head;
+	uint16_t thread_prev, thread_next;
+	uint16_t thread_native_id; /* 0: none (before 3.11) */
+	uint16_t object_type;      /* PyObject: PyTypeObject * */
+	uint16_t type_name;        /* PyTypeObject: const char * */
+	struct python_code_layout code;
+	struct python_str_layout str;
+	struct python_bytes_layout bytes;
+};
+
+/* Minor versions that are supported. */
+#define PYTHON_LAYOUT_OLDEST 0x0308u
+#define PYTHON_LAYOUT_NEWEST 0x030eu
+
+/* 0x0308 to 0x030c; NULL for any other version: later ones describe themselves (python_debug_offsets.h). */
+const struct python_layout *python_layout__of_version(uint16_t version);
+
+/*
+ * version: as Py_Version, 0x030b07f0 for 3.11.7; the lower two bytes 0: not known. 0, or -ENOTSUP for a minor version that
+ * is too old or too new and for pre-releases, whose structures still change; err names it.
+ */
+int python_layout__check_version(uint32_t version, struct so_error *err);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* All threads of a process as the kernel has them now: state, user registers, kernel stack. */
+#ifndef STAKEOUT_THREAD_LIST_H
+#define STAKEOUT_THREAD_LIST_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "stakeout/cleanup.h"
+#include "stakeout/error.h"
+#include "stakeout/threads_abi.h"
+
+struct thread_list;
+
+/* Loads the program that reads them. */
+int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err);
+/* *threads is malloc'ed, ordered as the kernel has them; n may be 0: the process is gone. */
+int thread_list__read(struct thread_list *list, struct so_thread **threads, size_t *n, struct so_error *err);
+void thread_list__close(struct thread_list *list);
+CLEANUP_DEFINE(struct thread_list *, thread_list, thread_list__close)
+
+/* "running", "sleeping", "waiting", "stopped", "traced", "ending". */
+const char *thread_list__state(const struct so_thread *thread);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the Python walker in bpf/ must know of an interpreter, and what it makes of a frame.
+ *
+ * All offsets are in bytes. The walker goes
+ *
+ *   thread control block (fsbase) + tss          -> thread state, checked by thread state + thread_id == fsbase
+ *   thread state + frame [-> + cframe_frame]     -> innermost frame
+ *   frame + frame_code, frame_back, ...          -> code object, caller, instruction, kind of frame
+ *   code object + code_sum                       -> the bytes whose checksum tells this code object from a later one
+ */
+#ifndef STAKEOUT_PYTHON_ABI_H
+#define STAKEOUT_PYTHON_ABI_H
+
+#include <linux/types.h>
+
+#define SO_MAX_PYTHON_FRAMES 512
+
+/* Longest piece of a frame that is read at once; all frame_* offsets lie in it, with what they point at. */
+#define SO_PYTHON_FRAME_BYTES 128
+/* The piece of a code object whose words go into the checksum, where sum_words has a bit set. */
+#define SO_PYTHON_SUM_WORDS 14
+
+enum so_python_flags {
+	SO_PYTHON_CFRAME =
+		1 << 0, /* the thread state points to a cframe, which points to the frame (3.11, 3.12) */
+	SO_PYTHON_LASTI = 1 << 1, /* frame_instruction holds a number (f_lasti, 3.8 to 3.10), not a pointer */
+	SO_PYTHON_LASTI_BYTES = 1 << 2, /* and that number counts bytes, not instructions (3.8, 3.9) */
+	SO_PYTHON_TAGGED = 1 << 3,      /* the low two bits of a code pointer are tags (3.14) */
+	SO_PYTHON_GIL_RUNTIME =
+		1 << 4, /* one GIL for the process, at address `gil`; else one for each interpreter */
+};
+
+/* How a frame tells that the one before it (its caller) runs in another call of the interpreter's loop. */
+enum so_python_entry {
+	SO_PYTHON_ENTRY_ALL,  /* each Python frame is a call of the loop of its own (3.8 to 3.10) */
+	SO_PYTHON_ENTRY_FLAG, /* the byte at frame_entry is not 0 in the first frame of a call (3.11) */
+	SO_PYTHON_ENTRY_SHIM, /* a frame whose byte at frame_entry is entry_owner or more is no Python frame but stands
+				 between two calls (3.12 and later) */
+};
+
+/* One interpreter, as found in one process. */
+struct so_python {
+	__u64 gil;     /* SO_PYTHON_GIL_RUNTIME: address of the GIL */
+	__u16 version; /* 0x030b for 3.11 */
+	__u16 flags;   /* enum so_python_flags */
+	__u16 entry;   /* enum so_python_entry */
+	__u16 entry_owner;
+	__u32 tss; /* fsbase + tss: where the thread's own pointer to its thread state is */
+	/* thread state */
+	__u16 thread_id; /* pthread_self() of its thread, which is fsbase */
+	__u16 frame;     /* or cframe */
+	__u16 cframe_frame;
+	__u16 interp;
+	/* GIL: struct _gil_runtime_state */
+	__u16 interp_gil; /* interpreter state: pointer to its GIL, without SO_PYTHON_GIL_RUNTIME */
+	__u16 gil_holder; /* pointer to the thread state that took it last */
+	__u16 gil_locked; /* int: 1 while it is taken */
+	/* frame */
+	__u16 frame_code, frame_back, frame_instruction, frame_entry;
+	__u16 frame_bytes; /* up to the end of the last of these: what is read of a frame */
+	/* code object */
+	__u16 code_first; /* its first instruction, without SO_PYTHON_LASTI */
+	__u16 code_sum;   /* the SO_PYTHON_SUM_WORDS words from here on ... */
+	__u16 sum_words;  /* ... of which these count: fields that never change while the object lives */
+	__u16 unused[3];  /* 0: two of these structures are compared byte by byte */
+};
+
+_Static_assert(sizeof(struct so_python) == 56, "no gaps in struct so_python");
+
+/*
+ * A Python frame is two words, innermost first:
+ *   [0] the code object's address / 8 << 20 | first frame of its call of the loop << 19 | instruction
+ *   [1] the checksum
+ * The instruction is counted in code units of 2 bytes from the first one; SO_PYTHON_NO_INSTRUCTION: not known, or beyond
+ * what fits. Addresses of code objects are below 2^47 and multiples of 8, not of 16: those that CPython 3.11 and 3.12
+ * have compiled in (deepfreeze) are static variables, which clang aligns as their members need it.
+ */
+#define SO_PYTHON_WORDS          2
+#define SO_PYTHON_NO_INSTRUCTION 0x7ffffu
+#define SO_PYTHON_FRAME(code, entry, instruction) \
+	((__u64)(code) >> 3 << 20 | (__u64) !!(entry) << 19 | ((instruction)&SO_PYTHON_NO_INSTRUCTION))
+#define SO_PYTHON_FRAME_CODE(word)        ((__u64)(word) >> 20 << 3)
+#define SO_PYTHON_FRAME_ENTRY(word)       ((__u32)((word) >> 19) & 1)
+#define SO_PYTHON_FRAME_INSTRUCTION(word) ((__u32)(word)&SO_PYTHON_NO_INSTRUCTION)
+
+/* Over SO_PYTHON_SUM_WORDS words of a code object. The same in the kernel and in the daemon. */
+static inline __attribute__((always_inline)) __u64 so_python_sum(const __u64 *words, __u32 which)
+{
+	__u64 sum = which;
+
+#pragma GCC unroll 14
+	for (__u32 i = 0; i < SO_PYTHON_SUM_WORDS; i++) {
+		__u64 word = which >> i & 1 ? words[i] : 0;
+
+		sum = (sum ^ word) * 0x9e3779b97f4a7c15ull;
+		sum ^= sum >> 29;
+	}
+	return sum;
+}
+
+/* What came of the Python frames of a sample: X(enumerator, word, explanation). */
+#define SO_PYTHON_STATES(X)                                                                                   \
+	X(NONE, "none", "the process has no Python interpreter, or this thread none of its thread states")    \
+	X(COMPLETE, "complete", "all frames up to the thread's outermost")                                    \
+	X(NO_THREAD, "thread-state-unreadable", "the thread's storage or its thread state could not be read") \
+	X(FRAME, "frame-unreadable", "a frame or code object could not be read, or is none")                  \
+	X(DEPTH, "depth", "more Python frames than stakeout keeps")
+
+enum so_python_state {
+#define X(name, word, why) SO_PYTHON_STATE_##name,
+	SO_PYTHON_STATES(X)
+#undef X
+		SO_PYTHON_STATE_COUNT,
+};
+
+#endif

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Python frames in the stacks: on each CPython that the machine has, the system's own always."""
+import collections
+import functools
+import glob
+import math
+import os
+import re
+import subprocess
+
+from harness import PYTHON, Skip, Target, need_module, record, script, timeout
+
+VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+
+
+def interpreter(version):
+    """The executable of a version, of pyenv's if it is not the system's."""
+    if version == "system":
+        return PYTHON
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    found = glob.glob(os.path.join(root, "versions", version + ".*", "bin", "python3"))
+    found += glob.glob(f"/usr/local/bin/python{version}")
+    if not found:
+        raise Skip(f"CPython {version} is not installed")
+    return sorted(found)[-1]
+
+
+def number(version):
+    """(3, 11) for "3.11", and for the system's own."""
+    text = version
+    if version == "system":
+        command = [PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in text.split("."))
+
+
+def each_version(test):
+    """Makes one test a version."""
+
+    def bind(version):
+        def one():
+            return test(version)
+
+        functools.update_wrapper(one, test)
+        return one
+
+    for version in VERSIONS:
+        name = f"{test.__name__}_{version.replace('.', '_')}"
+        globals()[name] = bind(version)
+    return None
+
+
+def record_script(version, name, *arguments, **options):
+    target = Target([interpreter(version), script(name), *arguments])
+    return record(target.pid, **options).check_totals()
+
+
+def line_of(name, text):
+    """The number of the one line of a script that holds this text."""
+    with open(script(name), encoding="utf-8") as f:
+        lines = [i for i, line in enumerate(f, 1) if text in line]
+    assert len(lines) == 1, f"{text!r} is in lines {lines}"
+    return lines[0]
+
+
+def python_frames(stack):
+    return [frame for frame in stack if re.search(r"\(.*\.py(:\d+)?\)$", frame)]
+
+
+def check_python(recording, share=0.995, native=0.995):
+    """Python frames are complete and have names, and so are the native ones."""
+    python = recording.stats["python"]
+    assert python["samples"] >= 100, python
+    assert python["complete"] >= share * python["samples"], python
+    assert recording.stats["complete"] >= native * recording.samples, recording.stats["truncated"]
+    unknown = sum(n for stack, n in recording.stacks.items() if any(f.startswith("[python:") for f in stack))
+    assert unknown <= 0.001 * recording.samples, recording.examples("[python:")
+    return recording
+
+
+def count_function(recording, function):
+    """Samples with "NAME (FILE" in their stacks, whatever the line."""
+    return sum(n for stack, n in recording.stacks.items() if any(f.startswith(function + ":") for f in stack))
+
+
+def wilson(hits, total):
+    z, p = 1.96, hits / total
+    middle, half = p + z * z / (2 * total), z * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total))
+    scale = 1 + z * z / total
+    return (middle - half) / scale, (middle + half) / scale
+
+
+def test_order(version):
+    """Python → sorted(key) → ctypes → qsort → callback → Python, outermost to innermost."""
+    recording = check_python(record_script(version, "py_order.py", 30))
+    name = "py_order.py"
+    chain = [
+        f"main ({name}:{line_of(name, '        outer()')})",
+        f"outer ({name}:{line_of(name, 'return sorted')})",
+        f"by_key ({name}:{line_of(name, 'LIBC.qsort(numbers')})",
+        "qsort",
+        f"compare ({name}:{line_of(name, '    innermost()')})",
+    ]
+    seen = 0
+    for stack, n in recording.stacks.items():
+        at = [next((i for i, f in enumerate(stack) if f == want or f.startswith(want + "_")), None) for want in chain]
+        if None in at:
+            continue
+        assert at == sorted(at), f"out of order: {stack}"
+        seen += n
+        # Every native frame of a call of the interpreter's loop was replaced by its Python frames.
+        loops = [f for f in stack if f.startswith("_PyEval_EvalFrameDefault")]
+        assert len(loops) <= 1, stack
+    assert seen > 0.5 * recording.samples, recording.examples("python3", 5)
+
+
+def test_kinds(version):
+    """Generators, coroutines, methods, closures, lambdas, recursion; names that are not ASCII."""
+    recording = check_python(record_script(version, "py_kinds.py", 30, duration=3))
+    qualified = number(version) >= (3, 11)
+    names = [
+        ("generator", "generator"),
+        ("delegating", "delegating"),
+        ("coroutine", "coroutine"),
+        ("inner_coroutine", "inner_coroutine"),
+        ("step", "Simulator.step"),
+        ("reset", "Simulator.reset"),
+        ("größe", "größe"),
+        ("inside", "closure.<locals>.inside"),
+        ("<lambda>", "main.<locals>.<lambda>"),
+        ("recurse", "recurse"),
+    ]
+    functions = collections.Counter()
+    for stack, n in recording.stacks.items():
+        for function in {re.sub(r" \([^()]*\)$", "", f) for f in python_frames(stack)}:
+            functions[function] += n
+    for plain, full in names:
+        assert functions[full if qualified else plain] > 0, f"no {full} in {functions}"
+    deepest = max(sum(f.startswith("recurse ") for f in stack) for stack in recording.stacks)
+    assert deepest == 101, deepest
+
+
+def test_lines(version):
+    """Lines with a known split, each within a 99.9 % interval of what was seen."""
+    recording = check_python(record_script(version, "py_lines.py", 30, duration=4))
+    name = "py_lines.py"
+    shares = [(line_of(name, f"the {percent} % line"), percent) for percent in (60, 30, 10)]
+    counts = {line: recording.count(f"split ({name}:{line})") for line, _ in shares}
+    total = sum(counts.values())
+    assert total > 0.9 * recording.samples, f"{counts} of {recording.samples}"
+    for line, percent in shares:
+        low, high = wilson(counts[line], total)
+        slack = (high - low) * 0.7  # from 95 % to 99.9 %
+        assert low - slack <= percent / 100 <= high + slack, f"line {line}: {counts} for {percent} %"
+
+
+def test_threads(version):
+    """Each thread's own frames, and who held the lock."""
+    recording = record_script(version, "py_threads.py", 30, duration=4, extra=["-t"])
+    check_python(recording)
+    heavy, light = count_function(recording, "heavy (py_threads.py"), count_function(recording, "light (py_threads.py")
+    unlocked = count_function(recording, "unlocked (py_threads.py")
+    assert heavy > 2 * light > 0, (heavy, light)
+    assert unlocked > 0.05 * recording.samples, unlocked
+    assert not any("heavy (" in " ".join(s) and "unlocked (" in " ".join(s) for s in recording.stacks)
+    gil = recording.stats["python"]["gil"]
+    # The spinning threads hold it nearly always when they run; zlib gives it up.
+    assert 0.8 * (heavy + light) < gil < 1.1 * (heavy + light) + 0.1 * unlocked, (gil, heavy, light, unlocked)
+
+
+def test_churn(version):
+    """Names of functions that live for a moment are right or said to be unknown, never another's."""
+    recording = record_script(version, "py_churn.py", 30, duration=4)
+    python = recording.stats["python"]
+    assert python["samples"] > 100, python
+    wrong = seen = 0
+    for stack, n in recording.stacks.items():
+        for frame in stack:
+            match = re.fullmatch(r"generation_(\d+)_function \(generation_(\d+)\.py:(\d+)\)", frame)
+            if match:
+                seen += n
+                wrong += n * (match.group(1) != match.group(2) or not 1 <= int(match.group(3)) <= 6)
+    assert seen and not wrong, (seen, wrong)
+    outer = count_function(recording, "one (py_churn.py") / recording.samples
+    assert outer > 0.8, outer
+
+
+def test_workers(version):
+    """Forked workers: each one's function below its own process only."""
+    target = Target([interpreter(version), script("py_workers.py"), "30", "4"])
+    recording = check_python(record(target.pid, duration=4, extra=["-t"]).check_totals())
+    of_process = collections.defaultdict(set)
+    for stack in recording.stacks:
+        pid = re.search(r"-(\d+)/\d+$", stack[0]).group(1)
+        of_process[pid] |= {m.group(1) for f in stack if (m := re.match(r"(worker_\d+) \(", f))}
+    workers = [found for found in of_process.values() if found]
+    assert len(workers) == 4 and all(len(found) == 1 for found in workers), of_process
+
+
+for _test in (test_order, test_kinds, test_lines, test_threads, test_churn, test_workers):
+    del globals()[_test.__name__]
+    each_version(_test)
+del _test
+
+
+@timeout(240)
+def test_pytorch():
+    """Training with a simulator in Python."""
+    need_module("torch")
+    target = Target([PYTHON, script("train.py"), 90])
+    recording = check_python(record(target.pid, duration=8, rate=499).check_totals())
+    assert any("train.py" in f for stack in recording.stacks for f in stack)
+
+
+def test_numpy():
+    """The caller of a matrix product, which gives the lock up, and its line."""
+    need_module("numpy")
+    target = Target([PYTHON, script("matmul.py"), 40])
+    recording = check_python(record(target.pid, duration=4).check_totals())
+    assert recording.count(f"product (matmul.py:{line_of('matmul.py', 'return a @ b')})") > 0.03 * recording.samples
+
+
+def test_too_old():
+    """A version that is not supported is named, and its native stacks are complete."""
+    for version in ("3.6", "3.7"):
+        try:
+            python = interpreter(version)
+        except Skip:
+            continue
+        target = Target([python, script("py_lines.py"), "30"])
+        recording = record(target.pid).check_complete()
+        assert version in recording.stats["python"]["problem"], recording.stats["python"]
+        return
+    raise Skip("neither CPython 3.6 nor 3.7 is installed")

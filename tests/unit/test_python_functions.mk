@@ -1,0 +1,1 @@
+test_python_functions_SRCS := daemon/python_functions.c

@@ -1,0 +1,1 @@
+test_python_lines_SRCS := daemon/python_lines.c

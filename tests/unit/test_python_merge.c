@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Stacks are written as text, leaf first: native frames as letters, the interpreter's loop as '*', Python frames as digits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "daemon/python_merge.h"
+
+/* python: digits, each first frame of a call of the loop followed by '|'. */
+static void expect(const char *native, const char *python, bool native_cut, bool python_cut, const char *want)
+{
+	uint8_t loops[64], entries[64];
+	char digits[64], got[130];
+	struct merge_input in = {
+		.loops = loops, .entries = entries, .native_cut = native_cut, .python_cut = python_cut
+	};
+	struct merged_frame out[130];
+	size_t n;
+
+	in.n_native = strlen(native);
+	for (size_t i = 0; i < in.n_native; i++)
+		loops[i] = native[i] == '*';
+	for (; *python; python++) {
+		if (*python == '|') {
+			entries[in.n_python - 1] = 1;
+		} else {
+			entries[in.n_python] = 0;
+			digits[in.n_python++] = *python;
+		}
+	}
+	in.interpreter = strcspn(native, "P");
+	n = python_merge(&in, out);
+	assert_true(n <= in.n_native + in.n_python + 1);
+	for (size_t i = 0; i < n; i++)
+		got[i] = out[i].kind == MERGED_NATIVE   ? native[out[i].index]
+			 : out[i].kind == MERGED_PYTHON ? digits[out[i].index]
+							: '!';
+	got[n] = '\0';
+	assert_string_equal(got, want);
+}
+
+static void test_one_call(void **state)
+{
+	expect("ab*cd", "123|", false, false, "ab123cd");
+	expect("*", "1|", false, false, "1");
+	expect("abc", "", false, false, "abc");
+	expect("", "", false, false, "");
+}
+
+/* Python, C, Python: each call's frames where the call is. */
+static void test_nested_calls(void **state)
+{
+	expect("a*b*c*d", "1|23|4|", false, false, "a1b23c4d");
+	/* Before 3.11 each Python frame is a call of its own. */
+	expect("*x*x*m", "1|2|3|", false, false, "1x2x3m");
+}
+
+/* A call that has no frame yet is the innermost one: outer frames keep their places. */
+static void test_call_without_a_frame_yet(void **state)
+{
+	expect("a*b*c*d", "23|4|", false, false, "a*b23c4d");
+	expect("*m", "", false, false, "*m");
+}
+
+/* Frames whose call has returned, or whose native frame is not there: in front of the innermost one. */
+static void test_frames_without_a_call(void **state)
+{
+	expect("a*b", "1|2|", false, false, "a12b");
+	expect("ab", "1|", false, false, "ab1");
+}
+
+static void test_native_cut(void **state)
+{
+	expect("a*b*c", "1|2|34|5|", true, false, "a1b2c!345");
+	expect("a*b*c", "1|", true, false, "a1b*c!");
+	expect("ab", "", true, false, "ab!");
+}
+
+static void test_python_cut(void **state)
+{
+	expect("a*b*c*d", "1|2", false, true, "a1b2c*d");
+	expect("a*b", "", false, true, "a*b");
+}
+
+static void test_interpreter_without_names(void **state)
+{
+	expect("abPPc", "1|23|", false, false, "ab123PPc");
+	expect("ab", "1|", false, false, "ab1");
+	expect("abPc", "1|", true, false, "ab1Pc!");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_call),
+		cmocka_unit_test(test_nested_calls),
+		cmocka_unit_test(test_call_without_a_frame_yet),
+		cmocka_unit_test(test_frames_without_a_call),
+		cmocka_unit_test(test_native_cut),
+		cmocka_unit_test(test_python_cut),
+		cmocka_unit_test(test_interpreter_without_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1 @@
+test_python_merge_SRCS := daemon/python_merge.c

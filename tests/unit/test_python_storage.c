@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "daemon/python_storage.h"
+#include "tests/unit/made_python.h"
+
+static struct made_python made;
+static struct python_thread threads[4];
+
+static void make(unsigned n)
+{
+	made_python__init(&made, n);
+	for (unsigned i = 0; i < n; i++)
+		threads[i] = (struct python_thread){ .state = MADE_THREAD(i), .thread_id = MADE_SELF(i) };
+}
+
+static int find(const struct python_layout *layout, unsigned n, uint32_t *tss, struct so_error *err)
+{
+	return python_storage__find(&made.memory, layout, MADE_RUNTIME, threads, n, tss, err);
+}
+
+static void expect_found(const struct python_layout *layout, unsigned n, uint32_t wanted)
+{
+	struct so_error err = { "" };
+	uint32_t tss = 0;
+
+	assert_int_equal(find(layout, n, &tss, &err), 0);
+	assert_int_equal(tss, wanted);
+}
+
+static void expect_refused(const struct python_layout *layout, unsigned n, const char *wanted)
+{
+	struct so_error err = { "" };
+	uint32_t tss = 77;
+
+	assert_int_equal(find(layout, n, &tss, &err), -ENOTSUP);
+	assert_int_equal(tss, 77);
+	if (!strstr(err.text, wanted))
+		fail_msg("\"%s\" does not say \"%s\"", err.text, wanted);
+}
+
+static void test_by_key(void **state)
+{
+	make(1);
+	expect_found(made.layout, 1, MADE_KEY_SLOT(3) + 8);
+	/* Another library keeps the thread state too, under an earlier key. */
+	made_python__set(&made, 0, 1, MADE_THREAD(0));
+	expect_found(made.layout, 1, MADE_KEY_SLOT(3) + 8);
+	/* One of them is being started and has its maker's id yet, and one is not the thread's own. */
+	make(3);
+	threads[1].thread_id = MADE_SELF(0);
+	made_python__set(&made, 2, 3, MADE_THREAD(0));
+	expect_found(made.layout, 3, MADE_KEY_SLOT(3) + 8);
+}
+
+static void test_without_key(void **state)
+{
+	struct python_layout layout;
+
+	make(3);
+	layout = *made.layout;
+	layout.runtime_autotss_key = 0;
+	expect_found(&layout, 3, MADE_KEY_SLOT(3) + 8);
+	/* Most of them decide, then the first. */
+	made_python__set(&made, 0, 1, MADE_THREAD(0));
+	expect_found(&layout, 3, MADE_KEY_SLOT(3) + 8);
+	for (unsigned i = 0; i < 3; i++)
+		made_python__set(&made, i, 5, MADE_THREAD(i));
+	expect_found(&layout, 3, MADE_KEY_SLOT(3) + 8);
+	/* A key's number that is not one, where the layout has no key to know. */
+	make(3);
+	made_python__key(&made, 1, 30);
+	expect_found(made.layout, 3, MADE_KEY_SLOT(3) + 8);
+	made_python__key(&made, 1, 1u << 31);
+	expect_found(made.layout, 3, MADE_KEY_SLOT(3) + 8);
+	made_python__key(&made, 0, 3);
+	expect_found(made.layout, 3, MADE_KEY_SLOT(3) + 8);
+}
+
+static void test_what_is_no_storage(void **state)
+{
+	/* A slot that is not in use: its value is left over. */
+	make(1);
+	made_python__u64(&made, MADE_SELF(0) + MADE_KEY_SLOT(3), 2);
+	expect_refused(made.layout, 1, "elsewhere");
+	make(1);
+	made_python__u64(&made, MADE_SELF(0) + MADE_KEY_SLOT(3), 0x7f0000000001ull);
+	expect_refused(made.layout, 1, "elsewhere");
+	/* A word between two slots. */
+	make(1);
+	made_python__u64(&made, MADE_SELF(0) + MADE_KEY_SLOT(3) + 8, 0);
+	made_python__u64(&made, MADE_SELF(0) + MADE_KEY_SLOT(3), MADE_THREAD(0));
+	expect_refused(made.layout, 1, "elsewhere");
+	make(1);
+	made_python__set(&made, 0, 3, 0);
+	made_python__key(&made, 1, 40);
+	expect_refused(made.layout, 1, "number 40");
+	expect_refused(made.layout, 0, "not glibc");
+}
+
+/* musl: the third and fourth words of a descriptor lead to its neighbours in the list of threads, here itself. */
+static void test_other_libraries(void **state)
+{
+	make(1);
+	made_python__u64(&made, MADE_SELF(0) + 24, MADE_SELF(0));
+	expect_refused(made.layout, 1, "not glibc");
+	make(1);
+	made_python__u64(&made, MADE_SELF(0) + 16, 0);
+	expect_refused(made.layout, 1, "not glibc");
+	/* Not to be read as far as the storage would go. */
+	make(1);
+	threads[0].thread_id = MADE_BASE + MADE_BYTES - 0x100;
+	made_python__u64(&made, threads[0].thread_id, threads[0].thread_id);
+	made_python__u64(&made, threads[0].thread_id + 16, threads[0].thread_id);
+	expect_refused(made.layout, 1, "elsewhere");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_by_key),
+		cmocka_unit_test(test_without_key),
+		cmocka_unit_test(test_what_is_no_storage),
+		cmocka_unit_test(test_other_libraries),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
