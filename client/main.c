@@ -15,6 +15,7 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{ "record", cmd_record, "sample a process for some seconds and write its profile" },
+	{ "dump", cmd_dump, "every thread's stack, now" },
 	{ "attach", cmd_attach, "let the running daemon watch a process" },
 	{ "detach", cmd_detach, "end that" },
 	{ "list", cmd_list, "what the running daemon watches" },
@@ -36,7 +37,7 @@ static void print_help(void)
 	puts("\nOptions before the command:\n"
 	     "  --socket PATH   the daemon's socket (/run/stakeout/stakeoutd.sock, or\n"
 	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
-	     "                  record starts one of its own\n"
+	     "                  record and dump start one of their own\n"
 	     "  --version       print the version\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record -p PID\n\n"

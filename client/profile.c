@@ -22,7 +22,7 @@
 
 typedef Stakeout__Pprof__Profile Message;
 
-enum label_role { LABEL_OTHER, LABEL_PID, LABEL_TID, LABEL_COMM, LABEL_THREAD, LABEL_GIL };
+enum label_role { LABEL_OTHER, LABEL_PID, LABEL_TID, LABEL_COMM, LABEL_THREAD, LABEL_GIL, LABEL_STATE };
 
 /* Names under which tools give the process, the thread and its name. "comm" wins over a thread's name. */
 static const struct {
@@ -40,6 +40,7 @@ static const struct {
 	{ "thread_name", LABEL_THREAD },
 	{ "thread name", LABEL_THREAD },
 	{ "gil", LABEL_GIL },
+	{ "state", LABEL_STATE },
 };
 
 /* How the values of a sample become a count and nanoseconds. */
@@ -375,6 +376,7 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 	const Stakeout__Pprof__Sample *sample = r->message->sample[number];
 
 	out->comm = "";
+	out->state = "";
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Stakeout__Pprof__Label *label = sample->label[i];
 		const char *str = string_at(r, label->str);
@@ -397,6 +399,9 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 			break;
 		case LABEL_GIL:
 			out->gil = gil_state(str);
+			break;
+		case LABEL_STATE:
+			out->state = str;
 			break;
 		case LABEL_OTHER:
 			break;

@@ -140,6 +140,14 @@ int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *
 	return api_client__download(api, path, out, length, err);
 }
 
+int target__threads(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	target_path(path, id, "/threads");
+	return api_client__download(api, path, out, length, err);
+}
+
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)
 {
 	char path[PATH_BYTES];

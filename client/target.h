@@ -42,6 +42,8 @@ int target__stop(struct api_client *api, uint32_t id, struct target *out, struct
 int target__detach(struct api_client *api, uint32_t id, struct so_error *err);
 /* *out: malloc'ed gzip-compressed pprof. */
 int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* Every thread as it is now, in the same form. */
+int target__threads(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 
 #endif

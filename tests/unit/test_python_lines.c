@@ -28,7 +28,8 @@ static int find(uint16_t version, const uint8_t *table, size_t bytes, uint32_t i
 	_cleanup_free_ uint8_t *copy = malloc(bytes ? bytes : 1);
 
 	assert_non_null(copy);
-	memcpy(copy, table, bytes);
+	if (bytes)
+		memcpy(copy, table, bytes);
 	return python_lines__find(version, copy, bytes, 100, instruction);
 }
 

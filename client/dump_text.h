@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How the threads of a process, as the daemon found them at one moment, are written: for people and as JSON. What comes
+ * out is valid UTF-8 without control characters, whatever the names contain ('?' stands for such bytes).
+ */
+#ifndef STAKEOUT_CLIENT_DUMP_TEXT_H
+#define STAKEOUT_CLIENT_DUMP_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "client/profile.h"
+
+/* Instead of a stack: the thread ran on whenever it was looked at, and has no sample. */
+#define DUMP_MOVED "[moved]"
+
+struct dump {
+	pid_t pid;
+	const char *command;           /* command line, or name, of the process; any bytes */
+	const struct profile *profile; /* one sample for each thread */
+};
+
+/* Which part of it. */
+struct dump_part {
+	bool gil;         /* only threads that hold it */
+	bool python_only; /* only Python frames, and DUMP_MOVED; a stack that has none becomes RENDER_NATIVE */
+	bool kernel;      /* kernel frames, too */
+};
+
+/*
+ * A head, then for each thread, the main thread first and the others by number, an empty line, "Thread TID (STATE, holds
+ * the GIL): COMM" and its frames, innermost first: "function (/path/file.py:line)", "function (libname.so)",
+ * "function [kernel]", without a symbol "[libname.so]". -EIO when writing fails (errno's words in err); -ENOMEM.
+ */
+int dump_text__print(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err);
+/*
+ * The same threads as an array of {tid, comm, state, gil, frames: [{function, file, line, module, kind}]}. What is not
+ * known is null, gil also where the thread is none of Python's. A stack without frames is empty.
+ */
+int dump_text__json(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err);
+/* What part->gil leaves out, one line; false: nothing is to be said. */
+bool dump_text__note(const struct profile *profile, const struct dump_part *part, char *text, size_t size);
+
+#endif
