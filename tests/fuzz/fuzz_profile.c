@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The profile's reader and everything that is rendered from it, under libFuzzer:
+ * The profile's reader and everything that is rendered from it, in the parts that the options choose. With libFuzzer, after
+ * `make`:
  *
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined … tests/fuzz/fuzz_profile.c client/{profile,arena,gunzip,
- *   id_index,folded,frame_text,summary,interval}.c build/stakeout/profile.pb-c.c -lprotobuf-c -lz -ljansson -lm
+ *   clang -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude -Ibuild/gen \
+ *     -o fuzz_profile tests/fuzz/fuzz_profile.c $(ls client/?*.c | grep -v /main.c) \
+ *     build/gen/stakeout/profile.pb-c.c -lcurl -ljansson -lprotobuf-c -lz -lm
  *   ./fuzz_profile -max_len=4096 tests/fuzz/corpus/profile
  *
- * Beyond not crashing, the folded text must be what it promises: lines of the form "STACK COUNT", sorted, unique,
- * without control characters, whose counts add up to the profile's.
+ * Beyond not crashing: the folded text must be what it promises, lines of the form "STACK COUNT", sorted, unique,
+ * without control characters, whose counts add up to those of the samples that the options take. A dump shows all its
+ * threads, also as JSON.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/dump_text.h"
 #include "client/profile.h"
 #include "client/render.h"
+#include "client/selection.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,40 +58,126 @@ static void check_folded(const char *text, size_t length, int64_t expected)
 	REQUIRE(total == expected);
 }
 
-static void render(const struct profile *profile, bool threads)
+struct memory {
+	char *text;
+	size_t length;
+};
+
+static FILE *open_memory(struct memory *memory)
 {
-	struct render_options options = { .threads = threads };
-	int64_t expected = 0;
-	char *text = NULL;
-	size_t length = 0;
-	FILE *out = open_memstream(&text, &length);
+	FILE *out = open_memstream(&memory->text, &memory->length);
 
 	REQUIRE(out);
+	return out;
+}
+
+static void fold(const struct profile *profile, const struct render_options *options)
+{
+	struct memory memory;
+	FILE *out = open_memory(&memory);
+	int64_t expected = 0;
+
 	for (size_t i = 0; i < profile->n_samples; i++)
-		expected += profile->samples[i].count;
-	REQUIRE(render__folded(profile, &options, out, NULL) == 0);
+		expected += selection__takes(options, &profile->samples[i]) ? profile->samples[i].count : 0;
+	REQUIRE(render__folded(profile, options, out, NULL) == 0);
 	fclose(out);
-	check_folded(text, length, expected);
-	free(text);
+	check_folded(memory.text, memory.length, expected);
+	free(memory.text);
+}
+
+static void summarise(const struct profile *profile, const struct render_options *options)
+{
+	struct memory memory;
+	FILE *out = open_memory(&memory);
+	struct so_error err = { "" };
+
+	REQUIRE(render__summary_of(profile, NULL, options, out, &err) == 0);
+	fclose(out);
+	free(memory.text);
+}
+
+static size_t threads_of(const struct profile *profile, const struct dump_part *part)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < profile->n_samples; i++)
+		n += !part->gil || profile->samples[i].gil == PROFILE_GIL_HELD;
+	return n;
+}
+
+/* An empty line before each thread, and no other one; nothing that steers a terminal. */
+static void check_dump(const struct memory *memory, size_t threads)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < memory->length; i++) {
+		unsigned char c = (unsigned char)memory->text[i];
+
+		REQUIRE(c == '\n' || (c >= 0x20 && c != 0x7f));
+		n += c == '\n' && memory->text[i + 1] == '\n';
+	}
+	REQUIRE(n == threads && memory->length && memory->text[memory->length - 1] == '\n');
+}
+
+static void check_dump_json(const struct memory *memory, size_t threads)
+{
+	json_t *json = json_loadb(memory->text, memory->length, 0, NULL);
+
+	REQUIRE(json_is_array(json) && json_array_size(json) == threads);
+	json_decref(json);
+}
+
+static void dump(const struct profile *profile, const struct dump_part *part)
+{
+	const struct dump all = { .pid = 7,
+				  .command = profile->n_comments ? profile->comments[0] : "x",
+				  .profile = profile };
+	size_t threads = threads_of(profile, part);
+	struct so_error err = { "" };
+	struct memory memory;
+	char note[160] = "";
+	FILE *out = open_memory(&memory);
+
+	REQUIRE(dump_text__print(&all, part, out, &err) == 0);
+	fclose(out);
+	check_dump(&memory, threads);
+	free(memory.text);
+	out = open_memory(&memory);
+	REQUIRE(dump_text__json(&all, part, out, &err) == 0);
+	fclose(out);
+	check_dump_json(&memory, threads);
+	free(memory.text);
+	REQUIRE(dump_text__note(profile, part, note, sizeof(note)) == (threads < profile->n_samples) &&
+		!!*note == (threads < profile->n_samples));
+}
+
+/* Bits of `which` turn the options on; -F has no meaning in a summary. */
+static void render(const struct profile *profile, unsigned which)
+{
+	const struct render_options options = {
+		.threads = which & 1, .gil = which & 2, .python_only = which & 4, .functions = which & 8
+	};
+	const struct dump_part part = { .kernel = which & 1, .gil = which & 2, .python_only = which & 4 };
+	struct so_error err = { "" };
+	char note[160] = "";
+
+	REQUIRE((selection__check(profile, &options, &err) == 0) == !*err.text);
+	REQUIRE(selection__note(profile, &options, note, sizeof(note)) == !!*note);
+	fold(profile, &options);
+	if (!options.functions) {
+		summarise(profile, &options);
+		dump(profile, &part);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_(profile) struct profile *profile = NULL;
 	struct so_error err = { "" };
-	char *text = NULL;
-	size_t length = 0;
-	FILE *out;
 	int r = profile__read(data, size, &profile, &err);
 
 	REQUIRE((r == 0) == !*err.text && (r == 0) == !!profile);
-	if (r)
-		return 0;
-	render(profile, false);
-	render(profile, true);
-	out = open_memstream(&text, &length);
-	REQUIRE(out && render__summary(profile, NULL, out, &err) == 0);
-	fclose(out);
-	free(text);
+	for (unsigned which = 0; !r && which < 16; which++)
+		render(profile, which);
 	return 0;
 }

@@ -336,7 +336,7 @@ static void the_program_as_json(void **state)
 	assert_true(json_is_null(json_object_get(json_array_get(all, 1), "gil")));
 	assert_int_equal(json_array_size(gil), 1);
 	assert_true(json_is_true(json_object_get(json_array_get(gil, 0), "gil")));
-	/* No frame of a library without a symbol, and nothing in place of a frame that is not there. */
+	/* A frame without a symbol has no name; a marker of the text has no place in an empty stack. */
 	assert_true(json_is_null(json_object_get(
 		json_array_get(json_object_get(json_array_get(gil, 0), "frames"), 1), "function")));
 	assert_json(json_array_get(only, 1), "{\"tid\": 9, \"comm\": \"pool\", \"state\": \"sleeping\","

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* `stakeout dump` against the daemon's API with an engine that is none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/commands.h"
+#include "client/message.h"
+#include "daemon/api.h"
+#include "daemon/listen_socket.h"
+#include "daemon/profile_builder.h"
+#include "tests/unit/fake_engine.h"
+#include "tests/unit/http_probe.h"
+
+#define MAX_WORDS 16
+
+struct fixture {
+	struct engine *engine;
+	struct api *api;
+	struct listen_socket *sock;
+	struct http_server *server;
+	struct globals globals;
+	pid_t child; /* a process to look at; 0: none yet */
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct so_error err = { .text = "" };
+
+	assert_non_null(f);
+	f->globals.socket = http_probe__socket_path();
+	assert_int_equal(engine__new(NULL, &f->engine, &err), 0);
+	assert_int_equal(api__new(f->engine, NULL, &f->api, &err), 0);
+	assert_int_equal(listen_socket__open(f->globals.socket, 0600, &f->sock, &err), 0);
+	assert_int_equal(
+		http_server__start(listen_socket__take_fd(f->sock), api__handle, f->api, &f->server, &err), 0);
+	*state = f;
+	return 0;
+}
+
+static void end_child(struct fixture *f)
+{
+	if (f->child) {
+		kill(f->child, SIGKILL);
+		waitpid(f->child, NULL, 0);
+	}
+	f->child = 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	end_child(f);
+	http_server__free(f->server);
+	listen_socket__free(f->sock);
+	api__free(f->api);
+	engine__free(f->engine);
+	free(f);
+	return 0;
+}
+
+struct outcome {
+	int status;
+	char out[16384], err[2048];
+};
+
+static void read_all(FILE *file, char *text, size_t size)
+{
+	rewind(file);
+	text[fread(text, 1, size - 1, file)] = '\0';
+	fclose(file);
+}
+
+/* Runs the command with its standard output in `out`. */
+static int call(const struct globals *globals, const char *line, int out, int err)
+{
+	char copy[256], *argv[MAX_WORDS + 1], *save = NULL;
+	int argc = 0, saved_out = dup(1), saved_err = dup(2), status;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		assert_true(argc < MAX_WORDS);
+		argv[argc++] = word;
+	}
+	argv[argc] = NULL;
+	fflush(NULL);
+	dup2(out, 1);
+	dup2(err, 2);
+	status = cmd_dump(globals, argc, argv);
+	fflush(NULL);
+	dup2(saved_out, 1);
+	dup2(saved_err, 2);
+	close(saved_out);
+	close(saved_err);
+	return status;
+}
+
+static const struct outcome *dump(const struct fixture *f, const char *format, pid_t pid)
+{
+	static struct outcome outcome;
+	FILE *out = tmpfile(), *err = tmpfile();
+	char line[256];
+
+	assert_true(out && err);
+	snprintf(line, sizeof(line), format, (int)pid);
+	outcome.status = call(&f->globals, line, fileno(out), fileno(err));
+	read_all(out, outcome.out, sizeof(outcome.out));
+	read_all(err, outcome.err, sizeof(outcome.err));
+	return &outcome;
+}
+
+static void read_cmdline(pid_t pid, char *text, size_t size)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	file = fopen(path, "r");
+	text[file ? fread(text, 1, size - 1, file) : 0] = '\0';
+	if (file)
+		fclose(file);
+}
+
+/* A process that does nothing and whose command line is this one's end. */
+static pid_t start(struct fixture *f, const char *argument)
+{
+	char text[16];
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	f->child = fork();
+	if (!f->child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(fds[0], 0);
+		dup2(fds[1], 3); /* its own writing end, so that reading never ends */
+		execl("/bin/sh", "idle", "-c", "read x", argument, "", NULL);
+		_exit(127);
+	}
+	close(fds[0]);
+	close(fds[1]);
+	for (int i = 0; i < 5000; i++) {
+		read_cmdline(f->child, text, sizeof(text));
+		if (!strcmp(text, "idle"))
+			return f->child;
+		usleep(1000);
+	}
+	fail_msg("the process did not start");
+	return 0;
+}
+
+/* The main thread with the lock, in Python called from C; another in the kernel. */
+static void set_threads(struct fixture *f, pid_t pid, const char *problem, bool gil)
+{
+	_cleanup_(profile_builder) struct profile_builder *b = profile_builder__new(1, 0, 0);
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct profile_mapping exe = { .filename = "/usr/bin/x" }, kernel = { .filename = "[kernel.kallsyms]" };
+	struct profile_frame python = { .name = "step", .filename = "/a/env.py", .line = 42, .start_line = 40 };
+	struct profile_frame native = { .name = "main", .address = 16 };
+	struct profile_frame waits = { .name = "futex_wait", .address = 32 };
+	struct profile_labels labels = { .pid = pid, .tid = pid, .comm = "x", .state = "running" };
+	uint64_t stack[2], in_kernel[2];
+	size_t length;
+
+	native.mapping_id = profile_builder__mapping(b, &exe);
+	waits.mapping_id = profile_builder__mapping(b, &kernel);
+	stack[0] = profile_builder__location(b, &python);
+	stack[1] = in_kernel[1] = profile_builder__location(b, &native);
+	in_kernel[0] = profile_builder__location(b, &waits);
+	labels.gil = gil ? "held" : NULL;
+	assert_int_equal(profile_builder__sample_labelled(b, stack, 2, 1, &labels), 0);
+	labels = (struct profile_labels){ .pid = pid, .tid = pid + 1, .comm = "y", .state = "sleeping" };
+	assert_int_equal(profile_builder__sample_labelled(b, in_kernel, 2, 1, &labels), 0);
+	if (problem)
+		assert_int_equal(profile_builder__comment(b, "python.problem", problem), 0);
+	assert_int_equal(profile_builder__finish(b, &bytes, &length), 0);
+	fake_engine__set_profile(f->engine, bytes, length);
+}
+
+static void assert_outcome(const struct outcome *got, int status, const char *out, const char *err)
+{
+	if (got->status != status)
+		fail_msg("status %d: %s", got->status, got->err);
+	assert_string_equal(got->out, out);
+	assert_string_equal(got->err, err);
+}
+
+static void a_look_leaves_nothing_behind(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "a;b\n");
+	struct attach_options asked;
+	char expected[512];
+
+	set_threads(f, pid, NULL, true);
+	snprintf(expected, sizeof(expected),
+		 "Process %d: idle -c read x a;b?\n"
+		 "\nThread %d (running, holds the GIL): x\n    step (/a/env.py:42)\n    main (x)\n"
+		 "\nThread %d (sleeping): y\n    futex_wait [kernel]\n    main (x)\n",
+		 pid, pid, pid + 1);
+	assert_outcome(dump(f, "dump -p %d", pid), STATUS_DONE, expected, "");
+	asked = fake_engine__last_attach(f->engine);
+	assert_int_equal(asked.pid, pid);
+	assert_int_equal(asked.rate_hz, 999);
+	assert_true(asked.kernel && !asked.children && !asked.keep);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void a_process_without_a_command_line(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+	char expected[64];
+
+	end_child(f);
+	set_threads(f, pid, NULL, true);
+	snprintf(expected, sizeof(expected), "Process %d: fake ??;\n\nThread %d ", pid, pid);
+	assert_memory_equal(dump(f, "dump -p %d", pid)->out, expected, strlen(expected));
+}
+
+static void a_long_command_line_is_cut(void **state)
+{
+	struct fixture *f = *state;
+	char argument[6000];
+	const char *line_end;
+	const struct outcome *got;
+	pid_t pid;
+
+	memset(argument, 'a', sizeof(argument) - 1);
+	argument[sizeof(argument) - 1] = '\0';
+	pid = start(f, argument);
+	set_threads(f, pid, NULL, true);
+	got = dump(f, "dump -p %d", pid);
+	line_end = strchr(got->out, '\n');
+	assert_in_range(line_end - got->out, 4000, 4200);
+	assert_memory_equal(line_end - 6, "aaa…", 6);
+}
+
+/* Each as a user types it. */
+static void options_choose_the_part(void **state)
+{
+	static const struct {
+		const char *line;
+		bool other_thread, native, kernel, json;
+	} cases[] = {
+		{ "dump -p %d -n --nonblocking", true, true, true, false },
+		{ "dump --pid=%d --no-kernel", true, true, false, false },
+		{ "dump --python-only --pid %d", true, false, false, false },
+		{ "dump -p%d -g", false, true, false, false },
+		{ "dump -p %d --gil --python-only", false, false, false, false },
+		{ "dump -jp %d", true, true, true, true },
+		{ "dump --json -p %d --no-kernel --gil", false, true, false, true },
+	};
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+
+	set_threads(f, pid, NULL, true);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct outcome *got = dump(f, cases[i].line, pid);
+		json_t *json = json_loads(got->out, 0, NULL);
+
+		assert_int_equal(got->status, STATUS_DONE);
+		assert_non_null(strstr(got->out, "step"));
+		assert_int_equal(!!strstr(got->out, "sleeping"), cases[i].other_thread);
+		assert_int_equal(!!strstr(got->out, "main"), cases[i].native);
+		assert_int_equal(!!strstr(got->out, "futex_wait"), cases[i].kernel);
+		assert_int_equal(!!json, cases[i].json);
+		assert_string_equal(got->err, cases[i].other_thread
+						      ? ""
+						      : "1 of 2 threads left out: they did not hold the GIL\n");
+		json_decref(json);
+	}
+}
+
+/* What could not be read of Python is said in every form. */
+static void problems_are_said(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+	char expected[160];
+
+	set_threads(f, pid, "CPython 3.7 is not\x1bsupported", false);
+	assert_non_null(strstr(dump(f, "dump -p %d", pid)->out, "\nPython: CPython 3.7 is not?supported\n\n"));
+	assert_string_equal(dump(f, "dump -p %d --json", pid)->err, "Python: CPython 3.7 is not?supported\n");
+	snprintf(expected, sizeof(expected),
+		 "stakeout: --gil shows nothing here: no thread of process %d is a Python thread "
+		 "(CPython 3.7 is not?supported)\n",
+		 pid);
+	assert_outcome(dump(f, "dump -p %d --gil", pid), STATUS_FAILED, "", expected);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void a_watched_process_stays_watched(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+	struct attach_options options = {
+		.pid = pid, .rate_hz = 99, .children = true, .kernel = true, .keep = true
+	};
+	uint32_t id;
+
+	set_threads(f, pid, NULL, true);
+	options.caller_uid = getuid();
+	assert_int_equal(engine__attach(f->engine, &options, &id, NULL), 0);
+	assert_int_equal(dump(f, "dump -p %d", pid)->status, STATUS_DONE);
+	assert_int_equal(fake_engine__count(f->engine), 1);
+	assert_int_equal(engine__detach(f->engine, id, NULL), 0);
+}
+
+static void failures_keep_the_daemon_s_words(void **state)
+{
+	_cleanup_(profile_builder) struct profile_builder *b = profile_builder__new(1, 0, 0);
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct fixture *f = *state;
+	char expected[64];
+	size_t length;
+	pid_t pid = start(f, "");
+
+	fake_engine__fail_attach(f->engine, -ESRCH, "there is no such process");
+	assert_outcome(dump(f, "dump -p %d", pid), STATUS_FAILED, "", "stakeout: there is no such process\n");
+	/* As a child of another target is refused. */
+	fake_engine__fail_attach(f->engine, -EEXIST, "it is sampled as a child");
+	assert_outcome(dump(f, "dump -p %d", pid), STATUS_FAILED, "", "stakeout: it is sampled as a child\n");
+	fake_engine__set_profile(f->engine, "garbage", 7);
+	assert_int_equal(dump(f, "dump -p %d", pid)->status, STATUS_FAILED);
+	assert_int_equal(profile_builder__finish(b, &bytes, &length), 0);
+	fake_engine__set_profile(f->engine, bytes, length);
+	snprintf(expected, sizeof(expected), "stakeout: process %d has ended\n", pid);
+	assert_outcome(dump(f, "dump -p %d", pid), STATUS_FAILED, "", expected);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void nobody_there(void **state)
+{
+	struct fixture f = { .globals = { .socket = "/nonexistent/sock" } };
+
+	assert_outcome(dump(&f, "dump -p %d", getpid()), STATUS_FAILED, "",
+		       "stakeout: no daemon listens on /nonexistent/sock\n");
+}
+
+static void wrong_usage(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "dump", "-p PID" },
+		{ "dump -p", "'-p' needs a value" },
+		{ "dump -p 0", "process ID" },
+		{ "dump -p x", "'x' is not a process ID" },
+		{ "dump -x", "unknown option '-x' (see stakeout dump --help)" },
+		{ "dump -p 1 --subprocesses", "unknown option '--subprocesses'" },
+		{ "dump -p 1 --json=yes", "takes no value" },
+		{ "dump -p 1 2", "unexpected argument '2'" },
+		{ "dump 1", "unexpected argument '1'" },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct outcome *got = dump(f, cases[i][0], 0);
+
+		assert_int_equal(got->status, STATUS_USAGE);
+		assert_string_equal(got->out, "");
+		if (!strstr(got->err, cases[i][1]))
+			fail_msg("%s: \"%s\" does not say \"%s\"", cases[i][0], got->err, cases[i][1]);
+		assert_ptr_equal(strchr(got->err, '\n'), got->err + strlen(got->err) - 1);
+	}
+	assert_int_equal(fake_engine__last_attach(f->engine).pid, 0);
+}
+
+static void help(void **state)
+{
+	const struct outcome *got = dump(*state, "dump -h", 0);
+
+	assert_int_equal(got->status, STATUS_DONE);
+	assert_string_equal(got->err, "");
+	assert_memory_equal(got->out, "Usage: stakeout dump -p PID", 27);
+}
+
+/* An unwritable place is told by its error; a reader that left needs no words. */
+static void standard_output_fails(void **state)
+{
+	struct fixture *f = *state;
+	FILE *err = tmpfile();
+	pid_t pid = start(f, "");
+	int full = open("/dev/full", O_WRONLY), pipes[2];
+	char line[64], text[256];
+
+	assert_int_equal(pipe(pipes), 0);
+	close(pipes[0]);
+	set_threads(f, pid, NULL, true);
+	snprintf(line, sizeof(line), "dump -p %d", pid);
+	assert_int_equal(call(&f->globals, line, pipes[1], fileno(err)), STATUS_FAILED);
+	assert_int_equal(ftell(err) + lseek(fileno(err), 0, SEEK_CUR), 0);
+	assert_int_equal(call(&f->globals, line, full, fileno(err)), STATUS_FAILED);
+	read_all(err, text, sizeof(text));
+	assert_non_null(strstr(text, "No space left on device"));
+	assert_int_equal(fake_engine__count(f->engine), 0);
+	close(pipes[1]);
+	close(full);
+}
+
+/* In a process of its own. */
+static pid_t start_dump(struct fixture *f, pid_t pid, int out)
+{
+	pid_t client = fork();
+	char line[64];
+
+	if (client)
+		return client;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(line, sizeof(line), "dump -p %d", pid);
+	_exit(call(&f->globals, line, out, out));
+}
+
+/* A recording through whose target the threads would be looked at. Had it ended before or after, all would be well, too. */
+static void a_recording_that_ends_meanwhile(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, ""), client;
+	struct attach_options options = { .pid = pid, .rate_hz = 99, .kernel = true };
+	char text[256];
+	FILE *out = tmpfile();
+	uint32_t id;
+	int status;
+
+	set_threads(f, pid, NULL, true);
+	options.caller_uid = getuid();
+	assert_int_equal(engine__attach(f->engine, &options, &id, NULL), 0);
+	client = start_dump(f, pid, fileno(out));
+	usleep(70000);
+	assert_int_equal(engine__detach(f->engine, id, NULL), 0);
+	waitpid(client, &status, 0);
+	read_all(out, text, sizeof(text));
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != STATUS_DONE)
+		fail_msg("%s", text);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+/* The first Ctrl-C: the target is given back, nothing is written. */
+static int interrupted_dump(struct fixture *f, pid_t pid, int out)
+{
+	pid_t client = start_dump(f, pid, out), ended;
+	int status;
+
+	for (ended = 0; !ended && !fake_engine__count(f->engine); ended = waitpid(client, &status, WNOHANG))
+		usleep(1000);
+	if (!ended) {
+		kill(client, SIGINT);
+		waitpid(client, &status, 0);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void an_interrupt_detaches(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+	int status = STATUS_DONE;
+	char text[256];
+
+	set_threads(f, pid, NULL, true);
+	/* On a busy machine the command may be done before the signal comes. */
+	for (int i = 0; i < 20 && status == STATUS_DONE; i++) {
+		FILE *out = tmpfile();
+
+		status = interrupted_dump(f, pid, fileno(out));
+		read_all(out, text, sizeof(text));
+		assert_int_equal(fake_engine__count(f->engine), 0);
+	}
+	assert_int_equal(status, STATUS_FAILED);
+	assert_string_equal(text, "stakeout: interrupted before the threads were looked at\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_look_leaves_nothing_behind, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_process_without_a_command_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_command_line_is_cut, setup, teardown),
+		cmocka_unit_test_setup_teardown(options_choose_the_part, setup, teardown),
+		cmocka_unit_test_setup_teardown(problems_are_said, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_watched_process_stays_watched, setup, teardown),
+		cmocka_unit_test_setup_teardown(failures_keep_the_daemon_s_words, setup, teardown),
+		cmocka_unit_test(nobody_there),
+		cmocka_unit_test_setup_teardown(wrong_usage, setup, teardown),
+		cmocka_unit_test_setup_teardown(help, setup, teardown),
+		cmocka_unit_test_setup_teardown(standard_output_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_recording_that_ends_meanwhile, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_interrupt_detaches, setup, teardown),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	curl_global_init(CURL_GLOBAL_NOTHING);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
