@@ -11,20 +11,7 @@ struct dynamic {
 	uint64_t symtab, strtab, strtab_size, hash, gnu_hash; /* ELF virtual addresses; 0: not given */
 };
 
-static int offset_of(const struct elf_file *elf, uint64_t vaddr, uint64_t *offset)
-{
-	for (unsigned i = 0; i < elf->n_segments; i++) {
-		const struct elf_segment *segment = &elf->segments[i];
-
-		if (vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->filesz) {
-			*offset = segment->offset + (vaddr - segment->vaddr);
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
-static int find_segment(const struct elf_image *image, Elf64_Phdr *out)
+int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out)
 {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;
@@ -50,7 +37,7 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *out)
 {
 	struct dynamic dynamic = { 0 };
 	Elf64_Phdr segment;
-	int r = find_segment(image, &segment);
+	int r = elf_dynamic__segment(image, &segment);
 
 	if (r < 0)
 		return r;
@@ -120,7 +107,7 @@ static int count_by_gnu_hash(const struct elf_image *image, const struct elf_fil
 	uint64_t at, largest, chain;
 	uint32_t header[4];
 
-	if (offset_of(elf, vaddr, &at) < 0 || elf_image__read(image, at, header, sizeof(header)) < 0)
+	if (elf_file__offset(elf, vaddr, &at) < 0 || elf_image__read(image, at, header, sizeof(header)) < 0)
 		return -EINVAL;
 	at += sizeof(header) + (uint64_t)header[2] * 8;
 	if (scan_words(image, at, header[0], false, &largest) < 0)
@@ -147,15 +134,15 @@ int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *el
 		return r;
 	if (!dynamic.symtab || !dynamic.strtab)
 		return -ENOENT;
-	if (offset_of(elf, dynamic.symtab, &where.symbols_at) < 0 ||
-	    offset_of(elf, dynamic.strtab, &where.names_at) < 0)
+	if (elf_file__offset(elf, dynamic.symtab, &where.symbols_at) < 0 ||
+	    elf_file__offset(elf, dynamic.strtab, &where.names_at) < 0)
 		return -EINVAL;
 	where.names_size = dynamic.strtab_size;
 	if (dynamic.hash) {
 		uint32_t header[2]; /* nbucket, nchain; the latter is the number of symbols */
 		uint64_t at;
 
-		if (offset_of(elf, dynamic.hash, &at) < 0 ||
+		if (elf_file__offset(elf, dynamic.hash, &at) < 0 ||
 		    elf_image__read(image, at, header, sizeof(header)) < 0)
 			return -EINVAL;
 		where.n_symbols = header[1];

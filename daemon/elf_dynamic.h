@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The dynamic symbol table of a file whose section headers were removed: found as the loader finds it. */
+/*
+ * The dynamic section, found as the loader finds it, and the dynamic symbol table of a file whose section headers were
+ * removed.
+ */
 #ifndef STAKEOUT_ELF_DYNAMIC_H
 #define STAKEOUT_ELF_DYNAMIC_H
 
@@ -10,5 +13,8 @@
 /* -ENOENT when there is no dynamic section or no symbol table in it, -EINVAL when it is damaged. */
 int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *elf,
 			struct elf_symtab_location *out);
+
+/* The program header of the dynamic section. -ENOENT, -EINVAL. */
+int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out);
 
 #endif

@@ -203,3 +203,16 @@ int elf_file__bias(const struct elf_file *elf, uint64_t map_start, uint64_t map_
 	*bias = map_start - (best->vaddr + (map_offset - best->offset));
 	return 0;
 }
+
+int elf_file__offset(const struct elf_file *elf, uint64_t vaddr, uint64_t *offset)
+{
+	for (unsigned i = 0; i < elf->n_segments; i++) {
+		const struct elf_segment *segment = &elf->segments[i];
+
+		if (vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->filesz) {
+			*offset = segment->offset + (vaddr - segment->vaddr);
+			return 0;
+		}
+	}
+	return -EINVAL;
+}

@@ -42,4 +42,7 @@ int elf_file__read_memory(const void *image, size_t size, struct elf_file *out, 
 int elf_file__bias(const struct elf_file *elf, uint64_t map_start, uint64_t map_length, uint64_t map_offset,
 		   uint64_t *bias);
 
+/* Where in the file the byte of an ELF virtual address is. -EINVAL: the file holds none. */
+int elf_file__offset(const struct elf_file *elf, uint64_t vaddr, uint64_t *offset);
+
 #endif

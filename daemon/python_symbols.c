@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/elf_dynamic.h"
 #include "daemon/elf_symtab.h"
 #include "stakeout/cleanup.h"
 
-#define MAX_HEADERS     4096u
 #define MAX_ENTRIES     512u /* of the dynamic section; linkers write some tens */
 #define MAX_CHAIN       4096u
 #define MAX_NAMES_BYTES (256u << 20)
@@ -16,72 +16,37 @@
 #define READ_SYMBOLS    512u
 #define READ_WORDS      16u
 
-static bool offset_of(const struct elf_file *elf, uint64_t vaddr, uint64_t *offset)
-{
-	for (unsigned i = 0; i < elf->n_segments; i++) {
-		const struct elf_segment *segment = &elf->segments[i];
-
-		if (vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->filesz) {
-			*offset = segment->offset + (vaddr - segment->vaddr);
-			return true;
-		}
-	}
-	return false;
-}
-
-static int find_dynamic(const struct elf_image *image, uint64_t *at, uint64_t *size)
-{
-	Elf64_Ehdr header;
-	Elf64_Phdr segment;
-	int r = elf_image__header(image, &header);
-
-	if (r < 0)
-		return r;
-	if (header.e_phentsize != sizeof(segment))
-		return -EINVAL;
-	for (unsigned i = 0; i < header.e_phnum && i < MAX_HEADERS; i++) {
-		r = elf_image__read(image, header.e_phoff + i * sizeof(segment), &segment, sizeof(segment));
-		if (r < 0)
-			return r;
-		if (segment.p_type == PT_DYNAMIC) {
-			*at = segment.p_offset;
-			*size = segment.p_filesz;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
 int python_symbols__dynamic(const struct elf_image *image, const struct elf_file *elf,
 			    struct python_dynamic *out)
 {
 	struct python_dynamic found = { 0 };
 	Elf64_Dyn entries[MAX_ENTRIES];
-	uint64_t at, size, n;
+	Elf64_Phdr segment;
+	uint64_t n;
 	bool symbols = false, names = false;
-	int r = find_dynamic(image, &at, &size);
+	int r = elf_dynamic__segment(image, &segment);
 
 	if (r < 0)
 		return r;
-	n = size / sizeof(*entries);
+	n = segment.p_filesz / sizeof(*entries);
 	if (n > MAX_ENTRIES)
 		n = MAX_ENTRIES;
-	r = elf_image__read(image, at, entries, n * sizeof(*entries));
+	r = elf_image__read(image, segment.p_offset, entries, n * sizeof(*entries));
 	if (r < 0)
 		return r;
 	for (uint64_t i = 0; i < n && entries[i].d_tag != DT_NULL; i++) {
 		uint64_t value = entries[i].d_un.d_val;
 
 		if (entries[i].d_tag == DT_SYMTAB)
-			symbols = offset_of(elf, value, &found.symbols);
+			symbols = !elf_file__offset(elf, value, &found.symbols);
 		else if (entries[i].d_tag == DT_STRTAB)
-			names = offset_of(elf, value, &found.names);
+			names = !elf_file__offset(elf, value, &found.names);
 		else if (entries[i].d_tag == DT_STRSZ)
 			found.names_size = value;
 		else if (entries[i].d_tag == DT_GNU_HASH)
-			offset_of(elf, value, &found.gnu_hash);
+			elf_file__offset(elf, value, &found.gnu_hash);
 		else if (entries[i].d_tag == DT_HASH)
-			offset_of(elf, value, &found.hash);
+			elf_file__offset(elf, value, &found.hash);
 	}
 	if (!symbols || !names || (!found.gnu_hash && !found.hash))
 		return -ENOENT;
