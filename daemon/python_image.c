@@ -202,6 +202,17 @@ static int walk_mini_debuginfo(struct search *s)
 	return r < 0 ? r : python_symbols__walk(&image, &sections, visit_loop, s);
 }
 
+/* The parts of a loop of which .dynsym has the main one. */
+static int find_nameless_parts(struct search *s)
+{
+	size_t n = s->found.n_loops;
+	int r = function_parts__find(s->image.fd, &s->elf, s->found.loops, &n, PYTHON_IMAGE_MAX_LOOPS);
+
+	if (r == 0)
+		s->found.n_loops = (unsigned)n;
+	return r;
+}
+
 /* From the first of the tables that is there, besides .dynsym, which has the loop's main part only. */
 static int find_loops(struct search *s, const char *path, const char *debug_root)
 {
@@ -211,6 +222,8 @@ static int find_loops(struct search *s, const char *path, const char *debug_root
 		r = walk_debug_file(s, path, debug_root);
 	if (r < 0 && r != -ENOMEM)
 		r = walk_mini_debuginfo(s);
+	if (r < 0 && r != -ENOMEM)
+		r = find_nameless_parts(s);
 	return r == -ENOMEM ? r : 0;
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/elf_file.h"
+#include "daemon/function_parts.h"
 #include "stakeout/error.h"
 
 #define PYTHON_IMAGE_MAX_LOOPS 8
@@ -22,11 +23,10 @@ struct python_image {
 	/*
 	 * The interpreter's loop, _PyEval_EvalFrameDefault and its parts that the compiler put elsewhere (.cold): ranges
 	 * [low, high) of ELF virtual addresses. The other parts have names in .symtab only: where neither the file nor
-	 * a separate debug file has one, they are not known. n_loops 0: stripped of all names.
+	 * a separate debug file has one, they are found by the branches that lead to them. n_loops 0: stripped of all
+	 * names.
 	 */
-	struct {
-		uint64_t low, high;
-	} loops[PYTHON_IMAGE_MAX_LOOPS];
+	struct function_part loops[PYTHON_IMAGE_MAX_LOOPS];
 	unsigned n_loops;
 };
 

@@ -32,5 +32,14 @@ fuzz-replay: $(FUZZ_TESTS)
 check: packages-check
 	+$(MAKE) check-run
 
-check-run: all unit fuzz-replay workloads
-	STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) tests/run $(if $(FILTER),--filter '$(FILTER)') $(RUN_OPTIONS)
+# CPythons that neither the system's suites nor, often, pyenv have. Without a network their tests are skipped.
+PYTHONS := $(BUILD)/pythons
+
+.PHONY: pythons
+pythons:
+	-tests/pythons/fetch $(PYTHONS) 3.14
+
+check-run: all unit fuzz-replay workloads pythons
+	STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) \
+		STAKEOUT_PYTHONS=$$(echo $(abspath $(PYTHONS))/*/python3 | tr ' ' :) \
+		tests/run $(if $(FILTER),--filter '$(FILTER)') $(RUN_OPTIONS)

@@ -8,18 +8,19 @@ import os
 import re
 import subprocess
 
-from harness import PYTHON, Skip, Target, need_module, record, script, timeout
+from harness import BUILD_DIR, PYTHON, Skip, Target, need_module, record, script, timeout
 
 VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
 
 
 def interpreter(version):
-    """The executable of a version, of pyenv's if it is not the system's."""
+    """The executable of a version: the system's, pyenv's, or what tests/pythons/fetch got."""
     if version == "system":
         return PYTHON
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     found = glob.glob(os.path.join(root, "versions", version + ".*", "bin", "python3"))
     found += glob.glob(f"/usr/local/bin/python{version}")
+    found = found or glob.glob(os.path.join(BUILD_DIR, "pythons", version, "python3"))
     if not found:
         raise Skip(f"CPython {version} is not installed")
     return sorted(found)[-1]

@@ -24,30 +24,16 @@ import time
 TESTS_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS_DIR, "integration"))
 import harness  # noqa: E402  pylint: disable=C0413
+from debian import Unavailable, apt, apt_options  # noqa: E402  pylint: disable=C0413
 
 # Kernels by their short names, with the Debian suite whose stock kernel it is.
 KERNELS = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie"}
 META_PACKAGE = "linux-image-amd64"
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 WORKLOADS = ["split", "threads"]
 MODES = ["default", "tail-calls"]
 NAMES = {"split": ("main", "split_bag", "split_kernel"), "threads": ("thread_main", "thread_burn")}
 LEAST_SAMPLES = 100
 LEAST_COMPLETE = 0.999
-
-
-class Unavailable(Exception):
-    """Something that the run needs is not there; nothing was tested."""
-
-
-def mirror():
-    """The archive from which this system gets its own packages; other suites lie beside its own."""
-    argv = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
-    sites = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
-    plain = [site for site in sites if not site.endswith("-security")]
-    if not plain:
-        raise Unavailable("apt knows no archive to take kernels from")
-    return plain[0]
 
 
 def need(tool):
@@ -58,39 +44,6 @@ def need(tool):
 
 
 # The kernel.
-
-
-def apt(options, *arguments, cwd=None):
-    result = subprocess.run(
-        [*arguments[:1], *options, *arguments[1:]], cwd=cwd, capture_output=True, text=True, check=False
-    )
-    if result.returncode:
-        why = (result.stderr.strip() or result.stdout.strip() or "?").splitlines()[-1]
-        raise Unavailable(f"{' '.join(arguments)}: {why}")
-    return result.stdout
-
-
-def apt_options(suite, where):
-    """Options that make apt use another suite than the system's, with lists of its own; none for the system's."""
-    if suite is None:
-        return []
-    root = os.path.join(where, "apt-" + suite)
-    for directory in ("lists/partial", "cache/archives/partial"):
-        os.makedirs(os.path.join(root, directory), exist_ok=True)
-    sources = os.path.join(root, "sources.list")
-    with open(sources, "w", encoding="ascii") as f:
-        f.write(f"deb [arch=amd64 signed-by={KEYRING}] {mirror()} {suite} main\n")
-    settings = {
-        "Dir::Etc::sourcelist": sources,
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::State::lists": os.path.join(root, "lists"),
-        "Dir::Cache": os.path.join(root, "cache"),
-        "APT::Sandbox::User": "root",
-        "Acquire::Languages": "none",
-    }
-    options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
-    apt(options, "apt-get", "update", "-q")
-    return options
 
 
 def unpack(deb, directory):

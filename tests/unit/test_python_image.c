@@ -212,6 +212,28 @@ static void expect_same_loops(const struct python_image *a, const struct python_
 	}
 }
 
+/*
+ * Without names a part is found by the branches that lead to it. To remains of a few bytes, which gcc leaves behind where it
+ * has found that no case of a switch gets there, none leads.
+ */
+static void expect_parts(const struct python_image *found, const struct python_image *named)
+{
+	uint64_t missing = 0;
+
+	for (unsigned i = 0; i < named->n_loops; i++)
+		missing += named->loops[i].high - named->loops[i].low;
+	for (unsigned i = 0; i < found->n_loops; i++) {
+		unsigned same = 0;
+
+		for (unsigned k = 0; k < named->n_loops; k++)
+			same += found->loops[i].low == named->loops[k].low &&
+				found->loops[i].high == named->loops[k].high;
+		assert_int_equal(same, 1);
+		missing -= found->loops[i].high - found->loops[i].low;
+	}
+	assert_in_range(missing, 0, 15);
+}
+
 /* What is left without .symtab, and what a separate debug file gives back: the loop's .cold part among it. */
 static void test_stripped(void **state)
 {
@@ -241,7 +263,7 @@ static void test_stripped(void **state)
 		assert_int_equal(read_path(copy, path, NULL, &stripped, &err), 0);
 		assert_true(stripped.runtime == whole.runtime);
 		assert_int_equal(stripped.version, whole.version);
-		assert_int_equal(stripped.n_loops, 1);
+		expect_parts(&stripped, &whole);
 		assert_int_equal(read_path(copy, path, root, &found, &err), 0);
 		expect_same_loops(&found, &whole);
 		in_parts += found.n_loops > 1;
