@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The Python walker: the frames of the interpreter that the sampled thread is in, innermost first (stakeout/python_abi.h
- * says by which offsets). Like the native unwinder it runs in the sampler and, from this one source, in tests.
+ * says by which offsets). Like the native unwinder it runs in the kernel and, from this one source, in the daemon.
  *
  * The thread state is found in the thread's own storage, which holds it also while the thread does not hold the
  * interpreter's lock; the variable that the interpreter itself uses is empty then. The sampled thread cannot run
@@ -31,12 +31,6 @@ struct so_python_walk {
 	__u64 code[SO_PYTHON_SUM_WORDS];
 	__u64 words[SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS];
 };
-
-static __always_inline __u64 py_mix(__u64 hash, __u64 word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-	return hash ^ hash >> 29;
-}
 
 static __always_inline int py_end(struct so_python_walk *w, enum so_python_state state)
 {
@@ -127,8 +121,8 @@ static __always_inline void py_hash_last(struct so_python_walk *w)
 	__u32 at = (w->n - 1) & (SO_MAX_PYTHON_FRAMES - 1);
 
 	if (w->n) {
-		w->hash = py_mix(w->hash, w->words[at * SO_PYTHON_WORDS]);
-		w->hash = py_mix(w->hash, w->words[at * SO_PYTHON_WORDS + 1]);
+		w->hash = so_mix(w->hash, w->words[at * SO_PYTHON_WORDS]);
+		w->hash = so_mix(w->hash, w->words[at * SO_PYTHON_WORDS + 1]);
 	}
 }
 
@@ -207,7 +201,7 @@ static __always_inline int py_step(struct so_python_walk *w, const struct so_pyt
 /* What the Python frames of a thread that has any add to what its stack is known by. */
 static __always_inline __u64 py_stack_hash(__u64 stack, __u64 python, __u32 tgid, __u32 flags, __u32 state)
 {
-	return py_mix(py_mix(stack, python), (__u64)tgid << 32 | flags << 16 | state);
+	return so_mix(so_mix(stack, python), (__u64)tgid << 32 | flags << 16 | state);
 }
 
 #endif

@@ -17,13 +17,10 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/registers.h"
 #include "stakeout/sampler_abi.h"
 
 char LICENSE[] SEC("license") = "GPL";
-
-#define CODE_SEGMENT_USER64 0x33  /* __USER_CS, arch/x86/include/asm/segment.h */
-#define CODE_SEGMENT_RPL    3     /* 0: interrupted in the kernel */
-#define KERNEL_STACK_BYTES  16384 /* THREAD_SIZE of x86-64, used only where bpf_task_pt_regs (5.15) is missing */
 
 /* Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the end of the kernel stack. */
 const volatile bool have_task_pt_regs = true;
@@ -198,26 +195,6 @@ static __always_inline int lose(struct sample *sm, enum so_loss cause)
 	return 0;
 }
 
-static __always_inline void copy_regs(struct so_unwind *u, const struct pt_regs *regs)
-{
-	u->regs[SO_REG_RAX] = regs->rax;
-	u->regs[SO_REG_RDX] = regs->rdx;
-	u->regs[SO_REG_RCX] = regs->rcx;
-	u->regs[SO_REG_RBX] = regs->rbx;
-	u->regs[SO_REG_RSI] = regs->rsi;
-	u->regs[SO_REG_RDI] = regs->rdi;
-	u->regs[SO_REG_RBP] = regs->rbp;
-	u->regs[SO_REG_RSP] = regs->rsp;
-	u->regs[SO_REG_R8] = regs->r8;
-	u->regs[SO_REG_R9] = regs->r9;
-	u->regs[SO_REG_R10] = regs->r10;
-	u->regs[SO_REG_R11] = regs->r11;
-	u->regs[SO_REG_R12] = regs->r12;
-	u->regs[SO_REG_R13] = regs->r13;
-	u->regs[SO_REG_R14] = regs->r14;
-	u->regs[SO_REG_R15] = regs->r15;
-}
-
 static __always_inline void report(__u32 type, __u32 tgid, __u32 other, __u32 slot)
 {
 	struct so_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
@@ -257,7 +234,7 @@ static __always_inline enum so_truncation user_regs(struct bpf_perf_event_data *
 	__u64 cs = ctx->regs.cs;
 
 	if ((cs & CODE_SEGMENT_RPL) == CODE_SEGMENT_RPL) {
-		copy_regs(u, &ctx->regs);
+		copy_regs(u->regs, &ctx->regs);
 		u->pc = ctx->regs.rip;
 		barrier();
 	} else {
@@ -268,7 +245,7 @@ static __always_inline enum so_truncation user_regs(struct bpf_perf_event_data *
 		if (bpf_probe_read_kernel(&regs, sizeof(regs), saved))
 			return SO_TRUNC_NO_USER;
 		cs = regs.cs;
-		copy_regs(u, &regs);
+		copy_regs(u->regs, &regs);
 		u->pc = regs.rip;
 		barrier();
 	}
@@ -336,14 +313,17 @@ __noinline int step_python_bounded(__u32 place)
 static __always_inline void walk_python(struct sample *sm, bool by_loop)
 {
 	const struct so_python *p = interpreter(sm->process);
-	struct task_struct *task = current_task();
 	struct python_step s = { .p = p };
+	struct task_struct *task;
 	__u32 zero = 0;
 
 	sm->w = NULL;
 	sm->u->python = 0;
+	if (!p)
+		return;
 	/* A thread that is exiting has no memory any more, and no Python frames. */
-	if (!p || !memory_map(task))
+	task = current_task();
+	if (!memory_map(task))
 		return;
 	s.w = sm->w = bpf_map_lookup_elem(&python_scratch, &zero);
 	if (!s.w)
@@ -489,7 +469,7 @@ static __always_inline void unwind_kernel(struct bpf_perf_event_data *ctx, struc
 	for (__u32 i = 0; i < SO_MAX_KERNEL_FRAMES; i++) {
 		if (i >= frames)
 			break;
-		u->hash = uw_hash(u->hash, u->frames[n + i]);
+		u->hash = so_mix(u->hash, u->frames[n + i]);
 	}
 	u->record.n_kernel = frames;
 }

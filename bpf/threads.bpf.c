@@ -13,12 +13,10 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/registers.h"
 #include "stakeout/threads_abi.h"
 
 char LICENSE[] SEC("license") = "GPL";
-
-#define CODE_SEGMENT_USER64 0x33
-#define KERNEL_STACK_BYTES  16384 /* as in sampler.bpf.c */
 
 const volatile __u32 wanted_tgid = 0;
 /* Whether the kernel has bpf_task_pt_regs (5.15). */
@@ -73,22 +71,7 @@ static __always_inline void read_registers(struct task_struct *task, struct so_t
 	if (!t->user)
 		return;
 	t->pc = regs.rip;
-	t->regs[SO_REG_RAX] = regs.rax;
-	t->regs[SO_REG_RDX] = regs.rdx;
-	t->regs[SO_REG_RCX] = regs.rcx;
-	t->regs[SO_REG_RBX] = regs.rbx;
-	t->regs[SO_REG_RSI] = regs.rsi;
-	t->regs[SO_REG_RDI] = regs.rdi;
-	t->regs[SO_REG_RBP] = regs.rbp;
-	t->regs[SO_REG_RSP] = regs.rsp;
-	t->regs[SO_REG_R8] = regs.r8;
-	t->regs[SO_REG_R9] = regs.r9;
-	t->regs[SO_REG_R10] = regs.r10;
-	t->regs[SO_REG_R11] = regs.r11;
-	t->regs[SO_REG_R12] = regs.r12;
-	t->regs[SO_REG_R13] = regs.r13;
-	t->regs[SO_REG_R14] = regs.r14;
-	t->regs[SO_REG_R15] = regs.r15;
+	copy_regs(t->regs, &regs);
 }
 
 SEC("iter/task")

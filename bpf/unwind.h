@@ -87,14 +87,14 @@ struct so_unwind {
 	__u32 no_file;      /* frames of file 0 */
 	__u32 first_mapping, n_mappings;
 	__u32 last_mapping;
-	__u32 run;   /* number of the run of mappings */
-	__u32 cpu;   /* whose cached frames are used */
-	__u16 known; /* enum uw_known */
-	__u16 exact; /* pc is an interrupted instruction, not a return address */
-	__u16 cause; /* enum so_truncation */
-	__u16 flags; /* enum so_stack_flags */
-	__u16 stale; /* the process's mappings are not those that were read */
-	__u16 learn; /* cut at code whose rule can be learned */
+	__u32 run;    /* number of the run of mappings */
+	__u32 cpu;    /* whose cached frames are used */
+	__u16 known;  /* enum uw_known */
+	__u16 exact;  /* pc is an interrupted instruction, not a return address */
+	__u16 cause;  /* enum so_truncation */
+	__u16 flags;  /* enum so_stack_flags */
+	__u16 stale;  /* the process's mappings are not those that were read */
+	__u16 learn;  /* cut at code whose rule can be learned */
 	__u32 python; /* the sampler's: there is a walk of this sample's Python frames */
 	__u64 regs[SO_NREGS];
 	__u64 window[UW_WINDOW_WORDS];
@@ -132,23 +132,16 @@ static __always_inline void uw_start(struct so_unwind *u, __u64 pc, __u64 mappin
 	u->exact = 1;
 }
 
-/* Multiply and fold, one round a word; two stacks that differ anywhere differ here but for one case in 2^64. */
-static __always_inline __u64 uw_hash(__u64 hash, __u64 word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-	return hash ^ hash >> 29;
-}
-
 /* What a stack is known by: frames in no file mean something in their own process only. */
 static __always_inline __u64 uw_stack_hash(const struct so_unwind *u, __u32 tgid)
 {
-	return uw_hash(u->hash, (__u64)u->cause << 32 | (u->no_file ? tgid : 0));
+	return so_mix(u->hash, (__u64)u->cause << 32 | (u->no_file ? tgid : 0));
 }
 
 static __always_inline void uw_push(struct so_unwind *u, __u64 frame)
 {
 	u->frames[u->n & (SO_MAX_USER_FRAMES - 1)] = frame;
-	u->hash = uw_hash(u->hash, frame);
+	u->hash = so_mix(u->hash, frame);
 	u->no_file += !SO_FRAME_FILE(frame);
 	u->n++;
 }

@@ -166,7 +166,7 @@ static void add_kernel_frames(struct so_unwind *u, const struct so_raw_record *r
 
 	for (uint32_t i = 0; i < n; i++) {
 		u->frames[u->n + i] = raw->kernel[i];
-		u->hash = uw_hash(u->hash, raw->kernel[i]);
+		u->hash = so_mix(u->hash, raw->kernel[i]);
 	}
 	u->record.n_kernel = n;
 }

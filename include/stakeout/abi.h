@@ -156,6 +156,13 @@ enum so_loss {
 		SO_LOSS_COUNT,
 };
 
+/* One round of the hash by which a stack is known, the same in the kernel and in the daemon: multiply and fold. */
+static inline __attribute__((always_inline)) __u64 so_mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 29;
+}
+
 #define SO_MAX_USER_FRAMES   1024
 #define SO_MAX_KERNEL_FRAMES 127
 #define SO_MAX_FRAMES        (SO_MAX_USER_FRAMES + SO_MAX_KERNEL_FRAMES)

@@ -12,7 +12,7 @@
 #ifndef STAKEOUT_PYTHON_ABI_H
 #define STAKEOUT_PYTHON_ABI_H
 
-#include <linux/types.h>
+#include "stakeout/abi.h"
 
 #define SO_MAX_PYTHON_FRAMES 512
 
@@ -90,12 +90,8 @@ static inline __attribute__((always_inline)) __u64 so_python_sum(const __u64 *wo
 	__u64 sum = which;
 
 #pragma GCC unroll 14
-	for (__u32 i = 0; i < SO_PYTHON_SUM_WORDS; i++) {
-		__u64 word = which >> i & 1 ? words[i] : 0;
-
-		sum = (sum ^ word) * 0x9e3779b97f4a7c15ull;
-		sum ^= sum >> 29;
-	}
+	for (__u32 i = 0; i < SO_PYTHON_SUM_WORDS; i++)
+		sum = so_mix(sum, which >> i & 1 ? words[i] : 0);
 	return sum;
 }
 

@@ -147,8 +147,8 @@ struct so_raw_record {
 	__u32 slot;
 	__u32 stale; /* its mappings must be read first; else its code has a rule to be learned */
 	__u16 n_python;
-	__u16 python;       /* enum so_python_state */
-	__u32 flags;        /* enum so_stack_flags */
+	__u16 python; /* enum so_python_state */
+	__u32 flags;  /* enum so_stack_flags */
 	__u64 python_hash;
 	__u64 pc;
 	__u64 regs[SO_NREGS];
