@@ -122,6 +122,10 @@ int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const
 		*c = (struct counter){ .tgid = tgid, .tid = tid, .stack = stack };
 		memcpy(c->comm, comm, sizeof(c->comm));
 	}
+	if (c->window != acc->window)
+		c->latest = 0;
+	c->window = acc->window;
+	c->latest += count;
 	c->count += count;
 	record = &acc->stacks[stack]->record;
 	acc->samples += count;

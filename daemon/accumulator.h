@@ -24,6 +24,8 @@ struct counter {
 	uint32_t stack; /* index of accumulator.stacks */
 	char comm[16];
 	uint64_t count;
+	uint64_t latest; /* of these, in the window of that number: the last in which there were any */
+	uint64_t window;
 };
 
 struct accumulator {
@@ -34,6 +36,7 @@ struct accumulator {
 	struct u64_table stack_by_hash, counter_by_hash;
 	size_t bytes;                       /* held */
 	size_t max_bytes;                   /* more is refused with -ENOSPC; 0: no bound */
+	uint64_t window;                    /* number of the open window; the owner counts it up */
 	uint64_t samples;                   /* sum of the counts */
 	uint64_t truncated[SO_TRUNC_COUNT]; /* [SO_TRUNC_NONE]: complete */
 	uint64_t frame_pointer;             /* samples in which a step went by the frame pointer */

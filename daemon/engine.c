@@ -164,6 +164,9 @@ void engine_forget_if_idle(struct engine *e)
 	if (e->scan_busy || process_table__count(e->processes))
 		return;
 	engine_forget_ahead(e);
+	/* They hold Python functions, and numbers of files. */
+	engine_release_pending(&e->pending[0]);
+	engine_release_pending(&e->pending[1]);
 	e->n_pythons = 0;
 	python_functions__free(TAKE_PTR(e->python_functions));
 	python_functions__new(&e->python_functions);
@@ -466,14 +469,6 @@ static void stop_threads(struct engine *e)
 		pthread_join(e->scanner, NULL);
 }
 
-static void free_pending(struct pending *pending)
-{
-	for (size_t i = 0; i < pending->n; i++)
-		free(pending->stacks[i]);
-	free(pending->stacks);
-	u64_table__release(&pending->by_hash);
-}
-
 void engine_free_target(struct target *t)
 {
 	accumulator__release(&t->acc);
@@ -504,8 +499,8 @@ void engine__free(struct engine *e)
 		e->scans = s->next;
 		free(s);
 	}
-	free_pending(&e->pending[0]);
-	free_pending(&e->pending[1]);
+	engine_release_pending(&e->pending[0]);
+	engine_release_pending(&e->pending[1]);
 	process_table__free(e->processes);
 	file_registry__free(e->files);
 	table_pool__free(e->pool);

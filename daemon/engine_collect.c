@@ -6,8 +6,9 @@
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
 
-/* Raw samples are some 34 KB each; more than this many waiting ones are unwound with what is known. */
-#define MAX_WAITING 512
+/* More waiting samples than these, which hold copies of stacks, are unwound with what is known. */
+#define MAX_WAITING_BYTES (24u << 20)
+#define MAX_WAITING       (MAX_WAITING_BYTES / sizeof(struct waiting_sample))
 /* A process that keeps changing its mappings is looked at this often. */
 #define SCAN_INTERVAL_NS 50000000ull
 #define QUICK_SCANS      8
@@ -55,7 +56,7 @@ static const struct stack *pending_find(const struct pending *pending, uint64_t 
 	return u64_table__get(&pending->by_hash, hash, &at) ? pending->stacks[at] : NULL;
 }
 
-static void pending_release(struct pending *pending)
+void engine_release_pending(struct pending *pending)
 {
 	for (size_t i = 0; i < pending->n; i++)
 		free(pending->stacks[i]);
@@ -304,9 +305,13 @@ int engine_drain(struct engine *e)
 
 	sampler__consume_events(e->sampler);
 	ret = sampler__drain(e->sampler, NULL);
-	pending_release(&e->pending[1]);
+	engine_release_pending(&e->pending[1]);
 	e->pending[1] = e->pending[0];
 	e->pending[0] = (struct pending){ 0 };
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i])
+			e->targets[i]->acc.window++;
+	}
 	sampler__consume_events(e->sampler);
 	engine_unwind_waiting(e);
 	process_table__each(e->processes, SO_MAX_SLOTS, bury, e);

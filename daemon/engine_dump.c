@@ -61,7 +61,7 @@ static struct stack *unwind_thread(struct dump *d, const struct so_thread *t)
 	return stack;
 }
 
-/* What the samples of a thread showed most often, copied; NULL: it has none. */
+/* What the latest samples of a thread showed most often, copied; NULL: it has none. */
 static struct stack *sampled_stack(const struct dump *d, uint32_t tid)
 {
 	const struct accumulator *acc = &d->target->acc;
@@ -70,7 +70,10 @@ static struct stack *sampled_stack(const struct dump *d, uint32_t tid)
 	for (size_t i = 0; i < acc->n_counters; i++) {
 		const struct counter *c = &acc->counters[i];
 
-		if (c->tid == tid && (!best || c->count >= best->count))
+		if (c->tid != tid)
+			continue;
+		if (!best || c->window > best->window ||
+		    (c->window == best->window && c->latest >= best->latest))
 			best = c;
 	}
 	return best ? stack__new(&acc->stacks[best->stack]->record, acc->stacks[best->stack]->frames) : NULL;

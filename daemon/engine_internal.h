@@ -128,6 +128,7 @@ void engine_unhold(struct engine *e, struct target *t);
 void engine_process_gone(struct engine *e, struct process *p);
 void engine_unwind_waiting(struct engine *e);
 void engine_hurry_waiting(struct engine *e, uint32_t slot);
+void engine_release_pending(struct pending *pending);
 unsigned engine_sampling_rate_sum(const struct engine *e);
 void engine_forget_if_idle(struct engine *e);
 /* Losses of the kernel side and of the daemon together; returns their sum. out may be NULL. */

@@ -168,12 +168,34 @@ static void test_copy(void **state)
 	accumulator__release(&copy);
 }
 
+/* The latest samples of a counter are those of one window, the last that had any. */
+static void test_windows(void **state)
+{
+	struct accumulator acc = { 0 };
+
+	assert_int_equal(add_stack(&acc, 100, 0, 0), 0);
+	assert_int_equal(add_stack(&acc, 200, 0, 0), 0);
+	assert_int_equal(accumulator__add(&acc, 1, 2, python, 100, 1000), 0);
+	acc.window++;
+	assert_int_equal(accumulator__add(&acc, 1, 2, python, 100, 3), 0);
+	assert_int_equal(accumulator__add(&acc, 1, 2, python, 200, 5), 0);
+	assert_int_equal(accumulator__add(&acc, 1, 2, python, 100, 1), 0);
+	acc.window++;
+	assert_int_equal(acc.n_counters, 2);
+	assert_int_equal(acc.counters[0].count, 1004);
+	assert_int_equal(acc.counters[0].latest, 4);
+	assert_int_equal(acc.counters[0].window, 1);
+	assert_int_equal(acc.counters[1].latest, 5);
+	accumulator__release(&acc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stack_copy),    cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_unknown_cause), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_bound),         cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_windows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
