@@ -138,13 +138,19 @@ static __always_inline bool py_push(struct so_python_walk *w, const struct so_py
 {
 	__u32 at = w->n & (SO_MAX_PYTHON_FRAMES - 1);
 	bool entry = p->entry == SO_PYTHON_ENTRY_ALL;
+	__u64 sum, hash = 0;
 
 	if (code & 7 || !code || code >> 47 || !py_read(w->code, sizeof(w->code), code + p->code_sum))
 		return false;
 	if (p->entry == SO_PYTHON_ENTRY_FLAG)
 		entry = py_byte(w, p->frame_entry) != 0;
 	w->words[at * SO_PYTHON_WORDS] = SO_PYTHON_FRAME(code, entry, py_instruction(w, p, code));
-	w->words[at * SO_PYTHON_WORDS + 1] = so_python_sum(w->code, p->sum_words);
+	sum = so_python_sum(w->code, p->sum_words);
+	if (p->name_hash) {
+		py_read(&hash, sizeof(hash), so_python_name(w->code, p) + p->name_hash);
+		sum = so_mix(sum, hash);
+	}
+	w->words[at * SO_PYTHON_WORDS + 1] = sum;
 	w->n++;
 	return true;
 }

@@ -240,12 +240,29 @@ static size_t code_size(const struct python_layout *layout)
 	return max_size(size, max_size(code->qualname + 8u, code->linetable + 8u));
 }
 
-static uint64_t object_sum(const struct object *object, const struct python_layout *layout)
+static uint64_t object_sum(const struct foreign_memory *memory, const struct object *object,
+			   const struct python_layout *layout)
 {
-	uint64_t words[SO_PYTHON_SUM_WORDS];
+	const struct so_python *walker = &layout->walker;
+	__u64 words[SO_PYTHON_SUM_WORDS];
+	uint64_t sum;
 
-	memcpy(words, object->bytes + layout->walker.code_sum, sizeof(words));
-	return so_python_sum((const __u64 *)words, layout->walker.sum_words);
+	memcpy(words, object->bytes + walker->code_sum, sizeof(words));
+	sum = so_python_sum(words, walker->sum_words);
+	if (!walker->name_hash)
+		return sum;
+	return so_mix(sum, foreign_memory__u64(memory, so_python_name(words, walker) + walker->name_hash));
+}
+
+bool python_code__sum(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
+		      uint64_t *sum)
+{
+	struct object object;
+
+	if (!read_object(memory, address, code_size(layout), &object))
+		return false;
+	*sum = object_sum(memory, &object, layout);
+	return true;
 }
 
 static bool is_plausible(const struct object *object, const struct python_code_layout *layout)
@@ -297,14 +314,14 @@ static bool is_code(const struct foreign_memory *memory, const struct object *ob
 
 /* Whether it is the same object as before, and lives. */
 static int check_still_there(const struct foreign_memory *memory, const struct python_layout *layout,
-			     uint64_t address, const struct object *before)
+			     uint64_t address, const struct object *before, uint64_t sum)
 {
 	struct object now;
 
 	if (!read_object(memory, address, code_size(layout), &now))
 		return -EFAULT;
 	if (!is_alive(&now) || field_u64(&now, OB_TYPE) != field_u64(before, OB_TYPE) ||
-	    object_sum(&now, layout) != object_sum(before, layout))
+	    object_sum(memory, &now, layout) != sum)
 		return -ESTALE;
 	return 0;
 }
@@ -320,7 +337,7 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		return -ENOMEM;
 	if (!read_object(memory, address, code_size(layout), &before))
 		return -EFAULT;
-	code->sum = object_sum(&before, layout);
+	code->sum = object_sum(memory, &before, layout);
 	if (sum != 0 && sum != code->sum)
 		return -ESTALE;
 	if (!is_code(memory, &before))
@@ -333,7 +350,7 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 	 * place is alive some 50 ns before it has fields of its own, and until then has those of the freed one.
 	 */
 	for (unsigned i = 0; i < 2; i++) {
-		int still = check_still_there(memory, layout, address, &before);
+		int still = check_still_there(memory, layout, address, &before, code->sum);
 
 		if (still < 0)
 			return still;

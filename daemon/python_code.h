@@ -6,6 +6,7 @@
 #ifndef STAKEOUT_PYTHON_CODE_H
 #define STAKEOUT_PYTHON_CODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,7 @@
 	(1u << 20) /* a longer one is not read: lines are then those of the definition */
 
 struct python_code {
-	uint64_t sum; /* so_python_sum() over its words when it was read */
+	uint64_t sum; /* python_code__sum() when it was read */
 	/*
 	 * UTF-8, valid; the qualified name where the version has it. Control characters and line separators are '?', a
 	 * surrogate that stands for itself (bytes of a file name that could not be decoded) is \udcff as in repr().
@@ -36,13 +37,15 @@ struct python_code {
  * when something cannot be read or is not what it should be, -ENOMEM. On failure *out is untouched. Free with
  * python_code__free().
  *
- * With `sum` from a frame, the names are those of the code object that the frame ran, unless another with the same words took
- * its place (before 3.12 that can happen where functions are defined on the same line again and again, under new names, and
- * freed).
- * With 0 they are of whatever is there, perhaps half made.
+ * With `sum` from a frame, the names are those of the code object that the frame ran: another in its place differs in
+ * co_version from 3.12 on, and before in the hash of its name, unless it has the same name on the same line. With 0 they are of whatever is there, perhaps half made.
  */
 int python_code__read(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
 		      uint64_t sum, struct python_code **out);
+
+/* The checksum of the code object at `address`, as the walker takes it. False when it cannot be read. */
+bool python_code__sum(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
+		      uint64_t *sum);
 
 /*
  * The line of an instruction, counted in code units of 2 bytes from the first. One that belongs to no line gets that of

@@ -19,9 +19,9 @@ enum { COOKIE_AT, VERSION_AT, FREE_THREADED_AT, N_FIXED };
 /* struct _gil_runtime_state: behind interval, behind last_holder. */
 #define GIL_HOLDER 8
 #define GIL_LOCKED 16
-/* From co_names to co_linetable, without co_nfreevars and co_version: what never changes in a code object. */
+/* From co_names to co_linetable, co_version among them: what never changes in a code object. */
 #define SUM_BEFORE_ARGCOUNT 20
-#define SUM_WORDS           (0x3fff & ~(1 << 7))
+#define SUM_WORDS           0x3fff
 
 /* The words that are used: X(name, which word in 3.13, which in 3.14). */
 #define TABLE_WORDS(X)                \

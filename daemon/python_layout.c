@@ -21,16 +21,20 @@
 
 /*
  * Which words of a code object count: those that are set when the object is made and never after. Not those that hold a
- * counter, a cache, a version or a list's head, such as co_warmup (3.11), co_version (3.12), co_weakreflist, co_extra.
+ * counter, a cache or a list's head, such as co_warmup (3.11), co_weakreflist, co_extra.
  */
 /* 3.8 to 3.10: all from co_argcount (16) to co_lnotab or co_linetable (120). */
-#define SUM_FROM_ARGCOUNT 16
-#define SUM_ALL           0x3fff
+#define SUM_FROM_ARGCOUNT  16
+#define SUM_ALL            0x3fff
+#define NAME_FROM_ARGCOUNT 12 /* the word of co_name */
 /* 3.11: from co_names (32) to co_linetable (136), without co_flags, co_warmup and _co_linearray_entry_size (48). */
-#define SUM_FROM_NAMES 32
-#define SUM_IN_3_11    (SUM_ALL & ~(1 << 2))
-/* 3.12: the same words, without co_nfreevars and co_version (88). */
-#define SUM_IN_3_12 (SUM_ALL & ~(1 << 7))
+#define SUM_FROM_NAMES  32
+#define SUM_IN_3_11     (SUM_ALL & ~(1 << 2))
+#define NAME_FROM_NAMES 11
+/* PyASCIIObject */
+#define STR_HASH 24
+/* 3.12: the same words. co_version (92), a number that no other code object of the process has had, is one of them. */
+#define SUM_IN_3_12 SUM_ALL
 
 /* PyObject, PyTypeObject */
 #define OBJECT .object_type = 8, .type_name = 24
@@ -64,6 +68,8 @@
 			.frame_bytes = (lasti) + 4,                                                         \
 			.code_sum = SUM_FROM_ARGCOUNT,                                                      \
 			.sum_words = SUM_ALL,                                                               \
+			.sum_name = NAME_FROM_ARGCOUNT,                                                     \
+			.name_hash = STR_HASH,                                                              \
 		},                                                                                          \
 		.runtime_interpreters_head = 32,                                                            \
 		.runtime_autotss_key = (tss_key),                                                           \
@@ -109,6 +115,8 @@ static const struct python_layout layouts[] = {
 			.code_first = 184,
 			.code_sum = SUM_FROM_NAMES,
 			.sum_words = SUM_IN_3_11,
+			.sum_name = NAME_FROM_NAMES,
+			.name_hash = STR_HASH,
 		},
 		.runtime_interpreters_head = 40,
 		.runtime_autotss_key = 592,

@@ -22,8 +22,8 @@ struct python_code_layout {
 
 /* PyASCIIObject and PyCompactUnicodeObject: str objects that name things are always compact. */
 struct python_str_layout {
-	uint16_t length; /* Py_ssize_t, code points */
-	uint16_t state;  /* the bit field: decode_state() in python_code.c reads it by version */
+	uint16_t length;       /* Py_ssize_t, code points */
+	uint16_t state;        /* the bit field: decode_state() in python_code.c reads it by version */
 	uint16_t ascii_data;   /* sizeof(PyASCIIObject) */
 	uint16_t compact_data; /* sizeof(PyCompactUnicodeObject) */
 };

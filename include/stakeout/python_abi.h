@@ -63,7 +63,13 @@ struct so_python {
 	__u16 code_first; /* its first instruction, without SO_PYTHON_LASTI */
 	__u16 code_sum;   /* the SO_PYTHON_SUM_WORDS words from here on ... */
 	__u16 sum_words;  /* ... of which these count: fields that never change while the object lives */
-	__u16 unused[3];  /* 0: two of these structures are compared byte by byte */
+	/*
+	 * Up to 3.11 all these words of two code objects of different names can be equal, where one after the other had the
+	 * same memory. There the hash of the name counts too: it is kept in the str object from the moment that names it.
+	 */
+	__u16 sum_name;  /* which of the words points to the name */
+	__u16 name_hash; /* str object: its hash; 0: does not count */
+	__u16 unused;    /* 0: two of these structures are compared byte by byte */
 };
 
 _Static_assert(sizeof(struct so_python) == 56, "no gaps in struct so_python");
@@ -93,6 +99,12 @@ static inline __attribute__((always_inline)) __u64 so_python_sum(const __u64 *wo
 	for (__u32 i = 0; i < SO_PYTHON_SUM_WORDS; i++)
 		sum = so_mix(sum, which >> i & 1 ? words[i] : 0);
 	return sum;
+}
+
+/* The word that points to the name; the other part of the checksum, where p->name_hash is not 0, is the hash there. */
+static inline __attribute__((always_inline)) __u64 so_python_name(const __u64 *words, const struct so_python *p)
+{
+	return words[p->sum_name < SO_PYTHON_SUM_WORDS ? p->sum_name : 0];
 }
 
 /* What came of the Python frames of a sample: X(enumerator, word, explanation). */

@@ -302,15 +302,12 @@ struct race {
 /* As a sample would see it: an object that lives, and its checksum. */
 static bool meet_one(const struct live *live, uint64_t shared, struct shared *out, uint64_t *sum)
 {
-	uint64_t words[SO_PYTHON_SUM_WORDS];
 	struct shared still;
 
 	if (!foreign_memory__read(&live->memory, shared, out, sizeof(*out)) || !out->number ||
-	    !foreign_memory__read(&live->memory, out->address + live->layout.walker.code_sum, words,
-				  sizeof(words)) ||
+	    !python_code__sum(&live->memory, &live->layout, out->address, sum) ||
 	    !foreign_memory__read(&live->memory, shared, &still, sizeof(still)))
 		return false;
-	*sum = so_python_sum((const __u64 *)words, live->layout.walker.sum_words);
 	return memcmp(out, &still, sizeof(still)) == 0;
 }
 
