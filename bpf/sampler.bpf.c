@@ -28,6 +28,11 @@ const volatile bool have_task_pt_regs = true;
 const volatile bool have_task_btf = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
+/*
+ * A stack with Python frames wakes it too, but not more often than this: the names of code objects are to be read while
+ * their process lives and before their memory is used again.
+ */
+const volatile __u64 python_wakeup_ns = 20000000;
 
 struct so_mapping mappings[SO_MAX_MAPPINGS];
 struct so_python pythons[SO_MAX_PYTHONS];
@@ -86,6 +91,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 512 << 10);
 } events SEC(".maps");
+
+__u64 last_wakeup_ns = 0;
 
 /* Events that did not fit into their ring; the daemon then looks at every process anew. */
 __u64 events_lost = 0;
@@ -474,6 +481,17 @@ static __always_inline void unwind_kernel(struct bpf_perf_event_data *ctx, struc
 	u->record.n_kernel = frames;
 }
 
+/* Two CPUs may both find that it is time; one wake-up more does no harm. */
+static __always_inline bool is_time_to_wake(void)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (now - last_wakeup_ns < python_wakeup_ns)
+		return false;
+	last_wakeup_ns = now;
+	return true;
+}
+
 static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 {
 	struct so_unwind *u = sm->u;
@@ -502,7 +520,7 @@ static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 	u->record.tgid = sm->tgid;
 	u->record.cause = u->cause;
 	u->record.flags = u->flags;
-	if (bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA) > ring_wakeup_bytes)
+	if (bpf_ringbuf_query(&stacks, BPF_RB_AVAIL_DATA) > ring_wakeup_bytes || (python && is_time_to_wake()))
 		flags = BPF_RB_FORCE_WAKEUP;
 	return !bpf_ringbuf_output(&stacks, &u->record, sizeof(u->record) + (frames + python) * 8, flags);
 }

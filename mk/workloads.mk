@@ -4,7 +4,7 @@
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
 WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker execer dlopener jitter unmapper switcher sleeper
-WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) cpp_sim plugin.so libtiny.so \
+WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim plugin.so libtiny.so \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
 ifneq ($(RUSTC),)
@@ -18,6 +18,10 @@ workloads: $(WORKLOADS)
 $(WORKLOAD_DIR)/plt_heavy: tests/workloads/plt_heavy.c $(WORKLOAD_DIR)/libtiny.so $(WORKLOAD_HDRS)
 	@mkdir -p $(@D)
 	gcc $(WORKLOAD_CFLAGS) -o $@ $< -L$(@D) -ltiny -Wl,-z,lazy -Wl,-rpath,'$$ORIGIN'
+
+$(WORKLOAD_DIR)/not_python: tests/workloads/not_python.c $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	gcc $(WORKLOAD_CFLAGS) -rdynamic -o $@ $<
 
 $(WORKLOAD_DIR)/libtiny.so: tests/workloads/tiny.c
 	@mkdir -p $(@D)

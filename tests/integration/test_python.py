@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 
-from harness import BUILD_DIR, PYTHON, Skip, Target, need_module, record, script, timeout
+from harness import BUILD_DIR, PYTHON, SANITIZED, Skip, Target, need_module, record, script, start, timeout
 
 VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
 
@@ -200,7 +200,43 @@ def test_workers(version):
     assert len(workers) == 4 and all(len(found) == 1 for found in workers), of_process
 
 
-for _test in (test_order, test_kinds, test_lines, test_threads, test_churn, test_workers):
+def test_released(version):
+    """A C function that was called without the lock: its Python caller and line are there, and -g leaves it out."""
+    target = Target([interpreter(version), script("py_released.py"), "60"])
+    recording = check_python(record(target.pid).check_totals())
+    caller = f"released (py_released.py:{line_of('py_released.py', '# the call that releases')})"
+    stacks = {stack: n for stack, n in recording.stacks.items() if caller in stack}
+    assert sum(stacks.values()) > 0.2 * recording.samples, recording.examples("released")
+    inside = sum(n for stack, n in stacks.items() if "libc" in stack[-1] or "memchr" in stack[-1])
+    assert inside > 0.9 * sum(stacks.values()), stacks
+    with_lock = record(target.pid, extra=["-g"])
+    held, around = (count_function(with_lock, f"{name} (py_released.py") for name in ("held", "released"))
+    # The lock is held also for the moments before and after the call.
+    assert held > 0.9 * (held + around) > 0 and held > 0.3 * recording.samples, (held, around, recording.samples)
+
+
+def test_starting_and_ending(version):
+    """Interpreters that are born and end while they are watched: what is missing of their stacks is counted and marked."""
+    target = Target([PYTHON, script("py_starter.py"), "60", interpreter(version)])
+    recording = record(target.pid, duration=5).check_totals()
+    python = recording.stats["python"]
+    assert python["samples"] > 50 and recording.stats["processes"] > 5, recording.stats
+    named = sum(n for stack, n in recording.stacks.items() if python_frames(stack))
+    assert named > 0.3 * recording.samples, (named, recording.samples)
+    incomplete = sum(n for stack, n in recording.stacks.items() if any(f.startswith("[python:") for f in stack))
+    assert python["complete"] + sum(python["truncated"].values()) + python["stale_frames"] >= python["samples"] - incomplete
+
+
+for _test in (
+    test_order,
+    test_kinds,
+    test_lines,
+    test_threads,
+    test_churn,
+    test_workers,
+    test_released,
+    test_starting_and_ending,
+):
     del globals()[_test.__name__]
     each_version(_test)
 del _test
@@ -213,6 +249,33 @@ def test_pytorch():
     target = Target([PYTHON, script("train.py"), 90])
     recording = check_python(record(target.pid, duration=8, rate=499).check_totals())
     assert any("train.py" in f for stack in recording.stacks for f in stack)
+    assert SANITIZED or recording.stats["daemon"]["rss_bytes"] < 64 << 20, recording.stats["daemon"]
+
+
+@timeout(240)
+def test_data_loader():
+    """Eight DataLoader workers: the samples of each are below its own process."""
+    need_module("torch")
+    target = Target([PYTHON, script("py_loader.py"), "120", "8"])
+    recording = check_python(record(target.pid, duration=6, rate=499, extra=["-t"]).check_totals())
+    line = "Samples.__getitem__ (py_loader.py"
+    items = collections.Counter()
+    for stack, n in recording.stacks.items():
+        if any(f.startswith(line) for f in stack):
+            items[re.search(r"-(\d+)/\d+$", stack[0]).group(1)] += n
+    assert len(items) == 8 and str(target.pid) not in items, items
+    # Each does the same work; the scheduler's share is not exact.
+    assert min(items.values()) > 0.4 * max(items.values()), items
+    assert recording.stats["processes"] == 9, recording.stats
+
+
+def test_no_python_behind_the_symbols():
+    """Garbage where an interpreter is said to be: native stacks are whole, and the user is told."""
+    recording = record(start("not_python", 30).pid).check_totals().check_complete()
+    assert recording.count("spin") > 0.9 * recording.samples, recording.stacks
+    python = recording.stats["python"]
+    assert python["complete"] == 0, python
+    assert python.get("problem") or python["samples"] == sum(python["truncated"].values()) > 0, python
 
 
 def test_numpy():
