@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout render: any tool's pprof file as folded stacks, or in a few lines. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/commands.h"
@@ -11,6 +9,7 @@
 #include "client/message.h"
 #include "client/output.h"
 #include "client/profile.h"
+#include "client/profile_file.h"
 #include "client/render.h"
 #include "client/running.h"
 #include "client/selection.h"
@@ -19,40 +18,6 @@ struct render_request {
 	const char *input, *output, *format;
 	struct render_options render;
 };
-
-static int read_input(const char *path, uint8_t **out, size_t *length, struct so_error *err)
-{
-	_cleanup_close_ int fd =
-		strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-	_cleanup_free_ uint8_t *bytes = NULL;
-	size_t used = 0, capacity = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
-	for (;;) {
-		if (used == capacity) {
-			uint8_t *more;
-
-			capacity = capacity ? 2 * capacity : 65536;
-			if (capacity > PROFILE_MAX_BYTES)
-				return so_err(err, -EFBIG, "%s is too large for a profile", path);
-			more = realloc(bytes, capacity);
-			if (!more)
-				return so_err(err, -ENOMEM, "out of memory");
-			bytes = more;
-		}
-		n = read(fd, bytes + used, capacity - used);
-		if (n < 0)
-			return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
-		if (n == 0)
-			break;
-		used += (size_t)n;
-	}
-	*out = TAKE_PTR(bytes);
-	*length = used;
-	return 0;
-}
 
 static int render(const struct render_request *request, enum format format, bool summary, struct so_error *err)
 {
@@ -64,7 +29,7 @@ static int render(const struct render_request *request, enum format format, bool
 	int rc = output__open(request->output, &output, err);
 
 	if (!rc)
-		rc = read_input(request->input, &bytes, &source.length, err);
+		rc = profile_file__read(request->input, &bytes, &source.length, err);
 	if (!rc)
 		rc = profile__read(bytes, source.length, &profile, err);
 	if (!rc)

@@ -81,6 +81,22 @@ static int parse_duration(const char *text, double *out, struct so_error *err)
 	return 0;
 }
 
+static int take_text(const struct option_entry *entry, const char *text, struct so_error *err)
+{
+	struct option_texts *texts = entry->value;
+
+	if (!text[0])
+		return so_err(err, -EINVAL, "--%s needs a value that is not empty", entry->name);
+	if (entry->kind == OPTION_TEXT) {
+		*(const char **)entry->value = text;
+		return 0;
+	}
+	if (texts->n == OPTION_TEXTS_MAX)
+		return so_err(err, -EINVAL, "--%s is given more than %d times", entry->name, OPTION_TEXTS_MAX);
+	texts->list[texts->n++] = text;
+	return 0;
+}
+
 static int take(const struct option_entry *entry, const char *text, struct so_error *err)
 {
 	switch (entry->kind) {
@@ -89,10 +105,8 @@ static int take(const struct option_entry *entry, const char *text, struct so_er
 		*(bool *)entry->value = entry->kind == OPTION_ON;
 		return 0;
 	case OPTION_TEXT:
-		if (!text[0])
-			return so_err(err, -EINVAL, "--%s needs a value that is not empty", entry->name);
-		*(const char **)entry->value = text;
-		return 0;
+	case OPTION_TEXTS:
+		return take_text(entry, text, err);
 	case OPTION_PID:
 		return parse_pid(text, entry->value, err);
 	case OPTION_RATE:

@@ -4,6 +4,7 @@
 #define STAKEOUT_CLIENT_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "stakeout/error.h"
 
@@ -12,12 +13,20 @@
 #define OPTIONS_MAX_RATE_HZ    10000
 #define OPTIONS_MAX_DURATION_S 2592000 /* 30 days; "unlimited" is 0 */
 
+#define OPTION_TEXTS_MAX 16
+
+struct option_texts {
+	const char *list[OPTION_TEXTS_MAX];
+	size_t n;
+};
+
 enum option_kind {
 	OPTION_END,      /* the last entry of a table */
 	OPTION_ON,       /* bool becomes true */
 	OPTION_OFF,      /* bool becomes false */
 	OPTION_NOTHING,  /* accepted, because another tool's users type it; value unused */
 	OPTION_TEXT,     /* const char * */
+	OPTION_TEXTS,    /* struct option_texts: may be given again */
 	OPTION_PID,      /* pid_t: 1 … the kernel's pid_max */
 	OPTION_RATE,     /* unsigned: Hz */
 	OPTION_DURATION, /* double: seconds above 0, or "unlimited" = 0 */

@@ -31,7 +31,7 @@ int render__folded(const struct profile *profile, const struct render_options *o
 		   struct so_error *err);
 
 /*
- * The short summary at the end of a recording: samples, complete %, losses by cause, the same for Python and how
+ * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses by cause, the same for Python and how
  * much the GIL was held, cost, and the ten functions with most self time and the ten innermost Python lines with
  * most time, with their 95 % intervals. stats: the `--stats` object, or NULL when only a file is at hand; what the
  * profile's comments say is used then. A figure that neither has is "not measured".

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The few lines at the end of a recording: how much was sampled, how well, at what cost, and where the time went.
- * What was not measured is said to be so; it is never shown as 0.
+ * The summary, and the few lines of it that end a recording: where most of the time went, how much was sampled, how
+ * well, at what cost, and the tables. What was not measured is said to be so; it is never shown as 0.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/summary.h"
 #include "client/summary_parts.h"
+#include "client/summary_tables.h"
 #include "stakeout/intern.h"
 
 /* Distinct processes and threads by their labels; 0 processes: there are no labels. */
@@ -215,31 +217,63 @@ static void print_why_empty(const json_t *figures, FILE *out)
 			     "all the time.\nSampling sees only threads that are on a CPU.\n");
 }
 
+/* All tables, or those that end a recording. */
+struct part_of_summary {
+	const struct summary_request *request;
+	bool all;
+};
+
+static int print_tables(struct summary_tables *tables, const struct part_of_summary *part, FILE *out)
+{
+	const struct scope *scope = &tables->scope;
+	int r = 0;
+
+	if (part->all)
+		r = phases__print(part->request->phases, scope, &tables->all_names, out);
+	if (r < 0)
+		return r;
+	if (part->all)
+		summary_categories__print(tables->categories, scope, out);
+	summary__functions(&tables->functions, scope, out);
+	if (part->all)
+		summary__totals(&tables->functions, scope, out);
+	summary__lines(&tables->lines, &tables->line_names, scope, out);
+	if (part->all) {
+		summary__threads(&tables->threads, "thread", scope, out);
+		summary__threads(&tables->processes, "process", scope, out);
+	}
+	return 0;
+}
+
 /* The tables, of the samples that the options let through. */
-static int print_where(const struct profile *profile, const struct render_options *options, int64_t total,
+static int print_where(struct summary_tables *tables, const struct part_of_summary *part, int64_t total,
 		       FILE *out)
 {
-	int64_t held = 0;
-	int r = summary__python_threads(profile, total, out);
+	int64_t held = tables->scope.total.samples;
+	int r = summary__python_threads(tables->scope.profile, total, out);
 
-	for (size_t i = 0; i < profile->n_samples; i++)
-		held += profile->samples[i].gil == PROFILE_GIL_HELD ? profile->samples[i].count : 0;
-	if (!r && options->gil) {
+	if (!r && part->request->render.gil) {
 		fprintf(out, "of the %" PRId64 " sample%s that held the GIL:\n", held, plural(held));
-		total = held;
+		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	}
-	if (r < 0 || !total)
+	if (r < 0 || !tables->scope.total.samples)
 		return r;
-	r = summary__functions(profile, options, total, out);
-	return r ? r : summary__lines(profile, options, total, out);
+	return print_tables(tables, part, out);
 }
 
 static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures,
-		     const struct render_options *options, FILE *out)
+		     const struct part_of_summary *part, FILE *out)
 {
+	_cleanup_(summary_tables) struct summary_tables *tables =
+		&(struct summary_tables){ .categories = NULL };
 	int64_t total = total_count(profile);
-	int r = print_head(profile, stats, total, out);
+	int r = summary_tables__init(profile, part->request, tables);
 
+	if (r < 0)
+		return r;
+	if (!part->request->render.gil)
+		summary_categories__print_largest(tables->categories, &tables->scope, out);
+	r = print_head(profile, stats, total, out);
 	if (!r)
 		r = print_quality(figures, total, out);
 	if (!r)
@@ -248,16 +282,16 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 		return r;
 	print_cost(stats, total, out);
 	if (total > 0)
-		return print_where(profile, options, total, out);
+		return print_where(tables, part, total, out);
 	print_why_empty(figures, out);
 	return 0;
 }
 
-int render__summary_of(const struct profile *profile, const json_t *stats, const struct render_options *options,
-		       FILE *out, struct so_error *err)
+static int print(const struct profile *profile, const json_t *stats, const struct part_of_summary *part,
+		 FILE *out, struct so_error *err)
 {
 	json_t *kept = stats ? NULL : figures__from_comments(profile);
-	int r = print_all(profile, stats, stats ? stats : kept, options, out);
+	int r = print_all(profile, stats, stats ? stats : kept, part, out);
 
 	json_decref(kept);
 	if (r == -EFBIG)
@@ -270,9 +304,33 @@ int render__summary_of(const struct profile *profile, const json_t *stats, const
 	return 0;
 }
 
+int summary__print(const struct profile *profile, const json_t *stats, const struct summary_request *request,
+		   FILE *out, struct so_error *err)
+{
+	return print(profile, stats, &(struct part_of_summary){ request, true }, out, err);
+}
+
+/* By the shipped rules alone, without phases. */
+static int print_plain(const struct profile *profile, const json_t *stats, const struct render_options *options,
+		       bool all, FILE *out, struct so_error *err)
+{
+	_cleanup_(category_rules) struct category_rules *rules = NULL;
+	struct summary_request request = { .render = *options };
+	int r = category_rules__load(NULL, &rules, err);
+
+	request.rules = rules;
+	return r ? r : print(profile, stats, &(struct part_of_summary){ &request, all }, out, err);
+}
+
+int render__summary_of(const struct profile *profile, const json_t *stats, const struct render_options *options,
+		       FILE *out, struct so_error *err)
+{
+	return print_plain(profile, stats, options, true, out, err);
+}
+
 int render__summary(const struct profile *profile, const json_t *stats, FILE *out, struct so_error *err)
 {
 	static const struct render_options all = { .gil = false };
 
-	return render__summary_of(profile, stats, &all, out, err);
+	return print_plain(profile, stats, &all, false, out, err);
 }

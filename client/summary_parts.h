@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "client/render.h"
+#include "client/summary_names.h"
 
 #define NOT_MEASURED "not measured"
 
@@ -31,18 +32,40 @@ int figures__print_causes(const char *what, const json_t *causes, double *sum, F
 /* "complete 99.9 %": 100.0 means all of them. */
 void figures__print_complete(double complete, double all, FILE *out);
 
-/* summary_table.c: where the time went. total: samples that the options let through, above 0. */
+/* summary_table.c: how shares and names are printed, and the tables that rank rows. */
+
+#define SUMMARY_INDENT       "                                        " /* under a row's name */
+#define SUMMARY_SECONDS_HEAD "    CPU s "
+
+static inline double summary__percent(const struct share *share, const struct share *total)
+{
+	return total->samples ? 100 * (double)share->samples / (double)total->samples : 0;
+}
 
 /* "[ 5.0, 12.3]", in columns. */
 void summary__interval(int64_t hits, int64_t total, char text[32]);
+/* " 12.0 %  [10.1, 14.2]       1.20 s  ": '-' for the seconds where the profile tells no time. */
+void summary__print_share(const struct share *share, const struct scope *scope, FILE *out);
 /* A name, cut in its middle when it is long. Valid UTF-8. */
 void summary__print_name(const char *text, size_t length, FILE *out);
-/* The functions with most self time. */
-int summary__functions(const struct profile *profile, const struct render_options *options, int64_t total,
-		       FILE *out);
-/* The Python lines that are most often the innermost ones; nothing without Python frames. */
-int summary__lines(const struct profile *profile, const struct render_options *options, int64_t total,
-		   FILE *out);
+/* The same, in a list of names. */
+void summary__print_short(const char *text, size_t length, FILE *out);
+/* Any text of somebody else's, cleaned and cut. */
+int summary__print_foreign(const char *words, FILE *out);
+
+/* The functions with most self time, with their total time. rows: sorted by self. */
+void summary__functions(const struct rows *rows, const struct scope *scope, FILE *out);
+/* The functions with most total time, of Python if there are any; reorders the rows. */
+void summary__totals(struct rows *rows, const struct scope *scope, FILE *out);
+/* Threads, or processes ("thread", "process"), nothing with one alone. */
+void summary__threads(const struct rows *rows, const char *what, const struct scope *scope, FILE *out);
+/* What of rows is behind the printed ones, and what has no name. */
+void summary__print_rest(const struct rows *rows, size_t n, const char *what, FILE *out);
+
+/* summary_lines.c: source lines. Nothing without any. */
+void summary__lines(const struct rows *rows, const struct names *names, const struct scope *scope, FILE *out);
+
+#define SUMMARY_TOP_ROWS 10
 
 /* summary_python.c: how well Python was seen, and who held the GIL. Nothing without Python. */
 

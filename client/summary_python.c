@@ -27,16 +27,6 @@ static void gil_share__add(struct gil_share *share, const struct profile_sample 
 	share->held_ns += sample->value_ns;
 }
 
-static int print_foreign(const char *words, FILE *out)
-{
-	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
-	int r = frame_text__words(words, text);
-
-	if (!r)
-		summary__print_name(text->bytes, text->length, out);
-	return r;
-}
-
 /* "Python 3.11, 3.12: " */
 static int print_versions(const json_t *versions, FILE *out)
 {
@@ -49,7 +39,7 @@ static int print_versions(const json_t *versions, FILE *out)
 		if (r || !json_is_string(version))
 			continue;
 		fprintf(out, i ? ", " : " ");
-		r = print_foreign(json_string_value(version), out);
+		r = summary__print_foreign(json_string_value(version), out);
 	}
 	fprintf(out, ": ");
 	return r;
@@ -101,7 +91,7 @@ static int print_problem(const json_t *python, FILE *out)
 	if (!problem)
 		return 0;
 	fprintf(out, "Python: ");
-	r = print_foreign(problem, out);
+	r = summary__print_foreign(problem, out);
 	fputc('\n', out);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/summarise.h"
+#include "tests/unit/training_profile.h"
 
 static struct profile_line lines[] = {
 	{ .function = "matmul", .filename = "", .mapping = "/usr/lib/libopenblas.so.0" },
@@ -60,17 +61,21 @@ static struct profile recording = {
 	.duration_ns = 12000000000,
 	.period_ns = MS,
 };
-#define LINES                                                                                \
-	"   line  [95 % interval]  function (file.py:line), with the native code it calls\n" \
-	" 61.4 %  [58.3, 64.4]     step (env.py:1)\n"                                        \
-	" 10.1 %  [ 8.4, 12.1]     step (env.py:2)\n"                                        \
-	" 28.5 %  [25.8, 31.4]     no Python frame\n"
-#define TABLE                                                   \
-	"   self  [95 % interval]  function (file)\n"           \
-	" 41.2 %  [38.2, 44.3]     matmul (libopenblas.so.0)\n" \
-	" 30.3 %  [27.5, 33.2]     step (env.py)\n"             \
-	" 28.4 %  [25.7, 31.3]     clear_page (kernel)\n"       \
-	"  0.1 %  [ 0.0,  0.6]     [libc.so.6]\n" LINES
+/* A step of an environment, by its file; what no rule knows is another category. */
+#define LARGEST                                                      \
+	"largest: simulator step, 71.5 % [68.6, 74.2], 7.15 CPU s\n" \
+	"  functions: step (env.py) 71.5 %\n"
+#define LINES                                                                                      \
+	"   line  [95 % interval]    total  function (file:line), with the native code it calls\n" \
+	" 61.4 %  [58.3, 64.4]      61.4 %  step (env.py:1)\n"                                     \
+	" 10.1 %  [ 8.4, 12.1]      10.1 %  step (env.py:2)\n"                                     \
+	" 28.5 %  [25.8, 31.4]              no Python frame\n"
+#define TABLE                                                            \
+	"   self  [95 % interval]    total  function (file)\n"           \
+	" 41.2 %  [38.2, 44.3]      41.2 %  matmul (libopenblas.so.0)\n" \
+	" 30.3 %  [27.5, 33.2]      71.5 %  step (env.py)\n"             \
+	" 28.4 %  [25.7, 31.3]      28.4 %  clear_page (kernel)\n"       \
+	"  0.1 %  [ 0.0,  0.6]       0.1 %  [libc.so.6]\n" LINES
 
 static void with_all_figures(void **state)
 {
@@ -80,6 +85,7 @@ static void with_all_figures(void **state)
 		       " \"bpf\": {\"programs\": {\"sample\": {\"run_count\": 1500, \"run_ns\": 2871000},"
 		       " \"fork\": {\"run_count\": 0, \"run_ns\": 0}}},"
 		       " \"daemon\": {\"cpu_s\": 0.02, \"rss_bytes\": 41000000}, \"overhead_percent\": 0.03}",
+		       LARGEST
 		       "990 samples in 10.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
 		       "complete 99.9 %   truncated 1: no-rules 1   lost 0\n"
 		       "cost: 2.9 µs a sample, 0.03 % of the target's CPU time; daemon 0.2 % of a core, 41 "
@@ -88,10 +94,11 @@ static void with_all_figures(void **state)
 
 static void what_is_missing_is_not_zero(void **state)
 {
-	static const char expected[] = "990 samples in 12.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
-				       "complete not measured   truncated not measured   lost not measured\n"
-				       "cost: time a sample not measured, share of the target's CPU time not "
-				       "measured; daemon not measured\n" TABLE;
+	static const char expected[] =
+		LARGEST "990 samples in 12.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
+			"complete not measured   truncated not measured   lost not measured\n"
+			"cost: time a sample not measured, share of the target's CPU time not "
+			"measured; daemon not measured\n" TABLE;
 
 	assert_summary(&recording, "{}", expected);
 	assert_summary(
@@ -105,10 +112,10 @@ static void what_is_missing_is_not_zero(void **state)
 	assert_summary(&recording, "[\"wrong\", \"types\"]", expected);
 	assert_summary(&recording,
 		       "{\"duration_s\": 10, \"daemon\": {\"cpu_s\": 0.5}, \"overhead_percent\": 0.001}",
-		       "990 samples in 10.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
-		       "complete not measured   truncated not measured   lost not measured\n"
-		       "cost: time a sample not measured, < 0.01 % of the target's CPU time; "
-		       "daemon 5.0 % of a core, memory not measured\n" TABLE);
+		       LARGEST "990 samples in 10.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
+			       "complete not measured   truncated not measured   lost not measured\n"
+			       "cost: time a sample not measured, < 0.01 % of the target's CPU time; "
+			       "daemon 5.0 % of a core, memory not measured\n" TABLE);
 }
 
 /* stakeout's own profile says in its comments what was cut and lost; another tool's says nothing about it. */
@@ -126,12 +133,13 @@ static void from_a_file_alone(void **state)
 	own.comments = comments;
 	own.n_comments = sizeof(comments) / sizeof(comments[0]);
 	assert_summary(&own, NULL,
-		       "990 samples in 12.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
-		       "complete 99.9 %   truncated 1: no-rules 1   lost 3: stack-ring-full 3\n"
-		       "cost: not measured\n" TABLE);
+		       LARGEST "990 samples in 12.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
+			       "complete 99.9 %   truncated 1: no-rules 1   lost 3: stack-ring-full 3\n"
+			       "cost: not measured\n" TABLE);
 	own.n_comments = 0;
 	own.duration_ns = own.period_ns = 0;
 	assert_summary(&own, NULL,
+		       LARGEST
 		       "990 samples in a time not measured at a rate not measured (10.00 CPU s) of 1 process, "
 		       "4 threads\n"
 		       "complete not measured   truncated not measured   lost not measured\n"
@@ -190,11 +198,13 @@ static void singular_and_samples_without_a_stack(void **state)
 	};
 
 	assert_summary(&p, NULL,
+		       "largest: no stack, 100.0 % [20.7, 100.0]\n"
+		       "  functions: [no stack] 100.0 %\n"
 		       "1 sample in 1.0 s at 1.5 Hz of 1 process, 1 thread\n"
 		       "complete not measured   truncated not measured   lost not measured\n"
 		       "cost: not measured\n"
-		       "   self  [95 % interval]  function (file)\n"
-		       "100.0 %  [20.7, 100.0]    [no stack]\n");
+		       "   self  [95 % interval]    total  function (file)\n"
+		       "100.0 %  [20.7, 100.0]    100.0 %  [no stack]\n");
 }
 
 static void ten_functions_and_long_names(void **state)
@@ -221,11 +231,57 @@ static void ten_functions_and_long_names(void **state)
 	assert_non_null(strstr(text, "\nand 3 more functions\n"));
 	/* Equal counts by name. */
 	assert_non_null(strstr(text, "f09\nand"));
-	row = strstr(text, "f00");
+	row = strstr(text, "total  function");
+	assert_non_null(row);
+	row = strstr(row, "f00");
 	assert_non_null(row);
 	/* 66 characters, an ellipsis, 33 characters. */
 	assert_int_equal(strcspn(row, "\n"), 3 + 63 * 3 + 3 + 33 * 3);
 	assert_memory_equal(row + 3 + 63 * 3, "…\xe2\x82\xac", 6);
+	free(text);
+}
+
+/* Whoever reads nothing but the beginning knows that the loop spends its time in logging. */
+static void the_first_line_names_the_largest_category(void **state)
+{
+	static const struct render_options all = { .gil = false };
+	static const char begin[] = "largest: logging, 80.0 % [77.4, 82.4], 8.00 CPU s\n";
+	char *text = summarise(&training, NULL);
+
+	assert_memory_equal(text, begin, strlen(begin));
+	/* The end of a recording has no room for all categories. */
+	assert_null(strstr(text, "category ("));
+	free(text);
+	text = summarise_part(&training, NULL, &all);
+	assert_memory_equal(text, begin, strlen(begin));
+	assert_non_null(strstr(text, "  category (all shares are of the whole)\n 80.0 %  "));
+	free(text);
+}
+
+static void threads_and_processes(void **state)
+{
+	static const struct render_options all = { .gil = false };
+	struct profile_sample more[] = { samples[0], samples[1], samples[2], samples[3] };
+	struct profile p = recording;
+	char *text = summarise_part(&recording, NULL, &all);
+
+	assert_non_null(strstr(text, "\n    CPU  [95 % interval]      CPU s  thread\n"
+				     " 41.2 %  [38.2, 44.3]         4.12  a-7/7\n"
+				     " 28.5 %  [25.8, 31.4]         2.85  a-7/10\n"
+				     " 20.2 %  [17.8, 22.8]         2.02  a-7/8\n"
+				     " 10.1 %  [ 8.4, 12.1]         1.01  a-7/9\n"));
+	assert_null(strstr(text, "process\n"));
+	free(text);
+	/* A process is called like its main thread; without labels there is nothing to tell apart. */
+	more[1].comm = "worker";
+	more[2].pid = 8;
+	more[3].pid = more[3].tid = 0;
+	p.samples = more;
+	p.n_samples = 4;
+	text = summarise_part(&p, NULL, &all);
+	assert_non_null(strstr(text, "\n    CPU  [95 % interval]      CPU s  process\n"
+				     " 85.8 %  [83.0, 88.1]         6.14  a-7\n"
+				     " 14.1 %  [11.7, 16.9]         1.01  a-8\n"));
 	free(text);
 }
 
@@ -251,6 +307,8 @@ int main(void)
 		cmocka_unit_test(nothing_sampled),
 		cmocka_unit_test(singular_and_samples_without_a_stack),
 		cmocka_unit_test(ten_functions_and_long_names),
+		cmocka_unit_test(the_first_line_names_the_largest_category),
+		cmocka_unit_test(threads_and_processes),
 		cmocka_unit_test(a_closed_file_is_an_error),
 	};
 

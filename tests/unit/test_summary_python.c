@@ -51,16 +51,20 @@ static const struct profile train = {
 	"    CPU  GIL held  [95 % interval]  Python thread\n" \
 	" 80.3 %    37.7 %  [34.4, 41.1]     train-7/7\n"     \
 	"  9.9 %    60.6 %  [50.8, 69.7]     loader-7/9\n"
-#define TRAIN_TABLES                                                                         \
-	"   self  [95 % interval]  function (file)\n"                                        \
-	" 50.3 %  [47.2, 53.3]     sgemm_kernel (libopenblas.so.0)\n"                        \
-	" 39.9 %  [36.9, 43.0]     Net.forward (net.py)\n"                                   \
-	"  9.8 %  [ 8.1, 11.8]     start_thread (libc.so.6)\n"                               \
-	"   line  [95 % interval]  function (file.py:line), with the native code it calls\n" \
-	" 50.1 %  [47.0, 53.1]     Net.forward (net.py:31)\n"                                \
-	" 39.9 %  [36.9, 43.0]     Net.forward (net.py:32)\n"                                \
-	"  0.2 %  [ 0.1,  0.7]     [python:stale]\n"                                         \
-	"  9.8 %  [ 8.1, 11.8]     no Python frame\n"
+#define TRAIN_LARGEST                                           \
+	"largest: inference, 90.0 % [88.0, 91.7], 9.08 CPU s\n" \
+	"  functions: Net.forward (net.py) 90.0 %\n"            \
+	"  called from: main (train.py:12) 90.0 %\n"
+#define TRAIN_TABLES                                                                               \
+	"   self  [95 % interval]    total  function (file)\n"                                     \
+	" 50.3 %  [47.2, 53.3]      50.3 %  sgemm_kernel (libopenblas.so.0)\n"                     \
+	" 39.9 %  [36.9, 43.0]      90.0 %  Net.forward (net.py)\n"                                \
+	"  9.8 %  [ 8.1, 11.8]      99.8 %  start_thread (libc.so.6)\n"                            \
+	"   line  [95 % interval]    total  function (file:line), with the native code it calls\n" \
+	" 50.1 %  [47.0, 53.1]      90.0 %  Net.forward (net.py:31)\n"                             \
+	" 39.9 %  [36.9, 43.0]      39.9 %  Net.forward (net.py:32)\n"                             \
+	"  0.2 %  [ 0.1,  0.7]       0.2 %  [python:stale]\n"                                      \
+	"  9.8 %  [ 8.1, 11.8]              no Python frame\n"
 #define TRAIN_STATS                                                                                            \
 	"{\"complete\": 998, \"truncated\": {\"depth\": 1}, \"lost\": {}, \"python\": "                        \
 	"{\"versions\": [\"3.11\"], \"samples\": 901, \"complete\": 898, \"gil\": 362, "                       \
@@ -73,7 +77,7 @@ static const struct profile train = {
 static void python_is_told_with_its_threads(void **state)
 {
 	assert_summary(&train, TRAIN_STATS,
-		       TRAIN_HEAD TRAIN_PYTHON TRAIN_GIL
+		       TRAIN_LARGEST TRAIN_HEAD TRAIN_PYTHON TRAIN_GIL
 		       "cost: time a sample not measured, share of the target's CPU time not measured; "
 		       "daemon not measured\n" TRAIN_THREADS TRAIN_TABLES);
 }
@@ -94,7 +98,8 @@ static void python_from_a_file_alone(void **state)
 	own.comments = comments;
 	own.n_comments = sizeof(comments) / sizeof(comments[0]);
 	assert_summary(&own, NULL,
-		       TRAIN_HEAD TRAIN_PYTHON TRAIN_GIL "cost: not measured\n" TRAIN_THREADS TRAIN_TABLES);
+		       TRAIN_LARGEST TRAIN_HEAD TRAIN_PYTHON TRAIN_GIL
+		       "cost: not measured\n" TRAIN_THREADS TRAIN_TABLES);
 }
 
 /* With one Python thread the figure for all is enough. */
@@ -224,15 +229,18 @@ static void the_gil_alone(void **state)
 
 	/* What is above the tables is of all samples. */
 	assert_non_null(strstr(text, TRAIN_HEAD TRAIN_PYTHON TRAIN_GIL));
-	assert_non_null(strstr(text, TRAIN_THREADS
-			       "of the 362 samples that held the GIL:\n"
-			       "   self  [95 % interval]  function (file)\n"
-			       " 99.4 %  [98.0, 99.8]     Net.forward (net.py)\n"
-			       "  0.6 %  [ 0.2,  2.0]     sgemm_kernel (libopenblas.so.0)\n"
-			       "   line  [95 % interval]  function (file.py:line), with the native code "
-			       "it calls\n"
-			       " 99.4 %  [98.0, 99.8]     Net.forward (net.py:32)\n"
-			       "  0.6 %  [ 0.2,  2.0]     [python:stale]\n"));
+	assert_non_null(strstr(text, TRAIN_THREADS "of the 362 samples that held the GIL:\n"
+						   "largest: inference, 99.4 % [98.0, 99.8], 3.64 CPU s\n"
+						   "  functions: Net.forward (net.py) 99.4 %\n"));
+	assert_non_null(strstr(text, "\n   self  [95 % interval]    total  function (file)\n"
+				     " 99.4 %  [98.0, 99.8]      99.4 %  Net.forward (net.py)\n"
+				     "  0.6 %  [ 0.2,  2.0]       0.6 %  sgemm_kernel (libopenblas.so.0)\n"
+				     "  total "));
+	assert_non_null(strstr(
+		text,
+		"\n   line  [95 % interval]    total  function (file:line), with the native code it calls\n"
+		" 99.4 %  [98.0, 99.8]      99.4 %  Net.forward (net.py:32)\n"
+		"  0.6 %  [ 0.2,  2.0]       0.6 %  [python:stale]\n"));
 	free(text);
 	none.n_samples = 1;
 	text = summarise_part(&none, NULL, &gil);
@@ -245,12 +253,16 @@ static void python_functions_with_their_native_code(void **state)
 	const struct render_options python_only = { .python_only = true };
 	char *text = summarise_part(&train, NULL, &python_only);
 
-	assert_non_null(strstr(text,
-			       "   self  [95 % interval]  function (file), with the native code it calls\n"
-			       " 90.0 %  [88.0, 91.7]     Net.forward (net.py)\n"
-			       "  9.8 %  [ 8.1, 11.8]     [native]\n"
-			       "  0.2 %  [ 0.1,  0.7]     [python:stale]\n"
-			       "   line "));
+	assert_non_null(strstr(
+		text, "   self  [95 % interval]    total  function (file), with the native code it calls\n"
+		      " 90.0 %  [88.0, 91.7]      90.0 %  Net.forward (net.py)\n"
+		      "  9.8 %  [ 8.1, 11.8]       9.8 %  [native]\n"
+		      "  0.2 %  [ 0.1,  0.7]       0.2 %  [python:stale]\n"
+		      "  total  [95 % interval]      CPU s  Python function (file), with all that it calls\n"
+		      " 90.2 %  [88.2, 91.9]         9.10  main (train.py)\n"
+		      " 90.0 %  [88.0, 91.7]         9.08  Net.forward (net.py)\n"
+		      "  0.2 %  [ 0.1,  0.7]         0.02  [python:stale]\n"
+		      "   line "));
 	free(text);
 }
 
@@ -274,8 +286,8 @@ static void ten_lines(void **state)
 			(struct profile_sample){ .lines = stacks[i], .n_lines = 3, .count = N - i, .comm = "" };
 	}
 	text = summarise(&p, NULL);
-	assert_non_null(strstr(text, "calls\n 15.4 %  [ 9.0, 25.0]     f (b.py:1)\n"));
-	assert_non_null(strstr(text, "     f (b.py:10)\nand 2 more lines\n"));
+	assert_non_null(strstr(text, "calls\n 15.4 %  [ 9.0, 25.0]      16.7 %  f (b.py:1)\n"));
+	assert_non_null(strstr(text, " %  f (b.py:10)\nand 2 more lines\n"));
 	assert_null(strstr(text, "no Python frame"));
 	free(text);
 }
