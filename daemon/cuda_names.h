@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which CUDA function an ELF symbol's name means, and the words for CUDA functions. */
+#ifndef STAKEOUT_CUDA_NAMES_H
+#define STAKEOUT_CUDA_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stakeout/cuda_api.h"
+
+enum cuda_name_type {
+	CUDA_NAME_API,   /* number: enum so_cuda_api */
+	CUDA_NAME_NAMER, /* number: enum so_cuda_namer */
+};
+
+struct cuda_name {
+	uint8_t type; /* enum cuda_name_type */
+	uint16_t number;
+};
+
+enum cuda_name_library { CUDA_NAME_RUNTIME, CUDA_NAME_DRIVER };
+
+#define CUDA_NAME_MAX_BYTES 48 /* no symbol that cuda_names__find() accepts is longer, the final NUL included */
+
+/*
+ * The function of a symbol: a base name, alone or with _v2 to _v9, and each with or without _ptsz or _ptds. length:
+ * bytes of the name, without a version ("@@libcudart.so.12"), which a symbol table may add. False: none. Any thread.
+ */
+bool cuda_names__find(const char *symbol, size_t length, struct cuda_name *out);
+
+/* Base name of a function. The number must be one that cuda_names__find() gave. */
+const char *cuda_names__base(struct cuda_name name);
+enum cuda_name_library cuda_names__library(struct cuda_name name);
+/* For an enumerator out of range: "?". */
+const char *cuda_names__api(unsigned api);
+enum so_cuda_kind cuda_names__kind(enum so_cuda_api api);
+const char *cuda_names__kind_word(unsigned kind);
+const char *cuda_names__library_word(enum cuda_name_library library); /* "runtime", "driver" */
+
+#endif

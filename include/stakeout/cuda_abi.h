@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Maps and records between bpf/cuda.bpf.c and the daemon.
+ *
+ * All counters only ever grow while the process lives; what happened between two moments is a difference. A key belongs
+ * to one thread, which runs in one place at a time, so its values are written without atomic operations.
+ */
+#ifndef STAKEOUT_CUDA_ABI_H
+#define STAKEOUT_CUDA_ABI_H
+
+#include "stakeout/cuda_api.h"
+#include "stakeout/latency.h"
+#include "stakeout/sampler_abi.h"
+
+#define SO_CUDA_SLOTS \
+	(2 * SO_MAX_SLOTS) /* targets; the first of the second half is for measuring a probe's own cost */
+#define SO_CUDA_MAX_LIBRARIES      4096 /* of all processes together; number 0 is none */
+#define SO_CUDA_CALLS_ENTRIES      65536
+#define SO_CUDA_ERROR_ENTRIES      4096
+#define SO_CUDA_ALLOCATION_ENTRIES (1u << 20)
+#define SO_CUDA_SITE_ENTRIES       16384
+#define SO_CUDA_STACKS_A_CPU       2 /* a thread may be preempted while its stack is taken */
+#define SO_CUDA_NAME_BYTES         512
+
+/*
+ * A probe's cookie: which call it belongs to (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), for which target,
+ * in which library.
+ */
+#define SO_CUDA_COOKIE(call, slot, library) ((__u64)(library) << 32 | (__u64)(slot) << 16 | (call))
+#define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0xffff)
+#define SO_CUDA_COOKIE_SLOT(cookie)         ((__u32)((cookie) >> 16) & 0xffff)
+#define SO_CUDA_COOKIE_LIBRARY(cookie)      ((__u32)((cookie) >> 32))
+
+/*
+ * Map `cuda_calls`: the calls of one thread to one API, of one kernel, that took times of one octave. The sum over the
+ * octaves is the API's.
+ */
+struct so_cuda_key {
+	__u32 tgid, tid;
+	__u64 kernel;   /* host stub's address, or driver's function handle; 0: no launch, or a graph */
+	__u32 library;  /* the one of the probe */
+	__u16 api;      /* enum so_cuda_api */
+	__u8 direction; /* enum so_cuda_direction */
+	__u8 octave;    /* latency_octave() */
+};
+
+struct so_cuda_calls {
+	__u64 calls;    /* failed ones included */
+	__u64 errors;   /* calls that did not return 0 */
+	__u64 total_ns; /* on the host, from entry to return */
+	__u64 min_ns, max_ns;
+	__u64 squares;           /* sum of squares, in units of latency_square_shift(octave) */
+	__u64 bytes;             /* of calls that succeeded: copied, set, allocated */
+	__u64 blocks;            /* launched: sum over the launches of the grid's blocks, */
+	__u64 threads;           /* and of blocks × threads of a block */
+	__u32 grid[3], block[3]; /* of the last launch */
+	__u64 stream;            /* of the last call that has one */
+	__u64 buckets[LATENCY_BUCKETS];
+};
+
+/* Map `cuda_errors`: failed calls by the code that they returned. Values: __u64 */
+struct so_cuda_error_key {
+	__u32 tgid;
+	__u32 library;
+	__u32 api;
+	__u32 code;
+};
+
+/* Map `cuda_allocations`, by process and address: what is allocated now. */
+struct so_cuda_pointer {
+	__u32 tgid;
+	__u32 host; /* 1: host memory, 0: device memory */
+	__u64 address;
+};
+
+struct so_cuda_allocation {
+	__u64 bytes;
+	__u64 site; /* hash of the stack that allocated it; 0: not known */
+};
+
+/* Map `cuda_sites`, by process and allocating stack. */
+struct so_cuda_site_key {
+	__u32 tgid;
+	__u32 host;
+	__u64 stack;
+};
+
+struct so_cuda_site {
+	__u64 allocations, frees;
+	__u64 bytes;         /* ever allocated */
+	__s64 current_bytes; /* now; memory that was allocated before watching began is freed unseen */
+	__s64 peak_bytes;
+};
+
+/* Causes for which a call, or something of it, is not in the maps: X(enumerator, word, explanation) */
+#define SO_CUDA_LOSSES(X)                                                                                 \
+	X(CALLS_FULL, "calls-map-full", "the map of calls was full")                                      \
+	X(STATE, "no-thread-state", "no memory for the state of a thread in a call")                      \
+	X(UNFINISHED, "unfinished", "calls that were never seen to return")                               \
+	X(ERRORS_FULL, "error-codes-full", "the code of a failed call, not the failure, is unknown")      \
+	X(ALLOCATIONS_FULL, "allocations-map-full", "an allocation whose release will not be recognised") \
+	X(SITES_FULL, "sites-map-full", "an allocation that is in no site's figures")                     \
+	X(STACK_BUSY, "stack-busy", "a stack that was due, but the CPU's buffers were in use")            \
+	X(STACK_FULL, "stack-full", "a stack that was due, but the window's map or ring was full")        \
+	X(NAMES_FULL, "names-full", "a kernel's name, for which the ring had no room")
+
+enum so_cuda_loss {
+#define X(name, word, why) SO_CUDA_LOSS_##name,
+	SO_CUDA_LOSSES(X)
+#undef X
+		SO_CUDA_LOSS_COUNT,
+};
+
+/* Per CPU and target slot. */
+struct so_cuda_slot {
+	__u64 hits;      /* probe hits at entries */
+	__u64 returns;   /* and at returns */
+	__u64 nested;    /* entries that were inside another call that is counted, and were not counted */
+	__u64 calls;     /* counted */
+	__u64 stacks;    /* taken */
+	__u64 stacks_ns; /* time spent on them */
+	__u64 lost[SO_CUDA_LOSS_COUNT];
+};
+
+#define SO_CUDA_KIND_ROOM 16 /* a power of two, for the verifier's sake */
+_Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place");
+
+/* What the daemon decides, by target slot; changes take effect at once. */
+struct so_cuda_control {
+	__u32 on;                              /* 0: nothing counts, and nothing is written */
+	__u32 stack_period[SO_CUDA_KIND_ROOM]; /* one stack in so many calls, at random; 0: none */
+};
+
+/*
+ * Maps `cuda_window_a` and `_b`, one of them open: calls whose stack was taken, each as often as the sampling period says. A
+ * stack that the daemon has been sent in this window has an entry of tgid 0 and tid 0.
+ */
+#define SO_CUDA_WINDOW_ENTRIES 16384
+
+struct so_cuda_line_key {
+	__u32 tgid, tid;
+	__u64 stack;
+	__u32 api;
+	__u32 pad;
+};
+
+struct so_cuda_line {
+	__u64 calls;
+	__u64 total_ns;
+	__u64 bytes;
+	__u32 slot;
+	__u32 pad;
+};
+
+/* Record of the ring `cuda_names`. */
+struct so_cuda_name {
+	__u32 tgid;
+	__u32 namer;                   /* enum so_cuda_namer */
+	__u64 handle;                  /* the kernel's, as in so_cuda_key.kernel */
+	__u64 other;                   /* __cudaGetKernel, cuKernelGetFunction: what the handle was made of */
+	char name[SO_CUDA_NAME_BYTES]; /* mangled; "" if it has no name of its own */
+};
+
+_Static_assert(sizeof(struct so_cuda_key) == 24, "no gaps in struct so_cuda_key");
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The CUDA calls that stakeout times, runtime and driver, and how each one's arguments tell what it works on. Signatures:
+ * cuda_runtime_api.h and cuda.h of the CUDA toolkit 12 and 13, as the toolkit's reference manual gives them.
+ *
+ * Names are the base names: an ELF file may export a call as NAME, NAME_v2 … NAME_v9, and each of these with _ptsz or _ptds
+ * (the per-thread default stream) behind it.
+ */
+#ifndef STAKEOUT_CUDA_API_H
+#define STAKEOUT_CUDA_API_H
+
+/* What a call does, for the tables: X(enumerator, word) */
+#define SO_CUDA_KINDS(X)                                                            \
+	X(LAUNCH, "launch") /* of a kernel or a graph */                            \
+	X(SYNC, "sync")     /* waits on the host: device, stream, event */          \
+	X(COPY, "copy")                                                             \
+	X(SET, "set")                                                               \
+	X(ALLOC, "alloc")                                                           \
+	X(FREE, "free")                                                             \
+	X(WAIT, "stream-wait") /* a stream waits for an event; the host does not */ \
+	X(EVENT, "event")      /* record, query */                                  \
+	X(CAPTURE, "capture")  /* stream capture, graph instantiation */
+
+enum so_cuda_kind {
+#define X(name, word) SO_CUDA_##name,
+	SO_CUDA_KINDS(X)
+#undef X
+		SO_CUDA_KIND_COUNT,
+};
+
+/* How the arguments are read. Registers: System V psABI x86-64, rdi rsi rdx rcx r8 r9, then the stack from rsp + 8. */
+enum so_cuda_args {
+	SO_CUDA_ARGS_NONE,
+	SO_CUDA_ARGS_LAUNCH, /* (func, dim3 grid, dim3 block, args, shared, stream); a dim3 takes two registers */
+	SO_CUDA_ARGS_LAUNCH_CONFIG,    /* (const cudaLaunchConfig_t *, func, args) */
+	SO_CUDA_ARGS_CU_LAUNCH,        /* (f, gx, gy, gz, bx, by, bz, shared, stream, params[, extra]) */
+	SO_CUDA_ARGS_CU_LAUNCH_CONFIG, /* (const CUlaunchConfig *, f, params, extra) */
+	SO_CUDA_ARGS_GRAPH,            /* (graph, stream) */
+	SO_CUDA_ARGS_COPY,             /* (dst, src, bytes, kind[, stream]) */
+	SO_CUDA_ARGS_COPY_2D,          /* (dst, dpitch, src, spitch, width, height, kind[, stream]) */
+	SO_CUDA_ARGS_COPY_3D,          /* (const cudaMemcpy3DParms *[, stream]) */
+	SO_CUDA_ARGS_COPY_PEER,        /* (dst, device, src, device, bytes[, stream]) */
+	SO_CUDA_ARGS_COPY_SYMBOL,      /* (symbol or dst, src or symbol, bytes, offset, kind[, stream]) */
+	SO_CUDA_ARGS_CU_COPY,          /* (dst, src, bytes[, stream]); direction unknown */
+	SO_CUDA_ARGS_CU_COPY_HTOD,
+	SO_CUDA_ARGS_CU_COPY_DTOH,
+	SO_CUDA_ARGS_CU_COPY_DTOD,
+	SO_CUDA_ARGS_CU_COPY_PEER, /* (dst, context, src, context, bytes[, stream]) */
+	SO_CUDA_ARGS_CU_COPY_2D,   /* (const CUDA_MEMCPY2D *[, stream]) */
+	SO_CUDA_ARGS_CU_COPY_3D,   /* (const CUDA_MEMCPY3D *[, stream]) */
+	SO_CUDA_ARGS_SET,          /* (dst, value, bytes[, stream]); the driver's D8 form too */
+	SO_CUDA_ARGS_SET_16,       /* (dst, value, number of 2-byte values[, stream]) */
+	SO_CUDA_ARGS_SET_32,
+	SO_CUDA_ARGS_SET_2D,      /* (dst, pitch, value, width, height[, stream]) */
+	SO_CUDA_ARGS_ALLOC,       /* (void **out, bytes[, …]) */
+	SO_CUDA_ARGS_ALLOC_PITCH, /* (void **out, size_t *pitch, width, height[, …]) */
+	SO_CUDA_ARGS_FREE,        /* (ptr[, stream]) */
+	SO_CUDA_ARGS_STREAM,      /* (stream[, …]) */
+	SO_CUDA_ARGS_EVENT,       /* (event[, stream]) */
+};
+
+/* X(name, library, kind, args): library RUNTIME or DRIVER */
+#define SO_CUDA_APIS(X)                                          \
+	X(cudaLaunchKernel, RUNTIME, LAUNCH, LAUNCH)             \
+	X(cudaLaunchKernelExC, RUNTIME, LAUNCH, LAUNCH_CONFIG)   \
+	X(cudaLaunchCooperativeKernel, RUNTIME, LAUNCH, LAUNCH)  \
+	X(cudaGraphLaunch, RUNTIME, LAUNCH, GRAPH)               \
+	X(cudaDeviceSynchronize, RUNTIME, SYNC, NONE)            \
+	X(cudaStreamSynchronize, RUNTIME, SYNC, STREAM)          \
+	X(cudaEventSynchronize, RUNTIME, SYNC, EVENT)            \
+	X(cudaStreamWaitEvent, RUNTIME, WAIT, STREAM)            \
+	X(cudaEventRecord, RUNTIME, EVENT, EVENT)                \
+	X(cudaEventRecordWithFlags, RUNTIME, EVENT, EVENT)       \
+	X(cudaEventQuery, RUNTIME, EVENT, EVENT)                 \
+	X(cudaStreamQuery, RUNTIME, EVENT, STREAM)               \
+	X(cudaMemcpy, RUNTIME, COPY, COPY)                       \
+	X(cudaMemcpyAsync, RUNTIME, COPY, COPY)                  \
+	X(cudaMemcpy2D, RUNTIME, COPY, COPY_2D)                  \
+	X(cudaMemcpy2DAsync, RUNTIME, COPY, COPY_2D)             \
+	X(cudaMemcpy3D, RUNTIME, COPY, COPY_3D)                  \
+	X(cudaMemcpy3DAsync, RUNTIME, COPY, COPY_3D)             \
+	X(cudaMemcpyPeer, RUNTIME, COPY, COPY_PEER)              \
+	X(cudaMemcpyPeerAsync, RUNTIME, COPY, COPY_PEER)         \
+	X(cudaMemcpyToSymbol, RUNTIME, COPY, COPY_SYMBOL)        \
+	X(cudaMemcpyToSymbolAsync, RUNTIME, COPY, COPY_SYMBOL)   \
+	X(cudaMemcpyFromSymbol, RUNTIME, COPY, COPY_SYMBOL)      \
+	X(cudaMemcpyFromSymbolAsync, RUNTIME, COPY, COPY_SYMBOL) \
+	X(cudaMemset, RUNTIME, SET, SET)                         \
+	X(cudaMemsetAsync, RUNTIME, SET, SET)                    \
+	X(cudaMemset2D, RUNTIME, SET, SET_2D)                    \
+	X(cudaMemset2DAsync, RUNTIME, SET, SET_2D)               \
+	X(cudaMalloc, RUNTIME, ALLOC, ALLOC)                     \
+	X(cudaMallocAsync, RUNTIME, ALLOC, ALLOC)                \
+	X(cudaMallocFromPoolAsync, RUNTIME, ALLOC, ALLOC)        \
+	X(cudaMallocManaged, RUNTIME, ALLOC, ALLOC)              \
+	X(cudaMallocPitch, RUNTIME, ALLOC, ALLOC_PITCH)          \
+	X(cudaMallocHost, RUNTIME, ALLOC, ALLOC)                 \
+	X(cudaHostAlloc, RUNTIME, ALLOC, ALLOC)                  \
+	X(cudaFree, RUNTIME, FREE, FREE)                         \
+	X(cudaFreeAsync, RUNTIME, FREE, FREE)                    \
+	X(cudaFreeHost, RUNTIME, FREE, FREE)                     \
+	X(cudaStreamBeginCapture, RUNTIME, CAPTURE, STREAM)      \
+	X(cudaStreamEndCapture, RUNTIME, CAPTURE, STREAM)        \
+	X(cudaGraphInstantiate, RUNTIME, CAPTURE, NONE)          \
+	X(cudaGraphInstantiateWithFlags, RUNTIME, CAPTURE, NONE) \
+	X(cuLaunchKernel, DRIVER, LAUNCH, CU_LAUNCH)             \
+	X(cuLaunchKernelEx, DRIVER, LAUNCH, CU_LAUNCH_CONFIG)    \
+	X(cuLaunchCooperativeKernel, DRIVER, LAUNCH, CU_LAUNCH)  \
+	X(cuGraphLaunch, DRIVER, LAUNCH, GRAPH)                  \
+	X(cuCtxSynchronize, DRIVER, SYNC, NONE)                  \
+	X(cuStreamSynchronize, DRIVER, SYNC, STREAM)             \
+	X(cuEventSynchronize, DRIVER, SYNC, EVENT)               \
+	X(cuStreamWaitEvent, DRIVER, WAIT, STREAM)               \
+	X(cuEventRecord, DRIVER, EVENT, EVENT)                   \
+	X(cuEventRecordWithFlags, DRIVER, EVENT, EVENT)          \
+	X(cuEventQuery, DRIVER, EVENT, EVENT)                    \
+	X(cuStreamQuery, DRIVER, EVENT, STREAM)                  \
+	X(cuMemcpy, DRIVER, COPY, CU_COPY)                       \
+	X(cuMemcpyAsync, DRIVER, COPY, CU_COPY)                  \
+	X(cuMemcpyHtoD, DRIVER, COPY, CU_COPY_HTOD)              \
+	X(cuMemcpyHtoDAsync, DRIVER, COPY, CU_COPY_HTOD)         \
+	X(cuMemcpyDtoH, DRIVER, COPY, CU_COPY_DTOH)              \
+	X(cuMemcpyDtoHAsync, DRIVER, COPY, CU_COPY_DTOH)         \
+	X(cuMemcpyDtoD, DRIVER, COPY, CU_COPY_DTOD)              \
+	X(cuMemcpyDtoDAsync, DRIVER, COPY, CU_COPY_DTOD)         \
+	X(cuMemcpyPeer, DRIVER, COPY, CU_COPY_PEER)              \
+	X(cuMemcpyPeerAsync, DRIVER, COPY, CU_COPY_PEER)         \
+	X(cuMemcpy2D, DRIVER, COPY, CU_COPY_2D)                  \
+	X(cuMemcpy2DUnaligned, DRIVER, COPY, CU_COPY_2D)         \
+	X(cuMemcpy2DAsync, DRIVER, COPY, CU_COPY_2D)             \
+	X(cuMemcpy3D, DRIVER, COPY, CU_COPY_3D)                  \
+	X(cuMemcpy3DAsync, DRIVER, COPY, CU_COPY_3D)             \
+	X(cuMemsetD8, DRIVER, SET, SET)                          \
+	X(cuMemsetD8Async, DRIVER, SET, SET)                     \
+	X(cuMemsetD16, DRIVER, SET, SET_16)                      \
+	X(cuMemsetD16Async, DRIVER, SET, SET_16)                 \
+	X(cuMemsetD32, DRIVER, SET, SET_32)                      \
+	X(cuMemsetD32Async, DRIVER, SET, SET_32)                 \
+	X(cuMemAlloc, DRIVER, ALLOC, ALLOC)                      \
+	X(cuMemAllocAsync, DRIVER, ALLOC, ALLOC)                 \
+	X(cuMemAllocFromPoolAsync, DRIVER, ALLOC, ALLOC)         \
+	X(cuMemAllocManaged, DRIVER, ALLOC, ALLOC)               \
+	X(cuMemAllocPitch, DRIVER, ALLOC, ALLOC_PITCH)           \
+	X(cuMemAllocHost, DRIVER, ALLOC, ALLOC)                  \
+	X(cuMemHostAlloc, DRIVER, ALLOC, ALLOC)                  \
+	X(cuMemFree, DRIVER, FREE, FREE)                         \
+	X(cuMemFreeAsync, DRIVER, FREE, FREE)                    \
+	X(cuMemFreeHost, DRIVER, FREE, FREE)                     \
+	X(cuStreamBeginCapture, DRIVER, CAPTURE, STREAM)         \
+	X(cuStreamEndCapture, DRIVER, CAPTURE, STREAM)           \
+	X(cuGraphInstantiate, DRIVER, CAPTURE, NONE)             \
+	X(cuGraphInstantiateWithFlags, DRIVER, CAPTURE, NONE)
+
+enum so_cuda_api {
+#define X(name, library, kind, args) SO_CUDA_API_##name,
+	SO_CUDA_APIS(X)
+#undef X
+		SO_CUDA_API_COUNT,
+};
+
+/*
+ * Calls that are not counted but tell a kernel's name: X(name, library, out, handle or alias, name). Which argument is
+ * where: 1 is rdi. __cudaRegisterFunction (the binary's own start-up code) has the host stub's address and the mangled name,
+ * the others write a handle to *out; __cudaGetKernel (CUDA 13) and cuKernelGetFunction make one of another.
+ */
+#define SO_CUDA_NAMERS(X)                                                                                   \
+	X(__cudaRegisterFunction, RUNTIME, 0, 2, 4) /* (fat binary, stub, char *, const char *name, ...) */ \
+	X(__cudaGetKernel, RUNTIME, 1, 2, 0)        /* (cudaKernel_t *out, stub) */                         \
+	X(cuModuleGetFunction, DRIVER, 1, 0, 3)     /* (CUfunction *out, module, const char *name) */       \
+	X(cuLibraryGetKernel, DRIVER, 1, 0, 3)      /* (CUkernel *out, library, const char *name) */        \
+	X(cuKernelGetFunction, DRIVER, 1, 2, 0)     /* (CUfunction *out, CUkernel) */
+
+enum so_cuda_namer {
+#define X(name, library, out, handle, text) SO_CUDA_NAMER_##name,
+	SO_CUDA_NAMERS(X)
+#undef X
+		SO_CUDA_NAMER_COUNT,
+};
+
+/* Directions of a copy: the numbers of enum cudaMemcpyKind. X(enumerator, word) */
+#define SO_CUDA_DIRECTIONS(X)                                                    \
+	X(HTOH, "HtoH")                                                          \
+	X(HTOD, "HtoD")                                                          \
+	X(DTOH, "DtoH")                                                          \
+	X(DTOD, "DtoD")                                                          \
+	X(DEFAULT, "unknown") /* by the pointers, which only the driver knows */ \
+	X(PEER, "PtoP")                                                          \
+	X(NO, "") /* no copy */
+
+enum so_cuda_direction {
+#define X(name, word) SO_CUDA_DIRECTION_##name,
+	SO_CUDA_DIRECTIONS(X)
+#undef X
+		SO_CUDA_DIRECTION_COUNT,
+};
+
+#endif

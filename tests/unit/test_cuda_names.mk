@@ -1,0 +1,1 @@
+test_cuda_names_SRCS := daemon/cuda_names.c

@@ -1,0 +1,1 @@
+test_latency_SRCS :=

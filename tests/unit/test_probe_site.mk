@@ -1,0 +1,1 @@
+test_probe_site_SRCS := daemon/probe_site.c
