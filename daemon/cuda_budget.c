@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Times are in seconds, costs in seconds of CPU time, unless their names say otherwise. */
+#include "daemon/cuda_budget.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW_S       10.0
+#define MIN_RECORD_S   0.02 /* shorter figures are put together */
+#define MAX_RECORDS    512  /* more than WINDOW_S / MIN_RECORD_S */
+#define LEARNING_S     1.0  /* costs of the beginning that no later time pays for */
+#define LIMIT          0.95 /* of the budget: the emergency keeps the rest */
+#define FAST_ON_S      0.02 /* of probes being on, which tell the cost of now */
+#define SOON_S         0.2  /* what is left of the limit lasts for so long at least */
+#define STEADY_S       2.0  /* after which a rise is taken to last; */
+#define CPU_S          0.1  /* CPU time may be counted in ticks: that of less time is no measure */
+#define STEADY_ON_S    0.2  /* the probes must have been on for so long, too */
+#define CALLS_S        2.0  /* of the average by which stack periods follow the rate of calls */
+#define STACK_SHARE    0.05 /* of the probes' cost, for stacks, when even the probes are too many */
+#define FALL_BELOW     0.82 /* × the present duty: a goal that is nearer is no reason to fall, */
+#define RISE_ABOVE     1.25 /* or to rise, */
+#define RISE_AFTER_S   2.0  /* and a higher one only when it lasted so long */
+#define RISE_PER_S     1.25 /* × */
+#define MORE_STACKS    2.0  /* × per second, at most */
+#define PERIOD_CHANGES 1.2  /* a stack period stays unless the new one differs so much */
+#define MAX_PERIOD     1000000.0
+
+/* What happened in some time. */
+struct record {
+	double elapsed, on;
+	double probes, stacks; /* costs */
+	double wanted;         /* what the stacks would have cost, had they not been thinned */
+	double cpu;            /* what the cost is a share of */
+	bool learning;         /* of the beginning */
+};
+
+struct cuda_budget {
+	double share; /* the budget: 0.01 for 1 % */
+	struct record ring[MAX_RECORDS];
+	size_t newest, n;
+	double age;                       /* since the first figures */
+	double calls_per_s;               /* average of the last few seconds, while the probes were on */
+	double parts[SO_CUDA_KIND_COUNT]; /* the kinds' of these calls; 1 until they are told */
+	double duty;
+	double rise_wanted; /* for so long a higher duty would have done */
+	double thin;        /* stacks wanted / stacks taken, for the sake of the budget; 1 or more */
+	uint32_t period[SO_CUDA_KIND_COUNT];
+	double rounding_ms; /* off time that past cycles lack */
+};
+
+/* Kinds whose calls are many and alike get a bounded number of stacks; each call of the others is worth one. */
+static const bool capped[SO_CUDA_KIND_COUNT] = {
+	[SO_CUDA_LAUNCH] = true,
+	[SO_CUDA_FREE] = true,
+	[SO_CUDA_EVENT] = true,
+};
+
+const char *cuda_budget__word(enum cuda_budget_state state)
+{
+	static const char *const words[] = {
+		[CUDA_BUDGET_ALL] = "all",
+		[CUDA_BUDGET_FEWER_STACKS] = "fewer-stacks",
+		[CUDA_BUDGET_DUTY_CYCLE] = "duty-cycle",
+	};
+
+	return words[state];
+}
+
+int cuda_budget__new(double budget_percent, struct cuda_budget **out)
+{
+	struct cuda_budget *budget = calloc(1, sizeof(*budget));
+
+	if (!budget)
+		return -ENOMEM;
+	budget->share = budget_percent >= 0.01 ? budget_percent / 100 : 0.0001;
+	budget->duty = budget->thin = 1;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		/* Until something is known, not a stack for each call of a busy target. */
+		budget->period[i] = capped[i] ? 100 : 1;
+		budget->parts[i] = 1;
+	}
+	*out = budget;
+	return 0;
+}
+
+void cuda_budget__free(struct cuda_budget *budget)
+{
+	free(budget);
+}
+
+unsigned cuda_budget__check_ms(const struct cuda_budget *budget)
+{
+	return (unsigned)fmin(fmax(budget->share * 2000, 20), 250);
+}
+
+/* The record `back` records before the newest. */
+static const struct record *record(const struct cuda_budget *budget, size_t back)
+{
+	return &budget->ring[(budget->newest + MAX_RECORDS - back) % MAX_RECORDS];
+}
+
+static void add_part(struct record *sum, const struct record *r, double part)
+{
+	sum->elapsed += part * r->elapsed;
+	sum->on += part * r->on;
+	sum->probes += part * r->probes;
+	sum->stacks += part * r->stacks;
+	sum->wanted += part * r->wanted;
+	sum->cpu += part * r->cpu;
+}
+
+static void add_record(struct cuda_budget *budget, const struct record *new)
+{
+	struct record *newest = &budget->ring[budget->newest];
+
+	if (budget->n && newest->elapsed < MIN_RECORD_S && newest->learning == new->learning) {
+		add_part(newest, new, 1);
+		return;
+	}
+	if (budget->n)
+		budget->newest = (budget->newest + 1) % MAX_RECORDS;
+	if (budget->n < MAX_RECORDS)
+		budget->n++;
+	budget->ring[budget->newest] = *new;
+}
+
+/* Of the last `span` seconds; of the oldest record a part may count. */
+static struct record sum_elapsed(const struct cuda_budget *budget, double span)
+{
+	struct record sum = { 0 };
+
+	for (size_t i = 0; i < budget->n && sum.elapsed < span; i++) {
+		const struct record *r = record(budget, i);
+
+		add_part(&sum, r, fmin(1, (span - sum.elapsed) / r->elapsed));
+	}
+	return sum;
+}
+
+/* Of the newest records that tell of `span` seconds of probes being on. */
+static struct record sum_on(const struct cuda_budget *budget, double span)
+{
+	struct record sum = { 0 };
+
+	for (size_t i = 0; i < budget->n && sum.on < span; i++)
+		add_part(&sum, record(budget, i), 1);
+	return sum;
+}
+
+/* What a second of probes being on costs: the probes, and all stacks that are wanted. */
+struct rates {
+	double probes, wanted;
+};
+
+static struct rates rates_of(const struct record *sum)
+{
+	return (struct rates){
+		.probes = sum->on > 0 ? sum->probes / sum->on : 0,
+		.wanted = sum->on > 0 ? sum->wanted / sum->on : 0,
+	};
+}
+
+/* By how much stacks must be thinned to cost what the probes leave of `goal`, or else a share of what the probes cost. */
+static double thinning(const struct rates *rates, double goal)
+{
+	double allowance = fmax(goal - rates->probes, STACK_SHARE * rates->probes);
+
+	if (rates->wanted <= allowance)
+		return 1;
+	return allowance > 0 ? fmin(rates->wanted / allowance, MAX_PERIOD) : MAX_PERIOD;
+}
+
+/* What a second of wall time may cost so that every 10 s keep within the limit: */
+struct allowed {
+	double soon;   /* until the next look, if the duty can then fall to its lowest */
+	double steady; /* for as long as it takes */
+};
+
+/*
+ * Each 10 s that are affected are made of some of the past and the rest, which is to come.
+ * rate: what a second of probes being on costs. cpu: CPU time that a second brings. ahead: seconds until the next look.
+ */
+static struct allowed allowed(const struct cuda_budget *budget, double rate, double cpu, double ahead)
+{
+	double limit = LIMIT * budget->share, past = 0, least = CUDA_BUDGET_MIN_DUTY * rate;
+	/* At a low duty 10 s may hold a good part of a cycle more than the duty says. */
+	double over = 1.25e-3 * CUDA_BUDGET_MIN_ON_MS * rate;
+	struct allowed allowed = { INFINITY, INFINITY };
+
+	for (size_t i = 0;; i++) {
+		const struct record *r = record(budget, i);
+		double rest = WINDOW_S - past, left = limit * cpu * rest - over, part;
+
+		if (rest < ahead)
+			break;
+		allowed.soon = fmin(allowed.soon, (left - (rest - ahead) * least) / ahead);
+		if (rest >= STEADY_S)
+			allowed.steady = fmin(allowed.steady, left / rest);
+		if (i >= budget->n || r->learning)
+			break;
+		part = fmin(1, rest / r->elapsed);
+		past += part * r->elapsed;
+		over += part * (r->probes + r->stacks - limit * r->cpu);
+	}
+	return allowed;
+}
+
+/* Fewer stacks first, then less time. */
+static void fall(struct cuda_budget *budget, const struct rates *rates, double may_cost)
+{
+	double cost = rates->probes + rates->wanted / budget->thin;
+
+	may_cost = fmax(may_cost, 0);
+	if (cost * budget->duty <= may_cost)
+		return;
+	budget->thin = fmax(budget->thin, thinning(rates, may_cost / budget->duty));
+	cost = rates->probes + rates->wanted / budget->thin;
+	/* Stacks that were thinned to the allowance leave nothing, but for the rounding. */
+	if (cost * budget->duty > may_cost * (1 + 1e-6)) {
+		budget->duty = fmax(may_cost / cost, CUDA_BUDGET_MIN_DUTY);
+		budget->rise_wanted = 0;
+	}
+}
+
+/* On a rise that the average of 10 s would follow too late. */
+static void brake(struct cuda_budget *budget)
+{
+	const struct record newest = sum_on(budget, FAST_ON_S), tenth = sum_elapsed(budget, CPU_S);
+	const struct record two = sum_elapsed(budget, STEADY_S), enough = sum_on(budget, STEADY_ON_S);
+	const struct record *last = two.on < STEADY_ON_S ? &enough : &two;
+	const struct rates now = rates_of(&newest), recent = rates_of(last);
+	double ahead = fmax(1.5 * record(budget, 0)->elapsed, SOON_S);
+	/* With the calls comes CPU time. */
+	double cpu = fmax(newest.cpu / newest.elapsed, tenth.cpu / tenth.elapsed);
+
+	fall(budget, &now, allowed(budget, now.probes * (1 + STACK_SHARE), cpu, ahead).soon);
+	cpu = last->cpu / last->elapsed;
+	fall(budget, &recent, allowed(budget, recent.probes * (1 + STACK_SHARE), cpu, ahead).steady);
+}
+
+/* goal: the duty by the costs of the last 10 s; it may be more than 1. */
+static void follow(struct cuda_budget *budget, double goal, double elapsed)
+{
+	if (goal < FALL_BELOW * budget->duty)
+		budget->duty = fmax(goal, CUDA_BUDGET_MIN_DUTY);
+	if (goal <= RISE_ABOVE * budget->duty) {
+		budget->rise_wanted = 0;
+		return;
+	}
+	budget->rise_wanted += elapsed;
+	if (budget->rise_wanted > RISE_AFTER_S)
+		budget->duty = fmin(fmin(budget->duty * pow(RISE_PER_S, elapsed), goal), 1);
+}
+
+static void set_periods(struct cuda_budget *budget)
+{
+	double calls_per_s = budget->calls_per_s * budget->duty;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		double period = 1;
+
+		if (capped[i])
+			period = fmax(calls_per_s * budget->parts[i] / CUDA_BUDGET_STACKS_PER_S, 1);
+		period = fmin(ceil(period * budget->thin - 1e-9), MAX_PERIOD);
+		if (period == 1 || period > budget->period[i] * PERIOD_CHANGES ||
+		    period * PERIOD_CHANGES < budget->period[i])
+			budget->period[i] = (uint32_t)period;
+	}
+}
+
+static void decide(struct cuda_budget *budget, double elapsed)
+{
+	const struct record sum = sum_elapsed(budget, WINDOW_S);
+	double goal = CUDA_BUDGET_GOAL * budget->share * sum.cpu / sum.elapsed;
+	double history = fmin(sum.elapsed / LEARNING_S, 1), cost;
+	struct rates slow = rates_of(&sum);
+
+	if (sum.on <= 0)
+		return;
+	/* A burst at the very beginning tells little: what went before is taken to have cost nothing. */
+	slow.probes *= history;
+	slow.wanted *= history;
+	budget->thin = fmax(thinning(&slow, goal), budget->thin / pow(MORE_STACKS, elapsed));
+	cost = slow.probes + slow.wanted / budget->thin;
+	follow(budget, cost > 0 ? goal / cost : INFINITY, elapsed);
+	if (!record(budget, 0)->learning)
+		brake(budget);
+}
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns * 1e-9;
+}
+
+void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figures *figures)
+{
+	uint64_t entries = figures->hits > figures->nested ? figures->hits - figures->nested : 0;
+	uint64_t pairs = entries > figures->returns ? entries : figures->returns;
+	struct record new = {
+		.elapsed = seconds(figures->elapsed_ns),
+		.on = seconds(figures->on_ns < figures->elapsed_ns ? figures->on_ns : figures->elapsed_ns),
+		.probes = ((double)pairs * figures->pair_ns + (double)figures->nested * figures->nested_ns) *
+			  1e-9,
+		.stacks = seconds(figures->stacks_ns),
+		.wanted = seconds(figures->stacks_ns) * budget->thin,
+		.learning = budget->age < LEARNING_S,
+	};
+
+	if (!figures->elapsed_ns)
+		return;
+	new.cpu = fmax(seconds(figures->cpu_ns), new.elapsed / 100);
+	add_record(budget, &new);
+	budget->age += new.elapsed;
+	if (new.on >= FAST_ON_S / 2)
+		budget->calls_per_s += fmax(1 - exp(-new.elapsed / CALLS_S), new.elapsed / budget->age) *
+				       ((double)entries / new.on - budget->calls_per_s);
+	decide(budget, new.elapsed);
+	set_periods(budget);
+}
+
+void cuda_budget__add_calls(struct cuda_budget *budget, const uint64_t calls[SO_CUDA_KIND_COUNT])
+{
+	double all = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		all += (double)calls[i];
+	if (all <= 0)
+		return;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		budget->parts[i] = (double)calls[i] / all;
+	set_periods(budget);
+}
+
+void cuda_budget__plan(const struct cuda_budget *budget, struct cuda_budget_plan *out)
+{
+	const struct record sum = sum_elapsed(budget, WINDOW_S);
+
+	*out = (struct cuda_budget_plan){
+		.state = budget->duty < 1   ? CUDA_BUDGET_DUTY_CYCLE
+			 : budget->thin > 1 ? CUDA_BUDGET_FEWER_STACKS
+					    : CUDA_BUDGET_ALL,
+		.duty = budget->duty,
+		.overhead_percent = sum.cpu > 0 ? 100 * (sum.probes + sum.stacks) / sum.cpu : 0,
+	};
+	memcpy(out->stack_period, budget->period, sizeof(out->stack_period));
+}
+
+/* A number from 0 to 1 out of the lower 32 bits. */
+static double unit(uint64_t random)
+{
+	return (double)(uint32_t)random / 0x1p32;
+}
+
+void cuda_budget__cycle(struct cuda_budget *budget, uint64_t random, struct cuda_budget_cycle *out)
+{
+	double shortest = fmax(CUDA_BUDGET_MIN_ON_MS / budget->duty, CUDA_BUDGET_MIN_CYCLE_MS);
+	double length = shortest * (1 + unit(random) / 2), off;
+	uint32_t before;
+
+	if (budget->duty >= 1) {
+		budget->rounding_ms = 0;
+		*out = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
+		return;
+	}
+	out->on_ms = (uint32_t)fmax(round(length * budget->duty), CUDA_BUDGET_MIN_ON_MS);
+	off = out->on_ms * (1 - budget->duty) / budget->duty + budget->rounding_ms;
+	budget->rounding_ms = off - round(off);
+	off = round(off);
+	before = (uint32_t)floor(unit(random >> 32) * (off + 1));
+	out->off_before_ms = before;
+	out->off_after_ms = (uint32_t)off - before;
+	out->duty = budget->duty;
+	out->factor = 1 + off / out->on_ms;
+}
+
+bool cuda_budget__must_end(const struct cuda_budget *budget, const struct cuda_budget_cycle *cycle)
+{
+	return budget->duty < (cycle->duty < 1 ? cycle->duty / 2 : 1);
+}

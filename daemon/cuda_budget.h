@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Keeps what the CUDA probes cost a target within a budget: decides how many of the calls get a stack, and for how much of
+ * the time the probes are on. It has no clock and does no I/O: the caller tells what happened, and does what is decided.
+ *
+ * Cost percent = (entry and return pairs × pair_ns + nested entries × nested_ns + stacks_ns) / max(cpu_ns, elapsed_ns / 100),
+ * where cpu_ns is the target's CPU time: so an idle target is taken to use 1 % of a CPU.
+ *
+ * Three means, in this order:
+ *   stacks      launches, releases and event calls get at most CUDA_BUDGET_STACKS_PER_S stacks a second and kind, other
+ *               calls all; when that costs too much, all kinds are thinned by one factor
+ *   duty        when the probes alone cost too much, they are on for a share of the time only; the stacks that are left then
+ *               cost a twentieth of what the probes do
+ *   emergency   when a sudden rise would use up what is left of the budget of the last 10 s before the next look, the duty
+ *               falls at once as far as needed
+ * The first two aim at CUDA_BUDGET_GOAL of the budget by the costs of the last 10 s, so that they follow a target's bursts
+ * little; falling back is immediate, rising takes a sustained reason and is slow. The average over any 10 s is to stay within
+ * the budget after the first second, in which the costs are learnt (the targets of tests/unit/test_cuda_budget.c do), if
+ *   - figures are given every cuda_budget__check_ms(): what is spent before the first look at a rise is spent (with rarer
+ *     looks it is paid back later, as far as the lowest duty allows), and
+ *   - the probes cost at full duty less than half of budget / CUDA_BUDGET_MIN_DUTY: 50 % for a budget of 1 %.
+ */
+#ifndef STAKEOUT_CUDA_BUDGET_H
+#define STAKEOUT_CUDA_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stakeout/cleanup.h"
+#include "stakeout/cuda_api.h"
+
+#define CUDA_BUDGET_STACKS_PER_S 200.0
+#define CUDA_BUDGET_GOAL         0.75
+#define CUDA_BUDGET_MIN_DUTY     0.01
+#define CUDA_BUDGET_MIN_ON_MS    20  /* the probes are on for so long at least, once they are */
+#define CUDA_BUDGET_MIN_CYCLE_MS 50  /* a quarter longer on average */
+#define CUDA_BUDGET_STEADY_ON_MS 500 /* the length of a "cycle" without an off part */
+
+enum cuda_budget_state {
+	CUDA_BUDGET_ALL,          /* every call is counted, and every stack taken that is wanted */
+	CUDA_BUDGET_FEWER_STACKS, /* every call is counted */
+	CUDA_BUDGET_DUTY_CYCLE,   /* calls are counted for part of the time: estimates */
+};
+
+/* "all", "fewer-stacks", "duty-cycle" */
+const char *cuda_budget__word(enum cuda_budget_state state);
+
+/* What happened since the last figures, of one target. */
+struct cuda_budget_figures {
+	uint64_t elapsed_ns;            /* wall time */
+	uint64_t on_ns;                 /* of which the probes were on */
+	uint64_t cpu_ns;                /* CPU time of the target's processes in elapsed_ns */
+	uint64_t hits, returns, nested; /* as in struct so_cuda_slot */
+	uint64_t stacks, stacks_ns;
+	double pair_ns,
+		nested_ns; /* what one costs, as calibrated: entry with return, entry of a nested call */
+};
+
+struct cuda_budget;
+
+/* budget_percent: below 0.01 counts as 0.01. -ENOMEM. */
+int cuda_budget__new(double budget_percent, struct cuda_budget **out);
+void cuda_budget__free(struct cuda_budget *budget);
+CLEANUP_DEFINE(struct cuda_budget *, cuda_budget, cuda_budget__free)
+
+/* How often figures are wanted, in ms: 20 for a budget of 1 % or less, 250 at most. Reading them is one look at the slot's counters. */
+unsigned cuda_budget__check_ms(const struct cuda_budget *budget);
+
+/* Figures of any length of time; updates the plan. */
+void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figures *figures);
+/*
+ * The calls counted lately by kind, when they are known (the map of calls has been read; about every 0.5 s). Their shares hold
+ * until they are next told.
+ */
+void cuda_budget__add_calls(struct cuda_budget *budget, const uint64_t calls[SO_CUDA_KIND_COUNT]);
+
+struct cuda_budget_plan {
+	enum cuda_budget_state state;
+	double duty;                               /* 1.0 … CUDA_BUDGET_MIN_DUTY */
+	uint32_t stack_period[SO_CUDA_KIND_COUNT]; /* for struct so_cuda_control */
+	double overhead_percent; /* what the probes cost in the last 10 s, or since they began */
+};
+
+void cuda_budget__plan(const struct cuda_budget *budget, struct cuda_budget_plan *out);
+
+/*
+ * One cycle at the duty of now: the probes are off, on, and off again. At full duty they are on for all of it.
+ *
+ * Lengths and places are random, so that a periodic target is met at each of its phases alike: a cycle is 1 to 1.5 times as
+ * long as it must be, and the on part lies anywhere in it. Its share of the cycle is the duty; what rounding to whole ms
+ * leaves is made up for in the next cycle.
+ *
+ * A call that is seen stands for `factor` calls: the factor was chosen before the call came, so the sum is right on average
+ * whatever the target does. Calls of several cycles may share the average factor of these, on time by on time, only as long
+ * as the duty is the same: a burst lowers it, and what was seen before then must not get the weight of what came after.
+ *
+ * random: 64 random bits.
+ */
+struct cuda_budget_cycle {
+	uint32_t off_before_ms, on_ms, off_after_ms;
+	double duty;
+	double factor; /* total / on: 1 or more */
+};
+
+void cuda_budget__cycle(struct cuda_budget *budget, uint64_t random, struct cuda_budget_cycle *out);
+
+/*
+ * Asked while the probes are on: whether they must go off at once, and a new cycle begin. Otherwise a cycle is carried
+ * through, though the duty may have fallen: ended where it saw a burst, it would not have seen what it stands for.
+ */
+bool cuda_budget__must_end(const struct cuda_budget *budget, const struct cuda_budget_cycle *cycle);
+
+#endif

@@ -1,0 +1,1 @@
+test_cuda_budget_SRCS := daemon/cuda_budget.c
