@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How busy the GPUs are, and how busy chosen processes keep them, by NVIDIA's management library. It belongs to the
+ * driver and is loaded when this is opened; a machine without it loses these figures and nothing else.
+ *
+ * What the figures are (NVML API reference): a device's utilisation is the percentage of the driver's last sample period
+ * (1/6 s to 1 s, by product) in which at least one kernel ran, not how much of the GPU these kernels filled. A process's
+ * is the driver's figure of the multiprocessors' use.
+ *
+ * Process IDs are those of the initial PID namespace, as the driver gives them, also to a daemon inside a container.
+ *
+ * Not thread safe: calls for one struct nvml come one after the other. It has no threads of its own.
+ */
+#ifndef STAKEOUT_NVML_H
+#define STAKEOUT_NVML_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stakeout/cleanup.h"
+#include "stakeout/error.h"
+
+#define NVML_MAX_DEVICES   64
+#define NVML_MAX_PROCESSES 1024         /* running on one device */
+#define NVML_INTERVAL_NS   500000000ull /* between samples, on average at least */
+#define NVML_SAMPLES       7200         /* are kept: of one hour */
+#define NVML_MAX_SHARE     20           /* sampling takes at most one part in so many of the time */
+#define NVML_LIBRARY       "libnvidia-ml.so.1"
+
+struct nvml;
+
+/*
+ * `path`: NULL for NVML_LIBRARY, found as the dynamic linker finds it. Where no program is running on the GPUs and the
+ * driver's persistence mode is off, the driver may take seconds to start them.
+ *
+ * -ENOTSUP: this program is linked statically; -ENOENT: no such library; -ELIBBAD: one that cannot be loaded; -ENOSYS:
+ * functions are missing in it; -EACCES, -ENODEV (no driver, or no device) or -EIO, by what NVML answers.
+ */
+int nvml__open(const char *path, struct nvml **out, struct so_error *err);
+
+/*
+ * Meant to be called every 100 to 500 ms; reads every device once in NVML_INTERVAL_NS. `time_ns`: CLOCK_MONOTONIC. A driver
+ * that answers slowly is asked less often (NVML_MAX_SHARE). What fails is told by nvml__report() and tried again with the
+ * next sample.
+ */
+void nvml__sample(struct nvml *nvml, uint64_t time_ns);
+
+/*
+ * {"driver", "devices": […], "devices_left_out"}; each device {"index", "name", "uuid", "utilisation_percent",
+ * "memory_utilisation_percent", "memory_used_bytes", "memory_total_bytes", "process_utilisation_percent",
+ * "process_memory_bytes", "samples", "problem"}. Percentages are means over the samples since `since_ns` (CLOCK_MONOTONIC)
+ * that are still kept; the process's are sums over `pids`. Its memory is that of the last sample in which one of `pids`
+ * was on the device. What is unknown is null, and "problem" (else null) says why. NULL: no memory.
+ */
+json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint64_t since_ns);
+
+void nvml__close(struct nvml *nvml);
+CLEANUP_DEFINE(struct nvml *, nvml, nvml__close)
+
+#endif
