@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Threads that make CUDA calls, so many or for so long, at a rate or flat out; the last line is truth as JSON.
+ * Usage: cuda_calls [-t THREADS] [-n ROUNDS of each thread] [-d SECONDS] [-r ROUNDS a second, of each thread] [-m MIX]
+ *                   [-g GENERATIONS of threads, one after another] [-w stdin|usr1|no] [-s]
+ * MIX: names of the table below with commas between them, *N behind a name: N times. A thread makes one of them a round, in
+ * turn. -w: for what to wait before the first call; -s: wait for a line on stdin before the end.
+ */
+#include <errno.h>
+#include <pthread.h>
+
+#include "cuda_work.h"
+#include "runtime_symbols.h"
+
+#define X(symbol, api, shape, ending) cudart_##shape symbol;
+STANDIN_RUNTIME_SYMBOLS(X)
+#undef X
+
+#define MAX_MIX 1024
+
+struct worker {
+	pthread_t thread;
+	cudaStream_t stream;
+	cudaEvent_t event;
+	void *device;
+	char host[4096];
+	uint64_t rounds;
+};
+
+/* A kernel's host function, which the runtime knows by its address. */
+FRAME void scale_kernel(float *x)
+{
+	(void)x;
+}
+
+static void launch(struct worker *w)
+{
+	cudaLaunchKernel((void *)scale_kernel, (dim3){ 3, 2, 1 }, (dim3){ 32, 4, 2 }, NULL, 0, w->stream);
+}
+
+static void launch_ex(struct worker *w)
+{
+	cudaLaunchConfig_t config = { .gridDim = { 5, 1, 1 }, .blockDim = { 64, 1, 1 }, .stream = w->stream };
+
+	cudaLaunchKernelExC(&config, (void *)scale_kernel, NULL);
+}
+
+static void alloc_free(struct worker *w)
+{
+	void *p = NULL;
+
+	if (cudaMalloc(&p, 4096) == cudaSuccess)
+		cudaFree(p);
+}
+
+static void alloc_free_async(struct worker *w)
+{
+	void *p = NULL;
+
+	if (cudaMallocAsync(&p, 1 << 20, w->stream) == cudaSuccess)
+		cudaFreeAsync(p, w->stream);
+}
+
+static void alloc_free_host(struct worker *w)
+{
+	void *p = NULL;
+
+	if (cudaHostAlloc(&p, 512, 0) == cudaSuccess)
+		cudaFreeHost(p);
+}
+
+static void htod(struct worker *w)
+{
+	cudaMemcpy(w->device, w->host, sizeof(w->host), cudaMemcpyHostToDevice);
+}
+
+static void dtoh(struct worker *w)
+{
+	cudaMemcpyAsync(w->host, w->device, 64, cudaMemcpyDeviceToHost, w->stream);
+}
+
+static void dtod(struct worker *w)
+{
+	cudaMemcpyAsync(w->device, w->device, 128, cudaMemcpyDeviceToDevice, w->stream);
+}
+
+static void copy_default(struct worker *w)
+{
+	cudaMemcpyAsync(w->device, w->host, 256, cudaMemcpyDefault, w->stream);
+}
+
+static void set(struct worker *w)
+{
+	cudaMemsetAsync(w->device, 0, 1000, w->stream);
+}
+
+static void stream_sync(struct worker *w)
+{
+	cudaStreamSynchronize(w->stream);
+}
+
+static void device_sync(struct worker *w)
+{
+	cudaDeviceSynchronize();
+}
+
+static void event_sync(struct worker *w)
+{
+	cudaEventSynchronize(w->event);
+}
+
+static void event_record(struct worker *w)
+{
+	cudaEventRecord(w->event, w->stream);
+}
+
+static void event_query(struct worker *w)
+{
+	cudaEventQuery(w->event);
+}
+
+static void stream_query(struct worker *w)
+{
+	cudaStreamQuery(w->stream);
+}
+
+static void stream_wait(struct worker *w)
+{
+	cudaStreamWaitEvent(w->stream, w->event, 0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(struct worker *w);
+} table[] = {
+	{ "launch", launch },
+	{ "launch_ex", launch_ex },
+	{ "malloc", alloc_free }, /* with its release, as the next two */
+	{ "malloc_async", alloc_free_async },
+	{ "host_alloc", alloc_free_host },
+	{ "htod", htod },
+	{ "dtoh", dtoh },
+	{ "dtod", dtod },
+	{ "default", copy_default },
+	{ "memset", set },
+	{ "stream_sync", stream_sync },
+	{ "device_sync", device_sync },
+	{ "event_sync", event_sync },
+	{ "event_record", event_record },
+	{ "event_query", event_query },
+	{ "stream_query", stream_query },
+	{ "stream_wait", stream_wait },
+};
+
+static void (*mix[MAX_MIX])(struct worker *w);
+static unsigned mix_count;
+static uint64_t rounds = 1000;
+static double seconds, rate;
+static pthread_barrier_t begin;
+
+static void read_mix(char *text)
+{
+	for (char *word; (word = strsep(&text, ","));) {
+		char *name = strsep(&word, "*");
+		unsigned times = word ? (unsigned)atoi(word) : 1, i = 0;
+
+		while (i < sizeof(table) / sizeof(*table) && strcmp(table[i].name, name) != 0)
+			i++;
+		if (i == sizeof(table) / sizeof(*table) || !times || times > MAX_MIX - mix_count) {
+			fprintf(stderr, "cuda_calls: %s: no such call, or too often\n", name);
+			exit(2);
+		}
+		while (times--)
+			mix[mix_count++] = table[i].run;
+	}
+}
+
+/* The time of the next round; one that has passed is not made up for. */
+static void pace(struct timespec *next)
+{
+	uint64_t period_ns = (uint64_t)(1e9 / rate), ns = (uint64_t)next->tv_nsec + period_ns;
+
+	next->tv_sec += (time_t)(ns / 1000000000);
+	next->tv_nsec = (long)(ns % 1000000000);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) == EINTR)
+		;
+}
+
+static void *thread_main(void *arg)
+{
+	struct worker *w = arg;
+	struct timespec next;
+	double deadline;
+
+	pthread_barrier_wait(&begin);
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	deadline = work__now_s() + seconds;
+	for (uint64_t i = 0; seconds > 0 ? work__now_s() < deadline : i < rounds; i++) {
+		mix[i % mix_count](w);
+		w->rounds++;
+		if (rate > 0)
+			pace(&next);
+	}
+	return NULL;
+}
+
+static uint64_t run_generation(struct worker *workers, unsigned n)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (pthread_create(&workers[i].thread, NULL, thread_main, &workers[i])) {
+			fprintf(stderr, "cuda_calls: only %u of %u threads could be made\n", i, n);
+			exit(1);
+		}
+	pthread_barrier_wait(&begin);
+	for (unsigned i = 0; i < n; i++) {
+		pthread_join(workers[i].thread, NULL);
+		sum += workers[i].rounds;
+		workers[i].rounds = 0;
+	}
+	return sum;
+}
+
+int main(int argc, char **argv)
+{
+	const char *wait_for = "stdin";
+	unsigned threads = 1, generations = 1;
+	bool stay = false;
+	struct worker *workers;
+	uint64_t sum = 0;
+	double start;
+
+	for (int option; (option = getopt(argc, argv, "t:n:d:r:m:g:w:s")) != -1;) {
+		switch (option) {
+		case 't':
+			threads = (unsigned)atoi(optarg);
+			break;
+		case 'n':
+			rounds = strtoull(optarg, NULL, 10);
+			break;
+		case 'd':
+			seconds = atof(optarg);
+			break;
+		case 'r':
+			rate = atof(optarg);
+			break;
+		case 'm':
+			read_mix(optarg);
+			break;
+		case 'g':
+			generations = (unsigned)atoi(optarg);
+			break;
+		case 'w':
+			wait_for = optarg;
+			break;
+		case 's':
+			stay = true;
+			break;
+		default:
+			return 2;
+		}
+	}
+	if (!mix_count)
+		mix[mix_count++] = launch;
+	workers = calloc(threads, sizeof(*workers));
+	if (!workers || !threads || pthread_barrier_init(&begin, NULL, threads + 1))
+		return 2;
+	for (unsigned i = 0; i < threads; i++) {
+		cudaStreamCreate(&workers[i].stream);
+		cudaEventCreate(&workers[i].event);
+		workers[i].device =
+			(void *)0x10000; /* not an allocation: none is made that was not asked for */
+	}
+	work__expect(wait_for);
+	work__ready();
+	if (!work__wait_for(wait_for))
+		return 2;
+	start = work__now_s();
+	while (generations--)
+		sum += run_generation(workers, threads);
+	printf("rounds %llu seconds %.6f\n", (unsigned long long)sum, work__now_s() - start);
+	free(workers);
+	if (!work__truth())
+		return 1;
+	if (stay)
+		work__wait_for("stdin");
+	return 0;
+}

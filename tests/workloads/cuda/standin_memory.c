@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Device memory is a range of addresses without memory behind it, cut into places of one alignment unit; an allocation is one
+ * place, whatever its size, and `sizes` says by place what is allocated there. Host and managed memory is real.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "standin_state.h"
+
+#define PLACES      (1u << 22)
+#define PLACE_BYTES 512 /* what cudaMalloc aligns to */
+#define RUN         1024
+#define HOST_ALIGN  256
+#define HOST_MAGIC  0x57a4d1b057a4d1b0u
+
+struct host_header {
+	uint64_t magic;
+	uint64_t bytes;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static uint64_t base;
+static uint64_t *sizes; /* bytes + 1; 0: free */
+static uint32_t next_run;
+
+static void *reserve(size_t bytes, int protection)
+{
+	void *p = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void prepare(void)
+{
+	base = (uint64_t)(uintptr_t)reserve((size_t)PLACES * PLACE_BYTES, PROT_NONE);
+	sizes = reserve(PLACES * sizeof(*sizes), PROT_READ | PROT_WRITE);
+}
+
+static bool claim(uint32_t place, size_t bytes)
+{
+	uint64_t none = 0;
+
+	return __atomic_compare_exchange_n(&sizes[place], &none, (uint64_t)bytes + 1, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+}
+
+static bool find_place(struct standin_thread *thread, size_t bytes, uint32_t *out)
+{
+	while (thread->freed_count) {
+		*out = thread->freed[--thread->freed_count];
+		if (claim(*out, bytes))
+			return true;
+	}
+	for (uint32_t tried = 0; tried < PLACES; tried++) {
+		if (thread->next == thread->end) {
+			thread->next = __atomic_fetch_add(&next_run, RUN, __ATOMIC_RELAXED) % PLACES;
+			thread->end = thread->next + RUN;
+		}
+		*out = thread->next++;
+		if (claim(*out, bytes))
+			return true;
+	}
+	return false;
+}
+
+static void count(struct standin_memory *memory, bool freed, size_t bytes)
+{
+	standin_add(freed ? &memory->frees : &memory->allocations, 1);
+	standin_add(freed ? &memory->freed_bytes : &memory->allocated_bytes, bytes);
+}
+
+CUdeviceptr memory__device_alloc(struct standin_thread *thread, size_t bytes)
+{
+	uint32_t place;
+
+	pthread_once(&once, prepare);
+	if (!base || !sizes || !find_place(thread, bytes, &place))
+		return 0;
+	count(&thread->device, false, bytes);
+	return base + (uint64_t)place * PLACE_BYTES;
+}
+
+bool memory__device_free(struct standin_thread *thread, CUdeviceptr ptr, size_t *bytes)
+{
+	uint64_t offset = ptr - base, size;
+
+	pthread_once(&once, prepare);
+	if (!sizes || offset >= (uint64_t)PLACES * PLACE_BYTES)
+		return memory__host_free(thread, (void *)(uintptr_t)ptr, bytes);
+	if (offset % PLACE_BYTES)
+		return false;
+	size = __atomic_exchange_n(&sizes[offset / PLACE_BYTES], 0, __ATOMIC_RELAXED);
+	if (!size)
+		return false;
+	if (thread->freed_count < sizeof(thread->freed) / sizeof(*thread->freed))
+		thread->freed[thread->freed_count++] = (uint32_t)(offset / PLACE_BYTES);
+	*bytes = size - 1;
+	count(&thread->device, true, *bytes);
+	return true;
+}
+
+void *memory__host_alloc(struct standin_thread *thread, size_t bytes)
+{
+	char *p = NULL;
+
+	if (bytes > SIZE_MAX / 2 || posix_memalign((void **)&p, HOST_ALIGN, HOST_ALIGN + bytes))
+		return NULL;
+	p += HOST_ALIGN;
+	((struct host_header *)p)[-1] = (struct host_header){ HOST_MAGIC, bytes };
+	count(&thread->host, false, bytes);
+	return p;
+}
+
+bool memory__host_free(struct standin_thread *thread, void *ptr, size_t *bytes)
+{
+	struct host_header *header = (struct host_header *)ptr - 1;
+
+	if ((uintptr_t)ptr % HOST_ALIGN || header->magic != HOST_MAGIC)
+		return false;
+	*bytes = header->bytes;
+	header->magic = 0;
+	count(&thread->host, true, *bytes);
+	free((char *)ptr - HOST_ALIGN);
+	return true;
+}
