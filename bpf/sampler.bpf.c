@@ -18,14 +18,13 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/registers.h"
+#include "bpf/target_maps.h"
 #include "stakeout/sampler_abi.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 /* Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the end of the kernel stack. */
 const volatile bool have_task_pt_regs = true;
-/* Whether it has bpf_get_current_task_btf (5.11); without it the task is read by bpf_probe_read_kernel. */
-const volatile bool have_task_btf = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
 /*
@@ -36,36 +35,6 @@ const volatile __u64 python_wakeup_ns = 20000000;
 
 struct so_mapping mappings[SO_MAX_MAPPINGS];
 struct so_python pythons[SO_MAX_PYTHONS];
-
-/* Beside the other arrays, which share a map: a map's value was bounded to 4 MiB before 5.18. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, SO_MAX_RULES * sizeof(struct so_unwind_rule));
-} rules SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, SO_MAX_SHARDS);
-	__type(key, __u32);
-	__array(
-		values, struct {
-			__uint(type, BPF_MAP_TYPE_ARRAY);
-			__uint(map_flags, BPF_F_MMAPABLE);
-			__uint(max_entries, 1);
-			__uint(key_size, sizeof(__u32));
-			__uint(value_size, SO_SHARD_WORDS * sizeof(__u32));
-		});
-} shards SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SO_MAX_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct so_process);
-} processes SEC(".maps");
 
 /* The map of the open window. The daemon swaps it; that update returns once no program uses the old one any more. */
 struct window {
@@ -81,11 +50,6 @@ struct {
 	__type(key, __u32);
 	__array(values, struct window);
 } open_window SEC(".maps") = { .values = { (void *)&window_a } };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
-} stacks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -116,32 +80,9 @@ struct {
 	__type(value, struct frame_cache);
 } frame_caches SEC(".maps");
 
-static __always_inline bool uw_read_user(void *dst, __u32 bytes, __u64 address)
-{
-	if (bytes > 1024)
-		return false;
-	return !bpf_probe_read_user(dst, bytes, (void *)address);
-}
-
 static __always_inline const struct so_mapping *uw_mapping(__u32 i)
 {
 	return &mappings[i & (SO_MAX_MAPPINGS - 1)];
-}
-
-static __always_inline const __u32 *uw_shard(__u32 shard)
-{
-	__u32 zero = 0;
-	void *map = bpf_map_lookup_elem(&shards, &shard);
-
-	return map ? bpf_map_lookup_elem(map, &zero) : NULL;
-}
-
-static __always_inline const struct so_unwind_rule *uw_rule(__u32 rule)
-{
-	__u32 zero = 0;
-	const struct so_unwind_rule *all = bpf_map_lookup_elem(&rules, &zero);
-
-	return all ? &all[rule & (SO_MAX_RULES - 1)] : NULL;
 }
 
 static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
@@ -155,11 +96,6 @@ static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 addres
 
 #define UW_SEARCH __noinline
 #include "bpf/unwind.h"
-
-static __always_inline bool py_read(void *dst, __u32 bytes, __u64 address)
-{
-	return !bpf_probe_read_user(dst, bytes, (void *)address);
-}
 
 #include "bpf/python.h"
 
@@ -275,16 +211,6 @@ __noinline int step_chained(void)
 	struct so_unwind *u = bpf_map_lookup_elem(&scratch, &zero);
 
 	return u ? uw_step(u) : 1;
-}
-
-static __always_inline struct task_struct *current_task(void)
-{
-	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
-}
-
-static __always_inline struct mm_struct *memory_map(struct task_struct *task)
-{
-	return have_task_btf ? task->mm : BPF_CORE_READ(task, mm);
 }
 
 /* The interpreter of the current process, if one is known. */

@@ -9,6 +9,7 @@ struct globals {
 };
 
 int cmd_record(const struct globals *globals, int argc, char **argv);
+int cmd_cuda(const struct globals *globals, int argc, char **argv);
 int cmd_dump(const struct globals *globals, int argc, char **argv);
 int cmd_attach(const struct globals *globals, int argc, char **argv);
 int cmd_detach(const struct globals *globals, int argc, char **argv);

@@ -16,12 +16,13 @@ static const struct command {
 } commands[] = {
 	{ "record", cmd_record, "sample a process for some seconds and write its profile" },
 	{ "dump", cmd_dump, "every thread's stack, now" },
+	{ "cuda", cmd_cuda, "CUDA calls: times, waits by source line, what to do about them" },
 	{ "attach", cmd_attach, "let the running daemon watch a process" },
 	{ "detach", cmd_detach, "end that" },
 	{ "list", cmd_list, "what the running daemon watches" },
 	{ "folded", cmd_folded, "a watched process's profile so far, as folded stacks" },
 	{ "profile", cmd_profile, "the same, as pprof" },
-	{ "summary", cmd_summary, "the same, in a few lines" },
+	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
 	{ "render", cmd_render, "turn a pprof file into folded stacks or a summary" },
 	{ "status", cmd_status, "the running daemon's state" },
 	{ "check", cmd_check, "what this machine offers and what it lacks" },
@@ -37,7 +38,7 @@ static void print_help(void)
 	puts("\nOptions before the command:\n"
 	     "  --socket PATH   the daemon's socket (/run/stakeout/stakeoutd.sock, or\n"
 	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
-	     "                  record and dump start one of their own\n"
+	     "                  record, dump and cuda start one of their own\n"
 	     "  --version       print the version\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record -p PID\n\n"

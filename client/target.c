@@ -70,6 +70,10 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 
 	if (!body)
 		return so_err(err, -ENOMEM, "out of memory");
+	if (request->cuda)
+		json_object_set_new(body, "cuda", json_true());
+	if (request->cuda_budget_percent > 0)
+		json_object_set_new(body, "cuda_budget_percent", json_real(request->cuda_budget_percent));
 	rc = call(api, "POST", "/v1/targets", body, out, err);
 	json_decref(body);
 	return rc;
@@ -146,6 +150,14 @@ int target__threads(struct api_client *api, uint32_t id, uint8_t **out, size_t *
 
 	target_path(path, id, "/threads");
 	return api_client__download(api, path, out, length, err);
+}
+
+int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	target_path(path, id, "/cuda");
+	return api_client__call(api, "GET", path, NULL, out, err);
 }
 
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)

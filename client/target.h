@@ -31,6 +31,8 @@ struct attach_request {
 	unsigned rate_hz;
 	double duration_s; /* 0: until stopped */
 	bool children, kernel, keep;
+	bool cuda;
+	double cuda_budget_percent; /* 0: the daemon's own */
 };
 
 int target__attach(struct api_client *api, const struct attach_request *request, struct target *out,
@@ -44,6 +46,8 @@ int target__detach(struct api_client *api, uint32_t id, struct so_error *err);
 int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /* Every thread as it is now, in the same form. */
 int target__threads(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* The CUDA calls of a target that was attached with `cuda`. New reference. */
+int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 
 #endif

@@ -76,6 +76,7 @@ static unsigned http_status(int code)
 	case -ESRCH:
 		return MHD_HTTP_NOT_FOUND;
 	case -EEXIST:
+	case -ENODATA:
 		return MHD_HTTP_CONFLICT;
 	case -ENOSPC:
 	case -ECANCELED:
@@ -270,6 +271,17 @@ static int get_stats(struct call *call)
 	return answer_json(call, MHD_HTTP_OK, stats);
 }
 
+static int get_cuda(struct call *call)
+{
+	struct target_info info;
+	json_t *answer = NULL;
+	int rc = target(call, &info);
+
+	if (!rc)
+		rc = engine__cuda(call->api->engine, call->id, &answer, &call->error);
+	return rc ? rc : answer_json(call, MHD_HTTP_OK, answer);
+}
+
 static int pull_arguments(struct call *call, struct attach_options *options)
 {
 	const char *pid = http_request__argument(call->request, "pid");
@@ -364,6 +376,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/targets/ID/profile", get_profile },
 	{ "GET", "/v1/targets/ID/threads", get_threads },
 	{ "GET", "/v1/targets/ID/stats", get_stats },
+	{ "GET", "/v1/targets/ID/cuda", get_cuda },
 	{ "GET", "/debug/pprof/profile", get_pull },
 };
 

@@ -9,6 +9,7 @@ enum field_kind {
 	FIELD_PID,
 	FIELD_UNSIGNED,
 	FIELD_SECONDS,
+	FIELD_PERCENT,
 	FIELD_BOOL,
 };
 
@@ -27,6 +28,8 @@ static const struct field attach_fields[] = {
 	{ "children", FIELD_BOOL, offsetof(struct attach_options, children), 0, 0 },
 	{ "kernel", FIELD_BOOL, offsetof(struct attach_options, kernel), 0, 0 },
 	{ "keep", FIELD_BOOL, offsetof(struct attach_options, keep), 0, 0 },
+	{ "cuda", FIELD_BOOL, offsetof(struct attach_options, cuda), 0, 0 },
+	{ "cuda_budget_percent", FIELD_PERCENT, offsetof(struct attach_options, cuda_budget_percent), 0, 100 },
 };
 
 static const char *const state_words[] = {
@@ -82,6 +85,13 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 			return so_err(err, -EINVAL,
 				      "%s must be a number of seconds from %lld (until stopped) to %lld",
 				      field->name, (long long)field->min, (long long)field->max);
+		*(double *)at = seconds;
+		return 0;
+	case FIELD_PERCENT:
+		seconds = json_number_value(value);
+		if (!json_is_number(value) || !(seconds > 0 && seconds <= field->max))
+			return so_err(err, -EINVAL, "%s must be a number above 0, up to %lld", field->name,
+				      (long long)field->max);
 		*(double *)at = seconds;
 		return 0;
 	case FIELD_BOOL:

@@ -142,6 +142,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, deactivate, e);
 	engine_drain(e);
+	engine_cuda_end(e, t);
 	engine_hurry_waiting(e, t->slot);
 	sampler__read_slot(e->sampler, t->slot, &t->kernel);
 	t->info.state = TARGET_ENDED;
@@ -236,7 +237,7 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 /* Returns how long the loop may sleep. */
 static uint64_t timers(struct engine *e)
 {
-	uint64_t now = clock__now_ns(), next;
+	uint64_t now = clock__now_ns(), next, cuda_next;
 
 	if (!engine_sampling_rate_sum(e))
 		return UINT64_MAX;
@@ -253,6 +254,9 @@ static uint64_t timers(struct engine *e)
 	}
 	if (e->last_cpu_check_ns + CPU_CHECK_NS < next)
 		next = e->last_cpu_check_ns + CPU_CHECK_NS;
+	cuda_next = engine_cuda_tick(e, clock__now_ns());
+	if (cuda_next < next)
+		next = cuda_next;
 	if (e->n_waiting && now + 10 * MS < next) {
 		engine_unwind_waiting(e);
 		next = now + 10 * MS;
@@ -307,6 +311,8 @@ static void *loop(void *context)
 int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 {
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = reported_pages };
+	struct cuda_found *found = NULL;
+	bool cuda;
 	int ret;
 
 	ret = process_scan__read(&scan, tgid);
@@ -314,14 +320,18 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 		return ret;
 	pthread_mutex_lock(&e->lock);
 	ret = process_table__begin_scan(e->processes, &scan);
+	cuda = engine_cuda_wants(e, tgid);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
 	process_scan__prepare(&scan, e->files);
+	if (cuda)
+		found = engine_cuda_find(e, &scan);
 	pthread_mutex_lock(&e->lock);
 	ret = process_table__end_scan(e->processes, &scan);
 	if (!ret)
 		engine_find_python(e, process_table__find(e->processes, tgid), &scan);
+	engine_cuda_add(e, ret ? 0 : tgid, found);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
 }
@@ -474,6 +484,7 @@ void engine_free_target(struct target *t)
 	accumulator__release(&t->acc);
 	json_decref(t->programs_before);
 	python_names__free(t->python_names);
+	engine_cuda_free(t);
 	free(t->base_counts);
 	free(t);
 }
@@ -504,6 +515,7 @@ void engine__free(struct engine *e)
 	process_table__free(e->processes);
 	file_registry__free(e->files);
 	table_pool__free(e->pool);
+	engine_cuda_close(e);
 	sampler__free(e->sampler);
 	unwind_cache__close(e->cache);
 	kallsyms__free(e->kernel_symbols);

@@ -23,6 +23,8 @@
 #define ENGINE_DEFAULT_RATE_HZ 99
 #define ENGINE_MAX_TARGETS     64
 
+#define ENGINE_CUDA_BUDGET_PERCENT 1.0
+
 struct engine;
 
 struct engine_options {
@@ -58,12 +60,14 @@ enum target_end {
 
 struct attach_options {
 	pid_t pid;
-	unsigned rate_hz;  /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
-	double duration_s; /* 0: until stopped */
-	bool children;     /* follow descendants, existing and later ones */
-	bool kernel;       /* keep kernel frames */
-	bool keep;         /* a long-lived target of a daemon, as opposed to one client's recording */
-	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */
+	unsigned rate_hz;           /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
+	double duration_s;          /* 0: until stopped */
+	bool children;              /* follow descendants, existing and later ones */
+	bool kernel;                /* keep kernel frames */
+	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
+	bool cuda;                  /* time its CUDA calls as well */
+	double cuda_budget_percent; /* of the target's CPU time; 0: ENGINE_CUDA_BUDGET_PERCENT */
+	uid_t caller_uid;           /* whose rights decide: root, or the process's owner */
 };
 
 /*
@@ -110,6 +114,8 @@ int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
  * carries its state as a label.
  */
 int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* The CUDA calls of a target that was attached with `cuda`, for the same span (.design/cuda.md). -ENODATA: without. */
+int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
 /* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */

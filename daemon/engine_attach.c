@@ -291,6 +291,14 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			drop_target(e, t);
 			return so_err(err, ret, "out of memory");
 		}
+		if (o->cuda) {
+			ret = engine_cuda_begin(e, t, o->cuda_budget_percent, err);
+			if (ret) {
+				engine_end_target(e, t, TARGET_END_FAILED);
+				drop_target(e, t);
+				return ret;
+			}
+		}
 		if (o->duration_s > 0)
 			t->deadline_ns = t->begin_ns + (uint64_t)(o->duration_s * 1e9);
 		t->attach_ns = clock__now_ns() - called_ns;
@@ -302,6 +310,13 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	if (ret) {
 		drop_target(e, t);
 		return so_err(err, ret, "cannot watch process %d: %s", o->pid, strerror(-ret));
+	}
+	if (o->cuda) {
+		ret = engine_cuda_begin(e, t, o->cuda_budget_percent, err);
+		if (ret) {
+			drop_target(e, t);
+			return ret;
+		}
 	}
 	if (o->children)
 		add_descendants(e, t);
@@ -332,6 +347,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (ret)
 		return ret;
 	ret = check_process(o, &info, err);
+	if (!ret && o->cuda)
+		ret = engine_cuda_load(e, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);

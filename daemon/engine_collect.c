@@ -90,6 +90,17 @@ static void add_samples(struct target *t, uint32_t tgid, uint32_t tid, const cha
 		t->lost[SO_LOSS_MEMORY] += count;
 }
 
+bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash)
+{
+	const struct stack *stack = pending_find(&e->pending[0], hash);
+
+	if (accumulator__has_stack(&t->acc, hash))
+		return true;
+	if (!stack)
+		stack = pending_find(&e->pending[1], hash);
+	return stack && !accumulator__add_stack(&t->acc, stack);
+}
+
 static void on_count(void *context, const struct so_count_key *key, const struct so_count *count)
 {
 	struct engine *e = context;
@@ -255,6 +266,7 @@ void engine_process_gone(struct engine *e, struct process *p)
 	sampler__delete_process(e->sampler, p->tgid);
 	if (!t)
 		return;
+	engine_cuda_process_gone(e, t, p->tgid);
 	t->living--;
 	if (!t->living && t->info.state == TARGET_SAMPLING)
 		engine_wake(e);
@@ -305,6 +317,7 @@ int engine_drain(struct engine *e)
 
 	sampler__consume_events(e->sampler);
 	ret = sampler__drain(e->sampler, NULL);
+	engine_cuda_drain(e);
 	engine_release_pending(&e->pending[1]);
 	e->pending[1] = e->pending[0];
 	e->pending[0] = (struct pending){ 0 };

@@ -6,9 +6,11 @@
 #include <pthread.h>
 
 #include "daemon/accumulator.h"
+#include "daemon/cuda_watch.h"
 #include "daemon/engine.h"
 #include "daemon/file_registry.h"
 #include "daemon/kallsyms.h"
+#include "daemon/nvml.h"
 #include "daemon/process_table.h"
 #include "daemon/profile_builder.h"
 #include "daemon/python_names.h"
@@ -48,6 +50,12 @@ struct target {
 	 * the beginning are an array by index.
 	 */
 	struct target *of; /* NULL: no view */
+	/* Its CUDA calls. A view has those of its target since it began. */
+	struct cuda_watch *cuda;      /* NULL: not watched, or a view */
+	struct cuda_taken *cuda_base; /* of a view: what its target had when it began */
+	struct cuda_taken *cuda_end;  /* once it has ended */
+	bool cuda_wanted;             /* asked for at attach */
+	unsigned cuda_users;          /* itself, and its views */
 	uint64_t *base_counts;
 	size_t n_base;
 	struct so_slot base;
@@ -110,6 +118,15 @@ struct engine {
 	uint64_t learn_attempts, learn_failures;
 	uint32_t n_pythons; /* of sampler__pythons() in use */
 	struct python_functions *python_functions;
+	struct cuda_probes *cuda; /* loaded when first asked for */
+	struct kernel_names *kernel_names;
+	struct u64_table kernel_by_handle; /* hash of process and handle: place in kernel_texts */
+	char **kernel_texts;               /* readable */
+	size_t n_kernel_texts, cap_kernel_texts;
+	struct u64_table cuda_files; /* hash of device, inode and size: 1 for a file with CUDA functions */
+	struct nvml *nvml;
+	char nvml_problem[256];
+	bool nvml_tried;
 	uint64_t last_drain_ns, last_cpu_check_ns;
 	uint64_t started_ns;
 	char debug_root[256];
@@ -179,6 +196,24 @@ int user_unwind_live(struct engine *e, struct process *process, struct so_raw_re
 /* What a profile says of the target's interpreters: their versions, or why there are none. */
 int engine_add_python_comments(const struct target *t, struct profile_builder *b);
 const struct kallsyms *engine_kernel_symbols(struct engine *e);
+
+/* CUDA calls (engine_cuda.c). With the lock held, but for the first. */
+int engine_cuda_load(struct engine *e, struct so_error *err);
+int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent, struct so_error *err);
+void engine_cuda_end(struct engine *e, struct target *t);
+void engine_cuda_free(struct target *t);
+/* Whether the process's libraries are to be looked at. */
+bool engine_cuda_wants(struct engine *e, pid_t tgid);
+/* Finds CUDA's functions in the files that a process maps: without the lock. */
+struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan *scan);
+void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found);
+void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid);
+/* Returns when it wants to be called again. */
+uint64_t engine_cuda_tick(struct engine *e, uint64_t now_ns);
+void engine_cuda_drain(struct engine *e);
+void engine_cuda_close(struct engine *e);
+/* The stack that a count of the window belongs to, kept by the target from now on (engine_collect.c). */
+bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash);
 
 /* Views of a target (engine_view.c). */
 uint64_t

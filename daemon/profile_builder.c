@@ -169,6 +169,42 @@ uint64_t profile_builder__location(struct profile_builder *b, const struct profi
 	return number + 1ull;
 }
 
+static const void *key_at(const struct intern *table, size_t number)
+{
+	return table->bytes + table->keys[number].offset;
+}
+
+static const char *string_at(const struct profile_builder *b, uint32_t number)
+{
+	return key_at(&b->strings, number);
+}
+
+void profile_builder__describe(const struct profile_builder *b, uint64_t location, struct profile_frame *out,
+			       const char **mapping)
+{
+	const struct location_key *l = key_at(&b->locations, location - 1);
+	struct profile_frame frame = { .mapping_id = l->mapping_id,
+				       .address = l->address,
+				       .name = "",
+				       .system_name = "",
+				       .filename = "",
+				       .line = l->line };
+
+	*mapping = "";
+	if (l->mapping_id)
+		*mapping = string_at(
+			b, ((const struct mapping_key *)key_at(&b->mappings, l->mapping_id - 1))->filename);
+	if (l->function_id) {
+		const struct function_key *f = key_at(&b->functions, l->function_id - 1);
+
+		frame.name = string_at(b, f->name);
+		frame.system_name = string_at(b, f->system_name);
+		frame.filename = string_at(b, f->filename);
+		frame.start_line = f->start_line;
+	}
+	*out = frame;
+}
+
 static int sample_number(struct profile_builder *b, const uint64_t *locations, size_t n,
 			 const struct sample_key *labels, uint32_t *number)
 {

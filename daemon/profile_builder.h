@@ -44,6 +44,13 @@ struct profile_frame {
 /* Location number (from 1), or 0 when out of memory or there is no such mapping. Equal frames: equal numbers. */
 uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame);
 
+/*
+ * What a location number stands for: its names are borrowed until the builder next changes; unknown ones are "". mapping: the
+ * filename of its mapping, "" when it has none. The number must be one that profile_builder__location() gave.
+ */
+void profile_builder__describe(const struct profile_builder *b, uint64_t location, struct profile_frame *out,
+			       const char **mapping);
+
 struct profile_labels {
 	pid_t pid, tid;
 	const char *comm;

@@ -264,17 +264,31 @@ static const char *gil_word(const struct so_stack_record *r)
 	return r->flags & SO_STACK_GIL ? "held" : "released";
 }
 
-int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_t count,
-			  struct profile_labels *labels)
+int profile_export__locations(struct profile_export *x, struct stack *stack, const uint64_t **locations,
+			      size_t *n)
 {
-	size_t n = stack_locations(x, stack);
+	size_t found = stack_locations(x, stack);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < found; i++) {
 		if (!x->locations[i])
 			return -ENOMEM;
 	}
+	*locations = x->locations;
+	*n = found;
+	return 0;
+}
+
+int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_t count,
+			  struct profile_labels *labels)
+{
+	const uint64_t *locations;
+	size_t n;
+	int r = profile_export__locations(x, stack, &locations, &n);
+
+	if (r)
+		return r;
 	labels->gil = gil_word(&stack->record);
-	return profile_builder__sample_labelled(x->builder, x->locations, n, count, labels);
+	return profile_builder__sample_labelled(x->builder, locations, n, count, labels);
 }
 
 struct profile_export *profile_export__new(const struct profile_source *source, struct profile_builder *builder)

@@ -24,6 +24,9 @@ struct profile_export *profile_export__new(const struct profile_source *source,
 /* Adds a sample; labels->gil is filled in from the stack. -ENOMEM. */
 int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,
 			  struct profile_labels *labels);
+/* The numbers of a stack's frames in the builder, leaf first; borrowed until the next call. -ENOMEM. */
+int profile_export__locations(struct profile_export *export, struct stack *stack, const uint64_t **locations,
+			      size_t *n);
 void profile_export__free(struct profile_export *export);
 
 /* Adds all samples. -ENOMEM. */

@@ -232,6 +232,23 @@ void sampler__free(struct sampler *s)
 	free(s);
 }
 
+void sampler__shared(const struct sampler *s, struct sampler_shared *out)
+{
+	const char *globals = (const char *)s->skel->bss;
+
+	*out = (struct sampler_shared){
+		.rules = bpf_map__fd(s->skel->maps.rules),
+		.shards = bpf_map__fd(s->skel->maps.shards),
+		.processes = bpf_map__fd(s->skel->maps.processes),
+		.stacks = bpf_map__fd(s->skel->maps.stacks),
+		.globals = bpf_map__fd(s->skel->maps.bss),
+		.mappings_at = (uint32_t)((const char *)s->skel->bss->mappings - globals),
+		.pythons_at = (uint32_t)((const char *)s->skel->bss->pythons - globals),
+		.globals_bytes = bpf_map__value_size(s->skel->maps.bss),
+		.have_loop = !s->tail_calls,
+	};
+}
+
 struct so_python *sampler__pythons(struct sampler *s)
 {
 	return s->skel->bss->pythons;

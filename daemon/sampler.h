@@ -34,6 +34,15 @@ struct sampler_handlers {
 
 int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers,
 		 struct sampler **out, struct so_error *err);
+/* What the CUDA probes share with the sampler: file descriptors of maps, borrowed, and places in the map of its globals. */
+struct sampler_shared {
+	int rules, shards, processes, stacks, globals;
+	uint32_t mappings_at, pythons_at; /* bytes */
+	uint32_t globals_bytes;
+	bool have_loop;
+};
+void sampler__shared(const struct sampler *s, struct sampler_shared *out);
+
 /* What the handlers get as their context. */
 void sampler__set_context(struct sampler *s, void *context);
 void sampler__free(struct sampler *s);

@@ -265,6 +265,20 @@ int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
 	return engine__profile(engine, id, out, length, err);
 }
 
+int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)
+{
+	struct target_info info;
+
+	if (engine__info(engine, id, &info))
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (!fake_engine__last_attach(engine).cuda)
+		return so_err(err, -ENODATA,
+			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
+	*out = json_pack("{s:i, s:f}", "pid", (int)info.pid, "budget",
+			 fake_engine__last_attach(engine).cuda_budget_percent);
+	return 0;
+}
+
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err)
 {
 	struct target_info info;

@@ -286,11 +286,29 @@ static void an_exit_is_told(void **state)
 	json_decref(json);
 }
 
+static void cuda_is_for_those_who_asked(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t without = attach(f, USER, "{\"pid\":77}"), with;
+	json_t *json;
+
+	expect_error(f, USER, "GET", path_of(without, "/cuda"), NULL, 409, "without \"cuda\"");
+	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":0}", 400, "above 0");
+	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":101}", 400,
+		     "up to 100");
+	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda\":1}", 400, "true or false");
+	with = attach(f, USER, "{\"pid\":78,\"cuda\":true,\"cuda_budget_percent\":2.5}");
+	json = call(f, USER, "GET", path_of(with, "/cuda"), NULL, 200);
+	assert_int_equal(json_integer_value(json_object_get(json, "pid")), 78);
+	assert_true(json_real_value(json_object_get(json, "budget")) == 2.5);
+	json_decref(json);
+}
+
 static void others_see_nothing(void **state)
 {
 	static const char *const routes[][2] = {
 		{ "GET", "" },         { "DELETE", "" },    { "POST", "/stop" },
-		{ "GET", "/profile" }, { "GET", "/stats" },
+		{ "GET", "/profile" }, { "GET", "/stats" }, { "GET", "/cuda" },
 	};
 	struct fixture *f = *state;
 	uint32_t mine = attach(f, USER, "{\"pid\":1}"), theirs = attach(f, OTHER_USER, "{\"pid\":2}");
@@ -563,6 +581,7 @@ int main(void)
 		API_TEST(limits_the_number_of_targets),
 		API_TEST(a_target_lives_through_its_routes),
 		API_TEST(an_exit_is_told),
+		API_TEST(cuda_is_for_those_who_asked),
 		API_TEST(others_see_nothing),
 		API_TEST(the_owner_counts),
 		API_TEST(unknown_paths_and_methods),

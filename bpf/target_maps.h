@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What is known of the targets, and the ring for their stacks: maps that the sampler makes and the CUDA probes use as well
+ * (the daemon hands them over by their names), and how the unwinder and the Python walker read them.
+ */
+#ifndef STAKEOUT_BPF_TARGET_MAPS_H
+#define STAKEOUT_BPF_TARGET_MAPS_H
+
+#include <stdbool.h>
+
+#include "bpf/kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#include "stakeout/sampler_abi.h"
+
+/* Whether it has bpf_get_current_task_btf (5.11); without it the task is read by bpf_probe_read_kernel. */
+const volatile bool have_task_btf = true;
+
+/* Beside the sampler's other arrays, which share a map: a map's value was bounded to 4 MiB before 5.18. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, SO_MAX_RULES * sizeof(struct so_unwind_rule));
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, SO_MAX_SHARDS);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(map_flags, BPF_F_MMAPABLE);
+			__uint(max_entries, 1);
+			__uint(key_size, sizeof(__u32));
+			__uint(value_size, SO_SHARD_WORDS * sizeof(__u32));
+		});
+} shards SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SO_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct so_process);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} stacks SEC(".maps");
+
+static __always_inline bool uw_read_user(void *dst, __u32 bytes, __u64 address)
+{
+	if (bytes > 1024)
+		return false;
+	return !bpf_probe_read_user(dst, bytes, (void *)address);
+}
+
+static __always_inline const __u32 *uw_shard(__u32 shard)
+{
+	__u32 zero = 0;
+	void *map = bpf_map_lookup_elem(&shards, &shard);
+
+	return map ? bpf_map_lookup_elem(map, &zero) : NULL;
+}
+
+static __always_inline const struct so_unwind_rule *uw_rule(__u32 rule)
+{
+	__u32 zero = 0;
+	const struct so_unwind_rule *all = bpf_map_lookup_elem(&rules, &zero);
+
+	return all ? &all[rule & (SO_MAX_RULES - 1)] : NULL;
+}
+
+static __always_inline bool py_read(void *dst, __u32 bytes, __u64 address)
+{
+	return !bpf_probe_read_user(dst, bytes, (void *)address);
+}
+
+static __always_inline struct task_struct *current_task(void)
+{
+	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
+}
+
+static __always_inline struct mm_struct *memory_map(struct task_struct *task)
+{
+	return have_task_btf ? task->mm : BPF_CORE_READ(task, mm);
+}
+
+#endif

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/cuda_probes.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bpf/cuda.skel.h"
+#include "daemon/cuda_calibration.h"
+
+#define BATCH 512
+
+/* include/uapi/linux/bpf.h of 6.6 and 6.13: enum bpf_attach_type, and the part of union bpf_attr for these links. */
+#define ATTACH_UPROBE_MULTI   48
+#define ATTACH_UPROBE_SESSION 57
+#define UPROBE_MULTI_RETURN   1
+
+struct uprobe_multi_attr {
+	uint32_t prog_fd, target_fd, attach_type, flags;
+	uint64_t path, offsets, ref_ctr_offsets, cookies;
+	uint32_t count, multi_flags, pid, unused;
+};
+
+struct cuda_probes {
+	struct cuda_bpf *skel;
+	struct cuda_handlers handlers;
+	struct ring_buffer *names_ring;
+	enum cuda_probe_kind kind;
+	struct cuda_probe_cost cost;
+	unsigned open_window; /* 0: a, 1: b */
+};
+
+struct cuda_link {
+	int fds[2]; /* session: one; multi: entry, return */
+	struct bpf_link **perf;
+	size_t n_perf;
+};
+
+const char *cuda_probes__kind_word(enum cuda_probe_kind kind)
+{
+	static const char *const words[] = { "session", "multi", "perf" };
+
+	return words[kind];
+}
+
+static int on_name(void *context, void *data, size_t size)
+{
+	struct cuda_probes *p = context;
+
+	if (size >= sizeof(struct so_cuda_name))
+		p->handlers.name(p->handlers.context, data);
+	return 0;
+}
+
+/* Loading. */
+
+static int share_maps(struct cuda_bpf *skel, const struct sampler_shared *shared)
+{
+	int ret = bpf_map__reuse_fd(skel->maps.rules, shared->rules);
+
+	ret = ret ?: bpf_map__reuse_fd(skel->maps.shards, shared->shards);
+	ret = ret ?: bpf_map__reuse_fd(skel->maps.processes, shared->processes);
+	ret = ret ?: bpf_map__reuse_fd(skel->maps.stacks, shared->stacks);
+	return ret ?: bpf_map__reuse_fd(skel->maps.tables, shared->globals);
+}
+
+static int set_kind(struct cuda_bpf *skel, enum cuda_probe_kind kind)
+{
+	bool session = kind == CUDA_PROBE_SESSION;
+	int ret = bpf_program__set_autoload(skel->progs.cuda_session, session);
+
+	ret = ret ?: bpf_program__set_autoload(skel->progs.cuda_enter, !session);
+	ret = ret ?: bpf_program__set_autoload(skel->progs.cuda_leave, !session);
+	if (session)
+		ret = ret
+			      ?: bpf_program__set_expected_attach_type(skel->progs.cuda_session,
+								       ATTACH_UPROBE_SESSION);
+	if (kind == CUDA_PROBE_MULTI) {
+		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_enter, ATTACH_UPROBE_MULTI);
+		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_leave, ATTACH_UPROBE_MULTI);
+	}
+	return ret;
+}
+
+static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, struct cuda_bpf **out)
+{
+	struct cuda_bpf *skel = cuda_bpf__open();
+	uint32_t buffers = (uint32_t)libbpf_num_possible_cpus() * SO_CUDA_STACKS_A_CPU;
+	int ret;
+
+	if (!skel)
+		return -errno;
+	skel->rodata->mappings_at = shared->mappings_at;
+	skel->rodata->pythons_at = shared->pythons_at;
+	skel->rodata->have_loop = shared->have_loop;
+	ret = set_kind(skel, kind);
+	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_buffers, buffers);
+	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_caches, buffers);
+	ret = ret ?: bpf_map__set_value_size(skel->maps.tables, shared->globals_bytes);
+	ret = ret ?: share_maps(skel, shared);
+	ret = ret ?: cuda_bpf__load(skel);
+	if (ret) {
+		cuda_bpf__destroy(skel);
+		return ret;
+	}
+	*out = skel;
+	return 0;
+}
+
+/* A kind that loads may still be refused by a kernel that does not know its links: calibration uses them. */
+static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
+{
+	int ret = -ENOTSUP;
+
+	for (p->kind = CUDA_PROBE_SESSION; p->kind <= CUDA_PROBE_PERF; p->kind++) {
+		ret = load(shared, p->kind, &p->skel);
+		ret = ret ?: cuda_calibration__run(p, &p->cost);
+		if (!ret)
+			return 0;
+		cuda_bpf__destroy(p->skel);
+		p->skel = NULL;
+	}
+	return ret;
+}
+
+int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
+		     struct cuda_probes **out, struct so_error *err)
+{
+	_cleanup_(cuda_probes) struct cuda_probes *p = calloc(1, sizeof(*p));
+	struct sampler_shared shared;
+	int ret;
+
+	if (!p)
+		return so_err(err, -ENOMEM, "out of memory");
+	p->handlers = *handlers;
+	sampler__shared(sampler, &shared);
+	ret = load_best(p, &shared);
+	if (ret)
+		return so_err(err, -ENOTSUP,
+			      "the kernel refused every kind of CUDA probe (%s): they need Linux 5.15 with "
+			      "CONFIG_UPROBE_EVENTS, and CAP_SYS_ADMIN",
+			      strerror(-ret));
+	p->skel->bss->floor_ns = p->cost.floor_ns;
+	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);
+	if (!p->names_ring)
+		return so_err(err, -errno, "cannot map the ring buffer of kernel names: %s", strerror(errno));
+	*out = TAKE_PTR(p);
+	return 0;
+}
+
+void cuda_probes__free(struct cuda_probes *p)
+{
+	if (!p)
+		return;
+	ring_buffer__free(p->names_ring);
+	cuda_bpf__destroy(p->skel);
+	free(p);
+}
+
+enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *p)
+{
+	return p->kind;
+}
+
+struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *p)
+{
+	return p->cost;
+}
+
+struct so_cuda_control *cuda_probes__control(struct cuda_probes *p, uint32_t slot)
+{
+	return &p->skel->bss->control[slot % SO_CUDA_SLOTS];
+}
+
+/* Links. */
+
+static struct cuda_link *new_link(void)
+{
+	struct cuda_link *link = calloc(1, sizeof(*link));
+
+	if (link)
+		link->fds[0] = link->fds[1] = -1;
+	return link;
+}
+
+void cuda_link__free(struct cuda_link *link)
+{
+	if (!link)
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (link->fds[i] >= 0)
+			close(link->fds[i]);
+	}
+	for (size_t i = 0; i < link->n_perf; i++)
+		bpf_link__destroy(link->perf[i]);
+	free(link->perf);
+	free(link);
+}
+
+static int link_multi(const struct bpf_program *program, uint32_t type, bool at_return, const char *path,
+		      const uint64_t *offsets, const uint64_t *cookies, uint32_t count, pid_t pid)
+{
+	struct uprobe_multi_attr attr = { .prog_fd = (uint32_t)bpf_program__fd(program),
+					  .attach_type = type,
+					  .path = (uintptr_t)path,
+					  .offsets = (uintptr_t)offsets,
+					  .cookies = (uintptr_t)cookies,
+					  .count = count,
+					  .multi_flags = at_return ? UPROBE_MULTI_RETURN : 0,
+					  .pid = (uint32_t)pid };
+	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, const char *path,
+			const uint64_t *offsets, const uint64_t *cookies, uint32_t count, pid_t pid)
+{
+	const struct bpf_program *enter = p->skel->progs.cuda_enter, *leave = p->skel->progs.cuda_leave;
+
+	if (p->kind == CUDA_PROBE_SESSION) {
+		link->fds[0] = link_multi(p->skel->progs.cuda_session, ATTACH_UPROBE_SESSION, false, path,
+					  offsets, cookies, count, pid);
+		return link->fds[0] < 0 ? link->fds[0] : 0;
+	}
+	/* Returns first: an entry that is seen has its return seen. */
+	link->fds[1] = link_multi(leave, ATTACH_UPROBE_MULTI, true, path, offsets, cookies, count, pid);
+	if (link->fds[1] < 0)
+		return link->fds[1];
+	link->fds[0] = link_multi(enter, ATTACH_UPROBE_MULTI, false, path, offsets, cookies, count, pid);
+	return link->fds[0] < 0 ? link->fds[0] : 0;
+}
+
+static int attach_perf_one(const struct cuda_probes *p, struct cuda_link *link, const char *path,
+			   uint64_t offset, uint64_t cookie, bool at_return)
+{
+	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = cookie, .retprobe = at_return);
+	struct bpf_link *one = bpf_program__attach_uprobe_opts(
+		at_return ? p->skel->progs.cuda_leave : p->skel->progs.cuda_enter, -1, path, offset, &opts);
+
+	if (!one)
+		return -errno;
+	link->perf[link->n_perf++] = one;
+	return 0;
+}
+
+/* An event for one process follows one thread only, so these are for all, and the program tells the process. */
+static int attach_perf(const struct cuda_probes *p, struct cuda_link *link, const char *path,
+		       const uint64_t *offsets, const uint64_t *cookies, uint32_t count)
+{
+	int ret = 0;
+
+	link->perf = calloc(2 * (size_t)count, sizeof(*link->perf));
+	if (!link->perf)
+		return -ENOMEM;
+	for (uint32_t i = 0; !ret && i < count; i++) {
+		ret = attach_perf_one(p, link, path, offsets[i], cookies[i], true);
+		ret = ret ?: attach_perf_one(p, link, path, offsets[i], cookies[i], false);
+	}
+	return ret;
+}
+
+int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const uint64_t *offsets,
+				const uint64_t *cookies, uint32_t count, struct cuda_link **out)
+{
+	_cleanup_(cuda_link) struct cuda_link *link = new_link();
+	char path[64];
+	int ret;
+
+	if (!link)
+		return -ENOMEM;
+	/* Through the descriptor: another mount namespace may hide the path. */
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
+	if (p->kind == CUDA_PROBE_PERF)
+		ret = attach_perf(p, link, path, offsets, cookies, count);
+	else
+		ret = attach_multi(p, link, path, offsets, cookies, count, pid);
+	if (ret)
+		return ret;
+	*out = TAKE_PTR(link);
+	return 0;
+}
+
+int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_t number, int fd,
+			const struct cuda_library *library, struct cuda_link **out, struct so_error *err)
+{
+	_cleanup_free_ uint64_t *offsets = calloc(library->n_functions + 1, sizeof(*offsets));
+	_cleanup_free_ uint64_t *cookies = calloc(library->n_functions + 1, sizeof(*cookies));
+	int ret;
+
+	if (!offsets || !cookies)
+		return so_err(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < library->n_functions; i++) {
+		const struct cuda_function *f = &library->functions[i];
+		uint32_t call = f->name.number + (f->name.type == CUDA_NAME_NAMER ? SO_CUDA_API_COUNT : 0u);
+
+		offsets[i] = f->offset;
+		cookies[i] = SO_CUDA_COOKIE(call, slot, number);
+	}
+	ret = cuda_probes__attach_offsets(p, pid, fd, offsets, cookies, (uint32_t)library->n_functions, out);
+	return ret ? so_err(err, ret, "the kernel refused the probes: %s", strerror(-ret)) : 0;
+}
+
+/* Maps. */
+
+int cuda_probes__slot(struct cuda_probes *p, uint32_t slot, struct so_cuda_slot *sum)
+{
+	int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ struct so_cuda_slot *values = cpus > 0 ? calloc(cpus, sizeof(*values)) : NULL;
+
+	if (!values)
+		return -ENOMEM;
+	if (bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.cuda_slots), &slot, values))
+		return -errno;
+	memset(sum, 0, sizeof(*sum));
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
+			((__u64 *)sum)[i] += ((const __u64 *)&values[cpu])[i];
+	}
+	return 0;
+}
+
+int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
+{
+	int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ struct so_cuda_slot *values = cpus > 0 ? calloc(cpus, sizeof(*values)) : NULL;
+
+	if (!values)
+		return -ENOMEM;
+	return bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_slots), &slot, values, BPF_ANY) ? -errno : 0;
+}
+
+typedef int visit_fn(void *context, const void *key, const void *value);
+
+/* All entries of a hash map, a batch at a time; with `take` they are removed as well. */
+static int visit_map(const struct bpf_map *map, bool take, visit_fn *visit, void *context)
+{
+	size_t key_size = bpf_map__key_size(map), value_size = bpf_map__value_size(map);
+	_cleanup_free_ char *keys = calloc(BATCH, key_size), *values = calloc(BATCH, value_size);
+	uint32_t batch = 0, next, n;
+	bool first = true;
+	int ret = 0;
+
+	if (!keys || !values)
+		return -ENOMEM;
+	for (;;) {
+		int end;
+
+		n = BATCH;
+		end = (take ? bpf_map_lookup_and_delete_batch : bpf_map_lookup_batch)(
+			bpf_map__fd(map), first ? NULL : &batch, &next, keys, values, &n, NULL);
+		if (end && errno != ENOENT)
+			return -errno;
+		for (uint32_t i = 0; !ret && i < n; i++)
+			ret = visit(context, keys + i * key_size, values + i * value_size);
+		if (ret || end)
+			return ret;
+		batch = next;
+		first = false;
+	}
+}
+
+struct taking {
+	bool (*takes)(void *context, uint32_t tgid);
+	void *context;
+	struct cuda_snapshot *out;
+};
+
+/* All keys begin with the process. */
+static bool is_taken(const struct taking *t, const void *key)
+{
+	return !t->takes || t->takes(t->context, *(const uint32_t *)key);
+}
+
+static int add_calls(void *context, const void *key, const void *value)
+{
+	const struct taking *t = context;
+
+	return is_taken(t, key) ? cuda_snapshot__add_calls(t->out, key, value) : 0;
+}
+
+static int add_error(void *context, const void *key, const void *value)
+{
+	const struct taking *t = context;
+
+	return is_taken(t, key) ? cuda_snapshot__add_error(t->out, key, *(const __u64 *)value) : 0;
+}
+
+static int add_site(void *context, const void *key, const void *value)
+{
+	const struct taking *t = context;
+
+	return is_taken(t, key) ? cuda_snapshot__add_site(t->out, key, value) : 0;
+}
+
+int cuda_probes__snapshot(struct cuda_probes *p, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
+			  void *context, struct cuda_snapshot *out)
+{
+	struct taking taking = { takes, context, out };
+	struct so_cuda_slot sum;
+	int ret = visit_map(p->skel->maps.cuda_calls, false, add_calls, &taking);
+
+	ret = ret ?: visit_map(p->skel->maps.cuda_errors, false, add_error, &taking);
+	ret = ret ?: visit_map(p->skel->maps.cuda_sites, false, add_site, &taking);
+	ret = ret ?: cuda_probes__slot(p, slot, &sum);
+	return ret ?: cuda_snapshot__add_slot(out, slot, &sum, 1);
+}
+
+/* The keys of a process, collected first: a map does not like to be changed under an iteration. */
+struct doomed {
+	uint32_t tgid;
+	size_t key_size, n, capacity;
+	char *keys;
+};
+
+static int collect_doomed(void *context, const void *key, const void *value)
+{
+	struct doomed *d = context;
+	char *more;
+
+	if (*(const uint32_t *)key != d->tgid)
+		return 0;
+	if (d->n == d->capacity) {
+		d->capacity = d->capacity ? d->capacity * 2 : 64;
+		more = reallocarray(d->keys, d->capacity, d->key_size);
+		if (!more)
+			return -ENOMEM;
+		d->keys = more;
+	}
+	memcpy(d->keys + d->n++ * d->key_size, key, d->key_size);
+	return 0;
+}
+
+static void forget_in(const struct bpf_map *map, uint32_t tgid)
+{
+	struct doomed d = { .tgid = tgid, .key_size = bpf_map__key_size(map) };
+
+	visit_map(map, false, collect_doomed, &d);
+	for (size_t i = 0; i < d.n; i++)
+		bpf_map_delete_elem(bpf_map__fd(map), d.keys + i * d.key_size);
+	free(d.keys);
+}
+
+void cuda_probes__forget(struct cuda_probes *p, pid_t tgid)
+{
+	forget_in(p->skel->maps.cuda_calls, tgid);
+	forget_in(p->skel->maps.cuda_errors, tgid);
+	forget_in(p->skel->maps.cuda_sites, tgid);
+	forget_in(p->skel->maps.cuda_allocations, tgid);
+}
+
+int cuda_probes__names_fd(const struct cuda_probes *p)
+{
+	return ring_buffer__epoll_fd(p->names_ring);
+}
+
+void cuda_probes__consume_names(struct cuda_probes *p)
+{
+	ring_buffer__consume(p->names_ring);
+}
+
+static int hand_over_line(void *context, const void *key, const void *value)
+{
+	struct cuda_probes *p = context;
+
+	if (((const struct so_cuda_line_key *)key)->tgid)
+		p->handlers.line(p->handlers.context, key, value);
+	return 0;
+}
+
+int cuda_probes__drain(struct cuda_probes *p, struct sampler *sampler)
+{
+	const struct bpf_map *windows[2] = { p->skel->maps.cuda_window_a, p->skel->maps.cuda_window_b };
+	const struct bpf_map *old = windows[p->open_window], *fresh = windows[!p->open_window];
+	uint32_t key = 0;
+	int fd = bpf_map__fd(fresh);
+
+	/* Returns when no program holds the old one any more. */
+	if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_open_window), &key, &fd, BPF_ANY))
+		return -errno;
+	p->open_window = !p->open_window;
+	sampler__consume_stacks(sampler);
+	return visit_map(old, true, hand_over_line, p);
+}
+
+json_t *cuda_probes__programs(const struct cuda_probes *p)
+{
+	json_t *all = json_object();
+	struct bpf_program *program;
+
+	bpf_object__for_each_program(program, p->skel->obj)
+	{
+		struct bpf_prog_info info = { 0 };
+		uint32_t size = sizeof(info);
+
+		if (bpf_program__fd(program) < 0 ||
+		    bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
+			continue;
+		json_object_set_new(all, bpf_program__name(program),
+				    json_pack("{s:I, s:I}", "run_count", (json_int_t)info.run_cnt, "run_ns",
+					      (json_int_t)info.run_time_ns));
+	}
+	return all;
+}

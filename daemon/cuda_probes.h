@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The kernel side of timing CUDA calls: loads bpf/cuda.bpf.c beside the sampler, puts its probes on the functions of a
+ * library for one process, and gives access to its maps. Knows nothing of targets. Not thread-safe: the engine serialises.
+ */
+#ifndef STAKEOUT_CUDA_PROBES_H
+#define STAKEOUT_CUDA_PROBES_H
+
+#include <sys/types.h>
+
+#include "daemon/cuda_library.h"
+#include "daemon/cuda_snapshot.h"
+#include "daemon/sampler.h"
+#include "stakeout/cuda_abi.h"
+
+struct cuda_probes;
+
+/* Pointers are valid during the call only. */
+struct cuda_handlers {
+	void *context;
+	void (*name)(void *context, const struct so_cuda_name *name);
+	void (*line)(void *context, const struct so_cuda_line_key *key, const struct so_cuda_line *line);
+};
+
+/* How the probes are attached, from best to worst. */
+enum cuda_probe_kind {
+	CUDA_PROBE_SESSION, /* entry and return in one program, all functions in one link (6.13) */
+	CUDA_PROBE_MULTI,   /* two links for all functions (6.6) */
+	CUDA_PROBE_PERF,    /* two perf events a function, in all processes that map the file (5.15) */
+};
+const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
+
+/*
+ * Loads, and measures what a probe costs on this machine, which takes some 50 ms. -ENOTSUP: the kernel has no kind of probe
+ * that will do; other errors as of sampler__new().
+ */
+int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
+		     struct cuda_probes **out, struct so_error *err);
+void cuda_probes__free(struct cuda_probes *probes);
+CLEANUP_DEFINE(struct cuda_probes *, cuda_probes, cuda_probes__free)
+
+enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
+
+struct cuda_probe_cost {
+	double pair_ns;    /* entry and return, the program's work without a stack in it */
+	double nested_ns;  /* the entry of a call inside another one */
+	uint64_t floor_ns; /* what an empty call would seem to take; already taken off each time */
+};
+struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);
+
+/* The probes on one library in one process. */
+struct cuda_link;
+
+/*
+ * fd: the library's file, borrowed. number: tells this library of this process from all others, 1 …
+ * SO_CUDA_MAX_LIBRARIES. 0, or -errno with words.
+ */
+int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
+			const struct cuda_library *library, struct cuda_link **out, struct so_error *err);
+/* Takes the probes away; a call that is under way then goes on unseen. */
+void cuda_link__free(struct cuda_link *link);
+CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
+
+/* The target's switches; writing to them takes effect at once. */
+struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);
+
+/*
+ * What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, or what reading a map
+ * gave.
+ */
+int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
+			  void *context, struct cuda_snapshot *out);
+/* A slot's counters alone, summed over the CPUs. */
+int cuda_probes__slot(struct cuda_probes *probes, uint32_t slot, struct so_cuda_slot *sum);
+int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t slot);
+/* Removes a process's entries from all maps. */
+void cuda_probes__forget(struct cuda_probes *probes, pid_t tgid);
+
+int cuda_probes__names_fd(const struct cuda_probes *probes);
+void cuda_probes__consume_names(struct cuda_probes *probes);
+/* Ends the open window of stacks, as sampler__drain() does: its stacks must have been consumed before this returns lines. */
+int cuda_probes__drain(struct cuda_probes *probes, struct sampler *sampler);
+
+/* As sampler__programs(), sampler__run_ns. New reference. */
+json_t *cuda_probes__programs(const struct cuda_probes *probes);
+
+#endif

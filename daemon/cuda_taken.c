@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/cuda_taken.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "stakeout/array.h"
+
+static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
+{
+	to->lines = calloc(w->n_lines + 1, sizeof(*to->lines));
+	if (!to->lines)
+		return -ENOMEM;
+	memcpy(to->lines, w->lines, w->n_lines * sizeof(*to->lines));
+	to->n_lines = w->n_lines;
+	return 0;
+}
+
+static int copy_pids(const struct cuda_watch *w, struct cuda_taken *to)
+{
+	to->pids = calloc(w->n_pids + 1, sizeof(*to->pids));
+	if (!to->pids)
+		return -ENOMEM;
+	memcpy(to->pids, w->pids, w->n_pids * sizeof(*to->pids));
+	to->n_pids = w->n_pids;
+	return 0;
+}
+
+static void subtract_slot(struct so_cuda_slot *slot, const struct so_cuda_slot *base)
+{
+	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
+		((__u64 *)slot)[i] -= ((const __u64 *)base)[i];
+}
+
+static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
+{
+	struct cuda_snapshot *since;
+	int ret = cuda_snapshot__subtract(taken->calls, base->calls, &since);
+
+	if (ret)
+		return ret;
+	cuda_snapshot__free(taken->calls);
+	taken->calls = since;
+	for (size_t i = 0; i < base->n_lines; i++) {
+		taken->lines[i].calls -= base->lines[i].calls;
+		taken->lines[i].total_ns -= base->lines[i].total_ns;
+		taken->lines[i].bytes -= base->lines[i].bytes;
+	}
+	taken->lines_lost -= base->lines_lost;
+	taken->cpu_ns -= base->cpu_ns;
+	taken->begin_ns = base->at_ns;
+	subtract_slot(&taken->slot, &base->slot);
+	return 0;
+}
+
+static int copy_stack(const struct accumulator *from, uint64_t hash, struct accumulator *to)
+{
+	uint32_t at;
+
+	return u64_table__get(&from->stack_by_hash, hash, &at) ? accumulator__add_stack(to, from->stacks[at])
+							       : 0;
+}
+
+static int copy_stacks(const struct accumulator *from, struct cuda_taken *to)
+{
+	const struct cuda_site_entry *sites;
+	int ret = 0;
+	size_t n;
+
+	for (size_t i = 0; !ret && i < to->n_lines; i++) {
+		if (to->lines[i].calls > 0)
+			ret = copy_stack(from, to->lines[i].stack, &to->stacks);
+	}
+	sites = cuda_snapshot__sites(to->calls, &n);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = copy_stack(from, sites[i].key.stack, &to->stacks);
+	return ret;
+}
+
+int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
+{
+	_cleanup_(cuda_taken) struct cuda_taken *taken = calloc(1, sizeof(*taken));
+	struct cuda_watch *w = t->of ? t->of->cuda : t->cuda;
+	int ret = taken ? 0 : -ENOMEM;
+
+	ret = ret ?: cuda_watch__result(w, &taken->calls);
+	ret = ret ?: copy_lines(w, taken);
+	ret = ret ?: copy_pids(w, taken);
+	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
+	if (ret)
+		return ret;
+	taken->lines_lost = w->lines_lost;
+	taken->begin_ns = w->begin_ns;
+	taken->at_ns = clock__now_ns();
+	taken->cpu_ns = w->cpu_ns;
+	taken->estimated = w->estimated;
+	taken->probes = cuda_watch__probes(w);
+	taken->libraries = cuda_watch__libraries(w);
+	taken->problems = cuda_watch__problems(w);
+	if (t->cuda_base)
+		ret = subtract(taken, t->cuda_base);
+	ret = ret ?: copy_stacks(&(t->of ?: t)->acc, taken);
+	cuda_probes__consume_names(e->cuda);
+	cuda_taken__remember_names(e, taken->calls);
+	if (!ret)
+		*out = TAKE_PTR(taken);
+	return ret;
+}
+
+void cuda_taken__free(struct cuda_taken *taken)
+{
+	if (!taken)
+		return;
+	cuda_snapshot__free(taken->calls);
+	free(taken->lines);
+	free(taken->pids);
+	json_decref(taken->probes);
+	json_decref(taken->libraries);
+	json_decref(taken->problems);
+	accumulator__release(&taken->stacks);
+	free(taken);
+}
+
+/* Names. */
+
+#define MAX_KERNEL_TEXTS 65536
+#define MAX_SYMBOL       4096
+
+static uint64_t kernel_key(uint32_t tgid, uint64_t kernel)
+{
+	return so_mix(so_mix(kernel, tgid), 2);
+}
+
+/* The symbol of a host function, by the process's mappings. Malloc'ed, readable; NULL: it has none. */
+static char *symbol_at(struct engine *e, const struct process *p, uint64_t address)
+{
+	const struct so_mapping *all = sampler__mappings(e->sampler);
+	char raw[MAX_SYMBOL];
+	uint64_t start;
+
+	for (uint32_t i = 0; p->run && i < p->run->n; i++) {
+		const struct so_mapping *m = &all[p->run->first + i];
+
+		if (address < m->start || address >= m->end || !m->file)
+			continue;
+		if (file_registry__symbol(e->files, m->file, address - m->bias, raw, sizeof(raw), &start) ||
+		    start != address - m->bias)
+			return NULL;
+		return kernel_names__readable(raw, strlen(raw) + 1 == sizeof(raw));
+	}
+	return NULL;
+}
+
+static char *name_of(struct engine *e, const struct process *p, uint64_t kernel)
+{
+	struct kernel_name told;
+	char *symbol;
+
+	kernel_names__find(e->kernel_names, (uint32_t)p->tgid, kernel, &told);
+	if (told.name && !told.cut)
+		return kernel_names__readable(told.name, false);
+	symbol = symbol_at(e, p, told.address ?: kernel);
+	return symbol ?: told.name ? kernel_names__readable(told.name, true) : NULL;
+}
+
+/* Takes the text. */
+static void keep_text(struct engine *e, uint64_t key, char *text)
+{
+	uint32_t at;
+
+	if (u64_table__get(&e->kernel_by_handle, key, &at)) {
+		free(e->kernel_texts[at]);
+		e->kernel_texts[at] = text;
+		return;
+	}
+	if (e->n_kernel_texts >= MAX_KERNEL_TEXTS ||
+	    ARRAY_RESERVE(e->kernel_texts, e->cap_kernel_texts, e->n_kernel_texts + 1) ||
+	    u64_table__set(&e->kernel_by_handle, key, (uint32_t)e->n_kernel_texts)) {
+		free(text);
+		return;
+	}
+	e->kernel_texts[e->n_kernel_texts++] = text;
+}
+
+void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls)
+{
+	const struct cuda_calls_entry *entries;
+	size_t n;
+
+	entries = cuda_snapshot__calls(calls, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct so_cuda_key *key = &entries[i].key;
+		const struct process *p =
+			key->kernel ? process_table__find(e->processes, (pid_t)key->tgid) : NULL;
+		char *text = p && !p->gone ? name_of(e, p, key->kernel) : NULL;
+
+		if (text)
+			keep_text(e, kernel_key(key->tgid, key->kernel), text);
+	}
+}
+
+const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t kernel)
+{
+	uint32_t at;
+
+	return u64_table__get(&e->kernel_by_handle, kernel_key(tgid, kernel), &at) ? e->kernel_texts[at] : NULL;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a target's CUDA calls were at one moment, kept for a view's beginning, for a target's end, and for an answer. */
+#ifndef STAKEOUT_CUDA_TAKEN_H
+#define STAKEOUT_CUDA_TAKEN_H
+
+#include "daemon/engine_internal.h"
+
+struct cuda_taken {
+	struct cuda_snapshot *calls;
+	struct cuda_line *lines; /* in the order of the watch, which never loses one */
+	size_t n_lines;
+	uint64_t lines_lost;
+	uint64_t at_ns, begin_ns, cpu_ns; /* cpu_ns: of the target since its watch began */
+	bool estimated;
+	struct so_cuda_slot slot;
+	json_t *probes, *libraries, *problems;
+	size_t n_libraries;
+	pid_t *pids;
+	size_t n_pids;
+	struct accumulator stacks; /* those that lines and allocations name; without counts */
+};
+
+/* Of the target proper; of a view, what came since it began. With the engine's lock held. -ENOMEM, or of the maps. */
+int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out);
+void cuda_taken__free(struct cuda_taken *taken);
+CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
+
+/* Names of the kernels that were launched by processes whose mappings are still known: they are asked for later. */
+void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls);
+/* The readable name of a kernel that was remembered; NULL: it is not known. Borrowed until the next one is remembered. */
+const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t kernel);
+
+#endif

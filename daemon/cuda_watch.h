@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The CUDA calls of one target: which libraries of its processes have probes, when these are on, and what they have counted,
+ * scaled to all calls where they were not on all the time. Not thread-safe.
+ */
+#ifndef STAKEOUT_CUDA_WATCH_H
+#define STAKEOUT_CUDA_WATCH_H
+
+#include <stdbool.h>
+
+#include "daemon/cuda_budget.h"
+#include "daemon/cuda_probes.h"
+#include "daemon/kernel_names.h"
+#include "daemon/u64_table.h"
+
+/* A library of one process. */
+struct cuda_mapped {
+	uint32_t number; /* in the cookies of its probes */
+	pid_t pid;
+	uint64_t dev, inode;
+	char *path; /* as the process calls it */
+	int fd;
+	struct cuda_library library;
+	struct cuda_link *link; /* NULL: off, or the kernel refused */
+	char problem[256];
+	bool gone; /* its process has ended, or executes another program */
+};
+
+/* Calls whose stack was taken, by thread, call and stack; never removed. */
+struct cuda_line {
+	uint32_t tgid, tid;
+	uint32_t api;
+	uint64_t stack; /* its hash */
+	double calls, total_ns, bytes;
+};
+
+struct cuda_watch {
+	struct cuda_probes *probes; /* borrowed */
+	uint32_t slot;
+	struct cuda_mapped *mapped;
+	size_t n_mapped, cap_mapped;
+	pid_t *pids; /* that were ever watched */
+	size_t n_pids, cap_pids;
+	struct cuda_line *lines;
+	size_t n_lines, cap_lines;
+	struct u64_table line_by_hash;
+	uint64_t lines_lost;
+	struct cuda_snapshot *total, *last; /* up to the last settling, and what the maps held then */
+	struct cuda_budget *budget;
+	double budget_percent;
+	struct cuda_budget_cycle cycle;
+	unsigned phase; /* 0: off before, 1: on, 2: off after */
+	uint64_t phase_end_ns, check_ns, checked_ns;
+	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
+	uint64_t cpu_ns, cpu_seen_ns;          /* of the target since begin_ns; at the last look */
+	struct so_cuda_slot slot_seen;
+	uint64_t kinds_ns; /* when the calls by kind were last looked at */
+	uint64_t on_seen_ns;
+	bool estimated; /* the probes have been off since they first were on */
+	uint64_t random;
+};
+
+/* probes: borrowed. number: the next library number, shared by all watches. -ENOMEM. */
+int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_percent, struct cuda_watch **out);
+/* Takes all probes away. */
+void cuda_watch__free(struct cuda_watch *watch);
+CLEANUP_DEFINE(struct cuda_watch *, cuda_watch, cuda_watch__free)
+
+bool cuda_watch__has_process(const struct cuda_watch *watch, pid_t pid);
+/* Remembers the process; -ENOMEM. */
+int cuda_watch__add_process(struct cuda_watch *watch, pid_t pid);
+/* Whether this library of this process is known. */
+bool cuda_watch__has_library(const struct cuda_watch *watch, pid_t pid, uint64_t dev, uint64_t inode);
+/* Takes over mapped's resources (also on failure), and probes it if the probes are on. -ENOMEM, -ENOSPC. */
+int cuda_watch__add_library(struct cuda_watch *watch, struct cuda_mapped *mapped);
+/* The process has ended, or executes another program: its figures are kept, its probes and entries are not. */
+void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
+
+/* Keeps the budget; returns when to be called again (CLOCK_MONOTONIC). */
+uint64_t cuda_watch__tick(struct cuda_watch *watch, uint64_t now_ns);
+/* One entry of the window that was drained. -ENOMEM: lost. */
+int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key *key,
+			 const struct so_cuda_line *line);
+
+/* All calls since the watch began. -ENOMEM, or what reading the maps gave. */
+int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out);
+/* {"installed", "kind", ...} and the list of libraries with their probes, as .design/cuda.md has them. New references. */
+json_t *cuda_watch__probes(const struct cuda_watch *watch);
+json_t *cuda_watch__libraries(const struct cuda_watch *watch);
+json_t *cuda_watch__problems(const struct cuda_watch *watch);
+
+#endif

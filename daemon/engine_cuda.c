@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* CUDA calls of the targets that asked for it: probes on their libraries, as these are found. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/cuda_taken.h"
+#include "daemon/engine_internal.h"
+#include "daemon/proc_maps.h"
+#include "stakeout/array.h"
+
+/* Loading. */
+
+static void on_name(void *context, const struct so_cuda_name *name)
+{
+	struct engine *e = context;
+
+	kernel_names__add(e->kernel_names, name);
+}
+
+static struct target *watching_target(struct engine *e, uint32_t slot)
+{
+	struct target *t = slot < SO_MAX_SLOTS ? e->targets[slot] : NULL;
+
+	return t && t->cuda ? t : NULL;
+}
+
+static void on_line(void *context, const struct so_cuda_line_key *key, const struct so_cuda_line *line)
+{
+	struct engine *e = context;
+	struct target *t = watching_target(e, line->slot);
+
+	if (!t)
+		return;
+	if (engine_keep_stack(e, t, key->stack))
+		cuda_watch__add_line(t->cuda, key, line);
+	else
+		t->cuda->lines_lost += line->calls;
+}
+
+/* The driver may take seconds to start the GPUs: not under the lock. */
+static void open_nvml(struct engine *e)
+{
+	struct so_error why = { "" };
+	struct nvml *nvml = NULL;
+
+	if (e->nvml_tried)
+		return;
+	e->nvml_tried = true;
+	if (nvml__open(getenv("STAKEOUT_NVML"), &nvml, &why))
+		snprintf(e->nvml_problem, sizeof(e->nvml_problem), "%s", why.text);
+	pthread_mutex_lock(&e->lock);
+	e->nvml = nvml;
+	pthread_mutex_unlock(&e->lock);
+}
+
+int engine_cuda_load(struct engine *e, struct so_error *err)
+{
+	const struct cuda_handlers handlers = { e, on_name, on_line };
+	static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+	struct cuda_probes *probes = NULL;
+	int ret = 0;
+
+	pthread_mutex_lock(&loading);
+	if (!e->cuda) {
+		open_nvml(e);
+		ret = cuda_probes__new(e->sampler, &handlers, &probes, err);
+		ret = ret ?: kernel_names__new(&e->kernel_names);
+		pthread_mutex_lock(&e->lock);
+		e->cuda = ret ? NULL : probes;
+		pthread_mutex_unlock(&e->lock);
+		if (ret)
+			cuda_probes__free(probes);
+	}
+	pthread_mutex_unlock(&loading);
+	return ret;
+}
+
+void engine_cuda_close(struct engine *e)
+{
+	cuda_probes__free(e->cuda);
+	kernel_names__free(e->kernel_names);
+	u64_table__release(&e->cuda_files);
+	u64_table__release(&e->kernel_by_handle);
+	for (size_t i = 0; i < e->n_kernel_texts; i++)
+		free(e->kernel_texts[i]);
+	free(e->kernel_texts);
+	nvml__close(e->nvml);
+}
+
+/* Targets. */
+
+int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent, struct so_error *err)
+{
+	struct target *proper = t->of ?: t;
+	int ret = 0;
+
+	t->cuda_wanted = true;
+	if (!proper->cuda) {
+		ret = cuda_watch__new(e->cuda, proper->slot,
+				      budget_percent > 0 ? budget_percent : ENGINE_CUDA_BUDGET_PERCENT,
+				      &proper->cuda);
+		/* The libraries of a target that is sampled already. */
+		if (!ret && proper->info.state == TARGET_SAMPLING)
+			engine_request_scan(e, proper->info.pid, 0);
+	}
+	if (!ret && t->of)
+		ret = cuda_taken__new(e, t, &t->cuda_base);
+	if (ret)
+		return so_err(err, ret, "cannot watch CUDA calls: %s", strerror(-ret));
+	proper->cuda_users++;
+	return 0;
+}
+
+static void put_user(struct target *proper)
+{
+	if (--proper->cuda_users)
+		return;
+	cuda_watch__free(TAKE_PTR(proper->cuda));
+}
+
+void engine_cuda_end(struct engine *e, struct target *t)
+{
+	struct target *proper = t->of ?: t;
+
+	if (!t->cuda_wanted || !proper->cuda)
+		return;
+	if (cuda_taken__new(e, t, &t->cuda_end))
+		t->cuda_end = NULL;
+	t->cuda_wanted = false;
+	put_user(proper);
+}
+
+void engine_cuda_free(struct target *t)
+{
+	cuda_watch__free(t->cuda);
+	cuda_taken__free(t->cuda_base);
+	cuda_taken__free(t->cuda_end);
+}
+
+void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *calls = NULL;
+
+	if (!t->cuda)
+		return;
+	cuda_probes__consume_names(e->cuda);
+	if (!cuda_watch__result(t->cuda, &calls))
+		cuda_taken__remember_names(e, calls);
+	cuda_watch__process_gone(t->cuda, tgid);
+	kernel_names__forget(e->kernel_names, (uint32_t)tgid);
+}
+
+uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		struct target *t = e->targets[i];
+		uint64_t at;
+
+		if (!t || !t->cuda || t->info.state == TARGET_ENDED)
+			continue;
+		at = cuda_watch__tick(t->cuda, now);
+		if (at < next)
+			next = at;
+	}
+	if (next == UINT64_MAX)
+		return next;
+	cuda_probes__consume_names(e->cuda);
+	if (e->nvml)
+		nvml__sample(e->nvml, now);
+	return next;
+}
+
+void engine_cuda_drain(struct engine *e)
+{
+	if (e->cuda)
+		cuda_probes__drain(e->cuda, e->sampler);
+}
+
+/* Libraries. */
+
+struct cuda_found {
+	struct cuda_mapped *mapped;
+	size_t n, capacity;
+};
+
+bool engine_cuda_wants(struct engine *e, pid_t tgid)
+{
+	struct process *p = process_table__find(e->processes, tgid);
+
+	return p && watching_target(e, p->kernel.slot);
+}
+
+static uint64_t file_key(const struct proc_map *map)
+{
+	return so_mix(so_mix(map->inode, makedev(map->dev_major, map->dev_minor)), 1);
+}
+
+/* Only the scanner comes here, and a caller that attaches; both may learn the same of a file. */
+static bool known_without(struct engine *e, const struct proc_map *map)
+{
+	uint32_t has = 1;
+
+	pthread_mutex_lock(&e->lock);
+	if (!u64_table__get(&e->cuda_files, file_key(map), &has))
+		has = 1;
+	pthread_mutex_unlock(&e->lock);
+	return !has;
+}
+
+static void remember_file(struct engine *e, const struct proc_map *map, bool has)
+{
+	pthread_mutex_lock(&e->lock);
+	u64_table__set(&e->cuda_files, file_key(map), has);
+	pthread_mutex_unlock(&e->lock);
+}
+
+static bool is_found(const struct cuda_found *found, const struct proc_map *map)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		if (found->mapped[i].inode == map->inode &&
+		    found->mapped[i].dev == makedev(map->dev_major, map->dev_minor))
+			return true;
+	}
+	return false;
+}
+
+static void look_into(struct engine *e, const struct process_scan *scan, const struct proc_map *map,
+		      struct cuda_found *found)
+{
+	struct cuda_mapped m = { .pid = scan->tgid,
+				 .inode = map->inode,
+				 .dev = makedev(map->dev_major, map->dev_minor) };
+	bool has;
+
+	m.fd = proc_maps__open_file(scan->reader, map);
+	if (m.fd < 0)
+		return;
+	if (cuda_library__read(m.fd, &m.library, NULL)) {
+		close(m.fd);
+		return;
+	}
+	has = m.library.n_functions || m.library.problem[0];
+	remember_file(e, map, has);
+	m.path = has ? strdup(map->path) : NULL;
+	if (has && m.path && !ARRAY_RESERVE(found->mapped, found->capacity, found->n + 1)) {
+		found->mapped[found->n++] = m;
+		return;
+	}
+	cuda_library__release(&m.library);
+	free(m.path);
+	close(m.fd);
+}
+
+struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan *scan)
+{
+	struct cuda_found *found = calloc(1, sizeof(*found));
+
+	for (size_t i = 0; found && i < scan->maps.n; i++) {
+		const struct proc_map *map = &scan->maps.maps[i];
+
+		if (map->inode && map->executable && !known_without(e, map) && !is_found(found, map))
+			look_into(e, scan, map, found);
+	}
+	return found;
+}
+
+static void drop_mapped(struct cuda_mapped *m)
+{
+	cuda_library__release(&m->library);
+	free(m->path);
+	close(m->fd);
+}
+
+void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found)
+{
+	struct process *p = tgid ? process_table__find(e->processes, tgid) : NULL;
+	struct target *t = p && !p->gone ? watching_target(e, p->kernel.slot) : NULL;
+
+	for (size_t i = 0; found && i < found->n; i++) {
+		struct cuda_mapped *m = &found->mapped[i];
+
+		if (t && !cuda_watch__has_library(t->cuda, tgid, m->dev, m->inode))
+			cuda_watch__add_library(t->cuda, m);
+		else
+			drop_mapped(m);
+	}
+	/* Its CPU time counts, whether it has CUDA or not. */
+	if (t)
+		cuda_watch__add_process(t->cuda, tgid);
+	if (found)
+		free(found->mapped);
+	free(found);
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What GET /v1/targets/ID/cuda answers (.design/cuda.md). */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/cuda_rows.h"
+#include "daemon/cuda_taken.h"
+#include "daemon/profile_export.h"
+
+#define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and said */
+
+struct answer {
+	struct engine *engine;
+	struct target *target;
+	struct cuda_taken *taken;
+	struct profile_builder *builder;
+	struct profile_export *export;
+	char comm[32];
+};
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "function (file.py:12)", "function", "[libname.so]" */
+static void frame_text(const struct profile_frame *f, const char *mapping, char *out, size_t size)
+{
+	if (f->name[0] && f->filename[0])
+		snprintf(out, size, "%s (%s:%lld)", f->name, base_of(f->filename), (long long)f->line);
+	else if (f->name[0])
+		snprintf(out, size, "%s", f->name);
+	else
+		snprintf(out, size, "[%s]", mapping[0] ? base_of(mapping) : "unknown");
+}
+
+static bool is_cuda_file(const struct answer *a, const char *mapping)
+{
+	const json_t *library;
+	size_t i;
+
+	json_array_foreach (a->taken->libraries, i, library) {
+		if (!json_is_true(json_object_get(library, "static")) &&
+		    !strcmp(mapping, json_string_value(json_object_get(library, "path")) ?: ""))
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of names are the target's own. */
+static json_t *any_string(const char *text)
+{
+	return json_string(text) ?: json_string("?");
+}
+
+/* "line": the innermost Python frame, else the innermost native one outside CUDA's libraries. "stack": outermost first. */
+static json_t *describe_stack(const struct answer *a, uint64_t hash)
+{
+	const uint64_t *locations;
+	json_t *stack = json_array(), *line = NULL, *native = NULL;
+	uint32_t at;
+	size_t n = 0;
+
+	if (u64_table__get(&a->taken->stacks.stack_by_hash, hash, &at) &&
+	    profile_export__locations(a->export, a->taken->stacks.stacks[at], &locations, &n))
+		n = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct profile_frame f;
+		const char *mapping;
+		char text[4096];
+
+		profile_builder__describe(a->builder, locations[i], &f, &mapping);
+		frame_text(&f, mapping, text, sizeof(text));
+		json_array_insert_new(stack, 0, any_string(text));
+		if (!line && !mapping[0] && f.filename[0])
+			line = any_string(text);
+		if (!native && mapping[0] && !is_cuda_file(a, mapping))
+			native = any_string(text);
+	}
+	if (!line)
+		line = native ? json_incref(native) : json_string("?");
+	json_decref(native);
+	return json_pack("{s:o, s:o}", "line", line, "stack", stack);
+}
+
+static json_t *site(void *data, uint32_t tgid, uint64_t stack)
+{
+	return stack ? describe_stack(data, stack) : NULL;
+}
+
+static const char *comm(void *data, uint32_t tgid, uint32_t tid)
+{
+	struct answer *a = data;
+	char path[64];
+	_cleanup_fclose_ FILE *f = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
+	f = fopen(path, "re");
+	if (!f || !fgets(a->comm, sizeof(a->comm), f))
+		snprintf(a->comm, sizeof(a->comm), "%.16s", a->target->info.comm);
+	a->comm[strcspn(a->comm, "\n")] = '\0';
+	return a->comm;
+}
+
+static const char *kernel(void *data, uint32_t tgid, uint64_t handle)
+{
+	const struct answer *a = data;
+
+	return cuda_taken__kernel(a->engine, tgid, handle);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct cuda_line *x = a, *y = b;
+
+	return x->total_ns < y->total_ns ? 1 : x->total_ns > y->total_ns ? -1 : 0;
+}
+
+static uint32_t period_of(const struct answer *a, unsigned kind)
+{
+	const json_t *periods = json_object_get(a->taken->probes, "stack_period");
+
+	return (uint32_t)json_integer_value(json_object_get(periods, cuda_names__kind_word(kind)));
+}
+
+static json_t *lines(const struct answer *a)
+{
+	_cleanup_free_ struct cuda_line *sorted = calloc(a->taken->n_lines + 1, sizeof(*sorted));
+	json_t *all = json_array();
+
+	if (!sorted)
+		return all;
+	memcpy(sorted, a->taken->lines, a->taken->n_lines * sizeof(*sorted));
+	qsort(sorted, a->taken->n_lines, sizeof(*sorted), by_time);
+	for (size_t i = 0; i < a->taken->n_lines && json_array_size(all) < MAX_LINES; i++) {
+		const struct cuda_line *l = &sorted[i];
+		unsigned kind = l->api < SO_CUDA_API_COUNT ? cuda_names__kind(l->api) : SO_CUDA_KIND_COUNT;
+		json_t *row;
+
+		if (l->calls < 0.5)
+			continue;
+		row = describe_stack(a, l->stack);
+		json_object_update_new(
+			row,
+			json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
+				  cuda_names__kind_word(kind), "api", cuda_names__api(l->api), "pid",
+				  (json_int_t)l->tgid, "tid", (json_int_t)l->tid, "calls",
+				  (json_int_t)(l->calls + 0.5), "total_ns", (json_int_t)(l->total_ns + 0.5),
+				  "bytes", (json_int_t)(l->bytes + 0.5), "sampled", period_of(a, kind) != 1));
+		json_array_append_new(all, row);
+	}
+	return all;
+}
+
+static json_t *lost(const struct cuda_taken *taken)
+{
+	json_t *all = cuda_rows__lost(&taken->slot);
+
+	if (all && taken->lines_lost)
+		json_object_set_new(all, "lines-lost", json_integer((json_int_t)taken->lines_lost));
+	return all;
+}
+
+static void add_gpu(struct answer *a, json_t *root)
+{
+	const struct cuda_taken *taken = a->taken;
+	struct engine *e = a->engine;
+	json_t *gpu = NULL;
+
+	pthread_mutex_lock(&e->lock);
+	if (e->nvml)
+		gpu = nvml__report(e->nvml, taken->pids, taken->n_pids, taken->begin_ns);
+	if (!gpu)
+		json_object_set_new(root, "gpu_problem", any_string(e->nvml_problem));
+	pthread_mutex_unlock(&e->lock);
+	json_object_set_new(root, "gpu", gpu ?: json_null());
+}
+
+static json_t *build(struct answer *a)
+{
+	const struct cuda_rows_world world = { a, NULL, comm, kernel, site };
+	const struct cuda_taken *taken = a->taken;
+	json_t *root = json_object();
+
+	json_object_set_new(root, "pid", json_integer(a->target->info.pid));
+	json_object_set_new(root, "comm", any_string(comm(a, a->target->info.pid, a->target->info.pid)));
+	json_object_set_new(root, "duration_s", json_real((double)(taken->at_ns - taken->begin_ns) / 1e9));
+	json_object_set_new(root, "cpu_s", json_real((double)taken->cpu_ns / 1e9));
+	json_object_set_new(root, "estimated", json_boolean(taken->estimated));
+	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
+	json_object_set(root, "problems", taken->problems);
+	json_object_set(root, "probes", taken->probes);
+	json_object_set_new(root, "lost", lost(taken));
+	json_object_set(root, "libraries", taken->libraries);
+	json_object_set_new(root, "calls", cuda_rows__calls(taken->calls, &world));
+	json_object_set_new(root, "errors", cuda_rows__errors(taken->calls, &world));
+	json_object_set_new(root, "lines", lines(a));
+	json_object_set_new(root, "allocations", cuda_rows__allocations(taken->calls, &world));
+	json_object_set_new(root, "in_progress", json_array());
+	add_gpu(a, root);
+	return root;
+}
+
+/* With the lock: what the target has now, and the target itself, held. *own: to be freed by the caller. */
+static int take(struct engine *e, uint32_t id, struct answer *a, bool *own, struct so_error *err)
+{
+	struct target *t = engine_target(e, id);
+	int ret = 0;
+
+	if (!t)
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (!t->cuda_wanted && !t->cuda_end)
+		return so_err(err, -ENODATA,
+			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
+	*own = !t->cuda_end;
+	if (*own) {
+		engine_drain(e);
+		ret = cuda_taken__new(e, t, &a->taken);
+	} else {
+		a->taken = t->cuda_end;
+	}
+	if (ret)
+		return so_err(err, ret, "cannot read the counters of CUDA calls: %s", strerror(-ret));
+	a->target = engine_hold(e, id);
+	return 0;
+}
+
+int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *err)
+{
+	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(0, 0, 1);
+	struct answer a = { .engine = e, .builder = builder };
+	bool own = false;
+	int ret;
+
+	if (!builder)
+		return so_err(err, -ENOMEM, "out of memory");
+	pthread_mutex_lock(&e->lock);
+	ret = take(e, id, &a, &own, err);
+	pthread_mutex_unlock(&e->lock);
+	if (ret)
+		return ret;
+	{
+		const struct profile_source source = { .acc = &a.taken->stacks,
+						       .files = e->files,
+						       .kernel = NULL,
+						       .own_namespaces = a.target->own_namespaces,
+						       .uid = a.target->info.uid };
+
+		a.export = profile_export__new(&source, builder);
+		if (a.export)
+			*out = build(&a);
+		else
+			ret = so_err(err, -ENOMEM, "out of memory");
+		profile_export__free(a.export);
+	}
+	if (own)
+		cuda_taken__free(a.taken);
+	pthread_mutex_lock(&e->lock);
+	engine_unhold(e, a.target);
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}

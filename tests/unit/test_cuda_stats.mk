@@ -1,0 +1,1 @@
+test_cuda_stats_SRCS := client/cuda_stats.c
