@@ -251,7 +251,8 @@ static void on_fork(struct engine *e, const struct so_event *event)
 		return;
 	t->living++;
 	t->seen_processes++;
-	if (!child->run)
+	/* A link of CUDA probes is for one process. */
+	if (!child->run || t->cuda)
 		engine_request_scan(e, child->tgid, 0);
 }
 
@@ -284,7 +285,11 @@ static void on_event(void *context, const struct so_event *event)
 	if (!p)
 		return;
 	if (event->type == SO_EVENT_EXEC) {
+		struct target *t = target_of_slot(e, p->kernel.slot);
+
 		process_table__exec(e->processes, p);
+		if (t)
+			engine_cuda_process_gone(e, t, p->tgid);
 		p->scans = 0;
 		engine_request_scan(e, p->tgid, 0);
 	} else if (event->type == SO_EVENT_MAPS) {

@@ -93,6 +93,14 @@ void engine_cuda_close(struct engine *e)
 
 /* Targets. */
 
+static void request_scan(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	if (!p->gone)
+		engine_request_scan(e, p->tgid, 0);
+}
+
 int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent, struct so_error *err)
 {
 	struct target *proper = t->of ?: t;
@@ -105,7 +113,7 @@ int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent,
 				      &proper->cuda);
 		/* The libraries of a target that is sampled already. */
 		if (!ret && proper->info.state == TARGET_SAMPLING)
-			engine_request_scan(e, proper->info.pid, 0);
+			process_table__each(e->processes, proper->slot, request_scan, e);
 	}
 	if (!ret && t->of)
 		ret = cuda_taken__new(e, t, &t->cuda_base);
