@@ -325,15 +325,16 @@ int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot 
  */
 struct scaler {
 	long double factor, start;
-	uint64_t seen, given;
+	long double exact; /* sum of factor × count */
+	uint64_t given;
 };
 
 static uint64_t scaler__next(struct scaler *scaler, uint64_t count)
 {
 	uint64_t before = scaler->given;
 
-	scaler->seen += count;
-	scaler->given = (uint64_t)floorl(scaler->start + scaler->factor * (long double)scaler->seen);
+	scaler->exact += scaler->factor * (long double)count;
+	scaler->given = (uint64_t)floorl(scaler->start + scaler->exact);
 	return scaler->given - before;
 }
 
@@ -344,14 +345,33 @@ static uint64_t in_proportion(uint64_t value, uint64_t to, uint64_t of)
 	return scaled < 0x1p64L ? (uint64_t)scaled : UINT64_MAX;
 }
 
-static void scale_calls(struct so_cuda_calls *calls, struct scaler *counts, struct scaler *errors)
+/*
+ * A call is seen when all of it lies in the time on: of calls that take d, the share (on - d) / on of those that begin then.
+ * One that takes nearly all of it or longer is hardly ever seen, and stands for 20 at most.
+ */
+static long double unseen_factor(uint32_t octave, uint32_t bucket, uint64_t on_ns)
 {
+	long double takes = (long double)latency_lower(octave, bucket) + (long double)latency_width(octave) / 2;
+	long double on = (long double)on_ns;
+
+	if (!on_ns)
+		return 1;
+	return takes < 0.95L * on ? on / (on - takes) : 20;
+}
+
+static void scale_calls(struct cuda_calls_entry *entry, uint64_t on_ns, struct scaler *counts,
+			struct scaler *errors)
+{
+	struct so_cuda_calls *calls = &entry->calls;
 	uint64_t before = calls->calls, after = 0;
+	long double factor = counts->factor;
 
 	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+		counts->factor = factor * unseen_factor(entry->key.octave, i, on_ns);
 		calls->buckets[i] = scaler__next(counts, calls->buckets[i]);
 		after += calls->buckets[i];
 	}
+	counts->factor = factor;
 	calls->calls = after;
 	calls->errors = scaler__next(errors, calls->errors);
 	if (calls->errors > after)
@@ -422,7 +442,7 @@ static void scale_site(struct so_cuda_site *site, struct scaler *allocations, st
 	site->bytes = in_proportion(site->bytes, site->allocations, before);
 }
 
-int cuda_snapshot__scale(struct cuda_snapshot *snapshot, double factor, double start)
+int cuda_snapshot__scale(struct cuda_snapshot *snapshot, double factor, uint64_t on_ns, double start)
 {
 	struct scaler calls = { .factor = factor, .start = start }, failed = calls, codes = calls,
 		      allocations = calls, frees = calls;
@@ -438,7 +458,7 @@ int cuda_snapshot__scale(struct cuda_snapshot *snapshot, double factor, double s
 	if (!by_api || !by_code || !by_site)
 		return -ENOMEM;
 	for (size_t i = 0; i < snapshot->calls.n; i++)
-		scale_calls(&by_api[i]->calls, &calls, &failed);
+		scale_calls(by_api[i], on_ns, &calls, &failed);
 	for (size_t i = 0; i < snapshot->errors.n; i++)
 		by_code[i]->count = scaler__next(&codes, by_code[i]->count);
 	for (size_t i = 0; i < snapshot->sites.n; i++)

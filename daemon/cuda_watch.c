@@ -174,7 +174,8 @@ static int add_since(struct cuda_watch *w, const struct cuda_snapshot *now, stru
 	int ret = cuda_snapshot__subtract(now, w->last, &since);
 
 	if (!ret && w->cycle.factor > 1)
-		ret = cuda_snapshot__scale(since, w->cycle.factor, (double)(next_random(w) >> 11) / 0x1p53);
+		ret = cuda_snapshot__scale(since, w->cycle.factor, w->cycle.on_ms * MS,
+					   (double)(next_random(w) >> 11) / 0x1p53);
 	return ret ?: cuda_snapshot__merge(into, since, 0);
 }
 

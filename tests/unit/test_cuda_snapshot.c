@@ -146,7 +146,7 @@ static void test_full_map(void **state)
 	assert_int_equal(cuda_snapshot__calls(since, &n)->key.tid, 255);
 	assert_int_equal(n, 1);
 	assert_int_equal(cuda_snapshot__calls(since, &n)->calls.calls, 1);
-	assert_int_equal(cuda_snapshot__scale(base, 1.5, 0.5), 0);
+	assert_int_equal(cuda_snapshot__scale(base, 1.5, 0, 0.5), 0);
 }
 
 static void test_subtract(void **state)
@@ -409,14 +409,14 @@ static void test_scale(void **state)
 	cuda_snapshot__add_error(snapshot, &error, 10);
 	cuda_snapshot__add_site(snapshot, &place, &site);
 	cuda_snapshot__add_slot(snapshot, 1, &(struct so_cuda_slot){ .hits = 3 }, 1);
-	assert_int_equal(cuda_snapshot__scale(snapshot, 0.9, 0), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, INFINITY, 0), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, NAN, 0), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, 2, 1), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, 1, 0.7), 0);
+	assert_int_equal(cuda_snapshot__scale(snapshot, 0.9, 0, 0), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, INFINITY, 0, 0), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, NAN, 0, 0), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, 2, 0, 1), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, 1, 0, 0.7), 0);
 	for (unsigned i = 0; i < 40; i++)
 		assert_memory_equal(find(snapshot, keys[i]), &calls[i], sizeof(calls[i]));
-	assert_int_equal(cuda_snapshot__scale(snapshot, 1.37, 0.7), 0);
+	assert_int_equal(cuda_snapshot__scale(snapshot, 1.37, 0, 0.7), 0);
 	for (unsigned i = 0; i < 40; i++) {
 		const struct so_cuda_calls *found = find(snapshot, keys[i]);
 
@@ -453,13 +453,44 @@ static void test_scale_is_unbiased(void **state)
 		call(&calls, 600);
 		call(&calls, 1000);
 		add(part, key, &calls);
-		assert_int_equal(cuda_snapshot__scale(part, 1.4, (round + 0.5) / rounds), 0);
+		assert_int_equal(cuda_snapshot__scale(part, 1.4, 0, (round + 0.5) / rounds), 0);
 		assert_int_equal(cuda_snapshot__merge(all, part, 0), 0);
 	}
 	assert_int_equal(find(all, key)->calls, 2800);
 	assert_int_equal(find(all, key)->buckets[latency_bucket(600, latency_octave(600))], 1400);
 	assert_int_equal(find(all, key)->buckets[latency_bucket(1000, latency_octave(1000))], 1400);
 	assert_int_equal(find(all, key)->total_ns, 1600 * 1400);
+}
+
+/*
+ * Calls of 3 ms, one after another with some 0.2 ms between them, of which those are seen that lie whole in the 20 ms of each
+ * 200 ms in which the probes are on: without the correction 15 % would be missing.
+ */
+static void test_long_calls_in_a_short_time(void **state)
+{
+	const uint64_t cycle = 200000000, on = 20000000, takes = 3000000;
+	uint64_t random = 5, now = 0, made = 0, estimated = 0;
+	struct so_cuda_key key = key_of(1, 1, SO_CUDA_API_cudaStreamSynchronize, latency_octave(takes));
+
+	for (unsigned i = 0; i < 20000; i++) {
+		uint64_t from = (uint64_t)i * cycle + next_random(&random) % (cycle - on);
+		_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
+		struct so_cuda_calls calls = { .min_ns = UINT64_MAX };
+
+		for (; now < (uint64_t)(i + 1) * cycle; now += takes + next_random(&random) % 400000, made++) {
+			if (now >= from && now + takes <= from + on)
+				call(&calls, takes);
+		}
+		if (!calls.calls)
+			continue;
+		assert_int_equal(cuda_snapshot__new(&snapshot), 0);
+		add(snapshot, key, &calls);
+		assert_int_equal(cuda_snapshot__scale(snapshot, (double)cycle / (double)on, on,
+						      (double)(next_random(&random) % 1000) / 1000),
+				 0);
+		estimated += find(snapshot, key)->calls;
+	}
+	assert_true(estimated > made * 0.99 && estimated < made * 1.01);
 }
 
 int main(void)
@@ -474,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_scale_is_unbiased),
+		cmocka_unit_test(test_long_calls_in_a_short_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
