@@ -213,6 +213,11 @@ static __always_inline const struct so_cuda_control *control_of(__u64 cookie)
 	return &control[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
 }
 
+static __always_inline bool is_off(const struct so_cuda_control *control, __u32 api)
+{
+	return !control->on || control->off[calls_info[api].kind & (SO_CUDA_KIND_ROOM - 1)];
+}
+
 static __always_inline void lose(__u64 cookie, enum so_cuda_loss cause)
 {
 	struct so_cuda_slot *slot = slot_of(cookie);
@@ -828,6 +833,8 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	}
 	if (call >= SO_CUDA_API_COUNT)
 		return enter_namer(&a, c, cookie, call - SO_CUDA_API_COUNT);
+	if (is_off(control_of(cookie), call))
+		return 1;
 	if (c->active) {
 		if (a.rsp < c->sp) {
 			slot->nested++;
@@ -863,7 +870,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	c->active = 0;
 	/* Switched off meanwhile: what began before does not count, as what began meanwhile does not. */
-	if (!control_of(cookie)->on)
+	if (is_off(control_of(cookie), call))
 		return 0;
 	slot->calls++;
 	ns = now - c->begin_ns;

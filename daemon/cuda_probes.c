@@ -286,22 +286,30 @@ int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const 
 }
 
 int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_t number, int fd,
-			const struct cuda_library *library, struct cuda_link **out, struct so_error *err)
+			const struct cuda_library *library, uint32_t kinds, struct cuda_link **out,
+			struct so_error *err)
 {
 	_cleanup_free_ uint64_t *offsets = calloc(library->n_functions + 1, sizeof(*offsets));
 	_cleanup_free_ uint64_t *cookies = calloc(library->n_functions + 1, sizeof(*cookies));
+	uint32_t n = 0;
 	int ret;
 
 	if (!offsets || !cookies)
 		return so_err(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < library->n_functions; i++) {
 		const struct cuda_function *f = &library->functions[i];
-		uint32_t call = f->name.number + (f->name.type == CUDA_NAME_NAMER ? SO_CUDA_API_COUNT : 0u);
+		bool namer = f->name.type == CUDA_NAME_NAMER;
 
-		offsets[i] = f->offset;
-		cookies[i] = SO_CUDA_COOKIE(call, slot, number);
+		if (!(kinds & (namer ? CUDA_PROBES_NAMERS : 1u << cuda_names__kind(f->name.number))))
+			continue;
+		offsets[n] = f->offset;
+		cookies[n++] = SO_CUDA_COOKIE(f->name.number + (namer ? SO_CUDA_API_COUNT : 0u), slot, number);
 	}
-	ret = cuda_probes__attach_offsets(p, pid, fd, offsets, cookies, (uint32_t)library->n_functions, out);
+	if (!n) {
+		*out = NULL;
+		return 0;
+	}
+	ret = cuda_probes__attach_offsets(p, pid, fd, offsets, cookies, n, out);
 	return ret ? so_err(err, ret, "the kernel refused the probes: %s", strerror(-ret)) : 0;
 }
 

@@ -48,15 +48,19 @@ struct cuda_probe_cost {
 };
 struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);
 
+#define CUDA_PROBES_NAMERS (1u << 31)
+
 /* The probes on one library in one process. */
 struct cuda_link;
 
 /*
  * fd: the library's file, borrowed. number: tells this library of this process from all others, 1 …
- * SO_CUDA_MAX_LIBRARIES. 0, or -errno with words.
+ * SO_CUDA_MAX_LIBRARIES. kinds: the calls to probe, 1 << enum so_cuda_kind; the bit CUDA_PROBES_NAMERS: those that tell
+ * kernels' names. *out is NULL when the library has none of these. 0, or -errno with words.
  */
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
-			const struct cuda_library *library, struct cuda_link **out, struct so_error *err);
+			const struct cuda_library *library, uint32_t kinds, struct cuda_link **out,
+			struct so_error *err);
 /* Takes the probes away; a call that is under way then goes on unseen. */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)

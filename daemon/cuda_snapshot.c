@@ -345,6 +345,17 @@ static uint64_t in_proportion(uint64_t value, uint64_t to, uint64_t of)
 	return scaled < 0x1p64L ? (uint64_t)scaled : UINT64_MAX;
 }
 
+static bool is_of_kinds(uint32_t api, uint32_t kinds)
+{
+	static const uint8_t of[SO_CUDA_API_COUNT] = {
+#define X(name, library, kind, args) SO_CUDA_##kind,
+		SO_CUDA_APIS(X)
+#undef X
+	};
+
+	return kinds == ~0u || (api < SO_CUDA_API_COUNT && kinds & 1u << of[api]);
+}
+
 /*
  * A call is seen when all of it lies in the time on: of calls that take d, the share (on - d) / on of those that begin then.
  * One that takes nearly all of it or longer is hardly ever seen, and stands for 20 at most.
@@ -442,7 +453,8 @@ static void scale_site(struct so_cuda_site *site, struct scaler *allocations, st
 	site->bytes = in_proportion(site->bytes, site->allocations, before);
 }
 
-int cuda_snapshot__scale(struct cuda_snapshot *snapshot, double factor, uint64_t on_ns, double start)
+int cuda_snapshot__scale(struct cuda_snapshot *snapshot, uint32_t kinds, double factor, uint64_t on_ns,
+			 double start)
 {
 	struct scaler calls = { .factor = factor, .start = start }, failed = calls, codes = calls,
 		      allocations = calls, frees = calls;
@@ -457,11 +469,15 @@ int cuda_snapshot__scale(struct cuda_snapshot *snapshot, double factor, uint64_t
 	by_site = sort_entries(&snapshot->sites, compare_sites);
 	if (!by_api || !by_code || !by_site)
 		return -ENOMEM;
-	for (size_t i = 0; i < snapshot->calls.n; i++)
-		scale_calls(by_api[i], on_ns, &calls, &failed);
-	for (size_t i = 0; i < snapshot->errors.n; i++)
-		by_code[i]->count = scaler__next(&codes, by_code[i]->count);
-	for (size_t i = 0; i < snapshot->sites.n; i++)
+	for (size_t i = 0; i < snapshot->calls.n; i++) {
+		if (is_of_kinds(by_api[i]->key.api, kinds))
+			scale_calls(by_api[i], on_ns, &calls, &failed);
+	}
+	for (size_t i = 0; i < snapshot->errors.n; i++) {
+		if (is_of_kinds(by_code[i]->key.api, kinds))
+			by_code[i]->count = scaler__next(&codes, by_code[i]->count);
+	}
+	for (size_t i = 0; i < snapshot->sites.n && kinds & 1u << SO_CUDA_ALLOC; i++)
 		scale_site(&by_site[i]->site, &allocations, &frees);
 	return 0;
 }

@@ -109,11 +109,12 @@ int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot 
  * however often parts are scaled and added up, and the calls of one process and API in one library are within 1 of factor ×
  * calls. The sum of an entry's buckets is its calls; its times, bytes, blocks, threads and squares keep their mean per call;
  * its errors are its calls at most. min_ns and max_ns stay.
- * on_ns: the length of the time on. A call that lies on its edge is not seen at all, the more likely the longer it takes:
+ * kinds: which of them, 1 << enum so_cuda_kind; ~0u: all. on_ns: the length of the time on. A call that lies on its edge is not seen at all, the more likely the longer it takes:
  * each bucket's factor makes up for that. 0: no call is lost that way.
  * Of a site allocations, frees and bytes are scaled, but not current_bytes and peak_bytes: memory whose release was not seen
  * cannot be told from memory that is held. Slots stay: they count what the probes did. -ENOMEM leaves all as it was.
  */
-int cuda_snapshot__scale(struct cuda_snapshot *snapshot, double factor, uint64_t on_ns, double start);
+int cuda_snapshot__scale(struct cuda_snapshot *snapshot, uint32_t kinds, double factor, uint64_t on_ns,
+			 double start);
 
 #endif

@@ -18,7 +18,8 @@ static uint32_t last_number; /* of a library; the engine's lock guards it */
 
 static void release_mapped(struct cuda_mapped *m)
 {
-	cuda_link__free(m->link);
+	cuda_link__free(m->steady);
+	cuda_link__free(m->cycled);
 	cuda_library__release(&m->library);
 	if (m->fd >= 0)
 		close(m->fd);
@@ -110,14 +111,25 @@ static bool is_on(const struct cuda_watch *w)
 	return w->phase == 1;
 }
 
-static void attach(struct cuda_watch *w, struct cuda_mapped *m)
+static void attach(struct cuda_watch *w, struct cuda_mapped *m, uint32_t kinds, struct cuda_link **link)
 {
 	struct so_error why = { "" };
 
-	if (m->link || m->gone || !m->library.n_functions)
+	if (*link || m->gone || !m->library.n_functions)
 		return;
-	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, &m->link, &why))
+	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, kinds, link, &why))
 		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
+}
+
+static void attach_steady(struct cuda_watch *w, struct cuda_mapped *m)
+{
+	attach(w, m, ~w->cycled_kinds, &m->steady);
+}
+
+static void attach_cycled(struct cuda_watch *w, struct cuda_mapped *m)
+{
+	if (w->cycled_kinds)
+		attach(w, m, w->cycled_kinds, &m->cycled);
 }
 
 int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
@@ -135,8 +147,9 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 		snprintf(mapped->problem, sizeof(mapped->problem), "%.80s: %.170s", mapped->path,
 			 mapped->library.problem);
 	w->mapped[w->n_mapped] = *mapped;
+	attach_steady(w, &w->mapped[w->n_mapped]);
 	if (is_on(w))
-		attach(w, &w->mapped[w->n_mapped]);
+		attach_cycled(w, &w->mapped[w->n_mapped]);
 	w->n_mapped++;
 	return cuda_watch__add_process(w, mapped->pid);
 }
@@ -174,7 +187,7 @@ static int add_since(struct cuda_watch *w, const struct cuda_snapshot *now, stru
 	int ret = cuda_snapshot__subtract(now, w->last, &since);
 
 	if (!ret && w->cycle.factor > 1)
-		ret = cuda_snapshot__scale(since, w->cycle.factor, w->cycle.on_ms * MS,
+		ret = cuda_snapshot__scale(since, w->cycled_kinds, w->cycle.factor, w->cycle.on_ms * MS,
 					   (double)(next_random(w) >> 11) / 0x1p53);
 	return ret ?: cuda_snapshot__merge(into, since, 0);
 }
@@ -216,7 +229,8 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 
 		if (m->pid != pid || m->gone)
 			continue;
-		cuda_link__free(TAKE_PTR(m->link));
+		cuda_link__free(TAKE_PTR(m->steady));
+		cuda_link__free(TAKE_PTR(m->cycled));
 		m->gone = any = true;
 	}
 	if (!any)
@@ -265,6 +279,7 @@ static void look_at_kinds(struct cuda_watch *w, uint64_t now)
 		if (entries[i].key.api < SO_CUDA_API_COUNT)
 			calls[cuda_names__kind(entries[i].key.api)] += entries[i].calls.calls;
 	}
+	memcpy(w->kind_calls, calls, sizeof(calls));
 	cuda_budget__add_calls(w->budget, calls);
 }
 
@@ -304,25 +319,79 @@ static void check(struct cuda_watch *w, uint64_t now)
 	       sizeof(plan.stack_period));
 }
 
+static void set_off(struct cuda_watch *w, bool off)
+{
+	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		control->off[i] = off && w->cycled_kinds >> i & 1;
+}
+
+/* Before a duty cycle begins: the kinds of which there are most, until what is left is a tenth at most. */
+static void choose_kinds(struct cuda_watch *w)
+{
+	uint64_t total = 0, taken = 0;
+
+	set_off(w, false);
+	w->cycled_kinds = 0;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		total += w->kind_calls[i];
+	while (taken * 10 < total * 9) {
+		unsigned most = 0;
+
+		for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+			if (w->cycled_kinds >> most & 1 ||
+			    (!(w->cycled_kinds >> i & 1) && w->kind_calls[i] > w->kind_calls[most]))
+				most = i;
+		}
+		w->cycled_kinds |= 1u << most;
+		taken += w->kind_calls[most];
+	}
+	/* Not known yet: all. */
+	w->chosen_blindly = !total;
+	if (!total)
+		w->cycled_kinds = (1u << SO_CUDA_KIND_COUNT) - 1;
+}
+
+/* Other kinds from now on: the probes are placed anew, those that stay first. */
+static void divide(struct cuda_watch *w)
+{
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		cuda_link__free(TAKE_PTR(w->mapped[i].steady));
+		attach_steady(w, &w->mapped[i]);
+	}
+}
+
 static void switch_on(struct cuda_watch *w)
 {
 	for (size_t i = 0; i < w->n_mapped; i++)
-		attach(w, &w->mapped[i]);
+		attach_cycled(w, &w->mapped[i]);
 	/* From here on, when all of them are there. */
 	w->on_since_ns = clock__now_ns();
-	cuda_probes__control(w->probes, w->slot)->on = 1;
+	set_off(w, false);
 }
 
 static void switch_off(struct cuda_watch *w)
 {
-	uint64_t now = clock__now_ns();
+	bool choose = !w->cycled_kinds || w->chosen_blindly;
+	uint64_t now;
 
-	cuda_probes__control(w->probes, w->slot)->on = 0;
+	if (!w->cycled_kinds)
+		choose_kinds(w);
+	set_off(w, true);
+	now = clock__now_ns();
 	w->on_ns += now - w->on_since_ns;
 	w->estimated = true;
 	settle(w);
+	if (choose) {
+		/* What was seen so far has its factor; what comes may have another. */
+		if (w->chosen_blindly)
+			choose_kinds(w);
+		divide(w);
+		set_off(w, true);
+	}
 	for (size_t i = 0; i < w->n_mapped; i++)
-		cuda_link__free(TAKE_PTR(w->mapped[i].link));
+		cuda_link__free(TAKE_PTR(w->mapped[i].cycled));
 }
 
 static void set_phase(struct cuda_watch *w, unsigned phase, uint64_t now)
@@ -379,7 +448,9 @@ static uint64_t line_hash(const struct so_cuda_line_key *key)
 int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key,
 			 const struct so_cuda_line *line)
 {
-	double factor = w->cycle.factor;
+	bool cycled = line->calls && key->api < SO_CUDA_API_COUNT &&
+		      w->cycled_kinds >> cuda_names__kind(key->api) & 1;
+	double factor = cycled ? w->cycle.factor : 1;
 	uint64_t hash = line_hash(key);
 	struct cuda_line *l;
 	uint32_t at;
@@ -430,7 +501,7 @@ json_t *cuda_watch__probes(const struct cuda_watch *w)
 	size_t installed = 0;
 
 	for (size_t i = 0; i < w->n_mapped; i++)
-		installed += w->mapped[i].link || (!w->mapped[i].gone && !w->mapped[i].problem[0])
+		installed += w->mapped[i].steady || (!w->mapped[i].gone && !w->mapped[i].problem[0])
 				     ? w->mapped[i].library.n_functions
 				     : 0;
 	cuda_probes__slot(w->probes, w->slot, &slot);

@@ -21,7 +21,9 @@ struct cuda_mapped {
 	char *path; /* as the process calls it */
 	int fd;
 	struct cuda_library library;
-	struct cuda_link *link; /* NULL: off, or the kernel refused */
+	struct cuda_link
+		*steady; /* on the calls that stay counted in a duty cycle; NULL: none, or the kernel refused */
+	struct cuda_link *cycled; /* on the others; NULL: off, or none */
 	char problem[256];
 	bool gone; /* its process has ended, or executes another program */
 };
@@ -50,6 +52,13 @@ struct cuda_watch {
 	double budget_percent;
 	struct cuda_budget_cycle cycle;
 	unsigned phase; /* 0: off before, 1: on, 2: off after */
+	/*
+	 * Kinds of calls that a duty cycle switches, 1 << enum so_cuda_kind: those that make most of the cost. The others
+	 * are few, and stay exact. By kind, because a call nests calls of its own kind in the driver.
+	 */
+	uint32_t cycled_kinds;
+	bool chosen_blindly;                     /* before it was known which kinds these are */
+	uint64_t kind_calls[SO_CUDA_KIND_COUNT]; /* lately */
 	uint64_t phase_end_ns, check_ns, checked_ns;
 	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
 	uint64_t cpu_ns, cpu_seen_ns;          /* of the target since begin_ns; at the last look */

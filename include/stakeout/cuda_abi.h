@@ -128,6 +128,7 @@ _Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place")
 /* What the daemon decides, by target slot; changes take effect at once. */
 struct so_cuda_control {
 	__u32 on;                              /* 0: nothing counts, and nothing is written */
+	__u32 off[SO_CUDA_KIND_ROOM];          /* not 0: calls of the kind do not count now */
 	__u32 stack_period[SO_CUDA_KIND_ROOM]; /* one stack in so many calls, at random; 0: none */
 };
 

@@ -146,7 +146,7 @@ static void test_full_map(void **state)
 	assert_int_equal(cuda_snapshot__calls(since, &n)->key.tid, 255);
 	assert_int_equal(n, 1);
 	assert_int_equal(cuda_snapshot__calls(since, &n)->calls.calls, 1);
-	assert_int_equal(cuda_snapshot__scale(base, 1.5, 0, 0.5), 0);
+	assert_int_equal(cuda_snapshot__scale(base, ~0u, 1.5, 0, 0.5), 0);
 }
 
 static void test_subtract(void **state)
@@ -409,14 +409,14 @@ static void test_scale(void **state)
 	cuda_snapshot__add_error(snapshot, &error, 10);
 	cuda_snapshot__add_site(snapshot, &place, &site);
 	cuda_snapshot__add_slot(snapshot, 1, &(struct so_cuda_slot){ .hits = 3 }, 1);
-	assert_int_equal(cuda_snapshot__scale(snapshot, 0.9, 0, 0), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, INFINITY, 0, 0), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, NAN, 0, 0), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, 2, 0, 1), -EINVAL);
-	assert_int_equal(cuda_snapshot__scale(snapshot, 1, 0, 0.7), 0);
+	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, 0.9, 0, 0), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, INFINITY, 0, 0), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, NAN, 0, 0), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, 2, 0, 1), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, 1, 0, 0.7), 0);
 	for (unsigned i = 0; i < 40; i++)
 		assert_memory_equal(find(snapshot, keys[i]), &calls[i], sizeof(calls[i]));
-	assert_int_equal(cuda_snapshot__scale(snapshot, 1.37, 0, 0.7), 0);
+	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, 1.37, 0, 0.7), 0);
 	for (unsigned i = 0; i < 40; i++) {
 		const struct so_cuda_calls *found = find(snapshot, keys[i]);
 
@@ -453,7 +453,7 @@ static void test_scale_is_unbiased(void **state)
 		call(&calls, 600);
 		call(&calls, 1000);
 		add(part, key, &calls);
-		assert_int_equal(cuda_snapshot__scale(part, 1.4, 0, (round + 0.5) / rounds), 0);
+		assert_int_equal(cuda_snapshot__scale(part, ~0u, 1.4, 0, (round + 0.5) / rounds), 0);
 		assert_int_equal(cuda_snapshot__merge(all, part, 0), 0);
 	}
 	assert_int_equal(find(all, key)->calls, 2800);
@@ -485,7 +485,7 @@ static void test_long_calls_in_a_short_time(void **state)
 			continue;
 		assert_int_equal(cuda_snapshot__new(&snapshot), 0);
 		add(snapshot, key, &calls);
-		assert_int_equal(cuda_snapshot__scale(snapshot, (double)cycle / (double)on, on,
+		assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, (double)cycle / (double)on, on,
 						      (double)(next_random(&random) % 1000) / 1000),
 				 0);
 		estimated += find(snapshot, key)->calls;
