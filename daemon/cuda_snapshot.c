@@ -462,7 +462,7 @@ int cuda_snapshot__scale(struct cuda_snapshot *snapshot, uint32_t kinds, double 
 	_cleanup_free_ struct cuda_error_entry **by_code = NULL;
 	_cleanup_free_ struct cuda_site_entry **by_site = NULL;
 
-	if (!(factor >= 1) || !isfinite(factor) || !(start >= 0 && start < 1))
+	if (!(factor >= 0) || !isfinite(factor) || !(start >= 0 && start < 1))
 		return -EINVAL;
 	by_api = sort_entries(&snapshot->calls, compare_calls);
 	by_code = sort_entries(&snapshot->errors, compare_errors);

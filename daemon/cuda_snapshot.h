@@ -103,7 +103,7 @@ int cuda_snapshot__subtract(const struct cuda_snapshot *now, const struct cuda_s
 int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot *from, uint32_t tgid);
 
 /*
- * Estimates all calls from those seen while the probes were on for 1/factor of the time; factor: 1 or more, else -EINVAL.
+ * Estimates all calls from those seen while the probes were on for 1/factor of the time; factor: 0 or more, else -EINVAL.
  *
  * Counts are rounded to whole ones with a random start in 0 <= start < 1: each bucket's expected count is factor × count,
  * however often parts are scaled and added up, and the calls of one process and API in one library are within 1 of factor ×

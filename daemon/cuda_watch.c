@@ -46,6 +46,8 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	if (ret)
 		return ret;
 	w->begin_ns = w->checked_ns = w->kinds_ns = w->on_since_ns = clock__now_ns();
+	w->accounted_ns = w->segment_ns = w->begin_ns;
+	w->line_factor = 1;
 	w->phase = 1;
 	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
 	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * MS;
@@ -72,6 +74,7 @@ void cuda_watch__free(struct cuda_watch *w)
 	u64_table__release(&w->line_by_hash);
 	cuda_snapshot__free(w->total);
 	cuda_snapshot__free(w->last);
+	cuda_snapshot__free(w->last_on);
 	cuda_budget__free(w->budget);
 	free(w);
 }
@@ -180,40 +183,96 @@ static uint64_t next_random(struct cuda_watch *w)
 	return x ^ x >> 31;
 }
 
-/* What came since the last settling, at its factor, on top of `into`. */
-static int add_since(struct cuda_watch *w, const struct cuda_snapshot *now, struct cuda_snapshot *into)
+static double start_of(struct cuda_watch *w)
+{
+	return (double)(next_random(w) >> 11) / 0x1p53;
+}
+
+static double factor_of(const struct cuda_watch *w, uint64_t now)
+{
+	return is_on(w) && now > w->segment_ns && w->segment_ns > w->accounted_ns
+		       ? (double)(now - w->accounted_ns) / (double)(now - w->segment_ns)
+		       : 1;
+}
+
+/* What came since the last settling, scaled, on top of `into`. */
+static int add_since(struct cuda_watch *w, const struct cuda_snapshot *maps, uint64_t now,
+		     struct cuda_snapshot *into)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *since = NULL;
-	int ret = cuda_snapshot__subtract(now, w->last, &since);
+	double factor = factor_of(w, now);
+	int ret = cuda_snapshot__subtract(maps, w->last, &since);
 
-	if (!ret && w->cycle.factor > 1)
-		ret = cuda_snapshot__scale(since, w->cycled_kinds, w->cycle.factor, w->cycle.on_ms * MS,
-					   (double)(next_random(w) >> 11) / 0x1p53);
+	if (!ret && factor > 1)
+		ret = cuda_snapshot__scale(since, w->cycled_kinds, factor, now - w->segment_ns, start_of(w));
 	return ret ?: cuda_snapshot__merge(into, since, 0);
 }
 
-/* Everything up to now counts by the factor of the cycle that ends. */
+/* Keeps what the time on that ends has seen of the cycled kinds: the next may be long in coming. */
+static int keep_last_on(struct cuda_watch *w, const struct cuda_snapshot *maps, uint64_t now)
+{
+	struct cuda_snapshot *seen;
+	int ret;
+
+	if (!is_on(w) || now <= w->segment_ns)
+		return 0;
+	ret = cuda_snapshot__subtract(maps, w->last, &seen);
+	if (ret)
+		return ret;
+	ret = cuda_snapshot__scale(seen, ~w->cycled_kinds, 0, 0, 0);
+	cuda_snapshot__free(w->last_on);
+	w->last_on = seen;
+	w->last_on_ns = now - w->segment_ns;
+	return ret;
+}
+
+/* Everything up to now is counted. */
 static int settle(struct cuda_watch *w)
 {
-	struct cuda_snapshot *now;
-	int ret = read_maps(w, &now);
+	uint64_t now = clock__now_ns();
+	struct cuda_snapshot *maps;
+	int ret = read_maps(w, &maps);
 
 	if (ret)
 		return ret;
-	ret = add_since(w, now, w->total);
+	ret = add_since(w, maps, now, w->total);
+	ret = ret ?: keep_last_on(w, maps, now);
 	cuda_snapshot__free(w->last);
-	w->last = now;
+	w->last = maps;
+	if (is_on(w)) {
+		w->line_factor = factor_of(w, now);
+		w->accounted_ns = w->segment_ns = now;
+	}
 	return ret;
+}
+
+/* The time off since the last time on, by that one. */
+static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *into)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
+	int ret;
+
+	if (is_on(w) || !w->last_on || !w->last_on_ns)
+		return 0;
+	ret = cuda_snapshot__new(&tail);
+	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
+	ret = ret
+		      ?: cuda_snapshot__scale(tail, w->cycled_kinds,
+					      (double)(now - w->accounted_ns) / (double)w->last_on_ns,
+					      w->last_on_ns, start_of(w));
+	return ret ?: cuda_snapshot__merge(into, tail, 0);
 }
 
 int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out)
 {
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *now = NULL, *result = NULL;
-	int ret = read_maps(w, &now);
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL, *result = NULL;
+	uint64_t now = clock__now_ns();
+	int ret = read_maps(w, &maps);
 
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
-	ret = ret ?: add_since(w, now, result);
+	ret = ret ?: add_since(w, maps, now, result);
+	ret = ret ?: add_tail(w, now, result);
 	if (!ret)
 		*out = TAKE_PTR(result);
 	return ret;
@@ -263,14 +322,14 @@ static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
 	return w->on_ns + (is_on(w) ? now - w->on_since_ns : 0);
 }
 
-static void look_at_kinds(struct cuda_watch *w, uint64_t now)
+static void look_at_kinds(struct cuda_watch *w, uint64_t now, bool at_once)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL, *since = NULL;
 	uint64_t calls[SO_CUDA_KIND_COUNT] = { 0 };
 	const struct cuda_calls_entry *entries;
 	size_t n;
 
-	if (now - w->kinds_ns < KINDS_NS || read_maps(w, &maps) ||
+	if ((!at_once && now - w->kinds_ns < KINDS_NS) || read_maps(w, &maps) ||
 	    cuda_snapshot__subtract(maps, w->last, &since))
 		return;
 	w->kinds_ns = now;
@@ -312,7 +371,7 @@ static void check(struct cuda_watch *w, uint64_t now)
 		f.cpu_ns = f.elapsed_ns;
 	w->on_seen_ns = on;
 	w->checked_ns = now;
-	look_at_kinds(w, now);
+	look_at_kinds(w, now, false);
 	cuda_budget__add(w->budget, &f);
 	cuda_budget__plan(w->budget, &plan);
 	memcpy(cuda_probes__control(w->probes, w->slot)->stack_period, plan.stack_period,
@@ -332,7 +391,6 @@ static void choose_kinds(struct cuda_watch *w)
 {
 	uint64_t total = 0, taken = 0;
 
-	set_off(w, false);
 	w->cycled_kinds = 0;
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
 		total += w->kind_calls[i];
@@ -367,7 +425,7 @@ static void switch_on(struct cuda_watch *w)
 	for (size_t i = 0; i < w->n_mapped; i++)
 		attach_cycled(w, &w->mapped[i]);
 	/* From here on, when all of them are there. */
-	w->on_since_ns = clock__now_ns();
+	w->on_since_ns = w->segment_ns = clock__now_ns();
 	set_off(w, false);
 }
 
@@ -376,6 +434,8 @@ static void switch_off(struct cuda_watch *w)
 	bool choose = !w->cycled_kinds || w->chosen_blindly;
 	uint64_t now;
 
+	if (choose)
+		look_at_kinds(w, clock__now_ns(), true);
 	if (!w->cycled_kinds)
 		choose_kinds(w);
 	set_off(w, true);
@@ -384,14 +444,14 @@ static void switch_off(struct cuda_watch *w)
 	w->estimated = true;
 	settle(w);
 	if (choose) {
-		/* What was seen so far has its factor; what comes may have another. */
+		/* Off until their probes are gone; what was seen so far had its factor. */
 		if (w->chosen_blindly)
 			choose_kinds(w);
 		divide(w);
-		set_off(w, true);
 	}
 	for (size_t i = 0; i < w->n_mapped; i++)
 		cuda_link__free(TAKE_PTR(w->mapped[i].cycled));
+	set_off(w, true);
 }
 
 static void set_phase(struct cuda_watch *w, unsigned phase, uint64_t now)
@@ -450,7 +510,7 @@ int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *ke
 {
 	bool cycled = line->calls && key->api < SO_CUDA_API_COUNT &&
 		      w->cycled_kinds >> cuda_names__kind(key->api) & 1;
-	double factor = cycled ? w->cycle.factor : 1;
+	double factor = cycled ? w->line_factor : 1;
 	uint64_t hash = line_hash(key);
 	struct cuda_line *l;
 	uint32_t at;

@@ -61,7 +61,16 @@ struct cuda_watch {
 	uint64_t kind_calls[SO_CUDA_KIND_COUNT]; /* lately */
 	uint64_t phase_end_ns, check_ns, checked_ns;
 	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
-	uint64_t cpu_ns, cpu_seen_ns;          /* of the target since begin_ns; at the last look */
+	/*
+	 * Calls that were seen since segment_ns, while the probes were on, stand for all since accounted_ns. So each time on
+	 * stands for itself and for the time off before it, whose length was chosen before any of these calls came. What comes
+	 * after the last time on is like that one.
+	 */
+	uint64_t accounted_ns, segment_ns;
+	struct cuda_snapshot *last_on; /* its calls of the cycled kinds, as seen */
+	uint64_t last_on_ns;           /* its length */
+	double line_factor;            /* of the calls whose stacks were taken */
+	uint64_t cpu_ns, cpu_seen_ns;  /* of the target since begin_ns; at the last look */
 	struct so_cuda_slot slot_seen;
 	uint64_t kinds_ns; /* when the calls by kind were last looked at */
 	uint64_t on_seen_ns;

@@ -409,7 +409,7 @@ static void test_scale(void **state)
 	cuda_snapshot__add_error(snapshot, &error, 10);
 	cuda_snapshot__add_site(snapshot, &place, &site);
 	cuda_snapshot__add_slot(snapshot, 1, &(struct so_cuda_slot){ .hits = 3 }, 1);
-	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, 0.9, 0, 0), -EINVAL);
+	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, -0.1, 0, 0), -EINVAL);
 	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, INFINITY, 0, 0), -EINVAL);
 	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, NAN, 0, 0), -EINVAL);
 	assert_int_equal(cuda_snapshot__scale(snapshot, ~0u, 2, 0, 1), -EINVAL);
