@@ -10,9 +10,12 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration"))
 import harness  # noqa: E402  pylint: disable=C0413
 import kernel_figures  # noqa: E402  pylint: disable=C0413
+import python_section  # noqa: E402  pylint: disable=C0413
 import report as reports  # noqa: E402  pylint: disable=C0413
 import sections  # noqa: E402  pylint: disable=C0413
 import tools  # noqa: E402  pylint: disable=C0413
+
+SECTIONS = {**sections.SECTIONS, "python": python_section.python}
 
 
 def machine():
@@ -35,16 +38,16 @@ def machine():
 def parse_options():
     parser = argparse.ArgumentParser(description="Measures stakeout beside the other profilers that are installed.")
     parser.add_argument("--quick", action="store_true", help="shorter and fewer measurements: a look, not a result")
-    names = ", ".join(sections.SECTIONS)
+    names = ", ".join(SECTIONS)
     parser.add_argument(
-        "--only", metavar="SECTION", action="append", choices=sections.SECTIONS, help=f"{names}; may be repeated"
+        "--only", metavar="SECTION", action="append", choices=SECTIONS, help=f"{names}; may be repeated"
     )
     parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
     return parser.parse_args()
 
 
 def measure(options, report):
-    for name, section in sections.SECTIONS.items():
+    for name, section in SECTIONS.items():
         if options.only and name not in options.only:
             continue
         try:

@@ -89,3 +89,48 @@ def count_folded(text):
         frames = [f for f in stack.split(";")[1:] if not f.endswith("_[k]")]
         count.add(frames and is_root(frames[0], None), len(frames), int(times))
     return count
+
+
+# Python's frames.
+
+PYTHON_FRAME = re.compile(r"(.*) \(.*\.py(:\d+)?\)")
+
+
+class PythonCount:
+    """Samples, those whose Python frames are a stack that the program can have, and frames."""
+
+    def __init__(self):
+        self.samples = self.valid = self.frames = self.native = 0
+
+    def add(self, functions, native, valid, times):
+        """functions: outermost first; valid: the stacks that there are, or None where any will do."""
+        self.samples += times
+        self.valid += times * (valid is None or tuple(functions) in valid)
+        self.frames += times * len(functions)
+        self.native += times * native
+
+
+def count_python_folded(text, valid):
+    """Folded lines of stakeout and py-spy, whose Python frames read "function (file.py:line)"."""
+    count = PythonCount()
+    for line in text.splitlines():
+        stack, _, times = line.rpartition(" ")
+        if not times.isdigit():
+            continue
+        frames = [f for f in stack.split(";") if not f.endswith("_[k]")]
+        python = [match[1].rpartition(".")[2] for match in map(PYTHON_FRAME.fullmatch, frames) if match]
+        # The first is the thread's name.
+        count.add(python, len(frames) - len(python) - 1, valid, int(times))
+    return count
+
+
+def count_austin(text, valid):
+    """A line a sample: "Thread ID;function (file);Lnn;... MICROSECONDS", of austin 1."""
+    count = PythonCount()
+    for line in text.splitlines():
+        stack, _, duration = line.rpartition(" ")
+        if not stack.startswith(("Thread ", "Process ", "P")) or not duration.lstrip("-").isdigit():
+            continue
+        frames = [f for f in stack.split(";") if not re.fullmatch(r"L\d+|Thread .*|P(rocess )?\d+", f)]
+        count.add([f.rpartition(" (")[0] for f in frames], 0, valid, 1)
+    return count

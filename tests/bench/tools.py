@@ -17,6 +17,7 @@ import stacks
 
 START_TIMEOUT_S = 60
 SCRIPT_TIMEOUT_S = 300
+SAMPLER_START_S = 0.5  # until one that has no interpreter to read has given up
 
 
 class Absent(Exception):
@@ -242,37 +243,60 @@ class Bcc(BpfTool):
         return [self.path, "-F", hz, "-p", pid, "-U", "-f", "--stack-storage-size", "16384", "600"]
 
 
-class PySpy:
+class PythonSampler:
+    """A profiler of Python's frames alone. It ends by SIGINT, and its output lies in self.out."""
+
+    def __init__(self):
+        self.path = find(self.name)
+        self.out = os.path.join(harness.temporary_dir(), self.name + ".txt")
+
+    def start(self, pid, hz):
+        if not self.path:
+            raise Absent("not installed")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.out)
+        watched = Watched([self.path, *self.options(pid, hz)])
+        time.sleep(SAMPLER_START_S)
+        if watched.process.poll() is not None:
+            watched.wait()
+            raise Absent(last_line(watched.error or watched.output))
+        return watched
+
+    def stop(self, watched):
+        watched.interrupt()
+        watched.wait()
+        if not os.path.exists(self.out) or not os.path.getsize(self.out):
+            raise Absent(last_line(watched.error or watched.output))
+
+    def record(self, pid, hz, seconds):
+        watched = self.start(pid, hz)
+        time.sleep(max(0, seconds - SAMPLER_START_S))
+        self.stop(watched)
+        return watched
+
+
+class PySpy(PythonSampler):
     name = "py-spy"
 
-    def __init__(self):
-        self.path = find("py-spy")
+    def options(self, pid, hz):
+        return ["record", "-p", pid, "-r", hz, "-d", "3600", "-f", "raw", "-o", self.out]
 
-    def record(self, pid, hz, seconds):
-        if not self.path:
-            raise Absent("not installed")
-        out = os.path.join(harness.temporary_dir(), "py-spy.txt")
-        watched = Watched([self.path, "record", "-p", pid, "-r", hz, "-d", seconds, "-f", "raw", "-o", out])
-        if watched.wait(seconds + 60):
-            raise Absent(last_line(watched.error))
-        return watched
+    def count(self, valid):
+        with open(self.out, encoding="utf-8") as f:
+            return stacks.count_python_folded(f.read(), valid)
 
 
-class Austin:
+class Austin(PythonSampler):
+    """Version 1 (Debian 12) has no option for a time; it is stopped instead."""
+
     name = "austin"
 
-    def __init__(self):
-        self.path = find("austin")
+    def options(self, pid, hz):
+        return ["-i", 1000000 // hz, "-o", self.out, "-p", pid]
 
-    def record(self, pid, hz, seconds):
-        if not self.path:
-            raise Absent("not installed")
-        out = os.path.join(harness.temporary_dir(), "austin.txt")
-        interval_us = 1000000 // hz
-        watched = Watched([self.path, "-i", interval_us, "-x", seconds, "-o", out, "-p", pid])
-        if watched.wait(seconds + 60):
-            raise Absent(last_line(watched.error))
-        return watched
+    def count(self, valid):
+        with open(self.out, encoding="utf-8") as f:
+            return stacks.count_austin(f.read(), valid)
 
 
 def versions():
