@@ -157,17 +157,20 @@ static __always_inline bool py_push(struct so_python_walk *w, const struct so_py
 
 /*
  * A call of the interpreter's loop links its cframe in before it writes the frame into it: until then the innermost frame
- * is that of the cframe before (struct _PyCFrame: current_frame, previous). Tried once, when what is there is no frame.
+ * is that of the cframe before (struct _PyCFrame: current_frame, previous). What is there meanwhile is what an earlier call
+ * left in that place of the stack: no frame, or one that leads nowhere. Tried once, from the beginning.
  */
 static __always_inline int py_failed(struct so_python_walk *w, const struct so_python *p)
 {
 	__u64 before = 0;
 
-	if (w->n || !w->cframe)
+	if (!w->cframe)
 		return py_end(w, SO_PYTHON_STATE_FRAME);
 	if (!py_read(&before, 8, w->cframe + 8) || !py_read(&w->frame, 8, before + p->cframe_frame))
 		return py_end(w, SO_PYTHON_STATE_FRAME);
 	w->cframe = 0;
+	w->hash = 0;
+	w->n = 0;
 	return 0;
 }
 
