@@ -23,7 +23,7 @@ ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS += -fsanitize=address,undefined
 endif
 
-LIBS_DAEMON := -lbpf -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lpthread -lm
+LIBS_DAEMON := -lbpf -lsqlite3 -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lpthread -lm
 LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lm
 LIBS_TEST   := -lcmocka $(LIBS_DAEMON) -lcurl
 

@@ -10,6 +10,9 @@ int cmd_folded(const struct globals *globals, int argc, char **argv)
 	struct fetch_options options = { .output = "-", .format = FORMAT_FOLDED };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process that is watched" },
+		PAST_SINCE(options.past),
+		PAST_UNTIL(options.past),
+		PAST_AT(options.past),
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output, "where to write (-: standard output)" },
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads,
 		  "tell threads apart: comm-PID/TID" },
@@ -20,7 +23,9 @@ int cmd_folded(const struct globals *globals, int argc, char **argv)
 	};
 	const struct option_table table = {
 		.usage = "folded -p PID [OPTION]...",
-		.about = "Writes the folded stacks that the running daemon has of a process.",
+		.about = "Writes the folded stacks that the running daemon has of a process: all of them, or "
+			 "those\n"
+			 "of a time that its history holds.",
 		.entries = entries,
 	};
 	int status = running__parse_pid(&table, &options.pid, argc, argv);

@@ -12,11 +12,14 @@ int cmd_profile(const struct globals *globals, int argc, char **argv)
 	struct fetch_options options = { .format = FORMAT_PPROF };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process that is watched" },
+		PAST_SINCE(options.past),
+		PAST_UNTIL(options.past),
+		PAST_AT(options.past),
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output, "where to write (-: standard output)" },
 		{ OPTION_END },
 	};
 	const struct option_table table = {
-		.usage = "profile -p PID [-o FILE]",
+		.usage = "profile -p PID [OPTION]...",
 		.about =
 			"Writes the profile that the running daemon has of a process: pprof, gzip-compressed.\n"
 			"It holds everything; 'stakeout render' shows parts of it.",

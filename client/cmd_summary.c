@@ -8,6 +8,7 @@
 #include "client/interrupt.h"
 #include "client/message.h"
 #include "client/output.h"
+#include "client/past.h"
 #include "client/profile.h"
 #include "client/profile_file.h"
 #include "client/running.h"
@@ -18,7 +19,9 @@
 /* What the command line says, and what becomes of it. */
 struct summarising {
 	pid_t pid;
-	const char *input; /* NULL: the process */
+	struct past_options past;
+	struct time_range range; /* of these */
+	const char *input;       /* NULL: the process */
 	bool as_json, print_categories;
 	const char *report, *categories;
 	struct option_texts phase_words;
@@ -75,6 +78,23 @@ static int write_all(struct summarising *s, struct so_error *err)
 	return commit(s->output, rc, err);
 }
 
+/* The daemon's figures are of all the time that it watched, so those of a range are the profile's own. */
+static int get_past(struct api_client *api, struct summarising *s, struct so_error *err)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t length = 0;
+	int rc = past__profile(api, s->pid, &s->range, &bytes, &length, err);
+
+	return rc ? rc : profile__read(bytes, length, &s->profile, err);
+}
+
+static int summarise_past(struct api_client *api, void *context, struct so_error *err)
+{
+	int rc = get_past(api, context, err);
+
+	return rc ? rc : write_all(context, err);
+}
+
 static int summarise_process(struct api_client *api, void *context, struct so_error *err)
 {
 	struct summarising *s = context;
@@ -111,6 +131,13 @@ static int prepare(struct summarising *s, struct so_error *err)
 	if (!s->pid == !s->input)
 		return so_err(err, -EINVAL, "which process? Give its ID with -p PID, or a file%s",
 			      s->pid ? ", not both" : "");
+	if (past__wanted(&s->past) && s->input)
+		return so_err(err, -EINVAL, "--since, --until and --at are of a process, not of a file");
+	if (past__wanted(&s->past)) {
+		rc = past__range(&s->past, &s->range, err);
+		if (rc)
+			return rc;
+	}
 	rc = category_rules__load(s->categories, &s->rules, err);
 	if (!rc)
 		rc = phases__new(s->phase_words.list, s->phase_words.n, &s->phases, err);
@@ -123,6 +150,9 @@ static int parse(int argc, char **argv, struct summarising *s)
 {
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &s->pid, "the process that is watched" },
+		PAST_SINCE(s->past),
+		PAST_UNTIL(s->past),
+		PAST_AT(s->past),
 		{ OPTION_TEXTS, 0, "phase", "NAME=PATTERN", &s->phase_words,
 		  "the time under the functions that match this regular\n"
 		  "expression, all that they call included; may be repeated" },
@@ -183,7 +213,7 @@ int cmd_summary(const struct globals *globals, int argc, char **argv)
 	interrupt__install();
 	rc = open_outputs(&s, &err);
 	if (!rc && s.pid)
-		return running__do(globals, summarise_process, &s);
+		return running__do(globals, past__wanted(&s.past) ? summarise_past : summarise_process, &s);
 	if (!rc)
 		rc = summarise_file(&s, &err);
 	if (rc)

@@ -12,6 +12,18 @@
 #include "client/selection.h"
 #include "client/target.h"
 
+static int get_profile(struct api_client *api, const struct fetch_options *options, uint8_t **bytes,
+		       size_t *length, struct so_error *err)
+{
+	struct target target;
+	int rc;
+
+	if (past__wanted(&options->past))
+		return past__profile(api, options->pid, &options->range, bytes, length, err);
+	rc = target__find(api, options->pid, &target, err);
+	return rc ? rc : target__profile(api, target.id, bytes, length, err);
+}
+
 static int fetch(struct api_client *api, void *context, struct so_error *err)
 {
 	const struct fetch_options *options = context;
@@ -19,14 +31,11 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 	_cleanup_(profile) struct profile *profile = NULL;
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct format_source source = { 0 };
-	struct target target;
 	char note[160];
 	int rc = output__open(options->output, &output, err);
 
 	if (!rc)
-		rc = target__find(api, options->pid, &target, err);
-	if (!rc)
-		rc = target__profile(api, target.id, &bytes, &source.length, err);
+		rc = get_profile(api, options, &bytes, &source.length, err);
 	if (!rc)
 		rc = profile__read(bytes, source.length, &profile, err);
 	if (!rc)
@@ -45,6 +54,12 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 
 int fetch__run(const struct globals *globals, struct fetch_options *options)
 {
+	struct so_error err = { .text = "" };
+
+	if (past__wanted(&options->past) && past__range(&options->past, &options->range, &err)) {
+		message__error("%s", err.text);
+		return STATUS_USAGE;
+	}
 	interrupt__install();
 	return running__do(globals, fetch, options);
 }

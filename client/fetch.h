@@ -8,15 +8,18 @@
 
 #include "client/commands.h"
 #include "client/format.h"
+#include "client/past.h"
 
 struct fetch_options {
 	pid_t pid;
+	struct past_options past; /* none: since it is watched */
 	const char *output;
 	enum format format;
 	struct render_options render;
+	struct time_range range; /* fetch__run()'s own */
 };
 
-/* Returns an exit_status. */
+/* Returns an exit_status: STATUS_USAGE where the range is no range. */
 int fetch__run(const struct globals *globals, struct fetch_options *options);
 
 #endif

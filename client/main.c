@@ -23,6 +23,7 @@ static const struct command {
 	{ "folded", cmd_folded, "a watched process's profile so far, as folded stacks" },
 	{ "profile", cmd_profile, "the same, as pprof" },
 	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
+	{ "history", cmd_history, "whose past the daemon has; see --since of summary and folded" },
 	{ "render", cmd_render, "turn a pprof file into folded stacks or a summary" },
 	{ "status", cmd_status, "the running daemon's state" },
 	{ "check", cmd_check, "what this machine offers and what it lacks" },

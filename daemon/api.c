@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "daemon/api_history.h"
 #include "daemon/api_json.h"
 #include "daemon/lease.h"
 
@@ -20,6 +21,7 @@
 
 struct api {
 	struct engine *engine;
+	struct history *history; /* NULL: none is kept */
 	struct leases *leases;
 	int cancel_fd; /* readable once waiting requests must end */
 };
@@ -29,14 +31,14 @@ struct call {
 	struct api *api;
 	const struct http_request *request;
 	struct http_reply *reply;
-	uint32_t id;           /* the ID of the path */
+	uint32_t id;           /* the ID or KEY of the path */
 	unsigned error_status; /* 0: the one that fits the error's code */
 	struct so_error error;
 };
 
 struct route {
 	const char *method;
-	const char *path; /* "ID" stands for a target's number */
+	const char *path; /* "ID" stands for a target's number, or the key of a history */
 	int (*handle)(struct call *call);
 };
 
@@ -79,6 +81,7 @@ static unsigned http_status(int code)
 	case -ENODATA:
 		return MHD_HTTP_CONFLICT;
 	case -ENOSPC:
+	case -EBUSY:
 	case -ECANCELED:
 		return MHD_HTTP_SERVICE_UNAVAILABLE;
 	default:
@@ -119,7 +122,11 @@ static int target(struct call *call, struct target_info *info)
 
 static int get_status(struct call *call)
 {
-	return answer_json(call, MHD_HTTP_OK, engine__status(call->api->engine));
+	json_t *status = engine__status(call->api->engine);
+
+	if (status && call->api->history)
+		json_object_set_new(status, "history", history__status(call->api->history));
+	return answer_json(call, MHD_HTTP_OK, status);
 }
 
 static int get_check(struct call *call)
@@ -158,6 +165,8 @@ static int attach(struct call *call, struct attach_options *options)
 		engine__detach(api->engine, id, NULL);
 		return fail(call, -ENOMEM, "out of memory");
 	}
+	if (options->keep && api->history)
+		history__watch(api->history, id);
 	call->id = id;
 	return 0;
 }
@@ -235,12 +244,54 @@ static int answer_profile(struct call *call)
 	return 0;
 }
 
+static int answer_history(struct call *call, int64_t key, const struct history_range *range)
+{
+	struct history_profile profile;
+	int rc = history__profile(call->api->history, call->request->uid, key, range->from_ns, range->to_ns,
+				  &profile, &call->error);
+
+	if (rc)
+		return rc;
+	answer_bytes(call, profile.bytes, profile.length);
+	if (!profile.span.damaged)
+		return 0;
+	call->reply->header = "Stakeout-Damaged-Windows";
+	snprintf(call->reply->header_value, sizeof(call->reply->header_value), "%llu",
+		 (unsigned long long)profile.span.damaged);
+	return 0;
+}
+
 static int get_profile(struct call *call)
 {
 	struct target_info info;
+	struct history_range range;
+	int64_t key;
 	int rc = target(call, &info);
 
-	return rc ? rc : answer_profile(call);
+	if (rc || !api_history__wants_range(call->request))
+		return rc ? rc : answer_profile(call);
+	rc = api_history__ago(call->request, &range, &call->error);
+	rc = rc ?: api_history__check(call->api->history, &call->error);
+	rc = rc ?: history__key(call->api->history, call->id, &key, &call->error);
+	return rc ?: answer_history(call, key, &range);
+}
+
+static int get_history(struct call *call)
+{
+	json_t *list;
+	int rc = api_history__check(call->api->history, &call->error);
+
+	rc = rc ?: history__list(call->api->history, call->request->uid, &list, &call->error);
+	return rc ?: answer_json(call, MHD_HTTP_OK, list);
+}
+
+static int get_history_profile(struct call *call)
+{
+	struct history_range range;
+	int rc = api_history__check(call->api->history, &call->error);
+
+	rc = rc ?: api_history__range(call->request, &range, &call->error);
+	return rc ?: answer_history(call, call->id, &range);
 }
 
 static int get_threads(struct call *call)
@@ -377,6 +428,8 @@ static const struct route routes[] = {
 	{ "GET", "/v1/targets/ID/threads", get_threads },
 	{ "GET", "/v1/targets/ID/stats", get_stats },
 	{ "GET", "/v1/targets/ID/cuda", get_cuda },
+	{ "GET", "/v1/history", get_history },
+	{ "GET", "/v1/history/ID/profile", get_history_profile },
 	{ "GET", "/debug/pprof/profile", get_pull },
 };
 
@@ -454,6 +507,7 @@ int api__new(struct engine *engine, const struct api_options *options, struct ap
 	if (!api)
 		return so_err(err, -ENOMEM, "out of memory");
 	api->engine = engine;
+	api->history = options ? options->history : NULL;
 	api->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (api->cancel_fd < 0)
 		return so_err(err, -errno, "cannot make an eventfd: %s", strerror(errno));

@@ -4,14 +4,16 @@
 #define STAKEOUT_API_H
 
 #include "daemon/engine.h"
+#include "daemon/history.h"
 #include "daemon/http_server.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
-/* How long a recording (a target that nobody asked to keep) may go without any request; 0: the default. */
 struct api_options {
-	double ended_idle_s;   /* an ended one is forgotten after this, default 300 */
-	double running_idle_s; /* one without a duration is stopped after this, default 60 */
+	/* How long a recording (a target that nobody asked to keep) may go without any request; 0: the default. */
+	double ended_idle_s;     /* an ended one is forgotten after this, default 300 */
+	double running_idle_s;   /* one without a duration is stopped after this, default 60 */
+	struct history *history; /* of the targets that are kept; the caller's, must live longer; NULL: none */
 };
 
 struct api;

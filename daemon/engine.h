@@ -114,6 +114,32 @@ int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
  * carries its state as a label.
  */
 int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+
+/*
+ * The profile in windows, one after the other without a moment or a sample between them: the sums of all windows are what
+ * engine__profile() and engine__info() tell. For one consumer at a time. A target whose windows are taken stays, ended or
+ * detached, until engine__end_windows(), so that its last window can be taken; detached, it is found by these functions
+ * alone. All windows have to be ended before engine__free().
+ *
+ * -ENOENT: no such target; -EEXIST: they are taken already; -EINVAL: a view of another target; -ENOMEM.
+ */
+int engine__begin_windows(struct engine *engine, uint32_t id, struct so_error *err);
+
+struct engine_window {
+	uint8_t *profile;         /* gzip-compressed pprof; malloc'ed, the caller frees it */
+	size_t length;            /* bytes */
+	int64_t begin_ns, end_ns; /* since 1970-01-01 UTC */
+	uint64_t samples, lost;   /* samples: those in the profile */
+	bool last;                /* the target had ended */
+};
+
+/*
+ * What was sampled since the last call, or since attach, and the profile's figures for that time. -ENOENT; -ENOMEM: the
+ * window goes on, nothing of it is lost.
+ */
+int engine__window(struct engine *engine, uint32_t id, struct engine_window *out, struct so_error *err);
+void engine__end_windows(struct engine *engine, uint32_t id);
+
 /* The CUDA calls of a target that was attached with `cuda`, for the same span (.design/cuda.md). -ENODATA: without. */
 int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */

@@ -59,6 +59,8 @@ struct target {
 	uint64_t *base_counts;
 	size_t n_base;
 	struct so_slot base;
+	struct window_base
+		*windows; /* where its open window began; NULL: its profile is not taken in windows */
 };
 
 /* A stack that arrived but has not been counted yet, by hash: those of the open window and of the one before. */
@@ -220,6 +222,29 @@ uint64_t
 engine_target_samples(const struct target *t); /* in the profile so far, of a view or a target proper */
 int engine_begin_view(struct engine *e, struct target *view, struct target *of);
 int engine_copy_view(const struct target *view, struct accumulator *out);
+/* What an accumulator has counted since its first n_base counters stood at `base`. -ENOMEM. */
+int engine_copy_since(const struct accumulator *from, const uint64_t *base, size_t n_base,
+		      struct accumulator *out);
 void engine_end_view(struct engine *e, struct target *view);
+
+/* What a profile needs of a target, taken under the lock (engine_report.c). */
+struct engine_snapshot {
+	struct target *target;
+	struct target_info info;
+	struct accumulator acc; /* a copy */
+	uint64_t begin_wall_ns, duration_ns, period_ns;
+	struct so_slot slot;
+	bool python; /* an interpreter was met */
+	uint16_t pythons[TARGET_MAX_PYTHONS];
+	char python_problem[256];
+	struct python_names_stats names;
+};
+
+/* All but `acc`, and holds the target. */
+void engine_fill_snapshot(struct engine *e, struct target *t, struct engine_snapshot *s);
+/* Releases the copy, and the target. Without the lock. */
+void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
+/* gzip-compressed pprof. Without the lock. -ENOMEM. */
+int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint8_t **out, size_t *length);
 
 #endif

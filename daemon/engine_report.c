@@ -53,19 +53,6 @@ const struct kallsyms *engine_kernel_symbols(struct engine *e)
 	return e->kernel_symbols;
 }
 
-/* What a report needs of a target, taken under the lock. */
-struct snapshot {
-	struct target *target;
-	struct target_info info;
-	struct accumulator acc; /* a copy */
-	uint64_t begin_wall_ns, duration_ns, period_ns;
-	struct so_slot slot;
-	bool python; /* an interpreter was met */
-	uint16_t pythons[TARGET_MAX_PYTHONS];
-	char python_problem[256];
-	struct python_names_stats names;
-};
-
 static uint64_t python_samples(const struct accumulator *acc)
 {
 	uint64_t n = 0;
@@ -91,7 +78,22 @@ static struct python_names_stats names_stats(const struct target *t)
 	return t->python_names ? python_names__stats(t->python_names) : (struct python_names_stats){ 0 };
 }
 
-static int take_snapshot(struct engine *e, uint32_t id, struct snapshot *s, struct so_error *err)
+void engine_fill_snapshot(struct engine *e, struct target *t, struct engine_snapshot *s)
+{
+	t->users++;
+	s->target = t;
+	s->python = has_python(python_target(t));
+	memcpy(s->pythons, python_target(t)->pythons, sizeof(s->pythons));
+	snprintf(s->python_problem, sizeof(s->python_problem), "%s", python_target(t)->python_problem);
+	s->names = names_stats(python_target(t));
+	s->info = t->info;
+	s->begin_wall_ns = t->begin_wall_ns;
+	s->period_ns = t->period_ns;
+	s->duration_ns = t->begin_ns ? (t->end_ns ? t->end_ns : clock__now_ns()) - t->begin_ns : 0;
+	engine_target_lost(e, t, &s->slot);
+}
+
+static int take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err)
 {
 	struct target *t;
 	int ret;
@@ -106,23 +108,13 @@ static int take_snapshot(struct engine *e, uint32_t id, struct snapshot *s, stru
 		engine_drain(e);
 	ret = t->of && t->info.state == TARGET_SAMPLING ? engine_copy_view(t, &s->acc)
 							: accumulator__copy(&t->acc, &s->acc);
-	if (!ret) {
-		s->target = engine_hold(e, id);
-		s->python = has_python(python_target(t));
-		memcpy(s->pythons, python_target(t)->pythons, sizeof(s->pythons));
-		snprintf(s->python_problem, sizeof(s->python_problem), "%s", python_target(t)->python_problem);
-		s->names = names_stats(python_target(t));
-		s->info = t->info;
-		s->begin_wall_ns = t->begin_wall_ns;
-		s->period_ns = t->period_ns;
-		s->duration_ns = t->begin_ns ? (t->end_ns ? t->end_ns : clock__now_ns()) - t->begin_ns : 0;
-		engine_target_lost(e, t, &s->slot);
-	}
+	if (!ret)
+		engine_fill_snapshot(e, t, s);
 	pthread_mutex_unlock(&e->lock);
 	return ret ? so_err(err, ret, "out of memory") : 0;
 }
 
-static void release_snapshot(struct engine *e, struct snapshot *s)
+void engine_release_snapshot(struct engine *e, struct engine_snapshot *s)
 {
 	accumulator__release(&s->acc);
 	pthread_mutex_lock(&e->lock);
@@ -163,7 +155,7 @@ int engine_add_python_comments(const struct target *t, struct profile_builder *b
 	return add_versions(b, python_target(t)->pythons, python_target(t)->python_problem);
 }
 
-static int add_python_comments(struct profile_builder *b, const struct snapshot *s)
+static int add_python_comments(struct profile_builder *b, const struct engine_snapshot *s)
 {
 	int ret;
 
@@ -182,7 +174,7 @@ static int add_python_comments(struct profile_builder *b, const struct snapshot 
 	return ret;
 }
 
-static int add_comments(struct profile_builder *b, const struct snapshot *s)
+static int add_comments(struct profile_builder *b, const struct engine_snapshot *s)
 {
 	int ret = add_comment(b, "pid", NULL, s->info.pid);
 
@@ -199,7 +191,7 @@ static int add_comments(struct profile_builder *b, const struct snapshot *s)
 	return ret ?: add_python_comments(b, s);
 }
 
-static int build_profile(struct engine *e, const struct snapshot *s, uint8_t **out, size_t *length)
+int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint8_t **out, size_t *length)
 {
 	_cleanup_(profile_builder) struct profile_builder *b =
 		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
@@ -216,13 +208,13 @@ static int build_profile(struct engine *e, const struct snapshot *s, uint8_t **o
 
 int engine__profile(struct engine *e, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
 {
-	struct snapshot s = { 0 };
+	struct engine_snapshot s = { 0 };
 	int ret = take_snapshot(e, id, &s, err);
 
 	if (ret)
 		return ret;
-	ret = build_profile(e, &s, out, length);
-	release_snapshot(e, &s);
+	ret = engine_build_profile(e, &s, out, length);
+	engine_release_snapshot(e, &s);
 	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
 }
 

@@ -33,21 +33,22 @@ static uint64_t since(const struct target *view, size_t i)
 	return view->of->acc.counters[i].count - (i < view->n_base ? view->base_counts[i] : 0);
 }
 
-int engine_copy_view(const struct target *view, struct accumulator *out)
+int engine_copy_since(const struct accumulator *from, const uint64_t *base, size_t n_base,
+		      struct accumulator *out)
 {
-	const struct accumulator *from = &view->of->acc;
 	struct accumulator acc = { 0 };
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < from->n_counters; i++) {
 		const struct counter *c = &from->counters[i];
+		uint64_t count = c->count - (i < n_base ? base[i] : 0);
 
-		if (!since(view, i))
+		if (!count)
 			continue;
 		ret = accumulator__add_stack(&acc, from->stacks[c->stack]);
 		ret = ret
 			      ?: accumulator__add(&acc, c->tgid, c->tid, c->comm,
-						  from->stacks[c->stack]->record.hash, since(view, i));
+						  from->stacks[c->stack]->record.hash, count);
 	}
 	if (ret) {
 		accumulator__release(&acc);
@@ -55,6 +56,11 @@ int engine_copy_view(const struct target *view, struct accumulator *out)
 	}
 	*out = acc;
 	return 0;
+}
+
+int engine_copy_view(const struct target *view, struct accumulator *out)
+{
+	return engine_copy_since(&view->of->acc, view->base_counts, view->n_base, out);
 }
 
 uint64_t engine_target_samples(const struct target *t)

@@ -15,6 +15,7 @@
 
 #include "daemon/api.h"
 #include "daemon/engine.h"
+#include "daemon/history.h"
 #include "daemon/http_server.h"
 #include "daemon/listen_socket.h"
 #include "daemon/log.h"
@@ -117,13 +118,25 @@ static void wait_for_end(const struct daemon_options *options, int signal_fd)
 		;
 }
 
+static int open_history(const struct daemon_options *options, struct engine *engine, struct history **out,
+			struct so_error *err)
+{
+	struct history_options history = { options->store_dir, options->retain_size_bytes,
+					   options->retain_age_ns, options->window_s };
+
+	return options->store_dir ? history__new(engine, &history, out, err) : 0;
+}
+
 static int serve(const struct daemon_options *options, struct engine *engine, struct listen_socket *sock,
 		 int signal_fd, struct so_error *err)
 {
-	_cleanup_(api) struct api *api = NULL;
+	_cleanup_(history) struct history *history = NULL;
+	_cleanup_(api) struct api *api = NULL;                    /* ends before the history */
 	_cleanup_(http_server) struct http_server *server = NULL; /* ends before the api */
-	int rc = api__new(engine, NULL, &api, err);
+	int rc = open_history(options, engine, &history, err);
 
+	if (!rc)
+		rc = api__new(engine, &(struct api_options){ .history = history }, &api, err);
 	if (!rc)
 		rc = http_server__start(listen_socket__take_fd(sock), api__handle, api, &server, err);
 	if (rc)

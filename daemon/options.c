@@ -7,13 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/history.h"
 #include "daemon/listen_socket.h"
+#include "daemon/units.h"
 
 enum option_code {
 	OPTION_SOCKET = 256,
 	OPTION_SOCKET_MODE,
 	OPTION_CACHE_DIR,
 	OPTION_NO_CACHE,
+	OPTION_STORE,
+	OPTION_RETAIN_SIZE,
+	OPTION_RETAIN_AGE,
+	OPTION_WINDOW,
 	OPTION_CHECK_JSON,
 	OPTION_PRIVATE,
 	OPTION_READY_FD,
@@ -33,6 +39,10 @@ static const char help[] =
 	"  --socket-mode OCTAL  who may connect, as the socket's file mode (0600)\n"
 	"  --cache-dir DIR      where unwind tables are kept for the next start\n"
 	"  --no-cache           keep none\n"
+	"  --store DIR          keep the history of attached processes there; without it, none\n"
+	"  --retain-size SIZE   how large it may become: bytes, or with K, M, G, T (1G)\n"
+	"  --retain-age AGE     how old: with s, m, h or d (7d)\n"
+	"  --window SECONDS     how long its shortest parts are (10)\n"
 	"  --check-json         print what this machine offers and what it lacks, and exit\n"
 	"  --version            print the version and exit\n"
 	"  --help               print this help and exit\n"
@@ -53,6 +63,10 @@ static const struct option long_options[] = {
 	{ "socket-mode", required_argument, NULL, OPTION_SOCKET_MODE },
 	{ "cache-dir", required_argument, NULL, OPTION_CACHE_DIR },
 	{ "no-cache", no_argument, NULL, OPTION_NO_CACHE },
+	{ "store", required_argument, NULL, OPTION_STORE },
+	{ "retain-size", required_argument, NULL, OPTION_RETAIN_SIZE },
+	{ "retain-age", required_argument, NULL, OPTION_RETAIN_AGE },
+	{ "window", required_argument, NULL, OPTION_WINDOW },
 	{ "check-json", no_argument, NULL, OPTION_CHECK_JSON },
 	{ "private", no_argument, NULL, OPTION_PRIVATE },
 	{ "ready-fd", required_argument, NULL, OPTION_READY_FD },
@@ -101,6 +115,25 @@ static int take(int option, const char *argument, struct daemon_options *options
 	case OPTION_NO_CACHE:
 		options->cache_dir = "";
 		break;
+	case OPTION_STORE:
+		options->store_dir = argument;
+		if (!argument[0])
+			rc = so_err(err, -EINVAL, "--store needs a directory");
+		break;
+	case OPTION_RETAIN_SIZE:
+		rc = units__bytes("retain-size", argument, STORE_MIN_SIZE_BYTES, UNITS_MAX_BYTES,
+				  &options->retain_size_bytes, err);
+		break;
+	case OPTION_RETAIN_AGE:
+		rc = units__age("retain-age", argument, HISTORY_MIN_AGE_NS, UNITS_MAX_AGE_NS,
+				&options->retain_age_ns, err);
+		break;
+	case OPTION_WINDOW:
+		rc = parse_number("window", argument, 10, HISTORY_MAX_WINDOW_S, &value, err);
+		if (!rc && value < HISTORY_MIN_WINDOW_S)
+			rc = so_err(err, -EINVAL, "--window needs %d second or more", HISTORY_MIN_WINDOW_S);
+		options->window_s = value;
+		break;
 	case OPTION_CHECK_JSON:
 		options->check_json = true;
 		break;
@@ -147,6 +180,8 @@ int daemon_options__parse(int argc, char **argv, struct daemon_options *out, str
 	}
 	if (optind < argc)
 		return so_err(err, -EINVAL, "unexpected argument '%s' (see stakeoutd --help)", argv[optind]);
+	if (!options.store_dir && (options.retain_size_bytes || options.retain_age_ns || options.window_s))
+		return so_err(err, -EINVAL, "--retain-size, --retain-age and --window need --store DIR");
 	*out = options;
 	return 0;
 }

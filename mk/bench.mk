@@ -5,7 +5,7 @@ BENCH     ?=
 BENCH_DIR := $(BUILD)/bench
 
 .PHONY: bench
-bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/table_time
+bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/table_time $(BENCH_DIR)/store
 	@STAKEOUT_BUILD=$(BUILD) tests/bench/run.py $(BENCH)
 
 $(BENCH_DIR)/depth $(BENCH_DIR)/progress: $(BENCH_DIR)/%: tests/bench/%.c tests/workloads/work.h
@@ -17,5 +17,9 @@ $(BENCH_DIR)/depth-fp: tests/bench/depth.c tests/workloads/work.h
 	gcc -std=gnu11 $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer -I. -o $@ $<
 
 $(BENCH_DIR)/table_time: $(BUILD)/tests/bench/table_time.o $(BUILD)/tests/fuzz/libdaemon.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
+
+$(BENCH_DIR)/store: $(BUILD)/tests/bench/store.o $(BUILD)/tests/fuzz/libdaemon.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)

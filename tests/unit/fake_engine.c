@@ -11,6 +11,9 @@
 struct fake_target {
 	struct target_info info;
 	double start_s, duration_s;
+	bool windows, doomed; /* taken in windows; detached meanwhile */
+	uint64_t in_windows;  /* samples */
+	int64_t window_ns;    /* when the open one began */
 };
 
 struct engine {
@@ -25,6 +28,7 @@ struct engine {
 	struct attach_options last_attach;
 	uint8_t *profile;
 	size_t profile_bytes;
+	uint64_t in_windows; /* samples of targets whose windows have ended */
 };
 
 /*
@@ -98,7 +102,7 @@ static void advance(struct fake_target *target)
 static struct fake_target *find(struct engine *engine, uint32_t id)
 {
 	for (size_t i = 0; i < engine->n; i++)
-		if (engine->targets[i].info.id == id) {
+		if (engine->targets[i].info.id == id && !engine->targets[i].doomed) {
 			advance(&engine->targets[i]);
 			return &engine->targets[i];
 		}
@@ -192,10 +196,96 @@ int engine__detach(struct engine *engine, uint32_t id, struct so_error *err)
 
 	pthread_mutex_lock(&engine->lock);
 	target = find(engine, id);
-	if (target)
+	if (target && target->windows) {
+		finish(target, TARGET_END_STOPPED);
+		target->doomed = true;
+	} else if (target) {
 		*target = engine->targets[--engine->n];
+	}
 	pthread_mutex_unlock(&engine->lock);
 	return target ? 0 : so_err(err, -ENOENT, "there is no target %u", id);
+}
+
+static struct fake_target *find_windowed(struct engine *engine, uint32_t id)
+{
+	for (size_t i = 0; i < engine->n; i++)
+		if (engine->targets[i].info.id == id && engine->targets[i].windows)
+			return &engine->targets[i];
+	return NULL;
+}
+
+static int64_t wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+int engine__begin_windows(struct engine *engine, uint32_t id, struct so_error *err)
+{
+	struct fake_target *target;
+
+	pthread_mutex_lock(&engine->lock);
+	target = find(engine, id);
+	if (target) {
+		target->windows = true;
+		target->window_ns = wall_ns();
+	}
+	pthread_mutex_unlock(&engine->lock);
+	return target ? 0 : so_err(err, -ENOENT, "there is no target %u", id);
+}
+
+/* The profile is always the same; its FAKE_ENGINE_PROFILE_SAMPLES are what a window has. */
+int engine__window(struct engine *engine, uint32_t id, struct engine_window *out, struct so_error *err)
+{
+	struct fake_target *target;
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&engine->lock);
+	target = find_windowed(engine, id);
+	if (target) {
+		*out = (struct engine_window){
+			.profile = malloc(engine->profile_bytes),
+			.length = engine->profile_bytes,
+			.begin_ns = target->window_ns,
+			.end_ns = wall_ns(),
+			.samples = FAKE_ENGINE_PROFILE_SAMPLES,
+			.last = target->info.state == TARGET_ENDED,
+		};
+		target->window_ns = out->end_ns;
+		target->in_windows += out->samples;
+		rc = out->profile ? 0 : -ENOMEM;
+	}
+	if (!rc)
+		memcpy(out->profile, engine->profile, engine->profile_bytes);
+	pthread_mutex_unlock(&engine->lock);
+	return rc ? so_err(err, rc, "there are no windows of a target %u", id) : 0;
+}
+
+void engine__end_windows(struct engine *engine, uint32_t id)
+{
+	struct fake_target *target;
+
+	pthread_mutex_lock(&engine->lock);
+	target = find_windowed(engine, id);
+	if (target) {
+		target->windows = false;
+		engine->in_windows += target->in_windows;
+		if (target->doomed)
+			*target = engine->targets[--engine->n];
+	}
+	pthread_mutex_unlock(&engine->lock);
+}
+
+uint64_t fake_engine__in_windows(struct engine *engine)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&engine->lock);
+	n = engine->in_windows;
+	pthread_mutex_unlock(&engine->lock);
+	return n;
 }
 
 int engine__find(struct engine *engine, pid_t pid, uint32_t *id)
@@ -231,11 +321,12 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n)
 	if (!all)
 		return -ENOMEM;
 	pthread_mutex_lock(&engine->lock);
+	*n = 0;
 	for (size_t i = 0; i < engine->n; i++) {
 		advance(&engine->targets[i]);
-		all[i] = engine->targets[i].info;
+		if (!engine->targets[i].doomed)
+			all[(*n)++] = engine->targets[i].info;
 	}
-	*n = engine->n;
 	pthread_mutex_unlock(&engine->lock);
 	*out = all;
 	return 0;

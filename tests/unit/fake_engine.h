@@ -21,6 +21,10 @@ void fake_engine__set_profile(struct engine *engine, const void *bytes, size_t l
 void fake_engine__exit(struct engine *engine, uint32_t id);
 /* Targets that exist, ended ones too. */
 size_t fake_engine__count(struct engine *engine);
+#define FAKE_ENGINE_PROFILE_SAMPLES 3 /* in the default profile, which each window has */
+
+/* Samples of the windows that were taken of targets, once engine__end_windows() was called for these. */
+uint64_t fake_engine__in_windows(struct engine *engine);
 /* What the latest engine__attach was asked. */
 struct attach_options fake_engine__last_attach(struct engine *engine);
 

@@ -1,3 +1,5 @@
-test_api_client_SRCS := client/api_client.c client/target.c client/message.c client/session.c \
+test_api_client_SRCS = client/api_client.c client/target.c client/message.c client/session.c \
 	client/private_daemon.c client/interrupt.c daemon/api.c daemon/api_json.c daemon/lease.c \
-	daemon/http_server.c daemon/listen_socket.c tests/unit/fake_engine.c tests/unit/http_probe.c
+	daemon/http_server.c daemon/listen_socket.c tests/unit/fake_engine.c tests/unit/http_probe.c \
+	$(history_SRCS)
+test_api_client_PROTO := 1

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A target's profile in windows. Its counters are only ever added to, so a window is their difference between two moments;
+ * what they were at the beginning is kept beside the target. A view does the same, but has a slot and an end.
+ *
+ * The beginning moves on only once the window's profile has been built, under the lock both times. What is sampled
+ * meanwhile belongs to the next window.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/clock.h"
+#include "daemon/engine_internal.h"
+
+/* The wall clock may be set. Smaller differences to CLOCK_MONOTONIC are slewing, and do not open gaps between windows. */
+#define MAX_SLEW_NS ((int64_t)50000000)
+
+/* One moment. */
+struct window_base {
+	uint64_t *counts; /* by index of accumulator.counters */
+	size_t n;
+	struct so_slot slot; /* engine_target_lost() */
+	struct python_names_stats names;
+	uint64_t at_ns; /* CLOCK_MONOTONIC */
+	int64_t wall_ns;
+};
+
+static void window_base__free(struct window_base *base)
+{
+	free(base->counts);
+	free(base);
+}
+CLEANUP_DEFINE(struct window_base *, window_base, window_base__free)
+
+/* Detached ones as well. */
+static struct target *windowed_target(struct engine *e, uint32_t id)
+{
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i] && e->targets[i]->id == id && e->targets[i]->windows)
+			return e->targets[i];
+	}
+	return NULL;
+}
+
+static int begin_locked(struct engine *e, uint32_t id, struct so_error *err)
+{
+	struct target *t = engine_target(e, id);
+	struct window_base *base;
+
+	if (!t)
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (t->windows)
+		return so_err(err, -EEXIST, "the windows of target %u are taken already", id);
+	if (!t->begin_ns || t->base_counts)
+		return so_err(err, -EINVAL, "target %u takes no samples of its own", id);
+	base = calloc(1, sizeof(*base));
+	if (!base)
+		return so_err(err, -ENOMEM, "out of memory");
+	base->at_ns = t->begin_ns;
+	base->wall_ns = (int64_t)t->begin_wall_ns;
+	t->windows = base;
+	t->users++;
+	return 0;
+}
+
+int engine__begin_windows(struct engine *e, uint32_t id, struct so_error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&e->lock);
+	ret = begin_locked(e, id, err);
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+void engine__end_windows(struct engine *e, uint32_t id)
+{
+	struct target *t;
+
+	pthread_mutex_lock(&e->lock);
+	t = windowed_target(e, id);
+	if (t) {
+		window_base__free(TAKE_PTR(t->windows));
+		engine_unhold(e, t);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* The target's counters as they are. s: the same target's snapshot. */
+static struct window_base *base_of(const struct target *t, const struct engine_snapshot *s)
+{
+	_cleanup_(window_base) struct window_base *base = calloc(1, sizeof(*base));
+	uint64_t now_ns = clock__now_ns();
+
+	if (!base)
+		return NULL;
+	base->n = t->acc.n_counters;
+	base->counts = calloc(base->n + 1, sizeof(*base->counts));
+	if (!base->counts)
+		return NULL;
+	for (size_t i = 0; i < base->n; i++)
+		base->counts[i] = t->acc.counters[i].count;
+	base->slot = s->slot;
+	base->names = s->names;
+	base->at_ns = t->end_ns ? t->end_ns : now_ns;
+	base->wall_ns = (int64_t)(clock__read_ns(CLOCK_REALTIME) - (now_ns - base->at_ns));
+	return TAKE_PTR(base);
+}
+
+/* Turns the snapshot's figures into those since `from`. */
+static void subtract(struct engine_snapshot *s, const struct window_base *from)
+{
+	s->slot.taken -= from->slot.taken;
+	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
+		s->slot.lost[i] -= from->slot.lost[i];
+	s->names.stale -= from->names.stale;
+	s->names.unreadable -= from->names.unreadable;
+}
+
+/* Where the clock was set, the window lies where the clock now says that it was. */
+static int64_t begin_of(const struct window_base *from, const struct window_base *to)
+{
+	int64_t by_clock = to->wall_ns - (int64_t)(to->at_ns - from->at_ns), set = by_clock - from->wall_ns;
+
+	return set > MAX_SLEW_NS || set < -MAX_SLEW_NS ? by_clock : from->wall_ns;
+}
+
+static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s, struct window_base **to,
+		       struct engine_window *out, struct so_error *err)
+{
+	struct target *t = windowed_target(e, id);
+	const struct window_base *from;
+	_cleanup_(window_base) struct window_base *base = NULL;
+
+	if (!t)
+		return so_err(err, -ENOENT, "there are no windows of a target %u", id);
+	from = t->windows;
+	if (t->info.state == TARGET_SAMPLING)
+		engine_drain(e);
+	if (engine_copy_since(&t->acc, from->counts, from->n, &s->acc))
+		return so_err(err, -ENOMEM, "out of memory");
+	engine_fill_snapshot(e, t, s);
+	base = base_of(t, s);
+	if (!base) {
+		accumulator__release(&s->acc);
+		t->users--; /* the windows hold it as well */
+		return so_err(err, -ENOMEM, "out of memory");
+	}
+	subtract(s, from);
+	out->begin_ns = begin_of(from, base);
+	out->end_ns = base->wall_ns;
+	out->samples = s->acc.samples;
+	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
+		out->lost += s->slot.lost[i];
+	out->last = t->info.state == TARGET_ENDED;
+	s->begin_wall_ns = (uint64_t)out->begin_ns;
+	s->duration_ns = base->at_ns - from->at_ns;
+	*to = TAKE_PTR(base);
+	return 0;
+}
+
+static void move_on(struct engine *e, struct target *t, struct window_base *to)
+{
+	pthread_mutex_lock(&e->lock);
+	window_base__free(t->windows);
+	t->windows = to;
+	pthread_mutex_unlock(&e->lock);
+}
+
+int engine__window(struct engine *e, uint32_t id, struct engine_window *out, struct so_error *err)
+{
+	_cleanup_(window_base) struct window_base *to = NULL;
+	struct engine_snapshot s = { 0 };
+	struct engine_window window = { 0 };
+	int ret;
+
+	pthread_mutex_lock(&e->lock);
+	ret = open_locked(e, id, &s, &to, &window, err);
+	pthread_mutex_unlock(&e->lock);
+	if (ret)
+		return ret;
+	ret = engine_build_profile(e, &s, &window.profile, &window.length);
+	if (!ret)
+		move_on(e, s.target, TAKE_PTR(to));
+	engine_release_snapshot(e, &s);
+	if (ret)
+		return so_err(err, ret, "cannot build the window's profile: %s", strerror(-ret));
+	*out = window;
+	return 0;
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Writing targets and windows. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/store_internal.h"
+#include "stakeout/array.h"
+
+#define ROW_BYTES \
+	((int64_t)64 << 10) /* pages that a window needs beside its blobs, with the indexes: a bound */
+
+static int insert_target(struct store *store, const struct open_target *target, int64_t *row)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	char key[96];
+	int r = sql__prepare(
+		store->db,
+		"INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
+		" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
+		" ON CONFLICT(key) DO UPDATE SET comm = ?5, labels = ?6, ended_ns = NULL, end = 'open'"
+		" RETURNING id",
+		&s);
+
+	if (r)
+		return r;
+	snprintf(key, sizeof(key), "%s/%d/%llu", store->boot_id, target->target.pid,
+		 (unsigned long long)target->target.start_ticks);
+	sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 2, store->boot_id, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 3, target->target.pid);
+	sqlite3_bind_int64(s, 4, (int64_t)target->target.start_ticks);
+	sqlite3_bind_text(s, 5, target->comm, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 6, target->labels, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 7, store->now_ns());
+	r = sql__step(store->db, s);
+	if (r < 0)
+		return r;
+	*row = sqlite3_column_int64(s, 0);
+	/* An error at the end would show only now. */
+	r = sql__step(store->db, s);
+	return r < 0 ? r : 0;
+}
+
+int store_write__targets(struct store *store)
+{
+	int64_t *rows;
+	int r = 0;
+
+	rows = calloc(store->n_targets + 1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	r = sql__begin(store->db);
+	if (!r) {
+		for (size_t i = 0; !r && i < store->n_targets; i++)
+			if (!store->targets[i].row)
+				r = insert_target(store, &store->targets[i], &rows[i]);
+		r = sql__end(store->db, r);
+	}
+	for (size_t i = 0; !r && i < store->n_targets; i++)
+		if (rows[i])
+			store->targets[i].row = rows[i];
+	free(rows);
+	return r;
+}
+
+static struct open_target *find_target(struct store *store, uint32_t handle)
+{
+	for (size_t i = 0; i < store->n_targets; i++)
+		if (store->targets[i].handle == handle)
+			return &store->targets[i];
+	return NULL;
+}
+
+static int remember_target(struct store *store, const struct store_target *target, uint32_t *handle)
+{
+	_cleanup_free_ char *comm = strdup(target->comm ? target->comm : "");
+	_cleanup_free_ char *labels = strdup(target->labels ? target->labels : "");
+
+	if (!comm || !labels || ARRAY_RESERVE(store->targets, store->targets_capacity, store->n_targets + 1))
+		return -ENOMEM;
+	*handle = ++store->last_handle;
+	store->targets[store->n_targets++] = (struct open_target){
+		.handle = *handle, .target = *target, .comm = TAKE_PTR(comm), .labels = TAKE_PTR(labels)
+	};
+	return 0;
+}
+
+int store__begin_target(struct store *store, const struct store_target *target, uint32_t *handle)
+{
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	r = remember_target(store, target, handle);
+	/* What fails here is tried again with the first window. */
+	if (!r && !store__connect(store)) {
+		int failed = store_write__targets(store);
+
+		if (failed)
+			store__failed(store, failed);
+	}
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+static int write_end(struct store *store, const struct open_target *target, enum store_end end)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int r = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
+
+	if (r)
+		return r;
+	sqlite3_bind_int64(s, 1, target->row);
+	sqlite3_bind_int64(s, 2, store->now_ns());
+	sqlite3_bind_text(s, 3, store_end_words[end], -1, SQLITE_STATIC);
+	return sql__step(store->db, s);
+}
+
+int store__end_target(struct store *store, uint32_t handle, enum store_end end)
+{
+	struct open_target *target;
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	target = find_target(store, handle);
+	if (target) {
+		/* An end that cannot be written now is found missing by the next daemon: "unknown". */
+		if (target->row && !store__connect(store)) {
+			r = write_end(store, target, end);
+			if (r < 0)
+				store__failed(store, r);
+		}
+		free(target->comm);
+		free(target->labels);
+		*target = store->targets[--store->n_targets];
+	}
+	pthread_mutex_unlock(&store->lock);
+	return target ? 0 : -ENOENT;
+}
+
+static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, size_t size)
+{
+	if (!blob)
+		return 0;
+	return sqlite3_bind_blob64(s, at, blob, size, SQLITE_STATIC) == SQLITE_OK ? 0 : sql__error(db);
+}
+
+int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int r = SQL_RUN(db,
+			"INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
+			" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples,
+			row->lost);
+
+	if (r)
+		return r;
+	*id = sqlite3_last_insert_rowid(db);
+	r = sql__prepare(db,
+			 "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
+			 " VALUES(?1, ?2, ?3, ?4, ?5)",
+			 &s);
+	if (r)
+		return r;
+	sqlite3_bind_int64(s, 1, *id);
+	sqlite3_bind_int64(s, 2, row->profile_bytes);
+	r = bind_blob(db, s, 3, row->profile, row->profile_size);
+	if (row->cuda)
+		sqlite3_bind_int64(s, 4, row->cuda_bytes);
+	r = r ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
+	return r ?: sql__step(db, s);
+}
+
+int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes)
+{
+	_cleanup_free_ char *text = json_dumps(documents, JSON_COMPACT);
+	size_t length;
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	r = store_blob__encode(text, strlen(text), blob, size, &length);
+	if (!r)
+		*content_bytes = (int64_t)length;
+	return r;
+}
+
+static int encode_document(const char *document, uint8_t **blob, size_t *size, int64_t *content_bytes)
+{
+	json_t *value, *documents;
+	int r;
+
+	if (!document)
+		return 0;
+	value = json_loads(document, JSON_DECODE_ANY, NULL);
+	if (!value)
+		return -EINVAL;
+	documents = json_array();
+	r = documents && !json_array_append(documents, value)
+		    ? store_write__encode_cuda(documents, blob, size, content_bytes)
+		    : -ENOMEM;
+	json_decref(value);
+	json_decref(documents);
+	return r;
+}
+
+static int write_missed(struct store *store)
+{
+	const struct missed_windows *missed = &store->missed;
+
+	if (!missed->n)
+		return 0;
+	return SQL_RUN(store->db,
+		       "INSERT INTO gaps(begin_ns, end_ns, windows, cause) VALUES(?1, ?2, ?3, 'not-written')",
+		       missed->begin_ns, missed->end_ns, (int64_t)missed->n);
+}
+
+static void count_missed(struct store *store, const struct store_window *window)
+{
+	struct missed_windows *missed = &store->missed;
+
+	if (!missed->n || window->begin_ns < missed->begin_ns)
+		missed->begin_ns = window->begin_ns;
+	if (!missed->n || window->end_ns > missed->end_ns)
+		missed->end_ns = window->end_ns;
+	missed->n++;
+	store->n_missed++;
+}
+
+static int write_window(struct store *store, struct window_row *row)
+{
+	int64_t id, bytes = (int64_t)(row->profile_size + row->cuda_size);
+	int r = sql__begin(store->db);
+
+	if (r)
+		return r;
+	if (bytes > store_retain__limit(store) / 4)
+		r = -EFBIG;
+	r = r ?: store_retain__make_room(store, bytes + ROW_BYTES);
+	r = r ?: write_missed(store);
+	return sql__end(store->db, r ?: store_write__window(store->db, row, &id));
+}
+
+static int add_locked(struct store *store, uint32_t handle, struct window_row *row)
+{
+	struct open_target *target = find_target(store, handle);
+	int r;
+
+	if (!target)
+		return -ENOENT;
+	r = store__connect(store);
+	if (r)
+		return r;
+	if (!target->row)
+		r = store_write__targets(store);
+	row->target = target->row;
+	r = r ?: write_window(store, row);
+	if (r)
+		return store__failed(store, r);
+	store->missed = (struct missed_windows){ 0 };
+	store->n_added++;
+	store__worked(store);
+	return 0;
+}
+
+static bool is_window(const struct store_window *w)
+{
+	return w->begin_ns > 0 && w->begin_ns < w->end_ns && w->end_ns - w->begin_ns <= STORE_MAX_WINDOW_NS &&
+	       w->samples <= INT64_MAX && w->lost <= INT64_MAX && w->profile && w->profile_bytes;
+}
+
+int store__add(struct store *store, uint32_t handle, const struct store_window *window)
+{
+	_cleanup_free_ uint8_t *profile = NULL, *cuda = NULL;
+	struct window_row row = { .level = 0 };
+	size_t content;
+	int r;
+
+	if (!is_window(window))
+		return -EINVAL;
+	/* Compressing needs no lock. */
+	r = store_blob__encode(window->profile, window->profile_bytes, &profile, &row.profile_size, &content);
+	r = r ?: encode_document(window->cuda, &cuda, &row.cuda_size, &row.cuda_bytes);
+	row.begin_ns = window->begin_ns;
+	row.end_ns = window->end_ns;
+	row.covered_ns = window->end_ns - window->begin_ns;
+	row.samples = (int64_t)window->samples;
+	row.lost = (int64_t)window->lost;
+	row.profile = profile;
+	row.profile_bytes = r ? 0 : (int64_t)content;
+	row.cuda = cuda;
+	pthread_mutex_lock(&store->lock);
+	r = r ?: add_locked(store, handle, &row);
+	if (r && r != -ENOENT)
+		count_missed(store, window);
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}

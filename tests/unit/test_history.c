@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Windows of a fake engine's targets: when they are taken, what is told of them, and to whom. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/profile.h"
+#include "daemon/api_history.h"
+#include "daemon/history.h"
+#include "daemon/log.h"
+#include "tests/unit/fake_engine.h"
+
+#define USER  1000
+#define OTHER 1001
+
+struct world {
+	char dir[64];
+	struct engine *engine;
+	struct history *history;
+};
+
+static void open_history(struct world *w)
+{
+	struct history_options options = { .dir = w->dir, .window_s = 300 };
+	struct so_error err = { "" };
+
+	if (history__new(w->engine, &options, &w->history, &err))
+		fail_msg("%s", err.text);
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	log__set_quiet(true);
+	snprintf(w->dir, sizeof(w->dir), "/tmp/stakeout-test-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	assert_int_equal(engine__new(NULL, &w->engine, NULL), 0);
+	open_history(w);
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	static const char *const names[] = { "history.sqlite", "history.sqlite-wal", "history.sqlite-shm",
+					     "lock" };
+	struct world *w = *state;
+	char path[128];
+
+	history__free(w->history);
+	engine__free(w->engine);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", w->dir, names[i]);
+		unlink(path);
+	}
+	assert_int_equal(rmdir(w->dir), 0);
+	free(w);
+	return 0;
+}
+
+static uint32_t watch(struct world *w, pid_t pid, uid_t uid)
+{
+	struct attach_options options = { .pid = pid, .rate_hz = 99, .keep = true, .caller_uid = uid };
+	uint32_t id;
+
+	assert_int_equal(engine__attach(w->engine, &options, &id, NULL), 0);
+	history__watch(w->history, id);
+	return id;
+}
+
+/* Of the list that a user sees. */
+static json_t *list(struct world *w, uid_t uid, size_t n)
+{
+	struct so_error err = { "" };
+	json_t *all;
+
+	if (history__list(w->history, uid, &all, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(json_array_size(json_object_get(all, "targets")), n);
+	return all;
+}
+
+static json_int_t field(struct world *w, size_t i, const char *name)
+{
+	json_t *all;
+	json_int_t value;
+
+	assert_int_equal(history__list(w->history, 0, &all, NULL), 0);
+	value = json_integer_value(json_object_get(json_array_get(json_object_get(all, "targets"), i), name));
+	json_decref(all);
+	return value;
+}
+
+/* Ended targets are looked for each second. */
+static void wait_for_end(struct world *w, uint64_t samples)
+{
+	for (int i = 0; i < 300 && fake_engine__in_windows(w->engine) < samples; i++)
+		usleep(10000);
+	assert_int_equal(fake_engine__in_windows(w->engine), samples);
+}
+
+static void the_last_window_is_taken_of_what_was_detached(void **state)
+{
+	struct world *w = *state;
+	uint32_t id = watch(w, getpid(), USER);
+
+	assert_int_equal(engine__detach(w->engine, id, NULL), 0);
+	wait_for_end(w, FAKE_ENGINE_PROFILE_SAMPLES);
+	assert_int_equal(field(w, 0, "samples"), FAKE_ENGINE_PROFILE_SAMPLES);
+	assert_true(field(w, 0, "ended_ns") > 0);
+	assert_int_equal(fake_engine__count(w->engine), 0);
+}
+
+static void it_is_taken_of_what_exited(void **state)
+{
+	struct world *w = *state;
+	uint32_t id = watch(w, 4000000, USER);
+
+	fake_engine__exit(w->engine, id);
+	wait_for_end(w, FAKE_ENGINE_PROFILE_SAMPLES);
+	assert_int_equal(fake_engine__count(w->engine), 1);
+	assert_int_equal(history__key(w->history, id, &(int64_t){ 0 }, NULL), -ENOENT);
+}
+
+static void open_windows_are_written_at_the_end(void **state)
+{
+	struct world *w = *state;
+
+	watch(w, getpid(), USER);
+	watch(w, 4000000, USER);
+	history__free(w->history);
+	assert_int_equal(fake_engine__in_windows(w->engine), 2 * FAKE_ENGINE_PROFILE_SAMPLES);
+	open_history(w);
+	assert_int_equal(field(w, 0, "samples"), FAKE_ENGINE_PROFILE_SAMPLES);
+	assert_int_equal(field(w, 1, "samples"), FAKE_ENGINE_PROFILE_SAMPLES);
+}
+
+static void attaching_anew_continues_and_ends_what_was_before(void **state)
+{
+	struct world *w = *state;
+	uint32_t id = watch(w, getpid(), USER);
+	int64_t key, again;
+
+	assert_int_equal(history__key(w->history, id, &key, NULL), 0);
+	assert_int_equal(engine__detach(w->engine, id, NULL), 0);
+	id = watch(w, getpid(), USER);
+	assert_int_equal(fake_engine__in_windows(w->engine), FAKE_ENGINE_PROFILE_SAMPLES);
+	assert_int_equal(history__key(w->history, id, &again, NULL), 0);
+	assert_int_equal(key, again);
+	json_decref(list(w, 0, 1));
+	assert_int_equal(field(w, 0, "target"), id);
+}
+
+static void a_question_about_now_writes_the_open_window(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(profile) struct profile *profile = NULL;
+	struct history_profile got = { 0 };
+	struct so_error err = { "" };
+	int64_t key;
+	uint32_t id = watch(w, getpid(), USER);
+
+	assert_int_equal(history__key(w->history, id, &key, NULL), 0);
+	if (history__profile(w->history, USER, key, 0, INT64_MAX, &got, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(got.span.windows, 1);
+	assert_int_equal(profile__read(got.bytes, got.length, &profile, &err), 0);
+	assert_int_equal(profile->samples[0].count, FAKE_ENGINE_PROFILE_SAMPLES);
+	free(got.bytes);
+	/* Not for each one. */
+	assert_int_equal(history__profile(w->history, 0, key, 0, INT64_MAX, &got, &err), 0);
+	assert_int_equal(got.span.windows, 1);
+	free(got.bytes);
+	assert_int_equal(history__profile(w->history, 0, key, 0, 1000, &got, &err), -ENODATA);
+}
+
+static void users_see_their_own(void **state)
+{
+	struct world *w = *state;
+	struct history_profile got = { 0 };
+	struct so_error err = { "" };
+
+	watch(w, 4000000, USER);
+	watch(w, 4000001, OTHER);
+	json_decref(list(w, 0, 2));
+	json_decref(list(w, USER, 1));
+	json_decref(list(w, 65534, 0));
+	assert_int_equal(history__profile(w->history, OTHER, field(w, 0, "key"), 0, INT64_MAX, &got, &err),
+			 -EPERM);
+	assert_int_equal(history__profile(w->history, OTHER, 77, 0, INT64_MAX, &got, &err), -ENOENT);
+	/* All processes together, as the store has it, are for nobody. */
+	assert_int_equal(history__profile(w->history, OTHER, 0, 0, INT64_MAX, &got, &err), -ENOENT);
+	assert_int_equal(history__profile(w->history, 0, -1, 0, INT64_MAX, &got, &err), -ENOENT);
+	assert_null(got.bytes);
+}
+
+static void status_tells(void **state)
+{
+	struct world *w = *state;
+	json_t *status;
+
+	history__watch(w->history, 77);
+	status = history__status(w->history);
+	assert_string_equal(json_string_value(json_object_get(status, "path")), w->dir);
+	assert_int_equal(json_integer_value(json_object_get(status, "windows_lost")), 1);
+	assert_true(json_is_null(json_object_get(status, "problem")));
+	assert_true(json_is_null(json_object_get(status, "oldest")));
+	json_decref(status);
+	assert_int_equal(api_history__check(w->history, NULL), 0);
+	assert_int_equal(api_history__check(NULL, NULL), -ENODATA);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(the_last_window_is_taken_of_what_was_detached),
+		T(it_is_taken_of_what_exited),
+		T(open_windows_are_written_at_the_end),
+		T(attaching_anew_continues_and_ends_what_was_before),
+		T(a_question_about_now_writes_the_open_window),
+		T(users_see_their_own),
+		T(status_tells),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What the store keeps and answers: ranges, merging, bounds, lists. */
+#include "tests/unit/store_world.h"
+
+#include <pthread.h>
+
+static void test_one_window_comes_back(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	uint64_t samples = 0;
+	struct store_span span;
+
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS, EPOCH_NS + 1, &span), -ENODATA);
+	assert_int_equal(store_world_add(w, target, EPOCH_NS, &samples), 0);
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS, EPOCH_NS + 1, &span), 0);
+	assert_int_equal(span.samples, samples);
+	assert_int_equal(span.begin_ns, EPOCH_NS);
+	assert_int_equal(span.end_ns, EPOCH_NS + WINDOW_NS);
+	assert_int_equal(span.covered_ns, WINDOW_NS);
+	assert_int_equal(span.windows, 1);
+	/* A window that only touches the range is not in it; nor is that of another target. */
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS + WINDOW_NS, EPOCH_NS + 2 * WINDOW_NS, &span),
+			 -ENODATA);
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS - 1, EPOCH_NS, &span), -ENODATA);
+	assert_int_equal(store_world_ask(w, 99, EPOCH_NS, EPOCH_NS + 1, &span), -ENODATA);
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS + 1, EPOCH_NS + 1, &span), -EINVAL);
+}
+
+static void test_windows_that_are_none(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	struct store_window window = { 100, 200, 1, 0, "x", 1, NULL };
+
+	assert_int_equal(store__add(w->store, target + 1, &window), -ENOENT);
+	window.end_ns = 100;
+	assert_int_equal(store__add(w->store, target, &window), -EINVAL);
+	window.end_ns = 100 + STORE_MAX_WINDOW_NS + 1;
+	assert_int_equal(store__add(w->store, target, &window), -EINVAL);
+	window.end_ns = 200;
+	window.cuda = "{";
+	assert_int_equal(store__add(w->store, target, &window), -EINVAL);
+	window.cuda = NULL;
+	window.profile = "\x1f\x8b not gzip";
+	window.profile_bytes = 11;
+	assert_int_equal(store__add(w->store, target, &window), -EINVAL);
+	assert_false(store__problem(w->store, NULL, 0));
+}
+
+/* Every range of ten-second steps answers the same before and after all merging that leaves the parts in place. */
+static void test_merging_changes_no_answer(void **state)
+{
+	enum { WINDOWS = 130 };
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	uint64_t samples[WINDOWS] = { 0 };
+	struct store_stats stats;
+	struct store_span span;
+
+	for (int i = 0; i < WINDOWS; i++)
+		if (i % 11 != 3) /* holes */
+			assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, &samples[i]), 0);
+	store_world_now_ns += 2 * STORE_MINUTE_NS;
+	store_world_settle(w);
+	assert_int_equal(store__stats(w->store, &stats), 0);
+	assert_int_equal(stats.windows[0], 118);
+	assert_int_equal(stats.windows[1], 22);
+	assert_int_equal(stats.windows[2], 2);
+	for (int from = 0; from < WINDOWS; from += 3)
+		for (int to = from + 1; to <= WINDOWS; to += 7) {
+			uint64_t expected = 0, covered = 0;
+
+			for (int i = from; i < to; i++) {
+				expected += samples[i];
+				covered += samples[i] ? WINDOW_NS : 0;
+			}
+			if (!expected)
+				continue;
+			assert_int_equal(store_world_ask(w, 1, EPOCH_NS + from * WINDOW_NS,
+							 EPOCH_NS + to * WINDOW_NS, &span),
+					 0);
+			assert_int_equal(span.samples, expected);
+			assert_int_equal(span.covered_ns, covered);
+			assert_int_equal(span.damaged, 0);
+			assert_int_equal(store_world_ask(w, 0, EPOCH_NS + from * WINDOW_NS,
+							 EPOCH_NS + to * WINDOW_NS, &span),
+					 0);
+			assert_int_equal(span.samples, expected);
+		}
+	/* The whole twenty minutes are two sums, and what follows them. */
+	assert_int_equal(store_world_ask(w, 1, EPOCH_NS, EPOCH_NS + 120 * WINDOW_NS, &span), 0);
+	assert_int_equal(span.windows, 2);
+	store_world_check_integrity(w);
+}
+
+static int64_t sum_of_samples(const struct store_world *w)
+{
+	return store_world_number(w, "SELECT sum(samples) FROM windows WHERE part_of IS NULL");
+}
+
+static void test_parts_go_with_age(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7), other = store_world_target(w, 8);
+	struct store_stats stats;
+	struct store_span span;
+	uint64_t samples = 0;
+
+	for (int i = 0; i < 120; i++) {
+		assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, &samples), 0);
+		assert_int_equal(store_world_add(w, other, EPOCH_NS + i * WINDOW_NS, &samples), 0);
+	}
+	assert_int_equal(sum_of_samples(w), samples);
+	store_world_now_ns += HOUR_NS + 2 * STORE_MINUTE_NS;
+	store_world_settle(w);
+	assert_int_equal(store__stats(w->store, &stats), 0);
+	assert_int_equal(stats.windows[0], 0);
+	assert_int_equal(stats.windows[1], 40);
+	assert_int_equal(stats.windows[2], 4);
+	assert_int_equal(sum_of_samples(w), samples);
+	/* Now a minute is the finest: the one that crosses the edge is there whole. */
+	assert_int_equal(store_world_ask(w, 1, EPOCH_NS + WINDOW_NS, EPOCH_NS + 2 * WINDOW_NS, &span), 0);
+	assert_int_equal(span.end_ns - span.begin_ns, STORE_MINUTE_NS);
+	assert_int_equal(span.longest_ns, STORE_MINUTE_NS);
+	store_world_now_ns += 24 * HOUR_NS;
+	store_world_settle(w);
+	assert_int_equal(store__stats(w->store, &stats), 0);
+	assert_int_equal(stats.windows[1], 0);
+	assert_int_equal(stats.windows[2], 4);
+	assert_int_equal(sum_of_samples(w), samples);
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS, EPOCH_NS + HOUR_NS, &span), 0);
+	assert_int_equal(span.samples, samples);
+	assert_int_equal(span.covered_ns, 1200 * STORE_SECOND_NS);
+	store_world_check_integrity(w);
+}
+
+static json_t *add_up(json_t *documents)
+{
+	return json_pack("{s:i}", "merged", (int)json_array_size(documents));
+}
+
+static void test_cuda_documents(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	const struct store_query query = { 0, EPOCH_NS, EPOCH_NS + HOUR_NS };
+	struct store_options options = store_world_options(w);
+	struct store_span span;
+	json_t *documents;
+
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, NULL), 0);
+	assert_int_equal(store__cuda(w->store, &query, &documents, &span, NULL), 0);
+	assert_int_equal(json_array_size(documents), 6);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(documents, 2), "begin")),
+			 EPOCH_NS + 2 * WINDOW_NS);
+	json_decref(documents);
+	store_world_now_ns += STORE_MINUTE_NS;
+	store_world_settle(w);
+	assert_int_equal(store__cuda(w->store, &query, &documents, &span, NULL), 0);
+	assert_int_equal(span.windows, 1);
+	assert_int_equal(json_array_size(documents), 6);
+	json_decref(documents);
+	/* With a function that adds up. */
+	store__close(w->store);
+	options.merge_cuda = add_up;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	target = store_world_target(w, 9);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(store_world_add(w, target, EPOCH_NS + HOUR_NS + i * WINDOW_NS, NULL), 0);
+	store_world_now_ns += STORE_MINUTE_NS;
+	store_world_settle(w);
+	assert_int_equal(store__cuda(w->store,
+				     &(struct store_query){ 0, EPOCH_NS + HOUR_NS, EPOCH_NS + 2 * HOUR_NS },
+				     &documents, &span, NULL),
+			 0);
+	assert_int_equal(json_array_size(documents), 1);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(documents, 0), "merged")), 6);
+	json_decref(documents);
+}
+
+static void test_age_bound(void **state)
+{
+	struct store_world *w = *state;
+	struct store_options options = store_world_options(w);
+	struct store_target_info *targets;
+	struct store_span span;
+	uint32_t target;
+	size_t n;
+
+	store__close(w->store);
+	options.retain_age_ns = HOUR_NS;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	target = store_world_target(w, 7);
+	for (int i = 0; i < 60; i++)
+		assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, NULL), 0);
+	store_world_now_ns = EPOCH_NS + HOUR_NS + 30 * WINDOW_NS + 1;
+	store_world_settle(w);
+	assert_int_equal(store_world_number(w, "SELECT min(begin_ns) FROM windows"), EPOCH_NS);
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS, EPOCH_NS + HOUR_NS, &span), 0);
+	store_world_now_ns = EPOCH_NS + HOUR_NS + 60 * WINDOW_NS + 1;
+	store__end_target(w->store, target, STORE_END_ENDED);
+	store_world_settle(w);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM windows"), 0);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM blobs"), 0);
+	/* The target itself goes when its end is as old. */
+	assert_int_equal(store__targets(w->store, &targets, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(targets[0].end, STORE_END_ENDED);
+	store__free_targets(targets, n);
+	store_world_now_ns += HOUR_NS + STORE_MINUTE_NS;
+	store_world_settle(w);
+	assert_int_equal(store__targets(w->store, &targets, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	store__free_targets(targets, n);
+}
+
+/* Bytes that zstd cannot make smaller, in a profile that can be merged: comments of random text. */
+static void add_bulky(struct store_world *w, uint32_t target, int64_t begin_ns, size_t bytes)
+{
+	_cleanup_(profile_builder) struct profile_builder *b =
+		profile_builder__new((uint64_t)begin_ns, (uint64_t)WINDOW_NS, 1000);
+	_cleanup_free_ char *text = malloc(bytes + 1);
+	_cleanup_free_ uint8_t *packed = NULL;
+	struct store_window window = { begin_ns, begin_ns + WINDOW_NS, 1, 0, NULL, 0, NULL };
+	uint32_t random = (uint32_t)(begin_ns / WINDOW_NS) + target;
+	uint64_t location;
+
+	for (size_t i = 0; i < bytes; i++)
+		text[i] = (char)('!' + (random = made_profile__mix(random + (uint32_t)i)) % 90);
+	text[bytes] = '\0';
+	location = profile_builder__location(b, &(struct profile_frame){ .name = text });
+	assert_int_equal(profile_builder__sample(b, &location, 1, 1, 1, 1, "x"), 0);
+	assert_int_equal(profile_builder__finish(b, &packed, &window.profile_bytes), 0);
+	window.profile = packed;
+	store_world_now_ns = begin_ns + WINDOW_NS;
+	assert_int_equal(store__add(w->store, target, &window), 0);
+}
+
+static uint64_t dir_bytes(const struct store_world *w)
+{
+	static const char *const names[] = { "", "-wal" };
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		char name[128];
+		struct stat st;
+
+		snprintf(name, sizeof(name), "%s%s", w->path, names[i]);
+		sum += stat(name, &st) ? 0 : (uint64_t)st.st_size;
+	}
+	return sum;
+}
+
+static void test_size_bound(void **state)
+{
+	struct store_world *w = *state;
+	struct store_options options = store_world_options(w);
+	struct store_stats stats;
+	int64_t oldest, newest;
+	uint32_t target;
+
+	store__close(w->store);
+	options.retain_size_bytes = 24 << 20;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	target = store_world_target(w, 7);
+	for (int i = 0; i < 240; i++) {
+		add_bulky(w, target, EPOCH_NS + i * WINDOW_NS, 200000);
+		assert_true(dir_bytes(w) <= options.retain_size_bytes);
+		if (i % 6 == 0) {
+			store__maintain(w->store, 1000);
+			assert_true(dir_bytes(w) <= options.retain_size_bytes);
+		}
+	}
+	oldest = store_world_number(w, "SELECT min(begin_ns) FROM windows");
+	newest = store_world_number(w, "SELECT max(begin_ns) FROM windows");
+	assert_int_equal(newest, EPOCH_NS + 239 * WINDOW_NS);
+	assert_true(oldest > EPOCH_NS + 60 * WINDOW_NS);
+	store_world_check_integrity(w);
+	/* A smaller bound: the file itself shrinks. */
+	store__close(w->store);
+	options.retain_size_bytes = STORE_MIN_SIZE_BYTES;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	store_world_settle(w);
+	assert_int_equal(store__stats(w->store, &stats), 0);
+	assert_true(stats.used_bytes <= STORE_MIN_SIZE_BYTES / 2);
+	assert_true(stats.file_bytes <= STORE_MIN_SIZE_BYTES);
+	assert_true(store_world_number(w, "SELECT min(begin_ns) FROM windows") > oldest);
+	assert_int_equal(store_world_number(w, "SELECT max(begin_ns) FROM windows"), newest);
+	store_world_check_integrity(w);
+}
+
+/* Windows of one program, which take little more together than each: their parts go first, and no time is lost. */
+static void test_detail_goes_before_history(void **state)
+{
+	struct store_world *w = *state;
+	struct store_options options = store_world_options(w);
+	struct store_span span;
+	uint32_t target;
+
+	store__close(w->store);
+	options.retain_size_bytes = 24 << 20;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	target = store_world_target(w, 7);
+	for (int i = 0; i < 240; i++) {
+		struct made_profile made = MADE_PROFILE_TRAINING;
+		_cleanup_free_ uint8_t *bytes = NULL;
+		struct store_window window = { .begin_ns = EPOCH_NS + i * WINDOW_NS,
+					       .end_ns = EPOCH_NS + (i + 1) * WINDOW_NS };
+
+		made.stacks = 300;
+		window.samples = made_profile__make(&made, &bytes, &window.profile_bytes);
+		window.profile = bytes;
+		store_world_now_ns = window.end_ns;
+		assert_int_equal(store__add(w->store, target, &window), 0);
+		store_world_settle(w);
+		assert_true(dir_bytes(w) <= options.retain_size_bytes);
+	}
+	/* All of them would be more than the store holds. */
+	assert_true(store_world_number(w, "SELECT min(begin_ns) FROM windows WHERE level = 0") >=
+		    EPOCH_NS + 60 * WINDOW_NS);
+	assert_int_equal(store_world_ask(w, 0, EPOCH_NS, EPOCH_NS + HOUR_NS, &span), 0);
+	assert_int_equal(span.covered_ns, 240 * WINDOW_NS);
+	store_world_check_integrity(w);
+}
+
+static void test_too_large_a_window(void **state)
+{
+	struct store_world *w = *state;
+	struct store_options options = store_world_options(w);
+	_cleanup_free_ uint8_t *bytes = malloc(4 << 20);
+	struct store_window window = { EPOCH_NS, EPOCH_NS + WINDOW_NS, 1, 0, bytes, 4 << 20, NULL };
+	struct store_gap *gaps;
+	uint32_t target;
+	size_t n;
+
+	for (uint32_t i = 0; i < 4 << 20; i++)
+		bytes[i] = (uint8_t)made_profile__mix(i);
+	store__close(w->store);
+	options.retain_size_bytes = STORE_MIN_SIZE_BYTES - 1;
+	w->store = NULL;
+	assert_int_equal(store__open(&options, &w->store, NULL), -EINVAL);
+	options.retain_size_bytes++;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	target = store_world_target(w, 7);
+	assert_int_equal(store__add(w->store, target, &window), -EFBIG);
+	assert_false(store__problem(w->store, NULL, 0));
+	assert_int_equal(store_world_add(w, target, EPOCH_NS + WINDOW_NS, NULL), 0);
+	assert_int_equal(store__gaps(w->store, 0, INT64_MAX, &gaps, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(gaps[0].cause, STORE_GAP_NOT_WRITTEN);
+	assert_int_equal(gaps[0].begin_ns, EPOCH_NS);
+	assert_int_equal(gaps[0].end_ns, EPOCH_NS + WINDOW_NS);
+	assert_int_equal(gaps[0].windows, 1);
+	free(gaps);
+}
+
+static void test_targets_go_on(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	struct store_target_info *targets;
+	struct store_gap *gaps;
+	uint64_t samples = 0;
+	size_t n;
+
+	assert_int_equal(store_world_add(w, target, EPOCH_NS, &samples), 0);
+	store_world_reopen(w);
+	assert_int_equal(store__targets(w->store, &targets, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(targets[0].end, STORE_END_CLOSED);
+	assert_int_equal(targets[0].ended_ns, EPOCH_NS + WINDOW_NS);
+	store__free_targets(targets, n);
+	/* The same process, then another one that got the PID. */
+	target = store_world_target(w, 7);
+	assert_int_equal(store_world_add(w, target, EPOCH_NS + WINDOW_NS, &samples), 0);
+	assert_int_equal(store__begin_target(w->store, &(struct store_target){ 7, 5, "later", NULL }, &target),
+			 0);
+	assert_int_equal(store__targets(w->store, &targets, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(targets[0].end, STORE_END_OPEN);
+	assert_int_equal(targets[0].ended_ns, 0);
+	assert_int_equal(targets[0].pid, 7);
+	assert_int_equal(targets[0].start_ticks, 1007);
+	assert_int_equal(targets[0].samples, samples);
+	assert_int_equal(targets[0].first_ns, EPOCH_NS);
+	assert_int_equal(targets[0].last_ns, EPOCH_NS + 2 * WINDOW_NS);
+	assert_string_equal(targets[0].comm, "train");
+	assert_string_equal(targets[0].labels, "{\"job\":\"x\"}");
+	assert_string_equal(targets[1].comm, "later");
+	assert_string_equal(targets[1].labels, "");
+	store__free_targets(targets, n);
+	assert_int_equal(store__gaps(w->store, 0, INT64_MAX, &gaps, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	free(gaps);
+	assert_int_equal(store__end_target(w->store, 12345, STORE_END_ENDED), -ENOENT);
+}
+
+struct asker {
+	struct store_world *w;
+	int stop, asked;
+};
+
+static void *ask_on(void *data)
+{
+	struct asker *asker = data;
+	const struct store_query query = { 0, EPOCH_NS, EPOCH_NS + HOUR_NS };
+
+	while (!__atomic_load_n(&asker->stop, __ATOMIC_ACQUIRE)) {
+		_cleanup_free_ uint8_t *bytes = NULL;
+		struct store_span span;
+		uint64_t windows;
+		size_t length;
+
+		if (store__profile(asker->w->store, &query, &bytes, &length, &span, NULL) || span.damaged)
+			return "a range was not answered";
+		/* Whatever has been merged meanwhile, a window that was there is in the answer, and once. */
+		windows = (uint64_t)(span.covered_ns / WINDOW_NS);
+		if (windows < 1 || span.end_ns != EPOCH_NS + (int64_t)windows * WINDOW_NS)
+			return "the answer has a hole";
+		__atomic_add_fetch(&asker->asked, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void test_readers_beside_the_writer(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	struct asker asker = { .w = w };
+	pthread_t threads[2];
+	void *failure;
+
+	assert_int_equal(store_world_add(w, target, EPOCH_NS, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &asker), 0);
+	for (int i = 1; i < 200; i++) {
+		assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, NULL), 0);
+		assert_true(store__maintain(w->store, 10) >= 0);
+	}
+	__atomic_store_n(&asker.stop, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(threads[i], &failure), 0);
+		if (failure)
+			fail_msg("%s", (const char *)failure);
+	}
+	assert_true(asker.asked > 0);
+	assert_false(store__problem(w->store, NULL, 0));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, store_world_setup, store_world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_one_window_comes_back),
+		TEST(test_windows_that_are_none),
+		TEST(test_merging_changes_no_answer),
+		TEST(test_parts_go_with_age),
+		TEST(test_cuda_documents),
+		TEST(test_age_bound),
+		TEST(test_size_bound),
+		TEST(test_too_large_a_window),
+		TEST(test_detail_goes_before_history),
+		TEST(test_targets_go_on),
+		TEST(test_readers_beside_the_writer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

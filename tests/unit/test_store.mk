@@ -1,0 +1,2 @@
+test_store_SRCS := daemon/store.c daemon/store_blob.c daemon/store_compact.c daemon/store_list.c daemon/store_maintain.c daemon/store_read.c daemon/store_retain.c daemon/store_schema.c daemon/store_sql.c daemon/store_write.c daemon/profile_merge.c daemon/profile_merge_pack.c daemon/message_memory.c daemon/profile_builder.c daemon/log.c client/profile.c client/arena.c client/gunzip.c client/id_index.c
+test_store_PROTO := 1

@@ -1,0 +1,1 @@
+test_time_range_SRCS := client/time_range.c

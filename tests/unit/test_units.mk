@@ -1,0 +1,1 @@
+test_units_SRCS := daemon/units.c
