@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "client/commands.h"
+#include "client/cuda_event_summary.h"
 #include "client/interrupt.h"
 #include "client/message.h"
 #include "client/options.h"
@@ -57,6 +58,11 @@ static int open_outputs(struct recording *recording, struct so_error *err)
 	return rc;
 }
 
+static bool of_event(const struct recording *recording)
+{
+	return recording->options->event != SO_CUDA_EVENT_COUNT;
+}
+
 static int attach(struct recording *recording, struct so_error *err)
 {
 	const struct record_options *options = recording->options;
@@ -66,8 +72,12 @@ static int attach(struct recording *recording, struct so_error *err)
 		.duration_s = options->duration_s,
 		.children = options->children,
 		.kernel = options->kernel,
+		.cuda = of_event(recording),
 	};
 
+	if (of_event(recording))
+		return target__attach_at_any_rate(session__api(recording->session), &request,
+						  &recording->target, err);
 	return target__attach(session__api(recording->session), &request, &recording->target, err);
 }
 
@@ -80,6 +90,12 @@ static void show_progress(const struct recording *recording)
 		return;
 	if (recording->options->duration_s > 0)
 		snprintf(limit, sizeof(limit), "/%.1f", recording->options->duration_s);
+	if (of_event(recording)) {
+		fprintf(stderr, "\r\033[Krecording %s of %d (%s): %.1f%s s",
+			so_cuda_events[recording->options->event].word, target->pid, target->comm,
+			target->elapsed_s, limit);
+		return;
+	}
 	fprintf(stderr, "\r\033[Krecording %d (%s): %.1f%s s, %llu samples, %llu lost", target->pid,
 		target->comm, target->elapsed_s, limit, (unsigned long long)target->samples,
 		(unsigned long long)target->lost);
@@ -128,6 +144,28 @@ static void say_how_it_ended(const struct recording *recording)
 		message__note("stopped after %.1f s; writing what was taken", target->elapsed_s);
 }
 
+static int fetch_profile(struct recording *recording, struct so_error *err)
+{
+	struct api_client *api = session__api(recording->session);
+
+	if (!of_event(recording))
+		return target__profile(api, recording->target.id, &recording->bytes, &recording->length, err);
+	return target__cuda_profile(api, recording->target.id, so_cuda_events[recording->options->event].word,
+				    &recording->bytes, &recording->length, err);
+}
+
+static int read_profile(struct recording *recording, struct so_error *err)
+{
+	const struct target *target = &recording->target;
+	int rc;
+
+	if (!of_event(recording))
+		return profile__read(recording->bytes, recording->length, &recording->profile, err);
+	rc = profile__read_value(recording->bytes, recording->length,
+				 so_cuda_weights[recording->options->weight].type, &recording->profile, err);
+	return rc ? rc : cuda_event_summary__check(recording->profile, target->pid, target->comm, err);
+}
+
 /* The figures are taken first: building the profile costs CPU time that is not the recording's. */
 static int fetch(struct recording *recording, struct so_error *err)
 {
@@ -142,11 +180,11 @@ static int fetch(struct recording *recording, struct so_error *err)
 	say_how_it_ended(recording);
 	rc = target__stats(api, id, &recording->stats, err);
 	if (!rc)
-		rc = target__profile(api, id, &recording->bytes, &recording->length, err);
+		rc = fetch_profile(recording, err);
 	/* A daemon that runs on would keep it for minutes; a private one ends anyhow. */
 	if (!session__private(recording->session))
 		target__detach(api, id, NULL);
-	return rc ? rc : profile__read(recording->bytes, recording->length, &recording->profile, err);
+	return rc ? rc : read_profile(recording, err);
 }
 
 /*
@@ -182,7 +220,12 @@ static void say_result(const struct recording *recording)
 
 	if (recording->options->quiet)
 		return;
-	render__summary(recording->profile, recording->stats, stderr, NULL);
+	if (of_event(recording))
+		cuda_event_summary__print(recording->bytes, recording->length,
+					  &so_cuda_events[recording->options->event],
+					  recording->options->weight, stderr);
+	else
+		render__summary(recording->profile, recording->stats, stderr, NULL);
 	if (selection__note(recording->profile, &recording->options->render, note, sizeof(note)))
 		message__note("%s", note);
 	message__note("wrote %s (%llu stack%s)", output__name(recording->output), (unsigned long long)stacks,

@@ -61,6 +61,7 @@ struct reader {
 	unsigned char *label_roles; /* enum label_role by string */
 	struct id_index *mappings, *functions, *locations;
 	uint32_t *first_line; /* by number of the location; one more than there are locations */
+	const char *wanted;   /* type of the value to read; NULL: samples and CPU time */
 	struct value_plan plan;
 	int64_t total_count, total_ns;
 };
@@ -140,6 +141,28 @@ static void read_times(struct reader *r)
 	r->profile->period_ns = r->plan.period_ns;
 }
 
+/* The one value that was asked for. */
+static int read_wanted_type(struct reader *r)
+{
+	const Message *m = r->message;
+	size_t found = 0;
+
+	r->plan.time_index = SIZE_MAX;
+	for (size_t i = 0; i < m->n_sample_type; i++) {
+		const char *type = string_at(r, m->sample_type[i]->type);
+
+		if (!type || !string_at(r, m->sample_type[i]->unit))
+			return damaged(r, "sample type", i + 1);
+		if (strcmp(type, r->wanted))
+			continue;
+		r->plan.count_index = i;
+		found++;
+	}
+	return found == 1 ? 0
+			  : so_err(r->err, -ENODATA, "the profile has %s '%s' among its values",
+				   found ? "more than one" : "no", r->wanted);
+}
+
 /*
  * Which values to use. Counts: samples/count, or else any "samples"; else the CPU time or else the first value, divided
  * by the period if it is a time and the period is known. Time: cpu in any unit of time, or none.
@@ -152,6 +175,8 @@ static int read_sample_types(struct reader *r)
 
 	if (!m->n_sample_type)
 		return so_err(r->err, -EINVAL, "not a profile: it does not say what its values are");
+	if (r->wanted)
+		return read_wanted_type(r);
 	plan->time_index = SIZE_MAX;
 	for (size_t i = m->n_sample_type; i-- > 0;) {
 		const char *type = string_at(r, m->sample_type[i]->type);
@@ -537,12 +562,13 @@ static int unpack(const uint8_t *bytes, size_t length, struct arena *arena, Mess
 	return 0;
 }
 
-static int read_plain(const uint8_t *bytes, size_t length, struct profile **out, struct so_error *err)
+static int read_plain(const uint8_t *bytes, size_t length, const char *wanted, struct profile **out,
+		      struct so_error *err)
 {
 	size_t limit = memory_limit(length);
 	_cleanup_(arena) struct arena *scratch = arena__new(limit);
 	_cleanup_(arena) struct arena *arena = arena__new(limit);
-	struct reader reader = { .arena = arena, .err = err };
+	struct reader reader = { .arena = arena, .err = err, .wanted = wanted };
 	Message *message = NULL;
 	int r;
 
@@ -564,7 +590,9 @@ static int read_plain(const uint8_t *bytes, size_t length, struct profile **out,
 	return 0;
 }
 
-int profile__read(const void *bytes, size_t length, struct profile **out, struct so_error *err)
+/* type: NULL for samples and CPU time. */
+static int read_any(const void *bytes, size_t length, const char *type, struct profile **out,
+		    struct so_error *err)
 {
 	_cleanup_free_ uint8_t *plain = NULL;
 	size_t plain_length;
@@ -573,9 +601,20 @@ int profile__read(const void *bytes, size_t length, struct profile **out, struct
 	if (length > PROFILE_MAX_BYTES)
 		return so_err(err, -EFBIG, "the profile is larger than %llu MiB", PROFILE_MAX_BYTES >> 20);
 	if (!gunzip__is_gzip(bytes, length))
-		return read_plain(bytes, length, out, err);
+		return read_plain(bytes, length, type, out, err);
 	r = gunzip(bytes, length, PROFILE_MAX_BYTES, &plain, &plain_length, err);
-	return r < 0 ? r : read_plain(plain, plain_length, out, err);
+	return r < 0 ? r : read_plain(plain, plain_length, type, out, err);
+}
+
+int profile__read(const void *bytes, size_t length, struct profile **out, struct so_error *err)
+{
+	return read_any(bytes, length, NULL, out, err);
+}
+
+int profile__read_value(const void *bytes, size_t length, const char *type, struct profile **out,
+			struct so_error *err)
+{
+	return read_any(bytes, length, type, out, err);
 }
 
 const char *profile__comment(const struct profile *profile, const char *key)

@@ -36,7 +36,7 @@ enum profile_gil {
 struct profile_sample {
 	const uint32_t *lines; /* indices into profile.lines, leaf first, inlined innermost first */
 	size_t n_lines;
-	int64_t count;        /* samples, ≥ 0; the sum over the profile fits, here and in value_ns */
+	int64_t count; /* samples (or the value asked for), ≥ 0; the sum over the profile fits, here and in value_ns */
 	int64_t value_ns;     /* CPU time; 0 when the profile has none */
 	int64_t pid, tid;     /* labels; 0 when absent */
 	const char *comm;     /* label "comm", or the thread's name as other tools call it; "" when absent */
@@ -60,6 +60,12 @@ struct profile {
 /* -EINVAL with the reason for a truncated, damaged or foreign file; -EFBIG; -ENOMEM. On failure *out is
  * untouched. */
 int profile__read(const void *bytes, size_t length, struct profile **out, struct so_error *err);
+/*
+ * The same, but a sample's count is its value of that type ("bytes"), as it is in the file, and value_ns 0. -ENODATA in words:
+ * the profile has no such values, or several of them.
+ */
+int profile__read_value(const void *bytes, size_t length, const char *type, struct profile **out,
+			struct so_error *err);
 /* Value of the comment "stakeout.KEY=…", or NULL. */
 const char *profile__comment(const struct profile *profile, const char *key);
 void profile__free(struct profile *profile);

@@ -7,6 +7,36 @@
 #include "client/options.h"
 #include "client/selection.h"
 
+static int check_weight(struct record_options *options, const char *word, struct so_error *err)
+{
+	const struct so_cuda_event_info *event = &so_cuda_events[options->event];
+
+	options->weight = word ? so_cuda_weight__find(word) : event->weight;
+	if (options->weight == SO_CUDA_WEIGHT_COUNT)
+		return so_err(err, -EINVAL, "unknown weight '%s': calls, time or bytes", word);
+	if (options->weight == SO_CUDA_WEIGHT_BYTES && !event->has_bytes)
+		return so_err(err, -EINVAL, "%s has no bytes: --weight calls or --weight time", event->word);
+	if (word && options->format == FORMAT_PPROF)
+		return so_err(err, -EINVAL,
+			      "--weight is for folded stacks; a pprof file has calls, host_time and bytes");
+	return 0;
+}
+
+static int check_event(struct record_options *options, const char *event, const char *weight,
+		       struct so_error *err)
+{
+	if (!event && weight)
+		return so_err(err, -EINVAL, "--weight is for the stacks of CUDA calls: it needs --event");
+	if (!event)
+		return 0;
+	options->event = so_cuda_event__find(event);
+	if (options->event == SO_CUDA_EVENT_COUNT)
+		return so_err(err, -EINVAL, "unknown event '%s': " SO_CUDA_EVENT_LIST, event);
+	if (options->render.gil)
+		return so_err(err, -EINVAL, "--gil is for samples: with --event there are none");
+	return check_weight(options, weight, err);
+}
+
 static int check(struct record_options *options, const char *format, struct so_error *err)
 {
 	int rc = 0;
@@ -32,8 +62,9 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		.rate_hz = RECORD_DEFAULT_RATE_HZ,
 		.children = true,
 		.kernel = true,
+		.event = SO_CUDA_EVENT_COUNT,
 	};
-	const char *format = NULL;
+	const char *format = NULL, *event = NULL, *weight = NULL;
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &options.duration_s,
@@ -48,6 +79,11 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		SELECTION_GIL(options.render),
 		SELECTION_FUNCTIONS(options.render),
 		SELECTION_PYTHON_ONLY(options.render),
+		{ OPTION_TEXT, 0, "event", "EVENT", &event,
+		  "stacks of CUDA calls instead of samples:\ncuda-launch, cuda-sync, cuda-copy, cuda-alloc,\n"
+		  "cuda-free, cuda-set" },
+		{ OPTION_TEXT, 0, "weight", "WEIGHT", &weight,
+		  "what the stacks of --event count: calls, time on\nthe host in ns, or bytes" },
 		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
 		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats,
@@ -67,6 +103,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 
 	if (rc == OPTIONS_GO_ON)
 		rc = check(&options, format, err);
+	if (rc == OPTIONS_GO_ON)
+		rc = check_event(&options, event, weight, err);
 	if (rc == OPTIONS_GO_ON)
 		*out = options;
 	return rc;

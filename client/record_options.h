@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "client/format.h"
+#include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
 
 #define RECORD_DEFAULT_DURATION_S 10
@@ -22,6 +23,9 @@ struct record_options {
 	const char *stats; /* NULL: none */
 	struct render_options render;
 	bool children, kernel, quiet;
+	enum so_cuda_event
+		event; /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */
+	enum so_cuda_weight weight; /* of the event: what folded stacks count */
 };
 
 /* An options_result, or -EINVAL: wrong usage, in words. Strings stay argv's. */

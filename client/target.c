@@ -120,6 +120,19 @@ int target__find(struct api_client *api, pid_t pid, struct target *out, struct s
 	return 0;
 }
 
+int target__attach_at_any_rate(struct api_client *api, const struct attach_request *request, struct target *out,
+			       struct so_error *err)
+{
+	struct attach_request again = *request;
+	struct target running;
+	int rc = target__attach(api, request, out, err);
+
+	if (rc != -EEXIST || target__find(api, request->pid, &running, NULL) || target__ended(&running))
+		return rc;
+	again.rate_hz = running.rate_hz;
+	return target__attach(api, &again, out, err);
+}
+
 int target__stop(struct api_client *api, uint32_t id, struct target *out, struct so_error *err)
 {
 	char path[PATH_BYTES];
@@ -141,6 +154,16 @@ int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *
 	char path[PATH_BYTES];
 
 	target_path(path, id, "/profile");
+	return api_client__download(api, path, out, length, err);
+}
+
+int target__cuda_profile(struct api_client *api, uint32_t id, const char *event, uint8_t **out, size_t *length,
+			 struct so_error *err)
+{
+	char path[PATH_BYTES], what[PATH_BYTES / 2];
+
+	snprintf(what, sizeof(what), "/profile?event=%s", event);
+	target_path(path, id, what);
 	return api_client__download(api, path, out, length, err);
 }
 

@@ -37,6 +37,12 @@ struct attach_request {
 
 int target__attach(struct api_client *api, const struct attach_request *request, struct target *out,
 		   struct so_error *err);
+/*
+ * The same where the rate does not matter: if the daemon watches the process already, at its rate. For requests whose samples
+ * are not the point.
+ */
+int target__attach_at_any_rate(struct api_client *api, const struct attach_request *request, struct target *out,
+			       struct so_error *err);
 int target__get(struct api_client *api, uint32_t id, struct target *out, struct so_error *err);
 /* A running target of that process before one that ended, a kept one before a recording. -ENOENT. */
 int target__find(struct api_client *api, pid_t pid, struct target *out, struct so_error *err);
@@ -44,6 +50,9 @@ int target__stop(struct api_client *api, uint32_t id, struct target *out, struct
 int target__detach(struct api_client *api, uint32_t id, struct so_error *err);
 /* *out: malloc'ed gzip-compressed pprof. */
 int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* Stacks of its CUDA calls, in the same form; event: a word of SO_CUDA_EVENTS. For a target attached with `cuda`. */
+int target__cuda_profile(struct api_client *api, uint32_t id, const char *event, uint8_t **out, size_t *length,
+			 struct so_error *err);
 /* Every thread as it is now, in the same form. */
 int target__threads(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /* The CUDA calls of a target that was attached with `cuda`. New reference. */

@@ -230,12 +230,17 @@ static void answer_bytes(struct call *call, uint8_t *bytes, size_t length)
 	call->reply->body_bytes = length;
 }
 
-static int answer_profile(struct call *call)
+/* event: one of CUDA's, or SO_CUDA_EVENT_COUNT: the samples. */
+static int answer_profile(struct call *call, enum so_cuda_event event)
 {
+	struct engine *engine = call->api->engine;
 	uint8_t *bytes;
 	size_t length;
-	int rc = engine__profile(call->api->engine, call->id, &bytes, &length, &call->error);
+	int rc;
 
+	rc = event == SO_CUDA_EVENT_COUNT
+		     ? engine__profile(engine, call->id, &bytes, &length, &call->error)
+		     : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
 	if (rc)
 		return rc;
 	/* Building it may have taken longer than a lease. */
@@ -264,12 +269,19 @@ static int answer_history(struct call *call, int64_t key, const struct history_r
 static int get_profile(struct call *call)
 {
 	struct target_info info;
+	const char *word = http_request__argument(call->request, "event");
+	enum so_cuda_event event = word ? so_cuda_event__find(word) : SO_CUDA_EVENT_COUNT;
 	struct history_range range;
 	int64_t key;
 	int rc = target(call, &info);
 
+	if (!rc && word && event == SO_CUDA_EVENT_COUNT)
+		rc = so_err(&call->error, -EINVAL, "there is no event '%.40s', only " SO_CUDA_EVENT_LIST, word);
+	if (!rc && word && api_history__wants_range(call->request))
+		rc = so_err(&call->error, -EINVAL,
+			    "the history keeps no stacks of CUDA calls: leave since and until out");
 	if (rc || !api_history__wants_range(call->request))
-		return rc ? rc : answer_profile(call);
+		return rc ? rc : answer_profile(call, event);
 	rc = api_history__ago(call->request, &range, &call->error);
 	rc = rc ?: api_history__check(call->api->history, &call->error);
 	rc = rc ?: history__key(call->api->history, call->id, &key, &call->error);
@@ -410,7 +422,7 @@ static int get_pull(struct call *call)
 	if (!rc)
 		rc = engine__stop(call->api->engine, call->id, &call->error);
 	if (!rc)
-		rc = answer_profile(call);
+		rc = answer_profile(call, SO_CUDA_EVENT_COUNT);
 	engine__detach(call->api->engine, call->id, NULL);
 	leases__remove(call->api->leases, call->id);
 	return rc;

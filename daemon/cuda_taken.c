@@ -122,6 +122,43 @@ void cuda_taken__free(struct cuda_taken *taken)
 	free(taken);
 }
 
+int cuda_taken__of(struct engine *e, uint32_t id, struct cuda_taken **out, bool *own, struct target **held,
+		   struct so_error *err)
+{
+	struct target *t = engine_target(e, id);
+	struct cuda_taken *taken;
+	int ret = 0;
+
+	if (!t)
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (!t->cuda_wanted && !t->cuda_end)
+		return so_err(err, -ENODATA,
+			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
+	taken = t->cuda_end;
+	*own = !taken;
+	if (*own) {
+		engine_drain(e);
+		ret = cuda_taken__new(e, t, &taken);
+	}
+	if (ret)
+		return so_err(err, ret, "cannot read the counters of CUDA calls: %s", strerror(-ret));
+	*out = taken;
+	*held = engine_hold(e, id);
+	return 0;
+}
+
+void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char *out, size_t size)
+{
+	char path[64];
+	_cleanup_fclose_ FILE *f = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
+	f = fopen(path, "re");
+	if (!f || !fgets(out, (int)size, f))
+		snprintf(out, size, "%.16s", t->info.comm);
+	out[strcspn(out, "\n")] = '\0';
+}
+
 /* Names. */
 
 #define MAX_KERNEL_TEXTS 65536

@@ -25,6 +25,15 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 void cuda_taken__free(struct cuda_taken *taken);
 CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
 
+/*
+ * With the lock: what a target's calls are now, or were when it ended, and the target itself, held. *own: *out is to be freed
+ * by the caller; otherwise it is the target's. In words: -ENOENT; -ENODATA: it was attached without `cuda`; as above.
+ */
+int cuda_taken__of(struct engine *e, uint32_t id, struct cuda_taken **out, bool *own, struct target **held,
+		   struct so_error *err);
+/* A thread's name; that of the target's first process when it has ended. Bytes are the target's own. */
+void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char *out, size_t size);
+
 /* Names of the kernels that were launched by processes whose mappings are still known: they are asked for later. */
 void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls);
 /* The readable name of a kernel that was remembered; NULL: it is not known. Borrowed until the next one is remembered. */

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "stakeout/cleanup.h"
+#include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
 
 #define ENGINE_MIN_RATE_HZ     1
@@ -142,6 +143,12 @@ void engine__end_windows(struct engine *engine, uint32_t id);
 
 /* The CUDA calls of a target that was attached with `cuda`, for the same span (.design/cuda.md). -ENODATA: without. */
 int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
+/*
+ * The stacks of the target's CUDA calls of one event for the same span, as a gzip-compressed pprof message (.design/cuda.md).
+ * *out is malloc'ed. -ENODATA: attached without `cuda`.
+ */
+int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out,
+			 size_t *length, struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
 /* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */

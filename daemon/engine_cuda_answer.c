@@ -94,14 +94,8 @@ static json_t *site(void *data, uint32_t tgid, uint64_t stack)
 static const char *comm(void *data, uint32_t tgid, uint32_t tid)
 {
 	struct answer *a = data;
-	char path[64];
-	_cleanup_fclose_ FILE *f = NULL;
 
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
-	f = fopen(path, "re");
-	if (!f || !fgets(a->comm, sizeof(a->comm), f))
-		snprintf(a->comm, sizeof(a->comm), "%.16s", a->target->info.comm);
-	a->comm[strcspn(a->comm, "\n")] = '\0';
+	cuda_taken__comm(a->target, tgid, tid, a->comm, sizeof(a->comm));
 	return a->comm;
 }
 
@@ -204,30 +198,6 @@ static json_t *build(struct answer *a)
 	return root;
 }
 
-/* With the lock: what the target has now, and the target itself, held. *own: to be freed by the caller. */
-static int take(struct engine *e, uint32_t id, struct answer *a, bool *own, struct so_error *err)
-{
-	struct target *t = engine_target(e, id);
-	int ret = 0;
-
-	if (!t)
-		return so_err(err, -ENOENT, "there is no target %u", id);
-	if (!t->cuda_wanted && !t->cuda_end)
-		return so_err(err, -ENODATA,
-			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
-	*own = !t->cuda_end;
-	if (*own) {
-		engine_drain(e);
-		ret = cuda_taken__new(e, t, &a->taken);
-	} else {
-		a->taken = t->cuda_end;
-	}
-	if (ret)
-		return so_err(err, ret, "cannot read the counters of CUDA calls: %s", strerror(-ret));
-	a->target = engine_hold(e, id);
-	return 0;
-}
-
 int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *err)
 {
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(0, 0, 1);
@@ -238,7 +208,7 @@ int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *e
 	if (!builder)
 		return so_err(err, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&e->lock);
-	ret = take(e, id, &a, &own, err);
+	ret = cuda_taken__of(e, id, &a.taken, &own, &a.target, err);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;

@@ -34,7 +34,7 @@ struct location_key {
 
 struct sample_key {
 	int32_t pid, tid;
-	uint32_t comm, gil, state;
+	uint32_t comm, gil, state, api;
 	uint32_t n_locations;
 	uint32_t locations[]; /* ids, leaf first */
 };
@@ -42,15 +42,20 @@ struct sample_key {
 struct profile_builder {
 	int64_t time_ns, duration_ns, period_ns;
 	struct intern strings, mappings, functions, locations, samples;
-	int64_t *counts; /* by number of the sample */
-	size_t counts_capacity;
-	uint32_t *comments; /* strings */
+	int64_t *values; /* by number of the sample: its count, or n_types values */
+	size_t values_capacity;
+	struct {
+		uint32_t type, unit;
+	} types[PROFILE_MAX_VALUES]; /* strings */
+	size_t n_types;              /* 0: samples and CPU time, of which the count alone is kept */
+	size_t by_default;           /* type */
+	uint32_t *comments;          /* strings */
 	size_t n_comments, comments_capacity;
 	unsigned char *scratch; /* for the key that is looked up */
 	size_t scratch_capacity;
 	struct {
-		uint32_t samples, count, cpu, nanoseconds, pid, tid, comm, gil, state;
-	} words; /* strings that every profile has */
+		uint32_t samples, count, cpu, nanoseconds, pid, tid, comm, gil, state, api;
+	} words; /* strings that every profile has; "api" only if a sample has such a label */
 };
 
 static int64_t clamp_int64(uint64_t value)
@@ -108,6 +113,26 @@ struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration
 	return TAKE_PTR(b);
 }
 
+struct profile_builder *profile_builder__new_values(uint64_t time_ns, uint64_t duration_ns,
+						    const struct profile_value_type *types, size_t n,
+						    size_t by_default)
+{
+	_cleanup_(profile_builder) struct profile_builder *b = NULL;
+
+	if (!n || n > PROFILE_MAX_VALUES || by_default >= n)
+		return NULL;
+	b = profile_builder__new(time_ns, duration_ns, 0);
+	for (size_t i = 0; b && i < n; i++) {
+		if (string_number(b, types[i].type, &b->types[i].type) ||
+		    string_number(b, types[i].unit, &b->types[i].unit))
+			return NULL;
+		b->n_types = i + 1;
+	}
+	if (b)
+		b->by_default = by_default;
+	return TAKE_PTR(b);
+}
+
 void profile_builder__free(struct profile_builder *b)
 {
 	if (!b)
@@ -117,7 +142,7 @@ void profile_builder__free(struct profile_builder *b)
 	intern__clear(&b->functions);
 	intern__clear(&b->locations);
 	intern__clear(&b->samples);
-	free(b->counts);
+	free(b->values);
 	free(b->comments);
 	free(b->scratch);
 	free(b);
@@ -227,35 +252,83 @@ static int sample_number(struct profile_builder *b, const uint64_t *locations, s
 	return intern__add(&b->samples, key, bytes, number);
 }
 
-int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
-				     uint64_t count, const struct profile_labels *labels)
+/* Values that are kept of a sample. */
+static size_t kept_values(const struct profile_builder *b)
+{
+	return b->n_types ? b->n_types : 1;
+}
+
+/* The sample's values, zero if it is a new one. */
+static int find_sample(struct profile_builder *b, const uint64_t *locations, size_t n,
+		       const struct profile_labels *labels, int64_t **values)
 {
 	struct sample_key key = { .pid = labels->pid, .tid = labels->tid };
-	int64_t sum, ns;
+	size_t kept = kept_values(b);
 	uint32_t number;
 	int r;
 
-	if (!count)
-		return 0;
-	/* Room for the count comes first: a sample that is in the table must have one. */
-	r = ARRAY_RESERVE(b->counts, b->counts_capacity, b->samples.n_keys + 1);
+	/* Room for the values comes first: a sample that is in the table must have them. */
+	r = ARRAY_RESERVE(b->values, b->values_capacity, (b->samples.n_keys + 1) * kept);
 	if (r < 0)
 		return r;
 	r = string_number(b, labels->comm, &key.comm);
 	r = r ?: string_number(b, labels->gil ?: "", &key.gil);
 	r = r ?: string_number(b, labels->state ?: "", &key.state);
+	r = r ?: string_number(b, labels->api ?: "", &key.api);
+	if (key.api)
+		r = r ?: string_number(b, "api", &b->words.api);
 	if (r < 0)
 		return r;
 	r = sample_number(b, locations, n, &key, &number);
 	if (r < 0)
 		return r;
+	*values = b->values + number * kept;
 	if (r > 0)
-		b->counts[number] = 0;
+		memset(*values, 0, kept * sizeof(**values));
+	return 0;
+}
+
+int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
+				     uint64_t count, const struct profile_labels *labels)
+{
+	int64_t sum, ns, *value;
+	int r;
+
+	if (b->n_types)
+		return -EINVAL;
+	if (!count)
+		return 0;
+	r = find_sample(b, locations, n, labels, &value);
+	if (r < 0)
+		return r;
 	/* Both values of the sample have to fit: the count, and the count times the period. */
-	if (__builtin_add_overflow(b->counts[number], count, &sum) ||
-	    __builtin_mul_overflow(sum, b->period_ns, &ns))
+	if (__builtin_add_overflow(*value, count, &sum) || __builtin_mul_overflow(sum, b->period_ns, &ns))
 		return -EOVERFLOW;
-	b->counts[number] = sum;
+	*value = sum;
+	return 0;
+}
+
+int profile_builder__sample_values(struct profile_builder *b, const uint64_t *locations, size_t n,
+				   const uint64_t *values, const struct profile_labels *labels)
+{
+	int64_t sums[PROFILE_MAX_VALUES], *kept;
+	uint64_t any = 0;
+	int r;
+
+	if (!b->n_types)
+		return -EINVAL;
+	for (size_t i = 0; i < b->n_types; i++)
+		any |= values[i];
+	if (!any)
+		return 0;
+	r = find_sample(b, locations, n, labels, &kept);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < b->n_types; i++) {
+		if (__builtin_add_overflow(kept[i], values[i], &sums[i]))
+			return -EOVERFLOW;
+	}
+	memcpy(kept, sums, b->n_types * sizeof(*kept));
 	return 0;
 }
 
@@ -278,8 +351,8 @@ int profile_builder__comment(struct profile_builder *b, const char *key, const c
 /* The message as protobuf-c wants it: arrays of pointers to structures. The structures lie in few blocks. */
 struct layout {
 	Stakeout__Pprof__Profile profile;
-	Stakeout__Pprof__ValueType types[2];
-	Stakeout__Pprof__ValueType *type_pointers[2];
+	Stakeout__Pprof__ValueType types[PROFILE_MAX_VALUES];
+	Stakeout__Pprof__ValueType *type_pointers[PROFILE_MAX_VALUES];
 	void *blocks[20];
 	size_t n_blocks;
 };
@@ -420,7 +493,7 @@ static int lay_out_locations(struct layout *layout, const struct profile_builder
 	return 0;
 }
 
-#define LABELS_MAX 5 /* pid, tid, comm, gil, state */
+#define LABELS_MAX 6 /* pid, tid, comm, gil, state, api */
 
 /* Writes the labels of a sample to labels[], which must have room for LABELS_MAX. Returns how many there are. */
 static size_t lay_out_labels(const struct profile_builder *b, const struct sample_key *key,
@@ -432,7 +505,7 @@ static size_t lay_out_labels(const struct profile_builder *b, const struct sampl
 	} all[LABELS_MAX] = {
 		{ b->words.pid, 0, key->pid },     { b->words.tid, 0, key->tid },
 		{ b->words.comm, key->comm, 0 },   { b->words.gil, key->gil, 0 },
-		{ b->words.state, key->state, 0 },
+		{ b->words.state, key->state, 0 }, { b->words.api, key->api, 0 },
 	};
 	size_t n = 0;
 
@@ -448,15 +521,28 @@ static size_t lay_out_labels(const struct profile_builder *b, const struct sampl
 	return n;
 }
 
+/* Writes the values of a sample; returns how many. */
+static size_t lay_out_values(const struct profile_builder *b, size_t sample, int64_t *values)
+{
+	if (b->n_types) {
+		memcpy(values, b->values + sample * b->n_types, b->n_types * sizeof(*values));
+		return b->n_types;
+	}
+	values[0] = b->values[sample];
+	values[1] = b->values[sample] * b->period_ns; /* fits: profile_builder__sample_labelled() */
+	return 2;
+}
+
 static int lay_out_samples(struct layout *layout, const struct profile_builder *b)
 {
 	Stakeout__Pprof__Profile *p = &layout->profile;
+	size_t n_values = b->n_types ? b->n_types : 2;
 	size_t n = b->samples.n_keys, n_ids = b->samples.bytes_used / sizeof(uint32_t);
 	Stakeout__Pprof__Sample *samples = layout__array(layout, n, sizeof(*samples));
 	Stakeout__Pprof__Label *labels = layout__array(layout, n, LABELS_MAX * sizeof(*labels));
 	Stakeout__Pprof__Label **label_pointers =
 		layout__array(layout, n, LABELS_MAX * sizeof(*label_pointers));
-	int64_t *values = layout__array(layout, n, 2 * sizeof(*values));
+	int64_t *values = layout__array(layout, n, n_values * sizeof(*values));
 	uint64_t *ids =
 		layout__array(layout, n_ids, sizeof(*ids)); /* n_ids: a bound, the keys hold more than ids */
 
@@ -474,15 +560,38 @@ static int lay_out_samples(struct layout *layout, const struct profile_builder *
 		samples[i].location_id = ids;
 		for (size_t j = 0; j < key->n_locations; j++)
 			*ids++ = key->locations[j];
-		values[2 * i] = b->counts[i];
-		values[2 * i + 1] = b->counts[i] * b->period_ns; /* fits: profile_builder__sample() */
-		samples[i].n_value = 2;
-		samples[i].value = &values[2 * i];
+		samples[i].value = &values[n_values * i];
+		samples[i].n_value = lay_out_values(b, i, samples[i].value);
 		samples[i].n_label = lay_out_labels(b, key, &labels[i * LABELS_MAX]);
 		samples[i].label = &label_pointers[i * LABELS_MAX];
 		p->sample[i] = &samples[i];
 	}
 	return 0;
+}
+
+static void lay_out_types(struct layout *layout, const struct profile_builder *b)
+{
+	Stakeout__Pprof__Profile *p = &layout->profile;
+
+	for (size_t i = 0; i < PROFILE_MAX_VALUES; i++) {
+		stakeout__pprof__value_type__init(&layout->types[i]);
+		layout->types[i].type = b->types[i].type;
+		layout->types[i].unit = b->types[i].unit;
+		layout->type_pointers[i] = &layout->types[i];
+	}
+	p->sample_type = layout->type_pointers;
+	p->n_sample_type = b->n_types;
+	p->default_sample_type = b->types[b->by_default].type;
+	if (b->n_types)
+		return;
+	layout->types[0].type = b->words.samples;
+	layout->types[0].unit = b->words.count;
+	layout->types[1].type = b->words.cpu;
+	layout->types[1].unit = b->words.nanoseconds;
+	p->n_sample_type = 2;
+	p->period_type = &layout->types[1];
+	p->period = b->period_ns;
+	p->default_sample_type = b->words.cpu;
 }
 
 static int lay_out(struct layout *layout, const struct profile_builder *b)
@@ -491,19 +600,7 @@ static int lay_out(struct layout *layout, const struct profile_builder *b)
 	int r;
 
 	stakeout__pprof__profile__init(p);
-	for (size_t i = 0; i < 2; i++) {
-		stakeout__pprof__value_type__init(&layout->types[i]);
-		layout->type_pointers[i] = &layout->types[i];
-	}
-	layout->types[0].type = b->words.samples;
-	layout->types[0].unit = b->words.count;
-	layout->types[1].type = b->words.cpu;
-	layout->types[1].unit = b->words.nanoseconds;
-	p->n_sample_type = 2;
-	p->sample_type = layout->type_pointers;
-	p->period_type = &layout->types[1];
-	p->period = b->period_ns;
-	p->default_sample_type = b->words.cpu;
+	lay_out_types(layout, b);
 	p->time_nanos = b->time_ns;
 	p->duration_nanos = b->duration_ns;
 	r = lay_out_strings(layout, b);

@@ -6,7 +6,7 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count ×
  * period), default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num),
- * "comm" (str), "gil" (str), "state" (str). Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
+ * "comm" (str), "gil" (str), "state" (str), "api" (str). Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
  * no mapping, and a function with filename and a line. A cut stack ends (outermost) in a frame without mapping
  * named "[truncated:CAUSE]". Figures about the recording are comments of the form "stakeout.KEY=VALUE".
  */
@@ -23,6 +23,20 @@ struct profile_builder;
 
 /* period_ns: CPU time that one sample stands for. NULL: out of memory. */
 struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns);
+
+#define PROFILE_MAX_VALUES 4
+
+struct profile_value_type {
+	const char *type, *unit;
+};
+/*
+ * A profile of other values, n of them a sample (1 … PROFILE_MAX_VALUES), without a period: sample_type[i] is types[i],
+ * default_sample_type that of types[by_default]. It takes profile_builder__sample_values() alone. NULL: out of memory, or a
+ * number out of range.
+ */
+struct profile_builder *profile_builder__new_values(uint64_t time_ns, uint64_t duration_ns,
+						    const struct profile_value_type *types, size_t n,
+						    size_t by_default);
 
 struct profile_mapping {
 	uint64_t start, limit, offset; /* as the process had it; zero when unknown */
@@ -56,11 +70,13 @@ struct profile_labels {
 	const char *comm;
 	const char *gil;   /* "held", "released"; NULL, and no such label: the thread is none of Python's */
 	const char *state; /* of a thread that was looked at, not sampled; NULL: no such label */
+	const char *api;   /* name of the call that the sample is of; NULL: no such label */
 };
 
 /*
  * locations: leaf first. Samples of equal stack and labels are added up. -ENOMEM; -EINVAL: a location that
- * profile_builder__location() did not return; -EOVERFLOW: count × period passes 2^63 ns; nothing is added then.
+ * profile_builder__location() did not return, or a builder of other values; -EOVERFLOW: count × period passes 2^63 ns;
+ * nothing is added then.
  */
 int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
 				     uint64_t count, const struct profile_labels *labels);
@@ -71,6 +87,13 @@ static inline int profile_builder__sample(struct profile_builder *b, const uint6
 	return profile_builder__sample_labelled(
 		b, locations, n, count, &(struct profile_labels){ .pid = pid, .tid = tid, .comm = comm });
 }
+
+/*
+ * For profile_builder__new_values(), with as many values as there are types: values of equal stack and labels are added up,
+ * each for itself; all zero: nothing is added. Errors as above; -EOVERFLOW: a value's sum passes 2^63.
+ */
+int profile_builder__sample_values(struct profile_builder *b, const uint64_t *locations, size_t n,
+				   const uint64_t *values, const struct profile_labels *labels);
 
 /* Adds "stakeout.KEY=VALUE". -ENOMEM. */
 int profile_builder__comment(struct profile_builder *b, const char *key, const char *value);

@@ -370,6 +370,20 @@ int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_err
 	return 0;
 }
 
+int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out,
+			 size_t *length, struct so_error *err)
+{
+	json_t *cuda;
+	int rc = engine__cuda(engine, id, &cuda, err);
+
+	if (rc)
+		return rc;
+	json_decref(cuda);
+	*out = (uint8_t *)strdup(so_cuda_events[event].word);
+	*length = *out ? strlen(so_cuda_events[event].word) : 0;
+	return *out ? 0 : -ENOMEM;
+}
+
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err)
 {
 	struct target_info info;

@@ -304,6 +304,38 @@ static void cuda_is_for_those_who_asked(void **state)
 	json_decref(json);
 }
 
+static struct http_answer profile_of(uint32_t id, const char *event)
+{
+	char url[96];
+
+	snprintf(url, sizeof(url), "/v1/targets/%u/profile?event=%s", id, event);
+	return http_probe__request(http_probe__socket_path(), "GET", url, NULL);
+}
+
+/* Through the socket: the server reads the query. */
+static void a_profile_may_be_of_an_event(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t without = attach(f, 0, "{\"pid\":77}"), with;
+	struct http_answer a = profile_of(without, "cuda-sync");
+
+	assert_int_equal(a.status, 409);
+	assert_non_null(strstr(a.body, "without \\\"cuda\\\""));
+	with = attach(f, 0, "{\"pid\":78,\"cuda\":true}");
+	for (unsigned i = 0; i < SO_CUDA_EVENT_COUNT; i++) {
+		a = profile_of(with, so_cuda_events[i].word);
+		assert_int_equal(a.status, 200);
+		assert_non_null(strstr(a.headers, "application/octet-stream"));
+		assert_int_equal(a.body_bytes, strlen(so_cuda_events[i].word));
+		assert_memory_equal(a.body, so_cuda_events[i].word, a.body_bytes);
+	}
+	a = profile_of(with, "cuda-lunch");
+	assert_int_equal(a.status, 400);
+	assert_non_null(strstr(a.body, "no event 'cuda-lunch', only " SO_CUDA_EVENT_LIST));
+	assert_int_equal(profile_of(with, "").status, 400);
+	assert_int_equal(profile_of(99, "cuda-sync").status, 404);
+}
+
 static void others_see_nothing(void **state)
 {
 	static const char *const routes[][2] = {
@@ -582,6 +614,7 @@ int main(void)
 		API_TEST(a_target_lives_through_its_routes),
 		API_TEST(an_exit_is_told),
 		API_TEST(cuda_is_for_those_who_asked),
+		API_TEST(a_profile_may_be_of_an_event),
 		API_TEST(others_see_nothing),
 		API_TEST(the_owner_counts),
 		API_TEST(unknown_paths_and_methods),

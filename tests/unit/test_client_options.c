@@ -88,6 +88,27 @@ static void parts_of_a_profile(void **state)
 	assert_true(!o.render.gil && o.render.functions && o.render.python_only);
 }
 
+static void events_and_their_weights(void **state)
+{
+	struct record_options o = good("record -p 1");
+
+	assert_int_equal(o.event, SO_CUDA_EVENT_COUNT);
+	o = good("record -p 1 --event cuda-launch");
+	assert_int_equal(o.event, SO_CUDA_EVENT_LAUNCH);
+	assert_int_equal(o.weight, SO_CUDA_WEIGHT_CALLS);
+	o = good("record -p 1 --event=cuda-sync -o x.pb.gz");
+	assert_int_equal(o.event, SO_CUDA_EVENT_SYNC);
+	assert_int_equal(o.weight, SO_CUDA_WEIGHT_TIME);
+	assert_int_equal(o.format, FORMAT_PPROF);
+	assert_int_equal(good("record -p 1 --event cuda-copy").weight, SO_CUDA_WEIGHT_TIME);
+	assert_int_equal(good("record -p 1 --event cuda-alloc").weight, SO_CUDA_WEIGHT_BYTES);
+	assert_int_equal(good("record -p 1 --event cuda-free").weight, SO_CUDA_WEIGHT_CALLS);
+	assert_int_equal(good("record -p 1 --event cuda-set --weight bytes").weight, SO_CUDA_WEIGHT_BYTES);
+	o = good("record -p 1 --weight time --event cuda-launch -t --python-only -F");
+	assert_int_equal(o.weight, SO_CUDA_WEIGHT_TIME);
+	assert_true(o.render.threads && o.render.python_only && o.render.functions);
+}
+
 static void the_last_one_counts(void **state)
 {
 	assert_int_equal(good("record -p 1 -r 5 -r 7").rate_hz, 7);
@@ -136,6 +157,15 @@ static void wrong_usage(void **state)
 		{ "record -p 1 -F -o x.pb.gz", "'stakeout render FILE --functions'" },
 		{ "record -p 1 --python-only -o x.pprof", "--python-only is for folded stacks" },
 		{ "record -p 1 --gil=yes", "takes no value" },
+		{ "record -p 1 --event sync", "unknown event 'sync': cuda-launch, cuda-sync" },
+		{ "record -p 1 --event _", "--event needs a value" },
+		{ "record -p 1 --weight calls", "needs --event" },
+		{ "record -p 1 --event cuda-copy --weight size", "unknown weight 'size': calls, time" },
+		{ "record -p 1 --event cuda-launch --weight bytes", "cuda-launch has no bytes" },
+		{ "record -p 1 --event cuda-sync --weight bytes", "cuda-sync has no bytes" },
+		{ "record -p 1 --event cuda-free --weight bytes", "cuda-free has no bytes" },
+		{ "record -p 1 --event cuda-copy --weight time -f pprof", "--weight is for folded stacks" },
+		{ "record -p 1 --event cuda-copy --gil", "--gil is for samples" },
 		{ "record -p 1 2", "unexpected argument '2'" },
 		{ "record 1", "unexpected argument '1'" },
 	};
@@ -225,6 +255,7 @@ int main(void)
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(all_options),
 		cmocka_unit_test(parts_of_a_profile),
+		cmocka_unit_test(events_and_their_weights),
 		cmocka_unit_test(the_last_one_counts),
 		cmocka_unit_test(wrong_usage),
 		cmocka_unit_test(the_ending_decides),

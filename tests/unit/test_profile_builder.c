@@ -400,6 +400,130 @@ static void a_builder_survives_failures(void **state)
 	}
 }
 
+static const struct profile_value_type three[] = { { "calls", "count" },
+						   { "host_time", "nanoseconds" },
+						   { "bytes", "bytes" } };
+
+static const char *label_of(const Stakeout__Pprof__Profile *m, size_t sample, const char *key)
+{
+	const Stakeout__Pprof__Sample *s = m->sample[sample];
+
+	for (size_t i = 0; i < s->n_label; i++)
+		if (!strcmp(m->string_table[s->label[i]->key], key))
+			return m->string_table[s->label[i]->str];
+	return NULL;
+}
+
+static void other_values_are_kept_as_they_are(void **state)
+{
+	struct profile_builder *b = profile_builder__new_values(5, 6, three, 3, 2);
+	const struct profile_labels launch = { .pid = 1, .tid = 2, .comm = "t", .api = "cudaLaunchKernel" };
+	const struct profile_labels sync = { .pid = 1, .tid = 2, .comm = "t", .api = "cudaStreamSynchronize" };
+	const uint64_t v[] = { 2, 300, 0 }, zero[3] = { 0 }, large[] = { 1, INT64_MAX, 7 };
+	uint64_t location = profile_builder__location(b, &(struct profile_frame){ .name = "f" }), bad = 2;
+	struct packed packed, plain;
+	Stakeout__Pprof__Profile *m;
+
+	assert_int_equal(profile_builder__sample_values(b, &location, 1, v, &launch), 0);
+	assert_int_equal(profile_builder__sample_values(b, &location, 1, v, &sync), 0);
+	assert_int_equal(profile_builder__sample_values(b, &location, 1, v, &launch), 0);
+	/* What does not fit changes no value, not even those that would. */
+	assert_int_equal(profile_builder__sample_values(b, &location, 1, large, &launch), -EOVERFLOW);
+	assert_int_equal(profile_builder__sample_values(b, NULL, 0, zero, &launch), 0);
+	assert_int_equal(profile_builder__sample_values(b, &bad, 1, v, &launch), -EINVAL);
+	/* One form or the other. */
+	assert_int_equal(profile_builder__sample(b, &location, 1, 1, 1, 2, "t"), -EINVAL);
+	packed = finish(b);
+	m = unpack(&packed, &plain);
+	assert_int_equal(m->n_sample_type, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_string_equal(m->string_table[m->sample_type[i]->type], three[i].type);
+		assert_string_equal(m->string_table[m->sample_type[i]->unit], three[i].unit);
+	}
+	assert_string_equal(m->string_table[m->default_sample_type], "bytes");
+	assert_null(m->period_type);
+	assert_int_equal(m->period, 0);
+	assert_int_equal(m->time_nanos, 5);
+	assert_int_equal(m->duration_nanos, 6);
+	assert_int_equal(m->n_sample, 2);
+	assert_int_equal(m->sample[0]->n_value, 3);
+	assert_int_equal(m->sample[0]->value[0], 4);
+	assert_int_equal(m->sample[0]->value[1], 600);
+	assert_int_equal(m->sample[0]->value[2], 0);
+	assert_int_equal(m->sample[1]->value[1], 300);
+	assert_string_equal(label_of(m, 0, "api"), "cudaLaunchKernel");
+	assert_string_equal(label_of(m, 1, "api"), "cudaStreamSynchronize");
+	assert_string_equal(label_of(m, 0, "comm"), "t");
+	assert_null(label_of(m, 0, "gil"));
+	stakeout__pprof__profile__free_unpacked(m, NULL);
+	free(plain.bytes);
+	counted_free(packed.bytes);
+	profile_builder__free(b);
+}
+
+static void a_builder_has_one_to_four_values(void **state)
+{
+	struct profile_builder *two = profile_builder__new(0, 0, 1);
+	const struct profile_labels labels = { .pid = 1 };
+	const uint64_t values[2] = { 1, 1 };
+
+	assert_null(profile_builder__new_values(0, 0, three, 0, 0));
+	assert_null(profile_builder__new_values(0, 0, three, PROFILE_MAX_VALUES + 1, 0));
+	assert_null(profile_builder__new_values(0, 0, three, 3, 3));
+	assert_int_equal(profile_builder__sample_values(two, NULL, 0, values, &labels), -EINVAL);
+	profile_builder__free(two);
+}
+
+static int build_values(struct profile_builder *b)
+{
+	uint64_t location = profile_builder__location(b, &(struct profile_frame){ .name = "f" });
+	int r = location ? 0 : -ENOMEM;
+
+	for (uint64_t i = 0; !r && i < 50; i++) {
+		const uint64_t values[] = { 1, i, 0 };
+
+		r = profile_builder__sample_values(
+			b, &location, 1, values,
+			&(struct profile_labels){ .pid = 1, .tid = (pid_t)i, .comm = "t", .api = "cudaFree" });
+	}
+	return r;
+}
+
+static void every_allocation_for_other_values_may_fail(void **state)
+{
+	long before = blocks_alive, failing;
+	int r = -ENOMEM;
+
+	for (failing = 0; r; failing++) {
+		struct packed packed = { (uint8_t *)1, 1 };
+		struct profile_builder *b;
+
+		allocations_left = failing;
+		b = profile_builder__new_values(0, 0, three, 3, 0);
+		r = b ? build_values(b) : -ENOMEM;
+		r = r ?: profile_builder__finish(b, &packed.bytes, &packed.length);
+		allocations_left = -1;
+		profile_builder__free(b);
+		if (!r) {
+			_cleanup_(profile) struct profile *p = NULL;
+			int64_t sum = 0;
+
+			assert_int_equal(
+				profile__read_value(packed.bytes, packed.length, "host_time", &p, NULL), 0);
+			for (size_t i = 0; i < p->n_samples; i++)
+				sum += p->samples[i].count;
+			assert_int_equal(p->n_samples, 50);
+			assert_int_equal(sum, 49 * 50 / 2);
+			counted_free(packed.bytes);
+		} else {
+			assert_int_equal(r, -ENOMEM);
+			assert_ptr_equal(packed.bytes, (uint8_t *)1);
+		}
+		assert_int_equal(blocks_alive, before);
+	}
+	assert_true(failing > 20);
+}
+
 static void many_samples(void **state)
 {
 	enum { FRAMES = 500, SAMPLES = 100000, DEPTH = 20 };
@@ -509,6 +633,9 @@ int main(void)
 		cmocka_unit_test(finishing_twice_gives_the_same_and_the_builder_goes_on),
 		cmocka_unit_test(every_allocation_may_fail),
 		cmocka_unit_test(a_builder_survives_failures),
+		cmocka_unit_test(other_values_are_kept_as_they_are),
+		cmocka_unit_test(a_builder_has_one_to_four_values),
+		cmocka_unit_test(every_allocation_for_other_values_may_fail),
 		cmocka_unit_test(many_samples),
 		cmocka_unit_test(interning),
 		cmocka_unit_test(protoc_decodes_it),

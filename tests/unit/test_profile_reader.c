@@ -373,6 +373,67 @@ static void values_are_found_by_their_types(void **state)
 	}
 }
 
+static int read_value_of(const struct example *e, const char *type, struct profile **out, struct so_error *err)
+{
+	size_t length;
+	uint8_t *bytes = example__pack(e, &length);
+	int r = profile__read_value(bytes, length, type, out, err);
+
+	free(bytes);
+	return r;
+}
+
+static void a_value_is_found_by_its_type(void **state)
+{
+	static char *const types[] = { "calls", "count", "host_time", "microseconds", "bytes", "bytes" };
+	static const int64_t sums[] = { 12, 103, INT64_MAX };
+	struct so_error err = { "" };
+	struct profile *none = NULL;
+	struct example e;
+
+	example__init(&e);
+	for (int i = 0; i < 3; i++) {
+		e.strings[S_N + 2 * i] = types[2 * i];
+		e.strings[S_N + 2 * i + 1] = types[2 * i + 1];
+		e.types[i].type = S_N + 2 * i;
+		e.types[i].unit = S_N + 2 * i + 1;
+		e.values[0][i] = (int64_t[]){ 5, 100, INT64_MAX - 1 }[i];
+		e.values[1][i] = (int64_t[]){ 7, 3, 1 }[i];
+	}
+	e.m.n_string_table = S_N + 6;
+	e.m.n_sample_type = 3;
+	e.samples[0].n_value = e.samples[1].n_value = 3;
+	for (int i = 0; i < 3; i++) {
+		_cleanup_(profile) struct profile *p = NULL;
+
+		assert_int_equal(read_value_of(&e, types[2 * i], &p, &err), 0);
+		assert_int_equal(p->n_samples, 2);
+		assert_int_equal(p->samples[0].count, e.values[0][i]);
+		assert_int_equal(p->samples[0].count + p->samples[1].count, sums[i]);
+		assert_int_equal(p->samples[0].value_ns, 0);
+	}
+	assert_int_equal(read_value_of(&e, "samples", &none, &err), -ENODATA);
+	assert_string_equal(err.text, "the profile has no 'samples' among its values");
+	e.types[0].type = e.types[2].type;
+	assert_int_equal(read_value_of(&e, "bytes", &none, &err), -ENODATA);
+	assert_non_null(strstr(err.text, "more than one 'bytes'"));
+	assert_int_equal(read_value_of(&e, "host_time", &none, &err), 0);
+	profile__free(none);
+	none = NULL;
+	/* What is wrong with a file is found whichever value is asked for. */
+	e.types[2].unit = S_N + 6;
+	assert_int_equal(read_value_of(&e, "host_time", &none, &err), -EINVAL);
+	e.types[2].unit = S_N;
+	e.values[1][1] = -1;
+	assert_int_equal(read_value_of(&e, "host_time", &none, &err), -EINVAL);
+	e.values[1][1] = INT64_MAX - 99;
+	assert_int_equal(read_value_of(&e, "host_time", &none, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "2^63"));
+	e.samples[1].n_value = 2;
+	assert_int_equal(read_value_of(&e, "host_time", &none, &err), -EINVAL);
+	assert_null(none);
+}
+
 static void labels_of_other_tools(void **state)
 {
 	static const struct {
@@ -726,6 +787,7 @@ int main(void)
 		cmocka_unit_test(everything_is_read),
 		cmocka_unit_test(kernel_and_python_frames_are_told_by_their_files),
 		cmocka_unit_test(values_are_found_by_their_types),
+		cmocka_unit_test(a_value_is_found_by_its_type),
 		cmocka_unit_test(labels_of_other_tools),
 		cmocka_unit_test(the_gils_state_is_a_label),
 		cmocka_unit_test(comm_wins_over_the_threads_name),

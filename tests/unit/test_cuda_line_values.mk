@@ -1,0 +1,1 @@
+test_cuda_line_values_SRCS := daemon/cuda_line_values.c
