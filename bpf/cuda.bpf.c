@@ -754,7 +754,8 @@ static __always_inline void add_launch(struct so_cuda_calls *calls, const struct
 	__builtin_memcpy(calls->block, c->block, sizeof(calls->block));
 }
 
-static __always_inline void count_call(const struct call *c, __u32 api, __u64 ns, bool failed)
+/* caller: the return address. */
+static __always_inline void count_call(const struct call *c, __u32 api, __u64 ns, bool failed, __u64 caller)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 octave = latency_octave(ns);
@@ -781,6 +782,7 @@ static __always_inline void count_call(const struct call *c, __u32 api, __u64 ns
 		calls->max_ns = ns;
 	calls->buckets[latency_bucket(ns, octave) & (LATENCY_BUCKETS - 1)]++;
 	calls->stream = c->stream;
+	calls->caller = caller;
 	if (failed) {
 		calls->errors++;
 		return;
@@ -796,7 +798,7 @@ static __always_inline void finish(struct pt_regs *ctx, struct call *c, __u32 ap
 	bool failed = code && !(kind == SO_CUDA_EVENT && code == NOT_READY);
 	__u64 stack = 0;
 
-	count_call(c, api, ns, failed);
+	count_call(c, api, ns, failed, ctx->rip);
 	if (failed) {
 		count_error(c, bpf_get_current_pid_tgid() >> 32, api, code);
 		c->bytes = 0;

@@ -258,6 +258,7 @@ static void merge_calls(struct so_cuda_calls *into, const struct so_cuda_calls *
 	memcpy(into->grid, from->grid, sizeof(into->grid));
 	memcpy(into->block, from->block, sizeof(into->block));
 	into->stream = from->stream;
+	into->caller = from->caller;
 	for (unsigned i = 0; i < LATENCY_BUCKETS; i++)
 		into->buckets[i] += from->buckets[i];
 }

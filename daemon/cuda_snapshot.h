@@ -86,7 +86,7 @@ const struct cuda_slot_entry *cuda_snapshot__slots(const struct cuda_snapshot *s
  * extreme changed since, and where there was one call since; otherwise min_ns is the highest value of which it is certain
  * that no call was shorter, max_ns the lowest of which none was longer, and both lie in the bucket of the true value.
  * (All this up to the call that was being counted when the map was read.)
- * Grid, block and stream are those of now.
+ * Grid, block, stream and caller are those of now.
  * Sites: allocations, frees and bytes are differences; current_bytes is what is allocated now, and peak_bytes the most that
  * was ever allocated at once since the site was first seen, not since `base`. A site stays while anything happened at it
  * since, or memory of it is allocated.
@@ -96,8 +96,8 @@ int cuda_snapshot__subtract(const struct cuda_snapshot *now, const struct cuda_s
 
 /*
  * Adds the entries of process `tgid` (0: all entries, and the slots) to those of `into`, so that they outlive their removal
- * from the maps. Where both have an entry, as when a process's number is used again, counters add up; grid, block, stream
- * and current_bytes are those of `from`, peak_bytes the larger one. current_bytes of a process that has ended is what it had
+ * from the maps. Where both have an entry, as when a process's number is used again, counters add up; grid, block, stream,
+ * caller and current_bytes are those of `from`, peak_bytes the larger one. current_bytes of a process that has ended is what it had
  * when it ended. -ENOMEM: some entries may have been added.
  */
 int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot *from, uint32_t tgid);

@@ -169,11 +169,11 @@ static uint64_t kernel_key(uint32_t tgid, uint64_t kernel)
 	return so_mix(so_mix(kernel, tgid), 2);
 }
 
-/* The symbol of a host function, by the process's mappings. Malloc'ed, readable; NULL: it has none. */
-static char *symbol_at(struct engine *e, const struct process *p, uint64_t address)
+/* The symbol of the function that holds the address, by the process's mappings, and how far into it that is. */
+static bool symbol_of(struct engine *e, const struct process *p, uint64_t address, char raw[MAX_SYMBOL],
+		      uint64_t *offset)
 {
 	const struct so_mapping *all = sampler__mappings(e->sampler);
-	char raw[MAX_SYMBOL];
 	uint64_t start;
 
 	for (uint32_t i = 0; p->run && i < p->run->n; i++) {
@@ -181,15 +181,41 @@ static char *symbol_at(struct engine *e, const struct process *p, uint64_t addre
 
 		if (address < m->start || address >= m->end || !m->file)
 			continue;
-		if (file_registry__symbol(e->files, m->file, address - m->bias, raw, sizeof(raw), &start) ||
-		    start != address - m->bias)
-			return NULL;
-		return kernel_names__readable(raw, strlen(raw) + 1 == sizeof(raw));
+		if (file_registry__symbol(e->files, m->file, address - m->bias, raw, MAX_SYMBOL, &start))
+			return false;
+		*offset = address - m->bias - start;
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
-static char *name_of(struct engine *e, const struct process *p, uint64_t kernel)
+static char *readable(const char raw[MAX_SYMBOL])
+{
+	return kernel_names__readable(raw, strlen(raw) + 1 == MAX_SYMBOL);
+}
+
+/* The name of a host function that begins at the address. Malloc'ed; NULL: it has none. */
+static char *host_function(struct engine *e, const struct process *p, uint64_t address)
+{
+	char raw[MAX_SYMBOL];
+	uint64_t offset;
+
+	return symbol_of(e, p, address, raw, &offset) && !offset ? readable(raw) : NULL;
+}
+
+/* The name by the stub that launched it, as compilers make them (kernel_names.h). caller: a return address in it. */
+static char *stub_of_caller(struct engine *e, const struct process *p, uint64_t caller)
+{
+	char raw[MAX_SYMBOL];
+	uint64_t offset;
+
+	if (!caller || !symbol_of(e, p, caller - 1, raw, &offset) || !strstr(raw, "__device_stub_"))
+		return NULL;
+	return readable(raw);
+}
+
+/* A handle that was made before watching began has been told by nobody: then its stub's symbol names it. */
+static char *name_of(struct engine *e, const struct process *p, uint64_t kernel, uint64_t caller)
 {
 	struct kernel_name told;
 	char *symbol;
@@ -197,7 +223,8 @@ static char *name_of(struct engine *e, const struct process *p, uint64_t kernel)
 	kernel_names__find(e->kernel_names, (uint32_t)p->tgid, kernel, &told);
 	if (told.name && !told.cut)
 		return kernel_names__readable(told.name, false);
-	symbol = symbol_at(e, p, told.address ?: kernel);
+	symbol = host_function(e, p, told.address ?: kernel);
+	symbol = symbol ?: stub_of_caller(e, p, caller);
 	return symbol ?: told.name ? kernel_names__readable(told.name, true) : NULL;
 }
 
@@ -230,7 +257,7 @@ void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *ca
 		const struct so_cuda_key *key = &entries[i].key;
 		const struct process *p =
 			key->kernel ? process_table__find(e->processes, (pid_t)key->tgid) : NULL;
-		char *text = p && !p->gone ? name_of(e, p, key->kernel) : NULL;
+		char *text = p && !p->gone ? name_of(e, p, key->kernel, entries[i].calls.caller) : NULL;
 
 		if (text)
 			keep_text(e, kernel_key(key->tgid, key->kernel), text);

@@ -58,6 +58,11 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	return 0;
 }
 
+void cuda_watch__stop(struct cuda_watch *w)
+{
+	cuda_probes__control(w->probes, w->slot)->on = 0;
+}
+
 void cuda_watch__free(struct cuda_watch *w)
 {
 	if (!w)

@@ -80,6 +80,8 @@ struct cuda_watch {
 
 /* probes: borrowed. number: the next library number, shared by all watches. -ENOMEM. */
 int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_percent, struct cuda_watch **out);
+/* Nothing is counted from here on; what was stays until the watch is freed, which should be soon. */
+void cuda_watch__stop(struct cuda_watch *watch);
 /* Takes all probes away. */
 void cuda_watch__free(struct cuda_watch *watch);
 CLEANUP_DEFINE(struct cuda_watch *, cuda_watch, cuda_watch__free)

@@ -141,6 +141,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	t->end_ns = clock__now_ns();
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, deactivate, e);
+	engine_cuda_stop(t);
 	engine_drain(e);
 	engine_cuda_end(e, t);
 	engine_hurry_waiting(e, t->slot);

@@ -251,9 +251,10 @@ static void on_fork(struct engine *e, const struct so_event *event)
 		return;
 	t->living++;
 	t->seen_processes++;
-	/* A link of CUDA probes is for one process. */
+	/* What it has mapped is its parent's, but probes are a process's own. */
 	if (!child->run || t->cuda)
 		engine_request_scan(e, child->tgid, 0);
+	engine_cuda_forked(e, parent->tgid, child->tgid);
 }
 
 void engine_process_gone(struct engine *e, struct process *p)
@@ -262,12 +263,14 @@ void engine_process_gone(struct engine *e, struct process *p)
 
 	if (p->gone)
 		return;
+	/* Names are read by mappings, which nobody looks at once it is gone. */
+	if (t)
+		engine_cuda_process_gone(e, t, p->tgid);
 	p->gone = true;
 	p->gone_ns = clock__now_ns();
 	sampler__delete_process(e->sampler, p->tgid);
 	if (!t)
 		return;
-	engine_cuda_process_gone(e, t, p->tgid);
 	t->living--;
 	if (!t->living && t->info.state == TARGET_SAMPLING)
 		engine_wake(e);
@@ -277,6 +280,7 @@ static void on_event(void *context, const struct so_event *event)
 {
 	struct engine *e = context;
 	struct process *p = process_table__find(e->processes, event->tgid);
+	struct target *t;
 
 	if (event->type == SO_EVENT_FORK) {
 		on_fork(e, event);
@@ -284,12 +288,11 @@ static void on_event(void *context, const struct so_event *event)
 	}
 	if (!p)
 		return;
+	t = target_of_slot(e, p->kernel.slot);
 	if (event->type == SO_EVENT_EXEC) {
-		struct target *t = target_of_slot(e, p->kernel.slot);
-
-		process_table__exec(e->processes, p);
 		if (t)
 			engine_cuda_process_gone(e, t, p->tgid);
+		process_table__exec(e->processes, p);
 		p->scans = 0;
 		engine_request_scan(e, p->tgid, 0);
 	} else if (event->type == SO_EVENT_MAPS) {

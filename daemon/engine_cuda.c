@@ -12,6 +12,8 @@
 #include "daemon/proc_maps.h"
 #include "stakeout/array.h"
 
+#define LIBRARIES_NS 250000000ull /* between looks at whether mappings have changed */
+
 /* Loading. */
 
 static void on_name(void *context, const struct so_cuda_name *name)
@@ -108,6 +110,8 @@ int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent,
 
 	t->cuda_wanted = true;
 	if (!proper->cuda) {
+		/* Of the slot's target before, whose stacks are gone: its lines, and its word that a stack was sent. */
+		engine_drain(e);
 		ret = cuda_watch__new(e->cuda, proper->slot,
 				      budget_percent > 0 ? budget_percent : ENGINE_CUDA_BUDGET_PERCENT,
 				      &proper->cuda);
@@ -130,6 +134,13 @@ static void put_user(struct target *proper)
 	cuda_watch__free(TAKE_PTR(proper->cuda));
 }
 
+/* No call counts from here on, so that the drain that follows has the lines of all that were counted. */
+void engine_cuda_stop(struct target *t)
+{
+	if (t->cuda)
+		cuda_watch__stop(t->cuda);
+}
+
 void engine_cuda_end(struct engine *e, struct target *t)
 {
 	struct target *proper = t->of ?: t;
@@ -149,6 +160,14 @@ void engine_cuda_free(struct target *t)
 	cuda_taken__free(t->cuda_end);
 }
 
+void engine_cuda_forked(struct engine *e, pid_t parent, pid_t child)
+{
+	if (!e->cuda)
+		return;
+	cuda_probes__consume_names(e->cuda);
+	kernel_names__fork(e->kernel_names, (uint32_t)parent, (uint32_t)child);
+}
+
 void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *calls = NULL;
@@ -160,6 +179,35 @@ void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid)
 		cuda_taken__remember_names(e, calls);
 	cuda_watch__process_gone(t->cuda, tgid);
 	kernel_names__forget(e->kernel_names, (uint32_t)tgid);
+}
+
+/* What mm->exec_vm counts, by the sum of two lines of /proc/PID/status (proc(5)); 0: not known. */
+static uint64_t exec_pages(pid_t tgid)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	unsigned long long kb, sum = 0;
+	char path[32], line[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tgid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "VmExe: %llu", &kb) == 1 || sscanf(line, "VmLib: %llu", &kb) == 1)
+			sum += kb;
+	}
+	return sum * 1024 / (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A sample tells when mappings have changed; a process that waits for the GPU has few, or none. */
+static void look_for_libraries(void *context, struct process *p)
+{
+	struct engine *e = context;
+	uint64_t pages;
+
+	if (p->gone || !watching_target(e, p->kernel.slot))
+		return;
+	pages = exec_pages(p->tgid);
+	if (pages && pages != p->kernel.exec_pages)
+		engine_request_scan(e, p->tgid, pages);
 }
 
 uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
@@ -179,6 +227,10 @@ uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
 	if (next == UINT64_MAX)
 		return next;
 	cuda_probes__consume_names(e->cuda);
+	if (now - e->cuda_looked_ns >= LIBRARIES_NS) {
+		process_table__each(e->processes, SO_MAX_SLOTS, look_for_libraries, e);
+		e->cuda_looked_ns = now;
+	}
 	if (e->nvml)
 		nvml__sample(e->nvml, now);
 	return next;

@@ -126,6 +126,7 @@ struct engine {
 	char **kernel_texts;               /* readable */
 	size_t n_kernel_texts, cap_kernel_texts;
 	struct u64_table cuda_files; /* hash of device, inode and size: 1 for a file with CUDA functions */
+	uint64_t cuda_looked_ns;     /* when mappings were last compared with what is known */
 	struct nvml *nvml;
 	char nvml_problem[256];
 	bool nvml_tried;
@@ -202,6 +203,7 @@ const struct kallsyms *engine_kernel_symbols(struct engine *e);
 /* CUDA calls (engine_cuda.c). With the lock held, but for the first. */
 int engine_cuda_load(struct engine *e, struct so_error *err);
 int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent, struct so_error *err);
+void engine_cuda_stop(struct target *t);
 void engine_cuda_end(struct engine *e, struct target *t);
 void engine_cuda_free(struct target *t);
 /* Whether the process's libraries are to be looked at. */
@@ -209,6 +211,8 @@ bool engine_cuda_wants(struct engine *e, pid_t tgid);
 /* Finds CUDA's functions in the files that a process maps: without the lock. */
 struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan *scan);
 void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found);
+void engine_cuda_forked(struct engine *e, pid_t parent, pid_t child);
+/* It has ended, or executes another program; its mappings are still those of before. */
 void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid);
 /* Returns when it wants to be called again. */
 uint64_t engine_cuda_tick(struct engine *e, uint64_t now_ns);

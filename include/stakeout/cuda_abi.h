@@ -55,6 +55,7 @@ struct so_cuda_calls {
 	__u64 threads;           /* and of blocks × threads of a block */
 	__u32 grid[3], block[3]; /* of the last launch */
 	__u64 stream;            /* of the last call that has one */
+	__u64 caller;            /* where the last call returned to */
 	__u64 buckets[LATENCY_BUCKETS];
 };
 

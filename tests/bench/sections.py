@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 
+import cuda_cost
 import harness
 import kernel_figures
 import targets
@@ -526,4 +527,5 @@ SECTIONS = {
     "resources": resources,
     "slowdown": slowdown,
     "tables": tables,
+    "cuda": cuda_cost.cuda,
 }

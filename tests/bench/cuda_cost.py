@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What timing one CUDA launch costs the caller: by stakeout, and by a pair of probes at the function's entry and return, which
+is where the names of functions lead."""
+import contextlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import time
+
+import harness
+import kernel_figures
+import tools
+from report import spread
+from tools import Absent
+
+# A launch that takes no time would have less than its probes cost: stakeout would switch them off for a part of the time.
+WAIT = "cudaLaunchKernel=3us"
+RUNTIME = "libcudart.so.12"
+
+
+def folder(variant):
+    return harness.workload(os.path.join("cuda", variant))
+
+
+@contextlib.contextmanager
+def launcher(variant, launches):
+    """A program that launches so many kernels, one after another, once it is told to."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": folder(variant), "STANDIN_CUDA": WAIT}
+    argv = [harness.workload("cuda/cuda_calls"), "-n", launches, "-m", "launch"]
+    target = harness.Target(argv, stdin=subprocess.PIPE, env=environment)
+    try:
+        yield target
+    finally:
+        target.process.kill()
+        target.process.communicate()
+
+
+def ns_a_launch(target):
+    out, _ = target.process.communicate(b"x", timeout=120)
+    match = re.search(rb"rounds (\d+) seconds ([\d.]+)", out)
+    if target.process.returncode or not match:
+        raise Absent(f"the target ended with {target.process.returncode}")
+    return 1e9 * float(match[2]) / int(match[1])
+
+
+def program_times(kinds):
+    """{id: (run time in ns, runs)} of the programs of these types."""
+    programs = kernel_figures.bpf_objects("prog")
+    return {i: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for i, p in programs.items() if p["type"] in kinds}
+
+
+def run_ns_since(before, launches):
+    """Run time of all programs since, for each launch."""
+    now = program_times(("kprobe", "tracing"))
+    return sum(ns - before.get(i, (0, 0))[0] for i, (ns, _) in now.items()) / launches
+
+
+class Nothing:
+    name = "nothing"
+
+    def measure(self, variant, launches):
+        with launcher(variant, launches) as target:
+            return ns_a_launch(target), None
+
+
+class Stakeout:
+    name = "stakeout"
+
+    def __init__(self):
+        self.daemon = harness.Daemon()
+
+    def measure(self, variant, launches):
+        with launcher(variant, launches) as target:
+            body = {"pid": target.pid, "rate_hz": 1, "cuda": True, "cuda_budget_percent": 100}
+            path = f"/v1/targets/{self.daemon.request('POST', '/v1/targets', body, expect=201)['id']}"
+            look = lambda: self.daemon.request("GET", path + "/cuda")  # noqa: E731
+            harness.wait_until(lambda: len(look()["libraries"]) == 2, "the probes")
+            before = program_times(("kprobe",))
+            # The target stays until it is told: its end takes the probes away, and with them their programs' times.
+            ns = ns_a_launch(target)
+            run_ns = run_ns_since(before, launches)
+            harness.wait_until(lambda: self.daemon.request("GET", path)["state"] == "ended", "the target's end")
+            answer = look()
+            self.daemon.request("DELETE", path)
+        counted = sum(row["calls"] for row in answer["calls"] if row["api"] == "cudaLaunchKernel")
+        if answer["estimated"] or counted != launches:
+            raise Absent(f"counted {counted} of {launches} launches: {json.dumps(answer['lost'])}")
+        return ns, run_ns
+
+
+class EntryAndReturn:
+    """bpftrace: a uprobe on the function's first instruction, a uretprobe, and a histogram."""
+
+    name = "bpftrace, entry + return"
+
+    def __init__(self):
+        self.path = tools.find("bpftrace")
+
+    def measure(self, variant, launches):
+        if not self.path:
+            raise Absent("not installed (Debian package bpftrace)")
+        library = os.path.join(folder(variant), RUNTIME)
+        with launcher(variant, launches) as target:
+            at = f"probe:{library}:cudaLaunchKernel"
+            program = (
+                f"u{at} /pid == {target.pid}/ {{ @begin[tid] = nsecs; }} "
+                f"uret{at} /@begin[tid]/ {{ @ns = hist(nsecs - @begin[tid]); delete(@begin[tid]); @n = count(); }}"
+            )
+            before = program_times(("kprobe",))
+            watched = tools.Watched([self.path, "-e", program])
+            try:
+                harness.wait_until(lambda: len(program_times(("kprobe",))) >= len(before) + 2, "bpftrace", 30)
+                time.sleep(0.5)
+                ns = ns_a_launch(target)
+                run_ns = run_ns_since(before, launches)
+            finally:
+                watched.interrupt()
+                watched.wait()
+        match = re.search(r"@n: (\d+)", watched.output)
+        if not match or int(match[1]) != launches:
+            raise Absent(f"saw {match[1] if match else 'none'} of {launches} launches")
+        return ns, run_ns
+
+
+def cuda(report, quick):
+    rounds, launches = (3, 50000) if quick else (9, 200000)
+    report.section(
+        "cuda",
+        f"what timing one launch costs the caller, ns: median [least..most] of {rounds} rounds of {launches} launches",
+        "A loop of launches of the stand-in runtime, 3 us each, is timed from inside; in each round once without a tool and",
+        "once with each. ns more: against the same round without. of these, BPF: the programs' run time, which the kernel",
+        "measures (that costs some ns itself); the rest is traps. stakeout also has a probe at the driver's launch inside, by",
+        "which it is known that this one is not counted. ibt: functions begin with endbr64.",
+    )
+    ways = [Nothing(), Stakeout(), EntryAndReturn()]
+    rows = []
+    for variant in ("plain", "ibt"):
+        found, missing = {way.name: [] for way in ways}, {}
+        for _ in range(rounds):
+            for way in ways:
+                if way.name in missing:
+                    continue
+                try:
+                    found[way.name].append(way.measure(variant, launches))
+                except (Absent, harness.Skip, AssertionError) as why:
+                    missing[way.name] = str(why)
+        for way in ways:
+            label = [f"{variant}, {way.name}"]
+            if way.name in missing:
+                rows.append(label + report.absent(way.name, missing[way.name], 4))
+                continue
+            ns = [n for n, _ in found[way.name]]
+            more = [n - plain for n, (plain, _) in zip(ns, found["nothing"])]
+            bpf = [n for _, n in found[way.name] if n is not None]
+            each = [spread(ns), *(["", ""] if way.name == "nothing" else [spread(more), spread(bpf)])]
+            rows.append(label + each + [1e9 / statistics.median(ns)])
+    ways[1].daemon.stop()
+    report.table(["build, tool", "ns a launch", "ns more", "of these, BPF", "launches/s"], rows)

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is told of CUDA calls, against what the stand-in libraries counted inside: counts, times, lines, kernels, failures."""
+import os
+import re
+import time
+
+from cuda_targets import (
+    ALL,
+    DRIVER,
+    RUNTIME,
+    check_against,
+    counted,
+    finish,
+    go,
+    launches,
+    outermost,
+    program,
+    python_program,
+    summary_of,
+    watch_all,
+)
+from harness import (
+    SOURCE_DIR,
+    Daemon,
+    script,
+    timeout,
+)
+
+# Calls of each of the eight threads whose counts must be exact: 1250000 makes ten million.
+CALLS_A_THREAD = int(os.environ.get("STAKEOUT_CUDA_CALLS", "250000"))
+
+
+def counts_are_exact(variant, threads, calls, mix):
+    daemon = Daemon()
+    # A call that takes no time costs less than its probes: that would be beyond any budget.
+    target = program("cuda_calls", "-t", threads, "-n", calls, "-m", mix, rules="cuda*=3us", variant=variant)
+    watch = watch_all(daemon, target)
+    go(target)
+    truth = finish(target, 600)
+    answer = watch.at_end()
+    check_against(answer, truth)
+    made = sum(entry["calls"] for entry in counted(answer).values())
+    assert made == sum(true["calls"] for true in outermost(truth).values()) >= threads * calls
+    assert len({row["tid"] for row in answer["calls"]}) == threads
+
+
+MIX = "launch*4,launch_ex,htod,dtoh,dtod,default,stream_sync"
+
+
+@timeout(900)
+def test_counts_of_millions_of_calls_are_exact():
+    counts_are_exact("plain", 8, CALLS_A_THREAD, MIX)
+
+
+@timeout(300)
+def test_counts_are_exact_where_functions_begin_with_endbr64():
+    counts_are_exact("ibt", 8, min(CALLS_A_THREAD, 50000), MIX + ",malloc,malloc_async,host_alloc,memset")
+
+
+@timeout(200)
+def test_threads_that_come_and_go():
+    """Keys belong to threads: what ended ones have counted stays."""
+    daemon = Daemon()
+    target = program("cuda_calls", "-t", 4, "-n", 50, "-g", 100, "-m", MIX + ",event_record,event_query,stream_wait")
+    watch = watch_all(daemon, target)
+    go(target)
+    truth = finish(target)
+    check_against(watch.at_end(), truth)
+
+
+def histogram_of(answer, api):
+    """[(middle of the bucket, calls)], by rising time."""
+    sums = {}
+    for row in answer["calls"]:
+        if row["api"] == api:
+            for low, width, count in row["histogram"]:
+                sums[low + width / 2] = sums.get(low + width / 2, 0) + count
+    return sorted(sums.items())
+
+
+def quantile(histogram, share):
+    rest = share * sum(count for _, count in histogram)
+    for middle, count in histogram:
+        rest -= count
+        if rest <= 0:
+            return middle
+    raise AssertionError("an empty histogram")
+
+
+# One value to an API, of which the stand-in then measures the mean, and shares of several values at one API.
+LONE_VALUES = {
+    "cudaLaunchKernel": ("launch", "20us"),
+    "cudaMemcpy": ("htod", "100us"),
+    "cudaMemcpyAsync": ("dtoh", "500us"),
+    "cudaDeviceSynchronize": ("device_sync", "2ms"),
+}
+SHARES = ((20e3, 50), (100e3, 30), (500e3, 15), (2e6, 5))
+
+
+def latencies_come_back(variant):
+    daemon = Daemon()
+    shares = "/".join(f"{value:.0f}*{times}" for value, times in SHARES)
+    rules = ",".join([f"{api}={value}" for api, (_, value) in LONE_VALUES.items()] + [f"cudaStreamSynchronize={shares}"])
+    mix = ",".join([name for name, _ in LONE_VALUES.values()] + ["stream_sync"])
+    rounds = 400 * (len(LONE_VALUES) + 1)
+    target = program("cuda_calls", "-n", rounds, "-m", mix, rules=rules, variant=variant)
+    watch = watch_all(daemon, target)
+    go(target)
+    truth, answer = finish(target), watch.at_end()
+    check_against(answer, truth)
+    for api in LONE_VALUES:
+        true = truth["images"][RUNTIME][api]
+        rows = [row for row in answer["calls"] if row["api"] == api]
+        # The scheduler's share is in both. From outside the function's own entry and exit come on top.
+        mean, true_mean = rows[0]["total_ns"] / rows[0]["calls"], true["sum_ns"] / true["timed"]
+        assert len(rows) == 1 and true["timed"] == true["calls"]
+        assert abs(mean / true_mean - 1) < 0.03, f"{api}: mean {mean} ns, true {true_mean} ns"
+        # The shortest call was disturbed by nothing.
+        assert abs(rows[0]["min_ns"] / true["min_ns"] - 1) < 0.03, f"{api}: {rows[0]['min_ns']}, {true['min_ns']} ns"
+        median = quantile(histogram_of(answer, api), 0.5)
+        assert true["min_ns"] * 0.97 < median < 1.03 * true_mean, f"{api}: median {median} ns, {true}"
+    histogram, before = histogram_of(answer, "cudaStreamSynchronize"), 0
+    # The driver's part of each call, with the trap of a probe that does not count it, comes on top of what is set.
+    extra = truth["images"][RUNTIME]["cudaStreamSynchronize"]["min_ns"] - SHARES[0][0]
+    for value, share in SHARES:
+        # A busy machine makes some calls longer, none shorter: the first quarter of each share is asked for.
+        middle, true = quantile(histogram, (before + share / 4) / 100), value + extra
+        assert abs(middle / true - 1) < 0.03, f"quantile {before + share / 4} %: {middle} ns, true {true}"
+        before += share
+
+
+@timeout(120)
+def test_latencies_come_back():
+    latencies_come_back("plain")
+
+
+@timeout(120)
+def test_latencies_come_back_where_functions_begin_with_endbr64():
+    latencies_come_back("ibt")
+
+
+# Source lines.
+
+
+def line_of(file, function, words):
+    """"function (file.py:N)" of the line with these words."""
+    with open(script(file), encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    begin = next(i for i, text in enumerate(lines) if text.startswith(f"def {function}("))
+    number = next(i for i, text in enumerate(lines) if i > begin and words in text)
+    return f"{function} ({file}:{number + 1})"
+
+
+@timeout(120)
+def test_the_hidden_wait_is_found():
+    daemon = Daemon()
+    target = python_program("py_cuda_training.py", 100000)
+    go(target)
+    answer = summary_of(daemon, target, 3)
+    item = line_of("py_cuda_training.py", "item", "cudaStreamSynchronize")
+    waits, findings = answer["summary"]["waits"], answer["summary"]["findings"]
+    assert waits and waits[0]["line"] == item and waits[0]["event"] == "sync", waits[:3]
+    # It is all synchronisation that there is, and the greatest part of the time.
+    assert waits[0]["share"] > 0.3, waits[0]
+    with_line = [finding for finding in findings if finding["line"]]
+    assert with_line and with_line[0]["line"] == item, findings
+    # The copy is on a line of its own, so it is not told as hidden.
+    assert with_line[0]["finding"] == "sync", with_line[0]
+    stack = waits[0]["stack"]
+    order = [name for frame in stack for name in re.findall(r"^(main|iteration|item) \(", frame)]
+    assert order == ["main", "iteration", "item"], stack
+    # Where every call of the wait has its stack taken, the line's figures are those of the API.
+    answer = summary_of(daemon, target, 1, ("--budget", str(ALL)))
+    [api] = [row for row in answer["summary"]["by_api"] if row["api"] == "cudaStreamSynchronize"]
+    [wait] = [row for row in answer["summary"]["waits"] if row["api"] == "cudaStreamSynchronize"]
+    assert not wait["sampled"] and wait["calls"] == api["calls"], (wait, api)
+    assert wait["total_ns"] == api["total_ns"], (wait, api)
+
+
+@timeout(120)
+def test_memory_by_line():
+    daemon = Daemon()
+    rounds = 300
+    target = python_program("py_cuda_memory.py", rounds)
+    watch = watch_all(daemon, target)
+    go(target)
+    assert target.process.stdout.readline() == b"done\n"
+    time.sleep(0.5)  # the last window of stacks
+    answer = watch.answer()
+    go(target)
+    truth = finish(target)
+    sums, lines = {"allocations": 0, "frees": 0, "bytes": 0, "current_bytes": 0}, {}
+    for site in answer["allocations"]:
+        assert not site["host"], site
+        lines[site["line"]] = site
+        for name in sums:
+            sums[name] += site[name]
+    true = truth["memory"]["device"]
+    assert sums == {
+        "allocations": true["allocations"],
+        "frees": true["frees"],
+        "bytes": true["allocated_bytes"],
+        "current_bytes": true["allocated_bytes"] - true["freed_bytes"],
+    }, (sums, true)
+    assert true["allocations"] == 3 * rounds
+    first = lines[line_of("py_cuda_memory.py", "keeps_half", "byref(first)")]
+    second = lines[line_of("py_cuda_memory.py", "keeps_half", "byref(second)")]
+    churn = lines[line_of("py_cuda_memory.py", "churns", "cudaMalloc")]
+    assert (first["current_bytes"], first["peak_bytes"], first["frees"]) == (3000 * rounds, 3000 * rounds, 0), first
+    assert (second["current_bytes"], second["peak_bytes"], second["frees"]) == (0, 3000, rounds), second
+    assert (churn["current_bytes"], churn["peak_bytes"], churn["frees"]) == (0, 70000, rounds), churn
+    kernels = {row["kernel"]: row for row in answer["calls"] if row["kind"] == "launch"}
+    assert list(kernels) == ["triton_late_kernel_0"], list(kernels)
+    late = kernels["triton_late_kernel_0"]
+    assert (late["calls"], late["grid"], late["block"]) == (7, [2, 3, 4], [5, 6, 7]), late
+    assert (late["blocks"], late["threads"]) == (7 * 24, 7 * 24 * 210), late
+
+
+# Kernels.
+
+
+# As cuda_training.cpp has them; an iteration calls each so often.
+KERNELS = {
+    "add_kernel(float*)": 8,
+    "gemm_kernel(float*)": 4,
+    "relu_kernel(float*)": 8,
+    "loss_kernel(float*)": 1,
+    "gemm_backward_kernel(float*)": 8,
+    "adam_kernel(float*)": 8,
+}
+
+
+def kernels_are_named(name, variant="plain"):
+    daemon = Daemon()
+    target = program(name, "-n", 60, variant=variant)
+    watch = watch_all(daemon, target)
+    go(target)
+    truth = finish(target)
+    answer = watch.at_end()
+    check_against(answer, truth)
+    # One name was told before watching began, and stands nowhere else: it is not known, and that is said.
+    assert launches(answer) == {**{kernel: 60 * n for kernel, n in KERNELS.items()}, None: 60}, launches(answer)
+    [unknown] = [row for row in answer["calls"] if row["kind"] == "launch" and not row["kernel"]]
+    assert unknown["api"] == "cuLaunchKernel" and int(unknown["kernel_address"], 16), unknown
+    return answer
+
+
+@timeout(120)
+def test_kernels_by_their_host_stubs():
+    kernels_are_named("cuda_training")
+    kernels_are_named("cuda_training", "ibt")
+
+
+@timeout(120)
+def test_kernels_by_the_stubs_that_launch_them():
+    """CUDA 13, and the handles were made before watching began."""
+    daemon = Daemon()
+    target = program("cuda_training13", "-d", 4)
+    go(target)
+    time.sleep(0.5)
+    watch = watch_all(daemon, target)
+    finish(target)
+    made = launches(watch.at_end())
+    assert set(made) == {*KERNELS, None}, made
+    for kernel, n in KERNELS.items():
+        # The first and the last iteration may have been seen in part.
+        assert abs(made[kernel] - n * made[None]) <= n, (kernel, made)
+
+
+@timeout(120)
+def test_kernels_by_handles_made_while_watching():
+    """CUDA 13's stubs ask for a handle once, at their first launch."""
+    kernels_are_named("cuda_training13")
+
+
+# Each call.
+
+
+def apis():
+    """Names in the order of their numbers."""
+    with open(os.path.join(SOURCE_DIR, "include", "stakeout", "cuda_api.h"), encoding="utf-8") as f:
+        text = f.read()
+    listed = text[text.index("#define SO_CUDA_APIS(X)") : text.index("enum so_cuda_api {")]
+    return re.findall(r"X\((cud?a?[A-Z0-9]\w+), (RUNTIME|DRIVER), (\w+), (\w+)\)", listed)
+
+
+def each_call_is_counted(which, variant):
+    daemon, times = Daemon(), 3
+    target = program("cuda_each", times, "stdin", which, variant=variant)
+    watch = watch_all(daemon, target)
+    go(target)
+    truth, answer = finish(target), watch.at_end()
+    check_against(answer, truth)
+    known = apis()
+    names = {api for api, library, _, _ in known if library == which.upper()}
+    assert {api for _, api in counted(answer)} == names and len(names) > 40, "not all calls were made"
+    numbers = {api: number for number, (api, _, _, _) in enumerate(known)}
+    for row in answer["calls"]:
+        number = numbers[row["api"]]
+        assert row["kind"].replace("stream-", "") == known[number][2].lower(), row
+        if row["kind"] == "launch" and "Graph" not in row["api"]:
+            assert (row["grid"], row["block"]) == ([number + 1, 2, 3], [4, 5, 6]), row
+            assert row["blocks"] == row["calls"] * (number + 1) * 6, row
+            assert row["threads"] == row["blocks"] * 120 and row["kernel"] == "each_kernel", row
+        if row["kind"] in ("copy", "set", "alloc"):
+            assert row["bytes"] % (row["calls"] * (1000 + number)) == 0 and row["bytes"], row
+
+
+@timeout(200)
+def test_each_call_of_the_runtime():
+    each_call_is_counted("runtime", "plain")
+    each_call_is_counted("runtime", "ibt")
+
+
+@timeout(200)
+def test_each_call_of_the_driver():
+    each_call_is_counted("driver", "plain")
+    each_call_is_counted("driver", "ibt")
+
+
+# Failures.
+
+
+@timeout(120)
+def test_failed_calls():
+    """They are counted by code, and what they did not do is in no figure."""
+    daemon = Daemon()
+    rules = "cudaMalloc!2@10,cudaMemcpy!1@4,cudaLaunchKernel!700@100,cudaStreamQuery!600@2"
+    target = program("cuda_calls", "-t", 2, "-n", 5000, "-m", "malloc,htod,launch,stream_query,memset", rules=rules)
+    watch = watch_all(daemon, target)
+    go(target)
+    truth, answer = finish(target), watch.at_end()
+    check_against(answer, truth)
+    errors = {(entry["api"], entry["code"]): entry["count"] for entry in answer["errors"]}
+    true = truth["images"][RUNTIME]
+    assert errors == {
+        ("cudaMalloc", 2): true["cudaMalloc"]["errors"],
+        ("cudaMemcpy", 1): true["cudaMemcpy"]["errors"],
+        ("cudaLaunchKernel", 700): true["cudaLaunchKernel"]["errors"],
+    }, errors
+    assert true["cudaStreamQuery"]["not_ready"] > 500 and true["cudaMalloc"]["errors"] == 200, true
+    memory = truth["memory"]["device"]
+    for name, expected in (("allocations", memory["allocations"]), ("frees", memory["frees"]), ("current_bytes", 0)):
+        assert sum(site[name] for site in answer["allocations"]) == expected, (name, answer["allocations"], memory)
+
+
+def test_stacks_of_one_target_after_the_other():
+    """What a target left in the window is not the next one's, and the line's calls are those of the API each time."""
+    daemon = Daemon()
+    target = python_program("py_cuda_training.py", 100000)
+    go(target)
+    for _ in range(4):
+        answer = summary_of(daemon, target, 0.5, ("--budget", str(ALL)))
+        [api] = [row for row in answer["summary"]["by_api"] if row["api"] == "cudaStreamSynchronize"]
+        lines = [line["calls"] for line in answer["lines"] if line["api"] == "cudaStreamSynchronize"]
+        assert lines == [api["calls"]] and not any(answer["lost"].values()), (lines, api, answer["lost"])

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CUDA in a forked child, and in a program that another one becomes. Usage: py_cuda_processes.py FOLDER fork|exec PROGRAM...
+fork: when a byte comes, a child is made, which launches 50 kernels half a second later. exec: when a byte comes, launches 20 and
+becomes PROGRAM."""
+import os
+import sys
+import time
+
+from py_cuda_training import Cuda, Dim3
+
+
+def launch(cuda, count):
+    for _ in range(count):
+        cuda.cudaLaunchKernel(0x1000, Dim3(1, 1, 1), Dim3(32, 1, 1), None, 0, cuda.stream)
+
+
+def main():
+    cuda = Cuda(sys.argv[1])
+    print("ready", flush=True)
+    os.read(0, 1)
+    if sys.argv[2] == "exec":
+        launch(cuda, 20)
+        os.execv(sys.argv[3], sys.argv[3:])
+    child = os.fork()
+    if not child:
+        time.sleep(0.5)
+        launch(cuda, 50)
+        os._exit(0)
+    os.waitpid(child, 0)
+    launch(cuda, 10)
+
+
+if __name__ == "__main__":
+    main()
