@@ -8,6 +8,7 @@
 #include "client/commands.h"
 #include "client/message.h"
 #include "client/options.h"
+#include "stakeout/build_id.h"
 
 static const struct command {
 	const char *name;
@@ -40,10 +41,18 @@ static void print_help(void)
 	     "  --socket PATH   the daemon's socket (/run/stakeout/stakeoutd.sock, or\n"
 	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
 	     "                  record, dump and cuda start one of their own\n"
-	     "  --version       print the version\n"
+	     "  --version       print the version and the build-id\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record -p PID\n\n"
 	     "Exit status: 0 done, 1 failed, 2 wrong usage.");
+}
+
+static void print_version(void)
+{
+	char build_id[BUILD_ID_TEXT];
+
+	build_id__self(build_id);
+	printf("stakeout %s (build-id %s)\n", STAKEOUT_VERSION, build_id);
 }
 
 static int usage(const char *fmt, const char *word)
@@ -66,7 +75,7 @@ static int take_globals(int argc, char **argv, struct globals *globals, int *at)
 			return STATUS_DONE;
 		}
 		if (!strcmp(argv[i], "--version")) {
-			puts("stakeout " STAKEOUT_VERSION);
+			print_version();
 			return STATUS_DONE;
 		}
 		if (!strncmp(argv[i], "--socket=", 9)) {

@@ -12,6 +12,7 @@
 #include "daemon/api_history.h"
 #include "daemon/api_json.h"
 #include "daemon/lease.h"
+#include "daemon/metrics.h"
 
 #define DEFAULT_ENDED_IDLE_S   300
 #define DEFAULT_RUNNING_IDLE_S 60
@@ -40,6 +41,7 @@ struct route {
 	const char *method;
 	const char *path; /* "ID" stands for a target's number, or the key of a history */
 	int (*handle)(struct call *call);
+	bool changes; /* begins, ends or drops something: not for a read-only caller */
 };
 
 static int fail(struct call *call, int code, const char *text)
@@ -345,6 +347,28 @@ static int get_cuda(struct call *call)
 	return rc ? rc : answer_json(call, MHD_HTTP_OK, answer);
 }
 
+/*
+ * Of the targets that the caller may see. Renews no lease: what is scraped for ever must not keep a recording whose client
+ * is gone.
+ */
+static int get_metrics(struct call *call)
+{
+	_cleanup_free_ struct target_info *all = NULL;
+	size_t n = 0, seen = 0, length;
+	char *text;
+	int rc = engine__list(call->api->engine, &all, &n);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (may_see(call, &all[i]))
+			all[seen++] = all[i];
+	rc = rc ?: metrics__text(call->api->engine, all, seen, &text, &length);
+	if (rc)
+		return rc;
+	answer_bytes(call, (uint8_t *)text, length);
+	call->reply->content_type = METRICS_CONTENT_TYPE;
+	return 0;
+}
+
 static int pull_arguments(struct call *call, struct attach_options *options)
 {
 	const char *pid = http_request__argument(call->request, "pid");
@@ -429,20 +453,21 @@ static int get_pull(struct call *call)
 }
 
 static const struct route routes[] = {
-	{ "GET", "/v1/status", get_status },
-	{ "GET", "/v1/check", get_check },
-	{ "GET", "/v1/targets", get_targets },
-	{ "POST", "/v1/targets", post_targets },
-	{ "GET", "/v1/targets/ID", get_target },
-	{ "DELETE", "/v1/targets/ID", delete_target },
-	{ "POST", "/v1/targets/ID/stop", post_stop },
-	{ "GET", "/v1/targets/ID/profile", get_profile },
-	{ "GET", "/v1/targets/ID/threads", get_threads },
-	{ "GET", "/v1/targets/ID/stats", get_stats },
-	{ "GET", "/v1/targets/ID/cuda", get_cuda },
-	{ "GET", "/v1/history", get_history },
-	{ "GET", "/v1/history/ID/profile", get_history_profile },
-	{ "GET", "/debug/pprof/profile", get_pull },
+	{ "GET", "/v1/status", get_status, false },
+	{ "GET", "/v1/check", get_check, false },
+	{ "GET", "/v1/targets", get_targets, false },
+	{ "POST", "/v1/targets", post_targets, true },
+	{ "GET", "/v1/targets/ID", get_target, false },
+	{ "DELETE", "/v1/targets/ID", delete_target, true },
+	{ "POST", "/v1/targets/ID/stop", post_stop, true },
+	{ "GET", "/v1/targets/ID/profile", get_profile, false },
+	{ "GET", "/v1/targets/ID/threads", get_threads, false },
+	{ "GET", "/v1/targets/ID/stats", get_stats, false },
+	{ "GET", "/v1/targets/ID/cuda", get_cuda, false },
+	{ "GET", "/v1/history", get_history, false },
+	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
+	{ "GET", "/metrics", get_metrics, false },
+	{ "GET", "/debug/pprof/profile", get_pull, true },
 };
 
 /* Digits up to the next '/' or the end; their value is 0, which no target has, when it does not fit. */
@@ -494,7 +519,11 @@ void api__handle(void *context, const struct http_request *request, struct http_
 	const struct route *route = find_route(&call);
 	int rc;
 
-	if (route) {
+	if (route && route->changes && request->read_only) {
+		reply->header = NULL;
+		rc = so_err(&call.error, -EPERM, "%.20s %.100s is possible over the Unix socket only",
+			    request->method, request->path);
+	} else if (route) {
 		reply->header = NULL;
 		rc = route->handle(&call);
 	} else if (reply->header) {

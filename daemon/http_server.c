@@ -23,7 +23,8 @@ struct http_server {
 	struct MHD_Daemon *mhd;
 	http_handler_fn *handler;
 	void *context;
-	pthread_mutex_t lock; /* guards users */
+	const struct token *token; /* NULL: a Unix socket, whose peers the kernel names */
+	pthread_mutex_t lock;      /* guards users */
 	struct user users[2 * HTTP_MAX_CONNECTIONS];
 };
 
@@ -97,6 +98,16 @@ static void turn_away(int fd)
 	shutdown(fd, SHUT_RDWR);
 }
 
+/* Who it is, is not known before its token is; connections over TCP are limited in all, not by user. */
+static void on_tcp_connection(void **state)
+{
+	struct peer *peer = calloc(1, sizeof(*peer));
+
+	if (peer)
+		peer->uid = (uid_t)-1;
+	*state = peer;
+}
+
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
 			  enum MHD_ConnectionNotificationCode code)
 {
@@ -111,6 +122,10 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 			dismiss(server, peer->uid);
 		free(peer);
 		*state = NULL;
+		return;
+	}
+	if (server->token) {
+		on_tcp_connection(state);
 		return;
 	}
 	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -164,11 +179,31 @@ static enum MHD_Result refuse_large(struct MHD_Connection *connection)
 		      "{\"error\": \"the body is larger than 65536 bytes\"}\n");
 }
 
-static enum MHD_Result begin(struct MHD_Connection *connection, void **state)
+static enum MHD_Result refuse_stranger(struct MHD_Connection *connection)
+{
+	static const char body[] =
+		"{\"error\": \"this needs the daemon's token: Authorization: Bearer TOKEN\"}\n";
+	struct http_reply reply = {
+		.status = MHD_HTTP_UNAUTHORIZED,
+		.content_type = "application/json",
+		.header = MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+		.header_value = "Bearer realm=\"stakeoutd\"",
+		.body = (uint8_t *)strdup(body),
+		.body_bytes = sizeof(body) - 1,
+	};
+
+	return reply.body ? send_reply(connection, &reply) : MHD_NO;
+}
+
+static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *connection, void **state)
 {
 	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
 	struct exchange *exchange;
 
+	if (server->token &&
+	    !token__matches(server->token, MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+								       MHD_HTTP_HEADER_AUTHORIZATION)))
+		return refuse_stranger(connection);
 	if (length && strtoull(length, NULL, 10) > HTTP_MAX_BODY_BYTES)
 		return refuse_large(connection);
 	exchange = calloc(1, sizeof(*exchange));
@@ -218,7 +253,8 @@ static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connectio
 	if (!peer || !peer->socket_context || !fd)
 		return refuse(connection, MHD_HTTP_FORBIDDEN,
 			      "{\"error\": \"the kernel did not say who is asking\"}\n");
-	request.uid = ((const struct peer *)peer->socket_context)->uid;
+	request.read_only = server->token != NULL;
+	request.uid = server->token ? 0 : ((const struct peer *)peer->socket_context)->uid;
 	request.fd = fd->connect_fd;
 	server->handler(server->context, &request, &reply);
 	return send_reply(connection, &reply);
@@ -231,7 +267,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	struct exchange *exchange = *state;
 
 	if (!exchange)
-		return begin(connection, state);
+		return begin(context, connection, state);
 	if (*size) {
 		bool ok = append(exchange, data, *size);
 
@@ -266,8 +302,8 @@ const char *http_request__argument(const struct http_request *request, const cha
 	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
-		       struct so_error *err)
+static int start(int listen_fd, const struct token *token, http_handler_fn *handler, void *context,
+		 struct http_server **out, struct so_error *err)
 {
 	/* poll, not select: descriptors may exceed FD_SETSIZE. */
 	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
@@ -279,6 +315,7 @@ int http_server__start(int listen_fd, http_handler_fn *handler, void *context, s
 		return so_err(err, -ENOMEM, "out of memory");
 	}
 	pthread_mutex_init(&server->lock, NULL);
+	server->token = token;
 	server->handler = handler;
 	server->context = context;
 	/* The logger comes first: it is in force from where it stands. */
@@ -296,6 +333,18 @@ int http_server__start(int listen_fd, http_handler_fn *handler, void *context, s
 	}
 	*out = server;
 	return 0;
+}
+
+int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
+		       struct so_error *err)
+{
+	return start(listen_fd, NULL, handler, context, out, err);
+}
+
+int http_server__start_tcp(int listen_fd, const struct token *token, http_handler_fn *handler, void *context,
+			   struct http_server **out, struct so_error *err)
+{
+	return start(listen_fd, token, handler, context, out, err);
 }
 
 void http_server__free(struct http_server *server)

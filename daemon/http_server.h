@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * HTTP/1.1 on a listening Unix socket: reads requests, knows who sent them, hands them to one handler, sends
- * its replies. Each connection has a thread of its own, so a handler may block and a slow client delays nobody.
+ * HTTP/1.1 on a listening Unix socket, or on a TCP one with a token: reads requests, knows who sent them, hands them to
+ * one handler, sends its replies. Each connection has a thread of its own, so a handler may block and a slow client delays nobody.
  */
 #ifndef STAKEOUT_HTTP_SERVER_H
 #define STAKEOUT_HTTP_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/token.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -23,7 +25,8 @@ struct http_request {
 	const char *path; /* percent-decoded, without the query */
 	const char *body; /* ends with a NUL that body_bytes does not count */
 	size_t body_bytes;
-	uid_t uid;        /* of the peer when it connected */
+	uid_t uid;        /* of the peer when it connected; of one with the token: root */
+	bool read_only;   /* it may look at everything that uid may, and change nothing */
 	int fd;           /* the connection, only to notice that the client hung up */
 	void *connection; /* the server's own */
 };
@@ -48,6 +51,13 @@ struct http_server;
 /* listen_fd is the server's from here on, also on failure. */
 int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
 		       struct so_error *err);
+/*
+ * The same on a listening TCP socket, where nobody says who the peer is: a request whose Authorization header does not match
+ * the token is answered 401 before its body is read; one that has it comes as root's, read-only. Up to
+ * HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
+ */
+int http_server__start_tcp(int listen_fd, const struct token *token, http_handler_fn *handler, void *context,
+			   struct http_server **out, struct so_error *err);
 /* Waits until no handler runs any more. */
 void http_server__free(struct http_server *server);
 CLEANUP_DEFINE(struct http_server *, http_server, http_server__free)

@@ -20,6 +20,10 @@
 #include "daemon/listen_socket.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
+#include "daemon/sd_notify.h"
+#include "daemon/tcp_door.h"
+#include "daemon/token.h"
+#include "stakeout/build_id.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -127,26 +131,96 @@ static int open_history(const struct daemon_options *options, struct engine *eng
 	return options->store_dir ? history__new(engine, &history, out, err) : 0;
 }
 
+/* What is served over TCP, where that is asked for; empty otherwise. */
+struct door {
+	struct token *token;
+	int fd; /* -1: none, or the server's */
+	char name[TCP_DOOR_NAME];
+};
+
+static void door__close(struct door *door)
+{
+	cleanup__close(&door->fd);
+	token__free(door->token);
+}
+
+static int door__open(const struct daemon_options *options, struct door *door, struct so_error *err)
+{
+	int rc;
+
+	if (!options->listen)
+		return 0;
+	rc = token__read(options->token_file, &door->token, err);
+	return rc ? rc : tcp_door__open(options->listen, options->listen_anywhere, &door->fd, door->name, err);
+}
+
+static int door__serve(struct door *door, struct api *api, struct http_server **out, struct so_error *err)
+{
+	int rc;
+
+	if (door->fd < 0)
+		return 0;
+	rc = http_server__start_tcp(TAKE_FD(door->fd), door->token, api__handle, api, out, err);
+	if (!rc)
+		log__info("listens on %s, for requests that carry the token", door->name);
+	return rc;
+}
+
+/* The loop does its work under the engine's lock: while it hangs there, this does not return. */
+static bool engine_answers(void *context)
+{
+	struct target_info *all = NULL;
+	size_t n;
+	int rc = engine__list(context, &all, &n);
+
+	if (!rc)
+		free(all);
+	return !rc;
+}
+
+/* A private daemon may have inherited a service manager's variables, which are meant for others. */
+static int say_started(const struct daemon_options *options, struct engine *engine,
+		       struct sd_watchdog **watchdog, struct so_error *err)
+{
+	int rc = say_ready(options, "ready", "");
+
+	if (rc)
+		return so_err(err, rc, "nobody reads descriptor %d any more", options->ready_fd);
+	if (options->private)
+		return 0;
+	rc = sd_notify__send("READY=1");
+	if (rc < 0)
+		log__error("cannot tell the service manager (NOTIFY_SOCKET) that all is ready: %s",
+			   strerror(-rc));
+	return sd_watchdog__start(sd_notify__watchdog_us(), engine_answers, engine, watchdog, err);
+}
+
 static int serve(const struct daemon_options *options, struct engine *engine, struct listen_socket *sock,
-		 int signal_fd, struct so_error *err)
+		 struct door *door, int signal_fd, struct so_error *err)
 {
 	_cleanup_(history) struct history *history = NULL;
 	_cleanup_(api) struct api *api = NULL;                    /* ends before the history */
-	_cleanup_(http_server) struct http_server *server = NULL; /* ends before the api */
+	_cleanup_(http_server) struct http_server *server = NULL; /* servers end before the api */
+	_cleanup_(http_server) struct http_server *tcp_server = NULL;
+	_cleanup_(sd_watchdog) struct sd_watchdog *watchdog = NULL;
 	int rc = open_history(options, engine, &history, err);
 
 	if (!rc)
 		rc = api__new(engine, &(struct api_options){ .history = history }, &api, err);
 	if (!rc)
 		rc = http_server__start(listen_socket__take_fd(sock), api__handle, api, &server, err);
+	if (!rc)
+		rc = door__serve(door, api, &tcp_server, err);
 	if (rc)
 		return rc;
 	log__info("version %s listens on %s", STAKEOUT_VERSION, listen_socket__path(sock));
-	rc = say_ready(options, "ready", "");
+	rc = say_started(options, engine, &watchdog, err);
 	if (rc)
-		return so_err(err, rc, "nobody reads descriptor %d any more", options->ready_fd);
+		return rc;
 	wait_for_end(options, signal_fd);
 	log__info("ending");
+	if (!options->private)
+		sd_notify__send("STOPPING=1");
 	api__cancel(api);
 	return 0;
 }
@@ -169,6 +243,7 @@ static int run(const struct daemon_options *options, struct so_error *err)
 	};
 	_cleanup_(engine) struct engine *engine = NULL;
 	_cleanup_(listen_socket) struct listen_socket *sock = NULL;
+	__attribute__((cleanup(door__close))) struct door door = { .fd = -1 };
 	_cleanup_close_ int signal_fd = -1;
 	int rc = take_ready_fd(options, err);
 
@@ -177,15 +252,25 @@ static int run(const struct daemon_options *options, struct so_error *err)
 	if (!rc)
 		rc = listen_socket__open(options->socket, options->socket_mode, &sock, err);
 	if (!rc)
+		rc = door__open(options, &door, err);
+	if (!rc)
 		rc = engine__new(&engine_options, &engine, err);
-	return rc ? rc : serve(options, engine, sock, signal_fd, err);
+	return rc ? rc : serve(options, engine, sock, &door, signal_fd, err);
+}
+
+static void print_version(void)
+{
+	char build_id[BUILD_ID_TEXT];
+
+	build_id__self(build_id);
+	printf("stakeoutd %s (build-id %s)\n", STAKEOUT_VERSION, build_id);
 }
 
 int main(int argc, char **argv)
 {
 	struct daemon_options options;
 	struct so_error err = { .text = "" };
-	int rc = daemon_options__parse(argc, argv, &options, &err);
+	int rc = daemon_options__parse(argc, argv, OPTIONS_CONFIG_PATH, &options, &err);
 
 	if (rc) {
 		log__error("%s", err.text);
@@ -196,7 +281,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (options.version) {
-		puts("stakeoutd " STAKEOUT_VERSION);
+		print_version();
 		return EXIT_SUCCESS;
 	}
 	json_object_seed(0); /* before threads, as jansson asks */
@@ -208,5 +293,7 @@ int main(int argc, char **argv)
 	raise_file_limit();
 	rc = run(&options, &err);
 	remove_private_dir(&options);
-	return rc ? fail(&options, rc, &err) : EXIT_SUCCESS;
+	rc = rc ? fail(&options, rc, &err) : EXIT_SUCCESS;
+	daemon_options__release(&options);
+	return rc;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/config_file.h"
 #include "daemon/history.h"
 #include "daemon/listen_socket.h"
 #include "daemon/units.h"
@@ -14,6 +15,10 @@
 enum option_code {
 	OPTION_SOCKET = 256,
 	OPTION_SOCKET_MODE,
+	OPTION_LISTEN,
+	OPTION_LISTEN_ANYWHERE,
+	OPTION_TOKEN_FILE,
+	OPTION_CONFIG,
 	OPTION_CACHE_DIR,
 	OPTION_NO_CACHE,
 	OPTION_STORE,
@@ -37,6 +42,13 @@ static const char help[] =
 	"  --socket PATH        where to listen (root: /run/stakeout/stakeoutd.sock, otherwise\n"
 	"                       $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock)\n"
 	"  --socket-mode OCTAL  who may connect, as the socket's file mode (0600)\n"
+	"  --listen ADDR:PORT   also serve reading requests over TCP (127.0.0.1:PORT or [::1]:PORT);\n"
+	"                       each must carry the token, and may then read what root may\n"
+	"  --token-file FILE    the token of --listen: one line of 16 to 256 characters\n"
+	"  --listen-anywhere    let --listen take an address that other machines can reach; nothing\n"
+	"                       is encrypted, the token neither\n"
+	"  --config FILE        more of these options, as 'option = value' lines\n"
+	"                       (" OPTIONS_CONFIG_PATH ", if it exists)\n"
 	"  --cache-dir DIR      where unwind tables are kept for the next start\n"
 	"  --no-cache           keep none\n"
 	"  --store DIR          keep the history of attached processes there; without it, none\n"
@@ -44,7 +56,7 @@ static const char help[] =
 	"  --retain-age AGE     how old: with s, m, h or d (7d)\n"
 	"  --window SECONDS     how long its shortest parts are (10)\n"
 	"  --check-json         print what this machine offers and what it lacks, and exit\n"
-	"  --version            print the version and exit\n"
+	"  --version            print the version and the build-id, and exit\n"
 	"  --help               print this help and exit\n"
 	"\n"
 	"For the client's one-shot form:\n"
@@ -61,6 +73,10 @@ static const char help[] =
 static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, OPTION_SOCKET },
 	{ "socket-mode", required_argument, NULL, OPTION_SOCKET_MODE },
+	{ "listen", required_argument, NULL, OPTION_LISTEN },
+	{ "listen-anywhere", no_argument, NULL, OPTION_LISTEN_ANYWHERE },
+	{ "token-file", required_argument, NULL, OPTION_TOKEN_FILE },
+	{ "config", required_argument, NULL, OPTION_CONFIG },
 	{ "cache-dir", required_argument, NULL, OPTION_CACHE_DIR },
 	{ "no-cache", no_argument, NULL, OPTION_NO_CACHE },
 	{ "store", required_argument, NULL, OPTION_STORE },
@@ -134,6 +150,17 @@ static int take(int option, const char *argument, struct daemon_options *options
 			rc = so_err(err, -EINVAL, "--window needs %d second or more", HISTORY_MIN_WINDOW_S);
 		options->window_s = value;
 		break;
+	case OPTION_LISTEN:
+		options->listen = argument;
+		break;
+	case OPTION_LISTEN_ANYWHERE:
+		options->listen_anywhere = true;
+		break;
+	case OPTION_TOKEN_FILE:
+		options->token_file = argument;
+		break;
+	case OPTION_CONFIG:
+		break; /* read before */
 	case OPTION_CHECK_JSON:
 		options->check_json = true;
 		break;
@@ -161,9 +188,65 @@ static int take(int option, const char *argument, struct daemon_options *options
 	return rc;
 }
 
-int daemon_options__parse(int argc, char **argv, struct daemon_options *out, struct so_error *err)
+/* What a file may set: not what is for one start only. */
+static const int settings[] = {
+	OPTION_SOCKET,     OPTION_SOCKET_MODE, OPTION_LISTEN,   OPTION_LISTEN_ANYWHERE,
+	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE,
+};
+
+#define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+struct file_reading {
+	struct daemon_options options;
+	bool seen[N_SETTINGS];
+};
+
+static const struct option *find_setting(const char *name, size_t *at)
 {
-	struct daemon_options options = { .ready_fd = -1, .socket_mode = LISTEN_SOCKET_DEFAULT_MODE };
+	for (const struct option *o = long_options; o->name; o++)
+		for (size_t i = 0; i < N_SETTINGS; i++)
+			if (o->val == settings[i] && !strcmp(o->name, name)) {
+				*at = i;
+				return o;
+			}
+	return NULL;
+}
+
+static int take_setting(void *context, const char *name, const char *value, struct so_error *err)
+{
+	struct file_reading *reading = context;
+	size_t at = 0;
+	const struct option *option = find_setting(name, &at);
+
+	if (!option)
+		return so_err(err, -EINVAL, "unknown option '%.60s'", name);
+	if (reading->seen[at])
+		return so_err(err, -EINVAL, "'%s' is set a second time", name);
+	reading->seen[at] = true;
+	if (option->has_arg == required_argument)
+		return take(option->val, value, &reading->options, err);
+	if (!strcmp(value, "no"))
+		return 0;
+	if (strcmp(value, "yes"))
+		return so_err(err, -EINVAL, "'%s' is yes or no, not '%.60s'", name, value);
+	return take(option->val, NULL, &reading->options, err);
+}
+
+int daemon_options__apply_config(char *text, size_t n, const char *path, struct daemon_options *options,
+				 struct so_error *err)
+{
+	struct file_reading reading = { .options = *options };
+	int rc = config_file__parse(text, n, path, take_setting, &reading, err);
+
+	if (!rc)
+		*options = reading.options;
+	return rc;
+}
+
+/* *config: what --config says. */
+static int parse_flags(int argc, char **argv, struct daemon_options *options, const char **config,
+		       struct so_error *err)
+{
 	int option, rc;
 
 	optind = 0; /* glibc: start afresh */
@@ -174,16 +257,91 @@ int daemon_options__parse(int argc, char **argv, struct daemon_options *out, str
 		if (option == '?')
 			return so_err(err, -EINVAL, "unknown option '%s' (see stakeoutd --help)",
 				      argv[optind > 1 ? optind - 1 : 1]);
-		rc = take(option, optarg, &options, err);
+		if (option == OPTION_CONFIG)
+			*config = optarg;
+		rc = take(option, optarg, options, err);
 		if (rc)
 			return rc;
 	}
 	if (optind < argc)
 		return so_err(err, -EINVAL, "unexpected argument '%s' (see stakeoutd --help)", argv[optind]);
-	if (!options.store_dir && (options.retain_size_bytes || options.retain_age_ns || options.window_s))
+	return 0;
+}
+
+/* Which file to read; NULL: none. */
+static const char *config_path(const struct daemon_options *flags, const char *named, const char *otherwise)
+{
+	if (flags->help || flags->version || flags->check_json)
+		return NULL;
+	return named || flags->private ? named : otherwise;
+}
+
+static int read_config(const char *path, bool optional, struct daemon_options *options, struct so_error *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n = 0;
+	int rc = config_file__read(path, &text, &n, err);
+
+	if (rc)
+		return optional && rc == -ENOENT ? 0 : rc;
+	rc = daemon_options__apply_config(text, n, path, options, err);
+	if (!rc)
+		options->config_text = TAKE_PTR(text);
+	return rc;
+}
+
+static int check_door(const struct daemon_options *options, struct so_error *err)
+{
+	if (options->help || options->version || options->check_json)
+		return 0;
+	if (options->listen && !options->token_file)
+		return so_err(err, -EINVAL,
+			      "--listen needs --token-file: over TCP nobody is let in without a token");
+	if (!options->listen && (options->token_file || options->listen_anywhere))
+		return so_err(err, -EINVAL, "--%s is for --listen, which is not there",
+			      options->token_file ? "token-file" : "listen-anywhere");
+	return 0;
+}
+
+static int check_store(const struct daemon_options *options, struct so_error *err)
+{
+	if (!options->store_dir && (options->retain_size_bytes || options->retain_age_ns || options->window_s))
 		return so_err(err, -EINVAL, "--retain-size, --retain-age and --window need --store DIR");
+	return 0;
+}
+
+/* The command line is gone through twice: first to know the file, then over what the file has set. */
+int daemon_options__parse(int argc, char **argv, const char *default_config, struct daemon_options *out,
+			  struct so_error *err)
+{
+	const struct daemon_options defaults = { .ready_fd = -1, .socket_mode = LISTEN_SOCKET_DEFAULT_MODE };
+	struct daemon_options flags = defaults, options = defaults;
+	const char *named = NULL, *path;
+	int rc = parse_flags(argc, argv, &flags, &named, err);
+
+	if (rc)
+		return rc;
+	path = config_path(&flags, named, default_config);
+	if (path)
+		rc = read_config(path, !named, &options, err);
+	if (!rc)
+		rc = parse_flags(argc, argv, &options, &named, err);
+	if (!rc)
+		rc = check_door(&options, err);
+	if (!rc)
+		rc = check_store(&options, err);
+	if (rc) {
+		daemon_options__release(&options);
+		return rc;
+	}
 	*out = options;
 	return 0;
+}
+
+void daemon_options__release(struct daemon_options *options)
+{
+	free(options->config_text);
+	options->config_text = NULL;
 }
 
 void daemon_options__print_help(void)

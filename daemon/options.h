@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* stakeoutd's command line. */
+/*
+ * stakeoutd's command line, and the file of settings: "option = value" lines with the names of the flags (config_file.h).
+ * A flag wins over the file.
+ */
 #ifndef STAKEOUT_DAEMON_OPTIONS_H
 #define STAKEOUT_DAEMON_OPTIONS_H
 
@@ -7,12 +10,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "stakeout/cleanup.h"
 #include "stakeout/error.h"
+
+#define OPTIONS_CONFIG_PATH "/etc/stakeout/stakeoutd.conf" /* read where it exists */
 
 struct daemon_options {
 	const char *socket; /* NULL: the default place */
 	mode_t socket_mode;
-	const char *cache_dir;      /* NULL: the default place; "": none */
+	const char *cache_dir; /* NULL: the default place; "": none */
+	const char *listen;    /* NULL: no TCP */
+	bool listen_anywhere;  /* also where other machines reach it */
+	const char *token_file;
 	const char *store_dir;      /* of the history; NULL: none is kept */
 	uint64_t retain_size_bytes; /* of the history; 0: the default */
 	int64_t retain_age_ns;      /* 0: the default */
@@ -22,10 +31,23 @@ struct daemon_options {
 	bool force_tail_calls;
 	unsigned counts_entries; /* 0: chosen by rate */
 	bool help, version, check_json;
+	char *config_text; /* owned; strings of the file lie in it */
 };
 
-/* The strings stay argv's. -EINVAL: wrong usage, in words. */
-int daemon_options__parse(int argc, char **argv, struct daemon_options *out, struct so_error *err);
+/*
+ * Reads the file that --config names, else default_config where that exists (NULL: none). A private daemon, and one that
+ * only prints something, reads none but the one that --config names. Other strings stay argv's. -EINVAL: wrong usage, in
+ * words, or a wrong line in the file, with file and line; others from reading the file.
+ */
+int daemon_options__parse(int argc, char **argv, const char *default_config, struct daemon_options *out,
+			  struct so_error *err);
+/*
+ * Takes settings from a text as config_file__parse() does; a name given twice is -EINVAL. *options is untouched on failure;
+ * its strings lie in the text.
+ */
+int daemon_options__apply_config(char *text, size_t n, const char *path, struct daemon_options *options,
+				 struct so_error *err);
+void daemon_options__release(struct daemon_options *options);
 void daemon_options__print_help(void);
 
 #endif

@@ -42,7 +42,17 @@ def test_install_and_uninstall():
     """What is installed works without the source, and goes again."""
     root = temporary_dir()
     make("install", f"DESTDIR={root}", "PREFIX=/opt/stakeout")
-    assert files_below(root) == ["opt/stakeout/bin/stakeout", "opt/stakeout/bin/stakeoutd"], files_below(root)
+    installed = [
+        "bin/stakeout",
+        "bin/stakeoutd",
+        "lib/systemd/system/stakeoutd.service",
+        "share/bash-completion/completions/stakeout",
+        "share/man/man1/stakeout.1",
+        "share/man/man8/stakeoutd.8",
+    ]
+    assert files_below(os.path.join(root, "opt/stakeout")) == installed, files_below(root)
+    with open(os.path.join(root, "opt/stakeout/lib/systemd/system/stakeoutd.service"), encoding="utf-8") as f:
+        assert "\nExecStart=/opt/stakeout/bin/stakeoutd " in f.read()
     client = os.path.join(root, "opt/stakeout/bin/stakeout")
     assert run([client, "--version"]).stdout.startswith("stakeout ")
     need_bpf()

@@ -138,6 +138,90 @@ static void status_and_check_are_for_all(void **state)
 	json_decref(json);
 }
 
+static char *metrics(struct fixture *f, uid_t uid)
+{
+	struct http_request request = { .method = "GET", .path = "/metrics", .body = "", .uid = uid, .fd = -1 };
+	struct http_reply reply = { 0 };
+	char *text;
+
+	api__handle(f->api, &request, &reply);
+	assert_int_equal(reply.status, 200);
+	assert_string_equal(reply.content_type, "text/plain; version=0.0.4; charset=utf-8");
+	text = strndup((const char *)reply.body, reply.body_bytes);
+	free(reply.body);
+	return text;
+}
+
+static void metrics_show_a_users_own_targets(void **state)
+{
+	_cleanup_free_ char *own = NULL, *others = NULL, *all = NULL;
+
+	attach(*state, USER, "{\"pid\": 77}");
+	own = metrics(*state, USER);
+	others = metrics(*state, OTHER_USER);
+	all = metrics(*state, 0);
+	assert_non_null(strstr(own, "pid=\"77\""));
+	assert_non_null(strstr(all, "pid=\"77\""));
+	assert_null(strstr(others, "pid=\"77\""));
+	assert_non_null(strstr(others, "stakeout_targets{state=\"sampling\"} 0\n"));
+}
+
+/* A scraper asks for ever; a recording whose client is gone ends all the same. */
+static void scraping_renews_no_lease(void **state)
+{
+	struct fixture *f = *state;
+	double until_s = http_probe__now_s() + 20;
+
+	attach(f, USER, "{\"pid\": 77}");
+	while (fake_engine__count(f->engine) && http_probe__now_s() < until_s) {
+		free(metrics(f, USER));
+		usleep(10000);
+	}
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void read_only_callers_change_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t id = attach(f, 0, "{\"pid\": 77}");
+	const struct {
+		const char *method, *path;
+		unsigned status;
+	} cases[] = {
+		{ "POST", "/v1/targets", 403 },
+		{ "DELETE", "/v1/targets/1", 403 },
+		{ "POST", "/v1/targets/1/stop", 403 },
+		{ "GET", "/debug/pprof/profile", 403 },
+		{ "GET", "/v1/targets", 200 },
+		{ "GET", "/v1/targets/1", 200 },
+		{ "GET", "/v1/targets/1/profile", 200 },
+		{ "GET", "/v1/targets/1/stats", 200 },
+		{ "GET", "/v1/status", 200 },
+		{ "GET", "/metrics", 200 },
+		{ "PUT", "/v1/targets", 405 },
+		{ "GET", "/nowhere", 404 },
+	};
+
+	assert_int_equal(id, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct http_request request = { .method = cases[i].method,
+						.path = cases[i].path,
+						.body = "{\"pid\": 78}",
+						.body_bytes = 11,
+						.uid = 0,
+						.read_only = true,
+						.fd = -1 };
+		struct http_reply reply = { 0 };
+
+		api__handle(f->api, &request, &reply);
+		if (reply.status != cases[i].status)
+			fail_msg("%s %s: %u", cases[i].method, cases[i].path, reply.status);
+		free(reply.body);
+	}
+	assert_int_equal(fake_engine__count(f->engine), 1);
+	assert_int_equal(fake_engine__last_attach(f->engine).pid, 77);
+}
+
 static void attach_has_defaults(void **state)
 {
 	struct fixture *f = *state;
@@ -627,6 +711,9 @@ int main(void)
 		API_TEST(a_pull_ends_with_the_daemon),
 		API_TEST(a_pull_delays_nobody),
 		API_TEST(a_whole_profile_comes_through),
+		API_TEST(metrics_show_a_users_own_targets),
+		API_TEST(read_only_callers_change_nothing),
+		cmocka_unit_test_setup_teardown(scraping_renews_no_lease, setup_impatient, teardown),
 		cmocka_unit_test_setup_teardown(abandoned_recordings_end, setup_impatient, teardown),
 		cmocka_unit_test_setup_teardown(asking_keeps_a_recording, setup_impatient, teardown),
 		cmocka_unit_test_setup_teardown(a_duration_needs_no_asking, setup_impatient, teardown),

@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""stakeoutd as a service: the TCP door, metrics, a service manager, the configuration file, what is installed beside it."""
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+from harness import (
+    SOURCE_DIR,
+    STAKEOUT,
+    STAKEOUTD,
+    Daemon,
+    Target,
+    need_tool,
+    one_clear_line,
+    parse_folded,
+    run,
+    start,
+    start_script,
+    status_of,
+    temporary_dir,
+    wait_until,
+    workload,
+)
+
+TOKEN = "0123456789abcdef-test"
+
+
+def token_file(mode=0o600):
+    path = os.path.join(temporary_dir(), "token")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(TOKEN + "\n")
+    os.chmod(path, mode)
+    return path
+
+
+def tcp_daemon(*arguments, **options):
+    daemon = Daemon("--listen", "127.0.0.1:0", "--token-file", token_file(), *arguments, **options)
+    daemon.port = int(re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()).group(1))
+    return daemon
+
+
+def ask(daemon, path, token=TOKEN, method="GET", body=None):
+    """(status, headers, body) over TCP."""
+    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        connection.request(method, path, body=body, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def refused(*arguments):
+    """What stakeoutd says when it does not start; its exit status."""
+    path = os.path.join(temporary_dir(), "socket")
+    result = run([STAKEOUTD, "--socket", path, *arguments], seconds=20)
+    assert result.returncode != 0 and not os.path.exists(path), result
+    return one_clear_line(result.stderr), result.returncode
+
+
+def parse_metrics(text):
+    """{name: {labels: value}}; fails on what is not the text format."""
+    assert text.endswith("\n")
+    types, samples = {}, {}
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            assert re.fullmatch(r"# HELP [a-z_]+ \S.*", line), line
+        elif line.startswith("# TYPE "):
+            match = re.fullmatch(r"# TYPE ([a-z_]+) (counter|gauge|histogram)", line)
+            assert match and match.group(1) not in types, line
+            types[match.group(1)] = match.group(2)
+        else:
+            match = re.fullmatch(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\})? (\S+)', line)
+            assert match, f"not a sample: {line!r}"
+            name, labels, value = match.groups()
+            family = re.sub(r"_(bucket|sum|count)$", "", name)
+            kind = types.get(name) or types[family]
+            assert (kind == "counter") == name.endswith("_total"), line
+            series = samples.setdefault(name, {})
+            assert labels not in series, f"twice: {line}"
+            series[labels] = float(value)
+    return samples
+
+
+def test_tcp_needs_the_token():
+    daemon = tcp_daemon()
+    status, _, body = ask(daemon, "/v1/status")
+    assert status == 200 and json.loads(body)["pid"] == daemon.process.pid
+    for token in (None, "", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper()):
+        status, headers, body = ask(daemon, "/v1/status", token)
+        assert status == 401, (token, status)
+        assert headers["WWW-Authenticate"].startswith("Bearer")
+        assert body.count("\n") == 1 and "token" in json.loads(body)["error"] and TOKEN not in body
+    assert ask(daemon, "/v1/targets", "wrong", "POST", "x" * 200000)[0] == 401
+    assert TOKEN not in daemon.log()
+    assert daemon.stop() == 0
+
+
+def test_tcp_with_curl():
+    curl = need_tool("curl")
+    daemon = tcp_daemon()
+    url = f"http://127.0.0.1:{daemon.port}/v1/status"
+    result = run([curl, "-sSf", "-H", f"Authorization: Bearer {TOKEN}", url])
+    assert json.loads(result.stdout)["pid"] == daemon.process.pid
+    assert run([curl, "-sf", url]).returncode == 22
+
+
+def test_tcp_only_reads():
+    daemon = tcp_daemon()
+    target = start("split", 60)
+    for method, path, body in (
+        ("POST", "/v1/targets", json.dumps({"pid": target.pid})),
+        ("GET", f"/debug/pprof/profile?pid={target.pid}&seconds=1", None),
+    ):
+        status, _, answer = ask(daemon, path, method=method, body=body)
+        assert status == 403 and "Unix socket" in json.loads(answer)["error"], answer
+    assert daemon.request("GET", "/v1/targets") == []
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid}, expect=201)
+    assert [t["pid"] for t in json.loads(ask(daemon, "/v1/targets")[2])] == [target.pid]
+    for method, path in (("DELETE", ""), ("POST", "/stop")):
+        assert ask(daemon, f"/v1/targets/{made['id']}{path}", method=method)[0] == 403
+    assert daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "sampling"
+
+
+def test_tcp_is_refused_without_care():
+    token = token_file()
+    assert "--token-file" in refused("--listen", "127.0.0.1:0")[0]
+    assert "--listen-anywhere" in refused("--listen", "0.0.0.0:0", "--token-file", token)[0]
+    assert "chmod 600" in refused("--listen", "127.0.0.1:0", "--token-file", token_file(0o644))[0]
+    assert "no address" in refused("--listen", "localhost:80", "--token-file", token)[0]
+    assert "token file" in refused("--listen", "127.0.0.1:0", "--token-file", "/nonexistent")[0]
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        where = f"127.0.0.1:{busy.getsockname()[1]}"
+        assert where in refused("--listen", where, "--token-file", token)[0]
+
+
+def test_metrics():
+    daemon = tcp_daemon()
+    target = start("split", 60)
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True}, expect=201)
+    labels = f'id="{made["id"]}",pid="{target.pid}",comm="split"'
+
+    def scrape():
+        status, headers, text = ask(daemon, "/metrics")
+        assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4"), headers
+        return parse_metrics(text)
+
+    def sampled():
+        found = scrape()
+        return found if found["stakeout_target_samples_total"][labels] >= 20 else None
+
+    first = wait_until(sampled, "samples in the metrics", 30, 0.2)
+    daemon.request("POST", f"/v1/targets/{made['id']}/stop")
+    last = scrape()
+    stats = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+    assert last["stakeout_target_samples_total"][labels] == stats["samples"]
+    assert last["stakeout_target_complete_samples_total"][labels] == stats["complete"]
+    for kind in ("lost", "truncated"):
+        series = last[f"stakeout_target_{kind}_samples_total"]
+        assert sum(series.values()) == sum(stats[kind].values())
+    # Every sample is complete, truncated or lost.
+    assert stats["samples"] == sum(
+        sum(last[f"stakeout_target_{kind}_samples_total"].values()) for kind in ("complete", "truncated", "lost")
+    )
+    for name, series in first.items():
+        if name.endswith("_total"):
+            assert all(last[name][key] >= value for key, value in series.items()), name
+    assert last["stakeout_targets"] == {'state="attaching"': 0, 'state="sampling"': 0, 'state="ended"': 1}
+    assert labels in last["stakeout_cuda_apis_under_other"]
+    assert parse_metrics(daemon.request("GET", "/metrics").decode()).keys() == last.keys()
+    daemon.request("DELETE", f"/v1/targets/{made['id']}")
+    assert "stakeout_target_samples_total" not in scrape()
+
+
+def test_metrics_count_cuda_calls():
+    """What the stand-in runtime counted itself is what the histogram has."""
+    folder = os.path.join(workload("cuda"), "ibt")
+    daemon = Daemon(env={"LD_LIBRARY_PATH": folder})  # its libnvidia-ml
+    target = start_script("py_cuda_launches.py", folder, 500, 3, 1, "stdin", stdin=subprocess.PIPE)
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True}, expect=201)
+    target.process.stdin.write(b"\n")
+    target.process.stdin.flush()
+    truth = json.loads(target.finish().splitlines()[-1])["images"]["libcudart.so.12"]["cudaLaunchKernel"]["calls"]
+    wait_until(
+        lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "the end of the target", 20
+    )
+    text = daemon.request("GET", "/metrics").decode()
+    found = parse_metrics(text)
+    labels = f'id="{made["id"]}",pid="{target.pid}",comm="{comm_in(text)}"'
+    launches = f'{labels},api="cudaLaunchKernel"'
+    name = "stakeout_cuda_call_duration_seconds"
+    calls = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")["calls"]
+    rows = [row for row in calls if row["api"] == "cudaLaunchKernel"]
+    assert found[f"{name}_count"][launches] == sum(row["calls"] for row in rows) == truth == 1500, (rows, truth)
+    assert abs(found[f"{name}_sum"][launches] - sum(row["total_ns"] for row in rows) / 1e9) < 1e-9
+    buckets = [v for k, v in found[f"{name}_bucket"].items() if k.startswith(launches + ",")]
+    assert len(buckets) == 16 and buckets == sorted(buckets) and buckets[-1] == truth, buckets
+    assert found["stakeout_cuda_call_errors_total"][launches] == 0
+    assert any(key.startswith(labels + ",gpu=") for key in found["stakeout_gpu_utilisation_ratio"]), text
+    if shutil.which("promtool"):
+        check_with_promtool("promtool", text)
+
+
+def comm_in(text):
+    return re.search(r'stakeout_target_samples_total\{.*comm="([^"]*)"', text).group(1)
+
+
+def check_with_promtool(promtool, text):
+    result = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+    assert result.returncode == 0 and not result.stderr, result.stderr
+
+
+def test_metrics_please_promtool():
+    promtool = need_tool("promtool")
+    daemon = Daemon()
+    target = start("split", 60)
+    daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True}, expect=201)
+    check_with_promtool(promtool, daemon.request("GET", "/metrics").decode())
+
+
+def test_service_manager_is_told():
+    name = f"@stakeout-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + name[1:])
+        manager.settimeout(30)
+        daemon = Daemon(wait=False, env={"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "500000"})
+        assert manager.recv(256) == b"READY=1"
+        daemon.request("GET", "/v1/status")  # ready means that it answers
+        began = time.monotonic()
+        for _ in range(3):
+            assert manager.recv(256) == b"WATCHDOG=1"
+        assert time.monotonic() - began > 0.3, "not at intervals"
+        daemon.process.terminate()
+        while True:
+            word = manager.recv(256)
+            if word != b"WATCHDOG=1":
+                break
+        assert word == b"STOPPING=1"
+        assert daemon.process.wait(timeout=20) == 0
+
+
+def test_configuration_file():
+    where = temporary_dir()
+    config = os.path.join(where, "conf")
+
+    def write(text):
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(text)
+
+    write(f"# a test\nlisten = 127.0.0.1:0\ntoken-file = {token_file()}\nsocket-mode = 0666\nsocket = /nonexistent/s\n")
+    daemon = Daemon("--config", config)  # its --socket wins
+    assert os.stat(daemon.socket).st_mode & 0o777 == 0o666
+    assert "listens on 127.0.0.1:" in daemon.log()
+    write("no-cache = yes\n\nsocket-mode = 9\n")
+    line, status = refused("--config", config)
+    assert status == 2 and f"{config}:3: " in line, line
+    assert refused("--config", os.path.join(where, "none"))[1] == 2
+
+
+def pages():
+    for program, page in ((STAKEOUT, "man/stakeout.1"), (STAKEOUTD, "man/stakeoutd.8")):
+        with open(os.path.join(SOURCE_DIR, page), encoding="utf-8") as f:
+            yield program, f.read()
+
+
+def options_in(help_text):
+    found = set()
+    for line in help_text.splitlines():
+        match = re.match(r" +(-\w)?(?:, )?(--[a-z-]+)?", line)
+        found.update(option for option in match.groups() if option) if match else None
+    return found
+
+
+def commands():
+    text = run([STAKEOUT, "--help"]).stdout
+    return re.findall(r"^  ([a-z]+) ", text.split("Commands")[1].split("\n\n")[0], re.MULTILINE)
+
+
+def test_man_pages_have_all_options():
+    (client, client_page), (daemon, daemon_page) = pages()
+    helps = [(daemon_page, run([daemon, "--help"]).stdout), (client_page, run([client, "--help"]).stdout)]
+    sections = {s.split()[1]: s for s in client_page.split("\n.Ss ")[1:]}
+    assert list(sections) == commands()
+    helps += [(sections[c], run([client, c, "--help"]).stdout) for c in sections]
+    for page, text in helps:
+        options = options_in(text)
+        assert {"--help"} < options, text
+        items = [line for line in page.splitlines() if line.startswith(".It ")]
+        documented = {"-" + word for line in items for word in re.findall(r"Fl (\S+)", line)}
+        assert options <= documented, f"not in the page: {options - documented}"
+        if page != client_page:  # all sections together
+            assert documented <= options, f"only in the page: {documented - options}"
+
+
+def test_man_pages_are_well_formed():
+    man = need_tool("man")
+    for page in ("man/stakeout.1", "man/stakeoutd.8"):
+        result = run([man, "--warnings", "-l", os.path.join(SOURCE_DIR, page)], env={**os.environ, "MANPAGER": "cat"})
+        assert result.returncode == 0 and not result.stderr, result.stderr
+        assert "SEE ALSO" in result.stdout
+    mandoc = shutil.which("mandoc")
+    if mandoc:
+        for page in ("man/stakeout.1", "man/stakeoutd.8"):
+            result = run([mandoc, "-T", "lint", "-W", "warning", os.path.join(SOURCE_DIR, page)])
+            assert result.returncode == 0, result.stdout
+
+
+def complete(*words):
+    text = f"""
+        source {SOURCE_DIR}/share/completion/stakeout.bash
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _stakeout
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    result = run([need_tool("bash"), "-c", text, "bash", STAKEOUT, *words])
+    assert result.returncode == 0 and not result.stderr, result.stderr
+    return set(result.stdout.split())
+
+
+def test_completion():
+    assert complete("") == set(commands())
+    assert complete("re") == {"record", "render"}
+    assert complete("--v") == {"--version"}
+    for command in commands():
+        assert complete(command, "-") == options_in(run([STAKEOUT, command, "--help"]).stdout), command
+    pid = str(os.getpid())
+    for words in (("record", "-p", pid), ("record", "--pid", pid), ("--socket", "x", "dump", "-t", "-p", pid)):
+        assert pid in complete(*words), words
+    assert complete("record", "-f", "p") == {"pprof"}
+    assert os.path.join(SOURCE_DIR, "README.md") in complete("render", os.path.join(SOURCE_DIR, "READ"))
+
+
+def test_versions_name_the_build():
+    for program in (STAKEOUT, STAKEOUTD):
+        said = run([program, "--version"]).stdout
+        match = re.fullmatch(os.path.basename(program) + r" \S+ \(build-id ([0-9a-f]+|none)\)\n", said)
+        assert match, said
+        notes = run([need_tool("readelf"), "-n", program]).stdout
+        expected = re.search(r"Build ID: ([0-9a-f]+)", notes)
+        assert match.group(1) == (expected.group(1) if expected else "none")
+
+
+def test_the_units_capabilities_suffice():
+    """With what the unit leaves, and nothing else: another user's process is sampled, timed and has names."""
+    with open(os.path.join(SOURCE_DIR, "share", "stakeoutd.service"), encoding="utf-8") as f:
+        words = re.search(r"^CapabilityBoundingSet=(.*)$", f.read(), re.MULTILINE).group(1).split()
+    keep = ",".join(["-all"] + ["+" + word.removeprefix("CAP_").lower() for word in words])
+    daemon = Daemon(prefix=(need_tool("setpriv"), "--bounding-set", keep, "--no-new-privs"))
+    assert status_of(daemon.process.pid)["NoNewPrivs"] == "1"
+    assert bin(int(status_of(daemon.process.pid)["CapEff"], 16)).count("1") == len(words)
+    where = temporary_dir()
+    program = shutil.copy(workload("split"), where)
+    target = Target([program, "60"], before_exec=lambda: os.setuid(65534))
+    daemon.client("attach", "-p", str(target.pid), "-r", "499")
+
+    def named():
+        stacks = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
+        return sum(n for s, n in stacks.items() if "split_kernel" in s) > 100
+
+    wait_until(named, "samples with names", 30, 0.3)
+    programs = daemon.request("GET", "/v1/status")["bpf"]["programs"]
+    assert programs["sample"]["run_ns"] > 0, programs
+    required = [c for c in daemon.request("GET", "/v1/check") if not c["found"] and c["required"]]
+    assert not required, required
+
+
+def test_unit_file():
+    analyze = need_tool("systemd-analyze")
+    where = temporary_dir()
+    with open(os.path.join(SOURCE_DIR, "share", "stakeoutd.service"), encoding="utf-8") as f:
+        text = f.read()
+    unit = os.path.join(where, "stakeoutd.service")
+    assert text.count("@BINDIR@") == 1
+    with open(unit, "w", encoding="utf-8") as f:
+        f.write(text.replace("@BINDIR@", os.path.dirname(STAKEOUTD)))
+    result = run([analyze, "--man=no", "verify", unit])
+    ours = [line for line in result.stderr.splitlines() if "stakeoutd" in line]
+    assert not ours, ours

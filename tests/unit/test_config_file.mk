@@ -1,0 +1,1 @@
+test_config_file_SRCS := daemon/config_file.c daemon/options.c daemon/units.c

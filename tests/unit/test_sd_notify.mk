@@ -1,0 +1,1 @@
+test_sd_notify_SRCS := daemon/sd_notify.c
