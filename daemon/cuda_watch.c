@@ -53,6 +53,7 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * MS;
 	cuda_budget__plan(w->budget, &plan);
 	memcpy(cuda_probes__control(probes, slot)->stack_period, plan.stack_period, sizeof(plan.stack_period));
+	memset(cuda_probes__control(probes, slot)->off, 0, sizeof(cuda_probes__control(probes, slot)->off));
 	cuda_probes__control(probes, slot)->on = 1;
 	*out = TAKE_PTR(w);
 	return 0;
