@@ -194,23 +194,102 @@ static double start_of(struct cuda_watch *w)
 	return (double)(next_random(w) >> 11) / 0x1p53;
 }
 
-static double factor_of(const struct cuda_watch *w, uint64_t now)
+/* CPU time of the processes that live, from their own clocks. */
+static uint64_t cpu_time(const struct cuda_watch *w)
 {
-	return is_on(w) && now > w->segment_ns && w->segment_ns > w->accounted_ns
-		       ? (double)(now - w->accounted_ns) / (double)(now - w->segment_ns)
-		       : 1;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < w->n_pids; i++) {
+		struct timespec t;
+		clockid_t clock;
+
+		if (!clock_getcpuclockid(w->pids[i], &clock) && !clock_gettime(clock, &t))
+			sum += (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+	}
+	return sum;
 }
 
-/* What came since the last settling, scaled, on top of `into`. */
+static void begin_segment(struct cuda_watch *w, uint64_t now)
+{
+	w->segment_ns = now;
+	cuda_probes__slot(w->probes, w->slot, &w->segment_slot);
+}
+
+/* What the probes have taken from the target since the segment began, one thread's share if it has several. */
+static double taken_ns(const struct cuda_watch *w, double threads)
+{
+	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
+	struct so_cuda_slot slot;
+
+	if (cuda_probes__slot(w->probes, w->slot, &slot))
+		return 0;
+	return ((double)(slot.returns - w->segment_slot.returns) * cost.pair_ns +
+		(double)(slot.nested - w->segment_slot.nested) * cost.nested_ns +
+		(double)(slot.stacks_ns - w->segment_slot.stacks_ns)) /
+	       threads;
+}
+
+/*
+ * CPUs that the target has kept busy since it is watched: the clock of a process that runs on another CPU lags by some
+ * milliseconds, so a segment is too short to look at.
+ */
+static double cpus_used(const struct cuda_watch *w)
+{
+	return w->checked_ns > w->cpu_since_ns && w->cpu_since_ns
+		       ? (double)w->cpu_ns / (double)(w->checked_ns - w->cpu_since_ns)
+		       : 0;
+}
+
+/* Host time in calls that wait. */
+static double waits_ns(const struct cuda_snapshot *since)
+{
+	const struct cuda_calls_entry *entries;
+	double sum = 0;
+	size_t n;
+
+	entries = cuda_snapshot__calls(since, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.api < SO_CUDA_API_COUNT &&
+		    cuda_names__kind(entries[i].key.api) == SO_CUDA_SYNC)
+			sum += (double)entries[i].calls.total_ns;
+	}
+	return sum;
+}
+
+/*
+ * How much of the segment the target had for itself. What the probes take is made up for by time in which it would have
+ * slept or waited for the GPU; where there is too little of that, it makes fewer calls than without the probes.
+ */
+static uint64_t progress_ns(const struct cuda_watch *w, const struct cuda_snapshot *since, uint64_t now)
+{
+	double on = (double)(now - w->segment_ns), busy = cpus_used(w), threads = busy > 1 ? busy : 1;
+	double slack = busy < 1 ? (1 - busy) * on : 0, lost;
+
+	/* What is since the last settling has the time off in it as well. */
+	slack += waits_ns(since) / threads * on / (double)(now - w->accounted_ns);
+	lost = taken_ns(w, threads) - slack;
+	return (uint64_t)(lost <= 0 ? on : lost < on / 2 ? on - lost : on / 2);
+}
+
+static bool is_cycled(const struct cuda_watch *w, uint64_t now)
+{
+	return is_on(w) && now > w->segment_ns && w->segment_ns > w->accounted_ns;
+}
+
+/* What came since the last settling, scaled, on top of `into`; *factor: by how much. */
 static int add_since(struct cuda_watch *w, const struct cuda_snapshot *maps, uint64_t now,
-		     struct cuda_snapshot *into)
+		     struct cuda_snapshot *into, double *factor)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *since = NULL;
-	double factor = factor_of(w, now);
 	int ret = cuda_snapshot__subtract(maps, w->last, &since);
 
-	if (!ret && factor > 1)
-		ret = cuda_snapshot__scale(since, w->cycled_kinds, factor, now - w->segment_ns, start_of(w));
+	*factor = 1;
+	if (!ret && is_cycled(w, now)) {
+		double progress = (double)progress_ns(w, since, now);
+
+		*factor = ((double)(w->segment_ns - w->accounted_ns) + progress) / progress;
+		ret = cuda_snapshot__scale(since, w->cycled_kinds, *factor, now - w->segment_ns, start_of(w));
+	}
 	return ret ?: cuda_snapshot__merge(into, since, 0);
 }
 
@@ -229,6 +308,7 @@ static int keep_last_on(struct cuda_watch *w, const struct cuda_snapshot *maps, 
 	cuda_snapshot__free(w->last_on);
 	w->last_on = seen;
 	w->last_on_ns = now - w->segment_ns;
+	w->last_progress_ns = w->segment_ns > w->accounted_ns ? progress_ns(w, seen, now) : w->last_on_ns;
 	return ret;
 }
 
@@ -238,16 +318,18 @@ static int settle(struct cuda_watch *w)
 	uint64_t now = clock__now_ns();
 	struct cuda_snapshot *maps;
 	int ret = read_maps(w, &maps);
+	double factor = 1;
 
 	if (ret)
 		return ret;
-	ret = add_since(w, maps, now, w->total);
+	ret = add_since(w, maps, now, w->total, &factor);
 	ret = ret ?: keep_last_on(w, maps, now);
 	cuda_snapshot__free(w->last);
 	w->last = maps;
 	if (is_on(w)) {
-		w->line_factor = factor_of(w, now);
-		w->accounted_ns = w->segment_ns = now;
+		w->line_factor = factor;
+		w->accounted_ns = now;
+		begin_segment(w, now);
 	}
 	return ret;
 }
@@ -264,7 +346,7 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
 	ret = ret
 		      ?: cuda_snapshot__scale(tail, w->cycled_kinds,
-					      (double)(now - w->accounted_ns) / (double)w->last_on_ns,
+					      (double)(now - w->accounted_ns) / (double)w->last_progress_ns,
 					      w->last_on_ns, start_of(w));
 	return ret ?: cuda_snapshot__merge(into, tail, 0);
 }
@@ -273,11 +355,12 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL, *result = NULL;
 	uint64_t now = clock__now_ns();
+	double factor;
 	int ret = read_maps(w, &maps);
 
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
-	ret = ret ?: add_since(w, maps, now, result);
+	ret = ret ?: add_since(w, maps, now, result, &factor);
 	ret = ret ?: add_tail(w, now, result);
 	if (!ret)
 		*out = TAKE_PTR(result);
@@ -306,21 +389,6 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		return;
 	cuda_snapshot__free(w->last);
 	w->last = now;
-}
-
-/* CPU time of the processes that live, from their own clocks. */
-static uint64_t cpu_time(const struct cuda_watch *w)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < w->n_pids; i++) {
-		struct timespec t;
-		clockid_t clock;
-
-		if (!clock_getcpuclockid(w->pids[i], &clock) && !clock_gettime(clock, &t))
-			sum += (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-	}
-	return sum;
 }
 
 static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
@@ -370,6 +438,8 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.stacks = slot.stacks - w->slot_seen.stacks;
 	f.stacks_ns = slot.stacks_ns - w->slot_seen.stacks_ns;
 	w->slot_seen = slot;
+	if (!w->cpu_seen_ns)
+		w->cpu_since_ns = now;
 	w->cpu_seen_ns = cpu;
 	w->cpu_ns += f.cpu_ns;
 	/* A thread that waits for the GPU spends time as well: the target's time is that of one thread at least. */
@@ -431,7 +501,8 @@ static void switch_on(struct cuda_watch *w)
 	for (size_t i = 0; i < w->n_mapped; i++)
 		attach_cycled(w, &w->mapped[i]);
 	/* From here on, when all of them are there. */
-	w->on_since_ns = w->segment_ns = clock__now_ns();
+	w->on_since_ns = clock__now_ns();
+	begin_segment(w, w->on_since_ns);
 	set_off(w, false);
 }
 

@@ -67,10 +67,13 @@ struct cuda_watch {
 	 * after the last time on is like that one.
 	 */
 	uint64_t accounted_ns, segment_ns;
-	struct cuda_snapshot *last_on; /* its calls of the cycled kinds, as seen */
-	uint64_t last_on_ns;           /* its length */
-	double line_factor;            /* of the calls whose stacks were taken */
-	uint64_t cpu_ns, cpu_seen_ns;  /* of the target since begin_ns; at the last look */
+	struct cuda_snapshot *last_on;    /* its calls of the cycled kinds, as seen */
+	uint64_t last_on_ns;              /* its length, */
+	uint64_t last_progress_ns;        /* and what of it the target had for itself */
+	struct so_cuda_slot segment_slot; /* at segment_ns */
+	uint64_t cpu_since_ns;            /* since when cpu_ns is known */
+	double line_factor;               /* of the calls whose stacks were taken */
+	uint64_t cpu_ns, cpu_seen_ns;     /* of the target since begin_ns; at the last look */
 	struct so_cuda_slot slot_seen;
 	uint64_t kinds_ns; /* when the calls by kind were last looked at */
 	uint64_t on_seen_ns;
