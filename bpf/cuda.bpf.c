@@ -37,13 +37,18 @@ const volatile bool have_loop = true;
 struct so_cuda_control control[SO_CUDA_SLOTS];
 /* Time that a call takes which does nothing, between the two probes. */
 __u64 floor_ns = 0;
+/* And what a probe in it takes that finds its call to be nested. */
+__u64 nested_ns = 0;
 struct so_mapping no_mapping;
 
 /* How the arguments of each call are read, and what it does. */
+#define CALL_OF_RUNTIME 0
+#define CALL_OF_DRIVER  1
+
 static const struct {
-	__u8 kind, args;
+	__u8 kind, args, of;
 } calls_info[SO_CUDA_API_COUNT] = {
-#define X(name, library, kind, args) { SO_CUDA_##kind, SO_CUDA_ARGS_##args },
+#define X(name, library, kind, args) { SO_CUDA_##kind, SO_CUDA_ARGS_##args, CALL_OF_##library },
 	SO_CUDA_APIS(X)
 #undef X
 };
@@ -76,6 +81,7 @@ struct call {
 	__u32 direction;
 	__u32 active;
 	__u32 seen; /* launches */
+	__u32 nested;
 	/* A call that tells a name; it may be nested in one that is counted. */
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
@@ -119,6 +125,14 @@ struct {
 	__type(key, struct so_cuda_site_key);
 	__type(value, struct so_cuda_site);
 } cuda_sites SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct so_cuda_runtimes);
+} cuda_runtimes SEC(".maps");
 
 struct window {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -814,6 +828,23 @@ static __always_inline void finish(struct pt_regs *ctx, struct call *c, __u32 ap
 		freed(c, api);
 }
 
+/* Whether the function was called by the process's own runtime. */
+static __always_inline bool is_called_by_runtime(const struct arguments *a)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	const struct so_cuda_runtimes *r = bpf_map_lookup_elem(&cuda_runtimes, &tgid);
+	__u64 caller = 0;
+
+	if (!r || bpf_probe_read_user(&caller, sizeof(caller), (void *)a->rsp))
+		return false;
+#pragma unroll
+	for (int i = 0; i < SO_CUDA_MAX_RUNTIMES; i++) {
+		if (caller >= r->low[i] && caller < r->high[i])
+			return true;
+	}
+	return false;
+}
+
 /* Not 0: the return is of no interest. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 {
@@ -840,14 +871,21 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	if (c->active) {
 		if (a.rsp < c->sp) {
 			slot->nested++;
+			c->nested++;
 			return 1;
 		}
 		/* That call is over: it was left by a jump, or its probe was taken away. */
 		slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
 	}
+	if (calls_info[call].of == CALL_OF_DRIVER && is_called_by_runtime(&a)) {
+		c->active = 0;
+		slot->nested++;
+		return 1;
+	}
 	c->cookie = cookie;
 	c->sp = a.rsp;
 	read_arguments(c, &a, call);
+	c->nested = 0;
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
 	return 0;
@@ -855,7 +893,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 
 static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 {
-	__u64 now = bpf_ktime_get_ns(), ns;
+	__u64 now = bpf_ktime_get_ns(), ns, own;
 	__u32 call = SO_CUDA_COOKIE_CALL(cookie);
 	struct so_cuda_slot *slot = slot_of(cookie);
 	struct call *c = thread_call(false);
@@ -876,7 +914,8 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	slot->calls++;
 	ns = now - c->begin_ns;
-	ns = ns > floor_ns ? ns - floor_ns : 0;
+	own = floor_ns + c->nested * nested_ns;
+	ns = ns > own ? ns - own : 0;
 	finish(ctx, c, call, ns);
 	return 0;
 }

@@ -145,6 +145,7 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 			      "CONFIG_UPROBE_EVENTS, and CAP_SYS_ADMIN",
 			      strerror(-ret));
 	p->skel->bss->floor_ns = p->cost.floor_ns;
+	p->skel->bss->nested_ns = (uint64_t)p->cost.nested_ns;
 	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);
 	if (!p->names_ring)
 		return so_err(err, -errno, "cannot map the ring buffer of kernel names: %s", strerror(errno));
@@ -315,6 +316,14 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 
 /* Maps. */
 
+/* Without it a nested call may count by itself, when the probes go on in the middle of its outer one. */
+void cuda_probes__set_runtimes(struct cuda_probes *p, pid_t pid, const struct so_cuda_runtimes *runtimes)
+{
+	uint32_t key = (uint32_t)pid;
+
+	bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_runtimes), &key, runtimes, BPF_ANY);
+}
+
 int cuda_probes__slot(struct cuda_probes *p, uint32_t slot, struct so_cuda_slot *sum)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -455,10 +464,13 @@ static void forget_in(const struct bpf_map *map, uint32_t tgid)
 
 void cuda_probes__forget(struct cuda_probes *p, pid_t tgid)
 {
+	uint32_t key = (uint32_t)tgid;
+
 	forget_in(p->skel->maps.cuda_calls, tgid);
 	forget_in(p->skel->maps.cuda_errors, tgid);
 	forget_in(p->skel->maps.cuda_sites, tgid);
 	forget_in(p->skel->maps.cuda_allocations, tgid);
+	bpf_map_delete_elem(bpf_map__fd(p->skel->maps.cuda_runtimes), &key);
 }
 
 int cuda_probes__names_fd(const struct cuda_probes *p)

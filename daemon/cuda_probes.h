@@ -65,6 +65,9 @@ int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, ui
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
 
+/* Tells where a process's shared runtimes are. */
+void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);
+
 /* The target's switches; writing to them takes effect at once. */
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);
 

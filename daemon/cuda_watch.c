@@ -141,6 +141,24 @@ static void attach_cycled(struct cuda_watch *w, struct cuda_mapped *m)
 		attach(w, m, w->cycled_kinds, &m->cycled);
 }
 
+/* A static one shares its file's code with the program, whose own calls of the driver count. */
+static void tell_runtimes(struct cuda_watch *w, pid_t pid)
+{
+	struct so_cuda_runtimes runtimes = { 0 };
+	unsigned n = 0;
+
+	for (size_t i = 0; i < w->n_mapped && n < SO_CUDA_MAX_RUNTIMES; i++) {
+		const struct cuda_mapped *m = &w->mapped[i];
+
+		if (m->gone || m->pid != pid || m->library.kind != CUDA_LIBRARY_RUNTIME)
+			continue;
+		runtimes.low[n] = m->text_low;
+		runtimes.high[n++] = m->text_high;
+	}
+	if (n)
+		cuda_probes__set_runtimes(w->probes, pid, &runtimes);
+}
+
 int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 {
 	int ret = ARRAY_RESERVE(w->mapped, w->cap_mapped, w->n_mapped + 1);
@@ -155,11 +173,11 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 	if (mapped->library.problem[0])
 		snprintf(mapped->problem, sizeof(mapped->problem), "%.80s: %.170s", mapped->path,
 			 mapped->library.problem);
-	w->mapped[w->n_mapped] = *mapped;
-	attach_steady(w, &w->mapped[w->n_mapped]);
+	w->mapped[w->n_mapped++] = *mapped;
+	tell_runtimes(w, mapped->pid);
+	attach_steady(w, &w->mapped[w->n_mapped - 1]);
 	if (is_on(w))
-		attach_cycled(w, &w->mapped[w->n_mapped]);
-	w->n_mapped++;
+		attach_cycled(w, &w->mapped[w->n_mapped - 1]);
 	return cuda_watch__add_process(w, mapped->pid);
 }
 

@@ -18,7 +18,8 @@ struct cuda_mapped {
 	uint32_t number; /* in the cookies of its probes */
 	pid_t pid;
 	uint64_t dev, inode;
-	char *path; /* as the process calls it */
+	uint64_t text_low, text_high; /* where its code is mapped: process addresses */
+	char *path;                   /* as the process calls it */
 	int fd;
 	struct cuda_library library;
 	struct cuda_link

@@ -295,7 +295,9 @@ static void look_into(struct engine *e, const struct process_scan *scan, const s
 {
 	struct cuda_mapped m = { .pid = scan->tgid,
 				 .inode = map->inode,
-				 .dev = makedev(map->dev_major, map->dev_minor) };
+				 .dev = makedev(map->dev_major, map->dev_minor),
+				 .text_low = map->start,
+				 .text_high = map->end };
 	bool has;
 
 	m.fd = proc_maps__open_file(scan->reader, map);

@@ -154,6 +154,16 @@ struct so_cuda_line {
 	__u32 pad;
 };
 
+/*
+ * Map `cuda_runtimes`, by process: where its shared runtimes are mapped. A driver call that returns there is nested, also when
+ * its runtime call was entered before the probes were on. Unused ranges are empty.
+ */
+#define SO_CUDA_MAX_RUNTIMES 4
+
+struct so_cuda_runtimes {
+	__u64 low[SO_CUDA_MAX_RUNTIMES], high[SO_CUDA_MAX_RUNTIMES];
+};
+
 /* Record of the ring `cuda_names`. */
 struct so_cuda_name {
 	__u32 tgid;

@@ -120,12 +120,13 @@ def latencies_come_back(variant):
         median = quantile(histogram_of(answer, api), 0.5)
         assert true["min_ns"] * 0.97 < median < 1.03 * true_mean, f"{api}: median {median} ns, {true}"
     histogram, before = histogram_of(answer, "cudaStreamSynchronize"), 0
-    # The driver's part of each call, with the trap of a probe that does not count it, comes on top of what is set.
+    # The driver's part of each call comes on top of what is set. So does, in the stand-in's own eyes, the trap of the probe in
+    # it that does not count; the daemon takes off what that has cost.
     extra = truth["images"][RUNTIME]["cudaStreamSynchronize"]["min_ns"] - SHARES[0][0]
     for value, share in SHARES:
         # A busy machine makes some calls longer, none shorter: the first quarter of each share is asked for.
         middle, true = quantile(histogram, (before + share / 4) / 100), value + extra
-        assert abs(middle / true - 1) < 0.03, f"quantile {before + share / 4} %: {middle} ns, true {true}"
+        assert value * 0.97 < middle < true * 1.03, f"quantile {before + share / 4} %: {middle} ns, {value} to {true}"
         before += share
 
 

@@ -108,7 +108,7 @@ def test_daemon_killed_in_the_middle_of_calls():
 @timeout(120)
 def test_attach_and_detach_again_and_again():
     """Calls are always under way when the probes come and go; the target does not care, and no count exceeds the truth."""
-    daemon, rounds = Daemon(), 150000
+    daemon, rounds = Daemon(), 400000
     target = program("cuda_calls", "-t", 4, "-n", rounds, "-m", "launch,stream_sync", rules="cudaStreamSynchronize=20us")
     go(target)
     seen = 0
