@@ -339,11 +339,21 @@ static void drop_mapped(struct cuda_mapped *m)
 	close(m->fd);
 }
 
+/* Runtimes first: a driver's probes tell a nested call by the runtime that it returns to. */
+static int runtimes_first(const void *a, const void *b)
+{
+	const struct cuda_mapped *x = a, *y = b;
+
+	return (x->library.kind == CUDA_LIBRARY_DRIVER) - (y->library.kind == CUDA_LIBRARY_DRIVER);
+}
+
 void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found)
 {
 	struct process *p = tgid ? process_table__find(e->processes, tgid) : NULL;
 	struct target *t = p && !p->gone ? watching_target(e, p->kernel.slot) : NULL;
 
+	if (found && found->n)
+		qsort(found->mapped, found->n, sizeof(*found->mapped), runtimes_first);
 	for (size_t i = 0; found && i < found->n; i++) {
 		struct cuda_mapped *m = &found->mapped[i];
 

@@ -89,7 +89,7 @@ def quantile(histogram, share):
 
 # One value to an API, of which the stand-in then measures the mean, and shares of several values at one API.
 LONE_VALUES = {
-    "cudaLaunchKernel": ("launch", "20us"),
+    "cudaLaunchKernel": ("launch", "100us"),
     "cudaMemcpy": ("htod", "100us"),
     "cudaMemcpyAsync": ("dtoh", "500us"),
     "cudaDeviceSynchronize": ("device_sync", "2ms"),

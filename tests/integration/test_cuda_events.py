@@ -115,7 +115,8 @@ def test_waits_have_the_line_of_item():
     assert number(r"^in the stacks: (\d+) call", said) == 300, said
     # The default is the time on the host, in ns: at least what the runtime itself measured inside of its calls.
     total_ns = sum(stacks.values())
-    assert calls["sum_ns"] <= total_ns <= 1.2 * calls["sum_ns"], (total_ns, calls)
+    # The stand-in's own times have the trap of the nested call's probe in them, which the daemon takes off.
+    assert calls["sum_ns"] - 800 * calls["calls"] <= total_ns <= 1.2 * calls["sum_ns"], (total_ns, calls)
     assert item in said, said
 
 
@@ -186,7 +187,8 @@ def test_everything_counted_is_in_the_profile():
         sums = sums_of(text)
         assert comments["event"] == event and comments["pid"] == str(target.pid), comments
         assert comments["cuda.estimated"] == "0" and comments["cuda.calls"] == str(calls), comments
-        assert ns <= int(comments["cuda.time_ns"]), comments
+        # The stand-in's own times have the trap of the nested call's probe in them, some 0.6 us, which the daemon takes off.
+        assert ns - 800 * calls <= int(comments["cuda.time_ns"]) <= ns * 1.2 + 1000 * calls, (ns, comments)
         if event not in ("cuda-launch", "cuda-free"):
             assert sums[0] == calls, f"{event}: {sums} of {calls}; {comments}"
             assert sums[1] == int(comments["cuda.time_ns"]), f"{event}: {sums}; {comments}"
