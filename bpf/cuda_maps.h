@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What bpf/cuda.bpf.c keeps: a thread's call, the maps of stakeout/cuda_abi.h, and the daemon's switches. */
+#ifndef STAKEOUT_BPF_CUDA_MAPS_H
+#define STAKEOUT_BPF_CUDA_MAPS_H
+
+#include "bpf/target_maps.h"
+#include "stakeout/cuda_abi.h"
+
+/* A thread's call. Belongs to the thread, so nobody else writes to it. */
+struct call {
+	__u64 cookie;
+	__u64 sp; /* at the entry: nested calls have a lower one */
+	__u64 begin_ns;
+	__u64 kernel, stream, pointer, bytes;
+	__u32 grid[3], block[3];
+	__u32 direction;
+	__u32 has_stream; /* stream was read in this call */
+	__u32 active;
+	__u32 seen; /* launches */
+	__u32 nested;
+	/* A call that tells a name; it may be nested in one that is counted. */
+	__u32 naming;
+	__u64 naming_cookie, naming_sp;
+	__u64 out, handle, text;
+};
+
+struct so_cuda_control control[SO_CUDA_SLOTS];
+
+/* How the arguments of each call are read, and what it does. */
+#define CALL_OF_RUNTIME 0
+#define CALL_OF_DRIVER  1
+
+static const struct {
+	__u8 kind, args, of, has_stream;
+} calls_info[SO_CUDA_API_COUNT] = {
+/* A copy has a stream if its name ends in "Async". */
+#define IS_ASYNC(name) (sizeof(name) > 6 && name[sizeof(name) - 2] == 'c' && name[sizeof(name) - 6] == 'A')
+#define X(name, library, kind, args) \
+	{ SO_CUDA_##kind, SO_CUDA_ARGS_##args, CALL_OF_##library, IS_ASYNC(#name) },
+	SO_CUDA_APIS(X)
+#undef X
+};
+
+static const struct {
+	__u8 out, handle, text;
+} namers_info[SO_CUDA_NAMER_COUNT] = {
+#define X(name, library, out, handle, text) { out, handle, text },
+	SO_CUDA_NAMERS(X)
+#undef X
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct call);
+} cuda_threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_CUDA_CALLS_ENTRIES);
+	__type(key, struct so_cuda_key);
+	__type(value, struct so_cuda_calls);
+} cuda_calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SO_CUDA_ERROR_ENTRIES);
+	__type(key, struct so_cuda_error_key);
+	__type(value, __u64);
+} cuda_errors SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_CUDA_ALLOCATION_ENTRIES);
+	__type(key, struct so_cuda_pointer);
+	__type(value, struct so_cuda_allocation);
+} cuda_allocations SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_CUDA_SITE_ENTRIES);
+	__type(key, struct so_cuda_site_key);
+	__type(value, struct so_cuda_site);
+} cuda_sites SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct so_cuda_runtimes);
+} cuda_runtimes SEC(".maps");
+
+struct window {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SO_CUDA_WINDOW_ENTRIES);
+	__type(key, struct so_cuda_line_key);
+	__type(value, struct so_cuda_line);
+} cuda_window_a SEC(".maps"), cuda_window_b SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct window);
+} cuda_open_window SEC(".maps") = { .values = { (void *)&cuda_window_a } };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SO_CUDA_SLOTS);
+	__type(key, __u32);
+	__type(value, struct so_cuda_slot);
+} cuda_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} cuda_names SEC(".maps");
+
+static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
+{
+	__u32 slot = SO_CUDA_COOKIE_SLOT(cookie);
+
+	return bpf_map_lookup_elem(&cuda_slots, &slot);
+}
+
+static __always_inline const struct so_cuda_control *control_of(__u64 cookie)
+{
+	return &control[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
+}
+
+static __always_inline bool is_off(const struct so_cuda_control *control, __u32 api)
+{
+	return !control->on || control->off[calls_info[api].kind & (SO_CUDA_KIND_ROOM - 1)];
+}
+
+static __always_inline void lose(__u64 cookie, enum so_cuda_loss cause)
+{
+	struct so_cuda_slot *slot = slot_of(cookie);
+
+	if (slot)
+		slot->lost[cause]++;
+}
+
+static __always_inline struct call *thread_call(bool create)
+{
+	return bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), 0,
+				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is allocated, by the stack that allocated it. */
+#ifndef STAKEOUT_BPF_CUDA_MEMORY_H
+#define STAKEOUT_BPF_CUDA_MEMORY_H
+
+#include "bpf/cuda_maps.h"
+
+static __always_inline bool is_host(__u32 api)
+{
+	return api == SO_CUDA_API_cudaMallocHost || api == SO_CUDA_API_cudaHostAlloc ||
+	       api == SO_CUDA_API_cudaFreeHost || api == SO_CUDA_API_cuMemAllocHost ||
+	       api == SO_CUDA_API_cuMemHostAlloc || api == SO_CUDA_API_cuMemFreeHost;
+}
+
+static __always_inline void add_to_site(const struct call *c, const struct so_cuda_site_key *key, __u64 bytes)
+{
+	struct so_cuda_site first = {}, *site = bpf_map_lookup_elem(&cuda_sites, key);
+
+	if (!site) {
+		bpf_map_update_elem(&cuda_sites, key, &first, BPF_NOEXIST);
+		site = bpf_map_lookup_elem(&cuda_sites, key);
+	}
+	if (!site) {
+		lose(c->cookie, SO_CUDA_LOSS_SITES_FULL);
+		return;
+	}
+	__sync_fetch_and_add(&site->allocations, 1);
+	__sync_fetch_and_add(&site->bytes, bytes);
+	__sync_fetch_and_add(&site->current_bytes, bytes);
+	/* Two threads at once may leave the lower of two peaks. */
+	if (site->current_bytes > site->peak_bytes)
+		site->peak_bytes = site->current_bytes;
+}
+
+static __noinline int allocated(struct call *c, __u32 api, __u64 stack)
+{
+	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
+	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host, .stack = stack };
+	struct so_cuda_allocation a = { .site = stack };
+
+	if (!c || bpf_probe_read_user(&key.address, sizeof(key.address), (void *)c->pointer))
+		return 0;
+	a.bytes = c->bytes;
+	if (bpf_map_update_elem(&cuda_allocations, &key, &a, BPF_ANY))
+		lose(c->cookie, SO_CUDA_LOSS_ALLOCATIONS_FULL);
+	add_to_site(c, &at, a.bytes);
+	return 0;
+}
+
+static __noinline int freed(struct call *c, __u32 api)
+{
+	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
+	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host };
+	struct so_cuda_allocation *a;
+	struct so_cuda_site *site;
+
+	if (!c)
+		return 0;
+	key.address = c->pointer;
+	a = bpf_map_lookup_elem(&cuda_allocations, &key);
+	if (!a)
+		return 0; /* allocated before watching began */
+	at.stack = a->site;
+	site = bpf_map_lookup_elem(&cuda_sites, &at);
+	if (site) {
+		__sync_fetch_and_add(&site->frees, 1);
+		__sync_fetch_and_add(&site->current_bytes, -(__s64)a->bytes);
+	}
+	bpf_map_delete_elem(&cuda_allocations, &key);
+	return 0;
+}
+
+#endif
