@@ -30,6 +30,7 @@ char LICENSE[] SEC("license") = "GPL";
 __u64 floor_ns = 0;
 /* And what a probe in it takes that finds its call to be nested. */
 __u64 nested_ns = 0;
+
 static __always_inline void count_error(const struct call *c, __u32 tgid, __u32 api, __u32 code)
 {
 	struct so_cuda_error_key key = {
@@ -213,6 +214,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 	if (is_off(control_of(cookie), call))
 		return 0;
 	slot->calls++;
+	slot->kinds[calls_info[call].kind & (SO_CUDA_KIND_ROOM - 1)]++;
 	ns = now - c->begin_ns;
 	own = floor_ns + c->nested * nested_ns;
 	ns = ns > own ? ns - own : 0;

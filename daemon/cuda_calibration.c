@@ -94,6 +94,11 @@ static uint64_t median_seen(const struct cuda_snapshot *snapshot)
 	return 0;
 }
 
+static bool is_own(void *context, uint32_t tgid)
+{
+	return tgid == (uint32_t)getpid();
+}
+
 static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, double plain,
 		   double plain_nesting, struct cuda_probe_cost *out)
 {
@@ -116,7 +121,7 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 	if (out->nested_ns < 0)
 		out->nested_ns = 0;
 	out->floor_ns = median_seen(snapshot);
-	cuda_probes__forget(probes, getpid());
+	cuda_probes__forget(probes, is_own, NULL);
 	return ret ?: out->floor_ns ? 0 : -ENOTSUP;
 }
 

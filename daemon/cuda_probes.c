@@ -11,6 +11,8 @@
 
 #include "bpf/cuda.skel.h"
 #include "daemon/cuda_calibration.h"
+#include "stakeout/array.h"
+#include "stakeout/array.h"
 
 #define BATCH 512
 
@@ -427,9 +429,9 @@ int cuda_probes__snapshot(struct cuda_probes *p, uint32_t slot, bool (*takes)(vo
 	return ret ?: cuda_snapshot__add_slot(out, slot, &sum, 1);
 }
 
-/* The keys of a process, collected first: a map does not like to be changed under an iteration. */
+/* Keys to be removed, collected first: a map does not like to be changed under an iteration. */
 struct doomed {
-	uint32_t tgid;
+	const struct taking *taking;
 	size_t key_size, n, capacity;
 	char *keys;
 };
@@ -437,24 +439,21 @@ struct doomed {
 static int collect_doomed(void *context, const void *key, const void *value)
 {
 	struct doomed *d = context;
-	char *more;
+	void *more;
 
-	if (*(const uint32_t *)key != d->tgid)
+	if (!is_taken(d->taking, key))
 		return 0;
-	if (d->n == d->capacity) {
-		d->capacity = d->capacity ? d->capacity * 2 : 64;
-		more = reallocarray(d->keys, d->capacity, d->key_size);
-		if (!more)
-			return -ENOMEM;
-		d->keys = more;
-	}
+	more = array__reserve(d->keys, &d->capacity, d->n + 1, d->key_size);
+	if (!more)
+		return -ENOMEM;
+	d->keys = more;
 	memcpy(d->keys + d->n++ * d->key_size, key, d->key_size);
 	return 0;
 }
 
-static void forget_in(const struct bpf_map *map, uint32_t tgid)
+static void forget_in(const struct bpf_map *map, const struct taking *taking)
 {
-	struct doomed d = { .tgid = tgid, .key_size = bpf_map__key_size(map) };
+	struct doomed d = { .taking = taking, .key_size = bpf_map__key_size(map) };
 
 	visit_map(map, false, collect_doomed, &d);
 	for (size_t i = 0; i < d.n; i++)
@@ -462,15 +461,15 @@ static void forget_in(const struct bpf_map *map, uint32_t tgid)
 	free(d.keys);
 }
 
-void cuda_probes__forget(struct cuda_probes *p, pid_t tgid)
+void cuda_probes__forget(struct cuda_probes *p, bool (*takes)(void *, uint32_t tgid), void *context)
 {
-	uint32_t key = (uint32_t)tgid;
+	const struct taking taking = { .takes = takes, .context = context };
 
-	forget_in(p->skel->maps.cuda_calls, tgid);
-	forget_in(p->skel->maps.cuda_errors, tgid);
-	forget_in(p->skel->maps.cuda_sites, tgid);
-	forget_in(p->skel->maps.cuda_allocations, tgid);
-	bpf_map_delete_elem(bpf_map__fd(p->skel->maps.cuda_runtimes), &key);
+	forget_in(p->skel->maps.cuda_calls, &taking);
+	forget_in(p->skel->maps.cuda_errors, &taking);
+	forget_in(p->skel->maps.cuda_sites, &taking);
+	forget_in(p->skel->maps.cuda_allocations, &taking);
+	forget_in(p->skel->maps.cuda_runtimes, &taking);
 }
 
 int cuda_probes__names_fd(const struct cuda_probes *p)

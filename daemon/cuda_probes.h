@@ -80,8 +80,8 @@ int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*take
 /* A slot's counters alone, summed over the CPUs. */
 int cuda_probes__slot(struct cuda_probes *probes, uint32_t slot, struct so_cuda_slot *sum);
 int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t slot);
-/* Removes a process's entries from all maps. */
-void cuda_probes__forget(struct cuda_probes *probes, pid_t tgid);
+/* Removes the entries of the processes that `takes` accepts from all maps. */
+void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint32_t tgid), void *context);
 
 int cuda_probes__names_fd(const struct cuda_probes *probes);
 void cuda_probes__consume_names(struct cuda_probes *probes);

@@ -15,6 +15,9 @@ _Static_assert(offsetof(struct cuda_calls_entry, key) == 0 && offsetof(struct cu
 		       offsetof(struct cuda_site_entry, key) == 0 &&
 		       offsetof(struct cuda_slot_entry, slot) == 0,
 	       "an entry begins with its key");
+_Static_assert(offsetof(struct so_cuda_key, tgid) == 0 && offsetof(struct so_cuda_error_key, tgid) == 0 &&
+		       offsetof(struct so_cuda_site_key, tgid) == 0,
+	       "a key begins with its process");
 
 /* Entries of one type, each of which begins with its key. */
 struct entries {
@@ -185,6 +188,35 @@ static void *find(const struct cuda_snapshot *snapshot, const struct entries *en
 	uint64_t hash = hash_key(snapshot, key, entries->key_size);
 
 	return entries__find(entries, key, &hash);
+}
+
+/* Each key begins with the process. */
+static void entries__forget(const struct cuda_snapshot *snapshot, struct entries *entries, uint32_t tgid)
+{
+	struct entries kept = { .size = entries->size, .key_size = entries->key_size };
+
+	for (size_t i = 0; i < entries->n; i++) {
+		const void *entry = entries__at(entries, i);
+		void *copy;
+
+		if (*(const uint32_t *)entry == tgid)
+			continue;
+		copy = entries__get(snapshot, &kept, entry);
+		if (!copy) {
+			entries__release(&kept);
+			return;
+		}
+		memcpy(copy, entry, entries->size);
+	}
+	entries__release(entries);
+	*entries = kept;
+}
+
+void cuda_snapshot__forget(struct cuda_snapshot *snapshot, uint32_t tgid)
+{
+	entries__forget(snapshot, &snapshot->calls, tgid);
+	entries__forget(snapshot, &snapshot->errors, tgid);
+	entries__forget(snapshot, &snapshot->sites, tgid);
 }
 
 const struct so_cuda_calls *cuda_snapshot__find_calls(const struct cuda_snapshot *snapshot,

@@ -40,7 +40,7 @@ struct cuda_slot_entry {
 /* A slot is nothing but 64-bit counters. */
 #define CUDA_SLOT_WORDS (sizeof(struct so_cuda_slot) / sizeof(__u64))
 _Static_assert(offsetof(struct so_cuda_slot, lost) == 6 * sizeof(__u64) &&
-		       CUDA_SLOT_WORDS == 6 + SO_CUDA_LOSS_COUNT,
+		       CUDA_SLOT_WORDS == 6 + SO_CUDA_LOSS_COUNT + SO_CUDA_KIND_ROOM,
 	       "all of struct so_cuda_slot is counted");
 
 int cuda_snapshot__new(struct cuda_snapshot **out);
@@ -102,6 +102,9 @@ int cuda_snapshot__subtract(const struct cuda_snapshot *now, const struct cuda_s
  */
 int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot *from, uint32_t tgid);
 
+/* Removes the entries of process `tgid`. Where there is no memory for that, they stay. */
+void cuda_snapshot__forget(struct cuda_snapshot *snapshot, uint32_t tgid);
+
 /*
  * Estimates all calls from those seen while the probes were on for 1/factor of the time; factor: 0 or more, else -EINVAL.
  *
@@ -109,8 +112,10 @@ int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot 
  * however often parts are scaled and added up, and the calls of one process and API in one library are within 1 of factor ×
  * calls. The sum of an entry's buckets is its calls; its times, bytes, blocks, threads and squares keep their mean per call;
  * its errors are its calls at most. min_ns and max_ns stay.
- * kinds: which of them, 1 << enum so_cuda_kind; ~0u: all. on_ns: the length of the time on. A call that lies on its edge is not seen at all, the more likely the longer it takes:
- * each bucket's factor makes up for that. 0: no call is lost that way.
+ *
+ * kinds: which of them, 1 << enum so_cuda_kind; ~0u: all. on_ns: the length of the time on. A call that lies on its edge is not
+ * seen at all, the more likely the longer it takes: each bucket's factor makes up for that. 0: no call is lost that way.
+ *
  * Of a site allocations, frees and bytes are scaled, but not current_bytes and peak_bytes: memory whose release was not seen
  * cannot be told from memory that is held. Slots stay: they count what the probes did. -ENOMEM leaves all as it was.
  */

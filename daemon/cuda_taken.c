@@ -19,11 +19,12 @@ static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
 
 static int copy_pids(const struct cuda_watch *w, struct cuda_taken *to)
 {
-	to->pids = calloc(w->n_pids + 1, sizeof(*to->pids));
+	to->pids = calloc(w->n_processes + 1, sizeof(*to->pids));
 	if (!to->pids)
 		return -ENOMEM;
-	memcpy(to->pids, w->pids, w->n_pids * sizeof(*to->pids));
-	to->n_pids = w->n_pids;
+	for (size_t i = 0; i < w->n_processes; i++)
+		to->pids[i] = w->processes[i].pid;
+	to->n_pids = w->n_processes;
 	return 0;
 }
 
@@ -102,7 +103,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 		ret = subtract(taken, t->cuda_base);
 	ret = ret ?: copy_stacks(&(t->of ?: t)->acc, taken);
 	cuda_probes__consume_names(e->cuda);
-	cuda_taken__remember_names(e, taken->calls);
+	cuda_taken__remember_names(e, taken->calls, 0);
 	if (!ret)
 		*out = TAKE_PTR(taken);
 	return ret;
@@ -247,7 +248,7 @@ static void keep_text(struct engine *e, uint64_t key, char *text)
 	e->kernel_texts[e->n_kernel_texts++] = text;
 }
 
-void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls)
+void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls, uint32_t tgid)
 {
 	const struct cuda_calls_entry *entries;
 	size_t n;
@@ -255,8 +256,8 @@ void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *ca
 	entries = cuda_snapshot__calls(calls, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct so_cuda_key *key = &entries[i].key;
-		const struct process *p =
-			key->kernel ? process_table__find(e->processes, (pid_t)key->tgid) : NULL;
+		bool wanted = key->kernel && (!tgid || key->tgid == tgid);
+		const struct process *p = wanted ? process_table__find(e->processes, (pid_t)key->tgid) : NULL;
 		char *text = p && !p->gone ? name_of(e, p, key->kernel, entries[i].calls.caller) : NULL;
 
 		if (text)

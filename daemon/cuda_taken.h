@@ -34,8 +34,11 @@ int cuda_taken__of(struct engine *e, uint32_t id, struct cuda_taken **out, bool 
 /* A thread's name; that of the target's first process when it has ended. Bytes are the target's own. */
 void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char *out, size_t size);
 
-/* Names of the kernels that were launched by processes whose mappings are still known: they are asked for later. */
-void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls);
+/*
+ * Names of the kernels that were launched by processes whose mappings are still known: they are asked for later. tgid: by this
+ * process alone; 0: by any.
+ */
+void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls, uint32_t tgid);
 /* The readable name of a kernel that was remembered; NULL: it is not known. Borrowed until the next one is remembered. */
 const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t kernel);
 

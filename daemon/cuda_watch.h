@@ -7,8 +7,10 @@
 #define STAKEOUT_CUDA_WATCH_H
 
 #include <stdbool.h>
+#include <time.h>
 
 #include "daemon/cuda_budget.h"
+#include "daemon/cuda_kinds.h"
 #include "daemon/cuda_probes.h"
 #include "daemon/kernel_names.h"
 #include "daemon/u64_table.h"
@@ -37,13 +39,27 @@ struct cuda_line {
 	double calls, total_ns, bytes;
 };
 
+/* A process that lives, or has made calls. */
+struct cuda_process {
+	pid_t pid;
+	bool has_clock;
+	clockid_t clock; /* of its CPU time */
+	uint64_t cpu_ns; /* at the last look */
+};
+
+enum cuda_watch_phase {
+	CUDA_WATCH_OFF_BEFORE,
+	CUDA_WATCH_ON,
+	CUDA_WATCH_OFF_AFTER,
+};
+
 struct cuda_watch {
 	struct cuda_probes *probes; /* borrowed */
 	uint32_t slot;
 	struct cuda_mapped *mapped;
 	size_t n_mapped, cap_mapped;
-	pid_t *pids; /* that were ever watched */
-	size_t n_pids, cap_pids;
+	struct cuda_process *processes;
+	size_t n_processes, cap_processes;
 	struct cuda_line *lines;
 	size_t n_lines, cap_lines;
 	struct u64_table line_by_hash;
@@ -52,14 +68,8 @@ struct cuda_watch {
 	struct cuda_budget *budget;
 	double budget_percent;
 	struct cuda_budget_cycle cycle;
-	unsigned phase; /* 0: off before, 1: on, 2: off after */
-	/*
-	 * Kinds of calls that a duty cycle switches, 1 << enum so_cuda_kind: those that make most of the cost. The others
-	 * are few, and stay exact. By kind, because a call nests calls of its own kind in the driver.
-	 */
-	uint32_t cycled_kinds;
-	bool chosen_blindly;                     /* before it was known which kinds these are */
-	uint64_t kind_calls[SO_CUDA_KIND_COUNT]; /* lately */
+	enum cuda_watch_phase phase;
+	struct cuda_kinds kinds;
 	uint64_t phase_end_ns, check_ns, checked_ns;
 	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
 	/*
@@ -70,14 +80,14 @@ struct cuda_watch {
 	uint64_t accounted_ns, segment_ns;
 	struct cuda_snapshot *last_on;    /* its calls of the cycled kinds, as seen */
 	uint64_t last_on_ns;              /* its length, */
-	uint64_t last_progress_ns;        /* and what of it the target had for itself */
+	double last_progress_ns;          /* and what of it the target had for itself */
 	struct so_cuda_slot segment_slot; /* at segment_ns */
 	uint64_t cpu_since_ns;            /* since when cpu_ns is known */
 	double line_factor;               /* of the calls whose stacks were taken */
-	uint64_t cpu_ns, cpu_seen_ns;     /* of the target since begin_ns; at the last look */
+	uint64_t cpu_ns;                  /* of the target since begin_ns */
 	struct so_cuda_slot slot_seen;
-	uint64_t kinds_ns; /* when the calls by kind were last looked at */
 	uint64_t on_seen_ns;
+	bool lost;      /* counts of some time, for want of memory */
 	bool estimated; /* the probes have been off since they first were on */
 	uint64_t random;
 };
@@ -91,14 +101,19 @@ void cuda_watch__free(struct cuda_watch *watch);
 CLEANUP_DEFINE(struct cuda_watch *, cuda_watch, cuda_watch__free)
 
 bool cuda_watch__has_process(const struct cuda_watch *watch, pid_t pid);
-/* Remembers the process; -ENOMEM. */
+/* Remembers the process: its CPU time counts. -ENOMEM. */
 int cuda_watch__add_process(struct cuda_watch *watch, pid_t pid);
+/* Whether any library of this process is known. */
+bool cuda_watch__has_libraries(const struct cuda_watch *watch, pid_t pid);
 /* Whether this library of this process is known. */
 bool cuda_watch__has_library(const struct cuda_watch *watch, pid_t pid, uint64_t dev, uint64_t inode);
 /* Takes over mapped's resources (also on failure), and probes it if the probes are on. -ENOMEM, -ENOSPC. */
 int cuda_watch__add_library(struct cuda_watch *watch, struct cuda_mapped *mapped);
 /* The process has ended, or executes another program: its figures are kept, its probes and entries are not. */
 void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
+
+/* Adds what was counted up to now to `total`. -ENOMEM, or what reading the maps gave. */
+int cuda_watch__settle(struct cuda_watch *watch);
 
 /* Keeps the budget; returns when to be called again (CLOCK_MONOTONIC). */
 uint64_t cuda_watch__tick(struct cuda_watch *watch, uint64_t now_ns);

@@ -9,6 +9,7 @@
 #include "daemon/clock.h"
 #include "daemon/cuda_taken.h"
 #include "daemon/engine_internal.h"
+#include "daemon/log.h"
 #include "daemon/proc_maps.h"
 #include "stakeout/array.h"
 
@@ -170,13 +171,11 @@ void engine_cuda_forked(struct engine *e, pid_t parent, pid_t child)
 
 void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid)
 {
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *calls = NULL;
-
 	if (!t->cuda)
 		return;
 	cuda_probes__consume_names(e->cuda);
-	if (!cuda_watch__result(t->cuda, &calls))
-		cuda_taken__remember_names(e, calls);
+	if (cuda_watch__has_libraries(t->cuda, tgid) && !cuda_watch__settle(t->cuda))
+		cuda_taken__remember_names(e, t->cuda->total, (uint32_t)tgid);
 	cuda_watch__process_gone(t->cuda, tgid);
 	kernel_names__forget(e->kernel_names, (uint32_t)tgid);
 }
@@ -236,10 +235,14 @@ uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
 	return next;
 }
 
+/* What could not be drained stays in its window, which fills up: its losses are counted then. */
 void engine_cuda_drain(struct engine *e)
 {
-	if (e->cuda)
-		cuda_probes__drain(e->cuda, e->sampler);
+	int ret = e->cuda ? cuda_probes__drain(e->cuda, e->sampler) : 0;
+
+	if (ret && !e->cuda_drain_failed)
+		log__error("reading the stacks of CUDA calls failed: %s", strerror(-ret));
+	e->cuda_drain_failed = ret != 0;
 }
 
 /* Libraries. */
@@ -290,6 +293,37 @@ static bool is_found(const struct cuda_found *found, const struct proc_map *map)
 	return false;
 }
 
+static void drop_mapped(struct cuda_mapped *m)
+{
+	cuda_library__release(&m->library);
+	free(m->path);
+	if (m->fd >= 0)
+		close(m->fd);
+}
+
+static void keep_found(struct cuda_found *found, struct cuda_mapped *m)
+{
+	if (m->path && !ARRAY_RESERVE(found->mapped, found->capacity, found->n + 1))
+		found->mapped[found->n++] = *m;
+	else
+		drop_mapped(m);
+}
+
+/* Any other file is none of CUDA's business; of one of its own, calls would go uncounted without a word. */
+static void keep_unreadable(const struct proc_map *map, int error, struct cuda_mapped *m,
+			    struct cuda_found *found)
+{
+	const char *name = strrchr(map->path, '/');
+
+	name = name ? name + 1 : map->path;
+	if (strncmp(name, "libcudart", 9) && strncmp(name, "libcuda.", 8))
+		return;
+	snprintf(m->problem, sizeof(m->problem), "%.150s cannot be opened, its calls are not timed: %.60s",
+		 map->path, strerror(error));
+	m->path = strdup(map->path);
+	keep_found(found, m);
+}
+
 static void look_into(struct engine *e, const struct process_scan *scan, const struct proc_map *map,
 		      struct cuda_found *found)
 {
@@ -301,8 +335,10 @@ static void look_into(struct engine *e, const struct process_scan *scan, const s
 	bool has;
 
 	m.fd = proc_maps__open_file(scan->reader, map);
-	if (m.fd < 0)
+	if (m.fd < 0) {
+		keep_unreadable(map, -m.fd, &m, found);
 		return;
+	}
 	if (cuda_library__read(m.fd, &m.library, NULL)) {
 		close(m.fd);
 		return;
@@ -310,13 +346,7 @@ static void look_into(struct engine *e, const struct process_scan *scan, const s
 	has = m.library.n_functions || m.library.problem[0];
 	remember_file(e, map, has);
 	m.path = has ? strdup(map->path) : NULL;
-	if (has && m.path && !ARRAY_RESERVE(found->mapped, found->capacity, found->n + 1)) {
-		found->mapped[found->n++] = m;
-		return;
-	}
-	cuda_library__release(&m.library);
-	free(m.path);
-	close(m.fd);
+	keep_found(found, &m);
 }
 
 struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan *scan)
@@ -332,11 +362,10 @@ struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan 
 	return found;
 }
 
-static void drop_mapped(struct cuda_mapped *m)
+static void tell_dropped(pid_t tgid, int ret)
 {
-	cuda_library__release(&m->library);
-	free(m->path);
-	close(m->fd);
+	if (ret)
+		log__error("a CUDA library of process %d is not watched: %s", tgid, strerror(-ret));
 }
 
 /* Runtimes first: a driver's probes tell a nested call by the runtime that it returns to. */
@@ -358,7 +387,7 @@ void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found)
 		struct cuda_mapped *m = &found->mapped[i];
 
 		if (t && !cuda_watch__has_library(t->cuda, tgid, m->dev, m->inode))
-			cuda_watch__add_library(t->cuda, m);
+			tell_dropped(tgid, cuda_watch__add_library(t->cuda, m));
 		else
 			drop_mapped(m);
 	}

@@ -130,6 +130,7 @@ struct engine {
 	struct nvml *nvml;
 	char nvml_problem[256];
 	bool nvml_tried;
+	bool cuda_drain_failed; /* which has been said */
 	uint64_t last_drain_ns, last_cpu_check_ns;
 	uint64_t started_ns;
 	char debug_root[256];

@@ -112,6 +112,9 @@ enum so_cuda_loss {
 		SO_CUDA_LOSS_COUNT,
 };
 
+#define SO_CUDA_KIND_ROOM 16 /* a power of two, for the verifier's sake */
+_Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place");
+
 /* Per CPU and target slot. */
 struct so_cuda_slot {
 	__u64 hits;      /* probe hits at entries */
@@ -121,10 +124,8 @@ struct so_cuda_slot {
 	__u64 stacks;    /* taken */
 	__u64 stacks_ns; /* time spent on them */
 	__u64 lost[SO_CUDA_LOSS_COUNT];
+	__u64 kinds[SO_CUDA_KIND_ROOM]; /* of calls, by enum so_cuda_kind */
 };
-
-#define SO_CUDA_KIND_ROOM 16 /* a power of two, for the verifier's sake */
-_Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place");
 
 /* What the daemon decides, by target slot; changes take effect at once. */
 struct so_cuda_control {

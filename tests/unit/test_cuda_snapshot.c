@@ -386,6 +386,46 @@ static void test_merge(void **state)
 	assert_int_equal(*cuda_snapshot__find_error(since, &error), 2);
 }
 
+static void test_forget(void **state)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = new_snapshot();
+	struct so_cuda_error_key errors[2] = { { .tgid = 1, .code = 2 }, { .tgid = 2, .code = 2 } };
+	struct so_cuda_site_key sites[2] = { { .tgid = 1, .stack = 7 }, { .tgid = 2, .stack = 7 } };
+	struct so_cuda_site site = { .allocations = 3 };
+	struct so_cuda_calls calls = { 0 };
+	size_t n;
+
+	call(&calls, 700);
+	for (unsigned i = 0; i < 2000; i++)
+		add(snapshot, key_of(1 + i % 2, i, SO_CUDA_API_cudaMalloc, latency_octave(700)), &calls);
+	for (unsigned i = 0; i < 2; i++) {
+		cuda_snapshot__add_error(snapshot, &errors[i], 10 + i);
+		cuda_snapshot__add_site(snapshot, &sites[i], &site);
+	}
+	cuda_snapshot__add_slot(snapshot, 1, &(struct so_cuda_slot){ .hits = 3 }, 1);
+	cuda_snapshot__forget(snapshot, 3);
+	cuda_snapshot__calls(snapshot, &n);
+	assert_int_equal(n, 2000);
+	cuda_snapshot__forget(snapshot, 1);
+	cuda_snapshot__calls(snapshot, &n);
+	assert_int_equal(n, 1000);
+	for (unsigned i = 0; i < 2000; i++) {
+		struct so_cuda_key key = key_of(1 + i % 2, i, SO_CUDA_API_cudaMalloc, latency_octave(700));
+		const struct so_cuda_calls *found = cuda_snapshot__find_calls(snapshot, &key);
+
+		assert_true(i % 2 ? found && found->calls == 1 : !found);
+	}
+	assert_null(cuda_snapshot__find_error(snapshot, &errors[0]));
+	assert_int_equal(*cuda_snapshot__find_error(snapshot, &errors[1]), 11);
+	assert_null(cuda_snapshot__find_site(snapshot, &sites[0]));
+	assert_int_equal(cuda_snapshot__find_site(snapshot, &sites[1])->allocations, 3);
+	assert_int_equal(cuda_snapshot__find_slot(snapshot, 1)->hits, 3);
+	/* A process of the number may come again. */
+	add(snapshot, key_of(1, 0, SO_CUDA_API_cudaMalloc, latency_octave(700)), &calls);
+	cuda_snapshot__calls(snapshot, &n);
+	assert_int_equal(n, 1001);
+}
+
 static void test_scale(void **state)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = new_snapshot();
@@ -503,6 +543,7 @@ int main(void)
 		cmocka_unit_test(test_bounds_by_sum),
 		cmocka_unit_test(test_subtract_others),
 		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_forget),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_scale_is_unbiased),
 		cmocka_unit_test(test_long_calls_in_a_short_time),

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/cuda_kinds.h"
+
+#include <string.h>
+
+#define HALVED_S 4.0 /* of figures, after which they weigh half */
+#define LEAST_S  1.0 /* of figures that are enough to choose anew by */
+
+void cuda_kinds__add(struct cuda_kinds *k, const uint64_t calls[SO_CUDA_KIND_COUNT], uint64_t elapsed_ns,
+		     uint64_t on_ns)
+{
+	double keep = k->elapsed_s > HALVED_S ? 0.5 : 1;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		k->calls[i] = k->calls[i] * keep + (double)calls[i];
+	k->elapsed_s = k->elapsed_s * keep + (double)elapsed_ns * 1e-9;
+	k->on_s = k->on_s * keep + (double)on_ns * 1e-9;
+}
+
+static double rate(const struct cuda_kinds *k, unsigned kind)
+{
+	double seconds = k->cycled >> kind & 1 ? k->on_s : k->elapsed_s;
+
+	return seconds > 0 ? k->calls[kind] / seconds : 0;
+}
+
+void cuda_kinds__rates(const struct cuda_kinds *k, uint64_t rates[SO_CUDA_KIND_COUNT])
+{
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		rates[i] = (uint64_t)(rate(k, i) * 1000);
+}
+
+static unsigned most_of(const double rates[SO_CUDA_KIND_COUNT])
+{
+	unsigned most = 0;
+
+	for (unsigned i = 1; i < SO_CUDA_KIND_COUNT; i++) {
+		if (rates[i] > rates[most])
+			most = i;
+	}
+	return most;
+}
+
+/* 0: no calls are known. */
+static uint32_t choice(const struct cuda_kinds *k)
+{
+	double rates[SO_CUDA_KIND_COUNT], total = 0, left;
+	uint32_t chosen = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		total += rates[i] = rate(k, i);
+	for (left = total; left * 10 > total;) {
+		unsigned most = most_of(rates);
+
+		chosen |= 1u << most;
+		left -= rates[most];
+		rates[most] = 0;
+	}
+	return chosen;
+}
+
+void cuda_kinds__choose(struct cuda_kinds *k)
+{
+	*k = (struct cuda_kinds){ .cycled = choice(k) ?: CUDA_KINDS_ALL };
+}
+
+bool cuda_kinds__are_outgrown(const struct cuda_kinds *k)
+{
+	uint32_t best = choice(k);
+	double steady = 0, total = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		total += rate(k, i);
+		steady += k->cycled >> i & 1 ? 0 : rate(k, i);
+	}
+	return k->elapsed_s >= LEAST_S && best && best != k->cycled &&
+	       (steady * 4 > total || k->cycled == CUDA_KINDS_ALL);
+}

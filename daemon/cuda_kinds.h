@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How many calls of each kind a target makes, and which kinds a duty cycle should switch: those that make most of the cost. The
+ * others are few, and stay exact. By kind, because a call nests calls of its own kind in the driver.
+ */
+#ifndef STAKEOUT_CUDA_KINDS_H
+#define STAKEOUT_CUDA_KINDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stakeout/cuda_abi.h"
+
+#define CUDA_KINDS_ALL ((1u << SO_CUDA_KIND_COUNT) - 1)
+
+/* Of the last seconds; what is older weighs less. All zero: nothing is known. */
+struct cuda_kinds {
+	uint32_t cycled; /* 1 << enum so_cuda_kind; 0: none */
+	double calls[SO_CUDA_KIND_COUNT];
+	double elapsed_s, on_s; /* on: in which the cycled kinds counted as well */
+};
+
+/* What happened in elapsed_ns, of which the probes of the cycled kinds were there for on_ns. */
+void cuda_kinds__add(struct cuda_kinds *kinds, const uint64_t calls[SO_CUDA_KIND_COUNT], uint64_t elapsed_ns,
+		     uint64_t on_ns);
+/* Calls in 1000 s if all kinds counted all the time. */
+void cuda_kinds__rates(const struct cuda_kinds *kinds, uint64_t rates[SO_CUDA_KIND_COUNT]);
+/*
+ * The kinds of which there are most, until what is left is a tenth of the calls at most. All, where no calls are known. Sets
+ * `cycled`, and begins to count anew.
+ */
+void cuda_kinds__choose(struct cuda_kinds *kinds);
+/*
+ * Whether others should be chosen: kinds that count all the time make more than a quarter of the calls, or all kinds were
+ * chosen before any call was known.
+ */
+bool cuda_kinds__are_outgrown(const struct cuda_kinds *kinds);
+
+#endif

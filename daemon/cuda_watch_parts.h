@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the files of cuda_watch.h share. */
+#ifndef STAKEOUT_CUDA_WATCH_PARTS_H
+#define STAKEOUT_CUDA_WATCH_PARTS_H
+
+#include "daemon/cuda_watch.h"
+
+static inline bool cuda_watch_is_on(const struct cuda_watch *w)
+{
+	return w->phase == CUDA_WATCH_ON;
+}
+
+/* 64 random bits that do not follow the target. */
+uint64_t cuda_watch_random(struct cuda_watch *w);
+
+/* cuda_watch_settle.c */
+
+/* The probes of the cycled kinds count from now on. */
+void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
+/* Whether calls that were seen in this time on stand for a time off before it. */
+bool cuda_watch_is_estimate(const struct cuda_watch *w, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * From what the maps hold to what was called: everything that was counted is added to the total at the end of each time on,
+ * the cycled kinds scaled to the time for which that time on stands.
+ */
+#include <errno.h>
+
+#include "daemon/clock.h"
+#include "daemon/cuda_watch_parts.h"
+
+static bool takes(void *context, uint32_t tgid)
+{
+	return cuda_watch__has_process(context, (pid_t)tgid);
+}
+
+static int read_maps(struct cuda_watch *w, struct cuda_snapshot **out)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *now = NULL;
+	int ret = cuda_snapshot__new(&now);
+
+	ret = ret ?: cuda_probes__snapshot(w->probes, w->slot, takes, w, now);
+	if (!ret)
+		*out = TAKE_PTR(now);
+	return ret;
+}
+
+static double start_of(struct cuda_watch *w)
+{
+	return (double)(cuda_watch_random(w) >> 11) / 0x1p53;
+}
+
+void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
+{
+	w->segment_ns = now;
+	cuda_probes__slot(w->probes, w->slot, &w->segment_slot);
+}
+
+/* What the probes have taken from the target since the segment began, one thread's share if it has several. */
+static double taken_ns(const struct cuda_watch *w, double threads)
+{
+	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
+	struct so_cuda_slot slot;
+
+	if (cuda_probes__slot(w->probes, w->slot, &slot))
+		return 0;
+	return ((double)(slot.returns - w->segment_slot.returns) * cost.pair_ns +
+		(double)(slot.nested - w->segment_slot.nested) * cost.nested_ns +
+		(double)(slot.stacks_ns - w->segment_slot.stacks_ns)) /
+	       threads;
+}
+
+/*
+ * CPUs that the target has kept busy since it is watched: the clock of a process that runs on another CPU lags by some
+ * milliseconds, so a segment is too short to look at.
+ */
+static double cpus_used(const struct cuda_watch *w)
+{
+	return w->checked_ns > w->cpu_since_ns && w->cpu_since_ns
+		       ? (double)w->cpu_ns / (double)(w->checked_ns - w->cpu_since_ns)
+		       : 0;
+}
+
+/* Host time in calls that wait. */
+static double waits_ns(const struct cuda_snapshot *seen)
+{
+	const struct cuda_calls_entry *entries;
+	double sum = 0;
+	size_t n;
+
+	entries = cuda_snapshot__calls(seen, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.api < SO_CUDA_API_COUNT &&
+		    cuda_names__kind(entries[i].key.api) == SO_CUDA_SYNC)
+			sum += (double)entries[i].calls.total_ns;
+	}
+	return sum;
+}
+
+/*
+ * How much of the segment the target had for itself. What the probes take is made up for by time in which it would have
+ * slept or waited for the GPU; where there is too little of that, it makes fewer calls than without the probes.
+ */
+static double progress_ns(const struct cuda_watch *w, const struct cuda_snapshot *seen, uint64_t now)
+{
+	double on = (double)(now - w->segment_ns), busy = cpus_used(w), threads = busy > 1 ? busy : 1;
+	double slack = busy < 1 ? (1 - busy) * on : 0, lost;
+
+	/* What was seen since the last settling has the time off in it as well. */
+	slack += waits_ns(seen) / threads * on / (double)(now - w->accounted_ns);
+	lost = taken_ns(w, threads) - slack;
+	return lost <= 0 ? on : lost < on / 2 ? on - lost : on / 2;
+}
+
+bool cuda_watch_is_estimate(const struct cuda_watch *w, uint64_t now)
+{
+	return cuda_watch_is_on(w) && now > w->segment_ns && w->segment_ns > w->accounted_ns;
+}
+
+/* What the maps gained since the last settling. */
+struct gain {
+	struct cuda_snapshot *seen;
+	double progress_ns; /* what of the time on the target had for itself; 0: there was none */
+	double factor;      /* what a call of the cycled kinds stands for */
+};
+
+static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, uint64_t now, struct gain *out)
+{
+	struct gain gain = { .factor = 1 };
+	int ret = cuda_snapshot__subtract(maps, w->last, &gain.seen);
+
+	if (ret)
+		return ret;
+	if (cuda_watch_is_estimate(w, now)) {
+		gain.progress_ns = progress_ns(w, gain.seen, now);
+		gain.factor = ((double)(w->segment_ns - w->accounted_ns) + gain.progress_ns) / gain.progress_ns;
+	} else if (cuda_watch_is_on(w) && now > w->segment_ns) {
+		gain.progress_ns = (double)(now - w->segment_ns);
+	}
+	*out = gain;
+	return 0;
+}
+
+/* Scales the gain, and adds it to `into`. */
+static int add_gain(struct cuda_watch *w, struct gain *gain, uint64_t now, struct cuda_snapshot *into)
+{
+	int ret = 0;
+
+	if (cuda_watch_is_estimate(w, now))
+		ret = cuda_snapshot__scale(gain->seen, w->kinds.cycled, gain->factor, now - w->segment_ns,
+					   start_of(w));
+	return ret ?: cuda_snapshot__merge(into, gain->seen, 0);
+}
+
+/* Keeps what the time on that ends has seen of the cycled kinds: the next may be long in coming. */
+static int keep_last_on(struct cuda_watch *w, const struct gain *gain, uint64_t now)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *seen = NULL;
+	int ret = cuda_snapshot__new(&seen);
+
+	ret = ret ?: cuda_snapshot__merge(seen, gain->seen, 0);
+	ret = ret ?: cuda_snapshot__scale(seen, ~w->kinds.cycled, 0, 0, 0);
+	if (ret)
+		return ret;
+	cuda_snapshot__free(w->last_on);
+	w->last_on = TAKE_PTR(seen);
+	w->last_on_ns = now - w->segment_ns;
+	w->last_progress_ns = gain->progress_ns;
+	return 0;
+}
+
+/*
+ * Where the maps cannot be read, nothing has changed: what they hold is counted the next time. What was read and cannot be
+ * added up is lost.
+ */
+int cuda_watch__settle(struct cuda_watch *w)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
+	uint64_t now = clock__now_ns();
+	struct gain gain = { 0 };
+	int ret = read_maps(w, &maps);
+
+	ret = ret ?: gain_since(w, maps, now, &gain);
+	if (ret)
+		return ret;
+	if (w->kinds.cycled && gain.progress_ns > 0)
+		ret = keep_last_on(w, &gain, now);
+	ret = ret ?: add_gain(w, &gain, now, w->total);
+	cuda_snapshot__free(gain.seen);
+	cuda_snapshot__free(w->last);
+	w->last = TAKE_PTR(maps);
+	if (ret)
+		w->lost = true;
+	if (cuda_watch_is_on(w)) {
+		w->line_factor = gain.factor;
+		w->accounted_ns = now;
+		cuda_watch_begin_segment(w, now);
+	}
+	return ret;
+}
+
+/* The time off since the last time on, by that one. */
+static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *into)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
+	int ret;
+
+	if (cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0)
+		return 0;
+	ret = cuda_snapshot__new(&tail);
+	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
+	ret = ret
+		      ?: cuda_snapshot__scale(tail, w->kinds.cycled,
+					      (double)(now - w->accounted_ns) / w->last_progress_ns,
+					      w->last_on_ns, start_of(w));
+	return ret ?: cuda_snapshot__merge(into, tail, 0);
+}
+
+int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL, *result = NULL;
+	uint64_t now = clock__now_ns();
+	struct gain gain = { 0 };
+	int ret = read_maps(w, &maps);
+
+	ret = ret ?: cuda_snapshot__new(&result);
+	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
+	ret = ret ?: gain_since(w, maps, now, &gain);
+	ret = ret ?: add_gain(w, &gain, now, result);
+	ret = ret ?: add_tail(w, now, result);
+	cuda_snapshot__free(gain.seen);
+	if (!ret)
+		*out = TAKE_PTR(result);
+	return ret;
+}

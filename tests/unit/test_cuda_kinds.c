@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "daemon/cuda_kinds.h"
+
+#define SECOND      1000000000ull
+#define KIND(kind)  (1u << SO_CUDA_##kind)
+#define COUNT(k, n) [SO_CUDA_##k] = (n)
+
+static void test_most_of_the_calls_are_chosen(void **state)
+{
+	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 800), COUNT(EVENT, 120), COUNT(COPY, 50),
+						     COUNT(SYNC, 30) };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds);
+	/* 920 of 1000; 800 would have left more than a tenth. */
+	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(EVENT));
+	assert_true(kinds.elapsed_s == 0);
+}
+
+static void test_one_kind_alone(void **state)
+{
+	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(SYNC, 5) };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds);
+	assert_int_equal(kinds.cycled, KIND(SYNC));
+}
+
+static void test_nothing_known(void **state)
+{
+	const uint64_t none[SO_CUDA_KIND_COUNT] = { 0 }, some[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 5) };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, none, SECOND, SECOND);
+	cuda_kinds__choose(&kinds);
+	assert_int_equal(kinds.cycled, CUDA_KINDS_ALL);
+	cuda_kinds__add(&kinds, none, 5 * SECOND, SECOND);
+	assert_false(cuda_kinds__are_outgrown(&kinds));
+	/* Once there is something to choose by, a choice is made. */
+	cuda_kinds__add(&kinds, some, SECOND, SECOND / 10);
+	assert_true(cuda_kinds__are_outgrown(&kinds));
+	cuda_kinds__choose(&kinds);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH));
+}
+
+/* Cycled kinds are seen for a hundredth of the time: their few calls stand for many. */
+static void test_rates_are_those_of_all_the_time(void **state)
+{
+	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 100), COUNT(SYNC, 100) };
+	struct cuda_kinds kinds = { .cycled = KIND(LAUNCH) };
+	uint64_t rates[SO_CUDA_KIND_COUNT];
+
+	cuda_kinds__add(&kinds, calls, 2 * SECOND, SECOND / 50);
+	cuda_kinds__rates(&kinds, rates);
+	assert_int_equal(rates[SO_CUDA_LAUNCH], 5000 * 1000);
+	assert_int_equal(rates[SO_CUDA_SYNC], 50 * 1000);
+	assert_int_equal(rates[SO_CUDA_COPY], 0);
+	assert_false(cuda_kinds__are_outgrown(&kinds));
+}
+
+static void test_another_phase_of_the_target(void **state)
+{
+	const uint64_t launches[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1000), COUNT(EVENT, 20) };
+	const uint64_t queries[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1), COUNT(EVENT, 100000) };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, launches, SECOND, SECOND);
+	cuda_kinds__choose(&kinds);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH));
+	cuda_kinds__add(&kinds, launches, SECOND, SECOND);
+	assert_false(cuda_kinds__are_outgrown(&kinds));
+	cuda_kinds__add(&kinds, queries, SECOND, SECOND / 10);
+	assert_true(cuda_kinds__are_outgrown(&kinds));
+	cuda_kinds__choose(&kinds);
+	assert_int_equal(kinds.cycled, KIND(EVENT));
+	/* A moment is not enough to choose by. */
+	cuda_kinds__add(&kinds, launches, SECOND / 10, SECOND / 10);
+	assert_false(cuda_kinds__are_outgrown(&kinds));
+}
+
+static void test_old_calls_weigh_less(void **state)
+{
+	const uint64_t launches[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1000) };
+	const uint64_t queries[SO_CUDA_KIND_COUNT] = { COUNT(EVENT, 1000) };
+	struct cuda_kinds kinds = { 0 };
+
+	for (int i = 0; i < 100; i++)
+		cuda_kinds__add(&kinds, launches, SECOND, SECOND);
+	for (int i = 0; i < 30; i++)
+		cuda_kinds__add(&kinds, queries, SECOND, SECOND);
+	cuda_kinds__choose(&kinds);
+	assert_int_equal(kinds.cycled, KIND(EVENT));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_most_of_the_calls_are_chosen),
+		cmocka_unit_test(test_one_kind_alone),
+		cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_rates_are_those_of_all_the_time),
+		cmocka_unit_test(test_another_phase_of_the_target),
+		cmocka_unit_test(test_old_calls_weigh_less),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1 @@
+test_cuda_kinds_SRCS := daemon/cuda_kinds.c
