@@ -31,7 +31,7 @@ __u64 floor_ns = 0;
 /* And what a probe in it takes that finds its call to be nested. */
 __u64 nested_ns = 0;
 
-static __always_inline void count_error(const struct call *c, __u32 tgid, __u32 api, __u32 code)
+static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
 	struct so_cuda_error_key key = {
 		.tgid = tgid, .library = SO_CUDA_COOKIE_LIBRARY(c->cookie), .api = api, .code = code
@@ -58,7 +58,7 @@ static __always_inline struct so_cuda_calls *calls_of(const struct so_cuda_key *
 	return bpf_map_lookup_elem(&cuda_calls, key);
 }
 
-static __always_inline void add_launch(struct so_cuda_calls *calls, const struct call *c)
+static __always_inline void add_launch(struct so_cuda_calls *calls, const struct so_cuda_call *c)
 {
 	__u64 blocks = (__u64)c->grid[0] * c->grid[1] * c->grid[2];
 
@@ -69,7 +69,8 @@ static __always_inline void add_launch(struct so_cuda_calls *calls, const struct
 }
 
 /* caller: the return address. */
-static __always_inline void count_call(const struct call *c, __u32 api, __u64 ns, bool failed, __u64 caller)
+static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, __u64 ns, bool failed,
+				       __u64 caller)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 octave = latency_octave(ns);
@@ -107,7 +108,7 @@ static __always_inline void count_call(const struct call *c, __u32 api, __u64 ns
 		add_launch(calls, c);
 }
 
-static __always_inline void finish(struct pt_regs *ctx, struct call *c, __u32 api, __u64 ns)
+static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns)
 {
 	__u32 kind = calls_info[api].kind, code = (__u32)ctx->rax, period;
 	bool failed = code && !(kind == SO_CUDA_EVENT && code == NOT_READY);
@@ -152,7 +153,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	__u32 call = SO_CUDA_COOKIE_CALL(cookie);
 	struct so_cuda_slot *slot = slot_of(cookie);
 	struct arguments a;
-	struct call *c;
+	struct so_cuda_call *c;
 
 	if (!slot)
 		return 1;
@@ -197,7 +198,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 	__u64 now = bpf_ktime_get_ns(), ns, own;
 	__u32 call = SO_CUDA_COOKIE_CALL(cookie);
 	struct so_cuda_slot *slot = slot_of(cookie);
-	struct call *c = thread_call(false);
+	struct so_cuda_call *c = thread_call(false);
 
 	if (!slot || !c)
 		return 0;

@@ -42,13 +42,14 @@ static __always_inline void read_words(void *to, __u32 bytes, __u64 address)
 		__builtin_memset(to, 0, bytes);
 }
 
-static __always_inline void set_stream(struct call *c, __u64 stream)
+static __always_inline void set_stream(struct so_cuda_call *c, __u64 stream)
 {
 	c->stream = stream;
 	c->has_stream = 1;
 }
 
-static __always_inline void set_dimensions(struct call *c, __u64 xy, __u64 z, __u64 block_xy, __u64 block_z)
+static __always_inline void set_dimensions(struct so_cuda_call *c, __u64 xy, __u64 z, __u64 block_xy,
+					   __u64 block_z)
 {
 	c->grid[0] = (__u32)xy;
 	c->grid[1] = (__u32)(xy >> 32);
@@ -59,7 +60,7 @@ static __always_inline void set_dimensions(struct call *c, __u64 xy, __u64 z, __
 }
 
 /* cudaLaunchConfig_t and CUlaunchConfig begin alike: grid and block, shared memory, and at 32 the stream. */
-static __noinline int read_launch_config(struct call *c, __u64 config)
+static __noinline int read_launch_config(struct so_cuda_call *c, __u64 config)
 {
 	struct {
 		__u32 grid[3], block[3];
@@ -75,7 +76,7 @@ static __noinline int read_launch_config(struct call *c, __u64 config)
 	return 0;
 }
 
-static __always_inline void read_launch(struct call *c, const struct arguments *ctx, __u32 args)
+static __always_inline void read_launch(struct so_cuda_call *c, const struct arguments *ctx, __u32 args)
 {
 	bool with_stream = c->seen++ % STREAM_INTERVAL == 0;
 
@@ -113,7 +114,7 @@ static __always_inline __u32 direction_between(__u32 from, __u32 to)
 }
 
 /* Offsets: cudaMemcpy3DParms in driver_types.h; CUDA_MEMCPY2D, CUDA_MEMCPY3D in cuda.h. */
-static __noinline int read_copy_descriptor(struct call *c, __u64 at, __u32 args)
+static __noinline int read_copy_descriptor(struct so_cuda_call *c, __u64 at, __u32 args)
 {
 	__u64 size[3] = { 0, 1, 1 };
 	__u32 from = 0, to = 0;
@@ -140,7 +141,8 @@ static __noinline int read_copy_descriptor(struct call *c, __u64 at, __u32 args)
 }
 
 /* is_async: it has a stream. */
-static __always_inline void read_copy(struct call *c, const struct arguments *ctx, __u32 args, bool is_async)
+static __always_inline void read_copy(struct so_cuda_call *c, const struct arguments *ctx, __u32 args,
+				      bool is_async)
 {
 	__u64 stream = 0;
 
@@ -185,7 +187,7 @@ static __always_inline void read_copy(struct call *c, const struct arguments *ct
 		set_stream(c, stream);
 }
 
-static __always_inline void read_memory(struct call *c, const struct arguments *ctx, __u32 args)
+static __always_inline void read_memory(struct so_cuda_call *c, const struct arguments *ctx, __u32 args)
 {
 	switch (args) {
 	case SO_CUDA_ARGS_SET:
@@ -214,7 +216,7 @@ static __always_inline void read_memory(struct call *c, const struct arguments *
 	}
 }
 
-static __always_inline void read_arguments(struct call *c, const struct arguments *ctx, __u32 api)
+static __always_inline void read_arguments(struct so_cuda_call *c, const struct arguments *ctx, __u32 api)
 {
 	__u32 args = calls_info[api].args;
 

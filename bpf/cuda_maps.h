@@ -6,24 +6,6 @@
 #include "bpf/target_maps.h"
 #include "stakeout/cuda_abi.h"
 
-/* A thread's call. Belongs to the thread, so nobody else writes to it. */
-struct call {
-	__u64 cookie;
-	__u64 sp; /* at the entry: nested calls have a lower one */
-	__u64 begin_ns;
-	__u64 kernel, stream, pointer, bytes;
-	__u32 grid[3], block[3];
-	__u32 direction;
-	__u32 has_stream; /* stream was read in this call */
-	__u32 active;
-	__u32 seen; /* launches */
-	__u32 nested;
-	/* A call that tells a name; it may be nested in one that is counted. */
-	__u32 naming;
-	__u64 naming_cookie, naming_sp;
-	__u64 out, handle, text;
-};
-
 struct so_cuda_control control[SO_CUDA_SLOTS];
 
 /* How the arguments of each call are read, and what it does. */
@@ -53,7 +35,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct call);
+	__type(value, struct so_cuda_call);
 } cuda_threads SEC(".maps");
 
 struct {
@@ -146,7 +128,7 @@ static __always_inline void lose(__u64 cookie, enum so_cuda_loss cause)
 		slot->lost[cause]++;
 }
 
-static __always_inline struct call *thread_call(bool create)
+static __always_inline struct so_cuda_call *thread_call(bool create)
 {
 	return bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), 0,
 				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);

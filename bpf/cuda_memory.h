@@ -12,7 +12,8 @@ static __always_inline bool is_host(__u32 api)
 	       api == SO_CUDA_API_cuMemHostAlloc || api == SO_CUDA_API_cuMemFreeHost;
 }
 
-static __always_inline void add_to_site(const struct call *c, const struct so_cuda_site_key *key, __u64 bytes)
+static __always_inline void add_to_site(const struct so_cuda_call *c, const struct so_cuda_site_key *key,
+					__u64 bytes)
 {
 	struct so_cuda_site first = {}, *site = bpf_map_lookup_elem(&cuda_sites, key);
 
@@ -32,7 +33,7 @@ static __always_inline void add_to_site(const struct call *c, const struct so_cu
 		site->peak_bytes = site->current_bytes;
 }
 
-static __noinline int allocated(struct call *c, __u32 api, __u64 stack)
+static __noinline int allocated(struct so_cuda_call *c, __u32 api, __u64 stack)
 {
 	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
 	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host, .stack = stack };
@@ -47,7 +48,7 @@ static __noinline int allocated(struct call *c, __u32 api, __u64 stack)
 	return 0;
 }
 
-static __noinline int freed(struct call *c, __u32 api)
+static __noinline int freed(struct so_cuda_call *c, __u32 api)
 {
 	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
 	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host };

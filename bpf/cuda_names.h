@@ -10,7 +10,7 @@ static __always_inline __u64 argument(const struct arguments *ctx, __u32 i)
 	return i == 1 ? ctx->rdi : i == 2 ? ctx->rsi : i == 3 ? ctx->rdx : i == 4 ? ctx->rcx : 0;
 }
 
-static __always_inline void tell_name(const struct call *c, __u32 namer, __u64 handle)
+static __always_inline void tell_name(const struct so_cuda_call *c, __u32 namer, __u64 handle)
 {
 	struct so_cuda_name *n = bpf_ringbuf_reserve(&cuda_names, sizeof(*n), 0);
 
@@ -29,7 +29,8 @@ static __always_inline void tell_name(const struct call *c, __u32 namer, __u64 h
 }
 
 /* Not 0: the return is of no interest. */
-static __always_inline int enter_namer(const struct arguments *ctx, struct call *c, __u64 cookie, __u32 namer)
+static __always_inline int enter_namer(const struct arguments *ctx, struct so_cuda_call *c, __u64 cookie,
+				       __u32 namer)
 {
 	if (namer >= SO_CUDA_NAMER_COUNT)
 		return 1;
@@ -46,7 +47,7 @@ static __always_inline int enter_namer(const struct arguments *ctx, struct call 
 	return 0;
 }
 
-static __always_inline void leave_namer(const struct pt_regs *ctx, struct call *c, __u32 namer)
+static __always_inline void leave_namer(const struct pt_regs *ctx, struct so_cuda_call *c, __u32 namer)
 {
 	__u64 handle = 0;
 

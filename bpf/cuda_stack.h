@@ -163,8 +163,8 @@ static __always_inline bool send_stack(struct stack_buffer *b, __u64 hash, __u32
 				   sizeof(u->record) + (frames + python * SO_PYTHON_WORDS) * sizeof(__u64), 0);
 }
 
-static __always_inline bool count_stack(struct stack_buffer *b, const struct call *c, __u64 hash, __u32 api,
-					__u64 ns, __u32 weight)
+static __always_inline bool count_stack(struct stack_buffer *b, const struct so_cuda_call *c, __u64 hash,
+					__u32 api, __u64 ns, __u32 weight)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct so_cuda_line_key key = { .tgid = id >> 32, .tid = (__u32)id, .stack = hash, .api = api },
@@ -193,7 +193,8 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct cal
 }
 
 /* Returns the hash of the caller's stack, counted already; 0: there is none. */
-static __noinline __u64 take_stack(struct pt_regs *ctx, struct call *c, __u32 api, __u64 ns, __u32 weight)
+static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns,
+				   __u32 weight)
 {
 	__u64 begin = bpf_ktime_get_ns(), hash;
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, number = 0;

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -351,6 +352,22 @@ int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 	if (!values)
 		return -ENOMEM;
 	return bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_slots), &slot, values, BPF_ANY) ? -errno : 0;
+}
+
+/* pidfd_open(2), since Linux 6.9; the C library's headers may be older. */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
+
+int cuda_probes__thread(const struct cuda_probes *p, pid_t tid, struct so_cuda_call *out)
+{
+	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = (int)syscall(SYS_pidfd_open, tid, 0);
+	if (fd < 0)
+		return -errno;
+	return bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.cuda_threads), &fd, out) ? -errno : 0;
 }
 
 typedef int visit_fn(void *context, const void *key, const void *value);

@@ -68,6 +68,12 @@ CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
 /* Tells where a process's shared runtimes are. */
 void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);
 
+/*
+ * The call that a thread was last seen to enter. -ENOENT: none; -EINVAL: before Linux 6.9 a thread other than its process's first
+ * cannot be asked for.
+ */
+int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_cuda_call *out);
+
 /* The target's switches; writing to them takes effect at once. */
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);
 

@@ -99,6 +99,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	taken->probes = cuda_watch__probes(w);
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);
+	taken->in_progress = cuda_watch__in_progress(w);
 	if (t->cuda_base)
 		ret = subtract(taken, t->cuda_base);
 	ret = ret ?: copy_stacks(&(t->of ?: t)->acc, taken);
@@ -119,6 +120,7 @@ void cuda_taken__free(struct cuda_taken *taken)
 	json_decref(taken->probes);
 	json_decref(taken->libraries);
 	json_decref(taken->problems);
+	json_decref(taken->in_progress);
 	accumulator__release(&taken->stacks);
 	free(taken);
 }

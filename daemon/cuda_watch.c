@@ -367,6 +367,7 @@ static void divide(struct cuda_watch *w)
 		cuda_link__free(TAKE_PTR(w->mapped[i].steady));
 		attach_steady(w, &w->mapped[i]);
 	}
+	w->divided_ns = clock__now_ns();
 }
 
 static void switch_on(struct cuda_watch *w)

@@ -71,6 +71,7 @@ struct cuda_watch {
 	enum cuda_watch_phase phase;
 	struct cuda_kinds kinds;
 	uint64_t phase_end_ns, check_ns, checked_ns;
+	uint64_t divided_ns;                   /* when the probes of the steady kinds were last placed */
 	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
 	/*
 	 * Calls that were seen since segment_ns, while the probes were on, stand for all since accounted_ns. So each time on
@@ -127,5 +128,10 @@ int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out);
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 json_t *cuda_watch__libraries(const struct cuda_watch *watch);
 json_t *cuda_watch__problems(const struct cuda_watch *watch);
+/*
+ * [{"pid", "tid", "api", "since_ns"}]: calls that have not returned yet. Only those whose entry was seen; before Linux 6.9, of a
+ * process's first thread. New reference.
+ */
+json_t *cuda_watch__in_progress(const struct cuda_watch *watch);
 
 #endif

@@ -193,7 +193,7 @@ static json_t *build(struct answer *a)
 	json_object_set_new(root, "errors", cuda_rows__errors(taken->calls, &world));
 	json_object_set_new(root, "lines", lines(a));
 	json_object_set_new(root, "allocations", cuda_rows__allocations(taken->calls, &world));
-	json_object_set_new(root, "in_progress", json_array());
+	json_object_set(root, "in_progress", taken->in_progress);
 	add_gpu(a, root);
 	return root;
 }

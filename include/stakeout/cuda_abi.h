@@ -127,6 +127,24 @@ struct so_cuda_slot {
 	__u64 kinds[SO_CUDA_KIND_ROOM]; /* of calls, by enum so_cuda_kind */
 };
 
+/* Map `cuda_threads`, a task's storage: the call that a thread is in. Belongs to the thread, so nobody else writes to it. */
+struct so_cuda_call {
+	__u64 cookie;
+	__u64 sp; /* at the entry: nested calls have a lower one */
+	__u64 begin_ns;
+	__u64 kernel, stream, pointer, bytes;
+	__u32 grid[3], block[3];
+	__u32 direction;
+	__u32 has_stream; /* stream was read in this call */
+	__u32 active;
+	__u32 seen; /* launches */
+	__u32 nested;
+	/* A call that tells a name; it may be nested in one that is counted. */
+	__u32 naming;
+	__u64 naming_cookie, naming_sp;
+	__u64 out, handle, text;
+};
+
 /* What the daemon decides, by target slot; changes take effect at once. */
 struct so_cuda_control {
 	__u32 on;                              /* 0: nothing counts, and nothing is written */

@@ -79,6 +79,28 @@ def test_detach_in_the_middle_of_a_call():
     survives(target, 3)
 
 
+def test_calls_under_way_are_named():
+    """Of a job that hangs in a call: which thread, in which call, for how long."""
+    daemon = Daemon()
+    target = program("cuda_calls", "-t", 2, "-n", 1, "-m", "stream_sync", rules="cudaStreamSynchronize=6s")
+    watch = watch_all(daemon, target)
+    assert watch.answer()["in_progress"] == []
+    go(target)
+    wait_until(lambda: len(watch.answer()["in_progress"]) == 2, "the calls' begin")
+    time.sleep(1.2)
+    under_way = watch.answer()["in_progress"]
+    threads = {int(tid) for tid in os.listdir(f"/proc/{target.pid}/task")}
+    assert {row["tid"] for row in under_way} <= threads and len({row["tid"] for row in under_way}) == 2, under_way
+    for row in under_way:
+        assert row["api"] == "cudaStreamSynchronize" and row["pid"] == target.pid, row
+        assert 1.2e9 <= row["since_ns"] < 6e9, row
+    shown = daemon.client("cuda", "-p", str(target.pid), "-d", "0.5", "-q").stdout
+    for row in under_way:
+        assert re.search(rf"not returned yet.*: cudaStreamSynchronize in thread {row['tid']}, for [\d.]+ s", shown), shown
+    survives(target, 2)
+    assert watch.at_end()["in_progress"] == []
+
+
 def test_attach_in_the_middle_of_a_call():
     """A call that had begun before is not counted, and nothing is lost by that."""
     daemon = Daemon()
@@ -140,6 +162,19 @@ def test_a_forked_child():
     target.finish()
     by_pid = launches_by_pid(watch.at_end())
     assert by_pid.pop(target.pid) == 10 and list(by_pid.values()) == [50], by_pid
+
+
+def test_children_without_calls_are_forgotten():
+    """A loader's workers map the libraries and use none: however many there were, the answer does not grow."""
+    daemon = Daemon()
+    target = python_program("py_cuda_processes.py", "workers")
+    watch = watch_all(daemon, target)
+    go(target)
+    wait_until(lambda: len({row["pid"] for row in watch.answer()["libraries"]}) > 1, "a child's probes")
+    target.finish()
+    answer = watch.at_end()
+    assert {row["pid"] for row in answer["libraries"]} == {target.pid}, answer["libraries"]
+    assert launches_by_pid(answer) == {target.pid: 10}, launches_by_pid(answer)
 
 
 @timeout(60)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""CUDA in a forked child, and in a program that another one becomes. Usage: py_cuda_processes.py FOLDER fork|exec PROGRAM...
-fork: when a byte comes, a child is made, which launches 50 kernels half a second later. exec: when a byte comes, launches 20 and
+"""CUDA in a forked child, and in a program that another one becomes. Usage: py_cuda_processes.py FOLDER workers|fork|exec PROGRAM...
+workers: when a byte comes, 20 children are made, one after the other, which make no calls; then 10 kernels are launched. fork: when a byte comes, a child is made, which launches 50 kernels half a second later. exec: when a byte comes, launches 20 and
 becomes PROGRAM."""
 import os
 import sys
@@ -14,6 +14,17 @@ def launch(cuda, count):
         cuda.cudaLaunchKernel(0x1000, Dim3(1, 1, 1), Dim3(32, 1, 1), None, 0, cuda.stream)
 
 
+def work(cuda, count):
+    """As a loader's workers do, which map the libraries and use none."""
+    for _ in range(count):
+        child = os.fork()
+        if not child:
+            time.sleep(0.1)
+            os._exit(0)
+        os.waitpid(child, 0)
+    launch(cuda, 10)
+
+
 def main():
     cuda = Cuda(sys.argv[1])
     print("ready", flush=True)
@@ -21,6 +32,9 @@ def main():
     if sys.argv[2] == "exec":
         launch(cuda, 20)
         os.execv(sys.argv[3], sys.argv[3:])
+    if sys.argv[2] == "workers":
+        work(cuda, 20)
+        return
     child = os.fork()
     if not child:
         time.sleep(0.5)
