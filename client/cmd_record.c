@@ -73,6 +73,7 @@ static int attach(struct recording *recording, struct so_error *err)
 		.children = options->children,
 		.kernel = options->kernel,
 		.cuda = of_event(recording),
+		.cuda_budget_percent = recording->options->budget_percent,
 	};
 
 	if (of_event(recording))

@@ -15,7 +15,7 @@
 #include "client/selection.h"
 
 struct render_request {
-	const char *input, *output, *format;
+	const char *input, *output, *format, *value;
 	struct render_options render;
 };
 
@@ -31,7 +31,8 @@ static int render(const struct render_request *request, enum format format, bool
 	if (!rc)
 		rc = profile_file__read(request->input, &bytes, &source.length, err);
 	if (!rc)
-		rc = profile__read(bytes, source.length, &profile, err);
+		rc = request->value ? profile__read_value(bytes, source.length, request->value, &profile, err)
+				    : profile__read(bytes, source.length, &profile, err);
 	if (!rc)
 		rc = selection__check(profile, &request->render, err);
 	if (rc)
@@ -62,6 +63,8 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
 		  "folded (default), summary, or pprof" },
+		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
+		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, inuse_space, ..." },
 		{ OPTION_ON, 't', "threads", NULL, &request.render.threads,
 		  "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(request.render),
@@ -89,6 +92,10 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	}
 	if (!summary && format__parse(request.format, &format, &err))
 		return fail(STATUS_USAGE, &err);
+	if (request.value && (summary || format == FORMAT_PPROF)) {
+		so_err(&err, -EINVAL, "--value is for folded stacks");
+		return fail(STATUS_USAGE, &err);
+	}
 	if (summary && request.render.functions) {
 		so_err(&err, -EINVAL,
 		       "--functions is for folded stacks; a summary has both functions and lines");

@@ -81,6 +81,17 @@ static int parse_duration(const char *text, double *out, struct so_error *err)
 	return 0;
 }
 
+static int parse_percent(const struct option_entry *entry, const char *text, struct so_error *err)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(value > 0 && value <= 100))
+		return so_err(err, -EINVAL, "--%s: '%s' is no percentage above 0, up to 100", entry->name, text);
+	*(double *)entry->value = value;
+	return 0;
+}
+
 static int take_text(const struct option_entry *entry, const char *text, struct so_error *err)
 {
 	struct option_texts *texts = entry->value;
@@ -113,6 +124,8 @@ static int take(const struct option_entry *entry, const char *text, struct so_er
 		return parse_rate(text, entry->value, err);
 	case OPTION_DURATION:
 		return parse_duration(text, entry->value, err);
+	case OPTION_PERCENT:
+		return parse_percent(entry, text, err);
 	case OPTION_NOTHING:
 	case OPTION_END:
 		break;

@@ -30,6 +30,7 @@ enum option_kind {
 	OPTION_PID,      /* pid_t: 1 … the kernel's pid_max */
 	OPTION_RATE,     /* unsigned: Hz */
 	OPTION_DURATION, /* double: seconds above 0, or "unlimited" = 0 */
+	OPTION_PERCENT,  /* double: above 0, up to 100 */
 };
 
 struct option_entry {

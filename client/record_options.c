@@ -27,6 +27,9 @@ static int check_event(struct record_options *options, const char *event, const 
 {
 	if (!event && weight)
 		return so_err(err, -EINVAL, "--weight is for the stacks of CUDA calls: it needs --event");
+	if (!event && options->budget_percent > 0)
+		return so_err(err, -EINVAL,
+			      "--budget is for the probes of CUDA calls: it needs --event (for samples: --rate)");
 	if (!event)
 		return 0;
 	options->event = so_cuda_event__find(event);
@@ -84,6 +87,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		  "cuda-free, cuda-set" },
 		{ OPTION_TEXT, 0, "weight", "WEIGHT", &weight,
 		  "what the stacks of --event count: calls, time on\nthe host in ns, or bytes" },
+		{ OPTION_PERCENT, 0, "budget", "PERCENT", &options.budget_percent,
+		  "what the probes of --event may cost of the process's\nCPU time (1)" },
 		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
 		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats,

@@ -218,6 +218,36 @@ def test_pprof_has_all_three():
     assert apis == {"cudaMemcpy", "cudaMemcpyAsync"}, apis
 
 
+def test_any_value_of_a_pprof_file_can_be_rendered():
+    content, _, truth = record_all(Training(100), "--event", "cuda-copy", output="out.pb.gz")
+    sums = dict(zip(("calls", "host_time", "bytes"), sums_of(protobuf(content))))
+    assert sums["bytes"] == truth["cudaMemcpy"]["bytes"] + truth["cudaMemcpyAsync"]["bytes"], (sums, truth)
+    path = os.path.join(temporary_dir(), "copies.pb.gz")
+    with open(path, "wb") as f:
+        f.write(content)
+    for value, total in sums.items():
+        result = run([STAKEOUT, "render", path, "--value", value])
+        assert result.returncode == 0 and sum(parse_folded(result.stdout).values()) == total, (value, result)
+    said = one_clear_line(run([STAKEOUT, "render", path, "--value", "inuse_space"]).stderr)
+    assert "inuse_space" in said, said
+    assert run([STAKEOUT, "render", path, "--value", "bytes", "-f", "summary"]).returncode == 2
+
+
+def test_a_budget_of_its_own():
+    """With all that it takes, every call is counted and in the stacks; the default would have thinned them."""
+    target = Training(100_000)
+    target.process.stdin.write("\n")
+    target.process.stdin.flush()
+    path = os.path.join(temporary_dir(), "out.pb.gz")
+    argv = [STAKEOUT, "record", "-p", str(target.pid), "-d", "2", "--event", "cuda-copy", "--budget", "100", "-o", path]
+    assert run(argv).returncode == 0
+    with open(path, "rb") as f:
+        text = protobuf(f.read())
+    comments = comments_of(text)
+    assert comments["cuda.estimated"] == "0" and comments["cuda.stack_period"] == "1", comments
+    assert sums_of(text)[0] == int(comments["cuda.calls"]) > 0, comments
+
+
 def test_a_recording_of_its_own():
     """With the default budget, which the stand-in's calls exceed: what is said is what is in the file."""
     daemon = Daemon()
@@ -254,7 +284,7 @@ def test_nothing_called():
 
 
 def test_wrong_usage():
-    for options in (["--event", "sync"], ["--weight", "time"], ["--event", "cuda-sync", "--weight", "bytes"]):
+    for options in (["--budget", "5"], ["--event", "cuda-sync", "--budget", "0"], ["--event", "sync"], ["--weight", "time"], ["--event", "cuda-sync", "--weight", "bytes"]):
         result = run([STAKEOUT, "record", "-p", str(os.getpid()), *options])
         assert result.returncode == 2, result
         one_clear_line(result.stderr)
