@@ -64,7 +64,8 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
 		  "folded (default), summary, or pprof" },
 		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
-		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, inuse_space, ..." },
+		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, "
+		  "inuse_space, ..." },
 		{ OPTION_ON, 't', "threads", NULL, &request.render.threads,
 		  "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(request.render),
