@@ -11,6 +11,7 @@
 #include "client/message.h"
 #include "stakeout/array.h"
 #include "stakeout/intern.h"
+#include "stakeout/short_path.h"
 
 #define TOP_LINES    5
 #define NAME_COLUMNS 100
@@ -75,7 +76,7 @@ int cuda_event_summary__check(const struct profile *profile, pid_t pid, const ch
 
 static bool is_cuda_library(const char *mapping)
 {
-	const char *slash = strrchr(mapping, '/'), *base = slash ? slash + 1 : mapping;
+	const char *base = short_path(mapping);
 
 	return !strncmp(base, "libcudart", 9) || !strncmp(base, "libcuda.so", 10);
 }

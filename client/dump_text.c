@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/render.h"
+#include "stakeout/short_path.h"
 #include "stakeout/utf8.h"
 
 #define VERSION_COMMENT "stakeout.python.version="
@@ -139,13 +140,6 @@ static int order_threads(const struct dump *dump, const struct dump_part *part,
 	return 0;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Mappings that are no file stand in brackets already: "[vdso]". */
 static void print_unknown(const char *module, FILE *out)
 {
@@ -159,7 +153,7 @@ static void print_unknown(const char *module, FILE *out)
 
 static void print_native(const struct frame *frame, FILE *out)
 {
-	const char *module = base_name(frame->module);
+	const char *module = short_path(frame->module);
 
 	if (!*frame->function) {
 		print_unknown(module, out);

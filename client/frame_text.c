@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stakeout/array.h"
+#include "stakeout/short_path.h"
 #include "stakeout/utf8.h"
 
 #define KERNEL_SUFFIX "_[k]"
@@ -105,17 +106,10 @@ static void protect_number(struct text *text, size_t from)
 		text->bytes[i - 1] = '_';
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* "[libname.so]", or as it is when it stands in brackets already ("[vdso]"). */
 static int append_mapping(struct text *text, const char *mapping)
 {
-	const char *name = base_name(mapping);
+	const char *name = short_path(mapping);
 	bool bare = *name != '[';
 
 	if (bare && append_string(text, "["))
@@ -160,7 +154,7 @@ int frame_text__folded(const struct profile_line *line, bool without_line, struc
 	} else if (line->python && *line->filename) {
 		r = append_string(text, " (");
 		if (!r)
-			r = append_name(text, base_name(line->filename), ' ');
+			r = append_name(text, short_path__python(line->filename), ' ');
 		if (!r)
 			r = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
 							: append_string(text, ")");
@@ -174,7 +168,9 @@ int frame_text__folded(const struct profile_line *line, bool without_line, struc
 
 int frame_text__function(const struct profile_line *line, struct text *text)
 {
-	const char *file = line->kernel ? "kernel" : base_name(line->python ? line->filename : line->mapping);
+	const char *file = line->kernel   ? "kernel"
+			   : line->python ? short_path__python(line->filename)
+					  : short_path(line->mapping);
 	size_t from = text->length;
 	int r = append_name(text, line->function, ' ');
 

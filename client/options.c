@@ -87,7 +87,8 @@ static int parse_percent(const struct option_entry *entry, const char *text, str
 	double value = strtod(text, &end);
 
 	if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(value > 0 && value <= 100))
-		return so_err(err, -EINVAL, "--%s: '%s' is no percentage above 0, up to 100", entry->name, text);
+		return so_err(err, -EINVAL, "--%s: '%s' is no percentage above 0, up to 100", entry->name,
+			      text);
 	*(double *)entry->value = value;
 	return 0;
 }

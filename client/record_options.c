@@ -28,8 +28,9 @@ static int check_event(struct record_options *options, const char *event, const 
 	if (!event && weight)
 		return so_err(err, -EINVAL, "--weight is for the stacks of CUDA calls: it needs --event");
 	if (!event && options->budget_percent > 0)
-		return so_err(err, -EINVAL,
-			      "--budget is for the probes of CUDA calls: it needs --event (for samples: --rate)");
+		return so_err(
+			err, -EINVAL,
+			"--budget is for the probes of CUDA calls: it needs --event (for samples: --rate)");
 	if (!event)
 		return 0;
 	options->event = so_cuda_event__find(event);

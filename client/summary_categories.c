@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stakeout/array.h"
+#include "stakeout/short_path.h"
 
 static const char *const leftover_names[] = {
 #define X(id, name) name,
@@ -121,7 +122,7 @@ static const struct profile_line *line_at(const struct sorter *sorter, const str
 /* The C library and what the kernel lends a process: they work for their callers. */
 static bool is_c_library(const struct profile_line *line)
 {
-	const char *slash = strrchr(line->mapping, '/'), *name = slash ? slash + 1 : line->mapping;
+	const char *name = short_path(line->mapping);
 
 	return !line->kernel && (!strncmp(name, "libc.so", 7) || !strncmp(name, "libc-", 5) ||
 				 !strncmp(name, "ld-", 3) || !strcmp(name, "[vdso]"));

@@ -10,6 +10,7 @@
 #include "client/frame_text.h"
 #include "client/selection.h"
 #include "stakeout/array.h"
+#include "stakeout/short_path.h"
 
 #define TEXT_BUDGET_BYTES ((size_t)4 << 30) /* of names read, as in folded.c */
 
@@ -100,13 +101,12 @@ static bool takes_source(const struct profile_line *line)
 
 static int write_line(const struct profile_line *line, struct text *text)
 {
-	const char *slash = strrchr(line->filename, '/');
 	_cleanup_free_ char *whole = NULL;
 
 	if (line->python)
 		return frame_text__folded(line, false, text);
-	if (asprintf(&whole, "%s (%s:%" PRId64 ")", line->function, slash ? slash + 1 : line->filename,
-		     line->line) < 0) {
+	if (asprintf(&whole, "%s (%s:%" PRId64 ")", line->function, short_path(line->filename), line->line) <
+	    0) {
 		whole = NULL;
 		return -ENOMEM;
 	}

@@ -12,6 +12,7 @@
 #include "daemon/log.h"
 #include "daemon/proc_maps.h"
 #include "stakeout/array.h"
+#include "stakeout/short_path.h"
 
 #define LIBRARIES_NS 250000000ull /* between looks at whether mappings have changed */
 
@@ -313,9 +314,8 @@ static void keep_found(struct cuda_found *found, struct cuda_mapped *m)
 static void keep_unreadable(const struct proc_map *map, int error, struct cuda_mapped *m,
 			    struct cuda_found *found)
 {
-	const char *name = strrchr(map->path, '/');
+	const char *name = short_path(map->path);
 
-	name = name ? name + 1 : map->path;
 	if (strncmp(name, "libcudart", 9) && strncmp(name, "libcuda.", 8))
 		return;
 	snprintf(m->problem, sizeof(m->problem), "%.150s cannot be opened, its calls are not timed: %.60s",

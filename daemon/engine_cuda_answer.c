@@ -7,6 +7,7 @@
 #include "daemon/cuda_rows.h"
 #include "daemon/cuda_taken.h"
 #include "daemon/profile_export.h"
+#include "stakeout/short_path.h"
 
 #define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and said */
 
@@ -19,22 +20,16 @@ struct answer {
 	char comm[32];
 };
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* "function (file.py:12)", "function", "[libname.so]" */
 static void frame_text(const struct profile_frame *f, const char *mapping, char *out, size_t size)
 {
 	if (f->name[0] && f->filename[0])
-		snprintf(out, size, "%s (%s:%lld)", f->name, base_of(f->filename), (long long)f->line);
+		snprintf(out, size, "%s (%s:%lld)", f->name, short_path__python(f->filename),
+			 (long long)f->line);
 	else if (f->name[0])
 		snprintf(out, size, "%s", f->name);
 	else
-		snprintf(out, size, "[%s]", mapping[0] ? base_of(mapping) : "unknown");
+		snprintf(out, size, "[%s]", mapping[0] ? short_path(mapping) : "unknown");
 }
 
 static bool is_cuda_file(const struct answer *a, const char *mapping)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "daemon/u64_table.h"
+#include "stakeout/short_path.h"
 
 #define VDSO_PATH      "[vdso]"
 #define VDSO_MAX_BYTES (64u << 10)
@@ -280,7 +281,7 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 static void add_entry_rule(struct file_registry *r, const struct prepared_file *p, struct slot *slot)
 {
 	const struct elf_file *elf = &slot->entry.elf;
-	const char *slash = strrchr(slot->entry.path, '/'), *base = slash ? slash + 1 : slot->entry.path;
+	const char *base = short_path(slot->entry.path);
 	struct effect_row row = { .address = elf->entry,
 				  .length = ENTRY_BYTES,
 				  .rule = { .cfa_kind = SO_CFA_END } };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/probe_site.h"
 
-#include <capstone/capstone.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "daemon/x86_decoder.h"
 
 #define MAX_INSN_BYTES 15
 #define MAX_SKIP_BYTES 64u /* how far from the entry a site is looked for */
 
 struct probe_decoder {
-	csh handle;
-	cs_insn *insn;
+	struct x86_decoder x86;
 };
 
 /* X(enumerator, text): why the site is where it is */
@@ -44,30 +44,18 @@ static const char *const reasons[] = {
 int probe_decoder__new(struct probe_decoder **out)
 {
 	_cleanup_(probe_decoder) struct probe_decoder *d = calloc(1, sizeof(*d));
+	int ret = d ? x86_decoder__open(&d->x86) : -ENOMEM;
 
-	if (!d)
-		return -ENOMEM;
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &d->handle)) {
-		d->handle = 0;
-		return -ENOTSUP;
-	}
-	if (cs_option(d->handle, CS_OPT_DETAIL, CS_OPT_ON))
-		return -ENOTSUP;
-	d->insn = cs_malloc(d->handle);
-	if (!d->insn)
-		return -ENOMEM;
-	*out = TAKE_PTR(d);
-	return 0;
+	if (!ret)
+		*out = TAKE_PTR(d);
+	return ret;
 }
 
 void probe_decoder__free(struct probe_decoder *d)
 {
 	if (!d)
 		return;
-	if (d->insn)
-		cs_free(d->insn, 1);
-	if (d->handle)
-		cs_close(&d->handle);
+	x86_decoder__close(&d->x86);
 	free(d);
 }
 
@@ -324,7 +312,7 @@ static size_t decode(struct probe_decoder *d, const struct probe_code *code, siz
 		size = MAX_INSN_BYTES;
 	if (is_endbr64(bytes, size))
 		return 4;
-	return cs_disasm_iter(d->handle, &bytes, &size, &address, d->insn) ? d->insn->size : 0;
+	return cs_disasm_iter(d->x86.handle, &bytes, &size, &address, d->x86.insn) ? d->x86.insn->size : 0;
 }
 
 /*
@@ -380,8 +368,8 @@ static void describe(struct probe_decoder *d, const struct probe_code *code, siz
 	if (is_endbr64(code->bytes + at, code->size - at))
 		snprintf(out->instruction, sizeof(out->instruction), "endbr64");
 	else if (decode(d, code, at))
-		snprintf(out->instruction, sizeof(out->instruction), "%.20s%s%.24s", d->insn->mnemonic,
-			 d->insn->op_str[0] ? " " : "", d->insn->op_str);
+		snprintf(out->instruction, sizeof(out->instruction), "%.20s%s%.24s", d->x86.insn->mnemonic,
+			 d->x86.insn->op_str[0] ? " " : "", d->x86.insn->op_str);
 }
 
 static enum reason reason_emulated(const struct probe_code *code, size_t at)
@@ -448,7 +436,7 @@ int probe_site__choose(struct probe_decoder *d, const struct probe_code *code, s
 		}
 		/* The instruction that was just decoded is overwritten by what follows. */
 		if (!is_endbr64(code->bytes + at, length) && !is_long_nop(code->bytes + at, length))
-			effect = effect_of(d->handle, d->insn);
+			effect = effect_of(d->x86.handle, d->x86.insn);
 		if (is_emulated(code->bytes + at, length)) {
 			if (is_passed_once(d, code, at, length)) {
 				describe(d, code, at, loops ? REASON_LOOP : reason_emulated(code, at), true,

@@ -1,42 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/stack_insn.h"
 
-#include <capstone/capstone.h>
 #include <errno.h>
 #include <stdbool.h>
 
+#include "daemon/x86_decoder.h"
+
 struct stack_decoder {
-	csh handle;
-	cs_insn *insn;
+	struct x86_decoder x86;
 };
 
 int stack_decoder__new(struct stack_decoder **out)
 {
 	_cleanup_(stack_decoder) struct stack_decoder *d = calloc(1, sizeof(*d));
+	int ret = d ? x86_decoder__open(&d->x86) : -ENOMEM;
 
-	if (!d)
-		return -ENOMEM;
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &d->handle)) {
-		d->handle = 0;
-		return -ENOTSUP;
-	}
-	if (cs_option(d->handle, CS_OPT_DETAIL, CS_OPT_ON))
-		return -ENOTSUP;
-	d->insn = cs_malloc(d->handle);
-	if (!d->insn)
-		return -ENOMEM;
-	*out = TAKE_PTR(d);
-	return 0;
+	if (!ret)
+		*out = TAKE_PTR(d);
+	return ret;
 }
 
 void stack_decoder__free(struct stack_decoder *d)
 {
 	if (!d)
 		return;
-	if (d->insn)
-		cs_free(d->insn, 1);
-	if (d->handle)
-		cs_close(&d->handle);
+	x86_decoder__close(&d->x86);
 	free(d);
 }
 
@@ -340,11 +328,12 @@ static int decode_capstone(struct stack_decoder *d, const uint8_t *code, size_t 
 {
 	uint64_t address = out->address;
 
-	if (!cs_disasm_iter(d->handle, &code, &size, &address, d->insn))
+	if (!cs_disasm_iter(d->x86.handle, &code, &size, &address, d->x86.insn))
 		return -EILSEQ;
-	out->length = (uint8_t)d->insn->size;
-	if (!decode_flow(d->handle, d->insn, out) && !decode_stack(d->insn, out) && !decode_move(d->insn, out))
-		decode_any(d->insn, out);
+	out->length = (uint8_t)d->x86.insn->size;
+	if (!decode_flow(d->x86.handle, d->x86.insn, out) && !decode_stack(d->x86.insn, out) &&
+	    !decode_move(d->x86.insn, out))
+		decode_any(d->x86.insn, out);
 	return 0;
 }
 

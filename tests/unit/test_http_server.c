@@ -24,7 +24,7 @@
 
 #define OTHER_USER 65534
 
-static atomic_int handled;
+static atomic_int handled, waiting;
 
 /* Says back what it got; "/wait" takes until the client is gone. */
 static void echo(void *context, const struct http_request *request, struct http_reply *reply)
@@ -34,8 +34,10 @@ static void echo(void *context, const struct http_request *request, struct http_
 	char *text;
 	int n;
 
-	if (!strcmp(request->path, "/wait"))
+	if (!strcmp(request->path, "/wait")) {
+		waiting = 1;
 		poll(&gone, 1, 5000);
+	}
 	n = asprintf(&text, "%s %s %s %u %zu %s", (const char *)context, request->method, request->path,
 		     (unsigned)request->uid, request->body_bytes, argument ? argument : "-");
 	assert_true(n > 0);
@@ -62,7 +64,7 @@ static int setup(void **state)
 	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, &f->sock, &err), 0);
 	assert_int_equal(
 		http_server__start(listen_socket__take_fd(f->sock), echo, (void *)"ctx", &f->server, &err), 0);
-	handled = 0;
+	handled = waiting = 0;
 	*state = f;
 	return 0;
 }
@@ -238,6 +240,10 @@ static void a_waiting_handler_delays_nobody(void **state)
 	double start_s = http_probe__now_s();
 
 	http_probe__send(fd, "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n", 31);
+	/* A request whose client is gone before it is read gets no handler. */
+	while (!waiting && http_probe__now_s() - start_s < 4)
+		usleep(1000);
+	assert_int_equal(waiting, 1);
 	assert_int_equal(request("GET", "/", NULL).status, 200);
 	assert_true(http_probe__now_s() - start_s < 2);
 	close(fd); /* which the handler sees, or teardown would take five seconds */

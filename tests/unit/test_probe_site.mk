@@ -1,1 +1,1 @@
-test_probe_site_SRCS := daemon/probe_site.c
+test_probe_site_SRCS := daemon/probe_site.c daemon/x86_decoder.c

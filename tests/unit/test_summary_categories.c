@@ -110,8 +110,8 @@ static void what_is_said_of_an_activity(void **state)
 	assert_string_equal(row->kind, "activity");
 	/* Python functions, whatever C code they end in. */
 	assert_int_equal(row->functions.n, 3);
-	assert_part(&row->functions, 0, "Formatter.format (__init__.py)", 560);
-	assert_part(&row->functions, 1, "StreamHandler.emit (__init__.py)", 230);
+	assert_part(&row->functions, 0, "Formatter.format (logging/__init__.py)", 560);
+	assert_part(&row->functions, 1, "StreamHandler.emit (logging/__init__.py)", 230);
 	assert_part(&row->functions, 2, "Pretty.format (pretty.py)", 10);
 	/* A formatter of the user's within logging is not who calls it; the simulator is. */
 	assert_int_equal(row->callers.n, 2);
@@ -153,7 +153,7 @@ static void what_is_said_of_the_others(void **state)
 	assert_part(&row->functions, 0, "[no stack]", 2);
 	row = row_of(world.table, "garbage collection");
 	assert_part(&row->functions, 0, "dict_traverse (python3.11)", 20);
-	assert_part(&row->callers, 0, "Formatter.format (__init__.py:700)", 20);
+	assert_part(&row->callers, 0, "Formatter.format (logging/__init__.py:700)", 20);
 	clear(&world);
 }
 
@@ -181,8 +181,8 @@ static void the_largest_in_words(void **state)
 	text = text_of(&world, false);
 	assert_string_equal(
 		text, "largest: logging, 80.0 % [77.4, 82.4], 8.00 CPU s\n"
-		      "  functions: Formatter.format (__init__.py) 56.0 %, StreamHandler.emit "
-		      "(__init__.py) 23.0 %, Pretty.format (pretty.py) 1.0 %\n"
+		      "  functions: Formatter.format (logging/__init__.py) 56.0 %, StreamHandler.emit "
+		      "(logging/__init__.py) 23.0 %, Pretty.format (pretty.py) 1.0 %\n"
 		      "  called from: train_step (train.py:30) 79.0 %, PoleEnv.step (pole.py:12) 1.0 %\n");
 	free(text);
 	clear(&world);
@@ -193,7 +193,7 @@ static void all_in_words(void **state)
 	static const char begin[] =
 		"  share  [95 % interval]      CPU s  category (all shares are of the whole)\n"
 		" 80.0 %  [77.4, 82.4]         8.00  logging\n"
-		"                                        functions: Formatter.format (__init__.py) 56.0 %, ";
+		"                                        functions: Formatter.format (logging/__init__.py) 56.0 %, ";
 	struct world world = { 0 };
 	char *text;
 

@@ -91,7 +91,7 @@ static void keys_and_values(void **state)
 	assert_true(number(category, "cpu_s") == 8);
 	assert_true(number(category, "low_percent") > 77 && number(category, "low_percent") < 80);
 	assert_true(number(category, "high_percent") > 80 && number(category, "high_percent") < 83);
-	assert_string_equal(string(first(category, "functions"), "name"), "Formatter.format (__init__.py)");
+	assert_string_equal(string(first(category, "functions"), "name"), "Formatter.format (logging/__init__.py)");
 	assert_string_equal(string(first(category, "callers"), "name"), "train_step (train.py:30)");
 	assert_string_equal(string(first(category, "means"), "name"), "Python code");
 	assert_string_equal(string(first(json, "means"), "name"), "Python code");
@@ -107,12 +107,12 @@ static void keys_and_values(void **state)
 			    "PoleEnv.step (pole.py)");
 
 	row = first(json, "functions");
-	assert_string_equal(string(row, "name"), "Formatter.format (__init__.py)");
+	assert_string_equal(string(row, "name"), "Formatter.format (logging/__init__.py)");
 	assert_string_equal(string(row, "file"), LOGGING);
 	assert_true(number(json_object_get(row, "self"), "samples") == 410);
 	assert_true(number(json_object_get(row, "total"), "samples") == 680);
 	row = first(json, "lines");
-	assert_string_equal(string(row, "name"), "Formatter.format (__init__.py:700)");
+	assert_string_equal(string(row, "name"), "Formatter.format (logging/__init__.py:700)");
 	assert_true(number(json_object_get(row, "self"), "samples") == 580);
 	row = first(json, "threads");
 	assert_string_equal(string(row, "name"), "train-7/7");

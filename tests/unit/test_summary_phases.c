@@ -68,7 +68,7 @@ static void the_time_under_a_function(void **state)
 	phase = measure(&world, "any=[Ff]ormat");
 	assert_int_equal(phase.share.samples, 400 + 150 + 10 + 90 + 10 + 20);
 	assert_int_equal(phase.n_matched, 1);
-	assert_name(&world, phase.functions[0].name, "Formatter.format (__init__.py)");
+	assert_name(&world, phase.functions[0].name, "Formatter.format (logging/__init__.py)");
 	/* By the file, also of native code; and the kernel's functions. */
 	assert_int_equal(measure(&world, "f= [(]/app/pole[.]py[)]$").share.samples, 70);
 	assert_int_equal(measure(&world, "f= [(].*libopenblas").share.samples, 60);
