@@ -147,7 +147,8 @@ static int parse(int argc, char **argv, struct watching *w)
 		{ OPTION_ON, 0, "probes", NULL, &w->view.probes,
 		  "list the probes: file, symbol, place, and why there" },
 		{ OPTION_TEXT, 0, "budget", "PERCENT", &w->budget,
-		  "what watching may cost of the process's CPU time (1)" },
+		  "what watching may cost of the process's CPU time (1);\n100: no limit, every call is "
+		  "counted" },
 		{ OPTION_ON, 0, "stacks", NULL, &w->view.stacks, "show the stack of each wait" },
 		{ OPTION_ON, 0, "python-only", NULL, &w->view.python_only, "name Python lines only" },
 		{ OPTION_ON, 0, "all", NULL, &w->all, "all rows of each table, not the first 20" },

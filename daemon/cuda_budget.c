@@ -277,7 +277,8 @@ static void decide(struct cuda_budget *budget, double elapsed)
 	double history = fmin(sum.elapsed / LEARNING_S, 1), cost;
 	struct rates slow = rates_of(&sum);
 
-	if (sum.on <= 0)
+	/* All of the target's time: whatever it costs. */
+	if (sum.on <= 0 || budget->share >= 1)
 		return;
 	/* A burst at the very beginning tells little: what went before is taken to have cost nothing. */
 	slow.probes *= history;

@@ -58,7 +58,10 @@ struct cuda_budget_figures {
 
 struct cuda_budget;
 
-/* budget_percent: below 0.01 counts as 0.01. -ENOMEM. */
+/*
+ * budget_percent: below 0.01 counts as 0.01; 100 or more: no limit, every call is counted and every stack taken that is wanted.
+ * -ENOMEM.
+ */
 int cuda_budget__new(double budget_percent, struct cuda_budget **out);
 void cuda_budget__free(struct cuda_budget *budget);
 CLEANUP_DEFINE(struct cuda_budget *, cuda_budget, cuda_budget__free)

@@ -34,7 +34,8 @@ def counts_are_exact(variant, threads, calls, mix):
     daemon = Daemon()
     # A call that takes no time costs less than its probes: that would be beyond any budget.
     target = program("cuda_calls", "-t", threads, "-n", calls, "-m", mix, rules="cuda*=3us", variant=variant)
-    watch = watch_all(daemon, target)
+    # Kept: a recording that nobody asks about for a minute is stopped, and ten million calls take longer.
+    watch = watch_all(daemon, target, keep=True)
     go(target)
     truth = finish(target, 600)
     answer = watch.at_end()

@@ -489,6 +489,23 @@ static void test_cycles(void **state)
 }
 
 /* Nested entries and lonely returns have their costs. */
+/* All of the time may be taken: probes that cost more than the target itself still see every call. */
+static void test_no_limit(void **state)
+{
+	static const struct target costly = {
+		.launches = flat_100000, .pair_ns = 20000, .stack_ns = 50000, .cpus = 1
+	};
+	struct run *run = start(100, 3);
+
+	watch(run, &costly, 5000);
+	assert_true(run->plan.state == CUDA_BUDGET_ALL);
+	assert_true(run->plan.duty == 1);
+	assert_true(run->seen == run->truth);
+	assert_int_equal(run->plan.stack_period[SO_CUDA_SYNC], 1);
+	assert_int_equal(run->plan.stack_period[SO_CUDA_COPY], 1);
+	finish(run);
+}
+
 static void test_costs(void **state)
 {
 	_cleanup_(cuda_budget) struct cuda_budget *budget = NULL;
@@ -523,7 +540,7 @@ int main(void)
 		cmocka_unit_test(test_within_budget), cmocka_unit_test(test_small_bursts),
 		cmocka_unit_test(test_stacks_first),  cmocka_unit_test(test_recovery),
 		cmocka_unit_test(test_rare_looks),    cmocka_unit_test(test_unbiased),
-		cmocka_unit_test(test_cycles),
+		cmocka_unit_test(test_cycles),        cmocka_unit_test(test_no_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
