@@ -25,6 +25,7 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		{ OPTION_RATE, 'r', "rate", "HZ", &request.rate_hz, "samples a second of CPU time (99)" },
 		{ OPTION_OFF, 0, "no-children", NULL, &request.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &request.kernel, "leave kernel frames out" },
+		{ OPTION_ON, 0, "cuda", NULL, &request.cuda, "time its CUDA calls as well" },
 		{ OPTION_END },
 	};
 	const struct option_table table = {

@@ -10,12 +10,15 @@
 #include "client/interrupt.h"
 #include "client/message.h"
 #include "client/output.h"
+#include "client/past.h"
 #include "client/running.h"
 #include "client/target.h"
 
 #define POLL_MS         200
 #define DEFAULT_RATE_HZ 99 /* samples are taken as well: they tell of new libraries, and of the host's time */
 #define DEFAULT_ROWS    20
+#define DEFAULT_S       10
+#define NO_DURATION     (-1.0) /* none was given */
 
 struct watching {
 	pid_t pid;
@@ -23,6 +26,8 @@ struct watching {
 	const char *budget, *path;
 	double budget_percent;
 	bool children, quiet, all;
+	struct past_options past;
+	struct time_range range; /* of these */
 	struct cuda_view view;
 	struct output *output;
 	struct session *session;
@@ -116,6 +121,17 @@ static int watch(const struct globals *globals, struct watching *w, struct so_er
 	return rc && rc != -EIO ? rc : output__commit(w->output, err);
 }
 
+/* What the daemon's history has, of a process that may be gone. */
+static int look_back(const struct globals *globals, struct watching *w, struct so_error *err)
+{
+	int rc = output__open(w->path ?: "-", &w->output, err);
+
+	rc = rc ?: session__open(globals->socket, SESSION_RUNNING, &w->session, err);
+	rc = rc ?: past__cuda(session__api(w->session), w->pid, &w->range, w->quiet, &w->answer, err);
+	rc = rc ?: cuda_report__render(w->answer, &w->view, output__file(w->output), err);
+	return rc && rc != -EIO ? rc : output__commit(w->output, err);
+}
+
 static unsigned width_of(FILE *out)
 {
 	struct winsize size;
@@ -135,12 +151,35 @@ static int check_budget(struct watching *w, struct so_error *err)
 	return 0;
 }
 
+/* The past is as it was recorded. */
+static int check_past(struct watching *w, struct so_error *err)
+{
+	const char *option = w->duration_s >= 0 ? "-d"
+			     : w->budget        ? "--budget"
+			     : w->view.probes   ? "--probes"
+			     : !w->children     ? "--no-children"
+						: NULL;
+
+	if (!past__wanted(&w->past)) {
+		if (w->duration_s < 0)
+			w->duration_s = DEFAULT_S;
+		return check_budget(w, err);
+	}
+	if (option)
+		return so_err(err, -EINVAL, "%s is of watching now: it goes without --since, --until and --at",
+			      option);
+	return past__range(&w->past, &w->range, err);
+}
+
 static int parse(int argc, char **argv, struct watching *w)
 {
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &w->pid, "the process to watch" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &w->duration_s,
 		  "for how long, or 'unlimited' (10); Ctrl-C ends it too" },
+		PAST_SINCE(w->past),
+		PAST_UNTIL(w->past),
+		PAST_AT(w->past),
 		{ OPTION_TEXT, 'o', "output", "FILE", &w->path, "write there ('-': standard output)" },
 		{ OPTION_ON, 'j', "json", NULL, &w->view.json,
 		  "write JSON: all rows, and the figures computed" },
@@ -160,13 +199,14 @@ static int parse(int argc, char **argv, struct watching *w)
 		.usage = "cuda -p PID [OPTION]...",
 		.about = "Times a process's CUDA calls on the host, runtime and driver, without stopping it:\n"
 			 "launches by kernel, waits and copies by source line, allocations, and what to do\n"
-			 "about them. Times are those of the calls, never of the kernels on the GPU.",
+			 "about them. Times are those of the calls, never of the kernels on the GPU.\n"
+			 "--since and --at show the past of a process that is or was attached with --cuda.",
 		.entries = entries,
 	};
 	struct so_error err = { .text = "" };
 	int status = running__parse_pid(&table, &w->pid, argc, argv);
 
-	if (status >= 0 || !check_budget(w, &err))
+	if (status >= 0 || !check_past(w, &err))
 		return status;
 	message__error("%s", err.text);
 	return STATUS_USAGE;
@@ -174,7 +214,7 @@ static int parse(int argc, char **argv, struct watching *w)
 
 int cmd_cuda(const struct globals *globals, int argc, char **argv)
 {
-	_cleanup_(watching) struct watching w = { .duration_s = 10, .children = true };
+	_cleanup_(watching) struct watching w = { .duration_s = NO_DURATION, .children = true };
 	struct so_error err = { .text = "" };
 	int status = parse(argc, argv, &w);
 
@@ -183,7 +223,7 @@ int cmd_cuda(const struct globals *globals, int argc, char **argv)
 	w.view.rows = w.all ? 0 : DEFAULT_ROWS;
 	w.view.width = w.path && strcmp(w.path, "-") != 0 ? 0 : width_of(stdout);
 	interrupt__install();
-	status = watch(globals, &w, &err);
+	status = past__wanted(&w.past) ? look_back(globals, &w, &err) : watch(globals, &w, &err);
 	if (status && err.text[0])
 		message__error("%s", err.text);
 	return status ? STATUS_FAILED : STATUS_DONE;

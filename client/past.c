@@ -122,27 +122,87 @@ static void tell_gaps(const json_t *list, int64_t key, const struct time_range *
 		      n, first);
 }
 
-int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out,
-		  size_t *length, struct so_error *err)
+/* What of the history is asked for, and what came: one of both. */
+struct past_answer {
+	const char *what; /* the last part of the path */
+	uint8_t *bytes;
+	size_t length;
+	json_t *json;
+};
+
+static int get(struct api_client *api, const json_t *target, const struct time_range *range,
+	       struct past_answer *answer, bool as_json, struct so_error *err)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/v1/history/%" PRId64 "/%s?from_ns=%" PRId64 "&to_ns=%" PRId64,
+		 number(target, "key"), answer->what, range->from_ns, range->to_ns);
+	return as_json ? api_client__call(api, "GET", path, NULL, &answer->json, err)
+		       : api_client__download(api, path, &answer->bytes, &answer->length, err);
+}
+
+static int find_and_get(struct api_client *api, pid_t pid, const struct time_range *range,
+			struct past_answer *answer, bool as_json, struct so_error *err)
 {
 	const json_t *target, *any = NULL;
-	char path[128];
 	json_t *list;
 	int r = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
 
 	if (r)
 		return r;
 	target = choose(list, pid, range, &any);
-	if (!target) {
+	if (!target)
 		r = none(pid, any, json_string_value(json_object_get(list, "problem")), err);
-	} else {
-		snprintf(path, sizeof(path),
-			 "/v1/history/%" PRId64 "/profile?from_ns=%" PRId64 "&to_ns=%" PRId64,
-			 number(target, "key"), range->from_ns, range->to_ns);
-		r = api_client__download(api, path, out, length, err);
-	}
+	else
+		r = get(api, target, range, answer, as_json, err);
 	if (!r)
 		tell_gaps(list, number(target, "key"), range);
 	json_decref(list);
 	return r;
+}
+
+int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out,
+		  size_t *length, struct so_error *err)
+{
+	struct past_answer answer = { .what = "profile" };
+	int r = find_and_get(api, pid, range, &answer, false, err);
+
+	if (r)
+		return r;
+	*out = answer.bytes;
+	*length = answer.length;
+	return 0;
+}
+
+/* From when to when, and what of that time has calls. */
+static void tell_span(const json_t *answer)
+{
+	const json_t *span = json_object_get(answer, "history");
+	double covered_s = json_number_value(json_object_get(span, "covered_s")),
+	       timed_s = json_number_value(json_object_get(answer, "duration_s"));
+	char begin[PAST_TIME_BYTES], end[PAST_TIME_BYTES];
+
+	past_time(number(span, "begin_ns"), begin);
+	past_time(number(span, "end_ns"), end);
+	message__note("from the history: %s to %s", begin, end);
+	if (number(span, "cuda_windows") < number(span, "windows"))
+		message__note(
+			"CUDA calls were timed for %.1f s of the %.1f s that the history has of that time",
+			timed_s, covered_s);
+	if (number(span, "damaged"))
+		message__note("%" PRId64 " damaged windows are left out", number(span, "damaged"));
+}
+
+int past__cuda(struct api_client *api, pid_t pid, const struct time_range *range, bool quiet, json_t **out,
+	       struct so_error *err)
+{
+	struct past_answer answer = { .what = "cuda" };
+	int r = find_and_get(api, pid, range, &answer, true, err);
+
+	if (r)
+		return r;
+	if (!quiet)
+		tell_span(answer.json);
+	*out = answer.json;
+	return 0;
 }

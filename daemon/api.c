@@ -336,12 +336,43 @@ static int get_stats(struct call *call)
 	return answer_json(call, MHD_HTTP_OK, stats);
 }
 
+static int answer_history_cuda(struct call *call, int64_t key, const struct history_range *range)
+{
+	json_t *answer;
+	int rc = history__cuda(call->api->history, call->request->uid, key, range->from_ns, range->to_ns,
+			       &answer, &call->error);
+
+	return rc ?: answer_json(call, MHD_HTTP_OK, answer);
+}
+
+static int get_history_cuda(struct call *call)
+{
+	struct history_range range;
+	int rc = api_history__check(call->api->history, &call->error);
+
+	rc = rc ?: api_history__range(call->request, &range, &call->error);
+	return rc ?: answer_history_cuda(call, call->id, &range);
+}
+
+static int get_past_cuda(struct call *call)
+{
+	struct history_range range;
+	int64_t key;
+	int rc = api_history__ago(call->request, &range, &call->error);
+
+	rc = rc ?: api_history__check(call->api->history, &call->error);
+	rc = rc ?: history__key(call->api->history, call->id, &key, &call->error);
+	return rc ?: answer_history_cuda(call, key, &range);
+}
+
 static int get_cuda(struct call *call)
 {
 	struct target_info info;
 	json_t *answer = NULL;
 	int rc = target(call, &info);
 
+	if (!rc && api_history__wants_range(call->request))
+		return get_past_cuda(call);
 	if (!rc)
 		rc = engine__cuda(call->api->engine, call->id, &answer, &call->error);
 	return rc ? rc : answer_json(call, MHD_HTTP_OK, answer);
@@ -466,6 +497,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/targets/ID/cuda", get_cuda, false },
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
+	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },
 	{ "GET", "/metrics", get_metrics, false },
 	{ "GET", "/debug/pprof/profile", get_pull, true },
 };

@@ -12,19 +12,9 @@ static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
 	to->lines = calloc(w->n_lines + 1, sizeof(*to->lines));
 	if (!to->lines)
 		return -ENOMEM;
-	memcpy(to->lines, w->lines, w->n_lines * sizeof(*to->lines));
+	if (w->n_lines)
+		memcpy(to->lines, w->lines, w->n_lines * sizeof(*to->lines));
 	to->n_lines = w->n_lines;
-	return 0;
-}
-
-static int copy_pids(const struct cuda_watch *w, struct cuda_taken *to)
-{
-	to->pids = calloc(w->n_processes + 1, sizeof(*to->pids));
-	if (!to->pids)
-		return -ENOMEM;
-	for (size_t i = 0; i < w->n_processes; i++)
-		to->pids[i] = w->processes[i].pid;
-	to->n_pids = w->n_processes;
 	return 0;
 }
 
@@ -63,7 +53,7 @@ static int copy_stack(const struct accumulator *from, uint64_t hash, struct accu
 							       : 0;
 }
 
-static int copy_stacks(const struct accumulator *from, struct cuda_taken *to)
+int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *to)
 {
 	const struct cuda_site_entry *sites;
 	int ret = 0;
@@ -87,10 +77,11 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 
 	ret = ret ?: cuda_watch__result(w, &taken->calls);
 	ret = ret ?: copy_lines(w, taken);
-	ret = ret ?: copy_pids(w, taken);
+	ret = ret ?: cuda_watch__pids(w, &taken->pids);
 	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
 	if (ret)
 		return ret;
+	taken->n_pids = w->n_processes;
 	taken->lines_lost = w->lines_lost;
 	taken->begin_ns = w->begin_ns;
 	taken->at_ns = clock__now_ns();
@@ -102,7 +93,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	taken->in_progress = cuda_watch__in_progress(w);
 	if (t->cuda_base)
 		ret = subtract(taken, t->cuda_base);
-	ret = ret ?: copy_stacks(&(t->of ?: t)->acc, taken);
+	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->acc, taken);
 	cuda_probes__consume_names(e->cuda);
 	cuda_taken__remember_names(e, taken->calls, 0);
 	if (!ret)

@@ -25,6 +25,9 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 void cuda_taken__free(struct cuda_taken *taken);
 CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
 
+/* The stacks that its lines and allocations name. -ENOMEM. */
+int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *to);
+
 /*
  * With the lock: what a target's calls are now, or were when it ended, and the target itself, held. *own: *out is to be freed
  * by the caller; otherwise it is the target's. In words: -ENOENT; -ENODATA: it was attached without `cuda`; as above.

@@ -98,6 +98,18 @@ bool cuda_watch__has_process(const struct cuda_watch *w, pid_t pid)
 	return false;
 }
 
+int cuda_watch__pids(const struct cuda_watch *w, pid_t **out)
+{
+	pid_t *pids = calloc(w->n_processes + 1, sizeof(*pids));
+
+	if (!pids)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->n_processes; i++)
+		pids[i] = w->processes[i].pid;
+	*out = pids;
+	return 0;
+}
+
 int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 {
 	struct cuda_process *p;
@@ -434,7 +446,7 @@ static void next_phase(struct cuda_watch *w, uint64_t now)
 		set_phase(w, CUDA_WATCH_OFF_AFTER, now);
 		return;
 	}
-	if (cuda_watch_is_estimate(w, now))
+	if (cuda_watch__is_estimate(w, now))
 		cuda_watch__settle(w);
 	cuda_budget__cycle(w->budget, cuda_watch_random(w), &w->cycle);
 	set_phase(w, w->cycle.off_before_ms ? CUDA_WATCH_OFF_BEFORE : CUDA_WATCH_ON, now);

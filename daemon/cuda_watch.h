@@ -102,6 +102,8 @@ void cuda_watch__free(struct cuda_watch *watch);
 CLEANUP_DEFINE(struct cuda_watch *, cuda_watch, cuda_watch__free)
 
 bool cuda_watch__has_process(const struct cuda_watch *watch, pid_t pid);
+/* The processes that live, or have made calls: n_processes of them, malloc'ed. -ENOMEM. */
+int cuda_watch__pids(const struct cuda_watch *watch, pid_t **out);
 /* Remembers the process: its CPU time counts. -ENOMEM. */
 int cuda_watch__add_process(struct cuda_watch *watch, pid_t pid);
 /* Whether any library of this process is known. */
@@ -113,6 +115,8 @@ int cuda_watch__add_library(struct cuda_watch *watch, struct cuda_mapped *mapped
 /* The process has ended, or executes another program: its figures are kept, its probes and entries are not. */
 void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
 
+/* Whether calls that are seen in this time on stand for a time off before it: it should be settled at its end only. */
+bool cuda_watch__is_estimate(const struct cuda_watch *watch, uint64_t now_ns);
 /* Adds what was counted up to now to `total`. -ENOMEM, or what reading the maps gave. */
 int cuda_watch__settle(struct cuda_watch *watch);
 

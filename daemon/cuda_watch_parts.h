@@ -17,7 +17,5 @@ uint64_t cuda_watch_random(struct cuda_watch *w);
 
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
-/* Whether calls that were seen in this time on stand for a time off before it. */
-bool cuda_watch_is_estimate(const struct cuda_watch *w, uint64_t now_ns);
 
 #endif

@@ -91,7 +91,7 @@ static double progress_ns(const struct cuda_watch *w, const struct cuda_snapshot
 	return lost <= 0 ? on : lost < on / 2 ? on - lost : on / 2;
 }
 
-bool cuda_watch_is_estimate(const struct cuda_watch *w, uint64_t now)
+bool cuda_watch__is_estimate(const struct cuda_watch *w, uint64_t now)
 {
 	return cuda_watch_is_on(w) && now > w->segment_ns && w->segment_ns > w->accounted_ns;
 }
@@ -110,7 +110,7 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, ui
 
 	if (ret)
 		return ret;
-	if (cuda_watch_is_estimate(w, now)) {
+	if (cuda_watch__is_estimate(w, now)) {
 		gain.progress_ns = progress_ns(w, gain.seen, now);
 		gain.factor = ((double)(w->segment_ns - w->accounted_ns) + gain.progress_ns) / gain.progress_ns;
 	} else if (cuda_watch_is_on(w) && now > w->segment_ns) {
@@ -125,7 +125,7 @@ static int add_gain(struct cuda_watch *w, struct gain *gain, uint64_t now, struc
 {
 	int ret = 0;
 
-	if (cuda_watch_is_estimate(w, now))
+	if (cuda_watch__is_estimate(w, now))
 		ret = cuda_snapshot__scale(gain->seen, w->kinds.cycled, gain->factor, now - w->segment_ns,
 					   start_of(w));
 	return ret ?: cuda_snapshot__merge(into, gain->seen, 0);

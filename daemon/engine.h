@@ -127,8 +127,9 @@ int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
 int engine__begin_windows(struct engine *engine, uint32_t id, struct so_error *err);
 
 struct engine_window {
-	uint8_t *profile;         /* gzip-compressed pprof; malloc'ed, the caller frees it */
-	size_t length;            /* bytes */
+	uint8_t *profile; /* gzip-compressed pprof; malloc'ed, the caller frees it */
+	size_t length;    /* bytes */
+	char *cuda; /* JSON, the stored form of daemon/cuda_merge.h; malloc'ed; NULL: calls are not timed */
 	int64_t begin_ns, end_ns; /* since 1970-01-01 UTC */
 	uint64_t samples, lost;   /* samples: those in the profile */
 	bool last;                /* the target had ended */

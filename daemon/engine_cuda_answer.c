@@ -6,10 +6,22 @@
 #include "daemon/clock.h"
 #include "daemon/cuda_rows.h"
 #include "daemon/cuda_taken.h"
+#include "daemon/engine_cuda_window.h"
 #include "daemon/profile_export.h"
+#include "stakeout/array.h"
 #include "stakeout/short_path.h"
 
 #define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and said */
+
+/* What a location reads as. */
+struct seen_frame {
+	json_t *text;
+	bool python, native; /* native: outside CUDA's libraries */
+};
+
+struct thread_name {
+	char comm[32];
+};
 
 struct answer {
 	struct engine *engine;
@@ -17,8 +29,27 @@ struct answer {
 	struct cuda_taken *taken;
 	struct profile_builder *builder;
 	struct profile_export *export;
-	char comm[32];
+	bool stored; /* the form of daemon/cuda_merge.h that holds each frame once */
+	struct u64_table frame_by_location;
+	struct seen_frame *frames;
+	size_t n_frames, cap_frames;
+	struct u64_table name_by_thread;
+	struct thread_name *names;
+	size_t n_names, cap_names;
+	char unnamed[32];
+	char *kernel;
 };
+
+static void answer__clear(struct answer *a)
+{
+	for (size_t i = 0; i < a->n_frames; i++)
+		json_decref(a->frames[i].text);
+	free(a->frames);
+	free(a->names);
+	free(a->kernel);
+	u64_table__release(&a->frame_by_location);
+	u64_table__release(&a->name_by_thread);
+}
 
 /* "function (file.py:12)", "function", "[libname.so]" */
 static void frame_text(const struct profile_frame *f, const char *mapping, char *out, size_t size)
@@ -51,8 +82,33 @@ static json_t *any_string(const char *text)
 	return json_string(text) ?: json_string("?");
 }
 
+/* The place of a location among the frames; SIZE_MAX: out of memory. */
+static size_t see_frame(struct answer *a, uint64_t location)
+{
+	struct profile_frame f;
+	const char *mapping;
+	char text[4096];
+	uint32_t at;
+
+	if (u64_table__get(&a->frame_by_location, location, &at))
+		return at;
+	if (ARRAY_RESERVE(a->frames, a->cap_frames, a->n_frames + 1))
+		return SIZE_MAX;
+	profile_builder__describe(a->builder, location, &f, &mapping);
+	frame_text(&f, mapping, text, sizeof(text));
+	a->frames[a->n_frames] = (struct seen_frame){ .text = any_string(text),
+						      .python = !mapping[0] && f.filename[0],
+						      .native = mapping[0] && !is_cuda_file(a, mapping) };
+	if (!a->frames[a->n_frames].text ||
+	    u64_table__set(&a->frame_by_location, location, (uint32_t)a->n_frames)) {
+		json_decref(a->frames[a->n_frames].text);
+		return SIZE_MAX;
+	}
+	return a->n_frames++;
+}
+
 /* "line": the innermost Python frame, else the innermost native one outside CUDA's libraries. "stack": outermost first. */
-static json_t *describe_stack(const struct answer *a, uint64_t hash)
+static json_t *describe_stack(struct answer *a, uint64_t hash)
 {
 	const uint64_t *locations;
 	json_t *stack = json_array(), *line = NULL, *native = NULL;
@@ -62,23 +118,21 @@ static json_t *describe_stack(const struct answer *a, uint64_t hash)
 	if (u64_table__get(&a->taken->stacks.stack_by_hash, hash, &at) &&
 	    profile_export__locations(a->export, a->taken->stacks.stacks[at], &locations, &n))
 		n = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct profile_frame f;
-		const char *mapping;
-		char text[4096];
+	for (size_t i = n; i > 0; i--) {
+		size_t place = see_frame(a, locations[i - 1]);
+		const struct seen_frame *f = place == SIZE_MAX ? NULL : &a->frames[place];
 
-		profile_builder__describe(a->builder, locations[i], &f, &mapping);
-		frame_text(&f, mapping, text, sizeof(text));
-		json_array_insert_new(stack, 0, any_string(text));
-		if (!line && !mapping[0] && f.filename[0])
-			line = any_string(text);
-		if (!native && mapping[0] && !is_cuda_file(a, mapping))
-			native = any_string(text);
+		json_array_append_new(stack, !f          ? json_string("?")
+					     : a->stored ? json_integer((json_int_t)place)
+							 : json_incref(f->text));
+		/* Going inwards, the last one is the innermost. */
+		if (f && f->python)
+			line = f->text;
+		if (f && f->native)
+			native = f->text;
 	}
-	if (!line)
-		line = native ? json_incref(native) : json_string("?");
-	json_decref(native);
-	return json_pack("{s:o, s:o}", "line", line, "stack", stack);
+	line = line ?: native;
+	return json_pack("{s:o, s:o}", "line", line ? json_incref(line) : json_string("?"), "stack", stack);
 }
 
 static json_t *site(void *data, uint32_t tgid, uint64_t stack)
@@ -86,19 +140,36 @@ static json_t *site(void *data, uint32_t tgid, uint64_t stack)
 	return stack ? describe_stack(data, stack) : NULL;
 }
 
+/* A thread has a row for each API and more. */
 static const char *comm(void *data, uint32_t tgid, uint32_t tid)
 {
 	struct answer *a = data;
+	uint64_t key = (uint64_t)tgid << 32 | tid;
+	uint32_t at;
 
-	cuda_taken__comm(a->target, tgid, tid, a->comm, sizeof(a->comm));
-	return a->comm;
+	if (u64_table__get(&a->name_by_thread, key, &at))
+		return a->names[at].comm;
+	if (ARRAY_RESERVE(a->names, a->cap_names, a->n_names + 1) ||
+	    u64_table__set(&a->name_by_thread, key, (uint32_t)a->n_names)) {
+		cuda_taken__comm(a->target, tgid, tid, a->unnamed, sizeof(a->unnamed));
+		return a->unnamed;
+	}
+	cuda_taken__comm(a->target, tgid, tid, a->names[a->n_names].comm, sizeof(a->names[0].comm));
+	return a->names[a->n_names++].comm;
 }
 
+/* A copy: another thread may learn a better name meanwhile. */
 static const char *kernel(void *data, uint32_t tgid, uint64_t handle)
 {
-	const struct answer *a = data;
+	struct answer *a = data;
+	const char *name;
 
-	return cuda_taken__kernel(a->engine, tgid, handle);
+	free(a->kernel);
+	pthread_mutex_lock(&a->engine->lock);
+	name = cuda_taken__kernel(a->engine, tgid, handle);
+	a->kernel = name ? strdup(name) : NULL;
+	pthread_mutex_unlock(&a->engine->lock);
+	return a->kernel;
 }
 
 static int by_time(const void *a, const void *b)
@@ -115,7 +186,7 @@ static uint32_t period_of(const struct answer *a, unsigned kind)
 	return (uint32_t)json_integer_value(json_object_get(periods, cuda_names__kind_word(kind)));
 }
 
-static json_t *lines(const struct answer *a)
+static json_t *lines(struct answer *a)
 {
 	_cleanup_free_ struct cuda_line *sorted = calloc(a->taken->n_lines + 1, sizeof(*sorted));
 	json_t *all = json_array();
@@ -193,10 +264,50 @@ static json_t *build(struct answer *a)
 	return root;
 }
 
+/* In the stored form; the places of frames are those in `frames`. */
+static json_t *stored_frames(const struct answer *a)
+{
+	json_t *frames = json_array();
+
+	for (size_t i = 0; frames && i < a->n_frames; i++)
+		json_array_append(frames, a->frames[i].text);
+	return frames;
+}
+
+static int make(struct answer *a, json_t **out)
+{
+	const struct profile_source source = { .acc = &a->taken->stacks,
+					       .files = a->engine->files,
+					       .kernel = NULL,
+					       .own_namespaces = a->target->own_namespaces,
+					       .uid = a->target->info.uid };
+	json_t *answer;
+
+	a->export = profile_export__new(&source, a->builder);
+	if (!a->export)
+		return -ENOMEM;
+	answer = build(a);
+	if (a->stored)
+		json_object_set_new(answer, "frames", stored_frames(a));
+	profile_export__free(a->export);
+	*out = answer;
+	return answer ? 0 : -ENOMEM;
+}
+
+int engine_cuda_document(struct engine *e, struct target *t, struct cuda_taken *taken, json_t **out)
+{
+	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(0, 0, 1);
+	__attribute__((cleanup(answer__clear))) struct answer a = {
+		.engine = e, .target = t, .taken = taken, .builder = builder, .stored = true
+	};
+
+	return builder ? make(&a, out) : -ENOMEM;
+}
+
 int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *err)
 {
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(0, 0, 1);
-	struct answer a = { .engine = e, .builder = builder };
+	__attribute__((cleanup(answer__clear))) struct answer a = { .engine = e, .builder = builder };
 	bool own = false;
 	int ret;
 
@@ -207,20 +318,9 @@ int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *e
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
-	{
-		const struct profile_source source = { .acc = &a.taken->stacks,
-						       .files = e->files,
-						       .kernel = NULL,
-						       .own_namespaces = a.target->own_namespaces,
-						       .uid = a.target->info.uid };
-
-		a.export = profile_export__new(&source, builder);
-		if (a.export)
-			*out = build(&a);
-		else
-			ret = so_err(err, -ENOMEM, "out of memory");
-		profile_export__free(a.export);
-	}
+	ret = make(&a, out);
+	if (ret)
+		so_err(err, ret, "out of memory");
 	if (own)
 		cuda_taken__free(a.taken);
 	pthread_mutex_lock(&e->lock);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A target's profile in windows. Its counters are only ever added to, so a window is their difference between two moments;
- * what they were at the beginning is kept beside the target. A view does the same, but has a slot and an end.
+ * A target's profile in windows, and its CUDA calls (engine_cuda_window.c). Its counters are only ever added to, so a window
+ * is their difference between two moments; what they were at the beginning is kept beside the target. A view does the same,
+ * but has a slot and an end.
  *
  * The beginning moves on only once the window's profile has been built, under the lock both times. What is sampled
  * meanwhile belongs to the next window.
@@ -10,7 +11,8 @@
 #include <string.h>
 
 #include "daemon/clock.h"
-#include "daemon/engine_internal.h"
+#include "daemon/engine_cuda_window.h"
+#include "daemon/log.h"
 
 /* The wall clock may be set. Smaller differences to CLOCK_MONOTONIC are slewing, and do not open gaps between windows. */
 #define MAX_SLEW_NS ((int64_t)50000000)
@@ -23,10 +25,14 @@ struct window_base {
 	struct python_names_stats names;
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 	int64_t wall_ns;
+	struct cuda_mark *cuda; /* up to where the windows have CUDA calls; NULL: no window has any */
+	bool cuda_missed;       /* they could not be taken, which has been said; a later window has them */
 };
 
 static void window_base__free(struct window_base *base)
 {
+	if (base->cuda)
+		cuda_mark__free(base->cuda);
 	free(base->counts);
 	free(base);
 }
@@ -125,8 +131,16 @@ static int64_t begin_of(const struct window_base *from, const struct window_base
 	return set > MAX_SLEW_NS || set < -MAX_SLEW_NS ? by_clock : from->wall_ns;
 }
 
-static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s, struct window_base **to,
-		       struct engine_window *out, struct so_error *err)
+/* The samples do not wait for the calls. */
+static void miss_cuda(int error, uint32_t id, const struct window_base *from, struct window_base *to)
+{
+	if (error && !from->cuda_missed)
+		log__error("history: a window of target %u lacks its CUDA calls: %s", id, strerror(-error));
+	to->cuda_missed = error != 0;
+}
+
+static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s, struct cuda_taken **cuda,
+		       struct window_base **to, struct engine_window *out, struct so_error *err)
 {
 	struct target *t = windowed_target(e, id);
 	const struct window_base *from;
@@ -146,6 +160,7 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 		t->users--; /* the windows hold it as well */
 		return so_err(err, -ENOMEM, "out of memory");
 	}
+	miss_cuda(engine_cuda_window(e, t, from->cuda, cuda, &base->cuda), id, from, base);
 	subtract(s, from);
 	out->begin_ns = begin_of(from, base);
 	out->end_ns = base->wall_ns;
@@ -162,26 +177,55 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 static void move_on(struct engine *e, struct target *t, struct window_base *to)
 {
 	pthread_mutex_lock(&e->lock);
+	if (!to->cuda)
+		to->cuda = TAKE_PTR(t->windows->cuda);
 	window_base__free(t->windows);
 	t->windows = to;
 	pthread_mutex_unlock(&e->lock);
 }
 
+/* The document as text; NULL: no memory. */
+static char *cuda_text(struct engine *e, struct target *t, struct cuda_taken *taken)
+{
+	json_t *document;
+	char *text;
+
+	if (engine_cuda_document(e, t, taken, &document))
+		return NULL;
+	text = json_dumps(document, JSON_COMPACT);
+	json_decref(document);
+	return text;
+}
+
+/* Where it cannot be built, the mark stays where it was. t->windows: only the consumer of windows changes it. */
+static void build_cuda(struct engine *e, struct target *t, struct cuda_taken *taken, struct window_base *to,
+		       char **out)
+{
+	*out = taken ? cuda_text(e, t, taken) : NULL;
+	if (!taken || *out)
+		return;
+	cuda_mark__free(TAKE_PTR(to->cuda));
+	miss_cuda(-ENOMEM, t->id, t->windows, to);
+}
+
 int engine__window(struct engine *e, uint32_t id, struct engine_window *out, struct so_error *err)
 {
 	_cleanup_(window_base) struct window_base *to = NULL;
+	_cleanup_(cuda_taken) struct cuda_taken *cuda = NULL;
 	struct engine_snapshot s = { 0 };
 	struct engine_window window = { 0 };
 	int ret;
 
 	pthread_mutex_lock(&e->lock);
-	ret = open_locked(e, id, &s, &to, &window, err);
+	ret = open_locked(e, id, &s, &cuda, &to, &window, err);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
 	ret = engine_build_profile(e, &s, &window.profile, &window.length);
-	if (!ret)
+	if (!ret) {
+		build_cuda(e, s.target, cuda, to, &window.cuda);
 		move_on(e, s.target, TAKE_PTR(to));
+	}
 	engine_release_snapshot(e, &s);
 	if (ret)
 		return so_err(err, ret, "cannot build the window's profile: %s", strerror(-ret));

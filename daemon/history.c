@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "daemon/clock.h"
+#include "daemon/cuda_merge.h"
 #include "daemon/history_internal.h"
 #include "daemon/log.h"
 
@@ -118,10 +119,18 @@ static int write_window(struct history *h, struct watched *w, const struct engin
 		.lost = window->lost,
 		.profile = window->profile,
 		.profile_bytes = window->length,
+		.cuda = window->cuda,
+		.cuda_valid = true, /* jansson's own */
 	};
 
+	/* The samples are not to be lost for it. */
+	if (add.cuda && strlen(add.cuda) > STORE_MAX_CUDA_BYTES - 2) {
+		log__error("history: a window of target %u lacks its CUDA calls, which take %zu bytes", w->id,
+			   strlen(add.cuda));
+		add.cuda = NULL;
+	}
 	/* At a target's end, right after another one. */
-	if (window->end_ns <= window->begin_ns && !window->samples && !window->lost)
+	if (window->end_ns <= window->begin_ns && !window->samples && !window->lost && !window->cuda)
 		return 0;
 	/* The wall clock's steps may be coarser. */
 	if (add.end_ns <= add.begin_ns)
@@ -143,6 +152,7 @@ static void take_window(struct history *h, struct watched *w, bool *last)
 	}
 	r = write_window(h, w, &window);
 	free(window.profile);
+	free(window.cuda);
 	w->end_ns = window.end_ns;
 	if (r)
 		count_lost(h, w->id, strerror(-r));
@@ -346,6 +356,7 @@ int history__new(struct engine *engine, const struct history_options *options, s
 		.dir = options->dir,
 		.retain_size_bytes = options->retain_size_bytes,
 		.retain_age_ns = options->retain_age_ns,
+		.merge_cuda = cuda_merge__store,
 	};
 	_cleanup_free_ struct history *h = calloc(1, sizeof(*h));
 	_cleanup_(store) struct store *store = NULL;

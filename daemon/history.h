@@ -66,4 +66,12 @@ struct history_profile {
 int history__profile(struct history *history, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns,
 		     struct history_profile *out, struct so_error *err);
 
+/*
+ * The CUDA calls of one process in a range, in the form of GET /v1/targets/ID/cuda, with a member "history" (.design/history.md).
+ * As above; -ENODATA, in words: no window of the range has any, because the process was attached without `cuda`. *out: a new
+ * reference.
+ */
+int history__cuda(struct history *history, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns, json_t **out,
+		  struct so_error *err);
+
 #endif

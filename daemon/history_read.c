@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "daemon/api_json.h"
+#include "daemon/cuda_merge.h"
 #include "daemon/history_internal.h"
 #include "daemon/log.h"
 
@@ -227,6 +228,93 @@ int history__profile(struct history *h, uid_t uid, int64_t key, int64_t from_ns,
 			   answer.span.damaged, key);
 	*out = answer;
 	return 0;
+}
+
+/* What a range's CUDA documents are added up in. */
+struct cuda_sum {
+	struct cuda_merge *merge;
+	uint64_t windows; /* that have any */
+	uint64_t damaged; /* documents */
+};
+
+/* A window may have several documents, which could not be made one. */
+static int add_documents(void *data, const json_t *documents)
+{
+	struct cuda_sum *sum = data;
+	const json_t *document;
+	size_t i, added = 0;
+
+	json_array_foreach (documents, i, document) {
+		int r = cuda_merge__add(sum->merge, document);
+
+		if (r && r != -EBADMSG)
+			return r;
+		added += !r;
+		sum->damaged += r != 0;
+	}
+	sum->windows += added > 0;
+	return 0;
+}
+
+/* In words. */
+static int cuda_error(int r, const struct cuda_sum *sum, const struct store_span *span, struct so_error *err)
+{
+	if (r == -EFBIG)
+		return so_err(
+			err, r,
+			"the CUDA calls of that time are too many different ones: ask for a shorter time");
+	if (r == -ENOMEM)
+		return so_err(err, r, "not enough memory to read the history");
+	if (!r && !sum->windows && span->damaged + sum->damaged)
+		return so_err(err, -ENODATA, "all windows of that time with CUDA calls are damaged");
+	if (!r && !sum->windows)
+		return so_err(
+			err, -ENODATA,
+			"the history has no CUDA calls of that time: the process was attached without --cuda");
+	return r;
+}
+
+static int cuda_answer(const struct cuda_sum *sum, const struct store_span *span, json_t **out)
+{
+	json_t *answer = cuda_merge__finish(sum->merge, false);
+
+	if (!answer ||
+	    json_object_set_new(answer, "history",
+				json_pack("{s:I, s:I, s:f, s:I, s:I, s:I}", "begin_ns",
+					  (json_int_t)span->begin_ns, "end_ns", (json_int_t)span->end_ns,
+					  "covered_s", span->covered_ns / 1e9, "windows",
+					  (json_int_t)span->windows, "cuda_windows", (json_int_t)sum->windows,
+					  "damaged", (json_int_t)(span->damaged + sum->damaged)))) {
+		json_decref(answer);
+		return -ENOMEM;
+	}
+	*out = answer;
+	return 0;
+}
+
+int history__cuda(struct history *h, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns, json_t **out,
+		  struct so_error *err)
+{
+	_cleanup_(cuda_merge) struct cuda_merge *merge = cuda_merge__new();
+	struct store_query query = { key, from_ns, to_ns };
+	struct cuda_sum sum = { .merge = merge };
+	struct store_span span = { 0 };
+	int r = key < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, key) : 0;
+
+	r = r ?: prepare(h, uid, key, to_ns, err);
+	if (r)
+		return r;
+	pthread_mutex_lock(&h->reading);
+	r = merge ? store__each_cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
+	r = cuda_error(r, &sum, &span, err);
+	if (!r)
+		r = cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);
+	pthread_mutex_unlock(&h->reading);
+	if (!r && span.damaged + sum.damaged)
+		log__error("history: the CUDA calls of %" PRIu64 " windows of history %" PRId64
+			   " are damaged and left out",
+			   span.damaged + sum.damaged, key);
+	return r;
 }
 
 /* As date(1) -u +%FT%TZ prints it; null when there is none. */

@@ -54,6 +54,8 @@
 #define STORE_GRACE_NS        (30 * STORE_SECOND_NS)   /* how late the last window of a minute may come */
 #define STORE_RETRY_NS        (10 * STORE_SECOND_NS)
 
+#define STORE_MAX_CUDA_BYTES ((size_t)16 << 20) /* of a window's CUDA documents as text */
+
 #define STORE_MAX_WINDOW_NS STORE_TEN_MINUTE_NS /* a longer window is refused */
 
 #define STORE_MIN_SIZE_BYTES     ((uint64_t)16 << 20)
@@ -125,12 +127,13 @@ struct store_window {
 	const void *profile; /* pprof, gzip-compressed or plain */
 	size_t profile_bytes;
 	const char *cuda; /* one JSON document; NULL: none */
+	bool cuda_valid;  /* it is known to be one, so that it need not be parsed to find out */
 };
 
 /*
  * Writes one window, and makes room for it. Failure means that history lacks this window: -EAGAIN: history is off;
  * -ENOSPC, -EROFS, -EIO, -EUCLEAN: it is off from now on; -EINVAL: not a window, or damaged gzip; -EFBIG: larger than
- * a quarter of the store; -ENOENT: no such handle; -ENOMEM. Each is counted in a gap that the next window brings along.
+ * a quarter of the store, or STORE_MAX_CUDA_BYTES; -ENOENT: no such handle; -ENOMEM. Each is counted in a gap that the next window brings along.
  */
 int store__add(struct store *store, uint32_t handle, const struct store_window *window);
 
@@ -179,6 +182,14 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 /* The CUDA documents of the same windows, in a JSON array: a new reference; empty when none has one. */
 int store__cuda(struct store *store, const struct store_query *query, json_t **out, struct store_span *span,
 		struct so_error *err);
+
+/*
+ * The same one after the other, by the windows' begin. take: borrows a window's array; 0, -EBADMSG: the window counts as
+ * damaged, or another error, which ends the reading and is returned without words. Memory: one window's at a time.
+ */
+int store__each_cuda(struct store *store, const struct store_query *query,
+		     int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
+		     struct so_error *err);
 
 struct store_target_info {
 	int64_t id;

@@ -130,6 +130,7 @@ static int write_sum(struct store *store, const struct group *group, const struc
 static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
 {
 	json_t *merged, *array;
+	int r;
 
 	if (!json_array_size(sum->cuda))
 		return 0;
@@ -143,7 +144,8 @@ static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
 		json_decref(sum->cuda);
 		sum->cuda = array;
 	}
-	return store_write__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
+	r = store_write__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
+	return r ?: sum->row.cuda_bytes > (int64_t)STORE_MAX_CUDA_BYTES ? -EFBIG : 0;
 }
 
 /* -EFBIG: it would not be read back, or would push out too much of the rest. */

@@ -42,6 +42,8 @@ struct reading {
 		    struct so_error *err);
 	struct profile_merge *merge;
 	json_t *documents;
+	int (*take_documents)(void *data, const json_t *documents);
+	void *data;
 };
 
 static void reading__clear(struct reading *reading)
@@ -65,7 +67,9 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 {
 	const uint8_t *content;
 	json_t *array;
-	int r = store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
+	int r = content_bytes > (int64_t)STORE_MAX_CUDA_BYTES
+			? -EBADMSG
+			: store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
 
 	if (r)
 		return r;
@@ -81,6 +85,21 @@ static int take_cuda(struct reading *reading, const void *blob, size_t size, int
 	if (!blob)
 		return 0;
 	return store_read__cuda(reading->reader, blob, size, bytes, reading->documents);
+}
+
+static int take_each_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
+			  struct so_error *err)
+{
+	json_t *documents;
+	int r;
+
+	if (!blob)
+		return 0;
+	documents = json_array();
+	r = documents ? store_read__cuda(reading->reader, blob, size, bytes, documents) : -ENOMEM;
+	r = r ?: reading->take_documents(reading->data, documents);
+	json_decref(documents);
+	return r;
 }
 
 /* Rows come by begin, so what all targets cover is a sweep. */
@@ -205,4 +224,18 @@ int store__cuda(struct store *store, const struct store_query *query, json_t **o
 	*span = reading.span;
 	*out = TAKE_PTR(reading.documents);
 	return 0;
+}
+
+int store__each_cuda(struct store *store, const struct store_query *query,
+		     int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
+		     struct so_error *err)
+{
+	__attribute__((cleanup(reading__clear))) struct reading reading = {
+		.query = query, .take = take_each_cuda, .take_documents = take, .data = data
+	};
+	int r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
+
+	if (!r)
+		*span = reading.span;
+	return r;
 }

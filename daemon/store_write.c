@@ -185,22 +185,37 @@ int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, in
 	return r;
 }
 
-static int encode_document(const char *document, uint8_t **blob, size_t *size, int64_t *content_bytes)
+static bool is_document(const char *text)
 {
-	json_t *value, *documents;
+	json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+	bool valid = value != NULL;
+
+	json_decref(value);
+	return valid;
+}
+
+static int encode_document(const struct store_window *window, uint8_t **blob, size_t *size,
+			   int64_t *content_bytes)
+{
+	_cleanup_free_ char *array = NULL;
+	size_t length, content;
 	int r;
 
-	if (!document)
+	if (!window->cuda)
 		return 0;
-	value = json_loads(document, JSON_DECODE_ANY, NULL);
-	if (!value)
+	length = strlen(window->cuda);
+	/* With the brackets around it. */
+	if (length > STORE_MAX_CUDA_BYTES - 2)
+		return -EFBIG;
+	if (!window->cuda_valid && !is_document(window->cuda))
 		return -EINVAL;
-	documents = json_array();
-	r = documents && !json_array_append(documents, value)
-		    ? store_write__encode_cuda(documents, blob, size, content_bytes)
-		    : -ENOMEM;
-	json_decref(value);
-	json_decref(documents);
+	if (asprintf(&array, "[%s]", window->cuda) < 0) {
+		array = NULL;
+		return -ENOMEM;
+	}
+	r = store_blob__encode(array, length + 2, blob, size, &content);
+	if (!r)
+		*content_bytes = (int64_t)content;
 	return r;
 }
 
@@ -280,7 +295,7 @@ int store__add(struct store *store, uint32_t handle, const struct store_window *
 		return -EINVAL;
 	/* Compressing needs no lock. */
 	r = store_blob__encode(window->profile, window->profile_bytes, &profile, &row.profile_size, &content);
-	r = r ?: encode_document(window->cuda, &cuda, &row.cuda_size, &row.cuda_bytes);
+	r = r ?: encode_document(window, &cuda, &row.cuda_size, &row.cuda_bytes);
 	row.begin_ns = window->begin_ns;
 	row.end_ns = window->end_ns;
 	row.covered_ns = window->end_ns - window->begin_ns;

@@ -71,9 +71,14 @@ static int write_round(struct store *store, const struct material *m, const uint
 {
 	for (unsigned t = 0; t < n; t++) {
 		unsigned which = (unsigned)(round * 7 + t * 5) % PROFILES;
-		const struct store_window window = { now_ns, now_ns + WINDOW_NS, m->samples[which],
-						     0,      m->bytes[which],    m->lengths[which],
-						     NULL };
+		const struct store_window window = { now_ns,
+						     now_ns + WINDOW_NS,
+						     m->samples[which],
+						     0,
+						     m->bytes[which],
+						     m->lengths[which],
+						     NULL,
+						     false };
 		uint64_t began_ns = clock__now_ns();
 		int r = store__add(store, targets[t], &window);
 		double ms = ms_since(began_ns);

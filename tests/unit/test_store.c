@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include "daemon/cuda_merge.h"
+
 static void test_one_window_comes_back(void **state)
 {
 	struct store_world *w = *state;
@@ -31,7 +33,7 @@ static void test_windows_that_are_none(void **state)
 {
 	struct store_world *w = *state;
 	uint32_t target = store_world_target(w, 7);
-	struct store_window window = { 100, 200, 1, 0, "x", 1, NULL };
+	struct store_window window = { 100, 200, 1, 0, "x", 1, NULL, false };
 
 	assert_int_equal(store__add(w->store, target + 1, &window), -ENOENT);
 	window.end_ns = 100;
@@ -180,6 +182,105 @@ static void test_cuda_documents(void **state)
 	json_decref(documents);
 }
 
+/* A window of ten seconds with calls numbered from 1 on. */
+static void add_calls(struct store_world *w, uint32_t target, int number, bool valid)
+{
+	int64_t begin_ns = EPOCH_NS + (number - 1) * WINDOW_NS;
+	_cleanup_free_ uint8_t *profile = NULL;
+	struct store_window window = { .begin_ns = begin_ns,
+				       .end_ns = begin_ns + WINDOW_NS,
+				       .cuda_valid = valid };
+	char cuda[256];
+
+	snprintf(cuda, sizeof(cuda),
+		 "{\"duration_s\":10,\"calls\":[{\"api\":\"cuInit\",\"calls\":%d,\"min_ns\":%d,\"max_ns\":1000}"
+		 "]}",
+		 number, number);
+	window.samples = store_world_profile((unsigned)number, begin_ns, &profile, &window.profile_bytes);
+	window.profile = profile;
+	window.cuda = cuda;
+	store_world_now_ns = window.end_ns;
+	assert_int_equal(store__add(w->store, target, &window), 0);
+}
+
+struct calls_read {
+	struct cuda_merge *merge;
+	unsigned windows;
+	int fail;
+};
+
+static int take_calls(void *data, const json_t *documents)
+{
+	struct calls_read *read = data;
+	const json_t *document;
+	size_t i;
+
+	json_array_foreach (documents, i, document)
+		assert_int_equal(cuda_merge__add(read->merge, document), 0);
+	read->windows++;
+	return read->fail;
+}
+
+/* Over all levels the calls are the same; the last windows are not merged yet. */
+static void test_cuda_calls_are_merged(void **state)
+{
+	struct store_world *w = *state;
+	const struct store_query query = { 0, EPOCH_NS, EPOCH_NS + HOUR_NS };
+	struct store_options options = store_world_options(w);
+	struct calls_read read = { .merge = cuda_merge__new() };
+	struct store_span span;
+	const json_t *row;
+	json_t *sum;
+	uint32_t target;
+
+	store__close(w->store);
+	options.merge_cuda = cuda_merge__store;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	target = store_world_target(w, 9);
+	for (int i = 1; i <= 100; i++)
+		add_calls(w, target, i, i % 2);
+	store_world_settle(w);
+	assert_int_equal(store__each_cuda(w->store, &query, take_calls, &read, &span, NULL), 0);
+	/* Ten minutes, six single ones, and what is younger than the grace. */
+	assert_true(read.windows >= 7 && read.windows < 17);
+	assert_int_equal(span.windows, read.windows);
+	assert_int_equal(span.covered_ns, 100 * WINDOW_NS);
+	sum = cuda_merge__finish(read.merge, false);
+	assert_int_equal(json_array_size(json_object_get(sum, "calls")), 1);
+	row = json_array_get(json_object_get(sum, "calls"), 0);
+	assert_int_equal(json_integer_value(json_object_get(row, "calls")), 5050);
+	assert_int_equal(json_integer_value(json_object_get(row, "min_ns")), 1);
+	assert_true(json_number_value(json_object_get(sum, "duration_s")) == 1000);
+	json_decref(sum);
+	/* What is refused counts as damaged, another error ends it. */
+	read.fail = -EBADMSG;
+	assert_int_equal(store__each_cuda(w->store, &query, take_calls, &read, &span, NULL), -ENODATA);
+	read.fail = -EFBIG;
+	read.windows = 0;
+	assert_int_equal(store__each_cuda(w->store, &query, take_calls, &read, &span, NULL), -EFBIG);
+	assert_int_equal(read.windows, 1);
+	cuda_merge__free(read.merge);
+}
+
+/* Nothing is kept that could not be read back. */
+static void test_cuda_documents_have_a_size(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	_cleanup_free_ uint8_t *profile = NULL;
+	_cleanup_free_ char *cuda = malloc(STORE_MAX_CUDA_BYTES);
+	struct store_window window = { .begin_ns = EPOCH_NS, .end_ns = EPOCH_NS + WINDOW_NS, .cuda = cuda };
+
+	window.samples = store_world_profile(1, EPOCH_NS, &profile, &window.profile_bytes);
+	window.profile = profile;
+	memset(cuda, ' ', STORE_MAX_CUDA_BYTES);
+	memcpy(cuda, "{}", 2);
+	cuda[STORE_MAX_CUDA_BYTES - 1] = '\0';
+	assert_int_equal(store__add(w->store, target, &window), -EFBIG);
+	cuda[STORE_MAX_CUDA_BYTES - 2] = '\0';
+	assert_int_equal(store__add(w->store, target, &window), 0);
+}
+
 static void test_age_bound(void **state)
 {
 	struct store_world *w = *state;
@@ -223,7 +324,7 @@ static void add_bulky(struct store_world *w, uint32_t target, int64_t begin_ns, 
 		profile_builder__new((uint64_t)begin_ns, (uint64_t)WINDOW_NS, 1000);
 	_cleanup_free_ char *text = malloc(bytes + 1);
 	_cleanup_free_ uint8_t *packed = NULL;
-	struct store_window window = { begin_ns, begin_ns + WINDOW_NS, 1, 0, NULL, 0, NULL };
+	struct store_window window = { begin_ns, begin_ns + WINDOW_NS, 1, 0, NULL, 0, NULL, false };
 	uint32_t random = (uint32_t)(begin_ns / WINDOW_NS) + target;
 	uint64_t location;
 
@@ -330,7 +431,7 @@ static void test_too_large_a_window(void **state)
 	struct store_world *w = *state;
 	struct store_options options = store_world_options(w);
 	_cleanup_free_ uint8_t *bytes = malloc(4 << 20);
-	struct store_window window = { EPOCH_NS, EPOCH_NS + WINDOW_NS, 1, 0, bytes, 4 << 20, NULL };
+	struct store_window window = { EPOCH_NS, EPOCH_NS + WINDOW_NS, 1, 0, bytes, 4 << 20, NULL, false };
 	struct store_gap *gaps;
 	uint32_t target;
 	size_t n;
@@ -459,6 +560,8 @@ int main(void)
 		TEST(test_merging_changes_no_answer),
 		TEST(test_parts_go_with_age),
 		TEST(test_cuda_documents),
+		TEST(test_cuda_calls_are_merged),
+		TEST(test_cuda_documents_have_a_size),
 		TEST(test_age_bound),
 		TEST(test_size_bound),
 		TEST(test_too_large_a_window),
