@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# make · make demo · make record PID=… · make check · make bench · make install
+# make · make demo · make record PID=… · make check · make bench · make install · make dist
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -82,4 +82,4 @@ unit: $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
 clean:
 	rm -rf $(BUILD)
 
--include mk/packages.mk mk/workloads.mk mk/cuda_workloads.mk mk/check.mk mk/demo.mk mk/install.mk mk/bench.mk mk/kernels.mk
+-include mk/packages.mk mk/workloads.mk mk/cuda_workloads.mk mk/check.mk mk/demo.mk mk/install.mk mk/bench.mk mk/kernels.mk mk/dist.mk

@@ -8,6 +8,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/nvml_library.h"
+#include "daemon/nvml_remote.h"
 
 #define MAX_PROCESS_SAMPLES 4096  /* that one call may return */
 #define MAX_HISTORY         32768 /* figures of processes that are kept of a device */
@@ -54,6 +55,7 @@ struct device {
 
 struct nvml {
 	struct nvml_library call;
+	bool remote; /* called in the helper */
 	bool initialised;
 	char driver[NVML_TEXT_BYTES];
 	unsigned n, left_out; /* devices */
@@ -131,6 +133,10 @@ int nvml__open(const char *path, struct nvml **out, struct so_error *err)
 	if (!nvml->process_samples || !nvml->process_infos)
 		return so_err(err, -ENOMEM, "no memory for %s", path);
 	r = nvml_library__load(&nvml->call, path, err);
+	if (r == -ENOTSUP) {
+		r = nvml_remote__load(&nvml->call, NULL, path, err);
+		nvml->remote = r == 0;
+	}
 	if (r < 0)
 		return r;
 	code = nvml->call.init();
@@ -438,6 +444,8 @@ void nvml__close(struct nvml *nvml)
 		return;
 	if (nvml->initialised)
 		nvml->call.shutdown();
+	if (nvml->remote)
+		nvml_remote__unload();
 	nvml_library__unload(&nvml->call);
 	for (unsigned i = 0; i < nvml->n; i++) {
 		free(nvml->devices[i].samples);

@@ -35,8 +35,10 @@ struct nvml;
  * `path`: NULL for NVML_LIBRARY, found as the dynamic linker finds it. Where no program is running on the GPUs and the
  * driver's persistence mode is off, the driver may take seconds to start them.
  *
- * -ENOTSUP: this program is linked statically; -ENOENT: no such library; -ELIBBAD: one that cannot be loaded; -ENOSYS:
- * functions are missing in it; -EACCES, -ENODEV (no driver, or no device) or -EIO, by what NVML answers.
+ * A program that is linked statically has the library loaded and called by a helper (daemon/nvml_remote.h).
+ *
+ * -ENOTSUP: that helper does not start; -ENOENT: no such library; -ELIBBAD: one that cannot be loaded; -ENOSYS: functions are
+ * missing in it; -EACCES, -ENODEV (no driver, or no device) or -EIO, by what NVML answers.
  */
 int nvml__open(const char *path, struct nvml **out, struct so_error *err);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hours of history, simulated at speed: what writing, merging and asking cost. Prints JSON lines: one an hour, and at the
- * end the times of ranges of ten minutes all over the history, of one target and of all.
+ * Hours of history, simulated at speed: what writing, merging and asking cost. Prints JSON lines: one an hour, with the
+ * most that the store's files took at any time of it, and at the end the times of ranges of ten minutes all over the
+ * history, of one target and of all.
  * Usage: store DIR [HOURS 24] [TARGETS 4] [STACKS 600] [RETAIN_MIB 1024]; DIR must be empty.
  *
  * Each target's windows come round from a few made-up profiles of MADE_PROFILE_TRAINING's depth and variety, one half of
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/clock.h"
@@ -21,6 +23,7 @@
 #define BEGIN_NS    ((int64_t)1700000400 * STORE_SECOND_NS)
 #define PROFILES    24
 #define MAX_TARGETS 64
+#define QUESTIONS   100
 
 static int64_t now_ns = BEGIN_NS;
 
@@ -62,9 +65,32 @@ static long resident_kib(void)
 	return f && fscanf(f, "%*s %ld", &pages) == 1 ? pages * (sysconf(_SC_PAGESIZE) / 1024) : -1;
 }
 
+/* What the store takes of the disk: database, write-ahead log and its index. */
+static double files_mib(const char *dir)
+{
+	static const char *const endings[] = { "", "-wal", "-shm" };
+	char path[4096];
+	struct stat st;
+	double sum = 0;
+
+	for (unsigned i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		snprintf(path, sizeof(path), "%s/history.sqlite%s", dir, endings[i]);
+		sum += stat(path, &st) ? 0 : (double)st.st_size / (1 << 20);
+	}
+	return sum;
+}
+
 struct costs {
-	double add_ms, maintain_ms, worst_add_ms, worst_maintain_ms;
+	const char *dir;
+	double add_ms, maintain_ms, worst_add_ms, worst_maintain_ms, most_mib;
 };
+
+static void note_size(struct costs *costs)
+{
+	double mib = files_mib(costs->dir);
+
+	costs->most_mib = mib > costs->most_mib ? mib : costs->most_mib;
+}
 
 static int write_round(struct store *store, const struct material *m, const uint32_t *targets, unsigned n,
 		       unsigned long round, struct costs *costs)
@@ -87,6 +113,7 @@ static int write_round(struct store *store, const struct material *m, const uint
 			return r;
 		costs->add_ms += ms;
 		costs->worst_add_ms = ms > costs->worst_add_ms ? ms : costs->worst_add_ms;
+		note_size(costs);
 	}
 	return 0;
 }
@@ -99,13 +126,14 @@ static int maintain(struct store *store, struct costs *costs)
 
 	costs->maintain_ms += ms;
 	costs->worst_maintain_ms = ms > costs->worst_maintain_ms ? ms : costs->worst_maintain_ms;
+	note_size(costs);
 	return r < 0 ? r : 0;
 }
 
-static int run_hour(struct store *store, const struct material *m, const uint32_t *targets, unsigned n,
-		    unsigned hour)
+static int run_hour(struct store *store, const char *dir, const struct material *m, const uint32_t *targets,
+		    unsigned n, unsigned hour)
 {
-	struct costs costs = { 0 };
+	struct costs costs = { .dir = dir };
 	struct store_stats stats;
 	int r = 0;
 
@@ -119,22 +147,28 @@ static int run_hour(struct store *store, const struct material *m, const uint32_
 		return r;
 	printf("{\"hour\": %u, \"add_ms\": %.2f, \"worst_add_ms\": %.1f, \"maintain_ms\": %.2f, "
 	       "\"worst_maintain_ms\": %.1f, "
-	       "\"file_mib\": %.1f, \"windows\": [%llu, %llu, %llu], \"rss_mib\": %.1f}\n",
+	       "\"file_mib\": %.1f, \"most_mib\": %.1f, \"windows\": [%llu, %llu, %llu], \"rss_mib\": %.1f}\n",
 	       hour + 1, costs.add_ms / (360. * n), costs.worst_add_ms, costs.maintain_ms / (360. * n),
-	       costs.worst_maintain_ms, (double)stats.file_bytes / (1 << 20),
+	       costs.worst_maintain_ms, (double)stats.file_bytes / (1 << 20), costs.most_mib,
 	       (unsigned long long)stats.windows[0], (unsigned long long)stats.windows[1],
 	       (unsigned long long)stats.windows[2], (double)resident_kib() / 1024);
 	return fflush(stdout);
 }
 
-/* Ten minutes that begin anywhere; the answers' worst and mean time. */
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Ten minutes that begin anywhere; the answers' times. */
 static int ask(struct store *store, int64_t target, const char *name, int64_t first_ns, int64_t last_ns)
 {
-	double worst = 0, sum = 0;
 	uint64_t windows = 0, began_ns, most_windows = 0;
-	unsigned n = 0;
+	double ms[QUESTIONS];
 
-	for (unsigned i = 0; i < 40; i++) {
+	for (unsigned i = 0; i < QUESTIONS; i++) {
 		/* One half of them in the last hour, where the windows are finest. */
 		int64_t room = last_ns - first_ns - 600 * STORE_SECOND_NS;
 		int64_t part = i % 2 && room > HOUR_NS ? HOUR_NS : room;
@@ -145,25 +179,22 @@ static int ask(struct store *store, int64_t target, const char *name, int64_t fi
 		struct store_span span;
 		struct so_error err;
 		size_t length;
-		double ms;
 
 		began_ns = clock__now_ns();
 		if (store__profile(store, &query, &bytes, &length, &span, &err)) {
 			fprintf(stderr, "%s\n", err.text);
 			return -1;
 		}
-		ms = ms_since(began_ns);
-		sum += ms;
-		worst = ms > worst ? ms : worst;
+		ms[i] = ms_since(began_ns);
 		windows += span.windows;
 		most_windows = span.windows > most_windows ? span.windows : most_windows;
-		n++;
 	}
-	printf("{\"ten_minutes_of\": \"%s\", \"mean_ms\": %.1f, \"worst_ms\": %.1f, \"mean_windows\": %.1f, "
+	qsort(ms, QUESTIONS, sizeof(ms[0]), by_size);
+	printf("{\"ten_minutes_of\": \"%s\", \"median_ms\": %.1f, \"worst_ms\": %.1f, \"mean_windows\": %.1f, "
 	       "\"most_windows\": %llu, "
 	       "\"rss_mib\": %.1f}\n",
-	       name, sum / n, worst, (double)windows / n, (unsigned long long)most_windows,
-	       (double)resident_kib() / 1024);
+	       name, ms[QUESTIONS / 2], ms[QUESTIONS - 1], (double)windows / QUESTIONS,
+	       (unsigned long long)most_windows, (double)resident_kib() / 1024);
 	return 0;
 }
 
@@ -193,7 +224,7 @@ int main(int argc, char **argv)
 		store__begin_target(store, &(struct store_target){ 100 + (pid_t)t, t, "train", NULL },
 				    &targets[t]);
 	for (unsigned hour = 0; !r && hour < hours; hour++)
-		r = run_hour(store, &material, targets, n, hour);
+		r = run_hour(store, options.dir, &material, targets, n, hour);
 	r = r ? r : ask(store, 1, "one target", BEGIN_NS, now_ns);
 	r = r ? r : ask(store, 0, "all targets", BEGIN_NS, now_ns);
 	for (unsigned i = 0; i < PROFILES; i++)
