@@ -4,8 +4,40 @@
 #include <stdio.h>
 
 #include "client/commands.h"
+#include "client/rules.h"
 #include "client/running.h"
 #include "client/target.h"
+
+/* Columns that are there where any target has something for them. */
+struct columns {
+	bool rank, rule;
+};
+
+static struct columns find_columns(const json_t *all)
+{
+	struct columns columns = { false, false };
+	struct target target;
+	json_t *json;
+	size_t i;
+
+	json_array_foreach (all, i, json) {
+		target__read(json, &target);
+		columns.rank |= target.rank[0] != '\0';
+		columns.rule |= target.rule != 0;
+	}
+	return columns;
+}
+
+static void print_more(const struct target *target, const struct columns *columns)
+{
+	if (columns->rank)
+		printf(" %6s", target->rank[0] ? target->rank : "-");
+	if (columns->rule && target->rule)
+		printf(" %4u", target->rule);
+	else if (columns->rule)
+		printf(" %4s", "-");
+	putchar('\n');
+}
 
 static void print_target(const struct target *target)
 {
@@ -15,17 +47,32 @@ static void print_target(const struct target *target)
 		snprintf(state, sizeof(state), "%s: %s", target->state, target->end);
 	else
 		snprintf(state, sizeof(state), "%s", target->state);
-	printf("%4u %8d %-16s %-17s %5u %9.1f %5llu %10llu %6llu\n", target->id, target->pid, target->comm,
-	       state, target->rate_hz, target->elapsed_s, (unsigned long long)target->processes,
+	printf("%4u %8d %-16s %-17s %5u %9.1f %5llu %10llu %6llu", target->id, target->pid, target->comm, state,
+	       target->rate_hz, target->elapsed_s, (unsigned long long)target->processes,
 	       (unsigned long long)target->samples, (unsigned long long)target->lost);
+}
+
+static int print_all(struct api_client *api, const json_t *all, struct so_error *err)
+{
+	const struct columns columns = find_columns(all);
+	struct target target;
+	json_t *json;
+	size_t i;
+
+	printf("%4s %8s %-16s %-17s %5s %9s %5s %10s %6s%s%s\n", "ID", "PID", "COMM", "STATE", "HZ", "SECONDS",
+	       "PROCS", "SAMPLES", "LOST", columns.rank ? "   RANK" : "", columns.rule ? " RULE" : "");
+	json_array_foreach (all, i, json) {
+		target__read(json, &target);
+		print_target(&target);
+		print_more(&target, &columns);
+	}
+	return rules__print(api, err);
 }
 
 static int list(struct api_client *api, void *context, struct so_error *err)
 {
 	const bool *as_json = context;
-	struct target target;
-	json_t *all, *json;
-	size_t i;
+	json_t *all;
 	int rc = api_client__call(api, "GET", "/v1/targets", NULL, &all, err);
 
 	if (rc)
@@ -34,15 +81,10 @@ static int list(struct api_client *api, void *context, struct so_error *err)
 		json_dumpf(all, stdout, JSON_INDENT(2));
 		putchar('\n');
 	} else {
-		printf("%4s %8s %-16s %-17s %5s %9s %5s %10s %6s\n", "ID", "PID", "COMM", "STATE", "HZ",
-		       "SECONDS", "PROCS", "SAMPLES", "LOST");
-		json_array_foreach (all, i, json) {
-			target__read(json, &target);
-			print_target(&target);
-		}
+		rc = print_all(api, all, err);
 	}
 	json_decref(all);
-	return 0;
+	return rc;
 }
 
 int cmd_list(const struct globals *globals, int argc, char **argv)
@@ -54,7 +96,7 @@ int cmd_list(const struct globals *globals, int argc, char **argv)
 	};
 	const struct option_table table = {
 		.usage = "list [--json]",
-		.about = "Shows what the running daemon watches; other users' processes only to root.",
+		.about = "Shows what the running daemon watches, and its rules; other users' only to root.",
 		.entries = entries,
 	};
 	int status = running__parse(&table, argc, argv);

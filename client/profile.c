@@ -22,7 +22,16 @@
 
 typedef Stakeout__Pprof__Profile Message;
 
-enum label_role { LABEL_OTHER, LABEL_PID, LABEL_TID, LABEL_COMM, LABEL_THREAD, LABEL_GIL, LABEL_STATE };
+enum label_role {
+	LABEL_OTHER,
+	LABEL_PID,
+	LABEL_TID,
+	LABEL_COMM,
+	LABEL_THREAD,
+	LABEL_GIL,
+	LABEL_STATE,
+	LABEL_RANK
+};
 
 /* Names under which tools give the process, the thread and its name. "comm" wins over a thread's name. */
 static const struct {
@@ -41,6 +50,7 @@ static const struct {
 	{ "thread name", LABEL_THREAD },
 	{ "gil", LABEL_GIL },
 	{ "state", LABEL_STATE },
+	{ "rank", LABEL_RANK },
 };
 
 /* How the values of a sample become a count and nanoseconds. */
@@ -402,6 +412,7 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 
 	out->comm = "";
 	out->state = "";
+	out->rank = "";
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Stakeout__Pprof__Label *label = sample->label[i];
 		const char *str = string_at(r, label->str);
@@ -427,6 +438,9 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 			break;
 		case LABEL_STATE:
 			out->state = str;
+			break;
+		case LABEL_RANK:
+			out->rank = str;
 			break;
 		case LABEL_OTHER:
 			break;

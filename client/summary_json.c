@@ -133,7 +133,7 @@ static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool 
 		const struct row *row = &rows->list[i];
 		const struct profile_line *line =
 			row->line == ROW_NO_LINE ? NULL : &scope->profile->lines[row->line];
-		json_t *object = named(row->text, row->length), *file = NULL;
+		json_t *object = named(row->text, row->length), *file = NULL, *rank;
 
 		if (places) {
 			if (line && (*line->filename || *line->mapping))
@@ -143,6 +143,9 @@ static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool 
 			json_object_set_new(object, "total", share_of(&row->total, scope));
 		} else {
 			set_share(object, &row->total, scope);
+			/* Another tool's label may be any text. */
+			rank = row->rank && *row->rank ? json_string(row->rank) : NULL;
+			json_object_set_new(object, "rank", rank ? rank : json_null());
 		}
 		json_array_append_new(array, object);
 	}

@@ -105,6 +105,10 @@ static void print_total(const struct row *row, const struct scope *scope, FILE *
 {
 	summary__print_share(&row->total, scope, out);
 	summary__print_name(row->text, row->length, out);
+	if (row->rank && *row->rank) {
+		fputs("  rank ", out);
+		summary__print_foreign(row->rank, out);
+	}
 	fputc('\n', out);
 }
 

@@ -35,10 +35,12 @@ void target__read(const json_t *json, struct target *out)
 		.processes = number(json, "processes"),
 		.samples = number(json, "samples"),
 		.lost = number(json, "lost"),
+		.rule = (uint32_t)number(json, "rule"),
 	};
 	copy_text(out->comm, sizeof(out->comm), json_object_get(json, "comm"));
 	copy_text(out->state, sizeof(out->state), json_object_get(json, "state"));
 	copy_text(out->end, sizeof(out->end), json_object_get(json, "end"));
+	copy_text(out->rank, sizeof(out->rank), json_object_get(json_object_get(json, "labels"), "rank"));
 }
 
 bool target__ended(const struct target *target)

@@ -20,6 +20,8 @@ struct target {
 	bool keep;
 	double elapsed_s;
 	uint64_t processes, samples, lost;
+	uint32_t rule; /* that attached it; 0: none */
+	char rank[16]; /* of its process in a distributed job; "": it has none */
 };
 
 /* From the API's JSON; absent fields are zero. */

@@ -11,6 +11,7 @@
 
 #include "daemon/api_history.h"
 #include "daemon/api_json.h"
+#include "daemon/api_rules.h"
 #include "daemon/lease.h"
 #include "daemon/metrics.h"
 
@@ -23,6 +24,7 @@
 struct api {
 	struct engine *engine;
 	struct history *history; /* NULL: none is kept */
+	struct match_scan *scan; /* NULL: no rules */
 	struct leases *leases;
 	int cancel_fd; /* readable once waiting requests must end */
 };
@@ -308,6 +310,30 @@ static int get_history_profile(struct call *call)
 	return rc ?: answer_history(call, call->id, &range);
 }
 
+static int get_rules(struct call *call)
+{
+	json_t *list;
+	int rc = api_rules__list(call->api->scan, call->api->engine, call->request, &list, &call->error);
+
+	return rc ?: answer_json(call, MHD_HTTP_OK, list);
+}
+
+static int post_rules(struct call *call)
+{
+	json_t *rule;
+	int rc = api_rules__add(call->api->scan, call->request, &rule, &call->error);
+
+	return rc ?: answer_json(call, MHD_HTTP_CREATED, rule);
+}
+
+static int delete_rule(struct call *call)
+{
+	json_t *answer;
+	int rc = api_rules__remove(call->api->scan, call->request, call->id, &answer, &call->error);
+
+	return rc ?: answer_json(call, MHD_HTTP_OK, answer);
+}
+
 static int get_threads(struct call *call)
 {
 	struct target_info info;
@@ -493,6 +519,9 @@ static const struct route routes[] = {
 	{ "POST", "/v1/targets/ID/stop", post_stop, true },
 	{ "GET", "/v1/targets/ID/profile", get_profile, false },
 	{ "GET", "/v1/targets/ID/threads", get_threads, false },
+	{ "GET", "/v1/rules", get_rules, false },
+	{ "POST", "/v1/rules", post_rules, true },
+	{ "DELETE", "/v1/rules/ID", delete_rule, true },
 	{ "GET", "/v1/targets/ID/stats", get_stats, false },
 	{ "GET", "/v1/targets/ID/cuda", get_cuda, false },
 	{ "GET", "/v1/history", get_history, false },
@@ -581,6 +610,7 @@ int api__new(struct engine *engine, const struct api_options *options, struct ap
 		return so_err(err, -ENOMEM, "out of memory");
 	api->engine = engine;
 	api->history = options ? options->history : NULL;
+	api->scan = options ? options->scan : NULL;
 	api->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (api->cancel_fd < 0)
 		return so_err(err, -errno, "cannot make an eventfd: %s", strerror(errno));

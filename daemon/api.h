@@ -6,6 +6,7 @@
 #include "daemon/engine.h"
 #include "daemon/history.h"
 #include "daemon/http_server.h"
+#include "daemon/match_scan.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -14,6 +15,7 @@ struct api_options {
 	double ended_idle_s;     /* an ended one is forgotten after this, default 300 */
 	double running_idle_s;   /* one without a duration is stopped after this, default 60 */
 	struct history *history; /* of the targets that are kept; the caller's, must live longer; NULL: none */
+	struct match_scan *scan; /* of the rules; the same */
 };
 
 struct api;

@@ -157,7 +157,7 @@ json_t *api_json__text(const char *text)
 	return json_string(copy);
 }
 
-json_t *api_json__target(const struct target_info *info)
+static json_t *figures_json(const struct target_info *info)
 {
 	char comm[sizeof(info->comm) + 1] = "";
 
@@ -172,4 +172,34 @@ json_t *api_json__target(const struct target_info *info)
 			 isfinite(info->elapsed_s) ? round(info->elapsed_s * 1e3) / 1e3 : 0.0, "processes",
 			 (int)info->processes, "samples", (json_int_t)info->samples, "lost",
 			 (json_int_t)info->lost);
+}
+
+/* Those that are known. */
+static json_t *labels_json(const struct process_labels *labels)
+{
+	const struct {
+		const char *name, *value;
+	} all[] = {
+		{ "rank", labels->rank },
+		{ "local_rank", labels->local_rank },
+		{ "world_size", labels->world_size },
+		{ "container", labels->container },
+		{ "pod", labels->pod },
+	};
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (all[i].value[0])
+			json_object_set_new(object, all[i].name, json_string(all[i].value));
+	}
+	return object;
+}
+
+json_t *api_json__target(const struct target_info *info)
+{
+	json_t *target = figures_json(info);
+
+	json_object_set_new(target, "rule", info->rule ? json_integer(info->rule) : json_null());
+	json_object_set_new(target, "labels", labels_json(&info->labels));
+	return target;
 }

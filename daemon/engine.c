@@ -309,11 +309,31 @@ static void *loop(void *context)
 	}
 }
 
+/* Once a process, and again after each exec; what it inherited counts until then. */
+static bool wants_labels(struct engine *e, pid_t tgid)
+{
+	const struct process *p = process_table__find(e->processes, tgid);
+
+	return p && !p->gone && !p->labelled;
+}
+
+static void set_labels(struct engine *e, pid_t tgid, const struct process_labels *labels)
+{
+	struct process *p = process_table__find(e->processes, tgid);
+	struct target *t = p && p->kernel.slot < SO_MAX_SLOTS ? e->targets[p->kernel.slot] : NULL;
+
+	if (!t)
+		return;
+	p->labelled = true;
+	process_label_table__set(&t->labels, tgid, labels);
+}
+
 int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 {
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = reported_pages };
 	struct cuda_found *found = NULL;
-	bool cuda;
+	struct process_labels labels;
+	bool cuda, label;
 	int ret;
 
 	ret = process_scan__read(&scan, tgid);
@@ -322,13 +342,18 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	pthread_mutex_lock(&e->lock);
 	ret = process_table__begin_scan(e->processes, &scan);
 	cuda = engine_cuda_wants(e, tgid);
+	label = wants_labels(e, tgid);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
+	if (label)
+		process_labels__read(tgid, &labels);
 	process_scan__prepare(&scan, e->files);
 	if (cuda)
 		found = engine_cuda_find(e, &scan);
 	pthread_mutex_lock(&e->lock);
+	if (label)
+		set_labels(e, tgid, &labels);
 	ret = process_table__end_scan(e->processes, &scan);
 	if (!ret)
 		engine_find_python(e, process_table__find(e->processes, tgid), &scan);
@@ -485,6 +510,7 @@ void engine_free_target(struct target *t)
 	accumulator__release(&t->acc);
 	json_decref(t->programs_before);
 	python_names__free(t->python_names);
+	process_label_table__release(&t->labels);
 	engine_cuda_free(t);
 	free(t->base_counts);
 	free(t);

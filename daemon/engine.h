@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/process_labels.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
@@ -69,6 +70,7 @@ struct attach_options {
 	bool cuda;                  /* time its CUDA calls as well */
 	double cuda_budget_percent; /* of the target's CPU time; 0: ENGINE_CUDA_BUDGET_PERCENT */
 	uid_t caller_uid;           /* whose rights decide: root, or the process's owner */
+	uint32_t rule;              /* that attaches it (match_table.h); 0: none */
 };
 
 /*
@@ -99,6 +101,8 @@ struct target_info {
 	unsigned processes; /* living now */
 	uint64_t samples;   /* drained so far, lost ones included */
 	uint64_t lost;
+	uint32_t rule;                /* that attached it; 0: none */
+	struct process_labels labels; /* of the root process */
 };
 
 int engine__info(struct engine *engine, uint32_t id, struct target_info *out);

@@ -113,6 +113,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.children = o->children;
 	t->info.kernel = o->kernel;
 	t->info.keep = o->keep;
+	t->info.rule = o->rule;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
 	t->run_ns_before = sampler__sample_run_ns(e->sampler);
@@ -424,6 +425,7 @@ static void fill_info(struct engine *e, struct target *t, struct target_info *ou
 	out->processes = t->of && t->info.state != TARGET_ENDED ? t->of->living : t->living;
 	out->lost = engine_target_lost(e, t, NULL);
 	out->samples = engine_target_samples(t) + out->lost;
+	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
 }
 
 int engine__info(struct engine *e, uint32_t id, struct target_info *out)

@@ -251,6 +251,7 @@ static void on_fork(struct engine *e, const struct so_event *event)
 		return;
 	t->living++;
 	t->seen_processes++;
+	process_label_table__inherit(&t->labels, child->tgid, parent->tgid);
 	/* What it has mapped is its parent's, but probes are a process's own. */
 	if (!child->run || t->cuda)
 		engine_request_scan(e, child->tgid, 0);

@@ -16,8 +16,9 @@ struct event_profile {
 	const struct cuda_taken *taken;
 	struct profile_builder *builder;
 	struct profile_export *export;
-	struct u64_table leaves; /* process and API: location of the API's pseudo frame */
-	uint64_t *locations;     /* room for a stack and its leaf */
+	struct process_label_table labels; /* a copy */
+	struct u64_table leaves;           /* process and API: location of the API's pseudo frame */
+	uint64_t *locations;               /* room for a stack and its leaf */
 	size_t locations_capacity;
 };
 
@@ -142,6 +143,8 @@ static int add_lines(struct event_profile *p)
 	for (size_t i = 0; !ret && i < p->taken->n_lines; i++) {
 		const struct cuda_line *line = &p->taken->lines[i];
 		const struct profile_labels labels = { .pid = (pid_t)line->tgid,
+						       .process = profile_export__process(p->export,
+											  (pid_t)line->tgid),
 						       .tid = (pid_t)line->tid,
 						       .comm = comm,
 						       .api = cuda_names__api(line->api) };
@@ -253,6 +256,7 @@ static int build(struct engine *e, struct event_profile *p, uint8_t **out, size_
 #undef X
 	};
 	const struct profile_source source = { .acc = &p->taken->stacks,
+					       .labels = &p->labels,
 					       .files = e->files,
 					       .own_namespaces = p->target->own_namespaces,
 					       .uid = p->target->info.uid };
@@ -285,12 +289,15 @@ int engine__cuda_profile(struct engine *e, uint32_t id, enum so_cuda_event event
 
 	pthread_mutex_lock(&e->lock);
 	ret = cuda_taken__of(e, id, &taken, &own, &held, err);
+	if (!ret)
+		process_label_table__copy(engine_labels(held), &p.labels);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
 	p.taken = taken;
 	p.target = held;
 	ret = build(e, &p, out, length);
+	process_label_table__release(&p.labels);
 	if (own)
 		cuda_taken__free(taken);
 	pthread_mutex_lock(&e->lock);

@@ -59,6 +59,7 @@ struct target {
 	uint64_t *base_counts;
 	size_t n_base;
 	struct so_slot base;
+	struct process_label_table labels; /* of its processes; a view's own once it has ended */
 	struct window_base
 		*windows; /* where its open window began; NULL: its profile is not taken in windows */
 };
@@ -201,6 +202,12 @@ int user_unwind_live(struct engine *e, struct process *process, struct so_raw_re
 int engine_add_python_comments(const struct target *t, struct profile_builder *b);
 const struct kallsyms *engine_kernel_symbols(struct engine *e);
 
+/* Those of a target's processes; a view's are its target's. With the lock held. */
+static inline const struct process_label_table *engine_labels(const struct target *t)
+{
+	return t->of ? &t->of->labels : &t->labels;
+}
+
 /* CUDA calls (engine_cuda.c). With the lock held, but for the first. */
 int engine_cuda_load(struct engine *e, struct so_error *err);
 int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent, struct so_error *err);
@@ -243,6 +250,7 @@ struct engine_snapshot {
 	uint16_t pythons[TARGET_MAX_PYTHONS];
 	char python_problem[256];
 	struct python_names_stats names;
+	struct process_label_table labels; /* a copy */
 };
 
 /* All but `acc`, and holds the target. */

@@ -91,6 +91,7 @@ void engine_fill_snapshot(struct engine *e, struct target *t, struct engine_snap
 	s->period_ns = t->period_ns;
 	s->duration_ns = t->begin_ns ? (t->end_ns ? t->end_ns : clock__now_ns()) - t->begin_ns : 0;
 	engine_target_lost(e, t, &s->slot);
+	process_label_table__copy(engine_labels(t), &s->labels);
 }
 
 static int take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err)
@@ -117,6 +118,7 @@ static int take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s)
 {
 	accumulator__release(&s->acc);
+	process_label_table__release(&s->labels);
 	pthread_mutex_lock(&e->lock);
 	engine_unhold(e, s->target);
 	pthread_mutex_unlock(&e->lock);
@@ -195,8 +197,12 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint
 {
 	_cleanup_(profile_builder) struct profile_builder *b =
 		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
-	struct profile_source source = { &s->acc, e->files, s->info.kernel ? engine_kernel_symbols(e) : NULL,
-					 s->target->own_namespaces, s->info.uid };
+	struct profile_source source = { &s->acc,
+					 e->files,
+					 s->info.kernel ? engine_kernel_symbols(e) : NULL,
+					 s->target->own_namespaces,
+					 s->info.uid,
+					 &s->labels };
 	int ret;
 
 	if (!b)

@@ -90,5 +90,6 @@ void engine_end_view(struct engine *e, struct target *view)
 	/* The target went on meanwhile: what it took is not known to the sample, what came of it is. */
 	view->kernel.taken = view->acc.samples + engine_target_lost(e, view, NULL);
 	view->info.state = TARGET_ENDED;
+	process_label_table__copy(&view->of->labels, &view->labels);
 	view->of = NULL;
 }

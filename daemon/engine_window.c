@@ -157,6 +157,7 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 	base = base_of(t, s);
 	if (!base) {
 		accumulator__release(&s->acc);
+		process_label_table__release(&s->labels);
 		t->users--; /* the windows hold it as well */
 		return so_err(err, -ENOMEM, "out of memory");
 	}

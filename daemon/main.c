@@ -19,6 +19,7 @@
 #include "daemon/http_server.h"
 #include "daemon/listen_socket.h"
 #include "daemon/log.h"
+#include "daemon/match_scan.h"
 #include "daemon/options.h"
 #include "daemon/sd_notify.h"
 #include "daemon/tcp_door.h"
@@ -166,6 +167,24 @@ static int door__serve(struct door *door, struct api *api, struct http_server **
 	return rc;
 }
 
+/* With the rules of the command line and the configuration file. */
+static int open_scan(const struct daemon_options *options, struct engine *engine, struct history *history,
+		     struct match_scan **out, struct so_error *err)
+{
+	_cleanup_(match_scan) struct match_scan *scan = NULL;
+	uint32_t id;
+	int rc = match_scan__new(engine, history, NULL, &scan, err);
+
+	for (size_t i = 0; !rc && i < options->n_matches; i++) {
+		rc = match_scan__add(scan, options->matches[i], 0, true, &id, err);
+		rc = rc == -EEXIST ? 0 : rc; /* a flag says what the file says */
+	}
+	rc = rc ?: match_scan__start(scan, err);
+	if (!rc)
+		*out = TAKE_PTR(scan);
+	return rc;
+}
+
 /* The loop does its work under the engine's lock: while it hangs there, this does not return. */
 static bool engine_answers(void *context)
 {
@@ -199,14 +218,17 @@ static int serve(const struct daemon_options *options, struct engine *engine, st
 		 struct door *door, int signal_fd, struct so_error *err)
 {
 	_cleanup_(history) struct history *history = NULL;
-	_cleanup_(api) struct api *api = NULL;                    /* ends before the history */
+	_cleanup_(match_scan) struct match_scan *scan = NULL;     /* ends before the history */
+	_cleanup_(api) struct api *api = NULL;                    /* ends before the history and the rules */
 	_cleanup_(http_server) struct http_server *server = NULL; /* servers end before the api */
 	_cleanup_(http_server) struct http_server *tcp_server = NULL;
 	_cleanup_(sd_watchdog) struct sd_watchdog *watchdog = NULL;
 	int rc = open_history(options, engine, &history, err);
 
 	if (!rc)
-		rc = api__new(engine, &(struct api_options){ .history = history }, &api, err);
+		rc = open_scan(options, engine, history, &scan, err);
+	if (!rc)
+		rc = api__new(engine, &(struct api_options){ .history = history, .scan = scan }, &api, err);
 	if (!rc)
 		rc = http_server__start(listen_socket__take_fd(sock), api__handle, api, &server, err);
 	if (!rc)

@@ -25,6 +25,7 @@ enum option_code {
 	OPTION_RETAIN_SIZE,
 	OPTION_RETAIN_AGE,
 	OPTION_WINDOW,
+	OPTION_MATCH,
 	OPTION_CHECK_JSON,
 	OPTION_PRIVATE,
 	OPTION_READY_FD,
@@ -55,6 +56,10 @@ static const char help[] =
 	"  --retain-size SIZE   how large it may become: bytes, or with K, M, G, T (1G)\n"
 	"  --retain-age AGE     how old: with s, m, h or d (7d)\n"
 	"  --window SECONDS     how long its shortest parts are (10)\n"
+	"  --match RULE         watch each process that matches, now and later; may be repeated. RULE is\n"
+	"                       a regular expression of the command line, 'python.*train', or terms:\n"
+	"                       'cmd=PATTERN user=NAME cgroup=PATTERN rate=HZ cuda', a value with\n"
+	"                       blanks in quotes: 'cmd=\"python .*train\" user=alice'\n"
 	"  --check-json         print what this machine offers and what it lacks, and exit\n"
 	"  --version            print the version and the build-id, and exit\n"
 	"  --help               print this help and exit\n"
@@ -83,6 +88,7 @@ static const struct option long_options[] = {
 	{ "retain-size", required_argument, NULL, OPTION_RETAIN_SIZE },
 	{ "retain-age", required_argument, NULL, OPTION_RETAIN_AGE },
 	{ "window", required_argument, NULL, OPTION_WINDOW },
+	{ "match", required_argument, NULL, OPTION_MATCH },
 	{ "check-json", no_argument, NULL, OPTION_CHECK_JSON },
 	{ "private", no_argument, NULL, OPTION_PRIVATE },
 	{ "ready-fd", required_argument, NULL, OPTION_READY_FD },
@@ -107,6 +113,21 @@ static int parse_number(const char *name, const char *text, int base, unsigned l
 					: "--%s needs a whole number up to %lu, not '%s'",
 			      name, max, text);
 	*out = value;
+	return 0;
+}
+
+/* What is wrong with a rule is known where it stands. */
+static int take_match(const char *text, struct daemon_options *options, struct so_error *err)
+{
+	_cleanup_(match_rule) struct match_rule *rule = NULL;
+	struct so_error why = { .text = "" };
+	int rc = match_rule__parse(text, 0, &rule, &why);
+
+	if (rc)
+		return so_err(err, rc, "--match: %.400s", why.text);
+	if (options->n_matches == MATCH_RULES_MAX)
+		return so_err(err, -EINVAL, "--match: there are %d rules at most", MATCH_RULES_MAX);
+	options->matches[options->n_matches++] = text;
 	return 0;
 }
 
@@ -150,6 +171,9 @@ static int take(int option, const char *argument, struct daemon_options *options
 			rc = so_err(err, -EINVAL, "--window needs %d second or more", HISTORY_MIN_WINDOW_S);
 		options->window_s = value;
 		break;
+	case OPTION_MATCH:
+		rc = take_match(argument, options, err);
+		break;
 	case OPTION_LISTEN:
 		options->listen = argument;
 		break;
@@ -191,7 +215,7 @@ static int take(int option, const char *argument, struct daemon_options *options
 /* What a file may set: not what is for one start only. */
 static const int settings[] = {
 	OPTION_SOCKET,     OPTION_SOCKET_MODE, OPTION_LISTEN,   OPTION_LISTEN_ANYWHERE,
-	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE,
+	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_MATCH,
 };
 
 #define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -220,7 +244,7 @@ static int take_setting(void *context, const char *name, const char *value, stru
 
 	if (!option)
 		return so_err(err, -EINVAL, "unknown option '%.60s'", name);
-	if (reading->seen[at])
+	if (reading->seen[at] && option->val != OPTION_MATCH)
 		return so_err(err, -EINVAL, "'%s' is set a second time", name);
 	reading->seen[at] = true;
 	if (option->has_arg == required_argument)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/match_rule.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -22,12 +23,14 @@ struct daemon_options {
 	const char *listen;    /* NULL: no TCP */
 	bool listen_anywhere;  /* also where other machines reach it */
 	const char *token_file;
-	const char *store_dir;      /* of the history; NULL: none is kept */
-	uint64_t retain_size_bytes; /* of the history; 0: the default */
-	int64_t retain_age_ns;      /* 0: the default */
-	unsigned window_s;          /* 0: the default */
-	bool private;               /* belongs to one client and ends with it */
-	int ready_fd;               /* -1: nobody waits */
+	const char *store_dir;                /* of the history; NULL: none is kept */
+	uint64_t retain_size_bytes;           /* of the history; 0: the default */
+	int64_t retain_age_ns;                /* 0: the default */
+	unsigned window_s;                    /* 0: the default */
+	const char *matches[MATCH_RULES_MAX]; /* rules, of the file before those of flags */
+	size_t n_matches;
+	bool private; /* belongs to one client and ends with it */
+	int ready_fd; /* -1: nobody waits */
 	bool force_tail_calls;
 	unsigned counts_entries; /* 0: chosen by rate */
 	bool help, version, check_json;
@@ -42,7 +45,7 @@ struct daemon_options {
 int daemon_options__parse(int argc, char **argv, const char *default_config, struct daemon_options *out,
 			  struct so_error *err);
 /*
- * Takes settings from a text as config_file__parse() does; a name given twice is -EINVAL. *options is untouched on failure;
+ * Takes settings from a text as config_file__parse() does; a name given twice is -EINVAL, but "match". *options is untouched on failure;
  * its strings lie in the text.
  */
 int daemon_options__apply_config(char *text, size_t n, const char *path, struct daemon_options *options,

@@ -116,6 +116,7 @@ int process_table__add_child(struct process_table *t, pid_t tgid, const struct p
 
 	if (ret)
 		return ret;
+	p->labelled = parent->labelled;
 	p->run = parent->run;
 	if (p->run)
 		p->run->refs++;
@@ -262,6 +263,7 @@ void process_table__exec(struct process_table *t, struct process *p)
 	forget_all_learned(p);
 	drop_run(t, p);
 	forget_python(p);
+	p->labelled = false;
 	p->kernel.exec_pages = 0;
 	publish(t, p);
 }

@@ -32,16 +32,24 @@ struct location_key {
 	int64_t line;
 };
 
+#define PROCESS_LABELS 5
+
+/* Of one process: strings. */
+struct process_key {
+	uint32_t keys[PROCESS_LABELS], values[PROCESS_LABELS]; /* value 0: no such label */
+};
+
 struct sample_key {
 	int32_t pid, tid;
 	uint32_t comm, gil, state, api;
+	uint32_t process; /* number in b->processes, plus one; 0: none */
 	uint32_t n_locations;
 	uint32_t locations[]; /* ids, leaf first */
 };
 
 struct profile_builder {
 	int64_t time_ns, duration_ns, period_ns;
-	struct intern strings, mappings, functions, locations, samples;
+	struct intern strings, mappings, functions, locations, samples, processes;
 	int64_t *values; /* by number of the sample: its count, or n_types values */
 	size_t values_capacity;
 	struct {
@@ -142,6 +150,7 @@ void profile_builder__free(struct profile_builder *b)
 	intern__clear(&b->functions);
 	intern__clear(&b->locations);
 	intern__clear(&b->samples);
+	intern__clear(&b->processes);
 	free(b->values);
 	free(b->comments);
 	free(b->scratch);
@@ -230,13 +239,33 @@ void profile_builder__describe(const struct profile_builder *b, uint64_t locatio
 	*out = frame;
 }
 
+uint32_t profile_builder__process(struct profile_builder *b, const struct process_labels *labels)
+{
+	const char *const all[PROCESS_LABELS][2] = {
+		{ "rank", labels->rank },
+		{ "local_rank", labels->local_rank },
+		{ "world_size", labels->world_size },
+		{ "container", labels->container },
+		{ "pod", labels->pod },
+	};
+	struct process_key key = { { 0 }, { 0 } };
+	uint32_t number;
+
+	for (size_t i = 0; i < PROCESS_LABELS; i++) {
+		if (all[i][1][0] &&
+		    (string_number(b, all[i][0], &key.keys[i]) || string_number(b, all[i][1], &key.values[i])))
+			return 0;
+	}
+	return intern__add(&b->processes, &key, sizeof(key), &number) < 0 ? 0 : number + 1;
+}
+
 static int sample_number(struct profile_builder *b, const uint64_t *locations, size_t n,
 			 const struct sample_key *labels, uint32_t *number)
 {
 	struct sample_key *key;
 	size_t bytes;
 
-	if (n > UINT32_MAX)
+	if (n > UINT32_MAX || labels->process > b->processes.n_keys)
 		return -EINVAL;
 	bytes = sizeof(*key) + n * sizeof(key->locations[0]);
 	if (ARRAY_RESERVE(b->scratch, b->scratch_capacity, bytes))
@@ -262,7 +291,7 @@ static size_t kept_values(const struct profile_builder *b)
 static int find_sample(struct profile_builder *b, const uint64_t *locations, size_t n,
 		       const struct profile_labels *labels, int64_t **values)
 {
-	struct sample_key key = { .pid = labels->pid, .tid = labels->tid };
+	struct sample_key key = { .pid = labels->pid, .tid = labels->tid, .process = labels->process };
 	size_t kept = kept_values(b);
 	uint32_t number;
 	int r;
@@ -521,6 +550,39 @@ static size_t lay_out_labels(const struct profile_builder *b, const struct sampl
 	return n;
 }
 
+/* The labels of all processes: PROCESS_LABELS places each, which their samples share. */
+static Stakeout__Pprof__Label *lay_out_processes(struct layout *layout, const struct profile_builder *b)
+{
+	Stakeout__Pprof__Label *labels =
+		layout__array(layout, b->processes.n_keys, PROCESS_LABELS * sizeof(*labels));
+
+	for (size_t i = 0; labels && i < b->processes.n_keys; i++) {
+		const struct process_key *key = intern__key(&b->processes, i);
+
+		for (size_t j = 0; j < PROCESS_LABELS; j++) {
+			Stakeout__Pprof__Label *label = &labels[i * PROCESS_LABELS + j];
+
+			stakeout__pprof__label__init(label);
+			label->key = key->keys[j];
+			label->str = key->values[j];
+		}
+	}
+	return labels;
+}
+
+/* Appends to the n labels of a sample those of its process; returns how many there are. */
+static size_t append_process(const struct sample_key *key, Stakeout__Pprof__Label *processes,
+			     Stakeout__Pprof__Label **labels, size_t n)
+{
+	for (size_t i = 0; key->process && i < PROCESS_LABELS; i++) {
+		Stakeout__Pprof__Label *label = &processes[(key->process - 1) * PROCESS_LABELS + i];
+
+		if (label->str)
+			labels[n++] = label;
+	}
+	return n;
+}
+
 /* Writes the values of a sample; returns how many. */
 static size_t lay_out_values(const struct profile_builder *b, size_t sample, int64_t *values)
 {
@@ -540,18 +602,17 @@ static int lay_out_samples(struct layout *layout, const struct profile_builder *
 	size_t n = b->samples.n_keys, n_ids = b->samples.bytes_used / sizeof(uint32_t);
 	Stakeout__Pprof__Sample *samples = layout__array(layout, n, sizeof(*samples));
 	Stakeout__Pprof__Label *labels = layout__array(layout, n, LABELS_MAX * sizeof(*labels));
-	Stakeout__Pprof__Label **label_pointers =
-		layout__array(layout, n, LABELS_MAX * sizeof(*label_pointers));
+	Stakeout__Pprof__Label *processes = lay_out_processes(layout, b);
+	size_t n_places = LABELS_MAX + (b->processes.n_keys ? PROCESS_LABELS : 0);
+	Stakeout__Pprof__Label **label_pointers = layout__array(layout, n, n_places * sizeof(*label_pointers));
 	int64_t *values = layout__array(layout, n, n_values * sizeof(*values));
 	uint64_t *ids =
 		layout__array(layout, n_ids, sizeof(*ids)); /* n_ids: a bound, the keys hold more than ids */
 
 	p->n_sample = n;
 	p->sample = layout__array(layout, n, sizeof(*p->sample));
-	if (!samples || !labels || !label_pointers || !values || !ids || !p->sample)
+	if (!samples || !labels || !processes || !label_pointers || !values || !ids || !p->sample)
 		return -ENOMEM;
-	for (size_t i = 0; i < n * LABELS_MAX; i++)
-		label_pointers[i] = &labels[i];
 	for (size_t i = 0; i < n; i++) {
 		const struct sample_key *key = intern__key(&b->samples, i);
 
@@ -563,7 +624,10 @@ static int lay_out_samples(struct layout *layout, const struct profile_builder *
 		samples[i].value = &values[n_values * i];
 		samples[i].n_value = lay_out_values(b, i, samples[i].value);
 		samples[i].n_label = lay_out_labels(b, key, &labels[i * LABELS_MAX]);
-		samples[i].label = &label_pointers[i * LABELS_MAX];
+		samples[i].label = &label_pointers[i * n_places];
+		for (size_t j = 0; j < samples[i].n_label; j++)
+			samples[i].label[j] = &labels[i * LABELS_MAX + j];
+		samples[i].n_label = append_process(key, processes, samples[i].label, samples[i].n_label);
 		p->sample[i] = &samples[i];
 	}
 	return 0;

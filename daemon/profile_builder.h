@@ -6,7 +6,7 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count ×
  * period), default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num),
- * "comm" (str), "gil" (str), "state" (str), "api" (str). Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
+ * "comm" (str), "gil" (str), "state" (str), "api" (str), and those of a process. Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
  * no mapping, and a function with filename and a line. A cut stack ends (outermost) in a frame without mapping
  * named "[truncated:CAUSE]". Figures about the recording are comments of the form "stakeout.KEY=VALUE".
  */
@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/process_labels.h"
 #include "stakeout/cleanup.h"
 
 struct profile_builder;
@@ -71,7 +72,15 @@ struct profile_labels {
 	const char *gil;   /* "held", "released"; NULL, and no such label: the thread is none of Python's */
 	const char *state; /* of a thread that was looked at, not sampled; NULL: no such label */
 	const char *api;   /* name of the call that the sample is of; NULL: no such label */
+	uint32_t
+		process; /* of profile_builder__process(): labels that all samples of a process have; 0: none */
 };
+
+/*
+ * Interns what is known of a process, for struct profile_labels: string labels "rank", "local_rank", "world_size", "container",
+ * "pod", without those that are "". A number from 1; 0: out of memory.
+ */
+uint32_t profile_builder__process(struct profile_builder *b, const struct process_labels *labels);
 
 /*
  * locations: leaf first. Samples of equal stack and labels are added up. -ENOMEM; -EINVAL: a location that

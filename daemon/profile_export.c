@@ -24,6 +24,7 @@ struct profile_export {
 	uint64_t *file_mappings;                           /* by file number; 0: not made yet */
 	struct u64_table kernel_locations, user_locations; /* frame -> location */
 	uint64_t truncations[SO_TRUNC_COUNT];
+	uint32_t *processes; /* by number of the set of labels: its number in the builder; 0: not made yet */
 	struct jit *jits;
 	size_t n_jits;
 	uint64_t locations[SO_MAX_FRAMES + 2 + SO_MAX_PYTHON_FRAMES];
@@ -278,6 +279,17 @@ int profile_export__locations(struct profile_export *x, struct stack *stack, con
 	return 0;
 }
 
+uint32_t profile_export__process(struct profile_export *x, pid_t pid)
+{
+	uint32_t set = process_label_table__find(x->source->labels, pid);
+
+	if (set == PROCESS_LABELS_NONE)
+		return 0;
+	if (!x->processes[set])
+		x->processes[set] = profile_builder__process(x->builder, &x->source->labels->sets[set]);
+	return x->processes[set];
+}
+
 int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_t count,
 			  struct profile_labels *labels)
 {
@@ -288,6 +300,7 @@ int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_
 	if (r)
 		return r;
 	labels->gil = gil_word(&stack->record);
+	labels->process = profile_export__process(x, labels->pid);
 	return profile_builder__sample_labelled(x->builder, locations, n, count, labels);
 }
 
@@ -302,9 +315,10 @@ struct profile_export *profile_export__new(const struct profile_source *source, 
 	x->builder = builder;
 	x->kernel_mapping = profile_builder__mapping(builder, &kernel);
 	x->file_mappings = calloc(SO_MAX_FILES + 1, sizeof(*x->file_mappings));
-	if (x->file_mappings)
+	x->processes = calloc(source->labels ? source->labels->n_sets + 1 : 1, sizeof(*x->processes));
+	if (x->file_mappings && x->processes)
 		return x;
-	free(x);
+	profile_export__free(x);
 	return NULL;
 }
 
@@ -317,6 +331,7 @@ void profile_export__free(struct profile_export *x)
 	u64_table__release(&x->kernel_locations);
 	u64_table__release(&x->user_locations);
 	free(x->jits);
+	free(x->processes);
 	free(x->file_mappings);
 	free(x);
 }

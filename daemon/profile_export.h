@@ -6,6 +6,7 @@
 #include "daemon/accumulator.h"
 #include "daemon/file_registry.h"
 #include "daemon/kallsyms.h"
+#include "daemon/process_labels.h"
 #include "daemon/profile_builder.h"
 
 struct profile_source {
@@ -15,18 +16,21 @@ struct profile_source {
 	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
 	bool own_namespaces;
 	uid_t uid;
+	const struct process_label_table *labels; /* NULL: none */
 };
 
 /* For single stacks. source, builder: borrowed. NULL: out of memory. */
 struct profile_export;
 struct profile_export *profile_export__new(const struct profile_source *source,
 					   struct profile_builder *builder);
-/* Adds a sample; labels->gil is filled in from the stack. -ENOMEM. */
+/* Adds a sample; labels->gil is filled in from the stack, labels->process from the pid. -ENOMEM. */
 int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,
 			  struct profile_labels *labels);
 /* The numbers of a stack's frames in the builder, leaf first; borrowed until the next call. -ENOMEM. */
 int profile_export__locations(struct profile_export *export, struct stack *stack, const uint64_t **locations,
 			      size_t *n);
+/* The number in the builder of what the source says of a process, for struct profile_labels; 0 where it says nothing. */
+uint32_t profile_export__process(struct profile_export *export, pid_t pid);
 void profile_export__free(struct profile_export *export);
 
 /* Adds all samples. -ENOMEM. */

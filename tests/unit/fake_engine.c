@@ -160,6 +160,7 @@ static int try_attach(struct engine *engine, const struct attach_options *option
 		.children = options->children,
 		.kernel = options->kernel,
 		.keep = options->keep,
+		.rule = options->rule,
 		.processes = 1,
 	};
 	engine->n++;

@@ -25,6 +25,7 @@
 
 struct fixture {
 	struct engine *engine;
+	struct match_scan *scan;
 	struct api *api;
 	struct listen_socket *sock;
 	struct http_server *server;
@@ -33,11 +34,15 @@ struct fixture {
 static struct fixture *open_fixture(const struct api_options *options)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
+	struct api_options with_rules = options ? *options : (struct api_options){ .scan = NULL };
 	struct so_error err = { .text = "" };
 
 	assert_non_null(f);
 	assert_int_equal(engine__new(NULL, &f->engine, &err), 0);
-	assert_int_equal(api__new(f->engine, options, &f->api, &err), 0);
+	/* Without its thread: nothing is attached. */
+	assert_int_equal(match_scan__new(f->engine, NULL, NULL, &f->scan, &err), 0);
+	with_rules.scan = f->scan;
+	assert_int_equal(api__new(f->engine, &with_rules, &f->api, &err), 0);
 	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, &f->sock, &err), 0);
 	assert_int_equal(
 		http_server__start(listen_socket__take_fd(f->sock), api__handle, f->api, &f->server, &err), 0);
@@ -66,6 +71,7 @@ static int teardown(void **state)
 	http_server__free(f->server);
 	listen_socket__free(f->sock);
 	api__free(f->api);
+	match_scan__free(f->scan);
 	engine__free(f->engine);
 	free(f);
 	return 0;
@@ -289,6 +295,87 @@ static void attach_names_what_is_wrong(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		expect_error(f, 0, "POST", "/v1/targets", cases[i][0], 400, cases[i][1]);
 	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static uint32_t post_rule(struct fixture *f, uid_t uid, const char *body)
+{
+	json_t *json = call(f, uid, "POST", "/v1/rules", body, 201);
+	uint32_t id = (uint32_t)json_integer_value(json_object_get(json, "id"));
+
+	assert_int_not_equal(id, 0);
+	assert_string_equal(json_string_value(json_object_get(json, "lasts")), "until the daemon ends");
+	assert_int_equal(json_integer_value(json_object_get(json, "uid")), uid);
+	json_decref(json);
+	return id;
+}
+
+static size_t count_rules(struct fixture *f, uid_t uid)
+{
+	json_t *json = call(f, uid, "GET", "/v1/rules", NULL, 200);
+	size_t n = json_array_size(json);
+
+	json_decref(json);
+	return n;
+}
+
+static void rules_are_set_and_removed(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t first = post_rule(f, 0, "{\"match\":\" cmd=x rate=7 cuda \"}"), second;
+	const struct attach_options options = { .pid = 1, .rate_hz = 7, .rule = first };
+	json_t *json, *rule;
+	uint32_t target;
+	char path[32];
+
+	second = post_rule(f, USER, "{\"match\":\"python.*train\"}");
+	assert_int_equal(engine__attach(f->engine, &options, &target, NULL), 0);
+	json = call(f, 0, "GET", "/v1/rules", NULL, 200);
+	assert_int_equal(json_array_size(json), 2);
+	rule = json_array_get(json, 0);
+	assert_string_equal(json_string_value(json_object_get(rule, "match")), "cmd=x rate=7 cuda");
+	assert_int_equal(json_integer_value(json_object_get(rule, "rate_hz")), 7);
+	assert_true(json_is_true(json_object_get(rule, "cuda")));
+	assert_int_equal(json_integer_value(json_object_get(rule, "targets")), 1);
+	assert_true(json_is_null(json_object_get(rule, "problem")));
+	json_decref(json);
+	json = call(f, 0, "GET", path_of(target, ""), NULL, 200);
+	assert_int_equal(json_integer_value(json_object_get(json, "rule")), first);
+	assert_true(json_is_object(json_object_get(json, "labels")));
+	json_decref(json);
+	/* Others neither see nor remove it. */
+	assert_int_equal(count_rules(f, USER), 1);
+	assert_int_equal(count_rules(f, OTHER_USER), 0);
+	snprintf(path, sizeof(path), "/v1/rules/%u", first);
+	expect_error(f, USER, "DELETE", path, NULL, 404, "no rule");
+	json = call(f, 0, "DELETE", path, NULL, 200);
+	assert_int_equal(json_integer_value(json_object_get(json, "detached")), 1);
+	assert_true(json_is_true(json_object_get(json, "removed")));
+	json_decref(json);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+	expect_error(f, 0, "DELETE", path, NULL, 404, "no rule");
+	snprintf(path, sizeof(path), "/v1/rules/%u", second);
+	json_decref(call(f, USER, "DELETE", path, NULL, 200));
+	assert_int_equal(count_rules(f, 0), 0);
+}
+
+static void rules_that_are_none(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_error(f, 0, "POST", "/v1/rules", "", 400, "not JSON");
+	expect_error(f, 0, "POST", "/v1/rules", "[]", 400, "object");
+	expect_error(f, 0, "POST", "/v1/rules", "{}", 400, "match must be");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":1}", 400, "match must be");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\",\"rate_hz\":1}", 400,
+		     "unknown field 'rate_hz'");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"(\"}", 400, "no regular expression");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\u0000b\"}", 400, "not JSON");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\nb\"}", 400, "control character");
+	expect_error(f, USER, "POST", "/v1/rules", "{\"match\":\"user=root\"}", 403, "only root");
+	expect_error(f, 0, "PUT", "/v1/rules", "{}", 405, "only GET, POST");
+	post_rule(f, 0, "{\"match\":\"x\"}");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\"}", 409, "already");
+	assert_int_equal(count_rules(f, 0), 1);
 }
 
 static void deep_json_is_refused(void **state)
@@ -692,6 +779,8 @@ int main(void)
 		API_TEST(attach_has_defaults),
 		API_TEST(attach_passes_all_fields),
 		API_TEST(attach_names_what_is_wrong),
+		API_TEST(rules_are_set_and_removed),
+		API_TEST(rules_that_are_none),
 		API_TEST(deep_json_is_refused),
 		API_TEST(engine_errors_have_their_status),
 		API_TEST(limits_the_number_of_targets),

@@ -228,6 +228,38 @@ static void tcp_needs_a_token(void **state)
 	assert_int_equal(PARSE(NULL, &options, &err, "--listen", "127.0.0.1:1", "--token-file", "/t"), 0);
 }
 
+static void rules_add_up(void **state)
+{
+	const char *path = made_file("match = cmd=\"a b\" user=root\nsocket = /s\nmatch=train\n");
+	struct daemon_options options;
+	struct so_error err = { "" };
+	char many[MATCH_RULES_MAX * 16] = "";
+
+	assert_int_equal(PARSE(path, &options, NULL, "--match", "x = y", "--match", "z"), 0);
+	assert_int_equal(options.n_matches, 4);
+	assert_string_equal(options.matches[0], "cmd=\"a b\" user=root");
+	assert_string_equal(options.matches[1], "train");
+	assert_string_equal(options.matches[2], "x = y");
+	assert_string_equal(options.matches[3], "z");
+	daemon_options__release(&options);
+	unlink(path);
+	options = defaults;
+	assert_int_equal(apply("socket = /s\nmatch = a(", &options, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "file:2: --match: 'a(' is no regular expression"));
+	assert_int_equal(options.n_matches, 0);
+	assert_int_equal(PARSE(NULL, &options, &err, "--match", ""), -EINVAL);
+	assert_string_equal(err.text, "--match: a rule without a word");
+	for (int i = 0; i < MATCH_RULES_MAX; i++)
+		strcat(many, "match=a\n");
+	options = defaults;
+	assert_int_equal(apply(many, &options, &err), 0);
+	assert_int_equal(options.n_matches, MATCH_RULES_MAX);
+	strcat(many, "match=a");
+	options = defaults;
+	assert_int_equal(apply(many, &options, &err), -EINVAL);
+	assert_string_equal(err.text, "file:33: --match: there are 32 rules at most");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +267,7 @@ int main(void)
 		cmocka_unit_test(files_that_are_none),    cmocka_unit_test(file_sets_options),
 		cmocka_unit_test(file_sets_nothing_else), cmocka_unit_test(flags_win),
 		cmocka_unit_test(which_file_is_read),     cmocka_unit_test(tcp_needs_a_token),
+		cmocka_unit_test(rules_add_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

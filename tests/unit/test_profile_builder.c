@@ -461,6 +461,52 @@ static void other_values_are_kept_as_they_are(void **state)
 	profile_builder__free(b);
 }
 
+static void samples_have_the_labels_of_their_process(void **state)
+{
+	struct profile_builder *b = profile_builder__new(1, 2, 3);
+	const struct process_labels zero = { .rank = "0", .world_size = "2" },
+				    one = { .rank = "1", .pod = "p" };
+	uint32_t first = profile_builder__process(b, &zero), second = profile_builder__process(b, &one);
+	struct profile_labels labels = { .pid = 1, .tid = 2, .comm = "t", .process = first };
+	uint64_t location = profile_builder__location(b, &(struct profile_frame){ .name = "f" });
+	_cleanup_(profile) struct profile *read = NULL;
+	struct packed packed, plain;
+	Stakeout__Pprof__Profile *m;
+
+	assert_true(first && second && first != second);
+	assert_int_equal(profile_builder__process(b, &zero), first);
+	assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 4, &labels), 0);
+	assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 4, &labels), 0);
+	labels.process = second;
+	assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 1, &labels), 0);
+	labels.process = 0;
+	assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 2, &labels), 0);
+	labels.process = second + 1;
+	assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 2, &labels), -EINVAL);
+	packed = finish(b);
+	m = unpack(&packed, &plain);
+	assert_int_equal(m->n_sample, 3);
+	assert_int_equal(m->sample[0]->value[0], 8);
+	assert_int_equal(m->sample[0]->n_label, 5);
+	/* As a string: as a number, 0 would read like no label. */
+	assert_string_equal(label_of(m, 0, "rank"), "0");
+	assert_string_equal(label_of(m, 0, "world_size"), "2");
+	assert_null(label_of(m, 0, "local_rank"));
+	assert_string_equal(label_of(m, 0, "comm"), "t");
+	assert_string_equal(label_of(m, 1, "rank"), "1");
+	assert_string_equal(label_of(m, 1, "pod"), "p");
+	assert_null(label_of(m, 1, "world_size"));
+	assert_int_equal(m->sample[2]->n_label, 3);
+	assert_int_equal(profile__read(packed.bytes, packed.length, &read, NULL), 0);
+	assert_string_equal(read->samples[0].rank, "0");
+	assert_string_equal(read->samples[1].rank, "1");
+	assert_string_equal(read->samples[2].rank, "");
+	stakeout__pprof__profile__free_unpacked(m, NULL);
+	free(plain.bytes);
+	counted_free(packed.bytes);
+	profile_builder__free(b);
+}
+
 static void a_builder_has_one_to_four_values(void **state)
 {
 	struct profile_builder *two = profile_builder__new(0, 0, 1);
@@ -481,10 +527,16 @@ static int build_values(struct profile_builder *b)
 
 	for (uint64_t i = 0; !r && i < 50; i++) {
 		const uint64_t values[] = { 1, i, 0 };
+		uint32_t process = profile_builder__process(b, &(struct process_labels){ .rank = "7" });
 
-		r = profile_builder__sample_values(
-			b, &location, 1, values,
-			&(struct profile_labels){ .pid = 1, .tid = (pid_t)i, .comm = "t", .api = "cudaFree" });
+		if (!process)
+			return -ENOMEM;
+		r = profile_builder__sample_values(b, &location, 1, values,
+						   &(struct profile_labels){ .pid = 1,
+									     .tid = (pid_t)i,
+									     .comm = "t",
+									     .api = "cudaFree",
+									     .process = process });
 	}
 	return r;
 }
@@ -634,6 +686,7 @@ int main(void)
 		cmocka_unit_test(every_allocation_may_fail),
 		cmocka_unit_test(a_builder_survives_failures),
 		cmocka_unit_test(other_values_are_kept_as_they_are),
+		cmocka_unit_test(samples_have_the_labels_of_their_process),
 		cmocka_unit_test(a_builder_has_one_to_four_values),
 		cmocka_unit_test(every_allocation_for_other_values_may_fail),
 		cmocka_unit_test(many_samples),

@@ -28,6 +28,7 @@ struct sample {
 	uint64_t count;
 	pid_t pid, tid;
 	char comm[32], gil[16];
+	uint32_t process;
 };
 
 /* Numbers count from 1: element 0 is not used. */
@@ -35,7 +36,7 @@ struct profile_builder {
 	char mappings[8][128], build_ids[8][80];
 	struct location locations[64];
 	struct sample samples[16];
-	uint64_t n_mappings, n_locations, n_samples;
+	uint64_t n_mappings, n_locations, n_samples, n_processes;
 	bool out_of_memory;
 };
 
@@ -61,6 +62,12 @@ uint64_t profile_builder__location(struct profile_builder *b, const struct profi
 	return ++b->n_locations;
 }
 
+uint32_t profile_builder__process(struct profile_builder *b, const struct process_labels *labels)
+{
+	b->n_processes++;
+	return (uint32_t)atoi(labels->rank) + 1;
+}
+
 int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
 				     uint64_t count, const struct profile_labels *labels)
 {
@@ -72,6 +79,7 @@ int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *
 	s->count = count;
 	s->pid = labels->pid;
 	s->tid = labels->tid;
+	s->process = labels->process;
 	strncpy(s->comm, labels->comm, 31);
 	strncpy(s->gil, labels->gil ?: "", 15);
 	return 0;
@@ -197,6 +205,28 @@ static void test_order(void **state)
 	assert_int_equal(location_of(w, 1, 3)->address, w->vaddr + 5);
 	assert_non_null(strstr(w->builder.mappings[location_of(w, 1, 2)->mapping_id], "/libc.so"));
 	assert_int_equal(strlen(w->builder.build_ids[location_of(w, 1, 2)->mapping_id]), 40);
+}
+
+static void test_labels_of_processes(void **state)
+{
+	struct world *w = *state;
+	const uint64_t frames[] = { SO_FRAME(w->libc, w->vaddr), KERNEL + 0x100, KERNEL + 0x200 };
+	struct process_label_table labels = { 0 };
+	struct process_labels rank = { .rank = "3" };
+
+	add_sample(w, 1, SO_TRUNC_NONE, frames, 1, 0, "x", 5);
+	add_sample(w, 2, SO_TRUNC_NONE, frames, 1, 1, "x", 5);
+	w->source.labels = &labels;
+	process_label_table__set(&labels, 1, &rank); /* another process's */
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_int_equal(w->builder.n_processes, 0);
+	assert_int_equal(w->builder.samples[1].process, 0);
+	process_label_table__set(&labels, getpid(), &rank);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	assert_int_equal(w->builder.n_processes, 1); /* once for all its samples */
+	assert_int_equal(w->builder.samples[3].process, 4);
+	assert_int_equal(w->builder.samples[4].process, 4);
+	process_label_table__release(&labels);
 }
 
 /* Python frames take the place of the interpreter's loop, here a made-up one around l64a(). */
@@ -450,6 +480,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(order),
+		TEST(labels_of_processes),
 		TEST(python),
 		TEST(python_cut),
 		TEST(kernel_leaf),

@@ -102,6 +102,54 @@ static void test_equal_stacks_are_added(void **state)
 	assert_int_equal(profile->period_ns, 10000000);
 }
 
+/* Samples that differ in nothing but the labels of their process. */
+static struct bytes make_ranks(const char *first, const char *second)
+{
+	_cleanup_(profile_builder) struct profile_builder *b = profile_builder__new(1000000000, 500, 10000000);
+	uint64_t location = profile_builder__location(b, &(struct profile_frame){ .name = "f" });
+	struct process_labels labels = { .container = "c0ffee" };
+	_cleanup_bytes_ struct bytes packed = { 0 };
+	struct bytes plain = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		struct profile_labels of_sample = { .pid = 1 };
+
+		strcpy(labels.rank, i ? second : first);
+		of_sample.process = profile_builder__process(b, &labels);
+		assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 1, &of_sample), 0);
+	}
+	assert_int_equal(profile_builder__finish(b, &packed.data, &packed.length), 0);
+	assert_int_equal(gunzip(packed.data, packed.length, 1 << 20, &plain.data, &plain.length, NULL), 0);
+	return plain;
+}
+
+static void test_labels_of_processes_are_kept(void **state)
+{
+	_cleanup_(profile_merge) struct profile_merge *merge = profile_merge__new();
+	_cleanup_(profile) struct profile *profile = NULL;
+	_cleanup_bytes_ struct bytes sum = { 0 };
+	Stakeout__Pprof__Profile *m;
+	size_t containers = 0;
+
+	add(merge, make_ranks("0", "1"));
+	add(merge, make_ranks("1", "2"));
+	assert_int_equal(profile_merge__finish(merge, &sum.data, &sum.length), 0);
+	assert_int_equal(profile__read(sum.data, sum.length, &profile, NULL), 0);
+	assert_int_equal(profile->n_samples, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(atoi(profile->samples[i].rank), i);
+		assert_int_equal(profile->samples[i].count, i == 1 ? 2 : 1);
+	}
+	m = stakeout__pprof__profile__unpack(NULL, sum.length, sum.data);
+	assert_non_null(m);
+	for (size_t i = 0; i < m->n_sample; i++) {
+		for (size_t j = 0; j < m->sample[i]->n_label; j++)
+			containers += !strcmp(m->string_table[m->sample[i]->label[j]->str], "c0ffee");
+	}
+	assert_int_equal(containers, 3);
+	stakeout__pprof__profile__free_unpacked(m, NULL);
+}
+
 static void test_comments(void **state)
 {
 	_cleanup_(profile_merge) struct profile_merge *merge = profile_merge__new();
@@ -338,6 +386,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal_stacks_are_added),
+		cmocka_unit_test(test_labels_of_processes_are_kept),
 		cmocka_unit_test(test_comments),
 		cmocka_unit_test(test_stages),
 		cmocka_unit_test(test_damaged_references),

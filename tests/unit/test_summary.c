@@ -276,12 +276,14 @@ static void threads_and_processes(void **state)
 	more[1].comm = "worker";
 	more[2].pid = 8;
 	more[3].pid = more[3].tid = 0;
+	more[0].rank = "0";
+	more[2].rank = "1\x1b;";
 	p.samples = more;
 	p.n_samples = 4;
 	text = summarise_part(&p, NULL, &all);
 	assert_non_null(strstr(text, "\n    CPU  [95 % interval]      CPU s  process\n"
-				     " 85.8 %  [83.0, 88.1]         6.14  a-7\n"
-				     " 14.1 %  [11.7, 16.9]         1.01  a-8\n"));
+				     " 85.8 %  [83.0, 88.1]         6.14  a-7  rank 0\n"
+				     " 14.1 %  [11.7, 16.9]         1.01  a-8  rank 1?:\n"));
 	free(text);
 }
 

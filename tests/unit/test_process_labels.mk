@@ -1,0 +1,1 @@
+test_process_labels_SRCS := daemon/process_labels.c
