@@ -63,6 +63,9 @@ $(BUILD)/%.o: %.c $(BUILD)/gen/stakeout/profile.pb-c.h $(SKELETONS)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
+# Built in by the assembler, of which the compiler does not tell.
+$(BUILD)/daemon/api_schema.o: daemon/api_schema.json
+
 -include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d) $(wildcard $(BUILD)/tests/unit/*.d)
 
 # Unit tests: tests/unit/NAME.c with its sources named in tests/unit/NAME.mk as NAME_SRCS := daemon/x.c …

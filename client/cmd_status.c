@@ -42,6 +42,34 @@ static bool is_container(const json_t *value)
 	       (json_is_array(value) && json_array_size(value));
 }
 
+static bool is_flat(const json_t *value)
+{
+	const char *key;
+	json_t *item;
+
+	if (!json_is_object(value) || !json_object_size(value))
+		return false;
+	json_object_foreach ((json_t *)value, key, item)
+		if (is_container(item))
+			return false;
+	return true;
+}
+
+/* One of many of a kind: "name: targets, limit: 64" in one line. */
+static void print_row(json_t *row, int depth)
+{
+	const char *key, *before = "";
+	json_t *item;
+
+	printf("%*s- ", 2 * depth, "");
+	json_object_foreach (row, key, item) {
+		printf("%s%s: ", before, key);
+		print_scalar(item);
+		before = ", ";
+	}
+	putchar('\n');
+}
+
 /* The daemon's fields as they are, an indented line each: new ones need no new client. */
 static void print_value(const char *name, json_t *value, int depth)
 {
@@ -59,8 +87,12 @@ static void print_value(const char *name, json_t *value, int depth)
 		printf("%*s%s:\n", 2 * depth, "", name);
 	json_object_foreach (value, key, item)
 		print_value(key, item, depth + 1);
-	json_array_foreach (value, i, item)
-		print_value("-", item, depth + 1);
+	json_array_foreach (value, i, item) {
+		if (is_flat(item))
+			print_row(item, depth + 1);
+		else
+			print_value("-", item, depth + 1);
+	}
 }
 
 static int status(struct api_client *api, void *context, struct so_error *err)

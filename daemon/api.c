@@ -12,7 +12,10 @@
 #include "daemon/api_history.h"
 #include "daemon/api_json.h"
 #include "daemon/api_rules.h"
+#include "daemon/api_status.h"
+#include "daemon/denials.h"
 #include "daemon/lease.h"
+#include "daemon/limits.h"
 #include "daemon/metrics.h"
 
 #define DEFAULT_ENDED_IDLE_S   300
@@ -98,6 +101,12 @@ static void answer_error(struct call *call, int code)
 	const char *text = call->error.text[0] ? call->error.text : strerror(-code);
 	unsigned status = call->error_status ? call->error_status : http_status(code);
 
+	if (status == MHD_HTTP_FORBIDDEN)
+		denials__add(&(struct denial){ .uid = call->request->peer_uid,
+					       .pid = call->request->peer_pid,
+					       .method = call->request->method,
+					       .path = call->request->path,
+					       .why = text });
 	if (!answer_json(call, status, json_pack("{s:o}", "error", api_json__text(text))))
 		return;
 	*call->reply = (struct http_reply){
@@ -126,11 +135,8 @@ static int target(struct call *call, struct target_info *info)
 
 static int get_status(struct call *call)
 {
-	json_t *status = engine__status(call->api->engine);
-
-	if (status && call->api->history)
-		json_object_set_new(status, "history", history__status(call->api->history));
-	return answer_json(call, MHD_HTTP_OK, status);
+	return answer_json(call, MHD_HTTP_OK,
+			   api_status__json(call->api->engine, call->api->history, call->request->uid));
 }
 
 static int get_check(struct call *call)
@@ -234,17 +240,37 @@ static void answer_bytes(struct call *call, uint8_t *bytes, size_t length)
 	call->reply->body_bytes = length;
 }
 
+/*
+ * Profiles are built a few at a time, since each takes a copy of what it is built from. Others wait for their turn;
+ * end_profile() when this returned 0.
+ */
+static int begin_profile(struct call *call)
+{
+	if (limits__wait(LIMIT_PROFILES, 1, LIMITS_PROFILES_WAIT))
+		return 0;
+	return so_err(&call->error, -EBUSY, "%d profiles are being built already: try again later",
+		      LIMITS_PROFILES);
+}
+
+static void end_profile(void)
+{
+	limits__give(LIMIT_PROFILES, 1);
+}
+
 /* event: one of CUDA's, or SO_CUDA_EVENT_COUNT: the samples. */
 static int answer_profile(struct call *call, enum so_cuda_event event)
 {
 	struct engine *engine = call->api->engine;
 	uint8_t *bytes;
 	size_t length;
-	int rc;
+	int rc = begin_profile(call);
 
+	if (rc)
+		return rc;
 	rc = event == SO_CUDA_EVENT_COUNT
 		     ? engine__profile(engine, call->id, &bytes, &length, &call->error)
 		     : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
+	end_profile();
 	if (rc)
 		return rc;
 	/* Building it may have taken longer than a lease. */
@@ -256,9 +282,13 @@ static int answer_profile(struct call *call, enum so_cuda_event event)
 static int answer_history(struct call *call, int64_t key, const struct history_range *range)
 {
 	struct history_profile profile;
-	int rc = history__profile(call->api->history, call->request->uid, key, range->from_ns, range->to_ns,
-				  &profile, &call->error);
+	int rc = begin_profile(call);
 
+	if (rc)
+		return rc;
+	rc = history__profile(call->api->history, call->request->uid, key, range->from_ns, range->to_ns,
+			      &profile, &call->error);
+	end_profile();
 	if (rc)
 		return rc;
 	answer_bytes(call, profile.bytes, profile.length);
@@ -530,6 +560,16 @@ static const struct route routes[] = {
 	{ "GET", "/metrics", get_metrics, false },
 	{ "GET", "/debug/pprof/profile", get_pull, true },
 };
+
+bool api__route(size_t i, const char **method, const char **path, bool *changes)
+{
+	if (i >= sizeof(routes) / sizeof(routes[0]))
+		return false;
+	*method = routes[i].method;
+	*path = routes[i].path;
+	*changes = routes[i].changes;
+	return true;
+}
 
 /* Digits up to the next '/' or the end; their value is 0, which no target has, when it does not fit. */
 static const char *parse_id(const char *p, uint32_t *id)

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/privileges.h"
+
 /* Spreading the phases takes at most this long in all, however low the rate. */
 #define MAX_SPREAD_NS 10000000ull
 
@@ -44,6 +46,7 @@ static int open_one(struct clock_events *events, struct rate *rate, int cpu, str
 		.disabled = 1,
 	};
 	struct bpf_link *link;
+	char why[PRIVILEGES_TEXT];
 	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0 && errno == ENODEV)
@@ -51,7 +54,8 @@ static int open_one(struct clock_events *events, struct rate *rate, int cpu, str
 	if (fd < 0 && (errno == EACCES || errno == EPERM))
 		return so_err(err, -errno,
 			      "no permission for system-wide clock events: run as root or with CAP_PERFMON "
-			      "(kernel.perf_event_paranoid)");
+			      "(kernel.perf_event_paranoid; it lacks %s)",
+			      privileges__why(why));
 	if (fd < 0)
 		return so_err(err, -errno, "cannot open a clock event on CPU %d: %s", cpu, strerror(errno));
 	link = bpf_program__attach_perf_event(events->program, fd);

@@ -12,7 +12,7 @@
 
 #include "bpf/cuda.skel.h"
 #include "daemon/cuda_calibration.h"
-#include "stakeout/array.h"
+#include "daemon/privileges.h"
 #include "stakeout/array.h"
 
 #define BATCH 512
@@ -135,6 +135,7 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 {
 	_cleanup_(cuda_probes) struct cuda_probes *p = calloc(1, sizeof(*p));
 	struct sampler_shared shared;
+	char why[PRIVILEGES_TEXT];
 	int ret;
 
 	if (!p)
@@ -145,8 +146,8 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 	if (ret)
 		return so_err(err, -ENOTSUP,
 			      "the kernel refused every kind of CUDA probe (%s): they need Linux 5.15 with "
-			      "CONFIG_UPROBE_EVENTS, and CAP_SYS_ADMIN",
-			      strerror(-ret));
+			      "CONFIG_UPROBE_EVENTS, CAP_BPF and CAP_PERFMON (it lacks %s)",
+			      strerror(-ret), privileges__why(why));
 	p->skel->bss->floor_ns = p->cost.floor_ns;
 	p->skel->bss->nested_ns = (uint64_t)p->cost.nested_ns;
 	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);

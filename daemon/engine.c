@@ -240,10 +240,12 @@ static uint64_t timers(struct engine *e)
 {
 	uint64_t now = clock__now_ns(), next, cuda_next;
 
-	if (!engine_sampling_rate_sum(e))
+	if (!engine_sampling_rate_sum(e)) {
+		e->drain_error = 0;
 		return UINT64_MAX;
+	}
 	if (now - e->last_drain_ns >= window_ns(e))
-		engine_drain(e);
+		e->drain_error = engine_drain(e);
 	end_due_targets(e, now);
 	look_at_cpus(e, now);
 	next = e->last_drain_ns + window_ns(e);
@@ -304,6 +306,8 @@ static void *loop(void *context)
 			pthread_mutex_unlock(&e->lock);
 			return NULL;
 		}
+		if (!e->drain_error)
+			e->rounds++;
 		pthread_mutex_unlock(&e->lock);
 		epoll_wait(epoll_fd, events, 4, sleep_ns == UINT64_MAX ? -1 : (int)((sleep_ns + MS - 1) / MS));
 	}
@@ -326,6 +330,24 @@ static void set_labels(struct engine *e, pid_t tgid, const struct process_labels
 		return;
 	p->labelled = true;
 	process_label_table__set(&t->labels, tgid, labels);
+}
+
+/* A round may have been under way, and have looked at the timers already: the second one that ends is whole. */
+bool engine__collects(struct engine *e, unsigned timeout_ms)
+{
+	uint64_t until_ns = clock__now_ns() + timeout_ms * MS, enough = e->rounds + 2;
+	struct timespec pause = { .tv_nsec = MS };
+
+	for (;;) {
+		engine_wake(e);
+		nanosleep(&pause, NULL);
+		if (e->rounds >= enough)
+			return true;
+		if (clock__now_ns() >= until_ns)
+			return false;
+		if (pause.tv_nsec < 100 * (long)MS)
+			pause.tv_nsec *= 2;
+	}
 }
 
 int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
@@ -411,10 +433,12 @@ static int start_threads(struct engine *e, struct so_error *err)
 
 	if (ret)
 		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
+	pthread_setname_np(e->loop, "collector");
 	e->loop_runs = true;
 	ret = pthread_create(&e->scanner, NULL, scanner, e);
 	if (ret)
 		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
+	pthread_setname_np(e->scanner, "scanner");
 	e->scanner_runs = true;
 	return 0;
 }
@@ -484,7 +508,8 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	ret = python_functions__new(&e->python_functions);
 	if (ret)
 		return so_err(err, ret, "out of memory");
-	ret = start_threads(e, err);
+	ret = options->loaded ? options->loaded(err) : 0;
+	ret = ret ?: start_threads(e, err);
 	if (ret)
 		return ret;
 	*out = TAKE_PTR(e);

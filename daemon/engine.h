@@ -27,6 +27,9 @@
 
 #define ENGINE_CUDA_BUDGET_PERCENT 1.0
 
+#define ENGINE_ALL_SAMPLES_BYTES \
+	(1u << 30) /* stacks and counters of all targets; beyond: lost, out-of-memory */
+
 struct engine;
 
 struct engine_options {
@@ -35,6 +38,8 @@ struct engine_options {
 	bool force_tail_calls;   /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
 				    (tests) */
 	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */
+	/* Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing. */
+	int (*loaded)(struct so_error *err);
 };
 
 /*
@@ -156,6 +161,16 @@ int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event 
 			 size_t *length, struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
+/*
+ * What watching a target costs, as far as it has been counted: nothing is drained for it. {"overhead_percent" (null: not
+ * known), "cuda_overhead_percent" (null: calls are not timed), "sample_bytes"}. New reference; NULL: no such target.
+ */
+json_t *engine__cost(struct engine *engine, uint32_t id);
+/*
+ * Whether the thread that collects does its work: asks it for a round and waits up to timeout_ms until it has done a whole
+ * one, whose draining of the kernel's maps did not fail.
+ */
+bool engine__collects(struct engine *engine, unsigned timeout_ms);
 /* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */
 json_t *engine__status(struct engine *engine);
 

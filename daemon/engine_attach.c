@@ -6,6 +6,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
+#include "daemon/limits.h"
 #include "daemon/proc_info.h"
 
 /* Children found while children are looked for are looked at again; this many rounds end a race with a fork storm,
@@ -95,6 +96,7 @@ static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 		e->targets[i] = t;
 		return sampler__clear_slot(e->sampler, i);
 	}
+	limits__hit(LIMIT_TARGETS, 1);
 	return so_err(err, -ENOSPC, "%d targets are watched already, which is the most: detach one",
 		      SO_MAX_SLOTS);
 }
@@ -135,6 +137,8 @@ static int add_process(struct engine *e, struct target *t, pid_t pid)
 	struct process *p = process_table__find(e->processes, pid);
 	int ret;
 
+	if (!engine_has_room_for_process(e))
+		return -ENOSPC;
 	if (p && p->gone)
 		process_table__remove(e->processes, p);
 	ret = process_table__add(e->processes, pid, &kernel, &p);
@@ -310,6 +314,9 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	ret = add_process(e, t, o->pid);
 	if (ret) {
 		drop_target(e, t);
+		if (ret == -ENOSPC)
+			return so_err(err, ret, "%d processes are watched already, which is the most",
+				      SO_MAX_PROCESSES);
 		return so_err(err, ret, "cannot watch process %d: %s", o->pid, strerror(-ret));
 	}
 	if (o->cuda) {

@@ -5,6 +5,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
+#include "daemon/limits.h"
 
 /* More waiting samples than these, which hold copies of stacks, are unwound with what is known. */
 #define MAX_WAITING_BYTES (24u << 20)
@@ -86,8 +87,10 @@ static void add_samples(struct target *t, uint32_t tgid, uint32_t tid, const cha
 		ret = accumulator__add_stack(&t->acc, stack);
 	}
 	ret = ret ?: accumulator__add(&t->acc, tgid, tid, comm, hash, count);
-	if (ret)
+	if (ret) {
 		t->lost[SO_LOSS_MEMORY] += count;
+		limits__hit(LIMIT_SAMPLE_BYTES, count);
+	}
 }
 
 bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash)
@@ -243,7 +246,7 @@ static void on_fork(struct engine *e, const struct so_event *event)
 		return;
 	if (child)
 		process_table__remove(e->processes, child);
-	if (!parent) {
+	if (!parent || !engine_has_room_for_process(e)) {
 		sampler__delete_process(e->sampler, event->tgid);
 		return;
 	}
@@ -337,6 +340,7 @@ int engine_drain(struct engine *e)
 	sampler__consume_events(e->sampler);
 	engine_unwind_waiting(e);
 	process_table__each(e->processes, SO_MAX_SLOTS, bury, e);
+	engine_share_sample_bytes(e);
 	e->last_drain_ns = begin;
 	return ret;
 }

@@ -133,6 +133,8 @@ struct engine {
 	bool nvml_tried;
 	bool cuda_drain_failed; /* which has been said */
 	uint64_t last_drain_ns, last_cpu_check_ns;
+	int drain_error;         /* of the last drain by the loop */
+	_Atomic uint64_t rounds; /* of the loop, those with a drain_error excepted; for engine__collects() */
 	uint64_t started_ns;
 	char debug_root[256];
 };
@@ -228,6 +230,11 @@ void engine_cuda_drain(struct engine *e);
 void engine_cuda_close(struct engine *e);
 /* The stack that a count of the window belongs to, kept by the target from now on (engine_collect.c). */
 bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash);
+
+/* Bounds that targets share (engine_limits.c). */
+void engine_share_sample_bytes(struct engine *e);
+/* False, and counted, when there is none. */
+bool engine_has_room_for_process(struct engine *e);
 
 /* Views of a target (engine_view.c). */
 uint64_t

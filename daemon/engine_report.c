@@ -359,6 +359,36 @@ json_t *engine__stats(struct engine *e, uint32_t id, struct so_error *err)
 	return stats;
 }
 
+static json_t *cuda_overhead(const struct target *t)
+{
+	json_t *probes = t->cuda ? cuda_watch__probes(t->cuda) : NULL;
+	json_t *percent = json_incref(json_object_get(probes, "overhead_percent"));
+
+	json_decref(probes);
+	return percent ?: json_null();
+}
+
+json_t *engine__cost(struct engine *e, uint32_t id)
+{
+	json_t *cost = NULL;
+	struct target *t;
+
+	pthread_mutex_lock(&e->lock);
+	t = engine_target(e, id);
+	if (t) {
+		/* A view that goes on has its samples in its target. */
+		const struct target *p = t->of && t->info.state != TARGET_ENDED ? t->of : t;
+
+		cost = json_pack(
+			"{s:o, s:o, s:I}", "overhead_percent",
+			overhead(p, p->acc.samples, sampler__sample_run_ns(e->sampler) - p->run_ns_before,
+				 sampler__sample_run_count(e->sampler) - p->run_count_before),
+			"cuda_overhead_percent", cuda_overhead(p), "sample_bytes", (json_int_t)p->acc.bytes);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return cost;
+}
+
 static json_t *cpu_list(struct engine *e)
 {
 	json_t *list = json_array();

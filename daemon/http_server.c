@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/http_server.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/denials.h"
+#include "daemon/limits.h"
+#include "daemon/peer.h"
+
 /* A body beyond its limit is read on this far, so that its sender gets to read the answer. */
 #define DRAIN_BYTES (16 * HTTP_MAX_BODY_BYTES)
 /* Request line and headers of one connection. */
 #define CONNECTION_MEMORY_BYTES 32768
+/* Connections beyond the limit that may be told so at the same time; further ones are closed without a word. */
+#define TURNED_AWAY 32
 
 struct user {
 	uid_t uid;
@@ -24,21 +32,25 @@ struct http_server {
 	http_handler_fn *handler;
 	void *context;
 	const struct token *token; /* NULL: a Unix socket, whose peers the kernel names */
+	gid_t group;               /* whose members may do what root may; PEER_NO_GROUP: none */
 	pthread_mutex_t lock;      /* guards users */
-	struct user users[2 * HTTP_MAX_CONNECTIONS];
+	unsigned others;           /* connections of users without root's rights */
+	struct user users[HTTP_MAX_CONNECTIONS + TURNED_AWAY];
 };
 
 /* What is known of one connection, for as long as it lasts. */
 struct peer {
-	uid_t uid;
-	bool counted;
+	struct peer_identity who;
+	bool counted; /* among its user's, and */
+	bool taken;   /* among all connections */
 };
 
 /* One request while it comes in. */
 struct exchange {
 	char *body;
 	size_t bytes, capacity;
-	size_t dropped; /* beyond the limit */
+	size_t dropped;     /* beyond the limit */
+	size_t reply_bytes; /* on their way to the peer */
 };
 
 static struct user *find_user(struct http_server *server, uid_t uid)
@@ -58,54 +70,86 @@ static struct user *find_user(struct http_server *server, uid_t uid)
 	return unused;
 }
 
-/* Counts the connection in; false when its user has too many. */
-static bool admit(struct http_server *server, uid_t uid)
+static bool has_rights_of_root(const struct peer_identity *who)
 {
-	struct user *user;
-	bool ok;
-
-	pthread_mutex_lock(&server->lock);
-	user = find_user(server, uid);
-	ok = user && (uid == 0 || user->connections < HTTP_MAX_USER_CONNECTIONS);
-	if (ok)
-		user->connections++;
-	pthread_mutex_unlock(&server->lock);
-	return ok;
+	return who->uid == 0 || who->member;
 }
 
-static void dismiss(struct http_server *server, uid_t uid)
+/* Counts the connection in; otherwise says which limit it met. */
+static bool admit(struct http_server *server, const struct peer_identity *who, enum limit *met)
+{
+	bool root = has_rights_of_root(who), all, own;
+	struct user *user;
+
+	pthread_mutex_lock(&server->lock);
+	user = find_user(server, who->uid);
+	own = user && (who->uid == 0 || user->connections < HTTP_MAX_USER_CONNECTIONS);
+	all = root || server->others < HTTP_MAX_CONNECTIONS - HTTP_RESERVED_CONNECTIONS;
+	if (own && all) {
+		user->connections++;
+		server->others += !root;
+	}
+	pthread_mutex_unlock(&server->lock);
+	*met = own ? LIMIT_CONNECTIONS : LIMIT_USER_CONNECTIONS;
+	if (!own || !all)
+		limits__hit(*met, 1);
+	return own && all;
+}
+
+static void dismiss(struct http_server *server, const struct peer_identity *who)
 {
 	struct user *user;
 
 	pthread_mutex_lock(&server->lock);
-	user = find_user(server, uid);
+	user = find_user(server, who->uid);
 	if (user && user->connections)
 		user->connections--;
+	server->others -= !has_rights_of_root(who);
 	pthread_mutex_unlock(&server->lock);
 }
 
 /* Answers before any request is read: one who has too many connections may never send one. */
-static void turn_away(int fd)
+static void turn_away(int fd, enum limit met)
 {
-	static const char body[] = "{\"error\": \"too many connections of one user\"}\n";
+	const char *body = met == LIMIT_USER_CONNECTIONS ? "{\"error\": \"too many connections of one user\"}\n"
+							 : "{\"error\": \"too many connections\"}\n";
 	char text[256];
 	int n = snprintf(text, sizeof(text),
 			 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
 			 "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
-			 sizeof(body) - 1, body);
+			 strlen(body), body);
 
 	send(fd, text, n, MSG_DONTWAIT | MSG_NOSIGNAL); /* who does not read it is refused all the same */
 	shutdown(fd, SHUT_RDWR);
 }
 
-/* Who it is, is not known before its token is; connections over TCP are limited in all, not by user. */
-static void on_tcp_connection(void **state)
+static enum limit connections_of(const struct http_server *server)
 {
-	struct peer *peer = calloc(1, sizeof(*peer));
+	return server->token ? LIMIT_TCP_CONNECTIONS : LIMIT_CONNECTIONS;
+}
 
-	if (peer)
-		peer->uid = (uid_t)-1;
-	*state = peer;
+static void on_closed(struct http_server *server, struct peer *peer)
+{
+	if (peer && peer->counted)
+		dismiss(server, &peer->who);
+	if (peer && peer->taken)
+		limits__give(connections_of(server), 1);
+	free(peer);
+}
+
+/* Who it is, is not known over TCP before its token is: those connections are limited in all, not by user. */
+static bool let_in(struct http_server *server, struct peer *peer, enum limit *met)
+{
+	if (server->token) {
+		peer->who.uid = (uid_t)-1;
+	} else {
+		peer->counted = admit(server, &peer->who, met);
+		if (!peer->counted)
+			return false;
+	}
+	*met = connections_of(server);
+	peer->taken = limits__take(*met, 1);
+	return peer->taken;
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
@@ -113,33 +157,24 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 {
 	const union MHD_ConnectionInfo *info;
 	struct http_server *server = context;
-	struct ucred cred;
-	socklen_t length = sizeof(cred);
 	struct peer *peer = *state;
+	enum limit met;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-		if (peer && peer->counted)
-			dismiss(server, peer->uid);
-		free(peer);
+		on_closed(server, peer);
 		*state = NULL;
-		return;
-	}
-	if (server->token) {
-		on_tcp_connection(state);
 		return;
 	}
 	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	if (!info)
 		return;
 	peer = calloc(1, sizeof(*peer));
-	if (!peer || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &cred, &length)) {
+	if (!peer || (!server->token && peer__identify(info->connect_fd, server->group, &peer->who))) {
 		free(peer); /* a request without a peer is refused */
 		return;
 	}
-	peer->uid = cred.uid;
-	peer->counted = admit(server, cred.uid);
-	if (!peer->counted)
-		turn_away(info->connect_fd);
+	if (!let_in(server, peer, &met))
+		turn_away(info->connect_fd, met);
 	*state = peer;
 }
 
@@ -175,12 +210,33 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
 static enum MHD_Result refuse_large(struct MHD_Connection *connection)
 {
 	_Static_assert(HTTP_MAX_BODY_BYTES == 65536, "the message names the limit");
+	limits__hit(LIMIT_BODY_BYTES, 1);
 	return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE,
 		      "{\"error\": \"the body is larger than 65536 bytes\"}\n");
 }
 
-static enum MHD_Result refuse_stranger(struct MHD_Connection *connection)
+/* Numbers only: no names are looked up. */
+static void address_of(struct MHD_Connection *connection, char *text, size_t size)
 {
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *address = info ? info->client_addr : NULL;
+	char host[INET6_ADDRSTRLEN] = "?";
+	in_port_t port = 0;
+
+	if (address && address->sa_family == AF_INET) {
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, host, sizeof(host));
+		port = ((const struct sockaddr_in *)address)->sin_port;
+	} else if (address && address->sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, host, sizeof(host));
+		port = ((const struct sockaddr_in6 *)address)->sin6_port;
+	}
+	snprintf(text, size, "%s port %u", host, (unsigned)ntohs(port));
+}
+
+static enum MHD_Result refuse_stranger(struct MHD_Connection *connection, const char *method, const char *path)
+{
+	char from[INET6_ADDRSTRLEN + 16];
 	static const char body[] =
 		"{\"error\": \"this needs the daemon's token: Authorization: Bearer TOKEN\"}\n";
 	struct http_reply reply = {
@@ -192,10 +248,17 @@ static enum MHD_Result refuse_stranger(struct MHD_Connection *connection)
 		.body_bytes = sizeof(body) - 1,
 	};
 
+	address_of(connection, from, sizeof(from));
+	denials__add(&(struct denial){ .uid = DENIALS_NO_UID,
+				       .from = from,
+				       .method = method,
+				       .path = path,
+				       .why = "no token, or a wrong one" });
 	return reply.body ? send_reply(connection, &reply) : MHD_NO;
 }
 
-static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *connection, void **state)
+static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *connection, const char *url,
+			     const char *method, void **state)
 {
 	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
 	struct exchange *exchange;
@@ -203,7 +266,7 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
 	if (server->token &&
 	    !token__matches(server->token, MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
 								       MHD_HTTP_HEADER_AUTHORIZATION)))
-		return refuse_stranger(connection);
+		return refuse_stranger(connection, method, url);
 	if (length && strtoull(length, NULL, 10) > HTTP_MAX_BODY_BYTES)
 		return refuse_large(connection);
 	exchange = calloc(1, sizeof(*exchange));
@@ -235,7 +298,7 @@ static bool append(struct exchange *exchange, const char *data, size_t size)
 }
 
 static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connection *connection, const char *url,
-				const char *method, const struct exchange *exchange)
+				const char *method, struct exchange *exchange)
 {
 	const union MHD_ConnectionInfo *peer =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -249,14 +312,23 @@ static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connectio
 		.connection = connection,
 	};
 	struct http_reply reply = { 0 };
+	const struct peer *from = peer ? peer->socket_context : NULL;
 
-	if (!peer || !peer->socket_context || !fd)
+	if (!from || !fd)
 		return refuse(connection, MHD_HTTP_FORBIDDEN,
 			      "{\"error\": \"the kernel did not say who is asking\"}\n");
 	request.read_only = server->token != NULL;
-	request.uid = server->token ? 0 : ((const struct peer *)peer->socket_context)->uid;
+	request.uid = server->token || from->who.member ? 0 : from->who.uid;
+	request.peer_uid = from->who.uid;
+	request.peer_pid = from->who.pid;
 	request.fd = fd->connect_fd;
 	server->handler(server->context, &request, &reply);
+	if (!limits__take(LIMIT_REPLY_BYTES, reply.body_bytes)) {
+		free(reply.body);
+		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+			      "{\"error\": \"too many large answers wait to be read: try again later\"}\n");
+	}
+	exchange->reply_bytes = reply.body_bytes;
 	return send_reply(connection, &reply);
 }
 
@@ -267,7 +339,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	struct exchange *exchange = *state;
 
 	if (!exchange)
-		return begin(context, connection, state);
+		return begin(context, connection, url, method, state);
 	if (*size) {
 		bool ok = append(exchange, data, *size);
 
@@ -284,8 +356,10 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 {
 	struct exchange *exchange = *state;
 
-	if (exchange)
+	if (exchange) {
+		limits__give(LIMIT_REPLY_BYTES, exchange->reply_bytes);
 		free(exchange->body);
+	}
 	free(exchange);
 	*state = NULL;
 }
@@ -302,7 +376,7 @@ const char *http_request__argument(const struct http_request *request, const cha
 	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static int start(int listen_fd, const struct token *token, http_handler_fn *handler, void *context,
+static int start(int listen_fd, const struct token *token, gid_t group, http_handler_fn *handler, void *context,
 		 struct http_server **out, struct so_error *err)
 {
 	/* poll, not select: descriptors may exceed FD_SETSIZE. */
@@ -316,16 +390,17 @@ static int start(int listen_fd, const struct token *token, http_handler_fn *hand
 	}
 	pthread_mutex_init(&server->lock, NULL);
 	server->token = token;
+	server->group = group;
 	server->handler = handler;
 	server->context = context;
 	/* The logger comes first: it is in force from where it stands. */
 	server->mhd = MHD_start_daemon(
 		flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
 		MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)HTTP_MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_TIMEOUT_S,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
+		(unsigned)(HTTP_MAX_CONNECTIONS + TURNED_AWAY), MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)HTTP_IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
 	if (!server->mhd) {
 		pthread_mutex_destroy(&server->lock);
 		free(server);
@@ -338,13 +413,19 @@ static int start(int listen_fd, const struct token *token, http_handler_fn *hand
 int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
 		       struct so_error *err)
 {
-	return start(listen_fd, NULL, handler, context, out, err);
+	return start(listen_fd, NULL, PEER_NO_GROUP, handler, context, out, err);
+}
+
+int http_server__start_for_group(int listen_fd, gid_t group, http_handler_fn *handler, void *context,
+				 struct http_server **out, struct so_error *err)
+{
+	return start(listen_fd, NULL, group, handler, context, out, err);
 }
 
 int http_server__start_tcp(int listen_fd, const struct token *token, http_handler_fn *handler, void *context,
 			   struct http_server **out, struct so_error *err)
 {
-	return start(listen_fd, token, handler, context, out, err);
+	return start(listen_fd, token, PEER_NO_GROUP, handler, context, out, err);
 }
 
 void http_server__free(struct http_server *server)

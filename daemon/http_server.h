@@ -16,8 +16,9 @@
 #include "stakeout/error.h"
 
 #define HTTP_MAX_BODY_BYTES       65536
-#define HTTP_MAX_CONNECTIONS      64
-#define HTTP_MAX_USER_CONNECTIONS 16 /* of one user other than root, so that one cannot shut out the others */
+#define HTTP_MAX_CONNECTIONS      256 /* a thread each */
+#define HTTP_RESERVED_CONNECTIONS 32  /* of them: for root, and members of the group, alone */
+#define HTTP_MAX_USER_CONNECTIONS 16  /* of one user other than root, so that one cannot shut out the others */
 #define HTTP_IDLE_TIMEOUT_S       30
 
 struct http_request {
@@ -25,7 +26,9 @@ struct http_request {
 	const char *path; /* percent-decoded, without the query */
 	const char *body; /* ends with a NUL that body_bytes does not count */
 	size_t body_bytes;
-	uid_t uid;        /* of the peer when it connected; of one with the token: root */
+	uid_t uid; /* whose rights it has: the peer's when it connected; root for one with the token or of the group */
+	uid_t peer_uid;   /* of the peer itself; (uid_t)-1: over TCP */
+	pid_t peer_pid;   /* 0: not known */
 	bool read_only;   /* it may look at everything that uid may, and change nothing */
 	int fd;           /* the connection, only to notice that the client hung up */
 	void *connection; /* the server's own */
@@ -51,6 +54,9 @@ struct http_server;
 /* listen_fd is the server's from here on, also on failure. */
 int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
 		       struct so_error *err);
+/* The same for a socket whose group's members come as root's. */
+int http_server__start_for_group(int listen_fd, gid_t group, http_handler_fn *handler, void *context,
+				 struct http_server **out, struct so_error *err);
 /*
  * The same on a listening TCP socket, where nobody says who the peer is: a request whose Authorization header does not match
  * the token is answered 401 before its body is read; one that has it comes as root's, read-only. Up to

@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BACKLOG 64
+/* A client that does not block is refused where the queue is full: all that may be connected come at once. */
+#define BACKLOG 512
 
 struct listen_socket {
 	int fd;
@@ -98,8 +99,28 @@ static int remove_stale(const struct sockaddr_un *addr, struct so_error *err)
 	return 0;
 }
 
+/* The file is looked at and changed as one: whoever may write to the directory cannot put another in its place between. */
+static int give_to_group(const char *path, gid_t group, struct so_error *err)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	if (group == (gid_t)-1)
+		return 0;
+	fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return so_err(err, -errno, "cannot look at the socket %s: %s", path, strerror(errno));
+	if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+		return so_err(err, -EEXIST, "somebody replaced the socket %s", path);
+	if (fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH))
+		return so_err(err, -errno,
+			      "cannot give the socket %s to group %u: %s (it needs CAP_CHOWN, or membership)",
+			      path, group, strerror(errno));
+	return 0;
+}
+
 /* The mode is set on the descriptor before bind(), which gives it to the file: at no time is it wider. */
-static int bind_and_listen(struct listen_socket *sock, const struct sockaddr_un *addr, mode_t mode,
+static int bind_and_listen(struct listen_socket *sock, const struct sockaddr_un *addr, mode_t mode, gid_t group,
 			   struct so_error *err)
 {
 	struct stat st;
@@ -119,12 +140,21 @@ static int bind_and_listen(struct listen_socket *sock, const struct sockaddr_un 
 	sock->dev = st.st_dev;
 	sock->ino = st.st_ino;
 	strcpy(sock->path, addr->sun_path); /* from here on the file is removed with the object */
+	rc = give_to_group(addr->sun_path, group, err);
+	if (rc)
+		return rc;
 	if (listen(sock->fd, BACKLOG))
 		return so_err(err, -errno, "cannot listen on %s: %s", addr->sun_path, strerror(errno));
 	return 0;
 }
 
 int listen_socket__open(const char *path, mode_t mode, struct listen_socket **out, struct so_error *err)
+{
+	return listen_socket__open_for(path, mode, (gid_t)-1, out, err);
+}
+
+int listen_socket__open_for(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
+			    struct so_error *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_(listen_socket) struct listen_socket *sock = calloc(1, sizeof(*sock));
@@ -148,7 +178,7 @@ int listen_socket__open(const char *path, mode_t mode, struct listen_socket **ou
 	if (!rc)
 		rc = remove_stale(&addr, err);
 	if (!rc)
-		rc = bind_and_listen(sock, &addr, mode, err);
+		rc = bind_and_listen(sock, &addr, mode, group, err);
 	if (rc)
 		return rc;
 	*out = TAKE_PTR(sock);

@@ -9,6 +9,7 @@
 #include "stakeout/error.h"
 
 #define LISTEN_SOCKET_DEFAULT_MODE 0600
+#define LISTEN_SOCKET_GROUP_MODE   0660 /* where a group may connect */
 
 struct listen_socket;
 
@@ -19,6 +20,9 @@ struct listen_socket;
  * the path; -ENAMETOOLONG.
  */
 int listen_socket__open(const char *path, mode_t mode, struct listen_socket **out, struct so_error *err);
+/* The same, and the file is that group's before anybody can connect; (gid_t)-1: stays as the kernel makes it. */
+int listen_socket__open_for(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
+			    struct so_error *err);
 const char *listen_socket__path(const struct listen_socket *sock);
 /* Hands the descriptor on; the socket file stays this object's. */
 int listen_socket__take_fd(struct listen_socket *sock);

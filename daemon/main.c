@@ -2,6 +2,7 @@
 /* stakeoutd: from the command line to a serving daemon, and back down in order. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,13 +15,18 @@
 #include <unistd.h>
 
 #include "daemon/api.h"
+#include "daemon/api_schema.h"
+#include "daemon/denials.h"
 #include "daemon/engine.h"
+#include "daemon/heartbeat.h"
 #include "daemon/history.h"
 #include "daemon/http_server.h"
 #include "daemon/listen_socket.h"
 #include "daemon/log.h"
 #include "daemon/match_scan.h"
 #include "daemon/options.h"
+#include "daemon/peer.h"
+#include "daemon/privileges.h"
 #include "daemon/sd_notify.h"
 #include "daemon/tcp_door.h"
 #include "daemon/token.h"
@@ -48,17 +54,43 @@ static int fail(const struct daemon_options *options, int rc, const struct so_er
 	return EXIT_FAILURE;
 }
 
-static int print_check(void)
+/* Takes the reference. */
+static int print_json(json_t *value)
 {
-	json_t *check = engine__check();
-	int rc = check ? json_dumpf(check, stdout, JSON_INDENT(2)) : -1;
+	int rc = value ? json_dumpf(value, stdout, JSON_INDENT(2)) : -1;
 
-	json_decref(check);
+	json_decref(value);
 	if (rc || putchar('\n') == EOF || fflush(stdout)) {
 		log__error("cannot print: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
 	return EXIT_SUCCESS;
+}
+
+/* PEER_NO_GROUP: none. A group that was named has to be there. */
+static int find_group(const struct daemon_options *options, gid_t *out, struct so_error *err)
+{
+	const char *name = options->group;
+	const struct group *group;
+
+	*out = PEER_NO_GROUP;
+	if (!name && !options->private && !geteuid())
+		name = OPTIONS_GROUP;
+	if (!name || !name[0])
+		return 0;
+	group = getgrnam(name);
+	if (group)
+		*out = group->gr_gid;
+	else if (options->group)
+		return so_err(err, -EINVAL, "--group: there is no group '%.60s'", name);
+	return 0;
+}
+
+static mode_t socket_mode(const struct daemon_options *options, gid_t group)
+{
+	if (options->socket_mode_set)
+		return options->socket_mode;
+	return group == PEER_NO_GROUP ? LISTEN_SOCKET_DEFAULT_MODE : LISTEN_SOCKET_GROUP_MODE;
 }
 
 /* Many targets have many maps, files and connections. A limit that cannot be raised is only met later. */
@@ -117,10 +149,19 @@ static void wait_for_end(const struct daemon_options *options, int signal_fd)
 	struct pollfd fds[] = {
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = options->private ? options->ready_fd : -1 },
+		{ .fd = denials__timer_fd(), .events = POLLIN },
 	};
 
-	while (poll(fds, 2, -1) < 0 && errno == EINTR)
-		;
+	for (;;) {
+		int n = poll(fds, 3, -1);
+
+		if (n < 0 && errno != EINTR)
+			return;
+		if (n > 0 && (fds[0].revents || fds[1].revents))
+			return;
+		if (n > 0)
+			denials__flush();
+	}
 }
 
 static int open_history(const struct daemon_options *options, struct engine *engine, struct history **out,
@@ -185,22 +226,26 @@ static int open_scan(const struct daemon_options *options, struct engine *engine
 	return rc;
 }
 
-/* The loop does its work under the engine's lock: while it hangs there, this does not return. */
-static bool engine_answers(void *context)
-{
-	struct target_info *all = NULL;
-	size_t n;
-	int rc = engine__list(context, &all, &n);
+/* What the watchdog asks. */
+struct vital {
+	struct engine *engine;
+	const char *socket_path;
+	unsigned patience_ms;
+};
 
-	if (!rc)
-		free(all);
-	return !rc;
+static bool is_alive(void *context)
+{
+	const struct vital *vital = context;
+
+	return engine__collects(vital->engine, vital->patience_ms) &&
+	       heartbeat__serves(vital->socket_path, vital->patience_ms);
 }
 
 /* A private daemon may have inherited a service manager's variables, which are meant for others. */
-static int say_started(const struct daemon_options *options, struct engine *engine,
-		       struct sd_watchdog **watchdog, struct so_error *err)
+static int say_started(const struct daemon_options *options, struct vital *vital, struct sd_watchdog **watchdog,
+		       struct so_error *err)
 {
+	uint64_t watchdog_us;
 	int rc = say_ready(options, "ready", "");
 
 	if (rc)
@@ -211,12 +256,30 @@ static int say_started(const struct daemon_options *options, struct engine *engi
 	if (rc < 0)
 		log__error("cannot tell the service manager (NOTIFY_SOCKET) that all is ready: %s",
 			   strerror(-rc));
-	return sd_watchdog__start(sd_notify__watchdog_us(), engine_answers, engine, watchdog, err);
+	/* It asks twice in the time; both questions together take at most half of what is between. */
+	watchdog_us = sd_notify__watchdog_us();
+	vital->patience_ms = (unsigned)(watchdog_us / 8 / 1000);
+	return sd_watchdog__start(watchdog_us, is_alive, vital, watchdog, err);
+}
+
+/* Before there are threads, all of which inherit what is left. */
+static int give_up_privileges(struct so_error *err)
+{
+	char kept[PRIVILEGES_TEXT], missing[PRIVILEGES_TEXT];
+	int rc = privileges__drop(err);
+
+	if (rc)
+		return rc;
+	privileges__names(privileges__now(), kept);
+	privileges__missing(missing);
+	log__info("keeps the capabilities %s%s%s", kept, missing[0] ? "; works without " : "", missing);
+	return 0;
 }
 
 static int serve(const struct daemon_options *options, struct engine *engine, struct listen_socket *sock,
-		 struct door *door, int signal_fd, struct so_error *err)
+		 gid_t group, struct door *door, int signal_fd, struct so_error *err)
 {
+	struct vital vital = { .engine = engine, .socket_path = listen_socket__path(sock) };
 	_cleanup_(history) struct history *history = NULL;
 	_cleanup_(match_scan) struct match_scan *scan = NULL;     /* ends before the history */
 	_cleanup_(api) struct api *api = NULL;                    /* ends before the history and the rules */
@@ -230,13 +293,14 @@ static int serve(const struct daemon_options *options, struct engine *engine, st
 	if (!rc)
 		rc = api__new(engine, &(struct api_options){ .history = history, .scan = scan }, &api, err);
 	if (!rc)
-		rc = http_server__start(listen_socket__take_fd(sock), api__handle, api, &server, err);
+		rc = http_server__start_for_group(listen_socket__take_fd(sock), group, api__handle, api,
+						  &server, err);
 	if (!rc)
 		rc = door__serve(door, api, &tcp_server, err);
 	if (rc)
 		return rc;
 	log__info("version %s listens on %s", STAKEOUT_VERSION, listen_socket__path(sock));
-	rc = say_started(options, engine, &watchdog, err);
+	rc = say_started(options, &vital, &watchdog, err);
 	if (rc)
 		return rc;
 	wait_for_end(options, signal_fd);
@@ -244,6 +308,7 @@ static int serve(const struct daemon_options *options, struct engine *engine, st
 	if (!options->private)
 		sd_notify__send("STOPPING=1");
 	api__cancel(api);
+	denials__flush();
 	return 0;
 }
 
@@ -262,7 +327,9 @@ static int run(const struct daemon_options *options, struct so_error *err)
 		.cache_dir = options->cache_dir,
 		.force_tail_calls = options->force_tail_calls,
 		.counts_entries = options->counts_entries,
+		.loaded = give_up_privileges,
 	};
+	gid_t group = PEER_NO_GROUP;
 	_cleanup_(engine) struct engine *engine = NULL;
 	_cleanup_(listen_socket) struct listen_socket *sock = NULL;
 	__attribute__((cleanup(door__close))) struct door door = { .fd = -1 };
@@ -272,12 +339,14 @@ static int run(const struct daemon_options *options, struct so_error *err)
 	if (!rc)
 		rc = take_signals(options->private, &signal_fd, err);
 	if (!rc)
-		rc = listen_socket__open(options->socket, options->socket_mode, &sock, err);
+		rc = find_group(options, &group, err);
+	if (!rc)
+		rc = listen_socket__open_for(options->socket, socket_mode(options, group), group, &sock, err);
 	if (!rc)
 		rc = door__open(options, &door, err);
 	if (!rc)
 		rc = engine__new(&engine_options, &engine, err);
-	return rc ? rc : serve(options, engine, sock, &door, signal_fd, err);
+	return rc ? rc : serve(options, engine, sock, group, &door, signal_fd, err);
 }
 
 static void print_version(void)
@@ -308,7 +377,9 @@ int main(int argc, char **argv)
 	}
 	json_object_seed(0); /* before threads, as jansson asks */
 	if (options.check_json)
-		return print_check();
+		return print_json(engine__check());
+	if (options.api_schema)
+		return print_json(api_schema__json());
 	log__set_quiet(options.private);
 	if (options.private)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);

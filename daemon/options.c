@@ -15,6 +15,7 @@
 enum option_code {
 	OPTION_SOCKET = 256,
 	OPTION_SOCKET_MODE,
+	OPTION_GROUP,
 	OPTION_LISTEN,
 	OPTION_LISTEN_ANYWHERE,
 	OPTION_TOKEN_FILE,
@@ -27,6 +28,7 @@ enum option_code {
 	OPTION_WINDOW,
 	OPTION_MATCH,
 	OPTION_CHECK_JSON,
+	OPTION_API_SCHEMA,
 	OPTION_PRIVATE,
 	OPTION_READY_FD,
 	OPTION_FORCE_TAIL_CALLS,
@@ -42,7 +44,10 @@ static const char help[] =
 	"\n"
 	"  --socket PATH        where to listen (root: /run/stakeout/stakeoutd.sock, otherwise\n"
 	"                       $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock)\n"
-	"  --socket-mode OCTAL  who may connect, as the socket's file mode (0600)\n"
+	"  --socket-mode OCTAL  who may connect, as the socket's file mode (0660 with a group,\n"
+	"                       otherwise 0600)\n"
+	"  --group NAME         whose members may connect, and do what root may; '' for none (root:\n"
+	"                       " OPTIONS_GROUP ", if it exists; otherwise none)\n"
 	"  --listen ADDR:PORT   also serve reading requests over TCP (127.0.0.1:PORT or [::1]:PORT);\n"
 	"                       each must carry the token, and may then read what root may\n"
 	"  --token-file FILE    the token of --listen: one line of 16 to 256 characters\n"
@@ -61,6 +66,7 @@ static const char help[] =
 	"                       'cmd=PATTERN user=NAME cgroup=PATTERN rate=HZ cuda', a value with\n"
 	"                       blanks in quotes: 'cmd=\"python .*train\" user=alice'\n"
 	"  --check-json         print what this machine offers and what it lacks, and exit\n"
+	"  --api-schema         print the schema of the HTTP API (OpenAPI 3.0, JSON), and exit\n"
 	"  --version            print the version and the build-id, and exit\n"
 	"  --help               print this help and exit\n"
 	"\n"
@@ -78,6 +84,7 @@ static const char help[] =
 static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, OPTION_SOCKET },
 	{ "socket-mode", required_argument, NULL, OPTION_SOCKET_MODE },
+	{ "group", required_argument, NULL, OPTION_GROUP },
 	{ "listen", required_argument, NULL, OPTION_LISTEN },
 	{ "listen-anywhere", no_argument, NULL, OPTION_LISTEN_ANYWHERE },
 	{ "token-file", required_argument, NULL, OPTION_TOKEN_FILE },
@@ -90,6 +97,7 @@ static const struct option long_options[] = {
 	{ "window", required_argument, NULL, OPTION_WINDOW },
 	{ "match", required_argument, NULL, OPTION_MATCH },
 	{ "check-json", no_argument, NULL, OPTION_CHECK_JSON },
+	{ "api-schema", no_argument, NULL, OPTION_API_SCHEMA },
 	{ "private", no_argument, NULL, OPTION_PRIVATE },
 	{ "ready-fd", required_argument, NULL, OPTION_READY_FD },
 	{ "force-tail-calls", no_argument, NULL, OPTION_FORCE_TAIL_CALLS },
@@ -143,6 +151,10 @@ static int take(int option, const char *argument, struct daemon_options *options
 	case OPTION_SOCKET_MODE:
 		rc = parse_number("socket-mode", argument, 8, 0777, &value, err);
 		options->socket_mode = value;
+		options->socket_mode_set = true;
+		break;
+	case OPTION_GROUP:
+		options->group = argument;
 		break;
 	case OPTION_CACHE_DIR:
 		options->cache_dir = argument;
@@ -188,6 +200,9 @@ static int take(int option, const char *argument, struct daemon_options *options
 	case OPTION_CHECK_JSON:
 		options->check_json = true;
 		break;
+	case OPTION_API_SCHEMA:
+		options->api_schema = true;
+		break;
 	case OPTION_PRIVATE:
 		options->private = true;
 		break;
@@ -214,8 +229,9 @@ static int take(int option, const char *argument, struct daemon_options *options
 
 /* What a file may set: not what is for one start only. */
 static const int settings[] = {
-	OPTION_SOCKET,     OPTION_SOCKET_MODE, OPTION_LISTEN,   OPTION_LISTEN_ANYWHERE,
-	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_MATCH,
+	OPTION_SOCKET,     OPTION_SOCKET_MODE, OPTION_GROUP,    OPTION_LISTEN, OPTION_LISTEN_ANYWHERE,
+	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_STORE,  OPTION_RETAIN_SIZE,
+	OPTION_RETAIN_AGE, OPTION_WINDOW,      OPTION_MATCH,
 };
 
 #define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -292,10 +308,16 @@ static int parse_flags(int argc, char **argv, struct daemon_options *options, co
 	return 0;
 }
 
+/* It prints something, and serves nobody. */
+static bool only_prints(const struct daemon_options *options)
+{
+	return options->help || options->version || options->check_json || options->api_schema;
+}
+
 /* Which file to read; NULL: none. */
 static const char *config_path(const struct daemon_options *flags, const char *named, const char *otherwise)
 {
-	if (flags->help || flags->version || flags->check_json)
+	if (only_prints(flags))
 		return NULL;
 	return named || flags->private ? named : otherwise;
 }
@@ -316,7 +338,7 @@ static int read_config(const char *path, bool optional, struct daemon_options *o
 
 static int check_door(const struct daemon_options *options, struct so_error *err)
 {
-	if (options->help || options->version || options->check_json)
+	if (only_prints(options))
 		return 0;
 	if (options->listen && !options->token_file)
 		return so_err(err, -EINVAL,

@@ -15,10 +15,14 @@
 #include "stakeout/error.h"
 
 #define OPTIONS_CONFIG_PATH "/etc/stakeout/stakeoutd.conf" /* read where it exists */
+#define OPTIONS_GROUP       "stakeout"                     /* root's daemon's, where it exists */
 
 struct daemon_options {
 	const char *socket; /* NULL: the default place */
-	mode_t socket_mode;
+	mode_t socket_mode; /* where socket_mode_set; otherwise it goes by the group */
+	bool socket_mode_set;
+	const char
+		*group; /* whose members have root's rights over the socket; NULL: the default one; "": none */
 	const char *cache_dir; /* NULL: the default place; "": none */
 	const char *listen;    /* NULL: no TCP */
 	bool listen_anywhere;  /* also where other machines reach it */
@@ -33,7 +37,7 @@ struct daemon_options {
 	int ready_fd; /* -1: nobody waits */
 	bool force_tail_calls;
 	unsigned counts_entries; /* 0: chosen by rate */
-	bool help, version, check_json;
+	bool help, version, check_json, api_schema;
 	char *config_text; /* owned; strings of the file lie in it */
 };
 

@@ -14,6 +14,7 @@
 
 #include "bpf/sampler.skel.h"
 #include "daemon/clock_events.h"
+#include "daemon/privileges.h"
 
 #define BATCH       2048
 #define RULES_BYTES (SO_MAX_RULES * sizeof(struct so_unwind_rule))
@@ -65,10 +66,13 @@ static int on_event(void *context, void *data, size_t size)
 
 static int load_error(int code, struct so_error *err)
 {
+	char why[PRIVILEGES_TEXT];
+
 	if (code == -EPERM)
 		return so_err(err, code,
-			      "no permission to load eBPF programs: run as root, or give stakeoutd CAP_BPF, "
-			      "CAP_PERFMON, CAP_SYS_PTRACE and CAP_SYS_ADMIN");
+			      "no permission to load eBPF programs: run as root, or with the capabilities "
+			      "(it lacks %s)",
+			      privileges__why(why));
 	if (code == -EACCES)
 		return so_err(err, code,
 			      "the kernel's verifier refused the eBPF programs, which should not happen: "

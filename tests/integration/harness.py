@@ -471,7 +471,9 @@ class Daemon:
         """The answer's body: JSON as Python values, anything else as bytes."""
         connection = UnixConnection(self.socket, seconds)
         with contextlib.closing(connection):
-            connection.request(method, path, body=json.dumps(body) if body is not None else None)
+            # What is too large is answered, and the connection closed, before all of it is read.
+            with contextlib.suppress(BrokenPipeError):
+                connection.request(method, path, body=json.dumps(body) if body is not None else None)
             answer = connection.getresponse()
             content = answer.read()
         assert expect in (None, answer.status), f"{method} {path}: {answer.status} {content[:500]!r}"

@@ -398,6 +398,16 @@ json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err)
 			 (json_int_t)info.samples, "truncated", "lost");
 }
 
+json_t *engine__cost(struct engine *engine, uint32_t id)
+{
+	struct target_info info;
+
+	if (engine__info(engine, id, &info))
+		return NULL;
+	return json_pack("{s:f, s:n, s:i}", "overhead_percent", 0.5, "cuda_overhead_percent", "sample_bytes",
+			 1000);
+}
+
 json_t *engine__status(struct engine *engine)
 {
 	return json_pack("{s:s, s:i, s:{s:b}, s:[s,s]}", "version", "fake", "targets",

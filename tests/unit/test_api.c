@@ -144,6 +144,25 @@ static void status_and_check_are_for_all(void **state)
 	json_decref(json);
 }
 
+static void costs_are_of_a_users_own_targets(void **state)
+{
+	static const uid_t users[] = { 0, USER, OTHER_USER };
+	json_t *json, *costs;
+
+	attach(*state, USER, "{\"pid\": 77}");
+	for (int i = 0; i < 3; i++) {
+		json = call(*state, users[i], "GET", "/v1/status", NULL, 200);
+		costs = json_object_get(json, "costs");
+		assert_int_equal(json_array_size(costs), users[i] != OTHER_USER);
+		if (users[i] != OTHER_USER)
+			assert_int_equal(json_integer_value(json_object_get(json_array_get(costs, 0), "pid")),
+					 77);
+		assert_true(json_array_size(json_object_get(json, "limits")) >= 10);
+		assert_non_null(json_object_get(json, "privileges"));
+		json_decref(json);
+	}
+}
+
 static char *metrics(struct fixture *f, uid_t uid)
 {
 	struct http_request request = { .method = "GET", .path = "/metrics", .body = "", .uid = uid, .fd = -1 };
@@ -776,6 +795,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		API_TEST(status_and_check_are_for_all),
+		API_TEST(costs_are_of_a_users_own_targets),
 		API_TEST(attach_has_defaults),
 		API_TEST(attach_passes_all_fields),
 		API_TEST(attach_names_what_is_wrong),

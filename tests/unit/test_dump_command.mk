@@ -4,5 +4,5 @@ test_dump_command_SRCS = client/cmd_dump.c client/dump_text.c client/options.c c
 	client/interrupt.c daemon/api.c daemon/api_json.c daemon/metrics.c daemon/metrics_text.c daemon/metrics_cuda.c daemon/token.c \
 	daemon/lease.c daemon/http_server.c \
 	daemon/listen_socket.c daemon/profile_builder.c tests/unit/fake_engine.c tests/unit/http_probe.c \
-	$(history_SRCS) $(rules_SRCS)
+	daemon/api_status.c daemon/privileges.c $(http_SRCS) $(history_SRCS) $(rules_SRCS)
 test_dump_command_PROTO := 1

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/limits.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "daemon/clock.h"
+#include "daemon/denials.h"
+#include "daemon/engine.h"
+#include "daemon/http_server.h"
+#include "stakeout/sampler_abi.h"
+
+static const struct {
+	const char *word;
+	uint64_t most;
+	bool counted;
+} limits[LIMIT_COUNT] = {
+#define X(name, word, most, counted) [LIMIT_##name] = { word, most, counted },
+	LIMITS(X)
+#undef X
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `now` and `hits` */
+static pthread_cond_t given = PTHREAD_COND_INITIALIZER;  /* of CLOCK_REALTIME */
+static uint64_t now[LIMIT_COUNT], hits[LIMIT_COUNT];
+
+void limits__hit(enum limit limit, uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	hits[limit] += n;
+	pthread_mutex_unlock(&lock);
+}
+
+void limits__set(enum limit limit, uint64_t value)
+{
+	pthread_mutex_lock(&lock);
+	now[limit] = value;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool fits(enum limit limit, uint64_t n)
+{
+	return n <= limits[limit].most && now[limit] <= limits[limit].most - n;
+}
+
+bool limits__take(enum limit limit, uint64_t n)
+{
+	return limits__wait(limit, n, 0);
+}
+
+bool limits__wait(enum limit limit, uint64_t n, unsigned ms)
+{
+	uint64_t until_ns = clock__read_ns(CLOCK_REALTIME) + ms * 1000000ull;
+	struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	while (!(ok = fits(limit, n)) && ms && pthread_cond_timedwait(&given, &lock, &until) != ETIMEDOUT)
+		;
+	if (ok)
+		now[limit] += n;
+	else
+		hits[limit]++;
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void limits__give(enum limit limit, uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	now[limit] -= n < now[limit] ? n : now[limit];
+	pthread_cond_broadcast(&given);
+	pthread_mutex_unlock(&lock);
+}
+
+json_t *limits__json(void)
+{
+	json_t *all = json_array();
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < LIMIT_COUNT; i++)
+		rc |= json_array_append_new(
+			all, json_pack("{s:s, s:I, s:o, s:I}", "name", limits[i].word, "limit",
+				       (json_int_t)limits[i].most, "now",
+				       limits[i].counted ? json_integer((json_int_t)now[i]) : json_null(),
+				       "hit", (json_int_t)hits[i]));
+	pthread_mutex_unlock(&lock);
+	if (rc) {
+		json_decref(all);
+		return NULL;
+	}
+	return all;
+}

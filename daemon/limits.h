@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the daemon bounds for its whole process, how much of it is in use, and how often the bound was met: the array
+ * `limits` of GET /v1/status. All bounds, these and those of single files and answers: .design/limits.md. Thread-safe.
+ */
+#ifndef STAKEOUT_LIMITS_H
+#define STAKEOUT_LIMITS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LIMITS_REPLY_BYTES   (1u << 30) /* of all answers that are not sent yet */
+#define LIMITS_PROFILES      4          /* built at once; each needs a copy of its target's counters */
+#define LIMITS_PROFILES_WAIT 20000      /* ms that a request waits for its turn */
+
+/* Name here, name in the answer, the most. What "now" is of a limit that is met by each single thing: null. */
+#define LIMITS(X)                                                                      \
+	X(TARGETS, "targets", ENGINE_MAX_TARGETS, true)                                \
+	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                              \
+	X(SAMPLE_BYTES, "sample_bytes", ENGINE_ALL_SAMPLES_BYTES, true)                \
+	X(CONNECTIONS, "connections", HTTP_MAX_CONNECTIONS, true)                      \
+	X(USER_CONNECTIONS, "connections_of_a_user", HTTP_MAX_USER_CONNECTIONS, false) \
+	X(TCP_CONNECTIONS, "tcp_connections", HTTP_MAX_CONNECTIONS, true)              \
+	X(BODY_BYTES, "body_bytes", HTTP_MAX_BODY_BYTES, false)                        \
+	X(REPLY_BYTES, "reply_bytes", LIMITS_REPLY_BYTES, true)                        \
+	X(PROFILES, "profiles_at_once", LIMITS_PROFILES, true)                         \
+	X(DENIAL_LINES, "denial_lines_a_second", DENIALS_LINES_A_SECOND, false)
+
+enum limit {
+#define X(name, word, most, counted) LIMIT_##name,
+	LIMITS(X)
+#undef X
+		LIMIT_COUNT,
+};
+
+/* It was met n times by something that was refused, cut or left out. */
+void limits__hit(enum limit limit, uint64_t n);
+/* How much is in use, where that is not taken and given back. */
+void limits__set(enum limit limit, uint64_t now);
+/* Takes n of it; false, and a hit, where that is more than is left. */
+bool limits__take(enum limit limit, uint64_t n);
+/* The same, but waits up to ms until there is enough. */
+bool limits__wait(enum limit limit, uint64_t n, unsigned ms);
+void limits__give(enum limit limit, uint64_t n);
+
+/* [{"name", "limit", "now" (null: not counted), "hit"}]. New reference; NULL: no memory. */
+json_t *limits__json(void);
+
+#endif

@@ -1,0 +1,1 @@
+test_limits_SRCS := daemon/limits.c

@@ -1,0 +1,1 @@
+test_peer_SRCS := daemon/peer.c

@@ -1,0 +1,1 @@
+test_privileges_SRCS := daemon/privileges.c
