@@ -168,6 +168,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	}
 	if (call >= SO_CUDA_API_COUNT)
 		return enter_namer(&a, c, cookie, call - SO_CUDA_API_COUNT);
+	call = bounded_api(call);
 	if (is_off(control_of(cookie), call))
 		return 1;
 	if (c->active) {
@@ -202,12 +203,15 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 
 	if (!slot || !c)
 		return 0;
-	slot->returns++;
+	/* The return of a nested call, which other links than sessions have: its cost is in that of the nested call. */
+	if (!c->active || ctx->rsp >= c->sp + 8)
+		slot->returns++;
 	if (call >= SO_CUDA_API_COUNT) {
 		if (call - SO_CUDA_API_COUNT < SO_CUDA_NAMER_COUNT)
 			leave_namer(ctx, c, call - SO_CUDA_API_COUNT);
 		return 0;
 	}
+	call = bounded_api(call);
 	if (!c->active || c->cookie != cookie || ctx->rsp != c->sp + 8)
 		return 0;
 	c->active = 0;
@@ -234,15 +238,46 @@ int cuda_session(struct pt_regs *ctx)
 	return bpf_session_is_return() ? leave(ctx, cookie) : enter(ctx, cookie);
 }
 
+/* Whether the probes are perf events. Some code is for these alone: other links are of one process, and go at once. */
+const volatile bool perf_events = false;
+
+static __always_inline bool is_own(__u64 cookie)
+{
+	struct so_cuda_owner owner = { .tgid = bpf_get_current_pid_tgid() >> 32,
+				       .library = SO_CUDA_COOKIE_LIBRARY(cookie) };
+
+	return !perf_events || bpf_map_lookup_elem(&cuda_owners, &owner);
+}
+
+/* Two threads at once may lose a hit: it is for an order. */
+static __always_inline void heat(__u64 cookie)
+{
+	__u64 *hits, first = 1;
+
+	if (!perf_events)
+		return;
+	hits = bpf_map_lookup_elem(&cuda_heat, &cookie);
+	if (hits)
+		++*hits;
+	else
+		bpf_map_update_elem(&cuda_heat, &cookie, &first, BPF_NOEXIST);
+}
+
 SEC("?kprobe/enter")
 int cuda_enter(struct pt_regs *ctx)
 {
-	enter(ctx, bpf_get_attach_cookie(ctx));
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+
+	heat(cookie);
+	if (is_own(cookie))
+		enter(ctx, cookie);
 	return 0;
 }
 
 SEC("?kprobe/leave")
 int cuda_leave(struct pt_regs *ctx)
 {
-	return leave(ctx, bpf_get_attach_cookie(ctx));
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+
+	return is_own(cookie) ? leave(ctx, cookie) : 0;
 }

@@ -8,13 +8,16 @@
 
 struct so_cuda_control control[SO_CUDA_SLOTS];
 
+#define SO_CUDA_API_ROOM 128 /* a power of two, for the verifier's sake */
+_Static_assert(SO_CUDA_API_COUNT <= SO_CUDA_API_ROOM, "each call has a place");
+
 /* How the arguments of each call are read, and what it does. */
 #define CALL_OF_RUNTIME 0
 #define CALL_OF_DRIVER  1
 
 static const struct {
 	__u8 kind, args, of, has_stream;
-} calls_info[SO_CUDA_API_COUNT] = {
+} calls_info[SO_CUDA_API_ROOM] = {
 /* A copy has a stream if its name ends in "Async". */
 #define IS_ASYNC(name) (sizeof(name) > 6 && name[sizeof(name) - 2] == 'c' && name[sizeof(name) - 6] == 'A')
 #define X(name, library, kind, args) \
@@ -77,6 +80,23 @@ struct {
 	__type(value, struct so_cuda_runtimes);
 } cuda_runtimes SEC(".maps");
 
+/* Whose probes these are, and their hits by cookie; with perf events alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_CUDA_MAX_LIBRARIES);
+	__type(key, struct so_cuda_owner);
+	__type(value, __u8);
+} cuda_owners SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_CUDA_HEAT_ENTRIES);
+	__type(key, __u64);
+	__type(value, __u64);
+} cuda_heat SEC(".maps");
+
 struct window {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SO_CUDA_WINDOW_ENTRIES);
@@ -102,6 +122,16 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } cuda_names SEC(".maps");
+
+/*
+ * The same, of a number below SO_CUDA_API_COUNT: verifiers (6.1) forget a bound that was tested on one copy when the compiler
+ * reads another from the stack, and the compiler leaves out a mask that it knows to change nothing.
+ */
+static __always_inline __u32 bounded_api(__u32 api)
+{
+	asm volatile("%0 &= %1" : "+r"(api) : "i"(SO_CUDA_API_ROOM - 1));
+	return api;
+}
 
 static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
 {

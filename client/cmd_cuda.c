@@ -117,7 +117,10 @@ static int watch(const struct globals *globals, struct watching *w, struct so_er
 	rc = rc ?: attach(w, err);
 	rc = rc ?: wait_for_end(w, err);
 	rc = rc ?: fetch(w, err);
-	rc = rc ?: cuda_report__render(w->answer, &w->view, output__file(w->output), err);
+	if (rc)
+		return rc;
+	/* -EIO: the output, which knows why. */
+	rc = cuda_report__render(w->answer, &w->view, output__file(w->output), err);
 	return rc && rc != -EIO ? rc : output__commit(w->output, err);
 }
 

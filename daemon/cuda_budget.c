@@ -47,6 +47,7 @@ struct cuda_budget {
 	double rise_wanted; /* for so long a higher duty would have done */
 	double thin;        /* stacks wanted / stacks taken, for the sake of the budget; 1 or more */
 	uint32_t period[SO_CUDA_KIND_COUNT];
+	unsigned stretch;
 	double rounding_ms; /* off time that past cycles lack */
 };
 
@@ -76,6 +77,7 @@ int cuda_budget__new(double budget_percent, struct cuda_budget **out)
 		return -ENOMEM;
 	budget->share = budget_percent >= 0.01 ? budget_percent / 100 : 0.0001;
 	budget->duty = budget->thin = 1;
+	budget->stretch = 1;
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
 		/* Until something is known, not a stack for each call of a busy target. */
 		budget->period[i] = capped[i] ? 100 : 1;
@@ -88,6 +90,11 @@ int cuda_budget__new(double budget_percent, struct cuda_budget **out)
 void cuda_budget__free(struct cuda_budget *budget)
 {
 	free(budget);
+}
+
+void cuda_budget__stretch(struct cuda_budget *budget, unsigned times)
+{
+	budget->stretch = times;
 }
 
 unsigned cuda_budget__check_ms(const struct cuda_budget *budget)
@@ -172,6 +179,11 @@ static double thinning(const struct rates *rates, double goal)
 	return allowance > 0 ? fmin(rates->wanted / allowance, MAX_PERIOD) : MAX_PERIOD;
 }
 
+static double least_on_ms(const struct cuda_budget *budget)
+{
+	return (double)CUDA_BUDGET_MIN_ON_MS * budget->stretch;
+}
+
 /* What a second of wall time may cost so that every 10 s keep within the limit: */
 struct allowed {
 	double soon;   /* until the next look, if the duty can then fall to its lowest */
@@ -186,7 +198,7 @@ static struct allowed allowed(const struct cuda_budget *budget, double rate, dou
 {
 	double limit = LIMIT * budget->share, past = 0, least = CUDA_BUDGET_MIN_DUTY * rate;
 	/* At a low duty 10 s may hold a good part of a cycle more than the duty says. */
-	double over = 1.25e-3 * CUDA_BUDGET_MIN_ON_MS * rate;
+	double over = 1.25e-3 * least_on_ms(budget) * rate;
 	struct allowed allowed = { INFINITY, INFINITY };
 
 	for (size_t i = 0;; i++) {
@@ -356,7 +368,8 @@ static double unit(uint64_t random)
 
 void cuda_budget__cycle(struct cuda_budget *budget, uint64_t random, struct cuda_budget_cycle *out)
 {
-	double shortest = fmax(CUDA_BUDGET_MIN_ON_MS / budget->duty, CUDA_BUDGET_MIN_CYCLE_MS);
+	double shortest =
+		fmax(least_on_ms(budget) / budget->duty, (double)CUDA_BUDGET_MIN_CYCLE_MS * budget->stretch);
 	double length = shortest * (1 + unit(random) / 2), off;
 	uint32_t before;
 
@@ -365,7 +378,7 @@ void cuda_budget__cycle(struct cuda_budget *budget, uint64_t random, struct cuda
 		*out = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
 		return;
 	}
-	out->on_ms = (uint32_t)fmax(round(length * budget->duty), CUDA_BUDGET_MIN_ON_MS);
+	out->on_ms = (uint32_t)fmax(round(length * budget->duty), least_on_ms(budget));
 	off = out->on_ms * (1 - budget->duty) / budget->duty + budget->rounding_ms;
 	budget->rounding_ms = off - round(off);
 	off = round(off);

@@ -66,6 +66,13 @@ int cuda_budget__new(double budget_percent, struct cuda_budget **out);
 void cuda_budget__free(struct cuda_budget *budget);
 CLEANUP_DEFINE(struct cuda_budget *, cuda_budget, cuda_budget__free)
 
+/*
+ * Switching takes so long that the probes are to be on for `times` as long as CUDA_BUDGET_MIN_ON_MS, and a cycle's least length is
+ * as many times CUDA_BUDGET_MIN_CYCLE_MS. 1 until it is told. What still hits probes that are being taken away counts as cost
+ * of the time that they were on, so the duty follows.
+ */
+void cuda_budget__stretch(struct cuda_budget *budget, unsigned times);
+
 /* How often figures are wanted, in ms: 20 for a budget of 1 % or less, 250 at most. Reading them is one look at the slot's counters. */
 unsigned cuda_budget__check_ms(const struct cuda_budget *budget);
 

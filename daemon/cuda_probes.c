@@ -5,13 +5,13 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bpf/cuda.skel.h"
 #include "daemon/cuda_calibration.h"
+#include "daemon/cuda_perf_events.h"
 #include "daemon/privileges.h"
 #include "stakeout/array.h"
 
@@ -34,13 +34,13 @@ struct cuda_probes {
 	struct ring_buffer *names_ring;
 	enum cuda_probe_kind kind;
 	struct cuda_probe_cost cost;
-	unsigned open_window; /* 0: a, 1: b */
+	struct cuda_perf_events *perf; /* NULL: another kind */
+	unsigned open_window;          /* 0: a, 1: b */
 };
 
 struct cuda_link {
 	int fds[2]; /* session: one; multi: entry, return */
-	struct bpf_link **perf;
-	size_t n_perf;
+	struct cuda_perf_set *perf;
 };
 
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind)
@@ -100,6 +100,7 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	skel->rodata->mappings_at = shared->mappings_at;
 	skel->rodata->pythons_at = shared->pythons_at;
 	skel->rodata->have_loop = shared->have_loop;
+	skel->rodata->perf_events = kind == CUDA_PROBE_PERF;
 	ret = set_kind(skel, kind);
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_buffers, buffers);
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_caches, buffers);
@@ -114,16 +115,69 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	return 0;
 }
 
-/* A kind that loads may still be refused by a kernel that does not know its links: calibration uses them. */
+static int link_multi(int program_fd, uint32_t type, bool at_return, const char *path, const uint64_t *offsets,
+		      const uint64_t *cookies, uint32_t count, pid_t pid)
+{
+	struct uprobe_multi_attr attr = { .prog_fd = (uint32_t)program_fd,
+					  .attach_type = type,
+					  .path = (uintptr_t)path,
+					  .offsets = (uintptr_t)offsets,
+					  .cookies = (uintptr_t)cookies,
+					  .count = count,
+					  .multi_flags = at_return ? UPROBE_MULTI_RETURN : 0,
+					  .pid = (uint32_t)pid };
+	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/*
+ * Whether the kernel has links for many uprobes, of an attach type: then it says of a directory that it is no file. Known
+ * before the programs are loaded, whose verification takes some 100 ms.
+ */
+static bool has_links(uint32_t type)
+{
+	const struct bpf_insn nothing[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+					    { .code = BPF_JMP | BPF_EXIT } };
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = (enum bpf_attach_type)type);
+	const uint64_t offset = 0, cookie = 0;
+	_cleanup_close_ int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, NULL, "GPL", nothing, 2, &opts);
+	_cleanup_close_ int link = -1;
+
+	if (program < 0)
+		return false;
+	link = link_multi(program, type, false, "/", &offset, &cookie, 1, 0);
+	return link == -EBADF;
+}
+
+static bool is_supported(enum cuda_probe_kind kind)
+{
+	return kind == CUDA_PROBE_PERF ||
+	       has_links(kind == CUDA_PROBE_SESSION ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI);
+}
+
+static int new_perf(struct cuda_probes *p)
+{
+	return cuda_perf_events__new(bpf_program__fd(p->skel->progs.cuda_enter),
+				     bpf_program__fd(p->skel->progs.cuda_leave),
+				     bpf_map__fd(p->skel->maps.cuda_heat), &p->perf);
+}
+
+/* A kind that loads may still be refused: calibration uses its links. */
 static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 {
 	int ret = -ENOTSUP;
 
 	for (p->kind = CUDA_PROBE_SESSION; p->kind <= CUDA_PROBE_PERF; p->kind++) {
+		if (!is_supported(p->kind))
+			continue;
 		ret = load(shared, p->kind, &p->skel);
+		if (!ret && p->kind == CUDA_PROBE_PERF)
+			ret = new_perf(p);
 		ret = ret ?: cuda_calibration__run(p, &p->cost);
 		if (!ret)
 			return 0;
+		cuda_perf_events__free(TAKE_PTR(p->perf));
 		cuda_bpf__destroy(p->skel);
 		p->skel = NULL;
 	}
@@ -141,6 +195,11 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 	if (!p)
 		return so_err(err, -ENOMEM, "out of memory");
 	p->handlers = *handlers;
+	if (!libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL))
+		return so_err(err, -ENOTSUP,
+			      "CUDA calls cannot be timed on this kernel: it has no BPF cookies, by which a "
+			      "probe knows "
+			      "its function; Linux 5.15 or newer is needed");
 	sampler__shared(sampler, &shared);
 	ret = load_best(p, &shared);
 	if (ret)
@@ -162,6 +221,7 @@ void cuda_probes__free(struct cuda_probes *p)
 	if (!p)
 		return;
 	ring_buffer__free(p->names_ring);
+	cuda_perf_events__free(p->perf);
 	cuda_bpf__destroy(p->skel);
 	free(p);
 }
@@ -200,73 +260,45 @@ void cuda_link__free(struct cuda_link *link)
 		if (link->fds[i] >= 0)
 			close(link->fds[i]);
 	}
-	for (size_t i = 0; i < link->n_perf; i++)
-		bpf_link__destroy(link->perf[i]);
-	free(link->perf);
+	cuda_perf_set__free(link->perf);
 	free(link);
-}
-
-static int link_multi(const struct bpf_program *program, uint32_t type, bool at_return, const char *path,
-		      const uint64_t *offsets, const uint64_t *cookies, uint32_t count, pid_t pid)
-{
-	struct uprobe_multi_attr attr = { .prog_fd = (uint32_t)bpf_program__fd(program),
-					  .attach_type = type,
-					  .path = (uintptr_t)path,
-					  .offsets = (uintptr_t)offsets,
-					  .cookies = (uintptr_t)cookies,
-					  .count = count,
-					  .multi_flags = at_return ? UPROBE_MULTI_RETURN : 0,
-					  .pid = (uint32_t)pid };
-	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-
-	return fd < 0 ? -errno : (int)fd;
 }
 
 static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, const char *path,
 			const uint64_t *offsets, const uint64_t *cookies, uint32_t count, pid_t pid)
 {
-	const struct bpf_program *enter = p->skel->progs.cuda_enter, *leave = p->skel->progs.cuda_leave;
-
 	if (p->kind == CUDA_PROBE_SESSION) {
-		link->fds[0] = link_multi(p->skel->progs.cuda_session, ATTACH_UPROBE_SESSION, false, path,
-					  offsets, cookies, count, pid);
+		link->fds[0] = link_multi(bpf_program__fd(p->skel->progs.cuda_session), ATTACH_UPROBE_SESSION,
+					  false, path, offsets, cookies, count, pid);
 		return link->fds[0] < 0 ? link->fds[0] : 0;
 	}
 	/* Returns first: an entry that is seen has its return seen. */
-	link->fds[1] = link_multi(leave, ATTACH_UPROBE_MULTI, true, path, offsets, cookies, count, pid);
+	link->fds[1] = link_multi(bpf_program__fd(p->skel->progs.cuda_leave), ATTACH_UPROBE_MULTI, true, path,
+				  offsets, cookies, count, pid);
 	if (link->fds[1] < 0)
 		return link->fds[1];
-	link->fds[0] = link_multi(enter, ATTACH_UPROBE_MULTI, false, path, offsets, cookies, count, pid);
+	link->fds[0] = link_multi(bpf_program__fd(p->skel->progs.cuda_enter), ATTACH_UPROBE_MULTI, false, path,
+				  offsets, cookies, count, pid);
 	return link->fds[0] < 0 ? link->fds[0] : 0;
 }
 
-static int attach_perf_one(const struct cuda_probes *p, struct cuda_link *link, const char *path,
-			   uint64_t offset, uint64_t cookie, bool at_return)
+/* They are of one process; but the event of a return that another's entry has made is told by the cookie alone. */
+static int attach_perf(struct cuda_probes *p, struct cuda_link *link, const char *path, const uint64_t *offsets,
+		       const uint64_t *cookies, uint32_t count, pid_t pid)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = cookie, .retprobe = at_return);
-	struct bpf_link *one = bpf_program__attach_uprobe_opts(
-		at_return ? p->skel->progs.cuda_leave : p->skel->progs.cuda_enter, -1, path, offset, &opts);
+	struct so_cuda_owner owner = { .tgid = (uint32_t)pid };
+	uint8_t yes = 1;
 
-	if (!one)
-		return -errno;
-	link->perf[link->n_perf++] = one;
-	return 0;
-}
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t library = SO_CUDA_COOKIE_LIBRARY(cookies[i]);
 
-/* An event for one process follows one thread only, so these are for all, and the program tells the process. */
-static int attach_perf(const struct cuda_probes *p, struct cuda_link *link, const char *path,
-		       const uint64_t *offsets, const uint64_t *cookies, uint32_t count)
-{
-	int ret = 0;
-
-	link->perf = calloc(2 * (size_t)count, sizeof(*link->perf));
-	if (!link->perf)
-		return -ENOMEM;
-	for (uint32_t i = 0; !ret && i < count; i++) {
-		ret = attach_perf_one(p, link, path, offsets[i], cookies[i], true);
-		ret = ret ?: attach_perf_one(p, link, path, offsets[i], cookies[i], false);
+		if (i && library == owner.library)
+			continue;
+		owner.library = library;
+		if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_owners), &owner, &yes, BPF_ANY))
+			return -errno;
 	}
-	return ret;
+	return cuda_perf_events__attach(p->perf, pid, path, offsets, cookies, count, &link->perf);
 }
 
 int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const uint64_t *offsets,
@@ -281,7 +313,7 @@ int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const 
 	/* Through the descriptor: another mount namespace may hide the path. */
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
 	if (p->kind == CUDA_PROBE_PERF)
-		ret = attach_perf(p, link, path, offsets, cookies, count);
+		ret = attach_perf(p, link, path, offsets, cookies, count, pid);
 	else
 		ret = attach_multi(p, link, path, offsets, cookies, count, pid);
 	if (ret)
@@ -488,6 +520,7 @@ void cuda_probes__forget(struct cuda_probes *p, bool (*takes)(void *, uint32_t t
 	forget_in(p->skel->maps.cuda_sites, &taking);
 	forget_in(p->skel->maps.cuda_allocations, &taking);
 	forget_in(p->skel->maps.cuda_runtimes, &taking);
+	forget_in(p->skel->maps.cuda_owners, &taking);
 }
 
 int cuda_probes__names_fd(const struct cuda_probes *p)

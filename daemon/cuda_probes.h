@@ -26,8 +26,10 @@ struct cuda_handlers {
 enum cuda_probe_kind {
 	CUDA_PROBE_SESSION, /* entry and return in one program, all functions in one link (6.13) */
 	CUDA_PROBE_MULTI,   /* two links for all functions (6.6) */
-	CUDA_PROBE_PERF,    /* two perf events a function, in all processes that map the file (5.15) */
+	CUDA_PROBE_PERF, /* two perf events a function, slow to take away: daemon/cuda_perf_events.h (5.15) */
 };
+#define CUDA_PROBES_PERF_STRETCH 10 /* for cuda_budget__stretch(): on for 0.2 s at least */
+
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
 
 /*

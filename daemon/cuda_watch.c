@@ -39,6 +39,8 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	if (getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
 		w->random = clock__now_ns();
 	ret = cuda_budget__new(budget_percent, &w->budget);
+	if (!ret && cuda_probes__kind(probes) == CUDA_PROBE_PERF)
+		cuda_budget__stretch(w->budget, CUDA_PROBES_PERF_STRETCH);
 	ret = ret ?: cuda_snapshot__new(&w->total);
 	ret = ret ?: cuda_snapshot__new(&w->last);
 	ret = ret ?: cuda_probes__clear_slot(probes, slot);

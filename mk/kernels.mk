@@ -5,5 +5,5 @@
 KERNELS ?=
 
 .PHONY: kernels
-kernels: all $(BUILD)/workloads/split $(BUILD)/workloads/threads
+kernels: all $(BUILD)/workloads/split $(BUILD)/workloads/threads cuda-workloads
 	STAKEOUT_BUILD=$(BUILD) tests/kernels/run.py $(KERNELS)

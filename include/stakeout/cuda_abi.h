@@ -19,6 +19,7 @@
 #define SO_CUDA_ERROR_ENTRIES      4096
 #define SO_CUDA_ALLOCATION_ENTRIES (1u << 20)
 #define SO_CUDA_SITE_ENTRIES       16384
+#define SO_CUDA_HEAT_ENTRIES       16384
 #define SO_CUDA_STACKS_A_CPU       2 /* a thread may be preempted while its stack is taken */
 #define SO_CUDA_NAME_BYTES         512
 
@@ -181,6 +182,15 @@ struct so_cuda_line {
 
 struct so_cuda_runtimes {
 	__u64 low[SO_CUDA_MAX_RUNTIMES], high[SO_CUDA_MAX_RUNTIMES];
+};
+
+/*
+ * Map `cuda_owners`, for probes that are perf events: which libraries are watched in which process. The return of a call
+ * runs the programs of all events on the function, also those of another process; and an event is closed long after watching has ended.
+ */
+struct so_cuda_owner {
+	__u32 tgid;
+	__u32 library; /* as in the cookie */
 };
 
 /* Record of the ring `cuda_names`. */

@@ -26,3 +26,9 @@ def test_oldest_kernel_5_10():
 @timeout(420)
 def test_debian_12_kernel_6_1():
     run_kernel("6.1")
+
+
+@timeout(420)
+def test_debian_13_kernel_6_12():
+    """CUDA probes of a kind of its own, beside the oldest kernel's none, the one before's and the running one's."""
+    run_kernel("6.12")

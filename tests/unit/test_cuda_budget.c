@@ -488,7 +488,30 @@ static void test_cycles(void **state)
 	finish(run);
 }
 
-/* Nested entries and lonely returns have their costs. */
+/* Where switching is slow, times on and cycles are as many times longer, and the duty is what it would be. */
+static void test_stretched(void **state)
+{
+	struct run *run = start(1, 7);
+	struct cuda_budget_cycle cycle;
+	double on = 0, time = 0;
+
+	cuda_budget__stretch(run->budget, 10);
+	watch(run, &flat, 10000);
+	assert_true(run->plan.duty < 1);
+	for (unsigned n = 0; n < 10000; n++) {
+		unsigned total;
+
+		cuda_budget__cycle(run->budget, next_random(run), &cycle);
+		total = cycle.off_before_ms + cycle.on_ms + cycle.off_after_ms;
+		assert_true(cycle.on_ms >= 10 * CUDA_BUDGET_MIN_ON_MS);
+		assert_true(total + 1 >= 10 * CUDA_BUDGET_MIN_CYCLE_MS);
+		on += cycle.on_ms;
+		time += total;
+	}
+	assert_true(fabs(on / time - run->plan.duty) < 1e-6);
+	finish(run);
+}
+
 /* All of the time may be taken: probes that cost more than the target itself still see every call. */
 static void test_no_limit(void **state)
 {
@@ -506,6 +529,7 @@ static void test_no_limit(void **state)
 	finish(run);
 }
 
+/* Nested entries and lonely returns have their costs. */
 static void test_costs(void **state)
 {
 	_cleanup_(cuda_budget) struct cuda_budget *budget = NULL;
@@ -541,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_stacks_first),  cmocka_unit_test(test_recovery),
 		cmocka_unit_test(test_rare_looks),    cmocka_unit_test(test_unbiased),
 		cmocka_unit_test(test_cycles),        cmocka_unit_test(test_no_limit),
+		cmocka_unit_test(test_stretched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
