@@ -509,28 +509,38 @@ static __always_inline bool lookup(struct sample *sm)
 	return sm->slot && sm->u;
 }
 
+/* This CPU's, and nothing interrupts the program that could write to it. */
+static __always_inline int account(const struct sample *sm, __u64 begin_ns)
+{
+	sm->slot->run_ns += bpf_ktime_get_ns() - begin_ns;
+	return 0;
+}
+
 static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_loop)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = bpf_get_current_pid_tgid(), begin_ns;
 	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
 	bool sent = false;
 
 	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
 	    sm.process->period_ns != ctx->sample_period)
 		return 0;
+	begin_ns = bpf_ktime_get_ns();
 	sm.slot->taken++;
 	walk_python(&sm, by_loop);
 	if (begin_user(ctx, &sm, &sent)) {
 		if (by_loop) {
 			bpf_loop(SO_MAX_USER_FRAMES + 1, step, &sm, 0);
 		} else {
+			sm.u->begin_ns = begin_ns;
 			bpf_tail_call(ctx, &chain, 0);
 			return lose(&sm, SO_LOSS_NO_BUFFER);
 		}
 	} else if (sent) {
-		return 0;
+		return account(&sm, begin_ns);
 	}
-	return finish(ctx, &sm);
+	finish(ctx, &sm);
+	return account(&sm, begin_ns);
 }
 
 SEC("?perf_event")
@@ -568,7 +578,8 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 		bpf_tail_call(ctx, &chain, 0);
 		sm.u->cause = SO_TRUNC_DEPTH;
 	}
-	return finish(ctx, &sm);
+	finish(ctx, &sm);
+	return account(&sm, sm.u->begin_ns);
 }
 
 /* A child of a target is a target from its first instruction on: this runs before it can. */

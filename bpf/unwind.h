@@ -81,6 +81,7 @@ enum uw_known {
 struct so_unwind {
 	__u64 pc, sp, bp, bx;
 	__u64 hash;
+	__u64 begin_ns;     /* of a sample that a chain of programs unwinds */
 	__u64 window_base;  /* address of window[0] */
 	__u32 window_bytes; /* read so far; 0: nothing */
 	__u32 n;            /* frames */

@@ -225,11 +225,12 @@ static char *name_of(struct engine *e, const struct process *p, uint64_t kernel,
 /* Takes the text. */
 static void keep_text(struct engine *e, uint64_t key, char *text)
 {
+	struct kernel_text new = { text, kernel_names__generation(e->kernel_names) };
 	uint32_t at;
 
 	if (u64_table__get(&e->kernel_by_handle, key, &at)) {
-		free(e->kernel_texts[at]);
-		e->kernel_texts[at] = text;
+		free(e->kernel_texts[at].text);
+		e->kernel_texts[at] = new;
 		return;
 	}
 	if (e->n_kernel_texts >= MAX_KERNEL_TEXTS ||
@@ -238,7 +239,16 @@ static void keep_text(struct engine *e, uint64_t key, char *text)
 		free(text);
 		return;
 	}
-	e->kernel_texts[e->n_kernel_texts++] = text;
+	e->kernel_texts[e->n_kernel_texts++] = new;
+}
+
+/* Names are made under the lock, and most are asked for again and again. */
+static bool is_remembered(const struct engine *e, const struct so_cuda_key *key)
+{
+	uint32_t at;
+
+	return u64_table__get(&e->kernel_by_handle, kernel_key(key->tgid, key->kernel), &at) &&
+	       e->kernel_texts[at].generation == kernel_names__generation(e->kernel_names);
 }
 
 void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls, uint32_t tgid)
@@ -249,7 +259,7 @@ void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *ca
 	entries = cuda_snapshot__calls(calls, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct so_cuda_key *key = &entries[i].key;
-		bool wanted = key->kernel && (!tgid || key->tgid == tgid);
+		bool wanted = key->kernel && (!tgid || key->tgid == tgid) && !is_remembered(e, key);
 		const struct process *p = wanted ? process_table__find(e->processes, (pid_t)key->tgid) : NULL;
 		char *text = p && !p->gone ? name_of(e, p, key->kernel, entries[i].calls.caller) : NULL;
 
@@ -262,5 +272,6 @@ const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t k
 {
 	uint32_t at;
 
-	return u64_table__get(&e->kernel_by_handle, kernel_key(tgid, kernel), &at) ? e->kernel_texts[at] : NULL;
+	return u64_table__get(&e->kernel_by_handle, kernel_key(tgid, kernel), &at) ? e->kernel_texts[at].text
+										   : NULL;
 }

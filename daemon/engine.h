@@ -153,6 +153,8 @@ void engine__end_windows(struct engine *engine, uint32_t id);
 
 /* The CUDA calls of a target that was attached with `cuda`, for the same span (.design/cuda.md). -ENODATA: without. */
 int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
+/* The same without lines and allocations, whose stacks take long to name. */
+int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
 /*
  * The stacks of the target's CUDA calls of one event for the same span, as a gzip-compressed pprof message (.design/cuda.md).
  * *out is malloc'ed. -ENODATA: attached without `cuda`.

@@ -118,8 +118,6 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.rule = o->rule;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
-	t->run_ns_before = sampler__sample_run_ns(e->sampler);
-	t->run_count_before = sampler__sample_run_count(e->sampler);
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = own_cpu_ns();
 	t->own_namespaces =

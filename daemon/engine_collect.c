@@ -353,6 +353,7 @@ uint64_t engine_target_lost(struct engine *e, struct target *t, struct so_slot *
 	if (t->of && t->info.state != TARGET_ENDED) {
 		engine_target_lost(e, t->of, &slot);
 		slot.taken -= t->base.taken;
+		slot.run_ns -= t->base.run_ns;
 		for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 			slot.lost[i] -= t->base.lost[i];
 	} else if (t->info.state != TARGET_ENDED) {

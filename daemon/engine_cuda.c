@@ -90,7 +90,7 @@ void engine_cuda_close(struct engine *e)
 	u64_table__release(&e->cuda_files);
 	u64_table__release(&e->kernel_by_handle);
 	for (size_t i = 0; i < e->n_kernel_texts; i++)
-		free(e->kernel_texts[i]);
+		free(e->kernel_texts[i].text);
 	free(e->kernel_texts);
 	nvml__close(e->nvml);
 }

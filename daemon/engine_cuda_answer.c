@@ -11,7 +11,7 @@
 #include "stakeout/array.h"
 #include "stakeout/short_path.h"
 
-#define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and said */
+#define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and counted */
 
 /* What a location reads as. */
 struct seen_frame {
@@ -38,6 +38,8 @@ struct answer {
 	size_t n_names, cap_names;
 	char unnamed[32];
 	char *kernel;
+	bool brief; /* neither lines nor allocations */
+	uint64_t lines_left_out;
 };
 
 static void answer__clear(struct answer *a)
@@ -195,13 +197,17 @@ static json_t *lines(struct answer *a)
 		return all;
 	memcpy(sorted, a->taken->lines, a->taken->n_lines * sizeof(*sorted));
 	qsort(sorted, a->taken->n_lines, sizeof(*sorted), by_time);
-	for (size_t i = 0; i < a->taken->n_lines && json_array_size(all) < MAX_LINES; i++) {
+	for (size_t i = 0; i < a->taken->n_lines; i++) {
 		const struct cuda_line *l = &sorted[i];
 		unsigned kind = l->api < SO_CUDA_API_COUNT ? cuda_names__kind(l->api) : SO_CUDA_KIND_COUNT;
 		json_t *row;
 
 		if (l->calls < 0.5)
 			continue;
+		if (json_array_size(all) == MAX_LINES) {
+			a->lines_left_out += (uint64_t)(l->calls + 0.5);
+			continue;
+		}
 		row = describe_stack(a, l->stack);
 		json_object_update_new(
 			row,
@@ -215,12 +221,14 @@ static json_t *lines(struct answer *a)
 	return all;
 }
 
-static json_t *lost(const struct cuda_taken *taken)
+/* After the lines. */
+static json_t *lost(const struct answer *a)
 {
-	json_t *all = cuda_rows__lost(&taken->slot);
+	json_t *all = cuda_rows__lost(&a->taken->slot);
+	uint64_t lines = a->taken->lines_lost + a->lines_left_out;
 
-	if (all && taken->lines_lost)
-		json_object_set_new(all, "lines-lost", json_integer((json_int_t)taken->lines_lost));
+	if (all && lines)
+		json_object_set_new(all, "lines-lost", json_integer((json_int_t)lines));
 	return all;
 }
 
@@ -253,12 +261,13 @@ static json_t *build(struct answer *a)
 	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
 	json_object_set(root, "problems", taken->problems);
 	json_object_set(root, "probes", taken->probes);
-	json_object_set_new(root, "lost", lost(taken));
 	json_object_set(root, "libraries", taken->libraries);
 	json_object_set_new(root, "calls", cuda_rows__calls(taken->calls, &world));
 	json_object_set_new(root, "errors", cuda_rows__errors(taken->calls, &world));
-	json_object_set_new(root, "lines", lines(a));
-	json_object_set_new(root, "allocations", cuda_rows__allocations(taken->calls, &world));
+	json_object_set_new(root, "lines", a->brief ? json_array() : lines(a));
+	json_object_set_new(root, "allocations",
+			    a->brief ? json_array() : cuda_rows__allocations(taken->calls, &world));
+	json_object_set_new(root, "lost", lost(a));
 	json_object_set(root, "in_progress", taken->in_progress);
 	add_gpu(a, root);
 	return root;
@@ -304,10 +313,11 @@ int engine_cuda_document(struct engine *e, struct target *t, struct cuda_taken *
 	return builder ? make(&a, out) : -ENOMEM;
 }
 
-int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *err)
+static int answer_now(struct engine *e, uint32_t id, bool brief, json_t **out, struct so_error *err)
 {
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(0, 0, 1);
-	__attribute__((cleanup(answer__clear))) struct answer a = { .engine = e, .builder = builder };
+	__attribute__((
+		cleanup(answer__clear))) struct answer a = { .engine = e, .builder = builder, .brief = brief };
 	bool own = false;
 	int ret;
 
@@ -327,4 +337,14 @@ int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *e
 	engine_unhold(e, a.target);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
+}
+
+int engine__cuda(struct engine *e, uint32_t id, json_t **out, struct so_error *err)
+{
+	return answer_now(e, id, false, out, err);
+}
+
+int engine__cuda_calls(struct engine *e, uint32_t id, json_t **out, struct so_error *err)
+{
+	return answer_now(e, id, true, out, err);
 }

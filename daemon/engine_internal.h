@@ -38,8 +38,7 @@ struct target {
 	struct accumulator acc;
 	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
-	uint64_t run_ns_before, run_count_before; /* of the sampling program, at attach */
-	uint64_t cpu_ns_before;                   /* of the daemon, at attach */
+	uint64_t cpu_ns_before;       /* of the daemon, at attach */
 	json_t *programs_before;
 	uint16_t pythons[TARGET_MAX_PYTHONS]; /* versions met: 0x030b for 3.11; 0: none */
 	char python_problem[256];             /* of an interpreter that cannot be read; "": none */
@@ -86,6 +85,12 @@ struct scan_request {
 	uint64_t not_before_ns;
 };
 
+/* The readable name of a kernel, and which generation of names it was made of. */
+struct kernel_text {
+	char *text;
+	uint64_t generation;
+};
+
 struct engine {
 	pthread_mutex_t lock;
 	pthread_t loop, scanner;
@@ -124,7 +129,7 @@ struct engine {
 	struct cuda_probes *cuda; /* loaded when first asked for */
 	struct kernel_names *kernel_names;
 	struct u64_table kernel_by_handle; /* hash of process and handle: place in kernel_texts */
-	char **kernel_texts;               /* readable */
+	struct kernel_text *kernel_texts;  /* readable */
 	size_t n_kernel_texts, cap_kernel_texts;
 	struct u64_table cuda_files; /* hash of device, inode and size: 1 for a file with CUDA functions */
 	uint64_t cuda_looked_ns;     /* when mappings were last compared with what is known */

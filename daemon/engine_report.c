@@ -254,13 +254,14 @@ static json_t *programs_since(struct engine *e, const struct target *t)
 	return now;
 }
 
-static json_t *overhead(const struct target *t, uint64_t samples, uint64_t run_ns, uint64_t run_count)
+/* Of its own samples: what other targets cost, and clock events that hit none, is not its. */
+static json_t *overhead(const struct target *t, const struct so_slot *slot)
 {
-	uint64_t target_ns = samples * t->period_ns;
+	uint64_t target_ns = slot->taken * t->period_ns;
 
-	if (!target_ns || !run_count)
+	if (!target_ns)
 		return json_null();
-	return json_real(100.0 * (run_ns + run_count * INTERRUPT_NS) / target_ns);
+	return json_real(100.0 * (double)(slot->run_ns + slot->taken * INTERRUPT_NS) / (double)target_ns);
 }
 
 static json_t *unwind_figures(struct engine *e)
@@ -299,8 +300,6 @@ static json_t *python_figures(const struct target *t, const struct accumulator *
 
 static json_t *stats_locked(struct engine *e, struct target *t, const struct accumulator *acc)
 {
-	uint64_t run_ns = sampler__sample_run_ns(e->sampler) - t->run_ns_before;
-	uint64_t run_count = sampler__sample_run_count(e->sampler) - t->run_count_before;
 	struct so_slot slot;
 	uint64_t sum, end = t->end_ns ? t->end_ns : clock__now_ns();
 	json_t *programs = programs_since(e, t), *stats;
@@ -318,8 +317,7 @@ static json_t *stats_locked(struct engine *e, struct target *t, const struct acc
 		json_pack("{s:f, s:I}", "cpu_s",
 			  (clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) - t->cpu_ns_before) / 1e9, "rss_bytes",
 			  (json_int_t)rss_bytes()),
-		"overhead_percent", overhead(t, acc->samples, run_ns, run_count), "processes",
-		(int)t->seen_processes);
+		"overhead_percent", overhead(t, &slot), "processes", (int)t->seen_processes);
 	if (stats && has_python(python_target(t)))
 		json_object_set_new(stats, "python", python_figures(python_target(t), acc));
 	return stats;
@@ -378,12 +376,12 @@ json_t *engine__cost(struct engine *e, uint32_t id)
 	if (t) {
 		/* A view that goes on has its samples in its target. */
 		const struct target *p = t->of && t->info.state != TARGET_ENDED ? t->of : t;
+		struct so_slot slot;
 
-		cost = json_pack(
-			"{s:o, s:o, s:I}", "overhead_percent",
-			overhead(p, p->acc.samples, sampler__sample_run_ns(e->sampler) - p->run_ns_before,
-				 sampler__sample_run_count(e->sampler) - p->run_count_before),
-			"cuda_overhead_percent", cuda_overhead(p), "sample_bytes", (json_int_t)p->acc.bytes);
+		engine_target_lost(e, t, &slot);
+		cost = json_pack("{s:o, s:o, s:I}", "overhead_percent", overhead(t, &slot),
+				 "cuda_overhead_percent", cuda_overhead(p), "sample_bytes",
+				 (json_int_t)p->acc.bytes);
 	}
 	pthread_mutex_unlock(&e->lock);
 	return cost;

@@ -117,6 +117,7 @@ static struct window_base *base_of(const struct target *t, const struct engine_s
 static void subtract(struct engine_snapshot *s, const struct window_base *from)
 {
 	s->slot.taken -= from->slot.taken;
+	s->slot.run_ns -= from->slot.run_ns;
 	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 		s->slot.lost[i] -= from->slot.lost[i];
 	s->names.stale -= from->names.stale;

@@ -41,7 +41,7 @@ struct kernel_names {
 	struct process **processes;
 	size_t n, capacity;
 	struct u64_table by_tgid; /* index of processes[] + 1; 0: gone */
-	uint64_t dropped;
+	uint64_t dropped, generation;
 };
 
 int kernel_names__new(struct kernel_names **out)
@@ -203,6 +203,11 @@ static int process__place(struct process *process, uint64_t handle, uint64_t *dr
 	return 0;
 }
 
+uint64_t kernel_names__generation(const struct kernel_names *names)
+{
+	return names->generation;
+}
+
 int kernel_names__add(struct kernel_names *names, const struct so_cuda_name *record)
 {
 	size_t length = strnlen(record->name, sizeof(record->name));
@@ -212,6 +217,7 @@ int kernel_names__add(struct kernel_names *names, const struct so_cuda_name *rec
 	struct known *known;
 	int r;
 
+	names->generation++;
 	r = get_process(names, record->tgid, &process);
 	if (r < 0)
 		return r;
@@ -245,6 +251,7 @@ int kernel_names__fork(struct kernel_names *names, uint32_t parent, uint32_t chi
 	_cleanup_(process) struct process *process = NULL;
 	int r;
 
+	names->generation++;
 	if (parent == child)
 		return 0;
 	kernel_names__forget(names, child);
@@ -275,6 +282,7 @@ void kernel_names__forget(struct kernel_names *names, uint32_t tgid)
 	struct process *last;
 	uint32_t at;
 
+	names->generation++;
 	if (!u64_table__get(&names->by_tgid, tgid, &at) || !at)
 		return;
 	process__free(names->processes[at - 1]);

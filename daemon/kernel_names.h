@@ -50,6 +50,9 @@ struct kernel_name {
 void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_t handle,
 			struct kernel_name *out);
 
+/* Changes whenever a name may have. */
+uint64_t kernel_names__generation(const struct kernel_names *names);
+
 size_t kernel_names__count(const struct kernel_names *names, uint32_t tgid);
 /* Handles of all processes that were forgotten because theirs had too many. */
 uint64_t kernel_names__dropped(const struct kernel_names *names);

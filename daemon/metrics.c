@@ -54,7 +54,7 @@ static void take_target(struct engine *engine, const struct target_info *info, s
 	snprintf(t->id, sizeof(t->id), "%u", info->id);
 	snprintf(t->pid, sizeof(t->pid), "%d", info->pid);
 	memcpy(t->comm, info->comm, sizeof(info->comm));
-	if (engine__cuda(engine, info->id, &t->cuda, NULL))
+	if (engine__cuda_calls(engine, info->id, &t->cuda, NULL))
 		t->cuda = NULL;
 	s->n++;
 }

@@ -433,6 +433,7 @@ int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum)
 	memset(sum, 0, sizeof(*sum));
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		sum->taken += values[cpu].taken;
+		sum->run_ns += values[cpu].run_ns;
 		for (int i = 0; i < SO_LOSS_COUNT; i++)
 			sum->lost[i] += values[cpu].lost[i];
 	}
@@ -481,20 +482,6 @@ json_t *sampler__programs(const struct sampler *s)
 		json_object_set_new(all, bpf_program__name(program), one);
 	}
 	return all;
-}
-
-uint64_t sampler__sample_run_ns(const struct sampler *s)
-{
-	struct bpf_prog_info info;
-
-	return program_info(first_program(s), &info) ? 0 : info.run_time_ns;
-}
-
-uint64_t sampler__sample_run_count(const struct sampler *s)
-{
-	struct bpf_prog_info info;
-
-	return program_info(first_program(s), &info) ? 0 : info.run_cnt;
 }
 
 json_t *sampler__mechanisms(const struct sampler *s)

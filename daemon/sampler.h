@@ -50,7 +50,7 @@ CLEANUP_DEFINE(struct sampler *, sampler, sampler__free)
 
 /* Arrays shared with the kernel; entries must not change while a process refers to them. */
 struct so_mapping *sampler__mappings(struct sampler *s);  /* SO_MAX_MAPPINGS */
-struct so_python *sampler__pythons(struct sampler *s);     /* SO_MAX_PYTHONS */
+struct so_python *sampler__pythons(struct sampler *s);    /* SO_MAX_PYTHONS */
 struct so_unwind_rule *sampler__rules(struct sampler *s); /* SO_MAX_RULES */
 
 /*
@@ -94,8 +94,6 @@ int sampler__clear_slot(struct sampler *s, unsigned slot);
 
 /* {"NAME": {"run_count", "run_ns"}} since loading, null figures where the kernel does not measure. New reference. */
 json_t *sampler__programs(const struct sampler *s);
-uint64_t sampler__sample_run_ns(const struct sampler *s);
-uint64_t sampler__sample_run_count(const struct sampler *s);
 /* Mechanisms in use, for `stakeout status`. New reference. */
 json_t *sampler__mechanisms(const struct sampler *s);
 uint64_t sampler__table_bytes(const struct sampler *s); /* kernel memory of shards and rules */

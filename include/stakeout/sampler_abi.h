@@ -77,6 +77,7 @@ struct so_process {
 /* Value of the per-CPU array `slots`: taken = counted + lost, always. */
 struct so_slot {
 	__u64 taken;
+	__u64 run_ns; /* what taking them took */
 	__u64 lost[SO_LOSS_COUNT];
 };
 

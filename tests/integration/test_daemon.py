@@ -49,6 +49,25 @@ def test_status():
     assert isinstance(status, dict) and status, status
 
 
+def test_the_cost_of_a_target_is_its_own():
+    """What another target at a hundred times the rate costs is not among it, and an ended target's figure stays."""
+    daemon = Daemon()
+    slow, fast = start("split", 60), start("split", 60)
+    made = daemon.request("POST", "/v1/targets", {"pid": slow.pid, "rate_hz": 49, "keep": True}, expect=201)
+    stats = f"/v1/targets/{made['id']}/stats"
+    wait_until(lambda: daemon.request("GET", stats)["samples"] >= 30, "samples", 30)
+    alone = daemon.request("GET", stats)["overhead_percent"]
+    other = daemon.request("POST", "/v1/targets", {"pid": fast.pid, "rate_hz": 4999, "keep": True}, expect=201)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{other['id']}/stats")["samples"] >= 5000, "samples", 30)
+    beside = daemon.request("GET", stats)["overhead_percent"]
+    assert 0 < alone < 1 and 0 < beside < 5 * alone, (alone, beside)
+    slow.process.kill()
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end")
+    at_end = daemon.request("GET", stats)["overhead_percent"]
+    time.sleep(1)
+    assert daemon.request("GET", stats)["overhead_percent"] == at_end > 0, at_end
+
+
 def test_attach_twice():
     daemon = Daemon()
     target = start("split", 60)

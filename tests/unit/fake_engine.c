@@ -357,6 +357,11 @@ int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
 	return engine__profile(engine, id, out, length, err);
 }
 
+int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)
+{
+	return engine__cuda(engine, id, out, err);
+}
+
 int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)
 {
 	struct target_info info;

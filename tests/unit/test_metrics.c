@@ -29,7 +29,7 @@ json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err)
 	return id == 404 ? NULL : json_loads(stats_text, 0, NULL);
 }
 
-int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)
+int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)
 {
 	if (!cuda_answer)
 		return -ENODATA;
