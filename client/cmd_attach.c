@@ -34,15 +34,19 @@ static int add_rule(struct api_client *api, void *context, struct so_error *err)
 
 static int check(const struct attach_request *request, const char *match, struct so_error *err)
 {
+	if (!match && !request->pid)
+		return so_err(err, -EINVAL, "which process? Give its ID with -p PID, or a rule with --match");
+	if (!match && request->cuda_budget_percent > 0 && !request->cuda)
+		return so_err(err, -EINVAL, "--budget is for the probes of CUDA calls: it needs --cuda");
 	if (!match)
-		return request->pid ? 0
-				    : so_err(err, -EINVAL,
-					     "which process? Give its ID with -p PID, or a rule with --match");
+		return 0;
 	if (request->pid)
 		return so_err(err, -EINVAL, "-p or --match, not both");
 	if (request->rate_hz)
 		return so_err(err, -EINVAL, "the rate of a rule stands in it: --match 'cmd=PATTERN rate=%u'",
 			      request->rate_hz);
+	if (request->cuda || request->cuda_budget_percent > 0)
+		return so_err(err, -EINVAL, "for CUDA calls, say so in the rule: --match 'cmd=PATTERN cuda'");
 	if (!request->children || !request->kernel)
 		return so_err(err, -EINVAL, "rules watch with children and kernel frames");
 	return 0;
@@ -63,6 +67,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		{ OPTION_OFF, 0, "no-children", NULL, &request.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &request.kernel, "leave kernel frames out" },
 		{ OPTION_ON, 0, "cuda", NULL, &request.cuda, "time its CUDA calls as well" },
+		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.cuda_budget_percent,
+		  "what the probes of --cuda may cost of the process's\nCPU time (1); 100: no limit" },
 		{ OPTION_END },
 	};
 	const struct option_table table = {

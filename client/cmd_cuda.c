@@ -23,7 +23,7 @@
 struct watching {
 	pid_t pid;
 	double duration_s;
-	const char *budget, *path;
+	const char *path;
 	double budget_percent;
 	bool children, quiet, all;
 	struct past_options past;
@@ -142,31 +142,19 @@ static unsigned width_of(FILE *out)
 	return isatty(fileno(out)) && !ioctl(fileno(out), TIOCGWINSZ, &size) ? size.ws_col : 0;
 }
 
-static int check_budget(struct watching *w, struct so_error *err)
-{
-	char *end;
-
-	if (!w->budget)
-		return 0;
-	w->budget_percent = strtod(w->budget, &end);
-	if (end == w->budget || *end || !(w->budget_percent > 0 && w->budget_percent <= 100))
-		return so_err(err, -EINVAL, "--budget: '%s' is no percentage above 0, up to 100", w->budget);
-	return 0;
-}
-
 /* The past is as it was recorded. */
 static int check_past(struct watching *w, struct so_error *err)
 {
-	const char *option = w->duration_s >= 0 ? "-d"
-			     : w->budget        ? "--budget"
-			     : w->view.probes   ? "--probes"
-			     : !w->children     ? "--no-children"
-						: NULL;
+	const char *option = w->duration_s >= 0  ? "-d"
+			     : w->budget_percent ? "--budget"
+			     : w->view.probes    ? "--probes"
+			     : !w->children      ? "--no-children"
+						 : NULL;
 
 	if (!past__wanted(&w->past)) {
 		if (w->duration_s < 0)
 			w->duration_s = DEFAULT_S;
-		return check_budget(w, err);
+		return 0;
 	}
 	if (option)
 		return so_err(err, -EINVAL, "%s is of watching now: it goes without --since, --until and --at",
@@ -188,7 +176,7 @@ static int parse(int argc, char **argv, struct watching *w)
 		  "write JSON: all rows, and the figures computed" },
 		{ OPTION_ON, 0, "probes", NULL, &w->view.probes,
 		  "list the probes: file, symbol, place, and why there" },
-		{ OPTION_TEXT, 0, "budget", "PERCENT", &w->budget,
+		{ OPTION_PERCENT, 0, "budget", "PERCENT", &w->budget_percent,
 		  "what watching may cost of the process's CPU time (1);\n100: no limit, every call is "
 		  "counted" },
 		{ OPTION_ON, 0, "stacks", NULL, &w->view.stacks, "show the stack of each wait" },

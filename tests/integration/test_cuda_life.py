@@ -353,6 +353,9 @@ def test_what_cannot_be_watched():
     for arguments in (("--budget", "0"), ("--budget", "x"), ("-d", "-1"), ("--nonsense",)):
         result = daemon.client("cuda", "-p", str(os.getpid()), *arguments, expect=2)
         assert result.stderr.startswith("stakeout") and not result.stdout, result
+    for arguments in (("-p", str(os.getpid()), "--budget", "5"), ("--match", "x", "--cuda"), ("-p", "1", "--cuda", "--budget", "200")):
+        result = daemon.client("attach", *arguments, expect=2)
+        assert result.stderr.startswith("stakeout") and not result.stdout, result
     result = daemon.client("cuda", expect=2)
     assert result.stderr.startswith("stakeout"), result.stderr
 
