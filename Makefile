@@ -66,6 +66,13 @@ $(BUILD)/%.o: %.c $(BUILD)/gen/stakeout/profile.pb-c.h $(SKELETONS)
 # Built in by the assembler, of which the compiler does not tell.
 $(BUILD)/daemon/api_schema.o: daemon/api_schema.json
 
+# The version is compiled in: what holds it is made anew when it changes.
+$(BUILD)/version: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' > $@
+.PHONY: FORCE
+$(patsubst %.c,$(BUILD)/%.o,$(shell grep -ls STAKEOUT_VERSION daemon/*.c client/*.c tests/unit/*.c)): $(BUILD)/version
+
 -include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d) $(wildcard $(BUILD)/tests/unit/*.d)
 
 # Unit tests: tests/unit/NAME.c with its sources named in tests/unit/NAME.mk as NAME_SRCS := daemon/x.c …

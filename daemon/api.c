@@ -11,6 +11,7 @@
 
 #include "daemon/api_history.h"
 #include "daemon/api_json.h"
+#include "daemon/api_pull.h"
 #include "daemon/api_rules.h"
 #include "daemon/api_status.h"
 #include "daemon/denials.h"
@@ -20,9 +21,6 @@
 
 #define DEFAULT_ENDED_IDLE_S   300
 #define DEFAULT_RUNNING_IDLE_S 60
-#define DEFAULT_PULL_S         30 /* what net/http/pprof takes when ?seconds= is absent */
-#define MAX_PULL_S             3600
-#define PULL_POLL_MS           100
 
 struct api {
 	struct engine *engine;
@@ -456,86 +454,18 @@ static int get_metrics(struct call *call)
 	return 0;
 }
 
-static int pull_arguments(struct call *call, struct attach_options *options)
-{
-	const char *pid = http_request__argument(call->request, "pid");
-	const char *seconds = http_request__argument(call->request, "seconds");
-	char *end;
-	long value;
-
-	if (!pid)
-		return fail(call, -EINVAL, "pid is missing: /debug/pprof/profile?pid=N&seconds=S");
-	errno = 0;
-	value = strtol(pid, &end, 10);
-	if (errno || end == pid || *end || value < 1 || value > API_MAX_PID)
-		return so_err(&call->error, -EINVAL, "pid must be a whole number from 1 to %d", API_MAX_PID);
-	options->pid = value;
-	options->duration_s = DEFAULT_PULL_S;
-	if (!seconds)
-		return 0;
-	options->duration_s = strtod(seconds, &end);
-	if (end == seconds || *end || !(options->duration_s > 0 && options->duration_s <= MAX_PULL_S))
-		return so_err(&call->error, -EINVAL, "seconds must be a number above 0 and up to %d",
-			      MAX_PULL_S);
-	return 0;
-}
-
-static double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
-/*
- * Until the recording is over. poll() without wanted events reports a connection that the peer closed for both
- * directions; a client that only closed its sending side still reads.
- */
-static int wait_for_recording(struct call *call, double duration_s)
-{
-	struct pollfd fds[] = {
-		{ .fd = call->api->cancel_fd, .events = POLLIN },
-		{ .fd = call->request->fd },
-	};
-	double deadline_s = now_s() + duration_s, left_s;
-	struct target_info info;
-	int rc, wait_ms;
-
-	while ((left_s = deadline_s - now_s()) > 0) {
-		wait_ms = left_s * 1000 < PULL_POLL_MS ? (int)(left_s * 1000) + 1 : PULL_POLL_MS;
-		if (poll(fds, 2, wait_ms) < 0 && errno != EINTR)
-			return so_err(&call->error, -errno, "cannot wait for the recording: %s",
-				      strerror(errno));
-		if (fds[0].revents)
-			return fail(call, -ECANCELED, "the daemon is shutting down");
-		if (fds[1].revents)
-			return fail(call, -ECANCELED, "the client hung up");
-		rc = engine__info(call->api->engine, call->id, &info);
-		if (rc)
-			return fail(call, rc, "the recording was detached by another request");
-		if (info.state == TARGET_ENDED)
-			return 0;
-	}
-	return 0;
-}
-
 static int get_pull(struct call *call)
 {
-	struct attach_options options = { .rate_hz = ENGINE_DEFAULT_RATE_HZ, .children = true, .kernel = true };
-	int rc = pull_arguments(call, &options);
+	const struct api_pull pull = { .engine = call->api->engine,
+				       .leases = call->api->leases,
+				       .request = call->request,
+				       .cancel_fd = call->api->cancel_fd };
+	uint8_t *bytes;
+	size_t length;
+	int rc = api_pull__run(&pull, &bytes, &length, &call->error);
 
 	if (!rc)
-		rc = attach(call, &options);
-	if (rc)
-		return rc;
-	rc = wait_for_recording(call, options.duration_s);
-	if (!rc)
-		rc = engine__stop(call->api->engine, call->id, &call->error);
-	if (!rc)
-		rc = answer_profile(call, SO_CUDA_EVENT_COUNT);
-	engine__detach(call->api->engine, call->id, NULL);
-	leases__remove(call->api->leases, call->id);
+		answer_bytes(call, bytes, length);
 	return rc;
 }
 
@@ -558,7 +488,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },
 	{ "GET", "/metrics", get_metrics, false },
-	{ "GET", "/debug/pprof/profile", get_pull, true },
+	{ "GET", "/debug/pprof/profile", get_pull, false },
 };
 
 bool api__route(size_t i, const char **method, const char **path, bool *changes)

@@ -74,8 +74,10 @@ struct attach_options {
 	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
 	bool cuda;                  /* time its CUDA calls as well */
 	double cuda_budget_percent; /* of the target's CPU time; 0: ENGINE_CUDA_BUDGET_PERCENT */
-	uid_t caller_uid;           /* whose rights decide: root, or the process's owner */
-	uint32_t rule;              /* that attaches it (match_table.h); 0: none */
+	bool as_watched; /* of a process that is a target already: at its rate, with its children and kernel frames */
+	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
+	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */
+	uint32_t rule;     /* that attaches it (match_table.h); 0: none */
 };
 
 /*

@@ -246,8 +246,17 @@ static int check_free(struct engine *e, const struct attach_options *o, struct t
 	pid_t pid = o->pid;
 
 	*of = NULL;
+	if (!t && o->only_watched)
+		return so_err(err, -EPERM,
+			      "process %d is not watched: over TCP, and of all, only those are recorded that "
+			      "are (stakeout attach, stakeoutd --match)",
+			      pid);
 	if (!t)
 		return 0;
+	if (t->info.pid == pid && o->as_watched && !o->keep && t->info.state == TARGET_SAMPLING) {
+		*of = t;
+		return 0;
+	}
 	if (t->info.pid == pid && (o->keep || t->info.state != TARGET_SAMPLING))
 		return so_err(err, -EEXIST, "process %d is sampled already, as target %u at %u Hz", pid, t->id,
 			      t->info.rate_hz);
@@ -274,13 +283,19 @@ static int check_free(struct engine *e, const struct attach_options *o, struct t
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,
 			 uint64_t called_ns, uint32_t *id, struct so_error *err)
 {
+	struct attach_options as = *o;
 	struct target *t, *of;
 	int ret;
 
 	ret = check_free(e, o, &of, err);
 	if (ret)
 		return ret;
-	t = new_target(e, o, info);
+	if (of) {
+		as.rate_hz = of->info.rate_hz;
+		as.children = of->info.children;
+		as.kernel = of->info.kernel;
+	}
+	t = new_target(e, &as, info);
 	if (!t)
 		return so_err(err, -ENOMEM, "out of memory");
 	ret = take_slot(e, t, err);

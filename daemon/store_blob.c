@@ -40,10 +40,9 @@ static bool is_gzip(const uint8_t *bytes, size_t length)
 	return length >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-/* One gzip member, as profile_builder writes. */
-static int gunzip_member(const uint8_t *bytes, size_t length, uint8_t **out, size_t *out_bytes)
+int store_blob__gunzip(const void *bytes, size_t length, uint8_t **out, size_t *out_bytes)
 {
-	z_stream storage = { .next_in = (uint8_t *)bytes, .avail_in = (uInt)length };
+	z_stream storage = { .next_in = (void *)bytes, .avail_in = (uInt)length };
 	_cleanup_(inflate_stream) z_stream *stream = NULL;
 	_cleanup_free_ uint8_t *buffer = NULL;
 	size_t capacity = 0, used = 0;
@@ -109,7 +108,7 @@ int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_
 	int r = 0;
 
 	if (is_gzip(content, length)) {
-		r = gunzip_member(content, length, &inflated, &length);
+		r = store_blob__gunzip(content, length, &inflated, &length);
 		content = inflated;
 	}
 	if (!r && length > STORE_BLOB_MAX_BYTES)

@@ -27,15 +27,6 @@ dist:
 DIST_BIN := $(addprefix $(BUILD)/dist/,stakeout stakeoutd stakeout-nvml)
 dist-programs: $(DIST_BIN)
 
-# The version is compiled in: what holds it is made anew when it changes.
-$(BUILD)/dist/version: FORCE
-	@mkdir -p $(@D)
-	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' > $@
-.PHONY: FORCE
-ifneq ($(filter dist-programs,$(MAKECMDGOALS)),)
-$(patsubst %.c,$(BUILD)/%.o,$(shell grep -l STAKEOUT_VERSION $(DAEMON_SRCS) $(CLIENT_SRCS))): $(BUILD)/dist/version
-endif
-
 DIST_COMMON := $(BUILD)/dist/system.o $(BUILD)/dist/left_out.o
 DIST_LINK   := $(CC) -static-pie -s -Wl,--gc-sections -Wl,--build-id
 

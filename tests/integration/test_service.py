@@ -51,7 +51,7 @@ def ask(daemon, path, token=TOKEN, method="GET", body=None):
     try:
         connection.request(method, path, body=body, headers=headers)
         answer = connection.getresponse()
-        return answer.status, answer.headers, answer.read().decode()
+        return answer.status, answer.headers, answer.read().decode(errors="surrogateescape")
     finally:
         connection.close()
 
@@ -116,16 +116,46 @@ def test_tcp_only_reads():
     target = start("split", 60)
     for method, path, body in (
         ("POST", "/v1/targets", json.dumps({"pid": target.pid})),
-        ("GET", f"/debug/pprof/profile?pid={target.pid}&seconds=1", None),
     ):
         status, _, answer = ask(daemon, path, method=method, body=body)
         assert status == 403 and "Unix socket" in json.loads(answer)["error"], answer
+    status, _, answer = ask(daemon, f"/debug/pprof/profile?pid={target.pid}&seconds=1")
+    assert status == 403 and "not watched" in json.loads(answer)["error"], answer
+    status, _, answer = ask(daemon, "/debug/pprof/profile?seconds=1")
+    assert status == 404 and "no process is watched" in json.loads(answer)["error"], answer
     assert daemon.request("GET", "/v1/targets") == []
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid}, expect=201)
     assert [t["pid"] for t in json.loads(ask(daemon, "/v1/targets")[2])] == [target.pid]
     for method, path in (("DELETE", ""), ("POST", "/stop")):
         assert ask(daemon, f"/v1/targets/{made['id']}{path}", method=method)[0] == 403
     assert daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "sampling"
+
+
+def test_pullers_get_what_is_watched_over_tcp():
+    """One process, and all that are watched, added up: at their own rates, without anything being attached."""
+    daemon = tcp_daemon()
+    first, second, other = start("split", 60), start("split", 60), start("split", 60)
+    for target, rate in ((first, 499), (second, 251)):
+        daemon.request("POST", "/v1/targets", {"pid": target.pid, "rate_hz": rate, "keep": True}, expect=201)
+    daemon.request("POST", "/v1/targets", {"pid": other.pid}, expect=201)  # a recording of somebody's
+
+    def pull(arguments):
+        status, headers, answer = ask(daemon, "/debug/pprof/profile?seconds=2" + arguments)
+        assert status == 200, (status, answer)
+        path = os.path.join(temporary_dir(), "pulled.pb.gz")
+        with open(path, "wb") as f:
+            f.write(answer.encode(errors="surrogateescape"))
+        samples = {}
+        for line in run([STAKEOUT, "render", "-t", path]).stdout.splitlines():
+            pid = int(re.match(r"[^;]*-(\d+)/\d+;", line).group(1))
+            samples[pid] = samples.get(pid, 0) + int(line.rsplit(" ", 1)[1])
+        return samples
+
+    alone = pull(f"&pid={second.pid}")
+    assert set(alone) == {second.pid} and 100 < alone[second.pid] <= 520, alone
+    both = pull("")
+    assert set(both) == {first.pid, second.pid} and both[first.pid] > both[second.pid] > 50, both
+    assert len(daemon.request("GET", "/v1/targets")) == 3, "the pulls' own recordings are still there"
 
 
 def test_tcp_is_refused_without_care():

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/api_pull.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/api_json.h"
+#include "daemon/clock.h"
+#include "daemon/limits.h"
+#include "daemon/profile_merge.h"
+#include "daemon/store_blob.h"
+
+#define DEFAULT_S 30
+#define MAX_S     3600
+#define POLL_MS   100
+
+/* Recordings that run for this request. */
+struct recordings {
+	const struct api_pull *pull;
+	uint32_t ids[ENGINE_MAX_TARGETS];
+	size_t n;
+};
+
+static void recordings__end(struct recordings *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		engine__detach(r->pull->engine, r->ids[i], NULL);
+		leases__remove(r->pull->leases, r->ids[i]);
+	}
+}
+
+static int read_arguments(const struct http_request *request, pid_t *pid, double *duration_s,
+			  struct so_error *err)
+{
+	const char *who = http_request__argument(request, "pid");
+	const char *seconds = http_request__argument(request, "seconds");
+	char *end;
+	long value;
+
+	*pid = 0;
+	*duration_s = DEFAULT_S;
+	if (who) {
+		errno = 0;
+		value = strtol(who, &end, 10);
+		if (errno || end == who || *end || value < 1 || value > API_MAX_PID)
+			return so_err(err, -EINVAL, "pid must be a whole number from 1 to %d", API_MAX_PID);
+		*pid = (pid_t)value;
+	}
+	if (!seconds)
+		return 0;
+	*duration_s = strtod(seconds, &end);
+	if (end == seconds || *end || !(*duration_s > 0 && *duration_s <= MAX_S))
+		return so_err(err, -EINVAL, "seconds must be a number above 0 and up to %d", MAX_S);
+	return 0;
+}
+
+static int begin_one(struct recordings *r, pid_t pid, double duration_s, bool only_watched,
+		     struct so_error *err)
+{
+	struct attach_options options = { .pid = pid,
+					  .rate_hz = ENGINE_DEFAULT_RATE_HZ,
+					  .duration_s = duration_s,
+					  .children = true,
+					  .kernel = true,
+					  .as_watched = true,
+					  .only_watched = only_watched,
+					  .caller_uid = r->pull->request->uid };
+	uint32_t id;
+	int rc = engine__attach(r->pull->engine, &options, &id, err);
+
+	if (rc)
+		return rc;
+	if (leases__add(r->pull->leases, id, false)) {
+		engine__detach(r->pull->engine, id, NULL);
+		return so_err(err, -ENOMEM, "out of memory");
+	}
+	r->ids[r->n++] = id;
+	return 0;
+}
+
+/* One that ends, or is detached, meanwhile is none any more. */
+static int begin_all(struct recordings *r, double duration_s, struct so_error *err)
+{
+	uid_t uid = r->pull->request->uid;
+	_cleanup_free_ struct target_info *all = NULL;
+	size_t n = 0;
+	int rc = engine__list(r->pull->engine, &all, &n);
+
+	if (rc)
+		return so_err(err, rc, "out of memory");
+	for (size_t i = 0; i < n && r->n < ENGINE_MAX_TARGETS; i++) {
+		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid))
+			continue;
+		rc = begin_one(r, all[i].pid, duration_s, true, err);
+		if (rc && rc != -ENOENT && rc != -ESRCH && rc != -EPERM)
+			return rc;
+	}
+	if (!r->n)
+		return so_err(err, -ENOENT,
+			      "no process is watched: say which with pid=N, or let the daemon watch some "
+			      "(stakeout attach, stakeoutd --match)");
+	err->text[0] = '\0';
+	return 0;
+}
+
+/* 1: all have ended. */
+static int have_ended(const struct recordings *r, struct so_error *err)
+{
+	struct target_info info;
+	int rc, ended = 1;
+
+	for (size_t i = 0; i < r->n; i++) {
+		rc = engine__info(r->pull->engine, r->ids[i], &info);
+		if (rc)
+			return so_err(err, rc, "the recording was detached by another request");
+		ended = ended && info.state == TARGET_ENDED;
+	}
+	return ended;
+}
+
+/*
+ * poll() without wanted events reports a connection that the peer closed for both directions; a client that only closed its
+ * sending side still reads.
+ */
+static int wait_for(const struct recordings *r, double duration_s, struct so_error *err)
+{
+	struct pollfd fds[] = {
+		{ .fd = r->pull->cancel_fd, .events = POLLIN },
+		{ .fd = r->pull->request->fd },
+	};
+	uint64_t deadline_ns = clock__now_ns() + (uint64_t)(duration_s * 1e9), now_ns;
+	int rc;
+
+	while ((now_ns = clock__now_ns()) < deadline_ns) {
+		uint64_t left_ms = (deadline_ns - now_ns) / 1000000 + 1;
+
+		if (poll(fds, 2, left_ms < POLL_MS ? (int)left_ms : POLL_MS) < 0 && errno != EINTR)
+			return so_err(err, -errno, "cannot wait for the recording: %s", strerror(errno));
+		if (fds[0].revents)
+			return so_err(err, -ECANCELED, "the daemon is shutting down");
+		if (fds[1].revents)
+			return so_err(err, -ECANCELED, "the client hung up");
+		rc = have_ended(r, err);
+		if (rc)
+			return rc < 0 ? rc : 0;
+	}
+	return 0;
+}
+
+static int stop_all(const struct recordings *r, struct so_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < r->n; i++)
+		rc = engine__stop(r->pull->engine, r->ids[i], err);
+	return rc;
+}
+
+static int add_profile(const struct recordings *r, uint32_t id, struct profile_merge *merge,
+		       struct so_error *err)
+{
+	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
+	size_t packed_bytes, length;
+	int rc = engine__profile(r->pull->engine, id, &packed, &packed_bytes, err);
+
+	if (rc)
+		return rc;
+	rc = store_blob__gunzip(packed, packed_bytes, &message, &length);
+	if (rc)
+		return so_err(err, rc, "the profile cannot be added up: %s", strerror(-rc));
+	return profile_merge__add(merge, message, length, err);
+}
+
+static int add_up(const struct recordings *r, uint8_t **out, size_t *length, struct so_error *err)
+{
+	_cleanup_(profile_merge) struct profile_merge *merge = profile_merge__new();
+	_cleanup_free_ uint8_t *message = NULL;
+	struct target_info info;
+	size_t message_bytes;
+	double longest_s = 0;
+	int rc = merge ? 0 : so_err(err, -ENOMEM, "out of memory");
+
+	for (size_t i = 0; !rc && i < r->n; i++) {
+		rc = add_profile(r, r->ids[i], merge, err);
+		if (!rc && !engine__info(r->pull->engine, r->ids[i], &info) && info.elapsed_s > longest_s)
+			longest_s = info.elapsed_s;
+	}
+	if (rc)
+		return rc;
+	/* They ran beside each other. */
+	profile_merge__set_times(merge, (int64_t)clock__read_ns(CLOCK_REALTIME) - (int64_t)(longest_s * 1e9),
+				 (int64_t)(longest_s * 1e9));
+	rc = profile_merge__finish(merge, &message, &message_bytes);
+	rc = rc ?: store_blob__gzip(message, message_bytes, out, length);
+	return rc ? so_err(err, rc, "the profiles cannot be added up: %s", strerror(-rc)) : 0;
+}
+
+static int answer(const struct recordings *r, uint8_t **out, size_t *length, struct so_error *err)
+{
+	int rc;
+
+	if (!limits__wait(LIMIT_PROFILES, 1, LIMITS_PROFILES_WAIT))
+		return so_err(err, -EBUSY, "%d profiles are being built already: try again later",
+			      LIMITS_PROFILES);
+	rc = r->n == 1 ? engine__profile(r->pull->engine, r->ids[0], out, length, err)
+		       : add_up(r, out, length, err);
+	limits__give(LIMIT_PROFILES, 1);
+	return rc;
+}
+
+int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, struct so_error *err)
+{
+	__attribute__((cleanup(recordings__end))) struct recordings r = { .pull = pull };
+	double duration_s;
+	pid_t pid;
+	int rc = read_arguments(pull->request, &pid, &duration_s, err);
+
+	if (!rc)
+		rc = pid ? begin_one(&r, pid, duration_s, pull->request->read_only, err)
+			 : begin_all(&r, duration_s, err);
+	rc = rc ?: wait_for(&r, duration_s, err);
+	rc = rc ?: stop_all(&r, err);
+	return rc ?: answer(&r, out, length, err);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* GET /debug/pprof/profile: what profile pullers ask for (.design/api.md). */
+#ifndef STAKEOUT_API_PULL_H
+#define STAKEOUT_API_PULL_H
+
+#include "daemon/engine.h"
+#include "daemon/http_server.h"
+#include "daemon/lease.h"
+
+struct api_pull {
+	struct engine *engine;
+	struct leases *leases;
+	const struct http_request *request;
+	int cancel_fd; /* readable: the daemon ends */
+};
+
+/*
+ * Records for as long as the request says, and gives the profile, gzip-compressed, malloc'ed: of the process `pid`, which is
+ * watched for that time if it is not yet, or without `pid` of all watched ones that the caller may see, added up. A request
+ * that is read_only gets what is watched already. Ends early when the client hangs up (-ECANCELED) or the processes end.
+ * Otherwise as engine__attach(), engine__profile(); -ENOENT: nothing is watched; -EINVAL: wrong arguments.
+ */
+int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, struct so_error *err);
+
+#endif
