@@ -65,19 +65,25 @@ int rules__find(struct api_client *api, const char *word, struct rule *out, stru
 {
 	struct rule rule, found = { .id = 0 };
 	json_t *list, *json;
-	size_t i;
+	size_t i, n = 0;
 	int rc = api_client__call(api, "GET", "/v1/rules", NULL, &list, err);
 
 	if (rc)
 		return rc;
 	json_array_foreach (list, i, json) {
 		rule__read(json, &rule);
-		if (rule.id && !found.id && is_named(&rule, word))
-			found = rule;
+		if (!rule.id || !is_named(&rule, word))
+			continue;
+		found = rule;
+		n++;
 	}
 	json_decref(list);
 	if (!found.id)
 		return so_err(err, -ENOENT, "the daemon has no rule '%.200s': 'stakeout list' shows them",
+			      word);
+	if (n > 1)
+		return so_err(err, -EEXIST,
+			      "%zu users have a rule '%.200s': say which by its number ('stakeout list')", n,
 			      word);
 	*out = found;
 	return 0;

@@ -12,6 +12,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
+#include "daemon/log.h"
 #include "daemon/proc_info.h"
 
 #define MS 1000000ull
@@ -314,19 +315,38 @@ static void *loop(void *context)
 }
 
 /* Once a process, and again after each exec; what it inherited counts until then. */
-static bool wants_labels(struct engine *e, pid_t tgid)
+static bool wants_labels(struct engine *e, pid_t tgid, unsigned *execs)
 {
 	const struct process *p = process_table__find(e->processes, tgid);
 
+	*execs = p ? p->execs : 0;
 	return p && !p->gone && !p->labelled;
 }
 
-static void set_labels(struct engine *e, pid_t tgid, const struct process_labels *labels)
+/* A user's target may execute a program of another user (set-user-ID, sudo): that is not the user's to see. */
+static bool is_foreign(struct engine *e, pid_t tgid)
+{
+	struct process *p = process_table__find(e->processes, tgid);
+	struct target *t = p && p->kernel.slot < SO_MAX_SLOTS ? e->targets[p->kernel.slot] : NULL;
+	struct proc_info info;
+
+	if (!t || !t->caller_uid || p->gone || proc_info__read(tgid, &info))
+		return false;
+	if (info.one_user && info.uid == t->caller_uid)
+		return false;
+	log__info("process %d (%s) of target %u is not followed any more: it belongs to another user", tgid,
+		  info.comm, t->id);
+	engine_process_gone(e, p);
+	return true;
+}
+
+/* execs: what the process had executed when the labels were read; a later program has others. */
+static void set_labels(struct engine *e, pid_t tgid, const struct process_labels *labels, unsigned execs)
 {
 	struct process *p = process_table__find(e->processes, tgid);
 	struct target *t = p && p->kernel.slot < SO_MAX_SLOTS ? e->targets[p->kernel.slot] : NULL;
 
-	if (!t)
+	if (!t || p->execs != execs)
 		return;
 	p->labelled = true;
 	process_label_table__set(&t->labels, tgid, labels);
@@ -355,6 +375,7 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = reported_pages };
 	struct cuda_found *found = NULL;
 	struct process_labels labels;
+	unsigned execs;
 	bool cuda, label;
 	int ret;
 
@@ -362,9 +383,9 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);
-	ret = process_table__begin_scan(e->processes, &scan);
+	ret = is_foreign(e, tgid) ? -EPERM : process_table__begin_scan(e->processes, &scan);
 	cuda = engine_cuda_wants(e, tgid);
-	label = wants_labels(e, tgid);
+	label = wants_labels(e, tgid, &execs);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
@@ -375,7 +396,7 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 		found = engine_cuda_find(e, &scan);
 	pthread_mutex_lock(&e->lock);
 	if (label)
-		set_labels(e, tgid, &labels);
+		set_labels(e, tgid, &labels, execs);
 	ret = process_table__end_scan(e->processes, &scan);
 	if (!ret)
 		engine_find_python(e, process_table__find(e->processes, tgid), &scan);

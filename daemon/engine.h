@@ -24,6 +24,9 @@
 #define ENGINE_MAX_RATE_HZ     10000
 #define ENGINE_DEFAULT_RATE_HZ 99
 #define ENGINE_MAX_TARGETS     64
+/* Of which those attached for one user other than root, and for all such together: */
+#define ENGINE_MAX_TARGETS_USER  24
+#define ENGINE_MAX_TARGETS_USERS 48
 
 #define ENGINE_CUDA_BUDGET_PERCENT 1.0
 

@@ -30,7 +30,7 @@ static int check_process(const struct attach_options *o, struct proc_info *info,
 	if (info->tgid != o->pid)
 		return so_err(err, -ESRCH, "%d is a thread of process %d: attach to %d", o->pid, info->tgid,
 			      info->tgid);
-	if (o->caller_uid && o->caller_uid != info->uid)
+	if (o->caller_uid && (o->caller_uid != info->uid || !info->one_user))
 		return so_err(err, -EPERM, "process %d (%s) belongs to another user: only root may profile it",
 			      o->pid, info->comm);
 	return 0;
@@ -85,9 +85,36 @@ static void evict_ended(struct engine *e)
 		drop_target(e, oldest);
 }
 
+/* So that neither one user nor all of them together can shut out root, nor each other. */
+static int check_share(const struct engine *e, uid_t uid, struct so_error *err)
+{
+	unsigned own = 0, users = 0;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		const struct target *t = e->targets[i];
+
+		own += t && t->caller_uid == uid;
+		users += t && t->caller_uid;
+	}
+	if (own < ENGINE_MAX_TARGETS_USER && users < ENGINE_MAX_TARGETS_USERS)
+		return 0;
+	limits__hit(LIMIT_TARGETS, 1);
+	if (own >= ENGINE_MAX_TARGETS_USER)
+		return so_err(err, -ENOSPC, "%d processes are watched for you already, which is the most",
+			      ENGINE_MAX_TARGETS_USER);
+	return so_err(err, -ENOSPC, "%d processes are watched for users already, which is the most",
+		      ENGINE_MAX_TARGETS_USERS);
+}
+
 static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 {
+	int ret = 0;
+
 	evict_ended(e);
+	if (t->caller_uid)
+		ret = check_share(e, t->caller_uid, err);
+	if (ret)
+		return ret;
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		if (e->targets[i])
 			continue;
@@ -116,6 +143,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.kernel = o->kernel;
 	t->info.keep = o->keep;
 	t->info.rule = o->rule;
+	t->caller_uid = o->caller_uid;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
 	t->programs_before = sampler__programs(e->sampler);
@@ -373,7 +401,9 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);
-	ret = attach_locked(e, o, &info, called_ns, id, err);
+	/* Again: the number may have become another process's while the lock was waited for, or programs were loaded. */
+	ret = check_process(o, &info, err);
+	ret = ret ?: attach_locked(e, o, &info, called_ns, id, err);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
 }

@@ -49,6 +49,7 @@ struct target {
 	 * the beginning are an array by index.
 	 */
 	struct target *of; /* NULL: no view */
+	uid_t caller_uid; /* for whom it was attached: processes of others are not followed, unless this is root */
 	/* Its CUDA calls. A view has those of its target since it began. */
 	struct cuda_watch *cuda;      /* NULL: not watched, or a view */
 	struct cuda_taken *cuda_base; /* of a view: what its target had when it began */

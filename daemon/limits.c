@@ -50,12 +50,13 @@ bool limits__take(enum limit limit, uint64_t n)
 
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms)
 {
-	uint64_t until_ns = clock__read_ns(CLOCK_REALTIME) + ms * 1000000ull;
+	uint64_t until_ns = clock__now_ns() + ms * 1000000ull;
 	struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
 	bool ok;
 
 	pthread_mutex_lock(&lock);
-	while (!(ok = fits(limit, n)) && ms && pthread_cond_timedwait(&given, &lock, &until) != ETIMEDOUT)
+	while (!(ok = fits(limit, n)) && ms &&
+	       pthread_cond_clockwait(&given, &lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
 		;
 	if (ok)
 		now[limit] += n;

@@ -76,7 +76,7 @@ static int find_group(const struct daemon_options *options, gid_t *out, struct s
 	*out = PEER_NO_GROUP;
 	if (!name && !options->private && !geteuid())
 		name = OPTIONS_GROUP;
-	if (!name || !name[0])
+	if (!name || !name[0] || !strcmp(name, "none"))
 		return 0;
 	group = getgrnam(name);
 	if (group)

@@ -108,8 +108,11 @@ int match_proc__read(int proc_fd, pid_t pid, struct match_entry *out)
 {
 	struct match_entry entry;
 	char text[1024];
+	ssize_t n = read_at(proc_fd, pid, "stat", text, sizeof(text));
 
-	if (read_at(proc_fd, pid, "stat", text, sizeof(text)) <= 0 || !match_proc__parse_stat(text, &entry))
+	if (n == -EMFILE || n == -ENFILE || n == -ENOMEM)
+		return (int)n;
+	if (n <= 0 || !match_proc__parse_stat(text, &entry))
 		return -ESRCH;
 	entry.pid = pid;
 	*out = entry;
@@ -134,8 +137,9 @@ int match_proc__list(int proc_fd, struct match_entry **out, size_t *n_out)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		r = ARRAY_RESERVE(list, capacity, n + 1);
-		if (!r && !match_proc__read(proc_fd, atoi(entry->d_name), &list[n]))
-			n++;
+		r = r ?: match_proc__read(proc_fd, atoi(entry->d_name), &list[n]);
+		n += !r;
+		r = r == -ESRCH ? 0 : r;
 	}
 	closedir(dir);
 	if (r)

@@ -17,7 +17,7 @@
 #define BLANKS              " \t"
 
 struct pattern {
-	char *text; /* NULL: none */
+	char *text; /* anchored(); NULL: none */
 	regex_t compiled;
 	bool usable; /* `compiled` is to be freed */
 	size_t matched_bytes;
@@ -113,21 +113,72 @@ static int check_pattern(const char *text, struct so_error *err)
 	return 0;
 }
 
+/* Behind the '[' of a bracket expression (POSIX.1, 9.3.5): the place of the ']' that ends it, or of the end. */
+static const char *skip_bracket(const char *at)
+{
+	at += *at == '^';
+	at += *at == ']';
+	for (; *at && *at != ']'; at++) {
+		const char *end;
+
+		if (*at != '[' || !at[1] || !strchr(".:=", at[1]))
+			continue;
+		end = strstr(at + 2, (char[]){ at[1], ']', '\0' });
+		at = end ? end + 1 : at + strlen(at) - 1;
+	}
+	return at;
+}
+
+/* The C library takes a ')' that closes nothing for itself; in parentheses it would close these. */
+static int check_parentheses(const char *text, struct so_error *err)
+{
+	unsigned open = 0;
+
+	for (const char *at = text; *at; at++) {
+		if (*at == '\\' && at[1])
+			at++;
+		else if (*at == '[')
+			at = skip_bracket(at + 1);
+		else if (*at == '(')
+			open++;
+		else if (*at == ')' && !open--)
+			return so_err(err, -EINVAL, "a ')' without a '(': '%.40s' (itself is written \\))", at);
+		if (!*at)
+			break;
+	}
+	return 0;
+}
+
+/*
+ * The pattern, to be found from the text's begin on: without, glibc begins anew at each character, with states of its own that
+ * it never drops, so that a short pattern takes seconds and hundreds of MB for one command line.
+ */
+static int take_anchored(struct pattern *p, const char *value)
+{
+	return asprintf(&p->text, "^.*(%s)", value) < 0 ? (p->text = NULL, -ENOMEM) : 0;
+}
+
 /* A value that is one pattern. */
 static int take_pattern(struct pattern *p, const char *value, struct so_error *err)
 {
+	regex_t alone;
 	char why[128];
 	int r = check_pattern(value, err);
 
+	r = r ?: check_parentheses(value, err);
 	if (r)
 		return r;
-	p->text = strdup(value);
-	if (!p->text)
-		return so_err(err, -ENOMEM, "out of memory");
-	r = compile(p);
+	/* By itself first: what is wrong is said of what was written. */
+	r = regcomp(&alone, value, REG_EXTENDED | REG_NOSUB);
+	if (!r) {
+		regfree(&alone);
+		if (take_anchored(p, value))
+			return so_err(err, -ENOMEM, "out of memory");
+		r = compile(p);
+	}
 	if (!r)
 		return 0;
-	regerror(r, &p->compiled, why, sizeof(why));
+	regerror(r, &alone, why, sizeof(why));
 	return so_err(err, r == REG_ESPACE ? -ENOMEM : -EINVAL, "'%.200s' is no regular expression: %s", value,
 		      why);
 }
@@ -299,6 +350,14 @@ static int parse_plain(struct match_rule *rule, const char *text, struct so_erro
 	return take_pattern(&rule->command, text, err);
 }
 
+/* "cuda" is a term only before another one: by itself, or before other words, it is a pattern. */
+static bool begins_with_term(const char *text)
+{
+	if (!strncmp(text, "cuda", 4) && text[4] && strchr(BLANKS, text[4]))
+		text += 4 + strspn(text + 4, BLANKS);
+	return find_term(text) != N_TERMS;
+}
+
 static int check_text(const char *text, size_t length, struct so_error *err)
 {
 	if (!length)
@@ -343,7 +402,7 @@ int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, st
 	rule->text = strdup(words);
 	if (!rule->text)
 		return so_err(err, -ENOMEM, "out of memory");
-	r = find_term(words) != N_TERMS ? parse_terms(rule, words, err) : parse_plain(rule, words, err);
+	r = begins_with_term(words) ? parse_terms(rule, words, err) : parse_plain(rule, words, err);
 	r = r ?: check_rule(rule, err);
 	if (r)
 		return r;

@@ -63,6 +63,7 @@ struct round {
 	size_t n_targets;
 	uint32_t last_id;
 	bool wants_cgroups, room;
+	unsigned living; /* targets */
 	uint64_t now_ns;
 	uint64_t young_ticks; /* what started later is too young */
 };
@@ -133,10 +134,13 @@ static bool wants(struct round *r, struct seen *s, struct match_rule_info *rule)
 	uint32_t after = s->looked > s->barred ? s->looked : s->barred;
 	struct match_process process;
 
-	s->looked = r->last_id;
-	if (match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process))
-		return false;
-	return !match_table__find(r->scan->table, &process, after, rule);
+	int ret =
+		match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process);
+
+	/* Any other failure is this daemon's own, and will pass. */
+	if (!ret || ret == -ESRCH)
+		s->looked = r->last_id;
+	return !ret && !match_table__find(r->scan->table, &process, after, rule);
 }
 
 static void retry_later(struct round *r, struct seen *s, bool no_room)
@@ -190,7 +194,7 @@ static void attach(struct round *r, struct seen *s, const struct match_rule_info
 	if (ret && ret != -EEXIST && ret != -ESRCH)
 		log_failure(r, s, rule, ret, err.text);
 	if (ret && ret != -ESRCH)
-		retry_later(r, s, ret == -ENOSPC);
+		retry_later(r, s, ret == -ENOSPC && r->living >= ENGINE_MAX_TARGETS);
 	if (ret)
 		return;
 	/* A rule that is removed from here on finds the target by its number. */
@@ -199,6 +203,7 @@ static void attach(struct round *r, struct seen *s, const struct match_rule_info
 		s->looked = 0;
 		return;
 	}
+	r->living++;
 	s->target = id;
 	s->rule = rule->id;
 	s->tries = 0;
@@ -232,7 +237,7 @@ static void look_at_all(struct round *r)
 	_cleanup_free_ struct candidate *candidates = NULL;
 	size_t n = 0, capacity = 0;
 
-	for (size_t i = 0; i < r->now.n; i++) {
+	for (size_t i = 0; i < r->now.n && !is_stopping(r->scan); i++) {
 		struct seen *s = &r->now.list[i];
 		struct match_rule_info rule;
 
@@ -316,7 +321,8 @@ void match_scan__round(struct match_scan *scan)
 	if (engine__list(scan->engine, &r.targets, &r.n_targets))
 		return;
 	forget_ended(&r);
-	r.room = count_living(&r) < ENGINE_MAX_TARGETS;
+	r.living = count_living(&r);
+	r.room = r.living < ENGINE_MAX_TARGETS;
 	/* Another rule may want what the removed one had; what they match is unchanged, so nothing barred comes back. */
 	if (r.last_id && !list_processes(&r, removed != scan->removed)) {
 		look_at_all(&r);

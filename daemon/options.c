@@ -46,7 +46,7 @@ static const char help[] =
 	"                       $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock)\n"
 	"  --socket-mode OCTAL  who may connect, as the socket's file mode (0660 with a group,\n"
 	"                       otherwise 0600)\n"
-	"  --group NAME         whose members may connect, and do what root may; '' for none (root:\n"
+	"  --group NAME         whose members may connect, and do what root may; 'none': no one (root:\n"
 	"                       " OPTIONS_GROUP ", if it exists; otherwise none)\n"
 	"  --listen ADDR:PORT   also serve reading requests over TCP (127.0.0.1:PORT or [::1]:PORT);\n"
 	"                       each must carry the token, and may then read what root may\n"

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,13 +60,15 @@ static int get(struct sets *sets)
 	return syscall(SYS_capget, &header, sets->of) ? -errno : 0;
 }
 
-static int set_to(uint64_t keep)
+static int set_to(uint64_t permitted, uint64_t effective)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct sets sets = { 0 };
 
-	for (unsigned i = 0; i < 2; i++)
-		sets.of[i].permitted = sets.of[i].effective = (uint32_t)(keep >> 32 * i);
+	for (unsigned i = 0; i < 2; i++) {
+		sets.of[i].permitted = (uint32_t)(permitted >> 32 * i);
+		sets.of[i].effective = (uint32_t)(effective >> 32 * i);
+	}
 	return syscall(SYS_capset, &header, sets.of) ? -errno : 0;
 }
 
@@ -126,6 +129,30 @@ static int check_alone(struct so_error *err)
 	return 0;
 }
 
+/*
+ * Distributions have kernels that ask for CAP_SYS_ADMIN where Linux itself is content with CAP_PERFMON (Debian's 5.10, with
+ * kernel.perf_event_paranoid at 3): tried with what would be kept.
+ */
+static bool do_events_need_admin(const struct sets *sets, uint64_t keep)
+{
+	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
+					.size = sizeof(attr),
+					.config = PERF_COUNT_SW_CPU_CLOCK,
+					.sample_period = 1000000000,
+					.disabled = 1 };
+	bool need;
+	int fd;
+
+	if (!(permitted(sets) & ~keep & BIT(CAP_SYS_ADMIN)) || set_to(permitted(sets), keep))
+		return false;
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	need = fd < 0 && (errno == EACCES || errno == EPERM);
+	if (fd >= 0)
+		close(fd);
+	set_to(permitted(sets), before);
+	return need;
+}
+
 static void drop_bounding(uint64_t keep, unsigned last)
 {
 	for (unsigned i = 0; i <= last; i++)
@@ -147,13 +174,15 @@ int privileges__drop(struct so_error *err)
 		return so_err(err, rc, "cannot read the capabilities: %s", strerror(-rc));
 	before = privileges__now();
 	keep = privileges__wanted(permitted(&sets), last);
+	if (do_events_need_admin(&sets, keep))
+		keep |= BIT(CAP_SYS_ADMIN);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return so_err(err, -errno, "cannot set no_new_privs: %s", strerror(errno));
 	/* Needs CAP_SETPCAP, so before the others go. */
 	drop_bounding(keep, last);
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
 		return so_err(err, -errno, "cannot clear the ambient capabilities: %s", strerror(errno));
-	rc = set_to(keep);
+	rc = set_to(keep, keep);
 	if (rc)
 		return so_err(err, rc, "cannot give up capabilities: %s", strerror(-rc));
 	dropped = true;

@@ -23,7 +23,7 @@
 uint64_t privileges__wanted(uint64_t permitted, unsigned last);
 
 /*
- * Gives up all but those: in the permitted, effective, inheritable, ambient and bounding sets, and for programs that are
+ * Gives up all but those (and CAP_SYS_ADMIN, where this kernel asks for it to open clock events): in the permitted, effective, inheritable, ambient and bounding sets, and for programs that are
  * executed (no_new_privs). Without CAP_SETPCAP the bounding set stays, which no_new_privs makes useless. -EBUSY: the
  * process has other threads already; others from the kernel, in words.
  */

@@ -264,6 +264,7 @@ void process_table__exec(struct process_table *t, struct process *p)
 	drop_run(t, p);
 	forget_python(p);
 	p->labelled = false;
+	p->execs++;
 	p->kernel.exec_pages = 0;
 	publish(t, p);
 }

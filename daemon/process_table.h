@@ -37,6 +37,7 @@ struct process {
 	pid_t tgid;
 	struct so_process kernel; /* what the kernel was given last */
 	struct mapping_run *run;  /* NULL until scanned */
+	unsigned execs;           /* programs that it has executed since it is known */
 	bool labelled;            /* its labels have been read since it began or executed another program */
 	bool gone;                /* it has exited; its counts may still arrive */
 	uint64_t gone_ns;

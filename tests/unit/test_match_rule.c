@@ -192,6 +192,46 @@ static void matching_goes_on_as_patterns_are_compiled_anew(void **state)
 	}
 }
 
+static void parentheses_belong_together(void **state)
+{
+	static const char *const refused[] = { "a)b", ")", "a)(b", "[a])", "\\()", "[[:alpha:]])", "[^]])" };
+	static const char *const taken[] = {
+		"(a)b", "[)]", "\\)", "[^]()]", "[]()]", "[[:alpha:])]x|y", "()b|a"
+	};
+	struct match_rule *rule = NULL;
+	struct so_error err;
+
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		err.text[0] = '\0';
+		if (match_rule__parse(refused[i], 0, &rule, &err) != -EINVAL)
+			fail_msg("%s was taken", refused[i]);
+		assert_non_null(strstr(err.text, "without a '('"));
+	}
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		match_rule__free(rule_of(taken[i], 0));
+	assert_true(matches("a|b", 0, "xxb", ""));
+	assert_false(matches("^a|^b", 0, "xxb", ""));
+	assert_true(matches("^a|^b", 0, "bx", ""));
+	assert_true(matches("x$|y$", 0, "xy", ""));
+	assert_true(matches("\\)", 0, "f(x)", ""));
+}
+
+/* From any user. Searched for from each character on, these take a minute and a gigabyte. */
+static void costly_patterns_cost_little(void **state)
+{
+	static const char *const patterns[] = { "[ab]*a[ab]{250}X", "(a|b)*a(a|b)[ab]{200}X|[ab]{40}Y" };
+	char text[4097];
+	uint32_t random = 7;
+
+	for (size_t i = 0; i < sizeof(text) - 1; i++) {
+		random = random * 1664525 + 1013904223;
+		text[i] = random >> 31 ? 'a' : 'b';
+	}
+	text[sizeof(text) - 1] = '\0';
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+		assert_false(matches(patterns[i], 0, text, ""));
+}
+
 static void stat_lines(void **state)
 {
 	static const char line[] =
@@ -339,6 +379,8 @@ int main(void)
 		cmocka_unit_test(what_is_no_rule_is_said),
 		cmocka_unit_test(a_rule_has_so_many_bytes),
 		cmocka_unit_test(matching_goes_on_as_patterns_are_compiled_anew),
+		cmocka_unit_test(parentheses_belong_together),
+		cmocka_unit_test(costly_patterns_cost_little),
 		cmocka_unit_test(stat_lines),
 		cmocka_unit_test(texts_of_proc),
 		cmocka_unit_test(tables_have_room_for_all_users),

@@ -349,13 +349,16 @@ static void failures_are_kept_and_tried_again_later(void **state)
 	/* Not at once. */
 	match_scan__round(f->scan);
 	assert_int_equal(target_of(f, 10), 0);
-	/* Once there is room again, at once. */
+	/* Nor when something else than places for targets is full. */
 	put(f, (struct made){ .pid = 11, .command = "train" });
-	fake_engine__fail_attach(f->engine, -ENOSPC, "64 targets");
+	fake_engine__fail_attach(f->engine, -ENOSPC, "16384 processes");
 	match_scan__round(f->scan);
 	assert_int_equal(target_of(f, 11), 0);
 	match_scan__round(f->scan);
-	assert_int_not_equal(target_of(f, 11), 0);
+	assert_int_equal(target_of(f, 11), 0);
+	put(f, (struct made){ .pid = 12, .command = "train" });
+	match_scan__round(f->scan);
+	assert_int_not_equal(target_of(f, 12), 0);
 	assert_int_equal(match_table__get(match_scan__table(f->scan), 0, id, &info), 0);
 	assert_string_equal(info.problem, "");
 	assert_int_equal(info.attached, 1);
