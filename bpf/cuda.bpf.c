@@ -24,7 +24,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define NOT_READY 600 /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
+#define SAME_ENTRY_NS 5000 /* between two probes on one entry, at most */
+#define NOT_READY     600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 /* Time that a call takes which does nothing, between the two probes. */
 __u64 floor_ns = 0;
@@ -147,6 +148,17 @@ static __always_inline bool is_called_by_runtime(const struct arguments *a)
 	return false;
 }
 
+/* Whether the thread's call has ended unseen: it would make all calls further down the stack nested ones. */
+static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
+{
+	__u32 api = SO_CUDA_COOKIE_CALL(c->cookie), kind;
+
+	if (SO_CUDA_COOKIE_SLOT(c->cookie) != SO_CUDA_COOKIE_SLOT(cookie) || api >= SO_CUDA_API_COUNT)
+		return true;
+	kind = calls_info[bounded_api(api)].kind & (SO_CUDA_KIND_ROOM - 1);
+	return c->begin_ns < control_of(cookie)->since_ns[kind];
+}
+
 /* Not 0: the return is of no interest. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 {
@@ -171,14 +183,20 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	call = bounded_api(call);
 	if (is_off(control_of(cookie), call))
 		return 1;
+	if (c->active && is_over(c, cookie))
+		c->active = 0;
 	if (c->active) {
 		if (a.rsp < c->sp) {
 			slot->nested++;
 			c->nested++;
 			return 1;
 		}
-		/* That call is over: it was left by a jump, or its probe was taken away. */
-		slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
+		/*
+		 * That call is over: it was left by a jump. Or this is the same entry, which has two probes while the
+		 * daemon places others.
+		 */
+		if (a.rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
+			slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
 	}
 	if (calls_info[call].of == CALL_OF_DRIVER && is_called_by_runtime(&a)) {
 		c->active = 0;

@@ -33,15 +33,30 @@ static __always_inline void add_to_site(const struct so_cuda_call *c, const stru
 		site->peak_bytes = site->current_bytes;
 }
 
+static __always_inline void take_off(const struct so_cuda_pointer *key, const struct so_cuda_allocation *a)
+{
+	struct so_cuda_site_key at = { .tgid = key->tgid, .host = key->host, .stack = a->site };
+	struct so_cuda_site *site = bpf_map_lookup_elem(&cuda_sites, &at);
+
+	if (!site)
+		return;
+	__sync_fetch_and_add(&site->frees, 1);
+	__sync_fetch_and_add(&site->current_bytes, -(__s64)a->bytes);
+}
+
+/* Memory that is at the address already was released unseen: in a time off, or by a call that has no probe. */
 static __noinline int allocated(struct so_cuda_call *c, __u32 api, __u64 stack)
 {
 	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
 	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host, .stack = stack };
-	struct so_cuda_allocation a = { .site = stack };
+	struct so_cuda_allocation a = { .site = stack }, *old;
 
 	if (!c || bpf_probe_read_user(&key.address, sizeof(key.address), (void *)c->pointer))
 		return 0;
 	a.bytes = c->bytes;
+	old = bpf_map_lookup_elem(&cuda_allocations, &key);
+	if (old)
+		take_off(&key, old);
 	if (bpf_map_update_elem(&cuda_allocations, &key, &a, BPF_ANY))
 		lose(c->cookie, SO_CUDA_LOSS_ALLOCATIONS_FULL);
 	add_to_site(c, &at, a.bytes);
@@ -51,9 +66,7 @@ static __noinline int allocated(struct so_cuda_call *c, __u32 api, __u64 stack)
 static __noinline int freed(struct so_cuda_call *c, __u32 api)
 {
 	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
-	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host };
 	struct so_cuda_allocation *a;
-	struct so_cuda_site *site;
 
 	if (!c)
 		return 0;
@@ -61,12 +74,7 @@ static __noinline int freed(struct so_cuda_call *c, __u32 api)
 	a = bpf_map_lookup_elem(&cuda_allocations, &key);
 	if (!a)
 		return 0; /* allocated before watching began */
-	at.stack = a->site;
-	site = bpf_map_lookup_elem(&cuda_sites, &at);
-	if (site) {
-		__sync_fetch_and_add(&site->frees, 1);
-		__sync_fetch_and_add(&site->current_bytes, -(__s64)a->bytes);
-	}
+	take_off(&key, a);
 	bpf_map_delete_elem(&cuda_allocations, &key);
 	return 0;
 }

@@ -14,13 +14,13 @@
  */
 static bool is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call)
 {
-	uint32_t api = SO_CUDA_COOKIE_CALL(call->cookie);
+	uint32_t api = SO_CUDA_COOKIE_CALL(call->cookie), kind;
 
 	if (!call->active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call->cookie) != w->slot)
 		return false;
-	if (w->kinds.cycled >> cuda_names__kind(api) & 1)
-		return cuda_watch_is_on(w) && call->begin_ns >= w->on_since_ns;
-	return call->begin_ns >= w->divided_ns;
+	kind = cuda_names__kind(api);
+	return call->begin_ns >= cuda_probes__control(w->probes, w->slot)->since_ns[kind] &&
+	       (cuda_watch_is_on(w) || !(w->kinds.cycled >> kind & 1));
 }
 
 static void add_thread(const struct cuda_watch *w, pid_t pid, pid_t tid, uint64_t now, json_t *all)

@@ -142,7 +142,8 @@ static int subtract_sites(const struct cuda_snapshot *now, const struct cuda_sna
 static void subtract_slot(struct so_cuda_slot *from, const struct so_cuda_slot *what)
 {
 	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-		((__u64 *)from)[i] -= ((const __u64 *)what)[i];
+		((__u64 *)from)[i] -= ((const __u64 *)what)[i] < ((__u64 *)from)[i] ? ((const __u64 *)what)[i]
+										    : ((__u64 *)from)[i];
 }
 
 static int subtract_slots(const struct cuda_snapshot *now, const struct cuda_snapshot *base,

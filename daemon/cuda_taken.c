@@ -21,7 +21,8 @@ static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
 static void subtract_slot(struct so_cuda_slot *slot, const struct so_cuda_slot *base)
 {
 	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-		((__u64 *)slot)[i] -= ((const __u64 *)base)[i];
+		((__u64 *)slot)[i] -= ((const __u64 *)base)[i] < ((__u64 *)slot)[i] ? ((const __u64 *)base)[i]
+										    : ((__u64 *)slot)[i];
 }
 
 static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)

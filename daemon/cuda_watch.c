@@ -25,6 +25,17 @@ static void release_mapped(struct cuda_mapped *m)
 	free(m->path);
 }
 
+/* Calls of these kinds that were entered before this time are not seen to return. */
+static void begin_anew(struct cuda_watch *w, uint32_t kinds, uint64_t at_ns)
+{
+	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		if (kinds >> i & 1)
+			control->since_ns[i] = at_ns;
+	}
+}
+
 int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_percent, struct cuda_watch **out)
 {
 	_cleanup_(cuda_watch) struct cuda_watch *w = calloc(1, sizeof(*w));
@@ -48,13 +59,15 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 		return ret;
 	w->begin_ns = w->checked_ns = w->on_since_ns = clock__now_ns();
 	w->accounted_ns = w->segment_ns = w->begin_ns;
-	w->line_factor = 1;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		w->line_factors[i] = 1;
 	w->phase = CUDA_WATCH_ON;
 	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
 	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * MS;
 	cuda_budget__plan(w->budget, &plan);
 	memcpy(cuda_probes__control(probes, slot)->stack_period, plan.stack_period, sizeof(plan.stack_period));
 	memset(cuda_probes__control(probes, slot)->off, 0, sizeof(cuda_probes__control(probes, slot)->off));
+	begin_anew(w, CUDA_KINDS_ALL, w->begin_ns);
 	cuda_probes__control(probes, slot)->on = 1;
 	*out = TAKE_PTR(w);
 	return 0;
@@ -94,7 +107,7 @@ void cuda_watch__free(struct cuda_watch *w)
 bool cuda_watch__has_process(const struct cuda_watch *w, pid_t pid)
 {
 	for (size_t i = 0; i < w->n_processes; i++) {
-		if (w->processes[i].pid == pid)
+		if (w->processes[i].pid == pid && !w->processes[i].gone)
 			return true;
 	}
 	return false;
@@ -114,13 +127,15 @@ int cuda_watch__pids(const struct cuda_watch *w, pid_t **out)
 
 int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 {
-	struct cuda_process *p;
+	struct cuda_process *p = NULL;
 
-	if (cuda_watch__has_process(w, pid))
+	for (size_t i = 0; i < w->n_processes && !p; i++)
+		p = w->processes[i].pid == pid ? &w->processes[i] : NULL;
+	if (p && !p->gone)
 		return 0;
-	if (ARRAY_RESERVE(w->processes, w->cap_processes, w->n_processes + 1))
+	if (!p && ARRAY_RESERVE(w->processes, w->cap_processes, w->n_processes + 1))
 		return -ENOMEM;
-	p = &w->processes[w->n_processes++];
+	p = p ?: &w->processes[w->n_processes++];
 	*p = (struct cuda_process){ .pid = pid };
 	p->has_clock = !clock_getcpuclockid(pid, &p->clock);
 	return 0;
@@ -278,6 +293,7 @@ static void drop_process(struct cuda_watch *w, pid_t pid)
 		if (w->processes[i].pid != pid)
 			continue;
 		w->processes[i].has_clock = false;
+		w->processes[i].gone = true;
 		if (!is_named)
 			w->processes[i] = w->processes[--w->n_processes];
 		return;
@@ -301,9 +317,10 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		cuda_link__free(TAKE_PTR(m->steady));
 		cuda_link__free(TAKE_PTR(m->cycled));
 		m->gone = any = true;
+		close(m->fd);
+		m->fd = -1;
 	}
 	if (any) {
-		cuda_watch__settle(w);
 		cuda_probes__forget(w->probes, is_process, &pid);
 		/* The number may be another process's soon. */
 		cuda_snapshot__forget(w->last, (uint32_t)pid);
@@ -317,14 +334,23 @@ static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
 	return w->on_ns + (cuda_watch_is_on(w) ? now - w->on_since_ns : 0);
 }
 
+/* Counters of threads that are preempted between reading and writing may go back a little. */
+static uint64_t gained(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
 static void look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *slot,
 			  const struct cuda_budget_figures *f)
 {
 	uint64_t calls[SO_CUDA_KIND_COUNT];
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		calls[i] = slot->kinds[i] - w->slot_seen.kinds[i];
+		calls[i] = gained(slot->kinds[i], w->slot_seen.kinds[i]);
 	cuda_kinds__add(&w->kinds, calls, f->elapsed_ns, f->on_ns);
+	/* Right after a choice nothing is known of the kinds that are off. */
+	if (w->kinds.cycled && !(w->kinds.on_s > 0))
+		return;
 	cuda_kinds__rates(&w->kinds, calls);
 	cuda_budget__add_calls(w->budget, calls);
 }
@@ -344,11 +370,11 @@ static void check(struct cuda_watch *w, uint64_t now)
 		return;
 	f.on_ns = on - w->on_seen_ns;
 	f.cpu_ns = cpu_since_last(w);
-	f.hits = slot.hits - w->slot_seen.hits;
-	f.returns = slot.returns - w->slot_seen.returns;
-	f.nested = slot.nested - w->slot_seen.nested;
-	f.stacks = slot.stacks - w->slot_seen.stacks;
-	f.stacks_ns = slot.stacks_ns - w->slot_seen.stacks_ns;
+	f.hits = gained(slot.hits, w->slot_seen.hits);
+	f.returns = gained(slot.returns, w->slot_seen.returns);
+	f.nested = gained(slot.nested, w->slot_seen.nested);
+	f.stacks = gained(slot.stacks, w->slot_seen.stacks);
+	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
 	look_at_kinds(w, &slot, &f);
 	w->slot_seen = slot;
 	if (!w->cpu_since_ns && w->n_processes)
@@ -374,18 +400,38 @@ static void set_off(struct cuda_watch *w, uint32_t kinds)
 		control->off[i] = kinds >> i & 1;
 }
 
-/* Other kinds from now on: the probes are placed anew, those that stay first. */
+static void free_cycled(struct cuda_watch *w)
+{
+	for (size_t i = 0; i < w->n_mapped; i++)
+		cuda_link__free(TAKE_PTR(w->mapped[i].cycled));
+}
+
+/*
+ * Other kinds from now on: the probes are placed anew, those that stay first. The new ones come before the old ones go, so that
+ * no call is missed; the program knows an entry that has two. Perf events are taken over instead, which must be free for that.
+ */
 static void divide(struct cuda_watch *w)
 {
+	bool perf = cuda_probes__kind(w->probes) == CUDA_PROBE_PERF;
+	uint64_t began_ns = clock__now_ns();
+
+	if (perf)
+		free_cycled(w);
 	for (size_t i = 0; i < w->n_mapped; i++) {
-		cuda_link__free(TAKE_PTR(w->mapped[i].steady));
+		struct cuda_link *old = TAKE_PTR(w->mapped[i].steady);
+
+		if (perf)
+			cuda_link__free(TAKE_PTR(old));
 		attach_steady(w, &w->mapped[i]);
+		cuda_link__free(old);
 	}
-	w->divided_ns = clock__now_ns();
+	/* Of those that were under way some have returned meanwhile, by the old probes. */
+	begin_anew(w, ~w->kinds.cycled, began_ns);
 }
 
 static void switch_on(struct cuda_watch *w)
 {
+	begin_anew(w, w->kinds.cycled, clock__now_ns());
 	for (size_t i = 0; i < w->n_mapped; i++)
 		attach_cycled(w, &w->mapped[i]);
 	/* From here on, when all of them are there. */
@@ -410,10 +456,12 @@ static void switch_off(struct cuda_watch *w)
 	cuda_watch__settle(w);
 	if (choose) {
 		w->kinds = next;
+		/* What stays from now on is in the total already. */
+		if (w->last_on)
+			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);
 		divide(w);
 	}
-	for (size_t i = 0; i < w->n_mapped; i++)
-		cuda_link__free(TAKE_PTR(w->mapped[i].cycled));
+	free_cycled(w);
 	set_off(w, w->kinds.cycled);
 }
 
@@ -477,9 +525,8 @@ static uint64_t line_hash(const struct so_cuda_line_key *key)
 int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key,
 			 const struct so_cuda_line *line)
 {
-	bool cycled = line->calls && key->api < SO_CUDA_API_COUNT &&
-		      w->kinds.cycled >> cuda_names__kind(key->api) & 1;
-	double factor = cycled ? w->line_factor : 1;
+	double factor =
+		line->calls && key->api < SO_CUDA_API_COUNT ? w->line_factors[cuda_names__kind(key->api)] : 1;
 	uint64_t hash = line_hash(key);
 	struct cuda_line *l;
 	uint32_t at;

@@ -42,6 +42,7 @@ struct cuda_line {
 /* A process that lives, or has made calls. */
 struct cuda_process {
 	pid_t pid;
+	bool gone; /* its number may be another's */
 	bool has_clock;
 	clockid_t clock; /* of its CPU time */
 	uint64_t cpu_ns; /* at the last look */
@@ -71,7 +72,6 @@ struct cuda_watch {
 	enum cuda_watch_phase phase;
 	struct cuda_kinds kinds;
 	uint64_t phase_end_ns, check_ns, checked_ns;
-	uint64_t divided_ns;                   /* when the probes of the steady kinds were last placed */
 	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
 	/*
 	 * Calls that were seen since segment_ns, while the probes were on, stand for all since accounted_ns. So each time on
@@ -79,13 +79,13 @@ struct cuda_watch {
 	 * after the last time on is like that one.
 	 */
 	uint64_t accounted_ns, segment_ns;
-	struct cuda_snapshot *last_on;    /* its calls of the cycled kinds, as seen */
-	uint64_t last_on_ns;              /* its length, */
-	double last_progress_ns;          /* and what of it the target had for itself */
-	struct so_cuda_slot segment_slot; /* at segment_ns */
-	uint64_t cpu_since_ns;            /* since when cpu_ns is known */
-	double line_factor;               /* of the calls whose stacks were taken */
-	uint64_t cpu_ns;                  /* of the target since begin_ns */
+	struct cuda_snapshot *last_on;           /* its calls of the cycled kinds, as seen */
+	uint64_t last_on_ns;                     /* its length, */
+	double last_progress_ns;                 /* and what of it the target had for itself */
+	struct so_cuda_slot segment_slot;        /* at segment_ns */
+	uint64_t cpu_since_ns;                   /* since when cpu_ns is known */
+	double line_factors[SO_CUDA_KIND_COUNT]; /* of the calls whose stacks were taken */
+	uint64_t cpu_ns;                         /* of the target since begin_ns */
 	struct so_cuda_slot slot_seen;
 	uint64_t on_seen_ns;
 	bool lost;      /* counts of some time, for want of memory */
@@ -101,6 +101,7 @@ void cuda_watch__stop(struct cuda_watch *watch);
 void cuda_watch__free(struct cuda_watch *watch);
 CLEANUP_DEFINE(struct cuda_watch *, cuda_watch, cuda_watch__free)
 
+/* Whether it is watched, and lives. */
 bool cuda_watch__has_process(const struct cuda_watch *watch, pid_t pid);
 /* The processes that live, or have made calls: n_processes of them, malloc'ed. -ENOMEM. */
 int cuda_watch__pids(const struct cuda_watch *watch, pid_t **out);
@@ -112,7 +113,10 @@ bool cuda_watch__has_libraries(const struct cuda_watch *watch, pid_t pid);
 bool cuda_watch__has_library(const struct cuda_watch *watch, pid_t pid, uint64_t dev, uint64_t inode);
 /* Takes over mapped's resources (also on failure), and probes it if the probes are on. -ENOMEM, -ENOSPC. */
 int cuda_watch__add_library(struct cuda_watch *watch, struct cuda_mapped *mapped);
-/* The process has ended, or executes another program: its figures are kept, its probes and entries are not. */
+/*
+ * The process has ended, or executes another program: its figures are kept, as far as they are settled, its probes and entries
+ * are not.
+ */
 void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
 
 /* Whether calls that are seen in this time on stand for a time off before it: it should be settled at its end only. */

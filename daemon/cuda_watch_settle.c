@@ -8,6 +8,9 @@
 #include "daemon/clock.h"
 #include "daemon/cuda_watch_parts.h"
 
+#define LEAST_ON_NS \
+	2e6 /* a time on that is worth keeping as the last one: another settling may have been just before */
+
 static bool takes(void *context, uint32_t tgid)
 {
 	return cuda_watch__has_process(context, (pid_t)tgid);
@@ -148,6 +151,13 @@ static int keep_last_on(struct cuda_watch *w, const struct gain *gain, uint64_t 
 	return 0;
 }
 
+/* Lines come up to a second after their calls: a kind that is cycled no more keeps its factor until here. */
+static void set_line_factors(struct cuda_watch *w, double factor)
+{
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		w->line_factors[i] = w->kinds.cycled >> i & 1 ? factor : 1;
+}
+
 /*
  * Where the maps cannot be read, nothing has changed: what they hold is counted the next time. What was read and cannot be
  * added up is lost.
@@ -162,7 +172,7 @@ int cuda_watch__settle(struct cuda_watch *w)
 	ret = ret ?: gain_since(w, maps, now, &gain);
 	if (ret)
 		return ret;
-	if (w->kinds.cycled && gain.progress_ns > 0)
+	if (w->kinds.cycled && gain.progress_ns > LEAST_ON_NS)
 		ret = keep_last_on(w, &gain, now);
 	ret = ret ?: add_gain(w, &gain, now, w->total);
 	cuda_snapshot__free(gain.seen);
@@ -171,7 +181,7 @@ int cuda_watch__settle(struct cuda_watch *w)
 	if (ret)
 		w->lost = true;
 	if (cuda_watch_is_on(w)) {
-		w->line_factor = gain.factor;
+		set_line_factors(w, gain.factor);
 		w->accounted_ns = now;
 		cuda_watch_begin_segment(w, now);
 	}

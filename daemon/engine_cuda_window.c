@@ -167,7 +167,8 @@ static int take_slot(const struct moment *m, const struct cuda_mark *from, struc
 
 	since->slot = m->slot;
 	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-		((__u64 *)&since->slot)[i] -= before[i];
+		((__u64 *)&since->slot)[i] -=
+			before[i] < ((__u64 *)&since->slot)[i] ? before[i] : ((__u64 *)&since->slot)[i];
 	return json_object_set_new(since->probes, "hits", json_integer((json_int_t)since->slot.hits)) ||
 			       json_object_set_new(since->probes, "returns",
 						   json_integer((json_int_t)since->slot.returns)) ||

@@ -151,6 +151,8 @@ struct so_cuda_control {
 	__u32 on;                              /* 0: nothing counts, and nothing is written */
 	__u32 off[SO_CUDA_KIND_ROOM];          /* not 0: calls of the kind do not count now */
 	__u32 stack_period[SO_CUDA_KIND_ROOM]; /* one stack in so many calls, at random; 0: none */
+	/* CLOCK_MONOTONIC. The return of a call that was entered before is not seen: its probe was taken away meanwhile. */
+	__u64 since_ns[SO_CUDA_KIND_ROOM];
 };
 
 /*
