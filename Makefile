@@ -30,10 +30,12 @@ LIBS_TEST   := -lcmocka $(LIBS_DAEMON) -lcurl
 PROTO_C := $(BUILD)/gen/stakeout/profile.pb-c.c
 DAEMON_SRCS := $(wildcard daemon/*.c)
 CLIENT_SRCS := $(wildcard client/*.c)
+PROFILE_SRCS := $(wildcard profile/*.c)
 BPF_SRCS    := $(wildcard bpf/*.bpf.c)
 SKELETONS   := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.skel.h)
-DAEMON_OBJS := $(DAEMON_SRCS:%.c=$(BUILD)/%.o) $(PROTO_C:.c=.o)
-CLIENT_OBJS := $(CLIENT_SRCS:%.c=$(BUILD)/%.o) $(PROTO_C:.c=.o)
+PROFILE_OBJS := $(PROFILE_SRCS:%.c=$(BUILD)/%.o) $(PROTO_C:.c=.o)
+DAEMON_OBJS := $(DAEMON_SRCS:%.c=$(BUILD)/%.o) $(PROFILE_OBJS)
+CLIENT_OBJS := $(CLIENT_SRCS:%.c=$(BUILD)/%.o) $(PROFILE_OBJS)
 
 .PHONY: all
 all: $(BUILD)/stakeoutd $(BUILD)/stakeout

@@ -10,7 +10,7 @@
 #include "client/message.h"
 #include "client/options.h"
 #include "client/output.h"
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "client/record_options.h"
 #include "client/render.h"
 #include "client/selection.h"

@@ -8,7 +8,7 @@
 #include "client/interrupt.h"
 #include "client/message.h"
 #include "client/output.h"
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "client/profile_file.h"
 #include "client/render.h"
 #include "client/running.h"

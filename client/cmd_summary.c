@@ -9,7 +9,7 @@
 #include "client/message.h"
 #include "client/output.h"
 #include "client/past.h"
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "client/profile_file.h"
 #include "client/running.h"
 #include "client/selection.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
 

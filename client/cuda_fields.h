@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/arena.h"
+#include "profile/arena.h"
 #include "client/frame_text.h"
 #include "stakeout/error.h"
 #include "stakeout/intern.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 
 /* Instead of a stack: the thread ran on whenever it was looked at, and has no sample. */
 #define DUMP_MOVED "[moved]"

@@ -7,7 +7,7 @@
 #include "client/interrupt.h"
 #include "client/message.h"
 #include "client/output.h"
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "client/running.h"
 #include "client/selection.h"
 #include "client/target.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "client/render.h"
 #include "stakeout/error.h"
 

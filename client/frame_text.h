@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "stakeout/cleanup.h"
 
 /* A text that grows; all zero is an empty one. Not terminated. */

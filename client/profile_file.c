@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 
 int profile_file__read(const char *path, uint8_t **out, size_t *length, struct so_error *err)
 {

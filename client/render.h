@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 
 struct render_options {
 	bool threads;     /* first frame is comm-PID/TID rather than comm */

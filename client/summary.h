@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "client/category_rules.h"
+#include "profile/category_rules.h"
 #include "client/render.h"
 #include "client/summary_phases.h"
 

@@ -5,16 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/category_verdict.h"
 #include "stakeout/array.h"
-#include "stakeout/short_path.h"
 
-static const char *const leftover_names[] = {
-#define X(id, name) name,
-	CATEGORY_LEFTOVER_LIST(X)
-#undef X
-};
-
-/* The same as a means, beside mechanisms. */
+/* Leftovers as a means, beside mechanisms. */
 static const char *const leaf_names[] = {
 	[CATEGORY_LEFT_PYTHON] = "Python code",
 	[CATEGORY_LEFT_NATIVE] = "native code",
@@ -34,10 +28,9 @@ struct sorter {
 	const struct scope *scope;
 	const struct category_rules *rules;
 	size_t n; /* categories and leftovers */
-	struct category_ranks *ranks;
-	uint32_t *ranks_of_line; /* lines of one function have one */
-	struct share *shares;    /* by category */
-	struct share *means;     /* by category * n + means */
+	struct category_lines lines;
+	struct share *shares; /* by category */
+	struct share *means;  /* by category * n + means */
 	struct pairs functions, callers;
 };
 
@@ -49,8 +42,7 @@ static void pairs__clear(struct pairs *pairs)
 
 static void sorter__clear(struct sorter *sorter)
 {
-	free(sorter->ranks);
-	free(sorter->ranks_of_line);
+	category_lines__clear(&sorter->lines);
 	free(sorter->shares);
 	free(sorter->means);
 	pairs__clear(&sorter->functions);
@@ -75,129 +67,14 @@ static int pairs__add(struct pairs *pairs, size_t category, uint32_t name, const
 	return 0;
 }
 
-/* Two lines that no rule can tell apart. */
-struct matter {
-	const char *function, *filename, *mapping;
-	uint64_t kernel;
-};
-
-/* Asks the rules once for each function. */
-static int match_lines(struct sorter *sorter)
-{
-	const struct profile *profile = sorter->scope->profile;
-	struct intern known = { .n_keys = 0 };
-	size_t capacity = 0;
-	int r = 0;
-
-	sorter->ranks_of_line = calloc(profile->n_lines + 1, sizeof(*sorter->ranks_of_line));
-	if (!sorter->ranks_of_line)
-		return -ENOMEM;
-	for (size_t i = 0; r >= 0 && i < profile->n_lines; i++) {
-		const struct profile_line *line = &profile->lines[i];
-		const struct matter matter = { line->function, line->filename, line->mapping, line->kernel };
-
-		if (ARRAY_RESERVE(sorter->ranks, capacity, known.n_keys + 1))
-			r = -ENOMEM;
-		else
-			r = intern__add(&known, &matter, sizeof(matter), &sorter->ranks_of_line[i]);
-		if (r > 0)
-			category_rules__match(sorter->rules, line, &sorter->ranks[sorter->ranks_of_line[i]]);
-	}
-	intern__clear(&known);
-	return r < 0 ? r : 0;
-}
-
-static const struct category_ranks *ranks_at(const struct sorter *sorter, const struct profile_sample *sample,
-					     size_t frame)
-{
-	return &sorter->ranks[sorter->ranks_of_line[sample->lines[frame]]];
-}
-
 static const struct profile_line *line_at(const struct sorter *sorter, const struct profile_sample *sample,
 					  size_t frame)
 {
 	return &sorter->scope->profile->lines[sample->lines[frame]];
 }
 
-/* The C library and what the kernel lends a process: they work for their callers. */
-static bool is_c_library(const struct profile_line *line)
-{
-	const char *name = short_path(line->mapping);
-
-	return !line->kernel && (!strncmp(name, "libc.so", 7) || !strncmp(name, "libc-", 5) ||
-				 !strncmp(name, "ld-", 3) || !strcmp(name, "[vdso]"));
-}
-
-/* The leaf, the C library's frames passed over if there is anything else. n_lines above 0. */
-static size_t leaf_of(const struct sorter *sorter, const struct profile_sample *sample)
-{
-	for (size_t i = 0; i < sample->n_lines; i++)
-		if (!is_c_library(line_at(sorter, sample, i)))
-			return i;
-	return 0;
-}
-
-/* The number of the leftover that a sample would be. */
-static size_t leftover_of(const struct sorter *sorter, const struct profile_sample *sample)
-{
-	enum category_leftover what;
-
-	if (!sample->n_lines)
-		what = CATEGORY_LEFT_NO_STACK;
-	else if (line_at(sorter, sample, 0)->kernel)
-		what = CATEGORY_LEFT_KERNEL;
-	else if (line_at(sorter, sample, 0)->python)
-		what = CATEGORY_LEFT_PYTHON;
-	else
-		what = CATEGORY_LEFT_NATIVE;
-	return category_rules__count(sorter->rules) + what;
-}
-
-/* Where a sample belongs, and why. */
-struct verdict {
-	size_t category;
-	size_t frame; /* the innermost one of its activity; n_lines without an activity */
-};
-
-static struct verdict activity_of(const struct sorter *sorter, const struct profile_sample *sample)
-{
-	for (size_t i = 0; i < sample->n_lines; i++) {
-		uint32_t rank = ranks_at(sorter, sample, i)->activity;
-
-		if (rank != CATEGORY_NO_RANK)
-			return (struct verdict){ category_rules__of_rank(sorter->rules, rank), i };
-	}
-	return (struct verdict){ SIZE_MAX, sample->n_lines };
-}
-
-/*
- * By what means: the first mechanism in the rules' order among the frames that the innermost Python frame called, and
- * not outside the activity: a garbage collection that an allocation set off is no allocation.
- */
-static size_t means_of(const struct sorter *sorter, const struct profile_sample *sample,
-		       const struct verdict *verdict)
-{
-	bool held = sample->gil == PROFILE_GIL_HELD;
-	uint32_t rank = CATEGORY_NO_RANK;
-	size_t leaf;
-
-	if (!sample->n_lines)
-		return leftover_of(sorter, sample);
-	leaf = leaf_of(sorter, sample);
-	for (size_t i = 0; i < sample->n_lines && i <= verdict->frame && !line_at(sorter, sample, i)->python;
-	     i++) {
-		const struct category_ranks *ranks = ranks_at(sorter, sample, i);
-		/* Up to the leaf it is the leaf's frame; a memcpy() may be meant, or who called it. */
-		uint32_t here = i <= leaf ? ranks->leaf[held] : ranks->mechanism[held];
-
-		rank = here < rank ? here : rank;
-	}
-	return rank == CATEGORY_NO_RANK ? leftover_of(sorter, sample)
-					: category_rules__of_rank(sorter->rules, rank);
-}
-
 static uint32_t function_of(const struct sorter *sorter, const struct profile_sample *sample,
-			    const struct verdict *verdict, const struct names *functions)
+			    const struct category_verdict *verdict, const struct names *functions)
 {
 	for (size_t i = 0; i <= verdict->frame && verdict->frame < sample->n_lines; i++)
 		if (line_at(sorter, sample, i)->python)
@@ -210,14 +87,14 @@ static uint32_t function_of(const struct sorter *sorter, const struct profile_sa
 
 /* Outside the outermost frame of the activity that holds together with the innermost one. */
 static size_t outside(const struct sorter *sorter, const struct profile_sample *sample,
-		      const struct verdict *verdict)
+		      const struct category_verdict *verdict)
 {
 	size_t last = verdict->frame;
 
 	if (last == sample->n_lines)
 		return 0;
 	for (size_t i = last + 1; i < sample->n_lines; i++) {
-		uint32_t rank = ranks_at(sorter, sample, i)->activity;
+		uint32_t rank = category_lines__ranks(&sorter->lines, sample, i)->activity;
 
 		if (rank == CATEGORY_NO_RANK)
 			continue;
@@ -229,7 +106,7 @@ static size_t outside(const struct sorter *sorter, const struct profile_sample *
 }
 
 static uint32_t caller_of(const struct sorter *sorter, const struct profile_sample *sample,
-			  const struct verdict *verdict, const struct names *lines)
+			  const struct category_verdict *verdict, const struct names *lines)
 {
 	for (size_t i = outside(sorter, sample, verdict); i < sample->n_lines; i++)
 		if (lines->of_line[sample->lines[i]] != NAMES_NONE)
@@ -240,15 +117,12 @@ static uint32_t caller_of(const struct sorter *sorter, const struct profile_samp
 static int add_sample(struct sorter *sorter, const struct profile_sample *sample, const struct share *share,
 		      const struct names *functions, const struct names *lines)
 {
-	struct verdict verdict = activity_of(sorter, sample);
-	size_t means = means_of(sorter, sample, &verdict);
+	struct category_verdict verdict = category_lines__judge(&sorter->lines, sample);
 	uint32_t caller;
 	int r;
 
-	if (verdict.category == SIZE_MAX)
-		verdict.category = means;
 	share__add(&sorter->shares[verdict.category], share);
-	share__add(&sorter->means[verdict.category * sorter->n + means], share);
+	share__add(&sorter->means[verdict.category * sorter->n + verdict.means], share);
 	r = pairs__add(&sorter->functions, verdict.category, function_of(sorter, sample, &verdict, functions),
 		       share);
 	caller = caller_of(sorter, sample, &verdict, lines);
@@ -263,12 +137,12 @@ static int add_samples(struct sorter *sorter, const struct names *functions, con
 	struct share share;
 	int r;
 
-	sorter->n = category_rules__count(sorter->rules) + CATEGORY_LEFTOVERS;
+	sorter->n = category_verdict__count(sorter->rules);
 	sorter->shares = calloc(sorter->n, sizeof(*sorter->shares));
 	sorter->means = calloc(sorter->n * sorter->n, sizeof(*sorter->means));
 	if (!sorter->shares || !sorter->means)
 		return -ENOMEM;
-	r = match_lines(sorter);
+	r = category_lines__match(sorter->rules, profile, NULL, &sorter->lines);
 	for (size_t i = 0; !r && i < profile->n_samples; i++)
 		if (scope__share(sorter->scope, &profile->samples[i], &share))
 			r = add_sample(sorter, &profile->samples[i], &share, functions, lines);
@@ -335,9 +209,8 @@ static const char *name_of(const struct sorter *sorter, size_t category, bool me
 {
 	size_t n = category_rules__count(sorter->rules);
 
-	if (category < n)
-		return category_rules__name(sorter->rules, category);
-	return (means ? leaf_names : leftover_names)[category - n];
+	return means && category >= n ? leaf_names[category - n]
+				      : category_verdict__name(sorter->rules, category);
 }
 
 static const char *kind_of(const struct sorter *sorter, size_t category)

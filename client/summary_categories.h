@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "client/category_rules.h"
+#include "profile/category_rules.h"
 #include "client/summary_names.h"
 #include "stakeout/cleanup.h"
 

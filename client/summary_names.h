@@ -6,7 +6,7 @@
 #ifndef STAKEOUT_CLIENT_SUMMARY_NAMES_H
 #define STAKEOUT_CLIENT_SUMMARY_NAMES_H
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "client/render.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/intern.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/frame_pattern.h"
+#include "profile/frame_pattern.h"
 #include "client/summary_parts.h"
 #include "stakeout/utf8.h"
 

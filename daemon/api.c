@@ -26,6 +26,8 @@ struct api {
 	struct engine *engine;
 	struct history *history; /* NULL: none is kept */
 	struct match_scan *scan; /* NULL: no rules */
+	struct category_counters *categories;
+	struct category_windows *category_windows;
 	struct leases *leases;
 	int cancel_fd; /* readable once waiting requests must end */
 };
@@ -434,15 +436,22 @@ static int get_cuda(struct call *call)
  */
 static int get_metrics(struct call *call)
 {
+	struct api *api = call->api;
+	_cleanup_free_ struct match_rule_info *rules = calloc(MATCH_RULES_MAX, sizeof(*rules));
+	struct metrics_more more = { .categories = api->categories, .rules = rules, .has_rules = api->scan };
 	_cleanup_free_ struct target_info *all = NULL;
 	size_t n = 0, seen = 0, length;
 	char *text;
-	int rc = engine__list(call->api->engine, &all, &n);
+	int rc = rules ? engine__list(api->engine, &all, &n) : -ENOMEM;
 
 	for (size_t i = 0; !rc && i < n; i++)
 		if (may_see(call, &all[i]))
 			all[seen++] = all[i];
-	rc = rc ?: metrics__text(call->api->engine, all, seen, &text, &length);
+	if (!rc && api->category_windows)
+		category_windows__refresh(api->category_windows, all, seen);
+	if (!rc && api->scan)
+		more.n_rules = match_table__list(match_scan__table(api->scan), call->request->uid, rules);
+	rc = rc ?: metrics__text(api->engine, all, seen, &more, &text, &length);
 	if (rc)
 		return rc;
 	answer_bytes(call, (uint8_t *)text, length);
@@ -577,6 +586,8 @@ int api__new(struct engine *engine, const struct api_options *options, struct ap
 	api->engine = engine;
 	api->history = options ? options->history : NULL;
 	api->scan = options ? options->scan : NULL;
+	api->categories = options ? options->categories : NULL;
+	api->category_windows = options ? options->category_windows : NULL;
 	api->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (api->cancel_fd < 0)
 		return so_err(err, -errno, "cannot make an eventfd: %s", strerror(errno));

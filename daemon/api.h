@@ -3,6 +3,7 @@
 #ifndef STAKEOUT_API_H
 #define STAKEOUT_API_H
 
+#include "daemon/category_windows.h"
 #include "daemon/engine.h"
 #include "daemon/history.h"
 #include "daemon/http_server.h"
@@ -16,6 +17,8 @@ struct api_options {
 	double running_idle_s;   /* one without a duration is stopped after this, default 60 */
 	struct history *history; /* of the targets that are kept; the caller's, must live longer; NULL: none */
 	struct match_scan *scan; /* of the rules; the same */
+	struct category_counters *categories;      /* of the targets that are kept; the same */
+	struct category_windows *category_windows; /* what counts them; NULL: the history does */
 };
 
 struct api;

@@ -150,6 +150,8 @@ static void take_window(struct history *h, struct watched *w, bool *last)
 		count_lost(h, w->id, err.text);
 		return;
 	}
+	if (h->listener.taken)
+		h->listener.taken(h->listener.context, w->id, &window);
 	r = write_window(h, w, &window);
 	free(window.profile);
 	free(window.cuda);
@@ -246,6 +248,8 @@ void history__watch(struct history *h, uint32_t id)
 		count_lost(h, id, err.text);
 		return;
 	}
+	if (h->listener.watched)
+		h->listener.watched(h->listener.context, id);
 	r = engine__info(h->engine, id, &info);
 	if (!r)
 		end_earlier(h, info.pid);
@@ -371,6 +375,7 @@ int history__new(struct engine *engine, const struct history_options *options, s
 	h->engine = engine;
 	h->store = store;
 	h->dir = dir;
+	h->listener = options->listener;
 	h->retain_size_bytes = options->retain_size_bytes ?: STORE_DEFAULT_SIZE_BYTES;
 	h->retain_age_ns = options->retain_age_ns ?: STORE_DEFAULT_AGE_NS;
 	h->window_ns = (options->window_s ?: HISTORY_DEFAULT_WINDOW_S) * STORE_SECOND_NS;

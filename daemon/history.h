@@ -24,11 +24,20 @@
 #define HISTORY_MAX_WINDOW_S     300
 #define HISTORY_MIN_AGE_NS       STORE_MINUTE_NS
 
+/* Who else wants to know of windows. Called by the threads that watch and take them, for one target at a time. */
+struct history_listener {
+	void *context;
+	void (*watched)(void *context, uint32_t id); /* before its first window */
+	void (*taken)(void *context, uint32_t id,
+		      const struct engine_window *window); /* also if it cannot be kept */
+};
+
 struct history_options {
 	const char *dir;
-	uint64_t retain_size_bytes; /* 0: STORE_DEFAULT_SIZE_BYTES */
-	int64_t retain_age_ns;      /* 0: STORE_DEFAULT_AGE_NS */
-	unsigned window_s;          /* 0: HISTORY_DEFAULT_WINDOW_S */
+	uint64_t retain_size_bytes;       /* 0: STORE_DEFAULT_SIZE_BYTES */
+	int64_t retain_age_ns;            /* 0: STORE_DEFAULT_AGE_NS */
+	unsigned window_s;                /* 0: HISTORY_DEFAULT_WINDOW_S */
+	struct history_listener listener; /* functions NULL: nobody */
 };
 
 struct history;

@@ -23,6 +23,7 @@ struct history {
 	char *dir;
 	uint64_t retain_size_bytes;
 	int64_t retain_age_ns, window_ns;
+	struct history_listener listener;
 
 	pthread_t thread;
 	pthread_mutex_t reading; /* held while windows are added up: the memory that takes is needed once */

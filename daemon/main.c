@@ -16,6 +16,7 @@
 
 #include "daemon/api.h"
 #include "daemon/api_schema.h"
+#include "daemon/category_windows.h"
 #include "daemon/denials.h"
 #include "daemon/engine.h"
 #include "daemon/heartbeat.h"
@@ -164,11 +165,29 @@ static void wait_for_end(const struct daemon_options *options, int signal_fd)
 	}
 }
 
-static int open_history(const struct daemon_options *options, struct engine *engine, struct history **out,
-			struct so_error *err)
+static void begin_categories(void *counters, uint32_t id)
 {
-	struct history_options history = { options->store_dir, options->retain_size_bytes,
-					   options->retain_age_ns, options->window_s };
+	category_counters__begin(counters, id);
+}
+
+static void add_categories(void *counters, uint32_t id, const struct engine_window *window)
+{
+	struct so_error err = { .text = "" };
+
+	if (category_counters__add(counters, id, window->profile, window->length, &err))
+		log__error("metrics: a window of target %u has no categories: %s", id, err.text);
+}
+
+static int open_history(const struct daemon_options *options, struct engine *engine,
+			struct category_counters *counters, struct history **out, struct so_error *err)
+{
+	struct history_options history = { .dir = options->store_dir,
+					   .retain_size_bytes = options->retain_size_bytes,
+					   .retain_age_ns = options->retain_age_ns,
+					   .window_s = options->window_s };
+
+	if (counters)
+		history.listener = (struct history_listener){ counters, begin_categories, add_categories };
 
 	return options->store_dir ? history__new(engine, &history, out, err) : 0;
 }
@@ -276,22 +295,41 @@ static int give_up_privileges(struct so_error *err)
 	return 0;
 }
 
-static int serve(const struct daemon_options *options, struct engine *engine, struct listen_socket *sock,
-		 gid_t group, struct door *door, int signal_fd, struct so_error *err)
+/* Of whoever takes the windows: the history, or what takes them for this alone. A private daemon has nobody to count for. */
+static int open_counters(const struct category_rules *rules, struct engine *engine,
+			 struct category_counters **out, struct so_error *err)
+{
+	return rules && category_counters__new(engine, rules, out) ? so_err(err, -ENOMEM, "out of memory") : 0;
+}
+
+static int serve(const struct daemon_options *options, const struct category_rules *rules,
+		 struct engine *engine, struct listen_socket *sock, gid_t group, struct door *door,
+		 int signal_fd, struct so_error *err)
 {
 	struct vital vital = { .engine = engine, .socket_path = listen_socket__path(sock) };
+	_cleanup_(category_counters) struct category_counters *counters = NULL; /* ends after all that counts */
+	_cleanup_(category_windows) struct category_windows *windows = NULL;
 	_cleanup_(history) struct history *history = NULL;
 	_cleanup_(match_scan) struct match_scan *scan = NULL;     /* ends before the history */
 	_cleanup_(api) struct api *api = NULL;                    /* ends before the history and the rules */
 	_cleanup_(http_server) struct http_server *server = NULL; /* servers end before the api */
 	_cleanup_(http_server) struct http_server *tcp_server = NULL;
 	_cleanup_(sd_watchdog) struct sd_watchdog *watchdog = NULL;
-	int rc = open_history(options, engine, &history, err);
+	int rc = open_counters(rules, engine, &counters, err);
 
+	if (!rc)
+		rc = open_history(options, engine, counters, &history, err);
+	if (!rc && counters && !history)
+		rc = category_windows__new(engine, counters, &windows, err);
 	if (!rc)
 		rc = open_scan(options, engine, history, &scan, err);
 	if (!rc)
-		rc = api__new(engine, &(struct api_options){ .history = history, .scan = scan }, &api, err);
+		rc = api__new(engine,
+			      &(struct api_options){ .history = history,
+						     .scan = scan,
+						     .categories = counters,
+						     .category_windows = windows },
+			      &api, err);
 	if (!rc)
 		rc = http_server__start_for_group(listen_socket__take_fd(sock), group, api__handle, api,
 						  &server, err);
@@ -321,7 +359,7 @@ static void remove_private_dir(const struct daemon_options *options)
 		rmdir(dirname(path));
 }
 
-static int run(const struct daemon_options *options, struct so_error *err)
+static int run(const struct daemon_options *options, const struct category_rules *rules, struct so_error *err)
 {
 	const struct engine_options engine_options = {
 		.cache_dir = options->cache_dir,
@@ -346,7 +384,7 @@ static int run(const struct daemon_options *options, struct so_error *err)
 		rc = door__open(options, &door, err);
 	if (!rc)
 		rc = engine__new(&engine_options, &engine, err);
-	return rc ? rc : serve(options, engine, sock, group, &door, signal_fd, err);
+	return rc ? rc : serve(options, rules, engine, sock, group, &door, signal_fd, err);
 }
 
 static void print_version(void)
@@ -359,6 +397,7 @@ static void print_version(void)
 
 int main(int argc, char **argv)
 {
+	_cleanup_(category_rules) struct category_rules *rules = NULL;
 	struct daemon_options options;
 	struct so_error err = { .text = "" };
 	int rc = daemon_options__parse(argc, argv, OPTIONS_CONFIG_PATH, &options, &err);
@@ -380,11 +419,16 @@ int main(int argc, char **argv)
 		return print_json(engine__check());
 	if (options.api_schema)
 		return print_json(api_schema__json());
+	if (!options.private && category_rules__load(options.categories, &rules, &err)) {
+		log__error("%s", err.text);
+		daemon_options__release(&options);
+		return 2;
+	}
 	log__set_quiet(options.private);
 	if (options.private)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 	raise_file_limit();
-	rc = run(&options, &err);
+	rc = run(&options, rules, &err);
 	remove_private_dir(&options);
 	rc = rc ? fail(&options, rc, &err) : EXIT_SUCCESS;
 	daemon_options__release(&options);

@@ -192,21 +192,26 @@ static void print_causes(FILE *out, const struct scrape *s, const char *name, co
 	}
 }
 
-static int print(FILE *out, const struct scrape *s)
+static int print(FILE *out, const struct scrape *s, const struct metrics_more *more)
 {
 	print_daemon(out, s->status);
 	print_states(out, s);
+	if (more->has_rules)
+		metrics_labels__print_rules(more->rules, more->n_rules, out);
+	metrics_labels__print(s->targets, s->n, out);
 	print_figures(out, s);
 	print_causes(out, s, "stakeout_target_lost_samples_total", "Samples that are in no profile, by cause.",
 		     "lost", loss_words, 0, SO_LOSS_COUNT);
 	print_causes(out, s, "stakeout_target_truncated_samples_total",
 		     "Samples whose stack ends before the thread's outermost frame, by cause.", "truncated",
 		     truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT);
+	if (more->categories)
+		metrics_categories__print(more->categories, s->targets, s->n, out);
 	return metrics_cuda__print(s->targets, s->n, out);
 }
 
-int metrics__text(struct engine *engine, const struct target_info *targets, size_t n, char **out,
-		  size_t *length)
+int metrics__text(struct engine *engine, const struct target_info *targets, size_t n,
+		  const struct metrics_more *more, char **out, size_t *length)
 {
 	_cleanup_(scrape) struct scrape *s = calloc(1, sizeof(*s));
 	_cleanup_free_ char *text = NULL;
@@ -223,7 +228,7 @@ int metrics__text(struct engine *engine, const struct target_info *targets, size
 	f = s->status ? open_memstream(&text, &bytes) : NULL;
 	if (!f)
 		return -ENOMEM;
-	rc = print(f, s);
+	rc = print(f, s, more);
 	if (ferror(f))
 		rc = -ENOMEM;
 	if (fclose(f) || rc)

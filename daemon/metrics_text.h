@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define METRICS_TEXT_MAX_LABELS 8
-
 struct metrics_label {
 	const char *name;  /* NULL: not there; the others follow */
 	const char *value; /* any bytes: what is not UTF-8 and what would steer a terminal becomes '?' */

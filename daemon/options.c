@@ -26,6 +26,7 @@ enum option_code {
 	OPTION_RETAIN_SIZE,
 	OPTION_RETAIN_AGE,
 	OPTION_WINDOW,
+	OPTION_CATEGORIES,
 	OPTION_MATCH,
 	OPTION_CHECK_JSON,
 	OPTION_API_SCHEMA,
@@ -65,6 +66,8 @@ static const char help[] =
 	"                       a regular expression of the command line, 'python.*train', or terms:\n"
 	"                       'cmd=PATTERN user=NAME cgroup=PATTERN rate=HZ cuda', a value with\n"
 	"                       blanks in quotes: 'cmd=\"python .*train\" user=alice'\n"
+	"  --categories FILE    rules for the categories of /metrics, beside or instead of the shipped\n"
+	"                       ones, as for stakeout summary\n"
 	"  --check-json         print what this machine offers and what it lacks, and exit\n"
 	"  --api-schema         print the schema of the HTTP API (OpenAPI 3.0, JSON), and exit\n"
 	"  --version            print the version and the build-id, and exit\n"
@@ -95,6 +98,7 @@ static const struct option long_options[] = {
 	{ "retain-size", required_argument, NULL, OPTION_RETAIN_SIZE },
 	{ "retain-age", required_argument, NULL, OPTION_RETAIN_AGE },
 	{ "window", required_argument, NULL, OPTION_WINDOW },
+	{ "categories", required_argument, NULL, OPTION_CATEGORIES },
 	{ "match", required_argument, NULL, OPTION_MATCH },
 	{ "check-json", no_argument, NULL, OPTION_CHECK_JSON },
 	{ "api-schema", no_argument, NULL, OPTION_API_SCHEMA },
@@ -183,6 +187,11 @@ static int take(int option, const char *argument, struct daemon_options *options
 			rc = so_err(err, -EINVAL, "--window needs %d second or more", HISTORY_MIN_WINDOW_S);
 		options->window_s = value;
 		break;
+	case OPTION_CATEGORIES:
+		options->categories = argument;
+		if (!argument[0])
+			rc = so_err(err, -EINVAL, "--categories needs a file");
+		break;
 	case OPTION_MATCH:
 		rc = take_match(argument, options, err);
 		break;
@@ -229,9 +238,9 @@ static int take(int option, const char *argument, struct daemon_options *options
 
 /* What a file may set: not what is for one start only. */
 static const int settings[] = {
-	OPTION_SOCKET,     OPTION_SOCKET_MODE, OPTION_GROUP,    OPTION_LISTEN, OPTION_LISTEN_ANYWHERE,
-	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_STORE,  OPTION_RETAIN_SIZE,
-	OPTION_RETAIN_AGE, OPTION_WINDOW,      OPTION_MATCH,
+	OPTION_SOCKET,     OPTION_SOCKET_MODE, OPTION_GROUP,    OPTION_LISTEN,     OPTION_LISTEN_ANYWHERE,
+	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_STORE,      OPTION_RETAIN_SIZE,
+	OPTION_RETAIN_AGE, OPTION_WINDOW,      OPTION_MATCH,    OPTION_CATEGORIES,
 };
 
 #define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))

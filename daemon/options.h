@@ -31,6 +31,7 @@ struct daemon_options {
 	uint64_t retain_size_bytes;           /* of the history; 0: the default */
 	int64_t retain_age_ns;                /* 0: the default */
 	unsigned window_s;                    /* 0: the default */
+	const char *categories;               /* file of rules; NULL: the shipped ones alone */
 	const char *matches[MATCH_RULES_MAX]; /* rules, of the file before those of flags */
 	size_t n_matches;
 	bool private; /* belongs to one client and ends with it */

@@ -23,3 +23,7 @@ $(BENCH_DIR)/table_time: $(BUILD)/tests/bench/table_time.o $(BUILD)/tests/fuzz/l
 $(BENCH_DIR)/store: $(BUILD)/tests/bench/store.o $(BUILD)/tests/fuzz/libdaemon.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
+
+$(BENCH_DIR)/categories: $(BUILD)/tests/bench/categories.o $(BUILD)/tests/fuzz/libdaemon.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)

@@ -4,7 +4,7 @@
  * `make`:
  *
  *   clang -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude -Ibuild/gen \
- *     -o fuzz_profile tests/fuzz/fuzz_profile.c $(ls client/?*.c | grep -v /main.c) \
+ *     -o fuzz_profile tests/fuzz/fuzz_profile.c $(ls client/?*.c profile/?*.c | grep -v client/main.c) \
  *     build/gen/stakeout/profile.pb-c.c -lcurl -ljansson -lprotobuf-c -lz -lm
  *   ./fuzz_profile -max_len=4096 tests/fuzz/corpus/profile
  *
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "client/dump_text.h"
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "client/render.h"
 #include "client/selection.h"
 

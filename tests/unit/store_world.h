@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "daemon/log.h"
 #include "daemon/store.h"
 #include "daemon/store_sql.h"

@@ -191,6 +191,44 @@ static void metrics_show_a_users_own_targets(void **state)
 	assert_non_null(strstr(others, "stakeout_targets{state=\"sampling\"} 0\n"));
 }
 
+static void categories_and_rules_are_of_ones_own(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(category_rules) struct category_rules *rules = NULL;
+	_cleanup_(category_counters) struct category_counters *counters = NULL;
+	_cleanup_(category_windows) struct category_windows *windows = NULL;
+	_cleanup_(api) struct api *api = NULL;
+	_cleanup_free_ char *own = NULL, *others = NULL, *again = NULL;
+	static const char series[] = "stakeout_target_category_cpu_seconds_total{id=\"1\"";
+	int64_t ns[CATEGORY_COUNTERS_MAX];
+	struct api *first = f->api;
+	uint32_t id;
+
+	assert_int_equal(category_rules__load(NULL, &rules, NULL), 0);
+	assert_int_equal(category_counters__new(f->engine, rules, &counters), 0);
+	assert_int_equal(category_windows__new(f->engine, counters, &windows, NULL), 0);
+	assert_int_equal(api__new(f->engine,
+				  &(struct api_options){ .scan = f->scan,
+							 .categories = counters,
+							 .category_windows = windows },
+				  &api, NULL),
+			 0);
+	f->api = api;
+	attach(f, USER, "{\"pid\": 77, \"keep\": true}");
+	assert_int_equal(match_scan__add(f->scan, "cmd=x", USER, false, &id, NULL), 0);
+	others = metrics(f, OTHER_USER);
+	assert_null(strstr(others, series));
+	assert_non_null(strstr(others, "\nstakeout_rules 0\n"));
+	assert_false(category_counters__get(counters, 1, ns)); /* nor is there any work for them */
+	own = metrics(f, USER);
+	assert_non_null(strstr(own, series));
+	assert_non_null(strstr(own, "\nstakeout_rules 1\n"));
+	assert_true(category_counters__get(counters, 1, ns));
+	again = metrics(f, OTHER_USER);
+	assert_null(strstr(again, series));
+	f->api = first;
+}
+
 /* A scraper asks for ever; a recording whose client is gone ends all the same. */
 static void scraping_renews_no_lease(void **state)
 {
@@ -822,6 +860,7 @@ int main(void)
 		API_TEST(a_pull_delays_nobody),
 		API_TEST(a_whole_profile_comes_through),
 		API_TEST(metrics_show_a_users_own_targets),
+		API_TEST(categories_and_rules_are_of_ones_own),
 		API_TEST(read_only_callers_change_nothing),
 		cmocka_unit_test_setup_teardown(scraping_renews_no_lease, setup_impatient, teardown),
 		cmocka_unit_test_setup_teardown(abandoned_recordings_end, setup_impatient, teardown),

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "client/category_rules.h"
-#include "client/frame_pattern.h"
+#include "profile/category_rules.h"
+#include "profile/frame_pattern.h"
 
 static struct category_rules *rules_of(const char *text)
 {

@@ -1,1 +1,1 @@
-test_category_rules_SRCS := client/category_rules.c client/category_shipped.c client/frame_pattern.c
+test_category_rules_SRCS := profile/category_rules.c profile/category_shipped.c profile/frame_pattern.c

@@ -1,1 +1,1 @@
-test_cuda_table_SRCS := $(filter-out client/cuda_event_summary.c,$(wildcard client/cuda_*.c)) client/arena.c client/frame_text.c
+test_cuda_table_SRCS := $(filter-out client/cuda_event_summary.c,$(wildcard client/cuda_*.c)) profile/arena.c client/frame_text.c

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "daemon/api_history.h"
 #include "daemon/history.h"
 #include "daemon/log.h"
@@ -24,11 +24,31 @@ struct world {
 	char dir[64];
 	struct engine *engine;
 	struct history *history;
+	uint32_t heard_id; /* of the latest target that is watched */
+	uint64_t heard_samples;
 };
+
+static void listen_to_watching(void *context, uint32_t id)
+{
+	struct world *w = context;
+
+	assert_true(id);
+	w->heard_id = id;
+}
+
+static void listen_to_windows(void *context, uint32_t id, const struct engine_window *window)
+{
+	struct world *w = context;
+
+	assert_true(window->profile && window->length);
+	w->heard_samples += window->samples;
+}
 
 static void open_history(struct world *w)
 {
-	struct history_options options = { .dir = w->dir, .window_s = 300 };
+	struct history_options options = { .dir = w->dir,
+					   .window_s = 300,
+					   .listener = { w, listen_to_watching, listen_to_windows } };
 	struct so_error err = { "" };
 
 	if (history__new(w->engine, &options, &w->history, &err))
@@ -136,8 +156,11 @@ static void open_windows_are_written_at_the_end(void **state)
 
 	watch(w, getpid(), USER);
 	watch(w, 4000000, USER);
+	assert_int_equal(w->heard_id, 2);
+	assert_int_equal(w->heard_samples, 0);
 	history__free(w->history);
 	assert_int_equal(fake_engine__in_windows(w->engine), 2 * FAKE_ENGINE_PROFILE_SAMPLES);
+	assert_int_equal(w->heard_samples, 2 * FAKE_ENGINE_PROFILE_SAMPLES);
 	open_history(w);
 	assert_int_equal(field(w, 0, "samples"), FAKE_ENGINE_PROFILE_SAMPLES);
 	assert_int_equal(field(w, 1, "samples"), FAKE_ENGINE_PROFILE_SAMPLES);

@@ -4,6 +4,6 @@ history_SRCS := daemon/api_history.c daemon/history.c daemon/history_read.c daem
 	daemon/store_schema.c daemon/store_sql.c daemon/store_write.c daemon/profile_merge.c daemon/profile_merge_pack.c \
 	daemon/message_memory.c daemon/cuda_merge.c daemon/cuda_merge_reading.c daemon/cuda_merge_rows.c daemon/cuda_merge_write.c daemon/log.c
 
-test_history_SRCS := $(history_SRCS) daemon/api_json.c daemon/http_server.c $(http_SRCS) daemon/token.c tests/unit/fake_engine.c client/profile.c \
-	client/arena.c client/gunzip.c client/id_index.c
+test_history_SRCS := $(history_SRCS) daemon/api_json.c daemon/http_server.c $(http_SRCS) daemon/token.c tests/unit/fake_engine.c profile/profile.c \
+	profile/arena.c profile/gunzip.c profile/id_index.c
 test_history_PROTO := 1

@@ -15,6 +15,7 @@
 #include "daemon/metrics.h"
 #include "daemon/metrics_text.h"
 #include "stakeout/cuda_api.h"
+#include "tests/unit/made_profile.h"
 
 static const char *status_text, *stats_text;
 static json_t *cuda_answer; /* of every target; NULL: without CUDA */
@@ -37,8 +38,31 @@ int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct 
 	return 0;
 }
 
+/* What daemon/category_windows.c would ask, which has no part in this. */
+int engine__info(struct engine *engine, uint32_t id, struct target_info *out)
+{
+	return -ENOENT;
+}
+
+int engine__begin_windows(struct engine *engine, uint32_t id, struct so_error *err)
+{
+	return -ENOENT;
+}
+
+int engine__window(struct engine *engine, uint32_t id, struct engine_window *out, struct so_error *err)
+{
+	return -ENOENT;
+}
+
+void engine__end_windows(struct engine *engine, uint32_t id)
+{
+}
+
+static struct metrics_more more;
+
 static int setup(void **state)
 {
+	more = (struct metrics_more){ 0 };
 	status_text =
 		"{\"version\": \"v1\", \"uptime_s\": 2.5, \"processes\": 3, \"unwind\": {\"bytes\": 4096},"
 		"\"bpf\": {\"programs\": {\"sample_user\": {\"run_count\": 7, \"run_ns\": 1500},"
@@ -57,7 +81,7 @@ static char *text_of(const struct target_info *targets, size_t n)
 	size_t length;
 	char *text = NULL;
 
-	assert_int_equal(metrics__text(NULL, targets, n, &text, &length), 0);
+	assert_int_equal(metrics__text(NULL, targets, n, &more, &text, &length), 0);
 	assert_int_equal(strlen(text), length);
 	assert_int_equal(text[length - 1], '\n');
 	return text;
@@ -261,6 +285,81 @@ static void gpus(void **state)
 	assert_null(strstr(text, "stakeout_gpu_process_utilisation_ratio{"));
 }
 
+static void categories(void **state)
+{
+#define CATEGORY(name) "stakeout_target_category_cpu_seconds_total{" LABELS ",category=\"" name "\"}"
+	_cleanup_(category_rules) struct category_rules *rules = NULL;
+	_cleanup_(category_counters) struct category_counters *counters = NULL;
+	static const char own[] = "[a\"b]\nframe = ^Module\n";
+	struct made_profile made = MADE_PROFILE_TRAINING;
+	_cleanup_free_ uint8_t *profile = NULL;
+	_cleanup_free_ char *before = NULL, *begun = NULL, *after = NULL;
+	struct target_info two[] = { target, target };
+	double sum = 0;
+	uint64_t samples;
+	size_t length;
+
+	two[1].id = 6; /* a recording: without */
+	assert_int_equal(category_rules__new(own, strlen(own), "own", &rules, NULL), 0);
+	assert_int_equal(category_counters__new(NULL, rules, &counters), 0);
+	more.categories = counters;
+	before = text_of(two, 2);
+	assert_null(strstr(before, "\nstakeout_target_category_cpu_seconds_total{"));
+	category_counters__begin(counters, 5);
+	begun = text_of(two, 2);
+	assert_string_equal(value_of(begun, CATEGORY("logging")), "0");
+	assert_string_equal(value_of(begun, CATEGORY("a\\\"b")), "0");
+	assert_null(strstr(begun, "total{id=\"6\",pid=\"42\",comm=\"py\\\"th\\\\on\",category="));
+	samples = made_profile__make(&made, &profile, &length);
+	assert_int_equal(category_counters__add(counters, 5, profile, length, NULL), 0);
+	after = text_of(two, 2);
+	assert_true(atof(value_of(after, CATEGORY("a\\\"b"))) > 0);
+	for (size_t i = 0; i < category_counters__count(counters); i++) {
+		char series[256];
+
+		if (strchr(category_counters__name(counters, i), '"'))
+			continue;
+		snprintf(series, sizeof(series), CATEGORY("%s"), category_counters__name(counters, i));
+		sum += atof(value_of(after, series));
+	}
+	sum += atof(value_of(after, CATEGORY("a\\\"b")));
+	assert_true(fabs(sum - (double)samples * 0.01010101) < 1e-6);
+}
+
+static void labels_that_are_known(void **state)
+{
+	struct target_info two[] = { target, target };
+	_cleanup_free_ char *text = NULL;
+
+	two[0].labels = (struct process_labels){ .rank = "0", .world_size = "8", .pod = "u-1" };
+	two[0].rule = 3;
+	two[1].id = 6;
+	text = text_of(two, 2);
+	assert_string_equal(value_of(text, "stakeout_target_info{" LABELS
+					   ",rank=\"0\",world_size=\"8\",pod=\"u-1\",rule=\"3\"}"),
+			    "1");
+	assert_string_equal(value_of(text, "stakeout_target_info{id=\"6\",pid=\"42\",comm=\"py\\\"th\\\\on\"}"),
+			    "1");
+	assert_null(strstr(text, "stakeout_rules"));
+}
+
+static void rules_in_force(void **state)
+{
+	const struct match_rule_info rules[] = { { .id = 2, .attached = 7 }, { .id = 9 } };
+	_cleanup_free_ char *none = NULL, *text = NULL;
+
+	more.has_rules = true;
+	none = text_of(&target, 1);
+	assert_string_equal(value_of(none, "stakeout_rules"), "0");
+	assert_null(strstr(none, "stakeout_rule_attached_total{"));
+	more.rules = rules;
+	more.n_rules = 2;
+	text = text_of(&target, 1);
+	assert_string_equal(value_of(text, "stakeout_rules"), "2");
+	assert_string_equal(value_of(text, "stakeout_rule_attached_total{rule=\"2\"}"), "7");
+	assert_string_equal(value_of(text, "stakeout_rule_attached_total{rule=\"9\"}"), "0");
+}
+
 static void label_values_and_numbers(void **state)
 {
 	static const struct {
@@ -303,6 +402,9 @@ int main(void)
 		cmocka_unit_test_setup(cuda_rows_become_one_histogram, setup),
 		cmocka_unit_test_setup(apis_are_bounded, setup),
 		cmocka_unit_test_setup(gpus, setup),
+		cmocka_unit_test_setup(categories, setup),
+		cmocka_unit_test_setup(labels_that_are_known, setup),
+		cmocka_unit_test_setup(rules_in_force, setup),
 		cmocka_unit_test_setup(label_values_and_numbers, setup),
 	};
 

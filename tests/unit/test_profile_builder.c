@@ -55,7 +55,7 @@ static void counted_free(void *p)
 #undef realloc
 #undef free
 
-#include "client/profile.h"
+#include "profile/profile.h"
 
 #define PERIOD_NS 10101010
 

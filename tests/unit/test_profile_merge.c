@@ -10,8 +10,8 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "client/gunzip.h"
-#include "client/profile.h"
+#include "profile/gunzip.h"
+#include "profile/profile.h"
 #include "daemon/profile_merge.h"
 #include "daemon/store_blob.h"
 #include "stakeout/profile.pb-c.h"

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "client/arena.h"
-#include "client/gunzip.h"
-#include "client/id_index.h"
-#include "client/profile.h"
+#include "profile/arena.h"
+#include "profile/gunzip.h"
+#include "profile/id_index.h"
+#include "profile/profile.h"
 #include "stakeout/profile.pb-c.h"
 
 /* A small profile with a place for everything that a test may want to change. */

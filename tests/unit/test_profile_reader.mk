@@ -1,2 +1,2 @@
-test_profile_reader_SRCS := client/profile.c client/arena.c client/gunzip.c client/id_index.c
+test_profile_reader_SRCS := profile/profile.c profile/arena.c profile/gunzip.c profile/id_index.c
 test_profile_reader_PROTO := 1

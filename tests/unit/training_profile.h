@@ -3,7 +3,7 @@
 #ifndef STAKEOUT_TESTS_TRAINING_PROFILE_H
 #define STAKEOUT_TESTS_TRAINING_PROFILE_H
 
-#include "client/profile.h"
+#include "profile/profile.h"
 
 #define PY(name, path, number)                                                                    \
 	{                                                                                         \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From the id of a mapping, function or location to its place in the message. Ids are the writer's choice. */
-#ifndef STAKEOUT_CLIENT_ID_INDEX_H
-#define STAKEOUT_CLIENT_ID_INDEX_H
+#ifndef STAKEOUT_PROFILE_ID_INDEX_H
+#define STAKEOUT_PROFILE_ID_INDEX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/arena.h"
+#include "profile/arena.h"
 
 #define ID_INDEX_NONE SIZE_MAX
 

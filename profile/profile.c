@@ -4,15 +4,15 @@
  * sums are checked for overflow, and memory comes from arenas with a limit: an empty sub-message takes two bytes in
  * the file and some seventy in memory, and a stack of inlined frames multiplies.
  */
-#include "client/profile.h"
+#include "profile/profile.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/arena.h"
-#include "client/gunzip.h"
-#include "client/id_index.h"
+#include "profile/arena.h"
+#include "profile/gunzip.h"
+#include "profile/id_index.h"
 #include "stakeout/profile.pb-c.h"
 
 #define MEMORY_MAX      ((size_t)4 << 30)

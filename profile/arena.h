@@ -3,8 +3,8 @@
  * Memory that is given back all at once, with a limit: what is read from a foreign file may ask for no more. Small
  * pieces cost no header, which matters for messages made of millions of them.
  */
-#ifndef STAKEOUT_CLIENT_ARENA_H
-#define STAKEOUT_CLIENT_ARENA_H
+#ifndef STAKEOUT_PROFILE_ARENA_H
+#define STAKEOUT_PROFILE_ARENA_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "client/arena.h"
+#include "profile/arena.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -5,14 +5,14 @@
  * matcher take exponential time or memory is refused: back-references, and repetitions within each other that make a
  * small pattern a large one.
  */
-#ifndef STAKEOUT_CLIENT_FRAME_PATTERN_H
-#define STAKEOUT_CLIENT_FRAME_PATTERN_H
+#ifndef STAKEOUT_PROFILE_FRAME_PATTERN_H
+#define STAKEOUT_PROFILE_FRAME_PATTERN_H
 
 #include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "stakeout/error.h"
 
 #define FRAME_PATTERN_MAX_BYTES  1000

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "client/frame_pattern.h"
+#include "profile/frame_pattern.h"
 
 #include <errno.h>
 #include <stdio.h>

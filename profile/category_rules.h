@@ -3,14 +3,14 @@
  * Rules that give frames a category: the shipped ones, and a user's file before them. .design/summary.md says how
  * they are written and how a sample's category follows from its frames'.
  */
-#ifndef STAKEOUT_CLIENT_CATEGORY_RULES_H
-#define STAKEOUT_CLIENT_CATEGORY_RULES_H
+#ifndef STAKEOUT_PROFILE_CATEGORY_RULES_H
+#define STAKEOUT_PROFILE_CATEGORY_RULES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/profile.h"
+#include "profile/profile.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -59,6 +59,8 @@ CLEANUP_DEFINE(struct category_rules *, category_rules, category_rules__free)
 size_t category_rules__count(const struct category_rules *rules);
 const char *category_rules__name(const struct category_rules *rules, size_t category);
 enum category_kind category_rules__kind(const struct category_rules *rules, size_t category);
+/* False: a shipped one whose patterns a user's file has dropped, without any of its own. */
+bool category_rules__has_patterns(const struct category_rules *rules, size_t category);
 
 /* A rank: the lower, the earlier the rule stands. */
 #define CATEGORY_NO_RANK UINT32_MAX

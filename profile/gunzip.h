@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef STAKEOUT_CLIENT_GUNZIP_H
-#define STAKEOUT_CLIENT_GUNZIP_H
+#ifndef STAKEOUT_PROFILE_GUNZIP_H
+#define STAKEOUT_PROFILE_GUNZIP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
  * made of the names that public sources of the projects give their functions, files and libraries. "[.]" stands for a
  * point, so that no backslash is needed.
  */
-#include "client/category_rules.h"
+#include "profile/category_rules.h"
 
 const char category_shipped_text[] =
 	/* clang-format off */

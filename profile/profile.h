@@ -3,8 +3,8 @@
  * A pprof message read back, checked, and laid out for rendering. Reads any tool's profile, gzipped or plain;
  * foreign bytes: every reference is checked here so that renderers need not.
  */
-#ifndef STAKEOUT_CLIENT_PROFILE_H
-#define STAKEOUT_CLIENT_PROFILE_H
+#ifndef STAKEOUT_PROFILE_PROFILE_H
+#define STAKEOUT_PROFILE_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

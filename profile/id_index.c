@@ -3,7 +3,7 @@
  * Nearly all tools number from 1 without gaps and in order: then the id says the place. For others the ids are
  * sorted and searched, which no choice of ids can slow down.
  */
-#include "client/id_index.h"
+#include "profile/id_index.h"
 
 #include <errno.h>
 #include <stdbool.h>

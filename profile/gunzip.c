@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "client/gunzip.h"
+#include "profile/gunzip.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "client/category_rules.h"
+#include "profile/category_rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/frame_pattern.h"
+#include "profile/frame_pattern.h"
 #include "stakeout/array.h"
 #include "stakeout/utf8.h"
 
@@ -452,6 +452,14 @@ const char *category_rules__name(const struct category_rules *rules, size_t cate
 enum category_kind category_rules__kind(const struct category_rules *rules, size_t category)
 {
 	return rules->categories[category].kind;
+}
+
+bool category_rules__has_patterns(const struct category_rules *rules, size_t category)
+{
+	for (size_t i = 0; i < rules->n_groups; i++)
+		if (rules->groups[i].category == category)
+			return true;
+	return false;
 }
 
 size_t category_rules__of_rank(const struct category_rules *rules, uint32_t rank)
