@@ -179,9 +179,9 @@ def test_labels_and_rules():
     assert found["stakeout_rules"] == {None: 1} and found["stakeout_rule_attached_total"] == {'rule="1"': 0}
     ranks = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}
     target = Target([PYTHON, "-c", busy, word], env={**os.environ, **ranks})
-    wait_until(lambda: daemon.request("GET", "/v1/targets"), "the target", 10)
+    # A target is listed while it is being attached, and counted when it is.
+    wait_until(lambda: scrape(daemon)["stakeout_rule_attached_total"] == {'rule="1"': 1}, "the target", 10)
     found = scrape(daemon)
-    assert found["stakeout_rule_attached_total"] == {'rule="1"': 1}
     (labels,) = [k for k in found["stakeout_target_info"] if f'pid="{target.pid}"' in k]
     assert 'rank="3",local_rank="1",world_size="8"' in labels and labels.endswith('rule="1"'), labels
     number = re.match(r'id="(\d+)"', labels).group(1)
