@@ -671,9 +671,15 @@ static void pull_answers_a_profile(void **state)
 static void pull_names_what_is_wrong(void **state)
 {
 	static const char *const bad[] = {
-		"?pid=&seconds=1",     "?pid=x",          "?pid=0",
-		"?pid=1x",           "?pid=1&seconds=0",    "?pid=1&seconds=", "?pid=1&seconds=nan",
-		"?pid=1&seconds=-1", "?pid=1&seconds=3601",
+		"?pid=&seconds=1",
+		"?pid=x",
+		"?pid=0",
+		"?pid=1x",
+		"?pid=1&seconds=0",
+		"?pid=1&seconds=",
+		"?pid=1&seconds=nan",
+		"?pid=1&seconds=-1",
+		"?pid=1&seconds=3601",
 	};
 	struct fixture *f = *state;
 	struct http_answer a;
