@@ -223,7 +223,15 @@ static char *name_of(struct engine *e, const struct process *p, uint64_t kernel,
 	return symbol ?: told.name ? kernel_names__readable(told.name, true) : NULL;
 }
 
-/* Takes the text. */
+void cuda_taken__forget_names(struct engine *e)
+{
+	for (size_t i = 0; i < e->n_kernel_texts; i++)
+		free(e->kernel_texts[i].text);
+	e->n_kernel_texts = 0;
+	u64_table__release(&e->kernel_by_handle);
+}
+
+/* Takes the text. Where there are too many, all begin anew: those of processes that live are made again. */
 static void keep_text(struct engine *e, uint64_t key, char *text)
 {
 	struct kernel_text new = { text, kernel_names__generation(e->kernel_names) };
@@ -234,8 +242,9 @@ static void keep_text(struct engine *e, uint64_t key, char *text)
 		e->kernel_texts[at] = new;
 		return;
 	}
-	if (e->n_kernel_texts >= MAX_KERNEL_TEXTS ||
-	    ARRAY_RESERVE(e->kernel_texts, e->cap_kernel_texts, e->n_kernel_texts + 1) ||
+	if (e->n_kernel_texts >= MAX_KERNEL_TEXTS)
+		cuda_taken__forget_names(e);
+	if (ARRAY_RESERVE(e->kernel_texts, e->cap_kernel_texts, e->n_kernel_texts + 1) ||
 	    u64_table__set(&e->kernel_by_handle, key, (uint32_t)e->n_kernel_texts)) {
 		free(text);
 		return;

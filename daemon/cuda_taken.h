@@ -42,6 +42,8 @@ void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char 
  * process alone; 0: by any.
  */
 void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls, uint32_t tgid);
+/* Of all processes: with the lock, when nobody asks for them any more. */
+void cuda_taken__forget_names(struct engine *e);
 /* The readable name of a kernel that was remembered; NULL: it is not known. Borrowed until the next one is remembered. */
 const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t kernel);
 

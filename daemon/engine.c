@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "daemon/clock.h"
+#include "daemon/cuda_taken.h"
 #include "daemon/engine_internal.h"
 #include "daemon/log.h"
 #include "daemon/proc_info.h"
@@ -167,6 +168,7 @@ void engine_forget_if_idle(struct engine *e)
 	if (e->scan_busy || process_table__count(e->processes))
 		return;
 	engine_forget_ahead(e);
+	cuda_taken__forget_names(e);
 	/* They hold Python functions, and numbers of files. */
 	engine_release_pending(&e->pending[0]);
 	engine_release_pending(&e->pending[1]);

@@ -88,9 +88,7 @@ void engine_cuda_close(struct engine *e)
 	cuda_probes__free(e->cuda);
 	kernel_names__free(e->kernel_names);
 	u64_table__release(&e->cuda_files);
-	u64_table__release(&e->kernel_by_handle);
-	for (size_t i = 0; i < e->n_kernel_texts; i++)
-		free(e->kernel_texts[i].text);
+	cuda_taken__forget_names(e);
 	free(e->kernel_texts);
 	nvml__close(e->nvml);
 }

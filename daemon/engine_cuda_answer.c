@@ -247,6 +247,20 @@ static void add_gpu(struct answer *a, json_t *root)
 	json_object_set_new(root, "gpu", gpu ?: json_null());
 }
 
+/* A part that could not be made for want of memory is not there: better no answer than one that counts nothing. */
+static bool is_whole(const json_t *root)
+{
+	static const char *const parts[] = { "pid",         "comm",      "duration_s", "cpu_s",      "problems",
+					     "probes",      "libraries", "calls",      "errors",     "lines",
+					     "allocations", "lost",      "estimated",  "in_progress" };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (!json_object_get(root, parts[i]))
+			return false;
+	}
+	return true;
+}
+
 static json_t *build(struct answer *a)
 {
 	const struct cuda_rows_world world = { a, NULL, comm, kernel, site };
@@ -268,9 +282,10 @@ static json_t *build(struct answer *a)
 	json_object_set_new(root, "allocations",
 			    a->brief ? json_array() : cuda_rows__allocations(taken->calls, &world));
 	json_object_set_new(root, "lost", lost(a));
-	json_object_set(root, "in_progress", taken->in_progress);
+	json_object_set_new(root, "in_progress",
+			    taken->in_progress ? json_incref(taken->in_progress) : json_array());
 	add_gpu(a, root);
-	return root;
+	return is_whole(root) ? root : (json_decref(root), NULL);
 }
 
 /* In the stored form; the places of frames are those in `frames`. */
