@@ -391,19 +391,22 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
-	if (label)
-		process_labels__read(tgid, &labels);
 	process_scan__prepare(&scan, e->files);
 	if (cuda)
 		found = engine_cuda_find(e, &scan);
 	pthread_mutex_lock(&e->lock);
-	if (label)
-		set_labels(e, tgid, &labels, execs);
 	ret = process_table__end_scan(e->processes, &scan);
 	if (!ret)
 		engine_find_python(e, process_table__find(e->processes, tgid), &scan);
 	engine_cuda_add(e, ret ? 0 : tgid, found);
 	pthread_mutex_unlock(&e->lock);
+	/* Last: samples of a young process wait for its mappings, not for these. */
+	if (label) {
+		process_labels__read(tgid, &labels);
+		pthread_mutex_lock(&e->lock);
+		set_labels(e, tgid, &labels, execs);
+		pthread_mutex_unlock(&e->lock);
+	}
 	return ret;
 }
 
