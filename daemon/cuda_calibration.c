@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,21 +54,30 @@ static int find_offset(uint64_t address, int *fd, uint64_t *offset)
 	return ret ?: -ENOENT;
 }
 
-/* The quickest of some rounds: what else runs on the machine only adds. */
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/*
+ * The median of the rounds: what else runs on the machine disturbs some of them. The quickest would be less than what a call
+ * costs in a program that does other things as well.
+ */
 static double time_of(void (*function)(void))
 {
-	uint64_t best = UINT64_MAX;
+	uint64_t took[ROUNDS];
 
 	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t begin = clock__now_ns(), took;
+		uint64_t begin = clock__now_ns();
 
 		for (int i = 0; i < CALLS; i++)
 			function();
-		took = clock__now_ns() - begin;
-		if (took < best)
-			best = took;
+		took[round] = clock__now_ns() - begin;
 	}
-	return (double)best / CALLS;
+	qsort(took, ROUNDS, sizeof(took[0]), compare);
+	return (double)took[ROUNDS / 2] / CALLS;
 }
 
 /* The median of the times that the probes themselves saw. */

@@ -355,6 +355,14 @@ static void look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *slot,
 	cuda_budget__add_calls(w->budget, calls);
 }
 
+static void note_busy(struct cuda_watch *w, uint64_t cpu_ns, uint64_t elapsed_ns)
+{
+	double keep = w->busy_elapsed_ns > 2e9 ? 0.5 : 1;
+
+	w->busy_cpu_ns = w->busy_cpu_ns * keep + (double)cpu_ns;
+	w->busy_elapsed_ns = w->busy_elapsed_ns * keep + (double)elapsed_ns;
+}
+
 /* Tells the budget what happened, and the kernel what it decides. */
 static void check(struct cuda_watch *w, uint64_t now)
 {
@@ -377,8 +385,7 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
 	look_at_kinds(w, &slot, &f);
 	w->slot_seen = slot;
-	if (!w->cpu_since_ns && w->n_processes)
-		w->cpu_since_ns = now;
+	note_busy(w, f.cpu_ns, f.elapsed_ns);
 	w->cpu_ns += f.cpu_ns;
 	/* A thread that waits for the GPU spends time as well: the target's time is that of one thread at least. */
 	if (f.cpu_ns < f.elapsed_ns)

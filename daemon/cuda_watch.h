@@ -83,7 +83,7 @@ struct cuda_watch {
 	uint64_t last_on_ns;                     /* its length, */
 	double last_progress_ns;                 /* and what of it the target had for itself */
 	struct so_cuda_slot segment_slot;        /* at segment_ns */
-	uint64_t cpu_since_ns;                   /* since when cpu_ns is known */
+	double busy_cpu_ns, busy_elapsed_ns;     /* of the last seconds; what is older weighs less */
 	double line_factors[SO_CUDA_KIND_COUNT]; /* of the calls whose stacks were taken */
 	uint64_t cpu_ns;                         /* of the target since begin_ns */
 	struct so_cuda_slot slot_seen;

@@ -53,14 +53,12 @@ static double taken_ns(const struct cuda_watch *w, double threads)
 }
 
 /*
- * CPUs that the target has kept busy since it is watched: the clock of a process that runs on another CPU lags by some
+ * CPUs that the target has kept busy in the last seconds: the clock of a process that runs on another CPU lags by some
  * milliseconds, so a segment is too short to look at.
  */
 static double cpus_used(const struct cuda_watch *w)
 {
-	return w->checked_ns > w->cpu_since_ns && w->cpu_since_ns
-		       ? (double)w->cpu_ns / (double)(w->checked_ns - w->cpu_since_ns)
-		       : 0;
+	return w->busy_elapsed_ns > 0 ? w->busy_cpu_ns / w->busy_elapsed_ns : 0;
 }
 
 /* Host time in calls that wait. */
