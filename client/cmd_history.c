@@ -4,17 +4,10 @@
 #include <string.h>
 
 #include "client/commands.h"
+#include "client/json_value.h"
 #include "client/message.h"
 #include "client/past_time.h"
 #include "client/running.h"
-
-static void copy_text(char *out, size_t size, const json_t *object, const char *name)
-{
-	const char *text = json_string_value(json_object_get(object, name));
-
-	snprintf(out, size, "%s", text ? text : "");
-	message__clean(out);
-}
 
 static long long number(const json_t *object, const char *name)
 {
@@ -30,8 +23,8 @@ static void print_target(const json_t *target)
 {
 	char comm[64], end[16], first[PAST_TIME_BYTES], last[PAST_TIME_BYTES];
 
-	copy_text(comm, sizeof(comm), target, "comm");
-	copy_text(end, sizeof(end), target, "end");
+	json_value__text(target, "comm", comm, sizeof(comm));
+	json_value__text(target, "end", end, sizeof(end));
 	if (!strcmp(end, "open"))
 		snprintf(end, sizeof(end), "watched");
 	time_of(target, "first_ns", first);
@@ -47,7 +40,7 @@ static void print_gap(const json_t *gap)
 
 	time_of(gap, "begin_ns", begin);
 	time_of(gap, "end_ns", end);
-	copy_text(cause, sizeof(cause), gap, "cause");
+	json_value__text(gap, "cause", cause, sizeof(cause));
 	if (number(gap, "key"))
 		snprintf(key, sizeof(key), " of history %lld", number(gap, "key"));
 	if (!strcmp(cause, "open-window"))
@@ -64,7 +57,7 @@ static void print_list(const json_t *list)
 	json_t *item;
 	size_t i;
 
-	copy_text(problem, sizeof(problem), list, "problem");
+	json_value__text(list, "problem", problem, sizeof(problem));
 	if (problem[0])
 		message__note("nothing is written now: %s", problem);
 

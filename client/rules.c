@@ -6,35 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/json_value.h"
 #include "client/message.h"
-
-static void copy_text(char *out, size_t size, const json_t *value)
-{
-	const char *text = json_string_value(value);
-
-	snprintf(out, size, "%s", text ? text : "");
-	message__clean(out);
-}
-
-static uint64_t number(const json_t *json, const char *name)
-{
-	json_int_t value = json_integer_value(json_object_get(json, name));
-
-	return value > 0 ? (uint64_t)value : 0;
-}
 
 void rule__read(const json_t *json, struct rule *out)
 {
 	const char *lasts = json_string_value(json_object_get(json, "lasts"));
 
 	*out = (struct rule){
-		.id = (uint32_t)number(json, "id"),
+		.id = (uint32_t)json_value__number(json, "id"),
 		.configured = lasts && !strcmp(lasts, "configuration"),
-		.targets = number(json, "targets"),
-		.attached = number(json, "attached"),
+		.targets = json_value__number(json, "targets"),
+		.attached = json_value__number(json, "attached"),
 	};
-	copy_text(out->match, sizeof(out->match), json_object_get(json, "match"));
-	copy_text(out->problem, sizeof(out->problem), json_object_get(json, "problem"));
+	json_value__text(json, "match", out->match, sizeof(out->match));
+	json_value__text(json, "problem", out->problem, sizeof(out->problem));
 }
 
 int rules__add(struct api_client *api, const char *match, struct rule *out, struct so_error *err)
@@ -99,7 +85,7 @@ int rules__remove(struct api_client *api, uint32_t id, uint64_t *detached, struc
 	rc = api_client__call(api, "DELETE", path, NULL, &answer, err);
 	if (rc)
 		return rc;
-	*detached = number(answer, "detached");
+	*detached = json_value__number(answer, "detached");
 	json_decref(answer);
 	return 0;
 }

@@ -5,42 +5,28 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "client/json_value.h"
 #include "client/message.h"
 
 #define PATH_BYTES 64
 
-static void copy_text(char *out, size_t size, const json_t *value)
-{
-	const char *text = json_string_value(value);
-
-	snprintf(out, size, "%s", text ? text : "");
-	message__clean(out);
-}
-
-static uint64_t number(const json_t *json, const char *name)
-{
-	json_int_t value = json_integer_value(json_object_get(json, name));
-
-	return value > 0 ? (uint64_t)value : 0;
-}
-
 void target__read(const json_t *json, struct target *out)
 {
 	*out = (struct target){
-		.id = (uint32_t)number(json, "id"),
-		.pid = (pid_t)number(json, "pid"),
-		.rate_hz = (unsigned)number(json, "rate_hz"),
+		.id = (uint32_t)json_value__number(json, "id"),
+		.pid = (pid_t)json_value__number(json, "pid"),
+		.rate_hz = (unsigned)json_value__number(json, "rate_hz"),
 		.keep = json_is_true(json_object_get(json, "keep")),
 		.elapsed_s = json_number_value(json_object_get(json, "elapsed_s")),
-		.processes = number(json, "processes"),
-		.samples = number(json, "samples"),
-		.lost = number(json, "lost"),
-		.rule = (uint32_t)number(json, "rule"),
+		.processes = json_value__number(json, "processes"),
+		.samples = json_value__number(json, "samples"),
+		.lost = json_value__number(json, "lost"),
+		.rule = (uint32_t)json_value__number(json, "rule"),
 	};
-	copy_text(out->comm, sizeof(out->comm), json_object_get(json, "comm"));
-	copy_text(out->state, sizeof(out->state), json_object_get(json, "state"));
-	copy_text(out->end, sizeof(out->end), json_object_get(json, "end"));
-	copy_text(out->rank, sizeof(out->rank), json_object_get(json_object_get(json, "labels"), "rank"));
+	json_value__text(json, "comm", out->comm, sizeof(out->comm));
+	json_value__text(json, "state", out->state, sizeof(out->state));
+	json_value__text(json, "end", out->end, sizeof(out->end));
+	json_value__text(json_object_get(json, "labels"), "rank", out->rank, sizeof(out->rank));
 }
 
 bool target__ended(const struct target *target)
