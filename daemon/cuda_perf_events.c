@@ -78,6 +78,12 @@ static bool is_hotter(const struct event *a, uint64_t heat_a, const struct event
 	return now_a != now_b ? now_a > now_b : since(heat_a, a->heat_opened) > since(heat_b, b->heat_opened);
 }
 
+/* The order stays: an entry and its return are beside each other, and only both together free the function. */
+static void remove_pending(struct cuda_perf_events *e, size_t at)
+{
+	memmove(&e->pending[at], &e->pending[at + 1], (--e->n_pending - at) * sizeof(*e->pending));
+}
+
 static struct event take_hottest(struct cuda_perf_events *e)
 {
 	uint64_t best_heat = read_heat(e, e->pending[0].cookie);
@@ -93,8 +99,7 @@ static struct event take_hottest(struct cuda_perf_events *e)
 		}
 	}
 	taken = e->pending[best];
-	/* The order stays: an entry and its return are beside each other, and only both together free the function. */
-	memmove(&e->pending[best], &e->pending[best + 1], (--e->n_pending - best) * sizeof(*e->pending));
+	remove_pending(e, best);
 	return taken;
 }
 
@@ -261,7 +266,7 @@ static bool take_over(struct cuda_perf_events *e, struct event *wanted)
 		    p->at_return != wanted->at_return)
 			continue;
 		wanted->fd = p->fd;
-		e->pending[i] = e->pending[--e->n_pending];
+		remove_pending(e, i);
 		return true;
 	}
 	return false;

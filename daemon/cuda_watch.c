@@ -12,6 +12,7 @@
 
 #define MS        1000000ull
 #define MAX_LINES (1u << 18)
+#define MAX_ENDED 1024 /* processes; the last ones */
 
 static uint32_t last_number; /* of a library; the engine's lock guards it */
 
@@ -95,6 +96,7 @@ void cuda_watch__free(struct cuda_watch *w)
 		cuda_probes__forget(w->probes, takes, w);
 	free(w->mapped);
 	free(w->processes);
+	free(w->ended);
 	free(w->lines);
 	u64_table__release(&w->line_by_hash);
 	cuda_snapshot__free(w->total);
@@ -107,35 +109,36 @@ void cuda_watch__free(struct cuda_watch *w)
 bool cuda_watch__has_process(const struct cuda_watch *w, pid_t pid)
 {
 	for (size_t i = 0; i < w->n_processes; i++) {
-		if (w->processes[i].pid == pid && !w->processes[i].gone)
+		if (w->processes[i].pid == pid)
 			return true;
 	}
 	return false;
 }
 
-int cuda_watch__pids(const struct cuda_watch *w, pid_t **out)
+int cuda_watch__pids(const struct cuda_watch *w, pid_t **out, size_t *n)
 {
-	pid_t *pids = calloc(w->n_processes + 1, sizeof(*pids));
+	pid_t *pids = calloc(w->n_processes + w->n_ended + 1, sizeof(*pids));
 
 	if (!pids)
 		return -ENOMEM;
 	for (size_t i = 0; i < w->n_processes; i++)
 		pids[i] = w->processes[i].pid;
+	for (size_t i = 0; i < w->n_ended; i++)
+		pids[w->n_processes + i] = w->ended[i];
 	*out = pids;
+	*n = w->n_processes + w->n_ended;
 	return 0;
 }
 
 int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 {
-	struct cuda_process *p = NULL;
+	struct cuda_process *p;
 
-	for (size_t i = 0; i < w->n_processes && !p; i++)
-		p = w->processes[i].pid == pid ? &w->processes[i] : NULL;
-	if (p && !p->gone)
+	if (cuda_watch__has_process(w, pid))
 		return 0;
-	if (!p && ARRAY_RESERVE(w->processes, w->cap_processes, w->n_processes + 1))
+	if (ARRAY_RESERVE(w->processes, w->cap_processes, w->n_processes + 1))
 		return -ENOMEM;
-	p = p ?: &w->processes[w->n_processes++];
+	p = &w->processes[w->n_processes++];
 	*p = (struct cuda_process){ .pid = pid };
 	p->has_clock = !clock_getcpuclockid(pid, &p->clock);
 	return 0;
@@ -265,12 +268,10 @@ static bool has_calls(const struct cuda_watch *w, pid_t pid)
 }
 
 /* The libraries of a process that is gone without having called them: a job may start such ones for months. */
-static void drop_unused(struct cuda_watch *w, pid_t pid)
+static void drop_libraries(struct cuda_watch *w, pid_t pid)
 {
 	size_t kept = 0;
 
-	if (has_calls(w, pid))
-		return;
 	for (size_t i = 0; i < w->n_mapped; i++) {
 		struct cuda_mapped *m = &w->mapped[i];
 
@@ -282,22 +283,23 @@ static void drop_unused(struct cuda_watch *w, pid_t pid)
 	w->n_mapped = kept;
 }
 
-/* One that has made calls is still named in the figures. */
 static void drop_process(struct cuda_watch *w, pid_t pid)
 {
-	bool is_named = false;
-
-	for (size_t i = 0; i < w->n_mapped && !is_named; i++)
-		is_named = w->mapped[i].pid == pid;
 	for (size_t i = 0; i < w->n_processes; i++) {
-		if (w->processes[i].pid != pid)
-			continue;
-		w->processes[i].has_clock = false;
-		w->processes[i].gone = true;
-		if (!is_named)
+		if (w->processes[i].pid == pid) {
 			w->processes[i] = w->processes[--w->n_processes];
-		return;
+			return;
+		}
 	}
+}
+
+/* For the GPU's figures, which go back some time. */
+static void remember_ended(struct cuda_watch *w, pid_t pid)
+{
+	if (w->n_ended == MAX_ENDED)
+		memmove(w->ended, w->ended + 1, --w->n_ended * sizeof(*w->ended));
+	if (!ARRAY_RESERVE(w->ended, w->cap_ended, w->n_ended + 1))
+		w->ended[w->n_ended++] = pid;
 }
 
 static bool is_process(void *context, uint32_t tgid)
@@ -317,14 +319,20 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		cuda_link__free(TAKE_PTR(m->steady));
 		cuda_link__free(TAKE_PTR(m->cycled));
 		m->gone = any = true;
-		close(m->fd);
+		if (m->fd >= 0)
+			close(m->fd);
 		m->fd = -1;
 	}
 	if (any) {
+		if (cuda_watch__settle(w))
+			w->lost = true;
 		cuda_probes__forget(w->probes, is_process, &pid);
 		/* The number may be another process's soon. */
 		cuda_snapshot__forget(w->last, (uint32_t)pid);
-		drop_unused(w, pid);
+		if (has_calls(w, pid))
+			remember_ended(w, pid);
+		else
+			drop_libraries(w, pid);
 	}
 	drop_process(w, pid);
 }

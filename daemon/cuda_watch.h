@@ -39,10 +39,9 @@ struct cuda_line {
 	double calls, total_ns, bytes;
 };
 
-/* A process that lives, or has made calls. */
+/* A process that lives. */
 struct cuda_process {
 	pid_t pid;
-	bool gone; /* its number may be another's */
 	bool has_clock;
 	clockid_t clock; /* of its CPU time */
 	uint64_t cpu_ns; /* at the last look */
@@ -61,6 +60,8 @@ struct cuda_watch {
 	size_t n_mapped, cap_mapped;
 	struct cuda_process *processes;
 	size_t n_processes, cap_processes;
+	pid_t *ended; /* processes that have made calls; their numbers may be others' by now */
+	size_t n_ended, cap_ended;
 	struct cuda_line *lines;
 	size_t n_lines, cap_lines;
 	struct u64_table line_by_hash;
@@ -101,10 +102,9 @@ void cuda_watch__stop(struct cuda_watch *watch);
 void cuda_watch__free(struct cuda_watch *watch);
 CLEANUP_DEFINE(struct cuda_watch *, cuda_watch, cuda_watch__free)
 
-/* Whether it is watched, and lives. */
 bool cuda_watch__has_process(const struct cuda_watch *watch, pid_t pid);
-/* The processes that live, or have made calls: n_processes of them, malloc'ed. -ENOMEM. */
-int cuda_watch__pids(const struct cuda_watch *watch, pid_t **out);
+/* The processes that live or have made calls, malloc'ed. -ENOMEM. */
+int cuda_watch__pids(const struct cuda_watch *watch, pid_t **out, size_t *n);
 /* Remembers the process: its CPU time counts. -ENOMEM. */
 int cuda_watch__add_process(struct cuda_watch *watch, pid_t pid);
 /* Whether any library of this process is known. */
@@ -113,10 +113,7 @@ bool cuda_watch__has_libraries(const struct cuda_watch *watch, pid_t pid);
 bool cuda_watch__has_library(const struct cuda_watch *watch, pid_t pid, uint64_t dev, uint64_t inode);
 /* Takes over mapped's resources (also on failure), and probes it if the probes are on. -ENOMEM, -ENOSPC. */
 int cuda_watch__add_library(struct cuda_watch *watch, struct cuda_mapped *mapped);
-/*
- * The process has ended, or executes another program: its figures are kept, as far as they are settled, its probes and entries
- * are not.
- */
+/* The process has ended, or executes another program: its figures are kept, its probes and entries are not. */
 void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
 
 /* Whether calls that are seen in this time on stand for a time off before it: it should be settled at its end only. */

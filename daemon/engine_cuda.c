@@ -170,12 +170,15 @@ void engine_cuda_forked(struct engine *e, pid_t parent, pid_t child)
 
 void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid)
 {
+	bool calls;
+
 	if (!t->cuda)
 		return;
+	calls = cuda_watch__has_libraries(t->cuda, tgid);
 	cuda_probes__consume_names(e->cuda);
-	if (cuda_watch__has_libraries(t->cuda, tgid) && !cuda_watch__settle(t->cuda))
-		cuda_taken__remember_names(e, t->cuda->total, (uint32_t)tgid);
 	cuda_watch__process_gone(t->cuda, tgid);
+	if (calls)
+		cuda_taken__remember_names(e, t->cuda->total, (uint32_t)tgid);
 	kernel_names__forget(e->kernel_names, (uint32_t)tgid);
 }
 
