@@ -240,37 +240,20 @@ static void answer_bytes(struct call *call, uint8_t *bytes, size_t length)
 	call->reply->body_bytes = length;
 }
 
-/*
- * Profiles are built a few at a time, since each takes a copy of what it is built from. Others wait for their turn;
- * end_profile() when this returned 0.
- */
-static int begin_profile(struct call *call)
-{
-	if (limits__wait(LIMIT_PROFILES, 1, LIMITS_PROFILES_WAIT))
-		return 0;
-	return so_err(&call->error, -EBUSY, "%d profiles are being built already: try again later",
-		      LIMITS_PROFILES);
-}
-
-static void end_profile(void)
-{
-	limits__give(LIMIT_PROFILES, 1);
-}
-
 /* event: one of CUDA's, or SO_CUDA_EVENT_COUNT: the samples. */
 static int answer_profile(struct call *call, enum so_cuda_event event)
 {
 	struct engine *engine = call->api->engine;
 	uint8_t *bytes;
 	size_t length;
-	int rc = begin_profile(call);
+	int rc = limits__wait_profile(&call->error);
 
 	if (rc)
 		return rc;
 	rc = event == SO_CUDA_EVENT_COUNT
 		     ? engine__profile(engine, call->id, &bytes, &length, &call->error)
 		     : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
-	end_profile();
+	limits__give(LIMIT_PROFILES, 1);
 	if (rc)
 		return rc;
 	/* Building it may have taken longer than a lease. */

@@ -199,11 +199,10 @@ static int add_up(const struct recordings *r, uint8_t **out, size_t *length, str
 
 static int answer(const struct recordings *r, uint8_t **out, size_t *length, struct so_error *err)
 {
-	int rc;
+	int rc = limits__wait_profile(err);
 
-	if (!limits__wait(LIMIT_PROFILES, 1, LIMITS_PROFILES_WAIT))
-		return so_err(err, -EBUSY, "%d profiles are being built already: try again later",
-			      LIMITS_PROFILES);
+	if (rc)
+		return rc;
 	rc = r->n == 1 ? engine__profile(r->pull->engine, r->ids[0], out, length, err)
 		       : add_up(r, out, length, err);
 	limits__give(LIMIT_PROFILES, 1);

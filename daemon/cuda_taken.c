@@ -78,11 +78,10 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 
 	ret = ret ?: cuda_watch__result(w, &taken->calls);
 	ret = ret ?: copy_lines(w, taken);
-	ret = ret ?: cuda_watch__pids(w, &taken->pids);
+	ret = ret ?: cuda_watch__pids(w, &taken->pids, &taken->n_pids);
 	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
 	if (ret)
 		return ret;
-	taken->n_pids = w->n_processes;
 	taken->lines_lost = w->lines_lost;
 	taken->begin_ns = w->begin_ns;
 	taken->at_ns = clock__now_ns();
@@ -117,8 +116,8 @@ void cuda_taken__free(struct cuda_taken *taken)
 	free(taken);
 }
 
-int cuda_taken__of(struct engine *e, uint32_t id, struct cuda_taken **out, bool *own, struct target **held,
-		   struct so_error *err)
+int cuda_taken__of(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
+		   struct target **held, struct so_error *err)
 {
 	struct target *t = engine_target(e, id);
 	struct cuda_taken *taken;
@@ -132,7 +131,10 @@ int cuda_taken__of(struct engine *e, uint32_t id, struct cuda_taken **out, bool 
 	taken = t->cuda_end;
 	*own = !taken;
 	if (*own) {
-		engine_drain(e);
+		if (fresh)
+			engine_drain(e);
+		else
+			engine_drain_unless_fresh(e);
 		ret = cuda_taken__new(e, t, &taken);
 	}
 	if (ret)

@@ -29,11 +29,11 @@ CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
 int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *to);
 
 /*
- * With the lock: what a target's calls are now, or were when it ended, and the target itself, held. *own: *out is to be freed
+ * With the lock: what a target's calls are now (if not fresh, at most 20 ms ago), or were when it ended, and the target itself, held. *own: *out is to be freed
  * by the caller; otherwise it is the target's. In words: -ENOENT; -ENODATA: it was attached without `cuda`; as above.
  */
-int cuda_taken__of(struct engine *e, uint32_t id, struct cuda_taken **out, bool *own, struct target **held,
-		   struct so_error *err);
+int cuda_taken__of(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
+		   struct target **held, struct so_error *err);
 /* A thread's name; that of the target's first process when it has ended. Bytes are the target's own. */
 void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char *out, size_t size);
 

@@ -345,6 +345,13 @@ int engine_drain(struct engine *e)
 	return ret;
 }
 
+#define FRESH_NS 20000000ull
+
+int engine_drain_unless_fresh(struct engine *e)
+{
+	return clock__now_ns() - e->last_drain_ns < FRESH_NS ? 0 : engine_drain(e);
+}
+
 uint64_t engine_target_lost(struct engine *e, struct target *t, struct so_slot *out)
 {
 	struct so_slot slot = t->kernel;

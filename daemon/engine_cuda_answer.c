@@ -339,7 +339,7 @@ static int answer_now(struct engine *e, uint32_t id, bool brief, json_t **out, s
 	if (!builder)
 		return so_err(err, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&e->lock);
-	ret = cuda_taken__of(e, id, &a.taken, &own, &a.target, err);
+	ret = cuda_taken__of(e, id, !brief, &a.taken, &own, &a.target, err);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;

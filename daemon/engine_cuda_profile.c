@@ -288,7 +288,7 @@ int engine__cuda_profile(struct engine *e, uint32_t id, enum so_cuda_event event
 	int ret;
 
 	pthread_mutex_lock(&e->lock);
-	ret = cuda_taken__of(e, id, &taken, &own, &held, err);
+	ret = cuda_taken__of(e, id, true, &taken, &own, &held, err);
 	if (!ret)
 		process_label_table__copy(engine_labels(held), &p.labels);
 	pthread_mutex_unlock(&e->lock);

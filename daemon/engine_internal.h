@@ -148,6 +148,8 @@ struct engine {
 /* All of these want the engine's lock held. */
 struct target *engine_target(struct engine *e, uint32_t id);
 int engine_drain(struct engine *e);
+/* For figures that may be 20 ms old: one answer about all targets drains once. */
+int engine_drain_unless_fresh(struct engine *e);
 int engine_update_events(struct engine *e, struct so_error *err);
 void engine_request_scan(struct engine *e, pid_t tgid, uint64_t reported_pages);
 void engine_end_target(struct engine *e, struct target *t, enum target_end end);

@@ -348,7 +348,7 @@ json_t *engine__stats(struct engine *e, uint32_t id, struct so_error *err)
 		so_err(err, -ENOENT, "there is no target %u", id);
 	} else {
 		if (t->info.state == TARGET_SAMPLING)
-			engine_drain(e);
+			engine_drain_unless_fresh(e);
 		stats = stats_of(e, t);
 		if (!stats)
 			so_err(err, -ENOMEM, "out of memory");

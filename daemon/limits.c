@@ -21,7 +21,7 @@ static const struct {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `now` and `hits` */
-static pthread_cond_t given = PTHREAD_COND_INITIALIZER;  /* of CLOCK_REALTIME */
+static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
 static uint64_t now[LIMIT_COUNT], hits[LIMIT_COUNT];
 
 void limits__hit(enum limit limit, uint64_t n)
@@ -72,6 +72,13 @@ void limits__give(enum limit limit, uint64_t n)
 	now[limit] -= n < now[limit] ? n : now[limit];
 	pthread_cond_broadcast(&given);
 	pthread_mutex_unlock(&lock);
+}
+
+int limits__wait_profile(struct so_error *err)
+{
+	if (limits__wait(LIMIT_PROFILES, 1, LIMITS_PROFILES_WAIT))
+		return 0;
+	return so_err(err, -EBUSY, "%d profiles are being built already: try again later", LIMITS_PROFILES);
 }
 
 json_t *limits__json(void)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stakeout/error.h"
+
 #define LIMITS_REPLY_BYTES   (1u << 30) /* of all answers that are not sent yet */
 #define LIMITS_PROFILES      4          /* built at once; each needs a copy of its target's counters */
 #define LIMITS_PROFILES_WAIT 20000      /* ms that a request waits for its turn */
@@ -43,6 +45,11 @@ bool limits__take(enum limit limit, uint64_t n);
 /* The same, but waits up to ms until there is enough. */
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms);
 void limits__give(enum limit limit, uint64_t n);
+/*
+ * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be given
+ * back as 1 of LIMIT_PROFILES. -EBUSY.
+ */
+int limits__wait_profile(struct so_error *err);
 
 /* [{"name", "limit", "now" (null: not counted), "hit"}]. New reference; NULL: no memory. */
 json_t *limits__json(void);
