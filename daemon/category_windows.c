@@ -68,7 +68,6 @@ static void take(struct category_windows *w, struct window *window)
 		r = category_counters__add(w->counters, window->id, taken.profile, taken.length, &err);
 	say(w, window->id, r, err.text);
 	free(taken.profile);
-	free(taken.cuda);
 	window->taken_ns = clock__now_ns();
 	if (last)
 		end(w, window);
@@ -83,7 +82,7 @@ static struct window *begin(struct category_windows *w, const struct target_info
 	if (window || category_counters__get(w->counters, target->id, ns))
 		return window;
 	window = find(w, 0);
-	if (!window || engine__begin_windows(w->engine, target->id, NULL))
+	if (!window || engine__begin_windows(w->engine, target->id, false, NULL))
 		return NULL;
 	if (category_counters__begin(w->counters, target->id)) {
 		engine__end_windows(w->engine, target->id);
@@ -181,7 +180,6 @@ int category_windows__new(struct engine *engine, struct category_counters *count
 			  struct category_windows **out, struct so_error *err)
 {
 	struct category_windows *w = calloc(1, sizeof(*w));
-	pthread_condattr_t attr;
 	int r;
 
 	if (!w)
@@ -189,10 +187,7 @@ int category_windows__new(struct engine *engine, struct category_counters *count
 	w->engine = engine;
 	w->counters = counters;
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	clock__init_cond(&w->wake);
 	r = pthread_create(&w->thread, NULL, run, w);
 	if (r) {
 		free_state(w);

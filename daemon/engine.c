@@ -471,15 +471,10 @@ static int start_threads(struct engine *e, struct so_error *err)
 
 static void init_locks(struct engine *e)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_mutex_init(&e->kernel_symbols_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&e->scan_wanted, &attr);
-	pthread_cond_init(&e->target_changed, &attr);
-	pthread_condattr_destroy(&attr);
+	clock__init_cond(&e->scan_wanted);
+	clock__init_cond(&e->target_changed);
 }
 
 static void open_cache(struct engine *e, const char *dir)

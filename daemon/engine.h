@@ -138,12 +138,12 @@ int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
  *
  * -ENOENT: no such target; -EEXIST: they are taken already; -EINVAL: a view of another target; -ENOMEM.
  */
-int engine__begin_windows(struct engine *engine, uint32_t id, struct so_error *err);
+int engine__begin_windows(struct engine *engine, uint32_t id, bool cuda, struct so_error *err);
 
 struct engine_window {
 	uint8_t *profile; /* gzip-compressed pprof; malloc'ed, the caller frees it */
 	size_t length;    /* bytes */
-	char *cuda; /* JSON, the stored form of daemon/cuda_merge.h; malloc'ed; NULL: calls are not timed */
+	char *cuda; /* JSON, the stored form of daemon/cuda_merge.h; malloc'ed; NULL: calls are not timed, or not wanted */
 	int64_t begin_ns, end_ns; /* since 1970-01-01 UTC */
 	uint64_t samples, lost;   /* samples: those in the profile */
 	bool last;                /* the target had ended */

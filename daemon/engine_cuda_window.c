@@ -87,7 +87,7 @@ static int moment_of_now(struct cuda_watch *w, struct moment *m)
 		ret = cuda_watch__result(w, &m->own_calls);
 	else if (!ret && !cuda_watch__is_estimate(w, clock__now_ns()))
 		ret = cuda_watch__settle(w);
-	ret = ret ?: cuda_watch__pids(w, &m->own_pids);
+	ret = ret ?: cuda_watch__pids(w, &m->own_pids, &m->n_pids);
 	if (ret)
 		return ret;
 	m->own_probes = cuda_watch__probes(w);
@@ -98,7 +98,6 @@ static int moment_of_now(struct cuda_watch *w, struct moment *m)
 	m->lines = w->lines;
 	m->n_lines = w->n_lines;
 	m->pids = m->own_pids;
-	m->n_pids = w->n_processes;
 	m->lines_lost = w->lines_lost;
 	m->at_ns = clock__now_ns();
 	m->begin_ns = w->begin_ns;

@@ -26,7 +26,8 @@ struct window_base {
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 	int64_t wall_ns;
 	struct cuda_mark *cuda; /* up to where the windows have CUDA calls; NULL: no window has any */
-	bool cuda_missed;       /* they could not be taken, which has been said; a later window has them */
+	bool wants_cuda;
+	bool cuda_missed; /* they could not be taken, which has been said; a later window has them */
 };
 
 static void window_base__free(struct window_base *base)
@@ -48,7 +49,7 @@ static struct target *windowed_target(struct engine *e, uint32_t id)
 	return NULL;
 }
 
-static int begin_locked(struct engine *e, uint32_t id, struct so_error *err)
+static int begin_locked(struct engine *e, uint32_t id, bool cuda, struct so_error *err)
 {
 	struct target *t = engine_target(e, id);
 	struct window_base *base;
@@ -64,17 +65,18 @@ static int begin_locked(struct engine *e, uint32_t id, struct so_error *err)
 		return so_err(err, -ENOMEM, "out of memory");
 	base->at_ns = t->begin_ns;
 	base->wall_ns = (int64_t)t->begin_wall_ns;
+	base->wants_cuda = cuda;
 	t->windows = base;
 	t->users++;
 	return 0;
 }
 
-int engine__begin_windows(struct engine *e, uint32_t id, struct so_error *err)
+int engine__begin_windows(struct engine *e, uint32_t id, bool cuda, struct so_error *err)
 {
 	int ret;
 
 	pthread_mutex_lock(&e->lock);
-	ret = begin_locked(e, id, err);
+	ret = begin_locked(e, id, cuda, err);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
 }
@@ -162,7 +164,9 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 		t->users--; /* the windows hold it as well */
 		return so_err(err, -ENOMEM, "out of memory");
 	}
-	miss_cuda(engine_cuda_window(e, t, from->cuda, cuda, &base->cuda), id, from, base);
+	base->wants_cuda = from->wants_cuda;
+	if (from->wants_cuda)
+		miss_cuda(engine_cuda_window(e, t, from->cuda, cuda, &base->cuda), id, from, base);
 	subtract(s, from);
 	out->begin_ns = begin_of(from, base);
 	out->end_ns = base->wall_ns;

@@ -15,32 +15,17 @@
 #include "daemon/cuda_merge.h"
 #include "daemon/history_internal.h"
 #include "daemon/log.h"
+#include "daemon/proc_info.h"
 
 #define TICK_NS     ((int64_t)1000000000)
 #define MAINTAIN_MS 50 /* in each tick in which there is something to merge or to remove */
 
-/* Field 22 of /proc/PID/stat, man 5 proc: clock ticks after boot. 0: it cannot be read. */
+/* 0: it cannot be read. */
 static uint64_t start_ticks(pid_t pid)
 {
-	char path[64], text[2048], *end;
-	_cleanup_fclose_ FILE *f = NULL;
-	uint64_t ticks;
-	size_t n;
+	struct proc_info info;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0';
-	/* The name in parentheses may hold any character. */
-	end = strrchr(text, ')');
-	if (!end || sscanf(end + 1,
-			   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-			   "%" SCNu64,
-			   &ticks) != 1)
-		return 0;
-	return ticks;
+	return proc_info__read(pid, &info) ? 0 : info.start_ticks;
 }
 
 static void count_lost(struct history *h, uint32_t id, const char *why)
@@ -242,7 +227,7 @@ void history__watch(struct history *h, uint32_t id)
 	struct so_error err = { .text = "" };
 	struct target_info info;
 	struct watched w = { 0 };
-	int r = engine__begin_windows(h->engine, id, &err);
+	int r = engine__begin_windows(h->engine, id, true, &err);
 
 	if (r) {
 		count_lost(h, id, err.text);
@@ -333,16 +318,12 @@ static void *run(void *context)
 
 static int start(struct history *h, struct so_error *err)
 {
-	pthread_condattr_t attr;
 	int r;
 
 	pthread_mutex_init(&h->reading, NULL);
 	pthread_mutex_init(&h->work, NULL);
 	pthread_mutex_init(&h->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	clock__init_cond(&h->wake);
 	r = pthread_create(&h->thread, NULL, run, h);
 	if (!r)
 		return 0;

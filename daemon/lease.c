@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/clock.h"
+
 struct lease {
 	uint32_t id;
 	double renewed_s; /* CLOCK_MONOTONIC */
@@ -130,7 +132,6 @@ int leases__new(struct engine *engine, double ended_idle_s, double running_idle_
 {
 	double shortest_s = ended_idle_s < running_idle_s ? ended_idle_s : running_idle_s;
 	_cleanup_free_ struct leases *leases = calloc(1, sizeof(*leases));
-	pthread_condattr_t attr;
 	int rc;
 
 	if (!leases)
@@ -140,10 +141,7 @@ int leases__new(struct engine *engine, double ended_idle_s, double running_idle_
 	leases->running_idle_s = running_idle_s;
 	leases->tick_s = shortest_s / 4 < 1 ? shortest_s / 4 : 1;
 	pthread_mutex_init(&leases->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&leases->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	clock__init_cond(&leases->wake);
 	rc = pthread_create(&leases->thread, NULL, run, leases);
 	if (rc) {
 		pthread_cond_destroy(&leases->wake);

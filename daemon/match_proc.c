@@ -10,31 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/proc_file.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
-
-#define PF_KTHREAD 0x00200000 /* include/linux/sched.h, as field 9 of /proc/PID/stat shows it */
-
-/* Up to size - 1 bytes and a NUL; returns how many, or -errno. */
-static ssize_t read_at(int proc_fd, pid_t pid, const char *name, char *buf, size_t size)
-{
-	_cleanup_close_ int fd = -1;
-	size_t used = 0;
-	char path[64];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%d/%s", pid, name);
-	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	while (used < size - 1 && (n = read(fd, buf + used, size - 1 - used)) != 0) {
-		if (n < 0)
-			return -errno;
-		used += (size_t)n;
-	}
-	buf[used] = '\0';
-	return (ssize_t)used;
-}
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -42,57 +20,27 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 }
 
 /* Where the arguments and the stack lie is 0 for who may not know, and then only the name tells. */
-static uint64_t image_of(const struct match_entry *e, uint64_t stack, uint64_t arguments)
+static uint64_t image_of(const struct proc_stat *s)
 {
 	uint64_t words[2];
 
-	memcpy(words, e->comm, sizeof(words));
-	return mix(mix(mix(mix(1, words[0]), words[1]), stack), arguments);
-}
-
-/* Fields of /proc/PID/stat by their numbers in man 5 proc; all behind the state are numbers. */
-enum {
-	FIELD_PPID = 4,
-	FIELD_FLAGS = 9,
-	FIELD_THREADS = 20,
-	FIELD_START = 22,
-	FIELD_STACK = 28,
-	FIELD_ARGUMENTS = 48
-};
-
-static bool read_fields(const char *text, uint64_t fields[FIELD_ARGUMENTS + 1])
-{
-	char *end;
-
-	for (unsigned i = FIELD_PPID; i <= FIELD_ARGUMENTS; i++) {
-		fields[i] = strtoull(text, &end, 10);
-		if (end == text)
-			return false;
-		text = end;
-	}
-	return true;
+	_Static_assert(sizeof(words) == sizeof(s->comm), "all of the name");
+	memcpy(words, s->comm, sizeof(words));
+	return mix(mix(mix(mix(1, words[0]), words[1]), s->stack_at), s->arguments_at);
 }
 
 bool match_proc__parse_stat(const char *text, struct match_entry *out)
 {
-	/* The name stands in parentheses and may itself hold any character, so the last parenthesis ends it. */
-	const char *open = strchr(text, '('), *close = strrchr(text, ')');
 	struct match_entry e = { .pid = 0 };
-	uint64_t fields[FIELD_ARGUMENTS + 1];
-	size_t n;
-	char state;
+	struct proc_stat s;
 
-	if (!open || !close || close < open || close[1] != ' ' || !close[2] || !read_fields(close + 3, fields))
+	if (!proc_stat__parse(text, &s))
 		return false;
-	state = close[2];
-	n = (size_t)(close - open) - 1;
-	memcpy(e.comm, open + 1, n < sizeof(e.comm) ? n : sizeof(e.comm) - 1);
-	e.ppid = (pid_t)fields[FIELD_PPID];
-	e.start_ticks = fields[FIELD_START];
-	/* A process whose first thread has ended while others run shows 'Z' as well. */
-	e.unfit = fields[FIELD_FLAGS] & PF_KTHREAD || state == 'X' ||
-		  (state == 'Z' && fields[FIELD_THREADS] <= 1);
-	e.image = image_of(&e, fields[FIELD_STACK], fields[FIELD_ARGUMENTS]);
+	memcpy(e.comm, s.comm, sizeof(e.comm));
+	e.ppid = s.ppid;
+	e.start_ticks = s.start_ticks;
+	e.unfit = s.kernel_thread || s.ended;
+	e.image = image_of(&s);
 	*out = e;
 	return true;
 }
@@ -108,7 +56,7 @@ int match_proc__read(int proc_fd, pid_t pid, struct match_entry *out)
 {
 	struct match_entry entry;
 	char text[1024];
-	ssize_t n = read_at(proc_fd, pid, "stat", text, sizeof(text));
+	ssize_t n = proc_file__read(proc_fd, pid, "stat", text, sizeof(text));
 
 	if (n == -EMFILE || n == -ENFILE || n == -ENOMEM)
 		return (int)n;
@@ -190,7 +138,7 @@ static int read_uid(int proc_fd, pid_t pid, uid_t *uid)
 {
 	char text[4096];
 	const char *at;
-	ssize_t n = read_at(proc_fd, pid, "status", text, sizeof(text));
+	ssize_t n = proc_file__read(proc_fd, pid, "status", text, sizeof(text));
 
 	if (n < 0)
 		return (int)n;
@@ -207,13 +155,13 @@ int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_text
 
 	if (r)
 		return r;
-	n = read_at(proc_fd, pid, "cmdline", texts->command, sizeof(texts->command));
+	n = proc_file__read(proc_fd, pid, "cmdline", texts->command, sizeof(texts->command));
 	if (n < 0)
 		return (int)n;
 	match_proc__join_arguments(texts->command, (size_t)n);
 	texts->cgroups[0] = '\0';
 	if (cgroups) {
-		n = read_at(proc_fd, pid, "cgroup", texts->cgroups, sizeof(texts->cgroups));
+		n = proc_file__read(proc_fd, pid, "cgroup", texts->cgroups, sizeof(texts->cgroups));
 		if (n < 0)
 			return (int)n;
 		match_proc__cut_cgroups(texts->cgroups);

@@ -391,7 +391,6 @@ int match_scan__new(struct engine *engine, struct history *history, const char *
 {
 	_cleanup_free_ struct match_scan *scan = calloc(1, sizeof(*scan));
 	_cleanup_(match_table) struct match_table *table = NULL;
-	pthread_condattr_t attr;
 
 	if (!scan || match_table__new(&table))
 		return so_err(err, -ENOMEM, "out of memory");
@@ -402,10 +401,7 @@ int match_scan__new(struct engine *engine, struct history *history, const char *
 	scan->history = history;
 	scan->table = TAKE_PTR(table);
 	pthread_mutex_init(&scan->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&scan->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	clock__init_cond(&scan->wake);
 	*out = TAKE_PTR(scan);
 	return 0;
 }

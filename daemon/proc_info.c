@@ -8,48 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/proc_file.h"
 #include "stakeout/cleanup.h"
-
-#define PF_KTHREAD 0x00200000 /* include/linux/sched.h, as field 9 of /proc/PID/stat shows it */
-
-static int read_file(const char *path, char *buf, size_t size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	n = read(fd, buf, size - 1);
-	if (n < 0)
-		return -errno;
-	buf[n] = '\0';
-	return n ? 0 : -ESRCH;
-}
-
-/* The command name stands in parentheses and may itself hold any character, so the last parenthesis ends it. */
-static int parse_stat(const char *text, struct proc_info *out)
-{
-	const char *open = strchr(text, '('), *close = strrchr(text, ')');
-	unsigned long utime, stime;
-	unsigned flags;
-	size_t n;
-	int ppid;
-
-	if (!open || !close || close < open)
-		return -EINVAL;
-	n = close - open - 1;
-	if (n >= sizeof(out->comm))
-		n = sizeof(out->comm) - 1;
-	memcpy(out->comm, open + 1, n);
-	out->comm[n] = '\0';
-	if (sscanf(close + 1, " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %u",
-		   &out->state, &ppid, &flags, &utime, &stime, &out->threads) != 6)
-		return -EINVAL;
-	out->ppid = ppid;
-	out->kernel_thread = flags & PF_KTHREAD;
-	out->cpu_ns = (uint64_t)(utime + stime) * (1000000000ull / sysconf(_SC_CLK_TCK));
-	return 0;
-}
 
 static int status_number(const char *text, const char *key)
 {
@@ -72,20 +32,25 @@ static bool has_one_user(const char *status)
 int proc_info__read(pid_t pid, struct proc_info *out)
 {
 	struct proc_info info = { 0 };
-	char path[64], text[4096];
-	int ret;
+	struct proc_stat stat;
+	char text[4096];
+	ssize_t n = proc_file__read(PROC_FILE_HERE, pid, "stat", text, sizeof(text));
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	ret = read_file(path, text, sizeof(text));
-	if (ret)
-		return ret;
-	ret = parse_stat(text, &info);
-	if (ret)
-		return ret;
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	ret = read_file(path, text, sizeof(text));
-	if (ret)
-		return ret;
+	if (n <= 0)
+		return n ? (int)n : -ESRCH;
+	if (!proc_stat__parse(text, &stat))
+		return -EINVAL;
+	memcpy(info.comm, stat.comm, sizeof(info.comm));
+	info.ppid = stat.ppid;
+	info.state = stat.state;
+	info.threads = (unsigned)stat.threads;
+	info.ended = stat.ended;
+	info.kernel_thread = stat.kernel_thread;
+	info.start_ticks = stat.start_ticks;
+	info.cpu_ns = stat.cpu_ticks * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	n = proc_file__read(PROC_FILE_HERE, pid, "status", text, sizeof(text));
+	if (n <= 0)
+		return n ? (int)n : -ESRCH;
 	info.tgid = status_number(text, "\nTgid:");
 	info.uid = status_number(text, "\nUid:");
 	info.one_user = has_one_user(text);
@@ -156,15 +121,15 @@ int proc_info__all(struct proc_pair **out, size_t *n_out)
 	if (!dir)
 		return -errno;
 	while (!ret && (entry = readdir(dir))) {
-		struct proc_info info;
-		char path[64], text[1024];
+		struct proc_stat stat;
+		char text[1024];
 
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		snprintf(path, sizeof(path), "/proc/%d/stat", atoi(entry->d_name));
-		if (read_file(path, text, sizeof(text)) || parse_stat(text, &info))
+		if (proc_file__read(PROC_FILE_HERE, atoi(entry->d_name), "stat", text, sizeof(text)) <= 0 ||
+		    !proc_stat__parse(text, &stat))
 			continue;
-		ret = append_pair(&list, &n, &capacity, (struct proc_pair){ atoi(entry->d_name), info.ppid });
+		ret = append_pair(&list, &n, &capacity, (struct proc_pair){ atoi(entry->d_name), stat.ppid });
 	}
 	closedir(dir);
 	if (ret)

@@ -17,15 +17,17 @@ struct proc_info {
 	bool one_user; /* the effective, saved and file system's user are the same */
 	char comm[16];
 	char state; /* as in /proc/PID/stat: R, S, D, T, Z, X, … */
+	bool ended; /* and waits for its parent */
 	bool kernel_thread;
-	unsigned threads; /* a leader that has ended counts until the last one has */
-	uint64_t cpu_ns;  /* user and system time of all its threads */
+	unsigned threads;     /* a leader that has ended counts until the last one has */
+	uint64_t cpu_ns;      /* user and system time of all its threads */
+	uint64_t start_ticks; /* after boot; with the pid it names a process for good */
 };
 
 /* Ended and only waiting for its parent. A process whose first thread has ended while others run shows 'Z' as well. */
 static inline bool proc_info__is_zombie(const struct proc_info *info)
 {
-	return info->state == 'X' || (info->state == 'Z' && info->threads <= 1);
+	return info->ended;
 }
 
 /* -ESRCH when there is no such process. pid may be a thread's: tgid tells. */

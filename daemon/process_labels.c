@@ -2,12 +2,11 @@
 #include "daemon/process_labels.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "daemon/proc_file.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
 
@@ -143,34 +142,17 @@ void process_labels__from_cgroup(const char *text, struct process_labels *out)
 	}
 }
 
-static size_t read_file(pid_t pid, const char *name, char *buf, size_t size)
-{
-	_cleanup_close_ int fd = -1;
-	size_t used = 0;
-	char path[64];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	while (used < size && (n = read(fd, buf + used, size - used)) > 0)
-		used += (size_t)n;
-	return used;
-}
-
 void process_labels__read(pid_t pid, struct process_labels *out)
 {
 	_cleanup_free_ char *text = malloc(PROCESS_LABELS_ENVIRON_BYTES + 1);
 	struct process_labels labels = { .rank = "" };
-	size_t n;
+	ssize_t n;
 
 	if (text) {
-		n = read_file(pid, "environ", text, PROCESS_LABELS_ENVIRON_BYTES);
-		process_labels__from_environ(text, n, &labels);
-		n = read_file(pid, "cgroup", text, CGROUP_BYTES);
-		text[n] = '\0';
-		process_labels__from_cgroup(text, &labels);
+		n = proc_file__read(PROC_FILE_HERE, pid, "environ", text, PROCESS_LABELS_ENVIRON_BYTES + 1);
+		process_labels__from_environ(text, n > 0 ? (size_t)n : 0, &labels);
+		n = proc_file__read(PROC_FILE_HERE, pid, "cgroup", text, CGROUP_BYTES);
+		process_labels__from_cgroup(n > 0 ? text : "", &labels);
 	}
 	*out = labels;
 }

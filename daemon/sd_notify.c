@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/clock.h"
+
 /* A path, or '@' and a name in the abstract namespace, whose addresses begin with a NUL and do not end with one. */
 static int parse_address(const char *text, struct sockaddr_un *out, socklen_t *size)
 {
@@ -125,17 +127,13 @@ int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void 
 		       struct sd_watchdog **out, struct so_error *err)
 {
 	struct sd_watchdog *w = calloc(1, sizeof(*w));
-	pthread_condattr_t attr;
 	int rc = 0;
 
 	if (!w)
 		return so_err(err, -ENOMEM, "out of memory");
 	*w = (struct sd_watchdog){ .interval_us = interval_us, .alive = alive, .context = context };
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	clock__init_cond(&w->wake);
 	if (interval_us)
 		rc = pthread_create(&w->thread, NULL, run, w);
 	w->runs = interval_us && !rc;

@@ -223,7 +223,7 @@ static int64_t wall_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-int engine__begin_windows(struct engine *engine, uint32_t id, struct so_error *err)
+int engine__begin_windows(struct engine *engine, uint32_t id, bool cuda, struct so_error *err)
 {
 	struct fake_target *target;
 

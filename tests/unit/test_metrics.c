@@ -44,7 +44,7 @@ int engine__info(struct engine *engine, uint32_t id, struct target_info *out)
 	return -ENOENT;
 }
 
-int engine__begin_windows(struct engine *engine, uint32_t id, struct so_error *err)
+int engine__begin_windows(struct engine *engine, uint32_t id, bool cuda, struct so_error *err)
 {
 	return -ENOENT;
 }

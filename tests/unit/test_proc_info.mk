@@ -1,1 +1,1 @@
-test_proc_info_SRCS := daemon/proc_info.c
+test_proc_info_SRCS := daemon/proc_info.c daemon/proc_file.c

@@ -1,1 +1,1 @@
-test_process_labels_SRCS := daemon/process_labels.c
+test_process_labels_SRCS := daemon/process_labels.c daemon/proc_file.c
