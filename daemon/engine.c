@@ -372,6 +372,21 @@ bool engine__collects(struct engine *e, unsigned timeout_ms)
 	}
 }
 
+/* The program is mapped below its libraries: what else maps code there is not a file. */
+static void find_main_file(struct engine *e, const struct process *p)
+{
+	struct target *t = e->targets[p->kernel.slot];
+	const struct so_mapping *all = sampler__mappings(e->sampler);
+
+	if (!t || t->info.pid != p->tgid)
+		return;
+	for (uint32_t i = 0; p->run && i < p->run->n; i++) {
+		t->main_file = all[p->run->first + i].file;
+		if (t->main_file)
+			return;
+	}
+}
+
 int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 {
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = reported_pages };
@@ -396,8 +411,10 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 		found = engine_cuda_find(e, &scan);
 	pthread_mutex_lock(&e->lock);
 	ret = process_table__end_scan(e->processes, &scan);
-	if (!ret)
+	if (!ret) {
+		find_main_file(e, process_table__find(e->processes, tgid));
 		engine_find_python(e, process_table__find(e->processes, tgid), &scan);
+	}
 	engine_cuda_add(e, ret ? 0 : tgid, found);
 	pthread_mutex_unlock(&e->lock);
 	/* Last: samples of a young process wait for its mappings, not for these. */

@@ -258,6 +258,7 @@ static int build(struct engine *e, struct event_profile *p, uint8_t **out, size_
 	const struct profile_source source = { .acc = &p->taken->stacks,
 					       .labels = &p->labels,
 					       .files = e->files,
+					       .main_file = (p->target->of ?: p->target)->main_file,
 					       .own_namespaces = p->target->own_namespaces,
 					       .uid = p->target->info.uid };
 	_cleanup_(profile_builder) struct profile_builder *builder =

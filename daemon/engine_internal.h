@@ -40,6 +40,7 @@ struct target {
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
 	uint64_t cpu_ns_before;       /* of the daemon, at attach */
 	json_t *programs_before;
+	uint32_t main_file;                   /* in the registry: its first process's program; 0: not known */
 	uint16_t pythons[TARGET_MAX_PYTHONS]; /* versions met: 0x030b for 3.11; 0: none */
 	char python_problem[256];             /* of an interpreter that cannot be read; "": none */
 	struct python_names *python_names;    /* made when first needed */
@@ -261,6 +262,7 @@ struct engine_snapshot {
 	struct accumulator acc; /* a copy */
 	uint64_t begin_wall_ns, duration_ns, period_ns;
 	struct so_slot slot;
+	uint32_t main_file;
 	bool python; /* an interpreter was met */
 	uint16_t pythons[TARGET_MAX_PYTHONS];
 	char python_problem[256];

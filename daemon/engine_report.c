@@ -89,6 +89,7 @@ void engine_fill_snapshot(struct engine *e, struct target *t, struct engine_snap
 	s->info = t->info;
 	s->begin_wall_ns = t->begin_wall_ns;
 	s->period_ns = t->period_ns;
+	s->main_file = (t->of ?: t)->main_file;
 	s->duration_ns = t->begin_ns ? (t->end_ns ? t->end_ns : clock__now_ns()) - t->begin_ns : 0;
 	engine_target_lost(e, t, &s->slot);
 	process_label_table__copy(engine_labels(t), &s->labels);
@@ -197,12 +198,13 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint
 {
 	_cleanup_(profile_builder) struct profile_builder *b =
 		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
-	struct profile_source source = { &s->acc,
-					 e->files,
-					 s->info.kernel ? engine_kernel_symbols(e) : NULL,
-					 s->target->own_namespaces,
-					 s->info.uid,
-					 &s->labels };
+	struct profile_source source = { .acc = &s->acc,
+					 .files = e->files,
+					 .main_file = s->main_file,
+					 .kernel = s->info.kernel ? engine_kernel_symbols(e) : NULL,
+					 .own_namespaces = s->target->own_namespaces,
+					 .uid = s->info.uid,
+					 .labels = &s->labels };
 	int ret;
 
 	if (!b)

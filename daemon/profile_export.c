@@ -308,18 +308,23 @@ struct profile_export *profile_export__new(const struct profile_source *source, 
 {
 	struct profile_mapping kernel = { .filename = "[kernel.kallsyms]", .build_id = "" };
 	struct profile_export *x = calloc(1, sizeof(*x));
+	const struct file_entry *file;
 
 	if (!x)
 		return NULL;
 	x->source = source;
 	x->builder = builder;
-	x->kernel_mapping = profile_builder__mapping(builder, &kernel);
 	x->file_mappings = calloc(SO_MAX_FILES + 1, sizeof(*x->file_mappings));
 	x->processes = calloc(source->labels ? source->labels->n_sets + 1 : 1, sizeof(*x->processes));
-	if (x->file_mappings && x->processes)
-		return x;
-	profile_export__free(x);
-	return NULL;
+	if (!x->file_mappings || !x->processes) {
+		profile_export__free(x);
+		return NULL;
+	}
+	file = source->main_file ? file_registry__get(source->files, source->main_file) : NULL;
+	if (file)
+		file_mapping(x, source->main_file, file);
+	x->kernel_mapping = profile_builder__mapping(builder, &kernel);
+	return x;
 }
 
 void profile_export__free(struct profile_export *x)

@@ -12,6 +12,8 @@
 struct profile_source {
 	const struct accumulator *acc;
 	struct file_registry *files;
+	uint32_t
+		main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
 	const struct kallsyms *kernel; /* NULL: kernel addresses stay without names */
 	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
 	bool own_namespaces;
