@@ -161,3 +161,13 @@ json_t *figures__from_comments(const struct profile *profile)
 	json_decref(figures);
 	return NULL;
 }
+
+json_t *figures__of(const struct profile *profile, const json_t *stats)
+{
+	json_t *figures = figures__from_comments(profile);
+
+	if (!stats || json_object_get(figures, "forgotten"))
+		return figures;
+	json_decref(figures);
+	return NULL;
+}

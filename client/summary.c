@@ -176,6 +176,15 @@ static void print_daemon_cost(const json_t *stats, FILE *out)
 		fprintf(out, ", memory " NOT_MEASURED);
 }
 
+/* Of which the daemon measured the cost. */
+static int64_t stats_samples(const json_t *stats, int64_t total)
+{
+	double samples = (double)total;
+
+	figures__number(stats, "samples", &samples);
+	return (int64_t)samples;
+}
+
 static void print_cost(const json_t *stats, int64_t total, FILE *out)
 {
 	double bpf_ns, overhead;
@@ -266,6 +275,9 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 {
 	_cleanup_(summary_tables) struct summary_tables *tables =
 		&(struct summary_tables){ .categories = NULL };
+	/* The daemon's figures are of all since the target was attached. */
+	double forgotten = 0;
+	const json_t *same = figures__number(figures, "forgotten", &forgotten) ? NULL : stats;
 	int64_t total = total_count(profile);
 	int r = summary_tables__init(profile, part->request, tables);
 
@@ -273,14 +285,19 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 		return r;
 	if (!part->request->render.gil)
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
-	r = print_head(profile, stats, total, out);
+	r = print_head(profile, same, total, out);
+	if (forgotten > 0)
+		fprintf(out,
+			"older: %.0f samples are in memory no more (--since 1h and the like read the "
+			"history)\n",
+			forgotten);
 	if (!r)
 		r = print_quality(figures, total, out);
 	if (!r)
-		r = summary__python(profile, stats, figures, out);
+		r = summary__python(profile, same, figures, out);
 	if (r < 0)
 		return r;
-	print_cost(stats, total, out);
+	print_cost(stats, stats_samples(stats, total), out);
 	if (total > 0)
 		return print_where(tables, part, total, out);
 	print_why_empty(figures, out);
@@ -290,8 +307,8 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 static int print(const struct profile *profile, const json_t *stats, const struct part_of_summary *part,
 		 FILE *out, struct so_error *err)
 {
-	json_t *kept = stats ? NULL : figures__from_comments(profile);
-	int r = print_all(profile, stats, stats ? stats : kept, part, out);
+	json_t *kept = figures__of(profile, stats);
+	int r = print_all(profile, stats, kept ? kept : stats, part, out);
 
 	json_decref(kept);
 	if (r == -EFBIG)

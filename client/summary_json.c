@@ -172,6 +172,8 @@ static void set_head(json_t *object, const struct scope *scope, const json_t *fi
 
 		json_object_set(object, copied[i], value ? value : json_null());
 	}
+	if (json_object_get(figures, "forgotten"))
+		json_object_set(object, "forgotten", json_object_get(figures, "forgotten"));
 }
 
 static int build(const struct profile *profile, const json_t *figures, const struct summary_request *request,
@@ -202,8 +204,8 @@ static int build(const struct profile *profile, const json_t *figures, const str
 int summary__print_json(const struct profile *profile, const json_t *stats,
 			const struct summary_request *request, FILE *out, struct so_error *err)
 {
-	json_t *object = json_object(), *kept = stats ? NULL : figures__from_comments(profile);
-	int r = build(profile, stats ? stats : kept, request, object);
+	json_t *object = json_object(), *kept = figures__of(profile, stats);
+	int r = build(profile, kept ? kept : stats, request, object);
 
 	if (!r && (json_dumpf(object, out, JSON_INDENT(2)) || fputc('\n', out) == EOF || fflush(out)))
 		r = so_err(err, -EIO, "cannot write the summary: %s", strerror(errno ? errno : EIO));

@@ -27,6 +27,8 @@ bool figures__number(const json_t *object, const char *key, double *out);
  * (.design/profile-format.md). New reference; NULL for another tool's profile, which says nothing about its stacks.
  */
 json_t *figures__from_comments(const struct profile *profile);
+/* The same where the daemon's own (NULL: none) are of more than the profile, or are not there; NULL: they serve. */
+json_t *figures__of(const struct profile *profile, const json_t *stats);
 /* "truncated 3: no-rules 2, depth 1". causes: an object of numbers; *sum is their sum, untouched without one. */
 int figures__print_causes(const char *what, const json_t *causes, double *sum, FILE *out);
 /* "complete 99.9 %": 100.0 means all of them. */

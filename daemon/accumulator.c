@@ -141,19 +141,38 @@ int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const
 	return 0;
 }
 
-int accumulator__copy(const struct accumulator *from, struct accumulator *to)
+int accumulator__merge(struct accumulator *to, const struct accumulator *from)
 {
-	struct accumulator copy = { 0 };
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < from->n_stacks; i++)
-		ret = accumulator__add_stack(&copy, from->stacks[i]);
+		ret = accumulator__add_stack(to, from->stacks[i]);
 	for (size_t i = 0; !ret && i < from->n_counters; i++) {
 		const struct counter *c = &from->counters[i];
 
-		ret = accumulator__add(&copy, c->tgid, c->tid, c->comm, from->stacks[c->stack]->record.hash,
+		ret = accumulator__add(to, c->tgid, c->tid, c->comm, from->stacks[c->stack]->record.hash,
 				       c->count);
 	}
+	return ret;
+}
+
+void accumulator__add_figures(struct accumulator *to, const struct accumulator *from)
+{
+	to->samples += from->samples;
+	for (unsigned i = 0; i < SO_TRUNC_COUNT; i++)
+		to->truncated[i] += from->truncated[i];
+	to->frame_pointer += from->frame_pointer;
+	for (unsigned i = 0; i < SO_PYTHON_STATE_COUNT; i++)
+		to->python[i] += from->python[i];
+	to->python_named += from->python_named;
+	to->gil += from->gil;
+}
+
+int accumulator__copy(const struct accumulator *from, struct accumulator *to)
+{
+	struct accumulator copy = { 0 };
+	int ret = accumulator__merge(&copy, from);
+
 	if (ret) {
 		accumulator__release(&copy);
 		return ret;

@@ -93,7 +93,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	taken->in_progress = cuda_watch__in_progress(w);
 	if (t->cuda_base)
 		ret = subtract(taken, t->cuda_base);
-	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->acc, taken);
+	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->cuda_stacks, taken);
 	cuda_probes__consume_names(e->cuda);
 	cuda_taken__remember_names(e, taken->calls, 0);
 	if (!ret)

@@ -250,6 +250,7 @@ static uint64_t timers(struct engine *e)
 	if (now - e->last_drain_ns >= window_ns(e))
 		e->drain_error = engine_drain(e);
 	end_due_targets(e, now);
+	engine_forget_ended(e);
 	look_at_cpus(e, now);
 	next = e->last_drain_ns + window_ns(e);
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
@@ -524,6 +525,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	init_locks(e);
 	raise_priority();
 	e->waiting_end = &e->waiting;
+	e->generation_bytes = options->generation_bytes ?: ENGINE_GENERATION_BYTES;
 	e->started_ns = e->last_drain_ns = clock__now_ns();
 	snprintf(e->debug_root, sizeof(e->debug_root), "%s", options->debug_root ?: "/");
 	e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -571,6 +573,8 @@ static void stop_threads(struct engine *e)
 void engine_free_target(struct target *t)
 {
 	accumulator__release(&t->acc);
+	accumulator__release(&t->older);
+	accumulator__release(&t->cuda_stacks);
 	json_decref(t->programs_before);
 	python_names__free(t->python_names);
 	process_label_table__release(&t->labels);

@@ -41,6 +41,7 @@ struct engine_options {
 	bool force_tail_calls;   /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
 				    (tests) */
 	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */
+	size_t generation_bytes; /* of a kept target's samples; 0: ENGINE_GENERATION_BYTES (tests make it small) */
 	/* Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing. */
 	int (*loaded)(struct so_error *err);
 };

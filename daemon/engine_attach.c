@@ -7,6 +7,7 @@
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
 #include "daemon/limits.h"
+#include "daemon/log.h"
 #include "daemon/proc_info.h"
 
 /* Children found while children are looked for are looked at again; this many rounds end a race with a fork storm,
@@ -68,21 +69,51 @@ static void drop_target(struct engine *e, struct target *t)
 	engine_forget_if_idle(e);
 }
 
-/* The target that ended longest ago and that nobody works on makes room for a new one. */
-static void evict_ended(struct engine *e)
+/* The target that ended longest ago and that nobody works on. kept: no client's recording. */
+static struct target *ended_longest(const struct engine *e, bool kept)
 {
 	struct target *oldest = NULL;
 
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		struct target *t = e->targets[i];
 
-		if (!t)
-			return;
-		if (t->info.state == TARGET_ENDED && !t->users && (!oldest || t->end_ns < oldest->end_ns))
+		if (t && t->info.state == TARGET_ENDED && !t->users && (t->info.keep || !kept) &&
+		    (!oldest || t->end_ns < oldest->end_ns))
 			oldest = t;
+	}
+	return oldest;
+}
+
+/* It makes room for a new one. */
+static void evict_ended(struct engine *e)
+{
+	struct target *oldest = ended_longest(e, false);
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (!e->targets[i])
+			return;
 	}
 	if (oldest)
 		drop_target(e, oldest);
+}
+
+/* The history of those that are forgotten, where one is kept, stays. */
+void engine_forget_ended(struct engine *e)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
+		used += e->targets[i] ? engine_target_bytes(e->targets[i]) : 0;
+	while (used > ENGINE_ALL_SAMPLES_BYTES / 2) {
+		struct target *oldest = ended_longest(e, true);
+
+		if (!oldest)
+			return;
+		used -= engine_target_bytes(oldest);
+		log__info("target %u (%s), which has ended, is forgotten: memory for samples is short",
+			  oldest->id, oldest->info.comm);
+		drop_target(e, oldest);
+	}
 }
 
 /* So that neither one user nor all of them together can shut out root, nor each other. */
@@ -146,6 +177,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->caller_uid = o->caller_uid;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
+	t->cuda_stacks.max_bytes = ENGINE_CUDA_STACK_BYTES;
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = own_cpu_ns();
 	t->own_namespaces =

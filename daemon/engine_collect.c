@@ -97,11 +97,11 @@ bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash)
 {
 	const struct stack *stack = pending_find(&e->pending[0], hash);
 
-	if (accumulator__has_stack(&t->acc, hash))
+	if (accumulator__has_stack(&t->cuda_stacks, hash))
 		return true;
 	if (!stack)
 		stack = pending_find(&e->pending[1], hash);
-	return stack && !accumulator__add_stack(&t->acc, stack);
+	return stack && !accumulator__add_stack(&t->cuda_stacks, stack);
 }
 
 static void on_count(void *context, const struct so_count_key *key, const struct so_count *count)
@@ -340,6 +340,7 @@ int engine_drain(struct engine *e)
 	sampler__consume_events(e->sampler);
 	engine_unwind_waiting(e);
 	process_table__each(e->processes, SO_MAX_SLOTS, bury, e);
+	engine_turn_generations(e);
 	engine_share_sample_bytes(e);
 	e->last_drain_ns = begin;
 	return ret;

@@ -302,7 +302,7 @@ int engine_cuda_window(struct engine *e, struct target *t, const struct cuda_mar
 		return ret;
 	taken = calloc(1, sizeof(*taken));
 	ret = taken ? subtract(&m, from, mark, taken) : -ENOMEM;
-	ret = ret ?: cuda_taken__copy_stacks(&t->acc, taken);
+	ret = ret ?: cuda_taken__copy_stacks(&t->cuda_stacks, taken);
 	if (ret)
 		return ret;
 	if (!t->cuda_end) {

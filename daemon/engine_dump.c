@@ -62,9 +62,8 @@ static struct stack *unwind_thread(struct dump *d, const struct so_thread *t)
 }
 
 /* What the latest samples of a thread showed most often, copied; NULL: it has none. */
-static struct stack *sampled_stack(const struct dump *d, uint32_t tid)
+static struct stack *sampled_stack(const struct accumulator *acc, uint32_t tid)
 {
-	const struct accumulator *acc = &d->target->acc;
 	const struct counter *best = NULL;
 
 	for (size_t i = 0; i < acc->n_counters; i++) {
@@ -130,8 +129,11 @@ static int dump_threads(struct dump *d, struct so_error *err)
 
 	for (unsigned i = 0; !ret && n && i < MAX_ATTEMPTS; i++)
 		ret = attempt(d, threads, &n, err);
-	for (size_t i = 0; !ret && i < n; i++)
-		ret = add_thread(d, &threads[i], sampled_stack(d, threads[i].tid));
+	for (size_t i = 0; !ret && i < n; i++) {
+		struct stack *stack = sampled_stack(&d->target->acc, threads[i].tid);
+
+		ret = add_thread(d, &threads[i], stack ?: sampled_stack(&d->target->older, threads[i].tid));
+	}
 	return ret;
 }
 

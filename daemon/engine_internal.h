@@ -21,6 +21,16 @@
 #define TARGET_MAX_PYTHONS 4 /* different versions that are told apart in a target's figures */
 
 #define ENGINE_ACCUMULATOR_BYTES (256u << 20) /* a target's stacks and counters; beyond: lost, out-of-memory */
+#define ENGINE_GENERATION_BYTES  (48u << 20) /* of a kept target; two of them are kept (engine_generations.c) */
+#define ENGINE_CUDA_STACK_BYTES  (64u << 20) /* a target's stacks of CUDA calls; beyond: calls without a line */
+
+/* What a target had counted at a moment. */
+struct engine_moment {
+	struct so_slot slot; /* engine_target_lost() */
+	struct python_names_stats names;
+	uint64_t at_ns; /* CLOCK_MONOTONIC */
+	int64_t wall_ns;
+};
 
 struct target {
 	uint32_t id;
@@ -35,7 +45,13 @@ struct target {
 	unsigned users;          /* calls that work on it without the lock */
 	bool doomed;             /* detached while in use */
 	bool own_namespaces;     /* its root process runs in the daemon's PID and mount namespaces */
+	/* Of a view that goes on: what its target had counted for it before that began a new generation. */
 	struct accumulator acc;
+	/* Of a target that is kept, not of a view (engine_generations.c). */
+	struct accumulator older;                    /* the generation before acc's */
+	struct accumulator forgotten;                /* figures only, of all before that */
+	struct engine_moment older_since, acc_since; /* where they begin; that of the first one is all 0 */
+	struct accumulator cuda_stacks;              /* stacks of CUDA calls, without counters */
 	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
 	uint64_t cpu_ns_before;       /* of the daemon, at attach */
@@ -63,6 +79,7 @@ struct target {
 	struct process_label_table labels; /* of its processes; a view's own once it has ended */
 	struct window_base
 		*windows; /* where its open window began; NULL: its profile is not taken in windows */
+	struct window_base *next_window; /* where the one after it begins, while it is being built; borrowed */
 };
 
 /* A stack that arrived but has not been counted yet, by hash: those of the open window and of the one before. */
@@ -138,7 +155,8 @@ struct engine {
 	struct nvml *nvml;
 	char nvml_problem[256];
 	bool nvml_tried;
-	bool cuda_drain_failed; /* which has been said */
+	bool cuda_drain_failed;  /* which has been said */
+	size_t generation_bytes; /* ENGINE_GENERATION_BYTES, but for tests */
 	uint64_t last_drain_ns, last_cpu_check_ns;
 	int drain_error;         /* of the last drain by the loop */
 	_Atomic uint64_t rounds; /* of the loop, those with a drain_error excepted; for engine__collects() */
@@ -242,18 +260,33 @@ bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash);
 
 /* Bounds that targets share (engine_limits.c). */
 void engine_share_sample_bytes(struct engine *e);
+/* Forgets targets that have ended while they and the others take more than half of what all may. Not from within a drain. */
+void engine_forget_ended(struct engine *e);
 /* False, and counted, when there is none. */
 bool engine_has_room_for_process(struct engine *e);
 
 /* Views of a target (engine_view.c). */
-uint64_t
-engine_target_samples(const struct target *t); /* in the profile so far, of a view or a target proper */
+uint64_t engine_target_samples(const struct target *t); /* so far, of a view or a target proper */
 int engine_begin_view(struct engine *e, struct target *view, struct target *of);
 int engine_copy_view(const struct target *view, struct accumulator *out);
-/* What an accumulator has counted since its first n_base counters stood at `base`. -ENOMEM. */
-int engine_copy_since(const struct accumulator *from, const uint64_t *base, size_t n_base,
-		      struct accumulator *out);
+/* What an accumulator has counted since its first n_base counters stood at `base`, added to what `carried` has. -ENOMEM. */
+int engine_copy_since(const struct accumulator *carried, const struct accumulator *from, const uint64_t *base,
+		      size_t n_base, struct accumulator *out);
+/* Its target begins a new generation. Takes what was carried. */
+void engine_turn_view(struct target *view, struct accumulator *carried);
 void engine_end_view(struct engine *e, struct target *view);
+
+/* A kept target's samples (engine_generations.c). Begins new generations where it is time. */
+void engine_turn_generations(struct engine *e);
+/* All that are in memory, of a view those since it began. -ENOMEM. */
+int engine_copy_samples(const struct target *t, struct accumulator *out);
+size_t engine_target_bytes(const struct target *t);
+void engine_moment_now(struct engine *e, struct target *t, struct engine_moment *out);
+
+/* Windows of a target (engine_window.c): of the one that is open and the one that is being built, which may be none. */
+int engine_carry_windows(const struct target *t, struct accumulator out[2]);
+void engine_turn_windows(struct target *t, struct accumulator carried[2]);
+size_t engine_windows_bytes(const struct target *t);
 
 /* What a profile needs of a target, taken under the lock (engine_report.c). */
 struct engine_snapshot {
@@ -262,6 +295,7 @@ struct engine_snapshot {
 	struct accumulator acc; /* a copy */
 	uint64_t begin_wall_ns, duration_ns, period_ns;
 	struct so_slot slot;
+	uint64_t forgotten; /* samples of before, whose stacks are in memory no more */
 	uint32_t main_file;
 	bool python; /* an interpreter was met */
 	uint16_t pythons[TARGET_MAX_PYTHONS];
@@ -272,6 +306,10 @@ struct engine_snapshot {
 
 /* All but `acc`, and holds the target. */
 void engine_fill_snapshot(struct engine *e, struct target *t, struct engine_snapshot *s);
+/* Turns its figures into those since a moment; into those of the samples that are in memory. */
+void engine_subtract_moment(struct engine_snapshot *s, const struct engine_moment *from);
+void engine_since_oldest(const struct target *t, struct engine_snapshot *s);
+struct python_names_stats engine_names_stats(const struct target *t);
 /* Releases the copy, and the target. Without the lock. */
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
 /* gzip-compressed pprof. Without the lock. -ENOMEM. */

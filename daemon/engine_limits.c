@@ -15,7 +15,7 @@ void engine_share_sample_bytes(struct engine *e)
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		if (!e->targets[i])
 			continue;
-		used += e->targets[i]->acc.bytes;
+		used += engine_target_bytes(e->targets[i]);
 		n += e->targets[i]->info.state != TARGET_ENDED;
 	}
 	limits__set(LIMIT_SAMPLE_BYTES, used);

@@ -73,7 +73,7 @@ static bool has_python(const struct target *t)
 	return t->pythons[0] || t->python_problem[0];
 }
 
-static struct python_names_stats names_stats(const struct target *t)
+struct python_names_stats engine_names_stats(const struct target *t)
 {
 	return t->python_names ? python_names__stats(t->python_names) : (struct python_names_stats){ 0 };
 }
@@ -85,7 +85,7 @@ void engine_fill_snapshot(struct engine *e, struct target *t, struct engine_snap
 	s->python = has_python(python_target(t));
 	memcpy(s->pythons, python_target(t)->pythons, sizeof(s->pythons));
 	snprintf(s->python_problem, sizeof(s->python_problem), "%s", python_target(t)->python_problem);
-	s->names = names_stats(python_target(t));
+	s->names = engine_names_stats(python_target(t));
 	s->info = t->info;
 	s->begin_wall_ns = t->begin_wall_ns;
 	s->period_ns = t->period_ns;
@@ -108,10 +108,11 @@ static int take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *
 	}
 	if (t->info.state == TARGET_SAMPLING)
 		engine_drain(e);
-	ret = t->of && t->info.state == TARGET_SAMPLING ? engine_copy_view(t, &s->acc)
-							: accumulator__copy(&t->acc, &s->acc);
-	if (!ret)
+	ret = engine_copy_samples(t, &s->acc);
+	if (!ret) {
 		engine_fill_snapshot(e, t, s);
+		engine_since_oldest(t, s);
+	}
 	pthread_mutex_unlock(&e->lock);
 	return ret ? so_err(err, ret, "out of memory") : 0;
 }
@@ -191,6 +192,8 @@ static int add_comments(struct profile_builder *b, const struct engine_snapshot 
 		if (s->slot.lost[i])
 			ret = add_comment(b, "lost", loss_words[i], s->slot.lost[i]);
 	}
+	if (!ret && s->forgotten)
+		ret = add_comment(b, "forgotten", NULL, s->forgotten);
 	return ret ?: add_python_comments(b, s);
 }
 
@@ -280,7 +283,7 @@ static json_t *unwind_figures(struct engine *e)
 
 static json_t *python_figures(const struct target *t, const struct accumulator *acc)
 {
-	struct python_names_stats names = names_stats(t);
+	struct python_names_stats names = engine_names_stats(t);
 	json_t *versions = json_array(), *all;
 	char version[16];
 
@@ -327,11 +330,14 @@ static json_t *stats_locked(struct engine *e, struct target *t, const struct acc
 
 static json_t *stats_of(struct engine *e, struct target *t)
 {
-	struct accumulator acc;
+	struct accumulator acc = t->forgotten;
 	json_t *stats;
 
-	if (!t->of || t->info.state == TARGET_ENDED)
-		return stats_locked(e, t, &t->acc);
+	if (!t->of || t->info.state == TARGET_ENDED) {
+		accumulator__add_figures(&acc, &t->older);
+		accumulator__add_figures(&acc, &t->acc);
+		return stats_locked(e, t, &acc);
+	}
 	if (engine_copy_view(t, &acc))
 		return NULL;
 	stats = stats_locked(e, t, &acc);
@@ -383,7 +389,7 @@ json_t *engine__cost(struct engine *e, uint32_t id)
 		engine_target_lost(e, t, &slot);
 		cost = json_pack("{s:o, s:o, s:I}", "overhead_percent", overhead(t, &slot),
 				 "cuda_overhead_percent", cuda_overhead(p), "sample_bytes",
-				 (json_int_t)p->acc.bytes);
+				 (json_int_t)engine_target_bytes(p));
 	}
 	pthread_mutex_unlock(&e->lock);
 	return cost;

@@ -33,11 +33,14 @@ static uint64_t since(const struct target *view, size_t i)
 	return view->of->acc.counters[i].count - (i < view->n_base ? view->base_counts[i] : 0);
 }
 
-int engine_copy_since(const struct accumulator *from, const uint64_t *base, size_t n_base,
-		      struct accumulator *out)
+int engine_copy_since(const struct accumulator *carried, const struct accumulator *from, const uint64_t *base,
+		      size_t n_base, struct accumulator *out)
 {
-	struct accumulator acc = { 0 };
-	int ret = 0;
+	struct accumulator acc;
+	int ret = accumulator__copy(carried, &acc);
+
+	if (ret)
+		return ret;
 
 	for (size_t i = 0; !ret && i < from->n_counters; i++) {
 		const struct counter *c = &from->counters[i];
@@ -60,15 +63,23 @@ int engine_copy_since(const struct accumulator *from, const uint64_t *base, size
 
 int engine_copy_view(const struct target *view, struct accumulator *out)
 {
-	return engine_copy_since(&view->of->acc, view->base_counts, view->n_base, out);
+	return engine_copy_since(&view->acc, &view->of->acc, view->base_counts, view->n_base, out);
+}
+
+void engine_turn_view(struct target *view, struct accumulator *carried)
+{
+	accumulator__release(&view->acc);
+	view->acc = *carried;
+	*carried = (struct accumulator){ 0 };
+	view->n_base = 0;
 }
 
 uint64_t engine_target_samples(const struct target *t)
 {
-	uint64_t sum = 0;
+	uint64_t sum = t->acc.samples;
 
 	if (!t->of || t->info.state == TARGET_ENDED)
-		return t->acc.samples;
+		return sum + t->older.samples + t->forgotten.samples;
 	for (size_t i = 0; i < t->of->acc.n_counters; i++)
 		sum += since(t, i);
 	return sum;
@@ -86,7 +97,7 @@ void engine_end_view(struct engine *e, struct target *view)
 	if (engine_copy_view(view, &acc))
 		view->lost[SO_LOSS_MEMORY] += engine_target_samples(view);
 	else
-		view->acc = acc;
+		engine_turn_view(view, &acc);
 	/* The target went on meanwhile: what it took is not known to the sample, what came of it is. */
 	view->kernel.taken = view->acc.samples + engine_target_lost(e, view, NULL);
 	view->info.state = TARGET_ENDED;

@@ -21,10 +21,8 @@
 struct window_base {
 	uint64_t *counts; /* by index of accumulator.counters */
 	size_t n;
-	struct so_slot slot; /* engine_target_lost() */
-	struct python_names_stats names;
-	uint64_t at_ns; /* CLOCK_MONOTONIC */
-	int64_t wall_ns;
+	struct accumulator carried; /* what was counted since, in a generation that has turned old */
+	struct engine_moment moment;
 	struct cuda_mark *cuda; /* up to where the windows have CUDA calls; NULL: no window has any */
 	bool wants_cuda;
 	bool cuda_missed; /* they could not be taken, which has been said; a later window has them */
@@ -34,6 +32,7 @@ static void window_base__free(struct window_base *base)
 {
 	if (base->cuda)
 		cuda_mark__free(base->cuda);
+	accumulator__release(&base->carried);
 	free(base->counts);
 	free(base);
 }
@@ -63,8 +62,8 @@ static int begin_locked(struct engine *e, uint32_t id, bool cuda, struct so_erro
 	base = calloc(1, sizeof(*base));
 	if (!base)
 		return so_err(err, -ENOMEM, "out of memory");
-	base->at_ns = t->begin_ns;
-	base->wall_ns = (int64_t)t->begin_wall_ns;
+	base->moment.at_ns = t->begin_ns;
+	base->moment.wall_ns = (int64_t)t->begin_wall_ns;
 	base->wants_cuda = cuda;
 	t->windows = base;
 	t->users++;
@@ -94,11 +93,10 @@ void engine__end_windows(struct engine *e, uint32_t id)
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* The target's counters as they are. s: the same target's snapshot. */
-static struct window_base *base_of(const struct target *t, const struct engine_snapshot *s)
+/* The target's counters as they are. */
+static struct window_base *base_of(struct engine *e, struct target *t)
 {
 	_cleanup_(window_base) struct window_base *base = calloc(1, sizeof(*base));
-	uint64_t now_ns = clock__now_ns();
 
 	if (!base)
 		return NULL;
@@ -108,26 +106,46 @@ static struct window_base *base_of(const struct target *t, const struct engine_s
 		return NULL;
 	for (size_t i = 0; i < base->n; i++)
 		base->counts[i] = t->acc.counters[i].count;
-	base->slot = s->slot;
-	base->names = s->names;
-	base->at_ns = t->end_ns ? t->end_ns : now_ns;
-	base->wall_ns = (int64_t)(clock__read_ns(CLOCK_REALTIME) - (now_ns - base->at_ns));
+	engine_moment_now(e, t, &base->moment);
 	return TAKE_PTR(base);
 }
 
-/* Turns the snapshot's figures into those since `from`. */
-static void subtract(struct engine_snapshot *s, const struct window_base *from)
+static int carry(const struct target *t, const struct window_base *base, struct accumulator *out)
 {
-	s->slot.taken -= from->slot.taken;
-	s->slot.run_ns -= from->slot.run_ns;
-	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
-		s->slot.lost[i] -= from->slot.lost[i];
-	s->names.stale -= from->names.stale;
-	s->names.unreadable -= from->names.unreadable;
+	return base ? engine_copy_since(&base->carried, &t->acc, base->counts, base->n, out) : 0;
+}
+
+int engine_carry_windows(const struct target *t, struct accumulator out[2])
+{
+	int ret = carry(t, t->windows, &out[0]);
+
+	return ret ?: carry(t, t->next_window, &out[1]);
+}
+
+static void turn(struct window_base *base, struct accumulator *carried)
+{
+	if (!base)
+		return;
+	accumulator__release(&base->carried);
+	base->carried = *carried;
+	*carried = (struct accumulator){ 0 };
+	base->n = 0;
+}
+
+void engine_turn_windows(struct target *t, struct accumulator carried[2])
+{
+	turn(t->windows, &carried[0]);
+	turn(t->next_window, &carried[1]);
+}
+
+size_t engine_windows_bytes(const struct target *t)
+{
+	return (t->windows ? t->windows->carried.bytes : 0) +
+	       (t->next_window ? t->next_window->carried.bytes : 0);
 }
 
 /* Where the clock was set, the window lies where the clock now says that it was. */
-static int64_t begin_of(const struct window_base *from, const struct window_base *to)
+static int64_t begin_of(const struct engine_moment *from, const struct engine_moment *to)
 {
 	int64_t by_clock = to->wall_ns - (int64_t)(to->at_ns - from->at_ns), set = by_clock - from->wall_ns;
 
@@ -154,10 +172,10 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 	from = t->windows;
 	if (t->info.state == TARGET_SAMPLING)
 		engine_drain(e);
-	if (engine_copy_since(&t->acc, from->counts, from->n, &s->acc))
+	if (engine_copy_since(&from->carried, &t->acc, from->counts, from->n, &s->acc))
 		return so_err(err, -ENOMEM, "out of memory");
 	engine_fill_snapshot(e, t, s);
-	base = base_of(t, s);
+	base = base_of(e, t);
 	if (!base) {
 		accumulator__release(&s->acc);
 		process_label_table__release(&s->labels);
@@ -167,15 +185,16 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 	base->wants_cuda = from->wants_cuda;
 	if (from->wants_cuda)
 		miss_cuda(engine_cuda_window(e, t, from->cuda, cuda, &base->cuda), id, from, base);
-	subtract(s, from);
-	out->begin_ns = begin_of(from, base);
-	out->end_ns = base->wall_ns;
+	engine_subtract_moment(s, &from->moment);
+	out->begin_ns = begin_of(&from->moment, &base->moment);
+	out->end_ns = base->moment.wall_ns;
 	out->samples = s->acc.samples;
 	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 		out->lost += s->slot.lost[i];
 	out->last = t->info.state == TARGET_ENDED;
 	s->begin_wall_ns = (uint64_t)out->begin_ns;
-	s->duration_ns = base->at_ns - from->at_ns;
+	s->duration_ns = base->moment.at_ns - from->moment.at_ns;
+	t->next_window = base;
 	*to = TAKE_PTR(base);
 	return 0;
 }
@@ -187,6 +206,15 @@ static void move_on(struct engine *e, struct target *t, struct window_base *to)
 		to->cuda = TAKE_PTR(t->windows->cuda);
 	window_base__free(t->windows);
 	t->windows = to;
+	t->next_window = NULL;
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* The window goes on. */
+static void stay(struct engine *e, struct target *t)
+{
+	pthread_mutex_lock(&e->lock);
+	t->next_window = NULL;
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -231,6 +259,8 @@ int engine__window(struct engine *e, uint32_t id, struct engine_window *out, str
 	if (!ret) {
 		build_cuda(e, s.target, cuda, to, &window.cuda);
 		move_on(e, s.target, TAKE_PTR(to));
+	} else {
+		stay(e, s.target);
 	}
 	engine_release_snapshot(e, &s);
 	if (ret)

@@ -34,6 +34,7 @@ enum option_code {
 	OPTION_READY_FD,
 	OPTION_FORCE_TAIL_CALLS,
 	OPTION_COUNTS_ENTRIES,
+	OPTION_GENERATION_BYTES,
 	OPTION_VERSION,
 	OPTION_HELP,
 };
@@ -81,6 +82,7 @@ static const char help[] =
 	"For tests:\n"
 	"  --force-tail-calls   use the unwinder of kernels that have no bpf_loop\n"
 	"  --counts-entries N   capacity of the map of counts\n"
+	"  --generation-bytes N how much of an attached target's samples makes a generation\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 wrong usage.\n";
 
@@ -106,6 +108,7 @@ static const struct option long_options[] = {
 	{ "ready-fd", required_argument, NULL, OPTION_READY_FD },
 	{ "force-tail-calls", no_argument, NULL, OPTION_FORCE_TAIL_CALLS },
 	{ "counts-entries", required_argument, NULL, OPTION_COUNTS_ENTRIES },
+	{ "generation-bytes", required_argument, NULL, OPTION_GENERATION_BYTES },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ 0 },
@@ -225,6 +228,10 @@ static int take(int option, const char *argument, struct daemon_options *options
 	case OPTION_COUNTS_ENTRIES:
 		rc = parse_number("counts-entries", argument, 10, 1u << 26, &value, err);
 		options->counts_entries = value;
+		break;
+	case OPTION_GENERATION_BYTES:
+		rc = parse_number("generation-bytes", argument, 10, ENGINE_ALL_SAMPLES_BYTES, &value, err);
+		options->generation_bytes = value;
 		break;
 	case OPTION_VERSION:
 		options->version = true;

@@ -38,6 +38,7 @@ struct daemon_options {
 	int ready_fd; /* -1: nobody waits */
 	bool force_tail_calls;
 	unsigned counts_entries; /* 0: chosen by rate */
+	size_t generation_bytes; /* 0: the engine's own */
 	bool help, version, check_json, api_schema;
 	char *config_text; /* owned; strings of the file lie in it */
 };

@@ -239,6 +239,18 @@ void process_label_table__inherit(struct process_label_table *t, pid_t child, pi
 		put(t, child, set);
 }
 
+void process_label_table__keep(struct process_label_table *t, bool (*wanted)(void *context, pid_t tgid),
+			       void *context)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_processes; i++) {
+		if (wanted(context, t->processes[i].tgid))
+			t->processes[n++] = t->processes[i];
+	}
+	t->n_processes = n;
+}
+
 uint32_t process_label_table__find(const struct process_label_table *t, pid_t tgid)
 {
 	size_t at;

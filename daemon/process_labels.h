@@ -50,6 +50,10 @@ void process_label_table__set(struct process_label_table *table, pid_t tgid,
 /* A forked child has its parent's. */
 void process_label_table__inherit(struct process_label_table *table, pid_t child, pid_t parent);
 
+/* Forgets those processes that `wanted` does not want. */
+void process_label_table__keep(struct process_label_table *table, bool (*wanted)(void *context, pid_t tgid),
+			       void *context);
+
 #define PROCESS_LABELS_NONE UINT32_MAX
 
 /* Number of its labels among table->sets, or PROCESS_LABELS_NONE. table may be NULL. */

@@ -13,7 +13,9 @@ from strangers import fill, operations, query, schema
 def ask(daemon, method, path, body=None):
     """(status, content type, headers, body)"""
     with contextlib.closing(UnixConnection(daemon.socket, 60)) as connection:
-        connection.request(method, path, body=json.dumps(body) if body is not None else None)
+        # A body that is too large is answered before it has been read.
+        with contextlib.suppress(BrokenPipeError):
+            connection.request(method, path, body=json.dumps(body) if body is not None else None)
         answer = connection.getresponse()
         return answer.status, answer.getheader("Content-Type", "").split(";")[0], answer.headers, answer.read()
 

@@ -168,6 +168,39 @@ static void test_copy(void **state)
 	accumulator__release(&copy);
 }
 
+/* Equal stacks and counters become one; the sums of what is forgotten stay. */
+static void test_merge(void **state)
+{
+	struct accumulator acc = { 0 }, older = { 0 }, figures = { 0 };
+
+	assert_int_equal(add_stack(&older, 100, SO_TRUNC_NONE, 0), 0);
+	assert_int_equal(add_stack(&older, 200, SO_TRUNC_DEPTH, SO_STACK_FRAME_POINTER), 0);
+	assert_int_equal(accumulator__add(&older, 1, 2, python, 100, 5), 0);
+	assert_int_equal(accumulator__add(&older, 1, 2, python, 200, 6), 0);
+	assert_int_equal(add_stack(&acc, 300, SO_TRUNC_NONE, SO_STACK_GIL), 0);
+	assert_int_equal(add_stack(&acc, 100, SO_TRUNC_NONE, 0), 0);
+	assert_int_equal(accumulator__add(&acc, 1, 2, python, 100, 7), 0);
+	assert_int_equal(accumulator__add(&acc, 1, 3, python, 100, 8), 0);
+	assert_int_equal(accumulator__add(&acc, 1, 2, python, 300, 9), 0);
+	accumulator__add_figures(&figures, &older);
+	accumulator__add_figures(&figures, &acc);
+	assert_int_equal(accumulator__merge(&acc, &older), 0);
+	accumulator__release(&older);
+	assert_int_equal(acc.n_stacks, 3);
+	assert_int_equal(acc.n_counters, 4);
+	assert_int_equal(acc.counters[0].count, 12);
+	assert_int_equal(acc.counters[1].count, 8);
+	assert_int_equal(acc.samples, 35);
+	assert_int_equal(figures.samples, 35);
+	assert_int_equal(figures.n_stacks, 0);
+	assert_memory_equal(figures.truncated, acc.truncated, sizeof(acc.truncated));
+	assert_int_equal(figures.truncated[SO_TRUNC_DEPTH], 6);
+	assert_int_equal(figures.frame_pointer, acc.frame_pointer);
+	assert_int_equal(figures.frame_pointer, 6);
+	assert_int_equal(figures.gil, 9);
+	accumulator__release(&acc);
+}
+
 /* The latest samples of a counter are those of one window, the last that had any. */
 static void test_windows(void **state)
 {
@@ -195,7 +228,7 @@ int main(void)
 		cmocka_unit_test(test_stack_copy),    cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_unknown_cause), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_bound),         cmocka_unit_test(test_copy),
-		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_windows),       cmocka_unit_test(test_merge),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,31 @@ static void tables(void **state)
 	process_label_table__release(&copy);
 }
 
+static bool is_even(void *context, pid_t tgid)
+{
+	++*(unsigned *)context;
+	return tgid % 2 == 0;
+}
+
+static void tables_forget(void **state)
+{
+	struct process_label_table t = { 0 };
+	unsigned asked = 0;
+
+	process_label_table__keep(&t, is_even, &asked);
+	for (int pid = 1; pid <= 100; pid++) {
+		struct process_labels l = of_rank(pid % 8);
+
+		process_label_table__set(&t, pid, &l);
+	}
+	process_label_table__keep(&t, is_even, &asked);
+	assert_int_equal(asked, 100);
+	assert_int_equal(t.n_processes, 50);
+	assert_int_equal(process_label_table__find(&t, 51), PROCESS_LABELS_NONE);
+	assert_string_equal(process_label_table__get(&t, 52).rank, "4");
+	process_label_table__release(&t);
+}
+
 static void tables_have_a_limit(void **state)
 {
 	struct process_label_table t = { 0 };
@@ -217,6 +242,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_container),
 		cmocka_unit_test(a_process_is_read),
 		cmocka_unit_test(tables),
+		cmocka_unit_test(tables_forget),
 		cmocka_unit_test(tables_have_a_limit),
 	};
 

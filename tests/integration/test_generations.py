@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Targets that are watched for long: their memory has a bound, and nothing that asks for the past notices."""
+import json
+import os
+import re
+import subprocess
+import time
+
+from harness import PYTHON, STAKEOUT, Daemon, Target, run, script, start_script, temporary_dir, timeout, wait_until, workload
+
+SMALL = 200000  # bytes; a loop at 999 Hz fills them in a second or two
+RATE = 999
+
+
+def watched(daemon, pid, **options):
+    return daemon.request("POST", "/v1/targets", {"pid": pid, "rate_hz": RATE, "keep": True, **options}, expect=201)
+
+
+def sample_bytes(daemon, made):
+    return next(x for x in daemon.request("GET", "/v1/status")["costs"] if x["id"] == made["id"])["sample_bytes"]
+
+
+def forgotten(daemon, made):
+    """How many samples the target's profile says that it lacks."""
+    path = os.path.join(temporary_dir(), "now.pb.gz")
+    with open(path, "wb") as f:
+        f.write(daemon.request("GET", f"/v1/targets/{made['id']}/profile"))
+    return json.loads(run([STAKEOUT, "summary", path, "--json"]).stdout)
+
+
+@timeout(120)
+def test_memory_of_an_attached_target_is_bounded():
+    store = temporary_dir()
+    daemon = Daemon("--generation-bytes", str(SMALL), "--store", store, "--window", "2")
+    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    made = watched(daemon, target.pid)
+    out, stats = (os.path.join(temporary_dir(), name) for name in ("out.folded", "stats.json"))
+    argv = [STAKEOUT, "--socket", daemon.socket, "record", "-p", str(target.pid), "-r", str(RATE), "-d", "12"]
+    most = 0
+    with subprocess.Popen([*argv, "-o", out, "--stats", stats], stderr=subprocess.PIPE, text=True) as recording:
+        for _ in range(40):
+            most = max(most, sample_bytes(daemon, made))
+            if recording.poll() is not None:
+                break
+            time.sleep(0.5)
+        assert recording.wait(60) == 0, recording.stderr.read()
+    # Two generations, what a window of a second adds to one, and what the open window and the recording carry.
+    assert most < 8 * SMALL, most
+    with open(stats, encoding="utf-8") as f:
+        seen = json.load(f)
+    with open(out, encoding="utf-8") as f:
+        folded = sum(int(line.rsplit(" ", 1)[1]) for line in f)
+    assert seen["taken"] == seen["samples"] == folded > 5 * RATE and not seen["lost"], seen
+
+    before = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+    part = forgotten(daemon, made)
+    assert part["forgotten"] > RATE and part["samples"] > 100, {k: part[k] for k in ("forgotten", "samples")}
+    assert part["duration_s"] < before["duration_s"] - 1, (part["duration_s"], before["duration_s"])
+    text = daemon.client("summary", "-p", str(target.pid)).stdout
+    assert re.search(r"^older: [1-9]\d+ samples are in memory no more", text, re.M), text
+    assert daemon.client("dump", "-p", str(target.pid)).returncode == 0
+
+    daemon.request("POST", f"/v1/targets/{made['id']}/stop")
+    total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+    assert total["taken"] == total["samples"] == total["complete"] + sum(total["truncated"].values()), total
+    assert total["samples"] > before["samples"] and not total["lost"], total
+    last = forgotten(daemon, made)
+    assert last["forgotten"] + last["samples"] == total["samples"], (last["forgotten"], last["samples"], total)
+
+    def whole():
+        kept = json.loads(daemon.client("summary", "-p", str(target.pid), "--since", "1h", "--json").stdout)
+        return kept if kept["samples"] >= total["samples"] else None
+
+    kept = wait_until(whole, "the last window in the history", 20, 0.3)
+    assert kept["samples"] == total["samples"], (kept["samples"], total["samples"])
+    assert "forgotten" not in kept
+
+
+def test_lines_of_cuda_calls_outlive_generations():
+    """A call's line is told as long as the target is watched, also when the samples of its time are in memory no more."""
+    folder = os.path.join(workload("cuda"), "ibt")
+    daemon = Daemon("--generation-bytes", "8192", env={"LD_LIBRARY_PATH": folder})
+    target = start_script("py_cuda_launches.py", folder, 4000, 6, 2, "stdin", stdin=subprocess.PIPE)
+    made = watched(daemon, target.pid, cuda=True)
+    target.process.stdin.write(b"\n")
+    target.process.stdin.flush()
+    target.finish()
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end", 20)
+    assert forgotten(daemon, made)["forgotten"] > 100
+    cuda = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")
+    lines = [line for line in cuda["lines"] if "py_cuda_launches.py" in json.dumps(line)]
+    assert lines and len(lines) == len(cuda["lines"]) and not cuda["lost"].get("lines-lost"), (cuda["lines"][:3], cuda["lost"])
+
+
+def test_an_ended_target_keeps_its_two_generations():
+    daemon = Daemon("--generation-bytes", str(SMALL))
+    target = Target([PYTHON, script("py_logging_training.py"), "8", "0.5"])
+    made = watched(daemon, target.pid)
+    target.finish()
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end", 20)
+    total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+    last = forgotten(daemon, made)
+    assert last["forgotten"] > 0 and last["forgotten"] + last["samples"] == total["samples"], total
+    assert daemon.request("GET", f"/v1/targets/{made['id']}")["samples"] == total["samples"]
