@@ -94,4 +94,4 @@ unit: $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
 clean:
 	rm -rf $(BUILD)
 
--include mk/packages.mk mk/workloads.mk mk/cuda_workloads.mk mk/check.mk mk/demo.mk mk/install.mk mk/bench.mk mk/kernels.mk mk/dist.mk
+-include mk/packages.mk mk/workloads.mk mk/cuda_workloads.mk mk/check.mk mk/demo.mk mk/install.mk mk/bench.mk mk/kernels.mk mk/systemd.mk mk/dist.mk

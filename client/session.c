@@ -17,17 +17,24 @@ struct session {
 	struct api_client *api;
 };
 
-static bool listens(const char *path)
+/* -errno where no daemon answers: -EACCES, one may be there, but not for this user. */
+static int dial(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = -1;
 
 	if (strlen(path) >= sizeof(addr.sun_path))
-		return false;
+		return -ENAMETOOLONG;
 	strcpy(addr.sun_path, path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* EAGAIN: its queue is full, so it is there */
-	return fd >= 0 && (!connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) || errno == EAGAIN);
+	if (fd < 0 || (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) && errno != EAGAIN))
+		return -errno;
+	return 0; /* EAGAIN: its queue is full, so it is there */
+}
+
+static bool listens(const char *path)
+{
+	return !dial(path);
 }
 
 /* Root's commands go to root's daemon alone; others prefer their own. */
@@ -66,6 +73,11 @@ int session__open(const char *socket, enum session_need need, struct session **o
 		rc = api_client__new(path, &session->api, err);
 	else if (need == SESSION_ANY)
 		rc = open_private(session, err);
+	else if (dial(SYSTEM_SOCKET) == -EACCES)
+		rc = so_err(err, -EACCES,
+			    "you may not use the daemon's socket %s: root and the members of its group may "
+			    "(--group and --socket-mode in stakeoutd(8))",
+			    SYSTEM_SOCKET);
 	else
 		rc = so_err(err, -ECONNREFUSED,
 			    "no daemon is running; start one with 'sudo stakeoutd &', or name its socket with "

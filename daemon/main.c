@@ -189,7 +189,7 @@ static int open_history(const struct daemon_options *options, struct engine *eng
 	if (counters)
 		history.listener = (struct history_listener){ counters, begin_categories, add_categories };
 
-	return options->store_dir ? history__new(engine, &history, out, err) : 0;
+	return options->store_dir && options->store_dir[0] ? history__new(engine, &history, out, err) : 0;
 }
 
 /* What is served over TCP, where that is asked for; empty otherwise. */

@@ -23,6 +23,7 @@ enum option_code {
 	OPTION_CACHE_DIR,
 	OPTION_NO_CACHE,
 	OPTION_STORE,
+	OPTION_NO_STORE,
 	OPTION_RETAIN_SIZE,
 	OPTION_RETAIN_AGE,
 	OPTION_WINDOW,
@@ -59,7 +60,9 @@ static const char help[] =
 	"                       (" OPTIONS_CONFIG_PATH ", if it exists)\n"
 	"  --cache-dir DIR      where unwind tables are kept for the next start\n"
 	"  --no-cache           keep none\n"
-	"  --store DIR          keep the history of attached processes there; without it, none\n"
+	"  --store DIR          keep the history of attached processes there; without it, none, but for a\n"
+	"                       service with a StateDirectory= of systemd's: there\n"
+	"  --no-store           keep none\n"
 	"  --retain-size SIZE   how large it may become: bytes, or with K, M, G, T (1G)\n"
 	"  --retain-age AGE     how old: with s, m, h or d (7d)\n"
 	"  --window SECONDS     how long its shortest parts are (10)\n"
@@ -97,6 +100,7 @@ static const struct option long_options[] = {
 	{ "cache-dir", required_argument, NULL, OPTION_CACHE_DIR },
 	{ "no-cache", no_argument, NULL, OPTION_NO_CACHE },
 	{ "store", required_argument, NULL, OPTION_STORE },
+	{ "no-store", no_argument, NULL, OPTION_NO_STORE },
 	{ "retain-size", required_argument, NULL, OPTION_RETAIN_SIZE },
 	{ "retain-age", required_argument, NULL, OPTION_RETAIN_AGE },
 	{ "window", required_argument, NULL, OPTION_WINDOW },
@@ -174,7 +178,10 @@ static int take(int option, const char *argument, struct daemon_options *options
 	case OPTION_STORE:
 		options->store_dir = argument;
 		if (!argument[0])
-			rc = so_err(err, -EINVAL, "--store needs a directory");
+			rc = so_err(err, -EINVAL, "--store needs a directory (to have none: --no-store)");
+		break;
+	case OPTION_NO_STORE:
+		options->store_dir = "";
 		break;
 	case OPTION_RETAIN_SIZE:
 		rc = units__bytes("retain-size", argument, STORE_MIN_SIZE_BYTES, UNITS_MAX_BYTES,
@@ -245,9 +252,9 @@ static int take(int option, const char *argument, struct daemon_options *options
 
 /* What a file may set: not what is for one start only. */
 static const int settings[] = {
-	OPTION_SOCKET,     OPTION_SOCKET_MODE, OPTION_GROUP,    OPTION_LISTEN,     OPTION_LISTEN_ANYWHERE,
-	OPTION_TOKEN_FILE, OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_STORE,      OPTION_RETAIN_SIZE,
-	OPTION_RETAIN_AGE, OPTION_WINDOW,      OPTION_MATCH,    OPTION_CATEGORIES,
+	OPTION_SOCKET,      OPTION_SOCKET_MODE, OPTION_GROUP,    OPTION_LISTEN, OPTION_LISTEN_ANYWHERE,
+	OPTION_TOKEN_FILE,  OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_STORE,  OPTION_NO_STORE,
+	OPTION_RETAIN_SIZE, OPTION_RETAIN_AGE,  OPTION_WINDOW,   OPTION_MATCH,  OPTION_CATEGORIES,
 };
 
 #define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -365,6 +372,35 @@ static int check_door(const struct daemon_options *options, struct so_error *err
 	return 0;
 }
 
+/* *out stays NULL where the variable names no directory. */
+static int first_directory(const char *variable, char **out, struct so_error *err)
+{
+	const char *value = getenv(variable);
+
+	if (!value || value[0] != '/')
+		return 0;
+	*out = strndup(value, strcspn(value, ":"));
+	return *out ? 0 : so_err(err, -ENOMEM, "out of memory");
+}
+
+static int take_service_directories(struct daemon_options *options, struct so_error *err)
+{
+	const char *cache = getenv("STAKEOUT_CACHE_DIR");
+	int rc = 0;
+
+	if (only_prints(options) || options->private)
+		return 0;
+	if (!options->store_dir) {
+		rc = first_directory("STATE_DIRECTORY", &options->state_directory, err);
+		options->store_dir = options->state_directory;
+	}
+	if (!rc && !options->cache_dir && !(cache && cache[0])) {
+		rc = first_directory("CACHE_DIRECTORY", &options->cache_directory, err);
+		options->cache_dir = options->cache_directory;
+	}
+	return rc;
+}
+
 static int check_store(const struct daemon_options *options, struct so_error *err)
 {
 	if (!options->store_dir && (options->retain_size_bytes || options->retain_age_ns || options->window_s))
@@ -391,6 +427,8 @@ int daemon_options__parse(int argc, char **argv, const char *default_config, str
 	if (!rc)
 		rc = check_door(&options, err);
 	if (!rc)
+		rc = take_service_directories(&options, err);
+	if (!rc)
 		rc = check_store(&options, err);
 	if (rc) {
 		daemon_options__release(&options);
@@ -403,7 +441,9 @@ int daemon_options__parse(int argc, char **argv, const char *default_config, str
 void daemon_options__release(struct daemon_options *options)
 {
 	free(options->config_text);
-	options->config_text = NULL;
+	free(options->state_directory);
+	free(options->cache_directory);
+	options->config_text = options->state_directory = options->cache_directory = NULL;
 }
 
 void daemon_options__print_help(void)

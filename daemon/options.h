@@ -23,11 +23,11 @@ struct daemon_options {
 	bool socket_mode_set;
 	const char
 		*group; /* whose members have root's rights over the socket; NULL: the default one; "": none */
-	const char *cache_dir; /* NULL: the default place; "": none */
+	const char *cache_dir; /* NULL: the default place (unwind_cache.h); "": none */
 	const char *listen;    /* NULL: no TCP */
 	bool listen_anywhere;  /* also where other machines reach it */
 	const char *token_file;
-	const char *store_dir;                /* of the history; NULL: none is kept */
+	const char *store_dir;                /* of the history; NULL or "": none is kept */
 	uint64_t retain_size_bytes;           /* of the history; 0: the default */
 	int64_t retain_age_ns;                /* 0: the default */
 	unsigned window_s;                    /* 0: the default */
@@ -40,13 +40,19 @@ struct daemon_options {
 	unsigned counts_entries; /* 0: chosen by rate */
 	size_t generation_bytes; /* 0: the engine's own */
 	bool help, version, check_json, api_schema;
-	char *config_text; /* owned; strings of the file lie in it */
+	char *config_text;                       /* owned; strings of the file lie in it */
+	char *state_directory, *cache_directory; /* owned; the service manager's, where they are taken */
 };
 
 /*
  * Reads the file that --config names, else default_config where that exists (NULL: none). A private daemon, and one that
- * only prints something, reads none but the one that --config names. Other strings stay argv's. -EINVAL: wrong usage, in
- * words, or a wrong line in the file, with file and line; others from reading the file.
+ * only prints something, reads none but the one that --config names. Other strings stay argv's.
+ *
+ * Where neither says it, a daemon that serves takes store_dir of $STATE_DIRECTORY and cache_dir of $CACHE_DIRECTORY, if a
+ * service manager set them (systemd.exec(5)): the first of several. $STAKEOUT_CACHE_DIR (unwind_cache.h) is before the
+ * latter. A private daemon takes neither: they are those of a service that its client belongs to.
+ *
+ * -EINVAL: wrong usage, in words, or a wrong line in the file, with file and line; -ENOMEM; others from reading the file.
  */
 int daemon_options__parse(int argc, char **argv, const char *default_config, struct daemon_options *out,
 			  struct so_error *err);

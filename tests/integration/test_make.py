@@ -52,7 +52,7 @@ def test_install_and_uninstall():
     ]
     assert files_below(os.path.join(root, "opt/stakeout")) == installed, files_below(root)
     with open(os.path.join(root, "opt/stakeout/lib/systemd/system/stakeoutd.service"), encoding="utf-8") as f:
-        assert "\nExecStart=/opt/stakeout/bin/stakeoutd " in f.read()
+        assert "\nExecStart=/opt/stakeout/bin/stakeoutd\n" in f.read()
     client = os.path.join(root, "opt/stakeout/bin/stakeout")
     assert run([client, "--version"]).stdout.startswith("stakeout ")
     need_bpf()

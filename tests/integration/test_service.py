@@ -272,6 +272,27 @@ def test_configuration_file():
     assert refused("--config", os.path.join(where, "none"))[1] == 2
 
 
+def test_directories_of_a_service():
+    """Of systemd's variables; what options say wins."""
+    state, cache, other = temporary_dir(), temporary_dir(), temporary_dir()
+    env = {"STATE_DIRECTORY": f"{state}:{other}", "CACHE_DIRECTORY": f"{cache}:{other}", "STAKEOUT_CACHE_DIR": ""}
+
+    def history(*arguments):
+        daemon = Daemon(*arguments, env=env)
+        target = start("split", 60)
+        daemon.record(target.pid, duration=1).check_complete()
+        found = daemon.request("GET", "/v1/status").get("history")
+        assert daemon.stop() == 0
+        return found
+
+    assert history("--no-store", "--no-cache") is None
+    assert not os.listdir(state) and not os.listdir(cache)
+    assert history()["path"] == state
+    assert "history.sqlite" in os.listdir(state) and os.listdir(cache)
+    assert history("--store", os.path.join(other, "store"))["path"] == os.path.join(other, "store")
+    assert os.listdir(other) == ["store"]
+
+
 def pages():
     for program, page in ((STAKEOUT, "man/stakeout.1"), (STAKEOUTD, "man/stakeoutd.8")):
         with open(os.path.join(SOURCE_DIR, page), encoding="utf-8") as f:

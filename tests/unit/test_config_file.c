@@ -229,6 +229,64 @@ static void tcp_needs_a_token(void **state)
 	assert_int_equal(PARSE(NULL, &options, &err, "--listen", "127.0.0.1:1", "--token-file", "/t"), 0);
 }
 
+static void check_places(const char *config, const char *flag, const char *value, const char *store,
+			 const char *cache)
+{
+	const char *path = made_file(config);
+	struct daemon_options options;
+	int rc = flag ? PARSE(path, &options, NULL, (char *)flag, (char *)value) : PARSE(path, &options, NULL);
+
+	assert_int_equal(rc, 0);
+	if (store)
+		assert_string_equal(options.store_dir, store);
+	else
+		assert_null(options.store_dir);
+	if (cache)
+		assert_string_equal(options.cache_dir, cache);
+	else
+		assert_null(options.cache_dir);
+	daemon_options__release(&options);
+	unlink(path);
+}
+
+static void a_service_has_its_directories(void **state)
+{
+	struct daemon_options options;
+
+	check_places("", NULL, NULL, NULL, NULL);
+	setenv("STATE_DIRECTORY", "/var/lib/one:/var/lib/two", 1);
+	setenv("CACHE_DIRECTORY", "/var/cache/one:/var/cache/two", 1);
+	check_places("", NULL, NULL, "/var/lib/one", "/var/cache/one");
+	/* With it, the options of a history need no "store". */
+	check_places("retain-size = 1G\n", NULL, NULL, "/var/lib/one", "/var/cache/one");
+	/* The file wins, and so do flags. */
+	check_places("store = /s\ncache-dir = /c\n", NULL, NULL, "/s", "/c");
+	check_places("no-store = yes\nno-cache = yes\nwindow = 5\n", NULL, NULL, "", "");
+	check_places("no-store = no\n", NULL, NULL, "/var/lib/one", "/var/cache/one");
+	check_places("no-store = yes\n", "--store", "/f", "/f", "/var/cache/one");
+	check_places("store = /s\n", "--cache-dir", "/f", "/s", "/f");
+	/* Not those of a service that a client or a command belongs to. */
+	assert_int_equal(PARSE(NULL, &options, NULL, "--private"), 0);
+	assert_null(options.store_dir);
+	assert_null(options.cache_dir);
+	assert_int_equal(PARSE(NULL, &options, NULL, "--check-json"), 0);
+	assert_null(options.store_dir);
+	assert_int_equal(PARSE(NULL, &options, NULL, "--no-store", "--retain-age", "1d"), 0);
+	assert_string_equal(options.store_dir, "");
+	daemon_options__release(&options);
+	setenv("STAKEOUT_CACHE_DIR", "/of/the/user", 1);
+	check_places("", NULL, NULL, "/var/lib/one", NULL);
+	setenv("STAKEOUT_CACHE_DIR", "", 1);
+	setenv("STATE_DIRECTORY", "", 1);
+	setenv("CACHE_DIRECTORY", "relative", 1);
+	check_places("", NULL, NULL, NULL, NULL);
+	setenv("STATE_DIRECTORY", "/var/lib/one", 1);
+	check_places("", NULL, NULL, "/var/lib/one", NULL);
+	unsetenv("STATE_DIRECTORY");
+	unsetenv("CACHE_DIRECTORY");
+	unsetenv("STAKEOUT_CACHE_DIR");
+}
+
 static void rules_add_up(void **state)
 {
 	const char *path = made_file("match = cmd=\"a b\" user=root\nsocket = /s\nmatch=train\n");
@@ -268,8 +326,12 @@ int main(void)
 		cmocka_unit_test(files_that_are_none),    cmocka_unit_test(file_sets_options),
 		cmocka_unit_test(file_sets_nothing_else), cmocka_unit_test(flags_win),
 		cmocka_unit_test(which_file_is_read),     cmocka_unit_test(tcp_needs_a_token),
-		cmocka_unit_test(rules_add_up),
+		cmocka_unit_test(rules_add_up),           cmocka_unit_test(a_service_has_its_directories),
 	};
 
+	/* Of whoever runs this. */
+	unsetenv("STATE_DIRECTORY");
+	unsetenv("CACHE_DIRECTORY");
+	unsetenv("STAKEOUT_CACHE_DIR");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,1 @@
+test_log_SRCS := daemon/log.c
