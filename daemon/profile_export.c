@@ -155,7 +155,8 @@ static uint64_t user_location(struct profile_export *x, const struct stack *stac
 
 static uint64_t python_location(struct profile_export *x, const struct python_frame *frame)
 {
-	struct profile_frame f = { .line = frame->line };
+	/* A name equal to the system's would be taken for a mangled one: pprof makes "<unknown>" of "<lambda>". */
+	struct profile_frame f = { .line = frame->line, .system_name = "" };
 
 	if (!frame->function)
 		return 0;

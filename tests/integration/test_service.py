@@ -27,35 +27,7 @@ from harness import (
     workload,
 )
 from metrics_text import parse_metrics
-
-TOKEN = "0123456789abcdef-test"
-
-
-def token_file(mode=0o600):
-    path = os.path.join(temporary_dir(), "token")
-    with open(path, "w", encoding="ascii") as f:
-        f.write(TOKEN + "\n")
-    os.chmod(path, mode)
-    return path
-
-
-def tcp_daemon(*arguments, **options):
-    daemon = Daemon("--listen", "127.0.0.1:0", "--token-file", token_file(), *arguments, **options)
-    daemon.port = int(re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()).group(1))
-    return daemon
-
-
-def ask(daemon, path, token=TOKEN, method="GET", body=None):
-    """(status, headers, body) over TCP."""
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    try:
-        connection.request(method, path, body=body, headers=headers)
-        answer = connection.getresponse()
-        return answer.status, answer.headers, answer.read().decode(errors="surrogateescape")
-    finally:
-        connection.close()
-
+from tcp_door import TOKEN, ask, tcp_daemon, token_file
 
 def refused(*arguments):
     """What stakeoutd says when it does not start; its exit status."""
