@@ -262,6 +262,14 @@ static int print_python_line(const struct profile *profile, FILE *out)
 	return rc;
 }
 
+/* In its distributed job; "" where it is in none. All threads are of one process. */
+static const char *rank_of(const struct dump *dump)
+{
+	const struct profile *profile = dump->profile;
+
+	return (profile->n_samples && profile->samples[0].rank) ? profile->samples[0].rank : "";
+}
+
 static int print_head(const struct dump *dump, FILE *out)
 {
 	char number[32];
@@ -269,6 +277,8 @@ static int print_head(const struct dump *dump, FILE *out)
 
 	snprintf(number, sizeof(number), "Process %d: ", dump->pid);
 	rc = print_words(number, dump->command, out);
+	if (!rc && *rank_of(dump))
+		rc = print_words(", rank ", rank_of(dump), out);
 	fputc('\n', out);
 	return rc ? rc : print_python_line(dump->profile, out);
 }

@@ -167,6 +167,7 @@ static int export_thread(struct profile_export *export, struct profile_builder *
 	snprintf(comm, sizeof(comm), "%.16s", caught->thread.comm);
 	if (caught->stack)
 		return profile_export__stack(export, caught->stack, 1, &labels);
+	labels.process = profile_export__process(export, pid);
 	location = profile_builder__location(builder, &moved);
 	return location ? profile_builder__sample_labelled(builder, &location, 1, 1, &labels) : -ENOMEM;
 }
@@ -196,7 +197,10 @@ int engine__threads(struct engine *e, uint32_t id, uint8_t **out, size_t *length
 	_cleanup_(profile_builder) struct profile_builder *builder =
 		profile_builder__new(clock__read_ns(CLOCK_REALTIME), 0, 0);
 	_cleanup_(thread_list) struct thread_list *list = NULL;
-	struct profile_source source = { .files = e->files, .kernel = engine_kernel_symbols(e) };
+	_cleanup_(process_label_table) struct process_label_table labels = { 0 };
+	struct profile_source source = { .files = e->files,
+					 .kernel = engine_kernel_symbols(e),
+					 .labels = &labels };
 	struct dump d = { .engine = e };
 	struct target *held = NULL;
 	struct target_info info;
@@ -214,6 +218,8 @@ int engine__threads(struct engine *e, uint32_t id, uint8_t **out, size_t *length
 		held = engine_hold(e, id);
 		source.uid = info.uid;
 		source.own_namespaces = held->own_namespaces;
+		source.main_file = (held->of ?: held)->main_file;
+		process_label_table__copy(engine_labels(held), &labels);
 		ret = engine_add_python_comments(held, builder);
 	}
 	pthread_mutex_unlock(&e->lock);

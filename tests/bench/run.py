@@ -13,10 +13,16 @@ import kernel_figures  # noqa: E402  pylint: disable=C0413
 import python_section  # noqa: E402  pylint: disable=C0413
 import report as reports  # noqa: E402  pylint: disable=C0413
 import sections  # noqa: E402  pylint: disable=C0413
+import categories_section  # noqa: E402  pylint: disable=C0413
 import store_section  # noqa: E402  pylint: disable=C0413
 import tools  # noqa: E402  pylint: disable=C0413
 
-SECTIONS = {**sections.SECTIONS, "python": python_section.python, "store": store_section.store}
+SECTIONS = {
+    **sections.SECTIONS,
+    "python": python_section.python,
+    "store": store_section.store,
+    "categories": categories_section.categories,
+}
 
 
 def machine():

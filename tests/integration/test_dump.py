@@ -61,6 +61,11 @@ def test_text():
     assert "nanosleep" not in only and "asleep (" in only, only
 
 
+def test_rank_of_a_distributed_job():
+    target = Target([PYTHON, script("py_threads.py"), "60"], env={**os.environ, "RANK": "3", "WORLD_SIZE": "8"})
+    assert dump(target.pid).stdout.splitlines()[0].endswith(", rank 3")
+
+
 def test_many_native_threads():
     target = start("threads", 30, 50)
     wait_until(lambda: len(os.listdir(f"/proc/{target.pid}/task")) >= 51, "50 threads")
