@@ -90,16 +90,16 @@ static int want_labels(struct wanted_labels *wanted, const struct accumulator *a
 	return ret;
 }
 
-/* As if `carried` had been taken over already. */
-static void forget_labels(struct engine *e, struct target *t, const struct carried *carried)
+/* windows: what they are to carry. */
+static void forget_labels(struct engine *e, struct target *t, const struct accumulator windows[2])
 {
 	struct wanted_labels wanted = { .engine = e };
 	int ret = want_labels(&wanted, &t->acc);
 
 	for (unsigned i = 0; !ret && i < SO_MAX_SLOTS; i++)
-		ret = want_labels(&wanted, &carried->views[i]);
+		ret = is_view_of(e->targets[i], t) ? want_labels(&wanted, &e->targets[i]->acc) : 0;
 	for (unsigned i = 0; !ret && i < 2; i++)
-		ret = want_labels(&wanted, &carried->windows[i]);
+		ret = want_labels(&wanted, &windows[i]);
 	if (!ret)
 		process_label_table__keep(&t->labels, is_wanted, &wanted);
 	u64_table__release(&wanted.counted);
@@ -113,17 +113,17 @@ static int turn(struct engine *e, struct target *t)
 
 	for (unsigned i = 0; !ret && i < SO_MAX_SLOTS; i++) {
 		if (is_view_of(e->targets[i], t))
-			ret = engine_copy_view(e->targets[i], &carried->views[i]);
+			ret = engine_copy_view_part(e->targets[i], &carried->views[i]);
 	}
 	if (ret)
 		return ret;
 	/* Nothing fails from here on. */
-	forget_labels(e, t, carried);
-	engine_turn_windows(t, carried->windows);
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		if (is_view_of(e->targets[i], t))
 			engine_turn_view(e->targets[i], &carried->views[i]);
 	}
+	forget_labels(e, t, carried->windows);
+	engine_turn_windows(t, carried->windows);
 	engine_moment_now(e, t, &now);
 	accumulator__add_figures(&t->forgotten, &t->older);
 	accumulator__release(&t->older);

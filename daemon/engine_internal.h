@@ -272,8 +272,9 @@ int engine_copy_view(const struct target *view, struct accumulator *out);
 /* What an accumulator has counted since its first n_base counters stood at `base`, added to what `carried` has. -ENOMEM. */
 int engine_copy_since(const struct accumulator *carried, const struct accumulator *from, const uint64_t *base,
 		      size_t n_base, struct accumulator *out);
-/* Its target begins a new generation. Takes what was carried. */
-void engine_turn_view(struct target *view, struct accumulator *carried);
+/* Only what it has counted in its target's younger generation; and that is to turn old. What has no room is lost, and counted. */
+int engine_copy_view_part(const struct target *view, struct accumulator *out);
+void engine_turn_view(struct target *view, const struct accumulator *part);
 void engine_end_view(struct engine *e, struct target *view);
 
 /* A kept target's samples (engine_generations.c). Begins new generations where it is time. */

@@ -66,11 +66,19 @@ int engine_copy_view(const struct target *view, struct accumulator *out)
 	return engine_copy_since(&view->acc, &view->of->acc, view->base_counts, view->n_base, out);
 }
 
-void engine_turn_view(struct target *view, struct accumulator *carried)
+int engine_copy_view_part(const struct target *view, struct accumulator *out)
 {
-	accumulator__release(&view->acc);
-	view->acc = *carried;
-	*carried = (struct accumulator){ 0 };
+	static const struct accumulator none;
+
+	return engine_copy_since(&none, &view->of->acc, view->base_counts, view->n_base, out);
+}
+
+void engine_turn_view(struct target *view, const struct accumulator *part)
+{
+	uint64_t due = view->acc.samples + part->samples;
+
+	accumulator__merge(&view->acc, part);
+	view->lost[SO_LOSS_MEMORY] += due - view->acc.samples;
 	view->n_base = 0;
 }
 
@@ -87,17 +95,18 @@ uint64_t engine_target_samples(const struct target *t)
 
 void engine_end_view(struct engine *e, struct target *view)
 {
-	struct accumulator acc;
+	struct accumulator part = { 0 };
 
 	engine_drain(e);
 	engine_cuda_end(e, view);
 	engine_hurry_waiting(e, view->of->slot);
 	view->end_ns = clock__now_ns();
 	engine_target_lost(e, view, &view->kernel);
-	if (engine_copy_view(view, &acc))
-		view->lost[SO_LOSS_MEMORY] += engine_target_samples(view);
+	if (engine_copy_view_part(view, &part))
+		view->lost[SO_LOSS_MEMORY] += engine_target_samples(view) - view->acc.samples;
 	else
-		engine_turn_view(view, &acc);
+		engine_turn_view(view, &part);
+	accumulator__release(&part);
 	/* The target went on meanwhile: what it took is not known to the sample, what came of it is. */
 	view->kernel.taken = view->acc.samples + engine_target_lost(e, view, NULL);
 	view->info.state = TARGET_ENDED;
