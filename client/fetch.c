@@ -24,6 +24,19 @@ static int get_profile(struct api_client *api, const struct fetch_options *optio
 	return rc ? rc : target__profile(api, target.id, bytes, length, err);
 }
 
+/* The daemon keeps the latest part of what it watches for long. */
+static void note_older(const struct profile *profile)
+{
+	const char *forgotten = profile__comment(profile, "forgotten");
+
+	if (!forgotten)
+		return;
+	message__note(
+		"this is the latest %.0f s: %lld samples before that are in memory no more (--since 1h and the "
+		"like read the history)",
+		(double)profile->duration_ns / 1e9, strtoll(forgotten, NULL, 10));
+}
+
 static int fetch(struct api_client *api, void *context, struct so_error *err)
 {
 	const struct fetch_options *options = context;
@@ -49,6 +62,8 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 		rc = output__commit(output, err);
 	if (!rc && selection__note(profile, &options->render, note, sizeof(note)))
 		message__note("%s", note);
+	if (!rc)
+		note_older(profile);
 	return rc;
 }
 

@@ -58,6 +58,7 @@ def test_memory_of_an_attached_target_is_bounded():
     assert part["duration_s"] < before["duration_s"] - 1, (part["duration_s"], before["duration_s"])
     text = daemon.client("summary", "-p", str(target.pid)).stdout
     assert re.search(r"^older: [1-9]\d+ samples are in memory no more", text, re.M), text
+    assert re.search(r"samples before that are in memory no more", daemon.client("folded", "-p", str(target.pid)).stderr)
     assert daemon.client("dump", "-p", str(target.pid)).returncode == 0
 
     daemon.request("POST", f"/v1/targets/{made['id']}/stop")
