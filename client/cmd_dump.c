@@ -27,6 +27,7 @@ struct dumping {
 	struct session *session;
 	struct target target;
 	bool attached; /* by this command, so that it detaches */
+	bool child;    /* of a target */
 	uint8_t *bytes;
 	size_t length;
 	struct profile *profile;
@@ -86,10 +87,20 @@ static int attach(struct dumping *d, struct so_error *err)
 	int rc = target__attach(api, &request, &d->target, err);
 
 	d->attached = !rc;
-	if (rc != -EEXIST || target__find(api, d->pid, &d->target, NULL) || target__ended(&d->target))
-		return rc;
+	d->child = rc == -EEXIST && (target__find(api, d->pid, &d->target, NULL) || target__ended(&d->target));
+	return rc == -EEXIST ? 0 : rc;
+}
+
+/* The daemon's words for a process that cannot be attached stay in err where it turns out to be no child either. */
+static int read_threads(struct dumping *d, struct so_error *err)
+{
+	struct api_client *api = session__api(d->session);
+
+	if (d->child)
+		return target__threads_of_child(api, d->pid, &d->target, &d->bytes, &d->length, NULL) ? -EEXIST
+												      : 0;
 	err->text[0] = '\0';
-	return 0;
+	return target__threads(api, d->target.id, d->pid, &d->bytes, &d->length, err);
 }
 
 static int look(struct dumping *d, struct so_error *err)
@@ -101,7 +112,9 @@ static int look(struct dumping *d, struct so_error *err)
 	if (!rc && interrupt__pending())
 		rc = so_err(err, -EINTR, "interrupted before the threads were looked at");
 	if (!rc)
-		rc = target__threads(session__api(d->session), d->target.id, &d->bytes, &d->length, err);
+		rc = read_threads(d, err);
+	if (!rc)
+		err->text[0] = '\0';
 	return rc;
 }
 

@@ -8,14 +8,16 @@
 #include "client/running.h"
 #include "client/target.h"
 
+#define CONTAINER_COLUMNS ((int)sizeof(((struct target *)0)->container) - 1)
+
 /* Columns that are there where any target has something for them. */
 struct columns {
-	bool rank, rule;
+	bool rank, container, rule;
 };
 
 static struct columns find_columns(const json_t *all)
 {
-	struct columns columns = { false, false };
+	struct columns columns = { false, false, false };
 	struct target target;
 	json_t *json;
 	size_t i;
@@ -23,6 +25,7 @@ static struct columns find_columns(const json_t *all)
 	json_array_foreach (all, i, json) {
 		target__read(json, &target);
 		columns.rank |= target.rank[0] != '\0';
+		columns.container |= target.container[0] != '\0';
 		columns.rule |= target.rule != 0;
 	}
 	return columns;
@@ -32,6 +35,8 @@ static void print_more(const struct target *target, const struct columns *column
 {
 	if (columns->rank)
 		printf(" %6s", target->rank[0] ? target->rank : "-");
+	if (columns->container)
+		printf(" %-*s", CONTAINER_COLUMNS, target->container[0] ? target->container : "-");
 	if (columns->rule && target->rule)
 		printf(" %4u", target->rule);
 	else if (columns->rule)
@@ -59,8 +64,9 @@ static int print_all(struct api_client *api, const json_t *all, struct so_error 
 	json_t *json;
 	size_t i;
 
-	printf("%4s %8s %-16s %-17s %5s %9s %5s %10s %6s%s%s\n", "ID", "PID", "COMM", "STATE", "HZ", "SECONDS",
-	       "PROCS", "SAMPLES", "LOST", columns.rank ? "   RANK" : "", columns.rule ? " RULE" : "");
+	printf("%4s %8s %-16s %-17s %5s %9s %5s %10s %6s%s%s%s\n", "ID", "PID", "COMM", "STATE", "HZ",
+	       "SECONDS", "PROCS", "SAMPLES", "LOST", columns.rank ? "   RANK" : "",
+	       columns.container ? " CONTAINER   " : "", columns.rule ? " RULE" : "");
 	json_array_foreach (all, i, json) {
 		target__read(json, &target);
 		print_target(&target);

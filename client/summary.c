@@ -72,6 +72,22 @@ static void print_duration(const struct profile *profile, const json_t *stats, F
 		fprintf(out, " at a rate " NOT_MEASURED);
 }
 
+/* Of the only process that there is. */
+static int print_labels(const struct profile *profile, FILE *out)
+{
+	const char *rank = NULL, *container = NULL;
+
+	for (size_t i = 0; i < profile->n_samples; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
+
+		if (sample->rank && *sample->rank)
+			rank = sample->rank;
+		if (sample->container && *sample->container)
+			container = sample->container;
+	}
+	return summary__print_labels(", ", rank, container, out);
+}
+
 static int print_head(const struct profile *profile, const json_t *stats, int64_t total, FILE *out)
 {
 	double cpu = cpu_seconds(profile);
@@ -88,8 +104,10 @@ static int print_head(const struct profile *profile, const json_t *stats, int64_
 		fprintf(out, " of %zu process%s", processes, processes == 1 ? "" : "es");
 	if (threads)
 		fprintf(out, ", %zu thread%s", threads, plural((int64_t)threads));
+	if (processes == 1)
+		r = print_labels(profile, out);
 	fputc('\n', out);
-	return 0;
+	return r;
 }
 
 static void print_complete(const json_t *figures, int64_t total, double truncated, FILE *out)

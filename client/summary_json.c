@@ -124,6 +124,14 @@ static int phases_of(const struct phases *phases, const struct summary_tables *t
 	return r;
 }
 
+/* Another tool's label may be any text. */
+static json_t *label_of(const char *label)
+{
+	json_t *text = label && *label ? json_string(label) : NULL;
+
+	return text ? text : json_null();
+}
+
 /* Whose rows: of functions and lines, which have a place in the source, or of threads. */
 static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool places)
 {
@@ -133,7 +141,7 @@ static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool 
 		const struct row *row = &rows->list[i];
 		const struct profile_line *line =
 			row->line == ROW_NO_LINE ? NULL : &scope->profile->lines[row->line];
-		json_t *object = named(row->text, row->length), *file = NULL, *rank;
+		json_t *object = named(row->text, row->length), *file = NULL;
 
 		if (places) {
 			if (line && (*line->filename || *line->mapping))
@@ -143,9 +151,8 @@ static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool 
 			json_object_set_new(object, "total", share_of(&row->total, scope));
 		} else {
 			set_share(object, &row->total, scope);
-			/* Another tool's label may be any text. */
-			rank = row->rank && *row->rank ? json_string(row->rank) : NULL;
-			json_object_set_new(object, "rank", rank ? rank : json_null());
+			json_object_set_new(object, "rank", label_of(row->rank));
+			json_object_set_new(object, "container", label_of(row->container));
 		}
 		json_array_append_new(array, object);
 	}

@@ -235,7 +235,7 @@ int rows__of_names(const struct scope *scope, const struct names *names, struct 
 struct group {
 	struct share share;
 	const struct profile_sample *name; /* a sample that bears it */
-	const char *rank;                  /* the last one that a sample has; "": none does */
+	const char *rank, *container;      /* the last one that a sample has; "": none does */
 };
 
 struct groups {
@@ -266,9 +266,11 @@ static int add_to_group(struct groups *groups, const struct profile_sample *samp
 		return r;
 	group = &groups->list[number];
 	if (r)
-		*group = (struct group){ .name = sample, .rank = "" };
+		*group = (struct group){ .name = sample, .rank = "", .container = "" };
 	if (sample->rank && *sample->rank)
 		group->rank = sample->rank;
+	if (sample->container && *sample->container)
+		group->container = sample->container;
 	share__add(&group->share, share);
 	/* A process is called like its main thread, where that was seen. */
 	if (!threads && sample->tid == sample->pid && group->name->tid != sample->pid)
@@ -292,7 +294,8 @@ static int name_group(const struct group *group, bool threads, struct rows *out,
 		return r;
 	/* A name may stand for two, where the labels are another tool's; so the text's number is the row's. */
 	if (r)
-		out->list[out->n++] = (struct row){ .line = number, .rank = group->rank };
+		out->list[out->n++] =
+			(struct row){ .line = number, .rank = group->rank, .container = group->container };
 	share__add(&out->list[number].self, &group->share);
 	return 0;
 }

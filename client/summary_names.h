@@ -62,10 +62,10 @@ CLEANUP_DEFINE(struct names *, names, names__clear)
 struct row {
 	const char *text; /* not terminated */
 	size_t length;
-	struct share self;  /* samples whose innermost named frame it is */
-	struct share total; /* samples in whose stack it is */
-	const char *rank;   /* of a thread's or process's samples; NULL or "": none */
-	uint32_t line;      /* a line of the profile that has this name, or ROW_NO_LINE */
+	struct share self;            /* samples whose innermost named frame it is */
+	struct share total;           /* samples in whose stack it is */
+	const char *rank, *container; /* of a thread's or process's samples; NULL or "": none */
+	uint32_t line;                /* a line of the profile that has this name, or ROW_NO_LINE */
 };
 
 struct rows {

@@ -192,8 +192,9 @@ static int print_thread(const struct thread *thread, int64_t total, FILE *out)
 	fprintf(out, "%5.1f %%  %6.1f %%  %-15s  ", 100 * (double)share->samples / (double)total,
 		100 * (double)share->held / (double)share->samples, interval);
 	summary__print_name(text->bytes, text->length, out);
+	r = summary__print_labels("  ", thread->name->rank, NULL, out);
 	fputc('\n', out);
-	return 0;
+	return r;
 }
 
 int summary__python_threads(const struct profile *profile, int64_t total, FILE *out)

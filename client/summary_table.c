@@ -9,6 +9,8 @@
 
 #define NAME_COLUMNS  100
 #define SHORT_COLUMNS 56
+#define ID_DIGITS     64 /* of a container (daemon/process_labels.h) */
+#define ID_COLUMNS    12
 
 void summary__interval(int64_t hits, int64_t total, char text[32])
 {
@@ -101,14 +103,29 @@ void summary__functions(const struct rows *rows, const struct scope *scope, FILE
 	summary__print_rest(rows, n, rows->n - n == 1 ? "function" : "functions", out);
 }
 
-static void print_total(const struct row *row, const struct scope *scope, FILE *out)
+int summary__print_labels(const char *before, const char *rank, const char *container, FILE *out)
+{
+	char id[ID_COLUMNS + 1];
+	int r = 0;
+
+	if (rank && *rank) {
+		fprintf(out, "%srank ", before);
+		r = summary__print_foreign(rank, out);
+	}
+	if (!r && container && *container) {
+		snprintf(id, sizeof(id), "%s", container);
+		fprintf(out, "%scontainer ", before);
+		/* Other tools have names there. */
+		r = summary__print_foreign(strlen(container) == ID_DIGITS ? id : container, out);
+	}
+	return r;
+}
+
+static void print_total(const struct row *row, bool with_container, const struct scope *scope, FILE *out)
 {
 	summary__print_share(&row->total, scope, out);
 	summary__print_name(row->text, row->length, out);
-	if (row->rank && *row->rank) {
-		fputs("  rank ", out);
-		summary__print_foreign(row->rank, out);
-	}
+	summary__print_labels("  ", row->rank, with_container ? row->container : NULL, out);
 	fputc('\n', out);
 }
 
@@ -131,7 +148,7 @@ void summary__totals(struct rows *rows, const struct scope *scope, FILE *out)
 	for (size_t i = 0; i < rows->n && printed < SUMMARY_TOP_ROWS; i++) {
 		if (python && !is_python(&rows->list[i], scope))
 			continue;
-		print_total(&rows->list[i], scope, out);
+		print_total(&rows->list[i], false, scope, out);
 		printed++;
 	}
 }
@@ -145,7 +162,7 @@ void summary__threads(const struct rows *rows, const char *what, const struct sc
 		return;
 	fprintf(out, "    CPU  [95 %% interval]  " SUMMARY_SECONDS_HEAD " %s\n", what);
 	for (size_t i = 0; i < rows->n && i < SUMMARY_TOP_ROWS; i++)
-		print_total(&rows->list[i], scope, out);
+		print_total(&rows->list[i], !strcmp(what, "process"), scope, out);
 	if (more)
 		fprintf(out, "and %zu more %s%s\n", more, what, more == 1 ? "" : plural_ending);
 }

@@ -27,6 +27,7 @@ void target__read(const json_t *json, struct target *out)
 	json_value__text(json, "state", out->state, sizeof(out->state));
 	json_value__text(json, "end", out->end, sizeof(out->end));
 	json_value__text(json_object_get(json, "labels"), "rank", out->rank, sizeof(out->rank));
+	json_value__text(json_object_get(json, "labels"), "container", out->container, sizeof(out->container));
 }
 
 bool target__ended(const struct target *target)
@@ -155,12 +156,39 @@ int target__cuda_profile(struct api_client *api, uint32_t id, const char *event,
 	return api_client__download(api, path, out, length, err);
 }
 
-int target__threads(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+int target__threads(struct api_client *api, uint32_t id, pid_t pid, uint8_t **out, size_t *length,
+		    struct so_error *err)
 {
-	char path[PATH_BYTES];
+	char path[PATH_BYTES], what[PATH_BYTES / 2];
 
-	target_path(path, id, "/threads");
+	snprintf(what, sizeof(what), "/threads?pid=%d", pid);
+	target_path(path, id, what);
 	return api_client__download(api, path, out, length, err);
+}
+
+int target__threads_of_child(struct api_client *api, pid_t pid, struct target *of, uint8_t **out,
+			     size_t *length, struct so_error *err)
+{
+	struct target next;
+	json_t *list, *json;
+	size_t i;
+	int rc = api_client__call(api, "GET", "/v1/targets", NULL, &list, err);
+
+	if (rc)
+		return rc;
+	rc = -ENOENT;
+	/* Only the daemon knows whose child it is: its parent may have ended. */
+	json_array_foreach (list, i, json) {
+		target__read(json, &next);
+		if (rc && next.id && !target__ended(&next))
+			rc = target__threads(api, next.id, pid, out, length, NULL);
+		if (!rc) {
+			*of = next;
+			break;
+		}
+	}
+	json_decref(list);
+	return rc ? so_err(err, -ENOENT, "process %d is no child of a target", pid) : 0;
 }
 
 int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)

@@ -20,8 +20,9 @@ struct target {
 	bool keep;
 	double elapsed_s;
 	uint64_t processes, samples, lost;
-	uint32_t rule; /* that attached it; 0: none */
-	char rank[16]; /* of its process in a distributed job; "": it has none */
+	uint32_t rule;      /* that attached it; 0: none */
+	char rank[16];      /* of its process in a distributed job; "": it has none */
+	char container[13]; /* as much of its id as container tools show; "": it is in none */
 };
 
 /* From the API's JSON; absent fields are zero. */
@@ -55,8 +56,12 @@ int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *
 /* Stacks of its CUDA calls, in the same form; event: a word of SO_CUDA_EVENTS. For a target attached with `cuda`. */
 int target__cuda_profile(struct api_client *api, uint32_t id, const char *event, uint8_t **out, size_t *length,
 			 struct so_error *err);
-/* Every thread as it is now, in the same form. */
-int target__threads(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/* Every thread of one of its processes, its root's or a child's, as it is now, in the same form. */
+int target__threads(struct api_client *api, uint32_t id, pid_t pid, uint8_t **out, size_t *length,
+		    struct so_error *err);
+/* The same of the child of any running target, *of. -ENOENT: it is none. */
+int target__threads_of_child(struct api_client *api, pid_t pid, struct target *of, uint8_t **out,
+			     size_t *length, struct so_error *err);
 /* The CUDA calls of a target that was attached with `cuda`. New reference. */
 int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);

@@ -348,9 +348,13 @@ static int get_threads(struct call *call)
 	struct target_info info;
 	uint8_t *bytes;
 	size_t length;
+	pid_t pid;
 	int rc = target(call, &info);
 
-	rc = rc ?: engine__threads(call->api->engine, call->id, &bytes, &length, &call->error);
+	rc = rc ?: api_pull__read_pid(call->request, &pid, &call->error);
+	rc = rc
+		     ?: engine__threads(call->api->engine, call->id, pid, call->request->uid, &bytes, &length,
+					&call->error);
 	if (rc)
 		return rc;
 	answer_bytes(call, bytes, length);

@@ -31,25 +31,32 @@ static void recordings__end(struct recordings *r)
 	}
 }
 
-static int read_arguments(const struct http_request *request, pid_t *pid, double *duration_s,
-			  struct so_error *err)
+int api_pull__read_pid(const struct http_request *request, pid_t *pid, struct so_error *err)
 {
 	const char *who = http_request__argument(request, "pid");
-	const char *seconds = http_request__argument(request, "seconds");
+	long value = 0;
 	char *end;
-	long value;
 
-	*pid = 0;
-	*duration_s = DEFAULT_S;
 	if (who) {
 		errno = 0;
 		value = strtol(who, &end, 10);
 		if (errno || end == who || *end || value < 1 || value > API_MAX_PID)
 			return so_err(err, -EINVAL, "pid must be a whole number from 1 to %d", API_MAX_PID);
-		*pid = (pid_t)value;
 	}
-	if (!seconds)
-		return 0;
+	*pid = (pid_t)value;
+	return 0;
+}
+
+static int read_arguments(const struct http_request *request, pid_t *pid, double *duration_s,
+			  struct so_error *err)
+{
+	const char *seconds = http_request__argument(request, "seconds");
+	char *end;
+	int rc = api_pull__read_pid(request, pid, err);
+
+	*duration_s = DEFAULT_S;
+	if (rc || !seconds)
+		return rc;
 	*duration_s = strtod(seconds, &end);
 	if (end == seconds || *end || !(*duration_s > 0 && *duration_s <= MAX_S))
 		return so_err(err, -EINVAL, "seconds must be a number above 0 and up to %d", MAX_S);

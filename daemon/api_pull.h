@@ -7,6 +7,9 @@
 #include "daemon/http_server.h"
 #include "daemon/lease.h"
 
+/* The request's argument `pid`; 0: it has none. -EINVAL. */
+int api_pull__read_pid(const struct http_request *request, pid_t *pid, struct so_error *err);
+
 struct api_pull {
 	struct engine *engine;
 	struct leases *leases;

@@ -126,10 +126,12 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
  */
 int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /*
- * Every thread of the target's process as it is now (not of its children), in the same form: one sample a thread, which
- * carries its state as a label.
+ * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
+ * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: a child that is
+ * another user's than caller_uid, not 0.
  */
-int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out,
+		    size_t *length, struct so_error *err);
 
 /*
  * The profile in windows, one after the other without a moment or a sample between them: the sums of all windows are what

@@ -336,8 +336,10 @@ static int check_free(struct engine *e, const struct attach_options *o, struct t
 		*of = t;
 		return 0;
 	}
-	return so_err(err, -EEXIST, "process %d is sampled already, as a child of target %u (process %d)", pid,
-		      t->id, t->info.pid);
+	return so_err(err, -EEXIST,
+		      "process %d is sampled already, as a child of target %u: use process %d, whose samples "
+		      "tell its children apart",
+		      pid, t->id, t->info.pid);
 }
 
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,

@@ -9,6 +9,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
+#include "daemon/proc_info.h"
 #include "daemon/profile_export.h"
 #include "daemon/thread_list.h"
 #include "stakeout/array.h"
@@ -137,8 +138,22 @@ static int dump_threads(struct dump *d, struct so_error *err)
 	return ret;
 }
 
+/* A target's children are followed whosever they are. Also whether it is there at all. */
+static int check_child(pid_t pid, uint32_t id, uid_t caller_uid, struct so_error *err)
+{
+	struct proc_info info;
+
+	if (proc_info__read(pid, &info))
+		return so_err(err, -ESRCH, "process %d has ended", pid);
+	if (info.tgid != pid)
+		return so_err(err, -ESRCH, "%d is a thread of process %d", pid, info.tgid);
+	if (caller_uid && (caller_uid != info.uid || !info.one_user))
+		return so_err(err, -EPERM, "process %d of target %u belongs to another user", pid, id);
+	return 0;
+}
+
 /* Under the lock: what is unwound by are the tables of now. */
-static int dump_locked(struct dump *d, uint32_t id, struct so_error *err)
+static int dump_locked(struct dump *d, uint32_t id, pid_t pid, struct so_error *err)
 {
 	struct target *t = engine_target(d->engine, id);
 
@@ -147,9 +162,11 @@ static int dump_locked(struct dump *d, uint32_t id, struct so_error *err)
 	d->target = t->of ?: t;
 	if (t->info.state == TARGET_SAMPLING)
 		engine_drain(d->engine);
-	d->process = process_table__find(d->engine->processes, t->info.pid);
+	d->process = process_table__find(d->engine->processes, pid);
+	if (pid != t->info.pid && (!d->process || d->process->kernel.slot != d->target->slot))
+		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
 	if (!d->process || d->process->gone)
-		return so_err(err, -ESRCH, "process %d has ended", t->info.pid);
+		return so_err(err, -ESRCH, "process %d has ended", pid);
 	return dump_threads(d, err);
 }
 
@@ -192,7 +209,8 @@ static void release(struct dump *d)
 	free(d->caught);
 }
 
-int engine__threads(struct engine *e, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+int engine__threads(struct engine *e, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out, size_t *length,
+		    struct so_error *err)
 {
 	_cleanup_(profile_builder) struct profile_builder *builder =
 		profile_builder__new(clock__read_ns(CLOCK_REALTIME), 0, 0);
@@ -208,12 +226,15 @@ int engine__threads(struct engine *e, uint32_t id, uint8_t **out, size_t *length
 
 	if (ret)
 		return so_err(err, ret, "there is no target %u", id);
-	ret = thread_list__open(info.pid, &list, err);
+	pid = pid ?: info.pid;
+	if (pid != info.pid)
+		ret = check_child(pid, id, caller_uid, err);
+	ret = ret ?: thread_list__open(pid, &list, err);
 	if (ret)
 		return ret;
 	d.list = list;
 	pthread_mutex_lock(&e->lock);
-	ret = dump_locked(&d, id, err);
+	ret = dump_locked(&d, id, pid, err);
 	if (!ret) {
 		held = engine_hold(e, id);
 		source.uid = info.uid;
@@ -223,7 +244,7 @@ int engine__threads(struct engine *e, uint32_t id, uint8_t **out, size_t *length
 		ret = engine_add_python_comments(held, builder);
 	}
 	pthread_mutex_unlock(&e->lock);
-	ret = ret ?: export_threads(&d, &source, info.pid, builder);
+	ret = ret ?: export_threads(&d, &source, pid, builder);
 	ret = ret ?: profile_builder__finish(builder, out, length);
 	release(&d);
 	if (held) {

@@ -19,13 +19,15 @@
 /*
  * Who starts the job sets the variables of its own kind, and a job may be started within another's, as by srun: the first
  * kind with a rank is the innermost, and all is taken from it. PyTorch's torchrun, Open MPI's mpirun, Slurm's srun.
+ * Slurm gives a batch script the numbers of a first task as well, which its launchers inherit; only tasks have a step.
  */
 static const struct kind {
 	const char *rank, *local_rank, *world_size;
+	const char *needed; /* the others mean nothing without it; NULL: none */
 } kinds[] = {
-	{ "RANK", "LOCAL_RANK", "WORLD_SIZE" },
-	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE" },
-	{ "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS" },
+	{ "RANK", "LOCAL_RANK", "WORLD_SIZE", NULL },
+	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", NULL },
+	{ "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_STEP_ID" },
 };
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -72,7 +74,7 @@ static void take_first(const char *variable, const char *name, bool *seen, char 
 void process_labels__from_environ(const char *text, size_t n, struct process_labels *out)
 {
 	struct process_labels found[N_KINDS] = { 0 };
-	bool seen[N_KINDS][3] = { 0 };
+	bool seen[N_KINDS][3] = { 0 }, complete[N_KINDS] = { 0 };
 
 	/* A variable that is cut off at the end says nothing. */
 	for (const char *at = text, *end; at < text + n; at = end + 1) {
@@ -83,10 +85,11 @@ void process_labels__from_environ(const char *text, size_t n, struct process_lab
 			take_first(at, kinds[i].rank, &seen[i][0], found[i].rank);
 			take_first(at, kinds[i].local_rank, &seen[i][1], found[i].local_rank);
 			take_first(at, kinds[i].world_size, &seen[i][2], found[i].world_size);
+			complete[i] |= !kinds[i].needed || value_of(at, kinds[i].needed);
 		}
 	}
 	for (size_t i = 0; i < N_KINDS; i++) {
-		if (!found[i].rank[0])
+		if (!found[i].rank[0] || !complete[i])
 			continue;
 		memcpy(out->rank, found[i].rank, sizeof(out->rank));
 		memcpy(out->local_rank, found[i].local_rank, sizeof(out->local_rank));

@@ -30,7 +30,8 @@ enum label_role {
 	LABEL_THREAD,
 	LABEL_GIL,
 	LABEL_STATE,
-	LABEL_RANK
+	LABEL_RANK,
+	LABEL_CONTAINER
 };
 
 /* Names under which tools give the process, the thread and its name. "comm" wins over a thread's name. */
@@ -51,6 +52,7 @@ static const struct {
 	{ "gil", LABEL_GIL },
 	{ "state", LABEL_STATE },
 	{ "rank", LABEL_RANK },
+	{ "container", LABEL_CONTAINER },
 };
 
 /* How the values of a sample become a count and nanoseconds. */
@@ -413,6 +415,7 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 	out->comm = "";
 	out->state = "";
 	out->rank = "";
+	out->container = "";
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Stakeout__Pprof__Label *label = sample->label[i];
 		const char *str = string_at(r, label->str);
@@ -441,6 +444,9 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 			break;
 		case LABEL_RANK:
 			out->rank = str;
+			break;
+		case LABEL_CONTAINER:
+			out->container = str;
 			break;
 		case LABEL_OTHER:
 			break;

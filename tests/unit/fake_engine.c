@@ -23,6 +23,7 @@ struct engine {
 	uint32_t last_id;
 	uid_t owner;
 	bool owner_set;
+	pid_t child;
 	int attach_code;
 	char attach_text[128];
 	struct attach_options last_attach;
@@ -142,6 +143,8 @@ static int try_attach(struct engine *engine, const struct attach_options *option
 		engine->attach_code = 0;
 		return so_err(err, code, "%s", engine->attach_text);
 	}
+	if (options->pid == engine->child)
+		return so_err(err, -EEXIST, "process %d is sampled already, as a child", options->pid);
 	for (size_t i = 0; i < engine->n; i++)
 		if (engine->targets[i].info.pid == options->pid &&
 		    engine->targets[i].info.state != TARGET_ENDED)
@@ -352,8 +355,14 @@ int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
 	return 0;
 }
 
-int engine__threads(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out,
+		    size_t *length, struct so_error *err)
 {
+	struct target_info info;
+	int rc = engine__info(engine, id, &info);
+
+	if (!rc && pid && pid != info.pid && pid != engine->child)
+		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
 	return engine__profile(engine, id, out, length, err);
 }
 
@@ -429,6 +438,11 @@ void fake_engine__set_owner(struct engine *engine, uid_t uid)
 {
 	engine->owner = uid;
 	engine->owner_set = true;
+}
+
+void fake_engine__set_child(struct engine *engine, pid_t pid)
+{
+	engine->child = pid;
 }
 
 void fake_engine__fail_attach(struct engine *engine, int code, const char *text)

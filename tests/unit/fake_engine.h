@@ -15,6 +15,8 @@
 void fake_engine__set_owner(struct engine *engine, uid_t uid);
 /* The next engine__attach fails so. */
 void fake_engine__fail_attach(struct engine *engine, int code, const char *text);
+/* A child of all targets, which cannot be attached; engine__threads looks at it. 0: none. */
+void fake_engine__set_child(struct engine *engine, pid_t pid);
 /* What engine__profile answers (copied); default: a small gzip-compressed profile. */
 void fake_engine__set_profile(struct engine *engine, const void *bytes, size_t length);
 /* The target's process exits now. */

@@ -321,6 +321,35 @@ static void a_watched_process_stays_watched(void **state)
 	assert_int_equal(engine__detach(f->engine, id, NULL), 0);
 }
 
+/* As of a launcher that is watched with its ranks. */
+static void a_child_is_looked_at_through_its_target(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+	const struct attach_options other = { .pid = 1, .rate_hz = 99, .keep = true },
+				    launcher = { .pid = getpid(), .rate_hz = 99, .keep = true };
+	const struct outcome *got;
+	uint32_t ids[2];
+	char expected[64];
+
+	set_threads(f, pid, NULL, true);
+	fake_engine__set_child(f->engine, pid);
+	snprintf(expected, sizeof(expected), "stakeout: process %d is sampled already, as a child\n", pid);
+	assert_outcome(dump(f, "dump -p %d", pid), STATUS_FAILED, "", expected);
+	assert_int_equal(engine__attach(f->engine, &other, &ids[0], NULL), 0);
+	assert_int_equal(engine__attach(f->engine, &launcher, &ids[1], NULL), 0);
+	assert_int_equal(engine__stop(f->engine, ids[0], NULL), 0);
+	snprintf(expected, sizeof(expected), "\n\nThread %d (running, holds the GIL): x\n", pid);
+	got = dump(f, "dump -p %d", pid);
+	assert_int_equal(got->status, STATUS_DONE);
+	assert_string_equal(got->err, "");
+	assert_non_null(strstr(got->out, expected));
+	assert_int_equal(fake_engine__count(f->engine), 2);
+	assert_int_equal(engine__detach(f->engine, ids[0], NULL), 0);
+	assert_int_equal(engine__detach(f->engine, ids[1], NULL), 0);
+	fake_engine__set_child(f->engine, 0);
+}
+
 static void failures_keep_the_daemon_s_words(void **state)
 {
 	_cleanup_(profile_builder) struct profile_builder *b = profile_builder__new(1, 0, 0);
@@ -492,6 +521,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(options_choose_the_part, setup, teardown),
 		cmocka_unit_test_setup_teardown(problems_are_said, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_watched_process_stays_watched, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_child_is_looked_at_through_its_target, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures_keep_the_daemon_s_words, setup, teardown),
 		cmocka_unit_test(nobody_there),
 		cmocka_unit_test_setup_teardown(wrong_usage, setup, teardown),

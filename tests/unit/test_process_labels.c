@@ -35,14 +35,24 @@ static void ranks(void **state)
 	ENVIRON("RANK=007\0LOCAL_RANK=000\0", "7", "0", "");
 	ENVIRON("OMPI_COMM_WORLD_RANK=5\0OMPI_COMM_WORLD_LOCAL_RANK=2\0OMPI_COMM_WORLD_SIZE=6\0", "5", "2",
 		"6");
-	ENVIRON("SLURM_PROCID=9\0SLURM_LOCALID=1\0SLURM_NTASKS=16\0", "9", "1", "16");
+	ENVIRON("SLURM_PROCID=9\0SLURM_LOCALID=1\0SLURM_NTASKS=16\0SLURM_STEP_ID=0\0", "9", "1", "16");
 	/* The innermost launcher, all of it. */
 	ENVIRON("SLURM_PROCID=1\0SLURM_LOCALID=0\0SLURM_NTASKS=2\0RANK=12\0LOCAL_RANK=4\0WORLD_SIZE=16\0", "12",
 		"4", "16");
 	ENVIRON("SLURM_PROCID=1\0SLURM_LOCALID=0\0RANK=12\0", "12", "", "");
-	ENVIRON("WORLD_SIZE=4\0SLURM_PROCID=1\0SLURM_NTASKS=2\0", "1", "", "2");
+	ENVIRON("WORLD_SIZE=4\0SLURM_STEP_ID=3\0SLURM_PROCID=1\0SLURM_NTASKS=2\0", "1", "", "2");
 	/* As for getenv(). */
 	ENVIRON("RANK=1\0RANK=2\0", "1", "", "");
+}
+
+/* As sbatch of Slurm 22.05 starts it, and as torchrun, mpirun and srun inherit it: no task of any step. */
+static void a_batch_script_has_no_rank(void **state)
+{
+	ENVIRON("SLURM_LOCALID=0\0SLURM_NODEID=0\0SLURM_NPROCS=2\0SLURM_NTASKS=2\0SLURM_PROCID=0\0"
+		"SLURM_TASKS_PER_NODE=2\0SLURM_TASK_PID=29018\0",
+		"", "", "");
+	ENVIRON("SLURM_NTASKS=2\0SLURM_PROCID=0\0OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=2\0", "1", "",
+		"2");
 }
 
 static void what_is_no_rank(void **state)
@@ -236,6 +246,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranks),
+		cmocka_unit_test(a_batch_script_has_no_rank),
 		cmocka_unit_test(what_is_no_rank),
 		cmocka_unit_test(equal_labels_are_equal_bytes),
 		cmocka_unit_test(containers),

@@ -56,7 +56,7 @@ uint64_t profile_builder__location(struct profile_builder *b, const struct profi
 	l->mapping_id = frame->mapping_id;
 	l->address = frame->address;
 	strncpy(l->name, frame->name ?: "", 127);
-	strncpy(l->system_name, frame->system_name ?: "", 127);
+	strncpy(l->system_name, frame->system_name ?: frame->name ?: "", 127);
 	strncpy(l->filename, frame->filename ?: "", 127);
 	l->line = frame->line;
 	return ++b->n_locations;
@@ -275,6 +275,8 @@ static void test_python(void **state)
 	assert_string_equal(w->builder.samples[1].gil, "held");
 	assert_string_equal(location_of(w, 1, 0)->name, "[jit]");
 	assert_string_equal(location_of(w, 1, 1)->name, "inner");
+	/* With one, go tool pprof would show "<module>" as "<unknown>". */
+	assert_string_equal(location_of(w, 1, 1)->system_name, "");
 	assert_string_equal(location_of(w, 1, 1)->filename, "/app/train.py");
 	assert_int_equal(location_of(w, 1, 1)->line, 11);
 	assert_int_equal(location_of(w, 1, 1)->mapping_id, 0);

@@ -277,13 +277,22 @@ static void threads_and_processes(void **state)
 	more[2].pid = 8;
 	more[3].pid = more[3].tid = 0;
 	more[0].rank = "0";
+	more[0].container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+	more[2].container = "web";
 	more[2].rank = "1\x1b;";
 	p.samples = more;
 	p.n_samples = 4;
 	text = summarise_part(&p, NULL, &all);
 	assert_non_null(strstr(text, "\n    CPU  [95 % interval]      CPU s  process\n"
-				     " 85.8 %  [83.0, 88.1]         6.14  a-7  rank 0\n"
-				     " 14.1 %  [11.7, 16.9]         1.01  a-8  rank 1?:\n"));
+				     " 85.8 %  [83.0, 88.1]         6.14  a-7  rank 0  container 0123456789ab\n"
+				     " 14.1 %  [11.7, 16.9]         1.01  a-8  rank 1?:  container web\n"));
+	assert_null(strstr(text, "thread, rank"));
+	free(text);
+	/* One process has no table. */
+	p.n_samples = 2;
+	text = summarise_part(&p, NULL, &all);
+	assert_non_null(strstr(text, " of 1 process, 2 threads, rank 0, container 0123456789ab\n"));
+	assert_null(strstr(text, "process\n"));
 	free(text);
 }
 
