@@ -10,9 +10,24 @@ struct stack *stack__new(const struct so_stack_record *record, const uint64_t *f
 
 	if (!stack)
 		return NULL;
+	stack->refs = 1;
 	stack->record = *record;
 	memcpy(stack->frames, frames, n * sizeof(*frames));
 	return stack;
+}
+
+struct stack *stack__ref(const struct stack *stack)
+{
+	struct stack *same = (struct stack *)stack;
+
+	same->refs++;
+	return same;
+}
+
+void stack__unref(struct stack *stack)
+{
+	if (stack && !--stack->refs)
+		free(stack);
 }
 
 bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash)
@@ -42,7 +57,6 @@ static int reserve(void **array, size_t *capacity, size_t n, size_t element, siz
 int accumulator__add_stack(struct accumulator *acc, const struct stack *stack)
 {
 	size_t bytes = sizeof(*stack) + stack__words(stack) * sizeof(stack->frames[0]);
-	struct stack *copy;
 
 	if (accumulator__has_stack(acc, stack->record.hash))
 		return 0;
@@ -50,14 +64,9 @@ int accumulator__add_stack(struct accumulator *acc, const struct stack *stack)
 		return -ENOSPC;
 	if (reserve((void **)&acc->stacks, &acc->cap_stacks, acc->n_stacks, sizeof(*acc->stacks), &acc->bytes))
 		return -ENOMEM;
-	copy = stack__new(&stack->record, stack->frames);
-	if (!copy)
+	if (u64_table__set(&acc->stack_by_hash, stack->record.hash, acc->n_stacks))
 		return -ENOMEM;
-	if (u64_table__set(&acc->stack_by_hash, stack->record.hash, acc->n_stacks)) {
-		free(copy);
-		return -ENOMEM;
-	}
-	acc->stacks[acc->n_stacks++] = copy;
+	acc->stacks[acc->n_stacks++] = stack__ref(stack);
 	acc->bytes += bytes + 2 * sizeof(struct u64_entry);
 	return 0;
 }
@@ -168,15 +177,35 @@ void accumulator__add_figures(struct accumulator *to, const struct accumulator *
 	to->gil += from->gil;
 }
 
+/* *to is NULL where there are none. */
+static int copy_array(const void *from, size_t n, size_t element, void **to)
+{
+	*to = n ? malloc(n * element) : NULL;
+	if (*to)
+		memcpy(*to, from, n * element);
+	return n && !*to ? -ENOMEM : 0;
+}
+
 int accumulator__copy(const struct accumulator *from, struct accumulator *to)
 {
-	struct accumulator copy = { 0 };
-	int ret = accumulator__merge(&copy, from);
+	struct accumulator copy = *from;
 
-	if (ret) {
+	copy.max_bytes = 0;
+	copy.stack_by_hash = copy.counter_by_hash = (struct u64_table){ 0 };
+	copy.cap_stacks = copy.n_stacks;
+	copy.cap_counters = copy.n_counters;
+	copy.stacks = NULL;
+	copy.counters = NULL;
+	if (copy_array(from->stacks, from->n_stacks, sizeof(*from->stacks), (void **)&copy.stacks) ||
+	    copy_array(from->counters, from->n_counters, sizeof(*from->counters), (void **)&copy.counters) ||
+	    u64_table__copy(&from->stack_by_hash, &copy.stack_by_hash) ||
+	    u64_table__copy(&from->counter_by_hash, &copy.counter_by_hash)) {
+		copy.n_stacks = 0;
 		accumulator__release(&copy);
-		return ret;
+		return -ENOMEM;
 	}
+	for (size_t i = 0; i < copy.n_stacks; i++)
+		stack__ref(copy.stacks[i]);
 	*to = copy;
 	return 0;
 }
@@ -184,7 +213,7 @@ int accumulator__copy(const struct accumulator *from, struct accumulator *to)
 void accumulator__release(struct accumulator *acc)
 {
 	for (size_t i = 0; i < acc->n_stacks; i++)
-		free(acc->stacks[i]);
+		stack__unref(acc->stacks[i]);
 	free(acc->stacks);
 	free(acc->counters);
 	u64_table__release(&acc->stack_by_hash);

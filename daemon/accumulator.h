@@ -15,6 +15,7 @@
  * first. The Python frames have been read: in the place of the kernel's words are struct python_frame.
  */
 struct stack {
+	_Atomic uint32_t refs; /* nothing but this changes once a second one holds it */
 	struct so_stack_record record;
 	uint64_t frames[];
 };
@@ -45,8 +46,11 @@ struct accumulator {
 	uint64_t gil;          /* samples whose thread held its interpreter's lock */
 };
 
-/* malloc'ed copy of a record with its frames; NULL when out of memory. */
+/* Copy of a record with its frames, with one reference; NULL when out of memory. */
 struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames);
+/* Thread-safe, as is holding on to a stack beside others. */
+struct stack *stack__ref(const struct stack *stack);
+void stack__unref(struct stack *stack);
 static inline size_t stack__frames(const struct stack *stack)
 {
 	return (size_t)stack->record.n_user + stack->record.n_kernel;
@@ -64,12 +68,12 @@ static inline struct python_frame *stack__python(struct stack *stack)
 }
 
 bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash);
-/* Takes a copy. 0 also when it is there already. -ENOMEM, -ENOSPC. */
+/* Takes a reference. 0 also when it is there already. -ENOMEM, -ENOSPC. */
 int accumulator__add_stack(struct accumulator *acc, const struct stack *stack);
 /* Counts samples of a known stack; -ENOENT when it is not there, -ENOMEM, -ENOSPC. */
 int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
 		     uint64_t count);
-/* Deep copy, for work outside the engine's lock. */
+/* Shares the stacks; for work outside the engine's lock. */
 int accumulator__copy(const struct accumulator *from, struct accumulator *to);
 /* Adds the other's samples. -ENOMEM, -ENOSPC: a part of them has been added. */
 int accumulator__merge(struct accumulator *to, const struct accumulator *from);

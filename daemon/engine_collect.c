@@ -43,7 +43,7 @@ static int pending_add(struct engine *e, struct pending *pending, const struct s
 	if (!engine_read_python(e, record->tgid, (uint64_t *)stack__python(stack), record->n_python))
 		stack->record.flags |= SO_STACK_PYTHON_UNREAD;
 	if (u64_table__set(&pending->by_hash, record->hash, pending->n)) {
-		free(stack);
+		stack__unref(stack);
 		return -ENOMEM;
 	}
 	pending->stacks[pending->n++] = stack;
@@ -60,7 +60,7 @@ static const struct stack *pending_find(const struct pending *pending, uint64_t 
 void engine_release_pending(struct pending *pending)
 {
 	for (size_t i = 0; i < pending->n; i++)
-		free(pending->stacks[i]);
+		stack__unref(pending->stacks[i]);
 	free(pending->stacks);
 	u64_table__release(&pending->by_hash);
 	*pending = (struct pending){ 0 };
@@ -156,7 +156,7 @@ static void finish_waiting(struct engine *e, const struct waiting_sample *w, str
 		return;
 	}
 	add_samples(t, w->record.tgid, w->record.tid, w->record.comm, stack->record.hash, stack, 1);
-	free(stack);
+	stack__unref(stack);
 }
 
 static bool scan_pending(const struct engine *e, pid_t tgid)

@@ -62,7 +62,7 @@ static struct stack *unwind_thread(struct dump *d, const struct so_thread *t)
 	return stack;
 }
 
-/* What the latest samples of a thread showed most often, copied; NULL: it has none. */
+/* What the latest samples of a thread showed most often, a reference; NULL: it has none. */
 static struct stack *sampled_stack(const struct accumulator *acc, uint32_t tid)
 {
 	const struct counter *best = NULL;
@@ -76,14 +76,14 @@ static struct stack *sampled_stack(const struct accumulator *acc, uint32_t tid)
 		    (c->window == best->window && c->latest >= best->latest))
 			best = c;
 	}
-	return best ? stack__new(&acc->stacks[best->stack]->record, acc->stacks[best->stack]->frames) : NULL;
+	return best ? stack__ref(acc->stacks[best->stack]) : NULL;
 }
 
 /* Takes the stack, also on failure. */
 static int add_thread(struct dump *d, const struct so_thread *t, struct stack *stack)
 {
 	if (ARRAY_RESERVE(d->caught, d->capacity, d->n_caught + 1)) {
-		free(stack);
+		stack__unref(stack);
 		return -ENOMEM;
 	}
 	d->caught[d->n_caught++] = (struct caught){ *t, stack };
@@ -117,7 +117,7 @@ static int attempt(struct dump *d, struct so_thread *threads, size_t *n, struct 
 			threads[left++] = *now;
 	}
 	for (size_t i = 0; stacks && i < *n; i++)
-		free(stacks[i]);
+		stack__unref(stacks[i]);
 	*n = left;
 	return ret;
 }
@@ -205,7 +205,7 @@ static int export_threads(const struct dump *d, const struct profile_source *sou
 static void release(struct dump *d)
 {
 	for (size_t i = 0; i < d->n_caught; i++)
-		free(d->caught[i].stack);
+		stack__unref(d->caught[i].stack);
 	free(d->caught);
 }
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct u64_entry {
 	uint64_t key;
@@ -74,6 +75,22 @@ static inline int u64_table__set(struct u64_table *t, uint64_t key, uint32_t val
 	i = u64_table__place(t, key);
 	t->n += !t->entries[i].used;
 	t->entries[i] = (struct u64_entry){ .key = key, .value = value, .used = 1 };
+	return 0;
+}
+
+/* Into an empty one, which stays empty on failure. -ENOMEM. */
+static inline int u64_table__copy(const struct u64_table *from, struct u64_table *to)
+{
+	struct u64_entry *entries;
+
+	if (!from->capacity)
+		return 0;
+	entries = malloc(from->capacity * sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	memcpy(entries, from->entries, from->capacity * sizeof(*entries));
+	*to = *from;
+	to->entries = entries;
 	return 0;
 }
 

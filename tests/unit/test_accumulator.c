@@ -35,7 +35,7 @@ static int add_stack(struct accumulator *acc, uint64_t hash, uint16_t cause, uin
 	struct stack *stack = make_stack(hash, 3, 2, cause, flags);
 	int ret = accumulator__add_stack(acc, stack);
 
-	free(stack);
+	stack__unref(stack);
 	return ret;
 }
 
@@ -47,10 +47,10 @@ static void test_stack_copy(void **state)
 	assert_int_equal(stack->record.cause, SO_TRUNC_DEPTH);
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal(stack->frames[i], 77 + i);
-	free(stack);
+	stack__unref(stack);
 	stack = make_stack(78, 0, 0, 0, 0);
 	assert_int_equal(stack__frames(stack), 0);
-	free(stack);
+	stack__unref(stack);
 }
 
 static void test_counts(void **state)

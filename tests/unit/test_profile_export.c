@@ -170,7 +170,7 @@ static void add_sample(struct world *w, uint64_t hash, uint16_t cause, const uin
 	memcpy(name, comm, strnlen(comm, 16));
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, (uint32_t)getpid(), 77, name, hash, count), 0);
-	free(stack);
+	stack__unref(stack);
 }
 
 static const struct location *location_of(const struct world *w, unsigned sample, unsigned at)
@@ -260,7 +260,7 @@ static void add_python_sample(struct world *w, uint16_t n_python, uint16_t state
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, (uint32_t)getpid(), 77, "python\0\0\0\0\0\0\0\0\0", 1, 3),
 			 0);
-	free(stack);
+	stack__unref(stack);
 }
 
 static void test_python(void **state)
@@ -434,7 +434,7 @@ static void test_jit_of_ended_process(void **state)
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, (uint32_t)pid, 77, "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 1),
 			 0);
-	free(stack);
+	stack__unref(stack);
 	w->source.uid = getuid();
 	for (unsigned own = 0; own < 2; own++) {
 		w->builder = (struct profile_builder){ 0 };
