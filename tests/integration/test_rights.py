@@ -55,8 +55,12 @@ def need_all_capabilities():
 def check_threads(pid):
     """Every thread has what is kept and nothing else; how many there are."""
     tasks = os.listdir(f"/proc/{pid}/task")
-    for task in tasks:
-        status = status_of(f"{pid}/task/{task}")
+    for task in list(tasks):
+        try:
+            status = status_of(f"{pid}/task/{task}")
+        except (FileNotFoundError, ProcessLookupError):
+            tasks.remove(task)  # it has ended since
+            continue
         for name in ("CapPrm", "CapEff", "CapBnd"):
             assert int(status[name], 16) in may_keep(), (task, name, status[name])
         for name in ("CapInh", "CapAmb"):
