@@ -12,7 +12,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/cuda_taken.h"
-#include "daemon/engine_internal.h"
+#include "daemon/engine_files.h"
 #include "daemon/log.h"
 #include "daemon/proc_info.h"
 
@@ -132,6 +132,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 		return;
 	if (t->of) {
 		engine_end_view(e, t);
+		engine_files_changed(e);
 		t->info.end = end;
 		return;
 	}
@@ -178,6 +179,7 @@ void engine_forget_if_idle(struct engine *e)
 	/* In this order: the registry puts the vdso's table into the pool anew. */
 	table_pool__reset(e->pool);
 	file_registry__reset(e->files);
+	engine_files_forgotten(e);
 }
 
 static void check_alive(void *context, struct process *p)
@@ -217,8 +219,10 @@ static void end_due_targets(struct engine *e, uint64_t now)
 
 static void look_at_code(void *context, struct process *p)
 {
-	if (!p->gone && p->learned && process_table__code_changed(p))
-		engine_request_scan(context, p->tgid, 0);
+	struct engine *e = context;
+
+	if (!p->gone && p->learned && process_table__code_changed(e->processes, p))
+		engine_request_scan(e, p->tgid, 0);
 }
 
 static void look_for_python(void *context, struct process *p)
@@ -241,11 +245,11 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 /* Returns how long the loop may sleep. */
 static uint64_t timers(struct engine *e)
 {
-	uint64_t now = clock__now_ns(), next, cuda_next;
+	uint64_t now = clock__now_ns(), next, cuda_next, files_next = engine_files_tick(e, now);
 
 	if (!engine_sampling_rate_sum(e)) {
 		e->drain_error = 0;
-		return UINT64_MAX;
+		return files_next == UINT64_MAX ? UINT64_MAX : files_next > now ? files_next - now : 0;
 	}
 	if (now - e->last_drain_ns >= window_ns(e))
 		e->drain_error = engine_drain(e);
@@ -264,6 +268,8 @@ static uint64_t timers(struct engine *e)
 	cuda_next = engine_cuda_tick(e, clock__now_ns());
 	if (cuda_next < next)
 		next = cuda_next;
+	if (files_next < next)
+		next = files_next;
 	if (e->n_waiting && now + 10 * MS < next) {
 		engine_unwind_waiting(e);
 		next = now + 10 * MS;
@@ -313,6 +319,7 @@ static void *loop(void *context)
 		if (!e->drain_error)
 			e->rounds++;
 		pthread_mutex_unlock(&e->lock);
+		engine_files_close(e);
 		epoll_wait(epoll_fd, events, 4, sleep_ns == UINT64_MAX ? -1 : (int)((sleep_ns + MS - 1) / MS));
 	}
 }
@@ -412,6 +419,8 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 		found = engine_cuda_find(e, &scan);
 	pthread_mutex_lock(&e->lock);
 	ret = process_table__end_scan(e->processes, &scan);
+	if (scan.again)
+		engine_request_scan(e, tgid, 0);
 	if (!ret) {
 		find_main_file(e, process_table__find(e->processes, tgid));
 		engine_find_python(e, process_table__find(e->processes, tgid), &scan);
@@ -546,6 +555,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	if (ret)
 		return so_err(err, ret, "out of memory");
 	ret = python_functions__new(&e->python_functions);
+	ret = ret ?: engine_files_new(e, options->files_idle_ms);
 	if (ret)
 		return so_err(err, ret, "out of memory");
 	ret = options->loaded ? options->loaded(err) : 0;
@@ -606,6 +616,7 @@ void engine__free(struct engine *e)
 	}
 	engine_release_pending(&e->pending[0]);
 	engine_release_pending(&e->pending[1]);
+	engine_files_free(e);
 	process_table__free(e->processes);
 	file_registry__free(e->files);
 	table_pool__free(e->pool);

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "daemon/clock.h"
-#include "daemon/engine_internal.h"
+#include "daemon/engine_files.h"
 #include "daemon/limits.h"
 #include "daemon/log.h"
 #include "daemon/proc_info.h"
@@ -66,6 +66,7 @@ static void drop_target(struct engine *e, struct target *t)
 	process_table__each(e->processes, t->slot, drop_process, e);
 	e->targets[t->slot] = NULL;
 	engine_free_target(t);
+	engine_files_changed(e);
 	engine_forget_if_idle(e);
 }
 
@@ -367,6 +368,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	}
 	if (of) {
 		ret = engine_begin_view(e, t, of);
+		engine_files_changed(e);
 		if (ret) {
 			drop_target(e, t);
 			return so_err(err, ret, "out of memory");
@@ -554,6 +556,9 @@ struct target *engine_hold(struct engine *e, uint32_t id)
 
 void engine_unhold(struct engine *e, struct target *t)
 {
-	if (!--t->users && t->doomed)
+	--t->users;
+	if (!engine_readers(t))
+		t->reads_old = false;
+	if (!t->users && t->doomed)
 		drop_target(e, t);
 }

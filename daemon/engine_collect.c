@@ -343,6 +343,7 @@ int engine_drain(struct engine *e)
 	engine_turn_generations(e);
 	engine_share_sample_bytes(e);
 	e->last_drain_ns = begin;
+	e->drains += !ret;
 	return ret;
 }
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "daemon/clock.h"
-#include "daemon/engine_internal.h"
+#include "daemon/engine_files.h"
 #include "daemon/u64_table.h"
 
 /* Of a target's fair part: two generations, and what windows and views carry along. */
@@ -124,6 +124,8 @@ static int turn(struct engine *e, struct target *t)
 	}
 	forget_labels(e, t, carried->windows);
 	engine_turn_windows(t, carried->windows);
+	/* Views have stacks now that were their target's. */
+	engine_files_changed(e);
 	engine_moment_now(e, t, &now);
 	accumulator__add_figures(&t->forgotten, &t->older);
 	accumulator__release(&t->older);

@@ -77,6 +77,7 @@ struct target {
 	size_t n_base;
 	struct so_slot base;
 	struct process_label_table labels; /* of its processes; a view's own once it has ended */
+	bool reads_old; /* engine_files.c: calls still work on it that began before files were looked at */
 	struct window_base
 		*windows; /* where its open window began; NULL: its profile is not taken in windows */
 	struct window_base *next_window; /* where the one after it begins, while it is being built; borrowed */
@@ -158,7 +159,9 @@ struct engine {
 	bool cuda_drain_failed;  /* which has been said */
 	size_t generation_bytes; /* ENGINE_GENERATION_BYTES, but for tests */
 	uint64_t last_drain_ns, last_cpu_check_ns;
-	int drain_error;         /* of the last drain by the loop */
+	uint64_t drains;                /* that succeeded */
+	struct engine_files *file_life; /* engine_files.c */
+	int drain_error;                /* of the last drain by the loop */
 	_Atomic uint64_t rounds; /* of the loop, those with a drain_error excepted; for engine__collects() */
 	uint64_t started_ns;
 	char debug_root[256];
@@ -210,6 +213,10 @@ const struct so_unwind_rule *engine_learn(struct engine *e, struct process *proc
  */
 bool engine_learn_ahead(struct engine *e);
 void engine_forget_ahead(struct engine *e);
+/* The files that are still to be learned of. */
+void engine_mark_ahead(const struct engine *e, struct file_set *set);
+/* Forgets what is noted of files that are in the registry no more. */
+void engine_tidy_ahead(struct engine *e);
 /* Whether a process that has just been scanned has an interpreter (engine_python.c). */
 void engine_find_python(struct engine *e, struct process *p, const struct process_scan *scan);
 /* Asks again for an interpreter that was not ready. */
@@ -287,6 +294,8 @@ void engine_moment_now(struct engine *e, struct target *t, struct engine_moment 
 /* Windows of a target (engine_window.c): of the one that is open and the one that is being built, which may be none. */
 int engine_carry_windows(const struct target *t, struct accumulator out[2]);
 void engine_turn_windows(struct target *t, struct accumulator carried[2]);
+/* What the first or the second of them carries; NULL: there is no such window. */
+const struct accumulator *engine_window_carried(const struct target *t, unsigned i);
 size_t engine_windows_bytes(const struct target *t);
 
 /* What a profile needs of a target, taken under the lock (engine_report.c). */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/clock.h"
-#include "daemon/engine_internal.h"
+#include "daemon/engine_files.h"
 #include "daemon/proc_info.h"
 #include "daemon/profile_export.h"
 
@@ -274,7 +274,9 @@ static json_t *unwind_figures(struct engine *e)
 	struct file_registry_stats files = file_registry__stats(e->files);
 	struct table_pool_stats pool = table_pool__stats(e->pool);
 
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)files.files, "rows",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "files",
+			 (json_int_t)files.files, "retired", (json_int_t)files.retired, "freed",
+			 (json_int_t)files.freed, "released_bytes", (json_int_t)pool.released, "rows",
 			 (json_int_t)pool.rows, "rules", (json_int_t)pool.rules, "bytes",
 			 (json_int_t)pool.bytes, "compiled", (json_int_t)files.compiled, "from_cache",
 			 (json_int_t)files.from_cache, "damaged_entries", (json_int_t)files.bad_fdes,
@@ -426,6 +428,7 @@ json_t *engine__status(struct engine *e)
 	json_t *status;
 
 	pthread_mutex_lock(&e->lock);
+	engine_files_count(e);
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
 		targets += e->targets[i] && !e->targets[i]->doomed;
 	status = json_pack("{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version",

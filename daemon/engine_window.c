@@ -138,10 +138,23 @@ void engine_turn_windows(struct target *t, struct accumulator carried[2])
 	turn(t->next_window, &carried[1]);
 }
 
+const struct accumulator *engine_window_carried(const struct target *t, unsigned i)
+{
+	const struct window_base *window = i ? t->next_window : t->windows;
+
+	return window ? &window->carried : NULL;
+}
+
 size_t engine_windows_bytes(const struct target *t)
 {
-	return (t->windows ? t->windows->carried.bytes : 0) +
-	       (t->next_window ? t->next_window->carried.bytes : 0);
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct accumulator *carried = engine_window_carried(t, i);
+
+		bytes += carried ? carried->bytes : 0;
+	}
+	return bytes;
 }
 
 /* Where the clock was set, the window lies where the clock now says that it was. */

@@ -9,46 +9,19 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
-#include "daemon/u64_table.h"
+#include "daemon/clock.h"
+#include "daemon/file_registry_internal.h"
 #include "stakeout/short_path.h"
 
 #define VDSO_PATH      "[vdso]"
 #define VDSO_MAX_BYTES (64u << 10)
 
+/* So many numbers of files that are gone are kept back as long as there are others. */
+#define RESTING_PLACES 4096
+
 /* How much of a file is read to tell it from another of the same build-id. */
 #define SAMPLES      16
 #define SAMPLE_BYTES 1024
-
-/* What is learned of a file has the key of its table with this behind it. */
-#define LEARNED_SUFFIX "-l"
-#define CACHE_KEY_SIZE 96
-
-struct slot {
-	struct file_entry entry;
-	uint64_t dev, inode;
-	int fd;                  /* -1 for the vdso */
-	struct table_pieces own; /* the file's own table; entry.table shows this or learned.pieces */
-	struct learned_code learned;
-	size_t kept;              /* learned.n when it was last the same as in the cache */
-	char key[CACHE_KEY_SIZE]; /* of the table in the cache; "" when it has none */
-	struct elf_symbols *symbols;
-	bool symbols_tried;
-	uint32_t next_same_key; /* number of the next file whose key hashes alike; 0: none */
-};
-
-struct file_registry {
-	struct table_pool *pool;
-	struct unwind_cache *cache;
-	char *debug_root;
-	struct slot **slots; /* slots[number - 1]; SO_MAX_FILES places, so that it never moves under a reader */
-	uint32_t n;
-	struct u64_table by_key;
-	uint32_t vdso;
-	void *vdso_image;
-	size_t vdso_bytes;
-	pthread_mutex_t symbols_lock;
-	struct file_registry_stats stats;
-};
 
 struct prepared_file {
 	uint64_t dev, inode;
@@ -65,17 +38,12 @@ static uint64_t map_dev(const struct proc_map *map)
 	return (uint64_t)map->dev_major << 32 | map->dev_minor;
 }
 
-static uint64_t file_key(uint64_t dev, uint64_t inode)
-{
-	return dev * 0x9e3779b97f4a7c15ull ^ inode;
-}
-
 /* Files that are no ELF files are slots too, with number 0 in their entry, so that they are looked at only once. */
 static struct slot *find_slot(const struct file_registry *r, uint64_t dev, uint64_t inode)
 {
 	uint32_t at;
 
-	if (!u64_table__get(&r->by_key, file_key(dev, inode), &at))
+	if (!u64_table__get(&r->by_key, registry_key(dev, inode), &at))
 		return NULL;
 	for (; at; at = r->slots[at - 1]->next_same_key) {
 		if (r->slots[at - 1]->dev == dev && r->slots[at - 1]->inode == inode)
@@ -84,22 +52,35 @@ static struct slot *find_slot(const struct file_registry *r, uint64_t dev, uint6
 	return NULL;
 }
 
-static void free_slot(struct slot *slot)
+struct slot *registry_find(const struct file_registry *r, const struct proc_map *map)
+{
+	if (!strcmp(map->path, VDSO_PATH))
+		return registry_slot(r, r->vdso);
+	return map->inode ? find_slot(r, map_dev(map), map->inode) : NULL;
+}
+
+void registry_release_tables(struct file_registry *r, struct slot *slot)
+{
+	slot->entry.table = (struct table_pieces){ 0 };
+	learned_code__release(&slot->learned, r->pool);
+	table_pool__release(r->pool, &slot->own);
+}
+
+void registry_free_slot(struct slot *slot)
 {
 	if (!slot)
 		return;
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
-	free(slot->own.pieces);
-	learned_code__release(&slot->learned);
+	learned_code__release(&slot->learned, NULL);
 	free(slot->entry.python);
 	free(slot->entry.python_problem);
 	free(slot->entry.path);
 	free(slot);
 }
 
-CLEANUP_DEFINE(struct slot *, slot, free_slot)
+CLEANUP_DEFINE(struct slot *, slot, registry_free_slot)
 
 static struct slot *new_slot(const char *path)
 {
@@ -122,7 +103,7 @@ void prepared_file__free(struct prepared_file *p)
 		return;
 	if (p->fd >= 0)
 		close(p->fd);
-	free_slot(p->slot);
+	registry_free_slot(p->slot);
 	unwind_table__free(p->table);
 	unwind_table__free(p->learned);
 	free(p);
@@ -132,19 +113,10 @@ CLEANUP_DEFINE(struct prepared_file *, prepared_file, prepared_file__free)
 
 const struct file_entry *file_registry__find(struct file_registry *r, const struct proc_map *map, bool *known)
 {
-	struct slot *slot;
+	const struct slot *slot = registry_find(r, map);
 
-	*known = true;
-	if (!strcmp(map->path, VDSO_PATH))
-		return r->vdso ? &r->slots[r->vdso - 1]->entry : NULL;
-	if (!map->inode)
-		return NULL;
-	slot = find_slot(r, map_dev(map), map->inode);
-	if (!slot) {
-		*known = false;
-		return NULL;
-	}
-	return slot->entry.number ? &slot->entry : NULL;
+	*known = slot || !map->inode || !strcmp(map->path, VDSO_PATH);
+	return slot && slot->entry.number ? &slot->entry : NULL;
 }
 
 /* A checksum over pieces from all over the file: a build-id is only what the file says of itself. */
@@ -261,13 +233,19 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 	if (!p->table || !p->table->n_rows)
 		return;
 	entry->state = SO_MAPPING_FULL;
-	if (table_pool__add(r->pool, p->table, &slot->own))
+	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks;
+	if (table_pool__add(r->pool, p->table, &slot->own)) {
+		r->stats.refused_tables++;
+		r->stats.full++;
 		return;
+	}
 	entry->table = slot->own;
 	entry->state = SO_MAPPING_TABLE;
 	entry->rows = p->table->n_rows;
-	r->stats.bad_fdes += p->table->n_bad_fdes;
-	r->stats.unsupported_rows += p->table->n_unsupported_rows;
+	slot->bad_fdes = p->table->n_bad_fdes;
+	slot->unsupported_rows = p->table->n_unsupported_rows;
+	r->stats.bad_fdes += slot->bad_fdes;
+	r->stats.unsupported_rows += slot->unsupported_rows;
 }
 
 /* Code after the entry point that may belong to it: C libraries' start-up code is some 30 to 90 bytes long. */
@@ -306,13 +284,13 @@ static void add_known(struct file_registry *r, const struct prepared_file *p, st
 	slot->kept = slot->learned.n;
 }
 
-/* Best effort: what cannot be written is learned again. */
-static void keep_learned(struct file_registry *r, struct slot *slot)
+void registry_keep_learned(struct file_registry *r, struct slot *slot)
 {
 	_cleanup_(unwind_table) struct unwind_table *table = NULL;
 	char key[CACHE_KEY_SIZE + sizeof(LEARNED_SUFFIX)];
 
-	if (!r->cache || !slot->key[0] || slot->learned.n == slot->kept)
+	/* What is learned of a retired file is not all that was. */
+	if (!r->cache || !slot->key[0] || slot->learned.n == slot->kept || slot->retired)
 		return;
 	slot->kept = slot->learned.n;
 	snprintf(key, sizeof(key), "%s" LEARNED_SUFFIX, slot->key);
@@ -320,18 +298,47 @@ static void keep_learned(struct file_registry *r, struct slot *slot)
 		unwind_cache__store(r->cache, key, table);
 }
 
+/* A free place, 0: none. A number rests as long as it can until it means another file. */
+static uint32_t take_place(struct file_registry *r)
+{
+	uint32_t place;
+
+	if (r->n < SO_MAX_FILES && r->n_free < RESTING_PLACES)
+		return ++r->n;
+	if (!r->n_free)
+		return 0;
+	place = r->free[r->first_free];
+	r->first_free = (r->first_free + 1) % SO_MAX_FILES;
+	r->n_free--;
+	return place;
+}
+
+static void give_place(struct file_registry *r, uint32_t place)
+{
+	r->free[(r->first_free + r->n_free++) % SO_MAX_FILES] = place;
+}
+
 static int insert_slot(struct file_registry *r, struct slot *slot)
 {
-	uint64_t key = file_key(slot->dev, slot->inode);
-	uint32_t first = 0;
+	uint64_t key = registry_key(slot->dev, slot->inode);
+	uint32_t first = 0, place = take_place(r);
 
-	if (r->n == SO_MAX_FILES)
+	if (!place) {
+		r->stats.refused_files++;
 		return -ENOSPC;
+	}
 	u64_table__get(&r->by_key, key, &first);
-	slot->next_same_key = first;
-	if (u64_table__set(&r->by_key, key, r->n + 1))
+	if (u64_table__set(&r->by_key, key, place)) {
+		give_place(r, place);
 		return -ENOMEM;
-	r->slots[r->n++] = slot;
+	}
+	slot->next_same_key = first;
+	slot->place = place;
+	slot->idle_ns = clock__now_ns();
+	r->stats.places++;
+	r->stats.idle++;
+	r->stats.descriptors += slot->fd >= 0;
+	__atomic_store_n(&r->slots[place - 1], slot, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -346,15 +353,15 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	slot = p->slot;
 	slot->dev = p->dev;
 	slot->inode = p->inode;
+	/* A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file. */
+	slot->fd = TAKE_FD(p->fd);
 	ret = insert_slot(r, slot);
 	if (ret)
 		return ret;
 	p->slot = NULL;
-	/* A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file. */
-	slot->fd = TAKE_FD(p->fd);
 	if (!p->elf)
 		return 0;
-	slot->entry.number = r->n;
+	slot->entry.number = slot->place;
 	place_table(r, p, slot);
 	add_entry_rule(r, p, slot);
 	add_known(r, p, slot);
@@ -366,26 +373,30 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 
 const struct file_entry *file_registry__get(struct file_registry *r, uint32_t number)
 {
-	return number && number <= r->n ? &r->slots[number - 1]->entry : NULL;
+	const struct slot *slot = registry_slot(r, number);
+
+	return slot ? &slot->entry : NULL;
 }
 
 struct learned_code *file_registry__learned(struct file_registry *r, uint32_t number)
 {
-	return number && number <= r->n ? &r->slots[number - 1]->learned : NULL;
+	struct slot *slot = registry_slot(r, number);
+
+	return slot ? &slot->learned : NULL;
 }
 
 int file_registry__gap(struct file_registry *r, uint32_t number, uint64_t vaddr, uint64_t reach, uint64_t *low,
 		       uint64_t *high)
 {
-	if (!number || number > r->n)
-		return -ENOENT;
-	return table_pool__gap(r->pool, &r->slots[number - 1]->own, vaddr, reach, low, high);
+	const struct slot *slot = registry_slot(r, number);
+
+	return slot ? table_pool__gap(r->pool, &slot->own, vaddr, reach, low, high) : -ENOENT;
 }
 
 size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64_t vaddr, void *buf,
 				size_t size)
 {
-	const struct slot *slot = number && number <= r->n ? r->slots[number - 1] : NULL;
+	const struct slot *slot = registry_slot(r, number);
 	ssize_t n;
 
 	for (unsigned i = 0; slot && i < slot->entry.elf.n_segments; i++) {
@@ -410,18 +421,18 @@ size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64
 
 int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 {
-	struct slot *slot;
+	struct slot *slot = registry_slot(r, number);
 	int ret;
 
-	if (!number || number > r->n)
+	if (!slot || slot->retired)
 		return -ENOENT;
-	slot = r->slots[number - 1];
 	if (slot->learned.n == slot->learned.published)
 		return 0;
 	ret = learned_code__publish(&slot->learned, r->pool, &slot->own);
 	if (ret)
 		return ret;
-	slot->entry.table = slot->learned.pieces;
+	slot->entry.table = slot->learned.table->pieces;
+	r->stats.full -= slot->entry.state == SO_MAPPING_FULL;
 	slot->entry.state = SO_MAPPING_TABLE;
 	return 0;
 }
@@ -438,13 +449,12 @@ static void load_symbols(struct file_registry *r, struct slot *slot)
 int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size,
 			  uint64_t *start)
 {
+	struct slot *slot = registry_slot(r, number);
 	struct elf_symbol symbol;
-	struct slot *slot;
 	int ret = -ENOENT;
 
-	if (!number || number > r->n)
+	if (!slot)
 		return -ENOENT;
-	slot = r->slots[number - 1];
 	pthread_mutex_lock(&r->symbols_lock);
 	if (!slot->symbols_tried)
 		load_symbols(r, slot);
@@ -459,12 +469,11 @@ int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vad
 size_t file_registry__functions(struct file_registry *r, uint32_t number, uint64_t low, uint64_t high,
 				struct elf_symbol *out, size_t room)
 {
-	struct slot *slot;
+	struct slot *slot = registry_slot(r, number);
 	size_t n = 0;
 
-	if (!number || number > r->n)
+	if (!slot)
 		return 0;
-	slot = r->slots[number - 1];
 	pthread_mutex_lock(&r->symbols_lock);
 	if (!slot->symbols_tried)
 		load_symbols(r, slot);
@@ -478,6 +487,8 @@ void file_registry__drop_symbols(struct file_registry *r)
 {
 	pthread_mutex_lock(&r->symbols_lock);
 	for (uint32_t i = 0; i < r->n; i++) {
+		if (!r->slots[i])
+			continue;
 		elf_symbols__free(r->slots[i]->symbols);
 		r->slots[i]->symbols = NULL;
 		r->slots[i]->symbols_tried = false;
@@ -505,7 +516,9 @@ static int add_vdso(struct file_registry *r)
 	ret = insert_slot(r, slot);
 	if (ret)
 		return ret;
-	r->vdso = slot->entry.number = r->n;
+	r->vdso = slot->entry.number = slot->place;
+	slot->uses++; /* for good */
+	r->stats.idle--;
 	place_table(r, &p, slot);
 	TAKE_PTR(slot);
 	return 0;
@@ -543,7 +556,8 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 	r->cache = cache;
 	r->debug_root = strdup(debug_root);
 	r->slots = calloc(SO_MAX_FILES, sizeof(*r->slots));
-	ret = r->debug_root && r->slots ? read_vdso(r) : -ENOMEM;
+	r->free = calloc(SO_MAX_FILES, sizeof(*r->free));
+	ret = r->debug_root && r->slots && r->free ? read_vdso(r) : -ENOMEM;
 	ret = ret ?: add_vdso(r);
 	if (ret)
 		return so_err(err, ret, "cannot prepare the vdso: %s", strerror(-ret));
@@ -554,18 +568,27 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 static void clear(struct file_registry *r)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
-		keep_learned(r, r->slots[i]);
-		free_slot(r->slots[i]);
+		if (!r->slots[i])
+			continue;
+		registry_keep_learned(r, r->slots[i]);
+		registry_release_tables(r, r->slots[i]);
+		registry_free_slot(r->slots[i]);
+		r->slots[i] = NULL;
 	}
 	r->n = 0;
+	r->first_free = r->n_free = 0;
 	r->vdso = 0;
 	u64_table__release(&r->by_key);
 }
 
 void file_registry__reset(struct file_registry *r)
 {
+	struct file_registry_stats before = r->stats;
+
 	clear(r);
-	r->stats = (struct file_registry_stats){ 0 };
+	r->stats = (struct file_registry_stats){ .freed = before.freed + before.places - !!r->vdso,
+						 .refused_files = before.refused_files,
+						 .refused_tables = before.refused_tables };
 	add_vdso(r);
 }
 
@@ -581,6 +604,7 @@ void file_registry__free(struct file_registry *r)
 	clear(r);
 	pthread_mutex_destroy(&r->symbols_lock);
 	free(r->slots);
+	free(r->free);
 	free(r->vdso_image);
 	free(r->debug_root);
 	free(r);

@@ -4,6 +4,12 @@
  * descriptor (so that a deleted or replaced file can still be read, and its inode number cannot be reused), its unwind
  * table in the pool, and on demand its symbols.
  *
+ * Files come and go with the programs that map them. A file that no run of mappings uses is idle; an idle file is retired
+ * after a while: its table is given back and it is not found any more, so a process that maps it again makes a new entry (its
+ * table comes from the cache). Its number, path, build-id, descriptor and symbols stay for the stacks that name it; once
+ * there is none, it is collected, and the number may come to mean another file. So do files that are no ELF files, which have
+ * a place and a descriptor too.
+ *
  * Looking a file up and adding one are for the engine's lock; reading and compiling one (file_registry__prepare) is
  * for no lock at all, since it takes long; symbols have a lock of their own.
  */
@@ -36,8 +42,41 @@ struct file_entry {
 struct prepared_file;
 
 struct file_registry_stats {
-	uint64_t files, compiled, from_cache, bad_fdes, unsupported_rows;
+	uint64_t files;                      /* ELF files that are found, but for the vdso */
+	uint64_t compiled, from_cache;       /* since all were forgotten */
+	uint64_t bad_fdes, unsupported_rows; /* of files that are found */
+	uint64_t places;                     /* in use: of all files, retired ones included */
+	uint64_t descriptors;
+	uint64_t idle;    /* places that nothing uses, and that are not retired */
+	uint64_t retired; /* places that are */
+	uint64_t freed;   /* ever */
+	uint64_t full;    /* files that are found without their table: it did not fit into the pool */
+	uint64_t refused_files, refused_tables; /* for want of a place, or of room in the pool, ever */
 };
+
+/* What a run of mappings uses. */
+struct file_use {
+	uint32_t place;                /* 0: nothing */
+	struct learned_table *learned; /* NULL: none */
+};
+
+#define FILE_SET_WORDS (SO_MAX_FILES / 64 + 1)
+
+/* Numbers of files. */
+struct file_set {
+	uint64_t words[FILE_SET_WORDS];
+};
+
+static inline void file_set__add(struct file_set *set, uint32_t number)
+{
+	if (number <= SO_MAX_FILES)
+		set->words[number / 64] |= 1ull << number % 64;
+}
+
+static inline bool file_set__has(const struct file_set *set, uint32_t number)
+{
+	return number <= SO_MAX_FILES && set->words[number / 64] >> number % 64 & 1;
+}
 
 /* pool, cache (may be NULL): borrowed. debug_root: where separate debug files are looked up. */
 int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, const char *debug_root,
@@ -63,6 +102,43 @@ void prepared_file__free(struct prepared_file *prepared);
 /* Registers a prepared file, whose ownership it takes, also on failure. A file registered meanwhile is no error. */
 int file_registry__add(struct file_registry *registry, struct prepared_file *prepared);
 
+/*
+ * A mapping's file, ELF file or not, and what is published of its learned code, are in use from now on. NULL learned: the
+ * registry's own. For one run of mappings, by process_table.c.
+ */
+struct file_use file_registry__use(struct file_registry *registry, const struct proc_map *map);
+void file_registry__unuse(struct file_registry *registry, struct file_use use);
+
+/*
+ * Retires files that have been idle for idle_ns, until the clock says until_ns; false: it did, and there are more. What was
+ * learned of them goes to the cache. moment: any count that never falls; see file_registry__collect().
+ */
+bool file_registry__retire_idle(struct file_registry *registry, uint64_t idle_ns, uint64_t moment,
+				uint64_t until_ns);
+/*
+ * Retires files without table whose table would fit now, though they are in use: processes that map them are to be scanned
+ * again. Returns how many.
+ */
+unsigned file_registry__retire_full(struct file_registry *registry, uint64_t moment);
+/* How many are retired since `moment` or before, and unused. */
+unsigned file_registry__count_retired(const struct file_registry *registry, uint64_t moment);
+
+/* Files that are in the registry no more. */
+struct dead_files;
+
+/*
+ * Takes out files that were retired at `moment` or before, that are unused, and whose numbers are not in `live`: whoever might
+ * still name others has to be over with them. NULL: none. Their numbers are given to other files from now on.
+ */
+struct dead_files *file_registry__collect(struct file_registry *registry, const struct file_set *live,
+					  uint64_t moment);
+/* Closes them, without any lock: the last descriptor of a deleted file may take long. NULL is fine. */
+void dead_files__free(struct dead_files *dead);
+
+/*
+ * The file of a number, retired or not; NULL for no such file. This, and file_registry__symbol(), need no lock while a stack
+ * that is kept, or was copied by a call that holds its target, has the number.
+ */
 const struct file_entry *file_registry__get(struct file_registry *registry, uint32_t number);
 
 /* What is learned of the file's code that has no rules of its own; NULL for no such file. */
@@ -79,7 +155,7 @@ size_t file_registry__read_code(struct file_registry *registry, uint32_t number,
 /* The functions that begin in [low, high), as elf_symbols__functions(). Loads the symbols. Thread-safe. */
 size_t file_registry__functions(struct file_registry *registry, uint32_t number, uint64_t low, uint64_t high,
 				struct elf_symbol *out, size_t room);
-/* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. */
+/* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. -ENOENT. */
 int file_registry__publish_learned(struct file_registry *registry, uint32_t number);
 
 /*
@@ -91,7 +167,10 @@ int file_registry__symbol(struct file_registry *registry, uint32_t number, uint6
 /* Gives back the memory of symbol tables; they are loaded again when needed. */
 void file_registry__drop_symbols(struct file_registry *registry);
 
-/* Forgets all files, after writing what was learned of them to the cache. No process and no stack may refer to them any more. */
+/*
+ * Forgets all files, after writing what was learned of them to the cache. No process and no stack may refer to them any more.
+ * Their tables are given back, unless the pool was reset before.
+ */
 void file_registry__reset(struct file_registry *registry);
 struct file_registry_stats file_registry__stats(const struct file_registry *registry);
 

@@ -151,6 +151,28 @@ bool engine_learn_ahead(struct engine *e)
 	return true;
 }
 
+void engine_mark_ahead(const struct engine *e, struct file_set *set)
+{
+	for (const struct ahead_job *job = e->ahead; job; job = job->next) {
+		if (!job->finished)
+			file_set__add(set, job->file);
+	}
+}
+
+void engine_tidy_ahead(struct engine *e)
+{
+	struct ahead_job **at = &e->ahead, *job;
+
+	while ((job = *at)) {
+		if (!job->finished || file_registry__get(e->files, job->file)) {
+			at = &job->next;
+			continue;
+		}
+		*at = job->next;
+		free(job);
+	}
+}
+
 void engine_forget_ahead(struct engine *e)
 {
 	while (e->ahead) {

@@ -234,6 +234,7 @@ static int append_base(struct table_pieces *out, const struct table_pieces *base
 
 		if (from >= to)
 			continue;
+		p.words = 0;
 		p.index += from - p.first_block;
 		p.first_block = from;
 		p.n_blocks = to - from;
@@ -242,9 +243,31 @@ static int append_base(struct table_pieces *out, const struct table_pieces *base
 	return ret;
 }
 
-int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base)
+void learned_table__unref(struct learned_table *table, struct table_pool *pool)
 {
-	struct table_pieces out = { 0 };
+	if (!table || --table->refs)
+		return;
+	table_pool__release(pool, &table->pieces);
+	free(table);
+}
+
+/* Takes the range's pieces, also on failure. */
+static int append_range(struct table_pieces *out, struct table_pool *pool, struct table_pieces *range)
+{
+	int ret = append(out, range->pieces, range->n);
+
+	if (ret) {
+		table_pool__release(pool, range);
+		return ret;
+	}
+	out->era = range->era;
+	free(range->pieces);
+	return 0;
+}
+
+static int make_pieces(const struct learned_code *code, struct table_pool *pool,
+		       const struct table_pieces *base, struct table_pieces *out)
+{
 	uint64_t done = 0;
 	int ret = 0;
 
@@ -255,19 +278,29 @@ int learned_code__publish(struct learned_code *code, struct table_pool *pool, co
 		for (; i < code->n && code->rows[i].address >> SO_BLOCK_SHIFT <= end + NEAR_BLOCKS; i++)
 			end = (code->rows[i].address + code->rows[i].length - 1) >> SO_BLOCK_SHIFT;
 		end++;
-		ret = append_base(&out, base, done, first);
+		ret = append_base(out, base, done, first);
 		ret = ret ?: publish_range(code, pool, base, first, end, &range);
-		ret = ret ?: append(&out, range.pieces, range.n);
-		free(range.pieces);
+		ret = ret ?: append_range(out, pool, &range);
 		done = end;
 	}
-	ret = ret ?: append_base(&out, base, done, UINT64_MAX);
+	return ret ?: append_base(out, base, done, UINT64_MAX);
+}
+
+int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base)
+{
+	struct learned_table *table = calloc(1, sizeof(*table));
+	int ret;
+
+	if (!table)
+		return -ENOMEM;
+	table->refs = 1;
+	ret = make_pieces(code, pool, base, &table->pieces);
 	if (ret) {
-		free(out.pieces);
+		learned_table__unref(table, pool);
 		return ret;
 	}
-	free(code->pieces.pieces);
-	code->pieces = out;
+	learned_table__unref(code->table, pool);
+	code->table = table;
 	code->published = code->n;
 	return 0;
 }
@@ -305,7 +338,7 @@ int learned_code__to_table(const struct learned_code *code, struct unwind_table 
 		ret = points.error ?: fill_table(t, &points);
 		free(points.list);
 	}
-	learned_code__release(&good);
+	learned_code__release(&good, NULL);
 	if (!ret)
 		*out = TAKE_PTR(t);
 	return ret;
@@ -339,9 +372,9 @@ int learned_code__add_table(struct learned_code *code, const struct unwind_table
 	return ret;
 }
 
-void learned_code__release(struct learned_code *code)
+void learned_code__release(struct learned_code *code, struct table_pool *pool)
 {
 	free(code->rows);
-	free(code->pieces.pieces);
+	learned_table__unref(code->table, pool);
 	*code = (struct learned_code){ 0 };
 }

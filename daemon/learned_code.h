@@ -16,12 +16,23 @@
 
 #define LEARNED_MAX_ROWS 65536 /* of one file or mapping; more is not learned */
 
+/*
+ * What was published at one time: all that the mapping is served by. Runs of mappings made before the next time still lead to
+ * it, so its place in the pool is given back when the last of those that refer to it is gone.
+ */
+struct learned_table {
+	struct table_pieces pieces;
+	unsigned refs;
+};
+
 struct learned_code {
 	struct effect_row *rows; /* sorted by address, not overlapping */
 	size_t n, capacity;
-	size_t published;           /* n when the pieces were made */
-	struct table_pieces pieces; /* all that the mapping is served by; valid when published */
+	size_t published;            /* n when the table was made */
+	struct learned_table *table; /* NULL: nothing is published */
 };
+
+void learned_table__unref(struct learned_table *table, struct table_pool *pool); /* NULL is fine */
 
 /* Adds rows where there are none yet. -ENOMEM, -ENOSPC. */
 int learned_code__add(struct learned_code *code, const struct effect_rows *rows);
@@ -29,7 +40,10 @@ int learned_code__add(struct learned_code *code, const struct effect_rows *rows)
 int learned_code__add_failure(struct learned_code *code, uint64_t address);
 /* The rule learned for an address, or NULL. */
 const struct so_unwind_rule *learned_code__find(const struct learned_code *code, uint64_t address);
-/* Makes new pieces of what is learned. base: the file's own pieces (n == 0 for anonymous code). */
+/*
+ * Makes a new table of what is learned. base: the file's own pieces (n == 0 for anonymous code), which parts of the new table
+ * show: they must outlive it.
+ */
 int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base);
 /*
  * What is learned as a table of its own, to be kept in a cache, and back. Addresses that were not understood are not in
@@ -37,6 +51,7 @@ int learned_code__publish(struct learned_code *code, struct table_pool *pool, co
  */
 int learned_code__to_table(const struct learned_code *code, struct unwind_table **out);
 int learned_code__add_table(struct learned_code *code, const struct unwind_table *table);
-void learned_code__release(struct learned_code *code);
+/* pool: where it was published; NULL if it never was. */
+void learned_code__release(struct learned_code *code, struct table_pool *pool);
 
 #endif

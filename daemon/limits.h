@@ -20,6 +20,8 @@
 #define LIMITS(X)                                                                      \
 	X(TARGETS, "targets", ENGINE_MAX_TARGETS, true)                                \
 	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                              \
+	X(FILES, "files", SO_MAX_FILES, true)                                          \
+	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)     \
 	X(SAMPLE_BYTES, "sample_bytes", ENGINE_ALL_SAMPLES_BYTES, true)                \
 	X(CONNECTIONS, "connections", HTTP_MAX_CONNECTIONS, true)                      \
 	X(USER_CONNECTIONS, "connections_of_a_user", HTTP_MAX_USER_CONNECTIONS, false) \

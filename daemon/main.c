@@ -366,6 +366,7 @@ static int run(const struct daemon_options *options, const struct category_rules
 		.force_tail_calls = options->force_tail_calls,
 		.counts_entries = options->counts_entries,
 		.generation_bytes = options->generation_bytes,
+		.files_idle_ms = options->files_idle_ms,
 		.loaded = give_up_privileges,
 	};
 	gid_t group = PEER_NO_GROUP;

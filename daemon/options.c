@@ -36,6 +36,7 @@ enum option_code {
 	OPTION_FORCE_TAIL_CALLS,
 	OPTION_COUNTS_ENTRIES,
 	OPTION_GENERATION_BYTES,
+	OPTION_FILES_IDLE_MS,
 	OPTION_VERSION,
 	OPTION_HELP,
 };
@@ -86,6 +87,7 @@ static const char help[] =
 	"  --force-tail-calls   use the unwinder of kernels that have no bpf_loop\n"
 	"  --counts-entries N   capacity of the map of counts\n"
 	"  --generation-bytes N how much of an attached target's samples makes a generation\n"
+	"  --files-idle-ms N    how long files are kept that no process has mapped\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 wrong usage.\n";
 
@@ -113,6 +115,7 @@ static const struct option long_options[] = {
 	{ "force-tail-calls", no_argument, NULL, OPTION_FORCE_TAIL_CALLS },
 	{ "counts-entries", required_argument, NULL, OPTION_COUNTS_ENTRIES },
 	{ "generation-bytes", required_argument, NULL, OPTION_GENERATION_BYTES },
+	{ "files-idle-ms", required_argument, NULL, OPTION_FILES_IDLE_MS },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, OPTION_HELP },
 	{ 0 },
@@ -239,6 +242,10 @@ static int take(int option, const char *argument, struct daemon_options *options
 	case OPTION_GENERATION_BYTES:
 		rc = parse_number("generation-bytes", argument, 10, ENGINE_ALL_SAMPLES_BYTES, &value, err);
 		options->generation_bytes = value;
+		break;
+	case OPTION_FILES_IDLE_MS:
+		rc = parse_number("files-idle-ms", argument, 10, 86400000, &value, err);
+		options->files_idle_ms = value;
 		break;
 	case OPTION_VERSION:
 		options->version = true;

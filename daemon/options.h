@@ -39,6 +39,7 @@ struct daemon_options {
 	bool force_tail_calls;
 	unsigned counts_entries; /* 0: chosen by rate */
 	size_t generation_bytes; /* 0: the engine's own */
+	unsigned files_idle_ms;  /* 0: the default */
 	bool help, version, check_json, api_schema;
 	char *config_text;                       /* owned; strings of the file lie in it */
 	char *state_directory, *cache_directory; /* owned; the service manager's, where they are taken */

@@ -7,6 +7,7 @@
 #include "daemon/clock.h"
 #include "daemon/code_reader.h"
 #include "daemon/mapping_runs.h"
+#include "stakeout/array.h"
 
 #define BUCKETS 4096
 
@@ -154,24 +155,36 @@ int process_table__set_python(struct process_table *t, struct process *p, uint32
 	return publish(t, p);
 }
 
-static void drop_run(struct process_table *t, struct process *p)
+static void release_uses(struct process_table *t, struct file_use *uses, size_t n)
 {
-	mapping_runs__unref(t->runs, TAKE_PTR(p->run));
+	for (size_t i = 0; i < n; i++)
+		file_registry__unuse(t->registry, uses[i]);
+	free(uses);
 }
 
-static void free_learned(struct learned_mapping *m)
+/* What a run uses goes with its last reference; the run's entries rest longer. */
+static void drop_run(struct process_table *t, struct process *p)
 {
-	learned_code__release(&m->code);
+	struct mapping_run *run = TAKE_PTR(p->run);
+
+	if (run && run->refs == 1)
+		release_uses(t, TAKE_PTR(run->uses), run->n_uses);
+	mapping_runs__unref(t->runs, run);
+}
+
+static void free_learned(struct process_table *t, struct learned_mapping *m)
+{
+	learned_code__release(&m->code, t->pool);
 	free(m);
 }
 
-static void forget_all_learned(struct process *p)
+static void forget_all_learned(struct process_table *t, struct process *p)
 {
 	while (p->learned) {
 		struct learned_mapping *m = p->learned;
 
 		p->learned = m->next;
-		free_learned(m);
+		free_learned(t, m);
 	}
 }
 
@@ -234,7 +247,7 @@ static bool still_mapped(const struct process_scan *scan, const struct learned_m
 }
 
 /* Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another. */
-static bool check_learned(struct process *p, const struct process_scan *scan)
+static bool check_learned(struct process_table *t, struct process *p, const struct process_scan *scan)
 {
 	struct learned_mapping **at = &p->learned;
 	unsigned before = p->forgotten;
@@ -247,20 +260,20 @@ static bool check_learned(struct process *p, const struct process_scan *scan)
 			continue;
 		}
 		*at = m->next;
-		free_learned(m);
+		free_learned(t, m);
 		p->forgotten++;
 	}
 	return p->forgotten != before;
 }
 
-bool process_table__code_changed(struct process *p)
+bool process_table__code_changed(struct process_table *t, struct process *p)
 {
-	return check_learned(p, NULL);
+	return check_learned(t, p, NULL);
 }
 
 void process_table__exec(struct process_table *t, struct process *p)
 {
-	forget_all_learned(p);
+	forget_all_learned(t, p);
 	drop_run(t, p);
 	forget_python(p);
 	p->labelled = false;
@@ -275,7 +288,7 @@ void process_table__remove(struct process_table *t, struct process *p)
 
 	sampler__delete_process(t->sampler, p->tgid);
 	drop_run(t, p);
-	forget_all_learned(p);
+	forget_all_learned(t, p);
 	forget_python(p);
 	*at = p->next;
 	t->n--;
@@ -346,6 +359,8 @@ static void fill_piece(struct so_mapping *m, const struct table_piece *piece)
 struct mapping_list {
 	struct so_mapping *list;
 	size_t n, capacity;
+	struct file_use *uses;
+	size_t n_uses, uses_capacity;
 };
 
 static int append(struct mapping_list *l, const struct so_mapping *m)
@@ -362,6 +377,19 @@ static int append(struct mapping_list *l, const struct so_mapping *m)
 		l->list = more;
 	}
 	l->list[l->n++] = *m;
+	return 0;
+}
+
+/* Takes the use, also on failure. */
+static int append_use(struct process_table *t, struct mapping_list *l, struct file_use use)
+{
+	if (!use.place && !use.learned)
+		return 0;
+	if (ARRAY_RESERVE(l->uses, l->uses_capacity, l->n_uses + 1)) {
+		file_registry__unuse(t->registry, use);
+		return -ENOMEM;
+	}
+	l->uses[l->n_uses++] = use;
 	return 0;
 }
 
@@ -391,19 +419,36 @@ static int append_pieces(struct mapping_list *l, struct so_mapping m, const stru
 }
 
 /* Code in no file: what was learned of it, if anything. */
-static int append_fileless(struct mapping_list *l, const struct process *p, struct so_mapping m)
+static int append_fileless(struct process_table *t, struct mapping_list *l, const struct process *p,
+			   struct so_mapping m)
 {
 	const struct learned_mapping *learned;
 
 	for (learned = p->learned; learned; learned = learned->next) {
-		if (learned->start == m.start && learned->code.published && m.flags & SO_MAPPING_LEARN)
-			return append_pieces(l, m, &learned->code.pieces);
+		struct learned_table *table = learned->code.table;
+		int ret;
+
+		if (learned->start != m.start || !table || !(m.flags & SO_MAPPING_LEARN))
+			continue;
+		table->refs++;
+		ret = append_use(t, l, (struct file_use){ .learned = table });
+		return ret ?: append_pieces(l, m, &table->pieces);
 	}
 	return append(l, &m);
 }
 
+static bool was_missing(const struct process_scan *scan, const struct proc_map *map)
+{
+	for (size_t i = 0; i < scan->n_missing; i++) {
+		if (scan->missing[i]->inode == map->inode && scan->missing[i]->dev_major == map->dev_major &&
+		    scan->missing[i]->dev_minor == map->dev_minor)
+			return true;
+	}
+	return false;
+}
+
 static int append_map(struct process_table *t, struct mapping_list *l, const struct process *p,
-		      const struct proc_map *map)
+		      struct process_scan *scan, const struct proc_map *map)
 {
 	struct so_mapping m = {
 		.start = map->start,
@@ -416,18 +461,23 @@ static int append_map(struct process_table *t, struct mapping_list *l, const str
 	const struct file_entry *file;
 	uint64_t bias;
 	bool known;
+	int ret = append_use(t, l, file_registry__use(t->registry, map));
 
+	if (ret)
+		return ret;
 	file = file_registry__find(t->registry, map, &known);
 	if (!file) {
 		if (!known)
 			m.state = SO_MAPPING_BROKEN;
-		return append_fileless(l, p, m);
+		/* It was known when the scan began, and nobody used it. */
+		scan->again |= !known && !was_missing(scan, map);
+		return append_fileless(t, l, p, m);
 	}
 	m.state = file->state;
 	if (elf_file__bias(&file->elf, map->start, map->end - map->start, map->offset, &bias)) {
 		/* Code mapped from where the file has no segment: its addresses mean nothing in the file. */
 		m.state = SO_MAPPING_NO_TABLE;
-		return append_fileless(l, p, m);
+		return append_fileless(t, l, p, m);
 	}
 	m.bias = bias;
 	m.file = file->number;
@@ -465,6 +515,15 @@ static int replace_run(struct process_table *t, struct process *p, const struct 
 	return 0;
 }
 
+/* Those of before may be of mappings that are gone, without a trace in the run: they were of files without code. */
+static void replace_uses(struct process_table *t, struct mapping_run *run, struct mapping_list *l)
+{
+	release_uses(t, run->uses, run->n_uses);
+	run->uses = TAKE_PTR(l->uses);
+	run->n_uses = l->n_uses;
+	l->n_uses = 0;
+}
+
 int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 {
 	struct process *p = process_table__find(t, scan->tgid);
@@ -478,15 +537,18 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	}
 	if (!p || p->gone)
 		return -ENOENT;
-	check_learned(p, scan);
+	check_learned(t, p, scan);
 	for (size_t i = 0; !ret && i < scan->maps.n; i++)
-		ret = append_map(t, &l, p, &scan->maps.maps[i]);
+		ret = append_map(t, &l, p, scan, &scan->maps.maps[i]);
 	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
 	if (ret == -ENOSPC)
 		ret = 0;
 	unchanged = same_run(sampler__mappings(t->sampler), p->run, &l);
 	if (!ret && !unchanged)
 		ret = replace_run(t, p, &l);
+	if (!ret)
+		replace_uses(t, p->run, &l);
+	release_uses(t, l.uses, l.n_uses);
 	free(l.list);
 	if (ret)
 		return ret;

@@ -18,6 +18,8 @@ struct mapping_run {
 	uint32_t first, n;
 	uint32_t number; /* never used twice; from 1 */
 	unsigned refs;
+	struct file_use *uses; /* of its files; process_table.c's */
+	size_t n_uses;
 	uint64_t freed_ns;        /* when the last reference went */
 	struct mapping_run *next; /* in the list of runs that wait to be reused */
 };
@@ -88,7 +90,7 @@ int process_table__publish_learned(struct process_table *table, struct process *
  * Looks at the code that rules were learned from; what was learned of code that is another by now is forgotten. True:
  * the process must be scanned again for the kernel to forget it too.
  */
-bool process_table__code_changed(struct process *process);
+bool process_table__code_changed(struct process_table *table, struct process *process);
 
 struct process_scan {
 	pid_t tgid;
@@ -98,6 +100,7 @@ struct process_scan {
 	const struct proc_map **missing; /* mappings of files not registered yet */
 	struct prepared_file **prepared; /* [n_missing], NULL where it failed */
 	size_t n_missing;
+	bool again; /* set by process_table__end_scan(): a file was retired meanwhile */
 };
 
 /* Reads the memory map. -ESRCH when the process is gone. */

@@ -6,13 +6,17 @@
 
 #include "daemon/u64_table.h"
 
-/* A rest of a shard smaller than this is not worth a piece of its own. */
-#define MIN_REST_WORDS 8192
+/*
+ * A table that fits nowhere whole is cut into pieces, each of which is an entry more in the mappings of every process. While
+ * another shard can be had, pieces are not smaller than the first; otherwise not smaller than the second.
+ */
+#define GOOD_PIECE_WORDS 65536
+#define MIN_PIECE_WORDS  8192
 
 struct table_pool {
 	struct sampler *sampler;
-	unsigned shard;           /* being filled */
-	uint32_t used_words;      /* of it */
+	struct pool_space *space;
+	uint32_t era;
 	struct u64_table by_hash; /* rule's hash -> number of the first rule with that hash */
 	uint32_t n_rules;         /* including the reserved ones */
 	struct table_pool_stats stats;
@@ -24,6 +28,10 @@ int table_pool__new(struct sampler *sampler, struct table_pool **out)
 
 	if (!pool)
 		return -ENOMEM;
+	if (pool_space__new(sampler, &pool->space)) {
+		free(pool);
+		return -ENOMEM;
+	}
 	pool->sampler = sampler;
 	pool->n_rules = SO_FIRST_RULE;
 	*out = pool;
@@ -75,7 +83,7 @@ static uint32_t *share_rules(struct table_pool *pool, const struct unwind_table 
 
 static uint64_t piece_words(const struct unwind_table *t, uint32_t first, uint32_t n)
 {
-	return (uint64_t)n + 1 + (t->index[first + n] - t->index[first]) + 1;
+	return (uint64_t)n + 1 + (t->index[first + n] - t->index[first]) + !!t->index[first];
 }
 
 /* The most blocks from `first` on whose index and rows fit into `words`. */
@@ -99,14 +107,14 @@ static uint32_t translate(uint32_t row, const uint32_t *numbers)
 	return SO_ROW(SO_ROW_PC_LOW(row), numbers[SO_ROW_RULE(row)]);
 }
 
-/* Writes blocks [first, first + n) at the shard's next free word. */
+/* Writes blocks [first, first + n) to where the extent begins. */
 static void write_piece(struct table_pool *pool, uint32_t *words, const struct unwind_table *t, uint32_t first,
-			uint32_t n, const uint32_t *numbers, struct table_piece *piece)
+			uint32_t n, const uint32_t *numbers, const struct pool_extent *to,
+			struct table_piece *piece)
 {
 	uint32_t begin = t->index[first], end = t->index[first + n];
-	uint32_t index_at = pool->used_words, rows_at = index_at + n + 1;
+	uint32_t index_at = to->begin, rows_at = index_at + n + 1;
 
-	*piece = (struct table_piece){ t->first_block + first, n, pool->shard, index_at };
 	/* The row that applies where the piece begins, if it began before. */
 	if (begin)
 		words[rows_at++] = SO_ROW(0, numbers[SO_ROW_RULE(t->rows[begin - 1])]);
@@ -114,9 +122,21 @@ static void write_piece(struct table_pool *pool, uint32_t *words, const struct u
 		words[index_at + i] = rows_at + (t->index[first + i] - begin);
 	for (uint32_t i = begin; i < end; i++)
 		words[rows_at + (i - begin)] = translate(t->rows[i], numbers);
-	pool->used_words = rows_at + (end - begin);
+	*piece = (struct table_piece){ t->first_block + first, n, to->shard, index_at,
+				       rows_at + (end - begin) - index_at };
 	pool->stats.rows += end - begin + !!begin;
 	pool->stats.index_words += n + 1;
+}
+
+static void give_back(struct table_pool *pool, const struct table_piece *piece, bool later)
+{
+	const struct pool_extent extent = { piece->shard, piece->index, piece->index + piece->words };
+
+	if (!piece->words)
+		return;
+	pool->stats.index_words -= piece->n_blocks + 1;
+	pool->stats.rows -= piece->words - (piece->n_blocks + 1);
+	pool_space__give(pool->space, &extent, later);
 }
 
 static int append(struct table_pieces *list, struct table_piece piece)
@@ -130,36 +150,55 @@ static int append(struct table_pieces *list, struct table_piece piece)
 	return 0;
 }
 
+/* Where the blocks from `first` on go, and how many of them. */
+static int choose(struct table_pool *pool, const struct unwind_table *t, uint32_t first, struct pool_extent *to,
+		  uint32_t *n)
+{
+	uint64_t rest = piece_words(t, first, t->n_blocks - first);
+	int ret = 0;
+
+	while (!ret) {
+		bool any;
+
+		*n = t->n_blocks - first;
+		if (pool_space__fitting(pool->space, rest, to))
+			return 0;
+		any = pool_space__largest(pool->space, to);
+		*n = any ? blocks_that_fit(t, first, to->end - to->begin) : 0;
+		if (*n && to->end - to->begin >= GOOD_PIECE_WORDS)
+			return 0;
+		ret = pool_space__open_shard(pool->space);
+	}
+	return *n && to->end - to->begin >= MIN_PIECE_WORDS ? 0 : ret;
+}
+
 static int place(struct table_pool *pool, const struct unwind_table *t, const uint32_t *numbers,
 		 struct table_pieces *out)
 {
-	for (uint32_t first = 0; first < t->n_blocks;) {
-		uint32_t rest = SO_SHARD_WORDS - pool->used_words, n, *words;
+	for (uint32_t first = 0, n; first < t->n_blocks; first += n) {
 		struct table_piece piece;
-		int ret;
+		struct pool_extent to;
+		uint32_t *words;
+		int ret = choose(pool, t, first, &to, &n);
 
-		n = blocks_that_fit(t, first, rest);
-		if (first + n < t->n_blocks && rest < SO_SHARD_WORDS && (rest < MIN_REST_WORDS || !n)) {
-			pool->shard++;
-			pool->used_words = 0;
-			continue;
-		}
-		ret = sampler__shard_open(pool->sampler, pool->shard, &words);
+		ret = ret ?: sampler__shard_open(pool->sampler, to.shard, &words);
 		if (ret)
 			return ret;
-		write_piece(pool, words, t, first, n, numbers, &piece);
+		write_piece(pool, words, t, first, n, numbers, &to, &piece);
 		sampler__shard_close(words);
+		pool_space__take(pool->space, &to, piece.words);
 		ret = append(out, piece);
-		if (ret)
+		if (ret) {
+			give_back(pool, &piece, false);
 			return ret;
-		first += n;
+		}
 	}
 	return 0;
 }
 
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out)
 {
-	struct table_pieces list = { 0 };
+	struct table_pieces list = { .era = pool->era };
 	_cleanup_free_ uint32_t *numbers = NULL;
 	int ret;
 
@@ -170,11 +209,24 @@ int table_pool__add(struct table_pool *pool, const struct unwind_table *table, s
 		return -ENOMEM;
 	ret = place(pool, table, numbers, &list);
 	if (ret) {
+		/* The kernel side has not heard of them. */
+		for (size_t i = 0; i < list.n; i++)
+			give_back(pool, &list.pieces[i], false);
 		free(list.pieces);
 		return ret;
 	}
 	*out = list;
 	return 0;
+}
+
+void table_pool__release(struct table_pool *pool, struct table_pieces *pieces)
+{
+	for (size_t i = 0; i < pieces->n && pieces->era == pool->era; i++) {
+		pool->stats.released += pieces->pieces[i].words * sizeof(uint32_t);
+		give_back(pool, &pieces->pieces[i], true);
+	}
+	free(pieces->pieces);
+	*pieces = (struct table_pieces){ 0 };
 }
 
 struct row_visit {
@@ -278,10 +330,10 @@ int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, 
 void table_pool__reset(struct table_pool *pool)
 {
 	u64_table__release(&pool->by_hash);
-	pool->shard = 0;
-	pool->used_words = 0;
+	pool_space__reset(pool->space);
+	pool->era++;
 	pool->n_rules = SO_FIRST_RULE;
-	pool->stats = (struct table_pool_stats){ 0 };
+	pool->stats = (struct table_pool_stats){ .released = pool->stats.released };
 }
 
 struct table_pool_stats table_pool__stats(const struct table_pool *pool)
@@ -291,6 +343,7 @@ struct table_pool_stats table_pool__stats(const struct table_pool *pool)
 	stats.rules = pool->n_rules - SO_FIRST_RULE;
 	stats.bytes = (stats.rows + stats.index_words) * sizeof(uint32_t) +
 		      stats.rules * sizeof(struct so_unwind_rule);
+	stats.free_bytes = pool_space__free_words(pool->space) * sizeof(uint32_t);
 	return stats;
 }
 
@@ -299,5 +352,6 @@ void table_pool__free(struct table_pool *pool)
 	if (!pool)
 		return;
 	u64_table__release(&pool->by_hash);
+	pool_space__free(pool->space);
 	free(pool);
 }

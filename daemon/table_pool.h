@@ -3,6 +3,7 @@
 #ifndef STAKEOUT_TABLE_POOL_H
 #define STAKEOUT_TABLE_POOL_H
 
+#include "daemon/pool_space.h"
 #include "daemon/sampler.h"
 #include "daemon/unwind_table.h"
 
@@ -14,25 +15,35 @@ struct table_piece {
 	uint32_t n_blocks;
 	uint32_t shard;
 	uint32_t index; /* offset in the shard */
+	uint32_t
+		words; /* that it has there, from `index` on; 0: they are another piece's, of which this shows a part */
 };
 
 struct table_pieces {
 	struct table_piece *pieces; /* sorted by first_block; NULL when n is 0 */
 	size_t n;
+	uint32_t era; /* of the pool; counted up by table_pool__reset() */
 };
 
 struct table_pool_stats {
-	uint64_t rows, index_words, rules, rules_refused;
-	uint64_t bytes; /* of rows, index words and rules in use */
+	uint64_t rows, index_words, rules, rules_refused; /* in use, but for the refused */
+	uint64_t bytes;                                   /* of rows, index words and rules in use */
+	uint64_t released;                                /* bytes of tables, ever */
+	uint64_t free_bytes; /* of SO_MAX_SHARDS shards, those that are not made yet included */
 };
 
 /* sampler: borrowed. */
 int table_pool__new(struct sampler *sampler, struct table_pool **out);
 /*
- * Copies the table into the pool. *out's array is the caller's to free. -ENOSPC when the pool is full, -EFBIG when an
- * address lies beyond what a piece can name; nothing then refers to what was copied.
+ * Copies the table into the pool. *out is for table_pool__release(). -ENOSPC when the pool is full, -EFBIG when an
+ * address lies beyond what a piece can name; nothing is taken then.
  */
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out);
+/*
+ * Gives back the words that the pieces have, for other tables after POOL_SPACE_GRACE_NS, and frees the array. No run of
+ * mappings that a process still has may lead to them. Of pieces from before a reset only the array is freed. Rules stay.
+ */
+void table_pool__release(struct table_pool *pool, struct table_pieces *pieces);
 /*
  * Reads back what the pieces say of blocks [first, end): calls visit for each row in order of address, first for the
  * one that applies where the range begins. rule: NULL where there is none. Blocks that no piece has give one row
@@ -48,7 +59,7 @@ int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pie
  */
 int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, uint64_t vaddr, uint64_t reach,
 		    uint64_t *low, uint64_t *high);
-/* Forgets all tables. No process may refer to them any more. */
+/* Forgets all tables and rules. No process may refer to them any more. */
 void table_pool__reset(struct table_pool *pool);
 struct table_pool_stats table_pool__stats(const struct table_pool *pool);
 void table_pool__free(struct table_pool *pool);

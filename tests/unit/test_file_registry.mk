@@ -1,4 +1,4 @@
-FILE_REGISTRY_SRCS := daemon/file_registry.c daemon/table_pool.c daemon/proc_maps.c daemon/elf_file.c \
+FILE_REGISTRY_SRCS := daemon/file_registry.c daemon/file_retire.c daemon/table_pool.c daemon/pool_space.c daemon/proc_maps.c daemon/elf_file.c \
 	daemon/unwind_table.c daemon/cfi_entries.c daemon/cfi_program.c daemon/cfi_rules.c daemon/eh_frame.c \
 	daemon/unwind_cache.c daemon/unwind_cache_file.c daemon/elf_symbols.c daemon/elf_symtab.c daemon/elf_names.c \
 	daemon/elf_sections.c daemon/elf_dynamic.c daemon/elf_plt.c daemon/debug_files.c daemon/mini_debuginfo.c \

@@ -1,4 +1,4 @@
-test_golden_SRCS := tests/golden/snapshot.c daemon/table_pool.c daemon/unwind_table.c daemon/cfi_entries.c \
+test_golden_SRCS := tests/golden/snapshot.c daemon/table_pool.c daemon/pool_space.c daemon/unwind_table.c daemon/cfi_entries.c \
 	daemon/cfi_program.c daemon/cfi_rules.c daemon/eh_frame.c tests/unit/fake_sampler.c
 
 # The stacks in tests/golden/stacks are made anew by: make golden-stacks (as root, on Debian 12).

@@ -43,7 +43,7 @@ static int tear_down(void **state)
 {
 	struct world *w = *state;
 
-	learned_code__release(&w->code);
+	learned_code__release(&w->code, w->pool);
 	table_pool__free(w->pool);
 	sampler__free(w->sampler);
 	return 0;
@@ -145,7 +145,7 @@ static void test_table(void **state)
 	}
 	assert_int_equal(learned_code__add_table(&again, table), 0);
 	expect_found(w, &again, false);
-	learned_code__release(&again);
+	learned_code__release(&again, NULL);
 }
 
 static void test_nothing_to_keep(void **state)
@@ -186,7 +186,7 @@ static void expect_published(const struct world *w)
 	struct reading r = { .w = w, .from = TEXT };
 	uint64_t first = TEXT >> SO_BLOCK_SHIFT, end = (TEXT + TEXT_BYTES) >> SO_BLOCK_SHIFT;
 
-	assert_int_equal(table_pool__each_row(w->pool, &w->code.pieces, first, end, on_row, &r), 0);
+	assert_int_equal(table_pool__each_row(w->pool, &w->code.table->pieces, first, end, on_row, &r), 0);
 	end_row(&r, TEXT + TEXT_BYTES);
 	assert_int_equal(r.compared, TEXT_BYTES);
 }
@@ -231,17 +231,71 @@ static void test_publish_beside_a_file(void **state)
 		assert_int_equal(learned_code__publish(&w->code, w->pool, &base), 0);
 		expect_published(w);
 	}
-	free(base.pieces);
-	learned_code__release(&file);
+	learned_code__release(&w->code, w->pool);
+	table_pool__release(w->pool, &base);
+	assert_int_equal(table_pool__stats(w->pool).rows, 0);
+	assert_int_equal(table_pool__stats(w->pool).index_words, 0);
+	learned_code__release(&file, NULL);
+}
+
+/* However often it is published, it is there once; an earlier table stays as long as somebody refers to it. */
+static void test_published_again(void **state)
+{
+	struct world *w = *state;
+	const struct table_pieces none = { 0 };
+	struct learned_table *old;
+	struct table_pool_stats first, stats;
+	struct table_piece piece;
+
+	learn(w, 0, 4, 8);
+	assert_int_equal(learned_code__publish(&w->code, w->pool, &none), 0);
+	first = table_pool__stats(w->pool);
+	old = w->code.table;
+	piece = old->pieces.pieces[0];
+	old->refs++;
+	learn(w, 4, 4, 16);
+	assert_int_equal(learned_code__publish(&w->code, w->pool, &none), 0);
+	assert_ptr_not_equal(w->code.table, old);
+	assert_true(piece.index != w->code.table->pieces.pieces[0].index);
+	stats = table_pool__stats(w->pool);
+	assert_int_equal(stats.index_words, 2 * first.index_words);
+	learned_table__unref(old, w->pool);
+	for (unsigned i = 8; i < 200; i++) {
+		learn(w, i, 1, 8 * i);
+		assert_int_equal(learned_code__publish(&w->code, w->pool, &none), 0);
+	}
+	expect_published(w);
+	stats = table_pool__stats(w->pool);
+	assert_int_equal(stats.index_words, first.index_words);
+	assert_true(stats.released > first.index_words * sizeof(uint32_t) * 190);
+	learned_table__unref(NULL, w->pool);
+}
+
+/* What cannot be published whole takes nothing. */
+static void test_publish_without_room(void **state)
+{
+	struct world *w = *state;
+	const struct table_pieces none = { 0 };
+
+	learn(w, 0, 4, 8);
+	fake_sampler__limit_shards(w->sampler, 0, -ENOSPC);
+	assert_int_equal(learned_code__publish(&w->code, w->pool, &none), -ENOSPC);
+	assert_null(w->code.table);
+	assert_int_equal(table_pool__stats(w->pool).index_words, 0);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(find),          TEST(full),
-		TEST(table),         TEST(nothing_to_keep),
-		TEST(publish_alone), TEST(publish_beside_a_file),
+		TEST(find),
+		TEST(full),
+		TEST(table),
+		TEST(nothing_to_keep),
+		TEST(publish_alone),
+		TEST(publish_beside_a_file),
+		TEST(published_again),
+		TEST(publish_without_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

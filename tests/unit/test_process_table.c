@@ -526,11 +526,11 @@ static void test_learned_code_changes(void **state)
 	assert_true(i < n);
 	assert_int_equal(m[i].state, SO_MAPPING_TABLE);
 	assert_int_equal(m[i].bias, (uintptr_t)code);
-	assert_false(process_table__code_changed(p));
+	assert_false(process_table__code_changed(w->table, p));
 	code[0] = 0xc3; /* outside what was learned from */
-	assert_false(process_table__code_changed(p));
+	assert_false(process_table__code_changed(w->table, p));
 	code[20] = 0xc3;
-	assert_true(process_table__code_changed(p));
+	assert_true(process_table__code_changed(w->table, p));
 	assert_null(p->learned);
 	assert_int_equal(p->forgotten, 1);
 	assert_int_equal(scan_real(w, getpid(), 0), 0);
@@ -539,6 +539,113 @@ static void test_learned_code_changes(void **state)
 		;
 	assert_true(i < n);
 	assert_int_equal(m[i].state, SO_MAPPING_NO_TABLE);
+	munmap(code, PAGE);
+}
+
+/* The files of a run are in use as long as a process has the run, be it the parent or a forked child. */
+static void test_uses_of_files(void **state)
+{
+	struct world *w = *state;
+	pid_t pid = start(w, (char *const[]){ "sleep", "60", NULL });
+	struct process *p = add(w, pid, 0), *child = NULL;
+	uint64_t files;
+
+	assert_int_equal(scan_real(w, pid, 0), 0);
+	files = file_registry__stats(w->files).files;
+	assert_true(files >= 3);
+	assert_int_equal(file_registry__stats(w->files).idle, 0);
+	assert_int_equal(scan_real(w, pid, 0), 0); /* nothing has changed */
+	assert_int_equal(process_table__add_child(w->table, 4000001, p, &child), 0);
+	assert_ptr_equal(child->run, p->run);
+	process_table__remove(w->table, p);
+	assert_int_equal(file_registry__stats(w->files).idle, 0);
+	process_table__exec(w->table, child);
+	assert_int_equal(file_registry__stats(w->files).idle, files);
+	assert_true(file_registry__retire_idle(w->files, 0, 1, UINT64_MAX));
+	assert_int_equal(file_registry__stats(w->files).retired, files);
+	process_table__remove(w->table, child);
+
+	/* Its files are prepared anew. */
+	add(w, pid, 0);
+	assert_int_equal(scan_real(w, pid, 0), 0);
+	assert_int_equal(file_registry__stats(w->files).files, files);
+	assert_int_equal(file_registry__stats(w->files).idle, 0);
+}
+
+/* A file that is retired between the two halves of a scan: the process is to be scanned again. */
+static void test_retired_during_scan(void **state)
+{
+	struct world *w = *state;
+	pid_t pid = start(w, (char *const[]){ "sleep", "60", NULL });
+
+	add(w, pid, 0);
+	assert_int_equal(scan_real(w, pid, 0), 0);
+	process_table__exec(w->table, process_table__find(w->table, pid));
+	for (unsigned round = 0; round < 2; round++) {
+		_cleanup_(process_scan) struct process_scan scan = { 0 };
+
+		assert_int_equal(process_scan__read(&scan, pid), 0);
+		assert_int_equal(process_table__begin_scan(w->table, &scan), 0);
+		assert_int_equal(scan.n_missing > 0, round);
+		if (!round)
+			assert_true(file_registry__retire_idle(w->files, 0, 1, UINT64_MAX));
+		process_scan__prepare(&scan, w->files);
+		assert_int_equal(process_table__end_scan(w->table, &scan), 0);
+		assert_int_equal(scan.again, !round);
+	}
+}
+
+static uint32_t index_of(struct world *w, const void *code)
+{
+	uint32_t n, i;
+	const struct so_mapping *m = pieces(w, getpid(), &n);
+
+	for (i = 0; i < n && m[i].start != (uintptr_t)code; i++)
+		;
+	assert_true(i < n);
+	return m[i].state == SO_MAPPING_TABLE ? m[i].index : UINT32_MAX;
+}
+
+/* What was published of anonymous code stays where the process's run leads to, and goes with it. */
+static void test_learned_code_is_given_back(void **state)
+{
+	struct world *w = *state;
+	uint8_t *code =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct effect_row row = { .address = 16,
+				  .length = 8,
+				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 } };
+	const struct effect_rows rows = { .rows = &row, .n = 1 };
+	struct process *p = add(w, getpid(), 0);
+	struct learned_mapping *learned;
+	uint64_t words;
+	uint32_t first;
+
+	assert_ptr_not_equal(code, MAP_FAILED);
+	memset(code, 0x90, PAGE);
+	assert_int_equal(scan_real(w, getpid(), 0), 0);
+	words = table_pool__stats(w->pool).index_words;
+	learned = process__learned(p, (uintptr_t)code, (uintptr_t)code + PAGE);
+	assert_int_equal(learned_code__add(&learned->code, &rows), 0);
+	assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
+	assert_int_equal(scan_real(w, getpid(), 0), 0);
+	first = index_of(w, code);
+	assert_int_equal(table_pool__stats(w->pool).index_words, words + 2);
+	row.address = 64;
+	assert_int_equal(learned_code__add(&learned->code, &rows), 0);
+	assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
+	/* The kernel side still has the first. */
+	assert_int_equal(index_of(w, code), first);
+	assert_int_equal(table_pool__stats(w->pool).index_words, words + 4);
+	assert_int_equal(scan_real(w, getpid(), 0), 0);
+	assert_int_not_equal(index_of(w, code), first);
+	assert_int_equal(table_pool__stats(w->pool).index_words, words + 2);
+	memset(code, 0xc3, PAGE);
+	assert_true(process_table__code_changed(w->table, p));
+	assert_int_equal(table_pool__stats(w->pool).index_words, words + 2);
+	assert_int_equal(scan_real(w, getpid(), 0), 0);
+	assert_int_equal(index_of(w, code), UINT32_MAX);
+	assert_int_equal(table_pool__stats(w->pool).index_words, words);
 	munmap(code, PAGE);
 }
 
@@ -563,6 +670,9 @@ int main(void)
 		TEST(real),
 		TEST(change),
 		TEST(learned_code_changes),
+		TEST(uses_of_files),
+		TEST(retired_during_scan),
+		TEST(learned_code_is_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "daemon/table_pool.h"
 #include "tests/golden/user_space.h"
+
+static uint64_t now_ns = 1000000000ull;
+
+/* Takes the C library's place: the module's clock stands still until a test moves it. */
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	if (id != CLOCK_MONOTONIC)
+		return (int)syscall(SYS_clock_gettime, id, ts);
+	*ts = (struct timespec){ (time_t)(now_ns / 1000000000ull), (long)(now_ns % 1000000000ull) };
+	return 0;
+}
 
 struct world {
 	struct sampler *sampler;
@@ -455,13 +470,179 @@ static void test_reset(void **state)
 	free(p.pieces);
 }
 
+static struct table_piece only_piece(const struct table_pieces *p)
+{
+	assert_int_equal(p->n, 1);
+	return p->pieces[0];
+}
+
+/* Released words go to the next table, but not before the grace time is over. */
+static void test_released_words_rest(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 200, 10000, 0, 50);
+	struct table_pieces p = { 0 }, q = { 0 }, r = { 0 };
+	struct table_pool_stats one, stats;
+	struct table_piece first;
+
+	fill_rows(t, 40, 10000);
+	assert_int_equal(table_pool__add(w->pool, t, &p), 0);
+	one = table_pool__stats(w->pool);
+	first = only_piece(&p);
+	assert_int_equal(first.words, t->n_rows + 201);
+	assert_int_equal(one.free_bytes, (uint64_t)SO_MAX_SHARDS * SO_SHARD_WORDS * 4 - first.words * 4ull);
+	table_pool__release(w->pool, &p);
+	assert_null(p.pieces);
+	assert_int_equal(p.n, 0);
+	stats = table_pool__stats(w->pool);
+	assert_int_equal(stats.rows + stats.index_words, 0);
+	assert_int_equal(stats.bytes, 50 * 16); /* rules stay */
+	assert_int_equal(stats.released, first.words * 4);
+	now_ns += POOL_SPACE_GRACE_NS;
+	assert_int_equal(table_pool__add(w->pool, t, &q), 0);
+	assert_true(only_piece(&q).index >= first.index + first.words);
+	now_ns += 1;
+	assert_int_equal(table_pool__add(w->pool, t, &r), 0);
+	assert_int_equal(only_piece(&r).shard, first.shard);
+	assert_int_equal(only_piece(&r).index, first.index);
+	compare_all(w, t, &q);
+	compare_all(w, t, &r);
+	assert_int_equal(table_pool__stats(w->pool).rows, 2 * one.rows);
+	table_pool__release(w->pool, &q);
+	table_pool__release(w->pool, &r);
+	table_pool__release(w->pool, &r); /* nothing is released twice */
+	assert_int_equal(table_pool__stats(w->pool).index_words, 0);
+}
+
+/* Free neighbours become one extent; what lies between tables that stay is used again. */
+static void test_holes(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 200, 10000, 0, 50);
+	_cleanup_(unwind_table) struct unwind_table *large = make_table(0, 550, 30000, 0, 50);
+	struct table_pieces p[6] = { 0 }, q = { 0 };
+	uint32_t words;
+
+	fill_rows(t, 40, 10000);
+	fill_rows(large, 40, 30000);
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(table_pool__add(w->pool, t, &p[i]), 0);
+	words = only_piece(&p[0]).words;
+	assert_true(large->n_rows + 552 > 2 * words && large->n_rows + 552 <= 3 * words);
+	/* In any order: the middle one joins both sides. */
+	table_pool__release(w->pool, &p[1]);
+	table_pool__release(w->pool, &p[3]);
+	now_ns += 2 * POOL_SPACE_GRACE_NS;
+	assert_int_equal(table_pool__add(w->pool, large, &q), 0);
+	assert_true(only_piece(&q).index >= 6 * words); /* it fits into neither */
+	table_pool__release(w->pool, &q);
+	table_pool__release(w->pool, &p[2]);
+	now_ns += 2 * POOL_SPACE_GRACE_NS;
+	assert_int_equal(table_pool__add(w->pool, large, &q), 0);
+	assert_int_equal(only_piece(&q).index, words);
+	compare_all(w, large, &q);
+	compare_all(w, t, &p[0]);
+	compare_all(w, t, &p[4]);
+	compare_all(w, t, &p[5]);
+	for (unsigned i = 0; i < 6; i++)
+		table_pool__release(w->pool, &p[i]);
+	table_pool__release(w->pool, &q);
+	assert_int_equal(table_pool__stats(w->pool).rows, 0);
+}
+
+/* For as long as one likes: tables of different sizes, a few of which stay, need no more shards than at once. */
+static void test_churn(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(unwind_table) struct unwind_table *small = make_table(0, 300, 20000, 0, 50);
+	_cleanup_(unwind_table) struct unwind_table *large = make_table(0, 20000, 900000, 0, 50);
+	struct table_pieces p[40] = { 0 };
+	uint32_t highest = 0;
+
+	fill_rows(small, 40, 20000);
+	fill_rows(large, 60, 900000);
+	for (unsigned round = 0; round < 4000; round++) {
+		unsigned i = random_word() % 40;
+
+		table_pool__release(w->pool, &p[i]);
+		if (round % 2)
+			now_ns += POOL_SPACE_GRACE_NS;
+		/* Two large ones at most: 5 shards for all, and as much again for what waits. */
+		assert_int_equal(table_pool__add(w->pool, i < 2 ? large : small, &p[i]), 0);
+		for (size_t j = 0; j < p[i].n; j++)
+			highest = p[i].pieces[j].shard > highest ? p[i].pieces[j].shard : highest;
+		if (round % 400 == 0)
+			compare_all(w, i < 2 ? large : small, &p[i]);
+	}
+	assert_true(highest < 6);
+	for (unsigned i = 0; i < 40; i++) {
+		if (p[i].n && i >= 2)
+			compare_all(w, small, &p[i]);
+		table_pool__release(w->pool, &p[i]);
+	}
+	assert_int_equal(table_pool__stats(w->pool).rows, 0);
+	assert_int_equal(table_pool__stats(w->pool).index_words, 0);
+}
+
+/* A full pool takes tables again once others are released, also in pieces; what failed took nothing. */
+static void test_full_and_again(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 4000, 900000, 0, 10);
+	struct table_pieces p[64] = { 0 }, q = { 0 };
+	struct table_pool_stats full;
+	unsigned n = 0;
+
+	fill_rows(t, 80, 900000);
+	fake_sampler__limit_shards(w->sampler, 2, -ENOSPC);
+	while (n < 64 && !table_pool__add(w->pool, t, &p[n]))
+		n++;
+	assert_true(n >= 10 && n < 64);
+	full = table_pool__stats(w->pool);
+	assert_int_equal(table_pool__add(w->pool, t, &q), -ENOSPC);
+	assert_int_equal(table_pool__stats(w->pool).rows, full.rows);
+	assert_int_equal(table_pool__stats(w->pool).free_bytes, full.free_bytes);
+	table_pool__release(w->pool, &p[1]);
+	assert_int_equal(table_pool__add(w->pool, t, &q), -ENOSPC);
+	now_ns += 2 * POOL_SPACE_GRACE_NS;
+	assert_int_equal(table_pool__add(w->pool, t, &p[1]), 0);
+	compare_all(w, t, &p[1]);
+	for (unsigned i = 0; i < n; i++) {
+		compare_all(w, t, &p[i]);
+		table_pool__release(w->pool, &p[i]);
+	}
+	assert_int_equal(table_pool__stats(w->pool).rows, 0);
+}
+
+/* Pieces from before a reset have nothing to give back. */
+static void test_release_after_reset(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 10, 1000, 0, 30);
+	struct table_pieces p = { 0 }, q = { 0 };
+	struct table_pool_stats before;
+
+	fill_rows(t, 50, 1000);
+	assert_int_equal(table_pool__add(w->pool, t, &p), 0);
+	table_pool__reset(w->pool);
+	assert_int_equal(table_pool__add(w->pool, t, &q), 0);
+	before = table_pool__stats(w->pool);
+	table_pool__release(w->pool, &p);
+	assert_null(p.pieces);
+	assert_int_equal(table_pool__stats(w->pool).rows, before.rows);
+	assert_int_equal(table_pool__stats(w->pool).free_bytes, before.free_bytes);
+	compare_all(w, t, &q);
+	table_pool__release(w->pool, &q);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(one_piece),   TEST(dense_block),  TEST(split),          TEST(sparse),
 		TEST(small_rest),  TEST(shared_rules), TEST(too_many_rules), TEST(full),
-		TEST(far_address), TEST(each_row),     TEST(reset),
+		TEST(far_address), TEST(each_row),     TEST(reset),          TEST(released_words_rest),
+		TEST(holes),       TEST(churn),        TEST(full_and_again), TEST(release_after_reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
