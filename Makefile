@@ -75,7 +75,7 @@ $(BUILD)/version: FORCE
 .PHONY: FORCE
 $(patsubst %.c,$(BUILD)/%.o,$(shell grep -ls STAKEOUT_VERSION daemon/*.c client/*.c tests/unit/*.c)): $(BUILD)/version
 
--include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d) $(wildcard $(BUILD)/tests/unit/*.d)
+-include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d) $(wildcard $(BUILD)/tests/*/*.d)
 
 # Unit tests: tests/unit/NAME.c with its sources named in tests/unit/NAME.mk as NAME_SRCS := daemon/x.c …
 -include $(wildcard tests/unit/*.mk)
