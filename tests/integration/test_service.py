@@ -91,6 +91,7 @@ def test_pullers_get_what_is_watched_over_tcp():
     def pull(arguments):
         status, headers, answer = ask(daemon, "/debug/pprof/profile?seconds=2" + arguments)
         assert status == 200, (status, answer)
+        assert headers["Content-Type"] == "application/octet-stream", headers  # or Alloy refuses it
         path = os.path.join(temporary_dir(), "pulled.pb.gz")
         with open(path, "wb") as f:
             f.write(answer.encode(errors="surrogateescape"))
