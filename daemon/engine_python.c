@@ -59,7 +59,7 @@ static void open_python(struct engine *e, struct process *p)
 	struct python_process found;
 	struct so_error why = { "" };
 	uint32_t place;
-	int ret = python_process__open(&memory, p->python_file->python, p->python_bias, &found, &why);
+	int ret = python_process__open_running(&memory, p->python_file->python, p->python_bias, &found, &why);
 
 	if (ret == -EAGAIN)
 		return;

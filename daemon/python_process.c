@@ -17,6 +17,7 @@
 #define MAX_FRAMES       64u  /* of one of them */
 #define MAX_INTERVAL_US  (1ull << 40)
 #define ATTEMPTS         20
+#define OPEN_ATTEMPTS    5
 
 /* Where objects and structures can be: above the pages that are never mapped, below the kernel, at multiples of 8. */
 static bool is_pointer(uint64_t address)
@@ -312,4 +313,17 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 	if (r == 0)
 		*out = process;
 	return r;
+}
+
+int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image,
+				 uint64_t bias, struct python_process *out, struct so_error *err)
+{
+	struct so_error why;
+	int r = -EINVAL;
+
+	for (int i = 0; i < OPEN_ATTEMPTS && r != 0 && r != -EAGAIN; i++) {
+		why = (struct so_error){ "" };
+		r = python_process__open(memory, image, bias, out, &why);
+	}
+	return r ? so_err(err, r, "%s", why.text) : 0;
 }

@@ -131,14 +131,24 @@ def latencies_come_back(variant):
         before += share
 
 
-@timeout(120)
+def undisturbed(check, *arguments):
+    """What a busy machine makes of calls of 20 us is no error of the measurement: an error is there each time."""
+    for left in (2, 1, 0):
+        try:
+            return check(*arguments)
+        except AssertionError:
+            if not left:
+                raise
+
+
+@timeout(180)
 def test_latencies_come_back():
-    latencies_come_back("plain")
+    undisturbed(latencies_come_back, "plain")
 
 
-@timeout(120)
+@timeout(180)
 def test_latencies_come_back_where_functions_begin_with_endbr64():
-    latencies_come_back("ibt")
+    undisturbed(latencies_come_back, "ibt")
 
 
 # Source lines.

@@ -179,8 +179,8 @@ static void test_changing_threads(void **state)
 		first = w.process;
 		for (unsigned k = 0; k < 200; k++) {
 			struct python_thread threads[64];
-			int r = python_process__open(&w.memory, &w.found.image, w.found.bias, &w.process,
-						     &w.err);
+			int r = python_process__open_running(&w.memory, &w.found.image, w.found.bias,
+							     &w.process, &w.err);
 
 			if (r < 0)
 				fail_msg("%s: %d %s", interpreters[i].path, r, w.err.text);
