@@ -49,7 +49,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
+	__uint(max_entries, SO_STACKS_RING_BYTES); /* the daemon sets more where there are many CPUs */
 } stacks SEC(".maps");
 
 static __always_inline bool uw_read_user(void *dst, __u32 bytes, __u64 address)

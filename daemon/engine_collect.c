@@ -168,10 +168,14 @@ static bool scan_pending(const struct engine *e, pid_t tgid)
 	return false;
 }
 
-/* Unwinds the samples whose process has been looked at since they were taken, or will not be any more. */
+/*
+ * Unwinds the samples whose process has been looked at since they were taken, or will not be any more. To learn a function's
+ * rules may take milliseconds each time, so the ring is emptied in between: it holds some thirty samples of this kind.
+ */
 void engine_unwind_waiting(struct engine *e)
 {
 	struct waiting_sample **at = &e->waiting;
+	unsigned attempts = e->learn_attempts;
 
 	while (*at) {
 		struct waiting_sample *w = *at;
@@ -194,6 +198,9 @@ void engine_unwind_waiting(struct engine *e)
 			e->waiting_end = at;
 		e->n_waiting--;
 		free(w);
+		if (e->learn_attempts != attempts)
+			sampler__consume_stacks(e->sampler);
+		attempts = e->learn_attempts;
 	}
 	engine_publish_learned(e);
 }

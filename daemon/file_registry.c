@@ -393,6 +393,17 @@ int file_registry__gap(struct file_registry *r, uint32_t number, uint64_t vaddr,
 	return slot ? table_pool__gap(r->pool, &slot->own, vaddr, reach, low, high) : -ENOENT;
 }
 
+int file_registry__each_row(struct file_registry *r, uint32_t number, uint64_t low, uint64_t high,
+			    void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
+			    void *context)
+{
+	const struct slot *slot = registry_slot(r, number);
+
+	return slot ? table_pool__each_row(r->pool, &slot->own, low >> SO_BLOCK_SHIFT,
+					   (high >> SO_BLOCK_SHIFT) + 1, visit, context)
+		    : -ENOENT;
+}
+
 size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64_t vaddr, void *buf,
 				size_t size)
 {

@@ -146,6 +146,10 @@ struct learned_code *file_registry__learned(struct file_registry *registry, uint
 /* The addresses around vaddr that the file itself has no rules for; see table_pool__gap(). */
 int file_registry__gap(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t reach,
 		       uint64_t *low, uint64_t *high);
+/* Visits the file's own rows around the addresses [low, high); see table_pool__each_row(). */
+int file_registry__each_row(struct file_registry *registry, uint32_t number, uint64_t low, uint64_t high,
+			    void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
+			    void *context);
 /*
  * Reads the file's own code at a virtual address: what its processes share, whatever one of them has made of its copy.
  * Returns the bytes read. Needs no lock while a target or a scan refers to the file.

@@ -67,23 +67,58 @@ static void list_functions(struct engine *e, struct ahead_job *job)
 	job->listed = true;
 }
 
-/* Those of the functions that nothing is known of, nearest first. */
+/* Functions in order of address, met by the rows of their file in that order. */
+struct sorting {
+	const struct learned_code *code;
+	struct elf_symbol *functions;
+	size_t n, next, kept;
+	bool none; /* the last row says that there is no rule */
+};
+
+static void sort_out_up_to(struct sorting *s, uint64_t address)
+{
+	for (; s->next < s->n && s->functions[s->next].start < address; s->next++) {
+		if (s->none && !learned_code__find(s->code, s->functions[s->next].start))
+			s->functions[s->kept++] = s->functions[s->next];
+	}
+}
+
+static void on_row(void *context, uint64_t address, const struct so_unwind_rule *rule)
+{
+	struct sorting *s = context;
+
+	sort_out_up_to(s, address);
+	s->none = !rule;
+}
+
+static int compare_start(const void *a, const void *b)
+{
+	const struct elf_symbol *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/*
+ * Those of the functions that nothing is known of, nearest first. The file's rows are walked once for all of them: samples
+ * that wait to be unwound need the lock.
+ */
 static void sort_out_known(struct engine *e, struct ahead_job *job)
 {
-	const struct learned_code *code = file_registry__learned(e->files, job->file);
-	size_t n = 0;
+	struct sorting s = {
+		.code = file_registry__learned(e->files, job->file),
+		.functions = job->functions,
+		.n = job->n,
+	};
 
-	for (size_t i = 0; i < job->n; i++) {
-		struct elf_symbol f = job->functions[i];
-		uint64_t low, high;
-
-		if (learned_code__find(code, f.start) ||
-		    file_registry__gap(e->files, job->file, f.start, f.size, &low, &high) || low == high)
-			continue;
-		job->functions[n++] = f;
-	}
-	job->n = n;
-	qsort_r(job->functions, n, sizeof(*job->functions), compare_nearness, &job->met);
+	job->n = 0;
+	if (!s.code || !s.n)
+		return;
+	qsort(s.functions, s.n, sizeof(*s.functions), compare_start);
+	if (!file_registry__each_row(e->files, job->file, s.functions[0].start, s.functions[s.n - 1].start + 1,
+				     on_row, &s))
+		sort_out_up_to(&s, UINT64_MAX);
+	job->n = s.kept;
+	qsort_r(job->functions, job->n, sizeof(*job->functions), compare_nearness, &job->met);
 	job->publish_at = AHEAD_BATCH;
 }
 

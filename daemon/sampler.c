@@ -155,6 +155,20 @@ static int attach_tracepoints(struct sampler *s)
 	return s->skel->links.on_exit ? 0 : -errno;
 }
 
+/*
+ * A sample for the daemon to unwind takes some 150 KB of the ring of stacks, and several CPUs may stand in the same code
+ * without rules at once.
+ */
+static uint32_t ring_bytes(void)
+{
+	uint32_t bytes = SO_STACKS_RING_BYTES;
+	int cpus = libbpf_num_possible_cpus();
+
+	while (bytes < SO_STACKS_RING_MAX_BYTES && (int)(bytes / SO_STACKS_RING_CPU_BYTES) < cpus)
+		bytes *= 2;
+	return bytes;
+}
+
 static int load(struct sampler *s, const struct sampler_options *options, struct so_error *err)
 {
 	int ret;
@@ -166,6 +180,7 @@ static int load(struct sampler *s, const struct sampler_options *options, struct
 	ret = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
 	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
 	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.frame_caches, libbpf_num_possible_cpus());
+	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.stacks, ring_bytes());
 	ret = ret ?: sampler_bpf__load(s->skel);
 	ret = ret ?: link_chain(s);
 	ret = ret ?: attach_tracepoints(s);

@@ -81,6 +81,11 @@ struct so_slot {
 	__u64 lost[SO_LOSS_COUNT];
 };
 
+/* Of the ring buffer of stacks: the least, what there is for each CPU, and the most. Powers of two. */
+#define SO_STACKS_RING_BYTES     (4u << 20)
+#define SO_STACKS_RING_CPU_BYTES (256u << 10)
+#define SO_STACKS_RING_MAX_BYTES (32u << 20)
+
 /*
  * The map of one window. A count has the stack's hash and the thread; a stack that the daemon has been sent in
  * this window has an entry of tgid 0 and tid 0.

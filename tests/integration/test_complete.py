@@ -153,6 +153,16 @@ def test_numpy():
 
 
 @timeout(120)
+def test_numpy_with_kernels_of_other_processors():
+    """Each processor family has code of its own in the library, by hand and without rules: what is met first is learned
+    while both threads go on in it."""
+    need_module("numpy")
+    for processor in ("Nehalem", "Haswell", "Zen"):
+        target = Target([PYTHON, script("matmul.py"), 20], env={**os.environ, "OPENBLAS_CORETYPE": processor})
+        check(target, duration=3, env={**os.environ, "STAKEOUT_CACHE_DIR": temporary_dir()})
+
+
+@timeout(120)
 def test_numpy_once_its_kernels_are_known():
     """What was learned of code without rules is kept with the tables: the next daemon need not learn it again."""
     need_module("numpy")
