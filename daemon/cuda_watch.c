@@ -13,6 +13,8 @@
 #define MS        1000000ull
 #define MAX_LINES (1u << 18)
 #define MAX_ENDED 1024 /* processes; the last ones */
+/* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */
+#define SETTLE_MS 2
 
 static uint32_t last_number; /* of a library; the engine's lock guards it */
 
@@ -138,6 +140,8 @@ int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 		return 0;
 	if (ARRAY_RESERVE(w->processes, w->cap_processes, w->n_processes + 1))
 		return -ENOMEM;
+	if (w->ended_ns)
+		cuda_watch_resume(w);
 	p = &w->processes[w->n_processes++];
 	*p = (struct cuda_process){ .pid = pid };
 	p->has_clock = !clock_getcpuclockid(pid, &p->clock);
@@ -177,6 +181,12 @@ static void attach(struct cuda_watch *w, struct cuda_mapped *m, uint32_t kinds, 
 static void attach_steady(struct cuda_watch *w, struct cuda_mapped *m)
 {
 	attach(w, m, ~w->kinds.cycled, &m->steady);
+}
+
+/* The probes of the cycled kinds are there. */
+static bool has_cycled(const struct cuda_watch *w)
+{
+	return w->phase == CUDA_WATCH_SETTLING || w->phase == CUDA_WATCH_ON;
 }
 
 static void attach_cycled(struct cuda_watch *w, struct cuda_mapped *m)
@@ -220,7 +230,7 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 	w->mapped[w->n_mapped++] = *mapped;
 	tell_runtimes(w, mapped->pid);
 	attach_steady(w, &w->mapped[w->n_mapped - 1]);
-	if (cuda_watch_is_on(w))
+	if (has_cycled(w))
 		attach_cycled(w, &w->mapped[w->n_mapped - 1]);
 	return cuda_watch__add_process(w, mapped->pid);
 }
@@ -309,7 +319,8 @@ static bool is_process(void *context, uint32_t tgid)
 
 void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 {
-	bool any = false;
+	bool any = false, last = w->n_processes == 1 && w->processes[0].pid == pid;
+	uint64_t now = clock__now_ns();
 
 	for (size_t i = 0; i < w->n_mapped; i++) {
 		struct cuda_mapped *m = &w->mapped[i];
@@ -324,7 +335,7 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		m->fd = -1;
 	}
 	if (any) {
-		if (cuda_watch__settle(w))
+		if (last ? cuda_watch_pause(w, now) : cuda_watch__settle(w))
 			w->lost = true;
 		cuda_probes__forget(w->probes, is_process, &pid);
 		/* The number may be another process's soon. */
@@ -339,7 +350,7 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 
 static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
 {
-	return w->on_ns + (cuda_watch_is_on(w) ? now - w->on_since_ns : 0);
+	return w->on_ns + (has_cycled(w) ? now - w->on_since_ns : 0);
 }
 
 /* Counters of threads that are preempted between reading and writing may go back a little. */
@@ -449,9 +460,12 @@ static void switch_on(struct cuda_watch *w)
 	begin_anew(w, w->kinds.cycled, clock__now_ns());
 	for (size_t i = 0; i < w->n_mapped; i++)
 		attach_cycled(w, &w->mapped[i]);
-	/* From here on, when all of them are there. */
 	w->on_since_ns = clock__now_ns();
-	cuda_watch_begin_segment(w, w->on_since_ns);
+}
+
+static void begin_counting(struct cuda_watch *w)
+{
+	cuda_watch_begin_segment(w, clock__now_ns());
 	set_off(w, 0);
 }
 
@@ -482,29 +496,41 @@ static void switch_off(struct cuda_watch *w)
 
 static uint32_t phase_ms(const struct cuda_watch *w, enum cuda_watch_phase phase)
 {
-	return phase == CUDA_WATCH_ON           ? w->cycle.on_ms
-	       : phase == CUDA_WATCH_OFF_BEFORE ? w->cycle.off_before_ms
-						: w->cycle.off_after_ms;
+	switch (phase) {
+	case CUDA_WATCH_OFF_BEFORE:
+		return w->cycle.off_before_ms;
+	case CUDA_WATCH_SETTLING:
+		return SETTLE_MS;
+	case CUDA_WATCH_ON:
+		return w->cycle.on_ms;
+	case CUDA_WATCH_OFF_AFTER:
+		break;
+	}
+	return w->cycle.off_after_ms;
 }
 
 static void set_phase(struct cuda_watch *w, enum cuda_watch_phase phase, uint64_t now)
 {
-	bool was = cuda_watch_is_on(w), is = phase == CUDA_WATCH_ON;
+	bool began = phase == CUDA_WATCH_SETTLING || (phase == CUDA_WATCH_ON && !cuda_watch_is_on(w));
 
-	if (was && !is)
-		switch_off(w);
-	w->phase = phase;
-	if (!was && is)
+	if (phase == CUDA_WATCH_OFF_AFTER || phase == CUDA_WATCH_OFF_BEFORE) {
+		if (has_cycled(w))
+			switch_off(w);
+	} else if (phase == CUDA_WATCH_SETTLING) {
 		switch_on(w);
-	/* On for as long as was planned, whatever switching on has taken. */
-	w->phase_end_ns = (is && !was ? w->on_since_ns : now) + phase_ms(w, phase) * MS;
+	} else if (!cuda_watch_is_on(w)) {
+		begin_counting(w);
+	}
+	w->phase = phase;
+	/* For as long as was planned, whatever switching on has taken. */
+	w->phase_end_ns = (began ? clock__now_ns() : now) + phase_ms(w, phase) * MS;
 }
 
 /* A cycle that has no part of the kind is over at once, but for the on part, which each has. */
 static void next_phase(struct cuda_watch *w, uint64_t now)
 {
-	if (w->phase == CUDA_WATCH_OFF_BEFORE) {
-		set_phase(w, CUDA_WATCH_ON, now);
+	if (w->phase == CUDA_WATCH_OFF_BEFORE || w->phase == CUDA_WATCH_SETTLING) {
+		set_phase(w, w->phase == CUDA_WATCH_SETTLING ? CUDA_WATCH_ON : CUDA_WATCH_SETTLING, now);
 		return;
 	}
 	if (w->phase == CUDA_WATCH_ON && w->cycle.off_after_ms) {
@@ -514,7 +540,11 @@ static void next_phase(struct cuda_watch *w, uint64_t now)
 	if (cuda_watch__is_estimate(w, now))
 		cuda_watch__settle(w);
 	cuda_budget__cycle(w->budget, cuda_watch_random(w), &w->cycle);
-	set_phase(w, w->cycle.off_before_ms ? CUDA_WATCH_OFF_BEFORE : CUDA_WATCH_ON, now);
+	set_phase(w,
+		  w->cycle.off_before_ms ? CUDA_WATCH_OFF_BEFORE
+		  : cuda_watch_is_on(w)  ? CUDA_WATCH_ON
+					 : CUDA_WATCH_SETTLING,
+		  now);
 }
 
 uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)

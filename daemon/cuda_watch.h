@@ -49,6 +49,7 @@ struct cuda_process {
 
 enum cuda_watch_phase {
 	CUDA_WATCH_OFF_BEFORE,
+	CUDA_WATCH_SETTLING, /* the probes are there, and count nothing yet */
 	CUDA_WATCH_ON,
 	CUDA_WATCH_OFF_AFTER,
 };
@@ -80,6 +81,7 @@ struct cuda_watch {
 	 * after the last time on is like that one.
 	 */
 	uint64_t accounted_ns, segment_ns;
+	uint64_t ended_ns;                       /* when the last process ended; 0: one lives */
 	struct cuda_snapshot *last_on;           /* its calls of the cycled kinds, as seen */
 	uint64_t last_on_ns;                     /* its length, */
 	double last_progress_ns;                 /* and what of it the target had for itself */

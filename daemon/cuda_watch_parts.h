@@ -18,4 +18,11 @@ uint64_t cuda_watch_random(struct cuda_watch *w);
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 
+/*
+ * The last process has ended at that time; the first one after it begins: nothing is called in between. -ENOMEM, or what reading
+ * the maps gave: counts of some time are lost.
+ */
+int cuda_watch_pause(struct cuda_watch *w, uint64_t now_ns);
+void cuda_watch_resume(struct cuda_watch *w);
+
 #endif

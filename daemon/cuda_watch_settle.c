@@ -27,6 +27,12 @@ static int read_maps(struct cuda_watch *w, struct cuda_snapshot **out)
 	return ret;
 }
 
+/* Nothing is called after the last process has ended. */
+static uint64_t now_of(const struct cuda_watch *w)
+{
+	return w->ended_ns ?: clock__now_ns();
+}
+
 static double start_of(struct cuda_watch *w)
 {
 	return (double)(cuda_watch_random(w) >> 11) / 0x1p53;
@@ -163,7 +169,7 @@ static void set_line_factors(struct cuda_watch *w, double factor)
 int cuda_watch__settle(struct cuda_watch *w)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
-	uint64_t now = clock__now_ns();
+	uint64_t now = now_of(w);
 	struct gain gain = { 0 };
 	int ret = read_maps(w, &maps);
 
@@ -192,7 +198,7 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
 	int ret;
 
-	if (cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0)
+	if (cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0 || now <= w->accounted_ns)
 		return 0;
 	ret = cuda_snapshot__new(&tail);
 	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
@@ -203,10 +209,31 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 	return ret ?: cuda_snapshot__merge(into, tail, 0);
 }
 
+int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
+{
+	int ret;
+
+	w->ended_ns = now;
+	ret = cuda_watch__settle(w);
+	ret = ret ?: add_tail(w, now, w->total);
+	w->accounted_ns = now;
+	return ret;
+}
+
+void cuda_watch_resume(struct cuda_watch *w)
+{
+	uint64_t now = clock__now_ns();
+
+	w->ended_ns = 0;
+	w->accounted_ns = now;
+	if (cuda_watch_is_on(w))
+		cuda_watch_begin_segment(w, now);
+}
+
 int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL, *result = NULL;
-	uint64_t now = clock__now_ns();
+	uint64_t now = now_of(w);
 	struct gain gain = { 0 };
 	int ret = read_maps(w, &maps);
 

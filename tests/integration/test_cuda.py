@@ -17,6 +17,7 @@ from cuda_targets import (
     program,
     python_program,
     summary_of,
+    undisturbed,
     watch_all,
 )
 from harness import (
@@ -129,16 +130,6 @@ def latencies_come_back(variant):
         middle, true = quantile(histogram, (before + share / 4) / 100), value + extra
         assert value * 0.97 < middle < true * 1.03, f"quantile {before + share / 4} %: {middle} ns, {value} to {true}"
         before += share
-
-
-def undisturbed(check, *arguments):
-    """What a busy machine makes of calls of 20 us is no error of the measurement: an error is there each time."""
-    for left in (2, 1, 0):
-        try:
-            return check(*arguments)
-        except AssertionError:
-            if not left:
-                raise
 
 
 @timeout(180)
