@@ -18,8 +18,9 @@
 
 /*
  * Who starts the job sets the variables of its own kind, and a job may be started within another's, as by srun: the first
- * kind with a rank is the innermost, and all is taken from it. PyTorch's torchrun, Open MPI's mpirun, Slurm's srun.
- * Slurm gives a batch script the numbers of a first task as well, which its launchers inherit; only tasks have a step.
+ * kind with a rank is the innermost, and all is taken from it. PyTorch's torchrun; Open MPI's mpirun; MVAPICH2's; Hydra, the
+ * mpiexec of MPICH and Intel MPI; Slurm's srun. Slurm sets PMI_RANK too, but no local rank with it. It gives a batch script
+ * the numbers of a first task as well, which its launchers inherit; only tasks have a step.
  */
 static const struct kind {
 	const char *rank, *local_rank, *world_size;
@@ -27,6 +28,8 @@ static const struct kind {
 } kinds[] = {
 	{ "RANK", "LOCAL_RANK", "WORLD_SIZE", NULL },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", NULL },
+	{ "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", NULL },
+	{ "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALRANKID" },
 	{ "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_STEP_ID" },
 };
 
