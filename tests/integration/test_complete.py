@@ -107,11 +107,17 @@ def test_vdso():
 def test_vfork():
     """The child works above its parent's stack. A new child's first instructions, between the system call of clone
     and its first frame, are not described by the C library's unwind information; and the programs that the children
-    become live for a millisecond, too short to read their memory maps in time: both may be cut, and say so."""
+    become live for a millisecond, too short to read their memory maps in time: both may be cut, and say so. They are so
+    many a child, however few samples a busy machine leaves of the rest."""
     recording = record(start("vfork", 30).pid, duration=4).check_totals()
     own = {stack: n for stack, n in recording.stacks.items() if stack[0] == "vfork"}
-    cut = sum(n for stack, n in own.items() if stack[1].startswith("[truncated"))
-    assert cut <= 0.01 * sum(own.values()), f"{cut} of {sum(own.values())}; {recording.examples('[truncated')}"
+    cut = {stack[1:3]: 0 for stack in own if stack[1].startswith("[truncated")}
+    for stack, n in own.items():
+        if stack[1:3] in cut:
+            cut[stack[1:3]] += n
+    young = sum(n for (cause, leaf), n in cut.items() if leaf in ("clone3", "[unknown]") or "no-user-stack" in cause)
+    assert young <= 0.05 * sum(own.values()), f"{young} of {sum(own.values())}; {cut}"
+    assert sum(cut.values()) - young <= 0.005 * sum(own.values()), f"{sum(own.values())}; {cut}"
     assert recording.count("main", "vfork_once", "vfork_child_work", comm="vfork") > sum(own.values()) / 2
     assert recording.count("main", "spawn_once", comm="vfork") > 0
 
