@@ -17,6 +17,7 @@ int cmd_folded(const struct globals *globals, int argc, char **argv)
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads,
 		  "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
+		SELECTION_ONLY(options.render),
 		SELECTION_FUNCTIONS(options.render),
 		SELECTION_PYTHON_ONLY(options.render),
 		{ OPTION_END },

@@ -69,6 +69,7 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		{ OPTION_ON, 't', "threads", NULL, &request.render.threads,
 		  "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(request.render),
+		SELECTION_ONLY(request.render),
 		SELECTION_FUNCTIONS(request.render),
 		SELECTION_PYTHON_ONLY(request.render),
 		{ OPTION_END },
@@ -102,6 +103,8 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		       "--functions is for folded stacks; a summary has both functions and lines");
 		return fail(STATUS_USAGE, &err);
 	}
+	if (only__check(&request.render.only, &err))
+		return fail(STATUS_USAGE, &err);
 	if (!summary && format == FORMAT_PPROF && selection__refuse_for_pprof(&request.render, &err))
 		return fail(STATUS_USAGE, &err);
 	interrupt__install();

@@ -133,6 +133,9 @@ static int prepare(struct summarising *s, struct so_error *err)
 			      s->pid ? ", not both" : "");
 	if (past__wanted(&s->past) && s->input)
 		return so_err(err, -EINVAL, "--since, --until and --at are of a process, not of a file");
+	rc = only__check(&s->request.render.only, err);
+	if (rc)
+		return rc;
 	if (past__wanted(&s->past)) {
 		rc = past__range(&s->past, &s->range, err);
 		if (rc)
@@ -163,6 +166,7 @@ static int parse(int argc, char **argv, struct summarising *s)
 		{ OPTION_TEXT, 0, "report", "FILE", &s->report, "write the text to a file as well" },
 		{ OPTION_ON, 'j', "json", NULL, &s->as_json, "write JSON, with all functions and lines" },
 		SELECTION_GIL(s->request.render),
+		SELECTION_ONLY(s->request.render),
 		SELECTION_PYTHON_ONLY(s->request.render),
 		{ OPTION_END },
 	};

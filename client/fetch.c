@@ -71,7 +71,8 @@ int fetch__run(const struct globals *globals, struct fetch_options *options)
 {
 	struct so_error err = { .text = "" };
 
-	if (past__wanted(&options->past) && past__range(&options->past, &options->range, &err)) {
+	if (only__check(&options->render.only, &err) ||
+	    (past__wanted(&options->past) && past__range(&options->past, &options->range, &err))) {
 		message__error("%s", err.text);
 		return STATUS_USAGE;
 	}

@@ -54,6 +54,8 @@ static int check(struct record_options *options, const char *format, struct so_e
 		rc = format__parse(format, &options->format, err);
 	else if (options->output)
 		rc = format__from_path(options->output, &options->format, err);
+	if (!rc)
+		rc = only__check(&options->render.only, err);
 	if (!rc && options->format == FORMAT_PPROF)
 		rc = selection__refuse_for_pprof(&options->render, err);
 	return rc;
@@ -81,6 +83,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads,
 		  "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
+		SELECTION_ONLY(options.render),
 		SELECTION_FUNCTIONS(options.render),
 		SELECTION_PYTHON_ONLY(options.render),
 		{ OPTION_TEXT, 0, "event", "EVENT", &event,

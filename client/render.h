@@ -7,14 +7,16 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "client/options.h"
 #include "profile/profile.h"
 
 struct render_options {
-	bool threads;     /* first frame is comm-PID/TID rather than comm */
-	bool gil;         /* only samples whose thread held the GIL */
-	bool functions;   /* Python frames without their lines */
-	bool python_only; /* only Python frames; a stack that has none becomes RENDER_NATIVE */
-	bool addresses;   /* reserved */
+	bool threads;             /* first frame is comm-PID/TID rather than comm */
+	bool gil;                 /* only samples whose thread held the GIL */
+	bool functions;           /* Python frames without their lines */
+	bool python_only;         /* only Python frames; a stack that has none becomes RENDER_NATIVE */
+	bool addresses;           /* reserved */
+	struct option_texts only; /* KEY=VALUE: only samples that have these (selection.h) */
 };
 
 #define RENDER_NATIVE "[native]"

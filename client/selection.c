@@ -7,9 +7,12 @@
 
 int selection__refuse_for_pprof(const struct render_options *options, struct so_error *err)
 {
-	const char *word = options->gil ? "--gil" : options->functions ? "--functions" : "--python-only";
+	const char *word = options->gil         ? "--gil"
+			   : options->functions ? "--functions"
+			   : options->only.n    ? "--only"
+						: "--python-only";
 
-	if (!options->gil && !options->functions && !options->python_only)
+	if (!options->gil && !options->functions && !options->python_only && !options->only.n)
 		return 0;
 	return so_err(
 		err, -EINVAL,
@@ -18,18 +21,23 @@ int selection__refuse_for_pprof(const struct render_options *options, struct so_
 		word, word);
 }
 
-struct gil_counts {
-	int64_t all, python, held;
+struct counts {
+	int64_t all, taken;
+	int64_t chosen, python, held; /* of those that --only asks for */
 };
 
-static struct gil_counts count(const struct profile *profile)
+static struct counts count(const struct profile *profile, const struct render_options *options)
 {
-	struct gil_counts counts = { 0 };
+	struct counts counts = { 0 };
 
 	for (size_t i = 0; i < profile->n_samples; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
 
 		counts.all += sample->count;
+		counts.taken += selection__takes(options, sample) ? sample->count : 0;
+		if (!only__takes(&options->only, sample))
+			continue;
+		counts.chosen += sample->count;
 		counts.python += sample->gil != PROFILE_GIL_NONE ? sample->count : 0;
 		counts.held += sample->gil == PROFILE_GIL_HELD ? sample->count : 0;
 	}
@@ -39,8 +47,11 @@ static struct gil_counts count(const struct profile *profile)
 int selection__check(const struct profile *profile, const struct render_options *options, struct so_error *err)
 {
 	const char *problem = profile__comment(profile, "python.problem");
+	struct counts counts = count(profile, options);
 
-	if (!options->gil || count(profile).python)
+	if (options->only.n && counts.all && !counts.chosen)
+		return only__refuse(&options->only, profile, err);
+	if (!options->gil || counts.python)
 		return 0;
 	if (!problem && profile__comment(profile, "python.version"))
 		return 0;
@@ -59,12 +70,18 @@ static bool has_python_frames(const struct profile *profile)
 bool selection__note(const struct profile *profile, const struct render_options *options, char *text,
 		     size_t size)
 {
-	struct gil_counts counts = count(profile);
+	struct counts counts = count(profile, options);
 
-	if (options->gil) {
+	if (options->gil && !options->only.n) {
 		snprintf(text, size,
 			 "%" PRId64 " of %" PRId64 " samples left out: their threads did not hold the GIL",
 			 counts.all - counts.held, counts.all);
+		return true;
+	}
+	if (options->only.n) {
+		snprintf(text, size, "%" PRId64 " of %" PRId64 " samples left out: they are not of --only%s",
+			 counts.all - counts.taken, counts.all,
+			 options->gil ? ", or their threads did not hold the GIL" : "");
 		return true;
 	}
 	if (options->python_only && counts.all && !has_python_frames(profile)) {

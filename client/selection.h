@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/only.h"
 #include "client/options.h"
 #include "client/render.h"
 
@@ -25,16 +26,24 @@
 			"only Python frames (" RENDER_NATIVE " where there are none)" \
 	}
 
+#define SELECTION_ONLY(o)                                                           \
+	{                                                                           \
+		OPTION_TEXTS, 0, "only", "KEY=VALUE", &(o).only,                    \
+			"only samples of this pid, tid, comm, rank or container;\n" \
+			"may be repeated: one of each key's values"                 \
+	}
+
 static inline bool selection__takes(const struct render_options *options, const struct profile_sample *sample)
 {
-	return sample->count > 0 && (!options->gil || sample->gil == PROFILE_GIL_HELD);
+	return sample->count > 0 && (!options->gil || sample->gil == PROFILE_GIL_HELD) &&
+	       only__takes(&options->only, sample);
 }
 
 /* -EINVAL, in words, when one of the options is set: for forms that always hold everything. */
 int selection__refuse_for_pprof(const struct render_options *options, struct so_error *err);
 /*
- * -ENODATA, in words: samples that held the GIL are asked for, and the profile knows no interpreter that has one.
- * A Python process that was never seen running is no error.
+ * -ENODATA, in words: samples that held the GIL are asked for, and the profile knows no interpreter that has one; or no sample
+ * is one of those that --only asks for. A process that was never seen running, Python or not, is no error.
  */
 int selection__check(const struct profile *profile, const struct render_options *options, struct so_error *err);
 /* What the user should know of the parts that were left out, one line; false when there is nothing to say. */

@@ -272,15 +272,23 @@ static int print_tables(struct summary_tables *tables, const struct part_of_summ
 	return 0;
 }
 
+static bool is_part(const struct render_options *options)
+{
+	return options->gil || options->only.n;
+}
+
 /* The tables, of the samples that the options let through. */
 static int print_where(struct summary_tables *tables, const struct part_of_summary *part, int64_t total,
 		       FILE *out)
 {
-	int64_t held = tables->scope.total.samples;
+	int64_t taken = tables->scope.total.samples;
 	int r = summary__python_threads(tables->scope.profile, total, out);
 
-	if (!r && part->request->render.gil) {
-		fprintf(out, "of the %" PRId64 " sample%s that held the GIL:\n", held, plural(held));
+	if (!r && is_part(&part->request->render)) {
+		fprintf(out, "of the %" PRId64 " sample%s %s:\n", taken, plural(taken),
+			!part->request->render.only.n ? "that held the GIL"
+			: part->request->render.gil   ? "of --only that held the GIL"
+						      : "of --only");
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	}
 	if (r < 0 || !tables->scope.total.samples)
@@ -301,7 +309,7 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 
 	if (r < 0)
 		return r;
-	if (!part->request->render.gil)
+	if (!is_part(&part->request->render))
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	r = print_head(profile, same, total, out);
 	if (forgotten > 0)

@@ -159,6 +159,15 @@ static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool 
 	return array;
 }
 
+static json_t *only_of(const struct option_texts *only)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < only->n; i++)
+		json_array_append_new(array, json_string(only->list[i]));
+	return array;
+}
+
 static void set_head(json_t *object, const struct scope *scope, const json_t *figures)
 {
 	static const char *const copied[] = { "complete", "truncated", "lost", "python", "overhead_percent" };
@@ -174,6 +183,7 @@ static void set_head(json_t *object, const struct scope *scope, const json_t *fi
 	json_object_set_new(object, "duration_s", number_or_null(seconds > 0, seconds));
 	json_object_set_new(object, "sample_hz", number_or_null(hz > 0, hz));
 	json_object_set_new(object, "gil_only", json_boolean(scope->options->gil));
+	json_object_set_new(object, "only", only_of(&scope->options->only));
 	for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++) {
 		json_t *value = json_object_get(figures, copied[i]);
 

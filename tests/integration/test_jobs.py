@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Distributed jobs and containers as the real launchers start them: torchrun, mpirun, runc or crun, podman."""
+"""Distributed jobs and containers as the real launchers start them: torchrun, mpirun, mpiexec, runc or crun, podman."""
 import contextlib
 import gzip
 import json
@@ -88,7 +88,7 @@ __attribute__((noinline)) long spin_inside(long n) {
 """
 
 # Of a job that started this test; its own launchers set what belongs to its processes.
-LAUNCHED = re.compile(r"^(RANK$|LOCAL_RANK$|WORLD_SIZE$|MASTER_|OMPI_|PMIX_|SLURM_|GROUP_|ROLE_|TORCHELASTIC_)")
+LAUNCHED = re.compile(r"^(RANK$|LOCAL_RANK$|WORLD_SIZE$|MASTER_|OMPI_|PMIX_|PMI_|MPI_LOCAL|SLURM_|GROUP_|ROLE_|TORCHELASTIC_)")
 
 
 def environment(**more):
@@ -196,6 +196,7 @@ def test_torchrun():
     # Among threads, processes, and who held the GIL.
     for rank in "01":
         assert len(re.findall(rf"python3-\d+(?:/\d+)?  rank {rank}\n", text)) >= 3, text
+    check_only(daemon, profile)
     check_go(profile)
     check_children(daemon, job)
     first = daemon.request("GET", "/v1/history")["targets"]
@@ -209,6 +210,24 @@ def test_torchrun():
     # What the history kept of the one that was killed has its ranks.
     kept = json.loads(daemon.client("summary", "-p", str(past[0]["pid"]), "--since", "1h", "--json").stdout)
     assert ranks(kept["processes"]) == ["0", "1"], kept["processes"]
+
+
+def check_only(daemon, profile):
+    """One rank's part, in each form that has parts."""
+    whole = json.loads(daemon.client("summary", profile, "--json").stdout)
+    of_rank = {}
+    for rank in "01":
+        part = json.loads(daemon.client("summary", profile, "--only", f"rank={rank}", "--json").stdout)
+        assert ranks(part["processes"]) == [rank] and part["only"] == [f"rank={rank}"], part["processes"]
+        of_rank[rank] = part["samples"]
+        assert any("only_rank_one" in f["name"] for f in part["functions"]) == (rank == "1"), part["functions"]
+    assert sum(of_rank.values()) + sum(p["samples"] for p in whole["processes"] if not p["rank"]) == whole["samples"]
+    text = daemon.client("summary", profile, "--only", "rank=1").stdout
+    assert f"of the {of_rank['1']} samples of --only:\n" in text, text
+    folded = daemon.client("render", profile, "--only", "rank=0")
+    assert sum(parse_folded(folded.stdout).values()) == of_rank["0"] and "left out" in folded.stderr, folded.stderr
+    said = daemon.client("render", profile, "--only", "rank=2", expect=1).stderr
+    assert "no sample here has it; there are " in said and "0" in said and "1" in said, said
 
 
 def check_go(profile):
@@ -283,6 +302,21 @@ def test_mpirun():
     assert ranks(shown["processes"]) == ["0", "1"], shown["processes"]
     for pid in children_of(job.process.pid):
         assert f"({job.script}:" in daemon.client("dump", "-p", str(pid)).stdout
+
+
+@timeout(90)
+def test_mpiexec_of_mpich():
+    """Hydra, which Intel MPI has as well. What it starts need not be an MPI program."""
+    need_bpf()
+    job = Job(BUSY, [need_tool("mpiexec.hydra"), "-n", "2", PYTHON, "-u", "{script}"], env=environment())
+    daemon = Daemon("--match", f"mpiexec.*{job.script}")
+    job.start("runs")
+    at_exit(job.end)
+    assert not attached(daemon, job.process.pid)["labels"]
+    recording = daemon.record(job.process.pid, rate=99, duration=3, extra=("-t",)).check_totals()
+    assert recording.count("simulate (job.py:3)") > 0, recording.examples("")
+    shown = json.loads(daemon.client("summary", "-p", str(job.process.pid), "--json").stdout)
+    assert ranks(shown["processes"]) == ["0", "1"], shown["processes"]
 
 
 # A parent that gives its rights up, whose child keeps them.

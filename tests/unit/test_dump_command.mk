@@ -1,4 +1,4 @@
-test_dump_command_SRCS = client/cmd_dump.c client/dump_text.c client/options.c client/selection.c \
+test_dump_command_SRCS = client/cmd_dump.c client/dump_text.c client/options.c client/only.c client/selection.c \
 	client/output.c profile/profile.c profile/arena.c profile/gunzip.c profile/id_index.c \
 	client/api_client.c client/target.c client/message.c client/session.c client/private_daemon.c \
 	client/interrupt.c daemon/api.c daemon/api_pull.c daemon/api_json.c $(metrics_SRCS) daemon/token.c \

@@ -1,1 +1,1 @@
-test_folded_SRCS := client/folded.c client/frame_text.c
+test_folded_SRCS := client/only.c client/folded.c client/frame_text.c

@@ -27,6 +27,10 @@ static void only_folded_stacks_have_parts(void **state)
 	assert_non_null(strstr(err.text, "--functions"));
 	assert_int_equal(selection__refuse_for_pprof(&python_only, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "--python-only"));
+	assert_int_equal(
+		selection__refuse_for_pprof(&(struct render_options){ .only = { { "pid=1" }, 1 } }, &err),
+		-EINVAL);
+	assert_non_null(strstr(err.text, "--only"));
 }
 
 static struct profile_sample samples[] = {
@@ -96,12 +100,125 @@ static void what_is_left_out_is_said(void **state)
 	assert_false(selection__note(&p, &python_only, text, sizeof(text)));
 }
 
+#define ONLY(...)                                                                                     \
+	(struct render_options)                                                                       \
+	{                                                                                             \
+		.only = { { __VA_ARGS__ }, sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *) } \
+	}
+
+static void words_of_only(void **state)
+{
+	static const char *const good[] = {
+		"pid=1", "tid=007", "comm=a=b", "comm= ", "rank=0", "container=ab"
+	};
+	static const char *const bad[] = { "",       "pid",    "pid=",   "=1",      "pids=1",    "PID=1",
+					   "pid=1a", "tid=-1", "rank=x", "rank= 1", "container=" };
+	struct so_error err = { "" };
+
+	assert_int_equal(only__check(&all.only, &err), 0);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_int_equal(only__check(&ONLY(good[i]).only, &err), 0);
+	assert_string_equal(err.text, "");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		*err.text = '\0';
+		assert_int_equal(only__check(&ONLY("pid=1", bad[i]).only, &err), -EINVAL);
+		assert_non_null(strstr(err.text, "--only"));
+	}
+}
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static struct profile_sample labelled[] = {
+	{ .count = 1, .pid = 10, .tid = 10, .comm = "mpirun" },
+	{ .count = 2, .pid = 11, .tid = 11, .comm = "python3", .rank = "0", .container = ID },
+	{ .count = 4,
+	  .pid = 11,
+	  .tid = 12,
+	  .comm = "worker",
+	  .rank = "0",
+	  .container = ID,
+	  .gil = PROFILE_GIL_HELD },
+	{ .count = 8, .pid = 13, .tid = 13, .comm = "python3", .rank = "1", .container = "" },
+	{ .count = 0, .pid = 14, .tid = 14, .comm = "none", .rank = "2" },
+};
+
+static const struct profile of_labelled = { .samples = labelled, .n_samples = 5 };
+
+static int64_t taken(const struct render_options *options)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < of_labelled.n_samples; i++)
+		sum += selection__takes(options, &labelled[i]) ? labelled[i].count : 0;
+	return sum;
+}
+
+static void only_those_asked_for(void **state)
+{
+	struct render_options both = ONLY("rank=0");
+
+	assert_int_equal(taken(&all), 15);
+	assert_int_equal(taken(&ONLY("pid=11")), 6);
+	assert_int_equal(taken(&ONLY("pid=0011")), 6);
+	assert_int_equal(taken(&ONLY("pid=1")), 0);
+	assert_int_equal(taken(&ONLY("pid=11", "pid=13")), 14);
+	assert_int_equal(taken(&ONLY("tid=12")), 4);
+	assert_int_equal(taken(&ONLY("comm=python3")), 10);
+	assert_int_equal(taken(&ONLY("comm=python")), 0);
+	assert_int_equal(taken(&ONLY("rank=0")), 6);
+	assert_int_equal(taken(&ONLY("rank=00")), 6);
+	assert_int_equal(taken(&ONLY("rank=2")), 0);
+	assert_int_equal(taken(&ONLY("container=0123456789ab")), 6);
+	assert_int_equal(taken(&ONLY("container=123")), 0);
+	assert_int_equal(taken(&ONLY("rank=0", "comm=python3")), 2);
+	assert_int_equal(taken(&ONLY("rank=0", "comm=python3", "rank=1")), 10);
+	assert_int_equal(taken(&ONLY("rank=1", "tid=12")), 0);
+	both.gil = true;
+	assert_int_equal(taken(&both), 4);
+}
+
+#define REFUSED(text_, ...)                                                                               \
+	do {                                                                                              \
+		struct so_error refusal = { "" };                                                         \
+		assert_int_equal(selection__check(&of_labelled, &ONLY(__VA_ARGS__), &refusal), -ENODATA); \
+		assert_string_equal(refusal.text, text_);                                                 \
+	} while (0)
+
+static void what_there_is_is_said(void **state)
+{
+	const struct profile plain = { .samples = labelled, .n_samples = 1 }, none = { .n_samples = 0 };
+	struct profile_sample many[20] = { { .count = 0 } };
+	struct so_error err = { "" };
+	char text[160];
+
+	assert_int_equal(selection__check(&of_labelled, &ONLY("rank=0"), &err), 0);
+	/* Nothing was sampled at all. */
+	assert_int_equal(selection__check(&none, &ONLY("rank=0"), &err), 0);
+	assert_string_equal(err.text, "");
+	REFUSED("--only rank=7: no sample here has it; there are 0, 1", "rank=0", "rank=7", "pid=10");
+	REFUSED("--only pid=1: no sample here has it; there are 10, 11, 13", "pid=1");
+	REFUSED("--only comm=perl: no sample here has it; there are mpirun, python3, worker", "comm=perl");
+	REFUSED("--only container=f: no sample here has it; there are 0123456789ab", "container=f");
+	REFUSED("no sample here has all that --only asks for", "rank=1", "tid=12");
+	assert_int_equal(selection__check(&plain, &ONLY("rank=0"), &err), -ENODATA);
+	assert_string_equal(err.text, "--only rank=0: no sample here has a rank");
+	for (size_t i = 0; i < 20; i++)
+		many[i] = (struct profile_sample){ .count = 1, .tid = (int64_t)i + 1, .comm = "" };
+	assert_int_equal(
+		selection__check(&(struct profile){ .samples = many, .n_samples = 20 }, &ONLY("tid=99"), &err),
+		-ENODATA);
+	assert_string_equal(err.text,
+			    "--only tid=99: no sample here has it; there are 1, 2, 3, 4, 5, 6, 7, 8, ...");
+	assert_true(selection__note(&of_labelled, &ONLY("rank=1"), text, sizeof(text)));
+	assert_string_equal(text, "7 of 15 samples left out: they are not of --only");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_folded_stacks_have_parts),
-		cmocka_unit_test(the_gil_needs_a_python),
-		cmocka_unit_test(what_is_left_out_is_said),
+		cmocka_unit_test(only_folded_stacks_have_parts), cmocka_unit_test(the_gil_needs_a_python),
+		cmocka_unit_test(what_is_left_out_is_said),      cmocka_unit_test(words_of_only),
+		cmocka_unit_test(only_those_asked_for),          cmocka_unit_test(what_there_is_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

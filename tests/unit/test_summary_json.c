@@ -91,7 +91,8 @@ static void keys_and_values(void **state)
 	assert_true(number(category, "cpu_s") == 8);
 	assert_true(number(category, "low_percent") > 77 && number(category, "low_percent") < 80);
 	assert_true(number(category, "high_percent") > 80 && number(category, "high_percent") < 83);
-	assert_string_equal(string(first(category, "functions"), "name"), "Formatter.format (logging/__init__.py)");
+	assert_string_equal(string(first(category, "functions"), "name"),
+			    "Formatter.format (logging/__init__.py)");
 	assert_string_equal(string(first(category, "callers"), "name"), "train_step (train.py:30)");
 	assert_string_equal(string(first(category, "means"), "name"), "Python code");
 	assert_string_equal(string(first(json, "means"), "name"), "Python code");
@@ -128,9 +129,9 @@ static void keys_and_values(void **state)
 static void what_is_not_known_is_null(void **state)
 {
 	static const char *const keys[] = {
-		"version",  "samples",   "cpu_s",     "duration_s", "sample_hz",        "gil_only",
-		"complete", "truncated", "lost",      "python",     "overhead_percent", "categories",
-		"means",    "phases",    "functions", "lines",      "threads",          "processes"
+		"version",   "samples", "cpu_s",   "duration_s",       "sample_hz",  "gil_only", "complete",
+		"truncated", "lost",    "python",  "overhead_percent", "categories", "means",    "phases",
+		"functions", "lines",   "threads", "processes",        "only"
 	};
 	const struct profile none = { .n_samples = 0 };
 	struct summary_request request = { .render = { .gil = true } };
