@@ -25,7 +25,8 @@
  * that was called. Of each API that was called:
  *   calls, errors (did not return 0), not_ready (of these, returned 600), nested (made by the runtime),
  *   bytes (copied, set, allocated, released; of calls that returned 0), bytes_failed, directions {word: bytes asked for},
- *   timed, sum_ns, min_ns, max_ns (outermost calls, from inside; a caller sees a little more).
+ *   timed, sum_ns, min_ns, max_ns (outermost calls, from inside; a caller sees a little more),
+ *   times: their histogram, [lowest ns, width, calls].
  * Exact for threads that have ended or are in no call; calls of others under way may be half in it.
  * libcuda.so.1 exports it, and the runtime one that passes on to it.
  */

@@ -73,6 +73,8 @@ static void after(struct standin_call *call)
 		__atomic_store_n(&slot->max_ns, ns, __ATOMIC_RELAXED);
 	standin_add(&slot->sum_ns, ns);
 	standin_add(&slot->timed, 1);
+	__atomic_store_n(&slot->times[standin_bucket__of(ns)], slot->times[standin_bucket__of(ns)] + 1,
+			 __ATOMIC_RELAXED);
 }
 
 /* All slots of a thread at once; a call that comes later still, from another destructor, begins anew with others. */

@@ -13,6 +13,7 @@
 #include "stakeout/cuda_api.h"
 
 #define STANDIN_IMAGES  4
+#define STANDIN_BUCKETS (64 * 23)
 #define STANDIN_KERNELS 512 /* names; launches of further ones count as number 0, "?" */
 
 struct standin_slot {
@@ -20,7 +21,21 @@ struct standin_slot {
 	uint64_t bytes, bytes_failed;
 	uint64_t directions[SO_CUDA_DIRECTION_COUNT];
 	uint64_t timed, sum_ns, min_ns, max_ns; /* min_ns: 0 while timed is 0 */
+	uint32_t times[STANDIN_BUCKETS];        /* standin_bucket__of() */
 };
+
+/* Times in buckets of a 64th of their power of two, 1.6 % at most; those of 2^28 ns and more are in the last one. */
+static inline unsigned standin_bucket__of(uint64_t ns)
+{
+	unsigned power = ns < 64 ? 6 : 63 - (unsigned)__builtin_clzll(ns);
+
+	return power > 27 ? STANDIN_BUCKETS - 1 : (power - 6) * 64 + (unsigned)(ns >> (power - 6));
+}
+
+static inline uint64_t standin_bucket__low(unsigned bucket)
+{
+	return bucket < 64 ? bucket : (uint64_t)(64 + bucket % 64) << (bucket / 64 - 1);
+}
 
 struct standin_memory {
 	uint64_t allocations, frees, allocated_bytes, freed_bytes;

@@ -26,6 +26,8 @@ static void add_slot(struct standin_slot *to, const struct standin_slot *from)
 		to->directions[i] += get(&from->directions[i]);
 	to->timed += timed;
 	to->sum_ns += get(&from->sum_ns);
+	for (unsigned i = 0; timed && i < STANDIN_BUCKETS; i++)
+		to->times[i] += __atomic_load_n(&from->times[i], __ATOMIC_RELAXED);
 }
 
 void totals__add_local(struct standin_totals *totals, const struct standin_local *local)
@@ -80,8 +82,17 @@ static void print_slot(const struct standin_slot *slot, FILE *f)
 			comma = ",";
 		}
 	fprintf(f,
-		"},\"timed\":%" PRIu64 ",\"sum_ns\":%" PRIu64 ",\"min_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64 "}",
+		"},\"timed\":%" PRIu64 ",\"sum_ns\":%" PRIu64 ",\"min_ns\":%" PRIu64 ",\"max_ns\":%" PRIu64
+		",\"times\":[",
 		slot->timed, slot->sum_ns, slot->min_ns, slot->max_ns);
+	comma = "";
+	for (unsigned i = 0; i < STANDIN_BUCKETS; i++)
+		if (slot->times[i]) {
+			fprintf(f, "%s[%" PRIu64 ",%" PRIu64 ",%" PRIu32 "]", comma, standin_bucket__low(i),
+				standin_bucket__low(i + 1) - standin_bucket__low(i), slot->times[i]);
+			comma = ",";
+		}
+	fputs("]}", f);
 }
 
 static void print_image(const struct standin_slot *slots, FILE *f)
