@@ -29,6 +29,7 @@ struct recording {
 	uint8_t *bytes; /* pprof */
 	size_t length;
 	struct profile *profile;
+	bool written;
 };
 
 static void cleanup__recording(struct recording *recording)
@@ -190,30 +191,38 @@ static int fetch(struct recording *recording, struct so_error *err)
 
 /*
  * Where writing failed, the commit knows the system's reason; other errors are the renderer's own. Statistics
- * that cannot be written leave the profile where it is.
+ * that cannot be written leave the profile where it is. What was recorded is written as a whole, and -ENODATA returned, where the
+ * part that was asked for is empty for a reason.
  */
 static int write_outputs(struct recording *recording, struct so_error *err)
 {
 	const struct format_source source = { recording->bytes, recording->length, recording->profile };
 	FILE *stats = recording->stats_output ? output__file(recording->stats_output) : NULL;
-	int rc;
+	struct render_options part = recording->options->render;
+	struct so_error why;
+	int rc, empty = selection__check(recording->profile, &part, &why);
 
-	rc = selection__check(recording->profile, &recording->options->render, err);
-	if (!rc)
-		rc = format__write(recording->options->format, &source, &recording->options->render,
-				   output__file(recording->output), err);
+	if (empty) {
+		part.gil = false;
+		part.only.n = 0;
+		so_err(err, empty, "%s: all of it was written", why.text);
+	}
+	rc = format__write(recording->options->format, &source, &part, output__file(recording->output), err);
 	if (rc && rc != -EIO)
 		return rc;
 	rc = output__commit(recording->output, err);
+	recording->written = !rc;
 	if (rc || !stats)
-		return rc;
+		return rc ? rc : empty;
 	if (json_dumpf(recording->stats, stats, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) && !ferror(stats))
 		return so_err(err, -ENOMEM, "out of memory");
 	fputc('\n', stats);
-	return output__commit(recording->stats_output, err);
+	rc = output__commit(recording->stats_output, err);
+	return rc ? rc : empty;
 }
 
-static void say_result(const struct recording *recording)
+/* selected: not more than was asked for. */
+static void say_result(const struct recording *recording, bool selected)
 {
 	uint64_t stacks = recording->options->format == FORMAT_FOLDED ? output__lines(recording->output)
 								      : recording->profile->n_samples;
@@ -227,7 +236,7 @@ static void say_result(const struct recording *recording)
 					  recording->options->weight, stderr);
 	else
 		render__summary(recording->profile, recording->stats, stderr, NULL);
-	if (selection__note(recording->profile, &recording->options->render, note, sizeof(note)))
+	if (selected && selection__note(recording->profile, &recording->options->render, note, sizeof(note)))
 		message__note("%s", note);
 	message__note("wrote %s (%llu stack%s)", output__name(recording->output), (unsigned long long)stacks,
 		      stacks == 1 ? "" : "s");
@@ -252,8 +261,8 @@ static int record(const struct globals *globals, const struct record_options *op
 		rc = fetch(&recording, err);
 	if (!rc)
 		rc = write_outputs(&recording, err);
-	if (!rc)
-		say_result(&recording);
+	if (!rc || (rc == -ENODATA && recording.written))
+		say_result(&recording, !rc);
 	return rc;
 }
 

@@ -114,7 +114,7 @@ static void list_values(const struct profile *profile, enum key key, char *text,
 		write_value(&profile->samples[i], key, value, sizeof(value));
 		while (at < n && strcmp(found[at], value) != 0)
 			at++;
-		if (at < n || !value[0] || (!strcmp(value, "0") && key != KEY_RANK))
+		if (at < n || !value[0] || (!strcmp(value, "0") && (key == KEY_PID || key == KEY_TID)))
 			continue;
 		if (n == VALUES_SHOWN) {
 			snprintf(text + length, size - length, ", ...");

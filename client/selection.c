@@ -79,8 +79,9 @@ bool selection__note(const struct profile *profile, const struct render_options 
 		return true;
 	}
 	if (options->only.n) {
-		snprintf(text, size, "%" PRId64 " of %" PRId64 " samples left out: they are not of --only%s",
-			 counts.all - counts.taken, counts.all,
+		/* What is counted may be bytes, or time. */
+		snprintf(text, size, "%.1f %% of all was left out: not of --only%s",
+			 counts.all ? 100 * (double)(counts.all - counts.taken) / (double)counts.all : 0.0,
 			 options->gil ? ", or their threads did not hold the GIL" : "");
 		return true;
 	}

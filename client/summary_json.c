@@ -164,7 +164,7 @@ static json_t *only_of(const struct option_texts *only)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < only->n; i++)
-		json_array_append_new(array, json_string(only->list[i]));
+		json_array_append_new(array, label_of(only->list[i]));
 	return array;
 }
 

@@ -97,6 +97,26 @@ def test_threads_option():
     assert set(recording.comms()) == {f"threads-{target.pid}/{tid}" for tid in tids}, recording.comms()
 
 
+def test_only_a_part():
+    target = start("threads", 60, 3)
+    tid = int(next(tid for tid in os.listdir(f"/proc/{target.pid}/task") if tid != str(target.pid)))
+    recording = record(target.pid, duration=2, extra=["-t", "--only", f"tid={tid}"])
+    assert set(recording.comms()) == {f"threads-{target.pid}/{tid}"}, recording.comms()
+    assert 0.2 < recording.samples / recording.stats["samples"] < 0.5, (recording.samples, recording.stats)
+    assert "% of all was left out: not of --only" in recording.stderr, recording.stderr
+    # Nothing that was recorded is thrown away for a wrong word.
+    folded, stats = (os.path.join(temporary_dir(), name) for name in ("out.folded", "stats.json"))
+    argv = [STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", folded, "--stats", stats, "--only", "comm=other"]
+    result = run(argv)
+    assert result.returncode == 1, result
+    said = "--only comm=other: no sample here has it; there are threads: all of it was written\n"
+    assert result.stderr.endswith(said), result.stderr
+    with open(folded, encoding="ascii") as f, open(stats, encoding="ascii") as g:
+        assert sum(int(line.rsplit(" ", 1)[1]) for line in f) == json.load(g)["samples"] > 50
+    result = run([STAKEOUT, "record", "-p", target.pid, "--only", "comm"])
+    assert result.returncode == 2 and "not of the form KEY=VALUE" in result.stderr, result
+
+
 def varint(data, at):
     value = shift = 0
     while True:

@@ -210,7 +210,7 @@ static void what_there_is_is_said(void **state)
 	assert_string_equal(err.text,
 			    "--only tid=99: no sample here has it; there are 1, 2, 3, 4, 5, 6, 7, 8, ...");
 	assert_true(selection__note(&of_labelled, &ONLY("rank=1"), text, sizeof(text)));
-	assert_string_equal(text, "7 of 15 samples left out: they are not of --only");
+	assert_string_equal(text, "46.7 % of all was left out: not of --only");
 }
 
 int main(void)
