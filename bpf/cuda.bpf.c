@@ -256,7 +256,7 @@ int cuda_session(struct pt_regs *ctx)
 	return bpf_session_is_return() ? leave(ctx, cookie) : enter(ctx, cookie);
 }
 
-/* Whether the probes are perf events. Some code is for these alone: other links are of one process, and go at once. */
+/* Whether the probes are perf events. Some code is for these alone: other links are of one process, and go soon. */
 const volatile bool perf_events = false;
 
 static __always_inline bool is_own(__u64 cookie)

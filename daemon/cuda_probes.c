@@ -12,6 +12,7 @@
 #include "bpf/cuda.skel.h"
 #include "daemon/cuda_calibration.h"
 #include "daemon/cuda_perf_events.h"
+#include "daemon/fd_closer.h"
 #include "daemon/privileges.h"
 #include "stakeout/array.h"
 
@@ -35,11 +36,14 @@ struct cuda_probes {
 	enum cuda_probe_kind kind;
 	struct cuda_probe_cost cost;
 	struct cuda_perf_events *perf; /* NULL: another kind */
+	struct fd_closer *closer;      /* of the other kinds' links */
 	unsigned open_window;          /* 0: a, 1: b */
 };
 
 struct cuda_link {
-	int fds[2]; /* session: one; multi: entry, return */
+	int fds[2];               /* session: one; multi: entry, return */
+	struct fd_closer *closer; /* borrowed */
+	uint64_t tag;
 	struct cuda_perf_set *perf;
 };
 
@@ -177,6 +181,8 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 		ret = ret ?: cuda_calibration__run(p, &p->cost);
 		if (!ret)
 			return 0;
+		/* The next kind's cost is not to have these in it. */
+		fd_closer__wait(p->closer, 0, 0);
 		cuda_perf_events__free(TAKE_PTR(p->perf));
 		cuda_bpf__destroy(p->skel);
 		p->skel = NULL;
@@ -195,6 +201,9 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 	if (!p)
 		return so_err(err, -ENOMEM, "out of memory");
 	p->handlers = *handlers;
+	ret = fd_closer__new(&p->closer);
+	if (ret)
+		return so_err(err, ret, "cannot make a thread: %s", strerror(-ret));
 	if (!libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL))
 		return so_err(err, -ENOTSUP,
 			      "CUDA calls cannot be timed on this kernel: it has no BPF cookies, by which a "
@@ -221,6 +230,7 @@ void cuda_probes__free(struct cuda_probes *p)
 	if (!p)
 		return;
 	ring_buffer__free(p->names_ring);
+	fd_closer__free(p->closer);
 	cuda_perf_events__free(p->perf);
 	cuda_bpf__destroy(p->skel);
 	free(p);
@@ -243,12 +253,24 @@ struct so_cuda_control *cuda_probes__control(struct cuda_probes *p, uint32_t slo
 
 /* Links. */
 
-static struct cuda_link *new_link(void)
+/* Of links that are being closed: the process, and the slot. */
+#define PID_MASK  0xffffffffull
+#define SLOT_MASK (0xffffull << 32)
+
+static uint64_t tag_of(pid_t pid, uint32_t slot)
+{
+	return (uint64_t)slot << 32 | (uint32_t)pid;
+}
+
+static struct cuda_link *new_link(const struct cuda_probes *p, uint64_t tag)
 {
 	struct cuda_link *link = calloc(1, sizeof(*link));
 
-	if (link)
-		link->fds[0] = link->fds[1] = -1;
+	if (!link)
+		return NULL;
+	link->fds[0] = link->fds[1] = -1;
+	link->closer = p->closer;
+	link->tag = tag;
 	return link;
 }
 
@@ -258,7 +280,7 @@ void cuda_link__free(struct cuda_link *link)
 		return;
 	for (int i = 0; i < 2; i++) {
 		if (link->fds[i] >= 0)
-			close(link->fds[i]);
+			fd_closer__give(link->closer, link->fds[i], link->tag);
 	}
 	cuda_perf_set__free(link->perf);
 	free(link);
@@ -267,6 +289,8 @@ void cuda_link__free(struct cuda_link *link)
 static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, const char *path,
 			const uint64_t *offsets, const uint64_t *cookies, uint32_t count, pid_t pid)
 {
+	/* The process may be another program now, whose calls would be counted twice. */
+	fd_closer__wait(p->closer, tag_of(pid, 0), PID_MASK);
 	if (p->kind == CUDA_PROBE_SESSION) {
 		link->fds[0] = link_multi(bpf_program__fd(p->skel->progs.cuda_session), ATTACH_UPROBE_SESSION,
 					  false, path, offsets, cookies, count, pid);
@@ -304,7 +328,7 @@ static int attach_perf(struct cuda_probes *p, struct cuda_link *link, const char
 int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const uint64_t *offsets,
 				const uint64_t *cookies, uint32_t count, struct cuda_link **out)
 {
-	_cleanup_(cuda_link) struct cuda_link *link = new_link();
+	_cleanup_(cuda_link) struct cuda_link *link = new_link(p, tag_of(pid, SO_CUDA_COOKIE_SLOT(cookies[0])));
 	char path[64];
 	int ret;
 
@@ -320,6 +344,11 @@ int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const 
 		return ret;
 	*out = TAKE_PTR(link);
 	return 0;
+}
+
+bool cuda_probes__are_going(struct cuda_probes *p, pid_t pid)
+{
+	return fd_closer__has(p->closer, tag_of(pid, 0), PID_MASK);
 }
 
 int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_t number, int fd,
@@ -384,6 +413,8 @@ int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 
 	if (!values)
 		return -ENOMEM;
+	/* Probes of the slot's former target. */
+	fd_closer__wait(p->closer, tag_of(0, slot), SLOT_MASK);
 	return bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_slots), &slot, values, BPF_ANY) ? -errno : 0;
 }
 

@@ -63,9 +63,14 @@ struct cuda_link;
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
 			const struct cuda_library *library, uint32_t kinds, struct cuda_link **out,
 			struct so_error *err);
-/* Takes the probes away; a call that is under way then goes on unseen. */
+/*
+ * Takes the probes away; a call that is under way then goes on unseen. What the kernel needs for it, 30 to 110 ms, passes in another
+ * thread: until then threads of the process still run into them.
+ */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
+/* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
+bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
 
 /* Tells where a process's shared runtimes are. */
 void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);
@@ -87,6 +92,7 @@ int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*take
 			  void *context, struct cuda_snapshot *out);
 /* A slot's counters alone, summed over the CPUs. */
 int cuda_probes__slot(struct cuda_probes *probes, uint32_t slot, struct so_cuda_slot *sum);
+/* For a new target: waits for what is being taken away, which may be of the slot's former one. -ENOMEM, -errno. */
 int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t slot);
 /* Removes the entries of the processes that `takes` accepts from all maps. */
 void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint32_t tgid), void *context);

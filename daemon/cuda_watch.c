@@ -15,6 +15,8 @@
 #define MAX_ENDED 1024 /* processes; the last ones */
 /* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */
 #define SETTLE_MS 2
+/* Between two looks whether the probes of the last time on are gone. */
+#define GOING_MS 5
 
 static uint32_t last_number; /* of a library; the engine's lock guards it */
 
@@ -140,8 +142,6 @@ int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 		return 0;
 	if (ARRAY_RESERVE(w->processes, w->cap_processes, w->n_processes + 1))
 		return -ENOMEM;
-	if (w->ended_ns)
-		cuda_watch_resume(w);
 	p = &w->processes[w->n_processes++];
 	*p = (struct cuda_process){ .pid = pid };
 	p->has_clock = !clock_getcpuclockid(pid, &p->clock);
@@ -227,6 +227,8 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 	if (mapped->library.problem[0])
 		snprintf(mapped->problem, sizeof(mapped->problem), "%.80s: %.170s", mapped->path,
 			 mapped->library.problem);
+	if (w->ended_ns)
+		cuda_watch_resume(w);
 	w->mapped[w->n_mapped++] = *mapped;
 	tell_runtimes(w, mapped->pid);
 	attach_steady(w, &w->mapped[w->n_mapped - 1]);
@@ -319,14 +321,16 @@ static bool is_process(void *context, uint32_t tgid)
 
 void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 {
-	bool any = false, last = w->n_processes == 1 && w->processes[0].pid == pid;
+	bool any = false, last = true;
 	uint64_t now = clock__now_ns();
 
 	for (size_t i = 0; i < w->n_mapped; i++) {
 		struct cuda_mapped *m = &w->mapped[i];
 
-		if (m->pid != pid || m->gone)
+		if (m->pid != pid || m->gone) {
+			last &= m->gone;
 			continue;
+		}
 		cuda_link__free(TAKE_PTR(m->steady));
 		cuda_link__free(TAKE_PTR(m->cycled));
 		m->gone = any = true;
@@ -350,7 +354,7 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 
 static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
 {
-	return w->on_ns + (has_cycled(w) ? now - w->on_since_ns : 0);
+	return w->on_ns + (cuda_watch_is_on(w) ? now - w->on_since_ns : 0);
 }
 
 /* Counters of threads that are preempted between reading and writing may go back a little. */
@@ -444,13 +448,13 @@ static void divide(struct cuda_watch *w)
 	if (perf)
 		free_cycled(w);
 	for (size_t i = 0; i < w->n_mapped; i++) {
-		struct cuda_link *old = TAKE_PTR(w->mapped[i].steady);
-
+		w->mapped[i].old = TAKE_PTR(w->mapped[i].steady);
 		if (perf)
-			cuda_link__free(TAKE_PTR(old));
+			cuda_link__free(TAKE_PTR(w->mapped[i].old));
 		attach_steady(w, &w->mapped[i]);
-		cuda_link__free(old);
 	}
+	for (size_t i = 0; i < w->n_mapped; i++)
+		cuda_link__free(TAKE_PTR(w->mapped[i].old));
 	/* Of those that were under way some have returned meanwhile, by the old probes. */
 	begin_anew(w, ~w->kinds.cycled, began_ns);
 }
@@ -460,12 +464,12 @@ static void switch_on(struct cuda_watch *w)
 	begin_anew(w, w->kinds.cycled, clock__now_ns());
 	for (size_t i = 0; i < w->n_mapped; i++)
 		attach_cycled(w, &w->mapped[i]);
-	w->on_since_ns = clock__now_ns();
 }
 
 static void begin_counting(struct cuda_watch *w)
 {
-	cuda_watch_begin_segment(w, clock__now_ns());
+	w->on_since_ns = clock__now_ns();
+	cuda_watch_begin_segment(w, w->on_since_ns);
 	set_off(w, 0);
 }
 
@@ -526,9 +530,22 @@ static void set_phase(struct cuda_watch *w, enum cuda_watch_phase phase, uint64_
 	w->phase_end_ns = (began ? clock__now_ns() : now) + phase_ms(w, phase) * MS;
 }
 
-/* A cycle that has no part of the kind is over at once, but for the on part, which each has. */
+static bool are_going(struct cuda_watch *w)
+{
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		if (!w->mapped[i].gone && cuda_probes__are_going(w->probes, w->mapped[i].pid))
+			return true;
+	}
+	return false;
+}
+
+/* A part of a cycle that has no length is over at once, unless probes are being taken away; each has an on part. */
 static void next_phase(struct cuda_watch *w, uint64_t now)
 {
+	if (w->phase == CUDA_WATCH_OFF_BEFORE && are_going(w)) {
+		w->phase_end_ns = now + GOING_MS * MS;
+		return;
+	}
 	if (w->phase == CUDA_WATCH_OFF_BEFORE || w->phase == CUDA_WATCH_SETTLING) {
 		set_phase(w, w->phase == CUDA_WATCH_SETTLING ? CUDA_WATCH_ON : CUDA_WATCH_SETTLING, now);
 		return;
@@ -540,10 +557,7 @@ static void next_phase(struct cuda_watch *w, uint64_t now)
 	if (cuda_watch__is_estimate(w, now))
 		cuda_watch__settle(w);
 	cuda_budget__cycle(w->budget, cuda_watch_random(w), &w->cycle);
-	set_phase(w,
-		  w->cycle.off_before_ms ? CUDA_WATCH_OFF_BEFORE
-		  : cuda_watch_is_on(w)  ? CUDA_WATCH_ON
-					 : CUDA_WATCH_SETTLING,
+	set_phase(w, cuda_watch_is_on(w) && !w->cycle.off_before_ms ? CUDA_WATCH_ON : CUDA_WATCH_OFF_BEFORE,
 		  now);
 }
 

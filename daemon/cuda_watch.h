@@ -27,6 +27,7 @@ struct cuda_mapped {
 	struct cuda_link
 		*steady; /* on the calls that stay counted in a duty cycle; NULL: none, or the kernel refused */
 	struct cuda_link *cycled; /* on the others; NULL: off, or none */
+	struct cuda_link *old;    /* while other kinds are chosen: what `steady` was */
 	char problem[256];
 	bool gone; /* its process has ended, or executes another program */
 };
@@ -81,7 +82,7 @@ struct cuda_watch {
 	 * after the last time on is like that one.
 	 */
 	uint64_t accounted_ns, segment_ns;
-	uint64_t ended_ns;                       /* when the last process ended; 0: one lives */
+	uint64_t ended_ns;                       /* when the last process with a library ended; 0: one lives */
 	struct cuda_snapshot *last_on;           /* its calls of the cycled kinds, as seen */
 	uint64_t last_on_ns;                     /* its length, */
 	double last_progress_ns;                 /* and what of it the target had for itself */

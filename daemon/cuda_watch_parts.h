@@ -19,7 +19,7 @@ uint64_t cuda_watch_random(struct cuda_watch *w);
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 
 /*
- * The last process has ended at that time; the first one after it begins: nothing is called in between. -ENOMEM, or what reading
+ * The last process with a library has ended at that time; the first library after it is there: nothing is called in between. -ENOMEM, or what reading
  * the maps gave: counts of some time are lost.
  */
 int cuda_watch_pause(struct cuda_watch *w, uint64_t now_ns);

@@ -27,7 +27,7 @@ static int read_maps(struct cuda_watch *w, struct cuda_snapshot **out)
 	return ret;
 }
 
-/* Nothing is called after the last process has ended. */
+/* Nothing is called after the last process with a library has ended. */
 static uint64_t now_of(const struct cuda_watch *w)
 {
 	return w->ended_ns ?: clock__now_ns();
@@ -216,6 +216,9 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	w->ended_ns = now;
 	ret = cuda_watch__settle(w);
 	ret = ret ?: add_tail(w, now, w->total);
+	/* Of the next one nothing is known. */
+	cuda_snapshot__free(TAKE_PTR(w->last_on));
+	w->last_progress_ns = 0;
 	w->accounted_ns = now;
 	return ret;
 }

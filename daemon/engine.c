@@ -270,10 +270,12 @@ static uint64_t timers(struct engine *e)
 		next = cuda_next;
 	if (files_next < next)
 		next = files_next;
-	if (e->n_waiting && now + 10 * MS < next) {
+	if (e->n_waiting && now >= e->next_unwind_ns) {
 		engine_unwind_waiting(e);
-		next = now + 10 * MS;
+		e->next_unwind_ns = clock__now_ns() + 10 * MS;
 	}
+	if (e->n_waiting && e->next_unwind_ns < next)
+		next = e->next_unwind_ns;
 	now = clock__now_ns();
 	return next > now ? next - now : 0;
 }

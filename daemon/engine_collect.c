@@ -170,12 +170,12 @@ static bool scan_pending(const struct engine *e, pid_t tgid)
 
 /*
  * Unwinds the samples whose process has been looked at since they were taken, or will not be any more. To learn a function's
- * rules may take milliseconds each time, so the ring is emptied in between: it holds some thirty samples of this kind.
+ * rules may take milliseconds each time, so the ring is emptied in between: it holds some thirty samples of this kind, or one and a half for each CPU.
  */
 void engine_unwind_waiting(struct engine *e)
 {
 	struct waiting_sample **at = &e->waiting;
-	unsigned attempts = e->learn_attempts;
+	uint64_t attempts = e->learn_attempts;
 
 	while (*at) {
 		struct waiting_sample *w = *at;

@@ -144,6 +144,7 @@ struct engine {
 	} learned[64]; /* not published yet */
 	unsigned n_learned;
 	uint64_t learn_attempts, learn_failures;
+	uint64_t next_unwind_ns; /* of samples that wait */
 	uint32_t n_pythons; /* of sampler__pythons() in use */
 	struct python_functions *python_functions;
 	struct cuda_probes *cuda; /* loaded when first asked for */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Closes descriptors in a thread of its own, one after the other, oldest first: to take away the probes of a link for many
+ * uprobes the kernel waits for grace periods, 30 to 70 ms. All functions may be called by any thread.
+ */
+#ifndef STAKEOUT_FD_CLOSER_H
+#define STAKEOUT_FD_CLOSER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stakeout/cleanup.h"
+
+struct fd_closer;
+
+/* -ENOMEM, -errno of making a thread. */
+int fd_closer__new(struct fd_closer **out);
+/* Takes fd, which is closed soon; at once when there is no memory. tag: anything by which it is asked for. */
+void fd_closer__give(struct fd_closer *closer, int fd, uint64_t tag);
+/* Whether something is not closed yet whose tag has the bits of `mask` as `tag` has them; mask 0: anything. */
+bool fd_closer__has(struct fd_closer *closer, uint64_t tag, uint64_t mask);
+/* Returns when that is no longer so. */
+void fd_closer__wait(struct fd_closer *closer, uint64_t tag, uint64_t mask);
+/* Closes what is left. NULL is fine. */
+void fd_closer__free(struct fd_closer *closer);
+CLEANUP_DEFINE(struct fd_closer *, fd_closer, fd_closer__free)
+
+#endif

@@ -1,0 +1,1 @@
+test_fd_closer_SRCS := daemon/fd_closer.c
