@@ -383,6 +383,10 @@ static const char *explain(const char *loss)
 		return why;
 	SO_CUDA_LOSSES(X)
 #undef X
+	if (!strcmp(loss, "lines-lost"))
+		return "calls whose lines there was no room for: they are in the other tables";
+	if (!strcmp(loss, "processes-folded"))
+		return "processes that ended long ago: their calls are in the sums, without threads, kernels and lines";
 	return NULL;
 }
 

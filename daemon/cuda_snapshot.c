@@ -305,6 +305,53 @@ static void merge_site(struct so_cuda_site *into, const struct so_cuda_site *fro
 		into->peak_bytes = from->peak_bytes;
 }
 
+static int fold(const struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into)
+{
+	for (size_t i = 0; i < from->calls.n; i++) {
+		const struct cuda_calls_entry *entry = entries__at(&from->calls, i);
+		struct so_cuda_key key = { .api = entry->key.api,
+					   .direction = entry->key.direction,
+					   .octave = entry->key.octave };
+		struct cuda_calls_entry *sum;
+
+		if (entry->key.tgid != tgid)
+			continue;
+		sum = entries__get(into, &into->calls, &key);
+		if (!sum)
+			return -ENOMEM;
+		merge_calls(&sum->calls, &entry->calls);
+	}
+	for (size_t i = 0; i < from->errors.n; i++) {
+		const struct cuda_error_entry *entry = entries__at(&from->errors, i);
+		struct so_cuda_error_key key = entry->key;
+		struct cuda_error_entry *sum;
+
+		if (entry->key.tgid != tgid)
+			continue;
+		key.tgid = key.library = 0;
+		sum = entries__get(into, &into->errors, &key);
+		if (!sum)
+			return -ENOMEM;
+		sum->count += entry->count;
+	}
+	return 0;
+}
+
+int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into)
+{
+	int ret = fold(from, tgid, into);
+
+	if (!ret)
+		cuda_snapshot__forget(from, tgid);
+	return ret;
+}
+
+size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot)
+{
+	return snapshot->calls.n * snapshot->calls.size + snapshot->errors.n * snapshot->errors.size +
+	       snapshot->sites.n * snapshot->sites.size;
+}
+
 int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot *from, uint32_t tgid)
 {
 	for (size_t i = 0; i < from->calls.n; i++) {

@@ -102,6 +102,14 @@ int cuda_snapshot__subtract(const struct cuda_snapshot *now, const struct cuda_s
  */
 int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot *from, uint32_t tgid);
 
+/*
+ * Moves the calls and errors of process `tgid` to `into`, as those of process 0, thread 0, library 0 and no kernel; its sites are
+ * dropped. -ENOMEM: some were added, and all stay.
+ */
+int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into);
+/* What its entries take. */
+size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot);
+
 /* Removes the entries of process `tgid`. Where there is no memory for that, they stay. */
 void cuda_snapshot__forget(struct cuda_snapshot *snapshot, uint32_t tgid);
 

@@ -40,6 +40,7 @@ static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
 		taken->lines[i].bytes -= base->lines[i].bytes;
 	}
 	taken->lines_lost -= base->lines_lost;
+	taken->folded -= base->folded;
 	taken->cpu_ns -= base->cpu_ns;
 	taken->begin_ns = base->at_ns;
 	subtract_slot(&taken->slot, &base->slot);
@@ -82,6 +83,11 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
 	if (ret)
 		return ret;
+	/* The sums do not tell what of them is from before a recording began. */
+	ret = t->cuda_base ? 0 : cuda_snapshot__merge(taken->calls, w->folded, 0);
+	if (ret)
+		return ret;
+	taken->folded = w->n_folded;
 	taken->lines_lost = w->lines_lost;
 	taken->begin_ns = w->begin_ns;
 	taken->at_ns = clock__now_ns();

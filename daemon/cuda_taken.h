@@ -9,7 +9,7 @@ struct cuda_taken {
 	struct cuda_snapshot *calls;
 	struct cuda_line *lines; /* in the order of the watch, which never loses one */
 	size_t n_lines;
-	uint64_t lines_lost;
+	uint64_t lines_lost, folded;      /* folded: processes of which only sums are there */
 	uint64_t at_ns, begin_ns, cpu_ns; /* cpu_ns: of the target since its watch began */
 	bool estimated;
 	struct so_cuda_slot slot;

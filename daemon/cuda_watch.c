@@ -12,7 +12,14 @@
 
 #define MS        1000000ull
 #define MAX_LINES (1u << 18)
-#define MAX_ENDED 1024 /* processes; the last ones */
+/*
+ * Processes that have ended and made calls. So many are kept apart, or fewer where the figures of all take more than so many bytes;
+ * but more while they have ended not longer ago than any window of the history lasts.
+ */
+#define MANY_ENDED      1024
+#define MAX_ENDED_BYTES (32u << 20)
+#define FOLD_AFTER_NS   600000000000ull
+#define MAX_ENDED       4096
 /* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */
 #define SETTLE_MS 2
 /* Between two looks whether the probes of the last time on are gone. */
@@ -59,6 +66,7 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 		cuda_budget__stretch(w->budget, CUDA_PROBES_PERF_STRETCH);
 	ret = ret ?: cuda_snapshot__new(&w->total);
 	ret = ret ?: cuda_snapshot__new(&w->last);
+	ret = ret ?: cuda_snapshot__new(&w->folded);
 	ret = ret ?: cuda_probes__clear_slot(probes, slot);
 	if (ret)
 		return ret;
@@ -106,6 +114,7 @@ void cuda_watch__free(struct cuda_watch *w)
 	cuda_snapshot__free(w->total);
 	cuda_snapshot__free(w->last);
 	cuda_snapshot__free(w->last_on);
+	cuda_snapshot__free(w->folded);
 	cuda_budget__free(w->budget);
 	free(w);
 }
@@ -128,7 +137,7 @@ int cuda_watch__pids(const struct cuda_watch *w, pid_t **out, size_t *n)
 	for (size_t i = 0; i < w->n_processes; i++)
 		pids[i] = w->processes[i].pid;
 	for (size_t i = 0; i < w->n_ended; i++)
-		pids[w->n_processes + i] = w->ended[i];
+		pids[w->n_processes + i] = w->ended[i].pid;
 	*out = pids;
 	*n = w->n_processes + w->n_ended;
 	return 0;
@@ -305,13 +314,46 @@ static void drop_process(struct cuda_watch *w, pid_t pid)
 	}
 }
 
-/* For the GPU's figures, which go back some time. */
-static void remember_ended(struct cuda_watch *w, pid_t pid)
+static bool is_again(const struct cuda_watch *w, pid_t pid)
 {
-	if (w->n_ended == MAX_ENDED)
-		memmove(w->ended, w->ended + 1, --w->n_ended * sizeof(*w->ended));
+	for (size_t i = 0; i < w->n_ended; i++) {
+		if (w->ended[i].pid == pid)
+			return true;
+	}
+	return cuda_watch__has_process(w, pid);
+}
+
+/* Of the one that ended first only sums are kept. Where its number is that of a later one, theirs are one and stay. */
+static void fold_first(struct cuda_watch *w)
+{
+	pid_t pid = w->ended[0].pid;
+
+	memmove(w->ended, w->ended + 1, --w->n_ended * sizeof(*w->ended));
+	if (is_again(w, pid))
+		return;
+	if (cuda_snapshot__fold(w->total, (uint32_t)pid, w->folded))
+		w->lost = true;
+	if (w->last_on)
+		cuda_snapshot__forget(w->last_on, (uint32_t)pid);
+	drop_libraries(w, pid);
+	w->n_folded++;
+}
+
+static bool is_foldable(const struct cuda_watch *w, uint64_t now)
+{
+	if (!w->n_ended || w->n_ended >= MAX_ENDED)
+		return w->n_ended > 0;
+	return now - w->ended[0].at_ns > FOLD_AFTER_NS &&
+	       (w->n_ended >= MANY_ENDED || cuda_snapshot__bytes(w->total) > MAX_ENDED_BYTES);
+}
+
+/* A target may be watched for months, and start processes all the time. */
+static void remember_ended(struct cuda_watch *w, pid_t pid, uint64_t now)
+{
+	while (is_foldable(w, now))
+		fold_first(w);
 	if (!ARRAY_RESERVE(w->ended, w->cap_ended, w->n_ended + 1))
-		w->ended[w->n_ended++] = pid;
+		w->ended[w->n_ended++] = (struct cuda_ended){ pid, now };
 }
 
 static bool is_process(void *context, uint32_t tgid)
@@ -345,7 +387,7 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		/* The number may be another process's soon. */
 		cuda_snapshot__forget(w->last, (uint32_t)pid);
 		if (has_calls(w, pid))
-			remember_ended(w, pid);
+			remember_ended(w, pid, now);
 		else
 			drop_libraries(w, pid);
 	}

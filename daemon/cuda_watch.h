@@ -48,6 +48,12 @@ struct cuda_process {
 	uint64_t cpu_ns; /* at the last look */
 };
 
+/* One that has made calls. */
+struct cuda_ended {
+	pid_t pid;
+	uint64_t at_ns; /* CLOCK_MONOTONIC */
+};
+
 enum cuda_watch_phase {
 	CUDA_WATCH_OFF_BEFORE,
 	CUDA_WATCH_SETTLING, /* the probes are there, and count nothing yet */
@@ -62,13 +68,15 @@ struct cuda_watch {
 	size_t n_mapped, cap_mapped;
 	struct cuda_process *processes;
 	size_t n_processes, cap_processes;
-	pid_t *ended; /* processes that have made calls; their numbers may be others' by now */
+	struct cuda_ended *ended; /* oldest first; their numbers may be others' by now */
 	size_t n_ended, cap_ended;
 	struct cuda_line *lines;
 	size_t n_lines, cap_lines;
 	struct u64_table line_by_hash;
 	uint64_t lines_lost;
 	struct cuda_snapshot *total, *last; /* up to the last settling, and what the maps held then */
+	struct cuda_snapshot *folded; /* of processes that ended long ago: their sums (cuda_snapshot__fold()) */
+	uint64_t n_folded;            /* so many */
 	struct cuda_budget *budget;
 	double budget_percent;
 	struct cuda_budget_cycle cycle;

@@ -229,6 +229,8 @@ static json_t *lost(const struct answer *a)
 
 	if (all && lines)
 		json_object_set_new(all, "lines-lost", json_integer((json_int_t)lines));
+	if (all && a->taken->folded)
+		json_object_set_new(all, "processes-folded", json_integer((json_int_t)a->taken->folded));
 	return all;
 }
 

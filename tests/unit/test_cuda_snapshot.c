@@ -426,6 +426,54 @@ static void test_forget(void **state)
 	assert_int_equal(n, 1001);
 }
 
+static void test_fold(void **state)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = new_snapshot(), *folded = new_snapshot();
+	struct so_cuda_error_key error = { .tgid = 1, .library = 4, .api = SO_CUDA_API_cudaMalloc, .code = 2 };
+	struct so_cuda_site_key site = { .tgid = 1, .stack = 7 };
+	struct so_cuda_key key = key_of(1, 0, SO_CUDA_API_cudaLaunchKernel, latency_octave(700));
+	struct so_cuda_key sum = key_of(0, 0, SO_CUDA_API_cudaLaunchKernel, latency_octave(700));
+	struct so_cuda_calls calls = { 0 };
+	const struct so_cuda_calls *found;
+	size_t before, n;
+
+	call(&calls, 700);
+	call(&calls, 750);
+	sum.kernel = sum.library = 0;
+	for (uint32_t tgid = 1; tgid <= 3; tgid++) {
+		for (uint32_t i = 0; i < 10; i++) {
+			key.tgid = tgid;
+			key.tid = i % 2;
+			key.kernel = 0x1000 * tgid + i;
+			key.library = tgid;
+			add(snapshot, key, &calls);
+		}
+	}
+	cuda_snapshot__add_error(snapshot, &error, 5);
+	cuda_snapshot__add_site(snapshot, &site, &(struct so_cuda_site){ .allocations = 3 });
+	before = cuda_snapshot__bytes(snapshot);
+	assert_int_equal(cuda_snapshot__fold(snapshot, 1, folded), 0);
+	assert_int_equal(cuda_snapshot__fold(snapshot, 2, folded), 0);
+	cuda_snapshot__calls(folded, &n);
+	assert_int_equal(n, 1);
+	found = cuda_snapshot__find_calls(folded, &sum);
+	assert_non_null(found);
+	assert_int_equal(found->calls, 40);
+	assert_int_equal(found->total_ns, 20 * 1450);
+	assert_int_equal(found->min_ns, 700);
+	assert_int_equal(found->max_ns, 750);
+	error.tgid = error.library = 0;
+	assert_int_equal(*cuda_snapshot__find_error(folded, &error), 5);
+	cuda_snapshot__sites(folded, &n);
+	assert_int_equal(n, 0);
+	/* What is not theirs stays. */
+	cuda_snapshot__calls(snapshot, &n);
+	assert_int_equal(n, 10);
+	cuda_snapshot__errors(snapshot, &n);
+	assert_int_equal(n, 0);
+	assert_true(cuda_snapshot__bytes(snapshot) < before / 2 && cuda_snapshot__bytes(snapshot) > 0);
+}
+
 static void test_scale(void **state)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = new_snapshot();
@@ -544,6 +592,7 @@ int main(void)
 		cmocka_unit_test(test_subtract_others),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_forget),
+		cmocka_unit_test(test_fold),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_scale_is_unbiased),
 		cmocka_unit_test(test_long_calls_in_a_short_time),
