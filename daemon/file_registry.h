@@ -156,7 +156,7 @@ int file_registry__each_row(struct file_registry *registry, uint32_t number, uin
  */
 size_t file_registry__read_code(struct file_registry *registry, uint32_t number, uint64_t vaddr, void *buf,
 				size_t size);
-/* The functions that begin in [low, high), as elf_symbols__functions(). Loads the symbols. Thread-safe. */
+/* The functions that begin in [low, high), by rising start, as elf_symbols__functions(). Loads the symbols. Thread-safe. */
 size_t file_registry__functions(struct file_registry *registry, uint32_t number, uint64_t low, uint64_t high,
 				struct elf_symbol *out, size_t room);
 /* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. -ENOENT. */

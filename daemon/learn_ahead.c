@@ -91,13 +91,6 @@ static void on_row(void *context, uint64_t address, const struct so_unwind_rule 
 	s->none = !rule;
 }
 
-static int compare_start(const void *a, const void *b)
-{
-	const struct elf_symbol *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 /*
  * Those of the functions that nothing is known of, nearest first. The file's rows are walked once for all of them: samples
  * that wait to be unwound need the lock.
@@ -113,7 +106,6 @@ static void sort_out_known(struct engine *e, struct ahead_job *job)
 	job->n = 0;
 	if (!s.code || !s.n)
 		return;
-	qsort(s.functions, s.n, sizeof(*s.functions), compare_start);
 	if (!file_registry__each_row(e->files, job->file, s.functions[0].start, s.functions[s.n - 1].start + 1,
 				     on_row, &s))
 		sort_out_up_to(&s, UINT64_MAX);
