@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -49,7 +48,6 @@ static void *work(void *context)
 int fd_closer__new(struct fd_closer **out)
 {
 	struct fd_closer *c = calloc(1, sizeof(*c));
-	sigset_t all, before;
 	int ret;
 
 	if (!c)
@@ -57,11 +55,7 @@ int fd_closer__new(struct fd_closer **out)
 	c->end = &c->first;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->changed, NULL);
-	/* Signals are for the other threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
 	ret = -pthread_create(&c->thread, NULL, work, c);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret) {
 		pthread_cond_destroy(&c->changed);
 		pthread_mutex_destroy(&c->lock);
