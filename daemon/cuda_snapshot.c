@@ -305,41 +305,43 @@ static void merge_site(struct so_cuda_site *into, const struct so_cuda_site *fro
 		into->peak_bytes = from->peak_bytes;
 }
 
-static int fold(const struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into)
+/* sums: by call and error alone, as those of process 0. */
+static int merge_counts(struct cuda_snapshot *into, const struct cuda_snapshot *from, uint32_t tgid, bool sums)
 {
 	for (size_t i = 0; i < from->calls.n; i++) {
 		const struct cuda_calls_entry *entry = entries__at(&from->calls, i);
-		struct so_cuda_key key = { .api = entry->key.api,
-					   .direction = entry->key.direction,
-					   .octave = entry->key.octave };
-		struct cuda_calls_entry *sum;
+		struct so_cuda_key key = entry->key;
+		struct cuda_calls_entry *to;
 
-		if (entry->key.tgid != tgid)
+		if ((tgid && key.tgid != tgid) || !entry->calls.calls)
 			continue;
-		sum = entries__get(into, &into->calls, &key);
-		if (!sum)
+		if (sums)
+			key.tgid = key.tid = key.library = key.kernel = 0;
+		to = entries__get(into, &into->calls, &key);
+		if (!to)
 			return -ENOMEM;
-		merge_calls(&sum->calls, &entry->calls);
+		merge_calls(&to->calls, &entry->calls);
 	}
 	for (size_t i = 0; i < from->errors.n; i++) {
 		const struct cuda_error_entry *entry = entries__at(&from->errors, i);
 		struct so_cuda_error_key key = entry->key;
-		struct cuda_error_entry *sum;
+		struct cuda_error_entry *to;
 
-		if (entry->key.tgid != tgid)
+		if (tgid && key.tgid != tgid)
 			continue;
-		key.tgid = key.library = 0;
-		sum = entries__get(into, &into->errors, &key);
-		if (!sum)
+		if (sums)
+			key.tgid = key.library = 0;
+		to = entries__get(into, &into->errors, &key);
+		if (!to)
 			return -ENOMEM;
-		sum->count += entry->count;
+		to->count += entry->count;
 	}
 	return 0;
 }
 
 int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into)
 {
-	int ret = fold(from, tgid, into);
+	int ret = merge_counts(into, from, tgid, true);
 
 	if (!ret)
 		cuda_snapshot__forget(from, tgid);
@@ -354,28 +356,10 @@ size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot)
 
 int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot *from, uint32_t tgid)
 {
-	for (size_t i = 0; i < from->calls.n; i++) {
-		const struct cuda_calls_entry *entry = entries__at(&from->calls, i);
-		struct cuda_calls_entry *to;
+	int ret = merge_counts(into, from, tgid, false);
 
-		if ((tgid && entry->key.tgid != tgid) || !entry->calls.calls)
-			continue;
-		to = entries__get(into, &into->calls, &entry->key);
-		if (!to)
-			return -ENOMEM;
-		merge_calls(&to->calls, &entry->calls);
-	}
-	for (size_t i = 0; i < from->errors.n; i++) {
-		const struct cuda_error_entry *entry = entries__at(&from->errors, i);
-		struct cuda_error_entry *to;
-
-		if (tgid && entry->key.tgid != tgid)
-			continue;
-		to = entries__get(into, &into->errors, &entry->key);
-		if (!to)
-			return -ENOMEM;
-		to->count += entry->count;
-	}
+	if (ret)
+		return ret;
 	for (size_t i = 0; i < from->sites.n; i++) {
 		const struct cuda_site_entry *entry = entries__at(&from->sites, i);
 		struct cuda_site_entry *to;

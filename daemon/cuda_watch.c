@@ -331,8 +331,10 @@ static void fold_first(struct cuda_watch *w)
 	memmove(w->ended, w->ended + 1, --w->n_ended * sizeof(*w->ended));
 	if (is_again(w, pid))
 		return;
-	if (cuda_snapshot__fold(w->total, (uint32_t)pid, w->folded))
+	if (cuda_snapshot__fold(w->total, (uint32_t)pid, w->folded)) {
 		w->lost = true;
+		return;
+	}
 	if (w->last_on)
 		cuda_snapshot__forget(w->last_on, (uint32_t)pid);
 	drop_libraries(w, pid);
