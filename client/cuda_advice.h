@@ -41,6 +41,8 @@ static const char READ_ERRORS[] =
 	"failures of asynchronous work are returned by later calls: compute-sanitizer, or "
 	"CUDA_LAUNCH_BLOCKING=1, names the first one";
 static const char ESTIMATES[] = "a larger budget counts every call";
+static const char FOLDED[] =
+	"these calls are counted, only not apart: record for a shorter time, or a single process";
 static const char INCOMPLETE[] =
 	"the figures are too low by these; record for a shorter time, or a single process";
 

@@ -386,7 +386,8 @@ static const char *explain(const char *loss)
 	if (!strcmp(loss, "lines-lost"))
 		return "calls whose lines there was no room for: they are in the other tables";
 	if (!strcmp(loss, "processes-folded"))
-		return "processes that ended long ago: their calls are in the sums, without threads, kernels and lines";
+		return "processes that ended long ago: their calls are in the sums, without threads, kernels "
+		       "and lines";
 	return NULL;
 }
 
@@ -410,11 +411,11 @@ static int find_remarks(struct search *search)
 			duty, budget);
 	}
 	finding.kind = CUDA_FINDING_LOSSES;
-	finding.advice = INCOMPLETE;
 	for (size_t i = 0; !r && i < report->n_losses; i++) {
 		const char *why = explain(report->losses[i].word);
 
 		finding.count = report->losses[i].count;
+		finding.advice = strcmp(report->losses[i].word, "processes-folded") ? INCOMPLETE : FOLDED;
 		r = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count,
 			why ? ": " : "", why ? why : "");
 	}
