@@ -189,7 +189,7 @@ def test_everything_counted_is_in_the_profile():
         assert comments["cuda.estimated"] == "0" and comments["cuda.calls"] == str(calls), comments
         # The stand-in's own times have the trap of the nested call's probe in them, some 0.6 us and more on a busy machine, which
         # the daemon takes off. How exact times are is for test_cuda.py.
-        assert ns * 0.8 - 1000 * calls <= int(comments["cuda.time_ns"]) <= ns * 1.2 + 1000 * calls, (ns, comments)
+        assert ns - 1500 * calls <= int(comments["cuda.time_ns"]) <= ns * 1.2 + 1000 * calls, (ns, comments)
         if event not in ("cuda-launch", "cuda-free"):
             assert sums[0] == calls, f"{event}: {sums} of {calls}; {comments}"
             assert sums[1] == int(comments["cuda.time_ns"]), f"{event}: {sums}; {comments}"
