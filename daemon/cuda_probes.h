@@ -92,7 +92,7 @@ int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*take
 			  void *context, struct cuda_snapshot *out);
 /* A slot's counters alone, summed over the CPUs. */
 int cuda_probes__slot(struct cuda_probes *probes, uint32_t slot, struct so_cuda_slot *sum);
-/* For a new target: waits for what is being taken away, which may be of the slot's former one. -ENOMEM, -errno. */
+/* For a new target: waits for probes of the slot's former one that are being taken away. -ENOMEM, -errno. */
 int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t slot);
 /* Removes the entries of the processes that `takes` accepts from all maps. */
 void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint32_t tgid), void *context);
