@@ -131,11 +131,11 @@ static __always_inline __u64 walk_python(struct stack_buffer *b, const struct so
 	b->w.n = 0;
 	b->w.state = SO_PYTHON_STATE_NONE;
 	b->w.flags = 0;
-	if (!process->python || !all)
+	if (!process->python.build || !all)
 		return hash;
-	walk.p = &all[(process->python - 1) & (SO_MAX_PYTHONS - 1)];
+	walk.p = &all[(process->python.build - 1) & (SO_MAX_PYTHONS - 1)];
 	b->w.state = SO_PYTHON_STATE_DEPTH;
-	if (!py_begin(&b->w, walk.p, bpf_get_current_task_btf()->thread.fsbase))
+	if (!py_begin(&b->w, walk.p, &process->python, bpf_get_current_task_btf()->thread.fsbase))
 		bpf_loop(PY_MAX_STEPS, step_python, &walk, 0);
 	if (b->w.state == SO_PYTHON_STATE_NONE)
 		return hash;

@@ -53,9 +53,9 @@ static __always_inline __u8 py_byte(const struct so_python_walk *w, __u32 offset
 	return *((const __u8 *)w->chunk + (offset & (SO_PYTHON_FRAME_BYTES - 1)));
 }
 
-static __always_inline bool py_holds_gil(const struct so_python_walk *w, const struct so_python *p)
+static __always_inline bool py_holds_gil(const struct so_python_walk *w, const struct so_python *p, __u64 gil)
 {
-	__u64 gil = p->gil, interpreter = 0, holder = 0;
+	__u64 interpreter = 0, holder = 0;
 	__u32 locked = 0;
 
 	if (!(p->flags & SO_PYTHON_GIL_RUNTIME)) {
@@ -68,7 +68,8 @@ static __always_inline bool py_holds_gil(const struct so_python_walk *w, const s
 }
 
 /* Finds the thread's innermost frame. Returns as py_step(). */
-static __always_inline int py_begin(struct so_python_walk *w, const struct so_python *p, __u64 fsbase)
+static __always_inline int py_begin(struct so_python_walk *w, const struct so_python *p,
+				    const struct so_python_place *place, __u64 fsbase)
 {
 	__u64 id = 0;
 
@@ -78,7 +79,7 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 	w->thread = 0;
 	w->frame = 0;
 	w->cframe = 0;
-	if (!py_read(&w->thread, 8, fsbase + p->tss))
+	if (!py_read(&w->thread, 8, fsbase + place->tss))
 		return py_end(w, SO_PYTHON_STATE_NO_THREAD);
 	if (!w->thread)
 		return py_end(w, SO_PYTHON_STATE_NONE);
@@ -91,7 +92,7 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 		if (!py_read(&w->frame, 8, w->cframe))
 			return py_end(w, SO_PYTHON_STATE_NO_THREAD);
 	}
-	if (py_holds_gil(w, p))
+	if (py_holds_gil(w, p, place->gil))
 		w->flags |= SO_STACK_GIL;
 	return 0;
 }

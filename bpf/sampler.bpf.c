@@ -216,7 +216,7 @@ __noinline int step_chained(void)
 /* The interpreter of the current process, if one is known. */
 static __always_inline const struct so_python *interpreter(const struct so_process *process)
 {
-	__u32 i = process->python;
+	__u32 i = process->python.build;
 
 	return i ? &pythons[(i - 1) & (SO_MAX_PYTHONS - 1)] : NULL;
 }
@@ -263,13 +263,14 @@ static __always_inline void walk_python(struct sample *sm, bool by_loop)
 		return;
 	sm->u->python = 1;
 	s.w->state = SO_PYTHON_STATE_DEPTH;
-	if (py_begin(s.w, p, have_task_btf ? task->thread.fsbase : BPF_CORE_READ(task, thread.fsbase)))
+	if (py_begin(s.w, p, &sm->process->python,
+		     have_task_btf ? task->thread.fsbase : BPF_CORE_READ(task, thread.fsbase)))
 		return;
 	if (by_loop) {
 		bpf_loop(PY_MAX_STEPS, step_python, &s, 0);
 	} else {
 		for (int i = 0; i < PY_MAX_STEPS; i++) {
-			if (step_python_bounded(sm->process->python - 1))
+			if (step_python_bounded(sm->process->python.build - 1))
 				break;
 		}
 	}
@@ -615,7 +616,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	p->mappings = 0;
 	p->exec_pages = 0;
 	p->reported_pages = 0;
-	p->python = 0;
+	p->python.build = 0;
 	report(SO_EVENT_EXEC, tgid, old_pid, p->slot);
 	return 0;
 }

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames)
+struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames,
+			 struct python_functions *functions)
 {
 	size_t n = (size_t)record->n_user + record->n_kernel + (size_t)record->n_python * SO_PYTHON_WORDS;
 	struct stack *stack = malloc(sizeof(*stack) + n * sizeof(*frames));
@@ -11,6 +12,7 @@ struct stack *stack__new(const struct so_stack_record *record, const uint64_t *f
 	if (!stack)
 		return NULL;
 	stack->refs = 1;
+	stack->functions = record->n_python ? python_functions__ref(functions) : NULL;
 	stack->record = *record;
 	memcpy(stack->frames, frames, n * sizeof(*frames));
 	return stack;
@@ -26,8 +28,10 @@ struct stack *stack__ref(const struct stack *stack)
 
 void stack__unref(struct stack *stack)
 {
-	if (stack && !--stack->refs)
-		free(stack);
+	if (!stack || --stack->refs)
+		return;
+	python_functions__unref(stack->functions);
+	free(stack);
 }
 
 bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash)

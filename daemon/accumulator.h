@@ -15,7 +15,8 @@
  * first. The Python frames have been read: in the place of the kernel's words are struct python_frame.
  */
 struct stack {
-	_Atomic uint32_t refs; /* nothing but this changes once a second one holds it */
+	_Atomic uint32_t refs;              /* nothing but this changes once a second one holds it */
+	struct python_functions *functions; /* those of its Python frames, a reference; NULL: it has none */
 	struct so_stack_record record;
 	uint64_t frames[];
 };
@@ -46,8 +47,12 @@ struct accumulator {
 	uint64_t gil;          /* samples whose thread held its interpreter's lock */
 };
 
-/* Copy of a record with its frames, with one reference; NULL when out of memory. */
-struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames);
+/*
+ * Copy of a record with its frames, with one reference; NULL when out of memory. functions: what its Python frames show, of
+ * which it takes a reference of its own.
+ */
+struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames,
+			 struct python_functions *functions);
 /* Thread-safe, as is holding on to a stack beside others. */
 struct stack *stack__ref(const struct stack *stack);
 void stack__unref(struct stack *stack);

@@ -170,12 +170,10 @@ void engine_forget_if_idle(struct engine *e)
 		return;
 	engine_forget_ahead(e);
 	cuda_taken__forget_names(e);
-	/* They hold Python functions, and numbers of files. */
+	/* They hold numbers of files. */
 	engine_release_pending(&e->pending[0]);
 	engine_release_pending(&e->pending[1]);
 	e->n_pythons = 0;
-	python_functions__free(TAKE_PTR(e->python_functions));
-	python_functions__new(&e->python_functions);
 	/* In this order: the registry puts the vdso's table into the pool anew. */
 	table_pool__reset(e->pool);
 	file_registry__reset(e->files);
@@ -242,6 +240,14 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 	process_table__each(e->processes, SO_MAX_SLOTS, look_for_python, e);
 }
 
+static void look_for_pythons(struct engine *e, uint64_t now)
+{
+	if (!e->python_again_ns || now < e->python_again_ns)
+		return;
+	e->python_again_ns = 0;
+	process_table__each(e->processes, SO_MAX_SLOTS, look_for_python, e);
+}
+
 /* Returns how long the loop may sleep. */
 static uint64_t timers(struct engine *e)
 {
@@ -256,6 +262,7 @@ static uint64_t timers(struct engine *e)
 	end_due_targets(e, now);
 	engine_forget_ended(e);
 	look_at_cpus(e, now);
+	look_for_pythons(e, now);
 	next = e->last_drain_ns + window_ns(e);
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		struct target *t = e->targets[i];
@@ -276,6 +283,8 @@ static uint64_t timers(struct engine *e)
 	}
 	if (e->n_waiting && e->next_unwind_ns < next)
 		next = e->next_unwind_ns;
+	if (e->python_again_ns && e->python_again_ns < next)
+		next = e->python_again_ns;
 	now = clock__now_ns();
 	return next > now ? next - now : 0;
 }
@@ -608,7 +617,7 @@ void engine__free(struct engine *e)
 		struct waiting_sample *w = e->waiting;
 
 		e->waiting = w->next;
-		free(w);
+		engine_free_waiting(w);
 	}
 	while (e->scans) {
 		struct scan_request *s = e->scans;
@@ -627,7 +636,7 @@ void engine__free(struct engine *e)
 	unwind_cache__close(e->cache);
 	kallsyms__free(e->kernel_symbols);
 	effect_reader__free(e->effects);
-	python_functions__free(e->python_functions);
+	python_functions__unref(e->python_functions);
 	engine_forget_ahead(e);
 	close(e->wake_fd);
 	pthread_mutex_destroy(&e->lock);

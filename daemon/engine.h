@@ -42,7 +42,7 @@ struct engine_options {
 				    (tests) */
 	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */
 	size_t generation_bytes; /* of a kept target's samples; 0: ENGINE_GENERATION_BYTES (tests make it small) */
-	unsigned files_idle_ms;  /* a file that is mapped nowhere is let go after this; 0: 10 minutes (tests) */
+	unsigned files_idle_ms; /* a file that is mapped nowhere is let go after this; 0: 10 minutes (tests) */
 	/* Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing. */
 	int (*loaded)(struct so_error *err);
 };

@@ -37,7 +37,7 @@ static int pending_add(struct engine *e, struct pending *pending, const struct s
 		pending->stacks = more;
 		pending->capacity = capacity;
 	}
-	stack = stack__new(record, frames);
+	stack = stack__new(record, frames, e->python_functions);
 	if (!stack)
 		return -ENOMEM;
 	if (!engine_read_python(e, record->tgid, (uint64_t *)stack__python(stack), record->n_python))
@@ -137,11 +137,18 @@ static void on_raw(void *context, const struct so_raw_record *record)
 	w->record = *record;
 	if (w->record.n_python > SO_MAX_PYTHON_FRAMES)
 		w->record.n_python = SO_MAX_PYTHON_FRAMES;
+	w->functions = python_functions__ref(e->python_functions);
 	if (!engine_read_python(e, record->tgid, (uint64_t *)w->record.python_words, w->record.n_python))
 		w->record.flags |= SO_STACK_PYTHON_UNREAD;
 	*e->waiting_end = w;
 	e->waiting_end = &w->next;
 	e->n_waiting++;
+}
+
+void engine_free_waiting(struct waiting_sample *w)
+{
+	python_functions__unref(w->functions);
+	free(w);
 }
 
 static void finish_waiting(struct engine *e, const struct waiting_sample *w, struct process *process)
@@ -151,7 +158,7 @@ static void finish_waiting(struct engine *e, const struct waiting_sample *w, str
 
 	if (!t)
 		return;
-	if (user_unwind(e, process, &w->record, &stack)) {
+	if (user_unwind(e, process, &w->record, w->functions, &stack)) {
 		t->lost[SO_LOSS_MEMORY]++;
 		return;
 	}
@@ -197,7 +204,7 @@ void engine_unwind_waiting(struct engine *e)
 		if (!*at)
 			e->waiting_end = at;
 		e->n_waiting--;
-		free(w);
+		engine_free_waiting(w);
 		if (e->learn_attempts != attempts)
 			sampler__consume_stacks(e->sampler);
 		attempts = e->learn_attempts;
@@ -334,6 +341,8 @@ int engine_drain(struct engine *e)
 	uint64_t begin = clock__now_ns();
 	int ret;
 
+	python_functions__turn(&e->python_functions);
+	limits__set(LIMIT_PYTHON_NAMES, python_functions__all_bytes());
 	sampler__consume_events(e->sampler);
 	ret = sampler__drain(e->sampler, NULL);
 	engine_cuda_drain(e);

@@ -43,7 +43,7 @@ struct engine_files {
 	uint64_t marked_ns; /* when the last marking began */
 	unsigned left;      /* files that it found to be named */
 	bool target_gone;   /* since */
-	uint64_t refused_seen, files_hit_seen, tables_hit_seen;
+	uint64_t refused_seen, files_hit_seen, tables_hit_seen, rules_hit_seen;
 	struct dead_files *dead; /* to be closed */
 };
 
@@ -307,6 +307,9 @@ void engine_files_count(struct engine *e)
 	limits__set(LIMIT_TABLE_BYTES, (pool.rows + pool.index_words) * sizeof(uint32_t));
 	limits__hit(LIMIT_FILES, files.refused_files - f->files_hit_seen);
 	limits__hit(LIMIT_TABLE_BYTES, files.refused_tables - f->tables_hit_seen);
+	limits__set(LIMIT_UNWIND_RULES, pool.rules);
+	limits__hit(LIMIT_UNWIND_RULES, pool.rules_refused - f->rules_hit_seen);
+	f->rules_hit_seen = pool.rules_refused;
 	f->files_hit_seen = files.refused_files;
 	f->tables_hit_seen = files.refused_tables;
 }

@@ -94,6 +94,7 @@ struct pending {
 struct waiting_sample {
 	struct waiting_sample *next;
 	uint64_t arrived_ns;
+	struct python_functions *functions; /* those of its Python frames, which have been read; a reference */
 	struct so_raw_record record;
 };
 
@@ -144,8 +145,9 @@ struct engine {
 	} learned[64]; /* not published yet */
 	unsigned n_learned;
 	uint64_t learn_attempts, learn_failures;
-	uint64_t next_unwind_ns; /* of samples that wait */
-	uint32_t n_pythons; /* of sampler__pythons() in use */
+	uint64_t next_unwind_ns;  /* of samples that wait */
+	uint32_t n_pythons;       /* of sampler__pythons() in use */
+	uint64_t python_again_ns; /* when those that were starting are asked again; 0: none was */
 	struct python_functions *python_functions;
 	struct cuda_probes *cuda; /* loaded when first asked for */
 	struct kernel_names *kernel_names;
@@ -182,6 +184,7 @@ struct target *engine_hold(struct engine *e, uint32_t id);
 void engine_unhold(struct engine *e, struct target *t);
 void engine_process_gone(struct engine *e, struct process *p);
 void engine_unwind_waiting(struct engine *e);
+void engine_free_waiting(struct waiting_sample *w);
 void engine_hurry_waiting(struct engine *e, uint32_t slot);
 void engine_release_pending(struct pending *pending);
 unsigned engine_sampling_rate_sum(const struct engine *e);
@@ -195,12 +198,12 @@ extern const struct sampler_handlers engine_handlers;
 /* Reads a process's mappings and gives them to the kernel. Called without the lock. */
 int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages);
 
-/* Unwinds in user space what a raw sample holds (user_unwind.c); the frames' stack record is malloc'ed. */
 /*
- * Unwinds in user space what a raw sample holds (user_unwind.c); the frames' stack record is malloc'ed. Rules that were
- * learned on the way are for engine_publish_learned() to give to the kernel.
+ * Unwinds in user space what a raw sample holds (user_unwind.c); functions: those that its Python frames name. Rules that
+ * were learned on the way are for engine_publish_learned() to give to the kernel.
  */
-int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw, struct stack **out);
+int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw,
+		struct python_functions *functions, struct stack **out);
 
 /*
  * The rule of code without unwind information (learn.c), learned if need be; NULL when it cannot be had. address: the

@@ -3,29 +3,34 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/clock.h"
 #include "daemon/code_reader.h"
 #include "daemon/engine_internal.h"
+#include "daemon/limits.h"
+
+/* An interpreter takes some 20 ms to start, with many modules a second. */
+#define ASK_AGAIN_NS 10000000ull
+#define ASK_SOON_NS  2000000000ull
 
 static bool read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
 	return code_reader__read(*(const pid_t *)context, address, to, bytes) == bytes;
 }
 
-/* Processes of the same interpreter share a place: all but a few figures of older versions are the same for all. */
-static int find_place(struct engine *e, const struct so_python *walker, uint32_t *place)
+static int find_build(struct engine *e, const struct so_python *walker, uint32_t *build)
 {
 	struct so_python *all = sampler__pythons(e->sampler);
 
 	for (uint32_t i = 0; i < e->n_pythons; i++) {
 		if (!memcmp(&all[i], walker, sizeof(*walker))) {
-			*place = i + 1;
+			*build = i + 1;
 			return 0;
 		}
 	}
 	if (e->n_pythons == SO_MAX_PYTHONS)
 		return -ENOSPC;
 	all[e->n_pythons] = *walker;
-	*place = ++e->n_pythons;
+	*build = ++e->n_pythons;
 	return 0;
 }
 
@@ -52,30 +57,46 @@ static void note_version(struct engine *e, const struct process *p)
 	}
 }
 
+/*
+ * Soon, for a while: a process that is short has its Python frames for most of its life then. Whoever maps an interpreter and
+ * never starts it is asked at the look at all processes.
+ */
+static void ask_again(struct engine *e, struct process *p)
+{
+	uint64_t now = clock__now_ns();
+
+	if (!p->python_asked_ns)
+		p->python_asked_ns = now;
+	if (now - p->python_asked_ns < ASK_SOON_NS)
+		e->python_again_ns = now + ASK_AGAIN_NS;
+}
+
 /* An interpreter that is not ready yet is asked again later. */
 static void open_python(struct engine *e, struct process *p)
 {
 	struct foreign_memory memory = { read_process, &p->tgid };
 	struct python_process found;
 	struct so_error why = { "" };
-	uint32_t place;
+	uint32_t build;
 	int ret = python_process__open_running(&memory, p->python_file->python, p->python_bias, &found, &why);
 
-	if (ret == -EAGAIN)
+	if (ret == -EAGAIN) {
+		ask_again(e, p);
 		return;
-	ret = ret ?: find_place(e, &found.walker, &place);
+	}
+	ret = ret ?: find_build(e, &found.walker, &build);
 	if (!ret) {
 		p->python = malloc(sizeof(*p->python));
 		ret = p->python ? 0 : -ENOMEM;
 	}
 	if (ret) {
 		p->python_refused = true;
-		say_problem(e, p, why.text[0] ? why.text : "too many different Python interpreters");
+		say_problem(e, p, why.text[0] ? why.text : "too many different builds of Python");
 		return;
 	}
 	*p->python = found;
 	note_version(e, p);
-	process_table__set_python(e->processes, p, place);
+	process_table__set_python(e->processes, p, build);
 }
 
 void engine_find_python(struct engine *e, struct process *p, const struct process_scan *scan)
@@ -102,10 +123,13 @@ void engine_retry_python(struct engine *e, struct process *p)
 		open_python(e, p);
 }
 
-static const struct python_function *failure(struct engine *e, int why)
+static const struct python_function *failure(int why)
 {
-	return python_functions__get(e->python_functions,
-				     why == -ESTALE ? "[python:stale]" : "[python:unreadable]", "", 0);
+	static const struct python_function stale = { "[python:stale]", "", 0 },
+					    unreadable = { "[python:unreadable]", "", 0 },
+					    unnamed = { "[python:names-full]", "", 0 };
+
+	return why == -ESTALE ? &stale : why == -ENOSPC ? &unnamed : &unreadable;
 }
 
 static const struct python_code *read_code(struct engine *e, struct process *p, const uint64_t *words, int *why)
@@ -136,10 +160,15 @@ static bool read_frame(struct engine *e, struct process *p, uint64_t *words)
 		frame.line = python_code__line(code, p->python->layout.version,
 					       SO_PYTHON_FRAME_INSTRUCTION(words[0]));
 	}
+	if (code && !frame.function) {
+		limits__hit(LIMIT_PYTHON_NAMES, 1);
+		code = NULL;
+		why = -ENOSPC;
+	}
 	if (!frame.function)
-		frame.function = failure(e, why);
+		frame.function = failure(why);
 	memcpy(words, &frame, sizeof(frame));
-	return code && frame.function;
+	return code;
 }
 
 bool engine_read_python(struct engine *e, pid_t tgid, uint64_t *words, size_t n)

@@ -254,15 +254,11 @@ void learned_table__unref(struct learned_table *table, struct table_pool *pool)
 /* Takes the range's pieces, also on failure. */
 static int append_range(struct table_pieces *out, struct table_pool *pool, struct table_pieces *range)
 {
-	int ret = append(out, range->pieces, range->n);
+	int ret = table_pieces__move(out, range);
 
-	if (ret) {
+	if (ret)
 		table_pool__release(pool, range);
-		return ret;
-	}
-	out->era = range->era;
-	free(range->pieces);
-	return 0;
+	return ret;
 }
 
 static int make_pieces(const struct learned_code *code, struct table_pool *pool,

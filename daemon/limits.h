@@ -17,18 +17,20 @@
 #define LIMITS_PROFILES_WAIT 20000      /* ms that a request waits for its turn */
 
 /* Name here, name in the answer, the most. What "now" is of a limit that is met by each single thing: null. */
-#define LIMITS(X)                                                                      \
-	X(TARGETS, "targets", ENGINE_MAX_TARGETS, true)                                \
-	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                              \
-	X(FILES, "files", SO_MAX_FILES, true)                                          \
-	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)     \
-	X(SAMPLE_BYTES, "sample_bytes", ENGINE_ALL_SAMPLES_BYTES, true)                \
-	X(CONNECTIONS, "connections", HTTP_MAX_CONNECTIONS, true)                      \
-	X(USER_CONNECTIONS, "connections_of_a_user", HTTP_MAX_USER_CONNECTIONS, false) \
-	X(TCP_CONNECTIONS, "tcp_connections", HTTP_MAX_CONNECTIONS, true)              \
-	X(BODY_BYTES, "body_bytes", HTTP_MAX_BODY_BYTES, false)                        \
-	X(REPLY_BYTES, "reply_bytes", LIMITS_REPLY_BYTES, true)                        \
-	X(PROFILES, "profiles_at_once", LIMITS_PROFILES, true)                         \
+#define LIMITS(X)                                                                                              \
+	X(TARGETS, "targets", ENGINE_MAX_TARGETS, true)                                                        \
+	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                                                      \
+	X(FILES, "files", SO_MAX_FILES, true)                                                                  \
+	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)                             \
+	X(UNWIND_RULES, "unwind_rules", SO_MAX_RULES - SO_FIRST_RULE, true)                                    \
+	X(PYTHON_NAMES, "python_names_bytes", (uint64_t)PYTHON_FUNCTIONS_TABLES *PYTHON_FUNCTIONS_BYTES, true) \
+	X(SAMPLE_BYTES, "sample_bytes", ENGINE_ALL_SAMPLES_BYTES, true)                                        \
+	X(CONNECTIONS, "connections", HTTP_MAX_CONNECTIONS, true)                                              \
+	X(USER_CONNECTIONS, "connections_of_a_user", HTTP_MAX_USER_CONNECTIONS, false)                         \
+	X(TCP_CONNECTIONS, "tcp_connections", HTTP_MAX_CONNECTIONS, true)                                      \
+	X(BODY_BYTES, "body_bytes", HTTP_MAX_BODY_BYTES, false)                                                \
+	X(REPLY_BYTES, "reply_bytes", LIMITS_REPLY_BYTES, true)                                                \
+	X(PROFILES, "profiles_at_once", LIMITS_PROFILES, true)                                                 \
 	X(DENIAL_LINES, "denial_lines_a_second", DENIALS_LINES_A_SECOND, false)
 
 enum limit {

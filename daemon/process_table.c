@@ -105,8 +105,9 @@ static void forget_python(struct process *p)
 {
 	free(TAKE_PTR(p->python));
 	p->python_file = NULL;
+	p->python_asked_ns = 0;
 	p->python_refused = false;
-	p->kernel.python = 0;
+	p->kernel.python = (struct so_python_place){ 0 };
 }
 
 int process_table__add_child(struct process_table *t, pid_t tgid, const struct process *parent,
@@ -149,9 +150,10 @@ int process_table__set_flags(struct process_table *t, struct process *p, uint32_
 	return publish(t, p);
 }
 
-int process_table__set_python(struct process_table *t, struct process *p, uint32_t place)
+int process_table__set_python(struct process_table *t, struct process *p, uint32_t build)
 {
-	p->kernel.python = place;
+	p->kernel.python = p->python->place;
+	p->kernel.python.build = build;
 	return publish(t, p);
 }
 

@@ -48,6 +48,7 @@ struct process {
 	const struct file_entry *python_file; /* the file with its interpreter; NULL: none */
 	uint64_t python_bias;                 /* of that file */
 	struct python_process *python;        /* NULL: not ready yet, or refused */
+	uint64_t python_asked_ns;             /* when it was first not ready; 0: never */
 	bool python_refused;
 	uint64_t scans;
 	uint64_t last_scan_ns;
@@ -70,8 +71,8 @@ int process_table__add_child(struct process_table *table, pid_t tgid, const stru
 			     struct process **out);
 /* Sets the flags, of enum so_process_flags, in the kernel too. */
 int process_table__set_flags(struct process_table *table, struct process *process, uint32_t flags);
-/* Tells the kernel the place of its interpreter among sampler__pythons(), from 1. */
-int process_table__set_python(struct process_table *table, struct process *process, uint32_t place);
+/* Tells the kernel where process->python is, and its build's index in sampler__pythons(), from 1. */
+int process_table__set_python(struct process_table *table, struct process *process, uint32_t build);
 /* The process was replaced by exec: its mappings are void. */
 void process_table__exec(struct process_table *table, struct process *process);
 void process_table__remove(struct process_table *table, struct process *process);

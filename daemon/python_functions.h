@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The Python functions met so far, each once, at an address that does not change as long as the table lives. */
+/*
+ * The Python functions met so far, each once, at an address that does not change as long as the table lives. Names come and
+ * go with the versions of what is watched, so a table is not for ever: the engine begins another one when it is half full, and
+ * the old one goes with the last stack that shows a function of it.
+ */
 #ifndef STAKEOUT_PYTHON_FUNCTIONS_H
 #define STAKEOUT_PYTHON_FUNCTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,12 +31,27 @@ _Static_assert(sizeof(struct python_frame) == SO_PYTHON_WORDS * 8, "takes the pl
 
 struct python_functions;
 
+/* Of one table, names and all; more is refused. */
+#define PYTHON_FUNCTIONS_BYTES (64u << 20)
+/* As many as there may be before no new one is begun. */
+#define PYTHON_FUNCTIONS_TABLES 4
+
+/* With one reference. */
 int python_functions__new(struct python_functions **out);
+/* NULL stays NULL. References are taken and given back by any thread, all else is one thread's at a time. */
+struct python_functions *python_functions__ref(struct python_functions *functions);
+void python_functions__unref(struct python_functions *functions);
 /* Equal names, files and lines give the same function. NULL when out of memory or full. */
 const struct python_function *python_functions__get(struct python_functions *functions, const char *name,
 						    const char *filename, int first_line);
 size_t python_functions__count(const struct python_functions *functions);
-void python_functions__free(struct python_functions *functions);
-CLEANUP_DEFINE(struct python_functions *, python_functions, python_functions__free)
+/*
+ * When *functions is more than half full, puts a new table in its place; true then. Not while there are
+ * PYTHON_FUNCTIONS_TABLES tables.
+ */
+bool python_functions__turn(struct python_functions **functions);
+/* Of all tables together. */
+uint64_t python_functions__all_bytes(void);
+CLEANUP_DEFINE(struct python_functions *, python_functions, python_functions__unref)
 
 #endif

@@ -278,10 +278,10 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 	if (!kept)
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
-	r = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->walker.gil,
+	r = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil,
 		      err);
 	if (r == 0)
-		r = python_storage__find(memory, layout, process->runtime, threads, kept, &process->walker.tss,
+		r = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss,
 					 err);
 	return r < 0 ? r : check_frames(memory, layout, threads, kept, err);
 }

@@ -13,8 +13,9 @@
 
 struct python_process {
 	struct python_layout layout;
-	uint64_t runtime;        /* process address of _PyRuntime */
-	struct so_python walker; /* complete; its unused bytes are 0 */
+	uint64_t runtime; /* process address of _PyRuntime */
+	struct so_python walker;
+	struct so_python_place place; /* but for the build, which is 0 */
 };
 
 /*

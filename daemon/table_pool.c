@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/clock.h"
 #include "daemon/u64_table.h"
+#include "stakeout/array.h"
 
 /*
  * A table that fits nowhere whole is cut into pieces, each of which is an entry more in the mappings of every process. While
@@ -13,12 +15,25 @@
 #define GOOD_PIECE_WORDS 65536
 #define MIN_PIECE_WORDS  8192
 
+/* Of a shared rule. One that no table has is found again as long as its number is not taken for another. */
+struct rule_use {
+	uint32_t tables;
+	bool vacant;        /* its number is free for another rule */
+	uint64_t unused_ns; /* since when no table has it */
+};
+
 struct table_pool {
 	struct sampler *sampler;
 	struct pool_space *space;
 	uint32_t era;
 	struct u64_table by_hash; /* rule's hash -> number of the first rule with that hash */
-	uint32_t n_rules;         /* including the reserved ones */
+	struct rule_use *uses;    /* by number */
+	size_t cap_uses;
+	uint32_t n_rules;  /* numbers that were ever taken, the reserved ones included */
+	uint32_t n_unused; /* of these, rules that no table has */
+	uint32_t n_vacant;
+	uint32_t next_vacant; /* none is below */
+	uint64_t next_vacate_ns;
 	struct table_pool_stats stats;
 };
 
@@ -34,6 +49,7 @@ int table_pool__new(struct sampler *sampler, struct table_pool **out)
 	}
 	pool->sampler = sampler;
 	pool->n_rules = SO_FIRST_RULE;
+	pool->next_vacant = SO_FIRST_RULE;
 	*out = pool;
 	return 0;
 }
@@ -48,36 +64,139 @@ static uint64_t rule_hash(const struct so_unwind_rule *rule)
 	return (words[0] ^ words[0] >> 31 ^ words[1]) * 0xc2b2ae3d27d4eb4full;
 }
 
-/* The shared number of a rule; SO_RULE_UNAVAILABLE when there is no room for another. */
+/* Where a rule is, or the free place for its hash: rules of the same hash that differ sit under the next hash values. */
+static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule *rule, uint64_t *hash,
+		      uint32_t *number)
+{
+	const struct so_unwind_rule *rules = sampler__rules(pool->sampler);
+
+	for (*hash = rule_hash(rule); u64_table__get(&pool->by_hash, *hash, number); ++*hash) {
+		if (!memcmp(&rules[*number], rule, sizeof(*rule)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Gives up the numbers of all rules that no table has had for so long that no walk can be at a row that names them. What is
+ * left is found by a table of hashes made anew.
+ */
+static void vacate_unused(struct table_pool *pool)
+{
+	const struct so_unwind_rule *rules = sampler__rules(pool->sampler);
+	uint64_t now = clock__now_ns(), before = now - POOL_SPACE_GRACE_NS, hash;
+	struct u64_table by_hash = pool->by_hash;
+	uint32_t n_vacant = 0, same;
+	int ret = 0;
+
+	if (now < pool->next_vacate_ns)
+		return;
+	pool->next_vacate_ns = now + POOL_SPACE_GRACE_NS;
+	pool->by_hash = (struct u64_table){ 0 };
+	for (uint32_t i = SO_FIRST_RULE; !ret && i < pool->n_rules; i++) {
+		const struct rule_use *use = &pool->uses[i];
+
+		if (use->vacant || (!use->tables && use->unused_ns < before))
+			n_vacant++;
+		else if (!find_rule(pool, &rules[i], &hash, &same))
+			ret = u64_table__set(&pool->by_hash, hash, i);
+	}
+	if (ret || n_vacant == pool->n_vacant) {
+		u64_table__release(&pool->by_hash);
+		pool->by_hash = by_hash;
+		return;
+	}
+	u64_table__release(&by_hash);
+	for (uint32_t i = SO_FIRST_RULE; i < pool->n_rules; i++) {
+		if (!pool->uses[i].tables && pool->uses[i].unused_ns < before)
+			pool->uses[i].vacant = true;
+	}
+	pool->n_unused -= n_vacant - pool->n_vacant;
+	pool->n_vacant = n_vacant;
+	pool->next_vacant = SO_FIRST_RULE;
+}
+
+/* A number for another rule; SO_RULE_UNAVAILABLE: all are taken. */
+static uint32_t vacant_number(struct table_pool *pool)
+{
+	uint32_t number = pool->n_rules;
+
+	if (number == SO_MAX_RULES) {
+		if (!pool->n_vacant && pool->n_unused)
+			vacate_unused(pool);
+		if (!pool->n_vacant)
+			return SO_RULE_UNAVAILABLE;
+		while (!pool->uses[pool->next_vacant].vacant)
+			pool->next_vacant++;
+		return pool->next_vacant;
+	}
+	if (ARRAY_RESERVE(pool->uses, pool->cap_uses, (size_t)number + 1))
+		return SO_RULE_UNAVAILABLE;
+	pool->uses[number] = (struct rule_use){ .vacant = true };
+	pool->n_vacant++;
+	pool->n_rules++;
+	return number;
+}
+
+/* The shared number of a rule, for one table more; SO_RULE_UNAVAILABLE when there is no room for another. */
 static uint32_t share_rule(struct table_pool *pool, const struct so_unwind_rule *rule)
 {
-	struct so_unwind_rule *rules = sampler__rules(pool->sampler);
-	uint64_t hash = rule_hash(rule);
-	uint32_t number;
+	uint32_t number, same;
+	uint64_t hash;
 
-	/* Rules of the same hash that differ sit under the next hash values. */
-	for (; u64_table__get(&pool->by_hash, hash, &number); hash++) {
-		if (!memcmp(&rules[number], rule, sizeof(*rule)))
-			return number;
+	if (find_rule(pool, rule, &hash, &number)) {
+		if (!pool->uses[number].tables++)
+			pool->n_unused--;
+		return number;
 	}
-	if (pool->n_rules == SO_MAX_RULES || u64_table__set(&pool->by_hash, hash, pool->n_rules)) {
+	number = vacant_number(pool);
+	/* The table of hashes may be another one now. */
+	if (number == SO_RULE_UNAVAILABLE || find_rule(pool, rule, &hash, &same) ||
+	    u64_table__set(&pool->by_hash, hash, number)) {
 		pool->stats.rules_refused++;
 		return SO_RULE_UNAVAILABLE;
 	}
-	rules[pool->n_rules] = *rule;
-	return pool->n_rules++;
+	sampler__rules(pool->sampler)[number] = *rule;
+	pool->uses[number] = (struct rule_use){ .tables = 1 };
+	pool->n_vacant--;
+	return number;
 }
 
-static uint32_t *share_rules(struct table_pool *pool, const struct unwind_table *table)
+static void give_back_rules(struct table_pool *pool, const uint32_t *numbers, size_t n)
+{
+	uint64_t now = clock__now_ns();
+
+	for (size_t i = 0; i < n; i++) {
+		struct rule_use *use = &pool->uses[numbers[i]];
+
+		if (--use->tables)
+			continue;
+		use->unused_ns = now;
+		pool->n_unused++;
+	}
+}
+
+/* By the table's own numbers; those that are to be given back are in *out also. */
+static uint32_t *share_rules(struct table_pool *pool, const struct unwind_table *table,
+			     struct table_pieces *out)
 {
 	uint32_t *numbers = calloc(table->n_rules + SO_FIRST_RULE, sizeof(*numbers));
 
-	if (!numbers)
+	out->rules = calloc(table->n_rules + 1, sizeof(*out->rules));
+	if (!numbers || !out->rules) {
+		free(numbers);
+		free(TAKE_PTR(out->rules));
 		return NULL;
+	}
 	numbers[SO_RULE_NONE] = SO_RULE_NONE;
 	numbers[SO_RULE_UNAVAILABLE] = SO_RULE_UNAVAILABLE;
-	for (uint32_t i = 0; i < table->n_rules; i++)
-		numbers[SO_FIRST_RULE + i] = share_rule(pool, &table->rules[i]);
+	for (uint32_t i = 0; i < table->n_rules; i++) {
+		uint32_t number = share_rule(pool, &table->rules[i]);
+
+		numbers[SO_FIRST_RULE + i] = number;
+		if (number != SO_RULE_UNAVAILABLE)
+			out->rules[out->n_rules++] = number;
+	}
 	return numbers;
 }
 
@@ -204,7 +323,7 @@ int table_pool__add(struct table_pool *pool, const struct unwind_table *table, s
 
 	if (table->first_block + table->n_blocks > UINT32_MAX)
 		return -EFBIG;
-	numbers = share_rules(pool, table);
+	numbers = share_rules(pool, table, &list);
 	if (!numbers)
 		return -ENOMEM;
 	ret = place(pool, table, numbers, &list);
@@ -212,7 +331,9 @@ int table_pool__add(struct table_pool *pool, const struct unwind_table *table, s
 		/* The kernel side has not heard of them. */
 		for (size_t i = 0; i < list.n; i++)
 			give_back(pool, &list.pieces[i], false);
+		give_back_rules(pool, list.rules, list.n_rules);
 		free(list.pieces);
+		free(list.rules);
 		return ret;
 	}
 	*out = list;
@@ -225,8 +346,34 @@ void table_pool__release(struct table_pool *pool, struct table_pieces *pieces)
 		pool->stats.released += pieces->pieces[i].words * sizeof(uint32_t);
 		give_back(pool, &pieces->pieces[i], true);
 	}
+	if (pieces->era == pool->era)
+		give_back_rules(pool, pieces->rules, pieces->n_rules);
 	free(pieces->pieces);
+	free(pieces->rules);
 	*pieces = (struct table_pieces){ 0 };
+}
+
+int table_pieces__move(struct table_pieces *to, struct table_pieces *from)
+{
+	struct table_piece *pieces = reallocarray(to->pieces, to->n + from->n + 1, sizeof(*pieces));
+	uint32_t *rules;
+
+	if (!pieces)
+		return -ENOMEM;
+	to->pieces = pieces;
+	rules = reallocarray(to->rules, to->n_rules + from->n_rules + 1, sizeof(*rules));
+	if (!rules)
+		return -ENOMEM;
+	to->rules = rules;
+	for (size_t i = 0; i < from->n; i++)
+		to->pieces[to->n++] = from->pieces[i];
+	for (size_t i = 0; i < from->n_rules; i++)
+		to->rules[to->n_rules++] = from->rules[i];
+	to->era = from->era;
+	free(from->pieces);
+	free(from->rules);
+	*from = (struct table_pieces){ 0 };
+	return 0;
 }
 
 struct row_visit {
@@ -333,14 +480,18 @@ void table_pool__reset(struct table_pool *pool)
 	pool_space__reset(pool->space);
 	pool->era++;
 	pool->n_rules = SO_FIRST_RULE;
-	pool->stats = (struct table_pool_stats){ .released = pool->stats.released };
+	pool->n_unused = 0;
+	pool->n_vacant = 0;
+	pool->next_vacant = SO_FIRST_RULE;
+	pool->stats = (struct table_pool_stats){ .released = pool->stats.released,
+						 .rules_refused = pool->stats.rules_refused };
 }
 
 struct table_pool_stats table_pool__stats(const struct table_pool *pool)
 {
 	struct table_pool_stats stats = pool->stats;
 
-	stats.rules = pool->n_rules - SO_FIRST_RULE;
+	stats.rules = pool->n_rules - SO_FIRST_RULE - pool->n_unused - pool->n_vacant;
 	stats.bytes = (stats.rows + stats.index_words) * sizeof(uint32_t) +
 		      stats.rules * sizeof(struct so_unwind_rule);
 	stats.free_bytes = pool_space__free_words(pool->space) * sizeof(uint32_t);
@@ -353,5 +504,6 @@ void table_pool__free(struct table_pool *pool)
 		return;
 	u64_table__release(&pool->by_hash);
 	pool_space__free(pool->space);
+	free(pool->uses);
 	free(pool);
 }

@@ -22,14 +22,17 @@ struct table_piece {
 struct table_pieces {
 	struct table_piece *pieces; /* sorted by first_block; NULL when n is 0 */
 	size_t n;
-	uint32_t era; /* of the pool; counted up by table_pool__reset() */
+	uint32_t era;    /* of the pool; counted up by table_pool__reset() */
+	uint32_t *rules; /* shared numbers of those that its rows name, for release */
+	size_t n_rules;
 };
 
 struct table_pool_stats {
-	uint64_t rows, index_words, rules, rules_refused; /* in use, but for the refused */
-	uint64_t bytes;                                   /* of rows, index words and rules in use */
-	uint64_t released;                                /* bytes of tables, ever */
-	uint64_t free_bytes; /* of SO_MAX_SHARDS shards, those that are not made yet included */
+	uint64_t rows, index_words, rules; /* in use */
+	uint64_t rules_refused;            /* ever */
+	uint64_t bytes;                    /* of rows, index words and rules in use */
+	uint64_t released;                 /* bytes of tables, ever */
+	uint64_t free_bytes;               /* of SO_MAX_SHARDS shards, those that are not made yet included */
 };
 
 /* sampler: borrowed. */
@@ -41,9 +44,12 @@ int table_pool__new(struct sampler *sampler, struct table_pool **out);
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out);
 /*
  * Gives back the words that the pieces have, for other tables after POOL_SPACE_GRACE_NS, and frees the array. No run of
- * mappings that a process still has may lead to them. Of pieces from before a reset only the array is freed. Rules stay.
+ * mappings that a process still has may lead to them. Of pieces from before a reset only the arrays are freed. Rules that
+ * no other table has make room for others after the same time, when all SO_MAX_RULES are taken.
  */
 void table_pool__release(struct table_pool *pool, struct table_pieces *pieces);
+/* Appends what `from` has, which is empty then. -ENOMEM: both are as they were. */
+int table_pieces__move(struct table_pieces *to, struct table_pieces *from);
 /*
  * Reads back what the pieces say of blocks [first, end): calls visit for each row in order of address, first for the
  * one that applies where the range begins. rule: NULL where there is none. Blocks that no piece has give one row

@@ -181,7 +181,7 @@ static void add_python_frames(struct so_unwind *u, const struct so_raw_record *r
 }
 
 static int unwind_raw(struct engine *e, struct process *process, const struct so_raw_record *raw,
-		      struct stack **out)
+		      struct python_functions *functions, struct stack **out)
 {
 	_cleanup_free_ struct so_unwind *u = calloc(1, sizeof(*u));
 	struct stack *stack;
@@ -211,17 +211,18 @@ static int unwind_raw(struct engine *e, struct process *process, const struct so
 	u->record.tgid = raw->tgid;
 	u->record.cause = u->cause;
 	u->record.flags = u->flags | raw->flags;
-	stack = stack__new(&u->record, (const uint64_t *)u->frames);
+	stack = stack__new(&u->record, (const uint64_t *)u->frames, functions);
 	if (!stack)
 		return -ENOMEM;
 	*out = stack;
 	return 0;
 }
 
-int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw, struct stack **out)
+int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw,
+		struct python_functions *functions, struct stack **out)
 {
 	here.live = false;
-	return unwind_raw(e, process, raw, out);
+	return unwind_raw(e, process, raw, functions, out);
 }
 
 static void walk_python(const struct process *process, struct so_raw_record *raw, uint64_t fsbase)
@@ -232,7 +233,7 @@ static void walk_python(const struct process *process, struct so_raw_record *raw
 	if (!w)
 		return;
 	w->state = SO_PYTHON_STATE_DEPTH;
-	if (!py_begin(w, python, fsbase)) {
+	if (!py_begin(w, python, &process->python->place, fsbase)) {
 		for (unsigned i = 0; i < PY_MAX_STEPS && !py_step(w, python); i++)
 			;
 	}
@@ -253,5 +254,5 @@ int user_unwind_live(struct engine *e, struct process *process, struct so_raw_re
 		if (!engine_read_python(e, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
 			raw->flags |= SO_STACK_PYTHON_UNREAD;
 	}
-	return unwind_raw(e, process, raw, out);
+	return unwind_raw(e, process, raw, e->python_functions, out);
 }

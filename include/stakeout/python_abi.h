@@ -28,7 +28,7 @@ enum so_python_flags {
 	SO_PYTHON_LASTI_BYTES = 1 << 2, /* and that number counts bytes, not instructions (3.8, 3.9) */
 	SO_PYTHON_TAGGED = 1 << 3,      /* the low two bits of a code pointer are tags (3.14) */
 	SO_PYTHON_GIL_RUNTIME =
-		1 << 4, /* one GIL for the process, at address `gil`; else one for each interpreter */
+		1 << 4, /* one GIL for the process, at so_python_place.gil; else one for each interpreter */
 };
 
 /* How a frame tells that the one before it (its caller) runs in another call of the interpreter's loop. */
@@ -39,14 +39,12 @@ enum so_python_entry {
 				 between two calls (3.12 and later) */
 };
 
-/* One interpreter, as found in one process. */
+/* One build of the interpreter: what is the same in all its processes, however many come and go. */
 struct so_python {
-	__u64 gil;     /* SO_PYTHON_GIL_RUNTIME: address of the GIL */
 	__u16 version; /* 0x030b for 3.11 */
 	__u16 flags;   /* enum so_python_flags */
 	__u16 entry;   /* enum so_python_entry */
 	__u16 entry_owner;
-	__u32 tss; /* fsbase + tss: where the thread's own pointer to its thread state is */
 	/* thread state */
 	__u16 thread_id; /* pthread_self() of its thread, which is fsbase */
 	__u16 frame;     /* or cframe */
@@ -69,10 +67,17 @@ struct so_python {
 	 */
 	__u16 sum_name;  /* which of the words points to the name */
 	__u16 name_hash; /* str object: its hash; 0: does not count */
-	__u16 unused;    /* 0: two of these structures are compared byte by byte */
 };
 
-_Static_assert(sizeof(struct so_python) == 56, "no gaps in struct so_python");
+/* Where one process has it. */
+struct so_python_place {
+	__u64 gil;   /* SO_PYTHON_GIL_RUNTIME: address of the GIL; else 0 */
+	__u32 tss;   /* fsbase + tss: where a thread's own pointer to its thread state is */
+	__u32 build; /* which struct so_python, from 1; 0: no interpreter is known */
+};
+
+/* Two of them are compared byte by byte. */
+_Static_assert(sizeof(struct so_python) == 42, "no gaps in struct so_python");
 
 /*
  * A Python frame is two words, innermost first:

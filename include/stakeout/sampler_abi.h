@@ -37,7 +37,7 @@ enum so_mapping_flags {
 #define SO_MAX_PROCESS_MAPPINGS 16384
 #define SO_MAPPING_STEPS        15 /* binary search over SO_MAX_PROCESS_MAPPINGS */
 #define SO_MAX_SLOTS            64
-#define SO_MAX_PYTHONS          256 /* different interpreters: processes of the same one share an entry */
+#define SO_MAX_PYTHONS          256 /* different builds of the interpreter: processes of the same one share an entry */
 #define SO_MAX_PROCESSES        16384
 
 /*
@@ -71,7 +71,8 @@ struct so_process {
 	__u32 flags;          /* enum so_process_flags */
 	__u32 slot;           /* target's slot: index of `slots` */
 	__u32 run;            /* number of the run of mappings; 0: none */
-	__u32 python;         /* its interpreter: place in `pythons`, from 1; 0: none that is known */
+	__u32 pad;
+	struct so_python_place python;
 };
 
 /* Value of the per-CPU array `slots`: taken = counted + lost, always. */

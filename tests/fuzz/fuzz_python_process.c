@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		__builtin_trap();
 	if (r < 0 && (process.runtime != 1 || !err.text[0]))
 		__builtin_trap();
-	if (r == 0 && (process.walker.tss % 8 || process.walker.tss >= 0x1000 ||
+	if (r == 0 && (process.place.tss % 8 || process.place.tss >= 0x1000 ||
 		       process.walker.frame_bytes > SO_PYTHON_FRAME_BYTES))
 		__builtin_trap();
 	if (r < 0) {

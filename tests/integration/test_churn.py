@@ -8,7 +8,8 @@ import subprocess
 import threading
 import time
 
-from harness import Daemon, Target, SANITIZED, parse_folded, start, temporary_dir, timeout, wait_until, workload
+from harness import Daemon, Target, SANITIZED, parse_folded, start, start_script, temporary_dir, timeout, wait_until, workload
+from test_python import interpreter
 
 ROUNDS = 60
 IDLE_MS = 1000
@@ -186,6 +187,24 @@ def test_files_that_come_and_go():
     last = wait_until(lambda: (lambda f: None if f.unwind["retired"] else f)(Figures(daemon)), "the last files to be closed", 30)
     assert last.deleted == 0 and last.files == alone.files, (alone, last)
     assert daemon.stop() == 0
+
+
+@timeout(200)
+def test_interpreters_that_come_and_go():
+    """Up to CPython 3.11 each process has its lock somewhere else: however many there are, all are told by one entry."""
+    python, n = interpreter("3.11"), 280
+    daemon = Daemon()
+    target = start_script("py_spawner.py", python, n, 0.15, stdin=subprocess.PIPE)
+    made = attach(daemon, target.pid)
+    target.process.stdin.write(b"\n")
+    target.process.stdin.flush()
+    target.finish()
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made}")["state"] == "ended", "its end", 20)
+    names = {f.split(" ")[0] for s in folded(daemon, target.pid) for f in s if f.startswith("busy_")}
+    stats = daemon.request("GET", f"/v1/targets/{made}/stats")
+    assert len(names) >= 0.97 * n, (len(names), stats["python"])
+    assert "problem" not in stats["python"], stats["python"]
+    assert stats["python"]["gil"] > 0.5 * stats["python"]["samples"], stats["python"]
 
 
 @timeout(120)

@@ -66,7 +66,7 @@ static inline void python_look__thread(const struct python_process *process, str
 	uint64_t addresses[PYTHON_LOOK_FRAMES] = { 0 };
 
 	w.state = SO_PYTHON_STATE_DEPTH;
-	if (!py_begin(&w, &process->walker, t->thread.thread_id)) {
+	if (!py_begin(&w, &process->walker, &process->place, t->thread.thread_id)) {
 		for (unsigned i = 0; i < PY_MAX_STEPS; i++) {
 			if (w.n < PYTHON_LOOK_FRAMES)
 				addresses[w.n] = w.frame;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "daemon/foreign_memory.h"
-#include "daemon/python_layout.h"
+#include "daemon/python_process.h"
 
 #define PYTHON_WALK_MAX 128
 
@@ -51,12 +51,12 @@ static inline uint32_t python_walk__instruction(const struct so_python *w, const
 }
 
 /* The thread state of the thread with that descriptor; 0: none, or not its own. */
-static inline uint64_t python_walk__thread(const struct foreign_memory *memory, const struct so_python *w,
+static inline uint64_t python_walk__thread(const struct foreign_memory *memory, const struct python_process *p,
 					   uint64_t descriptor)
 {
-	uint64_t state = foreign_memory__u64(memory, descriptor + w->tss);
+	uint64_t state = foreign_memory__u64(memory, descriptor + p->place.tss);
 
-	return state && foreign_memory__u64(memory, state + w->thread_id) == descriptor ? state : 0;
+	return state && foreign_memory__u64(memory, state + p->walker.thread_id) == descriptor ? state : 0;
 }
 
 /* Innermost first; returns their number, or -1 where something cannot be read. */

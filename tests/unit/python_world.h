@@ -73,7 +73,7 @@ static inline void open_world(struct world *w)
 	assert_int_equal(w->process.layout.version, w->found.image.version >> 16);
 	assert_int_equal(w->process.walker.version, w->found.image.version >> 16);
 	assert_true(w->process.runtime == w->found.image.runtime + w->found.bias);
-	assert_int_equal(w->process.walker.gil != 0, w->process.walker.flags / SO_PYTHON_GIL_RUNTIME % 2);
+	assert_int_equal(w->process.place.gil != 0, w->process.walker.flags / SO_PYTHON_GIL_RUNTIME % 2);
 }
 
 /* What scripts say of a stack of theirs: a word, the thread's ids, then name:byte code offset from the innermost frame on. */

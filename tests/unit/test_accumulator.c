@@ -25,7 +25,7 @@ static struct stack *make_stack(uint64_t hash, uint16_t n_user, uint16_t n_kerne
 
 	for (unsigned i = 0; i < 64; i++)
 		frames[i] = hash + i;
-	stack = stack__new(&record, frames);
+	stack = stack__new(&record, frames, NULL);
 	assert_non_null(stack);
 	return stack;
 }

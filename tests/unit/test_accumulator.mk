@@ -1,1 +1,1 @@
-test_accumulator_SRCS := daemon/accumulator.c
+test_accumulator_SRCS := daemon/accumulator.c daemon/python_functions.c

@@ -67,6 +67,7 @@ static void load_file(struct replay *r, unsigned file)
 		mappings[i].shard = (uint16_t)pieces.pieces[0].shard;
 	}
 	free(pieces.pieces);
+	free(pieces.rules);
 }
 
 static void load(struct replay *r, const char *path)

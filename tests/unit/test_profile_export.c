@@ -163,7 +163,7 @@ static void add_sample(struct world *w, uint64_t hash, uint16_t cause, const uin
 	const struct so_stack_record record = {
 		.hash = hash, .n_user = n_user, .n_kernel = n_kernel, .tgid = (uint32_t)getpid(), .cause = cause
 	};
-	struct stack *stack = stack__new(&record, frames);
+	struct stack *stack = stack__new(&record, frames, NULL);
 	char name[16] = "";
 
 	assert_non_null(stack);
@@ -255,7 +255,7 @@ static void add_python_sample(struct world *w, uint16_t n_python, uint16_t state
 		file->python->n_loops = 1;
 	}
 	memcpy(&frames[3], python, sizeof(python));
-	stack = stack__new(&record, frames);
+	stack = stack__new(&record, frames, NULL);
 	assert_non_null(stack);
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, (uint32_t)getpid(), 77, "python\0\0\0\0\0\0\0\0\0", 1, 3),
@@ -430,7 +430,7 @@ static void test_jit_of_ended_process(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	write_perf_map(path, sizeof(path), pid);
 	record.tgid = (uint32_t)pid;
-	stack = stack__new(&record, &frame);
+	stack = stack__new(&record, &frame, NULL);
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, (uint32_t)pid, 77, "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 1),
 			 0);

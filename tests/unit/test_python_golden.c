@@ -32,7 +32,7 @@ static void expect_second_walker(const struct replay *p)
 
 	for (size_t i = 0; i < p->look.n_threads; i++) {
 		const struct python_look_thread *t = &p->look.threads[i];
-		uint64_t state = python_walk__thread(&p->memory, walker, t->thread.thread_id);
+		uint64_t state = python_walk__thread(&p->memory, &p->look.process, t->thread.thread_id);
 		int all = python_walk__frames(&p->memory, &p->look.process.layout, walker, state, frames),
 		    n = 0;
 

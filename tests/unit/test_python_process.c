@@ -32,8 +32,8 @@ static void test_lock(void **state)
 		read_shown(&w, &shown);
 		open_world(&w);
 		walker = &w.process.walker;
-		thread = python_walk__thread(&w.memory, walker, shown.thread);
-		gil = walker->gil;
+		thread = python_walk__thread(&w.memory, &w.process, shown.thread);
+		gil = w.process.place.gil;
 		if (!gil)
 			gil = foreign_memory__u64(&w.memory,
 						  foreign_memory__u64(&w.memory, thread + walker->interp) +
@@ -148,7 +148,7 @@ static void test_starting(void **state)
 		start_stepped(&w, interpreters[i].path);
 		waited = step_until_ready(&w, &known, &map, &elf);
 		assert_true(waited > 10);
-		assert_int_equal(w.process.walker.tss, known.process.walker.tss);
+		assert_int_equal(w.process.place.tss, known.process.place.tss);
 	}
 }
 
@@ -253,7 +253,7 @@ static void test_damaged_memory(void **state)
 			assert_true(r == -EFAULT || (r >= 0 && r <= 64));
 			/* The storage is found by what is in it, so it is never a wrong place. */
 			if (process.runtime != 1)
-				assert_int_equal(process.walker.tss, w.process.walker.tss);
+				assert_int_equal(process.place.tss, w.process.place.tss);
 		}
 		assert_true(damaged.damages > 100);
 		assert_true(refused > 50);
@@ -402,8 +402,8 @@ static void test_made_memory(void **state)
 	made_python__init(&made, 3);
 	l = made.layout;
 	assert_int_equal(open_made(&made, &process), 0);
-	assert_int_equal(process.walker.tss, MADE_KEY_SLOT(3) + 8);
-	assert_true(process.walker.gil == MADE_RUNTIME + l->runtime_gil);
+	assert_int_equal(process.place.tss, MADE_KEY_SLOT(3) + 8);
+	assert_true(process.place.gil == MADE_RUNTIME + l->runtime_gil);
 	assert_int_equal(python_process__threads(&made.memory, &process, threads, 8), 3);
 	assert_true(threads[2].state == MADE_THREAD(2) && threads[2].thread_id == MADE_SELF(2));
 

@@ -46,7 +46,7 @@ static void expect_entry(const struct world *w, const struct python_walked *fram
 static void expect_frames(const struct world *w, uint64_t thread, const char *text)
 {
 	struct python_walked frames[PYTHON_WALK_MAX];
-	uint64_t state = python_walk__thread(&w->memory, &w->process.walker, thread);
+	uint64_t state = python_walk__thread(&w->memory, &w->process, thread);
 	char name[64];
 	int n = 0, used = 0, i = 0;
 	unsigned offset;
@@ -145,7 +145,7 @@ static void test_threads(void **state)
 				assert_true(threads[j].native_id ==
 					    (interpreters[i].minor < 11 ? 0 : shown[k].native_id));
 				assert_true(threads[j].state ==
-					    python_walk__thread(&w.memory, &w.process.walker, shown[k].thread));
+					    python_walk__thread(&w.memory, &w.process, shown[k].thread));
 				same++;
 			}
 			assert_int_equal(same, 1);
@@ -190,7 +190,7 @@ static void test_other_interpreters(void **state)
 		open_world(&w);
 		assert_int_equal(python_process__threads(&w.memory, &w.process, threads, 16), 2);
 		assert_true(threads[0].interpreter != threads[1].interpreter);
-		own = python_walk__thread(&w.memory, &w.process.walker, thread);
+		own = python_walk__thread(&w.memory, &w.process, thread);
 		for (unsigned k = 0; k < 2; k++) {
 			int n = python_walk__frames(&w.memory, &w.process.layout, &w.process.walker,
 						    threads[k].state, frames);

@@ -201,7 +201,7 @@ static void test_one_piece(void **state)
 	assert_int_equal(stats.rules, 50);
 	assert_int_equal(stats.rules_refused, 0);
 	assert_int_equal(stats.bytes, (t->n_rows + 201) * 4 + 50 * 16);
-	free(p.pieces);
+	table_pool__release(w->pool, &p);
 }
 
 /* Every byte a row: the search's last step. */
@@ -221,7 +221,7 @@ static void test_dense_block(void **state)
 	assert_int_equal(table_pool__add(w->pool, t, &p), 0);
 	for (uint64_t vaddr = 0; vaddr < 2 * SO_BLOCK_BYTES; vaddr++)
 		compare_at(w, t, &p, vaddr);
-	free(p.pieces);
+	table_pool__release(w->pool, &p);
 }
 
 /* Larger than a shard, and beginning in the middle of one. */
@@ -246,9 +246,9 @@ static void test_split(void **state)
 	compare_all(w, small, &p);
 	compare_all(w, small, &r);
 	assert_int_equal(table_pool__stats(w->pool).rules, 3003);
-	free(p.pieces);
-	free(q.pieces);
-	free(r.pieces);
+	table_pool__release(w->pool, &p);
+	table_pool__release(w->pool, &q);
+	table_pool__release(w->pool, &r);
 }
 
 /* An index larger than a shard, with few rows: most blocks take the row before them, across pieces. */
@@ -274,7 +274,7 @@ static void test_sparse(void **state)
 	assert_int_equal(p.n, 3);
 	check_pieces(t, &p);
 	compare_all(w, t, &p);
-	free(p.pieces);
+	table_pool__release(w->pool, &p);
 }
 
 /* A table that would leave only a small piece in the rest of a shard begins in the next one. */
@@ -302,9 +302,9 @@ static void test_small_rest(void **state)
 	assert_int_equal(r.pieces[0].index, 0);
 	compare_all(w, fits, &q);
 	compare_all(w, t, &r);
-	free(p.pieces);
-	free(q.pieces);
-	free(r.pieces);
+	table_pool__release(w->pool, &p);
+	table_pool__release(w->pool, &q);
+	table_pool__release(w->pool, &r);
 }
 
 static void test_shared_rules(void **state)
@@ -322,8 +322,8 @@ static void test_shared_rules(void **state)
 	assert_int_equal(table_pool__stats(w->pool).rules, 50);
 	compare_all(w, a, &p);
 	compare_all(w, b, &q);
-	free(p.pieces);
-	free(q.pieces);
+	table_pool__release(w->pool, &p);
+	table_pool__release(w->pool, &q);
 }
 
 /* Rules beyond SO_MAX_RULES become SO_RULE_UNAVAILABLE, those that are there already stay usable. */
@@ -354,8 +354,81 @@ static void test_too_many_rules(void **state)
 	}
 	assert_int_equal(find_number(&q, (4 << SO_BLOCK_SHIFT) + 480), SO_RULE_NONE);
 	compare_all(w, a, &p);
-	free(p.pieces);
-	free(q.pieces);
+	table_pool__release(w->pool, &p);
+	table_pool__release(w->pool, &q);
+}
+
+/* A rule that no table has goes when its number is needed, and not before a walk can no longer be at a row that names it. */
+static void test_rules_make_room(void **state)
+{
+	struct world *w = *state;
+	uint32_t room = SO_MAX_RULES - SO_FIRST_RULE;
+	_cleanup_(unwind_table) struct unwind_table *a = make_table(0, 4, 100, 0, room - 10);
+	_cleanup_(unwind_table) struct unwind_table *kept = make_table(4, 4, 100, 1000, 40);
+	_cleanup_(unwind_table) struct unwind_table *b = make_table(8, 4, 1000, room, 500);
+	_cleanup_(unwind_table) struct unwind_table *again = make_table(0, 4, 100, 1020, 2000);
+	struct table_pieces p = { 0 }, q = { 0 }, r = { 0 };
+
+	fill_rows(a, 20, 100);
+	fill_rows(kept, 20, 100);
+	fill_rows(b, 200, 1000);
+	fill_rows(again, 20, 100);
+	assert_int_equal(table_pool__add(w->pool, a, &p), 0);
+	assert_int_equal(table_pool__add(w->pool, kept, &q), 0);
+	table_pool__release(w->pool, &p);
+	assert_null(p.rules);
+	assert_int_equal(table_pool__stats(w->pool).rules, 40);
+	now_ns += POOL_SPACE_GRACE_NS;
+	assert_int_equal(table_pool__add(w->pool, b, &r), 0);
+	assert_int_equal(table_pool__stats(w->pool).rules_refused, 490);
+	table_pool__release(w->pool, &r);
+	now_ns += POOL_SPACE_GRACE_NS + 1;
+	assert_int_equal(table_pool__add(w->pool, b, &r), 0);
+	assert_int_equal(table_pool__stats(w->pool).rules_refused, 490);
+	assert_int_equal(table_pool__stats(w->pool).rules, 540);
+	compare_all(w, kept, &q);
+	compare_all(w, b, &r);
+	/* Those of the table that went are new ones again. */
+	assert_int_equal(table_pool__add(w->pool, again, &p), 0);
+	assert_int_equal(table_pool__stats(w->pool).rules_refused, 490);
+	assert_int_equal(table_pool__stats(w->pool).rules, 40 + 500 + 2000 - 20);
+	compare_all(w, again, &p);
+	compare_all(w, kept, &q);
+	compare_all(w, b, &r);
+	table_pool__release(w->pool, &p);
+	table_pool__release(w->pool, &q);
+	table_pool__release(w->pool, &r);
+	assert_int_equal(table_pool__stats(w->pool).rules, 0);
+}
+
+/* Tables come and go, and share rules: at any time each says what it said. */
+static void test_rules_churn(void **state)
+{
+	enum { TABLES = 6, RULES = 20000 };
+	struct world *w = *state;
+	struct unwind_table *tables[TABLES] = { 0 };
+	struct table_pieces pieces[TABLES] = { { 0 } };
+
+	for (unsigned round = 0; round < 60; round++) {
+		unsigned at = random_word() % TABLES;
+
+		unwind_table__free(tables[at]);
+		table_pool__release(w->pool, &pieces[at]);
+		now_ns += POOL_SPACE_GRACE_NS + 1;
+		tables[at] = make_table(round, 20, 2000, random_word() % 50 * (RULES / 2), RULES);
+		fill_rows(tables[at], 100, 2000);
+		assert_int_equal(table_pool__add(w->pool, tables[at], &pieces[at]), 0);
+		for (unsigned i = 0; i < TABLES; i++) {
+			if (tables[i])
+				compare_all(w, tables[i], &pieces[i]);
+		}
+	}
+	assert_int_equal(table_pool__stats(w->pool).rules_refused, 0);
+	for (unsigned i = 0; i < TABLES; i++) {
+		unwind_table__free(tables[i]);
+		table_pool__release(w->pool, &pieces[i]);
+	}
+	assert_int_equal(table_pool__stats(w->pool).rules, 0);
 }
 
 /* When there is no shard for all of a table, nothing is handed out. */
@@ -431,7 +504,7 @@ static void test_each_row(void **state)
 	assert_int_equal(table_pool__each_row(w->pool, &p, 50000, 50010, on_row, &outside), 0);
 	assert_int_equal(outside.rows, 1);
 	assert_null(outside.rule);
-	free(p.pieces);
+	table_pool__release(w->pool, &p);
 }
 
 static void test_far_address(void **state)
@@ -446,7 +519,7 @@ static void test_far_address(void **state)
 	t->first_block--;
 	assert_int_equal(table_pool__add(w->pool, t, &p), 0);
 	compare_all(w, t, &p);
-	free(p.pieces);
+	table_pool__release(w->pool, &p);
 }
 
 static void test_reset(void **state)
@@ -459,7 +532,7 @@ static void test_reset(void **state)
 	fill_rows(a, 50, 1000);
 	fill_rows(b, 50, 1000);
 	assert_int_equal(table_pool__add(w->pool, a, &p), 0);
-	free(p.pieces);
+	table_pool__release(w->pool, &p);
 	table_pool__reset(w->pool);
 	assert_int_equal(table_pool__stats(w->pool).bytes, 0);
 	assert_int_equal(table_pool__add(w->pool, b, &p), 0);
@@ -467,7 +540,7 @@ static void test_reset(void **state)
 	assert_int_equal(p.pieces[0].index, 0);
 	assert_int_equal(table_pool__stats(w->pool).rules, 7);
 	compare_all(w, b, &p);
-	free(p.pieces);
+	table_pool__release(w->pool, &p);
 }
 
 static struct table_piece only_piece(const struct table_pieces *p)
@@ -496,7 +569,7 @@ static void test_released_words_rest(void **state)
 	assert_int_equal(p.n, 0);
 	stats = table_pool__stats(w->pool);
 	assert_int_equal(stats.rows + stats.index_words, 0);
-	assert_int_equal(stats.bytes, 50 * 16); /* rules stay */
+	assert_int_equal(stats.bytes, 0);
 	assert_int_equal(stats.released, first.words * 4);
 	now_ns += POOL_SPACE_GRACE_NS;
 	assert_int_equal(table_pool__add(w->pool, t, &q), 0);
@@ -639,10 +712,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(one_piece),   TEST(dense_block),  TEST(split),          TEST(sparse),
-		TEST(small_rest),  TEST(shared_rules), TEST(too_many_rules), TEST(full),
-		TEST(far_address), TEST(each_row),     TEST(reset),          TEST(released_words_rest),
-		TEST(holes),       TEST(churn),        TEST(full_and_again), TEST(release_after_reset),
+		TEST(one_piece),       TEST(dense_block),  TEST(split),          TEST(sparse),
+		TEST(small_rest),      TEST(shared_rules), TEST(too_many_rules), TEST(full),
+		TEST(far_address),     TEST(each_row),     TEST(reset),          TEST(released_words_rest),
+		TEST(holes),           TEST(churn),        TEST(full_and_again), TEST(release_after_reset),
+		TEST(rules_make_room), TEST(rules_churn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,7 @@ static inline void add_text(const struct so_unwind_rule *rules, uint32_t n)
 					 .shard = (uint16_t)pieces.pieces[0].shard,
 					 .file = FILE_NUMBER });
 	free(pieces.pieces);
+	free(pieces.rules);
 	free(t.index);
 	free(t.rows);
 }
