@@ -510,7 +510,6 @@ static int start_threads(struct engine *e, struct so_error *err)
 static void init_locks(struct engine *e)
 {
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_mutex_init(&e->kernel_symbols_lock, NULL);
 	clock__init_cond(&e->scan_wanted);
 	clock__init_cond(&e->target_changed);
 }
@@ -566,6 +565,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	if (ret)
 		return so_err(err, ret, "out of memory");
 	ret = python_functions__new(&e->python_functions);
+	ret = ret ?: kernel_symbols__new(NULL, NULL, &e->kernel_symbols);
 	ret = ret ?: engine_files_new(e, options->files_idle_ms);
 	if (ret)
 		return so_err(err, ret, "out of memory");
@@ -634,13 +634,12 @@ void engine__free(struct engine *e)
 	engine_cuda_close(e);
 	sampler__free(e->sampler);
 	unwind_cache__close(e->cache);
-	kallsyms__free(e->kernel_symbols);
+	kernel_symbols__free(e->kernel_symbols);
 	effect_reader__free(e->effects);
 	python_functions__unref(e->python_functions);
 	engine_forget_ahead(e);
 	close(e->wake_fd);
 	pthread_mutex_destroy(&e->lock);
-	pthread_mutex_destroy(&e->kernel_symbols_lock);
 	pthread_cond_destroy(&e->scan_wanted);
 	pthread_cond_destroy(&e->target_changed);
 	free(e);

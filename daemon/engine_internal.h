@@ -9,7 +9,7 @@
 #include "daemon/cuda_watch.h"
 #include "daemon/engine.h"
 #include "daemon/file_registry.h"
-#include "daemon/kallsyms.h"
+#include "daemon/kernel_symbols.h"
 #include "daemon/nvml.h"
 #include "daemon/process_table.h"
 #include "daemon/profile_builder.h"
@@ -125,8 +125,7 @@ struct engine {
 	char cache_problem[256];    /* why not */
 	struct file_registry *files;
 	struct process_table *processes;
-	struct kallsyms *kernel_symbols; /* loaded when first needed */
-	pthread_mutex_t kernel_symbols_lock;
+	struct kernel_symbols *kernel_symbols; /* read when first needed */
 
 	struct target *targets[SO_MAX_SLOTS]; /* by slot */
 	uint32_t next_id;
@@ -240,7 +239,6 @@ int user_unwind_live(struct engine *e, struct process *process, struct so_raw_re
 		     struct stack **out);
 /* What a profile says of the target's interpreters: their versions, or why there are none. */
 int engine_add_python_comments(const struct target *t, struct profile_builder *b);
-const struct kallsyms *engine_kernel_symbols(struct engine *e);
 
 /* Those of a target's processes; a view's are its target's. With the lock held. */
 static inline const struct process_label_table *engine_labels(const struct target *t)

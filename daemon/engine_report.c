@@ -44,15 +44,6 @@ static uint64_t rss_bytes(void)
 	return (uint64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
-const struct kallsyms *engine_kernel_symbols(struct engine *e)
-{
-	pthread_mutex_lock(&e->kernel_symbols_lock);
-	if (!e->kernel_symbols)
-		kallsyms__load(NULL, &e->kernel_symbols, NULL);
-	pthread_mutex_unlock(&e->kernel_symbols_lock);
-	return e->kernel_symbols;
-}
-
 static uint64_t python_samples(const struct accumulator *acc)
 {
 	uint64_t n = 0;
@@ -204,7 +195,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint
 	struct profile_source source = { .acc = &s->acc,
 					 .files = e->files,
 					 .main_file = s->main_file,
-					 .kernel = s->info.kernel ? engine_kernel_symbols(e) : NULL,
+					 .kernel = s->info.kernel ? e->kernel_symbols : NULL,
 					 .own_namespaces = s->target->own_namespaces,
 					 .uid = s->info.uid,
 					 .labels = &s->labels };

@@ -7,23 +7,40 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "stakeout/array.h"
+
 #define READ_BYTES  (256u << 10)
 #define MAX_SYMBOLS (4u << 20)   /* a large kernel with all its modules has 300,000 text symbols */
 #define MAX_NAMES   (256u << 20) /* bytes */
+#define MAX_BPF     (64u << 10)  /* bytes of one BPF function; stakeout's largest has 9 KiB */
+#define PAGE        4096u
 
 /* 12 bytes: alignment of 4 is enough for what is read entry by entry. */
 struct entry {
 	uint64_t address;
-	uint32_t name; /* offset in names; one byte of type before it */
+	uint32_t name; /* offset in names, one byte of type before it; 0: from here on, nothing is known */
 } __attribute__((packed, aligned(4)));
 
 struct kallsyms {
+	_Atomic unsigned refs;
 	struct entry *entries; /* sorted, one for each address */
 	size_t n, room;
+	size_t n_symbols; /* of the entries */
 	char *names; /* for each symbol its type letter, then its NUL-terminated "name" or "name [module]" */
 	size_t names_size, names_room;
 	size_t n_hidden; /* while loading: symbols with address 0 */
 	size_t n_lines, n_parsed;
+	uint64_t etext, sinittext, einittext; /* the linker's marks; 0: not listed */
+};
+
+static const struct {
+	const char *name;
+	size_t at;   /* in struct kallsyms */
+	bool is_end; /* names nothing: what lies behind is no text */
+} marks[] = {
+	{ "_etext", offsetof(struct kallsyms, etext), true },
+	{ "_sinittext", offsetof(struct kallsyms, sinittext), false },
+	{ "_einittext", offsetof(struct kallsyms, einittext), true },
 };
 
 /* The next word of a line, which ends at a blank or tab; moves *at behind it. */
@@ -120,6 +137,18 @@ static int add_symbol(struct kallsyms *ks, uint64_t address, char type, const ch
 	return 0;
 }
 
+/* True for a mark that names no function. */
+static bool take_mark(struct kallsyms *ks, uint64_t address, const char *name, size_t length)
+{
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		if (length != strlen(marks[i].name) || memcmp(name, marks[i].name, length) != 0)
+			continue;
+		*(uint64_t *)((char *)ks + marks[i].at) = address;
+		return marks[i].is_end;
+	}
+	return false;
+}
+
 static int add_line(struct kallsyms *ks, const char *line, const char *end)
 {
 	const char *word, *type, *name, *module;
@@ -134,6 +163,8 @@ static int add_line(struct kallsyms *ks, const char *line, const char *end)
 	if (!parse_address(word, length, &address) || type_length != 1 || name_length == 0)
 		return 0;
 	ks->n_parsed++;
+	if (module_length == 0 && name[0] == '_' && take_mark(ks, address, name, name_length))
+		return 0;
 	if (!strchr("tTwW", type[0]) || !is_function_name(name, name_length))
 		return 0;
 	if (address == 0) {
@@ -226,33 +257,101 @@ static int compare_entries(const void *a, const void *b, void *data)
 	return m != n ? (m < n ? -1 : 1) : strcmp(s, t);
 }
 
-/* Sorts, keeps one symbol an address, and gives back the memory that growing took in advance. */
-static void finish(struct kallsyms *ks)
+/* Sorts, and keeps one symbol an address. */
+static void sort(struct kallsyms *ks)
 {
 	size_t kept = 0;
-	void *exact;
 
-	if (ks->n == 0)
-		return;
-	qsort_r(ks->entries, ks->n, sizeof(*ks->entries), compare_entries, ks->names);
+	if (ks->n)
+		qsort_r(ks->entries, ks->n, sizeof(*ks->entries), compare_entries, ks->names);
 	for (size_t i = 0; i < ks->n; i++) {
 		if (kept == 0 || ks->entries[kept - 1].address != ks->entries[i].address)
 			ks->entries[kept++] = ks->entries[i];
 	}
-	ks->n = kept;
-	exact = reallocarray(ks->entries, kept, sizeof(*ks->entries));
+	ks->n = ks->n_symbols = kept;
+}
+
+static uint64_t end_in_kernel(const struct kallsyms *ks, uint64_t address)
+{
+	if (!ks->etext)
+		return UINT64_MAX;
+	if (address < ks->etext)
+		return ks->etext;
+	return address >= ks->sinittext && address < ks->einittext ? ks->einittext : address + PAGE;
+}
+
+/* *m: where the owner of the symbol before was found, which is mostly this one's as well. */
+static uint64_t end_in_module(const struct kernel_modules *modules, const char *owner, uint64_t address,
+			      const struct kernel_module **m)
+{
+	size_t length = strcspn(owner, "]");
+
+	if (*m && (strncmp((*m)->name, owner, length) || (*m)->name[length]))
+		*m = NULL;
+	*m = *m ?: kernel_modules__find(modules, owner, length);
+	if (!*m || !(*m)->address)
+		return UINT64_MAX;
+	/* Before Linux 6.4 what a module runs once, at its start, lies elsewhere. */
+	return address - (*m)->address < (*m)->bytes ? (*m)->address + (*m)->bytes : address + PAGE;
+}
+
+/* How far the symbol may reach, were there no other; UINT64_MAX: not known. */
+static uint64_t end_of(const struct kallsyms *ks, const struct entry *e, const struct kernel_modules *modules,
+		       const struct kernel_module **m)
+{
+	const char *owner = strstr(ks->names + e->name, " [");
+
+	if (!owner)
+		return end_in_kernel(ks, e->address);
+	owner += 2;
+	if (!strcmp(owner, "bpf]"))
+		return e->address + MAX_BPF;
+	if (starts_with(owner, strlen(owner), "__builtin__"))
+		return e->address + PAGE;
+	return end_in_module(modules, owner, e->address, m);
+}
+
+/* Where a symbol ends before the next one, an entry without a name follows it. */
+static int add_gaps(struct kallsyms *ks, const struct kernel_modules *modules)
+{
+	_cleanup_free_ struct entry *all = NULL;
+	const struct kernel_module *m = NULL;
+	size_t n = 0, room = 0;
+
+	for (size_t i = 0; i < ks->n; i++) {
+		uint64_t end = end_of(ks, &ks->entries[i], modules, &m);
+
+		if (ARRAY_RESERVE(all, room, n + 2))
+			return -ENOMEM;
+		all[n++] = ks->entries[i];
+		if (end < (i + 1 < ks->n ? ks->entries[i + 1].address : UINT64_MAX))
+			all[n++] = (struct entry){ end, 0 };
+	}
+	free(ks->entries);
+	ks->entries = TAKE_PTR(all);
+	ks->n = n;
+	ks->room = room;
+	return 0;
+}
+
+/* Gives back the memory that growing took in advance. */
+static void trim(struct kallsyms *ks)
+{
+	void *exact = ks->n ? reallocarray(ks->entries, ks->n, sizeof(*ks->entries)) : NULL;
+
 	if (exact) {
 		ks->entries = exact;
-		ks->room = kept;
+		ks->room = ks->n;
 	}
-	exact = realloc(ks->names, ks->names_size);
+	exact = ks->names_size ? realloc(ks->names, ks->names_size) : NULL;
 	if (exact) {
 		ks->names = exact;
 		ks->names_room = ks->names_size;
 	}
 }
 
-int kallsyms__load(const char *path, struct kallsyms **out, struct so_error *err)
+int kallsyms__load(const char *path, const struct kernel_modules *modules, struct kallsyms **out,
+		   struct so_error *err)
 {
 	_cleanup_(kallsyms) struct kallsyms *ks = calloc(1, sizeof(*ks));
 	_cleanup_close_ int fd = -1;
@@ -262,6 +361,7 @@ int kallsyms__load(const char *path, struct kallsyms **out, struct so_error *err
 		path = "/proc/kallsyms";
 	if (!ks)
 		return so_err(err, -ENOMEM, "out of memory");
+	ks->refs = 1;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return so_err(err, -errno, "cannot open %s: %s", path, strerror(errno));
@@ -275,7 +375,11 @@ int kallsyms__load(const char *path, struct kallsyms **out, struct so_error *err
 			      "%s hides the kernel's addresses: run with CAP_SYSLOG, or set "
 			      "kernel.kptr_restrict to 0",
 			      path);
-	finish(ks);
+	sort(ks);
+	r = add_gaps(ks, modules);
+	if (r < 0)
+		return so_err(err, r, "out of memory");
+	trim(ks);
 	*out = TAKE_PTR(ks);
 	return 0;
 }
@@ -292,12 +396,12 @@ const char *kallsyms__lookup(const struct kallsyms *ks, uint64_t address)
 		else
 			high = middle;
 	}
-	return low > 0 ? ks->names + ks->entries[low - 1].name : NULL;
+	return low > 0 && ks->entries[low - 1].name ? ks->names + ks->entries[low - 1].name : NULL;
 }
 
 size_t kallsyms__count(const struct kallsyms *ks)
 {
-	return ks->n;
+	return ks->n_symbols;
 }
 
 size_t kallsyms__bytes(const struct kallsyms *ks)
@@ -305,9 +409,16 @@ size_t kallsyms__bytes(const struct kallsyms *ks)
 	return sizeof(*ks) + ks->room * sizeof(*ks->entries) + ks->names_room;
 }
 
-void kallsyms__free(struct kallsyms *ks)
+struct kallsyms *kallsyms__ref(struct kallsyms *ks)
 {
-	if (!ks)
+	if (ks)
+		ks->refs++;
+	return ks;
+}
+
+void kallsyms__unref(struct kallsyms *ks)
+{
+	if (!ks || --ks->refs)
 		return;
 	free(ks->entries);
 	free(ks->names);

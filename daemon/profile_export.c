@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "daemon/clock.h"
 #include "daemon/demangle.h"
 #include "daemon/perf_map.h"
 #include "daemon/python_merge.h"
@@ -21,6 +22,7 @@ struct profile_export {
 	const struct profile_source *source;
 	struct profile_builder *builder;
 	uint64_t kernel_mapping;
+	struct kallsyms *kernel_symbols;                   /* a reference */
 	uint64_t *file_mappings;                           /* by file number; 0: not made yet */
 	struct u64_table kernel_locations, user_locations; /* frame -> location */
 	uint64_t truncations[SO_TRUNC_COUNT];
@@ -55,7 +57,8 @@ static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool
 	if (u64_table__get(&x->kernel_locations, key, &at))
 		return at;
 	if (x->source->kernel)
-		frame.name = kallsyms__lookup(x->source->kernel, key);
+		frame.name =
+			kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key, clock__now_ns());
 	id = profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->kernel_locations, key, id);
 	return id;
@@ -321,6 +324,8 @@ struct profile_export *profile_export__new(const struct profile_source *source, 
 		profile_export__free(x);
 		return NULL;
 	}
+	if (source->kernel)
+		x->kernel_symbols = kernel_symbols__get(source->kernel, clock__now_ns());
 	file = source->main_file ? file_registry__get(source->files, source->main_file) : NULL;
 	if (file)
 		file_mapping(x, source->main_file, file);
@@ -336,6 +341,7 @@ void profile_export__free(struct profile_export *x)
 		perf_map__free(x->jits[i].map);
 	u64_table__release(&x->kernel_locations);
 	u64_table__release(&x->user_locations);
+	kallsyms__unref(x->kernel_symbols);
 	free(x->jits);
 	free(x->processes);
 	free(x->file_mappings);

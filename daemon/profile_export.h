@@ -5,7 +5,7 @@
 
 #include "daemon/accumulator.h"
 #include "daemon/file_registry.h"
-#include "daemon/kallsyms.h"
+#include "daemon/kernel_symbols.h"
 #include "daemon/process_labels.h"
 #include "daemon/profile_builder.h"
 
@@ -14,7 +14,7 @@ struct profile_source {
 	struct file_registry *files;
 	uint32_t
 		main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
-	const struct kallsyms *kernel; /* NULL: kernel addresses stay without names */
+	struct kernel_symbols *kernel; /* NULL: kernel addresses stay without names */
 	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
 	bool own_namespaces;
 	uid_t uid;

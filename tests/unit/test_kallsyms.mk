@@ -1,1 +1,1 @@
-test_kallsyms_SRCS := daemon/kallsyms.c
+test_kallsyms_SRCS := daemon/kallsyms.c daemon/kernel_modules.c

@@ -89,7 +89,8 @@ struct world {
 	struct sampler *sampler;
 	struct table_pool *pool;
 	struct file_registry *files;
-	struct kallsyms *kernel;
+	struct kernel_symbols *kernel;
+	char kernel_path[32];
 	struct accumulator acc;
 	struct profile_builder builder;
 	struct profile_source source;
@@ -117,17 +118,15 @@ static void add_libc(struct world *w)
 	w->vaddr = (uintptr_t)l64a - bias;
 }
 
-static struct kallsyms *load_kernel_symbols(void)
+static void write_kernel_symbols(struct world *w)
 {
-	char path[] = "/tmp/stakeout-kallsyms-XXXXXX";
-	_cleanup_close_ int fd = mkstemp(path);
-	struct kallsyms *ks = NULL;
+	_cleanup_close_ int fd = -1;
 
+	snprintf(w->kernel_path, sizeof(w->kernel_path), "/tmp/stakeout-kallsyms-XXXXXX");
+	fd = mkstemp(w->kernel_path);
 	assert_true(fd >= 0);
 	dprintf(fd, "%llx T first\n%llx t second\n%llx T last\n", KERNEL, KERNEL + 0x100, KERNEL + 0x200);
-	assert_int_equal(kallsyms__load(path, &ks, NULL), 0);
-	unlink(path);
-	return ks;
+	assert_int_equal(kernel_symbols__new(w->kernel_path, "/nonexistent/modules", &w->kernel), 0);
 }
 
 static int set_up(void **state)
@@ -138,7 +137,7 @@ static int set_up(void **state)
 	assert_non_null(w.sampler);
 	assert_int_equal(table_pool__new(w.sampler, &w.pool), 0);
 	assert_int_equal(file_registry__new(w.pool, NULL, "", &w.files, NULL), 0);
-	w.kernel = load_kernel_symbols();
+	write_kernel_symbols(&w);
 	add_libc(&w);
 	w.source = (struct profile_source){ .acc = &w.acc, .files = w.files, .kernel = w.kernel };
 	*state = &w;
@@ -150,7 +149,8 @@ static int tear_down(void **state)
 	struct world *w = *state;
 
 	accumulator__release(&w->acc);
-	kallsyms__free(w->kernel);
+	kernel_symbols__free(w->kernel);
+	unlink(w->kernel_path);
 	file_registry__free(w->files);
 	table_pool__free(w->pool);
 	sampler__free(w->sampler);

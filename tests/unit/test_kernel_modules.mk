@@ -1,0 +1,1 @@
+test_kernel_modules_SRCS := daemon/kernel_modules.c

@@ -1,0 +1,1 @@
+test_kernel_symbols_SRCS := daemon/kernel_symbols.c daemon/kallsyms.c daemon/kernel_modules.c
