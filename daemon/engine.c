@@ -566,6 +566,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 		return so_err(err, ret, "out of memory");
 	ret = python_functions__new(&e->python_functions);
 	ret = ret ?: kernel_symbols__new(NULL, NULL, &e->kernel_symbols);
+	ret = ret ?: nvml_watch__new(getenv("STAKEOUT_NVML"), NULL, &e->nvml);
 	ret = ret ?: engine_files_new(e, options->files_idle_ms);
 	if (ret)
 		return so_err(err, ret, "out of memory");

@@ -45,22 +45,6 @@ static void on_line(void *context, const struct so_cuda_line_key *key, const str
 		t->cuda->lines_lost += line->calls;
 }
 
-/* The driver may take seconds to start the GPUs: not under the lock. */
-static void open_nvml(struct engine *e)
-{
-	struct so_error why = { "" };
-	struct nvml *nvml = NULL;
-
-	if (e->nvml_tried)
-		return;
-	e->nvml_tried = true;
-	if (nvml__open(getenv("STAKEOUT_NVML"), &nvml, &why))
-		snprintf(e->nvml_problem, sizeof(e->nvml_problem), "%s", why.text);
-	pthread_mutex_lock(&e->lock);
-	e->nvml = nvml;
-	pthread_mutex_unlock(&e->lock);
-}
-
 int engine_cuda_load(struct engine *e, struct so_error *err)
 {
 	const struct cuda_handlers handlers = { e, on_name, on_line };
@@ -70,7 +54,8 @@ int engine_cuda_load(struct engine *e, struct so_error *err)
 
 	pthread_mutex_lock(&loading);
 	if (!e->cuda) {
-		open_nvml(e);
+		/* The driver may take seconds to start the GPUs: not under the lock. */
+		nvml_watch__open(e->nvml, clock__now_ns());
 		ret = cuda_probes__new(e->sampler, &handlers, &probes, err);
 		ret = ret ?: kernel_names__new(&e->kernel_names);
 		pthread_mutex_lock(&e->lock);
@@ -90,7 +75,7 @@ void engine_cuda_close(struct engine *e)
 	u64_table__release(&e->cuda_files);
 	cuda_taken__forget_names(e);
 	free(e->kernel_texts);
-	nvml__close(e->nvml);
+	nvml_watch__free(e->nvml);
 }
 
 /* Targets. */
@@ -232,8 +217,7 @@ uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
 		process_table__each(e->processes, SO_MAX_SLOTS, look_for_libraries, e);
 		e->cuda_looked_ns = now;
 	}
-	if (e->nvml)
-		nvml__sample(e->nvml, now);
+	nvml_watch__tick(e->nvml, now);
 	return next;
 }
 

@@ -237,15 +237,11 @@ static json_t *lost(const struct answer *a)
 static void add_gpu(struct answer *a, json_t *root)
 {
 	const struct cuda_taken *taken = a->taken;
-	struct engine *e = a->engine;
-	json_t *gpu = NULL;
+	char problem[NVML_WATCH_TEXT_BYTES];
+	json_t *gpu = nvml_watch__report(a->engine->nvml, taken->pids, taken->n_pids, taken->begin_ns, problem);
 
-	pthread_mutex_lock(&e->lock);
-	if (e->nvml)
-		gpu = nvml__report(e->nvml, taken->pids, taken->n_pids, taken->begin_ns);
 	if (!gpu)
-		json_object_set_new(root, "gpu_problem", any_string(e->nvml_problem));
-	pthread_mutex_unlock(&e->lock);
+		json_object_set_new(root, "gpu_problem", any_string(problem));
 	json_object_set_new(root, "gpu", gpu ?: json_null());
 }
 

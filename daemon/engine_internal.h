@@ -10,7 +10,7 @@
 #include "daemon/engine.h"
 #include "daemon/file_registry.h"
 #include "daemon/kernel_symbols.h"
-#include "daemon/nvml.h"
+#include "daemon/nvml_watch.h"
 #include "daemon/process_table.h"
 #include "daemon/profile_builder.h"
 #include "daemon/python_names.h"
@@ -155,9 +155,7 @@ struct engine {
 	size_t n_kernel_texts, cap_kernel_texts;
 	struct u64_table cuda_files; /* hash of device, inode and size: 1 for a file with CUDA functions */
 	uint64_t cuda_looked_ns;     /* when mappings were last compared with what is known */
-	struct nvml *nvml;
-	char nvml_problem[256];
-	bool nvml_tried;
+	struct nvml_watch *nvml;
 	bool cuda_drain_failed;  /* which has been said */
 	size_t generation_bytes; /* ENGINE_GENERATION_BYTES, but for tests */
 	uint64_t last_drain_ns, last_cpu_check_ns;

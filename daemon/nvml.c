@@ -42,6 +42,8 @@ struct device {
 	nvml_device handle;
 	char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES]; /* "": unknown */
 	struct failures failed;
+	struct failures told; /* those of which `problem` tells */
+	char problem[512];
 	struct nvml_memory memory;
 	bool has_memory, has_processes; /* of the last sample */
 	struct sample *samples;         /* number i at i % NVML_SAMPLES */
@@ -57,6 +59,7 @@ struct nvml {
 	struct nvml_library call;
 	bool remote; /* called in the helper */
 	bool initialised;
+	bool lost; /* the helper is gone */
 	char driver[NVML_TEXT_BYTES];
 	unsigned n, left_out; /* devices */
 	struct device devices[NVML_MAX_DEVICES];
@@ -75,9 +78,71 @@ static void tidy(char text[NVML_TEXT_BYTES])
 			*p = '?';
 }
 
+/* In words, which are NVML's own: made when they change, for a report may come while the library must not be called. */
+static void tell(const struct nvml *nvml, struct device *device)
+{
+	const struct {
+		int code;
+		const char *what;
+	} failures[] = {
+		{ device->failed.handle, "device" },
+		{ device->failed.utilisation, "utilisation" },
+		{ device->failed.memory, "memory" },
+		{ device->failed.process_samples, "processes' utilisation" },
+		{ device->failed.processes, "processes' memory" },
+	};
+	char *text = device->problem, buffer[32];
+	size_t at = 0;
+
+	if (memcmp(&device->told, &device->failed, sizeof(device->told)) == 0)
+		return;
+	device->told = device->failed;
+	text[0] = '\0';
+	for (unsigned i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		if (!failures[i].code || at >= sizeof(device->problem))
+			continue;
+		at += (size_t)snprintf(text + at, sizeof(device->problem) - at, "%s%s: %s", at ? "; " : "",
+				       failures[i].what,
+				       nvml_library__words(&nvml->call, failures[i].code, buffer));
+	}
+}
+
+/* What opens a device, and who it is then. */
+struct identity {
+	int failed;
+	nvml_device handle;
+	char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES];
+};
+
+static struct identity ask_identity(const struct nvml *nvml, unsigned index)
+{
+	struct identity id = { 0 };
+
+	id.failed = nvml->call.handle(index, &id.handle);
+	if (id.failed)
+		return id;
+	if (!nvml->call.name || nvml->call.name(id.handle, id.name, NVML_TEXT_BYTES))
+		id.name[0] = '\0';
+	if (!nvml->call.uuid || nvml->call.uuid(id.handle, id.uuid, NVML_TEXT_BYTES))
+		id.uuid[0] = '\0';
+	tidy(id.name);
+	tidy(id.uuid);
+	return id;
+}
+
+static void identify(const struct nvml *nvml, struct device *device, const struct identity *id)
+{
+	device->failed.handle = id->failed;
+	device->handle = id->handle;
+	memcpy(device->name, id->name, NVML_TEXT_BYTES);
+	memcpy(device->uuid, id->uuid, NVML_TEXT_BYTES);
+	tell(nvml, device);
+}
+
 static int open_device(struct nvml *nvml, unsigned index)
 {
 	struct device *device = &nvml->devices[index];
+	struct identity id;
 
 	device->samples = calloc(NVML_SAMPLES, sizeof(*device->samples));
 	device->history = calloc(MAX_HISTORY, sizeof(*device->history));
@@ -85,15 +150,8 @@ static int open_device(struct nvml *nvml, unsigned index)
 	if (!device->samples || !device->history || !device->processes)
 		return -ENOMEM;
 	device->last_seen_us = clock__read_ns(CLOCK_REALTIME) / 1000;
-	device->failed.handle = nvml->call.handle(index, &device->handle);
-	if (device->failed.handle)
-		return 0;
-	if (!nvml->call.name || nvml->call.name(device->handle, device->name, NVML_TEXT_BYTES))
-		device->name[0] = '\0';
-	if (!nvml->call.uuid || nvml->call.uuid(device->handle, device->uuid, NVML_TEXT_BYTES))
-		device->uuid[0] = '\0';
-	tidy(device->name);
-	tidy(device->uuid);
+	id = ask_identity(nvml, index);
+	identify(nvml, device, &id);
 	return 0;
 }
 
@@ -119,7 +177,19 @@ static int open_devices(struct nvml *nvml, struct so_error *err)
 	return 0;
 }
 
-int nvml__open(const char *path, struct nvml **out, struct so_error *err)
+/* By the helper where one is named, or where this program can load no library. */
+static int load(struct nvml *nvml, const char *path, const char *helper, struct so_error *err)
+{
+	int r = helper ? -ENOTSUP : nvml_library__load(&nvml->call, path, err);
+
+	if (r != -ENOTSUP)
+		return r;
+	r = nvml_remote__load(&nvml->call, helper, path, err);
+	nvml->remote = r == 0;
+	return r;
+}
+
+int nvml__open(const char *path, const char *helper, struct nvml **out, struct so_error *err)
 {
 	_cleanup_(nvml) struct nvml *nvml = calloc(1, sizeof(*nvml));
 	int r, code;
@@ -132,11 +202,7 @@ int nvml__open(const char *path, struct nvml **out, struct so_error *err)
 	nvml->process_infos = malloc(NVML_MAX_PROCESSES * NVML_PROCESS_INFO_MAX_BYTES);
 	if (!nvml->process_samples || !nvml->process_infos)
 		return so_err(err, -ENOMEM, "no memory for %s", path);
-	r = nvml_library__load(&nvml->call, path, err);
-	if (r == -ENOTSUP) {
-		r = nvml_remote__load(&nvml->call, NULL, path, err);
-		nvml->remote = r == 0;
-	}
+	r = load(nvml, path, helper, err);
 	if (r < 0)
 		return r;
 	code = nvml->call.init();
@@ -275,6 +341,8 @@ static void sample_device(struct nvml *nvml, struct device *device, uint64_t tim
 	device->has_memory = !device->failed.memory;
 	device->has_processes = sample_process_memory(nvml, device);
 	device->n_samples++;
+	nvml->lost |= device->failed.utilisation == NVML_REMOTE_GONE;
+	tell(nvml, device);
 }
 
 void nvml__sample(struct nvml *nvml, uint64_t time_ns)
@@ -368,31 +436,6 @@ static json_t *process_memory(const struct device *device, const pid_t *pids, si
 	return json_integer((json_int_t)sum);
 }
 
-static json_t *problem_of(const struct nvml *nvml, const struct device *device)
-{
-	const struct {
-		int code;
-		const char *what;
-	} failures[] = {
-		{ device->failed.handle, "device" },
-		{ device->failed.utilisation, "utilisation" },
-		{ device->failed.memory, "memory" },
-		{ device->failed.process_samples, "processes' utilisation" },
-		{ device->failed.processes, "processes' memory" },
-	};
-	char text[512] = "", buffer[32];
-	size_t at = 0;
-
-	for (unsigned i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
-		if (!failures[i].code || at >= sizeof(text))
-			continue;
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s: %s", at ? "; " : "",
-				       failures[i].what,
-				       nvml_library__words(&nvml->call, failures[i].code, buffer));
-	}
-	return text[0] ? json_string(text) : json_null();
-}
-
 static json_t *bytes(bool known, unsigned long long value)
 {
 	return known && value <= INT64_MAX ? json_integer((json_int_t)value) : json_null();
@@ -421,7 +464,7 @@ static json_t *report_device(const struct nvml *nvml, unsigned index, const pid_
 			 bytes(device->has_memory, device->memory.total), "process_utilisation_percent",
 			 process_utilisation(device, pids, n, first), "process_memory_bytes",
 			 process_memory(device, pids, n, first), "samples", (json_int_t)samples, "problem",
-			 problem_of(nvml, device));
+			 device->problem[0] ? json_string(device->problem) : json_null());
 }
 
 json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint64_t since_ns)
@@ -438,15 +481,94 @@ json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint6
 			 devices, "devices_left_out", (int)nvml->left_out);
 }
 
-void nvml__close(struct nvml *nvml)
+bool nvml__is_lost(const struct nvml *nvml)
 {
-	if (!nvml)
-		return;
+	return nvml->lost;
+}
+
+bool nvml__lacks_device(const struct nvml *nvml)
+{
+	for (unsigned i = 0; i < nvml->n; i++)
+		if (nvml->devices[i].failed.handle)
+			return true;
+	return false;
+}
+
+void nvml__ask_again(struct nvml *nvml, pthread_mutex_t *lock)
+{
+	for (unsigned i = 0; i < nvml->n; i++) {
+		struct identity id;
+
+		if (!nvml->devices[i].failed.handle)
+			continue;
+		id = ask_identity(nvml, i);
+		pthread_mutex_lock(lock);
+		identify(nvml, &nvml->devices[i], &id);
+		pthread_mutex_unlock(lock);
+	}
+}
+
+void nvml__let_go(struct nvml *nvml)
+{
 	if (nvml->initialised)
 		nvml->call.shutdown();
 	if (nvml->remote)
 		nvml_remote__unload();
 	nvml_library__unload(&nvml->call);
+	nvml->initialised = nvml->remote = false;
+	nvml->lost = true;
+}
+
+void nvml__set_problem(struct nvml *nvml, const char *why)
+{
+	for (unsigned i = 0; i < nvml->n; i++)
+		snprintf(nvml->devices[i].problem, sizeof(nvml->devices[i].problem), "%s", why);
+}
+
+static struct device *same_device(struct nvml *nvml, const struct device *as, unsigned index)
+{
+	for (unsigned i = 0; as->uuid[0] && i < nvml->n; i++)
+		if (strcmp(nvml->devices[i].uuid, as->uuid) == 0)
+			return &nvml->devices[i];
+	return index < nvml->n && (!as->uuid[0] || !nvml->devices[index].uuid[0]) ? &nvml->devices[index]
+										  : NULL;
+}
+
+/* The two change places in what was read, so that each has arrays of its own. */
+static void exchange_figures(struct device *device, struct device *old)
+{
+	struct device was = *device;
+
+	device->samples = old->samples;
+	device->n_samples = old->n_samples;
+	device->history = old->history;
+	device->n_history = old->n_history;
+	device->processes = old->processes;
+	device->n_processes = old->n_processes;
+	device->last_seen_us = old->last_seen_us;
+	old->samples = was.samples;
+	old->n_samples = 0;
+	old->history = was.history;
+	old->n_history = 0;
+	old->processes = was.processes;
+	old->n_processes = 0;
+}
+
+void nvml__inherit(struct nvml *nvml, struct nvml *old)
+{
+	for (unsigned i = 0; i < nvml->n; i++) {
+		struct device *from = same_device(old, &nvml->devices[i], i);
+
+		if (from)
+			exchange_figures(&nvml->devices[i], from);
+	}
+}
+
+void nvml__close(struct nvml *nvml)
+{
+	if (!nvml)
+		return;
+	nvml__let_go(nvml);
 	for (unsigned i = 0; i < nvml->n; i++) {
 		free(nvml->devices[i].samples);
 		free(nvml->devices[i].history);

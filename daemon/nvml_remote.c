@@ -16,6 +16,7 @@
 
 #define MS          1000000ull
 #define END_TRIES   50  /* times 2 ms: how long a killed helper is waited for */
+#define MAX_STUCK   2   /* helpers that were killed and have not ended: no other is started beside them */
 #define MAX_MESSAGE 400 /* bytes of an error's text that are taken over */
 
 static struct {
@@ -23,19 +24,42 @@ static struct {
 	int fd;
 	const char *gone; /* why, once it is */
 	char words[NVML_TEXT_BYTES];
+	pid_t stuck[MAX_STUCK];
+	unsigned n_stuck;
 } helper = { .fd = -1 };
 
-/* A process inside the driver may not end for long; it stays a child then, and the daemon goes on. */
+static void reap_stuck(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < helper.n_stuck; i++) {
+		if (waitpid(helper.stuck[i], NULL, WNOHANG) == 0)
+			helper.stuck[n++] = helper.stuck[i];
+	}
+	helper.n_stuck = n;
+}
+
+/*
+ * A process inside the driver may not end for long; it stays a child then, and the daemon goes on. There is room to remember
+ * it: none is started where there is not.
+ */
 static void end_helper(void)
 {
+	pid_t ended = 0;
+
 	if (helper.fd >= 0)
 		close(helper.fd);
 	helper.fd = -1;
 	if (!helper.pid)
 		return;
 	kill(helper.pid, SIGKILL);
-	for (unsigned i = 0; i < END_TRIES && waitpid(helper.pid, NULL, WNOHANG) == 0; i++)
-		nanosleep(&(struct timespec){ 0, 2 * MS }, NULL);
+	for (unsigned i = 0; i < END_TRIES && !ended; i++) {
+		ended = waitpid(helper.pid, NULL, WNOHANG);
+		if (!ended)
+			nanosleep(&(struct timespec){ 0, 2 * MS }, NULL);
+	}
+	if (!ended)
+		helper.stuck[helper.n_stuck++] = helper.pid;
 	helper.pid = 0;
 }
 
@@ -323,6 +347,10 @@ int nvml_remote__load(struct nvml_library *library, const char *program, const c
 
 	if (helper.pid)
 		return so_err(err, -EBUSY, "%s runs already", NVML_HELPER);
+	reap_stuck();
+	if (helper.n_stuck == MAX_STUCK)
+		return so_err(err, -EBUSY, "%d killed %s have not ended: the driver holds them", MAX_STUCK,
+			      NVML_HELPER);
 	if (!program) {
 		r = beside_this_program(beside);
 		if (r < 0)

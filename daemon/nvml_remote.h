@@ -15,7 +15,8 @@
 
 /*
  * Starts `helper` (NULL: stakeout-nvml in the directory of this program) and has it load `path`; sets *library's functions,
- * those that are missing to NULL. Errors as nvml_library__load(), and -EBUSY: one runs already; -ENOTSUP: no helper, or it
+ * those that are missing to NULL. Errors as nvml_library__load(), and -EBUSY: one runs already, or two that were killed hang
+ * in the driver still; -ENOTSUP: no helper, or it
  * does not start; -EIO: it ended or does not answer. *library is untouched on failure.
  */
 int nvml_remote__load(struct nvml_library *library, const char *helper, const char *path, struct so_error *err);

@@ -207,6 +207,10 @@ def test_gpus_through_the_helper():
         assert words in device["problem"], device
         wait_until(lambda: not helper_of(daemon), "the helper's end", 5)
         daemon.request("GET", "/v1/status")
+        if end == signal.SIGSTOP:
+            # Another is started within a minute of the one before.
+            device = wait_until(lambda: not (d := gpu_of(daemon, number))["problem"] and d, "figures again", 90, 0.5)
+            assert helper_of(daemon) not in (0, helper) and device["utilisation_percent"] == 37, device
         assert daemon.stop() == 0, daemon.log()
 
 
