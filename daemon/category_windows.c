@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A target of which windows are taken stays in its slot of the engine until the last one is taken, so a thread looks each
- * second for those that ended. It sleeps as long as no windows are taken.
+ * A target of which windows are taken stays in its slot of the engine until the last one is taken, and one that lives holds
+ * what its window has counted. So a thread looks each second for targets that ended and for windows that nobody asks for any
+ * more. It sleeps as long as no windows are taken.
  */
 #include "daemon/category_windows.h"
 
@@ -125,26 +126,32 @@ void category_windows__refresh(struct category_windows *w, const struct target_i
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Of a target that was detached nobody can see the counters. */
-static void look(struct category_windows *w)
+/* Of a target that was detached nobody can see the counters. Of the idle ones only one is taken, since a scrape waits meanwhile. */
+static void look(struct category_windows *w, uint64_t now_ns)
 {
+	bool patient = true;
+
 	for (size_t i = 0; i < ENGINE_MAX_TARGETS; i++) {
 		struct window *window = &w->windows[i];
 		struct target_info info;
 
 		if (!window->id)
 			continue;
-		if (engine__info(w->engine, window->id, &info))
+		if (engine__info(w->engine, window->id, &info)) {
 			end(w, window);
-		else if (info.state == TARGET_ENDED)
+		} else if (info.state == TARGET_ENDED || info.window_carries) {
 			take(w, window);
+		} else if (patient && now_ns - window->taken_ns >= CATEGORY_WINDOWS_IDLE_NS) {
+			take(w, window);
+			patient = false;
+		}
 	}
 }
 
-void category_windows__tick(struct category_windows *w)
+void category_windows__tick(struct category_windows *w, uint64_t now_ns)
 {
 	pthread_mutex_lock(&w->lock);
-	look(w);
+	look(w, now_ns);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -163,7 +170,7 @@ static void *run(void *context)
 		while (w->n && !w->stop && r != ETIMEDOUT)
 			r = pthread_cond_timedwait(&w->wake, &w->lock, &at);
 		if (!w->stop)
-			look(w);
+			look(w, clock__now_ns());
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;

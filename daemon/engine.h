@@ -113,7 +113,8 @@ struct target_info {
 	unsigned processes; /* living now */
 	uint64_t samples;   /* drained so far, lost ones included */
 	uint64_t lost;
-	uint32_t rule;                /* that attached it; 0: none */
+	bool window_carries; /* its open window has samples of a generation that turned old: it is to be taken soon */
+	uint32_t rule;       /* that attached it; 0: none */
 	struct process_labels labels; /* of the root process */
 };
 

@@ -511,6 +511,7 @@ static void fill_info(struct engine *e, struct target *t, struct target_info *ou
 	out->processes = t->of && t->info.state != TARGET_ENDED ? t->of->living : t->living;
 	out->lost = engine_target_lost(e, t, NULL);
 	out->samples = engine_target_samples(t) + out->lost;
+	out->window_carries = engine_windows_bytes(t) > 0;
 	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
 }
 

@@ -188,6 +188,14 @@ static bool has_ended(struct history *h, uint32_t id)
 	return engine__info(h->engine, id, &info) || info.state == TARGET_ENDED;
 }
 
+/* It would not do to wait until the window ends by the clock. */
+static bool is_urgent(struct history *h, uint32_t id)
+{
+	struct target_info info;
+
+	return engine__info(h->engine, id, &info) || info.state == TARGET_ENDED || info.window_carries;
+}
+
 bool history_find(struct history *h, uint32_t id, struct watched *out)
 {
 	for (size_t i = 0; i < ENGINE_MAX_TARGETS; i++) {
@@ -251,13 +259,13 @@ void history__watch(struct history *h, uint32_t id)
 	}
 }
 
-/* due: the windows of all targets; otherwise of those that ended. */
+/* due: the windows of all targets; otherwise those that cannot wait. */
 static void round_of_windows(struct history *h, bool due)
 {
 	for (size_t i = 0; i < ENGINE_MAX_TARGETS; i++) {
 		uint32_t id = watched_at(h, i).id;
 
-		if (!id || (!due && !has_ended(h, id)))
+		if (!id || (!due && !is_urgent(h, id)))
 			continue;
 		pthread_mutex_lock(&h->work);
 		take_one(h, i);

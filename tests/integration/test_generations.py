@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from harness import PYTHON, STAKEOUT, Daemon, Target, run, script, start_script, temporary_dir, timeout, wait_until, workload
+from metrics_text import parse_metrics
 
 SMALL = 200000  # bytes; a loop at 999 Hz fills them in a second or two
 RATE = 999
@@ -75,6 +76,30 @@ def test_memory_of_an_attached_target_is_bounded():
     kept = wait_until(whole, "the last window in the history", 20, 0.3)
     assert kept["samples"] == total["samples"], (kept["samples"], total["samples"])
     assert "forgotten" not in kept
+
+
+def category_samples(daemon):
+    series = parse_metrics(daemon.request("GET", "/metrics").decode())
+    return round(sum(series["stakeout_target_category_cpu_seconds_total"].values()) * RATE)
+
+
+def test_one_scrape_does_not_hold_all_that_comes_after():
+    """Counters by category begin with the first scrape; whether there is another one or not, memory has its bound."""
+    daemon = Daemon("--generation-bytes", str(SMALL))
+    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    made = watched(daemon, target.pid)
+    first = category_samples(daemon)
+    most = 0
+    for _ in range(40):
+        most = max(most, sample_bytes(daemon, made))
+        time.sleep(0.5)
+    assert most < 8 * SMALL, most
+    daemon.request("POST", f"/v1/targets/{made['id']}/stop")
+    total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+    last = forgotten(daemon, made)
+    assert last["forgotten"] > 3 * RATE and not total["lost"], (last["forgotten"], total["lost"])
+    found = wait_until(lambda: category_samples(daemon) >= total["samples"] - 1 and category_samples(daemon), "the last window", 10, 0.5)
+    assert abs(found - total["samples"]) <= 1 and first < found, (first, found, total["samples"])
 
 
 def test_lines_of_cuda_calls_outlive_generations():

@@ -474,6 +474,14 @@ void fake_engine__exit(struct engine *engine, uint32_t id)
 	pthread_mutex_unlock(&engine->lock);
 }
 
+void fake_engine__carry(struct engine *engine, bool carries)
+{
+	pthread_mutex_lock(&engine->lock);
+	for (size_t i = 0; i < engine->n; i++)
+		engine->targets[i].info.window_carries = carries;
+	pthread_mutex_unlock(&engine->lock);
+}
+
 size_t fake_engine__count(struct engine *engine)
 {
 	size_t n;

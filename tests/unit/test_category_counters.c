@@ -14,6 +14,7 @@
 
 #include "daemon/category_counters.h"
 #include "daemon/category_windows.h"
+#include "daemon/clock.h"
 #include "daemon/log.h"
 #include "profile/category_verdict.h"
 #include "tests/unit/fake_engine.h"
@@ -259,7 +260,7 @@ static void windows_are_taken_when_asked(void **state)
 	assert_int_equal(sum_of(w.counters, kept), FAKE_NS);
 	assert_int_equal(ns_of(w.counters, other, "other native"), -1);
 	refresh(&w); /* too soon */
-	category_windows__tick(w.windows);
+	category_windows__tick(w.windows, clock__now_ns());
 	assert_int_equal(sum_of(w.counters, kept), FAKE_NS);
 	/* The last window does not wait, and there is none behind it. */
 	fake_engine__exit(w.engine, kept);
@@ -267,7 +268,7 @@ static void windows_are_taken_when_asked(void **state)
 	assert_int_equal(sum_of(w.counters, kept), 2 * FAKE_NS);
 	assert_int_equal(fake_engine__in_windows(w.engine), 2 * FAKE_ENGINE_PROFILE_SAMPLES);
 	refresh(&w);
-	category_windows__tick(w.windows);
+	category_windows__tick(w.windows, clock__now_ns());
 	assert_int_equal(sum_of(w.counters, kept), 2 * FAKE_NS);
 	/* One that had ended before it was asked for. */
 	kept = attach(&w, 102, true);
@@ -275,6 +276,30 @@ static void windows_are_taken_when_asked(void **state)
 	refresh(&w);
 	assert_int_equal(sum_of(w.counters, kept), FAKE_NS);
 	assert_int_equal(fake_engine__in_windows(w.engine), 3 * FAKE_ENGINE_PROFILE_SAMPLES);
+	close_world(&w);
+}
+
+/* A scrape, and no other: the counters go on, and windows do not grow with the time. */
+static void windows_that_nobody_asks_for_are_taken(void **state)
+{
+	uint64_t now_ns;
+	uint32_t a, b;
+	struct world w;
+
+	open_world(&w, NULL);
+	a = attach(&w, 100, true);
+	b = attach(&w, 101, true);
+	refresh(&w);
+	now_ns = clock__now_ns() + CATEGORY_WINDOWS_IDLE_NS;
+	category_windows__tick(w.windows, now_ns - CATEGORY_WINDOWS_MIN_NS);
+	assert_int_equal(sum_of(w.counters, a) + sum_of(w.counters, b), 2 * FAKE_NS);
+	/* One in a second. */
+	category_windows__tick(w.windows, now_ns);
+	assert_int_equal(sum_of(w.counters, a) + sum_of(w.counters, b), 3 * FAKE_NS);
+	fake_engine__carry(w.engine, true);
+	category_windows__tick(w.windows, clock__now_ns());
+	fake_engine__carry(w.engine, false);
+	assert_true(sum_of(w.counters, a) >= 2 * FAKE_NS && sum_of(w.counters, b) >= 2 * FAKE_NS);
 	close_world(&w);
 }
 
@@ -291,7 +316,7 @@ static void ended_targets_are_not_held(void **state)
 	fake_engine__exit(w.engine, ended);
 	engine__detach(w.engine, detached, NULL);
 	assert_int_equal(fake_engine__count(w.engine), 3);
-	category_windows__tick(w.windows);
+	category_windows__tick(w.windows, clock__now_ns());
 	assert_int_equal(fake_engine__count(w.engine), 2);
 	assert_int_equal(sum_of(w.counters, ended), 2 * FAKE_NS);
 	assert_int_equal(sum_of(w.counters, living), FAKE_NS);
@@ -317,6 +342,7 @@ int main(void)
 		cmocka_unit_test(categories_are_bounded),
 		cmocka_unit_test(those_that_are_gone_make_room),
 		cmocka_unit_test(windows_are_taken_when_asked),
+		cmocka_unit_test(windows_that_nobody_asks_for_are_taken),
 		cmocka_unit_test(ended_targets_are_not_held),
 	};
 
