@@ -3,7 +3,8 @@
  * What is kept of a target that is watched for as long as it lives. Its distinct stacks grow without end, so they are kept
  * in two generations: when the younger one has grown to its size, the older one is forgotten, its figures excepted, and the
  * younger takes its place. The target's profile begins where the older one does. Windows lose nothing by it: what they and
- * views have counted in the generation that turns old goes with them.
+ * views have counted in the generation that turns old goes with them. Whoever takes windows is to take them then
+ * (target_info.window_carries); the bound on what they carry is for when nobody does.
  *
  * A recording of one client is not touched: it has all of its samples, or tells what it could not keep.
  */
@@ -13,6 +14,8 @@
 #include "daemon/clock.h"
 #include "daemon/engine_files.h"
 #include "daemon/u64_table.h"
+
+#define WINDOW_GENERATIONS 4 /* how much a window may carry: so many times the size of one */
 
 /* Of a target's fair part: two generations, and what windows and views carry along. */
 static size_t generation_bytes(const struct engine *e)
@@ -90,16 +93,26 @@ static int want_labels(struct wanted_labels *wanted, const struct accumulator *a
 	return ret;
 }
 
-/* windows: what they are to carry. */
-static void forget_labels(struct engine *e, struct target *t, const struct accumulator windows[2])
+static int want_window_labels(struct wanted_labels *wanted, const struct target *t)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < 2; i++) {
+		const struct accumulator *carried = engine_window_carried(t, i);
+
+		ret = carried ? want_labels(wanted, carried) : 0;
+	}
+	return ret;
+}
+
+/* What windows have counted in the generation that turns old is in that. */
+static void forget_labels(struct engine *e, struct target *t)
 {
 	struct wanted_labels wanted = { .engine = e };
-	int ret = want_labels(&wanted, &t->acc);
+	int ret = want_labels(&wanted, &t->acc) ?: want_window_labels(&wanted, t);
 
 	for (unsigned i = 0; !ret && i < SO_MAX_SLOTS; i++)
 		ret = is_view_of(e->targets[i], t) ? want_labels(&wanted, &e->targets[i]->acc) : 0;
-	for (unsigned i = 0; !ret && i < 2; i++)
-		ret = want_labels(&wanted, &windows[i]);
 	if (!ret)
 		process_label_table__keep(&t->labels, is_wanted, &wanted);
 	u64_table__release(&wanted.counted);
@@ -109,7 +122,7 @@ static int turn(struct engine *e, struct target *t)
 {
 	_cleanup_(carried) struct carried *carried = calloc(1, sizeof(*carried));
 	struct engine_moment now;
-	int ret = carried ? engine_carry_windows(t, carried->windows) : -ENOMEM;
+	int ret = carried ? engine_copy_window_parts(t, carried->windows) : -ENOMEM;
 
 	for (unsigned i = 0; !ret && i < SO_MAX_SLOTS; i++) {
 		if (is_view_of(e->targets[i], t))
@@ -122,8 +135,8 @@ static int turn(struct engine *e, struct target *t)
 		if (is_view_of(e->targets[i], t))
 			engine_turn_view(e->targets[i], &carried->views[i]);
 	}
-	forget_labels(e, t, carried->windows);
-	engine_turn_windows(t, carried->windows);
+	forget_labels(e, t);
+	engine_turn_windows(t, carried->windows, WINDOW_GENERATIONS * generation_bytes(e));
 	/* Views have stacks now that were their target's. */
 	engine_files_changed(e);
 	engine_moment_now(e, t, &now);

@@ -292,8 +292,13 @@ size_t engine_target_bytes(const struct target *t);
 void engine_moment_now(struct engine *e, struct target *t, struct engine_moment *out);
 
 /* Windows of a target (engine_window.c): of the one that is open and the one that is being built, which may be none. */
-int engine_carry_windows(const struct target *t, struct accumulator out[2]);
-void engine_turn_windows(struct target *t, struct accumulator carried[2]);
+/* What they have counted in the younger generation. -ENOMEM: what was copied until then is in `out`. */
+int engine_copy_window_parts(const struct target *t, struct accumulator out[2]);
+/*
+ * That generation is to turn old: they carry the parts from now on, which are empty then or have been added up. Of several
+ * generations a window carries no more than max_bytes; it has lost what has no room, its target has not.
+ */
+void engine_turn_windows(struct target *t, struct accumulator parts[2], size_t max_bytes);
 /* What the first or the second of them carries; NULL: there is no such window. */
 const struct accumulator *engine_window_carried(const struct target *t, unsigned i);
 size_t engine_windows_bytes(const struct target *t);

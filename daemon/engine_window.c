@@ -12,6 +12,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/engine_cuda_window.h"
+#include "daemon/limits.h"
 #include "daemon/log.h"
 
 /* The wall clock may be set. Smaller differences to CLOCK_MONOTONIC are slewing, and do not open gaps between windows. */
@@ -21,7 +22,8 @@
 struct window_base {
 	uint64_t *counts; /* by index of accumulator.counters */
 	size_t n;
-	struct accumulator carried; /* what was counted since, in a generation that has turned old */
+	struct accumulator carried; /* what was counted since, in generations that have turned old */
+	uint64_t lost;              /* samples of these for which that had no room */
 	struct engine_moment moment;
 	struct cuda_mark *cuda; /* up to where the windows have CUDA calls; NULL: no window has any */
 	bool wants_cuda;
@@ -65,6 +67,11 @@ static int begin_locked(struct engine *e, uint32_t id, bool cuda, struct so_erro
 	base->moment.at_ns = t->begin_ns;
 	base->moment.wall_ns = (int64_t)t->begin_wall_ns;
 	base->wants_cuda = cuda;
+	if (accumulator__copy(&t->older, &base->carried)) {
+		window_base__free(base);
+		return so_err(err, -ENOMEM, "out of memory");
+	}
+	base->lost = t->forgotten.samples;
 	t->windows = base;
 	t->users++;
 	return 0;
@@ -110,32 +117,45 @@ static struct window_base *base_of(struct engine *e, struct target *t)
 	return TAKE_PTR(base);
 }
 
-static int carry(const struct target *t, const struct window_base *base, struct accumulator *out)
+static int copy_part(const struct target *t, const struct window_base *base, struct accumulator *out)
 {
-	return base ? engine_copy_since(&base->carried, &t->acc, base->counts, base->n, out) : 0;
+	static const struct accumulator none;
+
+	return base ? engine_copy_since(&none, &t->acc, base->counts, base->n, out) : 0;
 }
 
-int engine_carry_windows(const struct target *t, struct accumulator out[2])
+int engine_copy_window_parts(const struct target *t, struct accumulator out[2])
 {
-	int ret = carry(t, t->windows, &out[0]);
+	int ret = copy_part(t, t->windows, &out[0]);
 
-	return ret ?: carry(t, t->next_window, &out[1]);
+	return ret ?: copy_part(t, t->next_window, &out[1]);
 }
 
-static void turn(struct window_base *base, struct accumulator *carried)
+/* A window has room for one part, whatever its size. */
+static void turn(struct window_base *base, struct accumulator *part, size_t max_bytes)
 {
+	uint64_t due;
+
 	if (!base)
 		return;
-	accumulator__release(&base->carried);
-	base->carried = *carried;
-	*carried = (struct accumulator){ 0 };
+	due = base->carried.samples + part->samples;
+	if (base->carried.n_counters) {
+		base->carried.max_bytes = max_bytes;
+		accumulator__merge(&base->carried, part);
+	} else {
+		accumulator__release(&base->carried);
+		base->carried = *part;
+		*part = (struct accumulator){ 0 };
+	}
+	base->lost += due - base->carried.samples;
+	limits__hit(LIMIT_SAMPLE_BYTES, due - base->carried.samples);
 	base->n = 0;
 }
 
-void engine_turn_windows(struct target *t, struct accumulator carried[2])
+void engine_turn_windows(struct target *t, struct accumulator parts[2], size_t max_bytes)
 {
-	turn(t->windows, &carried[0]);
-	turn(t->next_window, &carried[1]);
+	turn(t->windows, &parts[0], max_bytes);
+	turn(t->next_window, &parts[1], max_bytes);
 }
 
 const struct accumulator *engine_window_carried(const struct target *t, unsigned i)
@@ -199,6 +219,7 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 	if (from->wants_cuda)
 		miss_cuda(engine_cuda_window(e, t, from->cuda, cuda, &base->cuda), id, from, base);
 	engine_subtract_moment(s, &from->moment);
+	s->slot.lost[SO_LOSS_MEMORY] += from->lost;
 	out->begin_ns = begin_of(&from->moment, &base->moment);
 	out->end_ns = base->moment.wall_ns;
 	out->samples = s->acc.samples;

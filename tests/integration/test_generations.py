@@ -102,6 +102,41 @@ def test_one_scrape_does_not_hold_all_that_comes_after():
     assert abs(found - total["samples"]) <= 1 and first < found, (first, found, total["samples"])
 
 
+def test_a_late_first_scrape_has_all_that_is_in_memory():
+    daemon = Daemon("--generation-bytes", str(SMALL))
+    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    made = watched(daemon, target.pid)
+    wait_until(lambda: forgotten(daemon, made).get("forgotten"), "a third generation", 30, 0.5)
+    daemon.request("POST", f"/v1/targets/{made['id']}/stop")
+    assert abs(category_samples(daemon) - forgotten(daemon, made)["samples"]) <= 1
+
+
+def test_what_a_window_has_no_room_for_is_told():
+    """Generations so small that several begin between two looks: the window loses what the target does not."""
+    daemon = Daemon("--generation-bytes", "4096", "--store", temporary_dir(), "--window", "2")
+    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    made = watched(daemon, target.pid)
+    for _ in range(40):  # each draws in what was sampled
+        daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+        time.sleep(0.2)
+    daemon.request("POST", f"/v1/targets/{made['id']}/stop")
+    total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
+    assert not total["lost"], total["lost"]
+
+    def whole():
+        (history,) = daemon.request("GET", "/v1/history")["targets"]
+        return history if history["end"] == "ended" else None
+
+    history = wait_until(whole, "the last window in the history", 20, 0.3)
+    assert history["samples"] + history["lost"] == total["samples"], (history, total["samples"])
+    assert history["lost"] > 0 and history["samples"] > RATE, history
+    kept = daemon.request("GET", f"/v1/history/{history['key']}/profile")
+    path = os.path.join(temporary_dir(), "kept.pb.gz")
+    with open(path, "wb") as f:
+        f.write(kept)
+    assert json.loads(run([STAKEOUT, "summary", path, "--json"]).stdout)["lost"] == {"out-of-memory": history["lost"]}
+
+
 def test_lines_of_cuda_calls_outlive_generations():
     """A call's line is told as long as the target is watched, also when the samples of its time are in memory no more."""
     folder = os.path.join(workload("cuda"), "ibt")
