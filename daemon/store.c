@@ -30,6 +30,11 @@ static int64_t wall_clock_ns(void)
 	return (int64_t)clock__read_ns(CLOCK_REALTIME);
 }
 
+static int64_t boot_clock_ns(void)
+{
+	return (int64_t)clock__read_ns(CLOCK_BOOTTIME);
+}
+
 /* Errors after which trying again is no use, or would do harm. */
 static bool is_final(int r)
 {
@@ -96,16 +101,16 @@ static int recover(struct store *store)
 
 static int move_aside(struct store *store, struct so_error *err)
 {
-	int64_t now_ns = store->now_ns();
+	int64_t elapsed_ns = store->elapsed_ns();
 	char aside[4096];
 	int r;
 
-	if (store->moved_aside_ns && now_ns - store->moved_aside_ns < MOVE_ASIDE_AGAIN_NS)
+	if (store->moved_aside_ns && elapsed_ns - store->moved_aside_ns < MOVE_ASIDE_AGAIN_NS)
 		return -EUCLEAN;
-	r = store_schema__move_aside(store->path, now_ns, aside, sizeof(aside));
+	r = store_schema__move_aside(store->path, store->now_ns(), aside, sizeof(aside));
 	if (r)
 		return so_err(err, r, "%s is corrupt and cannot be renamed: %s", store->path, strerror(-r));
-	store->moved_aside_ns = now_ns;
+	store->moved_aside_ns = elapsed_ns;
 	log__error("history: %s; it is now %s, and a new one begins", err->text, aside);
 	return 0;
 }
@@ -125,6 +130,7 @@ static int connect_now(struct store *store, struct so_error *err)
 	if (r)
 		return r;
 	r = recover(store);
+	r = r ?: store_clock__load(store);
 	r = r ?: store_write__targets(store);
 	if (r) {
 		so_err(err, r, "%s: %s", store->path, sql__words(r));
@@ -170,14 +176,14 @@ int store__connect(struct store *store)
 	}
 	if (store->db)
 		return 0;
-	if (store->now_ns() < store->next_try_ns)
+	if (store->elapsed_ns() < store->next_try_ns)
 		return -EAGAIN;
 	r = connect_now(store, &err);
 	if (!r) {
 		store__worked(store);
 		return 0;
 	}
-	store->next_try_ns = store->now_ns() + STORE_RETRY_NS;
+	store->next_try_ns = store->elapsed_ns() + STORE_RETRY_NS;
 	set_problem(store, r, err.text);
 	return -EAGAIN;
 }
@@ -193,7 +199,7 @@ int store__failed(struct store *store, int r)
 	if (r == -ENOSPC)
 		return r; /* the transaction is undone and the connection sound: the next window tries again */
 	disconnect(store);
-	store->next_try_ns = r == -EUCLEAN ? 0 : store->now_ns() + STORE_RETRY_NS;
+	store->next_try_ns = r == -EUCLEAN ? 0 : store->elapsed_ns() + STORE_RETRY_NS;
 	return r;
 }
 
@@ -260,6 +266,7 @@ static int set_options(struct store *store, const struct store_options *options,
 	store->retain_age_ns = options->retain_age_ns ? options->retain_age_ns : STORE_DEFAULT_AGE_NS;
 	store->merge_cuda = options->merge_cuda;
 	store->now_ns = options->now_ns ? options->now_ns : wall_clock_ns;
+	store->elapsed_ns = options->elapsed_ns ? options->elapsed_ns : boot_clock_ns;
 	store->dir = strdup(options->dir);
 	if (!store->dir || asprintf(&store->path, "%s/history.sqlite", options->dir) < 0 ||
 	    asprintf(&store->lock_path, "%s/lock", options->dir) < 0)
@@ -285,7 +292,7 @@ int store__open(const struct store_options *options, struct store **out, struct 
 	if (is_final(r))
 		return so_err(err, r, "%s", why.text);
 	if (r) {
-		store->next_try_ns = store->now_ns() + STORE_RETRY_NS;
+		store->next_try_ns = store->elapsed_ns() + STORE_RETRY_NS;
 		set_problem(store, r, why.text);
 	}
 	*out = TAKE_PTR(store);

@@ -14,7 +14,8 @@
  * Bounds. The file with its write-ahead log stays within retain_size_bytes: before a window is written, room is made in the
  * same transaction: first the oldest parts beside their sums go (STORE_FINE_LEAST_NS, STORE_MINUTE_LEAST_NS), then the oldest
  * windows; incremental auto-vacuum gives the pages back. Windows that ended longer ago than retain_age_ns go
- * in store__maintain(), and with them targets and gaps that have nothing left.
+ * in store__maintain(), and with them targets and gaps that have nothing left. The wall clock may be set by years, so ages
+ * go by a clock of the store's own, which is kept in it (daemon/store_clock.c).
  *
  * Crashes. Write-ahead log, synchronous=NORMAL: a killed daemon loses no window that store__add() had taken, a machine
  * that loses power may lose the last ones; neither corrupts. When a store is opened, targets that were not ended are
@@ -73,7 +74,8 @@ struct store_options {
 	 * document, a new reference, or NULL when it cannot. Absent or NULL: they are kept one beside the other.
 	 */
 	json_t *(*merge_cuda)(json_t *documents);
-	int64_t (*now_ns)(void); /* NULL: the wall clock; tests put their own here */
+	int64_t (*now_ns)(void);     /* NULL: the wall clock; tests put their own here, */
+	int64_t (*elapsed_ns)(void); /* and here: since any moment, never set; NULL: CLOCK_BOOTTIME */
 };
 
 /*

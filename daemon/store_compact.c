@@ -216,7 +216,7 @@ int store_compact__drop_before(struct store *store, int level, int64_t before_ns
 
 int store_compact__drop_parts(struct store *store, int level)
 {
-	int64_t before_ns = store->now_ns() - levels[level].parts_age_ns - levels[level].width_ns;
+	int64_t before_ns = store_clock__now(store) - levels[level].parts_age_ns - levels[level].width_ns;
 	int r = sql__begin(store->db), dropped;
 
 	if (r)

@@ -23,20 +23,28 @@ struct missed_windows {
 	int64_t begin_ns, end_ns;
 };
 
+/* Wall time that is not set (store_clock.c). */
+struct store_clock {
+	int64_t now_ns;     /* 0: not known yet */
+	int64_t elapsed_ns; /* when it said so */
+};
+
 struct store {
 	/* Constant, read without the lock. */
 	char *dir, *path, *lock_path;
 	char boot_id[40];
 	int64_t retain_size_bytes, retain_age_ns;
 	json_t *(*merge_cuda)(json_t *documents);
-	int64_t (*now_ns)(void);
+	int64_t (*now_ns)(void);     /* the wall clock */
+	int64_t (*elapsed_ns)(void); /* for how long something has been */
 
 	pthread_mutex_t lock;
 	int lock_fd;
 	sqlite3 *db; /* NULL: closed after an error */
 	int problem; /* -errno; 0: history is on */
 	char problem_text[512];
-	int64_t next_try_ns, moved_aside_ns, last_sweep_ns;
+	int64_t next_try_ns, moved_aside_ns, last_sweep_ns; /* by elapsed_ns; 0: at once, never */
+	struct store_clock clock;
 	bool recovered; /* targets that an earlier daemon left open have been marked */
 	struct open_target *targets;
 	size_t n_targets, targets_capacity;
@@ -54,6 +62,14 @@ int store__connect(struct store *store);
 int store__failed(struct store *store, int r);
 /* Something was written: history is on. */
 void store__worked(struct store *store);
+
+/* store_clock.c */
+/* What is now, for the age of windows: never later than the wall clock says. */
+int64_t store_clock__now(struct store *store);
+/* Goes on from what an earlier daemon kept; once. */
+int store_clock__load(struct store *store);
+/* Within a transaction. */
+int store_clock__save(struct store *store);
 
 /* store_retain.c */
 /* Pages in use, in bytes, and what the file may hold at most. */

@@ -57,8 +57,8 @@ static int remove_oldest(struct store *store, int64_t ended_before_ns)
 }
 
 /*
- * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain. 1: done;
- * 0: there is nothing left.
+ * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain. These are
+ * young by the wall clock, as those that are written now are. 1: done; 0: there is nothing left.
  */
 static int remove_something(struct store *store)
 {
@@ -102,7 +102,7 @@ int store_retain__by_size(struct store *store)
 
 int store_retain__by_age(struct store *store)
 {
-	int64_t before_ns = store->now_ns() - store->retain_age_ns;
+	int64_t before_ns = store_clock__now(store) - store->retain_age_ns;
 	int removed = 0, r;
 	int64_t id;
 
@@ -142,10 +142,10 @@ int store_retain__shrink(struct store *store)
 
 int store_retain__sweep(struct store *store)
 {
-	int64_t now_ns = store->now_ns(), before_ns = now_ns - store->retain_age_ns;
+	int64_t before_ns = store_clock__now(store) - store->retain_age_ns, elapsed_ns = store->elapsed_ns();
 	int r;
 
-	if (store->last_sweep_ns && now_ns >= store->last_sweep_ns && now_ns - store->last_sweep_ns < SWEEP_NS)
+	if (store->last_sweep_ns && elapsed_ns - store->last_sweep_ns < SWEEP_NS)
 		return 0;
 	r = sql__begin(store->db);
 	if (r)
@@ -161,8 +161,8 @@ int store_retain__sweep(struct store *store)
 			       "DELETE FROM gaps WHERE id <= (SELECT id FROM gaps ORDER BY id DESC LIMIT 1 "
 			       "OFFSET ?1)",
 			       (int64_t)MAX_GAPS);
-	r = sql__end(store->db, r);
+	r = sql__end(store->db, r ?: store_clock__save(store));
 	if (!r)
-		store->last_sweep_ns = now_ns;
+		store->last_sweep_ns = elapsed_ns;
 	return r;
 }

@@ -62,6 +62,9 @@ static const char *const migrations[] = {
 	" windows INTEGER NOT NULL,"
 	" cause TEXT NOT NULL);"
 	"CREATE INDEX gaps_of_target ON gaps(target_id);",
+
+	"CREATE TABLE clock(now_ns INTEGER NOT NULL);" /* one row: store_clock.c; 0: not known */
+	"INSERT INTO clock SELECT coalesce(max(end_ns), 0) FROM windows;",
 };
 
 #define VERSION ((int64_t)(sizeof(migrations) / sizeof(migrations[0])))

@@ -208,7 +208,8 @@ int main(int argc, char **argv)
 	unsigned hours = argument(argc, argv, 2, 24), n = argument(argc, argv, 3, 4);
 	struct store_options options = { .dir = argc > 1 ? argv[1] : NULL,
 					 .retain_size_bytes = (uint64_t)argument(argc, argv, 5, 1024) << 20,
-					 .now_ns = simulated_clock };
+					 .now_ns = simulated_clock,
+					 .elapsed_ns = simulated_clock };
 	_cleanup_(store) struct store *store = NULL;
 	static struct material material;
 	uint32_t targets[MAX_TARGETS];

@@ -33,6 +33,25 @@ static int64_t store_world_clock(void)
 	return __atomic_load_n(&store_world_now_ns, __ATOMIC_RELAXED);
 }
 
+static int64_t store_world_set_ns;    /* how far the wall clock has been set */
+static int64_t store_world_latest_ns; /* of time that passes, which does not go back */
+
+static int64_t store_world_elapsed(void)
+{
+	int64_t ns = store_world_clock() - __atomic_load_n(&store_world_set_ns, __ATOMIC_RELAXED);
+
+	if (ns > store_world_latest_ns)
+		store_world_latest_ns = ns;
+	return store_world_latest_ns;
+}
+
+/* Someone sets the wall clock; no time passes. */
+static inline void store_world_set_clock(int64_t by_ns)
+{
+	store_world_now_ns += by_ns;
+	store_world_set_ns += by_ns;
+}
+
 struct store_world {
 	char dir[64], path[96];
 	struct store *store;
@@ -42,6 +61,7 @@ static inline struct store_options store_world_options(const struct store_world 
 {
 	return (struct store_options){ .dir = w->dir,
 				       .now_ns = store_world_clock,
+				       .elapsed_ns = store_world_elapsed,
 				       .retain_age_ns = 400 * HOUR_NS };
 }
 
@@ -70,6 +90,7 @@ static inline int store_world_setup(void **state)
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(w->path, sizeof(w->path), "%s/history.sqlite", w->dir);
 	store_world_now_ns = EPOCH_NS;
+	store_world_set_ns = store_world_latest_ns = 0;
 	store_world_open(w);
 	*state = w;
 	return 0;

@@ -317,6 +317,63 @@ static void test_age_bound(void **state)
 	store__free_targets(targets, n);
 }
 
+static uint64_t add_hour(struct store_world *w, uint32_t target)
+{
+	uint64_t samples = 0;
+
+	for (int i = 0; i < 360; i++)
+		assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, &samples), 0);
+	store_world_settle(w);
+	return samples;
+}
+
+/* Not even detail goes: parts that are younger than an hour stay beside their sums. */
+static void test_clock_set_forward(void **state)
+{
+	struct store_world *w = *state;
+	uint64_t samples = add_hour(w, store_world_target(w, 7));
+	int64_t parts = store_world_number(w, "SELECT count(*) FROM windows WHERE part_of IS NOT NULL");
+
+	store_world_set_clock(10 * 365 * 24 * HOUR_NS);
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+	assert_true(store_world_number(w, "SELECT count(*) FROM windows WHERE part_of IS NOT NULL") >= parts);
+	/* A daemon that begins under that clock, and writes. */
+	store_world_reopen(w);
+	store_world_add(w, store_world_target(w, 8), store_world_now_ns, &samples);
+	store_world_reopen(w);
+	store_world_now_ns += HOUR_NS;
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+	store_world_set_clock(-10 * 365 * 24 * HOUR_NS);
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+	/* The clock is right, and age counts as ever: all but the window that lies in the future. */
+	store_world_now_ns += 400 * HOUR_NS + STORE_TEN_MINUTE_NS;
+	store_world_settle(w);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM windows"), 1);
+	store_world_check_integrity(w);
+}
+
+/* What passed while no daemon ran counts, but not at once. */
+static void test_age_after_a_long_rest(void **state)
+{
+	struct store_world *w = *state;
+	uint64_t samples = add_hour(w, store_world_target(w, 7));
+
+	store__close(w->store);
+	store_world_set_clock(1000 * HOUR_NS);
+	store_world_open(w);
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+	store_world_now_ns += 199 * HOUR_NS;
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+	store_world_now_ns += 2 * HOUR_NS;
+	store_world_settle(w);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM windows"), 0);
+}
+
 /* Bytes that zstd cannot make smaller, in a profile that can be merged: comments of random text. */
 static void add_bulky(struct store_world *w, uint32_t target, int64_t begin_ns, size_t bytes)
 {
@@ -557,6 +614,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_one_window_comes_back),
 		TEST(test_windows_that_are_none),
+		TEST(test_clock_set_forward),
+		TEST(test_age_after_a_long_rest),
 		TEST(test_merging_changes_no_answer),
 		TEST(test_parts_go_with_age),
 		TEST(test_cuda_documents),

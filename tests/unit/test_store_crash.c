@@ -177,7 +177,8 @@ static void use_read_only(struct store_world *w)
 	CHECK(!chmod(w->dir, 0700) && !chmod(w->path, 0600));
 	CHECK(store__add(w->store, target, &window) == -EAGAIN);
 	store_world_now_ns += STORE_RETRY_NS;
-	CHECK(store_world_add(w, target, begin_of(7), NULL) == 0);
+	store_world_set_clock(-HOUR_NS);
+	CHECK(store_world_add(w, target, begin_of(7) - HOUR_NS, NULL) == 0);
 	CHECK(!store__problem(w->store, NULL, 0));
 	store__close(w->store);
 	_exit(0);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The clock that windows grow old by. A wall clock that is wrong by years for a minute must not cost all history, so this one
+ * follows it no faster than CLOCK_SPEED times the time that passes, and back no faster than that. It stands still while no
+ * daemon runs, and is behind by a time of rest until it has caught up.
+ */
+#include <errno.h>
+
+#include "daemon/store_internal.h"
+
+#define CLOCK_SPEED 2
+
+static int64_t clamp(int64_t x, int64_t least, int64_t most)
+{
+	return x < least ? least : x > most ? most : x;
+}
+
+int64_t store_clock__now(struct store *store)
+{
+	struct store_clock *clock = &store->clock;
+	int64_t wall_ns = store->now_ns(), elapsed_ns = store->elapsed_ns();
+	int64_t passed_ns = elapsed_ns - clock->elapsed_ns;
+
+	if (clock->now_ns)
+		clock->now_ns += clamp(wall_ns - clock->now_ns, -passed_ns, CLOCK_SPEED * passed_ns);
+	else
+		clock->now_ns = wall_ns;
+	clock->elapsed_ns = elapsed_ns;
+	return clock->now_ns < wall_ns ? clock->now_ns : wall_ns;
+}
+
+/* A store without windows has nothing that could grow old too early. */
+int store_clock__load(struct store *store)
+{
+	int r;
+
+	if (store->clock.now_ns)
+		return 0;
+	r = sql__get_number(store->db, "SELECT now_ns FROM clock WHERE now_ns > 0", 0, NULL,
+			    &store->clock.now_ns);
+	store->clock.elapsed_ns = store->elapsed_ns();
+	return r == -ENOENT ? 0 : r;
+}
+
+int store_clock__save(struct store *store)
+{
+	store_clock__now(store);
+	return SQL_RUN(store->db, "UPDATE clock SET now_ns = ?1", store->clock.now_ns);
+}
