@@ -299,11 +299,22 @@ int store__open(const struct store_options *options, struct store **out, struct 
 	return 0;
 }
 
+/* 0: there is none. */
+static uint32_t any_open(const struct store *store)
+{
+	for (size_t i = 0; i < store->n_targets; i++)
+		if (store->targets[i].end == STORE_END_OPEN)
+			return store->targets[i].handle;
+	return 0;
+}
+
 void store__close(struct store *store)
 {
+	uint32_t handle;
+
 	if (!store)
 		return;
-	while (store->n_targets)
-		store__end_target(store, store->targets[store->n_targets - 1].handle, STORE_END_CLOSED);
+	while ((handle = any_open(store)))
+		store__end_target(store, handle, STORE_END_CLOSED);
 	free_store(store);
 }

@@ -120,7 +120,11 @@ struct store_target {
  * Succeeds with history off, too. -ENOMEM. Strings are copied.
  */
 int store__begin_target(struct store *store, const struct store_target *target, uint32_t *handle);
-/* `end`: STORE_END_ENDED or STORE_END_CLOSED. -ENOENT: no such handle. The handle is void afterwards. */
+/*
+ * `end`: STORE_END_ENDED or STORE_END_CLOSED. -ENOENT: no such handle. The handle is void afterwards. Succeeds with history
+ * off, too: the end is written later, by store__maintain() at the latest; one that cannot be until the daemon ends is found missing
+ * by the next one, as STORE_END_UNKNOWN.
+ */
 int store__end_target(struct store *store, uint32_t handle, enum store_end end);
 
 struct store_window {

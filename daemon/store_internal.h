@@ -15,7 +15,13 @@ struct open_target {
 	int64_t row; /* in the table; 0: not written yet */
 	struct store_target target;
 	char *comm, *labels;
+	bool listed;        /* it has had a row, which may be there again after an error */
+	enum store_end end; /* STORE_END_OPEN, or how it ended, which could not be written yet */
+	int64_t ended_ns;
 };
+
+#define STORE_MAX_LATE_ENDS \
+	1024 /* that could not be written; of further ones the oldest is left to the next daemon */
 
 /* Windows that could not be written since the last one that could. */
 struct missed_windows {
@@ -45,8 +51,8 @@ struct store {
 	char problem_text[512];
 	int64_t next_try_ns, moved_aside_ns, last_sweep_ns; /* by elapsed_ns; 0: at once, never */
 	struct store_clock clock;
-	bool recovered; /* targets that an earlier daemon left open have been marked */
-	struct open_target *targets;
+	bool recovered;              /* targets that an earlier daemon left open have been marked */
+	struct open_target *targets; /* and those of which only the end is still to be written */
 	size_t n_targets, targets_capacity;
 	uint32_t last_handle;
 	struct missed_windows missed;
@@ -100,8 +106,10 @@ struct window_row {
 	int64_t profile_bytes, cuda_bytes; /* of their contents */
 };
 int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id);
-/* Writes those targets that have no row yet. */
+/* Writes those targets that have no row yet, and ends that could not be written; the latter are forgotten then. */
 int store_write__targets(struct store *store);
+/* The same, where there is any of them. */
+int store_write__late_targets(struct store *store);
 /* A JSON array as a blob. */
 int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes);
 

@@ -27,7 +27,7 @@ static int step_locked(struct store *store)
 	pthread_mutex_lock(&store->lock);
 	r = store__connect(store);
 	if (!r) {
-		r = step(store);
+		r = store_write__late_targets(store) ?: step(store);
 		if (r < 0)
 			store__failed(store, r);
 	}

@@ -41,6 +41,44 @@ static int insert_target(struct store *store, const struct open_target *target, 
 	return r < 0 ? r : 0;
 }
 
+static int write_end(struct store *store, const struct open_target *target, int64_t row)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int r = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
+
+	if (r)
+		return r;
+	sqlite3_bind_int64(s, 1, row);
+	sqlite3_bind_int64(s, 2, target->ended_ns);
+	sqlite3_bind_text(s, 3, store_end_words[target->end], -1, SQLITE_STATIC);
+	return sql__step(store->db, s);
+}
+
+/* *row: its new one; 0 where it has one. */
+static int write_target(struct store *store, const struct open_target *target, int64_t *row)
+{
+	int r = target->row ? 0 : insert_target(store, target, row);
+
+	if (r || target->end == STORE_END_OPEN)
+		return r;
+	return write_end(store, target, target->row ?: *row);
+}
+
+/* The last one takes its place. */
+static void forget_target(struct store *store, struct open_target *target)
+{
+	free(target->comm);
+	free(target->labels);
+	*target = store->targets[--store->n_targets];
+}
+
+static void forget_written(struct store *store)
+{
+	for (size_t i = store->n_targets; i > 0; i--)
+		if (store->targets[i - 1].end != STORE_END_OPEN)
+			forget_target(store, &store->targets[i - 1]);
+}
+
 int store_write__targets(struct store *store)
 {
 	int64_t *rows;
@@ -52,23 +90,76 @@ int store_write__targets(struct store *store)
 	r = sql__begin(store->db);
 	if (!r) {
 		for (size_t i = 0; !r && i < store->n_targets; i++)
-			if (!store->targets[i].row)
-				r = insert_target(store, &store->targets[i], &rows[i]);
+			r = write_target(store, &store->targets[i], &rows[i]);
 		r = sql__end(store->db, r);
 	}
-	for (size_t i = 0; !r && i < store->n_targets; i++)
+	for (size_t i = 0; !r && i < store->n_targets; i++) {
 		if (rows[i])
 			store->targets[i].row = rows[i];
+		store->targets[i].listed = true;
+	}
 	free(rows);
+	if (!r)
+		forget_written(store);
+	return r;
+}
+
+/* n: of all that could not be written yet. NULL: there is none. */
+static struct open_target *oldest_end(struct store *store, size_t *n)
+{
+	struct open_target *oldest = NULL;
+
+	*n = 0;
+	for (size_t i = 0; i < store->n_targets; i++) {
+		struct open_target *target = &store->targets[i];
+
+		if (target->end == STORE_END_OPEN)
+			continue;
+		if (!oldest || target->ended_ns < oldest->ended_ns)
+			oldest = target;
+		++*n;
+	}
+	return oldest;
+}
+
+static bool is_written(const struct store *store)
+{
+	for (size_t i = 0; i < store->n_targets; i++)
+		if (!store->targets[i].row || store->targets[i].end != STORE_END_OPEN)
+			return false;
+	return true;
+}
+
+int store_write__late_targets(struct store *store)
+{
+	int r;
+
+	if (is_written(store))
+		return 0;
+	r = store_write__targets(store);
+	if (!r)
+		store__worked(store);
 	return r;
 }
 
 static struct open_target *find_target(struct store *store, uint32_t handle)
 {
 	for (size_t i = 0; i < store->n_targets; i++)
-		if (store->targets[i].handle == handle)
+		if (store->targets[i].handle == handle && store->targets[i].end == STORE_END_OPEN)
 			return &store->targets[i];
 	return NULL;
+}
+
+/* Its history goes on: that it had ended is not to be written any more. */
+static void forget_end_of(struct store *store, const struct store_target *target)
+{
+	for (size_t i = store->n_targets; i > 0; i--) {
+		struct open_target *t = &store->targets[i - 1];
+
+		if (t->end != STORE_END_OPEN && t->target.pid == target->pid &&
+		    t->target.start_ticks == target->start_ticks)
+			forget_target(store, t);
+	}
 }
 
 static int remember_target(struct store *store, const struct store_target *target, uint32_t *handle)
@@ -78,6 +169,7 @@ static int remember_target(struct store *store, const struct store_target *targe
 
 	if (!comm || !labels || ARRAY_RESERVE(store->targets, store->targets_capacity, store->n_targets + 1))
 		return -ENOMEM;
+	forget_end_of(store, target);
 	*handle = ++store->last_handle;
 	store->targets[store->n_targets++] = (struct open_target){
 		.handle = *handle, .target = *target, .comm = TAKE_PTR(comm), .labels = TAKE_PTR(labels)
@@ -102,37 +194,36 @@ int store__begin_target(struct store *store, const struct store_target *target, 
 	return r;
 }
 
-static int write_end(struct store *store, const struct open_target *target, enum store_end end)
+/* What fails here is tried again by store__maintain(). What never had a row has nothing in the store that would end. */
+static void end_locked(struct store *store, struct open_target *target, enum store_end end)
 {
-	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int r = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
+	size_t n;
+	int r;
 
+	if (!target->listed) {
+		forget_target(store, target);
+		return;
+	}
+	target->end = end;
+	target->ended_ns = store->now_ns();
+	target = oldest_end(store, &n);
+	if (n > STORE_MAX_LATE_ENDS)
+		forget_target(store, target);
+	if (store__connect(store))
+		return;
+	r = store_write__late_targets(store);
 	if (r)
-		return r;
-	sqlite3_bind_int64(s, 1, target->row);
-	sqlite3_bind_int64(s, 2, store->now_ns());
-	sqlite3_bind_text(s, 3, store_end_words[end], -1, SQLITE_STATIC);
-	return sql__step(store->db, s);
+		store__failed(store, r);
 }
 
 int store__end_target(struct store *store, uint32_t handle, enum store_end end)
 {
 	struct open_target *target;
-	int r;
 
 	pthread_mutex_lock(&store->lock);
 	target = find_target(store, handle);
-	if (target) {
-		/* An end that cannot be written now is found missing by the next daemon: "unknown". */
-		if (target->row && !store__connect(store)) {
-			r = write_end(store, target, end);
-			if (r < 0)
-				store__failed(store, r);
-		}
-		free(target->comm);
-		free(target->labels);
-		*target = store->targets[--store->n_targets];
-	}
+	if (target)
+		end_locked(store, target, end);
 	pthread_mutex_unlock(&store->lock);
 	return target ? 0 : -ENOENT;
 }

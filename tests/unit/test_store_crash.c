@@ -141,6 +141,96 @@ static void test_full_disk(void **state)
 	store_world_check_integrity(w);
 }
 
+static void set_file_limit(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void fill_disk(struct store_world *w, uint32_t target)
+{
+	signal(SIGXFSZ, SIG_IGN);
+	set_file_limit(400000);
+	for (unsigned i = 0; !store_world_add(w, target, begin_of(i), NULL); i++)
+		assert_true(i < 400);
+	set_file_limit(4096); /* not for the least row either */
+}
+
+/* When a disk is full, what ends meanwhile is not told to be watched for ever. */
+static void test_ends_outlive_a_full_disk(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t ended = store_world_target(w, 7), again = store_world_target(w, 8);
+	struct store_target_info *targets;
+	int64_t ended_ns;
+	size_t n;
+
+	fill_disk(w, ended);
+	ended_ns = store_world_now_ns;
+	assert_int_equal(store__end_target(w->store, ended, STORE_END_ENDED), 0);
+	assert_int_equal(store__end_target(w->store, ended, STORE_END_ENDED), -ENOENT);
+	assert_int_equal(store__end_target(w->store, again, STORE_END_ENDED), 0);
+	store_world_now_ns += STORE_MINUTE_NS;
+	store__maintain(w->store, 10);
+	again = store_world_target(w, 8);
+	set_file_limit(RLIM_INFINITY);
+	store_world_settle(w);
+	assert_int_equal(store__targets(w->store, &targets, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(targets[0].end, STORE_END_ENDED);
+	assert_int_equal(targets[0].ended_ns, ended_ns);
+	assert_int_equal(targets[1].end, STORE_END_OPEN);
+	store__free_targets(targets, n);
+	assert_int_equal(store_world_add(w, again, store_world_now_ns, NULL), 0);
+	assert_false(store__problem(w->store, NULL, 0));
+}
+
+static void test_late_ends_are_bounded(void **state)
+{
+	enum { TARGETS = 1100, MOST = 1024 };
+	struct store_world *w = *state;
+	uint32_t targets[TARGETS];
+
+	for (int i = 0; i < TARGETS; i++)
+		targets[i] = store_world_target(w, 100 + i);
+	fill_disk(w, targets[0]);
+	for (int i = 0; i < TARGETS; i++) {
+		store_world_now_ns++;
+		assert_int_equal(store__end_target(w->store, targets[i], STORE_END_ENDED), 0);
+	}
+	set_file_limit(RLIM_INFINITY);
+	store_world_settle(w);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM targets WHERE ended_ns IS NULL"),
+			 TARGETS - MOST);
+	assert_int_equal(store_world_number(w, "SELECT max(id) FROM targets WHERE ended_ns IS NULL"),
+			 TARGETS - MOST);
+	store_world_reopen(w);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM targets WHERE end = 'unknown'"),
+			 TARGETS - MOST);
+}
+
+/* The connection was closed after an error, so the target has no row that the store knows of. */
+static void test_ends_while_history_is_off(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	_cleanup_(database) sqlite3 *other = NULL;
+
+	assert_int_equal(store_world_add(w, target, begin_of(0), NULL), 0);
+	assert_int_equal(sqlite3_open_v2(w->path, &other, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	assert_int_equal(sql__run(other, "BEGIN IMMEDIATE"), 0);
+	assert_true(store_world_add(w, target, begin_of(1), NULL) < 0);
+	assert_int_equal(store__end_target(w->store, target, STORE_END_ENDED), 0);
+	assert_int_equal(sql__run(other, "ROLLBACK"), 0);
+	store_world_now_ns += STORE_RETRY_NS;
+	store_world_settle(w);
+	assert_false(store__problem(w->store, NULL, 0));
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM targets WHERE end = 'ended'"), 1);
+}
+
 /* As a user to whom the mode bits apply. */
 static void drop_root(const struct store_world *w)
 {
@@ -342,9 +432,17 @@ static void test_removed_while_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_killed_at_any_moment),      TEST(test_full_disk),          TEST(test_read_only_place),
-		TEST(test_corrupt_file_is_put_aside), TEST(test_damaged_blob),       TEST(test_refusals),
-		TEST(test_corrupted_while_open),      TEST(test_removed_while_open),
+		TEST(test_killed_at_any_moment),
+		TEST(test_full_disk),
+		TEST(test_read_only_place),
+		TEST(test_corrupt_file_is_put_aside),
+		TEST(test_damaged_blob),
+		TEST(test_refusals),
+		TEST(test_corrupted_while_open),
+		TEST(test_removed_while_open),
+		TEST(test_ends_outlive_a_full_disk),
+		TEST(test_late_ends_are_bounded),
+		TEST(test_ends_while_history_is_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
