@@ -278,13 +278,13 @@ static int64_t wall_ns(void)
 	return (int64_t)clock__read_ns(CLOCK_REALTIME);
 }
 
-void history_flush(struct history *h, pid_t pid, uint64_t ticks)
+void history_flush(struct history *h, pid_t pid, uint64_t ticks, int64_t to_ns)
 {
 	pthread_mutex_lock(&h->work);
 	for (size_t i = 0; i < ENGINE_MAX_TARGETS; i++) {
 		struct watched w = watched_at(h, i);
 
-		if (w.id && w.pid == pid && w.start_ticks == ticks &&
+		if (w.id && w.pid == pid && w.start_ticks == ticks && to_ns > w.end_ns &&
 		    wall_ns() - w.end_ns >= HISTORY_MIN_WINDOW_S * STORE_SECOND_NS)
 			take_one(h, i);
 	}

@@ -198,8 +198,9 @@ static int prepare(struct history *h, uid_t uid, int64_t key, int64_t to_ns, str
 		json_decref(labels);
 		if (!allowed)
 			return so_err(err, -EPERM, "that history is of a process of another user");
-		if (watched_id(h, info) && to_ns > info->last_ns)
-			history_flush(h, info->pid, info->start_ticks);
+		/* info->last_ns would not do: after the clock was set back, it lies ahead. */
+		if (watched_id(h, info))
+			history_flush(h, info->pid, info->start_ticks, to_ns);
 		return 0;
 	}
 	return r ?: so_err(err, -ENOENT, "there is no history %" PRId64, key);

@@ -13,8 +13,10 @@
 
 #include "profile/profile.h"
 #include "daemon/api_history.h"
+#include "daemon/clock.h"
 #include "daemon/history.h"
 #include "daemon/log.h"
+#include "daemon/store_sql.h"
 #include "tests/unit/fake_engine.h"
 
 #define USER  1000
@@ -205,6 +207,45 @@ static void a_question_about_now_writes_the_open_window(void **state)
 	assert_int_equal(history__profile(w->history, 0, key, 0, 1000, &got, &err), -ENODATA);
 }
 
+/* As if the clock had been set back by an hour after the first window. */
+static void so_it_does_after_the_clock_was_set_back(void **state)
+{
+	static const char later[] = "UPDATE windows SET begin_ns = begin_ns + 3600000000000,"
+				    " end_ns = end_ns + 3600000000000";
+	struct world *w = *state;
+	_cleanup_(database) sqlite3 *db = NULL;
+	struct history_profile got = { 0 };
+	struct so_error err = { "" };
+	char path[128];
+	int64_t key;
+	uint32_t id = watch(w, getpid(), USER);
+
+	assert_int_equal(history__key(w->history, id, &key, NULL), 0);
+	assert_int_equal(history__profile(w->history, 0, key, 0, INT64_MAX, &got, &err), 0);
+	free(got.bytes);
+	snprintf(path, sizeof(path), "%s/history.sqlite", w->dir);
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	assert_int_equal(sql__run(db, later), 0);
+	sleep(HISTORY_MIN_WINDOW_S);
+	if (history__profile(w->history, 0, key, 0, (int64_t)clock__read_ns(CLOCK_REALTIME), &got, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(got.span.windows, 1);
+	free(got.bytes);
+}
+
+/* The windows of these tests are 300 s long. */
+static void a_window_ends_where_a_generation_turns_old(void **state)
+{
+	struct world *w = *state;
+
+	watch(w, getpid(), USER);
+	fake_engine__carry(w->engine, true);
+	for (int i = 0; i < 300 && !field(w, 0, "samples"); i++)
+		usleep(10000);
+	fake_engine__carry(w->engine, false);
+	assert_true(field(w, 0, "samples") > 0);
+}
+
 static void users_see_their_own(void **state)
 {
 	struct world *w = *state;
@@ -250,6 +291,8 @@ int main(void)
 		T(open_windows_are_written_at_the_end),
 		T(attaching_anew_continues_and_ends_what_was_before),
 		T(a_question_about_now_writes_the_open_window),
+		T(so_it_does_after_the_clock_was_set_back),
+		T(a_window_ends_where_a_generation_turns_old),
 		T(users_see_their_own),
 		T(status_tells),
 	};

@@ -355,6 +355,52 @@ static void test_clock_set_forward(void **state)
 	store_world_check_integrity(w);
 }
 
+/* The samples of the windows that touch a range, by their begins. */
+static uint64_t samples_of(const int64_t *begin_ns, const uint64_t *samples, int n, int64_t from_ns,
+			   int64_t to_ns)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		if (begin_ns[i] < to_ns && begin_ns[i] + WINDOW_NS > from_ns)
+			sum += samples[i];
+	return sum;
+}
+
+/* Windows lie over others of the same process, half of which are merged already: each counts once, before and after. */
+static void test_clock_set_back(void **state)
+{
+	enum { WINDOWS = 96, BACK = 33 };
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	int64_t begin_ns[WINDOWS], at_ns = EPOCH_NS;
+	uint64_t samples[WINDOWS] = { 0 };
+	struct store_span span;
+
+	for (int i = 0; i < WINDOWS; i++, at_ns += WINDOW_NS) {
+		if (i == WINDOWS / 2) {
+			store_world_set_clock(-BACK * WINDOW_NS - WINDOW_NS / 2);
+			at_ns = store_world_now_ns;
+		}
+		begin_ns[i] = at_ns;
+		assert_int_equal(store_world_add(w, target, at_ns, &samples[i]), 0);
+		store_world_settle(w);
+	}
+	for (int round = 0; round < 2; round++) {
+		for (int64_t from = EPOCH_NS; !round && from < at_ns; from += 3 * WINDOW_NS) {
+			assert_int_equal(store_world_ask(w, 1, from, from + 5 * WINDOW_NS, &span), 0);
+			assert_int_equal(span.samples,
+					 samples_of(begin_ns, samples, WINDOWS, from, from + 5 * WINDOW_NS));
+		}
+		assert_int_equal(store_world_ask(w, 1, 0, INT64_MAX, &span), 0);
+		assert_int_equal(span.samples, samples_of(begin_ns, samples, WINDOWS, 0, INT64_MAX));
+		assert_int_equal(span.covered_ns, WINDOWS * WINDOW_NS);
+		store_world_now_ns += 2 * HOUR_NS;
+		store_world_settle(w);
+	}
+	store_world_check_integrity(w);
+}
+
 /* What passed while no daemon ran counts, but not at once. */
 static void test_age_after_a_long_rest(void **state)
 {
@@ -615,6 +661,7 @@ int main(void)
 		TEST(test_one_window_comes_back),
 		TEST(test_windows_that_are_none),
 		TEST(test_clock_set_forward),
+		TEST(test_clock_set_back),
 		TEST(test_age_after_a_long_rest),
 		TEST(test_merging_changes_no_answer),
 		TEST(test_parts_go_with_age),
