@@ -401,6 +401,21 @@ static void test_clock_set_back(void **state)
 	store_world_check_integrity(w);
 }
 
+/* A store of before there was a clock in it: the newest window says how late it was. */
+static void test_a_store_without_a_clock(void **state)
+{
+	struct store_world *w = *state;
+	uint64_t samples = add_hour(w, store_world_target(w, 7));
+
+	store__close(w->store);
+	store_world_run(w, "DROP TABLE clock; PRAGMA user_version = 1");
+	store_world_set_clock(1000 * HOUR_NS);
+	store_world_open(w);
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+	assert_int_equal(store_world_number(w, "SELECT now_ns FROM clock"), EPOCH_NS + HOUR_NS);
+}
+
 /* What passed while no daemon ran counts, but not at once. */
 static void test_age_after_a_long_rest(void **state)
 {
@@ -662,6 +677,7 @@ int main(void)
 		TEST(test_windows_that_are_none),
 		TEST(test_clock_set_forward),
 		TEST(test_clock_set_back),
+		TEST(test_a_store_without_a_clock),
 		TEST(test_age_after_a_long_rest),
 		TEST(test_merging_changes_no_answer),
 		TEST(test_parts_go_with_age),
