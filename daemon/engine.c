@@ -180,25 +180,13 @@ void engine_forget_if_idle(struct engine *e)
 	engine_files_forgotten(e);
 }
 
-static void check_alive(void *context, struct process *p)
+void engine_check_alive(void *context, struct process *p)
 {
 	struct engine *e = context;
 	struct proc_info info;
 
 	if (!p->gone && (proc_info__read(p->tgid, &info) == -ESRCH || proc_info__is_zombie(&info)))
 		engine_process_gone(e, p);
-}
-
-static void rescan(void *context, struct process *p)
-{
-	engine_request_scan(context, p->tgid, 0);
-}
-
-/* Events were lost: nothing that they would have told may be assumed. */
-static void look_at_everything(struct engine *e)
-{
-	process_table__each(e->processes, SO_MAX_SLOTS, check_alive, e);
-	process_table__each(e->processes, SO_MAX_SLOTS, rescan, e);
 }
 
 static void end_due_targets(struct engine *e, uint64_t now)
@@ -235,7 +223,7 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 	if (now - e->last_cpu_check_ns < (many ? CPU_CHECK_MANY_NS : CPU_CHECK_NS))
 		return;
 	engine_update_events(e, NULL);
-	process_table__each(e->processes, SO_MAX_SLOTS, check_alive, e);
+	process_table__each(e->processes, SO_MAX_SLOTS, engine_check_alive, e);
 	process_table__each(e->processes, SO_MAX_SLOTS, look_at_code, e);
 	process_table__each(e->processes, SO_MAX_SLOTS, look_for_python, e);
 }
@@ -298,7 +286,7 @@ static void take_input(struct engine *e)
 	sampler__consume_events(e->sampler);
 	sampler__consume_stacks(e->sampler);
 	if (sampler__take_lost_events(e->sampler))
-		look_at_everything(e);
+		engine_look_at_everything(e);
 }
 
 static int watch(int epoll_fd, int fd)

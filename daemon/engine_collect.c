@@ -6,6 +6,7 @@
 #include "daemon/clock.h"
 #include "daemon/engine_internal.h"
 #include "daemon/limits.h"
+#include "daemon/proc_info.h"
 
 /* More waiting samples than these, which hold copies of stacks, are unwound with what is known. */
 #define MAX_WAITING_BYTES (24u << 20)
@@ -294,25 +295,106 @@ void engine_process_gone(struct engine *e, struct process *p)
 		engine_wake(e);
 }
 
+static void process_executed(struct engine *e, struct process *p)
+{
+	struct target *t = target_of_slot(e, p->kernel.slot);
+
+	if (t)
+		engine_cuda_process_gone(e, t, p->tgid);
+	process_table__exec(e->processes, p);
+	p->scans = 0;
+	engine_request_scan(e, p->tgid, 0);
+}
+
+/* The kernel side empties an entry when its process executes another program (on_exec in bpf/sampler.bpf.c). */
+static void look_at_process(void *context, struct process *p)
+{
+	struct engine *e = context;
+	struct so_process kernel;
+
+	engine_check_alive(e, p);
+	if (!p->gone && p->run && p->run->n && !sampler__get_process(e->sampler, p->tgid, &kernel) &&
+	    !kernel.mappings)
+		process_executed(e, p);
+	else
+		engine_request_scan(e, p->tgid, 0);
+}
+
+/* A child of a known process of the same target becomes known too. It may have executed another program already. */
+static bool adopt(struct engine *e, pid_t tgid)
+{
+	struct so_event event = { .type = SO_EVENT_FORK, .tgid = (uint32_t)tgid };
+	struct process *parent;
+	struct so_process kernel;
+	struct proc_info info;
+
+	if (sampler__get_process(e->sampler, tgid, &kernel) || proc_info__read(tgid, &info) ||
+	    info.tgid != tgid || proc_info__is_zombie(&info))
+		return false;
+	parent = process_table__find(e->processes, info.ppid);
+	if (!parent || parent->kernel.slot != kernel.slot)
+		return false;
+	event.other = (uint32_t)info.ppid;
+	event.slot = kernel.slot;
+	on_fork(e, &event);
+	if (!process_table__find(e->processes, tgid))
+		return false;
+	process_executed(e, process_table__find(e->processes, tgid));
+	return true;
+}
+
+/*
+ * Those that the kernel side has and the daemon has not: children of whose beginning it was not told. Some have ended, and
+ * their numbers may be strangers' by now: whose child each one is decides. If the telling is still under way it finds a
+ * process that is known, or makes it known.
+ */
+static void look_at_strangers(struct engine *e, pid_t *tgids, size_t n)
+{
+	size_t left = 0, before;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!process_table__find(e->processes, tgids[i]))
+			tgids[left++] = tgids[i];
+	}
+	/* A child's parent may be the next one. */
+	do {
+		before = left;
+		left = 0;
+		for (size_t i = 0; i < before; i++) {
+			if (!adopt(e, tgids[i]))
+				tgids[left++] = tgids[i];
+		}
+	} while (left < before);
+	for (size_t i = 0; i < left; i++)
+		sampler__delete_process(e->sampler, tgids[i]);
+}
+
+void engine_look_at_everything(struct engine *e)
+{
+	_cleanup_free_ pid_t *tgids = calloc(SO_MAX_PROCESSES, sizeof(*tgids));
+
+	process_table__each(e->processes, SO_MAX_SLOTS, look_at_process, e);
+	if (tgids)
+		look_at_strangers(e, tgids, sampler__list_processes(e->sampler, tgids, SO_MAX_PROCESSES));
+}
+
 static void on_event(void *context, const struct so_event *event)
 {
 	struct engine *e = context;
 	struct process *p = process_table__find(e->processes, event->tgid);
-	struct target *t;
 
 	if (event->type == SO_EVENT_FORK) {
 		on_fork(e, event);
 		return;
 	}
-	if (!p)
+	if (!p) {
+		/* Of a child whose beginning was not told. A later process of that number is entered again when its is. */
+		if (event->type == SO_EVENT_EXIT)
+			sampler__delete_process(e->sampler, (pid_t)event->tgid);
 		return;
-	t = target_of_slot(e, p->kernel.slot);
+	}
 	if (event->type == SO_EVENT_EXEC) {
-		if (t)
-			engine_cuda_process_gone(e, t, p->tgid);
-		process_table__exec(e->processes, p);
-		p->scans = 0;
-		engine_request_scan(e, p->tgid, 0);
+		process_executed(e, p);
 	} else if (event->type == SO_EVENT_MAPS) {
 		engine_request_scan(e, p->tgid, event->other);
 	} else if (event->type == SO_EVENT_EXIT) {

@@ -180,6 +180,10 @@ void engine_free_target(struct target *t);
 struct target *engine_hold(struct engine *e, uint32_t id);
 void engine_unhold(struct engine *e, struct target *t);
 void engine_process_gone(struct engine *e, struct process *p);
+/* context: the engine. A process that has ended unheard is gone. */
+void engine_check_alive(void *context, struct process *p);
+/* Events were lost: nothing that they would have told may be assumed. */
+void engine_look_at_everything(struct engine *e);
 void engine_unwind_waiting(struct engine *e);
 void engine_free_waiting(struct waiting_sample *w);
 void engine_hurry_waiting(struct engine *e, uint32_t slot);

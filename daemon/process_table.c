@@ -241,31 +241,49 @@ int process_table__publish_learned(struct process_table *t, struct process *p, s
 	return learned_code__publish(&m->code, t->pool, &none);
 }
 
-static bool still_mapped(const struct process_scan *scan, const struct learned_mapping *m)
+/* A mapping that has grown is the same one. */
+static bool still_mapped(const struct process_scan *scan, struct learned_mapping *m)
 {
 	const struct proc_map *map = proc_maps__find(&scan->maps, m->start);
 
-	return map && map->start == m->start && map->end == m->end;
+	if (!map || map->start != m->start)
+		return false;
+	m->end = map->end;
+	return true;
 }
 
-/* Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another. */
+/*
+ * Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another. Compilers
+ * map and unmap code all the time; only code that is replaced where it is counts against its process.
+ */
 static bool check_learned(struct process_table *t, struct process *p, const struct process_scan *scan)
 {
 	struct learned_mapping **at = &p->learned;
-	unsigned before = p->forgotten;
+	bool changed = false;
 
 	while (*at) {
 		struct learned_mapping *m = *at;
+		bool mapped = !scan || still_mapped(scan, m);
 
-		if (m->code.n && (!scan || still_mapped(scan, m)) && code_checksum(p->tgid, m) == m->checksum) {
+		if (m->code.n && mapped && code_checksum(p->tgid, m) == m->checksum) {
 			at = &m->next;
 			continue;
 		}
+		if (m->code.n && mapped) {
+			p->forgotten++;
+			p->forgotten_ns = clock__now_ns();
+		}
 		*at = m->next;
 		free_learned(t, m);
-		p->forgotten++;
+		changed = true;
 	}
-	return p->forgotten != before;
+	return changed;
+}
+
+static bool may_learn(const struct process *p)
+{
+	return p->forgotten < PROCESS_MAX_FORGOTTEN ||
+	       clock__now_ns() - p->forgotten_ns >= PROCESS_FORGOTTEN_NS;
 }
 
 bool process_table__code_changed(struct process_table *t, struct process *p)
@@ -279,6 +297,7 @@ void process_table__exec(struct process_table *t, struct process *p)
 	drop_run(t, p);
 	forget_python(p);
 	p->labelled = false;
+	p->forgotten = 0;
 	p->execs++;
 	p->kernel.exec_pages = 0;
 	publish(t, p);
@@ -426,6 +445,8 @@ static int append_fileless(struct process_table *t, struct mapping_list *l, cons
 {
 	const struct learned_mapping *learned;
 
+	if (!may_learn(p))
+		m.flags &= ~(uint32_t)SO_MAPPING_LEARN;
 	for (learned = p->learned; learned; learned = learned->next) {
 		struct learned_table *table = learned->code.table;
 		int ret;
@@ -457,8 +478,7 @@ static int append_map(struct process_table *t, struct mapping_list *l, const str
 		.end = map->end,
 		.bias = map->start,
 		.state = SO_MAPPING_NO_TABLE,
-		.flags = (p->forgotten < PROCESS_MAX_FORGOTTEN ? SO_MAPPING_LEARN : 0) |
-			 (map->writable ? SO_MAPPING_WRITABLE : 0),
+		.flags = SO_MAPPING_LEARN | (map->writable ? SO_MAPPING_WRITABLE : 0),
 	};
 	const struct file_entry *file;
 	uint64_t bias;

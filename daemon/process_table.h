@@ -32,8 +32,9 @@ struct learned_mapping {
 	struct learned_mapping *next;
 };
 
-/* Code that keeps changing is not learned any more after it had to be forgotten so often. */
+/* Code that is in no file and keeps changing is not learned for a while after it had to be forgotten so often. */
 #define PROCESS_MAX_FORGOTTEN 16
+#define PROCESS_FORGOTTEN_NS  600000000000ull
 
 struct process {
 	pid_t tgid;
@@ -44,7 +45,8 @@ struct process {
 	bool gone;                /* it has exited; its counts may still arrive */
 	uint64_t gone_ns;
 	struct learned_mapping *learned;
-	unsigned forgotten;
+	unsigned forgotten;    /* times that code was another than what it was learned from */
+	uint64_t forgotten_ns; /* the latest of these */
 	const struct file_entry *python_file; /* the file with its interpreter; NULL: none */
 	uint64_t python_bias;                 /* of that file */
 	struct python_process *python;        /* NULL: not ready yet, or refused */

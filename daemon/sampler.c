@@ -346,6 +346,19 @@ int sampler__delete_process(struct sampler *s, pid_t tgid)
 	return bpf_map_delete_elem(bpf_map__fd(s->skel->maps.processes), &key) ? -errno : 0;
 }
 
+size_t sampler__list_processes(struct sampler *s, pid_t *out, size_t room)
+{
+	int fd = bpf_map__fd(s->skel->maps.processes);
+	uint32_t key, *before = NULL;
+	size_t n = 0;
+
+	while (n < room && !bpf_map_get_next_key(fd, before, &key)) {
+		out[n++] = (pid_t)key;
+		before = &key;
+	}
+	return n;
+}
+
 int sampler__set_events(struct sampler *s, uint64_t period_ns, const cpu_set_t *cpus, struct so_error *err)
 {
 	return clock_events__set(s->events, period_ns, cpus, err);

@@ -63,6 +63,8 @@ void sampler__shard_close(uint32_t *words);
 int sampler__set_process(struct sampler *s, pid_t tgid, const struct so_process *process);
 int sampler__get_process(struct sampler *s, pid_t tgid, struct so_process *process);
 int sampler__delete_process(struct sampler *s, pid_t tgid);
+/* Those that the kernel side has now, at most `room`; returns their number. What comes or goes meanwhile may be missed. */
+size_t sampler__list_processes(struct sampler *s, pid_t *out, size_t room);
 
 /*
  * Makes the clock events of this period exist on exactly these CPUs; an empty set closes them. A CPU that is not

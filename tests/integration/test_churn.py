@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A daemon for months: programs come and go, each time with files of their own, beside one that stays."""
+import collections
 import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -205,6 +207,28 @@ def test_interpreters_that_come_and_go():
     assert len(names) >= 0.97 * n, (len(names), stats["python"])
     assert "problem" not in stats["python"], stats["python"]
     assert stats["python"]["gil"] > 0.5 * stats["python"]["samples"], stats["python"]
+
+
+@timeout(120)
+def test_children_of_whom_nobody_told():
+    """More children than there is room for the news of, while the daemon stands still: those that stay are sampled all the same."""
+    daemon = Daemon()
+    target = start("burst", 8, 10000, stdin=subprocess.PIPE)
+    made = attach(daemon, target.pid)
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        target.process.stdin.write(b"\n")
+        target.process.stdin.flush()
+        assert target.process.stdout.readline() == b"made\n"
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: daemon.request("GET", "/v1/status")["processes"] == 3, "only the parent and two children", 5)
+    target.finish()
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made}")["state"] == "ended", "its end", 20)
+    stacks = folded(daemon, target.pid)
+    for name in ("late_child", "late_program"):
+        n = sum(n for s, n in stacks.items() if any(name in f for f in s))
+        assert n > 5 * RATE_HZ / 2, (name, n, collections.Counter(stacks).most_common(5))
 
 
 @timeout(120)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "daemon/clock.h"
 #include "daemon/process_table.h"
 #include "tests/unit/fake_sampler.h"
 
@@ -542,6 +543,71 @@ static void test_learned_code_changes(void **state)
 	munmap(code, PAGE);
 }
 
+static const struct so_mapping *piece_at(struct world *w, const void *code)
+{
+	uint32_t n;
+	const struct so_mapping *m = pieces(w, getpid(), &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (m[i].start == (uintptr_t)code)
+			return &m[i];
+	}
+	return NULL;
+}
+
+/* Code in no file is not learned for a while when it was replaced too often; that it goes, or grows, does not count. */
+static void test_learning_goes_on(void **state)
+{
+	struct world *w = *state;
+	struct effect_row row = { .address = 16,
+				  .length = 32,
+				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 } };
+	const struct effect_rows rows = { .rows = &row, .n = 1 };
+	struct process *p = add(w, getpid(), 0);
+	uint32_t learnable = 0, n;
+
+	for (unsigned i = 0; i < 2 * PROCESS_MAX_FORGOTTEN; i++) {
+		uint8_t *code = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		struct learned_mapping *learned;
+
+		assert_ptr_not_equal(code, MAP_FAILED);
+		code += PAGE;
+		assert_int_equal(mprotect(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+		learned = process__learned(p, (uintptr_t)code, (uintptr_t)code + PAGE);
+		assert_int_equal(learned_code__add(&learned->code, &rows), 0);
+		assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
+		assert_int_equal(mprotect(code, 2 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+		assert_int_equal(scan_real(w, getpid(), 0), 0);
+		assert_ptr_equal(p->learned, learned);
+		assert_int_equal(learned->end, (uintptr_t)code + 2 * PAGE);
+		assert_int_equal(piece_at(w, code)->state, SO_MAPPING_TABLE);
+		munmap(code - PAGE, 3 * PAGE);
+		assert_int_equal(scan_real(w, getpid(), 0), 0);
+		assert_null(p->learned);
+	}
+	assert_int_equal(p->forgotten, 0);
+
+	/* One that was replaced too often. What is in files is learned all the same. */
+	for (unsigned round = 0; round < 3; round++) {
+		uint8_t *code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		const struct so_mapping *all;
+
+		assert_ptr_not_equal(code, MAP_FAILED);
+		p->forgotten = round ? PROCESS_MAX_FORGOTTEN : 0;
+		p->forgotten_ns = clock__now_ns() - (round == 2 ? PROCESS_FORGOTTEN_NS : 0);
+		p->kernel.exec_pages = 0;
+		assert_int_equal(scan_real(w, getpid(), 0), 0);
+		assert_int_equal(!!(piece_at(w, code)->flags & SO_MAPPING_LEARN), round != 1);
+		all = pieces(w, getpid(), &n);
+		for (uint32_t i = 0; i < n; i++)
+			learnable += all[i].file && all[i].flags & SO_MAPPING_LEARN;
+		assert_true(learnable > 2 * (round + 1));
+		munmap(code, PAGE);
+	}
+	process_table__exec(w->table, p);
+	assert_int_equal(p->forgotten, 0);
+}
+
 /* The files of a run are in use as long as a process has the run, be it the parent or a forked child. */
 static void test_uses_of_files(void **state)
 {
@@ -670,6 +736,7 @@ int main(void)
 		TEST(real),
 		TEST(change),
 		TEST(learned_code_changes),
+		TEST(learning_goes_on),
 		TEST(uses_of_files),
 		TEST(retired_during_scan),
 		TEST(learned_code_is_given_back),
