@@ -385,10 +385,20 @@ static const char *explain(const char *loss)
 #undef X
 	if (!strcmp(loss, "lines-lost"))
 		return "calls whose lines there was no room for: they are in the other tables";
+	if (!strcmp(loss, "lines-forgotten"))
+		return "lines (of a thread, call and stack) that were quiet for long: their calls are in the "
+		       "other "
+		       "tables";
 	if (!strcmp(loss, "processes-folded"))
 		return "processes that ended long ago: their calls are in the sums, without threads, kernels "
 		       "and lines";
 	return NULL;
+}
+
+/* Nothing is missing but how it was made up. */
+static bool is_old(const char *loss)
+{
+	return !strcmp(loss, "processes-folded") || !strcmp(loss, "lines-forgotten");
 }
 
 static int find_remarks(struct search *search)
@@ -415,7 +425,7 @@ static int find_remarks(struct search *search)
 		const char *why = explain(report->losses[i].word);
 
 		finding.count = report->losses[i].count;
-		finding.advice = strcmp(report->losses[i].word, "processes-folded") ? INCOMPLETE : FOLDED;
+		finding.advice = is_old(report->losses[i].word) ? FOLDED : INCOMPLETE;
 		r = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count,
 			why ? ": " : "", why ? why : "");
 	}

@@ -7,14 +7,19 @@
 #include "daemon/clock.h"
 #include "stakeout/array.h"
 
+/* Lines that nothing was added to for so long can go, and for so long when there is little room left. */
+#define QUIET_NS        600000000000ull
+#define QUIET_FULL_NS   60000000000ull
+#define FORGET_AGAIN_NS 10000000000ull
+
 static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
 {
-	to->lines = calloc(w->n_lines + 1, sizeof(*to->lines));
+	to->lines = calloc(w->lines.n + 1, sizeof(*to->lines));
 	if (!to->lines)
 		return -ENOMEM;
-	if (w->n_lines)
-		memcpy(to->lines, w->lines, w->n_lines * sizeof(*to->lines));
-	to->n_lines = w->n_lines;
+	if (w->lines.n)
+		memcpy(to->lines, w->lines.list, w->lines.n * sizeof(*to->lines));
+	to->n_lines = w->lines.n;
 	return 0;
 }
 
@@ -35,11 +40,14 @@ static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
 	cuda_snapshot__free(taken->calls);
 	taken->calls = since;
 	for (size_t i = 0; i < base->n_lines; i++) {
+		if (taken->lines[i].serial != base->lines[i].serial)
+			continue;
 		taken->lines[i].calls -= base->lines[i].calls;
 		taken->lines[i].total_ns -= base->lines[i].total_ns;
 		taken->lines[i].bytes -= base->lines[i].bytes;
 	}
 	taken->lines_lost -= base->lines_lost;
+	taken->lines_forgotten -= base->lines_forgotten;
 	taken->folded -= base->folded;
 	taken->cpu_ns -= base->cpu_ns;
 	taken->begin_ns = base->at_ns;
@@ -71,6 +79,29 @@ int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *t
 	return ret;
 }
 
+/* Half of either bound is enough for what goes on; a minute is enough for the history to have had it. */
+void cuda_taken__forget_lines(struct target *t, uint64_t now)
+{
+	struct cuda_watch *w = t->cuda;
+	size_t count = cuda_lines__count(&w->lines), bytes = t->cuda_stacks.bytes;
+	bool full = count > CUDA_LINES_MAX / 8 * 7 || bytes > ENGINE_CUDA_STACK_BYTES / 8 * 7;
+	struct cuda_taken left;
+
+	if (now < w->forget_ns || (count <= CUDA_LINES_MAX / 2 && bytes <= ENGINE_CUDA_STACK_BYTES / 2))
+		return;
+	w->forget_ns = now + FORGET_AGAIN_NS;
+	if (!cuda_lines__forget(&w->lines, count / 2, now - (full ? QUIET_FULL_NS : QUIET_NS)))
+		return;
+	left = (struct cuda_taken){ .lines = w->lines.list, .n_lines = w->lines.n, .calls = w->total };
+	left.stacks.max_bytes = t->cuda_stacks.max_bytes;
+	if (cuda_taken__copy_stacks(&t->cuda_stacks, &left)) {
+		accumulator__release(&left.stacks);
+		return;
+	}
+	accumulator__release(&t->cuda_stacks);
+	t->cuda_stacks = left.stacks;
+}
+
 int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 {
 	_cleanup_(cuda_taken) struct cuda_taken *taken = calloc(1, sizeof(*taken));
@@ -88,7 +119,8 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	if (ret)
 		return ret;
 	taken->folded = w->n_folded;
-	taken->lines_lost = w->lines_lost;
+	taken->lines_lost = w->lines.lost;
+	taken->lines_forgotten = w->lines.forgotten;
 	taken->begin_ns = w->begin_ns;
 	taken->at_ns = clock__now_ns();
 	taken->cpu_ns = w->cpu_ns;

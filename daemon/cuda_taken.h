@@ -7,9 +7,10 @@
 
 struct cuda_taken {
 	struct cuda_snapshot *calls;
-	struct cuda_line *lines; /* in the order of the watch, which never loses one */
+	struct cuda_line *lines; /* in the places that they have in the watch, vacant ones too */
 	size_t n_lines;
-	uint64_t lines_lost, folded;      /* folded: processes of which only sums are there */
+	uint64_t lines_lost, folded; /* folded: processes of which only sums are there */
+	uint64_t lines_forgotten;
 	uint64_t at_ns, begin_ns, cpu_ns; /* cpu_ns: of the target since its watch began */
 	bool estimated;
 	struct so_cuda_slot slot;
@@ -20,6 +21,11 @@ struct cuda_taken {
 	struct accumulator stacks; /* those that lines and allocations name; without counts */
 };
 
+/*
+ * Forgets lines that have been quiet for long, and stacks that only they have, where a target has more than half of what it may
+ * have. To be called after a drain, which brings stacks and lines together.
+ */
+void cuda_taken__forget_lines(struct target *t, uint64_t now);
 /* Of the target proper; of a view, what came since it began. With the engine's lock held. -ENOMEM, or of the maps. */
 int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out);
 void cuda_taken__free(struct cuda_taken *taken);

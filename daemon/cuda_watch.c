@@ -10,8 +10,7 @@
 #include "daemon/clock.h"
 #include "stakeout/array.h"
 
-#define MS        1000000ull
-#define MAX_LINES (1u << 18)
+#define MS 1000000ull
 /*
  * Processes that have ended and made calls. So many are kept apart, or fewer where the figures of all take more than so many bytes;
  * but more while they have ended not longer ago than any window of the history lasts.
@@ -109,8 +108,7 @@ void cuda_watch__free(struct cuda_watch *w)
 	free(w->mapped);
 	free(w->processes);
 	free(w->ended);
-	free(w->lines);
-	u64_table__release(&w->line_by_hash);
+	cuda_lines__release(&w->lines);
 	cuda_snapshot__free(w->total);
 	cuda_snapshot__free(w->last);
 	cuda_snapshot__free(w->last_on);
@@ -620,34 +618,11 @@ uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
 	return w->check_ns < w->phase_end_ns ? w->check_ns : w->phase_end_ns;
 }
 
-static uint64_t line_hash(const struct so_cuda_line_key *key)
-{
-	return so_mix(so_mix(key->stack, (uint64_t)key->tgid << 32 | key->tid), key->api);
-}
-
 int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key,
 			 const struct so_cuda_line *line)
 {
 	double factor =
 		line->calls && key->api < SO_CUDA_API_COUNT ? w->line_factors[cuda_names__kind(key->api)] : 1;
-	uint64_t hash = line_hash(key);
-	struct cuda_line *l;
-	uint32_t at;
 
-	if (!u64_table__get(&w->line_by_hash, hash, &at)) {
-		if (w->n_lines >= MAX_LINES || ARRAY_RESERVE(w->lines, w->cap_lines, w->n_lines + 1) ||
-		    u64_table__set(&w->line_by_hash, hash, (uint32_t)w->n_lines)) {
-			w->lines_lost += line->calls;
-			return -ENOMEM;
-		}
-		at = (uint32_t)w->n_lines++;
-		w->lines[at] = (struct cuda_line){
-			.tgid = key->tgid, .tid = key->tid, .api = key->api, .stack = key->stack
-		};
-	}
-	l = &w->lines[at];
-	l->calls += (double)line->calls * factor;
-	l->total_ns += (double)line->total_ns * factor;
-	l->bytes += (double)line->bytes * factor;
-	return 0;
+	return cuda_lines__add(&w->lines, key, line, factor, clock__now_ns());
 }

@@ -11,9 +11,9 @@
 
 #include "daemon/cuda_budget.h"
 #include "daemon/cuda_kinds.h"
+#include "daemon/cuda_lines.h"
 #include "daemon/cuda_probes.h"
 #include "daemon/kernel_names.h"
-#include "daemon/u64_table.h"
 
 /* A library of one process. */
 struct cuda_mapped {
@@ -30,14 +30,6 @@ struct cuda_mapped {
 	struct cuda_link *old;    /* while other kinds are chosen: what `steady` was */
 	char problem[256];
 	bool gone; /* its process has ended, or executes another program */
-};
-
-/* Calls whose stack was taken, by thread, call and stack; never removed. */
-struct cuda_line {
-	uint32_t tgid, tid;
-	uint32_t api;
-	uint64_t stack; /* its hash */
-	double calls, total_ns, bytes;
 };
 
 /* A process that lives. */
@@ -70,10 +62,8 @@ struct cuda_watch {
 	size_t n_processes, cap_processes;
 	struct cuda_ended *ended; /* oldest first; their numbers may be others' by now */
 	size_t n_ended, cap_ended;
-	struct cuda_line *lines;
-	size_t n_lines, cap_lines;
-	struct u64_table line_by_hash;
-	uint64_t lines_lost;
+	struct cuda_lines lines;            /* calls whose stack was taken */
+	uint64_t forget_ns;                 /* before that time none of them is forgotten */
 	struct cuda_snapshot *total, *last; /* up to the last settling, and what the maps held then */
 	struct cuda_snapshot *folded; /* of processes that ended long ago: their sums (cuda_snapshot__fold()) */
 	uint64_t n_folded;            /* so many */

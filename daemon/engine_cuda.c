@@ -42,7 +42,7 @@ static void on_line(void *context, const struct so_cuda_line_key *key, const str
 	if (engine_keep_stack(e, t, key->stack))
 		cuda_watch__add_line(t->cuda, key, line);
 	else
-		t->cuda->lines_lost += line->calls;
+		t->cuda->lines.lost += line->calls;
 }
 
 int engine_cuda_load(struct engine *e, struct so_error *err)
@@ -229,6 +229,10 @@ void engine_cuda_drain(struct engine *e)
 	if (ret && !e->cuda_drain_failed)
 		log__error("reading the stacks of CUDA calls failed: %s", strerror(-ret));
 	e->cuda_drain_failed = ret != 0;
+	for (unsigned i = 0; e->cuda && i < SO_MAX_SLOTS; i++) {
+		if (watching_target(e, i))
+			cuda_taken__forget_lines(e->targets[i], clock__now_ns());
+	}
 }
 
 /* Libraries. */

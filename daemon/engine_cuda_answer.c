@@ -229,6 +229,9 @@ static json_t *lost(const struct answer *a)
 
 	if (all && lines)
 		json_object_set_new(all, "lines-lost", json_integer((json_int_t)lines));
+	if (all && a->taken->lines_forgotten)
+		json_object_set_new(all, "lines-forgotten",
+				    json_integer((json_int_t)a->taken->lines_forgotten));
 	if (all && a->taken->folded)
 		json_object_set_new(all, "processes-folded", json_integer((json_int_t)a->taken->folded));
 	return all;

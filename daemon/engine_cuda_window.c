@@ -17,6 +17,7 @@
 
 /* Of a line, in whole numbers: what the windows have had. */
 struct line_mark {
+	uint64_t serial; /* of the line that was in this place */
 	uint64_t calls, total_ns, bytes;
 };
 
@@ -95,10 +96,10 @@ static int moment_of_now(struct cuda_watch *w, struct moment *m)
 	m->own_problems = cuda_watch__problems(w);
 	m->calls = m->own_calls ?: w->total;
 	m->watch = w;
-	m->lines = w->lines;
-	m->n_lines = w->n_lines;
+	m->lines = w->lines.list;
+	m->n_lines = w->lines.n;
 	m->pids = m->own_pids;
-	m->lines_lost = w->lines_lost;
+	m->lines_lost = w->lines.lost;
 	m->at_ns = clock__now_ns();
 	m->begin_ns = w->begin_ns;
 	m->cpu_ns = w->cpu_ns;
@@ -123,8 +124,11 @@ static int take_lines(const struct moment *m, struct cuda_mark *mark, struct cud
 	for (size_t i = 0; i < m->n_lines; i++) {
 		const struct cuda_line *now = &m->lines[i];
 		struct cuda_line *out = &since->lines[since->n_lines];
-		struct line_mark whole = { rounded(now->calls), rounded(now->total_ns), rounded(now->bytes) };
+		struct line_mark whole = { now->serial, rounded(now->calls), rounded(now->total_ns),
+					   rounded(now->bytes) };
 
+		if (mark->lines[i].serial != now->serial)
+			mark->lines[i] = (struct line_mark){ .serial = now->serial };
 		if (whole.calls <= mark->lines[i].calls)
 			continue;
 		*out = *now;
@@ -150,7 +154,7 @@ static int copy_mark(const struct cuda_mark *from, size_t n_lines, struct cuda_m
 		return -ENOMEM;
 	mark->n_lines = n_lines;
 	if (from) {
-		/* A watch never loses a line. */
+		/* A watch never has fewer places. */
 		memcpy(mark->lines, from->lines, from->n_lines * sizeof(*mark->lines));
 		ret = cuda_snapshot__merge(mark->calls, from->calls, 0);
 	}

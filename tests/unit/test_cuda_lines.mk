@@ -1,0 +1,1 @@
+test_cuda_lines_SRCS := daemon/cuda_lines.c
