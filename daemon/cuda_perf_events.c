@@ -19,6 +19,7 @@
 #define AT_RETURN   1     /* bit 0 of config: /sys/bus/event_source/devices/uprobe/format/retprobe */
 #define PAUSE_US    20000 /* in which other processes may open their events, a hundred or so */
 #define CLOSED_HERE 8     /* so many may be closed before leaving */
+#define COMPARED    1024  /* a process's, all libraries and kinds together, are some 400 */
 
 struct event {
 	int fd; /* of the link, which holds the perf event */
@@ -35,7 +36,7 @@ struct cuda_perf_events {
 	pthread_cond_t changed;
 	/* Under the lock: */
 	struct event *pending;
-	size_t n_pending, capacity;
+	size_t n_pending, capacity, max_pending;
 	unsigned openers; /* go first: the kernel has one lock for opening and closing */
 	bool closing;     /* one event, which is not among the pending ones any more */
 	bool stop;
@@ -84,13 +85,14 @@ static void remove_pending(struct cuda_perf_events *e, size_t at)
 	memmove(&e->pending[at], &e->pending[at + 1], (--e->n_pending - at) * sizeof(*e->pending));
 }
 
+/* Of the latest: those before them are of processes that are gone, or were cold for as long as it took to get that far. */
 static struct event take_hottest(struct cuda_perf_events *e)
 {
-	uint64_t best_heat = read_heat(e, e->pending[0].cookie);
+	size_t first = e->n_pending > COMPARED ? e->n_pending - COMPARED : 0, best = first;
+	uint64_t best_heat = read_heat(e, e->pending[first].cookie);
 	struct event taken;
-	size_t best = 0;
 
-	for (size_t i = 1; i < e->n_pending; i++) {
+	for (size_t i = first + 1; i < e->n_pending; i++) {
 		uint64_t heat = read_heat(e, e->pending[i].cookie);
 
 		if (is_hotter(&e->pending[i], heat, &e->pending[best], best_heat)) {
@@ -176,7 +178,8 @@ static void hand_over(struct cuda_perf_events *e)
 
 /* Making. */
 
-int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, struct cuda_perf_events **out)
+int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, size_t max_pending,
+			  struct cuda_perf_events **out)
 {
 	struct cuda_perf_events *e = calloc(1, sizeof(*e));
 	sigset_t all, before;
@@ -187,6 +190,7 @@ int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, struct cuda_p
 	e->enter_fd = enter_fd;
 	e->leave_fd = leave_fd;
 	e->heat_fd = heat_fd;
+	e->max_pending = max_pending;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->changed, NULL);
 	ret = read_type(&e->type);
@@ -274,8 +278,11 @@ static bool take_over(struct cuda_perf_events *e, struct event *wanted)
 
 static int attach_one(struct cuda_perf_set *set, pid_t pid, const char *path, struct event event)
 {
-	int ret = take_over(set->of, &event) ? 0 : open_event(set->of, pid, path, &event);
+	int ret = 0;
 
+	if (!take_over(set->of, &event))
+		ret = set->of->n_pending < set->of->max_pending ? open_event(set->of, pid, path, &event)
+								: -EBUSY;
 	if (ret)
 		return ret;
 	event.heat_opened = read_heat(set->of, event.cookie);

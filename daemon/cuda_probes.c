@@ -164,7 +164,8 @@ static int new_perf(struct cuda_probes *p)
 {
 	return cuda_perf_events__new(bpf_program__fd(p->skel->progs.cuda_enter),
 				     bpf_program__fd(p->skel->progs.cuda_leave),
-				     bpf_map__fd(p->skel->maps.cuda_heat), &p->perf);
+				     bpf_map__fd(p->skel->maps.cuda_heat), CUDA_PERF_EVENTS_MAX_PENDING,
+				     &p->perf);
 }
 
 /* A kind that loads may still be refused: calibration uses its links. */

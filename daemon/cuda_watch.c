@@ -178,10 +178,18 @@ bool cuda_watch__has_library(const struct cuda_watch *w, pid_t pid, uint64_t dev
 static void attach(struct cuda_watch *w, struct cuda_mapped *m, uint32_t kinds, struct cuda_link **link)
 {
 	struct so_error why = { "" };
+	int ret;
 
 	if (*link || m->gone || !m->library.n_functions)
 		return;
-	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, kinds, link, &why))
+	ret = cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, kinds, link, &why);
+	m->waits |= ret == -EBUSY;
+	if (ret == -EBUSY)
+		snprintf(m->problem, sizeof(m->problem),
+			 "%.80s: not watched until the probes of processes that ended are taken away, "
+			 "which this kernel does slowly",
+			 m->path);
+	else if (ret)
 		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
 }
 
@@ -603,9 +611,25 @@ static void next_phase(struct cuda_watch *w, uint64_t now)
 		  now);
 }
 
+static void attach_waiting(struct cuda_watch *w)
+{
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		struct cuda_mapped *m = &w->mapped[i];
+
+		if (!m->waits || m->gone)
+			continue;
+		m->waits = false;
+		m->problem[0] = '\0';
+		attach_steady(w, m);
+		if (has_cycled(w))
+			attach_cycled(w, m);
+	}
+}
+
 uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
 {
 	if (now >= w->check_ns) {
+		attach_waiting(w);
 		check(w, now);
 		w->check_ns = now + cuda_budget__check_ms(w->budget) * MS;
 	}

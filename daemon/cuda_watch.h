@@ -29,7 +29,8 @@ struct cuda_mapped {
 	struct cuda_link *cycled; /* on the others; NULL: off, or none */
 	struct cuda_link *old;    /* while other kinds are chosen: what `steady` was */
 	char problem[256];
-	bool gone; /* its process has ended, or executes another program */
+	bool waits; /* to be probed, until fewer probes wait to be taken away */
+	bool gone;  /* its process has ended, or executes another program */
 };
 
 /* A process that lives. */
