@@ -511,6 +511,32 @@ int cuda_probes__snapshot(struct cuda_probes *p, uint32_t slot, bool (*takes)(vo
 	return ret ?: cuda_snapshot__add_slot(out, slot, &sum, 1);
 }
 
+struct visiting {
+	int (*add)(void *context, uint32_t tgid, uint32_t tid);
+	void *context;
+};
+
+static int visit_thread(void *context, const void *key, const void *value)
+{
+	const struct visiting *v = context;
+	const struct so_cuda_key *of = key;
+
+	return v->add(v->context, of->tgid, of->tid);
+}
+
+int cuda_probes__each_thread(struct cuda_probes *p, int (*add)(void *context, uint32_t tgid, uint32_t tid),
+			     void *context)
+{
+	struct visiting visiting = { add, context };
+
+	return visit_map(p->skel->maps.cuda_calls, false, visit_thread, &visiting);
+}
+
+int cuda_probes__take_calls(struct cuda_probes *p, const struct so_cuda_key *key, struct so_cuda_calls *out)
+{
+	return bpf_map_lookup_and_delete_elem(bpf_map__fd(p->skel->maps.cuda_calls), key, out) ? -errno : 0;
+}
+
 /* Keys to be removed, collected first: a map does not like to be changed under an iteration. */
 struct doomed {
 	const struct taking *taking;

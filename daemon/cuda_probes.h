@@ -90,6 +90,12 @@ struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_
  */
 int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
 			  void *context, struct cuda_snapshot *out);
+/* Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or what reading the map gave. */
+int cuda_probes__each_thread(struct cuda_probes *probes, int (*add)(void *context, uint32_t tgid, uint32_t tid),
+			     void *context);
+/* Removes one entry, and gives what it held then. -ENOENT, -errno. */
+int cuda_probes__take_calls(struct cuda_probes *probes, const struct so_cuda_key *key,
+			    struct so_cuda_calls *out);
 /* A slot's counters alone, summed over the CPUs. */
 int cuda_probes__slot(struct cuda_probes *probes, uint32_t slot, struct so_cuda_slot *sum);
 /* For a new target: waits for probes of the slot's former one that are being taken away. -ENOMEM, -errno. */

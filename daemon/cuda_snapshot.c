@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "daemon/u64_table.h"
 #include "stakeout/array.h"
 #include "stakeout/intern.h"
 
@@ -346,6 +345,55 @@ int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_s
 	if (!ret)
 		cuda_snapshot__forget(from, tgid);
 	return ret;
+}
+
+static bool is_more(const struct so_cuda_calls *calls, const struct so_cuda_calls *than)
+{
+	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+		if (calls->buckets[i] > than->buckets[i])
+			return true;
+	}
+	return calls->errors > than->errors || calls->total_ns > than->total_ns || calls->bytes > than->bytes;
+}
+
+static const struct so_cuda_calls *calls_up_to(const struct cuda_calls_entry *entry,
+					       const struct cuda_snapshot *most)
+{
+	static const struct so_cuda_calls none;
+	const struct so_cuda_calls *bound;
+
+	if (!most)
+		return &entry->calls;
+	bound = cuda_snapshot__find_calls(most, &entry->key) ?: &none;
+	return is_more(&entry->calls, bound) ? bound : &entry->calls;
+}
+
+int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads,
+				const struct cuda_snapshot *most)
+{
+	struct entries kept = { .size = snapshot->calls.size, .key_size = snapshot->calls.key_size };
+
+	for (size_t i = 0; i < snapshot->calls.n; i++) {
+		const struct cuda_calls_entry *entry = entries__at(&snapshot->calls, i);
+		const struct so_cuda_calls *calls = &entry->calls;
+		struct so_cuda_key key = entry->key;
+		struct cuda_calls_entry *to;
+		uint32_t value;
+
+		if (u64_table__get(threads, cuda_threads__key(key.tgid, key.tid), &value)) {
+			key.tid = 0;
+			calls = calls_up_to(entry, most);
+		}
+		to = entries__get(snapshot, &kept, &key);
+		if (!to) {
+			entries__release(&kept);
+			return -ENOMEM;
+		}
+		merge_calls(&to->calls, calls);
+	}
+	entries__release(&snapshot->calls);
+	snapshot->calls = kept;
+	return 0;
 }
 
 size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/cuda_threads.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_abi.h"
 
@@ -107,6 +108,14 @@ int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot 
  * dropped. -ENOMEM: some were added, and all stay.
  */
 int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into);
+
+/*
+ * Adds up the calls of these threads (cuda_threads__key()) as those of thread 0 of their processes. Where `most` (NULL: no bound) has fewer calls of an
+ * entry, because that was an estimate, its figures are taken: then thread 0 never has more of them here than there once
+ * `most` is folded too. -ENOMEM: all stay.
+ */
+int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads,
+				const struct cuda_snapshot *most);
 /* What its entries take. */
 size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot);
 

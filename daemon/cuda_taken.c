@@ -187,6 +187,10 @@ void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char 
 	char path[64];
 	_cleanup_fclose_ FILE *f = NULL;
 
+	if (tgid && !tid) {
+		snprintf(out, size, "ended threads");
+		return;
+	}
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
 	f = fopen(path, "re");
 	if (!f || !fgets(out, (int)size, f))

@@ -40,7 +40,10 @@ int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *t
  */
 int cuda_taken__of(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
 		   struct target **held, struct so_error *err);
-/* A thread's name; that of the target's first process when it has ended. Bytes are the target's own. */
+/*
+ * A thread's name; that of the target's first process when it has ended. Bytes are the target's own. Thread 0 of a process is
+ * those that ended long ago, together.
+ */
 void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char *out, size_t size);
 
 /*

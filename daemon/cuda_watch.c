@@ -66,6 +66,7 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	ret = ret ?: cuda_snapshot__new(&w->total);
 	ret = ret ?: cuda_snapshot__new(&w->last);
 	ret = ret ?: cuda_snapshot__new(&w->folded);
+	ret = ret ?: cuda_snapshot__new(&w->ended_threads);
 	ret = ret ?: cuda_probes__clear_slot(probes, slot);
 	if (ret)
 		return ret;
@@ -113,6 +114,7 @@ void cuda_watch__free(struct cuda_watch *w)
 	cuda_snapshot__free(w->last);
 	cuda_snapshot__free(w->last_on);
 	cuda_snapshot__free(w->folded);
+	cuda_snapshot__free(w->ended_threads);
 	cuda_budget__free(w->budget);
 	free(w);
 }
@@ -394,6 +396,7 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		cuda_probes__forget(w->probes, is_process, &pid);
 		/* The number may be another process's soon. */
 		cuda_snapshot__forget(w->last, (uint32_t)pid);
+		cuda_snapshot__forget(w->ended_threads, (uint32_t)pid);
 		if (has_calls(w, pid))
 			remember_ended(w, pid, now);
 		else

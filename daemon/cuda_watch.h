@@ -68,6 +68,9 @@ struct cuda_watch {
 	struct cuda_snapshot *total, *last; /* up to the last settling, and what the maps held then */
 	struct cuda_snapshot *folded; /* of processes that ended long ago: their sums (cuda_snapshot__fold()) */
 	uint64_t n_folded;            /* so many */
+	/* Of threads that have ended in processes that live: what the kernel's map had of them, as thread 0's. */
+	struct cuda_snapshot *ended_threads;
+	bool fold_wanted; /* some of its threads may be to give their entries back */
 	struct cuda_budget *budget;
 	double budget_percent;
 	struct cuda_budget_cycle cycle;
@@ -122,6 +125,15 @@ void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
 bool cuda_watch__is_estimate(const struct cuda_watch *watch, uint64_t now_ns);
 /* Adds what was counted up to now to `total`. -ENOMEM, or what reading the maps gave. */
 int cuda_watch__settle(struct cuda_watch *watch);
+
+/* Whether any of these threads is of its processes. */
+bool cuda_watch__has_threads(const struct cuda_watch *watch, const struct u64_table *threads);
+/*
+ * Adds up the calls of these threads, which have ended (cuda_threads.h), as those of thread 0 of their processes, and removes their
+ * entries from the kernel's map. Right after a settling, and while nothing is an estimate. What is compared with `total` later must have
+ * been folded, up to `total` as it is before. Where memory is lacking counts are wrong, which `problems` says.
+ */
+void cuda_watch__fold_threads(struct cuda_watch *watch, const struct u64_table *threads);
 
 /* Keeps the budget; returns when to be called again (CLOCK_MONOTONIC). */
 uint64_t cuda_watch__tick(struct cuda_watch *watch, uint64_t now_ns);

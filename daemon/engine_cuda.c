@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 #include "daemon/clock.h"
-#include "daemon/cuda_taken.h"
-#include "daemon/engine_internal.h"
+#include "daemon/engine_cuda_window.h"
 #include "daemon/log.h"
 #include "daemon/proc_maps.h"
 #include "stakeout/array.h"
 #include "stakeout/short_path.h"
 
-#define LIBRARIES_NS 250000000ull /* between looks at whether mappings have changed */
+#define LIBRARIES_NS 250000000ull  /* between looks at whether mappings have changed */
+#define THREADS_NS   3000000000ull /* between looks at whose threads have ended */
 
 /* Loading. */
 
@@ -57,12 +57,15 @@ int engine_cuda_load(struct engine *e, struct so_error *err)
 		/* The driver may take seconds to start the GPUs: not under the lock. */
 		nvml_watch__open(e->nvml, clock__now_ns());
 		ret = cuda_probes__new(e->sampler, &handlers, &probes, err);
+		ret = ret ?: cuda_threads__new(SO_CUDA_CALLS_ENTRIES, cuda_threads__lives, &e->cuda_threads);
 		ret = ret ?: kernel_names__new(&e->kernel_names);
 		pthread_mutex_lock(&e->lock);
 		e->cuda = ret ? NULL : probes;
 		pthread_mutex_unlock(&e->lock);
-		if (ret)
+		if (ret) {
+			cuda_threads__free(TAKE_PTR(e->cuda_threads));
 			cuda_probes__free(probes);
+		}
 	}
 	pthread_mutex_unlock(&loading);
 	return ret;
@@ -71,6 +74,7 @@ int engine_cuda_load(struct engine *e, struct so_error *err)
 void engine_cuda_close(struct engine *e)
 {
 	cuda_probes__free(e->cuda);
+	cuda_threads__free(e->cuda_threads);
 	kernel_names__free(e->kernel_names);
 	u64_table__release(&e->cuda_files);
 	cuda_taken__forget_names(e);
@@ -196,6 +200,64 @@ static void look_for_libraries(void *context, struct process *p)
 		engine_request_scan(e, p->tgid, pages);
 }
 
+static int add_thread(void *context, uint32_t tgid, uint32_t tid)
+{
+	return cuda_threads__add(context, tgid, tid);
+}
+
+static void look_at_threads(struct engine *e, uint64_t now)
+{
+	int ret = cuda_threads__begin(e->cuda_threads);
+
+	ret = ret ?: cuda_probes__each_thread(e->cuda, add_thread, e->cuda_threads);
+	if (ret)
+		return;
+	cuda_threads__end(e->cuda_threads, now);
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i] && e->targets[i]->cuda)
+			e->targets[i]->cuda->fold_wanted = true;
+	}
+}
+
+/* What the target's figures are compared with: where its views and its windows began. */
+static int fold_bases(struct engine *e, const struct target *t, const struct u64_table *threads)
+{
+	const struct cuda_snapshot *total = t->cuda->total;
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < SO_MAX_SLOTS; i++) {
+		const struct target *view = e->targets[i];
+
+		if (view && view->of == t && view->cuda_base)
+			ret = cuda_snapshot__fold_threads(view->cuda_base->calls, threads, total);
+	}
+	for (unsigned i = 0; !ret && i < 2; i++) {
+		struct cuda_mark *mark = engine_window_cuda(t, i);
+
+		if (mark)
+			ret = cuda_mark__fold_threads(mark, threads, total);
+	}
+	return ret;
+}
+
+/* Only sums are kept of threads whose entries the kernel's map needs. */
+static void fold_threads(struct engine *e, struct target *t, uint64_t now)
+{
+	struct u64_table threads = { 0 };
+	int ret;
+
+	if (!t->cuda->fold_wanted || cuda_watch__is_estimate(t->cuda, now))
+		return;
+	t->cuda->fold_wanted = false;
+	ret = cuda_threads__choose(e->cuda_threads, now, &threads);
+	if (!ret && cuda_watch__has_threads(t->cuda, &threads) && !cuda_watch__settle(t->cuda)) {
+		if (fold_bases(e, t, &threads))
+			t->cuda->lost = true;
+		cuda_watch__fold_threads(t->cuda, &threads);
+	}
+	u64_table__release(&threads);
+}
+
 uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
 {
 	uint64_t next = UINT64_MAX;
@@ -206,7 +268,12 @@ uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
 
 		if (!t || !t->cuda || t->info.state == TARGET_ENDED)
 			continue;
+		if (now - e->cuda_threads_ns >= THREADS_NS) {
+			look_at_threads(e, now);
+			e->cuda_threads_ns = now;
+		}
 		at = cuda_watch__tick(t->cuda, now);
+		fold_threads(e, t, now);
 		if (at < next)
 			next = at;
 	}

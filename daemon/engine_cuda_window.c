@@ -36,6 +36,12 @@ void cuda_mark__free(struct cuda_mark *mark)
 	free(mark);
 }
 
+int cuda_mark__fold_threads(struct cuda_mark *mark, const struct u64_table *threads,
+			    const struct cuda_snapshot *most)
+{
+	return cuda_snapshot__fold_threads(mark->calls, threads, most);
+}
+
 /* What was counted up to now, or up to the end. All is borrowed but what begins with "own". */
 struct moment {
 	struct cuda_snapshot *own_calls;

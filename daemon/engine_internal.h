@@ -154,7 +154,9 @@ struct engine {
 	struct kernel_text *kernel_texts;  /* readable */
 	size_t n_kernel_texts, cap_kernel_texts;
 	struct u64_table cuda_files; /* hash of device, inode and size: 1 for a file with CUDA functions */
-	uint64_t cuda_looked_ns;     /* when mappings were last compared with what is known */
+	struct cuda_threads *cuda_threads;
+	uint64_t cuda_threads_ns; /* when it was last looked whether they live */
+	uint64_t cuda_looked_ns;  /* when mappings were last compared with what is known */
 	struct nvml_watch *nvml;
 	bool cuda_drain_failed;  /* which has been said */
 	size_t generation_bytes; /* ENGINE_GENERATION_BYTES, but for tests */
@@ -306,6 +308,8 @@ void engine_turn_windows(struct target *t, struct accumulator parts[2], size_t m
 /* What the first or the second of them carries; NULL: there is no such window. */
 const struct accumulator *engine_window_carried(const struct target *t, unsigned i);
 size_t engine_windows_bytes(const struct target *t);
+/* Up to where the windows have CUDA calls: of the open one's beginning, i = 1 of the one's after it; NULL: there is none. Borrowed. */
+struct cuda_mark *engine_window_cuda(const struct target *t, unsigned i);
 
 /* What a profile needs of a target, taken under the lock (engine_report.c). */
 struct engine_snapshot {

@@ -165,6 +165,13 @@ const struct accumulator *engine_window_carried(const struct target *t, unsigned
 	return window ? &window->carried : NULL;
 }
 
+struct cuda_mark *engine_window_cuda(const struct target *t, unsigned i)
+{
+	const struct window_base *window = i ? t->next_window : t->windows;
+
+	return window ? window->cuda : NULL;
+}
+
 size_t engine_windows_bytes(const struct target *t)
 {
 	size_t bytes = 0;
@@ -272,7 +279,9 @@ static void build_cuda(struct engine *e, struct target *t, struct cuda_taken *ta
 	*out = taken ? cuda_text(e, t, taken) : NULL;
 	if (!taken || *out)
 		return;
+	pthread_mutex_lock(&e->lock);
 	cuda_mark__free(TAKE_PTR(to->cuda));
+	pthread_mutex_unlock(&e->lock);
 	miss_cuda(-ENOMEM, t->id, t->windows, to);
 }
 

@@ -474,6 +474,55 @@ static void test_fold(void **state)
 	assert_true(cuda_snapshot__bytes(snapshot) < before / 2 && cuda_snapshot__bytes(snapshot) > 0);
 }
 
+/* Calls of 700 ns. */
+static void add_launches(struct cuda_snapshot *snapshot, uint32_t tid, unsigned n)
+{
+	struct so_cuda_calls calls = { 0 };
+
+	while (n--)
+		call(&calls, 700);
+	add(snapshot, key_of(1, tid, SO_CUDA_API_cudaLaunchKernel, latency_octave(700)), &calls);
+}
+
+static void test_fold_threads(void **state)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *base = new_snapshot(), *total = new_snapshot(),
+						      *since = NULL;
+	struct so_cuda_key sum = key_of(1, 0, SO_CUDA_API_cudaLaunchKernel, latency_octave(700)), key = sum;
+	struct u64_table threads = { 0 };
+	const struct so_cuda_calls *found;
+	size_t n;
+
+	for (uint32_t tid = 2; tid <= 4; tid++)
+		u64_table__set(&threads, cuda_threads__key(1, tid), 1);
+	u64_table__set(&threads, cuda_threads__key(2, 9), 1);
+	for (uint32_t tid = 1; tid <= 9; tid++)
+		add_launches(total, tid, 10 * tid);
+	add_launches(total, 0, 100);
+	add_launches(base, 0, 100);
+	add_launches(base, 2, 15);
+	/* What was an estimate has become less, or nothing. */
+	add_launches(base, 3, 35);
+	u64_table__set(&threads, cuda_threads__key(1, 10), 1);
+	add_launches(base, 10, 5);
+	add_launches(base, 9, 4);
+	assert_int_equal(cuda_snapshot__fold_threads(base, &threads, total), 0);
+	assert_int_equal(cuda_snapshot__fold_threads(total, &threads, NULL), 0);
+	cuda_snapshot__calls(total, &n);
+	assert_int_equal(n, 7);
+	found = find(total, sum);
+	assert_int_equal(found->calls, 100 + 20 + 30 + 40);
+	assert_int_equal(found->total_ns, 190 * 700);
+	assert_int_equal(sum_buckets(found), 190);
+	assert_int_equal(found->min_ns, 700);
+	assert_int_equal(cuda_snapshot__subtract(total, base, &since), 0);
+	assert_int_equal(find(since, sum)->calls, 5 + 0 + 40);
+	assert_int_equal(find(since, sum)->total_ns, 45 * 700);
+	key.tid = 9;
+	assert_int_equal(find(since, key)->calls, 86);
+	u64_table__release(&threads);
+}
+
 static void test_scale(void **state)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = new_snapshot();
@@ -593,6 +642,7 @@ int main(void)
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_forget),
 		cmocka_unit_test(test_fold),
+		cmocka_unit_test(test_fold_threads),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_scale_is_unbiased),
 		cmocka_unit_test(test_long_calls_in_a_short_time),

@@ -2,9 +2,10 @@
 /*
  * Threads that make CUDA calls, so many or for so long, at a rate or flat out; the last line is truth as JSON.
  * Usage: cuda_calls [-t THREADS] [-n ROUNDS of each thread] [-d SECONDS] [-r ROUNDS a second, of each thread] [-m MIX]
- *                   [-g GENERATIONS of threads, one after another] [-w stdin|usr1|no] [-s]
+ *                   [-g GENERATIONS of threads, one after another] [-p GENERATIONS] [-w stdin|usr1|no] [-s]
  * MIX: names of the table below with commas between them, *N behind a name: N times. A thread makes one of them a round, in
- * turn. -w: for what to wait before the first call; -s: wait for a line on stdin before the end.
+ * turn. -p: after so many, print "paused" and wait for a byte on stdin.
+ * -w: for what to wait before the first call; -s: wait for a line on stdin before the end.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -222,16 +223,31 @@ static uint64_t run_generation(struct worker *workers, unsigned n)
 	return sum;
 }
 
+static uint64_t run_generations(struct worker *workers, unsigned threads, unsigned n, unsigned pause)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (pause && i && i % pause == 0) {
+			printf("paused\n");
+			fflush(stdout);
+			work__wait_for("stdin");
+		}
+		sum += run_generation(workers, threads);
+	}
+	return sum;
+}
+
 int main(int argc, char **argv)
 {
 	const char *wait_for = "stdin";
-	unsigned threads = 1, generations = 1;
+	unsigned threads = 1, generations = 1, pause = 0;
 	bool stay = false;
 	struct worker *workers;
-	uint64_t sum = 0;
+	uint64_t sum;
 	double start;
 
-	for (int option; (option = getopt(argc, argv, "t:n:d:r:m:g:w:s")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "t:n:d:r:m:g:p:w:s")) != -1;) {
 		switch (option) {
 		case 't':
 			threads = (unsigned)atoi(optarg);
@@ -250,6 +266,9 @@ int main(int argc, char **argv)
 			break;
 		case 'g':
 			generations = (unsigned)atoi(optarg);
+			break;
+		case 'p':
+			pause = (unsigned)atoi(optarg);
 			break;
 		case 'w':
 			wait_for = optarg;
@@ -277,8 +296,7 @@ int main(int argc, char **argv)
 	if (!work__wait_for(wait_for))
 		return 2;
 	start = work__now_s();
-	while (generations--)
-		sum += run_generation(workers, threads);
+	sum = run_generations(workers, threads, generations, pause);
 	printf("rounds %llu seconds %.6f\n", (unsigned long long)sum, work__now_s() - start);
 	free(workers);
 	if (!work__truth())

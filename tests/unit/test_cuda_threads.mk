@@ -1,0 +1,1 @@
+test_cuda_threads_SRCS := daemon/cuda_threads.c
