@@ -18,18 +18,21 @@
 
 /* Loading. */
 
-static void on_name(void *context, const struct so_cuda_name *name)
-{
-	struct engine *e = context;
-
-	kernel_names__add(e->kernel_names, name);
-}
-
 static struct target *watching_target(struct engine *e, uint32_t slot)
 {
 	struct target *t = slot < SO_MAX_SLOTS ? e->targets[slot] : NULL;
 
 	return t && t->cuda ? t : NULL;
+}
+
+/* Probes that are being taken away still tell names of processes whose names have been forgotten. */
+static void on_name(void *context, const struct so_cuda_name *name)
+{
+	struct engine *e = context;
+	const struct process *p = process_table__find(e->processes, (pid_t)name->tgid);
+
+	if (p && !p->gone && watching_target(e, p->kernel.slot))
+		kernel_names__add(e->kernel_names, name);
 }
 
 static void on_line(void *context, const struct so_cuda_line_key *key, const struct so_cuda_line *line)
@@ -116,10 +119,20 @@ int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent,
 	return 0;
 }
 
-static void put_user(struct target *proper)
+static void forget_names(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	kernel_names__forget(e->kernel_names, (uint32_t)p->tgid);
+}
+
+/* Nobody tells the processes' names from here on, nor when a handle or a process's number becomes another's. */
+static void put_user(struct engine *e, struct target *proper)
 {
 	if (--proper->cuda_users)
 		return;
+	cuda_probes__consume_names(e->cuda);
+	process_table__each(e->processes, proper->slot, forget_names, e);
 	cuda_watch__free(TAKE_PTR(proper->cuda));
 }
 
@@ -139,7 +152,7 @@ void engine_cuda_end(struct engine *e, struct target *t)
 	if (cuda_taken__new(e, t, &t->cuda_end))
 		t->cuda_end = NULL;
 	t->cuda_wanted = false;
-	put_user(proper);
+	put_user(e, proper);
 }
 
 void engine_cuda_free(struct target *t)

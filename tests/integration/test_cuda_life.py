@@ -196,6 +196,25 @@ def test_a_program_that_becomes_another():
     assert sorted(launches(answer).items(), key=str) == [("scale_kernel", 300), (None, 20)], launches(answer)
 
 
+def test_names_end_with_the_watch():
+    """What becomes of a kernel's host function while nobody watches is not known: no name is better than a wrong one."""
+    daemon = Daemon()
+    target = python_program("py_cuda_processes.py", "rename")
+    watch = watch_all(daemon, target)
+    go(target)
+    assert target.process.stdout.readline() == b"paused\n"
+    assert launches(watch.answer()) == {"former_owner": 20}, launches(watch.answer())
+    daemon.request("POST", watch.path + "/stop")
+    daemon.request("DELETE", watch.path)
+    time.sleep(0.5)
+    go(target)
+    assert target.process.stdout.readline() == b"paused\n"
+    watch = watch_all(daemon, target)
+    go(target)
+    target.finish()
+    assert launches(watch.at_end()) == {None: 30}, launches(watch.answer())
+
+
 # Static runtimes.
 
 

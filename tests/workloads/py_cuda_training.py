@@ -40,10 +40,10 @@ class Cuda:
         self.stream = pointer()
         self.cudaStreamCreate(ctypes.byref(self.stream))
 
-    def register(self, name):
-        """A kernel of that (mangled) name; what comes back stands for its host function."""
+    def register(self, name, stub=None):
+        """A kernel of that (mangled) name; what comes back stands for its host function. stub: one that another had before."""
         pointer = ctypes.c_void_p
-        stub = ctypes.create_string_buffer(16)
+        stub = stub or ctypes.create_string_buffer(16)
         self.library.__getattr__("__cudaRegisterFatBinary").restype = pointer
         handle = self.library.__getattr__("__cudaRegisterFatBinary")(None)
         device_name = ctypes.create_string_buffer(name.encode())
