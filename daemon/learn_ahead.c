@@ -25,6 +25,21 @@ struct ahead_job {
 	bool listed, finished;
 };
 
+/* The note that a region has been looked at: of the one that was planned first. False: all are still to be done. */
+static bool drop_finished(struct engine *e)
+{
+	struct ahead_job **at = &e->ahead, *job;
+
+	while (*at && !(*at)->finished)
+		at = &(*at)->next;
+	job = *at;
+	if (!job)
+		return false;
+	*at = job->next;
+	free(job);
+	return true;
+}
+
 void learn__plan_ahead(struct engine *e, pid_t tgid, uint32_t file, uint64_t vaddr)
 {
 	uint64_t region = vaddr >> AHEAD_SHIFT << AHEAD_SHIFT;
@@ -35,13 +50,17 @@ void learn__plan_ahead(struct engine *e, pid_t tgid, uint32_t file, uint64_t vad
 		if ((*at)->file == file && (*at)->region == region)
 			return;
 	}
-	job = n < AHEAD_MAX_JOBS ? calloc(1, sizeof(*job)) : NULL;
+	if (n >= AHEAD_MAX_JOBS && !drop_finished(e))
+		return;
+	job = calloc(1, sizeof(*job));
 	if (!job)
 		return;
 	job->tgid = tgid;
 	job->file = file;
 	job->region = region;
 	job->met = vaddr;
+	for (at = &e->ahead; *at; at = &(*at)->next)
+		;
 	*at = job;
 	pthread_cond_signal(&e->scan_wanted);
 }

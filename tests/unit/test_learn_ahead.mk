@@ -1,0 +1,1 @@
+test_learn_ahead_SRCS := daemon/learn_ahead.c
