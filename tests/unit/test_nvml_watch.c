@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -248,6 +249,7 @@ static pid_t hold(pid_t pid)
 	tracer = fork();
 	assert_true(tracer >= 0);
 	if (tracer == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* also where a test fails */
 		byte = ptrace(PTRACE_SEIZE, pid, NULL, NULL) ? 'n' : 'y';
 		if (write(ready[1], &byte, 1) == 1)
 			pause();
