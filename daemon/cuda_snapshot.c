@@ -347,49 +347,56 @@ int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_s
 	return ret;
 }
 
-static bool is_more(const struct so_cuda_calls *calls, const struct so_cuda_calls *than)
+static void lower(__u64 *value, __u64 most)
 {
-	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
-		if (calls->buckets[i] > than->buckets[i])
-			return true;
-	}
-	return calls->errors > than->errors || calls->total_ns > than->total_ns || calls->bytes > than->bytes;
+	if (*value > most)
+		*value = most;
 }
 
-static const struct so_cuda_calls *calls_up_to(const struct cuda_calls_entry *entry,
-					       const struct cuda_snapshot *most)
+/* Bucket by bucket: of calls that were counted, and not estimated, none are more. */
+static void bound_calls(struct so_cuda_calls *calls, const struct so_cuda_calls *most)
+{
+	calls->calls = 0;
+	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+		lower(&calls->buckets[i], most->buckets[i]);
+		calls->calls += calls->buckets[i];
+	}
+	lower(&calls->errors, most->errors);
+	lower(&calls->total_ns, most->total_ns);
+	lower(&calls->bytes, most->bytes);
+	lower(&calls->blocks, most->blocks);
+	lower(&calls->threads, most->threads);
+}
+
+void cuda_snapshot__bound(struct cuda_snapshot *snapshot, const struct cuda_snapshot *most)
 {
 	static const struct so_cuda_calls none;
-	const struct so_cuda_calls *bound;
 
-	if (!most)
-		return &entry->calls;
-	bound = cuda_snapshot__find_calls(most, &entry->key) ?: &none;
-	return is_more(&entry->calls, bound) ? bound : &entry->calls;
+	for (size_t i = 0; i < snapshot->calls.n; i++) {
+		struct cuda_calls_entry *entry = entries__at(&snapshot->calls, i);
+
+		bound_calls(&entry->calls, cuda_snapshot__find_calls(most, &entry->key) ?: &none);
+	}
 }
 
-int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads,
-				const struct cuda_snapshot *most)
+int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads)
 {
 	struct entries kept = { .size = snapshot->calls.size, .key_size = snapshot->calls.key_size };
 
 	for (size_t i = 0; i < snapshot->calls.n; i++) {
 		const struct cuda_calls_entry *entry = entries__at(&snapshot->calls, i);
-		const struct so_cuda_calls *calls = &entry->calls;
 		struct so_cuda_key key = entry->key;
 		struct cuda_calls_entry *to;
 		uint32_t value;
 
-		if (u64_table__get(threads, cuda_threads__key(key.tgid, key.tid), &value)) {
+		if (u64_table__get(threads, cuda_threads__key(key.tgid, key.tid), &value))
 			key.tid = 0;
-			calls = calls_up_to(entry, most);
-		}
 		to = entries__get(snapshot, &kept, &key);
 		if (!to) {
 			entries__release(&kept);
 			return -ENOMEM;
 		}
-		merge_calls(&to->calls, calls);
+		merge_calls(&to->calls, &entry->calls);
 	}
 	entries__release(&snapshot->calls);
 	snapshot->calls = kept;

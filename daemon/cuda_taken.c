@@ -30,11 +30,15 @@ static void subtract_slot(struct so_cuda_slot *slot, const struct so_cuda_slot *
 										    : ((__u64 *)slot)[i];
 }
 
-static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
+static int subtract(struct cuda_taken *taken, struct cuda_taken *base)
 {
 	struct cuda_snapshot *since;
-	int ret = cuda_snapshot__subtract(taken->calls, base->calls, &since);
+	int ret;
 
+	/* What was estimated when it began may have become less: a watch does not begin anew. */
+	if (taken->estimated)
+		cuda_snapshot__bound(base->calls, taken->calls);
+	ret = cuda_snapshot__subtract(taken->calls, base->calls, &since);
 	if (ret)
 		return ret;
 	cuda_snapshot__free(taken->calls);

@@ -130,8 +130,8 @@ int cuda_watch__settle(struct cuda_watch *watch);
 bool cuda_watch__has_threads(const struct cuda_watch *watch, const struct u64_table *threads);
 /*
  * Adds up the calls of these threads, which have ended (cuda_threads.h), as those of thread 0 of their processes, and removes their
- * entries from the kernel's map. Right after a settling, and while nothing is an estimate. What is compared with `total` later must have
- * been folded, up to `total` as it is before. Where memory is lacking counts are wrong, which `problems` says.
+ * entries from the kernel's map. Right after a settling, and while nothing is an estimate. What is compared with `total` later must be
+ * bound by `total`, and folded, before. Where memory is lacking counts are wrong, which `problems` says.
  */
 void cuda_watch__fold_threads(struct cuda_watch *watch, const struct u64_table *threads);
 

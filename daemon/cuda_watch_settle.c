@@ -292,10 +292,10 @@ void cuda_watch__fold_threads(struct cuda_watch *w, const struct u64_table *thre
 	int ret = cuda_snapshot__new(&taken);
 
 	ret = ret ?: take_entries(w, threads, taken);
-	ret = ret ?: cuda_snapshot__fold_threads(taken, threads, NULL);
+	ret = ret ?: cuda_snapshot__fold_threads(taken, threads);
 	ret = ret ?: cuda_snapshot__merge(w->ended_threads, taken, 0);
-	ret = ret ?: cuda_snapshot__fold_threads(w->last, threads, NULL);
-	ret = ret ?: cuda_snapshot__fold_threads(w->total, threads, NULL);
+	ret = ret ?: cuda_snapshot__fold_threads(w->last, threads);
+	ret = ret ?: cuda_snapshot__fold_threads(w->total, threads);
 	if (ret)
 		w->lost = true;
 }

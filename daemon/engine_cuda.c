@@ -235,20 +235,22 @@ static void look_at_threads(struct engine *e, uint64_t now)
 /* What the target's figures are compared with: where its views and its windows began. */
 static int fold_bases(struct engine *e, const struct target *t, const struct u64_table *threads)
 {
-	const struct cuda_snapshot *total = t->cuda->total;
 	int ret = 0;
 
 	for (unsigned i = 0; !ret && i < SO_MAX_SLOTS; i++) {
 		const struct target *view = e->targets[i];
 
-		if (view && view->of == t && view->cuda_base)
-			ret = cuda_snapshot__fold_threads(view->cuda_base->calls, threads, total);
+		if (!view || view->of != t || !view->cuda_base)
+			continue;
+		/* Else what was estimated of a thread would be missing of all that have ended. */
+		cuda_snapshot__bound(view->cuda_base->calls, t->cuda->total);
+		ret = cuda_snapshot__fold_threads(view->cuda_base->calls, threads);
 	}
 	for (unsigned i = 0; !ret && i < 2; i++) {
 		struct cuda_mark *mark = engine_window_cuda(t, i);
 
 		if (mark)
-			ret = cuda_mark__fold_threads(mark, threads, total);
+			ret = cuda_mark__fold_threads(mark, threads);
 	}
 	return ret;
 }

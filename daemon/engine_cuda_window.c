@@ -36,10 +36,9 @@ void cuda_mark__free(struct cuda_mark *mark)
 	free(mark);
 }
 
-int cuda_mark__fold_threads(struct cuda_mark *mark, const struct u64_table *threads,
-			    const struct cuda_snapshot *most)
+int cuda_mark__fold_threads(struct cuda_mark *mark, const struct u64_table *threads)
 {
-	return cuda_snapshot__fold_threads(mark->calls, threads, most);
+	return cuda_snapshot__fold_threads(mark->calls, threads);
 }
 
 /* What was counted up to now, or up to the end. All is borrowed but what begins with "own". */

@@ -11,8 +11,7 @@ void cuda_mark__free(struct cuda_mark *mark);
 CLEANUP_DEFINE(struct cuda_mark *, cuda_mark, cuda_mark__free)
 
 /* As cuda_snapshot__fold_threads(), of what the mark has. */
-int cuda_mark__fold_threads(struct cuda_mark *mark, const struct u64_table *threads,
-			    const struct cuda_snapshot *most);
+int cuda_mark__fold_threads(struct cuda_mark *mark, const struct u64_table *threads);
 
 /*
  * With the engine's lock held, after a drain: what came since the mark `from` (NULL: since the target's calls are timed), and

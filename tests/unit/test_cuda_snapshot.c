@@ -484,6 +484,33 @@ static void add_launches(struct cuda_snapshot *snapshot, uint32_t tid, unsigned 
 	add(snapshot, key_of(1, tid, SO_CUDA_API_cudaLaunchKernel, latency_octave(700)), &calls);
 }
 
+/* What was estimated has become less in one bucket, more in another; another entry is gone. */
+static void test_bound(void **state)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *base = new_snapshot(), *now = new_snapshot(),
+						      *since = NULL;
+	struct so_cuda_key key = key_of(1, 2, SO_CUDA_API_cudaLaunchKernel, latency_octave(700)), gone = key;
+	struct so_cuda_calls before = { 0 }, after = { 0 };
+
+	for (unsigned i = 0; i < 1000; i++)
+		call(&after, 700);
+	call(&after, 800);
+	for (unsigned i = 0; i < 300; i++)
+		call(&before, 700);
+	for (unsigned i = 0; i < 3; i++)
+		call(&before, 800);
+	gone.tid = 3;
+	add(base, gone, &before);
+	add(base, key, &before);
+	add(now, key, &after);
+	cuda_snapshot__bound(base, now);
+	assert_int_equal(find(base, key)->calls, 301);
+	assert_int_equal(find(base, gone)->calls, 0);
+	assert_int_equal(cuda_snapshot__subtract(now, base, &since), 0);
+	assert_int_equal(find(since, key)->calls, 700);
+	assert_null(find(since, gone));
+}
+
 static void test_fold_threads(void **state)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *base = new_snapshot(), *total = new_snapshot(),
@@ -506,8 +533,9 @@ static void test_fold_threads(void **state)
 	u64_table__set(&threads, cuda_threads__key(1, 10), 1);
 	add_launches(base, 10, 5);
 	add_launches(base, 9, 4);
-	assert_int_equal(cuda_snapshot__fold_threads(base, &threads, total), 0);
-	assert_int_equal(cuda_snapshot__fold_threads(total, &threads, NULL), 0);
+	cuda_snapshot__bound(base, total);
+	assert_int_equal(cuda_snapshot__fold_threads(base, &threads), 0);
+	assert_int_equal(cuda_snapshot__fold_threads(total, &threads), 0);
 	cuda_snapshot__calls(total, &n);
 	assert_int_equal(n, 7);
 	found = find(total, sum);
@@ -643,6 +671,7 @@ int main(void)
 		cmocka_unit_test(test_forget),
 		cmocka_unit_test(test_fold),
 		cmocka_unit_test(test_fold_threads),
+		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_scale_is_unbiased),
 		cmocka_unit_test(test_long_calls_in_a_short_time),
