@@ -101,7 +101,7 @@ def calls_of(answer, api):
 
 @timeout(120)
 def test_threads_that_end_in_a_duty_cycle():
-    """Estimates are added up as well: a recording from the middle on has the difference, not what was before."""
+    """While calls of some kinds are estimated, those of the others are added up exactly, also from the middle on."""
     daemon = Historian()
     mix, rules = MIX.replace("launch,", "launch*80,", 1), "cudaLaunchKernel=8us"
     target = program("cuda_calls", "-t", 4, "-g", 1600, "-p", 800, "-n", 600, "-m", mix, rules=rules)
@@ -116,9 +116,7 @@ def test_threads_that_end_in_a_duty_cycle():
     live, since = daemon.answer(), recording.at_end()
     assert live["estimated"] and not live["lost"]["calls-map-full"], (live["probes"], live["lost"])
     assert 0 in {row["tid"] for row in live["calls"]} and entries(live) < ENTRIES * 0.75, entries(live)
-    estimate = calls_of(live, "cudaLaunchKernel") - calls_of(first, "cudaLaunchKernel")
-    assert abs(calls_of(since, "cudaLaunchKernel") / estimate - 1) < 0.15, (calls_of(since, "cudaLaunchKernel"), estimate)
-    # Calls of this kind are few, so each is counted.
+    # Calls of this kind are few, so each is counted. Of launches, which are estimated by thread, see .design/cuda.md.
     counts = [calls_of(answer, "cudaEventRecord") for answer in (first, since, live)]
     assert abs(counts[2] / true["cudaEventRecord"]["calls"] - 1) < 0.02, (counts, true["cudaEventRecord"])
     assert abs((counts[0] + counts[1]) / counts[2] - 1) < 0.02, counts
