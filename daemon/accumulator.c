@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define FIRST_CAPACITY 256 /* of an array */
+
 struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames,
 			 struct python_functions *functions)
 {
@@ -44,7 +46,7 @@ bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash)
 /* Grows an array to hold one more; the element size is that of **array. */
 static int reserve(void **array, size_t *capacity, size_t n, size_t element, size_t *bytes)
 {
-	size_t more = *capacity ? *capacity * 2 : 256;
+	size_t more = *capacity ? *capacity * 2 : FIRST_CAPACITY;
 	void *p;
 
 	if (n < *capacity)
@@ -58,9 +60,14 @@ static int reserve(void **array, size_t *capacity, size_t n, size_t element, siz
 	return 0;
 }
 
+static size_t stack_bytes(const struct stack *stack)
+{
+	return sizeof(*stack) + stack__words(stack) * sizeof(stack->frames[0]);
+}
+
 int accumulator__add_stack(struct accumulator *acc, const struct stack *stack)
 {
-	size_t bytes = sizeof(*stack) + stack__words(stack) * sizeof(stack->frames[0]);
+	size_t bytes = stack_bytes(stack);
 
 	if (accumulator__has_stack(acc, stack->record.hash))
 		return 0;
@@ -154,19 +161,38 @@ int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const
 	return 0;
 }
 
+/* Whether a new stack fits with a counter: one that comes without takes the room of others for nothing. */
+static bool has_room(const struct accumulator *acc, const struct stack *stack)
+{
+	size_t bytes = acc->bytes + stack_bytes(stack) + 2 * sizeof(struct u64_entry) + sizeof(struct counter);
+
+	if (acc->n_stacks == acc->cap_stacks)
+		bytes += (acc->cap_stacks ? acc->cap_stacks : FIRST_CAPACITY) * sizeof(*acc->stacks);
+	return !acc->max_bytes || bytes <= acc->max_bytes;
+}
+
+static int merge_counter(struct accumulator *to, const struct counter *c, const struct stack *stack)
+{
+	int ret;
+
+	if (!accumulator__has_stack(to, stack->record.hash)) {
+		ret = has_room(to, stack) ? accumulator__add_stack(to, stack) : -ENOSPC;
+		if (ret)
+			return ret;
+	}
+	return accumulator__add(to, c->tgid, c->tid, c->comm, stack->record.hash, c->count);
+}
+
 int accumulator__merge(struct accumulator *to, const struct accumulator *from)
 {
-	int ret = 0;
+	int first = 0;
 
-	for (size_t i = 0; !ret && i < from->n_stacks; i++)
-		ret = accumulator__add_stack(to, from->stacks[i]);
-	for (size_t i = 0; !ret && i < from->n_counters; i++) {
-		const struct counter *c = &from->counters[i];
+	for (size_t i = 0; i < from->n_counters; i++) {
+		int ret = merge_counter(to, &from->counters[i], from->stacks[from->counters[i].stack]);
 
-		ret = accumulator__add(to, c->tgid, c->tid, c->comm, from->stacks[c->stack]->record.hash,
-				       c->count);
+		first = first ?: ret;
 	}
-	return ret;
+	return first;
 }
 
 void accumulator__add_figures(struct accumulator *to, const struct accumulator *from)

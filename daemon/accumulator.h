@@ -80,7 +80,10 @@ int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const
 		     uint64_t count);
 /* Shares the stacks; for work outside the engine's lock. */
 int accumulator__copy(const struct accumulator *from, struct accumulator *to);
-/* Adds the other's samples. -ENOMEM, -ENOSPC: a part of them has been added. */
+/*
+ * Adds the other's samples, with the stacks that they are of. -ENOMEM, -ENOSPC: those of some counters did not fit, all others
+ * have been added; `samples` of the two tells how many.
+ */
 int accumulator__merge(struct accumulator *to, const struct accumulator *from);
 /* Adds the sums alone, from `samples` on, of an accumulator that is to be forgotten. */
 void accumulator__add_figures(struct accumulator *to, const struct accumulator *from);

@@ -201,6 +201,35 @@ static void test_merge(void **state)
 	accumulator__release(&acc);
 }
 
+/* What does not fit is left out with its stack; what is there goes on counting, wherever it stands in the other. */
+static void test_merge_beyond_the_bound(void **state)
+{
+	struct accumulator acc = { .max_bytes = 64 << 10 }, part = { 0 };
+	uint64_t sum = 0;
+
+	assert_int_equal(add_stack(&acc, 1, SO_TRUNC_NONE, 0), 0);
+	assert_int_equal(accumulator__add(&acc, 1, 2, python, 1, 1000), 0);
+	for (unsigned i = 0; i < 2000; i++) {
+		assert_int_equal(add_stack(&part, 100 + i, SO_TRUNC_NONE, 0), 0);
+		assert_int_equal(accumulator__add(&part, 1, 2, python, 100 + i, 3), 0);
+	}
+	assert_int_equal(add_stack(&part, 1, SO_TRUNC_NONE, 0), 0);
+	assert_int_equal(accumulator__add(&part, 1, 2, python, 1, 500), 0);
+	for (unsigned round = 1; round <= 2; round++) {
+		assert_int_equal(accumulator__merge(&acc, &part), -ENOSPC);
+		assert_in_range(acc.n_counters, 100, 1000);
+		assert_int_equal(acc.n_stacks, acc.n_counters);
+		assert_int_equal(acc.counters[0].count, 1000 + round * 500);
+		assert_int_equal(acc.counters[1].count, round * 3);
+		assert_int_equal(acc.samples, 1000 + round * (500 + 3 * (acc.n_counters - 1)));
+	}
+	for (size_t i = 0; i < acc.n_counters; i++)
+		sum += acc.counters[i].count;
+	assert_int_equal(sum, acc.samples);
+	accumulator__release(&acc);
+	accumulator__release(&part);
+}
+
 /* The latest samples of a counter are those of one window, the last that had any. */
 static void test_windows(void **state)
 {
@@ -225,10 +254,15 @@ static void test_windows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stack_copy),    cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_unknown_cause), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_bound),         cmocka_unit_test(test_copy),
-		cmocka_unit_test(test_windows),       cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_stack_copy),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_unknown_cause),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_merge_beyond_the_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
