@@ -12,7 +12,7 @@
 #define READ_BYTES  (256u << 10)
 #define MAX_SYMBOLS (4u << 20)   /* a large kernel with all its modules has 300,000 text symbols */
 #define MAX_NAMES   (256u << 20) /* bytes */
-#define MAX_BPF     (64u << 10)  /* bytes of one BPF function; stakeout's largest has 9 KiB */
+#define MAX_BPF     (1u << 20)   /* bytes of one BPF function; stakeout's largest has 9 KiB */
 #define PAGE        4096u
 
 /* 12 bytes: alignment of 4 is enough for what is read entry by entry. */

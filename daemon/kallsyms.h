@@ -26,7 +26,7 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
  * beyond
  * - the end of the kernel's text (_etext, _einittext), where that is listed;
  * - the end of its module, where /proc/modules tells it;
- * - 64 KiB of a BPF program, 4 KiB of ftrace's and kprobes' trampolines and of what lies elsewhere.
+ * - 1 MiB of a BPF program, 4 KiB of ftrace's and kprobes' trampolines and of what lies elsewhere.
  * Owned by the table.
  */
 const char *kallsyms__lookup(const struct kallsyms *ks, uint64_t address);

@@ -2,7 +2,8 @@
 /*
  * The kernel's symbols as they are now. Modules and BPF programs come and go while the daemon runs, so the table is read
  * anew:
- * - when the set of loaded modules is another one, which each kernel_symbols__get() looks for;
+ * - when the set of loaded modules is another one, which each kernel_symbols__get() looks for, but not within
+ *   KERNEL_SYMBOLS_AGAIN_NS of a reading;
  * - when an address is asked for that lies in nothing known, or in code of which /proc/modules says nothing (a BPF
  *   program, a trampoline), and the table is older than KERNEL_SYMBOLS_DOUBT_NS.
  * Thread-safe, and a table that is in use stays as it is until it is given back.
@@ -21,7 +22,7 @@ struct kernel_symbols;
 int kernel_symbols__new(const char *kallsyms, const char *modules, struct kernel_symbols **out);
 /*
  * The table, with a reference, which the caller gives back; NULL: none to be had. now_ns: CLOCK_MONOTONIC. Takes as long
- * as kallsyms__load() where that is due, and the reading of /proc/modules otherwise.
+ * as kallsyms__load() where that is due, otherwise as the reading of /proc/modules, or no time.
  */
 struct kallsyms *kernel_symbols__get(struct kernel_symbols *symbols, uint64_t now_ns);
 /*

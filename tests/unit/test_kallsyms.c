@@ -138,7 +138,7 @@ static const char bounded[] = "ffffffff81000000 T _stext\n"
 			      "ffffffffc0108000 t at_start\t[nvme]\n"
 			      "ffffffffc0200000 t unlisted\t[nvidia_uvm]\n"
 			      "ffffffffc0300000 t bpf_prog_6deef7357e7b4530_prog\t[bpf]\n"
-			      "ffffffffc0400000 t ftrace_trampoline\t[__builtin__ftrace]\n";
+			      "ffffffffc0500000 t ftrace_trampoline\t[__builtin__ftrace]\n";
 
 /* nvme's size is that of all its parts, as of 6.4: more than there is before the next module's text. */
 static const char bounded_modules[] = "nvme 16384 4 nvme_core, Live 0xffffffffc0100000\n"
@@ -165,10 +165,10 @@ static void test_ends(void **state)
 		{ 0xffffffffc0108fff, "at_start [nvme]" },
 		{ 0xffffffffc0109000, NULL },
 		{ 0xffffffffc02fffff, "unlisted [nvidia_uvm]" },
-		{ 0xffffffffc030ffff, "bpf_prog_6deef7357e7b4530_prog [bpf]" },
-		{ 0xffffffffc0310000, NULL },
-		{ 0xffffffffc0400fff, "ftrace_trampoline [__builtin__ftrace]" },
-		{ 0xffffffffc0401000, NULL },
+		{ 0xffffffffc03fffff, "bpf_prog_6deef7357e7b4530_prog [bpf]" },
+		{ 0xffffffffc0400000, NULL },
+		{ 0xffffffffc0500fff, "ftrace_trampoline [__builtin__ftrace]" },
+		{ 0xffffffffc0501000, NULL },
 		{ UINT64_MAX, NULL },
 	};
 	_cleanup_(kallsyms) struct kallsyms *ks = NULL;
