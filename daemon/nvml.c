@@ -9,7 +9,9 @@
 #include "daemon/clock.h"
 #include "daemon/nvml_library.h"
 #include "daemon/nvml_remote.h"
+#include "nvml/protocol.h"
 
+#define NVML_PROBLEM_BYTES  512
 #define MAX_PROCESS_SAMPLES 4096  /* that one call may return */
 #define MAX_HISTORY         32768 /* figures of processes that are kept of a device */
 
@@ -43,7 +45,8 @@ struct device {
 	char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES]; /* "": unknown */
 	struct failures failed;
 	struct failures told; /* those of which `problem` tells */
-	char problem[512];
+	char problem[NVML_PROBLEM_BYTES];
+	bool given_up; /* it stays refused, without being asked for */
 	struct nvml_memory memory;
 	bool has_memory, has_processes; /* of the last sample */
 	struct sample *samples;         /* number i at i % NVML_SAMPLES */
@@ -59,7 +62,9 @@ struct nvml {
 	struct nvml_library call;
 	bool remote; /* called in the helper */
 	bool initialised;
-	bool lost; /* the helper is gone */
+	bool lost;                        /* the helper is gone */
+	char problem[NVML_PROBLEM_BYTES]; /* instead of the devices' own; "": none */
+	struct nvml_refusals *refusals;
 	char driver[NVML_TEXT_BYTES];
 	unsigned n, left_out; /* devices */
 	struct device devices[NVML_MAX_DEVICES];
@@ -110,33 +115,89 @@ static void tell(const struct nvml *nvml, struct device *device)
 /* What opens a device, and who it is then. */
 struct identity {
 	int failed;
+	bool given_up;
 	nvml_device handle;
 	char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES];
+	char problem[NVML_PROBLEM_BYTES];
 };
 
+static bool helper_is_gone(const struct nvml *nvml)
+{
+	return nvml->remote && nvml_remote__is_gone();
+}
+
+static void refuse(const struct nvml *nvml, int code, struct identity *id)
+{
+	char buffer[32];
+
+	id->failed = code;
+	snprintf(id->problem, sizeof(id->problem), "device: %s",
+		 nvml_library__words(&nvml->call, code, buffer));
+}
+
+static void ask_library(const struct nvml *nvml, unsigned index, struct identity *id)
+{
+	int code = nvml->call.handle(index, &id->handle);
+
+	if (code) {
+		refuse(nvml, code, id);
+		return;
+	}
+	if (!nvml->call.name || nvml->call.name(id->handle, id->name, NVML_TEXT_BYTES))
+		id->name[0] = '\0';
+	if (!nvml->call.uuid || nvml->call.uuid(id->handle, id->uuid, NVML_TEXT_BYTES))
+		id->uuid[0] = '\0';
+	tidy(id->name);
+	tidy(id->uuid);
+}
+
+static void give_up(struct identity *id)
+{
+	id->failed = NVML_REMOTE_GONE;
+	id->given_up = true;
+	snprintf(id->problem, sizeof(id->problem),
+		 "device: " NVML_HELPER
+		 " did not outlive the question for it: not asked for again until stakeoutd restarts");
+}
+
+/* In words already, for they are the library's as well. A loss of the helper is put down to whom it was asked for then. */
 static struct identity ask_identity(const struct nvml *nvml, unsigned index)
 {
+	struct nvml_refusals *refusals = nvml->refusals;
+	uint64_t bit = 1ull << index;
 	struct identity id = { 0 };
+	bool was_gone = helper_is_gone(nvml);
 
-	id.failed = nvml->call.handle(index, &id.handle);
-	if (id.failed)
+	if (refusals->given_up & bit) {
+		give_up(&id);
 		return id;
-	if (!nvml->call.name || nvml->call.name(id.handle, id.name, NVML_TEXT_BYTES))
-		id.name[0] = '\0';
-	if (!nvml->call.uuid || nvml->call.uuid(id.handle, id.uuid, NVML_TEXT_BYTES))
-		id.uuid[0] = '\0';
-	tidy(id.name);
-	tidy(id.uuid);
+	}
+	ask_library(nvml, index, &id);
+	if (was_gone)
+		return id;
+	if (helper_is_gone(nvml)) {
+		refuse(nvml, NVML_REMOTE_GONE, &id);
+		if (refusals->refused & bit) {
+			refusals->given_up |= bit;
+			give_up(&id);
+		}
+	}
+	if (id.failed)
+		refusals->refused |= bit;
+	else
+		refusals->refused &= ~bit;
 	return id;
 }
 
-static void identify(const struct nvml *nvml, struct device *device, const struct identity *id)
+/* Nothing else has failed of a device that was refused. */
+static void identify(struct device *device, const struct identity *id)
 {
-	device->failed.handle = id->failed;
+	device->failed.handle = device->told.handle = id->failed;
+	device->given_up = id->given_up;
 	device->handle = id->handle;
 	memcpy(device->name, id->name, NVML_TEXT_BYTES);
 	memcpy(device->uuid, id->uuid, NVML_TEXT_BYTES);
-	tell(nvml, device);
+	memcpy(device->problem, id->problem, NVML_PROBLEM_BYTES);
 }
 
 static int open_device(struct nvml *nvml, unsigned index)
@@ -151,7 +212,7 @@ static int open_device(struct nvml *nvml, unsigned index)
 		return -ENOMEM;
 	device->last_seen_us = clock__read_ns(CLOCK_REALTIME) / 1000;
 	id = ask_identity(nvml, index);
-	identify(nvml, device, &id);
+	identify(device, &id);
 	return 0;
 }
 
@@ -171,6 +232,8 @@ static int open_devices(struct nvml *nvml, struct so_error *err)
 			return so_err(err, -ENOMEM, "no memory for the figures of %u GPUs", nvml->n);
 		opened += !nvml->devices[i].failed.handle;
 	}
+	if (!opened && nvml->devices[0].given_up)
+		return so_err(err, -EIO, "NVML gives access to no GPU: %s", nvml->devices[0].problem);
 	if (!opened)
 		return nvml_library__refused(&nvml->call, nvml->devices[0].failed.handle,
 					     "gives access to no GPU", err);
@@ -189,7 +252,8 @@ static int load(struct nvml *nvml, const char *path, const char *helper, struct 
 	return r;
 }
 
-int nvml__open(const char *path, const char *helper, struct nvml **out, struct so_error *err)
+int nvml__open(const char *path, const char *helper, struct nvml_refusals *refusals, struct nvml **out,
+	       struct so_error *err)
 {
 	_cleanup_(nvml) struct nvml *nvml = calloc(1, sizeof(*nvml));
 	int r, code;
@@ -198,6 +262,7 @@ int nvml__open(const char *path, const char *helper, struct nvml **out, struct s
 		path = NVML_LIBRARY;
 	if (!nvml)
 		return so_err(err, -ENOMEM, "no memory for %s", path);
+	nvml->refusals = refusals;
 	nvml->process_samples = calloc(MAX_PROCESS_SAMPLES, sizeof(*nvml->process_samples));
 	nvml->process_infos = malloc(NVML_MAX_PROCESSES * NVML_PROCESS_INFO_MAX_BYTES);
 	if (!nvml->process_samples || !nvml->process_infos)
@@ -445,6 +510,7 @@ static json_t *report_device(const struct nvml *nvml, unsigned index, const pid_
 			     uint64_t since_ns)
 {
 	const struct device *device = &nvml->devices[index];
+	const char *problem = nvml->problem[0] ? nvml->problem : device->problem;
 	uint64_t first = first_since(device, since_ns), gpu = 0, memory = 0, samples = 0;
 
 	for (uint64_t i = first; i < device->n_samples; i++) {
@@ -464,7 +530,7 @@ static json_t *report_device(const struct nvml *nvml, unsigned index, const pid_
 			 bytes(device->has_memory, device->memory.total), "process_utilisation_percent",
 			 process_utilisation(device, pids, n, first), "process_memory_bytes",
 			 process_memory(device, pids, n, first), "samples", (json_int_t)samples, "problem",
-			 device->problem[0] ? json_string(device->problem) : json_null());
+			 problem[0] ? json_string(problem) : json_null());
 }
 
 json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint64_t since_ns)
@@ -489,21 +555,32 @@ bool nvml__is_lost(const struct nvml *nvml)
 bool nvml__lacks_device(const struct nvml *nvml)
 {
 	for (unsigned i = 0; i < nvml->n; i++)
-		if (nvml->devices[i].failed.handle)
+		if (nvml->devices[i].failed.handle && !nvml->devices[i].given_up)
 			return true;
 	return false;
 }
 
+/* No sample comes any more that would tell of it. Nobody is called for these words. */
+static void lose_helper(struct nvml *nvml)
+{
+	char buffer[32];
+
+	nvml->lost = true;
+	nvml__set_problem(nvml, nvml_library__words(&nvml->call, NVML_REMOTE_GONE, buffer));
+}
+
 void nvml__ask_again(struct nvml *nvml, pthread_mutex_t *lock)
 {
-	for (unsigned i = 0; i < nvml->n; i++) {
+	for (unsigned i = 0; i < nvml->n && !nvml->lost; i++) {
 		struct identity id;
 
-		if (!nvml->devices[i].failed.handle)
+		if (!nvml->devices[i].failed.handle || nvml->devices[i].given_up)
 			continue;
 		id = ask_identity(nvml, i);
 		pthread_mutex_lock(lock);
-		identify(nvml, &nvml->devices[i], &id);
+		identify(&nvml->devices[i], &id);
+		if (helper_is_gone(nvml))
+			lose_helper(nvml);
 		pthread_mutex_unlock(lock);
 	}
 }
@@ -521,8 +598,7 @@ void nvml__let_go(struct nvml *nvml)
 
 void nvml__set_problem(struct nvml *nvml, const char *why)
 {
-	for (unsigned i = 0; i < nvml->n; i++)
-		snprintf(nvml->devices[i].problem, sizeof(nvml->devices[i].problem), "%s", why);
+	snprintf(nvml->problem, sizeof(nvml->problem), "%s", why);
 }
 
 static struct device *same_device(struct nvml *nvml, const struct device *as, unsigned index)

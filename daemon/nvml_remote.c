@@ -377,6 +377,11 @@ int nvml_remote__load(struct nvml_library *library, const char *program, const c
 	return r;
 }
 
+bool nvml_remote__is_gone(void)
+{
+	return helper.fd < 0;
+}
+
 void nvml_remote__unload(void)
 {
 	end_helper();

@@ -8,6 +8,8 @@
 #ifndef STAKEOUT_NVML_REMOTE_H
 #define STAKEOUT_NVML_REMOTE_H
 
+#include <stdbool.h>
+
 #include "daemon/nvml_library.h"
 #include "stakeout/error.h"
 
@@ -21,6 +23,8 @@
  */
 int nvml_remote__load(struct nvml_library *library, const char *helper, const char *path, struct so_error *err);
 
+/* Whether there is no helper that could be called, of itself or by nvml_remote__unload(). */
+bool nvml_remote__is_gone(void);
 /* Ends the helper. */
 void nvml_remote__unload(void);
 

@@ -4,18 +4,33 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define NS 1000000000ull /* in a second */
 
 struct nvml_watch {
 	const char *path, *helper;
-	pthread_mutex_t lock; /* of all below */
-	unsigned users;       /* the owner, and the thread of an attempt */
-	struct nvml *nvml;    /* NULL: never opened */
+	uint64_t interval_ns;          /* of attempts */
+	struct nvml_refusals refusals; /* the attempt's */
+	pthread_mutex_t lock;          /* of all below */
+	unsigned users;                /* the owner, and the thread of an attempt */
+	struct nvml *nvml;             /* NULL: never opened */
 	char problem[NVML_WATCH_TEXT_BYTES];
 	bool tried;
 	bool trying;       /* an attempt calls the library: nobody else does, for NVML's helper serves one */
+	bool late;         /* which has been said */
+	uint64_t began_ns; /* the last attempt */
 	uint64_t again_ns; /* no attempt before */
 };
+
+static uint64_t interval_ns(void)
+{
+	const char *text = getenv("STAKEOUT_NVML_AGAIN_S");
+	uint64_t seconds = text ? strtoul(text, NULL, 10) : 0;
+
+	return seconds > 0 && seconds < NVML_WATCH_AGAIN_NS / NS ? seconds * NS : NVML_WATCH_AGAIN_NS;
+}
 
 int nvml_watch__new(const char *path, const char *helper, struct nvml_watch **out)
 {
@@ -25,6 +40,7 @@ int nvml_watch__new(const char *path, const char *helper, struct nvml_watch **ou
 		return -ENOMEM;
 	w->path = path;
 	w->helper = helper;
+	w->interval_ns = interval_ns();
 	w->users = 1;
 	pthread_mutex_init(&w->lock, NULL);
 	*out = w;
@@ -45,6 +61,23 @@ static void unref(struct nvml_watch *w)
 	free(w);
 }
 
+/* With the lock held since the attempt's problem was written: a tick between the two might write that it is late. */
+static void end_attempt(struct nvml_watch *w)
+{
+	w->trying = w->late = false;
+}
+
+static void ask_again(struct nvml_watch *w)
+{
+	nvml__ask_again(w->nvml, &w->lock);
+	pthread_mutex_lock(&w->lock);
+	w->problem[0] = '\0';
+	if (!nvml__is_lost(w->nvml))
+		nvml__set_problem(w->nvml, "");
+	end_attempt(w);
+	pthread_mutex_unlock(&w->lock);
+}
+
 static void open_anew(struct nvml_watch *w)
 {
 	struct so_error why = { "" };
@@ -54,7 +87,7 @@ static void open_anew(struct nvml_watch *w)
 	if (w->nvml)
 		nvml__let_go(w->nvml);
 	pthread_mutex_unlock(&w->lock);
-	nvml__open(w->path, w->helper, &fresh, &why);
+	nvml__open(w->path, w->helper, &w->refusals, &fresh, &why);
 	pthread_mutex_lock(&w->lock);
 	snprintf(w->problem, sizeof(w->problem), "%s", why.text);
 	if (fresh) {
@@ -66,6 +99,7 @@ static void open_anew(struct nvml_watch *w)
 	} else if (w->nvml) {
 		nvml__set_problem(w->nvml, why.text);
 	}
+	end_attempt(w);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -73,12 +107,9 @@ static void open_anew(struct nvml_watch *w)
 static void attempt(struct nvml_watch *w)
 {
 	if (w->nvml && !nvml__is_lost(w->nvml))
-		nvml__ask_again(w->nvml, &w->lock);
+		ask_again(w);
 	else
 		open_anew(w);
-	pthread_mutex_lock(&w->lock);
-	w->trying = false;
-	pthread_mutex_unlock(&w->lock);
 }
 
 static void *attempt_thread(void *arg)
@@ -96,7 +127,8 @@ static bool begin(struct nvml_watch *w, uint64_t now_ns)
 	if (w->trying || now_ns < w->again_ns)
 		return false;
 	w->tried = w->trying = true;
-	w->again_ns = now_ns + NVML_WATCH_AGAIN_NS;
+	w->began_ns = now_ns;
+	w->again_ns = now_ns + w->interval_ns;
 	return true;
 }
 
@@ -126,9 +158,21 @@ static void begin_thread(struct nvml_watch *w)
 	pthread_detach(thread);
 }
 
+/* With the lock held. The attempt goes on, and takes that back when it ends. */
+static void tell_when_late(struct nvml_watch *w, uint64_t now_ns)
+{
+	if (!w->trying || w->late || now_ns < w->began_ns + NVML_WATCH_LATE_NS)
+		return;
+	w->late = true;
+	snprintf(w->problem, sizeof(w->problem), "the driver does not answer");
+	if (w->nvml)
+		nvml__set_problem(w->nvml, w->problem);
+}
+
 void nvml_watch__tick(struct nvml_watch *w, uint64_t now_ns)
 {
 	pthread_mutex_lock(&w->lock);
+	tell_when_late(w, now_ns);
 	if (w->nvml && !w->trying && !nvml__is_lost(w->nvml))
 		nvml__sample(w->nvml, now_ns);
 	if (w->tried && (!w->nvml || nvml__is_lost(w->nvml) || nvml__lacks_device(w->nvml)) && begin(w, now_ns))

@@ -3,6 +3,9 @@
  * NVML for as long as the daemon runs: opened when first needed, and tried again where that failed, where the helper is gone,
  * or where a GPU was refused, at most once in NVML_WATCH_AGAIN_NS and on a thread of its own. What was read before
  * stays. Thread-safe.
+ *
+ * While an attempt runs nothing is sampled: the helper serves one caller, and where the library itself hangs over one GPU, a
+ * question for another might wait for it, with the daemon's locks held.
  */
 #ifndef STAKEOUT_NVML_WATCH_H
 #define STAKEOUT_NVML_WATCH_H
@@ -10,11 +13,15 @@
 #include "daemon/nvml.h"
 
 #define NVML_WATCH_AGAIN_NS   60000000000ull
+#define NVML_WATCH_LATE_NS    35000000000ull /* an attempt that takes longer is said as the problem */
 #define NVML_WATCH_TEXT_BYTES 256
 
 struct nvml_watch;
 
-/* Nothing is opened yet. path, helper: as nvml__open(); borrowed. -ENOMEM. */
+/*
+ * Nothing is opened yet. path, helper: as nvml__open(); borrowed. For tests there are STAKEOUT_NVML in the daemon's
+ * environment, which is that path, and STAKEOUT_NVML_AGAIN_S, seconds instead of NVML_WATCH_AGAIN_NS. -ENOMEM.
+ */
 int nvml_watch__new(const char *path, const char *helper, struct nvml_watch **out);
 /* Opens NVML, which may take as long as nvml__open(), where it was not tried before. now_ns: CLOCK_MONOTONIC. */
 void nvml_watch__open(struct nvml_watch *watch, uint64_t now_ns);

@@ -2,6 +2,7 @@
 /*
  * A stand-in for libnvidia-ml.so.1 that answers what the test wrote into nvml_fake. Its parameters are those of the NVML
  * API reference. FAKE_OLD leaves out what old drivers do not have, FAKE_BARE all that may be missing.
+ * FAKE_HANGS: by itself two devices, of which the second is refused FAKE_HANGS times, then hangs.
  */
 #include "tests/unit/nvml_fake.h"
 
@@ -12,9 +13,22 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, UNINITIALIZED = 1 };
+enum {
+	SUCCESS = 0,
+	INVALID_ARGUMENT = 2,
+	NO_PERMISSION = 4,
+	NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7,
+	UNINITIALIZED = 1
+};
 
+#ifdef FAKE_HANGS
+struct nvml_fake nvml_fake = { .devices = 2, .info_bytes = 24, .device = { [1] = { .hangs = true } } };
+static unsigned refusals = FAKE_HANGS;
+#else
 struct nvml_fake nvml_fake;
+static unsigned refusals;
+#endif
 
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
@@ -53,6 +67,12 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
 	if (index >= FAKE_DEVICES)
 		return INVALID_ARGUMENT;
+	if (nvml_fake.device[index].hangs && refusals > 0) {
+		refusals--;
+		return NO_PERMISSION;
+	}
+	while (nvml_fake.device[index].hangs)
+		usleep(1000);
 	if (nvml_fake.device[index].handle == SUCCESS)
 		*device = &nvml_fake.device[index];
 	return nvml_fake.device[index].handle;

@@ -3,6 +3,8 @@
 #ifndef STAKEOUT_NVML_FAKE_H
 #define STAKEOUT_NVML_FAKE_H
 
+#include <stdbool.h>
+
 #define FAKE_DEVICES   70
 #define FAKE_PROCESSES 8
 
@@ -27,6 +29,7 @@ struct fake_device {
 	unsigned n_samples;
 	unsigned reported_processes, reported_samples; /* not 0: the count that is answered */
 	unsigned long long asked_since_us;             /* the last question's */
+	volatile bool hangs; /* as long as this is set, who asks for the device waits */
 };
 
 struct nvml_fake {

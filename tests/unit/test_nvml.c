@@ -53,11 +53,13 @@ static struct nvml_fake *fake_of(const char *name)
 	return fake;
 }
 
+static struct nvml_refusals refusals;
+
 static struct nvml *open_fake(const char *name)
 {
 	struct nvml *nvml = NULL;
 	struct so_error err;
-	int r = nvml__open(beside(name), NULL, &nvml, &err);
+	int r = nvml__open(beside(name), NULL, &refusals, &nvml, &err);
 
 	if (r < 0)
 		fail_msg("%d: %s", r, err.text);
@@ -69,7 +71,7 @@ static void expect_refusal(const char *name, int wanted, const char *text)
 	struct nvml *nvml = NULL;
 	struct so_error err = { "" };
 
-	assert_int_equal(nvml__open(beside(name), NULL, &nvml, &err), wanted);
+	assert_int_equal(nvml__open(beside(name), NULL, &refusals, &nvml, &err), wanted);
 	assert_null(nvml);
 	if (!strstr(err.text, text) || strchr(err.text, '\n'))
 		fail_msg("\"%s\" in place of \"%s\"", err.text, text);
@@ -125,10 +127,10 @@ static void test_library_is_absent(void **state)
 	expect_refusal("nvml_broken.so", -ELIBBAD, "nvml_broken.so cannot be loaded");
 	/* The driver's own, where this machine has none. */
 	if (!dlopen(NVML_LIBRARY, RTLD_LAZY)) {
-		assert_int_equal(nvml__open(NULL, NULL, &nvml, &err), -ENOENT);
+		assert_int_equal(nvml__open(NULL, NULL, &refusals, &nvml, &err), -ENOENT);
 		assert_string_equal(err.text, "libnvidia-ml.so.1 is not there: it comes with NVIDIA's driver");
 	}
-	assert_int_equal(nvml__open(beside("none"), NULL, &nvml, NULL), -ENOENT);
+	assert_int_equal(nvml__open(beside("none"), NULL, &refusals, &nvml, NULL), -ENOENT);
 	assert_null(nvml);
 }
 

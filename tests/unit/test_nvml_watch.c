@@ -182,6 +182,40 @@ static void test_gpu_is_refused_at_first(void **state)
 	assert_true(samples_of(w, 0) > 1);
 }
 
+static void await_problem(struct world *w, unsigned index, const char *words)
+{
+	for (unsigned i = 0; i < 500 && !strstr(problem_of(w, index), words); i++)
+		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+	if (!strstr(problem_of(w, index), words))
+		fail_msg("\"%s\" in place of \"%s\"", problem_of(w, index), words);
+}
+
+/* Nobody waits for it, and that there are no figures meanwhile is said. */
+static void test_gpu_hangs_when_asked_again(void **state)
+{
+	struct world *w = *state;
+	json_int_t before;
+
+	install(w, 2);
+	w->fake->device[1].handle = 4;
+	open_watch(w, w->path, NULL);
+	await_sample(w, 0, START + S);
+	w->fake->device[1].hangs = true;
+	nvml_watch__tick(w->watch, START + 60 * S);
+	before = samples_of(w, 0);
+	nvml_watch__tick(w->watch, START + 95 * S - 1);
+	assert_string_equal(problem_of(w, 0), "");
+	nvml_watch__tick(w->watch, START + 95 * S);
+	nvml_watch__tick(w->watch, START + 130 * S);
+	assert_string_equal(problem_of(w, 0), "the driver does not answer");
+	assert_string_equal(problem_of(w, 1), "the driver does not answer");
+	assert_int_equal(samples_of(w, 0), before);
+	w->fake->device[1].hangs = false;
+	await_problem(w, 1, "device: Insufficient Permissions");
+	assert_string_equal(problem_of(w, 0), "");
+	await_sample(w, 0, START + 131 * S);
+}
+
 static bool is_running_helper(int pid)
 {
 	char path[32], comm[32] = "", state = 'Z';
@@ -326,12 +360,53 @@ static void test_freed_during_an_attempt(void **state)
 	assert_int_equal(w->fake->starts, w->fake->shutdowns);
 }
 
+/* The other GPU's figures come again, and go on beyond the time of an attempt. */
+static void expect_given_up(struct world *w, uint64_t at_ns)
+{
+	pid_t helper;
+
+	await_sample(w, 0, at_ns);
+	helper = running_helper();
+	assert_string_equal(problem_of(w, 0), "");
+	assert_non_null(strstr(problem_of(w, 1), "not asked for again"));
+	await_sample(w, 0, at_ns + 70 * S);
+	await_sample(w, 0, at_ns + 140 * S);
+	assert_int_equal(running_helper(), helper);
+}
+
+static void test_retry_loses_the_helper(void **state)
+{
+	struct world *w = *state;
+
+	open_watch(w, built("tests/unit/nvml_hangs_later.so", w->library), w->helper);
+	await_sample(w, 0, START + S);
+	await_problem(w, 1, "device: Insufficient Permissions");
+	nvml_watch__tick(w->watch, START + 60 * S);
+	await_problem(w, 0, "does not answer");
+	expect_given_up(w, START + 120 * S);
+}
+
+static void test_open_loses_the_helper(void **state)
+{
+	struct world *w = *state;
+
+	open_watch(w, built("tests/unit/nvml_hangs.so", w->library), w->helper);
+	nvml_watch__tick(w->watch, START + S);
+	assert_non_null(strstr(problem_of(w, 0), "does not answer"));
+	assert_string_equal(problem_of(w, 1), "device: stakeout-nvml does not answer");
+	nvml_watch__tick(w->watch, START + 60 * S);
+	await_problem(w, 1, "not asked for again");
+	nvml_watch__tick(w->watch, START + 61 * S);
+	expect_given_up(w, START + 120 * S);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(library_comes_later), TEST(driver_comes_later),     TEST(gpu_is_refused_at_first),
-		TEST(helper_stalls_once),  TEST(helpers_do_not_pile_up), TEST(freed_during_an_attempt),
+		TEST(library_comes_later),        TEST(driver_comes_later),     TEST(gpu_is_refused_at_first),
+		TEST(helper_stalls_once),         TEST(helpers_do_not_pile_up), TEST(freed_during_an_attempt),
+		TEST(gpu_hangs_when_asked_again), TEST(retry_loses_the_helper), TEST(open_loses_the_helper),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
