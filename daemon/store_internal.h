@@ -31,8 +31,10 @@ struct missed_windows {
 
 /* Wall time that is not set (store_clock.c). */
 struct store_clock {
-	int64_t now_ns;     /* 0: not known yet */
+	int64_t now_ns;     /* 0: not known yet, as long as there are no windows */
 	int64_t elapsed_ns; /* when it said so */
+	int64_t offset_ns;  /* wall time less elapsed time, then */
+	int64_t steady_ns;  /* since when that is so, by elapsed_ns */
 };
 
 struct store {

@@ -12,6 +12,7 @@
 #define SHRINK_PART       8 /* free pages that are kept for what comes: one in so many */
 #define SWEEP_NS          STORE_MINUTE_NS
 #define MAX_GAPS          10000
+#define FUTURE_NS         (24 * 60 * STORE_MINUTE_NS)
 
 #define WHOLE_BY_AGE "part_of IS NULL ORDER BY begin_ns LIMIT 1"
 
@@ -56,6 +57,20 @@ static int remove_oldest(struct store *store, int64_t ended_before_ns)
 	return SQL_RUN(store->db, "DELETE FROM windows WHERE id = ?1", id) ?: 1;
 }
 
+/* One that was written while the clock was ahead: it has no time that it could be asked for by. As remove_oldest(). */
+static int remove_future(struct store *store, int64_t after_ns)
+{
+	int64_t id;
+	int r = SQL_GET(
+		store->db, &id,
+		"SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns > ?1 AND " WHOLE_BY_AGE,
+		after_ns);
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	return SQL_RUN(store->db, "DELETE FROM windows WHERE id = ?1", id) ?: 1;
+}
+
 /*
  * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain. These are
  * young by the wall clock, as those that are written now are. 1: done; 0: there is nothing left.
@@ -66,6 +81,7 @@ static int remove_something(struct store *store)
 	int r = store_compact__drop_before(store, 0, now_ns - STORE_FINE_LEAST_NS);
 
 	r = r ?: store_compact__drop_before(store, 1, now_ns - STORE_MINUTE_LEAST_NS);
+	r = r ?: remove_future(store, now_ns + FUTURE_NS);
 	return r ?: remove_oldest(store, INT64_MAX);
 }
 
@@ -162,7 +178,10 @@ int store_retain__sweep(struct store *store)
 			       "OFFSET ?1)",
 			       (int64_t)MAX_GAPS);
 	r = sql__end(store->db, r ?: store_clock__save(store));
-	if (!r)
-		store->last_sweep_ns = elapsed_ns;
-	return r;
+	if (r)
+		return r;
+	store->last_sweep_ns = elapsed_ns;
+	if (!store->missed.n)
+		store__worked(store);
+	return 0;
 }

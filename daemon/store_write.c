@@ -150,30 +150,38 @@ static struct open_target *find_target(struct store *store, uint32_t handle)
 	return NULL;
 }
 
-/* Its history goes on: that it had ended is not to be written any more. */
-static void forget_end_of(struct store *store, const struct store_target *target)
+/* Its history goes on: that it had ended is not to be written any more. True: it has a row, which is open. */
+static bool forget_end_of(struct store *store, const struct store_target *target)
 {
+	bool listed = false;
+
 	for (size_t i = store->n_targets; i > 0; i--) {
 		struct open_target *t = &store->targets[i - 1];
 
-		if (t->end != STORE_END_OPEN && t->target.pid == target->pid &&
-		    t->target.start_ticks == target->start_ticks)
-			forget_target(store, t);
+		if (t->end == STORE_END_OPEN || t->target.pid != target->pid ||
+		    t->target.start_ticks != target->start_ticks)
+			continue;
+		listed |= t->listed;
+		forget_target(store, t);
 	}
+	return listed;
 }
 
 static int remember_target(struct store *store, const struct store_target *target, uint32_t *handle)
 {
 	_cleanup_free_ char *comm = strdup(target->comm ? target->comm : "");
 	_cleanup_free_ char *labels = strdup(target->labels ? target->labels : "");
+	bool listed;
 
 	if (!comm || !labels || ARRAY_RESERVE(store->targets, store->targets_capacity, store->n_targets + 1))
 		return -ENOMEM;
-	forget_end_of(store, target);
+	listed = forget_end_of(store, target);
 	*handle = ++store->last_handle;
-	store->targets[store->n_targets++] = (struct open_target){
-		.handle = *handle, .target = *target, .comm = TAKE_PTR(comm), .labels = TAKE_PTR(labels)
-	};
+	store->targets[store->n_targets++] = (struct open_target){ .handle = *handle,
+								   .listed = listed,
+								   .target = *target,
+								   .comm = TAKE_PTR(comm),
+								   .labels = TAKE_PTR(labels) };
 	return 0;
 }
 
@@ -357,8 +365,11 @@ static int add_locked(struct store *store, uint32_t handle, struct window_row *r
 	r = store__connect(store);
 	if (r)
 		return r;
-	if (!target->row)
+	if (!target->row) {
 		r = store_write__targets(store);
+		/* Those whose end is written by that are gone, and the others may be somewhere else. */
+		target = find_target(store, handle);
+	}
 	row->target = target->row;
 	r = r ?: write_window(store, row);
 	if (r)

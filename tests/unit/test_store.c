@@ -416,6 +416,38 @@ static void test_a_store_without_a_clock(void **state)
 	assert_int_equal(store_world_number(w, "SELECT now_ns FROM clock"), EPOCH_NS + HOUR_NS);
 }
 
+/* Before the time is known a clock shows 1970, or when it was built: as soon as it is right, age counts as ever. */
+static void test_first_start_without_the_time(void **state)
+{
+	enum { YEARS = 50 };
+	const int64_t wrong_ns = YEARS * 365 * 24 * HOUR_NS;
+	struct store_world *w = *state;
+
+	for (int written = 0; written < 2; written++) {
+		store_world_set_clock(-wrong_ns);
+		store_world_settle(w);
+		if (written)
+			assert_int_equal(store_world_add(w, store_world_target(w, 8), store_world_now_ns, NULL),
+					 0);
+		store_world_now_ns += 2 * STORE_MINUTE_NS;
+		store_world_settle(w);
+		store_world_set_clock(wrong_ns);
+		for (int i = 0; i < 10; i++)
+			assert_int_equal(store_world_add(w, store_world_target(w, 7),
+							 store_world_now_ns + i * WINDOW_NS, NULL),
+					 0);
+		store_world_settle(w);
+		store_world_now_ns += 390 * HOUR_NS;
+		store_world_settle(w);
+		assert_true(store_world_number(w, "SELECT count(*) FROM windows") >= 1);
+		store_world_now_ns += 20 * HOUR_NS;
+		store_world_settle(w);
+		assert_int_equal(store_world_number(w, "SELECT count(*) FROM windows"), 0);
+		store_world_now_ns += 2 * STORE_MINUTE_NS;
+		store_world_settle(w);
+	}
+}
+
 /* What passed while no daemon ran counts, but not at once. */
 static void test_age_after_a_long_rest(void **state)
 {
@@ -677,6 +709,7 @@ int main(void)
 		TEST(test_windows_that_are_none),
 		TEST(test_clock_set_forward),
 		TEST(test_clock_set_back),
+		TEST(test_first_start_without_the_time),
 		TEST(test_a_store_without_a_clock),
 		TEST(test_age_after_a_long_rest),
 		TEST(test_merging_changes_no_answer),

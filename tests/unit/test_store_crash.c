@@ -188,6 +188,44 @@ static void test_ends_outlive_a_full_disk(void **state)
 	assert_false(store__problem(w->store, NULL, 0));
 }
 
+/* Watched again and gone again while the disk is full: its row ends all the same. */
+static void test_two_ends_on_a_full_disk(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+
+	fill_disk(w, target);
+	assert_int_equal(store__end_target(w->store, target, STORE_END_CLOSED), 0);
+	store_world_now_ns += STORE_MINUTE_NS;
+	target = store_world_target(w, 7);
+	assert_int_equal(store__end_target(w->store, target, STORE_END_ENDED), 0);
+	set_file_limit(RLIM_INFINITY);
+	store_world_settle(w);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM targets"), 1);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM targets WHERE ended_ns IS NULL"), 0);
+}
+
+/* Nothing is watched, and the disk is full for a while: history is not said to be off for ever. */
+static void test_full_disk_without_windows(void **state)
+{
+	struct store_world *w = *state;
+	int r;
+
+	assert_int_equal(store_world_add(w, store_world_target(w, 7), store_world_now_ns, NULL), 0);
+	store_world_now_ns += 2 * STORE_MINUTE_NS;
+	store_world_settle(w);
+	signal(SIGXFSZ, SIG_IGN);
+	set_file_limit(4096);
+	store_world_now_ns += 2 * STORE_MINUTE_NS;
+	r = store__maintain(w->store, 10);
+	set_file_limit(RLIM_INFINITY);
+	assert_int_equal(r, -ENOSPC);
+	assert_true(store__problem(w->store, NULL, 0));
+	store_world_now_ns += 2 * STORE_MINUTE_NS;
+	store_world_settle(w);
+	assert_false(store__problem(w->store, NULL, 0));
+}
+
 static void test_late_ends_are_bounded(void **state)
 {
 	enum { TARGETS = 1100, MOST = 1024 };
@@ -434,6 +472,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_killed_at_any_moment),
 		TEST(test_full_disk),
+		TEST(test_two_ends_on_a_full_disk),
+		TEST(test_full_disk_without_windows),
 		TEST(test_read_only_place),
 		TEST(test_corrupt_file_is_put_aside),
 		TEST(test_damaged_blob),
