@@ -36,7 +36,7 @@ struct cuda_perf_events {
 	pthread_cond_t changed;
 	/* Under the lock: */
 	struct event *pending;
-	size_t n_pending, capacity, max_pending;
+	size_t n_pending, capacity;
 	unsigned openers; /* go first: the kernel has one lock for opening and closing */
 	bool closing;     /* one event, which is not among the pending ones any more */
 	bool stop;
@@ -178,8 +178,7 @@ static void hand_over(struct cuda_perf_events *e)
 
 /* Making. */
 
-int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, size_t max_pending,
-			  struct cuda_perf_events **out)
+int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, struct cuda_perf_events **out)
 {
 	struct cuda_perf_events *e = calloc(1, sizeof(*e));
 	sigset_t all, before;
@@ -190,7 +189,6 @@ int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, size_t max_pe
 	e->enter_fd = enter_fd;
 	e->leave_fd = leave_fd;
 	e->heat_fd = heat_fd;
-	e->max_pending = max_pending;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->changed, NULL);
 	ret = read_type(&e->type);
@@ -278,11 +276,8 @@ static bool take_over(struct cuda_perf_events *e, struct event *wanted)
 
 static int attach_one(struct cuda_perf_set *set, pid_t pid, const char *path, struct event event)
 {
-	int ret = 0;
+	int ret = take_over(set->of, &event) ? 0 : open_event(set->of, pid, path, &event);
 
-	if (!take_over(set->of, &event))
-		ret = set->of->n_pending < set->of->max_pending ? open_event(set->of, pid, path, &event)
-								: -EBUSY;
 	if (ret)
 		return ret;
 	event.heat_opened = read_heat(set->of, event.cookie);

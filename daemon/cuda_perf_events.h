@@ -20,29 +20,21 @@
 
 #include "stakeout/cleanup.h"
 
-/*
- * Where processes come and go faster than events can be closed, no more are opened while so many are given up: each holds a
- * descriptor, and kernel memory.
- */
-#define CUDA_PERF_EVENTS_MAX_PENDING 8192
-
 struct cuda_perf_events;
 struct cuda_perf_set;
 
 /*
- * The programs for entries and returns, and the hash map of hits by cookie, of u64; all borrowed. max_pending:
- * CUDA_PERF_EVENTS_MAX_PENDING, or fewer.
+ * The programs for entries and returns, and the hash map of hits by cookie, of u64; all borrowed.
  * -ENOMEM, -errno of making a thread, -ENOTSUP: the kernel has no uprobe events.
  */
-int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, size_t max_pending,
-			  struct cuda_perf_events **out);
+int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, struct cuda_perf_events **out);
 /* All sets must have been freed. Does not wait for many events to be closed: a process of its own holds them until then. */
 void cuda_perf_events__free(struct cuda_perf_events *events);
 CLEANUP_DEFINE(struct cuda_perf_events *, cuda_perf_events, cuda_perf_events__free)
 
 /*
  * Events at offsets of the file at path, in the process pid. Cookies of different processes must differ. Waits for the event
- * that is just being closed, if there is one. 0 or -errno; -EBUSY: too many are given up and not closed yet.
+ * that is just being closed, if there is one. 0 or -errno.
  */
 int cuda_perf_events__attach(struct cuda_perf_events *events, pid_t pid, const char *path,
 			     const uint64_t *offsets, const uint64_t *cookies, uint32_t count,

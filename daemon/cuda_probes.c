@@ -164,8 +164,7 @@ static int new_perf(struct cuda_probes *p)
 {
 	return cuda_perf_events__new(bpf_program__fd(p->skel->progs.cuda_enter),
 				     bpf_program__fd(p->skel->progs.cuda_leave),
-				     bpf_map__fd(p->skel->maps.cuda_heat), CUDA_PERF_EVENTS_MAX_PENDING,
-				     &p->perf);
+				     bpf_map__fd(p->skel->maps.cuda_heat), &p->perf);
 }
 
 /* A kind that loads may still be refused: calibration uses its links. */
@@ -345,6 +344,11 @@ int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const 
 		return ret;
 	*out = TAKE_PTR(link);
 	return 0;
+}
+
+bool cuda_probes__are_crowded(struct cuda_probes *p)
+{
+	return p->perf && cuda_perf_events__pending(p->perf) >= CUDA_PROBES_CROWD;
 }
 
 bool cuda_probes__are_going(struct cuda_probes *p, pid_t pid)

@@ -69,6 +69,12 @@ int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, ui
  */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
+/*
+ * Where processes come and go faster than a kernel takes their probes away (CUDA_PROBE_PERF), each holds a descriptor and kernel
+ * memory: so many wait that no further process should get any.
+ */
+#define CUDA_PROBES_CROWD 8192
+bool cuda_probes__are_crowded(struct cuda_probes *probes);
 /* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
 bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
 

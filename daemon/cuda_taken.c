@@ -7,9 +7,12 @@
 #include "daemon/clock.h"
 #include "stakeout/array.h"
 
-/* Lines that nothing was added to for so long can go, and for so long when there is little room left. */
+/*
+ * Lines that nothing was added to for so long can go, and for so long when there is little room left: longer than a window of the
+ * history lasts, so that it has had them.
+ */
 #define QUIET_NS        600000000000ull
-#define QUIET_FULL_NS   60000000000ull
+#define QUIET_FULL_NS   330000000000ull
 #define FORGET_AGAIN_NS 10000000000ull
 
 static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
@@ -83,20 +86,24 @@ int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *t
 	return ret;
 }
 
-/* Half of either bound is enough for what goes on; a minute is enough for the history to have had it. */
+/* Half of either bound is enough for what goes on. */
 void cuda_taken__forget_lines(struct target *t, uint64_t now)
 {
 	struct cuda_watch *w = t->cuda;
 	size_t count = cuda_lines__count(&w->lines), bytes = t->cuda_stacks.bytes;
 	bool full = count > CUDA_LINES_MAX / 8 * 7 || bytes > ENGINE_CUDA_STACK_BYTES / 8 * 7;
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *calls = NULL;
+	uint64_t quiet_ns = full ? QUIET_FULL_NS : QUIET_NS;
 	struct cuda_taken left;
 
-	if (now < w->forget_ns || (count <= CUDA_LINES_MAX / 2 && bytes <= ENGINE_CUDA_STACK_BYTES / 2))
+	if (now < w->forget_ns || now < quiet_ns ||
+	    (count <= CUDA_LINES_MAX / 2 && bytes <= ENGINE_CUDA_STACK_BYTES / 2))
 		return;
 	w->forget_ns = now + FORGET_AGAIN_NS;
-	if (!cuda_lines__forget(&w->lines, count / 2, now - (full ? QUIET_FULL_NS : QUIET_NS)))
+	/* Whose memory is still there is in the kernel's maps. */
+	if (cuda_watch__result(w, &calls) || !cuda_lines__forget(&w->lines, count / 2, now - quiet_ns))
 		return;
-	left = (struct cuda_taken){ .lines = w->lines.list, .n_lines = w->lines.n, .calls = w->total };
+	left = (struct cuda_taken){ .lines = w->lines.list, .n_lines = w->lines.n, .calls = calls };
 	left.stacks.max_bytes = t->cuda_stacks.max_bytes;
 	if (cuda_taken__copy_stacks(&t->cuda_stacks, &left)) {
 		accumulator__release(&left.stacks);
@@ -279,6 +286,15 @@ void cuda_taken__forget_names(struct engine *e)
 	u64_table__release(&e->kernel_by_handle);
 }
 
+/* The handle is another kernel's by now, of which nobody has told: no name is better than a wrong one. */
+static void drop_text(struct engine *e, uint64_t key)
+{
+	uint32_t at;
+
+	if (u64_table__get(&e->kernel_by_handle, key, &at))
+		free(TAKE_PTR(e->kernel_texts[at].text));
+}
+
 /* Takes the text. Where there are too many, all begin anew: those of processes that live are made again. */
 static void keep_text(struct engine *e, uint64_t key, char *text)
 {
@@ -323,6 +339,8 @@ void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *ca
 
 		if (text)
 			keep_text(e, kernel_key(key->tgid, key->kernel), text);
+		else if (p && !p->gone)
+			drop_text(e, kernel_key(key->tgid, key->kernel));
 	}
 }
 

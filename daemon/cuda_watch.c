@@ -180,18 +180,10 @@ bool cuda_watch__has_library(const struct cuda_watch *w, pid_t pid, uint64_t dev
 static void attach(struct cuda_watch *w, struct cuda_mapped *m, uint32_t kinds, struct cuda_link **link)
 {
 	struct so_error why = { "" };
-	int ret;
 
-	if (*link || m->gone || !m->library.n_functions)
+	if (*link || m->gone || m->waits || !m->library.n_functions)
 		return;
-	ret = cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, kinds, link, &why);
-	m->waits |= ret == -EBUSY;
-	if (ret == -EBUSY)
-		snprintf(m->problem, sizeof(m->problem),
-			 "%.80s: not watched until the probes of processes that ended are taken away, "
-			 "which this kernel does slowly",
-			 m->path);
-	else if (ret)
+	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, kinds, link, &why))
 		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
 }
 
@@ -230,6 +222,22 @@ static void tell_runtimes(struct cuda_watch *w, pid_t pid)
 		cuda_probes__set_runtimes(w->probes, pid, &runtimes);
 }
 
+static void attach_first(struct cuda_watch *w, struct cuda_mapped *m)
+{
+	m->problem[0] = '\0';
+	if (m->library.problem[0])
+		snprintf(m->problem, sizeof(m->problem), "%.80s: %.170s", m->path, m->library.problem);
+	m->waits = m->library.n_functions && cuda_probes__are_crowded(w->probes);
+	if (m->waits)
+		snprintf(m->problem, sizeof(m->problem),
+			 "%.80s: not watched until the probes of processes that ended are taken away, "
+			 "which this kernel does slowly",
+			 m->path);
+	attach_steady(w, m);
+	if (has_cycled(w))
+		attach_cycled(w, m);
+}
+
 int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 {
 	int ret = ARRAY_RESERVE(w->mapped, w->cap_mapped, w->n_mapped + 1);
@@ -241,16 +249,11 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 		return ret;
 	}
 	mapped->number = ++last_number;
-	if (mapped->library.problem[0])
-		snprintf(mapped->problem, sizeof(mapped->problem), "%.80s: %.170s", mapped->path,
-			 mapped->library.problem);
 	if (w->ended_ns)
 		cuda_watch_resume(w);
 	w->mapped[w->n_mapped++] = *mapped;
 	tell_runtimes(w, mapped->pid);
-	attach_steady(w, &w->mapped[w->n_mapped - 1]);
-	if (has_cycled(w))
-		attach_cycled(w, &w->mapped[w->n_mapped - 1]);
+	attach_first(w, &w->mapped[w->n_mapped - 1]);
 	return cuda_watch__add_process(w, mapped->pid);
 }
 
@@ -617,15 +620,8 @@ static void next_phase(struct cuda_watch *w, uint64_t now)
 static void attach_waiting(struct cuda_watch *w)
 {
 	for (size_t i = 0; i < w->n_mapped; i++) {
-		struct cuda_mapped *m = &w->mapped[i];
-
-		if (!m->waits || m->gone)
-			continue;
-		m->waits = false;
-		m->problem[0] = '\0';
-		attach_steady(w, m);
-		if (has_cycled(w))
-			attach_cycled(w, m);
+		if (w->mapped[i].waits && !w->mapped[i].gone)
+			attach_first(w, &w->mapped[i]);
 	}
 }
 

@@ -207,7 +207,9 @@ static void look_at_code(void *context, struct process *p)
 {
 	struct engine *e = context;
 
-	if (!p->gone && p->learned && process_table__code_changed(e->processes, p))
+	if (p->gone)
+		return;
+	if (process__learns_again(p) || (p->learned && process_table__code_changed(e->processes, p)))
 		engine_request_scan(e, p->tgid, 0);
 }
 
@@ -228,12 +230,18 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 	process_table__each(e->processes, SO_MAX_SLOTS, look_for_python, e);
 }
 
+static void look_for_new_python(void *context, struct process *p)
+{
+	if (engine_python_is_new(p))
+		engine_retry_python(context, p);
+}
+
 static void look_for_pythons(struct engine *e, uint64_t now)
 {
 	if (!e->python_again_ns || now < e->python_again_ns)
 		return;
 	e->python_again_ns = 0;
-	process_table__each(e->processes, SO_MAX_SLOTS, look_for_python, e);
+	process_table__each(e->processes, SO_MAX_SLOTS, look_for_new_python, e);
 }
 
 /* Returns how long the loop may sleep. */

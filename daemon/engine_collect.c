@@ -324,7 +324,7 @@ static void look_at_process(void *context, struct process *p)
 static bool adopt(struct engine *e, pid_t tgid)
 {
 	struct so_event event = { .type = SO_EVENT_FORK, .tgid = (uint32_t)tgid };
-	struct process *parent;
+	struct process *parent, *child;
 	struct so_process kernel;
 	struct proc_info info;
 
@@ -337,23 +337,26 @@ static bool adopt(struct engine *e, pid_t tgid)
 	event.other = (uint32_t)info.ppid;
 	event.slot = kernel.slot;
 	on_fork(e, &event);
-	if (!process_table__find(e->processes, tgid))
+	child = process_table__find(e->processes, tgid);
+	if (!child || child->gone)
 		return false;
-	process_executed(e, process_table__find(e->processes, tgid));
+	process_executed(e, child);
 	return true;
 }
 
 /*
  * Those that the kernel side has and the daemon has not: children of whose beginning it was not told. Some have ended, and
- * their numbers may be strangers' by now: whose child each one is decides. If the telling is still under way it finds a
- * process that is known, or makes it known.
+ * their numbers may be strangers' by now: whose child each one is decides, so that one whose parent has ended as well is not
+ * followed. If the telling is still under way it finds a process that is known, or makes it known.
  */
 static void look_at_strangers(struct engine *e, pid_t *tgids, size_t n)
 {
 	size_t left = 0, before;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!process_table__find(e->processes, tgids[i]))
+		const struct process *p = process_table__find(e->processes, tgids[i]);
+
+		if (!p || p->gone)
 			tgids[left++] = tgids[i];
 	}
 	/* A child's parent may be the next one. */

@@ -228,6 +228,8 @@ void engine_tidy_ahead(struct engine *e);
 void engine_find_python(struct engine *e, struct process *p, const struct process_scan *scan);
 /* Asks again for an interpreter that was not ready. */
 void engine_retry_python(struct engine *e, struct process *p);
+/* An interpreter that was asked for the first time a moment ago, and is asked again soon if it was not ready. */
+bool engine_python_is_new(const struct process *p);
 /*
  * Reads n Python frames: each one's words are replaced by a struct python_frame, whose function is NULL only when out of
  * memory. False when one could not be read; its function then is "[python:CAUSE]".

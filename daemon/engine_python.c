@@ -57,6 +57,11 @@ static void note_version(struct engine *e, const struct process *p)
 	}
 }
 
+bool engine_python_is_new(const struct process *p)
+{
+	return p->python_asked_ns && clock__now_ns() - p->python_asked_ns < ASK_SOON_NS;
+}
+
 /*
  * Soon, for a while: a process that is short has its Python frames for most of its life then. Whoever maps an interpreter and
  * never starts it is asked at the look at all processes.
@@ -67,7 +72,7 @@ static void ask_again(struct engine *e, struct process *p)
 
 	if (!p->python_asked_ns)
 		p->python_asked_ns = now;
-	if (now - p->python_asked_ns < ASK_SOON_NS)
+	if (engine_python_is_new(p))
 		e->python_again_ns = now + ASK_AGAIN_NS;
 }
 

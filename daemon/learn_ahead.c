@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/clock.h"
 #include "daemon/engine_internal.h"
 #include "daemon/learn.h"
 
@@ -13,6 +14,8 @@
 #define AHEAD_MAX_FUNCTIONS 4096
 #define AHEAD_BATCH         16 /* between two looks at what else the thread has to do */
 #define AHEAD_MAX_JOBS      256
+#define AHEAD_REST_NS \
+	600000000000ull /* of a region that was looked at, even where there are more than have a place */
 
 struct ahead_job {
 	struct ahead_job *next;
@@ -23,14 +26,15 @@ struct ahead_job {
 	size_t n, done;
 	size_t publish_at; /* number done at which the kernel gets what is learned so far */
 	bool listed, finished;
+	uint64_t finished_ns;
 };
 
-/* The note that a region has been looked at: of the one that was planned first. False: all are still to be done. */
+/* The note that a region has been looked at: of the one that was planned first. False: none is done, or has rested. */
 static bool drop_finished(struct engine *e)
 {
 	struct ahead_job **at = &e->ahead, *job;
 
-	while (*at && !(*at)->finished)
+	while (*at && (!(*at)->finished || clock__now_ns() - (*at)->finished_ns < AHEAD_REST_NS))
 		at = &(*at)->next;
 	job = *at;
 	if (!job)
@@ -192,6 +196,7 @@ bool engine_learn_ahead(struct engine *e)
 		free(job->functions);
 		job->functions = NULL;
 		job->finished = true;
+		job->finished_ns = clock__now_ns();
 	}
 	e->scan_busy = false;
 	return true;

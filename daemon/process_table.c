@@ -280,10 +280,12 @@ static bool check_learned(struct process_table *t, struct process *p, const stru
 	return changed;
 }
 
-static bool may_learn(const struct process *p)
+bool process__learns_again(struct process *p)
 {
-	return p->forgotten < PROCESS_MAX_FORGOTTEN ||
-	       clock__now_ns() - p->forgotten_ns >= PROCESS_FORGOTTEN_NS;
+	if (p->forgotten < PROCESS_MAX_FORGOTTEN || clock__now_ns() - p->forgotten_ns < PROCESS_FORGOTTEN_NS)
+		return false;
+	p->forgotten = 0;
+	return true;
 }
 
 bool process_table__code_changed(struct process_table *t, struct process *p)
@@ -445,7 +447,7 @@ static int append_fileless(struct process_table *t, struct mapping_list *l, cons
 {
 	const struct learned_mapping *learned;
 
-	if (!may_learn(p))
+	if (p->forgotten >= PROCESS_MAX_FORGOTTEN)
 		m.flags &= ~(uint32_t)SO_MAPPING_LEARN;
 	for (learned = p->learned; learned; learned = learned->next) {
 		struct learned_table *table = learned->code.table;

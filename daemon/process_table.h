@@ -45,8 +45,8 @@ struct process {
 	bool gone;                /* it has exited; its counts may still arrive */
 	uint64_t gone_ns;
 	struct learned_mapping *learned;
-	unsigned forgotten;    /* times that code was another than what it was learned from */
-	uint64_t forgotten_ns; /* the latest of these */
+	unsigned forgotten;                   /* times that code was another than what it was learned from */
+	uint64_t forgotten_ns;                /* the latest of these */
 	const struct file_entry *python_file; /* the file with its interpreter; NULL: none */
 	uint64_t python_bias;                 /* of that file */
 	struct python_process *python;        /* NULL: not ready yet, or refused */
@@ -89,6 +89,11 @@ struct learned_mapping *process__learned(struct process *process, uint64_t start
 int process_table__publish_learned(struct process_table *table, struct process *process,
 				   struct learned_mapping *m);
 
+/*
+ * True, once, when code in no file is to be learned again PROCESS_FORGOTTEN_NS after it was replaced too often: the process must
+ * be scanned for the kernel to ask for it.
+ */
+bool process__learns_again(struct process *process);
 /*
  * Looks at the code that rules were learned from; what was learned of code that is another by now is forgotten. True:
  * the process must be scanned again for the kernel to forget it too.

@@ -72,16 +72,17 @@ const struct python_function *python_functions__get(struct python_functions *fun
 	size_t name_bytes = strlen(name) + 1, filename_bytes = strlen(filename);
 	size_t bytes = sizeof(first_line) + name_bytes + filename_bytes;
 	uint32_t number;
-	int r;
+	int r = 0;
 
-	if (functions->bytes > PYTHON_FUNCTIONS_BYTES)
-		return NULL;
 	if (ARRAY_RESERVE(functions->key, functions->key_capacity, bytes))
 		return NULL;
 	memcpy(functions->key, &first_line, sizeof(first_line));
 	memcpy(functions->key + sizeof(first_line), name, name_bytes);
 	memcpy(functions->key + sizeof(first_line) + name_bytes, filename, filename_bytes);
-	r = intern__add(&functions->keys, functions->key, bytes, &number);
+	if (!intern__find(&functions->keys, functions->key, bytes, &number))
+		r = functions->bytes > PYTHON_FUNCTIONS_BYTES
+			    ? -ENOSPC
+			    : intern__add(&functions->keys, functions->key, bytes, &number);
 	if (r < 0)
 		return NULL;
 	if (r == 1)

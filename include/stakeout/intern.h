@@ -113,6 +113,33 @@ static inline int intern__reserve(struct intern *table, size_t length)
 	return table->n_keys >= table->n_slots / 4 * 3 ? intern__grow_slots(table) : 0;
 }
 
+/* The slot that has the key, or a free one in which it would go. There must be slots. */
+static inline size_t intern__slot(const struct intern *table, const void *key, size_t length, uint32_t hash)
+{
+	size_t at = hash & (table->n_slots - 1);
+
+	for (; table->slots[at].number_plus_1; at = (at + 1) & (table->n_slots - 1)) {
+		const struct intern_key *known = &table->keys[table->slots[at].number_plus_1 - 1];
+
+		if (table->slots[at].hash == hash && known->length == length &&
+		    !memcmp(table->bytes + known->offset, key, length))
+			break;
+	}
+	return at;
+}
+
+/* Whether the key is there, and its number. */
+static inline bool intern__find(const struct intern *table, const void *key, size_t length, uint32_t *number)
+{
+	size_t at;
+
+	if (!table->n_slots)
+		return false;
+	at = intern__slot(table, key, length, intern__hash(table, key, length));
+	*number = table->slots[at].number_plus_1 - 1;
+	return table->slots[at].number_plus_1;
+}
+
 /*
  * *number becomes the key's number. Returns 1 when the key is new, 0 when it was known; -ENOMEM, and the table
  * holds what it held. `key` must not lie in the table itself.
@@ -126,13 +153,8 @@ static inline int intern__add(struct intern *table, const void *key, size_t leng
 	if (r < 0)
 		return r;
 	hash = intern__hash(table, key, length);
-	for (at = hash & (table->n_slots - 1); table->slots[at].number_plus_1;
-	     at = (at + 1) & (table->n_slots - 1)) {
-		const struct intern_key *known = &table->keys[table->slots[at].number_plus_1 - 1];
-
-		if (table->slots[at].hash != hash || known->length != length ||
-		    memcmp(table->bytes + known->offset, key, length))
-			continue;
+	at = intern__slot(table, key, length, hash);
+	if (table->slots[at].number_plus_1) {
 		*number = table->slots[at].number_plus_1 - 1;
 		return 0;
 	}

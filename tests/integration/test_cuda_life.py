@@ -199,6 +199,8 @@ def test_a_program_that_becomes_another():
 def test_names_end_with_the_watch():
     """What becomes of a kernel's host function while nobody watches is not known: no name is better than a wrong one."""
     daemon = Daemon()
+    # With nothing left to watch all names would go.
+    daemon.request("POST", "/v1/targets", {"pid": start("sleeper", 60).pid, "keep": True}, expect=201)
     target = python_program("py_cuda_processes.py", "rename")
     watch = watch_all(daemon, target)
     go(target)

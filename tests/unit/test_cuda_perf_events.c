@@ -68,7 +68,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static struct cuda_perf_events *new_events(size_t max_pending)
+static struct cuda_perf_events *new_events(void)
 {
 	struct cuda_perf_events *events = NULL;
 
@@ -76,7 +76,7 @@ static struct cuda_perf_events *new_events(size_t max_pending)
 		print_message("needs the right to load BPF programs, and uprobe events\n");
 		skip();
 	}
-	assert_int_equal(cuda_perf_events__new(program, program, heat, max_pending, &events), 0);
+	assert_int_equal(cuda_perf_events__new(program, program, heat, &events), 0);
 	return events;
 }
 
@@ -135,7 +135,7 @@ static void await_before(unsigned first, unsigned second, unsigned third)
 
 static void test_hottest_go_first(void **state)
 {
-	_cleanup_(cuda_perf_events) struct cuda_perf_events *events = new_events(CUDA_PERF_EVENTS_MAX_PENDING);
+	_cleanup_(cuda_perf_events) struct cuda_perf_events *events = new_events();
 	struct cuda_perf_set *set = attach(events);
 
 	assert_int_equal(probed(), FUNCTIONS);
@@ -155,7 +155,7 @@ static void test_hottest_go_first(void **state)
 /* What is not closed yet is the new set's: nothing is opened twice, nothing closed behind its back. */
 static void test_taken_over(void **state)
 {
-	_cleanup_(cuda_perf_events) struct cuda_perf_events *events = new_events(CUDA_PERF_EVENTS_MAX_PENDING);
+	_cleanup_(cuda_perf_events) struct cuda_perf_events *events = new_events();
 
 	for (int i = 0; i < 3; i++) {
 		struct cuda_perf_set *set = attach(events);
@@ -172,7 +172,7 @@ static void test_taken_over(void **state)
 
 static void test_refused(void **state)
 {
-	_cleanup_(cuda_perf_events) struct cuda_perf_events *events = new_events(CUDA_PERF_EVENTS_MAX_PENDING);
+	_cleanup_(cuda_perf_events) struct cuda_perf_events *events = new_events();
 	struct cuda_perf_set *set = NULL;
 
 	assert_int_equal(cuda_perf_events__attach(events, getpid(), "/proc/self/no-such-file", offsets, cookies,
@@ -187,30 +187,10 @@ static void test_refused(void **state)
 	assert_int_equal(cuda_perf_events__pending(events), 0);
 }
 
-/* Those of another process while too many wait: refused, and had once fewer wait. */
-static void test_too_many_pending(void **state)
-{
-	_cleanup_(cuda_perf_events) struct cuda_perf_events *events = new_events(FUNCTIONS);
-	struct cuda_perf_set *other = NULL;
-	uint64_t cookie = SO_CUDA_COOKIE(99, 0, 1);
-	int ret = -EBUSY;
-
-	cuda_perf_set__free(attach(events));
-	for (unsigned tries = 0; ret == -EBUSY && tries < 3000; tries++) {
-		ret = cuda_perf_events__attach(events, getpid(), "/proc/self/exe", offsets, &cookie, 1, &other);
-		assert_true(ret == -EBUSY || cuda_perf_events__pending(events) < FUNCTIONS);
-		assert_true(tries > 0 || ret == -EBUSY);
-		usleep(5000);
-	}
-	assert_int_equal(ret, 0);
-	cuda_perf_set__free(other);
-	await_probed(0);
-}
-
 /* With more events than may be waited for: they go all the same, and nobody waits. */
 static void test_handed_over(void **state)
 {
-	struct cuda_perf_events *events = new_events(CUDA_PERF_EVENTS_MAX_PENDING);
+	struct cuda_perf_events *events = new_events();
 
 	cuda_perf_set__free(attach(events));
 	cuda_perf_events__free(events);
@@ -221,8 +201,9 @@ static void test_handed_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hottest_go_first), cmocka_unit_test(test_taken_over),
-		cmocka_unit_test(test_refused),          cmocka_unit_test(test_too_many_pending),
+		cmocka_unit_test(test_hottest_go_first),
+		cmocka_unit_test(test_taken_over),
+		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_handed_over),
 	};
 

@@ -595,6 +595,8 @@ static void test_learning_goes_on(void **state)
 		assert_ptr_not_equal(code, MAP_FAILED);
 		p->forgotten = round ? PROCESS_MAX_FORGOTTEN : 0;
 		p->forgotten_ns = clock__now_ns() - (round == 2 ? PROCESS_FORGOTTEN_NS : 0);
+		assert_int_equal(process__learns_again(p), round == 2);
+		assert_false(process__learns_again(p));
 		p->kernel.exec_pages = 0;
 		assert_int_equal(scan_real(w, getpid(), 0), 0);
 		assert_int_equal(!!(piece_at(w, code)->flags & SO_MAPPING_LEARN), round != 1);
