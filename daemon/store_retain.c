@@ -43,7 +43,14 @@ int store_retain__used(sqlite3 *db, int64_t *bytes)
 	return r;
 }
 
-/* 1: one is gone; 0: there is none. Its parts and all blobs go with it. */
+/* found: 0 or -errno of looking for it. 1: it is gone, its parts and all blobs with it; 0: there is none. */
+static int remove_window(struct store *store, int found, int64_t id)
+{
+	if (found)
+		return found == -ENOENT ? 0 : found;
+	return SQL_RUN(store->db, "DELETE FROM windows WHERE id = ?1", id) ?: 1;
+}
+
 static int remove_oldest(struct store *store, int64_t ended_before_ns)
 {
 	int64_t id;
@@ -52,23 +59,23 @@ static int remove_oldest(struct store *store, int64_t ended_before_ns)
 		"SELECT id FROM windows INDEXED BY windows_by_begin WHERE end_ns < ?1 AND " WHOLE_BY_AGE,
 		ended_before_ns);
 
-	if (r)
-		return r == -ENOENT ? 0 : r;
-	return SQL_RUN(store->db, "DELETE FROM windows WHERE id = ?1", id) ?: 1;
+	return remove_window(store, r, id);
 }
 
-/* One that was written while the clock was ahead: it has no time that it could be asked for by. As remove_oldest(). */
-static int remove_future(struct store *store, int64_t after_ns)
+/*
+ * One that was written while the clock was ahead: it has no time that it could be asked for by. By the later of both clocks:
+ * while the wall clock is far behind, all that there is lies in its future.
+ */
+static int remove_future(struct store *store)
 {
-	int64_t id;
+	int64_t wall_ns = store->now_ns(), id;
+	int64_t now_ns = store->clock.now_ns > wall_ns ? store->clock.now_ns : wall_ns;
 	int r = SQL_GET(
 		store->db, &id,
 		"SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns > ?1 AND " WHOLE_BY_AGE,
-		after_ns);
+		now_ns + FUTURE_NS);
 
-	if (r)
-		return r == -ENOENT ? 0 : r;
-	return SQL_RUN(store->db, "DELETE FROM windows WHERE id = ?1", id) ?: 1;
+	return remove_window(store, r, id);
 }
 
 /*
@@ -81,7 +88,7 @@ static int remove_something(struct store *store)
 	int r = store_compact__drop_before(store, 0, now_ns - STORE_FINE_LEAST_NS);
 
 	r = r ?: store_compact__drop_before(store, 1, now_ns - STORE_MINUTE_LEAST_NS);
-	r = r ?: remove_future(store, now_ns + FUTURE_NS);
+	r = r ?: remove_future(store);
 	return r ?: remove_oldest(store, INT64_MAX);
 }
 

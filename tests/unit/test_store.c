@@ -542,6 +542,44 @@ static void test_size_bound(void **state)
 	store_world_check_integrity(w);
 }
 
+/* Where room is short, what a clock that was ahead has left goes first; one that is far behind does not cost what there is. */
+static void test_size_bound_and_the_clock(void **state)
+{
+	const int64_t year_ns = 365 * 24 * HOUR_NS;
+	struct store_world *w = *state;
+	struct store_options options = store_world_options(w);
+	int64_t begin_ns, n;
+	uint32_t target;
+
+	store__close(w->store);
+	options.retain_size_bytes = 24 << 20;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+	target = store_world_target(w, 7);
+	begin_ns = EPOCH_NS + year_ns;
+	for (int i = 0; i < 160; i++)
+		add_bulky(w, target, begin_ns + i * WINDOW_NS, 200000);
+	store_world_now_ns = EPOCH_NS;
+	for (int i = 0; i < 80; i++)
+		add_bulky(w, target, EPOCH_NS + i * WINDOW_NS, 200000);
+	n = store_world_number(w, "SELECT count(*) FROM windows WHERE begin_ns < 1715000000000000000");
+	assert_int_equal(n, 80);
+	assert_true(store_world_number(w, "SELECT count(*) FROM windows") < 240);
+
+	for (int i = 80; i < 240; i++)
+		add_bulky(w, target, EPOCH_NS + i * WINDOW_NS, 200000);
+	store_world_now_ns += 2 * STORE_MINUTE_NS;
+	store__maintain(w->store, 1000);
+	n = store_world_number(w, "SELECT count(*) FROM windows WHERE begin_ns > 1600000000000000000");
+	assert_true(n > 10);
+	store_world_now_ns -= 40 * year_ns;
+	begin_ns = store_world_now_ns;
+	for (int i = 0; i < 80; i++)
+		add_bulky(w, target, begin_ns + i * WINDOW_NS, 200000);
+	assert_true(store_world_number(
+			    w, "SELECT count(*) FROM windows WHERE begin_ns > 1600000000000000000") >= n - 2);
+	store_world_check_integrity(w);
+}
+
 /* Windows of one program, which take little more together than each: their parts go first, and no time is lost. */
 static void test_detail_goes_before_history(void **state)
 {
@@ -719,6 +757,7 @@ int main(void)
 		TEST(test_cuda_documents_have_a_size),
 		TEST(test_age_bound),
 		TEST(test_size_bound),
+		TEST(test_size_bound_and_the_clock),
 		TEST(test_too_large_a_window),
 		TEST(test_detail_goes_before_history),
 		TEST(test_targets_go_on),
