@@ -215,9 +215,12 @@ static int visit_end(void *context, uint32_t at, const struct stack_state *state
 static int visit_store(void *context, uint32_t at, const struct stack_state *state)
 {
 	struct judge *judge = context;
+	const struct effect_reader *r = judge->reader;
 
-	return stack_verdict__survives(&judge->verdict, state, &judge->reader->code.nodes[at].insn) ? 0
-												    : -ENOENT;
+	/* Only what lies on a way to such a return: behind a call that does not return may be another function. */
+	if (!r->useful[at])
+		return 0;
+	return stack_verdict__survives(&judge->verdict, state, &r->code.nodes[at].insn) ? 0 : -ENOENT;
 }
 
 /* Spreads "useful" from the ends to all that leads there. */
@@ -364,9 +367,9 @@ static int follow(struct effect_reader *r, effect_read_fn read, void *context, u
 	if (!err && !judge.n_ends)
 		err = -ENOENT;
 	if (!err)
-		err = walk(r, visit_store, &judge);
-	if (!err)
 		err = mark_useful(r);
+	if (!err)
+		err = walk(r, visit_store, &judge);
 	if (!err)
 		err = write_rows(&judge, pc, after_call, out);
 	return err;

@@ -203,7 +203,21 @@ static bool has_operand_size_prefix(const cs_insn *insn)
 	return insn->detail->x86.prefix[2] == 0x66;
 }
 
-/* Pushes, pops and their relatives. A pop into memory is given up: its address is that after the pop. */
+/*
+ * A pop into memory: V8 pops what it had pushed of its own state. Where rsp is part of the address, that is the rsp after
+ * the pop: given up, as are slots of the frame that an index chooses.
+ */
+static void decode_pop_store(const cs_x86_op *to, struct stack_insn *out)
+{
+	if (any_reg(to->mem.base) == SO_REG_RSP)
+		out->flow = STACK_FLOW_STOP;
+	else if (plain_memory(to, &out->base, &out->disp))
+		out->op = STACK_OP_POP_STORE;
+	else if (any_reg(to->mem.base) == SO_REG_RBP)
+		out->flow = STACK_FLOW_STOP;
+}
+
+/* Pushes, pops and their relatives. */
 static bool decode_stack(const cs_insn *insn, struct stack_insn *out)
 {
 	const cs_x86 *x = &insn->detail->x86;
@@ -225,7 +239,7 @@ static bool decode_stack(const cs_insn *insn, struct stack_insn *out)
 			if (out->reg == STACK_NO_REG && any_reg(x->operands[0].reg) != STACK_NO_REG)
 				out->written = 1u << any_reg(x->operands[0].reg);
 		} else if (x->op_count) {
-			out->flow = STACK_FLOW_STOP;
+			decode_pop_store(&x->operands[0], out);
 		}
 		return true;
 	case X86_INS_LEAVE:

@@ -27,11 +27,12 @@ enum stack_flow {
 
 enum stack_op {
 	STACK_OP_NONE,
-	STACK_OP_LEA,   /* reg = base + disp */
-	STACK_OP_LOAD,  /* reg = the 8 bytes at base + disp */
-	STACK_OP_STORE, /* the bytes at base + disp = reg, or anything */
-	STACK_OP_PUSH,  /* of reg, or of anything */
-	STACK_OP_POP,   /* into reg, or into nothing that is tracked */
+	STACK_OP_LEA,       /* reg = base + disp */
+	STACK_OP_LOAD,      /* reg = the 8 bytes at base + disp */
+	STACK_OP_STORE,     /* the bytes at base + disp = reg, or anything */
+	STACK_OP_PUSH,      /* of reg, or of anything */
+	STACK_OP_POP,       /* into reg, or into nothing that is tracked */
+	STACK_OP_POP_STORE, /* into the memory at base + disp */
 	STACK_OP_LEAVE,
 	STACK_OP_ENTER,   /* with a frame of disp bytes */
 	STACK_OP_REALIGN, /* rsp becomes something else: an alignment, a frame of variable size */

@@ -116,11 +116,15 @@ static bool below_call(struct stack_value value, struct stack_value rsp)
 
 /*
  * A register is stored, by its value at the entry, in a place that cannot be compared with the one from which `wanted`
- * is loaded later: the entry may lie before the save, and the two may be one place.
+ * is loaded later: the entry may lie before the save, and the two may be one place. Not where that place is found through
+ * the register itself: it points into this frame already, and is stored to be found by others (V8 does so for the frames
+ * of calls into C).
  */
-static bool may_be_saved_later(struct stack_value wanted, struct stack_value address)
+static bool may_be_saved_later(struct stack_value wanted, struct stack_value address, uint8_t reg)
 {
-	return (wanted.kind == STACK_MEM && wanted.base != address.base) || wanted.kind == STACK_MEM2;
+	if (wanted.kind == STACK_MEM)
+		return wanted.base != address.base && wanted.base != reg;
+	return wanted.kind == STACK_MEM2;
 }
 
 bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *s,
@@ -144,16 +148,20 @@ bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *
 		return true;
 	entry = stored.kind == STACK_REG && !stored.a;
 	if (overwrites(v->rbp, address, bytes, stored) ||
-	    (entry && stored.base == SO_REG_RBP && may_be_saved_later(v->rbp, address)))
+	    (entry && stored.base == SO_REG_RBP && may_be_saved_later(v->rbp, address, SO_REG_RBP)))
 		v->rbp = unknown;
 	if (overwrites(v->rbx, address, bytes, stored) ||
-	    (entry && stored.base == SO_REG_RBX && may_be_saved_later(v->rbx, address)))
+	    (entry && stored.base == SO_REG_RBX && may_be_saved_later(v->rbx, address, SO_REG_RBX)))
 		v->rbx = unknown;
 	/* The old stack pointer may be in any register; what is stored below rsp comes from a prologue, most likely. */
-	if (entry && (address.base != SO_REG_RSP || address.a < 0) && may_be_saved_later(cfa, address))
+	if (entry && (address.base != SO_REG_RSP || address.a < 0) &&
+	    may_be_saved_later(cfa, address, STACK_NO_REG))
 		return false;
 	return !overwrites(cfa, address, bytes, stored);
 }
+
+/* `push rbp; mov rbp, rsp`: the saved rbp and the return address lie between. */
+#define FRAME_POINTER_TO_CFA 16
 
 /* Where to look for a copy of the stack pointer; the first three are known in every frame. */
 static const uint8_t cfa_registers[] = {
@@ -192,8 +200,25 @@ static bool find_word(const struct stack_state *s, struct stack_value value, str
 	return find_register(s, address, &rule->cfa_reg, &rule->cfa_off);
 }
 
+/*
+ * A frame pointer goes before rsp, as in the rules that compilers write: a callee that takes its arguments off the stack, or
+ * hands on to another function with more of them, leaves an rsp that is not the caller's, while rbp is restored.
+ */
+static bool has_frame_pointer(const struct stack_verdict *v, const struct stack_state *s)
+{
+	int32_t off;
+
+	return stack_value__distance(s->regs[SO_REG_RBP], v->cfa, &off) && off == FRAME_POINTER_TO_CFA;
+}
+
 static bool find_cfa(const struct stack_verdict *v, const struct stack_state *s, struct so_unwind_rule *rule)
 {
+	if (has_frame_pointer(v, s)) {
+		rule->cfa_kind = SO_CFA_REG;
+		rule->cfa_reg = SO_REG_RBP;
+		rule->cfa_off = FRAME_POINTER_TO_CFA;
+		return true;
+	}
 	if (find_register(s, v->cfa, &rule->cfa_reg, &rule->cfa_off)) {
 		rule->cfa_kind = SO_CFA_REG;
 		return rule->cfa_reg != SO_REG_RSP || rule->cfa_off >= 8;

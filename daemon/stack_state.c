@@ -170,6 +170,10 @@ bool stack_state__store(const struct stack_state *s, const struct stack_insn *in
 	*value = insn->reg != STACK_NO_REG ? s->regs[insn->reg] : unknown;
 	*bytes = insn->bytes;
 	switch (insn->op) {
+	case STACK_OP_POP_STORE:
+		*value = unknown;
+		*address = stack_value__plus(s->regs[insn->base], insn->disp);
+		break;
 	case STACK_OP_STORE:
 		*address = stack_value__plus(s->regs[insn->base], insn->disp);
 		break;
@@ -224,6 +228,7 @@ static void execute(struct stack_state *s, const struct stack_insn *insn, int fr
 		*rsp = stack_value__plus(*rsp, -(int64_t)insn->bytes);
 		break;
 	case STACK_OP_POP:
+	case STACK_OP_POP_STORE:
 		pop(s, insn->reg, insn->bytes);
 		break;
 	case STACK_OP_LEAVE:

@@ -8,8 +8,11 @@
 
 #include "daemon/unwind_table.h"
 
-/* Raised whenever the layout changes, or unwind_table__compile makes another table of the same file. */
-#define UNWIND_CACHE_VERSION 3
+/*
+ * Raised whenever the layout changes, unwind_table__compile makes another table of the same file, or stack_effect__follow
+ * learns other rules of the same code.
+ */
+#define UNWIND_CACHE_VERSION 4
 
 struct unwind_cache_header {
 	char magic[8];

@@ -351,6 +351,30 @@ def test_jit_without_frame_pointers_is_learned():
         check(start("jitter", mode, 30, "map"), "main", "jit_loop", "call_jit", "jit_hot_loop")
 
 
+def javascript(*options):
+    return Target([need_tool("node"), *options, script("timers.js")])
+
+
+def test_javascript():
+    """V8's own code for calls and built-in functions, and what its compilers write: none has unwind information."""
+    check(javascript(), "node::Start", "uv_run", share=0.995)
+
+
+def test_javascript_not_optimised():
+    """Calls whose callees leave less on the stack than they found, as V8's convention has it."""
+    check(javascript("--no-opt"), "node::Start", "uv_run", share=0.995)
+
+
+def test_javascript_with_names():
+    target = javascript("--perf-basic-prof")
+    try:
+        recording = check(target, "node::Start", "uv_run", share=0.995)
+        named = sum(n for stack, n in recording.stacks.items() if any(" " in f and "timers.js:" in f for f in stack))
+        assert named >= recording.samples / 2, recording.examples("")
+    finally:
+        os.unlink(f"/tmp/perf-{target.pid}.map")
+
+
 def test_jit_in_writable_memory_is_learned():
     recording = check(start("jitter", "nofp", 30, "rwx"), "main", "jit_loop", "call_jit")
     assert recording.count("[jit]") > recording.samples / 2, recording.examples("")

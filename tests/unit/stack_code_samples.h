@@ -369,6 +369,82 @@ SAMPLE(no_return, "sub rsp, 8\n"
 extern const uint8_t at_no_return_call[];
 extern const uint8_t at_no_return_next[];
 
+/*
+ * V8's entry into JavaScript: what it keeps of its own state goes to the stack and comes back by pops into memory. rdi points
+ * to that state.
+ */
+SAMPLE(pops_to_memory, "push rbp\n"
+		       "mov rbp, rsp\n"
+		       "push rbx\n"
+		       "push [rdi]\n"
+		       "push [rdi+8]\n"
+		       "at_pops_to_memory_body:\n"
+		       "pop [rdi+8]\n"
+		       "at_pops_to_memory_second:\n"
+		       "pop [rdi+r12*8]\n"
+		       "pop rbx\n"
+		       "pop rbp\n"
+		       "ret\n")
+extern const uint8_t at_pops_to_memory_body[];
+extern const uint8_t at_pops_to_memory_second[];
+
+/* Into its own frame, where rbx was saved; and at an address that the pop itself changes. */
+SAMPLE(pops_over_saved, "push rbp\n"
+			"mov rbp, rsp\n"
+			"push rbx\n"
+			"push rcx\n"
+			"push rcx\n"
+			"at_pops_over_saved_body:\n"
+			"pop [rbp-8]\n"
+			"pop rcx\n"
+			"pop rbx\n"
+			"pop rbp\n"
+			"ret\n"
+			"at_pops_over_saved_rsp:\n"
+			"pop [rsp+8]\n"
+			"ret\n"
+			"at_pops_over_saved_index:\n"
+			"pop [rbp+rcx*8]\n"
+			"ret\n")
+extern const uint8_t at_pops_over_saved_body[];
+extern const uint8_t at_pops_over_saved_rsp[];
+extern const uint8_t at_pops_over_saved_index[];
+
+/* V8's calls into C: where the frame lies is told to others first. */
+SAMPLE(tells_frame, "push rbp\n"
+		    "mov rbp, rsp\n"
+		    "sub rsp, 0x20\n"
+		    "at_tells_frame_body:\n"
+		    "mov [r13+0x68], rbp\n"
+		    "call rax\n"
+		    "at_tells_frame_after:\n"
+		    "mov rsp, rbp\n"
+		    "pop rbp\n"
+		    "ret 0x18\n")
+extern const uint8_t at_tells_frame_body[];
+extern const uint8_t at_tells_frame_after[];
+
+/* V8's optimised code ends in calls to the deoptimiser, which do not return; the next function begins right behind. */
+SAMPLE(next_function, "push rbp\n"
+		      "mov rbp, rsp\n"
+		      "push rbx\n"
+		      "at_next_function_body:\n"
+		      "test rcx, rcx\n"
+		      "jz 1f\n"
+		      "mov rbx, [rbp-8]\n"
+		      "mov rsp, rbp\n"
+		      "pop rbp\n"
+		      "ret\n"
+		      "1: call next_function_deoptimise\n"
+		      "push rbp\n"
+		      "mov rbp, rsp\n"
+		      "push rbx\n"
+		      "mov rsp, rbp\n"
+		      "pop rbp\n"
+		      "ret\n"
+		      "next_function_deoptimise: int3\n")
+extern const uint8_t at_next_function_body[];
+
 /* Alignment behind the call says that it does not return, too; nops that align nothing do not. */
 SAMPLE(padded_call, "sub rsp, 8\n"
 		    "call padded_call_end\n"

@@ -227,6 +227,40 @@ static void test_call_without_return(void **state)
 		-ENOENT);
 }
 
+static void test_pops_to_memory(void **state)
+{
+	EXPECT(pops_to_memory, sample_pops_to_memory, CFA(RSP, 8), SAVES(SAME, SAME));
+	EXPECT(pops_to_memory, at_pops_to_memory_body, CFA(RSP, 40), SAVES(CFA, CFA), .rbp_off = -16,
+	       .rbx_off = -24);
+	EXPECT(pops_to_memory, at_pops_to_memory_second, CFA(RSP, 32), SAVES(CFA, CFA), .rbp_off = -16,
+	       .rbx_off = -24);
+	EXPECT(pops_over_saved, sample_pops_over_saved, CFA(RSP, 8), SAVES(SAME, UNDEFINED));
+	EXPECT_NONE(pops_over_saved, at_pops_over_saved_rsp);
+	EXPECT_NONE(pops_over_saved, at_pops_over_saved_index);
+}
+
+static void test_frames_of_v8(void **state)
+{
+	EXPECT(tells_frame, sample_tells_frame, CFA(RSP, 8), SAVES(SAME, SAME));
+	EXPECT(tells_frame, at_tells_frame_body, CFA(RBP, 16), SAVES(CFA, SAME), .rbp_off = -16);
+	EXPECT(tells_frame, at_tells_frame_after, CFA(RBP, 16), SAVES(CFA, SAME), .rbp_off = -16);
+	EXPECT(next_function, at_next_function_body, CFA(RBP, 16), SAVES(CFA, CFA), .rbp_off = -16,
+	       .rbx_off = -24);
+}
+
+/* Followed from the function's begin, rsp is known as well as rbp: what callees leave in it is not. */
+static void test_frame_pointer_first(void **state)
+{
+	struct code code = make_code(sample_tells_frame, sample_tells_frame_end);
+	const struct so_unwind_rule rule = { CFA(RBP, 16), SAVES(CFA, SAME), .rbp_off = -16 };
+	_cleanup_(effect_rows) struct effect_rows *owner = NULL;
+	struct effect_rows rows = { 0 };
+
+	assert_int_equal(follow_code(*state, &code, sample_tells_frame, &rows), 0);
+	owner = &rows;
+	expect_row(&rows, BASE + (uint64_t)(at_tells_frame_after - sample_tells_frame), &rule);
+}
+
 /* The limits end before the jumps' target. */
 static void test_tail_calls(void **state)
 {
@@ -491,6 +525,9 @@ int main(void)
 					    cmocka_unit_test(test_jump_table),
 					    cmocka_unit_test(test_calls),
 					    cmocka_unit_test(test_call_without_return),
+					    cmocka_unit_test(test_pops_to_memory),
+					    cmocka_unit_test(test_frames_of_v8),
+					    cmocka_unit_test(test_frame_pointer_first),
 					    cmocka_unit_test(test_tail_calls),
 					    cmocka_unit_test(test_budget),
 					    cmocka_unit_test(test_ends_of_memory),

@@ -248,7 +248,18 @@ static void test_stack(void **state)
 	i = DECODE(0x66, 0x5b); /* pop %bx */
 	assert_int_equal(i.bytes, 2);
 	assert_int_equal(i.written, 1u << SO_REG_RBX);
-	i = DECODE(0x8f, 0x00); /* pop (%rax) */
+	i = DECODE(0x8f, 0x40, 0x10); /* pop 0x10(%rax) */
+	assert_int_equal(i.op, STACK_OP_POP_STORE);
+	assert_int_equal(i.flow, STACK_FLOW_NEXT);
+	assert_int_equal(i.base, SO_REG_RAX);
+	assert_int_equal(i.disp, 0x10);
+	assert_int_equal(i.bytes, 8);
+	i = DECODE(0x8f, 0x04, 0xc8); /* pop (%rax,%rcx,8) */
+	assert_int_equal(i.op, STACK_OP_POP);
+	assert_int_equal(i.flow, STACK_FLOW_NEXT);
+	i = DECODE(0x8f, 0x04, 0x24); /* pop (%rsp) */
+	assert_int_equal(i.flow, STACK_FLOW_STOP);
+	i = DECODE(0x8f, 0x44, 0xcd, 0x08); /* pop 0x8(%rbp,%rcx,8) */
 	assert_int_equal(i.flow, STACK_FLOW_STOP);
 	i = DECODE(0xc9); /* leave */
 	assert_int_equal(i.op, STACK_OP_LEAVE);
