@@ -9,6 +9,7 @@
 #include "daemon/api_json.h"
 #include "daemon/clock.h"
 #include "daemon/limits.h"
+#include "daemon/profile_builder.h"
 #include "daemon/profile_merge.h"
 #include "daemon/store_blob.h"
 
@@ -16,18 +17,23 @@
 #define MAX_S     3600
 #define POLL_MS   100
 
-/* Recordings that run for this request. */
+/* Recordings that run for this request: of one process, or of all that are watched. */
 struct recordings {
 	const struct api_pull *pull;
-	uint32_t ids[ENGINE_MAX_TARGETS];
+	bool all;
+	double duration_s;
+	uint64_t begin_ns; /* clock__now_ns() */
+	struct {
+		uint32_t id, of; /* the recording, and the watched target that it is of (0: of one process) */
+	} entries[ENGINE_MAX_TARGETS];
 	size_t n;
 };
 
 static void recordings__end(struct recordings *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
-		engine__detach(r->pull->engine, r->ids[i], NULL);
-		leases__remove(r->pull->leases, r->ids[i]);
+		engine__detach(r->pull->engine, r->entries[i].id, NULL);
+		leases__remove(r->pull->leases, r->entries[i].id);
 	}
 }
 
@@ -47,28 +53,34 @@ int api_pull__read_pid(const struct http_request *request, pid_t *pid, struct so
 	return 0;
 }
 
-static int read_arguments(const struct http_request *request, pid_t *pid, double *duration_s,
-			  struct so_error *err)
+static int read_arguments(struct recordings *r, pid_t *pid, struct so_error *err)
 {
+	const struct http_request *request = r->pull->request;
 	const char *seconds = http_request__argument(request, "seconds");
 	char *end;
 	int rc = api_pull__read_pid(request, pid, err);
 
-	*duration_s = DEFAULT_S;
+	r->duration_s = DEFAULT_S;
 	if (rc || !seconds)
 		return rc;
-	*duration_s = strtod(seconds, &end);
-	if (end == seconds || *end || !(*duration_s > 0 && *duration_s <= MAX_S))
+	r->duration_s = strtod(seconds, &end);
+	if (end == seconds || *end || !(r->duration_s > 0 && r->duration_s <= MAX_S))
 		return so_err(err, -EINVAL, "seconds must be a number above 0 and up to %d", MAX_S);
 	return 0;
 }
 
-static int begin_one(struct recordings *r, pid_t pid, double duration_s, bool only_watched,
-		     struct so_error *err)
+static double elapsed_s(const struct recordings *r)
 {
+	return (double)(clock__now_ns() - r->begin_ns) / 1e9;
+}
+
+/* of: the target that has the process, if it must be watched already; else 0. */
+static int begin_one(struct recordings *r, pid_t pid, uint32_t of, bool only_watched, struct so_error *err)
+{
+	double left_s = r->duration_s - elapsed_s(r);
 	struct attach_options options = { .pid = pid,
 					  .rate_hz = ENGINE_DEFAULT_RATE_HZ,
-					  .duration_s = duration_s,
+					  .duration_s = left_s > 0 ? left_s : 1e-3,
 					  .children = true,
 					  .kernel = true,
 					  .as_watched = true,
@@ -83,12 +95,24 @@ static int begin_one(struct recordings *r, pid_t pid, double duration_s, bool on
 		engine__detach(r->pull->engine, id, NULL);
 		return so_err(err, -ENOMEM, "out of memory");
 	}
-	r->ids[r->n++] = id;
+	r->entries[r->n].id = id;
+	r->entries[r->n++].of = of;
 	return 0;
 }
 
-/* One that ends, or is detached, meanwhile is none any more. */
-static int begin_all(struct recordings *r, double duration_s, struct so_error *err)
+static bool has(const struct recordings *r, uint32_t of)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->entries[i].of == of)
+			return true;
+	return false;
+}
+
+/*
+ * Of all that are watched and are not recorded yet: those that are there at first, and those that come later, from then on.
+ * One that ends, or is detached, meanwhile is none any more.
+ */
+static int begin_all(struct recordings *r, struct so_error *err)
 {
 	uid_t uid = r->pull->request->uid;
 	_cleanup_free_ struct target_info *all = NULL;
@@ -98,46 +122,42 @@ static int begin_all(struct recordings *r, double duration_s, struct so_error *e
 	if (rc)
 		return so_err(err, rc, "out of memory");
 	for (size_t i = 0; i < n && r->n < ENGINE_MAX_TARGETS; i++) {
-		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid))
+		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid) ||
+		    has(r, all[i].id))
 			continue;
-		rc = begin_one(r, all[i].pid, duration_s, true, err);
+		rc = begin_one(r, all[i].pid, all[i].id, true, err);
 		if (rc && rc != -ENOENT && rc != -ESRCH && rc != -EPERM)
 			return rc;
 	}
-	if (!r->n)
-		return so_err(err, -ENOENT,
-			      "no process is watched: say which with pid=N, or let the daemon watch some "
-			      "(stakeout attach, stakeoutd --match)");
 	err->text[0] = '\0';
 	return 0;
 }
 
-/* 1: all have ended. */
-static int have_ended(const struct recordings *r, struct so_error *err)
+/* 1: there is nothing to wait for. Of all, others may come. */
+static int is_over(struct recordings *r, struct so_error *err)
 {
 	struct target_info info;
-	int rc, ended = 1;
+	int rc;
 
-	for (size_t i = 0; i < r->n; i++) {
-		rc = engine__info(r->pull->engine, r->ids[i], &info);
-		if (rc)
-			return so_err(err, rc, "the recording was detached by another request");
-		ended = ended && info.state == TARGET_ENDED;
-	}
-	return ended;
+	if (r->all)
+		return begin_all(r, err);
+	rc = engine__info(r->pull->engine, r->entries[0].id, &info);
+	if (rc)
+		return so_err(err, rc, "the recording was detached by another request");
+	return info.state == TARGET_ENDED;
 }
 
 /*
  * poll() without wanted events reports a connection that the peer closed for both directions; a client that only closed its
  * sending side still reads.
  */
-static int wait_for(const struct recordings *r, double duration_s, struct so_error *err)
+static int wait_for(struct recordings *r, struct so_error *err)
 {
 	struct pollfd fds[] = {
 		{ .fd = r->pull->cancel_fd, .events = POLLIN },
 		{ .fd = r->pull->request->fd },
 	};
-	uint64_t deadline_ns = clock__now_ns() + (uint64_t)(duration_s * 1e9), now_ns;
+	uint64_t deadline_ns = r->begin_ns + (uint64_t)(r->duration_s * 1e9), now_ns;
 	int rc;
 
 	while ((now_ns = clock__now_ns()) < deadline_ns) {
@@ -149,7 +169,7 @@ static int wait_for(const struct recordings *r, double duration_s, struct so_err
 			return so_err(err, -ECANCELED, "the daemon is shutting down");
 		if (fds[1].revents)
 			return so_err(err, -ECANCELED, "the client hung up");
-		rc = have_ended(r, err);
+		rc = is_over(r, err);
 		if (rc)
 			return rc < 0 ? rc : 0;
 	}
@@ -161,7 +181,7 @@ static int stop_all(const struct recordings *r, struct so_error *err)
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < r->n; i++)
-		rc = engine__stop(r->pull->engine, r->ids[i], err);
+		rc = engine__stop(r->pull->engine, r->entries[i].id, err);
 	return rc;
 }
 
@@ -180,53 +200,71 @@ static int add_profile(const struct recordings *r, uint32_t id, struct profile_m
 	return profile_merge__add(merge, message, length, err);
 }
 
-static int add_up(const struct recordings *r, uint8_t **out, size_t *length, struct so_error *err)
+/* A profile without samples: on an idle node too there is an answer, and what pulls it goes on. */
+static int add_none(const struct recordings *r, struct profile_merge *merge, struct so_error *err)
+{
+	_cleanup_(profile_builder) struct profile_builder *none =
+		profile_builder__new(clock__read_ns(CLOCK_REALTIME), 0, 1000000000 / ENGINE_DEFAULT_RATE_HZ);
+	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
+	size_t packed_bytes, length;
+
+	if (!none || profile_builder__comment(none, "watched", "nothing") ||
+	    profile_builder__finish(none, &packed, &packed_bytes) ||
+	    store_blob__gunzip(packed, packed_bytes, &message, &length))
+		return so_err(err, -ENOMEM, "out of memory");
+	return profile_merge__add(merge, message, length, err);
+}
+
+static int add_up(const struct recordings *r, double seconds, uint8_t **out, size_t *length,
+		  struct so_error *err)
 {
 	_cleanup_(profile_merge) struct profile_merge *merge = profile_merge__new();
+	int64_t duration_ns = (int64_t)(seconds * 1e9);
 	_cleanup_free_ uint8_t *message = NULL;
-	struct target_info info;
 	size_t message_bytes;
-	double longest_s = 0;
 	int rc = merge ? 0 : so_err(err, -ENOMEM, "out of memory");
 
-	for (size_t i = 0; !rc && i < r->n; i++) {
-		rc = add_profile(r, r->ids[i], merge, err);
-		if (!rc && !engine__info(r->pull->engine, r->ids[i], &info) && info.elapsed_s > longest_s)
-			longest_s = info.elapsed_s;
-	}
+	if (!rc && !r->n)
+		rc = add_none(r, merge, err);
+	for (size_t i = 0; !rc && i < r->n; i++)
+		rc = add_profile(r, r->entries[i].id, merge, err);
 	if (rc)
 		return rc;
 	/* They ran beside each other. */
-	profile_merge__set_times(merge, (int64_t)clock__read_ns(CLOCK_REALTIME) - (int64_t)(longest_s * 1e9),
-				 (int64_t)(longest_s * 1e9));
+	profile_merge__set_times(merge, (int64_t)clock__read_ns(CLOCK_REALTIME) - duration_ns, duration_ns);
 	rc = profile_merge__finish(merge, &message, &message_bytes);
 	rc = rc ?: store_blob__gzip(message, message_bytes, out, length);
 	return rc ? so_err(err, rc, "the profiles cannot be added up: %s", strerror(-rc)) : 0;
 }
 
-static int answer(const struct recordings *r, uint8_t **out, size_t *length, struct so_error *err)
+static int answer(const struct recordings *r, double seconds, uint8_t **out, size_t *length,
+		  struct so_error *err)
 {
 	int rc = limits__wait_profile(err);
 
 	if (rc)
 		return rc;
-	rc = r->n == 1 ? engine__profile(r->pull->engine, r->ids[0], out, length, err)
-		       : add_up(r, out, length, err);
+	rc = r->all ? add_up(r, seconds, out, length, err)
+		    : engine__profile(r->pull->engine, r->entries[0].id, out, length, err);
 	limits__give(LIMIT_PROFILES, 1);
 	return rc;
 }
 
 int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, struct so_error *err)
 {
-	__attribute__((cleanup(recordings__end))) struct recordings r = { .pull = pull };
-	double duration_s;
+	__attribute__((cleanup(recordings__end))) struct recordings r = { .pull = pull,
+									  .begin_ns = clock__now_ns() };
+	double seconds;
 	pid_t pid;
-	int rc = read_arguments(pull->request, &pid, &duration_s, err);
+	int rc = read_arguments(&r, &pid, err);
 
+	r.all = !pid;
 	if (!rc)
-		rc = pid ? begin_one(&r, pid, duration_s, pull->request->read_only, err)
-			 : begin_all(&r, duration_s, err);
-	rc = rc ?: wait_for(&r, duration_s, err);
+		rc = pid ? begin_one(&r, pid, 0, pull->request->read_only, err) : begin_all(&r, err);
+	/* Attaching takes time, which is not part of what was asked for. */
+	r.begin_ns = clock__now_ns();
+	rc = rc ?: wait_for(&r, err);
 	rc = rc ?: stop_all(&r, err);
-	return rc ?: answer(&r, out, length, err);
+	seconds = elapsed_s(&r);
+	return rc ?: answer(&r, seconds, out, length, err);
 }

@@ -111,5 +111,6 @@ void engine_end_view(struct engine *e, struct target *view)
 	view->kernel.taken = view->acc.samples + engine_target_lost(e, view, NULL);
 	view->info.state = TARGET_ENDED;
 	process_label_table__copy(&view->of->labels, &view->labels);
+	view->main_file = view->of->main_file;
 	view->of = NULL;
 }

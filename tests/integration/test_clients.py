@@ -123,8 +123,10 @@ def test_go_tool_pprof_has_the_same_top():
     """A pulled profile: each function's own samples and those with what it calls, in both tools."""
     need_tool("go")
     daemon = Daemon()
-    for argv in ([PYTHON, script("py_logging_training.py"), "60", "0.5"], [workload("split"), "60"]):
+    for argv, watched in (([PYTHON, script("py_logging_training.py"), "60", "0.5"], False), ([workload("split"), "60"], True)):
         target = Target(argv)
+        if watched:
+            daemon.request("POST", "/v1/targets", {"pid": target.pid, "keep": True}, expect=201)
         path = os.path.join(temporary_dir(), "pulled.pb.gz")
         url = f"http://localhost/debug/pprof/profile?pid={target.pid}&seconds=3"
         assert run([need_tool("curl"), "-sSf", "--unix-socket", daemon.socket, url, "-o", path]).returncode == 0

@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 
 from harness import (
@@ -70,14 +71,53 @@ def test_tcp_only_reads():
         assert status == 403 and "Unix socket" in json.loads(answer)["error"], answer
     status, _, answer = ask(daemon, f"/debug/pprof/profile?pid={target.pid}&seconds=1")
     assert status == 403 and "not watched" in json.loads(answer)["error"], answer
-    status, _, answer = ask(daemon, "/debug/pprof/profile?seconds=1")
-    assert status == 404 and "no process is watched" in json.loads(answer)["error"], answer
     assert daemon.request("GET", "/v1/targets") == []
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid}, expect=201)
     assert [t["pid"] for t in json.loads(ask(daemon, "/v1/targets")[2])] == [target.pid]
     for method, path in (("DELETE", ""), ("POST", "/stop")):
         assert ask(daemon, f"/v1/targets/{made['id']}{path}", method=method)[0] == 403
     assert daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "sampling"
+
+
+def pull(daemon, arguments):
+    """Samples by process of a pulled profile."""
+    status, headers, answer = ask(daemon, "/debug/pprof/profile?" + arguments)
+    assert status == 200, (status, answer)
+    assert headers["Content-Type"] == "application/octet-stream", headers  # or Alloy refuses it
+    path = os.path.join(temporary_dir(), "pulled.pb.gz")
+    with open(path, "wb") as f:
+        f.write(answer.encode(errors="surrogateescape"))
+    samples = {}
+    rendered = run([STAKEOUT, "render", "-t", path])
+    assert rendered.returncode == 0, rendered.stderr
+    for line in rendered.stdout.splitlines():
+        pid = int(re.match(r"[^;]*-(\d+)/\d+;", line).group(1))
+        samples[pid] = samples.get(pid, 0) + int(line.rsplit(" ", 1)[1])
+    return samples
+
+
+def test_pullers_of_all_get_who_comes_meanwhile():
+    """From the moment that it is watched; who goes meanwhile, too; and nothing is no failure."""
+    daemon = tcp_daemon()
+    begun = time.monotonic()
+    assert pull(daemon, "seconds=1") == {}
+    assert time.monotonic() - begun >= 1
+    first, second = start("split", 60), start("split", 60)
+    daemon.request("POST", "/v1/targets", {"pid": first.pid, "rate_hz": 499, "keep": True}, expect=201)
+    result = {}
+    puller = threading.Thread(target=lambda: result.update(pull(daemon, "seconds=4")))
+    begun = time.monotonic()
+    puller.start()
+    time.sleep(1)
+    first.process.kill()
+    first.process.wait()
+    time.sleep(0.5)
+    daemon.request("POST", "/v1/targets", {"pid": second.pid, "rate_hz": 499, "keep": True}, expect=201)
+    puller.join()
+    assert time.monotonic() - begun >= 4, "it ended with the first process"
+    assert set(result) == {first.pid, second.pid}, result
+    assert result[first.pid] > 20 and result[second.pid] > 50, result
+    assert {t["pid"] for t in daemon.request("GET", "/v1/targets")} == {first.pid, second.pid}
 
 
 def test_pullers_get_what_is_watched_over_tcp():
@@ -88,22 +128,9 @@ def test_pullers_get_what_is_watched_over_tcp():
         daemon.request("POST", "/v1/targets", {"pid": target.pid, "rate_hz": rate, "keep": True}, expect=201)
     daemon.request("POST", "/v1/targets", {"pid": other.pid}, expect=201)  # a recording of somebody's
 
-    def pull(arguments):
-        status, headers, answer = ask(daemon, "/debug/pprof/profile?seconds=2" + arguments)
-        assert status == 200, (status, answer)
-        assert headers["Content-Type"] == "application/octet-stream", headers  # or Alloy refuses it
-        path = os.path.join(temporary_dir(), "pulled.pb.gz")
-        with open(path, "wb") as f:
-            f.write(answer.encode(errors="surrogateescape"))
-        samples = {}
-        for line in run([STAKEOUT, "render", "-t", path]).stdout.splitlines():
-            pid = int(re.match(r"[^;]*-(\d+)/\d+;", line).group(1))
-            samples[pid] = samples.get(pid, 0) + int(line.rsplit(" ", 1)[1])
-        return samples
-
-    alone = pull(f"&pid={second.pid}")
+    alone = pull(daemon, f"seconds=2&pid={second.pid}")
     assert set(alone) == {second.pid} and 100 < alone[second.pid] <= 520, alone
-    both = pull("")
+    both = pull(daemon, "seconds=2")
     assert set(both) == {first.pid, second.pid} and both[first.pid] > both[second.pid] > 50, both
     assert len(daemon.request("GET", "/v1/targets")) == 3, "the pulls' own recordings are still there"
 

@@ -254,8 +254,6 @@ static void read_only_callers_change_nothing(void **state)
 		{ "POST", "/v1/targets", 403 },
 		{ "DELETE", "/v1/targets/1", 403 },
 		{ "POST", "/v1/targets/1/stop", 403 },
-		/* Nothing is kept, so there is nothing to pull. */
-		{ "GET", "/debug/pprof/profile", 404 },
 		{ "GET", "/v1/targets", 200 },
 		{ "GET", "/v1/targets/1", 200 },
 		{ "GET", "/v1/targets/1/profile", 200 },
@@ -668,6 +666,21 @@ static void pull_answers_a_profile(void **state)
 	assert_int_equal(fake_engine__count(f->engine), 0);
 }
 
+/* An idle node is no failure of what pulls it: after the time there is a profile, of nothing. */
+static void pull_of_all_when_nothing_is_watched(void **state)
+{
+	struct fixture *f = *state;
+	double start_s = http_probe__now_s();
+	struct http_answer a;
+
+	attach(f, 0, "{\"pid\": 77}"); /* somebody's recording is not watched */
+	a = get("/debug/pprof/profile?seconds=0.3");
+	assert_int_equal(a.status, 200);
+	assert_memory_equal(a.body, "\x1f\x8b", 2);
+	assert_true(http_probe__now_s() - start_s >= 0.3);
+	assert_int_equal(fake_engine__count(f->engine), 1);
+}
+
 static void pull_names_what_is_wrong(void **state)
 {
 	static const char *const bad[] = {
@@ -858,6 +871,7 @@ int main(void)
 		API_TEST(unknown_paths_and_methods),
 		API_TEST(the_peer_is_the_caller),
 		API_TEST(pull_answers_a_profile),
+		API_TEST(pull_of_all_when_nothing_is_watched),
 		API_TEST(pull_names_what_is_wrong),
 		API_TEST(a_pull_ends_with_its_client),
 		API_TEST(a_half_closed_pull_goes_on),
