@@ -6,6 +6,7 @@
 #include "daemon/api_json.h"
 #include "daemon/denials.h"
 #include "daemon/limits.h"
+#include "daemon/memory_lock.h"
 #include "daemon/privileges.h"
 
 /* NULL: it has gone meanwhile. */
@@ -50,6 +51,7 @@ static json_t *limits(const json_t *status, const json_t *history)
 	const json_t *limit = json_object_get(history, "retain_bytes");
 	json_t *list;
 
+	limits__set(LIMIT_STUCK, memory_lock__stuck());
 	limits__set(LIMIT_TARGETS, (uint64_t)json_integer_value(json_object_get(status, "targets")));
 	limits__set(LIMIT_PROCESSES, (uint64_t)json_integer_value(json_object_get(status, "processes")));
 	list = limits__json();

@@ -14,6 +14,7 @@
 #include "daemon/cuda_taken.h"
 #include "daemon/engine_files.h"
 #include "daemon/log.h"
+#include "daemon/memory_lock.h"
 #include "daemon/proc_info.h"
 
 #define MS 1000000ull
@@ -24,6 +25,8 @@
 #define CPU_CHECK_NS      (200 * MS)
 #define CPU_CHECK_MANY_NS (1000 * MS)
 #define MANY_PROCESSES    32
+/* A process whose memory could not be read is asked again after this. */
+#define STUCK_SCAN_NS (1000 * MS)
 
 struct target *engine_target(struct engine *e, uint32_t id)
 {
@@ -402,6 +405,20 @@ static void find_main_file(struct engine *e, const struct process *p)
 	}
 }
 
+/* Its memory cannot be read now. */
+static void scan_later(struct engine *e, pid_t tgid, uint64_t reported_pages)
+{
+	struct process *p;
+
+	pthread_mutex_lock(&e->lock);
+	p = process_table__find(e->processes, tgid);
+	if (p) {
+		p->not_before_ns = clock__now_ns() + STUCK_SCAN_NS;
+		engine_request_scan(e, tgid, reported_pages);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
 int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 {
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = reported_pages };
@@ -411,6 +428,10 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	bool cuda, label;
 	int ret;
 
+	if (memory_lock__check(tgid)) {
+		scan_later(e, tgid, reported_pages);
+		return -EBUSY;
+	}
 	ret = process_scan__read(&scan, tgid);
 	if (ret)
 		return ret;

@@ -8,6 +8,7 @@
 #include "daemon/engine_files.h"
 #include "daemon/limits.h"
 #include "daemon/log.h"
+#include "daemon/memory_lock.h"
 #include "daemon/proc_info.h"
 
 /* Children found while children are looked for are looked at again; this many rounds end a race with a fork storm,
@@ -422,6 +423,23 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	return 0;
 }
 
+/* A view of a target reads nothing of the process. */
+static int check_memory(struct engine *e, const struct attach_options *o, const struct proc_info *info,
+			struct so_error *err)
+{
+	bool known;
+
+	pthread_mutex_lock(&e->lock);
+	known = process_table__find(e->processes, o->pid);
+	pthread_mutex_unlock(&e->lock);
+	if (known || !memory_lock__check(o->pid))
+		return 0;
+	return so_err(err, -EBUSY,
+		      "process %d (%s) cannot be read: a thread of it holds the lock of its memory, as in "
+		      "uninterruptible sleep (D in ps); try again when it goes on",
+		      o->pid, info->comm);
+}
+
 int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *id, struct so_error *err)
 {
 	uint64_t called_ns = clock__now_ns();
@@ -431,7 +449,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	ret = check_options(o, err);
 	if (ret)
 		return ret;
-	ret = check_process(o, &info, err);
+	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
 	if (!ret && o->cuda)
 		ret = engine_cuda_load(e, err);
 	if (ret)

@@ -244,6 +244,8 @@ void engine_request_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	s->tgid = tgid;
 	s->reported_pages = reported_pages;
 	s->not_before_ns = p->scans < QUICK_SCANS ? now : p->last_scan_ns + SCAN_INTERVAL_NS;
+	if (s->not_before_ns < p->not_before_ns)
+		s->not_before_ns = p->not_before_ns;
 	while (*at && (*at)->not_before_ns <= s->not_before_ns)
 		at = &(*at)->next;
 	s->next = *at;

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "daemon/clock.h"
-#include "daemon/code_reader.h"
 #include "daemon/engine_internal.h"
 #include "daemon/limits.h"
+#include "daemon/memory_lock.h"
 
 /* An interpreter takes some 20 ms to start, with many modules a second. */
 #define ASK_AGAIN_NS 10000000ull
@@ -14,7 +14,7 @@
 
 static bool read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
-	return code_reader__read(*(const pid_t *)context, address, to, bytes) == bytes;
+	return memory_lock__read(*(const pid_t *)context, address, to, bytes) == bytes;
 }
 
 static int find_build(struct engine *e, const struct so_python *walker, uint32_t *build)

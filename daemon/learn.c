@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/code_reader.h"
 #include "daemon/engine_internal.h"
 #include "daemon/learn.h"
+#include "daemon/memory_lock.h"
 
 /* `mov $15, %rax; syscall` and `mov $15, %eax; syscall`: a signal trampoline of a C library or runtime without
  * unwind information for it. */
@@ -24,7 +24,7 @@ size_t learn__read_code(void *context, uint64_t address, void *buf, size_t size)
 
 	if (r->file)
 		return file_registry__read_code(r->files, r->file, address, buf, size);
-	return code_reader__read(r->tgid, address + r->bias, buf, size);
+	return memory_lock__read(r->tgid, address + r->bias, buf, size);
 }
 
 static bool is_sigreturn(struct learn_reader *r, uint64_t address)

@@ -8,6 +8,7 @@
 #include "daemon/denials.h"
 #include "daemon/engine.h"
 #include "daemon/http_server.h"
+#include "daemon/memory_lock.h"
 #include "daemon/python_functions.h"
 #include "stakeout/sampler_abi.h"
 

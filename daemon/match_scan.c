@@ -11,6 +11,7 @@
 #include "daemon/clock.h"
 #include "daemon/log.h"
 #include "daemon/match_seen.h"
+#include "daemon/memory_lock.h"
 #include "stakeout/array.h"
 
 #define SECOND_NS 1000000000ull
@@ -134,10 +135,12 @@ static bool wants(struct round *r, struct seen *s, struct match_rule_info *rule)
 	uint32_t after = s->looked > s->barred ? s->looked : s->barred;
 	struct match_process process;
 
-	int ret =
-		match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process);
+	int ret = memory_lock__check(s->is.pid);
 
-	/* Any other failure is this daemon's own, and will pass. */
+	ret = ret
+		      ?: match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts,
+					      &process);
+	/* Any other failure will pass: it is this daemon's own, or that of a process which hangs. */
 	if (!ret || ret == -ESRCH)
 		s->looked = r->last_id;
 	return !ret && !match_table__find(r->scan->table, &process, after, rule);

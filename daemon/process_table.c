@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "daemon/clock.h"
-#include "daemon/code_reader.h"
 #include "daemon/mapping_runs.h"
+#include "daemon/memory_lock.h"
 #include "stakeout/array.h"
 
 #define BUCKETS 4096
@@ -221,7 +221,7 @@ static uint64_t code_checksum(pid_t tgid, const struct learned_mapping *m)
 		for (uint64_t at = m->start + row->address; at < m->start + row->address + row->length; at++) {
 			if (at - from >= n) {
 				from = at;
-				n = code_reader__read(tgid, from, buf, sizeof(buf));
+				n = memory_lock__read(tgid, from, buf, sizeof(buf));
 			}
 			if (!n)
 				return 0;

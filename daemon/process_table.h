@@ -54,6 +54,7 @@ struct process {
 	bool python_refused;
 	uint64_t scans;
 	uint64_t last_scan_ns;
+	uint64_t not_before_ns; /* not scanned before this: its memory could not be read (memory_lock.h) */
 	struct process *next; /* in its hash bucket */
 };
 

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/code_reader.h"
 #include "daemon/engine_internal.h"
+#include "daemon/memory_lock.h"
 
 #define BEYOND_CHECK_BYTES 1024
 #define MAX_STACK_BYTES    (1ull << 30)
@@ -57,7 +57,7 @@ static bool still_holds(uint64_t address)
 	if (page <= copy->base + SO_PAGE_BYTES)
 		return false;
 	return read_copy(copy, then, sizeof(then), page - sizeof(then)) &&
-	       code_reader__read(here.raw->tgid, page - sizeof(now), now, sizeof(now)) == sizeof(now) &&
+	       memory_lock__read(here.raw->tgid, page - sizeof(now), now, sizeof(now)) == sizeof(now) &&
 	       !memcmp(then, now, sizeof(now));
 }
 
@@ -66,7 +66,7 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 	if (!bytes || bytes > SO_PAGE_BYTES)
 		return false;
 	if (here.live)
-		return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes;
+		return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
 	if (read_copy(&here.raw->inner, dst, bytes, address) ||
 	    read_copy(&here.raw->outer, dst, bytes, address))
 		return true;
@@ -75,7 +75,7 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 		return false;
 	here.beyond = true;
 	/* The check after the read: what was read is from before the check. */
-	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes && still_holds(address);
+	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes && still_holds(address);
 }
 
 static const struct so_mapping *uw_mapping(__u32 i)
@@ -104,7 +104,7 @@ static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
 
 static bool read_code(void *dst, __u32 bytes, __u64 address)
 {
-	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes;
+	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
 }
 
 #define UW_READ_CODE read_code
@@ -113,7 +113,7 @@ static bool read_code(void *dst, __u32 bytes, __u64 address)
 
 static bool py_read(void *dst, __u32 bytes, __u64 address)
 {
-	return code_reader__read(here.raw->tgid, address, dst, bytes) == bytes;
+	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
 }
 
 #include "bpf/python.h"

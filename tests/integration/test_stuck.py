@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A process in uninterruptible sleep, whose memory nobody can read meanwhile: what is not about it goes on."""
+import contextlib
+import os
+import subprocess
+import time
+
+from harness import Daemon, Skip, Target, need_bpf, need_namespaces, need_tool, one_clear_line, start, temporary_dir, timeout, wait_until, workload
+
+
+@contextlib.contextmanager
+def hanging():
+    """A workload that can be made to hang, in a file system and a mount namespace of its own."""
+    need_bpf()
+    need_namespaces()
+    folder = temporary_dir()
+    image = os.path.join(folder, "image")
+    with open(image, "wb") as f:
+        f.truncate(32 << 20)
+    subprocess.run([need_tool("mkfs.ext4"), "-q", "-F", image], check=True, stdin=subprocess.DEVNULL)
+    place = os.path.join(folder, "mounted")
+    os.mkdir(place)
+    shell = f"mount -o loop {image} {place} || {{ echo no; exit; }}; exec {workload('stuck')} {place}/file"
+    target = Target([need_tool("unshare"), "-m", "sh", "-c", shell], ready=False, stdin=subprocess.PIPE)
+    try:
+        if target.process.stdout.readline() != b"ready\n":
+            raise Skip("a file system in a file cannot be mounted here")
+        yield target
+    finally:
+        # Its end lets go the file system, and with the namespace it is unmounted.
+        target.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            target.process.wait(10)
+
+
+def tell(target, word):
+    target.process.stdin.write(b"go\n")
+    target.process.stdin.flush()
+    assert target.process.stdout.readline() == word
+
+
+def hang(target):
+    tell(target, b"stuck\n")
+    reader = subprocess.Popen(["cat", f"/proc/{target.pid}/mem"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        reader.wait(1.5)
+        raise Skip("this kernel lets the memory be read all the same")
+    except subprocess.TimeoutExpired:
+        reader.kill()
+        reader.wait(10)
+
+
+def limit(daemon, name):
+    return {entry["name"]: entry for entry in daemon.request("GET", "/v1/status")["limits"]}[name]
+
+
+def sampling(daemon, pid):
+    return any(t["pid"] == pid and t["state"] == "sampling" for t in daemon.request("GET", "/v1/targets"))
+
+
+@timeout(180)
+def test_rules_and_recordings_go_on():
+    with hanging() as target:
+        hang(target)
+        daemon = Daemon("--match", "workloads/split", "--match", "workloads/stuck .*mounted/file")
+        job = start("split", 120)
+        wait_until(lambda: sampling(daemon, job.pid), "the job among the targets", 20)
+        other = start("threads", 60)
+        daemon.record(other.pid, duration=1).check_complete()
+        began = time.monotonic()
+        refused = daemon.client("record", "-p", str(target.pid), "-d", "1", "-o", "/dev/null", expect=1)
+        assert time.monotonic() - began < 10
+        assert "uninterruptible sleep" in one_clear_line(refused.stderr), refused.stderr
+        assert not sampling(daemon, target.pid)
+        assert limit(daemon, "stuck_processes")["now"] == 1
+        assert daemon.log().count("holds the lock of its memory") == 1, daemon.log()
+        # It goes on: the rule gets it.
+        tell(target, b"free\n")
+        wait_until(lambda: sampling(daemon, target.pid), "the process that hung among the targets", 20)
+        assert "has let go" in daemon.log() and limit(daemon, "stuck_processes")["now"] == 0
+        assert daemon.stop() == 0
+
+
+@timeout(180)
+def test_a_target_that_begins_to_hang():
+    """It is sampled on; the daemon looks at others' mappings, answers, and ends."""
+    with hanging() as target:
+        daemon = Daemon()
+        daemon.request("POST", "/v1/targets", {"pid": target.pid, "keep": True, "rate_hz": 499}, expect=201)
+        hang(target)
+        other = start("dlopener", 60)
+        recording = daemon.record(other.pid, duration=2)
+        assert recording.samples > 0
+        seen = daemon.record(target.pid, duration=2, rate=499)
+        assert seen.count("stuck_burn") > 100, seen.stats
+        began = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - began < 10

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Processes that hang are made up: what tries them waits for the test. Real ones: tests/integration/test_stuck.py. */
+#include "daemon/memory_lock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/clock.h"
+#include "daemon/log.h"
+
+#define PATIENCE_MS 50
+#define FIRST       (1 << 22) /* beyond all real numbers */
+#define MANY        (MEMORY_LOCK_MAX_STUCK + 4)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool hangs[MANY];
+static unsigned n_tries;
+
+static void try_process(pid_t pid)
+{
+	pthread_mutex_lock(&lock);
+	n_tries++;
+	while (pid >= FIRST && pid < FIRST + MANY && hangs[pid - FIRST])
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void set_hangs(unsigned i, bool value)
+{
+	pthread_mutex_lock(&lock);
+	hangs[i] = value;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static int set_up(void **state)
+{
+	log__set_quiet(true);
+	memset(hangs, 0, sizeof(hangs));
+	n_tries = 0;
+	memory_lock__set_try(try_process, PATIENCE_MS);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	for (unsigned i = 0; i < MANY; i++)
+		set_hangs(i, false);
+	for (unsigned i = 0; i < 500 && memory_lock__stuck(); i++)
+		usleep(2000);
+	memory_lock__set_try(NULL, 0);
+	return memory_lock__stuck() ? -1 : 0;
+}
+
+static double seconds_of(pid_t pid, int want)
+{
+	uint64_t begin_ns = clock__now_ns();
+
+	assert_int_equal(memory_lock__check(pid), want);
+	return (double)(clock__now_ns() - begin_ns) / 1e9;
+}
+
+static void one_that_answers(void **state)
+{
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(memory_lock__check(FIRST), 0);
+	/* What answered just now is not asked again each time. */
+	assert_in_range(n_tries, 1, 50);
+	assert_int_equal(memory_lock__stuck(), 0);
+}
+
+static void one_that_hangs(void **state)
+{
+	set_hangs(0, true);
+	assert_true(seconds_of(FIRST, -EBUSY) >= PATIENCE_MS / 1e3);
+	/* From then on it is said at once, by nobody new, and others are not delayed. */
+	for (unsigned i = 0; i < 100; i++)
+		assert_true(seconds_of(FIRST, -EBUSY) < PATIENCE_MS / 1e3);
+	assert_int_equal(memory_lock__stuck(), 1);
+	assert_int_equal(n_tries, 1);
+	assert_int_equal(memory_lock__check(FIRST + 1), 0);
+	set_hangs(0, false);
+	for (unsigned i = 0; i < 500 && memory_lock__stuck(); i++)
+		usleep(2000);
+	assert_int_equal(memory_lock__check(FIRST), 0);
+}
+
+static void more_than_there_may_be(void **state)
+{
+	for (unsigned i = 0; i < MANY; i++)
+		set_hangs(i, true);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(memory_lock__check(FIRST + (pid_t)i), -EBUSY);
+	assert_int_equal(memory_lock__stuck(), MEMORY_LOCK_MAX_STUCK);
+	assert_int_equal(n_tries, MEMORY_LOCK_MAX_STUCK);
+	/* One goes on: there is a thread for the next. */
+	set_hangs(3, false);
+	for (unsigned i = 0; i < 500 && memory_lock__stuck() == MEMORY_LOCK_MAX_STUCK; i++)
+		usleep(2000);
+	assert_int_equal(memory_lock__check(FIRST + 3), 0);
+}
+
+static void *ask(void *context)
+{
+	return (void *)(intptr_t)memory_lock__check(*(const pid_t *)context);
+}
+
+/* Threads that ask for one process share the one that tries. */
+static void many_that_ask(void **state)
+{
+	pid_t pid = FIRST;
+	pthread_t threads[8];
+	void *answer;
+
+	set_hangs(0, true);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask, &pid), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		assert_int_equal(pthread_join(threads[i], &answer), 0);
+		assert_int_equal((int)(intptr_t)answer, -EBUSY);
+	}
+	assert_int_equal(n_tries, 1);
+	assert_int_equal(memory_lock__stuck(), 1);
+}
+
+static void real_processes(void **state)
+{
+	static const char text[] = "there";
+	char got[sizeof(text)] = "";
+	pid_t child = fork();
+
+	memory_lock__set_try(NULL, 0);
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(memory_lock__check(child), 0);
+	assert_int_equal(memory_lock__read(child, (uint64_t)(uintptr_t)text, got, sizeof(got)), sizeof(got));
+	assert_string_equal(got, text);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	/* One that has ended does not hang. */
+	assert_int_equal(memory_lock__check(child), 0);
+	assert_int_equal(memory_lock__read(child, (uint64_t)(uintptr_t)text, got, sizeof(got)), 0);
+	assert_int_equal(memory_lock__check(FIRST), 0);
+	assert_int_equal(memory_lock__check(0), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(one_that_answers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_that_hangs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(more_than_there_may_be, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(many_that_ask, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(real_processes, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
