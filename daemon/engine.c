@@ -228,6 +228,8 @@ static void look_at_cpus(struct engine *e, uint64_t now)
 	if (now - e->last_cpu_check_ns < (many ? CPU_CHECK_MANY_NS : CPU_CHECK_NS))
 		return;
 	engine_update_events(e, NULL);
+	if (process_table__count(e->processes))
+		kernel_symbols__look(e->kernel_symbols, now);
 	process_table__each(e->processes, SO_MAX_SLOTS, engine_check_alive, e);
 	process_table__each(e->processes, SO_MAX_SLOTS, look_at_code, e);
 	process_table__each(e->processes, SO_MAX_SLOTS, look_for_python, e);

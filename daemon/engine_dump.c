@@ -216,7 +216,9 @@ int engine__threads(struct engine *e, uint32_t id, pid_t pid, uid_t caller_uid, 
 		profile_builder__new(clock__read_ns(CLOCK_REALTIME), 0, 0);
 	_cleanup_(thread_list) struct thread_list *list = NULL;
 	_cleanup_(process_label_table) struct process_label_table labels = { 0 };
-	struct profile_source source = { .files = e->files, .kernel = e->kernel_symbols, .labels = &labels };
+	struct profile_source source = {
+		.files = e->files, .kernel = e->kernel_symbols, .since_ns = clock__now_ns(), .labels = &labels
+	};
 	struct dump d = { .engine = e };
 	struct target *held = NULL;
 	struct target_info info;

@@ -188,6 +188,7 @@ void engine_since_oldest(const struct target *t, struct engine_snapshot *s)
 	if (!s->forgotten)
 		return;
 	engine_subtract_moment(s, &t->older_since);
+	s->begin_ns = t->older_since.at_ns;
 	s->begin_wall_ns = (uint64_t)t->older_since.wall_ns;
 	s->duration_ns = end_ns - t->older_since.at_ns;
 }

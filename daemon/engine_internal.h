@@ -318,7 +318,7 @@ struct engine_snapshot {
 	struct target *target;
 	struct target_info info;
 	struct accumulator acc; /* a copy */
-	uint64_t begin_wall_ns, duration_ns, period_ns;
+	uint64_t begin_ns, begin_wall_ns, duration_ns, period_ns;
 	struct so_slot slot;
 	uint64_t forgotten; /* samples of before, whose stacks are in memory no more */
 	uint32_t main_file;

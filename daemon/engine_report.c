@@ -78,6 +78,7 @@ void engine_fill_snapshot(struct engine *e, struct target *t, struct engine_snap
 	snprintf(s->python_problem, sizeof(s->python_problem), "%s", python_target(t)->python_problem);
 	s->names = engine_names_stats(python_target(t));
 	s->info = t->info;
+	s->begin_ns = t->begin_ns;
 	s->begin_wall_ns = t->begin_wall_ns;
 	s->period_ns = t->period_ns;
 	s->main_file = (t->of ?: t)->main_file;
@@ -196,6 +197,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint
 					 .files = e->files,
 					 .main_file = s->main_file,
 					 .kernel = s->info.kernel ? e->kernel_symbols : NULL,
+					 .since_ns = s->begin_ns,
 					 .own_namespaces = s->target->own_namespaces,
 					 .uid = s->info.uid,
 					 .labels = &s->labels };

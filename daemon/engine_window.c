@@ -233,6 +233,7 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 		out->lost += s->slot.lost[i];
 	out->last = t->info.state == TARGET_ENDED;
+	s->begin_ns = from->moment.at_ns;
 	s->begin_wall_ns = (uint64_t)out->begin_ns;
 	s->duration_ns = base->moment.at_ns - from->moment.at_ns;
 	t->next_window = base;

@@ -116,7 +116,10 @@ static void find_container(const char *path, size_t length, char out[65])
 	}
 }
 
-/* "…-pod3f2a_….slice" of the systemd driver, ".../pod3f2a-…/" of the other; only below a group that says kubepods. */
+/*
+ * "…-pod3f2a_….slice" of the systemd driver, ".../pod3f2a-…/" of the other; only below a group that says kubepods, or one
+ * that cannot be seen.
+ */
 static void find_pod(const char *path, size_t length, char out[37])
 {
 	for (size_t i = 0; i + 3 < length; i++) {
@@ -133,11 +136,22 @@ static void find_pod(const char *path, size_t length, char out[37])
 	}
 }
 
+/*
+ * Below what pods are looked for. A daemon in a container, with a control group namespace, reads the group of another as
+ * "/../../pod3f2a-…/ID": what is above both has no name for it.
+ */
+static const char *find_pods(const char *line, size_t length)
+{
+	const char *pods = memmem(line, length, "kubepods", strlen("kubepods"));
+
+	return pods ?: memmem(line, length, ":/../", strlen(":/../"));
+}
+
 void process_labels__from_cgroup(const char *text, struct process_labels *out)
 {
 	for (const char *line = text; *line;) {
 		size_t length = strcspn(line, "\n");
-		const char *pods = memmem(line, length, "kubepods", strlen("kubepods"));
+		const char *pods = find_pods(line, length);
 
 		/* CRI-O's monitor has a group of its own, named by its container. */
 		if (!memmem(line, length, "conmon", strlen("conmon")))

@@ -57,8 +57,8 @@ static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool
 	if (u64_table__get(&x->kernel_locations, key, &at))
 		return at;
 	if (x->source->kernel)
-		frame.name =
-			kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key, clock__now_ns());
+		frame.name = kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key,
+						    x->source->since_ns, clock__now_ns());
 	id = profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->kernel_locations, key, id);
 	return id;

@@ -352,7 +352,11 @@ static int write_window(struct store *store, struct window_row *row)
 		r = -EFBIG;
 	r = r ?: store_retain__make_room(store, bytes + ROW_BYTES);
 	r = r ?: write_missed(store);
-	return sql__end(store->db, r ?: store_write__window(store->db, row, &id));
+	r = r ?: store_write__window(store->db, row, &id);
+	/* The first window's clock begins with it: until the next sweep, its age would be the wall clock's. */
+	if (!r && !store->clock.now_ns)
+		r = store_clock__save(store);
+	return sql__end(store->db, r);
 }
 
 static int add_locked(struct store *store, uint32_t handle, struct window_row *row)

@@ -7,11 +7,11 @@ import sys
 from harness import SANITIZED, SOURCE_DIR, Skip, timeout
 
 
-def run_kernel(name):
+def run_kernel(name, *options):
     if SANITIZED:
         raise Skip("a sanitized build is tested on the running kernel alone")
     script = os.path.join(SOURCE_DIR, "tests", "kernels", "run.py")
-    result = subprocess.run([sys.executable, script, name], capture_output=True, text=True, check=False)
+    result = subprocess.run([sys.executable, script, name, *options], capture_output=True, text=True, check=False)
     if result.returncode == 77:
         raise Skip((result.stderr.strip() or "?").splitlines()[-1])
     assert result.returncode == 0, f"{result.stdout}{result.stderr}"
@@ -32,3 +32,10 @@ def test_debian_12_kernel_6_1():
 def test_debian_13_kernel_6_12():
     """CUDA probes of a kind of its own, beside the oldest kernel's none, the one before's and the running one's."""
     run_kernel("6.12")
+
+
+@timeout(620)
+def test_debian_12_system():
+    """Control groups, kernel modules and the wall clock, in a machine that may have them changed. Some three minutes: an
+    emulated daemon starts slowly, and much of it goes by the clock."""
+    run_kernel("6.1-system", "--timeout", "600")

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs stakeout on other kernels: boots each under qemu's software emulation with this build in its initramfs,
 records two workloads there, once with the mechanisms that stakeout chooses and once with chained programs, times the calls
-of the CUDA stand-ins, and checks what comes out.
+of the CUDA stand-ins, and checks what comes out. KERNEL-system boots that kernel for what the machine that runs the tests
+must be spared: control groups, kernel modules, and a wall clock that is set.
 
 Kernels are Debian packages: they are downloaded and unpacked, never installed, and kept in BUILD/kernels. Exit status:
 0 all checks passed, 1 one failed, 77 nothing could be run (the last line on standard error says why).
@@ -25,10 +26,13 @@ TESTS_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS_DIR, "integration"))
 import cuda_checks  # noqa: E402  pylint: disable=C0413
 import harness  # noqa: E402  pylint: disable=C0413
+import system_checks  # noqa: E402  pylint: disable=C0413
 from debian import Unavailable, apt, apt_options  # noqa: E402  pylint: disable=C0413
 
 # Kernels by their short names, with the Debian suite whose stock kernel it is.
 KERNELS = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie"}
+SYSTEM = "-system"
+ALL = [*KERNELS, "6.1" + SYSTEM]
 META_PACKAGE = "linux-image-amd64"
 WORKLOADS = ["split", "threads"]
 MODES = ["default", "tail-calls"]
@@ -48,16 +52,22 @@ def need(tool):
 
 
 def unpack(deb, directory):
-    """The kernel image of a package. The package is not installed, and none of its scripts run."""
+    """The kernel image of a package; the modules that system_checks.py wants are put beside it. The package is not installed,
+    and none of its scripts run."""
     with tempfile.TemporaryDirectory(prefix="stakeout-kernel-") as where:
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as archive:
-            tar = ["tar", "-x", "-C", where, "--wildcards", "./boot/vmlinuz-*"]
-            unpacked = subprocess.run(tar, stdin=archive.stdout, capture_output=True, check=False).returncode
+            wanted = ["./boot/vmlinuz-*", *(f"./lib/modules/*/{name}.ko*" for name in system_checks.MODULES)]
+            # It fails where there is no such module, as in a package that has them compressed by another name.
+            tar = ["tar", "-x", "-C", where, "--wildcards", *wanted]
+            subprocess.run(tar, stdin=archive.stdout, capture_output=True, check=False)
         images = glob.glob(os.path.join(where, "boot", "vmlinuz-*"))
-        if unpacked or not images:
+        if not images:
             raise Unavailable(f"{deb} holds no kernel image")
         os.makedirs(directory, exist_ok=True)
         path = os.path.join(directory, os.path.basename(images[0]))
+        os.makedirs(path + ".modules", exist_ok=True)
+        for module in glob.glob(os.path.join(where, "lib", "modules", "**", "*.ko*"), recursive=True):
+            shutil.copy(module, path + ".modules")
         shutil.copy(images[0], path)
     return path
 
@@ -70,7 +80,7 @@ def download(name, suite, directory):
     if not package or not package[2].startswith(name + "."):
         return None
     kept = os.path.join(directory, "vmlinuz-" + package[2])
-    if os.path.exists(kept):
+    if os.path.exists(kept) and os.path.isdir(kept + ".modules"):
         return kept
     with tempfile.TemporaryDirectory(prefix="stakeout-kernel-") as where:
         apt(options, "apt-get", "download", "-q", package[1], cwd=where)
@@ -88,10 +98,10 @@ def stock_kernel(name, directory):
         except Unavailable as unavailable:
             why = unavailable
     # Without a network, an image of an earlier run serves as well.
-    kept = sorted(glob.glob(os.path.join(directory, f"vmlinuz-{name}.*")), key=os.path.getmtime)
+    kept = [path for path in glob.glob(os.path.join(directory, f"vmlinuz-{name}.*")) if not os.path.isdir(path)]
     if not kept:
         raise Unavailable(why)
-    return kept[-1]
+    return max(kept, key=os.path.getmtime)
 
 
 def kernel_image(name, directory):
@@ -155,12 +165,12 @@ def shared_objects(binary):
     return sorted(set(re.findall(r"(/\S+) \(0x", result.stdout)))
 
 
-def initramfs():
+def initramfs(image, system):
     archive = Archive()
     binaries = {"/bin/busybox": need("busybox"), "/bin/stakeout": harness.STAKEOUT, "/bin/stakeoutd": harness.STAKEOUTD}
     for name in WORKLOADS:
         binaries["/workloads/" + name] = os.path.join(harness.WORKLOAD_DIR, name)
-    binaries.update(cuda_checks.files())
+    binaries.update(system_checks.files(image) if system else cuda_checks.files())
     for path, source in binaries.items():
         if not os.path.exists(source):
             raise Unavailable(f"{source} is not built")
@@ -172,7 +182,10 @@ def initramfs():
         raise Unavailable("busybox is not the static one (Debian's package busybox-static)")
     here = os.path.dirname(os.path.abspath(__file__))
     archive.copy(os.path.join(here, "guest_init"), "/init")
-    archive.copy(os.path.join(here, "guest_cuda"), "/guest_cuda")
+    for part in ("guest_cuda", "guest_system"):
+        archive.copy(os.path.join(here, part), "/" + part)
+    for path, text in system_checks.texts().items():
+        archive.file(path, text.encode(), 0o644)
     archive.device("/dev/console", 5, 1)
     return archive.finish()
 
@@ -183,9 +196,9 @@ def initramfs():
 class Guest:
     """One run of the machine: what it sent over its two serial lines."""
 
-    def __init__(self, image, root, options):
+    def __init__(self, image, root, options, part="workloads"):
         self.where = tempfile.mkdtemp(prefix="stakeout-kernels-")
-        self.image, self.options = image, options
+        self.image, self.options, self.part = image, options, part
         with open(self.path("initramfs"), "wb") as f:
             f.write(root)
 
@@ -199,7 +212,8 @@ class Guest:
 
     def command(self):
         settings = (
-            f"console=ttyS0 panic=-1 stakeout.seconds={self.options.seconds} stakeout.rate={self.options.rate}"
+            f"console=ttyS0 panic=-1 stakeout.seconds={self.options.seconds} stakeout.rate={self.options.rate} "
+            f"stakeout.part={self.part}"
         )
         # Software emulation only: a hypervisor inside a virtual machine may hang.
         return [
@@ -272,20 +286,8 @@ def report_failure(guest, error):
         print("      the kernel's last lines:\n      " + "\n      ".join(guest.text("console").splitlines()[-15:]))
 
 
-def check_guest(guest, ended, name, verbose):
-    """Prints a line for each check; how many failed."""
-    pieces, failed = guest.pieces(), 0
-    release = pieces.get(("machine", "-", "release"), "").strip() or "did not boot"
-    print(f"kernel {name}: {release}")
-
-    def one(what, function):
-        nonlocal failed
-        try:
-            print(f"ok    kernel {name}: {what}: {function()}")
-        except Exception as error:  # pylint: disable=W0718
-            failed += 1
-            print(f"FAIL  kernel {name}: {what}")
-            report_failure(guest, error)
+def workload_checks(pieces, name):
+    """[(what, function that checks it)]"""
 
     def machine():
         log = pieces.get(("machine", "-", "check.log"), "")
@@ -293,22 +295,39 @@ def check_guest(guest, ended, name, verbose):
         missing = re.findall(r"^missing\s+(.*\S)", log, re.MULTILINE)
         return "all found" if not missing else "works without: " + ", ".join(missing)
 
-    one("stakeout check", machine)
-    for mode in MODES:
-        for workload in WORKLOADS:
-            one(f"{mode}, {workload}", lambda m=mode, w=workload: check_recording(pieces, m, w))
-    for what, function in cuda_checks.check(pieces, name):
-        one(what, function)
+    def daemon():
+        status = pieces[("tail-calls", "-", "daemon.status")].strip()
+        assert status == "0", f"stakeoutd ended with {status}: {pieces[('tail-calls', '-', 'daemon.log')]}"
+        return "ended with 0"
+
+    recordings = [
+        (f"{mode}, {workload}", lambda m=mode, w=workload: check_recording(pieces, m, w))
+        for mode in MODES
+        for workload in WORKLOADS
+    ]
+    return [("stakeout check", machine), *recordings, ("daemon", daemon), *cuda_checks.check(pieces, name)]
+
+
+def check_guest(guest, ended, name, verbose):
+    """Prints a line for each check; how many failed."""
+    pieces, failed = guest.pieces(), 0
+    release = pieces.get(("machine", "-", "release"), "").strip() or "did not boot"
+    print(f"kernel {name}: {release}")
 
     def end():
         assert ended, "it did not come to its end in time, or crashed"
-        status = pieces[("tail-calls", "-", "daemon.status")].strip()
-        assert status == "0", f"stakeoutd ended with {status}: {pieces[('tail-calls', '-', 'daemon.log')]}"
         bad = re.findall(r"^.*(?:BUG:|WARNING:|Oops|Call Trace).*$", guest.text("console"), re.MULTILINE)
         assert not bad, f"the kernel complained: {bad[:5]}"
         return "came to its end"
 
-    one("machine", end)
+    checks = system_checks.check(pieces) if guest.part == "system" else workload_checks(pieces, name)
+    for what, function in [*checks, ("machine", end)]:
+        try:
+            print(f"ok    kernel {name}: {what}: {function()}")
+        except Exception as error:  # pylint: disable=W0718
+            failed += 1
+            print(f"FAIL  kernel {name}: {what}")
+            report_failure(guest, error)
     if verbose:
         print(pieces.get(("machine", "-", "check.log"), ""))
         for (mode, workload, what), text in pieces.items():
@@ -323,8 +342,9 @@ def run_kernel(name, options):
     if platform.machine() != "x86_64":
         raise Unavailable(f"stakeout is not for {platform.machine()} yet")
     need("qemu-system-x86_64")
-    root = initramfs()
-    guest = Guest(kernel_image(name, options.directory), root, options)
+    system = name.endswith(SYSTEM)
+    image = kernel_image(name[: -len(SYSTEM)] if system else name, options.directory)
+    guest = Guest(image, initramfs(image, system), options, "system" if system else "workloads")
     try:
         began = time.monotonic()
         ended = guest.run()
@@ -340,12 +360,12 @@ def run_kernel(name, options):
 
 def parse_options():
     parser = argparse.ArgumentParser(description="Runs stakeout on other kernels, under qemu's software emulation.")
-    known = ", ".join(KERNELS)
+    known = ", ".join(ALL)
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"{known} (default: all of them), or the path of "
-                        "a kernel image or of a Debian package that holds one")
+                        f"a kernel image or of a Debian package that holds one; {SYSTEM} may follow either")
     parser.add_argument("--seconds", type=int, default=3, help="length of a recording (3)")
     parser.add_argument("--rate", type=int, default=199, help="samples a second (199)")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds that one machine may take (300)")
+    parser.add_argument("--timeout", type=float, default=400, help="seconds that one machine may take (400)")
     parser.add_argument("--boot-timeout", type=float, default=60, help="seconds until it must speak (60)")
     parser.add_argument("--keep", action="store_true", help="keep the initramfs and what was sent")
     parser.add_argument("--verbose", action="store_true", help="print `stakeout check` and the folded lines, too")
@@ -357,7 +377,7 @@ def parse_options():
 def main():
     options = parse_options()
     failed, tested, why = 0, 0, ""
-    for name in options.kernels or KERNELS:
+    for name in options.kernels or ALL:
         try:
             os.makedirs(options.directory, exist_ok=True)
             failed += run_kernel(name, options)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/kernel_symbols.h"
+#include "daemon/module_places.h"
 
 #define SECOND 1000000000ull
 #define NVIDIA 0xffffffffc0200000
@@ -65,12 +66,17 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* As a profile that is built at that time. */
-static const char *name_at(struct world *w, uint64_t address, uint64_t now_ns)
+/* As a profile that is built at that time, of samples since another. */
+static const char *name_since(struct world *w, uint64_t address, uint64_t since_ns, uint64_t now_ns)
 {
 	kallsyms__unref(w->table);
 	w->table = kernel_symbols__get(w->symbols, now_ns);
-	return kernel_symbols__lookup(w->symbols, &w->table, address, now_ns);
+	return kernel_symbols__lookup(w->symbols, &w->table, address, since_ns, now_ns);
+}
+
+static const char *name_at(struct world *w, uint64_t address, uint64_t now_ns)
+{
+	return name_since(w, address, now_ns, now_ns);
 }
 
 static void test_module_comes(void **state)
@@ -94,6 +100,105 @@ static void test_module_goes(void **state)
 	assert_null(name_at(w, NVIDIA - 0x100000, 110 * SECOND));
 	/* Whoever began with the old table has it to the end. */
 	assert_string_equal(kallsyms__lookup(before, NVIDIA - 0x100000), "nvme_queue [nvme]");
+}
+
+#define BRD         0xffffffffc0200000 /* the same */
+#define BRD_SYMBOLS "ffffffffc0200000 t brd_init\t[brd]\nffffffffc0200800 t brd_submit_bio\t[brd]\n"
+#define BRD_MODULE  "brd 4096 0 - Live 0xffffffffc0200000\n"
+
+static void test_module_in_anothers_place(void **state)
+{
+	struct world *w = *state;
+
+	set_kernel(w, CORE NVIDIA_SYMBOLS, NVIDIA_MODULE);
+	assert_string_equal(name_since(w, NVIDIA + 0x900, 50 * SECOND, 100 * SECOND), "rm_ioctl [nvidia]");
+	set_kernel(w, CORE BRD_SYMBOLS, BRD_MODULE);
+	/* By the table of before it would be the other's. */
+	assert_null(name_since(w, BRD + 0x900, 50 * SECOND, 105 * SECOND));
+	assert_null(name_since(w, BRD + 0x900, 105 * SECOND, 105 * SECOND));
+	/* By the new one, but of which of the two the samples are is not known. */
+	assert_null(name_since(w, BRD + 0x900, 50 * SECOND, 110 * SECOND));
+	assert_null(name_since(w, BRD + 0x900, 104 * SECOND, 110 * SECOND));
+	assert_string_equal(name_since(w, BRD + 0x900, 105 * SECOND, 110 * SECOND), "brd_submit_bio [brd]");
+	/* The kernel's own and other modules' are what they were. */
+	assert_string_equal(name_since(w, 0xffffffff81000010, 50 * SECOND, 110 * SECOND), "_stext");
+}
+
+/* Seen without a profile. */
+static void test_looks(void **state)
+{
+	struct world *w = *state;
+
+	set_kernel(w, CORE NVIDIA_SYMBOLS, NVIDIA_MODULE);
+	kernel_symbols__look(w->symbols, 100 * SECOND);
+	set_kernel(w, CORE BRD_SYMBOLS, BRD_MODULE);
+	/* Not twice within a second. */
+	kernel_symbols__look(w->symbols, 101 * SECOND - 1);
+	kernel_symbols__look(w->symbols, 102 * SECOND);
+	assert_null(name_since(w, BRD, 101 * SECOND, 200 * SECOND));
+	assert_string_equal(name_since(w, BRD, 102 * SECOND, 200 * SECOND), "brd_init [brd]");
+}
+
+/* A module that is unloaded and loaded again may come to lie where it was, or elsewhere. */
+static void test_module_comes_back(void **state)
+{
+	struct world *w = *state;
+
+	assert_string_equal(name_since(w, NVIDIA - 0x100000, 50 * SECOND, 100 * SECOND), "nvme_queue [nvme]");
+	set_kernel(w, CORE, "");
+	assert_null(name_since(w, NVIDIA - 0x100000, 50 * SECOND, 101 * SECOND));
+	set_kernel(w, CORE NVME_SYMBOLS, NVME_MODULE("2 -"));
+	assert_string_equal(name_since(w, NVIDIA - 0x100000, 50 * SECOND, 111 * SECOND), "nvme_queue [nvme]");
+	set_kernel(w, CORE "ffffffffc0101000 t nvme_queue\t[nvme]\n",
+		   "nvme 4096 0 - Live 0xffffffffc0101000\n");
+	assert_string_equal(name_since(w, NVIDIA - 0xff000, 50 * SECOND, 130 * SECOND), "nvme_queue [nvme]");
+	set_kernel(w, CORE "ffffffffc0100800 t nvme_queue\t[nvme]\n",
+		   "nvme 4096 0 - Live 0xffffffffc0100800\n");
+	assert_null(name_since(w, NVIDIA - 0xff800, 50 * SECOND, 150 * SECOND));
+	assert_string_equal(name_since(w, NVIDIA - 0xff800, 150 * SECOND, 150 * SECOND), "nvme_queue [nvme]");
+}
+
+static void test_module_that_is_being_loaded(void **state)
+{
+	struct world *w = *state;
+
+	set_kernel(w, CORE BRD_SYMBOLS, "brd 16384 1 - Loading 0xffffffffc0200000\n");
+	assert_string_equal(name_since(w, BRD + 0x900, 50 * SECOND, 100 * SECOND), "brd_submit_bio [brd]");
+	set_kernel(w, CORE BRD_SYMBOLS, BRD_MODULE);
+	assert_string_equal(name_since(w, BRD + 0x900, 50 * SECOND, 101 * SECOND), "brd_submit_bio [brd]");
+	assert_string_equal(name_since(w, BRD + 0x900, 50 * SECOND, 120 * SECOND), "brd_submit_bio [brd]");
+}
+
+/* From Linux 6.4 on, a module's size may reach into its neighbour, which has been there all the time. */
+static void test_neighbour_of_a_module_that_goes(void **state)
+{
+	struct world *w = *state;
+
+	set_kernel(w, CORE NVME_SYMBOLS NVIDIA_SYMBOLS,
+		   "nvme 1114112 0 - Live 0xffffffffc0100000\n" NVIDIA_MODULE);
+	assert_string_equal(name_since(w, NVIDIA, 50 * SECOND, 100 * SECOND), "rm_ioctl [nvidia]");
+	set_kernel(w, CORE NVIDIA_SYMBOLS, NVIDIA_MODULE);
+	assert_string_equal(name_since(w, NVIDIA, 50 * SECOND, 105 * SECOND), "rm_ioctl [nvidia]");
+	assert_string_equal(name_since(w, NVIDIA, 50 * SECOND, 120 * SECOND), "rm_ioctl [nvidia]");
+}
+
+/* What is remembered of modules that have gone is bounded; the longest gone is forgotten. */
+static void test_many_modules_go(void **state)
+{
+	struct world *w = *state;
+	char text[100];
+
+	for (unsigned i = 0; i <= MODULE_PLACES_MAX_GONE + 1; i++) {
+		snprintf(text, sizeof(text), "m%u 4096 0 - Live 0x%x\n", i, 0xc0000000 + i * 0x1000);
+		write_text(w->modules, text);
+		kernel_symbols__look(w->symbols, (10 + i) * SECOND);
+	}
+	set_kernel(w, CORE "00000000c0000000 t first\t[x]\n00000000c0001000 t next\t[x]\n",
+		   "x 8192 0 - Live 0xc0000000\n");
+	assert_string_equal(name_since(w, 0xc0000010, SECOND, 2000 * SECOND), "first [x]");
+	assert_string_equal(name_since(w, 0xc0001010, SECOND, 2000 * SECOND), "next [x]");
+	set_kernel(w, CORE "00000000c0003000 t third\t[y]\n", "y 4096 0 - Live 0xc0003000\n");
+	assert_null(name_since(w, 0xc0003010, SECOND, 2020 * SECOND));
 }
 
 /* Users of a module come and go; the symbols' file, which is another by now, is not read for that. */
@@ -140,7 +245,7 @@ static void test_table_of_another_user(void **state)
 	set_kernel(w, CORE NVIDIA_SYMBOLS, NVIDIA_MODULE);
 	assert_non_null(name_at(w, NVIDIA, 110 * SECOND));
 	/* Another had it read anew meanwhile: an address that is in no table's symbols is looked for there. */
-	assert_string_equal(kernel_symbols__lookup(w->symbols, &mine, NVIDIA, 110 * SECOND),
+	assert_string_equal(kernel_symbols__lookup(w->symbols, &mine, NVIDIA, 0, 110 * SECOND),
 			    "rm_ioctl [nvidia]");
 	assert_ptr_equal(mine, w->table);
 	kallsyms__unref(mine);
@@ -165,8 +270,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(module_comes),    TEST(module_goes),           TEST(same_modules), TEST(programs),
-		TEST(unknown_address), TEST(table_of_another_user), TEST(unreadable),
+		TEST(module_comes),
+		TEST(module_goes),
+		TEST(module_in_anothers_place),
+		TEST(looks),
+		TEST(module_comes_back),
+		TEST(module_that_is_being_loaded),
+		TEST(neighbour_of_a_module_that_goes),
+		TEST(many_modules_go),
+		TEST(same_modules),
+		TEST(programs),
+		TEST(unknown_address),
+		TEST(table_of_another_user),
+		TEST(unreadable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

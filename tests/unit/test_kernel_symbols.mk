@@ -1,1 +1,1 @@
-test_kernel_symbols_SRCS := daemon/kernel_symbols.c daemon/kallsyms.c daemon/kernel_modules.c
+test_kernel_symbols_SRCS := daemon/kernel_symbols.c daemon/kallsyms.c daemon/kernel_modules.c daemon/module_places.c

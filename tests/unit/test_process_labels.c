@@ -116,6 +116,17 @@ static void containers(void **state)
 		      ID_A, POD);
 	expect_cgroup("0::/kubepods/besteffort/pod" POD "/" ID_A "\n", ID_A, POD);
 	expect_cgroup("0::/kubepods.slice/kubepods-pod" POD_U ".slice/crio-" ID_A ".scope\n", ID_A, POD);
+	expect_cgroup("0::/system.slice/containerd.service/kubepods-burstable-pod" POD_U
+		      ".slice:cri-containerd:" ID_A,
+		      ID_A, POD);
+	expect_cgroup("0::/lxc.payload.web/system.slice/docker-" ID_A ".scope\n", ID_A, "");
+	/* From within a control group namespace: in another class of pods, in the same, and in the same pod. */
+	expect_cgroup("0::/../../../besteffort/pod" POD "/" ID_A "\n", ID_A, POD);
+	expect_cgroup("0::/../../pod" POD "/" ID_A "\n", ID_A, POD);
+	expect_cgroup("0::/../" ID_A "\n", ID_A, "");
+	expect_cgroup("0::/../../kubepods-burstable-pod" POD_U ".slice/cri-containerd-" ID_A ".scope\n", ID_A,
+		      POD);
+	expect_cgroup("0::/../../../../system.slice/docker-" ID_A ".scope\n", ID_A, "");
 	/* The innermost one. */
 	expect_cgroup("0::/docker/" ID_A "/kubelet/kubepods/pod" POD "/" ID_B, ID_B, POD);
 	expect_cgroup("0::/kubepods/pod0123456789abcdef0123456789abcdef/" ID_A, ID_A,
@@ -133,6 +144,8 @@ static void what_is_no_container(void **state)
 	expect_cgroup("0::/docker/0123456789abcdef\n", "", "");
 	expect_cgroup("0::/machine.slice/crio-conmon-" ID_A ".scope\n", "", "");
 	expect_cgroup("0::/pod" POD "\n", "", "");
+	expect_cgroup("0::/lxc.payload.web\n", "", "");
+	expect_cgroup("0::/machine.slice/libpod-conmon-" ID_A ".scope\n", "", "");
 	expect_cgroup("0::/kubepods/pod" POD "0/x\n", "", "");
 	expect_cgroup("0::/kubepods/podium\n", "", "");
 	/* One line's pods are no other's. */

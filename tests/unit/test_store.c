@@ -355,6 +355,24 @@ static void test_clock_set_forward(void **state)
 	store_world_check_integrity(w);
 }
 
+/* Within a minute of the first window, before and after a start of the daemon. */
+static void test_clock_set_soon_after_the_first_window(void **state)
+{
+	struct store_world *w = *state;
+	uint64_t samples = 0;
+
+	store_world_settle(w);
+	store_world_now_ns += 20 * STORE_SECOND_NS;
+	store_world_add(w, store_world_target(w, 7), store_world_now_ns - WINDOW_NS, &samples);
+	store_world_set_clock(8 * 24 * HOUR_NS);
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+	store_world_reopen(w);
+	store_world_set_clock(10 * 365 * 24 * HOUR_NS);
+	store_world_settle(w);
+	assert_int_equal(sum_of_samples(w), samples);
+}
+
 /* The samples of the windows that touch a range, by their begins. */
 static uint64_t samples_of(const int64_t *begin_ns, const uint64_t *samples, int n, int64_t from_ns,
 			   int64_t to_ns)
@@ -555,18 +573,22 @@ static void test_size_bound_and_the_clock(void **state)
 	options.retain_size_bytes = 24 << 20;
 	assert_int_equal(store__open(&options, &w->store, NULL), 0);
 	target = store_world_target(w, 7);
-	begin_ns = EPOCH_NS + year_ns;
+	add_bulky(w, target, EPOCH_NS, 200000);
+	store_world_set_clock(year_ns);
+	begin_ns = store_world_now_ns;
 	for (int i = 0; i < 160; i++)
 		add_bulky(w, target, begin_ns + i * WINDOW_NS, 200000);
-	store_world_now_ns = EPOCH_NS;
+	store_world_set_clock(-year_ns);
+	begin_ns = store_world_now_ns;
 	for (int i = 0; i < 80; i++)
-		add_bulky(w, target, EPOCH_NS + i * WINDOW_NS, 200000);
+		add_bulky(w, target, begin_ns + i * WINDOW_NS, 200000);
+	/* But the very first, which was the oldest while the clock was ahead. */
 	n = store_world_number(w, "SELECT count(*) FROM windows WHERE begin_ns < 1715000000000000000");
 	assert_int_equal(n, 80);
 	assert_true(store_world_number(w, "SELECT count(*) FROM windows") < 240);
 
 	for (int i = 80; i < 240; i++)
-		add_bulky(w, target, EPOCH_NS + i * WINDOW_NS, 200000);
+		add_bulky(w, target, begin_ns + i * WINDOW_NS, 200000);
 	store_world_now_ns += 2 * STORE_MINUTE_NS;
 	store__maintain(w->store, 1000);
 	n = store_world_number(w, "SELECT count(*) FROM windows WHERE begin_ns > 1600000000000000000");
@@ -746,6 +768,7 @@ int main(void)
 		TEST(test_one_window_comes_back),
 		TEST(test_windows_that_are_none),
 		TEST(test_clock_set_forward),
+		TEST(test_clock_set_soon_after_the_first_window),
 		TEST(test_clock_set_back),
 		TEST(test_first_start_without_the_time),
 		TEST(test_a_store_without_a_clock),
