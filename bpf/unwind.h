@@ -328,8 +328,25 @@ static __always_inline bool uw_is_sigreturn(__u64 pc)
 	return code == 0x0f0000000fc0c748ull || (code & 0x00ffffffffffffffull) == 0x00050f0000000fb8ull;
 }
 
+/*
+ * HotSpot's interpreter takes its arguments, and room for its other locals, off its caller's stack when it returns: the stack
+ * pointer that its caller had is noted in its frame. Without such a note the caller's is behind the return address.
+ */
+#define UW_JAVA_SENDER_SP        (-8)
+#define UW_JAVA_MAX_LOCALS_BYTES (65536 * 8u)
+
+static __always_inline __u64 uw_sender_sp(struct so_unwind *u, __u64 bp)
+{
+	__u64 sp = bp + 16, noted;
+
+	if (!uw_stack(u, bp + UW_JAVA_SENDER_SP, bp + UW_JAVA_SENDER_SP, &noted))
+		return sp;
+	return noted & 7 || noted - sp > UW_JAVA_MAX_LOCALS_BYTES ? sp : noted;
+}
+
 static __always_inline int uw_frame_pointer(struct so_unwind *u)
 {
+	const struct so_mapping *m;
 	__u64 bp = u->bp, next_bp, ra;
 
 	if (uw_is_sigreturn(u->pc))
@@ -344,10 +361,12 @@ static __always_inline int uw_frame_pointer(struct so_unwind *u)
 		return uw_cut(u, SO_TRUNC_NO_RULES);
 	if (!ra)
 		return uw_cut(u, SO_TRUNC_FP_ROOT);
-	if (!uw_find_mapping(u, ra - 1))
+	m = uw_find_mapping(u, ra - 1);
+	if (!m)
 		return uw_cut(u, SO_TRUNC_NO_RULES);
 	u->flags |= SO_STACK_FRAME_POINTER;
-	u->sp = bp + 16;
+	/* What is found by a wrong one is doubted there. */
+	u->sp = m->flags & SO_MAPPING_WRITABLE ? uw_sender_sp(u, bp) : bp + 16;
 	u->bp = next_bp;
 	u->pc = ra;
 	u->known = UW_RBP;

@@ -373,6 +373,36 @@ static void test_java_return_entry(void **state)
 	}
 }
 
+/* Compiled code that the interpreter returns to: arguments and locals lie between its return address and its stack pointer. */
+static void test_java_sender_sp(void **state)
+{
+	static const struct {
+		uint64_t noted;
+		uint32_t sp; /* the caller's */
+	} cases[] = {
+		{ STACK + JAVA_BP + 64, JAVA_BP + 64 }, { STACK + JAVA_BP + 16, JAVA_BP + 16 },
+		{ STACK + JAVA_BP + 60, JAVA_BP + 16 }, /* no stack pointer */
+		{ STACK + JAVA_BP, JAVA_BP + 16 },      { STACK + JAVA_BP + 16 + 65536 * 8 + 8, JAVA_BP + 16 },
+	};
+
+	TEXT(END, RSP(32), KIND(NONE));
+	sampler__mappings(w->sampler)[0].flags = SO_MAPPING_WRITABLE;
+	w->code[0] = 0x78563412e8909090ull; /* call */
+	w->code_at = RET(0) - 8;
+	set_reg(SO_REG_RBP, STACK + JAVA_BP);
+	put(JAVA_BP, 0);
+	put(JAVA_BP + 8, RET(1));
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		put(JAVA_BP - 8, cases[i].noted);
+		put(cases[i].sp + 24, RET(0));
+		unwind(AT(2), 0);
+		EXPECT(NONE, LEAF(2), CALLER(1), CALLER(0));
+		put(cases[i].sp + 24, 0);
+		unwind(AT(2), 0);
+		EXPECT(NO_RULES, LEAF(2), CALLER(1));
+	}
+}
+
 /* Where rbp was lost, nothing tells that the frame is one. */
 static void test_java_return_entry_without_rbp(void **state)
 {
@@ -476,6 +506,7 @@ int main(void)
 		TEST(learn),
 		TEST(writable_code),
 		TEST(java_return_entry),
+		TEST(java_sender_sp),
 		TEST(java_return_entry_without_rbp),
 		TEST(hash),
 		TEST(garbage),

@@ -69,7 +69,7 @@ static struct world *w;
 static inline bool read_world(void *context, void *dst, uint32_t bytes, uint64_t address)
 {
 	assert_true(bytes <= UW_WINDOW_BYTES);
-	if (w->code_at && address >= w->code_at && address + bytes <= w->code_at + sizeof(w->code)) {
+	if (w->code_at && bytes <= sizeof(w->code) && address - w->code_at <= sizeof(w->code) - bytes) {
 		memcpy(dst, (const char *)w->code + (address - w->code_at), bytes);
 		return true;
 	}
