@@ -328,8 +328,25 @@ static __always_inline bool uw_is_sigreturn(__u64 pc)
 	return code == 0x0f0000000fc0c748ull || (code & 0x00ffffffffffffffull) == 0x00050f0000000fb8ull;
 }
 
+/*
+ * HotSpot's interpreter takes its arguments, and room for its other locals, off its caller's stack when it returns: the stack
+ * pointer that its caller had is noted in its frame. Without such a note the caller's is behind the return address.
+ */
+#define UW_JAVA_SENDER_SP        (-8)
+#define UW_JAVA_MAX_LOCALS_BYTES (65536 * 8u)
+
+static __always_inline __u64 uw_sender_sp(struct so_unwind *u, __u64 bp)
+{
+	__u64 sp = bp + 16, noted;
+
+	if (!uw_stack(u, bp + UW_JAVA_SENDER_SP, bp + UW_JAVA_SENDER_SP, &noted))
+		return sp;
+	return noted & 7 || noted - sp > UW_JAVA_MAX_LOCALS_BYTES ? sp : noted;
+}
+
 static __always_inline int uw_frame_pointer(struct so_unwind *u)
 {
+	const struct so_mapping *m;
 	__u64 bp = u->bp, next_bp, ra;
 
 	if (uw_is_sigreturn(u->pc))
@@ -344,10 +361,12 @@ static __always_inline int uw_frame_pointer(struct so_unwind *u)
 		return uw_cut(u, SO_TRUNC_NO_RULES);
 	if (!ra)
 		return uw_cut(u, SO_TRUNC_FP_ROOT);
-	if (!uw_find_mapping(u, ra - 1))
+	m = uw_find_mapping(u, ra - 1);
+	if (!m)
 		return uw_cut(u, SO_TRUNC_NO_RULES);
 	u->flags |= SO_STACK_FRAME_POINTER;
-	u->sp = bp + 16;
+	/* What is found by a wrong one is doubted there. */
+	u->sp = m->flags & SO_MAPPING_WRITABLE ? uw_sender_sp(u, bp) : bp + 16;
 	u->bp = next_bp;
 	u->pc = ra;
 	u->known = UW_RBP;
@@ -449,12 +468,45 @@ static __always_inline bool uw_is_after_call(__u64 address)
 	       (code[2] == 0xff && (code[3] & 0x38) == 0x10) || (code[1] == 0xff && (code[2] & 0x38) == 0x10);
 }
 
+/*
+ * HotSpot's interpreter does not call compiled code: it pushes the address of a "return entry" and jumps, having noted its
+ * stack pointer in its frame. The entry takes that back and clears it; the code is known by its bytes, up to the zeros
+ * (TemplateInterpreterGenerator::generate_return_entry_for), and the frame by what was noted, which lies between the two
+ * stack pointers.
+ *   until 21  mov -16(%rbp), %rsp;                         movq $0, -16(%rbp)   an address
+ *   since 22  mov -16(%rbp), %rcx; lea (%rbp,%rcx,8), %rsp; movq $0, -16(%rbp)   words from rbp
+ */
+#define UW_JAVA_NOTED_SP (-16)
+#define UW_JAVA_POPPED   8 /* a method handle's last argument, taken off since */
+
+static __always_inline bool uw_is_java_return(struct so_unwind *u)
+{
+	__u64 code[2], noted;
+
+	if (!(u->known & UW_RBP) || u->bp & 7 || u->bp < u->sp)
+		return false;
+	if (!UW_READ_CODE(code, sizeof(code), u->pc) ||
+	    !uw_stack(u, u->bp + UW_JAVA_NOTED_SP, u->bp + UW_JAVA_NOTED_SP, &noted))
+		return false;
+	if (code[0] == 0xcd648d48f04d8b48ull && code[1] == 0x000000f045c74800ull)
+		noted = u->bp + noted * 8;
+	else if (code[0] != 0xf045c748f0658b48ull || (__u32)code[1])
+		return false;
+	return noted < u->bp && noted + UW_JAVA_POPPED >= u->sp;
+}
+
+/* Whether the frame that was found can be a caller at all. */
+static __always_inline bool uw_is_caller(struct so_unwind *u)
+{
+	return uw_is_after_call(u->pc) || uw_is_java_return(u);
+}
+
 /* To the caller of code that may have been rewritten since its rule was learned. */
 static __always_inline int uw_doubtful_caller(struct so_unwind *u, const struct so_unwind_rule *rule)
 {
 	if (uw_caller(u, rule))
 		return 1;
-	return uw_is_after_call(u->pc) ? 0 : uw_cut(u, SO_TRUNC_NO_RULES);
+	return uw_is_caller(u) ? 0 : uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
 static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mapping *m)

@@ -2,6 +2,7 @@
 #include "daemon/learned_code.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Ranges of blocks less than this far apart share a piece. */
@@ -28,6 +29,9 @@ static int insert(struct learned_code *code, const struct effect_row *row)
 	size_t at = rows_up_to(code, row->address);
 	struct effect_row cut = *row;
 	struct effect_row *more;
+
+	cut.group = code->groups;
+	cut.checksum = 0;
 
 	/* What is there stays; a new row gets the room that is left. */
 	if (at && code->rows[at - 1].address + code->rows[at - 1].length > cut.address)
@@ -57,6 +61,7 @@ int learned_code__add(struct learned_code *code, const struct effect_rows *rows)
 {
 	int ret = 0;
 
+	code->groups++;
 	for (size_t i = 0; !ret && i < rows->n; i++)
 		ret = insert(code, &rows->rows[i]);
 	return ret;
@@ -66,7 +71,35 @@ int learned_code__add_failure(struct learned_code *code, uint64_t address)
 {
 	struct effect_row row = { .address = address, .length = 1, .rule = { .cfa_kind = SO_CFA_NONE } };
 
+	code->groups++;
 	return insert(code, &row);
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+size_t learned_code__forget(struct learned_code *code, learned_changed_fn changed, void *context)
+{
+	_cleanup_free_ uint32_t *groups = calloc(code->n + 1, sizeof(*groups));
+	size_t n_groups = 0, n = 0;
+
+	for (size_t i = 0; groups && i < code->n; i++) {
+		if (changed(context, &code->rows[i]))
+			groups[n_groups++] = code->rows[i].group;
+	}
+	if (n_groups)
+		qsort(groups, n_groups, sizeof(*groups), compare_groups);
+	/* Without memory for the list all is forgotten. */
+	for (size_t i = 0; groups && i < code->n; i++) {
+		if (!bsearch(&code->rows[i].group, groups, n_groups, sizeof(*groups), compare_groups))
+			code->rows[n++] = code->rows[i];
+	}
+	code->n = n;
+	return n;
 }
 
 const struct so_unwind_rule *learned_code__find(const struct learned_code *code, uint64_t address)

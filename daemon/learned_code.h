@@ -28,6 +28,7 @@ struct learned_table {
 struct learned_code {
 	struct effect_row *rows; /* sorted by address, not overlapping */
 	size_t n, capacity;
+	uint32_t groups;             /* rows that were learned at one time are one */
 	size_t published;            /* n when the table was made */
 	struct learned_table *table; /* NULL: nothing is published */
 };
@@ -38,6 +39,12 @@ void learned_table__unref(struct learned_table *table, struct table_pool *pool);
 int learned_code__add(struct learned_code *code, const struct effect_rows *rows);
 /* Remembers that the instruction at an address was not understood. */
 int learned_code__add_failure(struct learned_code *code, uint64_t address);
+/*
+ * Forgets the rows that have changed and all that were learned together with one of them: a rule follows from the code up to the
+ * return. What is published stays as it is until it is published anew. Returns how many are left.
+ */
+typedef bool (*learned_changed_fn)(void *context, const struct effect_row *row);
+size_t learned_code__forget(struct learned_code *code, learned_changed_fn changed, void *context);
 /* The rule learned for an address, or NULL. */
 const struct so_unwind_rule *learned_code__find(const struct learned_code *code, uint64_t address);
 /*

@@ -208,37 +208,74 @@ struct learned_mapping *process__learned(struct process *p, uint64_t start, uint
 	return m;
 }
 
-/* Over the code that rules were learned from: code that changed there has other rules. 0: it cannot be read. */
-static uint64_t code_checksum(pid_t tgid, const struct learned_mapping *m)
-{
-	uint64_t from = 0, sum = 0xcbf29ce484222325ull;
+/* Code as it is read piece by piece, from lower addresses to higher ones. */
+struct code_view {
+	pid_t tgid;
+	uint64_t start; /* of the mapping */
+	uint64_t from;
+	size_t n;
 	uint8_t buf[4096];
-	size_t n = 0;
+};
 
-	for (size_t i = 0; i < m->code.n; i++) {
-		const struct effect_row *row = &m->code.rows[i];
+/* No checksum: those are odd, and 0 is none yet. */
+#define CODE_UNREADABLE 2
 
-		for (uint64_t at = m->start + row->address; at < m->start + row->address + row->length; at++) {
-			if (at - from >= n) {
-				from = at;
-				n = memory_lock__read(tgid, from, buf, sizeof(buf));
-			}
-			if (!n)
-				return 0;
-			sum = (sum ^ buf[at - from]) * 0x100000001b3ull;
+/* Over the code that the row's rule was learned from: code that changed there has another rule. */
+static uint32_t code_checksum(struct code_view *v, const struct effect_row *row)
+{
+	uint64_t begin = v->start + row->address, sum = 0xcbf29ce484222325ull;
+
+	for (uint64_t at = begin; at < begin + row->length; at++) {
+		if (at - v->from >= v->n) {
+			v->from = at;
+			v->n = memory_lock__read(v->tgid, at, v->buf, sizeof(v->buf));
 		}
+		if (!v->n)
+			return CODE_UNREADABLE;
+		sum = (sum ^ v->buf[at - v->from]) * 0x100000001b3ull;
 	}
-	return sum | 1;
+	return (uint32_t)(sum >> 32 ^ sum) | 1;
 }
 
 int process_table__publish_learned(struct process_table *t, struct process *p, struct learned_mapping *m)
 {
+	struct code_view view = { .tgid = p->tgid, .start = m->start };
 	struct table_pieces none = { 0 };
 
 	if (m->code.n == m->code.published)
 		return 0;
-	m->checksum = code_checksum(p->tgid, m);
+	for (size_t i = 0; i < m->code.n; i++) {
+		if (!m->code.rows[i].checksum)
+			m->code.rows[i].checksum = code_checksum(&view, &m->code.rows[i]);
+	}
 	return learned_code__publish(&m->code, t->pool, &none);
+}
+
+/* Rows that are not published yet were learned a moment ago. */
+static bool row_changed(void *context, const struct effect_row *row)
+{
+	return row->checksum &&
+	       (row->checksum == CODE_UNREADABLE || code_checksum(context, row) != row->checksum);
+}
+
+enum learned_state { LEARNED_SAME, LEARNED_LESS, LEARNED_GONE };
+
+/*
+ * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays. Where
+ * half of it or more is another, all is taken for replaced.
+ */
+static enum learned_state check_code(struct process_table *t, const struct process *p,
+				     struct learned_mapping *m)
+{
+	struct code_view view = { .tgid = p->tgid, .start = m->start };
+	struct table_pieces none = { 0 };
+	size_t before = m->code.n, after = learned_code__forget(&m->code, row_changed, &view);
+
+	if (before && after == before)
+		return LEARNED_SAME;
+	if (after <= before / 2 || learned_code__publish(&m->code, t->pool, &none))
+		return LEARNED_GONE;
+	return LEARNED_LESS;
 }
 
 /* A mapping that has grown is the same one. */
@@ -263,19 +300,20 @@ static bool check_learned(struct process_table *t, struct process *p, const stru
 
 	while (*at) {
 		struct learned_mapping *m = *at;
-		bool mapped = !scan || still_mapped(scan, m);
+		bool mapped = !scan || still_mapped(scan, m), learned = m->code.n;
+		enum learned_state state = mapped ? check_code(t, p, m) : LEARNED_GONE;
 
-		if (m->code.n && mapped && code_checksum(p->tgid, m) == m->checksum) {
+		changed |= state != LEARNED_SAME;
+		if (state != LEARNED_GONE) {
 			at = &m->next;
 			continue;
 		}
-		if (m->code.n && mapped) {
+		if (learned && mapped) {
 			p->forgotten++;
 			p->forgotten_ns = clock__now_ns();
 		}
 		*at = m->next;
 		free_learned(t, m);
-		changed = true;
 	}
 	return changed;
 }

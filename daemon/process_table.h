@@ -27,7 +27,6 @@ struct mapping_run {
 /* What is learned of one anonymous mapping's code. Addresses are relative to the mapping. */
 struct learned_mapping {
 	uint64_t start, end;
-	uint64_t checksum; /* of the code it was learned from */
 	struct learned_code code;
 	struct learned_mapping *next;
 };

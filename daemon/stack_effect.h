@@ -26,6 +26,7 @@ struct effect_row {
 	uint64_t address;
 	uint32_t length;
 	struct so_unwind_rule rule;
+	uint32_t group, checksum; /* for who keeps it (daemon/learned_code.h); 0 here */
 };
 
 /* Sorted by address, not overlapping; touching rows differ. Zero-initialise; release with effect_rows__release(). */

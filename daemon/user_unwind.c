@@ -134,9 +134,9 @@ static int past_unknown_code(struct engine *e, struct process *process, struct s
 }
 
 /* A caller that was found in memory of a later time must at least have made a call. */
-static bool caller_is_one(const struct so_unwind *u)
+static bool caller_is_one(struct so_unwind *u)
 {
-	return !here.beyond || u->exact || uw_is_after_call(u->pc);
+	return !here.beyond || u->exact || uw_is_caller(u);
 }
 
 static void unwind(struct engine *e, struct process *process, struct so_unwind *u)

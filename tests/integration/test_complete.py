@@ -2,6 +2,7 @@
 """Complete stacks: every workload, at 99.9 % or more, and the names that must be in them."""
 import os
 import shutil
+import subprocess
 
 from harness import (
     PYTHON,
@@ -352,7 +353,8 @@ def test_jit_without_frame_pointers_is_learned():
 
 
 def javascript(*options):
-    return Target([need_tool("node"), *options, script("timers.js")])
+    """Where V8 leaves a log of its own, with --perf-basic-prof, it is in the working directory."""
+    return Target([need_tool("node"), *options, script("timers.js")], cwd=temporary_dir())
 
 
 def test_javascript():
@@ -373,6 +375,31 @@ def test_javascript_with_names():
         assert named >= recording.samples / 2, recording.examples("")
     finally:
         os.unlink(f"/tmp/perf-{target.pid}.map")
+
+
+def java(*options, rounds=400):
+    """Compiled first: a program in a source file would bring the compiler along."""
+    classes = temporary_dir()
+    run = need_tool("java")
+    subprocess.run([need_tool("javac"), "-d", classes, script("Rounds.java")], check=True)
+    return Target([run, *options, "-cp", classes, "Rounds", str(rounds)])
+
+
+@timeout(120)
+def test_java():
+    """Compiled code in memory that stays writable, called from the interpreter by jumps."""
+    recording = check(java(), "[jit]", share=0.995)
+    assert recording.count("start_thread", "[jit]") + recording.count("clone3", "[jit]") > 0, recording.examples("")
+
+
+@timeout(120)
+def test_java_first_compiler():
+    check(java("-XX:TieredStopAtLevel=1"), "[jit]", share=0.995)
+
+
+@timeout(120)
+def test_java_interpreted():
+    check(java("-Xint", rounds=10), "[jit]", share=0.995)
 
 
 def test_jit_in_writable_memory_is_learned():

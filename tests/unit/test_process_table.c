@@ -555,6 +555,46 @@ static const struct so_mapping *piece_at(struct world *w, const void *code)
 	return NULL;
 }
 
+/* One of three functions is another: what was learned of the others stays, and it does not count as replaced. */
+static void test_learned_code_changes_in_part(void **state)
+{
+	struct world *w = *state;
+	uint8_t *code =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct process *p = add(w, getpid(), 0);
+	struct learned_mapping *learned;
+
+	assert_ptr_not_equal(code, MAP_FAILED);
+	memset(code, 0x90, PAGE);
+	learned = process__learned(p, (uintptr_t)code, (uintptr_t)code + PAGE);
+	assert_non_null(learned);
+	for (uint32_t i = 0; i < 3; i++) {
+		const struct so_unwind_rule rule = { .cfa_kind = SO_CFA_REG,
+						     .cfa_reg = SO_REG_RSP,
+						     .cfa_off = 24 };
+		struct effect_row row[] = { { .address = 64 * i, .length = 8, .rule = rule },
+					    { .address = 64 * i + 8, .length = 8, .rule = rule } };
+
+		assert_int_equal(
+			learned_code__add(&learned->code, &(struct effect_rows){ .rows = row, .n = 2 }), 0);
+	}
+	assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
+	assert_false(process_table__code_changed(w->table, p));
+	code[64 + 12] = 0xc3;
+	assert_true(process_table__code_changed(w->table, p));
+	assert_ptr_equal(p->learned, learned);
+	assert_int_equal(p->forgotten, 0);
+	assert_int_equal(learned->code.n, 4);
+	assert_non_null(learned_code__find(&learned->code, 0));
+	assert_null(learned_code__find(&learned->code, 64)); /* learned with the one that changed */
+	assert_null(learned_code__find(&learned->code, 72));
+	assert_non_null(learned_code__find(&learned->code, 128));
+	assert_int_equal(learned->code.published, 4);
+	assert_false(process_table__code_changed(w->table, p));
+	assert_int_equal(scan_real(w, getpid(), 0), 0);
+	munmap(code, PAGE);
+}
+
 /* Code in no file is not learned for a while when it was replaced too often; that it goes, or grows, does not count. */
 static void test_learning_goes_on(void **state)
 {
@@ -738,6 +778,7 @@ int main(void)
 		TEST(real),
 		TEST(change),
 		TEST(learned_code_changes),
+		TEST(learned_code_changes_in_part),
 		TEST(learning_goes_on),
 		TEST(uses_of_files),
 		TEST(retired_during_scan),

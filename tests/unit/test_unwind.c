@@ -222,7 +222,7 @@ static void test_signal_unreadable(void **state)
 
 static void run_sigreturn(uint64_t code)
 {
-	w->code = code;
+	w->code[0] = code;
 	w->code_at = RET(2);
 	unwind(AT(1), 0);
 }

@@ -297,7 +297,7 @@ static void test_writable_code(void **state)
 	put(0, RET(0));
 	w->code_at = RET(0) - 8;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		w->code = cases[i].code;
+		w->code[0] = cases[i].code;
 		unwind(AT(1), 0);
 		if (cases[i].call)
 			EXPECT(NONE, LEAF(1), CALLER(0));
@@ -306,6 +306,112 @@ static void test_writable_code(void **state)
 	}
 	w->code_at = 0; /* it cannot be read */
 	unwind(AT(1), 0);
+	EXPECT(NO_RULES, LEAF(1));
+}
+
+/* The frame of HotSpot's interpreter that is returned to. Offsets on the stack. */
+struct java {
+	uint64_t code[2];
+	uint64_t noted; /* in the frame: the interpreter's rsp */
+	uint32_t bp;
+};
+
+#define JAVA_BP 256
+#define NOTED   (STACK + 64)
+
+/* Function 1 is compiled and returns to 2, the interpreter, whose frame leads to 0. */
+static void run_java(const struct java *java)
+{
+	memcpy(w->code, java->code, sizeof(w->code));
+	w->code_at = RET(2);
+	put(0, STACK + java->bp);
+	put(8, RET(2));
+	put(JAVA_BP - 16, java->noted);
+	put(JAVA_BP, 0);
+	put(JAVA_BP + 8, RET(0));
+	unwind(AT(1), 0);
+}
+
+/*
+ * HotSpot's interpreter jumps to compiled code, having pushed the address of a return entry: that one is a caller although no
+ * call lies before it, if its frame looks as such a frame does.
+ */
+static void test_java_return_entry(void **state)
+{
+	static const struct java good[] = {
+		/* mov -16(%rbp), %rsp; movq $0, -16(%rbp); any bytes */
+		{ { 0xf045c748f0658b48ull, 0x90c86d8b00000000ull }, NOTED, JAVA_BP },
+		{ { 0xf045c748f0658b48ull, 0 }, STACK + 8, JAVA_BP }, /* an argument was taken off */
+		{ { 0xf045c748f0658b48ull, 0 }, STACK + JAVA_BP - 8, JAVA_BP },
+		/* mov -16(%rbp), %rcx; lea (%rbp,%rcx,8), %rsp; movq $0, -16(%rbp) */
+		{ { 0xcd648d48f04d8b48ull, 0x000000f045c74800ull }, (uint64_t)-24, JAVA_BP },
+	};
+	static const struct java bad[] = {
+		{ { 0xf045c748f0658b48ull, 1 }, NOTED, JAVA_BP }, /* another value */
+		{ { 0xf845c748f0658b48ull, 0 }, NOTED, JAVA_BP }, /* into another place */
+		{ { 0, 0 }, NOTED, JAVA_BP },
+		{ { 0xf045c748f0658b48ull, 0 }, 0, JAVA_BP },               /* it is not in a call */
+		{ { 0xf045c748f0658b48ull, 0 }, STACK, JAVA_BP },           /* below the callee's arguments */
+		{ { 0xf045c748f0658b48ull, 0 }, STACK + JAVA_BP, JAVA_BP }, /* beyond its own frame */
+		{ { 0xcd648d48f04d8b48ull, 0x000000f045c74800ull }, (uint64_t)-40, JAVA_BP },
+		{ { 0xcd648d48f04d8b48ull, 0x000000f045c74800ull }, 3, JAVA_BP },
+		{ { 0xcd648d48f04d8b48ull, 0x000000f845c74800ull }, (uint64_t)-24, JAVA_BP },
+		{ { 0xf045c748f0658b48ull, 0 }, NOTED, JAVA_BP + 4 }, /* no frame pointer */
+		{ { 0xf045c748f0658b48ull, 0 }, NOTED, 8 },           /* below the stack pointer */
+		{ { 0xf045c748f0658b48ull, 0 }, NOTED, sizeof(w->stack) + 64 },
+	};
+
+	TEXT(END, { CFA(RSP, 16), RBP_AT(-16) }, KIND(NONE));
+	sampler__mappings(w->sampler)[0].flags = SO_MAPPING_WRITABLE;
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		run_java(&good[i]);
+		EXPECT(NONE, LEAF(1), CALLER(2), CALLER(0));
+	}
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		run_java(&bad[i]);
+		EXPECT(NO_RULES, LEAF(1));
+	}
+}
+
+/* Compiled code that the interpreter returns to: arguments and locals lie between its return address and its stack pointer. */
+static void test_java_sender_sp(void **state)
+{
+	static const struct {
+		uint64_t noted;
+		uint32_t sp; /* the caller's */
+	} cases[] = {
+		{ STACK + JAVA_BP + 64, JAVA_BP + 64 }, { STACK + JAVA_BP + 16, JAVA_BP + 16 },
+		{ STACK + JAVA_BP + 60, JAVA_BP + 16 }, /* no stack pointer */
+		{ STACK + JAVA_BP, JAVA_BP + 16 },      { STACK + JAVA_BP + 16 + 65536 * 8 + 8, JAVA_BP + 16 },
+	};
+
+	TEXT(END, RSP(32), KIND(NONE));
+	sampler__mappings(w->sampler)[0].flags = SO_MAPPING_WRITABLE;
+	w->code[0] = 0x78563412e8909090ull; /* call */
+	w->code_at = RET(0) - 8;
+	set_reg(SO_REG_RBP, STACK + JAVA_BP);
+	put(JAVA_BP, 0);
+	put(JAVA_BP + 8, RET(1));
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		put(JAVA_BP - 8, cases[i].noted);
+		put(cases[i].sp + 24, RET(0));
+		unwind(AT(2), 0);
+		EXPECT(NONE, LEAF(2), CALLER(1), CALLER(0));
+		put(cases[i].sp + 24, 0);
+		unwind(AT(2), 0);
+		EXPECT(NO_RULES, LEAF(2), CALLER(1));
+	}
+}
+
+/* Where rbp was lost, nothing tells that the frame is one. */
+static void test_java_return_entry_without_rbp(void **state)
+{
+	static const struct java java = { { 0xf045c748f0658b48ull, 0 }, NOTED, JAVA_BP };
+
+	TEXT(END, { CFA(RSP, 16), .saves = SO_SAVES(SO_SAVE_UNDEFINED, SO_SAVE_SAME) }, KIND(NONE));
+	sampler__mappings(w->sampler)[0].flags = SO_MAPPING_WRITABLE;
+	set_reg(SO_REG_RBP, STACK + JAVA_BP);
+	run_java(&java);
 	EXPECT(NO_RULES, LEAF(1));
 }
 
@@ -399,6 +505,9 @@ int main(void)
 		TEST(incomplete_tables),
 		TEST(learn),
 		TEST(writable_code),
+		TEST(java_return_entry),
+		TEST(java_sender_sp),
+		TEST(java_return_entry_without_rbp),
 		TEST(hash),
 		TEST(garbage),
 	};

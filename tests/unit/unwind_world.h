@@ -59,7 +59,7 @@ struct world {
 	struct so_unwind u;
 	uint64_t stack[STACK_WORDS];
 	uint64_t low, high; /* readable part of the stack; by default all */
-	uint64_t code;      /* the eight bytes at code_at are readable too */
+	uint64_t code[2];   /* readable too, at code_at */
 	uint64_t code_at;
 	uint32_t n_mappings;
 };
@@ -69,8 +69,8 @@ static struct world *w;
 static inline bool read_world(void *context, void *dst, uint32_t bytes, uint64_t address)
 {
 	assert_true(bytes <= UW_WINDOW_BYTES);
-	if (w->code_at && address == w->code_at && bytes == 8) {
-		memcpy(dst, &w->code, 8);
+	if (w->code_at && bytes <= sizeof(w->code) && address - w->code_at <= sizeof(w->code) - bytes) {
+		memcpy(dst, (const char *)w->code + (address - w->code_at), bytes);
 		return true;
 	}
 	if (address < w->low || address >= w->high || bytes > w->high - address)
