@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "daemon/profile_builder.h"
 #include "daemon/profile_merge.h"
 #include "daemon/store_blob.h"
+#include "stakeout/array.h"
 
 #define DEFAULT_S 30
 #define MAX_S     3600
@@ -23,18 +25,29 @@ struct recordings {
 	bool all;
 	double duration_s;
 	uint64_t begin_ns; /* clock__now_ns() */
-	struct {
-		uint32_t id, of; /* the recording, and the watched target that it is of (0: of one process) */
-	} entries[ENGINE_MAX_TARGETS];
-	size_t n;
+	struct recording {
+		uint32_t id; /* 0: it has ended, and is in the sum */
+		uint32_t of; /* the watched target that it is of; 0: of one process */
+	} * entries;
+	size_t n, capacity;
+	struct profile_merge *sum; /* of all; NULL: nothing yet */
+	unsigned missed; /* recordings that somebody else has forgotten, or that there was no room for */
 };
+
+static void forget(struct recordings *r, struct recording *one)
+{
+	engine__detach(r->pull->engine, one->id, NULL);
+	leases__remove(r->pull->leases, one->id);
+	one->id = 0;
+}
 
 static void recordings__end(struct recordings *r)
 {
-	for (size_t i = 0; i < r->n; i++) {
-		engine__detach(r->pull->engine, r->entries[i].id, NULL);
-		leases__remove(r->pull->leases, r->entries[i].id);
-	}
+	for (size_t i = 0; i < r->n; i++)
+		if (r->entries[i].id)
+			forget(r, &r->entries[i]);
+	free(r->entries);
+	profile_merge__free(r->sum);
 }
 
 int api_pull__read_pid(const struct http_request *request, pid_t *pid, struct so_error *err)
@@ -91,7 +104,7 @@ static int begin_one(struct recordings *r, pid_t pid, uint32_t of, bool only_wat
 
 	if (rc)
 		return rc;
-	if (leases__add(r->pull->leases, id, false)) {
+	if (ARRAY_RESERVE(r->entries, r->capacity, r->n + 1) || leases__add(r->pull->leases, id, false)) {
 		engine__detach(r->pull->engine, id, NULL);
 		return so_err(err, -ENOMEM, "out of memory");
 	}
@@ -121,16 +134,72 @@ static int begin_all(struct recordings *r, struct so_error *err)
 
 	if (rc)
 		return so_err(err, rc, "out of memory");
-	for (size_t i = 0; i < n && r->n < ENGINE_MAX_TARGETS; i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid) ||
 		    has(r, all[i].id))
 			continue;
 		rc = begin_one(r, all[i].pid, all[i].id, true, err);
+		/* For one that came there is no room: the others are not thrown away for it. */
+		if (rc == -ENOSPC && r->n && !ARRAY_RESERVE(r->entries, r->capacity, r->n + 1)) {
+			r->entries[r->n++] = (struct recording){ 0, all[i].id };
+			r->missed++;
+			continue;
+		}
 		if (rc && rc != -ENOENT && rc != -ESRCH && rc != -EPERM)
 			return rc;
 	}
 	err->text[0] = '\0';
 	return 0;
+}
+
+static int add_profile(struct recordings *r, uint32_t id, struct so_error *err)
+{
+	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
+	size_t packed_bytes, length;
+	int rc = engine__profile(r->pull->engine, id, &packed, &packed_bytes, err);
+
+	if (rc)
+		return rc;
+	if (!r->sum)
+		r->sum = profile_merge__new();
+	rc = r->sum ? store_blob__gunzip(packed, packed_bytes, &message, &length) : -ENOMEM;
+	if (rc)
+		return so_err(err, rc, "the profile cannot be added up: %s", strerror(-rc));
+	return profile_merge__add(r->sum, message, length, err);
+}
+
+/* One that somebody else has forgotten is missing, which the profile says. */
+static int finish_one(struct recordings *r, struct recording *one, struct so_error *err)
+{
+	int rc = engine__stop(r->pull->engine, one->id, err);
+
+	rc = rc ?: add_profile(r, one->id, err);
+	if (rc && rc != -ENOENT)
+		return rc;
+	r->missed += rc == -ENOENT;
+	forget(r, one);
+	err->text[0] = '\0';
+	return 0;
+}
+
+/* Jobs that are restarted all the time would fill the daemon with recordings that have ended. */
+static int finish_ended(struct recordings *r, struct so_error *err)
+{
+	struct target_info info;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < r->n; i++) {
+		struct recording *one = &r->entries[i];
+
+		if (!one->id || (!engine__info(r->pull->engine, one->id, &info) && info.state != TARGET_ENDED))
+			continue;
+		rc = limits__wait_profile(err);
+		if (rc)
+			return rc;
+		rc = finish_one(r, one, err);
+		limits__give(LIMIT_PROFILES, 1);
+	}
+	return rc;
 }
 
 /* 1: there is nothing to wait for. Of all, others may come. */
@@ -140,7 +209,7 @@ static int is_over(struct recordings *r, struct so_error *err)
 	int rc;
 
 	if (r->all)
-		return begin_all(r, err);
+		return finish_ended(r, err) ?: begin_all(r, err);
 	rc = engine__info(r->pull->engine, r->entries[0].id, &info);
 	if (rc)
 		return so_err(err, rc, "the recording was detached by another request");
@@ -176,69 +245,63 @@ static int wait_for(struct recordings *r, struct so_error *err)
 	return 0;
 }
 
-static int stop_all(const struct recordings *r, struct so_error *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; !rc && i < r->n; i++)
-		rc = engine__stop(r->pull->engine, r->entries[i].id, err);
-	return rc;
-}
-
-static int add_profile(const struct recordings *r, uint32_t id, struct profile_merge *merge,
-		       struct so_error *err)
-{
-	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
-	size_t packed_bytes, length;
-	int rc = engine__profile(r->pull->engine, id, &packed, &packed_bytes, err);
-
-	if (rc)
-		return rc;
-	rc = store_blob__gunzip(packed, packed_bytes, &message, &length);
-	if (rc)
-		return so_err(err, rc, "the profile cannot be added up: %s", strerror(-rc));
-	return profile_merge__add(merge, message, length, err);
-}
-
-/* A profile without samples: on an idle node too there is an answer, and what pulls it goes on. */
-static int add_none(const struct recordings *r, struct profile_merge *merge, struct so_error *err)
+/*
+ * Without samples: on an idle node too there is an answer, and what pulls it goes on. The comments say what is not in the
+ * profile.
+ */
+static int add_comments(struct recordings *r, struct so_error *err)
 {
 	_cleanup_(profile_builder) struct profile_builder *none =
 		profile_builder__new(clock__read_ns(CLOCK_REALTIME), 0, 1000000000 / ENGINE_DEFAULT_RATE_HZ);
 	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
 	size_t packed_bytes, length;
+	char text[16];
+	int rc = none ? 0 : -ENOMEM;
 
-	if (!none || profile_builder__comment(none, "watched", "nothing") ||
-	    profile_builder__finish(none, &packed, &packed_bytes) ||
-	    store_blob__gunzip(packed, packed_bytes, &message, &length))
+	if (!r->sum)
+		r->sum = profile_merge__new();
+	snprintf(text, sizeof(text), "%u", r->missed);
+	if (!r->n)
+		rc = rc ?: profile_builder__comment(none, "watched", "nothing");
+	if (r->missed)
+		rc = rc ?: profile_builder__comment(none, "missed_recordings", text);
+	rc = rc ?: profile_builder__finish(none, &packed, &packed_bytes);
+	rc = rc ?: store_blob__gunzip(packed, packed_bytes, &message, &length);
+	if (rc || !r->sum)
 		return so_err(err, -ENOMEM, "out of memory");
-	return profile_merge__add(merge, message, length, err);
+	return profile_merge__add(r->sum, message, length, err);
 }
 
-static int add_up(const struct recordings *r, double seconds, uint8_t **out, size_t *length,
-		  struct so_error *err)
+static int add_up(struct recordings *r, double seconds, uint8_t **out, size_t *length, struct so_error *err)
 {
-	_cleanup_(profile_merge) struct profile_merge *merge = profile_merge__new();
 	int64_t duration_ns = (int64_t)(seconds * 1e9);
 	_cleanup_free_ uint8_t *message = NULL;
 	size_t message_bytes;
-	int rc = merge ? 0 : so_err(err, -ENOMEM, "out of memory");
+	int rc = 0;
 
-	if (!rc && !r->n)
-		rc = add_none(r, merge, err);
 	for (size_t i = 0; !rc && i < r->n; i++)
-		rc = add_profile(r, r->entries[i].id, merge, err);
+		if (r->entries[i].id)
+			rc = finish_one(r, &r->entries[i], err);
+	if (!rc && (!r->n || r->missed))
+		rc = add_comments(r, err);
 	if (rc)
 		return rc;
 	/* They ran beside each other. */
-	profile_merge__set_times(merge, (int64_t)clock__read_ns(CLOCK_REALTIME) - duration_ns, duration_ns);
-	rc = profile_merge__finish(merge, &message, &message_bytes);
+	profile_merge__set_times(r->sum, (int64_t)clock__read_ns(CLOCK_REALTIME) - duration_ns, duration_ns);
+	rc = profile_merge__finish(r->sum, &message, &message_bytes);
 	rc = rc ?: store_blob__gzip(message, message_bytes, out, length);
 	return rc ? so_err(err, rc, "the profiles cannot be added up: %s", strerror(-rc)) : 0;
 }
 
-static int answer(const struct recordings *r, double seconds, uint8_t **out, size_t *length,
-		  struct so_error *err)
+/* All end at one time, before the first is added up. */
+static void stop_all(const struct recordings *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->entries[i].id)
+			engine__stop(r->pull->engine, r->entries[i].id, NULL);
+}
+
+static int answer(struct recordings *r, double seconds, uint8_t **out, size_t *length, struct so_error *err)
 {
 	int rc = limits__wait_profile(err);
 
@@ -264,7 +327,7 @@ int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, st
 	/* Attaching takes time, which is not part of what was asked for. */
 	r.begin_ns = clock__now_ns();
 	rc = rc ?: wait_for(&r, err);
-	rc = rc ?: stop_all(&r, err);
+	stop_all(&r);
 	seconds = elapsed_s(&r);
 	return rc ?: answer(&r, seconds, out, length, err);
 }

@@ -24,6 +24,8 @@
 #define ENGINE_MAX_RATE_HZ     10000
 #define ENGINE_DEFAULT_RATE_HZ 99
 #define ENGINE_MAX_TARGETS     64
+/* Recordings of processes that are targets already, those of pulls included: three of all targets at once. */
+#define ENGINE_MAX_VIEWS (3 * ENGINE_MAX_TARGETS)
 /* Of which those attached for one user other than root, and for all such together: */
 #define ENGINE_MAX_TARGETS_USER  24
 #define ENGINE_MAX_TARGETS_USERS 48

@@ -71,32 +71,55 @@ static void drop_target(struct engine *e, struct target *t)
 	engine_forget_if_idle(e);
 }
 
-/* The target that ended longest ago and that nobody works on. kept: no client's recording. */
-static struct target *ended_longest(const struct engine *e, bool kept)
+/* The kept target that ended longest ago and that nobody works on. */
+static struct target *ended_longest(const struct engine *e)
 {
 	struct target *oldest = NULL;
 
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		struct target *t = e->targets[i];
 
-		if (t && t->info.state == TARGET_ENDED && !t->users && (t->info.keep || !kept) &&
+		if (t && t->info.state == TARGET_ENDED && !t->users && t->info.keep &&
 		    (!oldest || t->end_ns < oldest->end_ns))
 			oldest = t;
 	}
 	return oldest;
 }
 
-/* It makes room for a new one. */
-static void evict_ended(struct engine *e)
+/* Of targets, or of views. *oldest: the one that ended longest ago and that nobody works on. */
+static unsigned count_targets(const struct engine *e, bool view, struct target **oldest)
 {
-	struct target *oldest = ended_longest(e, false);
+	unsigned n = 0;
 
+	*oldest = NULL;
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		if (!e->targets[i])
-			return;
+		struct target *t = e->targets[i];
+
+		if (!t || t->view != view)
+			continue;
+		n++;
+		if (t->info.state == TARGET_ENDED && !t->users && (!*oldest || t->end_ns < (*oldest)->end_ns))
+			*oldest = t;
 	}
-	if (oldest)
+	return n;
+}
+
+static int make_room(struct engine *e, bool view, struct so_error *err)
+{
+	struct target *oldest;
+	unsigned n = count_targets(e, view, &oldest), most = view ? ENGINE_MAX_VIEWS : ENGINE_MAX_TARGETS;
+
+	if (n < most)
+		return 0;
+	if (oldest) {
 		drop_target(e, oldest);
+		return 0;
+	}
+	limits__hit(view ? LIMIT_VIEWS : LIMIT_TARGETS, 1);
+	if (view)
+		return so_err(err, -ENOSPC, "%u recordings of watched processes run already, which is the most",
+			      most);
+	return so_err(err, -ENOSPC, "%u targets are watched already, which is the most: detach one", most);
 }
 
 /* The history of those that are forgotten, where one is kept, stays. */
@@ -107,7 +130,7 @@ void engine_forget_ended(struct engine *e)
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
 		used += e->targets[i] ? engine_target_bytes(e->targets[i]) : 0;
 	while (used > ENGINE_ALL_SAMPLES_BYTES / 2) {
-		struct target *oldest = ended_longest(e, true);
+		struct target *oldest = ended_longest(e);
 
 		if (!oldest)
 			return;
@@ -119,19 +142,23 @@ void engine_forget_ended(struct engine *e)
 }
 
 /* So that neither one user nor all of them together can shut out root, nor each other. */
-static int check_share(const struct engine *e, uid_t uid, struct so_error *err)
+static int check_share(const struct engine *e, uid_t uid, bool view, struct so_error *err)
 {
-	unsigned own = 0, users = 0;
+	unsigned own = 0, users = 0, each = view ? ENGINE_MAX_VIEWS / ENGINE_MAX_TARGETS : 1;
 
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		const struct target *t = e->targets[i];
 
-		own += t && t->caller_uid == uid;
-		users += t && t->caller_uid;
+		if (!t || t->view != view)
+			continue;
+		own += t->caller_uid == uid;
+		users += t->caller_uid != 0;
 	}
-	if (own < ENGINE_MAX_TARGETS_USER && users < ENGINE_MAX_TARGETS_USERS)
+	if (own < each * ENGINE_MAX_TARGETS_USER && users < each * ENGINE_MAX_TARGETS_USERS)
 		return 0;
-	limits__hit(LIMIT_TARGETS, 1);
+	limits__hit(view ? LIMIT_VIEWS : LIMIT_TARGETS, 1);
+	if (view)
+		return so_err(err, -ENOSPC, "as many recordings of watched processes run as users may have");
 	if (own >= ENGINE_MAX_TARGETS_USER)
 		return so_err(err, -ENOSPC, "%d processes are watched for you already, which is the most",
 			      ENGINE_MAX_TARGETS_USER);
@@ -141,11 +168,10 @@ static int check_share(const struct engine *e, uid_t uid, struct so_error *err)
 
 static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 {
-	int ret = 0;
+	int ret = make_room(e, t->view, err);
 
-	evict_ended(e);
-	if (t->caller_uid)
-		ret = check_share(e, t->caller_uid, err);
+	if (!ret && t->caller_uid)
+		ret = check_share(e, t->caller_uid, t->view, err);
 	if (ret)
 		return ret;
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
@@ -156,9 +182,7 @@ static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 		e->targets[i] = t;
 		return sampler__clear_slot(e->sampler, i);
 	}
-	limits__hit(LIMIT_TARGETS, 1);
-	return so_err(err, -ENOSPC, "%d targets are watched already, which is the most: detach one",
-		      SO_MAX_SLOTS);
+	return so_err(err, -ENOSPC, "there is no room for a further target");
 }
 
 static struct target *new_target(struct engine *e, const struct attach_options *o, const struct proc_info *info)
@@ -362,6 +386,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	t = new_target(e, &as, info);
 	if (!t)
 		return so_err(err, -ENOMEM, "out of memory");
+	t->view = of;
 	ret = take_slot(e, t, err);
 	if (ret) {
 		engine_free_target(t);

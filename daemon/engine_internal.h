@@ -65,7 +65,8 @@ struct target {
 	 * its target has counted since it began is its profile. Counters are only ever added to a target, so those at
 	 * the beginning are an array by index.
 	 */
-	struct target *of; /* NULL: no view */
+	struct target *of; /* NULL: no view, or one that has ended */
+	bool view;
 	uid_t caller_uid; /* for whom it was attached: processes of others are not followed, unless this is root */
 	/* Its CUDA calls. A view has those of its target since it began. */
 	struct cuda_watch *cuda;      /* NULL: not watched, or a view */
@@ -127,7 +128,7 @@ struct engine {
 	struct process_table *processes;
 	struct kernel_symbols *kernel_symbols; /* read when first needed */
 
-	struct target *targets[SO_MAX_SLOTS]; /* by slot */
+	struct target *targets[SO_MAX_SLOTS]; /* by slot; ENGINE_MAX_TARGETS, and ENGINE_MAX_VIEWS views */
 	uint32_t next_id;
 	struct pending pending[2]; /* [0]: since the last drain */
 	struct waiting_sample *waiting, **waiting_end;

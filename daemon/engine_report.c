@@ -7,6 +7,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/engine_files.h"
+#include "daemon/limits.h"
 #include "daemon/proc_info.h"
 #include "daemon/profile_export.h"
 
@@ -417,19 +418,22 @@ static json_t *cache_figures(struct engine *e)
 
 json_t *engine__status(struct engine *e)
 {
-	unsigned targets = 0;
+	unsigned targets = 0, views = 0;
 	json_t *status;
 
 	pthread_mutex_lock(&e->lock);
 	engine_files_count(e);
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
-		targets += e->targets[i] && !e->targets[i]->doomed;
+		targets += e->targets[i] && !e->targets[i]->doomed && !e->targets[i]->view;
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
+		views += e->targets[i] && e->targets[i]->view;
+	limits__set(LIMIT_VIEWS, views);
 	status = json_pack("{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 			   STAKEOUT_VERSION, "pid", (int)getpid(), "uptime_s",
 			   (clock__now_ns() - e->started_ns) / 1e9, "targets", (int)targets, "processes",
-			   (int)process_table__count(e->processes), "max_targets", SO_MAX_SLOTS, "mechanisms",
-			   sampler__mechanisms(e->sampler), "cpus", cpu_list(e), "unwind", unwind_figures(e),
-			   "cache", cache_figures(e), "bpf",
+			   (int)process_table__count(e->processes), "max_targets", ENGINE_MAX_TARGETS,
+			   "mechanisms", sampler__mechanisms(e->sampler), "cpus", cpu_list(e), "unwind",
+			   unwind_figures(e), "cache", cache_figures(e), "bpf",
 			   json_pack("{s:o, s:I}", "programs", sampler__programs(e->sampler), "table_bytes",
 				     (json_int_t)sampler__table_bytes(e->sampler)),
 			   "daemon",

@@ -19,6 +19,7 @@
 /* Name here, name in the answer, the most. What "now" is of a limit that is met by each single thing: null. */
 #define LIMITS(X)                                                                                              \
 	X(TARGETS, "targets", ENGINE_MAX_TARGETS, true)                                                        \
+	X(VIEWS, "views", ENGINE_MAX_VIEWS, true)                                                              \
 	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                                                      \
 	X(STUCK, "stuck_processes", MEMORY_LOCK_MAX_STUCK, true)                                               \
 	X(FILES, "files", SO_MAX_FILES, true)                                                                  \

@@ -36,7 +36,7 @@ enum so_mapping_flags {
 #define SO_MAX_MAPPINGS         65536 /* pieces of all processes together; a power of two, used as a mask */
 #define SO_MAX_PROCESS_MAPPINGS 16384
 #define SO_MAPPING_STEPS        15 /* binary search over SO_MAX_PROCESS_MAPPINGS */
-#define SO_MAX_SLOTS            64
+#define SO_MAX_SLOTS            256
 #define SO_MAX_PYTHONS          256 /* different builds of the interpreter: processes of the same one share an entry */
 #define SO_MAX_PROCESSES        16384
 

@@ -24,6 +24,7 @@ from harness import (
     start_script,
     status_of,
     temporary_dir,
+    timeout,
     wait_until,
     workload,
 )
@@ -118,6 +119,51 @@ def test_pullers_of_all_get_who_comes_meanwhile():
     assert set(result) == {first.pid, second.pid}, result
     assert result[first.pid] > 20 and result[second.pid] > 50, result
     assert {t["pid"] for t in daemon.request("GET", "/v1/targets")} == {first.pid, second.pid}
+
+
+def limit(daemon, name):
+    return {entry["name"]: entry for entry in daemon.request("GET", "/v1/status")["limits"]}[name]
+
+
+@timeout(300)
+def test_pullers_of_as_many_as_can_be_watched():
+    """Two engines pull all of 64 targets at once; a 65th target is refused, and a recording is not."""
+    daemon = tcp_daemon()
+    workers = [start("sleeper", 120) for _ in range(63)]
+    busy, further = start("split", 120), start("split", 120)
+    for worker in (*workers, busy):
+        daemon.request("POST", "/v1/targets", {"pid": worker.pid, "keep": True}, expect=201)
+    answer = daemon.request("POST", "/v1/targets", {"pid": further.pid, "keep": True}, expect=503)
+    assert "64 targets are watched already" in answer["error"], answer
+    results = [{}, {}]
+    pullers = [threading.Thread(target=lambda result=r: result.update(pull(daemon, "seconds=8"))) for r in results]
+    for puller in pullers:
+        puller.start()
+    wait_until(lambda: limit(daemon, "views")["now"] == 128, "two recordings of each", 20)
+    assert limit(daemon, "targets")["now"] == 64
+    assert daemon.record(busy.pid, duration=1, rate=99).samples > 20
+    for puller in pullers:
+        puller.join()
+    assert all(result.get(busy.pid, 0) > 50 for result in results), results
+    assert limit(daemon, "views")["now"] == limit(daemon, "views")["hit"] == 0
+
+
+def test_pullers_of_jobs_that_are_restarted():
+    """More of them in one pull than there may be targets: each counts, once, and none stays."""
+    daemon = tcp_daemon()
+    result, jobs = {}, []
+    puller = threading.Thread(target=lambda: result.update(pull(daemon, "seconds=25")))
+    puller.start()
+    end = time.monotonic() + 22
+    while time.monotonic() < end:
+        jobs.append(start("split", 0.25))
+        daemon.request("POST", "/v1/targets", {"pid": jobs[-1].pid, "keep": True, "rate_hz": 997}, expect=None)
+        jobs[-1].finish()
+    puller.join()
+    seen = [job for job in jobs if result.get(job.pid, 0) > 0]
+    assert len(jobs) > 20 and len(seen) >= 0.9 * len(jobs), (len(jobs), len(seen))
+    assert max(result.values()) < 997, "a process counted more than once"
+    assert limit(daemon, "views")["now"] == limit(daemon, "views")["hit"] == 0
 
 
 def test_pullers_get_what_is_watched_over_tcp():
