@@ -524,7 +524,7 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 	bool sent = false;
 
 	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
-	    sm.process->period_ns != ctx->sample_period)
+	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK))
 		return 0;
 	begin_ns = bpf_ktime_get_ns();
 	sm.slot->taken++;

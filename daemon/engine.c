@@ -67,16 +67,16 @@ static uint64_t window_ns(const struct engine *e)
 	return ns < MIN_WINDOW_NS ? MIN_WINDOW_NS : ns > MAX_WINDOW_NS ? MAX_WINDOW_NS : ns;
 }
 
-struct cpus_of_period {
-	uint64_t period_ns;
+struct cpus_of_rate {
+	unsigned rate_hz;
 	cpu_set_t cpus;
 };
 
 static void add_cpus(void *context, struct process *p)
 {
-	struct cpus_of_period *c = context;
+	struct cpus_of_rate *c = context;
 
-	if (!p->gone && p->kernel.period_ns == c->period_ns)
+	if (!p->gone && p->kernel.rate_hz == c->rate_hz)
 		proc_info__add_cpus(p->tgid, &c->cpus);
 }
 
@@ -87,26 +87,26 @@ int engine_update_events(struct engine *e, struct so_error *err)
 
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		struct target *t = e->targets[i];
-		struct cpus_of_period c;
+		struct cpus_of_rate c;
 
 		if (!t || t->info.state != TARGET_SAMPLING)
 			continue;
-		c.period_ns = t->period_ns;
+		c.rate_hz = t->info.rate_hz;
 		CPU_ZERO(&c.cpus);
 		process_table__each(e->processes, SO_MAX_SLOTS, add_cpus, &c);
 		if (CPU_COUNT(&c.cpus))
-			ret = ret ?: sampler__set_events(e->sampler, t->period_ns, &c.cpus, err);
+			ret = ret ?: sampler__set_events(e->sampler, t->info.rate_hz, &c.cpus, err);
 	}
 	e->last_cpu_check_ns = clock__now_ns();
 	return ret;
 }
 
-static bool period_in_use(const struct engine *e, uint64_t period_ns)
+static bool rate_in_use(const struct engine *e, unsigned rate_hz)
 {
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
 		const struct target *t = e->targets[i];
 
-		if (t && t->info.state == TARGET_SAMPLING && t->period_ns == period_ns)
+		if (t && t->info.state == TARGET_SAMPLING && t->info.rate_hz == rate_hz)
 			return true;
 	}
 	return false;
@@ -155,9 +155,9 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	t->info.state = TARGET_ENDED;
 	t->info.end = end;
 	process_table__each(e->processes, t->slot, forget_process, e);
-	if (!period_in_use(e, t->period_ns)) {
+	if (!rate_in_use(e, t->info.rate_hz)) {
 		CPU_ZERO(&none);
-		sampler__set_events(e->sampler, t->period_ns, &none, NULL);
+		sampler__set_events(e->sampler, t->info.rate_hz, &none, NULL);
 	}
 	pthread_cond_broadcast(&e->target_changed);
 }

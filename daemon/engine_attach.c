@@ -214,9 +214,9 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 static int add_process(struct engine *e, struct target *t, pid_t pid)
 {
 	struct so_process kernel = {
-		.period_ns = t->period_ns,
 		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0),
 		.slot = t->slot,
+		.rate_hz = t->info.rate_hz,
 	};
 	struct process *p = process_table__find(e->processes, pid);
 	int ret;

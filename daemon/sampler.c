@@ -359,9 +359,9 @@ size_t sampler__list_processes(struct sampler *s, pid_t *out, size_t room)
 	return n;
 }
 
-int sampler__set_events(struct sampler *s, uint64_t period_ns, const cpu_set_t *cpus, struct so_error *err)
+int sampler__set_events(struct sampler *s, unsigned rate_hz, const cpu_set_t *cpus, struct so_error *err)
 {
-	return clock_events__set(s->events, period_ns, cpus, err);
+	return clock_events__set(s->events, rate_hz, cpus, err);
 }
 
 void sampler__event_cpus(const struct sampler *s, cpu_set_t *cpus)

@@ -67,11 +67,11 @@ int sampler__delete_process(struct sampler *s, pid_t tgid);
 size_t sampler__list_processes(struct sampler *s, pid_t *out, size_t room);
 
 /*
- * Makes the clock events of this period exist on exactly these CPUs; an empty set closes them. A CPU that is not
+ * Makes the clock events of this rate exist on exactly these CPUs; an empty set closes them. A CPU that is not
  * online is left out. On failure some may be open; call again or close.
  */
-int sampler__set_events(struct sampler *s, uint64_t period_ns, const cpu_set_t *cpus, struct so_error *err);
-/* CPUs that have events now, of any period. */
+int sampler__set_events(struct sampler *s, unsigned rate_hz, const cpu_set_t *cpus, struct so_error *err);
+/* CPUs that have events now, of any rate. */
 void sampler__event_cpus(const struct sampler *s, cpu_set_t *cpus);
 
 /* File descriptors to poll for input: new stacks, and process events. */

@@ -62,16 +62,21 @@ enum so_process_flags {
 	SO_PROCESS_KNOWN = 1 << 3,  /* the daemon has given it its mappings (or its parent's at fork) */
 };
 
+/*
+ * The bits of a clock's sample period that name the rate it is for, in samples a second. A rate has several clocks of
+ * different periods, and other rates have theirs on the same CPU.
+ */
+#define SO_RATE_MASK 0x3fff
+
 /* Value of the map `processes`, by tgid. The daemon replaces it whole; BPF changes single fields in place. */
 struct so_process {
-	__u64 period_ns;      /* belongs to the events of this sample period */
 	__u64 mappings;       /* first piece << 32 | number of pieces: read and written in one access */
 	__u64 exec_pages;     /* mm->exec_vm when its mappings were read: a difference means they changed */
 	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is told once */
 	__u32 flags;          /* enum so_process_flags */
 	__u32 slot;           /* target's slot: index of `slots` */
 	__u32 run;            /* number of the run of mappings; 0: none */
-	__u32 pad;
+	__u32 rate_hz;        /* belongs to the clocks of this rate, see SO_RATE_MASK */
 	struct so_python_place python;
 };
 

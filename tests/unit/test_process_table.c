@@ -59,7 +59,7 @@ static int tear_down(void **state)
 
 static struct process *add(struct world *w, pid_t tgid, uint32_t slot)
 {
-	const struct so_process kernel = { .period_ns = 10101010, .flags = SO_PROCESS_FOLLOW, .slot = slot };
+	const struct so_process kernel = { .rate_hz = 99, .flags = SO_PROCESS_FOLLOW, .slot = slot };
 	struct process *p = NULL;
 
 	assert_int_equal(process_table__add(w->table, tgid, &kernel, &p), 0);

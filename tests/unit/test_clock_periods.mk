@@ -1,0 +1,1 @@
+test_clock_periods_SRCS := daemon/clock_periods.c
