@@ -352,6 +352,11 @@ def test_jit_without_frame_pointers_is_learned():
         check(start("jitter", mode, 30, "map"), "main", "jit_loop", "call_jit", "jit_hot_loop")
 
 
+# At the rate that people use: while the daemon learns the first code of a large program, it keeps some thirty samples that
+# wait for that, and the compilers go on throwing code away. Where the code is not understood, some 3 % are complete.
+GENERATED = {"share": 0.9, "rate": 99, "duration": 4}
+
+
 def javascript(*options):
     """Where V8 leaves a log of its own, with --perf-basic-prof, it is in the working directory."""
     return Target([need_tool("node"), *options, script("timers.js")], cwd=temporary_dir())
@@ -359,18 +364,18 @@ def javascript(*options):
 
 def test_javascript():
     """V8's own code for calls and built-in functions, and what its compilers write: none has unwind information."""
-    check(javascript(), "node::Start", "uv_run", share=0.98)
+    check(javascript(), "node::Start", "uv_run", **GENERATED)
 
 
 def test_javascript_not_optimised():
     """Calls whose callees leave less on the stack than they found, as V8's convention has it."""
-    check(javascript("--no-opt"), "node::Start", "uv_run", share=0.98)
+    check(javascript("--no-opt"), "node::Start", "uv_run", **GENERATED)
 
 
 def test_javascript_with_names():
     target = javascript("--perf-basic-prof")
     try:
-        recording = check(target, "node::Start", "uv_run", share=0.98)
+        recording = check(target, "node::Start", "uv_run", **GENERATED)
         named = sum(n for stack, n in recording.stacks.items() if any(" " in f and "timers.js:" in f for f in stack))
         assert named >= recording.samples / 2, recording.examples("")
     finally:
@@ -388,18 +393,18 @@ def java(*options, rounds=400):
 @timeout(120)
 def test_java():
     """Compiled code in memory that stays writable, called from the interpreter by jumps."""
-    recording = check(java(), "[jit]", share=0.995)
+    recording = check(java(), "[jit]", **GENERATED)
     assert recording.count("start_thread", "[jit]") + recording.count("clone3", "[jit]") > 0, recording.examples("")
 
 
 @timeout(120)
 def test_java_first_compiler():
-    check(java("-XX:TieredStopAtLevel=1"), "[jit]", share=0.995)
+    check(java("-XX:TieredStopAtLevel=1"), "[jit]", **GENERATED)
 
 
 @timeout(120)
 def test_java_interpreted():
-    check(java("-Xint", rounds=10), "[jit]", share=0.995)
+    check(java("-Xint", rounds=10), "[jit]", **GENERATED)
 
 
 def test_jit_in_writable_memory_is_learned():
