@@ -125,15 +125,11 @@ static bool has(const struct recordings *r, uint32_t of)
  * Of all that are watched and are not recorded yet: those that are there at first, and those that come later, from then on.
  * One that ends, or is detached, meanwhile is none any more.
  */
-static int begin_all(struct recordings *r, struct so_error *err)
+static int begin_new(struct recordings *r, const struct target_info *all, size_t n, struct so_error *err)
 {
 	uid_t uid = r->pull->request->uid;
-	_cleanup_free_ struct target_info *all = NULL;
-	size_t n = 0;
-	int rc = engine__list(r->pull->engine, &all, &n);
+	int rc;
 
-	if (rc)
-		return so_err(err, rc, "out of memory");
 	for (size_t i = 0; i < n; i++) {
 		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid) ||
 		    has(r, all[i].id))
@@ -182,24 +178,44 @@ static int finish_one(struct recordings *r, struct recording *one, struct so_err
 	return 0;
 }
 
-/* Jobs that are restarted all the time would fill the daemon with recordings that have ended. */
-static int finish_ended(struct recordings *r, struct so_error *err)
+static bool goes_on(const struct recording *one, const struct target_info *all, size_t n)
 {
-	struct target_info info;
+	for (size_t i = 0; i < n; i++)
+		if (all[i].id == one->id)
+			return all[i].state != TARGET_ENDED;
+	return false;
+}
+
+/*
+ * Jobs that are restarted all the time would fill the daemon with recordings that have ended. When others build profiles
+ * there is time later.
+ */
+static int finish_ended(struct recordings *r, const struct target_info *all, size_t n, struct so_error *err)
+{
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < r->n; i++) {
 		struct recording *one = &r->entries[i];
 
-		if (!one->id || (!engine__info(r->pull->engine, one->id, &info) && info.state != TARGET_ENDED))
+		if (!one->id || goes_on(one, all, n))
 			continue;
-		rc = limits__wait_profile(err);
-		if (rc)
-			return rc;
+		if (!limits__take(LIMIT_PROFILES, 1))
+			return 0;
 		rc = finish_one(r, one, err);
 		limits__give(LIMIT_PROFILES, 1);
 	}
 	return rc;
+}
+
+static int look_at_all(struct recordings *r, struct so_error *err)
+{
+	_cleanup_free_ struct target_info *all = NULL;
+	size_t n = 0;
+	int rc = engine__list(r->pull->engine, &all, &n);
+
+	if (rc)
+		return so_err(err, rc, "out of memory");
+	return finish_ended(r, all, n, err) ?: begin_new(r, all, n, err);
 }
 
 /* 1: there is nothing to wait for. Of all, others may come. */
@@ -209,7 +225,7 @@ static int is_over(struct recordings *r, struct so_error *err)
 	int rc;
 
 	if (r->all)
-		return finish_ended(r, err) ?: begin_all(r, err);
+		return look_at_all(r, err);
 	rc = engine__info(r->pull->engine, r->entries[0].id, &info);
 	if (rc)
 		return so_err(err, rc, "the recording was detached by another request");
@@ -323,7 +339,7 @@ int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, st
 
 	r.all = !pid;
 	if (!rc)
-		rc = pid ? begin_one(&r, pid, 0, pull->request->read_only, err) : begin_all(&r, err);
+		rc = pid ? begin_one(&r, pid, 0, pull->request->read_only, err) : look_at_all(&r, err);
 	/* Attaching takes time, which is not part of what was asked for. */
 	r.begin_ns = clock__now_ns();
 	rc = rc ?: wait_for(&r, err);

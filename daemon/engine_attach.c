@@ -71,22 +71,17 @@ static void drop_target(struct engine *e, struct target *t)
 	engine_forget_if_idle(e);
 }
 
-/* The kept target that ended longest ago and that nobody works on. */
-static struct target *ended_longest(const struct engine *e)
+/* Of targets that have ended and that nobody works on, the one that ended longest ago. */
+static struct target *older(struct target *oldest, struct target *t)
 {
-	struct target *oldest = NULL;
-
-	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		struct target *t = e->targets[i];
-
-		if (t && t->info.state == TARGET_ENDED && !t->users && t->info.keep &&
-		    (!oldest || t->end_ns < oldest->end_ns))
-			oldest = t;
-	}
-	return oldest;
+	if (t->info.state != TARGET_ENDED || t->users)
+		return oldest;
+	return !oldest || t->end_ns < oldest->end_ns ? t : oldest;
 }
 
-/* Of targets, or of views. *oldest: the one that ended longest ago and that nobody works on. */
+_Static_assert(ENGINE_MAX_TARGETS + ENGINE_MAX_VIEWS == SO_MAX_SLOTS, "each has a slot");
+
+/* Of targets, or of views. *oldest: as of older(). */
 static unsigned count_targets(const struct engine *e, bool view, struct target **oldest)
 {
 	unsigned n = 0;
@@ -98,8 +93,7 @@ static unsigned count_targets(const struct engine *e, bool view, struct target *
 		if (!t || t->view != view)
 			continue;
 		n++;
-		if (t->info.state == TARGET_ENDED && !t->users && (!*oldest || t->end_ns < (*oldest)->end_ns))
-			*oldest = t;
+		*oldest = older(*oldest, t);
 	}
 	return n;
 }
@@ -130,8 +124,11 @@ void engine_forget_ended(struct engine *e)
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
 		used += e->targets[i] ? engine_target_bytes(e->targets[i]) : 0;
 	while (used > ENGINE_ALL_SAMPLES_BYTES / 2) {
-		struct target *oldest = ended_longest(e);
+		struct target *oldest = NULL;
 
+		for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
+			if (e->targets[i] && e->targets[i]->info.keep)
+				oldest = older(oldest, e->targets[i]);
 		if (!oldest)
 			return;
 		used -= engine_target_bytes(oldest);

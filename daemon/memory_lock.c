@@ -39,7 +39,7 @@ static struct {
 	pthread_cond_t done;
 	bool ready;
 	struct trier *triers;
-	unsigned n_triers, n_idle, n_stuck;
+	unsigned n_idle, n_stuck;
 	struct {
 		pid_t pid;
 		uint64_t until_ns;
@@ -113,7 +113,6 @@ static void *try_for_ever(void *context)
 		}
 	}
 	pool.n_idle--;
-	pool.n_triers--;
 	pthread_mutex_unlock(&pool.lock);
 	pthread_cond_destroy(&t->told);
 	free(t);
@@ -142,7 +141,6 @@ static struct trier *new_trier(void)
 	pthread_setname_np(thread, "memory lock");
 	t->next = pool.triers;
 	pool.triers = t;
-	pool.n_triers++;
 	pool.n_idle++;
 	return t;
 }

@@ -73,6 +73,9 @@ int main(int argc, char **argv)
 	if (pthread_create(&threads[1], NULL, write_page, NULL))
 		return 1;
 	usleep(300000);
+	/* Code that is new at the last moment: who watches wants to read the mappings, and cannot. */
+	if (mmap(NULL, PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+		return 1;
 	if (pthread_create(&threads[2], NULL, cut_mapping, NULL))
 		return 1;
 	usleep(300000);
