@@ -90,6 +90,7 @@ def test_wrong_usage():
         file.write("[a]\nframe = x\nfrme = y\n")
     for options, words in (
         ([], "which process"),
+        (["--since", "1m"], "stakeout history"),
         (["-p", "1", "x.pb.gz"], "not both"),
         (["x.pb.gz", "--categories", rules], f"{rules}:3: unknown word 'frme'"),
         (["x.pb.gz", "--categories", "/nonexistent"], "No such file"),
