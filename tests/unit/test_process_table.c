@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "daemon/clock.h"
+#include "daemon/memory_lock.h"
 #include "daemon/process_table.h"
 #include "tests/unit/fake_sampler.h"
 
@@ -543,6 +544,45 @@ static void test_learned_code_changes(void **state)
 	munmap(code, PAGE);
 }
 
+static bool hangs;
+
+static void hang(pid_t pid)
+{
+	while (__atomic_load_n(&hangs, __ATOMIC_ACQUIRE))
+		usleep(1000);
+}
+
+/* A process whose memory cannot be read for now keeps what was learned of it. */
+static void test_learned_code_that_cannot_be_read(void **state)
+{
+	struct effect_row row = { .address = 16,
+				  .length = 32,
+				  .rule = { .cfa_kind = SO_CFA_REG, .cfa_reg = SO_REG_RSP, .cfa_off = 24 } };
+	const struct effect_rows rows = { .rows = &row, .n = 1 };
+	void *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct world *w = *state;
+	struct process *p = add(w, getpid(), 0);
+	struct learned_mapping *learned;
+
+	assert_ptr_not_equal(code, MAP_FAILED);
+	learned = process__learned(p, (uintptr_t)code, (uintptr_t)code + PAGE);
+	assert_non_null(learned);
+	assert_int_equal(learned_code__add(&learned->code, &rows), 0);
+	assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
+	hangs = true;
+	memory_lock__set_try(hang, 20);
+	assert_false(process_table__code_changed(w->table, p));
+	assert_ptr_equal(p->learned, learned);
+	assert_int_equal(p->forgotten, 0);
+	__atomic_store_n(&hangs, false, __ATOMIC_RELEASE);
+	for (int i = 0; i < 500 && memory_lock__stuck(); i++)
+		usleep(2000);
+	assert_int_equal(memory_lock__stuck(), 0);
+	memory_lock__set_try(NULL, 0);
+	assert_false(process_table__code_changed(w->table, p));
+	munmap(code, PAGE);
+}
+
 static const struct so_mapping *piece_at(struct world *w, const void *code)
 {
 	uint32_t n;
@@ -778,6 +818,7 @@ int main(void)
 		TEST(real),
 		TEST(change),
 		TEST(learned_code_changes),
+		TEST(learned_code_that_cannot_be_read),
 		TEST(learned_code_changes_in_part),
 		TEST(learning_goes_on),
 		TEST(uses_of_files),
