@@ -339,11 +339,14 @@ static bool is_branched_to(struct probe_decoder *d, const struct probe_code *cod
 	return false;
 }
 
-/* `jmp` through a register or memory (0xff /4), taken to be at any byte. */
+/*
+ * `jmp` through a register or memory (0xff /4), taken to be at any byte. Not one through a pointer at a fixed place
+ * (ModRM 0x25, relative to rip): it has one destination, as a thunk's, where a table of labels has an index.
+ */
 static bool may_jump_indirectly(const struct probe_code *code)
 {
 	for (size_t at = 0; at + 1 < code->size; at++)
-		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4)
+		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 && code->bytes[at + 1] != 0x25)
 			return true;
 	return false;
 }
