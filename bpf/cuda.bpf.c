@@ -31,6 +31,8 @@ char LICENSE[] SEC("license") = "GPL";
 __u64 floor_ns = 0;
 /* And what a probe in it takes that finds its call to be nested. */
 __u64 nested_ns = 0;
+/* Single-stepping the instruction of an entry, which follows the entry's program. */
+__u64 stepped_ns = 0;
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
@@ -164,6 +166,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 call = SO_CUDA_COOKIE_CALL(cookie);
 	struct so_cuda_slot *slot = slot_of(cookie);
+	__u32 stepped = !!(cookie & SO_CUDA_COOKIE_STEPPED);
 	struct arguments a;
 	struct so_cuda_call *c;
 
@@ -171,6 +174,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		return 1;
 	read_registers(ctx, &a);
 	slot->hits++;
+	slot->stepped += stepped;
 	if (!control_of(cookie)->on)
 		return 1;
 	c = thread_call(true);
@@ -189,6 +193,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		if (a.rsp < c->sp) {
 			slot->nested++;
 			c->nested++;
+			c->stepped += stepped;
 			return 1;
 		}
 		/*
@@ -207,6 +212,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->sp = a.rsp;
 	read_arguments(c, &a, call);
 	c->nested = 0;
+	c->stepped = stepped;
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
 	return 0;
@@ -239,7 +245,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 	slot->calls++;
 	slot->kinds[calls_info[call].kind & (SO_CUDA_KIND_ROOM - 1)]++;
 	ns = now - c->begin_ns;
-	own = floor_ns + c->nested * nested_ns;
+	own = floor_ns + c->nested * nested_ns + c->stepped * stepped_ns;
 	ns = ns > own ? ns - own : 0;
 	finish(ctx, c, call, ns);
 	return 0;

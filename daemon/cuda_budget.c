@@ -314,7 +314,8 @@ void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figur
 	struct record new = {
 		.elapsed = seconds(figures->elapsed_ns),
 		.on = seconds(figures->on_ns < figures->elapsed_ns ? figures->on_ns : figures->elapsed_ns),
-		.probes = ((double)pairs * figures->pair_ns + (double)figures->nested * figures->nested_ns) *
+		.probes = ((double)pairs * figures->pair_ns + (double)figures->nested * figures->nested_ns +
+			   (double)figures->stepped * figures->stepped_ns) *
 			  1e-9,
 		.stacks = seconds(figures->stacks_ns),
 		.wanted = seconds(figures->stacks_ns) * budget->thin,

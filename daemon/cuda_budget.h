@@ -3,7 +3,8 @@
  * Keeps what the CUDA probes cost a target within a budget: decides how many of the calls get a stack, and for how much of
  * the time the probes are on. It has no clock and does no I/O: the caller tells what happened, and does what is decided.
  *
- * Cost percent = (entry and return pairs × pair_ns + nested entries × nested_ns + stacks_ns) / max(cpu_ns, elapsed_ns / 100),
+ * Cost percent = (entry and return pairs × pair_ns + nested entries × nested_ns + single-stepped entries × stepped_ns
+ *                + stacks_ns) / max(cpu_ns, elapsed_ns / 100),
  * where cpu_ns is the target's CPU time: so an idle target is taken to use 1 % of a CPU.
  *
  * Three means, in this order:
@@ -50,10 +51,10 @@ struct cuda_budget_figures {
 	uint64_t elapsed_ns;            /* wall time */
 	uint64_t on_ns;                 /* of which the probes were on */
 	uint64_t cpu_ns;                /* CPU time of the target's processes in elapsed_ns */
-	uint64_t hits, returns, nested; /* as in struct so_cuda_slot */
+	uint64_t hits, returns, nested, stepped; /* as in struct so_cuda_slot */
 	uint64_t stacks, stacks_ns;
-	double pair_ns,
-		nested_ns; /* what one costs, as calibrated: entry with return, entry of a nested call */
+	/* What one costs, as calibrated: entry with return, entry of a nested call, and what is added by single-stepping. */
+	double pair_ns, nested_ns, stepped_ns;
 };
 
 struct cuda_budget;

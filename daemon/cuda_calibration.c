@@ -12,11 +12,15 @@
 
 #define CALLS      250 /* some 0.2 ms: short enough to be undisturbed now and then on a busy machine */
 #define ROUNDS     80
+#define FEW_ROUNDS 15 /* of calls that are single-stepped: some 1.2 ms each */
 #define PROBE_SLOT SO_MAX_SLOTS
 
 /* Begins like most functions of the CUDA libraries: with an instruction that the kernel emulates. */
 void cuda_calibration_leaf(void);
 void cuda_calibration_nesting(void);
+/* Begin with what is single-stepped, always and before Linux 6.16. */
+void cuda_calibration_stepped(void);
+void cuda_calibration_nop(void);
 __asm__(".text\n"
 	".globl cuda_calibration_leaf\n"
 	".type cuda_calibration_leaf, @function\n"
@@ -33,7 +37,19 @@ __asm__(".text\n"
 	"	pop %rbp\n"
 	"	xor %eax, %eax\n"
 	"	ret\n"
-	".size cuda_calibration_nesting, . - cuda_calibration_nesting\n");
+	".size cuda_calibration_nesting, . - cuda_calibration_nesting\n"
+	".globl cuda_calibration_stepped\n"
+	".type cuda_calibration_stepped, @function\n"
+	"cuda_calibration_stepped:\n"
+	"	xor %eax, %eax\n"
+	"	ret\n"
+	".size cuda_calibration_stepped, . - cuda_calibration_stepped\n"
+	".globl cuda_calibration_nop\n"
+	".type cuda_calibration_nop, @function\n"
+	"cuda_calibration_nop:\n"
+	"	nopl 0(%rax)\n"
+	"	ret\n"
+	".size cuda_calibration_nop, . - cuda_calibration_nop\n");
 
 /* The file of this program, and where in it the code at an address of ours is. */
 static int find_offset(uint64_t address, int *fd, uint64_t *offset)
@@ -65,19 +81,19 @@ static int compare(const void *a, const void *b)
  * The median of the rounds: what else runs on the machine disturbs some of them. The quickest would be less than what a call
  * costs in a program that does other things as well.
  */
-static double time_of(void (*function)(void))
+static double time_of(void (*function)(void), int rounds)
 {
 	uint64_t took[ROUNDS];
 
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < rounds; round++) {
 		uint64_t begin = clock__now_ns();
 
 		for (int i = 0; i < CALLS; i++)
 			function();
 		took[round] = clock__now_ns() - begin;
 	}
-	qsort(took, ROUNDS, sizeof(took[0]), compare);
-	return (double)took[ROUNDS / 2] / CALLS;
+	qsort(took, rounds, sizeof(took[0]), compare);
+	return (double)took[rounds / 2] / CALLS;
 }
 
 /* The median of the times that the probes themselves saw. */
@@ -109,27 +125,45 @@ static bool is_own(void *context, uint32_t tgid)
 	return tgid == (uint32_t)getpid();
 }
 
-static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, double plain,
-		   double plain_nesting, struct cuda_probe_cost *out)
+/* Our functions, and the places of their probes. */
+enum { LEAF, NESTING, STEPPED, NOP, FUNCTIONS };
+
+static void (*const functions[FUNCTIONS])(void) = {
+	[LEAF] = cuda_calibration_leaf,
+	[NESTING] = cuda_calibration_nesting,
+	[STEPPED] = cuda_calibration_stepped,
+	[NOP] = cuda_calibration_nop,
+};
+
+static double positive(double ns)
 {
-	const uint64_t cookies[] = {
-		SO_CUDA_COOKIE(SO_CUDA_API_cudaDeviceSynchronize, PROBE_SLOT, 0),
-		SO_CUDA_COOKIE(SO_CUDA_API_cudaDeviceSynchronize, PROBE_SLOT, 0),
-	};
+	return ns > 0 ? ns : 0;
+}
+
+/* plain: what the functions take without a probe. */
+static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, const double *plain,
+		   struct cuda_probe_cost *out)
+{
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
 	_cleanup_(cuda_link) struct cuda_link *link = NULL;
-	int ret = cuda_probes__attach_offsets(probes, getpid(), fd, offsets, cookies, 2, &link);
+	uint64_t cookies[FUNCTIONS];
+	double nop;
+	int ret;
 
+	for (int i = 0; i < FUNCTIONS; i++)
+		cookies[i] = SO_CUDA_COOKIE(SO_CUDA_API_cudaDeviceSynchronize, PROBE_SLOT, 0);
+	ret = cuda_probes__attach_offsets(probes, getpid(), fd, offsets, cookies, FUNCTIONS, &link);
 	ret = ret ?: cuda_snapshot__new(&snapshot);
 	if (ret)
 		return ret;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 1;
-	out->pair_ns = time_of(cuda_calibration_leaf) - plain;
+	out->pair_ns = time_of(functions[LEAF], ROUNDS) - plain[LEAF];
 	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, snapshot);
-	out->nested_ns = time_of(cuda_calibration_nesting) - plain_nesting - out->pair_ns;
+	out->nested_ns = positive(time_of(functions[NESTING], ROUNDS) - plain[NESTING] - out->pair_ns);
+	out->stepped_ns = positive(time_of(functions[STEPPED], FEW_ROUNDS) - plain[STEPPED] - out->pair_ns);
+	nop = positive(time_of(functions[NOP], FEW_ROUNDS) - plain[NOP] - out->pair_ns);
+	out->nops_stepped = nop > out->stepped_ns / 2;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 0;
-	if (out->nested_ns < 0)
-		out->nested_ns = 0;
 	out->floor_ns = median_seen(snapshot);
 	cuda_probes__forget(probes, is_own, NULL);
 	return ret ?: out->floor_ns ? 0 : -ENOTSUP;
@@ -137,14 +171,17 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 
 int cuda_calibration__run(struct cuda_probes *probes, struct cuda_probe_cost *out)
 {
-	double plain = time_of(cuda_calibration_leaf), plain_nesting = time_of(cuda_calibration_nesting);
 	struct cuda_probe_cost cost = { 0 };
 	_cleanup_close_ int fd = -1;
-	uint64_t offsets[2];
-	int ret = find_offset((uintptr_t)cuda_calibration_leaf, &fd, &offsets[0]);
+	uint64_t offsets[FUNCTIONS];
+	double plain[FUNCTIONS];
+	int ret = 0;
 
-	ret = ret ?: find_offset((uintptr_t)cuda_calibration_nesting, &fd, &offsets[1]);
-	ret = ret ?: measure(probes, fd, offsets, plain, plain_nesting, &cost);
+	for (int i = 0; !ret && i < FUNCTIONS; i++) {
+		plain[i] = time_of(functions[i], ROUNDS);
+		ret = find_offset((uintptr_t)functions[i], &fd, &offsets[i]);
+	}
+	ret = ret ?: measure(probes, fd, offsets, plain, &cost);
 	if (!ret)
 		*out = cost;
 	return ret;

@@ -218,6 +218,7 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 			      strerror(-ret), privileges__why(why));
 	p->skel->bss->floor_ns = p->cost.floor_ns;
 	p->skel->bss->nested_ns = (uint64_t)p->cost.nested_ns;
+	p->skel->bss->stepped_ns = (uint64_t)p->cost.stepped_ns;
 	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);
 	if (!p->names_ring)
 		return so_err(err, -errno, "cannot map the ring buffer of kernel names: %s", strerror(errno));
@@ -356,6 +357,11 @@ bool cuda_probes__are_going(struct cuda_probes *p, pid_t pid)
 	return fd_closer__has(p->closer, tag_of(pid, 0), PID_MASK);
 }
 
+static bool is_stepped(const struct cuda_probes *p, const struct probe_site *site)
+{
+	return !site->emulated && (!site->long_nop || p->cost.nops_stepped);
+}
+
 int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_t number, int fd,
 			const struct cuda_library *library, uint32_t kinds, struct cuda_link **out,
 			struct so_error *err)
@@ -374,7 +380,8 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 		if (!(kinds & (namer ? CUDA_PROBES_NAMERS : 1u << cuda_names__kind(f->name.number))))
 			continue;
 		offsets[n] = f->offset;
-		cookies[n++] = SO_CUDA_COOKIE(f->name.number + (namer ? SO_CUDA_API_COUNT : 0u), slot, number);
+		cookies[n++] = SO_CUDA_COOKIE(f->name.number + (namer ? SO_CUDA_API_COUNT : 0u), slot, number) |
+			       (is_stepped(p, &f->site) ? SO_CUDA_COOKIE_STEPPED : 0);
 	}
 	if (!n) {
 		*out = NULL;

@@ -33,7 +33,7 @@ enum cuda_probe_kind {
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
 
 /*
- * Loads, and measures what a probe costs on this machine, which takes some 50 ms. -ENOTSUP: the kernel has no kind of probe
+ * Loads, and measures what a probe costs on this machine, which takes some 70 ms. -ENOTSUP: the kernel has no kind of probe
  * that will do; other errors as of sampler__new().
  */
 int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
@@ -46,6 +46,8 @@ enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
 struct cuda_probe_cost {
 	double pair_ns;    /* entry and return, the program's work without a stack in it */
 	double nested_ns;  /* the entry of a call inside another one */
+	double stepped_ns; /* more, where the entry's instruction is single-stepped */
+	bool nops_stepped; /* whether long nops are (before Linux 6.16) */
 	uint64_t floor_ns; /* what an empty call would seem to take; already taken off each time */
 };
 struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);

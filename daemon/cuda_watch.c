@@ -448,7 +448,8 @@ static void check(struct cuda_watch *w, uint64_t now)
 	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
 	struct cuda_budget_figures f = { .elapsed_ns = now - w->checked_ns,
 					 .pair_ns = cost.pair_ns,
-					 .nested_ns = cost.nested_ns };
+					 .nested_ns = cost.nested_ns,
+					 .stepped_ns = cost.stepped_ns };
 	uint64_t on = on_time(w, now);
 	struct cuda_budget_plan plan;
 	struct so_cuda_slot slot;
@@ -460,6 +461,7 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.hits = gained(slot.hits, w->slot_seen.hits);
 	f.returns = gained(slot.returns, w->slot_seen.returns);
 	f.nested = gained(slot.nested, w->slot_seen.nested);
+	f.stepped = gained(slot.stepped, w->slot_seen.stepped);
 	f.stacks = gained(slot.stacks, w->slot_seen.stacks);
 	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
 	look_at_kinds(w, &slot, &f);

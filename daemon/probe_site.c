@@ -184,17 +184,20 @@ static bool is_emulated(const uint8_t *code, size_t length)
 	return p.n < length && p.n == (size_t)p.repne && is_direct_branch(code + p.n, length - p.n);
 }
 
-/* 0x0f 0x1f /0, and 0x90 after 0x66: the nops of compilers and linkers. */
+/* The nops that the kernel's own assembler uses, by their length: these alone are emulated since 6.16. */
 static bool is_long_nop(const uint8_t *code, size_t length)
 {
-	struct prefixes p = read_prefixes(code, length);
-	const uint8_t *op = code + p.n;
-	size_t left = length - p.n;
+	static const char *const nops[] = { NULL,
+					    NULL,
+					    NULL,
+					    "\x0f\x1f\x00",
+					    "\x0f\x1f\x40\x00",
+					    "\x0f\x1f\x44\x00\x00",
+					    "\x66\x0f\x1f\x44\x00\x00",
+					    "\x0f\x1f\x80\x00\x00\x00\x00",
+					    "\x0f\x1f\x84\x00\x00\x00\x00\x00" };
 
-	if (p.repne || p.repeated || (p.rex & 1))
-		return false;
-	return (left > 2 && op[0] == 0x0f && op[1] == 0x1f && (op[2] >> 3 & 7) == 0) ||
-	       (left == 1 && op[0] == 0x90);
+	return length < sizeof(nops) / sizeof(nops[0]) && nops[length] && !memcmp(code, nops[length], length);
 }
 
 /* Registers that say nothing of a call's arguments and of its stack. */
@@ -346,7 +349,8 @@ static bool is_branched_to(struct probe_decoder *d, const struct probe_code *cod
 static bool may_jump_indirectly(const struct probe_code *code)
 {
 	for (size_t at = 0; at + 1 < code->size; at++)
-		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 && code->bytes[at + 1] != 0x25)
+		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 &&
+		    code->bytes[at + 1] != 0x25)
 			return true;
 	return false;
 }
@@ -367,7 +371,10 @@ static bool is_passed_once(struct probe_decoder *d, const struct probe_code *cod
 static void describe(struct probe_decoder *d, const struct probe_code *code, size_t at, enum reason why,
 		     bool emulated, struct probe_site *out)
 {
-	*out = (struct probe_site){ .offset = (uint32_t)at, .emulated = emulated, .why = reasons[why] };
+	*out = (struct probe_site){ .offset = (uint32_t)at,
+				    .emulated = emulated,
+				    .long_nop = !emulated && is_long_nop(code->bytes + at, decode(d, code, at)),
+				    .why = reasons[why] };
 	if (is_endbr64(code->bytes + at, code->size - at))
 		snprintf(out->instruction, sizeof(out->instruction), "endbr64");
 	else if (decode(d, code, at))

@@ -21,6 +21,7 @@
 struct probe_site {
 	uint32_t offset;      /* bytes from the function's entry */
 	bool emulated;        /* by every kernel that is supported; false: single-stepped by some or all */
+	bool long_nop;        /* by some: a nop of several bytes */
 	char instruction[48]; /* in Intel's syntax */
 	const char *why;      /* why there and no other, in words; never freed */
 };

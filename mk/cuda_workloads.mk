@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Stand-ins for NVIDIA's libraries, in two builds (ibt: functions begin with endbr64 and keep a frame pointer; plain: neither),
-# and programs that call them. Where the CUDA toolkit is installed, also programs that call the real runtime, which finds no GPU.
+# Stand-ins for NVIDIA's libraries, in three builds (ibt: functions begin with endbr64 and keep a frame pointer; plain: neither;
+# thunk: what is exported only jumps, thunks.sh), and programs that call them. Where the CUDA toolkit is installed, also programs that call the real runtime, which finds no GPU.
 
 CUDA_DIR  := $(BUILD)/workloads/cuda
 CUDA_SRC  := tests/workloads/cuda
@@ -52,6 +52,27 @@ $(CUDA_DIR)/$(1)/hidden/%.o: $(CUDA_SRC)/%.c $(CUDA_HDRS)
 	gcc $(CUDA_CFLAGS) $(CUDA_$(1)) -fPIC -fvisibility=hidden -DSTANDIN_VISIBILITY='"hidden"' -DSTANDIN_IMAGE='"static"' -c -o $$@ $$<
 endef
 $(foreach v,ibt plain,$(eval $(call CUDA_VARIANT,$(v))))
+
+CUDA_THUNK_runtime_LINK := -Wl,--version-script=$(CUDA_SRC)/libcudart.map
+define CUDA_THUNKS
+CUDA_THUNK_$(1)_OBJS := $$(patsubst $(CUDA_SRC)/%.c,$(CUDA_DIR)/thunk/$(1)/%.o,$(2))
+
+$(CUDA_DIR)/thunk/$(1)/%.o: $(CUDA_SRC)/%.c $(CUDA_HDRS)
+	@mkdir -p $$(@D)
+	gcc $(CUDA_CFLAGS) $(CUDA_plain) -fPIC -fvisibility=hidden -c -o $$@ $$<
+
+# "standin_" is what no CUDA library has.
+$(CUDA_DIR)/thunk/$(3): $$(CUDA_THUNK_$(1)_OBJS) $(CUDA_SRC)/thunks.sh $(CUDA_SRC)/libcudart.map
+	ld -r -o $(CUDA_DIR)/thunk/$(1)/all.o $$(CUDA_THUNK_$(1)_OBJS)
+	nm --defined-only $(CUDA_DIR)/thunk/$(1)/all.o | sed -n 's/^.* T \(_*cuda\{0,1\}[A-Z_]\)/\1/p' | \
+		$(CUDA_SRC)/thunks.sh $(1) $(CUDA_DIR)/thunk/$(1)/names $(CUDA_DIR)/thunk/$(1)/thunks.s
+	objcopy --redefine-syms=$(CUDA_DIR)/thunk/$(1)/names $(CUDA_DIR)/thunk/$(1)/all.o
+	gcc -shared -s -Wl,--no-undefined -Wl,-rpath,'$$$$ORIGIN' -Wl,-soname,$(3) $$(CUDA_THUNK_$(1)_LINK) -o $$@ \
+		$(CUDA_DIR)/thunk/$(1)/all.o $(CUDA_DIR)/thunk/$(1)/thunks.s -ldl -pthread
+endef
+$(eval $(call CUDA_THUNKS,driver,$(CUDA_DRIVER_SRCS),libcuda.so.1))
+$(eval $(call CUDA_THUNKS,runtime,$(CUDA_RUNTIME_SRCS),libcudart.so.12))
+CUDA_STANDINS += $(addprefix $(CUDA_DIR)/thunk/,libcuda.so.1 libcudart.so.12)
 
 # Programs find the plain libraries; LD_LIBRARY_PATH=…/ibt puts the others before them.
 CUDA_PROGRAMS := $(addprefix $(CUDA_DIR)/,cuda_calls cuda_each cuda_dlopen cuda_static cuda_static_hidden cuda_static_stripped \

@@ -28,7 +28,8 @@
  * in which library.
  */
 #define SO_CUDA_COOKIE(call, slot, library) ((__u64)(library) << 32 | (__u64)(slot) << 16 | (call))
-#define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0xffff)
+#define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0x7fff)
+#define SO_CUDA_COOKIE_STEPPED              0x8000ull /* the entry's instruction is single-stepped */
 #define SO_CUDA_COOKIE_SLOT(cookie)         ((__u32)((cookie) >> 16) & 0xffff)
 #define SO_CUDA_COOKIE_LIBRARY(cookie)      ((__u32)((cookie) >> 32))
 
@@ -121,6 +122,7 @@ struct so_cuda_slot {
 	__u64 hits;      /* probe hits at entries */
 	__u64 returns;   /* and at returns */
 	__u64 nested;    /* entries that were inside another call that is counted, and were not counted */
+	__u64 stepped;   /* hits at entries whose instruction is single-stepped */
 	__u64 calls;     /* counted */
 	__u64 stacks;    /* taken */
 	__u64 stacks_ns; /* time spent on them */
@@ -140,6 +142,7 @@ struct so_cuda_call {
 	__u32 active;
 	__u32 seen; /* launches */
 	__u32 nested;
+	__u32 stepped; /* single-stepped entries since begin_ns, its own among them */
 	/* A call that tells a name; it may be nested in one that is counted. */
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
