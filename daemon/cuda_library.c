@@ -454,6 +454,7 @@ static int read_image(const struct elf_image *image, const struct elf_file *elf,
 		return so_err(err, e,
 			      e == -ENOMEM ? "out of memory" : "damaged ELF file: its symbols cannot be read");
 	library.kind = kind_of(&r);
+	library.imports_runtime = r.imports_runtime;
 	if (r.n_symbols)
 		e = make_functions(&r, &library);
 	if (e < 0)

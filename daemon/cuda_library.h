@@ -9,6 +9,7 @@
 #ifndef STAKEOUT_CUDA_LIBRARY_H
 #define STAKEOUT_CUDA_LIBRARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,7 @@ struct cuda_library {
 	enum cuda_library_kind kind;
 	struct cuda_function *functions; /* owned; by rising vaddr */
 	size_t n_functions;
+	bool imports_runtime; /* some function that is on the list; also where it has none */
 	char problem
 		[256]; /* one line on what cannot be probed, and why; "": none. Also where there is no function */
 };

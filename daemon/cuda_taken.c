@@ -219,24 +219,31 @@ static uint64_t kernel_key(uint32_t tgid, uint64_t kernel)
 	return so_mix(so_mix(kernel, tgid), 2);
 }
 
-/* The symbol of the function that holds the address, by the process's mappings, and how far into it that is. */
-static bool symbol_of(struct engine *e, const struct process *p, uint64_t address, char raw[MAX_SYMBOL],
-		      uint64_t *offset)
+/* The process's mapping of a file that holds the address; NULL: there is none. */
+static const struct so_mapping *mapping_of(const struct engine *e, const struct process *p, uint64_t address)
 {
 	const struct so_mapping *all = sampler__mappings(e->sampler);
-	uint64_t start;
 
 	for (uint32_t i = 0; p->run && i < p->run->n; i++) {
 		const struct so_mapping *m = &all[p->run->first + i];
 
-		if (address < m->start || address >= m->end || !m->file)
-			continue;
-		if (file_registry__symbol(e->files, m->file, address - m->bias, raw, MAX_SYMBOL, &start))
-			return false;
-		*offset = address - m->bias - start;
-		return true;
+		if (address >= m->start && address < m->end && m->file)
+			return m;
 	}
-	return false;
+	return NULL;
+}
+
+/* The symbol of the function that holds the address, and how far into it that is. */
+static bool symbol_of(struct engine *e, const struct process *p, uint64_t address, char raw[MAX_SYMBOL],
+		      uint64_t *offset)
+{
+	const struct so_mapping *m = mapping_of(e, p, address);
+	uint64_t start;
+
+	if (!m || file_registry__symbol(e->files, m->file, address - m->bias, raw, MAX_SYMBOL, &start))
+		return false;
+	*offset = address - m->bias - start;
+	return true;
 }
 
 static char *readable(const char raw[MAX_SYMBOL])
@@ -253,15 +260,22 @@ static char *host_function(struct engine *e, const struct process *p, uint64_t a
 	return symbol_of(e, p, address, raw, &offset) && !offset ? readable(raw) : NULL;
 }
 
-/* The name by the stub that launched it, as compilers make them (kernel_names.h). caller: a return address in it. */
+/*
+ * The name by the stub that launched it, as compilers make them (kernel_names.h), and where its symbol is lost or it has
+ * become part of another function, by what its code launches. caller: a return address in it.
+ */
 static char *stub_of_caller(struct engine *e, const struct process *p, uint64_t caller)
 {
+	const struct so_mapping *m = caller ? mapping_of(e, p, caller - 1) : NULL;
 	char raw[MAX_SYMBOL];
 	uint64_t offset;
 
-	if (!caller || !symbol_of(e, p, caller - 1, raw, &offset) || !strstr(raw, "__device_stub_"))
+	if (!m)
 		return NULL;
-	return readable(raw);
+	if (symbol_of(e, p, caller - 1, raw, &offset) && strstr(raw, "__device_stub_"))
+		return readable(raw);
+	return file_registry__launch(e->files, m->file, caller - m->bias, raw, MAX_SYMBOL) ? NULL
+											   : readable(raw);
 }
 
 /* A handle that was made before watching began has been told by nobody: then its stub's symbol names it. */

@@ -132,7 +132,7 @@ int elf_names__find(struct elf_names *names, const struct elf_symtab *symtab, co
 	for (size_t i = 0; i < symtab->n; i++) {
 		const struct elf_symtab_entry *entry = &symtab->entries[i];
 
-		if (names->hashes[i] != wanted || entry->table == ELF_TABLE_PLT ||
+		if (names->hashes[i] != wanted || entry->table > ELF_TABLE_DYNAMIC ||
 		    (best != ELF_SYMTAB_NONE && symtab->entries[best].rank >= entry->rank))
 			continue;
 		/* One byte of room more than the name needs: a longer name does not compare equal when cut. */

@@ -19,7 +19,7 @@ struct elf_names {
 
 /* Reads an entry's name, "@plt" included, cut to size - 1 bytes. Its length in `to`, or -EINVAL. */
 int elf_names__read(const struct elf_names *names, const struct elf_symtab_entry *entry, char *to, size_t size);
-/* The preferred entry of exactly that name, PLT stubs left out; -ENOENT, -ENOMEM. */
+/* The preferred entry of exactly that symbol, PLT stubs and CUDA kernels left out; -ENOENT, -ENOMEM. */
 int elf_names__find(struct elf_names *names, const struct elf_symtab *symtab, const char *name, uint32_t *out);
 void elf_names__release(struct elf_names *names);
 

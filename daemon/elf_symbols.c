@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "daemon/cuda_registered.h"
 #include "daemon/debug_files.h"
 #include "daemon/elf_dynamic.h"
 #include "daemon/elf_file.h"
@@ -27,6 +28,8 @@ struct elf_symbols {
 	size_t memory_size;
 	uint8_t *mini_names; /* the string table of .gnu_debugdata */
 	size_t mini_names_size;
+	struct cuda_registered_launch *launches; /* by rising return address */
+	size_t n_launches;
 };
 
 /* What loading works on. */
@@ -35,6 +38,7 @@ struct loading {
 	struct elf_image image;
 	struct elf_file elf;
 	struct elf_sections sections;
+	struct elf_symtab_location dynsym; /* n_symbols 0: there is none */
 };
 
 static void cleanup__loading(struct loading *loading)
@@ -163,11 +167,116 @@ static int add_dynamic_symbols(struct loading *loading)
 				    &where, ELF_TABLE_DYNAMIC);
 	if (r < 0)
 		return r;
+	loading->dynsym = where;
 	set_names(symbols, ELF_TABLE_DYNAMIC, &loading->image, &where);
 	set_names(symbols, ELF_TABLE_PLT, &loading->image, &where);
 	if (symbols->symtab.n > before && strcmp(symbols->source, "none") == 0)
 		symbols->source = "dynsym";
 	return elf_plt__add(&symbols->symtab, &loading->image, &loading->sections, &where);
+}
+
+/* What to prefer among entries that all cover an address, before their names are looked at. */
+static int class_of(const struct elf_symtab_entry *entry)
+{
+	if (entry->rank == ELF_RANK_PLT)
+		return 0;
+	return entry->unsized ? 1 : 2;
+}
+
+/*
+ * The entry that covers the address: sized before unsized before PLT stub, then the innermost, then by binding.
+ * The next entry on the chain that ties with it is left in *alias.
+ */
+static uint32_t find_covering(const struct elf_symtab *symtab, uint64_t vaddr, uint32_t *alias)
+{
+	uint32_t best = ELF_SYMTAB_NONE, at = elf_symtab__last_before(symtab, vaddr);
+	const struct elf_symtab_entry *entries = symtab->entries;
+
+	*alias = ELF_SYMTAB_NONE;
+	for (unsigned steps = 0; at != ELF_SYMTAB_NONE && steps < MAX_CHAIN; steps++, at = entries[at].parent) {
+		const struct elf_symtab_entry *entry = &entries[at];
+
+		if (vaddr - entry->start >= entry->extent)
+			continue;
+		if (best == ELF_SYMTAB_NONE || class_of(entry) > class_of(&entries[best])) {
+			best = at;
+			*alias = ELF_SYMTAB_NONE;
+		} else if (*alias == ELF_SYMTAB_NONE && entry->start == entries[best].start &&
+			   entry->rank == entries[best].rank && class_of(entry) == class_of(&entries[best])) {
+			*alias = at;
+		} else if (class_of(&entries[best]) == 2) {
+			break;
+		}
+	}
+	return best;
+}
+
+/*
+ * Whether one of the first n entries, which can be searched, names the address. One that only reaches to it for want of a
+ * size does not.
+ */
+static bool has_symbol(const struct elf_symtab *symtab, size_t n, uint64_t vaddr)
+{
+	struct elf_symtab first = { .entries = symtab->entries, .n = n };
+	uint32_t alias, found = find_covering(&first, vaddr, &alias);
+
+	return found != ELF_SYMTAB_NONE &&
+	       (!first.entries[found].unsized || first.entries[found].start == vaddr);
+}
+
+/*
+ * Names are told apart by 32 bits: from the first one's place on, which the others lie behind in all but files of more than
+ * 4 GB.
+ */
+static int add_kernels(struct elf_symbols *symbols, const struct elf_image *image,
+		       const struct cuda_registered *registered)
+{
+	struct elf_symtab_location where = { .names_at = UINT64_MAX };
+	size_t n = symbols->symtab.n;
+	int r = 0;
+
+	for (size_t i = 0; i < registered->n_functions; i++) {
+		if (registered->functions[i].name_at < where.names_at)
+			where.names_at = registered->functions[i].name_at;
+	}
+	for (size_t i = 0; r == 0 && i < registered->n_functions; i++) {
+		const struct cuda_registered_function *f = &registered->functions[i];
+		uint64_t name = f->name_at - where.names_at;
+
+		if (name > UINT32_MAX || has_symbol(&symbols->symtab, n, f->start))
+			continue;
+		r = elf_symtab__add_entry(&symbols->symtab, &(struct elf_symtab_entry){
+								    .start = f->start,
+								    .extent = f->extent,
+								    .name = (uint32_t)name,
+								    .table = ELF_TABLE_KERNELS,
+								    .rank = ELF_RANK_LOCAL,
+							    });
+	}
+	if (symbols->symtab.n == n || r < 0)
+		return r;
+	where.names_size = image->size - where.names_at;
+	set_names(symbols, ELF_TABLE_KERNELS, image, &where);
+	return elf_symtab__finish(&symbols->symtab, false);
+}
+
+/* What cannot be made out of a file's code takes nothing from its symbols. The symbols are searched, so they are finished. */
+static int add_registered(struct loading *loading)
+{
+	__attribute__((cleanup(cleanup__cuda_registered))) struct cuda_registered registered = { 0 };
+	struct elf_symbols *symbols = loading->symbols;
+	bool full = strcmp(symbols->source, "none") != 0 && strcmp(symbols->source, "dynsym") != 0;
+	int r;
+
+	if (loading->dynsym.n_symbols == 0)
+		return 0;
+	r = cuda_registered__read(&loading->image, &loading->elf, &loading->sections, &loading->dynsym, !full,
+				  &registered);
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	symbols->launches = TAKE_PTR(registered.launches);
+	symbols->n_launches = registered.n_launches;
+	return add_kernels(symbols, &loading->image, &registered);
 }
 
 static int load(struct loading *loading, const char *path, const char *debug_root, struct so_error *err)
@@ -187,6 +296,8 @@ static int load(struct loading *loading, const char *path, const char *debug_roo
 		r = add_dynamic_symbols(loading);
 	if (r == 0)
 		r = elf_symtab__finish(&symbols->symtab, strcmp(symbols->source, "debugdata") != 0);
+	if (r == 0)
+		r = add_registered(loading);
 	if (r == -ENOMEM)
 		return so_err(err, r, "out of memory");
 	return r < 0 ? so_err(err, -EINVAL, "%s: damaged ELF file", path) : 0;
@@ -256,14 +367,6 @@ int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols 
 	return 0;
 }
 
-/* What to prefer among entries that all cover an address, before their names are looked at. */
-static int class_of(const struct elf_symtab_entry *entry)
-{
-	if (entry->rank == ELF_RANK_PLT)
-		return 0;
-	return entry->unsized ? 1 : 2;
-}
-
 struct alias {
 	uint32_t entry;
 	size_t underscores, length;
@@ -290,34 +393,6 @@ static bool alias_is_better(const struct alias *a, const struct alias *b)
 	if (a->length != b->length)
 		return a->length < b->length;
 	return strcmp(a->name, b->name) < 0;
-}
-
-/*
- * The entry that covers the address: sized before unsized before PLT stub, then the innermost, then by binding.
- * The next entry on the chain that ties with it is left in *alias.
- */
-static uint32_t find_covering(const struct elf_symtab *symtab, uint64_t vaddr, uint32_t *alias)
-{
-	uint32_t best = ELF_SYMTAB_NONE, at = elf_symtab__last_before(symtab, vaddr);
-	const struct elf_symtab_entry *entries = symtab->entries;
-
-	*alias = ELF_SYMTAB_NONE;
-	for (unsigned steps = 0; at != ELF_SYMTAB_NONE && steps < MAX_CHAIN; steps++, at = entries[at].parent) {
-		const struct elf_symtab_entry *entry = &entries[at];
-
-		if (vaddr - entry->start >= entry->extent)
-			continue;
-		if (best == ELF_SYMTAB_NONE || class_of(entry) > class_of(&entries[best])) {
-			best = at;
-			*alias = ELF_SYMTAB_NONE;
-		} else if (*alias == ELF_SYMTAB_NONE && entry->start == entries[best].start &&
-			   entry->rank == entries[best].rank && class_of(entry) == class_of(&entries[best])) {
-			*alias = at;
-		} else if (class_of(&entries[best]) == 2) {
-			break;
-		}
-	}
-	return best;
 }
 
 /* Compares the names of the entries that tie with best, from alias on along the chain. */
@@ -377,6 +452,27 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 	return 0;
 }
 
+int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, char *name, size_t name_size)
+{
+	const struct cuda_registered_launch *all = symbols->launches;
+	size_t low = 0, high = symbols->n_launches;
+	struct elf_symbol symbol;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (all[middle].return_address < return_address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == symbols->n_launches || all[low].return_address != return_address ||
+	    elf_symbols__lookup(symbols, all[low].function, &symbol, name, name_size) < 0 ||
+	    symbol.start != all[low].function)
+		return -ENOENT;
+	return 0;
+}
+
 int elf_symbols__find(struct elf_symbols *symbols, const char *name, struct elf_symbol *symbol)
 {
 	uint32_t found;
@@ -399,7 +495,8 @@ size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, u
 	for (at++; at < t->n && t->entries[at].start < high; at++) {
 		const struct elf_symtab_entry *entry = &t->entries[at];
 
-		if (entry->table == ELF_TABLE_PLT || entry->unsized || !entry->extent)
+		if (entry->table == ELF_TABLE_PLT || entry->table == ELF_TABLE_KERNELS || entry->unsized ||
+		    !entry->extent)
 			continue;
 		if (n && out[n - 1].start == entry->start)
 			continue;
@@ -419,7 +516,8 @@ size_t elf_symbols__bytes(const struct elf_symbols *symbols)
 {
 	return sizeof(*symbols) + symbols->symtab.room * sizeof(*symbols->symtab.entries) +
 	       (symbols->names.hashes ? symbols->symtab.n * sizeof(*symbols->names.hashes) : 0) +
-	       symbols->memory_size + symbols->mini_names_size;
+	       symbols->n_launches * sizeof(*symbols->launches) + symbols->memory_size +
+	       symbols->mini_names_size;
 }
 
 const char *elf_symbols__source(const struct elf_symbols *symbols)
@@ -439,5 +537,6 @@ void elf_symbols__free(struct elf_symbols *symbols)
 		close(symbols->debug_fd);
 	free(symbols->memory);
 	free(symbols->mini_names);
+	free(symbols->launches);
 	free(symbols);
 }

@@ -2,7 +2,8 @@
 /*
  * Function symbols of one ELF file, from the first of these that has them: .symtab of the file itself, of its
  * separate debug file (by build-id, then by .gnu_debuglink, below the debug roots), .gnu_debugdata
- * (xz-compressed "mini debuginfo"), always completed by .dynsym. Compact: addresses are kept sorted, names stay
+ * (xz-compressed "mini debuginfo"), always completed by .dynsym. Of a file without full symbols that registers CUDA kernels, their
+ * host functions have the kernels' names (cuda_registered.h). Compact: addresses are kept sorted, names stay
  * in the file and are read when asked for.
  */
 #ifndef STAKEOUT_ELF_SYMBOLS_H
@@ -42,12 +43,19 @@ int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols 
 int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_symbol *symbol, char *name,
 			size_t name_size);
 
+/*
+ * The kernel that is launched by the call of __cudaLaunchKernel that returns to the address; its raw name as above. -ENOENT
+ * when there is no such call, or when the file does not tell which.
+ */
+int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, char *name, size_t name_size);
+
 /* The address of a defined symbol by its raw name (exact match); -ENOENT. */
 int elf_symbols__find(struct elf_symbols *symbols, const char *name, struct elf_symbol *symbol);
 
 /*
  * The functions that begin in [low, high) and whose size the file gives, by rising address and one for each, as many as
- * there is room for; returns their number. PLT entries are no functions here.
+ * there is room for; returns their number. PLT entries, and
+ * functions that only CUDA has names for, are none here.
  */
 size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high,
 			      struct elf_symbol *out, size_t room);

@@ -322,6 +322,10 @@ void engine_cuda_drain(struct engine *e)
 struct cuda_found {
 	struct cuda_mapped *mapped;
 	size_t n, capacity;
+	/* Files that may launch kernels, and which their code has names for: reading it takes some 50 ms of a large one. */
+	const struct proc_map **callers;
+	struct file_use *uses;
+	size_t n_callers, callers_capacity;
 };
 
 bool engine_cuda_wants(struct engine *e, pid_t tgid)
@@ -414,6 +418,9 @@ static void look_into(struct engine *e, const struct process_scan *scan, const s
 		close(m.fd);
 		return;
 	}
+	if (m.library.imports_runtime &&
+	    !ARRAY_RESERVE(found->callers, found->callers_capacity, found->n_callers + 1))
+		found->callers[found->n_callers++] = map;
 	has = m.library.n_functions || m.library.problem[0];
 	remember_file(e, map, has);
 	m.path = has ? strdup(map->path) : NULL;
@@ -447,6 +454,34 @@ static int runtimes_first(const void *a, const void *b)
 	return (x->library.kind == CUDA_LIBRARY_DRIVER) - (y->library.kind == CUDA_LIBRARY_DRIVER);
 }
 
+static void hold_callers(struct engine *e, struct cuda_found *found)
+{
+	found->uses = calloc(found->n_callers + 1, sizeof(*found->uses));
+	if (!found->uses)
+		found->n_callers = 0;
+	for (size_t i = 0; i < found->n_callers; i++)
+		found->uses[i] = file_registry__use(e->files, found->callers[i]);
+}
+
+/* Names of kernels are made under the lock, and wait for their file's symbols there if they are not loaded. */
+void engine_cuda_load_callers(struct engine *e, struct cuda_found *found)
+{
+	for (size_t i = 0; found && i < found->n_callers; i++)
+		file_registry__load_symbols(e->files, found->uses[i].place);
+	if (found && found->n_callers) {
+		pthread_mutex_lock(&e->lock);
+		for (size_t i = 0; i < found->n_callers; i++)
+			file_registry__unuse(e->files, found->uses[i]);
+		pthread_mutex_unlock(&e->lock);
+	}
+	if (found) {
+		free(found->mapped);
+		free(found->callers);
+		free(found->uses);
+	}
+	free(found);
+}
+
 void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found)
 {
 	struct process *p = tgid ? process_table__find(e->processes, tgid) : NULL;
@@ -466,6 +501,5 @@ void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found)
 	if (t)
 		cuda_watch__add_process(t->cuda, tgid);
 	if (found)
-		free(found->mapped);
-	free(found);
+		hold_callers(e, found);
 }

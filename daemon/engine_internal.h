@@ -264,6 +264,8 @@ bool engine_cuda_wants(struct engine *e, pid_t tgid);
 /* Finds CUDA's functions in the files that a process maps: without the lock. */
 struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan *scan);
 void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found);
+/* After the latter, without the lock. Frees what was found. */
+void engine_cuda_load_callers(struct engine *e, struct cuda_found *found);
 void engine_cuda_forked(struct engine *e, pid_t parent, pid_t child);
 /* It has ended, or executes another program; its mappings are still those of before. */
 void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid);

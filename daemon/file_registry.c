@@ -448,13 +448,43 @@ int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 	return 0;
 }
 
+static struct elf_symbols *open_symbols(const struct file_registry *r, const struct slot *slot)
+{
+	struct elf_symbols *symbols = NULL;
+
+	if (slot->fd >= 0)
+		elf_symbols__open(slot->fd, slot->entry.path, r->debug_root, &symbols, NULL);
+	else
+		elf_symbols__open_memory(r->vdso_image, r->vdso_bytes, &symbols, NULL);
+	return symbols;
+}
+
 static void load_symbols(struct file_registry *r, struct slot *slot)
 {
 	slot->symbols_tried = true;
-	if (slot->fd >= 0)
-		elf_symbols__open(slot->fd, slot->entry.path, r->debug_root, &slot->symbols, NULL);
-	else
-		elf_symbols__open_memory(r->vdso_image, r->vdso_bytes, &slot->symbols, NULL);
+	slot->symbols = open_symbols(r, slot);
+}
+
+void file_registry__load_symbols(struct file_registry *r, uint32_t number)
+{
+	_cleanup_(elf_symbols) struct elf_symbols *symbols = NULL;
+	struct slot *slot = registry_slot(r, number);
+	bool tried;
+
+	if (!slot)
+		return;
+	pthread_mutex_lock(&r->symbols_lock);
+	tried = slot->symbols_tried;
+	pthread_mutex_unlock(&r->symbols_lock);
+	if (tried)
+		return;
+	symbols = open_symbols(r, slot);
+	pthread_mutex_lock(&r->symbols_lock);
+	if (!slot->symbols_tried) {
+		slot->symbols_tried = true;
+		slot->symbols = TAKE_PTR(symbols);
+	}
+	pthread_mutex_unlock(&r->symbols_lock);
 }
 
 int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size,
@@ -474,6 +504,22 @@ int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vad
 	pthread_mutex_unlock(&r->symbols_lock);
 	if (!ret)
 		*start = symbol.start;
+	return ret;
+}
+
+int file_registry__launch(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size)
+{
+	struct slot *slot = registry_slot(r, number);
+	int ret = -ENOENT;
+
+	if (!slot)
+		return -ENOENT;
+	pthread_mutex_lock(&r->symbols_lock);
+	if (!slot->symbols_tried)
+		load_symbols(r, slot);
+	if (slot->symbols)
+		ret = elf_symbols__launch(slot->symbols, vaddr, name, size);
+	pthread_mutex_unlock(&r->symbols_lock);
 	return ret;
 }
 

@@ -168,6 +168,14 @@ int file_registry__publish_learned(struct file_registry *registry, uint32_t numb
  */
 int file_registry__symbol(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name,
 			  size_t size, uint64_t *start);
+/* The kernel that the call launches which returns to vaddr, as elf_symbols__launch(). Loads the symbols. Thread-safe. */
+int file_registry__launch(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name,
+			  size_t size);
+/*
+ * Loads the symbols if they are not, without keeping those waiting who ask for other files'. The file must be in use (see
+ * file_registry__use()).
+ */
+void file_registry__load_symbols(struct file_registry *registry, uint32_t number);
 /* Gives back the memory of symbol tables; they are loaded again when needed. */
 void file_registry__drop_symbols(struct file_registry *registry);
 

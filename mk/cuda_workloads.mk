@@ -76,7 +76,7 @@ CUDA_STANDINS += $(addprefix $(CUDA_DIR)/thunk/,libcuda.so.1 libcudart.so.12)
 
 # Programs find the plain libraries; LD_LIBRARY_PATH=…/ibt puts the others before them.
 CUDA_PROGRAMS := $(addprefix $(CUDA_DIR)/,cuda_calls cuda_each cuda_dlopen cuda_static cuda_static_hidden cuda_static_stripped \
-	cuda_blocked cuda_training cuda_training13 cuda_real)
+	cuda_blocked cuda_training cuda_training13 cuda_training_stripped cuda_training13_stripped cuda_real)
 CUDA_PROGRAM_CFLAGS := -std=gnu11 -O2 -g -fomit-frame-pointer -Wall -Wextra -Wno-unused-parameter -Werror -D_GNU_SOURCE -Iinclude
 CUDA_LINK     := -L$(CUDA_DIR)/plain -lcudart -Wl,-rpath,'$$ORIGIN/plain' -ldl -pthread
 CUDA_STATIC_LINK := -Wl,-rpath,'$$ORIGIN/plain' -ldl -pthread
@@ -101,8 +101,9 @@ $(CUDA_DIR)/cuda_static: $(CUDA_SRC)/cuda_static.c $(CUDA_HDRS) $(CUDA_STANDINS)
 $(CUDA_DIR)/cuda_static_hidden: $(CUDA_SRC)/cuda_static.c $(CUDA_HDRS) $(CUDA_STANDINS)
 	gcc $(CUDA_PROGRAM_CFLAGS) -o $@ $< $(CUDA_DIR)/plain/libcudart_static_hidden.a $(CUDA_STATIC_LINK)
 
-$(CUDA_DIR)/cuda_static_stripped: $(CUDA_DIR)/cuda_static
-	strip -o $@ $<
+$(CUDA_DIR)/cuda_static_stripped $(CUDA_DIR)/cuda_training_stripped $(CUDA_DIR)/cuda_training13_stripped: \
+		$(CUDA_DIR)/%_stripped: $(CUDA_DIR)/%
+	strip -s -o $@ $<
 
 # The real runtime, linked as nvcc does by default: statically.
 NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))

@@ -296,11 +296,10 @@ def test_kernels_by_their_host_stubs():
     kernels_are_named("cuda_training", "ibt")
 
 
-@timeout(120)
-def test_kernels_by_the_stubs_that_launch_them():
-    """CUDA 13, and the handles were made before watching began."""
+def kernels_of_old_handles_are_named(name):
+    """They were made before watching began."""
     daemon = Daemon()
-    target = program("cuda_training13", "-d", 4)
+    target = program(name, "-d", 4)
     go(target)
     time.sleep(0.5)
     watch = watch_all(daemon, target)
@@ -310,6 +309,19 @@ def test_kernels_by_the_stubs_that_launch_them():
     for kernel, n in KERNELS.items():
         # The first and the last iteration may have been seen in part.
         assert abs(made[kernel] - n * made[None]) <= n, (kernel, made)
+
+
+@timeout(120)
+def test_kernels_by_the_stubs_that_launch_them():
+    """CUDA 13."""
+    kernels_of_old_handles_are_named("cuda_training13")
+
+
+@timeout(120)
+def test_kernels_of_stripped_programs():
+    """No symbol is left of them: names are those that the program registers with the runtime."""
+    kernels_of_old_handles_are_named("cuda_training_stripped")
+    kernels_of_old_handles_are_named("cuda_training13_stripped")
 
 
 @timeout(120)

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/elf_relocations.h"
+
+#include "daemon/elf_dynamic.h"
+
+#define MAX_ENTRIES     4096u /* of the dynamic section; linkers write some tens */
+#define MAX_RELOCATIONS (16u << 20)
+#define READ_RELOCS     1024u
+
+struct table {
+	uint64_t vaddr, bytes;
+};
+
+/* [0]: of the procedure linkage table; [1]: all others. */
+static int read_tables(const struct elf_image *image, struct table tables[2])
+{
+	Elf64_Phdr segment;
+	int r = elf_dynamic__segment(image, &segment);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	for (uint64_t i = 0; i < segment.p_filesz / sizeof(Elf64_Dyn) && i < MAX_ENTRIES; i++) {
+		Elf64_Dyn entry;
+
+		r = elf_image__read(image, segment.p_offset + i * sizeof(entry), &entry, sizeof(entry));
+		if (r < 0)
+			return r;
+		if (entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_JMPREL)
+			tables[0].vaddr = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_PLTRELSZ)
+			tables[0].bytes = entry.d_un.d_val;
+		else if (entry.d_tag == DT_RELA)
+			tables[1].vaddr = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_RELASZ)
+			tables[1].bytes = entry.d_un.d_val;
+	}
+	return 0;
+}
+
+int elf_relocations__each(const struct elf_image *image, const struct elf_file *elf,
+			  int (*visit)(void *context, const Elf64_Rela *relocation), void *context)
+{
+	struct table tables[2] = { 0 };
+	Elf64_Rela relocations[READ_RELOCS];
+	int r = read_tables(image, tables);
+
+	for (unsigned t = 0; r == 0 && t < 2; t++) {
+		uint64_t n = tables[t].bytes / sizeof(*relocations), offset;
+
+		if (n == 0)
+			continue;
+		if (n > MAX_RELOCATIONS || elf_file__offset(elf, tables[t].vaddr, &offset) < 0)
+			return -EINVAL;
+		for (uint64_t at = 0; r == 0 && at < n; at += READ_RELOCS) {
+			size_t count = n - at < READ_RELOCS ? (size_t)(n - at) : READ_RELOCS;
+
+			r = elf_image__read(image, offset + at * sizeof(*relocations), relocations,
+					    count * sizeof(*relocations));
+			for (size_t i = 0; r == 0 && i < count; i++)
+				r = visit(context, &relocations[i]);
+		}
+	}
+	return r;
+}
