@@ -9,7 +9,7 @@
 #include "daemon/import_calls.h"
 #include "stakeout/array.h"
 
-#define MAX_CALLS        (1u << 20) /* of each kind; libtorch_cuda 2.6 has 19,392 registrations */
+#define MAX_CALLS        (1u << 18) /* of each kind; libtorch_cuda 2.6 has 19,392 registrations */
 #define MAX_INSTRUCTIONS (4u << 20) /* decoded: bounds the time on a hostile file to seconds */
 #define READ_NAMES       (64u << 10)
 
@@ -75,8 +75,8 @@ static bool is_code(const struct elf_file *elf, uint64_t vaddr)
 /* The calls. */
 
 /*
- * Of a host function whose address is taken from the GOT, the loader decides by its symbol, which is its name for whoever
- * asks: nothing is to be added.
+ * Where a host function's address is taken from the GOT, the loader found it by a symbol, which names it: nothing is to be
+ * added.
  */
 static int add_registration(struct reader *r, const struct call_value values[SO_NREGS])
 {
@@ -103,10 +103,12 @@ static int add_handle(struct reader *r, const struct call_value values[SO_NREGS]
 		return 0;
 	if (ARRAY_RESERVE(r->handles, r->handles_room, r->n_handles + 1))
 		return -ENOMEM;
-	r->handles[r->n_handles++] = (struct handle){ .variable = variable->address,
-						      .function = function->address,
-						      .in_slot = in_slot,
-						      .bad = !in_slot && !is_code(r->elf, function->address) };
+	r->handles[r->n_handles++] = (struct handle){
+		.variable = variable->address,
+		.function = function->address,
+		.in_slot = in_slot,
+		.bad = !in_slot && (function->kind == CALL_VALUE_UNKNOWN || !is_code(r->elf, function->address))
+	};
 	return 0;
 }
 
@@ -122,6 +124,12 @@ static int add_launch(struct reader *r, const struct call_value values[SO_NREGS]
 	return 0;
 }
 
+static bool find_arguments(const struct reader *r, const struct import_call *call, uint16_t wanted,
+			   struct call_value values[SO_NREGS])
+{
+	return call_arguments__find(r->arguments, call->code, call->code_bytes, call->vaddr, wanted, values);
+}
+
 static int on_call(void *context, const struct import_call *call)
 {
 	static const uint16_t wanted[N_IMPORTS] = {
@@ -135,8 +143,9 @@ static int on_call(void *context, const struct import_call *call)
 
 	if (call->name == REGISTER_FUNCTION && !r->names_wanted)
 		return 0;
-	if (!call_arguments__find(r->arguments, call->code, call->code_bytes, call->vaddr, wanted[call->name],
-				  values))
+	if (!find_arguments(r, call, wanted[call->name], values) &&
+	    /* A variable that gets another kernel's handle, too, is nobody's. */
+	    (call->name != GET_KERNEL || !find_arguments(r, call, 1u << SO_REG_RDI, values)))
 		return 0;
 	if (call->name == REGISTER_FUNCTION)
 		return add_registration(r, values);
@@ -179,10 +188,13 @@ static uint64_t hash_of(const char *text, size_t length)
 /* By rising address, so that what is read once serves many: names lie together. */
 static int check_names(struct reader *r)
 {
-	_cleanup_free_ char *bytes = malloc(READ_NAMES);
+	_cleanup_free_ char *bytes = NULL;
 	uint64_t at = 0;
 	size_t size = 0;
 
+	if (r->n_registrations == 0)
+		return 0;
+	bytes = malloc(READ_NAMES);
 	if (!bytes)
 		return -ENOMEM;
 	qsort(r->registrations, r->n_registrations, sizeof(*r->registrations), compare_names);
@@ -327,7 +339,6 @@ static int resolve_slot(void *context, const Elf64_Rela *relocation)
 	return 0;
 }
 
-/* Of several handles in one slot each has an entry; all but the one that a search finds stay without. */
 static int resolve_handles(struct reader *r)
 {
 	_cleanup_free_ struct slot *found = calloc(r->n_handles + 1, sizeof(*found));
