@@ -200,6 +200,57 @@ static bool is_named_eh_frame(const struct source *src, const Elf64_Shdr *names,
 	       !memcmp(name, SECTION_NAME, sizeof(name));
 }
 
+/* Of the bytes at the beginning; false: of another form. */
+static bool plt_form(const uint8_t bytes[32], struct eh_frame_plt *plt)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	const uint8_t *entry = bytes;
+	size_t at = 0;
+
+	plt->header = bytes[0] == 0xff && bytes[1] == 0x35; /* push *…(%rip) */
+	if (plt->header)
+		entry += 16;
+	if (!memcmp(entry, endbr64, sizeof(endbr64)))
+		at = sizeof(endbr64);
+	if (at && entry[at] == 0x68) { /* endbr64; push $…; jmp */
+		plt->pushed_from = (uint8_t)(at + 5);
+		return true;
+	}
+	at += entry[at] == 0xf2;
+	if (entry[at] != 0xff || entry[at + 1] != 0x25) /* jmp *…(%rip) */
+		return false;
+	plt->pushed_from = entry[at + 6] == 0x68 ? (uint8_t)(at + 11) : 16;
+	return true;
+}
+
+static int compare_plts(const void *a, const void *b)
+{
+	const struct eh_frame_plt *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static void read_plts(const struct source *src, const Elf64_Shdr *sections, uint64_t n, const Elf64_Shdr *names,
+		      struct eh_frame *eh)
+{
+	for (uint64_t i = 1; i < n && eh->n_plts < EH_FRAME_MAX_PLTS; i++) {
+		const Elf64_Shdr *s = &sections[i];
+		struct eh_frame_plt plt = { s->sh_addr, s->sh_addr + s->sh_size, false, 0 };
+		char name[4];
+		uint8_t bytes[32] = { 0 };
+
+		if (s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_EXECINSTR) || s->sh_addr % 16 ||
+		    s->sh_size < 16 || names->sh_offset > src->size || s->sh_name >= names->sh_size ||
+		    source__read(src, names->sh_offset + s->sh_name, name, sizeof(name)) ||
+		    memcmp(name, ".plt", sizeof(name)) || !eh_frame__covers(eh, plt.start, plt.end) ||
+		    source__read(src, s->sh_offset, bytes, s->sh_size < 32 ? (size_t)s->sh_size : 32))
+			continue;
+		if (plt_form(bytes, &plt))
+			eh->plts[eh->n_plts++] = plt;
+	}
+	qsort(eh->plts, eh->n_plts, sizeof(eh->plts[0]), compare_plts);
+}
+
 /* -ENOENT when no section header names it. */
 static int load_by_section(const struct source *src, const Elf64_Ehdr *ehdr, struct eh_frame *eh,
 			   struct so_error *err)
@@ -213,6 +264,7 @@ static int load_by_section(const struct source *src, const Elf64_Ehdr *ehdr, str
 		return r;
 	if (r)
 		return so_err(err, r, "cannot read the section headers: %s", strerror(-r));
+	read_plts(src, sections, n, &names, eh);
 	for (uint64_t i = 1; i < n; i++) {
 		const Elf64_Shdr *s = &sections[i];
 

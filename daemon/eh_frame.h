@@ -20,6 +20,18 @@ struct eh_frame_range {
 	uint64_t start, end; /* virtual addresses, end excluded */
 };
 
+/*
+ * A procedure linkage table of a form that is known: x86-64 psABI, "Procedure Linkage Table". Linkers other than GNU's leave them
+ * without unwind information.
+ */
+struct eh_frame_plt {
+	uint64_t start, end; /* virtual addresses; a multiple of 16, as are the entries */
+	bool header;         /* its first 16 bytes push twice more than the entries and jump to the loader */
+	uint8_t pushed_from; /* byte of an entry from which on it has pushed its number; 16: entries push nothing */
+};
+
+#define EH_FRAME_MAX_PLTS 4
+
 struct eh_frame {
 	unsigned char e_ident[EI_NIDENT];
 	uint64_t vaddr;              /* address of data[0] */
@@ -27,6 +39,8 @@ struct eh_frame {
 	size_t size;                 /* bytes */
 	struct eh_frame_range *text; /* executable segments as far as the file backs them; sorted, disjoint */
 	size_t n_text;
+	struct eh_frame_plt plts[EH_FRAME_MAX_PLTS]; /* by section headers; sorted */
+	size_t n_plts;
 };
 
 /*

@@ -12,7 +12,7 @@
  * Raised whenever the layout changes, unwind_table__compile makes another table of the same file, or stack_effect__follow
  * learns other rules of the same code.
  */
-#define UNWIND_CACHE_VERSION 4
+#define UNWIND_CACHE_VERSION 5
 
 struct unwind_cache_header {
 	char magic[8];

@@ -128,12 +128,52 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 	return r;
 }
 
+static int append_plain(struct builder *b, uint64_t pc, enum so_cfa_kind kind, int32_t offset,
+			int32_t more_from)
+{
+	const struct so_unwind_rule rule = { .cfa_kind = (uint8_t)kind,
+					     .cfa_reg = SO_REG_RSP,
+					     .cfa_off = offset,
+					     .cfa_off2 = more_from,
+					     .saves = SO_SAVES(SO_SAVE_SAME, SO_SAVE_SAME),
+					     .ra = SO_RA(SO_RA_CFA8, 0) };
+	uint32_t number;
+	int r = cfi_rules__number(&b->rules, &rule, &number);
+
+	return r ? r : append_row(b, pc, number);
+}
+
+/* What linkage tables without an entry push, by their form. `next`: where the next entry's text begins. */
+static int append_plt(struct builder *b, const struct eh_frame_plt *plt, uint64_t next)
+{
+	uint64_t entries = plt->start + (plt->header ? 16 : 0);
+	int r;
+
+	if (plt->start < b->covered_to || plt->end > next || plt->end - b->first_vaddr > MAX_SPAN_BYTES)
+		return 0;
+	r = append_gap(b, plt->start);
+	/* The entry's number is pushed, then the loader's word on the file. */
+	if (!r && plt->header)
+		r = append_plain(b, plt->start, SO_CFA_REG, 16, 0);
+	if (!r && plt->header)
+		r = append_plain(b, plt->start + 6, SO_CFA_REG, 24, 0);
+	if (!r && entries < plt->end)
+		r = append_plain(b, entries, plt->pushed_from < 16 ? SO_CFA_PLT : SO_CFA_REG, 8,
+				 plt->pushed_from < 16 ? plt->pushed_from : 0);
+	b->covered_to = plt->end;
+	return r;
+}
+
 /* The span of text, and how many of the (sorted) entries lie in it. */
-static uint32_t measure_span(const struct cfi_entries *entries, uint64_t *first_vaddr, uint64_t *end)
+static uint32_t measure_span(const struct eh_frame *eh, const struct cfi_entries *entries,
+			     uint64_t *first_vaddr, uint64_t *end)
 {
 	uint32_t n;
 
-	*first_vaddr = entries->fdes[0].start & ~(uint64_t)SO_BLOCK_MASK;
+	*first_vaddr = entries->fdes[0].start;
+	if (eh->n_plts && eh->plts[0].start < *first_vaddr)
+		*first_vaddr = eh->plts[0].start;
+	*first_vaddr &= ~(uint64_t)SO_BLOCK_MASK;
 	*end = *first_vaddr;
 	for (n = 0; n < entries->n_fdes; n++) {
 		const struct cfi_fde *fde = &entries->fdes[n];
@@ -143,6 +183,9 @@ static uint32_t measure_span(const struct cfi_entries *entries, uint64_t *first_
 		if (fde->start + fde->length > *end)
 			*end = fde->start + fde->length;
 	}
+	for (size_t i = 0; i < eh->n_plts; i++)
+		if (eh->plts[i].end > *end && eh->plts[i].end - *first_vaddr <= MAX_SPAN_BYTES)
+			*end = eh->plts[i].end;
 	return n;
 }
 
@@ -150,10 +193,17 @@ static int append_all(struct builder *b, const struct eh_frame *eh, const struct
 		      uint32_t n)
 {
 	struct unwind_table *t = b->table;
+	size_t plt = 0;
 	int r = 0;
 
-	for (uint32_t i = 0; i < n && !r; i++)
-		r = append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
+	for (uint32_t i = 0; i < n && !r; i++) {
+		for (; plt < eh->n_plts && eh->plts[plt].start < entries->fdes[i].start && !r; plt++)
+			r = append_plt(b, &eh->plts[plt], entries->fdes[i].start);
+		if (!r)
+			r = append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
+	}
+	for (; plt < eh->n_plts && !r; plt++)
+		r = append_plt(b, &eh->plts[plt], UINT64_MAX);
 	if (!r && t->n_rows)
 		r = append_row(b, b->covered_to, SO_RULE_NONE);
 	while (!r && b->indexed <= t->n_blocks)
@@ -186,7 +236,7 @@ static int build(struct unwind_table *t, const struct eh_frame *eh, const struct
 	uint32_t n;
 	int r;
 
-	n = measure_span(entries, &b.first_vaddr, &end);
+	n = measure_span(eh, entries, &b.first_vaddr, &end);
 	t->n_bad_fdes += entries->n_fdes - n;
 	t->first_block = b.first_vaddr >> SO_BLOCK_SHIFT;
 	/* The block of the end is one of the table's, so that the row that ends the last function is in it. */
