@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "client/cuda_text.h"
+#include "client/cuda_kernel_text.h"
 
-#define LEAST_NAME   32 /* columns, however narrow the terminal */
+#define LEAST_NAME   32  /* columns, however narrow the terminal */
+#define PIPE_NAME    140 /* where there is no terminal: names beyond that are folded */
 #define OUTER_FRAMES 2
 #define INNER_FRAMES 3
 
@@ -133,9 +135,13 @@ static void print_dim3(const uint32_t dim[3], FILE *out)
 	cuda_text__cell(text, 16, out);
 }
 
-static void print_kernel(const struct cuda_kernel_row *row, const struct cuda_view *view, FILE *out)
+/* Returns whether its name is shorter than it was. */
+static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_view *view, FILE *out)
 {
+	unsigned columns = name_columns(view, 3 * COUNT_COLUMNS + 4 * TIME_COLUMNS + 2 * 16 + 2);
 	const struct cuda_figures *figures = &row->figures;
+	_cleanup_free_ char *text = NULL;
+	bool shortened = false;
 	double calls = (double)figures->calls;
 	char name[64];
 
@@ -158,14 +164,17 @@ static void print_kernel(const struct cuda_kernel_row *row, const struct cuda_vi
 		snprintf(name, sizeof(name), "graph (%.40s)", row->api);
 	else if (!row->kernel)
 		snprintf(name, sizeof(name), "unknown kernel 0x%" PRIx64, row->address);
-	cuda_text__name(row->kernel ? row->kernel : name,
-			name_columns(view, 3 * COUNT_COLUMNS + 4 * TIME_COLUMNS + 2 * 16 + 2), out);
+	if (row->kernel)
+		text = cuda_kernel_text__of(row->kernel, columns ? columns : PIPE_NAME, &shortened);
+	cuda_text__name(text ? text : row->kernel ? row->kernel : name, columns, out);
 	fputc('\n', out);
+	return shortened;
 }
 
 void cuda_table__kernels(const struct cuda_summary *summary, const struct cuda_view *view, FILE *out)
 {
 	uint64_t kernels = summary->unknown_kernels, launches = summary->unknown_launches;
+	bool shortened = false;
 
 	if (!summary->n_kernels)
 		return;
@@ -175,8 +184,11 @@ void cuda_table__kernels(const struct cuda_summary *summary, const struct cuda_v
 		   "Blocks Avg Threads  Name",
 		   out);
 	for (size_t i = 0; i < shown(view, summary->n_kernels); i++)
-		print_kernel(&summary->kernels[i], view, out);
+		shortened |= print_kernel(&summary->kernels[i], view, out);
 	print_rest(view, summary->n_kernels, "kernel", "kernels", out);
+	if (shortened)
+		fprintf(out, "names are shortened: namespaces and parameters, and of long ones template "
+			     "arguments; --json has all of them\n");
 	if (kernels)
 		fprintf(out,
 			"%" PRIu64 " launch%s of %" PRIu64
