@@ -27,13 +27,6 @@ char LICENSE[] SEC("license") = "GPL";
 #define SAME_ENTRY_NS 5000 /* between two probes on one entry, at most */
 #define NOT_READY     600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
-/* Time that a call takes which does nothing, between the two probes. */
-__u64 floor_ns = 0;
-/* And what a probe in it takes that finds its call to be nested. */
-__u64 nested_ns = 0;
-/* Single-stepping the instruction of an entry, which follows the entry's program. */
-__u64 stepped_ns = 0;
-
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
 	struct so_cuda_error_key key = {
@@ -161,6 +154,15 @@ static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
 	return c->begin_ns < control_of(cookie)->since_ns[kind];
 }
 
+static __always_inline __u32 own_ns(const struct so_cuda_own *own, __u64 program_ns)
+{
+	__u64 ns = own->ns;
+
+	if (program_ns > own->program_ns)
+		ns += (program_ns - own->program_ns) * own->slope >> 8;
+	return ns < own->most_ns ? ns : own->most_ns;
+}
+
 /* Not 0: the return is of no interest. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 {
@@ -169,10 +171,12 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	__u32 stepped = !!(cookie & SO_CUDA_COOKIE_STEPPED);
 	struct arguments a;
 	struct so_cuda_call *c;
+	__u64 begin;
 
 	if (!slot)
 		return 1;
 	read_registers(ctx, &a);
+	begin = bpf_ktime_get_ns();
 	slot->hits++;
 	slot->stepped += stepped;
 	if (!control_of(cookie)->on)
@@ -193,7 +197,8 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		if (a.rsp < c->sp) {
 			slot->nested++;
 			c->nested++;
-			c->stepped += stepped;
+			c->own_ns += own_ns(&control_of(cookie)->nested, bpf_ktime_get_ns() - begin) +
+				     stepped * control_of(cookie)->stepped_ns;
 			return 1;
 		}
 		/*
@@ -212,9 +217,12 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->sp = a.rsp;
 	read_arguments(c, &a, call);
 	c->nested = 0;
-	c->stepped = stepped;
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
+	slot->entries++;
+	slot->entries_ns += c->begin_ns - begin;
+	c->own_ns = own_ns(&control_of(cookie)->own, c->begin_ns - begin) +
+		    stepped * control_of(cookie)->stepped_ns;
 	return 0;
 }
 
@@ -245,7 +253,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 	slot->calls++;
 	slot->kinds[calls_info[call].kind & (SO_CUDA_KIND_ROOM - 1)]++;
 	ns = now - c->begin_ns;
-	own = floor_ns + c->nested * nested_ns + c->stepped * stepped_ns;
+	own = c->own_ns;
 	ns = ns > own ? ns - own : 0;
 	finish(ctx, c, call, ns);
 	return 0;

@@ -167,7 +167,12 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 					__u32 api, __u64 ns, __u32 weight)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct so_cuda_line_key key = { .tgid = id >> 32, .tid = (__u32)id, .stack = hash, .api = api },
+	__u32 kind = calls_info[bounded_api(api)].kind & (SO_CUDA_KIND_ROOM - 1);
+	struct so_cuda_line_key key = { .tgid = id >> 32,
+					.tid = (__u32)id,
+					.stack = hash,
+					.api = api,
+					.segment = control_of(c->cookie)->segment[kind] },
 				marker = { .stack = hash };
 	struct so_cuda_line first = { .calls = weight,
 				      .total_ns = ns * weight,

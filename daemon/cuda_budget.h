@@ -48,9 +48,9 @@ const char *cuda_budget__word(enum cuda_budget_state state);
 
 /* What happened since the last figures, of one target. */
 struct cuda_budget_figures {
-	uint64_t elapsed_ns;            /* wall time */
-	uint64_t on_ns;                 /* of which the probes were on */
-	uint64_t cpu_ns;                /* CPU time of the target's processes in elapsed_ns */
+	uint64_t elapsed_ns;                     /* wall time */
+	uint64_t on_ns;                          /* of which the probes were on */
+	uint64_t cpu_ns;                         /* CPU time of the target's processes in elapsed_ns */
 	uint64_t hits, returns, nested, stepped; /* as in struct so_cuda_slot */
 	uint64_t stacks, stacks_ns;
 	/* What one costs, as calibrated: entry with return, entry of a nested call, and what is added by single-stepping. */

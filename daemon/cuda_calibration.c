@@ -15,12 +15,23 @@
 #define FEW_ROUNDS 15 /* of calls that are single-stepped: some 1.2 ms each */
 #define PROBE_SLOT SO_MAX_SLOTS
 
+/*
+ * Calls of a program that has other things to do: before each, more is read than a core's caches hold, but for the last level's; and as
+ * much code as fits into the first level is run right before and behind it.
+ */
+#define COLD_BYTES   (4u << 20)
+#define COLD_READ    (5u << 18)
+#define LINE_BYTES   64
+#define COLD_CALLS   150
+#define COLD_WARM_UP 20
+
 /* Begins like most functions of the CUDA libraries: with an instruction that the kernel emulates. */
 void cuda_calibration_leaf(void);
 void cuda_calibration_nesting(void);
 /* Begin with what is single-stepped, always and before Linux 6.16. */
 void cuda_calibration_stepped(void);
 void cuda_calibration_nop(void);
+void cuda_calibration_code(void);
 __asm__(".text\n"
 	".globl cuda_calibration_leaf\n"
 	".type cuda_calibration_leaf, @function\n"
@@ -49,7 +60,19 @@ __asm__(".text\n"
 	"cuda_calibration_nop:\n"
 	"	nopl 0(%rax)\n"
 	"	ret\n"
-	".size cuda_calibration_nop, . - cuda_calibration_nop\n");
+	".size cuda_calibration_nop, . - cuda_calibration_nop\n"
+	/* A jump in each line of 24 KiB. */
+	".balign 64\n"
+	".globl cuda_calibration_code\n"
+	".type cuda_calibration_code, @function\n"
+	"cuda_calibration_code:\n"
+	".rept 384\n"
+	"	jmp 1f\n"
+	"	.balign 64\n"
+	"1:\n"
+	".endr\n"
+	"	ret\n"
+	".size cuda_calibration_code, . - cuda_calibration_code\n");
 
 /* The file of this program, and where in it the code at an address of ours is. */
 static int find_offset(uint64_t address, int *fd, uint64_t *offset)
@@ -141,11 +164,96 @@ static double positive(double ns)
 }
 
 /* plain: what the functions take without a probe. */
-static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, const double *plain,
-		   struct cuda_probe_cost *out)
+static uint32_t read_much(const volatile uint8_t *bytes, unsigned round)
+{
+	size_t begin = (size_t)round * COLD_READ % COLD_BYTES;
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < COLD_READ; i += LINE_BYTES)
+		sum += bytes[(begin + i) % COLD_BYTES];
+	return sum;
+}
+
+/* The median of the time of a call and of the code around it. */
+static double cold_time(const volatile uint8_t *bytes)
+{
+	uint64_t took[COLD_CALLS];
+
+	for (int i = -COLD_WARM_UP; i < COLD_CALLS; i++) {
+		uint64_t begin;
+
+		read_much(bytes, (unsigned)(i + COLD_WARM_UP));
+		cuda_calibration_code();
+		begin = clock__now_ns();
+		functions[LEAF]();
+		cuda_calibration_code();
+		if (i >= 0)
+			took[i] = clock__now_ns() - begin;
+	}
+	qsort(took, COLD_CALLS, sizeof(took[0]), compare);
+	return (double)took[COLD_CALLS / 2];
+}
+
+/* The own time of an entry's program, since `before`. */
+static double program_time(const struct so_cuda_slot *now, const struct so_cuda_slot *before)
+{
+	uint64_t entries = now->entries - before->entries;
+
+	return entries ? (double)(now->entries_ns - before->entries_ns) / (double)entries : 0;
+}
+
+static uint64_t time_seen(const struct cuda_snapshot *snapshot, uint64_t *calls)
+{
+	const struct cuda_calls_entry *entries;
+	uint64_t sum = 0;
+	size_t n;
+
+	*calls = 0;
+	entries = cuda_snapshot__calls(snapshot, &n);
+	for (size_t i = 0; i < n; i++) {
+		sum += entries[i].calls.total_ns;
+		*calls += entries[i].calls.calls;
+	}
+	return sum;
+}
+
+static int measure_cold(struct cuda_probes *probes, const volatile uint8_t *bytes, double plain,
+			struct cuda_probe_cost *out)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *before = NULL, *after = NULL;
+	struct so_cuda_slot first, last;
+	uint64_t calls_before, calls, ns_before, ns;
+	int ret = cuda_snapshot__new(&before);
+
+	ret = ret ?: cuda_snapshot__new(&after);
+	ret = ret ?: cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, before);
+	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &first);
+	if (ret)
+		return ret;
+	out->cold.pair_ns = positive(cold_time(bytes) - plain);
+	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, after);
+	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &last);
+	if (ret)
+		return ret;
+	ns_before = time_seen(before, &calls_before);
+	ns = time_seen(after, &calls);
+	if (calls > calls_before)
+		out->cold.floor_ns = (double)(ns - ns_before) / (double)(calls - calls_before);
+	out->cold.program_ns = program_time(&last, &first);
+	return 0;
+}
+
+/* What the functions take without a probe. */
+struct plain {
+	double warm[FUNCTIONS], cold;
+};
+
+static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, const struct plain *plain,
+		   const volatile uint8_t *bytes, struct cuda_probe_cost *out)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
 	_cleanup_(cuda_link) struct cuda_link *link = NULL;
+	struct so_cuda_slot slot, none = { 0 };
 	uint64_t cookies[FUNCTIONS];
 	double nop;
 	int ret;
@@ -157,31 +265,41 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 	if (ret)
 		return ret;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 1;
-	out->pair_ns = time_of(functions[LEAF], ROUNDS) - plain[LEAF];
+	out->pair_ns = time_of(functions[LEAF], ROUNDS) - plain->warm[LEAF];
 	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, snapshot);
-	out->nested_ns = positive(time_of(functions[NESTING], ROUNDS) - plain[NESTING] - out->pair_ns);
-	out->stepped_ns = positive(time_of(functions[STEPPED], FEW_ROUNDS) - plain[STEPPED] - out->pair_ns);
-	nop = positive(time_of(functions[NOP], FEW_ROUNDS) - plain[NOP] - out->pair_ns);
+	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &slot);
+	ret = ret ?: measure_cold(probes, bytes, plain->cold, out);
+	out->nested_ns = positive(time_of(functions[NESTING], ROUNDS) - plain->warm[NESTING] - out->pair_ns);
+	out->stepped_ns =
+		positive(time_of(functions[STEPPED], FEW_ROUNDS) - plain->warm[STEPPED] - out->pair_ns);
+	nop = positive(time_of(functions[NOP], FEW_ROUNDS) - plain->warm[NOP] - out->pair_ns);
 	out->nops_stepped = nop > out->stepped_ns / 2;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 0;
-	out->floor_ns = median_seen(snapshot);
+	out->floor_ns = (double)median_seen(snapshot);
+	if (!ret)
+		out->program_ns = program_time(&slot, &none);
 	cuda_probes__forget(probes, is_own, NULL);
-	return ret ?: out->floor_ns ? 0 : -ENOTSUP;
+	return ret ?: out->floor_ns > 0 ? 0 : -ENOTSUP;
 }
 
 int cuda_calibration__run(struct cuda_probes *probes, struct cuda_probe_cost *out)
 {
+	_cleanup_free_ uint8_t *bytes = malloc(COLD_BYTES);
 	struct cuda_probe_cost cost = { 0 };
 	_cleanup_close_ int fd = -1;
 	uint64_t offsets[FUNCTIONS];
-	double plain[FUNCTIONS];
-	int ret = 0;
+	struct plain plain;
+	int ret = bytes ? 0 : -ENOMEM;
 
+	if (bytes)
+		memset(bytes, 1, COLD_BYTES); /* or all of it would be one page of zeros */
 	for (int i = 0; !ret && i < FUNCTIONS; i++) {
-		plain[i] = time_of(functions[i], ROUNDS);
+		plain.warm[i] = time_of(functions[i], ROUNDS);
 		ret = find_offset((uintptr_t)functions[i], &fd, &offsets[i]);
 	}
-	ret = ret ?: measure(probes, fd, offsets, plain, &cost);
+	if (!ret)
+		plain.cold = cold_time(bytes);
+	ret = ret ?: measure(probes, fd, offsets, &plain, bytes, &cost);
 	if (!ret)
 		*out = cost;
 	return ret;

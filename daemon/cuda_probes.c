@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <math.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -190,6 +191,35 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 	return ret;
 }
 
+/* warm, cold: what the probe takes where the programs take that long. */
+static struct so_cuda_own own_of(double warm, double cold, double warm_program, double cold_program)
+{
+	double slope =
+		cold > warm && cold_program > warm_program ? (cold - warm) / (cold_program - warm_program) : 0;
+
+	/* A program that an interrupt has lengthened says nothing of the trap. */
+	return (struct so_cuda_own){ .ns = (uint32_t)warm,
+				     .program_ns = (uint32_t)warm_program,
+				     .slope = (uint32_t)(slope * 256),
+				     .most_ns = (uint32_t)fmax(2 * cold, warm) };
+}
+
+static void set_own(struct cuda_probes *p)
+{
+	const struct cuda_probe_cost *cost = &p->cost;
+	double more = cost->floor_ns > 0 ? fmax(cost->cold.floor_ns / cost->floor_ns, 1) : 1;
+
+	for (unsigned slot = 0; slot < SO_CUDA_SLOTS; slot++) {
+		struct so_cuda_control *control = &p->skel->bss->control[slot];
+
+		control->own =
+			own_of(cost->floor_ns, cost->cold.floor_ns, cost->program_ns, cost->cold.program_ns);
+		control->nested = own_of(cost->nested_ns, cost->nested_ns * more, cost->program_ns,
+					 cost->cold.program_ns);
+		control->stepped_ns = (uint32_t)cost->stepped_ns;
+	}
+}
+
 int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
 		     struct cuda_probes **out, struct so_error *err)
 {
@@ -216,9 +246,7 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 			      "the kernel refused every kind of CUDA probe (%s): they need Linux 5.15 with "
 			      "CONFIG_UPROBE_EVENTS, CAP_BPF and CAP_PERFMON (it lacks %s)",
 			      strerror(-ret), privileges__why(why));
-	p->skel->bss->floor_ns = p->cost.floor_ns;
-	p->skel->bss->nested_ns = (uint64_t)p->cost.nested_ns;
-	p->skel->bss->stepped_ns = (uint64_t)p->cost.stepped_ns;
+	set_own(p);
 	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);
 	if (!p->names_ring)
 		return so_err(err, -errno, "cannot map the ring buffer of kernel names: %s", strerror(errno));
@@ -245,6 +273,28 @@ enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *p)
 struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *p)
 {
 	return p->cost;
+}
+
+#define MAX_SLOWDOWN 20
+
+struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns)
+{
+	struct cuda_probe_cost at = *cost;
+	double warm = cost->program_ns, more = cost->cold.program_ns - warm, part, by;
+
+	if (!(program_ns > warm) || !(warm > 0))
+		return at;
+	/* Without a second point, as the programs do. */
+	part = more > 0 ? fmin((program_ns - warm) / more, 3) : 0;
+	by = part > 0 ? 1 + part * (cost->cold.pair_ns / cost->pair_ns - 1) : program_ns / warm;
+	by = by < 1 ? 1 : by > MAX_SLOWDOWN ? MAX_SLOWDOWN : by;
+	at.pair_ns *= by;
+	at.nested_ns *= by;
+	at.stepped_ns *= by;
+	at.program_ns = program_ns;
+	if (part > 0 && cost->cold.floor_ns > cost->floor_ns)
+		at.floor_ns += part * (cost->cold.floor_ns - cost->floor_ns);
+	return at;
 }
 
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *p, uint32_t slot)

@@ -43,14 +43,24 @@ CLEANUP_DEFINE(struct cuda_probes *, cuda_probes, cuda_probes__free)
 
 enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
 
+/*
+ * What a probe costs, as calibrated on functions of our own: in a loop that does nothing else, and with the caches used for other
+ * things between the calls. Entries time themselves in every target, which tells where between the two it is.
+ */
 struct cuda_probe_cost {
 	double pair_ns;    /* entry and return, the program's work without a stack in it */
 	double nested_ns;  /* the entry of a call inside another one */
 	double stepped_ns; /* more, where the entry's instruction is single-stepped */
-	bool nops_stepped; /* whether long nops are (before Linux 6.16) */
-	uint64_t floor_ns; /* what an empty call would seem to take; already taken off each time */
+	double floor_ns;   /* what an empty call would seem to take; already taken off each time */
+	double program_ns; /* what an entry's program takes by its own clock; a part of pair_ns */
+	struct {
+		double pair_ns, floor_ns, program_ns;
+	} cold;
+	bool nops_stepped; /* whether long nops are single-stepped (before Linux 6.16) */
 };
 struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);
+/* Where an entry's program takes program_ns. What is less than calibrated is as calibrated. */
+struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns);
 
 #define CUDA_PROBES_NAMERS (1u << 31)
 

@@ -72,8 +72,6 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 		return ret;
 	w->begin_ns = w->checked_ns = w->on_since_ns = clock__now_ns();
 	w->accounted_ns = w->segment_ns = w->begin_ns;
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		w->line_factors[i] = 1;
 	w->phase = CUDA_WATCH_ON;
 	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
 	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * MS;
@@ -434,6 +432,24 @@ static void look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *slot,
 	cuda_budget__add_calls(w->budget, calls);
 }
 
+#define LEAST_TIMED 20
+#define TIMED_KEPT  20000 /* entries; those before them weigh half */
+
+static void note_times(struct cuda_watch *w, uint64_t entries, uint64_t entries_ns)
+{
+	double keep = w->timed > TIMED_KEPT ? 0.5 : 1;
+
+	w->timed = w->timed * keep + (double)entries;
+	w->timed_ns = w->timed_ns * keep + (double)entries_ns;
+}
+
+struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w)
+{
+	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
+
+	return w->timed >= LEAST_TIMED ? cuda_probe_cost__at(&cost, w->timed_ns / w->timed) : cost;
+}
+
 static void note_busy(struct cuda_watch *w, uint64_t cpu_ns, uint64_t elapsed_ns)
 {
 	double keep = w->busy_elapsed_ns > 2e9 ? 0.5 : 1;
@@ -445,17 +461,20 @@ static void note_busy(struct cuda_watch *w, uint64_t cpu_ns, uint64_t elapsed_ns
 /* Tells the budget what happened, and the kernel what it decides. */
 static void check(struct cuda_watch *w, uint64_t now)
 {
-	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
-	struct cuda_budget_figures f = { .elapsed_ns = now - w->checked_ns,
-					 .pair_ns = cost.pair_ns,
-					 .nested_ns = cost.nested_ns,
-					 .stepped_ns = cost.stepped_ns };
+	struct cuda_budget_figures f = { .elapsed_ns = now - w->checked_ns };
+	struct cuda_probe_cost cost;
 	uint64_t on = on_time(w, now);
 	struct cuda_budget_plan plan;
 	struct so_cuda_slot slot;
 
 	if (now <= w->checked_ns || cuda_probes__slot(w->probes, w->slot, &slot))
 		return;
+	note_times(w, gained(slot.entries, w->slot_seen.entries),
+		   gained(slot.entries_ns, w->slot_seen.entries_ns));
+	cost = cuda_watch_cost(w);
+	f.pair_ns = cost.pair_ns;
+	f.nested_ns = cost.nested_ns;
+	f.stepped_ns = cost.stepped_ns;
 	f.on_ns = on - w->on_seen_ns;
 	f.cpu_ns = cpu_since_last(w);
 	f.hits = gained(slot.hits, w->slot_seen.hits);
@@ -646,8 +665,5 @@ uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
 int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key,
 			 const struct so_cuda_line *line)
 {
-	double factor =
-		line->calls && key->api < SO_CUDA_API_COUNT ? w->line_factors[cuda_names__kind(key->api)] : 1;
-
-	return cuda_lines__add(&w->lines, key, line, factor, clock__now_ns());
+	return cuda_lines__add(&w->lines, key, line, cuda_watch_line_factor(w, key->segment), clock__now_ns());
 }

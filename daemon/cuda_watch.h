@@ -47,6 +47,8 @@ struct cuda_ended {
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
 
+#define CUDA_WATCH_SEGMENTS 64 /* more than there are in the second after which stacks have come */
+
 enum cuda_watch_phase {
 	CUDA_WATCH_OFF_BEFORE,
 	CUDA_WATCH_SETTLING, /* the probes are there, and count nothing yet */
@@ -84,14 +86,20 @@ struct cuda_watch {
 	 * after the last time on is like that one.
 	 */
 	uint64_t accounted_ns, segment_ns;
-	uint64_t ended_ns;                       /* when the last process with a library ended; 0: one lives */
-	struct cuda_snapshot *last_on;           /* its calls of the cycled kinds, as seen */
-	uint64_t last_on_ns;                     /* its length, */
-	double last_progress_ns;                 /* and what of it the target had for itself */
-	struct so_cuda_slot segment_slot;        /* at segment_ns */
-	double busy_cpu_ns, busy_elapsed_ns;     /* of the last seconds; what is older weighs less */
-	double line_factors[SO_CUDA_KIND_COUNT]; /* of the calls whose stacks were taken */
-	uint64_t cpu_ns;                         /* of the target since begin_ns */
+	uint64_t ended_ns;                /* when the last process with a library ended; 0: one lives */
+	struct cuda_snapshot *last_on;    /* its calls of the cycled kinds, as seen */
+	uint64_t last_on_ns;              /* its length, */
+	double last_progress_ns;          /* and what of it the target had for itself */
+	struct so_cuda_slot segment_slot; /* at segment_ns */
+	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
+	double busy_cpu_ns, busy_elapsed_ns; /* of the last seconds; what is older weighs less */
+	uint32_t segment;                    /* its number, of the times on that were estimates from 1 */
+	struct {
+		uint32_t segment;
+		double factor; /* of the cycled kinds */
+	} factors
+		[CUDA_WATCH_SEGMENTS]; /* of the last ones that are over: stacks come up to a second after their calls */
+	uint64_t cpu_ns;               /* of the target since begin_ns */
 	struct so_cuda_slot slot_seen;
 	uint64_t on_seen_ns;
 	bool lost;      /* counts of some time, for want of memory */

@@ -2,14 +2,24 @@
 /* What a watch says of itself. */
 #include "daemon/cuda_watch_parts.h"
 
+/* Processes of a target have the same libraries, and so the same problems. */
+static void add_once(json_t *all, json_t *seen, const char *problem)
+{
+	if (!json_object_get(seen, problem)) {
+		json_object_set_new_nocheck(seen, problem, json_true());
+		json_array_append_new(all, json_string_nocheck(problem));
+	}
+}
+
 json_t *cuda_watch__problems(const struct cuda_watch *w)
 {
-	json_t *all = json_array();
+	json_t *all = json_array(), *seen = json_object();
 
 	for (size_t i = 0; i < w->n_mapped; i++) {
 		if (w->mapped[i].problem[0])
-			json_array_append_new(all, json_string_nocheck(w->mapped[i].problem));
+			add_once(all, seen, w->mapped[i].problem);
 	}
+	json_decref(seen);
 	if (w->lost)
 		json_array_append_new(all, json_string("out of memory: counts of some time were lost"));
 	return all;
@@ -26,7 +36,7 @@ static json_t *periods(const struct cuda_budget_plan *plan)
 
 json_t *cuda_watch__probes(const struct cuda_watch *w)
 {
-	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
+	struct cuda_probe_cost cost = cuda_watch_cost(w);
 	struct so_cuda_slot slot = w->slot_seen;
 	struct cuda_budget_plan plan;
 	size_t installed = 0;

@@ -17,6 +17,10 @@ uint64_t cuda_watch_random(struct cuda_watch *w);
 
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
+/* What a probe costs in this target, now. */
+struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
+/* What a call whose stack was taken in that segment stands for. */
+double cuda_watch_line_factor(const struct cuda_watch *w, uint32_t segment);
 
 /*
  * The last process with a library has ended at that time; the first library after it is there: nothing is called in between. -ENOMEM, or what reading

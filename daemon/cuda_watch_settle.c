@@ -41,14 +41,20 @@ static double start_of(struct cuda_watch *w)
 
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
 {
+	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
+
 	w->segment_ns = now;
+	if (++w->segment == 0)
+		w->segment = 1;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		control->segment[i] = w->kinds.cycled >> i & 1 ? w->segment : 0;
 	cuda_probes__slot(w->probes, w->slot, &w->segment_slot);
 }
 
 /* What the probes have taken from the target since the segment began, one thread's share if it has several. */
 static double taken_ns(const struct cuda_watch *w, double threads)
 {
-	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
+	struct cuda_probe_cost cost = cuda_watch_cost(w);
 	struct so_cuda_slot slot;
 
 	if (cuda_probes__slot(w->probes, w->slot, &slot))
@@ -157,11 +163,26 @@ static int keep_last_on(struct cuda_watch *w, const struct gain *gain, uint64_t 
 	return 0;
 }
 
-/* Lines come up to a second after their calls: a kind that is cycled no more keeps its factor until here. */
-static void set_line_factors(struct cuda_watch *w, double factor)
+double cuda_watch_line_factor(const struct cuda_watch *w, uint32_t segment)
 {
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		w->line_factors[i] = w->kinds.cycled >> i & 1 ? factor : 1;
+	unsigned at = segment % CUDA_WATCH_SEGMENTS;
+
+	if (!segment)
+		return 1;
+	if (w->factors[at].segment == segment)
+		return w->factors[at].factor;
+	/* It is not over yet: as long as was planned. */
+	return segment == w->segment && w->cycle.on_ms
+		       ? 1 + (double)(w->segment_ns - w->accounted_ns) / (w->cycle.on_ms * 1e6)
+		       : w->cycle.factor;
+}
+
+static void keep_factor(struct cuda_watch *w, double factor)
+{
+	unsigned at = w->segment % CUDA_WATCH_SEGMENTS;
+
+	w->factors[at].segment = w->segment;
+	w->factors[at].factor = factor;
 }
 
 /*
@@ -187,7 +208,7 @@ int cuda_watch__settle(struct cuda_watch *w)
 	if (ret)
 		w->lost = true;
 	if (cuda_watch_is_on(w)) {
-		set_line_factors(w, gain.factor);
+		keep_factor(w, gain.factor);
 		w->accounted_ns = now;
 		cuda_watch_begin_segment(w, now);
 	}

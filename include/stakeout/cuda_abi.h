@@ -119,13 +119,15 @@ _Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place")
 
 /* Per CPU and target slot. */
 struct so_cuda_slot {
-	__u64 hits;      /* probe hits at entries */
-	__u64 returns;   /* and at returns */
-	__u64 nested;    /* entries that were inside another call that is counted, and were not counted */
-	__u64 stepped;   /* hits at entries whose instruction is single-stepped */
-	__u64 calls;     /* counted */
-	__u64 stacks;    /* taken */
-	__u64 stacks_ns; /* time spent on them */
+	__u64 hits;       /* probe hits at entries */
+	__u64 returns;    /* and at returns */
+	__u64 nested;     /* entries that were inside another call that is counted, and were not counted */
+	__u64 stepped;    /* hits at entries whose instruction is single-stepped */
+	__u64 calls;      /* counted */
+	__u64 stacks;     /* taken */
+	__u64 stacks_ns;  /* time spent on them */
+	__u64 entries;    /* that were timed: all of calls that are counted */
+	__u64 entries_ns; /* what their programs took */
 	__u64 lost[SO_CUDA_LOSS_COUNT];
 	__u64 kinds[SO_CUDA_KIND_ROOM]; /* of calls, by enum so_cuda_kind */
 };
@@ -142,11 +144,19 @@ struct so_cuda_call {
 	__u32 active;
 	__u32 seen; /* launches */
 	__u32 nested;
-	__u32 stepped; /* single-stepped entries since begin_ns, its own among them */
+	__u32 own_ns; /* what the probes have added to the call's time so far */
 	/* A call that tells a name; it may be nested in one that is counted. */
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
 	__u64 out, handle, text;
+};
+
+/*
+ * What a probe takes that is no part of the call: so much when the entry's program takes program_ns or less, and more where it takes
+ * more, as it does when others have used the caches: slope / 256 for each ns, up to most_ns.
+ */
+struct so_cuda_own {
+	__u32 ns, program_ns, slope, most_ns;
 };
 
 /* What the daemon decides, by target slot; changes take effect at once. */
@@ -154,6 +164,11 @@ struct so_cuda_control {
 	__u32 on;                              /* 0: nothing counts, and nothing is written */
 	__u32 off[SO_CUDA_KIND_ROOM];          /* not 0: calls of the kind do not count now */
 	__u32 stack_period[SO_CUDA_KIND_ROOM]; /* one stack in so many calls, at random; 0: none */
+	/* What the probes add to the time of a call, and is taken off: of its own two, and of an entry that finds the call nested. */
+	struct so_cuda_own own, nested;
+	__u32 stepped_ns; /* and of single-stepping an entry */
+	/* The number of the time on, each of which has a factor for the calls seen in it; 0: calls stand for themselves. */
+	__u32 segment[SO_CUDA_KIND_ROOM];
 	/* CLOCK_MONOTONIC. The return of a call that was entered before is not seen: its probe was taken away meanwhile. */
 	__u64 since_ns[SO_CUDA_KIND_ROOM];
 };
@@ -168,7 +183,7 @@ struct so_cuda_line_key {
 	__u32 tgid, tid;
 	__u64 stack;
 	__u32 api;
-	__u32 pad;
+	__u32 segment; /* so_cuda_control's when the call was made */
 };
 
 struct so_cuda_line {
