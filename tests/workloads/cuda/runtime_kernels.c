@@ -9,7 +9,13 @@
 
 #include "runtime_state.h"
 
-#define PLACES 8192 /* a power of two, of which half are used at most: each kernel has two keys */
+#ifdef STANDIN_LARGE_PLACES
+#define PLACES_BITS 18
+#else
+#define PLACES_BITS 13
+#endif
+#define PLACES \
+	(1u << PLACES_BITS) /* a power of two, of which half are used at most: each kernel has two keys */
 
 struct registered {
 	char *name;
@@ -30,7 +36,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The key's place, or the empty one that it would have. Readers take no lock: a value is written before its key. */
 static struct place *place_of(const void *key)
 {
-	size_t i = ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u >> 51;
+	size_t i = ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u >> (64 - PLACES_BITS);
 
 	for (;; i++) {
 		struct place *place = &places[i % PLACES];

@@ -27,6 +27,9 @@ const struct runtime_driver *runtime__load(void) __attribute__((visibility("hidd
 /* runtime_kernels.c: what the driver is to launch for a host function, or for a kernel of cudaKernel_t. */
 CUfunction runtime__function(const void *func) __attribute__((visibility("hidden")));
 
+/* A capture has begun, on whichever stream. */
+extern bool runtime_capturing __attribute__((visibility("hidden")));
+
 /* The calling thread's last error. */
 extern __thread cudaError_t runtime_last_error __attribute__((visibility("hidden"), tls_model("initial-exec")));
 

@@ -9,11 +9,17 @@
 
 #include "standin_state.h"
 
+#ifdef STANDIN_LARGE_PLACES /* no two allocations of less than 1 GiB overlap */
+#define PLACES      (1u << 14)
+#define PLACE_BYTES (1ull << 30)
+#define RUN         64
+#else
 #define PLACES      (1u << 22)
 #define PLACE_BYTES 512 /* what cudaMalloc aligns to */
 #define RUN         1024
-#define HOST_ALIGN  256
-#define HOST_MAGIC  0x57a4d1b057a4d1b0u
+#endif
+#define HOST_ALIGN 256
+#define HOST_MAGIC 0x57a4d1b057a4d1b0u
 
 struct host_header {
 	uint64_t magic;

@@ -291,10 +291,11 @@ static void *at(const void *symbol, size_t offset)
 
 #define cudart_def_BEGIN_CAPTURE(symbol, api, e)                            \
 	ENTRY(symbol, cudaStream_t stream, enum cudaStreamCaptureMode mode) \
-	BODY(api, 0, NO, D(cuStreamBeginCapture_v2, e)(stream, (CUstreamCaptureMode)mode))
+	BODY(api, 0, NO,                                                    \
+	     (runtime_capturing = true, D(cuStreamBeginCapture_v2, e)(stream, (CUstreamCaptureMode)mode)))
 #define cudart_def_END_CAPTURE(symbol, api, e)               \
 	ENTRY(symbol, cudaStream_t stream, cudaGraph_t *out) \
-	BODY(api, 0, NO, D(cuStreamEndCapture, e)(stream, out))
+	BODY(api, 0, NO, (runtime_capturing = false, D(cuStreamEndCapture, e)(stream, out)))
 #define cudart_def_INSTANTIATE(symbol, api, e)                                           \
 	ENTRY(symbol, cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags) \
 	BODY(api, 0, NO, D(cuGraphInstantiateWithFlags, e)(out, graph, flags))

@@ -3,6 +3,7 @@
 #include "runtime_state.h"
 
 __thread cudaError_t runtime_last_error;
+bool runtime_capturing;
 
 cudart_LAUNCH cudaLaunchKernel;
 
