@@ -25,7 +25,8 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define SAME_ENTRY_NS 5000 /* between two probes on one entry, at most */
-#define NOT_READY     600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
+#define MAX_ENTRY_NS  4000
+#define NOT_READY     600 /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
@@ -220,7 +221,8 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
 	slot->entries++;
-	slot->entries_ns += c->begin_ns - begin;
+	/* What is longer was interrupted. */
+	slot->entries_ns += c->begin_ns - begin < MAX_ENTRY_NS ? c->begin_ns - begin : MAX_ENTRY_NS;
 	c->own_ns = own_ns(&control_of(cookie)->own, c->begin_ns - begin) +
 		    stepped * control_of(cookie)->stepped_ns;
 	return 0;

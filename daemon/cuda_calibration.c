@@ -265,7 +265,7 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 	if (ret)
 		return ret;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 1;
-	out->pair_ns = time_of(functions[LEAF], ROUNDS) - plain->warm[LEAF];
+	out->pair_ns = positive(time_of(functions[LEAF], ROUNDS) - plain->warm[LEAF]);
 	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, snapshot);
 	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &slot);
 	ret = ret ?: measure_cold(probes, bytes, plain->cold, out);

@@ -4,8 +4,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <math.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -191,6 +191,8 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 	return ret;
 }
 
+#define MAX_SLOPE 1000
+
 /* warm, cold: what the probe takes where the programs take that long. */
 static struct so_cuda_own own_of(double warm, double cold, double warm_program, double cold_program)
 {
@@ -200,7 +202,7 @@ static struct so_cuda_own own_of(double warm, double cold, double warm_program, 
 	/* A program that an interrupt has lengthened says nothing of the trap. */
 	return (struct so_cuda_own){ .ns = (uint32_t)warm,
 				     .program_ns = (uint32_t)warm_program,
-				     .slope = (uint32_t)(slope * 256),
+				     .slope = (uint32_t)(fmin(slope, MAX_SLOPE) * 256),
 				     .most_ns = (uint32_t)fmax(2 * cold, warm) };
 }
 
@@ -282,7 +284,7 @@ struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, d
 	struct cuda_probe_cost at = *cost;
 	double warm = cost->program_ns, more = cost->cold.program_ns - warm, part, by;
 
-	if (!(program_ns > warm) || !(warm > 0))
+	if (!(program_ns > warm) || !(warm > 0) || !(cost->pair_ns > 0))
 		return at;
 	/* Without a second point, as the programs do. */
 	part = more > 0 ? fmin((program_ns - warm) / more, 3) : 0;

@@ -78,6 +78,7 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	cuda_budget__plan(w->budget, &plan);
 	memcpy(cuda_probes__control(probes, slot)->stack_period, plan.stack_period, sizeof(plan.stack_period));
 	memset(cuda_probes__control(probes, slot)->off, 0, sizeof(cuda_probes__control(probes, slot)->off));
+	cuda_watch_set_segments(w);
 	begin_anew(w, CUDA_KINDS_ALL, w->begin_ns);
 	cuda_probes__control(probes, slot)->on = 1;
 	*out = TAKE_PTR(w);
@@ -573,6 +574,7 @@ static void switch_off(struct cuda_watch *w)
 	}
 	free_cycled(w);
 	set_off(w, w->kinds.cycled);
+	cuda_watch_set_segments(w);
 }
 
 static uint32_t phase_ms(const struct cuda_watch *w, enum cuda_watch_phase phase)

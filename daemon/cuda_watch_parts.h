@@ -17,6 +17,8 @@ uint64_t cuda_watch_random(struct cuda_watch *w);
 
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
+/* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */
+void cuda_watch_set_segments(struct cuda_watch *w);
 /* What a probe costs in this target, now. */
 struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
 /* What a call whose stack was taken in that segment stands for. */

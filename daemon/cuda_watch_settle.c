@@ -39,15 +39,20 @@ static double start_of(struct cuda_watch *w)
 	return (double)(cuda_watch_random(w) >> 11) / 0x1p53;
 }
 
-void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
+void cuda_watch_set_segments(struct cuda_watch *w)
 {
 	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
 
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		control->segment[i] = w->kinds.cycled >> i & 1 ? w->segment : 0;
+}
+
+void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
+{
 	w->segment_ns = now;
 	if (++w->segment == 0)
 		w->segment = 1;
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		control->segment[i] = w->kinds.cycled >> i & 1 ? w->segment : 0;
+	cuda_watch_set_segments(w);
 	cuda_probes__slot(w->probes, w->slot, &w->segment_slot);
 }
 
