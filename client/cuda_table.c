@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/cuda_text.h"
 #include "client/cuda_kernel_text.h"
+#include "client/cuda_text.h"
 
 #define LEAST_NAME   32  /* columns, however narrow the terminal */
 #define PIPE_NAME    140 /* where there is no terminal: names beyond that are folded */

@@ -53,7 +53,7 @@ struct cuda_budget_figures {
 	uint64_t cpu_ns;                         /* CPU time of the target's processes in elapsed_ns */
 	uint64_t hits, returns, nested, stepped; /* as in struct so_cuda_slot */
 	uint64_t stacks, stacks_ns;
-	/* What one costs, as calibrated: entry with return, entry of a nested call, and what is added by single-stepping. */
+	/* What one costs, in this target: entry with return, entry of a nested call, and what is added by single-stepping. */
 	double pair_ns, nested_ns, stepped_ns;
 };
 

@@ -19,8 +19,8 @@
  * Calls of a program that has other things to do: before each, more is read than a core's caches hold, but for the last level's; and as
  * much code as fits into the first level is run right before and behind it.
  */
-#define COLD_BYTES   (4u << 20)
-#define COLD_READ    (5u << 18)
+#define COLD_BYTES   (8u << 20)
+#define COLD_READ    (5u << 19) /* the largest second-level caches of a core have 2 MiB */
 #define LINE_BYTES   64
 #define COLD_CALLS   150
 #define COLD_WARM_UP 20
@@ -163,7 +163,6 @@ static double positive(double ns)
 	return ns > 0 ? ns : 0;
 }
 
-/* plain: what the functions take without a probe. */
 static uint32_t read_much(const volatile uint8_t *bytes, unsigned round)
 {
 	size_t begin = (size_t)round * COLD_READ % COLD_BYTES;
@@ -202,27 +201,11 @@ static double program_time(const struct so_cuda_slot *now, const struct so_cuda_
 	return entries ? (double)(now->entries_ns - before->entries_ns) / (double)entries : 0;
 }
 
-static uint64_t time_seen(const struct cuda_snapshot *snapshot, uint64_t *calls)
-{
-	const struct cuda_calls_entry *entries;
-	uint64_t sum = 0;
-	size_t n;
-
-	*calls = 0;
-	entries = cuda_snapshot__calls(snapshot, &n);
-	for (size_t i = 0; i < n; i++) {
-		sum += entries[i].calls.total_ns;
-		*calls += entries[i].calls.calls;
-	}
-	return sum;
-}
-
 static int measure_cold(struct cuda_probes *probes, const volatile uint8_t *bytes, double plain,
 			struct cuda_probe_cost *out)
 {
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *before = NULL, *after = NULL;
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *before = NULL, *after = NULL, *seen = NULL;
 	struct so_cuda_slot first, last;
-	uint64_t calls_before, calls, ns_before, ns;
 	int ret = cuda_snapshot__new(&before);
 
 	ret = ret ?: cuda_snapshot__new(&after);
@@ -233,12 +216,10 @@ static int measure_cold(struct cuda_probes *probes, const volatile uint8_t *byte
 	out->cold.pair_ns = positive(cold_time(bytes) - plain);
 	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, after);
 	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &last);
+	ret = ret ?: cuda_snapshot__subtract(after, before, &seen);
 	if (ret)
 		return ret;
-	ns_before = time_seen(before, &calls_before);
-	ns = time_seen(after, &calls);
-	if (calls > calls_before)
-		out->cold.floor_ns = (double)(ns - ns_before) / (double)(calls - calls_before);
+	out->cold.floor_ns = (double)median_seen(seen);
 	out->cold.program_ns = program_time(&last, &first);
 	return 0;
 }

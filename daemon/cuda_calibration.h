@@ -5,7 +5,7 @@
 
 #include "daemon/cuda_probes.h"
 
-/* Attaches to this process for some 70 ms. -errno when the kernel refuses that kind of probe. */
+/* Attaches to this process for some 100 ms. -errno when the kernel refuses that kind of probe. */
 int cuda_calibration__run(struct cuda_probes *probes, struct cuda_probe_cost *out);
 
 /* cuda_probes.c's: probes at file offsets of the file at fd. */

@@ -33,7 +33,7 @@ enum cuda_probe_kind {
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
 
 /*
- * Loads, and measures what a probe costs on this machine, which takes some 70 ms. -ENOTSUP: the kernel has no kind of probe
+ * Loads, and measures what a probe costs on this machine, which takes some 100 ms. -ENOTSUP: the kernel has no kind of probe
  * that will do; other errors as of sampler__new().
  */
 int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,

@@ -412,12 +412,6 @@ static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
 	return w->on_ns + (cuda_watch_is_on(w) ? now - w->on_since_ns : 0);
 }
 
-/* Counters of threads that are preempted between reading and writing may go back a little. */
-static uint64_t gained(uint64_t now, uint64_t before)
-{
-	return now > before ? now - before : 0;
-}
-
 static void look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *slot,
 			  const struct cuda_budget_figures *f)
 {

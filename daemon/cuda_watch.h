@@ -47,7 +47,8 @@ struct cuda_ended {
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
 
-#define CUDA_WATCH_SEGMENTS 64 /* more than there are in the second after which stacks have come */
+/* More than there are in the second after which stacks have come: two a cycle, and one for each process that ends. */
+#define CUDA_WATCH_SEGMENTS 512
 
 enum cuda_watch_phase {
 	CUDA_WATCH_OFF_BEFORE,
@@ -93,7 +94,7 @@ struct cuda_watch {
 	struct so_cuda_slot segment_slot; /* at segment_ns */
 	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
 	double busy_cpu_ns, busy_elapsed_ns; /* of the last seconds; what is older weighs less */
-	uint32_t segment;                    /* its number, of the times on that were estimates from 1 */
+	uint32_t segment;                    /* the number of the present time on, from 1; 0 is none */
 	struct {
 		uint32_t segment;
 		double factor; /* of the cycled kinds */

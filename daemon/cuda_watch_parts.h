@@ -16,6 +16,12 @@ uint64_t cuda_watch_random(struct cuda_watch *w);
 /* cuda_watch_settle.c */
 
 /* The probes of the cycled kinds count from now on. */
+/* Counters of threads that are preempted between reading and writing may go back a little. */
+static inline uint64_t gained(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */
 void cuda_watch_set_segments(struct cuda_watch *w);

@@ -64,10 +64,10 @@ static double taken_ns(const struct cuda_watch *w, double threads)
 
 	if (cuda_probes__slot(w->probes, w->slot, &slot))
 		return 0;
-	return ((double)(slot.returns - w->segment_slot.returns) * cost.pair_ns +
-		(double)(slot.nested - w->segment_slot.nested) * cost.nested_ns +
-		(double)(slot.stepped - w->segment_slot.stepped) * cost.stepped_ns +
-		(double)(slot.stacks_ns - w->segment_slot.stacks_ns)) /
+	return ((double)gained(slot.returns, w->segment_slot.returns) * cost.pair_ns +
+		(double)gained(slot.nested, w->segment_slot.nested) * cost.nested_ns +
+		(double)gained(slot.stepped, w->segment_slot.stepped) * cost.stepped_ns +
+		(double)gained(slot.stacks_ns, w->segment_slot.stacks_ns)) /
 	       threads;
 }
 

