@@ -199,7 +199,6 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	if (c->active) {
 		if (a.rsp < c->sp) {
 			slot->nested++;
-			c->nested++;
 			c->own_ns += own_ns(&control_of(cookie)->nested, program_ns) +
 				     stepped * control_of(cookie)->stepped_ns;
 			return 1;
@@ -219,7 +218,6 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->cookie = cookie;
 	c->sp = a.rsp;
 	read_arguments(c, &a, call);
-	c->nested = 0;
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
 	slot->entries++;

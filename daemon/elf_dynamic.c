@@ -33,9 +33,8 @@ int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out)
 	return -ENOENT;
 }
 
-static int read_dynamic(const struct elf_image *image, struct dynamic *out)
+int elf_dynamic__values(const struct elf_image *image, struct elf_dynamic_value *wanted, size_t n)
 {
-	struct dynamic dynamic = { 0 };
 	Elf64_Phdr segment;
 	int r = elf_dynamic__segment(image, &segment);
 
@@ -49,18 +48,24 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *out)
 			return r;
 		if (entry.d_tag == DT_NULL)
 			break;
-		if (entry.d_tag == DT_SYMTAB)
-			dynamic.symtab = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_STRTAB)
-			dynamic.strtab = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_STRSZ)
-			dynamic.strtab_size = entry.d_un.d_val;
-		else if (entry.d_tag == DT_HASH)
-			dynamic.hash = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_GNU_HASH)
-			dynamic.gnu_hash = entry.d_un.d_ptr;
+		for (size_t k = 0; k < n; k++)
+			if (entry.d_tag == wanted[k].tag)
+				wanted[k].value = entry.d_un.d_val;
 	}
-	*out = dynamic;
+	return 0;
+}
+
+static int read_dynamic(const struct elf_image *image, struct dynamic *out)
+{
+	struct elf_dynamic_value values[] = {
+		{ DT_SYMTAB, 0 }, { DT_STRTAB, 0 }, { DT_STRSZ, 0 }, { DT_HASH, 0 }, { DT_GNU_HASH, 0 }
+	};
+	int r = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
+
+	if (r < 0)
+		return r;
+	*out = (struct dynamic){ values[0].value, values[1].value, values[2].value, values[3].value,
+				 values[4].value };
 	return 0;
 }
 

@@ -17,4 +17,12 @@ int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *el
 /* The program header of the dynamic section. -ENOENT, -EINVAL. */
 int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out);
 
+/* What the dynamic section has under a tag (DT_…): an address, a size. Left as it is where the tag is absent. */
+struct elf_dynamic_value {
+	int64_t tag;
+	uint64_t value;
+};
+/* -ENOENT: no dynamic section; -EINVAL. */
+int elf_dynamic__values(const struct elf_image *image, struct elf_dynamic_value *wanted, size_t n);
+
 #endif

@@ -3,7 +3,6 @@
 
 #include "daemon/elf_dynamic.h"
 
-#define MAX_ENTRIES     4096u /* of the dynamic section; linkers write some tens */
 #define MAX_RELOCATIONS (16u << 20)
 #define READ_RELOCS     1024u
 
@@ -14,28 +13,15 @@ struct table {
 /* [0]: of the procedure linkage table; [1]: all others. */
 static int read_tables(const struct elf_image *image, struct table tables[2])
 {
-	Elf64_Phdr segment;
-	int r = elf_dynamic__segment(image, &segment);
+	struct elf_dynamic_value values[] = {
+		{ DT_JMPREL, 0 }, { DT_PLTRELSZ, 0 }, { DT_RELA, 0 }, { DT_RELASZ, 0 }
+	};
+	int r = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	for (uint64_t i = 0; i < segment.p_filesz / sizeof(Elf64_Dyn) && i < MAX_ENTRIES; i++) {
-		Elf64_Dyn entry;
-
-		r = elf_image__read(image, segment.p_offset + i * sizeof(entry), &entry, sizeof(entry));
-		if (r < 0)
-			return r;
-		if (entry.d_tag == DT_NULL)
-			break;
-		if (entry.d_tag == DT_JMPREL)
-			tables[0].vaddr = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_PLTRELSZ)
-			tables[0].bytes = entry.d_un.d_val;
-		else if (entry.d_tag == DT_RELA)
-			tables[1].vaddr = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_RELASZ)
-			tables[1].bytes = entry.d_un.d_val;
-	}
+	tables[0] = (struct table){ values[0].value, values[1].value };
+	tables[1] = (struct table){ values[2].value, values[3].value };
 	return 0;
 }
 

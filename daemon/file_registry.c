@@ -487,6 +487,15 @@ void file_registry__load_symbols(struct file_registry *r, uint32_t number)
 	pthread_mutex_unlock(&r->symbols_lock);
 }
 
+/* Whether the file has symbols; until symbols_lock is released, they stay. */
+static bool lock_symbols(struct file_registry *r, struct slot *slot)
+{
+	pthread_mutex_lock(&r->symbols_lock);
+	if (!slot->symbols_tried)
+		load_symbols(r, slot);
+	return slot->symbols;
+}
+
 int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size,
 			  uint64_t *start)
 {
@@ -496,10 +505,7 @@ int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vad
 
 	if (!slot)
 		return -ENOENT;
-	pthread_mutex_lock(&r->symbols_lock);
-	if (!slot->symbols_tried)
-		load_symbols(r, slot);
-	if (slot->symbols)
+	if (lock_symbols(r, slot))
 		ret = elf_symbols__lookup(slot->symbols, vaddr, &symbol, name, size);
 	pthread_mutex_unlock(&r->symbols_lock);
 	if (!ret)
@@ -514,10 +520,7 @@ int file_registry__launch(struct file_registry *r, uint32_t number, uint64_t vad
 
 	if (!slot)
 		return -ENOENT;
-	pthread_mutex_lock(&r->symbols_lock);
-	if (!slot->symbols_tried)
-		load_symbols(r, slot);
-	if (slot->symbols)
+	if (lock_symbols(r, slot))
 		ret = elf_symbols__launch(slot->symbols, vaddr, name, size);
 	pthread_mutex_unlock(&r->symbols_lock);
 	return ret;
@@ -531,10 +534,7 @@ size_t file_registry__functions(struct file_registry *r, uint32_t number, uint64
 
 	if (!slot)
 		return 0;
-	pthread_mutex_lock(&r->symbols_lock);
-	if (!slot->symbols_tried)
-		load_symbols(r, slot);
-	if (slot->symbols)
+	if (lock_symbols(r, slot))
 		n = elf_symbols__functions(slot->symbols, low, high, out, room);
 	pthread_mutex_unlock(&r->symbols_lock);
 	return n;

@@ -143,7 +143,6 @@ struct so_cuda_call {
 	__u32 has_stream; /* stream was read in this call */
 	__u32 active;
 	__u32 seen; /* launches */
-	__u32 nested;
 	/* A call that tells a name; it may be nested in one that is counted. */
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
