@@ -190,6 +190,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	if (call >= SO_CUDA_API_COUNT)
 		return enter_namer(&a, c, cookie, call - SO_CUDA_API_COUNT);
 	call = bounded_api(call);
+	note_called(cookie, call);
 	if (is_off(control_of(cookie), call))
 		return 1;
 	if (c->active && is_over(c, cookie))

@@ -8,8 +8,8 @@
 
 struct so_cuda_control control[SO_CUDA_SLOTS];
 
-#define SO_CUDA_API_ROOM 128 /* a power of two, for the verifier's sake */
-_Static_assert(SO_CUDA_API_COUNT <= SO_CUDA_API_ROOM, "each call has a place");
+/* Which calls a target makes at all, nested ones too: bit api % 64 of word api / 64. The daemon clears them. */
+__u64 called[SO_CUDA_SLOTS][SO_CUDA_API_WORDS];
 
 /* How the arguments of each call are read, and what it does. */
 #define CALL_OF_RUNTIME 0
@@ -143,6 +143,17 @@ static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
 static __always_inline const struct so_cuda_control *control_of(__u64 cookie)
 {
 	return &control[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
+}
+
+/* Two threads at once may lose one, which then comes with its next call. */
+static __always_inline void note_called(__u64 cookie, __u32 api)
+{
+	__u64 *word =
+		&called[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)][api / 64 & (SO_CUDA_API_WORDS - 1)];
+	__u64 bit = 1ull << (api & 63);
+
+	if (!(*word & bit))
+		*word |= bit;
 }
 
 static __always_inline bool is_off(const struct so_cuda_control *control, __u32 api)

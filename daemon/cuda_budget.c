@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW_S       10.0
-#define MIN_RECORD_S   0.02 /* shorter figures are put together */
-#define MAX_RECORDS    512  /* more than WINDOW_S / MIN_RECORD_S */
-#define LEARNING_S     1.0  /* costs of the beginning that no later time pays for */
+#define WINDOW_S     10.0
+#define MIN_RECORD_S 0.02 /* shorter figures are put together */
+#define MAX_RECORDS  512  /* more than WINDOW_S / MIN_RECORD_S */
+#define LEARNING_S   1.0  /* costs of the beginning that no later time pays for */
+#define HISTORY_S \
+	0.4 /* what the beginning costs is taken for so much of it: the higher, the more the beginning itself costs */
 #define LIMIT          0.95 /* of the budget: the emergency keeps the rest */
 #define FAST_ON_S      0.02 /* of probes being on, which tell the cost of now */
 #define SOON_S         0.2  /* what is left of the limit lasts for so long at least */
@@ -31,6 +33,7 @@
 struct record {
 	double elapsed, on;
 	double probes, stacks; /* costs */
+	double steady;         /* cost of the probes that are there all the time */
 	double wanted;         /* what the stacks would have cost, had they not been thinned */
 	double cpu;            /* what the cost is a share of */
 	bool learning;         /* of the beginning */
@@ -114,6 +117,7 @@ static void add_part(struct record *sum, const struct record *r, double part)
 	sum->on += part * r->on;
 	sum->probes += part * r->probes;
 	sum->stacks += part * r->stacks;
+	sum->steady += part * r->steady;
 	sum->wanted += part * r->wanted;
 	sum->cpu += part * r->cpu;
 }
@@ -184,6 +188,18 @@ static double least_on_ms(const struct cuda_budget *budget)
 	return (double)CUDA_BUDGET_MIN_ON_MS * budget->stretch;
 }
 
+/*
+ * What is left of so much for a second, when the probes that are there all the time have theirs: a part in any case, or a
+ * burst of theirs would be the end of all others.
+ */
+static double left_by_steady(const struct cuda_budget *budget, double may_cost)
+{
+	const struct record sum = sum_elapsed(budget, STEADY_S);
+	double steady = sum.elapsed > 0 ? sum.steady / sum.elapsed : 0;
+
+	return fmax(may_cost - steady, may_cost * (1 - 2 * CUDA_BUDGET_STEADY_SHARE));
+}
+
 /* What a second of wall time may cost so that every 10 s keep within the limit: */
 struct allowed {
 	double soon;   /* until the next look, if the duty can then fall to its lowest */
@@ -197,13 +213,14 @@ struct allowed {
 static struct allowed allowed(const struct cuda_budget *budget, double rate, double cpu, double ahead)
 {
 	double limit = LIMIT * budget->share, past = 0, least = CUDA_BUDGET_MIN_DUTY * rate;
+	double left_of = left_by_steady(budget, limit * cpu);
 	/* At a low duty 10 s may hold a good part of a cycle more than the duty says. */
 	double over = 1.25e-3 * least_on_ms(budget) * rate;
 	struct allowed allowed = { INFINITY, INFINITY };
 
 	for (size_t i = 0;; i++) {
 		const struct record *r = record(budget, i);
-		double rest = WINDOW_S - past, left = limit * cpu * rest - over, part;
+		double rest = WINDOW_S - past, left = left_of * rest - over, part;
 
 		if (rest < ahead)
 			break;
@@ -214,7 +231,7 @@ static struct allowed allowed(const struct cuda_budget *budget, double rate, dou
 			break;
 		part = fmin(1, rest / r->elapsed);
 		past += part * r->elapsed;
-		over += part * (r->probes + r->stacks - limit * r->cpu);
+		over += part * (r->probes + r->stacks + r->steady - limit * r->cpu);
 	}
 	return allowed;
 }
@@ -285,8 +302,8 @@ static void set_periods(struct cuda_budget *budget)
 static void decide(struct cuda_budget *budget, double elapsed)
 {
 	const struct record sum = sum_elapsed(budget, WINDOW_S);
-	double goal = CUDA_BUDGET_GOAL * budget->share * sum.cpu / sum.elapsed;
-	double history = fmin(sum.elapsed / LEARNING_S, 1), cost;
+	double goal = left_by_steady(budget, CUDA_BUDGET_GOAL * budget->share * sum.cpu / sum.elapsed);
+	double history = fmin(sum.elapsed / HISTORY_S, 1), cost;
 	struct rates slow = rates_of(&sum);
 
 	/* All of the target's time: whatever it costs. */
@@ -311,12 +328,15 @@ void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figur
 {
 	uint64_t entries = figures->hits > figures->nested ? figures->hits - figures->nested : 0;
 	uint64_t pairs = entries > figures->returns ? entries : figures->returns;
+	double probes = ((double)pairs * figures->pair_ns + (double)figures->nested * figures->nested_ns +
+			 (double)figures->stepped * figures->stepped_ns) *
+			1e-9;
+	double steady = fmin(seconds(figures->steady_ns), probes);
 	struct record new = {
 		.elapsed = seconds(figures->elapsed_ns),
 		.on = seconds(figures->on_ns < figures->elapsed_ns ? figures->on_ns : figures->elapsed_ns),
-		.probes = ((double)pairs * figures->pair_ns + (double)figures->nested * figures->nested_ns +
-			   (double)figures->stepped * figures->stepped_ns) *
-			  1e-9,
+		.probes = probes - steady,
+		.steady = steady,
 		.stacks = seconds(figures->stacks_ns),
 		.wanted = seconds(figures->stacks_ns) * budget->thin,
 		.learning = budget->age < LEARNING_S,
@@ -356,7 +376,7 @@ void cuda_budget__plan(const struct cuda_budget *budget, struct cuda_budget_plan
 			 : budget->thin > 1 ? CUDA_BUDGET_FEWER_STACKS
 					    : CUDA_BUDGET_ALL,
 		.duty = budget->duty,
-		.overhead_percent = sum.cpu > 0 ? 100 * (sum.probes + sum.stacks) / sum.cpu : 0,
+		.overhead_percent = sum.cpu > 0 ? 100 * (sum.probes + sum.steady + sum.stacks) / sum.cpu : 0,
 	};
 	memcpy(out->stack_period, budget->period, sizeof(out->stack_period));
 }

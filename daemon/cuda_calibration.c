@@ -25,12 +25,18 @@
 #define COLD_CALLS   150
 #define COLD_WARM_UP 20
 
+/*
+ * As a launch, which is what most calls are: the kernel, two sizes of two registers each, and one more. What of the arguments is on the
+ * stack is whatever is there.
+ */
+typedef void function(const void *, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
 /* Begins like most functions of the CUDA libraries: with an instruction that the kernel emulates. */
-void cuda_calibration_leaf(void);
-void cuda_calibration_nesting(void);
+function cuda_calibration_leaf;
+function cuda_calibration_nesting;
 /* Begin with what is single-stepped, always and before Linux 6.16. */
-void cuda_calibration_stepped(void);
-void cuda_calibration_nop(void);
+function cuda_calibration_stepped;
+function cuda_calibration_nop;
 void cuda_calibration_code(void);
 __asm__(".text\n"
 	".globl cuda_calibration_leaf\n"
@@ -93,6 +99,11 @@ static int find_offset(uint64_t address, int *fd, uint64_t *offset)
 	return ret ?: -ENOENT;
 }
 
+static void launch(function *called)
+{
+	called(cuda_calibration_leaf, 1, 1, 1, 1, 0);
+}
+
 static int compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -104,7 +115,7 @@ static int compare(const void *a, const void *b)
  * The median of the rounds: what else runs on the machine disturbs some of them. The quickest would be less than what a call
  * costs in a program that does other things as well.
  */
-static double time_of(void (*function)(void), int rounds)
+static double time_of(function *called, int rounds)
 {
 	uint64_t took[ROUNDS];
 
@@ -112,7 +123,7 @@ static double time_of(void (*function)(void), int rounds)
 		uint64_t begin = clock__now_ns();
 
 		for (int i = 0; i < CALLS; i++)
-			function();
+			launch(called);
 		took[round] = clock__now_ns() - begin;
 	}
 	qsort(took, rounds, sizeof(took[0]), compare);
@@ -151,7 +162,7 @@ static bool is_own(void *context, uint32_t tgid)
 /* Our functions, and the places of their probes. */
 enum { LEAF, NESTING, STEPPED, NOP, FUNCTIONS };
 
-static void (*const functions[FUNCTIONS])(void) = {
+static function *const functions[FUNCTIONS] = {
 	[LEAF] = cuda_calibration_leaf,
 	[NESTING] = cuda_calibration_nesting,
 	[STEPPED] = cuda_calibration_stepped,
@@ -184,7 +195,7 @@ static double cold_time(const volatile uint8_t *bytes)
 		read_much(bytes, (unsigned)(i + COLD_WARM_UP));
 		cuda_calibration_code();
 		begin = clock__now_ns();
-		functions[LEAF]();
+		launch(functions[LEAF]);
 		cuda_calibration_code();
 		if (i >= 0)
 			took[i] = clock__now_ns() - begin;
@@ -240,7 +251,7 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 	int ret;
 
 	for (int i = 0; i < FUNCTIONS; i++)
-		cookies[i] = SO_CUDA_COOKIE(SO_CUDA_API_cudaDeviceSynchronize, PROBE_SLOT, 0);
+		cookies[i] = SO_CUDA_COOKIE(SO_CUDA_API_cudaLaunchKernel, PROBE_SLOT, 0);
 	ret = cuda_probes__attach_offsets(probes, getpid(), fd, offsets, cookies, FUNCTIONS, &link);
 	ret = ret ?: cuda_snapshot__new(&snapshot);
 	if (ret)

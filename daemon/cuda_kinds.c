@@ -5,6 +5,7 @@
 
 #define HALVED_S 4.0 /* of figures, after which they weigh half */
 #define LEAST_S  1.0 /* of figures that are enough to choose anew by */
+#define OUTGROWN 1.5 /* times as many as may stay: a choice is to last */
 
 void cuda_kinds__add(struct cuda_kinds *k, const uint64_t calls[SO_CUDA_KIND_COUNT], uint64_t elapsed_ns,
 		     uint64_t on_ns)
@@ -42,31 +43,33 @@ static unsigned most_of(const double rates[SO_CUDA_KIND_COUNT])
 }
 
 /* 0: no calls are known. */
-static uint32_t choice(const struct cuda_kinds *k)
+static uint32_t choice(const struct cuda_kinds *k, double most)
 {
 	double rates[SO_CUDA_KIND_COUNT], total = 0, left;
 	uint32_t chosen = 0;
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
 		total += rates[i] = rate(k, i);
-	for (left = total; left * 10 > total;) {
-		unsigned most = most_of(rates);
+	for (left = total; left * 10 > total || left > most;) {
+		unsigned next = most_of(rates);
 
-		chosen |= 1u << most;
-		left -= rates[most];
-		rates[most] = 0;
+		if (!(rates[next] > 0))
+			break;
+		chosen |= 1u << next;
+		left -= rates[next];
+		rates[next] = 0;
 	}
 	return chosen;
 }
 
-void cuda_kinds__choose(struct cuda_kinds *k)
+void cuda_kinds__choose(struct cuda_kinds *k, double most)
 {
-	*k = (struct cuda_kinds){ .cycled = choice(k) ?: CUDA_KINDS_ALL };
+	*k = (struct cuda_kinds){ .cycled = choice(k, most) ?: CUDA_KINDS_ALL };
 }
 
-bool cuda_kinds__are_outgrown(const struct cuda_kinds *k)
+bool cuda_kinds__are_outgrown(const struct cuda_kinds *k, double most)
 {
-	uint32_t best = choice(k);
+	uint32_t best = choice(k, most);
 	double steady = 0, total = 0;
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
@@ -74,5 +77,5 @@ bool cuda_kinds__are_outgrown(const struct cuda_kinds *k)
 		steady += k->cycled >> i & 1 ? 0 : rate(k, i);
 	}
 	return k->elapsed_s >= LEAST_S && best && best != k->cycled &&
-	       (steady * 4 > total || k->cycled == CUDA_KINDS_ALL);
+	       (steady * 4 > total || steady > OUTGROWN * most || k->cycled == CUDA_KINDS_ALL);
 }

@@ -26,14 +26,14 @@ void cuda_kinds__add(struct cuda_kinds *kinds, const uint64_t calls[SO_CUDA_KIND
 /* Calls in 1000 s if all kinds counted all the time. */
 void cuda_kinds__rates(const struct cuda_kinds *kinds, uint64_t rates[SO_CUDA_KIND_COUNT]);
 /*
- * The kinds of which there are most, until what is left is a tenth of the calls at most. All, where no calls are known. Sets
- * `cycled`, and begins to count anew.
+ * The kinds of which there are most, until what is left is a tenth of the calls at most, and `most` calls a second. All, where no
+ * calls are known. Sets `cycled`, and begins to count anew.
  */
-void cuda_kinds__choose(struct cuda_kinds *kinds);
+void cuda_kinds__choose(struct cuda_kinds *kinds, double most);
 /*
- * Whether others should be chosen: kinds that count all the time make more than a quarter of the calls, or all kinds were
- * chosen before any call was known.
+ * Whether others should be chosen: kinds that count all the time make more than a quarter of the calls, or half as many again as
+ * `most`, or all kinds were chosen before any call was known.
  */
-bool cuda_kinds__are_outgrown(const struct cuda_kinds *kinds);
+bool cuda_kinds__are_outgrown(const struct cuda_kinds *kinds, double most);
 
 #endif

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,6 +31,11 @@ struct uprobe_multi_attr {
 	uint32_t count, multi_flags, pid, unused;
 };
 
+/* Of links that are being closed: the process, and the slot. */
+#define PID_MASK  0xffffffffull
+#define SLOT_MASK (0xffffull << 32)
+#define GATE_TAG  SLOT_MASK /* no target's */
+
 struct cuda_probes {
 	struct cuda_bpf *skel;
 	struct cuda_handlers handlers;
@@ -38,6 +44,8 @@ struct cuda_probes {
 	struct cuda_probe_cost cost;
 	struct cuda_perf_events *perf; /* NULL: another kind */
 	struct fd_closer *closer;      /* of the other kinds' links */
+	struct cuda_gate *gate;        /* for these; NULL: there are none */
+	int gate_fd;                   /* the file that its links are on */
 	unsigned open_window;          /* 0: a, 1: b */
 };
 
@@ -222,6 +230,44 @@ static void set_own(struct cuda_probes *p)
 	}
 }
 
+/* The gate. */
+
+/* Nobody executes it, so a link places nothing. */
+static int write_gate(void *context)
+{
+	const struct cuda_probes *p = context;
+	bool session = p->kind == CUDA_PROBE_SESSION;
+	const uint64_t offset = 0, cookie = SO_CUDA_COOKIE(0, SO_MAX_SLOTS, 0);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), p->gate_fd);
+	return link_multi(bpf_program__fd(session ? p->skel->progs.cuda_session : p->skel->progs.cuda_enter),
+			  session ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI, false, path, &offset, &cookie,
+			  1, getpid());
+}
+
+static void close_gate(void *context, int fd)
+{
+	const struct cuda_probes *p = context;
+
+	fd_closer__give(p->closer, fd, GATE_TAG);
+}
+
+static int make_gate(struct cuda_probes *p)
+{
+	if (p->kind == CUDA_PROBE_PERF)
+		return 0;
+	p->gate_fd = memfd_create("stakeout-gate", MFD_CLOEXEC);
+	if (p->gate_fd < 0 || ftruncate(p->gate_fd, 4096))
+		return -errno;
+	return cuda_gate__new(write_gate, close_gate, p, &p->gate);
+}
+
+struct cuda_gate *cuda_probes__gate(const struct cuda_probes *p)
+{
+	return p->gate;
+}
+
 int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
 		     struct cuda_probes **out, struct so_error *err)
 {
@@ -233,6 +279,7 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 	if (!p)
 		return so_err(err, -ENOMEM, "out of memory");
 	p->handlers = *handlers;
+	p->gate_fd = -1;
 	ret = fd_closer__new(&p->closer);
 	if (ret)
 		return so_err(err, ret, "cannot make a thread: %s", strerror(-ret));
@@ -249,6 +296,10 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 			      "CONFIG_UPROBE_EVENTS, CAP_BPF and CAP_PERFMON (it lacks %s)",
 			      strerror(-ret), privileges__why(why));
 	set_own(p);
+	ret = make_gate(p);
+	if (ret)
+		return so_err(err, ret, "cannot make a thread and a file for placing CUDA probes: %s",
+			      strerror(-ret));
 	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);
 	if (!p->names_ring)
 		return so_err(err, -errno, "cannot map the ring buffer of kernel names: %s", strerror(errno));
@@ -261,9 +312,12 @@ void cuda_probes__free(struct cuda_probes *p)
 	if (!p)
 		return;
 	ring_buffer__free(p->names_ring);
+	cuda_gate__free(p->gate);
 	fd_closer__free(p->closer);
 	cuda_perf_events__free(p->perf);
 	cuda_bpf__destroy(p->skel);
+	if (p->gate_fd >= 0)
+		close(p->gate_fd);
 	free(p);
 }
 
@@ -305,10 +359,6 @@ struct so_cuda_control *cuda_probes__control(struct cuda_probes *p, uint32_t slo
 }
 
 /* Links. */
-
-/* Of links that are being closed: the process, and the slot. */
-#define PID_MASK  0xffffffffull
-#define SLOT_MASK (0xffffull << 32)
 
 static uint64_t tag_of(pid_t pid, uint32_t slot)
 {
@@ -414,9 +464,16 @@ static bool is_stepped(const struct cuda_probes *p, const struct probe_site *sit
 	return !site->emulated && (!site->long_nop || p->cost.nops_stepped);
 }
 
+static bool is_chosen(const struct cuda_choice *choice, const struct cuda_name *name)
+{
+	if (name->type == CUDA_NAME_NAMER)
+		return choice->others;
+	return cuda_api_set__has(&choice->apis, name->number) != choice->others;
+}
+
 int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_t number, int fd,
-			const struct cuda_library *library, uint32_t kinds, struct cuda_link **out,
-			struct so_error *err)
+			const struct cuda_library *library, const struct cuda_choice *choice,
+			struct cuda_link **out, struct so_error *err)
 {
 	_cleanup_free_ uint64_t *offsets = calloc(library->n_functions + 1, sizeof(*offsets));
 	_cleanup_free_ uint64_t *cookies = calloc(library->n_functions + 1, sizeof(*cookies));
@@ -429,7 +486,7 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 		const struct cuda_function *f = &library->functions[i];
 		bool namer = f->name.type == CUDA_NAME_NAMER;
 
-		if (!(kinds & (namer ? CUDA_PROBES_NAMERS : 1u << cuda_names__kind(f->name.number))))
+		if (!is_chosen(choice, &f->name))
 			continue;
 		offsets[n] = f->offset;
 		cookies[n++] = SO_CUDA_COOKIE(f->name.number + (namer ? SO_CUDA_API_COUNT : 0u), slot, number) |
@@ -470,6 +527,14 @@ int cuda_probes__slot(struct cuda_probes *p, uint32_t slot, struct so_cuda_slot 
 	return 0;
 }
 
+struct cuda_api_set cuda_probes__called(const struct cuda_probes *p, uint32_t slot)
+{
+	struct cuda_api_set set;
+
+	memcpy(set.words, p->skel->bss->called[slot % SO_CUDA_SLOTS], sizeof(set.words));
+	return set;
+}
+
 int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -479,6 +544,7 @@ int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 		return -ENOMEM;
 	/* Probes of the slot's former target. */
 	fd_closer__wait(p->closer, tag_of(0, slot), SLOT_MASK);
+	memset(p->skel->bss->called[slot % SO_CUDA_SLOTS], 0, sizeof(p->skel->bss->called[0]));
 	return bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_slots), &slot, values, BPF_ANY) ? -errno : 0;
 }
 

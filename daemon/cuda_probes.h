@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "daemon/cuda_api_set.h"
+#include "daemon/cuda_gate.h"
 #include "daemon/cuda_library.h"
 #include "daemon/cuda_snapshot.h"
 #include "daemon/sampler.h"
@@ -28,7 +30,7 @@ enum cuda_probe_kind {
 	CUDA_PROBE_MULTI,   /* two links for all functions (6.6) */
 	CUDA_PROBE_PERF, /* two perf events a function, slow to take away: daemon/cuda_perf_events.h (5.15) */
 };
-#define CUDA_PROBES_PERF_STRETCH 10 /* for cuda_budget__stretch(): on for 0.2 s at least */
+#define CUDA_PROBES_PERF_STRETCH 20 /* for cuda_budget__stretch(): on for 0.2 s at least */
 
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
 
@@ -62,22 +64,25 @@ struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);
 /* Where an entry's program takes program_ns. What is less than calibrated is as calibrated. */
 struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns);
 
-#define CUDA_PROBES_NAMERS (1u << 31)
-
 /* The probes on one library in one process. */
 struct cuda_link;
 
+/* Which functions: those of these calls, or of all others and those that tell kernels' names. */
+struct cuda_choice {
+	struct cuda_api_set apis;
+	bool others;
+};
+
 /*
  * fd: the library's file, borrowed. number: tells this library of this process from all others, 1 …
- * SO_CUDA_MAX_LIBRARIES. kinds: the calls to probe, 1 << enum so_cuda_kind; the bit CUDA_PROBES_NAMERS: those that tell
- * kernels' names. *out is NULL when the library has none of these. 0, or -errno with words.
+ * SO_CUDA_MAX_LIBRARIES. *out is NULL when the library has none of these. 0, or -errno with words.
  */
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
-			const struct cuda_library *library, uint32_t kinds, struct cuda_link **out,
-			struct so_error *err);
+			const struct cuda_library *library, const struct cuda_choice *choice,
+			struct cuda_link **out, struct so_error *err);
 /*
- * Takes the probes away; a call that is under way then goes on unseen. What the kernel needs for it, 30 to 110 ms, passes in another
- * thread: until then threads of the process still run into them.
+ * Takes the probes away; a call that is under way then goes on unseen. What the kernel needs for it, 16 to 110 ms, passes in another
+ * thread: for a part of that, which the gate makes short, threads of the process still run into them.
  */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
@@ -89,6 +94,11 @@ CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
 bool cuda_probes__are_crowded(struct cuda_probes *probes);
 /* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
 bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
+
+/* For the links of targets: to be asked for before they are made or freed. NULL: with CUDA_PROBE_PERF, which it does not help. */
+struct cuda_gate *cuda_probes__gate(const struct cuda_probes *probes);
+/* Calls that were entered since the slot was cleared, nested ones too. */
+struct cuda_api_set cuda_probes__called(const struct cuda_probes *probes, uint32_t slot);
 
 /* Tells where a process's shared runtimes are. */
 void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);

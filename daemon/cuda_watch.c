@@ -2,6 +2,7 @@
 #include "daemon/cuda_watch_parts.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -23,6 +24,9 @@
 #define SETTLE_MS 2
 /* Between two looks whether the probes of the last time on are gone. */
 #define GOING_MS 5
+/* The gate is held open for so long after it is needed, and waited for so long at most. */
+#define GATE_MS          3
+#define GATE_PATIENCE_MS 100
 
 static uint32_t last_number; /* of a library; the engine's lock guards it */
 
@@ -142,6 +146,33 @@ int cuda_watch__pids(const struct cuda_watch *w, pid_t **out, size_t *n)
 	return 0;
 }
 
+/* 0: it has ended. */
+static uint64_t cpu_of(const struct cuda_process *p)
+{
+	struct timespec t;
+
+	return p->has_clock && !clock_gettime(p->clock, &t)
+		       ? (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec
+		       : 0;
+}
+
+/* CPU time that the processes have used since the last look, or since they were added, by their own clocks. */
+static uint64_t cpu_since_last(struct cuda_watch *w)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < w->n_processes; i++) {
+		struct cuda_process *p = &w->processes[i];
+		uint64_t now = cpu_of(p);
+
+		if (!now)
+			continue;
+		sum += now > p->cpu_ns ? now - p->cpu_ns : 0;
+		p->cpu_ns = now;
+	}
+	return sum;
+}
+
 int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 {
 	struct cuda_process *p;
@@ -153,6 +184,7 @@ int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 	p = &w->processes[w->n_processes++];
 	*p = (struct cuda_process){ .pid = pid };
 	p->has_clock = !clock_getcpuclockid(pid, &p->clock);
+	p->cpu_ns = cpu_of(p);
 	return 0;
 }
 
@@ -176,19 +208,20 @@ bool cuda_watch__has_library(const struct cuda_watch *w, pid_t pid, uint64_t dev
 	return false;
 }
 
-static void attach(struct cuda_watch *w, struct cuda_mapped *m, uint32_t kinds, struct cuda_link **link)
+static void attach(struct cuda_watch *w, struct cuda_mapped *m, bool steady, struct cuda_link **link)
 {
+	struct cuda_choice choice = { .apis = w->cycled, .others = steady };
 	struct so_error why = { "" };
 
 	if (*link || m->gone || m->waits || !m->library.n_functions)
 		return;
-	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, kinds, link, &why))
+	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, &choice, link, &why))
 		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
 }
 
 static void attach_steady(struct cuda_watch *w, struct cuda_mapped *m)
 {
-	attach(w, m, ~w->kinds.cycled, &m->steady);
+	attach(w, m, true, &m->steady);
 }
 
 /* The probes of the cycled kinds are there. */
@@ -200,7 +233,7 @@ static bool has_cycled(const struct cuda_watch *w)
 static void attach_cycled(struct cuda_watch *w, struct cuda_mapped *m)
 {
 	if (w->kinds.cycled)
-		attach(w, m, w->kinds.cycled, &m->cycled);
+		attach(w, m, false, &m->cycled);
 }
 
 /* A static one shares its file's code with the program, whose own calls of the driver count. */
@@ -264,25 +297,6 @@ uint64_t cuda_watch_random(struct cuda_watch *w)
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
 	return x ^ x >> 31;
-}
-
-/* CPU time that the processes have used since the last look, by their own clocks; of a new one, since the first look. */
-static uint64_t cpu_since_last(struct cuda_watch *w)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < w->n_processes; i++) {
-		struct cuda_process *p = &w->processes[i];
-		struct timespec t;
-		uint64_t now;
-
-		if (!p->has_clock || clock_gettime(p->clock, &t))
-			continue;
-		now = (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-		sum += p->cpu_ns && now > p->cpu_ns ? now - p->cpu_ns : 0;
-		p->cpu_ns = now;
-	}
-	return sum;
 }
 
 static bool has_calls(const struct cuda_watch *w, pid_t pid)
@@ -412,19 +426,51 @@ static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
 	return w->on_ns + (cuda_watch_is_on(w) ? now - w->on_since_ns : 0);
 }
 
-static void look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *slot,
-			  const struct cuda_budget_figures *f)
-{
-	uint64_t calls[SO_CUDA_KIND_COUNT];
+#define COSTS_KEPT 20000 /* calls; those before them weigh half */
 
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+/* What the probes of a call have cost on average, those of calls that it nested included; lately. 0: none was seen. */
+static double cost_of_call(const struct cuda_watch *w)
+{
+	return w->cost_calls > 0 ? w->cost_ns / w->cost_calls : 0;
+}
+
+static void note_costs(struct cuda_watch *w, double calls, const struct cuda_budget_figures *f)
+{
+	double keep = w->cost_calls > COSTS_KEPT ? 0.5 : 1;
+
+	w->cost_calls = w->cost_calls * keep + calls;
+	w->cost_ns = w->cost_ns * keep + (double)f->returns * f->pair_ns + (double)f->nested * f->nested_ns +
+		     (double)f->stepped * f->stepped_ns;
+}
+
+/* Calls a second whose probes may stay on in a duty cycle. */
+static double most_steady(const struct cuda_watch *w)
+{
+	double cost = cost_of_call(w), goal = CUDA_BUDGET_GOAL * w->budget_percent / 100;
+	double ns_a_second = CUDA_BUDGET_STEADY_SHARE * goal * fmax(cuda_watch_busy(w), 1) * 1e9;
+
+	return cost > 0 ? ns_a_second / cost : INFINITY;
+}
+
+/* What calls of the kinds that count all the time have cost; 0 while that is all kinds. */
+static uint64_t look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *slot,
+			      const struct cuda_budget_figures *f)
+{
+	uint64_t calls[SO_CUDA_KIND_COUNT], all = 0, steady = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
 		calls[i] = gained(slot->kinds[i], w->slot_seen.kinds[i]);
+		all += calls[i];
+		steady += w->kinds.cycled && !(w->kinds.cycled >> i & 1) ? calls[i] : 0;
+	}
+	note_costs(w, (double)all, f);
 	cuda_kinds__add(&w->kinds, calls, f->elapsed_ns, f->on_ns);
 	/* Right after a choice nothing is known of the kinds that are off. */
-	if (w->kinds.cycled && !(w->kinds.on_s > 0))
-		return;
-	cuda_kinds__rates(&w->kinds, calls);
-	cuda_budget__add_calls(w->budget, calls);
+	if (!w->kinds.cycled || w->kinds.on_s > 0) {
+		cuda_kinds__rates(&w->kinds, calls);
+		cuda_budget__add_calls(w->budget, calls);
+	}
+	return (uint64_t)((double)steady * cost_of_call(w));
 }
 
 #define LEAST_TIMED 20
@@ -438,11 +484,22 @@ static void note_times(struct cuda_watch *w, uint64_t entries, uint64_t entries_
 	w->timed_ns = w->timed_ns * keep + (double)entries_ns;
 }
 
-struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w)
+struct cuda_probe_cost cuda_watch_cost_of(const struct cuda_watch *w, uint64_t entries, uint64_t entries_ns)
 {
 	struct cuda_probe_cost cost = cuda_probes__cost(w->probes);
+	double timed = w->timed, timed_ns = w->timed_ns;
 
-	return w->timed >= LEAST_TIMED ? cuda_probe_cost__at(&cost, w->timed_ns / w->timed) : cost;
+	/* Calls that count all the time find the caches colder than those of a time on do. */
+	if (entries >= LEAST_TIMED) {
+		timed = (double)entries;
+		timed_ns = (double)entries_ns;
+	}
+	return timed >= LEAST_TIMED ? cuda_probe_cost__at(&cost, timed_ns / timed) : cost;
+}
+
+struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w)
+{
+	return cuda_watch_cost_of(w, 0, 0);
 }
 
 static void note_busy(struct cuda_watch *w, uint64_t cpu_ns, uint64_t elapsed_ns)
@@ -459,14 +516,16 @@ static void check(struct cuda_watch *w, uint64_t now)
 	struct cuda_budget_figures f = { .elapsed_ns = now - w->checked_ns };
 	struct cuda_probe_cost cost;
 	uint64_t on = on_time(w, now);
+	uint64_t entries, entries_ns;
 	struct cuda_budget_plan plan;
 	struct so_cuda_slot slot;
 
 	if (now <= w->checked_ns || cuda_probes__slot(w->probes, w->slot, &slot))
 		return;
-	note_times(w, gained(slot.entries, w->slot_seen.entries),
-		   gained(slot.entries_ns, w->slot_seen.entries_ns));
-	cost = cuda_watch_cost(w);
+	entries = gained(slot.entries, w->slot_seen.entries);
+	entries_ns = gained(slot.entries_ns, w->slot_seen.entries_ns);
+	note_times(w, entries, entries_ns);
+	cost = cuda_watch_cost_of(w, entries, entries_ns);
 	f.pair_ns = cost.pair_ns;
 	f.nested_ns = cost.nested_ns;
 	f.stepped_ns = cost.stepped_ns;
@@ -478,7 +537,7 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.stepped = gained(slot.stepped, w->slot_seen.stepped);
 	f.stacks = gained(slot.stacks, w->slot_seen.stacks);
 	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
-	look_at_kinds(w, &slot, &f);
+	f.steady_ns = look_at_kinds(w, &slot, &f);
 	w->slot_seen = slot;
 	note_busy(w, f.cpu_ns, f.elapsed_ns);
 	w->cpu_ns += f.cpu_ns;
@@ -508,8 +567,32 @@ static void free_cycled(struct cuda_watch *w)
 		cuda_link__free(TAKE_PTR(w->mapped[i].cycled));
 }
 
+/* Calls of the cycled kinds that the target makes. */
+static struct cuda_api_set made(const struct cuda_watch *w, uint32_t kinds)
+{
+	struct cuda_api_set called = cuda_probes__called(w->probes, w->slot), set = { { 0 } };
+
+	for (unsigned api = 0; api < SO_CUDA_API_COUNT; api++) {
+		if (cuda_api_set__has(&called, api) && kinds >> cuda_names__kind(api) & 1)
+			cuda_api_set__add(&set, api);
+	}
+	return set;
+}
+
+/* Whether calls of the cycled kinds run into probes that stay. They do not count there while their kind is off. */
+static bool has_new_calls(const struct cuda_watch *w)
+{
+	struct cuda_api_set set = made(w, w->kinds.cycled);
+
+	for (unsigned i = 0; i < SO_CUDA_API_WORDS; i++) {
+		if (set.words[i] & ~w->cycled.words[i])
+			return true;
+	}
+	return false;
+}
+
 /*
- * Other kinds from now on: the probes are placed anew, those that stay first. The new ones come before the old ones go, so that
+ * Other calls from now on: the probes are placed anew, those that stay first. The new ones come before the old ones go, so that
  * no call is missed; the program knows an entry that has two. Perf events are taken over instead, which must be free for that.
  */
 static void divide(struct cuda_watch *w)
@@ -517,6 +600,8 @@ static void divide(struct cuda_watch *w)
 	bool perf = cuda_probes__kind(w->probes) == CUDA_PROBE_PERF;
 	uint64_t began_ns = clock__now_ns();
 
+	/* A probe that nothing runs into costs nothing, and placing each takes its time: all others stay. */
+	w->cycled = made(w, w->kinds.cycled);
 	if (perf)
 		free_cycled(w);
 	for (size_t i = 0; i < w->n_mapped; i++) {
@@ -540,32 +625,40 @@ static void switch_on(struct cuda_watch *w)
 
 static void begin_counting(struct cuda_watch *w)
 {
-	w->on_since_ns = clock__now_ns();
-	cuda_watch_begin_segment(w, w->on_since_ns);
+	cuda_watch_begin_segment(w, clock__now_ns());
+	/* Nothing comes between the two: a time on is short. */
+	w->on_since_ns = w->segment_ns = clock__now_ns();
 	set_off(w, 0);
 }
 
 static void switch_off(struct cuda_watch *w)
 {
 	struct cuda_kinds next = w->kinds;
-	bool choose = !w->kinds.cycled || cuda_kinds__are_outgrown(&w->kinds);
+	bool choose = !w->kinds.cycled || cuda_kinds__are_outgrown(&w->kinds, most_steady(w)), divides;
+	uint64_t now;
 
 	if (choose)
-		cuda_kinds__choose(&next);
+		cuda_kinds__choose(&next, most_steady(w));
 	/* The first choice holds for the time on that ends: it stands for itself alone. */
 	if (!w->kinds.cycled)
 		w->kinds = next;
 	set_off(w, w->kinds.cycled | next.cycled);
-	w->on_ns += clock__now_ns() - w->on_since_ns;
+	now = clock__now_ns();
+	w->on_ns += now - w->on_since_ns;
 	w->estimated = true;
-	cuda_watch__settle(w);
+	divides = choose || has_new_calls(w);
+	/* First of all: the target runs into them. */
+	if (!divides)
+		free_cycled(w);
+	cuda_watch_settle_at(w, w->ended_ns ?: now);
 	if (choose) {
 		w->kinds = next;
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);
-		divide(w);
 	}
+	if (divides)
+		divide(w);
 	free_cycled(w);
 	set_off(w, w->kinds.cycled);
 	cuda_watch_set_segments(w);
@@ -612,6 +705,12 @@ static bool are_going(struct cuda_watch *w)
 	return false;
 }
 
+/* Whether probes come or go at the end of the phase: not where an emergency ends it. */
+static bool switches(const struct cuda_watch *w)
+{
+	return w->phase == CUDA_WATCH_OFF_BEFORE || (w->phase == CUDA_WATCH_ON && w->cycle.duty < 1);
+}
+
 /* A part of a cycle that has no length is over at once, unless probes are being taken away; each has an on part. */
 static void next_phase(struct cuda_watch *w, uint64_t now)
 {
@@ -634,6 +733,35 @@ static void next_phase(struct cuda_watch *w, uint64_t now)
 		  now);
 }
 
+static void open_gate(struct cuda_watch *w, uint64_t now)
+{
+	struct cuda_gate *gate = cuda_probes__gate(w->probes);
+
+	if (gate && switches(w) && now + CUDA_GATE_AHEAD_MS * MS >= w->phase_end_ns)
+		cuda_gate__want(gate, (now > w->phase_end_ns ? now : w->phase_end_ns) + GATE_MS * MS);
+}
+
+static bool waits_for_gate(struct cuda_watch *w, uint64_t now)
+{
+	struct cuda_gate *gate = cuda_probes__gate(w->probes);
+
+	return gate && switches(w) && !cuda_gate__is_open(gate) &&
+	       now < w->phase_end_ns + GATE_PATIENCE_MS * MS;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* When the phase is to be looked at again: at its end, and before, to have the gate opened. */
+static uint64_t next_of_phase(const struct cuda_watch *w, uint64_t now)
+{
+	uint64_t ahead = w->phase_end_ns - CUDA_GATE_AHEAD_MS * MS;
+
+	return switches(w) && ahead > now ? ahead : w->phase_end_ns;
+}
+
 static void attach_waiting(struct cuda_watch *w)
 {
 	for (size_t i = 0; i < w->n_mapped; i++) {
@@ -653,9 +781,13 @@ uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
 		set_phase(w, CUDA_WATCH_OFF_AFTER, now);
 		w->phase_end_ns = now;
 	}
-	if (now >= w->phase_end_ns)
+	open_gate(w, now);
+	if (now >= w->phase_end_ns) {
+		if (waits_for_gate(w, now))
+			return now + MS;
 		next_phase(w, now);
-	return w->check_ns < w->phase_end_ns ? w->check_ns : w->phase_end_ns;
+	}
+	return earlier(w->check_ns, next_of_phase(w, now));
 }
 
 int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key,

@@ -25,8 +25,8 @@ struct cuda_mapped {
 	int fd;
 	struct cuda_library library;
 	struct cuda_link
-		*steady; /* on the calls that stay counted in a duty cycle; NULL: none, or the kernel refused */
-	struct cuda_link *cycled; /* on the others; NULL: off, or none */
+		*steady; /* on what is not in `cycled` of struct cuda_watch; NULL: nothing, or the kernel refused */
+	struct cuda_link *cycled; /* on what is; NULL: off, or nothing */
 	struct cuda_link *old;    /* while other kinds are chosen: what `steady` was */
 	char problem[256];
 	bool waits; /* to be probed, until fewer probes wait to be taken away */
@@ -79,6 +79,7 @@ struct cuda_watch {
 	struct cuda_budget_cycle cycle;
 	enum cuda_watch_phase phase;
 	struct cuda_kinds kinds;
+	struct cuda_api_set cycled; /* calls of the cycled kinds that are made: those whose probes come and go */
 	uint64_t phase_end_ns, check_ns, checked_ns;
 	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
 	/*
@@ -93,6 +94,7 @@ struct cuda_watch {
 	double last_progress_ns;          /* and what of it the target had for itself */
 	struct so_cuda_slot segment_slot; /* at segment_ns */
 	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
+	double cost_calls, cost_ns; /* calls that were counted lately, and what their probes have cost */
 	double busy_cpu_ns, busy_elapsed_ns; /* of the last seconds; what is older weighs less */
 	uint32_t segment;                    /* the number of the present time on, from 1; 0 is none */
 	struct {

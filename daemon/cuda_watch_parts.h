@@ -13,6 +13,16 @@ static inline bool cuda_watch_is_on(const struct cuda_watch *w)
 /* 64 random bits that do not follow the target. */
 uint64_t cuda_watch_random(struct cuda_watch *w);
 
+/*
+ * CPUs that the target has kept busy in the last seconds. The clock of a process that runs on another CPU lags by a tick, 4 to 10 ms: of
+ * short times that is made up for, lest a target seem to have time to spare.
+ */
+#define CUDA_WATCH_CLOCK_LAG_NS 8e6
+static inline double cuda_watch_busy(const struct cuda_watch *w)
+{
+	return w->busy_cpu_ns > 0 ? (w->busy_cpu_ns + CUDA_WATCH_CLOCK_LAG_NS) / w->busy_elapsed_ns : 0;
+}
+
 /* cuda_watch_settle.c */
 
 /* The probes of the cycled kinds count from now on. */
@@ -22,11 +32,14 @@ static inline uint64_t gained(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+/* cuda_watch__settle() for calls up to that time: those of kinds that were switched off then. */
+int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns);
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */
 void cuda_watch_set_segments(struct cuda_watch *w);
-/* What a probe costs in this target, now. */
+/* What a probe costs in this target: now, and where so many entries' programs took so long, if they are enough to tell. */
 struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
+struct cuda_probe_cost cuda_watch_cost_of(const struct cuda_watch *w, uint64_t entries, uint64_t entries_ns);
 /* What a call whose stack was taken in that segment stands for. */
 double cuda_watch_line_factor(const struct cuda_watch *w, uint32_t segment);
 

@@ -4,10 +4,13 @@
  * the cycled kinds scaled to the time for which that time on stands.
  */
 #include <errno.h>
+#include <math.h>
 
 #include "daemon/clock.h"
 #include "daemon/cuda_watch_parts.h"
 
+#define LEAST_PROGRESS \
+	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
 #define LEAST_ON_NS \
 	2e6 /* a time on that is worth keeping as the last one: another settling may have been just before */
 
@@ -59,25 +62,18 @@ void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
 /* What the probes have taken from the target since the segment began, one thread's share if it has several. */
 static double taken_ns(const struct cuda_watch *w, double threads)
 {
-	struct cuda_probe_cost cost = cuda_watch_cost(w);
+	struct cuda_probe_cost cost;
 	struct so_cuda_slot slot;
 
 	if (cuda_probes__slot(w->probes, w->slot, &slot))
 		return 0;
+	cost = cuda_watch_cost_of(w, gained(slot.entries, w->segment_slot.entries),
+				  gained(slot.entries_ns, w->segment_slot.entries_ns));
 	return ((double)gained(slot.returns, w->segment_slot.returns) * cost.pair_ns +
 		(double)gained(slot.nested, w->segment_slot.nested) * cost.nested_ns +
 		(double)gained(slot.stepped, w->segment_slot.stepped) * cost.stepped_ns +
 		(double)gained(slot.stacks_ns, w->segment_slot.stacks_ns)) /
 	       threads;
-}
-
-/*
- * CPUs that the target has kept busy in the last seconds: the clock of a process that runs on another CPU lags by some
- * milliseconds, so a segment is too short to look at.
- */
-static double cpus_used(const struct cuda_watch *w)
-{
-	return w->busy_elapsed_ns > 0 ? w->busy_cpu_ns / w->busy_elapsed_ns : 0;
 }
 
 /* Host time in calls that wait. */
@@ -102,13 +98,13 @@ static double waits_ns(const struct cuda_snapshot *seen)
  */
 static double progress_ns(const struct cuda_watch *w, const struct cuda_snapshot *seen, uint64_t now)
 {
-	double on = (double)(now - w->segment_ns), busy = cpus_used(w), threads = busy > 1 ? busy : 1;
+	double on = (double)(now - w->segment_ns), busy = cuda_watch_busy(w), threads = busy > 1 ? busy : 1;
 	double slack = busy < 1 ? (1 - busy) * on : 0, lost;
 
 	/* What was seen since the last settling has the time off in it as well. */
 	slack += waits_ns(seen) / threads * on / (double)(now - w->accounted_ns);
 	lost = taken_ns(w, threads) - slack;
-	return lost <= 0 ? on : lost < on / 2 ? on - lost : on / 2;
+	return lost <= 0 ? on : fmax(on - lost, on * LEAST_PROGRESS);
 }
 
 bool cuda_watch__is_estimate(const struct cuda_watch *w, uint64_t now)
@@ -194,10 +190,9 @@ static void keep_factor(struct cuda_watch *w, double factor)
  * Where the maps cannot be read, nothing has changed: what they hold is counted the next time. What was read and cannot be
  * added up is lost.
  */
-int cuda_watch__settle(struct cuda_watch *w)
+int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
-	uint64_t now = now_of(w);
 	struct gain gain = { 0 };
 	int ret = read_maps(w, &maps);
 
@@ -218,6 +213,11 @@ int cuda_watch__settle(struct cuda_watch *w)
 		cuda_watch_begin_segment(w, now);
 	}
 	return ret;
+}
+
+int cuda_watch__settle(struct cuda_watch *w)
+{
+	return cuda_watch_settle_at(w, now_of(w));
 }
 
 /* The time off since the last time on, by that one. */

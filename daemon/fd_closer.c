@@ -6,19 +6,44 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define MAX_THREADS 16
+
 struct entry {
 	struct entry *next;
 	int fd;
 	uint64_t tag;
+	bool taken; /* by a thread that closes it */
 };
 
 struct fd_closer {
-	pthread_t thread;
+	pthread_t threads[MAX_THREADS]; /* as many as were ever busy at once */
+	unsigned n_threads, busy;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct entry *first, **end; /* the first one is being closed, and stays until it is */
+	struct entry *first, **end; /* oldest first; they stay until they are closed */
 	bool stop;
 };
+
+static struct entry *next_of(struct fd_closer *c)
+{
+	struct entry *entry = c->first;
+
+	while (entry && entry->taken)
+		entry = entry->next;
+	return entry;
+}
+
+static void remove_entry(struct fd_closer *c, struct entry *entry)
+{
+	struct entry **at = &c->first;
+
+	while (*at != entry)
+		at = &(*at)->next;
+	*at = entry->next;
+	if (!*at)
+		c->end = at;
+	free(entry);
+}
 
 static void *work(void *context)
 {
@@ -26,23 +51,32 @@ static void *work(void *context)
 
 	pthread_mutex_lock(&c->lock);
 	while (c->first || !c->stop) {
-		struct entry *entry = c->first;
+		struct entry *entry = next_of(c);
 
 		if (!entry) {
 			pthread_cond_wait(&c->changed, &c->lock);
 			continue;
 		}
+		entry->taken = true;
+		c->busy++;
 		pthread_mutex_unlock(&c->lock);
 		close(entry->fd);
 		pthread_mutex_lock(&c->lock);
-		c->first = entry->next;
-		if (!c->first)
-			c->end = &c->first;
-		free(entry);
+		c->busy--;
+		remove_entry(c, entry);
 		pthread_cond_broadcast(&c->changed);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
+}
+
+static int add_thread(struct fd_closer *c)
+{
+	int ret = -pthread_create(&c->threads[c->n_threads], NULL, work, c);
+
+	if (!ret)
+		pthread_setname_np(c->threads[c->n_threads++], "closer");
+	return ret;
 }
 
 int fd_closer__new(struct fd_closer **out)
@@ -55,16 +89,27 @@ int fd_closer__new(struct fd_closer **out)
 	c->end = &c->first;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->changed, NULL);
-	ret = -pthread_create(&c->thread, NULL, work, c);
+	pthread_mutex_lock(&c->lock);
+	ret = add_thread(c);
+	pthread_mutex_unlock(&c->lock);
 	if (ret) {
 		pthread_cond_destroy(&c->changed);
 		pthread_mutex_destroy(&c->lock);
 		free(c);
 		return ret;
 	}
-	pthread_setname_np(c->thread, "closer");
 	*out = c;
 	return 0;
+}
+
+/* Of those that are not closed yet. */
+static unsigned waiting(const struct fd_closer *c)
+{
+	unsigned n = 0;
+
+	for (const struct entry *entry = c->first; entry; entry = entry->next)
+		n += !entry->taken;
+	return n;
 }
 
 void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
@@ -79,6 +124,9 @@ void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 	pthread_mutex_lock(&c->lock);
 	*c->end = entry;
 	c->end = &entry->next;
+	/* Without another one it has to wait for its turn. */
+	if (c->busy + waiting(c) > c->n_threads && c->n_threads < MAX_THREADS)
+		add_thread(c);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -118,7 +166,8 @@ void fd_closer__free(struct fd_closer *c)
 	c->stop = true;
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
-	pthread_join(c->thread, NULL);
+	for (unsigned i = 0; i < c->n_threads; i++)
+		pthread_join(c->threads[i], NULL);
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
 	free(c);

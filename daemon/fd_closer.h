@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Closes descriptors in a thread of its own, one after the other, oldest first: to take away the probes of a link for many
- * uprobes the kernel waits for grace periods, 30 to 70 ms. All functions may be called by any thread.
+ * Closes descriptors in threads of its own, oldest first, up to 16 at once: to take away the probes of a link for many
+ * uprobes the kernel waits for grace periods, 16 to 70 ms, which pass for all at the same time. All functions may be called by any thread.
  */
 #ifndef STAKEOUT_FD_CLOSER_H
 #define STAKEOUT_FD_CLOSER_H

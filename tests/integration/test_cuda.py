@@ -104,7 +104,8 @@ LONE_VALUES = {
 SHARES = ((20e3, 50), (100e3, 30), (500e3, 15), (2e6, 5))
 
 
-def latencies_come_back(variant, slack_ns=0):
+def latencies_come_back(variant, steps=0):
+    """steps: single-stepped entries to a call, its nested one's among them."""
     daemon = Daemon()
     shares = "/".join(f"{value:.0f}*{times}" for value, times in SHARES)
     rules = ",".join([f"{api}={value}" for api, (_, value) in LONE_VALUES.items()] + [f"cudaStreamSynchronize={shares}"])
@@ -115,17 +116,20 @@ def latencies_come_back(variant, slack_ns=0):
     go(target)
     truth, answer = finish(target), watch.at_end()
     check_against(answer, truth)
+    # The mean of what a step takes is taken off. It varies by as much as a half, in some virtual machines more than 10 us.
+    slack_ns = steps * answer["probes"]["cost_ns_per_call"] / 2
     for api in LONE_VALUES:
         true = truth["images"][RUNTIME][api]
         rows = [row for row in answer["calls"] if row["api"] == api]
         # The scheduler's share is in both. From outside the function's own entry and exit come on top.
         mean, true_mean = rows[0]["total_ns"] / rows[0]["calls"], true["sum_ns"] / true["timed"]
         assert len(rows) == 1 and true["timed"] == true["calls"]
-        assert abs(mean / true_mean - 1) < 0.03, f"{api}: mean {mean} ns, true {true_mean} ns"
+        assert abs(mean - true_mean) < 0.03 * true_mean + slack_ns, f"{api}: mean {mean} ns, true {true_mean} ns"
         # The shortest call was disturbed by nothing.
-        assert abs(rows[0]["min_ns"] / true["min_ns"] - 1) < 0.03, f"{api}: {rows[0]['min_ns']}, {true['min_ns']} ns"
+        least, true_least = rows[0]["min_ns"], true["min_ns"]
+        assert abs(least - true_least) < 0.03 * true_least + slack_ns, f"{api}: {least}, {true_least} ns"
         median = quantile(histogram_of(answer, api), 0.5)
-        assert true["min_ns"] * 0.97 < median < 1.03 * true_mean, f"{api}: median {median} ns, {true}"
+        assert true_least * 0.97 - slack_ns < median < 1.03 * true_mean + slack_ns, f"{api}: median {median} ns, {true}"
     histogram, before = histogram_of(answer, "cudaStreamSynchronize"), 0
     # The driver's part of each call comes on top of what is set. So does, in the stand-in's own eyes, the trap of the probe in
     # it that does not count; the daemon takes off what that has cost.
@@ -134,7 +138,7 @@ def latencies_come_back(variant, slack_ns=0):
         # A busy machine makes some calls longer, none shorter: the first quarter of each share is asked for.
         at = (before + share / 4) / 100
         middle, true = quantile(histogram, at), quantile(own, at)
-        assert value * 0.97 < middle < true * 1.03 + slack_ns, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
+        assert value * 0.97 - slack_ns < middle < true * 1.03 + slack_ns, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
         print(f"quantile {100 * at} %: {middle} ns, {value} to {true}")
         before += share
 
@@ -151,8 +155,7 @@ def test_latencies_come_back_where_functions_begin_with_endbr64():
 
 @timeout(180)
 def test_latencies_come_back_where_entries_are_single_stepped():
-    # What a step takes varies by a microsecond; the mean of it is taken off.
-    undisturbed(latencies_come_back, "thunk", 1500)
+    undisturbed(latencies_come_back, "thunk", 2)
 
 
 def first_quarter(answer, api):

@@ -351,6 +351,32 @@ def duty_cycle():
     assert row["min_ns"] < row["total_ns"] / row["calls"] < 5000, row
 
 
+def test_switching_is_quick():
+    """
+    20,000 launches a second are more than the budget, on any machine. What a time on costs is what it counts: a sixth of its hits are
+    before counting begins; those while probes are taken away were as many as half of all before the gate (daemon/cuda_gate.h).
+    """
+    undisturbed(switching_is_quick)
+
+
+def switching_is_quick():
+    daemon, seconds = Daemon(), 10
+    target = program("cuda_calls", "-d", seconds, "-r", 20000, "-m", "launch")
+    watch = Watch(daemon, target, cuda_budget_percent=0.5)
+    go(target)
+    time.sleep(2)
+    first = watch.answer()["probes"]
+    time.sleep(6)
+    last = watch.answer()["probes"]
+    finish(target)
+    hits, seen = (sum(last[name] - first[name] for name in names) for names in (("hits",), ("returns", "nested")))
+    print(f"{hits} hits, {seen} of them seen; duty {last['duty']:.3f}")
+    assert last["state"] == "duty-cycle" and hits > 1000, last
+    if last["kind"] == "perf":
+        raise Skip("this kernel has no links for many probes")
+    assert seen > 0.68 * hits, (hits, seen)
+
+
 # What a person sees.
 
 

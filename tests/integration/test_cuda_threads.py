@@ -101,14 +101,17 @@ def calls_of(answer, api):
 
 @timeout(120)
 def test_threads_that_end_in_a_duty_cycle():
-    """While calls of some kinds are estimated, those of the others are added up exactly, also from the middle on."""
+    """
+    While calls of some kinds are estimated, those of the others are added up exactly, also from the middle on. One of each to a
+    thread: so few that their probes may stay.
+    """
     daemon = Historian()
-    mix, rules = MIX.replace("launch,", "launch*80,", 1), "cudaLaunchKernel=8us"
+    mix, rules = MIX.replace("launch,", "launch*584,", 1), "cudaLaunchKernel=8us"
     target = program("cuda_calls", "-t", 4, "-g", 1600, "-p", 800, "-n", 600, "-m", mix, rules=rules)
-    daemon.watch(target, cuda_budget_percent=2)
+    daemon.watch(target, cuda_budget_percent=8)
     go(target)
     wait_until(lambda: target.process.stdout.readline() == b"paused\n", "the middle", 60)
-    recording = Watch(daemon, target, cuda_budget_percent=2)
+    recording = Watch(daemon, target, cuda_budget_percent=8)
     first = daemon.answer()
     go(target)
     true = finish(target, 90)["images"][RUNTIME]

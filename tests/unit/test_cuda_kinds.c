@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,10 +19,33 @@ static void test_most_of_the_calls_are_chosen(void **state)
 	struct cuda_kinds kinds = { 0 };
 
 	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
-	cuda_kinds__choose(&kinds);
+	cuda_kinds__choose(&kinds, INFINITY);
 	/* 920 of 1000; 800 would have left more than a tenth. */
 	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(EVENT));
 	assert_true(kinds.elapsed_s == 0);
+}
+
+/* What may stay is bounded by its cost, too: so many calls a second. */
+static void test_so_many_may_stay(void **state)
+{
+	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 9500), COUNT(COPY, 300), COUNT(SYNC, 200) };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 500);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH));
+	/* All the time for what stays, a tenth of it for the others. */
+	const uint64_t later[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1900), COUNT(COPY, 600), COUNT(SYNC, 400) };
+	cuda_kinds__add(&kinds, later, 2 * SECOND, SECOND / 5);
+	assert_false(cuda_kinds__are_outgrown(&kinds, 500));
+	/* A little more is no reason to choose anew. */
+	assert_false(cuda_kinds__are_outgrown(&kinds, 400));
+	assert_true(cuda_kinds__are_outgrown(&kinds, 300));
+	cuda_kinds__choose(&kinds, 300);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY));
+	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 0);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY) | KIND(SYNC));
 }
 
 static void test_one_kind_alone(void **state)
@@ -30,7 +54,7 @@ static void test_one_kind_alone(void **state)
 	struct cuda_kinds kinds = { 0 };
 
 	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
-	cuda_kinds__choose(&kinds);
+	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(SYNC));
 }
 
@@ -40,14 +64,14 @@ static void test_nothing_known(void **state)
 	struct cuda_kinds kinds = { 0 };
 
 	cuda_kinds__add(&kinds, none, SECOND, SECOND);
-	cuda_kinds__choose(&kinds);
+	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, CUDA_KINDS_ALL);
 	cuda_kinds__add(&kinds, none, 5 * SECOND, SECOND);
-	assert_false(cuda_kinds__are_outgrown(&kinds));
+	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
 	/* Once there is something to choose by, a choice is made. */
 	cuda_kinds__add(&kinds, some, SECOND, SECOND / 10);
-	assert_true(cuda_kinds__are_outgrown(&kinds));
-	cuda_kinds__choose(&kinds);
+	assert_true(cuda_kinds__are_outgrown(&kinds, INFINITY));
+	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH));
 }
 
@@ -63,7 +87,7 @@ static void test_rates_are_those_of_all_the_time(void **state)
 	assert_int_equal(rates[SO_CUDA_LAUNCH], 5000 * 1000);
 	assert_int_equal(rates[SO_CUDA_SYNC], 50 * 1000);
 	assert_int_equal(rates[SO_CUDA_COPY], 0);
-	assert_false(cuda_kinds__are_outgrown(&kinds));
+	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
 }
 
 static void test_another_phase_of_the_target(void **state)
@@ -73,17 +97,17 @@ static void test_another_phase_of_the_target(void **state)
 	struct cuda_kinds kinds = { 0 };
 
 	cuda_kinds__add(&kinds, launches, SECOND, SECOND);
-	cuda_kinds__choose(&kinds);
+	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH));
 	cuda_kinds__add(&kinds, launches, SECOND, SECOND);
-	assert_false(cuda_kinds__are_outgrown(&kinds));
+	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
 	cuda_kinds__add(&kinds, queries, SECOND, SECOND / 10);
-	assert_true(cuda_kinds__are_outgrown(&kinds));
-	cuda_kinds__choose(&kinds);
+	assert_true(cuda_kinds__are_outgrown(&kinds, INFINITY));
+	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(EVENT));
 	/* A moment is not enough to choose by. */
 	cuda_kinds__add(&kinds, launches, SECOND / 10, SECOND / 10);
-	assert_false(cuda_kinds__are_outgrown(&kinds));
+	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
 }
 
 static void test_old_calls_weigh_less(void **state)
@@ -96,7 +120,7 @@ static void test_old_calls_weigh_less(void **state)
 		cuda_kinds__add(&kinds, launches, SECOND, SECOND);
 	for (int i = 0; i < 30; i++)
 		cuda_kinds__add(&kinds, queries, SECOND, SECOND);
-	cuda_kinds__choose(&kinds);
+	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(EVENT));
 }
 
@@ -104,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_most_of_the_calls_are_chosen),
+		cmocka_unit_test(test_so_many_may_stay),
 		cmocka_unit_test(test_one_kind_alone),
 		cmocka_unit_test(test_nothing_known),
 		cmocka_unit_test(test_rates_are_those_of_all_the_time),

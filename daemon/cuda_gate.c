@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/cuda_gate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/clock.h"
+
+/*
+ * No grace period that begins after a writer has left is over sooner than the kernel looks for its end, 1 to 3 ticks (3 to 12 ms); a
+ * writer before that keeps the gate open for another one.
+ */
+#define AGAIN_NS 3000000ull
+#define OPEN_NS  4500000ull
+
+struct cuda_gate {
+	int (*write)(void *context);
+	void (*close)(void *context, int fd);
+	void *context;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint64_t wanted_ns, written_ns; /* until then; 0: not yet, or the last writer is still waiting */
+	bool failed, stop;
+};
+
+static void wait_until(struct cuda_gate *gate, uint64_t at_ns)
+{
+	struct timespec at = { (time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000) };
+
+	pthread_cond_timedwait(&gate->changed, &gate->lock, &at);
+}
+
+static void be_writer(struct cuda_gate *gate)
+{
+	int fd;
+
+	/* What was open stays so while the next writer passes; where it has to wait, it was not. */
+	pthread_mutex_unlock(&gate->lock);
+	fd = gate->write(gate->context);
+	if (fd >= 0)
+		gate->close(gate->context, fd);
+	pthread_mutex_lock(&gate->lock);
+	gate->failed = fd < 0;
+	gate->written_ns = clock__now_ns();
+}
+
+static void *work(void *context)
+{
+	struct cuda_gate *gate = context;
+
+	pthread_mutex_lock(&gate->lock);
+	while (!gate->stop) {
+		uint64_t now = clock__now_ns(), next = gate->written_ns + AGAIN_NS;
+
+		if (now >= gate->wanted_ns)
+			pthread_cond_wait(&gate->changed, &gate->lock);
+		else if (now < next)
+			wait_until(gate, next);
+		else
+			be_writer(gate);
+	}
+	pthread_mutex_unlock(&gate->lock);
+	return NULL;
+}
+
+int cuda_gate__new(int (*write)(void *context), void (*close)(void *context, int fd), void *context,
+		   struct cuda_gate **out)
+{
+	struct cuda_gate *gate = calloc(1, sizeof(*gate));
+	pthread_condattr_t monotonic;
+	int ret;
+
+	if (!gate)
+		return -ENOMEM;
+	gate->write = write;
+	gate->close = close;
+	gate->context = context;
+	pthread_mutex_init(&gate->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&gate->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	ret = -pthread_create(&gate->thread, NULL, work, gate);
+	if (ret) {
+		pthread_cond_destroy(&gate->changed);
+		pthread_mutex_destroy(&gate->lock);
+		free(gate);
+		return ret;
+	}
+	pthread_setname_np(gate->thread, "gate");
+	*out = gate;
+	return 0;
+}
+
+void cuda_gate__want(struct cuda_gate *gate, uint64_t until_ns)
+{
+	pthread_mutex_lock(&gate->lock);
+	if (until_ns > gate->wanted_ns) {
+		gate->wanted_ns = until_ns;
+		pthread_cond_signal(&gate->changed);
+	}
+	pthread_mutex_unlock(&gate->lock);
+}
+
+bool cuda_gate__is_open(struct cuda_gate *gate)
+{
+	bool open;
+
+	pthread_mutex_lock(&gate->lock);
+	open = gate->failed || (gate->written_ns && clock__now_ns() - gate->written_ns < OPEN_NS);
+	pthread_mutex_unlock(&gate->lock);
+	return open;
+}
+
+void cuda_gate__free(struct cuda_gate *gate)
+{
+	if (!gate)
+		return;
+	pthread_mutex_lock(&gate->lock);
+	gate->stop = true;
+	pthread_cond_signal(&gate->changed);
+	pthread_mutex_unlock(&gate->lock);
+	pthread_join(gate->thread, NULL);
+	pthread_cond_destroy(&gate->changed);
+	pthread_mutex_destroy(&gate->lock);
+	free(gate);
+}

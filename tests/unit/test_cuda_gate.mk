@@ -1,0 +1,1 @@
+test_cuda_gate_SRCS := daemon/cuda_gate.c
