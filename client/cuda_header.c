@@ -43,7 +43,24 @@ static void print_stack_periods(const struct cuda_watching *watching, FILE *out)
 		fputc('\n', out);
 }
 
-static void print_cost(const struct cuda_report *report, FILE *out)
+static void print_nearness(const struct cuda_report *report, uint64_t calls, FILE *out)
+{
+	double error = 100 * cuda_report__error(report, calls);
+	uint64_t times = report->nearness.times;
+
+	fprintf(out, "counts are estimates, scaled by the duty cycle: ");
+	if (isnan(error))
+		fprintf(out, "too few times on to say how near\n");
+	else if (error >= 100)
+		fprintf(out, "too uncertain to be of use, from %" PRIu64 " times on; record for longer\n",
+			times);
+	else
+		fprintf(out,
+			"all calls within %.*f %% (95 %%), from %" PRIu64 " times on; single rows less near\n",
+			error < 1, error, times);
+}
+
+static void print_cost(const struct cuda_report *report, uint64_t calls, FILE *out)
 {
 	const struct cuda_watching *watching = &report->watching;
 	char each[CUDA_TEXT_BYTES];
@@ -65,7 +82,7 @@ static void print_cost(const struct cuda_report *report, FILE *out)
 	fputc('\n', out);
 	print_stack_periods(watching, out);
 	if (report->estimated)
-		fprintf(out, "counts are estimates, scaled by the duty cycle\n");
+		print_nearness(report, calls, out);
 }
 
 static void print_missing(const struct cuda_report *report, const struct cuda_view *view, FILE *out)
@@ -179,7 +196,7 @@ void cuda_table__header(const struct cuda_report *report, const struct cuda_summ
 		return;
 	}
 	print_target(report, summary, out);
-	print_cost(report, out);
+	print_cost(report, summary->calls, out);
 	print_missing(report, view, out);
 	print_gpu(report, summary, out);
 	if (!summary->calls)

@@ -208,13 +208,15 @@ json_t *cuda_json__summary(const struct cuda_report *report, const struct cuda_s
 			   const struct cuda_findings *findings)
 {
 	/* A NULL among them makes the whole NULL, and the others are given back. */
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "calls",
-			 count(summary->calls), "failed", count(summary->failed), "not_ready",
-			 count(summary->not_ready), "total_ns", count(summary->total_ns), "unknown_kernels",
-			 count(summary->unknown_kernels), "unknown_launches", count(summary->unknown_launches),
-			 "host", host_json(report, summary), "by_api", list(summary, summary->n_apis, api_json),
-			 "by_kernel", list(summary, summary->n_kernels, kernel_json), "waits",
-			 waits_json(summary), "copies", list(summary, summary->n_copies, copy_json),
-			 "allocations", list(summary, summary->n_sites, site_json), "errors",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "calls",
+			 count(summary->calls), "calls_error",
+			 number(cuda_report__error(report, summary->calls)), "failed", count(summary->failed),
+			 "not_ready", count(summary->not_ready), "total_ns", count(summary->total_ns),
+			 "unknown_kernels", count(summary->unknown_kernels), "unknown_launches",
+			 count(summary->unknown_launches), "host", host_json(report, summary), "by_api",
+			 list(summary, summary->n_apis, api_json), "by_kernel",
+			 list(summary, summary->n_kernels, kernel_json), "waits", waits_json(summary), "copies",
+			 list(summary, summary->n_copies, copy_json), "allocations",
+			 list(summary, summary->n_sites, site_json), "errors",
 			 list(summary, summary->n_errors, error_json), "findings", findings_json(findings));
 }

@@ -415,6 +415,41 @@ static void read_lists(struct cuda_fields *fields, const json_t *answer, struct 
 	report->in_progress = read_list(fields, report, answer, &in_progress, &report->n_in_progress);
 }
 
+static void read_nearness(struct cuda_fields *fields, const json_t *answer, struct cuda_nearness *out)
+{
+	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
+
+	*out = (struct cuda_nearness){
+		.times = cuda_fields__count(fields, estimate, "times"),
+		.calls = cuda_fields__number(fields, estimate, "calls", ANY, 0),
+		.variance = cuda_fields__number(fields, estimate, "variance", ANY, 0),
+		.bias = cuda_fields__number(fields, estimate, "bias", ANY, 0),
+	};
+}
+
+/*
+ * Student's t for 95 % on both sides, by the first terms of its expansion for many degrees of freedom (Abramowitz and Stegun,
+ * 26.7.5); of 1 and 2, where it is no good, the values themselves.
+ */
+static double student(uint64_t freedom)
+{
+	const double z = 1.959964, n = (double)freedom;
+
+	if (freedom < 3)
+		return freedom < 2 ? 12.706 : 4.303;
+	return z + (pow(z, 3) + z) / (4 * n) + (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * n * n) +
+	       (3 * pow(z, 7) + 19 * pow(z, 5) + 17 * pow(z, 3) - 15 * z) / (384 * n * n * n);
+}
+
+double cuda_report__error(const struct cuda_report *report, uint64_t calls)
+{
+	const struct cuda_nearness *n = &report->nearness;
+
+	if (!report->estimated || n->times < 2 || !calls)
+		return NAN;
+	return (student(n->times - 1) * sqrt(n->variance) + n->bias) / (double)calls;
+}
+
 static void read_all(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
 	if (!cuda_fields__row(fields, answer, NULL, 0))
@@ -424,6 +459,7 @@ static void read_all(struct cuda_fields *fields, const json_t *answer, struct cu
 	report->duration_s = cuda_fields__number(fields, answer, "duration_s", 1e10, 0);
 	report->cpu_s = cuda_fields__number(fields, answer, "cpu_s", 1e15, 0);
 	report->estimated = cuda_fields__flag(fields, answer, "estimated", false);
+	read_nearness(fields, answer, &report->nearness);
 	report->available = cuda_fields__flag(fields, answer, "available", true);
 	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);
 	read_watching(fields, answer, &report->watching);

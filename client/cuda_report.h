@@ -127,11 +127,18 @@ struct cuda_watching {
 	uint64_t stack_period[SO_CUDA_KIND_COUNT]; /* one stack in so many calls; 0: none, or not said */
 };
 
+/* How near estimates come; sums of what is explained in daemon/cuda_estimate.h. times 0: not said, or there is no estimate. */
+struct cuda_nearness {
+	uint64_t times;
+	double calls, variance, bias;
+};
+
 struct cuda_report {
 	int64_t pid;
 	const char *comm;
 	double duration_s, cpu_s; /* 0: not known */
 	bool estimated, available;
+	struct cuda_nearness nearness;
 	struct cuda_watching watching;
 	const char **problems;
 	struct cuda_loss *losses; /* those above 0 */
@@ -153,6 +160,12 @@ struct cuda_report {
 int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_error *err);
 void cuda_report__free(struct cuda_report *report);
 CLEANUP_DEFINE(struct cuda_report *, cuda_report, cuda_report__free)
+
+/*
+ * Within what share of `calls` the sum of all calls is right, with a probability of 95 %, if what the probes cost is told right within
+ * CUDA_ESTIMATE_COST_ERROR (daemon/cuda_estimate.h); NAN: there is no estimate, or less than two times on, which tell nothing.
+ */
+double cuda_report__error(const struct cuda_report *report, uint64_t calls);
 
 /* The word of include/stakeout/cuda_api.h; "other" for SO_CUDA_KIND_COUNT. */
 const char *cuda_report__kind_word(enum so_cuda_kind kind);

@@ -132,12 +132,21 @@ static void check_in_progress(struct reading *r, const json_t *row)
 	merge_count(r, row, "since_ns");
 }
 
+#define MOST_ESTIMATED 1e30
+
 static void add_head(struct reading *r, const json_t *document)
 {
 	const char *comm = merge_text(r, document, "comm");
 	int64_t pid = merge_integer(r, document, "pid");
 	double cpu_s = merge_number(r, document, "cpu_s", 1e15, 0);
 	bool estimated = merge_flag(r, document, "estimated"), available = merge_flag(r, document, "available");
+	const json_t *found = merge_object(r, document, "estimate");
+	struct cuda_estimate estimate = {
+		.times = (uint64_t)merge_count(r, found, "times"),
+		.calls = merge_number(r, found, "calls", MOST_ESTIMATED, 0),
+		.variance = merge_number(r, found, "variance", MOST_ESTIMATED * MOST_ESTIMATED, 0),
+		.bias = merge_number(r, found, "bias", MOST_ESTIMATED, 0),
+	};
 	json_t *running = json_object_get(document, "in_progress");
 	struct cuda_merge *m = r->merge;
 
@@ -151,6 +160,10 @@ static void add_head(struct reading *r, const json_t *document)
 	merge_sum_real(&m->cpu_s, cpu_s);
 	m->estimated = m->estimated || estimated;
 	m->available = m->available || available;
+	merge_sum_count(&m->estimate.times, estimate.times);
+	merge_sum_real(&m->estimate.calls, estimate.calls);
+	merge_sum_real(&m->estimate.variance, estimate.variance);
+	merge_sum_real(&m->estimate.bias, estimate.bias);
 	json_decref(m->in_progress);
 	m->in_progress = json_is_array(running) ? json_deep_copy(running) : json_array();
 	if (!m->in_progress)

@@ -3,6 +3,7 @@
 #ifndef STAKEOUT_CUDA_MERGE_INTERNAL_H
 #define STAKEOUT_CUDA_MERGE_INTERNAL_H
 
+#include "daemon/cuda_estimate.h"
 #include "daemon/cuda_merge.h"
 #include "stakeout/intern.h"
 #include "stakeout/latency.h"
@@ -102,6 +103,7 @@ struct cuda_merge {
 	uint32_t comm, gpu_problem, driver, probe_kind;
 	double duration_s, cpu_s;
 	bool estimated, available, gpu, probes;
+	struct cuda_estimate estimate;
 	int64_t devices_left_out;
 	uint64_t installed, floor_ns, hits, returns, nested, stacks_taken;
 	unsigned state; /* the place in cuda_merge_states */

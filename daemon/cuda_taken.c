@@ -57,6 +57,7 @@ static int subtract(struct cuda_taken *taken, struct cuda_taken *base)
 	taken->lines_forgotten -= base->lines_forgotten;
 	taken->folded -= base->folded;
 	taken->cpu_ns -= base->cpu_ns;
+	taken->estimate = cuda_estimate__since(&taken->estimate, &base->estimate);
 	taken->begin_ns = base->at_ns;
 	subtract_slot(&taken->slot, &base->slot);
 	return 0;
@@ -136,6 +137,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	taken->at_ns = clock__now_ns();
 	taken->cpu_ns = w->cpu_ns;
 	taken->estimated = w->estimated;
+	taken->estimate = w->estimate;
 	taken->probes = cuda_watch__probes(w);
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "daemon/cuda_budget.h"
+#include "daemon/cuda_estimate.h"
 #include "daemon/cuda_kinds.h"
 #include "daemon/cuda_lines.h"
 #include "daemon/cuda_probes.h"
@@ -24,8 +25,8 @@ struct cuda_mapped {
 	char *path;                   /* as the process calls it */
 	int fd;
 	struct cuda_library library;
-	struct cuda_link
-		*steady; /* on what is not in `cycled` of struct cuda_watch; NULL: nothing, or the kernel refused */
+	struct cuda_link *
+		steady; /* on what is not in `cycled` of struct cuda_watch; NULL: nothing, or the kernel refused */
 	struct cuda_link *cycled; /* on what is; NULL: off, or nothing */
 	struct cuda_link *old;    /* while other kinds are chosen: what `steady` was */
 	char problem[256];
@@ -79,7 +80,8 @@ struct cuda_watch {
 	struct cuda_budget_cycle cycle;
 	enum cuda_watch_phase phase;
 	struct cuda_kinds kinds;
-	struct cuda_api_set cycled; /* calls of the cycled kinds that are made: those whose probes come and go */
+	struct cuda_api_set
+		cycled; /* calls of the cycled kinds that are made: those whose probes come and go */
 	uint64_t phase_end_ns, check_ns, checked_ns;
 	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
 	/*
@@ -88,12 +90,14 @@ struct cuda_watch {
 	 * after the last time on is like that one.
 	 */
 	uint64_t accounted_ns, segment_ns;
-	uint64_t ended_ns;                /* when the last process with a library ended; 0: one lives */
-	struct cuda_snapshot *last_on;    /* its calls of the cycled kinds, as seen */
-	uint64_t last_on_ns;              /* its length, */
-	double last_progress_ns;          /* and what of it the target had for itself */
+	uint64_t ended_ns;             /* when the last process with a library ended; 0: one lives */
+	struct cuda_snapshot *last_on; /* its calls of the cycled kinds, as seen */
+	uint64_t last_on_ns;           /* its length, */
+	double last_progress_ns;       /* and what of it the target had for itself */
+	double last_rate; /* calls of the cycled kinds in a ns of the last time on; < 0: none is known */
+	struct cuda_estimate estimate;    /* of all times on so far */
 	struct so_cuda_slot segment_slot; /* at segment_ns */
-	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
+	double timed, timed_ns;     /* entries' programs that were timed lately; what is older weighs less */
 	double cost_calls, cost_ns; /* calls that were counted lately, and what their probes have cost */
 	double busy_cpu_ns, busy_elapsed_ns; /* of the last seconds; what is older weighs less */
 	uint32_t segment;                    /* the number of the present time on, from 1; 0 is none */

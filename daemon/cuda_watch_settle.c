@@ -9,6 +9,7 @@
 #include "daemon/clock.h"
 #include "daemon/cuda_watch_parts.h"
 
+#define NO_SLACK 0.95 /* CPUs kept busy: the rest has gone to other programs */
 #define LEAST_PROGRESS \
 	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
 #define LEAST_ON_NS \
@@ -99,7 +100,7 @@ static double waits_ns(const struct cuda_snapshot *seen)
 static double progress_ns(const struct cuda_watch *w, const struct cuda_snapshot *seen, uint64_t now)
 {
 	double on = (double)(now - w->segment_ns), busy = cuda_watch_busy(w), threads = busy > 1 ? busy : 1;
-	double slack = busy < 1 ? (1 - busy) * on : 0, lost;
+	double slack = busy < NO_SLACK ? (1 - busy) * on : 0, lost;
 
 	/* What was seen since the last settling has the time off in it as well. */
 	slack += waits_ns(seen) / threads * on / (double)(now - w->accounted_ns);
@@ -134,6 +135,33 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, ui
 	}
 	*out = gain;
 	return 0;
+}
+
+/* Calls of the cycled kinds. */
+static double cycled_calls(const struct cuda_watch *w, const struct cuda_snapshot *seen)
+{
+	const struct cuda_calls_entry *entries;
+	double sum = 0;
+	size_t n;
+
+	entries = cuda_snapshot__calls(seen, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.api < SO_CUDA_API_COUNT &&
+		    w->kinds.cycled >> cuda_names__kind(entries[i].key.api) & 1)
+			sum += (double)entries[i].calls.calls;
+	}
+	return sum;
+}
+
+/* A time on ends, and has this gain. */
+static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_t now)
+{
+	double seen = cycled_calls(w, gain->seen), on = (double)(now - w->segment_ns);
+
+	if (cuda_watch__is_estimate(w, now) && on > 0)
+		cuda_estimate__add(&w->estimate, seen, w->last_rate * on, gain->factor, gain->progress_ns / on);
+	if (w->kinds.cycled && on > LEAST_ON_NS)
+		w->last_rate = seen / on;
 }
 
 /* Scales the gain, and adds it to `into`. */
@@ -201,6 +229,8 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
 		return ret;
 	if (w->kinds.cycled && gain.progress_ns > LEAST_ON_NS)
 		ret = keep_last_on(w, &gain, now);
+	if (cuda_watch_is_on(w))
+		note_estimate(w, &gain, now);
 	ret = ret ?: add_gain(w, &gain, now, w->total);
 	cuda_snapshot__free(gain.seen);
 	cuda_snapshot__free(w->last);

@@ -251,15 +251,23 @@ static void add_gpu(struct answer *a, json_t *root)
 /* A part that could not be made for want of memory is not there: better no answer than one that counts nothing. */
 static bool is_whole(const json_t *root)
 {
-	static const char *const parts[] = { "pid",         "comm",      "duration_s", "cpu_s",      "problems",
-					     "probes",      "libraries", "calls",      "errors",     "lines",
-					     "allocations", "lost",      "estimated",  "in_progress" };
+	static const char *const parts[] = {
+		"pid",    "comm",  "duration_s",  "cpu_s", "problems",  "probes",   "libraries",  "calls",
+		"errors", "lines", "allocations", "lost",  "estimated", "estimate", "in_progress"
+	};
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (!json_object_get(root, parts[i]))
 			return false;
 	}
 	return true;
+}
+
+static json_t *estimate(const struct cuda_estimate *e)
+{
+	return e->times ? json_pack("{s:I, s:f, s:f, s:f}", "times", (json_int_t)e->times, "calls", e->calls,
+				    "variance", e->variance, "bias", e->bias)
+			: json_null();
 }
 
 static json_t *build(struct answer *a)
@@ -273,6 +281,7 @@ static json_t *build(struct answer *a)
 	json_object_set_new(root, "duration_s", json_real((double)(taken->at_ns - taken->begin_ns) / 1e9));
 	json_object_set_new(root, "cpu_s", json_real((double)taken->cpu_ns / 1e9));
 	json_object_set_new(root, "estimated", json_boolean(taken->estimated));
+	json_object_set_new(root, "estimate", estimate(&taken->estimate));
 	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
 	json_object_set(root, "problems", taken->problems);
 	json_object_set(root, "probes", taken->probes);

@@ -26,6 +26,7 @@ struct cuda_mark {
 	struct line_mark *lines;
 	size_t n_lines;
 	uint64_t lines_lost, at_ns, cpu_ns;
+	struct cuda_estimate estimate;
 	struct so_cuda_slot slot;
 };
 
@@ -53,6 +54,7 @@ struct moment {
 	size_t n_lines, n_pids;
 	uint64_t lines_lost, at_ns, begin_ns, cpu_ns;
 	bool estimated;
+	struct cuda_estimate estimate;
 	struct so_cuda_slot slot;
 };
 
@@ -81,6 +83,7 @@ static void moment_of_end(const struct cuda_taken *end, struct moment *m)
 		.begin_ns = end->begin_ns,
 		.cpu_ns = end->cpu_ns,
 		.estimated = end->estimated,
+		.estimate = end->estimate,
 		.slot = end->slot,
 	};
 }
@@ -109,6 +112,7 @@ static int moment_of_now(struct cuda_watch *w, struct moment *m)
 	m->begin_ns = w->begin_ns;
 	m->cpu_ns = w->cpu_ns;
 	m->estimated = w->estimated;
+	m->estimate = w->estimate;
 	return m->own_probes && m->own_libraries && m->own_problems ? 0 : -ENOMEM;
 }
 
@@ -279,9 +283,11 @@ static int subtract(const struct moment *m, const struct cuda_mark *from, struct
 	since->at_ns = m->at_ns;
 	since->cpu_ns = m->cpu_ns - (from ? from->cpu_ns : 0);
 	since->estimated = m->estimated;
+	since->estimate = from ? cuda_estimate__since(&m->estimate, &from->estimate) : m->estimate;
 	mark->lines_lost = m->lines_lost;
 	mark->at_ns = m->at_ns;
 	mark->cpu_ns = m->cpu_ns;
+	mark->estimate = m->estimate;
 	mark->slot = m->slot;
 	since->probes = json_copy(m->own_probes);
 	ret = ret ?: take_slot(m, from, since);

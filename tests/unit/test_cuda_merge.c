@@ -264,15 +264,18 @@ static void the_rest_adds_up(void **state)
 {
 	_cleanup_(json) json_t *sum =
 		SUM("{'pid':1,'comm':'a','duration_s':1.5,'cpu_s':1,'estimated':true,'available':false,"
+		    "'estimate':{'times':2,'calls':10.5,'variance':4,'bias':1},"
 		    "'problems':['x','y'],'lost':{'unfinished':2,'names-full':0},'in_progress':[{'pid':1,'api':"
 		    "'cuInit'}]}",
 		    "{'pid':1,'comm':'b','duration_s':2,'cpu_s':0.5,'estimated':false,'available':true,"
+		    "'estimate':{'times':3,'calls':1,'variance':0.5,'bias':0.25},"
 		    "'problems':['y','z'],'lost':{'unfinished':3,'lines-lost':1},'in_progress':[]}");
 
 	expect(sum, NULL, 0, "comm", "'b'");
 	expect(sum, NULL, 0, "duration_s", "3.5");
 	expect(sum, NULL, 0, "cpu_s", "1.5");
 	expect(sum, NULL, 0, "estimated", "true");
+	expect(sum, NULL, 0, "estimate", "{'times':5,'calls':11.5,'variance':4.5,'bias':1.25}");
 	expect(sum, NULL, 0, "available", "true");
 	expect(sum, NULL, 0, "problems", "['x','y','z']");
 	expect(json_object_get(sum, "lost"), NULL, 0, "unfinished", "5");
@@ -299,6 +302,10 @@ static void what_is_damaged_is_refused_whole(void **state)
 		"{'pid':'x'}",
 		"{'duration_s':-1}",
 		"{'estimated':1}",
+		"{'estimate':[]}",
+		"{'estimate':{'times':-1}}",
+		"{'estimate':{'variance':-1}}",
+		"{'estimate':{'bias':'x'}}",
 		"{'comm':3}",
 		"{'problems':[1]}",
 		"{'lost':{'a':-1}}",

@@ -225,14 +225,36 @@ static void deep_nesting_is_passed_over(void **state)
 	free(text);
 }
 
+/* Student's t for 95 %, by published tables. */
+static void errors_have_students_factor(void **state)
+{
+	static const struct {
+		uint64_t times;
+		double factor;
+	} known[] = { { 2, 12.706 }, { 3, 4.303 },  { 4, 3.182 },   { 6, 2.571 },
+		      { 11, 2.228 }, { 31, 2.042 }, { 1001, 1.962 } };
+	struct cuda_report report = { .estimated = true, .nearness = { .variance = 1 } };
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		report.nearness.times = known[i].times;
+		assert_true(fabs(cuda_report__error(&report, 1) / known[i].factor - 1) < 0.01);
+	}
+	assert_true(isnan(cuda_report__error(&report, 0)));
+	report.nearness.times = 1;
+	assert_true(isnan(cuda_report__error(&report, 1)));
+	report.nearness.times = 5;
+	report.estimated = false;
+	assert_true(isnan(cuda_report__error(&report, 1)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(everything_is_read),          cmocka_unit_test(almost_nothing_is_an_answer),
-		cmocka_unit_test(names_are_cleaned),           cmocka_unit_test(counts_may_have_been_scaled),
-		cmocka_unit_test(what_is_wrong_is_named),      cmocka_unit_test(other_histograms_are_refused),
-		cmocka_unit_test(a_million_rows_are_too_many), cmocka_unit_test(deep_nesting_is_passed_over),
-		cmocka_unit_test(a_zero_byte_is_refused),
+		cmocka_unit_test(errors_have_students_factor),  cmocka_unit_test(everything_is_read),
+		cmocka_unit_test(almost_nothing_is_an_answer),  cmocka_unit_test(names_are_cleaned),
+		cmocka_unit_test(counts_may_have_been_scaled),  cmocka_unit_test(what_is_wrong_is_named),
+		cmocka_unit_test(other_histograms_are_refused), cmocka_unit_test(a_million_rows_are_too_many),
+		cmocka_unit_test(deep_nesting_is_passed_over),  cmocka_unit_test(a_zero_byte_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

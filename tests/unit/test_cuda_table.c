@@ -385,8 +385,27 @@ static void estimates_are_marked(void **state)
 			    "'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "]");
 
 	assert_contains(answer, &plain, ": ~400 CUDA calls");
-	assert_contains(answer, &plain, "counts are estimates, scaled by the duty cycle\n");
+	assert_contains(answer, &plain,
+			"counts are estimates, scaled by the duty cycle: too few times on to say how near\n");
 	assert_contains(answer, &plain, "; state duty-cycle, duty 25 %\n");
+}
+
+#define NEARNESS(times, variance, bias)                                                               \
+	CUDA_ANSWER("'estimated':true,'estimate':{'times':" times ",'calls':380,'variance':" variance \
+		    ",'bias':" bias                                                                   \
+		    "},'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "]")
+
+static void it_is_said_how_near_estimates_are(void **state)
+{
+	/* 2.26 standard errors of 4 for 9 degrees of freedom, and 3, of 400. */
+	assert_contains(NEARNESS("10", "16", "3"), &plain,
+			"scaled by the duty cycle: all calls within 3 % (95 %), from 10 times on; single rows "
+			"less near\n");
+	assert_contains(NEARNESS("1000", "1", "0"), &plain,
+			"all calls within 0.5 % (95 %), from 1000 times on");
+	assert_contains(NEARNESS("2", "1600", "0"), &plain,
+			"too uncertain to be of use, from 2 times on; record for longer\n");
+	assert_contains(NEARNESS("1", "0", "3"), &plain, "too few times on to say how near\n");
 }
 
 static void python_alone(void **state)
@@ -540,6 +559,7 @@ int main(void)
 		cmocka_unit_test(without_cuda),
 		cmocka_unit_test(without_calls),
 		cmocka_unit_test(estimates_are_marked),
+		cmocka_unit_test(it_is_said_how_near_estimates_are),
 		cmocka_unit_test(python_alone),
 		cmocka_unit_test(rows_are_limited),
 		cmocka_unit_test(nothing_steers_the_terminal),

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How near the counts of a duty cycle come to what was called. All members are sums over times on, so what a span of time has is a
+ * difference of two, and what two spans have is the sum of theirs.
+ *
+ * A time on in which s calls were seen stands for f × s: for the (f - 1) × s of the time off before it, which were not seen. How far
+ * that is off is told by how much times on differ. With d, the difference of s and of what the time on before it would have had in a
+ * time as long, d² / 2 estimates the variance of s: differences of neighbours, since a target that slowly makes more and more
+ * calls is no source of error. The error of (f - 1) × s has (f - 1)² of that variance by the time on, and f - 1 times by the time off,
+ * taken for as many independent times; f (f - 1) d² / 2 in all.
+ */
+#ifndef STAKEOUT_CUDA_ESTIMATE_H
+#define STAKEOUT_CUDA_ESTIMATE_H
+
+#include <stdint.h>
+
+struct cuda_estimate {
+	uint64_t times;  /* on, that stand for a time off */
+	double calls;    /* that they stand for, and that were not seen */
+	double variance; /* of that; each but the first time on adds to it */
+	double bias; /* of these calls, so many may be too few or too many if the cost of the probes is told wrong */
+};
+
+/* Of what the probes are told to take from the target, so much may be wrong (.design/cuda.md, "What a call costs"). */
+#define CUDA_ESTIMATE_COST_ERROR 0.35
+
+/*
+ * A time on that saw `seen` calls; before_it: what it would have seen at the rate of the time on before, < 0: there is none. factor: what
+ * a call stands for. progress: the part of the time on that the target had for itself.
+ */
+static inline void cuda_estimate__add(struct cuda_estimate *e, double seen, double before_it, double factor,
+				      double progress)
+{
+	double d = seen - before_it, unseen = (factor - 1) * seen;
+
+	e->times++;
+	e->calls += unseen;
+	if (before_it >= 0)
+		e->variance += factor * (factor - 1) * d * d / 2;
+	if (progress > 0)
+		e->bias += CUDA_ESTIMATE_COST_ERROR * (1 / progress - 1) * unseen;
+}
+
+/* What came after `base`. */
+static inline struct cuda_estimate cuda_estimate__since(const struct cuda_estimate *now,
+							const struct cuda_estimate *base)
+{
+	return (struct cuda_estimate){ now->times - base->times, now->calls - base->calls,
+				       now->variance - base->variance, now->bias - base->bias };
+}
+
+#endif

@@ -1,0 +1,1 @@
+test_cuda_estimate_SRCS :=
