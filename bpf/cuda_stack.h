@@ -230,8 +230,13 @@ static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, 
 	*(volatile __u32 *)&b->busy = 0;
 	slot = slot_of(c->cookie);
 	if (slot) {
+		__u64 took = bpf_ktime_get_ns() - begin;
+
 		slot->stacks++;
-		slot->stacks_ns += bpf_ktime_get_ns() - begin;
+		slot->stacks_ns += took;
+		if (!control_of(c->cookie)
+			     ->segment[calls_info[bounded_api(api)].kind & (SO_CUDA_KIND_ROOM - 1)])
+			slot->steady_stacks_ns += took;
 	}
 	return hash;
 }

@@ -34,9 +34,11 @@ struct record {
 	double elapsed, on;
 	double probes, stacks; /* costs */
 	double steady;         /* cost of the probes that are there all the time */
-	double wanted;         /* what the stacks would have cost, had they not been thinned */
+	double steady_stacks;  /* of `stacks`: those of calls whose probes are there all the time */
+	double wanted,
+		steady_wanted; /* what the stacks would have cost, had they not been thinned: of the time on, and those */
 	double cpu;            /* what the cost is a share of */
-	bool learning;         /* of the beginning */
+	bool learning; /* of the beginning */
 };
 
 struct cuda_budget {
@@ -48,6 +50,8 @@ struct cuda_budget {
 	double parts[SO_CUDA_KIND_COUNT]; /* the kinds' of these calls; 1 until they are told */
 	double duty;
 	double rise_wanted; /* for so long a higher duty would have done */
+	uint32_t cycled;
+	double steady_thin; /* as thin, of the kinds that are not cycled */
 	double thin;        /* stacks wanted / stacks taken, for the sake of the budget; 1 or more */
 	uint32_t period[SO_CUDA_KIND_COUNT];
 	unsigned stretch;
@@ -79,7 +83,7 @@ int cuda_budget__new(double budget_percent, struct cuda_budget **out)
 	if (!budget)
 		return -ENOMEM;
 	budget->share = budget_percent >= 0.01 ? budget_percent / 100 : 0.0001;
-	budget->duty = budget->thin = 1;
+	budget->duty = budget->thin = budget->steady_thin = 1;
 	budget->stretch = 1;
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
 		/* Until something is known, not a stack for each call of a busy target. */
@@ -119,6 +123,8 @@ static void add_part(struct record *sum, const struct record *r, double part)
 	sum->stacks += part * r->stacks;
 	sum->steady += part * r->steady;
 	sum->wanted += part * r->wanted;
+	sum->steady_stacks += part * r->steady_stacks;
+	sum->steady_wanted += part * r->steady_wanted;
 	sum->cpu += part * r->cpu;
 }
 
@@ -195,9 +201,10 @@ static double least_on_ms(const struct cuda_budget *budget)
 static double left_by_steady(const struct cuda_budget *budget, double may_cost)
 {
 	const struct record sum = sum_elapsed(budget, STEADY_S);
-	double steady = sum.elapsed > 0 ? sum.steady / sum.elapsed : 0;
+	double steady = sum.elapsed > 0 ? (sum.steady + sum.steady_stacks) / sum.elapsed : 0;
 
-	return fmax(may_cost - steady, may_cost * (1 - 2 * CUDA_BUDGET_STEADY_SHARE));
+	return fmax(may_cost - steady,
+		    may_cost * (1 - 1.5 * (CUDA_BUDGET_STEADY_SHARE + CUDA_BUDGET_STACKS_SHARE)));
 }
 
 /* What a second of wall time may cost so that every 10 s keep within the limit: */
@@ -288,11 +295,14 @@ static void set_periods(struct cuda_budget *budget)
 	double calls_per_s = budget->calls_per_s * budget->duty;
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		double period = 1;
+		bool steady = budget->cycled && !(budget->cycled >> i & 1);
+		double period = 1, thin = steady ? budget->steady_thin : budget->thin;
 
 		if (capped[i])
-			period = fmax(calls_per_s * budget->parts[i] / CUDA_BUDGET_STACKS_PER_S, 1);
-		period = fmin(ceil(period * budget->thin - 1e-9), MAX_PERIOD);
+			period = fmax((steady ? budget->calls_per_s : calls_per_s) * budget->parts[i] /
+					      CUDA_BUDGET_STACKS_PER_S,
+				      1);
+		period = fmin(ceil(period * thin - 1e-9), MAX_PERIOD);
 		if (period == 1 || period > budget->period[i] * PERIOD_CHANGES ||
 		    period * PERIOD_CHANGES < budget->period[i])
 			budget->period[i] = (uint32_t)period;
@@ -302,7 +312,8 @@ static void set_periods(struct cuda_budget *budget)
 static void decide(struct cuda_budget *budget, double elapsed)
 {
 	const struct record sum = sum_elapsed(budget, WINDOW_S);
-	double goal = left_by_steady(budget, CUDA_BUDGET_GOAL * budget->share * sum.cpu / sum.elapsed);
+	double all = CUDA_BUDGET_GOAL * budget->share * sum.cpu / sum.elapsed,
+	       goal = left_by_steady(budget, all);
 	double history = fmin(sum.elapsed / HISTORY_S, 1), cost;
 	struct rates slow = rates_of(&sum);
 
@@ -313,6 +324,8 @@ static void decide(struct cuda_budget *budget, double elapsed)
 	slow.probes *= history;
 	slow.wanted *= history;
 	budget->thin = fmax(thinning(&slow, goal), budget->thin / pow(MORE_STACKS, elapsed));
+	budget->steady_thin = fmax(sum.steady_wanted / sum.elapsed / (CUDA_BUDGET_STACKS_SHARE * all),
+				   fmax(budget->steady_thin / pow(MORE_STACKS, elapsed), 1));
 	cost = slow.probes + slow.wanted / budget->thin;
 	follow(budget, cost > 0 ? goal / cost : INFINITY, elapsed);
 	if (!record(budget, 0)->learning)
@@ -332,18 +345,23 @@ void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figur
 			 (double)figures->stepped * figures->stepped_ns) *
 			1e-9;
 	double steady = fmin(seconds(figures->steady_ns), probes);
+	double steady_stacks =
+		seconds(figures->cycled ? fmin(figures->steady_stacks_ns, figures->stacks_ns) : 0);
 	struct record new = {
 		.elapsed = seconds(figures->elapsed_ns),
 		.on = seconds(figures->on_ns < figures->elapsed_ns ? figures->on_ns : figures->elapsed_ns),
 		.probes = probes - steady,
 		.steady = steady,
 		.stacks = seconds(figures->stacks_ns),
-		.wanted = seconds(figures->stacks_ns) * budget->thin,
+		.steady_stacks = steady_stacks,
+		.wanted = (seconds(figures->stacks_ns) - steady_stacks) * budget->thin,
+		.steady_wanted = steady_stacks * budget->steady_thin,
 		.learning = budget->age < LEARNING_S,
 	};
 
 	if (!figures->elapsed_ns)
 		return;
+	budget->cycled = figures->cycled;
 	new.cpu = fmax(seconds(figures->cpu_ns), new.elapsed / 100);
 	add_record(budget, &new);
 	budget->age += new.elapsed;
@@ -372,9 +390,9 @@ void cuda_budget__plan(const struct cuda_budget *budget, struct cuda_budget_plan
 	const struct record sum = sum_elapsed(budget, WINDOW_S);
 
 	*out = (struct cuda_budget_plan){
-		.state = budget->duty < 1   ? CUDA_BUDGET_DUTY_CYCLE
-			 : budget->thin > 1 ? CUDA_BUDGET_FEWER_STACKS
-					    : CUDA_BUDGET_ALL,
+		.state = budget->duty < 1                              ? CUDA_BUDGET_DUTY_CYCLE
+			 : budget->thin > 1 || budget->steady_thin > 1 ? CUDA_BUDGET_FEWER_STACKS
+								       : CUDA_BUDGET_ALL,
 		.duty = budget->duty,
 		.overhead_percent = sum.cpu > 0 ? 100 * (sum.probes + sum.steady + sum.stacks) / sum.cpu : 0,
 	};

@@ -33,6 +33,8 @@
 #define CUDA_BUDGET_STACKS_PER_S 200.0
 #define CUDA_BUDGET_GOAL         0.75
 #define CUDA_BUDGET_MIN_DUTY     0.01
+#define CUDA_BUDGET_STACKS_SHARE \
+	0.2 /* of the goal, for stacks of calls whose probes stay on in a duty cycle, */
 #define CUDA_BUDGET_STEADY_SHARE \
 	0.25 /* of the goal, for probes that stay on in a duty cycle: the caller chooses which */
 #define CUDA_BUDGET_MIN_ON_MS    10  /* the probes are on for so long at least, once they are */
@@ -55,6 +57,9 @@ struct cuda_budget_figures {
 	uint64_t cpu_ns;                         /* CPU time of the target's processes in elapsed_ns */
 	uint64_t hits, returns, nested, stepped; /* as in struct so_cuda_slot */
 	uint64_t stacks, stacks_ns;
+	uint32_t cycled; /* kinds that a duty cycle switches, 1 << enum so_cuda_kind; 0: none yet */
+	/* What stacks of the other kinds have cost; a part of stacks_ns. 0 while there are none. */
+	uint64_t steady_stacks_ns;
 	/* What the probes that stay on in a duty cycle have cost; a part of what the figures above do. */
 	uint64_t steady_ns;
 	/* What one costs, in this target: entry with return, entry of a nested call, and what is added by single-stepping. */

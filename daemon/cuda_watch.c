@@ -538,6 +538,8 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.stepped = gained(slot.stepped, w->slot_seen.stepped);
 	f.stacks = gained(slot.stacks, w->slot_seen.stacks);
 	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
+	f.cycled = w->kinds.cycled;
+	f.steady_stacks_ns = gained(slot.steady_stacks_ns, w->slot_seen.steady_stacks_ns);
 	f.steady_ns = look_at_kinds(w, &slot, &f);
 	w->slot_seen = slot;
 	note_busy(w, f.cpu_ns, f.elapsed_ns);

@@ -123,15 +123,16 @@ _Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place")
 
 /* Per CPU and target slot. */
 struct so_cuda_slot {
-	__u64 hits;       /* probe hits at entries */
-	__u64 returns;    /* and at returns */
-	__u64 nested;     /* entries that were inside another call that is counted, and were not counted */
-	__u64 stepped;    /* hits at entries whose instruction is single-stepped */
-	__u64 calls;      /* counted */
-	__u64 stacks;     /* taken */
-	__u64 stacks_ns;  /* time spent on them */
-	__u64 entries;    /* that were timed: of calls that began */
-	__u64 entries_ns; /* what their programs took */
+	__u64 hits;      /* probe hits at entries */
+	__u64 returns;   /* and at returns */
+	__u64 nested;    /* entries that were inside another call that is counted, and were not counted */
+	__u64 stepped;   /* hits at entries whose instruction is single-stepped */
+	__u64 calls;     /* counted */
+	__u64 stacks;    /* taken */
+	__u64 stacks_ns; /* time spent on them */
+	__u64 steady_stacks_ns; /* of which of calls that stand for themselves (so_cuda_control.segment) */
+	__u64 entries;          /* that were timed: of calls that began */
+	__u64 entries_ns;       /* what their programs took */
 	__u64 lost[SO_CUDA_LOSS_COUNT];
 	__u64 kinds[SO_CUDA_KIND_ROOM]; /* of calls, by enum so_cuda_kind */
 };

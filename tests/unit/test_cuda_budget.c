@@ -527,6 +527,38 @@ static void test_probes_that_stay(void **state)
 	finish(run);
 }
 
+/* Stacks of calls whose probes stay have a share of their own, whatever the duty is; those of the time on what they had. */
+static void test_stacks_of_probes_that_stay(void **state)
+{
+	struct run *run = start(1, 7);
+	double taken = 1;
+
+	for (unsigned i = 0; i < 50 * 60; i++) {
+		const uint32_t cycled = i < 50 ? 0 : 1u << SO_CUDA_LAUNCH;
+		const double duty = run->plan.duty;
+		const struct cuda_budget_figures figures = {
+			.elapsed_ns = 20000000,
+			.on_ns = (uint64_t)(20e6 * duty),
+			.cpu_ns = 20000000,
+			.hits = (uint64_t)(20 * 200 * duty),
+			.returns = (uint64_t)(20 * 200 * duty),
+			.pair_ns = 1000,
+			/* 100 waits a second, a stack of 60 us for each: 6 ms, four times what may be taken for them. */
+			.stacks_ns = (uint64_t)(20e3 * 6 * taken),
+			.steady_stacks_ns = (uint64_t)(20e3 * 6 * taken),
+			.cycled = cycled,
+		};
+
+		cuda_budget__add(run->budget, &figures);
+		cuda_budget__plan(run->budget, &run->plan);
+		taken = 1.0 / run->plan.stack_period[SO_CUDA_SYNC];
+	}
+	assert_true(run->plan.stack_period[SO_CUDA_SYNC] >= 4 && run->plan.stack_period[SO_CUDA_SYNC] <= 6);
+	assert_true(run->plan.duty > 0.02 && run->plan.duty < 0.05);
+	assert_true(run->plan.overhead_percent > 0.6 && run->plan.overhead_percent <= 0.95);
+	finish(run);
+}
+
 /* Where switching is slow, times on and cycles are as many times longer, and the duty is what it would be. */
 static void test_stretched(void **state)
 {
@@ -611,6 +643,7 @@ int main(void)
 		cmocka_unit_test(test_cycles),
 		cmocka_unit_test(test_no_limit),
 		cmocka_unit_test(test_probes_that_stay),
+		cmocka_unit_test(test_stacks_of_probes_that_stay),
 		cmocka_unit_test(test_stretched),
 	};
 
