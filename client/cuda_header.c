@@ -57,7 +57,7 @@ static void print_nearness(const struct cuda_report *report, uint64_t calls, FIL
 	else
 		fprintf(out,
 			"all calls within %.*f %% (95 %%), from %" PRIu64 " times on; single rows less near\n",
-			error < 1, error, times);
+			error < 1, error < 0.1 ? 0.1 : error, times);
 }
 
 static void print_cost(const struct cuda_report *report, uint64_t calls, FILE *out)

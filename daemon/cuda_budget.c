@@ -198,13 +198,20 @@ static double least_on_ms(const struct cuda_budget *budget)
  * What is left of so much for a second, when the probes that are there all the time have theirs: a part in any case, or a
  * burst of theirs would be the end of all others.
  */
+#define STEADY_MOST (1.5 * (CUDA_BUDGET_STEADY_SHARE + CUDA_BUDGET_STACKS_SHARE))
+
 static double left_by_steady(const struct cuda_budget *budget, double may_cost)
 {
 	const struct record sum = sum_elapsed(budget, STEADY_S);
 	double steady = sum.elapsed > 0 ? (sum.steady + sum.steady_stacks) / sum.elapsed : 0;
 
-	return fmax(may_cost - steady,
-		    may_cost * (1 - 1.5 * (CUDA_BUDGET_STEADY_SHARE + CUDA_BUDGET_STACKS_SHARE)));
+	return fmax(may_cost - steady, may_cost * (1 - STEADY_MOST));
+}
+
+/* What counts of it for the past. */
+static double steady_of(const struct record *r, double limit)
+{
+	return fmin(r->steady + r->steady_stacks, STEADY_MOST * limit * r->cpu);
 }
 
 /* What a second of wall time may cost so that every 10 s keep within the limit: */
@@ -238,7 +245,8 @@ static struct allowed allowed(const struct cuda_budget *budget, double rate, dou
 			break;
 		part = fmin(1, rest / r->elapsed);
 		past += part * r->elapsed;
-		over += part * (r->probes + r->stacks + r->steady - limit * r->cpu);
+		over += part *
+			(r->probes + r->stacks - r->steady_stacks + steady_of(r, limit) - limit * r->cpu);
 	}
 	return allowed;
 }
@@ -318,14 +326,16 @@ static void decide(struct cuda_budget *budget, double elapsed)
 	struct rates slow = rates_of(&sum);
 
 	/* All of the target's time: whatever it costs. */
-	if (sum.on <= 0 || budget->share >= 1)
+	if (budget->share >= 1)
+		return;
+	budget->steady_thin = fmax(sum.steady_wanted / sum.elapsed / (CUDA_BUDGET_STACKS_SHARE * all),
+				   fmax(budget->steady_thin / pow(MORE_STACKS, elapsed), 1));
+	if (sum.on <= 0)
 		return;
 	/* A burst at the very beginning tells little: what went before is taken to have cost nothing. */
 	slow.probes *= history;
 	slow.wanted *= history;
 	budget->thin = fmax(thinning(&slow, goal), budget->thin / pow(MORE_STACKS, elapsed));
-	budget->steady_thin = fmax(sum.steady_wanted / sum.elapsed / (CUDA_BUDGET_STACKS_SHARE * all),
-				   fmax(budget->steady_thin / pow(MORE_STACKS, elapsed), 1));
 	cost = slow.probes + slow.wanted / budget->thin;
 	follow(budget, cost > 0 ? goal / cost : INFINITY, elapsed);
 	if (!record(budget, 0)->learning)
@@ -361,6 +371,9 @@ void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figur
 
 	if (!figures->elapsed_ns)
 		return;
+	/* Until their own cost is known. */
+	if (!budget->cycled && figures->cycled)
+		budget->steady_thin = budget->thin;
 	budget->cycled = figures->cycled;
 	new.cpu = fmax(seconds(figures->cpu_ns), new.elapsed / 100);
 	add_record(budget, &new);
@@ -407,8 +420,8 @@ static double unit(uint64_t random)
 
 void cuda_budget__cycle(struct cuda_budget *budget, uint64_t random, struct cuda_budget_cycle *out)
 {
-	double shortest =
-		fmax(least_on_ms(budget) / budget->duty, (double)CUDA_BUDGET_MIN_CYCLE_MS * budget->stretch);
+	double shortest = fmax(least_on_ms(budget) / budget->duty,
+			       fmax(CUDA_BUDGET_MIN_CYCLE_MS, 2.5 * least_on_ms(budget)));
 	double length = shortest * (1 + unit(random) / 2), off;
 	uint32_t before;
 

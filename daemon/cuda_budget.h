@@ -9,7 +9,8 @@
  *
  * Three means, in this order:
  *   stacks      launches, releases and event calls get at most CUDA_BUDGET_STACKS_PER_S stacks a second and kind, other
- *               calls all; when that costs too much, all kinds are thinned by one factor
+ *               calls all; when that costs too much, all kinds are thinned by one factor (those that stay on in a duty
+ *               cycle by one of their own)
  *   duty        when the probes alone cost too much, they are on for a share of the time only; the stacks that are left then
  *               cost a twentieth of what the probes do
  *   emergency   when a sudden rise would use up what is left of the budget of the last 10 s before the next look, the duty
@@ -78,7 +79,7 @@ CLEANUP_DEFINE(struct cuda_budget *, cuda_budget, cuda_budget__free)
 
 /*
  * Switching takes so long that the probes are to be on for `times` as long as CUDA_BUDGET_MIN_ON_MS, and a cycle's least length is
- * as many times CUDA_BUDGET_MIN_CYCLE_MS. 1 until it is told. What still hits probes that are being taken away counts as cost
+ * two and a half times that, or CUDA_BUDGET_MIN_CYCLE_MS. 1 until it is told. What still hits probes that are being taken away counts as cost
  * of the time that they were on, so the duty follows.
  */
 void cuda_budget__stretch(struct cuda_budget *budget, unsigned times);

@@ -9,11 +9,12 @@
 #include "daemon/clock.h"
 
 /*
- * No grace period that begins after a writer has left is over sooner than the kernel looks for its end, 1 to 3 ticks (3 to 12 ms); a
- * writer before that keeps the gate open for another one.
+ * After a writer the gate stays open for a grace period, which takes some ticks (of 1 to 10 ms) as a rule: a writer before that keeps it
+ * open for another one. Where that one has to wait, it was too late, and the gate is closed until it has passed.
  */
-#define AGAIN_NS 3000000ull
+#define AGAIN_NS 2500000ull
 #define OPEN_NS  4500000ull
+#define WAIT_NS  1000000ull /* a writer that takes longer is waiting */
 
 struct cuda_gate {
 	int (*write)(void *context);
@@ -22,7 +23,10 @@ struct cuda_gate {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	uint64_t wanted_ns, written_ns; /* until then; 0: not yet, or the last writer is still waiting */
+	uint64_t wanted_ns;  /* until then */
+	uint64_t written_ns; /* the last writer has passed; 0: none has */
+	uint64_t writing_ns; /* since then one is on its way; 0: none is */
+	uint64_t tried_ns;   /* as written_ns, and where there was none to be had */
 	bool failed, stop;
 };
 
@@ -37,14 +41,18 @@ static void be_writer(struct cuda_gate *gate)
 {
 	int fd;
 
-	/* What was open stays so while the next writer passes; where it has to wait, it was not. */
+	gate->writing_ns = clock__now_ns();
 	pthread_mutex_unlock(&gate->lock);
 	fd = gate->write(gate->context);
 	if (fd >= 0)
 		gate->close(gate->context, fd);
 	pthread_mutex_lock(&gate->lock);
+	gate->writing_ns = 0;
+	gate->tried_ns = clock__now_ns();
+	if (fd == -EAGAIN)
+		return;
 	gate->failed = fd < 0;
-	gate->written_ns = clock__now_ns();
+	gate->written_ns = gate->tried_ns;
 }
 
 static void *work(void *context)
@@ -53,7 +61,7 @@ static void *work(void *context)
 
 	pthread_mutex_lock(&gate->lock);
 	while (!gate->stop) {
-		uint64_t now = clock__now_ns(), next = gate->written_ns + AGAIN_NS;
+		uint64_t now = clock__now_ns(), next = gate->tried_ns + AGAIN_NS;
 
 		if (now >= gate->wanted_ns)
 			pthread_cond_wait(&gate->changed, &gate->lock);
@@ -70,7 +78,6 @@ int cuda_gate__new(int (*write)(void *context), void (*close)(void *context, int
 		   struct cuda_gate **out)
 {
 	struct cuda_gate *gate = calloc(1, sizeof(*gate));
-	pthread_condattr_t monotonic;
 	int ret;
 
 	if (!gate)
@@ -79,10 +86,7 @@ int cuda_gate__new(int (*write)(void *context), void (*close)(void *context, int
 	gate->close = close;
 	gate->context = context;
 	pthread_mutex_init(&gate->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&gate->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock__init_cond(&gate->changed);
 	ret = -pthread_create(&gate->thread, NULL, work, gate);
 	if (ret) {
 		pthread_cond_destroy(&gate->changed);
@@ -107,10 +111,12 @@ void cuda_gate__want(struct cuda_gate *gate, uint64_t until_ns)
 
 bool cuda_gate__is_open(struct cuda_gate *gate)
 {
+	uint64_t now = clock__now_ns();
 	bool open;
 
 	pthread_mutex_lock(&gate->lock);
-	open = gate->failed || (gate->written_ns && clock__now_ns() - gate->written_ns < OPEN_NS);
+	open = gate->failed || (gate->written_ns && now < gate->written_ns + OPEN_NS &&
+				(!gate->writing_ns || now < gate->writing_ns + WAIT_NS));
 	pthread_mutex_unlock(&gate->lock);
 	return open;
 }

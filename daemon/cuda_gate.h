@@ -24,8 +24,8 @@
 struct cuda_gate;
 
 /*
- * write: makes a link, which may take a grace period, and returns its descriptor, which is to be closed, or -errno; in the gate's
- * thread. close: takes the descriptor, and returns at once. -ENOMEM, -errno of making a thread.
+ * write: makes a link, which may take a grace period, and returns its descriptor, which is to be closed; in the gate's thread.
+ * -EAGAIN: not now; other -errno: not on this kernel. close: takes the descriptor, and returns at once. -ENOMEM, -errno of making a thread.
  */
 int cuda_gate__new(int (*write)(void *context), void (*close)(void *context, int fd), void *context,
 		   struct cuda_gate **out);

@@ -15,6 +15,7 @@
 #include "daemon/cuda_calibration.h"
 #include "daemon/cuda_perf_events.h"
 #include "daemon/fd_closer.h"
+#include "daemon/log.h"
 #include "daemon/privileges.h"
 #include "stakeout/array.h"
 
@@ -34,7 +35,8 @@ struct uprobe_multi_attr {
 /* Of links that are being closed: the process, and the slot. */
 #define PID_MASK  0xffffffffull
 #define SLOT_MASK (0xffffull << 32)
-#define GATE_TAG  SLOT_MASK /* no target's */
+
+#define GATE_LINKS 12 /* that may wait to be closed, each for 16 to 100 ms */
 
 struct cuda_probes {
 	struct cuda_bpf *skel;
@@ -44,6 +46,7 @@ struct cuda_probes {
 	struct cuda_probe_cost cost;
 	struct cuda_perf_events *perf; /* NULL: another kind */
 	struct fd_closer *closer;      /* of the other kinds' links */
+	struct fd_closer *gate_closer; /* so that no target's link waits for the gate's */
 	struct cuda_gate *gate;        /* for these; NULL: there are none */
 	int gate_fd;                   /* the file that its links are on */
 	unsigned open_window;          /* 0: a, 1: b */
@@ -240,6 +243,8 @@ static int write_gate(void *context)
 	const uint64_t offset = 0, cookie = SO_CUDA_COOKIE(0, SO_MAX_SLOTS, 0);
 	char path[64];
 
+	if (fd_closer__pending(p->gate_closer) >= GATE_LINKS)
+		return -EAGAIN;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), p->gate_fd);
 	return link_multi(bpf_program__fd(session ? p->skel->progs.cuda_session : p->skel->progs.cuda_enter),
 			  session ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI, false, path, &offset, &cookie,
@@ -250,17 +255,20 @@ static void close_gate(void *context, int fd)
 {
 	const struct cuda_probes *p = context;
 
-	fd_closer__give(p->closer, fd, GATE_TAG);
+	fd_closer__give(p->gate_closer, fd, 0);
 }
 
 static int make_gate(struct cuda_probes *p)
 {
+	int ret;
+
 	if (p->kind == CUDA_PROBE_PERF)
 		return 0;
 	p->gate_fd = memfd_create("stakeout-gate", MFD_CLOEXEC);
 	if (p->gate_fd < 0 || ftruncate(p->gate_fd, 4096))
 		return -errno;
-	return cuda_gate__new(write_gate, close_gate, p, &p->gate);
+	ret = fd_closer__new(&p->gate_closer);
+	return ret ?: cuda_gate__new(write_gate, close_gate, p, &p->gate);
 }
 
 struct cuda_gate *cuda_probes__gate(const struct cuda_probes *p)
@@ -298,8 +306,9 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 	set_own(p);
 	ret = make_gate(p);
 	if (ret)
-		return so_err(err, ret, "cannot make a thread and a file for placing CUDA probes: %s",
-			      strerror(-ret));
+		log__error(
+			"a duty cycle of CUDA probes will cost more: no thread and file for placing them: %s",
+			strerror(-ret));
 	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);
 	if (!p->names_ring)
 		return so_err(err, -errno, "cannot map the ring buffer of kernel names: %s", strerror(errno));
@@ -313,6 +322,7 @@ void cuda_probes__free(struct cuda_probes *p)
 		return;
 	ring_buffer__free(p->names_ring);
 	cuda_gate__free(p->gate);
+	fd_closer__free(p->gate_closer);
 	fd_closer__free(p->closer);
 	cuda_perf_events__free(p->perf);
 	cuda_bpf__destroy(p->skel);

@@ -95,7 +95,7 @@ bool cuda_probes__are_crowded(struct cuda_probes *probes);
 /* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
 bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
 
-/* For the links of targets: to be asked for before they are made or freed. NULL: with CUDA_PROBE_PERF, which it does not help. */
+/* For the links of targets: to be asked for before they are made or freed. NULL: there is none, as with CUDA_PROBE_PERF, which it does not help. */
 struct cuda_gate *cuda_probes__gate(const struct cuda_probes *probes);
 /* Calls that were entered since the slot was cleared, nested ones too. */
 struct cuda_api_set cuda_probes__called(const struct cuda_probes *probes, uint32_t slot);

@@ -168,7 +168,7 @@ static uint64_t cpu_since_last(struct cuda_watch *w)
 
 		if (!now)
 			continue;
-		sum += now > p->cpu_ns ? now - p->cpu_ns : 0;
+		sum += p->cpu_ns && now > p->cpu_ns ? now - p->cpu_ns : 0;
 		p->cpu_ns = now;
 	}
 	return sum;
@@ -440,7 +440,7 @@ static void note_costs(struct cuda_watch *w, double calls, const struct cuda_bud
 	double keep = w->cost_calls > COSTS_KEPT ? 0.5 : 1;
 
 	w->cost_calls = w->cost_calls * keep + calls;
-	w->cost_ns = w->cost_ns * keep + (double)f->returns * f->pair_ns + (double)f->nested * f->nested_ns +
+	w->cost_ns = w->cost_ns * keep + calls * f->pair_ns + (double)f->nested * f->nested_ns +
 		     (double)f->stepped * f->stepped_ns;
 }
 
@@ -472,6 +472,28 @@ static uint64_t look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *s
 		cuda_budget__add_calls(w->budget, calls);
 	}
 	return (uint64_t)((double)steady * cost_of_call(w));
+}
+
+#define STRAY_KEPT_NS 2e9 /* what is older weighs half */
+#define STRAY_SHARE   0.1 /* of the budget */
+
+/* While the cycled kinds are off: hits that calls which count do not explain. */
+static void note_stray(struct cuda_watch *w, const struct cuda_budget_figures *f)
+{
+	double keep = w->stray_elapsed_ns > STRAY_KEPT_NS ? 0.5 : 1;
+	double entries = f->hits > f->nested ? (double)(f->hits - f->nested) : 0;
+	double cost = entries * f->pair_ns + (double)f->nested * f->nested_ns - (double)f->steady_ns;
+
+	w->stray_ns = w->stray_ns * keep + fmax(cost, 0);
+	w->stray_elapsed_ns = w->stray_elapsed_ns * keep + (double)f->elapsed_ns;
+}
+
+/* That they cost so much that it is worth while to place the probes anew. */
+static bool has_strays(const struct cuda_watch *w)
+{
+	double elapsed = fmax(w->stray_elapsed_ns, 1e8);
+
+	return w->stray_ns > STRAY_SHARE * w->budget_percent / 100 * elapsed * fmax(cuda_watch_busy(w), 1);
 }
 
 #define LEAST_TIMED 20
@@ -517,7 +539,7 @@ static void check(struct cuda_watch *w, uint64_t now)
 	struct cuda_budget_figures f = { .elapsed_ns = now - w->checked_ns };
 	struct cuda_probe_cost cost;
 	uint64_t on = on_time(w, now);
-	uint64_t entries, entries_ns;
+	uint64_t entries, entries_ns, steady_ns;
 	struct cuda_budget_plan plan;
 	struct so_cuda_slot slot;
 
@@ -538,9 +560,15 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.stepped = gained(slot.stepped, w->slot_seen.stepped);
 	f.stacks = gained(slot.stacks, w->slot_seen.stacks);
 	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
-	f.cycled = w->kinds.cycled;
-	f.steady_stacks_ns = gained(slot.steady_stacks_ns, w->slot_seen.steady_stacks_ns);
-	f.steady_ns = look_at_kinds(w, &slot, &f);
+	steady_ns = look_at_kinds(w, &slot, &f);
+	/* With all probes on all the time none is apart from the others. */
+	if (w->kinds.cycled && w->cycle.duty < 1) {
+		f.cycled = w->kinds.cycled;
+		f.steady_ns = steady_ns;
+		f.steady_stacks_ns = gained(slot.steady_stacks_ns, w->slot_seen.steady_stacks_ns);
+	}
+	if (f.cycled && !f.on_ns)
+		note_stray(w, &f);
 	w->slot_seen = slot;
 	note_busy(w, f.cpu_ns, f.elapsed_ns);
 	w->cpu_ns += f.cpu_ns;
@@ -605,6 +633,7 @@ static void divide(struct cuda_watch *w)
 
 	/* A probe that nothing runs into costs nothing, and placing each takes its time: all others stay. */
 	w->cycled = made(w, w->kinds.cycled);
+	w->stray_ns = w->stray_elapsed_ns = 0;
 	if (perf)
 		free_cycled(w);
 	for (size_t i = 0; i < w->n_mapped; i++) {
@@ -649,13 +678,14 @@ static void switch_off(struct cuda_watch *w)
 	now = clock__now_ns();
 	w->on_ns += now - w->on_since_ns;
 	w->estimated = true;
-	divides = choose || has_new_calls(w);
+	divides = choose || (has_strays(w) && has_new_calls(w));
 	/* First of all: the target runs into them. */
 	if (!divides)
 		free_cycled(w);
 	cuda_watch_settle_at(w, w->ended_ns ?: now);
 	if (choose) {
 		w->kinds = next;
+		w->last_rate = -1;
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);
@@ -740,8 +770,15 @@ static void open_gate(struct cuda_watch *w, uint64_t now)
 {
 	struct cuda_gate *gate = cuda_probes__gate(w->probes);
 
-	if (gate && switches(w) && now + CUDA_GATE_AHEAD_MS * MS >= w->phase_end_ns)
-		cuda_gate__want(gate, (now > w->phase_end_ns ? now : w->phase_end_ns) + GATE_MS * MS);
+	uint64_t end = w->phase_end_ns;
+
+	/* A time on may be so short that it is to stay open until its end. */
+	if (w->phase == CUDA_WATCH_SETTLING)
+		end += w->cycle.on_ms * MS;
+	else if (!switches(w))
+		return;
+	if (gate && now + CUDA_GATE_AHEAD_MS * MS >= end)
+		cuda_gate__want(gate, (now > end ? now : end) + GATE_MS * MS);
 }
 
 static bool waits_for_gate(struct cuda_watch *w, uint64_t now)
@@ -778,6 +815,9 @@ uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
 	if (now >= w->check_ns) {
 		attach_waiting(w);
 		check(w, now);
+		/* Calls that it began to make after the last division: not until the next time on, which may be long in coming. */
+		if (!has_cycled(w) && w->kinds.cycled && has_strays(w) && has_new_calls(w) && !are_going(w))
+			divide(w);
 		w->check_ns = now + cuda_budget__check_ms(w->budget) * MS;
 	}
 	if (cuda_watch_is_on(w) && w->n_mapped && cuda_budget__must_end(w->budget, &w->cycle)) {
@@ -789,6 +829,7 @@ uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
 		if (waits_for_gate(w, now))
 			return now + MS;
 		next_phase(w, now);
+		open_gate(w, now);
 	}
 	return earlier(w->check_ns, next_of_phase(w, now));
 }

@@ -97,7 +97,9 @@ struct cuda_watch {
 	double last_rate; /* calls of the cycled kinds in a ns of the last time on; < 0: none is known */
 	struct cuda_estimate estimate;    /* of all times on so far */
 	struct so_cuda_slot segment_slot; /* at segment_ns */
-	double timed, timed_ns;     /* entries' programs that were timed lately; what is older weighs less */
+	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
+	double stray_ns,
+		stray_elapsed_ns;   /* cost of hits while the cycled kinds are off, in so much time of that */
 	double cost_calls, cost_ns; /* calls that were counted lately, and what their probes have cost */
 	double busy_cpu_ns, busy_elapsed_ns; /* of the last seconds; what is older weighs less */
 	uint32_t segment;                    /* the number of the present time on, from 1; 0 is none */

@@ -25,7 +25,6 @@ static inline double cuda_watch_busy(const struct cuda_watch *w)
 
 /* cuda_watch_settle.c */
 
-/* The probes of the cycled kinds count from now on. */
 /* Counters of threads that are preempted between reading and writing may go back a little. */
 static inline uint64_t gained(uint64_t now, uint64_t before)
 {
@@ -34,6 +33,7 @@ static inline uint64_t gained(uint64_t now, uint64_t before)
 
 /* cuda_watch__settle() for calls up to that time: those of kinds that were switched off then. */
 int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns);
+/* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */
 void cuda_watch_set_segments(struct cuda_watch *w);

@@ -156,12 +156,17 @@ static double cycled_calls(const struct cuda_watch *w, const struct cuda_snapsho
 /* A time on ends, and has this gain. */
 static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_t now)
 {
-	double seen = cycled_calls(w, gain->seen), on = (double)(now - w->segment_ns);
+	double seen = cycled_calls(w, gain->seen), on;
 
-	if (cuda_watch__is_estimate(w, now) && on > 0)
+	/* Of a process that ended before. */
+	if (now <= w->segment_ns)
+		return;
+	on = (double)(now - w->segment_ns);
+	if (cuda_watch__is_estimate(w, now))
 		cuda_estimate__add(&w->estimate, seen, w->last_rate * on, gain->factor, gain->progress_ns / on);
+	/* The mean of all the time before a duty cycle is no neighbour. */
 	if (w->kinds.cycled && on > LEAST_ON_NS)
-		w->last_rate = seen / on;
+		w->last_rate = w->cycle.duty < 1 ? seen / on : -1;
 }
 
 /* Scales the gain, and adds it to `into`. */
@@ -277,6 +282,7 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	/* Of the next one nothing is known. */
 	cuda_snapshot__free(TAKE_PTR(w->last_on));
 	w->last_progress_ns = 0;
+	w->last_rate = -1;
 	w->accounted_ns = now;
 	return ret;
 }

@@ -150,6 +150,17 @@ bool fd_closer__has(struct fd_closer *c, uint64_t tag, uint64_t mask)
 	return found;
 }
 
+unsigned fd_closer__pending(struct fd_closer *c)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (const struct entry *entry = c->first; entry; entry = entry->next)
+		n++;
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
 void fd_closer__wait(struct fd_closer *c, uint64_t tag, uint64_t mask)
 {
 	pthread_mutex_lock(&c->lock);

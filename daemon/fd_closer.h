@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Closes descriptors in threads of its own, oldest first, up to 16 at once: to take away the probes of a link for many
- * uprobes the kernel waits for grace periods, 16 to 70 ms, which pass for all at the same time. All functions may be called by any thread.
+ * uprobes the kernel waits for grace periods, 16 to 100 ms, which pass for all at the same time. All functions may be called by any thread.
  */
 #ifndef STAKEOUT_FD_CLOSER_H
 #define STAKEOUT_FD_CLOSER_H
@@ -19,6 +19,8 @@ int fd_closer__new(struct fd_closer **out);
 void fd_closer__give(struct fd_closer *closer, int fd, uint64_t tag);
 /* Whether something is not closed yet whose tag has the bits of `mask` as `tag` has them; mask 0: anything. */
 bool fd_closer__has(struct fd_closer *closer, uint64_t tag, uint64_t mask);
+/* How many are not closed yet. */
+unsigned fd_closer__pending(struct fd_closer *closer);
 /* Returns when that is no longer so. */
 void fd_closer__wait(struct fd_closer *closer, uint64_t tag, uint64_t mask);
 /* Closes what is left. NULL is fine. */

@@ -319,7 +319,7 @@ def real_counts(watch, truth):
 def test_duty_cycle():
     """100,000 launches a second at the budget of 1 %: the estimate, and that the budget is kept.
 
-    What is seen are some ten to twenty times of 20 ms and a little more. One of these in which the target did not run, for
+    What is seen are some tens of times of 10 ms and a little more. One of these in which the target did not run, for
     want of a CPU, counts for a twentieth of all.
     """
     undisturbed(duty_cycle)
@@ -372,8 +372,8 @@ def switching_is_quick():
     hits, seen = (sum(last[name] - first[name] for name in names) for names in (("hits",), ("returns", "nested")))
     print(f"{hits} hits, {seen} of them seen; duty {last['duty']:.3f}")
     assert last["state"] == "duty-cycle" and hits > 1000, last
-    if last["kind"] == "perf":
-        raise Skip("this kernel has no links for many probes")
+    if last["kind"] != "session":
+        raise Skip("this kernel has no session probes: returns of calls that do not count have hits, too")
     assert seen > 0.68 * hits, (hits, seen)
 
 

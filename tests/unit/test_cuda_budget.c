@@ -499,6 +499,7 @@ static void spend(struct run *run, double duty, double cycled_ms, double steady_
 		.hits = (uint64_t)(20 * (cycled_ms * duty + steady_ms)),
 		.returns = (uint64_t)(20 * (cycled_ms * duty + steady_ms)),
 		.steady_ns = (uint64_t)(20e3 * steady_ms),
+		.cycled = 1u << SO_CUDA_LAUNCH,
 		.pair_ns = 1000,
 	};
 
@@ -519,10 +520,10 @@ static void test_probes_that_stay(void **state)
 		spend(run, run->plan.duty, 198, 2);
 	assert_true(run->plan.duty > 0.02 && run->plan.duty < 0.04);
 	assert_true(run->plan.overhead_percent > 0.6 && run->plan.overhead_percent <= 0.95);
-	/* They cost more than all: the others still have half of it, lest they be never seen. */
+	/* They cost more than all: the others still have a third of it, lest they be hardly seen. */
 	for (unsigned i = 0; i < 50 * 60; i++)
 		spend(run, run->plan.duty, 190, 10);
-	assert_true(run->plan.duty >= 0.01 && run->plan.duty < 0.04);
+	assert_true(run->plan.duty > 0.011 && run->plan.duty < 0.02);
 	assert_true(run->plan.overhead_percent > 1);
 	finish(run);
 }
@@ -575,7 +576,7 @@ static void test_stretched(void **state)
 		cuda_budget__cycle(run->budget, next_random(run), &cycle);
 		total = cycle.off_before_ms + cycle.on_ms + cycle.off_after_ms;
 		assert_true(cycle.on_ms >= 10 * CUDA_BUDGET_MIN_ON_MS);
-		assert_true(total + 1 >= 10 * CUDA_BUDGET_MIN_CYCLE_MS);
+		assert_true(total + 1 >= 25 * CUDA_BUDGET_MIN_ON_MS);
 		on += cycle.on_ms;
 		time += total;
 	}
