@@ -421,7 +421,6 @@ static void read_nearness(struct cuda_fields *fields, const json_t *answer, stru
 
 	*out = (struct cuda_nearness){
 		.times = cuda_fields__count(fields, estimate, "times"),
-		.calls = cuda_fields__number(fields, estimate, "calls", ANY, 0),
 		.variance = cuda_fields__number(fields, estimate, "variance", ANY, 0),
 		.bias = cuda_fields__number(fields, estimate, "bias", ANY, 0),
 	};

@@ -130,7 +130,7 @@ struct cuda_watching {
 /* How near estimates come; sums of what is explained in daemon/cuda_estimate.h. times 0: not said, or there is no estimate. */
 struct cuda_nearness {
 	uint64_t times;
-	double calls, variance, bias;
+	double variance, bias;
 };
 
 struct cuda_report {

@@ -194,12 +194,13 @@ static double least_on_ms(const struct cuda_budget *budget)
 	return (double)CUDA_BUDGET_MIN_ON_MS * budget->stretch;
 }
 
+/* Of what may be spent, for what stays on: more than it is chosen to need, and not all. */
+#define STEADY_MOST (1.5 * (CUDA_BUDGET_STEADY_SHARE + CUDA_BUDGET_STACKS_SHARE))
+
 /*
  * What is left of so much for a second, when the probes that are there all the time have theirs: a part in any case, or a
  * burst of theirs would be the end of all others.
  */
-#define STEADY_MOST (1.5 * (CUDA_BUDGET_STEADY_SHARE + CUDA_BUDGET_STACKS_SHARE))
-
 static double left_by_steady(const struct cuda_budget *budget, double may_cost)
 {
 	const struct record sum = sum_elapsed(budget, STEADY_S);

@@ -79,8 +79,8 @@ CLEANUP_DEFINE(struct cuda_budget *, cuda_budget, cuda_budget__free)
 
 /*
  * Switching takes so long that the probes are to be on for `times` as long as CUDA_BUDGET_MIN_ON_MS, and a cycle's least length is
- * two and a half times that, or CUDA_BUDGET_MIN_CYCLE_MS. 1 until it is told. What still hits probes that are being taken away counts as cost
- * of the time that they were on, so the duty follows.
+ * two and a half times that, or CUDA_BUDGET_MIN_CYCLE_MS. 1 until it is told. What still hits probes that are being taken away
+ * counts as cost of the time that they were on, so the duty follows.
  */
 void cuda_budget__stretch(struct cuda_budget *budget, unsigned times);
 

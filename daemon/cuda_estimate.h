@@ -12,6 +12,7 @@
 #ifndef STAKEOUT_CUDA_ESTIMATE_H
 #define STAKEOUT_CUDA_ESTIMATE_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct cuda_estimate {
@@ -47,6 +48,14 @@ static inline struct cuda_estimate cuda_estimate__since(const struct cuda_estima
 {
 	return (struct cuda_estimate){ now->times - base->times, now->calls - base->calls,
 				       now->variance - base->variance, now->bias - base->bias };
+}
+
+/* As answers and stored windows have it; null: no time on stands for any other. New reference. */
+static inline json_t *cuda_estimate__json(const struct cuda_estimate *e)
+{
+	return e->times ? json_pack("{s:I, s:f, s:f, s:f}", "times", (json_int_t)e->times, "calls", e->calls,
+				    "variance", e->variance, "bias", e->bias)
+			: json_null();
 }
 
 #endif

@@ -77,20 +77,26 @@ static double taken_ns(const struct cuda_watch *w, double threads)
 	       threads;
 }
 
-/* Host time in calls that wait. */
-static double waits_ns(const struct cuda_snapshot *seen)
+/* Calls of these kinds (1 << enum so_cuda_kind), and their time on the host. */
+struct sums {
+	double calls, ns;
+};
+
+static struct sums sums_of(const struct cuda_snapshot *seen, uint32_t kinds)
 {
 	const struct cuda_calls_entry *entries;
-	double sum = 0;
+	struct sums sums = { 0 };
 	size_t n;
 
 	entries = cuda_snapshot__calls(seen, &n);
 	for (size_t i = 0; i < n; i++) {
-		if (entries[i].key.api < SO_CUDA_API_COUNT &&
-		    cuda_names__kind(entries[i].key.api) == SO_CUDA_SYNC)
-			sum += (double)entries[i].calls.total_ns;
+		if (entries[i].key.api >= SO_CUDA_API_COUNT ||
+		    !(kinds >> cuda_names__kind(entries[i].key.api) & 1))
+			continue;
+		sums.calls += (double)entries[i].calls.calls;
+		sums.ns += (double)entries[i].calls.total_ns;
 	}
-	return sum;
+	return sums;
 }
 
 /*
@@ -103,7 +109,7 @@ static double progress_ns(const struct cuda_watch *w, const struct cuda_snapshot
 	double slack = busy < NO_SLACK ? (1 - busy) * on : 0, lost;
 
 	/* What was seen since the last settling has the time off in it as well. */
-	slack += waits_ns(seen) / threads * on / (double)(now - w->accounted_ns);
+	slack += sums_of(seen, 1u << SO_CUDA_SYNC).ns / threads * on / (double)(now - w->accounted_ns);
 	lost = taken_ns(w, threads) - slack;
 	return lost <= 0 ? on : fmax(on - lost, on * LEAST_PROGRESS);
 }
@@ -137,26 +143,10 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, ui
 	return 0;
 }
 
-/* Calls of the cycled kinds. */
-static double cycled_calls(const struct cuda_watch *w, const struct cuda_snapshot *seen)
-{
-	const struct cuda_calls_entry *entries;
-	double sum = 0;
-	size_t n;
-
-	entries = cuda_snapshot__calls(seen, &n);
-	for (size_t i = 0; i < n; i++) {
-		if (entries[i].key.api < SO_CUDA_API_COUNT &&
-		    w->kinds.cycled >> cuda_names__kind(entries[i].key.api) & 1)
-			sum += (double)entries[i].calls.calls;
-	}
-	return sum;
-}
-
 /* A time on ends, and has this gain. */
 static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_t now)
 {
-	double seen = cycled_calls(w, gain->seen), on;
+	double seen = sums_of(gain->seen, w->kinds.cycled).calls, on;
 
 	/* Of a process that ended before. */
 	if (now <= w->segment_ns)

@@ -263,13 +263,6 @@ static bool is_whole(const json_t *root)
 	return true;
 }
 
-static json_t *estimate(const struct cuda_estimate *e)
-{
-	return e->times ? json_pack("{s:I, s:f, s:f, s:f}", "times", (json_int_t)e->times, "calls", e->calls,
-				    "variance", e->variance, "bias", e->bias)
-			: json_null();
-}
-
 static json_t *build(struct answer *a)
 {
 	const struct cuda_rows_world world = { a, NULL, comm, kernel, site };
@@ -281,7 +274,7 @@ static json_t *build(struct answer *a)
 	json_object_set_new(root, "duration_s", json_real((double)(taken->at_ns - taken->begin_ns) / 1e9));
 	json_object_set_new(root, "cpu_s", json_real((double)taken->cpu_ns / 1e9));
 	json_object_set_new(root, "estimated", json_boolean(taken->estimated));
-	json_object_set_new(root, "estimate", estimate(&taken->estimate));
+	json_object_set_new(root, "estimate", cuda_estimate__json(&taken->estimate));
 	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
 	json_object_set(root, "problems", taken->problems);
 	json_object_set(root, "probes", taken->probes);

@@ -17,7 +17,7 @@ struct entry {
 
 struct fd_closer {
 	pthread_t threads[MAX_THREADS]; /* as many as were ever busy at once */
-	unsigned n_threads, busy;
+	unsigned n_threads, n_entries;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct entry *first, **end; /* oldest first; they stay until they are closed */
@@ -42,6 +42,7 @@ static void remove_entry(struct fd_closer *c, struct entry *entry)
 	*at = entry->next;
 	if (!*at)
 		c->end = at;
+	c->n_entries--;
 	free(entry);
 }
 
@@ -58,11 +59,9 @@ static void *work(void *context)
 			continue;
 		}
 		entry->taken = true;
-		c->busy++;
 		pthread_mutex_unlock(&c->lock);
 		close(entry->fd);
 		pthread_mutex_lock(&c->lock);
-		c->busy--;
 		remove_entry(c, entry);
 		pthread_cond_broadcast(&c->changed);
 	}
@@ -102,16 +101,6 @@ int fd_closer__new(struct fd_closer **out)
 	return 0;
 }
 
-/* Of those that are not closed yet. */
-static unsigned waiting(const struct fd_closer *c)
-{
-	unsigned n = 0;
-
-	for (const struct entry *entry = c->first; entry; entry = entry->next)
-		n += !entry->taken;
-	return n;
-}
-
 void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 {
 	struct entry *entry = malloc(sizeof(*entry));
@@ -124,8 +113,8 @@ void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 	pthread_mutex_lock(&c->lock);
 	*c->end = entry;
 	c->end = &entry->next;
-	/* Without another one it has to wait for its turn. */
-	if (c->busy + waiting(c) > c->n_threads && c->n_threads < MAX_THREADS)
+	/* Without another thread it has to wait for its turn. */
+	if (++c->n_entries > c->n_threads && c->n_threads < MAX_THREADS)
 		add_thread(c);
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
@@ -152,11 +141,10 @@ bool fd_closer__has(struct fd_closer *c, uint64_t tag, uint64_t mask)
 
 unsigned fd_closer__pending(struct fd_closer *c)
 {
-	unsigned n = 0;
+	unsigned n;
 
 	pthread_mutex_lock(&c->lock);
-	for (const struct entry *entry = c->first; entry; entry = entry->next)
-		n++;
+	n = c->n_entries;
 	pthread_mutex_unlock(&c->lock);
 	return n;
 }
