@@ -191,6 +191,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		return enter_namer(&a, c, cookie, call - SO_CUDA_API_COUNT);
 	call = bounded_api(call);
 	note_called(cookie, call);
+	note_slice(cookie, call, begin);
 	if (is_off(control_of(cookie), call))
 		return 1;
 	if (c->active && is_over(c, cookie))
@@ -211,7 +212,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		if (a.rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
 			slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
 	}
-	if (calls_info[call].of == CALL_OF_DRIVER && is_called_by_runtime(&a)) {
+	if (calls_info[call].of == SO_CUDA_OF_DRIVER && is_called_by_runtime(&a)) {
 		c->active = 0;
 		slot->nested++;
 		return 1;

@@ -12,16 +12,13 @@ struct so_cuda_control control[SO_CUDA_SLOTS];
 __u64 called[SO_CUDA_SLOTS][SO_CUDA_API_WORDS];
 
 /* How the arguments of each call are read, and what it does. */
-#define CALL_OF_RUNTIME 0
-#define CALL_OF_DRIVER  1
-
 static const struct {
 	__u8 kind, args, of, has_stream;
 } calls_info[SO_CUDA_API_ROOM] = {
 /* A copy has a stream if its name ends in "Async". */
 #define IS_ASYNC(name) (sizeof(name) > 6 && name[sizeof(name) - 2] == 'c' && name[sizeof(name) - 6] == 'A')
 #define X(name, library, kind, args) \
-	{ SO_CUDA_##kind, SO_CUDA_ARGS_##args, CALL_OF_##library, IS_ASYNC(#name) },
+	{ SO_CUDA_##kind, SO_CUDA_ARGS_##args, SO_CUDA_OF_##library, IS_ASYNC(#name) },
 	SO_CUDA_APIS(X)
 #undef X
 };
@@ -119,6 +116,13 @@ struct {
 } cuda_slots SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SO_CUDA_SLOTS);
+	__type(key, __u32);
+	__type(value, struct so_cuda_slices);
+} cuda_slices SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } cuda_names SEC(".maps");
@@ -154,6 +158,23 @@ static __always_inline void note_called(__u64 cookie, __u32 api)
 
 	if (!(*word & bit))
 		*word |= bit;
+}
+
+static __always_inline void note_slice(__u64 cookie, __u32 api, __u64 now)
+{
+	const struct so_cuda_control *control = control_of(cookie);
+	__u32 key = SO_CUDA_COOKIE_SLOT(cookie);
+	struct so_cuda_slices *slices;
+	__u64 slice;
+
+	if (!control->slices_ns || calls_info[api].of != control->slices_of)
+		return;
+	slice = (now - control->slices_ns) >> SO_CUDA_SLICE_SHIFT;
+	if (slice >= SO_CUDA_SLICES)
+		return;
+	slices = bpf_map_lookup_elem(&cuda_slices, &key);
+	if (slices)
+		slices->hits[slice & (SO_CUDA_SLICES - 1)]++;
 }
 
 static __always_inline bool is_off(const struct so_cuda_control *control, __u32 api)

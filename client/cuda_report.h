@@ -162,8 +162,8 @@ void cuda_report__free(struct cuda_report *report);
 CLEANUP_DEFINE(struct cuda_report *, cuda_report, cuda_report__free)
 
 /*
- * Within what share of `calls` the sum of all calls is right, with a probability of 95 %, if what the probes cost is told right within
- * CUDA_ESTIMATE_COST_ERROR (daemon/cuda_estimate.h); NAN: there is no estimate, or less than two times on, which tell nothing.
+ * Within what share of `calls` the sum of all calls is right, with a probability of 95 %, by `estimate`
+ * (daemon/cuda_estimate.h); NAN: there is no estimate, or less than two times on, which tell nothing.
  */
 double cuda_report__error(const struct cuda_report *report, uint64_t calls);
 

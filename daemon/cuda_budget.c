@@ -350,9 +350,11 @@ static double seconds(uint64_t ns)
 
 void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figures *figures)
 {
-	uint64_t entries = figures->hits > figures->nested ? figures->hits - figures->nested : 0;
+	uint64_t alone = figures->nested + figures->light;
+	uint64_t entries = figures->hits > alone ? figures->hits - alone : 0;
 	uint64_t pairs = entries > figures->returns ? entries : figures->returns;
-	double probes = ((double)pairs * figures->pair_ns + (double)figures->nested * figures->nested_ns +
+	double probes = ((double)pairs * figures->pair_ns + (double)figures->light * figures->light_ns +
+			 (double)figures->nested * figures->nested_ns +
 			 (double)figures->stepped * figures->stepped_ns) *
 			1e-9;
 	double steady = fmin(seconds(figures->steady_ns), probes);

@@ -3,7 +3,8 @@
  * Keeps what the CUDA probes cost a target within a budget: decides how many of the calls get a stack, and for how much of
  * the time the probes are on. It has no clock and does no I/O: the caller tells what happened, and does what is decided.
  *
- * Cost percent = (entry and return pairs × pair_ns + nested entries × nested_ns + single-stepped entries × stepped_ns
+ * Cost percent = (entry and return pairs × pair_ns + nested entries × nested_ns
+ *                + entries that do not count × light_ns + single-stepped entries × stepped_ns
  *                + stacks_ns) / max(cpu_ns, elapsed_ns / 100),
  * where cpu_ns is the target's CPU time: so an idle target is taken to use 1 % of a CPU.
  *
@@ -57,14 +58,15 @@ struct cuda_budget_figures {
 	uint64_t on_ns;                          /* of which the probes were on */
 	uint64_t cpu_ns;                         /* CPU time of the target's processes in elapsed_ns */
 	uint64_t hits, returns, nested, stepped; /* as in struct so_cuda_slot */
+	uint64_t light; /* of hits: entries that do not count, whose return is not hit */
 	uint64_t stacks, stacks_ns;
 	uint32_t cycled; /* kinds that a duty cycle switches, 1 << enum so_cuda_kind; 0: none yet */
 	/* What stacks of the other kinds have cost; a part of stacks_ns. 0 while there are none. */
 	uint64_t steady_stacks_ns;
 	/* What the probes that stay on in a duty cycle have cost; a part of what the figures above do. */
 	uint64_t steady_ns;
-	/* What one costs, in this target: entry with return, entry of a nested call, and what is added by single-stepping. */
-	double pair_ns, nested_ns, stepped_ns;
+	/* What one costs, in this target: entry with return, entry that does not count, entry of a nested call, and what is added by single-stepping. */
+	double pair_ns, light_ns, nested_ns, stepped_ns;
 };
 
 struct cuda_budget;

@@ -102,6 +102,16 @@ static int find_offset(uint64_t address, int *fd, uint64_t *offset)
 	return ret ?: -ENOENT;
 }
 
+/* Our functions, and the places of their probes. */
+enum { LEAF, NESTING, STEPPED, NOP, FUNCTIONS };
+
+static function *const functions[FUNCTIONS] = {
+	[LEAF] = cuda_calibration_leaf,
+	[NESTING] = cuda_calibration_nesting,
+	[STEPPED] = cuda_calibration_stepped,
+	[NOP] = cuda_calibration_nop,
+};
+
 static void launch(function *called)
 {
 	called(cuda_calibration_leaf, 1, 1, 1, 1, 0);
@@ -114,6 +124,15 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+static uint64_t time_once(function *called)
+{
+	uint64_t begin = clock__now_ns();
+
+	for (int i = 0; i < CALLS; i++)
+		launch(called);
+	return clock__now_ns() - begin;
+}
+
 /*
  * The median of the rounds: what else runs on the machine disturbs some of them. The quickest would be less than what a call
  * costs in a program that does other things as well.
@@ -122,15 +141,32 @@ static double time_of(function *called, int rounds)
 {
 	uint64_t took[ROUNDS];
 
-	for (int round = 0; round < rounds; round++) {
-		uint64_t begin = clock__now_ns();
-
-		for (int i = 0; i < CALLS; i++)
-			launch(called);
-		took[round] = clock__now_ns() - begin;
-	}
+	for (int round = 0; round < rounds; round++)
+		took[round] = time_once(called);
 	qsort(took, rounds, sizeof(took[0]), compare);
 	return (double)took[rounds / 2] / CALLS;
+}
+
+static void switch_launches(struct cuda_probes *probes, bool on)
+{
+	cuda_probes__control(probes, PROBE_SLOT)->off[SO_CUDA_LAUNCH] = !on;
+}
+
+/* With and without what counts in the program, in turn: their ratio matters more than each of them, and machines change their speed. */
+static void time_pair_and_light(struct cuda_probes *probes, double *pair, double *light)
+{
+	uint64_t pairs[ROUNDS], lights[ROUNDS];
+
+	for (int round = 0; round < ROUNDS; round++) {
+		pairs[round] = time_once(functions[LEAF]);
+		switch_launches(probes, false);
+		lights[round] = time_once(functions[LEAF]);
+		switch_launches(probes, true);
+	}
+	qsort(pairs, ROUNDS, sizeof(pairs[0]), compare);
+	qsort(lights, ROUNDS, sizeof(lights[0]), compare);
+	*pair = (double)pairs[ROUNDS / 2] / CALLS;
+	*light = (double)lights[ROUNDS / 2] / CALLS;
 }
 
 /* The median of the times that the probes themselves saw. */
@@ -161,16 +197,6 @@ static bool is_own(void *context, uint32_t tgid)
 {
 	return tgid == (uint32_t)getpid();
 }
-
-/* Our functions, and the places of their probes. */
-enum { LEAF, NESTING, STEPPED, NOP, FUNCTIONS };
-
-static function *const functions[FUNCTIONS] = {
-	[LEAF] = cuda_calibration_leaf,
-	[NESTING] = cuda_calibration_nesting,
-	[STEPPED] = cuda_calibration_stepped,
-	[NOP] = cuda_calibration_nop,
-};
 
 static double positive(double ns)
 {
@@ -235,6 +261,9 @@ static int measure_cold(struct cuda_probes *probes, const volatile uint8_t *byte
 		return ret;
 	out->cold.floor_ns = (double)median_seen(seen);
 	out->cold.program_ns = program_time(&last, &first);
+	switch_launches(probes, false);
+	out->cold.light_ns = positive(cold_time(bytes) - plain);
+	switch_launches(probes, true);
 	return 0;
 }
 
@@ -260,7 +289,9 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 	if (ret)
 		return ret;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 1;
-	out->pair_ns = positive(time_of(functions[LEAF], ROUNDS) - plain->warm[LEAF]);
+	time_pair_and_light(probes, &out->pair_ns, &out->light_ns);
+	out->pair_ns = positive(out->pair_ns - plain->warm[LEAF]);
+	out->light_ns = positive(out->light_ns - plain->warm[LEAF]);
 	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, snapshot);
 	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &slot);
 	ret = ret ?: measure_cold(probes, bytes, plain->cold, out);

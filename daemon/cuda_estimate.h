@@ -19,18 +19,16 @@ struct cuda_estimate {
 	uint64_t times;  /* on, that stand for a time off */
 	double calls;    /* that they stand for, and that were not seen */
 	double variance; /* of that; each but the first time on adds to it */
-	double bias; /* of these calls, so many may be too few or too many if the cost of the probes is told wrong */
+	double bias;     /* of these calls, so many may be too few or too many (95 %) by what the probes took */
 };
-
-/* Of what the probes are told to take from the target, so much may be wrong (.design/cuda.md, "What a call costs"). */
-#define CUDA_ESTIMATE_COST_ERROR 0.35
 
 /*
  * A time on that saw `seen` calls; before_it: what it would have seen at the rate of the time on before, < 0: there is none. factor: what
- * a call stands for. progress: the part of the time on that the target had for itself.
+ * a call stands for. cost_error: the part of this that may be wrong (95 %) since what the
+ * target went without is not known better.
  */
 static inline void cuda_estimate__add(struct cuda_estimate *e, double seen, double before_it, double factor,
-				      double progress)
+				      double cost_error)
 {
 	double d = seen - before_it, unseen = (factor - 1) * seen;
 
@@ -38,8 +36,20 @@ static inline void cuda_estimate__add(struct cuda_estimate *e, double seen, doub
 	e->calls += unseen;
 	if (before_it >= 0)
 		e->variance += factor * (factor - 1) * d * d / 2;
-	if (progress > 0)
-		e->bias += CUDA_ESTIMATE_COST_ERROR * (1 / progress - 1) * unseen;
+	e->bias += cost_error * unseen;
+}
+
+/*
+ * The time off after the last time on, which saw `seen` calls and is taken to be like it: each of them stands for `factor` more than the
+ * last_factor that it was added with. variance: of `seen`, by the times on so far.
+ */
+static inline void cuda_estimate__add_tail(struct cuda_estimate *e, double seen, double variance,
+					   double last_factor, double factor, double cost_error)
+{
+	e->calls += factor * seen;
+	/* (last_factor - 1 + factor)² by what was seen, less what is there already; and `factor` times by what was not. */
+	e->variance += factor * (factor + 2 * (last_factor - 1) + 1) * variance;
+	e->bias += cost_error * factor * seen;
 }
 
 /* What came after `base`. */

@@ -123,6 +123,11 @@ enum so_cuda_kind cuda_names__kind(enum so_cuda_api api)
 	return apis[api].kind;
 }
 
+enum so_cuda_of cuda_names__of(enum so_cuda_api api)
+{
+	return apis[api].library == CUDA_NAME_DRIVER ? SO_CUDA_OF_DRIVER : SO_CUDA_OF_RUNTIME;
+}
+
 const char *cuda_names__kind_word(unsigned kind)
 {
 	static const char *const words[] = {

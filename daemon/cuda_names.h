@@ -35,6 +35,7 @@ enum cuda_name_library cuda_names__library(struct cuda_name name);
 /* For an enumerator out of range: "?". */
 const char *cuda_names__api(unsigned api);
 enum so_cuda_kind cuda_names__kind(enum so_cuda_api api);
+enum so_cuda_of cuda_names__of(enum so_cuda_api api);
 const char *cuda_names__kind_word(unsigned kind);
 const char *cuda_names__library_word(enum cuda_name_library library); /* "runtime", "driver" */
 

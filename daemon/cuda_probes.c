@@ -343,18 +343,27 @@ struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *p)
 
 #define MAX_SLOWDOWN 20
 
+static double slowdown(double by)
+{
+	return fmin(fmax(by, 1), MAX_SLOWDOWN);
+}
+
 struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns)
 {
 	struct cuda_probe_cost at = *cost;
-	double warm = cost->program_ns, more = cost->cold.program_ns - warm, part, by;
+	double warm = cost->program_ns, more = cost->cold.program_ns - warm, part, by, light_by;
 
 	if (!(program_ns > warm) || !(warm > 0) || !(cost->pair_ns > 0))
 		return at;
 	/* Without a second point, as the programs do. */
 	part = more > 0 ? fmin((program_ns - warm) / more, 3) : 0;
 	by = part > 0 ? 1 + part * (cost->cold.pair_ns / cost->pair_ns - 1) : program_ns / warm;
-	by = by < 1 ? 1 : by > MAX_SLOWDOWN ? MAX_SLOWDOWN : by;
+	by = slowdown(by);
+	light_by = part > 0 && cost->light_ns > 0
+			   ? slowdown(1 + part * (cost->cold.light_ns / cost->light_ns - 1))
+			   : by;
 	at.pair_ns *= by;
+	at.light_ns = fmin(at.light_ns * light_by, at.pair_ns);
 	at.nested_ns *= by;
 	at.stepped_ns *= by;
 	at.program_ns = program_ns;
@@ -520,21 +529,56 @@ void cuda_probes__set_runtimes(struct cuda_probes *p, pid_t pid, const struct so
 	bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_runtimes), &key, runtimes, BPF_ANY);
 }
 
-int cuda_probes__slot(struct cuda_probes *p, uint32_t slot, struct so_cuda_slot *sum)
+/* A per-CPU map's value of one key, of 64-bit words: the sum over the CPUs. */
+static int sum_of_cpus(const struct bpf_map *map, uint32_t key, __u64 *sum, size_t words)
 {
 	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_cuda_slot *values = cpus > 0 ? calloc(cpus, sizeof(*values)) : NULL;
+	_cleanup_free_ __u64 *values = cpus > 0 ? calloc((size_t)cpus * words, sizeof(*values)) : NULL;
 
 	if (!values)
 		return -ENOMEM;
-	if (bpf_map_lookup_elem(bpf_map__fd(p->skel->maps.cuda_slots), &slot, values))
+	if (bpf_map_lookup_elem(bpf_map__fd(map), &key, values))
 		return -errno;
-	memset(sum, 0, sizeof(*sum));
-	for (int cpu = 0; cpu < cpus; cpu++) {
-		for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-			((__u64 *)sum)[i] += ((const __u64 *)&values[cpu])[i];
-	}
+	memset(sum, 0, words * sizeof(*sum));
+	for (size_t i = 0; i < (size_t)cpus * words; i++)
+		sum[i % words] += values[i];
 	return 0;
+}
+
+static int clear_cpus(const struct bpf_map *map, uint32_t key, size_t bytes)
+{
+	int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ void *values = cpus > 0 ? calloc(cpus, bytes) : NULL;
+
+	if (!values)
+		return -ENOMEM;
+	return bpf_map_update_elem(bpf_map__fd(map), &key, values, BPF_ANY) ? -errno : 0;
+}
+
+int cuda_probes__slot(struct cuda_probes *p, uint32_t slot, struct so_cuda_slot *sum)
+{
+	return sum_of_cpus(p->skel->maps.cuda_slots, slot, (__u64 *)sum, CUDA_SLOT_WORDS);
+}
+
+int cuda_probes__begin_slices(struct cuda_probes *p, uint32_t slot, enum so_cuda_of of, uint64_t from_ns)
+{
+	struct so_cuda_control *control = cuda_probes__control(p, slot);
+	int ret;
+
+	control->slices_ns = 0;
+	if (!from_ns)
+		return 0;
+	ret = clear_cpus(p->skel->maps.cuda_slices, slot, sizeof(struct so_cuda_slices));
+	if (ret)
+		return ret;
+	control->slices_of = of;
+	control->slices_ns = from_ns;
+	return 0;
+}
+
+int cuda_probes__slices(const struct cuda_probes *p, uint32_t slot, struct so_cuda_slices *sum)
+{
+	return sum_of_cpus(p->skel->maps.cuda_slices, slot, sum->hits, SO_CUDA_SLICES);
 }
 
 struct cuda_api_set cuda_probes__called(const struct cuda_probes *p, uint32_t slot)
@@ -547,15 +591,11 @@ struct cuda_api_set cuda_probes__called(const struct cuda_probes *p, uint32_t sl
 
 int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 {
-	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_cuda_slot *values = cpus > 0 ? calloc(cpus, sizeof(*values)) : NULL;
-
-	if (!values)
-		return -ENOMEM;
 	/* Probes of the slot's former target. */
 	fd_closer__wait(p->closer, tag_of(0, slot), SLOT_MASK);
 	memset(p->skel->bss->called[slot % SO_CUDA_SLOTS], 0, sizeof(p->skel->bss->called[0]));
-	return bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_slots), &slot, values, BPF_ANY) ? -errno : 0;
+	cuda_probes__control(p, slot)->slices_ns = 0;
+	return clear_cpus(p->skel->maps.cuda_slots, slot, sizeof(struct so_cuda_slot));
 }
 
 /* pidfd_open(2), since Linux 6.9; the C library's headers may be older. */

@@ -51,12 +51,13 @@ enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
  */
 struct cuda_probe_cost {
 	double pair_ns;    /* entry and return, the program's work without a stack in it */
+	double light_ns;   /* an entry that does not count; with links other than sessions its return as well */
 	double nested_ns;  /* the entry of a call inside another one */
 	double stepped_ns; /* more, where the entry's instruction is single-stepped */
 	double floor_ns;   /* what an empty call would seem to take; already taken off each time */
 	double program_ns; /* what an entry's program takes by its own clock; a part of pair_ns */
 	struct {
-		double pair_ns, floor_ns, program_ns;
+		double pair_ns, light_ns, floor_ns, program_ns;
 	} cold;
 	bool nops_stepped; /* whether long nops are single-stepped (before Linux 6.16) */
 };
@@ -99,6 +100,13 @@ bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
 struct cuda_gate *cuda_probes__gate(const struct cuda_probes *probes);
 /* Calls that were entered since the slot was cleared, nested ones too. */
 struct cuda_api_set cuda_probes__called(const struct cuda_probes *probes, uint32_t slot);
+
+/*
+ * Hits of calls of this library are counted in slices of SO_CUDA_SLICE_SHIFT from that time on (CLOCK_MONOTONIC), from none; 0: not any
+ * more. -ENOMEM, -errno.
+ */
+int cuda_probes__begin_slices(struct cuda_probes *probes, uint32_t slot, enum so_cuda_of of, uint64_t from_ns);
+int cuda_probes__slices(const struct cuda_probes *probes, uint32_t slot, struct so_cuda_slices *sum);
 
 /* Tells where a process's shared runtimes are. */
 void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);

@@ -57,7 +57,8 @@ static int subtract(struct cuda_taken *taken, struct cuda_taken *base)
 	taken->lines_forgotten -= base->lines_forgotten;
 	taken->folded -= base->folded;
 	taken->cpu_ns -= base->cpu_ns;
-	taken->estimate = cuda_estimate__since(&taken->estimate, &base->estimate);
+	/* What was told of the time after the last time on has been replaced. */
+	taken->estimate = cuda_estimate__since(&taken->estimate, &base->settled);
 	taken->begin_ns = base->at_ns;
 	subtract_slot(&taken->slot, &base->slot);
 	return 0;
@@ -102,7 +103,7 @@ void cuda_taken__forget_lines(struct target *t, uint64_t now)
 		return;
 	w->forget_ns = now + FORGET_AGAIN_NS;
 	/* Whose memory is still there is in the kernel's maps. */
-	if (cuda_watch__result(w, &calls) || !cuda_lines__forget(&w->lines, count / 2, now - quiet_ns))
+	if (cuda_watch__result(w, &calls, NULL) || !cuda_lines__forget(&w->lines, count / 2, now - quiet_ns))
 		return;
 	left = (struct cuda_taken){ .lines = w->lines.list, .n_lines = w->lines.n, .calls = calls };
 	left.stacks.max_bytes = t->cuda_stacks.max_bytes;
@@ -120,7 +121,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	struct cuda_watch *w = t->of ? t->of->cuda : t->cuda;
 	int ret = taken ? 0 : -ENOMEM;
 
-	ret = ret ?: cuda_watch__result(w, &taken->calls);
+	ret = ret ?: cuda_watch__result(w, &taken->calls, &taken->estimate);
 	ret = ret ?: copy_lines(w, taken);
 	ret = ret ?: cuda_watch__pids(w, &taken->pids, &taken->n_pids);
 	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
@@ -137,13 +138,16 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	taken->at_ns = clock__now_ns();
 	taken->cpu_ns = w->cpu_ns;
 	taken->estimated = w->estimated;
-	taken->estimate = w->estimate;
+	taken->settled = w->estimate;
 	taken->probes = cuda_watch__probes(w);
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);
 	taken->in_progress = cuda_watch__in_progress(w);
 	if (t->cuda_base)
 		ret = subtract(taken, t->cuda_base);
+	/* A recording that has seen every call, of a process that had a duty cycle before. */
+	if (t->cuda_base && w->cycle.duty >= 1 && !taken->estimate.times && taken->estimate.calls <= 0)
+		taken->estimated = false;
 	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->cuda_stacks, taken);
 	cuda_probes__consume_names(e->cuda);
 	cuda_taken__remember_names(e, taken->calls, 0);

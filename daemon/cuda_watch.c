@@ -20,8 +20,8 @@
 #define MAX_ENDED_BYTES (32u << 20)
 #define FOLD_AFTER_NS   600000000000ull
 #define MAX_ENDED       4096
-/* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */
-#define SETTLE_MS 2
+/* What is compared with a time on (cuda_watch_light.c). */
+#define LIGHT_MS (CUDA_WATCH_SETTLE_MS + 5)
 /* Between two looks whether the probes of the last time on are gone. */
 #define GOING_MS 5
 /* The gate is held open for so long after it is needed, and waited for so long at most. */
@@ -228,7 +228,7 @@ static void attach_steady(struct cuda_watch *w, struct cuda_mapped *m)
 /* The probes of the cycled kinds are there. */
 static bool has_cycled(const struct cuda_watch *w)
 {
-	return w->phase == CUDA_WATCH_SETTLING || w->phase == CUDA_WATCH_ON;
+	return w->phase == CUDA_WATCH_LIGHT || w->phase == CUDA_WATCH_SETTLING || w->phase == CUDA_WATCH_ON;
 }
 
 static void attach_cycled(struct cuda_watch *w, struct cuda_mapped *m)
@@ -481,8 +481,10 @@ static uint64_t look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *s
 static void note_stray(struct cuda_watch *w, const struct cuda_budget_figures *f)
 {
 	double keep = w->stray_elapsed_ns > STRAY_KEPT_NS ? 0.5 : 1;
-	double entries = f->hits > f->nested ? (double)(f->hits - f->nested) : 0;
-	double cost = entries * f->pair_ns + (double)f->nested * f->nested_ns - (double)f->steady_ns;
+	uint64_t alone = f->nested + f->light;
+	double entries = f->hits > alone ? (double)(f->hits - alone) : 0;
+	double cost = entries * f->pair_ns + (double)f->light * f->light_ns + (double)f->nested * f->nested_ns -
+		      (double)f->steady_ns;
 
 	w->stray_ns = w->stray_ns * keep + fmax(cost, 0);
 	w->stray_elapsed_ns = w->stray_elapsed_ns * keep + (double)f->elapsed_ns;
@@ -525,9 +527,12 @@ struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w)
 	return cuda_watch_cost_of(w, 0, 0);
 }
 
+/* What is older weighs half: a step of a training lasts less than this, and a program may begin to work at any time. */
+#define BUSY_KEPT_NS 5e8
+
 static void note_busy(struct cuda_watch *w, uint64_t cpu_ns, uint64_t elapsed_ns)
 {
-	double keep = w->busy_elapsed_ns > 2e9 ? 0.5 : 1;
+	double keep = w->busy_elapsed_ns > BUSY_KEPT_NS ? 0.5 : 1;
 
 	w->busy_cpu_ns = w->busy_cpu_ns * keep + (double)cpu_ns;
 	w->busy_elapsed_ns = w->busy_elapsed_ns * keep + (double)elapsed_ns;
@@ -550,6 +555,7 @@ static void check(struct cuda_watch *w, uint64_t now)
 	note_times(w, entries, entries_ns);
 	cost = cuda_watch_cost_of(w, entries, entries_ns);
 	f.pair_ns = cost.pair_ns;
+	f.light_ns = cost.light_ns;
 	f.nested_ns = cost.nested_ns;
 	f.stepped_ns = cost.stepped_ns;
 	f.on_ns = on - w->on_seen_ns;
@@ -558,6 +564,8 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.returns = gained(slot.returns, w->slot_seen.returns);
 	f.nested = gained(slot.nested, w->slot_seen.nested);
 	f.stepped = gained(slot.stepped, w->slot_seen.stepped);
+	if (cuda_probes__kind(w->probes) == CUDA_PROBE_SESSION && f.hits > f.nested + f.returns)
+		f.light = f.hits - f.nested - f.returns;
 	f.stacks = gained(slot.stacks, w->slot_seen.stacks);
 	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
 	steady_ns = look_at_kinds(w, &slot, &f);
@@ -648,9 +656,22 @@ static void divide(struct cuda_watch *w)
 	begin_anew(w, ~w->kinds.cycled, began_ns);
 }
 
+static void switch_on_light(struct cuda_watch *w)
+{
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		if (cuda_watch_is_light(w, &w->mapped[i]))
+			attach_cycled(w, &w->mapped[i]);
+	}
+	cuda_watch_begin_light(w, clock__now_ns());
+}
+
 static void switch_on(struct cuda_watch *w)
 {
-	begin_anew(w, w->kinds.cycled, clock__now_ns());
+	uint64_t now = clock__now_ns();
+
+	if (w->phase == CUDA_WATCH_LIGHT)
+		cuda_watch_end_light(w, now);
+	begin_anew(w, w->kinds.cycled, now);
 	for (size_t i = 0; i < w->n_mapped; i++)
 		attach_cycled(w, &w->mapped[i]);
 }
@@ -686,6 +707,7 @@ static void switch_off(struct cuda_watch *w)
 	if (choose) {
 		w->kinds = next;
 		w->last_rate = -1;
+		w->seen_variance = 0;
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);
@@ -702,8 +724,10 @@ static uint32_t phase_ms(const struct cuda_watch *w, enum cuda_watch_phase phase
 	switch (phase) {
 	case CUDA_WATCH_OFF_BEFORE:
 		return w->cycle.off_before_ms;
+	case CUDA_WATCH_LIGHT:
+		return LIGHT_MS;
 	case CUDA_WATCH_SETTLING:
-		return SETTLE_MS;
+		return CUDA_WATCH_SETTLE_MS;
 	case CUDA_WATCH_ON:
 		return w->cycle.on_ms;
 	case CUDA_WATCH_OFF_AFTER:
@@ -714,11 +738,14 @@ static uint32_t phase_ms(const struct cuda_watch *w, enum cuda_watch_phase phase
 
 static void set_phase(struct cuda_watch *w, enum cuda_watch_phase phase, uint64_t now)
 {
-	bool began = phase == CUDA_WATCH_SETTLING || (phase == CUDA_WATCH_ON && !cuda_watch_is_on(w));
+	bool began = phase == CUDA_WATCH_LIGHT || phase == CUDA_WATCH_SETTLING ||
+		     (phase == CUDA_WATCH_ON && !cuda_watch_is_on(w));
 
 	if (phase == CUDA_WATCH_OFF_AFTER || phase == CUDA_WATCH_OFF_BEFORE) {
 		if (has_cycled(w))
 			switch_off(w);
+	} else if (phase == CUDA_WATCH_LIGHT) {
+		switch_on_light(w);
 	} else if (phase == CUDA_WATCH_SETTLING) {
 		switch_on(w);
 	} else if (!cuda_watch_is_on(w)) {
@@ -741,23 +768,40 @@ static bool are_going(struct cuda_watch *w)
 /* Whether probes come or go at the end of the phase: not where an emergency ends it. */
 static bool switches(const struct cuda_watch *w)
 {
-	return w->phase == CUDA_WATCH_OFF_BEFORE || (w->phase == CUDA_WATCH_ON && w->cycle.duty < 1);
+	return w->phase == CUDA_WATCH_OFF_BEFORE || w->phase == CUDA_WATCH_LIGHT ||
+	       (w->phase == CUDA_WATCH_ON && w->cycle.duty < 1);
+}
+
+/* Of a time on. */
+static enum cuda_watch_phase first_phase(struct cuda_watch *w)
+{
+	return cuda_watch_plan_light(w) ? CUDA_WATCH_LIGHT : CUDA_WATCH_SETTLING;
 }
 
 /* A part of a cycle that has no length is over at once, unless probes are being taken away; each has an on part. */
 static void next_phase(struct cuda_watch *w, uint64_t now)
 {
-	if (w->phase == CUDA_WATCH_OFF_BEFORE && are_going(w)) {
-		w->phase_end_ns = now + GOING_MS * MS;
+	switch (w->phase) {
+	case CUDA_WATCH_OFF_BEFORE:
+		if (are_going(w))
+			w->phase_end_ns = now + GOING_MS * MS;
+		else
+			set_phase(w, first_phase(w), now);
 		return;
-	}
-	if (w->phase == CUDA_WATCH_OFF_BEFORE || w->phase == CUDA_WATCH_SETTLING) {
-		set_phase(w, w->phase == CUDA_WATCH_SETTLING ? CUDA_WATCH_ON : CUDA_WATCH_SETTLING, now);
+	case CUDA_WATCH_LIGHT:
+		set_phase(w, CUDA_WATCH_SETTLING, now);
 		return;
-	}
-	if (w->phase == CUDA_WATCH_ON && w->cycle.off_after_ms) {
-		set_phase(w, CUDA_WATCH_OFF_AFTER, now);
+	case CUDA_WATCH_SETTLING:
+		set_phase(w, CUDA_WATCH_ON, now);
 		return;
+	case CUDA_WATCH_ON:
+		if (w->cycle.off_after_ms) {
+			set_phase(w, CUDA_WATCH_OFF_AFTER, now);
+			return;
+		}
+		break;
+	case CUDA_WATCH_OFF_AFTER:
+		break;
 	}
 	if (cuda_watch__is_estimate(w, now))
 		cuda_watch__settle(w);
@@ -773,11 +817,13 @@ static void open_gate(struct cuda_watch *w, uint64_t now)
 	uint64_t end = w->phase_end_ns;
 
 	/* A time on may be so short that it is to stay open until its end. */
-	if (w->phase == CUDA_WATCH_SETTLING)
+	if (w->phase == CUDA_WATCH_LIGHT)
+		end += (CUDA_WATCH_SETTLE_MS + CUDA_BUDGET_MIN_ON_MS) * MS;
+	else if (w->phase == CUDA_WATCH_SETTLING)
 		end += w->cycle.on_ms * MS;
 	else if (!switches(w))
 		return;
-	if (gate && now + CUDA_GATE_AHEAD_MS * MS >= end)
+	if (gate && (w->phase == CUDA_WATCH_LIGHT || now + CUDA_GATE_AHEAD_MS * MS >= end))
 		cuda_gate__want(gate, (now > end ? now : end) + GATE_MS * MS);
 }
 

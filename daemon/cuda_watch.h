@@ -14,6 +14,7 @@
 #include "daemon/cuda_kinds.h"
 #include "daemon/cuda_lines.h"
 #include "daemon/cuda_probes.h"
+#include "daemon/cuda_progress.h"
 #include "daemon/kernel_names.h"
 
 /* A library of one process. */
@@ -53,6 +54,7 @@ struct cuda_ended {
 
 enum cuda_watch_phase {
 	CUDA_WATCH_OFF_BEFORE,
+	CUDA_WATCH_LIGHT, /* some of the probes are there, and count hits alone; not each time (cuda_watch_light.c) */
 	CUDA_WATCH_SETTLING, /* the probes are there, and count nothing yet */
 	CUDA_WATCH_ON,
 	CUDA_WATCH_OFF_AFTER,
@@ -94,8 +96,19 @@ struct cuda_watch {
 	struct cuda_snapshot *last_on; /* its calls of the cycled kinds, as seen */
 	uint64_t last_on_ns;           /* its length, */
 	double last_progress_ns;       /* and what of it the target had for itself */
-	double last_rate; /* calls of the cycled kinds in a ns of the last time on; < 0: none is known */
-	struct cuda_estimate estimate;    /* of all times on so far */
+	double last_factor;            /* what each of these calls was added with */
+	double last_error;             /* as a part of last_progress_ns, 95 % */
+	double seen_variance; /* of a time on's calls of the cycled kinds, by the last ones; 0: not known */
+	double last_rate;     /* calls of the cycled kinds in a ns of the last time on; < 0: none is known */
+	struct cuda_estimate estimate; /* of all times on so far */
+	struct cuda_progress progress; /* what the probes take from the target that it goes without */
+	double taken;                  /* CPUs that they took in the last time on */
+	struct {
+		enum so_cuda_of of;        /* whose probes are light */
+		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */
+		uint64_t begin_ns, end_ns; /* of hits with light probes */
+		double lost_ns;            /* what the target went without in that time */
+	} light;
 	struct so_cuda_slot segment_slot; /* at segment_ns */
 	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
 	double stray_ns,
@@ -158,8 +171,8 @@ uint64_t cuda_watch__tick(struct cuda_watch *watch, uint64_t now_ns);
 int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key *key,
 			 const struct so_cuda_line *line);
 
-/* All calls since the watch began. -ENOMEM, or what reading the maps gave. */
-int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out);
+/* All calls since the watch began, and how near; estimate: may be NULL. -ENOMEM, or what reading the maps gave. */
+int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimate *estimate);
 /* {"installed", "kind", ...} and the list of libraries with their probes, as .design/cuda.md has them. New references. */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 json_t *cuda_watch__libraries(const struct cuda_watch *watch);

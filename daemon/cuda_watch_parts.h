@@ -23,6 +23,29 @@ static inline double cuda_watch_busy(const struct cuda_watch *w)
 	return w->busy_cpu_ns > 0 ? (w->busy_cpu_ns + CUDA_WATCH_CLOCK_LAG_NS) / w->busy_elapsed_ns : 0;
 }
 
+/* Threads that what the probes take is divided among. */
+static inline double cuda_watch_threads(const struct cuda_watch *w)
+{
+	double busy = cuda_watch_busy(w);
+
+	return busy > 1 ? busy : 1;
+}
+
+/* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */
+#define CUDA_WATCH_SETTLE_MS 2
+
+/* cuda_watch_light.c */
+
+/* Plans the next time on: whether it begins with light probes. */
+bool cuda_watch_plan_light(struct cuda_watch *w);
+/* Whether this library is among them. */
+bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m);
+/* They are there; the others come. */
+void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now_ns);
+void cuda_watch_end_light(struct cuda_watch *w, uint64_t now_ns);
+/* At the end of a time on, before what it counted is scaled. */
+void cuda_watch_compare(struct cuda_watch *w, uint64_t now_ns);
+
 /* cuda_watch_settle.c */
 
 /* Counters of threads that are preempted between reading and writing may go back a little. */
@@ -40,6 +63,11 @@ void cuda_watch_set_segments(struct cuda_watch *w);
 /* What a probe costs in this target: now, and where so many entries' programs took so long, if they are enough to tell. */
 struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
 struct cuda_probe_cost cuda_watch_cost_of(const struct cuda_watch *w, uint64_t entries, uint64_t entries_ns);
+/* What the probes have taken from the target's threads since the segment began, and what a light probe would have. */
+struct cuda_watch_taken {
+	double ns, light_ns;
+};
+struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w);
 /* What a call whose stack was taken in that segment stands for. */
 double cuda_watch_line_factor(const struct cuda_watch *w, uint32_t segment);
 

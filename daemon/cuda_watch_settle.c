@@ -54,27 +54,29 @@ void cuda_watch_set_segments(struct cuda_watch *w)
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
 {
 	w->segment_ns = now;
+	w->light.lost_ns = 0;
 	if (++w->segment == 0)
 		w->segment = 1;
 	cuda_watch_set_segments(w);
 	cuda_probes__slot(w->probes, w->slot, &w->segment_slot);
 }
 
-/* What the probes have taken from the target since the segment began, one thread's share if it has several. */
-static double taken_ns(const struct cuda_watch *w, double threads)
+struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w)
 {
 	struct cuda_probe_cost cost;
 	struct so_cuda_slot slot;
 
 	if (cuda_probes__slot(w->probes, w->slot, &slot))
-		return 0;
+		return (struct cuda_watch_taken){ 0 };
 	cost = cuda_watch_cost_of(w, gained(slot.entries, w->segment_slot.entries),
 				  gained(slot.entries_ns, w->segment_slot.entries_ns));
-	return ((double)gained(slot.returns, w->segment_slot.returns) * cost.pair_ns +
-		(double)gained(slot.nested, w->segment_slot.nested) * cost.nested_ns +
-		(double)gained(slot.stepped, w->segment_slot.stepped) * cost.stepped_ns +
-		(double)gained(slot.stacks_ns, w->segment_slot.stacks_ns)) /
-	       threads;
+	return (struct cuda_watch_taken){
+		.ns = (double)gained(slot.returns, w->segment_slot.returns) * cost.pair_ns +
+		      (double)gained(slot.nested, w->segment_slot.nested) * cost.nested_ns +
+		      (double)gained(slot.stepped, w->segment_slot.stepped) * cost.stepped_ns +
+		      (double)gained(slot.stacks_ns, w->segment_slot.stacks_ns),
+		.light_ns = cost.light_ns,
+	};
 }
 
 /* Calls of these kinds (1 << enum so_cuda_kind), and their time on the host. */
@@ -99,19 +101,28 @@ static struct sums sums_of(const struct cuda_snapshot *seen, uint32_t kinds)
 	return sums;
 }
 
+struct progress {
+	double ns;    /* what of the segment the target had for itself */
+	double error; /* as a part of this, 95 % */
+};
+
 /*
- * How much of the segment the target had for itself. What the probes take is made up for by time in which it would have
- * slept or waited for the GPU; where there is too little of that, it makes fewer calls than without the probes.
+ * What the probes take is made up for by time in which the target would have looked at a clock, slept or waited for the GPU; where
+ * there is too little of that, it makes fewer calls than without the probes.
  */
-static double progress_ns(const struct cuda_watch *w, const struct cuda_snapshot *seen, uint64_t now)
+static struct progress progress_of(const struct cuda_watch *w, const struct cuda_snapshot *seen, uint64_t now)
 {
-	double on = (double)(now - w->segment_ns), busy = cuda_watch_busy(w), threads = busy > 1 ? busy : 1;
-	double slack = busy < NO_SLACK ? (1 - busy) * on : 0, lost;
+	struct cuda_loss loss = cuda_progress__loss(&w->progress);
+	double on = (double)(now - w->segment_ns), taken = cuda_watch_taken(w).ns / cuda_watch_threads(w),
+	       most = on * (1 - LEAST_PROGRESS);
+	double busy = cuda_watch_busy(w), slack = busy < NO_SLACK ? (1 - busy) * on : 0, lost, may_be_lost;
 
 	/* What was seen since the last settling has the time off in it as well. */
-	slack += sums_of(seen, 1u << SO_CUDA_SYNC).ns / threads * on / (double)(now - w->accounted_ns);
-	lost = taken_ns(w, threads) - slack;
-	return lost <= 0 ? on : fmax(on - lost, on * LEAST_PROGRESS);
+	slack += sums_of(seen, 1u << SO_CUDA_SYNC).ns / cuda_watch_threads(w) * on /
+		 (double)(now - w->accounted_ns);
+	lost = fmin(fmax(loss.factor * taken - slack, 0), most);
+	may_be_lost = fmin(fmax((loss.factor + 2 * loss.error) * taken - slack, 0), most);
+	return (struct progress){ on - lost, (may_be_lost - lost) / (on - lost) };
 }
 
 bool cuda_watch__is_estimate(const struct cuda_watch *w, uint64_t now)
@@ -124,18 +135,24 @@ struct gain {
 	struct cuda_snapshot *seen;
 	double progress_ns; /* what of the time on the target had for itself; 0: there was none */
 	double factor;      /* what a call of the cycled kinds stands for */
+	double error;       /* of it, as a part (95 %), for want of knowing progress_ns better */
 };
 
 static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, uint64_t now, struct gain *out)
 {
 	struct gain gain = { .factor = 1 };
+	struct progress progress;
 	int ret = cuda_snapshot__subtract(maps, w->last, &gain.seen);
 
 	if (ret)
 		return ret;
 	if (cuda_watch__is_estimate(w, now)) {
-		gain.progress_ns = progress_ns(w, gain.seen, now);
-		gain.factor = ((double)(w->segment_ns - w->accounted_ns) + gain.progress_ns) / gain.progress_ns;
+		progress = progress_of(w, gain.seen, now);
+		gain.progress_ns = progress.ns;
+		gain.error = progress.error;
+		/* Before it the target had all time for itself, but for what light probes took. */
+		gain.factor =
+			1 + fmax((double)(w->segment_ns - w->accounted_ns) - w->light.lost_ns, 0) / progress.ns;
 	} else if (cuda_watch_is_on(w) && now > w->segment_ns) {
 		gain.progress_ns = (double)(now - w->segment_ns);
 	}
@@ -143,20 +160,43 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, ui
 	return 0;
 }
 
+/* Calls of the cycled kinds that a time on of that length would have seen at the rate of the one before; < 0: there is none. */
+static double before_it(const struct cuda_watch *w, double on)
+{
+	return w->last_rate * on;
+}
+
+/* As of a time on that ends now with this gain. */
+static void add_estimate(const struct cuda_watch *w, const struct gain *gain, uint64_t now,
+			 struct cuda_estimate *e)
+{
+	double seen = sums_of(gain->seen, w->kinds.cycled).calls;
+
+	if (cuda_watch__is_estimate(w, now))
+		cuda_estimate__add(e, seen, before_it(w, (double)(now - w->segment_ns)), gain->factor,
+				   gain->error);
+}
+
+#define VARIANCE_KEPT 0.8 /* of what was known, for each time on */
+
 /* A time on ends, and has this gain. */
 static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_t now)
 {
-	double seen = sums_of(gain->seen, w->kinds.cycled).calls, on;
+	double seen = sums_of(gain->seen, w->kinds.cycled).calls, on, d;
 
 	/* Of a process that ended before. */
 	if (now <= w->segment_ns)
 		return;
 	on = (double)(now - w->segment_ns);
-	if (cuda_watch__is_estimate(w, now))
-		cuda_estimate__add(&w->estimate, seen, w->last_rate * on, gain->factor, gain->progress_ns / on);
+	add_estimate(w, gain, now, &w->estimate);
+	if (!w->kinds.cycled || on <= LEAST_ON_NS)
+		return;
+	d = seen - before_it(w, on);
+	if (w->last_rate >= 0)
+		w->seen_variance +=
+			(w->seen_variance > 0 ? 1 - VARIANCE_KEPT : 1) * (d * d / 2 - w->seen_variance);
 	/* The mean of all the time before a duty cycle is no neighbour. */
-	if (w->kinds.cycled && on > LEAST_ON_NS)
-		w->last_rate = w->cycle.duty < 1 ? seen / on : -1;
+	w->last_rate = w->cycle.duty < 1 ? seen / on : -1;
 }
 
 /* Scales the gain, and adds it to `into`. */
@@ -184,6 +224,8 @@ static int keep_last_on(struct cuda_watch *w, const struct gain *gain, uint64_t 
 	w->last_on = TAKE_PTR(seen);
 	w->last_on_ns = now - w->segment_ns;
 	w->last_progress_ns = gain->progress_ns;
+	w->last_factor = gain->factor;
+	w->last_error = gain->error;
 	return 0;
 }
 
@@ -219,6 +261,10 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
 	struct gain gain = { 0 };
 	int ret = read_maps(w, &maps);
 
+	if (cuda_watch_is_on(w) && now > w->segment_ns + LEAST_ON_NS)
+		w->taken = cuda_watch_taken(w).ns / (double)(now - w->segment_ns);
+	if (cuda_watch__is_estimate(w, now))
+		cuda_watch_compare(w, now);
 	ret = ret ?: gain_since(w, maps, now, &gain);
 	if (ret)
 		return ret;
@@ -246,20 +292,24 @@ int cuda_watch__settle(struct cuda_watch *w)
 }
 
 /* The time off since the last time on, by that one. */
-static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *into)
+static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *into,
+		    struct cuda_estimate *estimate)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
+	double factor;
 	int ret;
 
 	if (cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0 || now <= w->accounted_ns)
 		return 0;
+	factor = (double)(now - w->accounted_ns) / w->last_progress_ns;
 	ret = cuda_snapshot__new(&tail);
 	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
-	ret = ret
-		      ?: cuda_snapshot__scale(tail, w->kinds.cycled,
-					      (double)(now - w->accounted_ns) / w->last_progress_ns,
-					      w->last_on_ns, start_of(w));
-	return ret ?: cuda_snapshot__merge(into, tail, 0);
+	ret = ret ?: cuda_snapshot__scale(tail, w->kinds.cycled, factor, w->last_on_ns, start_of(w));
+	ret = ret ?: cuda_snapshot__merge(into, tail, 0);
+	if (!ret)
+		cuda_estimate__add_tail(estimate, sums_of(w->last_on, w->kinds.cycled).calls, w->seen_variance,
+					w->last_factor, factor, w->last_error);
+	return ret;
 }
 
 int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
@@ -268,7 +318,7 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 
 	w->ended_ns = now;
 	ret = cuda_watch__settle(w);
-	ret = ret ?: add_tail(w, now, w->total);
+	ret = ret ?: add_tail(w, now, w->total, &w->estimate);
 	/* Of the next one nothing is known. */
 	cuda_snapshot__free(TAKE_PTR(w->last_on));
 	w->last_progress_ns = 0;
@@ -287,9 +337,10 @@ void cuda_watch_resume(struct cuda_watch *w)
 		cuda_watch_begin_segment(w, now);
 }
 
-int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out)
+int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct cuda_estimate *estimate)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL, *result = NULL;
+	struct cuda_estimate near = w->estimate;
 	uint64_t now = now_of(w);
 	struct gain gain = { 0 };
 	int ret = read_maps(w, &maps);
@@ -297,12 +348,17 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out)
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
 	ret = ret ?: gain_since(w, maps, now, &gain);
-	ret = ret ?: add_gain(w, &gain, now, result);
-	ret = ret ?: add_tail(w, now, result);
-	cuda_snapshot__free(gain.seen);
 	if (!ret)
-		*out = TAKE_PTR(result);
-	return ret;
+		add_estimate(w, &gain, now, &near);
+	ret = ret ?: add_gain(w, &gain, now, result);
+	ret = ret ?: add_tail(w, now, result, &near);
+	cuda_snapshot__free(gain.seen);
+	if (ret)
+		return ret;
+	if (estimate)
+		*estimate = near;
+	*out = TAKE_PTR(result);
+	return 0;
 }
 
 bool cuda_watch__has_threads(const struct cuda_watch *w, const struct u64_table *threads)

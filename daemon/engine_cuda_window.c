@@ -93,7 +93,7 @@ static int moment_of_now(struct cuda_watch *w, struct moment *m)
 	int ret = cuda_probes__slot(w->probes, w->slot, &m->slot);
 
 	if (!ret && !w->estimated)
-		ret = cuda_watch__result(w, &m->own_calls);
+		ret = cuda_watch__result(w, &m->own_calls, NULL);
 	else if (!ret && !cuda_watch__is_estimate(w, clock__now_ns()))
 		ret = cuda_watch__settle(w);
 	ret = ret ?: cuda_watch__pids(w, &m->own_pids, &m->n_pids);

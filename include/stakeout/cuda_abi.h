@@ -137,6 +137,14 @@ struct so_cuda_slot {
 	__u64 kinds[SO_CUDA_KIND_ROOM]; /* of calls, by enum so_cuda_kind */
 };
 
+/* Map `cuda_slices`, per CPU and target slot: hits by slices of 0.52 ms (so_cuda_control.slices_ns); later ones are not counted. */
+#define SO_CUDA_SLICES      64
+#define SO_CUDA_SLICE_SHIFT 19
+
+struct so_cuda_slices {
+	__u64 hits[SO_CUDA_SLICES];
+};
+
 /* Map `cuda_threads`, a task's storage: the call that a thread is in. Belongs to the thread, so nobody else writes to it. */
 struct so_cuda_call {
 	__u64 cookie;
@@ -173,6 +181,9 @@ struct so_cuda_control {
 	__u32 stepped_ns; /* and of single-stepping an entry */
 	/* The number of the time on, each of which has a factor for the calls seen in it; 0: calls stand for themselves. */
 	__u32 segment[SO_CUDA_KIND_ROOM];
+	/* Hits at entries of functions of this library are counted by slices of time, from slices_ns on (CLOCK_MONOTONIC). */
+	__u32 slices_of; /* enum so_cuda_of */
+	__u64 slices_ns;
 	/* CLOCK_MONOTONIC. The return of a call that was entered before is not seen: its probe was taken away meanwhile. */
 	__u64 since_ns[SO_CUDA_KIND_ROOM];
 };

@@ -60,6 +60,9 @@ enum so_cuda_args {
 	SO_CUDA_ARGS_EVENT_STREAM, /* (event, stream[, ...]) */
 };
 
+/* Which library has a call. */
+enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
+
 /* X(name, library, kind, args): library RUNTIME or DRIVER */
 #define SO_CUDA_APIS(X)                                           \
 	X(cudaLaunchKernel, RUNTIME, LAUNCH, LAUNCH)              \

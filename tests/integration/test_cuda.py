@@ -208,8 +208,9 @@ def test_the_hidden_wait_is_found():
     item = line_of("py_cuda_training.py", "item", "cudaStreamSynchronize")
     waits, findings = answer["summary"]["waits"], answer["summary"]["findings"]
     assert waits and waits[0]["line"] == item and waits[0]["event"] == "sync", waits[:3]
-    # It is all synchronisation that there is, and the greatest part of the time.
-    assert waits[0]["share"] > 0.3, waits[0]
+    # It is all synchronisation that there is: 3 ms of an iteration, the rest of which takes the longer the slower the machine is.
+    assert waits[0]["share"] > 0.2, waits[0]
+    assert all(wait["share"] < waits[0]["share"] / 2 for wait in waits[1:]), waits
     with_line = [finding for finding in findings if finding["line"]]
     assert with_line and with_line[0]["line"] == item, findings
     # The copy is on a line of its own, so it is not told as hidden.

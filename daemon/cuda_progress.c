@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/cuda_progress.h"
+
+#include <math.h>
+
+#define LEAST_SLICES   4
+#define LEAST_HITS     20   /* in the light slices */
+#define LEAST_DEARER   1.3  /* all probes are so many times as dear as light ones */
+#define RATIO_ERROR    0.25 /* of k: the two costs change alike where caches are cold, and not quite */
+#define MOST_DEPENDENT 0.9  /* correlation of neighbouring slices */
+#define LEAST_ERROR    0.1  /* of a comparison's factor, however sure it seems: it is of a moment */
+#define MOST_ERROR     1.0  /* of one that tells anything */
+#define MOST_LOSS      1.6  /* the probes cost so many times what was calibrated, in cold caches */
+#define KEEP           0.97 /* of the weight of earlier comparisons */
+
+struct mean {
+	double mean, variance; /* of the mean */
+};
+
+/*
+ * Slices are not independent where a target has phases: with a correlation of a between neighbours, n of them tell as much as
+ * n (1 - a) / (1 + a) would.
+ */
+static struct mean mean_of(const __u64 *hits, unsigned from, unsigned to)
+{
+	double n = to - from, sum = 0, squares = 0, products = 0, last = 0, mean, a;
+
+	for (unsigned i = from; i < to; i++)
+		sum += (double)hits[i];
+	mean = sum / n;
+	for (unsigned i = from; i < to; i++) {
+		double d = (double)hits[i] - mean;
+
+		squares += d * d;
+		products += i > from ? d * last : 0;
+		last = d;
+	}
+	a = squares > 0 ? fmin(fmax(products / squares, 0), MOST_DEPENDENT) : 0;
+	/* A hit may fall to either side of a slice's ends. */
+	return (struct mean){ mean, (squares / (n - 1) + 1) / n * (1 + a) / (1 - a) };
+}
+
+bool cuda_progress__compare(const struct cuda_slices *s, double light_ns, double all_ns, struct cuda_kept *out)
+{
+	struct mean light, all;
+	double k, ratio, variance;
+
+	if (s->light_to < s->light_from + LEAST_SLICES || s->full_to < s->full_from + LEAST_SLICES ||
+	    all_ns < LEAST_DEARER * light_ns || light_ns <= 0)
+		return false;
+	light = mean_of(s->hits, s->light_from, s->light_to);
+	all = mean_of(s->hits, s->full_from, s->full_to);
+	if (light.mean * (s->light_to - s->light_from) < LEAST_HITS)
+		return false;
+	k = light_ns / (all_ns - light_ns);
+	ratio = all.mean / light.mean;
+	variance = (all.variance + ratio * ratio * light.variance) / (light.mean * light.mean);
+	out->share = ratio - k * (1 - ratio);
+	out->error = hypot((1 + k) * sqrt(variance), RATIO_ERROR * k * (1 - ratio));
+	return true;
+}
+
+void cuda_progress__age(struct cuda_progress *p)
+{
+	p->n *= KEEP;
+	p->weight *= KEEP;
+	p->sum *= KEEP;
+	p->squares *= KEEP;
+}
+
+void cuda_progress__add(struct cuda_progress *p, const struct cuda_kept *kept, double taken, double threads)
+{
+	double loss, error, weight;
+
+	if (taken <= 0)
+		return;
+	loss = (1 - kept->share) / taken;
+	error = fmax(kept->error / taken, LEAST_ERROR);
+	/* As far above the most as below nothing, or chance would count in one direction only. */
+	if (error > MOST_ERROR * threads ||
+	    fabs(loss - MOST_LOSS * threads / 2) > MOST_LOSS * threads / 2 + 2 * error)
+		return;
+	weight = 1 / (error * error);
+	p->n += 1;
+	p->weight += weight;
+	p->sum += weight * loss;
+	p->squares += weight * loss * loss;
+}
+
+struct cuda_loss cuda_progress__loss(const struct cuda_progress *p)
+{
+	double prior = 1 / (CUDA_PROGRESS_PRIOR_ERROR * CUDA_PROGRESS_PRIOR_ERROR), weight = p->weight, scatter;
+
+	if (p->n < 1)
+		return (struct cuda_loss){ 1, CUDA_PROGRESS_PRIOR_ERROR };
+	/* Comparisons that differ by more than each is said to be wrong are worth less. */
+	if (p->n > 1.5) {
+		scatter = (p->squares - p->sum * p->sum / p->weight) / (p->n - 1);
+		weight /= fmax(scatter, 1);
+	}
+	return (struct cuda_loss){
+		.factor = fmax((weight * p->sum / p->weight + prior) / (weight + prior), 0),
+		.error = 1 / sqrt(weight + prior),
+	};
+}

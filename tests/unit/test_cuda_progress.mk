@@ -1,0 +1,1 @@
+test_cuda_progress_SRCS := daemon/cuda_progress.c
