@@ -28,6 +28,8 @@
 #define MORE_STACKS    2.0  /* × per second, at most */
 #define PERIOD_CHANGES 1.2  /* a stack period stays unless the new one differs so much */
 #define MAX_PERIOD     1000000.0
+#define MOST_FAVOURED \
+	8.0 /* times as many stacks for rare kinds: what is rare may become frequent between two looks */
 
 /* What happened in some time. */
 struct record {
@@ -299,19 +301,68 @@ static void follow(struct cuda_budget *budget, double goal, double elapsed)
 		budget->duty = fmin(fmin(budget->duty * pow(RISE_PER_S, elapsed), goal), 1);
 }
 
+static bool is_steady(const struct cuda_budget *budget, unsigned kind)
+{
+	return budget->cycled && !(budget->cycled >> kind & 1);
+}
+
+/* Calls a second while the probes are on, or of kinds whose probes always are. */
+static double rate_of(const struct cuda_budget *budget, unsigned kind)
+{
+	return budget->calls_per_s * budget->parts[kind] * (is_steady(budget, kind) ? 1 : budget->duty);
+}
+
+/* Stacks of a kind that are wanted a second, whatever they cost. */
+static double wanted_of(const struct cuda_budget *budget, unsigned kind)
+{
+	double rate = rate_of(budget, kind);
+
+	return capped[kind] ? fmin(rate, CUDA_BUDGET_STACKS_PER_S) : rate;
+}
+
+/*
+ * The most stacks a second that each of the kinds that stay, or of the others, may have for all of them to be a `thin`th of what is wanted:
+ * what is rare keeps most of its stacks, and what is frequent gives way.
+ */
+static double level_of(const struct cuda_budget *budget, bool steady, double thin)
+{
+	double left = 0, level = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		left += is_steady(budget, i) == steady ? wanted_of(budget, i) / thin : 0;
+	/* Each round leaves out those that the level before was enough for, and so it rises; after as many rounds as kinds it stays. */
+	for (unsigned round = 0; round < SO_CUDA_KIND_COUNT; round++) {
+		double rest = left;
+		unsigned n = 0;
+
+		for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+			bool is_below = wanted_of(budget, i) <= level;
+
+			if (is_steady(budget, i) != steady)
+				continue;
+			rest -= is_below ? wanted_of(budget, i) : 0;
+			n += !is_below;
+		}
+		if (n)
+			level = rest / n;
+	}
+	return level;
+}
+
 static void set_periods(struct cuda_budget *budget)
 {
-	double calls_per_s = budget->calls_per_s * budget->duty;
+	double levels[2] = { level_of(budget, false, budget->thin),
+			     level_of(budget, true, budget->steady_thin) };
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		bool steady = budget->cycled && !(budget->cycled >> i & 1);
-		double period = 1, thin = steady ? budget->steady_thin : budget->thin;
+		bool steady = is_steady(budget, i);
+		double thin = steady ? budget->steady_thin : budget->thin, wanted = wanted_of(budget, i),
+		       period = 1;
 
 		if (capped[i])
-			period = fmax((steady ? budget->calls_per_s : calls_per_s) * budget->parts[i] /
-					      CUDA_BUDGET_STACKS_PER_S,
-				      1);
-		period = fmin(ceil(period * thin - 1e-9), MAX_PERIOD);
+			period = fmax(rate_of(budget, i) / CUDA_BUDGET_STACKS_PER_S, 1);
+		period *= wanted > 0 ? fmax(wanted / levels[steady], fmax(thin / MOST_FAVOURED, 1)) : thin;
+		period = fmin(ceil(period - 1e-9), MAX_PERIOD);
 		if (period == 1 || period > budget->period[i] * PERIOD_CHANGES ||
 		    period * PERIOD_CHANGES < budget->period[i])
 			budget->period[i] = (uint32_t)period;

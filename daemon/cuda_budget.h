@@ -10,8 +10,9 @@
  *
  * Three means, in this order:
  *   stacks      launches, releases and event calls get at most CUDA_BUDGET_STACKS_PER_S stacks a second and kind, other
- *               calls all; when that costs too much, all kinds are thinned by one factor (those that stay on in a duty
- *               cycle by one of their own)
+ *               calls all; when that costs too much, kinds are thinned (those that stay on in a duty cycle by a factor of
+ *               their own), the frequent ones first: a kind with few calls keeps up to eight times the share of its stacks
+ *               that all of them keep together
  *   duty        when the probes alone cost too much, they are on for a share of the time only; the stacks that are left then
  *               cost a twentieth of what the probes do
  *   emergency   when a sudden rise would use up what is left of the budget of the last 10 s before the next look, the duty
