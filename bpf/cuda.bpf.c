@@ -191,13 +191,15 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		return enter_namer(&a, c, cookie, call - SO_CUDA_API_COUNT);
 	call = bounded_api(call);
 	note_called(cookie, call);
-	note_slice(cookie, call, begin);
-	if (is_off(control_of(cookie), call))
+	if (is_off(control_of(cookie), call)) {
+		note_slice(cookie, call, begin);
 		return 1;
+	}
 	if (c->active && is_over(c, cookie))
 		c->active = 0;
 	/* Of what all entries do, as those of calibration: reading arguments is no sign of cold caches. */
 	program_ns = bpf_ktime_get_ns() - begin;
+	note_slice(cookie, call, begin);
 	if (c->active) {
 		if (a.rsp < c->sp) {
 			slot->nested++;

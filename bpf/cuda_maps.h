@@ -117,7 +117,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SO_CUDA_SLOTS);
+	__uint(max_entries, SO_MAX_SLOTS);
 	__type(key, __u32);
 	__type(value, struct so_cuda_slices);
 } cuda_slices SEC(".maps");

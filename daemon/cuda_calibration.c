@@ -261,9 +261,6 @@ static int measure_cold(struct cuda_probes *probes, const volatile uint8_t *byte
 		return ret;
 	out->cold.floor_ns = (double)median_seen(seen);
 	out->cold.program_ns = program_time(&last, &first);
-	switch_launches(probes, false);
-	out->cold.light_ns = positive(cold_time(bytes) - plain);
-	switch_launches(probes, true);
 	return 0;
 }
 
@@ -272,29 +269,66 @@ struct plain {
 	double warm[FUNCTIONS], cold;
 };
 
+/* Where they are a link of their own, which is there now, and no other. */
+static void measure_light_link(struct cuda_probes *probes, const struct plain *plain,
+			       const volatile uint8_t *bytes, struct cuda_probe_cost *out)
+{
+	switch_launches(probes, false);
+	out->light_ns = positive(time_of(functions[LEAF], ROUNDS) - plain->warm[LEAF]);
+	out->cold.light_ns = positive(cold_time(bytes) - plain->cold);
+	switch_launches(probes, true);
+}
+
+static int measure_pairs(struct cuda_probes *probes, bool light_is_known, const struct plain *plain,
+			 const volatile uint8_t *bytes, struct cuda_probe_cost *out)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
+	struct so_cuda_slot slot, none = { 0 };
+	double light;
+	int ret = cuda_snapshot__new(&snapshot);
+
+	if (ret)
+		return ret;
+	time_pair_and_light(probes, &out->pair_ns, &light);
+	out->pair_ns = positive(out->pair_ns - plain->warm[LEAF]);
+	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, snapshot);
+	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &slot);
+	ret = ret ?: measure_cold(probes, bytes, plain->cold, out);
+	if (ret)
+		return ret;
+	out->floor_ns = (double)median_seen(snapshot);
+	out->program_ns = program_time(&slot, &none);
+	if (light_is_known)
+		return 0;
+	out->light_ns = positive(light - plain->warm[LEAF]);
+	switch_launches(probes, false);
+	out->cold.light_ns = positive(cold_time(bytes) - plain->cold);
+	switch_launches(probes, true);
+	return 0;
+}
+
 static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, const struct plain *plain,
 		   const volatile uint8_t *bytes, struct cuda_probe_cost *out)
 {
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
 	_cleanup_(cuda_link) struct cuda_link *link = NULL;
-	struct so_cuda_slot slot, none = { 0 };
 	uint64_t cookies[FUNCTIONS];
+	const struct cuda_places places = { offsets, cookies, FUNCTIONS };
+	bool light;
 	double nop;
 	int ret;
 
 	for (int i = 0; i < FUNCTIONS; i++)
 		cookies[i] = SO_CUDA_COOKIE(SO_CUDA_API_cudaLaunchKernel, PROBE_SLOT, 0);
-	ret = cuda_probes__attach_offsets(probes, getpid(), fd, offsets, cookies, FUNCTIONS, &link);
-	ret = ret ?: cuda_snapshot__new(&snapshot);
+	ret = cuda_probes__attach_places(probes, getpid(), fd, &places, true, &link);
 	if (ret)
 		return ret;
+	light = cuda_link__is_light(link);
 	cuda_probes__control(probes, PROBE_SLOT)->on = 1;
-	time_pair_and_light(probes, &out->pair_ns, &out->light_ns);
-	out->pair_ns = positive(out->pair_ns - plain->warm[LEAF]);
-	out->light_ns = positive(out->light_ns - plain->warm[LEAF]);
-	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, snapshot);
-	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &slot);
-	ret = ret ?: measure_cold(probes, bytes, plain->cold, out);
+	if (light) {
+		measure_light_link(probes, plain, bytes, out);
+		ret = cuda_probes__attach_places(probes, getpid(), fd, &places, false, &link);
+	}
+	ret = ret ?: measure_pairs(probes, light, plain, bytes, out);
 	/* It is a part of what a pair is, whatever disturbed the one or the other. */
 	out->nested_ns =
 		fmin(positive(time_of(functions[NESTING], ROUNDS) - plain->warm[NESTING] - out->pair_ns),
@@ -304,9 +338,6 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 	nop = positive(time_of(functions[NOP], FEW_ROUNDS) - plain->warm[NOP] - out->pair_ns);
 	out->nops_stepped = nop > out->stepped_ns / 2;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 0;
-	out->floor_ns = (double)median_seen(snapshot);
-	if (!ret)
-		out->program_ns = program_time(&slot, &none);
 	cuda_probes__forget(probes, is_own, NULL);
 	return ret ?: out->floor_ns > 0 ? 0 : -ENOTSUP;
 }

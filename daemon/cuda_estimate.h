@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How near the counts of a duty cycle come to what was called. All members are sums over times on, so what a span of time has is a
- * difference of two, and what two spans have is the sum of theirs.
+ * difference of two, and what two spans have is the sum of theirs; the time off after the last one is added to what is told, and not kept.
  *
  * A time on in which s calls were seen stands for f × s: for the (f - 1) × s of the time off before it, which were not seen. How far
  * that is off is told by how much times on differ. With d, the difference of s and of what the time on before it would have had in a
@@ -63,9 +63,9 @@ static inline struct cuda_estimate cuda_estimate__since(const struct cuda_estima
 /* As answers and stored windows have it; null: no time on stands for any other. New reference. */
 static inline json_t *cuda_estimate__json(const struct cuda_estimate *e)
 {
-	return e->times ? json_pack("{s:I, s:f, s:f, s:f}", "times", (json_int_t)e->times, "calls", e->calls,
-				    "variance", e->variance, "bias", e->bias)
-			: json_null();
+	return e->times || e->calls > 0 ? json_pack("{s:I, s:f, s:f, s:f}", "times", (json_int_t)e->times,
+						    "calls", e->calls, "variance", e->variance, "bias", e->bias)
+					: json_null();
 }
 
 #endif

@@ -57,6 +57,7 @@ struct cuda_link {
 	struct fd_closer *closer; /* borrowed */
 	uint64_t tag;
 	struct cuda_perf_set *perf;
+	bool light;
 };
 
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind)
@@ -121,6 +122,8 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_buffers, buffers);
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_caches, buffers);
 	ret = ret ?: bpf_map__set_value_size(skel->maps.tables, shared->globals_bytes);
+	if (kind == CUDA_PROBE_PERF)
+		ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_slices, 1);
 	ret = ret ?: share_maps(skel, shared);
 	ret = ret ?: cuda_bpf__load(skel);
 	if (ret) {
@@ -179,12 +182,23 @@ static int new_perf(struct cuda_probes *p)
 				     bpf_map__fd(p->skel->maps.cuda_heat), &p->perf);
 }
 
+static enum cuda_probe_kind best_kind(void)
+{
+	const char *word = getenv("STAKEOUT_CUDA_PROBES");
+
+	for (enum cuda_probe_kind kind = CUDA_PROBE_SESSION; word && kind <= CUDA_PROBE_PERF; kind++) {
+		if (strcmp(word, cuda_probes__kind_word(kind)) == 0)
+			return kind;
+	}
+	return CUDA_PROBE_SESSION;
+}
+
 /* A kind that loads may still be refused: calibration uses its links. */
 static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 {
 	int ret = -ENOTSUP;
 
-	for (p->kind = CUDA_PROBE_SESSION; p->kind <= CUDA_PROBE_PERF; p->kind++) {
+	for (p->kind = best_kind(); p->kind <= CUDA_PROBE_PERF; p->kind++) {
 		if (!is_supported(p->kind))
 			continue;
 		ret = load(shared, p->kind, &p->skel);
@@ -408,35 +422,57 @@ void cuda_link__free(struct cuda_link *link)
 	free(link);
 }
 
-static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, const char *path,
-			const uint64_t *offsets, const uint64_t *cookies, uint32_t count, pid_t pid)
+bool cuda_link__is_light(const struct cuda_link *link)
 {
+	return link->light;
+}
+
+static int link_places(const struct bpf_program *program, uint32_t type, bool at_return, const char *path,
+		       const struct cuda_places *places, pid_t pid, int *fd)
+{
+	int ret;
+
+	if (*fd >= 0)
+		return 0;
+	ret = link_multi(bpf_program__fd(program), type, at_return, path, places->offsets, places->cookies,
+			 places->n, pid);
+	if (ret < 0)
+		return ret;
+	*fd = ret;
+	return 0;
+}
+
+static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, const char *path,
+			const struct cuda_places *places, bool light, pid_t pid)
+{
+	int ret = 0;
+
 	/* The process may be another program now, whose calls would be counted twice. */
 	fd_closer__wait(p->closer, tag_of(pid, 0), PID_MASK);
-	if (p->kind == CUDA_PROBE_SESSION) {
-		link->fds[0] = link_multi(bpf_program__fd(p->skel->progs.cuda_session), ATTACH_UPROBE_SESSION,
-					  false, path, offsets, cookies, count, pid);
-		return link->fds[0] < 0 ? link->fds[0] : 0;
-	}
-	/* Returns first: an entry that is seen has its return seen. */
-	link->fds[1] = link_multi(bpf_program__fd(p->skel->progs.cuda_leave), ATTACH_UPROBE_MULTI, true, path,
-				  offsets, cookies, count, pid);
-	if (link->fds[1] < 0)
-		return link->fds[1];
-	link->fds[0] = link_multi(bpf_program__fd(p->skel->progs.cuda_enter), ATTACH_UPROBE_MULTI, false, path,
-				  offsets, cookies, count, pid);
-	return link->fds[0] < 0 ? link->fds[0] : 0;
+	if (p->kind == CUDA_PROBE_SESSION)
+		return link_places(p->skel->progs.cuda_session, ATTACH_UPROBE_SESSION, false, path, places, pid,
+				   &link->fds[0]);
+	/* Returns first: an entry that is seen has its return seen. Of light links no entry counts. */
+	if (!light)
+		ret = link_places(p->skel->progs.cuda_leave, ATTACH_UPROBE_MULTI, true, path, places, pid,
+				  &link->fds[1]);
+	ret = ret
+		      ?: link_places(p->skel->progs.cuda_enter, ATTACH_UPROBE_MULTI, false, path, places, pid,
+				     &link->fds[0]);
+	if (!ret)
+		link->light = light;
+	return ret;
 }
 
 /* They are of one process; but the event of a return that another's entry has made is told by the cookie alone. */
-static int attach_perf(struct cuda_probes *p, struct cuda_link *link, const char *path, const uint64_t *offsets,
-		       const uint64_t *cookies, uint32_t count, pid_t pid)
+static int attach_perf(struct cuda_probes *p, struct cuda_link *link, const char *path,
+		       const struct cuda_places *places, pid_t pid)
 {
 	struct so_cuda_owner owner = { .tgid = (uint32_t)pid };
 	uint8_t yes = 1;
 
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t library = SO_CUDA_COOKIE_LIBRARY(cookies[i]);
+	for (uint32_t i = 0; i < places->n; i++) {
+		uint32_t library = SO_CUDA_COOKIE_LIBRARY(places->cookies[i]);
 
 		if (i && library == owner.library)
 			continue;
@@ -444,27 +480,32 @@ static int attach_perf(struct cuda_probes *p, struct cuda_link *link, const char
 		if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_owners), &owner, &yes, BPF_ANY))
 			return -errno;
 	}
-	return cuda_perf_events__attach(p->perf, pid, path, offsets, cookies, count, &link->perf);
+	return cuda_perf_events__attach(p->perf, pid, path, places->offsets, places->cookies, places->n,
+					&link->perf);
 }
 
-int cuda_probes__attach_offsets(struct cuda_probes *p, pid_t pid, int fd, const uint64_t *offsets,
-				const uint64_t *cookies, uint32_t count, struct cuda_link **out)
+int cuda_probes__attach_places(struct cuda_probes *p, pid_t pid, int fd, const struct cuda_places *places,
+			       bool light, struct cuda_link **out)
 {
-	_cleanup_(cuda_link) struct cuda_link *link = new_link(p, tag_of(pid, SO_CUDA_COOKIE_SLOT(cookies[0])));
+	_cleanup_(cuda_link) struct cuda_link *new = NULL;
+	struct cuda_link *link = *out;
 	char path[64];
 	int ret;
 
+	if (!link)
+		link = new = new_link(p, tag_of(pid, SO_CUDA_COOKIE_SLOT(places->cookies[0])));
 	if (!link)
 		return -ENOMEM;
 	/* Through the descriptor: another mount namespace may hide the path. */
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
 	if (p->kind == CUDA_PROBE_PERF)
-		ret = attach_perf(p, link, path, offsets, cookies, count, pid);
+		ret = attach_perf(p, link, path, places, pid);
 	else
-		ret = attach_multi(p, link, path, offsets, cookies, count, pid);
+		ret = attach_multi(p, link, path, places, light, pid);
 	if (ret)
 		return ret;
-	*out = TAKE_PTR(link);
+	if (new)
+		*out = TAKE_PTR(new);
 	return 0;
 }
 
@@ -496,6 +537,7 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 {
 	_cleanup_free_ uint64_t *offsets = calloc(library->n_functions + 1, sizeof(*offsets));
 	_cleanup_free_ uint64_t *cookies = calloc(library->n_functions + 1, sizeof(*cookies));
+	struct cuda_places places = { offsets, cookies, 0 };
 	uint32_t n = 0;
 	int ret;
 
@@ -515,7 +557,8 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 		*out = NULL;
 		return 0;
 	}
-	ret = cuda_probes__attach_offsets(p, pid, fd, offsets, cookies, n, out);
+	places.n = n;
+	ret = cuda_probes__attach_places(p, pid, fd, &places, choice->light, out);
 	return ret ? so_err(err, ret, "the kernel refused the probes: %s", strerror(-ret)) : 0;
 }
 
@@ -565,15 +608,18 @@ int cuda_probes__begin_slices(struct cuda_probes *p, uint32_t slot, enum so_cuda
 	struct so_cuda_control *control = cuda_probes__control(p, slot);
 	int ret;
 
-	control->slices_ns = 0;
-	if (!from_ns)
-		return 0;
+	cuda_probes__end_slices(p, slot);
 	ret = clear_cpus(p->skel->maps.cuda_slices, slot, sizeof(struct so_cuda_slices));
 	if (ret)
 		return ret;
 	control->slices_of = of;
 	control->slices_ns = from_ns;
 	return 0;
+}
+
+void cuda_probes__end_slices(struct cuda_probes *p, uint32_t slot)
+{
+	cuda_probes__control(p, slot)->slices_ns = 0;
 }
 
 int cuda_probes__slices(const struct cuda_probes *p, uint32_t slot, struct so_cuda_slices *sum)
@@ -594,7 +640,7 @@ int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 	/* Probes of the slot's former target. */
 	fd_closer__wait(p->closer, tag_of(0, slot), SLOT_MASK);
 	memset(p->skel->bss->called[slot % SO_CUDA_SLOTS], 0, sizeof(p->skel->bss->called[0]));
-	cuda_probes__control(p, slot)->slices_ns = 0;
+	cuda_probes__end_slices(p, slot);
 	return clear_cpus(p->skel->maps.cuda_slots, slot, sizeof(struct so_cuda_slot));
 }
 

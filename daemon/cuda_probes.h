@@ -35,7 +35,8 @@ enum cuda_probe_kind {
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
 
 /*
- * Loads, and measures what a probe costs on this machine, which takes some 100 ms. -ENOTSUP: the kernel has no kind of probe
+ * Loads, and measures what a probe costs on this machine, which takes some 100 ms. For tests STAKEOUT_CUDA_PROBES in the daemon's
+ * environment is the word of a kind: no better one is tried. -ENOTSUP: the kernel has no kind of probe
  * that will do; other errors as of sampler__new().
  */
 int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
@@ -51,7 +52,7 @@ enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
  */
 struct cuda_probe_cost {
 	double pair_ns;    /* entry and return, the program's work without a stack in it */
-	double light_ns;   /* an entry that does not count; with links other than sessions its return as well */
+	double light_ns;   /* an entry that does not count, of a light link where there are such */
 	double nested_ns;  /* the entry of a call inside another one */
 	double stepped_ns; /* more, where the entry's instruction is single-stepped */
 	double floor_ns;   /* what an empty call would seem to take; already taken off each time */
@@ -72,11 +73,13 @@ struct cuda_link;
 struct cuda_choice {
 	struct cuda_api_set apis;
 	bool others;
+	bool light; /* their entries alone, where the kind of probe has links for these (CUDA_PROBE_MULTI) */
 };
 
 /*
  * fd: the library's file, borrowed. number: tells this library of this process from all others, 1 …
  * SO_CUDA_MAX_LIBRARIES. *out is NULL when the library has none of these. 0, or -errno with words.
+ * Where *out is a light link, and was made by the same call but for choice->light, it gets its returns; on failure it stays light.
  */
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
 			const struct cuda_library *library, const struct cuda_choice *choice,
@@ -87,6 +90,8 @@ int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, ui
  */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
+/* Whether it has entries alone. */
+bool cuda_link__is_light(const struct cuda_link *link);
 /*
  * Where processes come and go faster than a kernel takes their probes away (CUDA_PROBE_PERF), each holds a descriptor and kernel
  * memory: so many wait that no further process should get any.
@@ -102,10 +107,12 @@ struct cuda_gate *cuda_probes__gate(const struct cuda_probes *probes);
 struct cuda_api_set cuda_probes__called(const struct cuda_probes *probes, uint32_t slot);
 
 /*
- * Hits of calls of this library are counted in slices of SO_CUDA_SLICE_SHIFT from that time on (CLOCK_MONOTONIC), from none; 0: not any
- * more. -ENOMEM, -errno.
+ * Hits of calls of this library are counted in slices of 2^SO_CUDA_SLICE_SHIFT ns from that time on (CLOCK_MONOTONIC), from none.
+ * -ENOMEM, -errno.
  */
 int cuda_probes__begin_slices(struct cuda_probes *probes, uint32_t slot, enum so_cuda_of of, uint64_t from_ns);
+/* Not any more; what was counted stays until they begin again. */
+void cuda_probes__end_slices(struct cuda_probes *probes, uint32_t slot);
 int cuda_probes__slices(const struct cuda_probes *probes, uint32_t slot, struct so_cuda_slices *sum);
 
 /* Tells where a process's shared runtimes are. */

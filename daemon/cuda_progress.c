@@ -91,7 +91,7 @@ struct cuda_loss cuda_progress__loss(const struct cuda_progress *p)
 {
 	double prior = 1 / (CUDA_PROGRESS_PRIOR_ERROR * CUDA_PROGRESS_PRIOR_ERROR), weight = p->weight, scatter;
 
-	if (p->n < 1)
+	if (p->weight <= 0)
 		return (struct cuda_loss){ 1, CUDA_PROGRESS_PRIOR_ERROR };
 	/* Comparisons that differ by more than each is said to be wrong are worth less. */
 	if (p->n > 1.5) {

@@ -56,7 +56,7 @@ void cuda_progress__add(struct cuda_progress *progress, const struct cuda_kept *
 
 /* × what the probes take is what the target goes without. */
 struct cuda_loss {
-	double factor; /* 0 … 1, or more where the probes cost more than was calibrated */
+	double factor; /* 0 … 1; more where the probes cost more than was calibrated, or where few of `threads` threads make the calls */
 	double error;  /* standard deviation */
 };
 

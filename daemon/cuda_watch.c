@@ -20,8 +20,6 @@
 #define MAX_ENDED_BYTES (32u << 20)
 #define FOLD_AFTER_NS   600000000000ull
 #define MAX_ENDED       4096
-/* What is compared with a time on (cuda_watch_light.c). */
-#define LIGHT_MS (CUDA_WATCH_SETTLE_MS + 5)
 /* Between two looks whether the probes of the last time on are gone. */
 #define GOING_MS 5
 /* The gate is held open for so long after it is needed, and waited for so long at most. */
@@ -209,20 +207,26 @@ bool cuda_watch__has_library(const struct cuda_watch *w, pid_t pid, uint64_t dev
 	return false;
 }
 
-static void attach(struct cuda_watch *w, struct cuda_mapped *m, bool steady, struct cuda_link **link)
+/* light: as in struct cuda_choice. A link that is light, and not to be, gets what it lacks. */
+static void attach(struct cuda_watch *w, struct cuda_mapped *m, bool steady, bool light,
+		   struct cuda_link **link)
 {
-	struct cuda_choice choice = { .apis = w->cycled, .others = steady };
+	struct cuda_choice choice = { .apis = w->cycled, .others = steady, .light = light };
 	struct so_error why = { "" };
 
-	if (*link || m->gone || m->waits || !m->library.n_functions)
+	if ((*link && (light || !cuda_link__is_light(*link))) || m->gone || m->waits || !m->library.n_functions)
 		return;
-	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, &choice, link, &why))
+	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, &choice, link,
+				&why)) {
 		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
+		/* Entries alone count nothing. */
+		cuda_link__free(TAKE_PTR(*link));
+	}
 }
 
 static void attach_steady(struct cuda_watch *w, struct cuda_mapped *m)
 {
-	attach(w, m, true, &m->steady);
+	attach(w, m, true, false, &m->steady);
 }
 
 /* The probes of the cycled kinds are there. */
@@ -231,10 +235,10 @@ static bool has_cycled(const struct cuda_watch *w)
 	return w->phase == CUDA_WATCH_LIGHT || w->phase == CUDA_WATCH_SETTLING || w->phase == CUDA_WATCH_ON;
 }
 
-static void attach_cycled(struct cuda_watch *w, struct cuda_mapped *m)
+static void attach_cycled(struct cuda_watch *w, struct cuda_mapped *m, bool light)
 {
 	if (w->kinds.cycled)
-		attach(w, m, false, &m->cycled);
+		attach(w, m, false, light, &m->cycled);
 }
 
 /* A static one shares its file's code with the program, whose own calls of the driver count. */
@@ -267,8 +271,9 @@ static void attach_first(struct cuda_watch *w, struct cuda_mapped *m)
 			 "which this kernel does slowly",
 			 m->path);
 	attach_steady(w, m);
-	if (has_cycled(w))
-		attach_cycled(w, m);
+	/* In the midst of light probes it waits for the others. */
+	if (has_cycled(w) && w->phase != CUDA_WATCH_LIGHT)
+		attach_cycled(w, m, false);
 }
 
 int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
@@ -284,6 +289,7 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 	mapped->number = ++last_number;
 	if (w->ended_ns)
 		cuda_watch_resume(w);
+	cuda_watch_drop_light(w);
 	w->mapped[w->n_mapped++] = *mapped;
 	tell_runtimes(w, mapped->pid);
 	attach_first(w, &w->mapped[w->n_mapped - 1]);
@@ -408,6 +414,9 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		m->fd = -1;
 	}
 	if (any) {
+		/* While the probes count it is compared up to here. */
+		if (!cuda_watch_is_on(w))
+			cuda_watch_drop_light(w);
 		if (last ? cuda_watch_pause(w, now) : cuda_watch__settle(w))
 			w->lost = true;
 		cuda_probes__forget(w->probes, is_process, &pid);
@@ -564,7 +573,7 @@ static void check(struct cuda_watch *w, uint64_t now)
 	f.returns = gained(slot.returns, w->slot_seen.returns);
 	f.nested = gained(slot.nested, w->slot_seen.nested);
 	f.stepped = gained(slot.stepped, w->slot_seen.stepped);
-	if (cuda_probes__kind(w->probes) == CUDA_PROBE_SESSION && f.hits > f.nested + f.returns)
+	if (cuda_probes__kind(w->probes) != CUDA_PROBE_PERF && f.hits > f.nested + f.returns)
 		f.light = f.hits - f.nested - f.returns;
 	f.stacks = gained(slot.stacks, w->slot_seen.stacks);
 	f.stacks_ns = gained(slot.stacks_ns, w->slot_seen.stacks_ns);
@@ -575,8 +584,9 @@ static void check(struct cuda_watch *w, uint64_t now)
 		f.steady_ns = steady_ns;
 		f.steady_stacks_ns = gained(slot.steady_stacks_ns, w->slot_seen.steady_stacks_ns);
 	}
-	if (f.cycled && !f.on_ns)
+	if (f.cycled && !w->had_cycled)
 		note_stray(w, &f);
+	w->had_cycled = has_cycled(w);
 	w->slot_seen = slot;
 	note_busy(w, f.cpu_ns, f.elapsed_ns);
 	w->cpu_ns += f.cpu_ns;
@@ -660,7 +670,7 @@ static void switch_on_light(struct cuda_watch *w)
 {
 	for (size_t i = 0; i < w->n_mapped; i++) {
 		if (cuda_watch_is_light(w, &w->mapped[i]))
-			attach_cycled(w, &w->mapped[i]);
+			attach_cycled(w, &w->mapped[i], true);
 	}
 	cuda_watch_begin_light(w, clock__now_ns());
 }
@@ -673,12 +683,15 @@ static void switch_on(struct cuda_watch *w)
 		cuda_watch_end_light(w, now);
 	begin_anew(w, w->kinds.cycled, now);
 	for (size_t i = 0; i < w->n_mapped; i++)
-		attach_cycled(w, &w->mapped[i]);
+		attach_cycled(w, &w->mapped[i], false);
 }
 
 static void begin_counting(struct cuda_watch *w)
 {
+	double lost_ns = cuda_watch_light_lost_ns(w);
+
 	cuda_watch_begin_segment(w, clock__now_ns());
+	w->light.lost_ns = lost_ns;
 	/* Nothing comes between the two: a time on is short. */
 	w->on_since_ns = w->segment_ns = clock__now_ns();
 	set_off(w, 0);
@@ -725,7 +738,7 @@ static uint32_t phase_ms(const struct cuda_watch *w, enum cuda_watch_phase phase
 	case CUDA_WATCH_OFF_BEFORE:
 		return w->cycle.off_before_ms;
 	case CUDA_WATCH_LIGHT:
-		return LIGHT_MS;
+		return CUDA_WATCH_LIGHT_MS;
 	case CUDA_WATCH_SETTLING:
 		return CUDA_WATCH_SETTLE_MS;
 	case CUDA_WATCH_ON:
@@ -752,6 +765,7 @@ static void set_phase(struct cuda_watch *w, enum cuda_watch_phase phase, uint64_
 		begin_counting(w);
 	}
 	w->phase = phase;
+	w->had_cycled |= has_cycled(w);
 	/* For as long as was planned, whatever switching on has taken. */
 	w->phase_end_ns = (began ? clock__now_ns() : now) + phase_ms(w, phase) * MS;
 }

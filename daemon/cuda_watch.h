@@ -98,8 +98,8 @@ struct cuda_watch {
 	double last_progress_ns;       /* and what of it the target had for itself */
 	double last_factor;            /* what each of these calls was added with */
 	double last_error;             /* as a part of last_progress_ns, 95 % */
-	double seen_variance; /* of a time on's calls of the cycled kinds, by the last ones; 0: not known */
-	double last_rate;     /* calls of the cycled kinds in a ns of the last time on; < 0: none is known */
+	double seen_variance; /* of the calls of the cycled kinds in a ns of a time on, by the last ones; 0: not known */
+	double last_rate; /* calls of the cycled kinds in a ns of the last time on; < 0: none is known */
 	struct cuda_estimate estimate; /* of all times on so far */
 	struct cuda_progress progress; /* what the probes take from the target that it goes without */
 	double taken;                  /* CPUs that they took in the last time on */
@@ -108,9 +108,11 @@ struct cuda_watch {
 		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */
 		uint64_t begin_ns, end_ns; /* of hits with light probes */
 		double lost_ns;            /* what the target went without in that time */
+		unsigned fruitless;        /* so many times on in a row told nothing */
 	} light;
 	struct so_cuda_slot segment_slot; /* at segment_ns */
 	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
+	bool had_cycled;        /* the probes of the cycled kinds were there at some time since checked_ns */
 	double stray_ns,
 		stray_elapsed_ns;   /* cost of hits while the cycled kinds are off, in so much time of that */
 	double cost_calls, cost_ns; /* calls that were counted lately, and what their probes have cost */

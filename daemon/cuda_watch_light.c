@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Times on that begin with light probes, to see what probes take from the target that it goes without (cuda_progress.h). Light are the
- * probes of the runtime's functions, or of the driver's where it alone is called, while their kind is off: with session links the
- * return is not hit then, and the driver's probes, which nested calls run into, come later. Other links always hit the return.
+ * probes of the runtime's functions, or of the driver's where it alone is called, while their kind is off: the return of a session is
+ * not hit then, other links have none yet, and the driver's probes, which nested calls run into, come later. Perf events come and go too
+ * slowly for that.
  */
 #include "daemon/cuda_watch_parts.h"
 
 #define WORTH_TAKEN \
 	0.03 /* CPUs that the probes take while they are on: less is no great error, whatever is known */
-#define WORTH_ERROR 0.005 /* of the calls */
+#define WORTH_ERROR 0.008 /* of the calls */
+#define PATIENCE \
+	8 /* comparisons in a row that told nothing, after which only one in so many times on has one */
+
+/* Longer times on have more calls than there are slices for; and stand for little else than themselves. */
+#define LONGEST_ON_MS                                                                        \
+	(((uint64_t)SO_CUDA_SLICES << SO_CUDA_SLICE_SHIFT) / 1000000 - CUDA_WATCH_LIGHT_MS - \
+	 CUDA_WATCH_SETTLE_MS)
 
 bool cuda_watch_plan_light(struct cuda_watch *w)
 {
@@ -20,8 +28,12 @@ bool cuda_watch_plan_light(struct cuda_watch *w)
 		if (cuda_api_set__has(&w->cycled, api) && cuda_names__of(api) == SO_CUDA_OF_RUNTIME)
 			w->light.of = SO_CUDA_OF_RUNTIME;
 	}
-	return cuda_probes__kind(w->probes) == CUDA_PROBE_SESSION && !cuda_api_set__is_empty(&w->cycled) &&
-	       w->taken > WORTH_TAKEN && loss.error * w->taken > WORTH_ERROR;
+	if (cuda_probes__kind(w->probes) == CUDA_PROBE_PERF || cuda_api_set__is_empty(&w->cycled) ||
+	    w->cycle.on_ms > LONGEST_ON_MS)
+		return false;
+	if (w->light.fruitless >= PATIENCE && w->segment % PATIENCE)
+		return false;
+	return w->taken > WORTH_TAKEN && loss.error * w->taken / cuda_watch_threads(w) > WORTH_ERROR;
 }
 
 bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m)
@@ -42,20 +54,24 @@ void cuda_watch_end_light(struct cuda_watch *w, uint64_t now)
 	w->light.end_ns = now;
 }
 
-/* The first slice that begins at that time or later. */
-static unsigned slice_from(const struct cuda_watch *w, uint64_t at)
+void cuda_watch_drop_light(struct cuda_watch *w)
 {
-	uint64_t slice = (at - w->light.slices_ns + (1u << SO_CUDA_SLICE_SHIFT) - 1) >> SO_CUDA_SLICE_SHIFT;
-
-	return slice < SO_CUDA_SLICES ? (unsigned)slice : SO_CUDA_SLICES;
+	cuda_probes__end_slices(w->probes, w->slot);
+	w->light.slices_ns = 0;
 }
 
-/* And the first one that does not end by then. */
-static unsigned slice_to(const struct cuda_watch *w, uint64_t at)
-{
-	uint64_t slice = (at - w->light.slices_ns) >> SO_CUDA_SLICE_SHIFT;
+/* Of the slices' time, [from, to) in ns of CLOCK_MONOTONIC: those that lie in it. */
+struct range {
+	unsigned from, to;
+};
 
-	return slice < SO_CUDA_SLICES ? (unsigned)slice : SO_CUDA_SLICES;
+static struct range range_of(uint64_t slices_ns, uint64_t from, uint64_t to)
+{
+	uint64_t first = (from - slices_ns + (1u << SO_CUDA_SLICE_SHIFT) - 1) >> SO_CUDA_SLICE_SHIFT;
+	uint64_t end = (to - slices_ns) >> SO_CUDA_SLICE_SHIFT;
+
+	return (struct range){ first < SO_CUDA_SLICES ? (unsigned)first : SO_CUDA_SLICES,
+			       end < SO_CUDA_SLICES ? (unsigned)end : SO_CUDA_SLICES };
 }
 
 static double sum(const __u64 *hits, unsigned from, unsigned to)
@@ -67,31 +83,47 @@ static double sum(const __u64 *hits, unsigned from, unsigned to)
 	return all;
 }
 
-void cuda_watch_compare(struct cuda_watch *w, uint64_t now)
+double cuda_watch_light_lost_ns(const struct cuda_watch *w)
 {
-	double light_ns = cuda_watch_taken(w).light_ns, hits;
+	struct so_cuda_slices all;
+
+	if (!w->light.slices_ns || cuda_probes__slices(w->probes, w->slot, &all))
+		return 0;
+	return cuda_progress__loss(&w->progress).factor * sum(all.hits, 0, SO_CUDA_SLICES) *
+	       cuda_watch_cost(w).light_ns / cuda_watch_threads(w);
+}
+
+/* Whether it told anything. */
+static bool compare(struct cuda_watch *w, uint64_t slices_ns, const struct cuda_watch_taken *taken,
+		    uint64_t now)
+{
+	struct range light = range_of(slices_ns, w->light.begin_ns, w->light.end_ns);
+	struct range full = range_of(slices_ns, w->segment_ns, now);
+	double threads = cuda_watch_threads(w), n = w->progress.n, hits, full_ns;
+	struct so_cuda_slices all;
 	struct cuda_slices slices;
-	struct so_cuda_slices of_all;
 	struct cuda_kept kept;
 
-	cuda_progress__age(&w->progress);
-	if (!w->light.slices_ns)
-		return;
-	cuda_probes__begin_slices(w->probes, w->slot, w->light.of, 0);
-	if (cuda_probes__slices(w->probes, w->slot, &of_all))
-		return;
-	slices = (struct cuda_slices){ of_all.hits, slice_from(w, w->light.begin_ns),
-				       slice_to(w, w->light.end_ns), slice_from(w, w->segment_ns),
-				       slice_to(w, now) };
-	w->light.slices_ns = 0;
-	hits = sum(of_all.hits, slices.full_from, slices.full_to);
-	if (hits > 0 && slices.full_to > slices.full_from) {
-		double full_ns = (double)((uint64_t)(slices.full_to - slices.full_from) << SO_CUDA_SLICE_SHIFT);
+	if (cuda_probes__slices(w->probes, w->slot, &all))
+		return false;
+	slices = (struct cuda_slices){ all.hits, light.from, light.to, full.from, full.to };
+	hits = sum(all.hits, full.from, full.to);
+	if (hits <= 0)
+		return false;
+	full_ns = (double)((uint64_t)(full.to - full.from) << SO_CUDA_SLICE_SHIFT);
+	if (!cuda_progress__compare(&slices, taken->light_ns, w->taken * full_ns / hits, &kept))
+		return false;
+	cuda_progress__add(&w->progress, &kept, w->taken / threads, threads);
+	return w->progress.n > n;
+}
 
-		if (cuda_progress__compare(&slices, light_ns, w->taken * full_ns / hits, &kept))
-			cuda_progress__add(&w->progress, &kept, w->taken / cuda_watch_threads(w),
-					   cuda_watch_threads(w));
-	}
-	w->light.lost_ns = cuda_progress__loss(&w->progress).factor *
-			   sum(of_all.hits, 0, slice_to(w, w->segment_ns)) * light_ns / cuda_watch_threads(w);
+void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, uint64_t now)
+{
+	uint64_t slices_ns = w->light.slices_ns;
+
+	cuda_progress__age(&w->progress);
+	if (!slices_ns)
+		return;
+	cuda_watch_drop_light(w);
+	w->light.fruitless = compare(w, slices_ns, taken, now) ? 0 : w->light.fruitless + 1;
 }

@@ -33,6 +33,8 @@ static inline double cuda_watch_threads(const struct cuda_watch *w)
 
 /* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */
 #define CUDA_WATCH_SETTLE_MS 2
+/* What is compared with a time on, and the settling before. */
+#define CUDA_WATCH_LIGHT_MS (CUDA_WATCH_SETTLE_MS + 5)
 
 /* cuda_watch_light.c */
 
@@ -40,11 +42,17 @@ static inline double cuda_watch_threads(const struct cuda_watch *w)
 bool cuda_watch_plan_light(struct cuda_watch *w);
 /* Whether this library is among them. */
 bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m);
-/* They are there; the others come. */
+/* They are there now. */
 void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now_ns);
+/* The others come. */
 void cuda_watch_end_light(struct cuda_watch *w, uint64_t now_ns);
+/* The next time on has nothing to be compared with: other processes make the calls, or it was compared. */
+void cuda_watch_drop_light(struct cuda_watch *w);
+/* What the target went without while the probes of this time on did not count yet: when they begin to. */
+double cuda_watch_light_lost_ns(const struct cuda_watch *w);
+struct cuda_watch_taken;
 /* At the end of a time on, before what it counted is scaled. */
-void cuda_watch_compare(struct cuda_watch *w, uint64_t now_ns);
+void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, uint64_t now_ns);
 
 /* cuda_watch_settle.c */
 

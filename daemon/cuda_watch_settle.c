@@ -103,26 +103,35 @@ static struct sums sums_of(const struct cuda_snapshot *seen, uint32_t kinds)
 
 struct progress {
 	double ns;    /* what of the segment the target had for itself */
-	double error; /* as a part of this, 95 % */
+	double error; /* of what a call of it stands for, as a part, 95 % */
 };
+
+static double within(double value, double most)
+{
+	return fmin(fmax(value, 0), most);
+}
 
 /*
  * What the probes take is made up for by time in which the target would have looked at a clock, slept or waited for the GPU; where
- * there is too little of that, it makes fewer calls than without the probes.
+ * there is too little of that, it makes fewer calls than without the probes. Comparisons tell of what passes within a time on
+ * (cuda_progress.h). What comes later is slack besides: surely what waits for the GPU do, probably sleep, so an error has it once.
  */
-static struct progress progress_of(const struct cuda_watch *w, const struct cuda_snapshot *seen, uint64_t now)
+static struct progress progress_of(const struct cuda_watch *w, const struct cuda_snapshot *seen,
+				   double taken_ns, uint64_t now)
 {
 	struct cuda_loss loss = cuda_progress__loss(&w->progress);
-	double on = (double)(now - w->segment_ns), taken = cuda_watch_taken(w).ns / cuda_watch_threads(w),
-	       most = on * (1 - LEAST_PROGRESS);
-	double busy = cuda_watch_busy(w), slack = busy < NO_SLACK ? (1 - busy) * on : 0, lost, may_be_lost;
+	double on = (double)(now - w->segment_ns), threads = cuda_watch_threads(w), busy = cuda_watch_busy(w);
+	double taken = taken_ns / threads, most = on * (1 - LEAST_PROGRESS),
+	       most_factor = loss.factor + 2 * loss.error;
+	double sleeps = busy < NO_SLACK ? (1 - busy) * on : 0, waits, lost, least_lost, most_lost;
 
 	/* What was seen since the last settling has the time off in it as well. */
-	slack += sums_of(seen, 1u << SO_CUDA_SYNC).ns / cuda_watch_threads(w) * on /
-		 (double)(now - w->accounted_ns);
-	lost = fmin(fmax(loss.factor * taken - slack, 0), most);
-	may_be_lost = fmin(fmax((loss.factor + 2 * loss.error) * taken - slack, 0), most);
-	return (struct progress){ on - lost, (may_be_lost - lost) / (on - lost) };
+	waits = sums_of(seen, 1u << SO_CUDA_SYNC).ns / threads * on / (double)(now - w->accounted_ns);
+	lost = within(loss.factor * taken - waits - sleeps, most);
+	least_lost = within((loss.factor - 2 * loss.error) * taken - waits - sleeps, most);
+	most_lost = within(most_factor * taken - waits, most);
+	return (struct progress){ on - lost, fmax((on - lost) / (on - most_lost) - 1,
+						  1 - (on - lost) / (on - least_lost)) };
 }
 
 bool cuda_watch__is_estimate(const struct cuda_watch *w, uint64_t now)
@@ -138,7 +147,8 @@ struct gain {
 	double error;       /* of it, as a part (95 %), for want of knowing progress_ns better */
 };
 
-static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, uint64_t now, struct gain *out)
+static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns, uint64_t now,
+		      struct gain *out)
 {
 	struct gain gain = { .factor = 1 };
 	struct progress progress;
@@ -147,7 +157,7 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, ui
 	if (ret)
 		return ret;
 	if (cuda_watch__is_estimate(w, now)) {
-		progress = progress_of(w, gain.seen, now);
+		progress = progress_of(w, gain.seen, taken_ns, now);
 		gain.progress_ns = progress.ns;
 		gain.error = progress.error;
 		/* Before it the target had all time for itself, but for what light probes took. */
@@ -194,7 +204,7 @@ static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_
 	d = seen - before_it(w, on);
 	if (w->last_rate >= 0)
 		w->seen_variance +=
-			(w->seen_variance > 0 ? 1 - VARIANCE_KEPT : 1) * (d * d / 2 - w->seen_variance);
+			(w->seen_variance > 0 ? 1 - VARIANCE_KEPT : 1) * (d * d / 2 / on - w->seen_variance);
 	/* The mean of all the time before a duty cycle is no neighbour. */
 	w->last_rate = w->cycle.duty < 1 ? seen / on : -1;
 }
@@ -258,14 +268,15 @@ static void keep_factor(struct cuda_watch *w, double factor)
 int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
+	struct cuda_watch_taken taken = cuda_watch_taken(w);
 	struct gain gain = { 0 };
 	int ret = read_maps(w, &maps);
 
 	if (cuda_watch_is_on(w) && now > w->segment_ns + LEAST_ON_NS)
-		w->taken = cuda_watch_taken(w).ns / (double)(now - w->segment_ns);
+		w->taken = taken.ns / (double)(now - w->segment_ns);
 	if (cuda_watch__is_estimate(w, now))
-		cuda_watch_compare(w, now);
-	ret = ret ?: gain_since(w, maps, now, &gain);
+		cuda_watch_compare(w, &taken, now);
+	ret = ret ?: gain_since(w, maps, taken.ns, now, &gain);
 	if (ret)
 		return ret;
 	if (w->kinds.cycled && gain.progress_ns > LEAST_ON_NS)
@@ -323,6 +334,8 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	cuda_snapshot__free(TAKE_PTR(w->last_on));
 	w->last_progress_ns = 0;
 	w->last_rate = -1;
+	w->seen_variance = w->taken = 0;
+	w->progress = (struct cuda_progress){ 0 };
 	w->accounted_ns = now;
 	return ret;
 }
@@ -347,7 +360,7 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct 
 
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
-	ret = ret ?: gain_since(w, maps, now, &gain);
+	ret = ret ?: gain_since(w, maps, cuda_watch_taken(w).ns, now, &gain);
 	if (!ret)
 		add_estimate(w, &gain, now, &near);
 	ret = ret ?: add_gain(w, &gain, now, result);
