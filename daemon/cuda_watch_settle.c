@@ -318,8 +318,9 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 	ret = ret ?: cuda_snapshot__scale(tail, w->kinds.cycled, factor, w->last_on_ns, start_of(w));
 	ret = ret ?: cuda_snapshot__merge(into, tail, 0);
 	if (!ret)
-		cuda_estimate__add_tail(estimate, sums_of(w->last_on, w->kinds.cycled).calls, w->seen_variance,
-					w->last_factor, factor, w->last_error);
+		cuda_estimate__add_tail(estimate, sums_of(w->last_on, w->kinds.cycled).calls,
+					w->seen_variance * (double)w->last_on_ns, w->last_factor, factor,
+					w->last_error);
 	return ret;
 }
 
