@@ -9,23 +9,13 @@
 #include <cmocka.h>
 
 #include "daemon/cuda_estimate.h"
+#include "tests/unit/random_unit.h"
 
 #define ON_MS      10
 #define RECORDINGS 400
 
 /* Calls in the millisecond `at`. */
 typedef double target(unsigned at);
-
-static uint64_t random_state = 1;
-
-static double unit(void)
-{
-	uint64_t x = random_state += 0x9e3779b97f4a7c15ull;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return (double)((x ^ x >> 31) >> 11) / 0x1p53;
-}
 
 /* Steps of 7 ms, of which 2 have no call. */
 static double steps(unsigned at)

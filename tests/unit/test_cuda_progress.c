@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "daemon/cuda_progress.h"
+#include "tests/unit/random_unit.h"
 
 #define SLICE_NS   524288.0
 #define LIGHT      10
@@ -16,17 +17,6 @@
 #define LIGHT_NS   1300.0
 #define ALL_NS     4000.0
 #define RECORDINGS 300
-
-static uint64_t random_state = 1;
-
-static double unit(void)
-{
-	uint64_t x = random_state += 0x9e3779b97f4a7c15ull;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return (double)((x ^ x >> 31) >> 11) / 0x1p53;
-}
 
 struct target {
 	double own_ns;  /* from call to call, without probes */
