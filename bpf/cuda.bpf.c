@@ -25,8 +25,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define SAME_ENTRY_NS 5000 /* between two probes on one entry, at most */
-#define MAX_ENTRY_NS  4000
-#define NOT_READY     600 /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
+#define NOT_READY     600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
@@ -159,7 +158,7 @@ static __always_inline __u32 own_ns(const struct so_cuda_own *own, __u64 program
 {
 	__u64 ns = own->ns;
 
-	if (program_ns > own->program_ns)
+	if (program_ns > own->program_ns && program_ns <= own->interrupted_ns)
 		ns += (program_ns - own->program_ns) * own->slope >> 8;
 	return ns < own->most_ns ? ns : own->most_ns;
 }
@@ -225,8 +224,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
 	slot->entries++;
-	/* What is longer was interrupted. */
-	slot->entries_ns += program_ns < MAX_ENTRY_NS ? program_ns : MAX_ENTRY_NS;
+	slot->entries_ns += program_ns < SO_CUDA_INTERRUPTED_NS ? program_ns : SO_CUDA_INTERRUPTED_NS;
 	c->own_ns = own_ns(&control_of(cookie)->own, program_ns) + stepped * control_of(cookie)->stepped_ns;
 	return 0;
 }

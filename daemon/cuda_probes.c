@@ -217,6 +217,8 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 }
 
 #define MAX_SLOPE 1000
+#define INTERRUPTED \
+	4 /* times what the program takes with calibration's cold caches: no cache is as cold as that */
 
 /* warm, cold: what the probe takes where the programs take that long. */
 static struct so_cuda_own own_of(double warm, double cold, double warm_program, double cold_program)
@@ -224,11 +226,12 @@ static struct so_cuda_own own_of(double warm, double cold, double warm_program, 
 	double slope =
 		cold > warm && cold_program > warm_program ? (cold - warm) / (cold_program - warm_program) : 0;
 
-	/* A program that an interrupt has lengthened says nothing of the trap. */
 	return (struct so_cuda_own){ .ns = (uint32_t)warm,
 				     .program_ns = (uint32_t)warm_program,
 				     .slope = (uint32_t)(fmin(slope, MAX_SLOPE) * 256),
-				     .most_ns = (uint32_t)fmax(2 * cold, warm) };
+				     .most_ns = (uint32_t)fmax(2 * cold, warm),
+				     .interrupted_ns = (uint32_t)fmax(INTERRUPTED * cold_program,
+								      SO_CUDA_INTERRUPTED_NS) };
 }
 
 static void set_own(struct cuda_probes *p)

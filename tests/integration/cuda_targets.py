@@ -122,6 +122,25 @@ def check_against(answer, truth, static=None):
     assert not lost, lost
 
 
+def histogram_of(answer, api):
+    """[(middle of the bucket, calls)], by rising time."""
+    sums = {}
+    for row in answer["calls"]:
+        if row["api"] == api:
+            for low, width, count in row["histogram"]:
+                sums[low + width / 2] = sums.get(low + width / 2, 0) + count
+    return sorted(sums.items())
+
+
+def quantile(histogram, share):
+    rest = share * sum(count for _, count in histogram)
+    for middle, count in histogram:
+        rest -= count
+        if rest <= 0:
+            return middle
+    raise AssertionError("an empty histogram")
+
+
 def summary_of(daemon, target, duration=2, extra=()):
     out = daemon.client("cuda", "-p", str(target.pid), "-d", str(duration), "--json", "-q", *extra).stdout
     return json.loads(out)

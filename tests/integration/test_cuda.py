@@ -12,10 +12,12 @@ from cuda_targets import (
     counted,
     finish,
     go,
+    histogram_of,
     launches,
     outermost,
     program,
     python_program,
+    quantile,
     summary_of,
     undisturbed,
     watch_all,
@@ -73,25 +75,6 @@ def test_threads_that_come_and_go():
     go(target)
     truth = finish(target)
     check_against(watch.at_end(), truth)
-
-
-def histogram_of(answer, api):
-    """[(middle of the bucket, calls)], by rising time."""
-    sums = {}
-    for row in answer["calls"]:
-        if row["api"] == api:
-            for low, width, count in row["histogram"]:
-                sums[low + width / 2] = sums.get(low + width / 2, 0) + count
-    return sorted(sums.items())
-
-
-def quantile(histogram, share):
-    rest = share * sum(count for _, count in histogram)
-    for middle, count in histogram:
-        rest -= count
-        if rest <= 0:
-            return middle
-    raise AssertionError("an empty histogram")
 
 
 # One value to an API, of which the stand-in then measures the mean, and shares of several values at one API.

@@ -309,8 +309,8 @@ def workload_checks(pieces, name):
 
 
 def check_guest(guest, ended, name, verbose):
-    """Prints a line for each check; how many failed."""
-    pieces, failed = guest.pieces(), 0
+    """Prints a line for each check; a line for each one that failed."""
+    pieces, failed = guest.pieces(), []
     release = pieces.get(("machine", "-", "release"), "").strip() or "did not boot"
     print(f"kernel {name}: {release}")
 
@@ -325,7 +325,7 @@ def check_guest(guest, ended, name, verbose):
         try:
             print(f"ok    kernel {name}: {what}: {function()}")
         except Exception as error:  # pylint: disable=W0718
-            failed += 1
+            failed.append(f"kernel {name}: {what}: {error!r:.200}")
             print(f"FAIL  kernel {name}: {what}")
             report_failure(guest, error)
     if verbose:
@@ -338,7 +338,7 @@ def check_guest(guest, ended, name, verbose):
 
 
 def run_kernel(name, options):
-    """How many checks failed."""
+    """A line for each check that failed."""
     if platform.machine() != "x86_64":
         raise Unavailable(f"stakeout is not for {platform.machine()} yet")
     need("qemu-system-x86_64")
@@ -376,7 +376,7 @@ def parse_options():
 
 def main():
     options = parse_options()
-    failed, tested, why = 0, 0, ""
+    failed, tested, why = [], 0, ""
     for name in options.kernels or ALL:
         try:
             os.makedirs(options.directory, exist_ok=True)
@@ -386,6 +386,8 @@ def main():
             why = str(unavailable)
             print(f"kernel {name}: skipped: {why}", file=sys.stderr, flush=True)
     if failed:
+        # Again, where whoever cuts a log keeps its end.
+        print("\n".join(["failed:", *failed]))
         return 1
     if not tested:
         print(why, file=sys.stderr)
