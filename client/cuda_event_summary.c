@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,6 +214,22 @@ static void print_losses(const struct profile *profile, FILE *out)
 		fputc('\n', out);
 }
 
+static void print_nearness(const struct profile *profile, FILE *out)
+{
+	const char *text = profile__comment(profile, "cuda.calls_error");
+	char *end = NULL;
+	double error = text ? strtod(text, &end) : NAN;
+
+	fprintf(out, "estimates: the probes were on for a part of the time, and figures were scaled up; ");
+	if (!text || end == text || *end || !(error >= 0))
+		fprintf(out, "too few times on to say how near\n");
+	else if (error >= 1)
+		fprintf(out, "too uncertain to be of use; record for longer\n");
+	else
+		fprintf(out, "the number of calls is right within %.*f %% (95 %%)\n", error < 0.01,
+			fmax(100 * error, 0.1));
+}
+
 static void print_head(const struct profile *profile, const struct so_cuda_event_info *event, int64_t in_stacks,
 		       FILE *out)
 {
@@ -229,8 +246,7 @@ static void print_head(const struct profile *profile, const struct so_cuda_event
 	print_figure(profile, "cuda.bytes", SO_CUDA_WEIGHT_BYTES, "in all", out);
 	fputc('\n', out);
 	if (scaled)
-		fprintf(out,
-			"estimates: the probes were on for a part of the time, and figures were scaled up\n");
+		print_nearness(profile, out);
 	if (!calls) {
 		fprintf(out, "nothing was called: the profile is empty\n");
 		return;

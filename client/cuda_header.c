@@ -43,24 +43,66 @@ static void print_stack_periods(const struct cuda_watching *watching, FILE *out)
 		fputc('\n', out);
 }
 
-static void print_nearness(const struct cuda_report *report, uint64_t calls, FILE *out)
+/* Whole percents, but one digit behind the point of less than one. */
+static void print_percent(double percent, FILE *out)
 {
-	double error = 100 * cuda_report__error(report, calls);
+	fprintf(out, "%.*f %%", percent < 1, percent < 0.1 ? 0.1 : percent);
+}
+
+/* Of the kinds that were called. */
+static void print_kinds_nearness(const struct cuda_report *report, const struct cuda_summary *summary,
+				 FILE *out)
+{
+	const char *before = "by kind: ", *exact = "counted all the time: ";
+
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		double error = 100 * cuda_report__kind_error(report, kind, summary->kind_calls[kind]);
+
+		if (!summary->kind_calls[kind] || !cuda_report__is_estimate(report, kind))
+			continue;
+		fprintf(out, "%s%s ", before, cuda_report__kind_word(kind));
+		before = ", ";
+		if (error < 100) {
+			fprintf(out, "within ");
+			print_percent(error, out);
+		} else {
+			fprintf(out, "uncertain");
+		}
+	}
+	if (before[0] == ',')
+		fprintf(out, "; of single rows (~) less near\n");
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		if (!summary->kind_calls[kind] || cuda_report__is_estimate(report, kind))
+			continue;
+		fprintf(out, "%s%s", exact, cuda_report__kind_word(kind));
+		exact = ", ";
+	}
+	if (exact[0] == ',')
+		fputc('\n', out);
+}
+
+static void print_nearness(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+{
+	double error = 100 * cuda_report__error(report, summary->calls);
 	uint64_t times = report->nearness.times;
 
 	fprintf(out, "counts are estimates, scaled by the duty cycle: ");
-	if (isnan(error))
+	if (isnan(error)) {
 		fprintf(out, "too few times on to say how near\n");
-	else if (error >= 100)
+	} else if (error >= 100) {
 		fprintf(out, "too uncertain to be of use, from %" PRIu64 " times on; record for longer\n",
 			times);
-	else
-		fprintf(out,
-			"all calls within %.*f %% (95 %%), from %" PRIu64 " times on; single rows less near\n",
-			error < 1, error < 0.1 ? 0.1 : error, times);
+	} else {
+		fprintf(out, "all calls within ");
+		print_percent(error, out);
+		fprintf(out, " (95 %%), from %" PRIu64 " times on%s\n", times,
+			report->kinds_known ? "" : "; single rows less near");
+	}
+	if (report->kinds_known)
+		print_kinds_nearness(report, summary, out);
 }
 
-static void print_cost(const struct cuda_report *report, uint64_t calls, FILE *out)
+static void print_cost(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
 {
 	const struct cuda_watching *watching = &report->watching;
 	char each[CUDA_TEXT_BYTES];
@@ -82,7 +124,7 @@ static void print_cost(const struct cuda_report *report, uint64_t calls, FILE *o
 	fputc('\n', out);
 	print_stack_periods(watching, out);
 	if (report->estimated)
-		print_nearness(report, calls, out);
+		print_nearness(report, summary, out);
 }
 
 static void print_missing(const struct cuda_report *report, const struct cuda_view *view, FILE *out)
@@ -196,7 +238,7 @@ void cuda_table__header(const struct cuda_report *report, const struct cuda_summ
 		return;
 	}
 	print_target(report, summary, out);
-	print_cost(report, summary->calls, out);
+	print_cost(report, summary, out);
 	print_missing(report, view, out);
 	print_gpu(report, summary, out);
 	if (!summary->calls)

@@ -2,11 +2,11 @@
 #include "client/cuda_report.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cuda_fields.h"
+#include "stakeout/cuda_estimate_error.h"
 
 #define MAX_TEXT_LINES 1024 /* problems; losses */
 #define MAX_API_BYTES  128
@@ -415,38 +415,50 @@ static void read_lists(struct cuda_fields *fields, const json_t *answer, struct 
 	report->in_progress = read_list(fields, report, answer, &in_progress, &report->n_in_progress);
 }
 
-static void read_nearness(struct cuda_fields *fields, const json_t *answer, struct cuda_nearness *out)
+static struct cuda_nearness nearness_of(struct cuda_fields *fields, const json_t *estimate)
 {
-	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
-
-	*out = (struct cuda_nearness){
+	return (struct cuda_nearness){
 		.times = cuda_fields__count(fields, estimate, "times"),
+		.calls = cuda_fields__number(fields, estimate, "calls", ANY, 0),
 		.variance = cuda_fields__number(fields, estimate, "variance", ANY, 0),
 		.bias = cuda_fields__number(fields, estimate, "bias", ANY, 0),
 	};
 }
 
-/*
- * Student's t for 95 % on both sides, by the first terms of its expansion for many degrees of freedom (Abramowitz and Stegun,
- * 26.7.5); of 1 and 2, where it is no good, the values themselves.
- */
-static double student(uint64_t freedom)
+static void read_all_nearness(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
-	const double z = 1.959964, n = (double)freedom;
+	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
+	const json_t *kinds = cuda_fields__object(fields, estimate, "kinds");
 
-	if (freedom < 3)
-		return freedom < 2 ? 12.706 : 4.303;
-	return z + (pow(z, 3) + z) / (4 * n) + (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * n * n) +
-	       (3 * pow(z, 7) + 19 * pow(z, 5) + 17 * pow(z, 3) - 15 * z) / (384 * n * n * n);
+	report->nearness = nearness_of(fields, estimate);
+	report->kinds_known = kinds != NULL;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		report->kinds[i] =
+			nearness_of(fields, cuda_fields__object(fields, kinds, cuda_report__kind_word(i)));
+}
+
+static double error_of(const struct cuda_nearness *n, uint64_t calls)
+{
+	return so_cuda_estimate_error(n->times, n->variance, n->bias, calls);
 }
 
 double cuda_report__error(const struct cuda_report *report, uint64_t calls)
 {
-	const struct cuda_nearness *n = &report->nearness;
+	return report->estimated ? error_of(&report->nearness, calls) : NAN;
+}
 
-	if (!report->estimated || n->times < 2 || !calls)
-		return NAN;
-	return (student(n->times - 1) * sqrt(n->variance) + n->bias) / (double)calls;
+bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind)
+{
+	if (!report->estimated || !report->kinds_known || kind >= SO_CUDA_KIND_COUNT)
+		return report->estimated;
+	return report->kinds[kind].times || report->kinds[kind].calls > 0;
+}
+
+double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls)
+{
+	if (!cuda_report__is_estimate(report, kind))
+		return 0;
+	return report->kinds_known && kind < SO_CUDA_KIND_COUNT ? error_of(&report->kinds[kind], calls) : NAN;
 }
 
 static void read_all(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
@@ -458,7 +470,7 @@ static void read_all(struct cuda_fields *fields, const json_t *answer, struct cu
 	report->duration_s = cuda_fields__number(fields, answer, "duration_s", 1e10, 0);
 	report->cpu_s = cuda_fields__number(fields, answer, "cpu_s", 1e15, 0);
 	report->estimated = cuda_fields__flag(fields, answer, "estimated", false);
-	read_nearness(fields, answer, &report->nearness);
+	read_all_nearness(fields, answer, report);
 	report->available = cuda_fields__flag(fields, answer, "available", true);
 	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);
 	read_watching(fields, answer, &report->watching);

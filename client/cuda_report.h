@@ -130,7 +130,7 @@ struct cuda_watching {
 /* How near estimates come; sums of what is explained in daemon/cuda_estimate.h. times 0: not said, or there is no estimate. */
 struct cuda_nearness {
 	uint64_t times;
-	double variance, bias;
+	double calls, variance, bias;
 };
 
 struct cuda_report {
@@ -139,6 +139,8 @@ struct cuda_report {
 	double duration_s, cpu_s; /* 0: not known */
 	bool estimated, available;
 	struct cuda_nearness nearness;
+	bool kinds_known; /* else any kind may have been scaled up */
+	struct cuda_nearness kinds[SO_CUDA_KIND_COUNT];
 	struct cuda_watching watching;
 	const char **problems;
 	struct cuda_loss *losses; /* those above 0 */
@@ -166,6 +168,10 @@ CLEANUP_DEFINE(struct cuda_report *, cuda_report, cuda_report__free)
  * (daemon/cuda_estimate.h); NAN: there is no estimate, or less than two times on, which tell nothing.
  */
 double cuda_report__error(const struct cuda_report *report, uint64_t calls);
+/* Whether calls of this kind may have been scaled up: where it is not known, too. */
+bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind);
+/* As cuda_report__error(), of all calls of this kind; 0: they were counted all the time. */
+double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls);
 
 /* The word of include/stakeout/cuda_api.h; "other" for SO_CUDA_KIND_COUNT. */
 const char *cuda_report__kind_word(enum so_cuda_kind kind);

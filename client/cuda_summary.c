@@ -331,6 +331,8 @@ int cuda_summary__new(const struct cuda_report *report, bool python_only, struct
 	_cleanup_(cuda_summary) struct cuda_summary *summary = calloc(1, sizeof(*summary));
 	int r = summary ? add_all(summary, report, python_only) : -ENOMEM;
 
+	for (unsigned kind = 0; !r && kind <= SO_CUDA_KIND_COUNT; kind++)
+		summary->kind_estimated[kind] = cuda_report__is_estimate(report, kind);
 	if (!r)
 		*out = TAKE_PTR(summary);
 	return r;

@@ -85,7 +85,8 @@ struct cuda_summary {
 	double duration_ns; /* NAN: not known */
 	uint64_t calls, failed, not_ready, total_ns;
 	uint64_t kind_calls[SO_CUDA_KIND_COUNT + 1], kind_ns[SO_CUDA_KIND_COUNT + 1];
-	size_t n_processes; /* that made calls */
+	bool kind_estimated[SO_CUDA_KIND_COUNT + 1]; /* calls of the kind may have been scaled up */
+	size_t n_processes;                          /* that made calls */
 	/*
 	 * Of each such process the recording's duration less the time in calls of all its threads, 0 at least; NAN: not known.
 	 * Calls of two threads at the same time count as if one came after the other, so it is the least time without any.

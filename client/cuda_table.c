@@ -23,6 +23,14 @@ static void count(uint64_t n, unsigned columns, FILE *out)
 	cuda_text__cell(text, columns, out);
 }
 
+static void calls_of(uint64_t n, bool estimated, FILE *out)
+{
+	char text[CUDA_TEXT_BYTES + 1] = "~";
+
+	cuda_text__count(n, text + 1);
+	cuda_text__cell(estimated ? text : text + 1, COUNT_COLUMNS, out);
+}
+
 static void time_of(double ns, FILE *out)
 {
 	char text[CUDA_TEXT_BYTES];
@@ -88,7 +96,7 @@ static void print_api(const struct cuda_api_row *row, const struct cuda_summary 
 
 	share_of(cuda_summary__ratio((double)figures->total_ns, (double)summary->total_ns), out);
 	time_of((double)figures->total_ns, out);
-	count(figures->calls, COUNT_COLUMNS, out);
+	calls_of(figures->calls, summary->kind_estimated[row->kind], out);
 	print_times(figures, out);
 	time_of((double)figures->min_ns, out);
 	time_of((double)figures->max_ns, out);
@@ -136,7 +144,8 @@ static void print_dim3(const uint32_t dim[3], FILE *out)
 }
 
 /* Returns whether its name is shorter than it was. */
-static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_view *view, FILE *out)
+static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_summary *summary,
+			 const struct cuda_view *view, FILE *out)
 {
 	unsigned columns = name_columns(view, 3 * COUNT_COLUMNS + 4 * TIME_COLUMNS + 2 * 16 + 2);
 	const struct cuda_figures *figures = &row->figures;
@@ -145,7 +154,7 @@ static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_vi
 	double calls = (double)figures->calls;
 	char name[64];
 
-	count(figures->calls, COUNT_COLUMNS, out);
+	calls_of(figures->calls, summary->kind_estimated[SO_CUDA_LAUNCH], out);
 	print_times(figures, out);
 	time_of((double)figures->max_ns, out);
 	if (row->graph) {
@@ -184,7 +193,7 @@ void cuda_table__kernels(const struct cuda_summary *summary, const struct cuda_v
 		   "Blocks Avg Threads  Name",
 		   out);
 	for (size_t i = 0; i < shown(view, summary->n_kernels); i++)
-		shortened |= print_kernel(&summary->kernels[i], view, out);
+		shortened |= print_kernel(&summary->kernels[i], summary, view, out);
 	print_rest(view, summary->n_kernels, "kernel", "kernels", out);
 	if (shortened)
 		fprintf(out, "names are shortened: namespaces and parameters, and of long ones template "
@@ -229,12 +238,9 @@ static void print_stack(const struct cuda_stack *stack, bool python_only, unsign
 static void print_wait(const struct cuda_line_row *row, const struct cuda_summary *summary,
 		       const struct cuda_view *view, FILE *out)
 {
-	char calls[CUDA_TEXT_BYTES + 1] = "~";
-
 	share_of(cuda_summary__ratio((double)row->total_ns, summary->duration_ns), out);
 	time_of((double)row->total_ns, out);
-	cuda_text__count(row->calls, calls + 1);
-	cuda_text__cell(row->sampled ? calls : calls + 1, COUNT_COLUMNS, out);
+	calls_of(row->calls, row->sampled || summary->kind_estimated[row->event], out);
 	time_of((double)row->total_ns / (double)row->calls, out);
 	fprintf(out, "  %-24s", row->api);
 	fprintf(out, "  ");
@@ -276,7 +282,7 @@ void cuda_table__copies(const struct cuda_summary *summary, const struct cuda_vi
 		const struct cuda_copy_row *row = &summary->copies[i];
 		double bytes = (double)row->bytes;
 
-		count(row->calls, COUNT_COLUMNS, out);
+		calls_of(row->calls, summary->kind_estimated[SO_CUDA_COPY], out);
 		size_of(bytes, out);
 		size_of(bytes / (double)row->calls, out);
 		time_of((double)row->total_ns, out);
@@ -308,8 +314,8 @@ void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_vie
 	for (size_t i = 0; i < shown(view, summary->n_sites); i++) {
 		const struct cuda_site_row *row = &summary->sites[i];
 
-		count(row->allocations, COUNT_COLUMNS, out);
-		count(row->frees, COUNT_COLUMNS, out);
+		calls_of(row->allocations, summary->kind_estimated[SO_CUDA_ALLOC], out);
+		calls_of(row->frees, summary->kind_estimated[SO_CUDA_FREE], out);
 		size_of((double)row->bytes, out);
 		signed_size(row->current_bytes, out);
 		signed_size(row->peak_bytes, out);

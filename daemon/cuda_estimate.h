@@ -13,7 +13,10 @@
 #define STAKEOUT_CUDA_ESTIMATE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "stakeout/cuda_api.h"
 
 struct cuda_estimate {
 	uint64_t times;  /* on, that stand for a time off */
@@ -22,50 +25,56 @@ struct cuda_estimate {
 	double bias;     /* of these calls, so many may be too few or too many (95 %) by what the probes took */
 };
 
+/* One for the calls of each kind, and one for all. The error of a sum is not the sum of errors: what times on differ by may be the same calls in other places. */
+#define CUDA_ESTIMATE_ALL SO_CUDA_KIND_COUNT
+#define CUDA_ESTIMATES    (CUDA_ESTIMATE_ALL + 1)
+
+struct cuda_estimates {
+	struct cuda_estimate of[CUDA_ESTIMATES]; /* by enum so_cuda_kind */
+};
+
+/* Calls of the kinds that come and go, which a time on has seen. */
+struct cuda_estimate_seen {
+	uint32_t kinds; /* 1 << enum so_cuda_kind */
+	double ns;      /* its length */
+	double factor;  /* what each of its calls stands for */
+	double error; /* of factor, as a part (95 %), since what the target went without is not known better */
+	double calls[CUDA_ESTIMATES];
+};
+
+/* What times on tell of their neighbours. */
+struct cuda_estimate_rates {
+	struct {
+		double calls;    /* in a ns of the last time on */
+		double variance; /* of the calls in a time on, by ns of it; of the last ones */
+		bool has_calls, has_variance;
+	} of[CUDA_ESTIMATES];
+};
+
+/* Adds a time on that stands for a time off before it. */
+void cuda_estimates__add(struct cuda_estimates *e, const struct cuda_estimate_rates *rates,
+			 const struct cuda_estimate_seen *seen);
 /*
- * A time on that saw `seen` calls; before_it: what it would have seen at the rate of the time on before, < 0: there is none. factor: what
- * a call stands for. cost_error: the part of this that may be wrong (95 %) since what the
- * target went without is not known better.
+ * Adds the time off after the last time on, which is `seen` and is taken to be like it: each of its calls stands for `factor` more than the
+ * seen->factor that it was added with.
  */
-static inline void cuda_estimate__add(struct cuda_estimate *e, double seen, double before_it, double factor,
-				      double cost_error)
-{
-	double d = seen - before_it, unseen = (factor - 1) * seen;
-
-	e->times++;
-	e->calls += unseen;
-	if (before_it >= 0)
-		e->variance += factor * (factor - 1) * d * d / 2;
-	e->bias += cost_error * unseen;
-}
-
-/*
- * The time off after the last time on, which saw `seen` calls and is taken to be like it: each of them stands for `factor` more than the
- * last_factor that it was added with. variance: of `seen`, by the times on so far.
- */
-static inline void cuda_estimate__add_tail(struct cuda_estimate *e, double seen, double variance,
-					   double last_factor, double factor, double cost_error)
-{
-	e->calls += factor * seen;
-	/* (last_factor - 1 + factor)² by what was seen, less what is there already; and `factor` times by what was not. */
-	e->variance += factor * (factor + 2 * (last_factor - 1) + 1) * variance;
-	e->bias += cost_error * factor * seen;
-}
-
+void cuda_estimates__add_tail(struct cuda_estimates *e, const struct cuda_estimate_rates *rates,
+			      const struct cuda_estimate_seen *seen, double factor);
+/* Remembers a time on that is over, and its rate where it is a neighbour of the next one. */
+void cuda_estimate_rates__add(struct cuda_estimate_rates *rates, const struct cuda_estimate_seen *seen,
+			      bool is_neighbour);
 /* What came after `base`. */
-static inline struct cuda_estimate cuda_estimate__since(const struct cuda_estimate *now,
-							const struct cuda_estimate *base)
+struct cuda_estimates cuda_estimates__since(const struct cuda_estimates *now,
+					    const struct cuda_estimates *base);
+/* Whether any time on stands for any other. */
+static inline bool cuda_estimates__are_any(const struct cuda_estimates *e)
 {
-	return (struct cuda_estimate){ now->times - base->times, now->calls - base->calls,
-				       now->variance - base->variance, now->bias - base->bias };
+	return e->of[CUDA_ESTIMATE_ALL].times || e->of[CUDA_ESTIMATE_ALL].calls > 0;
 }
-
-/* As answers and stored windows have it; null: no time on stands for any other. New reference. */
-static inline json_t *cuda_estimate__json(const struct cuda_estimate *e)
-{
-	return e->times || e->calls > 0 ? json_pack("{s:I, s:f, s:f, s:f}", "times", (json_int_t)e->times,
-						    "calls", e->calls, "variance", e->variance, "bias", e->bias)
-					: json_null();
-}
+/*
+ * As answers and stored windows have it: {"times", "calls", "variance", "bias", "kinds": {kind: {the same}}}, of those kinds that any time
+ * on stood for; others were counted all the time. null: no time on stands for any other. NULL: no memory. New reference.
+ */
+json_t *cuda_estimates__json(const struct cuda_estimates *e);
 
 #endif

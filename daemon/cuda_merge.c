@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/cuda_merge_reading.h"
+#include "daemon/cuda_names.h"
 
 const char *const cuda_merge_states[3] = { "all", "fewer-stacks", "duty-cycle" };
 
@@ -134,24 +135,54 @@ static void check_in_progress(struct reading *r, const json_t *row)
 
 #define MOST_ESTIMATED 1e30
 
+static void add_estimate(struct reading *r, const json_t *found, unsigned at)
+{
+	struct cuda_estimate estimate = {
+		.times = (uint64_t)merge_count(r, found, "times"),
+		.calls = merge_number(r, found, "calls", MOST_ESTIMATED, 0),
+		.variance = merge_number(r, found, "variance", MOST_ESTIMATED * MOST_ESTIMATED, 0),
+		.bias = merge_number(r, found, "bias", MOST_ESTIMATED, 0),
+	}, *sum;
+
+	if (!merge_adds(r))
+		return;
+	sum = &r->merge->estimates.of[at];
+	merge_sum_count(&sum->times, estimate.times);
+	merge_sum_real(&sum->calls, estimate.calls);
+	merge_sum_real(&sum->variance, estimate.variance);
+	merge_sum_real(&sum->bias, estimate.bias);
+}
+
+static void add_estimates(struct reading *r, const json_t *document, bool estimated)
+{
+	const json_t *found = merge_object(r, document, "estimate"), *kinds = merge_object(r, found, "kinds");
+	bool known = kinds || json_is_null(json_object_get(document, "estimate")) || !estimated;
+	size_t n = 0;
+
+	add_estimate(r, found, CUDA_ESTIMATE_ALL);
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		const json_t *kind = merge_object(r, kinds, cuda_names__kind_word(i));
+
+		n += kind != NULL;
+		add_estimate(r, kind, i);
+	}
+	/* An older daemon's, or with kinds of a newer one. */
+	if (merge_adds(r) && (!known || n != json_object_size(kinds)))
+		r->merge->kinds_unknown = true;
+}
+
 static void add_head(struct reading *r, const json_t *document)
 {
 	const char *comm = merge_text(r, document, "comm");
 	int64_t pid = merge_integer(r, document, "pid");
 	double cpu_s = merge_number(r, document, "cpu_s", 1e15, 0);
 	bool estimated = merge_flag(r, document, "estimated"), available = merge_flag(r, document, "available");
-	const json_t *found = merge_object(r, document, "estimate");
-	struct cuda_estimate estimate = {
-		.times = (uint64_t)merge_count(r, found, "times"),
-		.calls = merge_number(r, found, "calls", MOST_ESTIMATED, 0),
-		.variance = merge_number(r, found, "variance", MOST_ESTIMATED * MOST_ESTIMATED, 0),
-		.bias = merge_number(r, found, "bias", MOST_ESTIMATED, 0),
-	};
 	json_t *running = json_object_get(document, "in_progress");
 	struct cuda_merge *m = r->merge;
 
 	r->duration_s = merge_number(r, document, "duration_s", CUDA_MERGE_MAX_SECONDS, 0);
 	merge_each(r, document, "in_progress", check_in_progress);
+	add_estimates(r, document, estimated);
 	if (!merge_adds(r))
 		return;
 	m->pid = pid;
@@ -160,10 +191,6 @@ static void add_head(struct reading *r, const json_t *document)
 	merge_sum_real(&m->cpu_s, cpu_s);
 	m->estimated = m->estimated || estimated;
 	m->available = m->available || available;
-	merge_sum_count(&m->estimate.times, estimate.times);
-	merge_sum_real(&m->estimate.calls, estimate.calls);
-	merge_sum_real(&m->estimate.variance, estimate.variance);
-	merge_sum_real(&m->estimate.bias, estimate.bias);
 	json_decref(m->in_progress);
 	m->in_progress = json_is_array(running) ? json_deep_copy(running) : json_array();
 	if (!m->in_progress)

@@ -103,7 +103,8 @@ struct cuda_merge {
 	uint32_t comm, gpu_problem, driver, probe_kind;
 	double duration_s, cpu_s;
 	bool estimated, available, gpu, probes;
-	struct cuda_estimate estimate;
+	struct cuda_estimates estimates;
+	bool kinds_unknown; /* of `estimates`: some of what was added does not say them */
 	int64_t devices_left_out;
 	uint64_t installed, floor_ns, hits, returns, nested, stacks_taken;
 	unsigned state; /* the place in cuda_merge_states */

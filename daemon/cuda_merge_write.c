@@ -298,15 +298,24 @@ static json_t *gpu(struct writing *w)
 			 (json_int_t)m->devices_left_out);
 }
 
+static json_t *estimate(const struct cuda_merge *m)
+{
+	json_t *estimate = cuda_estimates__json(&m->estimates);
+
+	if (m->kinds_unknown)
+		json_object_del(estimate, "kinds");
+	return estimate;
+}
+
 static json_t *document(struct writing *w)
 {
 	const struct cuda_merge *m = w->merge;
 	_cleanup_(json) json_t *root = json_pack(
 		"{s:I, s:o, s:f, s:f, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"pid", (json_int_t)m->pid, "comm", text(w, m->comm), "duration_s", m->duration_s, "cpu_s",
-		m->cpu_s, "estimated", (int)m->estimated, "estimate", cuda_estimate__json(&m->estimate),
-		"available", (int)m->available, "problems", problems(w), "probes", probes(w), "lost",
-		json_copy(m->lost), "libraries", rows(w, &m->libraries, NULL, library), "calls",
+		m->cpu_s, "estimated", (int)m->estimated, "estimate", estimate(m), "available",
+		(int)m->available, "problems", problems(w), "probes", probes(w), "lost", json_copy(m->lost),
+		"libraries", rows(w, &m->libraries, NULL, library), "calls",
 		rows(w, &m->calls, call_place, call), "errors", rows(w, &m->errors, error_place, error),
 		"lines", rows(w, &m->lines, line_place, line), "allocations",
 		rows(w, &m->sites, site_place, site), "in_progress", json_copy(m->in_progress), "gpu", gpu(w),

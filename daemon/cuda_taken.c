@@ -58,7 +58,7 @@ static int subtract(struct cuda_taken *taken, struct cuda_taken *base)
 	taken->folded -= base->folded;
 	taken->cpu_ns -= base->cpu_ns;
 	/* What was told of the time after the last time on has been replaced. */
-	taken->estimate = cuda_estimate__since(&taken->estimate, &base->settled);
+	taken->estimates = cuda_estimates__since(&taken->estimates, &base->settled);
 	taken->begin_ns = base->at_ns;
 	subtract_slot(&taken->slot, &base->slot);
 	return 0;
@@ -121,7 +121,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	struct cuda_watch *w = t->of ? t->of->cuda : t->cuda;
 	int ret = taken ? 0 : -ENOMEM;
 
-	ret = ret ?: cuda_watch__result(w, &taken->calls, &taken->estimate);
+	ret = ret ?: cuda_watch__result(w, &taken->calls, &taken->estimates);
 	ret = ret ?: copy_lines(w, taken);
 	ret = ret ?: cuda_watch__pids(w, &taken->pids, &taken->n_pids);
 	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
@@ -138,7 +138,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	taken->at_ns = clock__now_ns();
 	taken->cpu_ns = w->cpu_ns;
 	taken->estimated = w->estimated;
-	taken->settled = w->estimate;
+	taken->settled = w->estimates;
 	taken->probes = cuda_watch__probes(w);
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);
@@ -146,7 +146,7 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	if (t->cuda_base)
 		ret = subtract(taken, t->cuda_base);
 	/* A recording that has seen every call, of a process that had a duty cycle before. */
-	if (t->cuda_base && w->cycle.duty >= 1 && !taken->estimate.times && taken->estimate.calls <= 0)
+	if (t->cuda_base && w->cycle.duty >= 1 && !cuda_estimates__are_any(&taken->estimates))
 		taken->estimated = false;
 	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->cuda_stacks, taken);
 	cuda_probes__consume_names(e->cuda);

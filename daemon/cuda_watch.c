@@ -75,7 +75,6 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	w->begin_ns = w->checked_ns = w->on_since_ns = clock__now_ns();
 	w->accounted_ns = w->segment_ns = w->begin_ns;
 	w->phase = CUDA_WATCH_ON;
-	w->last_rate = -1;
 	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
 	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * MS;
 	cuda_budget__plan(w->budget, &plan);
@@ -719,8 +718,7 @@ static void switch_off(struct cuda_watch *w)
 	cuda_watch_settle_at(w, w->ended_ns ?: now);
 	if (choose) {
 		w->kinds = next;
-		w->last_rate = -1;
-		w->seen_variance = 0;
+		w->rates = (struct cuda_estimate_rates){ 0 };
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);

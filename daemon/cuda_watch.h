@@ -94,15 +94,12 @@ struct cuda_watch {
 	uint64_t accounted_ns, segment_ns;
 	uint64_t ended_ns;             /* when the last process with a library ended; 0: one lives */
 	struct cuda_snapshot *last_on; /* its calls of the cycled kinds, as seen */
-	uint64_t last_on_ns;           /* its length, */
-	double last_progress_ns;       /* and what of it the target had for itself */
-	double last_factor;            /* what each of these calls was added with */
-	double last_error;             /* as a part of last_progress_ns, 95 % */
-	double seen_variance; /* of the calls of the cycled kinds in a ns of a time on, by the last ones; 0: not known */
-	double last_rate; /* calls of the cycled kinds in a ns of the last time on; < 0: none is known */
-	struct cuda_estimate estimate; /* of all times on so far */
-	struct cuda_progress progress; /* what the probes take from the target that it goes without */
-	double taken;                  /* CPUs that they took in the last time on */
+	struct cuda_estimate_seen last_seen;
+	double last_progress_ns;          /* what of it the target had for itself */
+	struct cuda_estimate_rates rates; /* of calls of the cycled kinds */
+	struct cuda_estimates estimates;  /* of all times on so far */
+	struct cuda_progress progress;    /* what the probes take from the target that it goes without */
+	double taken;                     /* CPUs that they took in the last time on */
 	struct {
 		enum so_cuda_of of;        /* whose probes are light */
 		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */
@@ -173,8 +170,8 @@ uint64_t cuda_watch__tick(struct cuda_watch *watch, uint64_t now_ns);
 int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key *key,
 			 const struct so_cuda_line *line);
 
-/* All calls since the watch began, and how near; estimate: may be NULL. -ENOMEM, or what reading the maps gave. */
-int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimate *estimate);
+/* All calls since the watch began, and how near; estimates: may be NULL. -ENOMEM, or what reading the maps gave. */
+int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimates *estimates);
 /* {"installed", "kind", ...} and the list of libraries with their probes, as .design/cuda.md has them. New references. */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 json_t *cuda_watch__libraries(const struct cuda_watch *watch);

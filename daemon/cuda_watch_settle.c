@@ -79,26 +79,19 @@ struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w)
 	};
 }
 
-/* Calls of these kinds (1 << enum so_cuda_kind), and their time on the host. */
-struct sums {
-	double calls, ns;
-};
-
-static struct sums sums_of(const struct cuda_snapshot *seen, uint32_t kinds)
+/* The host's time in calls of this kind. */
+static double time_of(const struct cuda_snapshot *seen, enum so_cuda_kind kind)
 {
 	const struct cuda_calls_entry *entries;
-	struct sums sums = { 0 };
+	double ns = 0;
 	size_t n;
 
 	entries = cuda_snapshot__calls(seen, &n);
 	for (size_t i = 0; i < n; i++) {
-		if (entries[i].key.api >= SO_CUDA_API_COUNT ||
-		    !(kinds >> cuda_names__kind(entries[i].key.api) & 1))
-			continue;
-		sums.calls += (double)entries[i].calls.calls;
-		sums.ns += (double)entries[i].calls.total_ns;
+		if (entries[i].key.api < SO_CUDA_API_COUNT && cuda_names__kind(entries[i].key.api) == kind)
+			ns += (double)entries[i].calls.total_ns;
 	}
-	return sums;
+	return ns;
 }
 
 struct progress {
@@ -126,7 +119,7 @@ static struct progress progress_of(const struct cuda_watch *w, const struct cuda
 	double sleeps = busy < NO_SLACK ? (1 - busy) * on : 0, waits, lost, least_lost, most_lost;
 
 	/* What was seen since the last settling has the time off in it as well. */
-	waits = sums_of(seen, 1u << SO_CUDA_SYNC).ns / threads * on / (double)(now - w->accounted_ns);
+	waits = time_of(seen, SO_CUDA_SYNC) / threads * on / (double)(now - w->accounted_ns);
 	lost = within(loss.factor * taken - waits - sleeps, most);
 	least_lost = within((loss.factor - 2 * loss.error) * taken - waits - sleeps, most);
 	most_lost = within(most_factor * taken - waits, most);
@@ -170,43 +163,43 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, do
 	return 0;
 }
 
-/* Calls of the cycled kinds that a time on of that length would have seen at the rate of the one before; < 0: there is none. */
-static double before_it(const struct cuda_watch *w, double on)
+static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struct gain *gain, uint64_t now)
 {
-	return w->last_rate * on;
+	struct cuda_estimate_seen seen = { .kinds = w->kinds.cycled,
+					   .ns = (double)(now - w->segment_ns),
+					   .factor = gain->factor,
+					   .error = gain->error };
+	const struct cuda_calls_entry *entries;
+	enum so_cuda_kind kind;
+	size_t n;
+
+	entries = cuda_snapshot__calls(gain->seen, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.api >= SO_CUDA_API_COUNT)
+			continue;
+		kind = cuda_names__kind(entries[i].key.api);
+		if (!(seen.kinds >> kind & 1))
+			continue;
+		seen.calls[kind] += (double)entries[i].calls.calls;
+		seen.calls[CUDA_ESTIMATE_ALL] += (double)entries[i].calls.calls;
+	}
+	return seen;
 }
-
-/* As of a time on that ends now with this gain. */
-static void add_estimate(const struct cuda_watch *w, const struct gain *gain, uint64_t now,
-			 struct cuda_estimate *e)
-{
-	double seen = sums_of(gain->seen, w->kinds.cycled).calls;
-
-	if (cuda_watch__is_estimate(w, now))
-		cuda_estimate__add(e, seen, before_it(w, (double)(now - w->segment_ns)), gain->factor,
-				   gain->error);
-}
-
-#define VARIANCE_KEPT 0.8 /* of what was known, for each time on */
 
 /* A time on ends, and has this gain. */
 static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_t now)
 {
-	double seen = sums_of(gain->seen, w->kinds.cycled).calls, on, d;
+	struct cuda_estimate_seen seen;
 
 	/* Of a process that ended before. */
 	if (now <= w->segment_ns)
 		return;
-	on = (double)(now - w->segment_ns);
-	add_estimate(w, gain, now, &w->estimate);
-	if (!w->kinds.cycled || on <= LEAST_ON_NS)
-		return;
-	d = seen - before_it(w, on);
-	if (w->last_rate >= 0)
-		w->seen_variance +=
-			(w->seen_variance > 0 ? 1 - VARIANCE_KEPT : 1) * (d * d / 2 / on - w->seen_variance);
+	seen = seen_of(w, gain, now);
+	if (cuda_watch__is_estimate(w, now))
+		cuda_estimates__add(&w->estimates, &w->rates, &seen);
 	/* The mean of all the time before a duty cycle is no neighbour. */
-	w->last_rate = w->cycle.duty < 1 ? seen / on : -1;
+	if (seen.kinds && now - w->segment_ns > LEAST_ON_NS)
+		cuda_estimate_rates__add(&w->rates, &seen, w->cycle.duty < 1);
 }
 
 /* Scales the gain, and adds it to `into`. */
@@ -232,10 +225,8 @@ static int keep_last_on(struct cuda_watch *w, const struct gain *gain, uint64_t 
 		return ret;
 	cuda_snapshot__free(w->last_on);
 	w->last_on = TAKE_PTR(seen);
-	w->last_on_ns = now - w->segment_ns;
+	w->last_seen = seen_of(w, gain, now);
 	w->last_progress_ns = gain->progress_ns;
-	w->last_factor = gain->factor;
-	w->last_error = gain->error;
 	return 0;
 }
 
@@ -304,7 +295,7 @@ int cuda_watch__settle(struct cuda_watch *w)
 
 /* The time off since the last time on, by that one. */
 static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *into,
-		    struct cuda_estimate *estimate)
+		    struct cuda_estimates *estimates)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
 	double factor;
@@ -315,12 +306,12 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 	factor = (double)(now - w->accounted_ns) / w->last_progress_ns;
 	ret = cuda_snapshot__new(&tail);
 	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
-	ret = ret ?: cuda_snapshot__scale(tail, w->kinds.cycled, factor, w->last_on_ns, start_of(w));
+	ret = ret
+		      ?: cuda_snapshot__scale(tail, w->kinds.cycled, factor, (uint64_t)w->last_seen.ns,
+					      start_of(w));
 	ret = ret ?: cuda_snapshot__merge(into, tail, 0);
 	if (!ret)
-		cuda_estimate__add_tail(estimate, sums_of(w->last_on, w->kinds.cycled).calls,
-					w->seen_variance * (double)w->last_on_ns, w->last_factor, factor,
-					w->last_error);
+		cuda_estimates__add_tail(estimates, &w->rates, &w->last_seen, factor);
 	return ret;
 }
 
@@ -330,12 +321,12 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 
 	w->ended_ns = now;
 	ret = cuda_watch__settle(w);
-	ret = ret ?: add_tail(w, now, w->total, &w->estimate);
+	ret = ret ?: add_tail(w, now, w->total, &w->estimates);
 	/* Of the next one nothing is known. */
 	cuda_snapshot__free(TAKE_PTR(w->last_on));
 	w->last_progress_ns = 0;
-	w->last_rate = -1;
-	w->seen_variance = w->taken = 0;
+	w->rates = (struct cuda_estimate_rates){ 0 };
+	w->taken = 0;
 	w->progress = (struct cuda_progress){ 0 };
 	w->accounted_ns = now;
 	return ret;
@@ -351,26 +342,29 @@ void cuda_watch_resume(struct cuda_watch *w)
 		cuda_watch_begin_segment(w, now);
 }
 
-int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct cuda_estimate *estimate)
+int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct cuda_estimates *estimates)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL, *result = NULL;
-	struct cuda_estimate near = w->estimate;
+	struct cuda_estimates near = w->estimates;
 	uint64_t now = now_of(w);
+	struct cuda_estimate_seen seen;
 	struct gain gain = { 0 };
 	int ret = read_maps(w, &maps);
 
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
 	ret = ret ?: gain_since(w, maps, cuda_watch_taken(w).ns, now, &gain);
-	if (!ret)
-		add_estimate(w, &gain, now, &near);
+	if (!ret && cuda_watch__is_estimate(w, now)) {
+		seen = seen_of(w, &gain, now);
+		cuda_estimates__add(&near, &w->rates, &seen);
+	}
 	ret = ret ?: add_gain(w, &gain, now, result);
 	ret = ret ?: add_tail(w, now, result, &near);
 	cuda_snapshot__free(gain.seen);
 	if (ret)
 		return ret;
-	if (estimate)
-		*estimate = near;
+	if (estimates)
+		*estimates = near;
 	*out = TAKE_PTR(result);
 	return 0;
 }

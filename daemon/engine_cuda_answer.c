@@ -274,7 +274,7 @@ static json_t *build(struct answer *a)
 	json_object_set_new(root, "duration_s", json_real((double)(taken->at_ns - taken->begin_ns) / 1e9));
 	json_object_set_new(root, "cpu_s", json_real((double)taken->cpu_ns / 1e9));
 	json_object_set_new(root, "estimated", json_boolean(taken->estimated));
-	json_object_set_new(root, "estimate", cuda_estimate__json(&taken->estimate));
+	json_object_set_new(root, "estimate", cuda_estimates__json(&taken->estimates));
 	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
 	json_object_set(root, "problems", taken->problems);
 	json_object_set(root, "probes", taken->probes);

@@ -9,6 +9,7 @@
 #include "daemon/cuda_taken.h"
 #include "daemon/profile_export.h"
 #include "stakeout/array.h"
+#include "stakeout/cuda_estimate_error.h"
 
 struct event_profile {
 	const struct so_cuda_event_info *event;
@@ -172,6 +173,23 @@ static int add_number(struct profile_builder *b, const char *key, uint64_t value
 	return profile_builder__comment(b, key, text);
 }
 
+/* Of a kind that no time on stood for each call was counted, whatever the others were. */
+static int add_nearness(const struct event_profile *p, uint64_t calls)
+{
+	const struct cuda_estimates *estimates = &p->taken->estimates;
+	const struct cuda_estimate *of = &estimates->of[p->event->kind];
+	bool estimated =
+		p->taken->estimated && (of->times || of->calls > 0 || !cuda_estimates__are_any(estimates));
+	double error = so_cuda_estimate_error(of->times, of->variance, of->bias, calls);
+	char text[32];
+	int ret = profile_builder__comment(p->builder, "cuda.estimated", estimated ? "1" : "0");
+
+	if (!estimated || isnan(error))
+		return ret;
+	snprintf(text, sizeof(text), "%.4f", error);
+	return ret ?: profile_builder__comment(p->builder, "cuda.calls_error", text);
+}
+
 /* All calls of the event, counted whether their stacks were taken or not. */
 static int add_counted(const struct event_profile *p)
 {
@@ -192,7 +210,7 @@ static int add_counted(const struct event_profile *p)
 	ret = ret ?: add_number(p->builder, "cuda.time_ns", ns);
 	if (p->event->has_bytes)
 		ret = ret ?: add_number(p->builder, "cuda.bytes", bytes);
-	return ret;
+	return ret ?: add_nearness(p, calls);
 }
 
 static int add_probes(const struct event_profile *p)
@@ -242,7 +260,6 @@ static int add_comments(const struct event_profile *p)
 	int ret = add_number(p->builder, "pid", (uint64_t)p->target->info.pid);
 
 	ret = ret ?: profile_builder__comment(p->builder, "event", p->event->word);
-	ret = ret ?: profile_builder__comment(p->builder, "cuda.estimated", p->taken->estimated ? "1" : "0");
 	ret = ret ?: add_counted(p);
 	ret = ret ?: add_probes(p);
 	return ret ?: add_losses(p);

@@ -26,7 +26,7 @@ struct cuda_mark {
 	struct line_mark *lines;
 	size_t n_lines;
 	uint64_t lines_lost, at_ns, cpu_ns;
-	struct cuda_estimate estimate;
+	struct cuda_estimates estimates;
 	struct so_cuda_slot slot;
 };
 
@@ -54,7 +54,7 @@ struct moment {
 	size_t n_lines, n_pids;
 	uint64_t lines_lost, at_ns, begin_ns, cpu_ns;
 	bool estimated;
-	struct cuda_estimate estimate;
+	struct cuda_estimates estimates;
 	struct so_cuda_slot slot;
 };
 
@@ -83,7 +83,7 @@ static void moment_of_end(const struct cuda_taken *end, struct moment *m)
 		.begin_ns = end->begin_ns,
 		.cpu_ns = end->cpu_ns,
 		.estimated = end->estimated,
-		.estimate = end->estimate,
+		.estimates = end->estimates,
 		.slot = end->slot,
 	};
 }
@@ -112,7 +112,7 @@ static int moment_of_now(struct cuda_watch *w, struct moment *m)
 	m->begin_ns = w->begin_ns;
 	m->cpu_ns = w->cpu_ns;
 	m->estimated = w->estimated;
-	m->estimate = w->estimate;
+	m->estimates = w->estimates;
 	return m->own_probes && m->own_libraries && m->own_problems ? 0 : -ENOMEM;
 }
 
@@ -283,11 +283,11 @@ static int subtract(const struct moment *m, const struct cuda_mark *from, struct
 	since->at_ns = m->at_ns;
 	since->cpu_ns = m->cpu_ns - (from ? from->cpu_ns : 0);
 	since->estimated = m->estimated;
-	since->estimate = from ? cuda_estimate__since(&m->estimate, &from->estimate) : m->estimate;
+	since->estimates = from ? cuda_estimates__since(&m->estimates, &from->estimates) : m->estimates;
 	mark->lines_lost = m->lines_lost;
 	mark->at_ns = m->at_ns;
 	mark->cpu_ns = m->cpu_ns;
-	mark->estimate = m->estimate;
+	mark->estimates = m->estimates;
 	mark->slot = m->slot;
 	since->probes = json_copy(m->own_probes);
 	ret = ret ?: take_slot(m, from, since);

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 
+from cuda_targets import RUNTIME, Watch, finish, go, program
 from harness import (
     PYTHON,
     SOURCE_DIR,
@@ -23,7 +24,6 @@ from harness import (
     workload,
 )
 
-RUNTIME = "libcudart.so.12"
 EVENTS = {
     "cuda-launch": ["cudaLaunchKernel"],
     "cuda-sync": ["cudaStreamSynchronize"],
@@ -263,6 +263,26 @@ def test_a_recording_of_its_own():
     assert stacks and all(stack[-1] == "cudaFree" for stack in stacks), stacks
     assert sum(stacks.values()) == number(r"^in the stacks: (\d+) call", said), said
     assert not daemon.request("GET", "/v1/targets"), "the recording was not detached"
+
+
+def test_events_that_are_estimates_say_so():
+    """Many launches and few copies: the first are scaled up, and it is said how near; the others are counted one by one."""
+    daemon = Daemon()
+    target = program("cuda_calls", "-d", 8, "-r", 40000, "-m", "launch*100,htod")
+    watch = Watch(daemon, target, keep=True)
+    go(target)
+    truth, answer = finish(target), watch.at_end()
+    kinds = answer["estimate"]["kinds"]
+    assert answer["estimated"] and "launch" in kinds, answer["estimate"]
+    for event, kind, api in (("cuda-launch", "launch", "cudaLaunchKernel"), ("cuda-copy", "copy", "cudaMemcpy")):
+        content = daemon.request("GET", f"{watch.path}/profile?event={event}")
+        comments, calls = comments_of(protobuf(content)), truth["images"][RUNTIME][api]["calls"]
+        assert comments["cuda.estimated"] == str(int(kind in kinds)), (comments, kinds)
+        if kind in kinds:
+            error = float(comments["cuda.calls_error"])
+            assert 0 < error < 1 and abs(int(comments["cuda.calls"]) / calls - 1) < 2 * error, (comments, calls)
+        else:
+            assert comments["cuda.calls"] == str(calls) and "cuda.calls_error" not in comments, (comments, calls)
 
 
 def test_without_cuda():

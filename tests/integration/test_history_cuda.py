@@ -241,6 +241,10 @@ def test_estimates_add_up():
     assert past["probes"]["state"] == "duty-cycle" and past["probes"]["duty"] < 1, past["probes"]
     assert calls_by_thread(past) == calls_by_thread(live)
     assert lines(past) == lines(live)
+    kinds, of_live = past["estimate"]["kinds"], live["estimate"]["kinds"]
+    assert "launch" in kinds and set(kinds) == set(of_live), (kinds, of_live)
+    for kind, near in of_live.items():
+        assert all(abs(kinds[kind][member] - value) <= 1e-6 * value for member, value in near.items()), (kinds, of_live)
     half = daemon.past(target.pid, to_ns=daemon.of(target.pid)["first_ns"] + 4 * 10**9)
     assert 0.1 * total(past) < total(half) < 0.9 * total(past), (total(half), total(past))
 

@@ -120,12 +120,42 @@ static void estimates_and_losses_are_said(void **state)
 	/* A figure that is no whole number is left out. */
 	assert_said(b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS,
 		    "cuda-launch: ~1200 calls\n"
-		    "estimates: the probes were on for a part of the time, and figures were scaled up\n"
+		    "estimates: the probes were on for a part of the time, and figures were scaled up; too few "
+		    "times on to say how near\n"
 		    "in the stacks: 1184 calls (one in 16 had its stack taken when the recording ended, scaled "
 		    "up)\n"
 		    "lost: stack-busy=3, unfinished=1\n"
 		    "  share       calls  line\n"
 		    "100.0 %        1184  at::copy_ (libtorch.so)\n");
+}
+
+static void it_is_said_how_near_estimates_are(void **state)
+{
+	static const struct {
+		const char *error, *words;
+	} of[] = {
+		{ "0.0312", "; the number of calls is right within 3 % (95 %)\n" },
+		{ "0.0058", "; the number of calls is right within 0.6 % (95 %)\n" },
+		{ "0.0000", "; the number of calls is right within 0.1 % (95 %)\n" },
+		{ "1.2000", "; too uncertain to be of use; record for longer\n" },
+		{ "-1", "; too few times on to say how near\n" },
+		{ "nan", "; too few times on to say how near\n" },
+		{ "0.1x", "; too few times on to say how near\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		const struct comment comments[] = { { "cuda.estimated", "1" },
+						    { "cuda.calls", "1200" },
+						    { "cuda.calls_error", of[i].error },
+						    { NULL, NULL } };
+		struct profile_builder *b = builder_with(comments);
+		char *text;
+
+		add(b, 0, 1184, 1, 0);
+		text = said(b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS);
+		assert_non_null(strstr(text, of[i].words));
+		free(text);
+	}
 }
 
 static void no_more_than_five_lines(void **state)
@@ -200,6 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_have_the_weight_asked_for),
 		cmocka_unit_test(estimates_and_losses_are_said),
+		cmocka_unit_test(it_is_said_how_near_estimates_are),
 		cmocka_unit_test(no_more_than_five_lines),
 		cmocka_unit_test(nothing_called),
 		cmocka_unit_test(without_cuda_there_is_no_profile),

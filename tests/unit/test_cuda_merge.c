@@ -264,24 +264,57 @@ static void the_rest_adds_up(void **state)
 {
 	_cleanup_(json) json_t *sum =
 		SUM("{'pid':1,'comm':'a','duration_s':1.5,'cpu_s':1,'estimated':true,'available':false,"
-		    "'estimate':{'times':2,'calls':10.5,'variance':4,'bias':1},"
+		    "'estimate':{'times':2,'calls':10.5,'variance':4,'bias':1,'kinds':{"
+		    "'launch':{'times':2,'calls':10.5,'variance':4,'bias':1}}},"
 		    "'problems':['x','y'],'lost':{'unfinished':2,'names-full':0},'in_progress':[{'pid':1,'api':"
 		    "'cuInit'}]}",
 		    "{'pid':1,'comm':'b','duration_s':2,'cpu_s':0.5,'estimated':false,'available':true,"
-		    "'estimate':{'times':3,'calls':1,'variance':0.5,'bias':0.25},"
+		    "'estimate':{'times':3,'calls':1,'variance':0.5,'bias':0.25,'kinds':{"
+		    "'launch':{'times':2,'calls':0.5,'variance':0.25,'bias':0},"
+		    "'copy':{'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}},"
 		    "'problems':['y','z'],'lost':{'unfinished':3,'lines-lost':1},'in_progress':[]}");
 
 	expect(sum, NULL, 0, "comm", "'b'");
 	expect(sum, NULL, 0, "duration_s", "3.5");
 	expect(sum, NULL, 0, "cpu_s", "1.5");
 	expect(sum, NULL, 0, "estimated", "true");
-	expect(sum, NULL, 0, "estimate", "{'times':5,'calls':11.5,'variance':4.5,'bias':1.25}");
+	expect(sum, NULL, 0, "estimate",
+	       "{'times':5,'calls':11.5,'variance':4.5,'bias':1.25,'kinds':{"
+	       "'launch':{'times':4,'calls':11.0,'variance':4.25,'bias':1.0},"
+	       "'copy':{'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}}");
 	expect(sum, NULL, 0, "available", "true");
 	expect(sum, NULL, 0, "problems", "['x','y','z']");
 	expect(json_object_get(sum, "lost"), NULL, 0, "unfinished", "5");
 	expect(json_object_get(sum, "lost"), NULL, 0, "lines-lost", "1");
 	expect(sum, NULL, 0, "in_progress", "[]");
 	expect(sum, NULL, 0, "probes", "null");
+}
+
+/* Else a kind of which one of them said nothing would seem exact. */
+static void kinds_of_estimates_are_all_known_or_none(void **state)
+{
+#define KINDS(kinds) \
+	"{'estimated':true,'estimate':{'times':1,'calls':2.5,'variance':0,'bias':0,'kinds':{" kinds "}}}"
+#define LAUNCH "'launch':{'times':1,'calls':2.5,'variance':0,'bias':0}"
+	static const struct {
+		const char *other;
+		bool known;
+	} of[] = {
+		{ "{'estimated':true,'estimate':null}", true },
+		{ "{'estimated':false}", true },
+		{ KINDS(""), true },
+		{ "{'estimated':true}", false }, /* as older daemons have it */
+		{ "{'estimated':true,'estimate':{'times':1,'calls':2.5,'variance':0,'bias':0}}", false },
+		{ KINDS("'of a newer one':{}"), false },
+	};
+
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		_cleanup_(json) json_t *sum = SUM(KINDS(LAUNCH), of[i].other);
+		const json_t *estimate = json_object_get(sum, "estimate");
+
+		assert_true(json_real_value(json_object_get(estimate, "calls")) >= 2.5);
+		assert_int_equal(json_object_get(estimate, "kinds") != NULL, of[i].known);
+	}
 }
 
 static void counts_stop_at_the_top(void **state)
@@ -306,6 +339,9 @@ static void what_is_damaged_is_refused_whole(void **state)
 		"{'estimate':{'times':-1}}",
 		"{'estimate':{'variance':-1}}",
 		"{'estimate':{'bias':'x'}}",
+		"{'estimate':{'kinds':[]}}",
+		"{'estimate':{'kinds':{'launch':1}}}",
+		"{'estimate':{'kinds':{'launch':{'calls':-1}}}}",
 		"{'comm':3}",
 		"{'problems':[1]}",
 		"{'lost':{'a':-1}}",
@@ -515,6 +551,7 @@ int main(void)
 		cmocka_unit_test(memory_is_that_of_the_last),
 		cmocka_unit_test(means_are_weighted_by_time),
 		cmocka_unit_test(the_rest_adds_up),
+		cmocka_unit_test(kinds_of_estimates_are_all_known_or_none),
 		cmocka_unit_test(counts_stop_at_the_top),
 		cmocka_unit_test(what_is_damaged_is_refused_whole),
 		cmocka_unit_test(too_deep_a_stack_is_refused),

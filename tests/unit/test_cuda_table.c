@@ -408,6 +408,36 @@ static void it_is_said_how_near_estimates_are(void **state)
 	assert_contains(NEARNESS("1", "0", "3"), &plain, "too few times on to say how near\n");
 }
 
+#define OF(times, calls, variance) "{'times':" times ",'calls':" calls ",'variance':" variance ",'bias':0}"
+#define KINDS(of_free)                                                                                         \
+	CUDA_ANSWER(                                                                                           \
+		"'estimated':true,'estimate':{'times':10,'calls':380,'variance':16,'bias':3,'kinds':{" of_free \
+		"}},'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "," CUDA_CALL(     \
+			"cudaLaunchKernel", "launch",                                                          \
+			"'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "copy",                       \
+								   "'calls':20,'total_ns':200") "]")
+
+/* Which rows are estimates, and how near by kind: the launches here, and in one case the releases, come and go. */
+static void kinds_of_estimates_are_told_apart(void **state)
+{
+	const char *both = KINDS("'launch':" OF("5", "20", "0.01") ",'free':" OF("10", "360", "16"));
+	const char *unsure = KINDS("'launch':" OF("1", "20", "0"));
+
+	assert_contains(both, &plain,
+			"all calls within 3 % (95 %), from 10 times on\n"
+			"by kind: launch within 0.9 %, free within 2 %; of single rows (~) less near\n"
+			"counted all the time: copy\n");
+	assert_contains(both, &plain, "       ~400 ");
+	assert_contains(both, &plain, "        ~30 ");
+	assert_contains(both, &plain, "         20 ");
+	assert_contains(unsure, &plain,
+			"by kind: launch uncertain; of single rows (~) less near\n"
+			"counted all the time: copy, free\n");
+	assert_contains(unsure, &plain, "        400 ");
+	/* Who does not say kinds may have scaled up any. */
+	assert_contains(NEARNESS("10", "16", "3"), &plain, "       ~400 ");
+}
+
 static void python_alone(void **state)
 {
 	const struct cuda_view view = { .python_only = true, .stacks = true };
@@ -560,6 +590,7 @@ int main(void)
 		cmocka_unit_test(without_calls),
 		cmocka_unit_test(estimates_are_marked),
 		cmocka_unit_test(it_is_said_how_near_estimates_are),
+		cmocka_unit_test(kinds_of_estimates_are_told_apart),
 		cmocka_unit_test(python_alone),
 		cmocka_unit_test(rows_are_limited),
 		cmocka_unit_test(nothing_steers_the_terminal),
