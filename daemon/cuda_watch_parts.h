@@ -10,6 +10,24 @@ static inline bool cuda_watch_is_on(const struct cuda_watch *w)
 	return w->phase == CUDA_WATCH_ON;
 }
 
+/* The probes of the cycled kinds are there. */
+static inline bool cuda_watch_has_cycled(const struct cuda_watch *w)
+{
+	return w->phase == CUDA_WATCH_LIGHT || w->phase == CUDA_WATCH_SETTLING || w->phase == CUDA_WATCH_ON;
+}
+
+#define CUDA_WATCH_MS 1000000ull /* ns */
+
+/* cuda_watch.c */
+
+/* Its CPU time, ns; 0: it has ended. */
+uint64_t cuda_watch_cpu_of(const struct cuda_process *process);
+/* Places what is not there: the probes that stay, and those that come and go, or of these the light ones. */
+void cuda_watch_attach_steady(struct cuda_watch *w, struct cuda_mapped *m);
+void cuda_watch_attach_cycled(struct cuda_watch *w, struct cuda_mapped *m, bool light);
+/* And on libraries that waited until fewer probes are being taken away. */
+void cuda_watch_attach_waiting(struct cuda_watch *w);
+
 /* 64 random bits that do not follow the target. */
 uint64_t cuda_watch_random(struct cuda_watch *w);
 
@@ -35,6 +53,23 @@ static inline double cuda_watch_threads(const struct cuda_watch *w)
 #define CUDA_WATCH_SETTLE_MS 2
 /* What is compared with a time on, and the settling before. */
 #define CUDA_WATCH_LIGHT_MS (CUDA_WATCH_SETTLE_MS + 5)
+
+/* cuda_watch_phases.c */
+
+/* Calls of these kinds (1 << enum so_cuda_kind) that were entered before this time are not seen to return. */
+void cuda_watch_begin_anew(struct cuda_watch *w, uint32_t kinds, uint64_t at_ns);
+
+/* cuda_watch_costs.c */
+
+/* Tells the budget what happened, and the kernel what it decides. */
+void cuda_watch_check(struct cuda_watch *w, uint64_t now_ns);
+/* Calls a second whose probes may stay on in a duty cycle. */
+double cuda_watch_most_steady(const struct cuda_watch *w);
+/* Whether hits while the cycled kinds are off cost so much that it is worth while to place the probes anew. */
+bool cuda_watch_has_strays(const struct cuda_watch *w);
+/* What a probe costs in this target: now, and where so many entries' programs took so long, if they are enough to tell. */
+struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
+struct cuda_probe_cost cuda_watch_cost_of(const struct cuda_watch *w, uint64_t entries, uint64_t entries_ns);
 
 /* cuda_watch_light.c */
 
@@ -68,9 +103,6 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns);
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */
 void cuda_watch_set_segments(struct cuda_watch *w);
-/* What a probe costs in this target: now, and where so many entries' programs took so long, if they are enough to tell. */
-struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
-struct cuda_probe_cost cuda_watch_cost_of(const struct cuda_watch *w, uint64_t entries, uint64_t entries_ns);
 /* What the probes have taken from the target's threads since the segment began, and what a light probe would have. */
 struct cuda_watch_taken {
 	double ns, light_ns;

@@ -416,3 +416,9 @@ void cuda_watch__fold_threads(struct cuda_watch *w, const struct u64_table *thre
 	if (ret)
 		w->lost = true;
 }
+
+int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key,
+			 const struct so_cuda_line *line)
+{
+	return cuda_lines__add(&w->lines, key, line, cuda_watch_line_factor(w, key->segment), clock__now_ns());
+}
