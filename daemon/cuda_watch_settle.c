@@ -138,18 +138,36 @@ struct gain {
 	double progress_ns; /* what of the time on the target had for itself; 0: there was none */
 	double factor;      /* what a call of the cycled kinds stands for */
 	double error;       /* of it, as a part (95 %), for want of knowing progress_ns better */
+	double off_ns; /* this time on is too short to stand for that time off before it: the last one does */
 };
 
-static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns, uint64_t now,
-		      struct gain *out)
+#define SHORT_ON 0.5 /* of what was planned */
+
+/*
+ * What the last time on stands for where this one is cut short by an end that has nothing to do with its calls. (An emergency has: what it
+ * ends stands for itself.) A moment would stand for a second, and often for none of its calls.
+ */
+static double off_of_last(const struct cuda_watch *w, uint64_t now)
 {
-	struct gain gain = { .factor = 1 };
+	uint64_t end = now < w->segment_ns ? now : w->segment_ns;
+
+	if (!cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0 || end <= w->accounted_ns ||
+	    (now > end && (double)(now - end) >= SHORT_ON * w->cycle.on_ms * CUDA_WATCH_MS))
+		return 0;
+	return (double)(end - w->accounted_ns);
+}
+
+/* ends: the recording ends then, or the last process. */
+static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns, uint64_t now,
+		      bool ends, struct gain *out)
+{
+	struct gain gain = { .factor = 1, .off_ns = ends ? off_of_last(w, now) : 0 };
 	struct progress progress;
 	int ret = cuda_snapshot__subtract(maps, w->last, &gain.seen);
 
 	if (ret)
 		return ret;
-	if (cuda_watch__is_estimate(w, now)) {
+	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0) {
 		progress = progress_of(w, gain.seen, taken_ns, now);
 		gain.progress_ns = progress.ns;
 		gain.error = progress.error;
@@ -191,8 +209,8 @@ static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_
 {
 	struct cuda_estimate_seen seen;
 
-	/* Of a process that ended before. */
-	if (now <= w->segment_ns)
+	/* Of a process that ended before, or so soon after that it tells nothing. */
+	if (now <= w->segment_ns || gain->off_ns > 0)
 		return;
 	seen = seen_of(w, gain, now);
 	if (cuda_watch__is_estimate(w, now))
@@ -202,12 +220,34 @@ static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_
 		cuda_estimate_rates__add(&w->rates, &seen, w->cycle.duty < 1);
 }
 
+/* What the last time on stands for besides. */
+static int add_off(struct cuda_watch *w, double off_ns, struct cuda_snapshot *into,
+		   struct cuda_estimates *estimates)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
+	double factor;
+	int ret;
+
+	if (off_ns <= 0 || !w->last_on || w->last_progress_ns <= 0)
+		return 0;
+	factor = off_ns / w->last_progress_ns;
+	ret = cuda_snapshot__new(&tail);
+	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
+	ret = ret
+		      ?: cuda_snapshot__scale(tail, w->kinds.cycled, factor, (uint64_t)w->last_seen.ns,
+					      start_of(w));
+	ret = ret ?: cuda_snapshot__merge(into, tail, 0);
+	if (!ret)
+		cuda_estimates__add_tail(estimates, &w->rates, &w->last_seen, factor);
+	return ret;
+}
+
 /* Scales the gain, and adds it to `into`. */
 static int add_gain(struct cuda_watch *w, struct gain *gain, uint64_t now, struct cuda_snapshot *into)
 {
 	int ret = 0;
 
-	if (cuda_watch__is_estimate(w, now))
+	if (gain->factor > 1)
 		ret = cuda_snapshot__scale(gain->seen, w->kinds.cycled, gain->factor, now - w->segment_ns,
 					   start_of(w));
 	return ret ?: cuda_snapshot__merge(into, gain->seen, 0);
@@ -267,10 +307,11 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
 		w->taken = taken.ns / (double)(now - w->segment_ns);
 	if (cuda_watch__is_estimate(w, now))
 		cuda_watch_compare(w, &taken, now);
-	ret = ret ?: gain_since(w, maps, taken.ns, now, &gain);
+	ret = ret ?: gain_since(w, maps, taken.ns, now, w->ended_ns != 0, &gain);
 	if (ret)
 		return ret;
-	if (w->kinds.cycled && gain.progress_ns > LEAST_ON_NS)
+	ret = add_off(w, gain.off_ns, w->total, &w->estimates);
+	if (!ret && w->kinds.cycled && gain.progress_ns > LEAST_ON_NS)
 		ret = keep_last_on(w, &gain, now);
 	if (cuda_watch_is_on(w))
 		note_estimate(w, &gain, now);
@@ -297,22 +338,9 @@ int cuda_watch__settle(struct cuda_watch *w)
 static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *into,
 		    struct cuda_estimates *estimates)
 {
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
-	double factor;
-	int ret;
-
-	if (cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0 || now <= w->accounted_ns)
+	if (cuda_watch_is_on(w) || now <= w->accounted_ns)
 		return 0;
-	factor = (double)(now - w->accounted_ns) / w->last_progress_ns;
-	ret = cuda_snapshot__new(&tail);
-	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
-	ret = ret
-		      ?: cuda_snapshot__scale(tail, w->kinds.cycled, factor, (uint64_t)w->last_seen.ns,
-					      start_of(w));
-	ret = ret ?: cuda_snapshot__merge(into, tail, 0);
-	if (!ret)
-		cuda_estimates__add_tail(estimates, &w->rates, &w->last_seen, factor);
-	return ret;
+	return add_off(w, (double)(now - w->accounted_ns), into, estimates);
 }
 
 int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
@@ -353,12 +381,13 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct 
 
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
-	ret = ret ?: gain_since(w, maps, cuda_watch_taken(w).ns, now, &gain);
-	if (!ret && cuda_watch__is_estimate(w, now)) {
+	ret = ret ?: gain_since(w, maps, cuda_watch_taken(w).ns, now, true, &gain);
+	if (!ret && gain.factor > 1) {
 		seen = seen_of(w, &gain, now);
 		cuda_estimates__add(&near, &w->rates, &seen);
 	}
 	ret = ret ?: add_gain(w, &gain, now, result);
+	ret = ret ?: add_off(w, gain.off_ns, result, &near);
 	ret = ret ?: add_tail(w, now, result, &near);
 	cuda_snapshot__free(gain.seen);
 	if (ret)

@@ -1,0 +1,724 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A target whose every call is known, with the clock and the probes in this file: what a watch tells of it, that it keeps to the budget,
+ * and what becomes of the probes whenever processes, libraries and memory come and go.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "daemon/cuda_watch_parts.h"
+
+#define US       1000ull
+#define MS       1000000ull
+#define SECOND   1000000000ull
+#define BEGIN    (1000 * SECOND)
+#define SLOT     3
+#define PAIR_NS  2500
+#define LINK_NS  (300 * US) /* to place the probes of a link */
+#define GOING_NS (200 * US)
+#define READ_NS  (500 * US) /* to read the maps */
+#define CALL_NS  700        /* what each call takes, as the probes see it */
+
+/* The clocks, and what random bits are asked for. */
+
+static uint64_t now = BEGIN, cpu;
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	uint64_t ns = clock == CLOCK_MONOTONIC ? now : cpu;
+
+	*t = (struct timespec){ .tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND) };
+	return 0;
+}
+
+int clock_getcpuclockid(pid_t pid, clockid_t *clock)
+{
+	*clock = CLOCK_PROCESS_CPUTIME_ID;
+	return 0;
+}
+
+ssize_t getrandom(void *buffer, size_t length, unsigned flags)
+{
+	memset(buffer, 7, length);
+	return (ssize_t)length;
+}
+
+/* The target: one thread that makes its calls by the clock. */
+
+struct made {
+	enum so_cuda_api api;
+	uint64_t period_ns, next_ns;
+	uint64_t truth, seen; /* seen: of this process, as the kernel's map has it */
+};
+
+static struct target {
+	pid_t pid, mapped; /* 0: none runs; whose calls the kernel's map has */
+	bool works;        /* what the probes take is time in which it does not get on */
+	bool sleeps;       /* uses a twentieth of its time */
+	struct made made[3];
+} target;
+
+/* The probes. */
+
+struct cuda_link {
+	struct cuda_link *next;
+	struct cuda_api_set apis;
+	bool others, light;
+	pid_t pid;
+};
+
+static struct cuda_link *links;
+static struct so_cuda_control control;
+static struct so_cuda_slot slot;
+static struct so_cuda_slices slices;
+static struct cuda_api_set called;
+static enum cuda_probe_kind probe_kind;
+static unsigned attached, fail_attach_at, snapshots, fail_snapshot_at;
+static bool going;
+
+static bool covers(const struct cuda_link *link, enum so_cuda_api api)
+{
+	return link->pid == target.pid && cuda_api_set__has(&link->apis, api) != link->others;
+}
+
+/* What it takes. */
+static uint64_t hit(struct made *m)
+{
+	unsigned kind = cuda_names__kind(m->api);
+	bool entry = false, back = false;
+
+	for (const struct cuda_link *link = links; link; link = link->next) {
+		entry |= covers(link, m->api);
+		back |= covers(link, m->api) && !link->light;
+	}
+	if (!entry)
+		return 0;
+	slot.hits++;
+	cuda_api_set__add(&called, m->api);
+	if (control.slices_ns && now >= control.slices_ns &&
+	    (now - control.slices_ns) >> SO_CUDA_SLICE_SHIFT < SO_CUDA_SLICES)
+		slices.hits[(now - control.slices_ns) >> SO_CUDA_SLICE_SHIFT]++;
+	if (!control.on || control.off[kind] || !back) {
+		slot.returns += back && probe_kind != CUDA_PROBE_SESSION;
+		return PAIR_NS / 2;
+	}
+	slot.entries++;
+	slot.entries_ns += 100;
+	slot.returns++;
+	slot.calls++;
+	slot.kinds[kind]++;
+	m->seen++;
+	return PAIR_NS;
+}
+
+/* The target runs up to then. */
+static void run_to(uint64_t end)
+{
+	for (;;) {
+		struct made *first = NULL;
+		uint64_t took, at;
+
+		for (unsigned i = 0; target.pid && i < 3; i++) {
+			struct made *m = &target.made[i];
+
+			if (m->period_ns && (!first || m->next_ns < first->next_ns))
+				first = m;
+		}
+		if (!first || first->next_ns >= end)
+			break;
+		at = first->next_ns > now ? first->next_ns : now;
+		cpu += (at - now) / (target.sleeps ? 20 : 1);
+		now = at;
+		took = hit(first);
+		first->truth++;
+		first->next_ns += first->period_ns;
+		for (unsigned i = 0; target.works && i < 3; i++)
+			target.made[i].next_ns += took;
+	}
+	if (target.pid && end > now)
+		cpu += (end - now) / (target.sleeps ? 20 : 1);
+	now = end > now ? end : now;
+}
+
+enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes)
+{
+	return probe_kind;
+}
+
+struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes)
+{
+	return (struct cuda_probe_cost){ .pair_ns = PAIR_NS, .light_ns = PAIR_NS / 2, .program_ns = 100 };
+}
+
+struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns)
+{
+	return *cost;
+}
+
+int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t at, uint32_t number, int fd,
+			const struct cuda_library *library, const struct cuda_choice *choice,
+			struct cuda_link **out, struct so_error *err)
+{
+	struct cuda_link *link = *out;
+
+	assert_true(at == SLOT && number > 0 && pid > 0);
+	if (fail_attach_at && ++attached >= fail_attach_at)
+		return so_err(err, -EPERM, "refused");
+	if (!link) {
+		link = calloc(1, sizeof(*link));
+		assert_non_null(link);
+		link->next = links;
+		links = link;
+	}
+	link->pid = pid;
+	link->apis = choice->apis;
+	link->others = choice->others;
+	link->light = choice->light && probe_kind == CUDA_PROBE_MULTI;
+	*out = link;
+	run_to(now + LINK_NS);
+	return 0;
+}
+
+void cuda_link__free(struct cuda_link *link)
+{
+	struct cuda_link **at = &links;
+
+	if (!link)
+		return;
+	/* The kernel takes its time, and hits go on meanwhile. */
+	run_to(now + GOING_NS);
+	while (*at != link)
+		at = &(*at)->next;
+	*at = link->next;
+	free(link);
+}
+
+bool cuda_link__is_light(const struct cuda_link *link)
+{
+	return link->light;
+}
+
+bool cuda_probes__are_crowded(struct cuda_probes *probes)
+{
+	return false;
+}
+
+bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid)
+{
+	return going;
+}
+
+struct cuda_gate *cuda_probes__gate(const struct cuda_probes *probes)
+{
+	return NULL;
+}
+
+void cuda_gate__want(struct cuda_gate *gate, uint64_t until_ns)
+{
+}
+
+bool cuda_gate__is_open(struct cuda_gate *gate)
+{
+	return true;
+}
+
+struct cuda_api_set cuda_probes__called(const struct cuda_probes *probes, uint32_t at)
+{
+	return called;
+}
+
+int cuda_probes__begin_slices(struct cuda_probes *probes, uint32_t at, enum so_cuda_of of, uint64_t from_ns)
+{
+	memset(&slices, 0, sizeof(slices));
+	control.slices_ns = from_ns;
+	return 0;
+}
+
+void cuda_probes__end_slices(struct cuda_probes *probes, uint32_t at)
+{
+	control.slices_ns = 0;
+}
+
+int cuda_probes__slices(const struct cuda_probes *probes, uint32_t at, struct so_cuda_slices *sum)
+{
+	*sum = slices;
+	return 0;
+}
+
+void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes)
+{
+}
+
+struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t at)
+{
+	return &control;
+}
+
+int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t at, bool (*takes)(void *, uint32_t tgid),
+			  void *context, struct cuda_snapshot *out)
+{
+	uint32_t octave = latency_octave(CALL_NS);
+
+	run_to(now + READ_NS);
+	if (fail_snapshot_at && ++snapshots >= fail_snapshot_at)
+		return -EIO;
+	for (unsigned i = 0; target.mapped && i < 3; i++) {
+		const struct made *m = &target.made[i];
+		struct so_cuda_key key = { .tgid = (uint32_t)target.mapped,
+					   .tid = (uint32_t)target.mapped,
+					   .library = 1,
+					   .api = (uint16_t)m->api,
+					   .octave = (uint8_t)octave };
+		struct so_cuda_calls calls = {
+			.calls = m->seen, .total_ns = m->seen * CALL_NS, .min_ns = CALL_NS, .max_ns = CALL_NS
+		};
+
+		calls.buckets[latency_bucket(CALL_NS, octave)] = m->seen;
+		if (m->seen && takes(context, key.tgid))
+			assert_int_equal(cuda_snapshot__add_calls(out, &key, &calls), 0);
+	}
+	return 0;
+}
+
+int cuda_probes__take_calls(struct cuda_probes *probes, const struct so_cuda_key *key,
+			    struct so_cuda_calls *out)
+{
+	return -ENOENT;
+}
+
+int cuda_probes__slot(struct cuda_probes *probes, uint32_t at, struct so_cuda_slot *sum)
+{
+	*sum = slot;
+	return 0;
+}
+
+int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t at)
+{
+	memset(&slot, 0, sizeof(slot));
+	memset(&called, 0, sizeof(called));
+	return 0;
+}
+
+void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint32_t tgid), void *context)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		if (takes(context, (uint32_t)target.mapped))
+			target.made[i].seen = 0;
+	}
+}
+
+void cuda_library__release(struct cuda_library *library)
+{
+}
+
+/* The tests. */
+
+#define LAUNCHES 0
+#define COPIES   1
+
+/* Launches and copies a second. */
+static void begin(pid_t pid, uint64_t launches, uint64_t copies)
+{
+	target.pid = target.mapped = pid;
+	for (unsigned i = 0; i < 3; i++)
+		target.made[i].seen = 0;
+	target.made[LAUNCHES].api = SO_CUDA_API_cudaLaunchKernel;
+	target.made[LAUNCHES].period_ns = launches ? SECOND / launches : 0;
+	target.made[COPIES].api = SO_CUDA_API_cudaMemcpy;
+	target.made[COPIES].period_ns = copies ? SECOND / copies : 0;
+	for (unsigned i = 0; i < 3; i++)
+		target.made[i].next_ns = now + target.made[i].period_ns;
+}
+
+static void add_library(struct cuda_watch *w, pid_t pid)
+{
+	struct cuda_mapped m = {
+		.pid = pid, .fd = -1, .path = strdup("libcudart.so.12"), .library = { .n_functions = 1 }
+	};
+
+	m.library.kind = CUDA_LIBRARY_RUNTIME;
+	assert_int_equal(cuda_watch__add_library(w, &m), 0);
+}
+
+/* The probes are never asked what they are but by the functions above. */
+static struct cuda_watch *watch(double budget)
+{
+	static char probes;
+	struct cuda_watch *w = NULL;
+
+	assert_int_equal(cuda_watch__new((struct cuda_probes *)&probes, SLOT, budget, &w), 0);
+	return w;
+}
+
+static struct cuda_watch *watch_target(uint64_t launches, uint64_t copies, double budget)
+{
+	struct cuda_watch *w = watch(budget);
+
+	begin(100, launches, copies);
+	add_library(w, 100);
+	return w;
+}
+
+static void run_watch(struct cuda_watch *w, uint64_t ns)
+{
+	uint64_t end = now + ns, next = now;
+
+	while (now < end) {
+		next = cuda_watch__tick(w, now);
+		run_to(next > now ? next : now + MS);
+	}
+}
+
+/* Until the phase has just begun. */
+static void run_until(struct cuda_watch *w, enum cuda_watch_phase phase)
+{
+	enum cuda_watch_phase before = phase;
+	uint64_t next;
+
+	for (;;) {
+		next = cuda_watch__tick(w, now);
+		if (w->phase == phase && before != phase)
+			return;
+		before = w->phase;
+		run_to(next > now ? next : now + MS);
+	}
+}
+
+static uint64_t calls_of(struct cuda_watch *w, enum so_cuda_api api, struct cuda_estimates *estimates)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *result = NULL;
+	const struct cuda_calls_entry *entries;
+	uint64_t calls = 0;
+	size_t n;
+
+	assert_int_equal(cuda_watch__result(w, &result, estimates), 0);
+	entries = cuda_snapshot__calls(result, &n);
+	for (size_t i = 0; i < n; i++)
+		calls += entries[i].key.api == api ? entries[i].calls.calls : 0;
+	return calls;
+}
+
+static double told(const struct cuda_estimate *e)
+{
+	return 2.2 * sqrt(e->variance) + e->bias;
+}
+
+/* Percent of a CPU that the probes have taken. */
+static double cost_percent(uint64_t ns)
+{
+	return 100 * ((double)slot.returns * PAIR_NS + (double)(slot.hits - slot.returns) * PAIR_NS / 2) /
+	       (double)ns;
+}
+
+static int set_up(void **state)
+{
+	now = BEGIN;
+	cpu = SECOND;
+	target = (struct target){ 0 };
+	control = (struct so_cuda_control){ 0 };
+	probe_kind = CUDA_PROBE_SESSION;
+	attached = fail_attach_at = snapshots = fail_snapshot_at = 0;
+	going = false;
+	assert_null(links);
+	return 0;
+}
+
+/* Under the budget all is counted, and nothing is an estimate. */
+static void few_calls_are_counted_one_by_one(void **state)
+{
+	struct cuda_watch *w = watch_target(1000, 100, 1);
+	struct cuda_estimates estimates;
+
+	run_watch(w, 5 * SECOND);
+	assert_int_equal(calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates), target.made[LAUNCHES].truth);
+	assert_int_equal(calls_of(w, SO_CUDA_API_cudaMemcpy, NULL), target.made[COPIES].truth);
+	assert_false(w->estimated || cuda_estimates__are_any(&estimates));
+	assert_int_equal(slot.hits, target.made[LAUNCHES].truth + target.made[COPIES].truth);
+	cuda_watch__free(w);
+	assert_null(links);
+}
+
+/* Percents of the truth: within what is told, which is little; and of a CPU. Perf events come and go slowly, so they are on for longer and seldom. */
+static void many_calls_are_estimated(void **state)
+{
+	static const struct {
+		enum cuda_probe_kind kind;
+		bool works, sleeps;
+		uint64_t launches;
+		double told, cost;
+	} of[] = {
+		{ CUDA_PROBE_SESSION, false, false, 100000, 2.5, 1.1 },
+		{ CUDA_PROBE_SESSION, true, false, 100000, 3, 1.1 },
+		{ CUDA_PROBE_SESSION, false, true, 20000, 12, 1.1 },
+		{ CUDA_PROBE_MULTI, false, false, 100000, 2.5, 1.1 },
+		{ CUDA_PROBE_MULTI, true, false, 100000, 3, 1.1 },
+		{ CUDA_PROBE_PERF, false, false, 20000, 10, 1.2 },
+		{ CUDA_PROBE_PERF, true, false, 20000, 10, 1.2 },
+	};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct cuda_estimates estimates;
+		const struct cuda_estimate *near = &estimates.of[SO_CUDA_LAUNCH];
+		struct cuda_watch *w;
+		double launches, truth;
+
+		set_up(state);
+		probe_kind = of[i].kind;
+		target.works = of[i].works;
+		target.sleeps = of[i].sleeps;
+		w = watch_target(of[i].launches, 100, 1);
+		run_watch(w, 20 * SECOND);
+		truth = (double)target.made[LAUNCHES].truth;
+		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
+		print_message("%u %s: %.0f of %.0f, within %.0f, from %u times on; cost %.2f %%\n", of[i].kind,
+			      of[i].works    ? "works"
+			      : of[i].sleeps ? "sleeps"
+					     : "waits",
+			      launches, truth, told(near), (unsigned)near->times, cost_percent(now - BEGIN));
+		assert_true(w->estimated && near->times > 5);
+		assert_true(fabs(launches - truth) <= told(near) && told(near) < of[i].told / 100 * truth);
+		assert_true(cost_percent(now - BEGIN) < of[i].cost);
+		assert_true(cost_percent(now - BEGIN) > 0.5);
+		cuda_watch__free(w);
+		assert_null(links);
+	}
+}
+
+/* Kinds with few calls stay on, and lose those at most that come while the probes are placed anew. */
+static void few_copies_among_many_launches_are_counted(void **state)
+{
+	struct cuda_watch *w = watch_target(100000, 100, 1);
+	struct cuda_estimates estimates;
+	uint64_t copies;
+
+	run_watch(w, 10 * SECOND);
+	copies = calls_of(w, SO_CUDA_API_cudaMemcpy, &estimates);
+	assert_int_equal(w->kinds.cycled, 1u << SO_CUDA_LAUNCH);
+	assert_int_equal(estimates.of[SO_CUDA_COPY].times, 0);
+	assert_true(estimates.of[SO_CUDA_LAUNCH].times > 5);
+	assert_int_equal(copies, target.made[COPIES].truth);
+	cuda_watch__free(w);
+}
+
+static unsigned cycled_links(const struct cuda_watch *w)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < w->n_mapped; i++)
+		n += w->mapped[i].cycled != NULL;
+	return n;
+}
+
+/* Launches end for a while, and copies become many: other probes come and go from then on, and what is told is of all the time. */
+static void the_kinds_that_come_and_go_may_change(void **state)
+{
+	struct cuda_watch *w = watch_target(50000, 100, 1);
+	struct cuda_estimates estimates;
+	uint64_t hits;
+
+	run_watch(w, 8 * SECOND);
+	assert_int_equal(w->kinds.cycled, 1u << SO_CUDA_LAUNCH);
+	run_until(w, CUDA_WATCH_OFF_AFTER);
+	target.made[LAUNCHES].period_ns = 0;
+	run_watch(w, 10 * SECOND);
+	target.made[COPIES].period_ns = SECOND / 50000;
+	hits = slot.hits;
+	run_watch(w, 16 * SECOND);
+	assert_true((double)(slot.hits - hits) * PAIR_NS < 0.012 * 16e9);
+	assert_true(w->kinds.cycled >> SO_CUDA_COPY & 1);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct made *m = &target.made[i];
+		double all = (double)calls_of(w, m->api, &estimates);
+		const struct cuda_estimate *near = &estimates.of[cuda_names__kind(m->api)];
+
+		print_message("%.0f of %.0f, within %.0f\n", all, (double)m->truth, told(near));
+		assert_true(near->times > 5 && fabs(all - (double)m->truth) < told(near));
+		assert_true(told(near) < 0.1 * (double)m->truth);
+	}
+	run_until(w, CUDA_WATCH_OFF_AFTER);
+	assert_int_equal(cycled_links(w), 0);
+	assert_true(control.off[SO_CUDA_COPY]);
+	cuda_watch__free(w);
+	assert_null(links);
+}
+
+/* Phase by phase: what is there, what counts, and in what order. */
+static void probes_come_and_go_with_the_phases(void **state)
+{
+	static const bool follows[5][5] = {
+		[CUDA_WATCH_OFF_BEFORE] = { [CUDA_WATCH_LIGHT] = true, [CUDA_WATCH_SETTLING] = true },
+		[CUDA_WATCH_LIGHT] = { [CUDA_WATCH_SETTLING] = true },
+		[CUDA_WATCH_SETTLING] = { [CUDA_WATCH_ON] = true },
+		[CUDA_WATCH_ON] = { [CUDA_WATCH_OFF_AFTER] = true, [CUDA_WATCH_OFF_BEFORE] = true },
+		[CUDA_WATCH_OFF_AFTER] = { [CUDA_WATCH_OFF_BEFORE] = true },
+	};
+	struct cuda_watch *w = watch_target(100000, 100, 1);
+	enum cuda_watch_phase last = w->phase;
+	unsigned seen = 0, lights = 0;
+	uint64_t end;
+
+	for (end = now + 10 * SECOND; now < end;) {
+		uint64_t next = cuda_watch__tick(w, now), calls = slot.kinds[SO_CUDA_LAUNCH];
+		bool off = w->phase == CUDA_WATCH_OFF_BEFORE || w->phase == CUDA_WATCH_OFF_AFTER;
+
+		if (!w->kinds.cycled) {
+			/* Before the first time off. */
+			assert_int_equal(w->phase, CUDA_WATCH_ON);
+			run_to(next > now ? next : now + MS);
+			continue;
+		}
+		assert_true(w->phase == last || follows[last][w->phase]);
+		lights += w->phase == CUDA_WATCH_LIGHT && last != w->phase;
+		last = w->phase;
+		seen |= 1u << w->phase;
+		assert_int_equal(cycled_links(w), !off);
+		assert_int_equal(control.off[SO_CUDA_LAUNCH], w->phase != CUDA_WATCH_ON);
+		assert_int_equal(control.off[SO_CUDA_COPY], 0);
+		assert_true(next > now - MS && next <= now + SECOND);
+		run_to(next > now ? next : now + MS);
+		assert_true(w->phase == CUDA_WATCH_ON || slot.kinds[SO_CUDA_LAUNCH] == calls);
+	}
+	assert_int_equal(seen, 31);
+	assert_true(lights > 2);
+	cuda_watch__free(w);
+	assert_null(links);
+}
+
+static void probes_wait_for_those_that_go(void **state)
+{
+	struct cuda_watch *w = watch_target(100000, 100, 1);
+
+	run_watch(w, SECOND);
+	run_until(w, CUDA_WATCH_OFF_BEFORE);
+	going = true;
+	run_watch(w, 5 * SECOND);
+	assert_int_equal(w->phase, CUDA_WATCH_OFF_BEFORE);
+	assert_int_equal(cycled_links(w), 0);
+	going = false;
+	run_watch(w, 20 * MS);
+	assert_int_equal(cycled_links(w), 1);
+	cuda_watch__free(w);
+}
+
+/* In whichever phase its process ends: what it made stays told, no probe stays, and the next one adds to it. No call is made in between. */
+static void a_process_ends_and_another_begins(void **state)
+{
+	for (unsigned phase = CUDA_WATCH_OFF_BEFORE; phase <= CUDA_WATCH_OFF_AFTER; phase++) {
+		struct cuda_estimates estimates;
+		uint64_t truth, after;
+		struct cuda_watch *w;
+		double launches;
+
+		set_up(state);
+		w = watch_target(50000, 100, 1);
+		run_watch(w, 8 * SECOND);
+		run_until(w, phase);
+		truth = target.made[LAUNCHES].truth;
+		target.pid = 0;
+		cuda_watch__process_gone(w, 100);
+		assert_null(links);
+		assert_false(cuda_watch__has_process(w, 100));
+		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
+		assert_true(fabs(launches - (double)truth) <= 1.5 * told(&estimates.of[SO_CUDA_LAUNCH]));
+		run_watch(w, 30 * SECOND);
+		after = calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL);
+		assert_int_equal(after, (uint64_t)launches);
+		begin(200, 150000, 100);
+		add_library(w, 200);
+		run_watch(w, 8 * SECOND);
+		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
+		truth = target.made[LAUNCHES].truth;
+		assert_true(fabs(launches - (double)truth) <= 1.5 * told(&estimates.of[SO_CUDA_LAUNCH]));
+		assert_true(told(&estimates.of[SO_CUDA_LAUNCH]) < 0.05 * (double)truth);
+		assert_false(w->lost);
+		cuda_watch__free(w);
+		assert_null(links);
+	}
+}
+
+/* A pause of the target just when a recording ends, and a time on has begun: a moment without calls would stand for all of the time off. */
+static void what_is_cut_short_stands_for_nothing_else(void **state)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		struct cuda_estimates estimates;
+		struct cuda_watch *w;
+		double launches, within;
+
+		set_up(state);
+		w = watch_target(50000, 0, 1);
+		run_watch(w, 5 * SECOND + i * 37 * MS);
+		run_until(w, CUDA_WATCH_ON);
+		target.made[LAUNCHES].next_ns = now + MS;
+		run_to(now + 200 * US);
+		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
+		within = told(&estimates.of[SO_CUDA_LAUNCH]);
+		assert_true(within < 0.03 * launches);
+		assert_true(fabs(launches - (double)target.made[LAUNCHES].truth) < within);
+		cuda_watch__free(w);
+	}
+}
+
+/* Where the kernel refuses at any time, it is said, and nothing is left behind. */
+static void probes_may_be_refused(void **state)
+{
+	for (unsigned at = 1; at < 12; at++) {
+		struct cuda_watch *w;
+
+		set_up(state);
+		probe_kind = at % 2 ? CUDA_PROBE_SESSION : CUDA_PROBE_MULTI;
+		fail_attach_at = at;
+		w = watch_target(100000, 100, 1);
+		run_watch(w, 5 * SECOND);
+		assert_true(attached >= at);
+		assert_non_null(strstr(w->mapped[0].problem, "libcudart.so.12: refused"));
+		assert_true(calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) < 2 * target.made[LAUNCHES].truth);
+		cuda_watch__free(w);
+		assert_null(links);
+	}
+}
+
+/* Where the maps cannot be read for a while, what they hold is counted later. */
+static void maps_may_not_be_readable(void **state)
+{
+	struct cuda_watch *w = watch_target(1000, 100, 1);
+	struct cuda_snapshot *result = NULL;
+
+	run_watch(w, SECOND);
+	fail_snapshot_at = 1;
+	run_watch(w, SECOND);
+	assert_int_equal(cuda_watch__settle(w), -EIO);
+	assert_int_equal(cuda_watch__result(w, &result, NULL), -EIO);
+	assert_null(result);
+	fail_snapshot_at = 0;
+	run_watch(w, SECOND);
+	assert_int_equal(calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL), target.made[LAUNCHES].truth);
+	cuda_watch__free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(few_calls_are_counted_one_by_one, set_up),
+		cmocka_unit_test_setup(many_calls_are_estimated, set_up),
+		cmocka_unit_test_setup(few_copies_among_many_launches_are_counted, set_up),
+		cmocka_unit_test_setup(the_kinds_that_come_and_go_may_change, set_up),
+		cmocka_unit_test_setup(probes_come_and_go_with_the_phases, set_up),
+		cmocka_unit_test_setup(probes_wait_for_those_that_go, set_up),
+		cmocka_unit_test_setup(a_process_ends_and_another_begins, set_up),
+		cmocka_unit_test_setup(what_is_cut_short_stands_for_nothing_else, set_up),
+		cmocka_unit_test_setup(probes_may_be_refused, set_up),
+		cmocka_unit_test_setup(maps_may_not_be_readable, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
