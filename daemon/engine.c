@@ -126,7 +126,24 @@ static void forget_process(void *context, struct process *p)
 	process_table__remove(e->processes, p);
 }
 
-/* No sample begins after deactivation, and the drain hands over those that had begun: nothing is lost at the end. */
+/*
+ * No sample begins after deactivation. One that had begun counts in the window that is open when it ends: the one that is drained, or the one
+ * that is opened by that. All have ended when the drain returns.
+ */
+static void drain_at_end(struct engine *e, struct target *t)
+{
+	struct so_slot slot;
+	uint64_t lost;
+
+	engine_drain(e);
+	engine_hurry_waiting(e, t->slot);
+	lost = engine_target_lost(e, t, &slot);
+	if (slot.taken == engine_target_samples(t) + lost)
+		return;
+	engine_drain(e);
+	engine_hurry_waiting(e, t->slot);
+}
+
 void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 {
 	cpu_set_t none;
@@ -148,9 +165,8 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, deactivate, e);
 	engine_cuda_stop(t);
-	engine_drain(e);
+	drain_at_end(e, t);
 	engine_cuda_end(e, t);
-	engine_hurry_waiting(e, t->slot);
 	sampler__read_slot(e->sampler, t->slot, &t->kernel);
 	t->info.state = TARGET_ENDED;
 	t->info.end = end;

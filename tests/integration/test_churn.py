@@ -102,11 +102,11 @@ def folded(daemon, pid):
 
 
 def check_complete(daemon, number, least=100):
-    """But for the sample that may fall into its end, when its memory is gone already."""
+    """But for samples that fall into its end, when its memory is gone already: some ms, which are two samples on a slow machine."""
     stats = daemon.request("GET", f"/v1/targets/{number}/stats")
     taken = stats["samples"] - sum(stats["lost"].values())
     at_end = stats["truncated"].get("no-user-stack", 0)
-    assert taken >= least and at_end <= 1 and stats["complete"] + at_end >= 0.999 * taken, stats
+    assert taken >= least and at_end <= 3 and stats["complete"] + at_end >= 0.999 * taken, stats
 
 
 class Readers:
