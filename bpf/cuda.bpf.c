@@ -25,6 +25,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define SAME_ENTRY_NS 5000 /* between two probes on one entry, at most */
+#define MAX_ENTRY_NS  4000 /* what is longer was interrupted */
 #define NOT_READY     600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
@@ -224,7 +225,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
 	slot->entries++;
-	slot->entries_ns += program_ns < SO_CUDA_INTERRUPTED_NS ? program_ns : SO_CUDA_INTERRUPTED_NS;
+	slot->entries_ns += program_ns < MAX_ENTRY_NS ? program_ns : MAX_ENTRY_NS;
 	c->own_ns = own_ns(&control_of(cookie)->own, program_ns) + stepped * control_of(cookie)->stepped_ns;
 	return 0;
 }

@@ -222,7 +222,7 @@ static void print_nearness(const struct profile *profile, FILE *out)
 
 	fprintf(out, "estimates: the probes were on for a part of the time, and figures were scaled up; ");
 	if (!text || end == text || *end || !(error >= 0))
-		fprintf(out, "too few times on to say how near\n");
+		fprintf(out, "how near is not known; record for longer\n");
 	else if (error >= 1)
 		fprintf(out, "too uncertain to be of use; record for longer\n");
 	else

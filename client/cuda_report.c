@@ -419,7 +419,6 @@ static struct cuda_nearness nearness_of(struct cuda_fields *fields, const json_t
 {
 	return (struct cuda_nearness){
 		.times = cuda_fields__count(fields, estimate, "times"),
-		.calls = cuda_fields__number(fields, estimate, "calls", ANY, 0),
 		.variance = cuda_fields__number(fields, estimate, "variance", ANY, 0),
 		.bias = cuda_fields__number(fields, estimate, "bias", ANY, 0),
 	};
@@ -432,9 +431,12 @@ static void read_all_nearness(struct cuda_fields *fields, const json_t *answer, 
 
 	report->nearness = nearness_of(fields, estimate);
 	report->kinds_known = kinds != NULL;
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		report->kinds[i] =
-			nearness_of(fields, cuda_fields__object(fields, kinds, cuda_report__kind_word(i)));
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		const json_t *kind = cuda_fields__object(fields, kinds, cuda_report__kind_word(i));
+
+		report->estimated_kinds[i] = kind != NULL;
+		report->kinds[i] = nearness_of(fields, kind);
+	}
 }
 
 static double error_of(const struct cuda_nearness *n, uint64_t calls)
@@ -451,7 +453,7 @@ bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kin
 {
 	if (!report->estimated || !report->kinds_known || kind >= SO_CUDA_KIND_COUNT)
 		return report->estimated;
-	return report->kinds[kind].times || report->kinds[kind].calls > 0;
+	return report->estimated_kinds[kind];
 }
 
 double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls)

@@ -130,7 +130,7 @@ struct cuda_watching {
 /* How near estimates come; sums of what is explained in daemon/cuda_estimate.h. times 0: not said, or there is no estimate. */
 struct cuda_nearness {
 	uint64_t times;
-	double calls, variance, bias;
+	double variance, bias;
 };
 
 struct cuda_report {
@@ -139,7 +139,8 @@ struct cuda_report {
 	double duration_s, cpu_s; /* 0: not known */
 	bool estimated, available;
 	struct cuda_nearness nearness;
-	bool kinds_known; /* else any kind may have been scaled up */
+	bool kinds_known;                         /* else any kind may have been scaled up */
+	bool estimated_kinds[SO_CUDA_KIND_COUNT]; /* calls of these were not all seen */
 	struct cuda_nearness kinds[SO_CUDA_KIND_COUNT];
 	struct cuda_watching watching;
 	const char **problems;

@@ -315,7 +315,8 @@ void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_vie
 		const struct cuda_site_row *row = &summary->sites[i];
 
 		calls_of(row->allocations, summary->kind_estimated[SO_CUDA_ALLOC], out);
-		calls_of(row->frees, summary->kind_estimated[SO_CUDA_FREE], out);
+		calls_of(row->frees,
+			 summary->kind_estimated[SO_CUDA_FREE] || summary->kind_estimated[SO_CUDA_ALLOC], out);
 		size_of((double)row->bytes, out);
 		signed_size(row->current_bytes, out);
 		signed_size(row->peak_bytes, out);

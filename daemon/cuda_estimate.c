@@ -22,6 +22,7 @@ void cuda_estimates__add(struct cuda_estimates *e, const struct cuda_estimate_ra
 
 		if (!has(seen->kinds, i))
 			continue;
+		of->offs++;
 		of->times++;
 		of->calls += unseen;
 		if (rates->of[i].has_calls)
@@ -30,14 +31,15 @@ void cuda_estimates__add(struct cuda_estimates *e, const struct cuda_estimate_ra
 	}
 }
 
-void cuda_estimates__add_tail(struct cuda_estimates *e, const struct cuda_estimate_rates *rates,
-			      const struct cuda_estimate_seen *seen, double factor)
+void cuda_estimates__add_off(struct cuda_estimates *e, const struct cuda_estimate_rates *rates,
+			     const struct cuda_estimate_seen *seen, double factor)
 {
 	for (unsigned i = 0; i < CUDA_ESTIMATES; i++) {
 		struct cuda_estimate *of = &e->of[i];
 
 		if (!has(seen->kinds, i))
 			continue;
+		of->offs++;
 		of->calls += factor * seen->calls[i];
 		/* (seen->factor - 1 + factor)² by what was seen, less what is there already; and `factor` times by what was not. */
 		of->variance +=
@@ -50,15 +52,20 @@ void cuda_estimate_rates__add(struct cuda_estimate_rates *rates, const struct cu
 			      bool is_neighbour)
 {
 	for (unsigned i = 0; i < CUDA_ESTIMATES; i++) {
-		double d = seen->calls[i] - rates->of[i].calls * seen->ns, new = d *d / 2 / seen->ns;
+		double d = seen->calls[i] - rates->of[i].calls * seen->ns;
+		double variance = d * d / 2 / seen->ns, known = rates->of[i].variance;
 
+		if (!has(seen->kinds, i)) {
+			rates->of[i].has_calls = false;
+			continue;
+		}
 		if (rates->of[i].has_calls) {
-			rates->of[i].variance += (rates->of[i].has_variance ? 1 - VARIANCE_KEPT : 1) *
-						 (new - rates->of[i].variance);
+			rates->of[i].variance +=
+				(rates->of[i].has_variance ? 1 - VARIANCE_KEPT : 1) * (variance - known);
 			rates->of[i].has_variance = true;
 		}
 		rates->of[i].calls = seen->calls[i] / seen->ns;
-		rates->of[i].has_calls = is_neighbour && has(seen->kinds, i);
+		rates->of[i].has_calls = is_neighbour;
 	}
 }
 
@@ -67,7 +74,8 @@ struct cuda_estimates cuda_estimates__since(const struct cuda_estimates *now, co
 	struct cuda_estimates since;
 
 	for (unsigned i = 0; i < CUDA_ESTIMATES; i++)
-		since.of[i] = (struct cuda_estimate){ now->of[i].times - base->of[i].times,
+		since.of[i] = (struct cuda_estimate){ now->of[i].offs - base->of[i].offs,
+						      now->of[i].times - base->of[i].times,
 						      now->of[i].calls - base->of[i].calls,
 						      now->of[i].variance - base->of[i].variance,
 						      now->of[i].bias - base->of[i].bias };
@@ -76,8 +84,8 @@ struct cuda_estimates cuda_estimates__since(const struct cuda_estimates *now, co
 
 static json_t *json_of(const struct cuda_estimate *e)
 {
-	return json_pack("{s:I, s:f, s:f, s:f}", "times", (json_int_t)e->times, "calls", e->calls, "variance",
-			 e->variance, "bias", e->bias);
+	return json_pack("{s:I, s:I, s:f, s:f, s:f}", "times_off", (json_int_t)e->offs, "times",
+			 (json_int_t)e->times, "calls", e->calls, "variance", e->variance, "bias", e->bias);
 }
 
 json_t *cuda_estimates__json(const struct cuda_estimates *e)
@@ -90,7 +98,7 @@ json_t *cuda_estimates__json(const struct cuda_estimates *e)
 		return json_null();
 	}
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		if (e->of[i].times || e->of[i].calls > 0)
+		if (cuda_estimate__is_any(&e->of[i]))
 			ret = ret ?: json_object_set_new(kinds, cuda_names__kind_word(i), json_of(&e->of[i]));
 	}
 	root = ret ? NULL : json_of(&e->of[CUDA_ESTIMATE_ALL]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How near the counts of a duty cycle come to what was called. All members are sums over times on, so what a span of time has is a
- * difference of two, and what two spans have is the sum of theirs; the time off after the last one is added to what is told, and not kept.
+ * difference of two, and what two spans have is the sum of theirs. The time off after the last one is added to what is told, and kept where the
+ * last process ended in it.
  *
  * A time on in which s calls were seen stands for f × s: for the (f - 1) × s of the time off before it, which were not seen. How far
  * that is off is told by how much times on differ. With d, the difference of s and of what the time on before it would have had in a
@@ -19,6 +20,7 @@
 #include "stakeout/cuda_api.h"
 
 struct cuda_estimate {
+	uint64_t offs;   /* times off in which calls were not seen; 0: all were counted */
 	uint64_t times;  /* on, that stand for a time off */
 	double calls;    /* that they stand for, and that were not seen */
 	double variance; /* of that; each but the first time on adds to it */
@@ -55,25 +57,30 @@ struct cuda_estimate_rates {
 void cuda_estimates__add(struct cuda_estimates *e, const struct cuda_estimate_rates *rates,
 			 const struct cuda_estimate_seen *seen);
 /*
- * Adds the time off after the last time on, which is `seen` and is taken to be like it: each of its calls stands for `factor` more than the
- * seen->factor that it was added with.
+ * Adds a time off that the last time on stands for, `seen`: each of its calls for `factor` more than the seen->factor that it was added
+ * with. Of kinds that it knows nothing of, `calls` is 0, and is not all.
  */
-void cuda_estimates__add_tail(struct cuda_estimates *e, const struct cuda_estimate_rates *rates,
-			      const struct cuda_estimate_seen *seen, double factor);
+void cuda_estimates__add_off(struct cuda_estimates *e, const struct cuda_estimate_rates *rates,
+			     const struct cuda_estimate_seen *seen, double factor);
 /* Remembers a time on that is over, and its rate where it is a neighbour of the next one. */
 void cuda_estimate_rates__add(struct cuda_estimate_rates *rates, const struct cuda_estimate_seen *seen,
 			      bool is_neighbour);
 /* What came after `base`. */
 struct cuda_estimates cuda_estimates__since(const struct cuda_estimates *now,
 					    const struct cuda_estimates *base);
-/* Whether any time on stands for any other. */
+/* Whether some calls were not seen. Windows of older daemons do not have `offs`. */
+static inline bool cuda_estimate__is_any(const struct cuda_estimate *e)
+{
+	return e->offs || e->times || e->calls > 0;
+}
+
 static inline bool cuda_estimates__are_any(const struct cuda_estimates *e)
 {
-	return e->of[CUDA_ESTIMATE_ALL].times || e->of[CUDA_ESTIMATE_ALL].calls > 0;
+	return cuda_estimate__is_any(&e->of[CUDA_ESTIMATE_ALL]);
 }
 /*
- * As answers and stored windows have it: {"times", "calls", "variance", "bias", "kinds": {kind: {the same}}}, of those kinds that any time
- * on stood for; others were counted all the time. null: no time on stands for any other. NULL: no memory. New reference.
+ * As answers and stored windows have it: {"times_off", "times", "calls", "variance", "bias", "kinds": {kind: the same}}, of kinds of which
+ * calls were not seen. null: all calls were seen. NULL: no memory. New reference.
  */
 json_t *cuda_estimates__json(const struct cuda_estimates *e);
 

@@ -138,6 +138,7 @@ static void check_in_progress(struct reading *r, const json_t *row)
 static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 {
 	struct cuda_estimate estimate = {
+		.offs = (uint64_t)merge_count(r, found, "times_off"),
 		.times = (uint64_t)merge_count(r, found, "times"),
 		.calls = merge_number(r, found, "calls", MOST_ESTIMATED, 0),
 		.variance = merge_number(r, found, "variance", MOST_ESTIMATED * MOST_ESTIMATED, 0),
@@ -147,6 +148,7 @@ static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 	if (!merge_adds(r))
 		return;
 	sum = &r->merge->estimates.of[at];
+	merge_sum_count(&sum->offs, estimate.offs);
 	merge_sum_count(&sum->times, estimate.times);
 	merge_sum_real(&sum->calls, estimate.calls);
 	merge_sum_real(&sum->variance, estimate.variance);

@@ -217,8 +217,9 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 }
 
 #define MAX_SLOPE 1000
-#define INTERRUPTED \
-	4 /* times what the program takes with calibration's cold caches: no cache is as cold as that */
+/* A program that takes so many times what it takes with calibration's cold caches was interrupted: no cache is as cold as that. */
+#define INTERRUPTED          4
+#define LEAST_INTERRUPTED_NS 4000
 
 /* warm, cold: what the probe takes where the programs take that long. */
 static struct so_cuda_own own_of(double warm, double cold, double warm_program, double cold_program)
@@ -230,8 +231,8 @@ static struct so_cuda_own own_of(double warm, double cold, double warm_program, 
 				     .program_ns = (uint32_t)warm_program,
 				     .slope = (uint32_t)(fmin(slope, MAX_SLOPE) * 256),
 				     .most_ns = (uint32_t)fmax(2 * cold, warm),
-				     .interrupted_ns = (uint32_t)fmax(INTERRUPTED * cold_program,
-								      SO_CUDA_INTERRUPTED_NS) };
+				     .interrupted_ns =
+					     (uint32_t)fmax(INTERRUPTED * cold_program, LEAST_INTERRUPTED_NS) };
 }
 
 static void set_own(struct cuda_probes *p)

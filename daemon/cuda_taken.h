@@ -14,7 +14,7 @@ struct cuda_taken {
 	uint64_t at_ns, begin_ns, cpu_ns; /* cpu_ns: of the target since its watch began */
 	bool estimated;
 	struct cuda_estimates estimates; /* how near */
-	struct cuda_estimates settled;   /* without the time after the last time on */
+	struct cuda_estimates settled;   /* without times off that the last time on stands for */
 	struct so_cuda_slot slot;
 	json_t *probes, *libraries, *problems, *in_progress;
 	size_t n_libraries;

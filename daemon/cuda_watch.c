@@ -374,7 +374,7 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 		/* While the probes count it is compared up to here. */
 		if (!cuda_watch_is_on(w))
 			cuda_watch_drop_light(w);
-		if (last ? cuda_watch_pause(w, now) : cuda_watch__settle(w))
+		if (last ? cuda_watch_pause(w, now) : cuda_watch_settle_at(w, now, true))
 			w->lost = true;
 		cuda_probes__forget(w->probes, is_process, &pid);
 		/* The number may be another process's soon. */

@@ -89,17 +89,17 @@ struct cuda_watch {
 	/*
 	 * Calls that were seen since segment_ns, while the probes were on, stand for all since accounted_ns. So each time on
 	 * stands for itself and for the time off before it, whose length was chosen before any of these calls came. What comes
-	 * after the last time on is like that one.
+	 * after the last time on, or before one that is cut short, is like the last one.
 	 */
 	uint64_t accounted_ns, segment_ns;
-	uint64_t ended_ns;             /* when the last process with a library ended; 0: one lives */
-	struct cuda_snapshot *last_on; /* its calls of the cycled kinds, as seen */
-	struct cuda_estimate_seen last_seen;
-	double last_progress_ns;          /* what of it the target had for itself */
-	struct cuda_estimate_rates rates; /* of calls of the cycled kinds */
-	struct cuda_estimates estimates;  /* of all times on so far */
-	struct cuda_progress progress;    /* what the probes take from the target that it goes without */
-	double taken;                     /* CPUs that they took in the last time on */
+	uint64_t ended_ns;                   /* when the last process with a library ended; 0: one lives */
+	struct cuda_snapshot *last_on;       /* its calls of the cycled kinds, as seen */
+	struct cuda_estimate_seen last_seen; /* of kinds that still come and go; `calls` is not kept up */
+	double last_progress_ns;             /* what of it the target had for itself */
+	struct cuda_estimate_rates rates;    /* of calls of the cycled kinds */
+	struct cuda_estimates estimates;     /* of all times on so far */
+	struct cuda_progress progress;       /* what the probes take from the target that it goes without */
+	double taken;                        /* CPUs that they took in the last time on */
 	struct {
 		enum so_cuda_of of;        /* whose probes are light */
 		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */

@@ -97,8 +97,11 @@ static inline uint64_t gained(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-/* cuda_watch__settle() for calls up to that time: those of kinds that were switched off then. */
-int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns);
+/*
+ * cuda_watch__settle() for calls up to that time: those of kinds that were switched off then. ends: a process did, so a time on may be cut
+ * short by what has nothing to do with its calls.
+ */
+int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns, bool ends);
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */

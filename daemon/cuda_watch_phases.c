@@ -137,13 +137,14 @@ static void switch_off(struct cuda_watch *w)
 	/* First of all: the target runs into them. */
 	if (!divides)
 		free_cycled(w);
-	cuda_watch_settle_at(w, w->ended_ns ?: now);
+	cuda_watch_settle_at(w, w->ended_ns ?: now, false);
 	if (choose) {
 		w->kinds = next;
 		w->rates = (struct cuda_estimate_rates){ 0 };
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);
+		w->last_seen.kinds &= next.cycled;
 	}
 	if (divides)
 		divide(w);

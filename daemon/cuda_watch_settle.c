@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "daemon/clock.h"
 #include "daemon/cuda_watch_parts.h"
@@ -154,10 +155,13 @@ static double off_of_last(const struct cuda_watch *w, uint64_t now)
 	if (!cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0 || end <= w->accounted_ns ||
 	    (now > end && (double)(now - end) >= SHORT_ON * w->cycle.on_ms * CUDA_WATCH_MS))
 		return 0;
-	return (double)(end - w->accounted_ns);
+	/* Of some kinds that come and go since then it knows nothing. */
+	if (w->kinds.cycled & ~w->last_seen.kinds)
+		return 0;
+	return fmax((double)(end - w->accounted_ns) - w->light.lost_ns, 1);
 }
 
-/* ends: the recording ends then, or the last process. */
+/* ends: the recording ends then, or a process. */
 static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns, uint64_t now,
 		      bool ends, struct gain *out)
 {
@@ -181,26 +185,34 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, do
 	return 0;
 }
 
+/* Of the kinds in seen->kinds. */
+static void count_seen(const struct cuda_snapshot *snapshot, struct cuda_estimate_seen *seen)
+{
+	const struct cuda_calls_entry *entries;
+	enum so_cuda_kind kind;
+	size_t n;
+
+	memset(seen->calls, 0, sizeof(seen->calls));
+	entries = cuda_snapshot__calls(snapshot, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.api >= SO_CUDA_API_COUNT)
+			continue;
+		kind = cuda_names__kind(entries[i].key.api);
+		if (!(seen->kinds >> kind & 1))
+			continue;
+		seen->calls[kind] += (double)entries[i].calls.calls;
+		seen->calls[CUDA_ESTIMATE_ALL] += (double)entries[i].calls.calls;
+	}
+}
+
 static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struct gain *gain, uint64_t now)
 {
 	struct cuda_estimate_seen seen = { .kinds = w->kinds.cycled,
 					   .ns = (double)(now - w->segment_ns),
 					   .factor = gain->factor,
 					   .error = gain->error };
-	const struct cuda_calls_entry *entries;
-	enum so_cuda_kind kind;
-	size_t n;
 
-	entries = cuda_snapshot__calls(gain->seen, &n);
-	for (size_t i = 0; i < n; i++) {
-		if (entries[i].key.api >= SO_CUDA_API_COUNT)
-			continue;
-		kind = cuda_names__kind(entries[i].key.api);
-		if (!(seen.kinds >> kind & 1))
-			continue;
-		seen.calls[kind] += (double)entries[i].calls.calls;
-		seen.calls[CUDA_ESTIMATE_ALL] += (double)entries[i].calls.calls;
-	}
+	count_seen(gain->seen, &seen);
 	return seen;
 }
 
@@ -220,25 +232,29 @@ static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_
 		cuda_estimate_rates__add(&w->rates, &seen, w->cycle.duty < 1);
 }
 
-/* What the last time on stands for besides. */
+/* A time off: what the last time on has of the cycled kinds stands for it, or nothing. */
 static int add_off(struct cuda_watch *w, double off_ns, struct cuda_snapshot *into,
 		   struct cuda_estimates *estimates)
 {
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *tail = NULL;
-	double factor;
-	int ret;
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *off = NULL;
+	struct cuda_estimate_seen seen = w->last_seen;
+	double factor = 0;
+	int ret = 0;
 
-	if (off_ns <= 0 || !w->last_on || w->last_progress_ns <= 0)
+	if (off_ns <= 0)
 		return 0;
-	factor = off_ns / w->last_progress_ns;
-	ret = cuda_snapshot__new(&tail);
-	ret = ret ?: cuda_snapshot__merge(tail, w->last_on, 0);
-	ret = ret
-		      ?: cuda_snapshot__scale(tail, w->kinds.cycled, factor, (uint64_t)w->last_seen.ns,
-					      start_of(w));
-	ret = ret ?: cuda_snapshot__merge(into, tail, 0);
+	seen.kinds = w->kinds.cycled;
+	memset(seen.calls, 0, sizeof(seen.calls));
+	if (w->last_on && w->last_progress_ns > 0) {
+		factor = off_ns / w->last_progress_ns;
+		count_seen(w->last_on, &seen);
+		ret = cuda_snapshot__new(&off);
+		ret = ret ?: cuda_snapshot__merge(off, w->last_on, 0);
+		ret = ret ?: cuda_snapshot__scale(off, seen.kinds, factor, (uint64_t)seen.ns, start_of(w));
+		ret = ret ?: cuda_snapshot__merge(into, off, 0);
+	}
 	if (!ret)
-		cuda_estimates__add_tail(estimates, &w->rates, &w->last_seen, factor);
+		cuda_estimates__add_off(estimates, &w->rates, &seen, factor);
 	return ret;
 }
 
@@ -296,7 +312,7 @@ static void keep_factor(struct cuda_watch *w, double factor)
  * Where the maps cannot be read, nothing has changed: what they hold is counted the next time. What was read and cannot be
  * added up is lost.
  */
-int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
+int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
 	struct cuda_watch_taken taken = cuda_watch_taken(w);
@@ -307,12 +323,15 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
 		w->taken = taken.ns / (double)(now - w->segment_ns);
 	if (cuda_watch__is_estimate(w, now))
 		cuda_watch_compare(w, &taken, now);
-	ret = ret ?: gain_since(w, maps, taken.ns, now, w->ended_ns != 0, &gain);
+	ret = ret ?: gain_since(w, maps, taken.ns, now, ends, &gain);
 	if (ret)
 		return ret;
-	ret = add_off(w, gain.off_ns, w->total, &w->estimates);
-	if (!ret && w->kinds.cycled && gain.progress_ns > LEAST_ON_NS)
+	if (gain.off_ns > 0) {
+		ret = add_off(w, gain.off_ns, w->total, &w->estimates);
+		w->last_seen.factor += gain.off_ns / w->last_progress_ns;
+	} else if (w->kinds.cycled && gain.progress_ns > LEAST_ON_NS) {
 		ret = keep_last_on(w, &gain, now);
+	}
 	if (cuda_watch_is_on(w))
 		note_estimate(w, &gain, now);
 	ret = ret ?: add_gain(w, &gain, now, w->total);
@@ -331,7 +350,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now)
 
 int cuda_watch__settle(struct cuda_watch *w)
 {
-	return cuda_watch_settle_at(w, now_of(w));
+	return cuda_watch_settle_at(w, now_of(w), w->ended_ns != 0);
 }
 
 /* The time off since the last time on, by that one. */

@@ -179,7 +179,7 @@ static int add_nearness(const struct event_profile *p, uint64_t calls)
 	const struct cuda_estimates *estimates = &p->taken->estimates;
 	const struct cuda_estimate *of = &estimates->of[p->event->kind];
 	bool estimated =
-		p->taken->estimated && (of->times || of->calls > 0 || !cuda_estimates__are_any(estimates));
+		p->taken->estimated && (cuda_estimate__is_any(of) || !cuda_estimates__are_any(estimates));
 	double error = so_cuda_estimate_error(of->times, of->variance, of->bias, calls);
 	char text[32];
 	int ret = profile_builder__comment(p->builder, "cuda.estimated", estimated ? "1" : "0");

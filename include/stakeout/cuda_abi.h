@@ -168,7 +168,6 @@ struct so_cuda_call {
  * more, as it does when others have used the caches: slope / 256 for each ns, up to most_ns. A program that takes more than
  * interrupted_ns was interrupted, which tells nothing of the caches.
  */
-#define SO_CUDA_INTERRUPTED_NS 4000 /* at least; such a program counts as one of this time */
 struct so_cuda_own {
 	__u32 ns, program_ns, slope, most_ns, interrupted_ns;
 };

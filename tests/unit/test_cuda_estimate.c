@@ -84,7 +84,7 @@ static double record(target *calls, unsigned seconds, unsigned factor, unsigned 
 	for (unsigned i = 0; i < tail; i++)
 		missed += calls(at++);
 	if (tail)
-		cuda_estimates__add_tail(&estimates, &rates, &last, (double)tail / ON_MS);
+		cuda_estimates__add_off(&estimates, &rates, &last, (double)tail / ON_MS);
 	*out = estimates.of[CUDA_ESTIMATE_ALL];
 	assert_memory_equal(out, &estimates.of[SO_CUDA_LAUNCH], sizeof(*out));
 	return missed;
@@ -147,12 +147,17 @@ static void what_a_tail_adds(void **state)
 	seen = launches(30, 6, 0.1);
 	cuda_estimate_rates__add(&rates, &seen, true);
 	assert_true(are_near(rates.of[SO_CUDA_LAUNCH].variance * ON_MS * MS, 0.8 * 8 + 0.2 * 2));
-	cuda_estimates__add_tail(&e, &rates, &seen, 10);
+	cuda_estimates__add_off(&e, &rates, &seen, 10);
 	assert_int_equal(all->times, 0);
 	assert_true(are_near(all->calls, 300) && are_near(all->bias, 30));
 	assert_true(are_near(all->variance, (15 * 15 - 5 * 5 + 10) * 6.8));
 	assert_memory_equal(all, &e.of[SO_CUDA_LAUNCH], sizeof(*all));
 	assert_true(e.of[SO_CUDA_COPY].calls == 0);
+	assert_true(all->offs == 1 && e.of[SO_CUDA_COPY].offs == 0);
+	/* Of copies, which came and went then, the last time on knows nothing: not all are known. */
+	seen.kinds |= 1u << SO_CUDA_COPY;
+	cuda_estimates__add_off(&e, &rates, &seen, 1);
+	assert_true(e.of[SO_CUDA_COPY].offs == 1 && cuda_estimate__is_any(&e.of[SO_CUDA_COPY]));
 }
 
 /* Of a time on half as long half as many are expected. */
@@ -199,7 +204,7 @@ static void kinds_are_told_apart(void **state)
 	assert_true(are_near(e.of[SO_CUDA_COPY].calls, 10) && e.of[SO_CUDA_COPY].variance == 0);
 	assert_true(are_near(e.of[SO_CUDA_COPY].bias, 1));
 	assert_true(e.of[SO_CUDA_SYNC].times == 0 && e.of[SO_CUDA_SYNC].calls == 0);
-	assert_true(!rates.of[SO_CUDA_COPY].has_calls);
+	assert_true(!rates.of[SO_CUDA_COPY].has_calls && rates.of[SO_CUDA_COPY].variance == 0);
 }
 
 /* Of kinds that no time on stood for nothing is said. */

@@ -118,15 +118,16 @@ static void estimates_and_losses_are_said(void **state)
 
 	add(b, 0, 1184, 1, 0);
 	/* A figure that is no whole number is left out. */
-	assert_said(b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS,
-		    "cuda-launch: ~1200 calls\n"
-		    "estimates: the probes were on for a part of the time, and figures were scaled up; too few "
-		    "times on to say how near\n"
-		    "in the stacks: 1184 calls (one in 16 had its stack taken when the recording ended, scaled "
-		    "up)\n"
-		    "lost: stack-busy=3, unfinished=1\n"
-		    "  share       calls  line\n"
-		    "100.0 %        1184  at::copy_ (libtorch.so)\n");
+	assert_said(
+		b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS,
+		"cuda-launch: ~1200 calls\n"
+		"estimates: the probes were on for a part of the time, and figures were scaled up; how near "
+		"is not known; record for longer\n"
+		"in the stacks: 1184 calls (one in 16 had its stack taken when the recording ended, scaled "
+		"up)\n"
+		"lost: stack-busy=3, unfinished=1\n"
+		"  share       calls  line\n"
+		"100.0 %        1184  at::copy_ (libtorch.so)\n");
 }
 
 static void it_is_said_how_near_estimates_are(void **state)
@@ -138,9 +139,9 @@ static void it_is_said_how_near_estimates_are(void **state)
 		{ "0.0058", "; the number of calls is right within 0.6 % (95 %)\n" },
 		{ "0.0000", "; the number of calls is right within 0.1 % (95 %)\n" },
 		{ "1.2000", "; too uncertain to be of use; record for longer\n" },
-		{ "-1", "; too few times on to say how near\n" },
-		{ "nan", "; too few times on to say how near\n" },
-		{ "0.1x", "; too few times on to say how near\n" },
+		{ "-1", "; how near is not known; record for longer\n" },
+		{ "nan", "; how near is not known; record for longer\n" },
+		{ "0.1x", "; how near is not known; record for longer\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {

@@ -264,14 +264,14 @@ static void the_rest_adds_up(void **state)
 {
 	_cleanup_(json) json_t *sum =
 		SUM("{'pid':1,'comm':'a','duration_s':1.5,'cpu_s':1,'estimated':true,'available':false,"
-		    "'estimate':{'times':2,'calls':10.5,'variance':4,'bias':1,'kinds':{"
-		    "'launch':{'times':2,'calls':10.5,'variance':4,'bias':1}}},"
+		    "'estimate':{'times_off':3,'times':2,'calls':10.5,'variance':4,'bias':1,'kinds':{"
+		    "'launch':{'times_off':3,'times':2,'calls':10.5,'variance':4,'bias':1}}},"
 		    "'problems':['x','y'],'lost':{'unfinished':2,'names-full':0},'in_progress':[{'pid':1,'api':"
 		    "'cuInit'}]}",
 		    "{'pid':1,'comm':'b','duration_s':2,'cpu_s':0.5,'estimated':false,'available':true,"
-		    "'estimate':{'times':3,'calls':1,'variance':0.5,'bias':0.25,'kinds':{"
-		    "'launch':{'times':2,'calls':0.5,'variance':0.25,'bias':0},"
-		    "'copy':{'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}},"
+		    "'estimate':{'times_off':3,'times':3,'calls':1,'variance':0.5,'bias':0.25,'kinds':{"
+		    "'launch':{'times_off':2,'times':2,'calls':0.5,'variance':0.25,'bias':0},"
+		    "'copy':{'times_off':3,'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}},"
 		    "'problems':['y','z'],'lost':{'unfinished':3,'lines-lost':1},'in_progress':[]}");
 
 	expect(sum, NULL, 0, "comm", "'b'");
@@ -279,9 +279,9 @@ static void the_rest_adds_up(void **state)
 	expect(sum, NULL, 0, "cpu_s", "1.5");
 	expect(sum, NULL, 0, "estimated", "true");
 	expect(sum, NULL, 0, "estimate",
-	       "{'times':5,'calls':11.5,'variance':4.5,'bias':1.25,'kinds':{"
-	       "'launch':{'times':4,'calls':11.0,'variance':4.25,'bias':1.0},"
-	       "'copy':{'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}}");
+	       "{'times_off':6,'times':5,'calls':11.5,'variance':4.5,'bias':1.25,'kinds':{"
+	       "'launch':{'times_off':5,'times':4,'calls':11.0,'variance':4.25,'bias':1.0},"
+	       "'copy':{'times_off':3,'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}}");
 	expect(sum, NULL, 0, "available", "true");
 	expect(sum, NULL, 0, "problems", "['x','y','z']");
 	expect(json_object_get(sum, "lost"), NULL, 0, "unfinished", "5");
