@@ -213,7 +213,8 @@ def test_released(version):
     caller = f"released (py_released.py:{line_of('py_released.py', '# the call that releases')})"
     stacks = {stack: n for stack, n in recording.stacks.items() if caller in stack}
     assert sum(stacks.values()) > 0.2 * recording.samples, recording.examples("released")
-    inside = sum(n for stack, n in stacks.items() if "libc" in stack[-1] or "memchr" in stack[-1])
+    # An interrupt may be on top of it.
+    inside = sum(n for s, n in stacks.items() if any("strverscmp" in f or "libc.so" in f for f in s[s.index(caller) :]))
     assert inside > 0.9 * sum(stacks.values()), stacks
     with_lock = record(target.pid, extra=["-g"])
     held, around = (count_function(with_lock, f"{name} (py_released.py") for name in ("held", "released"))
