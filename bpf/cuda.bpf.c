@@ -105,6 +105,26 @@ static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, 
 		add_launch(calls, c);
 }
 
+static __always_inline __u64 min_ns(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* One stack in so many calls that take so long; 0: none. */
+static __always_inline __u32 stack_period(const struct so_cuda_control *control, __u32 kind, __u64 ns)
+{
+	__u32 period;
+	__u64 time_ns, by_time;
+
+	kind = bounded_kind(kind);
+	period = control->stack_period[kind];
+	time_ns = control->stack_time_ns[kind];
+	if (period < 2 || !time_ns || !ns)
+		return period;
+	by_time = ns < time_ns ? time_ns / ns : 1;
+	return by_time < period ? by_time : period;
+}
+
 static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns)
 {
 	__u32 kind = calls_info[api].kind, code = (__u32)ctx->rax, period;
@@ -116,7 +136,7 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 		count_error(c, bpf_get_current_pid_tgid() >> 32, api, code);
 		c->bytes = 0;
 	}
-	period = control_of(c->cookie)->stack_period[kind & (SO_CUDA_KIND_ROOM - 1)];
+	period = stack_period(control_of(c->cookie), kind, ns);
 	if (have_loop && period && (period == 1 || bpf_get_prandom_u32() % period == 0))
 		stack = take_stack(ctx, c, api, ns, period);
 	if (failed)
@@ -233,7 +253,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 now = bpf_ktime_get_ns(), ns, own;
-	__u32 call = SO_CUDA_COOKIE_CALL(cookie);
+	__u32 call = SO_CUDA_COOKIE_CALL(cookie), kind;
 	struct so_cuda_slot *slot = slot_of(cookie);
 	struct so_cuda_call *c = thread_call(false);
 
@@ -255,10 +275,12 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 	if (is_off(control_of(cookie), call))
 		return 0;
 	slot->calls++;
-	slot->kinds[calls_info[call].kind & (SO_CUDA_KIND_ROOM - 1)]++;
 	ns = now - c->begin_ns;
 	own = c->own_ns;
 	ns = ns > own ? ns - own : 0;
+	kind = bounded_kind(calls_info[call].kind);
+	slot->kinds[kind]++;
+	slot->kinds_ns[kind] += min_ns(ns, control_of(cookie)->stack_time_ns[kind]);
 	finish(ctx, c, call, ns);
 	return 0;
 }

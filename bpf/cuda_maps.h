@@ -137,6 +137,13 @@ static __always_inline __u32 bounded_api(__u32 api)
 	return api;
 }
 
+/* The same for a number below SO_CUDA_KIND_COUNT. */
+static __always_inline __u32 bounded_kind(__u32 kind)
+{
+	asm volatile("%0 &= %1" : "+r"(kind) : "i"(SO_CUDA_KIND_ROOM - 1));
+	return kind;
+}
+
 static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
 {
 	__u32 slot = SO_CUDA_COOKIE_SLOT(cookie);

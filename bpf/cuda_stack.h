@@ -76,6 +76,7 @@ struct stack_buffer {
 	__u32 pad;
 	struct so_unwind u;
 	struct so_python_walk w;
+	struct so_cuda_line line;
 };
 
 struct {
@@ -174,10 +175,6 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 					.api = api,
 					.segment = control_of(c->cookie)->segment[kind] },
 				marker = { .stack = hash };
-	struct so_cuda_line first = { .calls = weight,
-				      .total_ns = ns * weight,
-				      .bytes = c->bytes * weight,
-				      .slot = SO_CUDA_COOKIE_SLOT(c->cookie) };
 	struct so_cuda_line *known;
 	__u32 zero = 0;
 	void *window = bpf_map_lookup_elem(&cuda_open_window, &zero);
@@ -189,12 +186,22 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 		known->calls += weight;
 		known->total_ns += ns * weight;
 		known->bytes += c->bytes * weight;
+		known->seen++;
+		known->seen_ns += ns;
+		known->seen_bytes += c->bytes;
 		return true;
 	}
+	b->line = (struct so_cuda_line){ .calls = weight,
+					 .total_ns = ns * weight,
+					 .bytes = c->bytes * weight,
+					 .seen = 1,
+					 .seen_ns = ns,
+					 .seen_bytes = c->bytes,
+					 .slot = SO_CUDA_COOKIE_SLOT(c->cookie) };
 	if (!bpf_map_lookup_elem(window, &marker) &&
-	    (!send_stack(b, hash, key.tgid) || bpf_map_update_elem(window, &marker, &first, BPF_ANY)))
+	    (!send_stack(b, hash, key.tgid) || bpf_map_update_elem(window, &marker, &b->line, BPF_ANY)))
 		return false;
-	return !bpf_map_update_elem(window, &key, &first, BPF_ANY);
+	return !bpf_map_update_elem(window, &key, &b->line, BPF_ANY);
 }
 
 /* Returns the hash of the caller's stack, counted already; 0: there is none. */

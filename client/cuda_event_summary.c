@@ -253,7 +253,9 @@ static void print_head(const struct profile *profile, const struct so_cuda_event
 	}
 	fprintf(out, "in the stacks: %" PRId64 " call%s", in_stacks, in_stacks == 1 ? "" : "s");
 	if (comment_number(profile, "cuda.stack_period", &period) && period > 1)
-		fprintf(out, " (one in %" PRIu64 " had its stack taken when the recording ended, scaled up)",
+		fprintf(out,
+			" (one in %" PRIu64 ", and more of long ones, had its stack taken when the recording "
+			"ended; scaled up)",
 			period);
 	else if (period == 1)
 		fprintf(out, " (each had its stack taken when the recording ended)");

@@ -31,6 +31,8 @@
  * an enqueue, may have waited for the transfer: so it is with pageable memory, which the host itself must first copy.
  */
 #define LINK_BYTES_PER_NS 63.0
+/* So few tell of a line's share of its calls within a third or worse (95 %): then it says how many. */
+#define FEW_STACKS 30
 /* A launch costs the host 3 to 10 µs: 10,000 a second are 3 to 10 % of one core, before any framework's work on them. */
 #define MANY_LAUNCHES_PER_S 10000.0
 #define LAUNCH_CPU_SHARE    0.1
@@ -103,14 +105,17 @@ static double per_second(const struct search *search, double n)
 /* "2000 calls to cudaStreamSynchronize, 200 a second, took 1.84 s, 920 µs each" */
 static void say_calls(const struct search *search, const struct cuda_line_row *row, char *text, size_t size)
 {
-	char total[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES];
+	char total[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES], stacks[64] = "";
 
+	if (row->sampled && row->stacks && row->stacks < FEW_STACKS)
+		snprintf(stacks, sizeof(stacks), ", by %" PRIu64 " stack%s", row->stacks,
+			 row->stacks == 1 ? "" : "s");
 	cuda_text__time((double)row->total_ns, total);
 	cuda_text__time((double)row->total_ns / (double)row->calls, each);
 	cuda_text__rate(per_second(search, (double)row->calls), rate);
-	snprintf(text, size, "%s%" PRIu64 " call%s to %s, %s a second, took %s, %s each%s",
+	snprintf(text, size, "%s%" PRIu64 " call%s to %s, %s a second, took %s, %s each%s%s",
 		 row->sampled ? "~" : "", row->calls, row->calls == 1 ? "" : "s", row->api, rate, total, each,
-		 row->line ? "" : " (no stack tells the source line)");
+		 stacks, row->line ? "" : " (no stack tells the source line)");
 }
 
 static struct cuda_finding of_row(const struct search *search, const struct cuda_line_row *row,

@@ -31,6 +31,8 @@ static void print_target(const struct cuda_report *report, const struct cuda_sum
 static void print_stack_periods(const struct cuda_watching *watching, FILE *out)
 {
 	const char *before = "source lines: from the stack of one ";
+	char time[CUDA_TEXT_BYTES];
+	uint64_t time_ns = 0;
 
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
 		if (watching->stack_period[kind] < 2)
@@ -38,7 +40,12 @@ static void print_stack_periods(const struct cuda_watching *watching, FILE *out)
 		fprintf(out, "%s%s in %" PRIu64, before, cuda_report__kind_word(kind),
 			watching->stack_period[kind]);
 		before = ", one ";
+		if (watching->stack_time_ns[kind] > time_ns)
+			time_ns = watching->stack_time_ns[kind];
 	}
+	cuda_text__time((double)time_ns, time);
+	if (time_ns)
+		fprintf(out, "; more of long calls, and all of %s or more", time);
 	if (before[0] == ',')
 		fputc('\n', out);
 }

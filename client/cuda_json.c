@@ -107,12 +107,12 @@ static json_t *wait_json(const struct cuda_summary *summary, size_t i)
 	const struct cuda_line_row *row = &summary->lines[i];
 	double total_ns = (double)row->total_ns;
 
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
 			 cuda_report__kind_word(row->event), "api", text(row->api), "line", text(row->line),
 			 "calls", count(row->calls), "total_ns", count(row->total_ns), "bytes",
 			 count(row->bytes), "avg_ns", number(total_ns / (double)row->calls), "share",
-			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "sampled", row->sampled,
-			 "stack", stack_json(row->stack));
+			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "stacks",
+			 count(row->stacks), "sampled", row->sampled, "stack", stack_json(row->stack));
 }
 
 /* Only lines that waited. */

@@ -75,6 +75,7 @@ static size_t merge_lines(struct cuda_line_row *rows, size_t n)
 		row->calls = cuda_stats__sum(row->calls, rows[i].calls);
 		row->total_ns = cuda_stats__sum(row->total_ns, rows[i].total_ns);
 		row->bytes = cuda_stats__sum(row->bytes, rows[i].bytes);
+		row->stacks = cuda_stats__sum(row->stacks, rows[i].stacks);
 		row->sampled |= rows[i].sampled;
 		if (strcmp(row->direction, rows[i].direction))
 			row->direction = "";
@@ -123,6 +124,7 @@ int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_repo
 						  .calls = line->calls,
 						  .total_ns = line->total_ns,
 						  .bytes = line->bytes,
+						  .stacks = line->stacks,
 						  .sampled = line->sampled,
 						  .copies_direction = "" };
 	}

@@ -280,6 +280,7 @@ static bool read_line(struct cuda_fields *fields, const struct cuda_report *repo
 		.calls = cuda_fields__count(fields, row, "calls"),
 		.total_ns = cuda_fields__count(fields, row, "total_ns"),
 		.bytes = cuda_fields__count(fields, row, "bytes"),
+		.stacks = cuda_fields__count(fields, row, "stacks"),
 		.sampled = cuda_fields__flag(fields, row, "sampled", false),
 	};
 	read_stack(fields, row, &line->stack);
@@ -341,6 +342,7 @@ static void read_watching(struct cuda_fields *fields, const json_t *answer, stru
 {
 	const json_t *probes = cuda_fields__object(fields, answer, "probes");
 	const json_t *periods = cuda_fields__object(fields, probes, "stack_period");
+	const json_t *times = cuda_fields__object(fields, probes, "stack_time_ns");
 
 	*out = (struct cuda_watching){
 		.installed = cuda_fields__count(fields, probes, "installed"),
@@ -356,8 +358,10 @@ static void read_watching(struct cuda_fields *fields, const json_t *answer, stru
 		.budget_percent = cuda_fields__number(fields, probes, "budget_percent", ANY, NAN),
 		.duty = cuda_fields__number(fields, probes, "duty", 1, NAN),
 	};
-	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++)
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
 		out->stack_period[kind] = cuda_fields__count(fields, periods, kind_words[kind]);
+		out->stack_time_ns[kind] = cuda_fields__count(fields, times, kind_words[kind]);
+	}
 }
 
 static void read_losses(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)

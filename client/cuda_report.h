@@ -88,7 +88,8 @@ struct cuda_line {
 	const char *direction; /* of a copy; "": not said */
 	struct cuda_stack stack;
 	uint64_t calls, total_ns, bytes;
-	bool sampled; /* one stack in several calls; the figures are scaled */
+	uint64_t stacks; /* that were taken; 0: not said */
+	bool sampled;    /* one stack in several calls; the figures are scaled */
 };
 
 struct cuda_allocation {
@@ -125,6 +126,8 @@ struct cuda_watching {
 	const char *kind, *state;
 	double cost_ns_per_call, overhead_percent, budget_percent, duty;
 	uint64_t stack_period[SO_CUDA_KIND_COUNT]; /* one stack in so many calls; 0: none, or not said */
+	/* More of long ones, and of each that takes so long; 0: not said. */
+	uint64_t stack_time_ns[SO_CUDA_KIND_COUNT];
 };
 
 /* How near estimates come; sums of what is explained in daemon/cuda_estimate.h. times 0: not said, or there is no estimate. */

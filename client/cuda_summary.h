@@ -47,6 +47,7 @@ struct cuda_line_row {
 	const char *direction;          /* "": none, several, or not said */
 	const struct cuda_stack *stack; /* of its row with most time */
 	uint64_t calls, total_ns, bytes;
+	uint64_t stacks; /* that say so; 0: not said */
 	bool sampled, waited;
 	uint64_t copies, copied_bytes; /* a sync's: asynchronous copies from the same line */
 	const char *copies_direction;

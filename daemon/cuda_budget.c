@@ -20,7 +20,7 @@
 #define CPU_S          0.1  /* CPU time may be counted in ticks: that of less time is no measure */
 #define STEADY_ON_S    0.2  /* the probes must have been on for so long, too */
 #define CALLS_S        2.0  /* of the average by which stack periods follow the rate of calls */
-#define STACK_SHARE    0.05 /* of the probes' cost, for stacks, when even the probes are too many */
+#define STACK_SHARE    0.1  /* of the probes' cost, for stacks, when even the probes are too many */
 #define FALL_BELOW     0.82 /* × the present duty: a goal that is nearer is no reason to fall, */
 #define RISE_ABOVE     1.25 /* or to rise, */
 #define RISE_AFTER_S   2.0  /* and a higher one only when it lasted so long */
@@ -28,6 +28,8 @@
 #define MORE_STACKS    2.0  /* × per second, at most */
 #define PERIOD_CHANGES 1.2  /* a stack period stays unless the new one differs so much */
 #define MAX_PERIOD     1000000.0
+#define LEAST_TIME_S \
+	1e-3 /* of calls, that a stack is taken of: all threads may begin to wait between two looks */
 #define MOST_FAVOURED \
 	8.0 /* times as many stacks for rare kinds: what is rare may become frequent between two looks */
 
@@ -47,15 +49,17 @@ struct cuda_budget {
 	double share; /* the budget: 0.01 for 1 % */
 	struct record ring[MAX_RECORDS];
 	size_t newest, n;
-	double age;                       /* since the first figures */
-	double calls_per_s;               /* average of the last few seconds, while the probes were on */
-	double parts[SO_CUDA_KIND_COUNT]; /* the kinds' of these calls; 1 until they are told */
+	double age;                        /* since the first figures */
+	double calls_per_s;                /* average of the last few seconds, while the probes were on */
+	double parts[SO_CUDA_KIND_COUNT];  /* the kinds' of these calls; 1 until they are told */
+	double each_s[SO_CUDA_KIND_COUNT]; /* what one takes */
 	double duty;
 	double rise_wanted; /* for so long a higher duty would have done */
 	uint32_t cycled;
 	double steady_thin; /* as thin, of the kinds that are not cycled */
 	double thin;        /* stacks wanted / stacks taken, for the sake of the budget; 1 or more */
 	uint32_t period[SO_CUDA_KIND_COUNT];
+	double time_s[2]; /* one stack in so much time: of the cycled kinds, of those that stay */
 	unsigned stretch;
 	double rounding_ms; /* off time that past cycles lack */
 };
@@ -87,6 +91,7 @@ int cuda_budget__new(double budget_percent, struct cuda_budget **out)
 	budget->share = budget_percent >= 0.01 ? budget_percent / 100 : 0.0001;
 	budget->duty = budget->thin = budget->steady_thin = 1;
 	budget->stretch = 1;
+	budget->time_s[0] = budget->time_s[1] = 1 / CUDA_BUDGET_STACKS_PER_S;
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
 		/* Until something is known, not a stack for each call of a busy target. */
 		budget->period[i] = capped[i] ? 100 : 1;
@@ -99,6 +104,11 @@ int cuda_budget__new(double budget_percent, struct cuda_budget **out)
 void cuda_budget__free(struct cuda_budget *budget)
 {
 	free(budget);
+}
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns * 1e-9;
 }
 
 void cuda_budget__stretch(struct cuda_budget *budget, unsigned times)
@@ -320,27 +330,47 @@ static double wanted_of(const struct cuda_budget *budget, unsigned kind)
 	return capped[kind] ? fmin(rate, CUDA_BUDGET_STACKS_PER_S) : rate;
 }
 
+/* Of stacks that claim a share of what may be taken: each of the kinds, and calls that take long. */
+#define CLAIMS    (SO_CUDA_KIND_COUNT + 1)
+#define LONG_ONES SO_CUDA_KIND_COUNT
+
+/* Seconds that calls of the kinds that stay, or of the others, take in a second: those that are seen, of all threads. */
+static double time_in_calls(const struct cuda_budget *budget, bool steady)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		sum += is_steady(budget, i) == steady ? rate_of(budget, i) * budget->each_s[i] : 0;
+	return sum;
+}
+
+/* Stacks a second that are wanted of the kinds that stay, or of the others; 0 of those. */
+static void claims_of(const struct cuda_budget *budget, bool steady, double claims[CLAIMS])
+{
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		claims[i] = is_steady(budget, i) == steady ? wanted_of(budget, i) : 0;
+	claims[LONG_ONES] = fmin(time_in_calls(budget, steady) / LEAST_TIME_S, CUDA_BUDGET_STACKS_PER_S);
+}
+
 /*
- * The most stacks a second that each of the kinds that stay, or of the others, may have for all of them to be a `thin`th of what is wanted:
- * what is rare keeps most of its stacks, and what is frequent gives way.
+ * The most stacks a second that each may have for all of them to be a `thin`th of what is wanted: what is rare keeps most of its
+ * stacks, and what is frequent gives way.
  */
-static double level_of(const struct cuda_budget *budget, bool steady, double thin)
+static double level_of(const double claims[CLAIMS], double thin)
 {
 	double left = 0, level = 0;
 
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		left += is_steady(budget, i) == steady ? wanted_of(budget, i) / thin : 0;
-	/* Each round leaves out those that the level before was enough for, and so it rises; after as many rounds as kinds it stays. */
-	for (unsigned round = 0; round < SO_CUDA_KIND_COUNT; round++) {
+	for (unsigned i = 0; i < CLAIMS; i++)
+		left += claims[i] / thin;
+	/* Each round leaves out those that the level before was enough for, and so it rises; after as many rounds as claims it stays. */
+	for (unsigned round = 0; round < CLAIMS; round++) {
 		double rest = left;
 		unsigned n = 0;
 
-		for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-			bool is_below = wanted_of(budget, i) <= level;
+		for (unsigned i = 0; i < CLAIMS; i++) {
+			bool is_below = claims[i] <= level;
 
-			if (is_steady(budget, i) != steady)
-				continue;
-			rest -= is_below ? wanted_of(budget, i) : 0;
+			rest -= is_below ? claims[i] : 0;
 			n += !is_below;
 		}
 		if (n)
@@ -349,24 +379,41 @@ static double level_of(const struct cuda_budget *budget, bool steady, double thi
 	return level;
 }
 
-static void set_periods(struct cuda_budget *budget)
+/* Of the kinds that stay, or of the others. */
+static void set_periods_of(struct cuda_budget *budget, bool steady)
 {
-	double levels[2] = { level_of(budget, false, budget->thin),
-			     level_of(budget, true, budget->steady_thin) };
+	double thin = steady ? budget->steady_thin : budget->thin, claims[CLAIMS], level, time_s;
 
+	claims_of(budget, steady, claims);
+	level = level_of(claims, thin);
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		bool steady = is_steady(budget, i);
-		double thin = steady ? budget->steady_thin : budget->thin, wanted = wanted_of(budget, i),
-		       period = 1;
+		double period = 1;
 
+		if (is_steady(budget, i) != steady)
+			continue;
 		if (capped[i])
 			period = fmax(rate_of(budget, i) / CUDA_BUDGET_STACKS_PER_S, 1);
-		period *= wanted > 0 ? fmax(wanted / levels[steady], fmax(thin / MOST_FAVOURED, 1)) : thin;
+		period *= claims[i] > 0 ? fmax(claims[i] / level, fmax(thin / MOST_FAVOURED, 1)) : thin;
 		period = fmin(ceil(period - 1e-9), MAX_PERIOD);
 		if (period == 1 || period > budget->period[i] * PERIOD_CHANGES ||
 		    period * PERIOD_CHANGES < budget->period[i])
 			budget->period[i] = (uint32_t)period;
 	}
+	/*
+	 * Not bounded by MOST_FAVOURED: calls may come to any number between two looks, their time to that of the threads. A call counts
+	 * with no more time than one stack is for, so the sum is that of the stacks.
+	 */
+	time_s = claims[LONG_ONES] > 0 ? time_in_calls(budget, steady) / fmin(claims[LONG_ONES], level)
+				       : LEAST_TIME_S;
+	if (time_s > budget->time_s[steady] * PERIOD_CHANGES ||
+	    time_s * PERIOD_CHANGES < budget->time_s[steady])
+		budget->time_s[steady] = time_s;
+}
+
+static void set_periods(struct cuda_budget *budget)
+{
+	set_periods_of(budget, false);
+	set_periods_of(budget, true);
 }
 
 static void decide(struct cuda_budget *budget, double elapsed)
@@ -392,11 +439,6 @@ static void decide(struct cuda_budget *budget, double elapsed)
 	follow(budget, cost > 0 ? goal / cost : INFINITY, elapsed);
 	if (!record(budget, 0)->learning)
 		brake(budget);
-}
-
-static double seconds(uint64_t ns)
-{
-	return (double)ns * 1e-9;
 }
 
 void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figures *figures)
@@ -439,16 +481,18 @@ void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figur
 	set_periods(budget);
 }
 
-void cuda_budget__add_calls(struct cuda_budget *budget, const uint64_t calls[SO_CUDA_KIND_COUNT])
+void cuda_budget__add_calls(struct cuda_budget *budget, const struct cuda_kind_calls *calls)
 {
 	double all = 0;
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		all += (double)calls[i];
+		all += (double)calls->calls[i];
 	if (all <= 0)
 		return;
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		budget->parts[i] = (double)calls[i] / all;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		budget->parts[i] = (double)calls->calls[i] / all;
+		budget->each_s[i] = calls->calls[i] ? seconds(calls->ns[i]) / (double)calls->calls[i] : 0;
+	}
 	set_periods(budget);
 }
 
@@ -464,6 +508,8 @@ void cuda_budget__plan(const struct cuda_budget *budget, struct cuda_budget_plan
 		.overhead_percent = sum.cpu > 0 ? 100 * (sum.probes + sum.steady + sum.stacks) / sum.cpu : 0,
 	};
 	memcpy(out->stack_period, budget->period, sizeof(out->stack_period));
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		out->stack_time_ns[i] = (uint64_t)(budget->time_s[is_steady(budget, i)] * 1e9);
 }
 
 /* A number from 0 to 1 out of the lower 32 bits. */

@@ -12,9 +12,10 @@
  *   stacks      launches, releases and event calls get at most CUDA_BUDGET_STACKS_PER_S stacks a second and kind, other
  *               calls all; when that costs too much, kinds are thinned (those that stay on in a duty cycle by a factor of
  *               their own), the frequent ones first: a kind with few calls keeps up to eight times the share of its stacks
- *               that all of them keep together
+ *               that all of them keep together. Calls that take long, of any kind, have a share as if they were one more: a wait
+ *               may be rare among many calls of its kind
  *   duty        when the probes alone cost too much, they are on for a share of the time only; the stacks that are left then
- *               cost a twentieth of what the probes do
+ *               cost a tenth of what the probes do: some hundred a second
  *   emergency   when a sudden rise would use up what is left of the budget of the last 10 s before the next look, the duty
  *               falls at once as far as needed
  * The first two aim at CUDA_BUDGET_GOAL of the budget by the costs of the last 10 s, so that they follow a target's bursts
@@ -30,8 +31,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/cuda_kinds.h"
 #include "stakeout/cleanup.h"
-#include "stakeout/cuda_api.h"
 
 #define CUDA_BUDGET_STACKS_PER_S 200.0
 #define CUDA_BUDGET_GOAL         0.75
@@ -92,16 +93,14 @@ unsigned cuda_budget__check_ms(const struct cuda_budget *budget);
 
 /* Figures of any length of time; updates the plan. */
 void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figures *figures);
-/*
- * The calls counted lately by kind, when they are known (the map of calls has been read; about every 0.5 s). Their shares hold
- * until they are next told.
- */
-void cuda_budget__add_calls(struct cuda_budget *budget, const uint64_t calls[SO_CUDA_KIND_COUNT]);
+/* The calls counted lately by kind: their shares, and what one takes, hold until they are next told. */
+void cuda_budget__add_calls(struct cuda_budget *budget, const struct cuda_kind_calls *calls);
 
 struct cuda_budget_plan {
 	enum cuda_budget_state state;
 	double duty;                               /* 1.0 … CUDA_BUDGET_MIN_DUTY */
-	uint32_t stack_period[SO_CUDA_KIND_COUNT]; /* for struct so_cuda_control */
+	uint32_t stack_period[SO_CUDA_KIND_COUNT]; /* for struct so_cuda_control, */
+	uint64_t stack_time_ns[SO_CUDA_KIND_COUNT];
 	double overhead_percent; /* what the probes cost in the last 10 s, or since they began */
 };
 

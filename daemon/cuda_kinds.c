@@ -7,28 +7,40 @@
 #define LEAST_S  1.0 /* of figures that are enough to choose anew by */
 #define OUTGROWN 1.5 /* times as many as may stay: a choice is to last */
 
-void cuda_kinds__add(struct cuda_kinds *k, const uint64_t calls[SO_CUDA_KIND_COUNT], uint64_t elapsed_ns,
+void cuda_kinds__add(struct cuda_kinds *k, const struct cuda_kind_calls *calls, uint64_t elapsed_ns,
 		     uint64_t on_ns)
 {
 	double keep = k->elapsed_s > HALVED_S ? 0.5 : 1;
 
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		k->calls[i] = k->calls[i] * keep + (double)calls[i];
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		k->calls[i] = k->calls[i] * keep + (double)calls->calls[i];
+		k->ns[i] = k->ns[i] * keep + (double)calls->ns[i];
+	}
 	k->elapsed_s = k->elapsed_s * keep + (double)elapsed_ns * 1e-9;
 	k->on_s = k->on_s * keep + (double)on_ns * 1e-9;
 }
 
+/* For how long calls of the kind were counted. */
+static double seconds_of(const struct cuda_kinds *k, unsigned kind)
+{
+	return k->cycled >> kind & 1 ? k->on_s : k->elapsed_s;
+}
+
 static double rate(const struct cuda_kinds *k, unsigned kind)
 {
-	double seconds = k->cycled >> kind & 1 ? k->on_s : k->elapsed_s;
+	double seconds = seconds_of(k, kind);
 
 	return seconds > 0 ? k->calls[kind] / seconds : 0;
 }
 
-void cuda_kinds__rates(const struct cuda_kinds *k, uint64_t rates[SO_CUDA_KIND_COUNT])
+void cuda_kinds__rates(const struct cuda_kinds *k, struct cuda_kind_calls *rates)
 {
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		rates[i] = (uint64_t)(rate(k, i) * 1000);
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		double seconds = seconds_of(k, i);
+
+		rates->calls[i] = (uint64_t)(rate(k, i) * 1000);
+		rates->ns[i] = seconds > 0 ? (uint64_t)(k->ns[i] / seconds * 1000) : 0;
+	}
 }
 
 static unsigned most_of(const double rates[SO_CUDA_KIND_COUNT])

@@ -16,15 +16,21 @@
 /* Of the last seconds; what is older weighs less. All zero: nothing is known. */
 struct cuda_kinds {
 	uint32_t cycled; /* 1 << enum so_cuda_kind; 0: none */
-	double calls[SO_CUDA_KIND_COUNT];
-	double elapsed_s, on_s; /* on: in which the cycled kinds counted as well */
+	double calls[SO_CUDA_KIND_COUNT],
+		ns[SO_CUDA_KIND_COUNT]; /* ns: what they took, as in struct so_cuda_slot */
+	double elapsed_s, on_s;         /* on: in which the cycled kinds counted as well */
+};
+
+/* Calls by kind, and what they took, each up to what has a stack of its own in any case (struct so_cuda_slot). */
+struct cuda_kind_calls {
+	uint64_t calls[SO_CUDA_KIND_COUNT], ns[SO_CUDA_KIND_COUNT];
 };
 
 /* What happened in elapsed_ns, of which the probes of the cycled kinds were there for on_ns. */
-void cuda_kinds__add(struct cuda_kinds *kinds, const uint64_t calls[SO_CUDA_KIND_COUNT], uint64_t elapsed_ns,
+void cuda_kinds__add(struct cuda_kinds *kinds, const struct cuda_kind_calls *calls, uint64_t elapsed_ns,
 		     uint64_t on_ns);
 /* Calls in 1000 s if all kinds counted all the time. */
-void cuda_kinds__rates(const struct cuda_kinds *kinds, uint64_t rates[SO_CUDA_KIND_COUNT]);
+void cuda_kinds__rates(const struct cuda_kinds *kinds, struct cuda_kind_calls *rates);
 /*
  * The kinds of which there are most, until what is left is a tenth of the calls at most, and `most` calls a second. All, where no
  * calls are known. Sets `cycled`, and begins to count anew.

@@ -67,6 +67,9 @@ int cuda_lines__add(struct cuda_lines *lines, const struct so_cuda_line_key *key
 	l->calls += (double)line->calls * factor;
 	l->total_ns += (double)line->total_ns * factor;
 	l->bytes += (double)line->bytes * factor;
+	l->seen.calls += (double)line->seen;
+	l->seen.total_ns += (double)line->seen_ns;
+	l->seen.bytes += (double)line->seen_bytes;
 	l->latest_ns = now_ns;
 	return 0;
 }

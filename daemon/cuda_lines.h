@@ -7,9 +7,11 @@
 #ifndef STAKEOUT_CUDA_LINES_H
 #define STAKEOUT_CUDA_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/cuda_line_totals.h"
 #include "daemon/u64_table.h"
 #include "stakeout/cuda_abi.h"
 
@@ -22,6 +24,8 @@ struct cuda_line {
 	uint32_t api;
 	uint64_t stack; /* its hash */
 	double calls, total_ns, bytes;
+	struct cuda_line_figures seen; /* of the calls whose stacks were taken, which stand for all of these */
+	bool sampled;       /* some of these calls had no stack taken; as it was read (cuda_taken__lines()) */
 	uint64_t latest_ns; /* when something was added last, CLOCK_MONOTONIC */
 };
 

@@ -89,6 +89,7 @@ static void add_probes(struct reading *r, const json_t *document)
 	struct cuda_merge *m = r->merge;
 
 	add_words(r, probes, "stack_period", m ? m->periods : NULL, greater_of);
+	add_words(r, probes, "stack_time_ns", m ? m->stack_times : NULL, greater_of);
 	if (!merge_adds(r) || !probes)
 		return;
 	m->probes = true;
@@ -290,8 +291,9 @@ struct cuda_merge *cuda_merge__new(void)
 	m->cost_ns = m->budget_percent = -1;
 	m->lost = json_object();
 	m->periods = json_object();
+	m->stack_times = json_object();
 	m->in_progress = json_array();
-	return m->lost && m->periods && m->in_progress ? TAKE_PTR(m) : NULL;
+	return m->lost && m->periods && m->stack_times && m->in_progress ? TAKE_PTR(m) : NULL;
 }
 
 static void clear_table(struct table *table)
@@ -317,6 +319,7 @@ void cuda_merge__free(struct cuda_merge *m)
 	intern__clear(&m->problems);
 	json_decref(m->lost);
 	json_decref(m->periods);
+	json_decref(m->stack_times);
 	json_decref(m->in_progress);
 	free(m);
 }

@@ -12,12 +12,14 @@
  * - calls: one row for each (process, thread, API, library, kernel by name or else by address, direction). Counters, squares
  *   and histograms are sums; min_ns and max_ns the least and the greatest; grid, block, stream, comm those of the last
  *   document that has the row.
- * - errors, lines, lost: sums, lines by (process, thread, API, line, stack); problems: each text once.
+ * - errors, lines, lost: sums, lines by (process, thread, API, line, stack), which in the plain form are what is made of the sum by the
+ *   calls (daemon/cuda_line_totals.h), if each that was added says `stacks_ns` and `stacks_bytes`, as the stored form does; problems:
+ *   each text once.
  * - allocations: sums; current_bytes as in the last document that has the row, peak_bytes the greatest.
  * - libraries by (process, path, kind), numbered anew.
  * - gpu: percentages are means weighted by the documents' duration_s; memory is that of the last document; samples are summed.
  * - duration_s, cpu_s, the members of estimate: sums, but for its kinds where a document does not say them. estimated, available: whether any was. pid, comm, in_progress: of the last.
- * - probes: counts are sums; overhead_percent and duty means weighted by duration_s; stack_period the greatest; "state" the one
+ * - probes: counts are sums; overhead_percent and duty means weighted by duration_s; stack_period and stack_time_ns the greatest; "state" the one
  *   that leaves out the most; what else there is as in the last.
  * Members that are not known are left out. Counts stop at 2^63 - 1.
  *

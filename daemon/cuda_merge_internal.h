@@ -54,6 +54,7 @@ struct line_key {
 
 struct line_row {
 	uint64_t calls, total_ns, bytes;
+	uint64_t stacks, stacks_ns, stacks_bytes; /* of calls whose stacks were taken */
 	bool sampled;
 };
 
@@ -104,13 +105,14 @@ struct cuda_merge {
 	double duration_s, cpu_s;
 	bool estimated, available, gpu, probes;
 	struct cuda_estimates estimates;
+	bool lines_unknown; /* of which calls stacks were taken: some of what was added does not say it */
 	bool kinds_unknown; /* of `estimates`: some of what was added does not say them */
 	int64_t devices_left_out;
 	uint64_t installed, floor_ns, hits, returns, nested, stacks_taken;
 	unsigned state; /* the place in cuda_merge_states */
 	double cost_ns, budget_percent;
 	struct mean overhead, duty;
-	json_t *lost, *periods, *in_progress;
+	json_t *lost, *periods, *stack_times, *in_progress;
 };
 
 /* By what they leave out, the least first. */

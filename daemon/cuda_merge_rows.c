@@ -215,7 +215,9 @@ static void add_line(struct reading *r, const json_t *row)
 		   *line = merge_text(r, row, "line");
 	struct line_key key = { .pid = merge_integer(r, row, "pid"), .tid = merge_integer(r, row, "tid") };
 	uint64_t calls = merge_count(r, row, "calls"), ns = merge_count(r, row, "total_ns"),
-		 bytes = merge_count(r, row, "bytes");
+		 bytes = merge_count(r, row, "bytes"), stacks = merge_count(r, row, "stacks"),
+		 stacks_ns = merge_count(r, row, "stacks_ns"),
+		 stacks_bytes = merge_count(r, row, "stacks_bytes");
 	bool sampled = merge_flag(r, row, "sampled");
 	struct line_row *to;
 
@@ -233,6 +235,12 @@ static void add_line(struct reading *r, const json_t *row)
 	merge_sum_count(&to->calls, calls);
 	merge_sum_count(&to->total_ns, ns);
 	merge_sum_count(&to->bytes, bytes);
+	merge_sum_count(&to->stacks, stacks);
+	merge_sum_count(&to->stacks_ns, stacks_ns);
+	merge_sum_count(&to->stacks_bytes, stacks_bytes);
+	/* An older daemon's. */
+	if (!json_object_get(row, "stacks_ns"))
+		r->merge->lines_unknown = true;
 	to->sampled = to->sampled || sampled;
 }
 

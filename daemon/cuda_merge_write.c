@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The sum as a document. Values may be NULL on the way, for want of memory: jansson's functions then fail, and release. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cuda_line_totals.h"
 #include "daemon/cuda_merge_internal.h"
 
 #define COMPARE(a, b)   \
@@ -13,9 +17,10 @@ CLEANUP_DEFINE(json_t *, json, json_decref)
 struct writing {
 	const struct cuda_merge *merge;
 	bool stored;
-	json_t **texts;  /* one value for each word, made when first used */
-	uint32_t *place; /* of a word in `frames`, plus 1 */
-	json_t *frames;  /* NULL in the plain form */
+	json_t **texts;     /* one value for each word, made when first used */
+	uint32_t *place;    /* of a word in `frames`, plus 1 */
+	json_t *frames;     /* NULL in the plain form */
+	struct table lines; /* the merge's, with rows of its own */
 	bool failed;
 };
 
@@ -25,6 +30,7 @@ static void writing__clear(struct writing *w)
 		json_decref(w->texts[i]);
 	free(w->texts);
 	free(w->place);
+	free(w->lines.rows);
 	json_decref(w->frames);
 }
 
@@ -195,14 +201,20 @@ static json_t *error(struct writing *w, size_t i)
 
 static json_t *line(struct writing *w, size_t i)
 {
-	const struct line_key *key = table_key(&w->merge->lines, i);
-	const struct line_row *row = table_row(&w->merge->lines, i);
+	const struct line_key *key = table_key(&w->lines, i);
+	const struct line_row *row = table_row(&w->lines, i);
+	json_t *line =
+		json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:b}", "event",
+			  text(w, key->event), "api", text(w, key->api), "pid", (json_int_t)key->pid, "tid",
+			  (json_int_t)key->tid, "line", text(w, key->line), "stack", stack(w, key->stack),
+			  "calls", whole(row->calls), "total_ns", whole(row->total_ns), "bytes",
+			  whole(row->bytes), "stacks", whole(row->stacks), "sampled", (int)row->sampled);
 
-	return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:b}", "event", text(w, key->event),
-			 "api", text(w, key->api), "pid", (json_int_t)key->pid, "tid", (json_int_t)key->tid,
-			 "line", text(w, key->line), "stack", stack(w, key->stack), "calls", whole(row->calls),
-			 "total_ns", whole(row->total_ns), "bytes", whole(row->bytes), "sampled",
-			 (int)row->sampled);
+	if (line && w->stored && !w->merge->lines_unknown &&
+	    (json_object_set_new(line, "stacks_ns", json_integer(whole(row->stacks_ns))) ||
+	     json_object_set_new(line, "stacks_bytes", json_integer(whole(row->stacks_bytes)))))
+		w->failed = true;
+	return line;
 }
 
 static json_t *site(struct writing *w, size_t i)
@@ -278,13 +290,14 @@ static json_t *probes(struct writing *w)
 
 	if (!m->probes)
 		return json_null();
-	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:o, s:o}", "installed",
+	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "installed",
 			 whole(m->installed), "kind", text(w, m->probe_kind), "floor_ns", whole(m->floor_ns),
 			 "hits", whole(m->hits), "returns", whole(m->returns), "nested", whole(m->nested),
 			 "stacks", whole(m->stacks_taken), "cost_ns_per_call", known_or_null(m->cost_ns),
 			 "overhead_percent", mean(&m->overhead), "budget_percent",
 			 known_or_null(m->budget_percent), "state", cuda_merge_states[m->state], "duty",
-			 share(&m->duty, 1), "stack_period", json_copy(m->periods));
+			 share(&m->duty, 1), "stack_period", json_copy(m->periods), "stack_time_ns",
+			 json_copy(m->stack_times));
 }
 
 static json_t *gpu(struct writing *w)
@@ -317,13 +330,82 @@ static json_t *document(struct writing *w)
 		(int)m->available, "problems", problems(w), "probes", probes(w), "lost", json_copy(m->lost),
 		"libraries", rows(w, &m->libraries, NULL, library), "calls",
 		rows(w, &m->calls, call_place, call), "errors", rows(w, &m->errors, error_place, error),
-		"lines", rows(w, &m->lines, line_place, line), "allocations",
+		"lines", rows(w, &w->lines, line_place, line), "allocations",
 		rows(w, &m->sites, site_place, site), "in_progress", json_copy(m->in_progress), "gpu", gpu(w),
 		"gpu_problem", text(w, m->gpu ? NO_WORD : m->gpu_problem));
 
 	if (!root || w->failed || (w->stored && json_object_set(root, "frames", w->frames)))
 		return NULL;
 	return TAKE_PTR(root);
+}
+
+/* What is missing of the lines is missing of some, and not by chance; or calls were not counted. */
+static bool are_lacking(const struct cuda_merge *m)
+{
+	static const char *const words[] = { "lines-lost", "lines-forgotten", "processes-folded", "stack-full",
+					     "calls-map-full" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (json_integer_value(json_object_get(m->lost, words[i])))
+			return true;
+	return false;
+}
+
+static int share_out(const struct cuda_merge *m, struct cuda_line_share *shares)
+{
+	size_t n_groups = m->words.n_keys;
+	_cleanup_free_ struct cuda_line_figures *counted = calloc(n_groups + 1, sizeof(*counted));
+
+	if (!counted)
+		return -ENOMEM;
+	for (size_t i = 0; i < table_size(&m->calls); i++) {
+		const struct call_key *key = table_key(&m->calls, i);
+		const struct call_row *row = table_row(&m->calls, i);
+
+		if (key->api >= n_groups)
+			continue;
+		counted[key->api].calls += (double)row->calls;
+		counted[key->api].total_ns += (double)row->total_ns;
+		counted[key->api].bytes += (double)row->bytes;
+	}
+	return cuda_line_totals__apply(shares, table_size(&m->lines), counted, n_groups);
+}
+
+/* A double does not hold all whole numbers that a count may be. */
+static void replace(uint64_t *count, double figure)
+{
+	if (figure != (double)*count)
+		*count = (uint64_t)fmin(round(figure), 0x1p62);
+}
+
+/* Lines that add up to the calls, in rows of the writing's own; in the stored form as they were sampled. */
+static int take_lines(struct writing *w)
+{
+	size_t n = table_size(&w->merge->lines);
+	_cleanup_free_ struct cuda_line_share *shares = calloc(n + 1, sizeof(*shares));
+	struct line_row *rows = calloc(n + 1, sizeof(*rows));
+	int ret = shares && rows ? 0 : -ENOMEM;
+
+	w->lines = w->merge->lines;
+	w->lines.rows = (char *)rows;
+	for (size_t i = 0; !ret && i < n; i++) {
+		rows[i] = *(const struct line_row *)table_row(&w->merge->lines, i);
+		shares[i] = (struct cuda_line_share){
+			.group = ((const struct line_key *)table_key(&w->lines, i))->api,
+			.all = { (double)rows[i].calls, (double)rows[i].total_ns, (double)rows[i].bytes },
+			.seen = { (double)rows[i].stacks, (double)rows[i].stacks_ns,
+				  (double)rows[i].stacks_bytes },
+		};
+	}
+	if (ret || w->stored || w->merge->lines_unknown || are_lacking(w->merge))
+		return ret;
+	ret = share_out(w->merge, shares);
+	for (size_t i = 0; !ret && i < n; i++) {
+		replace(&rows[i].calls, shares[i].all.calls);
+		replace(&rows[i].total_ns, shares[i].all.total_ns);
+		replace(&rows[i].bytes, shares[i].all.bytes);
+	}
+	return ret;
 }
 
 json_t *cuda_merge__finish(const struct cuda_merge *m, bool stored)
@@ -333,5 +415,5 @@ json_t *cuda_merge__finish(const struct cuda_merge *m, bool stored)
 	w.texts = calloc(m->words.n_keys + 1, sizeof(json_t *));
 	w.place = calloc(m->words.n_keys + 1, sizeof(*w.place));
 	w.frames = json_array();
-	return w.texts && w.place && w.frames ? document(&w) : NULL;
+	return w.texts && w.place && w.frames && !take_lines(&w) ? document(&w) : NULL;
 }

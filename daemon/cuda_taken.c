@@ -2,6 +2,8 @@
 #include "daemon/cuda_taken.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/clock.h"
@@ -52,6 +54,9 @@ static int subtract(struct cuda_taken *taken, struct cuda_taken *base)
 		taken->lines[i].calls -= base->lines[i].calls;
 		taken->lines[i].total_ns -= base->lines[i].total_ns;
 		taken->lines[i].bytes -= base->lines[i].bytes;
+		taken->lines[i].seen.calls -= base->lines[i].seen.calls;
+		taken->lines[i].seen.total_ns -= base->lines[i].seen.total_ns;
+		taken->lines[i].seen.bytes -= base->lines[i].seen.bytes;
 	}
 	taken->lines_lost -= base->lines_lost;
 	taken->lines_forgotten -= base->lines_forgotten;
@@ -153,6 +158,70 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	cuda_taken__remember_names(e, taken->calls, 0);
 	if (!ret)
 		*out = TAKE_PTR(taken);
+	return ret;
+}
+
+/* What is missing of the lines is missing of some, and not by chance; or calls were not counted. */
+static bool are_lacking(const struct cuda_taken *taken)
+{
+	return taken->lines_lost || taken->lines_forgotten || taken->folded ||
+	       taken->slot.lost[SO_CUDA_LOSS_STACK_FULL] || taken->slot.lost[SO_CUDA_LOSS_CALLS_FULL];
+}
+
+/* Whole figures, as a history has them: there the same is made of the same. */
+static double whole(double value)
+{
+	return value > 0 ? round(value) : 0;
+}
+
+static struct cuda_line_share share_of(const struct cuda_line *line)
+{
+	return (struct cuda_line_share){
+		.group = line->api,
+		.all = { whole(line->calls), whole(line->total_ns), whole(line->bytes) },
+		.seen = { whole(line->seen.calls), whole(line->seen.total_ns), whole(line->seen.bytes) },
+	};
+}
+
+static int share_out(const struct cuda_taken *taken, struct cuda_line_share *shares)
+{
+	struct cuda_line_figures counted[SO_CUDA_API_COUNT] = { 0 };
+	const struct cuda_calls_entry *entries;
+	size_t n;
+
+	entries = cuda_snapshot__calls(taken->calls, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.api >= SO_CUDA_API_COUNT)
+			continue;
+		counted[entries[i].key.api].calls += (double)entries[i].calls.calls;
+		counted[entries[i].key.api].total_ns += (double)entries[i].calls.total_ns;
+		counted[entries[i].key.api].bytes += (double)entries[i].calls.bytes;
+	}
+	return cuda_line_totals__apply(shares, taken->n_lines, counted, SO_CUDA_API_COUNT);
+}
+
+int cuda_taken__lines(const struct cuda_taken *taken, bool as_sampled, struct cuda_line **out)
+{
+	_cleanup_free_ struct cuda_line_share *shares = calloc(taken->n_lines + 1, sizeof(*shares));
+	struct cuda_line *lines = calloc(taken->n_lines + 1, sizeof(*lines));
+	int ret = shares && lines ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < taken->n_lines; i++) {
+		lines[i] = taken->lines[i];
+		lines[i].sampled = lines[i].calls > lines[i].seen.calls + 0.5;
+		shares[i] = share_of(&lines[i]);
+	}
+	if (!ret && !as_sampled && !are_lacking(taken))
+		ret = share_out(taken, shares);
+	for (size_t i = 0; !ret && !as_sampled && i < taken->n_lines; i++) {
+		lines[i].calls = shares[i].all.calls;
+		lines[i].total_ns = shares[i].all.total_ns;
+		lines[i].bytes = shares[i].all.bytes;
+	}
+	if (ret)
+		free(lines);
+	else
+		*out = lines;
 	return ret;
 }
 

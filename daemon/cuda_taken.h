@@ -7,7 +7,7 @@
 
 struct cuda_taken {
 	struct cuda_snapshot *calls;
-	struct cuda_line *lines; /* in the places that they have in the watch, vacant ones too */
+	struct cuda_line *lines; /* as sampled; in the places that they have in the watch, vacant ones too */
 	size_t n_lines;
 	uint64_t lines_lost, folded; /* folded: processes of which only sums are there */
 	uint64_t lines_forgotten;
@@ -32,6 +32,12 @@ void cuda_taken__forget_lines(struct target *t, uint64_t now);
 int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out);
 void cuda_taken__free(struct cuda_taken *taken);
 CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
+
+/*
+ * Its lines, as they were sampled, or by all that is known: then they add up to its calls. *out: n_lines of them, malloc'ed, with
+ * `sampled`. -ENOMEM.
+ */
+int cuda_taken__lines(const struct cuda_taken *taken, bool as_sampled, struct cuda_line **out);
 
 /* The stacks that its lines and allocations name. -ENOMEM. */
 int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *to);

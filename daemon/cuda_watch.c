@@ -34,7 +34,6 @@ static void release_mapped(struct cuda_mapped *m)
 int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_percent, struct cuda_watch **out)
 {
 	_cleanup_(cuda_watch) struct cuda_watch *w = calloc(1, sizeof(*w));
-	struct cuda_budget_plan plan;
 	int ret = w ? 0 : -ENOMEM;
 
 	if (ret)
@@ -59,8 +58,7 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	w->phase = CUDA_WATCH_ON;
 	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
 	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * CUDA_WATCH_MS;
-	cuda_budget__plan(w->budget, &plan);
-	memcpy(cuda_probes__control(probes, slot)->stack_period, plan.stack_period, sizeof(plan.stack_period));
+	cuda_watch_set_stacks(w);
 	memset(cuda_probes__control(probes, slot)->off, 0, sizeof(cuda_probes__control(probes, slot)->off));
 	cuda_watch_set_segments(w);
 	cuda_watch_begin_anew(w, CUDA_KINDS_ALL, w->begin_ns);

@@ -56,19 +56,21 @@ double cuda_watch_most_steady(const struct cuda_watch *w)
 static uint64_t look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *slot,
 			      const struct cuda_budget_figures *f)
 {
-	uint64_t calls[SO_CUDA_KIND_COUNT], all = 0, steady = 0;
+	struct cuda_kind_calls calls;
+	uint64_t all = 0, steady = 0;
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		calls[i] = gained(slot->kinds[i], w->slot_seen.kinds[i]);
-		all += calls[i];
-		steady += w->kinds.cycled && !(w->kinds.cycled >> i & 1) ? calls[i] : 0;
+		calls.calls[i] = gained(slot->kinds[i], w->slot_seen.kinds[i]);
+		calls.ns[i] = gained(slot->kinds_ns[i], w->slot_seen.kinds_ns[i]);
+		all += calls.calls[i];
+		steady += w->kinds.cycled && !(w->kinds.cycled >> i & 1) ? calls.calls[i] : 0;
 	}
 	note_costs(w, (double)all, f);
-	cuda_kinds__add(&w->kinds, calls, f->elapsed_ns, f->on_ns);
+	cuda_kinds__add(&w->kinds, &calls, f->elapsed_ns, f->on_ns);
 	/* Right after a choice nothing is known of the kinds that are off. */
 	if (!w->kinds.cycled || w->kinds.on_s > 0) {
-		cuda_kinds__rates(&w->kinds, calls);
-		cuda_budget__add_calls(w->budget, calls);
+		cuda_kinds__rates(&w->kinds, &calls);
+		cuda_budget__add_calls(w->budget, &calls);
 	}
 	return (uint64_t)((double)steady * cost_of_call(w));
 }
@@ -136,13 +138,24 @@ static void note_busy(struct cuda_watch *w, uint64_t cpu_ns, uint64_t elapsed_ns
 	w->busy_elapsed_ns = w->busy_elapsed_ns * keep + (double)elapsed_ns;
 }
 
+void cuda_watch_set_stacks(struct cuda_watch *w)
+{
+	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
+	struct cuda_budget_plan plan;
+
+	cuda_budget__plan(w->budget, &plan);
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		control->stack_period[i] = plan.stack_period[i];
+		control->stack_time_ns[i] = plan.stack_time_ns[i];
+	}
+}
+
 void cuda_watch_check(struct cuda_watch *w, uint64_t now)
 {
 	struct cuda_budget_figures f = { .elapsed_ns = now - w->checked_ns };
 	struct cuda_probe_cost cost;
 	uint64_t on = on_time(w, now);
 	uint64_t entries, entries_ns, steady_ns;
-	struct cuda_budget_plan plan;
 	struct so_cuda_slot slot;
 
 	if (now <= w->checked_ns || cuda_probes__slot(w->probes, w->slot, &slot))
@@ -184,7 +197,5 @@ void cuda_watch_check(struct cuda_watch *w, uint64_t now)
 	w->on_seen_ns = on;
 	w->checked_ns = now;
 	cuda_budget__add(w->budget, &f);
-	cuda_budget__plan(w->budget, &plan);
-	memcpy(cuda_probes__control(w->probes, w->slot)->stack_period, plan.stack_period,
-	       sizeof(plan.stack_period));
+	cuda_watch_set_stacks(w);
 }

@@ -63,6 +63,8 @@ void cuda_watch_begin_anew(struct cuda_watch *w, uint32_t kinds, uint64_t at_ns)
 
 /* Tells the budget what happened, and the kernel what it decides. */
 void cuda_watch_check(struct cuda_watch *w, uint64_t now_ns);
+/* Tells the kernel which calls have their stacks taken, by the budget's plan. */
+void cuda_watch_set_stacks(struct cuda_watch *w);
 /* Calls a second whose probes may stay on in a duty cycle. */
 double cuda_watch_most_steady(const struct cuda_watch *w);
 /* Whether hits while the cycled kinds are off cost so much that it is worth while to place the probes anew. */

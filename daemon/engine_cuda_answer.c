@@ -181,21 +181,22 @@ static int by_time(const void *a, const void *b)
 	return x->total_ns < y->total_ns ? 1 : x->total_ns > y->total_ns ? -1 : 0;
 }
 
-static uint32_t period_of(const struct answer *a, unsigned kind)
+static int add_stacks(json_t *row, const struct cuda_line *line)
 {
-	const json_t *periods = json_object_get(a->taken->probes, "stack_period");
-
-	return (uint32_t)json_integer_value(json_object_get(periods, cuda_names__kind_word(kind)));
+	return json_object_set_new(row, "stacks_ns", json_integer((json_int_t)(line->seen.total_ns + 0.5))) |
+	       json_object_set_new(row, "stacks_bytes", json_integer((json_int_t)(line->seen.bytes + 0.5)));
 }
 
 static json_t *lines(struct answer *a)
 {
-	_cleanup_free_ struct cuda_line *sorted = calloc(a->taken->n_lines + 1, sizeof(*sorted));
+	_cleanup_free_ struct cuda_line *sorted = NULL;
 	json_t *all = json_array();
 
-	if (!sorted)
-		return all;
-	memcpy(sorted, a->taken->lines, a->taken->n_lines * sizeof(*sorted));
+	/* A history adds up what was sampled, and then makes of the sum what is made of it here. */
+	if (cuda_taken__lines(a->taken, a->stored, &sorted)) {
+		json_decref(all);
+		return NULL;
+	}
 	qsort(sorted, a->taken->n_lines, sizeof(*sorted), by_time);
 	for (size_t i = 0; i < a->taken->n_lines; i++) {
 		const struct cuda_line *l = &sorted[i];
@@ -211,11 +212,17 @@ static json_t *lines(struct answer *a)
 		row = describe_stack(a, l->stack);
 		json_object_update_new(
 			row,
-			json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
+			json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
 				  cuda_names__kind_word(kind), "api", cuda_names__api(l->api), "pid",
 				  (json_int_t)l->tgid, "tid", (json_int_t)l->tid, "calls",
 				  (json_int_t)(l->calls + 0.5), "total_ns", (json_int_t)(l->total_ns + 0.5),
-				  "bytes", (json_int_t)(l->bytes + 0.5), "sampled", period_of(a, kind) != 1));
+				  "bytes", (json_int_t)(l->bytes + 0.5), "stacks",
+				  (json_int_t)(l->seen.calls + 0.5), "sampled", (int)l->sampled));
+		if (a->stored && add_stacks(row, l)) {
+			json_decref(row);
+			json_decref(all);
+			return NULL;
+		}
 		json_array_append_new(all, row);
 	}
 	return all;

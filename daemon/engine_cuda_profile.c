@@ -135,14 +135,15 @@ static bool takes(const struct event_profile *p, uint32_t api)
 
 static int add_lines(struct event_profile *p)
 {
+	_cleanup_free_ struct cuda_line *lines = NULL;
 	struct cuda_line_values all = { 0 };
 	uint64_t values[SO_CUDA_WEIGHT_COUNT];
 	uint32_t named_tgid = 0, named_tid = 0; /* the thread that comm is of */
 	char comm[32] = "";
-	int ret = 0;
+	int ret = cuda_taken__lines(p->taken, false, &lines);
 
 	for (size_t i = 0; !ret && i < p->taken->n_lines; i++) {
-		const struct cuda_line *line = &p->taken->lines[i];
+		const struct cuda_line *line = &lines[i];
 		const struct profile_labels labels = { .pid = (pid_t)line->tgid,
 						       .process = profile_export__process(p->export,
 											  (pid_t)line->tgid),

@@ -19,6 +19,7 @@
 struct line_mark {
 	uint64_t serial; /* of the line that was in this place */
 	uint64_t calls, total_ns, bytes;
+	struct cuda_line_figures seen;
 };
 
 struct cuda_mark {
@@ -134,7 +135,7 @@ static int take_lines(const struct moment *m, struct cuda_mark *mark, struct cud
 		const struct cuda_line *now = &m->lines[i];
 		struct cuda_line *out = &since->lines[since->n_lines];
 		struct line_mark whole = { now->serial, rounded(now->calls), rounded(now->total_ns),
-					   rounded(now->bytes) };
+					   rounded(now->bytes), now->seen };
 
 		if (mark->lines[i].serial != now->serial)
 			mark->lines[i] = (struct line_mark){ .serial = now->serial };
@@ -144,6 +145,9 @@ static int take_lines(const struct moment *m, struct cuda_mark *mark, struct cud
 		out->calls = (double)(whole.calls - mark->lines[i].calls);
 		out->total_ns = (double)(whole.total_ns - mark->lines[i].total_ns);
 		out->bytes = (double)(whole.bytes - mark->lines[i].bytes);
+		out->seen.calls -= mark->lines[i].seen.calls;
+		out->seen.total_ns -= mark->lines[i].seen.total_ns;
+		out->seen.bytes -= mark->lines[i].seen.bytes;
 		mark->lines[i] = whole;
 		since->n_lines++;
 	}

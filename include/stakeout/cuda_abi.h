@@ -134,7 +134,8 @@ struct so_cuda_slot {
 	__u64 entries;          /* that were timed: of calls that began */
 	__u64 entries_ns;       /* what their programs took */
 	__u64 lost[SO_CUDA_LOSS_COUNT];
-	__u64 kinds[SO_CUDA_KIND_ROOM]; /* of calls, by enum so_cuda_kind */
+	__u64 kinds[SO_CUDA_KIND_ROOM];    /* of calls, by enum so_cuda_kind */
+	__u64 kinds_ns[SO_CUDA_KIND_ROOM]; /* and what they took, each up to so_cuda_control.stack_time_ns */
 };
 
 /* Map `cuda_slices`, per CPU and target slot: hits by slices of 0.52 ms (so_cuda_control.slices_ns); later ones are not counted. */
@@ -177,6 +178,8 @@ struct so_cuda_control {
 	__u32 on;                              /* 0: nothing counts, and nothing is written */
 	__u32 off[SO_CUDA_KIND_ROOM];          /* not 0: calls of the kind do not count now */
 	__u32 stack_period[SO_CUDA_KIND_ROOM]; /* one stack in so many calls, at random; 0: none */
+	/* More of calls that take long: one stack in so much of their time, and each of a call that takes as much. 0: no more. */
+	__u64 stack_time_ns[SO_CUDA_KIND_ROOM];
 	/* What the probes add to the time of a call, and is taken off: of its own two, and of an entry that finds the call nested. */
 	struct so_cuda_own own, nested;
 	__u32 stepped_ns; /* and of single-stepping an entry */
@@ -203,9 +206,10 @@ struct so_cuda_line_key {
 };
 
 struct so_cuda_line {
-	__u64 calls;
+	__u64 calls; /* what the calls whose stacks were taken stand for */
 	__u64 total_ns;
 	__u64 bytes;
+	__u64 seen, seen_ns, seen_bytes; /* these calls themselves */
 	__u32 slot;
 	__u32 pad;
 };

@@ -3,7 +3,7 @@
  * Adding up stored CUDA documents, and the client's reader of what comes out. With libFuzzer:
  *
  *   clang -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude -o fuzz_cuda_merge \
- *     tests/fuzz/fuzz_cuda_merge.c daemon/cuda_merge*.c client/cuda_fields.c client/cuda_report.c profile/arena.c \
+ *     tests/fuzz/fuzz_cuda_merge.c daemon/cuda_merge*.c daemon/cuda_line_totals.c client/cuda_fields.c client/cuda_report.c profile/arena.c \
  *     client/frame_text.c -ljansson -lm
  *   ./fuzz_cuda_merge -max_len=8192 tests/fuzz/corpus/cuda_merge
  *

@@ -209,6 +209,43 @@ def test_the_hidden_wait_is_found():
     assert wait["total_ns"] == api["total_ns"], (wait, api)
 
 
+@timeout(200)
+def test_a_rare_wait_among_many_copies():
+    """A blocking copy in 500 asynchronous ones, of which so many are made that few have their stacks taken."""
+    undisturbed(rare_wait)
+
+
+def rare_wait():
+    daemon = Daemon()
+    target = python_program("py_cuda_uploads.py", 30)
+    go(target)
+    answer = summary_of(daemon, target, 8)
+    assert answer["probes"]["state"] != "all" and answer["probes"]["stack_period"]["copy"] > 5, answer["probes"]
+    metric = line_of("py_cuda_uploads.py", "metric", "cudaMemcpy")
+    findings = answer["summary"]["findings"]
+    assert findings[0]["finding"] == "blocking-copy" and findings[0]["line"] == metric, findings
+    assert not any(answer["lost"].values()), answer["lost"]
+    of_api = {row["api"]: row for row in answer["summary"]["by_api"]}
+    sums, by_line, stacks = {}, {}, {}
+    for row in answer["lines"]:
+        for member in ("calls", "total_ns"):
+            sums[row["api"], member] = sums.get((row["api"], member), 0) + row[member]
+        by_line[row["line"]] = by_line.get(row["line"], 0) + row["calls"]
+        stacks[row["line"]] = stacks.get(row["line"], 0) + row["stacks"]
+    print(by_line, stacks)
+    # To the rounding of each: three lines, of few stacks each.
+    for (api, member), value in sums.items():
+        assert abs(value - of_api[api][member]) <= 10, (api, member, value, of_api[api])
+    # Time is what stacks are taken by: of a wait that is seen nearly always, of an upload in one of many.
+    assert stacks[metric] > by_line[metric] / 10, (stacks, by_line)
+    features = line_of("py_cuda_uploads.py", "features", "cudaMemcpyAsync")
+    labels = line_of("py_cuda_uploads.py", "labels", "cudaMemcpyAsync")
+    uploads = by_line[features] + by_line[labels]
+    # A fifth of them are labels. Stacks of the first moments stand for fewer calls than later ones, so half of them count here.
+    error = 4 * (0.2 * 0.8 / ((stacks[features] + stacks[labels]) / 2)) ** 0.5
+    assert error < 0.2 and abs(by_line[labels] / uploads - 0.2) < error, (by_line, stacks)
+
+
 @timeout(120)
 def test_memory_by_line():
     daemon = Daemon()

@@ -89,7 +89,7 @@ def number(pattern, text):
 def sampling_error(calls, said):
     """Of a sum of calls of which each had its stack taken with one probability 1/N: 6 standard deviations, and the
     rounding to whole calls. Nothing where all were taken."""
-    match = re.search(r"one in (\d+) had its stack", said)
+    match = re.search(r"one in (\d+), and more of long ones, had its stack", said)
     return 6 * math.sqrt(calls * (int(match.group(1)) - 1)) + 1 if match else 0
 
 
@@ -128,7 +128,8 @@ def test_calls_add_up():
     assert number(r"^cuda-launch: (\d+) call", said) == calls, said
     total = sum(stacks.values())
     assert total == number(r"in the stacks: (\d+) call", said), said
-    assert abs(total - calls) <= sampling_error(calls, said), f"{total} of {calls}: {said}"
+    # Of which lines they are is chance, how many they are is not.
+    assert abs(total - calls) <= 1, f"{total} of {calls}: {said}"
     # 8 launches in forward(), 12 in backward().
     forward = sum(n for s, n in stacks.items() if any(f.startswith("forward (") for f in s))
     backward = sum(n for s, n in stacks.items() if any(f.startswith("backward (") for f in s))

@@ -19,9 +19,12 @@
 struct target {
 	double (*launches)(double ms); /* calls a second, at a time */
 	double (*copies)(double ms);   /* NULL: none */
-	double phase_ms;               /* added to the time */
-	double pair_ns, stack_ns;      /* what they cost */
-	double cpus;                   /* that the target keeps busy */
+	double (*waits)(double ms);    /* of the copies, that take wait_ns each, the others no time */
+	double wait_ns;
+	double launch_ns;         /* what a launch takes */
+	double phase_ms;          /* added to the time */
+	double pair_ns, stack_ns; /* what they cost */
+	double cpus;              /* that the target keeps busy */
 };
 
 /* A watched target. */
@@ -31,9 +34,9 @@ struct run {
 	struct cuda_budget_plan plan;
 	unsigned into_cycle_ms;
 	struct cuda_budget_figures figures; /* since the last ones */
-	uint64_t calls[SO_CUDA_KIND_COUNT]; /* counted, since they were last told */
+	struct cuda_kind_calls calls;       /* counted, since they were last told */
 	uint64_t random;
-	double carry[4];               /* parts of calls and of stacks */
+	double carry[6];               /* parts of calls and of stacks */
 	double seen, truth, estimated; /* launches; estimated by cycles */
 	double cycle_seen;
 	unsigned cycle_on_ms;
@@ -41,7 +44,7 @@ struct run {
 	unsigned ms;
 	unsigned check_ms;
 	double cost[MAX_MS], duty[MAX_MS]; /* costs in ms, by ms of time */
-	uint32_t launch_stacks[MAX_MS / 1000];
+	uint32_t launch_stacks[MAX_MS / 1000], wait_stacks[MAX_MS / 1000];
 };
 
 static uint64_t next_random(struct run *run)
@@ -79,12 +82,21 @@ static bool is_on(const struct run *run)
 	       run->into_cycle_ms < run->cycle.off_before_ms + run->cycle.on_ms;
 }
 
+/* The share of calls of that length that have their stack taken: bpf/cuda.bpf.c, stack_period(). */
+static double share_of(const struct run *run, unsigned kind, double ns)
+{
+	double period = run->plan.stack_period[kind];
+
+	return 1 / (ns > 0 ? fmin(fmax(floor((double)run->plan.stack_time_ns[kind] / ns), 1), period) : period);
+}
+
 static void step(struct run *run, const struct target *target)
 {
 	double at = run->ms + target->phase_ms;
 	uint64_t launches = whole(&run->carry[0], target->launches(at) / 1000);
 	uint64_t copies = target->copies ? whole(&run->carry[1], target->copies(at) / 1000) : 0;
-	uint64_t launch_stacks, copy_stacks, stacks;
+	uint64_t waits = target->waits ? whole(&run->carry[4], target->waits(at) / 1000) : 0;
+	uint64_t launch_stacks, copy_stacks, wait_stacks, stacks;
 
 	run->truth += (double)launches;
 	run->figures.elapsed_ns += 1000000;
@@ -92,16 +104,25 @@ static void step(struct run *run, const struct target *target)
 	run->duty[run->ms] = run->plan.duty;
 	if (!is_on(run))
 		return;
-	launch_stacks = whole(&run->carry[2], (double)launches / run->plan.stack_period[SO_CUDA_LAUNCH]);
+	launch_stacks =
+		whole(&run->carry[2], (double)launches * share_of(run, SO_CUDA_LAUNCH, target->launch_ns));
 	copy_stacks = whole(&run->carry[3], (double)copies / run->plan.stack_period[SO_CUDA_COPY]);
-	stacks = launch_stacks + copy_stacks;
+	wait_stacks =
+		waits ? whole(&run->carry[5], (double)waits * share_of(run, SO_CUDA_COPY, target->wait_ns)) : 0;
+	stacks = launch_stacks + copy_stacks + wait_stacks;
+	copies += waits;
 	run->seen += (double)launches;
 	run->cycle_seen += (double)launches;
 	run->cycle_on_ms++;
 	run->on_ms++;
 	run->launch_stacks[run->ms / 1000] += (uint32_t)launch_stacks;
-	run->calls[SO_CUDA_LAUNCH] += launches;
-	run->calls[SO_CUDA_COPY] += copies;
+	run->wait_stacks[run->ms / 1000] += (uint32_t)wait_stacks;
+	run->calls.ns[SO_CUDA_COPY] +=
+		(uint64_t)((double)waits *
+			   fmin(target->wait_ns, (double)run->plan.stack_time_ns[SO_CUDA_COPY]));
+	run->calls.ns[SO_CUDA_LAUNCH] += (uint64_t)((double)launches * target->launch_ns);
+	run->calls.calls[SO_CUDA_LAUNCH] += launches;
+	run->calls.calls[SO_CUDA_COPY] += copies;
 	run->figures.on_ns += 1000000;
 	run->figures.hits += launches + copies;
 	run->figures.returns += launches + copies;
@@ -117,8 +138,8 @@ static void look(struct run *run, const struct target *target)
 	cuda_budget__add(run->budget, &run->figures);
 	run->figures = (struct cuda_budget_figures){ 0 };
 	if (run->ms % 500 == 499) {
-		cuda_budget__add_calls(run->budget, run->calls);
-		memset(run->calls, 0, sizeof(run->calls));
+		cuda_budget__add_calls(run->budget, &run->calls);
+		run->calls = (struct cuda_kind_calls){ 0 };
 	}
 	cuda_budget__plan(run->budget, &run->plan);
 }
@@ -323,7 +344,7 @@ static void test_nothing_known(void **state)
 	assert_int_equal(run->plan.stack_period[SO_CUDA_ALLOC], 1);
 	assert_int_equal(run->plan.stack_period[SO_CUDA_LAUNCH], 100);
 	cuda_budget__add(run->budget, &(struct cuda_budget_figures){ 0 });
-	cuda_budget__add_calls(run->budget, run->calls);
+	cuda_budget__add_calls(run->budget, &run->calls);
 	cuda_budget__plan(run->budget, &run->plan);
 	assert_true(run->plan.duty == 1);
 	assert_int_equal(run->check_ms, 20);
@@ -405,6 +426,84 @@ static void test_rare_kinds_keep_their_stacks(void **state)
 	assert_true(run->plan.duty < 1);
 	assert_true(period[SO_CUDA_COPY] < period[SO_CUDA_LAUNCH] / 6);
 	assert_true(worst(run, &busy, 1000) <= 1);
+	finish(run);
+}
+
+static double ten(double ms)
+{
+	return 10;
+}
+
+/* From 20 s on all of the time goes to waits. */
+static double ten_then_two_hundred(double ms)
+{
+	return ms < 20000 ? 10 : 200;
+}
+
+static double flat_20000(double ms)
+{
+	return 20000;
+}
+
+static const struct target rare_waits = { .launches = none,
+					  .copies = flat_20000,
+					  .waits = ten,
+					  .wait_ns = 5e6,
+					  .pair_ns = 100,
+					  .stack_ns = 40000,
+					  .cpus = 1 };
+
+/*
+ * Ten waits of 5 ms a second are 5 % of a target's time, and one in two thousand copies: they keep most of their stacks. When they
+ * become all that it does, they cost no more than the budget.
+ */
+static void test_long_calls_keep_their_stacks(void **state)
+{
+	struct target busy = rare_waits, rising = rare_waits;
+	struct run *run = start(1, 1);
+	double seen = 0;
+
+	busy.pair_ns = 3000;
+	rising.waits = ten_then_two_hundred;
+	watch(run, &rare_waits, 20000);
+	assert_int_equal(run->plan.state, CUDA_BUDGET_FEWER_STACKS);
+	assert_true(run->plan.stack_period[SO_CUDA_COPY] > 100);
+	for (unsigned s = 5; s < 20; s++)
+		assert_in_range(run->wait_stacks[s], 8, 10);
+	assert_true(worst(run, &rare_waits, 1000) <= 1);
+	finish(run);
+
+	/* Of those that a duty cycle sees, a third at least. */
+	run = start(1, 1);
+	watch(run, &busy, 60000);
+	assert_int_equal(run->plan.state, CUDA_BUDGET_DUTY_CYCLE);
+	assert_true(run->plan.stack_period[SO_CUDA_COPY] > 20);
+	for (unsigned s = 5; s < 60; s++)
+		seen += run->wait_stacks[s];
+	assert_true(seen > 10 * 55 * run->plan.duty / 3);
+	assert_true(worst(run, &busy, 1000) <= 1);
+	finish(run);
+
+	run = start(1, 1);
+	watch(run, &rising, 60000);
+	assert_true(run->plan.stack_time_ns[SO_CUDA_COPY] > 5000000);
+	assert_true(run->wait_stacks[59] > 30);
+	assert_true(worst(run, &rising, 1000) <= 1);
+	finish(run);
+}
+
+/* Launches that fill half of a target's time have the stacks that they had, and no more for their time. */
+static void test_time_of_stacks_is_bounded(void **state)
+{
+	static const struct target loop = {
+		.launches = flat_100000, .launch_ns = 5000, .pair_ns = 10, .stack_ns = 100, .cpus = 1
+	};
+	struct run *run = start(1, 1);
+
+	watch(run, &loop, 20000);
+	assert_in_range(run->plan.stack_time_ns[SO_CUDA_LAUNCH], 1000000, 10000000);
+	for (unsigned s = 4; s < 20; s++)
+		assert_in_range(run->launch_stacks[s], 160, 260);
 	finish(run);
 }
 
@@ -673,6 +772,8 @@ int main(void)
 		cmocka_unit_test(test_small_bursts),
 		cmocka_unit_test(test_stacks_first),
 		cmocka_unit_test(test_rare_kinds_keep_their_stacks),
+		cmocka_unit_test(test_long_calls_keep_their_stacks),
+		cmocka_unit_test(test_time_of_stacks_is_bounded),
 		cmocka_unit_test(test_recovery),
 		cmocka_unit_test(test_rare_looks),
 		cmocka_unit_test(test_unbiased),

@@ -125,6 +125,27 @@ static void copies_that_wait(void **state)
 	nothing(LINES(COPY("f", "'calls':100000,'total_ns':1000000000,'bytes':400000")));
 }
 
+/* How few stacks tell of a line is said where its figures rest on them: of two threads together. */
+static void few_stacks_are_said(void **state)
+{
+	static const char all[] =
+		"~400 calls to cudaStreamSynchronize, 40.0 a second, took 400 ms, 1.00 ms each%s";
+	char expected[256];
+
+#define WAITS(tid, stacks, sampled)                                                                \
+	"{'event':'sync','api':'cudaStreamSynchronize','pid':7,'tid':" tid ",'line':'f (a.py:1)'," \
+	"'calls':200,'total_ns':200000000,'stacks':" stacks ",'sampled':" sampled "}"
+	snprintf(expected, sizeof(expected), all, ", by 29 stacks");
+	only(LINES(WAITS("7", "9", "true") "," WAITS("8", "20", "true")), CUDA_FINDING_SYNC, expected);
+	snprintf(expected, sizeof(expected), all, "");
+	only(LINES(WAITS("7", "10", "true") "," WAITS("8", "20", "true")), CUDA_FINDING_SYNC, expected);
+	/* An older daemon does not say. */
+	only(LINES(WAITS("7", "0", "true") "," WAITS("8", "0", "true")), CUDA_FINDING_SYNC, expected);
+	only(LINES(WAITS("7", "9", "false") "," WAITS("8", "9", "false")), CUDA_FINDING_SYNC, expected + 1);
+	only(LINES(WAITS("7", "1", "true")), CUDA_FINDING_SYNC,
+	     "~200 calls to cudaStreamSynchronize, 20.0 a second, took 200 ms, 1.00 ms each, by 1 stack");
+}
+
 /* Without a single stack of the kind, the calls themselves tell. */
 static void no_line_is_known(void **state)
 {
@@ -330,13 +351,21 @@ static int clean_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_wait),           cmocka_unit_test(a_hidden_wait),
-		cmocka_unit_test(copies_that_wait), cmocka_unit_test(no_line_is_known),
-		cmocka_unit_test(many_launches),    cmocka_unit_test(slow_launches),
-		cmocka_unit_test(allocations),      cmocka_unit_test(stream_waits),
-		cmocka_unit_test(failures),         cmocka_unit_test(estimates_and_losses),
-		cmocka_unit_test(an_idle_gpu),      cmocka_unit_test(the_costly_come_first),
-		cmocka_unit_test(an_empty_answer),  cmocka_unit_test(not_too_many_lines),
+		cmocka_unit_test(a_wait),
+		cmocka_unit_test(a_hidden_wait),
+		cmocka_unit_test(copies_that_wait),
+		cmocka_unit_test(no_line_is_known),
+		cmocka_unit_test(few_stacks_are_said),
+		cmocka_unit_test(many_launches),
+		cmocka_unit_test(slow_launches),
+		cmocka_unit_test(allocations),
+		cmocka_unit_test(stream_waits),
+		cmocka_unit_test(failures),
+		cmocka_unit_test(estimates_and_losses),
+		cmocka_unit_test(an_idle_gpu),
+		cmocka_unit_test(the_costly_come_first),
+		cmocka_unit_test(an_empty_answer),
+		cmocka_unit_test(not_too_many_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, clean_up);

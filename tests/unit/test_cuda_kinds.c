@@ -14,11 +14,11 @@
 
 static void test_most_of_the_calls_are_chosen(void **state)
 {
-	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 800), COUNT(EVENT, 120), COUNT(COPY, 50),
-						     COUNT(SYNC, 30) };
+	const struct cuda_kind_calls calls = { .calls = { COUNT(LAUNCH, 800), COUNT(EVENT, 120),
+							  COUNT(COPY, 50), COUNT(SYNC, 30) } };
 	struct cuda_kinds kinds = { 0 };
 
-	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
 	cuda_kinds__choose(&kinds, INFINITY);
 	/* 920 of 1000; 800 would have left more than a tenth. */
 	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(EVENT));
@@ -28,48 +28,51 @@ static void test_most_of_the_calls_are_chosen(void **state)
 /* What may stay is bounded by its cost, too: so many calls a second. */
 static void test_so_many_may_stay(void **state)
 {
-	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 9500), COUNT(COPY, 300), COUNT(SYNC, 200) };
+	const struct cuda_kind_calls calls = { .calls = { COUNT(LAUNCH, 9500), COUNT(COPY, 300),
+							  COUNT(SYNC, 200) } };
 	struct cuda_kinds kinds = { 0 };
 
-	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
 	cuda_kinds__choose(&kinds, 500);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH));
 	/* All the time for what stays, a tenth of it for the others. */
-	const uint64_t later[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1900), COUNT(COPY, 600), COUNT(SYNC, 400) };
-	cuda_kinds__add(&kinds, later, 2 * SECOND, SECOND / 5);
+	const struct cuda_kind_calls later = { .calls = { COUNT(LAUNCH, 1900), COUNT(COPY, 600),
+							  COUNT(SYNC, 400) } };
+	cuda_kinds__add(&kinds, &later, 2 * SECOND, SECOND / 5);
 	assert_false(cuda_kinds__are_outgrown(&kinds, 500));
 	/* A little more is no reason to choose anew. */
 	assert_false(cuda_kinds__are_outgrown(&kinds, 400));
 	assert_true(cuda_kinds__are_outgrown(&kinds, 300));
 	cuda_kinds__choose(&kinds, 300);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY));
-	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
 	cuda_kinds__choose(&kinds, 0);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY) | KIND(SYNC));
 }
 
 static void test_one_kind_alone(void **state)
 {
-	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(SYNC, 5) };
+	const struct cuda_kind_calls calls = { .calls = { COUNT(SYNC, 5) } };
 	struct cuda_kinds kinds = { 0 };
 
-	cuda_kinds__add(&kinds, calls, SECOND, SECOND);
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
 	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(SYNC));
 }
 
 static void test_nothing_known(void **state)
 {
-	const uint64_t none[SO_CUDA_KIND_COUNT] = { 0 }, some[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 5) };
+	const struct cuda_kind_calls none = { 0 };
+	const struct cuda_kind_calls some = { .calls = { COUNT(LAUNCH, 5) } };
 	struct cuda_kinds kinds = { 0 };
 
-	cuda_kinds__add(&kinds, none, SECOND, SECOND);
+	cuda_kinds__add(&kinds, &none, SECOND, SECOND);
 	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, CUDA_KINDS_ALL);
-	cuda_kinds__add(&kinds, none, 5 * SECOND, SECOND);
+	cuda_kinds__add(&kinds, &none, 5 * SECOND, SECOND);
 	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
 	/* Once there is something to choose by, a choice is made. */
-	cuda_kinds__add(&kinds, some, SECOND, SECOND / 10);
+	cuda_kinds__add(&kinds, &some, SECOND, SECOND / 10);
 	assert_true(cuda_kinds__are_outgrown(&kinds, INFINITY));
 	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH));
@@ -78,48 +81,53 @@ static void test_nothing_known(void **state)
 /* Cycled kinds are seen for a hundredth of the time: their few calls stand for many. */
 static void test_rates_are_those_of_all_the_time(void **state)
 {
-	const uint64_t calls[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 100), COUNT(SYNC, 100) };
+	const struct cuda_kind_calls calls = { .calls = { COUNT(LAUNCH, 100), COUNT(SYNC, 100) },
+					       .ns = { COUNT(LAUNCH, SECOND / 10000), COUNT(SYNC, SECOND) } };
 	struct cuda_kinds kinds = { .cycled = KIND(LAUNCH) };
-	uint64_t rates[SO_CUDA_KIND_COUNT];
+	struct cuda_kind_calls rates;
 
-	cuda_kinds__add(&kinds, calls, 2 * SECOND, SECOND / 50);
-	cuda_kinds__rates(&kinds, rates);
-	assert_int_equal(rates[SO_CUDA_LAUNCH], 5000 * 1000);
-	assert_int_equal(rates[SO_CUDA_SYNC], 50 * 1000);
-	assert_int_equal(rates[SO_CUDA_COPY], 0);
+	cuda_kinds__add(&kinds, &calls, 2 * SECOND, SECOND / 50);
+	cuda_kinds__rates(&kinds, &rates);
+	assert_int_equal(rates.calls[SO_CUDA_LAUNCH], 5000 * 1000);
+	assert_int_equal(rates.calls[SO_CUDA_SYNC], 50 * 1000);
+	assert_int_equal(rates.calls[SO_CUDA_COPY], 0);
+	/* 1 us a launch, and half of the time in waits. */
+	assert_int_equal(rates.ns[SO_CUDA_LAUNCH], 5000 * 1000 * 1000ull);
+	assert_int_equal(rates.ns[SO_CUDA_SYNC], 1000 * SECOND / 2);
+	assert_int_equal(rates.ns[SO_CUDA_COPY], 0);
 	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
 }
 
 static void test_another_phase_of_the_target(void **state)
 {
-	const uint64_t launches[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1000), COUNT(EVENT, 20) };
-	const uint64_t queries[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1), COUNT(EVENT, 100000) };
+	const struct cuda_kind_calls launches = { .calls = { COUNT(LAUNCH, 1000), COUNT(EVENT, 20) } };
+	const struct cuda_kind_calls queries = { .calls = { COUNT(LAUNCH, 1), COUNT(EVENT, 100000) } };
 	struct cuda_kinds kinds = { 0 };
 
-	cuda_kinds__add(&kinds, launches, SECOND, SECOND);
+	cuda_kinds__add(&kinds, &launches, SECOND, SECOND);
 	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH));
-	cuda_kinds__add(&kinds, launches, SECOND, SECOND);
+	cuda_kinds__add(&kinds, &launches, SECOND, SECOND);
 	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
-	cuda_kinds__add(&kinds, queries, SECOND, SECOND / 10);
+	cuda_kinds__add(&kinds, &queries, SECOND, SECOND / 10);
 	assert_true(cuda_kinds__are_outgrown(&kinds, INFINITY));
 	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(EVENT));
 	/* A moment is not enough to choose by. */
-	cuda_kinds__add(&kinds, launches, SECOND / 10, SECOND / 10);
+	cuda_kinds__add(&kinds, &launches, SECOND / 10, SECOND / 10);
 	assert_false(cuda_kinds__are_outgrown(&kinds, INFINITY));
 }
 
 static void test_old_calls_weigh_less(void **state)
 {
-	const uint64_t launches[SO_CUDA_KIND_COUNT] = { COUNT(LAUNCH, 1000) };
-	const uint64_t queries[SO_CUDA_KIND_COUNT] = { COUNT(EVENT, 1000) };
+	const struct cuda_kind_calls launches = { .calls = { COUNT(LAUNCH, 1000) } };
+	const struct cuda_kind_calls queries = { .calls = { COUNT(EVENT, 1000) } };
 	struct cuda_kinds kinds = { 0 };
 
 	for (int i = 0; i < 100; i++)
-		cuda_kinds__add(&kinds, launches, SECOND, SECOND);
+		cuda_kinds__add(&kinds, &launches, SECOND, SECOND);
 	for (int i = 0; i < 30; i++)
-		cuda_kinds__add(&kinds, queries, SECOND, SECOND);
+		cuda_kinds__add(&kinds, &queries, SECOND, SECOND);
 	cuda_kinds__choose(&kinds, INFINITY);
 	assert_int_equal(kinds.cycled, KIND(EVENT));
 }

@@ -35,7 +35,8 @@ static const struct cuda_line *find(const struct cuda_lines *lines, uint32_t n)
 	for (size_t i = 0; i < lines->n; i++) {
 		const struct cuda_line *l = &lines->list[i];
 
-		if (!l->serial || l->stack != key.stack || l->tgid != key.tgid || l->tid != key.tid || l->api != key.api)
+		if (!l->serial || l->stack != key.stack || l->tgid != key.tgid || l->tid != key.tid ||
+		    l->api != key.api)
 			continue;
 		assert_null(found);
 		found = l;
@@ -47,17 +48,24 @@ static void test_add(void **state)
 {
 	struct cuda_lines lines = { 0 };
 	const struct so_cuda_line_key key = key_of(1);
-	const struct so_cuda_line line = { .calls = 2, .total_ns = 5, .bytes = 8 };
+	const struct so_cuda_line line = {
+		.calls = 2, .total_ns = 5, .bytes = 8, .seen = 1, .seen_ns = 3, .seen_bytes = 4
+	};
 
 	assert_int_equal(add(&lines, 0, 4, 100), 0);
 	assert_int_equal(add(&lines, 1, 1, 100), 0);
 	assert_int_equal(add(&lines, 0, 2, 200), 0);
 	assert_int_equal(cuda_lines__add(&lines, &key, &line, 2.5, 300), 0);
 	assert_int_equal(cuda_lines__count(&lines), 2);
-	assert_true(find(&lines, 0)->calls == 6 && find(&lines, 0)->total_ns == 60 && find(&lines, 0)->bytes == 18);
+	assert_true(find(&lines, 0)->calls == 6 && find(&lines, 0)->total_ns == 60 &&
+		    find(&lines, 0)->bytes == 18);
 	assert_int_equal(find(&lines, 0)->latest_ns, 200);
-	assert_true(find(&lines, 1)->calls == 6 && find(&lines, 1)->total_ns == 22.5 && find(&lines, 1)->bytes == 23);
+	assert_true(find(&lines, 1)->calls == 6 && find(&lines, 1)->total_ns == 22.5 &&
+		    find(&lines, 1)->bytes == 23);
 	assert_int_equal(find(&lines, 1)->latest_ns, 300);
+	/* Calls that were seen are no more for standing for others. */
+	assert_true(find(&lines, 1)->seen.calls == 1 && find(&lines, 1)->seen.total_ns == 3 &&
+		    find(&lines, 1)->seen.bytes == 4);
 	assert_true(find(&lines, 0)->serial != find(&lines, 1)->serial);
 	cuda_lines__release(&lines);
 	assert_null(lines.list);

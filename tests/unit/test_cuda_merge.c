@@ -186,7 +186,8 @@ static void lines_are_known_by_their_stacks(void **state)
 #define LINE(stack, frames, calls, sampled)                                                           \
 	"{" frames                                                                                    \
 	"'lines':[{'event':'sync','api':'cuCtxSynchronize','pid':1,'tid':2,'line':'b','stack':" stack \
-	",'calls':" calls ",'total_ns':10,'bytes':1,'sampled':" sampled "}]}"
+	",'calls':" calls                                                                             \
+	",'total_ns':10,'bytes':1,'stacks':3,'stacks_ns':2,'stacks_bytes':1,'sampled':" sampled "}]}"
 	_cleanup_(json) json_t *sum = SUM(LINE("['a','b']", "", "1", "false"), LINE("['b']", "", "1", "false"),
 					  LINE("[1,0]", "'frames':['b','a'],", "5", "true"));
 
@@ -194,9 +195,72 @@ static void lines_are_known_by_their_stacks(void **state)
 	expect(sum, "lines", 0, "stack", "['a','b']");
 	expect(sum, "lines", 0, "calls", "6");
 	expect(sum, "lines", 0, "total_ns", "20");
+	expect(sum, "lines", 0, "stacks", "6");
 	expect(sum, "lines", 0, "sampled", "true");
 	expect(sum, "lines", 1, "stack", "['b']");
 	expect(sum, "lines", 1, "sampled", "false");
+}
+
+/*
+ * Windows have lines as they were sampled; their sum has them as they add up to the calls, whatever it was made of. Of 245 copies by
+ * stacks 45 are too many: 160 of 4 stacks vary as 160 x 156 / 4 = 6240, 80 of 2 as 3120, and 5 of 5 not at all.
+ */
+static void lines_add_up_to_the_calls(void **state)
+{
+#define SAMPLED(line, calls, stacks, told)                                                            \
+	"{'event':'copy','api':'cudaMemcpyAsync','pid':7,'tid':8,'line':" line ",'stack':[" line "]," \
+	"'calls':" calls ",'total_ns':1000,'bytes':0,'stacks':" stacks ",'sampled':true" told "}"
+#define TOLD ",'stacks_ns':1000,'stacks_bytes':0"
+#define WINDOW(losses, more)                                                                               \
+	"{'lost':" losses ",'calls':[{'api':'cudaMemcpyAsync','kind':'copy','library':0,'pid':7,'tid':8,"  \
+	"'comm':'c','kernel':null,'kernel_address':null,'direction':'','calls':100,'errors':0,'total_ns':" \
+	"9000,"                                                                                            \
+	"'min_ns':10,'max_ns':90,'squares_ns2':1.0,'bytes':0,'blocks':0,'threads':0,'grid':[0,0,0],"       \
+	"'block':[0,0,0],'stream':null,'histogram':[[40,1,100]]}],'lines':[" more "]}"
+	static const char first[] =
+		WINDOW("{}", SAMPLED("'a'", "80", "2", TOLD) "," SAMPLED("'b'", "40", "1", TOLD)),
+			  second[] = WINDOW("{'stack-busy':3}",
+					    SAMPLED("'a'", "80", "2", TOLD) "," SAMPLED(
+						    "'b'", "40", "1", TOLD) "," SAMPLED("'c'", "5", "5", TOLD)),
+			  lossy[] = WINDOW("{'stack-full':1}", SAMPLED("'a'", "80", "2", TOLD)),
+			  older[] =
+				  WINDOW("{}", SAMPLED("'a'", "80", "2", "") "," SAMPLED("'b'", "40", "1", ""));
+	_cleanup_(json) json_t *sum = SUM(first, second), *stored = NULL, *again = NULL, *with_loss = NULL,
+			       *of_older = SUM(older), *of_both = SUM(older, first);
+	_cleanup_(cuda_merge) struct cuda_merge *m = cuda_merge__new();
+
+	expect(sum, "lines", 0, "calls", "130");
+	expect(sum, "lines", 1, "calls", "65");
+	expect(sum, "lines", 2, "calls", "5");
+	expect(sum, "lines", 0, "stacks", "4");
+	assert_null(json_object_get(json_array_get(json_object_get(sum, "lines"), 0), "stacks_ns"));
+	add(m, first);
+	stored = cuda_merge__finish(m, true);
+	expect(stored, "lines", 0, "calls", "80");
+	expect(stored, "lines", 0, "stacks_ns", "1000");
+	cuda_merge__free(m);
+	m = cuda_merge__new();
+	assert_int_equal(cuda_merge__add(m, stored), 0);
+	add(m, second);
+	again = cuda_merge__finish(m, false);
+	assert_true(json_equal(json_object_get(again, "lines"), json_object_get(sum, "lines")));
+	/* Of lines that were lost nobody knows whose their calls are. */
+	add(m, lossy);
+	with_loss = cuda_merge__finish(m, false);
+	expect(with_loss, "lines", 0, "calls", "240");
+	expect(with_loss, "lines", 1, "calls", "80");
+	/* Nor of which calls an older daemon took the stacks. */
+	expect(of_older, "lines", 0, "calls", "80");
+	expect(of_older, "lines", 1, "calls", "40");
+	expect(of_both, "lines", 0, "calls", "160");
+	expect(of_both, "lines", 1, "calls", "80");
+	cuda_merge__free(m);
+	m = cuda_merge__new();
+	add(m, older);
+	add(m, first);
+	json_decref(stored);
+	stored = cuda_merge__finish(m, true);
+	assert_null(json_object_get(json_array_get(json_object_get(stored, "lines"), 0), "stacks_ns"));
 }
 
 static void memory_is_that_of_the_last(void **state)
@@ -227,7 +291,7 @@ static void means_are_weighted_by_time(void **state)
 	"{'duration_s':" seconds ",'gpu':{'driver':'550','devices':[{'index':0,'name':'H','uuid':'GPU-1'," \
 	"'utilisation_percent':" busy ",'process_utilisation_percent':" own ",'memory_used_bytes':" memory \
 	",'samples':" samples "}]},'probes':{'overhead_percent':" busy ",'duty':0.5,'hits':4,'state':"     \
-	"'fewer-stacks','stack_period':{'launch':" samples "}}}"
+	"'fewer-stacks','stack_period':{'launch':" samples "},'stack_time_ns':{'copy':" busy "}}}"
 	static const char first[] = GPU("10", "90", "null", "5", "20"),
 			  second[] = GPU("30", "10", "8", "7", "6"),
 			  third[] =
@@ -245,6 +309,7 @@ static void means_are_weighted_by_time(void **state)
 	expect(probes, NULL, 0, "hits", "8");
 	expect(probes, NULL, 0, "state", "'fewer-stacks'");
 	expect(probes, NULL, 0, "stack_period", "{'launch':20}");
+	expect(probes, NULL, 0, "stack_time_ns", "{'copy':90}");
 	expect(sum, NULL, 0, "duration_s", "100.0");
 	expect(sum, NULL, 0, "gpu_problem", "null");
 	/* A stored sum of the first and the third weighs as the first alone. */
@@ -548,6 +613,7 @@ int main(void)
 		cmocka_unit_test(calls_add_up),
 		cmocka_unit_test(libraries_are_known_by_their_path),
 		cmocka_unit_test(lines_are_known_by_their_stacks),
+		cmocka_unit_test(lines_add_up_to_the_calls),
 		cmocka_unit_test(memory_is_that_of_the_last),
 		cmocka_unit_test(means_are_weighted_by_time),
 		cmocka_unit_test(the_rest_adds_up),

@@ -31,6 +31,8 @@ static void everything_is_read(void **state)
 	assert_int_equal(report->watching.stack_period[SO_CUDA_LAUNCH], 100);
 	assert_int_equal(report->watching.stack_period[SO_CUDA_WAIT], 50);
 	assert_int_equal(report->watching.stack_period[SO_CUDA_SET], 0);
+	assert_int_equal(report->watching.stack_time_ns[SO_CUDA_LAUNCH], 15200000);
+	assert_int_equal(report->watching.stack_time_ns[SO_CUDA_WAIT], 0);
 	assert_int_equal(report->n_libraries, 2);
 	assert_string_equal(library->path, "/opt/torch/lib/libcudart.so.12");
 	assert_int_equal(library->n_probes, 2);

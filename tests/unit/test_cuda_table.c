@@ -21,7 +21,7 @@ static const struct cuda_view plain = { .rows = 0 };
 static const char training[] =
 	"Process 1234 (python3): 285305 CUDA calls in 10.0 s (6.50 CPU s), 13 failed\n"
 	"cost: 3.44 % of the target's CPU time (budget 5 %), 780 ns a call; state all, duty 100 %\n"
-	"source lines: from the stack of one launch in 100, one stream-wait in 50\n"
+	"source lines: from the stack of one launch in 100, one stream-wait in 50; more of long calls, and all of 15.2 ms or more\n"
 	"lost: unfinished 2\n"
 	"problem: libcudnn.so.9: 3 calls inlined, not probed\n"
 	"not returned yet, so not counted: cudaDeviceSynchronize in thread 1240, for 2.30 s so far\n"

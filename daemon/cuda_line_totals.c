@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/cuda_line_totals.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "stakeout/cleanup.h"
+
+#define ROUNDS 4 /* what some lines are too small to give up is asked of the others in the next */
+
+/* A figure of a group's lines. */
+struct sum {
+	double all, variance;
+};
+
+/* Calls, time and bytes are shared out each for itself. */
+static const size_t figures[] = {
+	offsetof(struct cuda_line_figures, calls),
+	offsetof(struct cuda_line_figures, total_ns),
+	offsetof(struct cuda_line_figures, bytes),
+};
+
+static double get(const struct cuda_line_figures *of, size_t figure)
+{
+	return *(const double *)((const char *)of + figure);
+}
+
+static void set(struct cuda_line_figures *of, size_t figure, double value)
+{
+	*(double *)((char *)of + figure) = value;
+}
+
+/* 0: nothing of it stands for other calls. */
+static double variance_of(const struct cuda_line_share *line, size_t figure)
+{
+	double all = get(&line->all, figure), seen = get(&line->seen, figure);
+
+	return all > seen && line->seen.calls > 0 ? all * (all - seen) / line->seen.calls : 0;
+}
+
+/* What a line may come to. */
+struct bound {
+	double least, most;
+};
+
+static struct bound bound_of(const struct cuda_line_share *line, size_t figure)
+{
+	double all = get(&line->all, figure), seen = get(&line->seen, figure),
+	       chance = CUDA_LINE_TOTALS_SIGMAS * sqrt(variance_of(line, figure));
+
+	return (struct bound){ .least = fmax(seen, all - chance),
+			       .most = fmin(seen + CUDA_LINE_TOTALS_MOST * (all - seen), all + chance) };
+}
+
+/* Returns whether there was anything to share out. */
+static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, const struct bound *bounds,
+		      const struct cuda_line_figures *counted, struct sum *sums, size_t n_groups)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < n_groups; i++)
+		sums[i] = (struct sum){ 0 };
+	for (size_t i = 0; i < n; i++) {
+		if (lines[i].group >= n_groups)
+			continue;
+		sums[lines[i].group].all += get(&lines[i].all, figure);
+		sums[lines[i].group].variance += variance_of(&lines[i], figure);
+	}
+	for (size_t i = 0; i < n; i++) {
+		double variance = variance_of(&lines[i], figure), missing;
+
+		if (lines[i].group >= n_groups || !(variance > 0) || !(counted[lines[i].group].calls > 0))
+			continue;
+		missing = get(&counted[lines[i].group], figure) - sums[lines[i].group].all;
+		set(&lines[i].all, figure,
+		    fmin(fmax(get(&lines[i].all, figure) + missing * (variance / sums[lines[i].group].variance),
+			      bounds[i].least),
+			 bounds[i].most));
+		any |= fabs(missing) > 0.01;
+	}
+	return any;
+}
+
+int cuda_line_totals__apply(struct cuda_line_share *lines, size_t n, const struct cuda_line_figures *counted,
+			    size_t n_groups)
+{
+	_cleanup_free_ struct bound *bounds = calloc(n + 1, sizeof(*bounds));
+	_cleanup_free_ struct sum *sums = calloc(n_groups + 1, sizeof(*sums));
+
+	if (!bounds || !sums)
+		return -ENOMEM;
+	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
+		for (size_t i = 0; i < n; i++)
+			bounds[i] = bound_of(&lines[i], figures[f]);
+		for (unsigned round = 0; round < ROUNDS; round++)
+			if (!share_out(lines, n, figures[f], bounds, counted, sums, n_groups))
+				break;
+	}
+	return 0;
+}
