@@ -68,7 +68,20 @@ static void moment__release(struct moment *m)
 	free(m->own_pids);
 }
 
-static void moment_of_end(const struct cuda_taken *end, struct moment *m)
+/* The sums of processes that ended long ago are in the windows of their time. */
+static int drop_folded(struct moment *m)
+{
+	int ret = cuda_snapshot__new(&m->own_calls);
+
+	ret = ret ?: cuda_snapshot__merge(m->own_calls, m->calls, 0);
+	if (ret)
+		return ret;
+	cuda_snapshot__forget(m->own_calls, 0);
+	m->calls = m->own_calls;
+	return 0;
+}
+
+static int moment_of_end(const struct cuda_taken *end, struct moment *m)
 {
 	*m = (struct moment){
 		.own_probes = json_incref(end->probes),
@@ -87,6 +100,7 @@ static void moment_of_end(const struct cuda_taken *end, struct moment *m)
 		.estimates = end->estimates,
 		.slot = end->slot,
 	};
+	return end->folded ? drop_folded(m) : 0;
 }
 
 static int moment_of_now(struct cuda_watch *w, struct moment *m)
@@ -312,10 +326,7 @@ int engine_cuda_window(struct engine *e, struct target *t, const struct cuda_mar
 	*to = NULL;
 	if (!t->cuda_end && (!t->cuda_wanted || !t->cuda))
 		return 0;
-	if (t->cuda_end)
-		moment_of_end(t->cuda_end, &m);
-	else
-		ret = moment_of_now(t->cuda, &m);
+	ret = t->cuda_end ? moment_of_end(t->cuda_end, &m) : moment_of_now(t->cuda, &m);
 	ret = ret ?: copy_mark(from, m.n_lines, &mark);
 	if (ret)
 		return ret;

@@ -689,6 +689,52 @@ static void what_is_cut_short_stands_for_nothing_else(void **state)
 	}
 }
 
+static uint64_t calls_in(const struct cuda_snapshot *snapshot, uint32_t tgid)
+{
+	const struct cuda_calls_entry *entries;
+	uint64_t calls = 0;
+	size_t n;
+
+	entries = cuda_snapshot__calls(snapshot, &n);
+	for (size_t i = 0; i < n; i++)
+		calls += entries[i].key.tgid == tgid ? entries[i].calls.calls : 0;
+	return calls;
+}
+
+/*
+ * A job of months starts processes all the time. Of those that ended longest ago, more than ten minutes, only sums are kept; no call is
+ * lost or counted twice by it. A number that comes again is that of the later one, which keeps what it has.
+ */
+static void processes_that_ended_long_ago_are_folded(void **state)
+{
+	struct cuda_watch *w = watch(1);
+	const uint64_t *truth = &target.made[LAUNCHES].truth;
+	uint64_t of_first = 0;
+
+	for (pid_t pid = 1000; pid < 2100; pid++) {
+		begin(pid == 1500 ? 1000 : pid, 1000, 0);
+		add_library(w, target.pid);
+		run_watch(w, 20 * MS);
+		of_first += target.pid == 1000 ? target.made[LAUNCHES].seen : 0;
+		target.pid = 0;
+		cuda_watch__process_gone(w, target.mapped);
+		run_watch(w, 580 * MS);
+		if (pid < 2000)
+			assert_int_equal(w->n_folded, 0);
+	}
+	assert_true(*truth > 10 * 1100);
+	assert_int_equal(calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) + calls_in(w->folded, 0), *truth);
+	/* Beyond 1024 that are remembered, one of which is there twice. */
+	assert_in_range(w->n_folded, 60, 80);
+	assert_int_equal(calls_in(w->total, 1000), of_first);
+	assert_int_equal(calls_in(w->total, 1001), 0);
+	assert_true(calls_in(w->total, 1500) == 0 && calls_in(w->total, 1501) > 10);
+	assert_int_equal(calls_in(w->folded, 1001), 0);
+	assert_false(w->lost || w->estimated);
+	cuda_watch__free(w);
+	assert_null(links);
+}
+
 /* Where the kernel refuses at any time, it is said, and nothing is left behind. */
 static void probes_may_be_refused(void **state)
 {
@@ -737,6 +783,7 @@ int main(void)
 		cmocka_unit_test_setup(probes_wait_for_those_that_go, set_up),
 		cmocka_unit_test_setup(a_process_ends_and_another_begins, set_up),
 		cmocka_unit_test_setup(what_is_cut_short_stands_for_nothing_else, set_up),
+		cmocka_unit_test_setup(processes_that_ended_long_ago_are_folded, set_up),
 		cmocka_unit_test_setup(probes_may_be_refused, set_up),
 		cmocka_unit_test_setup(maps_may_not_be_readable, set_up),
 	};
