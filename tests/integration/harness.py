@@ -486,6 +486,11 @@ class Daemon:
         return self.process.wait(timeout=seconds)
 
 
+def has_number(text, number):
+    """Whether it is there by itself: a process's number may be a part of others."""
+    return re.search(rf"(?<![\w.]){number}(?![\w.])", text) is not None
+
+
 def one_clear_line(text):
     """A message for a person: one line that says something."""
     lines = [line for line in text.splitlines() if line.strip()]

@@ -12,6 +12,7 @@ from harness import (
     PYTHON,
     Daemon,
     Target,
+    has_number,
     need_module,
     need_tool,
     one_clear_line,
@@ -37,7 +38,7 @@ def test_attach_list_folded_detach():
     later = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
     assert sum(later.values()) >= sum(stacks.values()), "samples went away"
     daemon.client("detach", "-p", str(target.pid))
-    assert str(target.pid) not in daemon.client("list").stdout
+    assert not has_number(daemon.client("list").stdout, target.pid)
     assert daemon.stop() == 0
 
 
@@ -96,7 +97,7 @@ def test_record_through_the_daemon():
     refused = daemon.record(stays.pid, duration=2, rate=99, expect=1)
     assert str(stays.pid) in one_clear_line(refused.stderr)
     listed = daemon.client("list").stdout
-    assert str(stays.pid) in listed and str(other.pid) not in listed, listed
+    assert has_number(listed, stays.pid) and not has_number(listed, other.pid), listed
 
 
 def test_targets_one_after_the_other():
