@@ -165,7 +165,7 @@ static int add_copy(struct search *search, const struct cuda_line_row *row)
 	char calls[512], bytes[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES];
 	enum cuda_finding_kind kind = CUDA_FINDING_BLOCKING_COPY;
 
-	if (cuda_summary__is_async(row->api)) {
+	if (row->event != SO_CUDA_BLOCKING_COPY) {
 		if (each_ns < CUDA_WAITED_NS || each_ns < each_bytes / LINK_BYTES_PER_NS)
 			return 0;
 		kind = CUDA_FINDING_SLOW_ASYNC_COPY;
@@ -462,6 +462,7 @@ static int find_all(struct search *search)
 	int r = find_idle(search);
 
 	r = r ?: search_lines(search, SO_CUDA_SYNC, add_sync);
+	r = r ?: search_lines(search, SO_CUDA_BLOCKING_COPY, add_copy);
 	r = r ?: search_lines(search, SO_CUDA_COPY, add_copy);
 	r = r ?: find_launches(search);
 	r = r ?: find_outliers(search);

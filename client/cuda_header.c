@@ -28,14 +28,16 @@ static void print_target(const struct cuda_report *report, const struct cuda_sum
 	fprintf(out, ", %" PRIu64 " failed\n", summary->failed);
 }
 
-static void print_stack_periods(const struct cuda_watching *watching, FILE *out)
+/* Of the kinds that were called. */
+static void print_stack_periods(const struct cuda_watching *watching, const struct cuda_summary *summary,
+				FILE *out)
 {
 	const char *before = "source lines: from the stack of one ";
 	char time[CUDA_TEXT_BYTES];
 	uint64_t time_ns = 0;
 
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		if (watching->stack_period[kind] < 2)
+		if (watching->stack_period[kind] < 2 || !summary->kind_calls[kind])
 			continue;
 		fprintf(out, "%s%s in %" PRIu64, before, cuda_report__kind_word(kind),
 			watching->stack_period[kind]);
@@ -129,7 +131,7 @@ static void print_cost(const struct cuda_report *report, const struct cuda_summa
 	if (!isnan(watching->duty))
 		fprintf(out, ", duty %.0f %%", 100 * watching->duty);
 	fputc('\n', out);
-	print_stack_periods(watching, out);
+	print_stack_periods(watching, summary, out);
 	if (report->estimated)
 		print_nearness(report, summary, out);
 }

@@ -29,6 +29,7 @@ static enum cuda_host_part part_of(enum so_cuda_kind kind)
 	case SO_CUDA_SYNC:
 		return CUDA_HOST_SYNC;
 	case SO_CUDA_COPY:
+	case SO_CUDA_BLOCKING_COPY:
 		return CUDA_HOST_COPY;
 	case SO_CUDA_ALLOC:
 	case SO_CUDA_FREE:

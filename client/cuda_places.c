@@ -47,9 +47,9 @@ static bool has_waited(const struct cuda_line_row *row)
 
 	switch (row->event) {
 	case SO_CUDA_SYNC:
+	case SO_CUDA_BLOCKING_COPY:
 		return true;
 	case SO_CUDA_COPY:
-		return slow || !cuda_summary__is_async(row->api);
 	case SO_CUDA_ALLOC:
 	case SO_CUDA_FREE:
 		return slow;
@@ -90,7 +90,7 @@ static void note_copies(struct cuda_line_row *rows, size_t n)
 	const char *direction = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		if (rows[i].event != SO_CUDA_COPY || !cuda_summary__is_async(rows[i].api))
+		if (rows[i].event != SO_CUDA_COPY)
 			continue;
 		copies = cuda_stats__sum(copies, rows[i].calls);
 		bytes = cuda_stats__sum(bytes, rows[i].bytes);

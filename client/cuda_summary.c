@@ -49,15 +49,15 @@ static void add_run(struct cuda_stats *stats, const struct run *run)
 		cuda_stats__add(stats, run->calls[i]);
 }
 
-/* The calls of the kind (SO_CUDA_KIND_COUNT: of all), sorted. Malloc'ed; NULL: out of memory. */
-static const struct cuda_call **sort_calls(const struct cuda_report *report, enum so_cuda_kind kind,
+/* The calls that do this (SO_CUDA_KIND_COUNT: all), sorted. Malloc'ed; NULL: out of memory. */
+static const struct cuda_call **sort_calls(const struct cuda_report *report, enum so_cuda_kind action,
 					   call_order *order, size_t *n)
 {
 	const struct cuda_call **calls = calloc(report->n_calls + 1, sizeof(struct cuda_call *));
 
 	*n = 0;
 	for (size_t i = 0; calls && i < report->n_calls; i++)
-		if (kind == SO_CUDA_KIND_COUNT || report->calls[i].kind == kind)
+		if (action == SO_CUDA_KIND_COUNT || so_cuda_kind__action(report->calls[i].kind) == action)
 			calls[(*n)++] = &report->calls[i];
 	if (calls)
 		qsort(calls, *n, sizeof(*calls), order);
@@ -273,6 +273,7 @@ static int add_copies(struct cuda_summary *summary, const struct cuda_report *re
 		row->calls = cuda_stats__sum(row->calls, calls[i]->calls);
 		row->total_ns = cuda_stats__sum(row->total_ns, calls[i]->total_ns);
 		row->bytes = cuda_stats__sum(row->bytes, calls[i]->bytes);
+		row->estimated |= cuda_report__is_estimate(report, calls[i]->kind);
 	}
 	qsort(summary->copies, summary->n_copies, sizeof(*summary->copies), compare_copies);
 	return 0;

@@ -56,6 +56,7 @@ struct cuda_line_row {
 struct cuda_copy_row {
 	const char *direction;
 	uint64_t calls, total_ns, bytes;
+	bool estimated;
 };
 
 struct cuda_site_row {

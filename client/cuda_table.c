@@ -282,7 +282,7 @@ void cuda_table__copies(const struct cuda_summary *summary, const struct cuda_vi
 		const struct cuda_copy_row *row = &summary->copies[i];
 		double bytes = (double)row->bytes;
 
-		calls_of(row->calls, summary->kind_estimated[SO_CUDA_COPY], out);
+		calls_of(row->calls, row->estimated, out);
 		size_of(bytes, out);
 		size_of(bytes / (double)row->calls, out);
 		time_of((double)row->total_ns, out);

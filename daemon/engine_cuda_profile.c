@@ -21,6 +21,7 @@ struct event_profile {
 	struct u64_table leaves;           /* process and API: location of the API's pseudo frame */
 	uint64_t *locations;               /* room for a stack and its leaf */
 	size_t locations_capacity;
+	uint32_t called; /* kinds: 1 << enum so_cuda_kind */
 };
 
 static bool is_cuda_file(const struct event_profile *p, const char *mapping)
@@ -130,7 +131,7 @@ static int find_locations(struct event_profile *p, const struct cuda_line *line,
 
 static bool takes(const struct event_profile *p, uint32_t api)
 {
-	return api < SO_CUDA_API_COUNT && cuda_names__kind(api) == p->event->kind;
+	return api < SO_CUDA_API_COUNT && so_cuda_kind__action(cuda_names__kind(api)) == p->event->action;
 }
 
 static int add_lines(struct event_profile *p)
@@ -174,14 +175,33 @@ static int add_number(struct profile_builder *b, const char *key, uint64_t value
 	return profile_builder__comment(b, key, text);
 }
 
+/* Of the event's kinds together. They may all be too few or all too many, so it is the deviations that add up. */
+static struct cuda_estimate estimate_of(const struct event_profile *p)
+{
+	struct cuda_estimate sum = { 0 };
+
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		const struct cuda_estimate *of = &p->taken->estimates.of[kind];
+		double deviation = sqrt(sum.variance) + sqrt(of->variance);
+
+		if (so_cuda_kind__action(kind) != p->event->action)
+			continue;
+		sum.offs += of->offs;
+		sum.times = of->times > sum.times ? of->times : sum.times;
+		sum.calls += of->calls;
+		sum.variance = deviation * deviation;
+		sum.bias += of->bias;
+	}
+	return sum;
+}
+
 /* Of a kind that no time on stood for each call was counted, whatever the others were. */
 static int add_nearness(const struct event_profile *p, uint64_t calls)
 {
-	const struct cuda_estimates *estimates = &p->taken->estimates;
-	const struct cuda_estimate *of = &estimates->of[p->event->kind];
-	bool estimated =
-		p->taken->estimated && (cuda_estimate__is_any(of) || !cuda_estimates__are_any(estimates));
-	double error = so_cuda_estimate_error(of->times, of->variance, of->bias, calls);
+	struct cuda_estimate of = estimate_of(p);
+	bool estimated = p->taken->estimated &&
+			 (cuda_estimate__is_any(&of) || !cuda_estimates__are_any(&p->taken->estimates));
+	double error = so_cuda_estimate_error(of.times, of.variance, of.bias, calls);
 	char text[32];
 	int ret = profile_builder__comment(p->builder, "cuda.estimated", estimated ? "1" : "0");
 
@@ -192,7 +212,7 @@ static int add_nearness(const struct event_profile *p, uint64_t calls)
 }
 
 /* All calls of the event, counted whether their stacks were taken or not. */
-static int add_counted(const struct event_profile *p)
+static int add_counted(struct event_profile *p)
 {
 	uint64_t calls = 0, ns = 0, bytes = 0;
 	const struct cuda_calls_entry *all;
@@ -203,6 +223,7 @@ static int add_counted(const struct event_profile *p)
 	for (size_t i = 0; i < n; i++) {
 		if (!takes(p, all[i].key.api))
 			continue;
+		p->called |= 1u << cuda_names__kind(all[i].key.api);
 		calls += all[i].calls.calls;
 		ns += all[i].calls.total_ns;
 		bytes += all[i].calls.bytes;
@@ -214,17 +235,29 @@ static int add_counted(const struct event_profile *p)
 	return ret ?: add_nearness(p, calls);
 }
 
+/* The longest of its kinds that were called. */
+static uint64_t period_of(const struct event_profile *p, const json_t *periods)
+{
+	json_int_t longest = 0, period;
+
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		if (so_cuda_kind__action(kind) != p->event->action || (p->called && !(p->called >> kind & 1)))
+			continue;
+		period = json_integer_value(json_object_get(periods, cuda_names__kind_word(kind)));
+		longest = period > longest ? period : longest;
+	}
+	return (uint64_t)longest;
+}
+
 static int add_probes(const struct event_profile *p)
 {
 	const json_t *probes = p->taken->probes, *problem;
 	const json_t *periods = json_object_get(probes, "stack_period");
-	const char *kind = cuda_names__kind_word(p->event->kind);
 	char text[32];
 	size_t i;
 	int ret;
 
-	ret = add_number(p->builder, "cuda.stack_period",
-			 (uint64_t)json_integer_value(json_object_get(periods, kind)));
+	ret = add_number(p->builder, "cuda.stack_period", period_of(p, periods));
 	ret = ret
 		      ?: profile_builder__comment(p->builder, "cuda.state",
 						  json_string_value(json_object_get(probes, "state")) ?: "?");
@@ -256,7 +289,7 @@ static int add_losses(const struct event_profile *p)
 	return ret;
 }
 
-static int add_comments(const struct event_profile *p)
+static int add_comments(struct event_profile *p)
 {
 	int ret = add_number(p->builder, "pid", (uint64_t)p->target->info.pid);
 

@@ -10,15 +10,16 @@
 #define STAKEOUT_CUDA_API_H
 
 /* What a call does, for the tables: X(enumerator, word) */
-#define SO_CUDA_KINDS(X)                                                            \
-	X(LAUNCH, "launch") /* of a kernel or a graph */                            \
-	X(SYNC, "sync")     /* waits on the host: device, stream, event */          \
-	X(COPY, "copy")                                                             \
-	X(SET, "set")                                                               \
-	X(ALLOC, "alloc")                                                           \
-	X(FREE, "free")                                                             \
-	X(WAIT, "stream-wait") /* a stream waits for an event; the host does not */ \
-	X(EVENT, "event")      /* record, query */                                  \
+#define SO_CUDA_KINDS(X)                                                                 \
+	X(LAUNCH, "launch")               /* of a kernel or a graph */                   \
+	X(SYNC, "sync")                   /* waits on the host: device, stream, event */ \
+	X(COPY, "copy")                   /* asynchronous */                             \
+	X(BLOCKING_COPY, "blocking-copy") /* the host waits for the bytes */             \
+	X(SET, "set")                                                                    \
+	X(ALLOC, "alloc")                                                                \
+	X(FREE, "free")                                                                  \
+	X(WAIT, "stream-wait") /* a stream waits for an event; the host does not */      \
+	X(EVENT, "event")      /* record, query */                                       \
 	X(CAPTURE, "capture")  /* stream capture, graph instantiation */
 
 enum so_cuda_kind {
@@ -27,6 +28,15 @@ enum so_cuda_kind {
 #undef X
 		SO_CUDA_KIND_COUNT,
 };
+
+/*
+ * What a call does, however: of copies COPY. Blocking ones are a kind of their own because a few of them, which make the host wait, are
+ * often among many that do not.
+ */
+static inline enum so_cuda_kind so_cuda_kind__action(enum so_cuda_kind kind)
+{
+	return kind == SO_CUDA_BLOCKING_COPY ? SO_CUDA_COPY : kind;
+}
 
 /* How the arguments are read. Registers: System V psABI x86-64, rdi rsi rdx rcx r8 r9, then the stack from rsp + 8. */
 enum so_cuda_args {
@@ -64,95 +74,95 @@ enum so_cuda_args {
 enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 
 /* X(name, library, kind, args): library RUNTIME or DRIVER */
-#define SO_CUDA_APIS(X)                                           \
-	X(cudaLaunchKernel, RUNTIME, LAUNCH, LAUNCH)              \
-	X(cudaLaunchKernelExC, RUNTIME, LAUNCH, LAUNCH_CONFIG)    \
-	X(cudaLaunchCooperativeKernel, RUNTIME, LAUNCH, LAUNCH)   \
-	X(cudaGraphLaunch, RUNTIME, LAUNCH, GRAPH)                \
-	X(cudaDeviceSynchronize, RUNTIME, SYNC, NONE)             \
-	X(cudaStreamSynchronize, RUNTIME, SYNC, STREAM)           \
-	X(cudaEventSynchronize, RUNTIME, SYNC, EVENT)             \
-	X(cudaStreamWaitEvent, RUNTIME, WAIT, STREAM)             \
-	X(cudaEventRecord, RUNTIME, EVENT, EVENT_STREAM)          \
-	X(cudaEventRecordWithFlags, RUNTIME, EVENT, EVENT_STREAM) \
-	X(cudaEventQuery, RUNTIME, EVENT, EVENT)                  \
-	X(cudaStreamQuery, RUNTIME, EVENT, STREAM)                \
-	X(cudaMemcpy, RUNTIME, COPY, COPY)                        \
-	X(cudaMemcpyAsync, RUNTIME, COPY, COPY)                   \
-	X(cudaMemcpy2D, RUNTIME, COPY, COPY_2D)                   \
-	X(cudaMemcpy2DAsync, RUNTIME, COPY, COPY_2D)              \
-	X(cudaMemcpy3D, RUNTIME, COPY, COPY_3D)                   \
-	X(cudaMemcpy3DAsync, RUNTIME, COPY, COPY_3D)              \
-	X(cudaMemcpyPeer, RUNTIME, COPY, COPY_PEER)               \
-	X(cudaMemcpyPeerAsync, RUNTIME, COPY, COPY_PEER)          \
-	X(cudaMemcpyToSymbol, RUNTIME, COPY, COPY_SYMBOL)         \
-	X(cudaMemcpyToSymbolAsync, RUNTIME, COPY, COPY_SYMBOL)    \
-	X(cudaMemcpyFromSymbol, RUNTIME, COPY, COPY_SYMBOL)       \
-	X(cudaMemcpyFromSymbolAsync, RUNTIME, COPY, COPY_SYMBOL)  \
-	X(cudaMemset, RUNTIME, SET, SET)                          \
-	X(cudaMemsetAsync, RUNTIME, SET, SET)                     \
-	X(cudaMemset2D, RUNTIME, SET, SET_2D)                     \
-	X(cudaMemset2DAsync, RUNTIME, SET, SET_2D)                \
-	X(cudaMalloc, RUNTIME, ALLOC, ALLOC)                      \
-	X(cudaMallocAsync, RUNTIME, ALLOC, ALLOC)                 \
-	X(cudaMallocFromPoolAsync, RUNTIME, ALLOC, ALLOC)         \
-	X(cudaMallocManaged, RUNTIME, ALLOC, ALLOC)               \
-	X(cudaMallocPitch, RUNTIME, ALLOC, ALLOC_PITCH)           \
-	X(cudaMallocHost, RUNTIME, ALLOC, ALLOC)                  \
-	X(cudaHostAlloc, RUNTIME, ALLOC, ALLOC)                   \
-	X(cudaFree, RUNTIME, FREE, FREE)                          \
-	X(cudaFreeAsync, RUNTIME, FREE, FREE)                     \
-	X(cudaFreeHost, RUNTIME, FREE, FREE)                      \
-	X(cudaStreamBeginCapture, RUNTIME, CAPTURE, STREAM)       \
-	X(cudaStreamEndCapture, RUNTIME, CAPTURE, STREAM)         \
-	X(cudaGraphInstantiate, RUNTIME, CAPTURE, NONE)           \
-	X(cudaGraphInstantiateWithFlags, RUNTIME, CAPTURE, NONE)  \
-	X(cuLaunchKernel, DRIVER, LAUNCH, CU_LAUNCH)              \
-	X(cuLaunchKernelEx, DRIVER, LAUNCH, CU_LAUNCH_CONFIG)     \
-	X(cuLaunchCooperativeKernel, DRIVER, LAUNCH, CU_LAUNCH)   \
-	X(cuGraphLaunch, DRIVER, LAUNCH, GRAPH)                   \
-	X(cuCtxSynchronize, DRIVER, SYNC, NONE)                   \
-	X(cuStreamSynchronize, DRIVER, SYNC, STREAM)              \
-	X(cuEventSynchronize, DRIVER, SYNC, EVENT)                \
-	X(cuStreamWaitEvent, DRIVER, WAIT, STREAM)                \
-	X(cuEventRecord, DRIVER, EVENT, EVENT_STREAM)             \
-	X(cuEventRecordWithFlags, DRIVER, EVENT, EVENT_STREAM)    \
-	X(cuEventQuery, DRIVER, EVENT, EVENT)                     \
-	X(cuStreamQuery, DRIVER, EVENT, STREAM)                   \
-	X(cuMemcpy, DRIVER, COPY, CU_COPY)                        \
-	X(cuMemcpyAsync, DRIVER, COPY, CU_COPY)                   \
-	X(cuMemcpyHtoD, DRIVER, COPY, CU_COPY_HTOD)               \
-	X(cuMemcpyHtoDAsync, DRIVER, COPY, CU_COPY_HTOD)          \
-	X(cuMemcpyDtoH, DRIVER, COPY, CU_COPY_DTOH)               \
-	X(cuMemcpyDtoHAsync, DRIVER, COPY, CU_COPY_DTOH)          \
-	X(cuMemcpyDtoD, DRIVER, COPY, CU_COPY_DTOD)               \
-	X(cuMemcpyDtoDAsync, DRIVER, COPY, CU_COPY_DTOD)          \
-	X(cuMemcpyPeer, DRIVER, COPY, CU_COPY_PEER)               \
-	X(cuMemcpyPeerAsync, DRIVER, COPY, CU_COPY_PEER)          \
-	X(cuMemcpy2D, DRIVER, COPY, CU_COPY_2D)                   \
-	X(cuMemcpy2DUnaligned, DRIVER, COPY, CU_COPY_2D)          \
-	X(cuMemcpy2DAsync, DRIVER, COPY, CU_COPY_2D)              \
-	X(cuMemcpy3D, DRIVER, COPY, CU_COPY_3D)                   \
-	X(cuMemcpy3DAsync, DRIVER, COPY, CU_COPY_3D)              \
-	X(cuMemsetD8, DRIVER, SET, SET)                           \
-	X(cuMemsetD8Async, DRIVER, SET, SET)                      \
-	X(cuMemsetD16, DRIVER, SET, SET_16)                       \
-	X(cuMemsetD16Async, DRIVER, SET, SET_16)                  \
-	X(cuMemsetD32, DRIVER, SET, SET_32)                       \
-	X(cuMemsetD32Async, DRIVER, SET, SET_32)                  \
-	X(cuMemAlloc, DRIVER, ALLOC, ALLOC)                       \
-	X(cuMemAllocAsync, DRIVER, ALLOC, ALLOC)                  \
-	X(cuMemAllocFromPoolAsync, DRIVER, ALLOC, ALLOC)          \
-	X(cuMemAllocManaged, DRIVER, ALLOC, ALLOC)                \
-	X(cuMemAllocPitch, DRIVER, ALLOC, ALLOC_PITCH)            \
-	X(cuMemAllocHost, DRIVER, ALLOC, ALLOC)                   \
-	X(cuMemHostAlloc, DRIVER, ALLOC, ALLOC)                   \
-	X(cuMemFree, DRIVER, FREE, FREE)                          \
-	X(cuMemFreeAsync, DRIVER, FREE, FREE)                     \
-	X(cuMemFreeHost, DRIVER, FREE, FREE)                      \
-	X(cuStreamBeginCapture, DRIVER, CAPTURE, STREAM)          \
-	X(cuStreamEndCapture, DRIVER, CAPTURE, STREAM)            \
-	X(cuGraphInstantiate, DRIVER, CAPTURE, NONE)              \
+#define SO_CUDA_APIS(X)                                              \
+	X(cudaLaunchKernel, RUNTIME, LAUNCH, LAUNCH)                 \
+	X(cudaLaunchKernelExC, RUNTIME, LAUNCH, LAUNCH_CONFIG)       \
+	X(cudaLaunchCooperativeKernel, RUNTIME, LAUNCH, LAUNCH)      \
+	X(cudaGraphLaunch, RUNTIME, LAUNCH, GRAPH)                   \
+	X(cudaDeviceSynchronize, RUNTIME, SYNC, NONE)                \
+	X(cudaStreamSynchronize, RUNTIME, SYNC, STREAM)              \
+	X(cudaEventSynchronize, RUNTIME, SYNC, EVENT)                \
+	X(cudaStreamWaitEvent, RUNTIME, WAIT, STREAM)                \
+	X(cudaEventRecord, RUNTIME, EVENT, EVENT_STREAM)             \
+	X(cudaEventRecordWithFlags, RUNTIME, EVENT, EVENT_STREAM)    \
+	X(cudaEventQuery, RUNTIME, EVENT, EVENT)                     \
+	X(cudaStreamQuery, RUNTIME, EVENT, STREAM)                   \
+	X(cudaMemcpy, RUNTIME, BLOCKING_COPY, COPY)                  \
+	X(cudaMemcpyAsync, RUNTIME, COPY, COPY)                      \
+	X(cudaMemcpy2D, RUNTIME, BLOCKING_COPY, COPY_2D)             \
+	X(cudaMemcpy2DAsync, RUNTIME, COPY, COPY_2D)                 \
+	X(cudaMemcpy3D, RUNTIME, BLOCKING_COPY, COPY_3D)             \
+	X(cudaMemcpy3DAsync, RUNTIME, COPY, COPY_3D)                 \
+	X(cudaMemcpyPeer, RUNTIME, BLOCKING_COPY, COPY_PEER)         \
+	X(cudaMemcpyPeerAsync, RUNTIME, COPY, COPY_PEER)             \
+	X(cudaMemcpyToSymbol, RUNTIME, BLOCKING_COPY, COPY_SYMBOL)   \
+	X(cudaMemcpyToSymbolAsync, RUNTIME, COPY, COPY_SYMBOL)       \
+	X(cudaMemcpyFromSymbol, RUNTIME, BLOCKING_COPY, COPY_SYMBOL) \
+	X(cudaMemcpyFromSymbolAsync, RUNTIME, COPY, COPY_SYMBOL)     \
+	X(cudaMemset, RUNTIME, SET, SET)                             \
+	X(cudaMemsetAsync, RUNTIME, SET, SET)                        \
+	X(cudaMemset2D, RUNTIME, SET, SET_2D)                        \
+	X(cudaMemset2DAsync, RUNTIME, SET, SET_2D)                   \
+	X(cudaMalloc, RUNTIME, ALLOC, ALLOC)                         \
+	X(cudaMallocAsync, RUNTIME, ALLOC, ALLOC)                    \
+	X(cudaMallocFromPoolAsync, RUNTIME, ALLOC, ALLOC)            \
+	X(cudaMallocManaged, RUNTIME, ALLOC, ALLOC)                  \
+	X(cudaMallocPitch, RUNTIME, ALLOC, ALLOC_PITCH)              \
+	X(cudaMallocHost, RUNTIME, ALLOC, ALLOC)                     \
+	X(cudaHostAlloc, RUNTIME, ALLOC, ALLOC)                      \
+	X(cudaFree, RUNTIME, FREE, FREE)                             \
+	X(cudaFreeAsync, RUNTIME, FREE, FREE)                        \
+	X(cudaFreeHost, RUNTIME, FREE, FREE)                         \
+	X(cudaStreamBeginCapture, RUNTIME, CAPTURE, STREAM)          \
+	X(cudaStreamEndCapture, RUNTIME, CAPTURE, STREAM)            \
+	X(cudaGraphInstantiate, RUNTIME, CAPTURE, NONE)              \
+	X(cudaGraphInstantiateWithFlags, RUNTIME, CAPTURE, NONE)     \
+	X(cuLaunchKernel, DRIVER, LAUNCH, CU_LAUNCH)                 \
+	X(cuLaunchKernelEx, DRIVER, LAUNCH, CU_LAUNCH_CONFIG)        \
+	X(cuLaunchCooperativeKernel, DRIVER, LAUNCH, CU_LAUNCH)      \
+	X(cuGraphLaunch, DRIVER, LAUNCH, GRAPH)                      \
+	X(cuCtxSynchronize, DRIVER, SYNC, NONE)                      \
+	X(cuStreamSynchronize, DRIVER, SYNC, STREAM)                 \
+	X(cuEventSynchronize, DRIVER, SYNC, EVENT)                   \
+	X(cuStreamWaitEvent, DRIVER, WAIT, STREAM)                   \
+	X(cuEventRecord, DRIVER, EVENT, EVENT_STREAM)                \
+	X(cuEventRecordWithFlags, DRIVER, EVENT, EVENT_STREAM)       \
+	X(cuEventQuery, DRIVER, EVENT, EVENT)                        \
+	X(cuStreamQuery, DRIVER, EVENT, STREAM)                      \
+	X(cuMemcpy, DRIVER, BLOCKING_COPY, CU_COPY)                  \
+	X(cuMemcpyAsync, DRIVER, COPY, CU_COPY)                      \
+	X(cuMemcpyHtoD, DRIVER, BLOCKING_COPY, CU_COPY_HTOD)         \
+	X(cuMemcpyHtoDAsync, DRIVER, COPY, CU_COPY_HTOD)             \
+	X(cuMemcpyDtoH, DRIVER, BLOCKING_COPY, CU_COPY_DTOH)         \
+	X(cuMemcpyDtoHAsync, DRIVER, COPY, CU_COPY_DTOH)             \
+	X(cuMemcpyDtoD, DRIVER, BLOCKING_COPY, CU_COPY_DTOD)         \
+	X(cuMemcpyDtoDAsync, DRIVER, COPY, CU_COPY_DTOD)             \
+	X(cuMemcpyPeer, DRIVER, BLOCKING_COPY, CU_COPY_PEER)         \
+	X(cuMemcpyPeerAsync, DRIVER, COPY, CU_COPY_PEER)             \
+	X(cuMemcpy2D, DRIVER, BLOCKING_COPY, CU_COPY_2D)             \
+	X(cuMemcpy2DUnaligned, DRIVER, BLOCKING_COPY, CU_COPY_2D)    \
+	X(cuMemcpy2DAsync, DRIVER, COPY, CU_COPY_2D)                 \
+	X(cuMemcpy3D, DRIVER, BLOCKING_COPY, CU_COPY_3D)             \
+	X(cuMemcpy3DAsync, DRIVER, COPY, CU_COPY_3D)                 \
+	X(cuMemsetD8, DRIVER, SET, SET)                              \
+	X(cuMemsetD8Async, DRIVER, SET, SET)                         \
+	X(cuMemsetD16, DRIVER, SET, SET_16)                          \
+	X(cuMemsetD16Async, DRIVER, SET, SET_16)                     \
+	X(cuMemsetD32, DRIVER, SET, SET_32)                          \
+	X(cuMemsetD32Async, DRIVER, SET, SET_32)                     \
+	X(cuMemAlloc, DRIVER, ALLOC, ALLOC)                          \
+	X(cuMemAllocAsync, DRIVER, ALLOC, ALLOC)                     \
+	X(cuMemAllocFromPoolAsync, DRIVER, ALLOC, ALLOC)             \
+	X(cuMemAllocManaged, DRIVER, ALLOC, ALLOC)                   \
+	X(cuMemAllocPitch, DRIVER, ALLOC, ALLOC_PITCH)               \
+	X(cuMemAllocHost, DRIVER, ALLOC, ALLOC)                      \
+	X(cuMemHostAlloc, DRIVER, ALLOC, ALLOC)                      \
+	X(cuMemFree, DRIVER, FREE, FREE)                             \
+	X(cuMemFreeAsync, DRIVER, FREE, FREE)                        \
+	X(cuMemFreeHost, DRIVER, FREE, FREE)                         \
+	X(cuStreamBeginCapture, DRIVER, CAPTURE, STREAM)             \
+	X(cuStreamEndCapture, DRIVER, CAPTURE, STREAM)               \
+	X(cuGraphInstantiate, DRIVER, CAPTURE, NONE)                 \
 	X(cuGraphInstantiateWithFlags, DRIVER, CAPTURE, NONE)
 
 enum so_cuda_api {

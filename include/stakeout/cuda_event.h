@@ -9,7 +9,7 @@
 
 #include "stakeout/cuda_api.h"
 
-/* X(kind of the calls, word, weight by default, 1: its calls have bytes) */
+/* X(what the calls do: so_cuda_kind__action(), word, weight by default, 1: its calls have bytes) */
 #define SO_CUDA_EVENTS(X)                  \
 	X(LAUNCH, "cuda-launch", CALLS, 0) \
 	X(SYNC, "cuda-sync", TIME, 0)      \
@@ -19,7 +19,7 @@
 	X(SET, "cuda-set", TIME, 1)
 
 enum so_cuda_event {
-#define X(kind, word, weight, has_bytes) SO_CUDA_EVENT_##kind,
+#define X(action, word, weight, has_bytes) SO_CUDA_EVENT_##action,
 	SO_CUDA_EVENTS(X)
 #undef X
 		SO_CUDA_EVENT_COUNT,
@@ -40,13 +40,13 @@ enum so_cuda_weight {
 
 struct so_cuda_event_info {
 	const char *word;
-	enum so_cuda_kind kind;
+	enum so_cuda_kind action;
 	enum so_cuda_weight weight; /* by default */
 	bool has_bytes;
 };
 
 static const struct so_cuda_event_info so_cuda_events[SO_CUDA_EVENT_COUNT] = {
-#define X(kind, word, weight, has_bytes) { word, SO_CUDA_##kind, SO_CUDA_WEIGHT_##weight, has_bytes },
+#define X(action, word, weight, has_bytes) { word, SO_CUDA_##action, SO_CUDA_WEIGHT_##weight, has_bytes },
 	SO_CUDA_EVENTS(X)
 #undef X
 };

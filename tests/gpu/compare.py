@@ -24,7 +24,8 @@ class Api:
         found = re.findall(r"\bX\((\w+), (RUNTIME|DRIVER), (\w+), \w+\)", text)
         if not found:
             raise ValueError(f"no calls in {path}")
-        self.calls = {name: (library, kind) for name, library, kind in found}
+        # A blocking copy may be an asynchronous one of the driver.
+        self.calls = {name: (library, kind.removeprefix("BLOCKING_")) for name, library, kind in found}
 
     def is_driver(self, name):
         return self.calls[name][0] == "DRIVER"
@@ -143,7 +144,7 @@ class Counted:
         """[(line, nanoseconds, calls)] of synchronising calls and copies, the longest first."""
         total = {}
         for row in self.report["lines"]:
-            if row["event"] in ("sync", "copy"):
+            if row["event"] in ("sync", "copy", "blocking-copy"):
                 ns, calls = total.get(row["line"], (0, 0))
                 total[row["line"]] = (ns + row["total_ns"], calls + row["calls"])
         return sorted(((line, ns, calls) for line, (ns, calls) in total.items()), key=lambda row: -row[1])

@@ -275,7 +275,7 @@ def test_events_that_are_estimates_say_so():
     truth, answer = finish(target), watch.at_end()
     kinds = answer["estimate"]["kinds"]
     assert answer["estimated"] and "launch" in kinds, answer["estimate"]
-    for event, kind, api in (("cuda-launch", "launch", "cudaLaunchKernel"), ("cuda-copy", "copy", "cudaMemcpy")):
+    for event, kind, api in (("cuda-launch", "launch", "cudaLaunchKernel"), ("cuda-copy", "blocking-copy", "cudaMemcpy")):
         content = daemon.request("GET", f"{watch.path}/profile?event={event}")
         comments, calls = comments_of(protobuf(content)), truth["images"][RUNTIME][api]["calls"]
         assert comments["cuda.estimated"] == str(int(kind in kinds)), (comments, kinds)

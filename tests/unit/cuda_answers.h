@@ -75,7 +75,7 @@
 	"{'api':'cudaMemcpyAsync','kind':'copy','library':1,'pid':1234,'tid':1234,'comm':'python3',"           \
 	"'direction':'HtoD','calls':500,'errors':0,'total_ns':200000000,'min_ns':400000,'max_ns':400000,"      \
 	"'squares_ns2':8e13,'bytes':2000000000,'stream':'0x0','histogram':[[393216,8192,500]]},"               \
-	"{'api':'cudaMemcpy','kind':'copy','library':1,'pid':1234,'tid':1234,'comm':'python3',"                \
+	"{'api':'cudaMemcpy','kind':'blocking-copy','library':1,'pid':1234,'tid':1234,'comm':'python3',"       \
 	"'direction':'HtoD','calls':100,'errors':0,'total_ns':300000000,'min_ns':3000000,'max_ns':3000000,"    \
 	"'squares_ns2':9e14,'bytes':400000000,'stream':'0x0','histogram':[[2949120,65536,100]]},"              \
 	"{'api':'cudaMalloc','kind':'alloc','library':1,'pid':1234,'tid':1234,'comm':'python3',"               \
@@ -112,7 +112,8 @@
 	"{'event':'copy','api':'cudaMemcpyAsync','pid':1234,'tid':1234,'line':'load_batch (data.py:17)',"      \
 	"'stack':['<module> (train.py:140)','load_batch (data.py:17)'],"                                       \
 	"'calls':500,'total_ns':200000000,'bytes':2000000000,'sampled':false},"                                \
-	"{'event':'copy','api':'cudaMemcpy','pid':1234,'tid':1234,'line':'upload(float const*) (libsim.so)',"  \
+	"{'event':'blocking-copy','api':'cudaMemcpy','pid':1234,'tid':1234,"                                    \
+	"'line':'upload(float const*) (libsim.so)',"                                                           \
 	"'stack':['main','upload(float const*) (libsim.so)'],"                                                 \
 	"'calls':100,'total_ns':300000000,'bytes':400000000,'sampled':false},"                                 \
 	"{'event':'alloc','api':'cudaMalloc','pid':1234,'tid':1234,'line':'grow (pool.py:12)',"                \

@@ -107,7 +107,7 @@ static void a_hidden_wait(void **state)
 static void copies_that_wait(void **state)
 {
 	const struct cuda_finding *finding = only(
-		LINES(LINE("copy", "cudaMemcpy", "f", "'calls':10,'total_ns':200000000,'bytes':2000000000")),
+		LINES(LINE("blocking-copy", "cudaMemcpy", "f", "'calls':10,'total_ns':200000000,'bytes':2000000000")),
 		CUDA_FINDING_BLOCKING_COPY,
 		"10 calls to cudaMemcpy, 1.00 a second, took 200 ms, 20.0 ms each; 200 MB each, 10.0 GB a "
 		"second of "
@@ -158,7 +158,7 @@ static void no_line_is_known(void **state)
 		     "line)");
 
 	assert_null(finding->line);
-	only(CUDA_ANSWER("'calls':[" CUDA_CALL("cudaMemcpy", "copy",
+	only(CUDA_ANSWER("'calls':[" CUDA_CALL("cudaMemcpy", "blocking-copy",
 					       "'calls':1,'bytes':1000,'total_ns':500000000") "]"),
 	     CUDA_FINDING_BLOCKING_COPY,
 	     "1 call to cudaMemcpy, 0.10 a second, took 500 ms, 500 ms each (no stack tells the source line); "

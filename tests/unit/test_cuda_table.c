@@ -408,32 +408,59 @@ static void it_is_said_how_near_estimates_are(void **state)
 	assert_contains(NEARNESS("1", "0", "3"), &plain, "too few times on to say how near\n");
 }
 
+/* Of what was not called nothing is thinned. */
+static void periods_of_kinds_that_were_called(void **state)
+{
+	const char *answer = CUDA_ANSWER(
+		"'probes':{'stack_period':{'launch':4,'set':5,'sync':1,'blocking-copy':6}},'calls':[" CUDA_CALL(
+			"cudaLaunchKernel", "launch",
+			"'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "blocking-copy",
+								   "'calls':3,'total_ns':30") "]");
+
+	assert_contains(answer, &plain,
+			"source lines: from the stack of one launch in 4, one blocking-copy in 6\n");
+}
+
 #define OF(times, calls, variance) "{'times':" times ",'calls':" calls ",'variance':" variance ",'bias':0}"
 #define KINDS(of_free)                                                                                         \
 	CUDA_ANSWER(                                                                                           \
 		"'estimated':true,'estimate':{'times':10,'calls':380,'variance':16,'bias':3,'kinds':{" of_free \
 		"}},'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "," CUDA_CALL(     \
 			"cudaLaunchKernel", "launch",                                                          \
-			"'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "copy",                       \
+			"'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "blocking-copy",              \
 								   "'calls':20,'total_ns':200") "]")
+
+#define COPIES(of_copies)                                                                                 \
+	CUDA_ANSWER("'estimated':true,'estimate':{'times':10,'calls':360,'variance':16,'bias':3,'kinds':" \
+		    "{" of_copies                                                                         \
+		    "}},'calls':[" CUDA_CALL("cudaMemcpyAsync", "copy",                                   \
+					     "'direction':'HtoD','calls':400,'total_ns':4000,'"           \
+					     "bytes':1600") "," CUDA_CALL("cudaMemcpy", "blocking-copy",  \
+									  "'direction':'DtoH','"          \
+									  "calls':20,'total_ns':"         \
+									  "200,'bytes':80") "]")
 
 /* Which rows are estimates, and how near by kind: the launches here, and in one case the releases, come and go. */
 static void kinds_of_estimates_are_told_apart(void **state)
 {
 	const char *both = KINDS("'launch':" OF("5", "20", "0.01") ",'free':" OF("10", "360", "16"));
 	const char *unsure = KINDS("'launch':" OF("1", "20", "0"));
+	const char *copies = COPIES("'copy':" OF("10", "360", "16"));
 
 	assert_contains(both, &plain,
 			"all calls within 3 % (95 %), from 10 times on\n"
 			"by kind: launch within 0.9 %, free within 2 %; of single rows (~) less near\n"
-			"counted all the time: copy\n");
+			"counted all the time: blocking-copy\n");
 	assert_contains(both, &plain, "       ~400 ");
 	assert_contains(both, &plain, "        ~30 ");
 	assert_contains(both, &plain, "         20 ");
 	assert_contains(unsure, &plain,
 			"by kind: launch uncertain; of single rows (~) less near\n"
-			"counted all the time: copy, free\n");
+			"counted all the time: blocking-copy, free\n");
 	assert_contains(unsure, &plain, "        400 ");
+	/* Blocking copies are exact beside others that are not. */
+	assert_contains(copies, &plain, "       ~400   1.60 kB ");
+	assert_contains(copies, &plain, "         20     80 B ");
 	/* Who does not say kinds may have scaled up any. */
 	assert_contains(NEARNESS("10", "16", "3"), &plain, "       ~400 ");
 }
@@ -590,6 +617,7 @@ int main(void)
 		cmocka_unit_test(without_calls),
 		cmocka_unit_test(estimates_are_marked),
 		cmocka_unit_test(it_is_said_how_near_estimates_are),
+		cmocka_unit_test(periods_of_kinds_that_were_called),
 		cmocka_unit_test(kinds_of_estimates_are_told_apart),
 		cmocka_unit_test(python_alone),
 		cmocka_unit_test(rows_are_limited),

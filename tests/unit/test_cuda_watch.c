@@ -334,7 +334,7 @@ static void begin(pid_t pid, uint64_t launches, uint64_t copies)
 		target.made[i].seen = 0;
 	target.made[LAUNCHES].api = SO_CUDA_API_cudaLaunchKernel;
 	target.made[LAUNCHES].period_ns = launches ? SECOND / launches : 0;
-	target.made[COPIES].api = SO_CUDA_API_cudaMemcpy;
+	target.made[COPIES].api = SO_CUDA_API_cudaMemcpyAsync;
 	target.made[COPIES].period_ns = copies ? SECOND / copies : 0;
 	for (unsigned i = 0; i < 3; i++)
 		target.made[i].next_ns = now + target.made[i].period_ns;
@@ -441,7 +441,7 @@ static void few_calls_are_counted_one_by_one(void **state)
 
 	run_watch(w, 5 * SECOND);
 	assert_int_equal(calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates), target.made[LAUNCHES].truth);
-	assert_int_equal(calls_of(w, SO_CUDA_API_cudaMemcpy, NULL), target.made[COPIES].truth);
+	assert_int_equal(calls_of(w, SO_CUDA_API_cudaMemcpyAsync, NULL), target.made[COPIES].truth);
 	assert_false(w->estimated || cuda_estimates__are_any(&estimates));
 	assert_int_equal(slot.hits, target.made[LAUNCHES].truth + target.made[COPIES].truth);
 	cuda_watch__free(w);
@@ -502,7 +502,7 @@ static void few_copies_among_many_launches_are_counted(void **state)
 	uint64_t copies;
 
 	run_watch(w, 10 * SECOND);
-	copies = calls_of(w, SO_CUDA_API_cudaMemcpy, &estimates);
+	copies = calls_of(w, SO_CUDA_API_cudaMemcpyAsync, &estimates);
 	assert_int_equal(w->kinds.cycled, 1u << SO_CUDA_LAUNCH);
 	assert_int_equal(estimates.of[SO_CUDA_COPY].times, 0);
 	assert_true(estimates.of[SO_CUDA_LAUNCH].times > 5);
@@ -535,13 +535,13 @@ static void the_kinds_that_come_and_go_may_change(void **state)
 	hits = slot.hits;
 	/* Of the first time off copies are missing: they are not told as counted one by one. */
 	while (!(w->kinds.cycled >> SO_CUDA_COPY & 1)) {
-		calls_of(w, SO_CUDA_API_cudaMemcpy, &estimates);
+		calls_of(w, SO_CUDA_API_cudaMemcpyAsync, &estimates);
 		assert_false(cuda_estimate__is_any(&estimates.of[SO_CUDA_COPY]));
 		run_watch(w, 100 * US);
 	}
 	run_watch(w, MS);
 	assert_true(!cuda_watch_is_on(w) &&
-		    calls_of(w, SO_CUDA_API_cudaMemcpy, &estimates) < target.made[COPIES].truth);
+		    calls_of(w, SO_CUDA_API_cudaMemcpyAsync, &estimates) < target.made[COPIES].truth);
 	assert_true(cuda_estimate__is_any(&estimates.of[SO_CUDA_COPY]));
 	run_watch(w, 16 * SECOND);
 	assert_true((double)(slot.hits - hits) * PAIR_NS < 0.012 * 16e9);
