@@ -54,12 +54,9 @@ static struct bound bound_of(const struct cuda_line_share *line, size_t figure)
 			       .most = fmin(seen + CUDA_LINE_TOTALS_MOST * (all - seen), all + chance) };
 }
 
-/* Returns whether there was anything to share out. */
-static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, const struct bound *bounds,
-		      const struct cuda_line_figures *counted, struct sum *sums, size_t n_groups)
+static void add_up(const struct cuda_line_share *lines, size_t n, size_t figure, struct sum *sums,
+		   size_t n_groups)
 {
-	bool any = false;
-
 	for (size_t i = 0; i < n_groups; i++)
 		sums[i] = (struct sum){ 0 };
 	for (size_t i = 0; i < n; i++) {
@@ -68,6 +65,15 @@ static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, co
 		sums[lines[i].group].all += get(&lines[i].all, figure);
 		sums[lines[i].group].variance += variance_of(&lines[i], figure);
 	}
+}
+
+/* Returns whether there was anything to share out. */
+static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, const struct bound *bounds,
+		      const struct cuda_line_figures *counted, struct sum *sums, size_t n_groups)
+{
+	bool any = false;
+
+	add_up(lines, n, figure, sums, n_groups);
 	for (size_t i = 0; i < n; i++) {
 		double variance = variance_of(&lines[i], figure), missing;
 
@@ -83,20 +89,54 @@ static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, co
 	return any;
 }
 
+/*
+ * Groups all of whose stacks stand for their own call alone, and that have a few calls more: stacks were fewer for a moment, and none of it
+ * was taken.
+ */
+static void find_nearly_whole(const struct cuda_line_figures *counted, const struct sum *calls,
+			      bool *nearly_whole, size_t n_groups)
+{
+	for (size_t i = 0; i < n_groups; i++) {
+		double lacking = counted[i].calls - calls[i].all;
+
+		nearly_whole[i] = !(calls[i].variance > 0) && calls[i].all > 0 && lacking > 0.5 &&
+				  lacking <= fmax(CUDA_LINE_TOTALS_FEW, calls[i].all / 10);
+	}
+}
+
+static void scale(struct cuda_line_share *lines, size_t n, size_t figure,
+		  const struct cuda_line_figures *counted, struct sum *sums, const bool *groups,
+		  size_t n_groups)
+{
+	add_up(lines, n, figure, sums, n_groups);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t group = lines[i].group;
+
+		if (group < n_groups && groups[group] && sums[group].all > 0)
+			set(&lines[i].all, figure,
+			    get(&lines[i].all, figure) *
+				    fmax(get(&counted[group], figure) / sums[group].all, 1));
+	}
+}
+
 int cuda_line_totals__apply(struct cuda_line_share *lines, size_t n, const struct cuda_line_figures *counted,
 			    size_t n_groups)
 {
 	_cleanup_free_ struct bound *bounds = calloc(n + 1, sizeof(*bounds));
 	_cleanup_free_ struct sum *sums = calloc(n_groups + 1, sizeof(*sums));
+	_cleanup_free_ bool *nearly_whole = calloc(n_groups + 1, sizeof(*nearly_whole));
 
-	if (!bounds || !sums)
+	if (!bounds || !sums || !nearly_whole)
 		return -ENOMEM;
+	add_up(lines, n, figures[0], sums, n_groups);
+	find_nearly_whole(counted, sums, nearly_whole, n_groups);
 	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
 		for (size_t i = 0; i < n; i++)
 			bounds[i] = bound_of(&lines[i], figures[f]);
 		for (unsigned round = 0; round < ROUNDS; round++)
 			if (!share_out(lines, n, figures[f], bounds, counted, sums, n_groups))
 				break;
+		scale(lines, n, figures[f], counted, sums, nearly_whole, n_groups);
 	}
 	return 0;
 }

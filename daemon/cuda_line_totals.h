@@ -3,7 +3,8 @@
  * Lines that add up to what was counted. Of all calls it is known how many there were and what they took; of which lines they
  * are, by stacks of some of them, whose scaled sums are off by chance, and by what a duty cycle makes of single stacks. What
  * an API's lines lack of its calls, or have too much, is shared out in proportion to the variance of each: so the sum comes
- * out right, and lines nearer on average than they were. A line that stands for no calls but those seen stays as it is.
+ * out right, and lines nearer on average than they were. A line that stands for no calls but those seen stays as it is, unless that is so of
+ * all lines of an API and a few of its calls are missing: those may be of any line, and are shared out by what each has.
  *
  * Variance of a line's figure t by stacks that are taken at random, of calls with s of it in all: Σ x² w (w - 1) over the n
  * stacks, each of a call with x that stands for w; t (t - s) / n where they are alike. Where a line's calls are some long and some
@@ -32,6 +33,7 @@ struct cuda_line_share {
  */
 #define CUDA_LINE_TOTALS_MOST   4.0
 #define CUDA_LINE_TOTALS_SIGMAS 4.0
+#define CUDA_LINE_TOTALS_FEW    4.0 /* calls, or a tenth: more are of lines that are not here */
 
 /*
  * counted: the calls of each group, of the same time as the lines; of a group without any the lines stay as they are. A group

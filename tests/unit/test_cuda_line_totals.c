@@ -39,8 +39,8 @@ static void lines_add_up(void **state)
 	/* Lines tell of 127 copies, and 244 were made. 80 of 2 stacks vary as 80 x 78 / 2 = 3120, 40 of one as 40 x 39 = 1560. */
 	static const struct cuda_line_figures counted[GROUPS] = {
 		[COPY] = { 244, 1270, 6000 },
-		/* Stacks of two were lost: of which lines nobody knows. */
-		[LAUNCH] = { 10, 100, 0 },
+		/* Many have no stack, but none stands for another: they are of lines that are not here. */
+		[LAUNCH] = { 13, 130, 0 },
 	};
 	struct cuda_line_share lines[] = { line(COPY, 80, 2),  line(COPY, 40, 1),  line(COPY, 7, 7),
 					   line(LAUNCH, 5, 5), line(LAUNCH, 3, 3), line(GROUPS, 9, 1),
@@ -58,6 +58,35 @@ static void lines_add_up(void **state)
 		assert_figures(&lines[7], 9, 90, 900);
 	}
 	apply(NULL, 0, counted);
+}
+
+/*
+ * Stacks were fewer for a moment, and none of its few calls had one: each line's stacks stand for their own calls alone, and a few are missing.
+ * They are of any of the lines. Of many that are missing, or of none, nothing is shared out.
+ */
+static void a_few_calls_without_stacks_are_of_any_line(void **state)
+{
+	static const struct cuda_line_figures counted[GROUPS] = {
+		[COPY] = { 73, 800, 7300 },
+		[LAUNCH] = { 1000, 10000, 0 },
+	};
+	struct cuda_line_share copies[] = { line(COPY, 60, 60), line(COPY, 10, 10) },
+			       few[] = { line(COPY, 69, 69) }, many[] = { line(COPY, 68, 68) },
+			       launches[] = { line(LAUNCH, 600, 600), line(LAUNCH, 310, 310) },
+			       whole[] = { line(COPY, 73, 73) };
+
+	apply(copies, 2, counted);
+	assert_figures(&copies[0], 60 * 73 / 70.0, 600 * 800 / 700.0, 6000 * 7300 / 7000.0);
+	assert_figures(&copies[1], 10 * 73 / 70.0, 100 * 800 / 700.0, 1000 * 7300 / 7000.0);
+	apply(few, 1, counted);
+	assert_figures(&few[0], 73, 800, 7300);
+	apply(many, 1, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 75, 750, 7500 } });
+	assert_figures(&many[0], 68, 680, 6800);
+	apply(launches, 2, counted);
+	assert_figures(&launches[0], 600 * 1000 / 910.0, 6000 * 1000 / 910.0, 60000);
+	assert_figures(&launches[1], 310 * 1000 / 910.0, 3100 * 1000 / 910.0, 31000);
+	apply(whole, 1, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 73, 700, 7000 } });
+	assert_figures(&whole[0], 73, 730, 7300);
 }
 
 /* A line has the calls whose stacks were taken, at least, and does not stand for all that is missing. */
@@ -177,6 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_add_up),
+		cmocka_unit_test(a_few_calls_without_stacks_are_of_any_line),
 		cmocka_unit_test(there_are_bounds),
 		cmocka_unit_test(a_line_that_was_not_seen),
 		cmocka_unit_test(a_small_line_gives_up_what_it_has),
