@@ -64,7 +64,7 @@ $(CUDA_DIR)/thunk/$(1)/%.o: $(CUDA_SRC)/%.c $(CUDA_HDRS)
 # "standin_" is what no CUDA library has.
 $(CUDA_DIR)/thunk/$(3): $$(CUDA_THUNK_$(1)_OBJS) $(CUDA_SRC)/thunks.sh $(CUDA_SRC)/libcudart.map
 	ld -r -o $(CUDA_DIR)/thunk/$(1)/all.o $$(CUDA_THUNK_$(1)_OBJS)
-	nm --defined-only $(CUDA_DIR)/thunk/$(1)/all.o | sed -n 's/^.* T \(_*cuda\{0,1\}[A-Z_]\)/\1/p' | \
+	nm --defined-only $(CUDA_DIR)/thunk/$(1)/all.o | sed -n 's/^.* T \(_*cu\(da\)\{0,1\}[A-Z_]\)/\1/p' | \
 		$(CUDA_SRC)/thunks.sh $(1) $(CUDA_DIR)/thunk/$(1)/names $(CUDA_DIR)/thunk/$(1)/thunks.s
 	objcopy --redefine-syms=$(CUDA_DIR)/thunk/$(1)/names $(CUDA_DIR)/thunk/$(1)/all.o
 	gcc -shared -s -Wl,--no-undefined -Wl,-rpath,'$$$$ORIGIN' -Wl,-soname,$(3) $$(CUDA_THUNK_$(1)_LINK) -o $$@ \

@@ -15,20 +15,25 @@ import tools
 from report import spread
 from tools import Absent
 
-# A launch that takes no time would have less than its probes cost: stakeout would switch them off for a part of the time.
-WAIT = "cudaLaunchKernel=3us"
-RUNTIME = "libcudart.so.12"
 
 
-def folder(variant):
-    return harness.workload(os.path.join("cuda", variant))
+class Launch:
+    """Of kernels, by one call of one build of the stand-ins."""
+
+    def __init__(self, variant, api):
+        self.variant, self.api = variant, api
+        self.is_driver = not api.startswith("cuda")
+        self.folder = harness.workload(os.path.join("cuda", variant))
+        self.library = os.path.join(self.folder, "libcuda.so.1" if self.is_driver else "libcudart.so.12")
 
 
 @contextlib.contextmanager
-def launcher(variant, launches):
+def launcher(launch, launches):
     """A program that launches so many kernels, one after another, once it is told to."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": folder(variant), "STANDIN_CUDA": WAIT}
-    argv = [harness.workload("cuda/cuda_calls"), "-n", launches, "-m", "launch"]
+    # One that takes no time would have less than its probes cost: stakeout would switch them off for a part of the time.
+    environment = {**os.environ, "LD_LIBRARY_PATH": launch.folder, "STANDIN_CUDA": f"{launch.api}=3us"}
+    mix = "driver_launch" if launch.is_driver else "launch"
+    argv = [harness.workload("cuda/cuda_calls"), "-n", launches, "-m", mix]
     target = harness.Target(argv, stdin=subprocess.PIPE, env=environment)
     try:
         yield target
@@ -60,8 +65,8 @@ def run_ns_since(before, launches):
 class Nothing:
     name = "nothing"
 
-    def measure(self, variant, launches):
-        with launcher(variant, launches) as target:
+    def measure(self, launch, launches):
+        with launcher(launch, launches) as target:
             return ns_a_launch(target), None
 
 
@@ -71,8 +76,8 @@ class Stakeout:
     def __init__(self):
         self.daemon = harness.Daemon()
 
-    def measure(self, variant, launches):
-        with launcher(variant, launches) as target:
+    def measure(self, launch, launches):
+        with launcher(launch, launches) as target:
             body = {"pid": target.pid, "rate_hz": 1, "cuda": True, "cuda_budget_percent": 100}
             path = f"/v1/targets/{self.daemon.request('POST', '/v1/targets', body, expect=201)['id']}"
             look = lambda: self.daemon.request("GET", path + "/cuda")  # noqa: E731
@@ -84,7 +89,7 @@ class Stakeout:
             harness.wait_until(lambda: self.daemon.request("GET", path)["state"] == "ended", "the target's end")
             answer = look()
             self.daemon.request("DELETE", path)
-        counted = sum(row["calls"] for row in answer["calls"] if row["api"] == "cudaLaunchKernel")
+        counted = sum(row["calls"] for row in answer["calls"] if row["api"] == launch.api)
         if answer["estimated"] or counted != launches:
             raise Absent(f"counted {counted} of {launches} launches: {json.dumps(answer['lost'])}")
         return ns, run_ns
@@ -98,12 +103,11 @@ class EntryAndReturn:
     def __init__(self):
         self.path = tools.find("bpftrace")
 
-    def measure(self, variant, launches):
+    def measure(self, launch, launches):
         if not self.path:
             raise Absent("not installed (Debian package bpftrace)")
-        library = os.path.join(folder(variant), RUNTIME)
-        with launcher(variant, launches) as target:
-            at = f"probe:{library}:cudaLaunchKernel"
+        with launcher(launch, launches) as target:
+            at = f"probe:{launch.library}:{launch.api}"
             program = (
                 f"u{at} /pid == {target.pid}/ {{ @begin[tid] = nsecs; }} "
                 f"uret{at} /@begin[tid]/ {{ @ns = hist(nsecs - @begin[tid]); delete(@begin[tid]); @n = count(); }}"
@@ -124,37 +128,48 @@ class EntryAndReturn:
         return ns, run_ns
 
 
+def ratios(found, of, to):
+    """What one costs of the other, in each round."""
+    pairs = zip(found["nothing"], found[of], found[to])
+    return [(ours - plain) / (others - plain) for (plain, _), (ours, _), (others, _) in pairs]
+
+
 def cuda(report, quick):
     rounds, launches = (3, 50000) if quick else (9, 200000)
     report.section(
         "cuda",
         f"what timing one launch costs the caller, ns: median [least..most] of {rounds} rounds of {launches} launches",
-        "A loop of launches of the stand-in runtime, 3 us each, is timed from inside; in each round once without a tool and",
-        "once with each. ns more: against the same round without. of these, BPF: the programs' run time, which the kernel",
-        "measures (that costs some ns itself); the rest is traps. stakeout also has a probe at the driver's launch inside, by",
-        "which it is known that this one is not counted. ibt: functions begin with endbr64.",
+        "A loop of launches of the stand-in runtime or driver, 3 us each, is timed from inside; in each round once without a",
+        "tool and once with each. ns more: against the same round without. of these, BPF: the programs' run time, which the",
+        "kernel measures (that costs some ns itself); the rest is traps. of bpftrace's: ns more, of what entry and return cost",
+        "where names lead. In a launch of the runtime stakeout also has a probe at the driver's launch inside, by which it is",
+        "known that this one is not counted. ibt: functions begin with endbr64. thunk: as NVIDIA's driver exports its calls.",
     )
     ways = [Nothing(), Stakeout(), EntryAndReturn()]
     rows = []
-    for variant in ("plain", "ibt"):
+    for variant, api in (("plain", "cudaLaunchKernel"), ("ibt", "cudaLaunchKernel"), ("thunk", "cuLaunchKernel")):
+        launch = Launch(variant, api)
         found, missing = {way.name: [] for way in ways}, {}
         for _ in range(rounds):
             for way in ways:
                 if way.name in missing:
                     continue
                 try:
-                    found[way.name].append(way.measure(variant, launches))
+                    found[way.name].append(way.measure(launch, launches))
                 except (Absent, harness.Skip, AssertionError) as why:
                     missing[way.name] = str(why)
         for way in ways:
-            label = [f"{variant}, {way.name}"]
+            label = [f"{variant} {api}, {way.name}"]
             if way.name in missing:
-                rows.append(label + report.absent(way.name, missing[way.name], 4))
+                rows.append(label + report.absent(way.name, missing[way.name], 5))
                 continue
             ns = [n for n, _ in found[way.name]]
             more = [n - plain for n, (plain, _) in zip(ns, found["nothing"])]
             bpf = [n for _, n in found[way.name] if n is not None]
+            part = ""
+            if way is ways[1] and ways[2].name not in missing:
+                part = f"{statistics.median(ratios(found, way.name, ways[2].name)):.2f}"
             each = [spread(ns), *(["", ""] if way.name == "nothing" else [spread(more), spread(bpf)])]
-            rows.append(label + each + [1e9 / statistics.median(ns)])
+            rows.append(label + each + [part, 1e9 / statistics.median(ns)])
     ways[1].daemon.stop()
-    report.table(["build, tool", "ns a launch", "ns more", "of these, BPF", "launches/s"], rows)
+    report.table(["build, call, tool", "ns a launch", "ns more", "of these, BPF", "of bpftrace's", "launches/s"], rows)

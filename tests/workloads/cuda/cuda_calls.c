@@ -7,10 +7,12 @@
  * turn. -p: after so many, print "paused" and wait for a byte on stdin.
  * -w: for what to wait before the first call; -s: wait for a line on stdin before the end.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 
 #include "cuda_work.h"
+#include "driver_symbols.h"
 #include "runtime_symbols.h"
 
 #define X(symbol, api, shape, ending) cudart_##shape symbol;
@@ -44,6 +46,28 @@ static void launch_ex(struct worker *w)
 	cudaLaunchConfig_t config = { .gridDim = { 5, 1, 1 }, .blockDim = { 64, 1, 1 }, .stream = w->stream };
 
 	cudaLaunchKernelExC(&config, (void *)scale_kernel, NULL);
+}
+
+static cu_LAUNCH *driver_function;
+
+static void find_driver(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+
+	driver_function = driver ? (cu_LAUNCH *)dlsym(driver, "cuLaunchKernel") : NULL;
+	if (!driver_function) {
+		fprintf(stderr, "cuda_calls: %s\n", dlerror());
+		exit(1);
+	}
+}
+
+/* As programs do that compile kernels themselves: no runtime is between. */
+static void driver_launch(struct worker *w)
+{
+	static pthread_once_t found = PTHREAD_ONCE_INIT;
+
+	pthread_once(&found, find_driver);
+	driver_function((CUfunction)scale_kernel, 3, 2, 1, 32, 4, 2, 0, (CUstream)w->stream, NULL, NULL);
 }
 
 static void alloc_free(struct worker *w)
@@ -145,6 +169,7 @@ static const struct {
 } table[] = {
 	{ "launch", launch },
 	{ "launch_ex", launch_ex },
+	{ "driver_launch", driver_launch },
 	{ "malloc", alloc_free }, /* with its release, as the next two */
 	{ "malloc_async", alloc_free_async },
 	{ "host_alloc", alloc_free_host },

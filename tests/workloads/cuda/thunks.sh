@@ -21,3 +21,4 @@ kind=$1 list=$2 code=$3
 		echo ".size $name, . - $name"
 	done
 } > "$code"
+test -s "$list" || { echo "thunks.sh: no function is named" >&2; exit 1; }
