@@ -215,7 +215,9 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		note_slice(cookie, call, begin);
 		return 1;
 	}
-	if (c->active && is_over(c, cookie))
+	/* Or its probes went while it was under way, with those of all calls of its kind: what comes now is not inside of it. */
+	if (c->active &&
+	    (is_over(c, cookie) || is_off(control_of(cookie), bounded_api(SO_CUDA_COOKIE_CALL(c->cookie)))))
 		c->active = 0;
 	/* Of what all entries do, as those of calibration: reading arguments is no sign of cold caches. */
 	program_ns = bpf_ktime_get_ns() - begin;
@@ -228,12 +230,10 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 			return 1;
 		}
 		/*
-		 * That call is over: it was left by a jump. Or its probes went while it was under way, as those of all calls of its kind
-		 * did. Or this is the same entry, which has two probes while the daemon places others.
+		 * That call is over: it was left by a jump. Or this is the same entry, which has two probes while the
+		 * daemon places others.
 		 */
-		if (!is_off(control_of(cookie), bounded_api(SO_CUDA_COOKIE_CALL(c->cookie))) &&
-		    (a.rsp != c->sp || c->cookie != cookie ||
-		     bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS))
+		if (a.rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
 			slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
 	}
 	if (calls_info[call].of == SO_CUDA_OF_DRIVER && is_called_by_runtime(&a)) {

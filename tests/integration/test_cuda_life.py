@@ -430,6 +430,19 @@ def kinds_in_a_duty_cycle():
         assert abs(by_kind - estimate[member]) <= 1e-6 * estimate[member], estimate
 
 
+def test_what_is_under_way_when_probes_go_hides_no_other_call():
+    """Nearly always a long launch is under way when launches go. A copy from further up the stack is not inside of it."""
+    daemon = Daemon()
+    target = program("cuda_calls", "-d", 6, "-m", "launch*100,deep_htod", rules="cudaLaunchKernel=2000*99/10000000*1")
+    watch = Watch(daemon, target)
+    go(target)
+    truth, answer = finish(target), watch.at_end()
+    assert list(answer["estimate"]["kinds"]) == ["launch"], answer["estimate"]
+    assert answer["estimate"]["times"] > 5 and not answer["lost"]["unfinished"], (answer["estimate"], answer["lost"])
+    calls, true = counted(answer)[RUNTIME, "cudaMemcpy"]["calls"], truth["images"][RUNTIME]["cudaMemcpy"]["calls"]
+    assert calls == true > 100, (calls, true)
+
+
 def test_switching_is_quick():
     """
     4,000 launches a second are more than the budget, on any machine, and too few to be compared with light probes. What a time on costs is

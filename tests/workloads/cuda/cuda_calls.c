@@ -99,6 +99,15 @@ static void htod(struct worker *w)
 	cudaMemcpy(w->device, w->host, sizeof(w->host), cudaMemcpyHostToDevice);
 }
 
+/* Further up the stack than the calls of others. */
+static void deep_htod(struct worker *w)
+{
+	volatile char frame[1024] = { 0 };
+
+	htod(w);
+	(void)frame[0];
+}
+
 static void dtoh(struct worker *w)
 {
 	cudaMemcpyAsync(w->host, w->device, 64, cudaMemcpyDeviceToHost, w->stream);
@@ -174,6 +183,7 @@ static const struct {
 	{ "malloc_async", alloc_free_async },
 	{ "host_alloc", alloc_free_host },
 	{ "htod", htod },
+	{ "deep_htod", deep_htod },
 	{ "dtoh", dtoh },
 	{ "dtod", dtod },
 	{ "default", copy_default },
