@@ -19,7 +19,7 @@ struct fd_closer {
 	pthread_t threads[MAX_THREADS]; /* as many as were ever busy at once */
 	unsigned n_threads, n_entries;
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	pthread_cond_t given, closed; /* the threads wait for the one, who asks for the other */
 	struct entry *first, **end; /* oldest first; they stay until they are closed */
 	bool stop;
 };
@@ -50,12 +50,12 @@ static void *work(void *context)
 {
 	struct fd_closer *c = context;
 
-	pthread_mutex_lock(&c->lock);
-	while (c->first || !c->stop) {
-		struct entry *entry = next_of(c);
+	struct entry *entry;
 
+	pthread_mutex_lock(&c->lock);
+	while ((entry = next_of(c)) || !c->stop) {
 		if (!entry) {
-			pthread_cond_wait(&c->changed, &c->lock);
+			pthread_cond_wait(&c->given, &c->lock);
 			continue;
 		}
 		entry->taken = true;
@@ -63,7 +63,7 @@ static void *work(void *context)
 		close(entry->fd);
 		pthread_mutex_lock(&c->lock);
 		remove_entry(c, entry);
-		pthread_cond_broadcast(&c->changed);
+		pthread_cond_broadcast(&c->closed);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
@@ -87,12 +87,14 @@ int fd_closer__new(struct fd_closer **out)
 		return -ENOMEM;
 	c->end = &c->first;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->changed, NULL);
+	pthread_cond_init(&c->given, NULL);
+	pthread_cond_init(&c->closed, NULL);
 	pthread_mutex_lock(&c->lock);
 	ret = add_thread(c);
 	pthread_mutex_unlock(&c->lock);
 	if (ret) {
-		pthread_cond_destroy(&c->changed);
+		pthread_cond_destroy(&c->given);
+		pthread_cond_destroy(&c->closed);
 		pthread_mutex_destroy(&c->lock);
 		free(c);
 		return ret;
@@ -116,7 +118,7 @@ void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 	/* Without another thread it has to wait for its turn. */
 	if (++c->n_entries > c->n_threads && c->n_threads < MAX_THREADS)
 		add_thread(c);
-	pthread_cond_broadcast(&c->changed);
+	pthread_cond_signal(&c->given);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -153,7 +155,7 @@ void fd_closer__wait(struct fd_closer *c, uint64_t tag, uint64_t mask)
 {
 	pthread_mutex_lock(&c->lock);
 	while (has(c, tag, mask))
-		pthread_cond_wait(&c->changed, &c->lock);
+		pthread_cond_wait(&c->closed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -163,11 +165,12 @@ void fd_closer__free(struct fd_closer *c)
 		return;
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
-	pthread_cond_broadcast(&c->changed);
+	pthread_cond_broadcast(&c->given);
 	pthread_mutex_unlock(&c->lock);
 	for (unsigned i = 0; i < c->n_threads; i++)
 		pthread_join(c->threads[i], NULL);
-	pthread_cond_destroy(&c->changed);
+	pthread_cond_destroy(&c->given);
+	pthread_cond_destroy(&c->closed);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
