@@ -133,9 +133,10 @@ static json_t *copy_json(const struct cuda_summary *summary, size_t i)
 	const struct cuda_copy_row *row = &summary->copies[i];
 	double bytes = (double)row->bytes;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "direction", text(row->direction), "calls",
-			 count(row->calls), "total_ns", count(row->total_ns), "bytes", count(row->bytes),
-			 "avg_bytes", number(bytes / (double)row->calls), "bytes_per_s",
+	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "direction", text(row->direction),
+			 "estimated", (int)row->estimated, "calls", count(row->calls), "total_ns",
+			 count(row->total_ns), "bytes", count(row->bytes), "avg_bytes",
+			 number(bytes / (double)row->calls), "bytes_per_s",
 			 number(cuda_summary__ratio(bytes, summary->duration_ns / 1e9)), "bytes_per_call_s",
 			 number(cuda_summary__ratio(bytes, (double)row->total_ns / 1e9)));
 }

@@ -24,13 +24,15 @@ const char *cuda_report__kind_word(enum so_cuda_kind kind)
 	return kind_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
 }
 
-static enum so_cuda_kind kind_of(const char *word)
+/* Of a row of calls of one API. */
+static enum so_cuda_kind kind_of(const char *word, const char *api)
 {
 	unsigned kind = 0;
 
 	while (kind < SO_CUDA_KIND_COUNT && strcmp(kind_words[kind], word))
 		kind++;
-	return kind;
+	/* Older daemons have one kind of copies. */
+	return kind == SO_CUDA_COPY && !strstr(api, "Async") ? SO_CUDA_BLOCKING_COPY : kind;
 }
 
 /*
@@ -227,7 +229,7 @@ static bool read_call(struct cuda_fields *fields, const struct cuda_report *repo
 
 	*call = (struct cuda_call){
 		.api = read_api(fields, row),
-		.kind = kind_of(cuda_fields__text(fields, row, "kind", "")),
+		.kind = kind_of(cuda_fields__text(fields, row, "kind", ""), read_api(fields, row)),
 		.library = find_library(fields, report, row),
 		.pid = cuda_fields__integer(fields, row, "pid"),
 		.tid = cuda_fields__integer(fields, row, "tid"),
@@ -271,7 +273,7 @@ static bool read_line(struct cuda_fields *fields, const struct cuda_report *repo
 	struct cuda_line *line = out;
 
 	*line = (struct cuda_line){
-		.event = kind_of(cuda_fields__text(fields, row, "event", "")),
+		.event = kind_of(cuda_fields__text(fields, row, "event", ""), read_api(fields, row)),
 		.api = read_api(fields, row),
 		.line = cuda_fields__text(fields, row, "line", ""),
 		.pid = cuda_fields__integer(fields, row, "pid"),

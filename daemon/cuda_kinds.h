@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How many calls of each kind a target makes, and which kinds a duty cycle should switch: those that make most of the cost. The
- * others are few, and stay exact. By kind, because a call nests calls of its own kind in the driver.
+ * others are few, and stay exact. By kind, because a call nests calls of its own kind in the driver, a blocking copy perhaps those of an
+ * asynchronous one.
  */
 #ifndef STAKEOUT_CUDA_KINDS_H
 #define STAKEOUT_CUDA_KINDS_H

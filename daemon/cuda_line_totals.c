@@ -90,33 +90,33 @@ static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, co
 }
 
 /*
- * Groups all of whose stacks stand for their own call alone, and that have a few calls more: stacks were fewer for a moment, and none of it
- * was taken.
+ * Of groups all of whose stacks stand for their own call alone, and that have a few calls more: stacks were fewer for a moment, and none
+ * of it was taken. What each figure is to be multiplied with; of other groups 0.
  */
-static void find_nearly_whole(const struct cuda_line_figures *counted, const struct sum *calls,
-			      bool *nearly_whole, size_t n_groups)
+static void find_ratios(const struct cuda_line_figures *counted, const struct sum *calls,
+			const struct sum *sums, size_t figure, struct cuda_line_figures *ratios,
+			size_t n_groups)
 {
 	for (size_t i = 0; i < n_groups; i++) {
 		double lacking = counted[i].calls - calls[i].all;
 
-		nearly_whole[i] = !(calls[i].variance > 0) && calls[i].all > 0 && lacking > 0.5 &&
-				  lacking <= fmax(CUDA_LINE_TOTALS_FEW, calls[i].all / 10);
+		if (calls[i].variance > 0 || !(lacking > 0.5) || !(lacking <= calls[i].all) ||
+		    lacking > fmax(CUDA_LINE_TOTALS_FEW, calls[i].all / 10))
+			continue;
+		set(&ratios[i], figure,
+		    sums[i].all > 0
+			    ? fmin(fmax(get(&counted[i], figure) / sums[i].all, 1), CUDA_LINE_TOTALS_MOST)
+			    : 1);
 	}
 }
 
-static void scale(struct cuda_line_share *lines, size_t n, size_t figure,
-		  const struct cuda_line_figures *counted, struct sum *sums, const bool *groups,
-		  size_t n_groups)
+/* A line whose calls remain as many stays as it is. */
+static void scale(struct cuda_line_share *line, const struct cuda_line_figures *ratio)
 {
-	add_up(lines, n, figure, sums, n_groups);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t group = lines[i].group;
-
-		if (group < n_groups && groups[group] && sums[group].all > 0)
-			set(&lines[i].all, figure,
-			    get(&lines[i].all, figure) *
-				    fmax(get(&counted[group], figure) / sums[group].all, 1));
-	}
+	line->lacks = ratio->calls > 0;
+	if (line->lacks && line->all.calls * (ratio->calls - 1) >= 0.5)
+		for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++)
+			set(&line->all, figures[f], get(&line->all, figures[f]) * get(ratio, figures[f]));
 }
 
 int cuda_line_totals__apply(struct cuda_line_share *lines, size_t n, const struct cuda_line_figures *counted,
@@ -124,19 +124,23 @@ int cuda_line_totals__apply(struct cuda_line_share *lines, size_t n, const struc
 {
 	_cleanup_free_ struct bound *bounds = calloc(n + 1, sizeof(*bounds));
 	_cleanup_free_ struct sum *sums = calloc(n_groups + 1, sizeof(*sums));
-	_cleanup_free_ bool *nearly_whole = calloc(n_groups + 1, sizeof(*nearly_whole));
+	_cleanup_free_ struct sum *calls = calloc(n_groups + 1, sizeof(*calls));
+	_cleanup_free_ struct cuda_line_figures *ratios = calloc(n_groups + 1, sizeof(*ratios));
 
-	if (!bounds || !sums || !nearly_whole)
+	if (!bounds || !sums || !calls || !ratios)
 		return -ENOMEM;
-	add_up(lines, n, figures[0], sums, n_groups);
-	find_nearly_whole(counted, sums, nearly_whole, n_groups);
+	add_up(lines, n, figures[0], calls, n_groups);
 	for (size_t f = 0; f < sizeof(figures) / sizeof(figures[0]); f++) {
 		for (size_t i = 0; i < n; i++)
 			bounds[i] = bound_of(&lines[i], figures[f]);
 		for (unsigned round = 0; round < ROUNDS; round++)
 			if (!share_out(lines, n, figures[f], bounds, counted, sums, n_groups))
 				break;
-		scale(lines, n, figures[f], counted, sums, nearly_whole, n_groups);
+		add_up(lines, n, figures[f], sums, n_groups);
+		find_ratios(counted, calls, sums, figures[f], ratios, n_groups);
 	}
+	for (size_t i = 0; i < n; i++)
+		if (lines[i].group < n_groups)
+			scale(&lines[i], &ratios[lines[i].group]);
 	return 0;
 }

@@ -4,7 +4,8 @@
  * are, by stacks of some of them, whose scaled sums are off by chance, and by what a duty cycle makes of single stacks. What
  * an API's lines lack of its calls, or have too much, is shared out in proportion to the variance of each: so the sum comes
  * out right, and lines nearer on average than they were. A line that stands for no calls but those seen stays as it is, unless that is so of
- * all lines of an API and a few of its calls are missing: those may be of any line, and are shared out by what each has.
+ * all lines of an API and a few of its calls are missing: those may be of any line, and are shared out by what each has, as far as that makes
+ * a call.
  *
  * Variance of a line's figure t by stacks that are taken at random, of calls with s of it in all: Σ x² w (w - 1) over the n
  * stacks, each of a call with x that stands for w; t (t - s) / n where they are alike. Where a line's calls are some long and some
@@ -13,6 +14,7 @@
 #ifndef STAKEOUT_CUDA_LINE_TOTALS_H
 #define STAKEOUT_CUDA_LINE_TOTALS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +26,7 @@ struct cuda_line_share {
 	uint32_t group;                /* of lines that have their calls together: an API */
 	struct cuda_line_figures all;  /* what it stands for; 0 calls: it is not one */
 	struct cuda_line_figures seen; /* the calls whose stacks were taken */
+	bool lacks;                    /* out: it may have a few calls more, which stand for nothing here */
 };
 
 /*

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/cuda_merge_reading.h"
+#include "daemon/cuda_names.h"
 #include "stakeout/array.h"
 
 /* Histograms. */
@@ -157,6 +158,15 @@ static void sum_figures(struct call_row *to, const struct call_row *from, bool n
 	memcpy(to->block, from->block, sizeof(to->block));
 }
 
+/* Older daemons have one kind of copies; their estimates of it are of both. */
+static const char *kind_of(struct reading *r, const char *word, const char *api)
+{
+	if (!word || strcmp(word, "copy") || strstr(api, "Async"))
+		return word ?: "";
+	r->merge->kinds_unknown = true;
+	return cuda_names__kind_word(SO_CUDA_BLOCKING_COPY);
+}
+
 static void add_call(struct reading *r, const json_t *row)
 {
 	const char *api = merge_text(r, row, "api"), *kind = merge_text(r, row, "kind"),
@@ -175,7 +185,7 @@ static void add_call(struct reading *r, const json_t *row)
 	if (!merge_adds(r) || !figures.calls)
 		return;
 	key.api = merge_word(r, api);
-	key.kind = merge_word(r, kind ?: "");
+	key.kind = merge_word(r, kind_of(r, kind, api));
 	key.library = library(r, id);
 	key.direction = merge_word(r, direction ?: "");
 	key.kernel = merge_word(r, kernel);
@@ -226,7 +236,7 @@ static void add_line(struct reading *r, const json_t *row)
 		merge_refuse(r, -EBADMSG);
 	if (!merge_adds(r))
 		return;
-	key.event = merge_word(r, event ?: "");
+	key.event = merge_word(r, kind_of(r, event, api));
 	key.api = merge_word(r, api);
 	key.line = merge_word(r, line ?: "");
 	to = merge_row(r, &r->merge->lines, &key, sizeof(key), NULL);

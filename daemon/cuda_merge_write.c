@@ -402,7 +402,7 @@ static int take_lines(struct writing *w)
 	ret = share_out(w->merge, shares);
 	for (size_t i = 0; !ret && i < n; i++) {
 		replace(&rows[i].calls, shares[i].all.calls);
-		rows[i].sampled |= rows[i].calls > rows[i].stacks;
+		rows[i].sampled |= shares[i].lacks;
 		replace(&rows[i].total_ns, shares[i].all.total_ns);
 		replace(&rows[i].bytes, shares[i].all.bytes);
 	}

@@ -215,7 +215,7 @@ int cuda_taken__lines(const struct cuda_taken *taken, bool as_sampled, struct cu
 		ret = share_out(taken, shares);
 	for (size_t i = 0; !ret && !as_sampled && i < taken->n_lines; i++) {
 		lines[i].calls = shares[i].all.calls;
-		lines[i].sampled |= lines[i].calls > lines[i].seen.calls + 0.5;
+		lines[i].sampled |= shares[i].lacks;
 		lines[i].total_ns = shares[i].all.total_ns;
 		lines[i].bytes = shares[i].all.bytes;
 	}

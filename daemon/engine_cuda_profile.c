@@ -175,19 +175,25 @@ static int add_number(struct profile_builder *b, const char *key, uint64_t value
 	return profile_builder__comment(b, key, text);
 }
 
-/* Of the event's kinds together. They may all be too few or all too many, so it is the deviations that add up. */
+/*
+ * Of the event's kinds together. They may all be too few or all too many, so it is the deviations that add up; what is known is what is known
+ * of the least.
+ */
 static struct cuda_estimate estimate_of(const struct event_profile *p)
 {
 	struct cuda_estimate sum = { 0 };
+	bool any = false;
 
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
 		const struct cuda_estimate *of = &p->taken->estimates.of[kind];
 		double deviation = sqrt(sum.variance) + sqrt(of->variance);
 
-		if (so_cuda_kind__action(kind) != p->event->action)
+		if (so_cuda_kind__action(kind) != p->event->action || !cuda_estimate__is_any(of))
 			continue;
+		if ((p->called >> kind & 1) && (!any || of->times < sum.times))
+			sum.times = of->times;
+		any |= p->called >> kind & 1;
 		sum.offs += of->offs;
-		sum.times = of->times > sum.times ? of->times : sum.times;
 		sum.calls += of->calls;
 		sum.variance = deviation * deviation;
 		sum.bias += of->bias;

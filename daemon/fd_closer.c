@@ -20,7 +20,7 @@ struct fd_closer {
 	unsigned n_threads, n_entries;
 	pthread_mutex_t lock;
 	pthread_cond_t given, closed; /* the threads wait for the one, who asks for the other */
-	struct entry *first, **end; /* oldest first; they stay until they are closed */
+	struct entry *first, **end;   /* oldest first; they stay until they are closed */
 	bool stop;
 };
 

@@ -14,7 +14,7 @@
 	X(LAUNCH, "launch")               /* of a kernel or a graph */                   \
 	X(SYNC, "sync")                   /* waits on the host: device, stream, event */ \
 	X(COPY, "copy")                   /* asynchronous */                             \
-	X(BLOCKING_COPY, "blocking-copy") /* the host waits for the bytes */             \
+	X(BLOCKING_COPY, "blocking-copy") /* returns after its work, as a rule */        \
 	X(SET, "set")                                                                    \
 	X(ALLOC, "alloc")                                                                \
 	X(FREE, "free")                                                                  \

@@ -16,7 +16,6 @@ from report import spread
 from tools import Absent
 
 
-
 class Launch:
     """Of kernels, by one call of one build of the stand-ins."""
 

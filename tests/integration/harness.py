@@ -488,7 +488,7 @@ class Daemon:
 
 def has_number(text, number):
     """Whether it is there by itself: a process's number may be a part of others."""
-    return re.search(rf"(?<![\w.]){number}(?![\w.])", text) is not None
+    return re.search(rf"(?<![\w.]){number}(?!\w|\.\d)", text) is not None
 
 
 def one_clear_line(text):

@@ -88,7 +88,7 @@ SHARES = ((20e3, 50), (100e3, 30), (500e3, 15), (2e6, 5))
 
 
 def latencies_come_back(variant, steps=0):
-    """steps: single-stepped entries to a call, its nested one's among them."""
+    """steps: single-stepped entries to a call."""
     daemon = Daemon()
     shares = "/".join(f"{value:.0f}*{times}" for value, times in SHARES)
     rules = ",".join([f"{api}={value}" for api, (_, value) in LONE_VALUES.items()] + [f"cudaStreamSynchronize={shares}"])
@@ -138,7 +138,7 @@ def test_latencies_come_back_where_functions_begin_with_endbr64():
 
 @timeout(180)
 def test_latencies_come_back_where_entries_are_single_stepped():
-    undisturbed(latencies_come_back, "thunk", 2)
+    undisturbed(latencies_come_back, "thunk", 1)
 
 
 def first_quarter(answer, api):
@@ -153,10 +153,14 @@ def single_stepping_is_cost():
         watch = watch_all(daemon, target)
         go(target)
         check_against(watch.at_end(), finish(target))
-        probes = {p["api"]: p for lib in watch.answer()["libraries"] for p in lib["probes"] if lib["kind"] == "runtime"}
-        seen[variant] = watch.answer(), probes["cudaEventQuery"]["emulated"]
+        answer = watch.answer()
+        probes = {p["api"]: p for lib in answer["libraries"] for p in lib["probes"]}
+        seen[variant] = answer, probes["cudaEventQuery"]["emulated"]
     (plain, emulated), (stepped, not_emulated) = seen["plain"], seen["thunk"]
     assert emulated and not not_emulated
+    # Behind a comparison, as in NVIDIA's driver.
+    inner = probes["cuEventQuery"]
+    assert inner["emulated"] and inner["offset_in_function"] == 10 and inner["instruction"].startswith("je"), inner
     cost, more = (a["probes"]["cost_ns_per_call"] for a in (plain, stepped))
     # Both from the daemon's one calibration; a step is a trap more, and half of the hits are the driver's, which are emulated.
     assert more > 1.3 * cost, f"{cost} ns a call, single-stepped {more}"
@@ -219,8 +223,9 @@ def rare_wait():
     daemon = Daemon()
     target = python_program("py_cuda_uploads.py", 30)
     go(target)
-    answer = summary_of(daemon, target, 8)
-    assert answer["probes"]["state"] != "all" and answer["probes"]["stack_period"]["copy"] > 5, answer["probes"]
+    # On any machine 4,500 calls a second cost more.
+    answer = summary_of(daemon, target, 8, ("--budget", "0.5"))
+    assert answer["probes"]["state"] == "duty-cycle" and answer["probes"]["stack_period"]["copy"] > 5, answer["probes"]
     metric = line_of("py_cuda_uploads.py", "metric", "cudaMemcpy")
     findings = answer["summary"]["findings"]
     assert findings[0]["finding"] == "blocking-copy" and findings[0]["line"] == metric, findings
@@ -239,11 +244,12 @@ def rare_wait():
         by_line[row["line"]] = by_line.get(row["line"], 0) + row["calls"]
         stacks[row["line"]] = stacks.get(row["line"], 0) + row["stacks"]
     print(by_line, stacks)
-    # To the rounding of each: three lines, of few stacks each.
+    # To the rounding of each: three lines. Of time, a call that the scheduler made long may be more than chance takes from stacks.
     for (api, member), value in sums.items():
-        assert abs(value - of_api[api][member]) <= 10, (api, member, value, of_api[api])
+        slack = 10 if member == "calls" else 0.03 * value
+        assert abs(value - of_api[api][member]) <= slack, (api, member, value, of_api[api])
     # Time is what stacks are taken by: of a wait that is seen nearly always, of an upload in one of many.
-    assert stacks[metric] > by_line[metric] / 2, (stacks, by_line)
+    assert stacks[metric] > by_line[metric] / 4, (stacks, by_line)
     assert abs(by_line[metric] - waits) <= 1, (by_line, waits)
     features = line_of("py_cuda_uploads.py", "features", "cudaMemcpyAsync")
     labels = line_of("py_cuda_uploads.py", "labels", "cudaMemcpyAsync")

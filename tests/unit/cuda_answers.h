@@ -112,7 +112,7 @@
 	"{'event':'copy','api':'cudaMemcpyAsync','pid':1234,'tid':1234,'line':'load_batch (data.py:17)',"      \
 	"'stack':['<module> (train.py:140)','load_batch (data.py:17)'],"                                       \
 	"'calls':500,'total_ns':200000000,'bytes':2000000000,'sampled':false},"                                \
-	"{'event':'blocking-copy','api':'cudaMemcpy','pid':1234,'tid':1234,"                                    \
+	"{'event':'blocking-copy','api':'cudaMemcpy','pid':1234,'tid':1234,"                                   \
 	"'line':'upload(float const*) (libsim.so)',"                                                           \
 	"'stack':['main','upload(float const*) (libsim.so)'],"                                                 \
 	"'calls':100,'total_ns':300000000,'bytes':400000000,'sampled':false},"                                 \

@@ -106,12 +106,13 @@ static void a_hidden_wait(void **state)
 
 static void copies_that_wait(void **state)
 {
-	const struct cuda_finding *finding = only(
-		LINES(LINE("blocking-copy", "cudaMemcpy", "f", "'calls':10,'total_ns':200000000,'bytes':2000000000")),
-		CUDA_FINDING_BLOCKING_COPY,
-		"10 calls to cudaMemcpy, 1.00 a second, took 200 ms, 20.0 ms each; 200 MB each, 10.0 GB a "
-		"second of "
-		"call time");
+	const struct cuda_finding *finding =
+		only(LINES(LINE("blocking-copy", "cudaMemcpy", "f",
+				"'calls':10,'total_ns':200000000,'bytes':2000000000")),
+		     CUDA_FINDING_BLOCKING_COPY,
+		     "10 calls to cudaMemcpy, 1.00 a second, took 200 ms, 20.0 ms each; 200 MB each, 10.0 GB a "
+		     "second of "
+		     "call time");
 
 	assert_non_null(strstr(finding->advice, "pin_memory=True"));
 	/* 10 MB take 159 µs at 63 GB/s: a call of 160 µs may have waited for them, one of 158 µs did not. */

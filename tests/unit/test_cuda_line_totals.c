@@ -73,11 +73,17 @@ static void a_few_calls_without_stacks_are_of_any_line(void **state)
 	struct cuda_line_share copies[] = { line(COPY, 60, 60), line(COPY, 10, 10) },
 			       few[] = { line(COPY, 69, 69) }, many[] = { line(COPY, 68, 68) },
 			       launches[] = { line(LAUNCH, 600, 600), line(LAUNCH, 310, 310) },
-			       whole[] = { line(COPY, 73, 73) };
+			       whole[] = { line(COPY, 73, 73) }, ones[10], one[] = { line(COPY, 1, 1) },
+			       long_one[] = { line(COPY, 2, 2) };
 
+	/* What comes to less than a half of a call is none. */
 	apply(copies, 2, counted);
 	assert_figures(&copies[0], 60 * 73 / 70.0, 600 * 800 / 700.0, 6000 * 7300 / 7000.0);
-	assert_figures(&copies[1], 10 * 73 / 70.0, 100 * 800 / 700.0, 1000 * 7300 / 7000.0);
+	assert_figures(&copies[1], 10, 100, 1000);
+	copies[0] = line(COPY, 60, 60);
+	apply(copies, 2, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 77, 1400, 7000 } });
+	assert_figures(&copies[0], 66, 1200, 6000);
+	assert_figures(&copies[1], 11, 200, 1000);
 	apply(few, 1, counted);
 	assert_figures(&few[0], 73, 800, 7300);
 	apply(many, 1, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 75, 750, 7500 } });
@@ -85,8 +91,19 @@ static void a_few_calls_without_stacks_are_of_any_line(void **state)
 	apply(launches, 2, counted);
 	assert_figures(&launches[0], 600 * 1000 / 910.0, 6000 * 1000 / 910.0, 60000);
 	assert_figures(&launches[1], 310 * 1000 / 910.0, 3100 * 1000 / 910.0, 31000);
+	assert_true(copies[0].lacks && few[0].lacks && !many[0].lacks && launches[1].lacks);
+	for (unsigned i = 0; i < 10; i++)
+		ones[i] = line(COPY, 1, 1);
+	apply(ones, 10, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 14, 140, 1400 } });
+	assert_figures(&ones[9], 1, 10, 100);
+	assert_true(ones[0].lacks && ones[9].lacks);
+	apply(one, 1, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 3, 5000, 300 } });
+	assert_figures(&one[0], 1, 10, 100);
+	apply(long_one, 1, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 3, 5000, 300 } });
+	assert_figures(&long_one[0], 3, 80, 300);
 	apply(whole, 1, (const struct cuda_line_figures[GROUPS]){ [COPY] = { 73, 700, 7000 } });
 	assert_figures(&whole[0], 73, 730, 7300);
+	assert_false(whole[0].lacks);
 }
 
 /* A line has the calls whose stacks were taken, at least, and does not stand for all that is missing. */

@@ -201,6 +201,32 @@ static void lines_are_known_by_their_stacks(void **state)
 	expect(sum, "lines", 1, "sampled", "false");
 }
 
+/* A range over a daemon's upgrade: of estimates of both kinds of copies together it is not known of which they are. */
+static void older_daemons_have_one_kind_of_copies(void **state)
+{
+#define COPIED(kind, estimate)                                                                                 \
+	"{'estimated':true,'estimate':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5,'kinds':" \
+	"{"                                                                                                    \
+	"'" estimate "':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5}}},"                    \
+	"'calls':[{'api':'cudaMemcpy','kind':'" kind "','library':0,'pid':7,'tid':8,"                          \
+	"'comm':'c','kernel':null,'kernel_address':null,'direction':'','calls':10,'errors':0,'total_ns':"      \
+	"100,'min_ns':10,'max_ns':10,'squares_ns2':1.0,'bytes':0,'blocks':0,'threads':0,'grid':[0,0,0],"       \
+	"'block':[0,0,0],'stream':null,'histogram':[[10,1,10]]}],'lines':[{'event':'" kind                     \
+	"','api':'cudaMemcpy','pid':7,'tid':8,'line':'a','stack':['a'],'calls':10,'total_ns':100,'bytes':0,"   \
+	"'stacks':10,'sampled':false,'stacks_ns':100,'stacks_bytes':0}]}"
+	static const char older[] = COPIED("copy", "copy"), newer[] = COPIED("blocking-copy", "launch");
+	_cleanup_(json) json_t *both = SUM(older, newer), *new = SUM(newer);
+	const char *parts[] = { "calls", "lines" };
+
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(json_array_size(json_object_get(both, parts[i])), 1);
+		expect(both, parts[i], 0, "calls", "20");
+		expect(both, parts[i], 0, i ? "event" : "kind", "'blocking-copy'");
+	}
+	assert_null(json_object_get(json_object_get(both, "estimate"), "kinds"));
+	assert_non_null(json_object_get(json_object_get(new, "estimate"), "kinds"));
+}
+
 /*
  * Windows have lines as they were sampled; their sum has them as they add up to the calls, whatever it was made of. Of 245 copies by
  * stacks 45 are too many: 160 of 4 stacks vary as 160 x 156 / 4 = 6240, 80 of 2 as 3120, and 5 of 5 not at all.
@@ -610,6 +636,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_document_stays_as_it_is),
+		cmocka_unit_test(older_daemons_have_one_kind_of_copies),
 		cmocka_unit_test(calls_add_up),
 		cmocka_unit_test(libraries_are_known_by_their_path),
 		cmocka_unit_test(lines_are_known_by_their_stacks),

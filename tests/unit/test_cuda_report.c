@@ -97,6 +97,21 @@ static void counts_may_have_been_scaled(void **state)
 	assert_string_equal(cuda_report__kind_word(report->calls[1].kind), "other");
 }
 
+/* Of older daemons blocking copies come as the others do. */
+static void copies_are_told_apart_by_the_call(void **state)
+{
+	_cleanup_(cuda_report) struct cuda_report *report = cuda_read(CUDA_ANSWER(
+		"'calls':[" CUDA_CALL("cudaMemcpy2D", "copy", "'calls':2,'total_ns':9") "," CUDA_CALL(
+			"cudaMemcpyAsync", "copy",
+			"'calls':1,'total_ns':8") "," CUDA_CALL("cudaMemcpy", "blocking-copy",
+								"'calls':1,'total_ns':7") "]"));
+
+	assert_int_equal(report->n_calls, 3);
+	assert_int_equal(report->calls[0].kind, SO_CUDA_BLOCKING_COPY);
+	assert_int_equal(report->calls[1].kind, SO_CUDA_COPY);
+	assert_int_equal(report->calls[2].kind, SO_CUDA_BLOCKING_COPY);
+}
+
 static void assert_refused_json(json_t *answer, int code, const char *expected)
 {
 	struct cuda_report *report = (void *)1;
@@ -252,11 +267,17 @@ static void errors_have_students_factor(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(errors_have_students_factor),  cmocka_unit_test(everything_is_read),
-		cmocka_unit_test(almost_nothing_is_an_answer),  cmocka_unit_test(names_are_cleaned),
-		cmocka_unit_test(counts_may_have_been_scaled),  cmocka_unit_test(what_is_wrong_is_named),
-		cmocka_unit_test(other_histograms_are_refused), cmocka_unit_test(a_million_rows_are_too_many),
-		cmocka_unit_test(deep_nesting_is_passed_over),  cmocka_unit_test(a_zero_byte_is_refused),
+		cmocka_unit_test(errors_have_students_factor),
+		cmocka_unit_test(everything_is_read),
+		cmocka_unit_test(almost_nothing_is_an_answer),
+		cmocka_unit_test(names_are_cleaned),
+		cmocka_unit_test(counts_may_have_been_scaled),
+		cmocka_unit_test(what_is_wrong_is_named),
+		cmocka_unit_test(copies_are_told_apart_by_the_call),
+		cmocka_unit_test(other_histograms_are_refused),
+		cmocka_unit_test(a_million_rows_are_too_many),
+		cmocka_unit_test(deep_nesting_is_passed_over),
+		cmocka_unit_test(a_zero_byte_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
