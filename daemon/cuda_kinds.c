@@ -6,6 +6,7 @@
 #define HALVED_S 4.0 /* of figures, after which they weigh half */
 #define LEAST_S  1.0 /* of figures that are enough to choose anew by */
 #define OUTGROWN 1.5 /* times as many as may stay: a choice is to last */
+#define ENOUGH   10  /* calls that would have been seen of as many as may stay, to tell that there are fewer */
 
 void cuda_kinds__add(struct cuda_kinds *k, const struct cuda_kind_calls *calls, uint64_t elapsed_ns,
 		     uint64_t on_ns)
@@ -71,23 +72,41 @@ static uint32_t choice(const struct cuda_kinds *k, double most)
 		left -= rates[next];
 		rates[next] = 0;
 	}
-	return chosen;
+	return chosen & k->together ? chosen | k->together : chosen;
 }
 
 void cuda_kinds__choose(struct cuda_kinds *k, double most)
 {
-	*k = (struct cuda_kinds){ .cycled = choice(k, most) ?: CUDA_KINDS_ALL };
+	*k = (struct cuda_kinds){ .cycled = choice(k, most) ?: CUDA_KINDS_ALL, .together = k->together };
+}
+
+/* Calls a second that are left if these are switched. */
+static double left_by(const struct cuda_kinds *k, uint32_t cycled)
+{
+	double left = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		left += cycled >> i & 1 ? 0 : rate(k, i);
+	return left;
+}
+
+/* A burst at the beginning, as when a model is uploaded, is over. */
+static bool are_too_many(const struct cuda_kinds *k, uint32_t best, double most)
+{
+	double left = left_by(k, best) * OUTGROWN;
+
+	return !(best & ~k->cycled) && left * 10 <= left_by(k, 0) && left <= most && k->on_s * most >= ENOUGH;
 }
 
 bool cuda_kinds__are_outgrown(const struct cuda_kinds *k, double most)
 {
 	uint32_t best = choice(k, most);
-	double steady = 0, total = 0;
+	double steady = left_by(k, k->cycled), total = left_by(k, 0);
+	uint32_t pair = k->cycled & k->together;
 
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		total += rate(k, i);
-		steady += k->cycled >> i & 1 ? 0 : rate(k, i);
-	}
+	if (pair && pair != k->together)
+		return true;
 	return k->elapsed_s >= LEAST_S && best && best != k->cycled &&
-	       (steady * 4 > total || steady > OUTGROWN * most || k->cycled == CUDA_KINDS_ALL);
+	       (steady * 4 > total || steady > OUTGROWN * most || k->cycled == CUDA_KINDS_ALL ||
+		are_too_many(k, best, most));
 }

@@ -16,7 +16,8 @@
 
 /* Of the last seconds; what is older weighs less. All zero: nothing is known. */
 struct cuda_kinds {
-	uint32_t cycled; /* 1 << enum so_cuda_kind; 0: none */
+	uint32_t cycled;   /* 1 << enum so_cuda_kind; 0: none */
+	uint32_t together; /* if one of these is switched, so are the others; the caller's */
 	double calls[SO_CUDA_KIND_COUNT],
 		ns[SO_CUDA_KIND_COUNT]; /* ns: what they took, as in struct so_cuda_slot */
 	double elapsed_s, on_s;         /* on: in which the cycled kinds counted as well */
@@ -39,7 +40,8 @@ void cuda_kinds__rates(const struct cuda_kinds *kinds, struct cuda_kind_calls *r
 void cuda_kinds__choose(struct cuda_kinds *kinds, double most);
 /*
  * Whether others should be chosen: kinds that count all the time make more than a quarter of the calls, or half as many again as
- * `most`, or all kinds were chosen before any call was known.
+ * `most`, or all kinds were chosen before any call was known; or kinds are switched of which there are so few by now that even half as many
+ * again may stay.
  */
 bool cuda_kinds__are_outgrown(const struct cuda_kinds *kinds, double most);
 

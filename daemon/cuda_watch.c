@@ -246,6 +246,12 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 		cuda_watch_resume(w);
 	cuda_watch_drop_light(w);
 	w->mapped[w->n_mapped++] = *mapped;
+	/*
+	 * What a static runtime calls in the driver is known by its own call alone: where that comes and goes, so must this. A blocking
+	 * copy may be an asynchronous one of the driver.
+	 */
+	if (mapped->library.kind == CUDA_LIBRARY_RUNTIME_STATIC)
+		w->kinds.together = 1u << SO_CUDA_COPY | 1u << SO_CUDA_BLOCKING_COPY;
 	tell_runtimes(w, mapped->pid);
 	attach_first(w, &w->mapped[w->n_mapped - 1]);
 	return cuda_watch__add_process(w, mapped->pid);

@@ -117,21 +117,6 @@ static void begin_counting(struct cuda_watch *w)
 	set_off(w, 0);
 }
 
-/*
- * What a static runtime calls in the driver is known by the runtime's call alone: where that comes and goes, so must this. A blocking copy
- * may be an asynchronous one of the driver.
- */
-static void choose_kinds(const struct cuda_watch *w, struct cuda_kinds *kinds)
-{
-	const uint32_t copies = 1u << SO_CUDA_COPY | 1u << SO_CUDA_BLOCKING_COPY;
-
-	cuda_kinds__choose(kinds, cuda_watch_most_steady(w));
-	for (size_t i = 0; i < w->n_mapped; i++)
-		if (kinds->cycled & copies && !w->mapped[i].gone &&
-		    w->mapped[i].library.kind == CUDA_LIBRARY_RUNTIME_STATIC)
-			kinds->cycled |= copies;
-}
-
 static void switch_off(struct cuda_watch *w)
 {
 	struct cuda_kinds next = w->kinds;
@@ -140,7 +125,7 @@ static void switch_off(struct cuda_watch *w)
 	uint64_t now;
 
 	if (choose)
-		choose_kinds(w, &next);
+		cuda_kinds__choose(&next, cuda_watch_most_steady(w));
 	/* The first choice holds for the time on that ends: it stands for itself alone. */
 	if (!w->kinds.cycled)
 		w->kinds = next;

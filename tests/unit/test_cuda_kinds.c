@@ -50,6 +50,52 @@ static void test_so_many_may_stay(void **state)
 	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY) | KIND(SYNC));
 }
 
+/* A model is uploaded when a job begins, and such copies are rare from then on: they stay again. */
+static void test_a_burst_is_over(void **state)
+{
+	const struct cuda_kind_calls upload = { .calls = { COUNT(LAUNCH, 2000), COUNT(BLOCKING_COPY, 2000),
+							   COUNT(SYNC, 30) } };
+	/* In a time on of a twentieth. */
+	const struct cuda_kind_calls later = { .calls = { COUNT(LAUNCH, 1000), COUNT(BLOCKING_COPY, 1),
+							  COUNT(SYNC, 60) } };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, &upload, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 300);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(BLOCKING_COPY));
+	cuda_kinds__add(&kinds, &later, 2 * SECOND, SECOND / 10);
+	/* 40 a second with the waits. Of less than half as many again nothing is done: they would soon go again. */
+	assert_false(cuda_kinds__are_outgrown(&kinds, 55));
+	assert_true(cuda_kinds__are_outgrown(&kinds, 300));
+	/* So short a time tells nothing of so few. */
+	kinds.on_s = 0.02;
+	kinds.calls[SO_CUDA_LAUNCH] = 200;
+	kinds.calls[SO_CUDA_BLOCKING_COPY] = 0;
+	assert_false(cuda_kinds__are_outgrown(&kinds, 300));
+	kinds.on_s = 0.1;
+	cuda_kinds__choose(&kinds, 300);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH));
+}
+
+/* If some are only right together, they are chosen together, and nothing is gained by another choice. */
+static void test_kinds_that_go_together(void **state)
+{
+	const struct cuda_kind_calls calls = { .calls = { COUNT(COPY, 5000), COUNT(BLOCKING_COPY, 5),
+							  COUNT(SYNC, 5) } };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 300);
+	assert_int_equal(kinds.cycled, KIND(COPY));
+	kinds.together = KIND(COPY) | KIND(BLOCKING_COPY);
+	assert_true(cuda_kinds__are_outgrown(&kinds, 300));
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 300);
+	assert_int_equal(kinds.cycled, KIND(COPY) | KIND(BLOCKING_COPY));
+	cuda_kinds__add(&kinds, &calls, 4 * SECOND, SECOND);
+	assert_false(cuda_kinds__are_outgrown(&kinds, 300));
+}
+
 static void test_one_kind_alone(void **state)
 {
 	const struct cuda_kind_calls calls = { .calls = { COUNT(SYNC, 5) } };
@@ -137,6 +183,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_most_of_the_calls_are_chosen),
 		cmocka_unit_test(test_so_many_may_stay),
+		cmocka_unit_test(test_a_burst_is_over),
+		cmocka_unit_test(test_kinds_that_go_together),
 		cmocka_unit_test(test_one_kind_alone),
 		cmocka_unit_test(test_nothing_known),
 		cmocka_unit_test(test_rates_are_those_of_all_the_time),
