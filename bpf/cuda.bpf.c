@@ -164,7 +164,10 @@ static __always_inline bool is_called_by_runtime(const struct arguments *a)
 	return false;
 }
 
-/* Whether the thread's call has ended unseen: it would make all calls further down the stack nested ones. */
+/*
+ * Whether the thread's call has ended unseen, or may have, as its probes went while it was under way, with those of all calls of its
+ * kind: it would make all calls further down the stack nested ones.
+ */
 static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
 {
 	__u32 api = SO_CUDA_COOKIE_CALL(c->cookie), kind;
@@ -172,7 +175,7 @@ static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
 	if (SO_CUDA_COOKIE_SLOT(c->cookie) != SO_CUDA_COOKIE_SLOT(cookie) || api >= SO_CUDA_API_COUNT)
 		return true;
 	kind = calls_info[bounded_api(api)].kind & (SO_CUDA_KIND_ROOM - 1);
-	return c->begin_ns < control_of(cookie)->since_ns[kind];
+	return control_of(cookie)->off[kind] || c->begin_ns < control_of(cookie)->since_ns[kind];
 }
 
 static __always_inline __u32 own_ns(const struct so_cuda_own *own, __u64 program_ns)
@@ -215,9 +218,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		note_slice(cookie, call, begin);
 		return 1;
 	}
-	/* Or its probes went while it was under way, with those of all calls of its kind: what comes now is not inside of it. */
-	if (c->active &&
-	    (is_over(c, cookie) || is_off(control_of(cookie), bounded_api(SO_CUDA_COOKIE_CALL(c->cookie)))))
+	if (c->active && is_over(c, cookie))
 		c->active = 0;
 	/* Of what all entries do, as those of calibration: reading arguments is no sign of cold caches. */
 	program_ns = bpf_ktime_get_ns() - begin;
