@@ -106,11 +106,6 @@ void cuda_budget__free(struct cuda_budget *budget)
 	free(budget);
 }
 
-static double seconds(uint64_t ns)
-{
-	return (double)ns * 1e-9;
-}
-
 void cuda_budget__stretch(struct cuda_budget *budget, unsigned times)
 {
 	budget->stretch = times;
@@ -439,6 +434,11 @@ static void decide(struct cuda_budget *budget, double elapsed)
 	follow(budget, cost > 0 ? goal / cost : INFINITY, elapsed);
 	if (!record(budget, 0)->learning)
 		brake(budget);
+}
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns * 1e-9;
 }
 
 void cuda_budget__add(struct cuda_budget *budget, const struct cuda_budget_figures *figures)

@@ -104,9 +104,7 @@ bool cuda_kinds__are_outgrown(const struct cuda_kinds *k, double most)
 	double steady = left_by(k, k->cycled), total = left_by(k, 0);
 	uint32_t pair = k->cycled & k->together;
 
-	if (pair && pair != k->together)
-		return true;
 	return k->elapsed_s >= LEAST_S && best && best != k->cycled &&
 	       (steady * 4 > total || steady > OUTGROWN * most || k->cycled == CUDA_KINDS_ALL ||
-		are_too_many(k, best, most));
+		(pair && pair != k->together) || are_too_many(k, best, most));
 }

@@ -26,7 +26,7 @@ struct cuda_line_share {
 	uint32_t group;                /* of lines that have their calls together: an API */
 	struct cuda_line_figures all;  /* what it stands for; 0 calls: it is not one */
 	struct cuda_line_figures seen; /* the calls whose stacks were taken */
-	bool lacks;                    /* out: it may have a few calls more, which stand for nothing here */
+	bool lacks;                    /* out: a few calls of the group have no stack, and may be its own */
 };
 
 /*

@@ -88,8 +88,8 @@ static void test_kinds_that_go_together(void **state)
 	cuda_kinds__choose(&kinds, 300);
 	assert_int_equal(kinds.cycled, KIND(COPY));
 	kinds.together = KIND(COPY) | KIND(BLOCKING_COPY);
-	assert_true(cuda_kinds__are_outgrown(&kinds, 300));
 	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
+	assert_true(cuda_kinds__are_outgrown(&kinds, 300));
 	cuda_kinds__choose(&kinds, 300);
 	assert_int_equal(kinds.cycled, KIND(COPY) | KIND(BLOCKING_COPY));
 	cuda_kinds__add(&kinds, &calls, 4 * SECOND, SECOND);
