@@ -312,7 +312,7 @@ static int find_allocations(struct search *search)
 
 		/* The asynchronous ones take from a pool. */
 		if ((row->kind != SO_CUDA_ALLOC && row->kind != SO_CUDA_FREE) ||
-		    cuda_summary__is_async(row->api))
+		    cuda_report__is_async(row->api))
 			continue;
 		if (row->kind == SO_CUDA_ALLOC)
 			allocations = cuda_stats__sum(allocations, row->figures.calls);

@@ -24,6 +24,11 @@ const char *cuda_report__kind_word(enum so_cuda_kind kind)
 	return kind_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
 }
 
+bool cuda_report__is_async(const char *api)
+{
+	return strstr(api, "Async") != NULL;
+}
+
 /* Of a row of calls of one API. */
 static enum so_cuda_kind kind_of(const char *word, const char *api)
 {
@@ -32,7 +37,7 @@ static enum so_cuda_kind kind_of(const char *word, const char *api)
 	while (kind < SO_CUDA_KIND_COUNT && strcmp(kind_words[kind], word))
 		kind++;
 	/* Older daemons have one kind of copies. */
-	return kind == SO_CUDA_COPY && !strstr(api, "Async") ? SO_CUDA_BLOCKING_COPY : kind;
+	return kind == SO_CUDA_COPY && !cuda_report__is_async(api) ? SO_CUDA_BLOCKING_COPY : kind;
 }
 
 /*

@@ -179,5 +179,7 @@ double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_ki
 
 /* The word of include/stakeout/cuda_api.h; "other" for SO_CUDA_KIND_COUNT. */
 const char *cuda_report__kind_word(enum so_cuda_kind kind);
+/* Whether a call of this name returns before its work is done. */
+bool cuda_report__is_async(const char *api);
 
 #endif

@@ -24,11 +24,6 @@ bool cuda_summary__is_python(const char *frame)
 	return digits && n && frame[n - 1] == ':';
 }
 
-bool cuda_summary__is_async(const char *api)
-{
-	return strstr(api, "Async") != NULL;
-}
-
 const char *cuda_summary__path(const struct cuda_library *library)
 {
 	return library ? library->path : "";

@@ -107,7 +107,5 @@ CLEANUP_DEFINE(struct cuda_summary *, cuda_summary, cuda_summary__free)
 double cuda_summary__ratio(double part, double whole);
 /* Whether a frame is Python's, by its form "function (file.py:42)". */
 bool cuda_summary__is_python(const char *frame);
-/* Whether a call of this name returns before its work is done. */
-bool cuda_summary__is_async(const char *api);
 
 #endif
