@@ -101,7 +101,7 @@ static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, 
 		return;
 	}
 	calls->bytes += c->bytes;
-	if (calls_info[api].kind == SO_CUDA_LAUNCH)
+	if (calls_info[api].does == SO_CUDA_LAUNCH)
 		add_launch(calls, c);
 }
 
@@ -127,8 +127,8 @@ static __always_inline __u32 stack_period(const struct so_cuda_control *control,
 
 static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns)
 {
-	__u32 kind = calls_info[api].kind, code = (__u32)ctx->rax, period;
-	bool failed = code && !(kind == SO_CUDA_EVENT && code == NOT_READY);
+	__u32 kind = calls_info[api].kind, does = calls_info[api].does, code = (__u32)ctx->rax, period;
+	bool failed = code && !(does == SO_CUDA_EVENT && code == NOT_READY);
 	__u64 stack = 0;
 
 	count_call(c, api, ns, failed, ctx->rip);
@@ -141,9 +141,9 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 		stack = take_stack(ctx, c, api, ns, period);
 	if (failed)
 		return;
-	if (kind == SO_CUDA_ALLOC)
+	if (does == SO_CUDA_ALLOC)
 		allocated(c, api, stack);
-	else if (kind == SO_CUDA_FREE)
+	else if (does == SO_CUDA_FREE)
 		freed(c, api);
 }
 

@@ -13,12 +13,12 @@ __u64 called[SO_CUDA_SLOTS][SO_CUDA_API_WORDS];
 
 /* How the arguments of each call are read, and what it does. */
 static const struct {
-	__u8 kind, args, of, has_stream;
+	__u8 kind, does, args, of, has_stream; /* does: so_cuda_kind__does() */
 } calls_info[SO_CUDA_API_ROOM] = {
 /* A copy has a stream if its name ends in "Async". */
 #define IS_ASYNC(name) (sizeof(name) > 6 && name[sizeof(name) - 2] == 'c' && name[sizeof(name) - 6] == 'A')
 #define X(name, library, kind, args) \
-	{ SO_CUDA_##kind, SO_CUDA_ARGS_##args, SO_CUDA_OF_##library, IS_ASYNC(#name) },
+	{ SO_CUDA_##kind, SO_CUDA_DOES_##kind, SO_CUDA_ARGS_##args, SO_CUDA_OF_##library, IS_ASYNC(#name) },
 	SO_CUDA_APIS(X)
 #undef X
 };

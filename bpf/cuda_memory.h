@@ -35,7 +35,9 @@ static __always_inline void add_to_site(const struct so_cuda_call *c, const stru
 
 static __always_inline void take_off(const struct so_cuda_pointer *key, const struct so_cuda_allocation *a)
 {
-	struct so_cuda_site_key at = { .tgid = key->tgid, .host = key->host, .stack = a->site };
+	struct so_cuda_site_key at = {
+		.tgid = key->tgid, .host = key->host, .kind = a->kind, .stack = a->site
+	};
 	struct so_cuda_site *site = bpf_map_lookup_elem(&cuda_sites, &at);
 
 	if (!site)
@@ -48,8 +50,9 @@ static __always_inline void take_off(const struct so_cuda_pointer *key, const st
 static __noinline int allocated(struct so_cuda_call *c, __u32 api, __u64 stack)
 {
 	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
-	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host, .stack = stack };
-	struct so_cuda_allocation a = { .site = stack }, *old;
+	__u32 kind = calls_info[bounded_api(api)].kind;
+	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host, .kind = kind, .stack = stack };
+	struct so_cuda_allocation a = { .site = stack, .kind = kind }, *old;
 
 	if (!c || bpf_probe_read_user(&key.address, sizeof(key.address), (void *)c->pointer))
 		return 0;

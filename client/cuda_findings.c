@@ -188,25 +188,35 @@ static int search_apis(struct search *search, enum so_cuda_kind event, add_row *
 	for (size_t i = 0; !r && i < search->summary->n_apis && search->findings->n - before < MOST_LINES;
 	     i++) {
 		const struct cuda_api_row *api = &search->summary->apis[i];
-		struct cuda_line_row row = { .event = event,
+		struct cuda_line_row row = { .kind = api->kind,
+					     .event = event,
 					     .api = api->api,
 					     .direction = "",
 					     .calls = api->figures.calls,
 					     .total_ns = api->figures.total_ns,
 					     .bytes = api->figures.bytes };
 
-		if (api->kind == event && share_of(search, (double)row.total_ns) >= NOTABLE_SHARE)
+		if (so_cuda_kind__does(api->kind) == event &&
+		    share_of(search, (double)row.total_ns) >= NOTABLE_SHARE)
 			r = add_one(search, &row);
 	}
 	return r;
 }
 
-static const struct cuda_line_row *top_line(const struct search *search, enum so_cuda_kind event)
+static const struct cuda_line_row *top_line(const struct search *search, enum so_cuda_kind kind)
+{
+	for (size_t i = 0; i < search->summary->n_lines; i++)
+		if (search->summary->lines[i].kind == kind)
+			return &search->summary->lines[i];
+	return NULL;
+}
+
+static bool has_line(const struct search *search, enum so_cuda_kind event)
 {
 	for (size_t i = 0; i < search->summary->n_lines; i++)
 		if (search->summary->lines[i].event == event)
-			return &search->summary->lines[i];
-	return NULL;
+			return true;
+	return false;
 }
 
 static int search_lines(struct search *search, enum so_cuda_kind event, add_row *add_one)
@@ -214,7 +224,7 @@ static int search_lines(struct search *search, enum so_cuda_kind event, add_row 
 	size_t before = search->findings->n;
 	int r = 0;
 
-	if (!top_line(search, event))
+	if (!has_line(search, event))
 		return search_apis(search, event, add_one);
 	for (size_t i = 0; !r && i < search->summary->n_lines; i++) {
 		const struct cuda_line_row *row = &search->summary->lines[i];
@@ -301,6 +311,7 @@ static int find_outliers(struct search *search)
 static int find_allocations(struct search *search)
 {
 	const struct cuda_summary *summary = search->summary;
+	/* The asynchronous ones take from a pool. */
 	const struct cuda_line_row *alloc = top_line(search, SO_CUDA_ALLOC),
 				   *release = top_line(search, SO_CUDA_FREE);
 	uint64_t allocations = 0, frees = 0, total_ns = 0;
@@ -310,9 +321,7 @@ static int find_allocations(struct search *search)
 	for (size_t i = 0; i < summary->n_apis; i++) {
 		const struct cuda_api_row *row = &summary->apis[i];
 
-		/* The asynchronous ones take from a pool. */
-		if ((row->kind != SO_CUDA_ALLOC && row->kind != SO_CUDA_FREE) ||
-		    cuda_report__is_async(row->api))
+		if (row->kind != SO_CUDA_ALLOC && row->kind != SO_CUDA_FREE)
 			continue;
 		if (row->kind == SO_CUDA_ALLOC)
 			allocations = cuda_stats__sum(allocations, row->figures.calls);
@@ -341,7 +350,8 @@ static int find_stream_waits(struct search *search)
 {
 	const struct cuda_summary *summary = search->summary;
 	const struct cuda_line_row *top = top_line(search, SO_CUDA_WAIT);
-	uint64_t waits = summary->kind_calls[SO_CUDA_WAIT], launches = summary->kind_calls[SO_CUDA_LAUNCH];
+	uint64_t waits = summary->kind_calls[SO_CUDA_WAIT],
+		 launches = cuda_summary__calls(summary, SO_CUDA_LAUNCH);
 	char rate[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES];
 	struct cuda_finding finding = { .kind = CUDA_FINDING_STREAM_WAITS,
 					.line = top ? top->line : NULL,

@@ -121,15 +121,17 @@ static void print_cost(const struct cuda_report *report, const struct cuda_summa
 	if (isnan(watching->overhead_percent))
 		fprintf(out, NOT_MEASURED);
 	else
-		fprintf(out, "%.2f %% of the target's CPU time", watching->overhead_percent);
+		fprintf(out, "%.2f %% of the target's time", watching->overhead_percent);
 	if (!isnan(watching->budget_percent))
 		fprintf(out, " (budget %.3g %%)", watching->budget_percent);
 	if (!isnan(watching->cost_ns_per_call))
 		fprintf(out, ", %s a call", each);
 	if (*watching->state)
 		fprintf(out, "; state %s", watching->state);
-	if (!isnan(watching->duty))
-		fprintf(out, ", duty %.0f %%", 100 * watching->duty);
+	if (!isnan(watching->duty)) {
+		fprintf(out, ", duty ");
+		print_percent(100 * watching->duty, out);
+	}
 	fputc('\n', out);
 	print_stack_periods(watching, summary, out);
 	if (report->estimated)

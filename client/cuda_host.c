@@ -23,7 +23,7 @@ const char *cuda_host__words(enum cuda_host_part part)
 
 static enum cuda_host_part part_of(enum so_cuda_kind kind)
 {
-	switch (kind) {
+	switch (so_cuda_kind__does(kind)) {
 	case SO_CUDA_LAUNCH:
 		return CUDA_HOST_LAUNCH;
 	case SO_CUDA_SYNC:

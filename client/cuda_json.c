@@ -61,7 +61,7 @@ static json_t *api_json(const struct cuda_summary *summary, size_t i)
 
 	return with_figures(&row->figures,
 			    json_pack("{s:o, s:s, s:o, s:b, s:o, s:o}", "api", text(row->api), "kind",
-				      cuda_report__kind_word(row->kind), "library", text(row->library),
+				      cuda_report__does_word(row->kind), "library", text(row->library),
 				      "estimated", (int)summary->kind_estimated[row->kind], "time_share",
 				      number(share), "not_ready", count(row->not_ready)));
 }
@@ -108,7 +108,7 @@ static json_t *wait_json(const struct cuda_summary *summary, size_t i)
 	double total_ns = (double)row->total_ns;
 
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
-			 cuda_report__kind_word(row->event), "api", text(row->api), "line", text(row->line),
+			 cuda_report__does_word(row->event), "api", text(row->api), "line", text(row->line),
 			 "calls", count(row->calls), "total_ns", count(row->total_ns), "bytes",
 			 count(row->bytes), "avg_ns", number(total_ns / (double)row->calls), "share",
 			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "stacks",

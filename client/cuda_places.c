@@ -116,7 +116,8 @@ int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_repo
 	for (size_t i = 0; i < report->n_lines; i++) {
 		const struct cuda_line *line = &report->lines[i];
 
-		rows[i] = (struct cuda_line_row){ .event = line->event,
+		rows[i] = (struct cuda_line_row){ .kind = line->kind,
+						  .event = line->event,
 						  .api = line->api,
 						  .line = place(line->line, python_only),
 						  .direction = line->direction,

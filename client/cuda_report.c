@@ -13,10 +13,26 @@
 #define ANY            HUGE_VAL
 
 static const char *const kind_words[SO_CUDA_KIND_COUNT + 1] = {
-#define X(name, word) [SO_CUDA_##name] = word,
+#define X(name, word, does, does_word) [SO_CUDA_##name] = word,
 	SO_CUDA_KINDS(X)
 #undef X
 		[SO_CUDA_KIND_COUNT] = "other",
+};
+
+static const char *const does_words[SO_CUDA_KIND_COUNT + 1] = {
+#define X(name, word, does, does_word) [SO_CUDA_##name] = does_word,
+	SO_CUDA_KINDS(X)
+#undef X
+		[SO_CUDA_KIND_COUNT] = "other",
+};
+
+static const struct {
+	const char *name;
+	enum so_cuda_kind kind;
+} apis[SO_CUDA_API_COUNT] = {
+#define X(name, library, kind, args) { #name, SO_CUDA_##kind },
+	SO_CUDA_APIS(X)
+#undef X
 };
 
 const char *cuda_report__kind_word(enum so_cuda_kind kind)
@@ -24,20 +40,22 @@ const char *cuda_report__kind_word(enum so_cuda_kind kind)
 	return kind_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
 }
 
-bool cuda_report__is_async(const char *api)
+const char *cuda_report__does_word(enum so_cuda_kind kind)
 {
-	return strstr(api, "Async") != NULL;
+	return does_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
 }
 
-/* Of a row of calls of one API. */
+/* Of a row of calls of one API. Of one that this version does not know its word tells what it does. */
 static enum so_cuda_kind kind_of(const char *word, const char *api)
 {
 	unsigned kind = 0;
 
-	while (kind < SO_CUDA_KIND_COUNT && strcmp(kind_words[kind], word))
+	for (unsigned i = 0; i < SO_CUDA_API_COUNT; i++)
+		if (!strcmp(apis[i].name, api))
+			return apis[i].kind;
+	while (kind < SO_CUDA_KIND_COUNT && strcmp(does_words[kind], word))
 		kind++;
-	/* Older daemons have one kind of copies. */
-	return kind == SO_CUDA_COPY && !cuda_report__is_async(api) ? SO_CUDA_BLOCKING_COPY : kind;
+	return kind;
 }
 
 /*
@@ -276,10 +294,13 @@ static bool read_line(struct cuda_fields *fields, const struct cuda_report *repo
 		      void *out)
 {
 	struct cuda_line *line = out;
+	const char *api = read_api(fields, row);
+	enum so_cuda_kind kind = kind_of(cuda_fields__text(fields, row, "event", ""), api);
 
 	*line = (struct cuda_line){
-		.event = kind_of(cuda_fields__text(fields, row, "event", ""), read_api(fields, row)),
-		.api = read_api(fields, row),
+		.kind = kind,
+		.event = so_cuda_kind__does(kind),
+		.api = api,
 		.line = cuda_fields__text(fields, row, "line", ""),
 		.pid = cuda_fields__integer(fields, row, "pid"),
 		.tid = cuda_fields__integer(fields, row, "tid"),
@@ -438,7 +459,7 @@ static struct cuda_nearness nearness_of(struct cuda_fields *fields, const json_t
 static void read_all_nearness(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
 	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
-	const json_t *kinds = cuda_fields__object(fields, estimate, "kinds");
+	const json_t *kinds = cuda_fields__object(fields, estimate, "by_kind");
 
 	report->nearness = nearness_of(fields, estimate);
 	report->kinds_known = kinds != NULL;

@@ -82,7 +82,7 @@ struct cuda_stack {
 };
 
 struct cuda_line {
-	enum so_cuda_kind event;
+	enum so_cuda_kind kind, event; /* event: so_cuda_kind__does() */
 	const char *api, *line;
 	int64_t pid, tid;
 	const char *direction; /* of a copy; "": not said */
@@ -177,9 +177,8 @@ bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kin
 /* As cuda_report__error(), of all calls of this kind; 0: they were counted all the time. */
 double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls);
 
-/* The word of include/stakeout/cuda_api.h; "other" for SO_CUDA_KIND_COUNT. */
+/* The words of include/stakeout/cuda_api.h: the kind's own, and that for what it does; "other" for SO_CUDA_KIND_COUNT. */
 const char *cuda_report__kind_word(enum so_cuda_kind kind);
-/* Whether a call of this name returns before its work is done. */
-bool cuda_report__is_async(const char *api);
+const char *cuda_report__does_word(enum so_cuda_kind kind);
 
 #endif

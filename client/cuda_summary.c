@@ -334,6 +334,24 @@ int cuda_summary__new(const struct cuda_report *report, bool python_only, struct
 	return r;
 }
 
+uint64_t cuda_summary__calls(const struct cuda_summary *summary, enum so_cuda_kind does)
+{
+	uint64_t calls = 0;
+
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++)
+		if (so_cuda_kind__does(kind) == does)
+			calls = cuda_stats__sum(calls, summary->kind_calls[kind]);
+	return calls;
+}
+
+bool cuda_summary__is_estimate(const struct cuda_summary *summary, enum so_cuda_kind does)
+{
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++)
+		if (so_cuda_kind__does(kind) == does && summary->kind_estimated[kind])
+			return true;
+	return false;
+}
+
 void cuda_summary__free(struct cuda_summary *summary)
 {
 	if (!summary)

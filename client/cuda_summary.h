@@ -42,7 +42,7 @@ struct cuda_kernel_row {
 
 /* Calls to one API from one source line. */
 struct cuda_line_row {
-	enum so_cuda_kind event;
+	enum so_cuda_kind kind, event; /* event: so_cuda_kind__does() */
 	const char *api, *line;
 	const char *direction;          /* "": none, several, or not said */
 	const struct cuda_stack *stack; /* of its row with most time */
@@ -103,6 +103,9 @@ int cuda_summary__new(const struct cuda_report *report, bool python_only, struct
 void cuda_summary__free(struct cuda_summary *summary);
 CLEANUP_DEFINE(struct cuda_summary *, cuda_summary, cuda_summary__free)
 
+/* Calls of all kinds that do this; whether some of them may have been scaled up. */
+uint64_t cuda_summary__calls(const struct cuda_summary *summary, enum so_cuda_kind does);
+bool cuda_summary__is_estimate(const struct cuda_summary *summary, enum so_cuda_kind does);
 /* part / whole; NAN if whole is 0 or not known. */
 double cuda_summary__ratio(double part, double whole);
 /* Whether a frame is Python's, by its form "function (file.py:42)". */

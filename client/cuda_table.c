@@ -154,7 +154,8 @@ static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_su
 	double calls = (double)figures->calls;
 	char name[64];
 
-	calls_of(figures->calls, summary->kind_estimated[SO_CUDA_LAUNCH], out);
+	calls_of(figures->calls, summary->kind_estimated[row->graph ? SO_CUDA_GRAPH_LAUNCH : SO_CUDA_LAUNCH],
+		 out);
 	print_times(figures, out);
 	time_of((double)figures->max_ns, out);
 	if (row->graph) {
@@ -240,7 +241,7 @@ static void print_wait(const struct cuda_line_row *row, const struct cuda_summar
 {
 	share_of(cuda_summary__ratio((double)row->total_ns, summary->duration_ns), out);
 	time_of((double)row->total_ns, out);
-	calls_of(row->calls, row->sampled || summary->kind_estimated[row->event], out);
+	calls_of(row->calls, row->sampled || summary->kind_estimated[row->kind], out);
 	time_of((double)row->total_ns / (double)row->calls, out);
 	fprintf(out, "  %-24s", row->api);
 	fprintf(out, "  ");
@@ -305,6 +306,7 @@ static void signed_size(int64_t bytes, FILE *out)
 void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_view *view, FILE *out)
 {
 	unsigned columns = name_columns(view, 2 * COUNT_COLUMNS + 3 * SIZE_COLUMNS + RATE_COLUMNS + 2);
+	bool allocs = cuda_summary__is_estimate(summary, SO_CUDA_ALLOC);
 	char rate[CUDA_TEXT_BYTES];
 
 	if (!summary->n_sites)
@@ -314,9 +316,8 @@ void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_vie
 	for (size_t i = 0; i < shown(view, summary->n_sites); i++) {
 		const struct cuda_site_row *row = &summary->sites[i];
 
-		calls_of(row->allocations, summary->kind_estimated[SO_CUDA_ALLOC], out);
-		calls_of(row->frees,
-			 summary->kind_estimated[SO_CUDA_FREE] || summary->kind_estimated[SO_CUDA_ALLOC], out);
+		calls_of(row->allocations, allocs, out);
+		calls_of(row->frees, allocs || cuda_summary__is_estimate(summary, SO_CUDA_FREE), out);
 		size_of((double)row->bytes, out);
 		signed_size(row->current_bytes, out);
 		signed_size(row->peak_bytes, out);

@@ -66,9 +66,8 @@ struct cuda_budget {
 
 /* Kinds whose calls are many and alike get a bounded number of stacks; each call of the others is worth one. */
 static const bool capped[SO_CUDA_KIND_COUNT] = {
-	[SO_CUDA_LAUNCH] = true,
-	[SO_CUDA_FREE] = true,
-	[SO_CUDA_EVENT] = true,
+	[SO_CUDA_LAUNCH] = true,     [SO_CUDA_GRAPH_LAUNCH] = true, [SO_CUDA_FREE] = true,
+	[SO_CUDA_ASYNC_FREE] = true, [SO_CUDA_EVENT] = true,        [SO_CUDA_QUERY] = true,
 };
 
 const char *cuda_budget__word(enum cuda_budget_state state)

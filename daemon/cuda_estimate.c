@@ -102,7 +102,7 @@ json_t *cuda_estimates__json(const struct cuda_estimates *e)
 			ret = ret ?: json_object_set_new(kinds, cuda_names__kind_word(i), json_of(&e->of[i]));
 	}
 	root = ret ? NULL : json_of(&e->of[CUDA_ESTIMATE_ALL]);
-	if (!root || json_object_set(root, "kinds", kinds)) {
+	if (!root || json_object_set(root, "by_kind", kinds)) {
 		json_decref(root);
 		root = NULL;
 	}

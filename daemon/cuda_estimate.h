@@ -79,7 +79,7 @@ static inline bool cuda_estimates__are_any(const struct cuda_estimates *e)
 	return cuda_estimate__is_any(&e->of[CUDA_ESTIMATE_ALL]);
 }
 /*
- * As answers and stored windows have it: {"times_off", "times", "calls", "variance", "bias", "kinds": {kind: the same}}, of kinds of which
+ * As answers and stored windows have it: {"times_off", "times", "calls", "variance", "bias", "by_kind": {kind: the same}}, of kinds of which
  * calls were not seen. null: all calls were seen. NULL: no memory. New reference.
  */
 json_t *cuda_estimates__json(const struct cuda_estimates *e);

@@ -40,8 +40,8 @@ void cuda_kinds__rates(const struct cuda_kinds *kinds, struct cuda_kind_calls *r
 void cuda_kinds__choose(struct cuda_kinds *kinds, double most);
 /*
  * Whether others should be chosen: kinds that count all the time make more than a quarter of the calls, or half as many again as
- * `most`, or all kinds were chosen before any call was known, or some of those that go together; or kinds are switched of which there are so few by now that even half as many
- * again may stay.
+ * `most`, or all kinds were chosen before any call was known, or some of those that go together; or kinds are switched of which there
+ * are so few by now that even half as many again may stay.
  */
 bool cuda_kinds__are_outgrown(const struct cuda_kinds *kinds, double most);
 

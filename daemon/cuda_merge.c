@@ -158,7 +158,7 @@ static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 
 static void add_estimates(struct reading *r, const json_t *document, bool estimated)
 {
-	const json_t *found = merge_object(r, document, "estimate"), *kinds = merge_object(r, found, "kinds");
+	const json_t *found = merge_object(r, document, "estimate"), *kinds = merge_object(r, found, "by_kind");
 	bool known = kinds || json_is_null(json_object_get(document, "estimate")) || !estimated;
 	size_t n = 0;
 

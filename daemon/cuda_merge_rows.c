@@ -158,13 +158,14 @@ static void sum_figures(struct call_row *to, const struct call_row *from, bool n
 	memcpy(to->block, from->block, sizeof(to->block));
 }
 
-/* Older daemons have one kind of copies; their estimates of it are of both. */
-static const char *kind_of(struct reading *r, const char *word, const char *api)
+/* By this daemon's words, whatever an older one's were; of a newer one's call by its own. */
+static const char *does(const char *word, const char *api)
 {
-	if (!word || strcmp(word, "copy") || strstr(api, "Async"))
-		return word ?: "";
-	r->merge->kinds_unknown = true;
-	return cuda_names__kind_word(SO_CUDA_BLOCKING_COPY);
+	struct cuda_name name;
+
+	if (cuda_names__find(api, strlen(api), &name) && name.type == CUDA_NAME_API)
+		return cuda_names__does(name.number);
+	return word ?: "";
 }
 
 static void add_call(struct reading *r, const json_t *row)
@@ -185,7 +186,7 @@ static void add_call(struct reading *r, const json_t *row)
 	if (!merge_adds(r) || !figures.calls)
 		return;
 	key.api = merge_word(r, api);
-	key.kind = merge_word(r, kind_of(r, kind, api));
+	key.kind = merge_word(r, does(kind, api));
 	key.library = library(r, id);
 	key.direction = merge_word(r, direction ?: "");
 	key.kernel = merge_word(r, kernel);
@@ -236,7 +237,7 @@ static void add_line(struct reading *r, const json_t *row)
 		merge_refuse(r, -EBADMSG);
 	if (!merge_adds(r))
 		return;
-	key.event = merge_word(r, kind_of(r, event, api));
+	key.event = merge_word(r, does(event, api));
 	key.api = merge_word(r, api);
 	key.line = merge_word(r, line ?: "");
 	to = merge_row(r, &r->merge->lines, &key, sizeof(key), NULL);

@@ -316,7 +316,7 @@ static json_t *estimate(const struct cuda_merge *m)
 	json_t *estimate = cuda_estimates__json(&m->estimates);
 
 	if (m->kinds_unknown)
-		json_object_del(estimate, "kinds");
+		json_object_del(estimate, "by_kind");
 	return estimate;
 }
 

@@ -131,12 +131,23 @@ enum so_cuda_of cuda_names__of(enum so_cuda_api api)
 const char *cuda_names__kind_word(unsigned kind)
 {
 	static const char *const words[] = {
-#define X(name, word) word,
+#define X(name, word, does, does_word) word,
 		SO_CUDA_KINDS(X)
 #undef X
 	};
 
 	return kind < SO_CUDA_KIND_COUNT ? words[kind] : "?";
+}
+
+const char *cuda_names__does(enum so_cuda_api api)
+{
+	static const char *const words[] = {
+#define X(name, word, does, does_word) does_word,
+		SO_CUDA_KINDS(X)
+#undef X
+	};
+
+	return words[apis[api].kind];
 }
 
 const char *cuda_names__library_word(enum cuda_name_library library)

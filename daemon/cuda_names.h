@@ -37,6 +37,8 @@ const char *cuda_names__api(unsigned api);
 enum so_cuda_kind cuda_names__kind(enum so_cuda_api api);
 enum so_cuda_of cuda_names__of(enum so_cuda_api api);
 const char *cuda_names__kind_word(unsigned kind);
+/* The word of tables for what a call does, whatever its kind. */
+const char *cuda_names__does(enum so_cuda_api api);
 const char *cuda_names__library_word(enum cuda_name_library library); /* "runtime", "driver" */
 
 #endif

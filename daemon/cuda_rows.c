@@ -7,30 +7,13 @@
 #include <string.h>
 
 #include "daemon/api_json.h"
+#include "daemon/cuda_names.h"
 
 #define COMPARE(a, b)   \
 	if ((a) != (b)) \
 	return (a) < (b) ? -1 : 1
 
 CLEANUP_DEFINE(json_t *, json, json_decref)
-
-static const char *const api_words[] = {
-#define X(name, library, kind, args) [SO_CUDA_API_##name] = #name,
-	SO_CUDA_APIS(X)
-#undef X
-};
-
-static const uint8_t api_kinds[] = {
-#define X(name, library, kind, args) [SO_CUDA_API_##name] = SO_CUDA_##kind,
-	SO_CUDA_APIS(X)
-#undef X
-};
-
-static const char *const kind_words[] = {
-#define X(name, word) [SO_CUDA_##name] = word,
-	SO_CUDA_KINDS(X)
-#undef X
-};
 
 static const char *const direction_words[] = {
 #define X(name, word) [SO_CUDA_DIRECTION_##name] = word,
@@ -46,12 +29,12 @@ static const char *const loss_words[] = {
 
 const char *cuda_rows__api(uint32_t api)
 {
-	return api < SO_CUDA_API_COUNT ? api_words[api] : "unknown";
+	return api < SO_CUDA_API_COUNT ? cuda_names__api(api) : "unknown";
 }
 
 const char *cuda_rows__kind(uint32_t api)
 {
-	return api < SO_CUDA_API_COUNT ? kind_words[api_kinds[api]] : "unknown";
+	return api < SO_CUDA_API_COUNT ? cuda_names__does(api) : "unknown";
 }
 
 const char *cuda_rows__direction(uint32_t direction)

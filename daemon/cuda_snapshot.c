@@ -464,6 +464,19 @@ static uint64_t in_proportion(uint64_t value, uint64_t to, uint64_t of)
 	return scaled < 0x1p64L ? (uint64_t)scaled : UINT64_MAX;
 }
 
+void cuda_snapshot__take_memory(struct cuda_snapshot *estimate, const struct cuda_snapshot *of)
+{
+	static const struct so_cuda_site none;
+
+	for (size_t i = 0; i < estimate->sites.n; i++) {
+		struct cuda_site_entry *entry = entries__at(&estimate->sites, i);
+		const struct so_cuda_site *site = cuda_snapshot__find_site(of, &entry->key) ?: &none;
+
+		entry->site.current_bytes = site->current_bytes;
+		entry->site.peak_bytes = site->peak_bytes;
+	}
+}
+
 static bool is_of_kinds(uint32_t api, uint32_t kinds)
 {
 	static const uint8_t of[SO_CUDA_API_COUNT] = {
@@ -472,7 +485,7 @@ static bool is_of_kinds(uint32_t api, uint32_t kinds)
 #undef X
 	};
 
-	return kinds == ~0u || (api < SO_CUDA_API_COUNT && kinds & 1u << of[api]);
+	return kinds == ~0u || (api < SO_CUDA_API_COUNT && kinds >> of[api] & 1);
 }
 
 /*
@@ -563,6 +576,7 @@ static void *sort_entries(const struct entries *entries, int (*compare)(const vo
 	return sorted;
 }
 
+/* Releases are seen of memory whose allocation was: they are scaled as these are, whichever way their own kind is counted. */
 static void scale_site(struct so_cuda_site *site, struct scaler *allocations, struct scaler *frees)
 {
 	uint64_t before = site->allocations;
@@ -596,7 +610,9 @@ int cuda_snapshot__scale(struct cuda_snapshot *snapshot, uint32_t kinds, double 
 		if (is_of_kinds(by_code[i]->key.api, kinds))
 			by_code[i]->count = scaler__next(&codes, by_code[i]->count);
 	}
-	for (size_t i = 0; i < snapshot->sites.n && kinds & 1u << SO_CUDA_ALLOC; i++)
-		scale_site(&by_site[i]->site, &allocations, &frees);
+	for (size_t i = 0; i < snapshot->sites.n; i++) {
+		if (kinds >> by_site[i]->key.kind & 1)
+			scale_site(&by_site[i]->site, &allocations, &frees);
+	}
 	return 0;
 }

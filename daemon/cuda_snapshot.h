@@ -121,6 +121,9 @@ void cuda_snapshot__bound(struct cuda_snapshot *snapshot, const struct cuda_snap
 /* What its entries take. */
 size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot);
 
+/* Memory is not estimated: that of the sites of an estimate becomes what `of` has, or none. */
+void cuda_snapshot__take_memory(struct cuda_snapshot *estimate, const struct cuda_snapshot *of);
+
 /* Removes the entries of process `tgid`. Where there is no memory for that, they stay. */
 void cuda_snapshot__forget(struct cuda_snapshot *snapshot, uint32_t tgid);
 

@@ -80,8 +80,8 @@ struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w)
 	};
 }
 
-/* The host's time in calls of this kind. */
-static double time_of(const struct cuda_snapshot *seen, enum so_cuda_kind kind)
+/* The host's time in calls that do this. */
+static double time_of(const struct cuda_snapshot *seen, enum so_cuda_kind action)
 {
 	const struct cuda_calls_entry *entries;
 	double ns = 0;
@@ -89,7 +89,8 @@ static double time_of(const struct cuda_snapshot *seen, enum so_cuda_kind kind)
 
 	entries = cuda_snapshot__calls(seen, &n);
 	for (size_t i = 0; i < n; i++) {
-		if (entries[i].key.api < SO_CUDA_API_COUNT && cuda_names__kind(entries[i].key.api) == kind)
+		if (entries[i].key.api < SO_CUDA_API_COUNT &&
+		    so_cuda_kind__action(cuda_names__kind(entries[i].key.api)) == action)
 			ns += (double)entries[i].calls.total_ns;
 	}
 	return ns;
@@ -251,6 +252,8 @@ static int add_off(struct cuda_watch *w, double off_ns, struct cuda_snapshot *in
 		ret = cuda_snapshot__new(&off);
 		ret = ret ?: cuda_snapshot__merge(off, w->last_on, 0);
 		ret = ret ?: cuda_snapshot__scale(off, seen.kinds, factor, (uint64_t)seen.ns, start_of(w));
+		if (!ret)
+			cuda_snapshot__take_memory(off, into);
 		ret = ret ?: cuda_snapshot__merge(into, off, 0);
 	}
 	if (!ret)

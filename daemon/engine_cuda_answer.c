@@ -200,7 +200,6 @@ static json_t *lines(struct answer *a)
 	qsort(sorted, a->taken->n_lines, sizeof(*sorted), by_time);
 	for (size_t i = 0; i < a->taken->n_lines; i++) {
 		const struct cuda_line *l = &sorted[i];
-		unsigned kind = l->api < SO_CUDA_API_COUNT ? cuda_names__kind(l->api) : SO_CUDA_KIND_COUNT;
 		json_t *row;
 
 		if (l->calls < 0.5)
@@ -210,14 +209,14 @@ static json_t *lines(struct answer *a)
 			continue;
 		}
 		row = describe_stack(a, l->stack);
-		json_object_update_new(
-			row,
-			json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
-				  cuda_names__kind_word(kind), "api", cuda_names__api(l->api), "pid",
-				  (json_int_t)l->tgid, "tid", (json_int_t)l->tid, "calls",
-				  (json_int_t)(l->calls + 0.5), "total_ns", (json_int_t)(l->total_ns + 0.5),
-				  "bytes", (json_int_t)(l->bytes + 0.5), "stacks",
-				  (json_int_t)(l->seen.calls + 0.5), "sampled", (int)l->sampled));
+		json_object_update_new(row, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
+						      cuda_rows__kind(l->api), "api", cuda_names__api(l->api),
+						      "pid", (json_int_t)l->tgid, "tid", (json_int_t)l->tid,
+						      "calls", (json_int_t)(l->calls + 0.5), "total_ns",
+						      (json_int_t)(l->total_ns + 0.5), "bytes",
+						      (json_int_t)(l->bytes + 0.5), "stacks",
+						      (json_int_t)(l->seen.calls + 0.5), "sampled",
+						      (int)l->sampled));
 		if (a->stored && add_stacks(row, l)) {
 			json_decref(row);
 			json_decref(all);

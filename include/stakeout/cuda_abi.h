@@ -79,12 +79,14 @@ struct so_cuda_pointer {
 struct so_cuda_allocation {
 	__u64 bytes;
 	__u64 site; /* hash of the stack that allocated it; 0: not known */
+	__u64 kind; /* of the call that did: enum so_cuda_kind */
 };
 
-/* Map `cuda_sites`, by process and allocating stack. */
+/* Map `cuda_sites`, by process and allocating stack; and kind, as stacks that are not known are of any. */
 struct so_cuda_site_key {
 	__u32 tgid;
-	__u32 host;
+	__u16 host;
+	__u16 kind; /* of the allocations: enum so_cuda_kind */
 	__u64 stack;
 };
 

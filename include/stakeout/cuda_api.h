@@ -9,33 +9,60 @@
 #ifndef STAKEOUT_CUDA_API_H
 #define STAKEOUT_CUDA_API_H
 
-/* What a call does, for the tables: X(enumerator, word) */
-#define SO_CUDA_KINDS(X)                                                                 \
-	X(LAUNCH, "launch")               /* of a kernel or a graph */                   \
-	X(SYNC, "sync")                   /* waits on the host: device, stream, event */ \
-	X(COPY, "copy")                   /* asynchronous */                             \
-	X(BLOCKING_COPY, "blocking-copy") /* returns after its work, as a rule */        \
-	X(SET, "set")                                                                    \
-	X(ALLOC, "alloc")                                                                \
-	X(FREE, "free")                                                                  \
-	X(WAIT, "stream-wait") /* a stream waits for an event; the host does not */      \
-	X(EVENT, "event")      /* record, query */                                       \
-	X(CAPTURE, "capture")  /* stream capture, graph instantiation */
+/*
+ * Kinds of calls: what a duty cycle switches together, and what gets its stacks together. What does the same is of several kinds
+ * where few calls that matter are often among many that do not: a wait for the device among those for events, say. What a call of
+ * the runtime makes of the driver's calls is of its own kind.
+ *
+ * X(enumerator, word, what it does: the first of the kinds that do it, the word for that in tables)
+ */
+#define SO_CUDA_KINDS(X)                                                                                 \
+	X(LAUNCH, "launch", LAUNCH, "launch") /* of a kernel */                                          \
+	X(GRAPH_LAUNCH, "graph-launch", LAUNCH, "launch")                                                \
+	X(SYNC, "device-sync", SYNC, "sync") /* the host waits */                                        \
+	X(SYNC_STREAM, "stream-sync", SYNC, "sync")                                                      \
+	X(SYNC_EVENT, "event-sync", SYNC, "sync")                                                        \
+	X(COPY, "copy", COPY, "copy")                                     /* asynchronous */             \
+	X(BLOCKING_COPY, "blocking-copy", BLOCKING_COPY, "blocking-copy") /* the others */               \
+	X(SET, "set", SET, "set")                                                                        \
+	X(ALLOC, "alloc", ALLOC, "alloc")                                                                \
+	X(ASYNC_ALLOC, "async-alloc", ALLOC, "alloc") /* from a pool, in a stream's order */             \
+	X(FREE, "free", FREE, "free")                                                                    \
+	X(ASYNC_FREE, "async-free", FREE, "free")                                                        \
+	X(WAIT, "stream-wait", WAIT, "stream-wait") /* a stream waits for an event; the host does not */ \
+	X(EVENT, "event", EVENT, "event")           /* is recorded */                                    \
+	X(QUERY, "query", EVENT, "event")           /* of an event or a stream */                        \
+	X(CAPTURE, "capture", CAPTURE, "capture")   /* stream capture, graph instantiation */
 
 enum so_cuda_kind {
-#define X(name, word) SO_CUDA_##name,
+#define X(name, word, does, does_word) SO_CUDA_##name,
 	SO_CUDA_KINDS(X)
 #undef X
 		SO_CUDA_KIND_COUNT,
 };
 
-/*
- * What a call does, however: of copies COPY. Blocking ones are a kind of their own because a few of them, which make the host wait, are
- * often among many that do not.
- */
+enum {
+#define X(name, word, does, does_word) SO_CUDA_DOES_##name = SO_CUDA_##does,
+	SO_CUDA_KINDS(X)
+#undef X
+};
+
+/* What calls of a kind do, for tables: the first of the kinds that do it. */
+static inline enum so_cuda_kind so_cuda_kind__does(enum so_cuda_kind kind)
+{
+	static const unsigned char does[] = {
+#define X(name, word, does, does_word) SO_CUDA_##does,
+		SO_CUDA_KINDS(X)
+#undef X
+	};
+
+	return kind < SO_CUDA_KIND_COUNT ? does[kind] : kind;
+}
+
+/* The same for events: of all copies COPY. */
 static inline enum so_cuda_kind so_cuda_kind__action(enum so_cuda_kind kind)
 {
-	return kind == SO_CUDA_BLOCKING_COPY ? SO_CUDA_COPY : kind;
+	return kind == SO_CUDA_BLOCKING_COPY ? SO_CUDA_COPY : so_cuda_kind__does(kind);
 }
 
 /* How the arguments are read. Registers: System V psABI x86-64, rdi rsi rdx rcx r8 r9, then the stack from rsp + 8. */
@@ -78,15 +105,15 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cudaLaunchKernel, RUNTIME, LAUNCH, LAUNCH)                 \
 	X(cudaLaunchKernelExC, RUNTIME, LAUNCH, LAUNCH_CONFIG)       \
 	X(cudaLaunchCooperativeKernel, RUNTIME, LAUNCH, LAUNCH)      \
-	X(cudaGraphLaunch, RUNTIME, LAUNCH, GRAPH)                   \
+	X(cudaGraphLaunch, RUNTIME, GRAPH_LAUNCH, GRAPH)             \
 	X(cudaDeviceSynchronize, RUNTIME, SYNC, NONE)                \
-	X(cudaStreamSynchronize, RUNTIME, SYNC, STREAM)              \
-	X(cudaEventSynchronize, RUNTIME, SYNC, EVENT)                \
+	X(cudaStreamSynchronize, RUNTIME, SYNC_STREAM, STREAM)       \
+	X(cudaEventSynchronize, RUNTIME, SYNC_EVENT, EVENT)          \
 	X(cudaStreamWaitEvent, RUNTIME, WAIT, STREAM)                \
 	X(cudaEventRecord, RUNTIME, EVENT, EVENT_STREAM)             \
 	X(cudaEventRecordWithFlags, RUNTIME, EVENT, EVENT_STREAM)    \
-	X(cudaEventQuery, RUNTIME, EVENT, EVENT)                     \
-	X(cudaStreamQuery, RUNTIME, EVENT, STREAM)                   \
+	X(cudaEventQuery, RUNTIME, QUERY, EVENT)                     \
+	X(cudaStreamQuery, RUNTIME, QUERY, STREAM)                   \
 	X(cudaMemcpy, RUNTIME, BLOCKING_COPY, COPY)                  \
 	X(cudaMemcpyAsync, RUNTIME, COPY, COPY)                      \
 	X(cudaMemcpy2D, RUNTIME, BLOCKING_COPY, COPY_2D)             \
@@ -104,14 +131,14 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cudaMemset2D, RUNTIME, SET, SET_2D)                        \
 	X(cudaMemset2DAsync, RUNTIME, SET, SET_2D)                   \
 	X(cudaMalloc, RUNTIME, ALLOC, ALLOC)                         \
-	X(cudaMallocAsync, RUNTIME, ALLOC, ALLOC)                    \
-	X(cudaMallocFromPoolAsync, RUNTIME, ALLOC, ALLOC)            \
+	X(cudaMallocAsync, RUNTIME, ASYNC_ALLOC, ALLOC)              \
+	X(cudaMallocFromPoolAsync, RUNTIME, ASYNC_ALLOC, ALLOC)      \
 	X(cudaMallocManaged, RUNTIME, ALLOC, ALLOC)                  \
 	X(cudaMallocPitch, RUNTIME, ALLOC, ALLOC_PITCH)              \
 	X(cudaMallocHost, RUNTIME, ALLOC, ALLOC)                     \
 	X(cudaHostAlloc, RUNTIME, ALLOC, ALLOC)                      \
 	X(cudaFree, RUNTIME, FREE, FREE)                             \
-	X(cudaFreeAsync, RUNTIME, FREE, FREE)                        \
+	X(cudaFreeAsync, RUNTIME, ASYNC_FREE, FREE)                  \
 	X(cudaFreeHost, RUNTIME, FREE, FREE)                         \
 	X(cudaStreamBeginCapture, RUNTIME, CAPTURE, STREAM)          \
 	X(cudaStreamEndCapture, RUNTIME, CAPTURE, STREAM)            \
@@ -120,15 +147,15 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cuLaunchKernel, DRIVER, LAUNCH, CU_LAUNCH)                 \
 	X(cuLaunchKernelEx, DRIVER, LAUNCH, CU_LAUNCH_CONFIG)        \
 	X(cuLaunchCooperativeKernel, DRIVER, LAUNCH, CU_LAUNCH)      \
-	X(cuGraphLaunch, DRIVER, LAUNCH, GRAPH)                      \
+	X(cuGraphLaunch, DRIVER, GRAPH_LAUNCH, GRAPH)                \
 	X(cuCtxSynchronize, DRIVER, SYNC, NONE)                      \
-	X(cuStreamSynchronize, DRIVER, SYNC, STREAM)                 \
-	X(cuEventSynchronize, DRIVER, SYNC, EVENT)                   \
+	X(cuStreamSynchronize, DRIVER, SYNC_STREAM, STREAM)          \
+	X(cuEventSynchronize, DRIVER, SYNC_EVENT, EVENT)             \
 	X(cuStreamWaitEvent, DRIVER, WAIT, STREAM)                   \
 	X(cuEventRecord, DRIVER, EVENT, EVENT_STREAM)                \
 	X(cuEventRecordWithFlags, DRIVER, EVENT, EVENT_STREAM)       \
-	X(cuEventQuery, DRIVER, EVENT, EVENT)                        \
-	X(cuStreamQuery, DRIVER, EVENT, STREAM)                      \
+	X(cuEventQuery, DRIVER, QUERY, EVENT)                        \
+	X(cuStreamQuery, DRIVER, QUERY, STREAM)                      \
 	X(cuMemcpy, DRIVER, BLOCKING_COPY, CU_COPY)                  \
 	X(cuMemcpyAsync, DRIVER, COPY, CU_COPY)                      \
 	X(cuMemcpyHtoD, DRIVER, BLOCKING_COPY, CU_COPY_HTOD)         \
@@ -151,14 +178,14 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cuMemsetD32, DRIVER, SET, SET_32)                          \
 	X(cuMemsetD32Async, DRIVER, SET, SET_32)                     \
 	X(cuMemAlloc, DRIVER, ALLOC, ALLOC)                          \
-	X(cuMemAllocAsync, DRIVER, ALLOC, ALLOC)                     \
-	X(cuMemAllocFromPoolAsync, DRIVER, ALLOC, ALLOC)             \
+	X(cuMemAllocAsync, DRIVER, ASYNC_ALLOC, ALLOC)               \
+	X(cuMemAllocFromPoolAsync, DRIVER, ASYNC_ALLOC, ALLOC)       \
 	X(cuMemAllocManaged, DRIVER, ALLOC, ALLOC)                   \
 	X(cuMemAllocPitch, DRIVER, ALLOC, ALLOC_PITCH)               \
 	X(cuMemAllocHost, DRIVER, ALLOC, ALLOC)                      \
 	X(cuMemHostAlloc, DRIVER, ALLOC, ALLOC)                      \
 	X(cuMemFree, DRIVER, FREE, FREE)                             \
-	X(cuMemFreeAsync, DRIVER, FREE, FREE)                        \
+	X(cuMemFreeAsync, DRIVER, ASYNC_FREE, FREE)                  \
 	X(cuMemFreeHost, DRIVER, FREE, FREE)                         \
 	X(cuStreamBeginCapture, DRIVER, CAPTURE, STREAM)             \
 	X(cuStreamEndCapture, DRIVER, CAPTURE, STREAM)               \

@@ -24,6 +24,8 @@ class Api:
         found = re.findall(r"\bX\((\w+), (RUNTIME|DRIVER), (\w+), \w+\)", text)
         if not found:
             raise ValueError(f"no calls in {path}")
+        words = dict(re.findall(r'\bX\((\w+), "([^"]+)", \w+, "[^"]+"\)', text))
+        self.words = {name: words[kind] for name, _, kind in found}  # of its kind, by which stacks are taken
         # A blocking copy may be an asynchronous one of the driver.
         self.calls = {name: (library, kind.removeprefix("BLOCKING_")) for name, library, kind in found}
 
@@ -181,8 +183,9 @@ class Comparison:
 
     def _check_lines(self, kind):
         """Where every call has a stack, the lines' calls are the calls."""
-        calls = sum(row["calls"] for row in self.counted.report["calls"] if row["kind"] == kind)
-        at_lines = sum(row["calls"] for row in self.counted.report["lines"] if row["event"] == kind)
+        report, words = self.counted.report, self.api.words
+        calls = sum(row["calls"] for row in report["calls"] if words[row["api"]] == kind)
+        at_lines = sum(row["calls"] for row in report["lines"] if words[row["api"]] == kind)
         if calls != at_lines:
             self.failures.append(f"{kind}: {calls} calls, but {at_lines} at source lines")
 

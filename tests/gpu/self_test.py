@@ -85,8 +85,13 @@ def call_row(api, kind, calls, kernel=None):
     return {"api": api, "kind": kind, "calls": calls, "kernel": kernel}
 
 
+API_OF = {
+    "launch": "cudaLaunchKernel", "sync": "cudaStreamSynchronize", "copy": "cudaMemcpyAsync", "blocking-copy": "cuMemcpyDtoH",
+}
+
+
 def line_row(event, line, total_ns, calls):
-    return {"event": event, "line": line, "total_ns": total_ns, "calls": calls}
+    return {"event": event, "api": API_OF[event], "line": line, "total_ns": total_ns, "calls": calls}
 
 
 def matching_report():
@@ -97,7 +102,7 @@ def matching_report():
         "problems": [],
         "gpu": {"devices": [{"index": 0, "utilisation_percent": 12.5, "process_utilisation_percent": None,
                              "process_memory_bytes": 1000}]},
-        "probes": {"installed": 5, "stack_period": {"launch": 100, "sync": 1, "copy": 1}},
+        "probes": {"installed": 5, "stack_period": {"launch": 100, "stream-sync": 1, "copy": 1}},
         "calls": [
             call_row("cudaLaunchKernel", "launch", 4, ADD.replace("3ul", "(unsigned long)3")),
             call_row("cudaLaunchKernel", "launch", STEPS - 4, ADD),
@@ -155,6 +160,13 @@ class CompareTest(unittest.TestCase):
                 report["calls"][i]["calls"] += by
                 failures = self.compare(report).failures
                 self.assertTrue(failures, f"{row} {by}")
+
+    def test_lines_lack_a_call(self):
+        """Of the kinds that have each stack taken."""
+        report = matching_report()
+        for row in report["lines"]:
+            row["calls"] -= 1
+        self.expect(report, "stream-sync: ", "copy: ")
 
     def test_statically_linked_runtime(self):
         """Two of the runtime's launches are seen in the driver, without names."""

@@ -273,7 +273,7 @@ def test_events_that_are_estimates_say_so():
     watch = Watch(daemon, target, keep=True)
     go(target)
     truth, answer = finish(target), watch.at_end()
-    kinds = answer["estimate"]["kinds"]
+    kinds = answer["estimate"]["by_kind"]
     assert answer["estimated"] and "launch" in kinds, answer["estimate"]
     for event, kind, api in (("cuda-launch", "launch", "cudaLaunchKernel"), ("cuda-copy", "blocking-copy", "cudaMemcpy")):
         content = daemon.request("GET", f"{watch.path}/profile?event={event}")

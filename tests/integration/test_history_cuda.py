@@ -241,7 +241,7 @@ def test_estimates_add_up():
     assert past["probes"]["state"] == "duty-cycle" and past["probes"]["duty"] < 1, past["probes"]
     assert calls_by_thread(past) == calls_by_thread(live)
     assert lines(past) == lines(live)
-    kinds, of_live = past["estimate"]["kinds"], live["estimate"]["kinds"]
+    kinds, of_live = past["estimate"]["by_kind"], live["estimate"]["by_kind"]
     assert "launch" in kinds and set(kinds) == set(of_live), (kinds, of_live)
     for kind, near in of_live.items():
         assert all(abs(kinds[kind][member] - value) <= 1e-6 * value for member, value in near.items()), (kinds, of_live)

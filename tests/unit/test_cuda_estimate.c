@@ -218,7 +218,7 @@ static void as_json(void **state)
 	cuda_estimates__add(&e, &(struct cuda_estimate_rates){ 0 }, &seen);
 	json = cuda_estimates__json(&e);
 	assert_true(json_real_value(json_object_get(json, "calls")) == 30);
-	json_t *kinds = json_object_get(json, "kinds");
+	json_t *kinds = json_object_get(json, "by_kind");
 	assert_int_equal(json_object_size(kinds), 1);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(kinds, "launch"), "times")), 1);
 	json_decref(json);

@@ -202,19 +202,21 @@ static void lines_are_known_by_their_stacks(void **state)
 }
 
 /* A range over a daemon's upgrade: of estimates of both kinds of copies together it is not known of which they are. */
-static void older_daemons_have_one_kind_of_copies(void **state)
+static void older_daemons_have_fewer_kinds(void **state)
 {
-#define COPIED(kind, estimate)                                                                                 \
-	"{'estimated':true,'estimate':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5,'kinds':" \
-	"{"                                                                                                    \
-	"'" estimate "':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5}}},"                    \
-	"'calls':[{'api':'cudaMemcpy','kind':'" kind "','library':0,'pid':7,'tid':8,"                          \
-	"'comm':'c','kernel':null,'kernel_address':null,'direction':'','calls':10,'errors':0,'total_ns':"      \
-	"100,'min_ns':10,'max_ns':10,'squares_ns2':1.0,'bytes':0,'blocks':0,'threads':0,'grid':[0,0,0],"       \
-	"'block':[0,0,0],'stream':null,'histogram':[[10,1,10]]}],'lines':[{'event':'" kind                     \
-	"','api':'cudaMemcpy','pid':7,'tid':8,'line':'a','stack':['a'],'calls':10,'total_ns':100,'bytes':0,"   \
+#define COPIED(kind, kinds, estimate)                                                                         \
+	"{'estimated':true,'estimate':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5,'" kinds \
+	"':"                                                                                                  \
+	"{"                                                                                                   \
+	"'" estimate "':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5}}},"                   \
+	"'calls':[{'api':'cudaMemcpy','kind':'" kind "','library':0,'pid':7,'tid':8,"                         \
+	"'comm':'c','kernel':null,'kernel_address':null,'direction':'','calls':10,'errors':0,'total_ns':"     \
+	"100,'min_ns':10,'max_ns':10,'squares_ns2':1.0,'bytes':0,'blocks':0,'threads':0,'grid':[0,0,0],"      \
+	"'block':[0,0,0],'stream':null,'histogram':[[10,1,10]]}],'lines':[{'event':'" kind                    \
+	"','api':'cudaMemcpy','pid':7,'tid':8,'line':'a','stack':['a'],'calls':10,'total_ns':100,'bytes':0,"  \
 	"'stacks':10,'sampled':false,'stacks_ns':100,'stacks_bytes':0}]}"
-	static const char older[] = COPIED("copy", "copy"), newer[] = COPIED("blocking-copy", "launch");
+	static const char older[] = COPIED("copy", "kinds", "copy"),
+			  newer[] = COPIED("blocking-copy", "by_kind", "launch");
 	_cleanup_(json) json_t *both = SUM(older, newer), *new = SUM(newer);
 	const char *parts[] = { "calls", "lines" };
 
@@ -223,8 +225,8 @@ static void older_daemons_have_one_kind_of_copies(void **state)
 		expect(both, parts[i], 0, "calls", "20");
 		expect(both, parts[i], 0, i ? "event" : "kind", "'blocking-copy'");
 	}
-	assert_null(json_object_get(json_object_get(both, "estimate"), "kinds"));
-	assert_non_null(json_object_get(json_object_get(new, "estimate"), "kinds"));
+	assert_null(json_object_get(json_object_get(both, "estimate"), "by_kind"));
+	assert_non_null(json_object_get(json_object_get(new, "estimate"), "by_kind"));
 }
 
 /*
@@ -355,12 +357,12 @@ static void the_rest_adds_up(void **state)
 {
 	_cleanup_(json) json_t *sum =
 		SUM("{'pid':1,'comm':'a','duration_s':1.5,'cpu_s':1,'estimated':true,'available':false,"
-		    "'estimate':{'times_off':3,'times':2,'calls':10.5,'variance':4,'bias':1,'kinds':{"
+		    "'estimate':{'times_off':3,'times':2,'calls':10.5,'variance':4,'bias':1,'by_kind':{"
 		    "'launch':{'times_off':3,'times':2,'calls':10.5,'variance':4,'bias':1}}},"
 		    "'problems':['x','y'],'lost':{'unfinished':2,'names-full':0},'in_progress':[{'pid':1,'api':"
 		    "'cuInit'}]}",
 		    "{'pid':1,'comm':'b','duration_s':2,'cpu_s':0.5,'estimated':false,'available':true,"
-		    "'estimate':{'times_off':3,'times':3,'calls':1,'variance':0.5,'bias':0.25,'kinds':{"
+		    "'estimate':{'times_off':3,'times':3,'calls':1,'variance':0.5,'bias':0.25,'by_kind':{"
 		    "'launch':{'times_off':2,'times':2,'calls':0.5,'variance':0.25,'bias':0},"
 		    "'copy':{'times_off':3,'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}},"
 		    "'problems':['y','z'],'lost':{'unfinished':3,'lines-lost':1},'in_progress':[]}");
@@ -370,7 +372,7 @@ static void the_rest_adds_up(void **state)
 	expect(sum, NULL, 0, "cpu_s", "1.5");
 	expect(sum, NULL, 0, "estimated", "true");
 	expect(sum, NULL, 0, "estimate",
-	       "{'times_off':6,'times':5,'calls':11.5,'variance':4.5,'bias':1.25,'kinds':{"
+	       "{'times_off':6,'times':5,'calls':11.5,'variance':4.5,'bias':1.25,'by_kind':{"
 	       "'launch':{'times_off':5,'times':4,'calls':11.0,'variance':4.25,'bias':1.0},"
 	       "'copy':{'times_off':3,'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}}");
 	expect(sum, NULL, 0, "available", "true");
@@ -385,7 +387,7 @@ static void the_rest_adds_up(void **state)
 static void kinds_of_estimates_are_all_known_or_none(void **state)
 {
 #define KINDS(kinds) \
-	"{'estimated':true,'estimate':{'times':1,'calls':2.5,'variance':0,'bias':0,'kinds':{" kinds "}}}"
+	"{'estimated':true,'estimate':{'times':1,'calls':2.5,'variance':0,'bias':0,'by_kind':{" kinds "}}}"
 #define LAUNCH "'launch':{'times':1,'calls':2.5,'variance':0,'bias':0}"
 	static const struct {
 		const char *other;
@@ -404,7 +406,7 @@ static void kinds_of_estimates_are_all_known_or_none(void **state)
 		const json_t *estimate = json_object_get(sum, "estimate");
 
 		assert_true(json_real_value(json_object_get(estimate, "calls")) >= 2.5);
-		assert_int_equal(json_object_get(estimate, "kinds") != NULL, of[i].known);
+		assert_int_equal(json_object_get(estimate, "by_kind") != NULL, of[i].known);
 	}
 }
 
@@ -430,9 +432,9 @@ static void what_is_damaged_is_refused_whole(void **state)
 		"{'estimate':{'times':-1}}",
 		"{'estimate':{'variance':-1}}",
 		"{'estimate':{'bias':'x'}}",
-		"{'estimate':{'kinds':[]}}",
-		"{'estimate':{'kinds':{'launch':1}}}",
-		"{'estimate':{'kinds':{'launch':{'calls':-1}}}}",
+		"{'estimate':{'by_kind':[]}}",
+		"{'estimate':{'by_kind':{'launch':1}}}",
+		"{'estimate':{'by_kind':{'launch':{'calls':-1}}}}",
 		"{'comm':3}",
 		"{'problems':[1]}",
 		"{'lost':{'a':-1}}",
@@ -636,7 +638,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_document_stays_as_it_is),
-		cmocka_unit_test(older_daemons_have_one_kind_of_copies),
+		cmocka_unit_test(older_daemons_have_fewer_kinds),
 		cmocka_unit_test(calls_add_up),
 		cmocka_unit_test(libraries_are_known_by_their_path),
 		cmocka_unit_test(lines_are_known_by_their_stacks),

@@ -128,6 +128,15 @@ static void test_words(void **state)
 	assert_int_equal(cuda_names__kind(SO_CUDA_API_cudaStreamWaitEvent), SO_CUDA_WAIT);
 	assert_string_equal(cuda_names__kind_word(SO_CUDA_WAIT), "stream-wait");
 	assert_string_equal(cuda_names__kind_word(SO_CUDA_KIND_COUNT), "?");
+	/* Of what a call of the runtime does the driver's is of the same kind. */
+	assert_int_equal(cuda_names__kind(SO_CUDA_API_cudaEventSynchronize), SO_CUDA_SYNC_EVENT);
+	assert_int_equal(cuda_names__kind(SO_CUDA_API_cuEventSynchronize), SO_CUDA_SYNC_EVENT);
+	assert_string_equal(cuda_names__kind_word(SO_CUDA_SYNC_EVENT), "event-sync");
+	assert_string_equal(cuda_names__does(SO_CUDA_API_cudaEventSynchronize), "sync");
+	assert_string_equal(cuda_names__does(SO_CUDA_API_cudaMemcpy), "blocking-copy");
+	assert_int_equal(so_cuda_kind__action(SO_CUDA_BLOCKING_COPY), SO_CUDA_COPY);
+	assert_int_equal(so_cuda_kind__does(SO_CUDA_BLOCKING_COPY), SO_CUDA_BLOCKING_COPY);
+	assert_int_equal(so_cuda_kind__action(SO_CUDA_QUERY), SO_CUDA_EVENT);
 
 	assert_true(find("cuMemcpyHtoDAsync_v2_ptsz", &name));
 	assert_string_equal(cuda_names__base(name), "cuMemcpyHtoDAsync");

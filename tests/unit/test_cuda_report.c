@@ -97,19 +97,26 @@ static void counts_may_have_been_scaled(void **state)
 	assert_string_equal(cuda_report__kind_word(report->calls[1].kind), "other");
 }
 
-/* Of older daemons blocking copies come as the others do. */
-static void copies_are_told_apart_by_the_call(void **state)
+/* A row's word says what a call does; of older daemons blocking copies come as the others do. */
+static void kinds_are_told_apart_by_the_call(void **state)
 {
-	_cleanup_(cuda_report) struct cuda_report *report = cuda_read(CUDA_ANSWER(
-		"'calls':[" CUDA_CALL("cudaMemcpy2D", "copy", "'calls':2,'total_ns':9") "," CUDA_CALL(
-			"cudaMemcpyAsync", "copy",
-			"'calls':1,'total_ns':8") "," CUDA_CALL("cudaMemcpy", "blocking-copy",
-								"'calls':1,'total_ns':7") "]"));
+#define CALL(api, kind) CUDA_CALL(api, kind, "'calls':1")
+	static const char answer[] = CUDA_ANSWER(
+		"'calls':[" CALL("cudaMemcpy2D", "copy") "," CALL("cudaMemcpyAsync", "copy") "," CALL(
+			"cudaMemcpy", "blocking-copy") "," CALL("cudaEventSynchronize",
+								"sync") "," CALL("cudaFutureSynchronize",
+										 "sync") "]");
+	_cleanup_(cuda_report) struct cuda_report *report = cuda_read(answer);
 
-	assert_int_equal(report->n_calls, 3);
+	assert_int_equal(report->n_calls, 5);
 	assert_int_equal(report->calls[0].kind, SO_CUDA_BLOCKING_COPY);
 	assert_int_equal(report->calls[1].kind, SO_CUDA_COPY);
 	assert_int_equal(report->calls[2].kind, SO_CUDA_BLOCKING_COPY);
+	assert_int_equal(report->calls[3].kind, SO_CUDA_SYNC_EVENT);
+	assert_string_equal(cuda_report__kind_word(SO_CUDA_SYNC_EVENT), "event-sync");
+	assert_string_equal(cuda_report__does_word(SO_CUDA_SYNC_EVENT), "sync");
+	/* One that this version does not know. */
+	assert_int_equal(report->calls[4].kind, SO_CUDA_SYNC);
 }
 
 static void assert_refused_json(json_t *answer, int code, const char *expected)
@@ -273,7 +280,7 @@ int main(void)
 		cmocka_unit_test(names_are_cleaned),
 		cmocka_unit_test(counts_may_have_been_scaled),
 		cmocka_unit_test(what_is_wrong_is_named),
-		cmocka_unit_test(copies_are_told_apart_by_the_call),
+		cmocka_unit_test(kinds_are_told_apart_by_the_call),
 		cmocka_unit_test(other_histograms_are_refused),
 		cmocka_unit_test(a_million_rows_are_too_many),
 		cmocka_unit_test(deep_nesting_is_passed_over),

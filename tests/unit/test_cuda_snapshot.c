@@ -484,33 +484,6 @@ static void add_launches(struct cuda_snapshot *snapshot, uint32_t tid, unsigned 
 	add(snapshot, key_of(1, tid, SO_CUDA_API_cudaLaunchKernel, latency_octave(700)), &calls);
 }
 
-/* What was estimated has become less in one bucket, more in another; another entry is gone. */
-static void test_bound(void **state)
-{
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *base = new_snapshot(), *now = new_snapshot(),
-						      *since = NULL;
-	struct so_cuda_key key = key_of(1, 2, SO_CUDA_API_cudaLaunchKernel, latency_octave(700)), gone = key;
-	struct so_cuda_calls before = { 0 }, after = { 0 };
-
-	for (unsigned i = 0; i < 1000; i++)
-		call(&after, 700);
-	call(&after, 800);
-	for (unsigned i = 0; i < 300; i++)
-		call(&before, 700);
-	for (unsigned i = 0; i < 3; i++)
-		call(&before, 800);
-	gone.tid = 3;
-	add(base, gone, &before);
-	add(base, key, &before);
-	add(now, key, &after);
-	cuda_snapshot__bound(base, now);
-	assert_int_equal(find(base, key)->calls, 301);
-	assert_int_equal(find(base, gone)->calls, 0);
-	assert_int_equal(cuda_snapshot__subtract(now, base, &since), 0);
-	assert_int_equal(find(since, key)->calls, 700);
-	assert_null(find(since, gone));
-}
-
 static void test_fold_threads(void **state)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *base = new_snapshot(), *total = new_snapshot(),
@@ -528,12 +501,8 @@ static void test_fold_threads(void **state)
 	add_launches(total, 0, 100);
 	add_launches(base, 0, 100);
 	add_launches(base, 2, 15);
-	/* What was an estimate has become less, or nothing. */
-	add_launches(base, 3, 35);
-	u64_table__set(&threads, cuda_threads__key(1, 10), 1);
-	add_launches(base, 10, 5);
+	add_launches(base, 3, 25);
 	add_launches(base, 9, 4);
-	cuda_snapshot__bound(base, total);
 	assert_int_equal(cuda_snapshot__fold_threads(base, &threads), 0);
 	assert_int_equal(cuda_snapshot__fold_threads(total, &threads), 0);
 	cuda_snapshot__calls(total, &n);
@@ -544,8 +513,8 @@ static void test_fold_threads(void **state)
 	assert_int_equal(sum_buckets(found), 190);
 	assert_int_equal(found->min_ns, 700);
 	assert_int_equal(cuda_snapshot__subtract(total, base, &since), 0);
-	assert_int_equal(find(since, sum)->calls, 5 + 0 + 40);
-	assert_int_equal(find(since, sum)->total_ns, 45 * 700);
+	assert_int_equal(find(since, sum)->calls, 5 + 5 + 40);
+	assert_int_equal(find(since, sum)->total_ns, 50 * 700);
 	key.tid = 9;
 	assert_int_equal(find(since, key)->calls, 86);
 	u64_table__release(&threads);
@@ -602,6 +571,58 @@ static void test_scale(void **state)
 	assert_int_equal(cuda_snapshot__find_site(snapshot, &place)->bytes, 1370);
 	assert_int_equal(cuda_snapshot__find_site(snapshot, &place)->current_bytes, 10);
 	assert_int_equal(cuda_snapshot__find_slot(snapshot, 1)->hits, 3);
+}
+
+/* By the kind of the allocations; releases as these, as only those of memory that was seen to be allocated are seen. */
+static void test_sites_scale_by_kind(void **state)
+{
+	static const struct {
+		uint16_t kind;
+		uint32_t kinds;
+		unsigned allocations, frees;
+	} of[] = {
+		{ SO_CUDA_ALLOC, 1u << SO_CUDA_ALLOC, 200, 100 },
+		{ SO_CUDA_ALLOC, 1u << SO_CUDA_FREE, 100, 50 },
+		{ SO_CUDA_ALLOC, 1u << SO_CUDA_ASYNC_ALLOC | 1u << SO_CUDA_ASYNC_FREE, 100, 50 },
+		{ SO_CUDA_ASYNC_ALLOC, 1u << SO_CUDA_ASYNC_ALLOC, 200, 100 },
+		{ SO_CUDA_ASYNC_ALLOC, 1u << SO_CUDA_ALLOC | 1u << SO_CUDA_FREE, 100, 50 },
+	};
+
+	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = new_snapshot();
+		struct so_cuda_site_key place = { .tgid = 1, .kind = of[i].kind };
+		struct so_cuda_site site = { .allocations = 100, .frees = 50, .bytes = 1000 };
+		const struct so_cuda_site *scaled;
+
+		cuda_snapshot__add_site(snapshot, &place, &site);
+		assert_int_equal(cuda_snapshot__scale(snapshot, of[i].kinds, 2, 0, 0), 0);
+		scaled = cuda_snapshot__find_site(snapshot, &place);
+		assert_int_equal(scaled->allocations, of[i].allocations);
+		assert_int_equal(scaled->bytes, 10 * of[i].allocations);
+		assert_int_equal(scaled->frees, of[i].frees);
+	}
+}
+
+/* A site was released since the time on that an estimate is made of, another is gone. */
+static void test_memory_is_not_estimated(void **state)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *total = new_snapshot(), *estimate = new_snapshot();
+	struct so_cuda_site_key places[2] = { { .tgid = 1, .stack = 1 }, { .tgid = 1, .stack = 2 } };
+	struct so_cuda_site then = { .allocations = 3, .current_bytes = 500, .peak_bytes = 900 };
+	struct so_cuda_site now = { .allocations = 9, .frees = 9, .current_bytes = 0, .peak_bytes = 1200 };
+
+	cuda_snapshot__add_site(estimate, &places[0], &then);
+	cuda_snapshot__add_site(estimate, &places[1], &then);
+	cuda_snapshot__add_site(total, &places[0], &now);
+	cuda_snapshot__take_memory(estimate, total);
+	assert_int_equal(cuda_snapshot__merge(total, estimate, 0), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct so_cuda_site *site = cuda_snapshot__find_site(total, &places[i]);
+
+		assert_int_equal(site->allocations, i ? 3 : 12);
+		assert_int_equal(site->current_bytes, 0);
+		assert_int_equal(site->peak_bytes, i ? 0 : 1200);
+	}
 }
 
 /* One call at a time, 1.4 times each: over many parts the rounding evens out, in each bucket. */
@@ -671,8 +692,9 @@ int main(void)
 		cmocka_unit_test(test_forget),
 		cmocka_unit_test(test_fold),
 		cmocka_unit_test(test_fold_threads),
-		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_scale),
+		cmocka_unit_test(test_sites_scale_by_kind),
+		cmocka_unit_test(test_memory_is_not_estimated),
 		cmocka_unit_test(test_scale_is_unbiased),
 		cmocka_unit_test(test_long_calls_in_a_short_time),
 	};

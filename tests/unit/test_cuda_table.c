@@ -20,7 +20,7 @@ static const struct cuda_view plain = { .rows = 0 };
 /* clang-format off */
 static const char training[] =
 	"Process 1234 (python3): 285305 CUDA calls in 10.0 s (6.50 CPU s), 13 failed\n"
-	"cost: 3.44 % of the target's CPU time (budget 5 %), 780 ns a call; state all, duty 100 %\n"
+	"cost: 3.44 % of the target's time (budget 5 %), 780 ns a call; state all, duty 100 %\n"
 	"source lines: from the stack of one launch in 100, one stream-wait in 50; more of long calls, and all of 15.2 ms or more\n"
 	"lost: unfinished 2\n"
 	"problem: libcudnn.so.9: 3 calls inlined, not probed\n"
@@ -388,6 +388,7 @@ static void estimates_are_marked(void **state)
 	assert_contains(answer, &plain,
 			"counts are estimates, scaled by the duty cycle: too few times on to say how near\n");
 	assert_contains(answer, &plain, "; state duty-cycle, duty 25 %\n");
+	assert_contains(CUDA_ANSWER("'probes':{'state':'duty-cycle','duty':0.004}"), &plain, "duty 0.4 %\n");
 }
 
 #define NEARNESS(times, variance, bias)                                                               \
@@ -412,10 +413,9 @@ static void it_is_said_how_near_estimates_are(void **state)
 static void periods_of_kinds_that_were_called(void **state)
 {
 	const char *answer = CUDA_ANSWER(
-		"'probes':{'stack_period':{'launch':4,'set':5,'sync':1,'blocking-copy':6}},'calls':[" CUDA_CALL(
-			"cudaLaunchKernel", "launch",
-			"'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "blocking-copy",
-								   "'calls':3,'total_ns':30") "]");
+		"'probes':{'stack_period':{'launch':4,'set':5,'device-sync':1,'blocking-copy':6}},'calls':"
+		"[" CUDA_CALL("cudaLaunchKernel", "launch", "'calls':30,'total_ns':300") "," CUDA_CALL(
+			"cudaMemcpy", "blocking-copy", "'calls':3,'total_ns':30") "]");
 
 	assert_contains(answer, &plain,
 			"source lines: from the stack of one launch in 4, one blocking-copy in 6\n");
@@ -423,21 +423,21 @@ static void periods_of_kinds_that_were_called(void **state)
 
 #define OF(times, calls, variance) "{'times':" times ",'calls':" calls ",'variance':" variance ",'bias':0}"
 #define KINDS(of_free)                                                                                         \
-	CUDA_ANSWER(                                                                                           \
-		"'estimated':true,'estimate':{'times':10,'calls':380,'variance':16,'bias':3,'kinds':{" of_free \
-		"}},'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "," CUDA_CALL(     \
-			"cudaLaunchKernel", "launch",                                                          \
-			"'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "blocking-copy",              \
-								   "'calls':20,'total_ns':200") "]")
+	CUDA_ANSWER("'estimated':true,'estimate':{'times':10,'calls':380,'variance':16,'bias':3,'by_kind':"    \
+		    "{" of_free                                                                                \
+		    "}},'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "," CUDA_CALL( \
+			    "cudaLaunchKernel", "launch",                                                      \
+			    "'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "blocking-copy",          \
+								       "'calls':20,'total_ns':200") "]")
 
-#define COPIES(of_copies)                                                                                 \
-	CUDA_ANSWER("'estimated':true,'estimate':{'times':10,'calls':360,'variance':16,'bias':3,'kinds':" \
-		    "{" of_copies                                                                         \
-		    "}},'calls':[" CUDA_CALL("cudaMemcpyAsync", "copy",                                   \
-					     "'direction':'HtoD','calls':400,'total_ns':4000,'"           \
-					     "bytes':1600") "," CUDA_CALL("cudaMemcpy", "blocking-copy",  \
-									  "'direction':'DtoH','"          \
-									  "calls':20,'total_ns':"         \
+#define COPIES(of_copies)                                                                                   \
+	CUDA_ANSWER("'estimated':true,'estimate':{'times':10,'calls':360,'variance':16,'bias':3,'by_kind':" \
+		    "{" of_copies                                                                           \
+		    "}},'calls':[" CUDA_CALL("cudaMemcpyAsync", "copy",                                     \
+					     "'direction':'HtoD','calls':400,'total_ns':4000,'"             \
+					     "bytes':1600") "," CUDA_CALL("cudaMemcpy", "blocking-copy",    \
+									  "'direction':'DtoH','"            \
+									  "calls':20,'total_ns':"           \
 									  "200,'bytes':80") "]")
 
 /* Which rows are estimates, and how near by kind: the launches here, and in one case the releases, come and go. */
