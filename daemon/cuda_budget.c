@@ -195,6 +195,11 @@ static double thinning(const struct rates *rates, double goal)
 	return allowance > 0 ? fmin(rates->wanted / allowance, MAX_PERIOD) : MAX_PERIOD;
 }
 
+static double least_duty(const struct cuda_budget *budget)
+{
+	return fmin(budget->share / 2.5, CUDA_BUDGET_MIN_DUTY);
+}
+
 static double least_on_ms(const struct cuda_budget *budget)
 {
 	return (double)CUDA_BUDGET_MIN_ON_MS * budget->stretch;
@@ -233,7 +238,7 @@ struct allowed {
  */
 static struct allowed allowed(const struct cuda_budget *budget, double rate, double cpu, double ahead)
 {
-	double limit = LIMIT * budget->share, past = 0, least = CUDA_BUDGET_MIN_DUTY * rate;
+	double limit = LIMIT * budget->share, past = 0, least = least_duty(budget) * rate;
 	double left_of = left_by_steady(budget, limit * cpu);
 	/* At a low duty 10 s may hold a good part of a cycle more than the duty says. */
 	double over = 1.25e-3 * least_on_ms(budget) * rate;
@@ -270,7 +275,7 @@ static void fall(struct cuda_budget *budget, const struct rates *rates, double m
 	cost = rates->probes + rates->wanted / budget->thin;
 	/* Stacks that were thinned to the allowance leave nothing, but for the rounding. */
 	if (cost * budget->duty > may_cost * (1 + 1e-6)) {
-		budget->duty = fmax(may_cost / cost, CUDA_BUDGET_MIN_DUTY);
+		budget->duty = fmax(may_cost / cost, least_duty(budget));
 		budget->rise_wanted = 0;
 	}
 }
@@ -295,7 +300,7 @@ static void brake(struct cuda_budget *budget)
 static void follow(struct cuda_budget *budget, double goal, double elapsed)
 {
 	if (goal < FALL_BELOW * budget->duty)
-		budget->duty = fmax(goal, CUDA_BUDGET_MIN_DUTY);
+		budget->duty = fmax(goal, least_duty(budget));
 	if (goal <= RISE_ABOVE * budget->duty) {
 		budget->rise_wanted = 0;
 		return;

@@ -23,7 +23,8 @@
  * the budget after the first second, in which the costs are learnt (the targets of tests/unit/test_cuda_budget.c do), if
  *   - figures are given every cuda_budget__check_ms(): what is spent before the first look at a rise is spent (with rarer
  *     looks it is paid back later, as far as the lowest duty allows), and
- *   - the probes cost at full duty less than half of budget / CUDA_BUDGET_MIN_DUTY: 50 % for a budget of 1 %.
+ *   - three times on of CUDA_BUDGET_MIN_ON_MS, all of which the probes may take, are less than that: budgets of 0.3 % or more, and
+ *   - what it costs to place the probes, and those that count nothing yet, is no more than what counts.
  */
 #ifndef STAKEOUT_CUDA_BUDGET_H
 #define STAKEOUT_CUDA_BUDGET_H
@@ -36,7 +37,8 @@
 
 #define CUDA_BUDGET_STACKS_PER_S 200.0
 #define CUDA_BUDGET_GOAL         0.75
-#define CUDA_BUDGET_MIN_DUTY     0.01
+#define CUDA_BUDGET_MIN_DUTY \
+	0.01 /* or two fifths of the budget, if that is less: a loop that only calls may pay all of its time for the probes */
 #define CUDA_BUDGET_STACKS_SHARE \
 	0.2 /* of the goal, for stacks of calls whose probes stay on in a duty cycle, */
 #define CUDA_BUDGET_STEADY_SHARE \
@@ -98,7 +100,7 @@ void cuda_budget__add_calls(struct cuda_budget *budget, const struct cuda_kind_c
 
 struct cuda_budget_plan {
 	enum cuda_budget_state state;
-	double duty;                               /* 1.0 … CUDA_BUDGET_MIN_DUTY */
+	double duty;                               /* 1.0 … the lowest, above */
 	uint32_t stack_period[SO_CUDA_KIND_COUNT]; /* for struct so_cuda_control, */
 	uint64_t stack_time_ns[SO_CUDA_KIND_COUNT];
 	double overhead_percent; /* what the probes cost in the last 10 s, or since they began */

@@ -533,9 +533,36 @@ static void test_rare_looks(void **state)
 
 	run->check_ms = 500;
 	watch(run, &target, 60000);
-	assert_true(run->duty[20501] == CUDA_BUDGET_MIN_DUTY);
+	assert_true(run->duty[20501] == 0.004);
 	assert_true(worst(run, &target, 21000) <= 1);
 	finish(run);
+}
+
+/*
+ * A loop that only calls: while the probes are on, they take nearly all of its time. Of the lowest budgets two or three times on in 10 s
+ * may be more; not of a minute.
+ */
+static void test_nearly_all_of_the_time(void **state)
+{
+	static const struct target loop = {
+		.launches = flat_100000, .pair_ns = 9500, .stack_ns = 5000, .cpus = 1
+	};
+	static const double budgets[] = { 3, 1, 0.5, 0.2, 0.1 };
+
+	for (size_t i = 0; i < sizeof(budgets) / sizeof(budgets[0]); i++) {
+		struct run *run = start(budgets[i], 3);
+		double most, sum = 0;
+
+		watch(run, &loop, 60000);
+		most = worst(run, &loop, 1000);
+		for (unsigned ms = 1000; ms < run->ms; ms++)
+			sum += 100 * run->cost[ms] / (run->ms - 1000);
+		print_message("budget %g %%: duty %.4f, %.3f %%, at most %.3f %% of 10 s\n", budgets[i],
+			      run->plan.duty, sum, most);
+		assert_true(sum <= budgets[i]);
+		assert_true(most <= fmax(budgets[i], 0.3));
+		finish(run);
+	}
 }
 
 /* Estimates of periodic targets by cycles: their mean over many seeds lies where it must by its own spread. */
@@ -776,6 +803,7 @@ int main(void)
 		cmocka_unit_test(test_time_of_stacks_is_bounded),
 		cmocka_unit_test(test_recovery),
 		cmocka_unit_test(test_rare_looks),
+		cmocka_unit_test(test_nearly_all_of_the_time),
 		cmocka_unit_test(test_unbiased),
 		cmocka_unit_test(test_cycles),
 		cmocka_unit_test(test_no_limit),
