@@ -347,38 +347,6 @@ int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_s
 	return ret;
 }
 
-static void lower(__u64 *value, __u64 most)
-{
-	if (*value > most)
-		*value = most;
-}
-
-/* Bucket by bucket: of calls that were counted, and not estimated, none are more. */
-static void bound_calls(struct so_cuda_calls *calls, const struct so_cuda_calls *most)
-{
-	calls->calls = 0;
-	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
-		lower(&calls->buckets[i], most->buckets[i]);
-		calls->calls += calls->buckets[i];
-	}
-	lower(&calls->errors, most->errors);
-	lower(&calls->total_ns, most->total_ns);
-	lower(&calls->bytes, most->bytes);
-	lower(&calls->blocks, most->blocks);
-	lower(&calls->threads, most->threads);
-}
-
-void cuda_snapshot__bound(struct cuda_snapshot *snapshot, const struct cuda_snapshot *most)
-{
-	static const struct so_cuda_calls none;
-
-	for (size_t i = 0; i < snapshot->calls.n; i++) {
-		struct cuda_calls_entry *entry = entries__at(&snapshot->calls, i);
-
-		bound_calls(&entry->calls, cuda_snapshot__find_calls(most, &entry->key) ?: &none);
-	}
-}
-
 int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads)
 {
 	struct entries kept = { .size = snapshot->calls.size, .key_size = snapshot->calls.key_size };

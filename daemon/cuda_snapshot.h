@@ -113,11 +113,6 @@ int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_s
  * Adds up the calls of these threads (cuda_threads__key()) as those of thread 0 of their processes. -ENOMEM: all stay.
  */
 int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads);
-/*
- * Brings calls down to those that `most` has, entry by entry and bucket by bucket. Estimates may become less; what a moment has
- * that is compared with a later one, would be taken for another process's there.
- */
-void cuda_snapshot__bound(struct cuda_snapshot *snapshot, const struct cuda_snapshot *most);
 /* What its entries take. */
 size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot);
 

@@ -35,14 +35,11 @@ static void subtract_slot(struct so_cuda_slot *slot, const struct so_cuda_slot *
 										    : ((__u64 *)slot)[i];
 }
 
-static int subtract(struct cuda_taken *taken, struct cuda_taken *base)
+static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
 {
 	struct cuda_snapshot *since;
 	int ret;
 
-	/* What was estimated when it began may have become less: a watch does not begin anew. */
-	if (taken->estimated)
-		cuda_snapshot__bound(base->calls, taken->calls);
 	ret = cuda_snapshot__subtract(taken->calls, base->calls, &since);
 	if (ret)
 		return ret;
@@ -62,8 +59,7 @@ static int subtract(struct cuda_taken *taken, struct cuda_taken *base)
 	taken->lines_forgotten -= base->lines_forgotten;
 	taken->folded -= base->folded;
 	taken->cpu_ns -= base->cpu_ns;
-	/* What was told of the time after the last time on has been replaced. */
-	taken->estimates = cuda_estimates__since(&taken->estimates, &base->settled);
+	taken->estimates = cuda_estimates__since(&taken->estimates, &base->estimates);
 	taken->begin_ns = base->at_ns;
 	subtract_slot(&taken->slot, &base->slot);
 	return 0;
@@ -120,13 +116,17 @@ void cuda_taken__forget_lines(struct target *t, uint64_t now)
 	t->cuda_stacks = left.stacks;
 }
 
-int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
+static int take(struct engine *e, struct target *t, bool begins, struct cuda_taken **out)
 {
 	_cleanup_(cuda_taken) struct cuda_taken *taken = calloc(1, sizeof(*taken));
 	struct cuda_watch *w = t->of ? t->of->cuda : t->cuda;
+	uint64_t now = clock__now_ns();
 	int ret = taken ? 0 : -ENOMEM;
 
-	ret = ret ?: cuda_watch__result(w, &taken->calls, &taken->estimates);
+	if (begins)
+		ret = ret ?: cuda_watch__cut(w, &taken->calls);
+	else
+		ret = ret ?: cuda_watch__result(w, &taken->calls, &taken->estimates);
 	ret = ret ?: copy_lines(w, taken);
 	ret = ret ?: cuda_watch__pids(w, &taken->pids, &taken->n_pids);
 	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
@@ -140,10 +140,11 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	taken->lines_lost = w->lines.lost;
 	taken->lines_forgotten = w->lines.forgotten;
 	taken->begin_ns = w->begin_ns;
-	taken->at_ns = clock__now_ns();
+	taken->at_ns = now;
 	taken->cpu_ns = w->cpu_ns;
 	taken->estimated = w->estimated;
-	taken->settled = w->estimates;
+	if (begins)
+		taken->estimates = w->estimates;
 	taken->probes = cuda_watch__probes(w);
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);
@@ -159,6 +160,16 @@ int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
 	if (!ret)
 		*out = TAKE_PTR(taken);
 	return ret;
+}
+
+int cuda_taken__begin(struct engine *e, struct target *view, struct cuda_taken **out)
+{
+	return take(e, view, true, out);
+}
+
+int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
+{
+	return take(e, t, false, out);
 }
 
 /* What is missing of the lines is missing of some, and not by chance; or calls were not counted. */

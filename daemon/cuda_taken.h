@@ -14,7 +14,6 @@ struct cuda_taken {
 	uint64_t at_ns, begin_ns, cpu_ns; /* cpu_ns: of the target since its watch began */
 	bool estimated;
 	struct cuda_estimates estimates; /* how near */
-	struct cuda_estimates settled;   /* without times off that the last time on stands for */
 	struct so_cuda_slot slot;
 	json_t *probes, *libraries, *problems, *in_progress;
 	size_t n_libraries;
@@ -30,6 +29,8 @@ struct cuda_taken {
 void cuda_taken__forget_lines(struct target *t, uint64_t now);
 /* Of the target proper; of a view, what came since it began. With the engine's lock held. -ENOMEM, or of the maps. */
 int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out);
+/* Of a view's target when the view begins. As above. */
+int cuda_taken__begin(struct engine *e, struct target *view, struct cuda_taken **out);
 void cuda_taken__free(struct cuda_taken *taken);
 CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
 

@@ -160,7 +160,7 @@ bool cuda_watch__has_threads(const struct cuda_watch *watch, const struct u64_ta
 /*
  * Adds up the calls of these threads, which have ended (cuda_threads.h), as those of thread 0 of their processes, and removes their
  * entries from the kernel's map. Right after a settling, and while nothing is an estimate. What is compared with `total` later must be
- * bound by `total`, and folded, before. Where memory is lacking counts are wrong, which `problems` says.
+ * folded before. Where memory is lacking counts are wrong, which `problems` says.
  */
 void cuda_watch__fold_threads(struct cuda_watch *watch, const struct u64_table *threads);
 
@@ -172,6 +172,11 @@ int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key
 
 /* All calls since the watch began, and how near; estimates: may be NULL. -ENOMEM, or what reading the maps gave. */
 int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimates *estimates);
+/*
+ * The same for the beginning of a recording, which may be in the midst of a time off: what is told of it now stays, and what comes
+ * stands for nothing before. Else later figures would take the place of these, of other threads perhaps, and the recording have them.
+ */
+int cuda_watch__cut(struct cuda_watch *watch, struct cuda_snapshot **out);
 /* {"installed", "kind", ...} and the list of libraries with their probes, as .design/cuda.md has them. New references. */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 json_t *cuda_watch__libraries(const struct cuda_watch *watch);

@@ -59,6 +59,9 @@ static inline double cuda_watch_threads(const struct cuda_watch *w)
 /* Calls of these kinds (1 << enum so_cuda_kind) that were entered before this time are not seen to return. */
 void cuda_watch_begin_anew(struct cuda_watch *w, uint32_t kinds, uint64_t at_ns);
 
+/* These kinds do not count from now on, and all others do. */
+void cuda_watch_set_off(struct cuda_watch *w, uint32_t kinds);
+
 /* cuda_watch_costs.c */
 
 /* Tells the budget what happened, and the kernel what it decides. */

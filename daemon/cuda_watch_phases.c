@@ -21,8 +21,7 @@ void cuda_watch_begin_anew(struct cuda_watch *w, uint32_t kinds, uint64_t at_ns)
 	}
 }
 
-/* kinds: 1 << enum so_cuda_kind */
-static void set_off(struct cuda_watch *w, uint32_t kinds)
+void cuda_watch_set_off(struct cuda_watch *w, uint32_t kinds)
 {
 	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
 
@@ -114,7 +113,7 @@ static void begin_counting(struct cuda_watch *w)
 	w->light.lost_ns = lost_ns;
 	/* Nothing comes between the two: a time on is short. */
 	w->on_since_ns = w->segment_ns = clock__now_ns();
-	set_off(w, 0);
+	cuda_watch_set_off(w, 0);
 }
 
 static void switch_off(struct cuda_watch *w)
@@ -129,7 +128,7 @@ static void switch_off(struct cuda_watch *w)
 	/* The first choice holds for the time on that ends: it stands for itself alone. */
 	if (!w->kinds.cycled)
 		w->kinds = next;
-	set_off(w, w->kinds.cycled | next.cycled);
+	cuda_watch_set_off(w, w->kinds.cycled | next.cycled);
 	now = clock__now_ns();
 	w->on_ns += now - w->on_since_ns;
 	w->estimated = true;
@@ -149,7 +148,7 @@ static void switch_off(struct cuda_watch *w)
 	if (divides)
 		divide(w);
 	free_cycled(w);
-	set_off(w, w->kinds.cycled);
+	cuda_watch_set_off(w, w->kinds.cycled);
 	cuda_watch_set_segments(w);
 }
 

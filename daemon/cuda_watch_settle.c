@@ -145,6 +145,18 @@ struct gain {
 
 #define SHORT_ON 0.5 /* of what was planned */
 
+/* Of some kinds that come and go since then it may know nothing. */
+static bool knows_last(const struct cuda_watch *w)
+{
+	return w->last_on && w->last_progress_ns > 0 && !(w->kinds.cycled & ~w->last_seen.kinds);
+}
+
+static bool is_short(const struct cuda_watch *w, uint64_t now)
+{
+	return now <= w->segment_ns ||
+	       (double)(now - w->segment_ns) < SHORT_ON * w->cycle.on_ms * CUDA_WATCH_MS;
+}
+
 /*
  * What the last time on stands for where this one is cut short by an end that has nothing to do with its calls. (An emergency has: what it
  * ends stands for itself.) A moment would stand for a second, and often for none of its calls.
@@ -153,11 +165,7 @@ static double off_of_last(const struct cuda_watch *w, uint64_t now)
 {
 	uint64_t end = now < w->segment_ns ? now : w->segment_ns;
 
-	if (!cuda_watch_is_on(w) || !w->last_on || w->last_progress_ns <= 0 || end <= w->accounted_ns ||
-	    (now > end && (double)(now - end) >= SHORT_ON * w->cycle.on_ms * CUDA_WATCH_MS))
-		return 0;
-	/* Of some kinds that come and go since then it knows nothing. */
-	if (w->kinds.cycled & ~w->last_seen.kinds)
+	if (!cuda_watch_is_on(w) || !knows_last(w) || end <= w->accounted_ns || !is_short(w, now))
 		return 0;
 	return fmax((double)(end - w->accounted_ns) - w->light.lost_ns, 1);
 }
@@ -363,6 +371,51 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 	if (cuda_watch_is_on(w) || now <= w->accounted_ns)
 		return 0;
 	return add_off(w, (double)(now - w->accounted_ns), into, estimates);
+}
+
+/* Nothing counts while the maps are read: it would stand for the time before as well, and be missing of what is to come. */
+static int cut_on(struct cuda_watch *w)
+{
+	int ret;
+
+	cuda_watch_set_off(w, w->kinds.cycled);
+	ret = cuda_watch_settle_at(w, clock__now_ns(), true);
+	/* Else it goes on as it was. */
+	if (!ret)
+		cuda_watch_begin_segment(w, clock__now_ns());
+	cuda_watch_set_off(w, 0);
+	return ret;
+}
+
+static int cut_off(struct cuda_watch *w, uint64_t now)
+{
+	int ret = cuda_watch_settle_at(w, now, true);
+
+	if (ret || cuda_watch_is_on(w) || now <= w->accounted_ns || (w->kinds.cycled && !knows_last(w)))
+		return ret;
+	ret = add_tail(w, now, w->total, &w->estimates);
+	if (w->last_progress_ns > 0)
+		w->last_seen.factor += (double)(now - w->accounted_ns) / w->last_progress_ns;
+	w->accounted_ns = now;
+	return ret;
+}
+
+/* A time off of which nothing is known waits for the next time on: rather has the recording a part of it than nobody. */
+int cuda_watch__cut(struct cuda_watch *w, struct cuda_snapshot **out)
+{
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *copy = NULL;
+	uint64_t now = now_of(w);
+	int ret = 0;
+
+	if (!cuda_watch__is_estimate(w, now))
+		ret = cut_off(w, now);
+	else if (knows_last(w) || !is_short(w, now))
+		ret = cut_on(w);
+	ret = ret ?: cuda_snapshot__new(&copy);
+	ret = ret ?: cuda_snapshot__merge(copy, w->total, 0);
+	if (!ret)
+		*out = TAKE_PTR(copy);
+	return ret;
 }
 
 int cuda_watch_pause(struct cuda_watch *w, uint64_t now)

@@ -112,7 +112,7 @@ int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent,
 			process_table__each(e->processes, proper->slot, request_scan, e);
 	}
 	if (!ret && t->of)
-		ret = cuda_taken__new(e, t, &t->cuda_base);
+		ret = cuda_taken__begin(e, t, &t->cuda_base);
 	if (ret)
 		return so_err(err, ret, "cannot watch CUDA calls: %s", strerror(-ret));
 	proper->cuda_users++;
@@ -242,8 +242,6 @@ static int fold_bases(struct engine *e, const struct target *t, const struct u64
 
 		if (!view || view->of != t || !view->cuda_base)
 			continue;
-		/* Else what was estimated of a thread would be missing of all that have ended. */
-		cuda_snapshot__bound(view->cuda_base->calls, t->cuda->total);
 		ret = cuda_snapshot__fold_threads(view->cuda_base->calls, threads);
 	}
 	for (unsigned i = 0; !ret && i < 2; i++) {

@@ -408,6 +408,18 @@ static uint64_t calls_of(struct cuda_watch *w, enum so_cuda_api api, struct cuda
 	return calls;
 }
 
+static uint64_t calls_in(const struct cuda_snapshot *snapshot, uint32_t tgid)
+{
+	const struct cuda_calls_entry *entries;
+	uint64_t calls = 0;
+	size_t n;
+
+	entries = cuda_snapshot__calls(snapshot, &n);
+	for (size_t i = 0; i < n; i++)
+		calls += entries[i].key.tgid == tgid ? entries[i].calls.calls : 0;
+	return calls;
+}
+
 static double told(const struct cuda_estimate *e)
 {
 	return 2.2 * sqrt(e->variance) + e->bias;
@@ -689,16 +701,44 @@ static void what_is_cut_short_stands_for_nothing_else(void **state)
 	}
 }
 
-static uint64_t calls_in(const struct cuda_snapshot *snapshot, uint32_t tgid)
+/*
+ * In whichever phase a recording begins: what was before is told for good, also of the time off in the midst of which it begins, and no
+ * later figure takes anything of it back, which the recording would have as well.
+ */
+static void what_was_before_a_recording_stays(void **state)
 {
-	const struct cuda_calls_entry *entries;
-	uint64_t calls = 0;
-	size_t n;
+	for (unsigned i = 0; i < 20; i++) {
+		enum cuda_watch_phase phase = i % (CUDA_WATCH_OFF_AFTER + 1);
+		struct cuda_estimates estimates, of_recording;
+		struct cuda_snapshot *snapshot;
+		uint64_t truth, before, end;
+		struct cuda_watch *w;
+		double recorded;
 
-	entries = cuda_snapshot__calls(snapshot, &n);
-	for (size_t i = 0; i < n; i++)
-		calls += entries[i].key.tgid == tgid ? entries[i].calls.calls : 0;
-	return calls;
+		set_up(state);
+		w = watch_target(50000, 0, 1);
+		run_watch(w, 5 * SECOND + i * 37 * MS);
+		run_until(w, phase);
+		run_to(now + i * 300 * US);
+		truth = target.made[LAUNCHES].truth;
+		assert_int_equal(cuda_watch__cut(w, &snapshot), 0);
+		before = calls_in(snapshot, 100);
+		cuda_snapshot__free(snapshot);
+		estimates = w->estimates;
+		assert_true(fabs((double)before - (double)truth) <= 1.5 * told(&estimates.of[SO_CUDA_LAUNCH]));
+		for (end = now + 3 * SECOND; now < end;) {
+			assert_true(calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) >= before);
+			run_watch(w, 7 * MS);
+		}
+		truth = target.made[LAUNCHES].truth - truth;
+		recorded = (double)(calls_of(w, SO_CUDA_API_cudaLaunchKernel, &of_recording) - before);
+		of_recording = cuda_estimates__since(&of_recording, &estimates);
+		print_message("phase %u: %.0f of %.0f, within %.0f\n", phase, recorded, (double)truth,
+			      told(&of_recording.of[SO_CUDA_LAUNCH]));
+		assert_true(fabs(recorded - (double)truth) <= 1.5 * told(&of_recording.of[SO_CUDA_LAUNCH]));
+		assert_true(told(&of_recording.of[SO_CUDA_LAUNCH]) < 0.05 * (double)truth);
+		cuda_watch__free(w);
+	}
 }
 
 /*
@@ -783,6 +823,7 @@ int main(void)
 		cmocka_unit_test_setup(probes_wait_for_those_that_go, set_up),
 		cmocka_unit_test_setup(a_process_ends_and_another_begins, set_up),
 		cmocka_unit_test_setup(what_is_cut_short_stands_for_nothing_else, set_up),
+		cmocka_unit_test_setup(what_was_before_a_recording_stays, set_up),
 		cmocka_unit_test_setup(processes_that_ended_long_ago_are_folded, set_up),
 		cmocka_unit_test_setup(probes_may_be_refused, set_up),
 		cmocka_unit_test_setup(maps_may_not_be_readable, set_up),
