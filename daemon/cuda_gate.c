@@ -15,6 +15,7 @@
 #define AGAIN_NS 2500000ull
 #define OPEN_NS  4500000ull
 #define WAIT_NS  1000000ull /* a writer that takes longer is waiting */
+#define AVOID_NS 10000000000ull
 
 struct cuda_gate {
 	int (*write)(void *context);
@@ -27,6 +28,7 @@ struct cuda_gate {
 	uint64_t written_ns; /* the last writer has passed; 0: none has */
 	uint64_t writing_ns; /* since then one is on its way; 0: none is */
 	uint64_t tried_ns;   /* as written_ns, and where there was none to be had */
+	uint64_t avoided_ns; /* no writer until then */
 	bool failed, stop;
 };
 
@@ -49,10 +51,17 @@ static void be_writer(struct cuda_gate *gate)
 	pthread_mutex_lock(&gate->lock);
 	gate->writing_ns = 0;
 	gate->tried_ns = clock__now_ns();
-	if (fd == -EAGAIN)
+	if (fd == -EBUSY)
+		gate->avoided_ns = gate->tried_ns + AVOID_NS;
+	if (fd == -EAGAIN || fd == -EBUSY)
 		return;
 	gate->failed = fd < 0;
 	gate->written_ns = gate->tried_ns;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
 }
 
 static void *work(void *context)
@@ -61,9 +70,9 @@ static void *work(void *context)
 
 	pthread_mutex_lock(&gate->lock);
 	while (!gate->stop) {
-		uint64_t now = clock__now_ns(), next = gate->tried_ns + AGAIN_NS;
+		uint64_t now = clock__now_ns(), next = later(gate->tried_ns + AGAIN_NS, gate->avoided_ns);
 
-		if (now >= gate->wanted_ns)
+		if (now >= gate->wanted_ns || gate->wanted_ns <= gate->avoided_ns)
 			pthread_cond_wait(&gate->changed, &gate->lock);
 		else if (now < next)
 			wait_until(gate, next);
@@ -115,8 +124,9 @@ bool cuda_gate__is_open(struct cuda_gate *gate)
 	bool open;
 
 	pthread_mutex_lock(&gate->lock);
-	open = gate->failed || (gate->written_ns && now < gate->written_ns + OPEN_NS &&
-				(!gate->writing_ns || now < gate->writing_ns + WAIT_NS));
+	open = gate->failed || now < gate->avoided_ns ||
+	       (gate->written_ns && now < gate->written_ns + OPEN_NS &&
+		(!gate->writing_ns || now < gate->writing_ns + WAIT_NS));
 	pthread_mutex_unlock(&gate->lock);
 	return open;
 }

@@ -25,13 +25,13 @@ struct cuda_gate;
 
 /*
  * write: makes a link, which may take a grace period, and returns its descriptor, which is to be closed; in the gate's thread.
- * -EAGAIN: not now; other -errno: not on this kernel. close: takes the descriptor, and returns at once. -ENOMEM, -errno of making a thread.
+ * -EAGAIN: not now; -EBUSY: not for 10 s; other -errno: not on this kernel. close: takes the descriptor, and returns at once. -ENOMEM, -errno of making a thread.
  */
 int cuda_gate__new(int (*write)(void *context), void (*close)(void *context, int fd), void *context,
 		   struct cuda_gate **out);
 /* The gate is to be open until then (CLOCK_MONOTONIC). Returns at once. */
 void cuda_gate__want(struct cuda_gate *gate, uint64_t until_ns);
-/* Whether it is open now; also where the kernel does not make such links: who waited for it would wait in vain. */
+/* Whether it is open now; also where there are no such links, or not for a while: who waited for it would wait in vain. */
 bool cuda_gate__is_open(struct cuda_gate *gate);
 /* NULL is fine. */
 void cuda_gate__free(struct cuda_gate *gate);

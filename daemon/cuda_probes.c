@@ -37,6 +37,8 @@ struct uprobe_multi_attr {
 #define SLOT_MASK (0xffffull << 32)
 
 #define GATE_LINKS 12 /* that may wait to be closed, each for 16 to 100 ms */
+#define GATE_LINGERING \
+	6 /* of them, after which there are no others for a while: each is a task that waits, in the system's load as well */
 
 struct cuda_probes {
 	struct cuda_bpf *skel;
@@ -259,9 +261,15 @@ static int write_gate(void *context)
 	const struct cuda_probes *p = context;
 	bool session = p->kind == CUDA_PROBE_SESSION;
 	const uint64_t offset = 0, cookie = SO_CUDA_COOKIE(0, SO_MAX_SLOTS, 0);
+	unsigned pending = fd_closer__pending(p->gate_closer);
 	char path[64];
 
-	if (fd_closer__pending(p->gate_closer) >= GATE_LINKS)
+	/*
+	 * Target's threads sleep in calls. Links that came and went by whether they do would have times on at certain of the target's phases.
+	 */
+	if (pending >= GATE_LINGERING && fd_closer__lingering(p->gate_closer) >= GATE_LINGERING)
+		return -EBUSY;
+	if (pending >= GATE_LINKS)
 		return -EAGAIN;
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), p->gate_fd);
 	return link_multi(bpf_program__fd(session ? p->skel->progs.cuda_session : p->skel->progs.cuda_enter),

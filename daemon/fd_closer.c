@@ -2,17 +2,23 @@
 #include "daemon/fd_closer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#define MAX_THREADS 16
+#include "daemon/clock.h"
+
+#define MAX_THREADS 32
+#define LOOK_NS     2000000 /* between two looks at what threads are waiting for */
 
 struct entry {
 	struct entry *next;
 	int fd;
 	uint64_t tag;
-	bool taken; /* by a thread that closes it */
+	pid_t closer; /* the thread that closes it; 0: none does yet */
 };
 
 struct fd_closer {
@@ -28,7 +34,7 @@ static struct entry *next_of(struct fd_closer *c)
 {
 	struct entry *entry = c->first;
 
-	while (entry && entry->taken)
+	while (entry && entry->closer)
 		entry = entry->next;
 	return entry;
 }
@@ -58,7 +64,7 @@ static void *work(void *context)
 			pthread_cond_wait(&c->given, &c->lock);
 			continue;
 		}
-		entry->taken = true;
+		entry->closer = gettid();
 		pthread_mutex_unlock(&c->lock);
 		close(entry->fd);
 		pthread_mutex_lock(&c->lock);
@@ -88,7 +94,7 @@ int fd_closer__new(struct fd_closer **out)
 	c->end = &c->first;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->given, NULL);
-	pthread_cond_init(&c->closed, NULL);
+	clock__init_cond(&c->closed);
 	pthread_mutex_lock(&c->lock);
 	ret = add_thread(c);
 	pthread_mutex_unlock(&c->lock);
@@ -122,11 +128,34 @@ void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/*
+ * The last thing that uprobe_unregister_sync() does (kernel/events/uprobes.c), after all probes are gone: wait for calls under way whose
+ * return is probed. A thread that sleeps in one is waited for until the kernel gives up its claim, 0.1 s after it came (RI_TIMER_PERIOD).
+ */
+static bool is_lingering(const struct entry *entry)
+{
+	char path[64], where[128];
+	ssize_t n;
+	int fd;
+
+	if (!entry->closer)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/wchan", entry->closer);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, where, sizeof(where) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n < 0)
+		return false;
+	where[n] = 0;
+	return strstr(where, "srcu") != NULL;
+}
+
 static bool has(const struct fd_closer *c, uint64_t tag, uint64_t mask)
 {
 	const struct entry *entry = c->first;
 
-	while (entry && (entry->tag ^ tag) & mask)
+	while (entry && ((entry->tag ^ tag) & mask || is_lingering(entry)))
 		entry = entry->next;
 	return entry != NULL;
 }
@@ -151,11 +180,31 @@ unsigned fd_closer__pending(struct fd_closer *c)
 	return n;
 }
 
+unsigned fd_closer__lingering(struct fd_closer *c)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (const struct entry *entry = c->first; entry; entry = entry->next)
+		n += is_lingering(entry);
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+/* Until some are closed, or for LOOK_NS: that one lingers is told by nobody. */
+static void wait_for_some(struct fd_closer *c)
+{
+	uint64_t end = clock__now_ns() + LOOK_NS;
+	struct timespec at = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
+
+	pthread_cond_timedwait(&c->closed, &c->lock, &at);
+}
+
 void fd_closer__wait(struct fd_closer *c, uint64_t tag, uint64_t mask)
 {
 	pthread_mutex_lock(&c->lock);
 	while (has(c, tag, mask))
-		pthread_cond_wait(&c->closed, &c->lock);
+		wait_for_some(c);
 	pthread_mutex_unlock(&c->lock);
 }
 

@@ -454,6 +454,30 @@ def short_recordings():
 
 
 @timeout(200)
+def test_bursts_between_long_waits_are_met_as_often_as_they_are():
+    """
+    A thread that sleeps in a probed call keeps what takes probes away for 0.1 s (SRCU, since Linux 6.13): times on that waited for it would
+    come after the bursts, again and again.
+    """
+    undisturbed(bursts_between_long_waits)
+
+
+def bursts_between_long_waits():
+    daemon = Daemon()
+    rules = "cudaLaunchKernel=10us,cudaDeviceSynchronize=100ms"
+    target = program("cuda_calls", "-d", 24, "-m", "launch*1000,device_sync", rules=rules)
+    watch = Watch(daemon, target)
+    go(target)
+    truth, answer = finish(target, 80)["images"][RUNTIME], watch.at_end()
+    calls = {api: (entry["calls"], truth[api]["calls"]) for (_, api), entry in counted(answer).items()}
+    print(calls, answer["estimate"], answer["probes"]["overhead_percent"])
+    told, true = calls["cudaLaunchKernel"]
+    # Some 270 times on meet a burst in each tenth or so: a tenth of the truth is one standard deviation.
+    assert 0.75 * true < told < 1.33 * true, calls
+    assert answer["estimate"]["times"] > 40, answer["estimate"]
+
+
+@timeout(200)
 def test_the_rare_among_many_that_do_the_same_are_exact():
     """Calls that do the same are of several kinds: a duty cycle takes those away of which there are many, and no others."""
     for mix, many, few in (

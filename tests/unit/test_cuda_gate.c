@@ -144,6 +144,23 @@ static void where_there_are_no_such_links(void **state)
 	assert_int_equal(lock.closed, 0);
 }
 
+/* As nobody is to wait for what comes and goes by what the target does, there is none for some time. */
+static void where_links_are_not_to_be_had_for_a_while(void **state)
+{
+	struct lock lock = { .mutex = PTHREAD_MUTEX_INITIALIZER, .answer = -16 };
+	struct cuda_gate *gate = start(&lock);
+
+	for (unsigned i = 0; i < 3; i++) {
+		cuda_gate__want(gate, clock__now_ns() + 30 * MS);
+		wait_open(gate);
+		usleep(40000);
+		assert_true(cuda_gate__is_open(gate));
+		assert_int_equal(written(&lock), 1);
+	}
+	cuda_gate__free(gate);
+	assert_int_equal(lock.closed, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -151,6 +168,7 @@ int main(void)
 		cmocka_unit_test(is_held_open_as_long_as_it_is_wanted),
 		cmocka_unit_test(opens_when_the_writer_has_passed),
 		cmocka_unit_test(where_there_are_no_such_links),
+		cmocka_unit_test(where_links_are_not_to_be_had_for_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
