@@ -8,10 +8,13 @@
 #define LEAST_DEARER   1.3  /* all probes are so many times as dear as light ones */
 #define RATIO_ERROR    0.25 /* of k: the two costs change alike where caches are cold, and not quite */
 #define MOST_DEPENDENT 0.9  /* correlation of neighbouring slices */
-#define LEAST_ERROR    0.1  /* of a comparison's factor, however sure it seems: it is of a moment */
-#define MOST_ERROR     1.0  /* of one that tells anything */
-#define MOST_LOSS      1.6  /* the probes cost so many times what was calibrated, in cold caches */
-#define KEEP           0.97 /* of the weight of earlier comparisons */
+#define MOST_ALTERNATE \
+	-0.7 /* a target whose steps are as short as slices makes up in one for what the last one had less */
+#define LEAST_ERROR 0.1  /* of a comparison's factor, however sure it seems: it is of a moment */
+#define MOST_ERROR  2.0  /* of one that tells anything */
+#define MOST_LOSS   1.6  /* the probes cost so many times what was calibrated, in cold caches */
+#define SCATTER_N   4.0  /* comparisons that differ as each is said to be wrong, besides those that were made */
+#define KEEP        0.97 /* of the weight of earlier comparisons */
 
 struct mean {
 	double mean, variance; /* of the mean */
@@ -35,7 +38,7 @@ static struct mean mean_of(const __u64 *hits, unsigned from, unsigned to)
 		products += i > from ? d * last : 0;
 		last = d;
 	}
-	a = squares > 0 ? fmin(fmax(products / squares, 0), MOST_DEPENDENT) : 0;
+	a = squares > 0 ? fmin(fmax(products / squares, MOST_ALTERNATE), MOST_DEPENDENT) : 0;
 	/* A hit may fall to either side of a slice's ends. */
 	return (struct mean){ mean, (squares / (n - 1) + 1) / n * (1 + a) / (1 - a) };
 }
@@ -93,10 +96,15 @@ struct cuda_loss cuda_progress__loss(const struct cuda_progress *p)
 
 	if (p->weight <= 0)
 		return (struct cuda_loss){ 1, CUDA_PROGRESS_PRIOR_ERROR };
-	/* Comparisons that differ by more than each is said to be wrong are worth less. */
+	/*
+	 * Comparisons that differ by more than each is said to be wrong are worth less. Many that differ by less are worth more: slices of a
+	 * target whose steps are as short as they are differ, and their sums do not.
+	 */
 	if (p->n > 1.5) {
 		scatter = (p->squares - p->sum * p->sum / p->weight) / (p->n - 1);
-		weight /= fmax(scatter, 1);
+		if (scatter < 1)
+			scatter = (SCATTER_N + (p->n - 1) * scatter) / (SCATTER_N + p->n - 1);
+		weight /= scatter;
 	}
 	return (struct cuda_loss){
 		.factor = fmax((weight * p->sum / p->weight + prior) / (weight + prior), 0),

@@ -10,7 +10,8 @@
  *
  * and the target keeps T / T_all of the time with all probes: only the ratio of the two costs is taken from calibration.
  *
- * Hits are counted in slices of the two times: how much they vary tells how sure a comparison is. Comparisons are weighed by that, with
+ * Hits are counted in slices of the two times: how much they vary tells how sure a comparison is, and how much comparisons differ tells
+ * whether they are as sure as that. They are weighed by it, with
  * what is known without any: a loss of 1, CUDA_PROGRESS_PRIOR_ERROR to be wrong.
  */
 #ifndef STAKEOUT_CUDA_PROGRESS_H

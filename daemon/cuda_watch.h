@@ -101,6 +101,10 @@ struct cuda_watch {
 	struct cuda_progress progress;       /* what the probes take from the target that it goes without */
 	double taken;                        /* CPUs that they took in the last time on */
 	struct {
+		double all,
+			same; /* calls; of these so many as of two one makes the thread of the other makes */
+	} callers;            /* of the cycled kinds; what is older weighs less */
+	struct {
 		enum so_cuda_of of;        /* whose probes are light */
 		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */
 		uint64_t begin_ns, end_ns; /* of hits with light probes */

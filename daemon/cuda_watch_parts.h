@@ -41,12 +41,24 @@ static inline double cuda_watch_busy(const struct cuda_watch *w)
 	return w->busy_cpu_ns > 0 ? (w->busy_cpu_ns + CUDA_WATCH_CLOCK_LAG_NS) / w->busy_elapsed_ns : 0;
 }
 
-/* Threads that what the probes take is divided among. */
+#define CUDA_WATCH_MAX_THREADS 1000.0
+#define CUDA_WATCH_SATURATED   0.95 /* CPUs kept busy: the rest has gone to other programs */
+
+/*
+ * Threads that what the probes take is divided among: as many as make the calls, each of which goes without its own part. Of those that keep
+ * fewer CPUs busy than they are, as for want of CPUs or of an interpreter's lock, what one goes without the others do too.
+ */
 static inline double cuda_watch_threads(const struct cuda_watch *w)
 {
-	double busy = cuda_watch_busy(w);
+	double busy = cuda_watch_busy(w), most = busy > 1 ? busy : 1, callers = most;
 
-	return busy > 1 ? busy : 1;
+	if (w->callers.all > 0)
+		callers = w->callers.same * CUDA_WATCH_MAX_THREADS > w->callers.all
+				  ? w->callers.all / w->callers.same
+				  : CUDA_WATCH_MAX_THREADS;
+	if (callers < 1)
+		callers = 1;
+	return busy >= CUDA_WATCH_SATURATED && callers > most ? most : callers;
 }
 
 /* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "daemon/clock.h"
+#include "daemon/cuda_threads.h"
 #include "daemon/cuda_watch_parts.h"
 
-#define NO_SLACK 0.95 /* CPUs kept busy: the rest has gone to other programs */
 #define LEAST_PROGRESS \
 	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
 #define LEAST_ON_NS \
@@ -80,22 +80,6 @@ struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w)
 	};
 }
 
-/* The host's time in calls that do this. */
-static double time_of(const struct cuda_snapshot *seen, enum so_cuda_kind action)
-{
-	const struct cuda_calls_entry *entries;
-	double ns = 0;
-	size_t n;
-
-	entries = cuda_snapshot__calls(seen, &n);
-	for (size_t i = 0; i < n; i++) {
-		if (entries[i].key.api < SO_CUDA_API_COUNT &&
-		    so_cuda_kind__action(cuda_names__kind(entries[i].key.api)) == action)
-			ns += (double)entries[i].calls.total_ns;
-	}
-	return ns;
-}
-
 struct progress {
 	double ns;    /* what of the segment the target had for itself */
 	double error; /* of what a call of it stands for, as a part, 95 % */
@@ -107,24 +91,19 @@ static double within(double value, double most)
 }
 
 /*
- * What the probes take is made up for by time in which the target would have looked at a clock, slept or waited for the GPU; where
- * there is too little of that, it makes fewer calls than without the probes. Comparisons tell of what passes within a time on
- * (cuda_progress.h). What comes later is slack besides: surely what waits for the GPU do, probably sleep, so an error has it once.
+ * What the probes take the target goes without, unless comparisons (cuda_progress.h) say that it would have looked at a clock, slept or
+ * waited for the GPU meanwhile. That it sleeps or waits does not tell: where that comes after the time on, it is no help to what is called in
+ * it, and a loop that sleeps for so long never makes up for anything.
  */
-static struct progress progress_of(const struct cuda_watch *w, const struct cuda_snapshot *seen,
-				   double taken_ns, uint64_t now)
+static struct progress progress_of(const struct cuda_watch *w, double taken_ns, uint64_t now)
 {
 	struct cuda_loss loss = cuda_progress__loss(&w->progress);
-	double on = (double)(now - w->segment_ns), threads = cuda_watch_threads(w), busy = cuda_watch_busy(w);
-	double taken = taken_ns / threads, most = on * (1 - LEAST_PROGRESS),
-	       most_factor = loss.factor + 2 * loss.error;
-	double sleeps = busy < NO_SLACK ? (1 - busy) * on : 0, waits, lost, least_lost, most_lost;
+	double on = (double)(now - w->segment_ns), taken = taken_ns / cuda_watch_threads(w),
+	       most = on * (1 - LEAST_PROGRESS);
+	double lost = within(loss.factor * taken, most),
+	       least_lost = within((loss.factor - 2 * loss.error) * taken, most),
+	       most_lost = within((loss.factor + 2 * loss.error) * taken, most);
 
-	/* What was seen since the last settling has the time off in it as well. */
-	waits = time_of(seen, SO_CUDA_SYNC) / threads * on / (double)(now - w->accounted_ns);
-	lost = within(loss.factor * taken - waits - sleeps, most);
-	least_lost = within((loss.factor - 2 * loss.error) * taken - waits - sleeps, most);
-	most_lost = within(most_factor * taken - waits, most);
 	return (struct progress){ on - lost, fmax((on - lost) / (on - most_lost) - 1,
 						  1 - (on - lost) / (on - least_lost)) };
 }
@@ -181,7 +160,7 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, do
 	if (ret)
 		return ret;
 	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0) {
-		progress = progress_of(w, gain.seen, taken_ns, now);
+		progress = progress_of(w, taken_ns, now);
 		gain.progress_ns = progress.ns;
 		gain.error = progress.error;
 		/* Before it the target had all time for itself, but for what light probes took. */
@@ -223,6 +202,39 @@ static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struc
 
 	count_seen(gain->seen, &seen);
 	return seen;
+}
+
+#define CALLERS_KEPT 0.9 /* of what was known, for each time on */
+
+/* Of two calls of a time on, how often both are of one thread. */
+static void note_callers(struct cuda_watch *w, const struct cuda_snapshot *seen)
+{
+	struct u64_table threads = { 0 };
+	const struct cuda_calls_entry *entries;
+	double all = 0, same = 0;
+	size_t n;
+
+	entries = cuda_snapshot__calls(seen, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct so_cuda_key *key = &entries[i].key;
+		uint64_t thread = cuda_threads__key(key->tgid, key->tid);
+		double calls = (double)entries[i].calls.calls;
+		uint32_t others = 0;
+
+		if (key->api >= SO_CUDA_API_COUNT || !(w->kinds.cycled >> cuda_names__kind(key->api) & 1))
+			continue;
+		/* Pairs with those of its thread that came before. */
+		u64_table__get(&threads, thread, &others);
+		same += calls * (calls - 1 + 2 * (double)others);
+		all += calls;
+		/* For want of memory its others are taken for other threads'. */
+		(void)u64_table__set(&threads, thread, others + (uint32_t)entries[i].calls.calls);
+	}
+	u64_table__release(&threads);
+	if (all < 2)
+		return;
+	w->callers.all = CALLERS_KEPT * w->callers.all + all;
+	w->callers.same = CALLERS_KEPT * w->callers.same + same / (all - 1);
 }
 
 /* A time on ends, and has this gain. */
@@ -343,8 +355,10 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	} else if (w->kinds.cycled && gain.progress_ns > LEAST_ON_NS) {
 		ret = keep_last_on(w, &gain, now);
 	}
-	if (cuda_watch_is_on(w))
+	if (cuda_watch_is_on(w)) {
 		note_estimate(w, &gain, now);
+		note_callers(w, gain.seen);
+	}
 	ret = ret ?: add_gain(w, &gain, now, w->total);
 	cuda_snapshot__free(gain.seen);
 	cuda_snapshot__free(w->last);

@@ -84,6 +84,62 @@ static double within(const struct target *t, unsigned times, double truth, doubl
 	return (double)n / RECORDINGS;
 }
 
+#define STEP_CALLS 40
+#define STEP_NS    1e6
+
+/* Steps of calls in quick succession and a sleep: for so long, or until it is time for the next step. Two threads do so. */
+static bool compare_steps(bool waits, struct cuda_kept *kept)
+{
+	__u64 all[LIGHT + FULL] = { 0 };
+	struct cuda_slices slices = { all, 0, LIGHT, LIGHT, LIGHT + FULL };
+
+	for (unsigned thread = 0; thread < 2; thread++) {
+		double step = -STEP_NS * unit();
+
+		while (step < (LIGHT + FULL) * SLICE_NS) {
+			double at = step;
+
+			for (unsigned i = 0; i < STEP_CALLS; i++) {
+				if (at >= 0 && at < (LIGHT + FULL) * SLICE_NS)
+					all[(unsigned)(at / SLICE_NS)]++;
+				at += at < LIGHT * SLICE_NS ? LIGHT_NS : ALL_NS;
+			}
+			step = waits ? step + STEP_NS : at + STEP_NS * (0.95 + 0.1 * unit());
+		}
+	}
+	return cuda_progress__compare(&slices, LIGHT_NS, ALL_NS, kept);
+}
+
+/* Each comparison is of few steps; that many of them agree tells more than each says. */
+static void steps_may_be_as_short_as_slices(void **state)
+{
+	double taken = STEP_CALLS * ALL_NS / (STEP_NS + STEP_CALLS * ALL_NS);
+
+	for (unsigned waits = 0; waits < 2; waits++) {
+		double factor = 0, error = 0, truth = waits ? 0 : 1;
+		unsigned n = 0;
+
+		for (unsigned i = 0; i < RECORDINGS; i++) {
+			struct cuda_progress progress = { 0 };
+			struct cuda_loss loss;
+			struct cuda_kept kept;
+
+			for (unsigned time = 0; time < 50; time++) {
+				cuda_progress__age(&progress);
+				if (compare_steps(waits, &kept))
+					cuda_progress__add(&progress, &kept, taken, 2);
+			}
+			loss = cuda_progress__loss(&progress);
+			n += fabs(loss.factor - truth) <= 2 * loss.error;
+			factor += loss.factor / RECORDINGS;
+			error += loss.error / RECORDINGS;
+		}
+		print_message("%s: loss %.2f, told within %.2f, %.2f of them so\n", waits ? "waits" : "works",
+			      factor, 2 * error, (double)n / RECORDINGS);
+		assert_true(fabs(factor - truth) < 0.2 && 2 * error < 0.35 && n > 0.85 * RECORDINGS);
+	}
+}
+
 static void nothing_is_known_at_first(void **state)
 {
 	struct cuda_progress none = { 0 };
@@ -230,6 +286,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_known_at_first),
+		cmocka_unit_test(steps_may_be_as_short_as_slices),
 		cmocka_unit_test(who_waits_loses_nothing),
 		cmocka_unit_test(who_works_loses_all),
 		cmocka_unit_test(probes_may_be_dearer_than_calibrated),

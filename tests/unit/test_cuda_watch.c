@@ -65,6 +65,7 @@ static struct target {
 	pid_t pid, mapped; /* 0: none runs; whose calls the kernel's map has */
 	bool works;        /* what the probes take is time in which it does not get on */
 	bool sleeps;       /* uses a twentieth of its time */
+	unsigned threads;  /* that make the calls by turns, each without what its probes take; 0 is 1 */
 	struct made made[3];
 } target;
 
@@ -121,6 +122,11 @@ static uint64_t hit(struct made *m)
 	return PAIR_NS;
 }
 
+static unsigned threads(void)
+{
+	return target.threads ?: 1;
+}
+
 /* The target runs up to then. */
 static void run_to(uint64_t end)
 {
@@ -143,7 +149,7 @@ static void run_to(uint64_t end)
 		first->truth++;
 		first->next_ns += first->period_ns;
 		for (unsigned i = 0; target.works && i < 3; i++)
-			target.made[i].next_ns += took;
+			target.made[i].next_ns += took / threads();
 	}
 	if (target.pid && end > now)
 		cpu += (end - now) / (target.sleeps ? 20 : 1);
@@ -272,19 +278,20 @@ int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t at, bool (*takes)
 	run_to(now + READ_NS);
 	if (fail_snapshot_at && ++snapshots >= fail_snapshot_at)
 		return -EIO;
-	for (unsigned i = 0; target.mapped && i < 3; i++) {
-		const struct made *m = &target.made[i];
+	for (unsigned i = 0; target.mapped && i < 3 * threads(); i++) {
+		const struct made *m = &target.made[i / threads()];
+		uint64_t seen = (m->seen + i % threads()) / threads();
 		struct so_cuda_key key = { .tgid = (uint32_t)target.mapped,
-					   .tid = (uint32_t)target.mapped,
+					   .tid = (uint32_t)target.mapped + i % threads(),
 					   .library = 1,
 					   .api = (uint16_t)m->api,
 					   .octave = (uint8_t)octave };
 		struct so_cuda_calls calls = {
-			.calls = m->seen, .total_ns = m->seen * CALL_NS, .min_ns = CALL_NS, .max_ns = CALL_NS
+			.calls = seen, .total_ns = seen * CALL_NS, .min_ns = CALL_NS, .max_ns = CALL_NS
 		};
 
-		calls.buckets[latency_bucket(CALL_NS, octave)] = m->seen;
-		if (m->seen && takes(context, key.tgid))
+		calls.buckets[latency_bucket(CALL_NS, octave)] = seen;
+		if (seen && takes(context, key.tgid))
 			assert_int_equal(cuda_snapshot__add_calls(out, &key, &calls), 0);
 	}
 	return 0;
@@ -466,16 +473,21 @@ static void many_calls_are_estimated(void **state)
 	static const struct {
 		enum cuda_probe_kind kind;
 		bool works, sleeps;
+		unsigned threads;
 		uint64_t launches;
 		double told, cost;
 	} of[] = {
-		{ CUDA_PROBE_SESSION, false, false, 100000, 2.5, 1.1 },
-		{ CUDA_PROBE_SESSION, true, false, 100000, 3, 1.1 },
-		{ CUDA_PROBE_SESSION, false, true, 20000, 12, 1.1 },
-		{ CUDA_PROBE_MULTI, false, false, 100000, 2.5, 1.1 },
-		{ CUDA_PROBE_MULTI, true, false, 100000, 3, 1.1 },
-		{ CUDA_PROBE_PERF, false, false, 20000, 10, 1.2 },
-		{ CUDA_PROBE_PERF, true, false, 20000, 10, 1.2 },
+		{ CUDA_PROBE_SESSION, false, false, 1, 100000, 2.5, 1.1 },
+		{ CUDA_PROBE_SESSION, true, false, 1, 100000, 3, 1.1 },
+		{ CUDA_PROBE_SESSION, false, true, 1, 20000, 3, 1.1 },
+		{ CUDA_PROBE_SESSION, true, true, 1, 20000, 3, 1.1 },
+		{ CUDA_PROBE_SESSION, true, true, 4, 100000, 3, 1.1 },
+		{ CUDA_PROBE_MULTI, false, false, 1, 100000, 2.5, 1.1 },
+		{ CUDA_PROBE_MULTI, true, false, 1, 100000, 3, 1.1 },
+		{ CUDA_PROBE_PERF, false, false, 1, 20000, 10, 1.2 },
+		{ CUDA_PROBE_PERF, true, false, 1, 20000, 10, 1.2 },
+		{ CUDA_PROBE_PERF, true, true, 1, 20000, 10, 1.2 },
+		{ CUDA_PROBE_PERF, true, true, 4, 20000, 10, 1.2 },
 	};
 
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
@@ -488,15 +500,15 @@ static void many_calls_are_estimated(void **state)
 		probe_kind = of[i].kind;
 		target.works = of[i].works;
 		target.sleeps = of[i].sleeps;
+		target.threads = of[i].threads;
 		w = watch_target(of[i].launches, 100, 1);
 		run_watch(w, 20 * SECOND);
 		truth = (double)target.made[LAUNCHES].truth;
 		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
-		print_message("%u %s: %.0f of %.0f, within %.0f, from %u times on; cost %.2f %%\n", of[i].kind,
-			      of[i].works    ? "works"
-			      : of[i].sleeps ? "sleeps"
-					     : "waits",
-			      launches, truth, told(near), (unsigned)near->times, cost_percent(now - BEGIN));
+		print_message(
+			"%u %s%s, %u threads: %.0f of %.0f, within %.0f, from %u times on; cost %.2f %%\n",
+			of[i].kind, of[i].works ? "works" : "waits", of[i].sleeps ? ", sleeps" : "", threads(),
+			launches, truth, told(near), (unsigned)near->times, cost_percent(now - BEGIN));
 		assert_true(w->estimated && near->times > 5);
 		assert_true(fabs(launches - truth) <= told(near) && told(near) < of[i].told / 100 * truth);
 		assert_true(cost_percent(now - BEGIN) < of[i].cost);
