@@ -55,6 +55,18 @@ static unsigned most_of(const double rates[SO_CUDA_KIND_COUNT])
 	return most;
 }
 
+#define UNSEEN_S 0.25 /* of times on, some twenty of them, which bursts of calls are not all missed by */
+
+/* Kinds that are switched and of which not one call was seen, in so short a time that this may be chance. */
+static uint32_t unseen(const struct cuda_kinds *k)
+{
+	uint32_t kinds = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
+		kinds |= k->calls[i] < 1 ? 1u << i : 0;
+	return k->cycled == CUDA_KINDS_ALL || k->on_s > UNSEEN_S ? 0 : kinds & k->cycled;
+}
+
 /* 0: no calls are known. */
 static uint32_t choice(const struct cuda_kinds *k, double most)
 {
@@ -72,6 +84,8 @@ static uint32_t choice(const struct cuda_kinds *k, double most)
 		left -= rates[next];
 		rates[next] = 0;
 	}
+	if (chosen)
+		chosen |= unseen(k);
 	return chosen & k->together ? chosen | k->together : chosen;
 }
 

@@ -72,9 +72,34 @@ static void test_a_burst_is_over(void **state)
 	kinds.calls[SO_CUDA_LAUNCH] = 200;
 	kinds.calls[SO_CUDA_BLOCKING_COPY] = 0;
 	assert_false(cuda_kinds__are_outgrown(&kinds, 300));
-	kinds.on_s = 0.1;
+	/* Nor that there are none: they may come in bursts that were all missed. */
+	kinds.on_s = 0.2;
+	assert_false(cuda_kinds__are_outgrown(&kinds, 300));
+	kinds.on_s = 0.3;
+	assert_true(cuda_kinds__are_outgrown(&kinds, 300));
 	cuda_kinds__choose(&kinds, 300);
 	assert_int_equal(kinds.cycled, KIND(LAUNCH));
+}
+
+/* Launches in bursts that the times on have missed, and waits that always count: these are not most of the calls. */
+static void test_bursts_that_were_missed(void **state)
+{
+	const struct cuda_kind_calls bursts = { .calls = { COUNT(LAUNCH, 10000), COUNT(SYNC, 10) } };
+	const struct cuda_kind_calls waits = { .calls = { COUNT(SYNC, 100) } };
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, &bursts, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 300);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH));
+	cuda_kinds__add(&kinds, &waits, 2 * SECOND, SECOND / 5);
+	cuda_kinds__choose(&kinds, 300);
+	assert_true(kinds.cycled & KIND(LAUNCH));
+	/* Seldom is not never. */
+	kinds = (struct cuda_kinds){ .cycled = KIND(LAUNCH) };
+	kinds.calls[SO_CUDA_LAUNCH] = 1;
+	cuda_kinds__add(&kinds, &waits, 2 * SECOND, SECOND / 5);
+	cuda_kinds__choose(&kinds, 300);
+	assert_int_equal(kinds.cycled, KIND(SYNC));
 }
 
 /* If some are only right together, they are chosen together, and nothing is gained by another choice. */
@@ -184,6 +209,7 @@ int main(void)
 		cmocka_unit_test(test_most_of_the_calls_are_chosen),
 		cmocka_unit_test(test_so_many_may_stay),
 		cmocka_unit_test(test_a_burst_is_over),
+		cmocka_unit_test(test_bursts_that_were_missed),
 		cmocka_unit_test(test_kinds_that_go_together),
 		cmocka_unit_test(test_one_kind_alone),
 		cmocka_unit_test(test_nothing_known),
