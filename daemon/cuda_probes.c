@@ -210,7 +210,7 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 		if (!ret)
 			return 0;
 		/* The next kind's cost is not to have these in it. */
-		fd_closer__wait(p->closer, 0, 0);
+		fd_closer__drain(p->closer, 0, 0);
 		cuda_perf_events__free(TAKE_PTR(p->perf));
 		cuda_bpf__destroy(p->skel);
 		p->skel = NULL;
@@ -649,8 +649,8 @@ struct cuda_api_set cuda_probes__called(const struct cuda_probes *p, uint32_t sl
 
 int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 {
-	/* Probes of the slot's former target. */
-	fd_closer__wait(p->closer, tag_of(0, slot), SLOT_MASK);
+	/* Probes of the slot's former target; one's program may still be running. */
+	fd_closer__drain(p->closer, tag_of(0, slot), SLOT_MASK);
 	memset(p->skel->bss->called[slot % SO_CUDA_SLOTS], 0, sizeof(p->skel->bss->called[0]));
 	cuda_probes__end_slices(p, slot);
 	return clear_cpus(p->skel->maps.cuda_slots, slot, sizeof(struct so_cuda_slot));

@@ -10,11 +10,13 @@
 #define MOST_DEPENDENT 0.9  /* correlation of neighbouring slices */
 #define MOST_ALTERNATE \
 	-0.7 /* a target whose steps are as short as slices makes up in one for what the last one had less */
-#define LEAST_ERROR 0.1  /* of a comparison's factor, however sure it seems: it is of a moment */
-#define MOST_ERROR  2.0  /* of one that tells anything */
-#define MOST_LOSS   1.6  /* the probes cost so many times what was calibrated, in cold caches */
-#define SCATTER_N   4.0  /* comparisons that differ as each is said to be wrong, besides those that were made */
-#define KEEP        0.97 /* of the weight of earlier comparisons */
+#define LEAST_ERROR 0.1 /* of a comparison's factor, however sure it seems: it is of a moment */
+#define MOST_ERROR  2.0 /* of one that tells anything */
+#define MOST_LOSS   1.6 /* the probes cost so many times what was calibrated, in cold caches */
+#define COMMON_ERROR \
+	0.06 /* of the factor, in all comparisons alike: the ratio of the two costs, and how they were calibrated */
+#define SCATTER_N 4.0  /* comparisons that differ as each is said to be wrong, besides those that were made */
+#define KEEP      0.97 /* of the weight of earlier comparisons */
 
 struct mean {
 	double mean, variance; /* of the mean */
@@ -39,6 +41,9 @@ static struct mean mean_of(const __u64 *hits, unsigned from, unsigned to)
 		last = d;
 	}
 	a = squares > 0 ? fmin(fmax(products / squares, MOST_ALTERNATE), MOST_DEPENDENT) : 0;
+	/* Of few slices chance has some alternate. */
+	if (a < 0)
+		a *= 1 - LEAST_SLICES / n;
 	/* A hit may fall to either side of a slice's ends. */
 	return (struct mean){ mean, (squares / (n - 1) + 1) / n * (1 + a) / (1 - a) };
 }
@@ -71,7 +76,7 @@ void cuda_progress__age(struct cuda_progress *p)
 	p->squares *= KEEP;
 }
 
-void cuda_progress__add(struct cuda_progress *p, const struct cuda_kept *kept, double taken, double threads)
+void cuda_progress__add(struct cuda_progress *p, const struct cuda_kept *kept, double taken)
 {
 	double loss, error, weight;
 
@@ -80,8 +85,7 @@ void cuda_progress__add(struct cuda_progress *p, const struct cuda_kept *kept, d
 	loss = (1 - kept->share) / taken;
 	error = fmax(kept->error / taken, LEAST_ERROR);
 	/* As far above the most as below nothing, or chance would count in one direction only. */
-	if (error > MOST_ERROR * threads ||
-	    fabs(loss - MOST_LOSS * threads / 2) > MOST_LOSS * threads / 2 + 2 * error)
+	if (error > MOST_ERROR || fabs(loss - MOST_LOSS / 2) > MOST_LOSS / 2 + 2 * error)
 		return;
 	weight = 1 / (error * error);
 	p->n += 1;
@@ -90,12 +94,12 @@ void cuda_progress__add(struct cuda_progress *p, const struct cuda_kept *kept, d
 	p->squares += weight * loss * loss;
 }
 
-struct cuda_loss cuda_progress__loss(const struct cuda_progress *p)
+struct cuda_loss cuda_progress__loss(const struct cuda_progress *p, const struct cuda_loss *without)
 {
-	double prior = 1 / (CUDA_PROGRESS_PRIOR_ERROR * CUDA_PROGRESS_PRIOR_ERROR), weight = p->weight, scatter;
+	double prior = 1 / (without->error * without->error), weight = p->weight, scatter, factor, chance;
 
 	if (p->weight <= 0)
-		return (struct cuda_loss){ 1, CUDA_PROGRESS_PRIOR_ERROR };
+		return (struct cuda_loss){ without->factor, without->error, without->error };
 	/*
 	 * Comparisons that differ by more than each is said to be wrong are worth less. Many that differ by less are worth more: slices of a
 	 * target whose steps are as short as they are differ, and their sums do not.
@@ -106,8 +110,7 @@ struct cuda_loss cuda_progress__loss(const struct cuda_progress *p)
 			scatter = (SCATTER_N + (p->n - 1) * scatter) / (SCATTER_N + p->n - 1);
 		weight /= scatter;
 	}
-	return (struct cuda_loss){
-		.factor = fmax((weight * p->sum / p->weight + prior) / (weight + prior), 0),
-		.error = 1 / sqrt(weight + prior),
-	};
+	factor = fmax((weight * p->sum / p->weight + prior * without->factor) / (weight + prior), 0);
+	chance = 1 / sqrt(weight + prior);
+	return (struct cuda_loss){ factor, hypot(chance, COMMON_ERROR * factor), chance };
 }

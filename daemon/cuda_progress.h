@@ -12,7 +12,7 @@
  *
  * Hits are counted in slices of the two times: how much they vary tells how sure a comparison is, and how much comparisons differ tells
  * whether they are as sure as that. They are weighed by it, with
- * what is known without any: a loss of 1, CUDA_PROGRESS_PRIOR_ERROR to be wrong.
+ * what is known without any: that each thread loses what its own calls' probes take, CUDA_PROGRESS_PRIOR_ERROR of it to be wrong.
  */
 #ifndef STAKEOUT_CUDA_PROGRESS_H
 #define STAKEOUT_CUDA_PROGRESS_H
@@ -49,18 +49,19 @@ struct cuda_progress {
 /* What is older weighs less: to be called once each time on. */
 void cuda_progress__age(struct cuda_progress *progress);
 /*
- * taken: the part of the time with all probes that these took, as calibrated, or of `threads` threads' time. What no loss explains is left
- * out: the target did something else meanwhile.
+ * taken: what the probes took of the time with all probes, of all threads, as calibrated. What no loss explains is left out: the target did
+ * something else meanwhile.
  */
-void cuda_progress__add(struct cuda_progress *progress, const struct cuda_kept *kept, double taken,
-			double threads);
+void cuda_progress__add(struct cuda_progress *progress, const struct cuda_kept *kept, double taken);
 
-/* × what the probes take is what the target goes without. */
+/* × what the probes take of all threads is what the target goes without. */
 struct cuda_loss {
-	double factor; /* 0 … 1; more where the probes cost more than was calibrated, or where few of `threads` threads make the calls */
+	double factor; /* 1 where one thread makes the calls and waits for nothing; more where the probes cost more than was calibrated */
 	double error;  /* standard deviation */
+	double chance; /* of it, what further comparisons would make less */
 };
 
-struct cuda_loss cuda_progress__loss(const struct cuda_progress *progress);
+/* prior: what is known without any comparison; its `chance` is not looked at. */
+struct cuda_loss cuda_progress__loss(const struct cuda_progress *progress, const struct cuda_loss *prior);
 
 #endif

@@ -20,7 +20,7 @@
 
 bool cuda_watch_plan_light(struct cuda_watch *w)
 {
-	struct cuda_loss loss = cuda_progress__loss(&w->progress);
+	struct cuda_loss loss = cuda_watch_loss(w);
 
 	w->light.slices_ns = 0;
 	w->light.of = SO_CUDA_OF_DRIVER;
@@ -33,7 +33,7 @@ bool cuda_watch_plan_light(struct cuda_watch *w)
 		return false;
 	if (w->light.fruitless >= PATIENCE && w->segment % PATIENCE)
 		return false;
-	return w->taken > WORTH_TAKEN && loss.error * w->taken / cuda_watch_threads(w) > WORTH_ERROR;
+	return w->taken > WORTH_TAKEN && loss.chance * w->taken > WORTH_ERROR;
 }
 
 bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m)
@@ -89,8 +89,7 @@ double cuda_watch_light_lost_ns(const struct cuda_watch *w)
 
 	if (!w->light.slices_ns || cuda_probes__slices(w->probes, w->slot, &all))
 		return 0;
-	return cuda_progress__loss(&w->progress).factor * sum(all.hits, 0, SO_CUDA_SLICES) *
-	       cuda_watch_cost(w).light_ns / cuda_watch_threads(w);
+	return cuda_watch_loss(w).factor * sum(all.hits, 0, SO_CUDA_SLICES) * cuda_watch_cost(w).light_ns;
 }
 
 /* Whether it told anything. */
@@ -99,7 +98,7 @@ static bool compare(struct cuda_watch *w, uint64_t slices_ns, const struct cuda_
 {
 	struct range light = range_of(slices_ns, w->light.begin_ns, w->light.end_ns);
 	struct range full = range_of(slices_ns, w->segment_ns, now);
-	double threads = cuda_watch_threads(w), n = w->progress.n, hits, full_ns;
+	double n = w->progress.n, hits, full_ns;
 	struct so_cuda_slices all;
 	struct cuda_slices slices;
 	struct cuda_kept kept;
@@ -113,7 +112,7 @@ static bool compare(struct cuda_watch *w, uint64_t slices_ns, const struct cuda_
 	full_ns = (double)((uint64_t)(full.to - full.from) << SO_CUDA_SLICE_SHIFT);
 	if (!cuda_progress__compare(&slices, taken->light_ns, w->taken * full_ns / hits, &kept))
 		return false;
-	cuda_progress__add(&w->progress, &kept, w->taken / threads, threads);
+	cuda_progress__add(&w->progress, &kept, w->taken);
 	return w->progress.n > n;
 }
 

@@ -33,7 +33,7 @@ uint64_t cuda_watch_random(struct cuda_watch *w);
 
 /*
  * CPUs that the target has kept busy in the last seconds. The clock of a process that runs on another CPU lags by a tick, 4 to 10 ms: of
- * short times that is made up for, lest a target seem to have time to spare.
+ * short times that is made up for, lest a target that works seem not to.
  */
 #define CUDA_WATCH_CLOCK_LAG_NS 8e6
 static inline double cuda_watch_busy(const struct cuda_watch *w)
@@ -41,24 +41,33 @@ static inline double cuda_watch_busy(const struct cuda_watch *w)
 	return w->busy_cpu_ns > 0 ? (w->busy_cpu_ns + CUDA_WATCH_CLOCK_LAG_NS) / w->busy_elapsed_ns : 0;
 }
 
-#define CUDA_WATCH_MAX_THREADS 1000.0
-#define CUDA_WATCH_SATURATED   0.95 /* CPUs kept busy: the rest has gone to other programs */
+#define CUDA_WATCH_LEAST_CALLERS 100   /* calls that tell how many threads make them */
+#define CUDA_WATCH_MAX_THREADS   100.0 /* more are not told apart */
+#define CUDA_WATCH_SATURATED     0.95  /* CPUs kept busy: the rest has gone to other programs */
 
 /*
- * Threads that what the probes take is divided among: as many as make the calls, each of which goes without its own part. Of those that keep
- * fewer CPUs busy than they are, as for want of CPUs or of an interpreter's lock, what one goes without the others do too.
+ * What comparisons say of the probes' cost, or else: each thread that makes calls goes without what its own probes take. Of threads that
+ * keep fewer CPUs busy than they are, as may be for want of CPUs or of an interpreter's lock, what one goes without the others may do too.
  */
-static inline double cuda_watch_threads(const struct cuda_watch *w)
+static inline struct cuda_loss cuda_watch_loss(const struct cuda_watch *w)
 {
-	double busy = cuda_watch_busy(w), most = busy > 1 ? busy : 1, callers = most;
+	double busy = cuda_watch_busy(w), least = busy > 1 ? busy : 1, threads = least;
+	struct cuda_loss prior;
 
-	if (w->callers.all > 0)
-		callers = w->callers.same * CUDA_WATCH_MAX_THREADS > w->callers.all
+	if (w->callers.all >= CUDA_WATCH_LEAST_CALLERS) {
+		threads = w->callers.same * CUDA_WATCH_MAX_THREADS > w->callers.all
 				  ? w->callers.all / w->callers.same
 				  : CUDA_WATCH_MAX_THREADS;
-	if (callers < 1)
-		callers = 1;
-	return busy >= CUDA_WATCH_SATURATED && callers > most ? most : callers;
+		if (threads < 1)
+			threads = 1;
+		if (busy >= CUDA_WATCH_SATURATED && threads > least)
+			threads = least;
+	}
+	prior.factor = 1 / threads;
+	prior.error = CUDA_PROGRESS_PRIOR_ERROR / threads;
+	if (prior.error < (1 / least - 1 / threads) / 2)
+		prior.error = (1 / least - 1 / threads) / 2;
+	return cuda_progress__loss(&w->progress, &prior);
 }
 
 /* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */

@@ -140,6 +140,7 @@ static void switch_off(struct cuda_watch *w)
 	if (choose) {
 		w->kinds = next;
 		w->rates = (struct cuda_estimate_rates){ 0 };
+		w->callers.all = w->callers.same = 0;
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);

@@ -97,12 +97,11 @@ static double within(double value, double most)
  */
 static struct progress progress_of(const struct cuda_watch *w, double taken_ns, uint64_t now)
 {
-	struct cuda_loss loss = cuda_progress__loss(&w->progress);
-	double on = (double)(now - w->segment_ns), taken = taken_ns / cuda_watch_threads(w),
-	       most = on * (1 - LEAST_PROGRESS);
-	double lost = within(loss.factor * taken, most),
-	       least_lost = within((loss.factor - 2 * loss.error) * taken, most),
-	       most_lost = within((loss.factor + 2 * loss.error) * taken, most);
+	struct cuda_loss loss = cuda_watch_loss(w);
+	double on = (double)(now - w->segment_ns), most = on * (1 - LEAST_PROGRESS);
+	double lost = within(loss.factor * taken_ns, most),
+	       least_lost = within((loss.factor - 2 * loss.error) * taken_ns, most),
+	       most_lost = within((loss.factor + 2 * loss.error) * taken_ns, most);
 
 	return (struct progress){ on - lost, fmax((on - lost) / (on - most_lost) - 1,
 						  1 - (on - lost) / (on - least_lost)) };
@@ -204,14 +203,15 @@ static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struc
 	return seen;
 }
 
-#define CALLERS_KEPT 0.9 /* of what was known, for each time on */
+#define CALLERS_KEPT 0.9    /* of what was known, for each time on */
+#define CALLERS_MOST 1000.0 /* calls that one counts for */
 
 /* Of two calls of a time on, how often both are of one thread. */
 static void note_callers(struct cuda_watch *w, const struct cuda_snapshot *seen)
 {
 	struct u64_table threads = { 0 };
 	const struct cuda_calls_entry *entries;
-	double all = 0, same = 0;
+	double all = 0, same = 0, weight;
 	size_t n;
 
 	entries = cuda_snapshot__calls(seen, &n);
@@ -227,14 +227,17 @@ static void note_callers(struct cuda_watch *w, const struct cuda_snapshot *seen)
 		u64_table__get(&threads, thread, &others);
 		same += calls * (calls - 1 + 2 * (double)others);
 		all += calls;
+		calls = fmin(calls + (double)others, UINT32_MAX);
 		/* For want of memory its others are taken for other threads'. */
-		(void)u64_table__set(&threads, thread, others + (uint32_t)entries[i].calls.calls);
+		(void)u64_table__set(&threads, thread, (uint32_t)calls);
 	}
 	u64_table__release(&threads);
 	if (all < 2)
 		return;
-	w->callers.all = CALLERS_KEPT * w->callers.all + all;
-	w->callers.same = CALLERS_KEPT * w->callers.same + same / (all - 1);
+	/* The first time on may be that of all before a duty cycle. */
+	weight = fmin(all, CALLERS_MOST) / all;
+	w->callers.all = CALLERS_KEPT * w->callers.all + weight * all;
+	w->callers.same = CALLERS_KEPT * w->callers.same + weight * same / (all - 1);
 }
 
 /* A time on ends, and has this gain. */
@@ -445,6 +448,7 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	w->rates = (struct cuda_estimate_rates){ 0 };
 	w->taken = 0;
 	w->progress = (struct cuda_progress){ 0 };
+	w->callers.all = w->callers.same = 0;
 	w->accounted_ns = now;
 	return ret;
 }

@@ -11,14 +11,16 @@
 
 #include "daemon/clock.h"
 
-#define MAX_THREADS 32
-#define LOOK_NS     2000000 /* between two looks at what threads are waiting for */
+#define MAX_THREADS 64
+#define LINGERS_NS  25000000 /* a grace period may be of this kind too, and is over by then */
+#define LOOK_NS     2000000  /* between two looks at what threads are waiting for */
 
 struct entry {
 	struct entry *next;
 	int fd;
 	uint64_t tag;
-	pid_t closer; /* the thread that closes it; 0: none does yet */
+	pid_t closer;           /* the thread that closes it; 0: none does yet */
+	uint64_t lingers_at_ns; /* first seen to; 0: not yet */
 };
 
 struct fd_closer {
@@ -129,10 +131,10 @@ void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 }
 
 /*
- * The last thing that uprobe_unregister_sync() does (kernel/events/uprobes.c), after all probes are gone: wait for calls under way whose
+ * Whether its probes are gone, by what its thread waits for. The last thing that uprobe_unregister_sync() does (kernel/events/uprobes.c), after all probes are gone: wait for calls under way whose
  * return is probed. A thread that sleeps in one is waited for until the kernel gives up its claim, 0.1 s after it came (RI_TIMER_PERIOD).
  */
-static bool is_lingering(const struct entry *entry)
+static bool is_lingering(struct entry *entry)
 {
 	char path[64], where[128];
 	ssize_t n;
@@ -148,12 +150,16 @@ static bool is_lingering(const struct entry *entry)
 	if (n < 0)
 		return false;
 	where[n] = 0;
-	return strstr(where, "srcu") != NULL;
+	if (!strstr(where, "srcu"))
+		return false;
+	if (!entry->lingers_at_ns)
+		entry->lingers_at_ns = clock__now_ns();
+	return true;
 }
 
 static bool has(const struct fd_closer *c, uint64_t tag, uint64_t mask)
 {
-	const struct entry *entry = c->first;
+	struct entry *entry = c->first;
 
 	while (entry && ((entry->tag ^ tag) & mask || is_lingering(entry)))
 		entry = entry->next;
@@ -182,11 +188,12 @@ unsigned fd_closer__pending(struct fd_closer *c)
 
 unsigned fd_closer__lingering(struct fd_closer *c)
 {
+	uint64_t now = clock__now_ns();
 	unsigned n = 0;
 
 	pthread_mutex_lock(&c->lock);
-	for (const struct entry *entry = c->first; entry; entry = entry->next)
-		n += is_lingering(entry);
+	for (struct entry *entry = c->first; entry; entry = entry->next)
+		n += is_lingering(entry) && now > entry->lingers_at_ns + LINGERS_NS;
 	pthread_mutex_unlock(&c->lock);
 	return n;
 }
@@ -205,6 +212,23 @@ void fd_closer__wait(struct fd_closer *c, uint64_t tag, uint64_t mask)
 	pthread_mutex_lock(&c->lock);
 	while (has(c, tag, mask))
 		wait_for_some(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static bool is_open(const struct fd_closer *c, uint64_t tag, uint64_t mask)
+{
+	const struct entry *entry = c->first;
+
+	while (entry && (entry->tag ^ tag) & mask)
+		entry = entry->next;
+	return entry != NULL;
+}
+
+void fd_closer__drain(struct fd_closer *c, uint64_t tag, uint64_t mask)
+{
+	pthread_mutex_lock(&c->lock);
+	while (is_open(c, tag, mask))
+		pthread_cond_wait(&c->closed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 }
 

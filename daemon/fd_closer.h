@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Closes descriptors in threads of its own, oldest first, up to 32 at once: to take away the probes of a link for many
+ * Closes descriptors in threads of its own, oldest first, up to 64 at once: to take away the probes of a link for many
  * uprobes the kernel waits for grace periods, 16 to 100 ms, which pass for all at the same time. All functions may be called by any thread.
  *
  * Where a thread sleeps in a call whose return is probed, as one does that waits for the GPU, that takes 0.1 s more since Linux 6.13 (SRCU),
@@ -22,11 +22,13 @@ int fd_closer__new(struct fd_closer **out);
 void fd_closer__give(struct fd_closer *closer, int fd, uint64_t tag);
 /* Whether something is neither closed nor lingers whose tag has the bits of `mask` as `tag` has them; mask 0: anything. */
 bool fd_closer__has(struct fd_closer *closer, uint64_t tag, uint64_t mask);
-/* How many are not closed yet, and how many of these linger. */
+/* How many are not closed yet, and how many of these have been seen to linger for longer than any grace period. */
 unsigned fd_closer__pending(struct fd_closer *closer);
 unsigned fd_closer__lingering(struct fd_closer *closer);
 /* Returns when that is no longer so. */
 void fd_closer__wait(struct fd_closer *closer, uint64_t tag, uint64_t mask);
+/* Returns when all such are closed. */
+void fd_closer__drain(struct fd_closer *closer, uint64_t tag, uint64_t mask);
 /* Closes what is left. NULL is fine. */
 void fd_closer__free(struct fd_closer *closer);
 CLEANUP_DEFINE(struct fd_closer *, fd_closer, fd_closer__free)

@@ -478,12 +478,12 @@ static void many_calls_are_estimated(void **state)
 		double told, cost;
 	} of[] = {
 		{ CUDA_PROBE_SESSION, false, false, 1, 100000, 2.5, 1.1 },
-		{ CUDA_PROBE_SESSION, true, false, 1, 100000, 3, 1.1 },
+		{ CUDA_PROBE_SESSION, true, false, 1, 100000, 4, 1.1 },
 		{ CUDA_PROBE_SESSION, false, true, 1, 20000, 3, 1.1 },
 		{ CUDA_PROBE_SESSION, true, true, 1, 20000, 3, 1.1 },
-		{ CUDA_PROBE_SESSION, true, true, 4, 100000, 3, 1.1 },
+		{ CUDA_PROBE_SESSION, true, true, 4, 100000, 4, 1.1 },
 		{ CUDA_PROBE_MULTI, false, false, 1, 100000, 2.5, 1.1 },
-		{ CUDA_PROBE_MULTI, true, false, 1, 100000, 3, 1.1 },
+		{ CUDA_PROBE_MULTI, true, false, 1, 100000, 4, 1.1 },
 		{ CUDA_PROBE_PERF, false, false, 1, 20000, 10, 1.2 },
 		{ CUDA_PROBE_PERF, true, false, 1, 20000, 10, 1.2 },
 		{ CUDA_PROBE_PERF, true, true, 1, 20000, 10, 1.2 },
