@@ -4,63 +4,30 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "daemon/clock.h"
+#include "daemon/helper_process.h"
 #include "nvml/protocol.h"
 #include "stakeout/cleanup.h"
 
 #define MS          1000000ull
-#define END_TRIES   50  /* times 2 ms: how long a killed helper is waited for */
-#define MAX_STUCK   2   /* helpers that were killed and have not ended: no other is started beside them */
 #define MAX_MESSAGE 400 /* bytes of an error's text that are taken over */
 
 static struct {
-	pid_t pid; /* 0: not running */
+	struct helper_process process;
 	int fd;
 	const char *gone; /* why, once it is */
 	char words[NVML_TEXT_BYTES];
-	pid_t stuck[MAX_STUCK];
-	unsigned n_stuck;
 } helper = { .fd = -1 };
 
-static void reap_stuck(void)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < helper.n_stuck; i++) {
-		if (waitpid(helper.stuck[i], NULL, WNOHANG) == 0)
-			helper.stuck[n++] = helper.stuck[i];
-	}
-	helper.n_stuck = n;
-}
-
-/*
- * A process inside the driver may not end for long; it stays a child then, and the daemon goes on. There is room to remember
- * it: none is started where there is not.
- */
 static void end_helper(void)
 {
-	pid_t ended = 0;
-
 	if (helper.fd >= 0)
 		close(helper.fd);
 	helper.fd = -1;
-	if (!helper.pid)
-		return;
-	kill(helper.pid, SIGKILL);
-	for (unsigned i = 0; i < END_TRIES && !ended; i++) {
-		ended = waitpid(helper.pid, NULL, WNOHANG);
-		if (!ended)
-			nanosleep(&(struct timespec){ 0, 2 * MS }, NULL);
-	}
-	if (!ended)
-		helper.stuck[helper.n_stuck++] = helper.pid;
-	helper.pid = 0;
+	helper_process__end(&helper.process);
 }
 
 static int lose(const char *why)
@@ -281,31 +248,6 @@ static int beside_this_program(char path[PATH_MAX])
 	return 0;
 }
 
-/* With none of the daemon's descriptors but `fd` as standard input and the log; signals as for any program. */
-static int start(const char *program, const char *library, int fd, pid_t *pid)
-{
-	char *const argv[] = { (char *)program, (char *)library, NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	sigset_t none, all;
-	int r;
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setsigdefault(&attributes, &all);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn_file_actions_adddup2(&files, fd, STDIN_FILENO) ?:
-	    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO) ?:
-	    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1) ?:
-	    posix_spawn(pid, program, &files, &attributes, argv, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&files);
-	return -r;
-}
-
 static void take_functions(struct nvml_library *library, uint32_t there)
 {
 	*library = (struct nvml_library){
@@ -345,12 +287,8 @@ int nvml_remote__load(struct nvml_library *library, const char *program, const c
 	char beside[PATH_MAX] = NVML_HELPER;
 	int pair[2], r;
 
-	if (helper.pid)
+	if (helper.process.pid)
 		return so_err(err, -EBUSY, "%s runs already", NVML_HELPER);
-	reap_stuck();
-	if (helper.n_stuck == MAX_STUCK)
-		return so_err(err, -EBUSY, "%d killed %s have not ended: the driver holds them", MAX_STUCK,
-			      NVML_HELPER);
 	if (!program) {
 		r = beside_this_program(beside);
 		if (r < 0)
@@ -362,15 +300,17 @@ int nvml_remote__load(struct nvml_library *library, const char *program, const c
 		return so_err(err, -errno, "no socket for %s: %s", NVML_HELPER, strerror(errno));
 	helper.fd = pair[0];
 	helper.gone = NULL;
-	r = start(program, path, pair[1], &helper.pid);
+	r = helper_process__start(&helper.process, program, path, pair[1]);
 	close(pair[1]);
-	if (r < 0) {
-		helper.pid = 0;
+	if (r < 0)
 		end_helper();
+	if (r == -EBUSY)
+		return so_err(err, -EBUSY, "%d killed %s have not ended: the driver holds them",
+			      HELPER_MAX_STUCK, NVML_HELPER);
+	if (r < 0)
 		return so_err(err, -ENOTSUP,
 			      "%s, through which a statically linked stakeoutd reads %s, does not start: %s",
 			      program, path, strerror(-r));
-	}
 	r = load_there(library, path, err);
 	if (r < 0)
 		end_helper();

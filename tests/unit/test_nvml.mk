@@ -1,4 +1,4 @@
-test_nvml_SRCS := daemon/nvml.c daemon/nvml_library.c daemon/nvml_remote.c
+test_nvml_SRCS := daemon/nvml.c daemon/nvml_library.c daemon/nvml_remote.c daemon/helper_process.c
 
 # Stand-ins for NVIDIA's library: with everything, as of an old driver, with the least that serves, and something else;
 # and a program that is linked statically.

@@ -1,4 +1,4 @@
-test_nvml_watch_SRCS := daemon/nvml_watch.c daemon/nvml.c daemon/nvml_library.c daemon/nvml_remote.c
+test_nvml_watch_SRCS := daemon/nvml_watch.c daemon/nvml.c daemon/nvml_library.c daemon/nvml_remote.c daemon/helper_process.c
 
 # The stand-in for NVIDIA's library within this program (test_nvml.mk), and the helper with the one that it loads.
 $(BUILD)/tests/unit/test_nvml_watch: | $(addprefix $(BUILD)/tests/unit/nvml_,fake.so hangs.so hangs_later.so) $(BUILD)/dist/stakeout-nvml \
