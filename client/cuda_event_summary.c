@@ -12,6 +12,7 @@
 #include "client/message.h"
 #include "stakeout/array.h"
 #include "stakeout/intern.h"
+#include "stakeout/cuda_caller.h"
 #include "stakeout/short_path.h"
 
 #define TOP_LINES    5
@@ -83,19 +84,26 @@ static bool is_cuda_library(const char *mapping)
 }
 
 /*
- * The innermost Python frame; else the innermost one outside CUDA's libraries; else the innermost. A stack has at least the
- * frame of the API, which comes first.
+ * The innermost Python frame; else the innermost one that is not CUDA's (stakeout/cuda_caller.h); else the innermost. A stack
+ * has at least the frame of the API, which comes first.
  */
 static const struct profile_line *place_of(const struct profile *profile, const struct profile_sample *sample)
 {
 	const struct profile_line *native = NULL;
+	bool in_stub = false;
 
 	for (size_t i = 0; i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
 		if (line->python)
 			return line;
-		if (i && !native && *line->mapping && !is_cuda_library(line->mapping))
+		if (!i || native || !*line->mapping || is_cuda_library(line->mapping))
+			continue;
+		if (cuda_caller__is_cuda(line->function, line->filename))
+			in_stub |= cuda_caller__is_stub(line->function);
+		else if (in_stub && i + 1 < sample->n_lines)
+			in_stub = false; /* the kernel's host function */
+		else
 			native = line;
 	}
 	if (native)
@@ -113,8 +121,7 @@ static int add_sample(struct places *p, const struct profile *profile, const str
 	if (!line)
 		r = frame_text__words("[unknown]", &p->text);
 	else
-		r = line->python ? frame_text__folded(line, false, &p->text)
-				 : frame_text__function(line, &p->text);
+		r = line->python ? frame_text__folded(line, false, &p->text) : frame_text__line(line, &p->text);
 	if (r || ARRAY_RESERVE(p->list, p->capacity, p->texts.n_keys + 1))
 		return -ENOMEM;
 	r = intern__add(&p->texts, p->text.bytes, p->text.length, &number);

@@ -160,7 +160,10 @@ static void print_native(const struct frame *frame, FILE *out)
 		return;
 	}
 	fprintf(out, "%s", frame->function);
-	if (*module)
+	if (*frame->file && frame->line)
+		fprintf(out, " (%s:%" PRId64 "%s%s)", short_path(frame->file), frame->line,
+			*module ? " in " : "", module);
+	else if (*module)
 		fprintf(out, " (%s)", module);
 }
 

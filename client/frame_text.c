@@ -188,6 +188,20 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 	return r ? r : append_string(text, ")");
 }
 
+int frame_text__line(const struct profile_line *line, struct text *text)
+{
+	int r;
+
+	if (line->python || !*line->function || !*line->filename || line->line <= 0)
+		return frame_text__function(line, text);
+	r = append_name(text, line->function, ' ') ?: append_string(text, " (");
+	r = r ?: append_name(text, short_path(line->filename), ' ');
+	r = r ?: append_format(text, ":%" PRId64, line->line);
+	if (!r && *line->mapping)
+		r = append_string(text, " in ") ?: append_name(text, short_path(line->mapping), ' ');
+	return r ?: append_string(text, ")");
+}
+
 int frame_text__words(const char *words, struct text *text)
 {
 	return append_name(text, words, ' ');

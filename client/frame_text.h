@@ -33,6 +33,8 @@ CLEANUP_DEFINE(struct text *, text, text__clear)
 int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text);
 /* The function alone, with the file in which it is: "function (libname.so)", "function (file.py)". */
 int frame_text__function(const struct profile_line *line, struct text *text);
+/* Of a native frame whose line is known, "function (file.cpp:line in libname.so)"; else as frame_text__function(). */
+int frame_text__line(const struct profile_line *line, struct text *text);
 /* Any other text of a profile. */
 int frame_text__words(const char *words, struct text *text);
 /* The thread of a sample: "comm", or "comm-PID/TID"; blanks as '_', "[unknown]" without a name. */

@@ -142,3 +142,84 @@ int debug_files__open(const struct elf_image *image, const struct elf_sections *
 		fd = open_by_debuglink(image, sections, build_id, path, root);
 	return fd < 0 ? -ENOENT : fd;
 }
+
+static bool has_section(const struct elf_image *image, const struct elf_sections *sections, const char *name,
+			const char *compressed)
+{
+	return elf_sections__by_name(sections, image, name) ||
+	       elf_sections__by_name(sections, image, compressed);
+}
+
+/* The old form of compressed sections has names of its own. */
+static bool has_lines(const struct elf_image *image, const struct elf_sections *sections)
+{
+	return has_section(image, sections, ".debug_info", ".zdebug_info") &&
+	       has_section(image, sections, ".debug_line", ".zdebug_line");
+}
+
+/* Whether the file's build-id, the last bytes of its note, is this one. */
+static bool has_build_id(int fd, const uint8_t *id, size_t size)
+{
+	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
+	const Elf64_Shdr *note;
+	struct elf_image image;
+	uint8_t own[64];
+
+	if (size > sizeof(own) || elf_image__of_file(fd, &image) || elf_sections__read(&image, &sections))
+		return false;
+	note = elf_sections__by_name(&sections, &image, ".note.gnu.build-id");
+	return note && note->sh_size == sizeof(Elf64_Nhdr) + sizeof("GNU") + size &&
+	       !elf_image__read(&image, note->sh_offset + note->sh_size - size, own, size) &&
+	       !memcmp(own, id, size);
+}
+
+/* A name, and the build-id of the file with that name (DWARF 5, 7.3.6; dwz(1)). */
+static int open_alternative(const struct elf_image *image, const struct elf_sections *sections,
+			    const char *root)
+{
+	const Elf64_Shdr *section = elf_sections__by_name(sections, image, ".gnu_debugaltlink");
+	_cleanup_close_ int fd = -1;
+	char name[1024];
+	uint8_t id[64];
+	uint64_t size;
+	int length;
+
+	if (!section)
+		return -ENOENT;
+	length = elf_image__read_string(image, section->sh_offset, section->sh_offset + section->sh_size, name,
+					sizeof(name));
+	if (length <= 0 || (size_t)length + 1 >= sizeof(name) || name[0] != '/' ||
+	    section->sh_size <= (uint64_t)length + 1)
+		return -ENOENT;
+	size = section->sh_size - (uint64_t)length - 1;
+	if (size > sizeof(id) || elf_image__read(image, section->sh_offset + (uint64_t)length + 1, id, size))
+		return -ENOENT;
+	fd = open_in_root(root, name, true);
+	return fd >= 0 && has_build_id(fd, id, size) ? TAKE_FD(fd) : -ENOENT;
+}
+
+int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, int fds[2])
+{
+	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 }, others = { 0 };
+	_cleanup_close_ int found = -1;
+	struct elf_image image;
+	int r = elf_image__of_file(fd, &image) ?: elf_sections__read(&image, &sections);
+
+	if (r)
+		return -ENOENT;
+	if (has_lines(&image, &sections)) {
+		found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		fds[1] = found < 0 ? -1 : open_alternative(&image, &sections, root);
+	} else {
+		found = debug_files__open(&image, &sections, build_id, path, root);
+		if (found < 0 || elf_image__of_file(found, &image) || elf_sections__read(&image, &others) ||
+		    !has_lines(&image, &others))
+			return -ENOENT;
+		fds[1] = open_alternative(&image, &others, root);
+	}
+	if (found < 0)
+		return -ENOENT;
+	fds[0] = TAKE_FD(found);
+	fds[1] = fds[1] < 0 ? -1 : fds[1];
+	return 0;
+}

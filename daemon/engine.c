@@ -598,6 +598,12 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	ret = file_registry__new(e->pool, e->cache, e->debug_root, &e->files, err);
 	if (ret)
 		return ret;
+	if (!options->no_source_lines) {
+		e->source_lines = source_lines__new(NULL);
+		if (!e->source_lines)
+			return so_err(err, -ENOMEM, "out of memory");
+		file_registry__set_source_lines(e->files, e->source_lines);
+	}
 	ret = process_table__new(e->sampler, e->files, e->pool, &e->processes);
 	if (ret)
 		return so_err(err, ret, "out of memory");
@@ -668,6 +674,7 @@ void engine__free(struct engine *e)
 	engine_files_free(e);
 	process_table__free(e->processes);
 	file_registry__free(e->files);
+	source_lines__free(e->source_lines);
 	table_pool__free(e->pool);
 	engine_cuda_close(e);
 	sampler__free(e->sampler);

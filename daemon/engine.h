@@ -40,6 +40,7 @@ struct engine;
 struct engine_options {
 	const char *cache_dir;   /* unwind table cache; NULL: the default place; "": none */
 	const char *debug_root;  /* where separate debug files are looked up; NULL: "/" */
+	bool no_source_lines;    /* read no DWARF information */
 	bool force_tail_calls;   /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
 				    (tests) */
 	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */

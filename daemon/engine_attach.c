@@ -50,11 +50,6 @@ static int check_options(const struct attach_options *o, struct so_error *err)
 	return 0;
 }
 
-static uint64_t own_cpu_ns(void)
-{
-	return clock__read_ns(CLOCK_PROCESS_CPUTIME_ID);
-}
-
 static void drop_process(void *context, struct process *p)
 {
 	struct engine *e = context;
@@ -202,7 +197,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
 	t->cuda_stacks.max_bytes = ENGINE_CUDA_STACK_BYTES;
 	t->programs_before = sampler__programs(e->sampler);
-	t->cpu_ns_before = own_cpu_ns();
+	t->cpu_ns_before = engine_cpu_ns(e);
 	t->own_namespaces =
 		proc_info__same_namespace(o->pid, "pid") && proc_info__same_namespace(o->pid, "mnt");
 	return t;

@@ -9,6 +9,7 @@
 #include "daemon/engine_cuda_window.h"
 #include "daemon/profile_export.h"
 #include "stakeout/array.h"
+#include "stakeout/cuda_caller.h"
 #include "stakeout/short_path.h"
 
 #define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and counted */
@@ -16,7 +17,8 @@
 /* What a location reads as. */
 struct seen_frame {
 	json_t *text;
-	bool python, native; /* native: outside CUDA's libraries */
+	bool python, native; /* native: not CUDA's */
+	bool stub;           /* CUDA's, called by a kernel's host function */
 };
 
 struct thread_name {
@@ -53,10 +55,13 @@ static void answer__clear(struct answer *a)
 	u64_table__release(&a->name_by_thread);
 }
 
-/* "function (file.py:12)", "function", "[libname.so]" */
+/* "function (file.py:12)", "function (file.cpp:12 in libname.so)", "function", "[libname.so]" */
 static void frame_text(const struct profile_frame *f, const char *mapping, char *out, size_t size)
 {
-	if (f->name[0] && f->filename[0])
+	if (f->name[0] && mapping[0] && f->filename[0] && f->line > 0)
+		snprintf(out, size, "%s (%s:%lld in %s)", f->name, short_path(f->filename), (long long)f->line,
+			 short_path(mapping));
+	else if (f->name[0] && !mapping[0] && f->filename[0])
 		snprintf(out, size, "%s (%s:%lld)", f->name, short_path__python(f->filename),
 			 (long long)f->line);
 	else if (f->name[0])
@@ -84,54 +89,62 @@ static json_t *any_string(const char *text)
 	return json_string(text) ?: json_string("?");
 }
 
-/* The place of a location among the frames; SIZE_MAX: out of memory. */
-static size_t see_frame(struct answer *a, uint64_t location)
+/* The place of one of a location's frames among all; SIZE_MAX: out of memory. */
+static size_t see_frame(struct answer *a, uint64_t location, size_t frame)
 {
+	uint64_t key = location * PROFILE_MAX_INLINED + frame;
 	struct profile_frame f;
 	const char *mapping;
 	char text[4096];
 	uint32_t at;
 
-	if (u64_table__get(&a->frame_by_location, location, &at))
+	if (u64_table__get(&a->frame_by_location, key, &at))
 		return at;
 	if (ARRAY_RESERVE(a->frames, a->cap_frames, a->n_frames + 1))
 		return SIZE_MAX;
-	profile_builder__describe(a->builder, location, &f, &mapping);
+	profile_builder__describe(a->builder, location, frame, &f, &mapping);
 	frame_text(&f, mapping, text, sizeof(text));
 	a->frames[a->n_frames] = (struct seen_frame){ .text = any_string(text),
 						      .python = !mapping[0] && f.filename[0],
-						      .native = mapping[0] && !is_cuda_file(a, mapping) };
-	if (!a->frames[a->n_frames].text ||
-	    u64_table__set(&a->frame_by_location, location, (uint32_t)a->n_frames)) {
+						      .native = mapping[0] && !is_cuda_file(a, mapping) &&
+								!cuda_caller__is_cuda(f.name, f.filename),
+						      .stub = mapping[0] && cuda_caller__is_stub(f.name) };
+	if (!a->frames[a->n_frames].text || u64_table__set(&a->frame_by_location, key, (uint32_t)a->n_frames)) {
 		json_decref(a->frames[a->n_frames].text);
 		return SIZE_MAX;
 	}
 	return a->n_frames++;
 }
 
-/* "line": the innermost Python frame, else the innermost native one outside CUDA's libraries. "stack": outermost first. */
+/* "line": the innermost Python frame, else the innermost native one that is not CUDA's. "stack": outermost first. */
 static json_t *describe_stack(struct answer *a, uint64_t hash)
 {
 	const uint64_t *locations;
-	json_t *stack = json_array(), *line = NULL, *native = NULL;
+	json_t *stack = json_array(), *line = NULL, *native = NULL, *before = NULL;
 	uint32_t at;
 	size_t n = 0;
 
 	if (u64_table__get(&a->taken->stacks.stack_by_hash, hash, &at) &&
 	    profile_export__locations(a->export, a->taken->stacks.stacks[at], &locations, &n))
 		n = 0;
+	/* Going inwards, the last one is the innermost. */
 	for (size_t i = n; i > 0; i--) {
-		size_t place = see_frame(a, locations[i - 1]);
-		const struct seen_frame *f = place == SIZE_MAX ? NULL : &a->frames[place];
+		for (size_t j = profile_builder__frames(a->builder, locations[i - 1]); j > 0; j--) {
+			size_t place = see_frame(a, locations[i - 1], j - 1);
+			const struct seen_frame *f = place == SIZE_MAX ? NULL : &a->frames[place];
 
-		json_array_append_new(stack, !f          ? json_string("?")
-					     : a->stored ? json_integer((json_int_t)place)
-							 : json_incref(f->text));
-		/* Going inwards, the last one is the innermost. */
-		if (f && f->python)
-			line = f->text;
-		if (f && f->native)
-			native = f->text;
+			json_array_append_new(stack, !f          ? json_string("?")
+						     : a->stored ? json_integer((json_int_t)place)
+								 : json_incref(f->text));
+			if (f && f->python)
+				line = f->text;
+			if (f && f->stub)
+				native = before ?: native; /* without the kernel's host function */
+			if (f && f->native) {
+				before = native;
+				native = f->text;
+			}
+		}
 	}
 	line = line ?: native;
 	return json_pack("{s:o, s:o}", "line", line ? json_incref(line) : json_string("?"), "stack", stack);

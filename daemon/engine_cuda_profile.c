@@ -44,7 +44,9 @@ static bool has_api_frame(const struct event_profile *p, const uint64_t *locatio
 		struct cuda_name name;
 		const char *mapping;
 
-		profile_builder__describe(p->builder, locations[i], &f, &mapping);
+		/* The function itself, should others be inlined there. */
+		profile_builder__describe(p->builder, locations[i],
+					  profile_builder__frames(p->builder, locations[i]) - 1, &f, &mapping);
 		if (!is_cuda_file(p, mapping))
 			return false;
 		if (cuda_names__find(f.system_name, strlen(f.system_name), &name) &&

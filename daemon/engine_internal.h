@@ -159,8 +159,9 @@ struct engine {
 	uint64_t cuda_threads_ns; /* when it was last looked whether they live */
 	uint64_t cuda_looked_ns;  /* when mappings were last compared with what is known */
 	struct nvml_watch *nvml;
-	bool cuda_drain_failed;  /* which has been said */
-	size_t generation_bytes; /* ENGINE_GENERATION_BYTES, but for tests */
+	struct source_lines *source_lines; /* NULL: none are read */
+	bool cuda_drain_failed;            /* which has been said */
+	size_t generation_bytes;           /* ENGINE_GENERATION_BYTES, but for tests */
 	uint64_t last_drain_ns, last_cpu_check_ns;
 	uint64_t drains;                /* that succeeded */
 	struct engine_files *file_life; /* engine_files.c */
@@ -342,5 +343,7 @@ struct python_names_stats engine_names_stats(const struct target *t);
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
 /* gzip-compressed pprof. Without the lock. -ENOMEM. */
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint8_t **out, size_t *length);
+/* CPU time of the daemon and of the process that reads source lines for it. */
+uint64_t engine_cpu_ns(struct engine *e);
 
 #endif

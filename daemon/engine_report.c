@@ -299,6 +299,13 @@ static json_t *python_figures(const struct target *t, const struct accumulator *
 	return all;
 }
 
+uint64_t engine_cpu_ns(struct engine *e)
+{
+	uint64_t reader_ns = e->source_lines ? source_lines__stats(e->source_lines).cpu_ns : 0;
+
+	return clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) + reader_ns;
+}
+
 static json_t *stats_locked(struct engine *e, struct target *t, const struct accumulator *acc)
 {
 	struct so_slot slot;
@@ -315,8 +322,7 @@ static json_t *stats_locked(struct engine *e, struct target *t, const struct acc
 		"lost", figures(slot.lost, loss_words, 0, SO_LOSS_COUNT), "frame_pointer",
 		(json_int_t)acc->frame_pointer, "bpf", json_pack("{s:o}", "programs", programs), "unwind",
 		unwind_figures(e), "attach_ms", t->attach_ns / 1e6, "daemon",
-		json_pack("{s:f, s:I}", "cpu_s",
-			  (clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) - t->cpu_ns_before) / 1e9, "rss_bytes",
+		json_pack("{s:f, s:I}", "cpu_s", (engine_cpu_ns(e) - t->cpu_ns_before) / 1e9, "rss_bytes",
 			  (json_int_t)rss_bytes()),
 		"overhead_percent", overhead(t, &slot), "processes", (int)t->seen_processes);
 	if (stats && has_python(python_target(t)))
@@ -339,6 +345,15 @@ static json_t *stats_of(struct engine *e, struct target *t)
 	stats = stats_locked(e, t, &acc);
 	accumulator__release(&acc);
 	return stats;
+}
+
+static json_t *source_line_figures(struct engine *e)
+{
+	struct source_lines_stats stats = source_lines__stats(e->source_lines);
+
+	return json_pack("{s:I, s:I, s:I, s:f, s:I}", "files", (json_int_t)stats.files, "failed_files",
+			 (json_int_t)stats.failed, "addresses", (json_int_t)stats.read, "cpu_s",
+			 (double)stats.cpu_ns / 1e9, "reader_bytes", (json_int_t)stats.bytes);
 }
 
 json_t *engine__stats(struct engine *e, uint32_t id, struct so_error *err)
@@ -428,17 +443,18 @@ json_t *engine__status(struct engine *e)
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
 		views += e->targets[i] && e->targets[i]->view;
 	limits__set(LIMIT_VIEWS, views);
-	status = json_pack("{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-			   STAKEOUT_VERSION, "pid", (int)getpid(), "uptime_s",
-			   (clock__now_ns() - e->started_ns) / 1e9, "targets", (int)targets, "processes",
-			   (int)process_table__count(e->processes), "max_targets", ENGINE_MAX_TARGETS,
-			   "mechanisms", sampler__mechanisms(e->sampler), "cpus", cpu_list(e), "unwind",
-			   unwind_figures(e), "cache", cache_figures(e), "bpf",
-			   json_pack("{s:o, s:I}", "programs", sampler__programs(e->sampler), "table_bytes",
-				     (json_int_t)sampler__table_bytes(e->sampler)),
-			   "daemon",
-			   json_pack("{s:f, s:I}", "cpu_s", clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9,
-				     "rss_bytes", (json_int_t)rss_bytes()));
+	status = json_pack(
+		"{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version", STAKEOUT_VERSION,
+		"pid", (int)getpid(), "uptime_s", (clock__now_ns() - e->started_ns) / 1e9, "targets",
+		(int)targets, "processes", (int)process_table__count(e->processes), "max_targets",
+		ENGINE_MAX_TARGETS, "mechanisms", sampler__mechanisms(e->sampler), "cpus", cpu_list(e),
+		"unwind", unwind_figures(e), "cache", cache_figures(e), "bpf",
+		json_pack("{s:o, s:I}", "programs", sampler__programs(e->sampler), "table_bytes",
+			  (json_int_t)sampler__table_bytes(e->sampler)),
+		"daemon",
+		json_pack("{s:f, s:I}", "cpu_s", engine_cpu_ns(e) / 1e9, "rss_bytes", (json_int_t)rss_bytes()));
+	if (status && e->source_lines)
+		json_object_set_new(status, "source_lines", source_line_figures(e));
 	pthread_mutex_unlock(&e->lock);
 	return status;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "daemon/clock.h"
+#include "daemon/debug_files.h"
 #include "daemon/file_registry_internal.h"
 #include "stakeout/short_path.h"
 
@@ -73,6 +74,7 @@ void registry_free_slot(struct slot *slot)
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
+	source_file__release(&slot->source);
 	learned_code__release(&slot->learned, NULL);
 	free(slot->entry.python);
 	free(slot->entry.python_problem);
@@ -524,6 +526,39 @@ int file_registry__launch(struct file_registry *r, uint32_t number, uint64_t vad
 		ret = elf_symbols__launch(slot->symbols, vaddr, name, size);
 	pthread_mutex_unlock(&r->symbols_lock);
 	return ret;
+}
+
+void file_registry__set_source_lines(struct file_registry *r, struct source_lines *lines)
+{
+	r->source_lines = lines;
+}
+
+/* The file that is read, and where what belongs to it is looked for. */
+struct lines_of {
+	const struct slot *slot;
+	const char *debug_root;
+};
+
+static int open_lines(void *context, int fds[2])
+{
+	const struct lines_of *of = context;
+
+	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path,
+				       of->debug_root, fds);
+}
+
+int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64_t vaddr, uint64_t deadline_ns,
+				struct source_frames *out)
+{
+	struct slot *slot = registry_slot(r, number);
+	struct lines_of of = { slot, r->debug_root };
+
+	out->n = 0;
+	if (!slot || slot->fd < 0 || !r->source_lines)
+		return 0;
+	return source_lines__find(r->source_lines, &slot->source,
+				  &(struct source_opener){ open_lines, &of, slot->entry.path }, vaddr,
+				  deadline_ns, out);
 }
 
 size_t file_registry__functions(struct file_registry *r, uint32_t number, uint64_t low, uint64_t high,

@@ -21,6 +21,7 @@
 #include "daemon/learned_code.h"
 #include "daemon/proc_maps.h"
 #include "daemon/python_image.h"
+#include "daemon/source_lines.h"
 #include "daemon/table_pool.h"
 #include "daemon/unwind_cache.h"
 
@@ -176,6 +177,14 @@ int file_registry__launch(struct file_registry *registry, uint32_t number, uint6
  * file_registry__use()).
  */
 void file_registry__load_symbols(struct file_registry *registry, uint32_t number);
+/* Who reads source lines for it; borrowed until the registry is freed. NULL, as at first: nobody. */
+void file_registry__set_source_lines(struct file_registry *registry, struct source_lines *lines);
+/*
+ * The source line of an address, and the functions that were inlined there, as source_lines__find(); nothing is known of a file
+ * without DWARF information. Thread-safe; under no lock, as it may take long.
+ */
+int file_registry__source_lines(struct file_registry *registry, uint32_t number, uint64_t vaddr,
+				uint64_t deadline_ns, struct source_frames *out);
 /* Gives back the memory of symbol tables; they are loaded again when needed. */
 void file_registry__drop_symbols(struct file_registry *registry);
 

@@ -29,6 +29,7 @@
 #include "daemon/peer.h"
 #include "daemon/privileges.h"
 #include "daemon/sd_notify.h"
+#include "daemon/source_reader.h"
 #include "daemon/tcp_door.h"
 #include "daemon/token.h"
 #include "stakeout/build_id.h"
@@ -363,6 +364,7 @@ static int run(const struct daemon_options *options, const struct category_rules
 {
 	const struct engine_options engine_options = {
 		.cache_dir = options->cache_dir,
+		.no_source_lines = options->no_source_lines,
 		.force_tail_calls = options->force_tail_calls,
 		.counts_entries = options->counts_entries,
 		.generation_bytes = options->generation_bytes,
@@ -402,7 +404,12 @@ int main(int argc, char **argv)
 	_cleanup_(category_rules) struct category_rules *rules = NULL;
 	struct daemon_options options;
 	struct so_error err = { .text = "" };
-	int rc = daemon_options__parse(argc, argv, OPTIONS_CONFIG_PATH, &options, &err);
+	int rc;
+
+	/* What the daemon starts itself as. */
+	if (argc == 2 && !strcmp(argv[1], SOURCE_READER_ARGUMENT))
+		source_reader__run();
+	rc = daemon_options__parse(argc, argv, OPTIONS_CONFIG_PATH, &options, &err);
 
 	if (rc) {
 		log__error("%s", err.text);

@@ -28,6 +28,7 @@ enum option_code {
 	OPTION_RETAIN_AGE,
 	OPTION_WINDOW,
 	OPTION_CATEGORIES,
+	OPTION_NO_SOURCE_LINES,
 	OPTION_MATCH,
 	OPTION_CHECK_JSON,
 	OPTION_API_SCHEMA,
@@ -73,6 +74,8 @@ static const char help[] =
 	"                       blanks in quotes: 'cmd=\"python .*train\" user=alice'\n"
 	"  --categories FILE    rules for the categories of /metrics, beside or instead of the shipped\n"
 	"                       ones, as for stakeout summary\n"
+	"  --no-source-lines    leave native frames without the lines and inlined functions that debug\n"
+	"                       information tells, and read none\n"
 	"  --check-json         print what this machine offers and what it lacks, and exit\n"
 	"  --api-schema         print the schema of the HTTP API (OpenAPI 3.0, JSON), and exit\n"
 	"  --version            print the version and the build-id, and exit\n"
@@ -107,6 +110,7 @@ static const struct option long_options[] = {
 	{ "retain-age", required_argument, NULL, OPTION_RETAIN_AGE },
 	{ "window", required_argument, NULL, OPTION_WINDOW },
 	{ "categories", required_argument, NULL, OPTION_CATEGORIES },
+	{ "no-source-lines", no_argument, NULL, OPTION_NO_SOURCE_LINES },
 	{ "match", required_argument, NULL, OPTION_MATCH },
 	{ "check-json", no_argument, NULL, OPTION_CHECK_JSON },
 	{ "api-schema", no_argument, NULL, OPTION_API_SCHEMA },
@@ -205,6 +209,9 @@ static int take(int option, const char *argument, struct daemon_options *options
 		if (!argument[0])
 			rc = so_err(err, -EINVAL, "--categories needs a file");
 		break;
+	case OPTION_NO_SOURCE_LINES:
+		options->no_source_lines = true;
+		break;
 	case OPTION_MATCH:
 		rc = take_match(argument, options, err);
 		break;
@@ -259,9 +266,10 @@ static int take(int option, const char *argument, struct daemon_options *options
 
 /* What a file may set: not what is for one start only. */
 static const int settings[] = {
-	OPTION_SOCKET,      OPTION_SOCKET_MODE, OPTION_GROUP,    OPTION_LISTEN, OPTION_LISTEN_ANYWHERE,
-	OPTION_TOKEN_FILE,  OPTION_CACHE_DIR,   OPTION_NO_CACHE, OPTION_STORE,  OPTION_NO_STORE,
-	OPTION_RETAIN_SIZE, OPTION_RETAIN_AGE,  OPTION_WINDOW,   OPTION_MATCH,  OPTION_CATEGORIES,
+	OPTION_SOCKET,          OPTION_SOCKET_MODE, OPTION_GROUP,       OPTION_LISTEN,
+	OPTION_LISTEN_ANYWHERE, OPTION_TOKEN_FILE,  OPTION_CACHE_DIR,   OPTION_NO_CACHE,
+	OPTION_STORE,           OPTION_NO_STORE,    OPTION_RETAIN_SIZE, OPTION_RETAIN_AGE,
+	OPTION_WINDOW,          OPTION_MATCH,       OPTION_CATEGORIES,  OPTION_NO_SOURCE_LINES,
 };
 
 #define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))

@@ -34,8 +34,9 @@ struct daemon_options {
 	const char *categories;               /* file of rules; NULL: the shipped ones alone */
 	const char *matches[MATCH_RULES_MAX]; /* rules, of the file before those of flags */
 	size_t n_matches;
-	bool private; /* belongs to one client and ends with it */
-	int ready_fd; /* -1: nobody waits */
+	bool no_source_lines; /* of native code */
+	bool private;         /* belongs to one client and ends with it */
+	int ready_fd;         /* -1: nobody waits */
 	bool force_tail_calls;
 	unsigned counts_entries; /* 0: chosen by rate */
 	size_t generation_bytes; /* 0: the engine's own */

@@ -26,10 +26,15 @@ struct function_key {
 	int64_t start_line;
 };
 
+struct location_line {
+	uint64_t function_id;
+	int64_t line;
+};
+
 struct location_key {
 	uint64_t mapping_id, address;
-	uint64_t function_id; /* 0: none */
-	int64_t line;
+	uint64_t n_lines;             /* 0: without a name */
+	struct location_line lines[]; /* innermost first */
 };
 
 #define PROCESS_LABELS 5
@@ -186,21 +191,33 @@ static int function_id(struct profile_builder *b, const struct profile_frame *fr
 	return 0;
 }
 
+uint64_t profile_builder__location_of(struct profile_builder *b, const struct profile_frame *frames, size_t n)
+{
+	uint64_t words[(sizeof(struct location_key) + PROFILE_MAX_INLINED * sizeof(struct location_line)) / 8];
+	struct location_key *key = (struct location_key *)words;
+	uint32_t number;
+	size_t bytes;
+
+	if (!n || n > PROFILE_MAX_INLINED || frames->mapping_id > b->mappings.n_keys)
+		return 0;
+	*key = (struct location_key){ frames->mapping_id, frames->address, 0 };
+	for (size_t i = 0; i < n; i++) {
+		struct location_line *line = &key->lines[key->n_lines];
+
+		if (!frames[i].name || !*frames[i].name)
+			continue;
+		if (function_id(b, &frames[i], &line->function_id))
+			return 0;
+		line->line = frames[i].line;
+		key->n_lines++;
+	}
+	bytes = sizeof(*key) + key->n_lines * sizeof(key->lines[0]);
+	return intern__add(&b->locations, key, bytes, &number) < 0 ? 0 : number + 1ull;
+}
+
 uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame)
 {
-	struct location_key key = { .mapping_id = frame->mapping_id, .address = frame->address };
-	uint32_t number;
-
-	if (key.mapping_id > b->mappings.n_keys)
-		return 0;
-	if (frame->name && *frame->name) {
-		if (function_id(b, frame, &key.function_id))
-			return 0;
-		key.line = frame->line;
-	}
-	if (intern__add(&b->locations, &key, sizeof(key), &number) < 0)
-		return 0;
-	return number + 1ull;
+	return profile_builder__location_of(b, frame, 1);
 }
 
 static const void *key_at(const struct intern *table, size_t number)
@@ -213,30 +230,42 @@ static const char *string_at(const struct profile_builder *b, uint32_t number)
 	return key_at(&b->strings, number);
 }
 
-void profile_builder__describe(const struct profile_builder *b, uint64_t location, struct profile_frame *out,
-			       const char **mapping)
+static const struct location_key *location_at(const struct profile_builder *b, uint64_t location)
 {
-	const struct location_key *l = key_at(&b->locations, location - 1);
-	struct profile_frame frame = { .mapping_id = l->mapping_id,
+	return key_at(&b->locations, location - 1);
+}
+
+size_t profile_builder__frames(const struct profile_builder *b, uint64_t location)
+{
+	size_t n = location_at(b, location)->n_lines;
+
+	return n ? n : 1;
+}
+
+void profile_builder__describe(const struct profile_builder *b, uint64_t location, size_t frame,
+			       struct profile_frame *out, const char **mapping)
+{
+	const struct location_key *l = location_at(b, location);
+
+	*out = (struct profile_frame){ .mapping_id = l->mapping_id,
 				       .address = l->address,
 				       .name = "",
 				       .system_name = "",
-				       .filename = "",
-				       .line = l->line };
-
+				       .filename = "" };
 	*mapping = "";
 	if (l->mapping_id)
 		*mapping = string_at(
 			b, ((const struct mapping_key *)key_at(&b->mappings, l->mapping_id - 1))->filename);
-	if (l->function_id) {
-		const struct function_key *f = key_at(&b->functions, l->function_id - 1);
+	if (frame < l->n_lines) {
+		const struct location_line *line = &l->lines[frame];
+		const struct function_key *f = key_at(&b->functions, line->function_id - 1);
 
-		frame.name = string_at(b, f->name);
-		frame.system_name = string_at(b, f->system_name);
-		frame.filename = string_at(b, f->filename);
-		frame.start_line = f->start_line;
+		out->name = string_at(b, f->name);
+		out->system_name = string_at(b, f->system_name);
+		out->filename = string_at(b, f->filename);
+		out->start_line = f->start_line;
+		out->line = line->line;
 	}
-	*out = frame;
 }
 
 uint32_t profile_builder__process(struct profile_builder *b, const struct process_labels *labels)
@@ -478,45 +507,60 @@ static int lay_out_functions(struct layout *layout, const struct profile_builder
  */
 static void flag_mapping(struct layout *layout, const struct profile_builder *b, const struct location_key *key)
 {
-	const struct function_key *function;
 	Stakeout__Pprof__Mapping *mapping;
 
-	if (!key->mapping_id || !key->function_id)
+	if (!key->mapping_id || !key->n_lines)
 		return;
 	mapping = layout->profile.mapping[key->mapping_id - 1];
-	function = intern__key(&b->functions, key->function_id - 1);
 	mapping->has_functions = true;
-	mapping->has_filenames |= function->filename != 0;
-	mapping->has_line_numbers |= key->line > 0;
+	mapping->has_inline_frames |= key->n_lines > 1;
+	for (size_t i = 0; i < key->n_lines; i++) {
+		const struct function_key *function = intern__key(&b->functions, key->lines[i].function_id - 1);
+
+		mapping->has_filenames |= function->filename != 0;
+		mapping->has_line_numbers |= key->lines[i].line > 0;
+	}
+}
+
+static size_t count_lines(const struct profile_builder *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->locations.n_keys; i++)
+		n += ((const struct location_key *)intern__key(&b->locations, i))->n_lines;
+	return n;
 }
 
 static int lay_out_locations(struct layout *layout, const struct profile_builder *b)
 {
 	Stakeout__Pprof__Profile *p = &layout->profile;
+	size_t n_lines = count_lines(b);
 	Stakeout__Pprof__Line *lines, **line_pointers;
 	Stakeout__Pprof__Location *locations;
 
 	p->n_location = b->locations.n_keys;
 	p->location = layout__array(layout, p->n_location, sizeof(*p->location));
 	locations = layout__array(layout, p->n_location, sizeof(*locations));
-	lines = layout__array(layout, p->n_location, sizeof(*lines));
-	line_pointers = layout__array(layout, p->n_location, sizeof(*line_pointers));
+	lines = layout__array(layout, n_lines, sizeof(*lines));
+	line_pointers = layout__array(layout, n_lines, sizeof(*line_pointers));
 	if (!p->location || !locations || !lines || !line_pointers)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->n_location; i++) {
 		const struct location_key *key = intern__key(&b->locations, i);
 
 		stakeout__pprof__location__init(&locations[i]);
-		stakeout__pprof__line__init(&lines[i]);
-		line_pointers[i] = &lines[i];
-		lines[i].function_id = key->function_id;
-		lines[i].line = key->line;
 		locations[i].id = i + 1;
 		locations[i].mapping_id = key->mapping_id;
 		locations[i].address = key->address;
-		locations[i].n_line = key->function_id ? 1 : 0;
-		locations[i].line = &line_pointers[i];
+		locations[i].n_line = key->n_lines;
+		locations[i].line = line_pointers;
 		p->location[i] = &locations[i];
+		for (size_t j = 0; j < key->n_lines; j++) {
+			stakeout__pprof__line__init(lines);
+			lines->function_id = key->lines[j].function_id;
+			lines->line = key->lines[j].line;
+			*line_pointers++ = lines++;
+		}
 		flag_mapping(layout, b, key);
 	}
 	return 0;

@@ -58,13 +58,21 @@ struct profile_frame {
 };
 /* Location number (from 1), or 0 when out of memory or there is no such mapping. Equal frames: equal numbers. */
 uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame);
-
 /*
- * What a location number stands for: its names are borrowed until the builder next changes; unknown ones are "". mapping: the
+ * The same for an address at which functions were inlined: n frames (1 … PROFILE_MAX_INLINED), innermost first, of which the
+ * last one is the function itself. Mapping and address are the first one's. Those without a name are left out.
+ */
+#define PROFILE_MAX_INLINED 32
+uint64_t profile_builder__location_of(struct profile_builder *b, const struct profile_frame *frames, size_t n);
+
+/* How many frames a location number stands for: 1, and those that were inlined. */
+size_t profile_builder__frames(const struct profile_builder *b, uint64_t location);
+/*
+ * One of them, from 0, the innermost: its names are borrowed until the builder next changes; unknown ones are "". mapping: the
  * filename of its mapping, "" when it has none. The number must be one that profile_builder__location() gave.
  */
-void profile_builder__describe(const struct profile_builder *b, uint64_t location, struct profile_frame *out,
-			       const char **mapping);
+void profile_builder__describe(const struct profile_builder *b, uint64_t location, size_t frame,
+			       struct profile_frame *out, const char **mapping);
 
 struct profile_labels {
 	pid_t pid, tid;

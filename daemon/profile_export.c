@@ -12,6 +12,9 @@
 
 #define MAX_NAME 4096
 
+/* How long is waited in all for source lines that are not known yet; those that are left come with a later profile. */
+#define MAX_LINES_NS 5000000000ull
+
 /* The symbols of one process's just-in-time compiler; NULL map: it has none. */
 struct jit {
 	pid_t tgid;
@@ -29,6 +32,9 @@ struct profile_export {
 	uint32_t *processes; /* by number of the set of labels: its number in the builder; 0: not made yet */
 	struct jit *jits;
 	size_t n_jits;
+	struct source_frames lines; /* of the address at hand */
+	uint64_t lines_until_ns;    /* when no more source lines are read */
+	uint64_t without_lines;     /* addresses whose source lines there was no time for */
 	uint64_t locations[SO_MAX_FRAMES + 2 + SO_MAX_PYTHON_FRAMES];
 	/* Of the stack at hand, for python_merge(). */
 	uint8_t loops[SO_MAX_USER_FRAMES], entries[SO_MAX_PYTHON_FRAMES + 1];
@@ -107,6 +113,35 @@ static uint64_t file_mapping(struct profile_export *x, uint32_t number, const st
 	return x->file_mappings[number];
 }
 
+/*
+ * The function itself has the name of its symbol, as it has without source lines; only one without a symbol has what its
+ * source calls it.
+ */
+static uint64_t sourced_location(struct profile_export *x, const struct profile_frame *symbol,
+				 const struct source_frames *source)
+{
+	struct profile_frame frames[SOURCE_MAX_FRAMES];
+	char *readable[SOURCE_MAX_FRAMES] = { NULL };
+	uint64_t id;
+
+	for (size_t i = 0; i < source->n; i++) {
+		const struct source_frame *from = &source->list[i];
+
+		frames[i] = *symbol;
+		frames[i].filename = from->file;
+		frames[i].line = from->line;
+		if (i + 1 == source->n && symbol->name)
+			continue;
+		readable[i] = demangle(from->function);
+		frames[i].name = readable[i];
+		frames[i].system_name = from->function;
+	}
+	id = profile_builder__location_of(x->builder, frames, source->n);
+	for (size_t i = 0; i < source->n; i++)
+		free(readable[i]);
+	return id;
+}
+
 static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 {
 	uint32_t number = SO_FRAME_FILE(address_frame), at;
@@ -125,7 +160,10 @@ static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 		frame.name = readable;
 		frame.system_name = raw;
 	}
-	id = profile_builder__location(x->builder, &frame);
+	if (file_registry__source_lines(x->source->files, number, frame.address, x->lines_until_ns, &x->lines))
+		x->without_lines++;
+	id = x->lines.n ? sourced_location(x, &frame, &x->lines)
+			: profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->user_locations, address_frame, id);
 	return id;
 }
@@ -318,6 +356,7 @@ struct profile_export *profile_export__new(const struct profile_source *source, 
 		return NULL;
 	x->source = source;
 	x->builder = builder;
+	x->lines_until_ns = clock__now_ns() + MAX_LINES_NS;
 	x->file_mappings = calloc(SO_MAX_FILES + 1, sizeof(*x->file_mappings));
 	x->processes = calloc(source->labels ? source->labels->n_sets + 1 : 1, sizeof(*x->processes));
 	if (!x->file_mappings || !x->processes) {
@@ -360,6 +399,12 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
 		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
+	}
+	if (!ret && x->without_lines) {
+		char number[24];
+
+		snprintf(number, sizeof(number), "%" PRIu64, x->without_lines);
+		ret = profile_builder__comment(builder, "lines_missing", number);
 	}
 	profile_export__free(x);
 	return ret;

@@ -36,7 +36,10 @@ int profile_export__locations(struct profile_export *export, struct stack *stack
 uint32_t profile_export__process(struct profile_export *export, pid_t pid);
 void profile_export__free(struct profile_export *export);
 
-/* Adds all samples. -ENOMEM. */
+/*
+ * Adds all samples; and the comment "lines_missing", the number of addresses whose source lines there was no time to read, if
+ * there are any. -ENOMEM.
+ */
 int profile_export__samples(const struct profile_source *source, struct profile_builder *builder);
 
 #endif

@@ -76,7 +76,7 @@ CUDA_STANDINS += $(addprefix $(CUDA_DIR)/thunk/,libcuda.so.1 libcudart.so.12)
 
 # Programs find the plain libraries; LD_LIBRARY_PATH=…/ibt puts the others before them.
 CUDA_PROGRAMS := $(addprefix $(CUDA_DIR)/,cuda_calls cuda_each cuda_dlopen cuda_static cuda_static_hidden cuda_static_stripped \
-	cuda_blocked cuda_training cuda_training13 cuda_training_stripped cuda_training13_stripped cuda_real)
+	cuda_blocked cuda_training cuda_training13 cuda_training_stripped cuda_training13_stripped cuda_real cuda_lines)
 CUDA_PROGRAM_CFLAGS := -std=gnu11 -O2 -g -fomit-frame-pointer -Wall -Wextra -Wno-unused-parameter -Werror -D_GNU_SOURCE -Iinclude
 CUDA_LINK     := -L$(CUDA_DIR)/plain -lcudart -Wl,-rpath,'$$ORIGIN/plain' -ldl -pthread
 CUDA_STATIC_LINK := -Wl,-rpath,'$$ORIGIN/plain' -ldl -pthread
@@ -88,7 +88,7 @@ $(CUDA_DIR)/cuda_calls $(CUDA_DIR)/cuda_blocked: $(CUDA_DIR)/%: $(CUDA_SRC)/%.c 
 $(CUDA_DIR)/cuda_each $(CUDA_DIR)/cuda_dlopen $(CUDA_DIR)/cuda_real: $(CUDA_DIR)/%: $(CUDA_SRC)/%.c $(CUDA_HDRS) | $(CUDA_STANDINS)
 	gcc $(CUDA_PROGRAM_CFLAGS) -o $@ $< $(CUDA_STATIC_LINK)
 
-$(CUDA_DIR)/cuda_training: $(CUDA_SRC)/cuda_training.cpp $(CUDA_HDRS) | $(CUDA_STANDINS)
+$(CUDA_DIR)/cuda_training $(CUDA_DIR)/cuda_lines: $(CUDA_DIR)/%: $(CUDA_SRC)/%.cpp $(CUDA_HDRS) | $(CUDA_STANDINS)
 	g++ -std=c++17 -O2 -g -fomit-frame-pointer -Wall -Wextra -Wno-unused-parameter -Werror -D_GNU_SOURCE -o $@ $< $(CUDA_LINK)
 
 # Host stubs as nvcc 13 makes them, which launch by handle.

@@ -4,7 +4,7 @@
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
 WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter unmapper switcher sleeper stuck resonant
-WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim plugin.so libtiny.so \
+WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim cpp_lines plugin.so libtiny.so \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
 ifneq ($(RUSTC),)
@@ -34,6 +34,11 @@ $(WORKLOAD_DIR)/plugin.so: tests/workloads/plugin.c $(WORKLOAD_HDRS)
 $(WORKLOAD_DIR)/cpp_sim: tests/workloads/cpp_sim.cpp $(WORKLOAD_HDRS)
 	@mkdir -p $(@D)
 	g++ $(WORKLOAD_CFLAGS) -std=c++17 -o $@ $< -pthread
+
+# The one with debug information.
+$(WORKLOAD_DIR)/cpp_lines: tests/workloads/cpp_lines.cpp
+	@mkdir -p $(@D)
+	g++ $(WORKLOAD_CFLAGS) -g -std=c++17 -o $@ $<
 
 $(WORKLOAD_DIR)/rust_sim: tests/workloads/rust_sim.rs
 	@mkdir -p $(@D)

@@ -160,6 +160,55 @@ static void it_is_said_how_near_estimates_are(void **state)
 	}
 }
 
+/* With debug information the line of a native caller is told, not one of what nvcc puts between it and the library. */
+static void native_callers_have_lines(void **state)
+{
+	static const struct comment comments[] = { { "cuda.calls", "15" }, { NULL, NULL } };
+	static const struct profile_frame stacks[3][6] = {
+		{ { .name = "cudaLaunchKernel" },
+		  { .mapping_id = 1,
+		    .name = "__cudaLaunchKernel_helper",
+		    .filename = "/c/device_functions.h",
+		    .line = 9 },
+		  { .mapping_id = 1,
+		    .name = "__device_stub__Z4axpyPff",
+		    .filename = "/t/k.cudafe1.stub.c",
+		    .line = 1 },
+		  { .mapping_id = 1, .name = "axpy", .filename = "/s/k.cu", .line = 4 },
+		  { .mapping_id = 1, .name = "step", .filename = "/s/k.cu", .line = 20 } },
+		{ { .name = "cudaMalloc" },
+		  { .mapping_id = 1, .name = "cudaMalloc<float>", .filename = "/c/cuda_runtime.h", .line = 8 },
+		  { .mapping_id = 1, .name = "Buffer::Buffer", .filename = "/s/k.cu", .line = 7 },
+		  { .mapping_id = 1, .name = "step", .filename = "/s/k.cu", .line = 21 } },
+		/* Cut short: better the kernel's function than nothing. */
+		{ { .name = "cudaLaunchKernel" },
+		  { .mapping_id = 1,
+		    .name = "__device_stub__Z4cut1Pff",
+		    .filename = "/t/k.cudafe1.stub.c",
+		    .line = 1 },
+		  { .mapping_id = 1, .name = "cut1", .filename = "/s/k.cu", .line = 5 } },
+	};
+	static const size_t depths[] = { 5, 4, 3 };
+	struct profile_builder *b = builder_with(comments);
+	const struct profile_labels labels = { .pid = 1, .tid = 1, .comm = "t", .api = "any" };
+	uint64_t stack[6];
+	char *text;
+
+	assert_int_equal(profile_builder__mapping(b, &(struct profile_mapping){ .filename = "/opt/sim" }), 1);
+	for (size_t i = 0; i < 3; i++) {
+		const uint64_t values[] = { 7 - 2 * i, 1, 0 };
+
+		for (size_t j = 0; j < depths[i]; j++)
+			stack[j] = profile_builder__location(b, &stacks[i][j]);
+		assert_int_equal(profile_builder__sample_values(b, stack, depths[i], values, &labels), 0);
+	}
+	text = said(b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS);
+	assert_non_null(strstr(text, " 46.7 %           7  step (k.cu:20 in sim)\n"
+				     " 33.3 %           5  Buffer::Buffer (k.cu:7 in sim)\n"
+				     " 20.0 %           3  cut1 (k.cu:5 in sim)\n"));
+	free(text);
+}
+
 static void no_more_than_five_lines(void **state)
 {
 	static const struct comment comments[] = { { "cuda.calls", "28" }, { NULL, NULL } };
@@ -233,6 +282,7 @@ int main(void)
 		cmocka_unit_test(lines_have_the_weight_asked_for),
 		cmocka_unit_test(estimates_and_losses_are_said),
 		cmocka_unit_test(it_is_said_how_near_estimates_are),
+		cmocka_unit_test(native_callers_have_lines),
 		cmocka_unit_test(no_more_than_five_lines),
 		cmocka_unit_test(nothing_called),
 		cmocka_unit_test(without_cuda_there_is_no_profile),

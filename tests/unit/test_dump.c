@@ -215,6 +215,28 @@ static const struct dump program_dump = { .pid = 70, .command = "python3 run.py"
 
 #define HEAD "Process 70: python3 run.py\nCPython 3.11\n\n"
 
+/* A native frame says its source line where that is known, and the file that it lies in. */
+static void native_lines(void **state)
+{
+	static struct profile_line native[] = {
+		{ .function = "inner", .filename = "/src/inner.h", .line = 3, .mapping = "/opt/sim" },
+		{ .function = "outer", .filename = "/src/outer.cpp", .line = 70, .mapping = "" },
+		{ .function = "main", .filename = "/src/main.cpp", .mapping = "/opt/sim" },
+	};
+	static const uint32_t stack[] = { 0, 1, 2 };
+	struct profile_sample thread = {
+		.lines = stack, .n_lines = 3, .count = 1, .pid = 7, .tid = 7, .comm = "sim", .state = ""
+	};
+	const struct profile profile = { .lines = native, .n_lines = 3, .samples = &thread, .n_samples = 1 };
+	const struct dump dump = { .pid = 7, .command = "sim", .profile = &profile };
+
+	assert_text(&dump, &whole,
+		    "Process 7: sim\n\nThread 7: sim\n"
+		    "    inner (inner.h:3 in sim)\n"
+		    "    outer (outer.cpp:70)\n"
+		    "    main (sim)\n");
+}
+
 static void the_main_thread_comes_first(void **state)
 {
 	assert_text(&program_dump, &whole,
@@ -431,11 +453,17 @@ static void a_full_disk_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frames_read_as_documented), cmocka_unit_test(the_head_says_what_it_is),
-		cmocka_unit_test(threads_say_what_they_do),  cmocka_unit_test(the_main_thread_comes_first),
-		cmocka_unit_test(parts_of_the_program),      cmocka_unit_test(the_program_as_json),
-		cmocka_unit_test(json_of_hostile_names),     cmocka_unit_test(what_is_left_out_is_said),
-		cmocka_unit_test(labels_of_the_daemon),      cmocka_unit_test(a_full_disk_is_an_error),
+		cmocka_unit_test(frames_read_as_documented),
+		cmocka_unit_test(the_head_says_what_it_is),
+		cmocka_unit_test(threads_say_what_they_do),
+		cmocka_unit_test(the_main_thread_comes_first),
+		cmocka_unit_test(native_lines),
+		cmocka_unit_test(parts_of_the_program),
+		cmocka_unit_test(the_program_as_json),
+		cmocka_unit_test(json_of_hostile_names),
+		cmocka_unit_test(what_is_left_out_is_said),
+		cmocka_unit_test(labels_of_the_daemon),
+		cmocka_unit_test(a_full_disk_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

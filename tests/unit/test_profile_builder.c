@@ -226,6 +226,52 @@ static void mappings_say_what_their_frames_have(void **state)
 	profile_builder__free(b);
 }
 
+static void inlined_functions_share_a_location(void **state)
+{
+	struct profile_builder *b = profile_builder__new(0, 0, 1);
+	struct profile_frame frames[PROFILE_MAX_INLINED + 1] = {
+		{ .mapping_id = 1, .address = 16, .name = "inner", .filename = "inner.h", .line = 3 },
+		{ .name = "" },
+		{ .name = "outer", .system_name = "_Z5outerv", .filename = "outer.cpp", .line = 70 },
+	};
+	struct profile_frame described;
+	struct packed packed, plain;
+	Stakeout__Pprof__Profile *m;
+	const char *mapping;
+	uint64_t both, outer;
+
+	assert_int_equal(profile_builder__mapping(b, &(struct profile_mapping){ .filename = "sim" }), 1);
+	both = profile_builder__location_of(b, frames, 3);
+	outer = profile_builder__location_of(b, &frames[2], 1);
+	assert_true(both && outer && both != outer);
+	assert_int_equal(profile_builder__location_of(b, frames, 3), both);
+	assert_int_equal(profile_builder__location_of(b, frames, 0), 0);
+	assert_int_equal(profile_builder__location_of(b, frames, PROFILE_MAX_INLINED + 1), 0);
+	assert_int_equal(profile_builder__frames(b, both), 2);
+	assert_int_equal(profile_builder__frames(b, outer), 1);
+	profile_builder__describe(b, both, 0, &described, &mapping);
+	assert_string_equal(described.name, "inner");
+	assert_string_equal(mapping, "sim");
+	profile_builder__describe(b, both, 1, &described, &mapping);
+	assert_string_equal(described.name, "outer");
+	assert_string_equal(described.system_name, "_Z5outerv");
+	assert_string_equal(described.filename, "outer.cpp");
+	assert_int_equal(described.line, 70);
+	assert_int_equal(described.address, 16);
+	packed = finish(b);
+	m = unpack(&packed, &plain);
+	assert_true(m->mapping[0]->has_inline_frames && m->mapping[0]->has_line_numbers);
+	assert_int_equal(m->location[0]->n_line, 2);
+	assert_int_equal(m->location[0]->line[0]->line, 3);
+	assert_int_equal(m->location[0]->line[1]->line, 70);
+	assert_int_equal(m->location[1]->n_line, 1);
+	assert_int_equal(m->location[1]->line[0]->function_id, m->location[0]->line[1]->function_id);
+	stakeout__pprof__profile__free_unpacked(m, NULL);
+	free(plain.bytes);
+	counted_free(packed.bytes);
+	profile_builder__free(b);
+}
+
 /* A profile with one of everything. Returns 0 or the first error. */
 static int build_example(struct profile_builder *b)
 {
@@ -687,6 +733,7 @@ int main(void)
 		cmocka_unit_test(a_builder_survives_failures),
 		cmocka_unit_test(other_values_are_kept_as_they_are),
 		cmocka_unit_test(samples_have_the_labels_of_their_process),
+		cmocka_unit_test(inlined_functions_share_a_location),
 		cmocka_unit_test(a_builder_has_one_to_four_values),
 		cmocka_unit_test(every_allocation_for_other_values_may_fail),
 		cmocka_unit_test(many_samples),

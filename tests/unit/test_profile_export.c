@@ -13,6 +13,7 @@
 
 #include "daemon/profile_export.h"
 #include "tests/unit/fake_sampler.h"
+#include "tests/unit/here.h"
 
 #define KERNEL 0xffffffff81000000ull
 
@@ -20,6 +21,10 @@ struct location {
 	uint64_t mapping_id, address;
 	char name[128], system_name[128], filename[128];
 	int64_t line;
+	/* Where functions were inlined there. The rest is the outermost one's. */
+	size_t n_frames;
+	char innermost[128];
+	int64_t innermost_line;
 };
 
 struct sample {
@@ -62,6 +67,22 @@ uint64_t profile_builder__location(struct profile_builder *b, const struct profi
 	return ++b->n_locations;
 }
 
+uint64_t profile_builder__location_of(struct profile_builder *b, const struct profile_frame *frames, size_t n)
+{
+	uint64_t location = profile_builder__location(b, &frames[n - 1]);
+
+	b->locations[location].n_frames = n;
+	strncpy(b->locations[location].innermost, frames[0].name, 127);
+	b->locations[location].innermost_line = frames[0].line;
+	return location;
+}
+
+int profile_builder__comment(struct profile_builder *b, const char *key, const char *value)
+{
+	fail();
+	return 0;
+}
+
 uint32_t profile_builder__process(struct profile_builder *b, const struct process_labels *labels)
 {
 	b->n_processes++;
@@ -97,6 +118,30 @@ struct world {
 	uint32_t libc;  /* number of this process's C library */
 	uint64_t vaddr; /* of l64a() in it */
 };
+
+/* The file that an address of this process lies in; returns its number. */
+static uint32_t add_file(struct world *w, uintptr_t address)
+{
+	_cleanup_(proc_maps) struct proc_maps maps = { 0 };
+	const struct proc_map *map;
+	struct prepared_file *p;
+	bool known;
+
+	assert_int_equal(proc_maps__read(getpid(), true, &maps, NULL), 0);
+	map = proc_maps__find(&maps, address);
+	assert_non_null(map);
+	assert_int_equal(file_registry__prepare(w->files, getpid(), map, &p), 0);
+	assert_int_equal(file_registry__add(w->files, p), 0);
+	return file_registry__find(w->files, map, &known)->number;
+}
+
+static const char *reader_path(void)
+{
+	static char path[256];
+
+	snprintf(path, sizeof(path), "%s/stakeoutd", getenv("STAKEOUT_BUILD") ?: "build");
+	return path;
+}
 
 static void add_libc(struct world *w)
 {
@@ -205,6 +250,32 @@ static void test_order(void **state)
 	assert_int_equal(location_of(w, 1, 3)->address, w->vaddr + 5);
 	assert_non_null(strstr(w->builder.mappings[location_of(w, 1, 2)->mapping_id], "/libc.so"));
 	assert_int_equal(strlen(w->builder.build_ids[location_of(w, 1, 2)->mapping_id]), 40);
+}
+
+/* Source lines, and functions inlined there, of this program. */
+static void test_source_lines(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = source_lines__new(reader_path());
+	struct world *w = *state;
+	uint32_t number = add_file(w, (uintptr_t)here__outer);
+	const uint64_t frames[] = { SO_FRAME(number, here__vaddr(here__outer())), SO_FRAME(w->libc, w->vaddr) };
+	const struct location *here;
+
+	file_registry__set_source_lines(w->files, lines);
+	add_sample(w, 1, SO_TRUNC_NONE, frames, 2, 0, "x", 1);
+	assert_int_equal(profile_export__samples(&w->source, &w->builder), 0);
+	here = location_of(w, 1, 0);
+	assert_int_equal(here->n_frames, 3);
+	assert_string_equal(here->innermost, "here__innermost");
+	assert_int_equal(here->innermost_line, HERE_INNERMOST_LINE);
+	assert_string_equal(here->name, "here__outer");
+	assert_int_equal(here->line, HERE_OUTER_LINE);
+	assert_non_null(strstr(here->filename, "tests/unit/here.h"));
+	/* No debug root, and nothing in libc itself. */
+	assert_string_equal(location_of(w, 1, 1)->name, "l64a");
+	assert_int_equal(location_of(w, 1, 1)->line, 0);
+	/* The files go before who reads their lines. */
+	file_registry__reset(w->files);
 }
 
 static void test_labels_of_processes(void **state)
@@ -482,6 +553,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(order),
+		TEST(source_lines),
 		TEST(labels_of_processes),
 		TEST(python),
 		TEST(python_cut),

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/source_lines.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/helper_process.h"
+#include "daemon/log.h"
+#include "daemon/u64_table.h"
+#include "stakeout/abi.h"
+#include "stakeout/array.h"
+#include "stakeout/intern.h"
+
+#define MS          1000000ull
+#define RETRY_NS    60000000000ull /* after a reader that did not start */
+#define MAX_CLOSING 64
+
+enum file_state {
+	FILE_NEW,
+	FILE_HAS_LINES,
+	FILE_HAS_NONE,
+};
+
+/* What was found: strings are numbers in lines->strings. */
+struct found_frame {
+	uint32_t function, file, line;
+};
+
+struct found {
+	uint64_t address;
+	uint32_t file;            /* number */
+	uint32_t first, n_frames; /* in lines->frames */
+};
+
+struct source_lines {
+	char *program;
+	/* What was found, and the files' states. */
+	pthread_mutex_t lock;
+	struct intern strings;
+	struct found *found;
+	size_t n_found, cap_found;
+	struct found_frame *frames;
+	size_t n_frames, cap_frames;
+	struct u64_table by_address; /* of a file's number and the address -> in found */
+	uint32_t last_number;
+	uint32_t closing[MAX_CLOSING]; /* files that the reader need not keep */
+	unsigned n_closing;
+	struct source_lines_stats stats;
+	/* Whoever speaks with the reader holds this, and takes `lock` within it. */
+	pthread_mutex_t reader_lock;
+	struct helper_process reader;
+	int fd;
+	uint64_t not_before_ns; /* when a reader may be started again */
+	uint64_t reader_cpu_ns; /* of this one */
+	_Alignas(struct source_answer) unsigned char answer[SOURCE_MAX_ANSWER];
+};
+
+struct source_lines *source_lines__new(const char *program)
+{
+	struct source_lines *lines = calloc(1, sizeof(*lines));
+
+	if (!lines)
+		return NULL;
+	lines->fd = -1;
+	pthread_mutex_init(&lines->lock, NULL);
+	pthread_mutex_init(&lines->reader_lock, NULL);
+	lines->program = strdup(program ?: "/proc/self/exe");
+	if (!lines->program) {
+		source_lines__free(lines);
+		return NULL;
+	}
+	return lines;
+}
+
+static void forget_all(struct source_lines *lines)
+{
+	intern__clear(&lines->strings);
+	u64_table__release(&lines->by_address);
+	free(lines->found);
+	free(lines->frames);
+	lines->strings = (struct intern){ 0 };
+	lines->found = NULL;
+	lines->frames = NULL;
+	lines->n_found = lines->cap_found = lines->n_frames = lines->cap_frames = 0;
+}
+
+static void end_reader(struct source_lines *lines)
+{
+	if (lines->fd >= 0)
+		close(lines->fd);
+	lines->fd = -1;
+	lines->reader_cpu_ns = 0;
+	helper_process__end(&lines->reader);
+}
+
+void source_lines__free(struct source_lines *lines)
+{
+	if (!lines)
+		return;
+	end_reader(lines);
+	forget_all(lines);
+	pthread_mutex_destroy(&lines->lock);
+	pthread_mutex_destroy(&lines->reader_lock);
+	free(lines->program);
+	free(lines);
+}
+
+void source_file__release(struct source_file *file)
+{
+	struct source_lines *lines = file->lines;
+
+	if (!lines || file->state != FILE_HAS_LINES)
+		return;
+	/* Told with the next question; the reader closes what is not used all the same. */
+	pthread_mutex_lock(&lines->lock);
+	if (lines->n_closing < MAX_CLOSING)
+		lines->closing[lines->n_closing++] = file->number;
+	lines->stats.files--;
+	pthread_mutex_unlock(&lines->lock);
+	*file = (struct source_file){ 0 };
+}
+
+/* The reader. */
+
+static int start_reader(struct source_lines *lines)
+{
+	uint64_t now_ns = clock__now_ns();
+	int pair[2], r;
+
+	if (now_ns < lines->not_before_ns)
+		return -ENOTSUP;
+	r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ? -errno : 0;
+	if (!r) {
+		r = helper_process__start(&lines->reader, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
+		close(pair[1]);
+		if (r)
+			close(pair[0]);
+	}
+	if (r) {
+		lines->not_before_ns = now_ns + RETRY_NS;
+		log__error("no process that reads source lines: %s", strerror(-r));
+		return -ENOTSUP;
+	}
+	lines->fd = pair[0];
+	return 0;
+}
+
+/* A reader that is idle says nothing: what can be read is its end. */
+static bool runs(const struct source_lines *lines)
+{
+	struct pollfd fd = { .fd = lines->fd, .events = POLLIN };
+
+	return lines->fd >= 0 && poll(&fd, 1, 0) == 0;
+}
+
+static int send_request(const struct source_lines *lines, const struct source_request *request,
+			const int fds[2])
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = { 0 };
+	struct iovec part = { (void *)request, sizeof(*request) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	size_t n = !fds ? 0 : fds[1] < 0 ? 1 : 2;
+
+	if (n) {
+		struct cmsghdr *head = (struct cmsghdr *)control;
+
+		message.msg_control = control;
+		message.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(head), fds, n * sizeof(int));
+	}
+	return sendmsg(lines->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*request) ? 0 : -EPIPE;
+}
+
+static ssize_t receive(struct source_lines *lines, uint64_t deadline_ns)
+{
+	for (;;) {
+		struct pollfd fd = { .fd = lines->fd, .events = POLLIN };
+		uint64_t now_ns = clock__now_ns();
+
+		if (now_ns >= deadline_ns)
+			return -ETIMEDOUT;
+		if (poll(&fd, 1, (int)((deadline_ns - now_ns) / MS) + 1) > 0)
+			return recv(lines->fd, lines->answer, sizeof(lines->answer), MSG_DONTWAIT);
+	}
+}
+
+/* Whether the names of the answer lie in it. */
+static bool is_sound(const unsigned char *bytes, size_t n)
+{
+	struct source_answer head;
+	size_t at = sizeof(head);
+
+	if (n < sizeof(head))
+		return false;
+	memcpy(&head, bytes, sizeof(head));
+	if (head.n_frames > SOURCE_MAX_FRAMES)
+		return false;
+	for (uint32_t i = 0; i < head.n_frames; i++) {
+		struct source_answer_frame frame;
+
+		if (n - at < sizeof(frame))
+			return false;
+		memcpy(&frame, bytes + at, sizeof(frame));
+		at += sizeof(frame);
+		if (frame.function_bytes > SOURCE_MAX_FUNCTION || frame.file_bytes > SOURCE_MAX_FILE ||
+		    n - at < (size_t)frame.function_bytes + frame.file_bytes)
+			return false;
+		at += (size_t)frame.function_bytes + frame.file_bytes;
+	}
+	return at == n;
+}
+
+static void note_use(struct source_lines *lines, const struct source_answer *head)
+{
+	pthread_mutex_lock(&lines->lock);
+	if (head->cpu_ns > lines->reader_cpu_ns)
+		lines->stats.cpu_ns += head->cpu_ns - lines->reader_cpu_ns;
+	lines->stats.bytes = head->bytes;
+	pthread_mutex_unlock(&lines->lock);
+	lines->reader_cpu_ns = head->cpu_ns;
+}
+
+/* 0 and the answer in lines->answer. -EPIPE: it ended, or is damaged; -ETIMEDOUT. In both cases it has been ended. */
+static int ask(struct source_lines *lines, const struct source_request *request, const int fds[2],
+	       struct source_answer *head)
+{
+	uint64_t limit_ns = request->kind == SOURCE_OPEN ? SOURCE_OPEN_LIMIT_NS : SOURCE_FIND_LIMIT_NS;
+	int r = send_request(lines, request, fds);
+	ssize_t n = r ? r : receive(lines, clock__now_ns() + limit_ns);
+
+	if (n == -ETIMEDOUT || n <= 0 || !is_sound(lines->answer, (size_t)n)) {
+		end_reader(lines);
+		return n == -ETIMEDOUT ? -ETIMEDOUT : -EPIPE;
+	}
+	memcpy(head, lines->answer, sizeof(*head));
+	note_use(lines, head);
+	return 0;
+}
+
+static void close_unused(struct source_lines *lines)
+{
+	uint32_t closing[MAX_CLOSING];
+	unsigned n;
+
+	pthread_mutex_lock(&lines->lock);
+	n = lines->n_closing;
+	memcpy(closing, lines->closing, n * sizeof(*closing));
+	lines->n_closing = 0;
+	pthread_mutex_unlock(&lines->lock);
+	for (unsigned i = 0; i < n; i++)
+		send_request(lines, &(struct source_request){ SOURCE_CLOSE, closing[i], 0 }, NULL);
+}
+
+static void set_state(struct source_lines *lines, struct source_file *file, enum file_state state)
+{
+	pthread_mutex_lock(&lines->lock);
+	lines->stats.files += state == FILE_HAS_LINES;
+	lines->stats.files -= file->state == FILE_HAS_LINES;
+	file->state = state;
+	pthread_mutex_unlock(&lines->lock);
+}
+
+/* A file that costs a reader is not opened again. */
+static void give_up(struct source_lines *lines, struct source_file *file, const char *path, int error)
+{
+	log__error("source lines of %s are not read: the process that read them %s", path,
+		   error == -ETIMEDOUT ? "took too long" : "ended");
+	set_state(lines, file, FILE_HAS_NONE);
+	pthread_mutex_lock(&lines->lock);
+	lines->stats.failed++;
+	pthread_mutex_unlock(&lines->lock);
+}
+
+/* 0; -ENODATA: the file has no lines; -ENOTSUP: there is no reader. */
+static int open_file(struct source_lines *lines, struct source_file *file, const struct source_opener *opener)
+{
+	const struct source_request request = { SOURCE_OPEN, file->number, 0 };
+	struct source_answer head;
+	int fds[2] = { -1, -1 }, r;
+
+	if (opener->open(opener->context, fds)) {
+		set_state(lines, file, FILE_HAS_NONE);
+		return -ENODATA;
+	}
+	if (!runs(lines))
+		end_reader(lines);
+	r = lines->fd >= 0 ? 0 : start_reader(lines);
+	if (!r)
+		r = ask(lines, &request, fds, &head);
+	close(fds[0]);
+	if (fds[1] >= 0)
+		close(fds[1]);
+	if (r == -ENOTSUP)
+		return r;
+	if (r)
+		give_up(lines, file, opener->path, r);
+	else
+		set_state(lines, file, head.status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
+	return file->state == FILE_HAS_LINES ? 0 : -ENODATA;
+}
+
+/* 0 and the answer in lines->answer; else as open_file(). */
+static int read_address(struct source_lines *lines, struct source_file *file,
+			const struct source_opener *opener, uint64_t address)
+{
+	const struct source_request request = { SOURCE_FIND, file->number, address };
+	struct source_answer head = { .status = SOURCE_NOT_OPEN };
+	int r;
+
+	/* A reader that has ended has no open files, and one may have closed this one. */
+	for (unsigned tries = 0; tries < 2; tries++) {
+		if (file->state == FILE_HAS_LINES && runs(lines)) {
+			close_unused(lines);
+			r = ask(lines, &request, NULL, &head);
+			if (r) {
+				give_up(lines, file, opener->path, r);
+				return -ENODATA;
+			}
+			if (head.status != SOURCE_NOT_OPEN)
+				return 0;
+		}
+		r = file->state == FILE_HAS_NONE ? -ENODATA : open_file(lines, file, opener);
+		if (r)
+			return r;
+	}
+	/* Opened twice, and not open: nothing that another try would mend. */
+	return -ENODATA;
+}
+
+/* What was found. Under `lock`. */
+
+static uint64_t key_of(uint32_t file, uint64_t address)
+{
+	return so_mix(so_mix(0, file), address);
+}
+
+static const struct found *look_up(const struct source_lines *lines, uint32_t file, uint64_t address)
+{
+	uint32_t at;
+
+	if (!u64_table__get(&lines->by_address, key_of(file, address), &at))
+		return NULL;
+	return lines->found[at].file == file && lines->found[at].address == address ? &lines->found[at] : NULL;
+}
+
+static const char *put(struct source_frames *out, size_t *used, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	char *at = out->names + *used;
+
+	if (n > sizeof(out->names) - *used)
+		return "";
+	*used += n;
+	return memcpy(at, text, n);
+}
+
+static void copy_out(const struct source_lines *lines, const struct found *found, struct source_frames *out)
+{
+	size_t used = 0;
+
+	out->n = found->n_frames;
+	for (uint32_t i = 0; i < found->n_frames; i++) {
+		const struct found_frame *frame = &lines->frames[found->first + i];
+
+		out->list[i].function = put(out, &used, intern__key(&lines->strings, frame->function));
+		out->list[i].file = put(out, &used, intern__key(&lines->strings, frame->file));
+		out->list[i].line = frame->line;
+	}
+}
+
+static int intern_text(struct source_lines *lines, const unsigned char *bytes, size_t n, uint32_t *number)
+{
+	char text[SOURCE_MAX_FUNCTION + 1];
+	int r;
+
+	/* A NUL within would end it for everybody else. */
+	n = strnlen((const char *)bytes, n);
+	memcpy(text, bytes, n);
+	text[n] = '\0';
+	r = intern__add(&lines->strings, text, n + 1, number);
+	return r < 0 ? r : 0;
+}
+
+/* Keeps the answer's frames; *frames is how many there are. */
+static int keep_frames(struct source_lines *lines, uint32_t *n_frames)
+{
+	const unsigned char *at = lines->answer + sizeof(struct source_answer);
+	struct source_answer head;
+
+	memcpy(&head, lines->answer, sizeof(head));
+	*n_frames = head.n_frames;
+	if (ARRAY_RESERVE(lines->frames, lines->cap_frames, lines->n_frames + head.n_frames))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < head.n_frames; i++) {
+		struct found_frame *frame = &lines->frames[lines->n_frames];
+		struct source_answer_frame told;
+
+		memcpy(&told, at, sizeof(told));
+		at += sizeof(told);
+		if (intern_text(lines, at, told.function_bytes, &frame->function) ||
+		    intern_text(lines, at + told.function_bytes, told.file_bytes, &frame->file))
+			return -ENOMEM;
+		at += (size_t)told.function_bytes + told.file_bytes;
+		frame->line = told.line;
+		lines->n_frames++;
+	}
+	return 0;
+}
+
+static size_t kept_bytes(const struct source_lines *lines)
+{
+	return lines->strings.bytes_capacity + lines->cap_frames * sizeof(*lines->frames) +
+	       lines->cap_found * sizeof(*lines->found) +
+	       lines->by_address.capacity * sizeof(*lines->by_address.entries);
+}
+
+/* answered: lines->answer holds the frames; else there are none. NULL: out of memory. */
+static const struct found *keep(struct source_lines *lines, uint32_t file, uint64_t address, bool answered)
+{
+	struct found found = { .address = address, .file = file };
+
+	if (kept_bytes(lines) > SOURCE_MEMORY_BYTES)
+		forget_all(lines);
+	found.first = (uint32_t)lines->n_frames;
+	if ((answered && keep_frames(lines, &found.n_frames)) ||
+	    ARRAY_RESERVE(lines->found, lines->cap_found, lines->n_found + 1) ||
+	    u64_table__set(&lines->by_address, key_of(file, address), (uint32_t)lines->n_found)) {
+		lines->n_frames = found.first;
+		return NULL;
+	}
+	lines->found[lines->n_found] = found;
+	return &lines->found[lines->n_found++];
+}
+
+/* Whether nothing has to be read: *out is what is known. */
+static bool is_known(struct source_lines *lines, struct source_file *file, uint64_t address,
+		     struct source_frames *out)
+{
+	const struct found *found;
+	bool known;
+
+	pthread_mutex_lock(&lines->lock);
+	if (!file->number) {
+		file->number = ++lines->last_number;
+		file->lines = lines;
+	}
+	known = file->state == FILE_HAS_NONE;
+	found = known ? NULL : look_up(lines, file->number, address);
+	out->n = 0;
+	if (found)
+		copy_out(lines, found, out);
+	pthread_mutex_unlock(&lines->lock);
+	return known || found;
+}
+
+static bool lock_reader(struct source_lines *lines, uint64_t deadline_ns)
+{
+	struct timespec until = { (time_t)(deadline_ns / 1000000000ull), (long)(deadline_ns % 1000000000ull) };
+
+	return clock__now_ns() < deadline_ns &&
+	       !pthread_mutex_clocklock(&lines->reader_lock, CLOCK_MONOTONIC, &until);
+}
+
+int source_lines__find(struct source_lines *lines, struct source_file *file, const struct source_opener *opener,
+		       uint64_t address, uint64_t deadline_ns, struct source_frames *out)
+{
+	const struct found *found;
+	int r;
+
+	if (is_known(lines, file, address, out))
+		return 0;
+	if (!lock_reader(lines, deadline_ns))
+		return -ETIMEDOUT;
+	/* Another thread may have asked meanwhile. */
+	if (!is_known(lines, file, address, out)) {
+		r = read_address(lines, file, opener, address);
+		pthread_mutex_lock(&lines->lock);
+		lines->stats.read += !r;
+		/* Without a reader it is not known yet. */
+		found = r == -ENOTSUP ? NULL : keep(lines, file->number, address, !r);
+		if (found)
+			copy_out(lines, found, out);
+		pthread_mutex_unlock(&lines->lock);
+	}
+	pthread_mutex_unlock(&lines->reader_lock);
+	return 0;
+}
+
+struct source_lines_stats source_lines__stats(struct source_lines *lines)
+{
+	struct source_lines_stats stats;
+
+	pthread_mutex_lock(&lines->lock);
+	stats = lines->stats;
+	pthread_mutex_unlock(&lines->lock);
+	return stats;
+}

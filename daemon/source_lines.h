@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Source lines and inlined functions of addresses, for files that have DWARF information, their own or in a separate debug file.
+ * It is read by another process (source_reader.h), which is started when a file with such information is first asked about;
+ * one that ends, or does not answer in time, costs the file that it was asked about its lines, and nothing else. What
+ * was found is remembered.
+ *
+ * Thread-safe. No lock of the engine's may be held: a large file's units take seconds.
+ */
+#ifndef STAKEOUT_SOURCE_LINES_H
+#define STAKEOUT_SOURCE_LINES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/source_reader.h"
+#include "stakeout/cleanup.h"
+
+#define SOURCE_OPEN_LIMIT_NS 10000000000ull /* to read all units of a file */
+#define SOURCE_FIND_LIMIT_NS 5000000000ull  /* one address */
+#define SOURCE_MEMORY_BYTES  (64u << 20)    /* of what was found; then all of it is forgotten */
+
+struct source_lines;
+
+/* program: the stakeoutd that is to be the reader; NULL: this program. NULL: out of memory. */
+struct source_lines *source_lines__new(const char *program);
+void source_lines__free(struct source_lines *lines);
+CLEANUP_DEFINE(struct source_lines *, source_lines, source_lines__free)
+
+/* What is known of one file; all zero at first. Its owner keeps it as long as anybody may ask. */
+struct source_file {
+	struct source_lines *lines;
+	uint32_t number; /* no other file has it; 0: nobody has asked */
+	uint32_t state;
+};
+
+/* After the last question about the file. */
+void source_file__release(struct source_file *file);
+
+/* Opens the file and, if there is one, the one of its .gnu_debugaltlink; else fds[1] is -1. -errno: it has no lines. */
+struct source_opener {
+	int (*open)(void *context, int fds[2]);
+	void *context;
+	const char *path; /* for the log */
+};
+
+struct source_frame {
+	const char *function; /* as the linker knows it, or the source; "" when unknown */
+	const char *file;     /* "" when unknown */
+	uint32_t line;        /* 0 when unknown */
+};
+
+struct source_frames {
+	size_t n;                                    /* 0: nothing is known */
+	struct source_frame list[SOURCE_MAX_FRAMES]; /* innermost first: all but the last are inlined */
+	char names[SOURCE_MAX_ANSWER + 2 * SOURCE_MAX_FRAMES];
+};
+
+/*
+ * -ETIMEDOUT: it would have to be read, and deadline_ns (CLOCK_MONOTONIC) has passed or another reading takes so long. What has
+ * begun is finished beyond it, within the limits above.
+ */
+int source_lines__find(struct source_lines *lines, struct source_file *file, const struct source_opener *opener,
+		       uint64_t address, uint64_t deadline_ns, struct source_frames *out);
+
+struct source_lines_stats {
+	uint64_t read;   /* addresses, by the reader */
+	uint64_t files;  /* that have lines */
+	uint64_t failed; /* files that the reader did not survive, or that took too long */
+	uint64_t cpu_ns; /* of readers */
+	uint64_t bytes;  /* of memory that the reader had when it last answered */
+};
+struct source_lines_stats source_lines__stats(struct source_lines *lines);
+
+#endif

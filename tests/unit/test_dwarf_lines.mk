@@ -1,0 +1,1 @@
+test_dwarf_lines_SRCS := daemon/dwarf_lines.c

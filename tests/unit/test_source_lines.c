@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* With the reader that the daemon starts, stakeoutd itself, and with programs that are none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/clock.h"
+#include "daemon/source_lines.h"
+#include "stakeout/short_path.h"
+#include "tests/unit/here.h"
+
+#define SECOND_NS 1000000000ull
+
+/* A file that is opened by its path; opened counts how often. */
+struct opened {
+	const char *path;
+	unsigned opened;
+};
+
+static int open_it(void *context, int fds[2])
+{
+	struct opened *file = context;
+
+	file->opened++;
+	fds[1] = -1;
+	fds[0] = file->path ? open(file->path, O_RDONLY | O_CLOEXEC) : -1;
+	return fds[0] < 0 ? -ENOENT : 0;
+}
+
+static struct source_frames found;
+
+static int find(struct source_lines *lines, struct source_file *file, struct opened *opened, uint64_t address)
+{
+	const struct source_opener opener = { open_it, opened, opened->path ?: "none" };
+
+	return source_lines__find(lines, file, &opener, address, clock__now_ns() + 60 * SECOND_NS, &found);
+}
+
+static struct source_lines *with_reader(void)
+{
+	const char *build = getenv("STAKEOUT_BUILD");
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/stakeoutd", build ?: "build");
+	return source_lines__new(path);
+}
+
+static void check_here(void)
+{
+	assert_int_equal(found.n, 3);
+	assert_string_equal(found.list[0].function, "here__innermost");
+	assert_string_equal(found.list[2].function, "here__outer");
+	assert_int_equal(found.list[0].line, HERE_INNERMOST_LINE);
+	assert_int_equal(found.list[1].line, HERE_MIDDLE_LINE);
+	assert_int_equal(found.list[2].line, HERE_OUTER_LINE);
+	assert_string_equal(short_path(found.list[1].file), "here.h");
+	/* What the compiler was told relatively is made absolute. */
+	assert_int_equal(found.list[1].file[0], '/');
+}
+
+/* The only child of this process; 0: none. */
+static pid_t reader_pid(void)
+{
+	char path[64], text[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	file = fopen(path, "r");
+	assert_non_null(file);
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	return (pid_t)atoi(text);
+}
+
+static void test_found_and_kept(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened opened = { "/proc/self/exe", 0 };
+	struct source_file file = { 0 };
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(find(lines, &file, &opened, here__vaddr(here__outer())), 0);
+		check_here();
+	}
+	assert_int_equal(find(lines, &file, &opened, 1), 0);
+	assert_int_equal(found.n, 0);
+	assert_int_equal(opened.opened, 1);
+	assert_int_equal(source_lines__stats(lines).read, 2);
+	assert_int_equal(source_lines__stats(lines).files, 1);
+	assert_true(source_lines__stats(lines).cpu_ns > 0);
+	source_file__release(&file);
+	assert_int_equal(source_lines__stats(lines).files, 0);
+}
+
+/* Nobody is started for files without lines. */
+static void test_no_lines(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened none = { NULL, 0 };
+	struct source_file file = { 0 };
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(find(lines, &file, &none, 4096 + i), 0);
+		assert_int_equal(found.n, 0);
+	}
+	assert_int_equal(none.opened, 1);
+	assert_int_equal(reader_pid(), 0);
+	source_file__release(&file);
+}
+
+static void test_reader_is_confined(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened opened = { "/proc/self/exe", 0 };
+	struct source_file file = { 0 };
+	char path[64], line[128];
+	bool none = false, filtered = false;
+	FILE *status;
+
+	assert_int_equal(find(lines, &file, &opened, here__vaddr(here__outer())), 0);
+	snprintf(path, sizeof(path), "/proc/%d/status", reader_pid());
+	status = fopen(path, "r");
+	assert_non_null(status);
+	while (fgets(line, sizeof(line), status)) {
+		none |= !strcmp(line, "CapEff:\t0000000000000000\n");
+		filtered |= !strcmp(line, "Seccomp:\t2\n");
+	}
+	fclose(status);
+	assert_true(none);
+	assert_true(filtered);
+	source_file__release(&file);
+}
+
+/* One that was killed while nobody asked costs nothing but another start. */
+static void test_reader_killed(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened opened = { "/proc/self/exe", 0 };
+	struct source_file file = { 0 };
+	uint64_t here = here__vaddr(here__outer());
+
+	assert_int_equal(find(lines, &file, &opened, here), 0);
+	check_here();
+	kill(reader_pid(), SIGKILL);
+	usleep(50000);
+	assert_int_equal(find(lines, &file, &opened, here + 1), 0);
+	assert_true(found.n > 0);
+	assert_int_equal(opened.opened, 2);
+	assert_int_equal(source_lines__stats(lines).failed, 0);
+	source_file__release(&file);
+}
+
+/* More files than the reader keeps open: the ones that it closed are opened again. */
+static void test_many_files(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened opened = { "/proc/self/exe", 0 };
+	static struct source_file files[40];
+	uint64_t here = here__vaddr(here__outer());
+
+	memset(files, 0, sizeof(files));
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 40; i++) {
+			assert_int_equal(find(lines, &files[i], &opened, here + round), 0);
+			assert_true(found.n > 0);
+		}
+	}
+	assert_true(opened.opened > 40);
+	assert_int_equal(source_lines__stats(lines).files, 40);
+	for (unsigned i = 0; i < 40; i++)
+		source_file__release(&files[i]);
+}
+
+/* A reader that ends at once: the file has no lines from then on, and another file may be tried. */
+static void test_reader_that_ends(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = source_lines__new("/bin/true");
+	struct opened opened = { "/proc/self/exe", 0 }, other = { "/proc/self/exe", 0 };
+	struct source_file file = { 0 }, second = { 0 };
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(find(lines, &file, &opened, 4096 + i), 0);
+		assert_int_equal(found.n, 0);
+	}
+	assert_int_equal(find(lines, &second, &other, 4096), 0);
+	assert_int_equal(found.n, 0);
+	assert_int_equal(opened.opened, 1);
+	assert_int_equal(other.opened, 1);
+	assert_int_equal(source_lines__stats(lines).failed, 2);
+	source_file__release(&file);
+	source_file__release(&second);
+}
+
+static void test_no_reader(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = source_lines__new("/nonexistent/stakeoutd");
+	struct opened opened = { "/proc/self/exe", 0 };
+	struct source_file file = { 0 };
+
+	assert_int_equal(find(lines, &file, &opened, 4096), 0);
+	assert_int_equal(found.n, 0);
+	assert_int_equal(source_lines__stats(lines).failed, 0);
+	assert_int_equal(source_lines__stats(lines).read, 0);
+	source_file__release(&file);
+}
+
+static void test_deadline(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened opened = { "/proc/self/exe", 0 };
+	const struct source_opener opener = { open_it, &opened, "this" };
+	struct source_file file = { 0 };
+	uint64_t here = here__vaddr(here__outer());
+
+	assert_int_equal(source_lines__find(lines, &file, &opener, here, clock__now_ns(), &found), -ETIMEDOUT);
+	assert_int_equal(opened.opened, 0);
+	assert_int_equal(find(lines, &file, &opened, here), 0);
+	/* What is known takes no time. */
+	assert_int_equal(source_lines__find(lines, &file, &opener, here, 0, &found), 0);
+	check_here();
+	source_file__release(&file);
+}
+
+static void *ask_often(void *context)
+{
+	struct source_lines *lines = context;
+	struct opened opened = { "/proc/self/exe", 0 };
+	const struct source_opener opener = { open_it, &opened, "this" };
+	struct source_frames *mine = malloc(sizeof(*mine));
+	struct source_file file = { 0 };
+
+	for (unsigned i = 0; mine && i < 200; i++) {
+		if (source_lines__find(lines, &file, &opener, here__vaddr(here__outer()) + i % 50,
+				       clock__now_ns() + 60 * SECOND_NS, mine) ||
+		    (i % 50 == 0 && mine->n != 3))
+			abort();
+	}
+	free(mine);
+	source_file__release(&file);
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	pthread_t threads[4];
+
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_often, lines), 0);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(source_lines__stats(lines).failed, 0);
+}
+
+/* This program with so many bytes changed in its debug information. */
+static void damage(const char *path, unsigned seed)
+{
+	static unsigned char bytes[8u << 20];
+	int in = open("/proc/self/exe", O_RDONLY), out = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+	ssize_t n = read(in, bytes, sizeof(bytes));
+
+	assert_true(n > 0 && (size_t)n < sizeof(bytes));
+	srandom(seed);
+	/* Debug information makes up the latter part of a program. */
+	for (unsigned i = 0; i < 1 + seed * 16; i++)
+		bytes[n / 4 + random() % (n * 3 / 4)] = (unsigned char)random();
+	assert_int_equal(write(out, bytes, (size_t)n), n);
+	close(in);
+	close(out);
+}
+
+/* Whatever comes of it, it comes in time, and the next file has its lines. */
+static void test_damaged(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened good = { "/proc/self/exe", 0 }, bad;
+	struct source_file good_file = { 0 };
+	uint64_t here = here__vaddr(here__outer());
+	char path[] = "/tmp/stakeout-damaged-XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	for (unsigned seed = 0; seed < 60; seed++) {
+		struct source_file file = { 0 };
+
+		bad = (struct opened){ path, 0 };
+		damage(path, seed);
+		for (unsigned i = 0; i < 50; i++)
+			assert_int_equal(find(lines, &file, &bad, here - 100 + i * 8), 0);
+		source_file__release(&file);
+		/* Another one that was cut while it was open. */
+		assert_int_equal(find(lines, &good_file, &good, here), 0);
+		check_here();
+	}
+	unlink(path);
+	source_file__release(&good_file);
+}
+
+/* What was mapped is gone: the reader ends, and nothing else. */
+static void test_cut_while_open(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened good = { "/proc/self/exe", 0 }, cut;
+	struct source_file file = { 0 }, good_file = { 0 };
+	uint64_t here = here__vaddr(here__outer());
+	char path[] = "/tmp/stakeout-cut-XXXXXX";
+	int fd = mkstemp(path);
+
+	close(fd);
+	damage(path, 0);
+	cut = (struct opened){ path, 0 };
+	assert_int_equal(find(lines, &file, &cut, 4096), 0);
+	assert_int_equal(truncate(path, 4096), 0);
+	for (unsigned i = 0; i < 50; i++)
+		assert_int_equal(find(lines, &file, &cut, here + i), 0);
+	assert_int_equal(find(lines, &good_file, &good, here), 0);
+	check_here();
+	unlink(path);
+	source_file__release(&file);
+	source_file__release(&good_file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_found_and_kept),
+		cmocka_unit_test(test_no_lines),
+		cmocka_unit_test(test_reader_is_confined),
+		cmocka_unit_test(test_reader_killed),
+		cmocka_unit_test(test_many_files),
+		cmocka_unit_test(test_reader_that_ends),
+		cmocka_unit_test(test_no_reader),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_cut_while_open),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
