@@ -599,7 +599,8 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	if (ret)
 		return ret;
 	if (!options->no_source_lines) {
-		e->source_lines = source_lines__new(NULL);
+		e->source_lines =
+			source_lines__new(NULL, options->lines_patience_ns ?: ENGINE_LINES_PATIENCE_NS);
 		if (!e->source_lines)
 			return so_err(err, -ENOMEM, "out of memory");
 		file_registry__set_source_lines(e->files, e->source_lines);

@@ -35,12 +35,15 @@
 #define ENGINE_ALL_SAMPLES_BYTES \
 	(1u << 30) /* stacks and counters of all targets; beyond: lost, out-of-memory */
 
+#define ENGINE_LINES_PATIENCE_NS 5000000000ull
+
 struct engine;
 
 struct engine_options {
-	const char *cache_dir;   /* unwind table cache; NULL: the default place; "": none */
-	const char *debug_root;  /* where separate debug files are looked up; NULL: "/" */
-	bool no_source_lines;    /* read no DWARF information */
+	const char *cache_dir;      /* unwind table cache; NULL: the default place; "": none */
+	const char *debug_root;     /* where separate debug files are looked up; NULL: "/" */
+	bool no_source_lines;       /* read no DWARF information */
+	uint64_t lines_patience_ns; /* how long a profile waits for it; 0: ENGINE_LINES_PATIENCE_NS */
 	bool force_tail_calls;   /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
 				    (tests) */
 	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */

@@ -315,6 +315,21 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 	return 0;
 }
 
+/*
+ * Debug information of a large program takes seconds to read: as long as it is sampled first. With the lock held, which is given
+ * up meanwhile; the target may be gone then.
+ */
+static void prepare_lines(struct engine *e, struct target *t)
+{
+	uint32_t number = t->main_file;
+
+	t->users++;
+	pthread_mutex_unlock(&e->lock);
+	file_registry__prepare_lines(e->files, number);
+	pthread_mutex_lock(&e->lock);
+	engine_unhold(e, t);
+}
+
 /* *of: the target whose root process this is already, of which a recording can be a view; else NULL. */
 static int check_free(struct engine *e, const struct attach_options *o, struct target **of,
 		      struct so_error *err)
@@ -437,6 +452,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	t->attach_ns = clock__now_ns() - called_ns;
 	*id = t->id;
 	engine_wake(e);
+	prepare_lines(e, t);
 	return 0;
 }
 

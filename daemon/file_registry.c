@@ -561,6 +561,21 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 				  deadline_ns, out);
 }
 
+void file_registry__prepare_lines(struct file_registry *r, uint32_t number)
+{
+	struct slot *slot = registry_slot(r, number);
+	struct lines_of of = { slot, r->debug_root };
+
+	if (slot && slot->fd >= 0 && r->source_lines)
+		source_lines__prepare(r->source_lines, &slot->source,
+				      &(struct source_opener){ open_lines, &of, slot->entry.path });
+}
+
+uint64_t file_registry__lines_patience_ns(const struct file_registry *r)
+{
+	return r->source_lines ? source_lines__patience_ns(r->source_lines) : 0;
+}
+
 size_t file_registry__functions(struct file_registry *r, uint32_t number, uint64_t low, uint64_t high,
 				struct elf_symbol *out, size_t room)
 {

@@ -185,6 +185,10 @@ void file_registry__set_source_lines(struct file_registry *registry, struct sour
  */
 int file_registry__source_lines(struct file_registry *registry, uint32_t number, uint64_t vaddr,
 				uint64_t deadline_ns, struct source_frames *out);
+/* Has the file's debug information read, as source_lines__prepare(). The file must be in use, or that of a held target. */
+void file_registry__prepare_lines(struct file_registry *registry, uint32_t number);
+/* source_lines__patience_ns(). */
+uint64_t file_registry__lines_patience_ns(const struct file_registry *registry);
 /* Gives back the memory of symbol tables; they are loaded again when needed. */
 void file_registry__drop_symbols(struct file_registry *registry);
 

@@ -365,6 +365,8 @@ static int run(const struct daemon_options *options, const struct category_rules
 	const struct engine_options engine_options = {
 		.cache_dir = options->cache_dir,
 		.no_source_lines = options->no_source_lines,
+		/* Of a private daemon there is no later profile, which would have what takes long. */
+		.lines_patience_ns = options->private ? 4 * ENGINE_LINES_PATIENCE_NS : ENGINE_LINES_PATIENCE_NS,
 		.force_tail_calls = options->force_tail_calls,
 		.counts_entries = options->counts_entries,
 		.generation_bytes = options->generation_bytes,

@@ -12,9 +12,6 @@
 
 #define MAX_NAME 4096
 
-/* How long is waited in all for source lines that are not known yet; those that are left come with a later profile. */
-#define MAX_LINES_NS 5000000000ull
-
 /* The symbols of one process's just-in-time compiler; NULL map: it has none. */
 struct jit {
 	pid_t tgid;
@@ -356,7 +353,7 @@ struct profile_export *profile_export__new(const struct profile_source *source, 
 		return NULL;
 	x->source = source;
 	x->builder = builder;
-	x->lines_until_ns = clock__now_ns() + MAX_LINES_NS;
+	x->lines_until_ns = clock__now_ns() + file_registry__lines_patience_ns(source->files);
 	x->file_mappings = calloc(SO_MAX_FILES + 1, sizeof(*x->file_mappings));
 	x->processes = calloc(source->labels ? source->labels->n_sets + 1 : 1, sizeof(*x->processes));
 	if (!x->file_mappings || !x->processes) {

@@ -60,16 +60,26 @@ struct source_lines {
 	int fd;
 	uint64_t not_before_ns; /* when a reader may be started again */
 	uint64_t reader_cpu_ns; /* of this one */
+	/* What the reader was asked and nobody waited for. */
+	struct {
+		bool asked;
+		struct source_file *file; /* under `lock`; NULL: nobody asks for it any more */
+		char path[256];
+		uint32_t kind;
+		uint64_t until_ns;
+	} pending;
+	uint64_t patience_ns;
 	_Alignas(struct source_answer) unsigned char answer[SOURCE_MAX_ANSWER];
 };
 
-struct source_lines *source_lines__new(const char *program)
+struct source_lines *source_lines__new(const char *program, uint64_t patience_ns)
 {
 	struct source_lines *lines = calloc(1, sizeof(*lines));
 
 	if (!lines)
 		return NULL;
 	lines->fd = -1;
+	lines->patience_ns = patience_ns;
 	pthread_mutex_init(&lines->lock, NULL);
 	pthread_mutex_init(&lines->reader_lock, NULL);
 	lines->program = strdup(program ?: "/proc/self/exe");
@@ -98,6 +108,7 @@ static void end_reader(struct source_lines *lines)
 		close(lines->fd);
 	lines->fd = -1;
 	lines->reader_cpu_ns = 0;
+	lines->pending.asked = false;
 	helper_process__end(&lines->reader);
 }
 
@@ -117,13 +128,15 @@ void source_file__release(struct source_file *file)
 {
 	struct source_lines *lines = file->lines;
 
-	if (!lines || file->state != FILE_HAS_LINES)
+	if (!lines)
 		return;
 	/* Told with the next question; the reader closes what is not used all the same. */
 	pthread_mutex_lock(&lines->lock);
-	if (lines->n_closing < MAX_CLOSING)
+	if (lines->pending.file == file)
+		lines->pending.file = NULL;
+	if (file->number && file->state != FILE_HAS_NONE && lines->n_closing < MAX_CLOSING)
 		lines->closing[lines->n_closing++] = file->number;
-	lines->stats.files--;
+	lines->stats.files -= file->state == FILE_HAS_LINES;
 	pthread_mutex_unlock(&lines->lock);
 	*file = (struct source_file){ 0 };
 }
@@ -221,31 +234,102 @@ static bool is_sound(const unsigned char *bytes, size_t n)
 	return at == n;
 }
 
-static void note_use(struct source_lines *lines, const struct source_answer *head)
+/* Returns the CPU time that the answer took. */
+static uint64_t note_use(struct source_lines *lines, const struct source_answer *head)
 {
+	uint64_t took_ns = head->cpu_ns > lines->reader_cpu_ns ? head->cpu_ns - lines->reader_cpu_ns : 0;
+
 	pthread_mutex_lock(&lines->lock);
-	if (head->cpu_ns > lines->reader_cpu_ns)
-		lines->stats.cpu_ns += head->cpu_ns - lines->reader_cpu_ns;
+	lines->stats.cpu_ns += took_ns;
 	lines->stats.bytes = head->bytes;
 	pthread_mutex_unlock(&lines->lock);
 	lines->reader_cpu_ns = head->cpu_ns;
+	return took_ns;
 }
 
-/* 0 and the answer in lines->answer. -EPIPE: it ended, or is damaged; -ETIMEDOUT. In both cases it has been ended. */
-static int ask(struct source_lines *lines, const struct source_request *request, const int fds[2],
-	       struct source_answer *head)
+/* Under `lock`. */
+static void set_state_locked(struct source_lines *lines, struct source_file *file, enum file_state state)
 {
-	uint64_t limit_ns = request->kind == SOURCE_OPEN ? SOURCE_OPEN_LIMIT_NS : SOURCE_FIND_LIMIT_NS;
-	int r = send_request(lines, request, fds);
-	ssize_t n = r ? r : receive(lines, clock__now_ns() + limit_ns);
+	lines->stats.files += state == FILE_HAS_LINES;
+	lines->stats.files -= file->state == FILE_HAS_LINES;
+	file->state = state;
+}
 
-	if (n == -ETIMEDOUT || n <= 0 || !is_sound(lines->answer, (size_t)n)) {
-		end_reader(lines);
-		return n == -ETIMEDOUT ? -ETIMEDOUT : -EPIPE;
+static void set_state(struct source_lines *lines, struct source_file *file, enum file_state state)
+{
+	pthread_mutex_lock(&lines->lock);
+	set_state_locked(lines, file, state);
+	pthread_mutex_unlock(&lines->lock);
+}
+
+/* Ends a reader that did not survive what was pending, or took too long. Its file is not opened again. */
+static void give_up(struct source_lines *lines, int error)
+{
+	log__error("source lines of %s are not read: the process that read them %s", lines->pending.path,
+		   error == -ETIMEDOUT ? "took too long" : "ended");
+	pthread_mutex_lock(&lines->lock);
+	if (lines->pending.file)
+		set_state_locked(lines, lines->pending.file, FILE_HAS_NONE);
+	lines->stats.failed++;
+	pthread_mutex_unlock(&lines->lock);
+	end_reader(lines);
+}
+
+static void note_opened(struct source_lines *lines, const struct source_answer *head, uint64_t took_ns)
+{
+	struct source_file *file;
+
+	pthread_mutex_lock(&lines->lock);
+	file = lines->pending.kind == SOURCE_OPEN ? lines->pending.file : NULL;
+	if (file) {
+		set_state_locked(lines, file, head->status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
+		file->opened_ns = clock__now_ns();
+		file->open_cpu_ns = took_ns;
+	}
+	pthread_mutex_unlock(&lines->lock);
+}
+
+/*
+ * Waits for the answer to what is pending, which is in lines->answer then. 0; -EPIPE: the reader has ended, or was ended;
+ * -EAGAIN: nothing is pending; -ETIMEDOUT: there is none by the deadline, and it is pending still.
+ */
+static int await(struct source_lines *lines, uint64_t deadline_ns, struct source_answer *head)
+{
+	uint64_t until_ns = deadline_ns < lines->pending.until_ns ? deadline_ns : lines->pending.until_ns;
+	ssize_t n;
+
+	if (!lines->pending.asked)
+		return -EAGAIN;
+	n = receive(lines, until_ns);
+	if (n == -ETIMEDOUT && until_ns < lines->pending.until_ns)
+		return -ETIMEDOUT;
+	if (n <= 0 || !is_sound(lines->answer, (size_t)n)) {
+		give_up(lines, n == -ETIMEDOUT ? -ETIMEDOUT : -EPIPE);
+		return -EPIPE;
 	}
 	memcpy(head, lines->answer, sizeof(*head));
-	note_use(lines, head);
+	lines->pending.asked = false;
+	note_opened(lines, head, note_use(lines, head));
 	return 0;
+}
+
+/* Asks, so that it is pending. The reader runs, and nothing else is pending. */
+static int ask(struct source_lines *lines, struct source_file *file, const char *path,
+	       const struct source_request *request, const int fds[2])
+{
+	uint64_t limit_ns = request->kind == SOURCE_OPEN ? SOURCE_OPEN_LIMIT_NS : SOURCE_FIND_LIMIT_NS;
+
+	lines->pending.asked = true;
+	lines->pending.kind = request->kind;
+	lines->pending.until_ns = clock__now_ns() + limit_ns;
+	snprintf(lines->pending.path, sizeof(lines->pending.path), "%s", path);
+	pthread_mutex_lock(&lines->lock);
+	lines->pending.file = file;
+	pthread_mutex_unlock(&lines->lock);
+	if (!send_request(lines, request, fds))
+		return 0;
+	give_up(lines, -EPIPE);
+	return -EPIPE;
 }
 
 static void close_unused(struct source_lines *lines)
@@ -262,33 +346,21 @@ static void close_unused(struct source_lines *lines)
 		send_request(lines, &(struct source_request){ SOURCE_CLOSE, closing[i], 0 }, NULL);
 }
 
-static void set_state(struct source_lines *lines, struct source_file *file, enum file_state state)
+/* Whether the reader had to close it, and opening it again would take more than a percent of a CPU. */
+static bool is_too_soon(const struct source_file *file)
 {
-	pthread_mutex_lock(&lines->lock);
-	lines->stats.files += state == FILE_HAS_LINES;
-	lines->stats.files -= file->state == FILE_HAS_LINES;
-	file->state = state;
-	pthread_mutex_unlock(&lines->lock);
+	return file->open_cpu_ns > SOURCE_LONG_OPEN_NS &&
+	       clock__now_ns() - file->opened_ns < file->open_cpu_ns * SOURCE_OPEN_INTERVAL;
 }
 
-/* A file that costs a reader is not opened again. */
-static void give_up(struct source_lines *lines, struct source_file *file, const char *path, int error)
-{
-	log__error("source lines of %s are not read: the process that read them %s", path,
-		   error == -ETIMEDOUT ? "took too long" : "ended");
-	set_state(lines, file, FILE_HAS_NONE);
-	pthread_mutex_lock(&lines->lock);
-	lines->stats.failed++;
-	pthread_mutex_unlock(&lines->lock);
-}
-
-/* 0; -ENODATA: the file has no lines; -ENOTSUP: there is no reader. */
-static int open_file(struct source_lines *lines, struct source_file *file, const struct source_opener *opener)
+/* 0: asked; -ENODATA: the file has no lines; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
+static int ask_to_open(struct source_lines *lines, struct source_file *file, const struct source_opener *opener)
 {
 	const struct source_request request = { SOURCE_OPEN, file->number, 0 };
-	struct source_answer head;
 	int fds[2] = { -1, -1 }, r;
 
+	if (is_too_soon(file))
+		return -ETIMEDOUT;
 	if (opener->open(opener->context, fds)) {
 		set_state(lines, file, FILE_HAS_NONE);
 		return -ENODATA;
@@ -297,42 +369,38 @@ static int open_file(struct source_lines *lines, struct source_file *file, const
 		end_reader(lines);
 	r = lines->fd >= 0 ? 0 : start_reader(lines);
 	if (!r)
-		r = ask(lines, &request, fds, &head);
+		r = ask(lines, file, opener->path, &request, fds) ? -ENODATA : 0;
 	close(fds[0]);
 	if (fds[1] >= 0)
 		close(fds[1]);
-	if (r == -ENOTSUP)
-		return r;
-	if (r)
-		give_up(lines, file, opener->path, r);
-	else
-		set_state(lines, file, head.status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
-	return file->state == FILE_HAS_LINES ? 0 : -ENODATA;
+	return r;
 }
 
-/* 0 and the answer in lines->answer; else as open_file(). */
+/* 0 and the answer in lines->answer; -ENODATA: nothing is known; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
 static int read_address(struct source_lines *lines, struct source_file *file,
-			const struct source_opener *opener, uint64_t address)
+			const struct source_opener *opener, uint64_t address, uint64_t deadline_ns)
 {
 	const struct source_request request = { SOURCE_FIND, file->number, address };
 	struct source_answer head = { .status = SOURCE_NOT_OPEN };
-	int r;
+	int r = await(lines, deadline_ns, &head);
 
+	if (r == -ETIMEDOUT)
+		return r;
 	/* A reader that has ended has no open files, and one may have closed this one. */
 	for (unsigned tries = 0; tries < 2; tries++) {
 		if (file->state == FILE_HAS_LINES && runs(lines)) {
 			close_unused(lines);
-			r = ask(lines, &request, NULL, &head);
-			if (r) {
-				give_up(lines, file, opener->path, r);
-				return -ENODATA;
-			}
+			r = ask(lines, file, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
+			if (r)
+				return r == -ETIMEDOUT ? r : -ENODATA;
 			if (head.status != SOURCE_NOT_OPEN)
 				return 0;
 		}
-		r = file->state == FILE_HAS_NONE ? -ENODATA : open_file(lines, file, opener);
+		if (file->state == FILE_HAS_NONE)
+			return -ENODATA;
+		r = ask_to_open(lines, file, opener) ?: await(lines, deadline_ns, &head);
 		if (r)
-			return r;
+			return r == -EPIPE ? -ENODATA : r;
 	}
 	/* Opened twice, and not open: nothing that another try would mend. */
 	return -ENODATA;
@@ -443,6 +511,16 @@ static const struct found *keep(struct source_lines *lines, uint32_t file, uint6
 	return &lines->found[lines->n_found++];
 }
 
+static void give_number(struct source_lines *lines, struct source_file *file)
+{
+	pthread_mutex_lock(&lines->lock);
+	if (!file->number) {
+		file->number = ++lines->last_number;
+		file->lines = lines;
+	}
+	pthread_mutex_unlock(&lines->lock);
+}
+
 /* Whether nothing has to be read: *out is what is known. */
 static bool is_known(struct source_lines *lines, struct source_file *file, uint64_t address,
 		     struct source_frames *out)
@@ -450,11 +528,8 @@ static bool is_known(struct source_lines *lines, struct source_file *file, uint6
 	const struct found *found;
 	bool known;
 
+	give_number(lines, file);
 	pthread_mutex_lock(&lines->lock);
-	if (!file->number) {
-		file->number = ++lines->last_number;
-		file->lines = lines;
-	}
 	known = file->state == FILE_HAS_NONE;
 	found = known ? NULL : look_up(lines, file->number, address);
 	out->n = 0;
@@ -476,7 +551,7 @@ int source_lines__find(struct source_lines *lines, struct source_file *file, con
 		       uint64_t address, uint64_t deadline_ns, struct source_frames *out)
 {
 	const struct found *found;
-	int r;
+	int r = 0;
 
 	if (is_known(lines, file, address, out))
 		return 0;
@@ -484,17 +559,35 @@ int source_lines__find(struct source_lines *lines, struct source_file *file, con
 		return -ETIMEDOUT;
 	/* Another thread may have asked meanwhile. */
 	if (!is_known(lines, file, address, out)) {
-		r = read_address(lines, file, opener, address);
+		r = read_address(lines, file, opener, address, deadline_ns);
 		pthread_mutex_lock(&lines->lock);
 		lines->stats.read += !r;
 		/* Without a reader it is not known yet. */
-		found = r == -ENOTSUP ? NULL : keep(lines, file->number, address, !r);
+		found = r == -ENOTSUP || r == -ETIMEDOUT ? NULL : keep(lines, file->number, address, !r);
 		if (found)
 			copy_out(lines, found, out);
 		pthread_mutex_unlock(&lines->lock);
 	}
 	pthread_mutex_unlock(&lines->reader_lock);
-	return 0;
+	return r == -ETIMEDOUT ? r : 0;
+}
+
+void source_lines__prepare(struct source_lines *lines, struct source_file *file,
+			   const struct source_opener *opener)
+{
+	struct source_answer head;
+
+	if (pthread_mutex_trylock(&lines->reader_lock))
+		return;
+	give_number(lines, file);
+	if (file->state == FILE_NEW && await(lines, 0, &head) != -ETIMEDOUT)
+		ask_to_open(lines, file, opener);
+	pthread_mutex_unlock(&lines->reader_lock);
+}
+
+uint64_t source_lines__patience_ns(const struct source_lines *lines)
+{
+	return lines->patience_ns;
 }
 
 struct source_lines_stats source_lines__stats(struct source_lines *lines)

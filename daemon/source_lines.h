@@ -16,14 +16,20 @@
 #include "daemon/source_reader.h"
 #include "stakeout/cleanup.h"
 
-#define SOURCE_OPEN_LIMIT_NS 10000000000ull /* to read all units of a file */
-#define SOURCE_FIND_LIMIT_NS 5000000000ull  /* one address */
-#define SOURCE_MEMORY_BYTES  (64u << 20)    /* of what was found; then all of it is forgotten */
+#define SOURCE_OPEN_LIMIT_NS 60000000000ull /* all units of a file: 1 GiB takes 8 s to unpack */
+#define SOURCE_FIND_LIMIT_NS 10000000000ull /* one address */
+/* What takes as long to open is not opened again, if the reader had to close it, before this times as long has passed. */
+#define SOURCE_LONG_OPEN_NS  500000000ull
+#define SOURCE_OPEN_INTERVAL 100
+#define SOURCE_MEMORY_BYTES  (64u << 20) /* of what was found; then all of it is forgotten */
 
 struct source_lines;
 
-/* program: the stakeoutd that is to be the reader; NULL: this program. NULL: out of memory. */
-struct source_lines *source_lines__new(const char *program);
+/*
+ * program: the stakeoutd that is to be the reader; NULL: this program. patience_ns: how long a profile should wait for lines,
+ * for source_lines__patience_ns(). NULL: out of memory.
+ */
+struct source_lines *source_lines__new(const char *program, uint64_t patience_ns);
 void source_lines__free(struct source_lines *lines);
 CLEANUP_DEFINE(struct source_lines *, source_lines, source_lines__free)
 
@@ -32,6 +38,8 @@ struct source_file {
 	struct source_lines *lines;
 	uint32_t number; /* no other file has it; 0: nobody has asked */
 	uint32_t state;
+	uint64_t opened_ns;   /* when it was opened last, CLOCK_MONOTONIC */
+	uint64_t open_cpu_ns; /* what that took */
 };
 
 /* After the last question about the file. */
@@ -57,11 +65,16 @@ struct source_frames {
 };
 
 /*
- * -ETIMEDOUT: it would have to be read, and deadline_ns (CLOCK_MONOTONIC) has passed or another reading takes so long. What has
- * begun is finished beyond it, within the limits above.
+ * -ETIMEDOUT: it is not known by deadline_ns (CLOCK_MONOTONIC), or it is too soon to open a large file again. The reader goes on
+ * with what it was asked, within the limits above, so that a later call finds it.
  */
 int source_lines__find(struct source_lines *lines, struct source_file *file, const struct source_opener *opener,
 		       uint64_t address, uint64_t deadline_ns, struct source_frames *out);
+
+/* Has the reader open the file, and does not wait for it; not if it is busy. */
+void source_lines__prepare(struct source_lines *lines, struct source_file *file,
+			   const struct source_opener *opener);
+uint64_t source_lines__patience_ns(const struct source_lines *lines);
 
 struct source_lines_stats {
 	uint64_t read;   /* addresses, by the reader */

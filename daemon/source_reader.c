@@ -21,11 +21,12 @@
 #include "daemon/clock.h"
 #include "daemon/dwarf_lines.h"
 
-#define MAX_FILES  32             /* open at a time */
-#define MUCH_BYTES (256ull << 20) /* of memory: the files that were used longest ago are closed, all but one */
-#define MOST_BYTES (2ull << 30)   /* then the process has no more */
-#define IDLE_MS    60000          /* without a request: all files are closed */
-#define NICE       5
+#define MAX_FILES    32             /* open at a time */
+#define MUCH_BYTES   (256ull << 20) /* of memory: the files that were used longest ago are closed, all but one */
+#define MOST_BYTES   (2ull << 30)   /* then the process has no more */
+#define MUCH_IDLE_MS 20000          /* as long as it has much memory */
+#define IDLE_MS      60000          /* without a request: all files are closed */
+#define NICE         5
 
 struct open_file {
 	uint32_t number; /* the daemon's */
@@ -315,7 +316,8 @@ void source_reader__run(void)
 	if (confine())
 		_exit(1);
 	for (;;) {
-		int n = poll(&socket, 1, reader.n_files ? IDLE_MS : -1);
+		int idle_ms = allocated_bytes() > MUCH_BYTES ? MUCH_IDLE_MS : IDLE_MS;
+		int n = poll(&socket, 1, reader.n_files ? idle_ms : -1);
 
 		if (n > 0) {
 			serve_one(&reader);

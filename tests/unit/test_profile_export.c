@@ -255,7 +255,7 @@ static void test_order(void **state)
 /* Source lines, and functions inlined there, of this program. */
 static void test_source_lines(void **state)
 {
-	_cleanup_(source_lines) struct source_lines *lines = source_lines__new(reader_path());
+	_cleanup_(source_lines) struct source_lines *lines = source_lines__new(reader_path(), 60000000000ull);
 	struct world *w = *state;
 	uint32_t number = add_file(w, (uintptr_t)here__outer);
 	const uint64_t frames[] = { SO_FRAME(number, here__vaddr(here__outer())), SO_FRAME(w->libc, w->vaddr) };

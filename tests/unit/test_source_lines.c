@@ -55,7 +55,7 @@ static struct source_lines *with_reader(void)
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/stakeoutd", build ?: "build");
-	return source_lines__new(path);
+	return source_lines__new(path, SECOND_NS);
 }
 
 static void check_here(void)
@@ -188,7 +188,7 @@ static void test_many_files(void **state)
 /* A reader that ends at once: the file has no lines from then on, and another file may be tried. */
 static void test_reader_that_ends(void **state)
 {
-	_cleanup_(source_lines) struct source_lines *lines = source_lines__new("/bin/true");
+	_cleanup_(source_lines) struct source_lines *lines = source_lines__new("/bin/true", SECOND_NS);
 	struct opened opened = { "/proc/self/exe", 0 }, other = { "/proc/self/exe", 0 };
 	struct source_file file = { 0 }, second = { 0 };
 
@@ -207,7 +207,8 @@ static void test_reader_that_ends(void **state)
 
 static void test_no_reader(void **state)
 {
-	_cleanup_(source_lines) struct source_lines *lines = source_lines__new("/nonexistent/stakeoutd");
+	_cleanup_(source_lines) struct source_lines *lines =
+		source_lines__new("/nonexistent/stakeoutd", SECOND_NS);
 	struct opened opened = { "/proc/self/exe", 0 };
 	struct source_file file = { 0 };
 
@@ -232,6 +233,63 @@ static void test_deadline(void **state)
 	/* What is known takes no time. */
 	assert_int_equal(source_lines__find(lines, &file, &opener, here, 0, &found), 0);
 	check_here();
+	source_file__release(&file);
+}
+
+/* What is asked and not waited for is found later. */
+static void test_prepared(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened opened = { "/proc/self/exe", 0 };
+	const struct source_opener opener = { open_it, &opened, "this" };
+	struct source_file file = { 0 }, gone = { 0 };
+	uint64_t here = here__vaddr(here__outer());
+
+	assert_int_equal(source_lines__patience_ns(lines), SECOND_NS);
+	source_lines__prepare(lines, &file, &opener);
+	assert_int_equal(opened.opened, 1);
+	/* The reader is busy, or has answered, which somebody has to hear. */
+	source_lines__prepare(lines, &file, &opener);
+	assert_int_equal(opened.opened, 1);
+	assert_int_equal(find(lines, &file, &opened, here), 0);
+	check_here();
+	assert_int_equal(opened.opened, 1);
+	assert_int_equal(source_lines__stats(lines).files, 1);
+	/* A file that goes before its answer comes. */
+	source_lines__prepare(lines, &gone, &opener);
+	source_file__release(&gone);
+	assert_int_equal(find(lines, &file, &opened, here + 1), 0);
+	assert_true(found.n > 0);
+	assert_int_equal(source_lines__stats(lines).files, 1);
+	source_file__release(&file);
+}
+
+/* A reader that says nothing: stopped. Nobody waits longer than they want to, and it goes on where it was. */
+static void test_slow_reader(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	struct opened opened = { "/proc/self/exe", 0 };
+	const struct source_opener opener = { open_it, &opened, "this" };
+	struct source_file file = { 0 };
+	uint64_t here = here__vaddr(here__outer()), began_ns;
+
+	assert_int_equal(find(lines, &file, &opened, here), 0);
+	kill(reader_pid(), SIGSTOP);
+	for (unsigned i = 1; i <= 3; i++) {
+		began_ns = clock__now_ns();
+		assert_int_equal(
+			source_lines__find(lines, &file, &opener, here + i, began_ns + 50000000, &found),
+			-ETIMEDOUT);
+		assert_int_equal(found.n, 0);
+		assert_true(clock__now_ns() - began_ns < SECOND_NS);
+	}
+	kill(reader_pid(), SIGCONT);
+	for (unsigned i = 1; i <= 3; i++) {
+		assert_int_equal(find(lines, &file, &opened, here + i), 0);
+		assert_true(found.n > 0);
+	}
+	assert_int_equal(opened.opened, 1);
+	assert_int_equal(source_lines__stats(lines).failed, 0);
 	source_file__release(&file);
 }
 
@@ -346,6 +404,8 @@ int main(void)
 		cmocka_unit_test(test_reader_that_ends),
 		cmocka_unit_test(test_no_reader),
 		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_prepared),
+		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_cut_while_open),
