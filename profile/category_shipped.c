@@ -13,7 +13,7 @@ const char category_shipped_text[] =
 	"# [NAME]                  begins a category\n"
 	"# kind = activity         what a part of the program is for; looked for in the whole stack, innermost frame first\n"
 	"# kind = mechanism        by what means; looked for among the frames below the innermost Python frame, in this order\n"
-	"# frame = REGEX           function of a user-space frame, or \"function (PATH)\": source file, or library without one\n"
+	"# frame = REGEX           function of a user-space frame, or \"function (PATH)\": source file, or library\n"
 	"# file = REGEX            path of the source file\n"
 	"# library = REGEX         path of the mapped file that holds the code\n"
 	"# kernel = REGEX          function of a kernel frame\n"

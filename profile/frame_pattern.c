@@ -155,15 +155,20 @@ bool frame_pattern__matches_text(const regex_t *pattern, const char *text)
 	return !regexec(pattern, text, 1, &range, REG_STARTEND);
 }
 
-bool frame_pattern__matches(const regex_t *pattern, const struct profile_line *line)
+static bool matches_with(const regex_t *pattern, const char *function, const char *file)
 {
-	const char *file = *line->filename ? line->filename : line->mapping;
 	char text[FRAME_PATTERN_TEXT_BYTES + 1];
 
-	if (frame_pattern__matches_text(pattern, line->function))
-		return true;
 	if (!*file)
 		return false;
-	snprintf(text, sizeof(text), "%s (%s)", line->function, file);
+	snprintf(text, sizeof(text), "%s (%s)", function, file);
 	return frame_pattern__matches_text(pattern, text);
+}
+
+/* A native frame has a source file only where there is debug information: what is said of its library holds all the same. */
+bool frame_pattern__matches(const regex_t *pattern, const struct profile_line *line)
+{
+	return frame_pattern__matches_text(pattern, line->function) ||
+	       matches_with(pattern, line->function, line->filename) ||
+	       matches_with(pattern, line->function, line->mapping);
 }

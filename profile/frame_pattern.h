@@ -27,8 +27,8 @@ int frame_pattern__compile(const char *pattern, regex_t *out, struct so_error *e
 /* A name: function, path of a file. */
 bool frame_pattern__matches_text(const regex_t *pattern, const char *text);
 /*
- * The function's name, or "function (FILE)" with the whole path of the source file if it is known and that of the
- * mapping otherwise.
+ * The function's name, or "function (FILE)" with the whole path of the source file or that of the mapping, where either is
+ * known.
  */
 bool frame_pattern__matches(const regex_t *pattern, const struct profile_line *line);
 

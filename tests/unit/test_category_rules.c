@@ -258,12 +258,21 @@ static void alternatives_do_not_touch_each_other(void **state)
 
 static void functions_with_their_files(void **state)
 {
+	struct profile_line sourced = {
+		.function = "step", .filename = "/s/step.cpp", .line = 3, .mapping = "/lib/libx.so"
+	};
 	struct category_rules *rules = rules_of("[x]\nframe = ^step [(]/a/.*[.]py[)]$\n"
 						"[y]\nframe = ^step [(]/lib/lib.*[.]so[)]$\n");
 
 	assert_string_equal(python(rules, "step", "/a/b.py"), "x");
 	assert_string_equal(python(rules, "step", "/b/b.py"), "-");
 	assert_string_equal(native(rules, "step", "/lib/libx.so", ACTIVITY), "y");
+	/* With debug information native frames have both. */
+	assert_string_equal(match(rules, &sourced, ACTIVITY), "y");
+	sourced.mapping = "/opt/x";
+	assert_string_equal(match(rules, &sourced, ACTIVITY), "-");
+	sourced.filename = "/a/generated.py";
+	assert_string_equal(match(rules, &sourced, ACTIVITY), "x");
 	category_rules__free(rules);
 }
 
