@@ -90,7 +90,7 @@ static bool is_cuda_library(const char *mapping)
 static const struct profile_line *place_of(const struct profile *profile, const struct profile_sample *sample)
 {
 	const struct profile_line *native = NULL;
-	bool in_stub = false;
+	const char *stub = NULL; /* the innermost one */
 
 	for (size_t i = 0; i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
@@ -99,12 +99,12 @@ static const struct profile_line *place_of(const struct profile *profile, const 
 			return line;
 		if (!i || native || !*line->mapping || is_cuda_library(line->mapping))
 			continue;
-		if (cuda_caller__is_cuda(line->function, line->filename))
-			in_stub |= cuda_caller__is_stub(line->function);
-		else if (in_stub && i + 1 < sample->n_lines)
-			in_stub = false; /* the kernel's host function */
-		else
+		if (cuda_caller__is_cuda(line->function, line->filename)) {
+			if (!stub && cuda_caller__is_stub(line->function))
+				stub = line->function;
+		} else if (!stub || i + 1 == sample->n_lines || !cuda_caller__is_kernel(line->function, stub)) {
 			native = line;
+		}
 	}
 	if (native)
 		return native;

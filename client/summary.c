@@ -296,13 +296,24 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 	return print_tables(tables, part, out);
 }
 
+static void print_lines_missing(const struct profile *profile, FILE *out)
+{
+	const char *missing = profile__comment(profile, "lines_missing");
+
+	if (missing)
+		fprintf(out,
+			"source lines: %lld addresses of native code are without, for want of time to read "
+			"their debug information\n",
+			strtoll(missing, NULL, 10));
+}
+
 static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures,
 		     const struct part_of_summary *part, FILE *out)
 {
 	_cleanup_(summary_tables) struct summary_tables *tables =
 		&(struct summary_tables){ .categories = NULL };
 	/* The daemon's figures are of all since the target was attached. */
-	double forgotten = 0, without_lines = 0;
+	double forgotten = 0;
 	const json_t *same = figures__number(figures, "forgotten", &forgotten) ? NULL : stats;
 	int64_t total = total_count(profile);
 	int r = summary_tables__init(profile, part->request, tables);
@@ -317,11 +328,7 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 			"older: %.0f samples are in memory no more (--since 1h and the like read the "
 			"history)\n",
 			forgotten);
-	if (figures__number(figures, "lines_missing", &without_lines) && without_lines > 0)
-		fprintf(out,
-			"source lines: %.0f addresses of native code have none, as there was no time to read "
-			"them; a later profile has them\n",
-			without_lines);
+	print_lines_missing(profile, out);
 	if (!r)
 		r = print_quality(figures, total, out);
 	if (!r)

@@ -145,7 +145,9 @@ static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool 
 
 		if (places) {
 			if (line && (*line->filename || *line->mapping))
-				file = json_string(*line->filename ? line->filename : line->mapping);
+				file = json_string(*line->filename && (line->python || !*line->mapping)
+							   ? line->filename
+							   : line->mapping);
 			json_object_set_new(object, "file", file ? file : json_null());
 			json_object_set_new(object, "self", share_of(&row->self, scope));
 			json_object_set_new(object, "total", share_of(&row->total, scope));

@@ -198,7 +198,8 @@ static int open_alternative(const struct elf_image *image, const struct elf_sect
 	return fd >= 0 && has_build_id(fd, id, size) ? TAKE_FD(fd) : -ENOENT;
 }
 
-int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, int fds[2])
+int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick,
+			    int fds[2])
 {
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 }, others = { 0 };
 	_cleanup_close_ int found = -1;
@@ -211,7 +212,11 @@ int debug_files__open_lines(int fd, const char *build_id, const char *path, cons
 		found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		fds[1] = found < 0 ? -1 : open_alternative(&image, &sections, root);
 	} else {
-		found = debug_files__open(&image, &sections, build_id, path, root);
+		found = open_by_build_id(build_id, root);
+		if (found < 0 && quick && elf_sections__by_name(&sections, &image, ".gnu_debuglink"))
+			return -EAGAIN;
+		if (found < 0)
+			found = open_by_debuglink(&image, &sections, build_id, path, root);
 		if (found < 0 || elf_image__of_file(found, &image) || elf_sections__read(&image, &others) ||
 		    !has_lines(&image, &others))
 			return -ENOENT;

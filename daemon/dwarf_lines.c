@@ -180,7 +180,7 @@ static bool holds_functions(int tag)
 }
 
 /* What there was no room or no time for is not found. */
-static void add_functions(struct dwarf_lines *lines, Dwarf_Die *parent, unsigned level,
+static void add_functions(struct dwarf_lines *lines, Dwarf_Die *parent, bool nests, unsigned level,
 			  struct ranges *functions)
 {
 	Dwarf_Die child;
@@ -192,9 +192,28 @@ static void add_functions(struct dwarf_lines *lines, Dwarf_Die *parent, unsigned
 
 		if (tag == DW_TAG_subprogram && add_ranges(functions, &child, dwarf_dieoffset(&child)))
 			return;
-		if (holds_functions(tag) && level < MAX_LEVELS)
-			add_functions(lines, &child, level + 1, functions);
+		if ((holds_functions(tag) || (nests && tag == DW_TAG_subprogram)) && level < MAX_LEVELS)
+			add_functions(lines, &child, nests, level + 1, functions);
 	} while (step(lines) && !dwarf_siblingof(&child, &child));
+}
+
+/* Fortran's internal procedures, and the like. Elsewhere all that functions hold would be looked at in vain. */
+static bool nests_functions(Dwarf_Die *unit)
+{
+	switch (dwarf_srclang(unit)) {
+	case DW_LANG_Fortran77:
+	case DW_LANG_Fortran90:
+	case DW_LANG_Fortran95:
+	case DW_LANG_Fortran03:
+	case DW_LANG_Fortran08:
+	case DW_LANG_Ada83:
+	case DW_LANG_Ada95:
+	case DW_LANG_Pascal83:
+	case DW_LANG_D:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static bool find_function(struct dwarf_lines *lines, struct unit *unit, uint64_t address, Dwarf_Die *function)
@@ -203,7 +222,7 @@ static bool find_function(struct dwarf_lines *lines, struct unit *unit, uint64_t
 
 	if (!unit->has_functions) {
 		unit->has_functions = true;
-		add_functions(lines, &unit->die, 0, &unit->functions);
+		add_functions(lines, &unit->die, nests_functions(&unit->die), 0, &unit->functions);
 		sort(&unit->functions);
 	}
 	range = find(&unit->functions, address);

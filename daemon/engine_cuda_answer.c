@@ -18,6 +18,7 @@
 struct seen_frame {
 	json_t *text;
 	bool python, native; /* native: not CUDA's */
+	char *name;          /* of a native one, and of a stub */
 	bool stub;           /* CUDA's, called by a kernel's host function */
 };
 
@@ -44,10 +45,16 @@ struct answer {
 	uint64_t lines_left_out;
 };
 
+static void forget_frame(struct seen_frame *frame)
+{
+	json_decref(frame->text);
+	free(frame->name);
+}
+
 static void answer__clear(struct answer *a)
 {
 	for (size_t i = 0; i < a->n_frames; i++)
-		json_decref(a->frames[i].text);
+		forget_frame(&a->frames[i]);
 	free(a->frames);
 	free(a->names);
 	free(a->kernel);
@@ -108,9 +115,11 @@ static size_t see_frame(struct answer *a, uint64_t location, size_t frame)
 						      .python = !mapping[0] && f.filename[0],
 						      .native = mapping[0] && !is_cuda_file(a, mapping) &&
 								!cuda_caller__is_cuda(f.name, f.filename),
+						      .name = mapping[0] ? strdup(f.name) : NULL,
 						      .stub = mapping[0] && cuda_caller__is_stub(f.name) };
-	if (!a->frames[a->n_frames].text || u64_table__set(&a->frame_by_location, key, (uint32_t)a->n_frames)) {
-		json_decref(a->frames[a->n_frames].text);
+	if (!a->frames[a->n_frames].text || (mapping[0] && !a->frames[a->n_frames].name) ||
+	    u64_table__set(&a->frame_by_location, key, (uint32_t)a->n_frames)) {
+		forget_frame(&a->frames[a->n_frames]);
 		return SIZE_MAX;
 	}
 	return a->n_frames++;
@@ -120,7 +129,8 @@ static size_t see_frame(struct answer *a, uint64_t location, size_t frame)
 static json_t *describe_stack(struct answer *a, uint64_t hash)
 {
 	const uint64_t *locations;
-	json_t *stack = json_array(), *line = NULL, *native = NULL, *before = NULL;
+	json_t *stack = json_array(), *line = NULL;
+	size_t native = SIZE_MAX, before = SIZE_MAX; /* places: the frames may move */
 	uint32_t at;
 	size_t n = 0;
 
@@ -138,15 +148,18 @@ static json_t *describe_stack(struct answer *a, uint64_t hash)
 								 : json_incref(f->text));
 			if (f && f->python)
 				line = f->text;
-			if (f && f->stub)
-				native = before ?: native; /* without the kernel's host function */
+			/* Without the kernel's host function. */
+			if (f && f->stub && native != SIZE_MAX && before != SIZE_MAX &&
+			    cuda_caller__is_kernel(a->frames[native].name, f->name))
+				native = before;
 			if (f && f->native) {
 				before = native;
-				native = f->text;
+				native = place;
 			}
 		}
 	}
-	line = line ?: native;
+	if (!line && native != SIZE_MAX)
+		line = a->frames[native].text;
 	return json_pack("{s:o, s:o}", "line", line ? json_incref(line) : json_string("?"), "stack", stack);
 }
 
@@ -303,6 +316,9 @@ static json_t *build(struct answer *a)
 	json_object_set_new(root, "lines", a->brief ? json_array() : lines(a));
 	json_object_set_new(root, "allocations",
 			    a->brief ? json_array() : cuda_rows__allocations(taken->calls, &world));
+	if (profile_export__lines_missing(a->export))
+		json_object_set_new(root, "lines_missing",
+				    json_integer((json_int_t)profile_export__lines_missing(a->export)));
 	json_object_set_new(root, "lost", lost(a));
 	json_object_set_new(root, "in_progress",
 			    taken->in_progress ? json_incref(taken->in_progress) : json_array());
@@ -326,7 +342,8 @@ static int make(struct answer *a, json_t **out)
 					       .files = a->engine->files,
 					       .kernel = NULL,
 					       .own_namespaces = a->target->own_namespaces,
-					       .uid = a->target->info.uid };
+					       .uid = a->target->info.uid,
+					       .hasty = a->stored };
 	json_t *answer;
 
 	a->export = profile_export__new(&source, a->builder);

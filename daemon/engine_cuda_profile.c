@@ -330,6 +330,7 @@ static int build(struct engine *e, struct event_profile *p, uint8_t **out, size_
 	if (p->export) {
 		ret = add_lines(p);
 		ret = ret ?: add_comments(p);
+		ret = ret ?: profile_export__comment(p->export);
 		ret = ret ?: profile_builder__finish(builder, out, length);
 		profile_export__free(p->export);
 	}

@@ -198,6 +198,7 @@ static int export_threads(const struct dump *d, const struct profile_source *sou
 
 	for (size_t i = 0; !ret && i < d->n_caught; i++)
 		ret = export_thread(export, builder, pid, &d->caught[i]);
+	ret = ret ?: profile_export__comment(export);
 	profile_export__free(export);
 	return ret;
 }

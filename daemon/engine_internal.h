@@ -341,8 +341,9 @@ void engine_since_oldest(const struct target *t, struct engine_snapshot *s);
 struct python_names_stats engine_names_stats(const struct target *t);
 /* Releases the copy, and the target. Without the lock. */
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
-/* gzip-compressed pprof. Without the lock. -ENOMEM. */
-int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint8_t **out, size_t *length);
+/* gzip-compressed pprof; hasty: as struct profile_source has it. Without the lock. -ENOMEM. */
+int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out,
+			 size_t *length);
 /* CPU time of the daemon and of the process that reads source lines for it. */
 uint64_t engine_cpu_ns(struct engine *e);
 

@@ -190,7 +190,8 @@ static int add_comments(struct profile_builder *b, const struct engine_snapshot 
 	return ret ?: add_python_comments(b, s);
 }
 
-int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint8_t **out, size_t *length)
+int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out,
+			 size_t *length)
 {
 	_cleanup_(profile_builder) struct profile_builder *b =
 		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
@@ -201,7 +202,8 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, uint
 					 .since_ns = s->begin_ns,
 					 .own_namespaces = s->target->own_namespaces,
 					 .uid = s->info.uid,
-					 .labels = &s->labels };
+					 .labels = &s->labels,
+					 .hasty = hasty };
 	int ret;
 
 	if (!b)
@@ -218,7 +220,7 @@ int engine__profile(struct engine *e, uint32_t id, uint8_t **out, size_t *length
 
 	if (ret)
 		return ret;
-	ret = engine_build_profile(e, &s, out, length);
+	ret = engine_build_profile(e, &s, false, out, length);
 	engine_release_snapshot(e, &s);
 	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
 }

@@ -299,7 +299,7 @@ int engine__window(struct engine *e, uint32_t id, struct engine_window *out, str
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
-	ret = engine_build_profile(e, &s, &window.profile, &window.length);
+	ret = engine_build_profile(e, &s, true, &window.profile, &window.length);
 	if (!ret) {
 		build_cuda(e, s.target, cuda, to, &window.cuda);
 		move_on(e, s.target, TAKE_PTR(to));

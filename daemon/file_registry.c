@@ -74,7 +74,6 @@ void registry_free_slot(struct slot *slot)
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
-	source_file__release(&slot->source);
 	learned_code__release(&slot->learned, NULL);
 	free(slot->entry.python);
 	free(slot->entry.python_problem);
@@ -194,6 +193,20 @@ static void look_for_python(const struct file_registry *r, struct prepared_file 
 		*entry->python = image;
 }
 
+static struct source_file source_of(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return (struct source_file){ 0 };
+	return (struct source_file){
+		.dev = st.st_dev,
+		.inode = st.st_ino,
+		.bytes = (uint64_t)st.st_size,
+		.changed_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
+	};
+}
+
 int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map,
 			   struct prepared_file **out)
 {
@@ -210,6 +223,7 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	p->slot = new_slot(map->path);
 	if (!p->slot)
 		return -ENOMEM;
+	p->slot->source = source_of(p->fd);
 	ret = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
 	p->elf = ret != -ENOEXEC;
 	p->broken = ret && ret != -ENOEXEC;
@@ -539,12 +553,12 @@ struct lines_of {
 	const char *debug_root;
 };
 
-static int open_lines(void *context, int fds[2])
+static int open_lines(void *context, bool quick, int fds[2])
 {
 	const struct lines_of *of = context;
 
 	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path,
-				       of->debug_root, fds);
+				       of->debug_root, quick, fds);
 }
 
 int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64_t vaddr, uint64_t deadline_ns,

@@ -12,6 +12,9 @@
 
 #define MAX_NAME 4096
 
+/* How long an export that others wait for waits for source lines. */
+#define LINES_HASTY_NS 500000000ull
+
 /* The symbols of one process's just-in-time compiler; NULL map: it has none. */
 struct jit {
 	pid_t tgid;
@@ -30,7 +33,7 @@ struct profile_export {
 	struct jit *jits;
 	size_t n_jits;
 	struct source_frames lines; /* of the address at hand */
-	uint64_t lines_until_ns;    /* when no more source lines are read */
+	uint64_t lines_left_ns;     /* how long is waited for more of them */
 	uint64_t without_lines;     /* addresses whose source lines there was no time for */
 	uint64_t locations[SO_MAX_FRAMES + 2 + SO_MAX_PYTHON_FRAMES];
 	/* Of the stack at hand, for python_merge(). */
@@ -139,6 +142,18 @@ static uint64_t sourced_location(struct profile_export *x, const struct profile_
 	return id;
 }
 
+/* Into x->lines. What is known takes no time; all else is waited for, as long as is left of the export's patience. */
+static void find_lines(struct profile_export *x, uint32_t number, uint64_t address)
+{
+	uint64_t began_ns = clock__now_ns(), took_ns;
+
+	if (file_registry__source_lines(x->source->files, number, address, began_ns + x->lines_left_ns,
+					&x->lines))
+		x->without_lines++;
+	took_ns = clock__now_ns() - began_ns;
+	x->lines_left_ns -= took_ns < x->lines_left_ns ? took_ns : x->lines_left_ns;
+}
+
 static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 {
 	uint32_t number = SO_FRAME_FILE(address_frame), at;
@@ -157,8 +172,7 @@ static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 		frame.name = readable;
 		frame.system_name = raw;
 	}
-	if (file_registry__source_lines(x->source->files, number, frame.address, x->lines_until_ns, &x->lines))
-		x->without_lines++;
+	find_lines(x, number, frame.address);
 	id = x->lines.n ? sourced_location(x, &frame, &x->lines)
 			: profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->user_locations, address_frame, id);
@@ -353,7 +367,7 @@ struct profile_export *profile_export__new(const struct profile_source *source, 
 		return NULL;
 	x->source = source;
 	x->builder = builder;
-	x->lines_until_ns = clock__now_ns() + file_registry__lines_patience_ns(source->files);
+	x->lines_left_ns = source->hasty ? LINES_HASTY_NS : file_registry__lines_patience_ns(source->files);
 	x->file_mappings = calloc(SO_MAX_FILES + 1, sizeof(*x->file_mappings));
 	x->processes = calloc(source->labels ? source->labels->n_sets + 1 : 1, sizeof(*x->processes));
 	if (!x->file_mappings || !x->processes) {
@@ -367,6 +381,19 @@ struct profile_export *profile_export__new(const struct profile_source *source, 
 		file_mapping(x, source->main_file, file);
 	x->kernel_mapping = profile_builder__mapping(builder, &kernel);
 	return x;
+}
+
+uint64_t profile_export__lines_missing(const struct profile_export *x)
+{
+	return x->without_lines;
+}
+
+int profile_export__comment(const struct profile_export *x)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%" PRIu64, x->without_lines);
+	return x->without_lines ? profile_builder__comment(x->builder, "lines_missing", number) : 0;
 }
 
 void profile_export__free(struct profile_export *x)
@@ -397,12 +424,7 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
 		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
 	}
-	if (!ret && x->without_lines) {
-		char number[24];
-
-		snprintf(number, sizeof(number), "%" PRIu64, x->without_lines);
-		ret = profile_builder__comment(builder, "lines_missing", number);
-	}
+	ret = ret ?: profile_export__comment(x);
 	profile_export__free(x);
 	return ret;
 }

@@ -20,6 +20,7 @@ struct profile_source {
 	bool own_namespaces;
 	uid_t uid;
 	const struct process_label_table *labels; /* NULL: none */
+	bool hasty; /* others wait: source lines that take long are left to a later profile */
 };
 
 /* For single stacks. source, builder: borrowed. NULL: out of memory. */
@@ -34,12 +35,13 @@ int profile_export__locations(struct profile_export *export, struct stack *stack
 			      size_t *n);
 /* The number in the builder of what the source says of a process, for struct profile_labels; 0 where it says nothing. */
 uint32_t profile_export__process(struct profile_export *export, pid_t pid);
+/* Addresses whose source lines there was no time to read. */
+uint64_t profile_export__lines_missing(const struct profile_export *export);
+/* Adds that number as the comment "lines_missing", if it is not 0. -ENOMEM. */
+int profile_export__comment(const struct profile_export *export);
 void profile_export__free(struct profile_export *export);
 
-/*
- * Adds all samples; and the comment "lines_missing", the number of addresses whose source lines there was no time to read, if
- * there are any. -ENOMEM.
- */
+/* Adds all samples, and the comment. -ENOMEM. */
 int profile_export__samples(const struct profile_source *source, struct profile_builder *builder);
 
 #endif

@@ -19,9 +19,8 @@
 #include "stakeout/array.h"
 #include "stakeout/intern.h"
 
-#define MS          1000000ull
-#define RETRY_NS    60000000000ull /* after a reader that did not start */
-#define MAX_CLOSING 64
+#define MS       1000000ull
+#define RETRY_NS 60000000000ull /* after a reader that did not start */
 
 enum file_state {
 	FILE_NEW,
@@ -40,9 +39,15 @@ struct found {
 	uint32_t first, n_frames; /* in lines->frames */
 };
 
+struct file {
+	enum file_state state;
+	uint64_t opened_ns;   /* when it was opened last, CLOCK_MONOTONIC */
+	uint64_t open_cpu_ns; /* what that took */
+};
+
 struct source_lines {
 	char *program;
-	/* What was found, and the files' states. */
+	/* What was found, and the files' states. A file's number is its place in `files`, whose keys are source_file. */
 	pthread_mutex_t lock;
 	struct intern strings;
 	struct found *found;
@@ -50,9 +55,9 @@ struct source_lines {
 	struct found_frame *frames;
 	size_t n_frames, cap_frames;
 	struct u64_table by_address; /* of a file's number and the address -> in found */
-	uint32_t last_number;
-	uint32_t closing[MAX_CLOSING]; /* files that the reader need not keep */
-	unsigned n_closing;
+	struct intern file_keys;
+	struct file *files;
+	size_t cap_files;
 	struct source_lines_stats stats;
 	/* Whoever speaks with the reader holds this, and takes `lock` within it. */
 	pthread_mutex_t reader_lock;
@@ -63,7 +68,7 @@ struct source_lines {
 	/* What the reader was asked and nobody waited for. */
 	struct {
 		bool asked;
-		struct source_file *file; /* under `lock`; NULL: nobody asks for it any more */
+		uint32_t file;
 		char path[256];
 		uint32_t kind;
 		uint64_t until_ns;
@@ -118,27 +123,12 @@ void source_lines__free(struct source_lines *lines)
 		return;
 	end_reader(lines);
 	forget_all(lines);
+	intern__clear(&lines->file_keys);
+	free(lines->files);
 	pthread_mutex_destroy(&lines->lock);
 	pthread_mutex_destroy(&lines->reader_lock);
 	free(lines->program);
 	free(lines);
-}
-
-void source_file__release(struct source_file *file)
-{
-	struct source_lines *lines = file->lines;
-
-	if (!lines)
-		return;
-	/* Told with the next question; the reader closes what is not used all the same. */
-	pthread_mutex_lock(&lines->lock);
-	if (lines->pending.file == file)
-		lines->pending.file = NULL;
-	if (file->number && file->state != FILE_HAS_NONE && lines->n_closing < MAX_CLOSING)
-		lines->closing[lines->n_closing++] = file->number;
-	lines->stats.files -= file->state == FILE_HAS_LINES;
-	pthread_mutex_unlock(&lines->lock);
-	*file = (struct source_file){ 0 };
 }
 
 /* The reader. */
@@ -195,16 +185,18 @@ static int send_request(const struct source_lines *lines, const struct source_re
 	return sendmsg(lines->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*request) ? 0 : -EPIPE;
 }
 
+/* What is there is taken, however late it is. */
 static ssize_t receive(struct source_lines *lines, uint64_t deadline_ns)
 {
 	for (;;) {
 		struct pollfd fd = { .fd = lines->fd, .events = POLLIN };
 		uint64_t now_ns = clock__now_ns();
+		int wait_ms = now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / MS) + 1 : 0;
 
-		if (now_ns >= deadline_ns)
-			return -ETIMEDOUT;
-		if (poll(&fd, 1, (int)((deadline_ns - now_ns) / MS) + 1) > 0)
+		if (poll(&fd, 1, wait_ms) > 0)
 			return recv(lines->fd, lines->answer, sizeof(lines->answer), MSG_DONTWAIT);
+		if (!wait_ms)
+			return -ETIMEDOUT;
 	}
 }
 
@@ -247,18 +239,16 @@ static uint64_t note_use(struct source_lines *lines, const struct source_answer 
 	return took_ns;
 }
 
-/* Under `lock`. */
-static void set_state_locked(struct source_lines *lines, struct source_file *file, enum file_state state)
+/* Only who holds reader_lock changes a file's state, and may read it without `lock`. */
+static void set_state(struct source_lines *lines, uint32_t number, enum file_state state)
 {
+	struct file *file;
+
+	pthread_mutex_lock(&lines->lock);
+	file = &lines->files[number];
 	lines->stats.files += state == FILE_HAS_LINES;
 	lines->stats.files -= file->state == FILE_HAS_LINES;
 	file->state = state;
-}
-
-static void set_state(struct source_lines *lines, struct source_file *file, enum file_state state)
-{
-	pthread_mutex_lock(&lines->lock);
-	set_state_locked(lines, file, state);
 	pthread_mutex_unlock(&lines->lock);
 }
 
@@ -267,9 +257,8 @@ static void give_up(struct source_lines *lines, int error)
 {
 	log__error("source lines of %s are not read: the process that read them %s", lines->pending.path,
 		   error == -ETIMEDOUT ? "took too long" : "ended");
+	set_state(lines, lines->pending.file, FILE_HAS_NONE);
 	pthread_mutex_lock(&lines->lock);
-	if (lines->pending.file)
-		set_state_locked(lines, lines->pending.file, FILE_HAS_NONE);
 	lines->stats.failed++;
 	pthread_mutex_unlock(&lines->lock);
 	end_reader(lines);
@@ -277,16 +266,13 @@ static void give_up(struct source_lines *lines, int error)
 
 static void note_opened(struct source_lines *lines, const struct source_answer *head, uint64_t took_ns)
 {
-	struct source_file *file;
+	struct file *file = &lines->files[lines->pending.file];
 
-	pthread_mutex_lock(&lines->lock);
-	file = lines->pending.kind == SOURCE_OPEN ? lines->pending.file : NULL;
-	if (file) {
-		set_state_locked(lines, file, head->status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
-		file->opened_ns = clock__now_ns();
-		file->open_cpu_ns = took_ns;
-	}
-	pthread_mutex_unlock(&lines->lock);
+	if (lines->pending.kind != SOURCE_OPEN)
+		return;
+	set_state(lines, lines->pending.file, head->status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
+	file->opened_ns = clock__now_ns();
+	file->open_cpu_ns = took_ns;
 }
 
 /*
@@ -314,62 +300,50 @@ static int await(struct source_lines *lines, uint64_t deadline_ns, struct source
 }
 
 /* Asks, so that it is pending. The reader runs, and nothing else is pending. */
-static int ask(struct source_lines *lines, struct source_file *file, const char *path,
-	       const struct source_request *request, const int fds[2])
+static int ask(struct source_lines *lines, const char *path, const struct source_request *request,
+	       const int fds[2])
 {
 	uint64_t limit_ns = request->kind == SOURCE_OPEN ? SOURCE_OPEN_LIMIT_NS : SOURCE_FIND_LIMIT_NS;
 
 	lines->pending.asked = true;
 	lines->pending.kind = request->kind;
+	lines->pending.file = request->file;
 	lines->pending.until_ns = clock__now_ns() + limit_ns;
 	snprintf(lines->pending.path, sizeof(lines->pending.path), "%s", path);
-	pthread_mutex_lock(&lines->lock);
-	lines->pending.file = file;
-	pthread_mutex_unlock(&lines->lock);
 	if (!send_request(lines, request, fds))
 		return 0;
 	give_up(lines, -EPIPE);
 	return -EPIPE;
 }
 
-static void close_unused(struct source_lines *lines)
-{
-	uint32_t closing[MAX_CLOSING];
-	unsigned n;
-
-	pthread_mutex_lock(&lines->lock);
-	n = lines->n_closing;
-	memcpy(closing, lines->closing, n * sizeof(*closing));
-	lines->n_closing = 0;
-	pthread_mutex_unlock(&lines->lock);
-	for (unsigned i = 0; i < n; i++)
-		send_request(lines, &(struct source_request){ SOURCE_CLOSE, closing[i], 0 }, NULL);
-}
-
 /* Whether the reader had to close it, and opening it again would take more than a percent of a CPU. */
-static bool is_too_soon(const struct source_file *file)
+static bool is_too_soon(const struct file *file)
 {
 	return file->open_cpu_ns > SOURCE_LONG_OPEN_NS &&
 	       clock__now_ns() - file->opened_ns < file->open_cpu_ns * SOURCE_OPEN_INTERVAL;
 }
 
-/* 0: asked; -ENODATA: the file has no lines; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
-static int ask_to_open(struct source_lines *lines, struct source_file *file, const struct source_opener *opener)
+/* 0: asked; -ENODATA: the file has no lines; -ENOTSUP: there is no reader; -ETIMEDOUT, -EAGAIN: later. */
+static int ask_to_open(struct source_lines *lines, uint32_t number, const struct source_opener *opener,
+		       bool quick)
 {
-	const struct source_request request = { SOURCE_OPEN, file->number, 0 };
+	const struct source_request request = { SOURCE_OPEN, number, 0 };
 	int fds[2] = { -1, -1 }, r;
 
-	if (is_too_soon(file))
+	if (is_too_soon(&lines->files[number]))
 		return -ETIMEDOUT;
-	if (opener->open(opener->context, fds)) {
-		set_state(lines, file, FILE_HAS_NONE);
+	r = opener->open(opener->context, quick, fds);
+	if (r == -EAGAIN)
+		return r;
+	if (r) {
+		set_state(lines, number, FILE_HAS_NONE);
 		return -ENODATA;
 	}
 	if (!runs(lines))
 		end_reader(lines);
 	r = lines->fd >= 0 ? 0 : start_reader(lines);
 	if (!r)
-		r = ask(lines, file, opener->path, &request, fds) ? -ENODATA : 0;
+		r = ask(lines, opener->path, &request, fds) ? -ENODATA : 0;
 	close(fds[0]);
 	if (fds[1] >= 0)
 		close(fds[1]);
@@ -377,10 +351,10 @@ static int ask_to_open(struct source_lines *lines, struct source_file *file, con
 }
 
 /* 0 and the answer in lines->answer; -ENODATA: nothing is known; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
-static int read_address(struct source_lines *lines, struct source_file *file,
-			const struct source_opener *opener, uint64_t address, uint64_t deadline_ns)
+static int read_address(struct source_lines *lines, uint32_t number, const struct source_opener *opener,
+			uint64_t address, uint64_t deadline_ns)
 {
-	const struct source_request request = { SOURCE_FIND, file->number, address };
+	const struct source_request request = { SOURCE_FIND, number, address };
 	struct source_answer head = { .status = SOURCE_NOT_OPEN };
 	int r = await(lines, deadline_ns, &head);
 
@@ -388,17 +362,16 @@ static int read_address(struct source_lines *lines, struct source_file *file,
 		return r;
 	/* A reader that has ended has no open files, and one may have closed this one. */
 	for (unsigned tries = 0; tries < 2; tries++) {
-		if (file->state == FILE_HAS_LINES && runs(lines)) {
-			close_unused(lines);
-			r = ask(lines, file, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
+		if (lines->files[number].state == FILE_HAS_LINES && runs(lines)) {
+			r = ask(lines, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
 			if (r)
 				return r == -ETIMEDOUT ? r : -ENODATA;
 			if (head.status != SOURCE_NOT_OPEN)
 				return 0;
 		}
-		if (file->state == FILE_HAS_NONE)
+		if (lines->files[number].state == FILE_HAS_NONE)
 			return -ENODATA;
-		r = ask_to_open(lines, file, opener) ?: await(lines, deadline_ns, &head);
+		r = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
 		if (r)
 			return r == -EPIPE ? -ENODATA : r;
 	}
@@ -511,28 +484,51 @@ static const struct found *keep(struct source_lines *lines, uint32_t file, uint6
 	return &lines->found[lines->n_found++];
 }
 
-static void give_number(struct source_lines *lines, struct source_file *file)
+/* The file's number; -ENOMEM. Only who holds reader_lock makes new ones. */
+static int number_of(struct source_lines *lines, const struct source_file *file, uint32_t *number)
 {
-	pthread_mutex_lock(&lines->lock);
-	if (!file->number) {
-		file->number = ++lines->last_number;
-		file->lines = lines;
+	int r;
+
+	if (lines->file_keys.n_keys >= SOURCE_MAX_FILES) {
+		/* What the reader has open keeps a number that means another file then. */
+		end_reader(lines);
+		forget_all(lines);
+		intern__clear(&lines->file_keys);
+		lines->file_keys = (struct intern){ 0 };
+		lines->stats.files = 0;
 	}
+	if (ARRAY_RESERVE(lines->files, lines->cap_files, lines->file_keys.n_keys + 1))
+		return -ENOMEM;
+	r = intern__add(&lines->file_keys, file, sizeof(*file), number);
+	if (r > 0)
+		lines->files[*number] = (struct file){ .state = FILE_NEW };
+	return r < 0 ? r : 0;
+}
+
+static int give_number(struct source_lines *lines, const struct source_file *file, uint32_t *number)
+{
+	int r;
+
+	pthread_mutex_lock(&lines->lock);
+	r = number_of(lines, file, number);
 	pthread_mutex_unlock(&lines->lock);
+	return r;
 }
 
 /* Whether nothing has to be read: *out is what is known. */
-static bool is_known(struct source_lines *lines, struct source_file *file, uint64_t address,
+static bool is_known(struct source_lines *lines, const struct source_file *file, uint64_t address,
 		     struct source_frames *out)
 {
-	const struct found *found;
-	bool known;
+	const struct found *found = NULL;
+	bool known = false;
+	uint32_t number;
 
-	give_number(lines, file);
 	pthread_mutex_lock(&lines->lock);
-	known = file->state == FILE_HAS_NONE;
-	found = known ? NULL : look_up(lines, file->number, address);
 	out->n = 0;
+	if (intern__find(&lines->file_keys, file, sizeof(*file), &number)) {
+		known = lines->files[number].state == FILE_HAS_NONE;
+		found = known ? NULL : look_up(lines, number, address);
+	}
 	if (found)
 		copy_out(lines, found, out);
 	pthread_mutex_unlock(&lines->lock);
@@ -547,10 +543,32 @@ static bool lock_reader(struct source_lines *lines, uint64_t deadline_ns)
 	       !pthread_mutex_clocklock(&lines->reader_lock, CLOCK_MONOTONIC, &until);
 }
 
-int source_lines__find(struct source_lines *lines, struct source_file *file, const struct source_opener *opener,
-		       uint64_t address, uint64_t deadline_ns, struct source_frames *out)
+/* With reader_lock held. */
+static int read_and_keep(struct source_lines *lines, const struct source_file *file,
+			 const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
+			 struct source_frames *out)
 {
 	const struct found *found;
+	uint32_t number;
+	int r = give_number(lines, file, &number);
+
+	if (r)
+		return 0;
+	r = read_address(lines, number, opener, address, deadline_ns);
+	pthread_mutex_lock(&lines->lock);
+	lines->stats.read += !r;
+	/* Without a reader it is not known yet. */
+	found = r == -ENOTSUP || r == -ETIMEDOUT ? NULL : keep(lines, number, address, !r);
+	if (found)
+		copy_out(lines, found, out);
+	pthread_mutex_unlock(&lines->lock);
+	return r == -ETIMEDOUT ? r : 0;
+}
+
+int source_lines__find(struct source_lines *lines, const struct source_file *file,
+		       const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
+		       struct source_frames *out)
+{
 	int r = 0;
 
 	if (is_known(lines, file, address, out))
@@ -558,30 +576,23 @@ int source_lines__find(struct source_lines *lines, struct source_file *file, con
 	if (!lock_reader(lines, deadline_ns))
 		return -ETIMEDOUT;
 	/* Another thread may have asked meanwhile. */
-	if (!is_known(lines, file, address, out)) {
-		r = read_address(lines, file, opener, address, deadline_ns);
-		pthread_mutex_lock(&lines->lock);
-		lines->stats.read += !r;
-		/* Without a reader it is not known yet. */
-		found = r == -ENOTSUP || r == -ETIMEDOUT ? NULL : keep(lines, file->number, address, !r);
-		if (found)
-			copy_out(lines, found, out);
-		pthread_mutex_unlock(&lines->lock);
-	}
+	if (!is_known(lines, file, address, out))
+		r = read_and_keep(lines, file, opener, address, deadline_ns, out);
 	pthread_mutex_unlock(&lines->reader_lock);
-	return r == -ETIMEDOUT ? r : 0;
+	return r;
 }
 
-void source_lines__prepare(struct source_lines *lines, struct source_file *file,
+void source_lines__prepare(struct source_lines *lines, const struct source_file *file,
 			   const struct source_opener *opener)
 {
 	struct source_answer head;
+	uint32_t number;
 
 	if (pthread_mutex_trylock(&lines->reader_lock))
 		return;
-	give_number(lines, file);
-	if (file->state == FILE_NEW && await(lines, 0, &head) != -ETIMEDOUT)
-		ask_to_open(lines, file, opener);
+	if (!give_number(lines, file, &number) && lines->files[number].state == FILE_NEW &&
+	    await(lines, 0, &head) != -ETIMEDOUT && lines->files[number].state == FILE_NEW)
+		ask_to_open(lines, number, opener, true);
 	pthread_mutex_unlock(&lines->reader_lock);
 }
 

@@ -10,6 +10,7 @@
 #ifndef STAKEOUT_SOURCE_LINES_H
 #define STAKEOUT_SOURCE_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,9 +20,10 @@
 #define SOURCE_OPEN_LIMIT_NS 60000000000ull /* all units of a file: 1 GiB takes 8 s to unpack */
 #define SOURCE_FIND_LIMIT_NS 10000000000ull /* one address */
 /* What takes as long to open is not opened again, if the reader had to close it, before this times as long has passed. */
-#define SOURCE_LONG_OPEN_NS  500000000ull
+#define SOURCE_LONG_OPEN_NS  50000000ull
 #define SOURCE_OPEN_INTERVAL 100
 #define SOURCE_MEMORY_BYTES  (64u << 20) /* of what was found; then all of it is forgotten */
+#define SOURCE_MAX_FILES     65536       /* that were asked about; then all that is known is forgotten */
 
 struct source_lines;
 
@@ -33,21 +35,18 @@ struct source_lines *source_lines__new(const char *program, uint64_t patience_ns
 void source_lines__free(struct source_lines *lines);
 CLEANUP_DEFINE(struct source_lines *, source_lines, source_lines__free)
 
-/* What is known of one file; all zero at first. Its owner keeps it as long as anybody may ask. */
+/*
+ * Which file: what is known of it outlives whoever asks, so that a file that costs much is not read anew for each target that has
+ * it. No padding.
+ */
 struct source_file {
-	struct source_lines *lines;
-	uint32_t number; /* no other file has it; 0: nobody has asked */
-	uint32_t state;
-	uint64_t opened_ns;   /* when it was opened last, CLOCK_MONOTONIC */
-	uint64_t open_cpu_ns; /* what that took */
+	uint64_t dev, inode, bytes;
+	int64_t changed_ns; /* st_ctim */
 };
-
-/* After the last question about the file. */
-void source_file__release(struct source_file *file);
 
 /* Opens the file and, if there is one, the one of its .gnu_debugaltlink; else fds[1] is -1. -errno: it has no lines. */
 struct source_opener {
-	int (*open)(void *context, int fds[2]);
+	int (*open)(void *context, bool quick, int fds[2]); /* quick: -EAGAIN instead of reading much */
 	void *context;
 	const char *path; /* for the log */
 };
@@ -68,11 +67,12 @@ struct source_frames {
  * -ETIMEDOUT: it is not known by deadline_ns (CLOCK_MONOTONIC), or it is too soon to open a large file again. The reader goes on
  * with what it was asked, within the limits above, so that a later call finds it.
  */
-int source_lines__find(struct source_lines *lines, struct source_file *file, const struct source_opener *opener,
-		       uint64_t address, uint64_t deadline_ns, struct source_frames *out);
+int source_lines__find(struct source_lines *lines, const struct source_file *file,
+		       const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
+		       struct source_frames *out);
 
 /* Has the reader open the file, and does not wait for it; not if it is busy. */
-void source_lines__prepare(struct source_lines *lines, struct source_file *file,
+void source_lines__prepare(struct source_lines *lines, const struct source_file *file,
 			   const struct source_opener *opener);
 uint64_t source_lines__patience_ns(const struct source_lines *lines);
 

@@ -2,6 +2,7 @@
 #include "daemon/source_reader.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -27,17 +28,17 @@
 #define MUCH_IDLE_MS 20000          /* as long as it has much memory */
 #define IDLE_MS      60000          /* without a request: all files are closed */
 #define NICE         5
+#define MS           1000000ull
 
 struct open_file {
 	uint32_t number; /* the daemon's */
-	uint64_t used;   /* at which request */
+	uint64_t used_ns;
 	struct dwarf_lines *lines;
 };
 
 struct reader {
 	struct open_file files[MAX_FILES];
 	size_t n_files;
-	uint64_t requests;
 };
 
 static uint64_t allocated_bytes(void)
@@ -66,6 +67,14 @@ static void drop_capabilities(void)
 #define ALLOW(call) \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
+/* With this second argument alone; those of later lines are compared with the number again. */
+#define ALLOW_WITH(call, argument)                                                          \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 4),                              \
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])), \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, argument, 0, 1),                        \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),                               \
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
+
 static int forbid_calls(void)
 {
 	static struct sock_filter filter[] = {
@@ -80,7 +89,8 @@ static int forbid_calls(void)
 		ALLOW(close),
 		ALLOW(fstat),
 		ALLOW(newfstatat),
-		ALLOW(fcntl),
+		ALLOW_WITH(fcntl, F_GETFD),
+		ALLOW_WITH(fcntl, F_GETFL),
 		ALLOW(mmap),
 		ALLOW(munmap),
 		ALLOW(mprotect),
@@ -92,9 +102,8 @@ static int forbid_calls(void)
 		ALLOW(poll),
 		ALLOW(futex),
 		ALLOW(clock_gettime),
-		ALLOW(getpid),
-		ALLOW(gettid),
-		ALLOW(tgkill),
+		ALLOW(alarm),
+		ALLOW(setitimer),
 		ALLOW(rt_sigprocmask),
 		ALLOW(rt_sigreturn),
 		ALLOW(restart_syscall),
@@ -136,7 +145,7 @@ static size_t longest_unused(const struct reader *reader)
 	size_t oldest = 0;
 
 	for (size_t i = 1; i < reader->n_files; i++) {
-		if (reader->files[i].used < reader->files[oldest].used)
+		if (reader->files[i].used_ns < reader->files[oldest].used_ns)
 			oldest = i;
 	}
 	return oldest;
@@ -149,6 +158,17 @@ static struct open_file *find_file(struct reader *reader, uint32_t number)
 			return &reader->files[i];
 	}
 	return NULL;
+}
+
+/* A deleted file takes room on its disk as long as it is open. */
+static void close_idle(struct reader *reader)
+{
+	uint64_t now_ns = clock__now_ns();
+
+	for (size_t i = reader->n_files; i > 0; i--) {
+		if (now_ns - reader->files[i - 1].used_ns > IDLE_MS * MS)
+			close_file(reader, i - 1);
+	}
 }
 
 static void make_room(struct reader *reader)
@@ -177,7 +197,7 @@ static uint32_t open_file(struct reader *reader, uint32_t number, const int fds[
 		close_file(reader, longest_unused(reader));
 	if (dwarf_lines__open(fds[0], fds[1], &lines))
 		return SOURCE_NOTHING;
-	reader->files[reader->n_files++] = (struct open_file){ number, reader->requests, lines };
+	reader->files[reader->n_files++] = (struct open_file){ number, clock__now_ns(), lines };
 	return SOURCE_OK;
 }
 
@@ -247,7 +267,7 @@ static void answer(struct reader *reader, const struct source_request *request, 
 		if (file) {
 			size_t n = dwarf_lines__find(file->lines, request->address, frames, SOURCE_MAX_FRAMES);
 
-			file->used = reader->requests;
+			file->used_ns = clock__now_ns();
 			head.n_frames = append_frames(&message, frames, n);
 		} else {
 			head.status = SOURCE_NOT_OPEN;
@@ -291,21 +311,16 @@ static void serve_one(struct reader *reader)
 	};
 	int fds[2] = { -1, -1 };
 	ssize_t n = recvmsg(STDIN_FILENO, &message, MSG_CMSG_CLOEXEC);
-	struct open_file *file;
 
 	if (n < 0 && errno == EINTR)
 		return;
 	if (n != sizeof(request))
 		_exit(n ? 1 : 0);
 	take_descriptors(&message, fds);
-	reader->requests++;
-	if (request.kind != SOURCE_CLOSE) {
-		answer(reader, &request, fds);
-		return;
-	}
-	file = find_file(reader, request.file);
-	if (file)
-		close_file(reader, (size_t)(file - reader->files));
+	alarm(SOURCE_MOST_S);
+	close_idle(reader);
+	answer(reader, &request, fds);
+	alarm(0);
 }
 
 void source_reader__run(void)

@@ -15,9 +15,8 @@
 #define SOURCE_READER_ARGUMENT "--read-source-lines"
 
 enum source_request_kind {
-	SOURCE_OPEN,  /* with one descriptor, or two: the ELF file, and the file of its .gnu_debugaltlink */
-	SOURCE_FIND,  /* an address of an open file */
-	SOURCE_CLOSE, /* without an answer */
+	SOURCE_OPEN, /* with one descriptor, or two: the ELF file, and the file of its .gnu_debugaltlink */
+	SOURCE_FIND, /* an address of an open file */
 };
 
 struct source_request {
@@ -32,6 +31,7 @@ enum source_status {
 	SOURCE_NOTHING,  /* SOURCE_OPEN: there is nothing to be read in it */
 };
 
+#define SOURCE_MOST_S       90 /* a request takes longer: the process ends, even where nobody waits for it any more */
 #define SOURCE_MAX_FRAMES   32
 #define SOURCE_MAX_FUNCTION 4095 /* bytes of a name; more is cut */
 #define SOURCE_MAX_FILE     1023

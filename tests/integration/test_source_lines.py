@@ -10,6 +10,7 @@ import cuda_targets
 from harness import (
     Daemon,
     STAKEOUT,
+    STAKEOUTD,
     Target,
     need_tool,
     record,
@@ -54,16 +55,25 @@ def dumped(pid):
     return {bare(f["function"] or ""): (f["file"], f["line"]) for f in thread["frames"]}
 
 
-def readers():
-    """Processes that read debug information for a daemon."""
+def readers(daemon=None):
+    """Processes of this build that read debug information; for one daemon, or any."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
-                if f.read() == "stakeout-lines\n":
-                    found.append(int(pid))
+                mine = f.read() == "stakeout-lines\n" and os.readlink(f"/proc/{pid}/exe") == STAKEOUTD
+            if mine and (daemon is None or pid in children(daemon.process.pid)):
+                found.append(int(pid))
         except OSError:
             pass
+    return found
+
+
+def children(pid):
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/children", encoding="utf-8") as f:
+            found += f.read().split()
     return found
 
 
@@ -142,7 +152,7 @@ def test_none_where_they_are_not_wanted():
     recording = daemon.record(target.pid).check_complete()
     assert recording.count("grid::sweep") > 0.9 * recording.samples
     assert not recording.count("relax") and not recording.count("grid::Field::relax")
-    assert not readers()
+    assert not readers(daemon)
     assert "source_lines" not in daemon.request("GET", "/v1/status")
 
 
@@ -151,7 +161,7 @@ def test_a_reader_that_is_killed():
     target = start("cpp_lines", 60)
     daemon = Daemon("--no-store")
     assert share_of_cell(daemon.record(target.pid).check_complete()) > 0.9
-    (reader,) = readers()
+    (reader,) = readers(daemon)
     os.kill(reader, 9)
     # What is known stays known, and of another program another reader is asked.
     assert share_of_cell(daemon.record(target.pid).check_complete()) > 0.9

@@ -143,6 +143,12 @@ static void native_frames_of_the_shipped_rules(void **state)
 		{ ACTIVITY, "-", "torch::autograd::VariableType::(anonymous namespace)::mul",
 		  "/x/libtorch_cpu.so" },
 		{ ACTIVITY, "-", "collect", "/x/libgarden.so" },
+		{ MEANS, "memory allocation", "std::__new_allocator<int>::allocate", "/x/sim" },
+		{ MEANS, "memory allocation", "std::allocator_traits<std::allocator<int> >::deallocate",
+		  "/x/sim" },
+		{ MEANS, "memory allocation", "std::pmr::monotonic_buffer_resource::do_allocate", "/x/sim" },
+		/* What is made in the memory. */
+		{ MEANS, "-", "std::allocator_traits<std::allocator<Body> >::construct<Body, int>", "/x/sim" },
 		{ MEANS, "CUDA wait", "cudaStreamSynchronize", "/x/libcudart.so.12" },
 		{ MEANS, "CUDA wait", "cuCtxSynchronize", "/x/libcuda.so.1" },
 		{ MEANS, "CUDA copies", "cudaMemcpyAsync", "/x/libcudart-9335f6a2.so.12" },

@@ -163,8 +163,8 @@ static void it_is_said_how_near_estimates_are(void **state)
 /* With debug information the line of a native caller is told, not one of what nvcc puts between it and the library. */
 static void native_callers_have_lines(void **state)
 {
-	static const struct comment comments[] = { { "cuda.calls", "15" }, { NULL, NULL } };
-	static const struct profile_frame stacks[3][6] = {
+	static const struct comment comments[] = { { "cuda.calls", "18" }, { NULL, NULL } };
+	static const struct profile_frame stacks[5][6] = {
 		{ { .name = "cudaLaunchKernel" },
 		  { .mapping_id = 1,
 		    .name = "__cudaLaunchKernel_helper",
@@ -187,25 +187,42 @@ static void native_callers_have_lines(void **state)
 		    .filename = "/t/k.cudafe1.stub.c",
 		    .line = 1 },
 		  { .mapping_id = 1, .name = "cut1", .filename = "/s/k.cu", .line = 5 } },
+		/* The kernel's host function ended in a jump to the stub. */
+		{ { .name = "cudaLaunchKernel" },
+		  { .mapping_id = 1, .name = "__device_stub__Z11fill_kernelPf", .filename = "", .line = 0 },
+		  { .mapping_id = 1, .name = "ns::f", .filename = "/s/k.cu", .line = 31 },
+		  { .mapping_id = 1, .name = "main", .filename = "/s/k.cu", .line = 40 } },
+		/* A template's stub is two functions. */
+		{ { .name = "cudaLaunchKernel" },
+		  { .mapping_id = 1, .name = "__device_stub__Z5scaleIfEvPT_", .filename = "", .line = 0 },
+		  { .mapping_id = 1, .name = "__wrapper__device_stub_scale<float>", .filename = "", .line = 0 },
+		  { .mapping_id = 1,
+		    .name = "(anonymous namespace)::scale<float>",
+		    .filename = "/s/k.cu",
+		    .line = 6 },
+		  { .mapping_id = 1, .name = "step", .filename = "/s/k.cu", .line = 22 } },
 	};
-	static const size_t depths[] = { 5, 4, 3 };
+	static const size_t depths[] = { 5, 4, 3, 4, 5 };
+	static const uint64_t calls[] = { 7, 5, 3, 2, 1 };
 	struct profile_builder *b = builder_with(comments);
 	const struct profile_labels labels = { .pid = 1, .tid = 1, .comm = "t", .api = "any" };
 	uint64_t stack[6];
 	char *text;
 
 	assert_int_equal(profile_builder__mapping(b, &(struct profile_mapping){ .filename = "/opt/sim" }), 1);
-	for (size_t i = 0; i < 3; i++) {
-		const uint64_t values[] = { 7 - 2 * i, 1, 0 };
+	for (size_t i = 0; i < 5; i++) {
+		const uint64_t values[] = { calls[i], 1, 0 };
 
 		for (size_t j = 0; j < depths[i]; j++)
 			stack[j] = profile_builder__location(b, &stacks[i][j]);
 		assert_int_equal(profile_builder__sample_values(b, stack, depths[i], values, &labels), 0);
 	}
 	text = said(b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS);
-	assert_non_null(strstr(text, " 46.7 %           7  step (k.cu:20 in sim)\n"
-				     " 33.3 %           5  Buffer::Buffer (k.cu:7 in sim)\n"
-				     " 20.0 %           3  cut1 (k.cu:5 in sim)\n"));
+	assert_non_null(strstr(text, " 38.9 %           7  step (k.cu:20 in sim)\n"
+				     " 27.8 %           5  Buffer::Buffer (k.cu:7 in sim)\n"
+				     " 16.7 %           3  cut1 (k.cu:5 in sim)\n"
+				     " 11.1 %           2  ns::f (k.cu:31 in sim)\n"
+				     "  5.6 %           1  step (k.cu:22 in sim)\n"));
 	free(text);
 }
 
