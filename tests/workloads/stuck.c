@@ -39,8 +39,14 @@ static void *write_page(__attribute__((unused)) void *context)
 	return NULL;
 }
 
+/*
+ * Code that is new at the last moment: who watches wants to read the mappings, and cannot. Nothing is between the two, in which
+ * it might have done so.
+ */
 static void *cut_mapping(__attribute__((unused)) void *context)
 {
+	if (mmap(NULL, PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+		exit(1);
 	munmap((void *)(page + PAGE_BYTES), PAGE_BYTES);
 	return NULL;
 }
@@ -73,9 +79,6 @@ int main(int argc, char **argv)
 	if (pthread_create(&threads[1], NULL, write_page, NULL))
 		return 1;
 	usleep(300000);
-	/* Code that is new at the last moment: who watches wants to read the mappings, and cannot. */
-	if (mmap(NULL, PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
-		return 1;
 	if (pthread_create(&threads[2], NULL, cut_mapping, NULL))
 		return 1;
 	usleep(300000);
