@@ -25,7 +25,8 @@
 enum file_state {
 	FILE_NEW,
 	FILE_HAS_LINES,
-	FILE_HAS_NONE,
+	FILE_HAS_NONE, /* when it was looked at last */
+	FILE_FAILED,   /* it cost a reader: never again */
 };
 
 /* What was found: strings are numbers in lines->strings. */
@@ -41,7 +42,7 @@ struct found {
 
 struct file {
 	enum file_state state;
-	uint64_t opened_ns;   /* when it was opened last, CLOCK_MONOTONIC */
+	uint64_t opened_ns;   /* when it was opened last, or found to have no lines; CLOCK_MONOTONIC */
 	uint64_t open_cpu_ns; /* what that took */
 };
 
@@ -249,6 +250,7 @@ static void set_state(struct source_lines *lines, uint32_t number, enum file_sta
 	lines->stats.files += state == FILE_HAS_LINES;
 	lines->stats.files -= file->state == FILE_HAS_LINES;
 	file->state = state;
+	file->opened_ns = clock__now_ns();
 	pthread_mutex_unlock(&lines->lock);
 }
 
@@ -257,7 +259,7 @@ static void give_up(struct source_lines *lines, int error)
 {
 	log__error("source lines of %s are not read: the process that read them %s", lines->pending.path,
 		   error == -ETIMEDOUT ? "took too long" : "ended");
-	set_state(lines, lines->pending.file, FILE_HAS_NONE);
+	set_state(lines, lines->pending.file, FILE_FAILED);
 	pthread_mutex_lock(&lines->lock);
 	lines->stats.failed++;
 	pthread_mutex_unlock(&lines->lock);
@@ -271,7 +273,6 @@ static void note_opened(struct source_lines *lines, const struct source_answer *
 	if (lines->pending.kind != SOURCE_OPEN)
 		return;
 	set_state(lines, lines->pending.file, head->status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
-	file->opened_ns = clock__now_ns();
 	file->open_cpu_ns = took_ns;
 }
 
@@ -314,6 +315,13 @@ static int ask(struct source_lines *lines, const char *path, const struct source
 		return 0;
 	give_up(lines, -EPIPE);
 	return -EPIPE;
+}
+
+/* Nothing is to be had of it. A debug file may be installed while the daemon runs. */
+static bool is_without(const struct file *file)
+{
+	return file->state == FILE_FAILED ||
+	       (file->state == FILE_HAS_NONE && clock__now_ns() - file->opened_ns < SOURCE_AGAIN_NS);
 }
 
 /* Whether the reader had to close it, and opening it again would take more than a percent of a CPU. */
@@ -369,7 +377,7 @@ static int read_address(struct source_lines *lines, uint32_t number, const struc
 			if (head.status != SOURCE_NOT_OPEN)
 				return 0;
 		}
-		if (lines->files[number].state == FILE_HAS_NONE)
+		if (is_without(&lines->files[number]))
 			return -ENODATA;
 		r = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
 		if (r)
@@ -526,7 +534,7 @@ static bool is_known(struct source_lines *lines, const struct source_file *file,
 	pthread_mutex_lock(&lines->lock);
 	out->n = 0;
 	if (intern__find(&lines->file_keys, file, sizeof(*file), &number)) {
-		known = lines->files[number].state == FILE_HAS_NONE;
+		known = is_without(&lines->files[number]);
 		found = known ? NULL : look_up(lines, number, address);
 	}
 	if (found)
@@ -557,8 +565,10 @@ static int read_and_keep(struct source_lines *lines, const struct source_file *f
 	r = read_address(lines, number, opener, address, deadline_ns);
 	pthread_mutex_lock(&lines->lock);
 	lines->stats.read += !r;
-	/* Without a reader it is not known yet. */
-	found = r == -ENOTSUP || r == -ETIMEDOUT ? NULL : keep(lines, number, address, !r);
+	/* Not what may come later: without a reader, or without lines. */
+	found = lines->files[number].state == FILE_HAS_LINES && (!r || r == -ENODATA)
+			? keep(lines, number, address, !r)
+			: NULL;
 	if (found)
 		copy_out(lines, found, out);
 	pthread_mutex_unlock(&lines->lock);

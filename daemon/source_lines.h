@@ -22,8 +22,10 @@
 /* What takes as long to open is not opened again, if the reader had to close it, before this times as long has passed. */
 #define SOURCE_LONG_OPEN_NS  50000000ull
 #define SOURCE_OPEN_INTERVAL 100
-#define SOURCE_MEMORY_BYTES  (64u << 20) /* of what was found; then all of it is forgotten */
-#define SOURCE_MAX_FILES     65536       /* that were asked about; then all that is known is forgotten */
+/* A file without lines is looked at again: a debug package may have been installed. */
+#define SOURCE_AGAIN_NS     600000000000ull
+#define SOURCE_MEMORY_BYTES (64u << 20) /* of what was found; then all of it is forgotten */
+#define SOURCE_MAX_FILES    65536       /* that were asked about; then all that is known is forgotten */
 
 struct source_lines;
 
