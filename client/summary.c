@@ -298,13 +298,15 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 
 static void print_lines_missing(const struct profile *profile, FILE *out)
 {
-	const char *missing = profile__comment(profile, "lines_missing");
+	json_t *told = figures__from_comments(profile);
+	double missing = 0;
 
-	if (missing)
+	if (told && figures__number(told, "lines_missing", &missing) && missing > 0)
 		fprintf(out,
-			"source lines: %lld addresses of native code are without, for want of time to read "
+			"source lines: %.0f addresses of native code are without, for want of time to read "
 			"their debug information\n",
-			strtoll(missing, NULL, 10));
+			missing);
+	json_decref(told);
 }
 
 static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures,
