@@ -301,7 +301,7 @@ static void print_lines_missing(const struct profile *profile, FILE *out)
 	json_t *told = figures__from_comments(profile);
 	double missing = 0;
 
-	if (told && figures__number(told, "lines_missing", &missing) && missing > 0)
+	if (told && figures__number(told, "lines-missing", &missing) && missing > 0)
 		fprintf(out,
 			"source lines: %.0f addresses of native code are without, for want of time to read "
 			"their debug information\n",

@@ -393,7 +393,7 @@ int profile_export__comment(const struct profile_export *x)
 	char number[24];
 
 	snprintf(number, sizeof(number), "%" PRIu64, x->without_lines);
-	return x->without_lines ? profile_builder__comment(x->builder, "lines_missing", number) : 0;
+	return x->without_lines ? profile_builder__comment(x->builder, "lines-missing", number) : 0;
 }
 
 void profile_export__free(struct profile_export *x)

@@ -37,7 +37,7 @@ int profile_export__locations(struct profile_export *export, struct stack *stack
 uint32_t profile_export__process(struct profile_export *export, pid_t pid);
 /* Addresses whose source lines there was no time to read. */
 uint64_t profile_export__lines_missing(const struct profile_export *export);
-/* Adds that number as the comment "lines_missing", if it is not 0. -ENOMEM. */
+/* Adds that number as the comment "lines-missing", if it is not 0. -ENOMEM. */
 int profile_export__comment(const struct profile_export *export);
 void profile_export__free(struct profile_export *export);
 

@@ -136,7 +136,7 @@ static void from_a_file_alone(void **state)
 		       LARGEST "990 samples in 12.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
 			       "complete 99.9 %   truncated 1: no-rules 1   lost 3: stack-ring-full 3\n"
 			       "cost: not measured\n" TABLE);
-	comments[0] = "stakeout.lines_missing=7";
+	comments[0] = "stakeout.lines-missing=7";
 	assert_summary(&own, NULL,
 		       LARGEST "990 samples in 12.0 s at 99 Hz (10.00 CPU s) of 1 process, 4 threads\n"
 			       "source lines: 7 addresses of native code are without, for want of time to read "
