@@ -103,7 +103,9 @@ def go_top(path):
     result = run([*argv, "-edgefraction=0", path], env=env)
     assert result.returncode == 0, result.stderr
     rows = re.findall(r"^ +(\d+) +[\d.]+% +[\d.]+% +(\d+) +[\d.]+%  (.*)$", result.stdout, re.M)
-    return [(int(flat), int(cumulative), name) for flat, cumulative, name in rows], result.stdout
+    # It says of functions that were inlined that they were.
+    named = [(flat, cumulative, re.sub(r" \((partial-)?inline\)$", "", name)) for flat, cumulative, name in rows]
+    return [(int(flat), int(cumulative), name) for flat, cumulative, name in named], result.stdout
 
 
 def our_top(path):
