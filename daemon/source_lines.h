@@ -19,8 +19,7 @@
 
 #define SOURCE_OPEN_LIMIT_NS 60000000000ull /* all units of a file: 1 GiB takes 8 s to unpack */
 #define SOURCE_FIND_LIMIT_NS 10000000000ull /* one address */
-/* What takes as long to open is not opened again, if the reader had to close it, before this times as long has passed. */
-#define SOURCE_LONG_OPEN_NS  50000000ull
+/* What takes SOURCE_LONG_OPEN_NS to open is not opened again, if the reader had to close it, before this times as long has passed. */
 #define SOURCE_OPEN_INTERVAL 100
 /* A file without lines is looked at again: a debug package may have been installed. */
 #define SOURCE_AGAIN_NS     600000000000ull

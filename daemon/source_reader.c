@@ -23,7 +23,8 @@
 #include "daemon/dwarf_lines.h"
 
 #define MAX_FILES    32             /* open at a time */
-#define MUCH_BYTES   (256ull << 20) /* of memory: the files that were used longest ago are closed, all but one */
+#define MUCH_BYTES   (256ull << 20) /* of memory: it is not kept for long */
+#define ROOM_BYTES   (1ull << 30)   /* files are closed for more, but for one */
 #define MOST_BYTES   (2ull << 30)   /* then the process has no more */
 #define MUCH_IDLE_MS 20000          /* as long as it has much memory */
 #define IDLE_MS      60000          /* without a request: all files are closed */
@@ -33,6 +34,7 @@
 struct open_file {
 	uint32_t number; /* the daemon's */
 	uint64_t used_ns;
+	bool costly; /* to open */
 	struct dwarf_lines *lines;
 };
 
@@ -140,15 +142,27 @@ static void close_file(struct reader *reader, size_t at)
 	reader->files[at] = reader->files[--reader->n_files];
 }
 
-static size_t longest_unused(const struct reader *reader)
+/*
+ * The one that was used longest ago of those that are opened again in no time, but for the one that is in use; of the others if
+ * there is none, as long as there are two. SIZE_MAX: there is none to close.
+ */
+static size_t find_closable(const struct reader *reader)
 {
-	size_t oldest = 0;
+	size_t oldest[2] = { SIZE_MAX, SIZE_MAX }, n[2] = { 0, 0 }, latest = 0;
 
 	for (size_t i = 1; i < reader->n_files; i++) {
-		if (reader->files[i].used_ns < reader->files[oldest].used_ns)
-			oldest = i;
+		if (reader->files[i].used_ns > reader->files[latest].used_ns)
+			latest = i;
 	}
-	return oldest;
+	for (size_t i = 0; i < reader->n_files; i++) {
+		const struct open_file *file = &reader->files[i];
+		size_t *found = &oldest[file->costly];
+
+		n[file->costly]++;
+		if (i != latest && (*found == SIZE_MAX || file->used_ns < reader->files[*found].used_ns))
+			*found = i;
+	}
+	return oldest[0] != SIZE_MAX ? oldest[0] : n[1] > 1 ? oldest[1] : SIZE_MAX;
 }
 
 static struct open_file *find_file(struct reader *reader, uint32_t number)
@@ -174,9 +188,10 @@ static void close_idle(struct reader *reader)
 static void make_room(struct reader *reader)
 {
 	bool closed = false;
+	size_t at;
 
-	while (reader->n_files > 1 && allocated_bytes() > MUCH_BYTES) {
-		close_file(reader, longest_unused(reader));
+	while (allocated_bytes() > ROOM_BYTES && (at = find_closable(reader)) != SIZE_MAX) {
+		close_file(reader, at);
 		closed = true;
 	}
 	if (closed)
@@ -187,17 +202,20 @@ static void make_room(struct reader *reader)
 static uint32_t open_file(struct reader *reader, uint32_t number, const int fds[2])
 {
 	struct open_file *known = find_file(reader, number);
+	uint64_t began_ns = clock__read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	struct dwarf_lines *lines;
+	bool costly;
 
 	if (known)
 		close_file(reader, (size_t)(known - reader->files));
 	if (fds[0] < 0)
 		return SOURCE_NOTHING;
 	if (reader->n_files == MAX_FILES)
-		close_file(reader, longest_unused(reader));
+		close_file(reader, find_closable(reader));
 	if (dwarf_lines__open(fds[0], fds[1], &lines))
 		return SOURCE_NOTHING;
-	reader->files[reader->n_files++] = (struct open_file){ number, clock__now_ns(), lines };
+	costly = clock__read_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns > SOURCE_LONG_OPEN_NS;
+	reader->files[reader->n_files++] = (struct open_file){ number, clock__now_ns(), costly, lines };
 	return SOURCE_OK;
 }
 

@@ -32,6 +32,7 @@ enum source_status {
 };
 
 #define SOURCE_MOST_S       90 /* a request takes longer: the process ends, even where nobody waits for it any more */
+#define SOURCE_LONG_OPEN_NS 50000000ull /* a file takes so much CPU time to open: it stays open before others */
 #define SOURCE_MAX_FRAMES   32
 #define SOURCE_MAX_FUNCTION 4095 /* bytes of a name; more is cut */
 #define SOURCE_MAX_FILE     1023
