@@ -134,6 +134,11 @@ static void print_cost(const struct cuda_report *report, const struct cuda_summa
 	}
 	fputc('\n', out);
 	print_stack_periods(watching, summary, out);
+	if (report->lines_missing)
+		fprintf(out,
+			"source lines: %" PRIu64 " addresses of native code are without, for want of time to "
+						 "read their debug information\n",
+			report->lines_missing);
 	if (report->estimated)
 		print_nearness(report, summary, out);
 }

@@ -420,6 +420,7 @@ static void read_gpu(struct cuda_fields *fields, const json_t *answer, struct cu
 	const json_t *gpu = cuda_fields__object(fields, answer, "gpu");
 
 	report->gpu_problem = cuda_fields__text(fields, answer, "gpu_problem", "");
+	report->lines_missing = cuda_fields__count(fields, answer, "lines_missing");
 	if (!gpu)
 		return;
 	report->driver = cuda_fields__text(fields, gpu, "driver", "");

@@ -157,6 +157,7 @@ struct cuda_report {
 	const char *driver; /* NULL: there is no "gpu" */
 	struct cuda_device *devices;
 	const char *gpu_problem;
+	uint64_t lines_missing; /* addresses of native code whose source lines there was no time to read */
 	size_t n_problems, n_losses, n_libraries, n_calls, n_errors, n_lines, n_allocations, n_in_progress,
 		n_devices;
 	struct arena *arena; /* all of the above */

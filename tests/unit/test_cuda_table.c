@@ -421,6 +421,15 @@ static void periods_of_kinds_that_were_called(void **state)
 			"source lines: from the stack of one launch in 4, one blocking-copy in 6\n");
 }
 
+static void addresses_without_source_lines(void **state)
+{
+	assert_contains(CUDA_ANSWER("'lines_missing':7,'calls':[" CUDA_CALL("cudaFree", "free",
+									    "'calls':4,'total_ns':40") "]"),
+			&plain,
+			"source lines: 7 addresses of native code are without, for want of time to read their "
+			"debug information\n");
+}
+
 #define OF(times, calls, variance) "{'times':" times ",'calls':" calls ",'variance':" variance ",'bias':0}"
 #define KINDS(of_free)                                                                                         \
 	CUDA_ANSWER("'estimated':true,'estimate':{'times':10,'calls':380,'variance':16,'bias':3,'by_kind':"    \
@@ -618,6 +627,7 @@ int main(void)
 		cmocka_unit_test(estimates_are_marked),
 		cmocka_unit_test(it_is_said_how_near_estimates_are),
 		cmocka_unit_test(periods_of_kinds_that_were_called),
+		cmocka_unit_test(addresses_without_source_lines),
 		cmocka_unit_test(kinds_of_estimates_are_told_apart),
 		cmocka_unit_test(python_alone),
 		cmocka_unit_test(rows_are_limited),
