@@ -11,8 +11,8 @@
 #include "client/frame_text.h"
 #include "client/message.h"
 #include "stakeout/array.h"
-#include "stakeout/intern.h"
 #include "stakeout/cuda_caller.h"
+#include "stakeout/intern.h"
 #include "stakeout/short_path.h"
 
 #define TOP_LINES    5

@@ -420,7 +420,6 @@ static void read_gpu(struct cuda_fields *fields, const json_t *answer, struct cu
 	const json_t *gpu = cuda_fields__object(fields, answer, "gpu");
 
 	report->gpu_problem = cuda_fields__text(fields, answer, "gpu_problem", "");
-	report->lines_missing = cuda_fields__count(fields, answer, "lines_missing");
 	if (!gpu)
 		return;
 	report->driver = cuda_fields__text(fields, gpu, "driver", "");
@@ -505,6 +504,7 @@ static void read_all(struct cuda_fields *fields, const json_t *answer, struct cu
 	report->duration_s = cuda_fields__number(fields, answer, "duration_s", 1e10, 0);
 	report->cpu_s = cuda_fields__number(fields, answer, "cpu_s", 1e15, 0);
 	report->estimated = cuda_fields__flag(fields, answer, "estimated", false);
+	report->lines_missing = cuda_fields__count(fields, answer, "lines_missing");
 	read_all_nearness(fields, answer, report);
 	report->available = cuda_fields__flag(fields, answer, "available", true);
 	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);

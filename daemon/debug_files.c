@@ -133,14 +133,23 @@ static int open_by_debuglink(const struct elf_image *image, const struct elf_sec
 	return -ENOENT;
 }
 
-int debug_files__open(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
-		      const char *path, const char *root)
+/* quick: -EAGAIN where a checksum would have to be made. */
+static int open_separate(const struct elf_image *image, const struct elf_sections *sections,
+			 const char *build_id, const char *path, const char *root, bool quick)
 {
 	int fd = open_by_build_id(build_id, root);
 
+	if (fd < 0 && quick && elf_sections__by_name(sections, image, ".gnu_debuglink"))
+		return -EAGAIN;
 	if (fd < 0)
 		fd = open_by_debuglink(image, sections, build_id, path, root);
 	return fd < 0 ? -ENOENT : fd;
+}
+
+int debug_files__open(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
+		      const char *path, const char *root)
+{
+	return open_separate(image, sections, build_id, path, root, false);
 }
 
 static bool has_section(const struct elf_image *image, const struct elf_sections *sections, const char *name,
@@ -212,11 +221,9 @@ int debug_files__open_lines(int fd, const char *build_id, const char *path, cons
 		found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		fds[1] = found < 0 ? -1 : open_alternative(&image, &sections, root);
 	} else {
-		found = open_by_build_id(build_id, root);
-		if (found < 0 && quick && elf_sections__by_name(&sections, &image, ".gnu_debuglink"))
+		found = open_separate(&image, &sections, build_id, path, root, quick);
+		if (found == -EAGAIN)
 			return -EAGAIN;
-		if (found < 0)
-			found = open_by_debuglink(&image, &sections, build_id, path, root);
 		if (found < 0 || elf_image__of_file(found, &image) || elf_sections__read(&image, &others) ||
 		    !has_lines(&image, &others))
 			return -ENOENT;

@@ -561,6 +561,12 @@ static int open_lines(void *context, bool quick, int fds[2])
 				       of->debug_root, quick, fds);
 }
 
+/* A file that could not be looked at (inode 0) is told from no other. */
+static bool may_have_lines(const struct file_registry *r, const struct slot *slot)
+{
+	return r->source_lines && slot && slot->fd >= 0 && slot->source.inode;
+}
+
 int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64_t vaddr, uint64_t deadline_ns,
 				struct source_frames *out)
 {
@@ -568,7 +574,7 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 	struct lines_of of = { slot, r->debug_root };
 
 	out->n = 0;
-	if (!slot || slot->fd < 0 || !r->source_lines)
+	if (!may_have_lines(r, slot))
 		return 0;
 	return source_lines__find(r->source_lines, &slot->source,
 				  &(struct source_opener){ open_lines, &of, slot->entry.path }, vaddr,
@@ -580,7 +586,7 @@ void file_registry__prepare_lines(struct file_registry *r, uint32_t number)
 	struct slot *slot = registry_slot(r, number);
 	struct lines_of of = { slot, r->debug_root };
 
-	if (slot && slot->fd >= 0 && r->source_lines)
+	if (may_have_lines(r, slot))
 		source_lines__prepare(r->source_lines, &slot->source,
 				      &(struct source_opener){ open_lines, &of, slot->entry.path });
 }

@@ -120,6 +120,7 @@ static uint64_t file_mapping(struct profile_export *x, uint32_t number, const st
 static uint64_t sourced_location(struct profile_export *x, const struct profile_frame *symbol,
 				 const struct source_frames *source)
 {
+	_Static_assert(SOURCE_MAX_FRAMES <= PROFILE_MAX_INLINED, "a location has room for all of them");
 	struct profile_frame frames[SOURCE_MAX_FRAMES];
 	char *readable[SOURCE_MAX_FRAMES] = { NULL };
 	uint64_t id;

@@ -21,6 +21,7 @@
 
 #include "daemon/clock.h"
 #include "daemon/dwarf_lines.h"
+#include "daemon/log.h"
 
 #define MAX_FILES    32             /* open at a time */
 #define MUCH_BYTES   (256ull << 20) /* of memory: it is not kept for long */
@@ -41,6 +42,7 @@ struct open_file {
 struct reader {
 	struct open_file files[MAX_FILES];
 	size_t n_files;
+	uint64_t bytes; /* allocated, after the last request */
 };
 
 static uint64_t allocated_bytes(void)
@@ -187,15 +189,18 @@ static void close_idle(struct reader *reader)
 
 static void make_room(struct reader *reader)
 {
+	uint64_t bytes = allocated_bytes();
 	bool closed = false;
 	size_t at;
 
-	while (allocated_bytes() > ROOM_BYTES && (at = find_closable(reader)) != SIZE_MAX) {
+	while (bytes > ROOM_BYTES && (at = find_closable(reader)) != SIZE_MAX) {
 		close_file(reader, at);
+		bytes = allocated_bytes();
 		closed = true;
 	}
 	if (closed)
 		malloc_trim(0);
+	reader->bytes = bytes;
 }
 
 /* Takes the descriptors. */
@@ -293,7 +298,7 @@ static void answer(struct reader *reader, const struct source_request *request, 
 	}
 	make_room(reader);
 	head.cpu_ns = clock__read_ns(CLOCK_PROCESS_CPUTIME_ID);
-	head.bytes = allocated_bytes();
+	head.bytes = reader->bytes;
 	memcpy(message.buffer, &head, sizeof(head));
 	if (send(STDIN_FILENO, message.buffer, message.bytes, MSG_NOSIGNAL) < 0)
 		_exit(1);
@@ -345,11 +350,15 @@ void source_reader__run(void)
 {
 	static struct reader reader;
 	struct pollfd socket = { .fd = STDIN_FILENO, .events = POLLIN };
+	int r = confine();
 
-	if (confine())
+	if (r) {
+		log__error("source lines are not read: the process that reads them cannot be confined: %s",
+			   strerror(-r));
 		_exit(1);
+	}
 	for (;;) {
-		int idle_ms = allocated_bytes() > MUCH_BYTES ? MUCH_IDLE_MS : IDLE_MS;
+		int idle_ms = reader.bytes > MUCH_BYTES ? MUCH_IDLE_MS : IDLE_MS;
 		int n = poll(&socket, 1, reader.n_files ? idle_ms : -1);
 
 		if (n > 0) {
