@@ -154,8 +154,9 @@ static int add_sync(struct search *search, const struct cuda_line_row *row)
 		return add(search, of_row(search, row, CUDA_FINDING_SYNC, EXPLICIT_SYNC), "%s", calls);
 	cuda_text__bytes((double)row->copied_bytes / (double)row->copies, bytes);
 	return add(search, of_row(search, row, CUDA_FINDING_HIDDEN_SYNC, hidden_advice(row)),
-		   "%s; the same line makes %" PRIu64 " asynchronous copies%s%s of %s each", calls, row->copies,
-		   *direction ? " " : "", direction, bytes);
+		   "%s; the same %s makes %" PRIu64 " asynchronous copies%s%s of %s each", calls,
+		   row->copies_of_function ? "function" : "line", row->copies, *direction ? " " : "", direction,
+		   bytes);
 }
 
 static int add_copy(struct search *search, const struct cuda_line_row *row)

@@ -83,15 +83,41 @@ static size_t merge_lines(struct cuda_line_row *rows, size_t n)
 	return kept;
 }
 
-/* The rows of one line: its syncs learn of its asynchronous copies. */
+/* Of "function (file.cpp:12 in program)" the part before the number; 0: it is none such. */
+static size_t native_part(const char *line)
+{
+	const char *in = NULL, *p;
+
+	for (p = strstr(line, " in "); p; p = strstr(p + 1, " in "))
+		in = p;
+	for (p = in; p && p > line && p[-1] >= '0' && p[-1] <= '9';)
+		p--;
+	return p && p != in && p > line && p[-1] == ':' ? (size_t)(p - line) : 0;
+}
+
+/*
+ * A line of Python, or the lines of a native function: there a copy and the wait for it stand below each other. These are
+ * neighbours in the order of places.
+ */
+static bool one_piece(const char *a, const char *b)
+{
+	size_t n = native_part(a);
+
+	return !strcmp(a, b) || (n && n == native_part(b) && !strncmp(a, b, n));
+}
+
+/* The rows of one piece of code: its syncs learn of its asynchronous copies. */
 static void note_copies(struct cuda_line_row *rows, size_t n)
 {
 	uint64_t copies = 0, bytes = 0;
-	const char *direction = NULL;
+	const char *direction = NULL, *line = NULL;
+	bool one_line = true;
 
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].event != SO_CUDA_COPY)
 			continue;
+		one_line = one_line && (!line || !strcmp(line, rows[i].line));
+		line = rows[i].line;
 		copies = cuda_stats__sum(copies, rows[i].calls);
 		bytes = cuda_stats__sum(bytes, rows[i].bytes);
 		direction = !direction || !strcmp(direction, rows[i].direction) ? rows[i].direction : "";
@@ -102,6 +128,7 @@ static void note_copies(struct cuda_line_row *rows, size_t n)
 		rows[i].copies = copies;
 		rows[i].copied_bytes = bytes;
 		rows[i].copies_direction = direction ? direction : "";
+		rows[i].copies_of_function = line && !(one_line && !strcmp(line, rows[i].line));
 	}
 }
 
@@ -132,7 +159,7 @@ int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_repo
 	qsort(rows, report->n_lines, sizeof(*rows), by_place_and_time);
 	summary->n_lines = merge_lines(rows, report->n_lines);
 	for (size_t i = 0; i < summary->n_lines; i += n) {
-		for (n = 1; i + n < summary->n_lines && !strcmp(rows[i].line, rows[i + n].line);)
+		for (n = 1; i + n < summary->n_lines && one_piece(rows[i].line, rows[i + n].line);)
 			n++;
 		note_copies(rows + i, n);
 	}

@@ -104,6 +104,32 @@ static void a_hidden_wait(void **state)
 		CUDA_FINDING_SYNC);
 }
 
+/* With debug information a copy and the wait for it stand in different lines of a native function. */
+static void a_hidden_wait_of_native_code(void **state)
+{
+#define NATIVE(line)  "item (r.cpp:" line " in sim)"
+#define NATIVE_SYNC   LINE("sync", "cudaStreamSynchronize", NATIVE("5"), "'calls':100,'total_ns':200000000")
+#define COPIED(place) LINES(NATIVE_SYNC "," COPY(place, "'calls':100,'bytes':400,'total_ns':1000"))
+	const struct cuda_finding *finding = only(COPIED(NATIVE("4")), CUDA_FINDING_HIDDEN_SYNC,
+						  "100 calls to cudaStreamSynchronize, 10.0 a second, took 200 "
+						  "ms, 2.00 ms each; the same function "
+						  "makes 100 asynchronous copies of 4 B each");
+
+	assert_string_equal(finding->line, NATIVE("5"));
+	only(COPIED(NATIVE("5")), CUDA_FINDING_HIDDEN_SYNC,
+	     "100 calls to cudaStreamSynchronize, 10.0 a second, took 200 ms, 2.00 ms each; the same line "
+	     "makes 100 "
+	     "asynchronous copies of 4 B each");
+	/* Another function's, and another file's. */
+	assert_int_equal(found(COPIED("iter (r.cpp:4 in sim)"))->list[0].kind, CUDA_FINDING_SYNC);
+	assert_int_equal(found(COPIED("item (r.h:4 in sim)"))->list[0].kind, CUDA_FINDING_SYNC);
+	/* Two lines of a Python function are two lines. */
+	assert_int_equal(found(LINES(SYNC("200000000") "," COPY("f (a.py:2)", "'calls':100,'total_ns':1")))
+				 ->list[0]
+				 .kind,
+			 CUDA_FINDING_SYNC);
+}
+
 static void copies_that_wait(void **state)
 {
 	const struct cuda_finding *finding =
@@ -354,6 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait),
 		cmocka_unit_test(a_hidden_wait),
+		cmocka_unit_test(a_hidden_wait_of_native_code),
 		cmocka_unit_test(copies_that_wait),
 		cmocka_unit_test(no_line_is_known),
 		cmocka_unit_test(few_stacks_are_said),
