@@ -30,7 +30,8 @@ struct unit {
 	Dwarf_Die die;
 	const char *directory;
 	struct ranges functions;
-	bool has_functions; /* they were looked for */
+	/* They were looked for: those that no other holds, and all. */
+	bool has_functions, has_nested;
 };
 
 struct dwarf_lines {
@@ -173,14 +174,26 @@ static bool step(struct dwarf_lines *lines)
 	return ++lines->steps < MAX_STEPS;
 }
 
-static bool holds_functions(int tag)
+static bool holds_functions(int tag, bool nested)
 {
-	return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_class_type ||
-	       tag == DW_TAG_structure_type || tag == DW_TAG_union_type || tag == DW_TAG_interface_type;
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_interface_type:
+		return true;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+		return nested;
+	default:
+		return false;
+	}
 }
 
 /* What there was no room or no time for is not found. */
-static void add_functions(struct dwarf_lines *lines, Dwarf_Die *parent, bool nests, unsigned level,
+static void add_functions(struct dwarf_lines *lines, Dwarf_Die *parent, bool nested, unsigned level,
 			  struct ranges *functions)
 {
 	Dwarf_Die child;
@@ -192,40 +205,36 @@ static void add_functions(struct dwarf_lines *lines, Dwarf_Die *parent, bool nes
 
 		if (tag == DW_TAG_subprogram && add_ranges(functions, &child, dwarf_dieoffset(&child)))
 			return;
-		if ((holds_functions(tag) || (nests && tag == DW_TAG_subprogram)) && level < MAX_LEVELS)
-			add_functions(lines, &child, nests, level + 1, functions);
+		if (holds_functions(tag, nested) && level < MAX_LEVELS)
+			add_functions(lines, &child, nested, level + 1, functions);
 	} while (step(lines) && !dwarf_siblingof(&child, &child));
 }
 
-/* Fortran's internal procedures, and the like. Elsewhere all that functions hold would be looked at in vain. */
-static bool nests_functions(Dwarf_Die *unit)
+static const struct range *find_listed(struct dwarf_lines *lines, struct unit *unit, bool nested,
+				       uint64_t address)
 {
-	switch (dwarf_srclang(unit)) {
-	case DW_LANG_Fortran77:
-	case DW_LANG_Fortran90:
-	case DW_LANG_Fortran95:
-	case DW_LANG_Fortran03:
-	case DW_LANG_Fortran08:
-	case DW_LANG_Ada83:
-	case DW_LANG_Ada95:
-	case DW_LANG_Pascal83:
-	case DW_LANG_D:
-		return true;
-	default:
-		return false;
-	}
+	unit->functions.n = 0;
+	add_functions(lines, &unit->die, nested, 0, &unit->functions);
+	sort(&unit->functions);
+	return find(&unit->functions, address);
 }
 
+/*
+ * C++'s lambdas, Fortran's internal procedures, and the like are within other functions. All that these hold is looked at only for an address
+ * that no other function has.
+ */
 static bool find_function(struct dwarf_lines *lines, struct unit *unit, uint64_t address, Dwarf_Die *function)
 {
-	const struct range *range;
+	const struct range *range = find(&unit->functions, address);
 
-	if (!unit->has_functions) {
+	if (!range && !unit->has_functions) {
 		unit->has_functions = true;
-		add_functions(lines, &unit->die, nests_functions(&unit->die), 0, &unit->functions);
-		sort(&unit->functions);
+		range = find_listed(lines, unit, false, address);
 	}
-	range = find(&unit->functions, address);
+	if (!range && !unit->has_nested) {
+		unit->has_nested = true;
+		range = find_listed(lines, unit, true, address);
+	}
 	return range && dwarf_offdie(lines->dwarf, range->what, function);
 }
 
@@ -235,20 +244,38 @@ static bool holds_code(int tag)
 	       tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
 }
 
-/* The entry within *parent that the address lies in. */
+/* The size of the range of *die that the address lies in; 0: of none. */
+static uint64_t size_around(Dwarf_Die *die, uint64_t address)
+{
+	Dwarf_Addr base, low, high;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
+		if (address >= low && address < high)
+			return high - low;
+	}
+	return 0;
+}
+
+/* The entry within *parent that the address lies in: of blocks that overlap, as link-time optimization makes them, the smallest. */
 static bool go_inwards(struct dwarf_lines *lines, Dwarf_Die *parent, uint64_t address)
 {
-	Dwarf_Die child;
+	uint64_t least = UINT64_MAX, size;
+	Dwarf_Die child, inner;
 
 	if (dwarf_child(parent, &child))
 		return false;
 	do {
-		if (holds_code(dwarf_tag(&child)) && dwarf_haspc(&child, address) > 0) {
-			*parent = child;
-			return true;
+		size = holds_code(dwarf_tag(&child)) ? size_around(&child, address) : 0;
+		if (size && size < least) {
+			least = size;
+			inner = child;
 		}
 	} while (step(lines) && !dwarf_siblingof(&child, &child));
-	return false;
+	if (least == UINT64_MAX)
+		return false;
+	*parent = inner;
+	return true;
 }
 
 /* Outermost first. */

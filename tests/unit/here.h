@@ -30,6 +30,21 @@ static __attribute__((noinline)) uintptr_t here__outer(void)
 	return address;
 }
 
+/* A function whose entry is within another one's, as those of C++'s lambdas are. */
+enum { HERE_NESTED_LINE = __LINE__ + 5 };
+static __attribute__((noinline, unused)) uintptr_t here__around(void)
+{
+	__attribute__((noinline)) uintptr_t nested(void)
+	{
+		uintptr_t address = here__middle();
+
+		__asm__ volatile("nop" : : : "memory"); /* or it would be here__outer() */
+		return address;
+	}
+
+	return nested();
+}
+
 /* The address as the ELF file has it. */
 static inline uint64_t here__vaddr(uintptr_t address)
 {

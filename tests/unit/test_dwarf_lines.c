@@ -46,6 +46,17 @@ static void test_inlined(void **state)
 	check(&frames[2], "here__outer", HERE_OUTER_LINE);
 }
 
+static void test_nested(void **state)
+{
+	_cleanup_(dwarf_lines) struct dwarf_lines *lines = open_path("/proc/self/exe");
+	struct dwarf_frame frames[8];
+
+	assert_int_equal(dwarf_lines__find(lines, here__vaddr(here__around()), frames, 8), 3);
+	check(&frames[0], "here__innermost", HERE_INNERMOST_LINE);
+	check(&frames[1], "here__middle", HERE_MIDDLE_LINE);
+	check(&frames[2], "nested", HERE_NESTED_LINE);
+}
+
 /* The function itself is always there; what there is no room for lies between. */
 static void test_little_room(void **state)
 {
@@ -133,7 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_inlined),       cmocka_unit_test(test_little_room),
 		cmocka_unit_test(test_nothing_known), cmocka_unit_test(test_no_dwarf),
-		cmocka_unit_test(test_as_elfutils),
+		cmocka_unit_test(test_as_elfutils),   cmocka_unit_test(test_nested),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
