@@ -2,11 +2,13 @@
 /* stakeout dump: every thread's stack, now. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/commands.h"
 #include "client/dump_text.h"
 #include "client/interrupt.h"
+#include "client/lines_missing.h"
 #include "client/message.h"
 #include "client/options.h"
 #include "client/output.h"
@@ -172,9 +174,13 @@ static int print(struct dumping *d, struct so_error *err)
 /* What the output itself does not say. */
 static void say_notes(const struct dumping *d)
 {
-	const char *problem = profile__comment(d->profile, "python.problem");
-	char note[160];
+	const char *problem = profile__comment(d->profile, "python.problem"),
+		   *missing = profile__comment(d->profile, LINES_MISSING_COMMENT);
+	uint64_t n = missing ? strtoull(missing, NULL, 10) : 0;
+	char note[LINES_MISSING_TEXT_BYTES];
 
+	if (n)
+		message__note("%s", lines_missing__text(n, note));
 	if (d->as_json && problem)
 		message__note("Python: %s", problem);
 	if (dump_text__note(d->profile, &d->part, note, sizeof(note)))

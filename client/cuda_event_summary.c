@@ -9,6 +9,7 @@
 
 #include "client/cuda_text.h"
 #include "client/frame_text.h"
+#include "client/lines_missing.h"
 #include "client/message.h"
 #include "stakeout/array.h"
 #include "stakeout/cuda_caller.h"
@@ -280,6 +281,15 @@ static int sum_of_calls(const uint8_t *bytes, size_t length, int64_t *sum)
 	return r;
 }
 
+static void print_lines_missing(const struct profile *profile, FILE *out)
+{
+	char text[LINES_MISSING_TEXT_BYTES];
+	uint64_t missing;
+
+	if (comment_number(profile, LINES_MISSING_COMMENT, &missing) && missing)
+		fprintf(out, "%s\n", lines_missing__text(missing, text));
+}
+
 int cuda_event_summary__print(const uint8_t *bytes, size_t length, const struct so_cuda_event_info *event,
 			      enum so_cuda_weight weight, FILE *out)
 {
@@ -295,6 +305,7 @@ int cuda_event_summary__print(const uint8_t *bytes, size_t length, const struct 
 		return r;
 	print_head(profile, event, in_stacks, out);
 	print_losses(profile, out);
+	print_lines_missing(profile, out);
 	print_places(places, weight, out);
 	return 0;
 }

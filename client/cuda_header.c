@@ -6,6 +6,7 @@
 
 #include "client/cuda_table.h"
 #include "client/cuda_text.h"
+#include "client/lines_missing.h"
 #include "client/summary_parts.h"
 #include "stakeout/cuda_abi.h"
 
@@ -114,7 +115,7 @@ static void print_nearness(const struct cuda_report *report, const struct cuda_s
 static void print_cost(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
 {
 	const struct cuda_watching *watching = &report->watching;
-	char each[CUDA_TEXT_BYTES];
+	char each[CUDA_TEXT_BYTES], missing[LINES_MISSING_TEXT_BYTES];
 
 	cuda_text__time(watching->cost_ns_per_call, each);
 	fprintf(out, "cost: ");
@@ -135,10 +136,7 @@ static void print_cost(const struct cuda_report *report, const struct cuda_summa
 	fputc('\n', out);
 	print_stack_periods(watching, summary, out);
 	if (report->lines_missing)
-		fprintf(out,
-			"source lines: %" PRIu64 " addresses of native code are without, for want of time to "
-						 "read their debug information\n",
-			report->lines_missing);
+		fprintf(out, "%s\n", lines_missing__text(report->lines_missing, missing));
 	if (report->estimated)
 		print_nearness(report, summary, out);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lines_missing.h"
 #include "client/summary.h"
 #include "client/summary_parts.h"
 #include "client/summary_tables.h"
@@ -299,13 +300,11 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 static void print_lines_missing(const struct profile *profile, FILE *out)
 {
 	json_t *told = figures__from_comments(profile);
+	char text[LINES_MISSING_TEXT_BYTES];
 	double missing = 0;
 
-	if (told && figures__number(told, "lines-missing", &missing) && missing > 0)
-		fprintf(out,
-			"source lines: %.0f addresses of native code are without, for want of time to read "
-			"their debug information\n",
-			missing);
+	if (told && figures__number(told, LINES_MISSING_COMMENT, &missing) && missing >= 1)
+		fprintf(out, "%s\n", lines_missing__text((uint64_t)missing, text));
 	json_decref(told);
 }
 

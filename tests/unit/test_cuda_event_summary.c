@@ -160,6 +160,22 @@ static void it_is_said_how_near_estimates_are(void **state)
 	}
 }
 
+static void missing_lines_are_said(void **state)
+{
+	static const struct comment comments[] = { { "cuda.calls", "1" },
+						   { "lines-missing", "3" },
+						   { NULL, NULL } };
+	struct profile_builder *b = builder_with(comments);
+	char *text;
+
+	add(b, 0, 1, 1, 0);
+	text = said(b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS);
+	assert_non_null(
+		strstr(text, "\nsource lines: 3 addresses of native code are without, for want of time to read "
+			     "their debug information\n"));
+	free(text);
+}
+
 /* With debug information the line of a native caller is told, not one of what nvcc puts between it and the library. */
 static void native_callers_have_lines(void **state)
 {
@@ -300,6 +316,7 @@ int main(void)
 		cmocka_unit_test(estimates_and_losses_are_said),
 		cmocka_unit_test(it_is_said_how_near_estimates_are),
 		cmocka_unit_test(native_callers_have_lines),
+		cmocka_unit_test(missing_lines_are_said),
 		cmocka_unit_test(no_more_than_five_lines),
 		cmocka_unit_test(nothing_called),
 		cmocka_unit_test(without_cuda_there_is_no_profile),

@@ -164,7 +164,8 @@ static pid_t start(struct fixture *f, const char *argument)
 }
 
 /* The main thread with the lock, in Python called from C; another in the kernel. */
-static void set_threads(struct fixture *f, pid_t pid, const char *problem, bool gil)
+static void set_threads_without_lines(struct fixture *f, pid_t pid, const char *problem, bool gil,
+				      const char *lines_missing)
 {
 	_cleanup_(profile_builder) struct profile_builder *b = profile_builder__new(1, 0, 0);
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -187,8 +188,15 @@ static void set_threads(struct fixture *f, pid_t pid, const char *problem, bool 
 	assert_int_equal(profile_builder__sample_labelled(b, in_kernel, 2, 1, &labels), 0);
 	if (problem)
 		assert_int_equal(profile_builder__comment(b, "python.problem", problem), 0);
+	if (lines_missing)
+		assert_int_equal(profile_builder__comment(b, "lines-missing", lines_missing), 0);
 	assert_int_equal(profile_builder__finish(b, &bytes, &length), 0);
 	fake_engine__set_profile(f->engine, bytes, length);
+}
+
+static void set_threads(struct fixture *f, pid_t pid, const char *problem, bool gil)
+{
+	set_threads_without_lines(f, pid, problem, gil, NULL);
 }
 
 static void assert_outcome(const struct outcome *got, int status, const char *out, const char *err)
@@ -302,6 +310,22 @@ static void problems_are_said(void **state)
 		 pid);
 	assert_outcome(dump(f, "dump -p %d --gil", pid), STATUS_FAILED, "", expected);
 	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+static void missing_lines_are_said(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+
+	set_threads_without_lines(f, pid, NULL, true, "1");
+	assert_string_equal(dump(f, "dump -p %d", pid)->err,
+			    "source lines: 1 address of native code is without, for want of time to read their "
+			    "debug information\n");
+	set_threads_without_lines(f, pid, NULL, true, "12");
+	assert_string_equal(
+		dump(f, "dump -p %d --json", pid)->err,
+		"source lines: 12 addresses of native code are without, for want of time to read their "
+		"debug information\n");
 }
 
 static void a_watched_process_stays_watched(void **state)
@@ -520,6 +544,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_long_command_line_is_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(options_choose_the_part, setup, teardown),
 		cmocka_unit_test_setup_teardown(problems_are_said, setup, teardown),
+		cmocka_unit_test_setup_teardown(missing_lines_are_said, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_watched_process_stays_watched, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child_is_looked_at_through_its_target, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures_keep_the_daemon_s_words, setup, teardown),
