@@ -279,9 +279,14 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	slot->calls++;
 	ns = now - c->begin_ns;
+	kind = bounded_kind(calls_info[call].kind);
+	if (!control_of(cookie)->segment[kind]) {
+		c->away_ns += ns;
+		c->gone_ns = c->begin_ns;
+		c->back_ns = now;
+	}
 	own = c->own_ns;
 	ns = ns > own ? ns - own : 0;
-	kind = bounded_kind(calls_info[call].kind);
 	slot->kinds[kind]++;
 	slot->kinds_ns[kind] += min_ns(ns, control_of(cookie)->stack_time_ns[kind]);
 	finish(ctx, c, call, ns);

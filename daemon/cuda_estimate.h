@@ -38,7 +38,7 @@ struct cuda_estimates {
 /* Calls of the kinds that come and go, which a time on has seen. */
 struct cuda_estimate_seen {
 	uint32_t kinds; /* 1 << enum so_cuda_kind */
-	double ns;      /* its length */
+	double ns;      /* its length, but for waits (cuda_active.h) */
 	double factor;  /* what each of its calls stands for */
 	double error; /* of factor, as a part (95 %), since what the target went without is not known better */
 	double calls[CUDA_ESTIMATES];

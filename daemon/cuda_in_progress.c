@@ -12,7 +12,7 @@
  * A thread's entry tells of a call whose return was not seen. That is one under way only if its probe has been in place ever
  * since: it may have returned while probes were off.
  */
-static bool is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call)
+bool cuda_watch_is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call)
 {
 	uint32_t api = SO_CUDA_COOKIE_CALL(call->cookie), kind;
 
@@ -27,7 +27,8 @@ static void add_thread(const struct cuda_watch *w, pid_t pid, pid_t tid, uint64_
 {
 	struct so_cuda_call call;
 
-	if (cuda_probes__thread(w->probes, tid, &call) || !is_under_way(w, &call) || call.begin_ns > now)
+	if (cuda_probes__thread(w->probes, tid, &call) || !cuda_watch_is_under_way(w, &call) ||
+	    call.begin_ns > now)
 		return;
 	json_array_append_new(all,
 			      json_pack("{s:I, s:I, s:s, s:I}", "pid", (json_int_t)pid, "tid", (json_int_t)tid,

@@ -5,6 +5,9 @@
 
 #define LEAST_SLICES   4
 #define LEAST_HITS     20   /* in the light slices */
+#define ONE_BURST      0.05 /* a time of which so much at most was waited is taken for one burst */
+#define LEAST_INSIDE   2    /* slices inside bursts */
+#define LEAST_DENSE    5.0  /* hits in each: of fewer, slices without any are no end of a burst */
 #define LEAST_DEARER   1.3  /* all probes are so many times as dear as light ones */
 #define RATIO_ERROR    0.25 /* of k: the two costs change alike where caches are cold, and not quite */
 #define MOST_DEPENDENT 0.9  /* correlation of neighbouring slices */
@@ -48,6 +51,67 @@ static struct mean mean_of(const __u64 *hits, unsigned from, unsigned to)
 	return (struct mean){ mean, (squares / (n - 1) + 1) / n * (1 + a) / (1 - a) };
 }
 
+/* Neither in a wait nor at its edge. */
+static bool is_inside(const __u64 *hits, unsigned i, unsigned from, unsigned to)
+{
+	return hits[i] && (i == from || hits[i - 1]) && (i + 1 == to || hits[i + 1]);
+}
+
+/* Of the slices inside bursts, where the target waits between them. False: there are too few. */
+static bool mean_inside(const __u64 *hits, unsigned from, unsigned to, struct mean *out)
+{
+	double n = 0, sum = 0, squares = 0, mean;
+
+	for (unsigned i = from; i < to; i++) {
+		n += is_inside(hits, i, from, to);
+		sum += is_inside(hits, i, from, to) ? (double)hits[i] : 0;
+	}
+	if (n < LEAST_INSIDE)
+		return false;
+	mean = sum / n;
+	for (unsigned i = from; i < to; i++) {
+		double d = (double)hits[i] - mean;
+
+		squares += is_inside(hits, i, from, to) ? d * d : 0;
+	}
+	*out = (struct mean){ mean, (squares / (n - 1) + 1) / n };
+	return true;
+}
+
+static bool is_dense(const __u64 *hits, unsigned from, unsigned to)
+{
+	double n = 0, sum = 0;
+
+	for (unsigned i = from; i < to; i++) {
+		n += hits[i] > 0;
+		sum += (double)hits[i];
+	}
+	return sum >= LEAST_DENSE * n;
+}
+
+static void leave_out(struct mean *mean, double away)
+{
+	mean->mean /= 1 - away;
+	mean->variance /= (1 - away) * (1 - away);
+}
+
+/* Bursts that are shorter than slices are compared by the time that was not waited. */
+static bool means_of(const struct cuda_slices *s, struct mean *light, struct mean *all)
+{
+	if (fmax(s->light_away, s->full_away) > ONE_BURST && is_dense(s->hits, s->light_from, s->light_to) &&
+	    is_dense(s->hits, s->full_from, s->full_to) &&
+	    mean_inside(s->hits, s->light_from, s->light_to, light) &&
+	    mean_inside(s->hits, s->full_from, s->full_to, all))
+		return true;
+	*light = mean_of(s->hits, s->light_from, s->light_to);
+	*all = mean_of(s->hits, s->full_from, s->full_to);
+	if (light->mean * (s->light_to - s->light_from) < LEAST_HITS)
+		return false;
+	leave_out(light, s->light_away);
+	leave_out(all, s->full_away);
+	return true;
+}
+
 bool cuda_progress__compare(const struct cuda_slices *s, double light_ns, double all_ns, struct cuda_kept *out)
 {
 	struct mean light, all;
@@ -56,9 +120,7 @@ bool cuda_progress__compare(const struct cuda_slices *s, double light_ns, double
 	if (s->light_to < s->light_from + LEAST_SLICES || s->full_to < s->full_from + LEAST_SLICES ||
 	    all_ns < LEAST_DEARER * light_ns || light_ns <= 0)
 		return false;
-	light = mean_of(s->hits, s->light_from, s->light_to);
-	all = mean_of(s->hits, s->full_from, s->full_to);
-	if (light.mean * (s->light_to - s->light_from) < LEAST_HITS)
+	if (!means_of(s, &light, &all))
 		return false;
 	k = light_ns / (all_ns - light_ns);
 	ratio = all.mean / light.mean;

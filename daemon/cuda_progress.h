@@ -26,6 +26,11 @@
 struct cuda_slices {
 	const __u64 *hits;
 	unsigned light_from, light_to, full_from, full_to;
+	/*
+	 * The parts of the two times in which the target waited. Where it does so between bursts, what is compared is how quickly calls
+	 * follow one another inside these.
+	 */
+	double light_away, full_away;
 };
 
 /* The part of the time with all probes that the target had for itself: 0.7, or more than 1 by chance. */

@@ -54,7 +54,7 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	if (ret)
 		return ret;
 	w->begin_ns = w->checked_ns = w->on_since_ns = clock__now_ns();
-	w->accounted_ns = w->segment_ns = w->begin_ns;
+	w->accounted_ns = w->segment_ns = w->active.looked_ns = w->begin_ns;
 	w->phase = CUDA_WATCH_ON;
 	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
 	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * CUDA_WATCH_MS;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "daemon/cuda_active.h"
 #include "daemon/cuda_budget.h"
 #include "daemon/cuda_estimate.h"
 #include "daemon/cuda_kinds.h"
@@ -92,14 +93,22 @@ struct cuda_watch {
 	 * after the last time on, or before one that is cut short, is like the last one.
 	 */
 	uint64_t accounted_ns, segment_ns;
+	/*
+	 * Of a time off that counts in which calls were made (cuda_active.h): up to the last look, and what of it is older than
+	 * accounted_ns. A time on in which threads were away stands for less of it, and later ones for the rest.
+	 */
+	double off_ns, carried_ns;
+	double unknown_ns; /* time off of which that is not known yet */
+	struct cuda_active active;
 	uint64_t ended_ns;                   /* when the last process with a library ended; 0: one lives */
 	struct cuda_snapshot *last_on;       /* its calls of the cycled kinds, as seen */
 	struct cuda_estimate_seen last_seen; /* of kinds that still come and go; `calls` is not kept up */
-	double last_progress_ns;             /* what of it the target had for itself */
-	struct cuda_estimate_rates rates;    /* of calls of the cycled kinds */
-	struct cuda_estimates estimates;     /* of all times on so far */
-	struct cuda_progress progress;       /* what the probes take from the target that it goes without */
-	double taken;                        /* CPUs that they took in the last time on */
+	double last_progress_ns; /* what of it the threads that make the calls had for that, and for themselves */
+	uint64_t last_on_ns;     /* how long it was */
+	struct cuda_estimate_rates rates; /* of calls of the cycled kinds */
+	struct cuda_estimates estimates;  /* of all times on so far */
+	struct cuda_progress progress;    /* what the probes take from the target that it goes without */
+	double taken;                     /* CPUs that they took in the last time on */
 	struct {
 		double all,
 			same; /* calls; of these so many as of two one makes the thread of the other makes */
@@ -109,6 +118,7 @@ struct cuda_watch {
 		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */
 		uint64_t begin_ns, end_ns; /* of hits with light probes */
 		double lost_ns;            /* what the target went without in that time */
+		double share;              /* of it, in which calls were made (cuda_active.h) */
 		unsigned fruitless;        /* so many times on in a row told nothing */
 	} light;
 	struct so_cuda_slot segment_slot; /* at segment_ns */

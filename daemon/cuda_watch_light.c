@@ -9,7 +9,8 @@
 
 #define WORTH_TAKEN \
 	0.03 /* CPUs that the probes take while they are on: less is no great error, whatever is known */
-#define WORTH_ERROR 0.008 /* of the calls */
+#define WORTH_ERROR  0.008 /* of the calls */
+#define LEAST_ACTIVE 0.05  /* of either time, for it to tell anything */
 #define PATIENCE \
 	8 /* comparisons in a row that told nothing, after which only one in so many times on has one */
 
@@ -43,6 +44,7 @@ bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m
 
 void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now)
 {
+	cuda_watch_look_off(w, now);
 	if (!cuda_probes__begin_slices(w->probes, w->slot, w->light.of, now))
 		w->light.slices_ns = now;
 	/* The target makes up for the moment in which probes were placed. */
@@ -52,6 +54,7 @@ void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now)
 void cuda_watch_end_light(struct cuda_watch *w, uint64_t now)
 {
 	w->light.end_ns = now;
+	w->light.share = cuda_watch_look_off(w, now);
 }
 
 void cuda_watch_drop_light(struct cuda_watch *w)
@@ -94,7 +97,7 @@ double cuda_watch_light_lost_ns(const struct cuda_watch *w)
 
 /* Whether it told anything. */
 static bool compare(struct cuda_watch *w, uint64_t slices_ns, const struct cuda_watch_taken *taken,
-		    uint64_t now)
+		    double share, uint64_t now)
 {
 	struct range light = range_of(slices_ns, w->light.begin_ns, w->light.end_ns);
 	struct range full = range_of(slices_ns, w->segment_ns, now);
@@ -103,20 +106,27 @@ static bool compare(struct cuda_watch *w, uint64_t slices_ns, const struct cuda_
 	struct cuda_slices slices;
 	struct cuda_kept kept;
 
-	if (cuda_probes__slices(w->probes, w->slot, &all))
+	if (w->light.share < LEAST_ACTIVE || share < LEAST_ACTIVE ||
+	    cuda_probes__slices(w->probes, w->slot, &all))
 		return false;
-	slices = (struct cuda_slices){ all.hits, light.from, light.to, full.from, full.to };
+	slices = (struct cuda_slices){ .hits = all.hits,
+				       .light_from = light.from,
+				       .light_to = light.to,
+				       .full_from = full.from,
+				       .full_to = full.to,
+				       .light_away = 1 - w->light.share,
+				       .full_away = 1 - share };
 	hits = sum(all.hits, full.from, full.to);
 	if (hits <= 0)
 		return false;
 	full_ns = (double)((uint64_t)(full.to - full.from) << SO_CUDA_SLICE_SHIFT);
 	if (!cuda_progress__compare(&slices, taken->light_ns, w->taken * full_ns / hits, &kept))
 		return false;
-	cuda_progress__add(&w->progress, &kept, w->taken);
+	cuda_progress__add(&w->progress, &kept, w->taken / share);
 	return w->progress.n > n;
 }
 
-void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, uint64_t now)
+void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, double share, uint64_t now)
 {
 	uint64_t slices_ns = w->light.slices_ns;
 
@@ -124,5 +134,5 @@ void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *tak
 	if (!slices_ns)
 		return;
 	cuda_watch_drop_light(w);
-	w->light.fruitless = compare(w, slices_ns, taken, now) ? 0 : w->light.fruitless + 1;
+	w->light.fruitless = compare(w, slices_ns, taken, share, now) ? 0 : w->light.fruitless + 1;
 }

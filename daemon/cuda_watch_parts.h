@@ -46,6 +46,20 @@ static inline double cuda_watch_busy(const struct cuda_watch *w)
 #define CUDA_WATCH_SATURATED     0.95  /* CPUs kept busy: the rest has gone to other programs */
 
 /*
+ * Where waits are known, less is left in which the target might look at a clock until it is time for the next call; but what probes cost
+ * in cold caches is not known that well.
+ */
+#define CUDA_WATCH_LEAST_DOUBT 0.3
+static inline double cuda_watch_doubt(const struct cuda_watch *w)
+{
+	double usual = cuda_active__usual(&w->active);
+
+	if (usual < 0)
+		return 1;
+	return usual > CUDA_WATCH_LEAST_DOUBT ? usual : CUDA_WATCH_LEAST_DOUBT;
+}
+
+/*
  * What comparisons say of the probes' cost, or else: each thread that makes calls goes without what its own probes take. Of threads that
  * keep fewer CPUs busy than they are, as may be for want of CPUs or of an interpreter's lock, what one goes without the others may do too.
  */
@@ -64,7 +78,7 @@ static inline struct cuda_loss cuda_watch_loss(const struct cuda_watch *w)
 			threads = least;
 	}
 	prior.factor = 1 / threads;
-	prior.error = CUDA_PROGRESS_PRIOR_ERROR / threads;
+	prior.error = CUDA_PROGRESS_PRIOR_ERROR * cuda_watch_doubt(w) / threads;
 	if (prior.error < (1 / least - 1 / threads) / 2)
 		prior.error = (1 / least - 1 / threads) / 2;
 	return cuda_progress__loss(&w->progress, &prior);
@@ -97,6 +111,11 @@ bool cuda_watch_has_strays(const struct cuda_watch *w);
 struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
 struct cuda_probe_cost cuda_watch_cost_of(const struct cuda_watch *w, uint64_t entries, uint64_t entries_ns);
 
+/* cuda_in_progress.c */
+
+/* Whether the thread whose entry this is is in that call now. */
+bool cuda_watch_is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call);
+
 /* cuda_watch_light.c */
 
 /* Plans the next time on: whether it begins with light probes. */
@@ -112,8 +131,9 @@ void cuda_watch_drop_light(struct cuda_watch *w);
 /* What the target went without while the probes of this time on did not count yet: when they begin to. */
 double cuda_watch_light_lost_ns(const struct cuda_watch *w);
 struct cuda_watch_taken;
-/* At the end of a time on, before what it counted is scaled. */
-void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, uint64_t now_ns);
+/* At the end of a time on, before what it counted is scaled. share: of it, in which calls were made. */
+void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, double share,
+			uint64_t now_ns);
 
 /* cuda_watch_settle.c */
 
@@ -128,6 +148,8 @@ static inline uint64_t gained(uint64_t now, uint64_t before)
  * short by what has nothing to do with its calls.
  */
 int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns, bool ends);
+/* In a time off: that it counts up to now. Returns the share of the time since the last look in which calls were made. */
+double cuda_watch_look_off(struct cuda_watch *w, uint64_t now_ns);
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */

@@ -81,6 +81,7 @@ static void divide(struct cuda_watch *w)
 	}
 	for (size_t i = 0; i < w->n_mapped; i++)
 		cuda_link__free(TAKE_PTR(w->mapped[i].old));
+	cuda_active__interrupt(&w->active);
 	/* Of those that were under way some have returned meanwhile, by the old probes. */
 	cuda_watch_begin_anew(w, ~w->kinds.cycled, began_ns);
 }

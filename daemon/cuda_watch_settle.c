@@ -13,6 +13,7 @@
 
 #define LEAST_PROGRESS \
 	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
+#define ENOUGH_KNOWN_NS 1e9 /* of waits, to tell how much is usual */
 #define LEAST_ON_NS \
 	2e6 /* a time on that is worth keeping as the last one: another settling may have been just before */
 
@@ -52,8 +53,93 @@ void cuda_watch_set_segments(struct cuda_watch *w)
 		control->segment[i] = w->kinds.cycled >> i & 1 ? w->segment : 0;
 }
 
+static enum cuda_active_told read_away(void *context, pid_t tid, uint64_t now, uint64_t *away_ns)
+{
+	const struct cuda_watch *w = context;
+	struct so_cuda_call call;
+	uint64_t after_ns = 0;
+	uint32_t api;
+
+	if (cuda_probes__thread(w->probes, tid, &call))
+		return CUDA_ACTIVE_NEVER;
+	*away_ns = call.away_ns;
+	/* The last of them may have returned after the time that is asked for. */
+	if (call.back_ns > now)
+		after_ns = call.back_ns - (call.gone_ns > now ? call.gone_ns : now);
+	*away_ns -= after_ns < *away_ns ? after_ns : 0;
+	api = SO_CUDA_COOKIE_CALL(call.cookie);
+	/* Where it makes cycled calls it is not away; and if it makes them unseen, it is in no other. */
+	if (!call.active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call.cookie) != w->slot ||
+	    w->kinds.cycled >> cuda_names__kind(api) & 1)
+		return CUDA_ACTIVE_KNOWN;
+	if (!cuda_watch_is_under_way(w, &call))
+		return CUDA_ACTIVE_LATER;
+	*away_ns += now > call.begin_ns ? now - call.begin_ns : 0;
+	return CUDA_ACTIVE_KNOWN;
+}
+
+/* Of the time since the last look, that in which calls were made. keep: this is a look. */
+struct active {
+	double share; /* negative: not known yet */
+	double ns, unknown_ns;
+};
+
+static struct active look(struct cuda_watch *w, uint64_t now, bool keep)
+{
+	double ns = now > w->active.looked_ns ? (double)(now - w->active.looked_ns) : 0;
+	double share = cuda_active__share(&w->active, now, keep, read_away, w);
+
+	return share < 0 ? (struct active){ share, 0, ns } : (struct active){ share, share * ns, 0 };
+}
+
+/* Time of which nothing else is known. */
+static double usual_share(const struct cuda_watch *w)
+{
+	double usual = cuda_active__usual(&w->active);
+
+	return usual < 0 ? 1 : usual;
+}
+
+static void tell_unknown(struct cuda_watch *w)
+{
+	w->off_ns += usual_share(w) * w->unknown_ns;
+	w->unknown_ns = 0;
+}
+
+double cuda_watch_look_off(struct cuda_watch *w, uint64_t now)
+{
+	struct active active = look(w, now, true);
+
+	w->off_ns += active.ns;
+	w->unknown_ns += active.unknown_ns;
+	if (w->active.known_ns >= ENOUGH_KNOWN_NS)
+		tell_unknown(w);
+	return active.share;
+}
+
+/* Of the time off since the last time on, up to now. */
+static double off_to(struct cuda_watch *w, uint64_t now)
+{
+	struct active active = look(w, now, false);
+
+	return w->off_ns + active.ns + usual_share(w) * (w->unknown_ns + active.unknown_ns);
+}
+
+/* A time on, which stands for time off of which as much is known. keep: it ends. */
+static struct active look_on(struct cuda_watch *w, uint64_t now, bool keep)
+{
+	struct active on = look(w, now, keep);
+
+	if (on.share >= 0)
+		return on;
+	if (keep)
+		tell_unknown(w);
+	return (struct active){ usual_share(w), usual_share(w) * on.unknown_ns, 0 };
+}
+
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
 {
+	cuda_watch_look_off(w, now);
 	w->segment_ns = now;
 	w->light.lost_ns = 0;
 	if (++w->segment == 0)
@@ -93,12 +179,12 @@ static double within(double value, double most)
 /*
  * What the probes take the target goes without, unless comparisons (cuda_progress.h) say that it would have looked at a clock, slept or
  * waited for the GPU meanwhile. That it sleeps or waits does not tell: where that comes after the time on, it is no help to what is called in
- * it, and a loop that sleeps for so long never makes up for anything.
+ * it, and a loop that sleeps for so long never makes up for anything. on: of the time on, that in which calls were made.
  */
-static struct progress progress_of(const struct cuda_watch *w, double taken_ns, uint64_t now)
+static struct progress progress_of(const struct cuda_watch *w, double taken_ns, double on)
 {
 	struct cuda_loss loss = cuda_watch_loss(w);
-	double on = (double)(now - w->segment_ns), most = on * (1 - LEAST_PROGRESS);
+	double most = on * (1 - LEAST_PROGRESS);
 	double lost = within(loss.factor * taken_ns, most),
 	       least_lost = within((loss.factor - 2 * loss.error) * taken_ns, most),
 	       most_lost = within((loss.factor + 2 * loss.error) * taken_ns, most);
@@ -115,7 +201,9 @@ bool cuda_watch__is_estimate(const struct cuda_watch *w, uint64_t now)
 /* What the maps gained since the last settling. */
 struct gain {
 	struct cuda_snapshot *seen;
-	double progress_ns; /* what of the time on the target had for itself; 0: there was none */
+	struct active on;
+	double progress_ns; /* what of the time on the target had for making calls, and for itself; 0: nothing */
+	double stands_ns;   /* of the time off, what this time on stands for */
 	double factor;      /* what a call of the cycled kinds stands for */
 	double error;       /* of it, as a part (95 %), for want of knowing progress_ns better */
 	double off_ns; /* this time on is too short to stand for that time off before it: the last one does */
@@ -145,28 +233,45 @@ static double off_of_last(const struct cuda_watch *w, uint64_t now)
 
 	if (!cuda_watch_is_on(w) || !knows_last(w) || end <= w->accounted_ns || !is_short(w, now))
 		return 0;
-	return fmax((double)(end - w->accounted_ns) - w->light.lost_ns, 1);
+	return fmax(w->off_ns - w->light.lost_ns, 1);
 }
 
-/* ends: the recording ends then, or a process. */
-static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns, uint64_t now,
-		      bool ends, struct gain *out)
+/*
+ * The time off before it; where its threads waited meanwhile, less of it, and where those of earlier times on did, more. So each
+ * ns in which calls were made stands for as many.
+ */
+static double stands_for(const struct cuda_watch *w, double share)
 {
-	struct gain gain = { .factor = 1, .off_ns = ends ? off_of_last(w, now) : 0 };
+	/* In the time off the target had all time for itself, but for what light probes took. */
+	double off = fmax(w->off_ns - w->light.lost_ns, 0);
+
+	return fmin(off, share * ((double)(w->segment_ns - w->accounted_ns) + w->carried_ns / 2));
+}
+
+/* What of the time off before a time on is left for later ones. */
+static double left_of(const struct cuda_watch *w, const struct gain *gain)
+{
+	return cuda_watch_is_on(w) ? fmax(w->off_ns - w->light.lost_ns - gain->stands_ns, 0) : 0;
+}
+
+/* on: the time on, where it is one. ends: the recording ends then, or a process. */
+static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns,
+		      const struct active *on, uint64_t now, bool ends, struct gain *out)
+{
+	struct gain gain = { .on = *on, .factor = 1, .off_ns = ends ? off_of_last(w, now) : 0 };
 	struct progress progress;
 	int ret = cuda_snapshot__subtract(maps, w->last, &gain.seen);
 
 	if (ret)
 		return ret;
-	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0) {
-		progress = progress_of(w, taken_ns, now);
+	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0 && on->ns > 0) {
+		progress = progress_of(w, taken_ns, on->ns);
 		gain.progress_ns = progress.ns;
 		gain.error = progress.error;
-		/* Before it the target had all time for itself, but for what light probes took. */
-		gain.factor =
-			1 + fmax((double)(w->segment_ns - w->accounted_ns) - w->light.lost_ns, 0) / progress.ns;
+		gain.stands_ns = stands_for(w, on->share);
+		gain.factor = 1 + gain.stands_ns / progress.ns;
 	} else if (cuda_watch_is_on(w) && now > w->segment_ns) {
-		gain.progress_ns = (double)(now - w->segment_ns);
+		gain.progress_ns = on->ns;
 	}
 	*out = gain;
 	return 0;
@@ -192,12 +297,11 @@ static void count_seen(const struct cuda_snapshot *snapshot, struct cuda_estimat
 	}
 }
 
-static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struct gain *gain, uint64_t now)
+static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struct gain *gain)
 {
-	struct cuda_estimate_seen seen = { .kinds = w->kinds.cycled,
-					   .ns = (double)(now - w->segment_ns),
-					   .factor = gain->factor,
-					   .error = gain->error };
+	struct cuda_estimate_seen seen = {
+		.kinds = w->kinds.cycled, .ns = gain->on.ns, .factor = gain->factor, .error = gain->error
+	};
 
 	count_seen(gain->seen, &seen);
 	return seen;
@@ -223,6 +327,7 @@ static void note_callers(struct cuda_watch *w, const struct cuda_snapshot *seen)
 
 		if (key->api >= SO_CUDA_API_COUNT || !(w->kinds.cycled >> cuda_names__kind(key->api) & 1))
 			continue;
+		cuda_active__add_calls(&w->active, (pid_t)key->tid, calls);
 		/* Pairs with those of its thread that came before. */
 		u64_table__get(&threads, thread, &others);
 		same += calls * (calls - 1 + 2 * (double)others);
@@ -248,11 +353,11 @@ static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_
 	/* Of a process that ended before, or so soon after that it tells nothing. */
 	if (now <= w->segment_ns || gain->off_ns > 0)
 		return;
-	seen = seen_of(w, gain, now);
+	seen = seen_of(w, gain);
 	if (cuda_watch__is_estimate(w, now))
 		cuda_estimates__add(&w->estimates, &w->rates, &seen);
 	/* The mean of all the time before a duty cycle is no neighbour. */
-	if (seen.kinds && now - w->segment_ns > LEAST_ON_NS)
+	if (seen.kinds && gain->on.ns > LEAST_ON_NS)
 		cuda_estimate_rates__add(&w->rates, &seen, w->cycle.duty < 1);
 }
 
@@ -274,7 +379,7 @@ static int add_off(struct cuda_watch *w, double off_ns, struct cuda_snapshot *in
 		count_seen(w->last_on, &seen);
 		ret = cuda_snapshot__new(&off);
 		ret = ret ?: cuda_snapshot__merge(off, w->last_on, 0);
-		ret = ret ?: cuda_snapshot__scale(off, seen.kinds, factor, (uint64_t)seen.ns, start_of(w));
+		ret = ret ?: cuda_snapshot__scale(off, seen.kinds, factor, w->last_on_ns, start_of(w));
 		if (!ret)
 			cuda_snapshot__take_memory(off, into);
 		ret = ret ?: cuda_snapshot__merge(into, off, 0);
@@ -307,8 +412,9 @@ static int keep_last_on(struct cuda_watch *w, const struct gain *gain, uint64_t 
 		return ret;
 	cuda_snapshot__free(w->last_on);
 	w->last_on = TAKE_PTR(seen);
-	w->last_seen = seen_of(w, gain, now);
+	w->last_seen = seen_of(w, gain);
 	w->last_progress_ns = gain->progress_ns;
+	w->last_on_ns = now - w->segment_ns;
 	return 0;
 }
 
@@ -321,9 +427,8 @@ double cuda_watch_line_factor(const struct cuda_watch *w, uint32_t segment)
 	if (w->factors[at].segment == segment)
 		return w->factors[at].factor;
 	/* It is not over yet: as long as was planned. */
-	return segment == w->segment && w->cycle.on_ms
-		       ? 1 + (double)(w->segment_ns - w->accounted_ns) / (w->cycle.on_ms * 1e6)
-		       : w->cycle.factor;
+	return segment == w->segment && w->cycle.on_ms ? 1 + w->off_ns / (w->cycle.on_ms * 1e6)
+						       : w->cycle.factor;
 }
 
 static void keep_factor(struct cuda_watch *w, double factor)
@@ -342,16 +447,23 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
 	struct cuda_watch_taken taken = cuda_watch_taken(w);
+	struct cuda_active before = w->active;
+	struct active on = { 0 };
 	struct gain gain = { 0 };
-	int ret = read_maps(w, &maps);
+	int ret;
 
+	if (cuda_watch_is_on(w))
+		on = look_on(w, now, true);
+	ret = read_maps(w, &maps);
 	if (cuda_watch_is_on(w) && now > w->segment_ns + LEAST_ON_NS)
 		w->taken = taken.ns / (double)(now - w->segment_ns);
 	if (cuda_watch__is_estimate(w, now))
-		cuda_watch_compare(w, &taken, now);
-	ret = ret ?: gain_since(w, maps, taken.ns, now, ends, &gain);
-	if (ret)
+		cuda_watch_compare(w, &taken, on.share, now);
+	ret = ret ?: gain_since(w, maps, taken.ns, &on, now, ends, &gain);
+	if (ret) {
+		w->active = before;
 		return ret;
+	}
 	if (gain.off_ns > 0) {
 		ret = add_off(w, gain.off_ns, w->total, &w->estimates);
 		w->last_seen.factor += gain.off_ns / w->last_progress_ns;
@@ -360,6 +472,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	}
 	if (cuda_watch_is_on(w)) {
 		note_estimate(w, &gain, now);
+		cuda_active__age(&w->active);
 		note_callers(w, gain.seen);
 	}
 	ret = ret ?: add_gain(w, &gain, now, w->total);
@@ -370,6 +483,8 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 		w->lost = true;
 	if (cuda_watch_is_on(w)) {
 		keep_factor(w, gain.factor);
+		w->carried_ns = gain.off_ns > 0 ? 0 : left_of(w, &gain);
+		w->off_ns = w->carried_ns;
 		w->accounted_ns = now;
 		cuda_watch_begin_segment(w, now);
 	}
@@ -387,7 +502,7 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 {
 	if (cuda_watch_is_on(w) || now <= w->accounted_ns)
 		return 0;
-	return add_off(w, (double)(now - w->accounted_ns), into, estimates);
+	return add_off(w, off_to(w, now), into, estimates);
 }
 
 /* Nothing counts while the maps are read: it would stand for the time before as well, and be missing of what is to come. */
@@ -398,21 +513,30 @@ static int cut_on(struct cuda_watch *w)
 	cuda_watch_set_off(w, w->kinds.cycled);
 	ret = cuda_watch_settle_at(w, clock__now_ns(), true);
 	/* Else it goes on as it was. */
-	if (!ret)
+	if (!ret) {
+		ret = add_off(w, w->carried_ns, w->total, &w->estimates);
+		if (w->last_progress_ns > 0)
+			w->last_seen.factor += w->carried_ns / w->last_progress_ns;
+		w->off_ns = w->unknown_ns = w->carried_ns = 0;
 		cuda_watch_begin_segment(w, clock__now_ns());
+	}
 	cuda_watch_set_off(w, 0);
 	return ret;
 }
 
 static int cut_off(struct cuda_watch *w, uint64_t now)
 {
+	double off_ns;
 	int ret = cuda_watch_settle_at(w, now, true);
 
 	if (ret || cuda_watch_is_on(w) || now <= w->accounted_ns || (w->kinds.cycled && !knows_last(w)))
 		return ret;
-	ret = add_tail(w, now, w->total, &w->estimates);
+	off_ns = off_to(w, now);
+	cuda_watch_look_off(w, now);
+	ret = add_off(w, off_ns, w->total, &w->estimates);
 	if (w->last_progress_ns > 0)
-		w->last_seen.factor += (double)(now - w->accounted_ns) / w->last_progress_ns;
+		w->last_seen.factor += off_ns / w->last_progress_ns;
+	w->off_ns = w->unknown_ns = w->carried_ns = 0;
 	w->accounted_ns = now;
 	return ret;
 }
@@ -449,6 +573,8 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	w->taken = 0;
 	w->progress = (struct cuda_progress){ 0 };
 	w->callers.all = w->callers.same = 0;
+	w->active = (struct cuda_active){ .looked_ns = now };
+	w->off_ns = w->unknown_ns = w->carried_ns = 0;
 	w->accounted_ns = now;
 	return ret;
 }
@@ -458,6 +584,8 @@ void cuda_watch_resume(struct cuda_watch *w)
 	uint64_t now = clock__now_ns();
 
 	w->ended_ns = 0;
+	w->active.looked_ns = now;
+	w->off_ns = w->unknown_ns = w->carried_ns = 0;
 	w->accounted_ns = now;
 	if (cuda_watch_is_on(w))
 		cuda_watch_begin_segment(w, now);
@@ -469,18 +597,22 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct 
 	struct cuda_estimates near = w->estimates;
 	uint64_t now = now_of(w);
 	struct cuda_estimate_seen seen;
+	struct active on = { 0 };
 	struct gain gain = { 0 };
-	int ret = read_maps(w, &maps);
+	int ret;
 
+	if (cuda_watch_is_on(w))
+		on = look_on(w, now, false);
+	ret = read_maps(w, &maps);
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
-	ret = ret ?: gain_since(w, maps, cuda_watch_taken(w).ns, now, true, &gain);
+	ret = ret ?: gain_since(w, maps, cuda_watch_taken(w).ns, &on, now, true, &gain);
 	if (!ret && gain.factor > 1) {
-		seen = seen_of(w, &gain, now);
+		seen = seen_of(w, &gain);
 		cuda_estimates__add(&near, &w->rates, &seen);
 	}
 	ret = ret ?: add_gain(w, &gain, now, result);
-	ret = ret ?: add_off(w, gain.off_ns, result, &near);
+	ret = ret ?: add_off(w, gain.off_ns > 0 ? gain.off_ns : left_of(w, &gain), result, &near);
 	ret = ret ?: add_tail(w, now, result, &near);
 	cuda_snapshot__free(gain.seen);
 	if (ret)

@@ -163,7 +163,9 @@ struct so_cuda_call {
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
 	__u64 out, handle, text;
-	__u64 own_ns; /* what the probes have added to the call's time so far */
+	__u64 own_ns;  /* what the probes have added to the call's time so far */
+	/* Ever spent in calls that stood for themselves, the probes' time included; when the last of them began and returned. */
+	__u64 away_ns, gone_ns, back_ns;
 };
 
 /*

@@ -39,7 +39,7 @@ static __u64 hits(const struct target *t, double cost_ns, unsigned at)
 static bool compare(const struct target *t, struct cuda_kept *kept)
 {
 	__u64 all[LIGHT + FULL];
-	struct cuda_slices slices = { all, 0, LIGHT, LIGHT, LIGHT + FULL };
+	struct cuda_slices slices = { all, 0, LIGHT, LIGHT, LIGHT + FULL, 0, 0 };
 	unsigned begin = (unsigned)(unit() * 1000);
 
 	for (unsigned i = 0; i < LIGHT + FULL; i++)
@@ -93,7 +93,7 @@ static double within(const struct target *t, unsigned times, double truth, doubl
 static bool compare_steps(bool waits, struct cuda_kept *kept)
 {
 	__u64 all[LIGHT + FULL] = { 0 };
-	struct cuda_slices slices = { all, 0, LIGHT, LIGHT, LIGHT + FULL };
+	struct cuda_slices slices = { all, 0, LIGHT, LIGHT, LIGHT + FULL, 0, 0 };
 
 	for (unsigned thread = 0; thread < 2; thread++) {
 		double step = -STEP_NS * unit();
@@ -263,12 +263,36 @@ static void what_is_old_counts_less(void **state)
 	assert_true(cuda_progress__loss(&progress, &prior).factor < 0.1);
 }
 
+/* Where the target waits in between: how quickly calls follow one another in bursts, or, of short ones, in the time that is left. */
+static void bursts_are_compared(void **state)
+{
+	static const __u64 bursts[20] = { 0, 0,  20, 50, 50, 50, 50, 50, 30, 0,
+					  0, 35, 40, 40, 40, 40, 40, 10, 0,  0 },
+			   crumbs[20] = {
+				   24, 0, 26, 0, 25, 0, 24, 0, 26, 0, 0, 19, 0, 21, 0, 20, 0, 19, 0, 21
+			   };
+	struct cuda_slices slices = { bursts, 0, 10, 10, 20, 0.35, 0.35 };
+	struct cuda_kept kept;
+
+	assert_true(cuda_progress__compare(&slices, 1000, 4000, &kept));
+	assert_true(fabs(kept.share - (0.8 - 0.2 / 3)) < 1e-9 && kept.error < 0.06);
+	slices = (struct cuda_slices){ crumbs, 0, 10, 10, 20, 0.5, 0.5 };
+	assert_true(cuda_progress__compare(&slices, 1000, 4000, &kept));
+	assert_true(fabs(kept.share - (0.8 - 0.2 / 3)) < 1e-9);
+	/* Half of the second time was waited, which is why it has half of the hits. */
+	slices = (struct cuda_slices){ crumbs, 0, 10, 11, 20, 0.5, 0.75 };
+	assert_true(cuda_progress__compare(&slices, 1000, 4000, &kept));
+	assert_true(kept.share > 1.3);
+	slices = (struct cuda_slices){ bursts, 0, 10, 17, 20, 0.35, 0.9 };
+	assert_false(cuda_progress__compare(&slices, 1000, 4000, &kept));
+}
+
 static void there_may_be_nothing_to_compare(void **state)
 {
 	static const __u64 many[20] = { 50, 50, 50, 50, 50, 50, 50, 50, 50, 50,
 					40, 40, 40, 40, 40, 40, 40, 40, 40, 40 };
 	static const __u64 none[20];
-	struct cuda_slices slices = { many, 0, 10, 10, 20 };
+	struct cuda_slices slices = { many, 0, 10, 10, 20, 0, 0 };
 	struct cuda_kept kept;
 
 	assert_true(cuda_progress__compare(&slices, 1000, 4000, &kept));
@@ -277,12 +301,12 @@ static void there_may_be_nothing_to_compare(void **state)
 	assert_false(cuda_progress__compare(&slices, 0, 4000, &kept));
 	slices.light_to = 3;
 	assert_false(cuda_progress__compare(&slices, 1000, 4000, &kept));
-	slices = (struct cuda_slices){ many, 0, 10, 19, 20 };
+	slices = (struct cuda_slices){ many, 0, 10, 19, 20, 0, 0 };
 	assert_false(cuda_progress__compare(&slices, 1000, 4000, &kept));
 	/* A time on that ended before it began, by the clock of slices. */
-	slices = (struct cuda_slices){ many, 5, 4, 20, 19 };
+	slices = (struct cuda_slices){ many, 5, 4, 20, 19, 0, 0 };
 	assert_false(cuda_progress__compare(&slices, 1000, 4000, &kept));
-	slices = (struct cuda_slices){ none, 0, 10, 10, 20 };
+	slices = (struct cuda_slices){ none, 0, 10, 10, 20, 0, 0 };
 	assert_false(cuda_progress__compare(&slices, 1000, 4000, &kept));
 }
 
@@ -298,6 +322,7 @@ int main(void)
 		cmocka_unit_test(what_was_compared_once_is_kept),
 		cmocka_unit_test(what_no_loss_explains_is_left_out),
 		cmocka_unit_test(what_is_old_counts_less),
+		cmocka_unit_test(bursts_are_compared),
 		cmocka_unit_test(there_may_be_nothing_to_compare),
 	};
 

@@ -66,6 +66,10 @@ static struct target {
 	bool works;        /* what the probes take is time in which it does not get on */
 	bool sleeps;       /* uses a twentieth of its time */
 	unsigned threads;  /* that make the calls by turns, each without what its probes take; 0 is 1 */
+	/* After so many launches it waits, in a call that is counted all the time. */
+	unsigned burst, launched;
+	uint64_t wait_ns, wait_from, waited_ns; /* waited_ns: before that time */
+	bool hides;                             /* nobody sees that it waits */
 	struct made made[3];
 } target;
 
@@ -127,6 +131,16 @@ static unsigned threads(void)
 	return target.threads ?: 1;
 }
 
+static void wait_after(struct made *m, uint64_t took)
+{
+	if (m != target.made || !target.burst || ++target.launched < target.burst)
+		return;
+	target.waited_ns += target.wait_ns;
+	target.launched = 0;
+	target.wait_from = now + took;
+	m->next_ns = target.wait_from + target.wait_ns;
+}
+
 /* The target runs up to then. */
 static void run_to(uint64_t end)
 {
@@ -150,6 +164,7 @@ static void run_to(uint64_t end)
 		first->next_ns += first->period_ns;
 		for (unsigned i = 0; target.works && i < 3; i++)
 			target.made[i].next_ns += took / threads();
+		wait_after(first, took);
 	}
 	if (target.pid && end > now)
 		cpu += (end - now) / (target.sleeps ? 20 : 1);
@@ -301,6 +316,19 @@ int cuda_probes__take_calls(struct cuda_probes *probes, const struct so_cuda_key
 			    struct so_cuda_calls *out)
 {
 	return -ENOENT;
+}
+
+int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_cuda_call *out)
+{
+	uint64_t end = target.wait_from + target.wait_ns;
+
+	*out = (struct so_cuda_call){ .cookie = SO_CUDA_COOKIE(SO_CUDA_API_cudaStreamSynchronize, SLOT, 1),
+				      .begin_ns = target.wait_from,
+				      .active = now >= target.wait_from && now < end,
+				      .away_ns = target.waited_ns - (now < end ? target.wait_ns : 0),
+				      .gone_ns = now < end ? 0 : target.wait_from,
+				      .back_ns = now < end ? 0 : end };
+	return tid == target.pid && !target.hides && target.waited_ns ? 0 : -ESRCH;
 }
 
 int cuda_probes__slot(struct cuda_probes *probes, uint32_t at, struct so_cuda_slot *sum)
@@ -515,6 +543,56 @@ static void many_calls_are_estimated(void **state)
 		assert_true(cost_percent(now - BEGIN) > 0.5);
 		cuda_watch__free(w);
 		assert_null(links);
+	}
+}
+
+struct told_of {
+	double launches, truth, within, chance; /* chance: a part of within */
+};
+
+static struct told_of told_of_bursts(void **state, unsigned burst, uint64_t wait_ns, bool hides)
+{
+	struct cuda_estimates estimates;
+	const struct cuda_estimate *near = &estimates.of[SO_CUDA_LAUNCH];
+	struct cuda_watch *w;
+	struct told_of of;
+
+	set_up(state);
+	target.works = true;
+	target.burst = burst;
+	target.wait_ns = wait_ns;
+	target.hides = hides;
+	w = watch_target(50000, 0, 0.5);
+	run_watch(w, 20 * SECOND);
+	of.truth = (double)target.made[LAUNCHES].truth;
+	of.launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
+	of.within = told(near);
+	of.chance = told(near) - near->bias;
+	print_message(
+		"%u launches, %u ms%s: %.0f of %.0f, within %.0f, of which chance %.0f, from %u times on\n",
+		burst, (unsigned)(wait_ns / MS), hides ? " unseen" : "", of.launches, of.truth, of.within,
+		of.chance, (unsigned)near->times);
+	assert_true(near->times > 5);
+	cuda_watch__free(w);
+	assert_null(links);
+	return of;
+}
+
+/* Bursts of launches between waits: that one time on meets more of them than another is no error where waits are known. */
+static void what_comes_in_bursts_is_estimated(void **state)
+{
+	static const struct {
+		unsigned burst;
+		uint64_t wait_ns;
+	} of[] = { { 500, 20 * MS }, { 100, 20 * MS }, { 5000, 50 * MS }, { 200, 100 * MS }, { 20, MS } };
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct told_of seen = told_of_bursts(state, of[i].burst, of[i].wait_ns, false),
+			       unseen = told_of_bursts(state, of[i].burst, of[i].wait_ns, true);
+
+		assert_true(fabs(seen.launches - seen.truth) <= 0.03 * seen.truth &&
+			    fabs(seen.launches - seen.truth) <= seen.within);
+		assert_true(seen.chance < 0.02 * seen.truth && seen.chance < unseen.chance / 2);
 	}
 }
 
@@ -829,6 +907,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(few_calls_are_counted_one_by_one, set_up),
 		cmocka_unit_test_setup(many_calls_are_estimated, set_up),
+		cmocka_unit_test_setup(what_comes_in_bursts_is_estimated, set_up),
 		cmocka_unit_test_setup(few_copies_among_many_launches_are_counted, set_up),
 		cmocka_unit_test_setup(the_kinds_that_come_and_go_may_change, set_up),
 		cmocka_unit_test_setup(probes_come_and_go_with_the_phases, set_up),

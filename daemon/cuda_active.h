@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How much of a time the thread that makes a target's calls had for making them. While it waits for the GPU it makes no other call, and
+ * waits are counted all the time: so that is known of times off as well, and what a time on has seen stands for so much of
+ * such time, not of all time. That one time on meets a wait and another a burst is no error then.
+ *
+ * This is for targets of which one thread makes most calls. Where several do, what the others do while one waits is not known: all time is
+ * taken for time in which calls are made.
+ */
+#ifndef STAKEOUT_CUDA_ACTIVE_H
+#define STAKEOUT_CUDA_ACTIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CUDA_ACTIVE_THREADS 16 /* of those that make calls; the ones that make the fewest are forgotten */
+
+/* All zero: nobody is known to make calls. */
+struct cuda_active {
+	struct {
+		pid_t tid;
+		double calls; /* of the cycled kinds; what is older weighs less */
+	} threads[CUDA_ACTIVE_THREADS];
+	unsigned n;
+	uint64_t looked_ns; /* the last look */
+	pid_t tid;          /* of the thread that was looked at; 0: none */
+	bool is_known; /* away_ns, then: what it ever spent in other calls than those of the cycled kinds */
+	uint64_t away_ns;
+	double known_ns,
+		active_ns; /* time that is known, and what of it was for making calls; what is older weighs less */
+};
+
+enum cuda_active_told {
+	CUDA_ACTIVE_KNOWN,
+	CUDA_ACTIVE_LATER, /* the thread may be in a call whose probes were placed anew meanwhile */
+	CUDA_ACTIVE_NEVER, /* it cannot be asked */
+};
+
+/* Reads the time that a thread has ever spent in calls that are counted all the time, one under way included. */
+typedef enum cuda_active_told cuda_active_read(void *context, pid_t tid, uint64_t now_ns, uint64_t *away_ns);
+
+/*
+ * The part of the time since the last look in which calls may have been made, 0 to 1; negative: it will be as cuda_active__usual() some time.
+ * keep: this is a look.
+ */
+double cuda_active__share(struct cuda_active *active, uint64_t now_ns, bool keep, cuda_active_read *read,
+			  void *context);
+/* Probes of other calls are placed anew: some returns are not seen. */
+void cuda_active__interrupt(struct cuda_active *active);
+/* The part of other time that was for making calls. Negative: not known yet. */
+double cuda_active__usual(const struct cuda_active *active);
+
+/* A time on is over: the calls of the cycled kinds that each thread made in it, and what is older weighs less. */
+void cuda_active__add_calls(struct cuda_active *active, pid_t tid, double calls);
+void cuda_active__age(struct cuda_active *active);
+
+#endif

@@ -1,0 +1,1 @@
+test_cuda_active_SRCS := daemon/cuda_active.c
