@@ -3,11 +3,12 @@
 
 #include <math.h>
 
-#define CALLS_KEPT  0.9  /* of what was known of a thread, for each time on */
-#define LEAST_CALLS 0.5  /* a thread that has fewer left has stopped making calls */
-#define MOST        0.95 /* of all calls, that one thread makes */
-#define MEMORY_NS   10e9
-#define UNKNOWN     (-1.0)
+#define CALLS_KEPT     0.9  /* of what was known of a thread, for each time on */
+#define LEAST_CALLS    0.5  /* a thread that has fewer left has stopped making calls */
+#define MOST           0.95 /* of all calls, that one thread makes */
+#define LEAST_KNOWN_NS 1e7
+#define MEMORY_NS      10e9
+#define UNKNOWN        (-1.0)
 
 /* 0: there is none. */
 static pid_t caller(const struct cuda_active *a)
@@ -44,12 +45,13 @@ double cuda_active__share(struct cuda_active *a, uint64_t now, bool keep, cuda_a
 
 	if (tid)
 		told = read(context, tid, now, &away_ns);
-	if (told == CUDA_ACTIVE_NEVER || !a->tid)
+	/* Of a thread that has ended since it is not known, and of one that never could be asked nothing is. */
+	if (!a->tid || (told == CUDA_ACTIVE_NEVER && tid != a->tid))
 		share = 1;
 	else if (told == CUDA_ACTIVE_KNOWN && a->is_known && tid == a->tid && away_ns >= a->away_ns)
 		share = ns > 0 ? 1 - fmin((double)(away_ns - a->away_ns) / ns, 1) : 1;
 	if (keep) {
-		if (share >= 0 && a->tid)
+		if (told == CUDA_ACTIVE_KNOWN && share >= 0 && a->tid)
 			keep_share(a, ns, share);
 		a->looked_ns = now;
 		a->tid = told == CUDA_ACTIVE_NEVER ? 0 : tid;
@@ -66,7 +68,7 @@ void cuda_active__interrupt(struct cuda_active *a)
 
 double cuda_active__usual(const struct cuda_active *a)
 {
-	return a->known_ns > 0 ? a->active_ns / a->known_ns : UNKNOWN;
+	return a->known_ns >= LEAST_KNOWN_NS ? a->active_ns / a->known_ns : UNKNOWN;
 }
 
 void cuda_active__add_calls(struct cuda_active *a, pid_t tid, double calls)

@@ -34,7 +34,7 @@ struct cuda_active {
 enum cuda_active_told {
 	CUDA_ACTIVE_KNOWN,
 	CUDA_ACTIVE_LATER, /* the thread may be in a call whose probes were placed anew meanwhile */
-	CUDA_ACTIVE_NEVER, /* it cannot be asked */
+	CUDA_ACTIVE_NEVER, /* it cannot be asked, or has ended */
 };
 
 /* Reads the time that a thread has ever spent in calls that are counted all the time, one under way included. */

@@ -51,10 +51,10 @@ static struct mean mean_of(const __u64 *hits, unsigned from, unsigned to)
 	return (struct mean){ mean, (squares / (n - 1) + 1) / n * (1 + a) / (1 - a) };
 }
 
-/* Neither in a wait nor at its edge. */
+/* Neither in a wait nor at its edge, as the first and the last one may be. */
 static bool is_inside(const __u64 *hits, unsigned i, unsigned from, unsigned to)
 {
-	return hits[i] && (i == from || hits[i - 1]) && (i + 1 == to || hits[i + 1]);
+	return i > from && i + 1 < to && hits[i - 1] && hits[i] && hits[i + 1];
 }
 
 /* Of the slices inside bursts, where the target waits between them. False: there are too few. */

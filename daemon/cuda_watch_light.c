@@ -8,7 +8,7 @@
 #include "daemon/cuda_watch_parts.h"
 
 #define WORTH_TAKEN \
-	0.03 /* CPUs that the probes take while they are on: less is no great error, whatever is known */
+	0.03 /* CPUs that the probes take while they are on and calls are made: less is no great error, whatever is known */
 #define WORTH_ERROR  0.008 /* of the calls */
 #define LEAST_ACTIVE 0.05  /* of either time, for it to tell anything */
 #define PATIENCE \
@@ -21,6 +21,10 @@
 
 bool cuda_watch_plan_light(struct cuda_watch *w)
 {
+	double usual = w->active.tid ? cuda_active__usual(&w->active) : 1,
+	       taken = w->taken / (usual > LEAST_ACTIVE ? usual
+				   : usual < 0          ? 1
+							: LEAST_ACTIVE);
 	struct cuda_loss loss = cuda_watch_loss(w);
 
 	w->light.slices_ns = 0;
@@ -34,7 +38,7 @@ bool cuda_watch_plan_light(struct cuda_watch *w)
 		return false;
 	if (w->light.fruitless >= PATIENCE && w->segment % PATIENCE)
 		return false;
-	return w->taken > WORTH_TAKEN && loss.chance * w->taken > WORTH_ERROR;
+	return taken > WORTH_TAKEN && loss.chance * taken > WORTH_ERROR;
 }
 
 bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m)

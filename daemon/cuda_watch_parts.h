@@ -54,7 +54,7 @@ static inline double cuda_watch_doubt(const struct cuda_watch *w)
 {
 	double usual = cuda_active__usual(&w->active);
 
-	if (usual < 0)
+	if (usual < 0 || !w->active.tid)
 		return 1;
 	return usual > CUDA_WATCH_LEAST_DOUBT ? usual : CUDA_WATCH_LEAST_DOUBT;
 }
@@ -150,6 +150,8 @@ static inline uint64_t gained(uint64_t now, uint64_t before)
 int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns, bool ends);
 /* In a time off: that it counts up to now. Returns the share of the time since the last look in which calls were made. */
 double cuda_watch_look_off(struct cuda_watch *w, uint64_t now_ns);
+/* What is left of times off is told by the last time on, and no later one stands for it. -ENOMEM: it is lost, as w->lost says. */
+int cuda_watch_end_off(struct cuda_watch *w);
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */

@@ -81,9 +81,10 @@ static void divide(struct cuda_watch *w)
 	}
 	for (size_t i = 0; i < w->n_mapped; i++)
 		cuda_link__free(TAKE_PTR(w->mapped[i].old));
-	cuda_active__interrupt(&w->active);
 	/* Of those that were under way some have returned meanwhile, by the old probes. */
 	cuda_watch_begin_anew(w, ~w->kinds.cycled, began_ns);
+	cuda_active__interrupt(&w->active);
+	cuda_watch_look_off(w, clock__now_ns());
 }
 
 static void switch_on_light(struct cuda_watch *w)
@@ -139,6 +140,8 @@ static void switch_off(struct cuda_watch *w)
 		free_cycled(w);
 	cuda_watch_settle_at(w, w->ended_ns ?: now, false);
 	if (choose) {
+		/* Of other kinds this time has been counted, or not. */
+		cuda_watch_end_off(w);
 		w->kinds = next;
 		w->rates = (struct cuda_estimate_rates){ 0 };
 		w->callers.all = w->callers.same = 0;

@@ -14,6 +14,7 @@
 #define LEAST_PROGRESS \
 	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
 #define ENOUGH_KNOWN_NS 1e9 /* of waits, to tell how much is usual */
+#define LEAST_USUAL     0.5 /* of what is usually not waited: a time on that tells of others */
 #define LEAST_ON_NS \
 	2e6 /* a time on that is worth keeping as the last one: another settling may have been just before */
 
@@ -66,7 +67,7 @@ static enum cuda_active_told read_away(void *context, pid_t tid, uint64_t now, u
 	/* The last of them may have returned after the time that is asked for. */
 	if (call.back_ns > now)
 		after_ns = call.back_ns - (call.gone_ns > now ? call.gone_ns : now);
-	*away_ns -= after_ns < *away_ns ? after_ns : 0;
+	*away_ns -= after_ns <= *away_ns ? after_ns : 0;
 	api = SO_CUDA_COOKIE_CALL(call.cookie);
 	/* Where it makes cycled calls it is not away; and if it makes them unseen, it is in no other. */
 	if (!call.active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call.cookie) != w->slot ||
@@ -110,9 +111,12 @@ double cuda_watch_look_off(struct cuda_watch *w, uint64_t now)
 {
 	struct active active = look(w, now, true);
 
+	/* Nothing is called after the last process with a library has ended. */
+	if (w->ended_ns)
+		return active.share;
 	w->off_ns += active.ns;
 	w->unknown_ns += active.unknown_ns;
-	if (w->active.known_ns >= ENOUGH_KNOWN_NS)
+	if (w->active.known_ns >= ENOUGH_KNOWN_NS || !w->active.tid)
 		tell_unknown(w);
 	return active.share;
 }
@@ -233,7 +237,7 @@ static double off_of_last(const struct cuda_watch *w, uint64_t now)
 
 	if (!cuda_watch_is_on(w) || !knows_last(w) || end <= w->accounted_ns || !is_short(w, now))
 		return 0;
-	return fmax(w->off_ns - w->light.lost_ns, 1);
+	return fmax(w->off_ns + usual_share(w) * w->unknown_ns - w->light.lost_ns, 1);
 }
 
 /*
@@ -251,7 +255,9 @@ static double stands_for(const struct cuda_watch *w, double share)
 /* What of the time off before a time on is left for later ones. */
 static double left_of(const struct cuda_watch *w, const struct gain *gain)
 {
-	return cuda_watch_is_on(w) ? fmax(w->off_ns - w->light.lost_ns - gain->stands_ns, 0) : 0;
+	double unknown = usual_share(w) * w->unknown_ns;
+
+	return cuda_watch_is_on(w) ? fmax(w->off_ns - w->light.lost_ns - gain->stands_ns, 0) + unknown : 0;
 }
 
 /* on: the time on, where it is one. ends: the recording ends then, or a process. */
@@ -327,7 +333,6 @@ static void note_callers(struct cuda_watch *w, const struct cuda_snapshot *seen)
 
 		if (key->api >= SO_CUDA_API_COUNT || !(w->kinds.cycled >> cuda_names__kind(key->api) & 1))
 			continue;
-		cuda_active__add_calls(&w->active, (pid_t)key->tid, calls);
 		/* Pairs with those of its thread that came before. */
 		u64_table__get(&threads, thread, &others);
 		same += calls * (calls - 1 + 2 * (double)others);
@@ -341,8 +346,23 @@ static void note_callers(struct cuda_watch *w, const struct cuda_snapshot *seen)
 		return;
 	/* The first time on may be that of all before a duty cycle. */
 	weight = fmin(all, CALLERS_MOST) / all;
+	for (size_t i = 0; i < n; i++) {
+		const struct so_cuda_key *key = &entries[i].key;
+
+		if (key->api < SO_CUDA_API_COUNT && w->kinds.cycled >> cuda_names__kind(key->api) & 1)
+			cuda_active__add_calls(&w->active, (pid_t)key->tid,
+					       weight * (double)entries[i].calls.calls);
+	}
 	w->callers.all = CALLERS_KEPT * w->callers.all + weight * all;
 	w->callers.same = CALLERS_KEPT * w->callers.same + weight * same / (all - 1);
+}
+
+/* A time on of which enough was not waited, but a moment at a burst's edge. */
+static bool tells_of_others(const struct cuda_watch *w, const struct gain *gain, uint64_t now)
+{
+	double ns = now > w->segment_ns && cuda_watch_is_on(w) ? (double)(now - w->segment_ns) : 0;
+
+	return ns > LEAST_ON_NS && gain->on.ns > 0 && gain->on.ns >= LEAST_USUAL * usual_share(w) * ns;
 }
 
 /* A time on ends, and has this gain. */
@@ -357,7 +377,7 @@ static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_
 	if (cuda_watch__is_estimate(w, now))
 		cuda_estimates__add(&w->estimates, &w->rates, &seen);
 	/* The mean of all the time before a duty cycle is no neighbour. */
-	if (seen.kinds && gain->on.ns > LEAST_ON_NS)
+	if (seen.kinds && tells_of_others(w, gain, now))
 		cuda_estimate_rates__add(&w->rates, &seen, w->cycle.duty < 1);
 }
 
@@ -386,6 +406,24 @@ static int add_off(struct cuda_watch *w, double off_ns, struct cuda_snapshot *in
 	}
 	if (!ret)
 		cuda_estimates__add_off(estimates, &w->rates, &seen, factor);
+	return ret;
+}
+
+int cuda_watch_end_off(struct cuda_watch *w)
+{
+	double ns;
+	int ret;
+
+	tell_unknown(w);
+	ns = w->off_ns;
+	w->off_ns = w->carried_ns = 0;
+	if (ns <= 0)
+		return 0;
+	ret = add_off(w, ns, w->total, &w->estimates);
+	if (w->last_progress_ns > 0)
+		w->last_seen.factor += ns / w->last_progress_ns;
+	if (ret)
+		w->lost = true;
 	return ret;
 }
 
@@ -426,9 +464,12 @@ double cuda_watch_line_factor(const struct cuda_watch *w, uint32_t segment)
 		return 1;
 	if (w->factors[at].segment == segment)
 		return w->factors[at].factor;
+	if (segment != w->segment || !w->cycle.on_ms)
+		return w->cycle.factor;
+	if (w->segment_ns <= w->accounted_ns)
+		return 1;
 	/* It is not over yet: as long as was planned. */
-	return segment == w->segment && w->cycle.on_ms ? 1 + w->off_ns / (w->cycle.on_ms * 1e6)
-						       : w->cycle.factor;
+	return 1 + ((double)(w->segment_ns - w->accounted_ns) + w->carried_ns / 2) / (w->cycle.on_ms * 1e6);
 }
 
 static void keep_factor(struct cuda_watch *w, double factor)
@@ -448,6 +489,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
 	struct cuda_watch_taken taken = cuda_watch_taken(w);
 	struct cuda_active before = w->active;
+	bool was_estimate = cuda_watch__is_estimate(w, now);
 	struct active on = { 0 };
 	struct gain gain = { 0 };
 	int ret;
@@ -467,7 +509,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	if (gain.off_ns > 0) {
 		ret = add_off(w, gain.off_ns, w->total, &w->estimates);
 		w->last_seen.factor += gain.off_ns / w->last_progress_ns;
-	} else if (w->kinds.cycled && gain.progress_ns > LEAST_ON_NS) {
+	} else if (w->kinds.cycled && tells_of_others(w, &gain, now)) {
 		ret = keep_last_on(w, &gain, now);
 	}
 	if (cuda_watch_is_on(w)) {
@@ -483,10 +525,14 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 		w->lost = true;
 	if (cuda_watch_is_on(w)) {
 		keep_factor(w, gain.factor);
-		w->carried_ns = gain.off_ns > 0 ? 0 : left_of(w, &gain);
+		w->carried_ns = gain.off_ns > 0 ? 0 : fmax(w->off_ns - w->light.lost_ns - gain.stands_ns, 0);
+		w->unknown_ns = gain.off_ns > 0 ? 0 : w->unknown_ns;
 		w->off_ns = w->carried_ns;
 		w->accounted_ns = now;
 		cuda_watch_begin_segment(w, now);
+		/* All is counted: no later time on stands for it. */
+		if (!was_estimate)
+			ret = cuda_watch_end_off(w) ?: ret;
 	}
 	return ret;
 }
@@ -514,10 +560,8 @@ static int cut_on(struct cuda_watch *w)
 	ret = cuda_watch_settle_at(w, clock__now_ns(), true);
 	/* Else it goes on as it was. */
 	if (!ret) {
-		ret = add_off(w, w->carried_ns, w->total, &w->estimates);
-		if (w->last_progress_ns > 0)
-			w->last_seen.factor += w->carried_ns / w->last_progress_ns;
-		w->off_ns = w->unknown_ns = w->carried_ns = 0;
+		if (knows_last(w))
+			ret = cuda_watch_end_off(w);
 		cuda_watch_begin_segment(w, clock__now_ns());
 	}
 	cuda_watch_set_off(w, 0);
@@ -526,17 +570,12 @@ static int cut_on(struct cuda_watch *w)
 
 static int cut_off(struct cuda_watch *w, uint64_t now)
 {
-	double off_ns;
 	int ret = cuda_watch_settle_at(w, now, true);
 
 	if (ret || cuda_watch_is_on(w) || now <= w->accounted_ns || (w->kinds.cycled && !knows_last(w)))
 		return ret;
-	off_ns = off_to(w, now);
 	cuda_watch_look_off(w, now);
-	ret = add_off(w, off_ns, w->total, &w->estimates);
-	if (w->last_progress_ns > 0)
-		w->last_seen.factor += off_ns / w->last_progress_ns;
-	w->off_ns = w->unknown_ns = w->carried_ns = 0;
+	ret = cuda_watch_end_off(w);
 	w->accounted_ns = now;
 	return ret;
 }
@@ -565,6 +604,8 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 
 	w->ended_ns = now;
 	ret = cuda_watch__settle(w);
+	if (cuda_watch_is_on(w))
+		ret = ret ?: cuda_watch_end_off(w);
 	ret = ret ?: add_tail(w, now, w->total, &w->estimates);
 	/* Of the next one nothing is known. */
 	cuda_snapshot__free(TAKE_PTR(w->last_on));

@@ -831,6 +831,42 @@ static void what_was_before_a_recording_stays(void **state)
 	}
 }
 
+/* A recording that begins, and a process that ends, in the midst of a burst, or of a wait: time off before it is mostly waited. */
+static void bursts_are_cut_anywhere(void **state)
+{
+	for (unsigned i = 0; i < 25; i++) {
+		_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
+		enum cuda_watch_phase phase = CUDA_WATCH_OFF_BEFORE + i % 5;
+		double truth, before, first, all;
+		struct cuda_watch *w;
+
+		set_up(state);
+		target.works = true;
+		target.burst = 300;
+		target.wait_ns = 40 * MS;
+		w = watch_target(50000, 0, 0.5);
+		run_watch(w, 8 * SECOND + i * 37 * MS);
+		run_until(w, phase);
+		run_to(now + i * 300 * US);
+		truth = (double)target.made[LAUNCHES].truth;
+		assert_int_equal(cuda_watch__cut(w, &snapshot), 0);
+		before = (double)calls_in(snapshot, 100);
+		run_watch(w, 8 * SECOND + i * 13 * MS);
+		run_until(w, phase);
+		all = (double)target.made[LAUNCHES].truth;
+		target.pid = 0;
+		cuda_watch__process_gone(w, 100);
+		first = before;
+		before = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) - before;
+		print_message("phase %u: %.0f of %.0f, then %.0f of %.0f\n", phase, first, truth, before,
+			      all - truth);
+		assert_true(fabs(first - truth) < 0.05 * truth &&
+			    fabs(before - (all - truth)) < 0.05 * (all - truth));
+		cuda_watch__free(w);
+		assert_null(links);
+	}
+}
+
 /*
  * A job of months starts processes all the time. Of those that ended longest ago, more than ten minutes, only sums are kept; no call is
  * lost or counted twice by it. A number that comes again is that of the later one, which keeps what it has.
@@ -915,6 +951,7 @@ int main(void)
 		cmocka_unit_test_setup(a_process_ends_and_another_begins, set_up),
 		cmocka_unit_test_setup(what_is_cut_short_stands_for_nothing_else, set_up),
 		cmocka_unit_test_setup(what_was_before_a_recording_stays, set_up),
+		cmocka_unit_test_setup(bursts_are_cut_anywhere, set_up),
 		cmocka_unit_test_setup(processes_that_ended_long_ago_are_folded, set_up),
 		cmocka_unit_test_setup(probes_may_be_refused, set_up),
 		cmocka_unit_test_setup(maps_may_not_be_readable, set_up),
