@@ -14,7 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CUDA_ACTIVE_THREADS 16 /* of those that make calls; the ones that make the fewest are forgotten */
+#define CUDA_ACTIVE_THREADS \
+	16 /* of those that make calls; of more, the ones that make the fewest have one place together */
 
 /* All zero: nobody is known to make calls. */
 struct cuda_active {
