@@ -35,26 +35,25 @@ static void check(const struct dwarf_frame *frame, const char *function, uint32_
 	assert_int_equal(frame->line, line);
 }
 
-static void test_inlined(void **state)
+static void check_all(uintptr_t address, const char *outermost, uint32_t line)
 {
 	_cleanup_(dwarf_lines) struct dwarf_lines *lines = open_path("/proc/self/exe");
 	struct dwarf_frame frames[8];
 
-	assert_int_equal(dwarf_lines__find(lines, here__vaddr(here__outer()), frames, 8), 3);
+	assert_int_equal(dwarf_lines__find(lines, here__vaddr(address), frames, 8), 3);
 	check(&frames[0], "here__innermost", HERE_INNERMOST_LINE);
 	check(&frames[1], "here__middle", HERE_MIDDLE_LINE);
-	check(&frames[2], "here__outer", HERE_OUTER_LINE);
+	check(&frames[2], outermost, line);
+}
+
+static void test_inlined(void **state)
+{
+	check_all(here__outer(), "here__outer", HERE_OUTER_LINE);
 }
 
 static void test_nested(void **state)
 {
-	_cleanup_(dwarf_lines) struct dwarf_lines *lines = open_path("/proc/self/exe");
-	struct dwarf_frame frames[8];
-
-	assert_int_equal(dwarf_lines__find(lines, here__vaddr(here__around()), frames, 8), 3);
-	check(&frames[0], "here__innermost", HERE_INNERMOST_LINE);
-	check(&frames[1], "here__middle", HERE_MIDDLE_LINE);
-	check(&frames[2], "nested", HERE_NESTED_LINE);
+	check_all(here__around(), "nested", HERE_NESTED_LINE);
 }
 
 /* The function itself is always there; what there is no room for lies between. */
