@@ -135,6 +135,24 @@ struct cuda_watch_taken;
 void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, double share,
 			uint64_t now_ns);
 
+/* cuda_watch_active.c */
+
+/* Of the time since the last look, that in which calls were made. */
+struct cuda_watch_active {
+	double share; /* negative: not known yet */
+	double ns, unknown_ns;
+};
+
+/* In a time off: it counts up to now. Returns the share of the time since the last look in which calls were made; negative: not known yet. */
+double cuda_watch_look_off(struct cuda_watch *w, uint64_t now_ns);
+/* A time on, which stands for time off of which as much is known. keep: it ends. */
+struct cuda_watch_active cuda_watch_look_on(struct cuda_watch *w, uint64_t now_ns, bool keep);
+/* Of the time off since the last time on, up to now, that in which calls were made, ns. */
+double cuda_watch_off_to(struct cuda_watch *w, uint64_t now_ns);
+/* The share of time of which nothing else is known; and that of time off, which is told by it. */
+double cuda_watch_usual_share(const struct cuda_watch *w);
+void cuda_watch_tell_unknown(struct cuda_watch *w);
+
 /* cuda_watch_settle.c */
 
 /* Counters of threads that are preempted between reading and writing may go back a little. */
@@ -148,8 +166,6 @@ static inline uint64_t gained(uint64_t now, uint64_t before)
  * short by what has nothing to do with its calls.
  */
 int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns, bool ends);
-/* In a time off: that it counts up to now. Returns the share of the time since the last look in which calls were made. */
-double cuda_watch_look_off(struct cuda_watch *w, uint64_t now_ns);
 /* What is left of times off is told by the last time on, and no later one stands for it. -ENOMEM: it is lost, as w->lost says. */
 int cuda_watch_end_off(struct cuda_watch *w);
 /* The probes of the cycled kinds count from now on. */

@@ -13,8 +13,7 @@
 
 #define LEAST_PROGRESS \
 	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
-#define ENOUGH_KNOWN_NS 1e9 /* of waits, to tell how much is usual */
-#define LEAST_USUAL     0.5 /* of what is usually not waited: a time on that tells of others */
+#define LEAST_USUAL 0.5 /* of what is usually not waited: a time on that tells of others */
 #define LEAST_ON_NS \
 	2e6 /* a time on that is worth keeping as the last one: another settling may have been just before */
 
@@ -52,93 +51,6 @@ void cuda_watch_set_segments(struct cuda_watch *w)
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
 		control->segment[i] = w->kinds.cycled >> i & 1 ? w->segment : 0;
-}
-
-static enum cuda_active_told read_away(void *context, pid_t tid, uint64_t now, uint64_t *away_ns)
-{
-	const struct cuda_watch *w = context;
-	struct so_cuda_call call;
-	uint64_t after_ns = 0;
-	uint32_t api;
-
-	if (cuda_probes__thread(w->probes, tid, &call))
-		return CUDA_ACTIVE_NEVER;
-	*away_ns = call.away_ns;
-	/* The last of them may have returned after the time that is asked for. */
-	if (call.back_ns > now)
-		after_ns = call.back_ns - (call.gone_ns > now ? call.gone_ns : now);
-	*away_ns -= after_ns <= *away_ns ? after_ns : 0;
-	api = SO_CUDA_COOKIE_CALL(call.cookie);
-	/* Where it makes cycled calls it is not away; and if it makes them unseen, it is in no other. */
-	if (!call.active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call.cookie) != w->slot ||
-	    w->kinds.cycled >> cuda_names__kind(api) & 1)
-		return CUDA_ACTIVE_KNOWN;
-	if (!cuda_watch_is_under_way(w, &call))
-		return CUDA_ACTIVE_LATER;
-	*away_ns += now > call.begin_ns ? now - call.begin_ns : 0;
-	return CUDA_ACTIVE_KNOWN;
-}
-
-/* Of the time since the last look, that in which calls were made. keep: this is a look. */
-struct active {
-	double share; /* negative: not known yet */
-	double ns, unknown_ns;
-};
-
-static struct active look(struct cuda_watch *w, uint64_t now, bool keep)
-{
-	double ns = now > w->active.looked_ns ? (double)(now - w->active.looked_ns) : 0;
-	double share = cuda_active__share(&w->active, now, keep, read_away, w);
-
-	return share < 0 ? (struct active){ share, 0, ns } : (struct active){ share, share * ns, 0 };
-}
-
-/* Time of which nothing else is known. */
-static double usual_share(const struct cuda_watch *w)
-{
-	double usual = cuda_active__usual(&w->active);
-
-	return usual < 0 ? 1 : usual;
-}
-
-static void tell_unknown(struct cuda_watch *w)
-{
-	w->off_ns += usual_share(w) * w->unknown_ns;
-	w->unknown_ns = 0;
-}
-
-double cuda_watch_look_off(struct cuda_watch *w, uint64_t now)
-{
-	struct active active = look(w, now, true);
-
-	/* Nothing is called after the last process with a library has ended. */
-	if (w->ended_ns)
-		return active.share;
-	w->off_ns += active.ns;
-	w->unknown_ns += active.unknown_ns;
-	if (w->active.known_ns >= ENOUGH_KNOWN_NS || !w->active.tid)
-		tell_unknown(w);
-	return active.share;
-}
-
-/* Of the time off since the last time on, up to now. */
-static double off_to(struct cuda_watch *w, uint64_t now)
-{
-	struct active active = look(w, now, false);
-
-	return w->off_ns + active.ns + usual_share(w) * (w->unknown_ns + active.unknown_ns);
-}
-
-/* A time on, which stands for time off of which as much is known. keep: it ends. */
-static struct active look_on(struct cuda_watch *w, uint64_t now, bool keep)
-{
-	struct active on = look(w, now, keep);
-
-	if (on.share >= 0)
-		return on;
-	if (keep)
-		tell_unknown(w);
-	return (struct active){ usual_share(w), usual_share(w) * on.unknown_ns, 0 };
 }
 
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
@@ -205,7 +117,7 @@ bool cuda_watch__is_estimate(const struct cuda_watch *w, uint64_t now)
 /* What the maps gained since the last settling. */
 struct gain {
 	struct cuda_snapshot *seen;
-	struct active on;
+	struct cuda_watch_active on;
 	double progress_ns; /* what of the time on the target had for making calls, and for itself; 0: nothing */
 	double stands_ns;   /* of the time off, what this time on stands for */
 	double factor;      /* what a call of the cycled kinds stands for */
@@ -237,7 +149,7 @@ static double off_of_last(const struct cuda_watch *w, uint64_t now)
 
 	if (!cuda_watch_is_on(w) || !knows_last(w) || end <= w->accounted_ns || !is_short(w, now))
 		return 0;
-	return fmax(w->off_ns + usual_share(w) * w->unknown_ns - w->light.lost_ns, 1);
+	return fmax(w->off_ns + cuda_watch_usual_share(w) * w->unknown_ns - w->light.lost_ns, 1);
 }
 
 /*
@@ -255,14 +167,12 @@ static double stands_for(const struct cuda_watch *w, double share)
 /* What of the time off before a time on is left for later ones. */
 static double left_of(const struct cuda_watch *w, const struct gain *gain)
 {
-	double unknown = usual_share(w) * w->unknown_ns;
-
-	return cuda_watch_is_on(w) ? fmax(w->off_ns - w->light.lost_ns - gain->stands_ns, 0) + unknown : 0;
+	return gain->off_ns > 0 ? 0 : fmax(w->off_ns - w->light.lost_ns - gain->stands_ns, 0);
 }
 
 /* on: the time on, where it is one. ends: the recording ends then, or a process. */
 static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns,
-		      const struct active *on, uint64_t now, bool ends, struct gain *out)
+		      const struct cuda_watch_active *on, uint64_t now, bool ends, struct gain *out)
 {
 	struct gain gain = { .on = *on, .factor = 1, .off_ns = ends ? off_of_last(w, now) : 0 };
 	struct progress progress;
@@ -362,7 +272,8 @@ static bool tells_of_others(const struct cuda_watch *w, const struct gain *gain,
 {
 	double ns = now > w->segment_ns && cuda_watch_is_on(w) ? (double)(now - w->segment_ns) : 0;
 
-	return ns > LEAST_ON_NS && gain->on.ns > 0 && gain->on.ns >= LEAST_USUAL * usual_share(w) * ns;
+	return ns > LEAST_ON_NS && gain->on.ns > 0 &&
+	       gain->on.ns >= LEAST_USUAL * cuda_watch_usual_share(w) * ns;
 }
 
 /* A time on ends, and has this gain. */
@@ -414,7 +325,7 @@ int cuda_watch_end_off(struct cuda_watch *w)
 	double ns;
 	int ret;
 
-	tell_unknown(w);
+	cuda_watch_tell_unknown(w);
 	ns = w->off_ns;
 	w->off_ns = w->carried_ns = 0;
 	if (ns <= 0)
@@ -490,12 +401,12 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	struct cuda_watch_taken taken = cuda_watch_taken(w);
 	struct cuda_active before = w->active;
 	bool was_estimate = cuda_watch__is_estimate(w, now);
-	struct active on = { 0 };
+	struct cuda_watch_active on = { 0 };
 	struct gain gain = { 0 };
 	int ret;
 
 	if (cuda_watch_is_on(w))
-		on = look_on(w, now, true);
+		on = cuda_watch_look_on(w, now, true);
 	ret = read_maps(w, &maps);
 	if (cuda_watch_is_on(w) && now > w->segment_ns + LEAST_ON_NS)
 		w->taken = taken.ns / (double)(now - w->segment_ns);
@@ -525,7 +436,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 		w->lost = true;
 	if (cuda_watch_is_on(w)) {
 		keep_factor(w, gain.factor);
-		w->carried_ns = gain.off_ns > 0 ? 0 : fmax(w->off_ns - w->light.lost_ns - gain.stands_ns, 0);
+		w->carried_ns = left_of(w, &gain);
 		w->unknown_ns = gain.off_ns > 0 ? 0 : w->unknown_ns;
 		w->off_ns = w->carried_ns;
 		w->accounted_ns = now;
@@ -548,7 +459,7 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 {
 	if (cuda_watch_is_on(w) || now <= w->accounted_ns)
 		return 0;
-	return add_off(w, off_to(w, now), into, estimates);
+	return add_off(w, cuda_watch_off_to(w, now), into, estimates);
 }
 
 /* Nothing counts while the maps are read: it would stand for the time before as well, and be missing of what is to come. */
@@ -638,12 +549,12 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct 
 	struct cuda_estimates near = w->estimates;
 	uint64_t now = now_of(w);
 	struct cuda_estimate_seen seen;
-	struct active on = { 0 };
+	struct cuda_watch_active on = { 0 };
 	struct gain gain = { 0 };
 	int ret;
 
 	if (cuda_watch_is_on(w))
-		on = look_on(w, now, false);
+		on = cuda_watch_look_on(w, now, false);
 	ret = read_maps(w, &maps);
 	ret = ret ?: cuda_snapshot__new(&result);
 	ret = ret ?: cuda_snapshot__merge(result, w->total, 0);
@@ -653,7 +564,9 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct 
 		cuda_estimates__add(&near, &w->rates, &seen);
 	}
 	ret = ret ?: add_gain(w, &gain, now, result);
-	ret = ret ?: add_off(w, gain.off_ns > 0 ? gain.off_ns : left_of(w, &gain), result, &near);
+	if (cuda_watch_is_on(w) && gain.off_ns <= 0)
+		gain.off_ns = left_of(w, &gain) + cuda_watch_usual_share(w) * w->unknown_ns;
+	ret = ret ?: add_off(w, gain.off_ns, result, &near);
 	ret = ret ?: add_tail(w, now, result, &near);
 	cuda_snapshot__free(gain.seen);
 	if (ret)

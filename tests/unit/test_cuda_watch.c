@@ -592,7 +592,8 @@ static void what_comes_in_bursts_is_estimated(void **state)
 
 		assert_true(fabs(seen.launches - seen.truth) <= 0.03 * seen.truth &&
 			    fabs(seen.launches - seen.truth) <= seen.within);
-		assert_true(seen.chance < 0.02 * seen.truth && seen.chance < unseen.chance / 2);
+		assert_true(seen.chance > 0 && seen.chance < 0.02 * seen.truth &&
+			    seen.chance < unseen.chance / 2);
 	}
 }
 

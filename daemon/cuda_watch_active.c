@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* How much of the times on and off the thread that makes the calls was not away for (cuda_active.h). */
+#include <math.h>
+
+#include "daemon/cuda_watch_parts.h"
+
+#define ENOUGH_KNOWN_NS 1e9 /* of waits, to tell how much is usual */
+
+static enum cuda_active_told read_away(void *context, pid_t tid, uint64_t now, uint64_t *away_ns)
+{
+	const struct cuda_watch *w = context;
+	struct so_cuda_call call;
+	uint64_t after_ns = 0;
+	uint32_t api;
+
+	if (cuda_probes__thread(w->probes, tid, &call))
+		return CUDA_ACTIVE_NEVER;
+	*away_ns = call.away_ns;
+	/* The last of them may have returned after the time that is asked for. */
+	if (call.back_ns > now)
+		after_ns = call.back_ns - (call.gone_ns > now ? call.gone_ns : now);
+	*away_ns -= after_ns <= *away_ns ? after_ns : 0;
+	api = SO_CUDA_COOKIE_CALL(call.cookie);
+	/* Where it makes cycled calls it is not away; and if it makes them unseen, it is in no other. */
+	if (!call.active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call.cookie) != w->slot ||
+	    w->kinds.cycled >> cuda_names__kind(api) & 1)
+		return CUDA_ACTIVE_KNOWN;
+	if (!cuda_watch_is_under_way(w, &call))
+		return CUDA_ACTIVE_LATER;
+	*away_ns += now > call.begin_ns ? now - call.begin_ns : 0;
+	return CUDA_ACTIVE_KNOWN;
+}
+
+static struct cuda_watch_active look(struct cuda_watch *w, uint64_t now, bool keep)
+{
+	double ns = now > w->active.looked_ns ? (double)(now - w->active.looked_ns) : 0;
+	double share = cuda_active__share(&w->active, now, keep, read_away, w);
+
+	return share < 0 ? (struct cuda_watch_active){ share, 0, ns }
+			 : (struct cuda_watch_active){ share, share * ns, 0 };
+}
+
+double cuda_watch_usual_share(const struct cuda_watch *w)
+{
+	double usual = cuda_active__usual(&w->active);
+
+	return usual < 0 ? 1 : usual;
+}
+
+void cuda_watch_tell_unknown(struct cuda_watch *w)
+{
+	w->off_ns += cuda_watch_usual_share(w) * w->unknown_ns;
+	w->unknown_ns = 0;
+}
+
+double cuda_watch_look_off(struct cuda_watch *w, uint64_t now)
+{
+	struct cuda_watch_active active = look(w, now, true);
+
+	/* Nothing is called after the last process with a library has ended. */
+	if (w->ended_ns)
+		return active.share;
+	w->off_ns += active.ns;
+	w->unknown_ns += active.unknown_ns;
+	if (w->active.known_ns >= ENOUGH_KNOWN_NS || !w->active.tid)
+		cuda_watch_tell_unknown(w);
+	return active.share;
+}
+
+double cuda_watch_off_to(struct cuda_watch *w, uint64_t now)
+{
+	struct cuda_watch_active active = look(w, now, false);
+
+	return w->off_ns + active.ns + cuda_watch_usual_share(w) * (w->unknown_ns + active.unknown_ns);
+}
+
+struct cuda_watch_active cuda_watch_look_on(struct cuda_watch *w, uint64_t now, bool keep)
+{
+	struct cuda_watch_active on = look(w, now, keep);
+
+	if (on.share >= 0)
+		return on;
+	if (keep)
+		cuda_watch_tell_unknown(w);
+	return (struct cuda_watch_active){ cuda_watch_usual_share(w), cuda_watch_usual_share(w) * on.unknown_ns,
+					   0 };
+}
