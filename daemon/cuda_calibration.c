@@ -213,24 +213,46 @@ static uint32_t read_much(const volatile uint8_t *bytes, unsigned round)
 	return sum;
 }
 
-/* The median of the time of a call and of the code around it. */
-static double cold_time(const volatile uint8_t *bytes)
+/* Of a call and of the code around it. */
+static uint64_t cold_time_once(function *called, const volatile uint8_t *bytes, unsigned round)
 {
-	uint64_t took[COLD_CALLS];
+	uint64_t begin;
+
+	read_much(bytes, round);
+	cuda_calibration_code();
+	begin = clock__now_ns();
+	launch(called);
+	cuda_calibration_code();
+	return clock__now_ns() - begin;
+}
+
+/* The medians of so many functions' calls, which take turns. */
+static void cold_times(const int *which, int n, const volatile uint8_t *bytes, double *times)
+{
+	uint64_t took[FUNCTIONS][COLD_CALLS];
+	unsigned round = 0;
 
 	for (int i = -COLD_WARM_UP; i < COLD_CALLS; i++) {
-		uint64_t begin;
+		for (int k = 0; k < n; k++) {
+			uint64_t ns = cold_time_once(functions[which[k]], bytes, round++);
 
-		read_much(bytes, (unsigned)(i + COLD_WARM_UP));
-		cuda_calibration_code();
-		begin = clock__now_ns();
-		launch(functions[LEAF]);
-		cuda_calibration_code();
-		if (i >= 0)
-			took[i] = clock__now_ns() - begin;
+			if (i >= 0)
+				took[k][i] = ns;
+		}
 	}
-	qsort(took, COLD_CALLS, sizeof(took[0]), compare);
-	return (double)took[COLD_CALLS / 2];
+	for (int k = 0; k < n; k++) {
+		qsort(took[k], COLD_CALLS, sizeof(took[k][0]), compare);
+		times[k] = (double)took[k][COLD_CALLS / 2];
+	}
+}
+
+static double cold_time(const volatile uint8_t *bytes)
+{
+	const int leaf = LEAF;
+	double time;
+
+	cold_times(&leaf, 1, bytes, &time);
+	return time;
 }
 
 /* The own time of an entry's program, since `before`. */
@@ -266,7 +288,8 @@ static int measure_cold(struct cuda_probes *probes, const volatile uint8_t *byte
 
 /* What the functions take without a probe. */
 struct plain {
-	double warm[FUNCTIONS], cold;
+	double warm[FUNCTIONS];
+	double cold; /* of the first */
 };
 
 /* Where they are a link of their own, which is there now, and no other. */
@@ -307,6 +330,23 @@ static int measure_pairs(struct cuda_probes *probes, bool light_is_known, const 
 	return 0;
 }
 
+/* What a function's probes take more than those of an entry and its return. */
+static double beyond_pair(function *called, int rounds, double plain, const struct cuda_probe_cost *cost)
+{
+	return positive(time_of(called, rounds) - plain - cost->pair_ns);
+}
+
+/* That of the others by the first. Without probes they differ by less than a cold call varies. */
+static void measure_cold_others(const volatile uint8_t *bytes, struct cuda_probe_cost *out)
+{
+	const int which[] = { LEAF, NESTING, STEPPED };
+	double times[FUNCTIONS];
+
+	cold_times(which, sizeof(which) / sizeof(which[0]), bytes, times);
+	out->cold.nested_ns = fmin(positive(times[1] - times[0]), out->cold.pair_ns);
+	out->cold.stepped_ns = positive(times[2] - times[0]);
+}
+
 static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, const struct plain *plain,
 		   const volatile uint8_t *bytes, struct cuda_probe_cost *out)
 {
@@ -330,12 +370,10 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 	}
 	ret = ret ?: measure_pairs(probes, light, plain, bytes, out);
 	/* It is a part of what a pair is, whatever disturbed the one or the other. */
-	out->nested_ns =
-		fmin(positive(time_of(functions[NESTING], ROUNDS) - plain->warm[NESTING] - out->pair_ns),
-		     out->pair_ns);
-	out->stepped_ns =
-		positive(time_of(functions[STEPPED], FEW_ROUNDS) - plain->warm[STEPPED] - out->pair_ns);
-	nop = positive(time_of(functions[NOP], FEW_ROUNDS) - plain->warm[NOP] - out->pair_ns);
+	out->nested_ns = fmin(beyond_pair(functions[NESTING], ROUNDS, plain->warm[NESTING], out), out->pair_ns);
+	out->stepped_ns = beyond_pair(functions[STEPPED], FEW_ROUNDS, plain->warm[STEPPED], out);
+	measure_cold_others(bytes, out);
+	nop = beyond_pair(functions[NOP], FEW_ROUNDS, plain->warm[NOP], out);
 	out->nops_stepped = nop > out->stepped_ns / 2;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 0;
 	cuda_probes__forget(probes, is_own, NULL);

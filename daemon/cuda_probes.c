@@ -240,15 +240,14 @@ static struct so_cuda_own own_of(double warm, double cold, double warm_program, 
 static void set_own(struct cuda_probes *p)
 {
 	const struct cuda_probe_cost *cost = &p->cost;
-	double more = cost->floor_ns > 0 ? fmax(cost->cold.floor_ns / cost->floor_ns, 1) : 1;
 
 	for (unsigned slot = 0; slot < SO_CUDA_SLOTS; slot++) {
 		struct so_cuda_control *control = &p->skel->bss->control[slot];
 
 		control->own =
 			own_of(cost->floor_ns, cost->cold.floor_ns, cost->program_ns, cost->cold.program_ns);
-		control->nested = own_of(cost->nested_ns, cost->nested_ns * more, cost->program_ns,
-					 cost->cold.program_ns);
+		control->nested =
+			own_of(cost->nested_ns, cost->cold.nested_ns, cost->program_ns, cost->cold.program_ns);
 		control->stepped_ns = (uint32_t)cost->stepped_ns;
 	}
 }
@@ -365,37 +364,6 @@ enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *p)
 struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *p)
 {
 	return p->cost;
-}
-
-#define MAX_SLOWDOWN 20
-
-static double slowdown(double by)
-{
-	return fmin(fmax(by, 1), MAX_SLOWDOWN);
-}
-
-struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns)
-{
-	struct cuda_probe_cost at = *cost;
-	double warm = cost->program_ns, more = cost->cold.program_ns - warm, part, by, light_by;
-
-	if (!(program_ns > warm) || !(warm > 0) || !(cost->pair_ns > 0))
-		return at;
-	/* Without a second point, as the programs do. */
-	part = more > 0 ? fmin((program_ns - warm) / more, 3) : 0;
-	by = part > 0 ? 1 + part * (cost->cold.pair_ns / cost->pair_ns - 1) : program_ns / warm;
-	by = slowdown(by);
-	light_by = part > 0 && cost->light_ns > 0
-			   ? slowdown(1 + part * (cost->cold.light_ns / cost->light_ns - 1))
-			   : by;
-	at.pair_ns *= by;
-	at.light_ns = fmin(at.light_ns * light_by, at.pair_ns);
-	at.nested_ns *= by;
-	at.stepped_ns *= by;
-	at.program_ns = program_ns;
-	if (part > 0 && cost->cold.floor_ns > cost->floor_ns)
-		at.floor_ns += part * (cost->cold.floor_ns - cost->floor_ns);
-	return at;
 }
 
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *p, uint32_t slot)

@@ -11,6 +11,7 @@
 #include "daemon/cuda_api_set.h"
 #include "daemon/cuda_gate.h"
 #include "daemon/cuda_library.h"
+#include "daemon/cuda_probe_cost.h"
 #include "daemon/cuda_snapshot.h"
 #include "daemon/sampler.h"
 #include "stakeout/cuda_abi.h"
@@ -35,7 +36,7 @@ enum cuda_probe_kind {
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
 
 /*
- * Loads, and measures what a probe costs on this machine, which takes some 100 ms. For tests STAKEOUT_CUDA_PROBES in the daemon's
+ * Loads, and measures what a probe costs on this machine, which takes some 250 ms. For tests STAKEOUT_CUDA_PROBES in the daemon's
  * environment is the word of a kind: no better one is tried. -ENOTSUP: the kernel has no kind of probe
  * that will do; other errors as of sampler__new().
  */
@@ -46,25 +47,7 @@ CLEANUP_DEFINE(struct cuda_probes *, cuda_probes, cuda_probes__free)
 
 enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
 
-/*
- * What a probe costs, as calibrated on functions of our own: in a loop that does nothing else, and with the caches used for other
- * things between the calls. Entries time themselves in every target, which tells where between the two it is.
- */
-struct cuda_probe_cost {
-	double pair_ns;    /* entry and return, the program's work without a stack in it */
-	double light_ns;   /* an entry that does not count, of a light link where there are such */
-	double nested_ns;  /* the entry of a call inside another one */
-	double stepped_ns; /* more, where the entry's instruction is single-stepped */
-	double floor_ns;   /* what an empty call would seem to take; already taken off each time */
-	double program_ns; /* what an entry's program takes by its own clock; a part of pair_ns */
-	struct {
-		double pair_ns, light_ns, floor_ns, program_ns;
-	} cold;
-	bool nops_stepped; /* whether long nops are single-stepped (before Linux 6.16) */
-};
 struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);
-/* Where an entry's program takes program_ns. What is less than calibrated is as calibrated. */
-struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns);
 
 /* The probes on one library in one process. */
 struct cuda_link;

@@ -183,11 +183,6 @@ struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes)
 	return (struct cuda_probe_cost){ .pair_ns = PAIR_NS, .light_ns = PAIR_NS / 2, .program_ns = 100 };
 }
 
-struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns)
-{
-	return *cost;
-}
-
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t at, uint32_t number, int fd,
 			const struct cuda_library *library, const struct cuda_choice *choice,
 			struct cuda_link **out, struct so_error *err)
