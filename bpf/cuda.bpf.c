@@ -226,6 +226,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	if (c->active) {
 		if (a.rsp < c->sp) {
 			slot->nested++;
+			slot->stepped_counted += stepped;
 			c->own_ns += own_ns(&control_of(cookie)->nested, program_ns) +
 				     stepped * control_of(cookie)->stepped_ns;
 			return 1;
@@ -240,6 +241,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	if (calls_info[call].of == SO_CUDA_OF_DRIVER && is_called_by_runtime(&a)) {
 		c->active = 0;
 		slot->nested++;
+		slot->stepped_counted += stepped;
 		return 1;
 	}
 	c->cookie = cookie;
@@ -248,6 +250,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->active = 1;
 	c->begin_ns = bpf_ktime_get_ns();
 	slot->entries++;
+	slot->stepped_counted += stepped;
 	slot->entries_ns += program_ns < MAX_ENTRY_NS ? program_ns : MAX_ENTRY_NS;
 	c->own_ns = own_ns(&control_of(cookie)->own, program_ns) + stepped * control_of(cookie)->stepped_ns;
 	return 0;

@@ -119,6 +119,8 @@ struct cuda_watch {
 		uint64_t begin_ns, end_ns; /* of hits with light probes */
 		double lost_ns;            /* what the target went without in that time */
 		double share;              /* of it, in which calls were made (cuda_active.h) */
+		struct so_cuda_slot slot;  /* at their beginning */
+		double stepped;            /* the part of their hits that was single-stepped */
 		unsigned fruitless;        /* so many times on in a row told nothing */
 	} light;
 	struct so_cuda_slot segment_slot; /* at segment_ns */

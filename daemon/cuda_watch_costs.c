@@ -29,24 +29,23 @@ static uint64_t on_time(const struct cuda_watch *w, uint64_t now)
 
 #define COSTS_KEPT 20000 /* calls; those before them weigh half */
 
-/* What the probes of a call have cost on average, those of calls that it nested included; lately. 0: none was seen. */
-static double cost_of_call(const struct cuda_watch *w)
+double cuda_watch_cost_of_call(const struct cuda_watch *w)
 {
 	return w->cost_calls > 0 ? w->cost_ns / w->cost_calls : 0;
 }
 
-static void note_costs(struct cuda_watch *w, double calls, const struct cuda_budget_figures *f)
+static void note_costs(struct cuda_watch *w, double calls, double stepped, const struct cuda_budget_figures *f)
 {
 	double keep = w->cost_calls > COSTS_KEPT ? 0.5 : 1;
 
 	w->cost_calls = w->cost_calls * keep + calls;
 	w->cost_ns = w->cost_ns * keep + calls * f->pair_ns + (double)f->nested * f->nested_ns +
-		     (double)f->stepped * f->stepped_ns;
+		     stepped * f->stepped_ns;
 }
 
 double cuda_watch_most_steady(const struct cuda_watch *w)
 {
-	double cost = cost_of_call(w), goal = CUDA_BUDGET_GOAL * w->budget_percent / 100;
+	double cost = cuda_watch_cost_of_call(w), goal = CUDA_BUDGET_GOAL * w->budget_percent / 100;
 	double ns_a_second = CUDA_BUDGET_STEADY_SHARE * goal * fmax(cuda_watch_busy(w), 1) * 1e9;
 
 	return cost > 0 ? ns_a_second / cost : INFINITY;
@@ -65,14 +64,14 @@ static uint64_t look_at_kinds(struct cuda_watch *w, const struct so_cuda_slot *s
 		all += calls.calls[i];
 		steady += w->kinds.cycled && !(w->kinds.cycled >> i & 1) ? calls.calls[i] : 0;
 	}
-	note_costs(w, (double)all, f);
+	note_costs(w, (double)all, (double)gained(slot->stepped_counted, w->slot_seen.stepped_counted), f);
 	cuda_kinds__add(&w->kinds, &calls, f->elapsed_ns, f->on_ns);
 	/* Right after a choice nothing is known of the kinds that are off. */
 	if (!w->kinds.cycled || w->kinds.on_s > 0) {
 		cuda_kinds__rates(&w->kinds, &calls);
 		cuda_budget__add_calls(w->budget, &calls);
 	}
-	return (uint64_t)((double)steady * cost_of_call(w));
+	return (uint64_t)((double)steady * cuda_watch_cost_of_call(w));
 }
 
 #define STRAY_KEPT_NS 2e9 /* what is older weighs half */

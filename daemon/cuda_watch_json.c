@@ -50,24 +50,22 @@ json_t *cuda_watch__probes(const struct cuda_watch *w)
 	struct so_cuda_slot slot = w->slot_seen;
 	struct cuda_budget_plan plan;
 	size_t installed = 0;
-	double stepped_share = 0;
+	double of_call = cuda_watch_cost_of_call(w);
 
 	for (size_t i = 0; i < w->n_mapped; i++)
 		installed += w->mapped[i].steady || (!w->mapped[i].gone && !w->mapped[i].problem[0])
 				     ? w->mapped[i].library.n_functions
 				     : 0;
 	cuda_probes__slot(w->probes, w->slot, &slot);
-	if (slot.hits)
-		stepped_share = (double)slot.stepped / (double)slot.hits;
 	cuda_budget__plan(w->budget, &plan);
-	return json_pack(
-		"{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:o, s:o}", "installed",
-		(json_int_t)installed, "kind", cuda_probes__kind_word(cuda_probes__kind(w->probes)), "floor_ns",
-		(json_int_t)cost.floor_ns, "hits", (json_int_t)slot.hits, "returns", (json_int_t)slot.returns,
-		"nested", (json_int_t)slot.nested, "stacks", (json_int_t)slot.stacks, "cost_ns_per_call",
-		cost.pair_ns + stepped_share * cost.stepped_ns, "overhead_percent", plan.overhead_percent,
-		"budget_percent", w->budget_percent, "state", cuda_budget__word(plan.state), "duty", plan.duty,
-		"stack_period", periods(&plan), "stack_time_ns", stack_times(&plan));
+	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:o, s:o}", "installed",
+			 (json_int_t)installed, "kind", cuda_probes__kind_word(cuda_probes__kind(w->probes)),
+			 "floor_ns", (json_int_t)cost.floor_ns, "hits", (json_int_t)slot.hits, "returns",
+			 (json_int_t)slot.returns, "nested", (json_int_t)slot.nested, "stacks",
+			 (json_int_t)slot.stacks, "cost_ns_per_call", of_call > 0 ? of_call : cost.pair_ns,
+			 "overhead_percent", plan.overhead_percent, "budget_percent", w->budget_percent,
+			 "state", cuda_budget__word(plan.state), "duty", plan.duty, "stack_period",
+			 periods(&plan), "stack_time_ns", stack_times(&plan));
 }
 
 static json_t *probe(const struct cuda_function *f)

@@ -49,6 +49,9 @@ bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m
 void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now)
 {
 	cuda_watch_look_off(w, now);
+	w->light.stepped = 0;
+	if (cuda_probes__slot(w->probes, w->slot, &w->light.slot))
+		w->light.slot = w->slot_seen;
 	if (!cuda_probes__begin_slices(w->probes, w->slot, w->light.of, now))
 		w->light.slices_ns = now;
 	/* The target makes up for the moment in which probes were placed. */
@@ -57,8 +60,22 @@ void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now)
 
 void cuda_watch_end_light(struct cuda_watch *w, uint64_t now)
 {
+	struct so_cuda_slot slot;
+	uint64_t hits;
+
 	w->light.end_ns = now;
 	w->light.share = cuda_watch_look_off(w, now);
+	if (cuda_probes__slot(w->probes, w->slot, &slot))
+		return;
+	hits = gained(slot.hits, w->light.slot.hits);
+	if (hits)
+		w->light.stepped = (double)gained(slot.stepped, w->light.slot.stepped) / (double)hits;
+}
+
+/* What a hit of them costs, where so much is what they cost and that single-stepping costs besides. */
+static double light_ns(const struct cuda_watch *w, const struct cuda_probe_cost *cost)
+{
+	return cost->light_ns + w->light.stepped * cost->stepped_ns;
 }
 
 void cuda_watch_drop_light(struct cuda_watch *w)
@@ -92,11 +109,12 @@ static double sum(const __u64 *hits, unsigned from, unsigned to)
 
 double cuda_watch_light_lost_ns(const struct cuda_watch *w)
 {
+	struct cuda_probe_cost cost = cuda_watch_cost(w);
 	struct so_cuda_slices all;
 
 	if (!w->light.slices_ns || cuda_probes__slices(w->probes, w->slot, &all))
 		return 0;
-	return cuda_watch_loss(w).factor * sum(all.hits, 0, SO_CUDA_SLICES) * cuda_watch_cost(w).light_ns;
+	return cuda_watch_loss(w).factor * sum(all.hits, 0, SO_CUDA_SLICES) * light_ns(w, &cost);
 }
 
 /* Whether it told anything. */
@@ -124,7 +142,7 @@ static bool compare(struct cuda_watch *w, uint64_t slices_ns, const struct cuda_
 	if (hits <= 0)
 		return false;
 	full_ns = (double)((uint64_t)(full.to - full.from) << SO_CUDA_SLICE_SHIFT);
-	if (!cuda_progress__compare(&slices, taken->light_ns, w->taken * full_ns / hits, &kept))
+	if (!cuda_progress__compare(&slices, light_ns(w, &taken->cost), w->taken * full_ns / hits, &kept))
 		return false;
 	cuda_progress__add(&w->progress, &kept, w->taken / share);
 	return w->progress.n > n;

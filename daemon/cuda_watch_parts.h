@@ -110,6 +110,8 @@ bool cuda_watch_has_strays(const struct cuda_watch *w);
 /* What a probe costs in this target: now, and where so many entries' programs took so long, if they are enough to tell. */
 struct cuda_probe_cost cuda_watch_cost(const struct cuda_watch *w);
 struct cuda_probe_cost cuda_watch_cost_of(const struct cuda_watch *w, uint64_t entries, uint64_t entries_ns);
+/* What the probes of a call have cost on average, those of calls that it nested included; lately. 0: none was seen. */
+double cuda_watch_cost_of_call(const struct cuda_watch *w);
 
 /* cuda_in_progress.c */
 
@@ -172,9 +174,10 @@ int cuda_watch_end_off(struct cuda_watch *w);
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */
 void cuda_watch_set_segments(struct cuda_watch *w);
-/* What the probes have taken from the target's threads since the segment began, and what a light probe would have. */
+/* What the probes have taken from the target's threads since the segment began. */
 struct cuda_watch_taken {
-	double ns, light_ns;
+	double ns;
+	struct cuda_probe_cost cost; /* of each, in that time */
 };
 struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w);
 /* What a call whose stack was taken in that segment stands for. */

@@ -78,7 +78,7 @@ struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w)
 		      (double)gained(slot.nested, w->segment_slot.nested) * cost.nested_ns +
 		      (double)gained(slot.stepped, w->segment_slot.stepped) * cost.stepped_ns +
 		      (double)gained(slot.stacks_ns, w->segment_slot.stacks_ns),
-		.light_ns = cost.light_ns,
+		.cost = cost,
 	};
 }
 

@@ -125,13 +125,14 @@ _Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place")
 
 /* Per CPU and target slot. */
 struct so_cuda_slot {
-	__u64 hits;      /* probe hits at entries */
-	__u64 returns;   /* and at returns */
-	__u64 nested;    /* entries that were inside another call that is counted, and were not counted */
-	__u64 stepped;   /* hits at entries whose instruction is single-stepped */
-	__u64 calls;     /* counted */
-	__u64 stacks;    /* taken */
-	__u64 stacks_ns; /* time spent on them */
+	__u64 hits;            /* probe hits at entries */
+	__u64 returns;         /* and at returns */
+	__u64 nested;          /* entries that were inside another call that is counted, and were not counted */
+	__u64 stepped;         /* hits at entries whose instruction is single-stepped */
+	__u64 stepped_counted; /* of which entries that began a call that counts, or were nested in one */
+	__u64 calls;           /* counted */
+	__u64 stacks;          /* taken */
+	__u64 stacks_ns;       /* time spent on them */
 	__u64 steady_stacks_ns; /* of which of calls that stand for themselves (so_cuda_control.segment) */
 	__u64 entries;          /* that were timed: of calls that began */
 	__u64 entries_ns;       /* what their programs took */

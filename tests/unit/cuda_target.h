@@ -64,10 +64,11 @@ struct made {
 };
 
 static struct target {
-	pid_t pid, mapped; /* 0: none runs; whose calls the kernel's map has */
-	bool works;        /* what the probes take is time in which it does not get on */
-	bool sleeps;       /* uses a twentieth of its time */
-	unsigned threads;  /* that make the calls by turns, each without what its probes take; 0 is 1 */
+	pid_t pid, mapped;   /* 0: none runs; whose calls the kernel's map has */
+	bool works;          /* what the probes take is time in which it does not get on */
+	bool sleeps;         /* uses a twentieth of its time */
+	uint64_t stepped_ns; /* what single-stepping an entry takes besides; 0: nothing is single-stepped */
+	unsigned threads;    /* that make the calls by turns, each without what its probes take; 0 is 1 */
 	/* After so many launches it waits, in a call that is counted all the time. */
 	unsigned burst, launched;
 	uint64_t wait_ns, wait_from, waited_ns; /* waited_ns: before that time */
@@ -111,21 +112,23 @@ static uint64_t hit(struct made *m)
 	if (!entry)
 		return 0;
 	slot.hits++;
+	slot.stepped += target.stepped_ns > 0;
 	cuda_api_set__add(&called, m->api);
 	if (control.slices_ns && now >= control.slices_ns &&
 	    (now - control.slices_ns) >> SO_CUDA_SLICE_SHIFT < SO_CUDA_SLICES)
 		slices.hits[(now - control.slices_ns) >> SO_CUDA_SLICE_SHIFT]++;
 	if (!control.on || control.off[kind] || !back) {
 		slot.returns += back && probe_kind != CUDA_PROBE_SESSION;
-		return PAIR_NS / 2;
+		return PAIR_NS / 2 + target.stepped_ns;
 	}
 	slot.entries++;
+	slot.stepped_counted += target.stepped_ns > 0;
 	slot.entries_ns += 100;
 	slot.returns++;
 	slot.calls++;
 	slot.kinds[kind]++;
 	m->seen++;
-	return PAIR_NS;
+	return PAIR_NS + target.stepped_ns;
 }
 
 static unsigned threads(void)
@@ -180,7 +183,10 @@ enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes)
 
 struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes)
 {
-	return (struct cuda_probe_cost){ .pair_ns = PAIR_NS, .light_ns = PAIR_NS / 2, .program_ns = 100 };
+	return (struct cuda_probe_cost){ .pair_ns = PAIR_NS,
+					 .light_ns = PAIR_NS / 2,
+					 .stepped_ns = (double)target.stepped_ns,
+					 .program_ns = 100 };
 }
 
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t at, uint32_t number, int fd,
