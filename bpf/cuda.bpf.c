@@ -248,6 +248,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->sp = a.rsp;
 	read_arguments(c, &a, call);
 	c->active = 1;
+	c->others_before = tally_of(cookie)->calls;
 	c->begin_ns = bpf_ktime_get_ns();
 	slot->entries++;
 	slot->stepped_counted += stepped;
@@ -283,10 +284,14 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 	slot->calls++;
 	ns = now - c->begin_ns;
 	kind = bounded_kind(calls_info[call].kind);
-	if (!control_of(cookie)->segment[kind]) {
+	if (control_of(cookie)->segment[kind]) {
+		slot->overlapped += tally_of(cookie)->calls - c->others_before;
+		__sync_fetch_and_add(&tally_of(cookie)->calls, 1);
+	} else {
 		c->away_ns += ns;
 		c->gone_ns = c->begin_ns;
 		c->back_ns = now;
+		c->others += tally_of(cookie)->calls - c->others_before;
 	}
 	own = c->own_ns;
 	ns = ns > own ? ns - own : 0;

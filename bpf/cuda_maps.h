@@ -8,6 +8,8 @@
 
 struct so_cuda_control control[SO_CUDA_SLOTS];
 
+struct so_cuda_tally tallies[SO_CUDA_SLOTS];
+
 /* Which calls a target makes at all, nested ones too: bit api % 64 of word api / 64. The daemon clears them. */
 __u64 called[SO_CUDA_SLOTS][SO_CUDA_API_WORDS];
 
@@ -154,6 +156,11 @@ static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
 static __always_inline const struct so_cuda_control *control_of(__u64 cookie)
 {
 	return &control[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
+}
+
+static __always_inline struct so_cuda_tally *tally_of(__u64 cookie)
+{
+	return &tallies[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
 }
 
 /* Two threads at once may lose one, which then comes with its next call. */

@@ -2,13 +2,37 @@
 #include "daemon/cuda_active.h"
 
 #include <math.h>
+#include <string.h>
 
-#define CALLS_KEPT     0.9  /* of what was known of a thread, for each time on */
-#define LEAST_CALLS    0.5  /* a thread that has fewer left has stopped making calls */
-#define MOST           0.95 /* of all calls, that one thread makes */
-#define LEAST_KNOWN_NS 1e7
-#define MEMORY_NS      10e9
-#define UNKNOWN        (-1.0)
+#define CALLS_KEPT       0.9  /* of what was known of a thread, for each time on */
+#define LEAST_CALLS      0.5  /* a thread that has fewer left has stopped making calls, and */
+#define MOST_IDLE        20   /* is forgotten when it was in no call at all for so many times on */
+#define MOST             0.95 /* of all calls, that one thread makes */
+#define MOST_OTHERS      0.02 /* of all calls, that others make while one waits, if they are said to make none; */
+#define LEAST_EXPECTED   20.0 /* calls, that they would have made otherwise, */
+#define MOST_OF_EXPECTED 0.1  /* of which so many at most they have */
+#define LEAST_KNOWN_NS   1e7
+#define MEMORY_NS        10e9
+#define UNKNOWN          (-1.0)
+
+/* One during whose waits the others make no calls: had waits been nothing to them, there would have been some. 0: there is none. */
+static pid_t waiter(const struct cuda_active *a, double all)
+{
+	double most = 0;
+	pid_t tid = 0;
+
+	for (unsigned i = 0; i < a->n; i++) {
+		double others = a->threads[i].others, waited = a->threads[i].waited_ns,
+		       expected = a->on_ns > 0 ? all * waited / a->on_ns : 0;
+
+		if (waited > most && expected >= LEAST_EXPECTED && others <= MOST_OTHERS * all &&
+		    others <= MOST_OF_EXPECTED * expected) {
+			most = waited;
+			tid = a->threads[i].tid;
+		}
+	}
+	return tid;
+}
 
 /* 0: there is none. */
 static pid_t caller(const struct cuda_active *a)
@@ -23,7 +47,7 @@ static pid_t caller(const struct cuda_active *a)
 			tid = a->threads[i].tid;
 		}
 	}
-	return most >= MOST * all ? tid : 0;
+	return most >= MOST * all ? tid : waiter(a, all);
 }
 
 static void keep_share(struct cuda_active *a, double ns, double share)
@@ -41,10 +65,12 @@ double cuda_active__share(struct cuda_active *a, uint64_t now, bool keep, cuda_a
 	double ns = now > a->looked_ns ? (double)(now - a->looked_ns) : 0, share = UNKNOWN;
 	enum cuda_active_told told = CUDA_ACTIVE_NEVER;
 	pid_t tid = caller(a);
-	uint64_t away_ns = 0;
+	struct cuda_active_waits waits = { 0 };
+	uint64_t away_ns;
 
 	if (tid)
-		told = read(context, tid, now, &away_ns);
+		told = read(context, tid, now, &waits);
+	away_ns = waits.ns;
 	/* Of a thread that has ended since it is not known, and of one that never could be asked nothing is. */
 	if (!a->tid || (told == CUDA_ACTIVE_NEVER && tid != a->tid))
 		share = 1;
@@ -64,11 +90,23 @@ double cuda_active__share(struct cuda_active *a, uint64_t now, bool keep, cuda_a
 void cuda_active__interrupt(struct cuda_active *a)
 {
 	a->is_known = false;
+	/* It was about waits of other kinds. */
+	a->on_ns = 0;
+	for (unsigned i = 0; i < a->n; i++)
+		a->threads[i].waited_ns = a->threads[i].others = 0;
 }
 
 double cuda_active__usual(const struct cuda_active *a)
 {
 	return a->known_ns >= LEAST_KNOWN_NS ? a->active_ns / a->known_ns : UNKNOWN;
+}
+
+void cuda_active__begin_on(struct cuda_active *a, uint64_t now, cuda_active_read *read, void *context)
+{
+	a->on_began_ns = now;
+	for (unsigned i = 0; i < a->n; i++)
+		a->threads[i].is_known =
+			read(context, a->threads[i].tid, now, &a->threads[i].waits) == CUDA_ACTIVE_KNOWN;
 }
 
 void cuda_active__add_calls(struct cuda_active *a, pid_t tid, double calls)
@@ -79,23 +117,48 @@ void cuda_active__add_calls(struct cuda_active *a, pid_t tid, double calls)
 		if (a->threads[i].calls < a->threads[least].calls)
 			least = i;
 	}
-	if (i == a->n && a->n == CUDA_ACTIVE_THREADS) {
+	if (i < CUDA_ACTIVE_THREADS && i == a->n) {
+		memset(&a->threads[a->n++], 0, sizeof(a->threads[0]));
+	} else if (i == a->n) {
+		if (calls <= 0)
+			return;
 		/* What it made is not forgotten: else one of very many threads would seem to make most calls. */
-		a->threads[least].tid = tid;
-		a->threads[least].calls += calls;
-		return;
+		i = least;
+		calls += a->threads[i].calls;
+		memset(&a->threads[i], 0, sizeof(a->threads[0]));
 	}
-	if (i == a->n)
-		a->threads[a->n++].calls = 0;
 	a->threads[i].tid = tid;
+	a->threads[i].idle = 0;
 	a->threads[i].calls += calls;
+}
+
+void cuda_active__end_on(struct cuda_active *a, uint64_t now, double weight, cuda_active_read *read,
+			 void *context)
+{
+	if (a->on_began_ns && now > a->on_began_ns)
+		a->on_ns += (double)(now - a->on_began_ns);
+	a->on_began_ns = 0;
+	for (unsigned i = 0; i < a->n; i++) {
+		struct cuda_active_waits now_waits, *began = &a->threads[i].waits;
+
+		if (!a->threads[i].is_known ||
+		    read(context, a->threads[i].tid, now, &now_waits) != CUDA_ACTIVE_KNOWN ||
+		    now_waits.ns < began->ns || now_waits.others < began->others)
+			continue;
+		a->threads[i].waited_ns += (double)(now_waits.ns - began->ns);
+		a->threads[i].others += weight * (double)(now_waits.others - began->others);
+		a->threads[i].is_known = false;
+	}
 }
 
 void cuda_active__age(struct cuda_active *a)
 {
+	a->on_ns *= CALLS_KEPT;
 	for (unsigned i = 0; i < a->n; i++) {
 		a->threads[i].calls *= CALLS_KEPT;
-		if (a->threads[i].calls < LEAST_CALLS)
+		a->threads[i].waited_ns *= CALLS_KEPT;
+		a->threads[i].others *= CALLS_KEPT;
+		if (a->threads[i].calls < LEAST_CALLS && ++a->threads[i].idle > MOST_IDLE)
 			a->threads[i--] = a->threads[--a->n];
 	}
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How much of a time the thread that makes a target's calls had for making them. While it waits for the GPU it makes no other call, and
+ * How much of a time a target had for making calls. While its thread waits for the GPU it makes no other call, and
  * waits are counted all the time: so that is known of times off as well, and what a time on has seen stands for so much of
  * such time, not of all time. That one time on meets a wait and another a burst is no error then.
  *
- * This is for targets of which one thread makes most calls. Where several do, what the others do while one waits is not known: all time is
- * taken for time in which calls are made.
+ * The thread that is asked is the one that makes most calls, or one during whose waits the others make none: training waits in the main
+ * thread, and a thread of autograd's makes half of the calls. How many they make is counted in times on. Where there is no such thread
+ * all time is taken for time in which calls are made.
  */
 #ifndef STAKEOUT_CUDA_ACTIVE_H
 #define STAKEOUT_CUDA_ACTIVE_H
@@ -17,16 +18,27 @@
 #define CUDA_ACTIVE_THREADS \
 	16 /* of those that make calls; of more, the ones that make the fewest have one place together */
 
+/* What a thread has ever spent in other calls than those of the cycled kinds, and the calls of these that others made meanwhile. */
+struct cuda_active_waits {
+	uint64_t ns, others;
+};
+
 /* All zero: nobody is known to make calls. */
 struct cuda_active {
 	struct {
 		pid_t tid;
-		double calls; /* of the cycled kinds; what is older weighs less */
+		unsigned idle; /* times on since it was in a call */
+		bool is_known; /* waits, then: when the time on began */
+		struct cuda_active_waits waits;
+		/* What is older weighs less: of the cycled kinds; time in times on in which it waited, and what others called meanwhile. */
+		double calls, waited_ns, others;
 	} threads[CUDA_ACTIVE_THREADS];
 	unsigned n;
-	uint64_t looked_ns; /* the last look */
-	pid_t tid;          /* of the thread that was looked at; 0: none */
-	bool is_known; /* away_ns, then: what it ever spent in other calls than those of the cycled kinds */
+	uint64_t on_began_ns; /* the time on */
+	double on_ns;         /* times on; what is older weighs less */
+	uint64_t looked_ns;   /* the last look */
+	pid_t tid;            /* of the thread that was looked at; 0: none */
+	bool is_known;        /* away_ns, then */
 	uint64_t away_ns;
 	double known_ns,
 		active_ns; /* time that is known, and what of it was for making calls; what is older weighs less */
@@ -38,8 +50,9 @@ enum cuda_active_told {
 	CUDA_ACTIVE_NEVER, /* it cannot be asked, or has ended */
 };
 
-/* Reads the time that a thread has ever spent in calls that are counted all the time, one under way included. */
-typedef enum cuda_active_told cuda_active_read(void *context, pid_t tid, uint64_t now_ns, uint64_t *away_ns);
+/* Reads a thread's waits, one under way included. */
+typedef enum cuda_active_told cuda_active_read(void *context, pid_t tid, uint64_t now_ns,
+					       struct cuda_active_waits *waits);
 
 /*
  * The part of the time since the last look in which calls may have been made, 0 to 1; negative: it will be as cuda_active__usual() some time.
@@ -52,8 +65,15 @@ void cuda_active__interrupt(struct cuda_active *active);
 /* The part of other time that was for making calls. Negative: not known yet. */
 double cuda_active__usual(const struct cuda_active *active);
 
-/* A time on is over: the calls of the cycled kinds that each thread made in it, and what is older weighs less. */
-void cuda_active__add_calls(struct cuda_active *active, pid_t tid, double calls);
+/* A time on begins: nothing of its calls is counted yet. */
+void cuda_active__begin_on(struct cuda_active *active, uint64_t now_ns, cuda_active_read *read, void *context);
+/*
+ * It is over, and none of them is counted any more. In this order: what is older weighs less; the calls of the cycled kinds that each thread
+ * made in it, 0 of those that were in others alone; and what they waited. weight: with which the calls were added.
+ */
 void cuda_active__age(struct cuda_active *active);
+void cuda_active__add_calls(struct cuda_active *active, pid_t tid, double calls);
+void cuda_active__end_on(struct cuda_active *active, uint64_t now_ns, double weight, cuda_active_read *read,
+			 void *context);
 
 #endif

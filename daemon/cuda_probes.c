@@ -366,6 +366,11 @@ struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *p)
 	return p->cost;
 }
 
+uint64_t cuda_probes__tally(const struct cuda_probes *p, uint32_t slot)
+{
+	return __atomic_load_n(&p->skel->bss->tallies[slot % SO_CUDA_SLOTS].calls, __ATOMIC_RELAXED);
+}
+
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *p, uint32_t slot)
 {
 	return &p->skel->bss->control[slot % SO_CUDA_SLOTS];

@@ -106,6 +106,8 @@ void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const stru
  * cannot be asked for.
  */
 int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_cuda_call *out);
+/* struct so_cuda_tally of a slot, now. */
+uint64_t cuda_probes__tally(const struct cuda_probes *probes, uint32_t slot);
 
 /* The target's switches; writing to them takes effect at once. */
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);

@@ -112,7 +112,9 @@ struct cuda_watch {
 	struct {
 		double all,
 			same; /* calls; of these so many as of two one makes the thread of the other makes */
-	} callers;            /* of the cycled kinds; what is older weighs less */
+		/* Calls that returned during another thread's, and so many as would have if threads did not care for one another. */
+		double overlapped, expected;
+	} callers; /* of the cycled kinds; what is older weighs less */
 	struct {
 		enum so_cuda_of of;        /* whose probes are light */
 		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */

@@ -6,7 +6,7 @@
 
 #define ENOUGH_KNOWN_NS 1e9 /* of waits, to tell how much is usual */
 
-static enum cuda_active_told read_away(void *context, pid_t tid, uint64_t now, uint64_t *away_ns)
+static enum cuda_active_told read_waits(void *context, pid_t tid, uint64_t now, struct cuda_active_waits *waits)
 {
 	const struct cuda_watch *w = context;
 	struct so_cuda_call call;
@@ -15,11 +15,11 @@ static enum cuda_active_told read_away(void *context, pid_t tid, uint64_t now, u
 
 	if (cuda_probes__thread(w->probes, tid, &call))
 		return CUDA_ACTIVE_NEVER;
-	*away_ns = call.away_ns;
+	*waits = (struct cuda_active_waits){ call.away_ns, call.others };
 	/* The last of them may have returned after the time that is asked for. */
 	if (call.back_ns > now)
 		after_ns = call.back_ns - (call.gone_ns > now ? call.gone_ns : now);
-	*away_ns -= after_ns <= *away_ns ? after_ns : 0;
+	waits->ns -= after_ns <= waits->ns ? after_ns : 0;
 	api = SO_CUDA_COOKIE_CALL(call.cookie);
 	/* Where it makes cycled calls it is not away; and if it makes them unseen, it is in no other. */
 	if (!call.active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call.cookie) != w->slot ||
@@ -27,14 +27,15 @@ static enum cuda_active_told read_away(void *context, pid_t tid, uint64_t now, u
 		return CUDA_ACTIVE_KNOWN;
 	if (!cuda_watch_is_under_way(w, &call))
 		return CUDA_ACTIVE_LATER;
-	*away_ns += now > call.begin_ns ? now - call.begin_ns : 0;
+	waits->ns += now > call.begin_ns ? now - call.begin_ns : 0;
+	waits->others += cuda_probes__tally(w->probes, w->slot) - call.others_before;
 	return CUDA_ACTIVE_KNOWN;
 }
 
 static struct cuda_watch_active look(struct cuda_watch *w, uint64_t now, bool keep)
 {
 	double ns = now > w->active.looked_ns ? (double)(now - w->active.looked_ns) : 0;
-	double share = cuda_active__share(&w->active, now, keep, read_away, w);
+	double share = cuda_active__share(&w->active, now, keep, read_waits, w);
 
 	return share < 0 ? (struct cuda_watch_active){ share, 0, ns }
 			 : (struct cuda_watch_active){ share, share * ns, 0 };
@@ -84,4 +85,16 @@ struct cuda_watch_active cuda_watch_look_on(struct cuda_watch *w, uint64_t now, 
 		cuda_watch_tell_unknown(w);
 	return (struct cuda_watch_active){ cuda_watch_usual_share(w), cuda_watch_usual_share(w) * on.unknown_ns,
 					   0 };
+}
+
+void cuda_watch_begin_waits(struct cuda_watch *w, uint64_t now)
+{
+	/* Where all calls count, nobody asks. */
+	if (w->kinds.cycled)
+		cuda_active__begin_on(&w->active, now, read_waits, w);
+}
+
+void cuda_watch_end_waits(struct cuda_watch *w, uint64_t now, double weight)
+{
+	cuda_active__end_on(&w->active, now, weight, read_waits, w);
 }

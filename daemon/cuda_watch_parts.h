@@ -59,6 +59,17 @@ static inline double cuda_watch_doubt(const struct cuda_watch *w)
 	return usual > CUDA_WATCH_LEAST_DOUBT ? usual : CUDA_WATCH_LEAST_DOUBT;
 }
 
+#define CUDA_WATCH_LEAST_EXPECTED 20 /* calls during others, if threads did not care for one another, */
+#define CUDA_WATCH_MOST_OVERLAP \
+	0.1 /* of which so many at most there are where they make their calls by turns */
+
+/* Whether no thread makes calls while another does, as when each waits for the other: then what one goes without all do. */
+static inline bool cuda_watch_takes_turns(const struct cuda_watch *w)
+{
+	return w->callers.expected >= CUDA_WATCH_LEAST_EXPECTED &&
+	       w->callers.overlapped <= CUDA_WATCH_MOST_OVERLAP * w->callers.expected;
+}
+
 /*
  * What comparisons say of the probes' cost, or else: each thread that makes calls goes without what its own probes take. Of threads that
  * keep fewer CPUs busy than they are, as may be for want of CPUs or of an interpreter's lock, what one goes without the others may do too.
@@ -68,7 +79,7 @@ static inline struct cuda_loss cuda_watch_loss(const struct cuda_watch *w)
 	double busy = cuda_watch_busy(w), least = busy > 1 ? busy : 1, threads = least;
 	struct cuda_loss prior;
 
-	if (w->callers.all >= CUDA_WATCH_LEAST_CALLERS) {
+	if (w->callers.all >= CUDA_WATCH_LEAST_CALLERS && !cuda_watch_takes_turns(w)) {
 		threads = w->callers.same * CUDA_WATCH_MAX_THREADS > w->callers.all
 				  ? w->callers.all / w->callers.same
 				  : CUDA_WATCH_MAX_THREADS;
@@ -138,6 +149,10 @@ void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *tak
 			uint64_t now_ns);
 
 /* cuda_watch_active.c */
+
+/* A time on begins; it ends, and its calls were added to w->active with that weight. */
+void cuda_watch_begin_waits(struct cuda_watch *w, uint64_t now_ns);
+void cuda_watch_end_waits(struct cuda_watch *w, uint64_t now_ns, double weight);
 
 /* Of the time since the last look, that in which calls were made. */
 struct cuda_watch_active {

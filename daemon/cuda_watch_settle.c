@@ -62,6 +62,7 @@ void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
 		w->segment = 1;
 	cuda_watch_set_segments(w);
 	cuda_probes__slot(w->probes, w->slot, &w->segment_slot);
+	cuda_watch_begin_waits(w, now);
 }
 
 struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w)
@@ -226,45 +227,97 @@ static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struc
 #define CALLERS_KEPT 0.9    /* of what was known, for each time on */
 #define CALLERS_MOST 1000.0 /* calls that one counts for */
 
-/* Of two calls of a time on, how often both are of one thread. */
-static void note_callers(struct cuda_watch *w, const struct cuda_snapshot *seen)
-{
-	struct u64_table threads = { 0 };
+/* The calls of the cycled kinds that were seen in a time on. */
+struct seen_calls {
 	const struct cuda_calls_entry *entries;
-	double all = 0, same = 0, weight;
 	size_t n;
+	struct u64_table of_thread;
+	double all, pairs; /* pairs: of two calls of one thread, each twice */
+};
 
-	entries = cuda_snapshot__calls(seen, &n);
-	for (size_t i = 0; i < n; i++) {
-		const struct so_cuda_key *key = &entries[i].key;
-		uint64_t thread = cuda_threads__key(key->tgid, key->tid);
-		double calls = (double)entries[i].calls.calls;
-		uint32_t others = 0;
+static bool is_cycled(const struct cuda_watch *w, const struct cuda_calls_entry *entry)
+{
+	return entry->key.api < SO_CUDA_API_COUNT && w->kinds.cycled >> cuda_names__kind(entry->key.api) & 1;
+}
 
-		if (key->api >= SO_CUDA_API_COUNT || !(w->kinds.cycled >> cuda_names__kind(key->api) & 1))
+static void count_threads(const struct cuda_watch *w, struct seen_calls *seen)
+{
+	for (size_t i = 0; i < seen->n; i++) {
+		uint64_t thread = cuda_threads__key(seen->entries[i].key.tgid, seen->entries[i].key.tid);
+		double calls = (double)seen->entries[i].calls.calls;
+		uint32_t before = 0;
+
+		if (!is_cycled(w, &seen->entries[i]))
 			continue;
-		/* Pairs with those of its thread that came before. */
-		u64_table__get(&threads, thread, &others);
-		same += calls * (calls - 1 + 2 * (double)others);
-		all += calls;
-		calls = fmin(calls + (double)others, UINT32_MAX);
+		u64_table__get(&seen->of_thread, thread, &before);
+		seen->pairs += calls * (calls - 1 + 2 * (double)before);
+		seen->all += calls;
+		calls = fmin(calls + (double)before, UINT32_MAX);
 		/* For want of memory its others are taken for other threads'. */
-		(void)u64_table__set(&threads, thread, (uint32_t)calls);
+		(void)u64_table__set(&seen->of_thread, thread, (uint32_t)calls);
 	}
-	u64_table__release(&threads);
-	if (all < 2)
-		return;
-	/* The first time on may be that of all before a duty cycle. */
-	weight = fmin(all, CALLERS_MOST) / all;
-	for (size_t i = 0; i < n; i++) {
-		const struct so_cuda_key *key = &entries[i].key;
+}
 
-		if (key->api < SO_CUDA_API_COUNT && w->kinds.cycled >> cuda_names__kind(key->api) & 1)
-			cuda_active__add_calls(&w->active, (pid_t)key->tid,
-					       weight * (double)entries[i].calls.calls);
+/* How many would have returned during another thread's, if threads did not care for one another. */
+static double overlaps_of(const struct cuda_watch *w, const struct seen_calls *seen, double on_ns)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < seen->n; i++) {
+		const struct cuda_calls_entry *entry = &seen->entries[i];
+		uint32_t own = 0;
+
+		if (!is_cycled(w, entry))
+			continue;
+		u64_table__get(&seen->of_thread, cuda_threads__key(entry->key.tgid, entry->key.tid), &own);
+		sum += (double)entry->calls.total_ns * (seen->all - (double)own) / on_ns;
 	}
-	w->callers.all = CALLERS_KEPT * w->callers.all + weight * all;
-	w->callers.same = CALLERS_KEPT * w->callers.same + weight * same / (all - 1);
+	return sum;
+}
+
+static void note_overlaps(struct cuda_watch *w, const struct seen_calls *seen, double weight, uint64_t now)
+{
+	struct so_cuda_slot slot;
+
+	if (now <= w->segment_ns || cuda_probes__slot(w->probes, w->slot, &slot))
+		return;
+	w->callers.expected = CALLERS_KEPT * w->callers.expected +
+			      weight * overlaps_of(w, seen, (double)(now - w->segment_ns));
+	w->callers.overlapped = CALLERS_KEPT * w->callers.overlapped +
+				weight * (double)gained(slot.overlapped, w->segment_slot.overlapped);
+}
+
+static void note_callers(struct cuda_watch *w, const struct seen_calls *seen, double weight)
+{
+	for (size_t i = 0; i < seen->n; i++) {
+		const struct cuda_calls_entry *entry = &seen->entries[i];
+
+		/* Those that only wait make none of them, and may be the ones that others wait for. */
+		if (entry->key.api < SO_CUDA_API_COUNT)
+			cuda_active__add_calls(&w->active, (pid_t)entry->key.tid,
+					       is_cycled(w, entry) ? weight * (double)entry->calls.calls : 0);
+	}
+	if (seen->all < 2)
+		return;
+	w->callers.all = CALLERS_KEPT * w->callers.all + weight * seen->all;
+	w->callers.same = CALLERS_KEPT * w->callers.same + weight * seen->pairs / (seen->all - 1);
+}
+
+/* Which threads make calls: of two calls how often both are of one, and what the others do while one is in a call. */
+static void note_threads(struct cuda_watch *w, const struct cuda_snapshot *snapshot, uint64_t now)
+{
+	struct seen_calls seen = { 0 };
+	double weight;
+
+	seen.entries = cuda_snapshot__calls(snapshot, &seen.n);
+	count_threads(w, &seen);
+	/* The first time on may be that of all before a duty cycle. */
+	weight = seen.all > CALLERS_MOST ? CALLERS_MOST / seen.all : 1;
+	note_overlaps(w, &seen, weight, now);
+	cuda_active__age(&w->active);
+	note_callers(w, &seen, weight);
+	cuda_watch_end_waits(w, now, weight);
+	u64_table__release(&seen.of_thread);
 }
 
 /* A time on of which enough was not waited, but a moment at a burst's edge. */
@@ -425,8 +478,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	}
 	if (cuda_watch_is_on(w)) {
 		note_estimate(w, &gain, now);
-		cuda_active__age(&w->active);
-		note_callers(w, gain.seen);
+		note_threads(w, gain.seen, now);
 	}
 	ret = ret ?: add_gain(w, &gain, now, w->total);
 	cuda_snapshot__free(gain.seen);
@@ -524,7 +576,7 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	w->rates = (struct cuda_estimate_rates){ 0 };
 	w->taken = 0;
 	w->progress = (struct cuda_progress){ 0 };
-	w->callers.all = w->callers.same = 0;
+	memset(&w->callers, 0, sizeof(w->callers));
 	w->active = (struct cuda_active){ .looked_ns = now };
 	w->off_ns = w->unknown_ns = w->carried_ns = 0;
 	w->accounted_ns = now;

@@ -136,6 +136,7 @@ struct so_cuda_slot {
 	__u64 steady_stacks_ns; /* of which of calls that stand for themselves (so_cuda_control.segment) */
 	__u64 entries;          /* that were timed: of calls that began */
 	__u64 entries_ns;       /* what their programs took */
+	__u64 overlapped; /* calls that stand for others and returned during others of these, of other threads */
 	__u64 lost[SO_CUDA_LOSS_COUNT];
 	__u64 kinds[SO_CUDA_KIND_ROOM];    /* of calls, by enum so_cuda_kind */
 	__u64 kinds_ns[SO_CUDA_KIND_ROOM]; /* and what they took, each up to so_cuda_control.stack_time_ns */
@@ -164,9 +165,11 @@ struct so_cuda_call {
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
 	__u64 out, handle, text;
-	__u64 own_ns;  /* what the probes have added to the call's time so far */
+	__u64 own_ns; /* what the probes have added to the call's time so far */
 	/* Ever spent in calls that stood for themselves, the probes' time included; when the last of them began and returned. */
 	__u64 away_ns, gone_ns, back_ns;
+	/* Calls that others made meanwhile (so_cuda_tally), of calls that are over; what the tally was when the last one began. */
+	__u64 others, others_before;
 };
 
 /*
@@ -195,6 +198,12 @@ struct so_cuda_control {
 	__u64 slices_ns;
 	/* CLOCK_MONOTONIC. The return of a call that was entered before is not seen: its probe was taken away meanwhile. */
 	__u64 since_ns[SO_CUDA_KIND_ROOM];
+};
+
+/* By target slot: calls that were counted and stand for others, by all threads. A cache line each. */
+struct so_cuda_tally {
+	__u64 calls;
+	__u64 room[7];
 };
 
 /*

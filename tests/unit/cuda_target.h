@@ -68,11 +68,15 @@ static struct target {
 	bool works;          /* what the probes take is time in which it does not get on */
 	bool sleeps;         /* uses a twentieth of its time */
 	uint64_t stepped_ns; /* what single-stepping an entry takes besides; 0: nothing is single-stepped */
+	bool takes_turns;    /* its threads: what one's probes take all go without */
+	double overlapped;   /* calls during another thread's */
 	unsigned threads;    /* that make the calls by turns, each without what its probes take; 0 is 1 */
 	/* After so many launches it waits, in a call that is counted all the time. */
 	unsigned burst, launched;
 	uint64_t wait_ns, wait_from, waited_ns; /* waited_ns: before that time */
-	bool hides;                             /* nobody sees that it waits */
+	uint64_t
+		others; /* calls that others made meanwhile and that were counted, while calls stood for others */
+	bool hides;     /* nobody sees that it waits */
 	struct made made[3];
 } target;
 
@@ -97,6 +101,11 @@ static bool going;
 static bool covers(const struct cuda_link *link, enum so_cuda_api api)
 {
 	return link->pid == target.pid && cuda_api_set__has(&link->apis, api) != link->others;
+}
+
+static unsigned threads(void)
+{
+	return target.threads ?: 1;
 }
 
 /* What it takes. */
@@ -127,13 +136,13 @@ static uint64_t hit(struct made *m)
 	slot.returns++;
 	slot.calls++;
 	slot.kinds[kind]++;
+	if (control.segment[kind] && now < target.wait_from + target.wait_ns)
+		target.others++;
+	if (control.segment[kind] && !target.takes_turns)
+		target.overlapped += (double)CALL_NS / (double)m->period_ns * (1 - 1.0 / threads());
+	slot.overlapped = (uint64_t)target.overlapped;
 	m->seen++;
 	return PAIR_NS + target.stepped_ns;
-}
-
-static unsigned threads(void)
-{
-	return target.threads ?: 1;
 }
 
 static void wait_after(struct made *m, uint64_t took)
@@ -168,7 +177,7 @@ static void run_to(uint64_t end)
 		first->truth++;
 		first->next_ns += first->period_ns;
 		for (unsigned i = 0; target.works && i < 3; i++)
-			target.made[i].next_ns += took / threads();
+			target.made[i].next_ns += target.takes_turns ? took : took / threads();
 		wait_after(first, took);
 	}
 	if (target.pid && end > now)
@@ -328,10 +337,16 @@ int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_c
 	*out = (struct so_cuda_call){ .cookie = SO_CUDA_COOKIE(SO_CUDA_API_cudaStreamSynchronize, SLOT, 1),
 				      .begin_ns = target.wait_from,
 				      .active = now >= target.wait_from && now < end,
+				      .others = target.others,
 				      .away_ns = target.waited_ns - (now < end ? target.wait_ns : 0),
 				      .gone_ns = now < end ? 0 : target.wait_from,
 				      .back_ns = now < end ? 0 : end };
 	return tid == target.pid && !target.hides && target.waited_ns ? 0 : -ESRCH;
+}
+
+uint64_t cuda_probes__tally(const struct cuda_probes *probes, uint32_t at)
+{
+	return 0;
 }
 
 int cuda_probes__slot(struct cuda_probes *probes, uint32_t at, struct so_cuda_slot *sum)

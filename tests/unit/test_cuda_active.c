@@ -15,14 +15,20 @@
 /* What the next look is told of any thread. */
 static struct {
 	enum cuda_active_told told;
-	uint64_t away_ns;
+	uint64_t away_ns, others;
 } answer;
 
-static enum cuda_active_told told(void *context, pid_t tid, uint64_t now, uint64_t *away_ns)
+static enum cuda_active_told told(void *context, pid_t tid, uint64_t now, struct cuda_active_waits *waits)
 {
 	assert_true(tid == CALLER || tid == OTHER);
-	*away_ns = answer.away_ns;
+	*waits = (struct cuda_active_waits){ answer.away_ns, answer.others };
 	return answer.told;
+}
+
+static enum cuda_active_told only_caller(void *context, pid_t tid, uint64_t now,
+					 struct cuda_active_waits *waits)
+{
+	return tid == CALLER ? told(context, tid, now, waits) : CUDA_ACTIVE_NEVER;
 }
 
 static double look(struct cuda_active *a, uint64_t now, uint64_t away_ns)
@@ -111,6 +117,74 @@ static void some_time_is_not_known(void **state)
 	near(look(&a, 100 * MS, 23 * MS), 0.5);
 }
 
+static void on(struct cuda_active *a, uint64_t *now, uint64_t waited_ns, uint64_t others, double calls)
+{
+	answer.told = CUDA_ACTIVE_KNOWN;
+	cuda_active__begin_on(a, *now, told, NULL);
+	*now += 10 * MS;
+	answer.away_ns += waited_ns;
+	answer.others += others;
+	cuda_active__age(a);
+	cuda_active__add_calls(a, CALLER, calls * 0.4);
+	cuda_active__add_calls(a, OTHER, calls * 0.6);
+	cuda_active__end_on(a, *now, 1, told, NULL);
+}
+
+/* Whether time that is waited counts as such where two threads make so many calls in a time on of 10 ms. */
+static bool is_away(uint64_t waited_ns, uint64_t others, double calls)
+{
+	struct cuda_active a = { 0 };
+	uint64_t now = 10 * MS;
+	double share;
+
+	answer.away_ns = answer.others = 0;
+	for (int i = 0; i < 20; i++)
+		on(&a, &now, waited_ns, others, calls);
+	look(&a, now, answer.away_ns);
+	share = look(&a, now + 10 * MS, answer.away_ns + 4 * MS);
+	near(share, share < 0.9 ? 0.6 : 1);
+	return share < 0.9;
+}
+
+/* Whether the others make calls while one waits is counted: of a few calls, or of waits that are short, it is not known. */
+static void threads_may_wait_for_one_that_waits(void **state)
+{
+	assert_true(is_away(5 * MS, 0, 100));
+	assert_true(is_away(5 * MS, 1, 100));
+	assert_false(is_away(5 * MS, 3, 100));
+	assert_false(is_away(5 * MS, 50, 100));
+	assert_false(is_away(5 * MS, 0, 3));
+	assert_false(is_away(MS / 10, 0, 100));
+}
+
+/* One that makes no such calls, beside threads that cannot be asked; and then all are idle for long. */
+static void threads_may_do_nothing_but_wait(void **state)
+{
+	struct cuda_active a = { 0 };
+	uint64_t now = 10 * MS;
+
+	answer.told = CUDA_ACTIVE_KNOWN;
+	answer.away_ns = answer.others = 0;
+	for (int i = 0; i < 20; i++) {
+		cuda_active__begin_on(&a, now, only_caller, NULL);
+		now += 10 * MS;
+		answer.away_ns += 5 * MS;
+		cuda_active__age(&a);
+		cuda_active__add_calls(&a, CALLER, 0);
+		for (int k = 0; k < 4; k++)
+			cuda_active__add_calls(&a, 1000 + k, 50);
+		cuda_active__end_on(&a, now, 1, only_caller, NULL);
+	}
+	look(&a, now, answer.away_ns);
+	assert_int_equal(a.tid, CALLER);
+	cuda_active__interrupt(&a);
+	near(look(&a, now + 10 * MS, answer.away_ns + 9 * MS), 1);
+	assert_int_equal(a.tid, 0);
+	for (int i = 0; i < 100; i++)
+		cuda_active__age(&a);
+	assert_int_equal(a.n, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +192,8 @@ int main(void)
 		cmocka_unit_test(several_threads_make_calls),
 		cmocka_unit_test(very_many_threads_make_calls),
 		cmocka_unit_test(some_time_is_not_known),
+		cmocka_unit_test(threads_may_wait_for_one_that_waits),
+		cmocka_unit_test(threads_may_do_nothing_but_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,7 +241,8 @@ struct told_of {
 	double launches, truth, within, chance; /* chance: a part of within */
 };
 
-static struct told_of told_of_bursts(void **state, unsigned burst, uint64_t wait_ns, bool hides)
+static struct told_of told_of_bursts(void **state, unsigned burst, uint64_t wait_ns, bool hides,
+				     unsigned by_threads)
 {
 	struct cuda_estimates estimates;
 	const struct cuda_estimate *near = &estimates.of[SO_CUDA_LAUNCH];
@@ -253,16 +254,18 @@ static struct told_of told_of_bursts(void **state, unsigned burst, uint64_t wait
 	target.burst = burst;
 	target.wait_ns = wait_ns;
 	target.hides = hides;
+	target.threads = by_threads;
+	target.takes_turns = true;
 	w = watch_target(50000, 0, 0.5);
 	run_watch(w, 20 * SECOND);
 	of.truth = (double)target.made[LAUNCHES].truth;
 	of.launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
 	of.within = told(near);
 	of.chance = told(near) - near->bias;
-	print_message(
-		"%u launches, %u ms%s: %.0f of %.0f, within %.0f, of which chance %.0f, from %u times on\n",
-		burst, (unsigned)(wait_ns / MS), hides ? " unseen" : "", of.launches, of.truth, of.within,
-		of.chance, (unsigned)near->times);
+	print_message("%u launches, %u ms%s, %u threads: %.0f of %.0f, within %.0f, of which chance %.0f, from "
+		      "%u times on\n",
+		      burst, (unsigned)(wait_ns / MS), hides ? " unseen" : "", threads(), of.launches, of.truth,
+		      of.within, of.chance, (unsigned)near->times);
 	assert_true(near->times > 5);
 	cuda_watch__free(w);
 	assert_null(links);
@@ -278,13 +281,48 @@ static void what_comes_in_bursts_is_estimated(void **state)
 	} of[] = { { 500, 20 * MS }, { 100, 20 * MS }, { 5000, 50 * MS }, { 200, 100 * MS }, { 20, MS } };
 
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
-		struct told_of seen = told_of_bursts(state, of[i].burst, of[i].wait_ns, false),
-			       unseen = told_of_bursts(state, of[i].burst, of[i].wait_ns, true);
+		unsigned by = 1 + i % 2 * 2;
+		struct told_of seen = told_of_bursts(state, of[i].burst, of[i].wait_ns, false, by),
+			       unseen = told_of_bursts(state, of[i].burst, of[i].wait_ns, true, by);
 
 		assert_true(fabs(seen.launches - seen.truth) <= 0.03 * seen.truth &&
 			    fabs(seen.launches - seen.truth) <= seen.within);
 		assert_true(seen.chance > 0 && seen.chance < 0.02 * seen.truth &&
 			    seen.chance < unseen.chance / 2);
+	}
+}
+
+/* One waits, and another goes on meanwhile, with half of the calls or a twentieth: then waits tell of nothing. */
+static void threads_that_do_not_wait_for_one_another_are_estimated(void **state)
+{
+	static const uint64_t others[] = { 50000, 5000 };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct cuda_estimates estimates;
+		const struct cuda_estimate *near = &estimates.of[SO_CUDA_LAUNCH];
+		double launches, truth;
+		struct cuda_watch *w;
+
+		set_up(state);
+		target.works = true;
+		target.burst = 200;
+		target.wait_ns = 5 * MS;
+		target.threads = 2;
+		w = watch_target(50000, 0, 1);
+		target.made[2] = target.made[LAUNCHES];
+		target.made[2].api = SO_CUDA_API_cudaLaunchKernelExC;
+		target.made[2].period_ns = SECOND / others[i];
+		run_watch(w, 20 * SECOND);
+		truth = (double)(target.made[LAUNCHES].truth + target.made[2].truth);
+		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
+		launches += (double)calls_of(w, SO_CUDA_API_cudaLaunchKernelExC, NULL);
+		print_message("%.0f of %.0f, within %.0f, from %u times on\n", launches, truth, told(near),
+			      (unsigned)near->times);
+		assert_int_equal(w->active.tid, 0);
+		assert_true(near->times > 5 && fabs(launches - truth) <= told(near));
+		assert_true(told(near) < 0.3 * truth);
+		cuda_watch__free(w);
+		assert_null(links);
 	}
 }
 
@@ -637,6 +675,7 @@ int main(void)
 		cmocka_unit_test_setup(many_calls_are_estimated, set_up),
 		cmocka_unit_test_setup(single_stepped_calls_are_estimated, set_up),
 		cmocka_unit_test_setup(what_comes_in_bursts_is_estimated, set_up),
+		cmocka_unit_test_setup(threads_that_do_not_wait_for_one_another_are_estimated, set_up),
 		cmocka_unit_test_setup(few_copies_among_many_launches_are_counted, set_up),
 		cmocka_unit_test_setup(the_kinds_that_come_and_go_may_change, set_up),
 		cmocka_unit_test_setup(probes_come_and_go_with_the_phases, set_up),

@@ -2,14 +2,15 @@
 /*
  * Threads that make CUDA calls, so many or for so long, at a rate or flat out; the last line is truth as JSON.
  * Usage: cuda_calls [-t THREADS] [-n ROUNDS of each thread] [-d SECONDS] [-r ROUNDS a second, of each thread] [-m MIX]
- *                   [-g GENERATIONS of threads, one after another] [-p GENERATIONS] [-w stdin|usr1|no] [-s]
+ *                   [-g GENERATIONS of threads, one after another] [-p GENERATIONS] [-w stdin|usr1|no] [-s] [-b]
  * MIX: names of the table below with commas between them, *N behind a name: N times. A thread makes one of them a round, in
  * turn. -p: after so many, print "paused" and wait for a byte on stdin.
- * -w: for what to wait before the first call; -s: wait for a line on stdin before the end.
+ * -w: for what to wait before the first call; -s: wait for a line on stdin before the end. -b: threads make the mix by turns.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "cuda_work.h"
 #include "driver_symbols.h"
@@ -28,6 +29,9 @@ struct worker {
 	void *device;
 	char host[4096];
 	uint64_t rounds;
+	sem_t turn;
+	struct worker *next; /* whose turn comes then; NULL: they care for no turns */
+	bool is_first;
 };
 
 /* A kernel's host function, which the runtime knows by its address. */
@@ -133,6 +137,12 @@ static void stream_sync(struct worker *w)
 	cudaStreamSynchronize(w->stream);
 }
 
+static void first_sync(struct worker *w)
+{
+	if (w->is_first)
+		stream_sync(w);
+}
+
 static void device_sync(struct worker *w)
 {
 	cudaDeviceSynchronize();
@@ -189,6 +199,7 @@ static const struct {
 	{ "default", copy_default },
 	{ "memset", set },
 	{ "stream_sync", stream_sync },
+	{ "first_sync", first_sync }, /* of the first thread alone */
 	{ "device_sync", device_sync },
 	{ "event_sync", event_sync },
 	{ "event_record", event_record },
@@ -255,11 +266,18 @@ static void *thread_main(void *arg)
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	deadline = work__now_s() + seconds;
 	for (uint64_t i = 0; seconds > 0 ? work__now_s() < deadline : i < rounds; i++) {
+		if (w->next && i % mix_count == 0)
+			sem_wait(&w->turn);
 		mix[i % mix_count](w);
 		w->rounds++;
+		if (w->next && (i + 1) % mix_count == 0)
+			sem_post(&w->next->turn);
 		if (rate > 0)
 			pace(&next);
 	}
+	/* In the midst of its turn, or before one that it does not take: whoever waits for it goes on. */
+	if (w->next)
+		sem_post(&w->next->turn);
 	return NULL;
 }
 
@@ -300,12 +318,12 @@ int main(int argc, char **argv)
 {
 	const char *wait_for = "stdin";
 	unsigned threads = 1, generations = 1, pause = 0;
-	bool stay = false;
+	bool stay = false, by_turns = false;
 	struct worker *workers;
 	uint64_t sum;
 	double start;
 
-	for (int option; (option = getopt(argc, argv, "t:n:d:r:m:g:p:w:s")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "t:n:d:r:m:g:p:w:sb")) != -1;) {
 		switch (option) {
 		case 't':
 			threads = (unsigned)atoi(optarg);
@@ -334,6 +352,9 @@ int main(int argc, char **argv)
 		case 's':
 			stay = true;
 			break;
+		case 'b':
+			by_turns = true;
+			break;
 		default:
 			return 2;
 		}
@@ -348,6 +369,9 @@ int main(int argc, char **argv)
 		cudaEventCreate(&workers[i].event);
 		workers[i].device =
 			(void *)0x10000; /* not an allocation: none is made that was not asked for */
+		workers[i].is_first = i == 0;
+		workers[i].next = by_turns ? &workers[(i + 1) % threads] : NULL;
+		sem_init(&workers[i].turn, 0, i == 0);
 	}
 	work__expect(wait_for);
 	work__ready();
