@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/cuda_kinds.h"
 
-#include <string.h>
+#include <math.h>
 
 #define HALVED_S 4.0 /* of figures, after which they weigh half */
 #define LEAST_S  1.0 /* of figures that are enough to choose anew by */
@@ -44,6 +44,19 @@ void cuda_kinds__rates(const struct cuda_kinds *k, struct cuda_kind_calls *rates
 	}
 }
 
+#define WAIT_NS 1e5 /* that a call takes on average: nothing but a wait does */
+
+/*
+ * What counts of a call of the kind for how many may stay. Of waits twice as many: which line waits for the GPU is what is asked most, a probe is
+ * a small part of what it tells of, and waits make the estimates of the others nearer (cuda_active.h).
+ */
+static double weight(const struct cuda_kinds *k, unsigned kind)
+{
+	double each = k->calls[kind] > 0 ? k->ns[kind] / k->calls[kind] : 0;
+
+	return 1 / (1 + fmin(each / WAIT_NS, 1));
+}
+
 static unsigned most_of(const double rates[SO_CUDA_KIND_COUNT])
 {
 	unsigned most = 0;
@@ -53,6 +66,22 @@ static unsigned most_of(const double rates[SO_CUDA_KIND_COUNT])
 			most = i;
 	}
 	return most;
+}
+
+/* A second, if these are switched. */
+struct left {
+	double calls, weight;
+};
+
+static struct left left_by(const struct cuda_kinds *k, uint32_t cycled)
+{
+	struct left left = { 0 };
+
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		left.calls += cycled >> i & 1 ? 0 : rate(k, i);
+		left.weight += cycled >> i & 1 ? 0 : rate(k, i) * weight(k, i);
+	}
+	return left;
 }
 
 #define UNSEEN_S 0.25 /* of times on, some twenty of them, which bursts of calls are not all missed by */
@@ -70,19 +99,20 @@ static uint32_t unseen(const struct cuda_kinds *k)
 /* 0: no calls are known. */
 static uint32_t choice(const struct cuda_kinds *k, double most)
 {
-	double rates[SO_CUDA_KIND_COUNT], total = 0, left;
+	double weights[SO_CUDA_KIND_COUNT], total = left_by(k, 0).calls;
+	struct left left = left_by(k, 0);
 	uint32_t chosen = 0;
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		total += rates[i] = rate(k, i);
-	for (left = total; left * 10 > total || left > most;) {
-		unsigned next = most_of(rates);
+		weights[i] = rate(k, i) * weight(k, i);
+	while (left.calls * 10 > total || left.weight > most) {
+		unsigned next = most_of(weights);
 
-		if (!(rates[next] > 0))
+		if (!(weights[next] > 0))
 			break;
 		chosen |= 1u << next;
-		left -= rates[next];
-		rates[next] = 0;
+		weights[next] = 0;
+		left = left_by(k, chosen);
 	}
 	if (chosen)
 		chosen |= unseen(k);
@@ -94,31 +124,22 @@ void cuda_kinds__choose(struct cuda_kinds *k, double most)
 	*k = (struct cuda_kinds){ .cycled = choice(k, most) ?: CUDA_KINDS_ALL, .together = k->together };
 }
 
-/* Calls a second that are left if these are switched. */
-static double left_by(const struct cuda_kinds *k, uint32_t cycled)
-{
-	double left = 0;
-
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		left += cycled >> i & 1 ? 0 : rate(k, i);
-	return left;
-}
-
 /* A burst at the beginning, as when a model is uploaded, is over. */
 static bool are_too_many(const struct cuda_kinds *k, uint32_t best, double most)
 {
-	double left = left_by(k, best) * OUTGROWN;
+	struct left left = left_by(k, best);
 
-	return !(best & ~k->cycled) && left * 10 <= left_by(k, 0) && left <= most && k->on_s * most >= ENOUGH;
+	return !(best & ~k->cycled) && OUTGROWN * left.calls * 10 <= left_by(k, 0).calls &&
+	       OUTGROWN * left.weight <= most && k->on_s * most >= ENOUGH;
 }
 
 bool cuda_kinds__are_outgrown(const struct cuda_kinds *k, double most)
 {
 	uint32_t best = choice(k, most);
-	double steady = left_by(k, k->cycled), total = left_by(k, 0);
+	struct left steady = left_by(k, k->cycled);
 	uint32_t pair = k->cycled & k->together;
 
 	return k->elapsed_s >= LEAST_S && best && best != k->cycled &&
-	       (steady * 4 > total || steady > OUTGROWN * most || k->cycled == CUDA_KINDS_ALL ||
-		(pair && pair != k->together) || are_too_many(k, best, most));
+	       (steady.calls * 4 > left_by(k, 0).calls || steady.weight > OUTGROWN * most ||
+		k->cycled == CUDA_KINDS_ALL || (pair && pair != k->together) || are_too_many(k, best, most));
 }

@@ -50,6 +50,28 @@ static void test_so_many_may_stay(void **state)
 	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY) | KIND(SYNC));
 }
 
+/* Of calls that take long twice as many may stay, and they are the last to be switched. */
+static void test_waits_count_half(void **state)
+{
+	const struct cuda_kind_calls calls = {
+		.calls = { COUNT(LAUNCH, 9000), COUNT(COPY, 300), COUNT(SYNC, 300) },
+		.ns = { COUNT(COPY, 300 * 2000), COUNT(SYNC, 300 * 3000000ull) }
+	};
+	struct cuda_kinds kinds = { 0 };
+
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 450);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH));
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
+	assert_false(cuda_kinds__are_outgrown(&kinds, 301));
+	assert_true(cuda_kinds__are_outgrown(&kinds, 290));
+	cuda_kinds__choose(&kinds, 290);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY));
+	cuda_kinds__add(&kinds, &calls, SECOND, SECOND);
+	cuda_kinds__choose(&kinds, 149);
+	assert_int_equal(kinds.cycled, KIND(LAUNCH) | KIND(COPY) | KIND(SYNC));
+}
+
 /* A model is uploaded when a job begins, and such copies are rare from then on: they stay again. */
 static void test_a_burst_is_over(void **state)
 {
@@ -208,6 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_most_of_the_calls_are_chosen),
 		cmocka_unit_test(test_so_many_may_stay),
+		cmocka_unit_test(test_waits_count_half),
 		cmocka_unit_test(test_a_burst_is_over),
 		cmocka_unit_test(test_bursts_that_were_missed),
 		cmocka_unit_test(test_kinds_that_go_together),
