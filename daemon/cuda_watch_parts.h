@@ -41,60 +41,6 @@ static inline double cuda_watch_busy(const struct cuda_watch *w)
 	return w->busy_cpu_ns > 0 ? (w->busy_cpu_ns + CUDA_WATCH_CLOCK_LAG_NS) / w->busy_elapsed_ns : 0;
 }
 
-#define CUDA_WATCH_LEAST_CALLERS 100   /* calls that tell how many threads make them */
-#define CUDA_WATCH_MAX_THREADS   100.0 /* more are not told apart */
-#define CUDA_WATCH_SATURATED     0.95  /* CPUs kept busy: the rest has gone to other programs */
-
-/*
- * Where waits are known, less is left in which the target might look at a clock until it is time for the next call; but what probes cost
- * in cold caches is not known that well.
- */
-#define CUDA_WATCH_LEAST_DOUBT 0.3
-static inline double cuda_watch_doubt(const struct cuda_watch *w)
-{
-	double usual = cuda_active__usual(&w->active);
-
-	if (usual < 0 || !w->active.tid)
-		return 1;
-	return usual > CUDA_WATCH_LEAST_DOUBT ? usual : CUDA_WATCH_LEAST_DOUBT;
-}
-
-#define CUDA_WATCH_LEAST_EXPECTED 20 /* calls during others, if threads did not care for one another, */
-#define CUDA_WATCH_MOST_OVERLAP \
-	0.1 /* of which so many at most there are where they make their calls by turns */
-
-/* Whether no thread makes calls while another does, as when each waits for the other: then what one goes without all do. */
-static inline bool cuda_watch_takes_turns(const struct cuda_watch *w)
-{
-	return w->callers.expected >= CUDA_WATCH_LEAST_EXPECTED &&
-	       w->callers.overlapped <= CUDA_WATCH_MOST_OVERLAP * w->callers.expected;
-}
-
-/*
- * What comparisons say of the probes' cost, or else: each thread that makes calls goes without what its own probes take. Of threads that
- * keep fewer CPUs busy than they are, as may be for want of CPUs or of an interpreter's lock, what one goes without the others may do too.
- */
-static inline struct cuda_loss cuda_watch_loss(const struct cuda_watch *w)
-{
-	double busy = cuda_watch_busy(w), least = busy > 1 ? busy : 1, threads = least;
-	struct cuda_loss prior;
-
-	if (w->callers.all >= CUDA_WATCH_LEAST_CALLERS && !cuda_watch_takes_turns(w)) {
-		threads = w->callers.same * CUDA_WATCH_MAX_THREADS > w->callers.all
-				  ? w->callers.all / w->callers.same
-				  : CUDA_WATCH_MAX_THREADS;
-		if (threads < 1)
-			threads = 1;
-		if (busy >= CUDA_WATCH_SATURATED && threads > least)
-			threads = least;
-	}
-	prior.factor = 1 / threads;
-	prior.error = CUDA_PROGRESS_PRIOR_ERROR * cuda_watch_doubt(w) / threads;
-	if (prior.error < (1 / least - 1 / threads) / 2)
-		prior.error = (1 / least - 1 / threads) / 2;
-	return cuda_progress__loss(&w->progress, &prior);
-}
-
 /* To place a probe stops the target for a moment, which it may make up for by calls in quick succession. */
 #define CUDA_WATCH_SETTLE_MS 2
 /* What is compared with a time on, and the settling before. */
@@ -128,6 +74,11 @@ double cuda_watch_cost_of_call(const struct cuda_watch *w);
 
 /* Whether the thread whose entry this is is in that call now. */
 bool cuda_watch_is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call);
+
+/* cuda_watch_loss.c */
+
+/* What the target goes without of what probes take, of all threads: what comparisons say, and what is believed without them. */
+struct cuda_loss cuda_watch_loss(const struct cuda_watch *w);
 
 /* cuda_watch_light.c */
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* When the probes of a target are on: the phases of its duty cycle, and which probes come and go with them. */
-#include <string.h>
-
 #include "daemon/clock.h"
 #include "daemon/cuda_watch_parts.h"
 
@@ -146,7 +144,7 @@ static void switch_off(struct cuda_watch *w)
 		cuda_watch_end_off(w);
 		w->kinds = next;
 		w->rates = (struct cuda_estimate_rates){ 0 };
-		memset(&w->callers, 0, sizeof(w->callers));
+		w->callers.all = w->callers.same = 0;
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);
