@@ -417,6 +417,13 @@ static bool is_old(const char *loss)
 	return !strcmp(loss, "processes-folded") || !strcmp(loss, "lines-forgotten");
 }
 
+static const char *advice_on(const char *loss)
+{
+	if (is_old(loss))
+		return FOLDED;
+	return strcmp(loss, "unfinished") ? INCOMPLETE : UNFINISHED;
+}
+
 static int find_remarks(struct search *search)
 {
 	const struct cuda_report *report = search->report;
@@ -441,7 +448,7 @@ static int find_remarks(struct search *search)
 		const char *why = explain(report->losses[i].word);
 
 		finding.count = report->losses[i].count;
-		finding.advice = is_old(report->losses[i].word) ? FOLDED : INCOMPLETE;
+		finding.advice = advice_on(report->losses[i].word);
 		r = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count,
 			why ? ": " : "", why ? why : "");
 	}
