@@ -247,9 +247,11 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	c->cookie = cookie;
 	c->sp = a.rsp;
 	read_arguments(c, &a, call);
-	c->active = 1;
 	c->others_before = tally_of(cookie)->calls;
 	c->begin_ns = bpf_ktime_get_ns();
+	/* Behind what the daemon reads of a call under way. */
+	asm volatile("" ::: "memory");
+	c->active = 1;
 	slot->entries++;
 	slot->stepped_counted += stepped;
 	slot->entries_ns += program_ns < MAX_ENTRY_NS ? program_ns : MAX_ENTRY_NS;
@@ -288,6 +290,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 		slot->overlapped += tally_of(cookie)->calls - c->others_before;
 		__sync_fetch_and_add(&tally_of(cookie)->calls, 1);
 	} else {
+		c->waits++;
 		c->away_ns += ns;
 		c->gone_ns = c->begin_ns;
 		c->back_ns = now;

@@ -20,7 +20,7 @@
 
 /* What a thread has ever spent in other calls than those of the cycled kinds, and the calls of these that others made meanwhile. */
 struct cuda_active_waits {
-	uint64_t ns, others;
+	uint64_t ns, others, n; /* n: that are over */
 };
 
 /* All zero: nobody is known to make calls. */
@@ -28,18 +28,22 @@ struct cuda_active {
 	struct {
 		pid_t tid;
 		unsigned idle; /* times on since it was in a call */
-		bool is_known; /* waits, then: when the time on began */
+		bool is_known; /* waits, then: when the time on began, and when it has ended those in it */
 		struct cuda_active_waits waits;
-		/* What is older weighs less: of the cycled kinds; time in times on in which it waited, and what others called meanwhile. */
-		double calls, waited_ns, others;
+		/* What is older weighs less. calls: of the cycled kinds. Of times on: what it waited, in how many, and calls that others made meanwhile. */
+		double calls, waited_ns, times, others;
 	} threads[CUDA_ACTIVE_THREADS];
 	unsigned n;
-	uint64_t on_began_ns; /* the time on */
-	double on_ns;         /* times on; what is older weighs less */
-	uint64_t looked_ns;   /* the last look */
-	pid_t tid;            /* of the thread that was looked at; 0: none */
-	bool is_known;        /* away_ns, then */
-	uint64_t away_ns;
+	uint64_t on_began_ns, on_ended_ns; /* the time on; 0: it is not known when */
+	double on_ns, on_calls;            /* of times on of which that is known; what is older weighs less */
+	uint64_t looked_ns;                /* the last look */
+	pid_t tid;                         /* of the thread that was looked at; 0: none */
+	bool is_known;                     /* waits, then */
+	struct cuda_active_waits waits;
+	/* Between the last two looks: time for making calls, and waits that ended. ns 0: not known. */
+	struct {
+		double ns, waits;
+	} last;
 	double known_ns,
 		active_ns; /* time that is known, and what of it was for making calls; what is older weighs less */
 };
@@ -67,13 +71,14 @@ double cuda_active__usual(const struct cuda_active *active);
 
 /* A time on begins: nothing of its calls is counted yet. */
 void cuda_active__begin_on(struct cuda_active *active, uint64_t now_ns, cuda_active_read *read, void *context);
+/* It is over, and what is counted from now on is of no interest: to be asked for before anything that takes long. */
+void cuda_active__look_on(struct cuda_active *active, uint64_t now_ns, cuda_active_read *read, void *context);
 /*
- * It is over, and none of them is counted any more. In this order: what is older weighs less; the calls of the cycled kinds that each thread
- * made in it, 0 of those that were in others alone; and what they waited. weight: with which the calls were added.
+ * What it has counted, in this order: what is older weighs less; the calls of the cycled kinds that each thread made in it, 0 of those that were in others
+ * alone; and what they waited, with all these calls. weight: with which they were added.
  */
 void cuda_active__age(struct cuda_active *active);
 void cuda_active__add_calls(struct cuda_active *active, pid_t tid, double calls);
-void cuda_active__end_on(struct cuda_active *active, uint64_t now_ns, double weight, cuda_active_read *read,
-			 void *context);
+void cuda_active__end_on(struct cuda_active *active, double calls, double weight);
 
 #endif

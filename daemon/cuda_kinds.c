@@ -44,7 +44,7 @@ void cuda_kinds__rates(const struct cuda_kinds *k, struct cuda_kind_calls *rates
 	}
 }
 
-#define WAIT_NS 1e5 /* that a call takes on average: nothing but a wait does */
+#define WAIT_NS 1e5 /* that calls take on average which wait, or are few: allocations, launches that load */
 
 /*
  * What counts of a call of the kind for how many may stay. Of waits twice as many: which line waits for the GPU is what is asked most, a probe is

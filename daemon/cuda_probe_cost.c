@@ -21,13 +21,6 @@ static void slow_down(struct cuda_probe_cost *cost, double by)
 	cost->stepped_ns *= by;
 }
 
-double cuda_probe_cost__coldness(const struct cuda_probe_cost *cost, double program_ns)
-{
-	double more = cost->cold.program_ns - cost->program_ns;
-
-	return program_ns > cost->program_ns && more > 0 ? fmin((program_ns - cost->program_ns) / more, 1) : 0;
-}
-
 struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns)
 {
 	struct cuda_probe_cost at = *cost;

@@ -24,7 +24,4 @@ struct cuda_probe_cost {
 /* Where an entry's program takes program_ns. What is less than calibrated is as calibrated. */
 struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, double program_ns);
 
-/* 0: as in a loop that does nothing else; 1: as with cold caches, or colder. */
-double cuda_probe_cost__coldness(const struct cuda_probe_cost *cost, double program_ns);
-
 #endif

@@ -12,7 +12,7 @@
  *
  * Hits are counted in slices of the two times: how much they vary tells how sure a comparison is, and how much comparisons differ tells
  * whether they are as sure as that. They are weighed by it, with
- * what is known without any: that each thread loses what its own calls' probes take, CUDA_PROGRESS_PRIOR_ERROR of it to be wrong.
+ * what is known without any (cuda_watch_loss.c), CUDA_PROGRESS_PRIOR_ERROR of it to be wrong.
  */
 #ifndef STAKEOUT_CUDA_PROGRESS_H
 #define STAKEOUT_CUDA_PROGRESS_H

@@ -14,6 +14,7 @@
 #include "daemon/cuda_estimate.h"
 #include "daemon/cuda_kinds.h"
 #include "daemon/cuda_lines.h"
+#include "daemon/cuda_pace.h"
 #include "daemon/cuda_probes.h"
 #include "daemon/cuda_progress.h"
 #include "daemon/kernel_names.h"
@@ -107,13 +108,14 @@ struct cuda_watch {
 	uint64_t last_on_ns;     /* how long it was */
 	struct cuda_estimate_rates rates; /* of calls of the cycled kinds */
 	struct cuda_estimates estimates;  /* of all times on so far */
-	struct cuda_progress progress;    /* what the probes take from the target that it goes without */
+	struct cuda_progress progress;    /* what the probes take from the target that it goes without, */
+	struct cuda_pace pace;            /* and by its waits */
 	double taken;                     /* CPUs that they took in the last time on */
 	struct {
 		double all,
 			same; /* calls; of these so many as of two one makes the thread of the other makes */
 		/* Calls that returned during another thread's, and so many as would have if threads did not care for one another. */
-		double overlapped, expected;
+		double overlapped, expected, times;
 	} callers; /* of the cycled kinds; what is older weighs less */
 	struct {
 		enum so_cuda_of of;        /* whose probes are light */

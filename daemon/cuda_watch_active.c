@@ -15,10 +15,12 @@ static enum cuda_active_told read_waits(void *context, pid_t tid, uint64_t now, 
 
 	if (cuda_probes__thread(w->probes, tid, &call))
 		return CUDA_ACTIVE_NEVER;
-	*waits = (struct cuda_active_waits){ call.away_ns, call.others };
+	*waits = (struct cuda_active_waits){ call.away_ns, call.others, call.waits };
 	/* The last of them may have returned after the time that is asked for. */
-	if (call.back_ns > now)
+	if (call.back_ns > now) {
 		after_ns = call.back_ns - (call.gone_ns > now ? call.gone_ns : now);
+		waits->n -= waits->n > 0;
+	}
 	waits->ns -= after_ns <= waits->ns ? after_ns : 0;
 	api = SO_CUDA_COOKIE_CALL(call.cookie);
 	/* Where it makes cycled calls it is not away; and if it makes them unseen, it is in no other. */
@@ -87,6 +89,13 @@ struct cuda_watch_active cuda_watch_look_on(struct cuda_watch *w, uint64_t now, 
 					   0 };
 }
 
+void cuda_watch_end_quiet(struct cuda_watch *w, uint64_t now)
+{
+	cuda_watch_look_off(w, now);
+	if (!w->ended_ns)
+		cuda_pace__add_off(&w->pace, w->active.last.ns, w->active.last.waits);
+}
+
 void cuda_watch_begin_waits(struct cuda_watch *w, uint64_t now)
 {
 	/* Where all calls count, nobody asks. */
@@ -94,7 +103,7 @@ void cuda_watch_begin_waits(struct cuda_watch *w, uint64_t now)
 		cuda_active__begin_on(&w->active, now, read_waits, w);
 }
 
-void cuda_watch_end_waits(struct cuda_watch *w, uint64_t now, double weight)
+void cuda_watch_look_waits(struct cuda_watch *w, uint64_t now)
 {
-	cuda_active__end_on(&w->active, now, weight, read_waits, w);
+	cuda_active__look_on(&w->active, now, read_waits, w);
 }

@@ -83,8 +83,8 @@ static void note_stray(struct cuda_watch *w, const struct cuda_budget_figures *f
 	double keep = w->stray_elapsed_ns > STRAY_KEPT_NS ? 0.5 : 1;
 	uint64_t alone = f->nested + f->light;
 	double entries = f->hits > alone ? (double)(f->hits - alone) : 0;
-	double cost = entries * f->pair_ns + (double)f->light * f->light_ns + (double)f->nested * f->nested_ns -
-		      (double)f->steady_ns;
+	double cost = entries * f->pair_ns + (double)f->light * f->light_ns + (double)f->nested * f->nested_ns +
+		      (double)f->stepped * f->stepped_ns - (double)f->steady_ns;
 
 	w->stray_ns = w->stray_ns * keep + fmax(cost, 0);
 	w->stray_elapsed_ns = w->stray_elapsed_ns * keep + (double)f->elapsed_ns;

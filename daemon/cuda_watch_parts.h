@@ -101,9 +101,11 @@ void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *tak
 
 /* cuda_watch_active.c */
 
-/* A time on begins; it ends, and its calls were added to w->active with that weight. */
+/* A time ends in which no probe of the cycled kinds was there. */
+void cuda_watch_end_quiet(struct cuda_watch *w, uint64_t now_ns);
+/* A time on begins, in which nothing is counted yet; it has ended. */
 void cuda_watch_begin_waits(struct cuda_watch *w, uint64_t now_ns);
-void cuda_watch_end_waits(struct cuda_watch *w, uint64_t now_ns, double weight);
+void cuda_watch_look_waits(struct cuda_watch *w, uint64_t now_ns);
 
 /* Of the time since the last look, that in which calls were made. */
 struct cuda_watch_active {

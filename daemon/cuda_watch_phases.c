@@ -89,6 +89,7 @@ static void divide(struct cuda_watch *w)
 
 static void switch_on_light(struct cuda_watch *w)
 {
+	cuda_watch_end_quiet(w, clock__now_ns());
 	for (size_t i = 0; i < w->n_mapped; i++) {
 		if (cuda_watch_is_light(w, &w->mapped[i]))
 			cuda_watch_attach_cycled(w, &w->mapped[i], true);
@@ -102,6 +103,8 @@ static void switch_on(struct cuda_watch *w)
 
 	if (w->phase == CUDA_WATCH_LIGHT)
 		cuda_watch_end_light(w, now);
+	else
+		cuda_watch_end_quiet(w, now);
 	cuda_watch_begin_anew(w, w->kinds.cycled, now);
 	for (size_t i = 0; i < w->n_mapped; i++)
 		cuda_watch_attach_cycled(w, &w->mapped[i], false);
@@ -111,6 +114,7 @@ static void begin_counting(struct cuda_watch *w)
 {
 	double lost_ns = cuda_watch_light_lost_ns(w);
 
+	cuda_watch_begin_waits(w, clock__now_ns());
 	cuda_watch_begin_segment(w, clock__now_ns());
 	w->light.lost_ns = lost_ns;
 	/* Nothing comes between the two: a time on is short. */
@@ -145,6 +149,7 @@ static void switch_off(struct cuda_watch *w)
 		w->kinds = next;
 		w->rates = (struct cuda_estimate_rates){ 0 };
 		w->callers.all = w->callers.same = 0;
+		w->pace = (struct cuda_pace){ 0 };
 		/* What stays from now on is in the total already. */
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);

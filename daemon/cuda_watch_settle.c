@@ -62,7 +62,6 @@ void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now)
 		w->segment = 1;
 	cuda_watch_set_segments(w);
 	cuda_probes__slot(w->probes, w->slot, &w->segment_slot);
-	cuda_watch_begin_waits(w, now);
 }
 
 struct cuda_watch_taken cuda_watch_taken(const struct cuda_watch *w)
@@ -98,10 +97,10 @@ static double within(double value, double most)
  * waited for the GPU meanwhile. That it sleeps or waits does not tell: where that comes after the time on, it is no help to what is called in
  * it, and a loop that sleeps for so long never makes up for anything. on: of the time on, that in which calls were made.
  */
-static struct progress progress_of(const struct cuda_watch *w, double taken_ns, double on)
+static struct progress progress_of(const struct cuda_watch *w, double by_itself_ns, double on)
 {
 	struct cuda_loss loss = cuda_watch_loss(w);
-	double most = on * (1 - LEAST_PROGRESS);
+	double most = on * (1 - LEAST_PROGRESS), taken_ns = cuda_pace__taken(&w->pace, on, by_itself_ns);
 	double lost = within(loss.factor * taken_ns, most),
 	       least_lost = within((loss.factor - 2 * loss.error) * taken_ns, most),
 	       most_lost = within((loss.factor + 2 * loss.error) * taken_ns, most);
@@ -171,6 +170,25 @@ static double left_of(const struct cuda_watch *w, const struct gain *gain)
 	return gain->off_ns > 0 ? 0 : fmax(w->off_ns - w->light.lost_ns - gain->stands_ns, 0);
 }
 
+#define LITTLE 0.4 /* of the time that was not waited */
+
+/*
+ * Where the probes take most of what was not waited, a small error of theirs is a large one of what is left. Then a time on stands for all time rather, waits
+ * included, as long as these do not tell what is lost.
+ */
+static bool leaves_little(const struct cuda_watch *w, double taken_ns, const struct cuda_watch_active *on)
+{
+	struct cuda_loss paced;
+
+	return on->share < 1 && taken_ns > (1 - LITTLE) * on->ns && !cuda_pace__loss(&w->pace, &paced);
+}
+
+/* In which the target had all time for itself, but for what light probes took. */
+static double off_before(const struct cuda_watch *w)
+{
+	return fmax((double)(w->segment_ns - w->accounted_ns) - w->light.lost_ns, 0);
+}
+
 /* on: the time on, where it is one. ends: the recording ends then, or a process. */
 static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns,
 		      const struct cuda_watch_active *on, uint64_t now, bool ends, struct gain *out)
@@ -182,11 +200,18 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, do
 	if (ret)
 		return ret;
 	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0 && on->ns > 0) {
-		progress = progress_of(w, taken_ns, on->ns);
-		gain.progress_ns = progress.ns;
+		if (leaves_little(w, taken_ns, on)) {
+			progress = progress_of(w, taken_ns, (double)(now - w->segment_ns));
+			gain.progress_ns = progress.ns * cuda_watch_usual_share(w);
+			gain.stands_ns = w->off_ns;
+			gain.factor = 1 + off_before(w) / progress.ns;
+		} else {
+			progress = progress_of(w, taken_ns, on->ns);
+			gain.progress_ns = progress.ns;
+			gain.stands_ns = stands_for(w, on->share);
+			gain.factor = 1 + gain.stands_ns / progress.ns;
+		}
 		gain.error = progress.error;
-		gain.stands_ns = stands_for(w, on->share);
-		gain.factor = 1 + gain.stands_ns / progress.ns;
 	} else if (cuda_watch_is_on(w) && now > w->segment_ns) {
 		gain.progress_ns = on->ns;
 	}
@@ -224,8 +249,9 @@ static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struc
 	return seen;
 }
 
-#define CALLERS_KEPT 0.9    /* of what was known, for each time on */
-#define CALLERS_MOST 1000.0 /* calls that one counts for */
+#define CALLERS_KEPT  0.9    /* of what was known, for each time on, */
+#define OVERLAPS_KEPT 0.97   /* and of how many return during others */
+#define CALLERS_MOST  1000.0 /* calls that one counts for */
 
 /* The calls of the cycled kinds that were seen in a time on. */
 struct seen_calls {
@@ -275,15 +301,19 @@ static double overlaps_of(const struct cuda_watch *w, const struct seen_calls *s
 	return sum;
 }
 
-static void note_overlaps(struct cuda_watch *w, const struct seen_calls *seen, double weight, uint64_t now)
+/* Only where the kernel counted them all the time (cuda_watch_begin_waits()). */
+static void note_overlaps(struct cuda_watch *w, const struct seen_calls *seen, double weight)
 {
+	uint64_t began = w->active.on_began_ns, ended = w->active.on_ended_ns;
 	struct so_cuda_slot slot;
+	double expected;
 
-	if (now <= w->segment_ns || cuda_probes__slot(w->probes, w->slot, &slot))
+	if (ended <= began || cuda_probes__slot(w->probes, w->slot, &slot))
 		return;
-	w->callers.expected = CALLERS_KEPT * w->callers.expected +
-			      weight * overlaps_of(w, seen, (double)(now - w->segment_ns));
-	w->callers.overlapped = CALLERS_KEPT * w->callers.overlapped +
+	expected = weight * overlaps_of(w, seen, (double)(ended - began));
+	w->callers.times = OVERLAPS_KEPT * w->callers.times + (expected >= 1);
+	w->callers.expected = OVERLAPS_KEPT * w->callers.expected + expected;
+	w->callers.overlapped = OVERLAPS_KEPT * w->callers.overlapped +
 				weight * (double)gained(slot.overlapped, w->segment_slot.overlapped);
 }
 
@@ -304,7 +334,7 @@ static void note_callers(struct cuda_watch *w, const struct seen_calls *seen, do
 }
 
 /* Which threads make calls: of two calls how often both are of one, and what the others do while one is in a call. */
-static void note_threads(struct cuda_watch *w, const struct cuda_snapshot *snapshot, uint64_t now)
+static void note_threads(struct cuda_watch *w, const struct cuda_snapshot *snapshot)
 {
 	struct seen_calls seen = { 0 };
 	double weight;
@@ -313,10 +343,10 @@ static void note_threads(struct cuda_watch *w, const struct cuda_snapshot *snaps
 	count_threads(w, &seen);
 	/* The first time on may be that of all before a duty cycle. */
 	weight = seen.all > CALLERS_MOST ? CALLERS_MOST / seen.all : 1;
-	note_overlaps(w, &seen, weight, now);
+	note_overlaps(w, &seen, weight);
 	cuda_active__age(&w->active);
 	note_callers(w, &seen, weight);
-	cuda_watch_end_waits(w, now, weight);
+	cuda_active__end_on(&w->active, seen.all, weight);
 	u64_table__release(&seen.of_thread);
 }
 
@@ -458,13 +488,21 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	struct gain gain = { 0 };
 	int ret;
 
-	if (cuda_watch_is_on(w))
+	if (cuda_watch_is_on(w)) {
 		on = cuda_watch_look_on(w, now, true);
+		/* Of what is counted on while the maps are read it is not known when it was. */
+		if (ends)
+			w->active.on_began_ns = 0;
+		cuda_watch_look_waits(w, now);
+	}
 	ret = read_maps(w, &maps);
 	if (cuda_watch_is_on(w) && now > w->segment_ns + LEAST_ON_NS)
 		w->taken = taken.ns / (double)(now - w->segment_ns);
-	if (cuda_watch__is_estimate(w, now))
+	if (cuda_watch__is_estimate(w, now)) {
 		cuda_watch_compare(w, &taken, on.share, now);
+		if (w->active.last.ns > 0)
+			cuda_pace__add_on(&w->pace, w->active.last.ns, w->active.last.waits, taken.ns);
+	}
 	ret = ret ?: gain_since(w, maps, taken.ns, &on, now, ends, &gain);
 	if (ret) {
 		w->active = before;
@@ -478,7 +516,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	}
 	if (cuda_watch_is_on(w)) {
 		note_estimate(w, &gain, now);
-		note_threads(w, gain.seen, now);
+		note_threads(w, gain.seen);
 	}
 	ret = ret ?: add_gain(w, &gain, now, w->total);
 	cuda_snapshot__free(gain.seen);
@@ -576,6 +614,7 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	w->rates = (struct cuda_estimate_rates){ 0 };
 	w->taken = 0;
 	w->progress = (struct cuda_progress){ 0 };
+	w->pace = (struct cuda_pace){ 0 };
 	memset(&w->callers, 0, sizeof(w->callers));
 	w->active = (struct cuda_active){ .looked_ns = now };
 	w->off_ns = w->unknown_ns = w->carried_ns = 0;

@@ -168,6 +168,7 @@ struct so_cuda_call {
 	__u64 own_ns; /* what the probes have added to the call's time so far */
 	/* Ever spent in calls that stood for themselves, the probes' time included; when the last of them began and returned. */
 	__u64 away_ns, gone_ns, back_ns;
+	__u64 waits; /* how many of them */
 	/* Calls that others made meanwhile (so_cuda_tally), of calls that are over; what the tally was when the last one began. */
 	__u64 others, others_before;
 };

@@ -456,8 +456,11 @@ def threads_by_turns():
     error, chance = made / true - 1, 2.1 * estimate["variance"] ** 0.5 / made
     print(f"{made} estimated, {true} true: {100 * error:+.2f} %, chance {100 * chance:.1f} %, "
           f"all {100 * (chance + estimate['bias'] / made):.1f} %, from {estimate['times']} times on")
-    # As long as all time counted, chance was 10 to 13 % of it; and 7 to 13 % were missing where each thread was said to lose what its own probes take.
-    assert abs(error) < 0.12 and chance < 0.07, (error, chance)
+    # As long as all time counted, chance was 10 to 13 % of it.
+    asked = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups())) >= (6, 9)
+    assert abs(error) < 0.12, error
+    # Before, others than the first thread of a process cannot be asked how long they have waited.
+    assert chance < 0.07 or not asked, chance
     assert chance + estimate["bias"] / made < 0.2, estimate
 
 

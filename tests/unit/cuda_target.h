@@ -74,6 +74,7 @@ static struct target {
 	/* After so many launches it waits, in a call that is counted all the time. */
 	unsigned burst, launched;
 	uint64_t wait_ns, wait_from, waited_ns; /* waited_ns: before that time */
+	uint64_t waits;
 	uint64_t
 		others; /* calls that others made meanwhile and that were counted, while calls stood for others */
 	bool hides;     /* nobody sees that it waits */
@@ -150,6 +151,7 @@ static void wait_after(struct made *m, uint64_t took)
 	if (m != target.made || !target.burst || ++target.launched < target.burst)
 		return;
 	target.waited_ns += target.wait_ns;
+	target.waits++;
 	target.launched = 0;
 	target.wait_from = now + took;
 	m->next_ns = target.wait_from + target.wait_ns;
@@ -338,6 +340,7 @@ int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_c
 				      .begin_ns = target.wait_from,
 				      .active = now >= target.wait_from && now < end,
 				      .others = target.others,
+				      .waits = target.waits - (now < end),
 				      .away_ns = target.waited_ns - (now < end ? target.wait_ns : 0),
 				      .gone_ns = now < end ? 0 : target.wait_from,
 				      .back_ns = now < end ? 0 : end };

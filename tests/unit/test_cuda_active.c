@@ -21,7 +21,7 @@ static struct {
 static enum cuda_active_told told(void *context, pid_t tid, uint64_t now, struct cuda_active_waits *waits)
 {
 	assert_true(tid == CALLER || tid == OTHER);
-	*waits = (struct cuda_active_waits){ answer.away_ns, answer.others };
+	*waits = (struct cuda_active_waits){ .ns = answer.away_ns, .others = answer.others };
 	return answer.told;
 }
 
@@ -124,10 +124,11 @@ static void on(struct cuda_active *a, uint64_t *now, uint64_t waited_ns, uint64_
 	*now += 10 * MS;
 	answer.away_ns += waited_ns;
 	answer.others += others;
+	cuda_active__look_on(a, *now, told, NULL);
 	cuda_active__age(a);
 	cuda_active__add_calls(a, CALLER, calls * 0.4);
 	cuda_active__add_calls(a, OTHER, calls * 0.6);
-	cuda_active__end_on(a, *now, 1, told, NULL);
+	cuda_active__end_on(a, calls, 1);
 }
 
 /* Whether time that is waited counts as such where two threads make so many calls in a time on of 10 ms. */
@@ -153,7 +154,9 @@ static void threads_may_wait_for_one_that_waits(void **state)
 	assert_true(is_away(5 * MS, 1, 100));
 	assert_false(is_away(5 * MS, 3, 100));
 	assert_false(is_away(5 * MS, 50, 100));
-	assert_false(is_away(5 * MS, 0, 3));
+	assert_true(is_away(MS, 9, 1000));
+	assert_false(is_away(MS, 15, 1000)); /* of 100 that would be */
+	assert_false(is_away(5 * MS, 0, 1));
 	assert_false(is_away(MS / 10, 0, 100));
 }
 
@@ -169,11 +172,12 @@ static void threads_may_do_nothing_but_wait(void **state)
 		cuda_active__begin_on(&a, now, only_caller, NULL);
 		now += 10 * MS;
 		answer.away_ns += 5 * MS;
+		cuda_active__look_on(&a, now, only_caller, NULL);
 		cuda_active__age(&a);
 		cuda_active__add_calls(&a, CALLER, 0);
 		for (int k = 0; k < 4; k++)
 			cuda_active__add_calls(&a, 1000 + k, 50);
-		cuda_active__end_on(&a, now, 1, only_caller, NULL);
+		cuda_active__end_on(&a, 200, 1);
 	}
 	look(&a, now, answer.away_ns);
 	assert_int_equal(a.tid, CALLER);

@@ -103,26 +103,12 @@ static void what_is_measured_may_be_disturbed(void **state)
 	assert_true(at.pair_ns == 0 && at.stepped_ns == 0);
 }
 
-static void how_cold_it_is(void **state)
-{
-	struct cuda_probe_cost one = machine;
-
-	assert_near(cuda_probe_cost__coldness(&machine, 140), 0.5);
-	assert_true(cuda_probe_cost__coldness(&machine, 390) == 1 &&
-		    cuda_probe_cost__coldness(&machine, 190) == 1);
-	assert_true(cuda_probe_cost__coldness(&machine, 90) == 0 &&
-		    cuda_probe_cost__coldness(&machine, NAN) == 0);
-	one.cold.program_ns = 80;
-	assert_true(cuda_probe_cost__coldness(&one, 140) == 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_cost_has_its_own_way_from_warm_to_cold),
 		cmocka_unit_test(costs_have_a_most),
 		cmocka_unit_test(what_is_measured_may_be_disturbed),
-		cmocka_unit_test(how_cold_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,6 +286,8 @@ static uint64_t run_generation(struct worker *workers, unsigned n)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < n; i++)
+		sem_init(&workers[i].turn, 0, i == 0);
+	for (unsigned i = 0; i < n; i++)
 		if (pthread_create(&workers[i].thread, NULL, thread_main, &workers[i])) {
 			fprintf(stderr, "cuda_calls: only %u of %u threads could be made\n", i, n);
 			exit(1);
@@ -371,7 +373,6 @@ int main(int argc, char **argv)
 			(void *)0x10000; /* not an allocation: none is made that was not asked for */
 		workers[i].is_first = i == 0;
 		workers[i].next = by_turns ? &workers[(i + 1) % threads] : NULL;
-		sem_init(&workers[i].turn, 0, i == 0);
 	}
 	work__expect(wait_for);
 	work__ready();

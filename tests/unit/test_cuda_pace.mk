@@ -1,0 +1,1 @@
+test_cuda_pace_SRCS := daemon/cuda_pace.c
