@@ -30,7 +30,10 @@ struct cuda_active {
 		unsigned idle; /* times on since it was in a call */
 		bool is_known; /* waits, then: when the time on began, and when it has ended those in it */
 		struct cuda_active_waits waits;
-		/* What is older weighs less. calls: of the cycled kinds. Of times on: what it waited, in how many, and calls that others made meanwhile. */
+		/*
+		 * What is older weighs less. calls: of the cycled kinds. Of times on: what it waited, in how many, and calls that others made
+		 * meanwhile.
+		 */
 		double calls, waited_ns, times, others;
 	} threads[CUDA_ACTIVE_THREADS];
 	unsigned n;
@@ -74,8 +77,8 @@ void cuda_active__begin_on(struct cuda_active *active, uint64_t now_ns, cuda_act
 /* It is over, and what is counted from now on is of no interest: to be asked for before anything that takes long. */
 void cuda_active__look_on(struct cuda_active *active, uint64_t now_ns, cuda_active_read *read, void *context);
 /*
- * What it has counted, in this order: what is older weighs less; the calls of the cycled kinds that each thread made in it, 0 of those that were in others
- * alone; and what they waited, with all these calls. weight: with which they were added.
+ * What it has counted, in this order: what is older weighs less; the calls of the cycled kinds that each thread made in it, 0 of those that
+ * were in others alone; and what they waited, with all these calls. weight: with which they were added.
  */
 void cuda_active__age(struct cuda_active *active);
 void cuda_active__add_calls(struct cuda_active *active, pid_t tid, double calls);

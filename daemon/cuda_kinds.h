@@ -34,8 +34,8 @@ void cuda_kinds__add(struct cuda_kinds *kinds, const struct cuda_kind_calls *cal
 /* Calls in 1000 s if all kinds counted all the time. */
 void cuda_kinds__rates(const struct cuda_kinds *kinds, struct cuda_kind_calls *rates);
 /*
- * The kinds of which there are most, until what is left is a tenth of the calls at most, and `most` calls a second, of which one that takes 0.1 ms on
- * average, as waits do, counts half. All, where no
+ * The kinds of which there are most, until what is left is a tenth of the calls at most, and `most` calls a second, of which one that takes
+ * 0.1 ms on average, as waits do, counts half. All, where no
  * calls are known. Those that are switched and were not seen, in few times on, stay so. Sets `cycled`, and begins to count anew.
  */
 void cuda_kinds__choose(struct cuda_kinds *kinds, double most);

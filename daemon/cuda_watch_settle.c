@@ -173,8 +173,8 @@ static double left_of(const struct cuda_watch *w, const struct gain *gain)
 #define LITTLE 0.4 /* of the time that was not waited */
 
 /*
- * Where the probes take most of what was not waited, a small error of theirs is a large one of what is left. Then a time on stands for all time rather, waits
- * included, as long as these do not tell what is lost.
+ * Where the probes take most of what was not waited, a small error of theirs is a large one of what is left. Then a time on stands for all
+ * time rather, waits included, as long as these do not tell what is lost.
  */
 static bool leaves_little(const struct cuda_watch *w, double taken_ns, const struct cuda_watch_active *on)
 {
