@@ -11,14 +11,14 @@
 #include "daemon/clock.h"
 #include "daemon/proc_maps.h"
 
-#define CALLS      250 /* some 0.2 ms: short enough to be undisturbed now and then on a busy machine */
+#define CALLS      100 /* some 0.4 ms: short enough to be undisturbed now and then on a busy machine */
+#define LOOP       5000
 #define ROUNDS     80
 #define FEW_ROUNDS 15 /* of calls that are single-stepped: some 1.2 ms each */
 #define PROBE_SLOT SO_MAX_SLOTS
 
 /*
- * Calls of a program that has other things to do: before each, more is read than a core's caches hold, but for the last level's; and as
- * much code as fits into the first level is run right before and behind it.
+ * Calls of a program that has other things to do: before each, more is read than a core's caches hold, but for the last level's.
  */
 #define COLD_BYTES   (8u << 20)
 #define COLD_READ    (5u << 19) /* the largest second-level caches of a core have 2 MiB */
@@ -38,7 +38,12 @@ function cuda_calibration_nesting;
 /* Begin with what is single-stepped, always and before Linux 6.16. */
 function cuda_calibration_stepped;
 function cuda_calibration_nop;
-void cuda_calibration_code(void);
+/*
+ * 24 KiB of a program's code, and as much of its data, around a call of cuda_calibration_launch(): as deep down a stack as a library's calls
+ * are, and with branches that depend on the data, the same ones each time.
+ */
+void cuda_calibration_around(const uint8_t *data);
+void cuda_calibration_launch(void);
 __asm__(".text\n"
 	".globl cuda_calibration_leaf\n"
 	".type cuda_calibration_leaf, @function\n"
@@ -70,18 +75,49 @@ __asm__(".text\n"
 	"	xor %eax, %eax\n"
 	"	ret\n"
 	".size cuda_calibration_nop, . - cuda_calibration_nop\n"
-	/* A jump in each line of 24 KiB. */
-	".balign 64\n"
-	".globl cuda_calibration_code\n"
-	".type cuda_calibration_code, @function\n"
-	"cuda_calibration_code:\n"
-	".rept 384\n"
-	"	jmp 1f\n"
+	".globl cuda_calibration_around\n"
+	".type cuda_calibration_around, @function\n"
+	"cuda_calibration_around:\n"
+	"	push %rbp\n"
+	"	push %rbx\n"
+	"	push %r12\n"
+	"	mov %rdi, %r12\n"
+	"	mov $1, %ebx\n"
+	"	call 2f\n"
+	"	pop %r12\n"
+	"	pop %rbx\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".macro cuda_calibration_line\n"
+	"	imul $(cuda_calibration_at * 40503 & 0xffff | 1), %ebx, %ebx\n"
+	"	add cuda_calibration_at * 64(%r12), %ebx\n"
+	"	test $(1 << cuda_calibration_at % 13), %ebx\n"
+	"	jz 1f\n"
+	"	xor $(cuda_calibration_at * 30011 & 0xffff), %ebx\n"
 	"	.balign 64\n"
 	"1:\n"
-	".endr\n"
+	"	.set cuda_calibration_at, cuda_calibration_at + 1\n"
+	".endm\n"
+	".set cuda_calibration_at, 0\n"
+	".balign 64\n"
+	/* What goes down, and what comes up again. */
+	".rept 24\n"
+	"2:\n"
+	"	push %rbp\n"
+	"	.rept 8\n"
+	"	cuda_calibration_line\n"
+	"	.endr\n"
+	"	call 2f\n"
+	"	.rept 7\n"
+	"	cuda_calibration_line\n"
+	"	.endr\n"
+	"	pop %rbp\n"
 	"	ret\n"
-	".size cuda_calibration_code, . - cuda_calibration_code\n");
+	"	.balign 64\n"
+	".endr\n"
+	"2:\n"
+	"	jmp cuda_calibration_launch\n"
+	".size cuda_calibration_around, . - cuda_calibration_around\n");
 
 /* The file of this program, and where in it the code at an address of ours is. */
 static int find_offset(uint64_t address, int *fd, uint64_t *offset)
@@ -117,6 +153,27 @@ static void launch(function *called)
 	called(cuda_calibration_leaf, 1, 1, 1, 1, 0);
 }
 
+static function *launched;
+
+__attribute__((used, visibility("hidden"))) void cuda_calibration_launch(void)
+{
+	launch(launched);
+}
+
+/*
+ * What probes cost shows behind them as well: a kernel that was entered leaves less of the program's code, data and branches in the caches. So
+ * what is timed is a call with code around it.
+ */
+static void launch_within(function *called, const uint8_t *data)
+{
+	launched = called;
+	cuda_calibration_around(data);
+}
+
+static void nothing(const void *kernel, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
+{
+}
+
 static int compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -124,12 +181,12 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static uint64_t time_once(function *called)
+static uint64_t time_once(function *called, const uint8_t *bytes)
 {
 	uint64_t begin = clock__now_ns();
 
 	for (int i = 0; i < CALLS; i++)
-		launch(called);
+		launch_within(called, bytes);
 	return clock__now_ns() - begin;
 }
 
@@ -137,14 +194,19 @@ static uint64_t time_once(function *called)
  * The median of the rounds: what else runs on the machine disturbs some of them. The quickest would be less than what a call
  * costs in a program that does other things as well.
  */
-static double time_of(function *called, int rounds)
+static double median(uint64_t *took, int n)
+{
+	qsort(took, n, sizeof(took[0]), compare);
+	return (double)took[n / 2];
+}
+
+static double time_of(function *called, int rounds, const uint8_t *bytes)
 {
 	uint64_t took[ROUNDS];
 
 	for (int round = 0; round < rounds; round++)
-		took[round] = time_once(called);
-	qsort(took, rounds, sizeof(took[0]), compare);
-	return (double)took[rounds / 2] / CALLS;
+		took[round] = time_once(called, bytes);
+	return median(took, rounds) / CALLS;
 }
 
 static void switch_launches(struct cuda_probes *probes, bool on)
@@ -152,21 +214,25 @@ static void switch_launches(struct cuda_probes *probes, bool on)
 	cuda_probes__control(probes, PROBE_SLOT)->off[SO_CUDA_LAUNCH] = !on;
 }
 
-/* With and without what counts in the program, in turn: their ratio matters more than each of them, and machines change their speed. */
-static void time_pair_and_light(struct cuda_probes *probes, double *pair, double *light)
+struct turns {
+	double pair, light, nesting;
+};
+
+/* In turn: their differences matter more than each of them, and machines change their speed. */
+static void time_turns(struct cuda_probes *probes, const uint8_t *bytes, struct turns *times)
 {
-	uint64_t pairs[ROUNDS], lights[ROUNDS];
+	uint64_t pairs[ROUNDS], lights[ROUNDS], nestings[ROUNDS];
 
 	for (int round = 0; round < ROUNDS; round++) {
-		pairs[round] = time_once(functions[LEAF]);
+		pairs[round] = time_once(functions[LEAF], bytes);
+		nestings[round] = time_once(functions[NESTING], bytes);
 		switch_launches(probes, false);
-		lights[round] = time_once(functions[LEAF]);
+		lights[round] = time_once(functions[LEAF], bytes);
 		switch_launches(probes, true);
 	}
-	qsort(pairs, ROUNDS, sizeof(pairs[0]), compare);
-	qsort(lights, ROUNDS, sizeof(lights[0]), compare);
-	*pair = (double)pairs[ROUNDS / 2] / CALLS;
-	*light = (double)lights[ROUNDS / 2] / CALLS;
+	times->pair = median(pairs, ROUNDS) / CALLS;
+	times->light = median(lights, ROUNDS) / CALLS;
+	times->nesting = median(nestings, ROUNDS) / CALLS;
 }
 
 /* The median of the times that the probes themselves saw. */
@@ -213,21 +279,20 @@ static uint32_t read_much(const volatile uint8_t *bytes, unsigned round)
 	return sum;
 }
 
-/* Of a call and of the code around it. */
-static uint64_t cold_time_once(function *called, const volatile uint8_t *bytes, unsigned round)
+/* Of a call and of the code around it, which has just been run. */
+static uint64_t cold_time_once(function *called, const uint8_t *bytes, unsigned round)
 {
 	uint64_t begin;
 
 	read_much(bytes, round);
-	cuda_calibration_code();
+	launch_within(nothing, bytes);
 	begin = clock__now_ns();
-	launch(called);
-	cuda_calibration_code();
+	launch_within(called, bytes);
 	return clock__now_ns() - begin;
 }
 
 /* The medians of so many functions' calls, which take turns. */
-static void cold_times(const int *which, int n, const volatile uint8_t *bytes, double *times)
+static void cold_times(const int *which, int n, const uint8_t *bytes, double *times)
 {
 	uint64_t took[FUNCTIONS][COLD_CALLS];
 	unsigned round = 0;
@@ -241,12 +306,11 @@ static void cold_times(const int *which, int n, const volatile uint8_t *bytes, d
 		}
 	}
 	for (int k = 0; k < n; k++) {
-		qsort(took[k], COLD_CALLS, sizeof(took[k][0]), compare);
-		times[k] = (double)took[k][COLD_CALLS / 2];
+		times[k] = median(took[k], COLD_CALLS);
 	}
 }
 
-static double cold_time(const volatile uint8_t *bytes)
+static double cold_time(const uint8_t *bytes)
 {
 	const int leaf = LEAF;
 	double time;
@@ -263,7 +327,7 @@ static double program_time(const struct so_cuda_slot *now, const struct so_cuda_
 	return entries ? (double)(now->entries_ns - before->entries_ns) / (double)entries : 0;
 }
 
-static int measure_cold(struct cuda_probes *probes, const volatile uint8_t *bytes, double plain,
+static int measure_cold(struct cuda_probes *probes, const uint8_t *bytes, double plain,
 			struct cuda_probe_cost *out)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *before = NULL, *after = NULL, *seen = NULL;
@@ -293,37 +357,42 @@ struct plain {
 };
 
 /* Where they are a link of their own, which is there now, and no other. */
-static void measure_light_link(struct cuda_probes *probes, const struct plain *plain,
-			       const volatile uint8_t *bytes, struct cuda_probe_cost *out)
+static void measure_light_link(struct cuda_probes *probes, const struct plain *plain, const uint8_t *bytes,
+			       struct cuda_probe_cost *out)
 {
 	switch_launches(probes, false);
-	out->light_ns = positive(time_of(functions[LEAF], ROUNDS) - plain->warm[LEAF]);
+	out->light_ns = positive(time_of(functions[LEAF], ROUNDS, bytes) - plain->warm[LEAF]);
 	out->cold.light_ns = positive(cold_time(bytes) - plain->cold);
 	switch_launches(probes, true);
 }
 
 static int measure_pairs(struct cuda_probes *probes, bool light_is_known, const struct plain *plain,
-			 const volatile uint8_t *bytes, struct cuda_probe_cost *out)
+			 const uint8_t *bytes, struct cuda_probe_cost *out)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
 	struct so_cuda_slot slot, none = { 0 };
-	double light;
+	struct turns turns;
 	int ret = cuda_snapshot__new(&snapshot);
 
 	if (ret)
 		return ret;
-	time_pair_and_light(probes, &out->pair_ns, &light);
-	out->pair_ns = positive(out->pair_ns - plain->warm[LEAF]);
+	/* What they see themselves, and how long their programs take: by nothing but calls. */
+	for (int i = 0; i < LOOP; i++)
+		launch(functions[LEAF]);
 	ret = cuda_probes__snapshot(probes, PROBE_SLOT, NULL, NULL, snapshot);
 	ret = ret ?: cuda_probes__slot(probes, PROBE_SLOT, &slot);
-	ret = ret ?: measure_cold(probes, bytes, plain->cold, out);
 	if (ret)
 		return ret;
 	out->floor_ns = (double)median_seen(snapshot);
 	out->program_ns = program_time(&slot, &none);
-	if (light_is_known)
-		return 0;
-	out->light_ns = positive(light - plain->warm[LEAF]);
+	time_turns(probes, bytes, &turns);
+	out->pair_ns = positive(turns.pair - plain->warm[LEAF]);
+	/* It is a part of what a pair is, whatever disturbed the one or the other; without probes the two take the same. */
+	out->nested_ns = fmin(positive(turns.nesting - turns.pair), out->pair_ns);
+	ret = measure_cold(probes, bytes, plain->cold, out);
+	if (ret || light_is_known)
+		return ret;
+	out->light_ns = positive(turns.light - plain->warm[LEAF]);
 	switch_launches(probes, false);
 	out->cold.light_ns = positive(cold_time(bytes) - plain->cold);
 	switch_launches(probes, true);
@@ -331,13 +400,14 @@ static int measure_pairs(struct cuda_probes *probes, bool light_is_known, const 
 }
 
 /* What a function's probes take more than those of an entry and its return. */
-static double beyond_pair(function *called, int rounds, double plain, const struct cuda_probe_cost *cost)
+static double beyond_pair(function *called, double plain, const uint8_t *bytes,
+			  const struct cuda_probe_cost *cost)
 {
-	return positive(time_of(called, rounds) - plain - cost->pair_ns);
+	return positive(time_of(called, FEW_ROUNDS, bytes) - plain - cost->pair_ns);
 }
 
 /* That of the others by the first. Without probes they differ by less than a cold call varies. */
-static void measure_cold_others(const volatile uint8_t *bytes, struct cuda_probe_cost *out)
+static void measure_cold_others(const uint8_t *bytes, struct cuda_probe_cost *out)
 {
 	const int which[] = { LEAF, NESTING, STEPPED };
 	double times[FUNCTIONS];
@@ -348,7 +418,7 @@ static void measure_cold_others(const volatile uint8_t *bytes, struct cuda_probe
 }
 
 static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, const struct plain *plain,
-		   const volatile uint8_t *bytes, struct cuda_probe_cost *out)
+		   const uint8_t *bytes, struct cuda_probe_cost *out)
 {
 	_cleanup_(cuda_link) struct cuda_link *link = NULL;
 	uint64_t cookies[FUNCTIONS];
@@ -369,11 +439,9 @@ static int measure(struct cuda_probes *probes, int fd, const uint64_t *offsets, 
 		ret = cuda_probes__attach_places(probes, getpid(), fd, &places, false, &link);
 	}
 	ret = ret ?: measure_pairs(probes, light, plain, bytes, out);
-	/* It is a part of what a pair is, whatever disturbed the one or the other. */
-	out->nested_ns = fmin(beyond_pair(functions[NESTING], ROUNDS, plain->warm[NESTING], out), out->pair_ns);
-	out->stepped_ns = beyond_pair(functions[STEPPED], FEW_ROUNDS, plain->warm[STEPPED], out);
+	out->stepped_ns = beyond_pair(functions[STEPPED], plain->warm[STEPPED], bytes, out);
 	measure_cold_others(bytes, out);
-	nop = beyond_pair(functions[NOP], FEW_ROUNDS, plain->warm[NOP], out);
+	nop = beyond_pair(functions[NOP], plain->warm[NOP], bytes, out);
 	out->nops_stepped = nop > out->stepped_ns / 2;
 	cuda_probes__control(probes, PROBE_SLOT)->on = 0;
 	cuda_probes__forget(probes, is_own, NULL);
@@ -392,7 +460,7 @@ int cuda_calibration__run(struct cuda_probes *probes, struct cuda_probe_cost *ou
 	if (bytes)
 		memset(bytes, 1, COLD_BYTES); /* or all of it would be one page of zeros */
 	for (int i = 0; !ret && i < FUNCTIONS; i++) {
-		plain.warm[i] = time_of(functions[i], ROUNDS);
+		plain.warm[i] = time_of(functions[i], ROUNDS, bytes);
 		ret = find_offset((uintptr_t)functions[i], &fd, &offsets[i]);
 	}
 	if (!ret)
