@@ -19,6 +19,7 @@ struct cuda_probe_cost {
 	struct {
 		double pair_ns, light_ns, nested_ns, stepped_ns, floor_ns, program_ns;
 	} cold;            /* all of that with cold caches */
+	double coldness;   /* 0: as in the loop; 1: as with cold caches, or colder */
 	bool nops_stepped; /* whether long nops are single-stepped (before Linux 6.16) */
 };
 /* Where an entry's program takes program_ns. What is less than calibrated is as calibrated. */

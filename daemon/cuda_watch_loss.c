@@ -9,10 +9,9 @@
 #define SATURATED     0.95  /* CPUs kept busy: the rest has gone to other programs */
 #define ONE_AT_A_TIME 1.2   /* CPUs that threads of which one works at a time keep busy at most */
 
-/*
- * Where waits are known, less is left in which the target might look at a clock until it is time for the next call; but what probes cost
- * in cold caches is not known that well.
- */
+#define COLD_ERROR 0.4 /* of what probes cost, with cold caches (cuda_probe_cost.c) */
+
+/* Where waits are known, less is left in which the target might look at a clock until it is time for the next call. */
 #define LEAST_DOUBT 0.3
 static double doubt(const struct cuda_watch *w)
 {
@@ -21,6 +20,11 @@ static double doubt(const struct cuda_watch *w)
 	if (usual < 0 || !w->active.tid)
 		return 1;
 	return usual > LEAST_DOUBT ? usual : LEAST_DOUBT;
+}
+
+static double prior_error(const struct cuda_watch *w)
+{
+	return hypot(CUDA_PROGRESS_PRIOR_ERROR * doubt(w), COLD_ERROR * cuda_watch_cost(w).coldness);
 }
 
 #define LEAST_TIMES    3 /* times on in which a call might have returned during another: they come in clumps */
@@ -69,7 +73,7 @@ struct cuda_loss cuda_watch_loss(const struct cuda_watch *w)
 	else if (callers > 0)
 		threads = busy >= SATURATED && callers > least ? least : callers;
 	prior.factor = 1 / threads;
-	prior.error = CUDA_PROGRESS_PRIOR_ERROR * doubt(w) / threads;
+	prior.error = prior_error(w) / threads;
 	if (prior.error < (1 / least - 1 / threads) / 2)
 		prior.error = (1 / least - 1 / threads) / 2;
 	/* With CPUs for all they may have work of their own between calls that a lock keeps apart. */

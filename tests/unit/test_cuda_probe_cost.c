@@ -42,25 +42,29 @@ static void assert_costs(const struct cuda_probe_cost *is, const struct cuda_pro
 
 static void each_cost_has_its_own_way_from_warm_to_cold(void **state)
 {
-	static const struct cuda_probe_cost half = { .pair_ns = 2800,
-						     .light_ns = 1600,
-						     .nested_ns = 700,
+	/* And more behind the probes, up to 0.4 of it, but for what leaves the virtual machine. */
+	static const struct cuda_probe_cost half = { .pair_ns = 1.2 * 2800,
+						     .light_ns = 1.2 * 1600,
+						     .nested_ns = 1.2 * 700,
 						     .stepped_ns = 10500,
 						     .floor_ns = 1000,
 						     .program_ns = 140 },
-					    twice = { .pair_ns = 5200,
-						      .light_ns = 3400,
-						      .nested_ns = 1000,
+					    twice = { .pair_ns = 1.4 * 5200,
+						      .light_ns = 1.4 * 3400,
+						      .nested_ns = 1.4 * 1000,
 						      .stepped_ns = 12000,
 						      .floor_ns = 1600,
 						      .program_ns = 290 };
 	struct cuda_probe_cost at = cuda_probe_cost__at(&machine, 140);
 
 	assert_costs(&at, &half);
+	assert_near(at.coldness, 0.5);
 	at = cuda_probe_cost__at(&machine, 290);
 	assert_costs(&at, &twice);
+	assert_near(at.coldness, 1);
 	at = cuda_probe_cost__at(&machine, 40);
 	assert_costs(&at, &machine);
+	assert_true(at.coldness == 0);
 	at = cuda_probe_cost__at(&machine, NAN);
 	assert_costs(&at, &machine);
 }
@@ -71,11 +75,11 @@ static void costs_have_a_most(void **state)
 	struct cuda_probe_cost most = cuda_probe_cost__at(&machine, 390),
 			       more = cuda_probe_cost__at(&machine, 100000), steep = machine;
 
-	assert_near(most.pair_ns, 2000 + 3 * 1600);
+	assert_near(most.pair_ns, 1.4 * (2000 + 3 * 1600));
 	assert_near(more.pair_ns, most.pair_ns);
 	assert_near(more.stepped_ns, 13000);
 	steep.cold.pair_ns = 30000;
-	assert_near(cuda_probe_cost__at(&steep, 390).pair_ns, 40000);
+	assert_near(cuda_probe_cost__at(&steep, 390).pair_ns, 1.4 * 40000);
 	/* What does not count costs no more than what does. */
 	steep = machine;
 	steep.cold.light_ns = 3600;
@@ -89,9 +93,9 @@ static void what_is_measured_may_be_disturbed(void **state)
 
 	disturbed.cold.nested_ns = disturbed.cold.stepped_ns = 0;
 	at = cuda_probe_cost__at(&disturbed, 190);
-	assert_near(at.nested_ns, 600);
+	assert_near(at.nested_ns, 1.4 * 600);
 	assert_near(at.stepped_ns, 10000);
-	assert_near(at.pair_ns, 3600);
+	assert_near(at.pair_ns, 1.4 * 3600);
 	/* Without a second point all costs grow as the program's time. */
 	disturbed.cold.program_ns = 80;
 	at = cuda_probe_cost__at(&disturbed, 180);
