@@ -105,7 +105,9 @@ struct cuda_watch {
 	struct cuda_snapshot *last_on;       /* its calls of the cycled kinds, as seen */
 	struct cuda_estimate_seen last_seen; /* of kinds that still come and go; `calls` is not kept up */
 	double last_progress_ns; /* what of it the threads that make the calls had for that, and for themselves */
-	uint64_t last_on_ns;     /* how long it was */
+	double last_all_ns;      /* and by all time, waits included */
+	bool last_is_of_all; /* other calls have become waits since: last_progress_ns is by all time as well */
+	uint64_t last_on_ns; /* how long it was */
 	struct cuda_estimate_rates rates; /* of calls of the cycled kinds */
 	struct cuda_estimates estimates;  /* of all times on so far */
 	struct cuda_progress progress;    /* what the probes take from the target that it goes without, */

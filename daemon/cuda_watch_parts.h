@@ -138,6 +138,8 @@ static inline uint64_t gained(uint64_t now, uint64_t before)
 int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now_ns, bool ends);
 /* What is left of times off is told by the last time on, and no later one stands for it. -ENOMEM: it is lost, as w->lost says. */
 int cuda_watch_end_off(struct cuda_watch *w);
+/* Other kinds come and go, so other calls are waits: what was known of these says nothing of times off from now on. */
+void cuda_watch_change_waits(struct cuda_watch *w);
 /* The probes of the cycled kinds count from now on. */
 void cuda_watch_begin_segment(struct cuda_watch *w, uint64_t now_ns);
 /* Tells the kernel which kinds of calls stand for others, and by which segment's factor. To be called when the kinds change. */

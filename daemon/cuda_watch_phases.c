@@ -154,6 +154,7 @@ static void switch_off(struct cuda_watch *w)
 		if (w->last_on)
 			cuda_snapshot__scale(w->last_on, ~next.cycled, 0, 0, 0);
 		w->last_seen.kinds &= next.cycled;
+		cuda_watch_change_waits(w);
 	}
 	if (divides)
 		divide(w);

@@ -13,7 +13,8 @@
 
 #define LEAST_PROGRESS \
 	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
-#define LEAST_USUAL 0.5 /* of what is usually not waited: a time on that tells of others */
+#define LEAST_USUAL 0.5  /* of what is usually not waited: a time on that tells of others */
+#define LEAST_SHARE 0.01 /* of time that is not waited */
 #define LEAST_ON_NS \
 	2e6 /* a time on that is worth keeping as the last one: another settling may have been just before */
 
@@ -119,6 +120,7 @@ struct gain {
 	struct cuda_snapshot *seen;
 	struct cuda_watch_active on;
 	double progress_ns; /* what of the time on the target had for making calls, and for itself; 0: nothing */
+	double all_ns;      /* and by all time, waits included */
 	double stands_ns;   /* of the time off, what this time on stands for */
 	double factor;      /* what a call of the cycled kinds stands for */
 	double error;       /* of it, as a part (95 %), for want of knowing progress_ns better */
@@ -149,6 +151,8 @@ static double off_of_last(const struct cuda_watch *w, uint64_t now)
 
 	if (!cuda_watch_is_on(w) || !knows_last(w) || end <= w->accounted_ns || !is_short(w, now))
 		return 0;
+	if (w->last_is_of_all)
+		return fmax((double)(end - w->accounted_ns) - w->light.lost_ns, 1);
 	return fmax(w->off_ns + cuda_watch_usual_share(w) * w->unknown_ns - w->light.lost_ns, 1);
 }
 
@@ -202,17 +206,20 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, do
 	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0 && on->ns > 0) {
 		if (leaves_little(w, taken_ns, on)) {
 			progress = progress_of(w, taken_ns, (double)(now - w->segment_ns));
+			gain.all_ns = progress.ns;
 			gain.progress_ns = progress.ns * cuda_watch_usual_share(w);
 			gain.stands_ns = w->off_ns;
 			gain.factor = 1 + off_before(w) / progress.ns;
 		} else {
 			progress = progress_of(w, taken_ns, on->ns);
+			gain.all_ns = progress.ns / fmax(cuda_watch_usual_share(w), LEAST_SHARE);
 			gain.progress_ns = progress.ns;
 			gain.stands_ns = stands_for(w, on->share);
 			gain.factor = 1 + gain.stands_ns / progress.ns;
 		}
 		gain.error = progress.error;
 	} else if (cuda_watch_is_on(w) && now > w->segment_ns) {
+		gain.all_ns = (double)(now - w->segment_ns);
 		gain.progress_ns = on->ns;
 	}
 	*out = gain;
@@ -403,14 +410,11 @@ static int add_off(struct cuda_watch *w, double off_ns, struct cuda_snapshot *in
 	return ret;
 }
 
-int cuda_watch_end_off(struct cuda_watch *w)
+static int tell_off(struct cuda_watch *w, double ns)
 {
-	double ns;
 	int ret;
 
-	cuda_watch_tell_unknown(w);
-	ns = w->off_ns;
-	w->off_ns = w->carried_ns = 0;
+	w->off_ns = w->carried_ns = w->unknown_ns = 0;
 	if (ns <= 0)
 		return 0;
 	ret = add_off(w, ns, w->total, &w->estimates);
@@ -419,6 +423,31 @@ int cuda_watch_end_off(struct cuda_watch *w)
 	if (ret)
 		w->lost = true;
 	return ret;
+}
+
+/* What is left of time off, as the last time on stands for it. */
+static double left_for_last(const struct cuda_watch *w, double ns)
+{
+	return w->last_is_of_all ? ns / fmax(cuda_watch_usual_share(w), LEAST_SHARE) : ns;
+}
+
+int cuda_watch_end_off(struct cuda_watch *w)
+{
+	cuda_watch_tell_unknown(w);
+	return tell_off(w, left_for_last(w, w->off_ns));
+}
+
+void cuda_watch_change_waits(struct cuda_watch *w)
+{
+	w->last_progress_ns = w->last_all_ns;
+	w->last_is_of_all = true;
+	w->active.known_ns = w->active.active_ns = 0;
+}
+
+/* All the time off since the last time on, as that one stands for it. */
+static double off_for_last(struct cuda_watch *w, uint64_t now)
+{
+	return w->last_is_of_all ? (double)(now - w->accounted_ns) : cuda_watch_off_to(w, now);
 }
 
 /* Scales the gain, and adds it to `into`. */
@@ -446,6 +475,8 @@ static int keep_last_on(struct cuda_watch *w, const struct gain *gain, uint64_t 
 	w->last_on = TAKE_PTR(seen);
 	w->last_seen = seen_of(w, gain);
 	w->last_progress_ns = gain->progress_ns;
+	w->last_all_ns = gain->all_ns;
+	w->last_is_of_all = false;
 	w->last_on_ns = now - w->segment_ns;
 	return 0;
 }
@@ -549,7 +580,7 @@ static int add_tail(struct cuda_watch *w, uint64_t now, struct cuda_snapshot *in
 {
 	if (cuda_watch_is_on(w) || now <= w->accounted_ns)
 		return 0;
-	return add_off(w, cuda_watch_off_to(w, now), into, estimates);
+	return add_off(w, off_for_last(w, now), into, estimates);
 }
 
 /* Nothing counts while the maps are read: it would stand for the time before as well, and be missing of what is to come. */
@@ -576,7 +607,7 @@ static int cut_off(struct cuda_watch *w, uint64_t now)
 	if (ret || cuda_watch_is_on(w) || now <= w->accounted_ns || (w->kinds.cycled && !knows_last(w)))
 		return ret;
 	cuda_watch_look_off(w, now);
-	ret = cuda_watch_end_off(w);
+	ret = tell_off(w, off_for_last(w, now));
 	w->accounted_ns = now;
 	return ret;
 }
@@ -611,6 +642,7 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	/* Of the next one nothing is known. */
 	cuda_snapshot__free(TAKE_PTR(w->last_on));
 	w->last_progress_ns = 0;
+	w->last_is_of_all = false;
 	w->rates = (struct cuda_estimate_rates){ 0 };
 	w->taken = 0;
 	w->progress = (struct cuda_progress){ 0 };
@@ -656,7 +688,7 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct 
 	}
 	ret = ret ?: add_gain(w, &gain, now, result);
 	if (cuda_watch_is_on(w) && gain.off_ns <= 0)
-		gain.off_ns = left_of(w, &gain) + cuda_watch_usual_share(w) * w->unknown_ns;
+		gain.off_ns = left_for_last(w, left_of(w, &gain) + cuda_watch_usual_share(w) * w->unknown_ns);
 	ret = ret ?: add_off(w, gain.off_ns, result, &near);
 	ret = ret ?: add_tail(w, now, result, &near);
 	cuda_snapshot__free(gain.seen);

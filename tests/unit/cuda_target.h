@@ -78,6 +78,7 @@ static struct target {
 	uint64_t
 		others; /* calls that others made meanwhile and that were counted, while calls stood for others */
 	bool hides;     /* nobody sees that it waits */
+	uint64_t seen_ns; /* what is seen of waits from now on; 0: all */
 	struct made made[3];
 } target;
 
@@ -344,6 +345,8 @@ int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_c
 				      .away_ns = target.waited_ns - (now < end ? target.wait_ns : 0),
 				      .gone_ns = now < end ? 0 : target.wait_from,
 				      .back_ns = now < end ? 0 : end };
+	if (target.seen_ns)
+		*out = (struct so_cuda_call){ .cookie = out->cookie, .away_ns = target.seen_ns };
 	return tid == target.pid && !target.hides && target.waited_ns ? 0 : -ESRCH;
 }
 

@@ -293,6 +293,35 @@ static void what_comes_in_bursts_is_estimated(void **state)
 	}
 }
 
+/* Other kinds come and go from now on, waits among them: of the time off that follows it is not known how much was waited. */
+static void waits_may_come_and_go_as_well(void **state)
+{
+	struct cuda_watch *w;
+	double launches, truth;
+
+	target.works = true;
+	target.burst = 100;
+	target.wait_ns = 20 * MS;
+	w = watch_target(50000, 0, 0.5);
+	run_watch(w, 8 * SECOND);
+	assert_true(w->kinds.cycled == 1u << SO_CUDA_LAUNCH && w->active.tid);
+	target.made[COPIES].period_ns = SECOND / 5000;
+	target.made[COPIES].next_ns = now;
+	while (w->kinds.cycled == 1u << SO_CUDA_LAUNCH)
+		run_watch(w, 100 * US);
+	target.seen_ns = target.waited_ns;
+	truth = (double)target.made[LAUNCHES].truth;
+	launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL);
+	w->phase_end_ns = now + SECOND;
+	run_watch(w, SECOND / 2);
+	assert_false(cuda_watch_has_cycled(w));
+	truth = (double)target.made[LAUNCHES].truth - truth;
+	launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) - launches;
+	print_message("%.0f of %.0f in a time off\n", launches, truth);
+	assert_true(fabs(launches - truth) < 0.3 * truth);
+	cuda_watch__free(w);
+}
+
 /* One waits, and another goes on meanwhile, with half of the calls or a twentieth: then waits tell of nothing. */
 static void threads_that_do_not_wait_for_one_another_are_estimated(void **state)
 {
@@ -745,6 +774,7 @@ int main(void)
 		cmocka_unit_test_setup(many_calls_are_estimated, set_up),
 		cmocka_unit_test_setup(single_stepped_calls_are_estimated, set_up),
 		cmocka_unit_test_setup(what_comes_in_bursts_is_estimated, set_up),
+		cmocka_unit_test_setup(waits_may_come_and_go_as_well, set_up),
 		cmocka_unit_test_setup(threads_that_do_not_wait_for_one_another_are_estimated, set_up),
 		cmocka_unit_test_setup(bursts_of_little_but_probes_are_estimated, set_up),
 		cmocka_unit_test_setup(what_threads_lose_is_believed, set_up),
