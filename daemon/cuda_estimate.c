@@ -69,6 +69,17 @@ void cuda_estimate_rates__add(struct cuda_estimate_rates *rates, const struct cu
 	}
 }
 
+void cuda_estimate_rates__change(struct cuda_estimate_rates *rates, uint32_t kinds)
+{
+	for (unsigned i = 0; i < CUDA_ESTIMATES; i++) {
+		rates->of[i].has_calls = false;
+		if (!has(kinds, i))
+			rates->of[i].has_variance = false;
+		if (!rates->of[i].has_variance)
+			rates->of[i].variance = 0;
+	}
+}
+
 struct cuda_estimates cuda_estimates__since(const struct cuda_estimates *now, const struct cuda_estimates *base)
 {
 	struct cuda_estimates since;

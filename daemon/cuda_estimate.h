@@ -65,6 +65,8 @@ void cuda_estimates__add_off(struct cuda_estimates *e, const struct cuda_estimat
 /* Remembers a time on that is over, and its rate where it is a neighbour of the next one. */
 void cuda_estimate_rates__add(struct cuda_estimate_rates *rates, const struct cuda_estimate_seen *seen,
 			      bool is_neighbour);
+/* Others are the kinds that come and go from now on: of those that are so no longer nothing is known, and no time on has a neighbour. */
+void cuda_estimate_rates__change(struct cuda_estimate_rates *rates, uint32_t kinds);
 /* What came after `base`. */
 struct cuda_estimates cuda_estimates__since(const struct cuda_estimates *now,
 					    const struct cuda_estimates *base);

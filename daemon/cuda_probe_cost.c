@@ -7,7 +7,7 @@
 /*
  * Programs with more code and data of their own than the calibration has lose more behind a probe than its entry tells. Ten programs (C with
  * 17 KiB to 0.9 MiB of code, Python, numpy, PyTorch's training), rounds a second with and without probes: 0.93 to 1.2 of the interpolated
- * cost at a quarter of the way, 1.3 to 1.5 from half of it on.
+ * cost at a quarter of the way, 1.2 to 1.5 from half of it on.
  */
 #define MORE_BEHIND 0.4 /* of the cost, with cold caches */
 
@@ -35,7 +35,7 @@ struct cuda_probe_cost cuda_probe_cost__at(const struct cuda_probe_cost *cost, d
 	if (!(program_ns > warm) || !(warm > 0) || !(cost->pair_ns > 0))
 		return at;
 	at.program_ns = program_ns;
-	at.coldness = 1;
+	at.coldness = fmin(program_ns / warm - 1, 1);
 	if (!(more > 0)) {
 		slow_down(&at, program_ns / warm);
 		return at;

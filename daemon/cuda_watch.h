@@ -112,7 +112,8 @@ struct cuda_watch {
 	struct cuda_estimates estimates;  /* of all times on so far */
 	struct cuda_progress progress;    /* what the probes take from the target that it goes without, */
 	struct cuda_pace pace;            /* and by its waits */
-	double taken;                     /* CPUs that they took in the last time on */
+	double taken;                     /* CPUs that they took in the last time on, */
+	double coldness;                  /* and how cold the caches were then (cuda_probe_cost.h) */
 	struct {
 		double all,
 			same; /* calls; of these so many as of two one makes the thread of the other makes */

@@ -24,7 +24,7 @@ static double doubt(const struct cuda_watch *w)
 
 static double prior_error(const struct cuda_watch *w)
 {
-	return hypot(CUDA_PROGRESS_PRIOR_ERROR * doubt(w), COLD_ERROR * cuda_watch_cost(w).coldness);
+	return hypot(CUDA_PROGRESS_PRIOR_ERROR * doubt(w), COLD_ERROR * w->coldness);
 }
 
 #define LEAST_TIMES    3 /* times on in which a call might have returned during another: they come in clumps */

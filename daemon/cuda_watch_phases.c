@@ -147,7 +147,7 @@ static void switch_off(struct cuda_watch *w)
 		/* Of other kinds this time has been counted, or not. */
 		cuda_watch_end_off(w);
 		w->kinds = next;
-		w->rates = (struct cuda_estimate_rates){ 0 };
+		cuda_estimate_rates__change(&w->rates, next.cycled);
 		w->callers.all = w->callers.same = 0;
 		w->pace = (struct cuda_pace){ 0 };
 		/* What stays from now on is in the total already. */

@@ -127,6 +127,20 @@ struct gain {
 	double off_ns; /* this time on is too short to stand for that time off before it: the last one does */
 };
 
+/* What is left of time off, as the last time on stands for it. */
+static double left_for_last(const struct cuda_watch *w, double ns)
+{
+	if (!w->last_is_of_all || !w->active.tid)
+		return ns;
+	return ns / fmax(cuda_watch_usual_share(w), LEAST_SHARE);
+}
+
+/* Time off from before accounted_ns. */
+static double carried_for_last(const struct cuda_watch *w)
+{
+	return left_for_last(w, w->carried_ns);
+}
+
 #define SHORT_ON 0.5 /* of what was planned */
 
 /* Of some kinds that come and go since then it may know nothing. */
@@ -152,7 +166,7 @@ static double off_of_last(const struct cuda_watch *w, uint64_t now)
 	if (!cuda_watch_is_on(w) || !knows_last(w) || end <= w->accounted_ns || !is_short(w, now))
 		return 0;
 	if (w->last_is_of_all)
-		return fmax((double)(end - w->accounted_ns) - w->light.lost_ns, 1);
+		return fmax((double)(end - w->accounted_ns) + carried_for_last(w) - w->light.lost_ns, 1);
 	return fmax(w->off_ns + cuda_watch_usual_share(w) * w->unknown_ns - w->light.lost_ns, 1);
 }
 
@@ -212,7 +226,8 @@ static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, do
 			gain.factor = 1 + off_before(w) / progress.ns;
 		} else {
 			progress = progress_of(w, taken_ns, on->ns);
-			gain.all_ns = progress.ns / fmax(cuda_watch_usual_share(w), LEAST_SHARE);
+			gain.all_ns = progress.ns /
+				      (w->active.tid ? fmax(cuda_watch_usual_share(w), LEAST_SHARE) : 1);
 			gain.progress_ns = progress.ns;
 			gain.stands_ns = stands_for(w, on->share);
 			gain.factor = 1 + gain.stands_ns / progress.ns;
@@ -425,12 +440,6 @@ static int tell_off(struct cuda_watch *w, double ns)
 	return ret;
 }
 
-/* What is left of time off, as the last time on stands for it. */
-static double left_for_last(const struct cuda_watch *w, double ns)
-{
-	return w->last_is_of_all ? ns / fmax(cuda_watch_usual_share(w), LEAST_SHARE) : ns;
-}
-
 int cuda_watch_end_off(struct cuda_watch *w)
 {
 	cuda_watch_tell_unknown(w);
@@ -447,7 +456,8 @@ void cuda_watch_change_waits(struct cuda_watch *w)
 /* All the time off since the last time on, as that one stands for it. */
 static double off_for_last(struct cuda_watch *w, uint64_t now)
 {
-	return w->last_is_of_all ? (double)(now - w->accounted_ns) : cuda_watch_off_to(w, now);
+	return w->last_is_of_all ? (double)(now - w->accounted_ns) + carried_for_last(w)
+				 : cuda_watch_off_to(w, now);
 }
 
 /* Scales the gain, and adds it to `into`. */
@@ -529,6 +539,8 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	ret = read_maps(w, &maps);
 	if (cuda_watch_is_on(w) && now > w->segment_ns + LEAST_ON_NS)
 		w->taken = taken.ns / (double)(now - w->segment_ns);
+	if (cuda_watch_is_on(w) && taken.ns > 0)
+		w->coldness = taken.cost.coldness;
 	if (cuda_watch__is_estimate(w, now)) {
 		cuda_watch_compare(w, &taken, on.share, now);
 		if (w->active.last.ns > 0)
@@ -641,7 +653,7 @@ int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 	ret = ret ?: add_tail(w, now, w->total, &w->estimates);
 	/* Of the next one nothing is known. */
 	cuda_snapshot__free(TAKE_PTR(w->last_on));
-	w->last_progress_ns = 0;
+	w->last_progress_ns = w->last_all_ns = 0;
 	w->last_is_of_all = false;
 	w->rates = (struct cuda_estimate_rates){ 0 };
 	w->taken = 0;
