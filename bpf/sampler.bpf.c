@@ -68,6 +68,13 @@ struct {
 	__type(value, struct so_slot);
 } slots SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SO_PROGRAM_COUNT);
+	__type(key, __u32);
+	__type(value, struct so_program_time);
+} program_times SEC(".maps");
+
 struct frame_cache {
 	struct so_cached_frame frames[SO_FRAME_CACHE_ENTRIES];
 	__u64 beyond; /* the last entry's rule may be read as a whole one */
@@ -510,23 +517,37 @@ static __always_inline bool lookup(struct sample *sm)
 	return sm->slot && sm->u;
 }
 
+/* What the program took since begin_ns. Atomic: a tracepoint's program may be preempted by another task's. */
+static __always_inline __u64 note_run(__u32 program, __u64 begin_ns)
+{
+	struct so_program_time *time = bpf_map_lookup_elem(&program_times, &program);
+	__u64 ns = bpf_ktime_get_ns() - begin_ns;
+
+	if (time) {
+		__sync_fetch_and_add(&time->runs, 1);
+		__sync_fetch_and_add(&time->ns, ns);
+	}
+	return ns;
+}
+
 /* This CPU's, and nothing interrupts the program that could write to it. */
 static __always_inline int account(const struct sample *sm, __u64 begin_ns)
 {
-	sm->slot->run_ns += bpf_ktime_get_ns() - begin_ns;
+	sm->slot->run_ns += note_run(SO_PROGRAM_SAMPLE, begin_ns);
 	return 0;
 }
 
 static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_loop)
 {
-	__u64 id = bpf_get_current_pid_tgid(), begin_ns;
+	__u64 id = bpf_get_current_pid_tgid(), begin_ns = bpf_ktime_get_ns();
 	struct sample sm = { .tgid = id >> 32, .tid = (__u32)id };
 	bool sent = false;
 
 	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
-	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK))
+	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK)) {
+		note_run(SO_PROGRAM_SAMPLE, begin_ns);
 		return 0;
-	begin_ns = bpf_ktime_get_ns();
+	}
 	sm.slot->taken++;
 	walk_python(&sm, by_loop);
 	if (begin_user(ctx, &sm, &sent)) {
@@ -535,7 +556,8 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 		} else {
 			sm.u->begin_ns = begin_ns;
 			bpf_tail_call(ctx, &chain, 0);
-			return lose(&sm, SO_LOSS_NO_BUFFER);
+			lose(&sm, SO_LOSS_NO_BUFFER);
+			return account(&sm, begin_ns);
 		}
 	} else if (sent) {
 		return account(&sm, begin_ns);
@@ -583,54 +605,72 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 	return account(&sm, sm.u->begin_ns);
 }
 
+static __always_inline void follow_fork(__u32 parent_tgid, __u32 child_tgid)
+{
+	struct so_process *p = bpf_map_lookup_elem(&processes, &parent_tgid), copy;
+
+	if (!p || !(p->flags & SO_PROCESS_FOLLOW))
+		return;
+	copy = *p;
+	copy.reported_pages = 0;
+	if (bpf_map_update_elem(&processes, &child_tgid, &copy, BPF_ANY)) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return;
+	}
+	report(SO_EVENT_FORK, child_tgid, parent_tgid, copy.slot);
+}
+
 /* A child of a target is a target from its first instruction on: this runs before it can. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
-	struct so_process *p, copy;
+	__u64 begin_ns = bpf_ktime_get_ns();
 
-	if (parent_tgid == child_tgid)
-		return 0;
-	p = bpf_map_lookup_elem(&processes, &parent_tgid);
-	if (!p || !(p->flags & SO_PROCESS_FOLLOW))
-		return 0;
-	copy = *p;
-	copy.reported_pages = 0;
-	if (bpf_map_update_elem(&processes, &child_tgid, &copy, BPF_ANY)) {
-		__sync_fetch_and_add(&events_lost, 1);
-		return 0;
-	}
-	report(SO_EVENT_FORK, child_tgid, parent_tgid, copy.slot);
+	if (parent_tgid != child_tgid)
+		follow_fork(parent_tgid, child_tgid);
+	note_run(SO_PROGRAM_FORK, begin_ns);
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+static __always_inline void follow_exec(__u32 tgid, __u32 old_pid)
 {
-	__u32 tgid = task->tgid;
 	struct so_process *p = bpf_map_lookup_elem(&processes, &tgid);
 
 	if (!p)
-		return 0;
+		return;
 	p->mappings = 0;
 	p->exec_pages = 0;
 	p->reported_pages = 0;
 	p->python.build = 0;
 	report(SO_EVENT_EXEC, tgid, old_pid, p->slot);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+{
+	__u64 begin_ns = bpf_ktime_get_ns();
+
+	follow_exec(task->tgid, old_pid);
+	note_run(SO_PROGRAM_EXEC, begin_ns);
 	return 0;
+}
+
+static __always_inline void follow_exit(__u32 tgid)
+{
+	struct so_process *p = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (p)
+		report(SO_EVENT_EXIT, tgid, 0, p->slot);
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	__u32 tgid = task->tgid;
-	struct so_process *p;
+	__u64 begin_ns = bpf_ktime_get_ns();
 
-	if (task->signal->live.counter)
-		return 0;
-	p = bpf_map_lookup_elem(&processes, &tgid);
-	if (p)
-		report(SO_EVENT_EXIT, tgid, 0, p->slot);
+	if (!task->signal->live.counter)
+		follow_exit(task->tgid);
+	note_run(SO_PROGRAM_EXIT, begin_ns);
 	return 0;
 }

@@ -161,7 +161,7 @@ static bool bpf_time(const json_t *stats, double *ns)
 		sum += one_ns;
 		runs += one_runs;
 	}
-	/* Without a single run the kernel's statistics were off. */
+	/* Without a single run nothing was measured. */
 	*ns = sum;
 	return runs > 0;
 }

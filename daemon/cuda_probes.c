@@ -824,23 +824,3 @@ int cuda_probes__drain(struct cuda_probes *p, struct sampler *sampler)
 	sampler__consume_stacks(sampler);
 	return visit_map(old, true, hand_over_line, p);
 }
-
-json_t *cuda_probes__programs(const struct cuda_probes *p)
-{
-	json_t *all = json_object();
-	struct bpf_program *program;
-
-	bpf_object__for_each_program(program, p->skel->obj)
-	{
-		struct bpf_prog_info info = { 0 };
-		uint32_t size = sizeof(info);
-
-		if (bpf_program__fd(program) < 0 ||
-		    bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
-			continue;
-		json_object_set_new(all, bpf_program__name(program),
-				    json_pack("{s:I, s:I}", "run_count", (json_int_t)info.run_cnt, "run_ns",
-					      (json_int_t)info.run_time_ns));
-	}
-	return all;
-}

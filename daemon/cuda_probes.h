@@ -136,7 +136,4 @@ void cuda_probes__consume_names(struct cuda_probes *probes);
 /* Ends the open window of stacks, as sampler__drain() does: its stacks must have been consumed before this returns lines. */
 int cuda_probes__drain(struct cuda_probes *probes, struct sampler *sampler);
 
-/* As sampler__programs(), sampler__run_ns. New reference. */
-json_t *cuda_probes__programs(const struct cuda_probes *probes);
-
 #endif

@@ -109,20 +109,6 @@ static bool check_task_regs(char *used, size_t size)
 	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
 }
 
-static bool check_run_times(char *used, size_t size)
-{
-	int fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	/* The daemon took it before it gave up the capability; an older kernel does not know the call: EINVAL. */
-	bool before = fd < 0 && errno == EPERM && privileges__before() >> CAP_BIT_SYS_ADMIN & 1;
-
-	if (fd < 0 && !before)
-		return false;
-	if (fd >= 0)
-		close(fd);
-	snprintf(used, size, "BPF_ENABLE_STATS (5.8)");
-	return true;
-}
-
 static bool check_kallsyms(char *used, size_t size)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
@@ -164,7 +150,6 @@ static const struct check {
 	  "they are found by the size of the kernel stack, which fits the usual kernel configurations" },
 	{ "kernel symbols", false, check_kallsyms,
 	  "kernel frames have addresses instead of names: kernel.kptr_restrict, CAP_SYSLOG" },
-	{ "run times of eBPF programs", false, check_run_times, "the cost of sampling is not measured" },
 };
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list ap)

@@ -103,9 +103,7 @@ static void print_daemon(FILE *out, json_t *status)
 	print_one(out, "stakeout_processes", "gauge", "Processes watched, of all targets of all users.",
 		  json_object_get(status, "processes"));
 	print_programs(out, programs, "stakeout_bpf_runs_total",
-		       "Runs of an eBPF program, those that found no target among them. No sample where the "
-		       "kernel does not measure.",
-		       "run_count", 1);
+		       "Runs of an eBPF program, those that found no target among them.", "run_count", 1);
 	print_programs(out, programs, "stakeout_bpf_run_seconds_total",
 		       "Time in an eBPF program. The rate of those named sample*, over the rate of "
 		       "stakeout_target_samples_total of all targets, is the time a sample.",

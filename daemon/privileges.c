@@ -45,9 +45,6 @@ static const struct {
 
 #define N_USED (sizeof(used) / sizeof(used[0]))
 
-static uint64_t before; /* privileges__drop() */
-static bool dropped;
-
 struct sets {
 	struct __user_cap_data_struct of[2]; /* bits 0 to 31, 32 to 63 */
 };
@@ -77,16 +74,16 @@ static uint64_t permitted(const struct sets *sets)
 	return sets->of[0].permitted | (uint64_t)sets->of[1].permitted << 32;
 }
 
+static uint64_t effective(const struct sets *sets)
+{
+	return sets->of[0].effective | (uint64_t)sets->of[1].effective << 32;
+}
+
 uint64_t privileges__now(void)
 {
 	struct sets sets;
 
-	return get(&sets) ? 0 : sets.of[0].effective | (uint64_t)sets.of[1].effective << 32;
-}
-
-uint64_t privileges__before(void)
-{
-	return dropped ? before : privileges__now();
+	return get(&sets) ? 0 : effective(&sets);
 }
 
 static unsigned last_capability(void)
@@ -149,7 +146,7 @@ static bool do_events_need_admin(const struct sets *sets, uint64_t keep)
 	need = fd < 0 && (errno == EACCES || errno == EPERM);
 	if (fd >= 0)
 		close(fd);
-	set_to(permitted(sets), before);
+	set_to(permitted(sets), effective(sets));
 	return need;
 }
 
@@ -172,7 +169,6 @@ int privileges__drop(struct so_error *err)
 	rc = get(&sets);
 	if (rc)
 		return so_err(err, rc, "cannot read the capabilities: %s", strerror(-rc));
-	before = privileges__now();
 	keep = privileges__wanted(permitted(&sets), last);
 	if (do_events_need_admin(&sets, keep))
 		keep |= BIT(CAP_SYS_ADMIN);
@@ -185,7 +181,6 @@ int privileges__drop(struct so_error *err)
 	rc = set_to(keep, keep);
 	if (rc)
 		return so_err(err, rc, "cannot give up capabilities: %s", strerror(-rc));
-	dropped = true;
 	return 0;
 }
 

@@ -31,8 +31,6 @@ int privileges__drop(struct so_error *err);
 
 /* Those that the calling thread may use now; 0 as well when the kernel does not tell. */
 uint64_t privileges__now(void);
-/* Those that it could use before privileges__drop(), or now when that was not called. */
-uint64_t privileges__before(void);
 
 /* "CAP_BPF, CAP_PERFMON"; "none". */
 void privileges__names(uint64_t set, char text[PRIVILEGES_TEXT]);

@@ -24,7 +24,6 @@ struct sampler {
 	struct sampler_handlers handlers;
 	struct clock_events *events;
 	struct ring_buffer *stacks_ring, *events_ring;
-	int stats_fd;
 	int shard_fds[SO_MAX_SHARDS];
 	unsigned n_shards;
 	unsigned open_window; /* 0: window_a, 1: window_b */
@@ -198,7 +197,6 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 		return so_err(err, -ENOMEM, "out of memory");
 	for (unsigned i = 0; i < SO_MAX_SHARDS; i++)
 		s->shard_fds[i] = -1;
-	s->stats_fd = -1;
 	s->handlers = *handlers;
 	s->window_entries = options->counts_entries ?: SO_WINDOW_ENTRIES;
 	s->tail_calls = options->force_tail_calls;
@@ -221,8 +219,6 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 	ret = clock_events__new(first_program(s), &s->events);
 	if (ret)
 		return so_err(err, ret, "out of memory");
-	/* Run times of programs are measured while this descriptor is open (5.8, CAP_SYS_ADMIN); without it: unknown. */
-	s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	*out = TAKE_PTR(s);
 	return 0;
 }
@@ -244,8 +240,6 @@ void sampler__free(struct sampler *s)
 	if (s->rules)
 		munmap(s->rules, RULES_BYTES);
 	sampler_bpf__destroy(s->skel);
-	if (s->stats_fd >= 0)
-		close(s->stats_fd);
 	free(s->keys);
 	free(s->counts);
 	free(s);
@@ -482,43 +476,54 @@ int sampler__clear_slot(struct sampler *s, unsigned slot)
 	return bpf_map_update_elem(bpf_map__fd(s->skel->maps.slots), &key, values, BPF_ANY) ? -errno : 0;
 }
 
-static int program_info(struct bpf_program *program, struct bpf_prog_info *info)
+static int program_time(const struct sampler *s, enum so_program program, struct so_program_time *sum)
 {
-	uint32_t size = sizeof(*info);
+	int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ struct so_program_time *values = NULL;
+	uint32_t key = program;
 
-	memset(info, 0, sizeof(*info));
-	return bpf_obj_get_info_by_fd(bpf_program__fd(program), info, &size) ? -errno : 0;
+	if (cpus <= 0)
+		return cpus ?: -EIO;
+	values = calloc(cpus, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.program_times), &key, values))
+		return -errno;
+	memset(sum, 0, sizeof(*sum));
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		sum->runs += values[cpu].runs;
+		sum->ns += values[cpu].ns;
+	}
+	return 0;
 }
 
 json_t *sampler__programs(const struct sampler *s)
 {
+	const struct bpf_program *programs[SO_PROGRAM_COUNT] = {
+		[SO_PROGRAM_SAMPLE] = first_program(s),
+		[SO_PROGRAM_FORK] = s->skel->progs.on_fork,
+		[SO_PROGRAM_EXEC] = s->skel->progs.on_exec,
+		[SO_PROGRAM_EXIT] = s->skel->progs.on_exit,
+	};
 	json_t *all = json_object();
-	struct bpf_program *program;
 
-	bpf_object__for_each_program(program, s->skel->obj)
-	{
-		struct bpf_prog_info info;
-		json_t *one;
+	for (unsigned i = 0; i < SO_PROGRAM_COUNT; i++) {
+		struct so_program_time time;
 
-		if (bpf_program__fd(program) < 0 || program_info(program, &info))
-			continue;
-		if (s->stats_fd >= 0)
-			one = json_pack("{s:I, s:I}", "run_count", (json_int_t)info.run_cnt, "run_ns",
-					(json_int_t)info.run_time_ns);
-		else
-			one = json_pack("{s:n, s:n}", "run_count", "run_ns");
-		json_object_set_new(all, bpf_program__name(program), one);
+		if (!program_time(s, i, &time))
+			json_object_set_new(all, bpf_program__name(programs[i]),
+					    json_pack("{s:I, s:I}", "run_count", (json_int_t)time.runs,
+						      "run_ns", (json_int_t)time.ns));
 	}
 	return all;
 }
 
 json_t *sampler__mechanisms(const struct sampler *s)
 {
-	return json_pack("{s:s, s:s, s:s, s:s}", "sampling",
+	return json_pack("{s:s, s:s, s:s}", "sampling",
 			 "one CPU clock event a CPU, filtered by process in eBPF", "unwinder",
 			 s->tail_calls ? "tail calls" : "bpf_loop", "processes",
-			 "BTF tracepoints sched_process_fork, exec, exit", "run_time",
-			 s->stats_fd >= 0 ? "measured by the kernel (BPF_ENABLE_STATS)" : "not measured");
+			 "BTF tracepoints sched_process_fork, exec, exit");
 }
 
 uint64_t sampler__table_bytes(const struct sampler *s)

@@ -94,7 +94,7 @@ unsigned sampler__window_entries(const struct sampler *s);
 int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum);
 int sampler__clear_slot(struct sampler *s, unsigned slot);
 
-/* {"NAME": {"run_count", "run_ns"}} since loading, null figures where the kernel does not measure. New reference. */
+/* {"NAME": {"run_count", "run_ns"}} since loading, of those whose figures could be read. New reference. */
 json_t *sampler__programs(const struct sampler *s);
 /* Mechanisms in use, for `stakeout status`. New reference. */
 json_t *sampler__mechanisms(const struct sampler *s);

@@ -87,6 +87,23 @@ struct so_slot {
 	__u64 lost[SO_LOSS_COUNT];
 };
 
+/*
+ * What each program takes, by its own clock readings: the kernel's (BPF_ENABLE_STATS) would be taken around every run of every program
+ * of the machine, those of CUDA probes among them.
+ */
+enum so_program {
+	SO_PROGRAM_SAMPLE,
+	SO_PROGRAM_FORK,
+	SO_PROGRAM_EXEC,
+	SO_PROGRAM_EXIT,
+	SO_PROGRAM_COUNT,
+};
+
+struct so_program_time {
+	__u64 runs;
+	__u64 ns;
+};
+
 /* Of the ring buffer of stacks: the least, what there is for each CPU, and the most. Powers of two. */
 #define SO_STACKS_RING_BYTES     (4u << 20)
 #define SO_STACKS_RING_CPU_BYTES (256u << 10)

@@ -129,8 +129,15 @@ class EntryAndReturn:
 
 def ratios(found, of, to):
     """What one costs of the other, in each round."""
-    pairs = zip(found["nothing"], found[of], found[to])
-    return [(ours - plain) / (others - plain) for (plain, _), (ours, _), (others, _) in pairs]
+    return [(ours - plain) / (others - plain) for plain, ours, others in zip(found["nothing"], found[of], found[to])]
+
+
+def measure(way, launch, launches, ns, bpf):
+    """Adds one round. What is timed is not measured by the kernel meanwhile, which would take time itself."""
+    with kernel_figures.bpf_run_times(False):
+        ns.append(way.measure(launch, launches)[0])
+    if way.name != "nothing":
+        bpf.append(way.measure(launch, launches // 4)[1])
 
 
 def cuda(report, quick):
@@ -140,21 +147,22 @@ def cuda(report, quick):
         f"what timing one launch costs the caller, ns: median [least..most] of {rounds} rounds of {launches} launches",
         "A loop of launches of the stand-in runtime or driver, 3 us each, is timed from inside; in each round once without a",
         "tool and once with each. ns more: against the same round without. of these, BPF: the programs' run time, which the",
-        "kernel measures (that costs some ns itself); the rest is traps. of bpftrace's: ns more, of what entry and return cost",
-        "where names lead. In a launch of the runtime stakeout also has a probe at the driver's launch inside, by which it is",
-        "known that this one is not counted. ibt: functions begin with endbr64. thunk: as NVIDIA's driver exports its calls.",
+        "kernel measures in a run of its own (so its readings of the clock are in it); the rest is traps. of bpftrace's: ns",
+        "more, of what entry and return cost where names lead. In a launch of the runtime stakeout also has a probe at the",
+        "driver's launch inside, by which it is known that this one is not counted. ibt: functions begin with endbr64. thunk: as",
+        "NVIDIA's driver exports its calls.",
     )
     ways = [Nothing(), Stakeout(), EntryAndReturn()]
     rows = []
     for variant, api in (("plain", "cudaLaunchKernel"), ("ibt", "cudaLaunchKernel"), ("thunk", "cuLaunchKernel")):
         launch = Launch(variant, api)
-        found, missing = {way.name: [] for way in ways}, {}
+        found, run_ns, missing = {way.name: [] for way in ways}, {way.name: [] for way in ways}, {}
         for _ in range(rounds):
             for way in ways:
                 if way.name in missing:
                     continue
                 try:
-                    found[way.name].append(way.measure(launch, launches))
+                    measure(way, launch, launches, found[way.name], run_ns[way.name])
                 except (Absent, harness.Skip, AssertionError) as why:
                     missing[way.name] = str(why)
         for way in ways:
@@ -162,9 +170,8 @@ def cuda(report, quick):
             if way.name in missing:
                 rows.append(label + report.absent(way.name, missing[way.name], 5))
                 continue
-            ns = [n for n, _ in found[way.name]]
-            more = [n - plain for n, (plain, _) in zip(ns, found["nothing"])]
-            bpf = [n for _, n in found[way.name] if n is not None]
+            ns, bpf = found[way.name], run_ns[way.name]
+            more = [n - plain for n, plain in zip(ns, found["nothing"])]
             part = ""
             if way is ways[1] and ways[2].name not in missing:
                 part = f"{statistics.median(ratios(found, way.name, ways[2].name)):.2f}"

@@ -20,12 +20,12 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 @contextlib.contextmanager
-def bpf_run_times():
-    """The kernel measures the run times of all eBPF programs meanwhile; afterwards as before."""
+def bpf_run_times(measured=True):
+    """The kernel measures the run times of all eBPF programs meanwhile, or does not; afterwards as before."""
     with open(BPF_STATS_SWITCH, encoding="ascii") as f:
         before = f.read()
     with open(BPF_STATS_SWITCH, "w", encoding="ascii") as f:
-        f.write("1")
+        f.write("1" if measured else "0")
     try:
         yield
     finally:
@@ -37,6 +37,12 @@ def bpf_objects(kind):
     """The kernel's programs or maps by id."""
     out = subprocess.run([harness.need_tool("bpftool"), "-j", kind, "show"], capture_output=True, check=True).stdout
     return {entry["id"]: entry for entry in json.loads(out or "[]")}
+
+
+def clock_event_runs(name):
+    """(run time in ns, runs) so far of the programs of this name on clock events."""
+    found = [e for e in bpf_objects("prog").values() if e["type"] == "perf_event" and e.get("name") == name]
+    return sum(e.get("run_time_ns", 0) for e in found), sum(e.get("run_cnt", 0) for e in found)
 
 
 def ring_bytes(map_id):

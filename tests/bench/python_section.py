@@ -43,17 +43,16 @@ def sample_cost(daemon, interpreter, hz, seconds):
     """ns of a sample, how many, whole ones, and their frames."""
     tool = tools.Stakeout()
     with targets.sleeper() as pid:
-        _, stats, _ = tool.record(pid, hz, seconds, daemon.socket)
-    other = stats["bpf"]["programs"]["sample"]
-    other_ns = other["run_ns"] / max(1, other["run_count"])
+        _, _, run_ns, runs = tool.record_timed(pid, hz, seconds, daemon.socket)
+    other_ns = run_ns / max(1, runs)
     with depth(interpreter) as pid:
-        _, stats, out = tool.record(pid, hz, seconds, daemon.socket)
+        stats, out, run_ns, runs = tool.record_timed(pid, hz, seconds, daemon.socket)
     with open(out, encoding="utf-8") as f:
         found = tools.stacks.count_python_folded(f.read(), None)
-    sample, n = stats["bpf"]["programs"]["sample"], found.samples
+    n = found.samples
     if not n:
         raise Absent("no sample of the target")
-    ns = max(0.0, sample["run_ns"] - max(0, sample["run_count"] - n) * other_ns) / n
+    ns = max(0.0, run_ns - max(0, runs - n) * other_ns) / n
     python = stats["python"]
     whole = [percent(stats["complete"], n), percent(python["complete"], python["samples"])]
     return [ns, n, *whole, found.frames / n, found.native / n]

@@ -52,12 +52,11 @@ class CostOfStakeout:
         self.daemon, self.tool = harness.Daemon("--no-cache"), tools.Stakeout()
 
     def run(self, pid, hz, seconds):
-        _, stats, out = self.tool.record(pid, hz, seconds, self.daemon.socket)
+        stats, out, run_ns, runs = self.tool.record_timed(pid, hz, seconds, self.daemon.socket)
         with open(out, encoding="utf-8") as f:
             found = tools.stacks.count_folded(f.read())
         found.complete = stats["complete"]
-        sample = stats["bpf"]["programs"]["sample"]
-        return Runs(sample["run_ns"], sample["run_count"], found)
+        return Runs(run_ns, runs, found)
 
 
 class CostOfPeer:

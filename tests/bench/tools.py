@@ -137,6 +137,14 @@ class Stakeout:
             return watched, json.load(f), out
 
 
+    def record_timed(self, pid, hz, seconds, socket):
+        """(its statistics, its output file, run time in ns and runs of the daemon's program by the kernel, as of other tools)."""
+        before = kernel_figures.clock_event_runs("sample")
+        _, stats, out = self.record(pid, hz, seconds, socket)
+        after = kernel_figures.clock_event_runs("sample")
+        return stats, out, after[0] - before[0], after[1] - before[1]
+
+
 class Perf:
     """perf with the CPU clock, since a virtual machine may have no cycle counter."""
 

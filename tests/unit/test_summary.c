@@ -106,7 +106,7 @@ static void what_is_missing_is_not_zero(void **state)
 		"{\"duration_s\": null, \"sample_hz\": null, \"complete\": null, \"truncated\": null,"
 		" \"lost\": null, \"bpf\": null, \"daemon\": {\"cpu_s\": null}, \"overhead_percent\": null}",
 		expected);
-	/* The kernel's statistics were off: no run was seen. */
+	/* No run was seen. */
 	assert_summary(&recording, "{\"bpf\": {\"programs\": {\"sample\": {\"run_count\": 0, \"run_ns\": 0}}}}",
 		       expected);
 	assert_summary(&recording, "[\"wrong\", \"types\"]", expected);
