@@ -139,7 +139,7 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 	period = stack_period(control_of(c->cookie), kind, ns);
 	if (have_loop && period && (period == 1 || bpf_get_prandom_u32() % period == 0))
 		stack = take_stack(ctx, c, api, ns, period);
-	if (failed)
+	if (failed || !c->pointer)
 		return;
 	if (does == SO_CUDA_ALLOC)
 		allocated(c, api, stack);
@@ -246,7 +246,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	}
 	c->cookie = cookie;
 	c->sp = a.rsp;
-	read_arguments(c, &a, call);
+	read_arguments(c, ctx, &a, call);
 	c->others_before = tally_of(cookie)->calls;
 	c->begin_ns = bpf_ktime_get_ns();
 	/* Behind what the daemon reads of a call under way. */

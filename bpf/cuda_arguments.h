@@ -7,40 +7,10 @@
 #define STAKEOUT_BPF_CUDA_ARGUMENTS_H
 
 #include "bpf/cuda_maps.h"
+#include "bpf/cuda_rare.h"
+#include "bpf/cuda_registers.h"
 
 #define STREAM_INTERVAL 64
-
-struct arguments {
-	__u64 rdi, rsi, rdx, rcx, r8, r9, rsp;
-};
-
-#define REGISTER(name) (*(volatile const unsigned long *)&ctx->name)
-
-/* One load each: the verifier takes no pointer into the context that depends on anything, as compilers like to make. */
-static __always_inline void read_registers(const struct pt_regs *ctx, struct arguments *a)
-{
-	a->rdi = REGISTER(rdi);
-	a->rsi = REGISTER(rsi);
-	a->rdx = REGISTER(rdx);
-	a->rcx = REGISTER(rcx);
-	a->r8 = REGISTER(r8);
-	a->r9 = REGISTER(r9);
-	a->rsp = REGISTER(rsp);
-}
-
-static __always_inline __u64 stack_argument(const struct arguments *ctx, __u32 i)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_user(&value, sizeof(value), (void *)(ctx->rsp + 8 + i * 8));
-	return value;
-}
-
-static __always_inline void read_words(void *to, __u32 bytes, __u64 address)
-{
-	if (bpf_probe_read_user(to, bytes, (void *)address))
-		__builtin_memset(to, 0, bytes);
-}
 
 static __always_inline void set_stream(struct so_cuda_call *c, __u64 stream)
 {
@@ -96,11 +66,6 @@ static __always_inline void read_launch(struct so_cuda_call *c, const struct arg
 		c->kernel = ctx->rsi;
 		read_launch_config(c, ctx->rdi);
 	}
-}
-
-static __always_inline __u32 direction_of(__u64 kind)
-{
-	return kind <= SO_CUDA_DIRECTION_DEFAULT ? (__u32)kind : SO_CUDA_DIRECTION_DEFAULT;
 }
 
 /* By the memory types of the driver's descriptors: host 1, device 2, array 3, unified 4. */
@@ -216,7 +181,8 @@ static __always_inline void read_memory(struct so_cuda_call *c, const struct arg
 	}
 }
 
-static __always_inline void read_arguments(struct so_cuda_call *c, const struct arguments *ctx, __u32 api)
+static __always_inline void read_arguments(struct so_cuda_call *c, struct pt_regs *registers,
+					   const struct arguments *ctx, __u32 api)
 {
 	__u32 args = calls_info[api].args;
 
@@ -233,6 +199,8 @@ static __always_inline void read_arguments(struct so_cuda_call *c, const struct 
 		set_stream(c, ctx->rdi);
 	else if (args == SO_CUDA_ARGS_GRAPH || args == SO_CUDA_ARGS_EVENT_STREAM)
 		set_stream(c, ctx->rsi);
+	else if (args > SO_CUDA_ARGS_EVENT_STREAM)
+		read_rare(c, registers, args);
 	else
 		read_memory(c, ctx, args);
 }

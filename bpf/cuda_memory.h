@@ -8,8 +8,10 @@
 static __always_inline bool is_host(__u32 api)
 {
 	return api == SO_CUDA_API_cudaMallocHost || api == SO_CUDA_API_cudaHostAlloc ||
-	       api == SO_CUDA_API_cudaFreeHost || api == SO_CUDA_API_cuMemAllocHost ||
-	       api == SO_CUDA_API_cuMemHostAlloc || api == SO_CUDA_API_cuMemFreeHost;
+	       api == SO_CUDA_API_cudaHostRegister || api == SO_CUDA_API_cudaFreeHost ||
+	       api == SO_CUDA_API_cudaHostUnregister || api == SO_CUDA_API_cuMemAllocHost ||
+	       api == SO_CUDA_API_cuMemHostAlloc || api == SO_CUDA_API_cuMemHostRegister ||
+	       api == SO_CUDA_API_cuMemFreeHost || api == SO_CUDA_API_cuMemHostUnregister;
 }
 
 static __always_inline void add_to_site(const struct so_cuda_call *c, const struct so_cuda_site_key *key,
@@ -54,8 +56,14 @@ static __noinline int allocated(struct so_cuda_call *c, __u32 api, __u64 stack)
 	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host, .kind = kind, .stack = stack };
 	struct so_cuda_allocation a = { .site = stack, .kind = kind }, *old;
 
-	if (!c || bpf_probe_read_user(&key.address, sizeof(key.address), (void *)c->pointer))
+	if (!c)
 		return 0;
+	if (calls_info[bounded_api(api)].args == SO_CUDA_ARGS_REGISTER)
+		key.address = c->pointer;
+	else if (bpf_probe_read_user(&key.address, sizeof(key.address), (void *)c->pointer))
+		return 0;
+	if (!key.address)
+		return 0; /* of no size */
 	a.bytes = c->bytes;
 	old = bpf_map_lookup_elem(&cuda_allocations, &key);
 	if (old)

@@ -46,6 +46,9 @@ static const char FOLDED[] =
 static const char UNFINISHED[] = "the figures are too low by these: a few were under way when probes of a duty "
 				 "cycle were placed (--budget 100 has "
 				 "none), many are left by longjmp(), or by threads that end in them";
+static const char BATCHES[] =
+	"what these batches copied, or asked to be near, is more than the bytes that are told";
+
 static const char INCOMPLETE[] =
 	"the figures are too low by these; record for a shorter time, or a single process";
 

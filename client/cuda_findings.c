@@ -421,6 +421,8 @@ static const char *advice_on(const char *loss)
 {
 	if (is_old(loss))
 		return FOLDED;
+	if (!strcmp(loss, "batch-bytes"))
+		return BATCHES;
 	return strcmp(loss, "unfinished") ? INCOMPLETE : UNFINISHED;
 }
 

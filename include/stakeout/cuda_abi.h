@@ -107,7 +107,12 @@ struct so_cuda_site {
 	X(SITES_FULL, "sites-map-full", "an allocation that is in no site's figures")                     \
 	X(STACK_BUSY, "stack-busy", "a stack that was due, but the CPU's buffers were in use")            \
 	X(STACK_FULL, "stack-full", "a stack that was due, but the window's map or ring was full")        \
-	X(NAMES_FULL, "names-full", "a kernel's name, for which the ring had no room")
+	X(NAMES_FULL, "names-full", "a kernel's name, for which the ring had no room")                    \
+	X(BATCH, "batch-bytes", "a batch of which only the bytes of the first copies are known")
+
+/* Copies of a batch whose bytes are read, of one and of three dimensions. */
+#define SO_CUDA_BATCH_COPIES    1024
+#define SO_CUDA_BATCH_3D_COPIES 64
 
 enum so_cuda_loss {
 #define X(name, word, why) SO_CUDA_LOSS_##name,
@@ -116,7 +121,7 @@ enum so_cuda_loss {
 		SO_CUDA_LOSS_COUNT,
 };
 
-#define SO_CUDA_API_ROOM  128 /* a power of two, for the verifier's sake */
+#define SO_CUDA_API_ROOM  256 /* a power of two, for the verifier's sake */
 #define SO_CUDA_API_WORDS (SO_CUDA_API_ROOM / 64)
 _Static_assert(SO_CUDA_API_COUNT <= SO_CUDA_API_ROOM, "each call has a place");
 

@@ -298,6 +298,37 @@ def test_memory_by_line():
     assert (late["blocks"], late["threads"]) == (7 * 24, 7 * 24 * 210), late
 
 
+@timeout(120)
+def test_memory_in_growing_segments():
+    """Memory is allocated where it is created, not where addresses are reserved or mapped; of a long batch it is said what is missing."""
+    daemon, rounds = Daemon(), 40
+    target = python_program("py_cuda_segments.py", rounds)
+    watch = watch_all(daemon, target)
+    go(target)
+    assert target.process.stdout.readline() == b"done\n"
+    time.sleep(0.5)  # the last window of stacks
+    answer = watch.answer()
+    go(target)
+    truth = finish(target)["images"][DRIVER]
+    lines = {site["line"]: site for site in answer["allocations"]}
+    piece = lines[line_of("py_cuda_segments.py", "grows", "cuMemCreate")]
+    assert (piece["allocations"], piece["frees"], piece["host"]) == (rounds, rounds // 2, False), piece
+    assert (piece["bytes"], piece["current_bytes"]) == (rounds << 21, rounds << 20), piece
+    pinned = lines[line_of("py_cuda_segments.py", "pins", "cuMemHostRegister")]
+    assert (pinned["allocations"], pinned["current_bytes"], pinned["host"]) == (1, 1 << 16, True), pinned
+    arrays = lines[line_of("py_cuda_segments.py", "makes_arrays", "0x20")]
+    assert (arrays["allocations"], arrays["bytes"]) == (1, 500 * 16), arrays
+    unknown = lines[line_of("py_cuda_segments.py", "makes_arrays", "0xB0")]
+    assert (unknown["allocations"], unknown["bytes"]) == (1, 0), unknown
+    assert len(lines) == 4, lines
+    counts = {}
+    for row in answer["calls"]:
+        counts[row["api"]] = counts.get(row["api"], 0) + row["calls"]
+    assert counts == {api: row["calls"] for api, row in truth.items() if row["calls"] > row["nested"]}, (counts, truth)
+    [batch] = [row for row in answer["calls"] if row["api"] == "cuMemcpyBatchAsync"]
+    assert (batch["bytes"], batch["direction"], answer["lost"]["batch-bytes"]) == (1024 * 10, "unknown", 1), (batch, answer["lost"])
+
+
 # Kernels.
 
 
@@ -377,7 +408,7 @@ def apis():
     words = dict(re.findall(r'X\((\w+), "[^"]+", \w+, "([^"]+)"\)', text[: text.index("enum so_cuda_kind {")]))
     listed = text[text.index("#define SO_CUDA_APIS(X)") : text.index("enum so_cuda_api {")]
     found = re.findall(r"X\((cud?a?[A-Z0-9]\w+), (RUNTIME|DRIVER), (\w+), (\w+)\)", listed)
-    return [(api, library, words[kind]) for api, library, kind, _ in found]
+    return [(api, library, words[kind], args) for api, library, kind, args in found]
 
 
 def each_call_is_counted(which, variant):
@@ -388,9 +419,9 @@ def each_call_is_counted(which, variant):
     truth, answer = finish(target), watch.at_end()
     check_against(answer, truth)
     known = apis()
-    names = {api for api, library, _ in known if library == which.upper()}
-    assert {api for _, api in counted(answer)} == names and len(names) > 40, "not all calls were made"
-    numbers = {api: number for number, (api, _, _) in enumerate(known)}
+    names = {api for api, library, *_ in known if library == which.upper()}
+    assert {api for _, api in counted(answer)} == names and len(names) > 70, "not all calls were made"
+    numbers = {api: number for number, (api, *_) in enumerate(known)}
     for row in answer["calls"]:
         number = numbers[row["api"]]
         assert row["kind"] == known[number][2], row
@@ -398,8 +429,20 @@ def each_call_is_counted(which, variant):
             assert (row["grid"], row["block"]) == ([number + 1, 2, 3], [4, 5, 6]), row
             assert row["blocks"] == row["calls"] * (number + 1) * 6, row
             assert row["threads"] == row["blocks"] * 120 and row["kernel"] == "each_kernel", row
-        if row["kind"] in ("copy", "blocking-copy", "set", "alloc"):
-            assert row["bytes"] % (row["calls"] * (1000 + number)) == 0 and row["bytes"], row
+        if known[number][3] == "NONE":
+            assert row["bytes"] == 0, row
+        elif row["kind"] in ("copy", "blocking-copy", "set", "alloc"):
+            each = row["bytes"] / row["calls"]
+            assert each.is_integer() and each >= 1000 + number, row
+            assert each % (1000 + number) == 0 or known[number][3].endswith("MIPMAP"), row
+    memory = truth["memory"].values()
+    for name, true in (
+        ("allocations", sum(of["allocations"] for of in memory)),
+        ("frees", sum(of["frees"] for of in memory)),
+        ("bytes", sum(of["allocated_bytes"] for of in memory)),
+        ("current_bytes", sum(of["allocated_bytes"] - of["freed_bytes"] for of in memory)),
+    ):
+        assert sum(site[name] for site in answer["allocations"]) == true, (name, true, answer["allocations"])
 
 
 @timeout(200)

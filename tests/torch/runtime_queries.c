@@ -227,8 +227,6 @@ GIVES(cudaPointerGetAttributes(struct pointer_attributes *out, const void *ptr),
 	out->host_pointer = (void *)ptr;
 })
 GIVES(cudaHostGetDevicePointer(void **out, void *host, unsigned flags), *out = host)
-OK(cudaHostRegister(void *ptr, size_t bytes, unsigned flags))
-OK(cudaHostUnregister(void *ptr))
 GIVES(cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device), *out = (cudaMemPool_t)0x7000)
 GIVES(cudaMemPoolGetAttribute(cudaMemPool_t pool, int attribute, void *out), *(uint64_t *)out = 0)
 OK(cudaMemPoolSetAttribute(cudaMemPool_t pool, int attribute, void *value))

@@ -14,6 +14,8 @@
 #include <glob.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -417,6 +419,115 @@ static void test_damage(void **state)
 	assert_true(ok > 100 && failed > 100);
 }
 
+static bool has_probe(const struct cuda_library *library, const char *symbol)
+{
+	size_t n = strlen(symbol);
+
+	for (size_t i = 0; i < library->n_functions; i++) {
+		const char *alias = library->functions[i].aliases;
+
+		if (strcmp(library->functions[i].symbol, symbol) == 0)
+			return true;
+		while ((alias = strstr(alias, symbol)) && alias[n] && alias[n] != ' ')
+			alias += n;
+		if (alias)
+			return true;
+	}
+	return false;
+}
+
+/* By what their names begin with: calls that copy, set, allocate, release, launch, wait or capture. */
+static bool is_of_a_family(const char *symbol)
+{
+	static const char *const families[] = {
+		"cudaMemcpy",
+		"cudaMemset",
+		"cudaMemPrefetch",
+		"cudaMalloc",
+		"cudaFree",
+		"cudaHostAlloc",
+		"cudaHostRegister",
+		"cudaHostUnregister",
+		"cudaLaunchKernel",
+		"cudaLaunchCoop",
+		"cudaGraphLaunch",
+		"cudaGraphInstantiate",
+		"cudaGraphUpload",
+		"cudaGraphExecUpdate",
+		"cudaDeviceSynchronize",
+		"cudaStreamSynchronize",
+		"cudaStreamWait",
+		"cudaStreamQuery",
+		"cudaStreamBeginCap",
+		"cudaStreamEndCap",
+		"cudaEventRecord",
+		"cudaEventQuery",
+		"cudaEventSynchronize",
+		"cuMemcpy",
+		"cuMemsetD",
+		"cuMemPrefetch",
+		"cuMemAlloc",
+		"cuMemFree",
+		"cuMemHostAlloc",
+		"cuMemHostRegister",
+		"cuMemHostUnregister",
+		"cuMemCreate",
+		"cuMemRelease",
+		"cuMemMap",
+		"cuMemUnmap",
+		"cuMemSetAccess",
+		"cuMemAddress",
+		"cuArrayCreate",
+		"cuArray3DCreate",
+		"cuArrayDestroy",
+		"cuMipmappedArrayCr",
+		"cuMipmappedArrayDe",
+		"cuLaunchKernel",
+		"cuLaunchCoop",
+		"cuGraphLaunch",
+		"cuGraphInstantiate",
+		"cuGraphUpload",
+		"cuGraphExecUpdate",
+		"cuCtxSynchronize",
+		"cuStreamSynchronize",
+		"cuStreamWaitEvent",
+		"cuStreamQuery",
+		"cuStreamBeginCap",
+		"cuStreamEndCap",
+		"cuEventRecord",
+		"cuEventQuery",
+		"cuEventSynchronize",
+	};
+
+	if (strncmp(symbol, "cuMemMapArrayAsync", 18) == 0) /* of arrays with holes, which nobody trains with */
+		return false;
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (strncmp(symbol, families[i], strlen(families[i])) == 0)
+			return true;
+	return false;
+}
+
+/* What the library exports of these families is on the list, whatever its ending. */
+static void check_names(const char *path, const struct cuda_library *library)
+{
+	char command[PATH_MAX + 100], symbol[256];
+	unsigned ours = 0;
+	FILE *symbols;
+
+	snprintf(command, sizeof(command), "nm -D --defined-only '%s' | sed 's/.* //; s/@.*//'", path);
+	symbols = popen(command, "r");
+	assert_non_null(symbols);
+	while (fscanf(symbols, "%255s", symbol) == 1) {
+		if (!is_of_a_family(symbol))
+			continue;
+		ours++;
+		if (!has_probe(library, symbol))
+			fail_msg("%s of %s has no probe", symbol, path);
+	}
+	assert_int_equal(pclose(symbols), 0);
+	assert_true(ours > 100);
+}
+
 /* Every call of the list that the library exports has a probe, emulated or with the reason why not. */
 static void check_toolkit(const char *path)
 {
@@ -454,6 +565,7 @@ static void check_toolkit(const char *path)
 	print_message("%s: %s, %u calls of the list exported, %zu functions, %u emulated\n", path,
 		      cuda_library__kind_word(library.kind), exported, library.n_functions, emulated);
 	assert_true(exported > 0);
+	check_names(path, &library);
 	dlclose(handle);
 }
 

@@ -25,9 +25,6 @@ typedef CUresult cu_CONTEXT_IN(CUcontext context);
 typedef CUresult cu_RETAIN(CUcontext *out, CUdevice device);
 typedef CUresult cu_TEXT(CUresult error, const char **out);
 typedef CUresult cu_PROC(const char *symbol, void **out, int version, unsigned long long flags, int *status);
-typedef CUresult cu_SET_2D_8(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height);
-typedef CUresult cu_SET_2D_8_ASYNC(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,
-				   size_t height, CUstream stream);
 
 /* X(symbol, shape); ADD and DROP take and give handles of any kind. */
 #define STANDIN_DRIVER_MORE(X)                  \
@@ -53,10 +50,6 @@ typedef CUresult cu_SET_2D_8_ASYNC(CUdeviceptr dst, size_t pitch, unsigned char 
 	X(cuKernelGetName, KERNEL_NAME)         \
 	X(cuGetErrorName, TEXT)                 \
 	X(cuGetErrorString, TEXT)               \
-	X(cuGetProcAddress_v2, PROC)            \
-	X(cuMemsetD2D8_v2, SET_2D_8)            \
-	X(cuMemsetD2D8_v2_ptds, SET_2D_8)       \
-	X(cuMemsetD2D8Async, SET_2D_8_ASYNC)    \
-	X(cuMemsetD2D8Async_ptsz, SET_2D_8_ASYNC)
+	X(cuGetProcAddress_v2, PROC)
 
 #endif

@@ -2,6 +2,7 @@
 /* The stand-in for libcuda.so.1: one function a symbol. */
 #include "driver_symbols.h"
 #include "standin.h"
+#include "standin_array.h"
 #include "standin_state.h"
 
 static __thread struct standin_local *self __attribute__((tls_model("initial-exec")));
@@ -221,6 +222,133 @@ static CUresult freed(bool found)
 	BODY(api, 0, OUT(out))
 #define cu_def_INSTANTIATE(symbol, api) \
 	ENTRY(symbol, CUgraphExec *out, CUgraph graph, unsigned long long flags) BODY(api, 0, OUT(out))
+
+#define cu_def_LAUNCH_LIST(symbol, api)                                             \
+	ENTRY(symbol, CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags) \
+	BODY(api, 0, n ? launched(thread, list->function) : CUDA_ERROR_INVALID_VALUE)
+#define cu_def_ATOA(symbol, api) \
+	ENTRY(symbol, CUarray dst, size_t to, CUarray src, size_t from, size_t bytes) PLAIN(api, bytes, DTOD)
+#define cu_def_ATOD(symbol, api) \
+	ENTRY(symbol, CUdeviceptr dst, CUarray src, size_t from, size_t bytes) PLAIN(api, bytes, DTOD)
+#define cu_def_DTOA(symbol, api) \
+	ENTRY(symbol, CUarray dst, size_t to, CUdeviceptr src, size_t bytes) PLAIN(api, bytes, DTOD)
+#define cu_def_ATOH(symbol, api) \
+	ENTRY(symbol, void *dst, CUarray src, size_t from, size_t bytes) PLAIN(api, bytes, DTOH)
+#define cu_def_ATOH_ASYNC(symbol, api)                                                    \
+	ENTRY(symbol, void *dst, CUarray src, size_t from, size_t bytes, CUstream stream) \
+	PLAIN(api, bytes, DTOH)
+#define cu_def_HTOA(symbol, api) \
+	ENTRY(symbol, CUarray dst, size_t to, const void *src, size_t bytes) PLAIN(api, bytes, HTOD)
+#define cu_def_HTOA_ASYNC(symbol, api)                                                        \
+	ENTRY(symbol, CUarray dst, size_t to, const void *src, size_t bytes, CUstream stream) \
+	PLAIN(api, bytes, HTOD)
+#define cu_def_PEER_3D(symbol, api)                   \
+	ENTRY(symbol, const CUDA_MEMCPY3D_PEER *copy) \
+	PLAIN(api, copy->WidthInBytes * copy->Height * copy->Depth, PEER)
+#define cu_def_PEER_3D_ASYNC(symbol, api)                              \
+	ENTRY(symbol, const CUDA_MEMCPY3D_PEER *copy, CUstream stream) \
+	PLAIN(api, copy->WidthInBytes * copy->Height * copy->Depth, PEER)
+#define cu_def_BATCH_OLD(symbol, api)                                                            \
+	ENTRY(symbol, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t n,             \
+	      CUmemcpyAttributes *attributes, size_t *indices, size_t n_attributes, size_t *bad, \
+	      CUstream stream)                                                                   \
+	PLAIN(api, batch__bytes(sizes, n), DEFAULT)
+#define cu_def_BATCH(symbol, api)                                                                    \
+	ENTRY(symbol, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t n,                 \
+	      CUmemcpyAttributes *attributes, size_t *indices, size_t n_attributes, CUstream stream) \
+	PLAIN(api, batch__bytes(sizes, n), DEFAULT)
+#define cu_def_BATCH_3D_OLD(symbol, api)                                                            \
+	ENTRY(symbol, size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *bad, unsigned long long flags, \
+	      CUstream stream)                                                                      \
+	PLAIN(api, batch__bytes_3d(ops, n), DEFAULT)
+#define cu_def_BATCH_3D(symbol, api)                                                                    \
+	ENTRY(symbol, size_t n, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream) \
+	PLAIN(api, batch__bytes_3d(ops, n), DEFAULT)
+#define cu_def_PREFETCH_OLD(symbol, api) \
+	ENTRY(symbol, CUdeviceptr ptr, size_t bytes, CUdevice to, CUstream stream) PLAIN(api, bytes, DEFAULT)
+#define cu_def_PREFETCH(symbol, api)                                                                        \
+	ENTRY(symbol, CUdeviceptr ptr, size_t bytes, CUmemLocation to, unsigned int flags, CUstream stream) \
+	PLAIN(api, bytes, DEFAULT)
+#define cu_def_PREFETCH_BATCH(symbol, api)                                                            \
+	ENTRY(symbol, CUdeviceptr *ptrs, size_t *sizes, size_t n, CUmemLocation *to, size_t *indices, \
+	      size_t n_to, unsigned long long flags, CUstream stream)                                 \
+	PLAIN(api, batch__bytes(sizes, n), DEFAULT)
+
+#define SET_2D(symbol, api, type)                                                             \
+	ENTRY(symbol, CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height) \
+	PLAIN(api, width *height * sizeof(type), NO)
+#define SET_2D_ASYNC(symbol, api, type)                                                                        \
+	ENTRY(symbol, CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream stream) \
+	PLAIN(api, width *height * sizeof(type), NO)
+#define cu_def_SET_2D_8(symbol, api)        SET_2D(symbol, api, unsigned char)
+#define cu_def_SET_2D_8_ASYNC(symbol, api)  SET_2D_ASYNC(symbol, api, unsigned char)
+#define cu_def_SET_2D_16(symbol, api)       SET_2D(symbol, api, unsigned short)
+#define cu_def_SET_2D_16_ASYNC(symbol, api) SET_2D_ASYNC(symbol, api, unsigned short)
+#define cu_def_SET_2D_32(symbol, api)       SET_2D(symbol, api, unsigned int)
+#define cu_def_SET_2D_32_ASYNC(symbol, api) SET_2D_ASYNC(symbol, api, unsigned int)
+
+#define cu_def_REGISTER(symbol, api)                               \
+	ENTRY(symbol, void *ptr, size_t bytes, unsigned int flags) \
+	BODY(api, bytes, freed(memory__host_register(thread, ptr, bytes)))
+#define cu_def_UNREGISTER(symbol, api) \
+	ENTRY(symbol, void *ptr) FREE_BODY(api, memory__host_unregister(thread, ptr, &bytes))
+
+/* An array's handle is an address of its own. */
+#define ARRAY_BODY(api, ...)                                                                                  \
+	{                                                                                                     \
+		STANDIN_PROLOGUE;                                                                             \
+		size_t bytes = array__channel_bytes(of->Format) * of->NumChannels * (__VA_ARGS__);            \
+                                                                                                              \
+		return CALL(api, bytes, SO_CUDA_DIRECTION_NO, new_device(thread, (CUdeviceptr *)out, bytes)); \
+	}
+#define cu_def_ARRAY(symbol, api)                                    \
+	ENTRY(symbol, CUarray *out, const CUDA_ARRAY_DESCRIPTOR *of) \
+	ARRAY_BODY(api, array__elements(of->Width, of->Height, 1, 1, 0))
+#define cu_def_ARRAY_3D(symbol, api)                                   \
+	ENTRY(symbol, CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *of) \
+	ARRAY_BODY(api, array__elements(of->Width, of->Height, of->Depth, 1, of->Flags))
+#define cu_def_MIPMAP(symbol, api)                                                                   \
+	ENTRY(symbol, CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *of, unsigned int levels) \
+	ARRAY_BODY(api, array__elements(of->Width, of->Height, of->Depth, levels, of->Flags))
+#define cu_def_FREE_ARRAY(symbol, api) \
+	ENTRY(symbol, CUarray ptr)     \
+	FREE_BODY(api, memory__device_free(thread, (CUdeviceptr)(uintptr_t)ptr, &bytes))
+#define cu_def_FREE_MIPMAP(symbol, api)     \
+	ENTRY(symbol, CUmipmappedArray ptr) \
+	FREE_BODY(api, memory__device_free(thread, (CUdeviceptr)(uintptr_t)ptr, &bytes))
+
+/* So is that of memory without addresses. Nothing is mapped. */
+#define cu_def_CREATE(symbol, api)                                                                    \
+	ENTRY(symbol, CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *of, \
+	      unsigned long long flags)                                                               \
+	BODY(api, bytes, new_device(thread, (CUdeviceptr *)out, bytes))
+#define cu_def_RELEASE(symbol, api) \
+	ENTRY(symbol, CUmemGenericAllocationHandle ptr) FREE_BODY(api, memory__device_free(thread, ptr, &bytes))
+#define cu_def_RESERVE(symbol, api)                                                        \
+	ENTRY(symbol, CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr where, \
+	      unsigned long long flags)                                                    \
+	BODY(api, 0,                                                                       \
+	     out ? (*out = (CUdeviceptr)(uintptr_t)driver__handle(), CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE)
+#define cu_def_MAP(symbol, api)                                                                          \
+	ENTRY(symbol, CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, \
+	      unsigned long long flags)                                                                  \
+	PLAIN(api, 0, NO)
+#define cu_def_SET_ACCESS(symbol, api) \
+	ENTRY(symbol, CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *of, size_t n) PLAIN(api, 0, NO)
+#define cu_def_UNMAP(symbol, api) ENTRY(symbol, CUdeviceptr ptr, size_t bytes) PLAIN(api, 0, NO)
+
+#define cu_def_CAPTURE_TO(symbol, api)                                                                        \
+	ENTRY(symbol, CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges, \
+	      size_t n, CUstreamCaptureMode mode)                                                             \
+	PLAIN(api, 0, NO)
+#define cu_def_INSTANTIATE_PARAMS(symbol, api)                                                \
+	ENTRY(symbol, CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params) \
+	BODY(api, 0, OUT(out))
+#define cu_def_UPDATE_OLD(symbol, api)                                                                   \
+	ENTRY(symbol, CUgraphExec exec, CUgraph graph, CUgraphNode *at, CUgraphExecUpdateResult *result) \
+	PLAIN(api, 0, NO)
+#define cu_def_UPDATE(symbol, api) \
+	ENTRY(symbol, CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *result) PLAIN(api, 0, NO)
 
 #define X(symbol, api, shape) cu_##shape symbol;
 STANDIN_DRIVER_SYMBOLS(X)

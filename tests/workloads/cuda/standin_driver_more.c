@@ -179,16 +179,3 @@ STANDIN_ENTRY CUresult cuGetProcAddress_v2(const char *symbol, void **out, int v
 	*out = found;
 	return CUDA_SUCCESS;
 }
-
-#define SET_2D(symbol, ...)                        \
-	STANDIN_ENTRY CUresult symbol(__VA_ARGS__) \
-	{                                          \
-		STANDIN_PROLOGUE;                  \
-		return CUDA_SUCCESS;               \
-	}
-SET_2D(cuMemsetD2D8_v2, CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height)
-SET_2D(cuMemsetD2D8_v2_ptds, CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height)
-SET_2D(cuMemsetD2D8Async, CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
-       CUstream stream)
-SET_2D(cuMemsetD2D8Async_ptsz, CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height,
-       CUstream stream)

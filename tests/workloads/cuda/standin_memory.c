@@ -131,3 +131,53 @@ bool memory__host_free(struct standin_thread *thread, void *ptr, size_t *bytes)
 	free((char *)ptr - HOST_ALIGN);
 	return true;
 }
+
+#define REGISTERED 4096
+
+static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	void *ptr; /* NULL: a free entry */
+	size_t bytes;
+} registered[REGISTERED];
+
+/* Of NULL: a free one. */
+static unsigned registered_at(const void *ptr)
+{
+	unsigned i = 0;
+
+	while (i < REGISTERED && registered[i].ptr != ptr)
+		i++;
+	return i;
+}
+
+bool memory__host_register(struct standin_thread *thread, void *ptr, size_t bytes)
+{
+	unsigned i;
+
+	pthread_mutex_lock(&registered_lock);
+	i = ptr && registered_at(ptr) == REGISTERED ? registered_at(NULL) : REGISTERED;
+	if (i < REGISTERED) {
+		registered[i].ptr = ptr;
+		registered[i].bytes = bytes;
+	}
+	pthread_mutex_unlock(&registered_lock);
+	if (i < REGISTERED)
+		count(&thread->host, false, bytes);
+	return i < REGISTERED;
+}
+
+bool memory__host_unregister(struct standin_thread *thread, void *ptr, size_t *bytes)
+{
+	unsigned i;
+
+	pthread_mutex_lock(&registered_lock);
+	i = registered_at(ptr);
+	if (i < REGISTERED) {
+		*bytes = registered[i].bytes;
+		registered[i].ptr = NULL;
+	}
+	pthread_mutex_unlock(&registered_lock);
+	if (i < REGISTERED)
+		count(&thread->host, true, *bytes);
+	return i < REGISTERED;
+}

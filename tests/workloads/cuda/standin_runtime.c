@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The stand-in for libcudart.so.12: one function a symbol, each with the driver's call in it that NVIDIA's makes. */
 #include "runtime_state.h"
+#include "standin_array.h"
 
 static __thread struct standin_local *self __attribute__((tls_model("initial-exec")));
 
@@ -299,6 +300,190 @@ static void *at(const void *symbol, size_t offset)
 #define cudart_def_INSTANTIATE(symbol, api, e)                                           \
 	ENTRY(symbol, cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags) \
 	BODY(api, 0, NO, D(cuGraphInstantiateWithFlags, e)(out, graph, flags))
+
+#define PITCHED(api, dst, src, width, height, ...)                                                      \
+	BODY(api, (width) * (height), direction_of(kind), ({                                            \
+		     CUDA_MEMCPY2D inner =                                                              \
+			     copy_2d((void *)(uintptr_t)(dst), width, src, width, width, height, kind); \
+		     __VA_ARGS__;                                                                       \
+	     }))
+#define cudart_def_TO_ARRAY(symbol, api, e)                                               \
+	ENTRY(symbol, cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes, \
+	      enum cudaMemcpyKind kind)                                                   \
+	PITCHED(api, dst, src, bytes, 1, D(cuMemcpy2DUnaligned_v2, e)(&inner))
+#define cudart_def_TO_ARRAY_ASYNC(symbol, api, e)                                         \
+	ENTRY(symbol, cudaArray_t dst, size_t x, size_t y, const void *src, size_t bytes, \
+	      enum cudaMemcpyKind kind, cudaStream_t stream)                              \
+	PITCHED(api, dst, src, bytes, 1, D(cuMemcpy2DAsync_v2, e)(&inner, stream))
+#define cudart_def_FROM_ARRAY(symbol, api, e)                                             \
+	ENTRY(symbol, void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes, \
+	      enum cudaMemcpyKind kind)                                                   \
+	PITCHED(api, dst, src, bytes, 1, D(cuMemcpy2DUnaligned_v2, e)(&inner))
+#define cudart_def_FROM_ARRAY_ASYNC(symbol, api, e)                                       \
+	ENTRY(symbol, void *dst, cudaArray_const_t src, size_t x, size_t y, size_t bytes, \
+	      enum cudaMemcpyKind kind, cudaStream_t stream)                              \
+	PITCHED(api, dst, src, bytes, 1, D(cuMemcpy2DAsync_v2, e)(&inner, stream))
+#define cudart_def_ARRAY_ARRAY(symbol, api, e)                                                   \
+	ENTRY(symbol, cudaArray_t dst, size_t x, size_t y, cudaArray_const_t src, size_t from_x, \
+	      size_t from_y, size_t bytes, enum cudaMemcpyKind kind)                             \
+	PITCHED(api, dst, src, bytes, 1, D(cuMemcpy2DUnaligned_v2, e)(&inner))
+#define cudart_def_TO_ARRAY_2D(symbol, api, e)                                                          \
+	ENTRY(symbol, cudaArray_t dst, size_t x, size_t y, const void *src, size_t pitch, size_t width, \
+	      size_t height, enum cudaMemcpyKind kind)                                                  \
+	PITCHED(api, dst, src, width, height, D(cuMemcpy2DUnaligned_v2, e)(&inner))
+#define cudart_def_TO_ARRAY_2D_ASYNC(symbol, api, e)                                                    \
+	ENTRY(symbol, cudaArray_t dst, size_t x, size_t y, const void *src, size_t pitch, size_t width, \
+	      size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)                             \
+	PITCHED(api, dst, src, width, height, D(cuMemcpy2DAsync_v2, e)(&inner, stream))
+#define cudart_def_FROM_ARRAY_2D(symbol, api, e)                                                        \
+	ENTRY(symbol, void *dst, size_t pitch, cudaArray_const_t src, size_t x, size_t y, size_t width, \
+	      size_t height, enum cudaMemcpyKind kind)                                                  \
+	PITCHED(api, dst, src, width, height, D(cuMemcpy2DUnaligned_v2, e)(&inner))
+#define cudart_def_FROM_ARRAY_2D_ASYNC(symbol, api, e)                                                  \
+	ENTRY(symbol, void *dst, size_t pitch, cudaArray_const_t src, size_t x, size_t y, size_t width, \
+	      size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)                             \
+	PITCHED(api, dst, src, width, height, D(cuMemcpy2DAsync_v2, e)(&inner, stream))
+#define cudart_def_ARRAY_ARRAY_2D(symbol, api, e)                                                \
+	ENTRY(symbol, cudaArray_t dst, size_t x, size_t y, cudaArray_const_t src, size_t from_x, \
+	      size_t from_y, size_t width, size_t height, enum cudaMemcpyKind kind)              \
+	PITCHED(api, dst, src, width, height, D(cuMemcpy2DUnaligned_v2, e)(&inner))
+
+#define EXTENT_BYTES(extent) ((extent).width * (extent).height * (extent).depth)
+#define PEER_3D_BODY(api, ...)                                           \
+	BODY(api, EXTENT_BYTES(copy->extent), SO_CUDA_DIRECTION_PEER, ({ \
+		     CUDA_MEMCPY3D_PEER inner = {                        \
+			     .srcDevice = DEV(copy->srcPtr.ptr),         \
+			     .dstDevice = DEV(copy->dstPtr.ptr),         \
+			     .WidthInBytes = copy->extent.width,         \
+			     .Height = copy->extent.height,              \
+			     .Depth = copy->extent.depth,                \
+		     };                                                  \
+		     __VA_ARGS__;                                        \
+	     }))
+#define cudart_def_PEER_3D(symbol, api, e) \
+	ENTRY(symbol, const struct cudaMemcpy3DPeerParms *copy) PEER_3D_BODY(api, D(cuMemcpy3DPeer, e)(&inner))
+#define cudart_def_PEER_3D_ASYNC(symbol, api, e)                                     \
+	ENTRY(symbol, const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream) \
+	PEER_3D_BODY(api, D(cuMemcpy3DPeerAsync, e)(&inner, stream))
+
+#define cudart_def_BATCH(symbol, api, e)                                                                     \
+	ENTRY(symbol, void *const *dsts, const void *const *srcs, const size_t *sizes, size_t n,             \
+	      struct cudaMemcpyAttributes *attributes, size_t *indices, size_t n_attributes,                 \
+	      cudaStream_t stream)                                                                           \
+	BODY(api, batch__bytes(sizes, n), SO_CUDA_DIRECTION_DEFAULT,                                         \
+	     D(cuMemcpyBatchAsync_v2, e)((CUdeviceptr *)dsts, (CUdeviceptr *)srcs, (size_t *)sizes, n, NULL, \
+					 indices, 0, stream))
+#define cudart_def_BATCH_3D(symbol, api, e)                                                     \
+	ENTRY(symbol, size_t n, struct cudaMemcpy3DBatchOp *ops, unsigned long long flags,      \
+	      cudaStream_t stream)                                                              \
+	BODY(api, batch__bytes_3d((CUDA_MEMCPY3D_BATCH_OP *)ops, n), SO_CUDA_DIRECTION_DEFAULT, \
+	     D(cuMemcpy3DBatchAsync_v2, e)(n, (CUDA_MEMCPY3D_BATCH_OP *)ops, flags, stream))
+#define cudart_def_PREFETCH(symbol, api, e)                                                         \
+	ENTRY(symbol, const void *ptr, size_t bytes, struct cudaMemLocation to, unsigned int flags, \
+	      cudaStream_t stream)                                                                  \
+	BODY(api, bytes, SO_CUDA_DIRECTION_DEFAULT,                                                 \
+	     D(cuMemPrefetchAsync_v2, e)(DEV(ptr), bytes, (CUmemLocation){ .id = to.id }, flags, stream))
+#define cudart_def_PREFETCH_BATCH(symbol, api, e)                                                        \
+	ENTRY(symbol, void **ptrs, size_t *sizes, size_t n, struct cudaMemLocation *to, size_t *indices, \
+	      size_t n_to, unsigned long long flags, cudaStream_t stream)                                \
+	BODY(api, batch__bytes(sizes, n), SO_CUDA_DIRECTION_DEFAULT,                                     \
+	     D(cuMemPrefetchBatchAsync, e)((CUdeviceptr *)ptrs, sizes, n, NULL, indices, 0, flags, stream))
+
+#define cudart_def_SET_3D(symbol, api, e)                                                       \
+	ENTRY(symbol, struct cudaPitchedPtr dst, int value, struct cudaExtent extent)           \
+	BODY(api, EXTENT_BYTES(extent), NO,                                                     \
+	     D(cuMemsetD2D8_v2, e)(DEV(dst.ptr), dst.pitch, (unsigned char)value, extent.width, \
+				   extent.height * extent.depth))
+#define cudart_def_SET_3D_ASYNC(symbol, api, e)                                                            \
+	ENTRY(symbol, struct cudaPitchedPtr dst, int value, struct cudaExtent extent, cudaStream_t stream) \
+	BODY(api, EXTENT_BYTES(extent), NO,                                                                \
+	     D(cuMemsetD2D8Async, e)(DEV(dst.ptr), dst.pitch, (unsigned char)value, extent.width,          \
+				     extent.height * extent.depth, stream))
+
+#define cudart_def_REGISTER(symbol, api, e)                        \
+	ENTRY(symbol, void *ptr, size_t bytes, unsigned int flags) \
+	BODY(api, bytes, NO, D(cuMemHostRegister_v2, e)(ptr, bytes, flags))
+#define cudart_def_UNREGISTER(symbol, api, e) \
+	ENTRY(symbol, void *ptr) RELEASE(api, D(cuMemHostUnregister, e)(ptr))
+#define cudart_def_ALLOC_3D(symbol, api, e)                                                                    \
+	ENTRY(symbol, struct cudaPitchedPtr *out, struct cudaExtent extent)                                    \
+	BODY(api, EXTENT_BYTES(extent), NO,                                                                    \
+	     D(cuMemAllocPitch_v2, e)(OUT(&out->ptr), &out->pitch, extent.width, extent.height * extent.depth, \
+				      16))
+
+static CUDA_ARRAY3D_DESCRIPTOR array_of(const struct cudaChannelFormatDesc *of, struct cudaExtent extent,
+					unsigned int flags)
+{
+	return (CUDA_ARRAY3D_DESCRIPTOR){
+		.Width = extent.width,
+		.Height = extent.height,
+		.Depth = extent.depth,
+		.Format = of->x == 8    ? CU_AD_FORMAT_UNSIGNED_INT8
+			  : of->x == 16 ? CU_AD_FORMAT_HALF
+					: CU_AD_FORMAT_FLOAT,
+		.NumChannels = 1u + !!of->y + !!of->z + !!of->w,
+		.Flags = flags,
+	};
+}
+
+#define ARRAY_BODY(api, extent, levels, flags, ...)                                                   \
+	BODY(api,                                                                                     \
+	     array__element_bytes(of) *                                                               \
+		     array__elements((extent).width, (extent).height, (extent).depth, levels, flags), \
+	     NO, ({                                                                                   \
+		     CUDA_ARRAY3D_DESCRIPTOR inner = array_of(of, extent, flags);                     \
+		     __VA_ARGS__;                                                                     \
+	     }))
+#define cudart_def_ARRAY(symbol, api, e)                                                                     \
+	ENTRY(symbol, cudaArray_t *out, const struct cudaChannelFormatDesc *of, size_t width, size_t height, \
+	      unsigned int flags)                                                                            \
+	ARRAY_BODY(api, ((struct cudaExtent){ width, height, 0 }), 1, flags,                                 \
+		   D(cuArray3DCreate_v2, e)((CUarray *)out, &inner))
+#define cudart_def_ARRAY_3D(symbol, api, e)                                                               \
+	ENTRY(symbol, cudaArray_t *out, const struct cudaChannelFormatDesc *of, struct cudaExtent extent, \
+	      unsigned int flags)                                                                         \
+	ARRAY_BODY(api, extent, 1, flags, D(cuArray3DCreate_v2, e)((CUarray *)out, &inner))
+#define cudart_def_MIPMAP(symbol, api, e)                                                \
+	ENTRY(symbol, cudaMipmappedArray_t *out, const struct cudaChannelFormatDesc *of, \
+	      struct cudaExtent extent, unsigned int levels, unsigned int flags)         \
+	ARRAY_BODY(api, extent, levels, flags,                                           \
+		   D(cuMipmappedArrayCreate, e)((CUmipmappedArray *)out, &inner, levels))
+#define cudart_def_FREE_ARRAY(symbol, api, e) \
+	ENTRY(symbol, cudaArray_t array) RELEASE(api, D(cuArrayDestroy, e)((CUarray)array))
+#define cudart_def_FREE_MIPMAP(symbol, api, e)    \
+	ENTRY(symbol, cudaMipmappedArray_t array) \
+	RELEASE(api, D(cuMipmappedArrayDestroy, e)((CUmipmappedArray)array))
+
+#define cudart_def_LAUNCH_LIST(symbol, api, e)                                             \
+	ENTRY(symbol, struct cudaLaunchParams *list, unsigned int n, unsigned int flags)   \
+	BODY(api, 0, NO, ({                                                                \
+		     CUDA_LAUNCH_PARAMS inner = {                                          \
+			     .function = runtime__function(list->func),                    \
+			     .gridDimX = list->gridDim.x,                                  \
+			     .gridDimY = list->gridDim.y,                                  \
+			     .gridDimZ = list->gridDim.z,                                  \
+			     .blockDimX = list->blockDim.x,                                \
+			     .blockDimY = list->blockDim.y,                                \
+			     .blockDimZ = list->blockDim.z,                                \
+		     };                                                                    \
+		     D(cuLaunchCooperativeKernelMultiDevice, e)(&inner, n ? 1 : 0, flags); \
+	     }))
+
+#define cudart_def_CAPTURE_TO(symbol, api, e)                                               \
+	ENTRY(symbol, cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *nodes, \
+	      const cudaGraphEdgeData *edges, size_t n, enum cudaStreamCaptureMode mode)    \
+	BODY(api, 0, NO,                                                                    \
+	     (runtime_capturing = true,                                                     \
+	      D(cuStreamBeginCaptureToGraph, e)(stream, graph, nodes, NULL, n, (CUstreamCaptureMode)mode)))
+#define cudart_def_INSTANTIATE_PARAMS(symbol, api, e)                                              \
+	ENTRY(symbol, cudaGraphExec_t *out, cudaGraph_t graph, cudaGraphInstantiateParams *params) \
+	BODY(api, 0, NO, D(cuGraphInstantiateWithParams, e)(out, graph, NULL))
+#define cudart_def_UPDATE(symbol, api, e)                                                             \
+	ENTRY(symbol, cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *result) \
+	BODY(api, 0, NO, D(cuGraphExecUpdate_v2, e)(exec, graph, NULL))
+#define cudart_def_UPLOAD(symbol, api, e)                        \
+	ENTRY(symbol, cudaGraphExec_t exec, cudaStream_t stream) \
+	BODY(api, 0, NO, D(cuGraphUpload, e)(exec, stream))
 
 #define X(symbol, api, shape, ending) cudart_##shape symbol;
 STANDIN_RUNTIME_SYMBOLS(X)

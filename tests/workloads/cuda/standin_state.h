@@ -34,6 +34,9 @@ void *memory__host_alloc(struct standin_thread *thread, size_t bytes);
 /* The size that was released, by *bytes; false: nothing is allocated there. Takes device and managed addresses. */
 bool memory__device_free(struct standin_thread *thread, CUdeviceptr ptr, size_t *bytes);
 bool memory__host_free(struct standin_thread *thread, void *ptr, size_t *bytes);
+/* Memory that is somebody else's. false: registered already, or not; or too many. */
+bool memory__host_register(struct standin_thread *thread, void *ptr, size_t bytes);
+bool memory__host_unregister(struct standin_thread *thread, void *ptr, size_t *bytes);
 
 /* standin_kernels.c: functions of modules and kernels of libraries, known by name. */
 CUkernel kernels__kernel(const void *owner, const char *name); /* NULL: too many */
