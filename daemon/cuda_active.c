@@ -94,9 +94,13 @@ double cuda_active__share(struct cuda_active *a, uint64_t now, bool keep, cuda_a
 void cuda_active__interrupt(struct cuda_active *a)
 {
 	a->is_known = false;
-	/* It was about waits of other kinds. */
-	a->on_ns = a->on_calls = 0;
 	a->on_began_ns = a->on_ended_ns = 0;
+}
+
+void cuda_active__change_kinds(struct cuda_active *a)
+{
+	a->on_ns = a->on_calls = 0;
+	a->known_ns = a->active_ns = 0;
 	for (unsigned i = 0; i < a->n; i++)
 		a->threads[i].waited_ns = a->threads[i].others = a->threads[i].times = 0;
 }

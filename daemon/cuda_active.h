@@ -18,6 +18,8 @@
 #define CUDA_ACTIVE_THREADS \
 	16 /* of those that make calls; of more, the ones that make the fewest have one place together */
 
+#define CUDA_ACTIVE_CALLS_MOST 1000.0 /* that a time on counts for: of more each weighs less */
+
 /* What a thread has ever spent in other calls than those of the cycled kinds, and the calls of these that others made meanwhile. */
 struct cuda_active_waits {
 	uint64_t ns, others, n; /* n: that are over */
@@ -69,6 +71,8 @@ double cuda_active__share(struct cuda_active *active, uint64_t now_ns, bool keep
 			  void *context);
 /* Probes of other calls are placed anew: some returns are not seen. */
 void cuda_active__interrupt(struct cuda_active *active);
+/* Other kinds come and go, or stay: nothing is known of their waits. */
+void cuda_active__change_kinds(struct cuda_active *active);
 /* The part of other time that was for making calls. Negative: not known yet. */
 double cuda_active__usual(const struct cuda_active *active);
 

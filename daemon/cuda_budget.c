@@ -205,7 +205,10 @@ static double least_on_ms(const struct cuda_budget *budget)
 	return (double)CUDA_BUDGET_MIN_ON_MS * budget->stretch;
 }
 
-/* Of what may be spent, for what stays on: more than it is chosen to need, and not all. */
+/*
+ * Of what may be spent, for what stays on: more than it is chosen to need, but where nearly all of it are waits, and not all: the others have a
+ * third in any case, or they would be hardly seen. What stays may cost more than the budget then.
+ */
 #define STEADY_MOST (1.5 * (CUDA_BUDGET_STEADY_SHARE + CUDA_BUDGET_STACKS_SHARE))
 
 /*

@@ -42,7 +42,7 @@
 #define CUDA_BUDGET_STACKS_SHARE \
 	0.2 /* of the goal, for stacks of calls whose probes stay on in a duty cycle, */
 #define CUDA_BUDGET_STEADY_SHARE \
-	0.25 /* of the goal, for probes that stay on in a duty cycle: the caller chooses which */
+	0.25 /* of the goal, for probes that stay on in a duty cycle, those of waits counted half: the caller chooses which */
 #define CUDA_BUDGET_MIN_ON_MS    10  /* the probes are on for so long at least, once they are */
 #define CUDA_BUDGET_MIN_CYCLE_MS 50  /* a quarter longer on average */
 #define CUDA_BUDGET_STEADY_ON_MS 500 /* the length of a "cycle" without an off part */

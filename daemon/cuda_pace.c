@@ -17,7 +17,7 @@ void cuda_pace__add_off(struct cuda_pace *p, double ns, double waits)
 	p->off_waits += waits;
 }
 
-void cuda_pace__add_on(struct cuda_pace *p, double ns, double waits, double taken_ns)
+void cuda_pace__add_on(struct cuda_pace *p, double ns, double waits, double taken_ns, double all_ns)
 {
 	double more;
 
@@ -25,6 +25,7 @@ void cuda_pace__add_on(struct cuda_pace *p, double ns, double waits, double take
 	p->on_ns = KEEP * p->on_ns + ns;
 	p->on_waits = KEEP * p->on_waits + waits;
 	p->taken_ns = KEEP * p->taken_ns + taken_ns;
+	p->all_ns = KEEP * p->all_ns + all_ns;
 	more = p->on_ns > 0 ? waits - ns * p->on_waits / p->on_ns : 0;
 	p->squares = KEEP * p->squares + more * more;
 	p->off_ns *= KEEP;
@@ -36,6 +37,16 @@ double cuda_pace__taken(const struct cuda_pace *p, double ns, double taken_ns)
 	if (p->on_waits < LEAST_WAITS || p->on_waits < ALIKE * p->times || p->on_ns <= 0)
 		return taken_ns;
 	return ns * p->taken_ns / p->on_ns;
+}
+
+double cuda_pace__taken_of_active(const struct cuda_pace *p)
+{
+	return p->on_ns > 0 ? p->taken_ns / p->on_ns : 0;
+}
+
+double cuda_pace__taken_of_all(const struct cuda_pace *p)
+{
+	return p->all_ns > 0 ? p->taken_ns / p->all_ns : 0;
 }
 
 bool cuda_pace__loss(const struct cuda_pace *p, struct cuda_loss *out)

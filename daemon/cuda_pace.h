@@ -17,13 +17,15 @@ struct cuda_pace {
 	double times;             /* times on */
 	double on_ns, on_waits;   /* time that was not waited, and waits that ended, in times on */
 	double taken_ns;          /* of on_ns, what the probes took by calibration */
+	double all_ns;            /* times on as a whole, waits included */
 	double squares;           /* of how many waits a time on had more or less than by its on_ns */
 	double off_ns, off_waits; /* as on_ns, in times without a probe of the cycled kinds */
 };
 
 /* ns: without waits. */
 void cuda_pace__add_off(struct cuda_pace *pace, double ns, double waits);
-void cuda_pace__add_on(struct cuda_pace *pace, double ns, double waits, double taken_ns);
+/* all_ns: waits included. */
+void cuda_pace__add_on(struct cuda_pace *pace, double ns, double waits, double taken_ns, double all_ns);
 
 /*
  * What the probes took of a time on of so much without waits, of which calibration says taken_ns: where each time on has some waits, what all
@@ -31,6 +33,13 @@ void cuda_pace__add_on(struct cuda_pace *pace, double ns, double waits, double t
  * more is).
  */
 double cuda_pace__taken(const struct cuda_pace *pace, double ns, double taken_ns);
+
+/*
+ * The part of times on that the probes took by calibration; of what was not waited, or of all. (Where that is most of a burst, a time on that meets one
+ * says more than others, which say nothing.) 0: nothing is known.
+ */
+double cuda_pace__taken_of_active(const struct cuda_pace *pace);
+double cuda_pace__taken_of_all(const struct cuda_pace *pace);
 
 /* What × taken_ns the target goes without. False: not known. */
 bool cuda_pace__loss(const struct cuda_pace *pace, struct cuda_loss *out);

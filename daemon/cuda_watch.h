@@ -112,8 +112,9 @@ struct cuda_watch {
 	struct cuda_estimates estimates;  /* of all times on so far */
 	struct cuda_progress progress;    /* what the probes take from the target that it goes without, */
 	struct cuda_pace pace;            /* and by its waits */
-	double taken;                     /* CPUs that they took in the last time on, */
-	double coldness;                  /* and how cold the caches were then (cuda_probe_cost.h) */
+	bool by_all;     /* the last time on stood for all time, waits included, and so do `rates` */
+	double taken;    /* CPUs that they took in the last time on, */
+	double coldness; /* and how cold the caches were then (cuda_probe_cost.h) */
 	struct {
 		double all,
 			same; /* calls; of these so many as of two one makes the thread of the other makes */
@@ -124,9 +125,9 @@ struct cuda_watch {
 		enum so_cuda_of of;        /* whose probes are light */
 		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */
 		uint64_t begin_ns, end_ns; /* of hits with light probes */
-		double lost_ns;            /* what the target went without in that time */
+		double lost_ns;            /* what the target went without before the probes counted */
 		double share;              /* of it, in which calls were made (cuda_active.h) */
-		struct so_cuda_slot slot;  /* at their beginning */
+		struct so_cuda_slot slot;  /* at their beginning, or that of a time on that has none */
 		double stepped;            /* the part of their hits that was single-stepped */
 		unsigned fruitless;        /* so many times on in a row told nothing */
 	} light;

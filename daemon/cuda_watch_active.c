@@ -56,10 +56,42 @@ void cuda_watch_tell_unknown(struct cuda_watch *w)
 	w->unknown_ns = 0;
 }
 
+/* Nobody's waits are known any more: time off is all time from now on, what is left of it as well, and so is what the last time on stands for. */
+static void lose_thread(struct cuda_watch *w)
+{
+	double usual = fmax(cuda_watch_usual_share(w), CUDA_WATCH_LEAST_SHARE);
+
+	w->off_ns = (w->off_ns + usual * w->unknown_ns) / usual;
+	w->carried_ns /= usual;
+	w->unknown_ns = 0;
+	w->last_progress_ns = w->last_all_ns;
+	w->last_is_of_all = true;
+}
+
+/*
+ * Somebody's waits are known from now on, but not how much of the last time on was waited: it stands for all time on. By all time it was chance
+ * whether it met a burst, so it stands for as much as it has calls by the average of times on.
+ */
+static void find_thread(struct cuda_watch *w)
+{
+	const struct cuda_active *a = &w->active;
+	double calls = fmin(w->last_seen.calls[CUDA_ESTIMATE_ALL], CUDA_ACTIVE_CALLS_MOST);
+	double usual = a->on_ns > 0 ? a->on_calls / a->on_ns * (double)w->last_on_ns : 0;
+
+	if (calls > 0 && usual > 0)
+		w->last_progress_ns = w->last_all_ns *= calls / usual;
+	w->last_is_of_all = true;
+}
+
 double cuda_watch_look_off(struct cuda_watch *w, uint64_t now)
 {
+	pid_t before = w->active.tid;
 	struct cuda_watch_active active = look(w, now, true);
 
+	if (before && !w->active.tid)
+		lose_thread(w);
+	else if (!before && w->active.tid)
+		find_thread(w);
 	/* Nothing is called after the last process with a library has ended. */
 	if (w->ended_ns)
 		return active.share;

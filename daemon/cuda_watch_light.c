@@ -46,12 +46,17 @@ bool cuda_watch_is_light(const struct cuda_watch *w, const struct cuda_mapped *m
 	return w->light.of == SO_CUDA_OF_DRIVER || m->library.kind != CUDA_LIBRARY_DRIVER;
 }
 
+void cuda_watch_begin_hits(struct cuda_watch *w)
+{
+	if (cuda_probes__slot(w->probes, w->slot, &w->light.slot))
+		w->light.slot = w->slot_seen;
+}
+
 void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now)
 {
 	cuda_watch_look_off(w, now);
 	w->light.stepped = 0;
-	if (cuda_probes__slot(w->probes, w->slot, &w->light.slot))
-		w->light.slot = w->slot_seen;
+	cuda_watch_begin_hits(w);
 	if (!cuda_probes__begin_slices(w->probes, w->slot, w->light.of, now))
 		w->light.slices_ns = now;
 	/* The target makes up for the moment in which probes were placed. */
@@ -107,14 +112,31 @@ static double sum(const __u64 *hits, unsigned from, unsigned to)
 	return all;
 }
 
-double cuda_watch_light_lost_ns(const struct cuda_watch *w)
+/* Of all of its probes, whose kinds are off: the returns of sessions are not hit. */
+static double hits_ns(const struct cuda_watch *w, const struct cuda_probe_cost *cost)
+{
+	struct so_cuda_slot slot;
+
+	if (cuda_probes__slot(w->probes, w->slot, &slot))
+		return 0;
+	return (double)gained(slot.hits, w->light.slot.hits) * cost->light_ns +
+	       (double)gained(slot.returns, w->light.slot.returns) * (cost->pair_ns - cost->light_ns) +
+	       (double)gained(slot.stepped, w->light.slot.stepped) * cost->stepped_ns;
+}
+
+double cuda_watch_lost_before_ns(const struct cuda_watch *w)
 {
 	struct cuda_probe_cost cost = cuda_watch_cost(w);
 	struct so_cuda_slices all;
+	double ns;
 
-	if (!w->light.slices_ns || cuda_probes__slices(w->probes, w->slot, &all))
-		return 0;
-	return cuda_watch_loss(w).factor * sum(all.hits, 0, SO_CUDA_SLICES) * light_ns(w, &cost);
+	if (!w->light.slices_ns)
+		ns = hits_ns(w, &cost);
+	else if (!cuda_probes__slices(w->probes, w->slot, &all))
+		ns = sum(all.hits, 0, SO_CUDA_SLICES) * light_ns(w, &cost);
+	else
+		ns = 0;
+	return cuda_watch_loss(w).factor * ns;
 }
 
 /* Whether it told anything. */

@@ -16,7 +16,8 @@ static inline bool cuda_watch_has_cycled(const struct cuda_watch *w)
 	return w->phase == CUDA_WATCH_LIGHT || w->phase == CUDA_WATCH_SETTLING || w->phase == CUDA_WATCH_ON;
 }
 
-#define CUDA_WATCH_MS 1000000ull /* ns */
+#define CUDA_WATCH_MS          1000000ull /* ns */
+#define CUDA_WATCH_LEAST_SHARE 0.01       /* of time that is not waited */
 
 /* cuda_watch.c */
 
@@ -92,8 +93,10 @@ void cuda_watch_begin_light(struct cuda_watch *w, uint64_t now_ns);
 void cuda_watch_end_light(struct cuda_watch *w, uint64_t now_ns);
 /* The next time on has nothing to be compared with: other processes make the calls, or it was compared. */
 void cuda_watch_drop_light(struct cuda_watch *w);
+/* The first probes of a time on are about to come. */
+void cuda_watch_begin_hits(struct cuda_watch *w);
 /* What the target went without while the probes of this time on did not count yet: when they begin to. */
-double cuda_watch_light_lost_ns(const struct cuda_watch *w);
+double cuda_watch_lost_before_ns(const struct cuda_watch *w);
 struct cuda_watch_taken;
 /* At the end of a time on, before what it counted is scaled. share: of it, in which calls were made. */
 void cuda_watch_compare(struct cuda_watch *w, const struct cuda_watch_taken *taken, double share,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* When the probes of a target are on: the phases of its duty cycle, and which probes come and go with them. */
+#include <string.h>
+
 #include "daemon/clock.h"
 #include "daemon/cuda_watch_parts.h"
 
@@ -101,10 +103,12 @@ static void switch_on(struct cuda_watch *w)
 {
 	uint64_t now = clock__now_ns();
 
-	if (w->phase == CUDA_WATCH_LIGHT)
+	if (w->phase == CUDA_WATCH_LIGHT) {
 		cuda_watch_end_light(w, now);
-	else
+	} else {
 		cuda_watch_end_quiet(w, now);
+		cuda_watch_begin_hits(w);
+	}
 	cuda_watch_begin_anew(w, w->kinds.cycled, now);
 	for (size_t i = 0; i < w->n_mapped; i++)
 		cuda_watch_attach_cycled(w, &w->mapped[i], false);
@@ -112,7 +116,7 @@ static void switch_on(struct cuda_watch *w)
 
 static void begin_counting(struct cuda_watch *w)
 {
-	double lost_ns = cuda_watch_light_lost_ns(w);
+	double lost_ns = cuda_watch_lost_before_ns(w);
 
 	cuda_watch_begin_waits(w, clock__now_ns());
 	cuda_watch_begin_segment(w, clock__now_ns());
@@ -148,7 +152,7 @@ static void switch_off(struct cuda_watch *w)
 		cuda_watch_end_off(w);
 		w->kinds = next;
 		cuda_estimate_rates__change(&w->rates, next.cycled);
-		w->callers.all = w->callers.same = 0;
+		memset(&w->callers, 0, sizeof(w->callers));
 		w->pace = (struct cuda_pace){ 0 };
 		/* What stays from now on is in the total already. */
 		if (w->last_on)

@@ -13,8 +13,7 @@
 
 #define LEAST_PROGRESS \
 	0.1 /* a loop that does nothing but call may be stopped by its probes for most of the time */
-#define LEAST_USUAL 0.5  /* of what is usually not waited: a time on that tells of others */
-#define LEAST_SHARE 0.01 /* of time that is not waited */
+#define LEAST_USUAL 0.5 /* of what is usually not waited: a time on that tells of others */
 #define LEAST_ON_NS \
 	2e6 /* a time on that is worth keeping as the last one: another settling may have been just before */
 
@@ -96,12 +95,12 @@ static double within(double value, double most)
 /*
  * What the probes take the target goes without, unless comparisons (cuda_progress.h) say that it would have looked at a clock, slept or
  * waited for the GPU meanwhile. That it sleeps or waits does not tell: where that comes after the time on, it is no help to what is called in
- * it, and a loop that sleeps for so long never makes up for anything. on: of the time on, that in which calls were made.
+ * it, and a loop that sleeps for so long never makes up for anything. on: of the time on, that in which calls were made, or all.
  */
-static struct progress progress_of(const struct cuda_watch *w, double by_itself_ns, double on)
+static struct progress progress_of(const struct cuda_watch *w, double taken_ns, double on)
 {
 	struct cuda_loss loss = cuda_watch_loss(w);
-	double most = on * (1 - LEAST_PROGRESS), taken_ns = cuda_pace__taken(&w->pace, on, by_itself_ns);
+	double most = on * (1 - LEAST_PROGRESS);
 	double lost = within(loss.factor * taken_ns, most),
 	       least_lost = within((loss.factor - 2 * loss.error) * taken_ns, most),
 	       most_lost = within((loss.factor + 2 * loss.error) * taken_ns, most);
@@ -119,11 +118,13 @@ bool cuda_watch__is_estimate(const struct cuda_watch *w, uint64_t now)
 struct gain {
 	struct cuda_snapshot *seen;
 	struct cuda_watch_active on;
+	double on_ns;       /* the time on's length */
 	double progress_ns; /* what of the time on the target had for making calls, and for itself; 0: nothing */
 	double all_ns;      /* and by all time, waits included */
 	double stands_ns;   /* of the time off, what this time on stands for */
 	double factor;      /* what a call of the cycled kinds stands for */
 	double error;       /* of it, as a part (95 %), for want of knowing progress_ns better */
+	bool by_all;        /* the time on stands for all time, waits included */
 	double off_ns; /* this time on is too short to stand for that time off before it: the last one does */
 };
 
@@ -132,7 +133,7 @@ static double left_for_last(const struct cuda_watch *w, double ns)
 {
 	if (!w->last_is_of_all || !w->active.tid)
 		return ns;
-	return ns / fmax(cuda_watch_usual_share(w), LEAST_SHARE);
+	return ns / fmax(cuda_watch_usual_share(w), CUDA_WATCH_LEAST_SHARE);
 }
 
 /* Time off from before accounted_ns. */
@@ -191,50 +192,66 @@ static double left_of(const struct cuda_watch *w, const struct gain *gain)
 #define LITTLE 0.4 /* of the time that was not waited */
 
 /*
- * Where the probes take most of what was not waited, a small error of theirs is a large one of what is left. Then a time on stands for all
+ * Where the probes take most of what is not waited, a small error of theirs is a large one of what is left. Then times on stand for all
  * time rather, waits included, as long as these do not tell what is lost.
  */
-static bool leaves_little(const struct cuda_watch *w, double taken_ns, const struct cuda_watch_active *on)
+static bool leaves_little(const struct cuda_watch *w)
 {
 	struct cuda_loss paced;
 
-	return on->share < 1 && taken_ns > (1 - LITTLE) * on->ns && !cuda_pace__loss(&w->pace, &paced);
+	return w->active.tid && cuda_pace__taken_of_active(&w->pace) > 1 - LITTLE &&
+	       !cuda_pace__loss(&w->pace, &paced);
 }
 
-/* In which the target had all time for itself, but for what light probes took. */
+/* All time off, waits included, in which the target had all time for itself, but for what the probes took before they counted. */
 static double off_before(const struct cuda_watch *w)
 {
-	return fmax((double)(w->segment_ns - w->accounted_ns) - w->light.lost_ns, 0);
+	return fmax((double)(w->segment_ns - w->accounted_ns) - w->light.lost_ns, 0) +
+	       w->carried_ns / fmax(cuda_watch_usual_share(w), CUDA_WATCH_LEAST_SHARE);
+}
+
+/*
+ * By all time it is chance whether a time on meets a burst, and the probes take all they take from those that do: what they take of all
+ * times on is what counts, and a time on that was waited throughout counts as well.
+ */
+static struct progress progress_of_all(const struct cuda_watch *w, double ns)
+{
+	return progress_of(w, cuda_pace__taken_of_all(&w->pace) * ns, ns);
 }
 
 /* on: the time on, where it is one. ends: the recording ends then, or a process. */
 static int gain_since(struct cuda_watch *w, const struct cuda_snapshot *maps, double taken_ns,
 		      const struct cuda_watch_active *on, uint64_t now, bool ends, struct gain *out)
 {
-	struct gain gain = { .on = *on, .factor = 1, .off_ns = ends ? off_of_last(w, now) : 0 };
+	struct gain gain = { .on = *on,
+			     .on_ns = now > w->segment_ns ? (double)(now - w->segment_ns) : 0,
+			     .factor = 1,
+			     .off_ns = ends ? off_of_last(w, now) : 0 };
 	struct progress progress;
 	int ret = cuda_snapshot__subtract(maps, w->last, &gain.seen);
 
 	if (ret)
 		return ret;
-	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0 && on->ns > 0) {
-		if (leaves_little(w, taken_ns, on)) {
-			progress = progress_of(w, taken_ns, (double)(now - w->segment_ns));
+	gain.by_all = leaves_little(w);
+	if (cuda_watch__is_estimate(w, now) && gain.off_ns <= 0 && (on->ns > 0 || gain.by_all)) {
+		if (gain.by_all) {
+			progress = progress_of_all(w, gain.on_ns);
 			gain.all_ns = progress.ns;
 			gain.progress_ns = progress.ns * cuda_watch_usual_share(w);
 			gain.stands_ns = w->off_ns;
 			gain.factor = 1 + off_before(w) / progress.ns;
 		} else {
-			progress = progress_of(w, taken_ns, on->ns);
-			gain.all_ns = progress.ns /
-				      (w->active.tid ? fmax(cuda_watch_usual_share(w), LEAST_SHARE) : 1);
+			progress = progress_of(w, cuda_pace__taken(&w->pace, on->ns, taken_ns), on->ns);
+			gain.all_ns =
+				progress.ns /
+				(w->active.tid ? fmax(cuda_watch_usual_share(w), CUDA_WATCH_LEAST_SHARE) : 1);
 			gain.progress_ns = progress.ns;
 			gain.stands_ns = stands_for(w, on->share);
 			gain.factor = 1 + gain.stands_ns / progress.ns;
 		}
 		gain.error = progress.error;
-	} else if (cuda_watch_is_on(w) && now > w->segment_ns) {
-		gain.all_ns = (double)(now - w->segment_ns);
+	} else if (cuda_watch_is_on(w)) {
+		gain.all_ns = gain.on_ns;
 		gain.progress_ns = on->ns;
 	}
 	*out = gain;
@@ -263,17 +280,17 @@ static void count_seen(const struct cuda_snapshot *snapshot, struct cuda_estimat
 
 static struct cuda_estimate_seen seen_of(const struct cuda_watch *w, const struct gain *gain)
 {
-	struct cuda_estimate_seen seen = {
-		.kinds = w->kinds.cycled, .ns = gain->on.ns, .factor = gain->factor, .error = gain->error
-	};
+	struct cuda_estimate_seen seen = { .kinds = w->kinds.cycled,
+					   .ns = gain->by_all ? gain->on_ns : gain->on.ns,
+					   .factor = gain->factor,
+					   .error = gain->error };
 
 	count_seen(gain->seen, &seen);
 	return seen;
 }
 
-#define CALLERS_KEPT  0.9    /* of what was known, for each time on, */
-#define OVERLAPS_KEPT 0.97   /* and of how many return during others */
-#define CALLERS_MOST  1000.0 /* calls that one counts for */
+#define CALLERS_KEPT  0.9  /* of what was known, for each time on, */
+#define OVERLAPS_KEPT 0.97 /* and of how many return during others */
 
 /* The calls of the cycled kinds that were seen in a time on. */
 struct seen_calls {
@@ -364,7 +381,7 @@ static void note_threads(struct cuda_watch *w, const struct cuda_snapshot *snaps
 	seen.entries = cuda_snapshot__calls(snapshot, &seen.n);
 	count_threads(w, &seen);
 	/* The first time on may be that of all before a duty cycle. */
-	weight = seen.all > CALLERS_MOST ? CALLERS_MOST / seen.all : 1;
+	weight = seen.all > CUDA_ACTIVE_CALLS_MOST ? CUDA_ACTIVE_CALLS_MOST / seen.all : 1;
 	note_overlaps(w, &seen, weight);
 	cuda_active__age(&w->active);
 	note_callers(w, &seen, weight);
@@ -373,12 +390,12 @@ static void note_threads(struct cuda_watch *w, const struct cuda_snapshot *snaps
 }
 
 /* A time on of which enough was not waited, but a moment at a burst's edge. */
-static bool tells_of_others(const struct cuda_watch *w, const struct gain *gain, uint64_t now)
+static bool tells_of_others(const struct cuda_watch *w, const struct gain *gain)
 {
-	double ns = now > w->segment_ns && cuda_watch_is_on(w) ? (double)(now - w->segment_ns) : 0;
-
-	return ns > LEAST_ON_NS && gain->on.ns > 0 &&
-	       gain->on.ns >= LEAST_USUAL * cuda_watch_usual_share(w) * ns;
+	if (!cuda_watch_is_on(w) || gain->on_ns <= LEAST_ON_NS)
+		return false;
+	return gain->by_all ||
+	       (gain->on.ns > 0 && gain->on.ns >= LEAST_USUAL * cuda_watch_usual_share(w) * gain->on_ns);
 }
 
 /* A time on ends, and has this gain. */
@@ -389,11 +406,15 @@ static void note_estimate(struct cuda_watch *w, const struct gain *gain, uint64_
 	/* Of a process that ended before, or so soon after that it tells nothing. */
 	if (now <= w->segment_ns || gain->off_ns > 0)
 		return;
+	/* What is by all time has no neighbour in what is not. */
+	if (gain->by_all != w->by_all)
+		w->rates = (struct cuda_estimate_rates){ 0 };
+	w->by_all = gain->by_all;
 	seen = seen_of(w, gain);
 	if (cuda_watch__is_estimate(w, now))
 		cuda_estimates__add(&w->estimates, &w->rates, &seen);
 	/* The mean of all the time before a duty cycle is no neighbour. */
-	if (seen.kinds && tells_of_others(w, gain, now))
+	if (seen.kinds && tells_of_others(w, gain))
 		cuda_estimate_rates__add(&w->rates, &seen, w->cycle.duty < 1);
 }
 
@@ -450,7 +471,7 @@ void cuda_watch_change_waits(struct cuda_watch *w)
 {
 	w->last_progress_ns = w->last_all_ns;
 	w->last_is_of_all = true;
-	w->active.known_ns = w->active.active_ns = 0;
+	cuda_active__change_kinds(&w->active);
 }
 
 /* All the time off since the last time on, as that one stands for it. */
@@ -524,6 +545,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *maps = NULL;
 	struct cuda_watch_taken taken = cuda_watch_taken(w);
 	struct cuda_active before = w->active;
+	struct cuda_pace before_pace = w->pace;
 	bool was_estimate = cuda_watch__is_estimate(w, now);
 	struct cuda_watch_active on = { 0 };
 	struct gain gain = { 0 };
@@ -541,20 +563,23 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 		w->taken = taken.ns / (double)(now - w->segment_ns);
 	if (cuda_watch_is_on(w) && taken.ns > 0)
 		w->coldness = taken.cost.coldness;
-	if (cuda_watch__is_estimate(w, now)) {
+	/* What is not settled now is looked at again with what comes next. */
+	if (!ret && was_estimate) {
 		cuda_watch_compare(w, &taken, on.share, now);
-		if (w->active.last.ns > 0)
-			cuda_pace__add_on(&w->pace, w->active.last.ns, w->active.last.waits, taken.ns);
+		if (w->active.last.ns > 0 || on.share == 0)
+			cuda_pace__add_on(&w->pace, w->active.last.ns, w->active.last.waits, taken.ns,
+					  (double)(now - w->segment_ns));
 	}
 	ret = ret ?: gain_since(w, maps, taken.ns, &on, now, ends, &gain);
 	if (ret) {
 		w->active = before;
+		w->pace = before_pace;
 		return ret;
 	}
 	if (gain.off_ns > 0) {
 		ret = add_off(w, gain.off_ns, w->total, &w->estimates);
 		w->last_seen.factor += gain.off_ns / w->last_progress_ns;
-	} else if (w->kinds.cycled && tells_of_others(w, &gain, now)) {
+	} else if (w->kinds.cycled && tells_of_others(w, &gain)) {
 		ret = keep_last_on(w, &gain, now);
 	}
 	if (cuda_watch_is_on(w)) {
@@ -570,7 +595,7 @@ int cuda_watch_settle_at(struct cuda_watch *w, uint64_t now, bool ends)
 	if (cuda_watch_is_on(w)) {
 		keep_factor(w, gain.factor);
 		w->carried_ns = left_of(w, &gain);
-		w->unknown_ns = gain.off_ns > 0 ? 0 : w->unknown_ns;
+		w->unknown_ns = gain.off_ns > 0 || gain.by_all ? 0 : w->unknown_ns;
 		w->off_ns = w->carried_ns;
 		w->accounted_ns = now;
 		cuda_watch_begin_segment(w, now);
@@ -700,7 +725,8 @@ int cuda_watch__result(struct cuda_watch *w, struct cuda_snapshot **out, struct 
 	}
 	ret = ret ?: add_gain(w, &gain, now, result);
 	if (cuda_watch_is_on(w) && gain.off_ns <= 0)
-		gain.off_ns = left_for_last(w, left_of(w, &gain) + cuda_watch_usual_share(w) * w->unknown_ns);
+		gain.off_ns = left_for_last(
+			w, left_of(w, &gain) + (gain.by_all ? 0 : cuda_watch_usual_share(w) * w->unknown_ns));
 	ret = ret ?: add_off(w, gain.off_ns, result, &near);
 	ret = ret ?: add_tail(w, now, result, &near);
 	cuda_snapshot__free(gain.seen);

@@ -181,7 +181,7 @@ static void threads_may_do_nothing_but_wait(void **state)
 	}
 	look(&a, now, answer.away_ns);
 	assert_int_equal(a.tid, CALLER);
-	cuda_active__interrupt(&a);
+	cuda_active__change_kinds(&a);
 	near(look(&a, now + 10 * MS, answer.away_ns + 9 * MS), 1);
 	assert_int_equal(a.tid, 0);
 	for (int i = 0; i < 100; i++)

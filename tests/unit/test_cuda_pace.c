@@ -21,7 +21,7 @@ static struct cuda_pace pace_of(double off_ns, double on_ns, double taken, unsig
 		cuda_pace__add_off(&pace, 1e8, floor(off));
 		off -= floor(off);
 		on += 1e7 / on_ns;
-		cuda_pace__add_on(&pace, 1e7, floor(on), taken * 1e7);
+		cuda_pace__add_on(&pace, 1e7, floor(on), taken * 1e7, 2e7);
 		on -= floor(on);
 	}
 	return pace;
@@ -70,7 +70,7 @@ static void what_tells_nothing_is_not_told(void **state)
 	pace = (struct cuda_pace){ 0 };
 	for (int i = 0; i < 50; i++) {
 		cuda_pace__add_off(&pace, 1e8, 0);
-		cuda_pace__add_on(&pace, 1e7, 10, 3e6);
+		cuda_pace__add_on(&pace, 1e7, 10, 3e6, 2e7);
 	}
 	assert_false(cuda_pace__loss(&pace, &loss));
 }
@@ -83,7 +83,7 @@ static void irregular_waits_tell_less(void **state)
 
 	for (int i = 0; i < 60; i++) {
 		cuda_pace__add_off(&clumps, 1e8, 100);
-		cuda_pace__add_on(&clumps, 1e7, i % 3 ? 0 : 20, 3.333e6);
+		cuda_pace__add_on(&clumps, 1e7, i % 3 ? 0 : 20, 3.333e6, 2e7);
 	}
 	assert_true(cuda_pace__loss(&regular, &sure) && cuda_pace__loss(&clumps, &less));
 	assert_true(less.error > 3 * sure.error && fabs(less.factor - 1) <= less.error);

@@ -3,124 +3,7 @@
  * What a watch tells of a target whose every call is known (cuda_target.h), that it keeps to the budget, and what becomes of the probes
  * whenever processes, libraries and memory come and go.
  */
-#include "tests/unit/cuda_target.h"
-
-#include <math.h>
-
-#define LAUNCHES 0
-#define COPIES   1
-
-/* Launches and copies a second. */
-static void begin(pid_t pid, uint64_t launches, uint64_t copies)
-{
-	target.pid = target.mapped = pid;
-	for (unsigned i = 0; i < 3; i++)
-		target.made[i].seen = 0;
-	target.made[LAUNCHES].api = SO_CUDA_API_cudaLaunchKernel;
-	target.made[LAUNCHES].period_ns = launches ? SECOND / launches : 0;
-	target.made[COPIES].api = SO_CUDA_API_cudaMemcpyAsync;
-	target.made[COPIES].period_ns = copies ? SECOND / copies : 0;
-	for (unsigned i = 0; i < 3; i++)
-		target.made[i].next_ns = now + target.made[i].period_ns;
-}
-
-static void add_library(struct cuda_watch *w, pid_t pid)
-{
-	struct cuda_mapped m = {
-		.pid = pid, .fd = -1, .path = strdup("libcudart.so.12"), .library = { .n_functions = 1 }
-	};
-
-	m.library.kind = CUDA_LIBRARY_RUNTIME;
-	assert_int_equal(cuda_watch__add_library(w, &m), 0);
-}
-
-/* The probes are never asked what they are but by the functions above. */
-static struct cuda_watch *watch(double budget)
-{
-	static char probes;
-	struct cuda_watch *w = NULL;
-
-	assert_int_equal(cuda_watch__new((struct cuda_probes *)&probes, SLOT, budget, &w), 0);
-	return w;
-}
-
-static struct cuda_watch *watch_target(uint64_t launches, uint64_t copies, double budget)
-{
-	struct cuda_watch *w = watch(budget);
-
-	begin(100, launches, copies);
-	add_library(w, 100);
-	return w;
-}
-
-static void run_watch(struct cuda_watch *w, uint64_t ns)
-{
-	uint64_t end = now + ns, next = now;
-
-	while (now < end) {
-		next = cuda_watch__tick(w, now);
-		run_to(next > now ? next : now + MS);
-	}
-}
-
-/* Until the phase has just begun. */
-static void run_until(struct cuda_watch *w, enum cuda_watch_phase phase)
-{
-	enum cuda_watch_phase before = phase;
-	uint64_t next;
-
-	for (;;) {
-		next = cuda_watch__tick(w, now);
-		if (w->phase == phase && before != phase)
-			return;
-		before = w->phase;
-		run_to(next > now ? next : now + MS);
-	}
-}
-
-static uint64_t calls_of(struct cuda_watch *w, enum so_cuda_api api, struct cuda_estimates *estimates)
-{
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *result = NULL;
-	const struct cuda_calls_entry *entries;
-	uint64_t calls = 0;
-	size_t n;
-
-	assert_int_equal(cuda_watch__result(w, &result, estimates), 0);
-	entries = cuda_snapshot__calls(result, &n);
-	for (size_t i = 0; i < n; i++)
-		calls += entries[i].key.api == api ? entries[i].calls.calls : 0;
-	return calls;
-}
-
-static double launches_in(const struct cuda_snapshot *snapshot)
-{
-	const struct cuda_calls_entry *entries;
-	double calls = 0;
-	size_t n;
-
-	entries = cuda_snapshot__calls(snapshot, &n);
-	for (size_t i = 0; i < n; i++)
-		calls +=
-			entries[i].key.api == SO_CUDA_API_cudaLaunchKernel ? (double)entries[i].calls.calls : 0;
-	return calls;
-}
-
-static uint64_t calls_in(const struct cuda_snapshot *snapshot, uint32_t tgid)
-{
-	const struct cuda_calls_entry *entries;
-	uint64_t calls = 0;
-	size_t n;
-
-	entries = cuda_snapshot__calls(snapshot, &n);
-	for (size_t i = 0; i < n; i++)
-		calls += entries[i].key.tgid == tgid ? entries[i].calls.calls : 0;
-	return calls;
-}
-
-static double told(const struct cuda_estimate *e)
-{
-	return 2.2 * sqrt(e->variance) + e->bias;
-}
+#include "tests/unit/cuda_watched.h"
 
 /* Percent of a CPU that the probes have taken. */
 static double cost_percent(uint64_t ns)
@@ -129,19 +12,6 @@ static double cost_percent(uint64_t ns)
 	       ((double)slot.returns * PAIR_NS + (double)(slot.hits - slot.returns) * PAIR_NS / 2 +
 		(double)(slot.stepped * target.stepped_ns)) /
 	       (double)ns;
-}
-
-static int set_up(void **state)
-{
-	now = BEGIN;
-	cpu = SECOND;
-	target = (struct target){ 0 };
-	control = (struct so_cuda_control){ 0 };
-	probe_kind = CUDA_PROBE_SESSION;
-	attached = fail_attach_at = snapshots = fail_snapshot_at = 0;
-	going = false;
-	assert_null(links);
-	return 0;
 }
 
 /* Under the budget all is counted, and nothing is an estimate. */
@@ -245,161 +115,6 @@ static void single_stepped_calls_are_estimated(void **state)
 		assert_true(cost_percent(now - BEGIN) < 1.1 && cost_percent(now - BEGIN) > 0.5);
 		/* Hits of light probes and of those that come and go are not of the calls that count. */
 		assert_true(fabs(cost - PAIR_NS - (double)of[i].stepped_ns) < 1);
-		cuda_watch__free(w);
-		assert_null(links);
-	}
-}
-
-struct told_of {
-	double launches, truth, within, chance; /* chance: a part of within */
-};
-
-static struct told_of told_of_bursts(void **state, unsigned burst, uint64_t wait_ns, bool hides,
-				     unsigned by_threads)
-{
-	struct cuda_estimates estimates;
-	const struct cuda_estimate *near = &estimates.of[SO_CUDA_LAUNCH];
-	struct cuda_watch *w;
-	struct told_of of;
-
-	set_up(state);
-	target.works = true;
-	target.burst = burst;
-	target.wait_ns = wait_ns;
-	target.hides = hides;
-	target.threads = by_threads;
-	target.takes_turns = true;
-	w = watch_target(50000, 0, 0.5);
-	run_watch(w, 20 * SECOND);
-	of.truth = (double)target.made[LAUNCHES].truth;
-	of.launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
-	of.within = told(near);
-	of.chance = told(near) - near->bias;
-	print_message("%u launches, %u ms%s, %u threads: %.0f of %.0f, within %.0f, of which chance %.0f, from "
-		      "%u times on\n",
-		      burst, (unsigned)(wait_ns / MS), hides ? " unseen" : "", threads(), of.launches, of.truth,
-		      of.within, of.chance, (unsigned)near->times);
-	assert_true(near->times > 5);
-	cuda_watch__free(w);
-	assert_null(links);
-	return of;
-}
-
-/* Bursts of launches between waits: that one time on meets more of them than another is no error where waits are known. */
-static void what_comes_in_bursts_is_estimated(void **state)
-{
-	static const struct {
-		unsigned burst;
-		uint64_t wait_ns;
-	} of[] = { { 500, 20 * MS }, { 100, 20 * MS }, { 5000, 50 * MS }, { 200, 100 * MS }, { 20, MS } };
-
-	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
-		unsigned by = 1 + i % 2 * 2;
-		struct told_of seen = told_of_bursts(state, of[i].burst, of[i].wait_ns, false, by),
-			       unseen = told_of_bursts(state, of[i].burst, of[i].wait_ns, true, by);
-
-		assert_true(fabs(seen.launches - seen.truth) <= 0.03 * seen.truth &&
-			    fabs(seen.launches - seen.truth) <= seen.within);
-		/* Of several threads it takes some bursts to know. */
-		assert_true(seen.chance > 0 && seen.chance < (by == 1 ? 0.02 : 0.03) * seen.truth &&
-			    seen.chance < unseen.chance / 2);
-	}
-}
-
-/* Other kinds come and go from now on, waits among them: of the time off that follows it is not known how much was waited. */
-static void waits_may_come_and_go_as_well(void **state)
-{
-	struct cuda_watch *w;
-	_cleanup_(cuda_snapshot) struct cuda_snapshot *cut = NULL;
-	double launches, truth, before;
-
-	target.works = true;
-	target.burst = 100;
-	target.wait_ns = 20 * MS;
-	w = watch_target(50000, 0, 0.5);
-	run_watch(w, 8 * SECOND);
-	assert_true(w->kinds.cycled == 1u << SO_CUDA_LAUNCH && w->active.tid);
-	target.made[COPIES].period_ns = SECOND / 5000;
-	target.made[COPIES].next_ns = now;
-	for (unsigned i = 0; i < 200000 && w->kinds.cycled == 1u << SO_CUDA_LAUNCH; i++)
-		run_watch(w, 100 * US);
-	assert_true(w->kinds.cycled >> SO_CUDA_COPY & 1);
-	target.seen_ns = target.waited_ns;
-	truth = (double)target.made[LAUNCHES].truth;
-	before = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL);
-	w->phase_end_ns = now + SECOND;
-	run_watch(w, SECOND / 2);
-	assert_false(cuda_watch_has_cycled(w));
-	truth = (double)target.made[LAUNCHES].truth - truth;
-	launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) - before;
-	print_message("%.0f of %.0f in a time off\n", launches, truth);
-	assert_true(fabs(launches - truth) < 0.3 * truth);
-	/* Of copies nothing is known yet: a recording that begins then has this time off as well. */
-	launches += before;
-	assert_int_equal(cuda_watch__cut(w, &cut), 0);
-	assert_true(fabs(launches_in(cut) - before) < 0.03 * truth);
-	assert_true(fabs((double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) - launches) < 0.03 * truth);
-	cuda_watch__free(w);
-}
-
-/* One waits, and another goes on meanwhile, with half of the calls or a twentieth: then waits tell of nothing. */
-static void threads_that_do_not_wait_for_one_another_are_estimated(void **state)
-{
-	static const uint64_t others[] = { 50000, 5000 };
-
-	for (size_t i = 0; i < 2; i++) {
-		struct cuda_estimates estimates;
-		const struct cuda_estimate *near = &estimates.of[SO_CUDA_LAUNCH];
-		double launches, truth;
-		struct cuda_watch *w;
-
-		set_up(state);
-		target.works = true;
-		target.burst = 200;
-		target.wait_ns = 5 * MS;
-		target.threads = 2;
-		w = watch_target(50000, 0, 1);
-		target.made[2] = target.made[LAUNCHES];
-		target.made[2].api = SO_CUDA_API_cudaLaunchKernelExC;
-		target.made[2].period_ns = SECOND / others[i];
-		run_watch(w, 20 * SECOND);
-		truth = (double)(target.made[LAUNCHES].truth + target.made[2].truth);
-		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
-		launches += (double)calls_of(w, SO_CUDA_API_cudaLaunchKernelExC, NULL);
-		print_message("%.0f of %.0f, within %.0f, from %u times on\n", launches, truth, told(near),
-			      (unsigned)near->times);
-		assert_int_equal(w->active.tid, 0);
-		assert_true(near->times > 5 && fabs(launches - truth) <= told(near));
-		assert_true(told(near) < 0.3 * truth);
-		cuda_watch__free(w);
-		assert_null(links);
-	}
-}
-
-/* Single-stepped, so that nearly all of a burst is what the probes take. */
-static void bursts_of_little_but_probes_are_estimated(void **state)
-{
-	static const uint64_t waits[] = { 3 * MS, 300 * US, 30 * MS };
-
-	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-		struct cuda_estimates estimates;
-		const struct cuda_estimate *near = &estimates.of[SO_CUDA_LAUNCH];
-		double launches, truth;
-		struct cuda_watch *w;
-
-		set_up(state);
-		target.works = true;
-		target.stepped_ns = 12000;
-		target.burst = 20;
-		target.wait_ns = waits[i];
-		w = watch_target(500000, 0, 1);
-		run_watch(w, 20 * SECOND);
-		truth = (double)target.made[LAUNCHES].truth;
-		launches = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, &estimates);
-		print_message("%u us: %.0f of %.0f, within %.0f, from %u times on\n", (unsigned)(waits[i] / US),
-			      launches, truth, told(near), (unsigned)near->times);
-		assert_true(near->times > 5 && fabs(launches - truth) <= told(near) + 0.01 * truth);
-		assert_true(fabs(launches - truth) < 0.2 * truth && told(near) < 0.6 * truth);
 		cuda_watch__free(w);
 		assert_null(links);
 	}
@@ -683,42 +398,6 @@ static void what_was_before_a_recording_stays(void **state)
 	}
 }
 
-/* A recording that begins, and a process that ends, in the midst of a burst, or of a wait: time off before it is mostly waited. */
-static void bursts_are_cut_anywhere(void **state)
-{
-	for (unsigned i = 0; i < 25; i++) {
-		_cleanup_(cuda_snapshot) struct cuda_snapshot *snapshot = NULL;
-		enum cuda_watch_phase phase = CUDA_WATCH_OFF_BEFORE + i % 5;
-		double truth, before, first, all;
-		struct cuda_watch *w;
-
-		set_up(state);
-		target.works = true;
-		target.burst = 300;
-		target.wait_ns = 40 * MS;
-		w = watch_target(50000, 0, 0.5);
-		run_watch(w, 8 * SECOND + i * 37 * MS);
-		run_until(w, phase);
-		run_to(now + i * 300 * US);
-		truth = (double)target.made[LAUNCHES].truth;
-		assert_int_equal(cuda_watch__cut(w, &snapshot), 0);
-		before = (double)calls_in(snapshot, 100);
-		run_watch(w, 8 * SECOND + i * 13 * MS);
-		run_until(w, phase);
-		all = (double)target.made[LAUNCHES].truth;
-		target.pid = 0;
-		cuda_watch__process_gone(w, 100);
-		first = before;
-		before = (double)calls_of(w, SO_CUDA_API_cudaLaunchKernel, NULL) - before;
-		print_message("phase %u: %.0f of %.0f, then %.0f of %.0f\n", phase, first, truth, before,
-			      all - truth);
-		assert_true(fabs(first - truth) < 0.05 * truth &&
-			    fabs(before - (all - truth)) < 0.05 * (all - truth));
-		cuda_watch__free(w);
-		assert_null(links);
-	}
-}
-
 /*
  * A job of months starts processes all the time. Of those that ended longest ago, more than ten minutes, only sums are kept; no call is
  * lost or counted twice by it. A number that comes again is that of the later one, which keeps what it has.
@@ -796,10 +475,6 @@ int main(void)
 		cmocka_unit_test_setup(few_calls_are_counted_one_by_one, set_up),
 		cmocka_unit_test_setup(many_calls_are_estimated, set_up),
 		cmocka_unit_test_setup(single_stepped_calls_are_estimated, set_up),
-		cmocka_unit_test_setup(what_comes_in_bursts_is_estimated, set_up),
-		cmocka_unit_test_setup(waits_may_come_and_go_as_well, set_up),
-		cmocka_unit_test_setup(threads_that_do_not_wait_for_one_another_are_estimated, set_up),
-		cmocka_unit_test_setup(bursts_of_little_but_probes_are_estimated, set_up),
 		cmocka_unit_test_setup(what_threads_lose_is_believed, set_up),
 		cmocka_unit_test_setup(few_copies_among_many_launches_are_counted, set_up),
 		cmocka_unit_test_setup(the_kinds_that_come_and_go_may_change, set_up),
@@ -808,7 +483,6 @@ int main(void)
 		cmocka_unit_test_setup(a_process_ends_and_another_begins, set_up),
 		cmocka_unit_test_setup(what_is_cut_short_stands_for_nothing_else, set_up),
 		cmocka_unit_test_setup(what_was_before_a_recording_stays, set_up),
-		cmocka_unit_test_setup(bursts_are_cut_anywhere, set_up),
 		cmocka_unit_test_setup(processes_that_ended_long_ago_are_folded, set_up),
 		cmocka_unit_test_setup(probes_may_be_refused, set_up),
 		cmocka_unit_test_setup(maps_may_not_be_readable, set_up),
