@@ -78,7 +78,8 @@ static void find_thread(struct cuda_watch *w)
 	double calls = fmin(w->last_seen.calls[CUDA_ESTIMATE_ALL], CUDA_ACTIVE_CALLS_MOST);
 	double usual = a->on_ns > 0 ? a->on_calls / a->on_ns * (double)w->last_on_ns : 0;
 
-	if (calls > 0 && usual > 0)
+	/* Once: it may be lost and found again before another time on takes the last one's place. */
+	if (!w->last_is_of_all && calls > 0 && usual > 0)
 		w->last_progress_ns = w->last_all_ns *= calls / usual;
 	w->last_is_of_all = true;
 }
