@@ -6,6 +6,9 @@
 #include "bpf/target_maps.h"
 #include "stakeout/cuda_abi.h"
 
+/* Whether the kernel has bpf_loop (5.17); without it no stacks are taken, and little is read of a batch. */
+const volatile bool have_loop = true;
+
 struct so_cuda_control control[SO_CUDA_SLOTS];
 
 struct so_cuda_tally tallies[SO_CUDA_SLOTS];

@@ -19,51 +19,75 @@ _Static_assert(BATCH_WORDS *BATCH_READS == SO_CUDA_BATCH_COPIES, "as is told");
 #define ARRAY_LAYERED 1
 #define ARRAY_CUBEMAP 4
 
-/* Of copies of one dimension, `sizes` being their bytes. */
-static __noinline int read_batch(struct so_cuda_call *c, __u64 sizes, __u64 n)
+/* What is left of a batch, and what the copies before come to. */
+struct batch {
+	__u64 at, left, bytes;
+};
+
+/* Of one dimension: the next sizes of a list. Not 0: that was all. */
+static long read_sizes(__u32 i, struct batch *b)
 {
-	__u64 words[BATCH_WORDS], sum = 0;
+	__u64 words[BATCH_WORDS] = {};
 
-	if (!c)
-		return 0;
-	for (__u32 i = 0; i < BATCH_READS; i++) {
-		__u64 left = n - i * BATCH_WORDS;
-		void *at = (void *)(sizes + i * sizeof(words));
-
-		if (n <= i * BATCH_WORDS)
-			break;
-		__builtin_memset(words, 0, sizeof(words));
-		if (left >= BATCH_WORDS)
-			bpf_probe_read_user(words, sizeof(words), at);
-		else
-			bpf_probe_read_user(words, (left & (BATCH_WORDS - 1)) * sizeof(*words), at);
-#pragma unroll
-		for (int k = 0; k < BATCH_WORDS; k++)
-			sum += words[k];
+	if (b->left >= BATCH_WORDS) {
+		bpf_probe_read_user(words, sizeof(words), (void *)b->at);
+		b->left -= BATCH_WORDS;
+	} else {
+		bpf_probe_read_user(words, (b->left & (BATCH_WORDS - 1)) * sizeof(*words), (void *)b->at);
+		b->left = 0;
 	}
-	c->bytes = sum;
-	if (n > SO_CUDA_BATCH_COPIES)
+	b->at += sizeof(words);
+#pragma unroll
+	for (int k = 0; k < BATCH_WORDS; k++)
+		b->bytes += words[k];
+	return !b->left;
+}
+
+/*
+ * Of three: the next of a list of cudaMemcpy3DBatchOp (driver_types.h) or CUDA_MEMCPY3D_BATCH_OP (cuda.h), 112 bytes each, the extent
+ * behind two operands of 40. Where one of these is an array, the width is in elements.
+ */
+static long read_extent(__u32 i, struct batch *b)
+{
+	__u64 size[3];
+
+	if (b->left) {
+		read_words(size, sizeof(size), b->at + 80);
+		b->bytes += size[0] * size[1] * size[2];
+		b->at += 112;
+		b->left--;
+	}
+	return !b->left;
+}
+
+static __always_inline int end_batch(struct so_cuda_call *c, const struct batch *b)
+{
+	c->bytes = b->bytes;
+	if (b->left)
 		lose(c->cookie, SO_CUDA_LOSS_BATCH);
 	return 0;
 }
 
-/* Of three: cudaMemcpy3DBatchOp in driver_types.h, CUDA_MEMCPY3D_BATCH_OP in cuda.h. Where one is of an array, the width is in elements. */
-static __noinline int read_3d_batch(struct so_cuda_call *c, __u64 ops, __u64 n)
+static __always_inline int read_batch(struct so_cuda_call *c, __u64 sizes, __u64 n)
 {
-	__u64 size[3], sum = 0;
+	struct batch b = { .at = sizes, .left = n };
 
-	if (!c)
-		return 0;
-	for (__u32 i = 0; i < SO_CUDA_BATCH_3D_COPIES; i++) {
-		if (i >= n)
-			break;
-		read_words(size, sizeof(size), ops + i * 112 + 80);
-		sum += size[0] * size[1] * size[2];
-	}
-	c->bytes = sum;
-	if (n > SO_CUDA_BATCH_3D_COPIES)
-		lose(c->cookie, SO_CUDA_LOSS_BATCH);
-	return 0;
+	if (have_loop)
+		bpf_loop(BATCH_READS, read_sizes, &b, 0);
+	else
+		read_sizes(0, &b);
+	return end_batch(c, &b);
+}
+
+static __always_inline int read_3d_batch(struct so_cuda_call *c, __u64 ops, __u64 n)
+{
+	struct batch b = { .at = ops, .left = n };
+
+	if (have_loop)
+		bpf_loop(SO_CUDA_BATCH_3D_COPIES, read_extent, &b, 0);
+	else
+		read_extent(0, &b);
+	return end_batch(c, &b);
 }
 
 /* Of one channel, by CUarray_format in cuda.h; 0: of formats whose elements are not of whole channels, video's and compressed ones. */
@@ -94,62 +118,65 @@ static __always_inline __u32 element_bytes(__u64 channels)
 	return (bits[0] + bits[1] + bits[2] + bits[3]) / 8;
 }
 
-/* size: a width in elements, height and depth, 0 where there is none. */
-static __always_inline void set_array(struct so_cuda_call *c, const __u64 *size, __u32 bytes, __u32 levels,
-				      __u32 flags)
-{
-	__u64 width = size[0], height = size[1] ?: 1, depth = size[2] ?: 1, elements = 0;
-	bool is_volume = !(flags & (ARRAY_LAYERED | ARRAY_CUBEMAP));
+/* What an array is made of: width in elements, height and depth are 0 where it has none. */
+struct array {
+	__u64 width, height, depth;
+	__u32 format, channels, flags, pad; /* so far CUDA_ARRAY3D_DESCRIPTOR */
+	__u32 element_bytes, levels;
+};
 
+/* Without a branch, each of which would double what a verifier has to look at. */
+static __always_inline __u64 or_1(__u64 n)
+{
+	return n + ((n - 1) >> 63);
+}
+
+static __noinline int set_array(struct so_cuda_call *c, const struct array *of)
+{
+	__u32 volume =
+		of->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? 0 : ~0u; /* else each level has all layers */
+	__u64 elements = 0;
+
+	if (!c)
+		return 0;
 	for (__u32 i = 0; i < MIPMAP_LEVELS; i++) {
-		if (i >= levels)
+		if (i >= of->levels)
 			break;
-		elements += width * height * depth;
-		width = width / 2 ?: 1;
-		height = height / 2 ?: 1;
-		if (is_volume)
-			depth = depth / 2 ?: 1;
+		elements += or_1(of->width >> i) * or_1(of->height >> i) * or_1(of->depth >> (i & volume));
 	}
-	c->bytes = elements * bytes;
+	c->bytes = elements * of->element_bytes;
+	return 0;
 }
 
 static __noinline int read_array(struct so_cuda_call *c, struct pt_regs *ctx, __u32 args)
 {
-	struct {
-		__u64 size[3];
-		__u32 format, channels, flags, pad;
-	} of = {};
+	struct array of = { .levels = 1 };
 	struct arguments a;
 
 	if (!c)
 		return 0;
 	read_registers(ctx, &a);
 	c->pointer = a.rdi;
-	switch (args) {
-	case SO_CUDA_ARGS_ALLOC_ARRAY:
-		of.size[0] = a.rdx;
-		of.size[1] = a.rcx;
-		set_array(c, of.size, element_bytes(a.rsi), 1, 0);
-		break;
-	case SO_CUDA_ARGS_ALLOC_3D_ARRAY:
-		read_words(of.size, sizeof(of.size), a.rsp + 8);
-		set_array(c, of.size, element_bytes(a.rsi), 1, 0);
-		break;
-	case SO_CUDA_ARGS_ALLOC_MIPMAP:
-		read_words(of.size, sizeof(of.size), a.rsp + 8);
-		set_array(c, of.size, element_bytes(a.rsi), (__u32)a.rdx, (__u32)a.rcx);
-		break;
-	case SO_CUDA_ARGS_CU_ALLOC_ARRAY: /* CUDA_ARRAY_DESCRIPTOR: width, height, format, channels */
-		read_words(of.size, 16, a.rsi);
+	if (args == SO_CUDA_ARGS_CU_ALLOC_ARRAY) { /* CUDA_ARRAY_DESCRIPTOR: without depth and flags */
+		read_words(&of.width, 16, a.rsi);
 		read_words(&of.format, 8, a.rsi + 16);
-		set_array(c, of.size, channel_bytes(of.format) * of.channels, 1, 0);
-		break;
-	default: /* CUDA_ARRAY3D_DESCRIPTOR: and depth, flags */
-		read_words(&of, sizeof(of), a.rsi);
-		set_array(c, of.size, channel_bytes(of.format) * of.channels,
-			  args == SO_CUDA_ARGS_CU_ALLOC_MIPMAP ? (__u32)a.rdx : 1, of.flags);
+	} else if (args > SO_CUDA_ARGS_CU_ALLOC_ARRAY) {
+		read_words(&of, offsetof(struct array, pad), a.rsi);
+	} else if (args == SO_CUDA_ARGS_ALLOC_ARRAY) {
+		of.width = a.rdx;
+		of.height = a.rcx;
+	} else {
+		read_words(&of.width, 24, a.rsp + 8);
 	}
-	return 0;
+	of.element_bytes = args >= SO_CUDA_ARGS_CU_ALLOC_ARRAY ? channel_bytes(of.format) * of.channels
+							       : element_bytes(a.rsi);
+	if (args == SO_CUDA_ARGS_ALLOC_MIPMAP) {
+		of.levels = (__u32)a.rdx;
+		of.flags = (__u32)a.rcx;
+	} else if (args == SO_CUDA_ARGS_CU_ALLOC_MIPMAP) {
+		of.levels = (__u32)a.rdx;
+	}
+	return set_array(c, &of);
 }
 
 static __always_inline void set_copy(struct so_cuda_call *c, __u64 bytes, __u32 direction)
@@ -167,6 +194,7 @@ static __noinline int read_rare(struct so_cuda_call *c, struct pt_regs *ctx, __u
 	} launch;
 	__u64 size[3] = {};
 	struct arguments a;
+	bool is_copy;
 
 	if (!c)
 		return 0;
@@ -200,17 +228,13 @@ static __noinline int read_rare(struct so_cuda_call *c, struct pt_regs *ctx, __u
 		set_copy(c, size[0] * size[1] * size[2], SO_CUDA_DIRECTION_PEER);
 		break;
 	case SO_CUDA_ARGS_COPY_BATCH:
-		c->direction = SO_CUDA_DIRECTION_DEFAULT;
-		read_batch(c, a.rdx, a.rcx);
-		break;
 	case SO_CUDA_ARGS_PREFETCH_BATCH:
 		c->direction = SO_CUDA_DIRECTION_DEFAULT;
-		read_batch(c, a.rsi, a.rdx);
-		break;
+		is_copy = args == SO_CUDA_ARGS_COPY_BATCH;
+		return read_batch(c, is_copy ? a.rdx : a.rsi, is_copy ? a.rcx : a.rdx);
 	case SO_CUDA_ARGS_COPY_3D_BATCH:
 		c->direction = SO_CUDA_DIRECTION_DEFAULT;
-		read_3d_batch(c, a.rsi, a.rdi);
-		break;
+		return read_3d_batch(c, a.rsi, a.rdi);
 	case SO_CUDA_ARGS_PREFETCH:
 		set_copy(c, a.rsi, SO_CUDA_DIRECTION_DEFAULT);
 		break;
@@ -246,7 +270,7 @@ static __noinline int read_rare(struct so_cuda_call *c, struct pt_regs *ctx, __u
 		c->pointer = a.rdi;
 		break;
 	default:
-		read_array(c, ctx, args);
+		return read_array(c, ctx, args);
 	}
 	return 0;
 }

@@ -15,8 +15,6 @@
 /* Where the sampler's arrays are in the map of its globals. */
 const volatile __u32 mappings_at = 0;
 const volatile __u32 pythons_at = 0;
-/* Whether the kernel has bpf_loop (5.17); without it no stacks are taken. */
-const volatile bool have_loop = true;
 
 struct so_mapping no_mapping;
 
