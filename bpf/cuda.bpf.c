@@ -18,6 +18,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/cuda_arguments.h"
+#include "bpf/cuda_handles.h"
 #include "bpf/cuda_memory.h"
 #include "bpf/cuda_names.h"
 #include "bpf/cuda_stack.h"
@@ -141,7 +142,9 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 		stack = take_stack(ctx, c, api, ns, period);
 	if (failed || !c->pointer)
 		return;
-	if (does == SO_CUDA_ALLOC)
+	if (calls_info[api].args >= SO_CUDA_ARGS_CREATE)
+		handle_call(c, api, stack);
+	else if (does == SO_CUDA_ALLOC)
 		allocated(c, api, stack);
 	else if (does == SO_CUDA_FREE)
 		freed(c, api);

@@ -37,9 +37,7 @@ static __always_inline void add_to_site(const struct so_cuda_call *c, const stru
 
 static __always_inline void take_off(const struct so_cuda_pointer *key, const struct so_cuda_allocation *a)
 {
-	struct so_cuda_site_key at = {
-		.tgid = key->tgid, .host = key->host, .kind = a->kind, .stack = a->site
-	};
+	struct so_cuda_site_key at = { .tgid = key->tgid, .host = a->host, .kind = a->kind, .stack = a->site };
 	struct so_cuda_site *site = bpf_map_lookup_elem(&cuda_sites, &at);
 
 	if (!site)
@@ -48,13 +46,36 @@ static __always_inline void take_off(const struct so_cuda_pointer *key, const st
 	__sync_fetch_and_add(&site->current_bytes, -(__s64)a->bytes);
 }
 
-/* Memory that is at the address already was released unseen: in a time off, or by a call that has no probe. */
+static __always_inline struct so_cuda_pointer pointer_of(__u32 space, __u64 address)
+{
+	return (struct so_cuda_pointer){ .tgid = bpf_get_current_pid_tgid() >> 32,
+					 .space = space,
+					 .address = address };
+}
+
+/* What is at the address already was released unseen: in a time off, or by a call that has no probe. */
+static __noinline int keep_allocation(struct so_cuda_call *c, const struct so_cuda_pointer *key,
+				      const struct so_cuda_allocation *a)
+{
+	struct so_cuda_site_key at = { .tgid = key->tgid, .host = a->host, .kind = a->kind, .stack = a->site };
+	struct so_cuda_allocation *old = bpf_map_lookup_elem(&cuda_allocations, key);
+
+	if (!c)
+		return 0;
+	if (old)
+		take_off(key, old);
+	if (bpf_map_update_elem(&cuda_allocations, key, a, BPF_ANY))
+		lose(c->cookie, SO_CUDA_LOSS_ALLOCATIONS_FULL);
+	add_to_site(c, &at, a->bytes);
+	return 0;
+}
+
 static __noinline int allocated(struct so_cuda_call *c, __u32 api, __u64 stack)
 {
-	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
-	__u32 kind = calls_info[bounded_api(api)].kind;
-	struct so_cuda_site_key at = { .tgid = key.tgid, .host = key.host, .kind = kind, .stack = stack };
-	struct so_cuda_allocation a = { .site = stack, .kind = kind }, *old;
+	struct so_cuda_pointer key = pointer_of(is_host(api) ? SO_CUDA_SPACE_HOST : SO_CUDA_SPACE_DEVICE, 0);
+	struct so_cuda_allocation a = { .site = stack,
+					.kind = calls_info[bounded_api(api)].kind,
+					.host = is_host(api) };
 
 	if (!c)
 		return 0;
@@ -65,28 +86,27 @@ static __noinline int allocated(struct so_cuda_call *c, __u32 api, __u64 stack)
 	if (!key.address)
 		return 0; /* of no size */
 	a.bytes = c->bytes;
-	old = bpf_map_lookup_elem(&cuda_allocations, &key);
-	if (old)
-		take_off(&key, old);
-	if (bpf_map_update_elem(&cuda_allocations, &key, &a, BPF_ANY))
-		lose(c->cookie, SO_CUDA_LOSS_ALLOCATIONS_FULL);
-	add_to_site(c, &at, a.bytes);
-	return 0;
+	return keep_allocation(c, &key, &a);
+}
+
+static __always_inline void release(const struct so_cuda_pointer *key)
+{
+	struct so_cuda_allocation *a = bpf_map_lookup_elem(&cuda_allocations, key);
+
+	if (!a)
+		return; /* allocated before watching began */
+	take_off(key, a);
+	bpf_map_delete_elem(&cuda_allocations, key);
 }
 
 static __noinline int freed(struct so_cuda_call *c, __u32 api)
 {
-	struct so_cuda_pointer key = { .tgid = bpf_get_current_pid_tgid() >> 32, .host = is_host(api) };
-	struct so_cuda_allocation *a;
+	struct so_cuda_pointer key = pointer_of(is_host(api) ? SO_CUDA_SPACE_HOST : SO_CUDA_SPACE_DEVICE, 0);
 
 	if (!c)
 		return 0;
 	key.address = c->pointer;
-	a = bpf_map_lookup_elem(&cuda_allocations, &key);
-	if (!a)
-		return 0; /* allocated before watching began */
-	take_off(&key, a);
-	bpf_map_delete_elem(&cuda_allocations, &key);
+	release(&key);
 	return 0;
 }
 

@@ -18,6 +18,7 @@ _Static_assert(BATCH_WORDS *BATCH_READS == SO_CUDA_BATCH_COPIES, "as is told");
 /* An array's form: CUDA_ARRAY3D_LAYERED and _CUBEMAP in cuda.h, cudaArrayLayered and cudaArrayCubemap in driver_types.h. */
 #define ARRAY_LAYERED 1
 #define ARRAY_CUBEMAP 4
+#define ARRAY_EMPTY   0xc0 /* _SPARSE, _DEFERRED_MAPPING: its memory is created by itself (cuMemCreate) */
 
 /* What is left of a batch, and what the copies before come to. */
 struct batch {
@@ -93,6 +94,9 @@ static __always_inline int read_3d_batch(struct so_cuda_call *c, __u64 ops, __u6
 /* Of one channel, by CUarray_format in cuda.h; 0: of formats whose elements are not of whole channels, video's and compressed ones. */
 static __always_inline __u32 channel_bytes(__u32 format)
 {
+	/* CU_AD_FORMAT_UNORM_INT8X1, X2, X4, then those of 16 bits, and the same of SNORM */
+	if (format >= 0xc0 && format <= 0xcb)
+		return (format - 0xc0) % 6 < 3 ? 1 : 2;
 	switch (format) {
 	case 0x01: /* CU_AD_FORMAT_UNSIGNED_INT8 */
 	case 0x08: /* CU_AD_FORMAT_SIGNED_INT8 */
@@ -109,13 +113,17 @@ static __always_inline __u32 channel_bytes(__u32 format)
 	return 0;
 }
 
-/* cudaChannelFormatDesc begins with the bits of its four channels. */
+/* cudaChannelFormatDesc: the bits of its four channels, and their kind, cudaChannelFormatKind in driver_types.h; 0 as above. */
 static __always_inline __u32 element_bytes(__u64 channels)
 {
-	__u32 bits[4];
+	__u32 words[5], kind;
 
-	read_words(bits, sizeof(bits), channels);
-	return (bits[0] + bits[1] + bits[2] + bits[3]) / 8;
+	read_words(words, sizeof(words), channels);
+	kind = words[4];
+	/* Signed, Unsigned, Float, and from UnsignedNormalized8X1 to SignedNormalized16X4 */
+	if (kind > 2 && (kind < 5 || kind > 16))
+		return 0;
+	return (words[0] + words[1] + words[2] + words[3]) / 8;
 }
 
 /* What an array is made of: width in elements, height and depth are 0 where it has none. */
@@ -144,7 +152,7 @@ static __noinline int set_array(struct so_cuda_call *c, const struct array *of)
 			break;
 		elements += or_1(of->width >> i) * or_1(of->height >> i) * or_1(of->depth >> (i & volume));
 	}
-	c->bytes = elements * of->element_bytes;
+	c->bytes = of->flags & ARRAY_EMPTY ? 0 : elements * of->element_bytes;
 	return 0;
 }
 
@@ -195,6 +203,7 @@ static __noinline int read_rare(struct so_cuda_call *c, struct pt_regs *ctx, __u
 	__u64 size[3] = {};
 	struct arguments a;
 	bool is_copy;
+	__u32 type;
 
 	if (!c)
 		return 0;
@@ -267,6 +276,22 @@ static __noinline int read_rare(struct so_cuda_call *c, struct pt_regs *ctx, __u
 	case SO_CUDA_ARGS_ALLOC_3D: /* a pitched pointer begins with the address */
 		read_words(size, sizeof(size), a.rsp + 8);
 		c->bytes = size[0] * size[1] * size[2];
+		c->pointer = a.rdi;
+		break;
+	case SO_CUDA_ARGS_CREATE: /* CUmemAllocationProp.location.type: CU_MEM_LOCATION_TYPE_HOST and two of NUMA */
+		c->bytes = a.rsi;
+		c->pointer = a.rdi;
+		read_words(&type, sizeof(type), a.rdx + 8);
+		c->host = type >= 2 && type <= 4;
+		break;
+	case SO_CUDA_ARGS_MAP:
+		c->handle_mapped = a.rcx;
+		/* fallthrough */
+	case SO_CUDA_ARGS_UNMAP:
+		c->bytes_mapped = a.rsi;
+		/* fallthrough */
+	case SO_CUDA_ARGS_RETAIN:
+	case SO_CUDA_ARGS_RELEASE:
 		c->pointer = a.rdi;
 		break;
 	default:

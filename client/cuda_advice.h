@@ -31,6 +31,11 @@ static const char POOL_MEMORY[] = "allocate once, outside the loop, or from a po
 				  "torch.cuda.empty_cache(), for memory near its limit and for changing shapes "
 				  "(expandable_segments:True). cudaFree may "
 				  "wait for the whole device";
+static const char SEGMENT_MEMORY[] =
+	"memory is created and mapped piece by piece (PyTorch's expandable segments have it so): look for "
+	"torch.cuda.empty_cache(), for memory near its limit and for changing shapes. To unmap and to release "
+	"may "
+	"wait for the device";
 static const char FEWER_WAITS[] =
 	"work in one stream is in order by itself: keep dependent kernels in one stream, and wait once for an "
 	"event behind many "

@@ -167,6 +167,9 @@ static int add_copy(struct search *search, const struct cuda_line_row *row)
 	enum cuda_finding_kind kind = CUDA_FINDING_BLOCKING_COPY;
 
 	if (row->event != SO_CUDA_BLOCKING_COPY) {
+		/* Managed memory is not pageable. */
+		if (strstr(row->api, "Prefetch"))
+			return 0;
 		if (each_ns < CUDA_WAITED_NS || each_ns < each_bytes / LINK_BYTES_PER_NS)
 			return 0;
 		kind = CUDA_FINDING_SLOW_ASYNC_COPY;
@@ -309,6 +312,19 @@ static int find_outliers(struct search *search)
 		   finding.count, launches->calls, percent, total, most);
 }
 
+/* A step of an allocation, or of a release, whose memory another call creates: its time counts, and it is none by itself. */
+static bool is_step(const char *api)
+{
+	static const char *const steps[] = { "cuMemAddressReserve", "cuMemMap",
+					     "cuMemSetAccess",      "cuMemUnmap",
+					     "cuMemAddressFree",    "cuMemRetainAllocationHandle" };
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		if (!strcmp(api, steps[i]))
+			return true;
+	return false;
+}
+
 static int find_allocations(struct search *search)
 {
 	const struct cuda_summary *summary = search->summary;
@@ -324,7 +340,9 @@ static int find_allocations(struct search *search)
 
 		if (row->kind != SO_CUDA_ALLOC && row->kind != SO_CUDA_FREE)
 			continue;
-		if (row->kind == SO_CUDA_ALLOC)
+		if (is_step(row->api))
+			finding.advice = SEGMENT_MEMORY;
+		else if (row->kind == SO_CUDA_ALLOC)
 			allocations = cuda_stats__sum(allocations, row->figures.calls);
 		else
 			frees = cuda_stats__sum(frees, row->figures.calls);

@@ -114,7 +114,8 @@ static void note_copies(struct cuda_line_row *rows, size_t n)
 	bool one_line = true;
 
 	for (size_t i = 0; i < n; i++) {
-		if (rows[i].event != SO_CUDA_COPY)
+		/* A prefetch brings nothing that a wait is for. */
+		if (rows[i].event != SO_CUDA_COPY || strstr(rows[i].api, "Prefetch"))
 			continue;
 		one_line = one_line && (!line || !strcmp(line, rows[i].line));
 		line = rows[i].line;

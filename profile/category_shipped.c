@@ -156,7 +156,7 @@ const char category_shipped_text[] =
 	"[CUDA memory]\n"
 	"kind = mechanism\n"
 	"frame = ^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostUnregister|MemGetInfo|MemPool)\n"
-	"frame = ^cu(Mem(Alloc|Free|Host|Create|Map|Unmap|Release|Address|GetInfo|Pool)|Memory)\n"
+	"frame = ^cu(Mem(Alloc|Free|Host|Create|Map|Unmap|Release|Retain|SetAccess|Address|GetInfo|Pool)|Memory|Array|MipmappedArray)\n"
 	"frame = ^c10::cuda::CUDACachingAllocator\n"
 	"frame = ^at::cuda::(CachingHostAllocator|getCachingHostAllocator)\n"
 	"\n"

@@ -69,17 +69,26 @@ struct so_cuda_error_key {
 	__u32 code;
 };
 
-/* Map `cuda_allocations`, by process and address: what is allocated now. */
+/* Map `cuda_allocations`, by process and address or handle: what is allocated now, and where handles are mapped. */
 struct so_cuda_pointer {
 	__u32 tgid;
-	__u32 host; /* 1: host memory, 0: device memory */
+	__u32 space; /* enum so_cuda_space */
 	__u64 address;
+};
+
+enum so_cuda_space {
+	SO_CUDA_SPACE_DEVICE, /* memory of the device, and managed memory, by address */
+	SO_CUDA_SPACE_HOST,
+	SO_CUDA_SPACE_HANDLE,  /* memory without an address: cuMemCreate */
+	SO_CUDA_SPACE_MAPPING, /* where such a handle is mapped, by address: `site` is the handle */
 };
 
 struct so_cuda_allocation {
 	__u64 bytes;
-	__u64 site; /* hash of the stack that allocated it; 0: not known */
-	__u64 kind; /* of the call that did: enum so_cuda_kind */
+	__u64 site;       /* hash of the stack that allocated it; 0: not known */
+	__u16 kind;       /* of the call that did: enum so_cuda_kind */
+	__u16 host;       /* memory of the host */
+	__u32 references; /* of a handle: those that were asked for, and where it is mapped */
 };
 
 /* Map `cuda_sites`, by process and allocating stack; and kind, as stacks that are not known are of any. */
@@ -110,7 +119,7 @@ struct so_cuda_site {
 	X(NAMES_FULL, "names-full", "a kernel's name, for which the ring had no room")                    \
 	X(BATCH, "batch-bytes", "a batch of which only the bytes of the first copies are known")
 
-/* Copies of a batch whose bytes are read, of one and of three dimensions. */
+/* Copies of a batch whose bytes are read, of one and of three dimensions; before Linux 5.17 (bpf_loop) 16 and 1. */
 #define SO_CUDA_BATCH_COPIES    1024
 #define SO_CUDA_BATCH_3D_COPIES 64
 
@@ -161,8 +170,10 @@ struct so_cuda_call {
 	__u64 sp; /* at the entry: nested calls have a lower one */
 	__u64 begin_ns;
 	__u64 kernel, stream, pointer, bytes;
+	__u64 handle_mapped, bytes_mapped; /* of cuMemMap, cuMemUnmap */
 	__u32 grid[3], block[3];
 	__u32 direction;
+	__u32 host;       /* cuMemCreate: of memory of the host */
 	__u32 has_stream; /* stream was read in this call */
 	__u32 active;
 	__u32 seen; /* launches */

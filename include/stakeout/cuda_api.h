@@ -6,8 +6,9 @@
  * Names are the base names: an ELF file may export a call as NAME, NAME_v2 … NAME_v9, and each of these with _ptsz or _ptds
  * (the per-thread default stream) behind it.
  *
- * All that copies, sets, allocates, releases, launches, waits or captures is here. Calls that only make, ask for or change
- * something that the host has (streams, devices, attributes, modules) are not.
+ * What copies, sets, allocates, releases, launches, waits or captures is here, but for values that streams wait for or write
+ * (cuStreamWaitValue32) and for pools that are trimmed. Calls that only make, ask for or change something that the host has
+ * (streams, devices, attributes, modules) are not.
  */
 #ifndef STAKEOUT_CUDA_API_H
 #define STAKEOUT_CUDA_API_H
@@ -126,6 +127,13 @@ enum so_cuda_args {
 	SO_CUDA_ARGS_CU_ALLOC_ARRAY,    /* (out, const CUDA_ARRAY_DESCRIPTOR *) */
 	SO_CUDA_ARGS_CU_ALLOC_3D_ARRAY, /* (out, const CUDA_ARRAY3D_DESCRIPTOR *) */
 	SO_CUDA_ARGS_CU_ALLOC_MIPMAP,   /* (out, const CUDA_ARRAY3D_DESCRIPTOR *, levels) */
+
+	/* Of memory without an address, whose handles are counted (bpf/cuda_handles.h). */
+	SO_CUDA_ARGS_CREATE,  /* (handle *out, bytes, const CUmemAllocationProp *, flags) */
+	SO_CUDA_ARGS_RETAIN,  /* (handle *out, ptr) */
+	SO_CUDA_ARGS_RELEASE, /* (handle) */
+	SO_CUDA_ARGS_MAP,     /* (ptr, bytes, offset, handle, flags) */
+	SO_CUDA_ARGS_UNMAP,   /* (ptr, bytes) */
 };
 
 /* Which library has a call. */
@@ -139,6 +147,7 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cudaLaunchCooperativeKernelMultiDevice, RUNTIME, LAUNCH, LAUNCH_LIST)  \
 	X(cudaGraphLaunch, RUNTIME, GRAPH_LAUNCH, GRAPH)                         \
 	X(cudaDeviceSynchronize, RUNTIME, SYNC, NONE)                            \
+	X(cudaThreadSynchronize, RUNTIME, SYNC, NONE)                            \
 	X(cudaStreamSynchronize, RUNTIME, SYNC_STREAM, STREAM)                   \
 	X(cudaEventSynchronize, RUNTIME, SYNC_EVENT, EVENT)                      \
 	X(cudaStreamWaitEvent, RUNTIME, WAIT, STREAM)                            \
@@ -174,6 +183,7 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cudaMemcpy3DBatchAsync, RUNTIME, COPY, COPY_3D_BATCH)                  \
 	X(cudaMemPrefetchAsync, RUNTIME, COPY, PREFETCH)                         \
 	X(cudaMemPrefetchBatchAsync, RUNTIME, COPY, PREFETCH_BATCH)              \
+	X(cudaMemDiscardAndPrefetchBatchAsync, RUNTIME, COPY, PREFETCH_BATCH)    \
 	X(cudaMemset, RUNTIME, SET, SET)                                         \
 	X(cudaMemsetAsync, RUNTIME, SET, SET)                                    \
 	X(cudaMemset2D, RUNTIME, SET, SET_2D)                                    \
@@ -247,6 +257,7 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cuMemcpy3DBatchAsync, DRIVER, COPY, COPY_3D_BATCH)                     \
 	X(cuMemPrefetchAsync, DRIVER, COPY, PREFETCH)                            \
 	X(cuMemPrefetchBatchAsync, DRIVER, COPY, PREFETCH_BATCH)                 \
+	X(cuMemDiscardAndPrefetchBatchAsync, DRIVER, COPY, PREFETCH_BATCH)       \
 	X(cuMemsetD8, DRIVER, SET, SET)                                          \
 	X(cuMemsetD8Async, DRIVER, SET, SET)                                     \
 	X(cuMemsetD16, DRIVER, SET, SET_16)                                      \
@@ -270,9 +281,10 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cuArrayCreate, DRIVER, ALLOC, CU_ALLOC_ARRAY)                          \
 	X(cuArray3DCreate, DRIVER, ALLOC, CU_ALLOC_3D_ARRAY)                     \
 	X(cuMipmappedArrayCreate, DRIVER, ALLOC, CU_ALLOC_MIPMAP)                \
-	X(cuMemCreate, DRIVER, ALLOC, ALLOC)                                     \
+	X(cuMemCreate, DRIVER, ALLOC, CREATE)                                    \
+	X(cuMemRetainAllocationHandle, DRIVER, ALLOC, RETAIN)                    \
 	X(cuMemAddressReserve, DRIVER, ALLOC, NONE)                              \
-	X(cuMemMap, DRIVER, ALLOC, NONE)                                         \
+	X(cuMemMap, DRIVER, ALLOC, MAP)                                          \
 	X(cuMemSetAccess, DRIVER, ALLOC, NONE)                                   \
 	X(cuMemFree, DRIVER, FREE, FREE)                                         \
 	X(cuMemFreeAsync, DRIVER, ASYNC_FREE, FREE)                              \
@@ -280,8 +292,8 @@ enum so_cuda_of { SO_CUDA_OF_RUNTIME, SO_CUDA_OF_DRIVER };
 	X(cuMemHostUnregister, DRIVER, FREE, FREE)                               \
 	X(cuArrayDestroy, DRIVER, FREE, FREE)                                    \
 	X(cuMipmappedArrayDestroy, DRIVER, FREE, FREE)                           \
-	X(cuMemRelease, DRIVER, FREE, FREE)                                      \
-	X(cuMemUnmap, DRIVER, FREE, NONE)                                        \
+	X(cuMemRelease, DRIVER, FREE, RELEASE)                                   \
+	X(cuMemUnmap, DRIVER, FREE, UNMAP)                                       \
 	X(cuMemAddressFree, DRIVER, FREE, NONE)                                  \
 	X(cuStreamBeginCapture, DRIVER, CAPTURE, STREAM)                         \
 	X(cuStreamBeginCaptureToGraph, DRIVER, CAPTURE, STREAM)                  \

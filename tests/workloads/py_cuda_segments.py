@@ -15,6 +15,7 @@ BATCH_COPIES, BATCH_BYTES = 1500, 10
 
 SIGNATURES = {  # p: a pointer, w: a word
     "cuMemCreate": "pwpw", "cuMemMap": "wwwww", "cuMemSetAccess": "wwpw", "cuMemUnmap": "ww", "cuMemRelease": "w",
+    "cuMemRetainAllocationHandle": "pw",
     "cuMemHostRegister_v2": "pww", "cuArrayCreate_v2": "pp", "cuMemcpyBatchAsync_v2": "pppwppwp",
 }
 
@@ -23,8 +24,7 @@ def driver_of(folder):
     """The driver's calls, with their arguments' types."""
     driver = ctypes.CDLL(os.path.join(folder, "libcuda.so.1"))
     for name, arguments in SIGNATURES.items():
-        driver[name].argtypes = [ctypes.c_void_p if letter == "p" else ctypes.c_uint64 for letter in arguments]
-        setattr(driver, name, driver[name])
+        getattr(driver, name).argtypes = [ctypes.c_void_p if letter == "p" else ctypes.c_uint64 for letter in arguments]
     return driver
 
 
@@ -44,6 +44,31 @@ def shrinks(driver, kept):
     at, handle = kept.pop()
     driver.cuMemUnmap(at, PIECE_BYTES)
     driver.cuMemRelease(handle)
+
+
+class Properties(ctypes.Structure):  # CUmemAllocationProp, as far as its location
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+def pool(driver, at, pieces):
+    """As llama.cpp has it: the handle is given back once it is mapped, and all is unmapped at once."""
+    for i in range(pieces):
+        handle = ctypes.c_uint64()
+        driver.cuMemCreate(ctypes.byref(handle), PIECE_BYTES, None, 0)
+        driver.cuMemMap(at + i * PIECE_BYTES, PIECE_BYTES, 0, handle, 0)
+        driver.cuMemRelease(handle)
+
+
+def retains(driver, at):
+    """Asks for the handle of memory that stays, and gives it back."""
+    handle = ctypes.c_uint64()
+    driver.cuMemRetainAllocationHandle(ctypes.byref(handle), at)
+    driver.cuMemRelease(handle)
+
+
+def creates_for_host(driver):
+    handle = ctypes.c_uint64()
+    driver.cuMemCreate(ctypes.byref(handle), PIECE_BYTES, ctypes.byref(Properties(1, 0, 3, 0)), 0)
 
 
 def pins(driver, buffer):
@@ -72,6 +97,11 @@ def main():
         grows(driver, (1 << 46) + i * PIECE_BYTES, kept)
         if i % 2:
             shrinks(driver, kept)
+    pool(driver, 1 << 45, 5)
+    pool(driver, 1 << 44, 3)
+    retains(driver, 1 << 44)
+    driver.cuMemUnmap(1 << 45, 5 * PIECE_BYTES)
+    creates_for_host(driver)
     pins(driver, buffer)
     makes_arrays(driver)
     copies(driver)

@@ -182,6 +182,16 @@ static CUDA_ARRAY3D_DESCRIPTOR array_3d(unsigned api, CUarray_format format, uns
 					  .Flags = flags };
 }
 
+/* Where handles are mapped, one behind another. */
+#define MAPPED      0x7e0000000000ull
+#define MAPPED_STEP 0x10000
+static unsigned n_mapped, n_unmapped;
+
+static CUdeviceptr next_mapped(void)
+{
+	return MAPPED + n_mapped++ * MAPPED_STEP;
+}
+
 #define BATCH(n) (CUdeviceptr *)batch_pointers, (CUdeviceptr *)batch_pointers, sizes_of(api), n
 #define LOCATION                               \
 	(CUmemLocation)                        \
@@ -227,9 +237,13 @@ CU_CASE(FREE_MIPMAP, f((CUmipmappedArray)take(array, &arrays)))
 CU_CASE(CREATE, KEEP(handle, CUmemGenericAllocationHandle, f(&p, bytes_of(api), NULL, 0)))
 CU_CASE(RELEASE, f((CUmemGenericAllocationHandle)(uintptr_t)take(handle, &handles)))
 CU_CASE(RESERVE, CUdeviceptr p; f(&p, bytes_of(api), 0, 0, 0))
-CU_CASE(MAP, f(DST, bytes_of(api), 0, SRC, 0))
+CU_CASE(MAP,
+	f(next_mapped(), bytes_of(api), 0, (CUmemGenericAllocationHandle)(uintptr_t)handle[handles - 1], 0))
+CU_CASE(RETAIN_HANDLE, CUmemGenericAllocationHandle of; f(&of, (void *)(uintptr_t)MAPPED);
+	keep(handle, &handles, (void *)(uintptr_t)of))
 CU_CASE(SET_ACCESS, f(DST, bytes_of(api), NULL, 0))
-CU_CASE(UNMAP, f(DST, bytes_of(api)))
+CU_CASE(UNMAP, f(MAPPED + n_unmapped++ * MAPPED_STEP, bytes_of(api)))
+CU_CASE(ADDRESS_FREE, f(DST, bytes_of(api)))
 CU_CASE(CAPTURE_TO, f(STREAM, NULL, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL))
 CU_CASE(INSTANTIATE_PARAMS, CUgraphExec exec; f(&exec, NULL, NULL))
 CU_CASE(UPDATE_OLD, f(EXEC, NULL, NULL, NULL))

@@ -130,6 +130,7 @@ typedef cudart_GRAPH cudart_UPLOAD;
 	X(cudaGraphLaunch, cudaGraphLaunch, GRAPH, )                                                      \
 	X(cudaGraphLaunch_ptsz, cudaGraphLaunch, GRAPH, _ptsz)                                            \
 	X(cudaDeviceSynchronize, cudaDeviceSynchronize, DEVICE_SYNC, )                                    \
+	X(cudaThreadSynchronize, cudaThreadSynchronize, DEVICE_SYNC, )                                    \
 	X(cudaStreamSynchronize, cudaStreamSynchronize, STREAM_SYNC, )                                    \
 	X(cudaStreamSynchronize_ptsz, cudaStreamSynchronize, STREAM_SYNC, _ptsz)                          \
 	X(cudaEventSynchronize, cudaEventSynchronize, EVENT_SYNC, )                                       \
@@ -224,6 +225,9 @@ typedef cudart_GRAPH cudart_UPLOAD;
 	X(cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync, PREFETCH, _ptsz)                               \
 	X(cudaMemPrefetchBatchAsync, cudaMemPrefetchBatchAsync, PREFETCH_BATCH, )                         \
 	X(cudaMemPrefetchBatchAsync_ptsz, cudaMemPrefetchBatchAsync, PREFETCH_BATCH, _ptsz)               \
+	X(cudaMemDiscardAndPrefetchBatchAsync, cudaMemDiscardAndPrefetchBatchAsync, PREFETCH_BATCH, )     \
+	X(cudaMemDiscardAndPrefetchBatchAsync_ptsz, cudaMemDiscardAndPrefetchBatchAsync, PREFETCH_BATCH,  \
+	  _ptsz)                                                                                          \
 	X(cudaMemset3D, cudaMemset3D, SET_3D, )                                                           \
 	X(cudaMemset3D_ptds, cudaMemset3D, SET_3D, _ptds)                                                 \
 	X(cudaMemset3DAsync, cudaMemset3DAsync, SET_3D_ASYNC, )                                           \

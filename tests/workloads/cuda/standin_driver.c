@@ -317,13 +317,25 @@ static CUresult freed(bool found)
 	ENTRY(symbol, CUmipmappedArray ptr) \
 	FREE_BODY(api, memory__device_free(thread, (CUdeviceptr)(uintptr_t)ptr, &bytes))
 
-/* So is that of memory without addresses. Nothing is mapped. */
+static CUresult new_handle(struct standin_thread *thread, CUmemGenericAllocationHandle *out, size_t bytes)
+{
+	CUmemGenericAllocationHandle handle = out ? memory__create(thread, bytes) : 0;
+
+	if (!handle)
+		return out ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	*out = handle;
+	return CUDA_SUCCESS;
+}
+
 #define cu_def_CREATE(symbol, api)                                                                    \
 	ENTRY(symbol, CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *of, \
 	      unsigned long long flags)                                                               \
-	BODY(api, bytes, new_device(thread, (CUdeviceptr *)out, bytes))
+	BODY(api, bytes, new_handle(thread, out, bytes))
+#define cu_def_RETAIN_HANDLE(symbol, api)                           \
+	ENTRY(symbol, CUmemGenericAllocationHandle *out, void *ptr) \
+	BODY(api, 0, out ? freed(memory__retain(ptr, out)) : CUDA_ERROR_INVALID_VALUE)
 #define cu_def_RELEASE(symbol, api) \
-	ENTRY(symbol, CUmemGenericAllocationHandle ptr) FREE_BODY(api, memory__device_free(thread, ptr, &bytes))
+	ENTRY(symbol, CUmemGenericAllocationHandle handle) BODY(api, 0, freed(memory__release(thread, handle)))
 #define cu_def_RESERVE(symbol, api)                                                        \
 	ENTRY(symbol, CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr where, \
 	      unsigned long long flags)                                                    \
@@ -332,10 +344,12 @@ static CUresult freed(bool found)
 #define cu_def_MAP(symbol, api)                                                                          \
 	ENTRY(symbol, CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, \
 	      unsigned long long flags)                                                                  \
-	PLAIN(api, 0, NO)
+	BODY(api, 0, freed(memory__map(ptr, bytes, handle)))
 #define cu_def_SET_ACCESS(symbol, api) \
 	ENTRY(symbol, CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *of, size_t n) PLAIN(api, 0, NO)
-#define cu_def_UNMAP(symbol, api) ENTRY(symbol, CUdeviceptr ptr, size_t bytes) PLAIN(api, 0, NO)
+#define cu_def_UNMAP(symbol, api) \
+	ENTRY(symbol, CUdeviceptr ptr, size_t bytes) BODY(api, 0, freed(memory__unmap(thread, ptr, bytes)))
+#define cu_def_ADDRESS_FREE(symbol, api) ENTRY(symbol, CUdeviceptr ptr, size_t bytes) PLAIN(api, 0, NO)
 
 #define cu_def_CAPTURE_TO(symbol, api)                                                                        \
 	ENTRY(symbol, CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges, \

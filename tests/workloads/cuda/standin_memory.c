@@ -181,3 +181,116 @@ bool memory__host_unregister(struct standin_thread *thread, void *ptr, size_t *b
 		count(&thread->host, true, *bytes);
 	return i < REGISTERED;
 }
+
+#define HANDLES 4096
+
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct handle {
+	CUmemGenericAllocationHandle handle; /* 0: a free entry */
+	unsigned references;
+} handles[HANDLES];
+static struct mapping {
+	CUdeviceptr ptr; /* 0: a free entry */
+	size_t bytes;
+	CUmemGenericAllocationHandle handle;
+} mappings[HANDLES];
+
+static struct handle *handle_of(CUmemGenericAllocationHandle handle)
+{
+	for (unsigned i = 0; i < HANDLES; i++)
+		if (handles[i].handle == handle)
+			return &handles[i];
+	return NULL;
+}
+
+static struct mapping *mapping_at(CUdeviceptr ptr)
+{
+	for (unsigned i = 0; i < HANDLES; i++)
+		if (mappings[i].ptr == ptr)
+			return &mappings[i];
+	return NULL;
+}
+
+static bool drop(struct standin_thread *thread, CUmemGenericAllocationHandle handle)
+{
+	struct handle *known = handle ? handle_of(handle) : NULL;
+	size_t bytes;
+
+	if (!known)
+		return false;
+	if (--known->references)
+		return true;
+	known->handle = 0;
+	return memory__device_free(thread, handle, &bytes);
+}
+
+CUmemGenericAllocationHandle memory__create(struct standin_thread *thread, size_t bytes)
+{
+	CUmemGenericAllocationHandle handle = memory__device_alloc(thread, bytes);
+	struct handle *entry;
+
+	pthread_mutex_lock(&handles_lock);
+	entry = handle ? handle_of(0) : NULL;
+	if (entry)
+		*entry = (struct handle){ handle, 1 };
+	pthread_mutex_unlock(&handles_lock);
+	return entry ? handle : 0;
+}
+
+bool memory__retain(void *ptr, CUmemGenericAllocationHandle *out)
+{
+	struct mapping *mapping;
+
+	pthread_mutex_lock(&handles_lock);
+	mapping = ptr ? mapping_at((CUdeviceptr)(uintptr_t)ptr) : NULL;
+	if (mapping) {
+		*out = mapping->handle;
+		handle_of(mapping->handle)->references++;
+	}
+	pthread_mutex_unlock(&handles_lock);
+	return mapping;
+}
+
+bool memory__release(struct standin_thread *thread, CUmemGenericAllocationHandle handle)
+{
+	bool found;
+
+	pthread_mutex_lock(&handles_lock);
+	found = drop(thread, handle);
+	pthread_mutex_unlock(&handles_lock);
+	return found;
+}
+
+bool memory__map(CUdeviceptr ptr, size_t bytes, CUmemGenericAllocationHandle handle)
+{
+	struct mapping *entry = NULL;
+	struct handle *known;
+
+	pthread_mutex_lock(&handles_lock);
+	known = handle ? handle_of(handle) : NULL;
+	if (known && ptr && !mapping_at(ptr))
+		entry = mapping_at(0);
+	if (entry) {
+		*entry = (struct mapping){ ptr, bytes, handle };
+		known->references++;
+	}
+	pthread_mutex_unlock(&handles_lock);
+	return entry;
+}
+
+bool memory__unmap(struct standin_thread *thread, CUdeviceptr ptr, size_t bytes)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&handles_lock);
+	for (unsigned i = 0; i < HANDLES; i++) {
+		struct mapping *mapping = &mappings[i];
+
+		if (!mapping->ptr || mapping->ptr < ptr || mapping->ptr >= ptr + bytes)
+			continue;
+		mapping->ptr = 0;
+		found = drop(thread, mapping->handle);
+	}
+	pthread_mutex_unlock(&handles_lock);
+	return found;
+}

@@ -34,6 +34,12 @@ void *memory__host_alloc(struct standin_thread *thread, size_t bytes);
 /* The size that was released, by *bytes; false: nothing is allocated there. Takes device and managed addresses. */
 bool memory__device_free(struct standin_thread *thread, CUdeviceptr ptr, size_t *bytes);
 bool memory__host_free(struct standin_thread *thread, void *ptr, size_t *bytes);
+/* Memory without an address: it is there as long as it has references or is mapped. 0: no room. */
+CUmemGenericAllocationHandle memory__create(struct standin_thread *thread, size_t bytes);
+bool memory__retain(void *ptr, CUmemGenericAllocationHandle *out); /* false: nothing is mapped there */
+bool memory__release(struct standin_thread *thread, CUmemGenericAllocationHandle handle);
+bool memory__map(CUdeviceptr ptr, size_t bytes, CUmemGenericAllocationHandle handle);
+bool memory__unmap(struct standin_thread *thread, CUdeviceptr ptr, size_t bytes);
 /* Memory that is somebody else's. false: registered already, or not; or too many. */
 bool memory__host_register(struct standin_thread *thread, void *ptr, size_t bytes);
 bool memory__host_unregister(struct standin_thread *thread, void *ptr, size_t *bytes);
