@@ -228,6 +228,39 @@ static void slow_launches(void **state)
 						  "200000,'histogram':[[196608,4096,10]]") "]"));
 }
 
+/* Managed memory that is asked to be near: no copy from pageable memory, and none that the wait in the same place brings. */
+static void prefetches(void **state)
+{
+#define PREFETCH(line, members) LINE("copy", "cudaMemPrefetchAsync", line, members)
+	nothing(LINES(PREFETCH("f (a.py:1)", "'calls':1000,'bytes':1000,'total_ns':160000000")));
+	only(LINES(SYNC("200000000") "," PREFETCH("f (a.py:1)", "'calls':100,'bytes':400,'total_ns':1000")),
+	     CUDA_FINDING_SYNC, "100 calls to cudaStreamSynchronize, 10.0 a second, took 200 ms, 2.00 ms each");
+}
+
+/* Memory that is created and mapped piece by piece: a piece is one allocation, though it takes three calls, whose time counts. */
+static void allocations_in_segments(void **state)
+{
+#define PIECES(n)                                                                                                                  \
+	CUDA_ANSWER("'calls':[" CUDA_CALL("cuMemCreate", "alloc", "'calls':" n ",'total_ns':1000000") "," CUDA_CALL(               \
+		"cuMemMap", "alloc",                                                                                               \
+		"'calls':" n                                                                                                       \
+		",'total_ns':2000000") "," CUDA_CALL("cuMemSetAccess", "alloc",                                                    \
+						     "'calls':" n                                                                  \
+						     ",'total_ns':3000000") "," CUDA_CALL("cuMemUnmap",                            \
+											  "free",                                  \
+											  "'calls':" n                             \
+											  ",'total_ns':"                           \
+											  "4000000") "," CUDA_CALL("cuMemRelease", \
+														   "free",         \
+														   "'calls':" n    \
+														   ",'total_ns':5000000") "]")
+	const struct cuda_finding *finding = only(PIECES("100"), CUDA_FINDING_ALLOCATIONS,
+						  "100 allocations and 100 frees, 20.0 a second, took 15.0 ms");
+
+	assert_null(strstr(finding->advice, "expandable_segments:True"));
+	nothing(PIECES("9"));
+}
+
 static void allocations(void **state)
 {
 	static const char many[] =
@@ -386,6 +419,8 @@ int main(void)
 		cmocka_unit_test(few_stacks_are_said),
 		cmocka_unit_test(many_launches),
 		cmocka_unit_test(slow_launches),
+		cmocka_unit_test(prefetches),
+		cmocka_unit_test(allocations_in_segments),
 		cmocka_unit_test(allocations),
 		cmocka_unit_test(stream_waits),
 		cmocka_unit_test(failures),

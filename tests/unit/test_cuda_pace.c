@@ -97,6 +97,10 @@ static void chance_in_a_time_on_is_left_out(void **state)
 	assert_true(fabs(cuda_pace__taken(&often, 1e6, 5e5) - 3.333e5) < 1);
 	assert_true(cuda_pace__taken(&rare, 1e6, 5e5) == 5e5);
 	assert_true(cuda_pace__taken(&none, 1e6, 5e5) == 5e5);
+	/* Of times on half of which is waited. */
+	assert_true(fabs(cuda_pace__taken_of_active(&often) - 0.3333) < 1e-6);
+	assert_true(fabs(cuda_pace__taken_of_all(&often) - 0.3333 / 2) < 1e-6);
+	assert_true(cuda_pace__taken_of_active(&none) == 0 && cuda_pace__taken_of_all(&none) == 0);
 }
 
 int main(void)
