@@ -72,7 +72,7 @@ static __noinline int unmapped(struct so_cuda_call *c)
 static __noinline int mapped(struct so_cuda_call *c)
 {
 	struct so_cuda_pointer key = pointer_of(SO_CUDA_SPACE_MAPPING, 0), of = key;
-	struct so_cuda_allocation mapping = {};
+	struct so_cuda_allocation mapping = {}, *old;
 
 	if (!c)
 		return 0;
@@ -84,6 +84,10 @@ static __noinline int mapped(struct so_cuda_call *c)
 	/* Of a handle that is not known nothing is to be taken off. */
 	if (!bpf_map_lookup_elem(&cuda_allocations, &of))
 		return 0;
+	/* What was mapped there before was unmapped unseen. */
+	old = bpf_map_lookup_elem(&cuda_allocations, &key);
+	if (old)
+		drop_reference(old->site);
 	if (bpf_map_update_elem(&cuda_allocations, &key, &mapping, BPF_ANY))
 		lose(c->cookie, SO_CUDA_LOSS_ALLOCATIONS_FULL);
 	else
