@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# make · make demo · make record PID=… · make check · make bench · make install · make dist
+# `make help` lists the goals.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
@@ -12,11 +12,17 @@ BPFTOOL ?= $(shell PATH=$$PATH:/usr/sbin:/sbin command -v bpftool)
 PROTOC_C ?= protoc-c
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 
+# One short line for each file; V=1 shows the commands.
+V   ?=
+Q   := $(if $(filter-out 0,$(V)),,@)
+say = $(if $(Q),@printf '  %-8s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$@)')
+
 # SANITIZE=1 builds everything in user space with ASan and UBSan.
 SANITIZE ?=
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter -Werror
 CFLAGS  ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 $(WARN) $(CFLAGS) -D_GNU_SOURCE -DSTAKEOUT_VERSION='"$(VERSION)"' -I. -Iinclude -I$(BUILD) -I$(BUILD)/gen -fno-omit-frame-pointer
+ALL_CFLAGS := -std=gnu11 $(WARN) $(CFLAGS) -D_GNU_SOURCE -DSTAKEOUT_VERSION='"$(VERSION)"' -I. -Iinclude -I$(BUILD) -I$(BUILD)/gen \
+	-fno-omit-frame-pointer
 LDFLAGS ?=
 ifneq ($(SANITIZE),)
 ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -25,73 +31,147 @@ endif
 
 LIBS_DAEMON := -lbpf -lsqlite3 -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lpthread -lm
 LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lm
-LIBS_TEST   := -lcmocka $(LIBS_DAEMON) -lcurl
 
-PROTO_C := $(BUILD)/gen/stakeout/profile.pb-c.c
-DAEMON_SRCS := $(wildcard daemon/*.c)
-CLIENT_SRCS := $(wildcard client/*.c)
-PROFILE_SRCS := $(wildcard profile/*.c)
-BPF_SRCS    := $(wildcard bpf/*.bpf.c)
-SKELETONS   := $(BPF_SRCS:bpf/%.bpf.c=$(BUILD)/bpf/%.skel.h)
-PROFILE_OBJS := $(PROFILE_SRCS:%.c=$(BUILD)/%.o) $(PROTO_C:.c=.o)
-DAEMON_OBJS := $(DAEMON_SRCS:%.c=$(BUILD)/%.o) $(PROFILE_OBJS)
-CLIENT_OBJS := $(CLIENT_SRCS:%.c=$(BUILD)/%.o) $(PROFILE_OBJS)
+# A room is a folder; .design/rooms.md says which may use which.
+PROTO_C     := $(BUILD)/gen/stakeout/profile.pb-c.c
+SHARED_SRCS := $(wildcard include/profile/*.c)
+DAEMON_SRCS := $(wildcard daemon/*.c daemon/*/*.c)
+CLIENT_SRCS := $(wildcard client/*.c client/*/*.c include/stakeout/*.c)
+BPF_SRCS    := $(wildcard bpf/*.bpf.c bpf/*/*.bpf.c)
+BPF_HDRS    := $(wildcard bpf/*.h bpf/*/*.h include/stakeout/*.h)
+SKELETONS   := $(BPF_SRCS:%.bpf.c=$(BUILD)/%.skel.h)
+SHARED_OBJS := $(SHARED_SRCS:%.c=$(BUILD)/%.o) $(PROTO_C:.c=.o)
+DAEMON_OBJS := $(DAEMON_SRCS:%.c=$(BUILD)/%.o) $(SHARED_OBJS)
+CLIENT_OBJS := $(CLIENT_SRCS:%.c=$(BUILD)/%.o) $(SHARED_OBJS)
 
 .PHONY: all
 all: $(BUILD)/stakeoutd $(BUILD)/stakeout
 
+.PHONY: help
+help:
+	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
+
+#: make              builds build/stakeoutd and build/stakeout (V=1: with the commands)
+#: make demo         starts a small simulator, attaches to it, shows the profile
+#: make record       records a process of yours: PID=… [RECORD_SECONDS=10] [RECORD_HZ=99] [RECORD_OUT=profile.folded]
+
 $(BUILD)/stakeoutd: $(DAEMON_OBJS)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
+	$(call say,LINK)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
 
 $(BUILD)/stakeout: $(CLIENT_OBJS)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_CLIENT)
+	$(call say,LINK)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_CLIENT)
 
 # Generated: the profile schema's C code, the BPF objects and their skeletons.
 $(BUILD)/gen/stakeout/profile.pb-c.c $(BUILD)/gen/stakeout/profile.pb-c.h &: include/stakeout/profile.proto
 	@mkdir -p $(BUILD)/gen/stakeout
-	$(PROTOC_C) --proto_path=include --c_out=$(BUILD)/gen stakeout/profile.proto
+	$(call say,PROTO)
+	$(Q)$(PROTOC_C) --proto_path=include --c_out=$(BUILD)/gen stakeout/profile.proto
 
-$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h) $(wildcard include/stakeout/*.h)
+$(BPF_SRCS:%.c=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(BPF_HDRS)
 	@mkdir -p $(@D)
-	$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Werror -mcpu=v3 -I. -Iinclude -I/usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
+	$(call say,BPF)
+	$(Q)$(CLANG) -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Werror -mcpu=v3 -I. -Iinclude \
+		-I/usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
 
-$(BUILD)/bpf/%.skel.h: $(BUILD)/bpf/%.bpf.o
-	$(BPFTOOL) gen skeleton $< name $*_bpf > $@.tmp && mv $@.tmp $@
+$(SKELETONS): $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $< name $(notdir $*)_bpf > $@.tmp && mv $@.tmp $@
 
 $(BUILD)/gen/stakeout/%.pb-c.o: $(BUILD)/gen/stakeout/%.pb-c.c
-	$(CC) $(ALL_CFLAGS) -Wno-error -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-error -c $< -o $@
 
-$(BUILD)/%.o: %.c $(BUILD)/gen/stakeout/profile.pb-c.h $(SKELETONS)
+# Generated headers must be there before the first compilation; after it the compiler's own lists say who needs them.
+$(BUILD)/%.o: %.c | $(BUILD)/gen/stakeout/profile.pb-c.h $(SKELETONS)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 # Built in by the assembler, of which the compiler does not tell.
-$(BUILD)/daemon/api_schema.o: daemon/api_schema.json
+$(BUILD)/daemon/api/api_schema.o: daemon/api/api_schema.json
 
 # The version is compiled in: what holds it is made anew when it changes.
 $(BUILD)/version: FORCE
 	@mkdir -p $(@D)
 	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' > $@
 .PHONY: FORCE
-$(patsubst %.c,$(BUILD)/%.o,$(shell grep -ls STAKEOUT_VERSION daemon/*.c client/*.c tests/unit/*.c)): $(BUILD)/version
+$(patsubst %.c,$(BUILD)/%.o,$(shell grep -ls STAKEOUT_VERSION $(DAEMON_SRCS) $(CLIENT_SRCS) tests/unit/*.c)): $(BUILD)/version
 
--include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d) $(wildcard $(BUILD)/tests/*/*.d)
+-include $(DAEMON_OBJS:.o=.d) $(CLIENT_OBJS:.o=.d)
 
-# Unit tests: tests/unit/NAME.c with its sources named in tests/unit/NAME.mk as NAME_SRCS := daemon/x.c …
--include $(wildcard tests/unit/*.mk)
-UNIT_TESTS := $(patsubst tests/unit/%.mk,%,$(wildcard tests/unit/*.mk))
-define UNIT_RULE
-$(BUILD)/tests/unit/$(1): $(BUILD)/tests/unit/$(1).o $$($(1)_SRCS:%.c=$(BUILD)/%.o) $(if $(filter-out 0,$($(1)_PROTO)),$(PROTO_C:.c=.o))
-	@mkdir -p $$(@D)
-	$(CC) $(LDFLAGS) -o $$@ $$^ $(LIBS_TEST)
-endef
-$(foreach t,$(UNIT_TESTS),$(eval $(call UNIT_RULE,$(t))))
-.PHONY: unit
-unit: $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
+# The fuzzers, the unit tests and the benchmarks take from these what they call.
+$(BUILD)/libdaemon.a: $(filter-out $(BUILD)/daemon/main.o,$(DAEMON_OBJS))
+$(BUILD)/libclient.a: $(filter-out $(BUILD)/client/main.o,$(CLIENT_OBJS))
+$(BUILD)/libdaemon.a $(BUILD)/libclient.a:
+	$(call say,AR)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-.SECONDARY:
+DEMO_SECONDS   ?= 5
+RECORD_SECONDS ?= 10
+RECORD_HZ      ?= 99
+RECORD_OUT     ?= profile.folded
+
+.PHONY: demo
+demo: all $(BUILD)/workloads/cpp_sim
+	@tests/demo $(BUILD) $(DEMO_SECONDS)
+
+.PHONY: record
+record: all
+	@test -n "$(PID)" || { echo "usage: make record PID=… [RECORD_SECONDS=10] [RECORD_HZ=99] [RECORD_OUT=profile.folded]" >&2; exit 2; }
+	$(BUILD)/stakeout record -p $(PID) -d $(RECORD_SECONDS) -r $(RECORD_HZ) -o $(RECORD_OUT)
+	@echo "wrote $(RECORD_OUT)"
+
+#: make install      installs below PREFIX (/usr/local), DESTDIR before it; make uninstall removes it again
+BINDIR        ?= $(PREFIX)/bin
+MANDIR        ?= $(PREFIX)/share/man
+UNITDIR       ?= $(PREFIX)/lib/systemd/system
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+
+.PHONY: install uninstall
+install: all
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(UNITDIR) \
+		$(DESTDIR)$(COMPLETIONDIR)
+	install -m 0755 $(BUILD)/stakeout $(BUILD)/stakeoutd $(DESTDIR)$(BINDIR)
+	install -m 0644 client/stakeout.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 0644 daemon/stakeoutd.8 $(DESTDIR)$(MANDIR)/man8
+	sed 's|@BINDIR@|$(BINDIR)|' daemon/stakeoutd.service > $(BUILD)/stakeoutd.service
+	install -m 0644 $(BUILD)/stakeoutd.service $(DESTDIR)$(UNITDIR)
+	install -m 0644 client/stakeout.bash $(DESTDIR)$(COMPLETIONDIR)/stakeout
+
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/stakeout $(DESTDIR)$(BINDIR)/stakeoutd
+	rm -f $(DESTDIR)$(MANDIR)/man1/stakeout.1 $(DESTDIR)$(MANDIR)/man8/stakeoutd.8
+	rm -f $(DESTDIR)$(UNITDIR)/stakeoutd.service $(DESTDIR)$(COMPLETIONDIR)/stakeout
+
+# Debian packages, installed before anything is built; PACKAGES=no leaves the system as it is. make remakes the files that it
+# includes before it looks at any goal, and then starts again: so the packages are there before the first compiler runs.
+.PHONY: packages packages-check
+packages:
+	.ci/packages build
+
+packages-check:
+ifneq ($(PACKAGES),no)
+	.ci/packages check
+endif
+
+PACKAGES_NOT_FOR := clean help packages packages-check uninstall
+ifneq ($(PACKAGES),no)
+ifneq ($(filter-out $(PACKAGES_NOT_FOR),$(or $(MAKECMDGOALS),all)),)
+include $(BUILD)/packages.stamp
+endif
+endif
+
+$(BUILD)/packages.stamp: .ci/packages
+	@mkdir -p $(@D)
+	@.ci/packages build
+	@touch $@
+
+#: make clean        removes the build folder
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)
 
--include mk/packages.mk mk/workloads.mk mk/cuda_workloads.mk mk/check.mk mk/demo.mk mk/install.mk mk/bench.mk mk/kernels.mk mk/systemd.mk mk/dist.mk
+include tests/workloads/workloads.mk tests/workloads/cuda/cuda_workloads.mk tests/unit/unit.mk tests/check.mk
+include tests/bench/bench.mk tests/kernels/kernels.mk tests/systemd/systemd.mk include/static/dist.mk
+.SECONDARY:

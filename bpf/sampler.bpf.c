@@ -102,9 +102,9 @@ static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 addres
 }
 
 #define UW_SEARCH __noinline
-#include "bpf/unwind.h"
+#include "stakeout/unwinder.h"
 
-#include "bpf/python.h"
+#include "stakeout/python_walker.h"
 
 /* One sample in the making, too large for the stack. A CPU's clock events never interrupt one another. */
 struct {

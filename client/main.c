@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/commands.h"
-#include "client/message.h"
-#include "client/options.h"
+#include "client/commands/commands.h"
+#include "client/session/message.h"
+#include "stakeout/options.h"
 #include "stakeout/build_id.h"
 
 static const struct command {

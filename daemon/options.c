@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/config_file.h"
-#include "daemon/history.h"
-#include "daemon/listen_socket.h"
-#include "daemon/units.h"
+#include "daemon/os/config_file.h"
+#include "daemon/history/history.h"
+#include "daemon/api/listen_socket.h"
+#include "daemon/os/units.h"
 
 enum option_code {
 	OPTION_SOCKET = 256,

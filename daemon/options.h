@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/match_rule.h"
+#include "daemon/rules/match_rule.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 

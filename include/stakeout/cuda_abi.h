@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Maps and records between bpf/cuda.bpf.c and the daemon.
+ * Maps and records between bpf/cuda/cuda.bpf.c and the daemon.
  *
  * All counters only ever grow while the process lives; what happened between two moments is a difference. A key belongs
  * to one thread, which runs in one place at a time, so its values are written without atomic operations.

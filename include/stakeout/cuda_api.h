@@ -100,7 +100,7 @@ enum so_cuda_args {
 	SO_CUDA_ARGS_EVENT,        /* (event) */
 	SO_CUDA_ARGS_EVENT_STREAM, /* (event, stream[, ...]) */
 
-	/* Of calls that are rare: what follows is read by a function of its own (bpf/cuda_rare.h), and no stream. */
+	/* Of calls that are rare: what follows is read by a function of its own (bpf/cuda/cuda_rare.h), and no stream. */
 	SO_CUDA_ARGS_LAUNCH_LIST,         /* (cudaLaunchParams or CUDA_LAUNCH_PARAMS[], number, flags) */
 	SO_CUDA_ARGS_COPY_ARRAY,          /* (4 that say where, bytes, kind[, stream]) */
 	SO_CUDA_ARGS_COPY_2D_ARRAY,       /* (5 that say where, width, height, kind[, stream]) */
@@ -128,7 +128,7 @@ enum so_cuda_args {
 	SO_CUDA_ARGS_CU_ALLOC_3D_ARRAY, /* (out, const CUDA_ARRAY3D_DESCRIPTOR *) */
 	SO_CUDA_ARGS_CU_ALLOC_MIPMAP,   /* (out, const CUDA_ARRAY3D_DESCRIPTOR *, levels) */
 
-	/* Of memory without an address, whose handles are counted (bpf/cuda_handles.h). */
+	/* Of memory without an address, whose handles are counted (bpf/cuda/cuda_handles.h). */
 	SO_CUDA_ARGS_CREATE,  /* (handle *out, bytes, const CUmemAllocationProp *, flags) */
 	SO_CUDA_ARGS_RETAIN,  /* (handle *out, ptr) */
 	SO_CUDA_ARGS_RELEASE, /* (handle) */

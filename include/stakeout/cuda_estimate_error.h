@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How near the counts of a duty cycle come, from the sums that daemon/cuda_estimate.h explains. */
+/* How near the counts of a duty cycle come, from the sums that daemon/cuda/cuda_estimate.h explains. */
 #ifndef STAKEOUT_CUDA_ESTIMATE_ERROR_H
 #define STAKEOUT_CUDA_ESTIMATE_ERROR_H
 

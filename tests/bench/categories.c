@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "daemon/category_counters.h"
-#include "daemon/clock.h"
+#include "daemon/api/category_counters.h"
+#include "daemon/os/clock.h"
 #include "profile/category_rules.h"
 #include "tests/unit/made_profile.h"
 

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
-#include "daemon/store.h"
+#include "daemon/os/clock.h"
+#include "daemon/history/store.h"
 #include "tests/unit/made_profile.h"
 
 #define WINDOW_NS   (10 * STORE_SECOND_NS)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/clock.h"
-#include "daemon/unwind_cache.h"
-#include "daemon/unwind_table.h"
+#include "daemon/os/clock.h"
+#include "daemon/unwind/unwind_cache.h"
+#include "daemon/unwind/unwind_table.h"
 #include "stakeout/cleanup.h"
 
 #define CACHE_KEY "bench"

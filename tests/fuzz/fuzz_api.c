@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/api.h"
-#include "daemon/api_json.h"
-#include "daemon/log.h"
+#include "daemon/api/api.h"
+#include "daemon/api/api_json.h"
+#include "daemon/os/log.h"
 #include "tests/unit/fake_engine.c"
 
 #define USER  1000

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/cuda_library.h"
+#include "daemon/cuda/cuda_library.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,7 @@
  * Adding up stored CUDA documents, and the client's reader of what comes out. With libFuzzer:
  *
  *   clang -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude -o fuzz_cuda_merge \
- *     tests/fuzz/fuzz_cuda_merge.c daemon/cuda_merge*.c daemon/cuda_line_totals.c client/cuda_fields.c client/cuda_report.c profile/arena.c \
- *     client/frame_text.c -ljansson -lm
+ *     tests/fuzz/fuzz_cuda_merge.c build/libdaemon.a build/libclient.a -ljansson -lm
  *   ./fuzz_cuda_merge -max_len=8192 tests/fuzz/corpus/cuda_merge
  *
  * The input is one document, or an array of them. Beyond not crashing: what is refused leaves nothing behind; a sum can be
@@ -14,8 +13,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "client/cuda_report.h"
-#include "daemon/cuda_merge.h"
+#include "client/cuda/cuda_report.h"
+#include "daemon/history/cuda_merge.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

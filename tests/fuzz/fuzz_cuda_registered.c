@@ -2,8 +2,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/cuda_registered.h"
-#include "daemon/elf_dynamic.h"
+#include "daemon/symbols/cuda_registered.h"
+#include "daemon/elf/elf_dynamic.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

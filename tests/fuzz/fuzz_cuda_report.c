@@ -3,7 +3,7 @@
  * The reader of the daemon's answer about CUDA calls, and all that is rendered from it. With libFuzzer:
  *
  *   clang -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude -o fuzz_cuda_report \
- *     tests/fuzz/fuzz_cuda_report.c client/cuda_*.c profile/arena.c client/frame_text.c -ljansson -lm
+ *     tests/fuzz/fuzz_cuda_report.c build/libclient.a -ljansson -lm
  *   ./fuzz_cuda_report -max_len=8192 tests/fuzz/corpus/cuda_report
  *
  * Beyond not crashing: what is refused has words and no output; what is rendered is valid UTF-8 in lines without other control
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda_view.h"
+#include "client/cuda/cuda_view.h"
 #include "stakeout/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

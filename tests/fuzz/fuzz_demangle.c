@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/demangle.h"
+#include "daemon/symbols/demangle.h"
 #include "stakeout/cleanup.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/elf_file.h"
+#include "daemon/elf/elf_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

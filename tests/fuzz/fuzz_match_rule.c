@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/match_proc.h"
-#include "daemon/match_rule.h"
+#include "daemon/rules/match_proc.h"
+#include "daemon/rules/match_rule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/probe_site.h"
+#include "daemon/cuda/probe_site.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/proc_maps.h"
+#include "daemon/os/proc_maps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

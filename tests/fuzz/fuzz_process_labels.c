@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/process_labels.h"
+#include "daemon/processes/process_labels.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/dump_text.h"
+#include "client/render/dump_text.h"
 #include "profile/profile.h"
-#include "client/render.h"
-#include "client/selection.h"
+#include "client/render/render.h"
+#include "client/render/selection.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "daemon/profile_merge.h"
+#include "daemon/profile/profile_merge.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/python_names.h"
+#include "daemon/python/python_names.h"
 #include "tests/unit/python_code_layouts.h"
 
 #define BASE         0x7f0000010000ull

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/python_image.h"
+#include "daemon/python/python_image.h"
 #include "stakeout/cleanup.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/python_debug_offsets.h"
-#include "daemon/python_process.h"
+#include "daemon/python/python_debug_offsets.h"
+#include "daemon/python/python_process.h"
 #include "tests/unit/python_tables.h"
 
 #define HEAD        4u

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/stack_effect.h"
+#include "daemon/unwind/stack_effect.h"
 
 #define BASE 0x7ffff7a00f00ull
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/profile_merge.h"
-#include "daemon/store_blob.h"
+#include "daemon/profile/profile_merge.h"
+#include "daemon/history/store_blob.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,7 +15,7 @@
 #include <elfutils/libdw.h>
 #include <dwarf.h>
 
-#include "daemon/proc_maps.h"
+#include "daemon/os/proc_maps.h"
 #include "stakeout/abi.h"
 #include "tests/golden/referee.h"
 

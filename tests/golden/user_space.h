@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bpf/unwind.h compiled for user space, as daemon/user_unwind.c does it, over the tables of a fake sampler and over
+ * include/stakeout/unwinder.h compiled for user space, as daemon/engine/user_unwind.c does it, over the tables of a fake sampler and over
  * any memory: for the tests that compare its frames with those expected. Include cmocka.h before.
  */
 #ifndef STAKEOUT_TESTS_USER_SPACE_H
@@ -52,7 +52,7 @@ static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
 }
 
 #define UW_SEARCH static __attribute__((unused))
-#include "bpf/unwind.h"
+#include "stakeout/unwinder.h"
 
 static void user_space__walk(struct so_unwind *u, uint64_t pc, uint64_t mappings, uint32_t run)
 {

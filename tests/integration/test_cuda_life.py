@@ -556,7 +556,7 @@ def test_switching_is_quick():
     """
     4,000 launches a second are more than the budget, on any machine, and too few to be compared with light probes. What a time on costs is
     what it counts: a sixth of its hits are before counting begins; those while probes are taken away were as many as half of all before
-    the gate (daemon/cuda_gate.h).
+    the gate (daemon/cuda/cuda_gate.h).
     """
     undisturbed(switching_is_quick)
 

@@ -66,7 +66,7 @@ def test_demo():
     need_bpf()
     workload("cpp_sim")
     where = temporary_dir()
-    result = run([os.path.join(SOURCE_DIR, "scripts", "demo"), BUILD_DIR, "2"], cwd=where)
+    result = run([os.path.join(SOURCE_DIR, "tests", "demo"), BUILD_DIR, "2"], cwd=where)
     assert result.returncode == 0, f"{result.stdout}{result.stderr}"
     with open(os.path.join(where, "demo.folded"), encoding="utf-8") as f:
         stacks = parse_folded(f.read())

@@ -387,7 +387,7 @@ def test_the_units_capabilities_suffice_for_a_group():
     """CAP_CHOWN and CAP_SETPCAP, which are in the unit for the start alone, are gone afterwards."""
     need_all_capabilities()
     name, gid = a_group()
-    with open(os.path.join(SOURCE_DIR, "share", "stakeoutd.service"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE_DIR, "daemon", "stakeoutd.service"), encoding="utf-8") as f:
         words = re.search(r"^CapabilityBoundingSet=(.*)$", f.read(), re.MULTILINE).group(1).split()
     keep = ",".join(["-all"] + ["+" + word.removeprefix("CAP_").lower() for word in words])
     daemon = Daemon("--group", name, prefix=(need_tool("setpriv"), "--bounding-set", keep, "--no-new-privs"))

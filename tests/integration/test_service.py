@@ -340,7 +340,7 @@ def test_directories_of_a_service():
 
 
 def pages():
-    for program, page in ((STAKEOUT, "man/stakeout.1"), (STAKEOUTD, "man/stakeoutd.8")):
+    for program, page in ((STAKEOUT, "client/stakeout.1"), (STAKEOUTD, "daemon/stakeoutd.8")):
         with open(os.path.join(SOURCE_DIR, page), encoding="utf-8") as f:
             yield program, f.read()
 
@@ -376,20 +376,20 @@ def test_man_pages_have_all_options():
 
 def test_man_pages_are_well_formed():
     man = need_tool("man")
-    for page in ("man/stakeout.1", "man/stakeoutd.8"):
+    for page in ("client/stakeout.1", "daemon/stakeoutd.8"):
         result = run([man, "--warnings", "-l", os.path.join(SOURCE_DIR, page)], env={**os.environ, "MANPAGER": "cat"})
         assert result.returncode == 0 and not result.stderr, result.stderr
         assert "SEE ALSO" in result.stdout
     mandoc = shutil.which("mandoc")
     if mandoc:
-        for page in ("man/stakeout.1", "man/stakeoutd.8"):
+        for page in ("client/stakeout.1", "daemon/stakeoutd.8"):
             result = run([mandoc, "-T", "lint", "-W", "warning", os.path.join(SOURCE_DIR, page)])
             assert result.returncode == 0, result.stdout
 
 
 def complete(*words):
     text = f"""
-        source {SOURCE_DIR}/share/completion/stakeout.bash
+        source {SOURCE_DIR}/client/stakeout.bash
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
         _stakeout
         printf '%s\\n' "${{COMPREPLY[@]}}"
@@ -424,7 +424,7 @@ def test_versions_name_the_build():
 
 def test_the_units_capabilities_suffice():
     """With what the unit leaves, and nothing else: another user's process is sampled, timed and has names."""
-    with open(os.path.join(SOURCE_DIR, "share", "stakeoutd.service"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE_DIR, "daemon", "stakeoutd.service"), encoding="utf-8") as f:
         words = re.search(r"^CapabilityBoundingSet=(.*)$", f.read(), re.MULTILINE).group(1).split()
     keep = ",".join(["-all"] + ["+" + word.removeprefix("CAP_").lower() for word in words])
     daemon = Daemon(prefix=(need_tool("setpriv"), "--bounding-set", keep, "--no-new-privs"))
@@ -449,7 +449,7 @@ def test_the_units_capabilities_suffice():
 def test_unit_file():
     analyze = need_tool("systemd-analyze")
     where = temporary_dir()
-    with open(os.path.join(SOURCE_DIR, "share", "stakeoutd.service"), encoding="utf-8") as f:
+    with open(os.path.join(SOURCE_DIR, "daemon", "stakeoutd.service"), encoding="utf-8") as f:
         text = f.read()
     unit = os.path.join(where, "stakeoutd.service")
     assert text.count("@BINDIR@") == 1

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda_report.h"
-#include "client/cuda_view.h"
+#include "client/cuda/cuda_report.h"
+#include "client/cuda/cuda_view.h"
 
 /*
  * A training of 10 s. Two threads launch; a line reads the loss with .item() (copy, then sync), another uploads from pageable

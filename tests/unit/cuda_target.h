@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A target whose every call is known, and the clocks, the probes and the kernel's maps by which a watch knows of it: what
- * daemon/cuda_watch*.c call of clock.h, cuda_probes.h and cuda_gate.h is defined here.
+ * daemon/cuda/cuda_watch*.c call of clock.h, cuda_probes.h and cuda_gate.h is defined here.
  */
 #ifndef STAKEOUT_TESTS_CUDA_TARGET_H
 #define STAKEOUT_TESTS_CUDA_TARGET_H
@@ -18,7 +18,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "daemon/cuda_watch_parts.h"
+#include "daemon/cuda/cuda_watch_parts.h"
 
 #define US       1000ull
 #define MS       1000000ull

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Linked statically with dist/system.c: prints what it finds of the user and the group that are named. */
+/* Linked statically with include/static/system.c: prints what it finds of the user and the group that are named. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>

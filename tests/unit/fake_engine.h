@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine.h"
+#include "daemon/engine/engine.h"
 
 /* The owner that the next attached targets have; default: the caller's own uid. */
 void fake_engine__set_owner(struct engine *engine, uid_t uid);

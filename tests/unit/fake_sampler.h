@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A sampler without a kernel, for the tests of what gives the kernel its tables: shards, mappings, rules and the map of
- * processes are plain memory. It implements those functions of daemon/sampler.h, and no others.
+ * processes are plain memory. It implements those functions of daemon/kernel/sampler.h, and no others.
  */
 #ifndef STAKEOUT_TEST_FAKE_SAMPLER_H
 #define STAKEOUT_TEST_FAKE_SAMPLER_H
 
-#include "daemon/sampler.h"
+#include "daemon/kernel/sampler.h"
 
 /* NULL when out of memory; released by sampler__free(). */
 struct sampler *fake_sampler__new(void);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/profile_builder.h"
+#include "daemon/profile/profile_builder.h"
 
 struct made_profile {
 	unsigned stacks;    /* distinct ones */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "daemon/python_process.h"
+#include "daemon/python/python_process.h"
 
 #define MADE_BASE        0x7f0000000000ull
 #define MADE_BYTES       0x10000u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Linked statically: tries to load the library that it is given, and prints what comes of it. */
-#include "daemon/nvml_library.h"
+#include "daemon/nvml/nvml_library.h"
 
 int main(int argc, char **argv)
 {

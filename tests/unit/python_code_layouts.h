@@ -3,7 +3,7 @@
 #ifndef STAKEOUT_TESTS_PYTHON_CODE_LAYOUTS_H
 #define STAKEOUT_TESTS_PYTHON_CODE_LAYOUTS_H
 
-#include "daemon/python_layout.h"
+#include "daemon/python/python_layout.h"
 
 /* 3.13 and 3.14 keep code, str and bytes objects where 3.12 does. */
 static inline struct python_layout python_code_layout_of(unsigned minor)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * All that stakeout reads of an interpreter whose threads stand still, in the way it does: the process is opened, its
- * threads are listed, each is walked by bpf/python.h from its descriptor on, and the code objects of its frames are read.
+ * threads are listed, each is walked by include/stakeout/python_walker.h from its descriptor on, and the code objects of its frames are read.
  */
 #ifndef STAKEOUT_TESTS_PYTHON_LOOK_H
 #define STAKEOUT_TESTS_PYTHON_LOOK_H
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/python_code.h"
-#include "daemon/python_process.h"
+#include "daemon/python/python_code.h"
+#include "daemon/python/python_process.h"
 
 #define PYTHON_LOOK_THREADS 8
 #define PYTHON_LOOK_FRAMES  128
@@ -47,7 +47,7 @@ static bool py_read(void *dst, __u32 bytes, __u64 address)
 	return foreign_memory__read(python_look__memory, address, dst, bytes);
 }
 
-#include "bpf/python.h"
+#include "stakeout/python_walker.h"
 
 static inline void python_look__code(const struct python_layout *layout, struct python_look_frame *f)
 {

@@ -5,11 +5,11 @@
 
 #include <errno.h>
 
-#include "daemon/code_reader.h"
-#include "daemon/elf_file.h"
-#include "daemon/foreign_memory.h"
-#include "daemon/proc_maps.h"
-#include "daemon/python_image.h"
+#include "daemon/os/code_reader.h"
+#include "daemon/elf/elf_file.h"
+#include "daemon/os/foreign_memory.h"
+#include "daemon/os/proc_maps.h"
+#include "daemon/python/python_image.h"
 
 /* context: a pid_t. */
 static inline bool python_memory__read(void *context, uint64_t address, void *to, size_t bytes)

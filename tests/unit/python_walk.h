@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/foreign_memory.h"
-#include "daemon/python_process.h"
+#include "daemon/os/foreign_memory.h"
+#include "daemon/python/python_process.h"
 
 #define PYTHON_WALK_MAX 128
 

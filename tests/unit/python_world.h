@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-#include "daemon/python_process.h"
+#include "daemon/python/python_process.h"
 #include "tests/unit/python_memory.h"
 #include "tests/unit/python_target.h"
 #include "tests/unit/python_walk.h"

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "profile/profile.h"
-#include "daemon/log.h"
-#include "daemon/store.h"
-#include "daemon/store_sql.h"
+#include "daemon/os/log.h"
+#include "daemon/history/store.h"
+#include "daemon/history/store_sql.h"
 #include "tests/unit/made_profile.h"
 
 #define WINDOW_NS (10 * STORE_SECOND_NS)

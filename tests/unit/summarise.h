@@ -3,7 +3,7 @@
 #ifndef STAKEOUT_TESTS_SUMMARISE_H
 #define STAKEOUT_TESTS_SUMMARISE_H
 
-#include "client/render.h"
+#include "client/render/render.h"
 
 #define MS 10101010 /* a period of 99 Hz */
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "daemon/accumulator.h"
+#include "daemon/profile/accumulator.h"
 
 static const char python[16] = "python3", worker[16] = "worker-0";
 

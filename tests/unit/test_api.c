@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/api.h"
-#include "daemon/api_json.h"
-#include "daemon/listen_socket.h"
+#include "daemon/api/api.h"
+#include "daemon/api/api_json.h"
+#include "daemon/api/listen_socket.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/http_probe.h"
 

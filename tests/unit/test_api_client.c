@@ -17,12 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/api_client.h"
-#include "client/private_daemon.h"
-#include "client/session.h"
-#include "client/target.h"
-#include "daemon/api.h"
-#include "daemon/listen_socket.h"
+#include "client/session/api_client.h"
+#include "client/session/private_daemon.h"
+#include "client/session/session.h"
+#include "client/session/target.h"
+#include "daemon/api/api.h"
+#include "daemon/api/listen_socket.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/http_probe.h"
 

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/api.h"
-#include "daemon/api_schema.h"
+#include "daemon/api/api.h"
+#include "daemon/api/api_schema.h"
 
 static json_t *schema;
 
@@ -94,9 +94,9 @@ static void every_route_is_in_the_schema(void **state)
 		route_name(method, path, name, sizeof(name));
 		operation = find_operation(name);
 		if (!operation)
-			fail_msg("daemon/api_schema.json has no %s", name);
+			fail_msg("daemon/api/api_schema.json has no %s", name);
 		if (json_is_true(json_object_get(operation, "x-changes")) != changes)
-			fail_msg("%s: x-changes is not what daemon/api.c says", name);
+			fail_msg("%s: x-changes is not what daemon/api/api.c says", name);
 	}
 	assert_true(i >= 15);
 }
@@ -111,7 +111,7 @@ static void the_schema_has_no_other(void **state)
 		json_object_foreach (item, method, operation) {
 			route_name(method, path, name, sizeof(name));
 			if (!is_route(name))
-				fail_msg("daemon/api.c has no %s", name);
+				fail_msg("daemon/api/api.c has no %s", name);
 		}
 	}
 }

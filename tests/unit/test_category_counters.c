@@ -12,10 +12,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/category_counters.h"
-#include "daemon/category_windows.h"
-#include "daemon/clock.h"
-#include "daemon/log.h"
+#include "daemon/api/category_counters.h"
+#include "daemon/api/category_windows.h"
+#include "daemon/os/clock.h"
+#include "daemon/os/log.h"
 #include "profile/category_verdict.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/made_profile.h"

@@ -2,7 +2,7 @@
 /* Which rule each kind of call-frame information becomes. */
 #include "tests/unit/unwind_expect.h"
 
-#include "daemon/cfi_rules.h"
+#include "daemon/unwind/cfi_rules.h"
 
 #define PLT_CFA(threshold) 0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, (threshold) + 0x30, 0x2a, 0x33, 0x24, 0x22
 static void test_plt(void **state)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/options.h"
-#include "client/record_options.h"
+#include "stakeout/options.h"
+#include "client/commands/record_options.h"
 
 #define MAX_WORDS 16
 

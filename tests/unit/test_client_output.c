@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/interrupt.h"
-#include "client/output.h"
+#include "client/session/interrupt.h"
+#include "client/session/output.h"
 
 static char dir[PATH_MAX];
 

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "daemon/clock_periods.h"
-#include "daemon/engine.h"
+#include "daemon/kernel/clock_periods.h"
+#include "daemon/engine/engine.h"
 #include "stakeout/sampler_abi.h"
 
 #define STEP_NS (SO_RATE_MASK + 1)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/config_file.h"
+#include "daemon/os/config_file.h"
 #include "daemon/options.h"
 #include "stakeout/cleanup.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/cuda_active.h"
+#include "daemon/cuda/cuda_active.h"
 
 #define MS     1000000ull
 #define CALLER 11

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cuda_budget.h"
+#include "daemon/cuda/cuda_budget.h"
 
 #define MAX_MS 100000
 
@@ -82,7 +82,7 @@ static bool is_on(const struct run *run)
 	       run->into_cycle_ms < run->cycle.off_before_ms + run->cycle.on_ms;
 }
 
-/* The share of calls of that length that have their stack taken: bpf/cuda.bpf.c, stack_period(). */
+/* The share of calls of that length that have their stack taken: bpf/cuda/cuda.bpf.c, stack_period(). */
 static double share_of(const struct run *run, unsigned kind, double ns)
 {
 	double period = run->plan.stack_period[kind];

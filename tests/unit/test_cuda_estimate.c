@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/cuda_estimate.h"
+#include "daemon/cuda/cuda_estimate.h"
 #include "tests/unit/random_unit.h"
 
 #define ON_MS      10

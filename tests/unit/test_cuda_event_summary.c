@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "client/cuda_event_summary.h"
-#include "daemon/profile_builder.h"
+#include "client/cuda/cuda_event_summary.h"
+#include "daemon/profile/profile_builder.h"
 
 struct comment {
 	const char *key, *value;

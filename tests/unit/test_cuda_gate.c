@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/clock.h"
-#include "daemon/cuda_gate.h"
+#include "daemon/os/clock.h"
+#include "daemon/cuda/cuda_gate.h"
 
 #define MS 1000000ull
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda_kernel_text.h"
+#include "client/cuda/cuda_kernel_text.h"
 #include "stakeout/cleanup.h"
 
 #define DIRECT_COPY                                                                              \

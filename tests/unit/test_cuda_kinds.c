@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/cuda_kinds.h"
+#include "daemon/cuda/cuda_kinds.h"
 
 #define SECOND      1000000000ull
 #define KIND(kind)  (1u << SO_CUDA_##kind)

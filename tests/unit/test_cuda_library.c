@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/cuda_library.h"
+#include "daemon/cuda/cuda_library.h"
 
 #define _cleanup_library_ __attribute__((cleanup(cleanup__cuda_library)))
 

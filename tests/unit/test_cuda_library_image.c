@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cuda_library.h"
+#include "daemon/cuda/cuda_library.h"
 
 #define _cleanup_library_ __attribute__((cleanup(cleanup__cuda_library)))
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "daemon/cuda_line_totals.h"
+#include "daemon/cuda/cuda_line_totals.h"
 #include "tests/unit/random_unit.h"
 
 enum { COPY, LAUNCH, QUIET, GROUPS };
@@ -149,7 +149,7 @@ static void a_small_line_gives_up_what_it_has(void **state)
 	assert_figures(&lines[1], 1, 600, 6000);
 }
 
-/* One stack in PERIOD calls, and in TIME_NS of long ones: bpf/cuda.bpf.c, stack_period(). */
+/* One stack in PERIOD calls, and in TIME_NS of long ones: bpf/cuda/cuda.bpf.c, stack_period(). */
 #define PERIOD  40
 #define TIME_NS 10000000
 

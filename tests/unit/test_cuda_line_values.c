@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "daemon/cuda_line_values.h"
+#include "daemon/cuda/cuda_line_values.h"
 
 static void whole_figures_stay_as_they_are(void **state)
 {

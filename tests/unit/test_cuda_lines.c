@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/cuda_lines.h"
+#include "daemon/cuda/cuda_lines.h"
 
 static struct so_cuda_line_key key_of(uint32_t n)
 {

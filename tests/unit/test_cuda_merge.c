@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/cuda_merge.h"
-#include "daemon/cuda_rows.h"
+#include "daemon/history/cuda_merge.h"
+#include "daemon/cuda/cuda_rows.h"
 #include "tests/unit/cuda_answers.h"
 
 CLEANUP_DEFINE(json_t *, json, json_decref)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cuda_names.h"
+#include "daemon/cuda/cuda_names.h"
 
 static bool find(const char *symbol, struct cuda_name *out)
 {

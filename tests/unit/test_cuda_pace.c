@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "daemon/cuda_pace.h"
+#include "daemon/cuda/cuda_pace.h"
 
 /* Times on and off of 10 and 100 ms, of so much from wait to wait; how many fall into one follows from where the last ended. */
 static struct cuda_pace pace_of(double off_ns, double on_ns, double taken, unsigned times)

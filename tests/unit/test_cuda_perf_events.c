@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/cuda_perf_events.h"
+#include "daemon/cuda/cuda_perf_events.h"
 #include "stakeout/cuda_abi.h"
 
 #define FUNCTIONS  5

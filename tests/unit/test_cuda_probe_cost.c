@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "daemon/cuda_probe_cost.h"
+#include "daemon/cuda/cuda_probe_cost.h"
 
 /* As measured in a virtual machine: there a step is a trap to the hypervisor, and caches are no matter. */
 static const struct cuda_probe_cost machine = { .pair_ns = 2000,

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/cuda_progress.h"
+#include "daemon/cuda/cuda_progress.h"
 #include "tests/unit/random_unit.h"
 
 #define SLICE_NS   524288.0

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/cuda_registered.h"
-#include "daemon/elf_dynamic.h"
-#include "daemon/elf_symbols.h"
-#include "daemon/kernel_names.h"
+#include "daemon/symbols/cuda_registered.h"
+#include "daemon/elf/elf_dynamic.h"
+#include "daemon/symbols/elf_symbols.h"
+#include "daemon/cuda/kernel_names.h"
 
 #define _cleanup_registered_ __attribute__((cleanup(cleanup__cuda_registered)))
 #define _cleanup_sections_   __attribute__((cleanup(cleanup__elf_sections)))

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cuda_rows.h"
+#include "daemon/cuda/cuda_rows.h"
 
 CLEANUP_DEFINE(json_t *, json, json_decref)
 

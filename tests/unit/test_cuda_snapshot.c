@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cuda_snapshot.h"
+#include "daemon/cuda/cuda_snapshot.h"
 
 static struct cuda_snapshot *new_snapshot(void)
 {

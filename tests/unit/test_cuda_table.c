@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "client/cuda_codes.h"
-#include "client/cuda_summary.h"
-#include "client/cuda_text.h"
+#include "client/cuda/cuda_codes.h"
+#include "client/cuda/cuda_summary.h"
+#include "client/cuda/cuda_text.h"
 #include "stakeout/utf8.h"
 #include "tests/unit/cuda_answers.h"
 

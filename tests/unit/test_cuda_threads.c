@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/cuda_threads.h"
+#include "daemon/cuda/cuda_threads.h"
 
 #define SECOND_NS   1000000000ull
 #define MAX_ENTRIES 800u

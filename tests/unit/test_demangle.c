@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/demangle.h"
+#include "daemon/symbols/demangle.h"
 #include "stakeout/cleanup.h"
 
 static void test_names(void **state)

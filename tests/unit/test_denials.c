@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/denials.h"
+#include "daemon/api/denials.h"
 
 static char text[16384];
 static FILE *log_file;

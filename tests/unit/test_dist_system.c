@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Users and groups in a static program (dist/system.c) against glibc's, asked for the same in this one. */
+/* Users and groups in a static program (include/static/system.c) against glibc's, asked for the same in this one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

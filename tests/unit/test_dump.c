@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "client/dump_text.h"
-#include "daemon/profile_builder.h"
+#include "client/render/dump_text.h"
+#include "daemon/profile/profile_builder.h"
 
 #define NATIVE(name, file)                                        \
 	{                                                         \

@@ -17,11 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/commands.h"
-#include "client/message.h"
-#include "daemon/api.h"
-#include "daemon/listen_socket.h"
-#include "daemon/profile_builder.h"
+#include "client/commands/commands.h"
+#include "client/session/message.h"
+#include "daemon/api/api.h"
+#include "daemon/api/listen_socket.h"
+#include "daemon/profile/profile_builder.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/http_probe.h"
 

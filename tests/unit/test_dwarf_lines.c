@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/dwarf_lines.h"
+#include "daemon/symbols/dwarf_lines.h"
 #include "stakeout/short_path.h"
 #include "tests/unit/here.h"
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/elf_file.h"
-#include "daemon/proc_maps.h"
+#include "daemon/elf/elf_file.h"
+#include "daemon/os/proc_maps.h"
 
 struct referee {
 	const struct proc_maps *maps;

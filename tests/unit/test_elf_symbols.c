@@ -17,7 +17,7 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
-#include "daemon/elf_symbols.h"
+#include "daemon/symbols/elf_symbols.h"
 
 static char dir[64];
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/fd_closer.h"
+#include "daemon/os/fd_closer.h"
 
 #define SLOW_S 3
 

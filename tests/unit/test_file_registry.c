@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "daemon/file_registry.h"
+#include "daemon/files/file_registry.h"
 #include "tests/unit/fake_sampler.h"
 
 #define PAGE 4096

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "client/frame_text.h"
-#include "client/render.h"
+#include "client/render/frame_text.h"
+#include "client/render/render.h"
 
 static char *fold_part(const struct profile *p, const struct render_options *options)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Golden stacks (tests/golden/stacks): each is unwound by bpf/unwind.h, over tables compiled from its call-frame
+ * Golden stacks (tests/golden/stacks): each is unwound by include/stakeout/unwinder.h, over tables compiled from its call-frame
  * information, and must give the frames that libdwfl and libdw gave when it was captured. Then the same stacks broken
  * on purpose. With names of files as arguments, those instead.
  */
@@ -14,7 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "daemon/table_pool.h"
+#include "daemon/unwind/table_pool.h"
 #include "tests/golden/snapshot.h"
 #include "tests/golden/user_space.h"
 

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "profile/profile.h"
-#include "daemon/api_history.h"
-#include "daemon/clock.h"
-#include "daemon/history.h"
-#include "daemon/log.h"
-#include "daemon/store_sql.h"
+#include "daemon/api/api_history.h"
+#include "daemon/os/clock.h"
+#include "daemon/history/history.h"
+#include "daemon/os/log.h"
+#include "daemon/history/store_sql.h"
 #include "tests/unit/fake_engine.h"
 
 #define USER  1000

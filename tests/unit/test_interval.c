@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client/render.h"
+#include "client/render/render.h"
 
 /*
  * Newcombe, Statistics in Medicine 17 (1998) 857–872, table I, method 3 (Wilson's score without continuity

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/kallsyms.h"
+#include "daemon/symbols/kallsyms.h"
 
 static void write_file(char path[], const char *text)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/kernel_modules.h"
+#include "daemon/symbols/kernel_modules.h"
 
 static struct kernel_modules list(const char *text)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/kernel_names.h"
+#include "daemon/cuda/kernel_names.h"
 
 static struct kernel_names *new_names(void)
 {

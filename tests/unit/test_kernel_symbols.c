@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/kernel_symbols.h"
-#include "daemon/module_places.h"
+#include "daemon/symbols/kernel_symbols.h"
+#include "daemon/symbols/module_places.h"
 
 #define SECOND 1000000000ull
 #define NVIDIA 0xffffffffc0200000

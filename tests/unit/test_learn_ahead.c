@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/engine_internal.h"
-#include "daemon/learn.h"
+#include "daemon/engine/engine_internal.h"
+#include "daemon/engine/learn.h"
 
 #define MAX_REGIONS 256 /* that are remembered */
 #define REGION      (1ull << 20)

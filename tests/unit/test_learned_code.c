@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/learned_code.h"
+#include "daemon/unwind/learned_code.h"
 #include "tests/unit/fake_sampler.h"
 
 #define TEXT       0x100000u /* where the made-up file's text begins, and how long it is */

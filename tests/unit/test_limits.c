@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
-#include "daemon/limits.h"
+#include "daemon/os/clock.h"
+#include "daemon/os/limits.h"
 
 static json_int_t field(const char *name, const char *field)
 {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/mapping_runs.h"
+#include "daemon/processes/mapping_runs.h"
 
 #define GRACE_NS 1000000000ull /* as in mapping_runs.c */
 

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine.h"
-#include "daemon/match_proc.h"
-#include "daemon/match_rule.h"
-#include "daemon/match_table.h"
+#include "daemon/engine/engine.h"
+#include "daemon/rules/match_proc.h"
+#include "daemon/rules/match_rule.h"
+#include "daemon/rules/match_table.h"
 
 #define USER 1000
 

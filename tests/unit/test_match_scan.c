@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "daemon/match_scan.h"
+#include "daemon/os/log.h"
+#include "daemon/rules/match_scan.h"
 #include "tests/unit/fake_engine.h"
 
 #define USER 1000

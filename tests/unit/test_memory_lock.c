@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Processes that hang are made up: what tries them waits for the test. Real ones: tests/integration/test_stuck.py. */
-#include "daemon/memory_lock.h"
+#include "daemon/os/memory_lock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/clock.h"
-#include "daemon/log.h"
+#include "daemon/os/clock.h"
+#include "daemon/os/log.h"
 
 #define PATIENCE_MS 50
 #define FIRST       (1 << 22) /* beyond all real numbers */

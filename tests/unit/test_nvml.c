@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/clock.h"
-#include "daemon/nvml.h"
-#include "daemon/nvml_library.h"
+#include "daemon/os/clock.h"
+#include "daemon/nvml/nvml.h"
+#include "daemon/nvml/nvml_library.h"
 #include "tests/unit/nvml_fake.h"
 
 #define S 1000000000ull

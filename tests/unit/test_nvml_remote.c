@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/clock.h"
-#include "daemon/nvml.h"
-#include "daemon/nvml_remote.h"
-#include "nvml/protocol.h"
+#include "daemon/os/clock.h"
+#include "daemon/nvml/nvml.h"
+#include "daemon/nvml/nvml_remote.h"
+#include "daemon/nvml/helper/protocol.h"
 
 /* A file of the build folder, seen from this program in tests/unit/. */
 static const char *built(const char *name, char path[PATH_MAX + 64])

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "daemon/clock.h"
-#include "daemon/nvml_watch.h"
+#include "daemon/os/clock.h"
+#include "daemon/nvml/nvml_watch.h"
 #include "tests/unit/nvml_fake.h"
 
 #define S     1000000000ull

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/perf_map.h"
+#include "daemon/symbols/perf_map.h"
 
 static struct perf_map *parse(const char *text)
 {

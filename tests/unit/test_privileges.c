@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/privileges.h"
+#include "daemon/os/privileges.h"
 
 #define BIT(n)      (1ull << (n))
 #define ALL         (BIT(41) - 1)

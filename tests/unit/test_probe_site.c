@@ -18,7 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "daemon/probe_site.h"
+#include "daemon/cuda/probe_site.h"
 
 static char folder[] = "/tmp/stakeout-probe-site-XXXXXX";
 

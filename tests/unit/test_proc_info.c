@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/proc_info.h"
+#include "daemon/os/proc_info.h"
 
 /* A child that stops itself at once; ended by reap(). */
 static pid_t stopped_child(const char *name)

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "daemon/proc_maps.h"
+#include "daemon/os/proc_maps.h"
 
 #define AUTO_MAPS __attribute__((cleanup(cleanup__proc_maps))) struct proc_maps
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/process_labels.h"
+#include "daemon/processes/process_labels.h"
 
 #define ID_A  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define ID_B  "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "daemon/clock.h"
-#include "daemon/memory_lock.h"
-#include "daemon/process_table.h"
+#include "daemon/os/clock.h"
+#include "daemon/os/memory_lock.h"
+#include "daemon/processes/process_table.h"
 #include "tests/unit/fake_sampler.h"
 
 #define PAGE 4096

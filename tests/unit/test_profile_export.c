@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "daemon/profile_export.h"
+#include "daemon/profile/profile_export.h"
 #include "tests/unit/fake_sampler.h"
 #include "tests/unit/here.h"
 

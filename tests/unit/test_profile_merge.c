@@ -12,8 +12,8 @@
 
 #include "profile/gunzip.h"
 #include "profile/profile.h"
-#include "daemon/profile_merge.h"
-#include "daemon/store_blob.h"
+#include "daemon/profile/profile_merge.h"
+#include "daemon/history/store_blob.h"
 #include "stakeout/profile.pb-c.h"
 #include "tests/unit/made_profile.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/python_code.h"
+#include "daemon/python/python_code.h"
 #include "tests/unit/python_code_layouts.h"
 
 /* A foreign memory of 64 KiB, with one code object and what belongs to it; `code` and so on are addresses. */

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/code_reader.h"
-#include "daemon/python_code.h"
-#include "daemon/python_debug_offsets.h"
+#include "daemon/os/code_reader.h"
+#include "daemon/python/python_code.h"
+#include "daemon/python/python_debug_offsets.h"
 #include "tests/unit/python_target.h"
 
 /* Prints where _PyRuntime is, first of all. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/python_debug_offsets.h"
+#include "daemon/python/python_debug_offsets.h"
 #include "tests/unit/python_tables.h"
 
 static int read_table(const uint64_t *words, size_t n, struct python_layout *out, struct so_error *err)

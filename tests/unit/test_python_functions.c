@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/python_functions.h"
+#include "daemon/python/python_functions.h"
 
 static void test_each_once(void **state)
 {

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "daemon/python_merge.h"
+#include "daemon/python/python_merge.h"
 #include "tests/unit/python_replay.h"
 #include "tests/unit/python_walk.h"
 

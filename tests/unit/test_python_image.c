@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "daemon/python_version.h"
+#include "daemon/python/python_version.h"
 #include "tests/unit/python_memory.h"
 #include "tests/unit/python_target.h"
 

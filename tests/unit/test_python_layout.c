@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "daemon/code_reader.h"
-#include "daemon/python_debug_offsets.h"
+#include "daemon/os/code_reader.h"
+#include "daemon/python/python_debug_offsets.h"
 #include "tests/unit/python_target.h"
 
 static struct python_interpreter interpreters[PYTHON_TARGET_MAX];

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/python_lines.h"
+#include "daemon/python/python_lines.h"
 #include "stakeout/cleanup.h"
 #include "tests/unit/python_target.h"
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "daemon/python_merge.h"
+#include "daemon/python/python_merge.h"
 
 /* python: digits, each first frame of a call of the loop followed by '|'. */
 static void expect(const char *native, const char *python, bool native_cut, bool python_cut, const char *want)

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "daemon/python_storage.h"
+#include "daemon/python/python_storage.h"
 #include "tests/unit/made_python.h"
 
 static struct made_python made;

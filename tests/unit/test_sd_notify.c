@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/sd_notify.h"
+#include "daemon/os/sd_notify.h"
 
 /* A manager's socket; `text` as NOTIFY_SOCKET has it. */
 static int manager(const char *text)

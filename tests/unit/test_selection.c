@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "client/selection.h"
+#include "client/render/selection.h"
 
 static const struct render_options all, gil = { .gil = true }, functions = { .functions = true },
 					python_only = { .python_only = true };

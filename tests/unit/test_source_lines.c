@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/clock.h"
-#include "daemon/source_lines.h"
+#include "daemon/os/clock.h"
+#include "daemon/symbols/source_lines.h"
 #include "stakeout/short_path.h"
 #include "tests/unit/here.h"
 

@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "daemon/stack_effect.h"
+#include "daemon/unwind/stack_effect.h"
 #include "tests/unit/stack_code_samples.h"
 
 struct code {

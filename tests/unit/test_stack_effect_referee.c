@@ -19,10 +19,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "daemon/cfi_entries.h"
-#include "daemon/eh_frame.h"
-#include "daemon/stack_effect.h"
-#include "daemon/unwind_table.h"
+#include "daemon/unwind/cfi_entries.h"
+#include "daemon/unwind/eh_frame.h"
+#include "daemon/unwind/stack_effect.h"
+#include "daemon/unwind/unwind_table.h"
 
 #define MAX_TOLD 4
 #define N_TEST   1500

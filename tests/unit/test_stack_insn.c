@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/stack_insn.h"
+#include "daemon/unwind/stack_insn.h"
 
 static int make_decoder(void **state)
 {

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "daemon/cuda_merge.h"
+#include "daemon/history/cuda_merge.h"
 
 static void test_one_window_comes_back(void **state)
 {

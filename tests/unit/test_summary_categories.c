@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "client/summary_categories.h"
+#include "client/summary/summary_categories.h"
 #include "tests/unit/training_profile.h"
 
 struct world {

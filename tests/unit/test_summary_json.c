@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/summary.h"
+#include "client/summary/summary.h"
 #include "tests/unit/training_profile.h"
 
 static json_t *json_of(const struct profile *profile, const char *stats_text, struct summary_request *request)

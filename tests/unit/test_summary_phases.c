@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/summary_phases.h"
+#include "client/summary/summary_phases.h"
 #include "tests/unit/training_profile.h"
 
 static const struct render_options all;

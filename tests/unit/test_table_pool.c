@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/table_pool.h"
+#include "daemon/unwind/table_pool.h"
 #include "tests/golden/user_space.h"
 
 static uint64_t now_ns = 1000000000ull;

@@ -16,7 +16,7 @@ static void *calloc_or_fail(size_t n, size_t size)
 }
 
 #define calloc calloc_or_fail
-#include "daemon/u64_table.h"
+#include "daemon/os/u64_table.h"
 #undef calloc
 
 static void expect(const struct u64_table *t, uint64_t key, uint32_t want)

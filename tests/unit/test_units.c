@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/units.h"
+#include "daemon/os/units.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define DAY ((int64_t)86400 * 1000000000)

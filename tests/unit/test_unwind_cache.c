@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "daemon/unwind_cache.h"
-#include "daemon/unwind_cache_file.h"
+#include "daemon/unwind/unwind_cache.h"
+#include "daemon/unwind/unwind_cache_file.h"
 
 #define KEY "0123456789abcdef"
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "daemon/process_table.h"
+#include "daemon/processes/process_table.h"
 #include "tests/golden/referee.h"
 #include "tests/golden/user_space.h"
 

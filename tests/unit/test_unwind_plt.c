@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/eh_frame.h"
-#include "daemon/unwind_table.h"
+#include "daemon/unwind/eh_frame.h"
+#include "daemon/unwind/unwind_table.h"
 
 static char directory[] = "/tmp/stakeout-plt-XXXXXX";
 

@@ -21,7 +21,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "daemon/unwind_table.h"
+#include "daemon/unwind/unwind_table.h"
 
 #define RANDOM_PCS 20000
 #define PADDING    16 /* shorter gaps keep the rule before them (unwind_table.h) */

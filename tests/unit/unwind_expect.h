@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/unwind_table.h"
+#include "daemon/unwind/unwind_table.h"
 #include "tests/unit/cfi_image.h"
 
 /* With `--write-corpus DIR` the images are also written, as seeds for the fuzzer. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * bpf/unwind.h on hand-made stacks and tables. Function i of the text is FUNCTION_BYTES long and has one rule; the
+ * include/stakeout/unwinder.h on hand-made stacks and tables. Function i of the text is FUNCTION_BYTES long and has one rule; the
  * stack is an array of words, readable from world.low to world.high. Each test says the frames and the cause exactly.
  */
 #ifndef STAKEOUT_TESTS_UNWIND_WORLD_H
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/table_pool.h"
+#include "daemon/unwind/table_pool.h"
 #include "tests/golden/user_space.h"
 
 #define TEXT_VADDR     0x10000ull

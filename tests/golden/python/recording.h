@@ -21,7 +21,7 @@
 #ifndef STAKEOUT_TESTS_GOLDEN_PYTHON_RECORDING_H
 #define STAKEOUT_TESTS_GOLDEN_PYTHON_RECORDING_H
 
-#include "daemon/foreign_memory.h"
+#include "daemon/os/foreign_memory.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 

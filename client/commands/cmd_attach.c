@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout attach: a target that the daemon keeps until it is detached, or a rule of which processes become targets. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "client/commands/commands.h"
+#include "client/session/message.h"
+#include "client/session/rules.h"
+#include "client/commands/running.h"
+#include "client/session/target.h"
+
+#define DEFAULT_RATE_HZ 99
+
+static int attach(struct api_client *api, void *context, struct so_error *err)
+{
+	struct target target;
+	int rc = target__attach(api, context, &target, err);
+
+	if (!rc)
+		printf("watching %d (%s) at %u Hz, target %u\n", target.pid, target.comm, target.rate_hz,
+		       target.id);
+	return rc;
+}
+
+static int add_rule(struct api_client *api, void *context, struct so_error *err)
+{
+	struct rule rule;
+	int rc = rules__add(api, context, &rule, err);
+
+	if (!rc)
+		printf("rule %u, until the daemon ends: watching what matches %s\n", rule.id, rule.match);
+	return rc;
+}
+
+static int check(const struct attach_request *request, const char *match, struct so_error *err)
+{
+	if (!match && !request->pid)
+		return so_err(err, -EINVAL, "which process? Give its ID with -p PID, or a rule with --match");
+	if (!match && request->cuda_budget_percent > 0 && !request->cuda)
+		return so_err(err, -EINVAL, "--budget is for the probes of CUDA calls: it needs --cuda");
+	if (!match)
+		return 0;
+	if (request->pid)
+		return so_err(err, -EINVAL, "-p or --match, not both");
+	if (request->rate_hz)
+		return so_err(err, -EINVAL, "the rate of a rule stands in it: --match 'cmd=PATTERN rate=%u'",
+			      request->rate_hz);
+	if (request->cuda || request->cuda_budget_percent > 0)
+		return so_err(err, -EINVAL, "for CUDA calls, say so in the rule: --match 'cmd=PATTERN cuda'");
+	if (!request->children || !request->kernel)
+		return so_err(err, -EINVAL, "rules watch with children and kernel frames");
+	return 0;
+}
+
+int cmd_attach(const struct globals *globals, int argc, char **argv)
+{
+	struct attach_request request = { .children = true, .kernel = true, .keep = true };
+	struct so_error err = { .text = "" };
+	const char *match = NULL;
+	const struct option_entry entries[] = {
+		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process to watch" },
+		{ OPTION_TEXT, 0, "match", "RULE", &match,
+		  "each process that matches, now and later: a regular expression\n"
+		  "of its command line, or terms 'cmd=PATTERN user=NAME\n"
+		  "cgroup=PATTERN rate=HZ cuda' (see stakeoutd(8))" },
+		{ OPTION_RATE, 'r', "rate", "HZ", &request.rate_hz, "samples a second of CPU time (99)" },
+		{ OPTION_OFF, 0, "no-children", NULL, &request.children, "leave child processes out" },
+		{ OPTION_OFF, 0, "no-kernel", NULL, &request.kernel, "leave kernel frames out" },
+		{ OPTION_ON, 0, "cuda", NULL, &request.cuda, "time its CUDA calls as well" },
+		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.cuda_budget_percent,
+		  "what the probes of --cuda may cost of the process's\nCPU time (1); 100: no limit" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "attach -p PID [OPTION]... | attach --match RULE",
+		.about = "Lets the running daemon watch a process until 'stakeout detach' or its end, or all\n"
+			 "processes that match a rule, those that begin later too, until the daemon's end.",
+		.entries = entries,
+	};
+	int status = running__parse(&table, argc, argv);
+
+	if (status >= 0)
+		return status;
+	if (check(&request, match, &err)) {
+		message__error("%s", err.text);
+		return STATUS_USAGE;
+	}
+	if (match)
+		return running__do(globals, add_rule, (void *)match);
+	request.rate_hz = request.rate_hz ?: DEFAULT_RATE_HZ;
+	return running__do(globals, attach, &request);
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout history: what the running daemon's history holds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/commands/commands.h"
+#include "client/session/json_value.h"
+#include "client/session/message.h"
+#include "client/session/past_time.h"
+#include "client/commands/running.h"
+
+static long long number(const json_t *object, const char *name)
+{
+	return json_integer_value(json_object_get(object, name));
+}
+
+static void time_of(const json_t *object, const char *name, char text[PAST_TIME_BYTES])
+{
+	past_time(number(object, name), text);
+}
+
+static void print_target(const json_t *target)
+{
+	char comm[64], end[16], first[PAST_TIME_BYTES], last[PAST_TIME_BYTES];
+
+	json_value__text(target, "comm", comm, sizeof(comm));
+	json_value__text(target, "end", end, sizeof(end));
+	if (!strcmp(end, "open"))
+		snprintf(end, sizeof(end), "watched");
+	time_of(target, "first_ns", first);
+	time_of(target, "last_ns", last);
+	printf("%5lld %8lld %-16s %-19s %-19s %-8s %10lld %6lld\n", number(target, "key"),
+	       number(target, "pid"), comm, first, last, end, number(target, "samples"),
+	       number(target, "lost"));
+}
+
+static void print_gap(const json_t *gap)
+{
+	char begin[PAST_TIME_BYTES], end[PAST_TIME_BYTES], cause[32], key[24] = "";
+
+	time_of(gap, "begin_ns", begin);
+	time_of(gap, "end_ns", end);
+	json_value__text(gap, "cause", cause, sizeof(cause));
+	if (number(gap, "key"))
+		snprintf(key, sizeof(key), " of history %lld", number(gap, "key"));
+	if (!strcmp(cause, "open-window"))
+		printf("gap%s from %s: the daemon was killed; up to %lld window lost\n", key, begin,
+		       number(gap, "windows"));
+	else
+		printf("gap%s from %s to %s: %lld windows could not be written\n", key, begin, end,
+		       number(gap, "windows"));
+}
+
+static void print_list(const json_t *list)
+{
+	char problem[512];
+	json_t *item;
+	size_t i;
+
+	json_value__text(list, "problem", problem, sizeof(problem));
+	if (problem[0])
+		message__note("nothing is written now: %s", problem);
+
+	printf("%5s %8s %-16s %-19s %-19s %-8s %10s %6s\n", "KEY", "PID", "COMM", "FROM", "TO", "END",
+	       "SAMPLES", "LOST");
+	json_array_foreach (json_object_get(list, "targets"), i, item)
+		print_target(item);
+	json_array_foreach (json_object_get(list, "gaps"), i, item)
+		print_gap(item);
+}
+
+static int show(struct api_client *api, void *context, struct so_error *err)
+{
+	const bool *as_json = context;
+	json_t *list;
+	int rc = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
+
+	if (rc)
+		return rc;
+	if (*as_json) {
+		json_dumpf(list, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		print_list(list);
+	}
+	json_decref(list);
+	return 0;
+}
+
+int cmd_history(const struct globals *globals, int argc, char **argv)
+{
+	bool as_json = false;
+	const struct option_entry entries[] = {
+		{ OPTION_ON, 0, "json", NULL, &as_json, "as the API gives it" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "history [--json]",
+		.about = "Shows whose past the running daemon has, and what it is known to lack; other users'\n"
+			 "processes only to root. 'stakeout summary -p PID --since 5m' shows a part of it.",
+		.entries = entries,
+	};
+	int status = running__parse(&table, argc, argv);
+
+	return status >= 0 ? status : running__do(globals, show, &as_json);
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout record: attach, wait, write. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/commands/commands.h"
+#include "client/cuda/cuda_event_summary.h"
+#include "client/session/interrupt.h"
+#include "client/session/message.h"
+#include "stakeout/options.h"
+#include "client/session/output.h"
+#include "profile/profile.h"
+#include "client/commands/record_options.h"
+#include "client/render/render.h"
+#include "client/render/selection.h"
+#include "client/session/session.h"
+#include "client/session/target.h"
+
+#define POLL_MS 100
+
+struct recording {
+	const struct record_options *options;
+	struct session *session;
+	struct target target;
+	bool progress; /* standard error is a terminal */
+	struct output *output, *stats_output;
+	json_t *stats;
+	uint8_t *bytes; /* pprof */
+	size_t length;
+	struct profile *profile;
+	bool written;
+};
+
+static void cleanup__recording(struct recording *recording)
+{
+	profile__free(recording->profile);
+	json_decref(recording->stats);
+	free(recording->bytes);
+	session__free(recording->session);
+	output__free(recording->stats_output);
+	output__free(recording->output);
+}
+
+static int open_outputs(struct recording *recording, struct so_error *err)
+{
+	const struct record_options *options = recording->options;
+	char path[128];
+	int rc;
+
+	if (!options->output) {
+		record_options__default_output(options, time(NULL), path, sizeof(path));
+		if (!options->quiet)
+			message__note("recording into %s", path);
+	}
+	rc = output__open(options->output ? options->output : path, &recording->output, err);
+	if (!rc && options->stats)
+		rc = output__open(options->stats, &recording->stats_output, err);
+	return rc;
+}
+
+static bool of_event(const struct recording *recording)
+{
+	return recording->options->event != SO_CUDA_EVENT_COUNT;
+}
+
+static int attach(struct recording *recording, struct so_error *err)
+{
+	const struct record_options *options = recording->options;
+	const struct attach_request request = {
+		.pid = options->pid,
+		.rate_hz = options->rate_hz,
+		.duration_s = options->duration_s,
+		.children = options->children,
+		.kernel = options->kernel,
+		.cuda = of_event(recording),
+		.cuda_budget_percent = recording->options->budget_percent,
+	};
+
+	if (of_event(recording))
+		return target__attach_at_any_rate(session__api(recording->session), &request,
+						  &recording->target, err);
+	return target__attach(session__api(recording->session), &request, &recording->target, err);
+}
+
+static void show_progress(const struct recording *recording)
+{
+	const struct target *target = &recording->target;
+	char limit[32] = "";
+
+	if (!recording->progress)
+		return;
+	if (recording->options->duration_s > 0)
+		snprintf(limit, sizeof(limit), "/%.1f", recording->options->duration_s);
+	if (of_event(recording)) {
+		fprintf(stderr, "\r\033[Krecording %s of %d (%s): %.1f%s s",
+			so_cuda_events[recording->options->event].word, target->pid, target->comm,
+			target->elapsed_s, limit);
+		return;
+	}
+	fprintf(stderr, "\r\033[Krecording %d (%s): %.1f%s s, %llu samples, %llu lost", target->pid,
+		target->comm, target->elapsed_s, limit, (unsigned long long)target->samples,
+		(unsigned long long)target->lost);
+}
+
+static void clear_progress(const struct recording *recording)
+{
+	if (recording->progress)
+		fputs("\r\033[K", stderr);
+}
+
+/* Less than the usual step when the end is near, so that nothing is waited for in vain. */
+static unsigned next_step_ms(const struct recording *recording)
+{
+	double left_ms = (recording->options->duration_s - recording->target.elapsed_s) * 1000;
+
+	if (recording->options->duration_s == 0 || left_ms > POLL_MS)
+		return POLL_MS;
+	return left_ms < 5 ? 5 : (unsigned)left_ms + 1;
+}
+
+static int wait_for_end(struct recording *recording, struct so_error *err)
+{
+	struct target *target = &recording->target;
+	int rc = 0;
+
+	while (!rc && !target__ended(target) && !interrupt__pending()) {
+		show_progress(recording);
+		interrupt__sleep_ms(next_step_ms(recording));
+		if (!interrupt__pending())
+			rc = target__get(session__api(recording->session), target->id, target, err);
+	}
+	clear_progress(recording);
+	return rc;
+}
+
+static void say_how_it_ended(const struct recording *recording)
+{
+	const struct target *target = &recording->target;
+
+	if (recording->options->quiet)
+		return;
+	if (!strcmp(target->end, "exited"))
+		message__note("process %d ended after %.1f s", target->pid, target->elapsed_s);
+	else if (!strcmp(target->end, "stopped"))
+		message__note("stopped after %.1f s; writing what was taken", target->elapsed_s);
+}
+
+static int fetch_profile(struct recording *recording, struct so_error *err)
+{
+	struct api_client *api = session__api(recording->session);
+
+	if (!of_event(recording))
+		return target__profile(api, recording->target.id, &recording->bytes, &recording->length, err);
+	return target__cuda_profile(api, recording->target.id, so_cuda_events[recording->options->event].word,
+				    &recording->bytes, &recording->length, err);
+}
+
+static int read_profile(struct recording *recording, struct so_error *err)
+{
+	const struct target *target = &recording->target;
+	int rc;
+
+	if (!of_event(recording))
+		return profile__read(recording->bytes, recording->length, &recording->profile, err);
+	rc = profile__read_value(recording->bytes, recording->length,
+				 so_cuda_weights[recording->options->weight].type, &recording->profile, err);
+	return rc ? rc : cuda_event_summary__check(recording->profile, target->pid, target->comm, err);
+}
+
+/* The figures are taken first: building the profile costs CPU time that is not the recording's. */
+static int fetch(struct recording *recording, struct so_error *err)
+{
+	struct api_client *api = session__api(recording->session);
+	uint32_t id = recording->target.id;
+	int rc = target__stop(api, id, &recording->target, err);
+
+	if (!rc && !strcmp(recording->target.end, "failed"))
+		rc = so_err(err, -EIO, "sampling process %d failed", recording->target.pid);
+	if (rc)
+		return rc;
+	say_how_it_ended(recording);
+	rc = target__stats(api, id, &recording->stats, err);
+	if (!rc)
+		rc = fetch_profile(recording, err);
+	/* A daemon that runs on would keep it for minutes; a private one ends anyhow. */
+	if (!session__private(recording->session))
+		target__detach(api, id, NULL);
+	return rc ? rc : read_profile(recording, err);
+}
+
+/*
+ * Where writing failed, the commit knows the system's reason; other errors are the renderer's own. Statistics
+ * that cannot be written leave the profile where it is. What was recorded is written as a whole, and -ENODATA returned, where the
+ * part that was asked for is empty for a reason.
+ */
+static int write_outputs(struct recording *recording, struct so_error *err)
+{
+	const struct format_source source = { recording->bytes, recording->length, recording->profile };
+	FILE *stats = recording->stats_output ? output__file(recording->stats_output) : NULL;
+	struct render_options part = recording->options->render;
+	struct so_error why;
+	int rc, empty = selection__check(recording->profile, &part, &why);
+
+	if (empty) {
+		part.gil = false;
+		part.only.n = 0;
+		so_err(err, empty, "%s: all of it was written", why.text);
+	}
+	rc = format__write(recording->options->format, &source, &part, output__file(recording->output), err);
+	if (rc && rc != -EIO)
+		return rc;
+	rc = output__commit(recording->output, err);
+	recording->written = !rc;
+	if (rc || !stats)
+		return rc ? rc : empty;
+	if (json_dumpf(recording->stats, stats, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) && !ferror(stats))
+		return so_err(err, -ENOMEM, "out of memory");
+	fputc('\n', stats);
+	rc = output__commit(recording->stats_output, err);
+	return rc ? rc : empty;
+}
+
+/* selected: not more than was asked for. */
+static void say_result(const struct recording *recording, bool selected)
+{
+	uint64_t stacks = recording->options->format == FORMAT_FOLDED ? output__lines(recording->output)
+								      : recording->profile->n_samples;
+	char note[160];
+
+	if (recording->options->quiet)
+		return;
+	if (of_event(recording))
+		cuda_event_summary__print(recording->bytes, recording->length,
+					  &so_cuda_events[recording->options->event],
+					  recording->options->weight, stderr);
+	else
+		render__summary(recording->profile, recording->stats, stderr, NULL);
+	if (selected && selection__note(recording->profile, &recording->options->render, note, sizeof(note)))
+		message__note("%s", note);
+	message__note("wrote %s (%llu stack%s)", output__name(recording->output), (unsigned long long)stacks,
+		      stacks == 1 ? "" : "s");
+}
+
+static int record(const struct globals *globals, const struct record_options *options, struct so_error *err)
+{
+	_cleanup_(recording) struct recording recording = { .options = options };
+	int rc;
+
+	recording.progress = !options->quiet && isatty(STDERR_FILENO);
+	rc = open_outputs(&recording, err);
+	if (!rc)
+		rc = session__open(globals->socket, SESSION_ANY, &recording.session, err);
+	if (!rc && interrupt__pending())
+		rc = so_err(err, -EINTR, "interrupted before sampling began");
+	if (!rc)
+		rc = attach(&recording, err);
+	if (!rc)
+		rc = wait_for_end(&recording, err);
+	if (!rc)
+		rc = fetch(&recording, err);
+	if (!rc)
+		rc = write_outputs(&recording, err);
+	if (!rc || (rc == -ENODATA && recording.written))
+		say_result(&recording, !rc);
+	return rc;
+}
+
+int cmd_record(const struct globals *globals, int argc, char **argv)
+{
+	struct record_options options;
+	struct so_error err = { .text = "" };
+	int rc = record_options__parse(argc, argv, &options, &err);
+
+	if (rc == OPTIONS_HELP_SHOWN)
+		return STATUS_DONE;
+	if (rc) {
+		message__error("%s", err.text);
+		return STATUS_USAGE;
+	}
+	interrupt__install();
+	rc = record(globals, &options, &err);
+	if (rc)
+		message__error("%s", err.text);
+	return rc ? STATUS_FAILED : STATUS_DONE;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout render: any tool's pprof file as folded stacks, or in a few lines. */
+#include <errno.h>
+#include <string.h>
+
+#include "client/commands/commands.h"
+#include "client/render/format.h"
+#include "client/session/interrupt.h"
+#include "client/session/message.h"
+#include "client/session/output.h"
+#include "profile/profile.h"
+#include "client/session/profile_file.h"
+#include "client/render/render.h"
+#include "client/commands/running.h"
+#include "client/render/selection.h"
+
+struct render_request {
+	const char *input, *output, *format, *value;
+	struct render_options render;
+};
+
+static int render(const struct render_request *request, enum format format, bool summary, struct so_error *err)
+{
+	_cleanup_(output) struct output *output = NULL;
+	_cleanup_(profile) struct profile *profile = NULL;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct format_source source = { 0 };
+	char note[160];
+	int rc = output__open(request->output, &output, err);
+
+	if (!rc)
+		rc = profile_file__read(request->input, &bytes, &source.length, err);
+	if (!rc)
+		rc = request->value ? profile__read_value(bytes, source.length, request->value, &profile, err)
+				    : profile__read(bytes, source.length, &profile, err);
+	if (!rc)
+		rc = selection__check(profile, &request->render, err);
+	if (rc)
+		return rc;
+	source.bytes = bytes;
+	source.profile = profile;
+	if (summary)
+		rc = render__summary_of(profile, NULL, &request->render, output__file(output), err);
+	else
+		rc = format__write(format, &source, &request->render, output__file(output), err);
+	if (!rc || rc == -EIO)
+		rc = output__commit(output, err);
+	if (!rc && !summary && selection__note(profile, &request->render, note, sizeof(note)))
+		message__note("%s", note);
+	return rc;
+}
+
+static int fail(int status, const struct so_error *err)
+{
+	message__error("%s", err->text);
+	return status;
+}
+
+int cmd_render(const struct globals *globals, int argc, char **argv)
+{
+	struct render_request request = { .output = "-", .format = "folded" };
+	const struct option_entry entries[] = {
+		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
+		  "folded (default), summary, or pprof" },
+		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
+		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, "
+		  "inuse_space, ..." },
+		{ OPTION_ON, 't', "threads", NULL, &request.render.threads,
+		  "tell threads apart: comm-PID/TID" },
+		SELECTION_GIL(request.render),
+		SELECTION_ONLY(request.render),
+		SELECTION_FUNCTIONS(request.render),
+		SELECTION_PYTHON_ONLY(request.render),
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "render FILE [OPTION]...",
+		.about = "Turns a pprof file, of any tool, into another form. FILE '-' is standard input.",
+		.entries = entries,
+		.positional_value = &request.input,
+	};
+	enum format format = FORMAT_FOLDED;
+	struct so_error err = { .text = "" };
+	int status = running__parse(&table, argc, argv);
+	bool summary;
+
+	if (status >= 0)
+		return status;
+	summary = !strcmp(request.format, "summary");
+	if (!request.input) {
+		so_err(&err, -EINVAL, "which file?");
+		return fail(STATUS_USAGE, &err);
+	}
+	if (!summary && format__parse(request.format, &format, &err))
+		return fail(STATUS_USAGE, &err);
+	if (request.value && (summary || format == FORMAT_PPROF)) {
+		so_err(&err, -EINVAL, "--value is for folded stacks");
+		return fail(STATUS_USAGE, &err);
+	}
+	if (summary && request.render.functions) {
+		so_err(&err, -EINVAL,
+		       "--functions is for folded stacks; a summary has both functions and lines");
+		return fail(STATUS_USAGE, &err);
+	}
+	if (only__check(&request.render.only, &err))
+		return fail(STATUS_USAGE, &err);
+	if (!summary && format == FORMAT_PPROF && selection__refuse_for_pprof(&request.render, &err))
+		return fail(STATUS_USAGE, &err);
+	interrupt__install();
+	return render(&request, format, summary, &err) ? fail(STATUS_FAILED, &err) : STATUS_DONE;
+}

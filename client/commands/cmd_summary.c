@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout summary: where a watched process has spent its time so far, or a recorded one, in words or JSON. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/commands/commands.h"
+#include "client/session/interrupt.h"
+#include "client/session/message.h"
+#include "client/session/output.h"
+#include "client/session/past.h"
+#include "profile/profile.h"
+#include "client/session/profile_file.h"
+#include "client/commands/running.h"
+#include "client/render/selection.h"
+#include "client/summary/summary.h"
+#include "client/session/target.h"
+
+/* What the command line says, and what becomes of it. */
+struct summarising {
+	pid_t pid;
+	struct past_options past;
+	struct time_range range; /* of these */
+	const char *input;       /* NULL: the process */
+	bool as_json, print_categories;
+	const char *report, *categories;
+	struct option_texts phase_words;
+	struct summary_request request;
+	struct category_rules *rules;
+	struct phases *phases;
+	struct output *output, *report_output;
+	struct profile *profile;
+	json_t *stats;
+};
+
+static void cleanup__summarising(struct summarising *s)
+{
+	category_rules__free(s->rules);
+	phases__free(s->phases);
+	output__free(s->output);
+	output__free(s->report_output);
+	profile__free(s->profile);
+	json_decref(s->stats);
+}
+
+/* Before any work is done: a place that cannot be written is known at once. */
+static int open_outputs(struct summarising *s, struct so_error *err)
+{
+	int rc = output__open("-", &s->output, err);
+
+	if (!rc && s->report)
+		rc = output__open(s->report, &s->report_output, err);
+	return rc;
+}
+
+/* Where writing failed, the commit knows the system's reason. */
+static int commit(struct output *output, int rc, struct so_error *err)
+{
+	return rc && rc != -EIO ? rc : output__commit(output, err);
+}
+
+static int write_all(struct summarising *s, struct so_error *err)
+{
+	FILE *out = output__file(s->output);
+	int rc = selection__check(s->profile, &s->request.render, err);
+
+	if (rc)
+		return rc;
+	/* First the report: who reads standard output may have left. */
+	if (s->report_output) {
+		rc = summary__print(s->profile, s->stats, &s->request, output__file(s->report_output), err);
+		rc = commit(s->report_output, rc, err);
+	}
+	if (rc)
+		return rc;
+	rc = s->as_json ? summary__print_json(s->profile, s->stats, &s->request, out, err)
+			: summary__print(s->profile, s->stats, &s->request, out, err);
+	return commit(s->output, rc, err);
+}
+
+/* The daemon's figures are of all the time that it watched, so those of a range are the profile's own. */
+static int get_past(struct api_client *api, struct summarising *s, struct so_error *err)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t length = 0;
+	int rc = past__profile(api, s->pid, &s->range, &bytes, &length, err);
+
+	return rc ? rc : profile__read(bytes, length, &s->profile, err);
+}
+
+static int summarise_past(struct api_client *api, void *context, struct so_error *err)
+{
+	int rc = get_past(api, context, err);
+
+	return rc ? rc : write_all(context, err);
+}
+
+static int summarise_process(struct api_client *api, void *context, struct so_error *err)
+{
+	struct summarising *s = context;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct target target;
+	size_t length = 0;
+	int rc = target__find(api, s->pid, &target, err);
+
+	if (!rc)
+		rc = target__profile(api, target.id, &bytes, &length, err);
+	if (!rc)
+		rc = profile__read(bytes, length, &s->profile, err);
+	if (!rc)
+		rc = target__stats(api, target.id, &s->stats, err);
+	return rc ? rc : write_all(s, err);
+}
+
+static int summarise_file(struct summarising *s, struct so_error *err)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t length = 0;
+	int rc = profile_file__read(s->input, &bytes, &length, err);
+
+	if (!rc)
+		rc = profile__read(bytes, length, &s->profile, err);
+	return rc ? rc : write_all(s, err);
+}
+
+/* What is wrong with words, rules and patterns is wrong usage. */
+static int prepare(struct summarising *s, struct so_error *err)
+{
+	int rc;
+
+	if (!s->pid && !s->input && past__wanted(&s->past))
+		return so_err(
+			err, -EINVAL,
+			"which process? Give its ID with -p PID: 'stakeout history' lists those of the past");
+	if (!s->pid == !s->input)
+		return so_err(err, -EINVAL, "which process? Give its ID with -p PID, or a file%s",
+			      s->pid ? ", not both" : "");
+	if (past__wanted(&s->past) && s->input)
+		return so_err(err, -EINVAL, "--since, --until and --at are of a process, not of a file");
+	rc = only__check(&s->request.render.only, err);
+	if (rc)
+		return rc;
+	if (past__wanted(&s->past)) {
+		rc = past__range(&s->past, &s->range, err);
+		if (rc)
+			return rc;
+	}
+	rc = category_rules__load(s->categories, &s->rules, err);
+	if (!rc)
+		rc = phases__new(s->phase_words.list, s->phase_words.n, &s->phases, err);
+	s->request.rules = s->rules;
+	s->request.phases = s->phases;
+	return rc;
+}
+
+static int parse(int argc, char **argv, struct summarising *s)
+{
+	const struct option_entry entries[] = {
+		{ OPTION_PID, 'p', "pid", "PID", &s->pid, "the process that is watched" },
+		PAST_SINCE(s->past),
+		PAST_UNTIL(s->past),
+		PAST_AT(s->past),
+		{ OPTION_TEXTS, 0, "phase", "NAME=PATTERN", &s->phase_words,
+		  "the time under the functions that match this regular\n"
+		  "expression, all that they call included; may be repeated" },
+		{ OPTION_TEXT, 0, "categories", "FILE", &s->categories,
+		  "rules of your own for categories, before the shipped ones" },
+		{ OPTION_ON, 0, "print-categories", NULL, &s->print_categories,
+		  "print the shipped rules, which show their format" },
+		{ OPTION_TEXT, 0, "report", "FILE", &s->report, "write the text to a file as well" },
+		{ OPTION_ON, 'j', "json", NULL, &s->as_json, "write JSON, with all functions and lines" },
+		SELECTION_GIL(s->request.render),
+		SELECTION_ONLY(s->request.render),
+		SELECTION_PYTHON_ONLY(s->request.render),
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "summary -p PID | FILE [OPTION]...",
+		.about = "Shows where a watched process has spent its time so far: by category, phase, "
+			 "function,\n"
+			 "source line, thread and process. FILE: a recorded pprof file instead; '-' is "
+			 "standard\n"
+			 "input.",
+		.entries = entries,
+		.positional_value = &s->input,
+	};
+
+	return running__parse(&table, argc, argv);
+}
+
+static int print_categories(void)
+{
+	_cleanup_(output) struct output *output = NULL;
+	struct so_error err = { .text = "" };
+	int rc = output__open("-", &output, &err);
+
+	if (!rc) {
+		fputs(category_shipped_text, output__file(output));
+		rc = output__commit(output, &err);
+	}
+	if (rc)
+		message__error("%s", err.text);
+	return rc ? STATUS_FAILED : STATUS_DONE;
+}
+
+int cmd_summary(const struct globals *globals, int argc, char **argv)
+{
+	_cleanup_(summarising) struct summarising s = { .pid = 0 };
+	struct so_error err = { .text = "" };
+	int status = parse(argc, argv, &s), rc;
+
+	if (status >= 0)
+		return status;
+	if (s.print_categories)
+		return print_categories();
+	rc = prepare(&s, &err);
+	if (rc) {
+		message__error("%s", err.text);
+		return STATUS_USAGE;
+	}
+	interrupt__install();
+	rc = open_outputs(&s, &err);
+	if (!rc && s.pid)
+		return running__do(globals, past__wanted(&s.past) ? summarise_past : summarise_process, &s);
+	if (!rc)
+		rc = summarise_file(&s, &err);
+	if (rc)
+		message__error("%s", err.text);
+	return rc ? STATUS_FAILED : STATUS_DONE;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/commands/record_options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "stakeout/options.h"
+#include "client/render/selection.h"
+
+static int check_weight(struct record_options *options, const char *word, struct so_error *err)
+{
+	const struct so_cuda_event_info *event = &so_cuda_events[options->event];
+
+	options->weight = word ? so_cuda_weight__find(word) : event->weight;
+	if (options->weight == SO_CUDA_WEIGHT_COUNT)
+		return so_err(err, -EINVAL, "unknown weight '%s': calls, time or bytes", word);
+	if (options->weight == SO_CUDA_WEIGHT_BYTES && !event->has_bytes)
+		return so_err(err, -EINVAL, "%s has no bytes: --weight calls or --weight time", event->word);
+	if (word && options->format == FORMAT_PPROF)
+		return so_err(err, -EINVAL,
+			      "--weight is for folded stacks; a pprof file has calls, host_time and bytes");
+	return 0;
+}
+
+static int check_event(struct record_options *options, const char *event, const char *weight,
+		       struct so_error *err)
+{
+	if (!event && weight)
+		return so_err(err, -EINVAL, "--weight is for the stacks of CUDA calls: it needs --event");
+	if (!event && options->budget_percent > 0)
+		return so_err(
+			err, -EINVAL,
+			"--budget is for the probes of CUDA calls: it needs --event (for samples: --rate)");
+	if (!event)
+		return 0;
+	options->event = so_cuda_event__find(event);
+	if (options->event == SO_CUDA_EVENT_COUNT)
+		return so_err(err, -EINVAL, "unknown event '%s': " SO_CUDA_EVENT_LIST, event);
+	if (options->render.gil)
+		return so_err(err, -EINVAL, "--gil is for samples: with --event there are none");
+	return check_weight(options, weight, err);
+}
+
+static int check(struct record_options *options, const char *format, struct so_error *err)
+{
+	int rc = 0;
+
+	if (!options->pid)
+		return so_err(err, -EINVAL, "which process? Give its ID with -p PID");
+	if (options->output && options->stats && !strcmp(options->output, options->stats))
+		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'",
+			      options->output);
+	if (format)
+		rc = format__parse(format, &options->format, err);
+	else if (options->output)
+		rc = format__from_path(options->output, &options->format, err);
+	if (!rc)
+		rc = only__check(&options->render.only, err);
+	if (!rc && options->format == FORMAT_PPROF)
+		rc = selection__refuse_for_pprof(&options->render, err);
+	return rc;
+}
+
+int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err)
+{
+	struct record_options options = {
+		.duration_s = RECORD_DEFAULT_DURATION_S,
+		.rate_hz = RECORD_DEFAULT_RATE_HZ,
+		.children = true,
+		.kernel = true,
+		.event = SO_CUDA_EVENT_COUNT,
+	};
+	const char *format = NULL, *event = NULL, *weight = NULL;
+	const struct option_entry entries[] = {
+		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record" },
+		{ OPTION_DURATION, 'd', "duration", "SECONDS", &options.duration_s,
+		  "how long (10), or 'unlimited': until Ctrl-C" },
+		{ OPTION_RATE, 'r', "rate", "HZ", &options.rate_hz, "samples a second of CPU time (99)" },
+		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
+		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
+		  "folded or pprof (by the ending of FILE:\n.folded .txt, .pb.gz .pprof .pb)" },
+		{ OPTION_ON, 't', "threads", NULL, &options.render.threads,
+		  "tell threads apart: comm-PID/TID" },
+		SELECTION_GIL(options.render),
+		SELECTION_ONLY(options.render),
+		SELECTION_FUNCTIONS(options.render),
+		SELECTION_PYTHON_ONLY(options.render),
+		{ OPTION_TEXT, 0, "event", "EVENT", &event,
+		  "stacks of CUDA calls instead of samples:\ncuda-launch, cuda-sync, cuda-copy, cuda-alloc,\n"
+		  "cuda-free, cuda-set" },
+		{ OPTION_TEXT, 0, "weight", "WEIGHT", &weight,
+		  "what the stacks of --event count: calls, time on\nthe host in ns, or bytes" },
+		{ OPTION_PERCENT, 0, "budget", "PERCENT", &options.budget_percent,
+		  "what the probes of --event may cost of the process's\nCPU time (1); 100: no limit" },
+		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
+		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
+		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats,
+		  "write figures about the recording as JSON" },
+		{ OPTION_ON, 'q', "quiet", NULL, &options.quiet, "no progress, no summary; errors only" },
+		{ OPTION_NOTHING, 's', "subprocesses", NULL, NULL, "as always; for habits from py-spy" },
+		{ OPTION_NOTHING, 'n', "native", NULL, NULL, "as always; for habits from py-spy" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "record -p PID [OPTION]...",
+		.about = "Samples the stacks of a process, its threads and its children, and writes how often\n"
+			 "each was seen. Ctrl-C ends it early and writes what was taken.",
+		.entries = entries,
+	};
+	int rc = options__parse(&table, argc, argv, err);
+
+	if (rc == OPTIONS_GO_ON)
+		rc = check(&options, format, err);
+	if (rc == OPTIONS_GO_ON)
+		rc = check_event(&options, event, weight, err);
+	if (rc == OPTIONS_GO_ON)
+		*out = options;
+	return rc;
+}
+
+void record_options__default_output(const struct record_options *options, time_t now, char *path, size_t size)
+{
+	struct tm tm;
+	char when[32];
+
+	localtime_r(&now, &tm);
+	strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &tm);
+	snprintf(path, size, "stakeout-%d-%s%s", options->pid, when, format__ending(options->format));
+}

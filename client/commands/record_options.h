@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The command line of `stakeout record`. */
+#ifndef STAKEOUT_CLIENT_RECORD_OPTIONS_H
+#define STAKEOUT_CLIENT_RECORD_OPTIONS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "client/render/format.h"
+#include "stakeout/cuda_event.h"
+#include "stakeout/error.h"
+
+#define RECORD_DEFAULT_DURATION_S 10
+#define RECORD_DEFAULT_RATE_HZ    99
+
+struct record_options {
+	pid_t pid;
+	double duration_s; /* 0: until stopped */
+	unsigned rate_hz;
+	const char *output; /* NULL: a name made of the PID and the time */
+	enum format format;
+	const char *stats; /* NULL: none */
+	struct render_options render;
+	bool children, kernel, quiet;
+	enum so_cuda_event
+		event;         /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */
+	double budget_percent; /* of the event's probes; 0: the daemon's own */
+	enum so_cuda_weight weight; /* of the event: what folded stacks count */
+};
+
+/* An options_result, or -EINVAL: wrong usage, in words. Strings stay argv's. */
+int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err);
+/* The name of the file when -o is absent: stakeout-PID-YYYYmmddTHHMMSS.ENDING, local time. */
+void record_options__default_output(const struct record_options *options, time_t now, char *path, size_t size);
+
+#endif

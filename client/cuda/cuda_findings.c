@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/cuda/cuda_findings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cuda/cuda_advice.h"
+#include "client/cuda/cuda_codes.h"
+#include "client/cuda/cuda_text.h"
+#include "stakeout/array.h"
+#include "stakeout/cuda_abi.h"
+
+/* Of the recording. What takes less is within what two runs of a training differ by anyway. */
+#define NOTABLE_SHARE 0.01
+/* Lines of one kind of finding; the table of waits has the others. */
+#define MOST_LINES 5
+/* Failures are listed by call and code; a program that fails in more ways has one cause for them. */
+#define MOST_ERRORS 10
+/*
+ * A copy of so few bytes is of single numbers. (.item() copies one of 1 to 16 bytes; a handful of losses or flags by
+ * .tolist() stays below.)
+ */
+#define FEW_BYTES 1024
+/*
+ * PCIe 5.0 × 16 moves 63 GB/s in one direction. A call that takes as long as its bytes take at this rate, and longer than
+ * an enqueue, may have waited for the transfer: so it is with pageable memory, which the host itself must first copy.
+ */
+#define LINK_BYTES_PER_NS 63.0
+/* So few tell of a line's share of its calls within a third or worse (95 %): then it says how many. */
+#define FEW_STACKS 30
+/* A launch costs the host 3 to 10 µs: 10,000 a second are 3 to 10 % of one core, before any framework's work on them. */
+#define MANY_LAUNCHES_PER_S 10000.0
+#define LAUNCH_CPU_SHARE    0.1
+/* Ten to thirty times what a launch takes when nothing is in its way. */
+#define OUTLIER_NS          100000
+#define OUTLIER_COUNT_SHARE 0.001
+/*
+ * A loop whose memory is pooled (PyTorch's caching allocator) asks the driver for none once it is warm. The least number
+ * leaves out what is allocated once, at the beginning.
+ */
+#define ALLOCATIONS_PER_S 10.0
+#define LEAST_ALLOCATIONS 20
+/* One wait for every second launch orders single kernels; a pipeline of two streams waits once for many. */
+#define WAITS_PER_LAUNCH  0.5
+#define LEAST_WAITS_PER_S 100.0
+
+static const struct {
+	const char *word, *title;
+} kinds[CUDA_FINDING_COUNT] = {
+#define X(name, one, many) [CUDA_FINDING_##name] = { one, many },
+	CUDA_FINDINGS(X)
+#undef X
+};
+
+const char *cuda_findings__word(enum cuda_finding_kind kind)
+{
+	return kinds[kind].word;
+}
+
+const char *cuda_findings__title(enum cuda_finding_kind kind)
+{
+	return kinds[kind].title;
+}
+
+struct search {
+	const struct cuda_report *report;
+	const struct cuda_summary *summary;
+	struct cuda_findings *findings;
+};
+
+/* measured: the format and what follows. */
+__attribute__((format(printf, 3, 4))) static int add(struct search *search, struct cuda_finding finding,
+						     const char *measured, ...)
+{
+	struct cuda_findings *findings = search->findings;
+	va_list ap;
+	int n;
+
+	if (ARRAY_RESERVE(findings->list, findings->capacity, findings->n + 1))
+		return -ENOMEM;
+	va_start(ap, measured);
+	n = vasprintf(&finding.measured, measured, ap);
+	va_end(ap);
+	if (n < 0)
+		return -ENOMEM;
+	findings->list[findings->n++] = finding;
+	return 0;
+}
+
+static double share_of(const struct search *search, double ns)
+{
+	return cuda_summary__ratio(ns, search->summary->duration_ns);
+}
+
+static double per_second(const struct search *search, double n)
+{
+	return cuda_summary__ratio(n, search->summary->duration_ns / 1e9);
+}
+
+/* "2000 calls to cudaStreamSynchronize, 200 a second, took 1.84 s, 920 µs each" */
+static void say_calls(const struct search *search, const struct cuda_line_row *row, char *text, size_t size)
+{
+	char total[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES], stacks[64] = "";
+
+	if (row->sampled && row->stacks && row->stacks < FEW_STACKS)
+		snprintf(stacks, sizeof(stacks), ", by %" PRIu64 " stack%s", row->stacks,
+			 row->stacks == 1 ? "" : "s");
+	cuda_text__time((double)row->total_ns, total);
+	cuda_text__time((double)row->total_ns / (double)row->calls, each);
+	cuda_text__rate(per_second(search, (double)row->calls), rate);
+	snprintf(text, size, "%s%" PRIu64 " call%s to %s, %s a second, took %s, %s each%s%s",
+		 row->sampled ? "~" : "", row->calls, row->calls == 1 ? "" : "s", row->api, rate, total, each,
+		 stacks, row->line ? "" : " (no stack tells the source line)");
+}
+
+static struct cuda_finding of_row(const struct search *search, const struct cuda_line_row *row,
+				  enum cuda_finding_kind kind, const char *advice)
+{
+	return (struct cuda_finding){ .kind = kind,
+				      .share = share_of(search, (double)row->total_ns),
+				      .line = row->line,
+				      .advice = advice,
+				      .count = row->calls,
+				      .total_ns = (double)row->total_ns };
+}
+
+/* Whether most of the waits follow a copy that the same line made. */
+static bool is_hidden(const struct cuda_line_row *row)
+{
+	return row->copies && row->copies >= row->calls / 2;
+}
+
+static const char *hidden_advice(const struct cuda_line_row *row)
+{
+	if (!strcmp(row->copies_direction, "HtoD"))
+		return HIDDEN_UPLOAD;
+	if (row->copied_bytes / row->copies <= FEW_BYTES || !strcmp(row->copies_direction, "DtoH"))
+		return HIDDEN_SCALAR;
+	return HIDDEN_OTHER;
+}
+
+static int add_sync(struct search *search, const struct cuda_line_row *row)
+{
+	char calls[512], bytes[CUDA_TEXT_BYTES];
+	const char *direction = row->copies_direction;
+
+	say_calls(search, row, calls, sizeof(calls));
+	if (!is_hidden(row))
+		return add(search, of_row(search, row, CUDA_FINDING_SYNC, EXPLICIT_SYNC), "%s", calls);
+	cuda_text__bytes((double)row->copied_bytes / (double)row->copies, bytes);
+	return add(search, of_row(search, row, CUDA_FINDING_HIDDEN_SYNC, hidden_advice(row)),
+		   "%s; the same %s makes %" PRIu64 " asynchronous copies%s%s of %s each", calls,
+		   row->copies_of_function ? "function" : "line", row->copies, *direction ? " " : "", direction,
+		   bytes);
+}
+
+static int add_copy(struct search *search, const struct cuda_line_row *row)
+{
+	double each_bytes = (double)row->bytes / (double)row->calls;
+	double each_ns = (double)row->total_ns / (double)row->calls;
+	char calls[512], bytes[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES];
+	enum cuda_finding_kind kind = CUDA_FINDING_BLOCKING_COPY;
+
+	if (row->event != SO_CUDA_BLOCKING_COPY) {
+		/* Managed memory is not pageable. */
+		if (strstr(row->api, "Prefetch"))
+			return 0;
+		if (each_ns < CUDA_WAITED_NS || each_ns < each_bytes / LINK_BYTES_PER_NS)
+			return 0;
+		kind = CUDA_FINDING_SLOW_ASYNC_COPY;
+	}
+	say_calls(search, row, calls, sizeof(calls));
+	cuda_text__bytes(each_bytes, bytes);
+	cuda_text__bytes(cuda_summary__ratio((double)row->bytes, (double)row->total_ns / 1e9), rate);
+	return add(search, of_row(search, row, kind, PAGEABLE), "%s; %s each, %s a second of call time%s%s",
+		   calls, bytes, rate, *row->direction ? ", " : "", row->direction);
+}
+
+typedef int add_row(struct search *search, const struct cuda_line_row *row);
+
+/* Where no line is known, by API. */
+static int search_apis(struct search *search, enum so_cuda_kind event, add_row *add_one)
+{
+	size_t before = search->findings->n;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < search->summary->n_apis && search->findings->n - before < MOST_LINES;
+	     i++) {
+		const struct cuda_api_row *api = &search->summary->apis[i];
+		struct cuda_line_row row = { .kind = api->kind,
+					     .event = event,
+					     .api = api->api,
+					     .direction = "",
+					     .calls = api->figures.calls,
+					     .total_ns = api->figures.total_ns,
+					     .bytes = api->figures.bytes };
+
+		if (so_cuda_kind__does(api->kind) == event &&
+		    share_of(search, (double)row.total_ns) >= NOTABLE_SHARE)
+			r = add_one(search, &row);
+	}
+	return r;
+}
+
+static const struct cuda_line_row *top_line(const struct search *search, enum so_cuda_kind kind)
+{
+	for (size_t i = 0; i < search->summary->n_lines; i++)
+		if (search->summary->lines[i].kind == kind)
+			return &search->summary->lines[i];
+	return NULL;
+}
+
+static bool has_line(const struct search *search, enum so_cuda_kind event)
+{
+	for (size_t i = 0; i < search->summary->n_lines; i++)
+		if (search->summary->lines[i].event == event)
+			return true;
+	return false;
+}
+
+static int search_lines(struct search *search, enum so_cuda_kind event, add_row *add_one)
+{
+	size_t before = search->findings->n;
+	int r = 0;
+
+	if (!has_line(search, event))
+		return search_apis(search, event, add_one);
+	for (size_t i = 0; !r && i < search->summary->n_lines; i++) {
+		const struct cuda_line_row *row = &search->summary->lines[i];
+
+		/* By falling time: the others are below the threshold, too. */
+		if (!(share_of(search, (double)row->total_ns) >= NOTABLE_SHARE) ||
+		    search->findings->n - before >= MOST_LINES)
+			break;
+		if (row->event == event)
+			r = add_one(search, row);
+	}
+	return r;
+}
+
+static int find_idle(struct search *search)
+{
+	struct cuda_finding finding = { .kind = CUDA_FINDING_GPU_IDLE,
+					.advice = FEED_THE_GPU,
+					.total_ns = NAN };
+	char utilisation[CUDA_TEXT_BYTES], part[CUDA_TEXT_BYTES];
+	struct cuda_host host;
+
+	cuda_host__of(search->report, search->summary, &host);
+	if (!host.bottleneck)
+		return 0;
+	finding.share = 1 - host.utilisation;
+	cuda_text__share(host.utilisation, utilisation);
+	cuda_text__share(cuda_summary__ratio(host.ns[host.leading], host.whole_ns), part);
+	return add(search, finding, "utilisation %s of %zu device%s; most of the host's time goes %s, %s%s",
+		   utilisation, host.n_devices, host.n_devices == 1 ? "" : "s", cuda_host__words(host.leading),
+		   host.leading == CUDA_HOST_OUTSIDE ? "at least " : "", part);
+}
+
+static int find_launches(struct search *search)
+{
+	const struct cuda_stats *launches = search->summary->launches;
+	const struct cuda_line_row *top = top_line(search, SO_CUDA_LAUNCH);
+	double cpu_ns = search->report->cpu_s * 1e9, total_ns = (double)launches->total_ns;
+	double rate = per_second(search, (double)launches->calls),
+	       cpu_share = cuda_summary__ratio(total_ns, cpu_ns);
+	char rate_text[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES], share[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES];
+	struct cuda_finding finding = { .kind = CUDA_FINDING_TINY_LAUNCHES,
+					.share = share_of(search, total_ns),
+					.line = top ? top->line : NULL,
+					.advice = FEWER_LAUNCHES,
+					.count = launches->calls,
+					.total_ns = total_ns };
+
+	/* Without the CPU time the recording's time stands for it. */
+	if (isnan(cpu_share))
+		cpu_share = finding.share;
+	if (!(rate >= MANY_LAUNCHES_PER_S) || !(cpu_share >= LAUNCH_CPU_SHARE))
+		return 0;
+	cuda_text__rate(rate, rate_text);
+	cuda_text__time(total_ns, total);
+	cuda_text__time(total_ns / (double)launches->calls, each);
+	cuda_text__share(cpu_share, share);
+	return add(search, finding,
+		   "%s launches a second, %.0f threads each on average; launching took %s, %s each: %s of the "
+		   "CPU time",
+		   rate_text, (double)launches->threads / (double)launches->calls, total, each, share);
+}
+
+static int find_outliers(struct search *search)
+{
+	const struct cuda_stats *launches = search->summary->launches;
+	struct cuda_finding finding = { .kind = CUDA_FINDING_LAUNCH_OUTLIERS, .advice = SLOW_LAUNCH };
+	char percent[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES], most[CUDA_TEXT_BYTES];
+	double count_share;
+
+	finding.count = cuda_stats__from(launches, OUTLIER_NS, &finding.total_ns);
+	finding.share = share_of(search, finding.total_ns);
+	count_share = cuda_summary__ratio((double)finding.count, (double)launches->calls);
+	if (!finding.count || (!(count_share >= OUTLIER_COUNT_SHARE) && !(finding.share >= NOTABLE_SHARE)))
+		return 0;
+	cuda_text__share(count_share, percent);
+	cuda_text__time(finding.total_ns, total);
+	cuda_text__time((double)launches->max_ns, most);
+	return add(search, finding,
+		   "%" PRIu64 " of %" PRIu64 " launches (%s) took over 100 µs, %s in all, the longest %s",
+		   finding.count, launches->calls, percent, total, most);
+}
+
+/* A step of an allocation, or of a release, whose memory another call creates: its time counts, and it is none by itself. */
+static bool is_step(const char *api)
+{
+	static const char *const steps[] = { "cuMemAddressReserve", "cuMemMap",
+					     "cuMemSetAccess",      "cuMemUnmap",
+					     "cuMemAddressFree",    "cuMemRetainAllocationHandle" };
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		if (!strcmp(api, steps[i]))
+			return true;
+	return false;
+}
+
+static int find_allocations(struct search *search)
+{
+	const struct cuda_summary *summary = search->summary;
+	/* The asynchronous ones take from a pool. */
+	const struct cuda_line_row *alloc = top_line(search, SO_CUDA_ALLOC),
+				   *release = top_line(search, SO_CUDA_FREE);
+	uint64_t allocations = 0, frees = 0, total_ns = 0;
+	char rate[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES];
+	struct cuda_finding finding = { .kind = CUDA_FINDING_ALLOCATIONS, .advice = POOL_MEMORY };
+
+	for (size_t i = 0; i < summary->n_apis; i++) {
+		const struct cuda_api_row *row = &summary->apis[i];
+
+		if (row->kind != SO_CUDA_ALLOC && row->kind != SO_CUDA_FREE)
+			continue;
+		if (is_step(row->api))
+			finding.advice = SEGMENT_MEMORY;
+		else if (row->kind == SO_CUDA_ALLOC)
+			allocations = cuda_stats__sum(allocations, row->figures.calls);
+		else
+			frees = cuda_stats__sum(frees, row->figures.calls);
+		total_ns = cuda_stats__sum(total_ns, row->figures.total_ns);
+	}
+	finding.count = cuda_stats__sum(allocations, frees);
+	finding.total_ns = (double)total_ns;
+	finding.share = share_of(search, finding.total_ns);
+	if (finding.count < LEAST_ALLOCATIONS ||
+	    !(per_second(search, (double)finding.count) >= ALLOCATIONS_PER_S || finding.share >= NOTABLE_SHARE))
+		return 0;
+	if (alloc || release)
+		finding.line = !alloc || (release && release->total_ns > alloc->total_ns) ? release->line
+											  : alloc->line;
+	else if (summary->n_sites)
+		finding.line = summary->sites[0].line;
+	cuda_text__rate(per_second(search, (double)finding.count), rate);
+	cuda_text__time(finding.total_ns, total);
+	return add(search, finding, "%" PRIu64 " allocations and %" PRIu64 " frees, %s a second, took %s",
+		   allocations, frees, rate, total);
+}
+
+static int find_stream_waits(struct search *search)
+{
+	const struct cuda_summary *summary = search->summary;
+	const struct cuda_line_row *top = top_line(search, SO_CUDA_WAIT);
+	uint64_t waits = summary->kind_calls[SO_CUDA_WAIT],
+		 launches = cuda_summary__calls(summary, SO_CUDA_LAUNCH);
+	char rate[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES];
+	struct cuda_finding finding = { .kind = CUDA_FINDING_STREAM_WAITS,
+					.line = top ? top->line : NULL,
+					.advice = FEWER_WAITS,
+					.count = waits,
+					.total_ns = (double)summary->kind_ns[SO_CUDA_WAIT] };
+
+	finding.share = share_of(search, finding.total_ns);
+	if (!(per_second(search, (double)waits) >= LEAST_WAITS_PER_S) ||
+	    (double)waits < WAITS_PER_LAUNCH * (double)launches)
+		return 0;
+	cuda_text__rate(per_second(search, (double)waits), rate);
+	cuda_text__time(finding.total_ns, total);
+	return add(search, finding,
+		   "%" PRIu64 " times a stream was made to wait for an event, %s a second, beside %" PRIu64
+		   " launches; making the calls took %s",
+		   waits, rate, launches, total);
+}
+
+static int find_errors(struct search *search)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < search->summary->n_errors && i < MOST_ERRORS; i++) {
+		const struct cuda_error_row *row = &search->summary->errors[i];
+		const char *name = cuda_codes__name(row->api, row->code);
+		struct cuda_finding finding = { .kind = CUDA_FINDING_ERRORS,
+						.share = NAN,
+						.advice = READ_ERRORS,
+						.count = row->count,
+						.total_ns = NAN };
+
+		r = add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)", row->count,
+			row->count == 1 ? "" : "s", row->api, row->code,
+			name ? name : "a code without a known name");
+	}
+	return r;
+}
+
+static const char *explain(const char *loss)
+{
+#define X(name, word, why)       \
+	if (!strcmp(loss, word)) \
+		return why;
+	SO_CUDA_LOSSES(X)
+#undef X
+	if (!strcmp(loss, "lines-lost"))
+		return "calls whose lines there was no room for: they are in the other tables";
+	if (!strcmp(loss, "lines-forgotten"))
+		return "lines (of a thread, call and stack) that were quiet for long: their calls are in the "
+		       "other "
+		       "tables";
+	if (!strcmp(loss, "processes-folded"))
+		return "processes that ended long ago: their calls are in the sums, without threads, kernels "
+		       "and lines";
+	return NULL;
+}
+
+/* Nothing is missing but how it was made up. */
+static bool is_old(const char *loss)
+{
+	return !strcmp(loss, "processes-folded") || !strcmp(loss, "lines-forgotten");
+}
+
+static const char *advice_on(const char *loss)
+{
+	if (is_old(loss))
+		return FOLDED;
+	if (!strcmp(loss, "batch-bytes"))
+		return BATCHES;
+	return strcmp(loss, "unfinished") ? INCOMPLETE : UNFINISHED;
+}
+
+static int find_remarks(struct search *search)
+{
+	const struct cuda_report *report = search->report;
+	struct cuda_finding finding = { .kind = CUDA_FINDING_ESTIMATED,
+					.share = NAN,
+					.advice = ESTIMATES,
+					.count = search->summary->calls,
+					.total_ns = NAN };
+	char duty[CUDA_TEXT_BYTES], budget[CUDA_TEXT_BYTES];
+	int r = 0;
+
+	if (report->estimated) {
+		cuda_text__share(report->watching.duty, duty);
+		cuda_text__share(report->watching.budget_percent / 100, budget);
+		r = add(search, finding,
+			"calls were counted in %s of the time, to keep the cost of watching within its budget "
+			"(%s), and scaled up",
+			duty, budget);
+	}
+	finding.kind = CUDA_FINDING_LOSSES;
+	for (size_t i = 0; !r && i < report->n_losses; i++) {
+		const char *why = explain(report->losses[i].word);
+
+		finding.count = report->losses[i].count;
+		finding.advice = advice_on(report->losses[i].word);
+		r = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count,
+			why ? ": " : "", why ? why : "");
+	}
+	return r;
+}
+
+static int rank(const struct cuda_finding *finding)
+{
+	return finding->kind >= CUDA_FINDING_ESTIMATED ? 2 : finding->kind == CUDA_FINDING_ERRORS;
+}
+
+static int compare_findings(const void *a, const void *b)
+{
+	const struct cuda_finding *x = a, *y = b;
+
+	if (rank(x) != rank(y))
+		return rank(x) - rank(y);
+	if (!isnan(x->share) && !isnan(y->share) && x->share != y->share)
+		return x->share < y->share ? 1 : -1;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->count != y->count)
+		return x->count < y->count ? 1 : -1;
+	return strcmp(x->measured, y->measured);
+}
+
+static int find_all(struct search *search)
+{
+	int r = find_idle(search);
+
+	r = r ?: search_lines(search, SO_CUDA_SYNC, add_sync);
+	r = r ?: search_lines(search, SO_CUDA_BLOCKING_COPY, add_copy);
+	r = r ?: search_lines(search, SO_CUDA_COPY, add_copy);
+	r = r ?: find_launches(search);
+	r = r ?: find_outliers(search);
+	r = r ?: find_allocations(search);
+	r = r ?: find_stream_waits(search);
+	r = r ?: find_errors(search);
+	return r ?: find_remarks(search);
+}
+
+int cuda_findings__new(const struct cuda_report *report, const struct cuda_summary *summary,
+		       struct cuda_findings **out)
+{
+	_cleanup_(cuda_findings) struct cuda_findings *findings = calloc(1, sizeof(*findings));
+	struct search search = { report, summary, findings };
+	int r = findings ? find_all(&search) : -ENOMEM;
+
+	if (r)
+		return r;
+	if (findings->n)
+		qsort(findings->list, findings->n, sizeof(*findings->list), compare_findings);
+	*out = TAKE_PTR(findings);
+	return 0;
+}
+
+void cuda_findings__free(struct cuda_findings *findings)
+{
+	if (!findings)
+		return;
+	for (size_t i = 0; i < findings->n; i++)
+		free(findings->list[i].measured);
+	free(findings->list);
+	free(findings);
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The head of `stakeout cuda`: what was watched, what that cost, what is missing, and how busy the GPU was. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "client/cuda/cuda_table.h"
+#include "client/cuda/cuda_text.h"
+#include "client/render/lines_missing.h"
+#include "client/summary/summary_parts.h"
+#include "stakeout/cuda_abi.h"
+
+/* A call that is still going on after so long is worth a line. */
+#define LONG_CALL_NS 1000000000u
+
+static void print_target(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+{
+	fprintf(out, "Process %" PRId64, report->pid);
+	if (*report->comm)
+		fprintf(out, " (%s)", report->comm);
+	fprintf(out, ": %s%" PRIu64 " CUDA call%s in ", report->estimated ? "~" : "", summary->calls,
+		plural((int64_t)summary->calls));
+	if (report->duration_s > 0)
+		fprintf(out, "%.1f s", report->duration_s);
+	else
+		fprintf(out, "a time " NOT_MEASURED);
+	if (report->cpu_s > 0)
+		fprintf(out, " (%.*f CPU s)", report->cpu_s < 100 ? 2 : 0, report->cpu_s);
+	fprintf(out, ", %" PRIu64 " failed\n", summary->failed);
+}
+
+/* Of the kinds that were called. */
+static void print_stack_periods(const struct cuda_watching *watching, const struct cuda_summary *summary,
+				FILE *out)
+{
+	const char *before = "source lines: from the stack of one ";
+	char time[CUDA_TEXT_BYTES];
+	uint64_t time_ns = 0;
+
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		if (watching->stack_period[kind] < 2 || !summary->kind_calls[kind])
+			continue;
+		fprintf(out, "%s%s in %" PRIu64, before, cuda_report__kind_word(kind),
+			watching->stack_period[kind]);
+		before = ", one ";
+		if (watching->stack_time_ns[kind] > time_ns)
+			time_ns = watching->stack_time_ns[kind];
+	}
+	cuda_text__time((double)time_ns, time);
+	if (time_ns)
+		fprintf(out, "; more of long calls, and all of %s or more", time);
+	if (before[0] == ',')
+		fputc('\n', out);
+}
+
+/* Whole percents, but one digit behind the point of less than one. */
+static void print_percent(double percent, FILE *out)
+{
+	fprintf(out, "%.*f %%", percent < 1, percent < 0.1 ? 0.1 : percent);
+}
+
+/* Of the kinds that were called. */
+static void print_kinds_nearness(const struct cuda_report *report, const struct cuda_summary *summary,
+				 FILE *out)
+{
+	const char *before = "by kind: ", *exact = "counted all the time: ";
+
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		double error = 100 * cuda_report__kind_error(report, kind, summary->kind_calls[kind]);
+
+		if (!summary->kind_calls[kind] || !cuda_report__is_estimate(report, kind))
+			continue;
+		fprintf(out, "%s%s ", before, cuda_report__kind_word(kind));
+		before = ", ";
+		if (error < 100) {
+			fprintf(out, "within ");
+			print_percent(error, out);
+		} else {
+			fprintf(out, "uncertain");
+		}
+	}
+	if (before[0] == ',')
+		fprintf(out, "; of single rows (~) less near\n");
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		if (!summary->kind_calls[kind] || cuda_report__is_estimate(report, kind))
+			continue;
+		fprintf(out, "%s%s", exact, cuda_report__kind_word(kind));
+		exact = ", ";
+	}
+	if (exact[0] == ',')
+		fputc('\n', out);
+}
+
+static void print_nearness(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+{
+	double error = 100 * cuda_report__error(report, summary->calls);
+	uint64_t times = report->nearness.times;
+
+	fprintf(out, "counts are estimates, scaled by the duty cycle: ");
+	if (isnan(error)) {
+		fprintf(out, "too few times on to say how near\n");
+	} else if (error >= 100) {
+		fprintf(out, "too uncertain to be of use, from %" PRIu64 " times on; record for longer\n",
+			times);
+	} else {
+		fprintf(out, "all calls within ");
+		print_percent(error, out);
+		fprintf(out, " (95 %%), from %" PRIu64 " times on%s\n", times,
+			report->kinds_known ? "" : "; single rows less near");
+	}
+	if (report->kinds_known)
+		print_kinds_nearness(report, summary, out);
+}
+
+static void print_cost(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+{
+	const struct cuda_watching *watching = &report->watching;
+	char each[CUDA_TEXT_BYTES], missing[LINES_MISSING_TEXT_BYTES];
+
+	cuda_text__time(watching->cost_ns_per_call, each);
+	fprintf(out, "cost: ");
+	if (isnan(watching->overhead_percent))
+		fprintf(out, NOT_MEASURED);
+	else
+		fprintf(out, "%.2f %% of the target's time", watching->overhead_percent);
+	if (!isnan(watching->budget_percent))
+		fprintf(out, " (budget %.3g %%)", watching->budget_percent);
+	if (!isnan(watching->cost_ns_per_call))
+		fprintf(out, ", %s a call", each);
+	if (*watching->state)
+		fprintf(out, "; state %s", watching->state);
+	if (!isnan(watching->duty)) {
+		fprintf(out, ", duty ");
+		print_percent(100 * watching->duty, out);
+	}
+	fputc('\n', out);
+	print_stack_periods(watching, summary, out);
+	if (report->lines_missing)
+		fprintf(out, "%s\n", lines_missing__text(report->lines_missing, missing));
+	if (report->estimated)
+		print_nearness(report, summary, out);
+}
+
+static void print_missing(const struct cuda_report *report, const struct cuda_view *view, FILE *out)
+{
+	for (size_t i = 0; i < report->n_losses; i++)
+		fprintf(out, "%s %s %" PRIu64 "%s", i ? "," : "lost:", report->losses[i].word,
+			report->losses[i].count, i + 1 == report->n_losses ? "\n" : "");
+	for (size_t i = 0; i < report->n_problems; i++) {
+		fprintf(out, "problem: ");
+		cuda_text__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
+	}
+	for (size_t i = 0; i < report->n_in_progress; i++) {
+		const struct cuda_in_progress *call = &report->in_progress[i];
+		char since[CUDA_TEXT_BYTES];
+
+		cuda_text__time((double)call->since_ns, since);
+		if (call->since_ns >= LONG_CALL_NS)
+			fprintf(out,
+				"not returned yet, so not counted: %s in thread %" PRId64 ", for %s so far\n",
+				call->api, call->tid, since);
+	}
+}
+
+static void print_device(const struct cuda_report *report, const struct cuda_device *device, FILE *out)
+{
+	char text[CUDA_TEXT_BYTES];
+
+	fprintf(out, "GPU %" PRId64 " %s: ", device->index, *device->name ? device->name : "(no name)");
+	if (!device->samples || isnan(device->utilisation_percent))
+		fprintf(out, "utilisation " NOT_MEASURED);
+	else
+		fprintf(out, "utilisation %.1f %%", device->utilisation_percent);
+	if (!isnan(device->process_utilisation_percent))
+		fprintf(out, " (this process %.1f %%)", device->process_utilisation_percent);
+	if (!isnan(device->memory_used_bytes)) {
+		cuda_text__bytes(device->memory_used_bytes, text);
+		fprintf(out, ", memory %s", text);
+	}
+	if (!isnan(device->memory_used_bytes) && !isnan(device->memory_total_bytes)) {
+		cuda_text__bytes(device->memory_total_bytes, text);
+		fprintf(out, " of %s", text);
+	}
+	if (!isnan(device->process_memory_bytes)) {
+		cuda_text__bytes(device->process_memory_bytes, text);
+		fprintf(out, " (this process %s)", text);
+	}
+	fputc('\n', out);
+}
+
+static void print_bottleneck(const struct cuda_host *host, FILE *out)
+{
+	char utilisation[CUDA_TEXT_BYTES], share[CUDA_TEXT_BYTES];
+	const char *before = "the rest of its time: ";
+
+	cuda_text__share(host->utilisation, utilisation);
+	cuda_text__share(cuda_summary__ratio(host->ns[host->leading], host->whole_ns), share);
+	fprintf(out, "the host is the bottleneck, GPU utilisation %s: most of the host's time goes %s, %s%s\n",
+		utilisation, cuda_host__words(host->leading),
+		host->leading == CUDA_HOST_OUTSIDE ? "at least " : "", share);
+	for (unsigned part = 0; part < CUDA_HOST_PART_COUNT; part++) {
+		if (part == host->leading || !(host->ns[part] > 0))
+			continue;
+		cuda_text__share(cuda_summary__ratio(host->ns[part], host->whole_ns), share);
+		fprintf(out, "%s%s %s", before, cuda_host__word(part), share);
+		before = ", ";
+	}
+	if (before[0] == ',')
+		fputc('\n', out);
+}
+
+static void print_gpu(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+{
+	struct cuda_host host;
+
+	if (!report->driver) {
+		fprintf(out, "GPU: " NOT_MEASURED "%s%s\n", *report->gpu_problem ? ": " : "",
+			report->gpu_problem);
+		return;
+	}
+	cuda_host__of(report, summary, &host);
+	for (size_t i = 0; i < report->n_devices; i++)
+		if (!host.n_devices || cuda_host__uses(report, &report->devices[i]))
+			print_device(report, &report->devices[i], out);
+	if (!report->n_devices)
+		fprintf(out, "GPU: none\n");
+	if (host.bottleneck)
+		print_bottleneck(&host, out);
+}
+
+/* What "not available" means, and what to do. */
+static void print_absent(const struct cuda_report *report, FILE *out)
+{
+	fprintf(out,
+		"Process %" PRId64 "%s%s%s: CUDA is not loaded in this process.\n"
+		"Neither libcuda nor libcudart is mapped, and no program file that holds the runtime: it has "
+		"made no CUDA "
+		"call.\n"
+		"Is it the process that computes (a launcher such as torchrun, or a shell, has children that "
+		"do)? Or has it "
+		"not come to its\n"
+		"first CUDA call? Watching goes on while it is attached: ask again then.\n",
+		report->pid, *report->comm ? " (" : "", report->comm, *report->comm ? ")" : "");
+}
+
+void cuda_table__header(const struct cuda_report *report, const struct cuda_summary *summary,
+			const struct cuda_view *view, FILE *out)
+{
+	if (!report->available) {
+		print_absent(report, out);
+		print_missing(report, view, out);
+		return;
+	}
+	print_target(report, summary, out);
+	print_cost(report, summary, out);
+	print_missing(report, view, out);
+	print_gpu(report, summary, out);
+	if (!summary->calls)
+		fprintf(out, "No CUDA call returned meanwhile: the process computed on the CPU, waited, or is "
+			     "in a long "
+			     "call.\n");
+}

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/cuda/cuda_report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cuda/cuda_fields.h"
+#include "stakeout/cuda_estimate_error.h"
+
+#define MAX_TEXT_LINES 1024 /* problems; losses */
+#define MAX_API_BYTES  128
+#define ANY            HUGE_VAL
+
+static const char *const kind_words[SO_CUDA_KIND_COUNT + 1] = {
+#define X(name, word, does, does_word) [SO_CUDA_##name] = word,
+	SO_CUDA_KINDS(X)
+#undef X
+		[SO_CUDA_KIND_COUNT] = "other",
+};
+
+static const char *const does_words[SO_CUDA_KIND_COUNT + 1] = {
+#define X(name, word, does, does_word) [SO_CUDA_##name] = does_word,
+	SO_CUDA_KINDS(X)
+#undef X
+		[SO_CUDA_KIND_COUNT] = "other",
+};
+
+static const struct {
+	const char *name;
+	enum so_cuda_kind kind;
+} apis[SO_CUDA_API_COUNT] = {
+#define X(name, library, kind, args) { #name, SO_CUDA_##kind },
+	SO_CUDA_APIS(X)
+#undef X
+};
+
+const char *cuda_report__kind_word(enum so_cuda_kind kind)
+{
+	return kind_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
+}
+
+const char *cuda_report__does_word(enum so_cuda_kind kind)
+{
+	return does_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
+}
+
+/* Of a row of calls of one API. Of one that this version does not know its word tells what it does. */
+static enum so_cuda_kind kind_of(const char *word, const char *api)
+{
+	unsigned kind = 0;
+
+	for (unsigned i = 0; i < SO_CUDA_API_COUNT; i++)
+		if (!strcmp(apis[i].name, api))
+			return apis[i].kind;
+	while (kind < SO_CUDA_KIND_COUNT && strcmp(does_words[kind], word))
+		kind++;
+	return kind;
+}
+
+/*
+ * One list of the answer: what row() reads of each element goes to an array of elements of `size` bytes. row() may drop
+ * its element by returning false.
+ */
+struct list {
+	const char *key;
+	size_t size;
+	bool (*row)(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out);
+};
+
+static void *read_list(struct cuda_fields *fields, const struct cuda_report *report, const json_t *owner,
+		       const struct list *list, size_t *n)
+{
+	size_t rows, kept = 0;
+	const json_t *array = cuda_fields__list(fields, owner, list->key, CUDA_REPORT_MAX_ROWS, &rows);
+	char *out = cuda_fields__array(fields, rows, list->size);
+
+	for (size_t i = 0; out && i < rows; i++) {
+		const json_t *row = json_array_get(array, i);
+
+		if (cuda_fields__row(fields, row, list->key, i) &&
+		    list->row(fields, report, row, out + kept * list->size))
+			kept++;
+	}
+	cuda_fields__row(fields, owner, NULL, 0);
+	*n = kept;
+	return out;
+}
+
+static const char **read_texts(struct cuda_fields *fields, const json_t *owner, const char *key, size_t most,
+			       size_t *n)
+{
+	const json_t *array = cuda_fields__list(fields, owner, key, most, n);
+	const char **out = cuda_fields__array(fields, *n, sizeof(*out));
+
+	for (size_t i = 0; out && i < *n; i++) {
+		const json_t *text = json_array_get(array, i);
+
+		if (json_is_string(text))
+			out[i] = cuda_fields__clean(fields, json_string_value(text), json_string_length(text));
+		else
+			cuda_fields__refuse(fields, -EPROTO, key, "texts are expected");
+	}
+	return out;
+}
+
+static void read_stack(struct cuda_fields *fields, const json_t *row, struct cuda_stack *out)
+{
+	out->frames = read_texts(fields, row, "stack", CUDA_REPORT_MAX_FRAMES, &out->n_frames);
+}
+
+static bool read_probe(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+		       void *out)
+{
+	struct cuda_probe *probe = out;
+
+	*probe = (struct cuda_probe){
+		.symbol = cuda_fields__text(fields, row, "symbol", ""),
+		.api = cuda_fields__text(fields, row, "api", ""),
+		.offset = cuda_fields__count(fields, row, "offset_in_function"),
+		.instruction = cuda_fields__text(fields, row, "instruction", ""),
+		.why = cuda_fields__text(fields, row, "why", ""),
+		.emulated = cuda_fields__flag(fields, row, "emulated", false),
+	};
+	cuda_fields__address(fields, row, "address", &probe->address);
+	return true;
+}
+
+static bool read_library(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+			 void *out)
+{
+	static const struct list probes = { "probes", sizeof(struct cuda_probe), read_probe };
+	struct cuda_library *library = out;
+
+	*library = (struct cuda_library){
+		.id = cuda_fields__integer(fields, row, "id"),
+		.pid = cuda_fields__integer(fields, row, "pid"),
+		.path = cuda_fields__text(fields, row, "path", ""),
+		.kind = cuda_fields__text(fields, row, "kind", ""),
+		.is_static = cuda_fields__flag(fields, row, "static", false),
+	};
+	library->probes = read_list(fields, report, row, &probes, &library->n_probes);
+	return true;
+}
+
+static int compare_libraries(const void *a, const void *b)
+{
+	const struct cuda_library *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* The libraries are sorted by their numbers. */
+static const struct cuda_library *find_library(struct cuda_fields *fields, const struct cuda_report *report,
+					       const json_t *row)
+{
+	struct cuda_library key = { .id = cuda_fields__integer(fields, row, "library") };
+
+	if (!report->n_libraries)
+		return NULL;
+	return bsearch(&key, report->libraries, report->n_libraries, sizeof(key), compare_libraries);
+}
+
+/* One [lower_ns, width_ns, count]; false: it is none of latency.h's. */
+static bool read_bucket(const json_t *triple, struct cuda_bucket *out)
+{
+	json_int_t lower, width, count;
+	uint32_t octave, bucket;
+
+	for (size_t i = 0; i < 3; i++)
+		if (!json_is_integer(json_array_get(triple, i)))
+			return false;
+	lower = json_integer_value(json_array_get(triple, 0));
+	width = json_integer_value(json_array_get(triple, 1));
+	count = json_integer_value(json_array_get(triple, 2));
+	if (json_array_size(triple) != 3 || lower < 0 || width < 0 || count < 0)
+		return false;
+	octave = latency_octave((uint64_t)lower);
+	bucket = latency_bucket((uint64_t)lower, octave);
+	*out = (struct cuda_bucket){ octave * LATENCY_BUCKETS + bucket, (uint64_t)count };
+	return latency_lower(octave, bucket) == (uint64_t)lower && latency_width(octave) == (uint64_t)width;
+}
+
+static void read_histogram(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
+{
+	size_t n;
+	const json_t *array = cuda_fields__list(fields, row, "histogram", CUDA_BUCKETS, &n);
+	struct cuda_bucket *buckets = cuda_fields__array(fields, n, sizeof(*buckets));
+
+	for (size_t i = 0; buckets && i < n; i++) {
+		if (read_bucket(json_array_get(array, i), &buckets[i]) &&
+		    (!i || buckets[i].index > buckets[i - 1].index))
+			continue;
+		cuda_fields__refuse(fields, -EPROTO, "histogram",
+				    "rising [lower_ns, width_ns, count] of this version are expected");
+		return;
+	}
+	call->buckets = buckets;
+	call->n_buckets = n;
+}
+
+static void read_dim3(struct cuda_fields *fields, const json_t *row, const char *key, uint32_t out[3])
+{
+	size_t n;
+	const json_t *array = cuda_fields__list(fields, row, key, 3, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const json_t *value = json_array_get(array, i);
+
+		if (json_is_integer(value) && n == 3 && json_integer_value(value) >= 0 &&
+		    json_integer_value(value) <= UINT32_MAX)
+			out[i] = (uint32_t)json_integer_value(value);
+		else
+			cuda_fields__refuse(fields, -EPROTO, key, "three counts are expected");
+	}
+}
+
+static void read_figures(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
+{
+	call->calls = cuda_fields__count(fields, row, "calls");
+	call->errors = cuda_fields__count(fields, row, "errors");
+	call->total_ns = cuda_fields__count(fields, row, "total_ns");
+	call->min_ns = cuda_fields__count(fields, row, "min_ns");
+	call->max_ns = cuda_fields__count(fields, row, "max_ns");
+	call->squares_ns2 = cuda_fields__number(fields, row, "squares_ns2", ANY, 0);
+	call->bytes = cuda_fields__count(fields, row, "bytes");
+	call->blocks = cuda_fields__count(fields, row, "blocks");
+	call->threads = cuda_fields__count(fields, row, "threads");
+	if (call->min_ns > call->max_ns)
+		cuda_fields__refuse(fields, -EPROTO, "min_ns", "above max_ns");
+	if (call->errors > call->calls)
+		cuda_fields__refuse(fields, -EPROTO, "errors", "more than calls");
+}
+
+/* Names of C functions; other code may rely on their being short and ASCII. */
+static const char *read_api(struct cuda_fields *fields, const json_t *row)
+{
+	const char *api = cuda_fields__text(fields, row, "api", "");
+	size_t n = strlen(api);
+
+	if (n <= MAX_API_BYTES &&
+	    n == strspn(api, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
+		return api;
+	cuda_fields__refuse(fields, -EPROTO, "api", "a function's name is expected");
+	return "";
+}
+
+static bool read_call(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+		      void *out)
+{
+	struct cuda_call *call = out;
+
+	*call = (struct cuda_call){
+		.api = read_api(fields, row),
+		.kind = kind_of(cuda_fields__text(fields, row, "kind", ""), read_api(fields, row)),
+		.library = find_library(fields, report, row),
+		.pid = cuda_fields__integer(fields, row, "pid"),
+		.tid = cuda_fields__integer(fields, row, "tid"),
+		.comm = cuda_fields__text(fields, row, "comm", ""),
+		.kernel = cuda_fields__text(fields, row, "kernel", NULL),
+		.direction = cuda_fields__text(fields, row, "direction", ""),
+	};
+	if (call->kernel && !*call->kernel)
+		call->kernel = NULL;
+	call->has_kernel_address = cuda_fields__address(fields, row, "kernel_address", &call->kernel_address);
+	read_figures(fields, row, call);
+	read_dim3(fields, row, "grid", call->grid);
+	read_dim3(fields, row, "block", call->block);
+	read_histogram(fields, row, call);
+	if (!*call->api)
+		cuda_fields__refuse(fields, -EPROTO, "api", "a function's name is expected");
+	return call->calls > 0;
+}
+
+static bool read_error(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+		       void *out)
+{
+	struct cuda_error *error = out;
+	uint64_t code = cuda_fields__count(fields, row, "code");
+
+	*error = (struct cuda_error){
+		.api = read_api(fields, row),
+		.library = find_library(fields, report, row),
+		.pid = cuda_fields__integer(fields, row, "pid"),
+		.code = (uint32_t)code,
+		.count = cuda_fields__count(fields, row, "count"),
+	};
+	if (code > UINT32_MAX)
+		cuda_fields__refuse(fields, -EPROTO, "code", "a 32-bit code is expected");
+	return error->count > 0;
+}
+
+static bool read_line(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+		      void *out)
+{
+	struct cuda_line *line = out;
+	const char *api = read_api(fields, row);
+	enum so_cuda_kind kind = kind_of(cuda_fields__text(fields, row, "event", ""), api);
+
+	*line = (struct cuda_line){
+		.kind = kind,
+		.event = so_cuda_kind__does(kind),
+		.api = api,
+		.line = cuda_fields__text(fields, row, "line", ""),
+		.pid = cuda_fields__integer(fields, row, "pid"),
+		.tid = cuda_fields__integer(fields, row, "tid"),
+		.direction = cuda_fields__text(fields, row, "direction", ""),
+		.calls = cuda_fields__count(fields, row, "calls"),
+		.total_ns = cuda_fields__count(fields, row, "total_ns"),
+		.bytes = cuda_fields__count(fields, row, "bytes"),
+		.stacks = cuda_fields__count(fields, row, "stacks"),
+		.sampled = cuda_fields__flag(fields, row, "sampled", false),
+	};
+	read_stack(fields, row, &line->stack);
+	return line->calls > 0;
+}
+
+static bool read_allocation(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+			    void *out)
+{
+	struct cuda_allocation *allocation = out;
+
+	*allocation = (struct cuda_allocation){
+		.pid = cuda_fields__integer(fields, row, "pid"),
+		.line = cuda_fields__text(fields, row, "line", ""),
+		.host = cuda_fields__flag(fields, row, "host", false),
+		.allocations = cuda_fields__count(fields, row, "allocations"),
+		.frees = cuda_fields__count(fields, row, "frees"),
+		.bytes = cuda_fields__count(fields, row, "bytes"),
+		.current_bytes = cuda_fields__integer(fields, row, "current_bytes"),
+		.peak_bytes = cuda_fields__integer(fields, row, "peak_bytes"),
+	};
+	read_stack(fields, row, &allocation->stack);
+	return allocation->allocations || allocation->frees;
+}
+
+static bool read_in_progress(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+			     void *out)
+{
+	*(struct cuda_in_progress *)out = (struct cuda_in_progress){
+		.pid = cuda_fields__integer(fields, row, "pid"),
+		.tid = cuda_fields__integer(fields, row, "tid"),
+		.api = read_api(fields, row),
+		.since_ns = cuda_fields__count(fields, row, "since_ns"),
+	};
+	return true;
+}
+
+static bool read_device(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
+			void *out)
+{
+	*(struct cuda_device *)out = (struct cuda_device){
+		.index = cuda_fields__integer(fields, row, "index"),
+		.name = cuda_fields__text(fields, row, "name", ""),
+		.uuid = cuda_fields__text(fields, row, "uuid", ""),
+		.utilisation_percent = cuda_fields__number(fields, row, "utilisation_percent", 100, NAN),
+		.memory_utilisation_percent =
+			cuda_fields__number(fields, row, "memory_utilisation_percent", 100, NAN),
+		.memory_used_bytes = cuda_fields__number(fields, row, "memory_used_bytes", ANY, NAN),
+		.memory_total_bytes = cuda_fields__number(fields, row, "memory_total_bytes", ANY, NAN),
+		.process_utilisation_percent =
+			cuda_fields__number(fields, row, "process_utilisation_percent", 100, NAN),
+		.process_memory_bytes = cuda_fields__number(fields, row, "process_memory_bytes", ANY, NAN),
+		.samples = cuda_fields__count(fields, row, "samples"),
+	};
+	return true;
+}
+
+static void read_watching(struct cuda_fields *fields, const json_t *answer, struct cuda_watching *out)
+{
+	const json_t *probes = cuda_fields__object(fields, answer, "probes");
+	const json_t *periods = cuda_fields__object(fields, probes, "stack_period");
+	const json_t *times = cuda_fields__object(fields, probes, "stack_time_ns");
+
+	*out = (struct cuda_watching){
+		.installed = cuda_fields__count(fields, probes, "installed"),
+		.floor_ns = cuda_fields__count(fields, probes, "floor_ns"),
+		.hits = cuda_fields__count(fields, probes, "hits"),
+		.returns = cuda_fields__count(fields, probes, "returns"),
+		.nested = cuda_fields__count(fields, probes, "nested"),
+		.stacks = cuda_fields__count(fields, probes, "stacks"),
+		.kind = cuda_fields__text(fields, probes, "kind", ""),
+		.state = cuda_fields__text(fields, probes, "state", ""),
+		.cost_ns_per_call = cuda_fields__number(fields, probes, "cost_ns_per_call", ANY, NAN),
+		.overhead_percent = cuda_fields__number(fields, probes, "overhead_percent", ANY, NAN),
+		.budget_percent = cuda_fields__number(fields, probes, "budget_percent", ANY, NAN),
+		.duty = cuda_fields__number(fields, probes, "duty", 1, NAN),
+	};
+	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+		out->stack_period[kind] = cuda_fields__count(fields, periods, kind_words[kind]);
+		out->stack_time_ns[kind] = cuda_fields__count(fields, times, kind_words[kind]);
+	}
+}
+
+static void read_losses(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+{
+	const json_t *lost = cuda_fields__object(fields, answer, "lost");
+	const char *word;
+	json_t *value;
+
+	if (json_object_size(lost) > MAX_TEXT_LINES) {
+		cuda_fields__refuse(fields, -EFBIG, "lost", "too many members");
+		return;
+	}
+	report->losses = cuda_fields__array(fields, json_object_size(lost), sizeof(*report->losses));
+	if (!report->losses)
+		return;
+	json_object_foreach ((json_t *)lost, word, value) {
+		uint64_t count = cuda_fields__count(fields, lost, word);
+
+		if (count)
+			report->losses[report->n_losses++] =
+				(struct cuda_loss){ cuda_fields__clean(fields, word, strlen(word)), count };
+	}
+}
+
+static void read_gpu(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+{
+	static const struct list devices = { "devices", sizeof(struct cuda_device), read_device };
+	const json_t *gpu = cuda_fields__object(fields, answer, "gpu");
+
+	report->gpu_problem = cuda_fields__text(fields, answer, "gpu_problem", "");
+	if (!gpu)
+		return;
+	report->driver = cuda_fields__text(fields, gpu, "driver", "");
+	report->devices = read_list(fields, report, gpu, &devices, &report->n_devices);
+}
+
+static void read_lists(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+{
+	static const struct list libraries = { "libraries", sizeof(struct cuda_library), read_library };
+	static const struct list calls = { "calls", sizeof(struct cuda_call), read_call };
+	static const struct list errors = { "errors", sizeof(struct cuda_error), read_error };
+	static const struct list lines = { "lines", sizeof(struct cuda_line), read_line };
+	static const struct list allocations = { "allocations", sizeof(struct cuda_allocation),
+						 read_allocation };
+	static const struct list in_progress = { "in_progress", sizeof(struct cuda_in_progress),
+						 read_in_progress };
+
+	report->libraries = read_list(fields, report, answer, &libraries, &report->n_libraries);
+	if (report->n_libraries)
+		qsort(report->libraries, report->n_libraries, sizeof(*report->libraries), compare_libraries);
+	report->calls = read_list(fields, report, answer, &calls, &report->n_calls);
+	report->errors = read_list(fields, report, answer, &errors, &report->n_errors);
+	report->lines = read_list(fields, report, answer, &lines, &report->n_lines);
+	report->allocations = read_list(fields, report, answer, &allocations, &report->n_allocations);
+	report->in_progress = read_list(fields, report, answer, &in_progress, &report->n_in_progress);
+}
+
+static struct cuda_nearness nearness_of(struct cuda_fields *fields, const json_t *estimate)
+{
+	return (struct cuda_nearness){
+		.times = cuda_fields__count(fields, estimate, "times"),
+		.variance = cuda_fields__number(fields, estimate, "variance", ANY, 0),
+		.bias = cuda_fields__number(fields, estimate, "bias", ANY, 0),
+	};
+}
+
+static void read_all_nearness(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+{
+	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
+	const json_t *kinds = cuda_fields__object(fields, estimate, "by_kind");
+
+	report->nearness = nearness_of(fields, estimate);
+	report->kinds_known = kinds != NULL;
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		const json_t *kind = cuda_fields__object(fields, kinds, cuda_report__kind_word(i));
+
+		report->estimated_kinds[i] = kind != NULL;
+		report->kinds[i] = nearness_of(fields, kind);
+	}
+}
+
+static double error_of(const struct cuda_nearness *n, uint64_t calls)
+{
+	return so_cuda_estimate_error(n->times, n->variance, n->bias, calls);
+}
+
+double cuda_report__error(const struct cuda_report *report, uint64_t calls)
+{
+	return report->estimated ? error_of(&report->nearness, calls) : NAN;
+}
+
+bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind)
+{
+	if (!report->estimated || !report->kinds_known || kind >= SO_CUDA_KIND_COUNT)
+		return report->estimated;
+	return report->estimated_kinds[kind];
+}
+
+double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls)
+{
+	if (!cuda_report__is_estimate(report, kind))
+		return 0;
+	return report->kinds_known && kind < SO_CUDA_KIND_COUNT ? error_of(&report->kinds[kind], calls) : NAN;
+}
+
+static void read_all(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+{
+	if (!cuda_fields__row(fields, answer, NULL, 0))
+		return;
+	report->pid = cuda_fields__integer(fields, answer, "pid");
+	report->comm = cuda_fields__text(fields, answer, "comm", "");
+	report->duration_s = cuda_fields__number(fields, answer, "duration_s", 1e10, 0);
+	report->cpu_s = cuda_fields__number(fields, answer, "cpu_s", 1e15, 0);
+	report->estimated = cuda_fields__flag(fields, answer, "estimated", false);
+	report->lines_missing = cuda_fields__count(fields, answer, "lines_missing");
+	read_all_nearness(fields, answer, report);
+	report->available = cuda_fields__flag(fields, answer, "available", true);
+	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);
+	read_watching(fields, answer, &report->watching);
+	read_losses(fields, answer, report);
+	read_gpu(fields, answer, report);
+	read_lists(fields, answer, report);
+}
+
+int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_error *err)
+{
+	_cleanup_(cuda_report) struct cuda_report *report = calloc(1, sizeof(*report));
+	_cleanup_(cuda_fields) struct cuda_fields *fields = &(struct cuda_fields){ .err = err };
+
+	if (report)
+		report->arena = arena__new(CUDA_REPORT_LIMIT_BYTES);
+	if (!report || !report->arena)
+		return so_err(err, -ENOMEM, "out of memory");
+	fields->arena = report->arena;
+	read_all(fields, answer, report);
+	if (fields->rc)
+		return fields->rc;
+	*out = TAKE_PTR(report);
+	return 0;
+}
+
+void cuda_report__free(struct cuda_report *report)
+{
+	if (!report)
+		return;
+	arena__free(report->arena);
+	free(report);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the daemon answers about the CUDA calls of a target (GET /v1/targets/ID/cuda), read and checked. A member that is
+ * absent or null is "not known": 0, NULL, or NAN where 0 would be a figure. One of a wrong type, a negative count, or a
+ * bucket that is none of stakeout/latency.h makes the whole answer an error, which names the member. Members that this
+ * version does not know are passed over.
+ *
+ * All texts are valid UTF-8 in one line without control characters ('?' stands for such), without blanks at their ends,
+ * and belong to the report.
+ */
+#ifndef STAKEOUT_CLIENT_CUDA_REPORT_H
+#define STAKEOUT_CLIENT_CUDA_REPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stakeout/cleanup.h"
+#include "stakeout/cuda_api.h"
+#include "stakeout/error.h"
+#include "stakeout/latency.h"
+
+#define CUDA_BUCKETS (LATENCY_OCTAVES * LATENCY_BUCKETS)
+
+/* Rows of one list, and bytes of all that is kept of an answer; more is -EFBIG. */
+#define CUDA_REPORT_MAX_ROWS    (1u << 18)
+#define CUDA_REPORT_LIMIT_BYTES ((size_t)512 << 20)
+#define CUDA_REPORT_MAX_FRAMES  1024u /* of one stack */
+
+struct cuda_bucket {
+	uint32_t index; /* octave × LATENCY_BUCKETS + bucket */
+	uint64_t count;
+};
+
+struct cuda_probe {
+	const char *symbol, *api;
+	uint64_t address; /* of the instruction, as the file's own addresses count */
+	uint64_t offset;  /* from the function's first byte */
+	const char *instruction, *why;
+	bool emulated;
+};
+
+struct cuda_library {
+	int64_t id, pid;
+	const char *path, *kind;
+	bool is_static;
+	struct cuda_probe *probes;
+	size_t n_probes;
+};
+
+/* Calls of one thread to one API, of one kernel or direction. Times are the host's, from entry to return. */
+struct cuda_call {
+	const char *api;
+	enum so_cuda_kind kind;             /* SO_CUDA_KIND_COUNT: a word that this version does not know */
+	const struct cuda_library *library; /* NULL: not in the list of libraries */
+	int64_t pid, tid;
+	const char *comm;
+	const char *kernel;      /* NULL: not known, or no kernel */
+	bool has_kernel_address; /* false: no launch, or a graph's */
+	uint64_t kernel_address;
+	const char *direction; /* "": no copy */
+	uint64_t calls, errors, total_ns, min_ns, max_ns, bytes, blocks, threads;
+	double squares_ns2;
+	uint32_t grid[3], block[3]; /* of the last launch */
+	const struct cuda_bucket *buckets;
+	size_t n_buckets;
+};
+
+struct cuda_error {
+	const char *api;
+	const struct cuda_library *library;
+	int64_t pid;
+	uint32_t code;
+	uint64_t count;
+};
+
+/* Outermost frame first. */
+struct cuda_stack {
+	const char **frames;
+	size_t n_frames;
+};
+
+struct cuda_line {
+	enum so_cuda_kind kind, event; /* event: so_cuda_kind__does() */
+	const char *api, *line;
+	int64_t pid, tid;
+	const char *direction; /* of a copy; "": not said */
+	struct cuda_stack stack;
+	uint64_t calls, total_ns, bytes;
+	uint64_t stacks; /* that were taken; 0: not said */
+	bool sampled;    /* one stack in several calls; the figures are scaled */
+};
+
+struct cuda_allocation {
+	int64_t pid;
+	const char *line;
+	struct cuda_stack stack;
+	bool host;
+	uint64_t allocations, frees, bytes;
+	int64_t current_bytes, peak_bytes;
+};
+
+struct cuda_in_progress {
+	int64_t pid, tid;
+	const char *api;
+	uint64_t since_ns; /* how long already */
+};
+
+struct cuda_device {
+	int64_t index;
+	const char *name, *uuid;
+	double utilisation_percent, memory_utilisation_percent, memory_used_bytes, memory_total_bytes;
+	double process_utilisation_percent, process_memory_bytes; /* NAN: not known of this process */
+	uint64_t samples;
+};
+
+struct cuda_loss {
+	const char *word;
+	uint64_t count;
+};
+
+/* The daemon's own part: how it counts, and what that costs. */
+struct cuda_watching {
+	uint64_t installed, floor_ns, hits, returns, nested, stacks;
+	const char *kind, *state;
+	double cost_ns_per_call, overhead_percent, budget_percent, duty;
+	uint64_t stack_period[SO_CUDA_KIND_COUNT]; /* one stack in so many calls; 0: none, or not said */
+	/* More of long ones, and of each that takes so long; 0: not said. */
+	uint64_t stack_time_ns[SO_CUDA_KIND_COUNT];
+};
+
+/* How near estimates come; sums of what is explained in daemon/cuda/cuda_estimate.h. times 0: not said, or there is no estimate. */
+struct cuda_nearness {
+	uint64_t times;
+	double variance, bias;
+};
+
+struct cuda_report {
+	int64_t pid;
+	const char *comm;
+	double duration_s, cpu_s; /* 0: not known */
+	bool estimated, available;
+	struct cuda_nearness nearness;
+	bool kinds_known;                         /* else any kind may have been scaled up */
+	bool estimated_kinds[SO_CUDA_KIND_COUNT]; /* calls of these were not all seen */
+	struct cuda_nearness kinds[SO_CUDA_KIND_COUNT];
+	struct cuda_watching watching;
+	const char **problems;
+	struct cuda_loss *losses; /* those above 0 */
+	struct cuda_library *libraries;
+	struct cuda_call *calls; /* with calls > 0 */
+	struct cuda_error *errors;
+	struct cuda_line *lines;
+	struct cuda_allocation *allocations;
+	struct cuda_in_progress *in_progress;
+	const char *driver; /* NULL: there is no "gpu" */
+	struct cuda_device *devices;
+	const char *gpu_problem;
+	uint64_t lines_missing; /* addresses of native code whose source lines there was no time to read */
+	size_t n_problems, n_losses, n_libraries, n_calls, n_errors, n_lines, n_allocations, n_in_progress,
+		n_devices;
+	struct arena *arena; /* all of the above */
+};
+
+/* -EPROTO: not such an answer; -EFBIG: too large; -ENOMEM. err has the words. The answer may go afterwards. */
+int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_error *err);
+void cuda_report__free(struct cuda_report *report);
+CLEANUP_DEFINE(struct cuda_report *, cuda_report, cuda_report__free)
+
+/*
+ * Within what share of `calls` the sum of all calls is right, with a probability of 95 %, by `estimate`
+ * (daemon/cuda/cuda_estimate.h); NAN: there is no estimate, or less than two times on, which tell nothing.
+ */
+double cuda_report__error(const struct cuda_report *report, uint64_t calls);
+/* Whether calls of this kind may have been scaled up: where it is not known, too. */
+bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind);
+/* As cuda_report__error(), of all calls of this kind; 0: they were counted all the time. */
+double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls);
+
+/* The words of include/stakeout/cuda_api.h: the kind's own, and that for what it does; "other" for SO_CUDA_KIND_COUNT. */
+const char *cuda_report__kind_word(enum so_cuda_kind kind);
+const char *cuda_report__does_word(enum so_cuda_kind kind);
+
+#endif

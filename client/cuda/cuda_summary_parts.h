@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The parts of cuda_summary__new(). Each fills its list of the summary; -ENOMEM. */
+#ifndef STAKEOUT_CLIENT_CUDA_SUMMARY_PARTS_H
+#define STAKEOUT_CLIENT_CUDA_SUMMARY_PARTS_H
+
+#include "client/cuda/cuda_summary.h"
+
+/* cuda_summary.c: "" without a library. */
+const char *cuda_summary__path(const struct cuda_library *library);
+
+/* cuda_places.c: what is known by its place in the source, and by error code. */
+int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_report *report, bool python_only);
+int cuda_summary__add_sites(struct cuda_summary *summary, const struct cuda_report *report, bool python_only);
+int cuda_summary__add_errors(struct cuda_summary *summary, const struct cuda_report *report);
+
+#endif

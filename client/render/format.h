@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which form a profile is written in, and how a file's name tells. */
+#ifndef STAKEOUT_CLIENT_FORMAT_H
+#define STAKEOUT_CLIENT_FORMAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "profile/profile.h"
+#include "client/render/render.h"
+#include "stakeout/error.h"
+
+enum format {
+	FORMAT_FOLDED,
+	FORMAT_PPROF,
+	FORMATS,
+};
+
+/* -EINVAL: an unknown word, in words. */
+int format__parse(const char *word, enum format *out, struct so_error *err);
+/*
+ * From the ending of a file's name; folded when the name says nothing. -EINVAL when it promises another form
+ * that stakeout does not write.
+ */
+int format__from_path(const char *path, enum format *out, struct so_error *err);
+/* The ending that a file of this form gets, with its dot. */
+const char *format__ending(enum format format);
+
+struct format_source {
+	const uint8_t *bytes; /* pprof as it came */
+	size_t length;
+	const struct profile *profile; /* the same, read */
+};
+
+/* options: of the folded form. */
+int format__write(enum format format, const struct format_source *source, const struct render_options *options,
+		  FILE *out, struct so_error *err);
+
+#endif

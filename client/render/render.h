@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Output formats of a profile: one file a format (folded.c, …). */
+#ifndef STAKEOUT_CLIENT_RENDER_H
+#define STAKEOUT_CLIENT_RENDER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "stakeout/options.h"
+#include "profile/profile.h"
+
+struct render_options {
+	bool threads;             /* first frame is comm-PID/TID rather than comm */
+	bool gil;                 /* only samples whose thread held the GIL */
+	bool functions;           /* Python frames without their lines */
+	bool python_only;         /* only Python frames; a stack that has none becomes RENDER_NATIVE */
+	bool addresses;           /* reserved */
+	struct option_texts only; /* KEY=VALUE: only samples that have these (selection.h) */
+};
+
+#define RENDER_NATIVE "[native]"
+
+/*
+ * Folded stacks (DESIGN: "comm;outermost;…;innermost COUNT"): blanks in comm become '_', ';' in a name ':',
+ * control characters '?'; kernel frames end in "_[k]"; Python frames read "function (file.py:line)" with the
+ * basename of the file, one that could not be read "[python:CAUSE]"; a native frame without a symbol reads
+ * "[libname.so]", one without a mapping "[unknown]"; a name that ends in blank and number gets '_' for the blank,
+ * lest the number at the end of a line be read as a column. Lines are unique and sorted bytewise. -EIO when
+ * writing fails (errno's words in err); -ENOMEM; -EFBIG: names of more than 4 GiB in all.
+ */
+int render__folded(const struct profile *profile, const struct render_options *options, FILE *out,
+		   struct so_error *err);
+
+/*
+ * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses by cause, the same for Python and how
+ * much the GIL was held, cost, and the ten functions with most self time and the ten innermost Python lines with
+ * most time, with their 95 % intervals. stats: the `--stats` object, or NULL when only a file is at hand; what the
+ * profile's comments say is used then. A figure that neither has is "not measured".
+ */
+int render__summary(const struct profile *profile, const json_t *stats, FILE *out, struct so_error *err);
+/* options: gil and python_only choose what the tables are made of; all above them is of the whole profile. */
+int render__summary_of(const struct profile *profile, const json_t *stats, const struct render_options *options,
+		       FILE *out, struct so_error *err);
+
+/*
+ * Wilson's score interval for a share of `hits` in `total`, 95 %: Wilson, JASA 22 (1927) 209–212. Shares in
+ * 0…1.
+ */
+void wilson_interval(uint64_t hits, uint64_t total, double *low, double *high);
+
+#endif

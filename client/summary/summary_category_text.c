@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Categories in words. All shares are of the whole, so that they can be compared with each other. */
+#include <string.h>
+
+#include "client/summary/summary_categories.h"
+#include "client/summary/summary_parts.h"
+
+#define FUNCTIONS 5 /* of a category */
+#define CALLERS   2
+#define MEANS     4
+
+/* "a 12.0 %, b 3.1 %": those that round to more than nothing, the first one always. */
+static void print_parts(const struct parts *parts, size_t max, const struct scope *scope, FILE *out)
+{
+	for (size_t i = 0; i < parts->n && i < max; i++) {
+		const struct part *part = &parts->list[i];
+		double percent = summary__percent(&part->share, &scope->total);
+
+		if (i && percent < 0.05)
+			break;
+		if (i)
+			fprintf(out, ", ");
+		summary__print_short(part->text, part->length, out);
+		fprintf(out, " %.1f %%", percent);
+	}
+	fputc('\n', out);
+}
+
+static void print_list(const char *indent, const char *what, const struct parts *parts, size_t max,
+		       const struct scope *scope, FILE *out)
+{
+	if (!parts->n)
+		return;
+	fprintf(out, "%s%s: ", indent, what);
+	print_parts(parts, max, scope, out);
+}
+
+/* How the lines that are given with a category relate to it. */
+static const char *caller_word(const struct category_row *row)
+{
+	return !strcmp(row->kind, "activity") ? "called from" : "in line";
+}
+
+void summary_categories__print_largest(const struct category_table *table, const struct scope *scope, FILE *out)
+{
+	const struct category_row *row = table->rows;
+	char interval[32];
+
+	if (!table->n)
+		return;
+	summary__interval(row->share.samples, scope->total.samples, interval);
+	fprintf(out, "largest: %s, %.1f %% %s", row->name, summary__percent(&row->share, &scope->total),
+		interval);
+	if (scope__timed(scope))
+		fprintf(out, ", %.2f CPU s", row->share.ns / 1e9);
+	fputc('\n', out);
+	print_list("  ", "functions", &row->functions, FUNCTIONS, scope, out);
+	print_list("  ", caller_word(row), &row->callers, CALLERS, scope, out);
+}
+
+/* Means say something where there is more than one. */
+static void print_details(const struct category_row *row, const struct scope *scope, FILE *out)
+{
+	print_list(SUMMARY_INDENT, "functions", &row->functions, FUNCTIONS, scope, out);
+	print_list(SUMMARY_INDENT, caller_word(row), &row->callers, CALLERS, scope, out);
+	if (!strcmp(row->kind, "activity"))
+		print_list(SUMMARY_INDENT, "by", &row->means, MEANS, scope, out);
+}
+
+void summary_categories__print(const struct category_table *table, const struct scope *scope, FILE *out)
+{
+	fprintf(out,
+		"  share  [95 %% interval]  " SUMMARY_SECONDS_HEAD " category (all shares are of the whole)\n");
+	for (size_t i = 0; i < table->n; i++) {
+		summary__print_share(&table->rows[i].share, scope, out);
+		fprintf(out, "%s\n", table->rows[i].name);
+		print_details(&table->rows[i], scope, out);
+	}
+	fprintf(out, "  share  [95 %% interval]  " SUMMARY_SECONDS_HEAD
+		     " by what means, in all categories together\n");
+	for (size_t i = 0; i < table->n_means; i++) {
+		summary__print_share(&table->means[i].share, scope, out);
+		fwrite(table->means[i].text, 1, table->means[i].length, out);
+		fputc('\n', out);
+	}
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/summary/summary_names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/render/frame_text.h"
+#include "client/render/selection.h"
+#include "stakeout/array.h"
+#include "stakeout/short_path.h"
+
+#define TEXT_BUDGET_BYTES ((size_t)4 << 30) /* of names read, as in folded.c */
+
+void scope__init(const struct profile *profile, const struct render_options *options, struct scope *out)
+{
+	struct share share;
+
+	*out = (struct scope){ .profile = profile, .options = options };
+	for (size_t i = 0; i < profile->n_samples; i++)
+		if (scope__share(out, &profile->samples[i], &share))
+			share__add(&out->total, &share);
+}
+
+bool scope__share(const struct scope *scope, const struct profile_sample *sample, struct share *out)
+{
+	if (!selection__takes(scope->options, sample))
+		return false;
+	*out = (struct share){ sample->count, (double)sample->value_ns };
+	return true;
+}
+
+void names__clear(struct names *names)
+{
+	intern__clear(&names->texts);
+	free(names->of_line);
+	free(names->example);
+	memset(names, 0, sizeof(*names));
+}
+
+static int add_name(struct names *names, const struct text *text, uint32_t line)
+{
+	uint32_t number;
+	int r;
+
+	if (ARRAY_RESERVE(names->example, names->capacity, names->texts.n_keys + 1))
+		return -ENOMEM;
+	r = intern__add(&names->texts, text->bytes, text->length, &number);
+	if (r < 0)
+		return r;
+	if (r)
+		names->example[number] = line;
+	names->of_line[line] = number;
+	return 0;
+}
+
+typedef bool takes_fn(const struct profile_line *line);
+typedef int write_fn(const struct profile_line *line, struct text *text);
+
+/* Names of the lines that `takes` takes. */
+static int name_lines(const struct profile *profile, takes_fn *takes, write_fn *write, struct names *names)
+{
+	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+	size_t budget = TEXT_BUDGET_BYTES;
+	int r = 0;
+
+	names->of_line = calloc(profile->n_lines + 1, sizeof(*names->of_line));
+	if (!names->of_line)
+		return -ENOMEM;
+	for (uint32_t i = 0; !r && i < profile->n_lines; i++) {
+		names->of_line[i] = NAMES_NONE;
+		if (!takes(&profile->lines[i]))
+			continue;
+		text->length = 0;
+		r = write(&profile->lines[i], text);
+		if (!r && text->length > budget)
+			return -EFBIG;
+		budget -= text->length;
+		if (!r)
+			r = add_name(names, text, i);
+	}
+	return r;
+}
+
+static bool takes_all(const struct profile_line *line)
+{
+	return true;
+}
+
+static bool takes_python(const struct profile_line *line)
+{
+	return line->python;
+}
+
+static bool takes_source(const struct profile_line *line)
+{
+	return *line->filename && line->line > 0;
+}
+
+static int write_line(const struct profile_line *line, struct text *text)
+{
+	_cleanup_free_ char *whole = NULL;
+
+	if (line->python)
+		return frame_text__folded(line, false, text);
+	if (asprintf(&whole, "%s (%s:%" PRId64 ")", line->function, short_path(line->filename), line->line) <
+	    0) {
+		whole = NULL;
+		return -ENOMEM;
+	}
+	return frame_text__words(whole, text);
+}
+
+int names__functions(const struct scope *scope, bool python_only, struct names *out)
+{
+	out->none = python_only ? RENDER_NATIVE : "[no stack]";
+	out->none_in_rows = true;
+	return name_lines(scope->profile, python_only ? takes_python : takes_all, frame_text__function, out);
+}
+
+int names__lines(const struct scope *scope, struct names *out)
+{
+	bool python = scope->options->python_only;
+
+	for (size_t i = 0; !python && i < scope->profile->n_lines; i++)
+		python = scope->profile->lines[i].python;
+	out->none = python ? "no Python frame" : "no source line";
+	return name_lines(scope->profile, python ? takes_python : takes_source, write_line, out);
+}
+
+void rows__clear(struct rows *rows)
+{
+	free(rows->list);
+	intern__clear(&rows->texts);
+	memset(rows, 0, sizeof(*rows));
+}
+
+static int compare_text(const struct row *x, const struct row *y)
+{
+	size_t n = x->length < y->length ? x->length : y->length;
+	int r = n ? memcmp(x->text, y->text, n) : 0;
+
+	return r ? r : (x->length > y->length) - (x->length < y->length);
+}
+
+int rows__compare_self(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	if (x->self.samples != y->self.samples)
+		return x->self.samples < y->self.samples ? 1 : -1;
+	return compare_text(x, y);
+}
+
+static int compare_total(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	if (x->total.samples != y->total.samples)
+		return x->total.samples < y->total.samples ? 1 : -1;
+	return rows__compare_self(a, b);
+}
+
+void rows__sort_by_total(struct rows *rows)
+{
+	qsort(rows->list, rows->n, sizeof(*rows->list), compare_total);
+}
+
+/* Adds a sample to its names. seen: by name, the number of the last sample that had it, plus 1. */
+static void count_sample(const struct profile_sample *sample, size_t number, const struct share *share,
+			 const struct names *names, struct rows *rows, size_t *seen)
+{
+	bool named = false;
+
+	for (size_t i = 0; i < sample->n_lines; i++) {
+		uint32_t name = names->of_line[sample->lines[i]];
+
+		if (name == NAMES_NONE)
+			continue;
+		if (!named)
+			share__add(&rows->list[name].self, share);
+		named = true;
+		/* Recursion: once a sample. */
+		if (seen[name] == number + 1)
+			continue;
+		seen[name] = number + 1;
+		share__add(&rows->list[name].total, share);
+	}
+	if (!named)
+		share__add(&rows->none, share);
+}
+
+/* Leaves out what no sample of the scope has. */
+static void drop_unused(struct rows *rows)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rows->n; i++)
+		if (rows->list[i].total.samples)
+			rows->list[n++] = rows->list[i];
+	rows->n = n;
+}
+
+int rows__of_names(const struct scope *scope, const struct names *names, struct rows *out)
+{
+	size_t n = names->texts.n_keys;
+	_cleanup_free_ size_t *seen = calloc(n + 1, sizeof(*seen));
+	struct share share;
+
+	out->list = calloc(n + 1, sizeof(*out->list));
+	if (!seen || !out->list)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		out->list[i] = (struct row){ .text = intern__key(&names->texts, i),
+					     .length = intern__length(&names->texts, i),
+					     .line = names->example[i] };
+	for (size_t i = 0; i < scope->profile->n_samples; i++)
+		if (scope__share(scope, &scope->profile->samples[i], &share))
+			count_sample(&scope->profile->samples[i], i, &share, names, out, seen);
+	out->n = n;
+	if (names->none_in_rows && out->none.samples)
+		out->list[out->n++] = (struct row){ .text = names->none,
+						    .length = strlen(names->none),
+						    .self = out->none,
+						    .total = out->none,
+						    .line = ROW_NO_LINE };
+	drop_unused(out);
+	qsort(out->list, out->n, sizeof(*out->list), rows__compare_self);
+	return 0;
+}
+
+/* One thread or process, while they are counted. */
+struct group {
+	struct share share;
+	const struct profile_sample *name; /* a sample that bears it */
+	const char *rank, *container;      /* the last one that a sample has; "": none does */
+};
+
+struct groups {
+	struct intern ids; /* pid, tid (0 for a process) */
+	struct group *list;
+	size_t capacity;
+};
+
+static void groups__clear(struct groups *groups)
+{
+	intern__clear(&groups->ids);
+	free(groups->list);
+}
+CLEANUP_DEFINE(struct groups *, groups, groups__clear)
+
+static int add_to_group(struct groups *groups, const struct profile_sample *sample, bool threads,
+			const struct share *share)
+{
+	const int64_t id[2] = { sample->pid, threads ? sample->tid : 0 };
+	struct group *group;
+	uint32_t number;
+	int r;
+
+	if (ARRAY_RESERVE(groups->list, groups->capacity, groups->ids.n_keys + 1))
+		return -ENOMEM;
+	r = intern__add(&groups->ids, id, sizeof(id), &number);
+	if (r < 0)
+		return r;
+	group = &groups->list[number];
+	if (r)
+		*group = (struct group){ .name = sample, .rank = "", .container = "" };
+	if (sample->rank && *sample->rank)
+		group->rank = sample->rank;
+	if (sample->container && *sample->container)
+		group->container = sample->container;
+	share__add(&group->share, share);
+	/* A process is called like its main thread, where that was seen. */
+	if (!threads && sample->tid == sample->pid && group->name->tid != sample->pid)
+		group->name = sample;
+	return 0;
+}
+
+static int name_group(const struct group *group, bool threads, struct rows *out, struct text *text)
+{
+	struct profile_sample named = *group->name;
+	uint32_t number;
+	int r;
+
+	if (!threads)
+		named.tid = 0;
+	text->length = 0;
+	r = frame_text__thread(&named, true, text);
+	if (!r)
+		r = intern__add(&out->texts, text->bytes, text->length, &number);
+	if (r < 0)
+		return r;
+	/* A name may stand for two, where the labels are another tool's; so the text's number is the row's. */
+	if (r)
+		out->list[out->n++] =
+			(struct row){ .line = number, .rank = group->rank, .container = group->container };
+	share__add(&out->list[number].self, &group->share);
+	return 0;
+}
+
+int rows__of_threads(const struct scope *scope, bool threads, struct rows *out)
+{
+	_cleanup_(groups) struct groups *groups = &(struct groups){ .capacity = 0 };
+	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+	struct share share;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < scope->profile->n_samples; i++) {
+		const struct profile_sample *sample = &scope->profile->samples[i];
+
+		if (!scope__share(scope, sample, &share))
+			continue;
+		if (!sample->pid || (threads && !sample->tid))
+			share__add(&out->none, &share);
+		else
+			r = add_to_group(groups, sample, threads, &share);
+	}
+	out->list = calloc(groups->ids.n_keys + 1, sizeof(*out->list));
+	if (!out->list)
+		return -ENOMEM;
+	for (size_t i = 0; !r && i < groups->ids.n_keys; i++)
+		r = name_group(&groups->list[i], threads, out, text);
+	/* The block of texts moves while it grows. */
+	for (size_t i = 0; i < out->n; i++) {
+		struct row *row = &out->list[i];
+
+		row->text = intern__key(&out->texts, row->line);
+		row->length = intern__length(&out->texts, row->line);
+		row->total = row->self;
+		row->line = ROW_NO_LINE;
+	}
+	qsort(out->list, out->n, sizeof(*out->list), rows__compare_self);
+	return r;
+}

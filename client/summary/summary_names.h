@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the summary counts and by which names: the samples that its options let through, and tables of functions,
+ * source lines, threads and processes over them.
+ */
+#ifndef STAKEOUT_CLIENT_SUMMARY_NAMES_H
+#define STAKEOUT_CLIENT_SUMMARY_NAMES_H
+
+#include "profile/profile.h"
+#include "client/render/render.h"
+#include "stakeout/cleanup.h"
+#include "stakeout/intern.h"
+
+struct share {
+	int64_t samples;
+	double ns; /* CPU time */
+};
+
+static inline void share__add(struct share *share, const struct share *more)
+{
+	share->samples += more->samples;
+	share->ns += more->ns;
+}
+
+/* What a summary is of. */
+struct scope {
+	const struct profile *profile;
+	const struct render_options *options;
+	struct share total; /* of the samples that the options let through */
+};
+
+void scope__init(const struct profile *profile, const struct render_options *options, struct scope *out);
+/* false: the options leave this sample out. */
+bool scope__share(const struct scope *scope, const struct profile_sample *sample, struct share *out);
+/* Does the profile tell time? Otherwise ns is 0 everywhere and means nothing. */
+static inline bool scope__timed(const struct scope *scope)
+{
+	return scope->total.ns > 0;
+}
+
+#define NAMES_NONE UINT32_MAX
+
+/* Which name each of the profile's lines has. */
+struct names {
+	struct intern texts;
+	uint32_t *of_line; /* a number of texts, or NAMES_NONE */
+	uint32_t *example; /* by number: a line that has this name */
+	size_t capacity;
+	const char *none;  /* how the frames of a sample without any name are called */
+	bool none_in_rows; /* such samples are a row like others */
+};
+
+/* Functions with their files; those of Python, or all. -ENOMEM; -EFBIG: names of more than 4 GiB in all. */
+int names__functions(const struct scope *scope, bool python_only, struct names *out);
+/* Python's source lines; in a profile without Python those of native code, where they are known. Errors as above. */
+int names__lines(const struct scope *scope, struct names *out);
+void names__clear(struct names *names);
+CLEANUP_DEFINE(struct names *, names, names__clear)
+
+#define ROW_NO_LINE UINT32_MAX
+
+struct row {
+	const char *text; /* not terminated */
+	size_t length;
+	struct share self;            /* samples whose innermost named frame it is */
+	struct share total;           /* samples in whose stack it is */
+	const char *rank, *container; /* of a thread's or process's samples; NULL or "": none */
+	uint32_t line;                /* a line of the profile that has this name, or ROW_NO_LINE */
+};
+
+struct rows {
+	struct row *list;
+	size_t n;
+	struct share none;   /* samples without a named frame */
+	struct intern texts; /* of threads and processes; the others' texts are their names' */
+};
+
+void rows__clear(struct rows *rows);
+CLEANUP_DEFINE(struct rows *, rows, rows__clear)
+
+/* All names with samples, in order of self, then text. They point into names. -ENOMEM. */
+int rows__of_names(const struct scope *scope, const struct names *names, struct rows *out);
+void rows__sort_by_total(struct rows *rows);
+/* Threads or, without threads, processes; self is total. Samples without labels are none. -ENOMEM. */
+int rows__of_threads(const struct scope *scope, bool threads, struct rows *out);
+/* For qsort(): rows in order of self. */
+int rows__compare_self(const void *a, const void *b);
+
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The tables of the summary: how shares and names are printed; functions, threads and processes. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/render/frame_text.h"
+#include "client/summary/summary_parts.h"
+#include "stakeout/utf8.h"
+
+#define NAME_COLUMNS  100
+#define SHORT_COLUMNS 56
+#define ID_DIGITS     64 /* of a container (daemon/processes/process_labels.h) */
+#define ID_COLUMNS    12
+
+void summary__interval(int64_t hits, int64_t total, char text[32])
+{
+	double low, high;
+
+	wilson_interval((uint64_t)hits, (uint64_t)total, &low, &high);
+	snprintf(text, 32, "[%4.1f, %4.1f]", 100 * low, 100 * high);
+}
+
+void summary__print_share(const struct share *share, const struct scope *scope, FILE *out)
+{
+	char interval[32];
+
+	summary__interval(share->samples, scope->total.samples, interval);
+	fprintf(out, "%5.1f %%  %-15s  ", summary__percent(share, &scope->total), interval);
+	if (scope__timed(scope))
+		fprintf(out, "%8.2f  ", share->ns / 1e9);
+	else
+		fprintf(out, "%8s  ", "-");
+}
+
+/* A long name loses its middle: C++ keeps the scope in front and the arguments behind. */
+static void print_cut(const char *text, size_t length, size_t width, FILE *out)
+{
+	const size_t tail = width / 3, head = width - 1 - tail;
+	size_t columns = 0, head_end = 0, tail_begin = 0;
+
+	for (size_t i = 0; i < length; i += utf8__sequence(text + i, length - i))
+		columns++;
+	if (columns <= width) {
+		fwrite(text, 1, length, out);
+		return;
+	}
+	for (size_t i = 0, column = 0; column < columns - tail; column++) {
+		i += utf8__sequence(text + i, length - i);
+		if (column + 1 == head)
+			head_end = i;
+		tail_begin = i;
+	}
+	fprintf(out, "%.*s…", (int)head_end, text);
+	fwrite(text + tail_begin, 1, length - tail_begin, out);
+}
+
+void summary__print_name(const char *text, size_t length, FILE *out)
+{
+	print_cut(text, length, NAME_COLUMNS, out);
+}
+
+void summary__print_short(const char *text, size_t length, FILE *out)
+{
+	print_cut(text, length, SHORT_COLUMNS, out);
+}
+
+int summary__print_foreign(const char *words, FILE *out)
+{
+	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+	int r = frame_text__words(words, text);
+
+	if (!r)
+		summary__print_name(text->bytes, text->length, out);
+	return r;
+}
+
+void summary__print_rest(const struct rows *rows, size_t n, const char *what, FILE *out)
+{
+	size_t more = 0;
+
+	for (size_t i = n; i < rows->n; i++)
+		more += rows->list[i].self.samples > 0;
+	if (more)
+		fprintf(out, "and %zu more %s\n", more, what);
+}
+
+void summary__functions(const struct rows *rows, const struct scope *scope, FILE *out)
+{
+	size_t n = 0;
+
+	fprintf(out, "   self  [95 %% interval]    total  function (file)%s\n",
+		scope->options->python_only ? ", with the native code it calls" : "");
+	for (; n < rows->n && n < SUMMARY_TOP_ROWS && rows->list[n].self.samples; n++) {
+		const struct row *row = &rows->list[n];
+		char interval[32];
+
+		summary__interval(row->self.samples, scope->total.samples, interval);
+		fprintf(out, "%5.1f %%  %-15s  %5.1f %%  ", summary__percent(&row->self, &scope->total),
+			interval, summary__percent(&row->total, &scope->total));
+		summary__print_name(row->text, row->length, out);
+		fputc('\n', out);
+	}
+	summary__print_rest(rows, n, rows->n - n == 1 ? "function" : "functions", out);
+}
+
+int summary__print_labels(const char *before, const char *rank, const char *container, FILE *out)
+{
+	char id[ID_COLUMNS + 1];
+	int r = 0;
+
+	if (rank && *rank) {
+		fprintf(out, "%srank ", before);
+		r = summary__print_foreign(rank, out);
+	}
+	if (!r && container && *container) {
+		snprintf(id, sizeof(id), "%s", container);
+		fprintf(out, "%scontainer ", before);
+		/* Other tools have names there. */
+		r = summary__print_foreign(strlen(container) == ID_DIGITS ? id : container, out);
+	}
+	return r;
+}
+
+static void print_total(const struct row *row, bool with_container, const struct scope *scope, FILE *out)
+{
+	summary__print_share(&row->total, scope, out);
+	summary__print_name(row->text, row->length, out);
+	summary__print_labels("  ", row->rank, with_container ? row->container : NULL, out);
+	fputc('\n', out);
+}
+
+static bool is_python(const struct row *row, const struct scope *scope)
+{
+	return row->line != ROW_NO_LINE && scope->profile->lines[row->line].python;
+}
+
+void summary__totals(struct rows *rows, const struct scope *scope, FILE *out)
+{
+	size_t printed = 0, python = 0;
+
+	rows__sort_by_total(rows);
+	for (size_t i = 0; i < rows->n; i++)
+		python += is_python(&rows->list[i], scope);
+	fprintf(out,
+		"  total  [95 %% interval]  " SUMMARY_SECONDS_HEAD
+		" %sfunction (file), with all that it calls\n",
+		python ? "Python " : "");
+	for (size_t i = 0; i < rows->n && printed < SUMMARY_TOP_ROWS; i++) {
+		if (python && !is_python(&rows->list[i], scope))
+			continue;
+		print_total(&rows->list[i], false, scope, out);
+		printed++;
+	}
+}
+
+void summary__threads(const struct rows *rows, const char *what, const struct scope *scope, FILE *out)
+{
+	size_t more = rows->n > SUMMARY_TOP_ROWS ? rows->n - SUMMARY_TOP_ROWS : 0;
+	const char *plural_ending = !strcmp(what, "process") ? "es" : "s";
+
+	if (rows->n < 2)
+		return;
+	fprintf(out, "    CPU  [95 %% interval]  " SUMMARY_SECONDS_HEAD " %s\n", what);
+	for (size_t i = 0; i < rows->n && i < SUMMARY_TOP_ROWS; i++)
+		print_total(&rows->list[i], !strcmp(what, "process"), scope, out);
+	if (more)
+		fprintf(out, "and %zu more %s%s\n", more, what, more == 1 ? "" : plural_ending);
+}

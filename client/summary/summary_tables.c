@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/summary/summary_tables.h"
+
+static int count_functions(struct summary_tables *out)
+{
+	bool python_only = out->scope.options->python_only;
+	int r = names__functions(&out->scope, false, &out->all_names);
+
+	if (!r && python_only)
+		r = names__functions(&out->scope, true, &out->some_names);
+	if (!r)
+		r = rows__of_names(&out->scope, python_only ? &out->some_names : &out->all_names,
+				   &out->functions);
+	return r;
+}
+
+int summary_tables__init(const struct profile *profile, const struct summary_request *request,
+			 struct summary_tables *out)
+{
+	int r;
+
+	scope__init(profile, &request->render, &out->scope);
+	r = count_functions(out);
+	if (!r)
+		r = names__lines(&out->scope, &out->line_names);
+	if (!r)
+		r = rows__of_names(&out->scope, &out->line_names, &out->lines);
+	if (!r)
+		r = rows__of_threads(&out->scope, true, &out->threads);
+	if (!r)
+		r = rows__of_threads(&out->scope, false, &out->processes);
+	if (!r)
+		r = summary_categories__new(&out->scope, request->rules, &out->all_names, &out->line_names,
+					    &out->categories);
+	return r;
+}
+
+void summary_tables__clear(struct summary_tables *tables)
+{
+	rows__clear(&tables->functions);
+	rows__clear(&tables->lines);
+	rows__clear(&tables->threads);
+	rows__clear(&tables->processes);
+	summary_categories__free(tables->categories);
+	names__clear(&tables->all_names);
+	names__clear(&tables->some_names);
+	names__clear(&tables->line_names);
+}

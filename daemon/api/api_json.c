@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/api/api_json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum field_kind {
+	FIELD_PID,
+	FIELD_UNSIGNED,
+	FIELD_SECONDS,
+	FIELD_PERCENT,
+	FIELD_BOOL,
+};
+
+struct field {
+	const char *name;
+	enum field_kind kind;
+	size_t offset;       /* in struct attach_options */
+	json_int_t min, max; /* of numbers */
+};
+
+static const struct field attach_fields[] = {
+	{ "pid", FIELD_PID, offsetof(struct attach_options, pid), 1, API_MAX_PID },
+	{ "rate_hz", FIELD_UNSIGNED, offsetof(struct attach_options, rate_hz), ENGINE_MIN_RATE_HZ,
+	  ENGINE_MAX_RATE_HZ },
+	{ "duration_s", FIELD_SECONDS, offsetof(struct attach_options, duration_s), 0, API_MAX_DURATION_S },
+	{ "children", FIELD_BOOL, offsetof(struct attach_options, children), 0, 0 },
+	{ "kernel", FIELD_BOOL, offsetof(struct attach_options, kernel), 0, 0 },
+	{ "keep", FIELD_BOOL, offsetof(struct attach_options, keep), 0, 0 },
+	{ "cuda", FIELD_BOOL, offsetof(struct attach_options, cuda), 0, 0 },
+	{ "cuda_budget_percent", FIELD_PERCENT, offsetof(struct attach_options, cuda_budget_percent), 0, 100 },
+};
+
+static const char *const state_words[] = {
+	[TARGET_ATTACHING] = "attaching",
+	[TARGET_SAMPLING] = "sampling",
+	[TARGET_ENDED] = "ended",
+};
+
+static const char *const end_words[] = {
+	[TARGET_END_DURATION] = "duration",
+	[TARGET_END_EXITED] = "exited",
+	[TARGET_END_STOPPED] = "stopped",
+	[TARGET_END_FAILED] = "failed",
+};
+
+static const char *word(const char *const *words, size_t n, unsigned i)
+{
+	return i < n ? words[i] : NULL;
+}
+
+static int decode_whole(const struct field *field, const json_t *value, json_int_t *out, struct so_error *err)
+{
+	if (!json_is_integer(value) || json_integer_value(value) < field->min ||
+	    json_integer_value(value) > field->max)
+		return so_err(err, -EINVAL, "%s must be a whole number from %lld to %lld", field->name,
+			      (long long)field->min, (long long)field->max);
+	*out = json_integer_value(value);
+	return 0;
+}
+
+static int decode(const struct field *field, const json_t *value, struct attach_options *options,
+		  struct so_error *err)
+{
+	void *at = (char *)options + field->offset;
+	json_int_t whole = 0;
+	double seconds;
+	int rc;
+
+	switch (field->kind) {
+	case FIELD_PID:
+		rc = decode_whole(field, value, &whole, err);
+		if (!rc)
+			*(pid_t *)at = whole;
+		return rc;
+	case FIELD_UNSIGNED:
+		rc = decode_whole(field, value, &whole, err);
+		if (!rc)
+			*(unsigned *)at = whole;
+		return rc;
+	case FIELD_SECONDS:
+		seconds = json_number_value(value);
+		if (!json_is_number(value) || !(seconds >= field->min && seconds <= field->max))
+			return so_err(err, -EINVAL,
+				      "%s must be a number of seconds from %lld (until stopped) to %lld",
+				      field->name, (long long)field->min, (long long)field->max);
+		*(double *)at = seconds;
+		return 0;
+	case FIELD_PERCENT:
+		seconds = json_number_value(value);
+		if (!json_is_number(value) || !(seconds > 0 && seconds <= field->max))
+			return so_err(err, -EINVAL, "%s must be a number above 0, up to %lld", field->name,
+				      (long long)field->max);
+		*(double *)at = seconds;
+		return 0;
+	case FIELD_BOOL:
+		if (!json_is_boolean(value))
+			return so_err(err, -EINVAL, "%s must be true or false", field->name);
+		*(bool *)at = json_is_true(value);
+		return 0;
+	}
+	return so_err(err, -EINVAL, "%s is of no known kind", field->name);
+}
+
+static int decode_field(const char *name, const json_t *value, struct attach_options *options,
+			struct so_error *err)
+{
+	for (size_t i = 0; i < sizeof(attach_fields) / sizeof(attach_fields[0]); i++)
+		if (!strcmp(attach_fields[i].name, name))
+			return decode(&attach_fields[i], value, options, err);
+	return so_err(err, -EINVAL, "unknown field '%.60s'", name);
+}
+
+int api_json__attach_options(const char *body, size_t length, struct attach_options *out, struct so_error *err)
+{
+	struct attach_options options = {
+		.rate_hz = ENGINE_DEFAULT_RATE_HZ,
+		.children = true,
+		.kernel = true,
+	};
+	json_error_t why;
+	json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &why), *value;
+	const char *name;
+	int rc = 0;
+
+	if (!root)
+		return so_err(err, -EINVAL, "the body is not JSON: %.*s (line %d, column %d)",
+			      (int)strcspn(why.text, "\n"), why.text, why.line, why.column);
+	if (!json_is_object(root))
+		rc = so_err(err, -EINVAL, "the body must be a JSON object");
+	json_object_foreach (root, name, value) {
+		if (!rc)
+			rc = decode_field(name, value, &options, err);
+	}
+	json_decref(root);
+	if (!rc && !options.pid)
+		rc = so_err(err, -EINVAL, "pid is missing");
+	if (!rc)
+		*out = options;
+	return rc;
+}
+
+json_t *api_json__text(const char *text)
+{
+	json_t *value = json_string(text);
+	_cleanup_free_ char *copy = NULL;
+
+	if (value)
+		return value;
+	copy = strdup(text);
+	if (!copy)
+		return NULL;
+	for (char *p = copy; *p; p++)
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+	return json_string(copy);
+}
+
+static json_t *figures_json(const struct target_info *info)
+{
+	char comm[sizeof(info->comm) + 1] = "";
+
+	memcpy(comm, info->comm, sizeof(info->comm));
+	return json_pack("{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id",
+			 (json_int_t)info->id, "pid", (int)info->pid, "uid", (json_int_t)info->uid, "comm",
+			 api_json__text(comm), "state",
+			 word(state_words, sizeof(state_words) / sizeof(state_words[0]), info->state), "end",
+			 word(end_words, sizeof(end_words) / sizeof(end_words[0]), info->end), "rate_hz",
+			 (int)info->rate_hz, "children", (int)info->children, "kernel", (int)info->kernel,
+			 "keep", (int)info->keep, "elapsed_s",
+			 isfinite(info->elapsed_s) ? round(info->elapsed_s * 1e3) / 1e3 : 0.0, "processes",
+			 (int)info->processes, "samples", (json_int_t)info->samples, "lost",
+			 (json_int_t)info->lost);
+}
+
+/* Those that are known. */
+static json_t *labels_json(const struct process_labels *labels)
+{
+	const struct {
+		const char *name, *value;
+	} all[] = {
+		{ "rank", labels->rank },
+		{ "local_rank", labels->local_rank },
+		{ "world_size", labels->world_size },
+		{ "container", labels->container },
+		{ "pod", labels->pod },
+	};
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (all[i].value[0])
+			json_object_set_new(object, all[i].name, json_string(all[i].value));
+	}
+	return object;
+}
+
+json_t *api_json__target(const struct target_info *info)
+{
+	json_t *target = figures_json(info);
+
+	json_object_set_new(target, "rule", info->rule ? json_integer(info->rule) : json_null());
+	json_object_set_new(target, "labels", labels_json(&info->labels));
+	return target;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The JSON of the API: requests checked field by field, targets written out. */
+#ifndef STAKEOUT_API_JSON_H
+#define STAKEOUT_API_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "daemon/engine/engine.h"
+#include "stakeout/error.h"
+
+#define API_MAX_PID        4194304 /* PID_MAX_LIMIT of the kernel's include/linux/threads.h */
+#define API_MAX_DURATION_S 2592000 /* 30 days */
+
+/*
+ * The body of POST /v1/targets into *out (defaults where a field is absent; caller_uid is 0 and the caller's to
+ * set). -EINVAL, the message naming the field.
+ */
+int api_json__attach_options(const char *body, size_t length, struct attach_options *out, struct so_error *err);
+/* New references; NULL: no memory. */
+json_t *api_json__target(const struct target_info *info);
+/* Text from anywhere (a comm is any bytes); what is not UTF-8 becomes '?'. */
+json_t *api_json__text(const char *text);
+
+#endif

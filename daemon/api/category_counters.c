@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/api/category_counters.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/category_verdict.h"
+
+struct counted {
+	uint32_t id; /* 0: the place is free */
+	int64_t ns[CATEGORY_COUNTERS_MAX];
+};
+
+struct category_counters {
+	struct engine *engine;
+	const struct category_rules *rules;
+	const char *names[CATEGORY_COUNTERS_MAX];
+	size_t n;
+	unsigned char *place; /* in names[], by number of the category */
+
+	pthread_mutex_t work; /* guards memory; comes before `lock` */
+	struct category_memory memory;
+	pthread_mutex_t lock; /* guards targets */
+	struct counted targets[ENGINE_MAX_TARGETS];
+};
+
+static bool is_shown(const struct category_rules *rules, size_t category)
+{
+	return category >= category_rules__count(rules) || category_rules__has_patterns(rules, category);
+}
+
+/*
+ * Where there is no place for all, the last ones of the file share one; leftovers have their own. A category that is called
+ * as the shared one is part of it, since a series may be there once only.
+ */
+static void place_categories(struct category_counters *c)
+{
+	size_t all = category_verdict__count(c->rules), shown = 0, own = 0, taken = 0;
+	bool shared = false;
+
+	for (size_t i = 0; i < all; i++)
+		shown += is_shown(c->rules, i);
+	own = shown > CATEGORY_COUNTERS_MAX ? CATEGORY_COUNTERS_MAX - 1 - CATEGORY_LEFTOVERS : all;
+	for (size_t i = 0; i < all; i++) {
+		const char *name = category_verdict__name(c->rules, i);
+		bool leftover = i >= category_rules__count(c->rules);
+
+		if (!is_shown(c->rules, i))
+			continue;
+		if (!strcmp(name, CATEGORY_COUNTERS_OTHER) || (!leftover && taken == own)) {
+			c->place[i] = CATEGORY_COUNTERS_MAX;
+			shared = true;
+			continue;
+		}
+		taken++;
+		c->place[i] = (unsigned char)c->n;
+		c->names[c->n++] = name;
+	}
+	if (!shared)
+		return;
+	for (size_t i = 0; i < all; i++)
+		if (c->place[i] == CATEGORY_COUNTERS_MAX)
+			c->place[i] = (unsigned char)c->n;
+	c->names[c->n++] = CATEGORY_COUNTERS_OTHER;
+}
+
+int category_counters__new(struct engine *engine, const struct category_rules *rules,
+			   struct category_counters **out)
+{
+	struct category_counters *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->engine = engine;
+	c->rules = rules;
+	c->place = calloc(category_verdict__count(rules), 1);
+	if (!c->place) {
+		free(c);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&c->work, NULL);
+	pthread_mutex_init(&c->lock, NULL);
+	place_categories(c);
+	*out = c;
+	return 0;
+}
+
+void category_counters__free(struct category_counters *c)
+{
+	if (!c)
+		return;
+	category_memory__clear(&c->memory);
+	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->work);
+	free(c->place);
+	free(c);
+}
+
+size_t category_counters__count(const struct category_counters *c)
+{
+	return c->n;
+}
+
+const char *category_counters__name(const struct category_counters *c, size_t category)
+{
+	return c->names[category];
+}
+
+/* id 0: a free place. With the lock held. */
+static struct counted *find(struct category_counters *c, uint32_t id)
+{
+	for (size_t i = 0; i < ENGINE_MAX_TARGETS; i++)
+		if (c->targets[i].id == id)
+			return &c->targets[i];
+	return NULL;
+}
+
+/* Numbers of targets are never used again, so a counter that is not needed does no harm before. */
+static void forget_gone(struct category_counters *c)
+{
+	struct target_info info;
+
+	for (size_t i = 0; i < ENGINE_MAX_TARGETS; i++)
+		if (c->targets[i].id && engine__info(c->engine, c->targets[i].id, &info))
+			c->targets[i].id = 0;
+}
+
+int category_counters__begin(struct category_counters *c, uint32_t id)
+{
+	struct counted *place;
+	int r = 0;
+
+	pthread_mutex_lock(&c->lock);
+	place = find(c, id);
+	if (!place) {
+		place = find(c, 0);
+		if (!place) {
+			forget_gone(c);
+			place = find(c, 0);
+		}
+		if (place)
+			*place = (struct counted){ .id = id };
+		else
+			r = -ENOSPC;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+static int sort(struct category_counters *c, const struct profile *profile, int64_t ns[CATEGORY_COUNTERS_MAX])
+{
+	_cleanup_(category_lines) struct category_lines *lines = &(struct category_lines){ 0 };
+	int r;
+
+	pthread_mutex_lock(&c->work);
+	r = category_lines__match(c->rules, profile, &c->memory, lines);
+	pthread_mutex_unlock(&c->work);
+	for (size_t i = 0; !r && i < profile->n_samples; i++) {
+		struct category_verdict verdict = category_lines__judge(lines, &profile->samples[i]);
+
+		ns[c->place[verdict.category]] += profile->samples[i].value_ns;
+	}
+	return r;
+}
+
+int category_counters__add(struct category_counters *c, uint32_t id, const void *bytes, size_t length,
+			   struct so_error *err)
+{
+	_cleanup_(profile) struct profile *profile = NULL;
+	int64_t ns[CATEGORY_COUNTERS_MAX] = { 0 };
+	struct counted *target;
+	int r = profile__read(bytes, length, &profile, err);
+
+	if (r)
+		return r;
+	r = sort(c, profile, ns);
+	if (r)
+		return so_err(err, r, "out of memory");
+	pthread_mutex_lock(&c->lock);
+	target = find(c, id);
+	for (size_t i = 0; target && i < c->n; i++)
+		target->ns[i] += ns[i];
+	pthread_mutex_unlock(&c->lock);
+	return target ? 0 : so_err(err, -ENOENT, "target %u has no counters", id);
+}
+
+bool category_counters__get(struct category_counters *c, uint32_t id, int64_t ns[CATEGORY_COUNTERS_MAX])
+{
+	const struct counted *target;
+
+	pthread_mutex_lock(&c->lock);
+	target = id ? find(c, id) : NULL;
+	if (target)
+		memcpy(ns, target->ns, sizeof(target->ns));
+	pthread_mutex_unlock(&c->lock);
+	return target;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Calls that threads have entered and not left: a job that hangs is in one. */
+#include <dirent.h>
+#include <stdlib.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/cuda/cuda_watch_parts.h"
+
+#define MAX_CALLS 4096
+
+/*
+ * A thread's entry tells of a call whose return was not seen. That is one under way only if its probe has been in place ever
+ * since: it may have returned while probes were off.
+ */
+bool cuda_watch_is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call)
+{
+	uint32_t api = SO_CUDA_COOKIE_CALL(call->cookie), kind;
+
+	if (!call->active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call->cookie) != w->slot)
+		return false;
+	kind = cuda_names__kind(api);
+	return call->begin_ns >= cuda_probes__control(w->probes, w->slot)->since_ns[kind] &&
+	       (cuda_watch_is_on(w) || !(w->kinds.cycled >> kind & 1));
+}
+
+static void add_thread(const struct cuda_watch *w, pid_t pid, pid_t tid, uint64_t now, json_t *all)
+{
+	struct so_cuda_call call;
+
+	if (cuda_probes__thread(w->probes, tid, &call) || !cuda_watch_is_under_way(w, &call) ||
+	    call.begin_ns > now)
+		return;
+	json_array_append_new(all,
+			      json_pack("{s:I, s:I, s:s, s:I}", "pid", (json_int_t)pid, "tid", (json_int_t)tid,
+					"api", cuda_names__api(SO_CUDA_COOKIE_CALL(call.cookie)), "since_ns",
+					(json_int_t)(now - call.begin_ns)));
+}
+
+static void add_process(const struct cuda_watch *w, pid_t pid, uint64_t now, json_t *all)
+{
+	char path[32];
+	DIR *threads;
+	struct dirent *entry;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	threads = opendir(path);
+	while (threads && (entry = readdir(threads)) && json_array_size(all) < MAX_CALLS) {
+		if (entry->d_name[0] != '.')
+			add_thread(w, pid, atoi(entry->d_name), now, all);
+	}
+	if (threads)
+		closedir(threads);
+}
+
+json_t *cuda_watch__in_progress(const struct cuda_watch *w)
+{
+	uint64_t now = clock__now_ns();
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < w->n_processes; i++) {
+		if (cuda_watch__has_libraries(w, w->processes[i].pid))
+			add_process(w, w->processes[i].pid, now, all);
+	}
+	return all;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The kernel side of timing CUDA calls: loads bpf/cuda/cuda.bpf.c beside the sampler, puts its probes on the functions of a
+ * library for one process, and gives access to its maps. Knows nothing of targets. Not thread-safe: the engine serialises.
+ */
+#ifndef STAKEOUT_CUDA_PROBES_H
+#define STAKEOUT_CUDA_PROBES_H
+
+#include <sys/types.h>
+
+#include "daemon/cuda/cuda_api_set.h"
+#include "daemon/cuda/cuda_gate.h"
+#include "daemon/cuda/cuda_library.h"
+#include "daemon/cuda/cuda_probe_cost.h"
+#include "daemon/cuda/cuda_snapshot.h"
+#include "daemon/kernel/sampler.h"
+#include "stakeout/cuda_abi.h"
+
+struct cuda_probes;
+
+/* Pointers are valid during the call only. */
+struct cuda_handlers {
+	void *context;
+	void (*name)(void *context, const struct so_cuda_name *name);
+	void (*line)(void *context, const struct so_cuda_line_key *key, const struct so_cuda_line *line);
+};
+
+/* How the probes are attached, from best to worst. */
+enum cuda_probe_kind {
+	CUDA_PROBE_SESSION, /* entry and return in one program, all functions in one link (6.13) */
+	CUDA_PROBE_MULTI,   /* two links for all functions (6.6) */
+	CUDA_PROBE_PERF, /* two perf events a function, slow to take away: daemon/cuda/cuda_perf_events.h (5.15) */
+};
+#define CUDA_PROBES_PERF_STRETCH 20 /* for cuda_budget__stretch(): on for 0.2 s at least */
+
+const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
+
+/*
+ * Loads, and measures what a probe costs on this machine, which takes some 250 ms. For tests STAKEOUT_CUDA_PROBES in the daemon's
+ * environment is the word of a kind: no better one is tried. -ENOTSUP: the kernel has no kind of probe
+ * that will do; other errors as of sampler__new().
+ */
+int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
+		     struct cuda_probes **out, struct so_error *err);
+void cuda_probes__free(struct cuda_probes *probes);
+CLEANUP_DEFINE(struct cuda_probes *, cuda_probes, cuda_probes__free)
+
+enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
+
+struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);
+
+/* The probes on one library in one process. */
+struct cuda_link;
+
+/* Which functions: those of these calls, or of all others and those that tell kernels' names. */
+struct cuda_choice {
+	struct cuda_api_set apis;
+	bool others;
+	bool light; /* their entries alone, where the kind of probe has links for these (CUDA_PROBE_MULTI) */
+};
+
+/*
+ * fd: the library's file, borrowed. number: tells this library of this process from all others, 1 …
+ * SO_CUDA_MAX_LIBRARIES. *out is NULL when the library has none of these. 0, or -errno with words.
+ * Where *out is a light link, and was made by the same call but for choice->light, it gets its returns; on failure it stays light.
+ */
+int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
+			const struct cuda_library *library, const struct cuda_choice *choice,
+			struct cuda_link **out, struct so_error *err);
+/*
+ * Takes the probes away; a call that is under way then goes on unseen. What the kernel needs for it, 16 to 110 ms, passes in another
+ * thread: for a part of that, which the gate makes short, threads of the process still run into them.
+ */
+void cuda_link__free(struct cuda_link *link);
+CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
+/* Whether it has entries alone. */
+bool cuda_link__is_light(const struct cuda_link *link);
+/*
+ * Where processes come and go faster than a kernel takes their probes away (CUDA_PROBE_PERF), each holds a descriptor and kernel
+ * memory: so many wait that no further process should get any.
+ */
+#define CUDA_PROBES_CROWD 8192
+bool cuda_probes__are_crowded(struct cuda_probes *probes);
+/* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
+bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
+
+/* For the links of targets: to be asked for before they are made or freed. NULL: there is none, as with CUDA_PROBE_PERF, which it does not help. */
+struct cuda_gate *cuda_probes__gate(const struct cuda_probes *probes);
+/* Calls that were entered since the slot was cleared, nested ones too. */
+struct cuda_api_set cuda_probes__called(const struct cuda_probes *probes, uint32_t slot);
+
+/*
+ * Hits of calls of this library are counted in slices of 2^SO_CUDA_SLICE_SHIFT ns from that time on (CLOCK_MONOTONIC), from none.
+ * -ENOMEM, -errno.
+ */
+int cuda_probes__begin_slices(struct cuda_probes *probes, uint32_t slot, enum so_cuda_of of, uint64_t from_ns);
+/* Not any more; what was counted stays until they begin again. */
+void cuda_probes__end_slices(struct cuda_probes *probes, uint32_t slot);
+int cuda_probes__slices(const struct cuda_probes *probes, uint32_t slot, struct so_cuda_slices *sum);
+
+/* Tells where a process's shared runtimes are. */
+void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);
+
+/*
+ * The call that a thread was last seen to enter. -ENOENT: none; -EINVAL: before Linux 6.9 a thread other than its process's first
+ * cannot be asked for.
+ */
+int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_cuda_call *out);
+/* struct so_cuda_tally of a slot, now. */
+uint64_t cuda_probes__tally(const struct cuda_probes *probes, uint32_t slot);
+
+/* The target's switches; writing to them takes effect at once. */
+struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);
+
+/*
+ * What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, or what reading a map
+ * gave.
+ */
+int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
+			  void *context, struct cuda_snapshot *out);
+/* Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or what reading the map gave. */
+int cuda_probes__each_thread(struct cuda_probes *probes, int (*add)(void *context, uint32_t tgid, uint32_t tid),
+			     void *context);
+/* Removes one entry, and gives what it held then. -ENOENT, -errno. */
+int cuda_probes__take_calls(struct cuda_probes *probes, const struct so_cuda_key *key,
+			    struct so_cuda_calls *out);
+/* A slot's counters alone, summed over the CPUs. */
+int cuda_probes__slot(struct cuda_probes *probes, uint32_t slot, struct so_cuda_slot *sum);
+/* For a new target: waits for probes of the slot's former one that are being taken away. -ENOMEM, -errno. */
+int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t slot);
+/* Removes the entries of the processes that `takes` accepts from all maps. */
+void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint32_t tgid), void *context);
+
+int cuda_probes__names_fd(const struct cuda_probes *probes);
+void cuda_probes__consume_names(struct cuda_probes *probes);
+/* Ends the open window of stacks, as sampler__drain() does: its stacks must have been consumed before this returns lines. */
+int cuda_probes__drain(struct cuda_probes *probes, struct sampler *sampler);
+
+#endif

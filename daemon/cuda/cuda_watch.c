@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Which processes a target has, which libraries of theirs have probes, and what is kept of those that ended. */
+#include "daemon/cuda/cuda_watch_parts.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/os/clock.h"
+#include "stakeout/array.h"
+
+/*
+ * Processes that have ended and made calls. So many are kept apart, or fewer where the figures of all take more than so many bytes;
+ * but more while they have ended not longer ago than any window of the history lasts.
+ */
+#define MANY_ENDED      1024
+#define MAX_ENDED_BYTES (32u << 20)
+#define FOLD_AFTER_NS   600000000000ull
+#define MAX_ENDED       4096
+static uint32_t last_number; /* of a library; the engine's lock guards it */
+
+static void release_mapped(struct cuda_mapped *m)
+{
+	cuda_link__free(m->steady);
+	cuda_link__free(m->cycled);
+	cuda_library__release(&m->library);
+	if (m->fd >= 0)
+		close(m->fd);
+	free(m->path);
+}
+
+int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_percent, struct cuda_watch **out)
+{
+	_cleanup_(cuda_watch) struct cuda_watch *w = calloc(1, sizeof(*w));
+	int ret = w ? 0 : -ENOMEM;
+
+	if (ret)
+		return ret;
+	w->probes = probes;
+	w->slot = slot;
+	w->budget_percent = budget_percent;
+	if (getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
+		w->random = clock__now_ns();
+	ret = cuda_budget__new(budget_percent, &w->budget);
+	if (!ret && cuda_probes__kind(probes) == CUDA_PROBE_PERF)
+		cuda_budget__stretch(w->budget, CUDA_PROBES_PERF_STRETCH);
+	ret = ret ?: cuda_snapshot__new(&w->total);
+	ret = ret ?: cuda_snapshot__new(&w->last);
+	ret = ret ?: cuda_snapshot__new(&w->folded);
+	ret = ret ?: cuda_snapshot__new(&w->ended_threads);
+	ret = ret ?: cuda_probes__clear_slot(probes, slot);
+	if (ret)
+		return ret;
+	w->begin_ns = w->checked_ns = w->on_since_ns = clock__now_ns();
+	w->accounted_ns = w->segment_ns = w->active.looked_ns = w->begin_ns;
+	w->phase = CUDA_WATCH_ON;
+	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
+	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * CUDA_WATCH_MS;
+	cuda_watch_set_stacks(w);
+	memset(cuda_probes__control(probes, slot)->off, 0, sizeof(cuda_probes__control(probes, slot)->off));
+	cuda_watch_set_segments(w);
+	cuda_watch_begin_anew(w, CUDA_KINDS_ALL, w->begin_ns);
+	cuda_probes__control(probes, slot)->on = 1;
+	*out = TAKE_PTR(w);
+	return 0;
+}
+
+void cuda_watch__stop(struct cuda_watch *w)
+{
+	cuda_probes__control(w->probes, w->slot)->on = 0;
+}
+
+static bool takes(void *context, uint32_t tgid)
+{
+	return cuda_watch__has_process(context, (pid_t)tgid);
+}
+
+void cuda_watch__free(struct cuda_watch *w)
+{
+	if (!w)
+		return;
+	if (w->probes)
+		cuda_probes__control(w->probes, w->slot)->on = 0;
+	for (size_t i = 0; i < w->n_mapped; i++)
+		release_mapped(&w->mapped[i]);
+	if (w->probes && w->n_processes)
+		cuda_probes__forget(w->probes, takes, w);
+	free(w->mapped);
+	free(w->processes);
+	free(w->ended);
+	cuda_lines__release(&w->lines);
+	cuda_snapshot__free(w->total);
+	cuda_snapshot__free(w->last);
+	cuda_snapshot__free(w->last_on);
+	cuda_snapshot__free(w->folded);
+	cuda_snapshot__free(w->ended_threads);
+	cuda_budget__free(w->budget);
+	free(w);
+}
+
+bool cuda_watch__has_process(const struct cuda_watch *w, pid_t pid)
+{
+	for (size_t i = 0; i < w->n_processes; i++) {
+		if (w->processes[i].pid == pid)
+			return true;
+	}
+	return false;
+}
+
+int cuda_watch__pids(const struct cuda_watch *w, pid_t **out, size_t *n)
+{
+	pid_t *pids = calloc(w->n_processes + w->n_ended + 1, sizeof(*pids));
+
+	if (!pids)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->n_processes; i++)
+		pids[i] = w->processes[i].pid;
+	for (size_t i = 0; i < w->n_ended; i++)
+		pids[w->n_processes + i] = w->ended[i].pid;
+	*out = pids;
+	*n = w->n_processes + w->n_ended;
+	return 0;
+}
+
+uint64_t cuda_watch_cpu_of(const struct cuda_process *p)
+{
+	struct timespec t;
+
+	return p->has_clock && !clock_gettime(p->clock, &t)
+		       ? (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec
+		       : 0;
+}
+
+int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
+{
+	struct cuda_process *p;
+
+	if (cuda_watch__has_process(w, pid))
+		return 0;
+	if (ARRAY_RESERVE(w->processes, w->cap_processes, w->n_processes + 1))
+		return -ENOMEM;
+	p = &w->processes[w->n_processes++];
+	*p = (struct cuda_process){ .pid = pid };
+	p->has_clock = !clock_getcpuclockid(pid, &p->clock);
+	p->cpu_ns = cuda_watch_cpu_of(p);
+	return 0;
+}
+
+bool cuda_watch__has_libraries(const struct cuda_watch *w, pid_t pid)
+{
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		if (w->mapped[i].pid == pid && !w->mapped[i].gone)
+			return true;
+	}
+	return false;
+}
+
+bool cuda_watch__has_library(const struct cuda_watch *w, pid_t pid, uint64_t dev, uint64_t inode)
+{
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		const struct cuda_mapped *m = &w->mapped[i];
+
+		if (!m->gone && m->pid == pid && m->dev == dev && m->inode == inode)
+			return true;
+	}
+	return false;
+}
+
+/* light: as in struct cuda_choice. A link that is light, and not to be, gets what it lacks. */
+static void attach(struct cuda_watch *w, struct cuda_mapped *m, bool steady, bool light,
+		   struct cuda_link **link)
+{
+	struct cuda_choice choice = { .apis = w->cycled, .others = steady, .light = light };
+	struct so_error why = { "" };
+
+	if ((*link && (light || !cuda_link__is_light(*link))) || m->gone || m->waits || !m->library.n_functions)
+		return;
+	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, &choice, link,
+				&why)) {
+		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
+		/* Entries alone count nothing. */
+		cuda_link__free(TAKE_PTR(*link));
+	}
+}
+
+void cuda_watch_attach_steady(struct cuda_watch *w, struct cuda_mapped *m)
+{
+	attach(w, m, true, false, &m->steady);
+}
+
+void cuda_watch_attach_cycled(struct cuda_watch *w, struct cuda_mapped *m, bool light)
+{
+	if (w->kinds.cycled)
+		attach(w, m, false, light, &m->cycled);
+}
+
+/* A static one shares its file's code with the program, whose own calls of the driver count. */
+static void tell_runtimes(struct cuda_watch *w, pid_t pid)
+{
+	struct so_cuda_runtimes runtimes = { 0 };
+	unsigned n = 0;
+
+	for (size_t i = 0; i < w->n_mapped && n < SO_CUDA_MAX_RUNTIMES; i++) {
+		const struct cuda_mapped *m = &w->mapped[i];
+
+		if (m->gone || m->pid != pid || m->library.kind != CUDA_LIBRARY_RUNTIME)
+			continue;
+		runtimes.low[n] = m->text_low;
+		runtimes.high[n++] = m->text_high;
+	}
+	if (n)
+		cuda_probes__set_runtimes(w->probes, pid, &runtimes);
+}
+
+static void attach_first(struct cuda_watch *w, struct cuda_mapped *m)
+{
+	m->problem[0] = '\0';
+	if (m->library.problem[0])
+		snprintf(m->problem, sizeof(m->problem), "%.80s: %.170s", m->path, m->library.problem);
+	m->waits = m->library.n_functions && cuda_probes__are_crowded(w->probes);
+	if (m->waits)
+		snprintf(m->problem, sizeof(m->problem),
+			 "%.80s: not watched until the probes of processes that ended are taken away, "
+			 "which this kernel does slowly",
+			 m->path);
+	cuda_watch_attach_steady(w, m);
+	/* In the midst of light probes it waits for the others. */
+	if (cuda_watch_has_cycled(w) && w->phase != CUDA_WATCH_LIGHT)
+		cuda_watch_attach_cycled(w, m, false);
+}
+
+int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
+{
+	int ret = ARRAY_RESERVE(w->mapped, w->cap_mapped, w->n_mapped + 1);
+
+	if (!ret && last_number == UINT32_MAX)
+		ret = -ENOSPC;
+	if (ret) {
+		release_mapped(mapped);
+		return ret;
+	}
+	mapped->number = ++last_number;
+	if (w->ended_ns)
+		cuda_watch_resume(w);
+	cuda_watch_drop_light(w);
+	w->mapped[w->n_mapped++] = *mapped;
+	/*
+	 * What a static runtime calls in the driver is known by its own call alone: where that comes and goes, so must this. A blocking
+	 * copy may be an asynchronous one of the driver.
+	 */
+	if (mapped->library.kind == CUDA_LIBRARY_RUNTIME_STATIC)
+		w->kinds.together = 1u << SO_CUDA_COPY | 1u << SO_CUDA_BLOCKING_COPY;
+	tell_runtimes(w, mapped->pid);
+	attach_first(w, &w->mapped[w->n_mapped - 1]);
+	return cuda_watch__add_process(w, mapped->pid);
+}
+
+/* A cheap generator is enough: it only must not follow the target (splitmix64). */
+uint64_t cuda_watch_random(struct cuda_watch *w)
+{
+	uint64_t x = w->random += 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+static bool has_calls(const struct cuda_watch *w, pid_t pid)
+{
+	const struct cuda_calls_entry *entries;
+	size_t n;
+
+	entries = cuda_snapshot__calls(w->total, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.tgid == (uint32_t)pid)
+			return true;
+	}
+	return false;
+}
+
+/* The libraries of a process that is gone without having called them: a job may start such ones for months. */
+static void drop_libraries(struct cuda_watch *w, pid_t pid)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		struct cuda_mapped *m = &w->mapped[i];
+
+		if (m->pid == pid && m->gone)
+			release_mapped(m);
+		else
+			w->mapped[kept++] = *m;
+	}
+	w->n_mapped = kept;
+}
+
+static void drop_process(struct cuda_watch *w, pid_t pid)
+{
+	for (size_t i = 0; i < w->n_processes; i++) {
+		if (w->processes[i].pid == pid) {
+			w->processes[i] = w->processes[--w->n_processes];
+			return;
+		}
+	}
+}
+
+static bool is_again(const struct cuda_watch *w, pid_t pid)
+{
+	for (size_t i = 0; i < w->n_ended; i++) {
+		if (w->ended[i].pid == pid)
+			return true;
+	}
+	return cuda_watch__has_process(w, pid);
+}
+
+/* Of the one that ended first only sums are kept. Where its number is that of a later one, theirs are one and stay. */
+static void fold_first(struct cuda_watch *w)
+{
+	pid_t pid = w->ended[0].pid;
+
+	memmove(w->ended, w->ended + 1, --w->n_ended * sizeof(*w->ended));
+	if (is_again(w, pid))
+		return;
+	if (cuda_snapshot__fold(w->total, (uint32_t)pid, w->folded)) {
+		w->lost = true;
+		return;
+	}
+	if (w->last_on)
+		cuda_snapshot__forget(w->last_on, (uint32_t)pid);
+	drop_libraries(w, pid);
+	w->n_folded++;
+}
+
+static bool is_foldable(const struct cuda_watch *w, uint64_t now)
+{
+	if (!w->n_ended || w->n_ended >= MAX_ENDED)
+		return w->n_ended > 0;
+	return now - w->ended[0].at_ns > FOLD_AFTER_NS &&
+	       (w->n_ended >= MANY_ENDED || cuda_snapshot__bytes(w->total) > MAX_ENDED_BYTES);
+}
+
+/* A target may be watched for months, and start processes all the time. */
+static void remember_ended(struct cuda_watch *w, pid_t pid, uint64_t now)
+{
+	while (is_foldable(w, now))
+		fold_first(w);
+	if (!ARRAY_RESERVE(w->ended, w->cap_ended, w->n_ended + 1))
+		w->ended[w->n_ended++] = (struct cuda_ended){ pid, now };
+}
+
+static bool is_process(void *context, uint32_t tgid)
+{
+	return *(const pid_t *)context == (pid_t)tgid;
+}
+
+void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
+{
+	bool any = false, last = true;
+	uint64_t now = clock__now_ns();
+
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		struct cuda_mapped *m = &w->mapped[i];
+
+		if (m->pid != pid || m->gone) {
+			last &= m->gone;
+			continue;
+		}
+		cuda_link__free(TAKE_PTR(m->steady));
+		cuda_link__free(TAKE_PTR(m->cycled));
+		m->gone = any = true;
+		if (m->fd >= 0)
+			close(m->fd);
+		m->fd = -1;
+	}
+	if (any) {
+		/* While the probes count it is compared up to here. */
+		if (!cuda_watch_is_on(w))
+			cuda_watch_drop_light(w);
+		if (last ? cuda_watch_pause(w, now) : cuda_watch_settle_at(w, now, true))
+			w->lost = true;
+		cuda_probes__forget(w->probes, is_process, &pid);
+		/* The number may be another process's soon. */
+		cuda_snapshot__forget(w->last, (uint32_t)pid);
+		cuda_snapshot__forget(w->ended_threads, (uint32_t)pid);
+		if (has_calls(w, pid))
+			remember_ended(w, pid, now);
+		else
+			drop_libraries(w, pid);
+	}
+	drop_process(w, pid);
+}
+
+void cuda_watch_attach_waiting(struct cuda_watch *w)
+{
+	for (size_t i = 0; i < w->n_mapped; i++) {
+		if (w->mapped[i].waits && !w->mapped[i].gone)
+			attach_first(w, &w->mapped[i]);
+	}
+}

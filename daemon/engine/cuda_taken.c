@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/engine/cuda_taken.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/os/clock.h"
+#include "stakeout/array.h"
+
+/*
+ * Lines that nothing was added to for so long can go, and for so long when there is little room left: longer than a window of the
+ * history lasts, so that it has had them.
+ */
+#define QUIET_NS        600000000000ull
+#define QUIET_FULL_NS   330000000000ull
+#define FORGET_AGAIN_NS 10000000000ull
+
+static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
+{
+	to->lines = calloc(w->lines.n + 1, sizeof(*to->lines));
+	if (!to->lines)
+		return -ENOMEM;
+	if (w->lines.n)
+		memcpy(to->lines, w->lines.list, w->lines.n * sizeof(*to->lines));
+	to->n_lines = w->lines.n;
+	return 0;
+}
+
+static void subtract_slot(struct so_cuda_slot *slot, const struct so_cuda_slot *base)
+{
+	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
+		((__u64 *)slot)[i] -= ((const __u64 *)base)[i] < ((__u64 *)slot)[i] ? ((const __u64 *)base)[i]
+										    : ((__u64 *)slot)[i];
+}
+
+static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
+{
+	struct cuda_snapshot *since;
+	int ret;
+
+	ret = cuda_snapshot__subtract(taken->calls, base->calls, &since);
+	if (ret)
+		return ret;
+	cuda_snapshot__free(taken->calls);
+	taken->calls = since;
+	for (size_t i = 0; i < base->n_lines; i++) {
+		if (taken->lines[i].serial != base->lines[i].serial)
+			continue;
+		taken->lines[i].calls -= base->lines[i].calls;
+		taken->lines[i].total_ns -= base->lines[i].total_ns;
+		taken->lines[i].bytes -= base->lines[i].bytes;
+		taken->lines[i].seen.calls -= base->lines[i].seen.calls;
+		taken->lines[i].seen.total_ns -= base->lines[i].seen.total_ns;
+		taken->lines[i].seen.bytes -= base->lines[i].seen.bytes;
+	}
+	taken->lines_lost -= base->lines_lost;
+	taken->lines_forgotten -= base->lines_forgotten;
+	taken->folded -= base->folded;
+	taken->cpu_ns -= base->cpu_ns;
+	taken->estimates = cuda_estimates__since(&taken->estimates, &base->estimates);
+	taken->begin_ns = base->at_ns;
+	subtract_slot(&taken->slot, &base->slot);
+	return 0;
+}
+
+static int copy_stack(const struct accumulator *from, uint64_t hash, struct accumulator *to)
+{
+	uint32_t at;
+
+	return u64_table__get(&from->stack_by_hash, hash, &at) ? accumulator__add_stack(to, from->stacks[at])
+							       : 0;
+}
+
+int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *to)
+{
+	const struct cuda_site_entry *sites;
+	int ret = 0;
+	size_t n;
+
+	for (size_t i = 0; !ret && i < to->n_lines; i++) {
+		if (to->lines[i].calls > 0)
+			ret = copy_stack(from, to->lines[i].stack, &to->stacks);
+	}
+	sites = cuda_snapshot__sites(to->calls, &n);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = copy_stack(from, sites[i].key.stack, &to->stacks);
+	return ret;
+}
+
+/* Half of either bound is enough for what goes on. */
+void cuda_taken__forget_lines(struct target *t, uint64_t now)
+{
+	struct cuda_watch *w = t->cuda;
+	size_t count = cuda_lines__count(&w->lines), bytes = t->cuda_stacks.bytes;
+	bool full = count > CUDA_LINES_MAX / 8 * 7 || bytes > ENGINE_CUDA_STACK_BYTES / 8 * 7;
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *calls = NULL;
+	uint64_t quiet_ns = full ? QUIET_FULL_NS : QUIET_NS;
+	struct cuda_taken left;
+
+	if (now < w->forget_ns || now < quiet_ns ||
+	    (count <= CUDA_LINES_MAX / 2 && bytes <= ENGINE_CUDA_STACK_BYTES / 2))
+		return;
+	w->forget_ns = now + FORGET_AGAIN_NS;
+	/* Whose memory is still there is in the kernel's maps. */
+	if (cuda_watch__result(w, &calls, NULL) || !cuda_lines__forget(&w->lines, count / 2, now - quiet_ns))
+		return;
+	left = (struct cuda_taken){ .lines = w->lines.list, .n_lines = w->lines.n, .calls = calls };
+	left.stacks.max_bytes = t->cuda_stacks.max_bytes;
+	if (cuda_taken__copy_stacks(&t->cuda_stacks, &left)) {
+		accumulator__release(&left.stacks);
+		return;
+	}
+	accumulator__release(&t->cuda_stacks);
+	t->cuda_stacks = left.stacks;
+}
+
+static int take(struct engine *e, struct target *t, bool begins, struct cuda_taken **out)
+{
+	_cleanup_(cuda_taken) struct cuda_taken *taken = calloc(1, sizeof(*taken));
+	struct cuda_watch *w = t->of ? t->of->cuda : t->cuda;
+	uint64_t now = clock__now_ns();
+	int ret = taken ? 0 : -ENOMEM;
+
+	if (begins)
+		ret = ret ?: cuda_watch__cut(w, &taken->calls);
+	else
+		ret = ret ?: cuda_watch__result(w, &taken->calls, &taken->estimates);
+	ret = ret ?: copy_lines(w, taken);
+	ret = ret ?: cuda_watch__pids(w, &taken->pids, &taken->n_pids);
+	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
+	if (ret)
+		return ret;
+	/* The sums do not tell what of them is from before a recording began. */
+	ret = t->cuda_base ? 0 : cuda_snapshot__merge(taken->calls, w->folded, 0);
+	if (ret)
+		return ret;
+	taken->folded = w->n_folded;
+	taken->lines_lost = w->lines.lost;
+	taken->lines_forgotten = w->lines.forgotten;
+	taken->begin_ns = w->begin_ns;
+	taken->at_ns = now;
+	taken->cpu_ns = w->cpu_ns;
+	taken->estimated = w->estimated;
+	if (begins)
+		taken->estimates = w->estimates;
+	taken->probes = cuda_watch__probes(w);
+	taken->libraries = cuda_watch__libraries(w);
+	taken->problems = cuda_watch__problems(w);
+	taken->in_progress = cuda_watch__in_progress(w);
+	if (t->cuda_base)
+		ret = subtract(taken, t->cuda_base);
+	/* A recording that has seen every call, of a process that had a duty cycle before. */
+	if (t->cuda_base && w->cycle.duty >= 1 && !cuda_estimates__are_any(&taken->estimates))
+		taken->estimated = false;
+	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->cuda_stacks, taken);
+	cuda_probes__consume_names(e->cuda);
+	cuda_taken__remember_names(e, taken->calls, 0);
+	if (!ret)
+		*out = TAKE_PTR(taken);
+	return ret;
+}
+
+int cuda_taken__begin(struct engine *e, struct target *view, struct cuda_taken **out)
+{
+	return take(e, view, true, out);
+}
+
+int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
+{
+	return take(e, t, false, out);
+}
+
+/* What is missing of the lines is missing of some, and not by chance; or calls were not counted. */
+static bool are_lacking(const struct cuda_taken *taken)
+{
+	return taken->lines_lost || taken->lines_forgotten || taken->folded ||
+	       taken->slot.lost[SO_CUDA_LOSS_STACK_FULL] || taken->slot.lost[SO_CUDA_LOSS_CALLS_FULL];
+}
+
+/* Whole figures, as a history has them: there the same is made of the same. */
+static double whole(double value)
+{
+	return value > 0 ? round(value) : 0;
+}
+
+static struct cuda_line_share share_of(const struct cuda_line *line)
+{
+	return (struct cuda_line_share){
+		.group = line->api,
+		.all = { whole(line->calls), whole(line->total_ns), whole(line->bytes) },
+		.seen = { whole(line->seen.calls), whole(line->seen.total_ns), whole(line->seen.bytes) },
+	};
+}
+
+static int share_out(const struct cuda_taken *taken, struct cuda_line_share *shares)
+{
+	struct cuda_line_figures counted[SO_CUDA_API_COUNT] = { 0 };
+	const struct cuda_calls_entry *entries;
+	size_t n;
+
+	entries = cuda_snapshot__calls(taken->calls, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (entries[i].key.api >= SO_CUDA_API_COUNT)
+			continue;
+		counted[entries[i].key.api].calls += (double)entries[i].calls.calls;
+		counted[entries[i].key.api].total_ns += (double)entries[i].calls.total_ns;
+		counted[entries[i].key.api].bytes += (double)entries[i].calls.bytes;
+	}
+	return cuda_line_totals__apply(shares, taken->n_lines, counted, SO_CUDA_API_COUNT);
+}
+
+int cuda_taken__lines(const struct cuda_taken *taken, bool as_sampled, struct cuda_line **out)
+{
+	_cleanup_free_ struct cuda_line_share *shares = calloc(taken->n_lines + 1, sizeof(*shares));
+	struct cuda_line *lines = calloc(taken->n_lines + 1, sizeof(*lines));
+	int ret = shares && lines ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < taken->n_lines; i++) {
+		lines[i] = taken->lines[i];
+		lines[i].sampled = lines[i].calls > lines[i].seen.calls + 0.5;
+		shares[i] = share_of(&lines[i]);
+	}
+	if (!ret && !as_sampled && !are_lacking(taken))
+		ret = share_out(taken, shares);
+	for (size_t i = 0; !ret && !as_sampled && i < taken->n_lines; i++) {
+		lines[i].calls = shares[i].all.calls;
+		lines[i].sampled |= shares[i].lacks;
+		lines[i].total_ns = shares[i].all.total_ns;
+		lines[i].bytes = shares[i].all.bytes;
+	}
+	if (ret)
+		free(lines);
+	else
+		*out = lines;
+	return ret;
+}
+
+void cuda_taken__free(struct cuda_taken *taken)
+{
+	if (!taken)
+		return;
+	cuda_snapshot__free(taken->calls);
+	free(taken->lines);
+	free(taken->pids);
+	json_decref(taken->probes);
+	json_decref(taken->libraries);
+	json_decref(taken->problems);
+	json_decref(taken->in_progress);
+	accumulator__release(&taken->stacks);
+	free(taken);
+}
+
+int cuda_taken__of(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
+		   struct target **held, struct so_error *err)
+{
+	struct target *t = engine_target(e, id);
+	struct cuda_taken *taken;
+	int ret = 0;
+
+	if (!t)
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (!t->cuda_wanted && !t->cuda_end)
+		return so_err(err, -ENODATA,
+			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
+	taken = t->cuda_end;
+	*own = !taken;
+	if (*own) {
+		if (fresh)
+			engine_drain(e);
+		else
+			engine_drain_unless_fresh(e);
+		ret = cuda_taken__new(e, t, &taken);
+	}
+	if (ret)
+		return so_err(err, ret, "cannot read the counters of CUDA calls: %s", strerror(-ret));
+	*out = taken;
+	*held = engine_hold(e, id);
+	return 0;
+}
+
+void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char *out, size_t size)
+{
+	char path[64];
+	_cleanup_fclose_ FILE *f = NULL;
+
+	if (tgid && !tid) {
+		snprintf(out, size, "ended threads");
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", tgid, tid);
+	f = fopen(path, "re");
+	if (!f || !fgets(out, (int)size, f))
+		snprintf(out, size, "%.16s", t->info.comm);
+	out[strcspn(out, "\n")] = '\0';
+}
+
+/* Names. */
+
+#define MAX_KERNEL_TEXTS 65536
+#define MAX_SYMBOL       4096
+
+static uint64_t kernel_key(uint32_t tgid, uint64_t kernel)
+{
+	return so_mix(so_mix(kernel, tgid), 2);
+}
+
+/* The process's mapping of a file that holds the address; NULL: there is none. */
+static const struct so_mapping *mapping_of(const struct engine *e, const struct process *p, uint64_t address)
+{
+	const struct so_mapping *all = sampler__mappings(e->sampler);
+
+	for (uint32_t i = 0; p->run && i < p->run->n; i++) {
+		const struct so_mapping *m = &all[p->run->first + i];
+
+		if (address >= m->start && address < m->end && m->file)
+			return m;
+	}
+	return NULL;
+}
+
+/* The symbol of the function that holds the address, and how far into it that is. */
+static bool symbol_of(struct engine *e, const struct process *p, uint64_t address, char raw[MAX_SYMBOL],
+		      uint64_t *offset)
+{
+	const struct so_mapping *m = mapping_of(e, p, address);
+	uint64_t start;
+
+	if (!m || file_registry__symbol(e->files, m->file, address - m->bias, raw, MAX_SYMBOL, &start))
+		return false;
+	*offset = address - m->bias - start;
+	return true;
+}
+
+static char *readable(const char raw[MAX_SYMBOL])
+{
+	return kernel_names__readable(raw, strlen(raw) + 1 == MAX_SYMBOL);
+}
+
+/* The name of a host function that begins at the address. Malloc'ed; NULL: it has none. */
+static char *host_function(struct engine *e, const struct process *p, uint64_t address)
+{
+	char raw[MAX_SYMBOL];
+	uint64_t offset;
+
+	return symbol_of(e, p, address, raw, &offset) && !offset ? readable(raw) : NULL;
+}
+
+/*
+ * The name by the stub that launched it, as compilers make them (kernel_names.h), and where its symbol is lost or it has
+ * become part of another function, by what its code launches. caller: a return address in it.
+ */
+static char *stub_of_caller(struct engine *e, const struct process *p, uint64_t caller)
+{
+	const struct so_mapping *m = caller ? mapping_of(e, p, caller - 1) : NULL;
+	char raw[MAX_SYMBOL];
+	uint64_t offset;
+
+	if (!m)
+		return NULL;
+	if (symbol_of(e, p, caller - 1, raw, &offset) && strstr(raw, "__device_stub_"))
+		return readable(raw);
+	return file_registry__launch(e->files, m->file, caller - m->bias, raw, MAX_SYMBOL) ? NULL
+											   : readable(raw);
+}
+
+/* A handle that was made before watching began has been told by nobody: then its stub's symbol names it. */
+static char *name_of(struct engine *e, const struct process *p, uint64_t kernel, uint64_t caller)
+{
+	struct kernel_name told;
+	char *symbol;
+
+	kernel_names__find(e->kernel_names, (uint32_t)p->tgid, kernel, &told);
+	if (told.name && !told.cut)
+		return kernel_names__readable(told.name, false);
+	symbol = host_function(e, p, told.address ?: kernel);
+	symbol = symbol ?: stub_of_caller(e, p, caller);
+	return symbol ?: told.name ? kernel_names__readable(told.name, true) : NULL;
+}
+
+void cuda_taken__forget_names(struct engine *e)
+{
+	for (size_t i = 0; i < e->n_kernel_texts; i++)
+		free(e->kernel_texts[i].text);
+	e->n_kernel_texts = 0;
+	u64_table__release(&e->kernel_by_handle);
+}
+
+/* The handle is another kernel's by now, of which nobody has told: no name is better than a wrong one. */
+static void drop_text(struct engine *e, uint64_t key)
+{
+	uint32_t at;
+
+	if (u64_table__get(&e->kernel_by_handle, key, &at))
+		free(TAKE_PTR(e->kernel_texts[at].text));
+}
+
+/* Takes the text. Where there are too many, all begin anew: those of processes that live are made again. */
+static void keep_text(struct engine *e, uint64_t key, char *text)
+{
+	struct kernel_text new = { text, kernel_names__generation(e->kernel_names) };
+	uint32_t at;
+
+	if (u64_table__get(&e->kernel_by_handle, key, &at)) {
+		free(e->kernel_texts[at].text);
+		e->kernel_texts[at] = new;
+		return;
+	}
+	if (e->n_kernel_texts >= MAX_KERNEL_TEXTS)
+		cuda_taken__forget_names(e);
+	if (ARRAY_RESERVE(e->kernel_texts, e->cap_kernel_texts, e->n_kernel_texts + 1) ||
+	    u64_table__set(&e->kernel_by_handle, key, (uint32_t)e->n_kernel_texts)) {
+		free(text);
+		return;
+	}
+	e->kernel_texts[e->n_kernel_texts++] = new;
+}
+
+/* Names are made under the lock, and most are asked for again and again. */
+static bool is_remembered(const struct engine *e, const struct so_cuda_key *key)
+{
+	uint32_t at;
+
+	return u64_table__get(&e->kernel_by_handle, kernel_key(key->tgid, key->kernel), &at) &&
+	       e->kernel_texts[at].generation == kernel_names__generation(e->kernel_names);
+}
+
+void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls, uint32_t tgid)
+{
+	const struct cuda_calls_entry *entries;
+	size_t n;
+
+	entries = cuda_snapshot__calls(calls, &n);
+	for (size_t i = 0; i < n; i++) {
+		const struct so_cuda_key *key = &entries[i].key;
+		bool wanted = key->kernel && (!tgid || key->tgid == tgid) && !is_remembered(e, key);
+		const struct process *p = wanted ? process_table__find(e->processes, (pid_t)key->tgid) : NULL;
+		char *text = p && !p->gone ? name_of(e, p, key->kernel, entries[i].calls.caller) : NULL;
+
+		if (text)
+			keep_text(e, kernel_key(key->tgid, key->kernel), text);
+		else if (p && !p->gone)
+			drop_text(e, kernel_key(key->tgid, key->kernel));
+	}
+}
+
+const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t kernel)
+{
+	uint32_t at;
+
+	return u64_table__get(&e->kernel_by_handle, kernel_key(tgid, kernel), &at) ? e->kernel_texts[at].text
+										   : NULL;
+}

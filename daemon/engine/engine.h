@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The sampling engine: loads the BPF programs, holds the targets, collects their samples. The HTTP API and
+ * main() know this header and nothing below it. All functions are thread-safe; none of them blocks longer than
+ * reading the target's ELF files takes.
+ *
+ * A target is a process, and unless asked otherwise every process that descends from it, sampled at one rate
+ * from attach until detach, until its duration is over, or until its last process has ended.
+ */
+#ifndef STAKEOUT_ENGINE_H
+#define STAKEOUT_ENGINE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/processes/process_labels.h"
+#include "stakeout/cleanup.h"
+#include "stakeout/cuda_event.h"
+#include "stakeout/error.h"
+
+#define ENGINE_MIN_RATE_HZ     1
+#define ENGINE_MAX_RATE_HZ     10000
+#define ENGINE_DEFAULT_RATE_HZ 99
+#define ENGINE_MAX_TARGETS     64
+/* Recordings of processes that are targets already, those of pulls included: three of all targets at once. */
+#define ENGINE_MAX_VIEWS (3 * ENGINE_MAX_TARGETS)
+/* Of which those attached for one user other than root, and for all such together: */
+#define ENGINE_MAX_TARGETS_USER  24
+#define ENGINE_MAX_TARGETS_USERS 48
+
+#define ENGINE_CUDA_BUDGET_PERCENT 1.0
+
+#define ENGINE_ALL_SAMPLES_BYTES \
+	(1u << 30) /* stacks and counters of all targets; beyond: lost, out-of-memory */
+
+#define ENGINE_LINES_PATIENCE_NS 5000000000ull
+
+struct engine;
+
+struct engine_options {
+	const char *cache_dir;      /* unwind table cache; NULL: the default place; "": none */
+	const char *debug_root;     /* where separate debug files are looked up; NULL: "/" */
+	bool no_source_lines;       /* read no DWARF information */
+	uint64_t lines_patience_ns; /* how long a profile waits for it; 0: ENGINE_LINES_PATIENCE_NS */
+	bool force_tail_calls;   /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
+				    (tests) */
+	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */
+	size_t generation_bytes; /* of a kept target's samples; 0: ENGINE_GENERATION_BYTES (tests make it small) */
+	unsigned files_idle_ms; /* a file that is mapped nowhere is let go after this; 0: 10 minutes (tests) */
+	/* Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing. */
+	int (*loaded)(struct so_error *err);
+};
+
+/*
+ * Opens and loads. Needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN); the error says what is missing. The
+ * target's memory map files need CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE and CAP_SYS_PTRACE.
+ */
+int engine__new(const struct engine_options *options, struct engine **out, struct so_error *err);
+/* Detaches everything and frees. */
+void engine__free(struct engine *engine);
+CLEANUP_DEFINE(struct engine *, engine, engine__free)
+
+enum target_state {
+	TARGET_ATTACHING, /* its files are being read */
+	TARGET_SAMPLING,
+	TARGET_ENDED, /* no more samples; what was taken is kept until engine__detach */
+};
+
+enum target_end {
+	TARGET_END_NONE,
+	TARGET_END_DURATION, /* its duration was over */
+	TARGET_END_EXITED,   /* its last process ended */
+	TARGET_END_STOPPED,  /* engine__stop */
+	TARGET_END_FAILED,   /* attaching failed after the call had returned; see error */
+};
+
+struct attach_options {
+	pid_t pid;
+	unsigned rate_hz;           /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
+	double duration_s;          /* 0: until stopped */
+	bool children;              /* follow descendants, existing and later ones */
+	bool kernel;                /* keep kernel frames */
+	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
+	bool cuda;                  /* time its CUDA calls as well */
+	double cuda_budget_percent; /* of the target's CPU time; 0: ENGINE_CUDA_BUDGET_PERCENT */
+	bool as_watched; /* of a process that is a target already: at its rate, with its children and kernel frames */
+	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
+	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */
+	uint32_t rule;     /* that attaches it (match_table.h); 0: none */
+};
+
+/*
+ * Begins to watch. *id names the target from now on. Returns when sampling has begun. -ESRCH: no such process,
+ * a kernel thread or a zombie; -EPERM: the process is another user's; -EEXIST: already a target, its id in the
+ * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for
+ * the user.
+ */
+int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id,
+		   struct so_error *err);
+/* Ends sampling, keeps the data. 0 also when it had ended. -ENOENT: no such target. */
+int engine__stop(struct engine *engine, uint32_t id, struct so_error *err);
+/* Ends sampling if need be and forgets the target. -ENOENT. */
+int engine__detach(struct engine *engine, uint32_t id, struct so_error *err);
+/* The id of the target whose root process is pid, not ended ones. -ENOENT. */
+int engine__find(struct engine *engine, pid_t pid, uint32_t *id);
+
+struct target_info {
+	uint32_t id;
+	pid_t pid;
+	uid_t uid;     /* owner of the root process at attach */
+	char comm[16]; /* of the root process at attach */
+	enum target_state state;
+	enum target_end end;
+	unsigned rate_hz;
+	bool children, kernel, keep;
+	double elapsed_s;   /* of sampling */
+	unsigned processes; /* living now */
+	uint64_t samples;   /* drained so far, lost ones included */
+	uint64_t lost;
+	bool window_carries; /* its open window has samples of a generation that turned old: it is to be taken soon */
+	uint32_t rule;       /* that attached it; 0: none */
+	struct process_labels labels; /* of the root process */
+};
+
+int engine__info(struct engine *engine, uint32_t id, struct target_info *out);
+/* *out: malloc'ed array, caller frees. */
+int engine__list(struct engine *engine, struct target_info **out, size_t *n);
+
+/*
+ * The profile since attach, as a gzip-compressed pprof message (schema: stakeout/profile.proto); everything
+ * sampled up to the call is in it. *out is malloc'ed, the caller frees it.
+ */
+int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/*
+ * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
+ * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: a child that is
+ * another user's than caller_uid, not 0.
+ */
+int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out,
+		    size_t *length, struct so_error *err);
+
+/*
+ * The profile in windows, one after the other without a moment or a sample between them: the sums of all windows are what
+ * engine__profile() and engine__info() tell. For one consumer at a time. A target whose windows are taken stays, ended or
+ * detached, until engine__end_windows(), so that its last window can be taken; detached, it is found by these functions
+ * alone. All windows have to be ended before engine__free().
+ *
+ * -ENOENT: no such target; -EEXIST: they are taken already; -EINVAL: a view of another target; -ENOMEM.
+ */
+int engine__begin_windows(struct engine *engine, uint32_t id, bool cuda, struct so_error *err);
+
+struct engine_window {
+	uint8_t *profile; /* gzip-compressed pprof; malloc'ed, the caller frees it */
+	size_t length;    /* bytes */
+	char *cuda; /* JSON, the stored form of daemon/history/cuda_merge.h; malloc'ed; NULL: calls are not timed, or not wanted */
+	int64_t begin_ns, end_ns; /* since 1970-01-01 UTC */
+	uint64_t samples, lost;   /* samples: those in the profile */
+	bool last;                /* the target had ended */
+};
+
+/*
+ * What was sampled since the last call, or since attach, and the profile's figures for that time. -ENOENT; -ENOMEM: the
+ * window goes on, nothing of it is lost.
+ */
+int engine__window(struct engine *engine, uint32_t id, struct engine_window *out, struct so_error *err);
+void engine__end_windows(struct engine *engine, uint32_t id);
+
+/* The CUDA calls of a target that was attached with `cuda`, for the same span (.design/cuda.md). -ENODATA: without. */
+int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
+/* The same without lines and allocations, whose stacks take long to name. */
+int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
+/*
+ * The stacks of the target's CUDA calls of one event for the same span, as a gzip-compressed pprof message (.design/cuda.md).
+ * *out is malloc'ed. -ENODATA: attached without `cuda`.
+ */
+int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out,
+			 size_t *length, struct so_error *err);
+/* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
+json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
+/*
+ * What watching a target costs, as far as it has been counted: nothing is drained for it. {"overhead_percent" (null: not
+ * known), "cuda_overhead_percent" (null: calls are not timed), "sample_bytes"}. New reference; NULL: no such target.
+ */
+json_t *engine__cost(struct engine *engine, uint32_t id);
+/*
+ * Whether the thread that collects does its work: asks it for a round and waits up to timeout_ms until it has done a whole
+ * one, whose draining of the kernel's maps did not fail.
+ */
+bool engine__collects(struct engine *engine, unsigned timeout_ms);
+/* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */
+json_t *engine__status(struct engine *engine);
+
+/*
+ * Whether this machine can do the work, without loading anything for good: an array of
+ * {"name", "found": bool, "required": bool, "used": string, "without": string}, the last one saying what its
+ * absence costs. Needs no engine. New reference.
+ */
+json_t *engine__check(void);
+
+#endif

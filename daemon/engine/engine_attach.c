@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Attach, stop, detach, and what there is to ask of a target. */
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/engine/engine_files.h"
+#include "daemon/os/limits.h"
+#include "daemon/os/log.h"
+#include "daemon/os/memory_lock.h"
+#include "daemon/os/proc_info.h"
+
+/* Children found while children are looked for are looked at again; this many rounds end a race with a fork storm,
+ * whose later children the kernel side follows anyway. */
+#define MAX_ROUNDS 16
+
+static int check_process(const struct attach_options *o, struct proc_info *info, struct so_error *err)
+{
+	int ret = proc_info__read(o->pid, info);
+
+	if (ret == -ESRCH)
+		return so_err(err, -ESRCH, "there is no process %d", o->pid);
+	if (ret)
+		return so_err(err, ret, "cannot read /proc/%d: %s", o->pid, strerror(-ret));
+	if (info->kernel_thread)
+		return so_err(err, -ESRCH, "process %d (%s) is a kernel thread: it has no user stack to sample",
+			      o->pid, info->comm);
+	if (proc_info__is_zombie(info))
+		return so_err(err, -ESRCH, "process %d (%s) is a zombie: it has ended and waits for its parent",
+			      o->pid, info->comm);
+	if (info->tgid != o->pid)
+		return so_err(err, -ESRCH, "%d is a thread of process %d: attach to %d", o->pid, info->tgid,
+			      info->tgid);
+	if (o->caller_uid && (o->caller_uid != info->uid || !info->one_user))
+		return so_err(err, -EPERM, "process %d (%s) belongs to another user: only root may profile it",
+			      o->pid, info->comm);
+	return 0;
+}
+
+static int check_options(const struct attach_options *o, struct so_error *err)
+{
+	if (o->pid <= 0)
+		return so_err(err, -EINVAL, "%d is no process number", o->pid);
+	if (o->rate_hz < ENGINE_MIN_RATE_HZ || o->rate_hz > ENGINE_MAX_RATE_HZ)
+		return so_err(err, -EINVAL, "a rate of %u Hz is out of range: give %d to %d", o->rate_hz,
+			      ENGINE_MIN_RATE_HZ, ENGINE_MAX_RATE_HZ);
+	if (!(o->duration_s >= 0 && o->duration_s <= 1e9))
+		return so_err(err, -EINVAL, "a duration of %g s is out of range", o->duration_s);
+	return 0;
+}
+
+static void drop_process(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	process_table__remove(e->processes, p);
+}
+
+static void drop_target(struct engine *e, struct target *t)
+{
+	process_table__each(e->processes, t->slot, drop_process, e);
+	e->targets[t->slot] = NULL;
+	engine_free_target(t);
+	engine_files_changed(e);
+	engine_forget_if_idle(e);
+}
+
+/* Of targets that have ended and that nobody works on, the one that ended longest ago. */
+static struct target *older(struct target *oldest, struct target *t)
+{
+	if (t->info.state != TARGET_ENDED || t->users)
+		return oldest;
+	return !oldest || t->end_ns < oldest->end_ns ? t : oldest;
+}
+
+_Static_assert(ENGINE_MAX_TARGETS + ENGINE_MAX_VIEWS == SO_MAX_SLOTS, "each has a slot");
+
+/* Of targets, or of views. *oldest: as of older(). */
+static unsigned count_targets(const struct engine *e, bool view, struct target **oldest)
+{
+	unsigned n = 0;
+
+	*oldest = NULL;
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		struct target *t = e->targets[i];
+
+		if (!t || t->view != view)
+			continue;
+		n++;
+		*oldest = older(*oldest, t);
+	}
+	return n;
+}
+
+static int make_room(struct engine *e, bool view, struct so_error *err)
+{
+	struct target *oldest;
+	unsigned n = count_targets(e, view, &oldest), most = view ? ENGINE_MAX_VIEWS : ENGINE_MAX_TARGETS;
+
+	if (n < most)
+		return 0;
+	if (oldest) {
+		drop_target(e, oldest);
+		return 0;
+	}
+	limits__hit(view ? LIMIT_VIEWS : LIMIT_TARGETS, 1);
+	if (view)
+		return so_err(err, -ENOSPC, "%u recordings of watched processes run already, which is the most",
+			      most);
+	return so_err(err, -ENOSPC, "%u targets are watched already, which is the most: detach one", most);
+}
+
+/* The history of those that are forgotten, where one is kept, stays. */
+void engine_forget_ended(struct engine *e)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
+		used += e->targets[i] ? engine_target_bytes(e->targets[i]) : 0;
+	while (used > ENGINE_ALL_SAMPLES_BYTES / 2) {
+		struct target *oldest = NULL;
+
+		for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
+			if (e->targets[i] && e->targets[i]->info.keep)
+				oldest = older(oldest, e->targets[i]);
+		if (!oldest)
+			return;
+		used -= engine_target_bytes(oldest);
+		log__info("target %u (%s), which has ended, is forgotten: memory for samples is short",
+			  oldest->id, oldest->info.comm);
+		drop_target(e, oldest);
+	}
+}
+
+/* So that neither one user nor all of them together can shut out root, nor each other. */
+static int check_share(const struct engine *e, uid_t uid, bool view, struct so_error *err)
+{
+	unsigned own = 0, users = 0, each = view ? ENGINE_MAX_VIEWS / ENGINE_MAX_TARGETS : 1;
+
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		const struct target *t = e->targets[i];
+
+		if (!t || t->view != view)
+			continue;
+		own += t->caller_uid == uid;
+		users += t->caller_uid != 0;
+	}
+	if (own < each * ENGINE_MAX_TARGETS_USER && users < each * ENGINE_MAX_TARGETS_USERS)
+		return 0;
+	limits__hit(view ? LIMIT_VIEWS : LIMIT_TARGETS, 1);
+	if (view)
+		return so_err(err, -ENOSPC, "as many recordings of watched processes run as users may have");
+	if (own >= ENGINE_MAX_TARGETS_USER)
+		return so_err(err, -ENOSPC, "%d processes are watched for you already, which is the most",
+			      ENGINE_MAX_TARGETS_USER);
+	return so_err(err, -ENOSPC, "%d processes are watched for users already, which is the most",
+		      ENGINE_MAX_TARGETS_USERS);
+}
+
+static int take_slot(struct engine *e, struct target *t, struct so_error *err)
+{
+	int ret = make_room(e, t->view, err);
+
+	if (!ret && t->caller_uid)
+		ret = check_share(e, t->caller_uid, t->view, err);
+	if (ret)
+		return ret;
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i])
+			continue;
+		t->slot = i;
+		t->id = t->info.id = ++e->next_id;
+		e->targets[i] = t;
+		return sampler__clear_slot(e->sampler, i);
+	}
+	return so_err(err, -ENOSPC, "there is no room for a further target");
+}
+
+static struct target *new_target(struct engine *e, const struct attach_options *o, const struct proc_info *info)
+{
+	struct target *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->info.pid = o->pid;
+	t->info.uid = info->uid;
+	memcpy(t->info.comm, info->comm, sizeof(t->info.comm));
+	t->info.state = TARGET_ATTACHING;
+	t->info.rate_hz = o->rate_hz;
+	t->info.children = o->children;
+	t->info.kernel = o->kernel;
+	t->info.keep = o->keep;
+	t->info.rule = o->rule;
+	t->caller_uid = o->caller_uid;
+	t->period_ns = 1000000000ull / o->rate_hz;
+	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
+	t->cuda_stacks.max_bytes = ENGINE_CUDA_STACK_BYTES;
+	t->programs_before = sampler__programs(e->sampler);
+	t->cpu_ns_before = engine_cpu_ns(e);
+	t->own_namespaces =
+		proc_info__same_namespace(o->pid, "pid") && proc_info__same_namespace(o->pid, "mnt");
+	return t;
+}
+
+static int add_process(struct engine *e, struct target *t, pid_t pid)
+{
+	struct so_process kernel = {
+		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0),
+		.slot = t->slot,
+		.rate_hz = t->info.rate_hz,
+	};
+	struct process *p = process_table__find(e->processes, pid);
+	int ret;
+
+	if (!engine_has_room_for_process(e))
+		return -ENOSPC;
+	if (p && p->gone)
+		process_table__remove(e->processes, p);
+	ret = process_table__add(e->processes, pid, &kernel, &p);
+	if (!ret) {
+		t->living++;
+		t->seen_processes++;
+	}
+	return ret;
+}
+
+static bool is_watched(struct engine *e, pid_t pid, uint32_t slot)
+{
+	const struct process *p = process_table__find(e->processes, pid);
+
+	return p && !p->gone && p->kernel.slot == slot;
+}
+
+/*
+ * Adds the descendants that exist already. The root is in the kernel's map by now, so a child forked from here on is
+ * followed there; one that was forked before is found here, in as many rounds as it takes to find no other.
+ */
+static void add_descendants(struct engine *e, struct target *t)
+{
+	bool found = true;
+
+	for (int round = 0; found && round < MAX_ROUNDS; round++) {
+		_cleanup_free_ struct proc_pair *all = NULL;
+		size_t n = 0;
+
+		found = false;
+		sampler__consume_events(e->sampler);
+		if (proc_info__all(&all, &n))
+			return;
+		for (size_t i = 0; i < n; i++) {
+			if (is_watched(e, all[i].ppid, t->slot) &&
+			    !process_table__find(e->processes, all[i].pid))
+				found |= !add_process(e, t, all[i].pid);
+		}
+	}
+}
+
+struct pid_list {
+	pid_t *pids;
+	size_t n;
+};
+
+static void collect_unscanned(void *context, struct process *p)
+{
+	struct pid_list *list = context;
+	pid_t *more;
+
+	if (p->gone || p->run)
+		return;
+	more = reallocarray(list->pids, list->n + 1, sizeof(*more));
+	if (!more)
+		return;
+	list->pids = more;
+	list->pids[list->n++] = p->tgid;
+}
+
+/* Reads the mappings of all of the target's processes. Called with the lock held, which is given up meanwhile. */
+static void scan_all(struct engine *e, struct target *t)
+{
+	struct pid_list list = { 0 };
+
+	process_table__each(e->processes, t->slot, collect_unscanned, &list);
+	pthread_mutex_unlock(&e->lock);
+	for (size_t i = 0; i < list.n; i++)
+		engine_scan(e, list.pids[i], 0);
+	pthread_mutex_lock(&e->lock);
+	free(list.pids);
+}
+
+static void activate(void *context, struct process *p)
+{
+	struct engine *e = context;
+
+	if (!p->gone)
+		process_table__set_flags(e->processes, p, p->kernel.flags | SO_PROCESS_ACTIVE);
+}
+
+static int begin(struct engine *e, struct target *t, double duration_s, struct so_error *err)
+{
+	int ret;
+
+	t->info.state = TARGET_SAMPLING;
+	ret = engine_update_events(e, err);
+	if (ret)
+		return ret;
+	t->begin_ns = clock__now_ns();
+	t->begin_wall_ns = clock__read_ns(CLOCK_REALTIME);
+	if (duration_s > 0)
+		t->deadline_ns = t->begin_ns + (uint64_t)(duration_s * 1e9);
+	process_table__each(e->processes, t->slot, activate, e);
+	/* Children forked by a process that was not active yet are copies of that: activate them as well. */
+	sampler__consume_events(e->sampler);
+	process_table__each(e->processes, t->slot, activate, e);
+	return 0;
+}
+
+/*
+ * Debug information of a large program takes seconds to read: as long as it is sampled first. With the lock held, which is given
+ * up meanwhile; the target may be gone then.
+ */
+static void prepare_lines(struct engine *e, struct target *t)
+{
+	uint32_t number = t->main_file;
+
+	t->users++;
+	pthread_mutex_unlock(&e->lock);
+	file_registry__prepare_lines(e->files, number);
+	pthread_mutex_lock(&e->lock);
+	engine_unhold(e, t);
+}
+
+/* *of: the target whose root process this is already, of which a recording can be a view; else NULL. */
+static int check_free(struct engine *e, const struct attach_options *o, struct target **of,
+		      struct so_error *err)
+{
+	struct process *p = process_table__find(e->processes, o->pid);
+	struct target *t = p && !p->gone && p->kernel.slot < SO_MAX_SLOTS ? e->targets[p->kernel.slot] : NULL;
+	pid_t pid = o->pid;
+
+	*of = NULL;
+	if (!t && o->only_watched)
+		return so_err(err, -EPERM,
+			      "process %d is not watched: over TCP, and of all, only those are recorded that "
+			      "are (stakeout attach, stakeoutd --match)",
+			      pid);
+	if (!t)
+		return 0;
+	if (t->info.pid == pid && o->as_watched && !o->keep && t->info.state == TARGET_SAMPLING) {
+		*of = t;
+		return 0;
+	}
+	if (t->info.pid == pid && (o->keep || t->info.state != TARGET_SAMPLING))
+		return so_err(err, -EEXIST, "process %d is sampled already, as target %u at %u Hz", pid, t->id,
+			      t->info.rate_hz);
+	if (t->info.pid == pid && t->info.rate_hz != o->rate_hz)
+		return so_err(err, -EEXIST,
+			      "process %d is sampled already, as target %u at %u Hz: record at that rate, or "
+			      "detach it first",
+			      pid, t->id, t->info.rate_hz);
+	if (t->info.pid == pid && (t->info.children != o->children || t->info.kernel != o->kernel))
+		return so_err(err, -EEXIST,
+			      "process %d is sampled already, as target %u %s children and %s kernel frames: "
+			      "record the same, "
+			      "or detach it first",
+			      pid, t->id, t->info.children ? "with" : "without",
+			      t->info.kernel ? "with" : "without");
+	if (t->info.pid == pid) {
+		*of = t;
+		return 0;
+	}
+	return so_err(err, -EEXIST,
+		      "process %d is sampled already, as a child of target %u: use process %d, whose samples "
+		      "tell its children apart",
+		      pid, t->id, t->info.pid);
+}
+
+static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,
+			 uint64_t called_ns, uint32_t *id, struct so_error *err)
+{
+	struct attach_options as = *o;
+	struct target *t, *of;
+	int ret;
+
+	ret = check_free(e, o, &of, err);
+	if (ret)
+		return ret;
+	if (of) {
+		as.rate_hz = of->info.rate_hz;
+		as.children = of->info.children;
+		as.kernel = of->info.kernel;
+	}
+	t = new_target(e, &as, info);
+	if (!t)
+		return so_err(err, -ENOMEM, "out of memory");
+	t->view = of;
+	ret = take_slot(e, t, err);
+	if (ret) {
+		engine_free_target(t);
+		return ret;
+	}
+	if (of) {
+		ret = engine_begin_view(e, t, of);
+		engine_files_changed(e);
+		if (ret) {
+			drop_target(e, t);
+			return so_err(err, ret, "out of memory");
+		}
+		if (o->cuda) {
+			ret = engine_cuda_begin(e, t, o->cuda_budget_percent, err);
+			if (ret) {
+				engine_end_target(e, t, TARGET_END_FAILED);
+				drop_target(e, t);
+				return ret;
+			}
+		}
+		if (o->duration_s > 0)
+			t->deadline_ns = t->begin_ns + (uint64_t)(o->duration_s * 1e9);
+		t->attach_ns = clock__now_ns() - called_ns;
+		*id = t->id;
+		engine_wake(e);
+		return 0;
+	}
+	ret = add_process(e, t, o->pid);
+	if (ret) {
+		drop_target(e, t);
+		if (ret == -ENOSPC)
+			return so_err(err, ret, "%d processes are watched already, which is the most",
+				      SO_MAX_PROCESSES);
+		return so_err(err, ret, "cannot watch process %d: %s", o->pid, strerror(-ret));
+	}
+	if (o->cuda) {
+		ret = engine_cuda_begin(e, t, o->cuda_budget_percent, err);
+		if (ret) {
+			drop_target(e, t);
+			return ret;
+		}
+	}
+	if (o->children)
+		add_descendants(e, t);
+	t->users++;
+	scan_all(e, t);
+	t->users--;
+	/* What they opened or forked while files were read. */
+	sampler__consume_events(e->sampler);
+	ret = t->living ? begin(e, t, o->duration_s, err)
+			: so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
+	if (ret || t->doomed) {
+		drop_target(e, t);
+		return ret ?: so_err(err, -ECANCELED, "detached while attaching");
+	}
+	t->attach_ns = clock__now_ns() - called_ns;
+	*id = t->id;
+	engine_wake(e);
+	prepare_lines(e, t);
+	return 0;
+}
+
+/* A view of a target reads nothing of the process. */
+static int check_memory(struct engine *e, const struct attach_options *o, const struct proc_info *info,
+			struct so_error *err)
+{
+	bool known;
+
+	pthread_mutex_lock(&e->lock);
+	known = process_table__find(e->processes, o->pid);
+	pthread_mutex_unlock(&e->lock);
+	if (known || !memory_lock__check(o->pid))
+		return 0;
+	return so_err(err, -EBUSY,
+		      "process %d (%s) cannot be read: a thread of it holds the lock of its memory, as in "
+		      "uninterruptible sleep (D in ps); try again when it goes on",
+		      o->pid, info->comm);
+}
+
+int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *id, struct so_error *err)
+{
+	uint64_t called_ns = clock__now_ns();
+	struct proc_info info;
+	int ret;
+
+	ret = check_options(o, err);
+	if (ret)
+		return ret;
+	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
+	if (!ret && o->cuda)
+		ret = engine_cuda_load(e, err);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&e->lock);
+	/* Again: the number may have become another process's while the lock was waited for, or programs were loaded. */
+	ret = check_process(o, &info, err);
+	ret = ret ?: attach_locked(e, o, &info, called_ns, id, err);
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+static int no_target(uint32_t id, struct so_error *err)
+{
+	return so_err(err, -ENOENT, "there is no target %u", id);
+}
+
+int engine__stop(struct engine *e, uint32_t id, struct so_error *err)
+{
+	struct target *t;
+	int ret = 0;
+
+	pthread_mutex_lock(&e->lock);
+	t = engine_target(e, id);
+	if (!t)
+		ret = no_target(id, err);
+	else if (t->info.state == TARGET_SAMPLING)
+		engine_end_target(e, t, TARGET_END_STOPPED);
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+int engine__detach(struct engine *e, uint32_t id, struct so_error *err)
+{
+	struct target *t;
+	int ret = 0;
+
+	pthread_mutex_lock(&e->lock);
+	t = engine_target(e, id);
+	if (!t) {
+		ret = no_target(id, err);
+	} else {
+		if (t->info.state == TARGET_SAMPLING)
+			engine_end_target(e, t, TARGET_END_STOPPED);
+		if (t->users)
+			t->doomed = true;
+		else
+			drop_target(e, t);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+int engine__find(struct engine *e, pid_t pid, uint32_t *id)
+{
+	int ret = -ENOENT;
+
+	pthread_mutex_lock(&e->lock);
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		const struct target *t = e->targets[i];
+
+		if (t && !t->doomed && t->info.pid == pid && t->info.state != TARGET_ENDED) {
+			*id = t->id;
+			ret = 0;
+		}
+	}
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+static void fill_info(struct engine *e, struct target *t, struct target_info *out)
+{
+	uint64_t end = t->end_ns ? t->end_ns : clock__now_ns();
+
+	*out = t->info;
+	out->elapsed_s = t->begin_ns ? (end - t->begin_ns) / 1e9 : 0;
+	out->processes = t->of && t->info.state != TARGET_ENDED ? t->of->living : t->living;
+	out->lost = engine_target_lost(e, t, NULL);
+	out->samples = engine_target_samples(t) + out->lost;
+	out->window_carries = engine_windows_bytes(t) > 0;
+	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
+}
+
+int engine__info(struct engine *e, uint32_t id, struct target_info *out)
+{
+	struct target *t;
+
+	pthread_mutex_lock(&e->lock);
+	t = engine_target(e, id);
+	if (t)
+		fill_info(e, t, out);
+	pthread_mutex_unlock(&e->lock);
+	return t ? 0 : -ENOENT;
+}
+
+int engine__list(struct engine *e, struct target_info **out, size_t *n)
+{
+	struct target_info *list = calloc(SO_MAX_SLOTS, sizeof(*list));
+	size_t found = 0;
+
+	if (!list)
+		return -ENOMEM;
+	pthread_mutex_lock(&e->lock);
+	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
+		if (e->targets[i] && !e->targets[i]->doomed)
+			fill_info(e, e->targets[i], &list[found++]);
+	}
+	pthread_mutex_unlock(&e->lock);
+	*out = list;
+	*n = found;
+	return 0;
+}
+
+/* A call that works without the lock holds its target by this. */
+struct target *engine_hold(struct engine *e, uint32_t id)
+{
+	struct target *t = engine_target(e, id);
+
+	if (t)
+		t->users++;
+	return t;
+}
+
+void engine_unhold(struct engine *e, struct target *t)
+{
+	--t->users;
+	if (!engine_readers(t))
+		t->reads_old = false;
+	if (!t->users && t->doomed)
+		drop_target(e, t);
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A target's CUDA calls in windows. Like its samples (engine_window.c), what a window has is the difference of what was counted
+ * up to two moments. The mark that the next difference starts from is the one before and the window added up, not a copy of
+ * what was read: fields of one call may be read at different moments (daemon/cuda/cuda_snapshot.h), and what the difference leaves
+ * out for that comes with the next window.
+ *
+ * In a duty cycle estimates of the time off are replaced by later ones, which may be lower, so only what is settled is taken.
+ */
+#include "daemon/engine/engine_cuda_window.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/api/api_json.h"
+#include "daemon/os/clock.h"
+
+/* Of a line, in whole numbers: what the windows have had. */
+struct line_mark {
+	uint64_t serial; /* of the line that was in this place */
+	uint64_t calls, total_ns, bytes;
+	struct cuda_line_figures seen;
+};
+
+struct cuda_mark {
+	struct cuda_snapshot *calls;
+	struct line_mark *lines;
+	size_t n_lines;
+	uint64_t lines_lost, at_ns, cpu_ns;
+	struct cuda_estimates estimates;
+	struct so_cuda_slot slot;
+};
+
+void cuda_mark__free(struct cuda_mark *mark)
+{
+	cuda_snapshot__free(mark->calls);
+	free(mark->lines);
+	free(mark);
+}
+
+int cuda_mark__fold_threads(struct cuda_mark *mark, const struct u64_table *threads)
+{
+	return cuda_snapshot__fold_threads(mark->calls, threads);
+}
+
+/* What was counted up to now, or up to the end. All is borrowed but what begins with "own". */
+struct moment {
+	struct cuda_snapshot *own_calls;
+	json_t *own_probes, *own_libraries, *own_problems;
+	const struct cuda_snapshot *calls;
+	const struct cuda_line *lines;
+	const pid_t *pids;
+	pid_t *own_pids;
+	const struct cuda_watch *watch; /* NULL: it has ended */
+	size_t n_lines, n_pids;
+	uint64_t lines_lost, at_ns, begin_ns, cpu_ns;
+	bool estimated;
+	struct cuda_estimates estimates;
+	struct so_cuda_slot slot;
+};
+
+static void moment__release(struct moment *m)
+{
+	cuda_snapshot__free(m->own_calls);
+	json_decref(m->own_probes);
+	json_decref(m->own_libraries);
+	json_decref(m->own_problems);
+	free(m->own_pids);
+}
+
+/* The sums of processes that ended long ago are in the windows of their time. */
+static int drop_folded(struct moment *m)
+{
+	int ret = cuda_snapshot__new(&m->own_calls);
+
+	ret = ret ?: cuda_snapshot__merge(m->own_calls, m->calls, 0);
+	if (ret)
+		return ret;
+	cuda_snapshot__forget(m->own_calls, 0);
+	m->calls = m->own_calls;
+	return 0;
+}
+
+static int moment_of_end(const struct cuda_taken *end, struct moment *m)
+{
+	*m = (struct moment){
+		.own_probes = json_incref(end->probes),
+		.own_libraries = json_incref(end->libraries),
+		.own_problems = json_incref(end->problems),
+		.calls = end->calls,
+		.lines = end->lines,
+		.n_lines = end->n_lines,
+		.pids = end->pids,
+		.n_pids = end->n_pids,
+		.lines_lost = end->lines_lost,
+		.at_ns = end->at_ns,
+		.begin_ns = end->begin_ns,
+		.cpu_ns = end->cpu_ns,
+		.estimated = end->estimated,
+		.estimates = end->estimates,
+		.slot = end->slot,
+	};
+	return end->folded ? drop_folded(m) : 0;
+}
+
+static int moment_of_now(struct cuda_watch *w, struct moment *m)
+{
+	int ret = cuda_probes__slot(w->probes, w->slot, &m->slot);
+
+	if (!ret && !w->estimated)
+		ret = cuda_watch__result(w, &m->own_calls, NULL);
+	else if (!ret && !cuda_watch__is_estimate(w, clock__now_ns()))
+		ret = cuda_watch__settle(w);
+	ret = ret ?: cuda_watch__pids(w, &m->own_pids, &m->n_pids);
+	if (ret)
+		return ret;
+	m->own_probes = cuda_watch__probes(w);
+	m->own_libraries = cuda_watch__libraries(w);
+	m->own_problems = cuda_watch__problems(w);
+	m->calls = m->own_calls ?: w->total;
+	m->watch = w;
+	m->lines = w->lines.list;
+	m->n_lines = w->lines.n;
+	m->pids = m->own_pids;
+	m->lines_lost = w->lines.lost;
+	m->at_ns = clock__now_ns();
+	m->begin_ns = w->begin_ns;
+	m->cpu_ns = w->cpu_ns;
+	m->estimated = w->estimated;
+	m->estimates = w->estimates;
+	return m->own_probes && m->own_libraries && m->own_problems ? 0 : -ENOMEM;
+}
+
+static uint64_t rounded(double value)
+{
+	return value > 0 ? (uint64_t)(value + 0.5) : 0;
+}
+
+/*
+ * The lines that have calls since, and the mark moved on for these. Differences of rounded figures add up to the rounded
+ * figure, which is what an answer tells.
+ */
+static int take_lines(const struct moment *m, struct cuda_mark *mark, struct cuda_taken *since)
+{
+	since->lines = calloc(m->n_lines + 1, sizeof(*since->lines));
+	if (!since->lines)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n_lines; i++) {
+		const struct cuda_line *now = &m->lines[i];
+		struct cuda_line *out = &since->lines[since->n_lines];
+		struct line_mark whole = { now->serial, rounded(now->calls), rounded(now->total_ns),
+					   rounded(now->bytes), now->seen };
+
+		if (mark->lines[i].serial != now->serial)
+			mark->lines[i] = (struct line_mark){ .serial = now->serial };
+		if (whole.calls <= mark->lines[i].calls)
+			continue;
+		*out = *now;
+		out->calls = (double)(whole.calls - mark->lines[i].calls);
+		out->total_ns = (double)(whole.total_ns - mark->lines[i].total_ns);
+		out->bytes = (double)(whole.bytes - mark->lines[i].bytes);
+		out->seen.calls -= mark->lines[i].seen.calls;
+		out->seen.total_ns -= mark->lines[i].seen.total_ns;
+		out->seen.bytes -= mark->lines[i].seen.bytes;
+		mark->lines[i] = whole;
+		since->n_lines++;
+	}
+	return 0;
+}
+
+/* The mark before with room for all lines; empty where there was none. */
+static int copy_mark(const struct cuda_mark *from, size_t n_lines, struct cuda_mark **out)
+{
+	_cleanup_(cuda_mark) struct cuda_mark *mark = calloc(1, sizeof(*mark));
+	int ret = mark ? cuda_snapshot__new(&mark->calls) : -ENOMEM;
+
+	if (ret)
+		return ret;
+	mark->lines = calloc(n_lines + 1, sizeof(*mark->lines));
+	if (!mark->lines)
+		return -ENOMEM;
+	mark->n_lines = n_lines;
+	if (from) {
+		/* A watch never has fewer places. */
+		memcpy(mark->lines, from->lines, from->n_lines * sizeof(*mark->lines));
+		ret = cuda_snapshot__merge(mark->calls, from->calls, 0);
+	}
+	if (!ret)
+		*out = TAKE_PTR(mark);
+	return ret;
+}
+
+static int take_slot(const struct moment *m, const struct cuda_mark *from, struct cuda_taken *since)
+{
+	static const struct so_cuda_slot none;
+	const __u64 *before = (const __u64 *)(from ? &from->slot : &none);
+
+	since->slot = m->slot;
+	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
+		((__u64 *)&since->slot)[i] -=
+			before[i] < ((__u64 *)&since->slot)[i] ? before[i] : ((__u64 *)&since->slot)[i];
+	return json_object_set_new(since->probes, "hits", json_integer((json_int_t)since->slot.hits)) ||
+			       json_object_set_new(since->probes, "returns",
+						   json_integer((json_int_t)since->slot.returns)) ||
+			       json_object_set_new(since->probes, "nested",
+						   json_integer((json_int_t)since->slot.nested)) ||
+			       json_object_set_new(since->probes, "stacks",
+						   json_integer((json_int_t)since->slot.stacks))
+		       ? -ENOMEM
+		       : 0;
+}
+
+static int remember(struct u64_table *used, uint32_t number)
+{
+	return u64_table__set(used, number, 1);
+}
+
+/* The numbers of libraries that have calls, or belong to a process that is still there. */
+static int used_libraries(const struct moment *m, const struct cuda_snapshot *since, struct u64_table *used)
+{
+	const struct cuda_calls_entry *calls;
+	const struct cuda_error_entry *errors;
+	size_t n;
+	int ret = 0;
+
+	calls = cuda_snapshot__calls(since, &n);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = remember(used, calls[i].key.library);
+	errors = cuda_snapshot__errors(since, &n);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = remember(used, errors[i].key.library);
+	for (size_t i = 0; !ret && m->watch && i < m->watch->n_mapped; i++)
+		if (!m->watch->mapped[i].gone)
+			ret = remember(used, m->watch->mapped[i].number);
+	return ret;
+}
+
+/* Without the lists of probes, which are the same in every window, and without libraries that do not matter any more. */
+static int take_libraries(const struct moment *m, struct cuda_taken *since)
+{
+	struct u64_table used = { 0 };
+	const json_t *library;
+	uint32_t value;
+	size_t i;
+	int ret = used_libraries(m, since->calls, &used);
+
+	since->libraries = json_array();
+	json_array_foreach (m->own_libraries, i, library) {
+		const json_t *id = json_object_get(library, "id");
+		json_t *copy;
+
+		/* At the end all count, so that the last window tells that there were some. */
+		if (ret || (m->watch && !u64_table__get(&used, (uint64_t)json_integer_value(id), &value)))
+			continue;
+		copy = json_copy((json_t *)library);
+		if (!copy || json_object_set_new(copy, "probes", json_array()) ||
+		    json_array_append(since->libraries, copy))
+			ret = -ENOMEM;
+		json_decref(copy);
+	}
+	u64_table__release(&used);
+	return ret;
+}
+
+/* As text that can be written: paths may hold any bytes. */
+static int take_problems(const struct moment *m, struct cuda_taken *since)
+{
+	const json_t *problem;
+	size_t i;
+
+	since->problems = json_array();
+	if (!since->problems)
+		return -ENOMEM;
+	json_array_foreach (m->own_problems, i, problem)
+		if (json_array_append_new(since->problems, api_json__text(json_string_value(problem) ?: "")))
+			return -ENOMEM;
+	return 0;
+}
+
+static int take_pids(const struct moment *m, struct cuda_taken *since)
+{
+	since->pids = calloc(m->n_pids + 1, sizeof(*since->pids));
+	if (!since->pids)
+		return -ENOMEM;
+	if (m->n_pids)
+		memcpy(since->pids, m->pids, m->n_pids * sizeof(*since->pids));
+	since->n_pids = m->n_pids;
+	return 0;
+}
+
+static int subtract(const struct moment *m, const struct cuda_mark *from, struct cuda_mark *mark,
+		    struct cuda_taken *since)
+{
+	/* The mark is a copy of `from`, or empty. */
+	int ret = cuda_snapshot__subtract(m->calls, mark->calls, &since->calls);
+
+	ret = ret ?: cuda_snapshot__merge(mark->calls, since->calls, 0);
+	ret = ret ?: take_lines(m, mark, since);
+	since->lines_lost = m->lines_lost - (from ? from->lines_lost : 0);
+	since->begin_ns = from ? from->at_ns : m->begin_ns;
+	since->at_ns = m->at_ns;
+	since->cpu_ns = m->cpu_ns - (from ? from->cpu_ns : 0);
+	since->estimated = m->estimated;
+	since->estimates = from ? cuda_estimates__since(&m->estimates, &from->estimates) : m->estimates;
+	mark->lines_lost = m->lines_lost;
+	mark->at_ns = m->at_ns;
+	mark->cpu_ns = m->cpu_ns;
+	mark->estimates = m->estimates;
+	mark->slot = m->slot;
+	since->probes = json_copy(m->own_probes);
+	ret = ret ?: take_slot(m, from, since);
+	ret = ret ?: take_libraries(m, since);
+	ret = ret ?: take_problems(m, since);
+	return ret ?: take_pids(m, since);
+}
+
+int engine_cuda_window(struct engine *e, struct target *t, const struct cuda_mark *from,
+		       struct cuda_taken **since, struct cuda_mark **to)
+{
+	__attribute__((cleanup(moment__release))) struct moment m = { 0 };
+	_cleanup_(cuda_taken) struct cuda_taken *taken = NULL;
+	_cleanup_(cuda_mark) struct cuda_mark *mark = NULL;
+	int ret = 0;
+
+	*since = NULL;
+	*to = NULL;
+	if (!t->cuda_end && (!t->cuda_wanted || !t->cuda))
+		return 0;
+	ret = t->cuda_end ? moment_of_end(t->cuda_end, &m) : moment_of_now(t->cuda, &m);
+	ret = ret ?: copy_mark(from, m.n_lines, &mark);
+	if (ret)
+		return ret;
+	taken = calloc(1, sizeof(*taken));
+	ret = taken ? subtract(&m, from, mark, taken) : -ENOMEM;
+	ret = ret ?: cuda_taken__copy_stacks(&t->cuda_stacks, taken);
+	if (ret)
+		return ret;
+	if (!t->cuda_end) {
+		cuda_probes__consume_names(e->cuda);
+		cuda_taken__remember_names(e, taken->calls, 0);
+	}
+	*since = TAKE_PTR(taken);
+	*to = TAKE_PTR(mark);
+	return 0;
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * One look at every thread of a target's process. A thread that is not running is unwound from its saved registers over its
+ * own memory, which holds as long as it has not run: its context switches are counted before and after. A running one shows the
+ * stack that its samples had most often.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/engine/engine_internal.h"
+#include "daemon/os/proc_info.h"
+#include "daemon/profile/profile_export.h"
+#include "daemon/os/thread_list.h"
+#include "stakeout/array.h"
+
+#define MAX_ATTEMPTS 5
+
+struct dump {
+	struct engine *engine;
+	struct target *target;
+	struct process *process;
+	struct thread_list *list;
+	struct caught {
+		struct so_thread thread;
+		struct stack *stack; /* NULL: it could not be caught */
+	} * caught;
+	size_t n_caught, capacity;
+};
+
+static const struct so_thread *find(const struct so_thread *threads, size_t n, uint32_t tid)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (threads[i].tid == tid)
+			return &threads[i];
+	}
+	return NULL;
+}
+
+static void fill_raw(struct so_raw_record *raw, const struct so_thread *t, pid_t tgid)
+{
+	raw->type = SO_RECORD_RAW;
+	raw->tgid = tgid;
+	raw->tid = t->tid;
+	raw->pc = t->pc;
+	memcpy(raw->regs, t->regs, sizeof(raw->regs));
+	memcpy(raw->comm, t->comm, sizeof(raw->comm));
+	raw->n_kernel = t->n_kernel <= SO_MAX_KERNEL_FRAMES ? t->n_kernel : SO_MAX_KERNEL_FRAMES;
+	memcpy(raw->kernel, t->kernel, raw->n_kernel * sizeof(raw->kernel[0]));
+}
+
+/* The stack of a thread that does not run. NULL: out of memory. */
+static struct stack *unwind_thread(struct dump *d, const struct so_thread *t)
+{
+	_cleanup_free_ struct so_raw_record *raw = calloc(1, sizeof(*raw));
+	struct stack *stack = NULL;
+
+	if (!raw)
+		return NULL;
+	fill_raw(raw, t, d->process->tgid);
+	user_unwind_live(d->engine, d->process, raw, t->fsbase, &stack);
+	return stack;
+}
+
+/* What the latest samples of a thread showed most often, a reference; NULL: it has none. */
+static struct stack *sampled_stack(const struct accumulator *acc, uint32_t tid)
+{
+	const struct counter *best = NULL;
+
+	for (size_t i = 0; i < acc->n_counters; i++) {
+		const struct counter *c = &acc->counters[i];
+
+		if (c->tid != tid)
+			continue;
+		if (!best || c->window > best->window ||
+		    (c->window == best->window && c->latest >= best->latest))
+			best = c;
+	}
+	return best ? stack__ref(acc->stacks[best->stack]) : NULL;
+}
+
+/* Takes the stack, also on failure. */
+static int add_thread(struct dump *d, const struct so_thread *t, struct stack *stack)
+{
+	if (ARRAY_RESERVE(d->caught, d->capacity, d->n_caught + 1)) {
+		stack__unref(stack);
+		return -ENOMEM;
+	}
+	d->caught[d->n_caught++] = (struct caught){ *t, stack };
+	return 0;
+}
+
+static bool at_rest(const struct so_thread *t)
+{
+	return t->user && !t->on_cpu;
+}
+
+/* Adds the threads that were caught, and takes them out of the list. */
+static int attempt(struct dump *d, struct so_thread *threads, size_t *n, struct so_error *err)
+{
+	_cleanup_free_ struct stack **stacks = calloc(*n + 1, sizeof(*stacks));
+	_cleanup_free_ struct so_thread *after = NULL;
+	size_t n_after = 0, left = 0;
+	int ret = stacks ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < *n; i++)
+		stacks[i] = at_rest(&threads[i]) ? unwind_thread(d, &threads[i]) : NULL;
+	ret = ret ?: thread_list__read(d->list, &after, &n_after, err);
+	for (size_t i = 0; !ret && i < *n; i++) {
+		const struct so_thread *now = find(after, n_after, threads[i].tid);
+
+		if (!now)
+			continue; /* it has ended */
+		if (stacks[i] && now->switches == threads[i].switches && !now->on_cpu)
+			ret = add_thread(d, &threads[i], TAKE_PTR(stacks[i]));
+		else
+			threads[left++] = *now;
+	}
+	for (size_t i = 0; stacks && i < *n; i++)
+		stack__unref(stacks[i]);
+	*n = left;
+	return ret;
+}
+
+static int dump_threads(struct dump *d, struct so_error *err)
+{
+	_cleanup_free_ struct so_thread *threads = NULL;
+	size_t n = 0;
+	int ret = thread_list__read(d->list, &threads, &n, err);
+
+	for (unsigned i = 0; !ret && n && i < MAX_ATTEMPTS; i++)
+		ret = attempt(d, threads, &n, err);
+	for (size_t i = 0; !ret && i < n; i++) {
+		struct stack *stack = sampled_stack(&d->target->acc, threads[i].tid);
+
+		ret = add_thread(d, &threads[i], stack ?: sampled_stack(&d->target->older, threads[i].tid));
+	}
+	return ret;
+}
+
+/* A target's children are followed whosever they are. Also whether it is there at all. */
+static int check_child(pid_t pid, uint32_t id, uid_t caller_uid, struct so_error *err)
+{
+	struct proc_info info;
+
+	if (proc_info__read(pid, &info))
+		return so_err(err, -ESRCH, "process %d has ended", pid);
+	if (info.tgid != pid)
+		return so_err(err, -ESRCH, "%d is a thread of process %d", pid, info.tgid);
+	if (caller_uid && (caller_uid != info.uid || !info.one_user))
+		return so_err(err, -EPERM, "process %d of target %u belongs to another user", pid, id);
+	return 0;
+}
+
+/* Under the lock: what is unwound by are the tables of now. */
+static int dump_locked(struct dump *d, uint32_t id, pid_t pid, struct so_error *err)
+{
+	struct target *t = engine_target(d->engine, id);
+
+	if (!t)
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	d->target = t->of ?: t;
+	if (t->info.state == TARGET_SAMPLING)
+		engine_drain(d->engine);
+	d->process = process_table__find(d->engine->processes, pid);
+	if (pid != t->info.pid && (!d->process || d->process->kernel.slot != d->target->slot))
+		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
+	if (!d->process || d->process->gone)
+		return so_err(err, -ESRCH, "process %d has ended", pid);
+	return dump_threads(d, err);
+}
+
+static int export_thread(struct profile_export *export, struct profile_builder *builder, pid_t pid,
+			 const struct caught *caught)
+{
+	struct profile_frame moved = { .name = "[moved]" };
+	char comm[sizeof(caught->thread.comm) + 1];
+	struct profile_labels labels = { .pid = pid,
+					 .tid = caught->thread.tid,
+					 .comm = comm,
+					 .state = thread_list__state(&caught->thread) };
+	uint64_t location;
+
+	snprintf(comm, sizeof(comm), "%.16s", caught->thread.comm);
+	if (caught->stack)
+		return profile_export__stack(export, caught->stack, 1, &labels);
+	labels.process = profile_export__process(export, pid);
+	location = profile_builder__location(builder, &moved);
+	return location ? profile_builder__sample_labelled(builder, &location, 1, 1, &labels) : -ENOMEM;
+}
+
+/* Without the lock: names may have to be read first. The target is held, so its files stay. */
+static int export_threads(const struct dump *d, const struct profile_source *source, pid_t pid,
+			  struct profile_builder *builder)
+{
+	struct profile_export *export = profile_export__new(source, builder);
+	int ret = export ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < d->n_caught; i++)
+		ret = export_thread(export, builder, pid, &d->caught[i]);
+	ret = ret ?: profile_export__comment(export);
+	profile_export__free(export);
+	return ret;
+}
+
+static void release(struct dump *d)
+{
+	for (size_t i = 0; i < d->n_caught; i++)
+		stack__unref(d->caught[i].stack);
+	free(d->caught);
+}
+
+int engine__threads(struct engine *e, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out, size_t *length,
+		    struct so_error *err)
+{
+	_cleanup_(profile_builder) struct profile_builder *builder =
+		profile_builder__new(clock__read_ns(CLOCK_REALTIME), 0, 0);
+	_cleanup_(thread_list) struct thread_list *list = NULL;
+	_cleanup_(process_label_table) struct process_label_table labels = { 0 };
+	struct profile_source source = {
+		.files = e->files, .kernel = e->kernel_symbols, .since_ns = clock__now_ns(), .labels = &labels
+	};
+	struct dump d = { .engine = e };
+	struct target *held = NULL;
+	struct target_info info;
+	int ret = builder ? engine__info(e, id, &info) : -ENOMEM;
+
+	if (ret)
+		return so_err(err, ret, "there is no target %u", id);
+	pid = pid ?: info.pid;
+	if (pid != info.pid)
+		ret = check_child(pid, id, caller_uid, err);
+	ret = ret ?: thread_list__open(pid, &list, err);
+	if (ret)
+		return ret;
+	d.list = list;
+	pthread_mutex_lock(&e->lock);
+	ret = dump_locked(&d, id, pid, err);
+	if (!ret) {
+		held = engine_hold(e, id);
+		source.uid = info.uid;
+		source.own_namespaces = held->own_namespaces;
+		source.main_file = (held->of ?: held)->main_file;
+		process_label_table__copy(engine_labels(held), &labels);
+		ret = engine_add_python_comments(held, builder);
+	}
+	pthread_mutex_unlock(&e->lock);
+	ret = ret ?: export_threads(&d, &source, pid, builder);
+	ret = ret ?: profile_builder__finish(builder, out, length);
+	release(&d);
+	if (held) {
+		pthread_mutex_lock(&e->lock);
+		engine_unhold(e, held);
+		pthread_mutex_unlock(&e->lock);
+	}
+	return ret && !err->text[0] ? so_err(err, ret, "cannot dump the threads: %s", strerror(-ret)) : ret;
+}

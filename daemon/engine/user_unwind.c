@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samples that the kernel side could not unwind because the process had just changed its mappings: the same unwinder,
+ * compiled for user space, over the copy of the stack that came with the sample and the tables in the kernel's maps.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/engine/engine_internal.h"
+#include "daemon/os/memory_lock.h"
+
+#define BEYOND_CHECK_BYTES 1024
+#define MAX_STACK_BYTES    (1ull << 30)
+
+/* The unwinder reaches its surroundings through functions without context, so they hang on the thread. */
+static __thread struct {
+	struct sampler *sampler;
+	const struct so_raw_record *raw;
+	uint32_t *shards[SO_MAX_SHARDS];
+	bool beyond; /* something was read that was not copied with the sample */
+	bool live;   /* the thread does not run: its memory is what it was */
+} here;
+
+static bool page_copied(const struct so_stack_copy *copy, uint64_t address)
+{
+	return copy->base && address >= copy->base && address - copy->base < sizeof(copy->words) &&
+	       !copy->unreadable[(address - copy->base) / SO_PAGE_BYTES];
+}
+
+/* bytes: a page at most. */
+static bool read_copy(const struct so_stack_copy *copy, void *dst, uint32_t bytes, uint64_t address)
+{
+	uint64_t last = address + bytes - 1;
+
+	if (last < address || !page_copied(copy, address) || !page_copied(copy, last))
+		return false;
+	memcpy(dst, (const char *)copy->words + (address - copy->base), bytes);
+	return true;
+}
+
+/*
+ * Whether what was not copied can still be read from the thread itself: the nearest copied page before it ends as it did.
+ * Frames lie in the order of their calls, so a thread that had left those beyond since would have written over that end
+ * when it went down again.
+ */
+static bool still_holds(uint64_t address)
+{
+	const struct so_stack_copy *copy = &here.raw->inner;
+	uint8_t then[BEYOND_CHECK_BYTES], now[BEYOND_CHECK_BYTES];
+	uint64_t page = address & ~(SO_PAGE_BYTES - 1ull);
+
+	if (page > copy->base + sizeof(copy->words))
+		page = copy->base + sizeof(copy->words);
+	while (page > copy->base && !page_copied(copy, page - 1))
+		page -= SO_PAGE_BYTES;
+	/* The innermost page may have changed below the stack pointer. */
+	if (page <= copy->base + SO_PAGE_BYTES)
+		return false;
+	return read_copy(copy, then, sizeof(then), page - sizeof(then)) &&
+	       memory_lock__read(here.raw->tgid, page - sizeof(now), now, sizeof(now)) == sizeof(now) &&
+	       !memcmp(then, now, sizeof(now));
+}
+
+static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
+{
+	if (!bytes || bytes > SO_PAGE_BYTES)
+		return false;
+	if (here.live)
+		return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
+	if (read_copy(&here.raw->inner, dst, bytes, address) ||
+	    read_copy(&here.raw->outer, dst, bytes, address))
+		return true;
+	if (address < here.raw->inner.base || address - here.raw->inner.base > MAX_STACK_BYTES ||
+	    !still_holds(address))
+		return false;
+	here.beyond = true;
+	/* The check after the read: what was read is from before the check. */
+	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes && still_holds(address);
+}
+
+static const struct so_mapping *uw_mapping(__u32 i)
+{
+	return &sampler__mappings(here.sampler)[i & (SO_MAX_MAPPINGS - 1)];
+}
+
+static const __u32 *uw_shard(__u32 shard)
+{
+	if (shard >= SO_MAX_SHARDS)
+		return NULL;
+	if (!here.shards[shard] && sampler__shard_open(here.sampler, shard, &here.shards[shard]))
+		return NULL;
+	return here.shards[shard];
+}
+
+static const struct so_unwind_rule *uw_rule(__u32 rule)
+{
+	return &sampler__rules(here.sampler)[rule & (SO_MAX_RULES - 1)];
+}
+
+static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
+{
+	return NULL;
+}
+
+static bool read_code(void *dst, __u32 bytes, __u64 address)
+{
+	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
+}
+
+#define UW_READ_CODE read_code
+#define UW_SEARCH    static
+#include "stakeout/unwinder.h"
+
+static bool py_read(void *dst, __u32 bytes, __u64 address)
+{
+	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
+}
+
+#include "stakeout/python_walker.h"
+
+/* Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step(). */
+static int past_unknown_code(struct engine *e, struct process *process, struct so_unwind *u)
+{
+	const struct so_mapping *m = uw_mapping(u->last_mapping);
+	const struct so_unwind_rule *rule = engine_learn(e, process, m, u->exact ? u->pc : u->pc - 1, u->exact);
+
+	u->learn = 0;
+	u->cause = SO_TRUNC_NONE;
+	if (!rule || rule->cfa_kind == SO_CFA_NONE)
+		return uw_frame_pointer(u);
+	if (rule->cfa_kind == SO_CFA_SIGNAL)
+		return uw_signal(u);
+	return m->flags & SO_MAPPING_WRITABLE ? uw_doubtful_caller(u, rule) : uw_caller(u, rule);
+}
+
+/* A caller that was found in memory of a later time must at least have made a call. */
+static bool caller_is_one(struct so_unwind *u)
+{
+	return !here.beyond || u->exact || uw_is_caller(u);
+}
+
+static void unwind(struct engine *e, struct process *process, struct so_unwind *u)
+{
+	here.beyond = false;
+	for (;;) {
+		if (uw_step(u) && (!u->learn || !process || past_unknown_code(e, process, u)))
+			return;
+		if (!caller_is_one(u)) {
+			u->cause = SO_TRUNC_STACK_READ;
+			return;
+		}
+	}
+}
+
+static void close_shards(void)
+{
+	for (unsigned i = 0; i < SO_MAX_SHARDS; i++) {
+		sampler__shard_close(here.shards[i]);
+		here.shards[i] = NULL;
+	}
+}
+
+static void add_kernel_frames(struct so_unwind *u, const struct so_raw_record *raw)
+{
+	uint32_t n = raw->n_kernel <= SO_MAX_KERNEL_FRAMES ? raw->n_kernel : SO_MAX_KERNEL_FRAMES;
+
+	for (uint32_t i = 0; i < n; i++) {
+		u->frames[u->n + i] = raw->kernel[i];
+		u->hash = so_mix(u->hash, raw->kernel[i]);
+	}
+	u->record.n_kernel = n;
+}
+
+/* Those were walked when the sample was taken, and read when it arrived. */
+static void add_python_frames(struct so_unwind *u, const struct so_raw_record *raw)
+{
+	u->record.n_python = raw->n_python;
+	u->record.python = raw->python;
+	memcpy(&u->frames[u->n + u->record.n_kernel], raw->python_words,
+	       raw->n_python * SO_PYTHON_WORDS * sizeof(u->frames[0]));
+}
+
+static int unwind_raw(struct engine *e, struct process *process, const struct so_raw_record *raw,
+		      struct python_functions *functions, struct stack **out)
+{
+	_cleanup_free_ struct so_unwind *u = calloc(1, sizeof(*u));
+	struct stack *stack;
+
+	if (!u)
+		return -ENOMEM;
+	here.sampler = e->sampler;
+	here.raw = raw;
+	memcpy(u->regs, raw->regs, sizeof(u->regs));
+	uw_clear(u);
+	uw_start(u, raw->pc,
+		 process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
+	unwind(e, process, u);
+	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
+		u->cause = SO_TRUNC_MAPS_PENDING;
+	if (u->n > SO_MAX_USER_FRAMES)
+		u->n = SO_MAX_USER_FRAMES;
+	add_kernel_frames(u, raw);
+	add_python_frames(u, raw);
+	close_shards();
+	u->record.type = SO_RECORD_STACK;
+	u->record.n_user = u->n;
+	u->record.hash = uw_stack_hash(u, raw->tgid);
+	if (raw->python != SO_PYTHON_STATE_NONE)
+		u->record.hash = py_stack_hash(u->record.hash, raw->python_hash, raw->tgid,
+					       raw->flags & ~SO_STACK_PYTHON_UNREAD, raw->python);
+	u->record.tgid = raw->tgid;
+	u->record.cause = u->cause;
+	u->record.flags = u->flags | raw->flags;
+	stack = stack__new(&u->record, (const uint64_t *)u->frames, functions);
+	if (!stack)
+		return -ENOMEM;
+	*out = stack;
+	return 0;
+}
+
+int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw,
+		struct python_functions *functions, struct stack **out)
+{
+	here.live = false;
+	return unwind_raw(e, process, raw, functions, out);
+}
+
+static void walk_python(const struct process *process, struct so_raw_record *raw, uint64_t fsbase)
+{
+	const struct so_python *python = &process->python->walker;
+	_cleanup_free_ struct so_python_walk *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return;
+	w->state = SO_PYTHON_STATE_DEPTH;
+	if (!py_begin(w, python, &process->python->place, fsbase)) {
+		for (unsigned i = 0; i < PY_MAX_STEPS && !py_step(w, python); i++)
+			;
+	}
+	raw->n_python = w->n;
+	raw->python = w->state;
+	raw->flags = w->flags;
+	raw->python_hash = w->hash;
+	memcpy(raw->python_words, w->words, w->n * SO_PYTHON_WORDS * sizeof(w->words[0]));
+}
+
+int user_unwind_live(struct engine *e, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
+		     struct stack **out)
+{
+	here.live = true;
+	here.raw = raw;
+	if (process->python) {
+		walk_python(process, raw, fsbase);
+		if (!engine_read_python(e, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
+			raw->flags |= SO_STACK_PYTHON_UNREAD;
+	}
+	return unwind_raw(e, process, raw, e->python_functions, out);
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A document is read twice: the first time only to check it (struct reading without a merger), so that one that is refused
+ * leaves nothing behind.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/history/cuda_merge_reading.h"
+#include "daemon/cuda/cuda_names.h"
+
+const char *const cuda_merge_states[3] = { "all", "fewer-stacks", "duty-cycle" };
+
+/* A document's counts by word into `sums`, each what join() makes of both. */
+static void add_words(struct reading *r, const json_t *owner, const char *key, json_t *sums,
+		      uint64_t (*join)(uint64_t, uint64_t))
+{
+	const json_t *found = merge_object(r, owner, key);
+	const char *name;
+	json_t *value;
+
+	if (r->rc)
+		return;
+	json_object_foreach ((json_t *)found, name, value) {
+		uint64_t n = merge_count(r, found, name), before;
+
+		if (!merge_adds(r))
+			continue;
+		before = (uint64_t)json_integer_value(json_object_get(sums, name));
+		if (json_object_set_new_nocheck(sums, name, json_integer((json_int_t)join(before, n))))
+			merge_refuse(r, -ENOMEM);
+		if (json_object_size(sums) > CUDA_MERGE_MAX_TEXTS)
+			merge_refuse(r, -EFBIG);
+	}
+}
+
+static uint64_t sum_of(uint64_t a, uint64_t b)
+{
+	merge_sum_count(&a, b);
+	return a;
+}
+
+static uint64_t greater_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void add_problems(struct reading *r, const json_t *document)
+{
+	const json_t *found = merge_list(r, document, "problems", CUDA_MERGE_MAX_TEXTS), *value;
+	uint32_t n;
+	size_t i;
+
+	if (r->rc)
+		return;
+	json_array_foreach (found, i, value) {
+		const char *problem = json_string_value(value);
+
+		if (!problem || strlen(problem) != json_string_length(value))
+			merge_refuse(r, -EBADMSG);
+		if (merge_adds(r) && intern__add(&r->merge->problems, problem, strlen(problem) + 1, &n) < 0)
+			merge_refuse(r, -ENOMEM);
+		if (r->merge && r->merge->problems.n_keys > CUDA_MERGE_MAX_TEXTS)
+			merge_refuse(r, -EFBIG);
+	}
+}
+
+static unsigned state_of(const char *found)
+{
+	unsigned state = 0;
+
+	for (unsigned i = 0; found && i < sizeof(cuda_merge_states) / sizeof(cuda_merge_states[0]); i++)
+		if (!strcmp(found, cuda_merge_states[i]))
+			state = i;
+	return state;
+}
+
+static void add_probes(struct reading *r, const json_t *document)
+{
+	const json_t *probes = merge_object(r, document, "probes");
+	const char *kind = merge_text(r, probes, "kind"), *state = merge_text(r, probes, "state");
+	uint64_t installed = merge_count(r, probes, "installed"), floor_ns = merge_count(r, probes, "floor_ns"),
+		 hits = merge_count(r, probes, "hits"), returns = merge_count(r, probes, "returns"),
+		 nested = merge_count(r, probes, "nested"), stacks = merge_count(r, probes, "stacks");
+	double cost = merge_number(r, probes, "cost_ns_per_call", 1e300, -1),
+	       overhead = merge_number(r, probes, "overhead_percent", 1e300, -1),
+	       budget = merge_number(r, probes, "budget_percent", 1e300, -1),
+	       duty = merge_number(r, probes, "duty", 1, -1);
+	struct cuda_merge *m = r->merge;
+
+	add_words(r, probes, "stack_period", m ? m->periods : NULL, greater_of);
+	add_words(r, probes, "stack_time_ns", m ? m->stack_times : NULL, greater_of);
+	if (!merge_adds(r) || !probes)
+		return;
+	m->probes = true;
+	m->installed = installed;
+	m->floor_ns = floor_ns;
+	merge_sum_count(&m->hits, hits);
+	merge_sum_count(&m->returns, returns);
+	merge_sum_count(&m->nested, nested);
+	merge_sum_count(&m->stacks_taken, stacks);
+	m->probe_kind = merge_word(r, kind ?: "");
+	m->state = (unsigned)greater_of(m->state, state_of(state));
+	m->cost_ns = cost;
+	m->budget_percent = budget;
+	merge_sum_mean(&m->overhead, overhead, r->duration_s);
+	merge_sum_mean(&m->duty, duty, r->duration_s);
+}
+
+static void add_gpu(struct reading *r, const json_t *document)
+{
+	const json_t *gpu = merge_object(r, document, "gpu");
+	const char *problem = merge_text(r, document, "gpu_problem"), *driver = merge_text(r, gpu, "driver");
+	int64_t left_out = merge_integer(r, gpu, "devices_left_out");
+
+	merge_devices(r, gpu);
+	if (!merge_adds(r))
+		return;
+	if (problem)
+		r->merge->gpu_problem = merge_word(r, problem);
+	if (!gpu)
+		return;
+	r->merge->gpu = true;
+	r->merge->driver = merge_word(r, driver ?: "");
+	r->merge->devices_left_out = left_out;
+}
+
+/* Copied as it is, once it is known to be what it must be. */
+static void check_in_progress(struct reading *r, const json_t *row)
+{
+	merge_integer(r, row, "pid");
+	merge_integer(r, row, "tid");
+	merge_text(r, row, "api");
+	merge_count(r, row, "since_ns");
+}
+
+#define MOST_ESTIMATED 1e30
+
+static void add_estimate(struct reading *r, const json_t *found, unsigned at)
+{
+	struct cuda_estimate estimate = {
+		.offs = (uint64_t)merge_count(r, found, "times_off"),
+		.times = (uint64_t)merge_count(r, found, "times"),
+		.calls = merge_number(r, found, "calls", MOST_ESTIMATED, 0),
+		.variance = merge_number(r, found, "variance", MOST_ESTIMATED * MOST_ESTIMATED, 0),
+		.bias = merge_number(r, found, "bias", MOST_ESTIMATED, 0),
+	}, *sum;
+
+	if (!merge_adds(r))
+		return;
+	sum = &r->merge->estimates.of[at];
+	merge_sum_count(&sum->offs, estimate.offs);
+	merge_sum_count(&sum->times, estimate.times);
+	merge_sum_real(&sum->calls, estimate.calls);
+	merge_sum_real(&sum->variance, estimate.variance);
+	merge_sum_real(&sum->bias, estimate.bias);
+}
+
+static void add_estimates(struct reading *r, const json_t *document, bool estimated)
+{
+	const json_t *found = merge_object(r, document, "estimate"), *kinds = merge_object(r, found, "by_kind");
+	bool known = kinds || json_is_null(json_object_get(document, "estimate")) || !estimated;
+	size_t n = 0;
+
+	add_estimate(r, found, CUDA_ESTIMATE_ALL);
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		const json_t *kind = merge_object(r, kinds, cuda_names__kind_word(i));
+
+		n += kind != NULL;
+		add_estimate(r, kind, i);
+	}
+	/* An older daemon's, or with kinds of a newer one. */
+	if (merge_adds(r) && (!known || n != json_object_size(kinds)))
+		r->merge->kinds_unknown = true;
+}
+
+static void add_head(struct reading *r, const json_t *document)
+{
+	const char *comm = merge_text(r, document, "comm");
+	int64_t pid = merge_integer(r, document, "pid");
+	double cpu_s = merge_number(r, document, "cpu_s", 1e15, 0);
+	bool estimated = merge_flag(r, document, "estimated"), available = merge_flag(r, document, "available");
+	json_t *running = json_object_get(document, "in_progress");
+	struct cuda_merge *m = r->merge;
+
+	r->duration_s = merge_number(r, document, "duration_s", CUDA_MERGE_MAX_SECONDS, 0);
+	merge_each(r, document, "in_progress", check_in_progress);
+	add_estimates(r, document, estimated);
+	if (!merge_adds(r))
+		return;
+	m->pid = pid;
+	m->comm = merge_word(r, comm);
+	merge_sum_real(&m->duration_s, r->duration_s);
+	merge_sum_real(&m->cpu_s, cpu_s);
+	m->estimated = m->estimated || estimated;
+	m->available = m->available || available;
+	json_decref(m->in_progress);
+	m->in_progress = json_is_array(running) ? json_deep_copy(running) : json_array();
+	if (!m->in_progress)
+		merge_refuse(r, -ENOMEM);
+}
+
+static void read_frames(struct reading *r, const json_t *document)
+{
+	const json_t *found = merge_list(r, document, "frames", SIZE_MAX), *value;
+	size_t i;
+
+	if (r->rc)
+		return;
+	if (r->merge && json_array_size(found)) {
+		r->frames = calloc(json_array_size(found), sizeof(*r->frames));
+		if (!r->frames)
+			merge_refuse(r, -ENOMEM);
+	}
+	json_array_foreach (found, i, value) {
+		/* A place in the list would be one in what is not read yet: n_frames is still 0. */
+		uint32_t number = merge_frame(r, value);
+
+		if (merge_adds(r))
+			r->frames[i] = number;
+	}
+	r->n_frames = json_array_size(found);
+}
+
+static void read_document(struct reading *r, const json_t *document)
+{
+	if (!json_is_object(document))
+		merge_refuse(r, -EBADMSG);
+	read_frames(r, document);
+	add_head(r, document);
+	merge_rows(r, document);
+	add_words(r, document, "lost", r->merge ? r->merge->lost : NULL, sum_of);
+	add_problems(r, document);
+	add_probes(r, document);
+	add_gpu(r, document);
+}
+
+int cuda_merge__check(const json_t *document)
+{
+	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = NULL };
+
+	read_document(&r, document);
+	return r.rc;
+}
+
+static size_t table_bytes(const struct table *table)
+{
+	return table->capacity + table->keys.bytes_capacity + table->keys.n_slots * sizeof(struct intern_slot);
+}
+
+/* What has been added since the last look is less than a document's own size, but for constant factors. */
+static bool is_too_large(const struct cuda_merge *m)
+{
+	return m->words.bytes_capacity + m->stacks.bytes_capacity + m->problems.bytes_capacity +
+		       m->buckets_bytes + table_bytes(&m->libraries) + table_bytes(&m->calls) +
+		       table_bytes(&m->errors) + table_bytes(&m->lines) + table_bytes(&m->sites) +
+		       table_bytes(&m->devices) >
+	       CUDA_MERGE_MAX_BYTES;
+}
+
+int cuda_merge__add(struct cuda_merge *m, const json_t *document)
+{
+	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = m };
+	int rc = cuda_merge__check(document);
+
+	if (rc)
+		return rc;
+	m->n_documents++;
+	read_document(&r, document);
+	return r.rc ?: is_too_large(m) ? -EFBIG : 0;
+}
+
+uint64_t cuda_merge__documents(const struct cuda_merge *m)
+{
+	return m->n_documents;
+}
+
+struct cuda_merge *cuda_merge__new(void)
+{
+	_cleanup_(cuda_merge) struct cuda_merge *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->libraries.row_bytes = 1; /* all is in the key */
+	m->calls.row_bytes = sizeof(struct call_row);
+	m->errors.row_bytes = sizeof(struct error_row);
+	m->lines.row_bytes = sizeof(struct line_row);
+	m->sites.row_bytes = sizeof(struct site_row);
+	m->devices.row_bytes = sizeof(struct device_row);
+	m->comm = m->gpu_problem = m->driver = m->probe_kind = NO_WORD;
+	m->cost_ns = m->budget_percent = -1;
+	m->lost = json_object();
+	m->periods = json_object();
+	m->stack_times = json_object();
+	m->in_progress = json_array();
+	return m->lost && m->periods && m->stack_times && m->in_progress ? TAKE_PTR(m) : NULL;
+}
+
+static void clear_table(struct table *table)
+{
+	intern__clear(&table->keys);
+	free(table->rows);
+}
+
+void cuda_merge__free(struct cuda_merge *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < table_size(&m->calls); i++)
+		free(((struct call_row *)table_row(&m->calls, i))->buckets);
+	clear_table(&m->libraries);
+	clear_table(&m->calls);
+	clear_table(&m->errors);
+	clear_table(&m->lines);
+	clear_table(&m->sites);
+	clear_table(&m->devices);
+	intern__clear(&m->words);
+	intern__clear(&m->stacks);
+	intern__clear(&m->problems);
+	json_decref(m->lost);
+	json_decref(m->periods);
+	json_decref(m->stack_times);
+	json_decref(m->in_progress);
+	free(m);
+}
+
+json_t *cuda_merge__store(json_t *documents)
+{
+	_cleanup_(cuda_merge) struct cuda_merge *m = cuda_merge__new();
+	const json_t *document;
+	size_t i;
+
+	json_array_foreach (documents, i, document) {
+		if (!m || cuda_merge__add(m, document))
+			return NULL;
+	}
+	return m && m->n_documents ? cuda_merge__finish(m, true) : NULL;
+}

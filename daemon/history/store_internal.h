@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the store's own files share. Everything here is called with store->lock held, unless it says otherwise. */
+#ifndef STAKEOUT_STORE_INTERNAL_H
+#define STAKEOUT_STORE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "daemon/history/store.h"
+#include "daemon/history/store_blob.h"
+#include "daemon/history/store_schema.h"
+#include "daemon/history/store_sql.h"
+
+struct open_target {
+	uint32_t handle;
+	int64_t row; /* in the table; 0: not written yet */
+	struct store_target target;
+	char *comm, *labels;
+	bool listed;        /* it has had a row, which may be there again after an error */
+	enum store_end end; /* STORE_END_OPEN, or how it ended, which could not be written yet */
+	int64_t ended_ns;
+};
+
+#define STORE_MAX_LATE_ENDS \
+	1024 /* that could not be written; of further ones the oldest is left to the next daemon */
+
+/* Windows that could not be written since the last one that could. */
+struct missed_windows {
+	uint64_t n;
+	int64_t begin_ns, end_ns;
+};
+
+/* Wall time that is not set (store_clock.c). */
+struct store_clock {
+	int64_t now_ns;     /* 0: not known yet, as long as there are no windows */
+	int64_t elapsed_ns; /* when it said so */
+	int64_t offset_ns;  /* wall time less elapsed time, then */
+	int64_t steady_ns;  /* since when that is so, by elapsed_ns */
+};
+
+struct store {
+	/* Constant, read without the lock. */
+	char *dir, *path, *lock_path;
+	char boot_id[40];
+	int64_t retain_size_bytes, retain_age_ns;
+	json_t *(*merge_cuda)(json_t *documents);
+	int64_t (*now_ns)(void);     /* the wall clock */
+	int64_t (*elapsed_ns)(void); /* for how long something has been */
+
+	pthread_mutex_t lock;
+	int lock_fd;
+	sqlite3 *db; /* NULL: closed after an error */
+	int problem; /* -errno; 0: history is on */
+	char problem_text[512];
+	int64_t next_try_ns, moved_aside_ns, last_sweep_ns; /* by elapsed_ns; 0: at once, never */
+	struct store_clock clock;
+	bool recovered;              /* targets that an earlier daemon left open have been marked */
+	struct open_target *targets; /* and those of which only the end is still to be written */
+	size_t n_targets, targets_capacity;
+	uint32_t last_handle;
+	struct missed_windows missed;
+	uint64_t n_added, n_missed;
+};
+
+extern const char *const store_end_words[STORE_END_COUNT];
+extern const char *const store_gap_words[STORE_GAP_COUNT];
+
+/* Makes sure that there is a connection, trying again where it is time to. 0, or -EAGAIN. */
+int store__connect(struct store *store);
+/* History is off from now on because of r, or still on where r is about one window only. Returns r. */
+int store__failed(struct store *store, int r);
+/* Something was written: history is on. */
+void store__worked(struct store *store);
+
+/* store_clock.c */
+/* What is now, for the age of windows: never later than the wall clock says. */
+int64_t store_clock__now(struct store *store);
+/* Goes on from what an earlier daemon kept; once. */
+int store_clock__load(struct store *store);
+/* Within a transaction. */
+int store_clock__save(struct store *store);
+
+/* store_retain.c */
+/* Pages in use, in bytes, and what the file may hold at most. */
+int store_retain__used(sqlite3 *db, int64_t *bytes);
+int64_t store_retain__limit(const struct store *store);
+/* Within a transaction: removes the oldest windows until so many bytes fit. */
+int store_retain__make_room(struct store *store, int64_t bytes);
+/* One step each: 1: done something, 0: nothing to do. */
+int store_retain__by_age(struct store *store);
+int store_retain__by_size(struct store *store);
+int store_retain__shrink(struct store *store);
+/* Targets and gaps that have nothing left; once a minute. */
+int store_retain__sweep(struct store *store);
+
+/* store_compact.c */
+/* One step: merges the windows of one target and one minute (level 0) or ten minutes (1). 1: done; 0: nothing to do. */
+int store_compact__merge(struct store *store, int level);
+/* Within a transaction: removes the parts of the oldest sum whose parts begin before then. 1: done; 0: there is none. */
+int store_compact__drop_before(struct store *store, int level, int64_t before_ns);
+/* One step: the same for those that are past their age. */
+int store_compact__drop_parts(struct store *store, int level);
+
+/* store_write.c: a row of `windows` and its blobs. */
+struct window_row {
+	int64_t target, level, begin_ns, end_ns, covered_ns, samples, lost;
+	const uint8_t *profile, *cuda; /* blobs; cuda NULL: none */
+	size_t profile_size, cuda_size;
+	int64_t profile_bytes, cuda_bytes; /* of their contents */
+};
+int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id);
+/* Writes those targets that have no row yet, and ends that could not be written; the latter are forgotten then. */
+int store_write__targets(struct store *store);
+/* The same, where there is any of them. */
+int store_write__late_targets(struct store *store);
+/* A JSON array as a blob. */
+int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes);
+
+/* store_read.c: the JSON array of a CUDA blob, appended to `documents`. -EBADMSG: damaged. */
+int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t size, int64_t content_bytes,
+		     json_t *documents);
+
+#endif

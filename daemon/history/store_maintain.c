@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What the store does between two windows, and its figures. */
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/history/store_internal.h"
+
+/* One step of the first kind of work that there is. 1: done; 0: nothing to do. */
+static int step(struct store *store)
+{
+	int r = store_compact__merge(store, 0);
+
+	r = r ?: store_compact__merge(store, 1);
+	r = r ?: store_compact__drop_parts(store, 0);
+	r = r ?: store_compact__drop_parts(store, 1);
+	r = r ?: store_retain__by_age(store);
+	r = r ?: store_retain__by_size(store);
+	r = r ?: store_retain__shrink(store);
+	return r ?: store_retain__sweep(store);
+}
+
+static int step_locked(struct store *store)
+{
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	r = store__connect(store);
+	if (!r) {
+		r = store_write__late_targets(store) ?: step(store);
+		if (r < 0)
+			store__failed(store, r);
+	}
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+int store__maintain(struct store *store, unsigned budget_ms)
+{
+	uint64_t deadline_ns = clock__now_ns() + budget_ms * 1000000ull;
+	int r;
+
+	do {
+		r = step_locked(store);
+	} while (r > 0 && clock__now_ns() < deadline_ns);
+	return r;
+}
+
+static uint64_t file_bytes(const char *path, const char *suffix)
+{
+	char name[4096];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "%s%s", path, suffix);
+	return stat(name, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+static int read_stats(struct store *store, struct store_stats *stats)
+{
+	int64_t n;
+	int r = store_retain__used(store->db, &n);
+
+	stats->used_bytes = r ? 0 : (uint64_t)n;
+	for (int level = 0; !r && level < 3; level++) {
+		r = SQL_GET(store->db, &n, "SELECT count(*) FROM windows WHERE level = ?1", level);
+		stats->windows[level] = r ? 0 : (uint64_t)n;
+	}
+	stats->file_bytes = file_bytes(store->path, "") + file_bytes(store->path, "-wal");
+	stats->added = store->n_added;
+	stats->missed = store->n_missed;
+	return r;
+}
+
+int store__stats(struct store *store, struct store_stats *out)
+{
+	struct store_stats stats;
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	r = store__connect(store);
+	if (!r) {
+		r = read_stats(store, &stats);
+		if (r)
+			store__failed(store, r);
+	}
+	pthread_mutex_unlock(&store->lock);
+	if (!r)
+		*out = stats;
+	return r;
+}

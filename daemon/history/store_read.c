@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Answers over a range. Of a sum and its parts, the sum is read where it lies within the range and the parts where it does
+ * not: a window counts if the sum above it does not lie within the range, and either lies within it itself or has no parts
+ * any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement reads one
+ * state of the database, whatever is written meanwhile.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/history/store_internal.h"
+
+/* A sum's windows begin within STORE_TEN_MINUTE_NS, and the last of them is as long as a window may be. */
+#define LONGEST_NS (STORE_TEN_MINUTE_NS + STORE_MAX_WINDOW_NS)
+
+#define WITHIN(w) "(" w ".begin_ns >= ?2 AND " w ".end_ns <= ?3)"
+
+/* ?1 target, ?2 from, ?3 to, ?4 the earliest begin of a window that can reach into the range */
+#define RANGE(index, which_target)                                                          \
+	" FROM windows w INDEXED BY " index " JOIN blobs b ON b.window_id = w.id"           \
+	" LEFT JOIN windows p ON p.id = w.part_of"                                          \
+	" WHERE " which_target " AND w.begin_ns > ?4 AND w.begin_ns < ?3 AND w.end_ns > ?2" \
+	" AND (p.id IS NULL OR NOT " WITHIN("p") ") AND (NOT w.has_parts OR " WITHIN(       \
+		"w") ")"                                                                    \
+		     " ORDER BY w.begin_ns"
+#define OF_ONE RANGE("windows_of_target", "w.target_id = ?1")
+#define OF_ALL RANGE("windows_by_begin", "?1 = 0")
+
+#define COLUMNS "SELECT w.begin_ns, w.end_ns, w.covered_ns, w.samples, w.lost,"
+
+static const char profile_of_one[] = COLUMNS " b.profile_bytes, b.profile" OF_ONE;
+static const char profile_of_all[] = COLUMNS " b.profile_bytes, b.profile" OF_ALL;
+static const char cuda_of_one[] = COLUMNS " b.cuda_bytes, b.cuda" OF_ONE;
+static const char cuda_of_all[] = COLUMNS " b.cuda_bytes, b.cuda" OF_ALL;
+
+struct reading {
+	const struct store_query *query;
+	struct store_blob_reader *reader;
+	struct store_span span;
+	int64_t covered_to_ns; /* all targets: time up to here has been counted as covered */
+	int (*take)(struct reading *reading, const void *blob, size_t size, int64_t bytes,
+		    struct so_error *err);
+	struct profile_merge *merge;
+	json_t *documents;
+	int (*take_documents)(void *data, const json_t *documents);
+	void *data;
+};
+
+static void reading__clear(struct reading *reading)
+{
+	store_blob_reader__free(reading->reader);
+	profile_merge__free(reading->merge);
+	json_decref(reading->documents);
+}
+
+static int take_profile(struct reading *reading, const void *blob, size_t size, int64_t bytes,
+			struct so_error *err)
+{
+	const uint8_t *content;
+	int r = store_blob_reader__decode(reading->reader, blob, size, (uint64_t)bytes, &content);
+
+	return r ?: profile_merge__add(reading->merge, content, (size_t)bytes, err);
+}
+
+int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t size, int64_t content_bytes,
+		     json_t *documents)
+{
+	const uint8_t *content;
+	json_t *array;
+	int r = content_bytes > (int64_t)STORE_MAX_CUDA_BYTES
+			? -EBADMSG
+			: store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
+
+	if (r)
+		return r;
+	array = json_loadb((const char *)content, (size_t)content_bytes, 0, NULL);
+	r = !json_is_array(array) ? -EBADMSG : json_array_extend(documents, array) ? -ENOMEM : 0;
+	json_decref(array);
+	return r;
+}
+
+static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
+		     struct so_error *err)
+{
+	if (!blob)
+		return 0;
+	return store_read__cuda(reading->reader, blob, size, bytes, reading->documents);
+}
+
+static int take_each_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
+			  struct so_error *err)
+{
+	json_t *documents;
+	int r;
+
+	if (!blob)
+		return 0;
+	documents = json_array();
+	r = documents ? store_read__cuda(reading->reader, blob, size, bytes, documents) : -ENOMEM;
+	r = r ?: reading->take_documents(reading->data, documents);
+	json_decref(documents);
+	return r;
+}
+
+/* Rows come by begin, so what all targets cover is a sweep. */
+static void extend_span(struct reading *reading, sqlite3_stmt *s)
+{
+	int64_t begin_ns = sqlite3_column_int64(s, 0), end_ns = sqlite3_column_int64(s, 1);
+	struct store_span *span = &reading->span;
+
+	if (!span->windows++)
+		span->begin_ns = reading->covered_to_ns = begin_ns;
+	if (end_ns > span->end_ns)
+		span->end_ns = end_ns;
+	if (end_ns - begin_ns > span->longest_ns)
+		span->longest_ns = end_ns - begin_ns;
+	span->samples += (uint64_t)sqlite3_column_int64(s, 3);
+	span->lost += (uint64_t)sqlite3_column_int64(s, 4);
+	if (reading->query->target) {
+		span->covered_ns += sqlite3_column_int64(s, 2);
+	} else if (end_ns > reading->covered_to_ns) {
+		span->covered_ns +=
+			end_ns - (begin_ns > reading->covered_to_ns ? begin_ns : reading->covered_to_ns);
+		reading->covered_to_ns = end_ns;
+	}
+}
+
+static int take_row(struct reading *reading, sqlite3_stmt *s, struct so_error *err)
+{
+	int r = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
+			      sqlite3_column_int64(s, 5), err);
+
+	/* The blob alone is damaged: its checksum says so, or its size. Nothing of it has been added. */
+	if (r == -EBADMSG) {
+		reading->span.damaged++;
+		return 0;
+	}
+	if (!r)
+		extend_span(reading, s);
+	return r;
+}
+
+static int no_windows(const struct reading *reading, struct so_error *err)
+{
+	if (reading->span.damaged)
+		return so_err(err, -ENODATA, "all %llu windows of that time are damaged",
+			      (unsigned long long)reading->span.damaged);
+	return so_err(err, -ENODATA, "there is no history of that time");
+}
+
+static int read_range(struct store *store, struct reading *reading, const char *text, struct so_error *err)
+{
+	const struct store_query *query = reading->query;
+	int64_t numbers[] = { query->target, query->from_ns, query->to_ns, query->from_ns - LONGEST_NS };
+	_cleanup_(database) sqlite3 *db = NULL;
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int r;
+
+	if (query->from_ns >= query->to_ns || query->from_ns < 0)
+		return so_err(err, -EINVAL, "an empty range of time");
+	reading->reader = store_blob_reader__new();
+	if (!reading->reader)
+		return so_err(err, -ENOMEM, "not enough memory to read the history");
+	r = store_schema__open_reader(store->path, &db, err);
+	if (r)
+		return r == -ENOENT ? so_err(err, -ENODATA, "there is no history yet") : r;
+	r = sql__prepare_numbers(db, text, sizeof(numbers) / sizeof(numbers[0]), numbers, &s);
+	if (r)
+		return so_err(err, r, "the history cannot be read: %s", sql__words(r));
+	while ((r = sql__step(db, s)) > 0) {
+		r = take_row(reading, s, err);
+		if (r)
+			return r == -ENOMEM ? so_err(err, r, "not enough memory to read the history") : r;
+	}
+	if (r)
+		return so_err(err, r, "the history cannot be read: %s", sql__words(r));
+	return reading->span.windows ? 0 : no_windows(reading, err);
+}
+
+static int finish_profile(struct reading *reading, uint8_t **out, size_t *length)
+{
+	_cleanup_free_ uint8_t *message = NULL;
+	size_t message_bytes;
+	int r;
+
+	profile_merge__set_times(reading->merge, reading->span.begin_ns, reading->span.covered_ns);
+	r = profile_merge__finish(reading->merge, &message, &message_bytes);
+	return r ?: store_blob__gzip(message, message_bytes, out, length);
+}
+
+int store__profile(struct store *store, const struct store_query *query, uint8_t **out, size_t *length,
+		   struct store_span *span, struct so_error *err)
+{
+	__attribute__((cleanup(reading__clear))) struct reading reading = { .query = query,
+									    .take = take_profile,
+									    .merge = profile_merge__new() };
+	int r;
+
+	if (!reading.merge)
+		return so_err(err, -ENOMEM, "not enough memory to read the history");
+	r = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
+	if (r)
+		return r;
+	r = finish_profile(&reading, out, length);
+	if (r)
+		return so_err(err, r, "the profile of that time cannot be made: %s", strerror(-r));
+	*span = reading.span;
+	return 0;
+}
+
+int store__cuda(struct store *store, const struct store_query *query, json_t **out, struct store_span *span,
+		struct so_error *err)
+{
+	__attribute__((cleanup(reading__clear))) struct reading reading = { .query = query,
+									    .take = take_cuda,
+									    .documents = json_array() };
+	int r;
+
+	if (!reading.documents)
+		return so_err(err, -ENOMEM, "not enough memory to read the history");
+	r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
+	if (r)
+		return r;
+	*span = reading.span;
+	*out = TAKE_PTR(reading.documents);
+	return 0;
+}
+
+int store__each_cuda(struct store *store, const struct store_query *query,
+		     int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
+		     struct so_error *err)
+{
+	__attribute__((cleanup(reading__clear))) struct reading reading = {
+		.query = query, .take = take_each_cuda, .take_documents = take, .data = data
+	};
+	int r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
+
+	if (!r)
+		*span = reading.span;
+	return r;
+}

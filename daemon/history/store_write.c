@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Writing targets and windows. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/history/store_internal.h"
+#include "stakeout/array.h"
+
+#define ROW_BYTES \
+	((int64_t)64 << 10) /* pages that a window needs beside its blobs, with the indexes: a bound */
+
+static int insert_target(struct store *store, const struct open_target *target, int64_t *row)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	char key[96];
+	int r = sql__prepare(
+		store->db,
+		"INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
+		" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
+		" ON CONFLICT(key) DO UPDATE SET comm = ?5, labels = ?6, ended_ns = NULL, end = 'open'"
+		" RETURNING id",
+		&s);
+
+	if (r)
+		return r;
+	snprintf(key, sizeof(key), "%s/%d/%llu", store->boot_id, target->target.pid,
+		 (unsigned long long)target->target.start_ticks);
+	sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 2, store->boot_id, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 3, target->target.pid);
+	sqlite3_bind_int64(s, 4, (int64_t)target->target.start_ticks);
+	sqlite3_bind_text(s, 5, target->comm, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 6, target->labels, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 7, store->now_ns());
+	r = sql__step(store->db, s);
+	if (r < 0)
+		return r;
+	*row = sqlite3_column_int64(s, 0);
+	/* An error at the end would show only now. */
+	r = sql__step(store->db, s);
+	return r < 0 ? r : 0;
+}
+
+static int write_end(struct store *store, const struct open_target *target, int64_t row)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int r = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
+
+	if (r)
+		return r;
+	sqlite3_bind_int64(s, 1, row);
+	sqlite3_bind_int64(s, 2, target->ended_ns);
+	sqlite3_bind_text(s, 3, store_end_words[target->end], -1, SQLITE_STATIC);
+	return sql__step(store->db, s);
+}
+
+/* *row: its new one; 0 where it has one. */
+static int write_target(struct store *store, const struct open_target *target, int64_t *row)
+{
+	int r = target->row ? 0 : insert_target(store, target, row);
+
+	if (r || target->end == STORE_END_OPEN)
+		return r;
+	return write_end(store, target, target->row ?: *row);
+}
+
+/* The last one takes its place. */
+static void forget_target(struct store *store, struct open_target *target)
+{
+	free(target->comm);
+	free(target->labels);
+	*target = store->targets[--store->n_targets];
+}
+
+static void forget_written(struct store *store)
+{
+	for (size_t i = store->n_targets; i > 0; i--)
+		if (store->targets[i - 1].end != STORE_END_OPEN)
+			forget_target(store, &store->targets[i - 1]);
+}
+
+int store_write__targets(struct store *store)
+{
+	int64_t *rows;
+	int r = 0;
+
+	rows = calloc(store->n_targets + 1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	r = sql__begin(store->db);
+	if (!r) {
+		for (size_t i = 0; !r && i < store->n_targets; i++)
+			r = write_target(store, &store->targets[i], &rows[i]);
+		r = sql__end(store->db, r);
+	}
+	for (size_t i = 0; !r && i < store->n_targets; i++) {
+		if (rows[i])
+			store->targets[i].row = rows[i];
+		store->targets[i].listed = true;
+	}
+	free(rows);
+	if (!r)
+		forget_written(store);
+	return r;
+}
+
+/* n: of all that could not be written yet. NULL: there is none. */
+static struct open_target *oldest_end(struct store *store, size_t *n)
+{
+	struct open_target *oldest = NULL;
+
+	*n = 0;
+	for (size_t i = 0; i < store->n_targets; i++) {
+		struct open_target *target = &store->targets[i];
+
+		if (target->end == STORE_END_OPEN)
+			continue;
+		if (!oldest || target->ended_ns < oldest->ended_ns)
+			oldest = target;
+		++*n;
+	}
+	return oldest;
+}
+
+static bool is_written(const struct store *store)
+{
+	for (size_t i = 0; i < store->n_targets; i++)
+		if (!store->targets[i].row || store->targets[i].end != STORE_END_OPEN)
+			return false;
+	return true;
+}
+
+int store_write__late_targets(struct store *store)
+{
+	int r;
+
+	if (is_written(store))
+		return 0;
+	r = store_write__targets(store);
+	if (!r)
+		store__worked(store);
+	return r;
+}
+
+static struct open_target *find_target(struct store *store, uint32_t handle)
+{
+	for (size_t i = 0; i < store->n_targets; i++)
+		if (store->targets[i].handle == handle && store->targets[i].end == STORE_END_OPEN)
+			return &store->targets[i];
+	return NULL;
+}
+
+/* Its history goes on: that it had ended is not to be written any more. True: it has a row, which is open. */
+static bool forget_end_of(struct store *store, const struct store_target *target)
+{
+	bool listed = false;
+
+	for (size_t i = store->n_targets; i > 0; i--) {
+		struct open_target *t = &store->targets[i - 1];
+
+		if (t->end == STORE_END_OPEN || t->target.pid != target->pid ||
+		    t->target.start_ticks != target->start_ticks)
+			continue;
+		listed |= t->listed;
+		forget_target(store, t);
+	}
+	return listed;
+}
+
+static int remember_target(struct store *store, const struct store_target *target, uint32_t *handle)
+{
+	_cleanup_free_ char *comm = strdup(target->comm ? target->comm : "");
+	_cleanup_free_ char *labels = strdup(target->labels ? target->labels : "");
+	bool listed;
+
+	if (!comm || !labels || ARRAY_RESERVE(store->targets, store->targets_capacity, store->n_targets + 1))
+		return -ENOMEM;
+	listed = forget_end_of(store, target);
+	*handle = ++store->last_handle;
+	store->targets[store->n_targets++] = (struct open_target){ .handle = *handle,
+								   .listed = listed,
+								   .target = *target,
+								   .comm = TAKE_PTR(comm),
+								   .labels = TAKE_PTR(labels) };
+	return 0;
+}
+
+int store__begin_target(struct store *store, const struct store_target *target, uint32_t *handle)
+{
+	int r;
+
+	pthread_mutex_lock(&store->lock);
+	r = remember_target(store, target, handle);
+	/* What fails here is tried again with the first window. */
+	if (!r && !store__connect(store)) {
+		int failed = store_write__targets(store);
+
+		if (failed)
+			store__failed(store, failed);
+	}
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}
+
+/* What fails here is tried again by store__maintain(). What never had a row has nothing in the store that would end. */
+static void end_locked(struct store *store, struct open_target *target, enum store_end end)
+{
+	size_t n;
+	int r;
+
+	if (!target->listed) {
+		forget_target(store, target);
+		return;
+	}
+	target->end = end;
+	target->ended_ns = store->now_ns();
+	target = oldest_end(store, &n);
+	if (n > STORE_MAX_LATE_ENDS)
+		forget_target(store, target);
+	if (store__connect(store))
+		return;
+	r = store_write__late_targets(store);
+	if (r)
+		store__failed(store, r);
+}
+
+int store__end_target(struct store *store, uint32_t handle, enum store_end end)
+{
+	struct open_target *target;
+
+	pthread_mutex_lock(&store->lock);
+	target = find_target(store, handle);
+	if (target)
+		end_locked(store, target, end);
+	pthread_mutex_unlock(&store->lock);
+	return target ? 0 : -ENOENT;
+}
+
+static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, size_t size)
+{
+	if (!blob)
+		return 0;
+	return sqlite3_bind_blob64(s, at, blob, size, SQLITE_STATIC) == SQLITE_OK ? 0 : sql__error(db);
+}
+
+int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int r = SQL_RUN(db,
+			"INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
+			" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples,
+			row->lost);
+
+	if (r)
+		return r;
+	*id = sqlite3_last_insert_rowid(db);
+	r = sql__prepare(db,
+			 "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
+			 " VALUES(?1, ?2, ?3, ?4, ?5)",
+			 &s);
+	if (r)
+		return r;
+	sqlite3_bind_int64(s, 1, *id);
+	sqlite3_bind_int64(s, 2, row->profile_bytes);
+	r = bind_blob(db, s, 3, row->profile, row->profile_size);
+	if (row->cuda)
+		sqlite3_bind_int64(s, 4, row->cuda_bytes);
+	r = r ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
+	return r ?: sql__step(db, s);
+}
+
+int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes)
+{
+	_cleanup_free_ char *text = json_dumps(documents, JSON_COMPACT);
+	size_t length;
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	r = store_blob__encode(text, strlen(text), blob, size, &length);
+	if (!r)
+		*content_bytes = (int64_t)length;
+	return r;
+}
+
+static bool is_document(const char *text)
+{
+	json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+	bool valid = value != NULL;
+
+	json_decref(value);
+	return valid;
+}
+
+static int encode_document(const struct store_window *window, uint8_t **blob, size_t *size,
+			   int64_t *content_bytes)
+{
+	_cleanup_free_ char *array = NULL;
+	size_t length, content;
+	int r;
+
+	if (!window->cuda)
+		return 0;
+	length = strlen(window->cuda);
+	/* With the brackets around it. */
+	if (length > STORE_MAX_CUDA_BYTES - 2)
+		return -EFBIG;
+	if (!window->cuda_valid && !is_document(window->cuda))
+		return -EINVAL;
+	if (asprintf(&array, "[%s]", window->cuda) < 0) {
+		array = NULL;
+		return -ENOMEM;
+	}
+	r = store_blob__encode(array, length + 2, blob, size, &content);
+	if (!r)
+		*content_bytes = (int64_t)content;
+	return r;
+}
+
+static int write_missed(struct store *store)
+{
+	const struct missed_windows *missed = &store->missed;
+
+	if (!missed->n)
+		return 0;
+	return SQL_RUN(store->db,
+		       "INSERT INTO gaps(begin_ns, end_ns, windows, cause) VALUES(?1, ?2, ?3, 'not-written')",
+		       missed->begin_ns, missed->end_ns, (int64_t)missed->n);
+}
+
+static void count_missed(struct store *store, const struct store_window *window)
+{
+	struct missed_windows *missed = &store->missed;
+
+	if (!missed->n || window->begin_ns < missed->begin_ns)
+		missed->begin_ns = window->begin_ns;
+	if (!missed->n || window->end_ns > missed->end_ns)
+		missed->end_ns = window->end_ns;
+	missed->n++;
+	store->n_missed++;
+}
+
+static int write_window(struct store *store, struct window_row *row)
+{
+	int64_t id, bytes = (int64_t)(row->profile_size + row->cuda_size);
+	int r = sql__begin(store->db);
+
+	if (r)
+		return r;
+	if (bytes > store_retain__limit(store) / 4)
+		r = -EFBIG;
+	r = r ?: store_retain__make_room(store, bytes + ROW_BYTES);
+	r = r ?: write_missed(store);
+	r = r ?: store_write__window(store->db, row, &id);
+	/* The first window's clock begins with it: until the next sweep, its age would be the wall clock's. */
+	if (!r && !store->clock.now_ns)
+		r = store_clock__save(store);
+	return sql__end(store->db, r);
+}
+
+static int add_locked(struct store *store, uint32_t handle, struct window_row *row)
+{
+	struct open_target *target = find_target(store, handle);
+	int r;
+
+	if (!target)
+		return -ENOENT;
+	r = store__connect(store);
+	if (r)
+		return r;
+	if (!target->row) {
+		r = store_write__targets(store);
+		/* Those whose end is written by that are gone, and the others may be somewhere else. */
+		target = find_target(store, handle);
+	}
+	row->target = target->row;
+	r = r ?: write_window(store, row);
+	if (r)
+		return store__failed(store, r);
+	store->missed = (struct missed_windows){ 0 };
+	store->n_added++;
+	store__worked(store);
+	return 0;
+}
+
+static bool is_window(const struct store_window *w)
+{
+	return w->begin_ns > 0 && w->begin_ns < w->end_ns && w->end_ns - w->begin_ns <= STORE_MAX_WINDOW_NS &&
+	       w->samples <= INT64_MAX && w->lost <= INT64_MAX && w->profile && w->profile_bytes;
+}
+
+int store__add(struct store *store, uint32_t handle, const struct store_window *window)
+{
+	_cleanup_free_ uint8_t *profile = NULL, *cuda = NULL;
+	struct window_row row = { .level = 0 };
+	size_t content;
+	int r;
+
+	if (!is_window(window))
+		return -EINVAL;
+	/* Compressing needs no lock. */
+	r = store_blob__encode(window->profile, window->profile_bytes, &profile, &row.profile_size, &content);
+	r = r ?: encode_document(window, &cuda, &row.cuda_size, &row.cuda_bytes);
+	row.begin_ns = window->begin_ns;
+	row.end_ns = window->end_ns;
+	row.covered_ns = window->end_ns - window->begin_ns;
+	row.samples = (int64_t)window->samples;
+	row.lost = (int64_t)window->lost;
+	row.profile = profile;
+	row.profile_bytes = r ? 0 : (int64_t)content;
+	row.cuda = cuda;
+	pthread_mutex_lock(&store->lock);
+	r = r ?: add_locked(store, handle, &row);
+	if (r && r != -ENOENT)
+		count_missed(store, window);
+	pthread_mutex_unlock(&store->lock);
+	return r;
+}

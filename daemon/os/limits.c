@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/os/limits.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/api/denials.h"
+#include "daemon/engine/engine.h"
+#include "daemon/api/http_server.h"
+#include "daemon/os/memory_lock.h"
+#include "daemon/python/python_functions.h"
+#include "stakeout/sampler_abi.h"
+
+static const struct {
+	const char *word;
+	uint64_t most;
+	bool counted;
+} limits[LIMIT_COUNT] = {
+#define X(name, word, most, counted) [LIMIT_##name] = { word, most, counted },
+	LIMITS(X)
+#undef X
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `now` and `hits` */
+static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
+static uint64_t now[LIMIT_COUNT], hits[LIMIT_COUNT];
+
+void limits__hit(enum limit limit, uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	hits[limit] += n;
+	pthread_mutex_unlock(&lock);
+}
+
+void limits__set(enum limit limit, uint64_t value)
+{
+	pthread_mutex_lock(&lock);
+	now[limit] = value;
+	pthread_mutex_unlock(&lock);
+}
+
+static bool fits(enum limit limit, uint64_t n)
+{
+	return n <= limits[limit].most && now[limit] <= limits[limit].most - n;
+}
+
+bool limits__take(enum limit limit, uint64_t n)
+{
+	return limits__wait(limit, n, 0);
+}
+
+bool limits__wait(enum limit limit, uint64_t n, unsigned ms)
+{
+	uint64_t until_ns = clock__now_ns() + ms * 1000000ull;
+	struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	while (!(ok = fits(limit, n)) && ms &&
+	       pthread_cond_clockwait(&given, &lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+		;
+	if (ok)
+		now[limit] += n;
+	else
+		hits[limit]++;
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void limits__give(enum limit limit, uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	now[limit] -= n < now[limit] ? n : now[limit];
+	pthread_cond_broadcast(&given);
+	pthread_mutex_unlock(&lock);
+}
+
+int limits__wait_profile(struct so_error *err)
+{
+	if (limits__wait(LIMIT_PROFILES, 1, LIMITS_PROFILES_WAIT))
+		return 0;
+	return so_err(err, -EBUSY, "%d profiles are being built already: try again later", LIMITS_PROFILES);
+}
+
+json_t *limits__json(void)
+{
+	json_t *all = json_array();
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < LIMIT_COUNT; i++)
+		rc |= json_array_append_new(
+			all, json_pack("{s:s, s:I, s:o, s:I}", "name", limits[i].word, "limit",
+				       (json_int_t)limits[i].most, "now",
+				       limits[i].counted ? json_integer((json_int_t)now[i]) : json_null(),
+				       "hit", (json_int_t)hits[i]));
+	pthread_mutex_unlock(&lock);
+	if (rc) {
+		json_decref(all);
+		return NULL;
+	}
+	return all;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Line format: proc_pid_maps(5); the kernel writes it in fs/proc/task_mmu.c, show_map_vma(). */
+#include "daemon/os/proc_maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "daemon/os/open_in_root.h"
+
+#define MAX_MAPS_BYTES (256u << 20) /* some two million mappings; vm.max_map_count is 65530 by default */
+
+static const char deleted_suffix[] = " (deleted)";
+
+/* Where parsing stands in one line. */
+struct cursor {
+	const char *at, *end;
+};
+
+static bool take_char(struct cursor *c, char wanted)
+{
+	if (c->at == c->end || *c->at != wanted)
+		return false;
+	c->at++;
+	return true;
+}
+
+static bool take_number(struct cursor *c, unsigned base, uint64_t *out)
+{
+	uint64_t value = 0;
+	const char *begin = c->at;
+
+	for (; c->at < c->end; c->at++) {
+		unsigned digit;
+
+		if (*c->at >= '0' && *c->at <= '9')
+			digit = (unsigned)(*c->at - '0');
+		else if (*c->at >= 'a' && *c->at <= 'f')
+			digit = (unsigned)(*c->at - 'a') + 10;
+		else
+			break;
+		if (digit >= base || __builtin_mul_overflow(value, base, &value) ||
+		    __builtin_add_overflow(value, digit, &value))
+			return false;
+	}
+	*out = value;
+	return c->at > begin;
+}
+
+static bool take_permissions(struct cursor *c, struct proc_map *map)
+{
+	if (c->end - c->at < 4)
+		return false;
+	map->readable = c->at[0] == 'r';
+	map->writable = c->at[1] == 'w';
+	map->executable = c->at[2] == 'x';
+	map->shared = c->at[3] == 's';
+	if ((!map->readable && c->at[0] != '-') || (!map->writable && c->at[1] != '-') ||
+	    (!map->executable && c->at[2] != '-') || (!map->shared && c->at[3] != 'p'))
+		return false;
+	c->at += 4;
+	return true;
+}
+
+/* Fills all of *map but the path, which stays escaped in *path. */
+static bool parse_line(const char *line, const char *end, struct proc_map *map, struct cursor *path)
+{
+	struct cursor c = { line, end };
+	uint64_t dev_major, dev_minor;
+	size_t suffix = sizeof(deleted_suffix) - 1;
+
+	*map = (struct proc_map){ .path = "" };
+	if (!take_number(&c, 16, &map->start) || !take_char(&c, '-') || !take_number(&c, 16, &map->end) ||
+	    !take_char(&c, ' ') || !take_permissions(&c, map) || !take_char(&c, ' ') ||
+	    !take_number(&c, 16, &map->offset) || !take_char(&c, ' ') || !take_number(&c, 16, &dev_major) ||
+	    !take_char(&c, ':') || !take_number(&c, 16, &dev_minor) || !take_char(&c, ' ') ||
+	    !take_number(&c, 10, &map->inode))
+		return false;
+	if (map->start >= map->end || dev_major > UINT32_MAX || dev_minor > UINT32_MAX)
+		return false;
+	map->dev_major = (uint32_t)dev_major;
+	map->dev_minor = (uint32_t)dev_minor;
+	if (c.at < c.end && *c.at != ' ')
+		return false;
+	while (take_char(&c, ' '))
+		;
+	if (map->inode != 0 && (size_t)(c.end - c.at) > suffix &&
+	    memcmp(c.end - suffix, deleted_suffix, suffix) == 0) {
+		map->deleted = true;
+		c.end -= suffix;
+	}
+	*path = c;
+	return true;
+}
+
+static bool path_is(const struct cursor *path, const char *text)
+{
+	return (size_t)(path->end - path->at) == strlen(text) &&
+	       memcmp(path->at, text, (size_t)(path->end - path->at)) == 0;
+}
+
+/* As the kernel's is_exec_mapping() decides; the vsyscall page belongs to no mm and is not counted there. */
+static bool counts_as_exec(const struct proc_map *map, const struct cursor *path)
+{
+	return map->executable && !map->writable && !path_is(path, "[stack]") && !path_is(path, "[vsyscall]");
+}
+
+/* The kernel escapes newlines and nothing else, so any other backslash is part of the name. */
+static size_t unescape(const struct cursor *path, char *to)
+{
+	size_t n = 0;
+
+	for (const char *p = path->at; p < path->end;) {
+		if (path->end - p >= 4 && memcmp(p, "\\012", 4) == 0) {
+			to[n++] = '\n';
+			p += 4;
+		} else {
+			to[n++] = *p++;
+		}
+	}
+	to[n] = '\0';
+	return n;
+}
+
+/* One pass over the text: with out->maps NULL it counts and checks, else it fills. */
+static int walk(const char *text, size_t length, bool executable_only, struct proc_maps *out,
+		size_t *string_bytes, struct so_error *err)
+{
+	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+	size_t n = 0, used = 0, line_number = 0;
+	struct cursor last = { NULL, NULL };
+	const char *last_path = NULL;
+
+	out->exec_pages = 0;
+	for (const char *line = text, *end = text + length; line < end;) {
+		const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
+		struct proc_map map;
+		struct cursor path;
+
+		line_number++;
+		if (!parse_line(line, stop, &map, &path))
+			return so_err(err, -EINVAL, "line %zu of the memory map cannot be read", line_number);
+		line = newline ? newline + 1 : end;
+		if (counts_as_exec(&map, &path))
+			out->exec_pages += (map.end - map.start) / page_size;
+		if (executable_only && !map.executable)
+			continue;
+		/* The segments of a file follow each other: they share one string. */
+		if (path.at < path.end && (size_t)(path.end - path.at) == (size_t)(last.end - last.at) &&
+		    memcmp(path.at, last.at, (size_t)(path.end - path.at)) == 0) {
+			map.path = last_path;
+		} else if (path.at < path.end) {
+			last = path;
+			if (out->maps) {
+				map.path = last_path = out->strings + used;
+				used += unescape(&path, out->strings + used) + 1;
+			} else {
+				used += (size_t)(path.end - path.at) + 1;
+			}
+		}
+		if (out->maps)
+			out->maps[n] = map;
+		n++;
+	}
+	out->n = n;
+	*string_bytes = used;
+	return 0;
+}
+
+static int compare_start(const void *a, const void *b)
+{
+	const struct proc_map *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+int proc_maps__parse(const char *text, size_t length, bool executable_only, struct proc_maps *out,
+		     struct so_error *err)
+{
+	__attribute__((cleanup(cleanup__proc_maps))) struct proc_maps maps = { 0 };
+	size_t string_bytes;
+	int r;
+
+	r = walk(text, length, executable_only, &maps, &string_bytes, err);
+	if (r < 0)
+		return r;
+	if (maps.n > 0) {
+		maps.maps = calloc(maps.n, sizeof(*maps.maps));
+		maps.strings = malloc(string_bytes + 1);
+		if (!maps.maps || !maps.strings)
+			return so_err(err, -ENOMEM, "out of memory");
+		r = walk(text, length, executable_only, &maps, &string_bytes, err);
+		if (r < 0)
+			return r;
+	}
+	/* The kernel lists in order, but a map that changes between two reads of it may repeat a range. */
+	for (size_t i = 1; i < maps.n; i++) {
+		if (maps.maps[i].start < maps.maps[i - 1].start) {
+			qsort(maps.maps, maps.n, sizeof(*maps.maps), compare_start);
+			break;
+		}
+	}
+	*out = maps;
+	maps = (struct proc_maps){ 0 };
+	return 0;
+}
+
+/* Reads until the end; the kernel gives at most a page at a time, whole lines each. */
+static int read_all(int fd, char **out, size_t *out_length)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t length = 0, room = 0;
+
+	for (;;) {
+		ssize_t n;
+
+		if (room - length < 4096) {
+			size_t wanted = room ? room * 2 : 64u << 10;
+			char *larger = wanted <= MAX_MAPS_BYTES ? realloc(text, wanted) : NULL;
+
+			if (!larger)
+				return wanted <= MAX_MAPS_BYTES ? -ENOMEM : -EFBIG;
+			text = larger;
+			room = wanted;
+		}
+		n = read(fd, text + length, room - length);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		length += (size_t)n;
+	}
+	*out = TAKE_PTR(text);
+	*out_length = length;
+	return 0;
+}
+
+int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, struct so_error *err)
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_close_ int fd = -1;
+	char path[64];
+	size_t length = 0;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -errno : read_all(fd, &text, &length);
+	if (r == -ENOENT || r == -ESRCH)
+		return so_err(err, -ESRCH, "process %d does not exist (any more)", pid);
+	if (r < 0)
+		return so_err(err, r, "cannot read %s: %s", path, strerror(-r));
+	return proc_maps__parse(text, length, executable_only, out, err);
+}
+
+const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t address)
+{
+	size_t low = 0, high = maps->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (maps->maps[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && address < maps->maps[low - 1].end ? &maps->maps[low - 1] : NULL;
+}
+
+/* Opens by path below the process's root, and only if it is the very file that is mapped. */
+static int open_by_path(pid_t pid, const struct proc_map *map, const char *suffix)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+	char root[32];
+	struct stat st;
+
+	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	if (asprintf(&path, "%s%s", map->path, suffix) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	fd = open_in_root(root, path, true);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_ino != map->inode || major(st.st_dev) != map->dev_major || minor(st.st_dev) != map->dev_minor)
+		return -ESTALE;
+	return TAKE_FD(fd);
+}
+
+int proc_maps__open_file(pid_t pid, const struct proc_map *map)
+{
+	struct stat st;
+	char link[96];
+	int fd, r;
+
+	if (map->inode == 0)
+		return -ENOENT;
+	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, map->start, map->end);
+	/* A mapped device must not be opened, which can have effects: look through the link first. */
+	if (stat(link, &st) == 0) {
+		if (!S_ISREG(st.st_mode))
+			return -ENOENT;
+		fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		if (fd >= 0)
+			return fd;
+	}
+	if (map->path[0] != '/')
+		return -ENOENT;
+	r = open_by_path(pid, map, "");
+	/* A file may really be called "… (deleted)". */
+	if (r < 0 && map->deleted) {
+		int named = open_by_path(pid, map, deleted_suffix);
+
+		if (named >= 0)
+			return named;
+	}
+	return r;
+}
+
+void proc_maps__release(struct proc_maps *maps)
+{
+	free(maps->maps);
+	free(maps->strings);
+	*maps = (struct proc_maps){ 0 };
+}

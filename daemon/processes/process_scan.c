@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The part of learning a process's mappings that needs no lock: reading its memory map and its files. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/processes/process_table.h"
+
+#define MAX_WORKERS 4
+
+/* The memory of a process whose first thread has ended shows below its other threads only. */
+static int read_through_thread(struct process_scan *scan)
+{
+	struct dirent *entry;
+	int ret = -ESRCH;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", scan->tgid);
+	dir = opendir(path);
+	if (!dir)
+		return -ESRCH;
+	while (!scan->maps.n && (entry = readdir(dir))) {
+		scan->reader = atoi(entry->d_name);
+		if (scan->reader <= 0 || scan->reader == scan->tgid)
+			continue;
+		ret = proc_maps__read(scan->reader, true, &scan->maps, NULL);
+	}
+	closedir(dir);
+	return scan->maps.n ? 0 : ret ?: -ESRCH;
+}
+
+int process_scan__read(struct process_scan *scan, pid_t tgid)
+{
+	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
+	int ret = proc_maps__read(tgid, true, &fresh.maps, NULL);
+
+	if (!ret && !fresh.maps.n)
+		ret = read_through_thread(&fresh);
+	if (ret)
+		return ret;
+	*scan = fresh;
+	return 0;
+}
+
+struct work {
+	struct process_scan *scan;
+	struct file_registry *registry;
+	size_t next; /* taken by atomic increment */
+};
+
+static void *work(void *context)
+{
+	struct work *w = context;
+	struct process_scan *scan = w->scan;
+
+	for (;;) {
+		size_t i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED);
+
+		if (i >= scan->n_missing)
+			return NULL;
+		if (file_registry__prepare(w->registry, scan->reader, scan->missing[i], &scan->prepared[i]))
+			scan->prepared[i] = NULL;
+	}
+}
+
+void process_scan__prepare(struct process_scan *scan, struct file_registry *registry)
+{
+	struct work w = { .scan = scan, .registry = registry };
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_t threads[MAX_WORKERS];
+	unsigned n = 0;
+
+	if (!scan->n_missing)
+		return;
+	scan->prepared = calloc(scan->n_missing, sizeof(struct prepared_file *));
+	if (!scan->prepared)
+		return;
+	while (n + 1 < MAX_WORKERS && n + 1 < (unsigned long)cpus && n + 1 < scan->n_missing) {
+		if (pthread_create(&threads[n], NULL, work, &w))
+			break;
+		n++;
+	}
+	work(&w);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+void process_scan__release(struct process_scan *scan)
+{
+	for (size_t i = 0; scan->prepared && i < scan->n_missing; i++)
+		prepared_file__free(scan->prepared[i]);
+	free(scan->prepared);
+	free(scan->missing);
+	proc_maps__release(&scan->maps);
+	*scan = (struct process_scan){ 0 };
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A target's samples: distinct stacks, and one counter for each (process, thread, name, stack). */
+#ifndef STAKEOUT_ACCUMULATOR_H
+#define STAKEOUT_ACCUMULATOR_H
+
+#include <stdint.h>
+
+#include "daemon/python/python_functions.h"
+#include "daemon/os/u64_table.h"
+#include "stakeout/cleanup.h"
+#include "stakeout/sampler_abi.h"
+
+/*
+ * One stack as the kernel sent it: n_user user frames, then n_kernel kernel frames, then n_python Python frames, each leaf
+ * first. The Python frames have been read: in the place of the kernel's words are struct python_frame.
+ */
+struct stack {
+	_Atomic uint32_t refs;              /* nothing but this changes once a second one holds it */
+	struct python_functions *functions; /* those of its Python frames, a reference; NULL: it has none */
+	struct so_stack_record record;
+	uint64_t frames[];
+};
+
+struct counter {
+	uint32_t tgid, tid;
+	uint32_t stack; /* index of accumulator.stacks */
+	char comm[16];
+	uint64_t count;
+	uint64_t latest; /* of these, in the window of that number: the last in which there were any */
+	uint64_t window;
+};
+
+struct accumulator {
+	struct stack **stacks;
+	size_t n_stacks, cap_stacks;
+	struct counter *counters;
+	size_t n_counters, cap_counters;
+	struct u64_table stack_by_hash, counter_by_hash;
+	size_t bytes;                       /* held */
+	size_t max_bytes;                   /* more is refused with -ENOSPC; 0: no bound */
+	uint64_t window;                    /* number of the open window; the owner counts it up */
+	uint64_t samples;                   /* sum of the counts */
+	uint64_t truncated[SO_TRUNC_COUNT]; /* [SO_TRUNC_NONE]: complete */
+	uint64_t frame_pointer;             /* samples in which a step went by the frame pointer */
+	uint64_t python[SO_PYTHON_STATE_COUNT];
+	uint64_t python_named; /* samples with all Python frames, each of which could be read */
+	uint64_t gil;          /* samples whose thread held its interpreter's lock */
+};
+
+/*
+ * Copy of a record with its frames, with one reference; NULL when out of memory. functions: what its Python frames show, of
+ * which it takes a reference of its own.
+ */
+struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames,
+			 struct python_functions *functions);
+/* Thread-safe, as is holding on to a stack beside others. */
+struct stack *stack__ref(const struct stack *stack);
+void stack__unref(struct stack *stack);
+static inline size_t stack__frames(const struct stack *stack)
+{
+	return (size_t)stack->record.n_user + stack->record.n_kernel;
+}
+
+/* 64-bit words in frames[]. */
+static inline size_t stack__words(const struct stack *stack)
+{
+	return stack__frames(stack) + (size_t)stack->record.n_python * SO_PYTHON_WORDS;
+}
+
+static inline struct python_frame *stack__python(struct stack *stack)
+{
+	return (struct python_frame *)&stack->frames[stack__frames(stack)];
+}
+
+bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash);
+/* Takes a reference. 0 also when it is there already. -ENOMEM, -ENOSPC. */
+int accumulator__add_stack(struct accumulator *acc, const struct stack *stack);
+/* Counts samples of a known stack; -ENOENT when it is not there, -ENOMEM, -ENOSPC. */
+int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
+		     uint64_t count);
+/* Shares the stacks; for work outside the engine's lock. */
+int accumulator__copy(const struct accumulator *from, struct accumulator *to);
+/*
+ * Adds the other's samples, with the stacks that they are of. -ENOMEM, -ENOSPC: those of some counters did not fit, all others
+ * have been added; `samples` of the two tells how many.
+ */
+int accumulator__merge(struct accumulator *to, const struct accumulator *from);
+/* Adds the sums alone, from `samples` on, of an accumulator that is to be forgotten. */
+void accumulator__add_figures(struct accumulator *to, const struct accumulator *from);
+void accumulator__release(struct accumulator *acc);
+
+#endif

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/profile/profile_export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/symbols/demangle.h"
+#include "daemon/symbols/perf_map.h"
+#include "daemon/python/python_merge.h"
+
+#define MAX_NAME 4096
+
+/* How long an export that others wait for waits for source lines. */
+#define LINES_HASTY_NS 500000000ull
+
+/* The symbols of one process's just-in-time compiler; NULL map: it has none. */
+struct jit {
+	pid_t tgid;
+	struct perf_map *map;
+};
+
+struct profile_export {
+	const struct profile_source *source;
+	struct profile_builder *builder;
+	uint64_t kernel_mapping;
+	struct kallsyms *kernel_symbols;                   /* a reference */
+	uint64_t *file_mappings;                           /* by file number; 0: not made yet */
+	struct u64_table kernel_locations, user_locations; /* frame -> location */
+	uint64_t truncations[SO_TRUNC_COUNT];
+	uint32_t *processes; /* by number of the set of labels: its number in the builder; 0: not made yet */
+	struct jit *jits;
+	size_t n_jits;
+	struct source_frames lines; /* of the address at hand */
+	uint64_t lines_left_ns;     /* how long is waited for more of them */
+	uint64_t without_lines;     /* addresses whose source lines there was no time for */
+	uint64_t locations[SO_MAX_FRAMES + 2 + SO_MAX_PYTHON_FRAMES];
+	/* Of the stack at hand, for python_merge(). */
+	uint8_t loops[SO_MAX_USER_FRAMES], entries[SO_MAX_PYTHON_FRAMES + 1];
+	struct merged_frame merged[SO_MAX_USER_FRAMES + SO_MAX_PYTHON_FRAMES + 2];
+};
+
+static const char *const truncation_words[] = {
+#define X(name, word, why) [SO_TRUNC_##name] = word,
+	SO_TRUNCATIONS(X)
+#undef X
+};
+
+static const char *const python_cut_names[] = {
+#define X(name, word, why) [SO_PYTHON_STATE_##name] = "[python:" word "]",
+	SO_PYTHON_STATES(X)
+#undef X
+};
+
+static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool leaf)
+{
+	struct profile_frame frame = { .mapping_id = x->kernel_mapping, .address = address };
+	uint64_t key = leaf ? address : address - 1; /* a return address may be the next function's first */
+	uint64_t id;
+	uint32_t at;
+
+	if (u64_table__get(&x->kernel_locations, key, &at))
+		return at;
+	if (x->source->kernel)
+		frame.name = kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key,
+						    x->source->since_ns, clock__now_ns());
+	id = profile_builder__location(x->builder, &frame);
+	u64_table__set(&x->kernel_locations, key, id);
+	return id;
+}
+
+static const struct perf_map *jit_map(struct profile_export *x, pid_t tgid)
+{
+	struct jit *more;
+
+	for (size_t i = 0; i < x->n_jits; i++) {
+		if (x->jits[i].tgid == tgid)
+			return x->jits[i].map;
+	}
+	more = reallocarray(x->jits, x->n_jits + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	x->jits = more;
+	more[x->n_jits] = (struct jit){ .tgid = tgid };
+	if (perf_map__read(tgid, &more[x->n_jits].map, NULL) && x->source->own_namespaces)
+		perf_map__read_ended(tgid, x->source->uid, &more[x->n_jits].map, NULL);
+	return more[x->n_jits++].map;
+}
+
+/* mapped: the address lies in executable memory that belongs to no file, as just-in-time compilers make it. */
+static uint64_t fileless_location(struct profile_export *x, pid_t tgid, uint64_t address, bool mapped)
+{
+	const struct perf_map *map = jit_map(x, tgid);
+	_cleanup_free_ char *readable = NULL;
+	struct profile_frame frame = { .address = address, .name = mapped ? "[jit]" : NULL };
+	const char *name = map ? perf_map__lookup(map, address) : NULL;
+
+	if (name) {
+		readable = demangle(name);
+		frame.name = readable;
+		frame.system_name = name;
+	}
+	return profile_builder__location(x->builder, &frame);
+}
+
+static uint64_t file_mapping(struct profile_export *x, uint32_t number, const struct file_entry *file)
+{
+	struct profile_mapping mapping = { .filename = file->path, .build_id = file->elf.build_id };
+
+	if (!x->file_mappings[number])
+		x->file_mappings[number] = profile_builder__mapping(x->builder, &mapping);
+	return x->file_mappings[number];
+}
+
+/*
+ * The function itself has the name of its symbol, as it has without source lines; only one without a symbol has what its
+ * source calls it.
+ */
+static uint64_t sourced_location(struct profile_export *x, const struct profile_frame *symbol,
+				 const struct source_frames *source)
+{
+	_Static_assert(SOURCE_MAX_FRAMES <= PROFILE_MAX_INLINED, "a location has room for all of them");
+	struct profile_frame frames[SOURCE_MAX_FRAMES];
+	char *readable[SOURCE_MAX_FRAMES] = { NULL };
+	uint64_t id;
+
+	for (size_t i = 0; i < source->n; i++) {
+		const struct source_frame *from = &source->list[i];
+
+		frames[i] = *symbol;
+		frames[i].filename = from->file;
+		frames[i].line = from->line;
+		if (i + 1 == source->n && symbol->name)
+			continue;
+		readable[i] = demangle(from->function);
+		frames[i].name = readable[i];
+		frames[i].system_name = from->function;
+	}
+	id = profile_builder__location_of(x->builder, frames, source->n);
+	for (size_t i = 0; i < source->n; i++)
+		free(readable[i]);
+	return id;
+}
+
+/* Into x->lines. What is known takes no time; all else is waited for, as long as is left of the export's patience. */
+static void find_lines(struct profile_export *x, uint32_t number, uint64_t address)
+{
+	uint64_t began_ns = clock__now_ns(), took_ns;
+
+	if (file_registry__source_lines(x->source->files, number, address, began_ns + x->lines_left_ns,
+					&x->lines))
+		x->without_lines++;
+	took_ns = clock__now_ns() - began_ns;
+	x->lines_left_ns -= took_ns < x->lines_left_ns ? took_ns : x->lines_left_ns;
+}
+
+static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
+{
+	uint32_t number = SO_FRAME_FILE(address_frame), at;
+	const struct file_entry *file = file_registry__get(x->source->files, number);
+	struct profile_frame frame = { .address = SO_FRAME_ADDR(address_frame) };
+	_cleanup_free_ char *readable = NULL;
+	char raw[MAX_NAME];
+	uint64_t start, id;
+
+	if (u64_table__get(&x->user_locations, address_frame, &at))
+		return at;
+	if (file)
+		frame.mapping_id = file_mapping(x, number, file);
+	if (!file_registry__symbol(x->source->files, number, frame.address, raw, sizeof(raw), &start)) {
+		readable = demangle(raw);
+		frame.name = readable;
+		frame.system_name = raw;
+	}
+	find_lines(x, number, frame.address);
+	id = x->lines.n ? sourced_location(x, &frame, &x->lines)
+			: profile_builder__location(x->builder, &frame);
+	u64_table__set(&x->user_locations, address_frame, id);
+	return id;
+}
+
+static uint64_t truncation_location(struct profile_export *x, unsigned cause)
+{
+	char name[64];
+	struct profile_frame frame = { .name = name };
+
+	if (cause >= SO_TRUNC_COUNT)
+		cause = SO_TRUNC_TABLE_LOOKUP;
+	if (!x->truncations[cause]) {
+		snprintf(name, sizeof(name), "[truncated:%s]", truncation_words[cause]);
+		x->truncations[cause] = profile_builder__location(x->builder, &frame);
+	}
+	return x->truncations[cause];
+}
+
+static uint64_t user_location(struct profile_export *x, const struct stack *stack, unsigned i)
+{
+	const struct so_stack_record *r = &stack->record;
+	uint64_t frame = stack->frames[i];
+	/* Only the frame at which a stack was cut for want of a mapping has none. */
+	bool mapped =
+		i + 1 < r->n_user || (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
+
+	return SO_FRAME_FILE(frame) ? file_location(x, frame)
+				    : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
+}
+
+static uint64_t python_location(struct profile_export *x, const struct python_frame *frame)
+{
+	/* A name equal to the system's would be taken for a mangled one: pprof makes "<unknown>" of "<lambda>". */
+	struct profile_frame f = { .line = frame->line, .system_name = "" };
+
+	if (!frame->function)
+		return 0;
+	f.name = frame->function->name;
+	f.filename = frame->function->filename;
+	f.start_line = frame->function->first_line;
+	return profile_builder__location(x->builder, &f);
+}
+
+static uint64_t python_cut_location(struct profile_export *x, unsigned state)
+{
+	struct profile_frame frame = { .name = state < SO_PYTHON_STATE_COUNT ? python_cut_names[state] : NULL };
+
+	return profile_builder__location(x->builder, &frame);
+}
+
+/* What 3.13 puts below a constructor that it runs in place, to check what it returns; the interpreter itself hides it. */
+static bool is_hidden(const struct python_frame *frame)
+{
+	return frame->function && !strcmp(frame->function->name, "__init__") &&
+	       !strcmp(frame->function->filename, "__init__");
+}
+
+/* Whether the frame is a call of the interpreter's loop. */
+static bool is_loop(const struct python_image *image, uint64_t vaddr)
+{
+	for (unsigned i = 0; i < image->n_loops; i++) {
+		if (vaddr >= image->loops[i].low && vaddr < image->loops[i].high)
+			return true;
+	}
+	return false;
+}
+
+static void describe_user_frames(struct profile_export *x, const struct stack *stack, struct merge_input *in)
+{
+	in->interpreter = in->n_native;
+	for (size_t i = 0; i < in->n_native; i++) {
+		const struct file_entry *file =
+			file_registry__get(x->source->files, SO_FRAME_FILE(stack->frames[i]));
+
+		x->loops[i] = file && file->python && is_loop(file->python, SO_FRAME_ADDR(stack->frames[i]));
+		if (file && file->python && in->interpreter == in->n_native)
+			in->interpreter = i;
+	}
+}
+
+/* The user frames with the Python frames among them. */
+static size_t merged_locations(struct profile_export *x, struct stack *stack, size_t n)
+{
+	const struct so_stack_record *r = &stack->record;
+	const struct python_frame *python = stack__python(stack);
+	size_t n_python = r->n_python < SO_MAX_PYTHON_FRAMES ? r->n_python : SO_MAX_PYTHON_FRAMES;
+	struct merge_input in = {
+		.loops = x->loops,
+		.n_native = r->n_user < SO_MAX_USER_FRAMES ? r->n_user : SO_MAX_USER_FRAMES,
+		.entries = x->entries,
+		.native_cut = r->cause != SO_TRUNC_NONE,
+		.python_cut = r->python != SO_PYTHON_STATE_COMPLETE,
+	};
+	size_t n_merged;
+
+	describe_user_frames(x, stack, &in);
+	for (size_t i = 0; i < n_python; i++)
+		x->entries[i] = python[i].entry != 0;
+	/* Where the Python frames end too early, a frame of its own says why. */
+	in.n_python = n_python + in.python_cut;
+	x->entries[n_python] = 1;
+	n_merged = python_merge(&in, x->merged);
+	for (size_t i = 0; i < n_merged; i++) {
+		const struct merged_frame *m = &x->merged[i];
+
+		if (m->kind == MERGED_NATIVE)
+			x->locations[n++] = user_location(x, stack, m->index);
+		else if (m->kind == MERGED_CUT)
+			x->locations[n++] = truncation_location(x, r->cause);
+		else if (m->index < n_python && is_hidden(&python[m->index]))
+			continue;
+		else if (m->index < n_python)
+			x->locations[n++] = python_location(x, &python[m->index]);
+		else
+			x->locations[n++] = python_cut_location(x, r->python);
+	}
+	return n;
+}
+
+/* Fills x->locations, leaf first; returns how many. */
+static size_t stack_locations(struct profile_export *x, struct stack *stack)
+{
+	const struct so_stack_record *r = &stack->record;
+	size_t n = 0;
+
+	for (unsigned i = 0; i < r->n_kernel; i++)
+		x->locations[n++] = kernel_location(x, stack->frames[r->n_user + i], i == 0);
+	if (r->python != SO_PYTHON_STATE_NONE)
+		return merged_locations(x, stack, n);
+	for (unsigned i = 0; i < r->n_user; i++)
+		x->locations[n++] = user_location(x, stack, i);
+	if (r->cause != SO_TRUNC_NONE)
+		x->locations[n++] = truncation_location(x, r->cause);
+	return n;
+}
+
+static const char *gil_word(const struct so_stack_record *r)
+{
+	if (r->python == SO_PYTHON_STATE_NONE || r->python == SO_PYTHON_STATE_NO_THREAD)
+		return NULL;
+	return r->flags & SO_STACK_GIL ? "held" : "released";
+}
+
+int profile_export__locations(struct profile_export *x, struct stack *stack, const uint64_t **locations,
+			      size_t *n)
+{
+	size_t found = stack_locations(x, stack);
+
+	for (size_t i = 0; i < found; i++) {
+		if (!x->locations[i])
+			return -ENOMEM;
+	}
+	*locations = x->locations;
+	*n = found;
+	return 0;
+}
+
+uint32_t profile_export__process(struct profile_export *x, pid_t pid)
+{
+	uint32_t set = process_label_table__find(x->source->labels, pid);
+
+	if (set == PROCESS_LABELS_NONE)
+		return 0;
+	if (!x->processes[set])
+		x->processes[set] = profile_builder__process(x->builder, &x->source->labels->sets[set]);
+	return x->processes[set];
+}
+
+int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_t count,
+			  struct profile_labels *labels)
+{
+	const uint64_t *locations;
+	size_t n;
+	int r = profile_export__locations(x, stack, &locations, &n);
+
+	if (r)
+		return r;
+	labels->gil = gil_word(&stack->record);
+	labels->process = profile_export__process(x, labels->pid);
+	return profile_builder__sample_labelled(x->builder, locations, n, count, labels);
+}
+
+struct profile_export *profile_export__new(const struct profile_source *source, struct profile_builder *builder)
+{
+	struct profile_mapping kernel = { .filename = "[kernel.kallsyms]", .build_id = "" };
+	struct profile_export *x = calloc(1, sizeof(*x));
+	const struct file_entry *file;
+
+	if (!x)
+		return NULL;
+	x->source = source;
+	x->builder = builder;
+	x->lines_left_ns = source->hasty ? LINES_HASTY_NS : file_registry__lines_patience_ns(source->files);
+	x->file_mappings = calloc(SO_MAX_FILES + 1, sizeof(*x->file_mappings));
+	x->processes = calloc(source->labels ? source->labels->n_sets + 1 : 1, sizeof(*x->processes));
+	if (!x->file_mappings || !x->processes) {
+		profile_export__free(x);
+		return NULL;
+	}
+	if (source->kernel)
+		x->kernel_symbols = kernel_symbols__get(source->kernel, clock__now_ns());
+	file = source->main_file ? file_registry__get(source->files, source->main_file) : NULL;
+	if (file)
+		file_mapping(x, source->main_file, file);
+	x->kernel_mapping = profile_builder__mapping(builder, &kernel);
+	return x;
+}
+
+uint64_t profile_export__lines_missing(const struct profile_export *x)
+{
+	return x->without_lines;
+}
+
+int profile_export__comment(const struct profile_export *x)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%" PRIu64, x->without_lines);
+	return x->without_lines ? profile_builder__comment(x->builder, "lines-missing", number) : 0;
+}
+
+void profile_export__free(struct profile_export *x)
+{
+	if (!x)
+		return;
+	for (size_t i = 0; i < x->n_jits; i++)
+		perf_map__free(x->jits[i].map);
+	u64_table__release(&x->kernel_locations);
+	u64_table__release(&x->user_locations);
+	kallsyms__unref(x->kernel_symbols);
+	free(x->jits);
+	free(x->processes);
+	free(x->file_mappings);
+	free(x);
+}
+
+int profile_export__samples(const struct profile_source *source, struct profile_builder *builder)
+{
+	struct profile_export *x = profile_export__new(source, builder);
+	int ret = x ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < source->acc->n_counters; i++) {
+		const struct counter *c = &source->acc->counters[i];
+		char comm[sizeof(c->comm) + 1];
+		struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
+
+		snprintf(comm, sizeof(comm), "%.16s", c->comm);
+		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
+	}
+	ret = ret ?: profile_export__comment(x);
+	profile_export__free(x);
+	return ret;
+}

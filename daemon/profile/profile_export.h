@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Turns a target's accumulated stacks into a profile: names for addresses, one location a frame. */
+#ifndef STAKEOUT_PROFILE_EXPORT_H
+#define STAKEOUT_PROFILE_EXPORT_H
+
+#include "daemon/profile/accumulator.h"
+#include "daemon/files/file_registry.h"
+#include "daemon/symbols/kernel_symbols.h"
+#include "daemon/processes/process_labels.h"
+#include "daemon/profile/profile_builder.h"
+
+struct profile_source {
+	const struct accumulator *acc;
+	struct file_registry *files;
+	uint32_t
+		main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
+	struct kernel_symbols *kernel; /* NULL: kernel addresses stay without names */
+	uint64_t since_ns; /* from when on the stacks were taken; for kernel modules that have gone meanwhile */
+	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
+	bool own_namespaces;
+	uid_t uid;
+	const struct process_label_table *labels; /* NULL: none */
+	bool hasty; /* others wait: source lines that take long are left to a later profile */
+};
+
+/* For single stacks. source, builder: borrowed. NULL: out of memory. */
+struct profile_export;
+struct profile_export *profile_export__new(const struct profile_source *source,
+					   struct profile_builder *builder);
+/* Adds a sample; labels->gil is filled in from the stack, labels->process from the pid. -ENOMEM. */
+int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,
+			  struct profile_labels *labels);
+/* The numbers of a stack's frames in the builder, leaf first; borrowed until the next call. -ENOMEM. */
+int profile_export__locations(struct profile_export *export, struct stack *stack, const uint64_t **locations,
+			      size_t *n);
+/* The number in the builder of what the source says of a process, for struct profile_labels; 0 where it says nothing. */
+uint32_t profile_export__process(struct profile_export *export, pid_t pid);
+/* Addresses whose source lines there was no time to read. */
+uint64_t profile_export__lines_missing(const struct profile_export *export);
+/* Adds that number as the comment "lines-missing", if it is not 0. -ENOMEM. */
+int profile_export__comment(const struct profile_export *export);
+void profile_export__free(struct profile_export *export);
+
+/* Adds all samples, and the comment. -ENOMEM. */
+int profile_export__samples(const struct profile_source *source, struct profile_builder *builder);
+
+#endif

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reading one message: its strings, mappings, functions and locations are interned in this order, each giving an array
+ * from the message's number to the merger's, and then a sample's key is a translation by array look-ups.
+ */
+#include "daemon/profile/profile_merge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/profile/message_memory.h"
+#include "daemon/profile/profile_merge_tables.h"
+#include "stakeout/array.h"
+
+#define COMMENT_PREFIX "stakeout."
+
+typedef Stakeout__Pprof__Profile Message;
+
+/* The message's numbers, from 0, to the merger's. */
+struct translation {
+	uint32_t *to;
+	size_t n, capacity;
+};
+
+struct profile_merge {
+	struct merge_tables tables;
+	struct translation strings, mappings, functions, locations;
+	struct message_memory *memory; /* of the decoded message */
+	unsigned char *scratch;        /* for the key that is looked up */
+	size_t scratch_capacity;
+	bool times_set;
+	int64_t set_time_ns, set_duration_ns;
+};
+
+struct profile_merge *profile_merge__new(void)
+{
+	_cleanup_(profile_merge) struct profile_merge *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->memory = message_memory__new();
+	return m->memory ? TAKE_PTR(m) : NULL;
+}
+
+void profile_merge__free(struct profile_merge *m)
+{
+	if (!m)
+		return;
+	intern__clear(&m->tables.strings);
+	intern__clear(&m->tables.mappings);
+	intern__clear(&m->tables.functions);
+	intern__clear(&m->tables.locations);
+	intern__clear(&m->tables.samples);
+	free(m->tables.flags);
+	free(m->tables.values);
+	free(m->tables.comments);
+	free(m->strings.to);
+	free(m->mappings.to);
+	free(m->functions.to);
+	free(m->locations.to);
+	message_memory__free(m->memory);
+	free(m->scratch);
+	free(m);
+}
+
+static int translation__begin(struct translation *t, size_t n)
+{
+	int r = ARRAY_RESERVE(t->to, t->capacity, n);
+
+	t->n = n;
+	return r;
+}
+
+/* Of a reference that must lead somewhere. */
+static int translate(const struct translation *t, uint64_t number, uint32_t *out)
+{
+	if (number >= t->n)
+		return -EINVAL;
+	*out = t->to[number];
+	return 0;
+}
+
+/* Ids run from 1 to the number of elements, in their order, as profile_builder and this module write them. */
+static int check_id(uint64_t id, size_t number)
+{
+	return id == number + 1 ? 0 : -EINVAL;
+}
+
+static int take_strings(struct profile_merge *m, const Message *message)
+{
+	int r;
+
+	if (!message->n_string_table || message->string_table[0][0])
+		return -EINVAL;
+	r = translation__begin(&m->strings, message->n_string_table);
+	for (size_t i = 0; r >= 0 && i < message->n_string_table; i++) {
+		const char *text = message->string_table[i];
+
+		r = intern__add(&m->tables.strings, text, strlen(text) + 1, &m->strings.to[i]);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int string_of(const struct profile_merge *m, int64_t number, uint32_t *out)
+{
+	return translate(&m->strings, (uint64_t)number, out);
+}
+
+static int take_mapping(struct profile_merge *m, const Stakeout__Pprof__Mapping *mapping, uint32_t *number)
+{
+	struct merge_mapping key = { mapping->memory_start, mapping->memory_limit, mapping->file_offset, 0, 0 };
+	struct merge_mapping_flags *flags;
+	int r;
+
+	if (string_of(m, mapping->filename, &key.filename) || string_of(m, mapping->build_id, &key.build_id))
+		return -EINVAL;
+	r = ARRAY_RESERVE(m->tables.flags, m->tables.flags_capacity, m->tables.mappings.n_keys + 1);
+	r = r ?: intern__add(&m->tables.mappings, &key, sizeof(key), number);
+	if (r < 0)
+		return r;
+	flags = &m->tables.flags[*number];
+	if (r > 0)
+		*flags = (struct merge_mapping_flags){ 0 };
+	flags->functions |= mapping->has_functions;
+	flags->filenames |= mapping->has_filenames;
+	flags->line_numbers |= mapping->has_line_numbers;
+	flags->inline_frames |= mapping->has_inline_frames;
+	return 0;
+}
+
+static int take_function(struct profile_merge *m, const Stakeout__Pprof__Function *function, uint32_t *number)
+{
+	struct merge_function key = { .start_line = function->start_line };
+
+	if (string_of(m, function->name, &key.name) || string_of(m, function->system_name, &key.system_name) ||
+	    string_of(m, function->filename, &key.filename))
+		return -EINVAL;
+	return intern__add(&m->tables.functions, &key, sizeof(key), number);
+}
+
+/* 0 stays 0: none. */
+static int id_of(const struct translation *t, uint64_t id, uint32_t *out)
+{
+	int r;
+
+	if (!id) {
+		*out = 0;
+		return 0;
+	}
+	r = translate(t, id - 1, out);
+	*out += r ? 0 : 1;
+	return r;
+}
+
+static int take_location(struct profile_merge *m, const Stakeout__Pprof__Location *location, uint32_t *number)
+{
+	size_t bytes = sizeof(struct merge_location) + location->n_line * sizeof(struct merge_line);
+	struct merge_location *key;
+	int r = ARRAY_RESERVE(m->scratch, m->scratch_capacity, bytes);
+
+	if (r < 0)
+		return r;
+	key = (struct merge_location *)m->scratch;
+	*key = (struct merge_location){ .address = location->address, .is_folded = location->is_folded };
+	r = id_of(&m->mappings, location->mapping_id, &key->mapping_id);
+	for (size_t i = 0; !r && i < location->n_line; i++) {
+		const Stakeout__Pprof__Line *line = location->line[i];
+		uint32_t function;
+
+		r = id_of(&m->functions, line->function_id, &function);
+		if (!r)
+			key->lines[i] = (struct merge_line){ function, line->line, line->column };
+	}
+	return r ?: intern__add(&m->tables.locations, key, bytes, number);
+}
+
+/* Mappings, functions and locations: each refers only to what came before. */
+static int take_frames(struct profile_merge *m, const Message *message)
+{
+	int r = translation__begin(&m->mappings, message->n_mapping);
+
+	for (size_t i = 0; r >= 0 && i < message->n_mapping; i++)
+		r = check_id(message->mapping[i]->id, i)
+			    ?: take_mapping(m, message->mapping[i], &m->mappings.to[i]);
+	r = r < 0 ? r : translation__begin(&m->functions, message->n_function);
+	for (size_t i = 0; r >= 0 && i < message->n_function; i++)
+		r = check_id(message->function[i]->id, i)
+			    ?: take_function(m, message->function[i], &m->functions.to[i]);
+	r = r < 0 ? r : translation__begin(&m->locations, message->n_location);
+	for (size_t i = 0; r >= 0 && i < message->n_location; i++)
+		r = check_id(message->location[i]->id, i)
+			    ?: take_location(m, message->location[i], &m->locations.to[i]);
+	return r < 0 ? r : 0;
+}
+
+static int value_type_of(const struct profile_merge *m, const Stakeout__Pprof__ValueType *type,
+			 struct merge_value_type *out)
+{
+	struct merge_value_type found = { 0, 0 }; /* the string "" */
+
+	if (type && (string_of(m, type->type, &found.type) || string_of(m, type->unit, &found.unit)))
+		return -EINVAL;
+	*out = found;
+	return 0;
+}
+
+static bool same_type(const struct merge_value_type *a, const struct merge_value_type *b)
+{
+	return a->type == b->type && a->unit == b->unit;
+}
+
+static int take_types(struct profile_merge *m, const Message *message)
+{
+	struct merge_tables *t = &m->tables;
+	bool first = !t->n_types;
+	struct merge_value_type type;
+
+	if (!message->n_sample_type || message->n_sample_type > MERGE_MAX_TYPES)
+		return -EINVAL;
+	if (!first && message->n_sample_type != t->n_types)
+		return -EINVAL;
+	for (size_t i = 0; i < message->n_sample_type; i++) {
+		if (value_type_of(m, message->sample_type[i], &type) ||
+		    (!first && !same_type(&type, &t->types[i])))
+			return -EINVAL;
+		t->types[i] = type;
+	}
+	if (value_type_of(m, message->period_type, &type) || (!first && !same_type(&type, &t->period_type)))
+		return -EINVAL;
+	t->period_type = type;
+	t->n_types = message->n_sample_type;
+	if (!first)
+		return 0;
+	return string_of(m, message->default_sample_type, &t->default_type) ?:
+	       string_of(m, message->drop_frames, &t->drop_frames) ?:
+	       string_of(m, message->keep_frames, &t->keep_frames);
+}
+
+static int compare_labels(const struct merge_label *a, const struct merge_label *b)
+{
+	return memcmp(a, b, sizeof(*a));
+}
+
+/* Sorted, so that their order in the message makes no difference. */
+static int take_labels(const struct profile_merge *m, const Stakeout__Pprof__Sample *sample,
+		       struct merge_label *labels)
+{
+	for (size_t i = 0; i < sample->n_label; i++) {
+		const Stakeout__Pprof__Label *from = sample->label[i];
+		struct merge_label label = { .num = from->num };
+		size_t at = i;
+
+		if (string_of(m, from->key, &label.key) || string_of(m, from->str, &label.str) ||
+		    string_of(m, from->num_unit, &label.num_unit))
+			return -EINVAL;
+		for (; at > 0 && compare_labels(&labels[at - 1], &label) > 0; at--)
+			labels[at] = labels[at - 1];
+		labels[at] = label;
+	}
+	return 0;
+}
+
+static int sample_number(struct profile_merge *m, const Stakeout__Pprof__Sample *sample, uint32_t *number)
+{
+	const struct translation *locations = &m->locations;
+	struct merge_sample *key;
+	uint32_t *ids;
+	size_t bytes;
+	int r;
+
+	if (sample->n_label > MERGE_MAX_LABELS || sample->n_location_id > UINT32_MAX)
+		return -EINVAL;
+	bytes = sizeof(*key) + sample->n_label * sizeof(key->labels[0]) + sample->n_location_id * sizeof(*ids);
+	if (ARRAY_RESERVE(m->scratch, m->scratch_capacity, bytes))
+		return -ENOMEM;
+	key = (struct merge_sample *)m->scratch;
+	key->n_labels = (uint32_t)sample->n_label;
+	key->n_locations = (uint32_t)sample->n_location_id;
+	r = take_labels(m, sample, key->labels);
+	if (r < 0)
+		return r;
+	ids = merge_sample__locations(key);
+	for (size_t i = 0; i < sample->n_location_id; i++) {
+		uint64_t id = sample->location_id[i];
+
+		if (id - 1 >= locations->n)
+			return -EINVAL;
+		ids[i] = locations->to[id - 1] + 1;
+	}
+	return intern__add(&m->tables.samples, key, bytes, number);
+}
+
+static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *sample)
+{
+	struct merge_tables *t = &m->tables;
+	int64_t *values;
+	uint32_t number;
+	int r;
+
+	if (sample->n_value != t->n_types)
+		return -EINVAL;
+	/* Room for the values comes first: a sample that is in the table must have some. */
+	r = ARRAY_RESERVE(t->values, t->values_capacity, (t->samples.n_keys + 1) * t->n_types);
+	if (r < 0)
+		return r;
+	r = sample_number(m, sample, &number);
+	if (r < 0)
+		return r;
+	values = &t->values[number * t->n_types];
+	if (r > 0)
+		memset(values, 0, t->n_types * sizeof(*values));
+	for (size_t i = 0; i < t->n_types; i++) {
+		if (sample->value[i] < 0)
+			return -EINVAL;
+		if (__builtin_add_overflow(values[i], sample->value[i], &values[i]))
+			return -EOVERFLOW;
+	}
+	return 0;
+}
+
+/* "stakeout.KEY=N" that is a sum: the length up to and with the '=', and N. */
+static bool is_sum(const char *text, size_t *length, int64_t *value)
+{
+	static const char *const properties[] = { COMMENT_PREFIX "pid=", COMMENT_PREFIX "sample_hz=" };
+	const char *equals = strchr(text, '=');
+	char *end;
+
+	if (!equals || strncmp(text, COMMENT_PREFIX, strlen(COMMENT_PREFIX)) || equals[1] < '0' ||
+	    equals[1] > '9')
+		return false;
+	for (size_t i = 0; i < sizeof(properties) / sizeof(properties[0]); i++)
+		if (!strncmp(text, properties[i], strlen(properties[i])))
+			return false;
+	errno = 0;
+	*value = strtoll(equals + 1, &end, 10);
+	*length = (size_t)(equals + 1 - text);
+	return !*end && !errno;
+}
+
+static int add_comment(struct merge_tables *t, const struct merge_comment *comment)
+{
+	for (size_t i = 0; i < t->n_comments; i++) {
+		if (t->comments[i].text != comment->text || t->comments[i].is_sum != comment->is_sum)
+			continue;
+		return __builtin_add_overflow(t->comments[i].sum, comment->sum, &t->comments[i].sum)
+			       ? -EOVERFLOW
+			       : 0;
+	}
+	/* Each is compared with all: so many are no profile of stakeout's. */
+	if (t->n_comments >= 1000)
+		return -EFBIG;
+	if (ARRAY_RESERVE(t->comments, t->comments_capacity, t->n_comments + 1))
+		return -ENOMEM;
+	t->comments[t->n_comments++] = *comment;
+	return 0;
+}
+
+static int take_comment(struct profile_merge *m, const Message *message, int64_t string)
+{
+	struct merge_comment comment = { .is_sum = false };
+	_cleanup_free_ char *key = NULL;
+	size_t length;
+	int r = string_of(m, string, &comment.text);
+
+	if (r < 0)
+		return r;
+	comment.is_sum = is_sum(message->string_table[string], &length, &comment.sum);
+	if (comment.is_sum) {
+		key = strndup(message->string_table[string], length);
+		r = key ? intern__add(&m->tables.strings, key, length + 1, &comment.text) : -ENOMEM;
+	} else {
+		comment.sum = 0;
+	}
+	return r < 0 ? r : add_comment(&m->tables, &comment);
+}
+
+static void take_times(struct merge_tables *t, const Message *message, bool first)
+{
+	int64_t duration_ns = message->duration_nanos > 0 ? message->duration_nanos : 0;
+
+	if (first || (message->time_nanos && message->time_nanos < t->time_ns))
+		t->time_ns = message->time_nanos;
+	if (__builtin_add_overflow(t->duration_ns, duration_ns, &t->duration_ns))
+		t->duration_ns = INT64_MAX;
+	if (message->period > t->period)
+		t->period = message->period;
+}
+
+static int take_message(struct profile_merge *m, const Message *message)
+{
+	bool first = !m->tables.n_types;
+	int r = take_strings(m, message);
+
+	r = r ?: take_types(m, message);
+	r = r ?: take_frames(m, message);
+	for (size_t i = 0; !r && i < message->n_sample; i++)
+		r = take_sample(m, message->sample[i]);
+	for (size_t i = 0; !r && i < message->n_comment; i++)
+		r = take_comment(m, message, message->comment[i]);
+	if (!r)
+		take_times(&m->tables, message, first);
+	return r;
+}
+
+static size_t table_bytes(const struct intern *table)
+{
+	return table->bytes_capacity + table->keys_capacity * sizeof(*table->keys) +
+	       table->n_slots * sizeof(*table->slots);
+}
+
+static size_t bytes_used(const struct merge_tables *t)
+{
+	return table_bytes(&t->strings) + table_bytes(&t->mappings) + table_bytes(&t->functions) +
+	       table_bytes(&t->locations) + table_bytes(&t->samples) + t->values_capacity * sizeof(*t->values);
+}
+
+static int explain(int r, struct so_error *err)
+{
+	switch (r) {
+	case 0:
+		return 0;
+	case -EINVAL:
+		return so_err(err, r, "a stored profile is damaged, or of another kind than the others");
+	case -EFBIG:
+		return so_err(err, r, "the profiles have too many different stacks to be added up");
+	case -EOVERFLOW:
+		return so_err(err, r, "the profiles' sums pass 2^63");
+	default:
+		return so_err(err, r, "not enough memory to add up profiles");
+	}
+}
+
+int profile_merge__add(struct profile_merge *m, const uint8_t *bytes, size_t length, struct so_error *err)
+{
+	Message *message;
+	int r;
+
+	if (length > PROFILE_MERGE_MAX_MESSAGE_BYTES)
+		return explain(-EFBIG, err);
+	message_memory__begin(m->memory, length);
+	message = stakeout__pprof__profile__unpack(message_memory__allocator(m->memory), length, bytes);
+	if (message)
+		r = take_message(m, message);
+	else
+		r = message_memory__error(m->memory) ?: -EINVAL;
+	if (!r && bytes_used(&m->tables) > PROFILE_MERGE_MAX_BYTES)
+		r = -EFBIG;
+	return explain(r, err);
+}
+
+void profile_merge__set_times(struct profile_merge *m, int64_t time_ns, int64_t duration_ns)
+{
+	m->times_set = true;
+	m->set_time_ns = time_ns;
+	m->set_duration_ns = duration_ns;
+}
+
+int64_t profile_merge__samples(const struct profile_merge *m)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < m->tables.samples.n_keys; i++)
+		if (__builtin_add_overflow(sum, m->tables.values[i * m->tables.n_types], &sum))
+			return INT64_MAX;
+	return sum;
+}
+
+int profile_merge__finish(struct profile_merge *m, uint8_t **out, size_t *length)
+{
+	if (!m->tables.n_types)
+		return -ENODATA;
+	if (m->times_set) {
+		m->tables.time_ns = m->set_time_ns;
+		m->tables.duration_ns = m->set_duration_ns;
+	}
+	return merge_tables__pack(&m->tables, out, length);
+}

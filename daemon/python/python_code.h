@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A code object of a running interpreter, read from outside: what it is called, where it was defined, and which line an
+ * instruction belongs to. The memory is foreign: the object may be gone, half built or garbage.
+ */
+#ifndef STAKEOUT_PYTHON_CODE_H
+#define STAKEOUT_PYTHON_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/os/foreign_memory.h"
+#include "daemon/python/python_layout.h"
+#include "stakeout/cleanup.h"
+
+#define PYTHON_NAME_MAX_BYTES 1024u /* of UTF-8; longer names are cut there, between characters */
+#define PYTHON_LINETABLE_MAX_BYTES \
+	(1u << 20) /* a longer one is not read: lines are then those of the definition */
+
+struct python_code {
+	uint64_t sum; /* python_code__sum() when it was read */
+	/*
+	 * UTF-8, valid; the qualified name where the version has it. Control characters and line separators are '?', a
+	 * surrogate that stands for itself (bytes of a file name that could not be decoded) is \udcff as in repr().
+	 */
+	char *name;
+	char *filename; /* the same */
+	int first_line;
+	uint8_t *linetable; /* NULL: none, or not read */
+	size_t linetable_bytes;
+};
+
+/*
+ * Reads the code object at `address`. It is looked at before and after everything else: -ESTALE when it has been freed, when
+ * its checksum changed meanwhile, or when `sum` is neither 0 nor equal to it (the address has been used again). -EFAULT
+ * when something cannot be read or is not what it should be, -ENOMEM. On failure *out is untouched. Free with
+ * python_code__free().
+ *
+ * With `sum` from a frame, the names are those of the code object that the frame ran: another in its place differs in
+ * co_version from 3.12 on, and before in the hash of its name, unless it has the same name on the same line. With 0 they are of whatever is there, perhaps half made.
+ */
+int python_code__read(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
+		      uint64_t sum, struct python_code **out);
+
+/* The checksum of the code object at `address`, as the walker takes it. False when it cannot be read. */
+bool python_code__sum(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
+		      uint64_t *sum);
+
+/*
+ * The line of an instruction, counted in code units of 2 bytes from the first. One that belongs to no line gets that of
+ * the last instruction before it that has one. The first line where there is none, where the table ends before the
+ * instruction or is damaged, and for SO_PYTHON_NO_INSTRUCTION.
+ */
+int python_code__line(const struct python_code *code, uint16_t version, uint32_t instruction);
+
+size_t python_code__bytes(const struct python_code *code); /* of memory held */
+void python_code__free(struct python_code *code);
+CLEANUP_DEFINE(struct python_code *, python_code, python_code__free)
+
+#endif

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14. The table is a row
+ * of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure after the other its
+ * size and the offsets in it. Which word is which differs from one minor version to the next.
+ */
+#include "daemon/python/python_debug_offsets.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define COOKIE       "xdebugpy"
+
+/* The words that every version has. */
+enum { COOKIE_AT, VERSION_AT, FREE_THREADED_AT, N_FIXED };
+
+/* struct _gil_runtime_state: behind interval, behind last_holder. */
+#define GIL_HOLDER 8
+#define GIL_LOCKED 16
+/* From co_names to co_linetable, co_version among them: what never changes in a code object. */
+#define SUM_BEFORE_ARGCOUNT 20
+#define SUM_WORDS           0x3fff
+
+/* The words that are used: X(name, which word in 3.13, which in 3.14). */
+#define TABLE_WORDS(X)                \
+	X(RUNTIME, 3, 3)              \
+	X(INTERPRETERS_HEAD, 5, 5)    \
+	X(INTERPRETER, 6, 6)          \
+	X(INTERPRETER_NEXT, 8, 8)     \
+	X(THREADS_HEAD, 9, 9)         \
+	X(CEVAL_GIL, 14, 15)          \
+	X(GIL, 15, 16)                \
+	X(LOCKED, 17, 18)             \
+	X(HOLDER, 18, 19)             \
+	X(THREAD, 19, 22)             \
+	X(THREAD_PREV, 20, 23)        \
+	X(THREAD_NEXT, 21, 24)        \
+	X(THREAD_INTERPRETER, 22, 25) \
+	X(CURRENT_FRAME, 23, 26)      \
+	X(THREAD_ID, 24, 27)          \
+	X(NATIVE_ID, 25, 28)          \
+	X(FRAME, 28, 31)              \
+	X(PREVIOUS, 29, 32)           \
+	X(EXECUTABLE, 30, 33)         \
+	X(INSTRUCTION, 31, 34)        \
+	X(OWNER, 33, 36)              \
+	X(CODE, 34, 39)               \
+	X(FILENAME, 35, 40)           \
+	X(NAME, 36, 41)               \
+	X(QUALNAME, 37, 42)           \
+	X(LINETABLE, 38, 43)          \
+	X(FIRSTLINENO, 39, 44)        \
+	X(ARGCOUNT, 40, 45)           \
+	X(FIRST_INSTRUCTION, 43, 48)  \
+	X(OBJECT, 44, 50)             \
+	X(OBJECT_TYPE, 45, 51)        \
+	X(TYPE_NAME, 47, 53)          \
+	X(BYTES_OBJECT, 64, 74)       \
+	X(BYTES_SIZE, 65, 75)         \
+	X(BYTES_DATA, 66, 76)         \
+	X(STR, 67, 77)                \
+	X(STR_STATE, 68, 78)          \
+	X(STR_LENGTH, 69, 79)         \
+	X(ASCII_DATA, 70, 80)
+
+enum table_word {
+#define X(name, ...) W_##name,
+	TABLE_WORDS(X)
+#undef X
+		N_WORDS,
+};
+
+struct table_format {
+	uint16_t version;
+	uint16_t n; /* words in all */
+	uint8_t at[N_WORDS];
+	uint32_t autotss_key; /* of _PyRuntimeState, which the table does not tell; 0: not known */
+	uint16_t flags;       /* enum so_python_flags */
+	/* FRAME_OWNED_BY_CSTACK in 3.13. 3.14 has FRAME_OWNED_BY_INTERPRETER in its place, and the other one behind. */
+	uint16_t entry_owner;
+};
+
+static const struct table_format formats[] = {
+	{
+		.version = 0x030d,
+		.n = 73,
+		.at = {
+#define X(name, in_3_13, in_3_14) in_3_13,
+			TABLE_WORDS(X)
+#undef X
+		},
+		.autotss_key = 2160,
+		.entry_owner = 3,
+	},
+	{
+		.version = 0x030e,
+		.n = 95,
+		.at = {
+#define X(name, in_3_13, in_3_14) in_3_14,
+			TABLE_WORDS(X)
+#undef X
+		},
+		.flags = SO_PYTHON_TAGGED,
+		.entry_owner = 3,
+	},
+};
+
+/* The sizes of the structures that are looked at. max: far above what they are. */
+static const struct {
+	const char *name;
+	enum table_word size;
+	uint32_t min, max;
+} sections[] = {
+	{ "runtime_state", W_RUNTIME, 1024, 64 << 20 }, { "interpreter_state", W_INTERPRETER, 1024, 64 << 20 },
+	{ "thread_state", W_THREAD, 128, 16 << 10 },    { "interpreter_frame", W_FRAME, 64, 1024 },
+	{ "code_object", W_CODE, 128, 2048 },           { "pyobject", W_OBJECT, 16, 64 },
+	{ "bytes_object", W_BYTES_OBJECT, 24, 256 },    { "unicode_object", W_STR, 40, 256 },
+};
+
+/* The offsets that are used: each lies in its structure, at a multiple of its width, and apart from the others. */
+static const struct {
+	const char *name;
+	enum table_word word, size;
+	uint8_t width;
+} fields[] = {
+	{ "runtime_state.interpreters_head", W_INTERPRETERS_HEAD, W_RUNTIME, 8 },
+	{ "interpreter_state.next", W_INTERPRETER_NEXT, W_INTERPRETER, 8 },
+	{ "interpreter_state.threads_head", W_THREADS_HEAD, W_INTERPRETER, 8 },
+	{ "interpreter_state.ceval_gil", W_CEVAL_GIL, W_INTERPRETER, 8 },
+	{ "interpreter_state.gil_runtime_state_locked", W_LOCKED, W_INTERPRETER, 4 },
+	{ "interpreter_state.gil_runtime_state_holder", W_HOLDER, W_INTERPRETER, 8 },
+	{ "thread_state.prev", W_THREAD_PREV, W_THREAD, 8 },
+	{ "thread_state.next", W_THREAD_NEXT, W_THREAD, 8 },
+	{ "thread_state.interp", W_THREAD_INTERPRETER, W_THREAD, 8 },
+	{ "thread_state.current_frame", W_CURRENT_FRAME, W_THREAD, 8 },
+	{ "thread_state.thread_id", W_THREAD_ID, W_THREAD, 8 },
+	{ "thread_state.native_thread_id", W_NATIVE_ID, W_THREAD, 8 },
+	{ "interpreter_frame.previous", W_PREVIOUS, W_FRAME, 8 },
+	{ "interpreter_frame.executable", W_EXECUTABLE, W_FRAME, 8 },
+	{ "interpreter_frame.instr_ptr", W_INSTRUCTION, W_FRAME, 8 },
+	{ "interpreter_frame.owner", W_OWNER, W_FRAME, 1 },
+	{ "code_object.filename", W_FILENAME, W_CODE, 8 },
+	{ "code_object.name", W_NAME, W_CODE, 8 },
+	{ "code_object.qualname", W_QUALNAME, W_CODE, 8 },
+	{ "code_object.linetable", W_LINETABLE, W_CODE, 8 },
+	{ "code_object.firstlineno", W_FIRSTLINENO, W_CODE, 4 },
+	{ "code_object.argcount", W_ARGCOUNT, W_CODE, 4 },
+	{ "code_object.co_code_adaptive", W_FIRST_INSTRUCTION, W_CODE, 2 },
+	{ "pyobject.ob_type", W_OBJECT_TYPE, W_OBJECT, 8 },
+	{ "bytes_object.ob_size", W_BYTES_SIZE, W_BYTES_OBJECT, 8 },
+	{ "bytes_object.ob_sval", W_BYTES_DATA, W_BYTES_OBJECT, 1 },
+	{ "unicode_object.state", W_STR_STATE, W_STR, 4 },
+	{ "unicode_object.length", W_STR_LENGTH, W_STR, 8 },
+};
+
+static bool check_sizes(const uint64_t *words, struct so_error *err)
+{
+	for (size_t i = 0; i < COUNT(sections); i++) {
+		uint64_t size = words[sections[i].size];
+
+		if (size < sections[i].min || size > sections[i].max || size % 8) {
+			so_err(err, -EINVAL, "damaged _Py_DebugOffsets: %s.size is %#llx", sections[i].name,
+			       (unsigned long long)size);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool check_fields(const uint64_t *words, struct so_error *err)
+{
+	for (size_t i = 0; i < COUNT(fields); i++) {
+		uint64_t at = words[fields[i].word];
+
+		if (at >= words[fields[i].size] || fields[i].width > words[fields[i].size] - at ||
+		    at % fields[i].width) {
+			so_err(err, -EINVAL, "damaged _Py_DebugOffsets: %s is %#llx", fields[i].name,
+			       (unsigned long long)at);
+			return false;
+		}
+		for (size_t k = 0; k < i; k++) {
+			uint64_t other = words[fields[k].word];
+
+			if (fields[k].size == fields[i].size && at < other + fields[k].width &&
+			    other < at + fields[i].width) {
+				so_err(err, -EINVAL, "damaged _Py_DebugOffsets: %s and %s overlap",
+				       fields[k].name, fields[i].name);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+/*
+ * What the table does not tell is known by its place beside what it does: co_flags and co_kwonlyargcount around
+ * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are told must
+ * stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 and 3.14). So must those of objects that each
+ * CPython has had alike since 3.3, and the GIL's, whose structure the table places in the interpreter state.
+ */
+static bool check_neighbours(const struct table_format *format, const uint64_t *words, struct so_error *err)
+{
+	uint64_t argcount = words[W_ARGCOUNT], object = words[W_OBJECT];
+	const char *what = NULL;
+
+	if (words[W_INTERPRETERS_HEAD] < format->n * 8u + 5 * 4)
+		what = "runtime_state";
+	else if (words[W_HOLDER] - words[W_GIL] != GIL_HOLDER || words[W_LOCKED] - words[W_GIL] != GIL_LOCKED ||
+		 words[W_CEVAL_GIL] > UINT16_MAX)
+		what = "interpreter_state";
+	else if (words[W_OWNER] >= SO_PYTHON_FRAME_BYTES || words[W_INSTRUCTION] > SO_PYTHON_FRAME_BYTES - 8 ||
+		 words[W_PREVIOUS] > SO_PYTHON_FRAME_BYTES - 8 ||
+		 words[W_EXECUTABLE] > SO_PYTHON_FRAME_BYTES - 8)
+		what = "interpreter_frame";
+	else if (argcount != object + 36 || words[W_FIRSTLINENO] != argcount + 16 ||
+		 words[W_FILENAME] != argcount + 60 || words[W_NAME] != argcount + 68 ||
+		 words[W_QUALNAME] != argcount + 76 || words[W_LINETABLE] != argcount + 84 ||
+		 words[W_FIRST_INSTRUCTION] < argcount + 92)
+		what = "code_object";
+	else if (words[W_OBJECT_TYPE] != object - 8 || words[W_TYPE_NAME] != object + 8)
+		what = "pyobject";
+	else if (words[W_BYTES_SIZE] != object || words[W_BYTES_DATA] != object + 16)
+		what = "bytes_object";
+	else if (words[W_STR_LENGTH] != object || words[W_STR_STATE] != object + 16 ||
+		 words[W_ASCII_DATA] != object + 24 || words[W_STR] < object + 40)
+		what = "unicode_object";
+	if (what)
+		so_err(err, -EINVAL, "_Py_DebugOffsets of an unknown layout: %s", what);
+	return !what;
+}
+
+/* Up to the end of the last field that the walker reads. */
+static uint16_t frame_bytes(const uint64_t *words)
+{
+	uint64_t end = words[W_OWNER] + 1;
+
+	for (enum table_word i = W_PREVIOUS; i <= W_INSTRUCTION; i++) {
+		if (words[i] + 8 > end)
+			end = words[i] + 8;
+	}
+	return (uint16_t)end;
+}
+
+static struct python_layout layout_from_table(const struct table_format *format, const uint64_t *words)
+{
+	uint16_t argcount = (uint16_t)words[W_ARGCOUNT];
+
+	return (struct python_layout){
+		.version = format->version,
+		.walker = {
+			.version = format->version,
+			.flags = format->flags,
+			.entry = SO_PYTHON_ENTRY_SHIM,
+			.entry_owner = format->entry_owner,
+			.thread_id = (uint16_t)words[W_THREAD_ID],
+			.frame = (uint16_t)words[W_CURRENT_FRAME],
+			.interp = (uint16_t)words[W_THREAD_INTERPRETER],
+			.interp_gil = (uint16_t)words[W_CEVAL_GIL],
+			.gil_holder = GIL_HOLDER,
+			.gil_locked = GIL_LOCKED,
+			.frame_code = (uint16_t)words[W_EXECUTABLE],
+			.frame_back = (uint16_t)words[W_PREVIOUS],
+			.frame_instruction = (uint16_t)words[W_INSTRUCTION],
+			.frame_entry = (uint16_t)words[W_OWNER],
+			.frame_bytes = frame_bytes(words),
+			.code_first = (uint16_t)words[W_FIRST_INSTRUCTION],
+			.code_sum = (uint16_t)(argcount - SUM_BEFORE_ARGCOUNT),
+			.sum_words = SUM_WORDS,
+		},
+		.runtime_interpreters_head = (uint32_t)words[W_INTERPRETERS_HEAD],
+		.runtime_autotss_key = format->autotss_key,
+		/* Behind the table: _initialized, preinitializing, preinitialized, core_initialized, initialized. */
+		.runtime_initialized = format->n * 8u + 4 * 4,
+		.interp_next = (uint32_t)words[W_INTERPRETER_NEXT],
+		.interp_threads_head = (uint32_t)words[W_THREADS_HEAD],
+		.thread_prev = (uint16_t)words[W_THREAD_PREV],
+		.thread_next = (uint16_t)words[W_THREAD_NEXT],
+		.thread_native_id = (uint16_t)words[W_NATIVE_ID],
+		.object_type = (uint16_t)words[W_OBJECT_TYPE],
+		.type_name = (uint16_t)words[W_TYPE_NAME],
+		.code = {
+			.argcount = argcount,
+			.kwonlyargcount = (uint16_t)(argcount + 8),
+			.flags = (uint16_t)(argcount - 4),
+			.firstlineno = (uint16_t)words[W_FIRSTLINENO],
+			.filename = (uint16_t)words[W_FILENAME],
+			.name = (uint16_t)words[W_NAME],
+			.qualname = (uint16_t)words[W_QUALNAME],
+			.linetable = (uint16_t)words[W_LINETABLE],
+		},
+		.str = {
+			.length = (uint16_t)words[W_STR_LENGTH],
+			.state = (uint16_t)words[W_STR_STATE],
+			.ascii_data = (uint16_t)words[W_ASCII_DATA],
+			.compact_data = (uint16_t)(words[W_ASCII_DATA] + 16), /* utf8_length, utf8 */
+		},
+		.bytes = {
+			.size = (uint16_t)words[W_BYTES_SIZE],
+			.data = (uint16_t)words[W_BYTES_DATA],
+		},
+	};
+}
+
+int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout *out, struct so_error *err)
+{
+	const struct table_format *format = NULL;
+	uint64_t raw[PYTHON_DEBUG_OFFSETS_BYTES / 8] = { 0 }, words[N_WORDS];
+	int r;
+
+	memcpy(raw, bytes, n < sizeof(raw) ? n : sizeof(raw));
+	if (n < N_FIXED * 8 || memcmp(raw, COOKIE, 8) != 0 || raw[VERSION_AT] > UINT32_MAX ||
+	    raw[FREE_THREADED_AT] > 1)
+		return so_err(err, -EINVAL, "no _Py_DebugOffsets where _PyRuntime should begin with them");
+	r = python_layout__check_version((uint32_t)raw[VERSION_AT], err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < COUNT(formats); i++) {
+		if (formats[i].version == raw[VERSION_AT] >> 16)
+			format = &formats[i];
+	}
+	if (!format || n < format->n * 8u)
+		return so_err(err, -EINVAL, "damaged _Py_DebugOffsets: version is %#llx",
+			      (unsigned long long)raw[VERSION_AT]);
+	if (raw[FREE_THREADED_AT])
+		return so_err(err, -ENOTSUP, "free-threaded CPython 3.%u is not supported",
+			      format->version & 0xff);
+	for (size_t i = 0; i < N_WORDS; i++)
+		words[i] = raw[format->at[i]];
+	if (!check_sizes(words, err) || !check_fields(words, err) || !check_neighbours(format, words, err))
+		return -EINVAL;
+	*out = layout_from_table(format, words);
+	return 0;
+}
+
+uint32_t python_debug_offsets__version(const void *bytes, size_t n)
+{
+	uint64_t words[2];
+
+	if (n < sizeof(words))
+		return 0;
+	memcpy(words, bytes, sizeof(words));
+	return memcmp(words, COOKIE, 8) == 0 && words[1] <= UINT32_MAX ? (uint32_t)words[1] : 0;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Asked for each file that a process maps, so "no" comes first and from little: the loader's hash table for .dynsym, then
+ * the section headers. Only programs without either, which may have an interpreter linked in, have their .symtab read.
+ */
+#include "daemon/python/python_image.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/symbols/debug_files.h"
+#include "daemon/symbols/mini_debuginfo.h"
+#include "daemon/python/python_debug_offsets.h"
+#include "daemon/python/python_symbols.h"
+#include "daemon/python/python_version.h"
+#include "stakeout/cleanup.h"
+
+#define LOOP "_PyEval_EvalFrameDefault"
+
+struct search {
+	struct elf_image image;
+	struct elf_file elf;
+	struct elf_sections sections; /* none where they are damaged */
+	struct python_image found;
+	bool has_runtime;
+	bool too_old;        /* an interpreter without _PyRuntime, so before 3.7 */
+	uint64_t version_at; /* ELF virtual address of Py_Version; 0: none */
+};
+
+static void cleanup__search(struct search *s)
+{
+	elf_sections__release(&s->sections);
+}
+
+static void add_loop(struct search *s, const Elf64_Sym *symbol)
+{
+	struct python_image *found = &s->found;
+
+	if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || !symbol->st_size ||
+	    symbol->st_value + symbol->st_size < symbol->st_value)
+		return;
+	for (unsigned i = 0; i < found->n_loops; i++) {
+		if (found->loops[i].low == symbol->st_value)
+			return;
+	}
+	if (found->n_loops == PYTHON_IMAGE_MAX_LOOPS)
+		return;
+	found->loops[found->n_loops].low = symbol->st_value;
+	found->loops[found->n_loops].high = symbol->st_value + symbol->st_size;
+	found->n_loops++;
+}
+
+/* The loop and what compilers name after it: .cold, .part.0, .constprop.0, .lto_priv.0, .cold.123. */
+static bool visit_loop(void *context, const char *name, const Elf64_Sym *symbol)
+{
+	struct search *s = context;
+
+	if (!strncmp(name, LOOP, sizeof(LOOP) - 1) &&
+	    (name[sizeof(LOOP) - 1] == '\0' || name[sizeof(LOOP) - 1] == '.'))
+		add_loop(s, symbol);
+	return true;
+}
+
+static bool visit_all(void *context, const char *name, const Elf64_Sym *symbol)
+{
+	struct search *s = context;
+
+	if (!strcmp(name, "_PyRuntime") && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT) {
+		s->found.runtime = symbol->st_value;
+		s->has_runtime = true;
+	} else if (!strcmp(name, "Py_Version") && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT) {
+		s->version_at = symbol->st_value;
+	}
+	return true;
+}
+
+static void look_in_dynamic_symbols(struct search *s)
+{
+	struct python_dynamic dynamic;
+	Elf64_Sym symbol;
+
+	if (python_symbols__dynamic(&s->image, &s->elf, &dynamic) < 0)
+		return;
+	if (!python_symbols__find(&s->image, &dynamic, "_PyRuntime", &symbol)) {
+		s->too_old = python_symbols__find(&s->image, &dynamic, "PyEval_EvalFrameEx", &symbol) &&
+			     python_symbols__find(&s->image, &dynamic, "Py_GetVersion", &symbol);
+		return;
+	}
+	s->found.runtime = symbol.st_value;
+	s->has_runtime = true;
+	if (python_symbols__find(&s->image, &dynamic, "Py_Version", &symbol))
+		s->version_at = symbol.st_value;
+	if (python_symbols__find(&s->image, &dynamic, LOOP, &symbol))
+		add_loop(s, &symbol);
+}
+
+static void look_in_sections(struct search *s)
+{
+	const Elf64_Shdr *section;
+
+	/* Damaged headers do not keep a program from running. */
+	if (elf_sections__read(&s->image, &s->sections) < 0 || s->has_runtime)
+		return;
+	section = elf_sections__by_name(&s->sections, &s->image, ".PyRuntime");
+	if (section && section->sh_addr) {
+		s->found.runtime = section->sh_addr;
+		s->has_runtime = true;
+	}
+}
+
+static bool is_program(const struct elf_file *elf)
+{
+	return elf->type == ET_EXEC || elf->interpreted;
+}
+
+/* The interpreter, if there is one. 0 also when not. */
+static int look_for_runtime(struct search *s)
+{
+	int r = 0;
+
+	look_in_dynamic_symbols(s);
+	look_in_sections(s);
+	if (!s->version_at && (s->has_runtime || (is_program(&s->elf) && !s->too_old)))
+		r = python_symbols__walk(&s->image, &s->sections, visit_all, s);
+	return r == -ENOMEM ? r : 0;
+}
+
+/* The file's bytes at an ELF virtual address, as many as it holds. */
+static size_t read_data(const struct search *s, uint64_t vaddr, void *to, size_t size)
+{
+	for (unsigned i = 0; i < s->elf.n_segments; i++) {
+		const struct elf_segment *segment = &s->elf.segments[i];
+		uint64_t at = vaddr - segment->vaddr;
+
+		if (vaddr < segment->vaddr || at >= segment->filesz)
+			continue;
+		if (size > segment->filesz - at)
+			size = (size_t)(segment->filesz - at);
+		return elf_image__read(&s->image, segment->offset + at, to, size) < 0 ? 0 : size;
+	}
+	return 0;
+}
+
+static int find_version(struct search *s, const char *path, struct so_error *err)
+{
+	uint64_t bytes[PYTHON_DEBUG_OFFSETS_BYTES / 8], symbol = 0;
+	size_t n = s->has_runtime ? read_data(s, s->found.runtime, bytes, sizeof(bytes)) : 0;
+	uint32_t version = python_debug_offsets__version(bytes, n);
+	struct python_layout layout;
+	int r;
+
+	if (s->version_at)
+		read_data(s, s->version_at, &symbol, sizeof(symbol));
+	if (symbol >> 24 == 3 && version && version != symbol)
+		return so_err(err, -EINVAL,
+			      "Py_Version and _Py_DebugOffsets tell different versions of CPython");
+	if (symbol >> 24 == 3)
+		version = (uint32_t)symbol;
+	if (!version)
+		version = python_version__by_text(&s->image, &s->elf, path);
+	if (!version || (s->too_old && version >> 16 >= 0x0307))
+		return so_err(err, -ENOTSUP, "a CPython%s whose version is not to be found is not supported",
+			      s->too_old ? " before 3.7" : "");
+	r = python_layout__check_version(version, err);
+	if (r == 0 && !python_layout__of_version((uint16_t)(version >> 16)))
+		r = python_debug_offsets__read(bytes, n, &layout, err);
+	s->found.version = version;
+	return r;
+}
+
+static int walk_debug_file(struct search *s, const char *path, const char *debug_root)
+{
+	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
+	_cleanup_close_ int fd = -1;
+	struct elf_image image;
+	int r;
+
+	if (!debug_root)
+		return -ENOENT;
+	fd = debug_files__open(&s->image, &s->sections, s->elf.build_id, path, debug_root);
+	if (fd < 0)
+		return fd;
+	r = elf_image__of_file(fd, &image);
+	if (r == 0)
+		r = elf_sections__read(&image, &sections);
+	return r < 0 ? r : python_symbols__walk(&image, &sections, visit_loop, s);
+}
+
+static int walk_mini_debuginfo(struct search *s)
+{
+	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct elf_image image;
+	size_t size;
+	int r = mini_debuginfo__read(&s->image, &s->sections, &bytes, &size);
+
+	if (r < 0)
+		return r;
+	image = elf_image__of_memory(bytes, size);
+	r = elf_sections__read(&image, &sections);
+	return r < 0 ? r : python_symbols__walk(&image, &sections, visit_loop, s);
+}
+
+/* The parts of a loop of which .dynsym has the main one. */
+static int find_nameless_parts(struct search *s)
+{
+	size_t n = s->found.n_loops;
+	int r = function_parts__find(s->image.fd, &s->elf, s->found.loops, &n, PYTHON_IMAGE_MAX_LOOPS);
+
+	if (r == 0)
+		s->found.n_loops = (unsigned)n;
+	return r;
+}
+
+/* From the first of the tables that is there, besides .dynsym, which has the loop's main part only. */
+static int find_loops(struct search *s, const char *path, const char *debug_root)
+{
+	int r = python_symbols__walk(&s->image, &s->sections, visit_loop, s);
+
+	if (r < 0 && r != -ENOMEM)
+		r = walk_debug_file(s, path, debug_root);
+	if (r < 0 && r != -ENOMEM)
+		r = walk_mini_debuginfo(s);
+	if (r < 0 && r != -ENOMEM)
+		r = find_nameless_parts(s);
+	return r == -ENOMEM ? r : 0;
+}
+
+int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out,
+		       struct so_error *err)
+{
+	__attribute__((cleanup(cleanup__search))) struct search s = { 0 };
+	int r;
+
+	r = elf_file__read(fd, &s.elf, err);
+	if (r == 0)
+		r = elf_image__of_file(fd, &s.image);
+	if (r < 0)
+		return r == -ENOEXEC ? -ENOENT : r;
+	r = look_for_runtime(&s);
+	if (r == 0 && !s.has_runtime && !s.too_old)
+		return -ENOENT;
+	if (r == 0)
+		r = find_version(&s, path, err);
+	if (r == 0)
+		r = find_loops(&s, path, debug_root);
+	if (r == -ENOMEM)
+		return so_err(err, r, "out of memory");
+	if (r == 0)
+		*out = s.found;
+	return r;
+}

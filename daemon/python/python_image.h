@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Whether an ELF file holds a CPython interpreter (libpython, a python executable with it linked in, a program that
+ * embeds it), which version, and where its parts are. By symbols where there are any (.dynsym is enough), else by the
+ * section .PyRuntime (3.10 and later).
+ */
+#ifndef STAKEOUT_PYTHON_IMAGE_H
+#define STAKEOUT_PYTHON_IMAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/elf/elf_file.h"
+#include "daemon/symbols/function_parts.h"
+#include "stakeout/error.h"
+
+#define PYTHON_IMAGE_MAX_LOOPS 8
+
+struct python_image {
+	uint64_t runtime; /* ELF virtual address of _PyRuntime */
+	/* Py_Version, as 0x030b07f0; only the upper two bytes where the file does not say more. */
+	uint32_t version;
+	/*
+	 * The interpreter's loop, _PyEval_EvalFrameDefault and its parts that the compiler put elsewhere (.cold): ranges
+	 * [low, high) of ELF virtual addresses. The other parts have names in .symtab only: where neither the file nor
+	 * a separate debug file has one, they are found by the branches that lead to them. n_loops 0: stripped of all
+	 * names.
+	 */
+	struct function_part loops[PYTHON_IMAGE_MAX_LOOPS];
+	unsigned n_loops;
+};
+
+/*
+ * path: what the process calls the file; its name helps with versions before 3.11, which do not hold their version as a
+ * symbol. debug_root: where separate debug files are looked up, or NULL. -ENOENT: no interpreter in this file; that takes
+ * some 15 us however large it is, but for programs with a .symtab, which is read. -ENOTSUP: one that is not supported, and
+ * err names it ("CPython 3.7.16", "CPython 3.15.0a2 (pre-release)", "free-threaded CPython 3.13"). -EINVAL: damaged.
+ * -ENOMEM.
+ */
+int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out,
+		       struct so_error *err);
+
+#endif

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The process runs on while it is read: a list may change under the walk, so that one contradiction proves nothing. What
+ * does not come out whole is read again a few times.
+ */
+#include "daemon/python/python_process.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "daemon/python/python_debug_offsets.h"
+#include "daemon/python/python_storage.h"
+
+#define MAX_INTERPRETERS 1024u
+#define MAX_SOME         128u /* threads that are looked at to find out about the process */
+#define MAX_FRAMES       64u  /* of one of them */
+#define MAX_INTERVAL_US  (1ull << 40)
+#define ATTEMPTS         20
+#define OPEN_ATTEMPTS    5
+
+/* Where objects and structures can be: above the pages that are never mapped, below the kernel, at multiples of 8. */
+static bool is_pointer(uint64_t address)
+{
+	return address >= 0x1000 && address < 1ull << 47 && address % 8 == 0;
+}
+
+static bool read_u64(const struct foreign_memory *memory, uint64_t address, uint64_t *out)
+{
+	return foreign_memory__read(memory, address, out, sizeof(*out));
+}
+
+static bool read_thread(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t state,
+			struct python_thread *out)
+{
+	struct python_thread thread = { .state = state };
+
+	if (!read_u64(memory, state + layout->walker.thread_id, &thread.thread_id) ||
+	    !read_u64(memory, state + layout->walker.interp, &thread.interpreter) ||
+	    (layout->thread_native_id &&
+	     !read_u64(memory, state + layout->thread_native_id, &thread.native_id)))
+		return false;
+	*out = thread;
+	return true;
+}
+
+/* The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles. */
+static int walk_threads(const struct foreign_memory *memory, const struct python_layout *layout,
+			uint64_t interpreter, struct python_thread *out, unsigned room, unsigned *n)
+{
+	uint64_t state, before = 0, prev;
+
+	if (!read_u64(memory, interpreter + layout->interp_threads_head, &state))
+		return -EFAULT;
+	while (state && *n < room) {
+		if (!is_pointer(state) || !read_thread(memory, layout, state, &out[*n]) ||
+		    out[*n].interpreter != interpreter ||
+		    !read_u64(memory, state + layout->thread_prev, &prev) || prev != before)
+			return -EFAULT;
+		(*n)++;
+		before = state;
+		if (!read_u64(memory, state + layout->thread_next, &state))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/* Returns how many there are in *n also when the lists are broken, up to where they are. */
+static int walk_once(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
+		     struct python_thread *out, unsigned room, unsigned *n)
+{
+	uint64_t interpreter, mark = 0;
+
+	*n = 0;
+	if (!read_u64(memory, runtime + layout->runtime_interpreters_head, &interpreter))
+		return -EFAULT;
+	for (unsigned i = 0; interpreter && *n < room; i++) {
+		if (i == MAX_INTERPRETERS || !is_pointer(interpreter) || interpreter == mark ||
+		    walk_threads(memory, layout, interpreter, out, room, n) < 0)
+			return -EFAULT;
+		/* One of a circle is met again, the next power of two after its length at the latest. */
+		if (!(i & (i + 1)))
+			mark = interpreter;
+		if (!read_u64(memory, interpreter + layout->interp_next, &interpreter))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+static int walk(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
+		struct python_thread *out, unsigned room, unsigned *n)
+{
+	int r = -EFAULT;
+
+	for (int i = 0; i < ATTEMPTS && r < 0; i++)
+		r = walk_once(memory, layout, runtime, out, room, n);
+	return r;
+}
+
+int python_process__threads(const struct foreign_memory *memory, const struct python_process *process,
+			    struct python_thread *out, unsigned room)
+{
+	unsigned n;
+	int r = walk(memory, &process->layout, process->runtime, out, room, &n);
+
+	return r < 0 ? r : (int)n;
+}
+
+static int starting(struct so_error *err)
+{
+	return so_err(err, -EAGAIN, "the Python interpreter is starting");
+}
+
+static int find_layout(const struct foreign_memory *memory, const struct python_image *image, uint64_t runtime,
+		       struct python_layout *out, struct so_error *err)
+{
+	uint16_t version = (uint16_t)(image->version >> 16);
+	const struct python_layout *compiled_in;
+	uint8_t bytes[PYTHON_DEBUG_OFFSETS_BYTES];
+	struct python_layout described;
+	int r = python_layout__check_version(image->version, err);
+
+	if (r < 0)
+		return r;
+	compiled_in = python_layout__of_version(version);
+	if (compiled_in) {
+		*out = *compiled_in;
+		return 0;
+	}
+	/* The file has them, so the loader has not got there yet. */
+	if (!foreign_memory__read(memory, runtime, bytes, sizeof(bytes)) ||
+	    !python_debug_offsets__version(bytes, sizeof(bytes)))
+		return starting(err);
+	r = python_debug_offsets__read(bytes, sizeof(bytes), &described, err);
+	if (r < 0)
+		return r;
+	if (described.version != version)
+		return so_err(err, -EINVAL, "CPython's file is of version 3.%u, its memory says 3.%u",
+			      version & 0xff, described.version & 0xff);
+	*out = described;
+	return 0;
+}
+
+/*
+ * Moves those to the front whose thread is there: the word that its id points to is its own address (%fs:0, System V ABI
+ * for x86-64, "Thread-Local Storage"). A thread state that is just being made, or whose thread has ended, is none.
+ */
+static unsigned keep_threads(const struct foreign_memory *memory, struct python_thread *threads, unsigned n)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t self;
+
+		if (is_pointer(threads[i].thread_id) && read_u64(memory, threads[i].thread_id, &self) &&
+		    self == threads[i].thread_id)
+			threads[kept++] = threads[i];
+	}
+	return kept;
+}
+
+static bool any_thread(const struct python_thread *threads, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (threads[i].thread_id)
+			return true;
+	}
+	return false;
+}
+
+/* By the name of its type. */
+static bool is_code(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t object)
+{
+	uint64_t type, name;
+	char text[5];
+
+	return is_pointer(object) && read_u64(memory, object + layout->object_type, &type) &&
+	       is_pointer(type) && read_u64(memory, type + layout->type_name, &name) &&
+	       foreign_memory__read(memory, name, text, sizeof(text)) && !memcmp(text, "code", sizeof(text));
+}
+
+enum frames { NO_FRAMES, GOOD_FRAMES, BAD_FRAMES };
+
+/* Whether a thread's frames are where the layout has them: the first one that is reached has a code object. */
+static enum frames look_at_frames(const struct foreign_memory *memory, const struct python_layout *layout,
+				  uint64_t state)
+{
+	const struct so_python *walker = &layout->walker;
+	uint64_t frame, code;
+	uint8_t owner;
+
+	if (!read_u64(memory, state + walker->frame, &frame))
+		return BAD_FRAMES;
+	if (walker->flags & SO_PYTHON_CFRAME && !read_u64(memory, frame + walker->cframe_frame, &frame))
+		return BAD_FRAMES;
+	for (unsigned i = 0; frame && i < MAX_FRAMES; i++) {
+		if (!is_pointer(frame) || !read_u64(memory, frame + walker->frame_code, &code) ||
+		    !foreign_memory__read(memory, frame + walker->frame_entry, &owner, sizeof(owner)))
+			return BAD_FRAMES;
+		if (walker->entry != SO_PYTHON_ENTRY_SHIM || owner < walker->entry_owner) {
+			if (walker->flags & SO_PYTHON_TAGGED)
+				code &= ~3ull;
+			return is_code(memory, layout, code) ? GOOD_FRAMES : BAD_FRAMES;
+		}
+		if (!read_u64(memory, frame + walker->frame_back, &frame))
+			return BAD_FRAMES;
+	}
+	return frame ? BAD_FRAMES : NO_FRAMES;
+}
+
+/* One good one is enough: the others may be in the middle of a call. */
+static int check_frames(const struct foreign_memory *memory, const struct python_layout *layout,
+			const struct python_thread *threads, unsigned n, struct so_error *err)
+{
+	bool bad = false;
+
+	for (int i = 0; i < ATTEMPTS; i++) {
+		for (unsigned k = 0; k < n; k++) {
+			enum frames frames = look_at_frames(memory, layout, threads[k].state);
+
+			if (frames == GOOD_FRAMES)
+				return 0;
+			bad |= frames == BAD_FRAMES;
+		}
+	}
+	return bad ? so_err(err, -EINVAL, "CPython 3.%u: its frames are not where they should be",
+			    layout->version & 0xff)
+		   : 0;
+}
+
+/*
+ * struct _gil_runtime_state begins with the interval after which a thread is asked to give the lock up, in microseconds.
+ * `locked` is -1 before the lock is made.
+ */
+static bool is_gil(const struct foreign_memory *memory, const struct so_python *walker, uint64_t address)
+{
+	uint64_t interval, holder;
+	int32_t locked;
+
+	return is_pointer(address) && read_u64(memory, address, &interval) && interval > 0 &&
+	       interval <= MAX_INTERVAL_US && read_u64(memory, address + walker->gil_holder, &holder) &&
+	       (!holder || is_pointer(holder)) &&
+	       foreign_memory__read(memory, address + walker->gil_locked, &locked, sizeof(locked)) &&
+	       (locked == 0 || locked == 1);
+}
+
+static int check_gil(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
+		     uint64_t interpreter, __u64 *gil, struct so_error *err)
+{
+	uint64_t address = runtime + layout->runtime_gil;
+
+	if (!layout->runtime_gil && !read_u64(memory, interpreter + layout->walker.interp_gil, &address))
+		address = 0;
+	if (!is_gil(memory, &layout->walker, address))
+		return so_err(err, -EINVAL, "CPython 3.%u: its lock (GIL) is not where it should be",
+			      layout->version & 0xff);
+	*gil = layout->runtime_gil ? address : 0;
+	return 0;
+}
+
+/* All that can be found out from the thread states. */
+static int find_rest(const struct foreign_memory *memory, struct python_process *process, struct so_error *err)
+{
+	const struct python_layout *layout = &process->layout;
+	struct python_thread threads[MAX_SOME];
+	unsigned n, kept;
+	/* Lists that change all the time are never seen whole; a part of them tells as much. */
+	bool broken = walk(memory, layout, process->runtime, threads, MAX_SOME, &n) < 0;
+	int r;
+
+	kept = keep_threads(memory, threads, n);
+	if (!kept && broken)
+		return so_err(err, -EINVAL, "CPython 3.%u: its list of threads is damaged",
+			      layout->version & 0xff);
+	if (!kept && any_thread(threads, n))
+		return so_err(err, -EINVAL, "CPython 3.%u: the ids in its list of threads are none",
+			      layout->version & 0xff);
+	if (!kept)
+		return starting(err);
+	/* The main interpreter is the oldest, and the oldest are last. */
+	r = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil,
+		      err);
+	if (r == 0)
+		r = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss,
+					 err);
+	return r < 0 ? r : check_frames(memory, layout, threads, kept, err);
+}
+
+int python_process__open(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
+			 struct python_process *out, struct so_error *err)
+{
+	struct python_process process = { .runtime = image->runtime + bias };
+	int32_t initialized;
+	uint64_t first;
+	int r;
+
+	/* Its data may lie behind the file's end, where the loader has put nothing yet. */
+	if (!read_u64(memory, process.runtime, &first))
+		return so_err(err, -EAGAIN, "the Python interpreter's memory cannot be read");
+	r = find_layout(memory, image, process.runtime, &process.layout, err);
+	if (r < 0)
+		return r;
+	process.walker = process.layout.walker;
+	r = find_rest(memory, &process, err);
+	/*
+	 * Until the interpreter says that it has started, a contradiction may come from its being half made, or half
+	 * loaded: the loader maps a whole file before it puts its data, and zeroes, over it.
+	 */
+	if (r < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized,
+					    &initialized, sizeof(initialized)) ||
+		      initialized != 1))
+		return starting(err);
+	if (r == 0)
+		*out = process;
+	return r;
+}
+
+int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image,
+				 uint64_t bias, struct python_process *out, struct so_error *err)
+{
+	struct so_error why;
+	int r = -EINVAL;
+
+	for (int i = 0; i < OPEN_ATTEMPTS && r != 0 && r != -EAGAIN; i++) {
+		why = (struct so_error){ "" };
+		r = python_process__open(memory, image, bias, out, &why);
+	}
+	return r ? so_err(err, r, "%s", why.text) : 0;
+}

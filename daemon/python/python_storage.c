@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * glibc, nptl/descr.h, x86-64: struct pthread begins with tcbhead_t, whose words 0 and 2 point to it; specific_1stblock
+ * has for each key two words, a sequence number that is odd while the key is in use, and the value. It has been at 0x310
+ * in all releases that run today, but no header promises it: so the whole descriptor is searched, and what the key's
+ * number leads to is only preferred. (Other libraries may keep the thread state under keys of their own too.)
+ */
+#include "daemon/python/python_storage.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define FIRST_BLOCK  0x310u
+#define N_KEYS       32u
+#define SEARCH_BEGIN 0x100u
+#define SEARCH_END   0x800u
+#define SLOT_BYTES   16u
+#define N_SLOTS      ((SEARCH_END - SEARCH_BEGIN) / SLOT_BYTES)
+#define MAX_SEQUENCE UINT32_MAX
+
+struct votes {
+	unsigned for_slot[N_SLOTS]; /* slot i: words at SEARCH_BEGIN + i * SLOT_BYTES */
+	unsigned descriptors;       /* that look like glibc's */
+};
+
+struct key {
+	int32_t made;
+	uint32_t number;
+};
+
+static bool is_glibc(const struct foreign_memory *memory, uint64_t descriptor)
+{
+	uint64_t words[4]; /* tcb, dtv, self, two ints: multiple_threads, gscope_flag */
+
+	return foreign_memory__read(memory, descriptor, words, sizeof(words)) && words[0] == descriptor &&
+	       words[2] == descriptor && (uint32_t)words[3] <= 1;
+}
+
+static void vote(const struct foreign_memory *memory, const struct python_thread *thread, struct votes *votes)
+{
+	uint64_t words[(SEARCH_END - SEARCH_BEGIN) / 8];
+
+	if (!is_glibc(memory, thread->thread_id))
+		return;
+	votes->descriptors++;
+	if (!foreign_memory__read(memory, thread->thread_id + SEARCH_BEGIN, words, sizeof(words)))
+		return;
+	for (unsigned i = 0; i < N_SLOTS; i++) {
+		if (words[2 * i] % 2 && words[2 * i] <= MAX_SEQUENCE && words[2 * i + 1] == thread->state)
+			votes->for_slot[i]++;
+	}
+}
+
+static unsigned winner(const struct votes *votes, const struct key *key)
+{
+	unsigned best = 0;
+
+	if (key->made == 1 && key->number < N_KEYS) {
+		unsigned slot = (FIRST_BLOCK - SEARCH_BEGIN) / SLOT_BYTES + key->number;
+
+		if (votes->for_slot[slot])
+			return slot;
+	}
+	for (unsigned i = 1; i < N_SLOTS; i++) {
+		if (votes->for_slot[i] > votes->for_slot[best])
+			best = i;
+	}
+	return best;
+}
+
+static int explain(const struct votes *votes, const struct key *key, struct so_error *err)
+{
+	if (!votes->descriptors)
+		return so_err(err, -ENOTSUP,
+			      "this C library is not glibc: where it keeps Python's thread "
+			      "states is not known");
+	if (key->made == 1 && key->number >= N_KEYS)
+		return so_err(err, -ENOTSUP,
+			      "Python's pthread key is number %u: only the first %u are supported", key->number,
+			      N_KEYS);
+	return so_err(err, -ENOTSUP, "this C library keeps Python's thread states elsewhere than glibc does");
+}
+
+int python_storage__find(const struct foreign_memory *memory, const struct python_layout *layout,
+			 uint64_t runtime, const struct python_thread *threads, unsigned n, uint32_t *tss,
+			 struct so_error *err)
+{
+	struct votes votes = { 0 };
+	struct key key = { 0 };
+	unsigned slot;
+
+	if (layout->runtime_autotss_key)
+		foreign_memory__read(memory, runtime + layout->runtime_autotss_key, &key, sizeof(key));
+	for (unsigned i = 0; i < n; i++)
+		vote(memory, &threads[i], &votes);
+	slot = winner(&votes, &key);
+	if (!votes.for_slot[slot])
+		return explain(&votes, &key, err);
+	*tss = SEARCH_BEGIN + slot * SLOT_BYTES + 8;
+	return 0;
+}

@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/symbols/source_lines.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/os/clock.h"
+#include "daemon/os/helper_process.h"
+#include "daemon/os/log.h"
+#include "daemon/os/u64_table.h"
+#include "stakeout/abi.h"
+#include "stakeout/array.h"
+#include "stakeout/intern.h"
+
+#define MS       1000000ull
+#define RETRY_NS 60000000000ull /* after a reader that did not start */
+
+enum file_state {
+	FILE_NEW,
+	FILE_HAS_LINES,
+	FILE_HAS_NONE, /* when it was looked at last */
+	FILE_FAILED,   /* it cost a reader: never again */
+};
+
+/* What was found: strings are numbers in lines->strings. */
+struct found_frame {
+	uint32_t function, file, line;
+};
+
+struct found {
+	uint64_t address;
+	uint32_t file;            /* number */
+	uint32_t first, n_frames; /* in lines->frames */
+};
+
+struct file {
+	enum file_state state;
+	uint64_t opened_ns;   /* when it was opened last, or found to have no lines; CLOCK_MONOTONIC */
+	uint64_t open_cpu_ns; /* what that took */
+};
+
+struct source_lines {
+	char *program;
+	/* What was found, and the files' states. A file's number is its place in `files`, whose keys are source_file. */
+	pthread_mutex_t lock;
+	struct intern strings;
+	struct found *found;
+	size_t n_found, cap_found;
+	struct found_frame *frames;
+	size_t n_frames, cap_frames;
+	struct u64_table by_address; /* of a file's number and the address -> in found */
+	struct intern file_keys;
+	struct file *files;
+	size_t cap_files;
+	struct source_lines_stats stats;
+	/* Whoever speaks with the reader holds this, and takes `lock` within it. */
+	pthread_mutex_t reader_lock;
+	struct helper_process reader;
+	int fd;
+	uint64_t not_before_ns; /* when a reader may be started again */
+	uint64_t reader_cpu_ns; /* of this one */
+	/* What the reader was asked and nobody waited for. */
+	struct {
+		bool asked;
+		uint32_t file;
+		char path[256];
+		uint32_t kind;
+		uint64_t until_ns;
+	} pending;
+	uint64_t patience_ns;
+	_Alignas(struct source_answer) unsigned char answer[SOURCE_MAX_ANSWER];
+};
+
+struct source_lines *source_lines__new(const char *program, uint64_t patience_ns)
+{
+	struct source_lines *lines = calloc(1, sizeof(*lines));
+
+	if (!lines)
+		return NULL;
+	lines->fd = -1;
+	lines->patience_ns = patience_ns;
+	pthread_mutex_init(&lines->lock, NULL);
+	pthread_mutex_init(&lines->reader_lock, NULL);
+	lines->program = strdup(program ?: "/proc/self/exe");
+	if (!lines->program) {
+		source_lines__free(lines);
+		return NULL;
+	}
+	return lines;
+}
+
+static void forget_all(struct source_lines *lines)
+{
+	intern__clear(&lines->strings);
+	u64_table__release(&lines->by_address);
+	free(lines->found);
+	free(lines->frames);
+	lines->strings = (struct intern){ 0 };
+	lines->found = NULL;
+	lines->frames = NULL;
+	lines->n_found = lines->cap_found = lines->n_frames = lines->cap_frames = 0;
+}
+
+static void end_reader(struct source_lines *lines)
+{
+	if (lines->fd >= 0)
+		close(lines->fd);
+	lines->fd = -1;
+	lines->reader_cpu_ns = 0;
+	lines->pending.asked = false;
+	helper_process__end(&lines->reader);
+}
+
+void source_lines__free(struct source_lines *lines)
+{
+	if (!lines)
+		return;
+	end_reader(lines);
+	forget_all(lines);
+	intern__clear(&lines->file_keys);
+	free(lines->files);
+	pthread_mutex_destroy(&lines->lock);
+	pthread_mutex_destroy(&lines->reader_lock);
+	free(lines->program);
+	free(lines);
+}
+
+/* The reader. */
+
+static int start_reader(struct source_lines *lines)
+{
+	uint64_t now_ns = clock__now_ns();
+	int pair[2], r;
+
+	if (now_ns < lines->not_before_ns)
+		return -ENOTSUP;
+	r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ? -errno : 0;
+	if (!r) {
+		r = helper_process__start(&lines->reader, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
+		close(pair[1]);
+		if (r)
+			close(pair[0]);
+	}
+	if (r) {
+		lines->not_before_ns = now_ns + RETRY_NS;
+		log__error("no process that reads source lines: %s", strerror(-r));
+		return -ENOTSUP;
+	}
+	lines->fd = pair[0];
+	return 0;
+}
+
+/* A reader that is idle says nothing: what can be read is its end. */
+static bool runs(const struct source_lines *lines)
+{
+	struct pollfd fd = { .fd = lines->fd, .events = POLLIN };
+
+	return lines->fd >= 0 && poll(&fd, 1, 0) == 0;
+}
+
+static int send_request(const struct source_lines *lines, const struct source_request *request,
+			const int fds[2])
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = { 0 };
+	struct iovec part = { (void *)request, sizeof(*request) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	size_t n = !fds ? 0 : fds[1] < 0 ? 1 : 2;
+
+	if (n) {
+		struct cmsghdr *head = (struct cmsghdr *)control;
+
+		message.msg_control = control;
+		message.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(head), fds, n * sizeof(int));
+	}
+	return sendmsg(lines->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*request) ? 0 : -EPIPE;
+}
+
+/* What is there is taken, however late it is. */
+static ssize_t receive(struct source_lines *lines, uint64_t deadline_ns)
+{
+	for (;;) {
+		struct pollfd fd = { .fd = lines->fd, .events = POLLIN };
+		uint64_t now_ns = clock__now_ns();
+		int wait_ms = now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / MS) + 1 : 0;
+
+		if (poll(&fd, 1, wait_ms) > 0)
+			return recv(lines->fd, lines->answer, sizeof(lines->answer), MSG_DONTWAIT);
+		if (!wait_ms)
+			return -ETIMEDOUT;
+	}
+}
+
+/* Whether the names of the answer lie in it. */
+static bool is_sound(const unsigned char *bytes, size_t n)
+{
+	struct source_answer head;
+	size_t at = sizeof(head);
+
+	if (n < sizeof(head))
+		return false;
+	memcpy(&head, bytes, sizeof(head));
+	if (head.n_frames > SOURCE_MAX_FRAMES)
+		return false;
+	for (uint32_t i = 0; i < head.n_frames; i++) {
+		struct source_answer_frame frame;
+
+		if (n - at < sizeof(frame))
+			return false;
+		memcpy(&frame, bytes + at, sizeof(frame));
+		at += sizeof(frame);
+		if (frame.function_bytes > SOURCE_MAX_FUNCTION || frame.file_bytes > SOURCE_MAX_FILE ||
+		    n - at < (size_t)frame.function_bytes + frame.file_bytes)
+			return false;
+		at += (size_t)frame.function_bytes + frame.file_bytes;
+	}
+	return at == n;
+}
+
+/* Returns the CPU time that the answer took. */
+static uint64_t note_use(struct source_lines *lines, const struct source_answer *head)
+{
+	uint64_t took_ns = head->cpu_ns > lines->reader_cpu_ns ? head->cpu_ns - lines->reader_cpu_ns : 0;
+
+	pthread_mutex_lock(&lines->lock);
+	lines->stats.cpu_ns += took_ns;
+	lines->stats.bytes = head->bytes;
+	pthread_mutex_unlock(&lines->lock);
+	lines->reader_cpu_ns = head->cpu_ns;
+	return took_ns;
+}
+
+/* Only who holds reader_lock changes a file's state, and may read it without `lock`. */
+static void set_state(struct source_lines *lines, uint32_t number, enum file_state state)
+{
+	struct file *file;
+
+	pthread_mutex_lock(&lines->lock);
+	file = &lines->files[number];
+	lines->stats.files += state == FILE_HAS_LINES;
+	lines->stats.files -= file->state == FILE_HAS_LINES;
+	file->state = state;
+	file->opened_ns = clock__now_ns();
+	pthread_mutex_unlock(&lines->lock);
+}
+
+/* Ends a reader that did not survive what was pending, or took too long. Its file is not opened again. */
+static void give_up(struct source_lines *lines, int error)
+{
+	log__error("source lines of %s are not read: the process that read them %s", lines->pending.path,
+		   error == -ETIMEDOUT ? "took too long" : "ended");
+	set_state(lines, lines->pending.file, FILE_FAILED);
+	pthread_mutex_lock(&lines->lock);
+	lines->stats.failed++;
+	pthread_mutex_unlock(&lines->lock);
+	end_reader(lines);
+}
+
+static void note_opened(struct source_lines *lines, const struct source_answer *head, uint64_t took_ns)
+{
+	struct file *file = &lines->files[lines->pending.file];
+
+	if (lines->pending.kind != SOURCE_OPEN)
+		return;
+	set_state(lines, lines->pending.file, head->status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
+	file->open_cpu_ns = took_ns;
+}
+
+/*
+ * Waits for the answer to what is pending, which is in lines->answer then. 0; -EPIPE: the reader has ended, or was ended;
+ * -EAGAIN: nothing is pending; -ETIMEDOUT: there is none by the deadline, and it is pending still.
+ */
+static int await(struct source_lines *lines, uint64_t deadline_ns, struct source_answer *head)
+{
+	uint64_t until_ns = deadline_ns < lines->pending.until_ns ? deadline_ns : lines->pending.until_ns;
+	ssize_t n;
+
+	if (!lines->pending.asked)
+		return -EAGAIN;
+	n = receive(lines, until_ns);
+	if (n == -ETIMEDOUT && until_ns < lines->pending.until_ns)
+		return -ETIMEDOUT;
+	if (n <= 0 || !is_sound(lines->answer, (size_t)n)) {
+		give_up(lines, n == -ETIMEDOUT ? -ETIMEDOUT : -EPIPE);
+		return -EPIPE;
+	}
+	memcpy(head, lines->answer, sizeof(*head));
+	lines->pending.asked = false;
+	note_opened(lines, head, note_use(lines, head));
+	return 0;
+}
+
+/* Asks, so that it is pending. The reader runs, and nothing else is pending. */
+static int ask(struct source_lines *lines, const char *path, const struct source_request *request,
+	       const int fds[2])
+{
+	uint64_t limit_ns = request->kind == SOURCE_OPEN ? SOURCE_OPEN_LIMIT_NS : SOURCE_FIND_LIMIT_NS;
+
+	lines->pending.asked = true;
+	lines->pending.kind = request->kind;
+	lines->pending.file = request->file;
+	lines->pending.until_ns = clock__now_ns() + limit_ns;
+	snprintf(lines->pending.path, sizeof(lines->pending.path), "%s", path);
+	if (!send_request(lines, request, fds))
+		return 0;
+	give_up(lines, -EPIPE);
+	return -EPIPE;
+}
+
+/* Nothing is to be had of it. A debug file may be installed while the daemon runs. */
+static bool is_without(const struct file *file)
+{
+	return file->state == FILE_FAILED ||
+	       (file->state == FILE_HAS_NONE && clock__now_ns() - file->opened_ns < SOURCE_AGAIN_NS);
+}
+
+/* Whether the reader had to close it, and opening it again would take more than a percent of a CPU. */
+static bool is_too_soon(const struct file *file)
+{
+	return file->open_cpu_ns > SOURCE_LONG_OPEN_NS &&
+	       clock__now_ns() - file->opened_ns < file->open_cpu_ns * SOURCE_OPEN_INTERVAL;
+}
+
+/* 0: asked; -ENODATA: the file has no lines; -ENOTSUP: there is no reader; -ETIMEDOUT, -EAGAIN: later. */
+static int ask_to_open(struct source_lines *lines, uint32_t number, const struct source_opener *opener,
+		       bool quick)
+{
+	const struct source_request request = { SOURCE_OPEN, number, 0 };
+	int fds[2] = { -1, -1 }, r;
+
+	if (is_too_soon(&lines->files[number]))
+		return -ETIMEDOUT;
+	r = opener->open(opener->context, quick, fds);
+	if (r == -EAGAIN)
+		return r;
+	if (r) {
+		set_state(lines, number, FILE_HAS_NONE);
+		return -ENODATA;
+	}
+	if (!runs(lines))
+		end_reader(lines);
+	r = lines->fd >= 0 ? 0 : start_reader(lines);
+	if (!r)
+		r = ask(lines, opener->path, &request, fds) ? -ENODATA : 0;
+	close(fds[0]);
+	if (fds[1] >= 0)
+		close(fds[1]);
+	return r;
+}
+
+/* 0 and the answer in lines->answer; -ENODATA: nothing is known; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
+static int read_address(struct source_lines *lines, uint32_t number, const struct source_opener *opener,
+			uint64_t address, uint64_t deadline_ns)
+{
+	const struct source_request request = { SOURCE_FIND, number, address };
+	struct source_answer head = { .status = SOURCE_NOT_OPEN };
+	int r = await(lines, deadline_ns, &head);
+
+	if (r == -ETIMEDOUT)
+		return r;
+	/* A reader that has ended has no open files, and one may have closed this one. */
+	for (unsigned tries = 0; tries < 2; tries++) {
+		if (lines->files[number].state == FILE_HAS_LINES && runs(lines)) {
+			r = ask(lines, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
+			if (r)
+				return r == -ETIMEDOUT ? r : -ENODATA;
+			if (head.status != SOURCE_NOT_OPEN)
+				return 0;
+		}
+		if (is_without(&lines->files[number]))
+			return -ENODATA;
+		r = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
+		if (r)
+			return r == -EPIPE ? -ENODATA : r;
+	}
+	/* Opened twice, and not open: nothing that another try would mend. */
+	return -ENODATA;
+}
+
+/* What was found. Under `lock`. */
+
+static uint64_t key_of(uint32_t file, uint64_t address)
+{
+	return so_mix(so_mix(0, file), address);
+}
+
+static const struct found *look_up(const struct source_lines *lines, uint32_t file, uint64_t address)
+{
+	uint32_t at;
+
+	if (!u64_table__get(&lines->by_address, key_of(file, address), &at))
+		return NULL;
+	return lines->found[at].file == file && lines->found[at].address == address ? &lines->found[at] : NULL;
+}
+
+static const char *put(struct source_frames *out, size_t *used, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	char *at = out->names + *used;
+
+	if (n > sizeof(out->names) - *used)
+		return "";
+	*used += n;
+	return memcpy(at, text, n);
+}
+
+static void copy_out(const struct source_lines *lines, const struct found *found, struct source_frames *out)
+{
+	size_t used = 0;
+
+	out->n = found->n_frames;
+	for (uint32_t i = 0; i < found->n_frames; i++) {
+		const struct found_frame *frame = &lines->frames[found->first + i];
+
+		out->list[i].function = put(out, &used, intern__key(&lines->strings, frame->function));
+		out->list[i].file = put(out, &used, intern__key(&lines->strings, frame->file));
+		out->list[i].line = frame->line;
+	}
+}
+
+static int intern_text(struct source_lines *lines, const unsigned char *bytes, size_t n, uint32_t *number)
+{
+	char text[SOURCE_MAX_FUNCTION + 1];
+	int r;
+
+	/* A NUL within would end it for everybody else. */
+	n = strnlen((const char *)bytes, n);
+	memcpy(text, bytes, n);
+	text[n] = '\0';
+	r = intern__add(&lines->strings, text, n + 1, number);
+	return r < 0 ? r : 0;
+}
+
+/* Keeps the answer's frames; *frames is how many there are. */
+static int keep_frames(struct source_lines *lines, uint32_t *n_frames)
+{
+	const unsigned char *at = lines->answer + sizeof(struct source_answer);
+	struct source_answer head;
+
+	memcpy(&head, lines->answer, sizeof(head));
+	*n_frames = head.n_frames;
+	if (ARRAY_RESERVE(lines->frames, lines->cap_frames, lines->n_frames + head.n_frames))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < head.n_frames; i++) {
+		struct found_frame *frame = &lines->frames[lines->n_frames];
+		struct source_answer_frame told;
+
+		memcpy(&told, at, sizeof(told));
+		at += sizeof(told);
+		if (intern_text(lines, at, told.function_bytes, &frame->function) ||
+		    intern_text(lines, at + told.function_bytes, told.file_bytes, &frame->file))
+			return -ENOMEM;
+		at += (size_t)told.function_bytes + told.file_bytes;
+		frame->line = told.line;
+		lines->n_frames++;
+	}
+	return 0;
+}
+
+static size_t kept_bytes(const struct source_lines *lines)
+{
+	return lines->strings.bytes_capacity + lines->cap_frames * sizeof(*lines->frames) +
+	       lines->cap_found * sizeof(*lines->found) +
+	       lines->by_address.capacity * sizeof(*lines->by_address.entries);
+}
+
+/* answered: lines->answer holds the frames; else there are none. NULL: out of memory. */
+static const struct found *keep(struct source_lines *lines, uint32_t file, uint64_t address, bool answered)
+{
+	struct found found = { .address = address, .file = file };
+
+	if (kept_bytes(lines) > SOURCE_MEMORY_BYTES)
+		forget_all(lines);
+	found.first = (uint32_t)lines->n_frames;
+	if ((answered && keep_frames(lines, &found.n_frames)) ||
+	    ARRAY_RESERVE(lines->found, lines->cap_found, lines->n_found + 1) ||
+	    u64_table__set(&lines->by_address, key_of(file, address), (uint32_t)lines->n_found)) {
+		lines->n_frames = found.first;
+		return NULL;
+	}
+	lines->found[lines->n_found] = found;
+	return &lines->found[lines->n_found++];
+}
+
+/* The file's number; -ENOMEM. Only who holds reader_lock makes new ones. */
+static int number_of(struct source_lines *lines, const struct source_file *file, uint32_t *number)
+{
+	int r;
+
+	if (lines->file_keys.n_keys >= SOURCE_MAX_FILES) {
+		/* What the reader has open keeps a number that means another file then. */
+		end_reader(lines);
+		forget_all(lines);
+		intern__clear(&lines->file_keys);
+		lines->file_keys = (struct intern){ 0 };
+		lines->stats.files = 0;
+	}
+	if (ARRAY_RESERVE(lines->files, lines->cap_files, lines->file_keys.n_keys + 1))
+		return -ENOMEM;
+	r = intern__add(&lines->file_keys, file, sizeof(*file), number);
+	if (r > 0)
+		lines->files[*number] = (struct file){ .state = FILE_NEW };
+	return r < 0 ? r : 0;
+}
+
+static int give_number(struct source_lines *lines, const struct source_file *file, uint32_t *number)
+{
+	int r;
+
+	pthread_mutex_lock(&lines->lock);
+	r = number_of(lines, file, number);
+	pthread_mutex_unlock(&lines->lock);
+	return r;
+}
+
+/* Whether nothing has to be read: *out is what is known. */
+static bool is_known(struct source_lines *lines, const struct source_file *file, uint64_t address,
+		     struct source_frames *out)
+{
+	const struct found *found = NULL;
+	bool known = false;
+	uint32_t number;
+
+	pthread_mutex_lock(&lines->lock);
+	out->n = 0;
+	if (intern__find(&lines->file_keys, file, sizeof(*file), &number)) {
+		known = is_without(&lines->files[number]);
+		found = known ? NULL : look_up(lines, number, address);
+	}
+	if (found)
+		copy_out(lines, found, out);
+	pthread_mutex_unlock(&lines->lock);
+	return known || found;
+}
+
+static bool lock_reader(struct source_lines *lines, uint64_t deadline_ns)
+{
+	struct timespec until = { (time_t)(deadline_ns / 1000000000ull), (long)(deadline_ns % 1000000000ull) };
+
+	return clock__now_ns() < deadline_ns &&
+	       !pthread_mutex_clocklock(&lines->reader_lock, CLOCK_MONOTONIC, &until);
+}
+
+/* With reader_lock held. */
+static int read_and_keep(struct source_lines *lines, const struct source_file *file,
+			 const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
+			 struct source_frames *out)
+{
+	const struct found *found;
+	uint32_t number;
+	int r = give_number(lines, file, &number);
+
+	if (r)
+		return 0;
+	r = read_address(lines, number, opener, address, deadline_ns);
+	pthread_mutex_lock(&lines->lock);
+	lines->stats.read += !r;
+	/* Not what may come later: without a reader, or without lines. */
+	found = lines->files[number].state == FILE_HAS_LINES && (!r || r == -ENODATA)
+			? keep(lines, number, address, !r)
+			: NULL;
+	if (found)
+		copy_out(lines, found, out);
+	pthread_mutex_unlock(&lines->lock);
+	return r == -ETIMEDOUT ? r : 0;
+}
+
+int source_lines__find(struct source_lines *lines, const struct source_file *file,
+		       const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
+		       struct source_frames *out)
+{
+	int r = 0;
+
+	if (is_known(lines, file, address, out))
+		return 0;
+	if (!lock_reader(lines, deadline_ns))
+		return -ETIMEDOUT;
+	/* Another thread may have asked meanwhile. */
+	if (!is_known(lines, file, address, out))
+		r = read_and_keep(lines, file, opener, address, deadline_ns, out);
+	pthread_mutex_unlock(&lines->reader_lock);
+	return r;
+}
+
+void source_lines__prepare(struct source_lines *lines, const struct source_file *file,
+			   const struct source_opener *opener)
+{
+	struct source_answer head;
+	uint32_t number;
+
+	if (pthread_mutex_trylock(&lines->reader_lock))
+		return;
+	if (!give_number(lines, file, &number) && lines->files[number].state == FILE_NEW &&
+	    await(lines, 0, &head) != -ETIMEDOUT && lines->files[number].state == FILE_NEW)
+		ask_to_open(lines, number, opener, true);
+	pthread_mutex_unlock(&lines->reader_lock);
+}
+
+uint64_t source_lines__patience_ns(const struct source_lines *lines)
+{
+	return lines->patience_ns;
+}
+
+struct source_lines_stats source_lines__stats(struct source_lines *lines)
+{
+	struct source_lines_stats stats;
+
+	pthread_mutex_lock(&lines->lock);
+	stats = lines->stats;
+	pthread_mutex_unlock(&lines->lock);
+	return stats;
+}

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# make bench: stakeout beside the other profilers that are installed. BENCH="--quick --only cost" passes options.
+
+BENCH     ?=
+BENCH_DIR := $(BUILD)/bench
+
+.PHONY: bench
+bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/table_time $(BENCH_DIR)/store $(BENCH_DIR)/categories
+	@STAKEOUT_BUILD=$(BUILD) tests/bench/run.py $(BENCH)
+
+$(BENCH_DIR)/depth $(BENCH_DIR)/progress: $(BENCH_DIR)/%: tests/bench/%.c tests/workloads/work.h
+	@mkdir -p $(@D)
+	$(Q)gcc -std=gnu11 $(WORKLOAD_CFLAGS) -I. -o $@ $<
+
+$(BENCH_DIR)/depth-fp: tests/bench/depth.c tests/workloads/work.h
+	@mkdir -p $(@D)
+	$(Q)gcc -std=gnu11 $(WORKLOAD_CFLAGS) -fno-omit-frame-pointer -I. -o $@ $<
+
+$(BENCH_DIR)/table_time: $(BUILD)/tests/bench/table_time.o $(BUILD)/libdaemon.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
+
+$(BENCH_DIR)/store: $(BUILD)/tests/bench/store.o $(BUILD)/libdaemon.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)
+
+$(BENCH_DIR)/categories: $(BUILD)/tests/bench/categories.o $(BUILD)/libdaemon.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_DAEMON)

@@ -1,1 +1,0 @@
-test_accumulator_SRCS := daemon/accumulator.c daemon/python_functions.c

@@ -1,1 +1,0 @@
-test_client_output_SRCS := client/output.c client/interrupt.c

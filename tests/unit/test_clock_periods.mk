@@ -1,1 +1,0 @@
-test_clock_periods_SRCS := daemon/clock_periods.c

@@ -1,1 +1,0 @@
-test_cuda_active_SRCS := daemon/cuda_active.c

@@ -1,1 +1,0 @@
-test_cuda_budget_SRCS := daemon/cuda_budget.c

@@ -1,1 +1,0 @@
-test_cuda_findings_SRCS := $(filter-out client/cuda_event_summary.c,$(wildcard client/cuda_*.c)) profile/arena.c client/frame_text.c

@@ -1,1 +1,0 @@
-test_cuda_gate_SRCS := daemon/cuda_gate.c

@@ -1,1 +1,0 @@
-test_cuda_kinds_SRCS := daemon/cuda_kinds.c

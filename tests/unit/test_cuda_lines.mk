@@ -1,1 +1,0 @@
-test_cuda_lines_SRCS := daemon/cuda_lines.c

@@ -1,1 +1,0 @@
-test_cuda_names_SRCS := daemon/cuda_names.c

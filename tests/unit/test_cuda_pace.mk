@@ -1,1 +1,0 @@
-test_cuda_pace_SRCS := daemon/cuda_pace.c

@@ -1,1 +1,0 @@
-test_cuda_perf_events_SRCS := daemon/cuda_perf_events.c

@@ -1,1 +1,0 @@
-test_cuda_probe_cost_SRCS := daemon/cuda_probe_cost.c

@@ -1,1 +1,0 @@
-test_cuda_progress_SRCS := daemon/cuda_progress.c

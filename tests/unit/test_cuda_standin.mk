@@ -1,1 +1,0 @@
-test_cuda_standin_SRCS :=

@@ -1,1 +1,0 @@
-test_cuda_stats_SRCS := client/cuda_stats.c

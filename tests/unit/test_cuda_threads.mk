@@ -1,1 +1,0 @@
-test_cuda_threads_SRCS := daemon/cuda_threads.c

@@ -1,1 +1,0 @@
-test_cuda_watch_waits_SRCS := $(test_cuda_watch_SRCS)

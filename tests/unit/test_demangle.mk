@@ -1,1 +1,0 @@
-test_demangle_SRCS := daemon/demangle.c

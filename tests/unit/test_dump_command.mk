@@ -1,8 +1,0 @@
-test_dump_command_SRCS = client/cmd_dump.c client/dump_text.c client/options.c client/only.c client/selection.c \
-	client/output.c profile/profile.c profile/arena.c profile/gunzip.c profile/id_index.c \
-	client/api_client.c client/target.c client/message.c client/session.c client/private_daemon.c \
-	client/interrupt.c daemon/api.c daemon/api_pull.c daemon/api_json.c $(metrics_SRCS) daemon/token.c \
-	daemon/lease.c daemon/http_server.c \
-	daemon/listen_socket.c daemon/profile_builder.c tests/unit/fake_engine.c tests/unit/http_probe.c \
-	daemon/api_status.c daemon/privileges.c $(http_SRCS) $(history_SRCS) $(rules_SRCS)
-test_dump_command_PROTO := 1

@@ -1,1 +1,0 @@
-test_dwarf_lines_SRCS := daemon/dwarf_lines.c

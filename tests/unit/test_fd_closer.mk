@@ -1,1 +1,0 @@
-test_fd_closer_SRCS := daemon/fd_closer.c

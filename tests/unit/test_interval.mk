@@ -1,1 +1,0 @@
-test_interval_SRCS := client/interval.c

@@ -1,1 +1,0 @@
-test_kallsyms_SRCS := daemon/kallsyms.c daemon/kernel_modules.c

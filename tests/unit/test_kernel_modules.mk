@@ -1,1 +1,0 @@
-test_kernel_modules_SRCS := daemon/kernel_modules.c

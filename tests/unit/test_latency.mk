@@ -1,1 +1,0 @@
-test_latency_SRCS :=

@@ -1,1 +1,0 @@
-test_learn_ahead_SRCS := daemon/learn_ahead.c

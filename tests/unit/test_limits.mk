@@ -1,1 +1,0 @@
-test_limits_SRCS := daemon/limits.c

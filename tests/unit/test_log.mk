@@ -1,1 +1,0 @@
-test_log_SRCS := daemon/log.c

@@ -1,1 +1,0 @@
-test_mapping_runs_SRCS := daemon/mapping_runs.c

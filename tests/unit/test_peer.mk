@@ -1,1 +1,0 @@
-test_peer_SRCS := daemon/peer.c

@@ -1,1 +1,0 @@
-test_perf_map_SRCS := daemon/perf_map.c

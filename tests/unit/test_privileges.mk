@@ -1,1 +1,0 @@
-test_privileges_SRCS := daemon/privileges.c

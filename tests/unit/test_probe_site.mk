@@ -1,1 +1,0 @@
-test_probe_site_SRCS := daemon/probe_site.c daemon/x86_decoder.c

@@ -1,1 +1,0 @@
-test_proc_info_SRCS := daemon/proc_info.c daemon/proc_file.c

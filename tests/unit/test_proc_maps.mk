@@ -1,1 +1,0 @@
-test_proc_maps_SRCS := daemon/proc_maps.c

@@ -1,1 +1,0 @@
-test_python_functions_SRCS := daemon/python_functions.c

@@ -1,1 +1,0 @@
-test_python_lines_SRCS := daemon/python_lines.c

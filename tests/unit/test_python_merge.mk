@@ -1,1 +1,0 @@
-test_python_merge_SRCS := daemon/python_merge.c

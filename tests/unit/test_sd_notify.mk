@@ -1,1 +1,0 @@
-test_sd_notify_SRCS := daemon/sd_notify.c

@@ -1,1 +1,0 @@
-test_stack_effect_referee_SRCS := daemon/stack_effect.c daemon/stack_rule.c daemon/stack_state.c daemon/stack_code.c daemon/stack_insn.c daemon/x86_decoder.c daemon/unwind_table.c daemon/cfi_entries.c daemon/cfi_program.c daemon/cfi_rules.c daemon/eh_frame.c

@@ -1,1 +1,0 @@
-test_time_range_SRCS := client/time_range.c

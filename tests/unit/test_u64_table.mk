@@ -1,1 +1,0 @@
-test_u64_table_SRCS :=

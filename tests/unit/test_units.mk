@@ -1,1 +1,0 @@
-test_units_SRCS := daemon/units.c

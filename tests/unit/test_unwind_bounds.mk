@@ -1,1 +1,0 @@
-test_unwind_bounds_SRCS := daemon/table_pool.c daemon/pool_space.c tests/unit/fake_sampler.c

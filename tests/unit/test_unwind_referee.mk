@@ -1,1 +1,0 @@
-test_unwind_referee_SRCS := daemon/unwind_table.c daemon/cfi_entries.c daemon/cfi_program.c daemon/cfi_rules.c daemon/eh_frame.c

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The programs that tests and the demo watch, compiled as a distribution would: optimised, without frame pointers.
+
+WORKLOAD_DIR    := $(BUILD)/workloads
+WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
+WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter unmapper switcher sleeper stuck resonant
+WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim cpp_lines plugin.so libtiny.so \
+	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped)
+RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
+ifneq ($(RUSTC),)
+WORKLOADS       += $(WORKLOAD_DIR)/rust_sim
+endif
+WORKLOAD_HDRS   := $(wildcard tests/workloads/*.h)
+
+.PHONY: workloads
+workloads: $(WORKLOADS)
+
+$(WORKLOAD_DIR)/plt_heavy: tests/workloads/plt_heavy.c $(WORKLOAD_DIR)/libtiny.so $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) -o $@ $< -L$(@D) -ltiny -Wl,-z,lazy -Wl,-rpath,'$$ORIGIN'
+
+$(WORKLOAD_DIR)/not_python: tests/workloads/not_python.c $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) -rdynamic -o $@ $<
+
+$(WORKLOAD_DIR)/libtiny.so: tests/workloads/tiny.c
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) -fPIC -shared -o $@ $<
+
+$(WORKLOAD_DIR)/plugin.so: tests/workloads/plugin.c $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) -fPIC -shared -o $@ $<
+
+$(WORKLOAD_DIR)/cpp_sim: tests/workloads/cpp_sim.cpp $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)g++ $(WORKLOAD_CFLAGS) -std=c++17 -o $@ $< -pthread
+
+# The one with debug information.
+$(WORKLOAD_DIR)/cpp_lines: tests/workloads/cpp_lines.cpp
+	@mkdir -p $(@D)
+	$(Q)g++ $(WORKLOAD_CFLAGS) -g -std=c++17 -o $@ $<
+
+$(WORKLOAD_DIR)/rust_sim: tests/workloads/rust_sim.rs
+	@mkdir -p $(@D)
+	$(Q)$(RUSTC) -O -C force-frame-pointers=no -o $@ $<
+
+$(WORKLOAD_DIR)/%-static: tests/workloads/%.c $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) -static -o $@ $< -pthread
+
+$(WORKLOAD_DIR)/%-nopie: tests/workloads/%.c $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) -fno-pie -no-pie -o $@ $< -pthread
+
+$(WORKLOAD_DIR)/%-stripped: $(WORKLOAD_DIR)/%
+	$(Q)strip -o $@ $<
+
+$(WORKLOAD_DIR)/%: tests/workloads/%.c $(WORKLOAD_HDRS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(WORKLOAD_CFLAGS) -o $@ $< -pthread -ldl
