@@ -41,7 +41,6 @@ struct reading {
 	int (*take)(struct reading *reading, const void *blob, size_t size, int64_t bytes,
 		    struct so_error *err);
 	struct profile_merge *merge;
-	json_t *documents;
 	int (*take_documents)(void *data, const json_t *documents);
 	void *data;
 };
@@ -50,7 +49,6 @@ static void reading__clear(struct reading *reading)
 {
 	store_blob_reader__free(reading->reader);
 	profile_merge__free(reading->merge);
-	json_decref(reading->documents);
 }
 
 static int take_profile(struct reading *reading, const void *blob, size_t size, int64_t bytes,
@@ -81,14 +79,6 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 
 static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
 		     struct so_error *err)
-{
-	if (!blob)
-		return 0;
-	return store_read__cuda(reading->reader, blob, size, bytes, reading->documents);
-}
-
-static int take_each_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
-			  struct so_error *err)
 {
 	json_t *documents;
 	int r;
@@ -208,30 +198,12 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 	return 0;
 }
 
-int store__cuda(struct store *store, const struct store_query *query, json_t **out, struct store_span *span,
+int store__cuda(struct store *store, const struct store_query *query,
+		int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
 		struct so_error *err)
 {
-	__attribute__((cleanup(reading__clear))) struct reading reading = { .query = query,
-									    .take = take_cuda,
-									    .documents = json_array() };
-	int r;
-
-	if (!reading.documents)
-		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
-	if (r)
-		return r;
-	*span = reading.span;
-	*out = TAKE_PTR(reading.documents);
-	return 0;
-}
-
-int store__each_cuda(struct store *store, const struct store_query *query,
-		     int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
-		     struct so_error *err)
-{
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
-		.query = query, .take = take_each_cuda, .take_documents = take, .data = data
+		.query = query, .take = take_cuda, .take_documents = take, .data = data
 	};
 	int r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
 
