@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/api/api_json.h"
+#include "daemon/os/json_text.h"
 #include "daemon/os/clock.h"
 
 /* Of a line, in whole numbers: what the windows have had. */
@@ -272,7 +272,7 @@ static int take_problems(const struct moment *m, struct cuda_taken *since)
 	if (!since->problems)
 		return -ENOMEM;
 	json_array_foreach (m->own_problems, i, problem)
-		if (json_array_append_new(since->problems, api_json__text(json_string_value(problem) ?: "")))
+		if (json_array_append_new(since->problems, json_text__new(json_string_value(problem) ?: "")))
 			return -ENOMEM;
 	return 0;
 }
