@@ -28,6 +28,7 @@ pythons:
 	-tests/pythons/fetch $(PYTHONS) 3.14
 
 check-run: all unit fuzz-replay workloads pythons
+	tests/layers
 	STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) \
 		STAKEOUT_PYTHONS=$$(echo $(abspath $(PYTHONS))/*/python3 | tr ' ' :) \
 		tests/run $(if $(FILTER),--filter '$(FILTER)') $(RUN_OPTIONS)
