@@ -167,17 +167,6 @@ static int read_range(struct store *store, struct reading *reading, const char *
 	return reading->span.windows ? 0 : no_windows(reading, err);
 }
 
-static int finish_profile(struct reading *reading, uint8_t **out, size_t *length)
-{
-	_cleanup_free_ uint8_t *message = NULL;
-	size_t message_bytes;
-	int r;
-
-	profile_merge__set_times(reading->merge, reading->span.begin_ns, reading->span.covered_ns);
-	r = profile_merge__finish(reading->merge, &message, &message_bytes);
-	return r ?: store_blob__gzip(message, message_bytes, out, length);
-}
-
 int store__profile(struct store *store, const struct store_query *query, uint8_t **out, size_t *length,
 		   struct store_span *span, struct so_error *err)
 {
@@ -191,7 +180,8 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 	r = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
 	if (r)
 		return r;
-	r = finish_profile(&reading, out, length);
+	profile_merge__set_times(reading.merge, reading.span.begin_ns, reading.span.covered_ns);
+	r = profile_merge__finish(reading.merge, true, out, length);
 	if (r)
 		return so_err(err, r, "the profile of that time cannot be made: %s", strerror(-r));
 	*span = reading.span;
