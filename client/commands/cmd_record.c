@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "client/commands/commands.h"
+#include "client/commands/running.h"
 #include "client/cuda/cuda_event_summary.h"
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
@@ -272,15 +273,9 @@ int cmd_record(const struct globals *globals, int argc, char **argv)
 	struct so_error err = { .text = "" };
 	int rc = record_options__parse(argc, argv, &options, &err);
 
-	if (rc == OPTIONS_HELP_SHOWN)
-		return STATUS_DONE;
-	if (rc) {
-		message__error("%s", err.text);
-		return STATUS_USAGE;
-	}
+	if (rc)
+		return running__parsed(rc, &err);
 	interrupt__install();
 	rc = record(globals, &options, &err);
-	if (rc)
-		message__error("%s", err.text);
-	return rc ? STATUS_FAILED : STATUS_DONE;
+	return running__end(rc, &err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "daemon/elf/elf_symtab.h"
+#include "stakeout/array.h"
 
 #include <stdlib.h>
 
@@ -241,16 +242,8 @@ int elf_symtab__finish(struct elf_symtab *symtab, bool drop_repeated)
 
 uint32_t elf_symtab__last_before(const struct elf_symtab *symtab, uint64_t vaddr)
 {
-	size_t low = 0, high = symtab->n;
+	size_t low = ARRAY_BEFORE(i, symtab->n, symtab->entries[i].start <= vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symtab->entries[middle].start <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low > 0 ? (uint32_t)(low - 1) : ELF_SYMTAB_NONE;
 }
 

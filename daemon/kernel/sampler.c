@@ -439,17 +439,24 @@ unsigned sampler__window_entries(const struct sampler *s)
 	return s->window_entries;
 }
 
+/* Room for a value of each CPU, and how many they are; NULL: *cpus is -errno. */
+static void *room_for_cpus(size_t size, int *cpus)
+{
+	int n = libbpf_num_possible_cpus();
+	void *values = n > 0 ? calloc(n, size) : NULL;
+
+	*cpus = values ? n : n > 0 ? -ENOMEM : n ?: -EIO;
+	return values;
+}
+
 int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum)
 {
-	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_slot *values = NULL;
+	int cpus;
+	_cleanup_free_ struct so_slot *values = room_for_cpus(sizeof(*values), &cpus);
 	uint32_t key = slot;
 
-	if (cpus <= 0)
-		return cpus ?: -EIO;
-	values = calloc(cpus, sizeof(*values));
 	if (!values)
-		return -ENOMEM;
+		return cpus;
 	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.slots), &key, values))
 		return -errno;
 	memset(sum, 0, sizeof(*sum));
@@ -464,29 +471,23 @@ int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum)
 
 int sampler__clear_slot(struct sampler *s, unsigned slot)
 {
-	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_slot *values = NULL;
+	int cpus;
+	_cleanup_free_ struct so_slot *values = room_for_cpus(sizeof(*values), &cpus);
 	uint32_t key = slot;
 
-	if (cpus <= 0)
-		return cpus ?: -EIO;
-	values = calloc(cpus, sizeof(*values));
 	if (!values)
-		return -ENOMEM;
+		return cpus;
 	return bpf_map_update_elem(bpf_map__fd(s->skel->maps.slots), &key, values, BPF_ANY) ? -errno : 0;
 }
 
 static int program_time(const struct sampler *s, enum so_program program, struct so_program_time *sum)
 {
-	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_program_time *values = NULL;
+	int cpus;
+	_cleanup_free_ struct so_program_time *values = room_for_cpus(sizeof(*values), &cpus);
 	uint32_t key = program;
 
-	if (cpus <= 0)
-		return cpus ?: -EIO;
-	values = calloc(cpus, sizeof(*values));
 	if (!values)
-		return -ENOMEM;
+		return cpus;
 	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.program_times), &key, values))
 		return -errno;
 	memset(sum, 0, sizeof(*sum));

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 
 #include "daemon/os/open_in_root.h"
+#include "stakeout/array.h"
 
 #define MAX_MAPS_BYTES (256u << 20) /* some two million mappings; vm.max_map_count is 65530 by default */
 
@@ -260,16 +261,8 @@ int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, stru
 
 const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->n;
+	size_t low = ARRAY_BEFORE(i, maps->n, maps->maps[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps->maps[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low > 0 && address < maps->maps[low - 1].end ? &maps->maps[low - 1] : NULL;
 }
 

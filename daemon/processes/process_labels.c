@@ -180,17 +180,7 @@ void process_labels__read(pid_t pid, struct process_labels *out)
 /* Where the process is, or would be. */
 static size_t place_of(const struct process_label_table *t, pid_t tgid)
 {
-	size_t low = 0, high = t->n_processes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->processes[middle].tgid < tgid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_BEFORE(i, t->n_processes, t->processes[i].tgid < tgid);
 }
 
 static bool is_at(const struct process_label_table *t, size_t at, pid_t tgid)

@@ -4,22 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "stakeout/array.h"
 #include "stakeout/cleanup.h"
 
 #define MAX_DEPTH 64 /* of a process tree */
 
 static struct seen *find(const struct seen_list *l, pid_t pid)
 {
-	size_t low = 0, high = l->n;
+	size_t low = ARRAY_BEFORE(i, l->n, l->list[i].is.pid < pid);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (l->list[middle].is.pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < l->n && l->list[low].is.pid == pid ? &l->list[low] : NULL;
 }
 

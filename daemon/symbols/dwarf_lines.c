@@ -80,16 +80,8 @@ static void sort(struct ranges *ranges)
 /* The nearest one before the address that reaches beyond it. */
 static const struct range *find(const struct ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->n;
+	size_t low = ARRAY_BEFORE(i, ranges->n, ranges->list[i].low <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->list[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (size_t i = 0; i < LOOK_BACK && i < low; i++) {
 		if (address < ranges->list[low - 1 - i].high)
 			return &ranges->list[low - 1 - i];

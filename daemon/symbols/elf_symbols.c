@@ -14,6 +14,7 @@
 #include "daemon/elf/elf_sections.h"
 #include "daemon/elf/elf_symtab.h"
 #include "daemon/symbols/mini_debuginfo.h"
+#include "stakeout/array.h"
 
 #define MAX_CHAIN   1024 /* overlapping ranges looked at for one address; real files nest two or three deep */
 #define MAX_ALIASES 64   /* names compared for one address */
@@ -474,17 +475,9 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, char *name, size_t name_size)
 {
 	const struct cuda_registered_launch *all = symbols->launches;
-	size_t low = 0, high = symbols->n_launches;
+	size_t low = ARRAY_BEFORE(i, symbols->n_launches, all[i].return_address < return_address);
 	struct elf_symbol symbol;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (all[middle].return_address < return_address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == symbols->n_launches || all[low].return_address != return_address ||
 	    elf_symbols__lookup(symbols, all[low].function, &symbol, name, name_size) < 0 ||
 	    symbol.start != all[low].function)

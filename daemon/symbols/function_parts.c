@@ -7,6 +7,7 @@
 
 #include "daemon/unwind/cfi_entries.h"
 #include "daemon/unwind/stack_insn.h"
+#include "stakeout/array.h"
 
 #define MAX_TEXT_BYTES (1u << 20) /* of one part; interpreters' loops have some 100 KB */
 
@@ -39,16 +40,8 @@ static bool is_known(const struct search *s, uint64_t vaddr)
 /* The FDE whose text holds the address, by bisection; NULL. */
 static const struct cfi_fde *fde_at(const struct search *s, uint64_t vaddr)
 {
-	size_t low = 0, high = s->entries.n_fdes;
+	size_t low = ARRAY_BEFORE(i, s->entries.n_fdes, s->entries.fdes[i].start <= vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->entries.fdes[middle].start <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (!low || vaddr - s->entries.fdes[low - 1].start >= s->entries.fdes[low - 1].length)
 		return NULL;
 	return &s->entries.fdes[low - 1];

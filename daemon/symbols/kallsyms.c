@@ -386,16 +386,8 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 
 const char *kallsyms__lookup(const struct kallsyms *ks, uint64_t address)
 {
-	size_t low = 0, high = ks->n;
+	size_t low = ARRAY_BEFORE(i, ks->n, ks->entries[i].address <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ks->entries[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low > 0 && ks->entries[low - 1].name ? ks->names + ks->entries[low - 1].name : NULL;
 }
 

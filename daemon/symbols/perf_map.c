@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/os/open_in_root.h"
+#include "stakeout/array.h"
 
 #define MAX_RANGES     (1u << 20)
 #define MAX_NAME_BYTES (64u << 20) /* of all names together */
@@ -442,16 +443,8 @@ int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_
 
 const char *perf_map__lookup(const struct perf_map *map, uint64_t address)
 {
-	size_t low = 0, high = map->n;
+	size_t low = ARRAY_BEFORE(i, map->n, map->pieces[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (map->pieces[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == 0 || address - map->pieces[low - 1].start >= map->pieces[low - 1].size)
 		return NULL;
 	return map->names + map->pieces[low - 1].name;

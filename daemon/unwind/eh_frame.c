@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "daemon/unwind/cfi_reader.h"
+#include "stakeout/array.h"
 
 /* The kernel itself refuses more bytes of program headers (fs/binfmt_elf.c, load_elf_phdrs). */
 #define MAX_PHDR_BYTES 65536u
@@ -392,16 +393,8 @@ int eh_frame__read_memory(const void *image, size_t size, struct eh_frame *out, 
 
 bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end)
 {
-	size_t low = 0, high = eh->n_text;
+	size_t low = ARRAY_BEFORE(i, eh->n_text, eh->text[i].start <= start);
 
-	while (low < high) { /* the last range that begins at or before start */
-		size_t middle = low + (high - low) / 2;
-
-		if (eh->text[middle].start <= start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low && start < end && end <= eh->text[low - 1].end;
 }
 
