@@ -222,7 +222,7 @@ static int door__serve(struct door *door, struct api *api, struct http_server **
 
 	if (door->fd < 0)
 		return 0;
-	rc = http_server__start_tcp(TAKE_FD(door->fd), door->token, api__handle, api, out, err);
+	rc = http_server__start(TAKE_FD(door->fd), PEER_NO_GROUP, door->token, api__handle, api, out, err);
 	if (!rc)
 		log__info("listens on %s, for requests that carry the token", door->name);
 	return rc;
@@ -332,8 +332,8 @@ static int serve(const struct daemon_options *options, const struct category_rul
 						     .category_windows = windows },
 			      &api, err);
 	if (!rc)
-		rc = http_server__start_for_group(listen_socket__take_fd(sock), group, api__handle, api,
-						  &server, err);
+		rc = http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server,
+					err);
 	if (!rc)
 		rc = door__serve(door, api, &tcp_server, err);
 	if (rc)
@@ -385,7 +385,7 @@ static int run(const struct daemon_options *options, const struct category_rules
 	if (!rc)
 		rc = find_group(options, &group, err);
 	if (!rc)
-		rc = listen_socket__open_for(options->socket, socket_mode(options, group), group, &sock, err);
+		rc = listen_socket__open(options->socket, socket_mode(options, group), group, &sock, err);
 	if (!rc)
 		rc = door__open(options, &door, err);
 	if (!rc)

@@ -9,7 +9,7 @@
 #include "client/session/json_value.h"
 #include "client/session/message.h"
 
-void rule__read(const json_t *json, struct rule *out)
+static void rule__read(const json_t *json, struct rule *out)
 {
 	const char *lasts = json_string_value(json_object_get(json, "lasts"));
 

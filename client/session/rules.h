@@ -22,7 +22,6 @@ struct rule {
 };
 
 /* From the API's JSON; absent fields are zero. */
-void rule__read(const json_t *json, struct rule *out);
 int rules__add(struct api_client *api, const char *match, struct rule *out, struct so_error *err);
 /* By its number, or its whole text. -ENOENT. */
 int rules__find(struct api_client *api, const char *word, struct rule *out, struct so_error *err);

@@ -38,7 +38,7 @@ static bool listens(const char *path)
 }
 
 /* Root's commands go to root's daemon alone; others prefer their own. */
-bool session__find_socket(const char *socket, char *path, size_t size)
+static bool session__find_socket(const char *socket, char *path, size_t size)
 {
 	const char *runtime = geteuid() ? getenv("XDG_RUNTIME_DIR") : NULL;
 

@@ -23,7 +23,4 @@ bool session__private(const struct session *session);
 void session__free(struct session *session);
 CLEANUP_DEFINE(struct session *, session, session__free)
 
-/* The socket that a running daemon listens on; false when there is none. */
-bool session__find_socket(const char *socket, char *path, size_t size);
-
 #endif

@@ -145,7 +145,7 @@ static int compare_text(const struct row *x, const struct row *y)
 	return r ? r : (x->length > y->length) - (x->length < y->length);
 }
 
-int rows__compare_self(const void *a, const void *b)
+static int rows__compare_self(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 

@@ -83,7 +83,5 @@ int rows__of_names(const struct scope *scope, const struct names *names, struct 
 void rows__sort_by_total(struct rows *rows);
 /* Threads or, without threads, processes; self is total. Samples without labels are none. -ENOMEM. */
 int rows__of_threads(const struct scope *scope, bool threads, struct rows *out);
-/* For qsort(): rows in order of self. */
-int rows__compare_self(const void *a, const void *b);
 
 #endif

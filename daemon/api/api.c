@@ -484,16 +484,6 @@ static const struct route routes[] = {
 	{ "GET", "/debug/pprof/profile", get_pull, false },
 };
 
-bool api__route(size_t i, const char **method, const char **path, bool *changes)
-{
-	if (i >= sizeof(routes) / sizeof(routes[0]))
-		return false;
-	*method = routes[i].method;
-	*path = routes[i].path;
-	*changes = routes[i].changes;
-	return true;
-}
-
 /* Digits up to the next '/' or the end; their value is 0, which no target has, when it does not fit. */
 static const char *parse_id(const char *p, uint32_t *id)
 {

@@ -23,8 +23,6 @@ struct api_options {
 
 struct api;
 
-/* The i-th route: its method, its path with "ID" for a number, and whether it begins, ends or drops something. False: none. */
-bool api__route(size_t i, const char **method, const char **path, bool *changes);
 /* The engine stays the caller's and must live longer. */
 int api__new(struct engine *engine, const struct api_options *options, struct api **out, struct so_error *err);
 /* An http_handler_fn; context is the api. */

@@ -12,7 +12,7 @@
 #include "daemon/os/limits.h"
 #include "daemon/profile/profile_builder.h"
 #include "daemon/profile/profile_merge.h"
-#include "daemon/history/store_blob.h"
+#include "profile/gunzip.h"
 #include "stakeout/array.h"
 
 #define DEFAULT_S 30
@@ -158,7 +158,8 @@ static int add_profile(struct recordings *r, uint32_t id, struct so_error *err)
 		return rc;
 	if (!r->sum)
 		r->sum = profile_merge__new();
-	rc = r->sum ? store_blob__gunzip(packed, packed_bytes, &message, &length) : -ENOMEM;
+	rc = r->sum ? gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL)
+		    : -ENOMEM;
 	if (rc)
 		return so_err(err, rc, "the profile cannot be added up: %s", strerror(-rc));
 	return profile_merge__add(r->sum, message, length, err);
@@ -282,7 +283,7 @@ static int add_comments(struct recordings *r, struct so_error *err)
 	if (r->missed)
 		rc = rc ?: profile_builder__comment(none, "missed_recordings", text);
 	rc = rc ?: profile_builder__finish(none, &packed, &packed_bytes);
-	rc = rc ?: store_blob__gunzip(packed, packed_bytes, &message, &length);
+	rc = rc ?: gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL);
 	if (rc || !r->sum)
 		return so_err(err, -ENOMEM, "out of memory");
 	return profile_merge__add(r->sum, message, length, err);
@@ -291,8 +292,6 @@ static int add_comments(struct recordings *r, struct so_error *err)
 static int add_up(struct recordings *r, double seconds, uint8_t **out, size_t *length, struct so_error *err)
 {
 	int64_t duration_ns = (int64_t)(seconds * 1e9);
-	_cleanup_free_ uint8_t *message = NULL;
-	size_t message_bytes;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < r->n; i++)
@@ -304,8 +303,7 @@ static int add_up(struct recordings *r, double seconds, uint8_t **out, size_t *l
 		return rc;
 	/* They ran beside each other. */
 	profile_merge__set_times(r->sum, (int64_t)clock__read_ns(CLOCK_REALTIME) - duration_ns, duration_ns);
-	rc = profile_merge__finish(r->sum, &message, &message_bytes);
-	rc = rc ?: store_blob__gzip(message, message_bytes, out, length);
+	rc = profile_merge__finish(r->sum, true, out, length);
 	return rc ? so_err(err, rc, "the profiles cannot be added up: %s", strerror(-rc)) : 0;
 }
 

@@ -148,13 +148,6 @@ static void look(struct category_windows *w, uint64_t now_ns)
 	}
 }
 
-void category_windows__tick(struct category_windows *w, uint64_t now_ns)
-{
-	pthread_mutex_lock(&w->lock);
-	look(w, now_ns);
-	pthread_mutex_unlock(&w->lock);
-}
-
 static void *run(void *context)
 {
 	struct category_windows *w = context;

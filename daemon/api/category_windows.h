@@ -35,7 +35,5 @@ CLEANUP_DEFINE(struct category_windows *, category_windows, category_windows__fr
  * less than CATEGORY_WINDOWS_MIN_NS ago, and what there is no patience for, which comes first the next time. Thread-safe.
  */
 void category_windows__refresh(struct category_windows *windows, const struct target_info *targets, size_t n);
-/* One look at the windows that are open, as the thread takes each second; now_ns: CLOCK_MONOTONIC. For tests. */
-void category_windows__tick(struct category_windows *windows, uint64_t now_ns);
 
 #endif

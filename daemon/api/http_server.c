@@ -376,8 +376,8 @@ const char *http_request__argument(const struct http_request *request, const cha
 	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static int start(int listen_fd, const struct token *token, gid_t group, http_handler_fn *handler, void *context,
-		 struct http_server **out, struct so_error *err)
+int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler,
+		       void *context, struct http_server **out, struct so_error *err)
 {
 	/* poll, not select: descriptors may exceed FD_SETSIZE. */
 	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
@@ -408,24 +408,6 @@ static int start(int listen_fd, const struct token *token, gid_t group, http_han
 	}
 	*out = server;
 	return 0;
-}
-
-int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
-		       struct so_error *err)
-{
-	return start(listen_fd, NULL, PEER_NO_GROUP, handler, context, out, err);
-}
-
-int http_server__start_for_group(int listen_fd, gid_t group, http_handler_fn *handler, void *context,
-				 struct http_server **out, struct so_error *err)
-{
-	return start(listen_fd, NULL, group, handler, context, out, err);
-}
-
-int http_server__start_tcp(int listen_fd, const struct token *token, http_handler_fn *handler, void *context,
-			   struct http_server **out, struct so_error *err)
-{
-	return start(listen_fd, token, PEER_NO_GROUP, handler, context, out, err);
 }
 
 void http_server__free(struct http_server *server)

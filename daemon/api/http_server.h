@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/api/peer.h"
 #include "daemon/api/token.h"
 #include "daemon/os/limits.h"
 #include "stakeout/cleanup.h"
@@ -49,19 +50,14 @@ typedef void http_handler_fn(void *context, const struct http_request *request, 
 
 struct http_server;
 
-/* listen_fd is the server's from here on, also on failure. */
-int http_server__start(int listen_fd, http_handler_fn *handler, void *context, struct http_server **out,
-		       struct so_error *err);
-/* The same for a socket whose group's members come as root's. */
-int http_server__start_for_group(int listen_fd, gid_t group, http_handler_fn *handler, void *context,
-				 struct http_server **out, struct so_error *err);
 /*
- * The same on a listening TCP socket, where nobody says who the peer is: a request whose Authorization header does not match
- * the token is answered 401 before its body is read; one that has it comes as root's, read-only. Up to
+ * listen_fd is the server's from here on, also on failure. Requests of members of group come as root's (PEER_NO_GROUP: none).
+ * token NULL: a Unix socket. Otherwise a TCP one, where nobody says who the peer is: a request whose Authorization header
+ * does not match is answered 401 before its body is read; one that does comes as root's, read-only. Up to
  * HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
  */
-int http_server__start_tcp(int listen_fd, const struct token *token, http_handler_fn *handler, void *context,
-			   struct http_server **out, struct so_error *err);
+int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler,
+		       void *context, struct http_server **out, struct so_error *err);
 /* Waits until no handler runs any more. */
 void http_server__free(struct http_server *server);
 CLEANUP_DEFINE(struct http_server *, http_server, http_server__free)

@@ -148,13 +148,8 @@ static int bind_and_listen(struct listen_socket *sock, const struct sockaddr_un 
 	return 0;
 }
 
-int listen_socket__open(const char *path, mode_t mode, struct listen_socket **out, struct so_error *err)
-{
-	return listen_socket__open_for(path, mode, (gid_t)-1, out, err);
-}
-
-int listen_socket__open_for(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
-			    struct so_error *err)
+int listen_socket__open(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
+			struct so_error *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_(listen_socket) struct listen_socket *sock = calloc(1, sizeof(*sock));

@@ -17,12 +17,10 @@ struct listen_socket;
  * Binds and listens. path NULL: /run/stakeout/stakeoutd.sock for root, otherwise
  * $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock; the directory of a default path is made when missing. The socket of
  * a daemon that died is replaced; -EADDRINUSE when a daemon listens there; -EEXIST when something else lies at
- * the path; -ENAMETOOLONG.
+ * the path; -ENAMETOOLONG. The file is that group's before anybody can connect; (gid_t)-1: stays as the kernel makes it.
  */
-int listen_socket__open(const char *path, mode_t mode, struct listen_socket **out, struct so_error *err);
-/* The same, and the file is that group's before anybody can connect; (gid_t)-1: stays as the kernel makes it. */
-int listen_socket__open_for(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
-			    struct so_error *err);
+int listen_socket__open(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
+			struct so_error *err);
 const char *listen_socket__path(const struct listen_socket *sock);
 /* Hands the descriptor on; the socket file stays this object's. */
 int listen_socket__take_fd(struct listen_socket *sock);

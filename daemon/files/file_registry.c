@@ -610,19 +610,6 @@ size_t file_registry__functions(struct file_registry *r, uint32_t number, uint64
 	return n;
 }
 
-void file_registry__drop_symbols(struct file_registry *r)
-{
-	pthread_mutex_lock(&r->symbols_lock);
-	for (uint32_t i = 0; i < r->n; i++) {
-		if (!r->slots[i])
-			continue;
-		elf_symbols__free(r->slots[i]->symbols);
-		r->slots[i]->symbols = NULL;
-		r->slots[i]->symbols_tried = false;
-	}
-	pthread_mutex_unlock(&r->symbols_lock);
-}
-
 /* The kernel maps one image into every 64-bit process, so the daemon's own one serves. */
 static int add_vdso(struct file_registry *r)
 {

@@ -189,8 +189,6 @@ int file_registry__source_lines(struct file_registry *registry, uint32_t number,
 void file_registry__prepare_lines(struct file_registry *registry, uint32_t number);
 /* source_lines__patience_ns(). */
 uint64_t file_registry__lines_patience_ns(const struct file_registry *registry);
-/* Gives back the memory of symbol tables; they are loaded again when needed. */
-void file_registry__drop_symbols(struct file_registry *registry);
 
 /*
  * Forgets all files, after writing what was learned of them to the cache. No process and no stack may refer to them any more.

@@ -306,7 +306,7 @@ int history__cuda(struct history *h, uid_t uid, int64_t key, int64_t from_ns, in
 	if (r)
 		return r;
 	pthread_mutex_lock(&h->reading);
-	r = merge ? store__each_cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
+	r = merge ? store__cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
 	r = cuda_error(r, &sum, &span, err);
 	if (!r)
 		r = cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);

@@ -185,17 +185,13 @@ struct store_span {
 int store__profile(struct store *store, const struct store_query *query, uint8_t **out, size_t *length,
 		   struct store_span *span, struct so_error *err);
 
-/* The CUDA documents of the same windows, in a JSON array: a new reference; empty when none has one. */
-int store__cuda(struct store *store, const struct store_query *query, json_t **out, struct store_span *span,
-		struct so_error *err);
-
 /*
- * The same one after the other, by the windows' begin. take: borrows a window's array; 0, -EBADMSG: the window counts as
- * damaged, or another error, which ends the reading and is returned without words. Memory: one window's at a time.
+ * The CUDA documents of the same windows one after the other, by their begin. take: borrows a window's array; 0, -EBADMSG:
+ * it counts as damaged, or another error, which ends the reading and is returned without words. Memory: one window's at a time.
  */
-int store__each_cuda(struct store *store, const struct store_query *query,
-		     int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
-		     struct so_error *err);
+int store__cuda(struct store *store, const struct store_query *query,
+		int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
+		struct so_error *err);
 
 struct store_target_info {
 	int64_t id;

@@ -2,75 +2,21 @@
 #include "daemon/history/store_blob.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <zlib.h>
 #include <zstd.h>
 
+#include "profile/gunzip.h"
 #include "stakeout/array.h"
 
 /* zstd's own default. */
 #define ZSTD_LEVEL 3
-/* The answer travels over a local socket once: zlib's fastest. */
-#define GZIP_LEVEL  Z_BEST_SPEED
-#define GZIP_WINDOW (15 + 16) /* inflateInit2(): gzip's header, the largest window */
-#define GROW_BYTES  ((size_t)256 << 10)
 
 struct store_blob_reader {
 	ZSTD_DCtx *context;
 	uint8_t *buffer;
 	size_t capacity;
 };
-
-static void end_inflate(z_stream *stream)
-{
-	inflateEnd(stream);
-}
-CLEANUP_DEFINE(z_stream *, inflate_stream, end_inflate)
-
-static void end_deflate(z_stream *stream)
-{
-	deflateEnd(stream);
-}
-CLEANUP_DEFINE(z_stream *, deflate_stream, end_deflate)
-
-static bool is_gzip(const uint8_t *bytes, size_t length)
-{
-	return length >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
-}
-
-int store_blob__gunzip(const void *bytes, size_t length, uint8_t **out, size_t *out_bytes)
-{
-	z_stream storage = { .next_in = (void *)bytes, .avail_in = (uInt)length };
-	_cleanup_(inflate_stream) z_stream *stream = NULL;
-	_cleanup_free_ uint8_t *buffer = NULL;
-	size_t capacity = 0, used = 0;
-	int z;
-
-	if (length > UINT_MAX)
-		return -EFBIG;
-	if (inflateInit2(&storage, GZIP_WINDOW) != Z_OK)
-		return -ENOMEM;
-	stream = &storage;
-	do {
-		if (used > STORE_BLOB_MAX_BYTES)
-			return -EFBIG;
-		if (ARRAY_RESERVE(buffer, capacity, used + GROW_BYTES))
-			return -ENOMEM;
-		stream->next_out = buffer + used;
-		stream->avail_out = capacity - used < UINT_MAX ? (uInt)(capacity - used) : UINT_MAX;
-		z = inflate(stream, Z_NO_FLUSH);
-		used = (size_t)(stream->next_out - buffer);
-	} while (z == Z_OK);
-	if (z != Z_STREAM_END || stream->avail_in)
-		return z == Z_MEM_ERROR ? -ENOMEM : -EINVAL;
-	if (used > STORE_BLOB_MAX_BYTES)
-		return -EFBIG;
-	*out = TAKE_PTR(buffer);
-	*out_bytes = used;
-	return 0;
-}
 
 static void free_compressor(ZSTD_CCtx *context)
 {
@@ -107,8 +53,8 @@ int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_
 	_cleanup_free_ uint8_t *inflated = NULL;
 	int r = 0;
 
-	if (is_gzip(content, length)) {
-		r = store_blob__gunzip(content, length, &inflated, &length);
+	if (gunzip__is_gzip(content, length)) {
+		r = gunzip(content, length, STORE_BLOB_MAX_BYTES, &inflated, &length, NULL);
 		content = inflated;
 	}
 	if (!r && length > STORE_BLOB_MAX_BYTES)
@@ -117,32 +63,6 @@ int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_
 	if (!r)
 		*content_bytes = length;
 	return r;
-}
-
-int store_blob__gzip(const void *content, size_t length, uint8_t **out, size_t *out_bytes)
-{
-	z_stream storage = { .next_in = (uint8_t *)content, .avail_in = (uInt)length };
-	_cleanup_(deflate_stream) z_stream *stream = NULL;
-	_cleanup_free_ uint8_t *buffer = NULL;
-	size_t room;
-
-	if (length > STORE_BLOB_MAX_BYTES)
-		return -EFBIG;
-	if (deflateInit2(&storage, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY) !=
-	    Z_OK)
-		return -ENOMEM;
-	stream = &storage;
-	room = deflateBound(stream, length);
-	buffer = malloc(room);
-	if (!buffer)
-		return -ENOMEM;
-	stream->next_out = buffer;
-	stream->avail_out = (uInt)room;
-	if (deflate(stream, Z_FINISH) != Z_STREAM_END)
-		return -ENOMEM;
-	*out_bytes = stream->total_out;
-	*out = TAKE_PTR(buffer);
-	return 0;
 }
 
 struct store_blob_reader *store_blob_reader__new(void)

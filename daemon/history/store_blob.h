@@ -21,12 +21,6 @@
 int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_t *blob_bytes,
 		       size_t *content_bytes);
 
-/* What a gzip member holds, as profile_builder writes it; *out: malloc'ed. -EINVAL: damaged; -EFBIG: more than STORE_BLOB_MAX_BYTES; -ENOMEM. */
-int store_blob__gunzip(const void *bytes, size_t length, uint8_t **out, size_t *out_bytes);
-
-/* gzip of a merged profile, as the daemon serves it; *out: malloc'ed. -ENOMEM; -EFBIG. */
-int store_blob__gzip(const void *content, size_t length, uint8_t **out, size_t *out_bytes);
-
 /* Decompresses one blob after the other into one buffer. */
 struct store_blob_reader;
 

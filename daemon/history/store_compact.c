@@ -157,7 +157,7 @@ static int finish_sum(struct store *store, const struct group *group, struct sum
 	int r;
 
 	profile_merge__set_times(sum->merge, row->begin_ns, row->covered_ns);
-	r = profile_merge__finish(sum->merge, &message, &length);
+	r = profile_merge__finish(sum->merge, false, &message, &length);
 	r = r ?: store_blob__encode(message, length, &profile, &row->profile_size, &content);
 	r = r ?: encode_cuda(store, sum, &cuda);
 	if (r)

@@ -41,7 +41,6 @@ struct reading {
 	int (*take)(struct reading *reading, const void *blob, size_t size, int64_t bytes,
 		    struct so_error *err);
 	struct profile_merge *merge;
-	json_t *documents;
 	int (*take_documents)(void *data, const json_t *documents);
 	void *data;
 };
@@ -50,7 +49,6 @@ static void reading__clear(struct reading *reading)
 {
 	store_blob_reader__free(reading->reader);
 	profile_merge__free(reading->merge);
-	json_decref(reading->documents);
 }
 
 static int take_profile(struct reading *reading, const void *blob, size_t size, int64_t bytes,
@@ -81,14 +79,6 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 
 static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
 		     struct so_error *err)
-{
-	if (!blob)
-		return 0;
-	return store_read__cuda(reading->reader, blob, size, bytes, reading->documents);
-}
-
-static int take_each_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
-			  struct so_error *err)
 {
 	json_t *documents;
 	int r;
@@ -177,17 +167,6 @@ static int read_range(struct store *store, struct reading *reading, const char *
 	return reading->span.windows ? 0 : no_windows(reading, err);
 }
 
-static int finish_profile(struct reading *reading, uint8_t **out, size_t *length)
-{
-	_cleanup_free_ uint8_t *message = NULL;
-	size_t message_bytes;
-	int r;
-
-	profile_merge__set_times(reading->merge, reading->span.begin_ns, reading->span.covered_ns);
-	r = profile_merge__finish(reading->merge, &message, &message_bytes);
-	return r ?: store_blob__gzip(message, message_bytes, out, length);
-}
-
 int store__profile(struct store *store, const struct store_query *query, uint8_t **out, size_t *length,
 		   struct store_span *span, struct so_error *err)
 {
@@ -201,37 +180,20 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 	r = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
 	if (r)
 		return r;
-	r = finish_profile(&reading, out, length);
+	profile_merge__set_times(reading.merge, reading.span.begin_ns, reading.span.covered_ns);
+	r = profile_merge__finish(reading.merge, true, out, length);
 	if (r)
 		return so_err(err, r, "the profile of that time cannot be made: %s", strerror(-r));
 	*span = reading.span;
 	return 0;
 }
 
-int store__cuda(struct store *store, const struct store_query *query, json_t **out, struct store_span *span,
+int store__cuda(struct store *store, const struct store_query *query,
+		int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
 		struct so_error *err)
 {
-	__attribute__((cleanup(reading__clear))) struct reading reading = { .query = query,
-									    .take = take_cuda,
-									    .documents = json_array() };
-	int r;
-
-	if (!reading.documents)
-		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
-	if (r)
-		return r;
-	*span = reading.span;
-	*out = TAKE_PTR(reading.documents);
-	return 0;
-}
-
-int store__each_cuda(struct store *store, const struct store_query *query,
-		     int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
-		     struct so_error *err)
-{
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
-		.query = query, .take = take_each_cuda, .take_documents = take, .data = data
+		.query = query, .take = take_cuda, .take_documents = take, .data = data
 	};
 	int r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
 

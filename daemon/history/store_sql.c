@@ -144,7 +144,7 @@ int sql__begin(sqlite3 *db)
 	return sql__run(db, "BEGIN IMMEDIATE");
 }
 
-void sql__rollback(sqlite3 *db)
+static void sql__rollback(sqlite3 *db)
 {
 	/* Some errors roll back by themselves (https://www.sqlite.org/lang_transaction.html). */
 	if (!sqlite3_get_autocommit(db))

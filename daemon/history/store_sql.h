@@ -44,7 +44,6 @@ int sql__get_number(sqlite3 *db, const char *text, size_t n, const int64_t *numb
 /* BEGIN IMMEDIATE; COMMIT, which rolls back when it fails; ROLLBACK of what is open. */
 int sql__begin(sqlite3 *db);
 int sql__commit(sqlite3 *db);
-void sql__rollback(sqlite3 *db);
 /* Ends a transaction: commits when r is 0, rolls back otherwise. Returns r, or the commit's error. */
 int sql__end(sqlite3 *db, int r);
 

@@ -256,12 +256,3 @@ unsigned memory_lock__stuck(void)
 	pthread_mutex_unlock(&pool.lock);
 	return n;
 }
-
-void memory_lock__set_try(void (*try_process)(pid_t pid), unsigned patience_ms)
-{
-	pthread_mutex_lock(&pool.lock);
-	pool.try_process = try_process;
-	pool.patience_ns = patience_ms ? patience_ms * 1000000ull : PATIENCE_NS;
-	memset(pool.fresh, 0, sizeof(pool.fresh));
-	pthread_mutex_unlock(&pool.lock);
-}

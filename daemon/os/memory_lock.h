@@ -30,7 +30,4 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size);
 /* Processes that hang now. */
 unsigned memory_lock__stuck(void);
 
-/* For tests: what tries a process, in place of a read of its memory, and for how long it is waited for. NULL, 0: as ever. */
-void memory_lock__set_try(void (*try_process)(pid_t pid), unsigned patience_ms);
-
 #endif

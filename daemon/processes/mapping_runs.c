@@ -116,11 +116,6 @@ void mapping_runs__unref(struct mapping_runs *r, struct mapping_run *run)
 	r->waiting_end = &run->next;
 }
 
-uint32_t mapping_runs__used(const struct mapping_runs *r)
-{
-	return r->used_chunks * CHUNK;
-}
-
 void mapping_runs__free(struct mapping_runs *r)
 {
 	if (!r)

@@ -14,7 +14,6 @@ int mapping_runs__new(uint32_t capacity, struct mapping_runs **out);
 /* A run of n entries (n may be 0) with one reference. -ENOSPC, -ENOMEM. */
 int mapping_runs__alloc(struct mapping_runs *runs, uint32_t n, struct mapping_run **out);
 void mapping_runs__unref(struct mapping_runs *runs, struct mapping_run *run); /* NULL is fine */
-uint32_t mapping_runs__used(const struct mapping_runs *runs); /* entries, those that wait included */
 void mapping_runs__free(struct mapping_runs *runs);
 
 #endif

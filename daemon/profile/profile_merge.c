@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "daemon/profile/message_memory.h"
-#include "daemon/profile/profile_merge_tables.h"
+#include "daemon/profile/pprof_tables.h"
 #include "stakeout/array.h"
+#include "stakeout/profile.pb-c.h"
 
 #define COMMENT_PREFIX "stakeout."
 
@@ -24,7 +25,7 @@ struct translation {
 };
 
 struct profile_merge {
-	struct merge_tables tables;
+	struct pprof_tables tables;
 	struct translation strings, mappings, functions, locations;
 	struct message_memory *memory; /* of the decoded message */
 	unsigned char *scratch;        /* for the key that is looked up */
@@ -47,14 +48,7 @@ void profile_merge__free(struct profile_merge *m)
 {
 	if (!m)
 		return;
-	intern__clear(&m->tables.strings);
-	intern__clear(&m->tables.mappings);
-	intern__clear(&m->tables.functions);
-	intern__clear(&m->tables.locations);
-	intern__clear(&m->tables.samples);
-	free(m->tables.flags);
-	free(m->tables.values);
-	free(m->tables.comments);
+	pprof_tables__clear(&m->tables);
 	free(m->strings.to);
 	free(m->mappings.to);
 	free(m->functions.to);
@@ -109,19 +103,16 @@ static int string_of(const struct profile_merge *m, int64_t number, uint32_t *ou
 
 static int take_mapping(struct profile_merge *m, const Stakeout__Pprof__Mapping *mapping, uint32_t *number)
 {
-	struct merge_mapping key = { mapping->memory_start, mapping->memory_limit, mapping->file_offset, 0, 0 };
-	struct merge_mapping_flags *flags;
+	struct pprof_mapping key = { mapping->memory_start, mapping->memory_limit, mapping->file_offset, 0, 0 };
+	struct pprof_mapping_flags *flags;
 	int r;
 
 	if (string_of(m, mapping->filename, &key.filename) || string_of(m, mapping->build_id, &key.build_id))
 		return -EINVAL;
-	r = ARRAY_RESERVE(m->tables.flags, m->tables.flags_capacity, m->tables.mappings.n_keys + 1);
-	r = r ?: intern__add(&m->tables.mappings, &key, sizeof(key), number);
+	r = pprof_tables__mapping(&m->tables, &key, number);
 	if (r < 0)
 		return r;
 	flags = &m->tables.flags[*number];
-	if (r > 0)
-		*flags = (struct merge_mapping_flags){ 0 };
 	flags->functions |= mapping->has_functions;
 	flags->filenames |= mapping->has_filenames;
 	flags->line_numbers |= mapping->has_line_numbers;
@@ -131,7 +122,7 @@ static int take_mapping(struct profile_merge *m, const Stakeout__Pprof__Mapping 
 
 static int take_function(struct profile_merge *m, const Stakeout__Pprof__Function *function, uint32_t *number)
 {
-	struct merge_function key = { .start_line = function->start_line };
+	struct pprof_function key = { .start_line = function->start_line };
 
 	if (string_of(m, function->name, &key.name) || string_of(m, function->system_name, &key.system_name) ||
 	    string_of(m, function->filename, &key.filename))
@@ -155,14 +146,14 @@ static int id_of(const struct translation *t, uint64_t id, uint32_t *out)
 
 static int take_location(struct profile_merge *m, const Stakeout__Pprof__Location *location, uint32_t *number)
 {
-	size_t bytes = sizeof(struct merge_location) + location->n_line * sizeof(struct merge_line);
-	struct merge_location *key;
+	size_t bytes = sizeof(struct pprof_location) + location->n_line * sizeof(struct pprof_line);
+	struct pprof_location *key;
 	int r = ARRAY_RESERVE(m->scratch, m->scratch_capacity, bytes);
 
 	if (r < 0)
 		return r;
-	key = (struct merge_location *)m->scratch;
-	*key = (struct merge_location){ .address = location->address, .is_folded = location->is_folded };
+	key = (struct pprof_location *)m->scratch;
+	*key = (struct pprof_location){ .address = location->address, .is_folded = location->is_folded };
 	r = id_of(&m->mappings, location->mapping_id, &key->mapping_id);
 	for (size_t i = 0; !r && i < location->n_line; i++) {
 		const Stakeout__Pprof__Line *line = location->line[i];
@@ -170,7 +161,7 @@ static int take_location(struct profile_merge *m, const Stakeout__Pprof__Locatio
 
 		r = id_of(&m->functions, line->function_id, &function);
 		if (!r)
-			key->lines[i] = (struct merge_line){ function, line->line, line->column };
+			key->lines[i] = (struct pprof_line){ function, line->line, line->column };
 	}
 	return r ?: intern__add(&m->tables.locations, key, bytes, number);
 }
@@ -195,9 +186,9 @@ static int take_frames(struct profile_merge *m, const Message *message)
 }
 
 static int value_type_of(const struct profile_merge *m, const Stakeout__Pprof__ValueType *type,
-			 struct merge_value_type *out)
+			 struct pprof_value_type *out)
 {
-	struct merge_value_type found = { 0, 0 }; /* the string "" */
+	struct pprof_value_type found = { 0, 0 }; /* the string "" */
 
 	if (type && (string_of(m, type->type, &found.type) || string_of(m, type->unit, &found.unit)))
 		return -EINVAL;
@@ -205,18 +196,18 @@ static int value_type_of(const struct profile_merge *m, const Stakeout__Pprof__V
 	return 0;
 }
 
-static bool same_type(const struct merge_value_type *a, const struct merge_value_type *b)
+static bool same_type(const struct pprof_value_type *a, const struct pprof_value_type *b)
 {
 	return a->type == b->type && a->unit == b->unit;
 }
 
 static int take_types(struct profile_merge *m, const Message *message)
 {
-	struct merge_tables *t = &m->tables;
+	struct pprof_tables *t = &m->tables;
 	bool first = !t->n_types;
-	struct merge_value_type type;
+	struct pprof_value_type type;
 
-	if (!message->n_sample_type || message->n_sample_type > MERGE_MAX_TYPES)
+	if (!message->n_sample_type || message->n_sample_type > PPROF_MAX_TYPES)
 		return -EINVAL;
 	if (!first && message->n_sample_type != t->n_types)
 		return -EINVAL;
@@ -237,18 +228,18 @@ static int take_types(struct profile_merge *m, const Message *message)
 	       string_of(m, message->keep_frames, &t->keep_frames);
 }
 
-static int compare_labels(const struct merge_label *a, const struct merge_label *b)
+static int compare_labels(const struct pprof_label *a, const struct pprof_label *b)
 {
 	return memcmp(a, b, sizeof(*a));
 }
 
 /* Sorted, so that their order in the message makes no difference. */
 static int take_labels(const struct profile_merge *m, const Stakeout__Pprof__Sample *sample,
-		       struct merge_label *labels)
+		       struct pprof_label *labels)
 {
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Stakeout__Pprof__Label *from = sample->label[i];
-		struct merge_label label = { .num = from->num };
+		struct pprof_label label = { .num = from->num };
 		size_t at = i;
 
 		if (string_of(m, from->key, &label.key) || string_of(m, from->str, &label.str) ||
@@ -261,55 +252,30 @@ static int take_labels(const struct profile_merge *m, const Stakeout__Pprof__Sam
 	return 0;
 }
 
-static int sample_number(struct profile_merge *m, const Stakeout__Pprof__Sample *sample, uint32_t *number)
+static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *sample)
 {
-	const struct translation *locations = &m->locations;
-	struct merge_sample *key;
-	uint32_t *ids;
-	size_t bytes;
+	struct pprof_label labels[PPROF_MAX_LABELS];
+	struct pprof_tables *t = &m->tables;
+	uint32_t *stack;
+	int64_t *values;
 	int r;
 
-	if (sample->n_label > MERGE_MAX_LABELS || sample->n_location_id > UINT32_MAX)
+	if (sample->n_value != t->n_types || sample->n_label > PPROF_MAX_LABELS ||
+	    sample->n_location_id > UINT32_MAX || take_labels(m, sample, labels))
 		return -EINVAL;
-	bytes = sizeof(*key) + sample->n_label * sizeof(key->labels[0]) + sample->n_location_id * sizeof(*ids);
-	if (ARRAY_RESERVE(m->scratch, m->scratch_capacity, bytes))
+	stack = pprof_tables__stack(t, sample->n_location_id);
+	if (!stack)
 		return -ENOMEM;
-	key = (struct merge_sample *)m->scratch;
-	key->n_labels = (uint32_t)sample->n_label;
-	key->n_locations = (uint32_t)sample->n_location_id;
-	r = take_labels(m, sample, key->labels);
-	if (r < 0)
-		return r;
-	ids = merge_sample__locations(key);
 	for (size_t i = 0; i < sample->n_location_id; i++) {
 		uint64_t id = sample->location_id[i];
 
-		if (id - 1 >= locations->n)
+		if (id - 1 >= m->locations.n)
 			return -EINVAL;
-		ids[i] = locations->to[id - 1] + 1;
+		stack[i] = m->locations.to[id - 1] + 1;
 	}
-	return intern__add(&m->tables.samples, key, bytes, number);
-}
-
-static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *sample)
-{
-	struct merge_tables *t = &m->tables;
-	int64_t *values;
-	uint32_t number;
-	int r;
-
-	if (sample->n_value != t->n_types)
-		return -EINVAL;
-	/* Room for the values comes first: a sample that is in the table must have some. */
-	r = ARRAY_RESERVE(t->values, t->values_capacity, (t->samples.n_keys + 1) * t->n_types);
+	r = pprof_tables__sample(t, sample->n_location_id, labels, sample->n_label, &values);
 	if (r < 0)
 		return r;
-	r = sample_number(m, sample, &number);
-	if (r < 0)
-		return r;
-	values = &t->values[number * t->n_types];
-	if (r > 0)
-		memset(values, 0, t->n_types * sizeof(*values));
 	for (size_t i = 0; i < t->n_types; i++) {
 		if (sample->value[i] < 0)
 			return -EINVAL;
@@ -338,7 +304,7 @@ static bool is_sum(const char *text, size_t *length, int64_t *value)
 	return !*end && !errno;
 }
 
-static int add_comment(struct merge_tables *t, const struct merge_comment *comment)
+static int add_comment(struct pprof_tables *t, const struct pprof_comment *comment)
 {
 	for (size_t i = 0; i < t->n_comments; i++) {
 		if (t->comments[i].text != comment->text || t->comments[i].is_sum != comment->is_sum)
@@ -350,15 +316,12 @@ static int add_comment(struct merge_tables *t, const struct merge_comment *comme
 	/* Each is compared with all: so many are no profile of stakeout's. */
 	if (t->n_comments >= 1000)
 		return -EFBIG;
-	if (ARRAY_RESERVE(t->comments, t->comments_capacity, t->n_comments + 1))
-		return -ENOMEM;
-	t->comments[t->n_comments++] = *comment;
-	return 0;
+	return pprof_tables__comment(t, comment);
 }
 
 static int take_comment(struct profile_merge *m, const Message *message, int64_t string)
 {
-	struct merge_comment comment = { .is_sum = false };
+	struct pprof_comment comment = { .is_sum = false };
 	_cleanup_free_ char *key = NULL;
 	size_t length;
 	int r = string_of(m, string, &comment.text);
@@ -375,7 +338,7 @@ static int take_comment(struct profile_merge *m, const Message *message, int64_t
 	return r < 0 ? r : add_comment(&m->tables, &comment);
 }
 
-static void take_times(struct merge_tables *t, const Message *message, bool first)
+static void take_times(struct pprof_tables *t, const Message *message, bool first)
 {
 	int64_t duration_ns = message->duration_nanos > 0 ? message->duration_nanos : 0;
 
@@ -401,18 +364,6 @@ static int take_message(struct profile_merge *m, const Message *message)
 	if (!r)
 		take_times(&m->tables, message, first);
 	return r;
-}
-
-static size_t table_bytes(const struct intern *table)
-{
-	return table->bytes_capacity + table->keys_capacity * sizeof(*table->keys) +
-	       table->n_slots * sizeof(*table->slots);
-}
-
-static size_t bytes_used(const struct merge_tables *t)
-{
-	return table_bytes(&t->strings) + table_bytes(&t->mappings) + table_bytes(&t->functions) +
-	       table_bytes(&t->locations) + table_bytes(&t->samples) + t->values_capacity * sizeof(*t->values);
 }
 
 static int explain(int r, struct so_error *err)
@@ -444,7 +395,7 @@ int profile_merge__add(struct profile_merge *m, const uint8_t *bytes, size_t len
 		r = take_message(m, message);
 	else
 		r = message_memory__error(m->memory) ?: -EINVAL;
-	if (!r && bytes_used(&m->tables) > PROFILE_MERGE_MAX_BYTES)
+	if (!r && pprof_tables__bytes(&m->tables) > PROFILE_MERGE_MAX_BYTES)
 		r = -EFBIG;
 	return explain(r, err);
 }
@@ -456,17 +407,7 @@ void profile_merge__set_times(struct profile_merge *m, int64_t time_ns, int64_t 
 	m->set_duration_ns = duration_ns;
 }
 
-int64_t profile_merge__samples(const struct profile_merge *m)
-{
-	int64_t sum = 0;
-
-	for (size_t i = 0; i < m->tables.samples.n_keys; i++)
-		if (__builtin_add_overflow(sum, m->tables.values[i * m->tables.n_types], &sum))
-			return INT64_MAX;
-	return sum;
-}
-
-int profile_merge__finish(struct profile_merge *m, uint8_t **out, size_t *length)
+int profile_merge__finish(struct profile_merge *m, bool gzip, uint8_t **out, size_t *length)
 {
 	if (!m->tables.n_types)
 		return -ENODATA;
@@ -474,5 +415,5 @@ int profile_merge__finish(struct profile_merge *m, uint8_t **out, size_t *length
 		m->tables.time_ns = m->set_time_ns;
 		m->tables.duration_ns = m->set_duration_ns;
 	}
-	return merge_tables__pack(&m->tables, out, length);
+	return pprof_tables__pack(&m->tables, gzip, PROFILE_MERGE_MAX_MESSAGE_BYTES, out, length);
 }

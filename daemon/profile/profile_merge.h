@@ -18,6 +18,7 @@
 #ifndef STAKEOUT_PROFILE_MERGE_H
 #define STAKEOUT_PROFILE_MERGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,14 +44,11 @@ int profile_merge__add(struct profile_merge *merge, const uint8_t *message, size
 void profile_merge__set_times(struct profile_merge *merge, int64_t time_ns, int64_t duration_ns);
 
 /*
- * The sum of all messages, not compressed. *out is malloc'ed, the caller frees it. The merger can go on being used.
+ * The sum of all messages, gzipped or not. *out is malloc'ed, the caller frees it. The merger can go on being used.
  * -ENODATA: no message was added; -EFBIG: the result would pass PROFILE_MERGE_MAX_MESSAGE_BYTES, so that it could not be
  * read back; -ENOMEM.
  */
-int profile_merge__finish(struct profile_merge *merge, uint8_t **out, size_t *length);
-
-/* Sum of the first value (samples/count) over all samples. */
-int64_t profile_merge__samples(const struct profile_merge *merge);
+int profile_merge__finish(struct profile_merge *merge, bool gzip, uint8_t **out, size_t *length);
 
 void profile_merge__free(struct profile_merge *merge);
 CLEANUP_DEFINE(struct profile_merge *, profile_merge, profile_merge__free)

@@ -93,11 +93,6 @@ const struct python_function *python_functions__get(struct python_functions *fun
 	return number < functions->n ? functions->list[number] : NULL;
 }
 
-size_t python_functions__count(const struct python_functions *functions)
-{
-	return functions->n;
-}
-
 bool python_functions__turn(struct python_functions **functions)
 {
 	struct python_functions *next;

@@ -40,7 +40,6 @@ void python_functions__unref(struct python_functions *functions);
 /* Equal names, files and lines give the same function. NULL when out of memory or full. */
 const struct python_function *python_functions__get(struct python_functions *functions, const char *name,
 						    const char *filename, int first_line);
-size_t python_functions__count(const struct python_functions *functions);
 /*
  * When *functions is more than half full, puts a new table in its place; true then. Not while there are
  * PYTHON_FUNCTIONS_TABLES tables.

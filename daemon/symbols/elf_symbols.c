@@ -10,7 +10,6 @@
 #include "daemon/elf/elf_dynamic.h"
 #include "daemon/elf/elf_file.h"
 #include "daemon/elf/elf_image.h"
-#include "daemon/elf/elf_names.h"
 #include "daemon/elf/elf_plt.h"
 #include "daemon/elf/elf_sections.h"
 #include "daemon/elf/elf_symtab.h"
@@ -21,10 +20,13 @@
 
 struct elf_symbols {
 	struct elf_symtab symtab;
-	struct elf_names names;
-	const char *source;
-	int fd, debug_fd; /* -1: not needed */
-	uint8_t *memory;  /* the copy of an image given in memory */
+	struct {
+		struct elf_image image; /* borrowed */
+		uint64_t at, size;      /* of the string table in it */
+	} names[ELF_N_TABLES];
+	const char *source; /* "symtab", "debug-file", "debugdata", "dynsym", "none" */
+	int fd, debug_fd;   /* -1: not needed */
+	uint8_t *memory;    /* the copy of an image given in memory */
 	size_t memory_size;
 	uint8_t *mini_names; /* the string table of .gnu_debugdata */
 	size_t mini_names_size;
@@ -49,9 +51,28 @@ static void cleanup__loading(struct loading *loading)
 static void set_names(struct elf_symbols *symbols, enum elf_table table, const struct elf_image *image,
 		      const struct elf_symtab_location *where)
 {
-	symbols->names.tables[table].image = *image;
-	symbols->names.tables[table].at = where->names_at;
-	symbols->names.tables[table].size = where->names_size;
+	symbols->names[table].image = *image;
+	symbols->names[table].at = where->names_at;
+	symbols->names[table].size = where->names_size;
+}
+
+/* Reads an entry's name, "@plt" included, cut to size - 1 bytes. Its length in `to`, or -EINVAL. */
+static int read_name(const struct elf_symbols *symbols, const struct elf_symtab_entry *entry, char *to,
+		     size_t size)
+{
+	static const char plt_suffix[] = "@plt";
+	uint64_t at = symbols->names[entry->table].at;
+	int length = elf_image__read_string(&symbols->names[entry->table].image, at + entry->name,
+					    at + symbols->names[entry->table].size, to, size);
+
+	if (length < 0 || entry->table != ELF_TABLE_PLT)
+		return length;
+	for (size_t i = 0; i < sizeof(plt_suffix) && (size_t)length + 1 < size; i++) {
+		to[length] = plt_suffix[i];
+		to[length + 1] = '\0';
+		length += plt_suffix[i] != '\0';
+	}
+	return length;
 }
 
 /* Adds the .symtab of an image (the file, its debug file, its mini debuginfo). -ENOENT when it has no functions. */
@@ -312,7 +333,7 @@ static struct elf_symbols *new_symbols(void)
 	symbols->fd = symbols->debug_fd = -1;
 	symbols->source = "none";
 	for (int i = 0; i < ELF_N_TABLES; i++)
-		symbols->names.tables[i].image.fd = -1;
+		symbols->names[i].image.fd = -1;
 	return symbols;
 }
 
@@ -375,8 +396,7 @@ struct alias {
 
 static bool read_alias(const struct elf_symbols *symbols, uint32_t entry, struct alias *out)
 {
-	int length =
-		elf_names__read(&symbols->names, &symbols->symtab.entries[entry], out->name, sizeof(out->name));
+	int length = read_name(symbols, &symbols->symtab.entries[entry], out->name, sizeof(out->name));
 
 	if (length <= 0)
 		return false;
@@ -437,14 +457,13 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 	if (alias != ELF_SYMTAB_NONE)
 		best = choose_alias(symbols, vaddr, best, alias);
 	/* The caller's buffer is only written once the name is known to be there. */
-	length = elf_names__read(&symbols->names, &symbols->symtab.entries[best], text, sizeof(text));
+	length = read_name(symbols, &symbols->symtab.entries[best], text, sizeof(text));
 	if (length <= 0)
 		return -ENOENT;
 	if (name_size > 0) {
 		if ((size_t)length + 1 < sizeof(text) || name_size <= sizeof(text)) {
 			snprintf(name, name_size, "%s", text);
-		} else if (elf_names__read(&symbols->names, &symbols->symtab.entries[best], name, name_size) <
-			   0) {
+		} else if (read_name(symbols, &symbols->symtab.entries[best], name, name_size) < 0) {
 			return -ENOENT;
 		}
 	}
@@ -473,17 +492,6 @@ int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, ch
 	return 0;
 }
 
-int elf_symbols__find(struct elf_symbols *symbols, const char *name, struct elf_symbol *symbol)
-{
-	uint32_t found;
-	int r = elf_names__find(&symbols->names, &symbols->symtab, name, &found);
-
-	if (r < 0)
-		return r;
-	describe(&symbols->symtab.entries[found], symbol);
-	return 0;
-}
-
 size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high,
 			      struct elf_symbol *out, size_t room)
 {
@@ -507,30 +515,11 @@ size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, u
 	return n;
 }
 
-size_t elf_symbols__count(const struct elf_symbols *symbols)
-{
-	return symbols->symtab.n;
-}
-
-size_t elf_symbols__bytes(const struct elf_symbols *symbols)
-{
-	return sizeof(*symbols) + symbols->symtab.room * sizeof(*symbols->symtab.entries) +
-	       (symbols->names.hashes ? symbols->symtab.n * sizeof(*symbols->names.hashes) : 0) +
-	       symbols->n_launches * sizeof(*symbols->launches) + symbols->memory_size +
-	       symbols->mini_names_size;
-}
-
-const char *elf_symbols__source(const struct elf_symbols *symbols)
-{
-	return symbols->source;
-}
-
 void elf_symbols__free(struct elf_symbols *symbols)
 {
 	if (!symbols)
 		return;
 	elf_symtab__release(&symbols->symtab);
-	elf_names__release(&symbols->names);
 	if (symbols->fd >= 0)
 		close(symbols->fd);
 	if (symbols->debug_fd >= 0)

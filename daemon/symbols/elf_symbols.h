@@ -49,9 +49,6 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
  */
 int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, char *name, size_t name_size);
 
-/* The address of a defined symbol by its raw name (exact match); -ENOENT. */
-int elf_symbols__find(struct elf_symbols *symbols, const char *name, struct elf_symbol *symbol);
-
 /*
  * The functions that begin in [low, high) and whose size the file gives, by rising address and one for each, as many as
  * there is room for; returns their number. PLT entries, and
@@ -60,10 +57,6 @@ int elf_symbols__find(struct elf_symbols *symbols, const char *name, struct elf_
 size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high,
 			      struct elf_symbol *out, size_t room);
 
-size_t elf_symbols__count(const struct elf_symbols *symbols);
-size_t elf_symbols__bytes(const struct elf_symbols *symbols); /* memory held */
-const char *elf_symbols__source(
-	const struct elf_symbols *symbols); /* "symtab", "debug-file", "debugdata", "dynsym", "none" */
 void elf_symbols__free(struct elf_symbols *symbols);
 CLEANUP_DEFINE(struct elf_symbols *, elf_symbols, elf_symbols__free)
 

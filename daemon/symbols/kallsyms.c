@@ -399,16 +399,6 @@ const char *kallsyms__lookup(const struct kallsyms *ks, uint64_t address)
 	return low > 0 && ks->entries[low - 1].name ? ks->names + ks->entries[low - 1].name : NULL;
 }
 
-size_t kallsyms__count(const struct kallsyms *ks)
-{
-	return ks->n_symbols;
-}
-
-size_t kallsyms__bytes(const struct kallsyms *ks)
-{
-	return sizeof(*ks) + ks->room * sizeof(*ks->entries) + ks->names_room;
-}
-
 struct kallsyms *kallsyms__ref(struct kallsyms *ks)
 {
 	if (ks)

@@ -30,8 +30,6 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
  * Owned by the table.
  */
 const char *kallsyms__lookup(const struct kallsyms *ks, uint64_t address);
-size_t kallsyms__count(const struct kallsyms *ks);
-size_t kallsyms__bytes(const struct kallsyms *ks);
 /* NULL stays NULL. References are taken and given back by any thread. */
 struct kallsyms *kallsyms__ref(struct kallsyms *ks);
 void kallsyms__unref(struct kallsyms *ks);

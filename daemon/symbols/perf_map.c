@@ -457,11 +457,6 @@ const char *perf_map__lookup(const struct perf_map *map, uint64_t address)
 	return map->names + map->pieces[low - 1].name;
 }
 
-size_t perf_map__count(const struct perf_map *map)
-{
-	return map->n;
-}
-
 void perf_map__free(struct perf_map *map)
 {
 	if (!map)

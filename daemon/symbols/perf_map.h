@@ -26,7 +26,6 @@ int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_
 /* Where ranges overlap, the line later in the file wins. NULL when nothing covers the address. Owned by the
  * map. */
 const char *perf_map__lookup(const struct perf_map *map, uint64_t address);
-size_t perf_map__count(const struct perf_map *map);
 void perf_map__free(struct perf_map *map);
 CLEANUP_DEFINE(struct perf_map *, perf_map, perf_map__free)
 

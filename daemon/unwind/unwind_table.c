@@ -366,12 +366,6 @@ bool unwind_table__sound(const struct unwind_table *t)
 			      SO_ROW_RULE(t->rows[t->n_rows - 1]) == SO_RULE_NONE);
 }
 
-size_t unwind_table__bytes(const struct unwind_table *table)
-{
-	return ((size_t)table->n_blocks + 1) * sizeof(*table->index) +
-	       (size_t)table->n_rows * sizeof(*table->rows) + (size_t)table->n_rules * sizeof(*table->rules);
-}
-
 void unwind_table__free(struct unwind_table *table)
 {
 	if (!table)

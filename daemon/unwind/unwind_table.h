@@ -65,9 +65,6 @@ const struct so_unwind_rule *unwind_table__lookup(const struct unwind_table *tab
  */
 bool unwind_table__sound(const struct unwind_table *table);
 
-/* Bytes of memory that the table's three arrays take. */
-size_t unwind_table__bytes(const struct unwind_table *table);
-
 void unwind_table__free(struct unwind_table *table);
 CLEANUP_DEFINE(struct unwind_table *, unwind_table, unwind_table__free)
 

@@ -13,6 +13,7 @@
 #include "daemon/unwind/unwind_cache.h"
 #include "daemon/unwind/unwind_table.h"
 #include "stakeout/cleanup.h"
+#include "tests/unit/table_bytes.h"
 
 #define CACHE_KEY "bench"
 
@@ -60,7 +61,7 @@ static int measure(struct unwind_cache *cache, const char *dir, const char *file
 	       "\"unsupported_rows\": %u, \"bytes\": %zu, \"compile_ms\": %.3f, \"store_ms\": %.3f, "
 	       "\"load_ms\": %.3f, \"cached_bytes\": %lld}\n",
 	       file, (long long)st.st_size, table->n_rows, table->n_rules, table->n_fdes,
-	       table->n_unsupported_rows, unwind_table__bytes(table), compile_ms, store_ms, load_ms,
+	       table->n_unsupported_rows, table_bytes(table), compile_ms, store_ms, load_ms,
 	       cached_bytes(dir));
 	return 0;
 }

@@ -21,7 +21,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (symbol.start > vaddr || (symbol.size && vaddr - symbol.start >= symbol.size))
 			__builtin_trap();
 	}
-	elf_symbols__find(symbols, "f", &symbol);
-	elf_symbols__find(symbols, name, &symbol);
 	return 0;
 }

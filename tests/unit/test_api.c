@@ -43,9 +43,10 @@ static struct fixture *open_fixture(const struct api_options *options)
 	assert_int_equal(match_scan__new(f->engine, NULL, NULL, &f->scan, &err), 0);
 	with_rules.scan = f->scan;
 	assert_int_equal(api__new(f->engine, &with_rules, &f->api, &err), 0);
-	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, &f->sock, &err), 0);
-	assert_int_equal(
-		http_server__start(listen_socket__take_fd(f->sock), api__handle, f->api, &f->server, &err), 0);
+	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, -1, &f->sock, &err), 0);
+	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, api__handle,
+					    f->api, &f->server, &err),
+			 0);
 	return f;
 }
 

@@ -44,9 +44,10 @@ static int setup(void **state)
 	setenv("http_proxy", "http://localhost:1", 1); /* must not matter */
 	assert_int_equal(engine__new(NULL, &f->engine, &err), 0);
 	assert_int_equal(api__new(f->engine, NULL, &f->api, &err), 0);
-	assert_int_equal(listen_socket__open(path, 0600, &f->sock, &err), 0);
-	assert_int_equal(
-		http_server__start(listen_socket__take_fd(f->sock), api__handle, f->api, &f->server, &err), 0);
+	assert_int_equal(listen_socket__open(path, 0600, -1, &f->sock, &err), 0);
+	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, api__handle,
+					    f->api, &f->server, &err),
+			 0);
 	assert_int_equal(api_client__new(path, &f->client, &err), 0);
 	*state = f;
 	return 0;

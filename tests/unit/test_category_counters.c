@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "daemon/api/category_counters.h"
-#include "daemon/api/category_windows.h"
+#include "daemon/api/category_windows.c"
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"
 #include "profile/category_verdict.h"
@@ -235,6 +235,14 @@ static void those_that_are_gone_make_room(void **state)
 	close_world(&w);
 }
 
+/* One look at the windows that are open, as their thread takes each second. */
+static void tick(struct category_windows *windows, uint64_t now_ns)
+{
+	pthread_mutex_lock(&windows->lock);
+	look(windows, now_ns);
+	pthread_mutex_unlock(&windows->lock);
+}
+
 #define FAKE_NS 16000 /* of a fake window's samples */
 
 static void refresh(struct world *w)
@@ -260,7 +268,7 @@ static void windows_are_taken_when_asked(void **state)
 	assert_int_equal(sum_of(w.counters, kept), FAKE_NS);
 	assert_int_equal(ns_of(w.counters, other, "other native"), -1);
 	refresh(&w); /* too soon */
-	category_windows__tick(w.windows, clock__now_ns());
+	tick(w.windows, clock__now_ns());
 	assert_int_equal(sum_of(w.counters, kept), FAKE_NS);
 	/* The last window does not wait, and there is none behind it. */
 	fake_engine__exit(w.engine, kept);
@@ -268,7 +276,7 @@ static void windows_are_taken_when_asked(void **state)
 	assert_int_equal(sum_of(w.counters, kept), 2 * FAKE_NS);
 	assert_int_equal(fake_engine__in_windows(w.engine), 2 * FAKE_ENGINE_PROFILE_SAMPLES);
 	refresh(&w);
-	category_windows__tick(w.windows, clock__now_ns());
+	tick(w.windows, clock__now_ns());
 	assert_int_equal(sum_of(w.counters, kept), 2 * FAKE_NS);
 	/* One that had ended before it was asked for. */
 	kept = attach(&w, 102, true);
@@ -291,13 +299,13 @@ static void windows_that_nobody_asks_for_are_taken(void **state)
 	b = attach(&w, 101, true);
 	refresh(&w);
 	now_ns = clock__now_ns() + CATEGORY_WINDOWS_IDLE_NS;
-	category_windows__tick(w.windows, now_ns - CATEGORY_WINDOWS_MIN_NS);
+	tick(w.windows, now_ns - CATEGORY_WINDOWS_MIN_NS);
 	assert_int_equal(sum_of(w.counters, a) + sum_of(w.counters, b), 2 * FAKE_NS);
 	/* One in a second. */
-	category_windows__tick(w.windows, now_ns);
+	tick(w.windows, now_ns);
 	assert_int_equal(sum_of(w.counters, a) + sum_of(w.counters, b), 3 * FAKE_NS);
 	fake_engine__carry(w.engine, true);
-	category_windows__tick(w.windows, clock__now_ns());
+	tick(w.windows, clock__now_ns());
 	fake_engine__carry(w.engine, false);
 	assert_true(sum_of(w.counters, a) >= 2 * FAKE_NS && sum_of(w.counters, b) >= 2 * FAKE_NS);
 	close_world(&w);
@@ -316,7 +324,7 @@ static void ended_targets_are_not_held(void **state)
 	fake_engine__exit(w.engine, ended);
 	engine__detach(w.engine, detached, NULL);
 	assert_int_equal(fake_engine__count(w.engine), 3);
-	category_windows__tick(w.windows, clock__now_ns());
+	tick(w.windows, clock__now_ns());
 	assert_int_equal(fake_engine__count(w.engine), 2);
 	assert_int_equal(sum_of(w.counters, ended), 2 * FAKE_NS);
 	assert_int_equal(sum_of(w.counters, living), FAKE_NS);

@@ -17,7 +17,7 @@
 
 #include "daemon/symbols/cuda_registered.h"
 #include "daemon/elf/elf_dynamic.h"
-#include "daemon/symbols/elf_symbols.h"
+#include "tests/unit/elf_find.h"
 #include "daemon/cuda/kernel_names.h"
 
 #define _cleanup_registered_ __attribute__((cleanup(cleanup__cuda_registered)))
@@ -148,7 +148,7 @@ static uint64_t address_of(const char *name, const char *function, uint64_t *siz
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_symbols(name);
 	struct elf_symbol symbol;
 
-	if (elf_symbols__find(symbols, function, &symbol))
+	if (elf_find(symbols, function, &symbol))
 		fail_msg("no %s in %s", function, name);
 	*size = symbol.size;
 	return symbol.start;
@@ -171,7 +171,7 @@ static void check_function(const char *name, const char *function, const char *k
 	assert_int_equal(symbol.size, size);
 	assert_int_equal(elf_symbols__lookup(symbols, start, &symbol, found, sizeof(found)), 0);
 	/* It is nobody's symbol. */
-	assert_int_equal(elf_symbols__find(symbols, kernel, &symbol), -ENOENT);
+	assert_int_equal(elf_find(symbols, kernel, &symbol), -ENOENT);
 	assert_int_equal(elf_symbols__functions(symbols, start, start + 1, &symbol, 1), 0);
 }
 

@@ -17,7 +17,7 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
-#include "daemon/symbols/elf_symbols.h"
+#include "tests/unit/elf_find.h"
 
 static char dir[64];
 
@@ -157,7 +157,7 @@ static void test_agrees_with_nm(void **state)
 
 		run("nm %s > names; nm -S --defined-only %s | grep -v ' [bBdDrRvV] ' > sized", programs[i],
 		    programs[i]);
-		assert_string_equal(elf_symbols__source(symbols), "symtab");
+		assert_string_equal(symbols->source, "symtab");
 		assert_true(compare_with_nm(symbols, in_dir("sized")) >= 4);
 	}
 }
@@ -178,7 +178,7 @@ static void test_agrees_with_nm_on_libraries(void **state)
 
 		run("nm -D %s > names; nm -DS --defined-only %s | grep -v ' [bBdDrRvV] ' > sized",
 		    info.dli_fname, info.dli_fname);
-		assert_string_equal(elf_symbols__source(symbols), "dynsym");
+		assert_string_equal(symbols->source, "dynsym");
 		assert_true(compare_with_nm(symbols, in_dir("sized")) > 50);
 		dlclose(library);
 	}
@@ -204,7 +204,7 @@ static void test_agrees_with_dladdr(void **state)
 						     &by_address, name, sizeof(name)),
 				 0);
 		assert_int_equal(by_address.start, (char *)inside.dli_saddr - (char *)info.dli_fbase);
-		assert_int_equal(elf_symbols__find(symbols, names[i], &by_name), 0);
+		assert_int_equal(elf_find(symbols, names[i], &by_name), 0);
 		if (strcmp(names[i], "realpath") != 0) /* has an older version, which the name also means */
 			assert_int_equal(by_name.start, by_address.start);
 	}
@@ -227,26 +227,26 @@ static void test_choice(void **state)
 	char name[4] = "";
 
 	/* Global before weak, then fewest underscores: not "al", not "__plain_alias". */
-	assert_int_equal(elf_symbols__find(symbols, "__plain_alias", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "__plain_alias", &symbol), 0);
 	expect(symbols, symbol.start, "alpha");
-	assert_int_equal(elf_symbols__find(symbols, "al", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "al", &symbol), 0);
 	expect(symbols, symbol.start + 1, "alpha");
 	/* Then the shortest. */
-	assert_int_equal(elf_symbols__find(symbols, "a_much_longer_name", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "a_much_longer_name", &symbol), 0);
 	expect(symbols, symbol.start, "short_name");
 	/* A local function is found, too. */
-	assert_int_equal(elf_symbols__find(symbols, "beta", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "beta", &symbol), 0);
 	expect(symbols, symbol.start, "beta");
 	assert_true(symbol.size > 0);
 	/* The name is cut to its buffer. */
 	assert_int_equal(elf_symbols__lookup(symbols, symbol.start, &symbol, name, sizeof(name)), 0);
 	assert_string_equal(name, "bet");
 
-	assert_int_equal(elf_symbols__find(symbols, "bet", &untouched), -ENOENT);
-	assert_int_equal(elf_symbols__find(symbols, "eta", &untouched), -ENOENT);
-	assert_int_equal(elf_symbols__find(symbols, "beta_", &untouched), -ENOENT);
-	assert_int_equal(elf_symbols__find(symbols, "", &untouched), -ENOENT);
-	assert_int_equal(elf_symbols__find(symbols, "printf", &untouched), -ENOENT);
+	assert_int_equal(elf_find(symbols, "bet", &untouched), -ENOENT);
+	assert_int_equal(elf_find(symbols, "eta", &untouched), -ENOENT);
+	assert_int_equal(elf_find(symbols, "beta_", &untouched), -ENOENT);
+	assert_int_equal(elf_find(symbols, "", &untouched), -ENOENT);
+	assert_int_equal(elf_find(symbols, "printf", &untouched), -ENOENT);
 	assert_int_equal(elf_symbols__lookup(symbols, 1, &untouched, name, sizeof(name)), -ENOENT);
 	assert_int_equal(elf_symbols__lookup(symbols, UINT64_MAX, &untouched, name, sizeof(name)), -ENOENT);
 	assert_int_equal(untouched.start, 1);
@@ -268,16 +268,16 @@ static void test_functions_of_a_range(void **state)
 		assert_true(!i || all[i].start > all[i - 1].start);
 	}
 	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
-		assert_int_equal(elf_symbols__find(symbols, inside[i], &named), 0);
+		assert_int_equal(elf_find(symbols, inside[i], &named), 0);
 		for (at = 0; at < n && all[at].start != named.start; at++)
 			;
 		assert_true(at < n);
 	}
-	assert_int_equal(elf_symbols__find(symbols, "sizeless", &named), 0);
+	assert_int_equal(elf_find(symbols, "sizeless", &named), 0);
 	for (at = 0; at < n; at++)
 		assert_int_not_equal(all[at].start, named.start);
 
-	assert_int_equal(elf_symbols__find(symbols, "alpha", &alpha), 0);
+	assert_int_equal(elf_find(symbols, "alpha", &alpha), 0);
 	assert_int_equal(elf_symbols__functions(symbols, alpha.start, alpha.start + 1, some, 64), 1);
 	assert_int_equal(some[0].start, alpha.start);
 	assert_int_equal(some[0].size, alpha.size);
@@ -294,9 +294,9 @@ static void test_labels_without_size_and_nesting(void **state)
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_file("full", NULL);
 	struct elf_symbol symbol, outer;
 
-	assert_int_equal(elf_symbols__find(symbols, "sizeless", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "sizeless", &symbol), 0);
 	assert_int_equal(symbol.size, 0);
-	assert_int_equal(elf_symbols__find(symbols, "outer", &outer), 0);
+	assert_int_equal(elf_find(symbols, "outer", &outer), 0);
 	assert_int_equal(outer.start, symbol.start + 5);
 	/* Up to the next symbol; the assembler's own label ".Lhidden" is none. */
 	expect(symbols, symbol.start + 4, "sizeless");
@@ -353,10 +353,10 @@ static void test_stripped(void **state)
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_file("stripped", in_dir("no-such-root"));
 	struct elf_symbol symbol;
 
-	assert_string_equal(elf_symbols__source(symbols), "dynsym");
-	assert_int_equal(elf_symbols__find(symbols, "alpha", &symbol), 0);
+	assert_string_equal(symbols->source, "dynsym");
+	assert_int_equal(elf_find(symbols, "alpha", &symbol), 0);
 	expect(symbols, symbol.start, "alpha");
-	assert_int_equal(elf_symbols__find(symbols, "beta", &symbol), -ENOENT);
+	assert_int_equal(elf_find(symbols, "beta", &symbol), -ENOENT);
 }
 
 static void expect_debug_file(const char *file, const char *path, const char *root, bool found)
@@ -364,12 +364,12 @@ static void expect_debug_file(const char *file, const char *path, const char *ro
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_at(in_dir(file), path, root);
 	struct elf_symbol symbol;
 
-	assert_string_equal(elf_symbols__source(symbols), found ? "debug-file" : "dynsym");
-	assert_int_equal(elf_symbols__find(symbols, "beta", &symbol), found ? 0 : -ENOENT);
+	assert_string_equal(symbols->source, found ? "debug-file" : "dynsym");
+	assert_int_equal(elf_find(symbols, "beta", &symbol), found ? 0 : -ENOENT);
 	if (found)
 		expect(symbols, symbol.start, "beta");
 	/* Either way the exported names are there. */
-	assert_int_equal(elf_symbols__find(symbols, "alpha", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "alpha", &symbol), 0);
 	expect(symbols, symbol.start, "alpha");
 }
 
@@ -419,8 +419,8 @@ static void test_mini_debuginfo(void **state)
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_file("with-mini", in_dir("no-such-root"));
 	struct elf_symbol symbol;
 
-	assert_string_equal(elf_symbols__source(symbols), "debugdata");
-	assert_int_equal(elf_symbols__find(symbols, "beta", &symbol), 0);
+	assert_string_equal(symbols->source, "debugdata");
+	assert_int_equal(elf_find(symbols, "beta", &symbol), 0);
 	expect(symbols, symbol.start, "beta");
 	run("nm full > names; nm -S --defined-only full | grep -v ' [bBdDrRvV] ' > sized");
 	assert_true(compare_with_nm(symbols, in_dir("sized")) >= 4);
@@ -461,19 +461,19 @@ static void without_section_headers(const char *hash_style)
 	header->e_shoff = 0;
 	header->e_shnum = header->e_shstrndx = 0;
 	assert_int_equal(elf_symbols__open_memory(bytes, size, &symbols, NULL), 0);
-	assert_string_equal(elf_symbols__source(symbols), "dynsym");
+	assert_string_equal(symbols->source, "dynsym");
 
 	_cleanup_(elf_symbols) struct elf_symbols *referee = open_file("hashed", NULL);
 	static const char *const names[] = { "alpha", "main", "short_name", "sizeless", "al" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		assert_int_equal(elf_symbols__find(symbols, names[i], &symbol), 0);
-		assert_int_equal(elf_symbols__find(referee, names[i], &whole), 0);
+		assert_int_equal(elf_find(symbols, names[i], &symbol), 0);
+		assert_int_equal(elf_find(referee, names[i], &whole), 0);
 		assert_int_equal(symbol.start, whole.start);
 		assert_int_equal(symbol.size, whole.size);
 	}
 	expect(symbols, symbol.start, "alpha");
-	assert_int_equal(elf_symbols__find(symbols, "beta", &symbol), -ENOENT);
+	assert_int_equal(elf_find(symbols, "beta", &symbol), -ENOENT);
 }
 
 static void test_no_section_headers(void **state)
@@ -494,7 +494,7 @@ static void test_vdso(void **state)
 	assert_int_equal(elf_symbols__open_memory(image, header->e_shoff + header->e_shnum * sizeof(Elf64_Shdr),
 						  &symbols, NULL),
 			 0);
-	assert_int_equal(elf_symbols__find(symbols, "__vdso_clock_gettime", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "__vdso_clock_gettime", &symbol), 0);
 	expect(symbols, symbol.start, "__vdso_clock_gettime");
 }
 
@@ -512,7 +512,7 @@ static void try_image(const char *bytes, size_t size)
 	}
 	for (uint64_t vaddr = 0; vaddr < 0x5000; vaddr += 64)
 		elf_symbols__lookup(symbols, vaddr, &symbol, name, sizeof(name));
-	elf_symbols__find(symbols, "alpha", &symbol);
+	elf_find(symbols, "alpha", &symbol);
 }
 
 static void test_damage(void **state)
@@ -548,7 +548,7 @@ static void test_file_cut_while_in_use(void **state)
 	struct elf_symbol symbol, found = { 0 };
 	char name[64] = "before";
 
-	assert_int_equal(elf_symbols__find(symbols, "alpha", &symbol), 0);
+	assert_int_equal(elf_find(symbols, "alpha", &symbol), 0);
 	assert_int_equal(truncate(in_dir("shrinking"), 100), 0);
 	assert_int_equal(elf_symbols__lookup(symbols, symbol.start, &found, name, sizeof(name)), -ENOENT);
 	assert_string_equal(name, "before");
@@ -571,11 +571,14 @@ static void test_not_a_regular_file(void **state)
 static void test_size_in_memory(void **state)
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = open_at("/proc/self/exe", "/proc/self/exe", NULL);
-	size_t n = elf_symbols__count(symbols);
+	size_t n = symbols->symtab.n;
 
 	assert_true(n > 10);
-	assert_true(elf_symbols__bytes(symbols) >= 24 * n);
-	assert_true(elf_symbols__bytes(symbols) < 24 * n + 4096);
+	assert_int_equal(sizeof(*symbols->symtab.entries), 24);
+	assert_true((symbols->symtab.room - n) * 24 + sizeof(*symbols) +
+			    symbols->n_launches * sizeof(*symbols->launches) + symbols->memory_size +
+			    symbols->mini_names_size <
+		    4096);
 }
 
 int main(void)

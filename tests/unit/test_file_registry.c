@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "daemon/files/file_registry.h"
+#include "daemon/files/file_registry_internal.h"
 #include "tests/unit/fake_sampler.h"
 
 #define PAGE 4096
@@ -166,6 +166,16 @@ static void test_vdso(void **state)
 	dlclose(handle);
 }
 
+static void drop_symbols(struct file_registry *r)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (!r->slots[i])
+			continue;
+		elf_symbols__free(TAKE_PTR(r->slots[i]->symbols));
+		r->slots[i]->symbols_tried = false;
+	}
+}
+
 static void test_add(void **state)
 {
 	struct world *w = *state;
@@ -194,7 +204,7 @@ static void test_add(void **state)
 			 0);
 	assert_string_equal(name, "l64a");
 	assert_int_equal(start, vaddr);
-	file_registry__drop_symbols(w->files);
+	drop_symbols(w->files);
 	assert_int_equal(file_registry__symbol(w->files, file->number, vaddr, name, sizeof(name), &start), 0);
 	assert_string_equal(name, "l64a");
 
@@ -569,7 +579,7 @@ static void test_retired_file_again(void **state)
 	assert_null(file_registry__learned(w->files, old_number));
 	assert_int_equal(file_registry__symbol(w->files, old_number, 0, name, sizeof(name), &start), -ENOENT);
 	assert_ptr_equal(expect_known(w, &map, true), new);
-	file_registry__drop_symbols(w->files);
+	drop_symbols(w->files);
 	release_map(&map);
 }
 

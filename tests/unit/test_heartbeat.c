@@ -31,7 +31,7 @@ static struct listen_socket *listen_here(void)
 	struct listen_socket *sock;
 	struct so_error err = { .text = "" };
 
-	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0600, &sock, &err), 0);
+	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0600, -1, &sock, &err), 0);
 	return sock;
 }
 
@@ -41,7 +41,9 @@ static void a_server_that_answers_is_alive(void **state)
 	struct http_server *server;
 	struct so_error err = { .text = "" };
 
-	assert_int_equal(http_server__start(listen_socket__take_fd(sock), handle, NULL, &server, &err), 0);
+	assert_int_equal(http_server__start(listen_socket__take_fd(sock), PEER_NO_GROUP, NULL, handle, NULL,
+					    &server, &err),
+			 0);
 	assert_true(heartbeat__serves(http_probe__socket_path(), 20000));
 	assert_int_equal(asked, 1);
 	http_server__free(server);

@@ -61,9 +61,10 @@ static int setup(void **state)
 	struct so_error err = { .text = "" };
 
 	assert_non_null(f);
-	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, &f->sock, &err), 0);
-	assert_int_equal(
-		http_server__start(listen_socket__take_fd(f->sock), echo, (void *)"ctx", &f->server, &err), 0);
+	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, -1, &f->sock, &err), 0);
+	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, echo,
+					    (void *)"ctx", &f->server, &err),
+			 0);
 	handled = waiting = 0;
 	*state = f;
 	return 0;
@@ -300,7 +301,7 @@ static void refuses_a_second_daemon(void **state)
 	struct listen_socket *second = NULL;
 	struct so_error err = { .text = "" };
 
-	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0600, &second, &err), -EADDRINUSE);
+	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0600, -1, &second, &err), -EADDRINUSE);
 	assert_non_null(strstr(err.text, "already running"));
 	assert_null(second);
 	assert_int_equal(request("GET", "/", NULL).status, 200);
@@ -318,7 +319,7 @@ static void replaces_a_stale_socket(void **state)
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	close(fd); /* the file stays, as after a kill */
-	assert_int_equal(listen_socket__open(path, 0620, &sock, &err), 0);
+	assert_int_equal(listen_socket__open(path, 0620, -1, &sock, &err), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0620);
 	listen_socket__free(sock);
@@ -333,11 +334,11 @@ static void leaves_other_files_alone(void **state)
 	int fd = open(path, O_CREAT | O_WRONLY, 0600);
 
 	close(fd);
-	assert_int_equal(listen_socket__open(path, 0600, &sock, &err), -EEXIST);
+	assert_int_equal(listen_socket__open(path, 0600, -1, &sock, &err), -EEXIST);
 	assert_int_equal(access(path, F_OK), 0);
 	unlink(path);
 	/* nor does it remove a socket that took its place */
-	assert_int_equal(listen_socket__open(path, 0600, &sock, &err), 0);
+	assert_int_equal(listen_socket__open(path, 0600, -1, &sock, &err), 0);
 	unlink(path);
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
 	close(fd);
@@ -354,9 +355,9 @@ static void names_what_is_wrong_with_a_path(void **state)
 
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
-	assert_int_equal(listen_socket__open(path, 0600, &sock, &err), -ENAMETOOLONG);
-	assert_int_equal(listen_socket__open("", 0600, &sock, &err), -ENAMETOOLONG);
-	assert_int_equal(listen_socket__open("/nonexistent/dir/sock", 0600, &sock, &err), -ENOENT);
+	assert_int_equal(listen_socket__open(path, 0600, -1, &sock, &err), -ENAMETOOLONG);
+	assert_int_equal(listen_socket__open("", 0600, -1, &sock, &err), -ENAMETOOLONG);
+	assert_int_equal(listen_socket__open("/nonexistent/dir/sock", 0600, -1, &sock, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "/nonexistent/dir"));
 }
 

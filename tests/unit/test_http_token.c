@@ -52,7 +52,7 @@ static int setup(void **state)
 	assert_int_equal(token__read(path, &f->token, &err), 0);
 	unlink(path);
 	assert_int_equal(tcp_door__open("127.0.0.1:0", false, &fd, name, &err), 0);
-	assert_int_equal(http_server__start_tcp(fd, f->token, answer, NULL, &f->server, &err), 0);
+	assert_int_equal(http_server__start(fd, PEER_NO_GROUP, f->token, answer, NULL, &f->server, &err), 0);
 	f->address = (struct sockaddr_in){ .sin_family = AF_INET,
 					   .sin_port = htons((uint16_t)atoi(strchr(name, ':') + 1)),
 					   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Processes that hang are made up: what tries them waits for the test. Real ones: tests/integration/test_stuck.py. */
-#include "daemon/os/memory_lock.h"
+#include "tests/unit/memory_lock_try.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ static int set_up(void **state)
 	log__set_quiet(true);
 	memset(hangs, 0, sizeof(hangs));
 	n_tries = 0;
-	memory_lock__set_try(try_process, PATIENCE_MS);
+	set_try(try_process, PATIENCE_MS);
 	return 0;
 }
 
@@ -59,7 +59,7 @@ static int tear_down(void **state)
 		set_hangs(i, false);
 	for (unsigned i = 0; i < 500 && memory_lock__stuck(); i++)
 		usleep(2000);
-	memory_lock__set_try(NULL, 0);
+	set_try(NULL, 0);
 	return memory_lock__stuck() ? -1 : 0;
 }
 
@@ -140,7 +140,7 @@ static void real_processes(void **state)
 	char got[sizeof(text)] = "";
 	pid_t child = fork();
 
-	memory_lock__set_try(NULL, 0);
+	set_try(NULL, 0);
 	if (!child) {
 		pause();
 		_exit(0);

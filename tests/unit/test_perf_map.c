@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/symbols/perf_map.h"
+#include "daemon/symbols/perf_map.c"
 
 static struct perf_map *parse(const char *text)
 {
@@ -42,7 +42,7 @@ static void test_lines(void **state)
 							 "7f0000002000\t8\ttabbed\n"
 							 "7f0000003000 8 no newline");
 
-	assert_int_equal(perf_map__count(map), 4);
+	assert_int_equal(map->n, 4);
 	expect(map, 0x7effffffffff, NULL);
 	expect(map, 0x7f0000000000, "first");
 	expect(map, 0x7f000000000f, "first");
@@ -68,9 +68,9 @@ static void test_damaged_lines_are_passed_over(void **state)
 							 "2000 10 good\n");
 	_cleanup_(perf_map) struct perf_map *none = parse("");
 
-	assert_int_equal(perf_map__count(map), 1);
+	assert_int_equal(map->n, 1);
 	expect(map, 0x2000, "good");
-	assert_int_equal(perf_map__count(none), 0);
+	assert_int_equal(none->n, 0);
 	expect(none, 0x2000, NULL);
 }
 
@@ -99,7 +99,7 @@ static void test_later_lines_win(void **state)
 	expect(map, 0x2000, "replacement");
 	expect(map, 0x3015, "covering");
 	/* One piece for each that is seen, two for the one that is cut in its middle. */
-	assert_int_equal(perf_map__count(map), 7);
+	assert_int_equal(map->n, 7);
 }
 
 /* Every address of a small space against a plain table that the lines are painted into. */
@@ -142,7 +142,7 @@ static void test_limits(void **state)
 		at += (size_t)sprintf(text + at, "%zx 10 f%zu\n", 0x100000 + 16 * i, i);
 	assert_int_equal(perf_map__parse(text, at, &map), 0);
 	/* The oldest are left out. */
-	assert_int_equal(perf_map__count(map), 1u << 20);
+	assert_int_equal(map->n, 1u << 20);
 	expect(map, 0x100000, NULL);
 	expect(map, 0x100000 + 16 * 4999, NULL);
 	expect(map, 0x100000 + 16 * 5000, "f5000");
@@ -190,7 +190,7 @@ static void test_read(void **state)
 	assert_int_equal(fflush(f), 0);
 	assert_int_equal(perf_map__read(getpid(), &map, &err), 0);
 	unlink(path);
-	assert_int_equal(perf_map__count(map), 80000);
+	assert_int_equal(map->n, 80000);
 	for (unsigned i = 0; i < 80000; i++) {
 		char wanted[64];
 

@@ -15,9 +15,9 @@
 #include <time.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/os/memory_lock.h"
 #include "daemon/processes/process_table.h"
 #include "tests/unit/fake_sampler.h"
+#include "tests/unit/memory_lock_try.h"
 
 #define PAGE 4096
 
@@ -570,7 +570,7 @@ static void test_learned_code_that_cannot_be_read(void **state)
 	assert_int_equal(learned_code__add(&learned->code, &rows), 0);
 	assert_int_equal(process_table__publish_learned(w->table, p, learned), 0);
 	hangs = true;
-	memory_lock__set_try(hang, 20);
+	set_try(hang, 20);
 	assert_false(process_table__code_changed(w->table, p));
 	assert_ptr_equal(p->learned, learned);
 	assert_int_equal(p->forgotten, 0);
@@ -578,7 +578,7 @@ static void test_learned_code_that_cannot_be_read(void **state)
 	for (int i = 0; i < 500 && memory_lock__stuck(); i++)
 		usleep(2000);
 	assert_int_equal(memory_lock__stuck(), 0);
-	memory_lock__set_try(NULL, 0);
+	set_try(NULL, 0);
 	assert_false(process_table__code_changed(w->table, p));
 	munmap(code, PAGE);
 }

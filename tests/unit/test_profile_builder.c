@@ -49,6 +49,7 @@ static void counted_free(void *p)
 #define calloc(n, size)    counted_calloc(n, size)
 #define realloc(old, size) counted_realloc(old, size)
 #define free(p)            counted_free(p)
+#include "daemon/profile/pprof_tables.c"
 #include "daemon/profile/profile_builder.c"
 #undef malloc
 #undef calloc

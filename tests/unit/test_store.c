@@ -142,6 +142,18 @@ static json_t *add_up(json_t *documents)
 	return json_pack("{s:i}", "merged", (int)json_array_size(documents));
 }
 
+static int collect(void *data, const json_t *documents)
+{
+	return json_array_extend(data, (json_t *)documents) ? -ENOMEM : 0;
+}
+
+static int read_cuda(struct store *store, const struct store_query *query, json_t **out,
+		     struct store_span *span)
+{
+	*out = json_array();
+	return store__cuda(store, query, collect, *out, span, NULL);
+}
+
 static void test_cuda_documents(void **state)
 {
 	struct store_world *w = *state;
@@ -153,14 +165,14 @@ static void test_cuda_documents(void **state)
 
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, NULL), 0);
-	assert_int_equal(store__cuda(w->store, &query, &documents, &span, NULL), 0);
+	assert_int_equal(read_cuda(w->store, &query, &documents, &span), 0);
 	assert_int_equal(json_array_size(documents), 6);
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(documents, 2), "begin")),
 			 EPOCH_NS + 2 * WINDOW_NS);
 	json_decref(documents);
 	store_world_now_ns += STORE_MINUTE_NS;
 	store_world_settle(w);
-	assert_int_equal(store__cuda(w->store, &query, &documents, &span, NULL), 0);
+	assert_int_equal(read_cuda(w->store, &query, &documents, &span), 0);
 	assert_int_equal(span.windows, 1);
 	assert_int_equal(json_array_size(documents), 6);
 	json_decref(documents);
@@ -173,9 +185,9 @@ static void test_cuda_documents(void **state)
 		assert_int_equal(store_world_add(w, target, EPOCH_NS + HOUR_NS + i * WINDOW_NS, NULL), 0);
 	store_world_now_ns += STORE_MINUTE_NS;
 	store_world_settle(w);
-	assert_int_equal(store__cuda(w->store,
-				     &(struct store_query){ 0, EPOCH_NS + HOUR_NS, EPOCH_NS + 2 * HOUR_NS },
-				     &documents, &span, NULL),
+	assert_int_equal(read_cuda(w->store,
+				   &(struct store_query){ 0, EPOCH_NS + HOUR_NS, EPOCH_NS + 2 * HOUR_NS },
+				   &documents, &span),
 			 0);
 	assert_int_equal(json_array_size(documents), 1);
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(documents, 0), "merged")), 6);
@@ -240,7 +252,7 @@ static void test_cuda_calls_are_merged(void **state)
 	for (int i = 1; i <= 100; i++)
 		add_calls(w, target, i, i % 2);
 	store_world_settle(w);
-	assert_int_equal(store__each_cuda(w->store, &query, take_calls, &read, &span, NULL), 0);
+	assert_int_equal(store__cuda(w->store, &query, take_calls, &read, &span, NULL), 0);
 	/* Ten minutes, six single ones, and what is younger than the grace. */
 	assert_true(read.windows >= 7 && read.windows < 17);
 	assert_int_equal(span.windows, read.windows);
@@ -254,10 +266,10 @@ static void test_cuda_calls_are_merged(void **state)
 	json_decref(sum);
 	/* What is refused counts as damaged, another error ends it. */
 	read.fail = -EBADMSG;
-	assert_int_equal(store__each_cuda(w->store, &query, take_calls, &read, &span, NULL), -ENODATA);
+	assert_int_equal(store__cuda(w->store, &query, take_calls, &read, &span, NULL), -ENODATA);
 	read.fail = -EFBIG;
 	read.windows = 0;
-	assert_int_equal(store__each_cuda(w->store, &query, take_calls, &read, &span, NULL), -EFBIG);
+	assert_int_equal(store__cuda(w->store, &query, take_calls, &read, &span, NULL), -EFBIG);
 	assert_int_equal(read.windows, 1);
 	cuda_merge__free(read.merge);
 }

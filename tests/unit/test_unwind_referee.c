@@ -21,7 +21,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "daemon/unwind/unwind_table.h"
+#include "tests/unit/table_bytes.h"
 
 #define RANDOM_PCS 20000
 #define PADDING    16 /* shorter gaps keep the rule before them (unwind_table.h) */
@@ -417,8 +417,7 @@ static int measure(const char *path)
 	       "%.2f bytes "
 	       "a row, peak %ld KiB\n",
 	       path, start, t->n_fdes, t->n_bad_fdes, t->n_rows, t->n_unsupported_rows, t->n_rules, t->n_blocks,
-	       unwind_table__bytes(t), t->n_rows ? (double)unwind_table__bytes(t) / t->n_rows : 0.0,
-	       usage.ru_maxrss);
+	       table_bytes(t), t->n_rows ? (double)table_bytes(t) / t->n_rows : 0.0, usage.ru_maxrss);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  * The compiler of unwind tables on hand-assembled call-frame information: which rows a table has, and what damage
  * does. (test_cfi_rules.c has the rules, test_unwind_referee.c real files.)
  */
+#include "tests/unit/table_bytes.h"
 #include "tests/unit/unwind_expect.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@ static void test_prologue_epilogue(void **state)
 	expect_none(t, 0x440);
 	expect_none(t, 0x7ff);
 	expect_none(t, 0x100000);
-	assert_int_equal(unwind_table__bytes(t), 2 * 4 + 5 * 4 + 3 * 16);
+	assert_int_equal(table_bytes(t), 2 * 4 + 5 * 4 + 3 * 16);
 }
 
 static void test_locations(void **state)
