@@ -234,7 +234,7 @@ def test_bad_rules_are_one_clear_line():
         assert result.returncode == 2, result
         return one_clear_line(result.stderr)
 
-    assert "no regular expression" in refused("--match", "train(")
+    assert "not a regular expression" in refused("--match", "train(")
     assert "'user=' behind a pattern" in refused("--match", "train user=root")
     assert "there is no user 'nobody-here'" in refused("--match", "user=nobody-here")
     config = os.path.join(temporary_dir(), "conf")

@@ -425,7 +425,7 @@ static void rules_that_are_none(void **state)
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":1}", 400, "match must be");
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\",\"rate_hz\":1}", 400,
 		     "unknown field 'rate_hz'");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"(\"}", 400, "no regular expression");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"(\"}", 400, "not a regular expression");
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\u0000b\"}", 400, "not JSON");
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\nb\"}", 400, "control character");
 	expect_error(f, USER, "POST", "/v1/rules", "{\"match\":\"user=root\"}", 403, "only root");
