@@ -70,7 +70,7 @@ def test_real_answers_of_every_route():
         samples = [daemon.request("GET", f"/v1/targets/{i}/stats")["samples"] for i in (made["id"], other["id"])]
         return len(history) == 2 and all(t["samples"] for t in history) and calls and all(samples)
 
-    wait_until(ready, "samples, calls and a history", 30, 0.3)
+    wait_until(ready, "samples, calls and a history", step=0.3)
     keys = {t["pid"]: t["key"] for t in daemon.request("GET", "/v1/history")["targets"]}
     done = set()
     rules = [daemon.request("POST", "/v1/rules", {"match": "nothing.*at all"}, expect=201)["id"]]

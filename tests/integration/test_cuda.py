@@ -25,6 +25,8 @@ from cuda_targets import (
 from harness import (
     SOURCE_DIR,
     Daemon,
+    long,
+    quiet,
     script,
     timeout,
 )
@@ -51,6 +53,7 @@ def counts_are_exact(variant, threads, calls, mix):
 MIX = "launch*4,launch_ex,htod,dtoh,dtod,default,stream_sync"
 
 
+@long
 @timeout(900)
 def test_counts_of_millions_of_calls_are_exact():
     counts_are_exact("plain", 8, CALLS_A_THREAD, MIX)
@@ -126,16 +129,19 @@ def latencies_come_back(variant, steps=0):
         before += share
 
 
+@quiet
 @timeout(180)
 def test_latencies_come_back():
     undisturbed(latencies_come_back, "plain")
 
 
+@quiet
 @timeout(180)
 def test_latencies_come_back_where_functions_begin_with_endbr64():
     undisturbed(latencies_come_back, "ibt")
 
 
+@quiet
 @timeout(180)
 def test_latencies_come_back_where_entries_are_single_stepped():
     undisturbed(latencies_come_back, "thunk", 1)
@@ -169,6 +175,7 @@ def single_stepping_is_cost():
     assert within - without < (more - cost) / 2, f"{without} and {within} ns, a call costs {cost} and {more}"
 
 
+@quiet
 @timeout(180)
 def test_single_stepping_is_cost_and_no_part_of_the_call():
     undisturbed(single_stepping_is_cost)
@@ -213,6 +220,7 @@ def test_the_hidden_wait_is_found():
     assert wait["total_ns"] == api["total_ns"], (wait, api)
 
 
+@quiet
 @timeout(200)
 def test_a_rare_wait_among_many_copies():
     """A blocking copy in 500 asynchronous ones, of which so many are made that few have their stacks taken."""
@@ -395,6 +403,7 @@ def test_kernels_by_the_stubs_that_launch_them():
     kernels_of_old_handles_are_named("cuda_training13")
 
 
+@long
 @timeout(120)
 def test_kernels_of_stripped_programs():
     """No symbol is left of them: names are those that the program registers with the runtime."""

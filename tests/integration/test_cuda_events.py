@@ -13,6 +13,7 @@ from harness import (
     SOURCE_DIR,
     STAKEOUT,
     Daemon,
+    long,
     need_tool,
     one_clear_line,
     parse_folded,
@@ -60,7 +61,7 @@ def attach(daemon, target):
     body = {"pid": target.pid, "cuda": True, "cuda_budget_percent": 100, "keep": True, "rate_hz": 19}
     path = f"/v1/targets/{daemon.request('POST', '/v1/targets', body, expect=201)['id']}"
     # The libraries are looked for after sampling has begun; no call must come before they have their probes.
-    wait_until(lambda: daemon.request("GET", f"{path}/cuda")["libraries"], "probes on the target's CUDA library", 30)
+    wait_until(lambda: daemon.request("GET", f"{path}/cuda")["libraries"], "probes on the target's CUDA library")
     return path
 
 
@@ -266,6 +267,7 @@ def test_a_recording_of_its_own():
     assert not daemon.request("GET", "/v1/targets"), "the recording was not detached"
 
 
+@long
 def test_events_that_are_estimates_say_so():
     """Many launches and few copies: the first are scaled up, and it is said how near; the others are counted one by one."""
     daemon = Daemon()

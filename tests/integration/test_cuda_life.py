@@ -30,9 +30,11 @@ from harness import (
     Daemon,
     Skip,
     Target,
+    long,
     need_bpf,
     need_tool,
     one_clear_line,
+    quiet,
     run,
     spawn,
     start,
@@ -315,6 +317,7 @@ def real_counts(watch, truth):
 # The budget.
 
 
+@quiet
 @timeout(200)
 def test_duty_cycle():
     """100,000 launches a second at the budget of 1 %: the estimate, and that the budget is kept.
@@ -336,6 +339,7 @@ def need_multi(watch):
         raise Skip(f"this kernel has no links of many uprobes, but {kind}")
 
 
+@quiet
 @timeout(200)
 def test_duty_cycle_with_multi_links():
     undisturbed(lambda: duty_cycle(MULTI))
@@ -379,6 +383,7 @@ def duty_cycle(env=None):
     assert row["min_ns"] < row["total_ns"] / row["calls"] < 5000, row
 
 
+@quiet
 @timeout(200)
 def test_duty_cycle_of_a_program_that_works():
     """Some 10 us of work before each launch, and no time to spare: what the probes take is lost."""
@@ -402,6 +407,7 @@ def duty_cycle_of_work():
     assert abs(error) < 0.15 and told < 0.3, (error, told)
 
 
+@quiet
 @timeout(200)
 def test_kinds_that_stay_are_exact_in_a_duty_cycle():
     """Few copies and waits among many launches: which kinds are estimates is said, and the others are counted one by one."""
@@ -431,6 +437,7 @@ def kinds_in_a_duty_cycle():
         assert abs(by_kind - estimate[member]) <= 1e-6 * estimate[member], estimate
 
 
+@quiet
 @timeout(300)
 def test_threads_that_wait_for_one_another_in_a_duty_cycle():
     """
@@ -464,6 +471,7 @@ def threads_by_turns():
     assert chance + estimate["bias"] / made < 0.2, estimate
 
 
+@quiet
 @timeout(200)
 def test_a_recording_begins_in_the_midst_of_a_time_off():
     """What is told of that time when it begins stays told of the threads that were there, and is not the recording's as well."""
@@ -486,6 +494,7 @@ def short_recordings():
     assert 0.8 * rate < sum(rates) / len(rates) < 1.1 * rate, rates
 
 
+@quiet
 @timeout(200)
 def test_bursts_between_long_waits_are_met_as_often_as_they_are():
     """
@@ -510,6 +519,7 @@ def bursts_between_long_waits():
     assert answer["estimate"]["times"] > 40, answer["estimate"]
 
 
+@quiet
 @timeout(200)
 def test_the_rare_among_many_that_do_the_same_are_exact():
     """Calls that do the same are of several kinds: a duty cycle takes those away of which there are many, and no others."""
@@ -539,6 +549,7 @@ def rare_among_many(mix, many, few):
         assert sum(row["stacks"] for row in lines) > 0.25 * calls[few][0], lines
 
 
+@quiet
 def test_what_is_under_way_when_probes_go_hides_no_other_call():
     """Nearly always a long launch is under way when launches go. A copy from further up the stack is not inside of it."""
     daemon = Daemon()
@@ -552,6 +563,7 @@ def test_what_is_under_way_when_probes_go_hides_no_other_call():
     assert calls == true > 100, (calls, true)
 
 
+@quiet
 def test_switching_is_quick():
     """
     4,000 launches a second are more than the budget, on any machine, and too few to be compared with light probes. What a time on costs is

@@ -39,7 +39,7 @@ def look_at_python_threads(pid):
 def test_python_threads():
     """Threads that spin, sleep, wait for the lock or for another thread: each with its own Python and native frames."""
     target = Target([PYTHON, script("py_threads.py"), "60"])
-    asleep = wait_until(lambda: look_at_python_threads(target.pid), "the thread to sleep", seconds=20)
+    asleep = wait_until(lambda: look_at_python_threads(target.pid), "the thread to sleep")
     assert asleep["state"] == "sleeping" and asleep["gil"] is False, asleep
     names = functions(asleep)
     assert any("nanosleep" in name for name in names), names

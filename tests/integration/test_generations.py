@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 
-from harness import PYTHON, STAKEOUT, Daemon, Target, run, script, start_script, temporary_dir, timeout, wait_until, workload
+from harness import PYTHON, STAKEOUT, Daemon, Target, long, run, script, start_script, temporary_dir, wait_until, workload
 from metrics_text import parse_metrics
 
 SMALL = 200000  # bytes; a loop at 999 Hz fills them in a second or two
@@ -29,7 +29,6 @@ def forgotten(daemon, made):
     return json.loads(run([STAKEOUT, "summary", path, "--json"]).stdout)
 
 
-@timeout(120)
 def test_memory_of_an_attached_target_is_bounded():
     store = temporary_dir()
     daemon = Daemon("--generation-bytes", str(SMALL), "--store", store, "--window", "2")
@@ -73,7 +72,7 @@ def test_memory_of_an_attached_target_is_bounded():
         kept = json.loads(daemon.client("summary", "-p", str(target.pid), "--since", "1h", "--json").stdout)
         return kept if kept["samples"] >= total["samples"] else None
 
-    kept = wait_until(whole, "the last window in the history", 20, 0.3)
+    kept = wait_until(whole, "the last window in the history", step=0.3)
     assert kept["samples"] == total["samples"], (kept["samples"], total["samples"])
     assert "forgotten" not in kept
 
@@ -83,6 +82,7 @@ def category_samples(daemon):
     return round(sum(series["stakeout_target_category_cpu_seconds_total"].values()) * RATE)
 
 
+@long
 def test_one_scrape_does_not_hold_all_that_comes_after():
     """Counters by category begin with the first scrape; whether there is another one or not, memory has its bound."""
     daemon = Daemon("--generation-bytes", str(SMALL))
@@ -98,15 +98,16 @@ def test_one_scrape_does_not_hold_all_that_comes_after():
     total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
     last = forgotten(daemon, made)
     assert last["forgotten"] > 3 * RATE and not total["lost"], (last["forgotten"], total["lost"])
-    found = wait_until(lambda: category_samples(daemon) >= total["samples"] - 1 and category_samples(daemon), "the last window", 10, 0.5)
+    found = wait_until(lambda: category_samples(daemon) >= total["samples"] - 1 and category_samples(daemon), "the last window", step=0.5)
     assert abs(found - total["samples"]) <= 1 and first < found, (first, found, total["samples"])
 
 
+@long
 def test_a_late_first_scrape_has_all_that_is_in_memory():
     daemon = Daemon("--generation-bytes", str(SMALL))
     target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
     made = watched(daemon, target.pid)
-    wait_until(lambda: forgotten(daemon, made).get("forgotten"), "a third generation", 30, 0.5)
+    wait_until(lambda: forgotten(daemon, made).get("forgotten"), "a third generation", step=0.5)
     daemon.request("POST", f"/v1/targets/{made['id']}/stop")
     assert abs(category_samples(daemon) - forgotten(daemon, made)["samples"]) <= 1
 
@@ -127,7 +128,7 @@ def test_what_a_window_has_no_room_for_is_told():
         (history,) = daemon.request("GET", "/v1/history")["targets"]
         return history if history["end"] == "ended" else None
 
-    history = wait_until(whole, "the last window in the history", 20, 0.3)
+    history = wait_until(whole, "the last window in the history", step=0.3)
     assert history["samples"] + history["lost"] == total["samples"], (history, total["samples"])
     assert history["lost"] > 0 and history["samples"] > RATE, history
     kept = daemon.request("GET", f"/v1/history/{history['key']}/profile")
@@ -146,7 +147,7 @@ def test_lines_of_cuda_calls_outlive_generations():
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
     target.finish()
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end", 20)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end")
     assert forgotten(daemon, made)["forgotten"] > 100
     cuda = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")
     lines = [line for line in cuda["lines"] if "py_cuda_launches.py" in json.dumps(line)]
@@ -158,7 +159,7 @@ def test_an_ended_target_keeps_its_two_generations():
     target = Target([PYTHON, script("py_logging_training.py"), "8", "0.5"])
     made = watched(daemon, target.pid)
     target.finish()
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end", 20)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end")
     total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
     last = forgotten(daemon, made)
     assert last["forgotten"] > 0 and last["forgotten"] + last["samples"] == total["samples"], total

@@ -52,7 +52,7 @@ class Historian(Daemon):
             entry = self.of(pid)
             return entry if entry and entry["last_ns"] and entry["last_ns"] - entry["first_ns"] >= least * 1e9 else None
 
-        return wait_until(enough, f"{least} s of history", 20, 0.1)
+        return wait_until(enough, f"{least} s of history", step=0.1)
 
     def folded(self, pid, *options, **more):
         return self.client("folded", "-p", str(pid), *options, **more)

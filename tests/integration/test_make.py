@@ -12,7 +12,6 @@ from harness import (
     run,
     start,
     temporary_dir,
-    timeout,
     workload,
 )
 
@@ -37,7 +36,6 @@ def files_below(path):
     return sorted(os.path.relpath(os.path.join(base, f), path) for base, _, files in os.walk(path) for f in files)
 
 
-@timeout(240)
 def test_install_and_uninstall():
     """What is installed works without the source, and goes again."""
     root = temporary_dir()

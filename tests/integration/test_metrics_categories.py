@@ -111,7 +111,7 @@ def test_a_target_that_ends_is_sorted_to_its_end():
     scrape(daemon)
     time.sleep(1)
     target.process.kill()
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{number}")["state"] == "ended", "the end of the target", 20)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{number}")["state"] == "ended", "the end of the target")
     found = scrape(daemon)
     assert abs(sum(categories(found, number).values()) - sampled_s(found, number)) < 1e-6
     assert categories(found, number)["other native"] > 0.5
@@ -134,7 +134,7 @@ def test_with_a_history():
         found = scrape(daemon)
         return abs(sum(categories(found, number).values()) - sampled_s(found, number)) < 1e-6
 
-    wait_until(sorted_to_the_end, "the last window", 10, 0.2)
+    wait_until(sorted_to_the_end, "the last window", step=0.2)
     history = [t for t in daemon.request("GET", "/v1/history")["targets"] if t["pid"] == target.pid]
     assert abs((history[0]["samples"]) * PERIOD_S - sampled_s(scrape(daemon), number)) < 1e-6, history
 
@@ -180,7 +180,7 @@ def test_labels_and_rules():
     ranks = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}
     target = Target([PYTHON, "-c", busy, word], env={**os.environ, **ranks})
     # A target is listed while it is being attached, and counted when it is.
-    wait_until(lambda: scrape(daemon)["stakeout_rule_attached_total"] == {'rule="1"': 1}, "the target", 10)
+    wait_until(lambda: scrape(daemon)["stakeout_rule_attached_total"] == {'rule="1"': 1}, "the target")
     found = scrape(daemon)
     (labels,) = [k for k in found["stakeout_target_info"] if f'pid="{target.pid}"' in k]
     assert 'rank="3",local_rank="1",world_size="8"' in labels and labels.endswith('rule="1"'), labels

@@ -20,6 +20,7 @@ from harness import (
     Recorder,
     Skip,
     Target,
+    alone,
     descendant,
     has_number,
     need_bpf,
@@ -97,7 +98,7 @@ def test_all_threads_give_up_capabilities():
     profile = daemon.request("GET", f"/debug/pprof/profile?pid={other.pid}&seconds=1")
     assert profile
     target.finish()
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "the target's end", 20)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "the target's end")
     cuda = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")
     told = {member: cuda[member] for member in ("estimate", "lost", "problems", "probes")}
     assert sum(row["calls"] for row in cuda["calls"]) == 300, (cuda["calls"], told)
@@ -167,7 +168,7 @@ def test_file_capabilities():
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", preexec_fn=lambda: become(NOBODY, NOBODY, []),
         )  # fmt: skip
     try:
-        wait_until(lambda: "listens" in said() or process.poll() is not None, "the daemon", 30)
+        wait_until(lambda: "listens" in said() or process.poll() is not None, "the daemon")
         assert process.poll() is None, said()
         for task in os.listdir(f"/proc/{process.pid}/task"):
             status = status_of(f"{process.pid}/task/{task}")
@@ -249,7 +250,7 @@ def roots_target(daemon):
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True}, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
-    wait_until(lambda: daemon.request("GET", "/v1/history")["targets"], "its history", 30, 0.2)
+    wait_until(lambda: daemon.request("GET", "/v1/history")["targets"], "its history", step=0.2)
     return target, made["id"], daemon.request("GET", "/v1/history")["targets"][0]["key"]
 
 
@@ -274,7 +275,7 @@ def test_a_users_target_is_left_where_it_becomes_another_users():
     if status_of(child)["Uid"].split()[1] != "0":
         raise Skip("the set-user-ID bit has no effect here")
     wait_until(lambda: "is not followed any more" in daemon.log(), "the daemon to let go of it")
-    wait_until(lambda: daemon.request("GET", path)["samples"] > 300, "samples", 30)
+    wait_until(lambda: daemon.request("GET", path)["samples"] > 300, "samples")
     assert daemon.request("GET", path)["processes"] == 1
     frames = daemon.client("folded", "-p", str(target.pid)).stdout
     assert "sh;" in frames and "thread_burn" not in frames, frames
@@ -298,6 +299,7 @@ def logged_denials(daemon):
     return sum(int(m.group(1)) if (m := re.search(r"denied: (\d+) more$", line)) else 1 for line in log)
 
 
+@alone
 def test_strangers_on_every_route():
     """Whatever the schema has: another user's process is refused, or is not there. A new route is tried by itself."""
     folder = os.path.join(workload("cuda"), "ibt")
@@ -420,7 +422,7 @@ def test_a_flood_of_denials_does_not_fill_the_log():
         sums = [int(m.group(1)) for line in log if (m := re.search(r"denied: (\d+) more$", line))]
         return (log, sums) if len(log) - len(sums) + sum(sums) == many else None
 
-    log, sums = wait_until(all_told, "every denial in a line or a sum", 10)
+    log, sums = wait_until(all_told, "every denial in a line or a sum")
     # At most ten lines in each second that has begun, and one sum for each.
     assert len(log) <= 11 * (int(seconds) + 3) and sums, (len(log), seconds)
     status = daemon.request("GET", "/v1/status")
@@ -437,7 +439,7 @@ def test_status_shows_limits_and_costs():
         status = daemon.request("GET", "/v1/status")
         return status if status["costs"][0]["samples"] > 50 else None
 
-    status = wait_until(sampled, "samples", 20)
+    status = wait_until(sampled, "samples")
     (cost,) = status["costs"]
     assert cost["pid"] == target.pid and cost["overhead_percent"] > 0 and cost["sample_bytes"] > 0, cost
     limits = {entry["name"]: entry for entry in status["limits"]}

@@ -14,13 +14,13 @@ from harness import (
     Skip,
     children_of,
     comm_of,
+    long,
     need_bpf,
     need_tool,
     one_clear_line,
     record,
     start,
     status_of,
-    timeout,
     wait_until,
 )
 
@@ -55,7 +55,7 @@ class Leftovers:
             now = all_objects()
             return {kind: now[kind] & self.brought[kind] for kind in now if now[kind] & self.brought[kind]}
 
-        wait_until(lambda: not left(), "the kernel's BPF objects to go", 15, 0.2)
+        wait_until(lambda: not left(), "the kernel's BPF objects to go", step=0.2)
 
 
 def private_daemon(client_pid):
@@ -91,7 +91,7 @@ def test_kill_9_of_the_client():
     time.sleep(2)
     leftovers.look()
     recorder.process.kill()
-    wait_until(lambda: comm_of(daemon) != "stakeoutd" or "zombie" in status_of(daemon)["State"], "its daemon's end", 15)
+    wait_until(lambda: comm_of(daemon) != "stakeoutd" or "zombie" in status_of(daemon)["State"], "its daemon's end")
     leftovers.check_gone()
     assert target.finish() == start("split", 0.2).finish()
 
@@ -165,7 +165,6 @@ def test_output_is_the_same():
         assert watched.finish() == start(name, *short).finish(), name
 
 
-@timeout(120)
 def test_context_switches_carry_nothing():
     """A target that switches contexts as often as it can: the programs run for the clock's ticks, and for its few forks
     and ends, never for a switch. (What it is slowed by is for `make bench`.)"""
@@ -187,7 +186,7 @@ def test_context_switches_carry_nothing():
     assert sum(p["run_count"] for n, p in programs.items() if n.startswith("sample")) < 1.2 * ticks + 50, programs
 
 
-@timeout(300)
+@long
 def test_rounds_leak_nothing():
     """100 rounds of attaching and detaching under valgrind, which sees every byte that nobody owns any more."""
     valgrind = need_tool("valgrind")
@@ -205,7 +204,7 @@ def test_rounds_leak_nothing():
     assert status == 0, f"exit status {status}: {daemon.log()[-4000:]}"
 
 
-@timeout(120)
+@long
 def test_rounds_keep_files_and_memory():
     """100 rounds in a plain daemon: no descriptor stays open, memory does not grow with the rounds."""
     daemon = Daemon()

@@ -16,6 +16,7 @@ from harness import (
     STAKEOUTD,
     Daemon,
     Target,
+    long,
     need_tool,
     one_clear_line,
     parse_folded,
@@ -24,7 +25,6 @@ from harness import (
     start_script,
     status_of,
     temporary_dir,
-    timeout,
     wait_until,
     workload,
 )
@@ -125,7 +125,6 @@ def limit(daemon, name):
     return {entry["name"]: entry for entry in daemon.request("GET", "/v1/status")["limits"]}[name]
 
 
-@timeout(300)
 def test_pullers_of_as_many_as_can_be_watched():
     """Two engines pull all of 64 targets at once; a 65th target is refused, and a recording is not."""
     daemon = tcp_daemon()
@@ -139,7 +138,7 @@ def test_pullers_of_as_many_as_can_be_watched():
     pullers = [threading.Thread(target=lambda result=r: result.update(pull(daemon, "seconds=8"))) for r in results]
     for puller in pullers:
         puller.start()
-    wait_until(lambda: limit(daemon, "views")["now"] == 128, "two recordings of each", 20)
+    wait_until(lambda: limit(daemon, "views")["now"] == 128, "two recordings of each")
     assert limit(daemon, "targets")["now"] == 64
     assert daemon.record(busy.pid, duration=1, rate=99).samples > 20
     for puller in pullers:
@@ -148,6 +147,7 @@ def test_pullers_of_as_many_as_can_be_watched():
     assert limit(daemon, "views")["now"] == limit(daemon, "views")["hit"] == 0
 
 
+@long
 def test_pullers_of_jobs_that_are_restarted():
     """More of them in one pull than there may be targets: each counts, once, and none stays."""
     daemon = tcp_daemon()
@@ -210,7 +210,7 @@ def test_metrics():
         found = scrape()
         return found if found["stakeout_target_samples_total"][labels] >= 20 else None
 
-    first = wait_until(sampled, "samples in the metrics", 30, 0.2)
+    first = wait_until(sampled, "samples in the metrics", step=0.2)
     daemon.request("POST", f"/v1/targets/{made['id']}/stop")
     last = scrape()
     stats = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
@@ -243,7 +243,7 @@ def test_metrics_count_cuda_calls():
     target.process.stdin.flush()
     truth = json.loads(target.finish().splitlines()[-1])["images"]["libcudart.so.12"]["cudaLaunchKernel"]["calls"]
     wait_until(
-        lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "the end of the target", 20
+        lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "the end of the target"
     )
     text = daemon.request("GET", "/metrics").decode()
     found = parse_metrics(text)
@@ -439,7 +439,7 @@ def test_the_units_capabilities_suffice():
         stacks = parse_folded(daemon.client("folded", "-p", str(target.pid)).stdout)
         return sum(n for s, n in stacks.items() if "split_kernel" in s) > 100
 
-    wait_until(named, "samples with names", 30, 0.3)
+    wait_until(named, "samples with names", step=0.3)
     programs = daemon.request("GET", "/v1/status")["bpf"]["programs"]
     assert programs["sample"]["run_ns"] > 0, programs
     required = [c for c in daemon.request("GET", "/v1/check") if not c["found"] and c["required"]]

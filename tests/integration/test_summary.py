@@ -80,7 +80,7 @@ def test_a_watched_process():
         result = daemon.client("summary", "-p", target.pid, expect=None)
         return result.stdout if result.returncode == 0 and result.stdout.startswith("largest: logging, ") else None
 
-    text = wait_until(told, "logging to be the largest category", seconds=20)
+    text = wait_until(told, "logging to be the largest category")
     assert re.search(r"^cost: [\d.]+ µs a sample, ", text, re.M), text
 
 

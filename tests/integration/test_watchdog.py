@@ -65,7 +65,7 @@ class Manager:
 
     def wait(self):
         """For the next one."""
-        wait_until(lambda: self.pings(0.5), "the watchdog's ping", 30)
+        wait_until(lambda: self.pings(0.5), "the watchdog's ping")
 
 
 def watched(*arguments):
@@ -109,7 +109,8 @@ def test_pings_go_on_while_connections_are_used_up():
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         peer.connect(daemon.socket)
         peers.append(peer)
-    assert manager.pings(3) >= 3
+    for _ in range(3):
+        manager.wait()
     for peer in peers:
         peer.close()
     entry = next(x for x in wait_until(lambda: asked(daemon), "an answer")["limits"] if x["name"] == "connections")
