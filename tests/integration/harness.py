@@ -401,7 +401,11 @@ class Recording:
         return [f"{c} × {';'.join(s)[:1500]}" for c, s in sorted(found, reverse=True)[:n]]
 
 
-def record_command(pid, duration=2, rate=999, extra=(), global_options=()):
+# What two seconds show, one mostly does.
+RECORD_S = 2 if LONG else 1
+
+
+def record_command(pid, duration=RECORD_S, rate=999, extra=(), global_options=()):
     """The command line and the paths of the folded and the stats file."""
     where = temporary_dir()
     folded, stats = os.path.join(where, "out.folded"), os.path.join(where, "stats.json")
@@ -420,7 +424,7 @@ def read_recording(result, folded, stats, wall_s):
     return Recording(result, read(folded), json.loads(text) if text else None, wall_s)
 
 
-def record(pid, duration=2, rate=999, extra=(), global_options=(), expect=0, **options):
+def record(pid, duration=RECORD_S, rate=999, extra=(), global_options=(), expect=0, **options):
     """Runs `stakeout record` to its end. It must end with the status `expect` (None: any)."""
     need_bpf()
     argv, folded, stats = record_command(pid, duration, rate, extra, global_options)

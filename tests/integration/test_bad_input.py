@@ -9,6 +9,8 @@ import subprocess
 import time
 
 from harness import (
+    PATIENCE_S,
+    LONG,
     STAKEOUT,
     STAKEOUTD,
     Daemon,
@@ -31,14 +33,12 @@ from harness import (
 
 def refused(arguments, status, *words, **options):
     """The client refuses at once, with one line that holds the words."""
-    began = time.monotonic()
-    result = run([STAKEOUT, *arguments], seconds=30, **options)
+    result = run([STAKEOUT, *arguments], seconds=PATIENCE_S, **options)
     said = f"{arguments}: status {result.returncode}, {result.stdout!r}, {result.stderr!r}"
     assert result.returncode == status, said
     assert result.stdout == "", said
     line = one_clear_line(result.stderr)
     assert all(word.lower() in line.lower() for word in words), f"{words} not in: {line}"
-    assert time.monotonic() - began < 10, f"{arguments} took {time.monotonic() - began:.1f} s"
     return line
 
 
@@ -51,21 +51,21 @@ def gone_pid():
 def test_no_such_pid():
     need_bpf()
     pid = gone_pid()
-    refused(["record", "-p", pid, "-d", "20", "-o", "-"], 1, str(pid))
+    refused(["record", "-p", pid, "-d", "600", "-o", "-"], 1, str(pid))
 
 
 def test_largest_pid():
     need_bpf()
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as f:
         pid = f.read().strip()
-    refused(["record", "-p", pid, "-d", "20", "-o", "-", "-f", "folded"], 1, pid)
+    refused(["record", "-p", pid, "-d", "600", "-o", "-", "-f", "folded"], 1, pid)
 
 
 def test_kernel_thread():
     need_bpf()
     if os.path.exists("/proc/2/exe") and os.access("/proc/2/exe", os.R_OK):
         raise Skip("PID 2 is no kernel thread here")
-    refused(["record", "-p", "2", "-d", "20", "-o", "-"], 1, "kernel thread")
+    refused(["record", "-p", "2", "-d", "600", "-o", "-"], 1, "kernel thread")
 
 
 def test_zombie():
@@ -73,7 +73,7 @@ def test_zombie():
     process = subprocess.Popen(["true"])  # pylint: disable=R1732
     at_exit(process.wait)
     wait_until(lambda: open(f"/proc/{process.pid}/stat", encoding="ascii").read().split()[2] == "Z", "a zombie")
-    refused(["record", "-p", process.pid, "-d", "20", "-o", "-"], 1, "zombie")
+    refused(["record", "-p", process.pid, "-d", "600", "-o", "-"], 1, "zombie")
 
 
 def test_wrong_usage():
@@ -106,14 +106,14 @@ def test_wrong_usage():
 
 def test_daemon_wrong_usage():
     for arguments in (["--frobnicate"], ["extra"], ["--socket"], ["--socket-mode", "9"], ["--counts-entries", "x"]):
-        result = run([STAKEOUTD, *arguments], seconds=20)
+        result = run([STAKEOUTD, *arguments], seconds=PATIENCE_S)
         assert result.returncode == 2, f"{arguments}: {result.returncode} {result.stderr}"
         one_clear_line(result.stderr)
 
 
 def test_help_and_version():
     for arguments in (["--help"], ["record", "--help"], ["--version"]):
-        result = run([STAKEOUT, *arguments], seconds=20)
+        result = run([STAKEOUT, *arguments], seconds=PATIENCE_S)
         assert result.returncode == 0 and result.stdout and not result.stderr, f"{arguments}: {result}"
 
 
@@ -121,10 +121,10 @@ def test_unwritable_output():
     """Found before the recording, not after it."""
     need_bpf()
     target = start("split", 60)
-    refused(["record", "-p", target.pid, "-d", "30", "-o", "/nonexistent/out.folded"], 1, "/nonexistent/out.folded")
-    refused(["record", "-p", target.pid, "-d", "30", "-o", temporary_dir()], 1)
+    refused(["record", "-p", target.pid, "-d", "600", "-o", "/nonexistent/out.folded"], 1, "/nonexistent/out.folded")
+    refused(["record", "-p", target.pid, "-d", "600", "-o", temporary_dir()], 1)
     refused(
-        ["record", "-p", target.pid, "-d", "30", "-o", os.devnull, "-f", "folded", "--stats", "/nonexistent/stats.json"],
+        ["record", "-p", target.pid, "-d", "600", "-o", os.devnull, "-f", "folded", "--stats", "/nonexistent/stats.json"],
         1,
         "/nonexistent/stats.json",
     )
@@ -150,7 +150,7 @@ def test_full_disk():
     target = start("split", 60)
     where = full_disk()
     for ending in ("folded", "pb.gz"):
-        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", f"{where}/out.{ending}"], seconds=30)
+        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", f"{where}/out.{ending}"], seconds=PATIENCE_S)
         assert result.returncode == 1, f"{result.returncode}: {result.stderr}"
         lines = [line for line in result.stderr.splitlines() if "space" in line.lower()]
         assert len(lines) == 1 and f"out.{ending}" in lines[0], result.stderr
@@ -160,7 +160,7 @@ def test_full_device():
     need_bpf()
     target = start("split", 60)
     for option in (["-o", "/dev/full", "-f", "folded"], ["-o", os.devnull, "-f", "folded", "--stats", "/dev/full"]):
-        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", *option], seconds=30)
+        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", *option], seconds=PATIENCE_S)
         assert result.returncode == 1, f"{option}: {result.returncode}: {result.stderr}"
         assert len([line for line in result.stderr.splitlines() if "/dev/full" in line]) == 1, result.stderr
 
@@ -174,7 +174,7 @@ def test_closed_standard_output():
     os.close(reader)
     process = spawn(["sh", "-c", shell], stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert "status 1" in err, err
 
 
@@ -201,7 +201,7 @@ def test_no_capability():
     """One line that says what is missing."""
     need_bpf()
     target = start("split", 60)
-    result = as_nobody([readable_client(), "record", "-p", target.pid, "-d", "20", "-o", "-"], cwd="/")
+    result = as_nobody([readable_client(), "record", "-p", target.pid, "-d", "600", "-o", "-"], cwd="/")
     assert result.returncode == 1 and not result.stdout, f"{result.returncode}: {result.stderr}"
     line = one_clear_line(result.stderr)
     assert "CAP_" in line or "root" in line, line
@@ -255,7 +255,7 @@ def test_no_btf():
     need_namespaces()
     target = start("split", 60)
     shell = f"mount -t tmpfs none /sys/kernel/btf && exec {STAKEOUT} record -p {target.pid} -d 5 -o -"
-    result = run(["unshare", "--mount", "sh", "-c", shell], seconds=30)
+    result = run(["unshare", "--mount", "sh", "-c", shell], seconds=PATIENCE_S)
     if result.returncode == 0 and any(f.startswith("vmlinux") for f in os.listdir("/boot")):
         raise Skip("the kernel's BTF was found in /boot")
     assert result.returncode == 1 and not result.stdout, f"{result.returncode}: {result.stderr}"
@@ -297,6 +297,9 @@ def workload_bytes(name):
         return bytearray(f.read())
 
 
+SEEDS = range(4 if LONG else 1)
+
+
 def check_survives(elf):
     """The target runs (it does not need what was broken); the recording keeps every sample."""
     recording = record(Target([write_program(elf), 30]).pid, duration=1).check_totals()
@@ -306,7 +309,7 @@ def check_survives(elf):
 
 def test_garbage_eh_frame():
     cut = 0
-    for seed in range(4):
+    for seed in SEEDS:
         elf = workload_bytes("split-static")
         noise = random.Random(seed)
         _, at, size = section(elf, ".eh_frame")
@@ -317,7 +320,7 @@ def test_garbage_eh_frame():
 
 
 def test_flipped_bits_in_eh_frame():
-    for seed in range(4):
+    for seed in SEEDS:
         elf = workload_bytes("split")
         noise = random.Random(seed)
         _, at, size = section(elf, ".eh_frame")
@@ -344,7 +347,7 @@ def test_eh_frame_with_absurd_lengths():
 
 
 def test_section_headers_out_of_the_file():
-    for wanted in (".eh_frame", ".symtab", ".strtab", ".dynsym", ".eh_frame_hdr", ".shstrtab"):
+    for wanted in (".eh_frame", ".symtab", ".strtab", ".dynsym", ".eh_frame_hdr", ".shstrtab")[:: 1 if LONG else 3]:
         elf = workload_bytes("split")
         header, _, _ = section(elf, wanted)
         struct.pack_into("<QQ", elf, header + 24, len(elf) - 3, 1 << 40)
@@ -380,7 +383,8 @@ def test_perf_map_that_is_a_pipe():
     path = f"/tmp/perf-{target.pid}.map"
     os.mkfifo(path)
     at_exit(os.unlink, path)
-    record(target.pid, duration=1).check_complete()
+    recording = record(target.pid, duration=1).check_totals()
+    assert recording.count("[jit]") > recording.samples / 2, recording.examples("")
 
 
 def test_hostile_names():
@@ -394,7 +398,7 @@ def test_hostile_names():
 def test_target_ends_while_attaching():
     """A process that ends at any moment of the attachment: a status of 0 or 1, never a crash, never a hang."""
     need_bpf()
-    for delay_s in (0, 0.02, 0.05, 0.1, 0.2, 0.3):
+    for delay_s in (0, 0.02, 0.05, 0.1, 0.2, 0.3)[:: 1 if LONG else 2]:
         target = start("threads", 60, 20)
         out = os.path.join(temporary_dir(), "out.folded")
         process = spawn(
@@ -403,5 +407,5 @@ def test_target_ends_while_attaching():
         time.sleep(delay_s)
         target.process.send_signal(signal.SIGKILL)
         target.process.wait()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode in (0, 1), f"{process.returncode}: {err}"

@@ -22,9 +22,9 @@ from harness import (
 )
 
 
-def check(target, *functions, share=0.999, **options):
+def check(target, *functions, share=0.999, least=100, **options):
     """Records a target; its stacks are complete, and half of them or more go through the functions."""
-    recording = record(target.pid, **options).check_complete(share)
+    recording = record(target.pid, **options).check_complete(share, least)
     if functions:
         seen = recording.count(*functions)
         assert seen >= recording.samples / 2, f"{functions}: {seen} of {recording.samples}; {recording.examples('')}"
@@ -203,6 +203,7 @@ def test_numpy_once_its_kernels_are_known():
     check(target, duration=4, env=env)
 
 
+@long
 def test_pytorch():
     """A policy network that plays and learns."""
     need_module("torch")
@@ -371,7 +372,7 @@ def test_jit_without_frame_pointers_is_learned():
 
 # At the rate that people use: while the daemon learns the first code of a large program, it keeps some thirty samples that
 # wait for that, and the compilers go on throwing code away. Where the code is not understood, some 3 % are complete.
-GENERATED = {"share": 0.9, "rate": 99, "duration": 4}
+GENERATED = {"share": 0.9, "least": 30, "rate": 99, "duration": 4}
 
 
 def javascript(*options):

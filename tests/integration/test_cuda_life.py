@@ -130,6 +130,7 @@ def test_daemon_killed_in_the_middle_of_calls():
     survives(target, 4 * rounds)
 
 
+@long
 @timeout(120)
 def test_attach_and_detach_again_and_again():
     """Calls are always under way when the probes come and go; the target does not care, and no count exceeds the truth."""
@@ -258,6 +259,7 @@ def test_a_stripped_static_runtime_is_said():
     assert path in shown and "without symbols" in shown, shown
 
 
+@long
 def test_the_driver_of_a_stripped_static_runtime():
     """Its calls are counted in the runtime's stead, as soon as they are seen."""
     daemon = Daemon()

@@ -20,6 +20,7 @@ from harness import (
     Target,
     children_of,
     comm_of,
+    long,
     need_bpf,
     need_namespaces,
     need_tool,
@@ -124,6 +125,7 @@ def test_helper_runs_with_old_glibcs():
     assert versions and max(versions) <= (2, 17), needs
 
 
+@long
 @timeout(1200)
 @uses("dist")
 def test_same_sources_same_bytes():
@@ -194,6 +196,7 @@ def gpu_of(daemon, number):
     return answer["gpu"]["devices"][0]
 
 
+@long
 @timeout(1200)
 @uses("dist")
 def test_gpus_through_the_helper():
