@@ -120,7 +120,7 @@ def test_help_and_version():
 def test_unwritable_output():
     """Found before the recording, not after it."""
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     refused(["record", "-p", target.pid, "-d", "600", "-o", "/nonexistent/out.folded"], 1, "/nonexistent/out.folded")
     refused(["record", "-p", target.pid, "-d", "600", "-o", temporary_dir()], 1)
     refused(
@@ -147,7 +147,7 @@ def full_disk():
 
 def test_full_disk():
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     where = full_disk()
     for ending in ("folded", "pb.gz"):
         result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", f"{where}/out.{ending}"], seconds=PATIENCE_S)
@@ -158,7 +158,7 @@ def test_full_disk():
 
 def test_full_device():
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     for option in (["-o", "/dev/full", "-f", "folded"], ["-o", os.devnull, "-f", "folded", "--stats", "/dev/full"]):
         result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", *option], seconds=PATIENCE_S)
         assert result.returncode == 1, f"{option}: {result.returncode}: {result.stderr}"
@@ -168,7 +168,7 @@ def test_full_device():
 def test_closed_standard_output():
     """A reader that goes away is no reason to die by a signal."""
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     shell = f"{STAKEOUT} record -p {target.pid} -d 1 -o - ; echo status $? >&2"
     reader, writer = os.pipe()
     os.close(reader)
@@ -200,7 +200,7 @@ def as_nobody(argv, **options):
 def test_no_capability():
     """One line that says what is missing."""
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     result = as_nobody([readable_client(), "record", "-p", target.pid, "-d", "600", "-o", "-"], cwd="/")
     assert result.returncode == 1 and not result.stdout, f"{result.returncode}: {result.stderr}"
     line = one_clear_line(result.stderr)
@@ -212,7 +212,7 @@ def test_process_of_another_user():
     need_bpf()
     daemon = Daemon("--socket-mode", "0666")
     client = readable_client()
-    mine = start("split", 60)
+    mine = start("split", 600)
     theirs = Target([*NOBODY, shutil.copy(workload("split"), temporary_dir()), 60], cwd="/")
     out = ["-d", "1", "-o", "-"]
     result = as_nobody([client, "--socket", daemon.socket, "record", "-p", mine.pid, *out], cwd="/")
@@ -225,7 +225,7 @@ def test_process_of_another_user():
 def test_targets_of_others_are_hidden():
     need_bpf()
     daemon = Daemon("--socket-mode", "0666")
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid))
     client = readable_client()
     listed = as_nobody([client, "--socket", daemon.socket, "list"], cwd="/")
@@ -253,7 +253,7 @@ def test_no_daemon_there():
 def test_no_btf():
     need_bpf()
     need_namespaces()
-    target = start("split", 60)
+    target = start("split", 600)
     shell = f"mount -t tmpfs none /sys/kernel/btf && exec {STAKEOUT} record -p {target.pid} -d 5 -o -"
     result = run(["unshare", "--mount", "sh", "-c", shell], seconds=PATIENCE_S)
     if result.returncode == 0 and any(f.startswith("vmlinux") for f in os.listdir("/boot")):
@@ -302,7 +302,7 @@ SEEDS = range(4 if LONG else 1)
 
 def check_survives(elf):
     """The target runs (it does not need what was broken); the recording keeps every sample."""
-    recording = record(Target([write_program(elf), 30]).pid, duration=1).check_totals()
+    recording = record(Target([write_program(elf), 600]).pid, duration=1).check_totals()
     assert recording.samples > 50, recording.samples
     return recording
 
@@ -365,7 +365,7 @@ def test_garbage_symbols():
 
 def test_hostile_perf_map():
     """Foreign text where names of compiled code are looked for: wrong lines are passed over."""
-    target = start("jitter", "fp", 30, "map")
+    target = start("jitter", "fp", 600, "map")
     path = f"/tmp/perf-{target.pid}.map"
     with open(path, encoding="ascii") as f:
         good = f.read()
@@ -379,7 +379,7 @@ def test_hostile_perf_map():
 
 def test_perf_map_that_is_a_pipe():
     """Reading it would wait for ever."""
-    target = start("jitter", "fp", 30)
+    target = start("jitter", "fp", 600)
     path = f"/tmp/perf-{target.pid}.map"
     os.mkfifo(path)
     at_exit(os.unlink, path)
@@ -391,7 +391,7 @@ def test_hostile_names():
     """A comm with the characters that mean something in folded lines, and a file name with a newline."""
     path = os.path.join(temporary_dir(), "a b;c\n1")
     shutil.copy(workload("split-stripped"), path)
-    recording = record(Target([path, 30]).pid, duration=1).check_complete()
+    recording = record(Target([path, 600]).pid, duration=1).check_complete()
     assert all(" " not in comm and ";" not in comm for comm in recording.comms()), recording.comms()
 
 
@@ -399,7 +399,7 @@ def test_target_ends_while_attaching():
     """A process that ends at any moment of the attachment: a status of 0 or 1, never a crash, never a hang."""
     need_bpf()
     for delay_s in (0, 0.02, 0.05, 0.1, 0.2, 0.3)[:: 1 if LONG else 2]:
-        target = start("threads", 60, 20)
+        target = start("threads", 600, 20)
         out = os.path.join(temporary_dir(), "out.folded")
         process = spawn(
             [STAKEOUT, "record", "-p", target.pid, "-d", "20", "-o", out], stderr=subprocess.PIPE, text=True

@@ -233,7 +233,7 @@ def test_children_of_whom_nobody_told():
 def test_a_file_is_mapped_again():
     """A program whose files were let go starts again: it gets its tables from the cache, and its stacks are complete."""
     daemon = Daemon("--cache-dir", temporary_dir(), "--files-idle-ms", "200")
-    attach(daemon, start("split", 100).pid)
+    attach(daemon, start("split", 600).pid)
     container, seen = Container("plt_heavy"), []
     for life in range(3):
         number, pid = stay_once(daemon, container, 200)

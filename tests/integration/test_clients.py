@@ -124,7 +124,7 @@ def test_go_tool_pprof_has_the_same_top():
     """A pulled profile: each function's own samples and those with what it calls, in both tools."""
     need_tool("go")
     daemon = Daemon()
-    for argv, watched in (([PYTHON, script("py_logging_training.py"), "60", "0.5"], False), ([workload("split"), "60"], True)):
+    for argv, watched in (([PYTHON, script("py_logging_training.py"), "600", "0.5"], False), ([workload("split"), "60"], True)):
         target = Target(argv)
         if watched:
             daemon.request("POST", "/v1/targets", {"pid": target.pid, "keep": True}, expect=201)
@@ -153,7 +153,7 @@ def test_commands_of_the_api_documentation():
     with open(os.path.join(SOURCE_DIR, ".design", "api.md"), encoding="utf-8") as f:
         lines = re.search(r"^```\n(S=.*?)^```", f.read(), re.M | re.S).group(1).strip().split("\n")
     daemon = Daemon()
-    target = start("split", 60)
+    target = start("split", 600)
     where = temporary_dir()
     setting = lines[0].replace("/run/stakeout/stakeoutd.sock", daemon.socket).replace('"curl -s ', '"curl -sSf ')
     answers = []

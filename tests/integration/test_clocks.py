@@ -24,7 +24,7 @@ def check_rounds(round_ns, starts=2):
     none. By chance alone a recording of 8 s is off by 3 % (one standard error).
     """
     taken = expected = first = 0
-    target = start("resonant", 60, round_ns)
+    target = start("resonant", 600, round_ns)
     for _ in range(starts):
         begin_s, before_s, before = time.monotonic(), run_seconds(target.pid), rounds(target.pid)
         recording = record(target.pid, duration=8, rate=RATE_HZ).check_totals()

@@ -32,38 +32,38 @@ def check(target, *functions, share=0.999, least=100, **options):
 
 
 def test_shared_library_and_pie():
-    check(start("split", 30), "main", "split_bag", "split_kernel")
+    check(start("split", 600), "main", "split_bag", "split_kernel")
 
 
 def test_static():
-    check(start("split-static", 30), "main", "split_bag", "split_kernel")
+    check(start("split-static", 600), "main", "split_bag", "split_kernel")
 
 
 def test_no_pie():
-    check(start("split-nopie", 30), "main", "split_bag", "split_kernel")
+    check(start("split-nopie", 600), "main", "split_bag", "split_kernel")
 
 
 def test_stripped():
-    check(start("split-stripped", 30), "[split-stripped]")
+    check(start("split-stripped", 600), "[split-stripped]")
 
 
 @long
 def test_stripped_cpp():
-    check(start("cpp_sim-stripped", 30), "[cpp_sim-stripped]")
+    check(start("cpp_sim-stripped", 600), "[cpp_sim-stripped]")
 
 
 @long
 def test_static_threads():
-    check(start("threads-static", 30), "thread_main", "thread_burn")
+    check(start("threads-static", 600), "thread_main", "thread_burn")
 
 
 def test_deep_600_frames():
-    check_depth(check(start("deep", 30, 600), "main", "deep_leaf"), 600)
+    check_depth(check(start("deep", 600, 600), "main", "deep_leaf"), 600)
 
 
 @long
 def test_deep_600_frames_static():
-    check_depth(check(start("deep-static", 30, 600), "main", "deep_leaf"), 600)
+    check_depth(check(start("deep-static", 600, 600), "main", "deep_leaf"), 600)
 
 
 def check_depth(recording, depth):
@@ -76,7 +76,7 @@ def check_depth(recording, depth):
 
 def test_deeper_than_kept_is_marked():
     """More frames than are kept: the samples stay, cut and marked."""
-    recording = record(start("deep", 30, 5000).pid).check_totals()
+    recording = record(start("deep", 600, 5000).pid).check_totals()
     depth = recording.stats["truncated"].get("depth", 0)
     assert depth >= 0.9 * recording.samples, recording.stats
     assert recording.count("[truncated:depth]", "deep_recurse", "deep_leaf") >= 0.9 * recording.samples
@@ -85,33 +85,33 @@ def test_deeper_than_kept_is_marked():
 
 @long
 def test_signal_handler():
-    recording = check(start("signals", "normal", 30), "main", "main_loop")
+    recording = check(start("signals", "normal", 600), "main", "main_loop")
     both = recording.count("main_loop", "on_signal", "handler_leaf")
     assert both > recording.samples / 10, f"{both} of {recording.samples} in the handler"
 
 
 def test_signal_handler_on_alternate_stack():
-    recording = check(start("signals", "alt", 30), "main", "main_loop")
+    recording = check(start("signals", "alt", 600), "main", "main_loop")
     both = recording.count("main_loop", "on_signal", "handler_leaf")
     assert both > recording.samples / 10, f"{both} of {recording.samples} in the handler"
 
 
 def test_realigned_stack():
-    check(start("realign", 30), "main", "realign_caller", "realign_64", "realign_32", "realign_leaf")
+    check(start("realign", 600), "main", "realign_caller", "realign_64", "realign_32", "realign_leaf")
 
 
 def test_plt():
-    recording = check(start("plt_heavy", 30), "main", "plt_calls")
+    recording = check(start("plt_heavy", 600), "main", "plt_calls")
     for function in ("tiny_rotate", "tiny_add"):
         assert recording.count(function) > 0, recording.stacks
 
 
 def test_vdso():
-    check(start("clock", 30), "main", "read_clock", "__vdso_clock_gettime")
+    check(start("clock", 600), "main", "read_clock", "__vdso_clock_gettime")
 
 
 def record_vfork():
-    recording = record(start("vfork", 30).pid, duration=4).check_totals()
+    recording = record(start("vfork", 600).pid, duration=4).check_totals()
     assert recording.count("main", "vfork_once", "vfork_child_work", comm="vfork") > 0
     assert recording.count("main", "spawn_once", comm="vfork") > 0
     return recording, {stack: n for stack, n in recording.stacks.items() if stack[0] == "vfork"}
@@ -142,36 +142,36 @@ def test_vfork_cuts_few_stacks():
 
 
 def test_threads():
-    check(start("threads", 30, 8), "thread_main", "thread_burn")
+    check(start("threads", 600, 8), "thread_main", "thread_burn")
 
 
 def test_cpp():
     """Some of its samples hit libgcc while it rewrites a frame to go on at a handler: 1 in 9,000, hence their number."""
-    recording = check(start("cpp_sim", 30), "sim::run_epoch", duration=4, rate=1999)
+    recording = check(start("cpp_sim", 600), "sim::run_epoch", duration=4, rate=1999)
     expected = ("sim::World::step", "sim::Gravity::apply", "sim::Policy::choose", "sim::World::observe")
     for function in expected:
         assert any(function in stack for stack in recording.stacks), f"no {function}; {recording.examples('sim::', 10)}"
 
 
 def test_rust():
-    recording = check(start("rust_sim", 30))
+    recording = check(start("rust_sim", 600))
     assert any("rust_sim::" in f for stack in recording.stacks for f in stack), recording.examples("")
 
 
 def test_switcher():
     """Nearly all samples hit the kernel, in system calls."""
-    check(start("switcher", 30))
+    check(start("switcher", 600))
 
 
 def test_sleeper_gives_few_samples():
     """A process that sleeps is not sampled while it does."""
-    recording = record(start("sleeper", 30).pid).check_totals()
+    recording = record(start("sleeper", 600).pid).check_totals()
     assert recording.samples < 200, recording.samples
 
 
 def test_numpy():
     need_module("numpy")
-    target = Target([PYTHON, script("matmul.py"), 40])
+    target = Target([PYTHON, script("matmul.py"), 600])
     recording = check(target, duration=5)
     assert len(recording.stacks) > 5
 
@@ -184,7 +184,7 @@ def test_numpy_with_kernels_of_other_processors():
     with open("/proc/cpuinfo", encoding="ascii") as f:
         modern = " avx2 " in f.read()
     for processor in ("Nehalem", "Haswell", "Zen") if modern else ("Nehalem",):
-        target = Target([PYTHON, script("matmul.py"), 40], env={**os.environ, "OPENBLAS_CORETYPE": processor})
+        target = Target([PYTHON, script("matmul.py"), 600], env={**os.environ, "OPENBLAS_CORETYPE": processor})
         check(target, duration=3, env={**os.environ, "STAKEOUT_CACHE_DIR": temporary_dir()})
         target.process.kill()
 
@@ -193,7 +193,7 @@ def test_numpy_with_kernels_of_other_processors():
 def test_numpy_once_its_kernels_are_known():
     """What was learned of code without rules is kept with the tables: the next daemon need not learn it again."""
     need_module("numpy")
-    target = Target([PYTHON, script("matmul.py"), 60])
+    target = Target([PYTHON, script("matmul.py"), 600])
     folder = temporary_dir()
     env = {**os.environ, "STAKEOUT_CACHE_DIR": folder}
     check(target, duration=4, env=env)
@@ -207,7 +207,7 @@ def test_numpy_once_its_kernels_are_known():
 def test_pytorch():
     """A policy network that plays and learns."""
     need_module("torch")
-    target = Target([PYTHON, script("train.py"), 90])
+    target = Target([PYTHON, script("train.py"), 600])
     recording = check(target, duration=8, rate=499, share=0.995)
     assert any("torch" in f or "at::" in f for stack in recording.stacks for f in stack), recording.examples("")
 
@@ -217,7 +217,7 @@ def test_pytorch_with_generated_code():
     """Convolutions run in machine code that a library writes at run time, without unwind information and with
     numbers in rbp: its rules are learned from the code."""
     need_module("torch")
-    target = Target([PYTHON, script("train.py"), 90, "conv"])
+    target = Target([PYTHON, script("train.py"), 600, "conv"])
     recording = check(target, duration=8, rate=499, share=0.995)
     assert recording.count("[jit]") > 0, recording.stats
 
@@ -280,7 +280,7 @@ def copied(name, *others):
 
 def test_deleted_binary():
     path = copied("split")
-    target = Target([path, 30])
+    target = Target([path, 600])
     os.unlink(path)
     check(target, "main", "split_bag", "split_kernel")
 
@@ -288,7 +288,7 @@ def test_deleted_binary():
 def test_replaced_binary():
     """Another file lies at the path by now: the names and the rules must be those of the running one."""
     path = copied("split")
-    target = Target([path, 30])
+    target = Target([path, 600])
     shutil.copy(workload("deep"), path + ".new")
     os.rename(path + ".new", path)
     check(target, "main", "split_bag", "split_kernel")
@@ -296,7 +296,7 @@ def test_replaced_binary():
 
 def test_replaced_library():
     path = copied("plt_heavy", "libtiny.so")
-    target = Target([path, 30])
+    target = Target([path, 600])
     library = os.path.join(os.path.dirname(path), "libtiny.so")
     shutil.copy(workload("plugin.so"), library + ".new")
     os.rename(library + ".new", library)
@@ -313,7 +313,7 @@ def test_without_section_headers():
         header[60:64] = bytes(4)  # e_shnum, e_shstrndx
         f.seek(0)
         f.write(header)
-    check(Target([path, 30]))
+    check(Target([path, 600]))
 
 
 def test_other_mount_namespace():
@@ -357,12 +357,12 @@ def test_other_root():
 
 
 def test_jit_with_frame_pointers():
-    recording = check(start("jitter", "fp", 30), "main", "jit_loop", "call_jit")
+    recording = check(start("jitter", "fp", 600), "main", "jit_loop", "call_jit")
     assert recording.count("[jit]") > recording.samples / 2, recording.examples("")
 
 
 def test_jit_with_names():
-    check(start("jitter", "fp", 30, "map"), "main", "jit_loop", "call_jit", "jit_hot_loop")
+    check(start("jitter", "fp", 600, "map"), "main", "jit_loop", "call_jit", "jit_hot_loop")
 
 
 def test_jit_without_frame_pointers_is_learned():
@@ -427,7 +427,7 @@ def test_java_interpreted():
 
 
 def test_jit_in_writable_memory_is_learned():
-    recording = check(start("jitter", "nofp", 30, "rwx"), "main", "jit_loop", "call_jit")
+    recording = check(start("jitter", "nofp", 600, "rwx"), "main", "jit_loop", "call_jit")
     assert recording.count("[jit]") > recording.samples / 2, recording.examples("")
 
 
@@ -447,20 +447,20 @@ def test_jit_names_of_a_process_that_has_ended():
 
 
 def test_code_that_cannot_be_learned_is_marked():
-    recording = record(start("jitter", "opaque-nofp", 30, "map").pid).check_totals()
+    recording = record(start("jitter", "opaque-nofp", 600, "map").pid).check_totals()
     marked = recording.count("[truncated:no-rules]", "jit_hot_loop")
     assert marked > 0.9 * recording.samples, recording.stats
 
 
 def test_frame_pointer_root_is_marked():
-    recording = record(start("jitter", "opaque-root", 30, "map").pid).check_totals()
+    recording = record(start("jitter", "opaque-root", 600, "map").pid).check_totals()
     marked = recording.count("[truncated:frame-pointer-root]", "jit_hot_loop")
     assert marked > 0.9 * recording.samples, recording.stats
 
 
 def test_code_that_comes_and_goes():
     """What is unmapped while it is read: nothing is lost, what was cut names its cause."""
-    recording = record(start("unmapper", 30).pid).check_totals()
+    recording = record(start("unmapper", 600).pid).check_totals()
     assert recording.samples > 500, recording.samples
     known = {"maps-pending", "no-mapping", "no-rules", "frame-pointer-root", "stack-unreadable"}
     assert {c for c, n in recording.stats["truncated"].items() if n} <= known, recording.stats

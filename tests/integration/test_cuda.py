@@ -92,8 +92,9 @@ LONE_VALUES = {
 SHARES = ((20e3, 50), (100e3, 30), (500e3, 15), (2e6, 5))
 
 
-def latencies_come_back(variant, steps=0):
-    """steps: single-stepped entries to a call."""
+def latencies_come_back(variant, steps=0, quiet_machine=True):
+    """steps: single-stepped entries to a call. A busy machine makes calls longer, and some of those more as seen from outside:
+    what no call can be shorter than, and the shortest one, hold there as well."""
     daemon = Daemon()
     shares = "/".join(f"{value:.0f}*{times}" for value, times in SHARES)
     rules = ",".join([f"{api}={value}" for api, (_, value) in LONE_VALUES.items()] + [f"cudaStreamSynchronize={shares}"])
@@ -112,12 +113,18 @@ def latencies_come_back(variant, steps=0):
         # The scheduler's share is in both. From outside the function's own entry and exit come on top.
         mean, true_mean = rows[0]["total_ns"] / rows[0]["calls"], true["sum_ns"] / true["timed"]
         assert len(rows) == 1 and true["timed"] == true["calls"]
-        assert abs(mean - true_mean) < 0.03 * true_mean + slack_ns, f"{api}: mean {mean} ns, true {true_mean} ns"
+        near = abs(mean - true_mean) < 0.03 * true_mean + slack_ns
+        assert near or not quiet_machine, f"{api}: mean {mean} ns, true {true_mean} ns"
         # The shortest call was disturbed by nothing.
         least, true_least = rows[0]["min_ns"], true["min_ns"]
-        assert abs(least - true_least) < 0.03 * true_least + slack_ns, f"{api}: {least}, {true_least} ns"
+        slack = 0.03 * true_least + slack_ns
+        if quiet_machine:
+            assert abs(least - true_least) < slack, f"{api}: {least}, {true_least} ns"
+        else:  # what is taken off for the probes was measured beside other work
+            assert 0.9 * true_least - slack < least < true_least + slack, f"{api}: {least}, {true_least} ns"
         median = quantile(histogram_of(answer, api), 0.5)
-        assert true_least * 0.97 - slack_ns < median < 1.03 * true_mean + slack_ns, f"{api}: median {median} ns, {true}"
+        most = 1.03 * true_mean + slack_ns if quiet_machine else median + 1
+        assert least * 0.97 - slack_ns < median < most, f"{api}: median {median} ns, {true}"
     histogram, before = histogram_of(answer, "cudaStreamSynchronize"), 0
     # The driver's part of each call comes on top of what is set. So does, in the stand-in's own eyes, the trap of the probe in
     # it that does not count; the daemon takes off what that has cost.
@@ -126,27 +133,32 @@ def latencies_come_back(variant, steps=0):
         # A busy machine makes some calls longer, none shorter: the first quarter of each share is asked for.
         at = (before + share / 4) / 100
         middle, true = quantile(histogram, at), quantile(own, at)
-        assert value * 0.97 - slack_ns < middle < true * 1.03 + slack_ns, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
+        most = true * 1.03 + slack_ns if quiet_machine else middle + 1
+        assert value * (0.97 if quiet_machine else 0.8) - slack_ns < middle < most, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
         print(f"quantile {100 * at} %: {middle} ns, {value} to {true}")
         before += share
+
+
+def test_no_call_is_told_shorter_than_it_was():
+    latencies_come_back("plain", quiet_machine=False)
 
 
 @quiet
 @timeout(180)
 def test_latencies_come_back():
-    undisturbed(latencies_come_back, "plain")
+    latencies_come_back("plain")
 
 
 @quiet
 @timeout(180)
 def test_latencies_come_back_where_functions_begin_with_endbr64():
-    undisturbed(latencies_come_back, "ibt")
+    latencies_come_back("ibt")
 
 
 @quiet
 @timeout(180)
 def test_latencies_come_back_where_entries_are_single_stepped():
-    undisturbed(latencies_come_back, "thunk", 1)
+    latencies_come_back("thunk", 1)
 
 
 def first_quarter(answer, api):
@@ -180,7 +192,7 @@ def single_stepping_is_cost():
 @quiet
 @timeout(180)
 def test_single_stepping_is_cost_and_no_part_of_the_call():
-    undisturbed(single_stepping_is_cost)
+    single_stepping_is_cost()
 
 
 # Source lines.

@@ -203,7 +203,7 @@ def test_names_end_with_the_watch():
     """What becomes of a kernel's host function while nobody watches is not known: no name is better than a wrong one."""
     daemon = Daemon()
     # With nothing left to watch all names would go.
-    daemon.request("POST", "/v1/targets", {"pid": start("sleeper", 60).pid, "keep": True}, expect=201)
+    daemon.request("POST", "/v1/targets", {"pid": start("sleeper", 600).pid, "keep": True}, expect=201)
     target = python_program("py_cuda_processes.py", "rename")
     watch = watch_all(daemon, target)
     go(target)
@@ -598,7 +598,7 @@ def switching_is_quick():
 
 def test_no_cuda():
     daemon = Daemon()
-    target = start("split", 30)
+    target = start("split", 600)
     result = daemon.client("cuda", "-p", str(target.pid), "-d", "0.3", "-q")
     assert "CUDA is not loaded in this process" in result.stdout.splitlines()[0], result.stdout
     assert str(target.pid) in result.stdout.splitlines()[0], result.stdout

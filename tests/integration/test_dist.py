@@ -147,7 +147,7 @@ def test_records_where_nothing_is_installed():
     need_namespaces()
     root, name = unpacked()
     client = [*alone(root), f"/{name}/bin/stakeout"]
-    native = start("split", 60)
+    native = start("split", 600)
     python = Target([PYTHON, "-c", BUSY_PYTHON])
     for target, wanted in ((native, "split_kernel"), (python, "inner (<string>:")):
         result = run([*client, "record", "-p", target.pid, "-d", "2", "-r", "499", "-o", "-", "--stats", "/tmp/stats"])
@@ -174,7 +174,7 @@ def test_the_daemon_where_nothing_is_installed():
         f.write("0123456789abcdef0123456789abcdef\n")
     options = ["--store", "/store", "--window", "1", "--listen", "127.0.0.1:0", "--token-file", "/token"]
     daemon = Daemon(*options, prefix=alone(root, "proc sys tmp"))  # its socket lies in /tmp
-    target, other = start("split", 60), start("split", 60)
+    target, other = start("split", 600), start("split", 600)
     daemon.client("attach", "-p", str(target.pid))
     made = daemon.request("POST", "/v1/targets", {"pid": other.pid, "cuda": True}, expect=201)
     wait_until(lambda: any(t["last_ns"] for t in daemon.request("GET", "/v1/history")["targets"]), "a window", step=0.2)
@@ -236,7 +236,7 @@ def test_the_helper_ends_with_a_killed_daemon():
     harness.STAKEOUTD = os.path.join(root, name, "bin/stakeoutd")
     library = os.path.join(workload("cuda"), "plain", "libnvidia-ml.so.1")
     daemon = Daemon(env={"STAKEOUT_NVML": library})
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True}, expect=201)
     helper = wait_until(lambda: helper_of(daemon), "the helper")
     # Nothing of the daemon's is open in it but the socket, and the log.

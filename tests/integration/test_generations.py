@@ -32,29 +32,31 @@ def forgotten(daemon, made):
 def test_memory_of_an_attached_target_is_bounded():
     store = temporary_dir()
     daemon = Daemon("--generation-bytes", str(SMALL), "--store", store, "--window", "2")
-    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    target = Target([PYTHON, script("py_logging_training.py"), "600", "0.5"])
     made = watched(daemon, target.pid)
     out, stats = (os.path.join(temporary_dir(), name) for name in ("out.folded", "stats.json"))
-    argv = [STAKEOUT, "--socket", daemon.socket, "record", "-p", str(target.pid), "-r", str(RATE), "-d", "12"]
+    argv = [STAKEOUT, "--socket", daemon.socket, "record", "-p", str(target.pid), "-r", str(RATE), "-d", "6"]
     most = 0
     with subprocess.Popen([*argv, "-o", out, "--stats", stats], stderr=subprocess.PIPE, text=True) as recording:
-        for _ in range(40):
+        while recording.poll() is None:
             most = max(most, sample_bytes(daemon, made))
-            if recording.poll() is not None:
-                break
-            time.sleep(0.5)
-        assert recording.wait(60) == 0, recording.stderr.read()
+            time.sleep(0.2)
+        assert recording.returncode == 0, recording.stderr.read()
     # Two generations, what a window of a second adds to one, and what the open window and the recording carry.
     assert most < 8 * SMALL, most
     with open(stats, encoding="utf-8") as f:
         seen = json.load(f)
     with open(out, encoding="utf-8") as f:
         folded = sum(int(line.rsplit(" ", 1)[1]) for line in f)
-    assert seen["taken"] == seen["samples"] == folded > 5 * RATE and not seen["lost"], seen
+    assert seen["taken"] == seen["samples"] == folded > 100 and not seen["lost"], seen
 
+    def shortened():
+        now = forgotten(daemon, made)
+        return now if now.get("forgotten") else None
+
+    part = wait_until(shortened, "a third generation", step=0.5)
     before = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
-    part = forgotten(daemon, made)
-    assert part["forgotten"] > RATE and part["samples"] > 100, {k: part[k] for k in ("forgotten", "samples")}
+    assert part["forgotten"] > 100 and part["samples"] > 100, {k: part[k] for k in ("forgotten", "samples")}
     assert part["duration_s"] < before["duration_s"] - 1, (part["duration_s"], before["duration_s"])
     text = daemon.client("summary", "-p", str(target.pid)).stdout
     assert re.search(r"^older: [1-9]\d+ samples are in memory no more", text, re.M), text
@@ -86,7 +88,7 @@ def category_samples(daemon):
 def test_one_scrape_does_not_hold_all_that_comes_after():
     """Counters by category begin with the first scrape; whether there is another one or not, memory has its bound."""
     daemon = Daemon("--generation-bytes", str(SMALL))
-    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    target = Target([PYTHON, script("py_logging_training.py"), "600", "0.5"])
     made = watched(daemon, target.pid)
     first = category_samples(daemon)
     most = 0
@@ -105,7 +107,7 @@ def test_one_scrape_does_not_hold_all_that_comes_after():
 @long
 def test_a_late_first_scrape_has_all_that_is_in_memory():
     daemon = Daemon("--generation-bytes", str(SMALL))
-    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    target = Target([PYTHON, script("py_logging_training.py"), "600", "0.5"])
     made = watched(daemon, target.pid)
     wait_until(lambda: forgotten(daemon, made).get("forgotten"), "a third generation", step=0.5)
     daemon.request("POST", f"/v1/targets/{made['id']}/stop")
@@ -115,7 +117,7 @@ def test_a_late_first_scrape_has_all_that_is_in_memory():
 def test_what_a_window_has_no_room_for_is_told():
     """Generations so small that several begin between two looks: the window loses what the target does not."""
     daemon = Daemon("--generation-bytes", "4096", "--store", temporary_dir(), "--window", "2")
-    target = Target([PYTHON, script("py_logging_training.py"), "100", "0.5"])
+    target = Target([PYTHON, script("py_logging_training.py"), "600", "0.5"])
     made = watched(daemon, target.pid)
     for _ in range(40):  # each draws in what was sampled
         daemon.request("GET", f"/v1/targets/{made['id']}/stats")
@@ -130,7 +132,7 @@ def test_what_a_window_has_no_room_for_is_told():
 
     history = wait_until(whole, "the last window in the history", step=0.3)
     assert history["samples"] + history["lost"] == total["samples"], (history, total["samples"])
-    assert history["lost"] > 0 and history["samples"] > RATE, history
+    assert history["lost"] > 0 and history["samples"] > 100, history
     kept = daemon.request("GET", f"/v1/history/{history['key']}/profile")
     path = os.path.join(temporary_dir(), "kept.pb.gz")
     with open(path, "wb") as f:
@@ -148,7 +150,7 @@ def test_lines_of_cuda_calls_outlive_generations():
     target.process.stdin.flush()
     target.finish()
     wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end")
-    assert forgotten(daemon, made)["forgotten"] > 100
+    assert forgotten(daemon, made)["forgotten"] > 0
     cuda = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")
     lines = [line for line in cuda["lines"] if "py_cuda_launches.py" in json.dumps(line)]
     assert lines and len(lines) == len(cuda["lines"]) and not cuda["lost"].get("lines-lost"), (cuda["lines"][:3], cuda["lost"])
@@ -156,9 +158,10 @@ def test_lines_of_cuda_calls_outlive_generations():
 
 def test_an_ended_target_keeps_its_two_generations():
     daemon = Daemon("--generation-bytes", str(SMALL))
-    target = Target([PYTHON, script("py_logging_training.py"), "8", "0.5"])
+    target = Target([PYTHON, script("py_logging_training.py"), "600", "0.5"])
     made = watched(daemon, target.pid)
-    target.finish()
+    wait_until(lambda: forgotten(daemon, made).get("forgotten"), "a third generation", step=0.5)
+    target.process.kill()
     wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "its end")
     total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
     last = forgotten(daemon, made)

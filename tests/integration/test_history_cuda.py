@@ -247,7 +247,7 @@ def test_estimates_add_up():
 
 def test_no_calls_of_that_time():
     daemon = Historian()
-    target, own = start("split", 60), start("split", 60, user=NOBODY)
+    target, own = start("split", 600), start("split", 600, user=NOBODY)
     daemon.client("attach", "-p", str(target.pid))
     wait_until(lambda: (e := daemon.of(target.pid)) and e["last_ns"], "a window")
     refused = daemon.cuda(target.pid, "--since", "1h", expect=1)
@@ -272,7 +272,7 @@ def test_no_calls_of_that_time():
 def test_a_process_without_cuda_that_may_have_it():
     """Watched for calls that did not come: an answer, and not an error."""
     daemon = Historian()
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "--cuda", "-p", str(target.pid))
     wait_until(lambda: (e := daemon.of(target.pid)) and e["last_ns"], "a window")
     past = daemon.past(target.pid)
@@ -282,7 +282,7 @@ def test_a_process_without_cuda_that_may_have_it():
 
 def test_whose_calls_they_are():
     daemon = Historian(None, "--socket-mode", "0666")
-    target, own = start("split", 60), start("split", 60, user=NOBODY)
+    target, own = start("split", 600), start("split", 600, user=NOBODY)
     for process in (target, own):
         daemon.watch(process, libraries=0)
     keys = [wait_until(lambda: (e := daemon.of(p.pid)) and e["last_ns"] and e["key"], "windows") for p in (target, own)]

@@ -160,7 +160,7 @@ def test_a_disk_that_fills_up():
         "--store", where, "--window", str(WINDOW_S), prefix=["unshare", "--mount", "sh", "-c", script, where]
     )
     inside = f"/proc/{daemon.process.pid}/root{where}"  # of the daemon's mount namespace
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid), "-r", str(RATE_HZ))
 
     def history():

@@ -54,7 +54,7 @@ def test_install_and_uninstall():
     client = os.path.join(root, "opt/stakeout/bin/stakeout")
     assert run([client, "--version"]).stdout.startswith("stakeout ")
     need_bpf()
-    result = run([client, "record", "-p", start("split", 60).pid, "-d", "1", "-o", "-"], cwd="/")
+    result = run([client, "record", "-p", start("split", 600).pid, "-d", "1", "-o", "-"], cwd="/")
     assert result.returncode == 0 and "split_kernel" in result.stdout, result.stderr
     make("uninstall", f"DESTDIR={root}", "PREFIX=/opt/stakeout")
     assert files_below(root) == []

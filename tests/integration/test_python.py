@@ -197,7 +197,7 @@ def test_churn(version):
 
 def test_workers(version):
     """Forked workers: each one's function below its own process only."""
-    target = Target([interpreter(version), script("py_workers.py"), "30", "4"])
+    target = Target([interpreter(version), script("py_workers.py"), "600", "4"])
     recording = check_python(record(target.pid, duration=4, extra=["-t"]).check_totals())
     of_process = collections.defaultdict(set)
     for stack in recording.stacks:
@@ -209,7 +209,7 @@ def test_workers(version):
 
 def test_released(version):
     """A C function that was called without the lock: its Python caller and line are there, and -g leaves it out."""
-    target = Target([interpreter(version), script("py_released.py"), "60"])
+    target = Target([interpreter(version), script("py_released.py"), "600"])
     recording = check_python(record(target.pid).check_totals())
     caller = f"released (py_released.py:{line_of('py_released.py', '# the call that releases')})"
     stacks = {stack: n for stack, n in recording.stacks.items() if caller in stack}
@@ -225,7 +225,7 @@ def test_released(version):
 
 def test_starting_and_ending(version):
     """Interpreters that are born and end while they are watched: what is missing of their stacks is counted and marked."""
-    target = Target([PYTHON, script("py_starter.py"), "60", interpreter(version)])
+    target = Target([PYTHON, script("py_starter.py"), "600", interpreter(version)])
     recording = record(target.pid, duration=5).check_totals()
     python = recording.stats["python"]
     assert python["samples"] > 50 and recording.stats["processes"] > 5, recording.stats
@@ -255,7 +255,7 @@ del _test
 def test_pytorch():
     """Training with a simulator in Python."""
     need_module("torch")
-    target = Target([PYTHON, script("train.py"), 90])
+    target = Target([PYTHON, script("train.py"), 600])
     recording = check_python(record(target.pid, duration=8, rate=499).check_totals())
     assert any("train.py" in f for stack in recording.stacks for f in stack)
     assert SANITIZED or recording.stats["daemon"]["rss_bytes"] < 64 << 20, recording.stats["daemon"]
@@ -264,7 +264,7 @@ def test_pytorch():
 def test_data_loader():
     """Eight DataLoader workers: the samples of each are below its own process."""
     need_module("torch")
-    target = Target([PYTHON, script("py_loader.py"), "120", "8"])
+    target = Target([PYTHON, script("py_loader.py"), "600", "8"])
     recording = check_python(record(target.pid, duration=6, rate=499, extra=["-t"]).check_totals())
     line = "Samples.__getitem__ (py_loader.py"
     items = collections.Counter()
@@ -279,7 +279,7 @@ def test_data_loader():
 
 def test_no_python_behind_the_symbols():
     """Garbage where an interpreter is said to be: native stacks are whole, and the user is told."""
-    recording = record(start("not_python", 30).pid).check_totals().check_complete()
+    recording = record(start("not_python", 600).pid).check_totals().check_complete()
     assert recording.count("spin") > 0.9 * recording.samples, recording.stacks
     python = recording.stats["python"]
     assert python["complete"] == 0, python
@@ -289,7 +289,7 @@ def test_no_python_behind_the_symbols():
 def test_numpy():
     """The caller of a matrix product, which gives the lock up, and its line."""
     need_module("numpy")
-    target = Target([PYTHON, script("matmul.py"), 40])
+    target = Target([PYTHON, script("matmul.py"), 600])
     recording = check_python(record(target.pid, duration=4).check_totals())
     assert recording.count(f"product (matmul.py:{line_of('matmul.py', 'return a @ b')})") > 0.03 * recording.samples
 
@@ -301,7 +301,7 @@ def test_too_old():
             python = interpreter(version)
         except Skip:
             continue
-        target = Target([python, script("py_lines.py"), "30"])
+        target = Target([python, script("py_lines.py"), "600"])
         recording = record(target.pid).check_complete()
         assert version in recording.stats["python"]["problem"], recording.stats["python"]
         return

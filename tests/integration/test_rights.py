@@ -80,7 +80,7 @@ def others_program():
     os.chmod(program, 0o700)
     os.chown(program, NOBODY, NOBODY)
     os.chown(where, NOBODY, NOBODY)
-    return Target([program, "60"], before_exec=lambda: become(NOBODY, NOBODY, []), cwd="/")
+    return Target([program, "600"], before_exec=lambda: become(NOBODY, NOBODY, []), cwd="/")
 
 
 def test_all_threads_give_up_capabilities():
@@ -126,7 +126,7 @@ def test_deleted_program_has_names():
     need_all_capabilities()
     daemon = Daemon()
     program = shutil.copy(workload("split"), temporary_dir())
-    target = Target([program, "60"])
+    target = Target([program, "600"])
     os.unlink(program)
     recording = daemon.record(target.pid, duration=2).check_complete()
     assert recording.count("split_kernel") > 100, recording.examples("")
@@ -134,7 +134,7 @@ def test_deleted_program_has_names():
 
 def test_private_daemon_gives_up_capabilities():
     need_all_capabilities()
-    target = start("split", 60)
+    target = start("split", 600)
     recorder = Recorder(target.pid, duration=3)
     private = descendant(recorder.process.pid, "stakeoutd")
     wait_until(lambda: status_of(private)["NoNewPrivs"] == "1", "capabilities to be given up")
@@ -201,7 +201,7 @@ def test_group_has_the_rights_of_root():
     daemon = Daemon("--group", name)
     info = os.stat(daemon.socket)
     assert stat.S_IMODE(info.st_mode) == 0o660 and info.st_gid == gid and info.st_uid == 0, info
-    target = start("split", 60)
+    target = start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid}, expect=201)
     path = f"/v1/targets/{made['id']}"
     look = [("GET", "/v1/targets", None), ("GET", path, None), ("GET", path + "/profile", None), ("GET", "/v1/history", None)]
@@ -210,7 +210,7 @@ def test_group_has_the_rights_of_root():
         assert [code for code, _ in answers] == [200, 200, 200, 409], answers
         assert [t["id"] for t in json.loads(answers[0][1])] == [made["id"]]
     assert ask_as(daemon, look[:1], groups=[100])[0] == [0, "Permission denied"]
-    mine = start("split", 60)
+    mine = start("split", 600)
     steps = [("POST", path + "/stop", None), ("DELETE", path, None), ("POST", "/v1/targets", {"pid": mine.pid})]
     assert [code for code, _ in ask_as(daemon, steps, groups=[gid])] == [200, 200, 201]
     assert "denied" not in daemon.log(), daemon.log()
@@ -222,7 +222,7 @@ def test_group_beside_an_open_socket():
     daemon = Daemon("--group", name, "--socket-mode", "0666")
     info = os.stat(daemon.socket)
     assert stat.S_IMODE(info.st_mode) == 0o666 and info.st_gid == gid
-    target = start("split", 60)
+    target = start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid}, expect=201)
     look = [("GET", "/v1/targets", None), ("GET", f"/v1/targets/{made['id']}", None)]
     assert [code for code, _ in ask_as(daemon, look)] == [200, 403]
@@ -308,7 +308,7 @@ def test_strangers_on_every_route():
         f.write("21000")
     daemon = Daemon("--socket-mode", "0666", "--group", "", "--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder})
     target, number, key = roots_target(daemon)
-    second = start("split", 120)  # root's too, and no target yet
+    second = start("split", 600)  # root's too, and no target yet
     rule = daemon.request("POST", "/v1/rules", {"match": "py_cuda_launches never"}, expect=201)["id"]
     tried, requests = [], []
     for method, path, operation in operations():
@@ -350,7 +350,7 @@ def test_strangers_on_every_route():
 
 def test_denials_are_logged():
     daemon = Daemon("--socket-mode", "0666", "--group", "")
-    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 60).pid}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 600).pid}, expect=201)
 
     def pid_and_answer():
         become(NOBODY, NOBODY, [])
@@ -410,7 +410,7 @@ def ask_raw(path, text):
 
 def test_a_flood_of_denials_does_not_fill_the_log():
     daemon = Daemon("--socket-mode", "0666", "--group", "")
-    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 60).pid}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 600).pid}, expect=201)
     many = 500
     began = time.monotonic()
     answers = ask_as(daemon, [("GET", f"/v1/targets/{made['id']}", None)] * many)
@@ -432,7 +432,7 @@ def test_a_flood_of_denials_does_not_fill_the_log():
 
 def test_status_shows_limits_and_costs():
     daemon = Daemon("--socket-mode", "0666", "--store", temporary_dir())
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid), "-r", "499")
 
     def sampled():
@@ -458,7 +458,7 @@ def test_status_shows_limits_and_costs():
 def test_the_limit_of_targets_is_counted():
     daemon = Daemon()
     limit = daemon.request("GET", "/v1/status")["max_targets"]
-    sleepers = [start("sleeper", 120, ready=False) for _ in range(limit + 1)]
+    sleepers = [start("sleeper", 600, ready=False) for _ in range(limit + 1)]
     time.sleep(1)
     for sleeper in sleepers[:limit]:
         daemon.request("POST", "/v1/targets", {"pid": sleeper.pid, "rate_hz": 1, "keep": True}, expect=201)

@@ -63,7 +63,7 @@ def test_kernel_is_not_asked():
     if others:
         raise Skip(f"the kernel measures for somebody else: {others}")
     daemon = Daemon()
-    daemon.client("attach", "-p", str(start("split", 60).pid), "-r", "499")
+    daemon.client("attach", "-p", str(start("split", 600).pid), "-r", "499")
     wait_until(lambda: own_figures(daemon)[0] > 500, "runs", step=0.1)
     assert not kernel_figures(daemon)[0] and not who_asks(), who_asks()
     assert own_figures(daemon)[1] > 0
@@ -73,7 +73,7 @@ def test_kernel_is_not_asked():
 def test_figures_are_the_kernels():
     with kernel_statistics():
         daemon = Daemon()
-        daemon.client("attach", "-p", str(start("split", 60).pid), "-r", "499")
+        daemon.client("attach", "-p", str(start("split", 600).pid), "-r", "499")
         time.sleep(3)
         runs_before, ns_before = own_figures(daemon)
         runs, ns = kernel_figures(daemon)

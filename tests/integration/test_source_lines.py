@@ -75,12 +75,12 @@ def check_lines(pid):
 
 
 def test_inlined_functions_and_their_lines():
-    check_lines(start("cpp_lines", 60).pid)
+    check_lines(start("cpp_lines", 600).pid)
     wait_until(lambda: not readers(), "the end of the processes that read debug information")
 
 
 def test_by_function_line_and_in_pprof():
-    target = start("cpp_lines", 60)
+    target = start("cpp_lines", 600)
     line = lines_of("cpp_lines.cpp")["cell"]
     path = os.path.join(temporary_dir(), "lines.pb.gz")
     result = run([STAKEOUT, "record", "-p", target.pid, "-d", 2, "-r", 999, "-o", path])
@@ -104,13 +104,13 @@ def test_a_separate_debug_file():
         ["objcopy", f"--add-gnu-debuglink={debug}", program],
     ):
         subprocess.run(command, check=True)
-    check_lines(Target([program, "60"]).pid)
+    check_lines(Target([program, "600"]).pid)
 
 
 def test_compressed_debug_sections():
     program = os.path.join(temporary_dir(), "packed")
     subprocess.run(["objcopy", "--compress-debug-sections=zlib", workload("cpp_lines"), program], check=True)
-    check_lines(Target([program, "60"]).pid)
+    check_lines(Target([program, "600"]).pid)
 
 
 def test_common_parts_in_a_file_of_their_own():
@@ -124,11 +124,11 @@ def test_common_parts_in_a_file_of_their_own():
     subprocess.run(["dwz", "-m", common, program, other], check=True)
     assert os.path.exists(common)
     assert "gnu_debugaltlink" in run(["readelf", "-SW", program]).stdout
-    check_lines(Target([program, "60"]).pid)
+    check_lines(Target([program, "600"]).pid)
 
 
 def test_none_where_they_are_not_wanted():
-    target = start("cpp_lines", 60)
+    target = start("cpp_lines", 600)
     daemon = Daemon("--no-source-lines", "--no-store")
     recording = daemon.record(target.pid).check_complete()
     assert recording.count("grid::sweep") > 0.9 * recording.samples
@@ -138,7 +138,7 @@ def test_none_where_they_are_not_wanted():
 
 
 def test_a_reader_that_is_killed():
-    target = start("cpp_lines", 60)
+    target = start("cpp_lines", 600)
     daemon = Daemon("--no-store")
     assert share_of_cell(daemon.record(target.pid).check_complete()) > 0.9
     (reader,) = readers(daemon.process.pid)
@@ -147,7 +147,7 @@ def test_a_reader_that_is_killed():
     assert share_of_cell(daemon.record(target.pid).check_complete()) > 0.9
     program = os.path.join(temporary_dir(), "another")
     shutil.copy(workload("cpp_lines"), program)
-    assert share_of_cell(daemon.record(Target([program, "60"]).pid).check_complete()) > 0.9
+    assert share_of_cell(daemon.record(Target([program, "600"]).pid).check_complete()) > 0.9
     status = daemon.request("GET", "/v1/status")["source_lines"]
     assert status["failed_files"] == 0 and status["addresses"] > 0 and status["cpu_s"] > 0, status
     assert daemon.stop() == 0
@@ -166,7 +166,7 @@ def test_damaged_debug_information():
     with open(program, "wb") as f:
         f.write(image)
     os.chmod(program, 0o755)
-    recording = record(Target([program, "60"]).pid).check_complete()
+    recording = record(Target([program, "600"]).pid).check_complete()
     assert recording.count("grid::sweep") > 0.9 * recording.samples
 
 

@@ -68,7 +68,7 @@ def test_rules_and_recordings_go_on():
         daemon = Daemon("--match", f"workloads/split {JOB_S}", "--match", f"workloads/stuck {target.file}")
         job = start("split", JOB_S)
         wait_until(lambda: sampling(daemon, job.pid), "the job among the targets")
-        other = start("threads", 60)
+        other = start("threads", 600)
         daemon.record(other.pid, duration=1).check_complete()
         refused = daemon.client("record", "-p", str(target.pid), "-d", "1", "-o", "/dev/null", expect=1)
         assert "uninterruptible sleep" in one_clear_line(refused.stderr), refused.stderr
@@ -89,7 +89,7 @@ def test_a_target_that_begins_to_hang():
         daemon = Daemon(env={"ASAN_OPTIONS": "detect_leaks=0"})
         daemon.request("POST", "/v1/targets", {"pid": target.pid, "keep": True, "rate_hz": 499}, expect=201)
         hang(target)
-        other = start("dlopener", 60)
+        other = start("dlopener", 600)
         # It has loaded a library again each time: its mappings are read anew.
         # Only a process at its end, which has given its memory back, may have none.
         loading = daemon.record(other.pid, duration=2).check_complete(0.99)

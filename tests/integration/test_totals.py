@@ -62,14 +62,14 @@ def test_rate_of_1_hz():
 
 
 def test_duration_and_rate_are_told():
-    recording = record(start("split", 60).pid, duration=2).check_totals()
+    recording = record(start("split", 600).pid, duration=2).check_totals()
     assert 1.9 < recording.stats["duration_s"] < recording.wall_s, (recording.stats["duration_s"], recording.wall_s)
     assert recording.stats["sample_hz"] == RATE_HZ
 
 
 def test_1000_threads():
     """Together they use some two thirds of a CPU, so that the recorder is not just one of 1000 that want to run."""
-    target = start("threads", 60, 1000, 90000)
+    target = start("threads", 600, 1000, 90000)
     recording = record(target.pid, duration=6, extra=["-t"]).check_complete()
     check_lost(recording)
     tids = {stack[0] for stack in recording.stacks}
@@ -95,7 +95,7 @@ def test_threads_that_come_later():
 
 
 def test_200_children_a_second():
-    target = start("forker", 30)
+    target = start("forker", 600)
     recording = record(target.pid, duration=4).check_totals()
     check_lost(recording)
     # A process that ends has no user stack any more while the kernel takes it down: that part is cut, and says so.
@@ -113,7 +113,7 @@ def test_work_of_200_children_a_second():
 
 
 def test_no_children():
-    target = start("forker", 30)
+    target = start("forker", 600)
     recording = record(target.pid, duration=3, extra=["--no-children"]).check_totals()
     assert recording.count("child_work") == 0, recording.examples("child_work")
 
@@ -161,7 +161,7 @@ def test_target_ends_mid_way():
 
 
 def test_target_killed_mid_way():
-    target = start("threads", 30, 8)
+    target = start("threads", 600, 8)
     recorder = Recorder(target.pid, duration=30)
     time.sleep(2.5)
     target.process.kill()
@@ -190,8 +190,8 @@ def test_main_thread_ends_first():
 
 
 def test_no_kernel():
-    with_kernel = record(start("switcher", 30).pid, duration=2).check_totals()
-    without = record(start("switcher", 30).pid, duration=2, extra=["--no-kernel"]).check_totals()
+    with_kernel = record(start("switcher", 600).pid, duration=2).check_totals()
+    without = record(start("switcher", 600).pid, duration=2, extra=["--no-kernel"]).check_totals()
     assert with_kernel.count() == with_kernel.samples
     kernel = [f for stack in with_kernel.stacks for f in stack if f.endswith("_[k]")]
     assert kernel and any("pipe" in f for f in kernel), kernel[:10]
@@ -200,7 +200,7 @@ def test_no_kernel():
 
 
 def test_kernel_frames_are_innermost():
-    recording = record(start("switcher", 30).pid, duration=2).check_totals()
+    recording = record(start("switcher", 600).pid, duration=2).check_totals()
     for stack in recording.stacks:
         kinds = [f.endswith("_[k]") for f in stack[1:]]
         assert kinds == sorted(kinds), stack
@@ -208,8 +208,8 @@ def test_kernel_frames_are_innermost():
 
 def test_only_the_target():
     """A neighbour on the same CPUs does not come into the profile."""
-    neighbour = start("threads", 30, 4)
-    recording = record(start("split", 30).pid, duration=2).check_totals()
+    neighbour = start("threads", 600, 4)
+    recording = record(start("split", 600).pid, duration=2).check_totals()
     assert set(recording.comms()) == {"split"}, recording.comms()
     assert neighbour.process.poll() is None
 
@@ -217,7 +217,7 @@ def test_only_the_target():
 def test_small_counts_map_loses_by_name():
     """A map of counts that is too small: what does not fit is counted, and the totals add up all the same."""
     daemon = Daemon("--counts-entries", "16")
-    target = start("threads", 30, 200, 10000)
+    target = start("threads", 600, 200, 10000)
     recording = daemon.record(target.pid, duration=4, rate=9999).check_totals()
     assert recording.lost > 0, recording.stats
     assert recording.stats["lost"].get("counts-map-full", 0) > 0, recording.stats["lost"]
@@ -242,7 +242,7 @@ def test_affinity_bounds_the_events():
     if (os.cpu_count() or 1) < 2:
         return
     daemon = Daemon()
-    target = start("split", 30, before_exec=lambda: os.sched_setaffinity(0, {1}))
+    target = start("split", 600, before_exec=lambda: os.sched_setaffinity(0, {1}))
     daemon.client("attach", "-p", str(target.pid))
     status = wait_until(lambda: daemon.request("GET", "/v1/status").get("cpus"), "the list of CPUs in /v1/status")
     assert status == [1], status

@@ -83,13 +83,13 @@ def silent_without(name, target):
         manager.wait()
     with stopped(daemon.process.pid, name):
         time.sleep(WATCHDOG_US / 1e6)  # a ping may have been under way
-        assert manager.pings(3) == 0, f"pings come while {name} does not run"
+        assert manager.pings(2) == 0, f"pings come while {name} does not run"
     manager.wait()
     assert daemon.stop() == 0
 
 
 def test_no_ping_while_nothing_is_collected():
-    silent_without("collector", start("split", 60))
+    silent_without("collector", start("split", 600))
 
 
 def test_no_ping_while_an_idle_collector_hangs():
