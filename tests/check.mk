@@ -32,7 +32,7 @@ pythons:
 	-tests/pythons/fetch $(PYTHONS) 3.14
 
 ALL_CPUS  = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
-RUN_TESTS = STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) \
+RUN_TESTS = MAKEFLAGS= STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) \
 	STAKEOUT_PYTHONS=$$(echo $(abspath $(PYTHONS))/*/python3 | tr ' ' :) \
 	tests/run $(if $(FILTER),--filter '$(FILTER)') $(RUN_OPTIONS)
 

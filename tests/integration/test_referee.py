@@ -8,7 +8,7 @@ def check(name, *arguments, leaf, share=0.3, several_callers=False):
     need_bpf()
     need_tool("eu-stack")
     target = start(name, *arguments)
-    recording = record(target.pid, duration=2, rate=499).check_totals()
+    recording = record(target.pid, rate=499).check_totals()
     frames = stack_with_leaf(target, leaf)
     assert frames[-1].name.lstrip("_") in ("start", "clone3"), f"the referee's stack is cut: {frames}"
     matched = compare(recording, frames, leaf, several_callers)
