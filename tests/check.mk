@@ -49,3 +49,4 @@ check-long: packages-check
 	$(RUN_TESTS) --long --sanitized $(BUILD)/sanitized --fuzzers $(BUILD)/fuzzers --fuzz-seconds $(FUZZ_SECONDS)
 
 check-build: all unit fuzz-replay workloads pythons $(if $(SANITIZE),,dist)
+	tests/layers

@@ -7,7 +7,7 @@
 #include "client/cuda/cuda_table.h"
 #include "client/cuda/cuda_text.h"
 #include "client/render/lines_missing.h"
-#include "client/summary/summary_parts.h"
+#include "client/render/render.h"
 #include "stakeout/cuda_abi.h"
 
 /* A call that is still going on after so long is worth a line. */

@@ -5,7 +5,7 @@
 
 #include "client/cuda/cuda_table.h"
 #include "client/cuda/cuda_text.h"
-#include "client/summary/summary_parts.h"
+#include "client/render/render.h"
 
 /* Widest names of a library's probes, so that columns stand below one another. */
 struct widths {

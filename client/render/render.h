@@ -49,4 +49,11 @@ int render__summary_of(const struct profile *profile, const json_t *stats, const
  */
 void wilson_interval(uint64_t hits, uint64_t total, double *low, double *high);
 
+#define NOT_MEASURED "not measured"
+
+static inline const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 #endif

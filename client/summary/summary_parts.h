@@ -11,13 +11,6 @@
 #include "client/render/render.h"
 #include "client/summary/summary_names.h"
 
-#define NOT_MEASURED "not measured"
-
-static inline const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* figures.c: the `--stats` object, and what a profile says in its place. */
 
 /* A number of the object. false: absent, null or no number. */

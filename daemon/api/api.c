@@ -18,6 +18,7 @@
 #include "daemon/api/lease.h"
 #include "daemon/os/limits.h"
 #include "daemon/api/metrics.h"
+#include "daemon/os/json_text.h"
 
 #define DEFAULT_ENDED_IDLE_S   300
 #define DEFAULT_RUNNING_IDLE_S 60
@@ -107,7 +108,7 @@ static void answer_error(struct call *call, int code)
 					       .method = call->request->method,
 					       .path = call->request->path,
 					       .why = text });
-	if (!answer_json(call, status, json_pack("{s:o}", "error", api_json__text(text))))
+	if (!answer_json(call, status, json_pack("{s:o}", "error", json_text__new(text))))
 		return;
 	*call->reply = (struct http_reply){
 		.status = MHD_HTTP_INTERNAL_SERVER_ERROR,

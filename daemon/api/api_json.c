@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/api/api_json.h"
+#include "daemon/os/json_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -141,22 +142,6 @@ int api_json__attach_options(const char *body, size_t length, struct attach_opti
 	return rc;
 }
 
-json_t *api_json__text(const char *text)
-{
-	json_t *value = json_string(text);
-	_cleanup_free_ char *copy = NULL;
-
-	if (value)
-		return value;
-	copy = strdup(text);
-	if (!copy)
-		return NULL;
-	for (char *p = copy; *p; p++)
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
-	return json_string(copy);
-}
-
 static json_t *figures_json(const struct target_info *info)
 {
 	char comm[sizeof(info->comm) + 1] = "";
@@ -164,7 +149,7 @@ static json_t *figures_json(const struct target_info *info)
 	memcpy(comm, info->comm, sizeof(info->comm));
 	return json_pack("{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id",
 			 (json_int_t)info->id, "pid", (int)info->pid, "uid", (json_int_t)info->uid, "comm",
-			 api_json__text(comm), "state",
+			 json_text__new(comm), "state",
 			 word(state_words, sizeof(state_words) / sizeof(state_words[0]), info->state), "end",
 			 word(end_words, sizeof(end_words) / sizeof(end_words[0]), info->end), "rate_hz",
 			 (int)info->rate_hz, "children", (int)info->children, "kernel", (int)info->kernel,

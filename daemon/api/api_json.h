@@ -19,7 +19,5 @@
 int api_json__attach_options(const char *body, size_t length, struct attach_options *out, struct so_error *err);
 /* New references; NULL: no memory. */
 json_t *api_json__target(const struct target_info *info);
-/* Text from anywhere (a comm is any bytes); what is not UTF-8 becomes '?'. */
-json_t *api_json__text(const char *text);
 
 #endif

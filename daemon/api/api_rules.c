@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/api/api_json.h"
+#include "daemon/os/json_text.h"
 
 static int check(const struct match_scan *scan, struct so_error *err)
 {
@@ -24,11 +25,11 @@ static json_int_t count_targets(const struct target_info *targets, size_t n, uin
 static json_t *rule_json(const struct match_rule_info *rule, json_int_t targets)
 {
 	return json_pack("{s:I, s:o, s:I, s:s, s:i, s:b, s:I, s:I, s:o}", "id", (json_int_t)rule->id, "match",
-			 api_json__text(rule->text), "uid", (json_int_t)rule->owner, "lasts",
+			 json_text__new(rule->text), "uid", (json_int_t)rule->owner, "lasts",
 			 rule->configured ? "configuration" : "until the daemon ends", "rate_hz",
 			 (int)rule->rate_hz, "cuda", (int)rule->cuda, "targets", targets, "attached",
 			 (json_int_t)rule->attached, "problem",
-			 rule->problem[0] ? api_json__text(rule->problem) : json_null());
+			 rule->problem[0] ? json_text__new(rule->problem) : json_null());
 }
 
 int api_rules__list(struct match_scan *scan, struct engine *engine, const struct http_request *request,

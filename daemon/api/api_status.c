@@ -8,6 +8,7 @@
 #include "daemon/os/limits.h"
 #include "daemon/os/memory_lock.h"
 #include "daemon/os/privileges.h"
+#include "daemon/os/json_text.h"
 
 /* NULL: it has gone meanwhile. */
 static json_t *cost_of(struct engine *engine, const struct target_info *info)
@@ -20,7 +21,7 @@ static json_t *cost_of(struct engine *engine, const struct target_info *info)
 	memcpy(comm, info->comm, sizeof(info->comm));
 	json_object_set_new(cost, "id", json_integer((json_int_t)info->id));
 	json_object_set_new(cost, "pid", json_integer(info->pid));
-	json_object_set_new(cost, "comm", api_json__text(comm));
+	json_object_set_new(cost, "comm", json_text__new(comm));
 	json_object_set_new(cost, "processes", json_integer((json_int_t)info->processes));
 	json_object_set_new(cost, "samples", json_integer((json_int_t)info->samples));
 	json_object_set_new(cost, "lost", json_integer((json_int_t)info->lost));

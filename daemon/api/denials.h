@@ -9,8 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define DENIALS_LINES_A_SECOND 10
-#define DENIALS_NO_UID         ((uid_t)-1)
+#define DENIALS_NO_UID ((uid_t)-1)
 
 struct denial {
 	uid_t uid;        /* of the peer; DENIALS_NO_UID: it came over TCP */

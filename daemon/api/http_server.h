@@ -12,13 +12,11 @@
 #include <sys/types.h>
 
 #include "daemon/api/token.h"
+#include "daemon/os/limits.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
-#define HTTP_MAX_BODY_BYTES       65536
-#define HTTP_MAX_CONNECTIONS      256 /* a thread each */
-#define HTTP_RESERVED_CONNECTIONS 32  /* of them: for root, and members of the group, alone */
-#define HTTP_MAX_USER_CONNECTIONS 16  /* of one user other than root, so that one cannot shut out the others */
+#define HTTP_RESERVED_CONNECTIONS 32 /* of HTTP_MAX_CONNECTIONS: for root, and members of the group, alone */
 #define HTTP_IDLE_TIMEOUT_S       30
 
 struct http_request {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "daemon/api/api_json.h"
+#include "daemon/os/json_text.h"
 #include "daemon/cuda/cuda_names.h"
 
 #define COMPARE(a, b)   \
@@ -119,7 +119,7 @@ static json_t *kernel_name(const struct cuda_rows_world *world, const struct so_
 	const char *name =
 		key->kernel && world->kernel ? world->kernel(world->data, key->tgid, key->kernel) : NULL;
 
-	return name ? api_json__text(name) : json_null();
+	return name ? json_text__new(name) : json_null();
 }
 
 static void row__add(struct row *row, const struct cuda_calls_entry *entry, uint64_t most_calls)
@@ -233,7 +233,7 @@ static json_t *comm_text(const struct cuda_rows_world *world, const struct so_cu
 {
 	const char *comm = world->comm ? world->comm(world->data, key->tgid, key->tid) : NULL;
 
-	return api_json__text(comm ? comm : "");
+	return json_text__new(comm ? comm : "");
 }
 
 /* json_pack() fails, and releases what it was given, when one of the references is NULL. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/engine/cuda_taken.h"
+#include "daemon/engine/cuda_targets_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -92,34 +93,34 @@ int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *t
 /* Half of either bound is enough for what goes on. */
 void cuda_taken__forget_lines(struct target *t, uint64_t now)
 {
-	struct cuda_watch *w = t->cuda;
-	size_t count = cuda_lines__count(&w->lines), bytes = t->cuda_stacks.bytes;
-	bool full = count > CUDA_LINES_MAX / 8 * 7 || bytes > ENGINE_CUDA_STACK_BYTES / 8 * 7;
+	struct cuda_watch *w = t->cuda.watch;
+	size_t count = cuda_lines__count(&w->lines), bytes = t->cuda.stacks.bytes;
+	bool full = count > CUDA_LINES_MAX / 8 * 7 || bytes > TARGET_CUDA_STACK_BYTES / 8 * 7;
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *calls = NULL;
 	uint64_t quiet_ns = full ? QUIET_FULL_NS : QUIET_NS;
 	struct cuda_taken left;
 
 	if (now < w->forget_ns || now < quiet_ns ||
-	    (count <= CUDA_LINES_MAX / 2 && bytes <= ENGINE_CUDA_STACK_BYTES / 2))
+	    (count <= CUDA_LINES_MAX / 2 && bytes <= TARGET_CUDA_STACK_BYTES / 2))
 		return;
 	w->forget_ns = now + FORGET_AGAIN_NS;
 	/* Whose memory is still there is in the kernel's maps. */
 	if (cuda_watch__result(w, &calls, NULL) || !cuda_lines__forget(&w->lines, count / 2, now - quiet_ns))
 		return;
 	left = (struct cuda_taken){ .lines = w->lines.list, .n_lines = w->lines.n, .calls = calls };
-	left.stacks.max_bytes = t->cuda_stacks.max_bytes;
-	if (cuda_taken__copy_stacks(&t->cuda_stacks, &left)) {
+	left.stacks.max_bytes = t->cuda.stacks.max_bytes;
+	if (cuda_taken__copy_stacks(&t->cuda.stacks, &left)) {
 		accumulator__release(&left.stacks);
 		return;
 	}
-	accumulator__release(&t->cuda_stacks);
-	t->cuda_stacks = left.stacks;
+	accumulator__release(&t->cuda.stacks);
+	t->cuda.stacks = left.stacks;
 }
 
-static int take(struct engine *e, struct target *t, bool begins, struct cuda_taken **out)
+static int take(struct cuda_targets *c, struct target *t, bool begins, struct cuda_taken **out)
 {
 	_cleanup_(cuda_taken) struct cuda_taken *taken = calloc(1, sizeof(*taken));
-	struct cuda_watch *w = t->of ? t->of->cuda : t->cuda;
+	struct cuda_watch *w = t->of ? t->of->cuda.watch : t->cuda.watch;
 	uint64_t now = clock__now_ns();
 	int ret = taken ? 0 : -ENOMEM;
 
@@ -133,7 +134,7 @@ static int take(struct engine *e, struct target *t, bool begins, struct cuda_tak
 	if (ret)
 		return ret;
 	/* The sums do not tell what of them is from before a recording began. */
-	ret = t->cuda_base ? 0 : cuda_snapshot__merge(taken->calls, w->folded, 0);
+	ret = t->cuda.base ? 0 : cuda_snapshot__merge(taken->calls, w->folded, 0);
 	if (ret)
 		return ret;
 	taken->folded = w->n_folded;
@@ -149,27 +150,27 @@ static int take(struct engine *e, struct target *t, bool begins, struct cuda_tak
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);
 	taken->in_progress = cuda_watch__in_progress(w);
-	if (t->cuda_base)
-		ret = subtract(taken, t->cuda_base);
+	if (t->cuda.base)
+		ret = subtract(taken, t->cuda.base);
 	/* A recording that has seen every call, of a process that had a duty cycle before. */
-	if (t->cuda_base && w->cycle.duty >= 1 && !cuda_estimates__are_any(&taken->estimates))
+	if (t->cuda.base && w->cycle.duty >= 1 && !cuda_estimates__are_any(&taken->estimates))
 		taken->estimated = false;
-	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->cuda_stacks, taken);
-	cuda_probes__consume_names(e->cuda);
-	cuda_taken__remember_names(e, taken->calls, 0);
+	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->cuda.stacks, taken);
+	cuda_probes__consume_names(c->probes);
+	cuda_taken__remember_names(c, taken->calls, 0);
 	if (!ret)
 		*out = TAKE_PTR(taken);
 	return ret;
 }
 
-int cuda_taken__begin(struct engine *e, struct target *view, struct cuda_taken **out)
+int cuda_taken__begin(struct cuda_targets *c, struct target *view, struct cuda_taken **out)
 {
-	return take(e, view, true, out);
+	return take(c, view, true, out);
 }
 
-int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out)
+int cuda_taken__new(struct cuda_targets *c, struct target *t, struct cuda_taken **out)
 {
-	return take(e, t, false, out);
+	return take(c, t, false, out);
 }
 
 /* What is missing of the lines is missing of some, and not by chance; or calls were not counted. */
@@ -252,34 +253,6 @@ void cuda_taken__free(struct cuda_taken *taken)
 	free(taken);
 }
 
-int cuda_taken__of(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
-		   struct target **held, struct so_error *err)
-{
-	struct target *t = engine_target(e, id);
-	struct cuda_taken *taken;
-	int ret = 0;
-
-	if (!t)
-		return so_err(err, -ENOENT, "there is no target %u", id);
-	if (!t->cuda_wanted && !t->cuda_end)
-		return so_err(err, -ENODATA,
-			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
-	taken = t->cuda_end;
-	*own = !taken;
-	if (*own) {
-		if (fresh)
-			engine_drain(e);
-		else
-			engine_drain_unless_fresh(e);
-		ret = cuda_taken__new(e, t, &taken);
-	}
-	if (ret)
-		return so_err(err, ret, "cannot read the counters of CUDA calls: %s", strerror(-ret));
-	*out = taken;
-	*held = engine_hold(e, id);
-	return 0;
-}
-
 void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char *out, size_t size)
 {
 	char path[64];
@@ -307,9 +280,10 @@ static uint64_t kernel_key(uint32_t tgid, uint64_t kernel)
 }
 
 /* The process's mapping of a file that holds the address; NULL: there is none. */
-static const struct so_mapping *mapping_of(const struct engine *e, const struct process *p, uint64_t address)
+static const struct so_mapping *mapping_of(const struct cuda_targets *c, const struct process *p,
+					   uint64_t address)
 {
-	const struct so_mapping *all = sampler__mappings(e->sampler);
+	const struct so_mapping *all = sampler__mappings(c->sampler);
 
 	for (uint32_t i = 0; p->run && i < p->run->n; i++) {
 		const struct so_mapping *m = &all[p->run->first + i];
@@ -321,13 +295,13 @@ static const struct so_mapping *mapping_of(const struct engine *e, const struct 
 }
 
 /* The symbol of the function that holds the address, and how far into it that is. */
-static bool symbol_of(struct engine *e, const struct process *p, uint64_t address, char raw[MAX_SYMBOL],
+static bool symbol_of(struct cuda_targets *c, const struct process *p, uint64_t address, char raw[MAX_SYMBOL],
 		      uint64_t *offset)
 {
-	const struct so_mapping *m = mapping_of(e, p, address);
+	const struct so_mapping *m = mapping_of(c, p, address);
 	uint64_t start;
 
-	if (!m || file_registry__symbol(e->files, m->file, address - m->bias, raw, MAX_SYMBOL, &start))
+	if (!m || file_registry__symbol(c->files, m->file, address - m->bias, raw, MAX_SYMBOL, &start))
 		return false;
 	*offset = address - m->bias - start;
 	return true;
@@ -339,94 +313,94 @@ static char *readable(const char raw[MAX_SYMBOL])
 }
 
 /* The name of a host function that begins at the address. Malloc'ed; NULL: it has none. */
-static char *host_function(struct engine *e, const struct process *p, uint64_t address)
+static char *host_function(struct cuda_targets *c, const struct process *p, uint64_t address)
 {
 	char raw[MAX_SYMBOL];
 	uint64_t offset;
 
-	return symbol_of(e, p, address, raw, &offset) && !offset ? readable(raw) : NULL;
+	return symbol_of(c, p, address, raw, &offset) && !offset ? readable(raw) : NULL;
 }
 
 /*
  * The name by the stub that launched it, as compilers make them (kernel_names.h), and where its symbol is lost or it has
  * become part of another function, by what its code launches. caller: a return address in it.
  */
-static char *stub_of_caller(struct engine *e, const struct process *p, uint64_t caller)
+static char *stub_of_caller(struct cuda_targets *c, const struct process *p, uint64_t caller)
 {
-	const struct so_mapping *m = caller ? mapping_of(e, p, caller - 1) : NULL;
+	const struct so_mapping *m = caller ? mapping_of(c, p, caller - 1) : NULL;
 	char raw[MAX_SYMBOL];
 	uint64_t offset;
 
 	if (!m)
 		return NULL;
-	if (symbol_of(e, p, caller - 1, raw, &offset) && strstr(raw, "__device_stub_"))
+	if (symbol_of(c, p, caller - 1, raw, &offset) && strstr(raw, "__device_stub_"))
 		return readable(raw);
-	return file_registry__launch(e->files, m->file, caller - m->bias, raw, MAX_SYMBOL) ? NULL
+	return file_registry__launch(c->files, m->file, caller - m->bias, raw, MAX_SYMBOL) ? NULL
 											   : readable(raw);
 }
 
 /* A handle that was made before watching began has been told by nobody: then its stub's symbol names it. */
-static char *name_of(struct engine *e, const struct process *p, uint64_t kernel, uint64_t caller)
+static char *name_of(struct cuda_targets *c, const struct process *p, uint64_t kernel, uint64_t caller)
 {
 	struct kernel_name told;
 	char *symbol;
 
-	kernel_names__find(e->kernel_names, (uint32_t)p->tgid, kernel, &told);
+	kernel_names__find(c->kernel_names, (uint32_t)p->tgid, kernel, &told);
 	if (told.name && !told.cut)
 		return kernel_names__readable(told.name, false);
-	symbol = host_function(e, p, told.address ?: kernel);
-	symbol = symbol ?: stub_of_caller(e, p, caller);
+	symbol = host_function(c, p, told.address ?: kernel);
+	symbol = symbol ?: stub_of_caller(c, p, caller);
 	return symbol ?: told.name ? kernel_names__readable(told.name, true) : NULL;
 }
 
-void cuda_taken__forget_names(struct engine *e)
+void cuda_taken__forget_names(struct cuda_targets *c)
 {
-	for (size_t i = 0; i < e->n_kernel_texts; i++)
-		free(e->kernel_texts[i].text);
-	e->n_kernel_texts = 0;
-	u64_table__release(&e->kernel_by_handle);
+	for (size_t i = 0; i < c->n_kernel_texts; i++)
+		free(c->kernel_texts[i].text);
+	c->n_kernel_texts = 0;
+	u64_table__release(&c->kernel_by_handle);
 }
 
 /* The handle is another kernel's by now, of which nobody has told: no name is better than a wrong one. */
-static void drop_text(struct engine *e, uint64_t key)
+static void drop_text(struct cuda_targets *c, uint64_t key)
 {
 	uint32_t at;
 
-	if (u64_table__get(&e->kernel_by_handle, key, &at))
-		free(TAKE_PTR(e->kernel_texts[at].text));
+	if (u64_table__get(&c->kernel_by_handle, key, &at))
+		free(TAKE_PTR(c->kernel_texts[at].text));
 }
 
 /* Takes the text. Where there are too many, all begin anew: those of processes that live are made again. */
-static void keep_text(struct engine *e, uint64_t key, char *text)
+static void keep_text(struct cuda_targets *c, uint64_t key, char *text)
 {
-	struct kernel_text new = { text, kernel_names__generation(e->kernel_names) };
+	struct kernel_text new = { text, kernel_names__generation(c->kernel_names) };
 	uint32_t at;
 
-	if (u64_table__get(&e->kernel_by_handle, key, &at)) {
-		free(e->kernel_texts[at].text);
-		e->kernel_texts[at] = new;
+	if (u64_table__get(&c->kernel_by_handle, key, &at)) {
+		free(c->kernel_texts[at].text);
+		c->kernel_texts[at] = new;
 		return;
 	}
-	if (e->n_kernel_texts >= MAX_KERNEL_TEXTS)
-		cuda_taken__forget_names(e);
-	if (ARRAY_RESERVE(e->kernel_texts, e->cap_kernel_texts, e->n_kernel_texts + 1) ||
-	    u64_table__set(&e->kernel_by_handle, key, (uint32_t)e->n_kernel_texts)) {
+	if (c->n_kernel_texts >= MAX_KERNEL_TEXTS)
+		cuda_taken__forget_names(c);
+	if (ARRAY_RESERVE(c->kernel_texts, c->cap_kernel_texts, c->n_kernel_texts + 1) ||
+	    u64_table__set(&c->kernel_by_handle, key, (uint32_t)c->n_kernel_texts)) {
 		free(text);
 		return;
 	}
-	e->kernel_texts[e->n_kernel_texts++] = new;
+	c->kernel_texts[c->n_kernel_texts++] = new;
 }
 
 /* Names are made under the lock, and most are asked for again and again. */
-static bool is_remembered(const struct engine *e, const struct so_cuda_key *key)
+static bool is_remembered(const struct cuda_targets *c, const struct so_cuda_key *key)
 {
 	uint32_t at;
 
-	return u64_table__get(&e->kernel_by_handle, kernel_key(key->tgid, key->kernel), &at) &&
-	       e->kernel_texts[at].generation == kernel_names__generation(e->kernel_names);
+	return u64_table__get(&c->kernel_by_handle, kernel_key(key->tgid, key->kernel), &at) &&
+	       c->kernel_texts[at].generation == kernel_names__generation(c->kernel_names);
 }
 
-void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls, uint32_t tgid)
+void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapshot *calls, uint32_t tgid)
 {
 	const struct cuda_calls_entry *entries;
 	size_t n;
@@ -434,21 +408,21 @@ void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *ca
 	entries = cuda_snapshot__calls(calls, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct so_cuda_key *key = &entries[i].key;
-		bool wanted = key->kernel && (!tgid || key->tgid == tgid) && !is_remembered(e, key);
-		const struct process *p = wanted ? process_table__find(e->processes, (pid_t)key->tgid) : NULL;
-		char *text = p && !p->gone ? name_of(e, p, key->kernel, entries[i].calls.caller) : NULL;
+		bool wanted = key->kernel && (!tgid || key->tgid == tgid) && !is_remembered(c, key);
+		const struct process *p = wanted ? process_table__find(c->processes, (pid_t)key->tgid) : NULL;
+		char *text = p && !p->gone ? name_of(c, p, key->kernel, entries[i].calls.caller) : NULL;
 
 		if (text)
-			keep_text(e, kernel_key(key->tgid, key->kernel), text);
+			keep_text(c, kernel_key(key->tgid, key->kernel), text);
 		else if (p && !p->gone)
-			drop_text(e, kernel_key(key->tgid, key->kernel));
+			drop_text(c, kernel_key(key->tgid, key->kernel));
 	}
 }
 
-const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t kernel)
+const char *cuda_taken__kernel(const struct cuda_targets *c, uint32_t tgid, uint64_t kernel)
 {
 	uint32_t at;
 
-	return u64_table__get(&e->kernel_by_handle, kernel_key(tgid, kernel), &at) ? e->kernel_texts[at].text
+	return u64_table__get(&c->kernel_by_handle, kernel_key(tgid, kernel), &at) ? c->kernel_texts[at].text
 										   : NULL;
 }

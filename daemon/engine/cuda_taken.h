@@ -3,6 +3,7 @@
 #ifndef STAKEOUT_CUDA_TAKEN_H
 #define STAKEOUT_CUDA_TAKEN_H
 
+#include "daemon/cuda/cuda_watch.h"
 #include "daemon/engine/engine_internal.h"
 
 struct cuda_taken {
@@ -28,9 +29,9 @@ struct cuda_taken {
  */
 void cuda_taken__forget_lines(struct target *t, uint64_t now);
 /* Of the target proper; of a view, what came since it began. With the engine's lock held. -ENOMEM, or of the maps. */
-int cuda_taken__new(struct engine *e, struct target *t, struct cuda_taken **out);
+int cuda_taken__new(struct cuda_targets *c, struct target *t, struct cuda_taken **out);
 /* Of a view's target when the view begins. As above. */
-int cuda_taken__begin(struct engine *e, struct target *view, struct cuda_taken **out);
+int cuda_taken__begin(struct cuda_targets *c, struct target *view, struct cuda_taken **out);
 void cuda_taken__free(struct cuda_taken *taken);
 CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
 
@@ -44,12 +45,6 @@ int cuda_taken__lines(const struct cuda_taken *taken, bool as_sampled, struct cu
 int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *to);
 
 /*
- * With the lock: what a target's calls are now (if not fresh, at most 20 ms ago), or were when it ended, and the target itself, held. *own: *out is to be freed
- * by the caller; otherwise it is the target's. In words: -ENOENT; -ENODATA: it was attached without `cuda`; as above.
- */
-int cuda_taken__of(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
-		   struct target **held, struct so_error *err);
-/*
  * A thread's name; that of the target's first process when it has ended. Bytes are the target's own. Thread 0 of a process is
  * those that ended long ago, together.
  */
@@ -59,10 +54,10 @@ void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char 
  * Names of the kernels that were launched by processes whose mappings are still known: they are asked for later. tgid: by this
  * process alone; 0: by any.
  */
-void cuda_taken__remember_names(struct engine *e, const struct cuda_snapshot *calls, uint32_t tgid);
+void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapshot *calls, uint32_t tgid);
 /* Of all processes: with the lock, when nobody asks for them any more. */
-void cuda_taken__forget_names(struct engine *e);
+void cuda_taken__forget_names(struct cuda_targets *c);
 /* The readable name of a kernel that was remembered; NULL: it is not known. Borrowed until the next one is remembered. */
-const char *cuda_taken__kernel(const struct engine *e, uint32_t tgid, uint64_t kernel);
+const char *cuda_taken__kernel(const struct cuda_targets *c, uint32_t tgid, uint64_t kernel);
 
 #endif

@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/engine/cuda_taken.h"
 #include "daemon/engine/engine_files.h"
 #include "daemon/os/log.h"
 #include "daemon/os/memory_lock.h"
@@ -164,9 +163,9 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	t->end_ns = clock__now_ns();
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, deactivate, e);
-	engine_cuda_stop(t);
+	cuda_targets__stop(t);
 	drain_at_end(e, t);
-	engine_cuda_end(e, t);
+	cuda_targets__end(e->cuda, t);
 	sampler__read_slot(e->sampler, t->slot, &t->kernel);
 	t->info.state = TARGET_ENDED;
 	t->info.end = end;
@@ -188,7 +187,7 @@ void engine_forget_if_idle(struct engine *e)
 	if (e->scan_busy || process_table__count(e->processes))
 		return;
 	engine_forget_ahead(e);
-	cuda_taken__forget_names(e);
+	cuda_targets__forget_names(e->cuda);
 	/* They hold numbers of files. */
 	engine_release_pending(&e->pending[0]);
 	engine_release_pending(&e->pending[1]);
@@ -289,7 +288,7 @@ static uint64_t timers(struct engine *e)
 	}
 	if (e->last_cpu_check_ns + CPU_CHECK_NS < next)
 		next = e->last_cpu_check_ns + CPU_CHECK_NS;
-	cuda_next = engine_cuda_tick(e, clock__now_ns());
+	cuda_next = cuda_targets__tick(e->cuda, clock__now_ns());
 	if (cuda_next < next)
 		next = cuda_next;
 	if (files_next < next)
@@ -455,14 +454,14 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 		return ret;
 	pthread_mutex_lock(&e->lock);
 	ret = is_foreign(e, tgid) ? -EPERM : process_table__begin_scan(e->processes, &scan);
-	cuda = engine_cuda_wants(e, tgid);
+	cuda = cuda_targets__wants(e->cuda, tgid);
 	label = wants_labels(e, tgid, &execs);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
 	process_scan__prepare(&scan, e->files);
 	if (cuda)
-		found = engine_cuda_find(e, &scan);
+		found = cuda_targets__find(e->cuda, &scan);
 	pthread_mutex_lock(&e->lock);
 	ret = process_table__end_scan(e->processes, &scan);
 	if (scan.again)
@@ -471,10 +470,10 @@ int engine_scan(struct engine *e, pid_t tgid, uint64_t reported_pages)
 		find_main_file(e, process_table__find(e->processes, tgid));
 		engine_find_python(e, process_table__find(e->processes, tgid), &scan);
 	}
-	engine_cuda_add(e, ret ? 0 : tgid, found);
+	cuda_targets__add(e->cuda, ret ? 0 : tgid, found);
 	pthread_mutex_unlock(&e->lock);
 	/* 0.1 s for libtorch_cuda, seconds from a cold disk: other processes' mappings wait for this thread meanwhile. */
-	engine_cuda_load_callers(e, found);
+	cuda_targets__load_callers(e->cuda, found);
 	/* Last: samples of a young process wait for its mappings, not for these. */
 	if (label) {
 		process_labels__read(tgid, &labels);
@@ -610,7 +609,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 		return so_err(err, ret, "out of memory");
 	ret = python_functions__new(&e->python_functions);
 	ret = ret ?: kernel_symbols__new(NULL, NULL, &e->kernel_symbols);
-	ret = ret ?: nvml_watch__new(getenv("STAKEOUT_NVML"), NULL, &e->nvml);
+	ret = ret ?: cuda_targets__new(e, &e->cuda);
 	ret = ret ?: engine_files_new(e, options->files_idle_ms);
 	if (ret)
 		return so_err(err, ret, "out of memory");
@@ -640,11 +639,10 @@ void engine_free_target(struct target *t)
 {
 	accumulator__release(&t->acc);
 	accumulator__release(&t->older);
-	accumulator__release(&t->cuda_stacks);
 	json_decref(t->programs_before);
 	python_names__free(t->python_names);
 	process_label_table__release(&t->labels);
-	engine_cuda_free(t);
+	cuda_targets__free_target(t);
 	free(t->base_counts);
 	free(t);
 }
@@ -677,7 +675,7 @@ void engine__free(struct engine *e)
 	file_registry__free(e->files);
 	source_lines__free(e->source_lines);
 	table_pool__free(e->pool);
-	engine_cuda_close(e);
+	cuda_targets__free(e->cuda);
 	sampler__free(e->sampler);
 	unwind_cache__close(e->cache);
 	kernel_symbols__free(e->kernel_symbols);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/os/limits.h"
 #include "daemon/processes/process_labels.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_event.h"
@@ -23,17 +24,11 @@
 #define ENGINE_MIN_RATE_HZ     1
 #define ENGINE_MAX_RATE_HZ     10000
 #define ENGINE_DEFAULT_RATE_HZ 99
-#define ENGINE_MAX_TARGETS     64
-/* Recordings of processes that are targets already, those of pulls included: three of all targets at once. */
-#define ENGINE_MAX_VIEWS (3 * ENGINE_MAX_TARGETS)
-/* Of which those attached for one user other than root, and for all such together: */
+/* Of ENGINE_MAX_TARGETS those attached for one user other than root, and for all such together: */
 #define ENGINE_MAX_TARGETS_USER  24
 #define ENGINE_MAX_TARGETS_USERS 48
 
 #define ENGINE_CUDA_BUDGET_PERCENT 1.0
-
-#define ENGINE_ALL_SAMPLES_BYTES \
-	(1u << 30) /* stacks and counters of all targets; beyond: lost, out-of-memory */
 
 #define ENGINE_LINES_PATIENCE_NS 5000000000ull
 

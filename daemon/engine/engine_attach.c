@@ -195,7 +195,6 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->caller_uid = o->caller_uid;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
-	t->cuda_stacks.max_bytes = ENGINE_CUDA_STACK_BYTES;
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = engine_cpu_ns(e);
 	t->own_namespaces =
@@ -375,6 +374,14 @@ static int check_free(struct engine *e, const struct attach_options *o, struct t
 		      pid, t->id, t->info.pid);
 }
 
+static int begin_cuda(struct engine *e, struct target *t, double budget_percent, struct so_error *err)
+{
+	/* Of the slot's target before, whose stacks are gone: its lines, and its word that a stack was sent. */
+	if (!cuda_targets__watches(t->of ?: t))
+		engine_drain(e);
+	return cuda_targets__begin(e->cuda, t, budget_percent, err);
+}
+
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,
 			 uint64_t called_ns, uint32_t *id, struct so_error *err)
 {
@@ -407,7 +414,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			return so_err(err, ret, "out of memory");
 		}
 		if (o->cuda) {
-			ret = engine_cuda_begin(e, t, o->cuda_budget_percent, err);
+			ret = begin_cuda(e, t, o->cuda_budget_percent, err);
 			if (ret) {
 				engine_end_target(e, t, TARGET_END_FAILED);
 				drop_target(e, t);
@@ -430,7 +437,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 		return so_err(err, ret, "cannot watch process %d: %s", o->pid, strerror(-ret));
 	}
 	if (o->cuda) {
-		ret = engine_cuda_begin(e, t, o->cuda_budget_percent, err);
+		ret = begin_cuda(e, t, o->cuda_budget_percent, err);
 		if (ret) {
 			drop_target(e, t);
 			return ret;
@@ -484,7 +491,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 		return ret;
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
 	if (!ret && o->cuda)
-		ret = engine_cuda_load(e, err);
+		ret = cuda_targets__load(e->cuda, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);

@@ -98,11 +98,11 @@ bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash)
 {
 	const struct stack *stack = pending_find(&e->pending[0], hash);
 
-	if (accumulator__has_stack(&t->cuda_stacks, hash))
+	if (accumulator__has_stack(&t->cuda.stacks, hash))
 		return true;
 	if (!stack)
 		stack = pending_find(&e->pending[1], hash);
-	return stack && !accumulator__add_stack(&t->cuda_stacks, stack);
+	return stack && !accumulator__add_stack(&t->cuda.stacks, stack);
 }
 
 static void on_count(void *context, const struct so_count_key *key, const struct so_count *count)
@@ -273,9 +273,9 @@ static void on_fork(struct engine *e, const struct so_event *event)
 	t->seen_processes++;
 	process_label_table__inherit(&t->labels, child->tgid, parent->tgid);
 	/* What it has mapped is its parent's, but probes are a process's own. */
-	if (!child->run || t->cuda)
+	if (!child->run || cuda_targets__watches(t))
 		engine_request_scan(e, child->tgid, 0);
-	engine_cuda_forked(e, parent->tgid, child->tgid);
+	cuda_targets__forked(e->cuda, parent->tgid, child->tgid);
 }
 
 void engine_process_gone(struct engine *e, struct process *p)
@@ -286,7 +286,7 @@ void engine_process_gone(struct engine *e, struct process *p)
 		return;
 	/* Names are read by mappings, which nobody looks at once it is gone. */
 	if (t)
-		engine_cuda_process_gone(e, t, p->tgid);
+		cuda_targets__process_gone(e->cuda, t, p->tgid);
 	p->gone = true;
 	p->gone_ns = clock__now_ns();
 	sampler__delete_process(e->sampler, p->tgid);
@@ -302,7 +302,7 @@ static void process_executed(struct engine *e, struct process *p)
 	struct target *t = target_of_slot(e, p->kernel.slot);
 
 	if (t)
-		engine_cuda_process_gone(e, t, p->tgid);
+		cuda_targets__process_gone(e->cuda, t, p->tgid);
 	process_table__exec(e->processes, p);
 	p->scans = 0;
 	engine_request_scan(e, p->tgid, 0);
@@ -432,7 +432,7 @@ int engine_drain(struct engine *e)
 	limits__set(LIMIT_PYTHON_NAMES, python_functions__all_bytes());
 	sampler__consume_events(e->sampler);
 	ret = sampler__drain(e->sampler, NULL);
-	engine_cuda_drain(e);
+	cuda_targets__drain(e->cuda);
 	engine_release_pending(&e->pending[1]);
 	e->pending[1] = e->pending[0];
 	e->pending[0] = (struct pending){ 0 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/engine/cuda_targets_internal.h"
 #include "daemon/engine/engine_cuda_window.h"
 #include "daemon/os/log.h"
 #include "daemon/os/proc_maps.h"
@@ -18,55 +19,55 @@
 
 /* Loading. */
 
-static struct target *watching_target(struct engine *e, uint32_t slot)
+static struct target *watching_target(struct cuda_targets *c, uint32_t slot)
 {
-	struct target *t = slot < SO_MAX_SLOTS ? e->targets[slot] : NULL;
+	struct target *t = slot < SO_MAX_SLOTS ? c->targets[slot] : NULL;
 
-	return t && t->cuda ? t : NULL;
+	return t && t->cuda.watch ? t : NULL;
 }
 
 /* Probes that are being taken away still tell names of processes whose names have been forgotten. */
 static void on_name(void *context, const struct so_cuda_name *name)
 {
-	struct engine *e = context;
-	const struct process *p = process_table__find(e->processes, (pid_t)name->tgid);
+	struct cuda_targets *c = context;
+	const struct process *p = process_table__find(c->processes, (pid_t)name->tgid);
 
-	if (p && !p->gone && watching_target(e, p->kernel.slot))
-		kernel_names__add(e->kernel_names, name);
+	if (p && !p->gone && watching_target(c, p->kernel.slot))
+		kernel_names__add(c->kernel_names, name);
 }
 
 static void on_line(void *context, const struct so_cuda_line_key *key, const struct so_cuda_line *line)
 {
-	struct engine *e = context;
-	struct target *t = watching_target(e, line->slot);
+	struct cuda_targets *c = context;
+	struct target *t = watching_target(c, line->slot);
 
 	if (!t)
 		return;
-	if (engine_keep_stack(e, t, key->stack))
-		cuda_watch__add_line(t->cuda, key, line);
+	if (engine_keep_stack(c->engine, t, key->stack))
+		cuda_watch__add_line(t->cuda.watch, key, line);
 	else
-		t->cuda->lines.lost += line->calls;
+		t->cuda.watch->lines.lost += line->calls;
 }
 
-int engine_cuda_load(struct engine *e, struct so_error *err)
+int cuda_targets__load(struct cuda_targets *c, struct so_error *err)
 {
-	const struct cuda_handlers handlers = { e, on_name, on_line };
+	const struct cuda_handlers handlers = { c, on_name, on_line };
 	static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 	struct cuda_probes *probes = NULL;
 	int ret = 0;
 
 	pthread_mutex_lock(&loading);
-	if (!e->cuda) {
+	if (!c->probes) {
 		/* The driver may take seconds to start the GPUs: not under the lock. */
-		nvml_watch__open(e->nvml, clock__now_ns());
-		ret = cuda_probes__new(e->sampler, &handlers, &probes, err);
-		ret = ret ?: cuda_threads__new(SO_CUDA_CALLS_ENTRIES, cuda_threads__lives, &e->cuda_threads);
-		ret = ret ?: kernel_names__new(&e->kernel_names);
-		pthread_mutex_lock(&e->lock);
-		e->cuda = ret ? NULL : probes;
-		pthread_mutex_unlock(&e->lock);
+		nvml_watch__open(c->nvml, clock__now_ns());
+		ret = cuda_probes__new(c->sampler, &handlers, &probes, err);
+		ret = ret ?: cuda_threads__new(SO_CUDA_CALLS_ENTRIES, cuda_threads__lives, &c->threads);
+		ret = ret ?: kernel_names__new(&c->kernel_names);
+		pthread_mutex_lock(c->lock);
+		c->probes = ret ? NULL : probes;
+		pthread_mutex_unlock(c->lock);
 		if (ret) {
-			cuda_threads__free(TAKE_PTR(e->cuda_threads));
+			cuda_threads__free(TAKE_PTR(c->threads));
 			cuda_probes__free(probes);
 		}
 	}
@@ -74,114 +75,171 @@ int engine_cuda_load(struct engine *e, struct so_error *err)
 	return ret;
 }
 
-void engine_cuda_close(struct engine *e)
+int cuda_targets__new(struct engine *e, struct cuda_targets **out)
 {
-	cuda_probes__free(e->cuda);
-	cuda_threads__free(e->cuda_threads);
-	kernel_names__free(e->kernel_names);
-	u64_table__release(&e->cuda_files);
-	cuda_taken__forget_names(e);
-	free(e->kernel_texts);
-	nvml_watch__free(e->nvml);
+	struct cuda_targets *c = calloc(1, sizeof(*c));
+
+	if (!c || nvml_watch__new(getenv("STAKEOUT_NVML"), NULL, &c->nvml)) {
+		free(c);
+		return -ENOMEM;
+	}
+	c->engine = e;
+	c->lock = &e->lock;
+	c->targets = e->targets;
+	c->sampler = e->sampler;
+	c->files = e->files;
+	c->processes = e->processes;
+	*out = c;
+	return 0;
+}
+
+void cuda_targets__forget_files(struct cuda_targets *c)
+{
+	u64_table__release(&c->files_seen);
+}
+
+void cuda_targets__forget_names(struct cuda_targets *c)
+{
+	cuda_taken__forget_names(c);
+}
+
+void cuda_targets__free(struct cuda_targets *c)
+{
+	if (!c)
+		return;
+	cuda_probes__free(c->probes);
+	cuda_threads__free(c->threads);
+	kernel_names__free(c->kernel_names);
+	cuda_targets__forget_files(c);
+	cuda_taken__forget_names(c);
+	free(c->kernel_texts);
+	nvml_watch__free(c->nvml);
+	free(c);
 }
 
 /* Targets. */
 
 static void request_scan(void *context, struct process *p)
 {
-	struct engine *e = context;
+	struct cuda_targets *c = context;
 
 	if (!p->gone)
-		engine_request_scan(e, p->tgid, 0);
+		engine_request_scan(c->engine, p->tgid, 0);
 }
 
-int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent, struct so_error *err)
+int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_percent, struct so_error *err)
 {
 	struct target *proper = t->of ?: t;
 	int ret = 0;
 
-	t->cuda_wanted = true;
-	if (!proper->cuda) {
-		/* Of the slot's target before, whose stacks are gone: its lines, and its word that a stack was sent. */
-		engine_drain(e);
-		ret = cuda_watch__new(e->cuda, proper->slot,
+	t->cuda.wanted = true;
+	if (!proper->cuda.watch) {
+		proper->cuda.stacks.max_bytes = TARGET_CUDA_STACK_BYTES;
+		ret = cuda_watch__new(c->probes, proper->slot,
 				      budget_percent > 0 ? budget_percent : ENGINE_CUDA_BUDGET_PERCENT,
-				      &proper->cuda);
+				      &proper->cuda.watch);
 		/* The libraries of a target that is sampled already. */
 		if (!ret && proper->info.state == TARGET_SAMPLING)
-			process_table__each(e->processes, proper->slot, request_scan, e);
+			process_table__each(c->processes, proper->slot, request_scan, c);
 	}
 	if (!ret && t->of)
-		ret = cuda_taken__begin(e, t, &t->cuda_base);
+		ret = cuda_taken__begin(c, t, &t->cuda.base);
 	if (ret)
 		return so_err(err, ret, "cannot watch CUDA calls: %s", strerror(-ret));
-	proper->cuda_users++;
+	proper->cuda.users++;
 	return 0;
 }
 
 static void forget_names(void *context, struct process *p)
 {
-	struct engine *e = context;
+	struct cuda_targets *c = context;
 
-	kernel_names__forget(e->kernel_names, (uint32_t)p->tgid);
+	kernel_names__forget(c->kernel_names, (uint32_t)p->tgid);
 }
 
 /* Nobody tells the processes' names from here on, nor when a handle or a process's number becomes another's. */
-static void put_user(struct engine *e, struct target *proper)
+static void put_user(struct cuda_targets *c, struct target *proper)
 {
-	if (--proper->cuda_users)
+	if (--proper->cuda.users)
 		return;
-	cuda_probes__consume_names(e->cuda);
-	process_table__each(e->processes, proper->slot, forget_names, e);
-	cuda_watch__free(TAKE_PTR(proper->cuda));
+	cuda_probes__consume_names(c->probes);
+	process_table__each(c->processes, proper->slot, forget_names, c);
+	cuda_watch__free(TAKE_PTR(proper->cuda.watch));
 }
 
-/* No call counts from here on, so that the drain that follows has the lines of all that were counted. */
-void engine_cuda_stop(struct target *t)
+void cuda_targets__stop(struct target *t)
 {
-	if (t->cuda)
-		cuda_watch__stop(t->cuda);
+	if (t->cuda.watch)
+		cuda_watch__stop(t->cuda.watch);
 }
 
-void engine_cuda_end(struct engine *e, struct target *t)
+void cuda_targets__end(struct cuda_targets *c, struct target *t)
 {
 	struct target *proper = t->of ?: t;
 
-	if (!t->cuda_wanted || !proper->cuda)
+	if (!t->cuda.wanted || !proper->cuda.watch)
 		return;
-	if (cuda_taken__new(e, t, &t->cuda_end))
-		t->cuda_end = NULL;
-	t->cuda_wanted = false;
-	put_user(e, proper);
+	if (cuda_taken__new(c, t, &t->cuda.end))
+		t->cuda.end = NULL;
+	t->cuda.wanted = false;
+	put_user(c, proper);
 }
 
-void engine_cuda_free(struct target *t)
+void cuda_targets__free_target(struct target *t)
 {
-	cuda_watch__free(t->cuda);
-	cuda_taken__free(t->cuda_base);
-	cuda_taken__free(t->cuda_end);
+	cuda_watch__free(t->cuda.watch);
+	cuda_taken__free(t->cuda.base);
+	cuda_taken__free(t->cuda.end);
+	accumulator__release(&t->cuda.stacks);
 }
 
-void engine_cuda_forked(struct engine *e, pid_t parent, pid_t child)
+bool cuda_targets__watches(const struct target *t)
 {
-	if (!e->cuda)
+	return t->cuda.watch;
+}
+
+const struct accumulator *cuda_targets__stacks(const struct target *t, unsigned i)
+{
+	const struct accumulator *all[] = { &t->cuda.stacks, t->cuda.base ? &t->cuda.base->stacks : NULL,
+					    t->cuda.end ? &t->cuda.end->stacks : NULL };
+
+	return all[i];
+}
+
+json_t *cuda_targets__overhead(const struct target *t)
+{
+	json_t *probes = t->cuda.watch ? cuda_watch__probes(t->cuda.watch) : NULL;
+	json_t *percent = json_incref(json_object_get(probes, "overhead_percent"));
+
+	json_decref(probes);
+	return percent ?: json_null();
+}
+
+json_t *cuda_targets__gpu(struct cuda_targets *c, const struct cuda_taken *taken, char *problem)
+{
+	return nvml_watch__report(c->nvml, taken->pids, taken->n_pids, taken->begin_ns, problem);
+}
+
+void cuda_targets__forked(struct cuda_targets *c, pid_t parent, pid_t child)
+{
+	if (!c->probes)
 		return;
-	cuda_probes__consume_names(e->cuda);
-	kernel_names__fork(e->kernel_names, (uint32_t)parent, (uint32_t)child);
+	cuda_probes__consume_names(c->probes);
+	kernel_names__fork(c->kernel_names, (uint32_t)parent, (uint32_t)child);
 }
 
-void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid)
+void cuda_targets__process_gone(struct cuda_targets *c, struct target *t, pid_t tgid)
 {
 	bool calls;
 
-	if (!t->cuda)
+	if (!t->cuda.watch)
 		return;
-	calls = cuda_watch__has_libraries(t->cuda, tgid);
-	cuda_probes__consume_names(e->cuda);
-	cuda_watch__process_gone(t->cuda, tgid);
+	calls = cuda_watch__has_libraries(t->cuda.watch, tgid);
+	cuda_probes__consume_names(c->probes);
+	cuda_watch__process_gone(t->cuda.watch, tgid);
 	if (calls)
-		cuda_taken__remember_names(e, t->cuda->total, (uint32_t)tgid);
-	kernel_names__forget(e->kernel_names, (uint32_t)tgid);
+		cuda_taken__remember_names(c, t->cuda.watch->total, (uint32_t)tgid);
+	kernel_names__forget(c->kernel_names, (uint32_t)tgid);
 }
 
 /* What mm->exec_vm counts, by the sum of two lines of /proc/PID/status (proc(5)); 0: not known. */
@@ -203,14 +261,14 @@ static uint64_t exec_pages(pid_t tgid)
 /* A sample tells when mappings have changed; a process that waits for the GPU has few, or none. */
 static void look_for_libraries(void *context, struct process *p)
 {
-	struct engine *e = context;
+	struct cuda_targets *c = context;
 	uint64_t pages;
 
-	if (p->gone || !watching_target(e, p->kernel.slot))
+	if (p->gone || !watching_target(c, p->kernel.slot))
 		return;
 	pages = exec_pages(p->tgid);
 	if (pages && pages != p->kernel.exec_pages)
-		engine_request_scan(e, p->tgid, pages);
+		engine_request_scan(c->engine, p->tgid, pages);
 }
 
 static int add_thread(void *context, uint32_t tgid, uint32_t tid)
@@ -218,100 +276,98 @@ static int add_thread(void *context, uint32_t tgid, uint32_t tid)
 	return cuda_threads__add(context, tgid, tid);
 }
 
-static void look_at_threads(struct engine *e, uint64_t now)
+static void look_at_threads(struct cuda_targets *c, uint64_t now)
 {
-	int ret = cuda_threads__begin(e->cuda_threads);
+	int ret = cuda_threads__begin(c->threads);
 
-	ret = ret ?: cuda_probes__each_thread(e->cuda, add_thread, e->cuda_threads);
+	ret = ret ?: cuda_probes__each_thread(c->probes, add_thread, c->threads);
 	if (ret)
 		return;
-	cuda_threads__end(e->cuda_threads, now);
+	cuda_threads__end(c->threads, now);
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		if (e->targets[i] && e->targets[i]->cuda)
-			e->targets[i]->cuda->fold_wanted = true;
+		if (c->targets[i] && c->targets[i]->cuda.watch)
+			c->targets[i]->cuda.watch->fold_wanted = true;
 	}
 }
 
 /* What the target's figures are compared with: where its views and its windows began. */
-static int fold_bases(struct engine *e, const struct target *t, const struct u64_table *threads)
+static int fold_bases(struct cuda_targets *c, const struct target *t, const struct u64_table *threads)
 {
 	int ret = 0;
 
 	for (unsigned i = 0; !ret && i < SO_MAX_SLOTS; i++) {
-		const struct target *view = e->targets[i];
+		const struct target *view = c->targets[i];
 
-		if (!view || view->of != t || !view->cuda_base)
+		if (!view || view->of != t || !view->cuda.base)
 			continue;
-		ret = cuda_snapshot__fold_threads(view->cuda_base->calls, threads);
+		ret = cuda_snapshot__fold_threads(view->cuda.base->calls, threads);
 	}
-	for (unsigned i = 0; !ret && i < 2; i++) {
-		struct cuda_mark *mark = engine_window_cuda(t, i);
-
-		if (mark)
-			ret = cuda_mark__fold_threads(mark, threads);
-	}
+	if (!ret && t->cuda.mark)
+		ret = cuda_mark__fold_threads(t->cuda.mark, threads);
+	if (!ret && t->cuda.next_mark)
+		ret = cuda_mark__fold_threads(t->cuda.next_mark, threads);
 	return ret;
 }
 
 /* Only sums are kept of threads whose entries the kernel's map needs. */
-static void fold_threads(struct engine *e, struct target *t, uint64_t now)
+static void fold_threads(struct cuda_targets *c, struct target *t, uint64_t now)
 {
 	struct u64_table threads = { 0 };
 	int ret;
 
-	if (!t->cuda->fold_wanted || cuda_watch__is_estimate(t->cuda, now))
+	if (!t->cuda.watch->fold_wanted || cuda_watch__is_estimate(t->cuda.watch, now))
 		return;
-	t->cuda->fold_wanted = false;
-	ret = cuda_threads__choose(e->cuda_threads, now, &threads);
-	if (!ret && cuda_watch__has_threads(t->cuda, &threads) && !cuda_watch__settle(t->cuda)) {
-		if (fold_bases(e, t, &threads))
-			t->cuda->lost = true;
-		cuda_watch__fold_threads(t->cuda, &threads);
+	t->cuda.watch->fold_wanted = false;
+	ret = cuda_threads__choose(c->threads, now, &threads);
+	if (!ret && cuda_watch__has_threads(t->cuda.watch, &threads) && !cuda_watch__settle(t->cuda.watch)) {
+		if (fold_bases(c, t, &threads))
+			t->cuda.watch->lost = true;
+		cuda_watch__fold_threads(t->cuda.watch, &threads);
 	}
 	u64_table__release(&threads);
 }
 
-uint64_t engine_cuda_tick(struct engine *e, uint64_t now)
+uint64_t cuda_targets__tick(struct cuda_targets *c, uint64_t now)
 {
 	uint64_t next = UINT64_MAX;
 
 	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		struct target *t = e->targets[i];
+		struct target *t = c->targets[i];
 		uint64_t at;
 
-		if (!t || !t->cuda || t->info.state == TARGET_ENDED)
+		if (!t || !t->cuda.watch || t->info.state == TARGET_ENDED)
 			continue;
-		if (now - e->cuda_threads_ns >= THREADS_NS) {
-			look_at_threads(e, now);
-			e->cuda_threads_ns = now;
+		if (now - c->threads_ns >= THREADS_NS) {
+			look_at_threads(c, now);
+			c->threads_ns = now;
 		}
-		at = cuda_watch__tick(t->cuda, now);
-		fold_threads(e, t, now);
+		at = cuda_watch__tick(t->cuda.watch, now);
+		fold_threads(c, t, now);
 		if (at < next)
 			next = at;
 	}
 	if (next == UINT64_MAX)
 		return next;
-	cuda_probes__consume_names(e->cuda);
-	if (now - e->cuda_looked_ns >= LIBRARIES_NS) {
-		process_table__each(e->processes, SO_MAX_SLOTS, look_for_libraries, e);
-		e->cuda_looked_ns = now;
+	cuda_probes__consume_names(c->probes);
+	if (now - c->looked_ns >= LIBRARIES_NS) {
+		process_table__each(c->processes, SO_MAX_SLOTS, look_for_libraries, c);
+		c->looked_ns = now;
 	}
-	nvml_watch__tick(e->nvml, now);
+	nvml_watch__tick(c->nvml, now);
 	return next;
 }
 
 /* What could not be drained stays in its window, which fills up: its losses are counted then. */
-void engine_cuda_drain(struct engine *e)
+void cuda_targets__drain(struct cuda_targets *c)
 {
-	int ret = e->cuda ? cuda_probes__drain(e->cuda, e->sampler) : 0;
+	int ret = c->probes ? cuda_probes__drain(c->probes, c->sampler) : 0;
 
-	if (ret && !e->cuda_drain_failed)
+	if (ret && !c->drain_failed)
 		log__error("reading the stacks of CUDA calls failed: %s", strerror(-ret));
-	e->cuda_drain_failed = ret != 0;
-	for (unsigned i = 0; e->cuda && i < SO_MAX_SLOTS; i++) {
-		if (watching_target(e, i))
-			cuda_taken__forget_lines(e->targets[i], clock__now_ns());
+	c->drain_failed = ret != 0;
+	for (unsigned i = 0; c->probes && i < SO_MAX_SLOTS; i++) {
+		if (watching_target(c, i))
+			cuda_taken__forget_lines(c->targets[i], clock__now_ns());
 	}
 }
 
@@ -326,11 +382,11 @@ struct cuda_found {
 	size_t n_callers, callers_capacity;
 };
 
-bool engine_cuda_wants(struct engine *e, pid_t tgid)
+bool cuda_targets__wants(struct cuda_targets *c, pid_t tgid)
 {
-	struct process *p = process_table__find(e->processes, tgid);
+	struct process *p = process_table__find(c->processes, tgid);
 
-	return p && watching_target(e, p->kernel.slot);
+	return p && watching_target(c, p->kernel.slot);
 }
 
 static uint64_t file_key(const struct proc_map *map)
@@ -339,22 +395,22 @@ static uint64_t file_key(const struct proc_map *map)
 }
 
 /* Only the scanner comes here, and a caller that attaches; both may learn the same of a file. */
-static bool known_without(struct engine *e, const struct proc_map *map)
+static bool known_without(struct cuda_targets *c, const struct proc_map *map)
 {
 	uint32_t has = 1;
 
-	pthread_mutex_lock(&e->lock);
-	if (!u64_table__get(&e->cuda_files, file_key(map), &has))
+	pthread_mutex_lock(c->lock);
+	if (!u64_table__get(&c->files_seen, file_key(map), &has))
 		has = 1;
-	pthread_mutex_unlock(&e->lock);
+	pthread_mutex_unlock(c->lock);
 	return !has;
 }
 
-static void remember_file(struct engine *e, const struct proc_map *map, bool has)
+static void remember_file(struct cuda_targets *c, const struct proc_map *map, bool has)
 {
-	pthread_mutex_lock(&e->lock);
-	u64_table__set(&e->cuda_files, file_key(map), has);
-	pthread_mutex_unlock(&e->lock);
+	pthread_mutex_lock(c->lock);
+	u64_table__set(&c->files_seen, file_key(map), has);
+	pthread_mutex_unlock(c->lock);
 }
 
 static bool is_found(const struct cuda_found *found, const struct proc_map *map)
@@ -397,7 +453,7 @@ static void keep_unreadable(const struct proc_map *map, int error, struct cuda_m
 	keep_found(found, m);
 }
 
-static void look_into(struct engine *e, const struct process_scan *scan, const struct proc_map *map,
+static void look_into(struct cuda_targets *c, const struct process_scan *scan, const struct proc_map *map,
 		      struct cuda_found *found)
 {
 	struct cuda_mapped m = { .pid = scan->tgid,
@@ -420,20 +476,20 @@ static void look_into(struct engine *e, const struct process_scan *scan, const s
 	    !ARRAY_RESERVE(found->callers, found->callers_capacity, found->n_callers + 1))
 		found->callers[found->n_callers++] = map;
 	has = m.library.n_functions || m.library.problem[0];
-	remember_file(e, map, has);
+	remember_file(c, map, has);
 	m.path = has ? strdup(map->path) : NULL;
 	keep_found(found, &m);
 }
 
-struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan *scan)
+struct cuda_found *cuda_targets__find(struct cuda_targets *c, const struct process_scan *scan)
 {
 	struct cuda_found *found = calloc(1, sizeof(*found));
 
 	for (size_t i = 0; found && i < scan->maps.n; i++) {
 		const struct proc_map *map = &scan->maps.maps[i];
 
-		if (map->inode && map->executable && !known_without(e, map) && !is_found(found, map))
-			look_into(e, scan, map, found);
+		if (map->inode && map->executable && !known_without(c, map) && !is_found(found, map))
+			look_into(c, scan, map, found);
 	}
 	return found;
 }
@@ -452,25 +508,25 @@ static int runtimes_first(const void *a, const void *b)
 	return (x->library.kind == CUDA_LIBRARY_DRIVER) - (y->library.kind == CUDA_LIBRARY_DRIVER);
 }
 
-static void hold_callers(struct engine *e, struct cuda_found *found)
+static void hold_callers(struct cuda_targets *c, struct cuda_found *found)
 {
 	found->uses = calloc(found->n_callers + 1, sizeof(*found->uses));
 	if (!found->uses)
 		found->n_callers = 0;
 	for (size_t i = 0; i < found->n_callers; i++)
-		found->uses[i] = file_registry__use(e->files, found->callers[i]);
+		found->uses[i] = file_registry__use(c->files, found->callers[i]);
 }
 
 /* Names of kernels are made under the lock, and wait for their file's symbols there if they are not loaded. */
-void engine_cuda_load_callers(struct engine *e, struct cuda_found *found)
+void cuda_targets__load_callers(struct cuda_targets *c, struct cuda_found *found)
 {
 	for (size_t i = 0; found && i < found->n_callers; i++)
-		file_registry__load_symbols(e->files, found->uses[i].place);
+		file_registry__load_symbols(c->files, found->uses[i].place);
 	if (found && found->n_callers) {
-		pthread_mutex_lock(&e->lock);
+		pthread_mutex_lock(c->lock);
 		for (size_t i = 0; i < found->n_callers; i++)
-			file_registry__unuse(e->files, found->uses[i]);
-		pthread_mutex_unlock(&e->lock);
+			file_registry__unuse(c->files, found->uses[i]);
+		pthread_mutex_unlock(c->lock);
 	}
 	if (found) {
 		free(found->mapped);
@@ -480,24 +536,24 @@ void engine_cuda_load_callers(struct engine *e, struct cuda_found *found)
 	free(found);
 }
 
-void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found)
+void cuda_targets__add(struct cuda_targets *c, pid_t tgid, struct cuda_found *found)
 {
-	struct process *p = tgid ? process_table__find(e->processes, tgid) : NULL;
-	struct target *t = p && !p->gone ? watching_target(e, p->kernel.slot) : NULL;
+	struct process *p = tgid ? process_table__find(c->processes, tgid) : NULL;
+	struct target *t = p && !p->gone ? watching_target(c, p->kernel.slot) : NULL;
 
 	if (found && found->n)
 		qsort(found->mapped, found->n, sizeof(*found->mapped), runtimes_first);
 	for (size_t i = 0; found && i < found->n; i++) {
 		struct cuda_mapped *m = &found->mapped[i];
 
-		if (t && !cuda_watch__has_library(t->cuda, tgid, m->dev, m->inode))
-			tell_dropped(tgid, cuda_watch__add_library(t->cuda, m));
+		if (t && !cuda_watch__has_library(t->cuda.watch, tgid, m->dev, m->inode))
+			tell_dropped(tgid, cuda_watch__add_library(t->cuda.watch, m));
 		else
 			drop_mapped(m);
 	}
 	/* Its CPU time counts, whether it has CUDA or not. */
 	if (t)
-		cuda_watch__add_process(t->cuda, tgid);
+		cuda_watch__add_process(t->cuda.watch, tgid);
 	if (found)
-		hold_callers(e, found);
+		hold_callers(c, found);
 }

@@ -7,6 +7,7 @@
 #include "daemon/cuda/cuda_rows.h"
 #include "daemon/engine/cuda_taken.h"
 #include "daemon/engine/engine_cuda_window.h"
+#include "daemon/nvml/nvml_watch.h"
 #include "daemon/profile/profile_export.h"
 #include "stakeout/array.h"
 #include "stakeout/cuda_caller.h"
@@ -194,7 +195,7 @@ static const char *kernel(void *data, uint32_t tgid, uint64_t handle)
 
 	free(a->kernel);
 	pthread_mutex_lock(&a->engine->lock);
-	name = cuda_taken__kernel(a->engine, tgid, handle);
+	name = cuda_taken__kernel(a->engine->cuda, tgid, handle);
 	a->kernel = name ? strdup(name) : NULL;
 	pthread_mutex_unlock(&a->engine->lock);
 	return a->kernel;
@@ -271,9 +272,8 @@ static json_t *lost(const struct answer *a)
 
 static void add_gpu(struct answer *a, json_t *root)
 {
-	const struct cuda_taken *taken = a->taken;
 	char problem[NVML_WATCH_TEXT_BYTES];
-	json_t *gpu = nvml_watch__report(a->engine->nvml, taken->pids, taken->n_pids, taken->begin_ns, problem);
+	json_t *gpu = cuda_targets__gpu(a->engine->cuda, a->taken, problem);
 
 	if (!gpu)
 		json_object_set_new(root, "gpu_problem", any_string(problem));
@@ -367,6 +367,34 @@ int engine_cuda_document(struct engine *e, struct target *t, struct cuda_taken *
 	return builder ? make(&a, out) : -ENOMEM;
 }
 
+int engine_cuda_taken(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
+		      struct target **held, struct so_error *err)
+{
+	struct target *t = engine_target(e, id);
+	struct cuda_taken *taken;
+	int ret = 0;
+
+	if (!t)
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (!t->cuda.wanted && !t->cuda.end)
+		return so_err(err, -ENODATA,
+			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
+	taken = t->cuda.end;
+	*own = !taken;
+	if (*own) {
+		if (fresh)
+			engine_drain(e);
+		else
+			engine_drain_unless_fresh(e);
+		ret = cuda_taken__new(e->cuda, t, &taken);
+	}
+	if (ret)
+		return so_err(err, ret, "cannot read the counters of CUDA calls: %s", strerror(-ret));
+	*out = taken;
+	*held = engine_hold(e, id);
+	return 0;
+}
+
 static int answer_now(struct engine *e, uint32_t id, bool brief, json_t **out, struct so_error *err)
 {
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(0, 0, 1);
@@ -378,7 +406,7 @@ static int answer_now(struct engine *e, uint32_t id, bool brief, json_t **out, s
 	if (!builder)
 		return so_err(err, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&e->lock);
-	ret = cuda_taken__of(e, id, !brief, &a.taken, &own, &a.target, err);
+	ret = engine_cuda_taken(e, id, !brief, &a.taken, &own, &a.target, err);
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;

@@ -6,7 +6,7 @@
 
 #include "daemon/cuda/cuda_line_values.h"
 #include "daemon/cuda/cuda_rows.h"
-#include "daemon/engine/cuda_taken.h"
+#include "daemon/engine/engine_cuda_window.h"
 #include "daemon/profile/profile_export.h"
 #include "stakeout/array.h"
 #include "stakeout/cuda_estimate_error.h"
@@ -349,7 +349,7 @@ int engine__cuda_profile(struct engine *e, uint32_t id, enum so_cuda_event event
 	int ret;
 
 	pthread_mutex_lock(&e->lock);
-	ret = cuda_taken__of(e, id, true, &taken, &own, &held, err);
+	ret = engine_cuda_taken(e, id, true, &taken, &own, &held, err);
 	if (!ret)
 		process_label_table__copy(engine_labels(held), &p.labels);
 	pthread_mutex_unlock(&e->lock);

@@ -12,8 +12,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/api/api_json.h"
+#include "daemon/engine/cuda_targets_internal.h"
 #include "daemon/os/clock.h"
+#include "daemon/os/json_text.h"
 
 /* Of a line, in whole numbers: what the windows have had. */
 struct line_mark {
@@ -272,7 +273,7 @@ static int take_problems(const struct moment *m, struct cuda_taken *since)
 	if (!since->problems)
 		return -ENOMEM;
 	json_array_foreach (m->own_problems, i, problem)
-		if (json_array_append_new(since->problems, api_json__text(json_string_value(problem) ?: "")))
+		if (json_array_append_new(since->problems, json_text__new(json_string_value(problem) ?: "")))
 			return -ENOMEM;
 	return 0;
 }
@@ -314,32 +315,50 @@ static int subtract(const struct moment *m, const struct cuda_mark *from, struct
 	return ret ?: take_pids(m, since);
 }
 
-int engine_cuda_window(struct engine *e, struct target *t, const struct cuda_mark *from,
-		       struct cuda_taken **since, struct cuda_mark **to)
+int cuda_targets__window(struct cuda_targets *c, struct target *t, struct cuda_taken **since)
 {
 	__attribute__((cleanup(moment__release))) struct moment m = { 0 };
 	_cleanup_(cuda_taken) struct cuda_taken *taken = NULL;
 	_cleanup_(cuda_mark) struct cuda_mark *mark = NULL;
+	const struct cuda_mark *from = t->cuda.mark;
 	int ret = 0;
 
 	*since = NULL;
-	*to = NULL;
-	if (!t->cuda_end && (!t->cuda_wanted || !t->cuda))
+	if (!t->cuda.end && (!t->cuda.wanted || !t->cuda.watch))
 		return 0;
-	ret = t->cuda_end ? moment_of_end(t->cuda_end, &m) : moment_of_now(t->cuda, &m);
+	ret = t->cuda.end ? moment_of_end(t->cuda.end, &m) : moment_of_now(t->cuda.watch, &m);
 	ret = ret ?: copy_mark(from, m.n_lines, &mark);
 	if (ret)
 		return ret;
 	taken = calloc(1, sizeof(*taken));
 	ret = taken ? subtract(&m, from, mark, taken) : -ENOMEM;
-	ret = ret ?: cuda_taken__copy_stacks(&t->cuda_stacks, taken);
+	ret = ret ?: cuda_taken__copy_stacks(&t->cuda.stacks, taken);
 	if (ret)
 		return ret;
-	if (!t->cuda_end) {
-		cuda_probes__consume_names(e->cuda);
-		cuda_taken__remember_names(e, taken->calls, 0);
+	if (!t->cuda.end) {
+		cuda_probes__consume_names(c->probes);
+		cuda_taken__remember_names(c, taken->calls, 0);
 	}
 	*since = TAKE_PTR(taken);
-	*to = TAKE_PTR(mark);
+	t->cuda.next_mark = TAKE_PTR(mark);
 	return 0;
+}
+
+void cuda_targets__end_window(struct target *t, bool taken)
+{
+	struct cuda_mark **drop = taken ? &t->cuda.mark : &t->cuda.next_mark;
+
+	if (!t->cuda.next_mark)
+		return;
+	if (*drop)
+		cuda_mark__free(TAKE_PTR(*drop));
+	if (taken)
+		t->cuda.mark = TAKE_PTR(t->cuda.next_mark);
+}
+
+void cuda_targets__end_windows(struct target *t)
+{
+	cuda_targets__end_window(t, false);
+	if (t->cuda.mark)
+		cuda_mark__free(TAKE_PTR(t->cuda.mark));
 }

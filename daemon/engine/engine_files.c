@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/engine/cuda_taken.h"
 #include "daemon/os/limits.h"
 
 #define MS 1000000ull
@@ -98,17 +97,18 @@ static void mark_target(struct file_set *live, const struct target *t)
 	file_set__add(live, t->main_file);
 	mark_stacks(live, &t->acc);
 	mark_stacks(live, &t->older);
-	mark_stacks(live, &t->cuda_stacks);
 	for (unsigned i = 0; i < 2; i++) {
 		const struct accumulator *carried = engine_window_carried(t, i);
 
 		if (carried)
 			mark_stacks(live, carried);
 	}
-	if (t->cuda_base)
-		mark_stacks(live, &t->cuda_base->stacks);
-	if (t->cuda_end)
-		mark_stacks(live, &t->cuda_end->stacks);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct accumulator *stacks = cuda_targets__stacks(t, i);
+
+		if (stacks)
+			mark_stacks(live, stacks);
+	}
 }
 
 static void mark_process(void *context, struct process *p)
@@ -179,7 +179,7 @@ static void collect(struct engine *e)
 	if (!f->dead)
 		return;
 	/* What is known by device and inode, or by number, may be another file's from now on. */
-	u64_table__release(&e->cuda_files);
+	cuda_targets__forget_files(e->cuda);
 	engine_tidy_ahead(e);
 }
 
@@ -216,7 +216,7 @@ void engine_files_forgotten(struct engine *e)
 {
 	e->file_life->state = FILES_REST;
 	e->file_life->left = 0;
-	u64_table__release(&e->cuda_files);
+	cuda_targets__forget_files(e->cuda);
 }
 
 /* Little room for tables, numbers or descriptors. Symbols of a file have up to two more: its own, and of a debug file. */

@@ -195,5 +195,5 @@ void engine_since_oldest(const struct target *t, struct engine_snapshot *s)
 
 size_t engine_target_bytes(const struct target *t)
 {
-	return t->acc.bytes + t->older.bytes + t->cuda_stacks.bytes + engine_windows_bytes(t);
+	return t->acc.bytes + t->older.bytes + t->cuda.stacks.bytes + engine_windows_bytes(t);
 }

@@ -6,11 +6,10 @@
 #include <pthread.h>
 
 #include "daemon/profile/accumulator.h"
-#include "daemon/cuda/cuda_watch.h"
+#include "daemon/engine/cuda_targets.h"
 #include "daemon/engine/engine.h"
 #include "daemon/files/file_registry.h"
 #include "daemon/symbols/kernel_symbols.h"
-#include "daemon/nvml/nvml_watch.h"
 #include "daemon/processes/process_table.h"
 #include "daemon/profile/profile_builder.h"
 #include "daemon/python/python_names.h"
@@ -22,7 +21,6 @@
 
 #define ENGINE_ACCUMULATOR_BYTES (256u << 20) /* a target's stacks and counters; beyond: lost, out-of-memory */
 #define ENGINE_GENERATION_BYTES  (48u << 20) /* of a kept target; two of them are kept (engine_generations.c) */
-#define ENGINE_CUDA_STACK_BYTES  (64u << 20) /* a target's stacks of CUDA calls; beyond: calls without a line */
 
 /* What a target had counted at a moment. */
 struct engine_moment {
@@ -51,7 +49,6 @@ struct target {
 	struct accumulator older;                    /* the generation before acc's */
 	struct accumulator forgotten;                /* figures only, of all before that */
 	struct engine_moment older_since, acc_since; /* where they begin; that of the first one is all 0 */
-	struct accumulator cuda_stacks;              /* stacks of CUDA calls, without counters */
 	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
 	uint64_t cpu_ns_before;       /* of the daemon, at attach */
@@ -68,12 +65,7 @@ struct target {
 	struct target *of; /* NULL: no view, or one that has ended */
 	bool view;
 	uid_t caller_uid; /* for whom it was attached: processes of others are not followed, unless this is root */
-	/* Its CUDA calls. A view has those of its target since it began. */
-	struct cuda_watch *cuda;      /* NULL: not watched, or a view */
-	struct cuda_taken *cuda_base; /* of a view: what its target had when it began */
-	struct cuda_taken *cuda_end;  /* once it has ended */
-	bool cuda_wanted;             /* asked for at attach */
-	unsigned cuda_users;          /* itself, and its views */
+	struct target_cuda cuda;
 	uint64_t *base_counts;
 	size_t n_base;
 	struct so_slot base;
@@ -105,12 +97,6 @@ struct scan_request {
 	pid_t tgid;
 	uint64_t reported_pages;
 	uint64_t not_before_ns;
-};
-
-/* The readable name of a kernel, and which generation of names it was made of. */
-struct kernel_text {
-	char *text;
-	uint64_t generation;
 };
 
 struct engine {
@@ -149,18 +135,8 @@ struct engine {
 	uint32_t n_pythons;       /* of sampler__pythons() in use */
 	uint64_t python_again_ns; /* when those that were starting are asked again; 0: none was */
 	struct python_functions *python_functions;
-	struct cuda_probes *cuda; /* loaded when first asked for */
-	struct kernel_names *kernel_names;
-	struct u64_table kernel_by_handle; /* hash of process and handle: place in kernel_texts */
-	struct kernel_text *kernel_texts;  /* readable */
-	size_t n_kernel_texts, cap_kernel_texts;
-	struct u64_table cuda_files; /* hash of device, inode and size: 1 for a file with CUDA functions */
-	struct cuda_threads *cuda_threads;
-	uint64_t cuda_threads_ns; /* when it was last looked whether they live */
-	uint64_t cuda_looked_ns;  /* when mappings were last compared with what is known */
-	struct nvml_watch *nvml;
+	struct cuda_targets *cuda;
 	struct source_lines *source_lines; /* NULL: none are read */
-	bool cuda_drain_failed;            /* which has been said */
 	size_t generation_bytes;           /* ENGINE_GENERATION_BYTES, but for tests */
 	uint64_t last_drain_ns, last_cpu_check_ns;
 	uint64_t drains;                /* that succeeded */
@@ -254,26 +230,6 @@ static inline const struct process_label_table *engine_labels(const struct targe
 	return t->of ? &t->of->labels : &t->labels;
 }
 
-/* CUDA calls (engine_cuda.c). With the lock held, but for the first. */
-int engine_cuda_load(struct engine *e, struct so_error *err);
-int engine_cuda_begin(struct engine *e, struct target *t, double budget_percent, struct so_error *err);
-void engine_cuda_stop(struct target *t);
-void engine_cuda_end(struct engine *e, struct target *t);
-void engine_cuda_free(struct target *t);
-/* Whether the process's libraries are to be looked at. */
-bool engine_cuda_wants(struct engine *e, pid_t tgid);
-/* Finds CUDA's functions in the files that a process maps: without the lock. */
-struct cuda_found *engine_cuda_find(struct engine *e, const struct process_scan *scan);
-void engine_cuda_add(struct engine *e, pid_t tgid, struct cuda_found *found);
-/* After the latter, without the lock. Frees what was found. */
-void engine_cuda_load_callers(struct engine *e, struct cuda_found *found);
-void engine_cuda_forked(struct engine *e, pid_t parent, pid_t child);
-/* It has ended, or executes another program; its mappings are still those of before. */
-void engine_cuda_process_gone(struct engine *e, struct target *t, pid_t tgid);
-/* Returns when it wants to be called again. */
-uint64_t engine_cuda_tick(struct engine *e, uint64_t now_ns);
-void engine_cuda_drain(struct engine *e);
-void engine_cuda_close(struct engine *e);
 /* The stack that a count of the window belongs to, kept by the target from now on (engine_collect.c). */
 bool engine_keep_stack(struct engine *e, struct target *t, uint64_t hash);
 
@@ -314,8 +270,6 @@ void engine_turn_windows(struct target *t, struct accumulator parts[2], size_t m
 /* What the first or the second of them carries; NULL: there is no such window. */
 const struct accumulator *engine_window_carried(const struct target *t, unsigned i);
 size_t engine_windows_bytes(const struct target *t);
-/* Up to where the windows have CUDA calls: of the open one's beginning, i = 1 of the one's after it; NULL: there is none. Borrowed. */
-struct cuda_mark *engine_window_cuda(const struct target *t, unsigned i);
 
 /* What a profile needs of a target, taken under the lock (engine_report.c). */
 struct engine_snapshot {

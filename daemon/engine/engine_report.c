@@ -378,15 +378,6 @@ json_t *engine__stats(struct engine *e, uint32_t id, struct so_error *err)
 	return stats;
 }
 
-static json_t *cuda_overhead(const struct target *t)
-{
-	json_t *probes = t->cuda ? cuda_watch__probes(t->cuda) : NULL;
-	json_t *percent = json_incref(json_object_get(probes, "overhead_percent"));
-
-	json_decref(probes);
-	return percent ?: json_null();
-}
-
 json_t *engine__cost(struct engine *e, uint32_t id)
 {
 	json_t *cost = NULL;
@@ -401,7 +392,7 @@ json_t *engine__cost(struct engine *e, uint32_t id)
 
 		engine_target_lost(e, t, &slot);
 		cost = json_pack("{s:o, s:o, s:I}", "overhead_percent", overhead(t, &slot),
-				 "cuda_overhead_percent", cuda_overhead(p), "sample_bytes",
+				 "cuda_overhead_percent", cuda_targets__overhead(p), "sample_bytes",
 				 (json_int_t)engine_target_bytes(p));
 	}
 	pthread_mutex_unlock(&e->lock);

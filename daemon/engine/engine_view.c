@@ -98,7 +98,7 @@ void engine_end_view(struct engine *e, struct target *view)
 	struct accumulator part = { 0 };
 
 	engine_drain(e);
-	engine_cuda_end(e, view);
+	cuda_targets__end(e->cuda, view);
 	engine_hurry_waiting(e, view->of->slot);
 	view->end_ns = clock__now_ns();
 	engine_target_lost(e, view, &view->kernel);

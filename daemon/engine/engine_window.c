@@ -25,15 +25,12 @@ struct window_base {
 	struct accumulator carried; /* what was counted since, in generations that have turned old */
 	uint64_t lost;              /* samples of these for which that had no room */
 	struct engine_moment moment;
-	struct cuda_mark *cuda; /* up to where the windows have CUDA calls; NULL: no window has any */
 	bool wants_cuda;
 	bool cuda_missed; /* they could not be taken, which has been said; a later window has them */
 };
 
 static void window_base__free(struct window_base *base)
 {
-	if (base->cuda)
-		cuda_mark__free(base->cuda);
 	accumulator__release(&base->carried);
 	free(base->counts);
 	free(base);
@@ -95,6 +92,7 @@ void engine__end_windows(struct engine *e, uint32_t id)
 	t = windowed_target(e, id);
 	if (t) {
 		window_base__free(TAKE_PTR(t->windows));
+		cuda_targets__end_windows(t);
 		engine_unhold(e, t);
 	}
 	pthread_mutex_unlock(&e->lock);
@@ -165,13 +163,6 @@ const struct accumulator *engine_window_carried(const struct target *t, unsigned
 	return window ? &window->carried : NULL;
 }
 
-struct cuda_mark *engine_window_cuda(const struct target *t, unsigned i)
-{
-	const struct window_base *window = i ? t->next_window : t->windows;
-
-	return window ? window->cuda : NULL;
-}
-
 size_t engine_windows_bytes(const struct target *t)
 {
 	size_t bytes = 0;
@@ -224,7 +215,7 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 	}
 	base->wants_cuda = from->wants_cuda;
 	if (from->wants_cuda)
-		miss_cuda(engine_cuda_window(e, t, from->cuda, cuda, &base->cuda), id, from, base);
+		miss_cuda(cuda_targets__window(e->cuda, t, cuda), id, from, base);
 	engine_subtract_moment(s, &from->moment);
 	s->slot.lost[SO_LOSS_MEMORY] += from->lost;
 	out->begin_ns = begin_of(&from->moment, &base->moment);
@@ -244,8 +235,7 @@ static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 static void move_on(struct engine *e, struct target *t, struct window_base *to)
 {
 	pthread_mutex_lock(&e->lock);
-	if (!to->cuda)
-		to->cuda = TAKE_PTR(t->windows->cuda);
+	cuda_targets__end_window(t, true);
 	window_base__free(t->windows);
 	t->windows = to;
 	t->next_window = NULL;
@@ -256,6 +246,7 @@ static void move_on(struct engine *e, struct target *t, struct window_base *to)
 static void stay(struct engine *e, struct target *t)
 {
 	pthread_mutex_lock(&e->lock);
+	cuda_targets__end_window(t, false);
 	t->next_window = NULL;
 	pthread_mutex_unlock(&e->lock);
 }
@@ -281,7 +272,7 @@ static void build_cuda(struct engine *e, struct target *t, struct cuda_taken *ta
 	if (!taken || *out)
 		return;
 	pthread_mutex_lock(&e->lock);
-	cuda_mark__free(TAKE_PTR(to->cuda));
+	cuda_targets__end_window(t, false);
 	pthread_mutex_unlock(&e->lock);
 	miss_cuda(-ENOMEM, t->id, t->windows, to);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/api/api_json.h"
+#include "daemon/os/json_text.h"
 #include "daemon/history/cuda_merge.h"
 #include "daemon/history/history_internal.h"
 #include "daemon/os/log.h"
@@ -71,7 +71,7 @@ static json_t *target_json(struct history *h, const struct store_target_info *in
 	uint32_t id = watched_id(h, info);
 
 	return json_pack("{s:I, s:i, s:o, s:O*, s:O*, s:o, s:s, s:I, s:o, s:o, s:o, s:I, s:I}", "key",
-			 (json_int_t)info->id, "pid", (int)info->pid, "comm", api_json__text(info->comm), "uid",
+			 (json_int_t)info->id, "pid", (int)info->pid, "comm", json_text__new(info->comm), "uid",
 			 json_object_get(labels, "uid"), "rate_hz", json_object_get(labels, "rate_hz"),
 			 "target", id ? json_integer(id) : json_null(), "end", end_words[info->end], "began_ns",
 			 (json_int_t)info->began_ns, "ended_ns", time_or_null(info->ended_ns), "first_ns",
@@ -131,7 +131,7 @@ static json_t *problem_json(struct history *h)
 {
 	char text[512];
 
-	return store__problem(h->store, text, sizeof(text)) ? api_json__text(text) : json_null();
+	return store__problem(h->store, text, sizeof(text)) ? json_text__new(text) : json_null();
 }
 
 int history__list(struct history *h, uid_t uid, json_t **out, struct so_error *err)
@@ -362,7 +362,7 @@ json_t *history__status(struct history *h)
 	lost = h->n_lost;
 	pthread_mutex_unlock(&h->lock);
 	status = json_pack("{s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:I, s:I, s:o}", "path",
-			   api_json__text(h->dir), "bytes", (json_int_t)stats.file_bytes, "used_bytes",
+			   json_text__new(h->dir), "bytes", (json_int_t)stats.file_bytes, "used_bytes",
 			   (json_int_t)stats.used_bytes, "retain_bytes", (json_int_t)h->retain_size_bytes,
 			   "retain_s", h->retain_age_ns / 1e9, "window_s", h->window_ns / 1e9, "oldest",
 			   time_text(oldest_ns(h)), "windows", window_counts(&stats), "windows_written",

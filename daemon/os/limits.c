@@ -5,11 +5,7 @@
 #include <pthread.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/api/denials.h"
-#include "daemon/engine/engine.h"
-#include "daemon/api/http_server.h"
 #include "daemon/os/memory_lock.h"
-#include "daemon/python/python_functions.h"
 #include "stakeout/sampler_abi.h"
 
 static const struct {

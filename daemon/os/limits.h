@@ -12,6 +12,23 @@
 
 #include "stakeout/error.h"
 
+/* Targets at a time; recordings of processes that are targets already, those of pulls included: three of all targets at once. */
+#define ENGINE_MAX_TARGETS 64
+#define ENGINE_MAX_VIEWS   (3 * ENGINE_MAX_TARGETS)
+/* Stacks and counters of all targets; beyond: lost, out-of-memory. */
+#define ENGINE_ALL_SAMPLES_BYTES (1u << 30)
+
+#define HTTP_MAX_BODY_BYTES       65536
+#define HTTP_MAX_CONNECTIONS      256 /* a thread each */
+#define HTTP_MAX_USER_CONNECTIONS 16  /* of one user other than root, so that one cannot shut out the others */
+
+#define DENIALS_LINES_A_SECOND 10
+
+/* Of one table of Python functions, names and all; more is refused. */
+#define PYTHON_FUNCTIONS_BYTES (16u << 20)
+/* As many as there may be before no new one is begun: targets that are quiet for months hold on to tables of before. */
+#define PYTHON_FUNCTIONS_TABLES 16
+
 #define LIMITS_REPLY_BYTES   (1u << 30) /* of all answers that are not sent yet */
 #define LIMITS_PROFILES      4          /* built at once; each needs a copy of its target's counters */
 #define LIMITS_PROFILES_WAIT 20000      /* ms that a request waits for its turn */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/os/limits.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/python_abi.h"
 
@@ -30,11 +31,6 @@ struct python_frame {
 _Static_assert(sizeof(struct python_frame) == SO_PYTHON_WORDS * 8, "takes the place of the kernel's words");
 
 struct python_functions;
-
-/* Of one table, names and all; more is refused. */
-#define PYTHON_FUNCTIONS_BYTES (16u << 20)
-/* As many as there may be before no new one is begun: targets that are quiet for months hold on to tables of before. */
-#define PYTHON_FUNCTIONS_TABLES 16
 
 /* With one reference. */
 int python_functions__new(struct python_functions **out);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/api/denials.h"
+#include "daemon/os/limits.h"
 
 static char text[16384];
 static FILE *log_file;
