@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# FILTER=PATTERN runs the tests whose names hold it, RUN_OPTIONS passes options to tests/run. Both build with all CPUs, unless
-# the caller says how many.
+# FILTER=PATTERN runs the tests whose names hold it, RUN_OPTIONS passes options to tests/run. Both build with all CPUs,
+# unless the caller says how many.
 
 #: make check        builds everything and runs the tests, some minutes (FILTER=PATTERN: those whose names hold it)
 #: make check-long   all tests: also machines under qemu, statistics, sanitizers, fuzzers (FUZZ_SECONDS=60 each)
@@ -11,7 +11,8 @@ FUZZ_SECONDS ?= 60
 FILTER       ?=
 RUN_OPTIONS  ?=
 
-# FUZZER=1 with clang makes fuzzers; without it they are programs that replay their inputs. tests/fuzz/corpus/X belongs to fuzz_X.
+# FUZZER=1 with clang makes fuzzers; without it they are programs that replay their inputs. tests/fuzz/corpus/X belongs
+# to fuzz_X.
 FUZZER       ?=
 FUZZ_MAIN    := $(if $(FUZZER),,$(BUILD)/tests/fuzz/replay_main.o)
 ifneq ($(FUZZER),)

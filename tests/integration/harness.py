@@ -384,7 +384,7 @@ class Recording:
         assert marked == expected, f"marks {marked} != stats {expected}"
         return self
 
-    def check_complete(self, share=0.999, least=100):
+    def check_complete(self, share=0.999, least=50):
         """At least this share of the stacks reaches the outermost frame."""
         self.check_totals()
         assert self.samples >= least, f"only {self.samples} samples"

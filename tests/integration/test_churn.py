@@ -10,7 +10,19 @@ import subprocess
 import threading
 import time
 
-from harness import Daemon, Target, SANITIZED, long, parse_folded, quiet, start, start_script, temporary_dir, wait_until, workload
+from harness import (
+    Daemon,
+    Target,
+    SANITIZED,
+    long,
+    parse_folded,
+    quiet,
+    start,
+    start_script,
+    temporary_dir,
+    wait_until,
+    workload,
+)
 from test_python import interpreter
 
 ROUNDS = 60

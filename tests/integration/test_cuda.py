@@ -62,7 +62,8 @@ def test_counts_of_millions_of_calls_are_exact():
 
 @timeout(300)
 def test_counts_are_exact_where_functions_begin_with_endbr64():
-    counts_are_exact("ibt", 8, min(CALLS_A_THREAD, 50000 if LONG else 5000), MIX + ",malloc,malloc_async,host_alloc,memset")
+    calls = min(CALLS_A_THREAD, 50000 if LONG else 5000)
+    counts_are_exact("ibt", 8, calls, MIX + ",malloc,malloc_async,host_alloc,memset")
 
 
 @long
@@ -93,8 +94,8 @@ SHARES = ((20e3, 50), (100e3, 30), (500e3, 15), (2e6, 5))
 
 
 def latencies_come_back(variant, steps=0, quiet_machine=True):
-    """steps: single-stepped entries to a call. A busy machine makes calls longer, and some of those more as seen from outside:
-    what no call can be shorter than, and the shortest one, hold there as well."""
+    """steps: single-stepped entries to a call. A busy machine makes calls longer, and some of those more as seen from
+    outside: what no call can be shorter than, and the shortest one, hold there as well."""
     daemon = Daemon()
     shares = "/".join(f"{value:.0f}*{times}" for value, times in SHARES)
     rules = ",".join([f"{api}={value}" for api, (_, value) in LONE_VALUES.items()] + [f"cudaStreamSynchronize={shares}"])
@@ -134,7 +135,8 @@ def latencies_come_back(variant, steps=0, quiet_machine=True):
         at = (before + share / 4) / 100
         middle, true = quantile(histogram, at), quantile(own, at)
         most = true * 1.03 + slack_ns if quiet_machine else middle + 1
-        assert value * (0.97 if quiet_machine else 0.8) - slack_ns < middle < most, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
+        least = value * (0.97 if quiet_machine else 0.8) - slack_ns
+        assert least < middle < most, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
         print(f"quantile {100 * at} %: {middle} ns, {value} to {true}")
         before += share
 

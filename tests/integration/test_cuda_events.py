@@ -128,8 +128,8 @@ def test_waits_have_the_line_of_item():
 
 @quiet
 def test_waits_take_what_they_took():
-    """At least what the runtime itself measured inside of its calls: that has the trap of the nested call's probe in it, which the
-    daemon takes off."""
+    """At least what the runtime itself measured inside of its calls: that has the trap of the nested call's probe in it,
+    which the daemon takes off."""
     total_ns, calls = waits_have_the_line_of_item()
     assert calls["sum_ns"] - 800 * calls["calls"] <= total_ns <= 1.2 * calls["sum_ns"], (total_ns, calls)
 
@@ -194,8 +194,8 @@ def test_everything_counted_is_in_the_profile():
 
 @quiet
 def test_times_in_the_profile_are_those_of_the_calls():
-    # The stand-in's own times have the trap of the nested call's probe in them, some 0.6 us and more on a busy machine, which
-    # the daemon takes off. How exact times are is for test_cuda.py.
+    # The stand-in's own times have the trap of the nested call's probe in them, some 0.6 us, which the daemon takes off.
+    # How exact times are is for test_cuda.py.
     for calls, ns, told in everything_counted():
         assert ns - 1500 * calls <= told <= ns * 1.2 + 1000 * calls, (calls, ns, told)
 

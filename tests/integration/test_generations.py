@@ -6,7 +6,19 @@ import re
 import subprocess
 import time
 
-from harness import PYTHON, STAKEOUT, Daemon, Target, long, run, script, start_script, temporary_dir, wait_until, workload
+from harness import (
+    PYTHON,
+    STAKEOUT,
+    Daemon,
+    Target,
+    long,
+    run,
+    script,
+    start_script,
+    temporary_dir,
+    wait_until,
+    workload,
+)
 from metrics_text import parse_metrics
 
 SMALL = 200000  # bytes; a loop at 999 Hz fills them in a second or two
@@ -100,7 +112,8 @@ def test_one_scrape_does_not_hold_all_that_comes_after():
     total = daemon.request("GET", f"/v1/targets/{made['id']}/stats")
     last = forgotten(daemon, made)
     assert last["forgotten"] > 3 * RATE and not total["lost"], (last["forgotten"], total["lost"])
-    found = wait_until(lambda: category_samples(daemon) >= total["samples"] - 1 and category_samples(daemon), "the last window", step=0.5)
+    enough = total["samples"] - 1
+    found = wait_until(lambda: (n := category_samples(daemon)) >= enough and n, "the last window", step=0.5)
     assert abs(found - total["samples"]) <= 1 and first < found, (first, found, total["samples"])
 
 

@@ -77,7 +77,7 @@ def test_windows_add_up_to_the_target():
     target.process.kill()
     entry = wait_until(lambda: (e := daemon.of(target.pid)) and e["end"] == "ended" and e, "the end of its history")
     whole = daemon.entry_of(target.pid)
-    assert entry["samples"] > 100, entry
+    assert entry["samples"] > 20, entry
     assert (entry["samples"] + entry["lost"], entry["lost"]) == (whole["samples"], whole["lost"]), (entry, whole)
     assert daemon.stacks(target.pid, "--since", "1h") == daemon.stacks(target.pid)
     with sqlite3.connect(f"file:{daemon.store}/history.sqlite?mode=ro", uri=True) as db:

@@ -167,7 +167,8 @@ def test_threads(version, share=0.5):
     assert heavy > 2 * light > 0, (heavy, light)
     assert unlocked > 0.05 * recording.samples, unlocked
     assert not any("heavy (" in " ".join(s) and "unlocked (" in " ".join(s) for s in recording.stacks)
-    # The spinning threads hold it nearly always when they run; zlib gives it up, but for moments that a busy machine makes longer.
+    # The spinning threads hold it nearly always when they run; zlib gives it up, but for moments that a busy machine
+    # makes longer.
     gil = recording.stats["python"]["gil"]
     assert 0.8 * (heavy + light) < gil < 1.1 * (heavy + light) + share * unlocked, (gil, heavy, light, unlocked)
 

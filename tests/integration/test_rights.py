@@ -89,9 +89,9 @@ def test_all_threads_give_up_capabilities():
     folder = os.path.join(workload("cuda"), "ibt")
     daemon = Daemon("--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder, "WATCHDOG_USEC": "60000000"})
     assert check_threads(daemon.process.pid) >= 4
-    # So few that they stay within the budget where a probe costs 50 us.
     target = start_script("py_cuda_launches.py", folder, 100, 3, 1, "stdin", stdin=subprocess.PIPE)
-    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True}, expect=201)
+    body = {"pid": target.pid, "cuda": True, "cuda_budget_percent": 100, "keep": True}
+    made = daemon.request("POST", "/v1/targets", body, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
     other = others_program()

@@ -106,18 +106,18 @@ def test_pullers_of_all_get_who_comes_meanwhile():
     first, second = start("split", 600), start("split", 600)
     daemon.request("POST", "/v1/targets", {"pid": first.pid, "rate_hz": 499, "keep": True}, expect=201)
     result = {}
-    puller = threading.Thread(target=lambda: result.update(pull(daemon, "seconds=4")))
+    puller = threading.Thread(target=lambda: result.update(pull(daemon, "seconds=6")))
     begun = time.monotonic()
     puller.start()
+    wait_until(lambda: limit(daemon, "views")["now"] > 0, "the pull's recording")
     time.sleep(1)
     first.process.kill()
     first.process.wait()
-    time.sleep(0.5)
     daemon.request("POST", "/v1/targets", {"pid": second.pid, "rate_hz": 499, "keep": True}, expect=201)
     puller.join()
-    assert time.monotonic() - begun >= 4, "it ended with the first process"
+    assert time.monotonic() - begun >= 6, "it ended with the first process"
     assert set(result) == {first.pid, second.pid}, result
-    assert result[first.pid] > 20 and result[second.pid] > 50, result
+    assert result[first.pid] > 10 and result[second.pid] > 10, result
     assert {t["pid"] for t in daemon.request("GET", "/v1/targets")} == {first.pid, second.pid}
 
 
@@ -238,7 +238,8 @@ def test_metrics_count_cuda_calls():
     folder = os.path.join(workload("cuda"), "ibt")
     daemon = Daemon(env={"LD_LIBRARY_PATH": folder})  # its libnvidia-ml
     target = start_script("py_cuda_launches.py", folder, 500, 3, 1, "stdin", stdin=subprocess.PIPE)
-    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True}, expect=201)
+    body = {"pid": target.pid, "cuda": True, "cuda_budget_percent": 100}
+    made = daemon.request("POST", "/v1/targets", body, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
     truth = json.loads(target.finish().splitlines()[-1])["images"]["libcudart.so.12"]["cudaLaunchKernel"]["calls"]

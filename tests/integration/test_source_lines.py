@@ -56,7 +56,7 @@ def dumped(pid):
 
 
 def readers(above=None):
-    """Processes that read debug information, below this process or below this test: it inherits whose parents are gone."""
+    """Processes that read debug information, below this process or this test, which inherits whose parents are gone."""
     found, below = [], children_of(above or os.getpid())
     for pid in below:
         found += [pid] * (comm_of(pid) == "stakeout-lines") + readers(pid)

@@ -52,8 +52,8 @@ def test_known_split():
 
 
 def test_known_split_in_small_chunks():
-    """Chunks of 60 µs, far below the sampling period: every sample is an independent draw, on a busy machine as well. All three
-    are within 99.997 % intervals, so that a run in 10,000 fails by chance."""
+    """Chunks of 60 µs, far below the sampling period: every sample is an independent draw, on a busy machine as well.
+    All three are within 99.997 % intervals, so that a run in 10,000 fails by chance."""
     found = counts(record(start("split", 600).pid, duration=8, rate=999).check_totals())
     total = sum(found.values())
     assert total > 300, found

@@ -5,7 +5,19 @@ import os
 import subprocess
 import time
 
-from harness import Daemon, Skip, Target, need_bpf, need_namespaces, need_tool, one_clear_line, start, temporary_dir, wait_until, workload
+from harness import (
+    Daemon,
+    Skip,
+    Target,
+    need_bpf,
+    need_namespaces,
+    need_tool,
+    one_clear_line,
+    start,
+    temporary_dir,
+    wait_until,
+    workload,
+)
 
 
 JOB_S = 117 + os.getpid() / 1e6  # in a command line like no other's

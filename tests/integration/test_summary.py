@@ -4,7 +4,19 @@ import json
 import os
 import re
 
-from harness import PYTHON, STAKEOUT, Daemon, Target, need_bpf, one_clear_line, quiet, run, script, temporary_dir, wait_until
+from harness import (
+    PYTHON,
+    STAKEOUT,
+    Daemon,
+    Target,
+    need_bpf,
+    one_clear_line,
+    quiet,
+    run,
+    script,
+    temporary_dir,
+    wait_until,
+)
 
 
 def summary(*options, expect=0):
@@ -24,7 +36,7 @@ def record_training(share="0.8"):
 
 
 def check_share(first_line):
-    """It is 80 % by the script's own clock; both have an error, of which chance makes more the fewer samples there are."""
+    """It is 80 % by the script's own clock; both have an error, and chance makes more of it where samples are few."""
     match = re.match(r"largest: logging, ([\d.]+) % \[ *([\d.]+), *([\d.]+)\], [\d.]+ CPU s$", first_line)
     assert match, first_line
     share, low, high = (float(number) for number in match.groups())

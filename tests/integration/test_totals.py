@@ -29,8 +29,8 @@ def check_lost(recording, share=0.001):
 
 def check_rate(rate_hz, least, tolerance=0.05):
     """
-    One sample is one period of CPU time. How much the target had is not known to the moment, so it is asked for before and
-    after each of the two moments between which it was sampled: what it took in between is at least the one and at most the other.
+    One sample is one period of CPU time. How much the target had is not known to the moment, so it is asked for before
+    and after each of the two moments between which it was sampled: that is the least and the most it took meanwhile.
     """
     daemon, target = Daemon(), start("split", 600)
     before = cpu_seconds(target.pid)
@@ -44,7 +44,8 @@ def check_rate(rate_hz, least, tolerance=0.05):
     least_due, most_due = (last - begun) * rate_hz, (after - before) * rate_hz
     # Several clocks, each at its own times: 4 standard deviations of independent samples.
     slack = [tolerance * due + 4 * due**0.5 + 2 for due in (least_due, most_due)]
-    assert least_due - slack[0] <= stats["samples"] <= most_due + slack[1], (rate_hz, stats["samples"], least_due, most_due)
+    bounds = least_due - slack[0], most_due + slack[1]
+    assert bounds[0] <= stats["samples"] <= bounds[1], (rate_hz, stats["samples"], bounds)
     assert stats["taken"] == stats["samples"] and sum(stats["lost"].values()) <= 0.001 * stats["samples"], stats
     return stats
 
