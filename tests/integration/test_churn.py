@@ -197,7 +197,7 @@ def test_files_that_come_and_go():
     assert folded(daemon, kept_pid) == before, "the profile of a target that ended is another"
     check_complete(daemon, steady, ROUNDS * RATE_HZ // 10)
     daemon.request("DELETE", f"/v1/targets/{kept}")
-    last = wait_until(lambda: (lambda f: None if f.unwind["retired"] else f)(Figures(daemon)), "the last files to be closed")
+    last = wait_until(lambda: not (f := Figures(daemon)).unwind["retired"] and f, "the last files to be closed")
     assert last.deleted == 0 and last.files == alone.files, (alone, last)
     assert daemon.stop() == 0
 

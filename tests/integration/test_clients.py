@@ -124,7 +124,8 @@ def test_go_tool_pprof_has_the_same_top():
     """A pulled profile: each function's own samples and those with what it calls, in both tools."""
     need_tool("go")
     daemon = Daemon()
-    for argv, watched in (([PYTHON, script("py_logging_training.py"), "600", "0.5"], False), ([workload("split"), "60"], True)):
+    logging = [PYTHON, script("py_logging_training.py"), "600", "0.5"]
+    for argv, watched in ((logging, False), ([workload("split"), "600"], True)):
         target = Target(argv)
         if watched:
             daemon.request("POST", "/v1/targets", {"pid": target.pid, "keep": True}, expect=201)
