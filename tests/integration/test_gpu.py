@@ -8,6 +8,7 @@ from harness import PYTHON, SOURCE_DIR, Skip, long, timeout
 GPU_DIR = os.path.join(SOURCE_DIR, "tests", "gpu")
 
 
+@long
 def test_the_comparison():
     result = subprocess.run([PYTHON, os.path.join(GPU_DIR, "self_test.py")], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
