@@ -38,10 +38,10 @@ LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lre2 -lstdc++ -lm
 
 # A room is a folder; .design/rooms.md says which may use which.
 PROTO_C     := $(BUILD)/gen/stakeout/profile.pb-c.c
-SHARED_SRCS := $(wildcard include/profile/*.c)
+SHARED_SRCS := $(wildcard include/profile/*.c include/stakeout/*.c)
 SHARED_CXX  := $(wildcard include/stakeout/*.cpp)
 DAEMON_SRCS := $(wildcard daemon/*.c daemon/*/*.c)
-CLIENT_SRCS := $(wildcard client/*.c client/*/*.c include/stakeout/*.c)
+CLIENT_SRCS := $(wildcard client/*.c client/*/*.c)
 BPF_SRCS    := $(wildcard bpf/*.bpf.c bpf/*/*.bpf.c)
 BPF_HDRS    := $(wildcard bpf/*.h bpf/*/*.h include/stakeout/*.h)
 SKELETONS   := $(BPF_SRCS:%.bpf.c=$(BUILD)/%.skel.h)

@@ -90,7 +90,7 @@ static int find_group(const struct daemon_options *options, gid_t *out, struct s
 
 static mode_t socket_mode(const struct daemon_options *options, gid_t group)
 {
-	if (options->socket_mode_set)
+	if (options->socket_mode != OPTIONS_MODE_UNSET)
 		return options->socket_mode;
 	return group == PEER_NO_GROUP ? LISTEN_SOCKET_DEFAULT_MODE : LISTEN_SOCKET_GROUP_MODE;
 }
@@ -417,10 +417,8 @@ int main(int argc, char **argv)
 		log__error("%s", err.text);
 		return 2;
 	}
-	if (options.help) {
-		daemon_options__print_help();
+	if (options.help)
 		return EXIT_SUCCESS;
-	}
 	if (options.version) {
 		print_version();
 		return EXIT_SUCCESS;

@@ -15,12 +15,12 @@
 #include "stakeout/error.h"
 
 #define OPTIONS_CONFIG_PATH "/etc/stakeout/stakeoutd.conf" /* read where it exists */
-#define OPTIONS_GROUP       "stakeout"                     /* root's daemon's, where it exists */
+#define OPTIONS_MODE_UNSET  ((mode_t)-1)
+#define OPTIONS_GROUP       "stakeout" /* root's daemon's, where it exists */
 
 struct daemon_options {
 	const char *socket; /* NULL: the default place */
-	mode_t socket_mode; /* where socket_mode_set; otherwise it goes by the group */
-	bool socket_mode_set;
+	mode_t socket_mode; /* OPTIONS_MODE_UNSET: by the group */
 	const char
 		*group; /* whose members have root's rights over the socket; NULL: the default one; "": none */
 	const char *cache_dir; /* NULL: the default place (unwind_cache.h); "": none */
@@ -41,7 +41,8 @@ struct daemon_options {
 	unsigned counts_entries; /* 0: chosen by rate */
 	size_t generation_bytes; /* 0: the engine's own */
 	unsigned files_idle_ms;  /* 0: the default */
-	bool help, version, check_json, api_schema;
+	bool help;               /* which has been printed */
+	bool version, check_json, api_schema;
 	char *config_text;                       /* owned; strings of the file lie in it */
 	char *state_directory, *cache_directory; /* owned; the service manager's, where they are taken */
 };
@@ -65,6 +66,5 @@ int daemon_options__parse(int argc, char **argv, const char *default_config, str
 int daemon_options__apply_config(char *text, size_t n, const char *path, struct daemon_options *options,
 				 struct so_error *err);
 void daemon_options__release(struct daemon_options *options);
-void daemon_options__print_help(void);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +15,11 @@
 #define HELP_CODE  1000
 #define FIRST_CODE 1001    /* getopt's code of entry i is FIRST_CODE + i */
 #define PID_LIMIT  4194304 /* PID_MAX_LIMIT of the kernel's include/linux/threads.h */
+
+static enum option_kind kind_of(const struct option_entry *entry)
+{
+	return (enum option_kind)(entry->kind & ~OPTION_SETTING);
+}
 
 static long pid_max(void)
 {
@@ -93,13 +99,92 @@ static int parse_percent(const struct option_entry *entry, const char *text, str
 	return 0;
 }
 
+struct unit {
+	char letter; /* 0: none is written */
+	uint64_t value;
+};
+
+#define N_UNITS   5 /* of sizes; of ages one less */
+#define SECOND_NS ((uint64_t)1000000000)
+
+static const struct unit byte_units[N_UNITS] = {
+	{ 0, 1 }, { 'K', 1u << 10 }, { 'M', 1u << 20 }, { 'G', 1u << 30 }, { 'T', (uint64_t)1 << 40 },
+};
+
+static const struct unit age_units[N_UNITS] = {
+	{ 's', SECOND_NS }, { 'm', 60 * SECOND_NS }, { 'h', 3600 * SECOND_NS }, { 'd', 86400 * SECOND_NS },
+	{ 0, 0 },
+};
+
+static bool parse_units(const char *text, const struct unit *units, uint64_t *out)
+{
+	uint64_t value;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || text[0] < '0' || text[0] > '9' || strlen(end) > 1)
+		return false;
+	for (size_t i = 0; i < N_UNITS && units[i].value; i++) {
+		if (*end == units[i].letter)
+			return !__builtin_mul_overflow(value, units[i].value, out);
+	}
+	return false;
+}
+
+/* In the largest unit of which it is a whole number. */
+static void print_units(char text[32], uint64_t value, const struct unit *units)
+{
+	size_t i = N_UNITS - 1;
+
+	while (i && (!units[i].value || value % units[i].value))
+		i--;
+	snprintf(text, 32, "%" PRIu64 "%.1s", value / units[i].value, &units[i].letter);
+}
+
+static int take_units(const struct option_entry *entry, const char *text, const struct unit *units,
+		      struct so_error *err)
+{
+	const struct option_range *range = entry->value;
+	char from[32], to[32];
+	uint64_t value;
+
+	if (!parse_units(text, units, &value) || value < range->min || value > range->max) {
+		print_units(from, range->min, units);
+		print_units(to, range->max, units);
+		return so_err(err, -EINVAL, "--%s needs a number from %s to %s, not '%s'", entry->name, from,
+			      to, text);
+	}
+	*(uint64_t *)range->value = value;
+	return 0;
+}
+
+static int take_number(const struct option_entry *entry, const char *text, int base, struct so_error *err)
+{
+	const struct option_range *range = entry->value;
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, base);
+	if (!errno && text[0] >= '0' && text[0] <= '9' && !*end && value >= range->min && value <= range->max) {
+		*(unsigned *)range->value = (unsigned)value;
+		return 0;
+	}
+	if (base == 8)
+		return so_err(err, -EINVAL, "--%s needs an octal number up to 0%lo, not '%s'", entry->name,
+			      (unsigned long)range->max, text);
+	return so_err(err, -EINVAL, "--%s needs a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'",
+		      entry->name, range->min, range->max, text);
+}
+
 static int take_text(const struct option_entry *entry, const char *text, struct so_error *err)
 {
 	struct option_texts *texts = entry->value;
 
-	if (!text[0])
+	if (!text[0] && kind_of(entry) != OPTION_ANY_TEXT)
 		return so_err(err, -EINVAL, "--%s needs a value that is not empty", entry->name);
-	if (entry->kind == OPTION_TEXT) {
+	if (kind_of(entry) != OPTION_TEXTS) {
 		*(const char **)entry->value = text;
 		return 0;
 	}
@@ -111,12 +196,13 @@ static int take_text(const struct option_entry *entry, const char *text, struct 
 
 static int take(const struct option_entry *entry, const char *text, struct so_error *err)
 {
-	switch (entry->kind) {
+	switch (kind_of(entry)) {
 	case OPTION_ON:
 	case OPTION_OFF:
-		*(bool *)entry->value = entry->kind == OPTION_ON;
+		*(bool *)entry->value = kind_of(entry) == OPTION_ON;
 		return 0;
 	case OPTION_TEXT:
+	case OPTION_ANY_TEXT:
 	case OPTION_TEXTS:
 		return take_text(entry, text, err);
 	case OPTION_PID:
@@ -127,6 +213,20 @@ static int take(const struct option_entry *entry, const char *text, struct so_er
 		return parse_duration(text, entry->value, err);
 	case OPTION_PERCENT:
 		return parse_percent(entry, text, err);
+	case OPTION_NONE:
+		*(const char **)entry->value = "";
+		return 0;
+	case OPTION_NUMBER:
+		return take_number(entry, text, 10, err);
+	case OPTION_OCTAL:
+		return take_number(entry, text, 8, err);
+	case OPTION_SIZE:
+		return take_units(entry, text, byte_units, err);
+	case OPTION_AGE:
+		return take_units(entry, text, age_units, err);
+	case OPTION_TAKE:
+		return ((const struct option_taker *)entry->value)->take(text, err);
+	case OPTION_HEADING:
 	case OPTION_NOTHING:
 	case OPTION_END:
 		break;
@@ -151,9 +251,11 @@ static void build(const struct option_table *table, struct getopt_tables *out)
 	*s++ = ':';
 	*s++ = 'h';
 	out->longs[n++] = (struct option){ "help", no_argument, NULL, HELP_CODE };
-	for (size_t i = 0; i < OPTIONS_MAX && table->entries[i].kind != OPTION_END; i++) {
+	for (size_t i = 0; i < OPTIONS_MAX && kind_of(&table->entries[i]) != OPTION_END; i++) {
 		const struct option_entry *entry = &table->entries[i];
 
+		if (kind_of(entry) == OPTION_HEADING)
+			continue;
 		out->longs[n++] =
 			(struct option){ entry->name, entry->argument ? required_argument : no_argument, NULL,
 					 FIRST_CODE + (int)i };
@@ -169,7 +271,7 @@ static const struct option_entry *entry_of(const struct option_table *table, int
 {
 	if (code >= FIRST_CODE)
 		return &table->entries[code - FIRST_CODE];
-	for (const struct option_entry *entry = table->entries; entry->kind != OPTION_END; entry++)
+	for (const struct option_entry *entry = table->entries; kind_of(entry) != OPTION_END; entry++)
 		if (entry->letter == code)
 			return entry;
 	return NULL;
@@ -193,33 +295,6 @@ static int take_positional(const struct option_table *table, const char *command
 	return 0;
 }
 
-int options__parse(const struct option_table *table, int argc, char **argv, struct so_error *err)
-{
-	struct getopt_tables tables;
-	char command[64];
-	int code, rc = 0;
-
-	build(table, &tables);
-	snprintf(command, sizeof(command), "stakeout%s%s", argv[0][0] ? " " : "", argv[0]);
-	optind = 0; /* glibc: start afresh */
-	opterr = 0;
-	while (!rc && (code = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
-		if (code == 'h' || code == HELP_CODE) {
-			options__print_help(table);
-			return OPTIONS_HELP_SHOWN;
-		}
-		if (code == ':')
-			return so_err(err, -EINVAL, "option '%s' needs a value", argv[optind - 1]);
-		if (code == '?')
-			return unknown(command, argv, err);
-		rc = code == 1 ? take_positional(table, command, optarg, err)
-			       : take(entry_of(table, code), optarg, err);
-	}
-	for (; !rc && optind < argc; optind++)
-		rc = take_positional(table, command, argv[optind], err);
-	return rc;
-}
-
 static void print_entry(const struct option_entry *entry)
 {
 	const char *line = entry->help;
@@ -236,12 +311,71 @@ static void print_entry(const struct option_entry *entry)
 	printf(" %s\n", line);
 }
 
-void options__print_help(const struct option_table *table)
+static void print_help(const struct option_table *table)
 {
 	static const struct option_entry help = { OPTION_NOTHING, 'h', "help", NULL, NULL, "print this help" };
+	bool listed = false;
 
-	printf("Usage: stakeout %s\n%s\n\n", table->usage, table->about);
-	for (const struct option_entry *entry = table->entries; entry->kind != OPTION_END; entry++)
-		print_entry(entry);
-	print_entry(&help);
+	printf("Usage: %s %s\n%s\n\n", table->program ?: "stakeout", table->usage, table->about);
+	for (const struct option_entry *entry = table->entries; kind_of(entry) != OPTION_END; entry++) {
+		if (kind_of(entry) != OPTION_HEADING) {
+			print_entry(entry);
+			continue;
+		}
+		if (!listed)
+			print_entry(&help);
+		listed = true;
+		printf("\n%s\n", entry->help);
+	}
+	if (!listed)
+		print_entry(&help);
+	if (table->end)
+		printf("\n%s\n", table->end);
+}
+
+int options__parse(const struct option_table *table, int argc, char **argv, struct so_error *err)
+{
+	struct getopt_tables tables;
+	char command[64];
+	int code, rc = 0;
+
+	build(table, &tables);
+	snprintf(command, sizeof(command), "%s%s%s", table->program ?: "stakeout", table->program ? "" : " ",
+		 table->program ? "" : argv[0]);
+	optind = 0; /* glibc: start afresh */
+	opterr = 0;
+	while (!rc && (code = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
+		if (code == 'h' || code == HELP_CODE) {
+			print_help(table);
+			return OPTIONS_HELP_SHOWN;
+		}
+		if (code == ':')
+			return so_err(err, -EINVAL, "option '%s' needs a value", argv[optind - 1]);
+		if (code == '?')
+			return unknown(command, argv, err);
+		rc = code == 1 ? take_positional(table, command, optarg, err)
+			       : take(entry_of(table, code), optarg, err);
+	}
+	for (; !rc && optind < argc; optind++)
+		rc = take_positional(table, command, argv[optind], err);
+	return rc;
+}
+
+const struct option_entry *options__setting(const struct option_table *table, const char *name)
+{
+	for (const struct option_entry *entry = table->entries; kind_of(entry) != OPTION_END; entry++)
+		if (entry->kind & OPTION_SETTING && !strcmp(entry->name, name))
+			return entry;
+	return NULL;
+}
+
+int options__set(const struct option_entry *entry, const char *value, struct so_error *err)
+{
+	if (entry->argument)
+		return take(entry, value, err);
+	if (!strcmp(value, "no"))
+		return 0;
+	if (strcmp(value, "yes"))
+		return so_err(err, -EINVAL, "'%s' is yes or no, not '%.60s'", entry->name, value);
+	return take(entry, NULL, err);
 }

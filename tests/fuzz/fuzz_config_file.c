@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct daemon_options options = { .ready_fd = -1, .socket_mode = 0600 };
+	struct daemon_options options = { .ready_fd = -1, .socket_mode = OPTIONS_MODE_UNSET };
 	struct so_error err = { .text = "" };
 	char *text = malloc(size + 1);
 	int rc;
@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rc &&
 	    (strncmp(err.text, "file:", 5) || strchr(err.text, '\n') || options.socket || options.cache_dir))
 		__builtin_trap();
-	if (options.socket_mode > 0777 || (options.socket && strlen(options.socket) > size))
+	if ((options.socket_mode > 0777 && options.socket_mode != OPTIONS_MODE_UNSET) ||
+	    (options.socket && strlen(options.socket) > size))
 		__builtin_trap();
 	free(text);
 	return 0;

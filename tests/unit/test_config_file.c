@@ -135,7 +135,6 @@ static void file_sets_options(void **state)
 		0);
 	assert_string_equal(options.socket, "/a b");
 	assert_int_equal(options.socket_mode, 0660);
-	assert_true(options.socket_mode_set);
 	assert_string_equal(options.listen, "127.0.0.1:9");
 	assert_true(options.listen_anywhere);
 	assert_string_equal(options.token_file, "/t");
