@@ -7,6 +7,9 @@ CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
+ifeq ($(origin CXX),default)
+CXX     := g++
+endif
 CLANG   ?= $(firstword $(foreach c,clang clang-14 clang-15 clang-16 clang-17 clang-18 clang-19,$(shell command -v $(c))) clang)
 BPFTOOL ?= $(shell PATH=$$PATH:/usr/sbin:/sbin command -v bpftool)
 PROTOC_C ?= protoc-c
@@ -29,18 +32,20 @@ ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS += -fsanitize=address,undefined
 endif
 
-LIBS_DAEMON := -lbpf -lsqlite3 -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lpthread -lm
-LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lm
+LIBS_DAEMON := -lbpf -lsqlite3 -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lre2 -lstdc++ \
+	-lpthread -lm
+LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lre2 -lstdc++ -lm
 
 # A room is a folder; .design/rooms.md says which may use which.
 PROTO_C     := $(BUILD)/gen/stakeout/profile.pb-c.c
 SHARED_SRCS := $(wildcard include/profile/*.c include/stakeout/*.c)
+SHARED_CXX  := $(wildcard include/stakeout/*.cpp)
 DAEMON_SRCS := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_SRCS := $(wildcard client/*.c client/*/*.c)
 BPF_SRCS    := $(wildcard bpf/*.bpf.c bpf/*/*.bpf.c)
 BPF_HDRS    := $(wildcard bpf/*.h bpf/*/*.h include/stakeout/*.h)
 SKELETONS   := $(BPF_SRCS:%.bpf.c=$(BUILD)/%.skel.h)
-SHARED_OBJS := $(SHARED_SRCS:%.c=$(BUILD)/%.o) $(PROTO_C:.c=.o)
+SHARED_OBJS := $(SHARED_SRCS:%.c=$(BUILD)/%.o) $(SHARED_CXX:%.cpp=$(BUILD)/%.o) $(PROTO_C:.c=.o)
 DAEMON_OBJS := $(DAEMON_SRCS:%.c=$(BUILD)/%.o) $(SHARED_OBJS)
 CLIENT_OBJS := $(CLIENT_SRCS:%.c=$(BUILD)/%.o) $(SHARED_OBJS)
 
@@ -87,6 +92,12 @@ $(BUILD)/%.o: %.c | $(BUILD)/gen/stakeout/profile.pb-c.h $(SKELETONS)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+# RE2 is C++, and what C calls of it is one file.
+$(BUILD)/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(CXX) $(filter-out -std=% -Wstrict-prototypes -Wmissing-prototypes,$(ALL_CFLAGS)) -std=c++17 -MMD -MP -c $< -o $@
 
 # Built in by the assembler, of which the compiler does not tell.
 $(BUILD)/daemon/api/api_schema.o: daemon/api/api_schema.json

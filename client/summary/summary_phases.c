@@ -15,7 +15,7 @@
 struct phase {
 	char name[PHASE_MAX_NAME_BYTES + 1];
 	const char *pattern;
-	regex_t expression;
+	struct regexp *expression;
 };
 
 struct phases {
@@ -26,7 +26,7 @@ struct phases {
 void phases__free(struct phases *phases)
 {
 	for (size_t i = 0; phases && i < phases->n; i++)
-		regfree(&phases->list[i].expression);
+		regexp__free(phases->list[i].expression);
 	free(phases);
 }
 
@@ -63,7 +63,7 @@ static int add(struct phases *phases, const char *word, struct so_error *err)
 	memcpy(phase->name, word, length);
 	phase->name[length] = '\0';
 	phase->pattern = equals + 1;
-	r = frame_pattern__compile(phase->pattern, &phase->expression, &why);
+	r = regexp__compile(phase->pattern, &phase->expression, &why);
 	if (r < 0)
 		return so_err(err, r, "--phase %s: %s", phase->name, why.text);
 	phases->n++;
@@ -108,7 +108,7 @@ static bool *match_lines(const struct phase *phase, const struct scope *scope, c
 			continue;
 		if (!last || last->function != line->function || last->filename != line->filename ||
 		    last->mapping != line->mapping)
-			matched = frame_pattern__matches(&phase->expression, line);
+			matched = frame_pattern__matches(phase->expression, line);
 		last = line;
 		matches[i] = matched;
 	}

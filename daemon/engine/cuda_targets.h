@@ -7,19 +7,22 @@
 #define STAKEOUT_CUDA_TARGETS_H
 
 #include <jansson.h>
+#include <pthread.h>
 
 #include "daemon/processes/process_table.h"
 #include "daemon/profile/accumulator.h"
 #include "stakeout/error.h"
 
 #define TARGET_CUDA_STACK_BYTES (64u << 20) /* a target's stacks of CUDA calls; beyond: calls without a line */
+#define TARGET_CUDA_STACKS      3           /* cuda_targets__stacks() */
 
 struct cuda_found;
 struct cuda_mark;
 struct cuda_taken;
 struct cuda_targets;
 struct cuda_watch;
-struct engine;
+struct pending_stacks;
+struct scan_queue;
 struct target;
 
 /* A target's own part: for the files of this header alone. A view has the calls of its target since it began. */
@@ -33,8 +36,23 @@ struct target_cuda {
 	bool wanted;                        /* asked for at attach */
 };
 
+struct cuda_targets_parts {
+	pthread_mutex_t *lock;   /* the engine's */
+	struct target **targets; /* by slot */
+	struct sampler *sampler;
+	struct file_registry *files;
+	struct process_table *processes;
+	struct pending_stacks *pending;
+	struct scan_queue *scans;
+};
+
+static inline size_t target_cuda__bytes(const struct target_cuda *c)
+{
+	return c->stacks.bytes;
+}
+
 /* -ENOMEM. */
-int cuda_targets__new(struct engine *e, struct cuda_targets **out);
+int cuda_targets__new(const struct cuda_targets_parts *parts, struct cuda_targets **out);
 void cuda_targets__free(struct cuda_targets *c);
 /* Loads the probes' programs if need be. Without the lock. */
 int cuda_targets__load(struct cuda_targets *c, struct so_error *err);
@@ -63,7 +81,7 @@ void cuda_targets__forget_files(struct cuda_targets *c);
 void cuda_targets__forget_names(struct cuda_targets *c);
 
 bool cuda_targets__watches(const struct target *t);
-/* The stacks that a target keeps, i from 0 to 2; NULL: none. Borrowed. */
+/* The stacks that a target keeps, i from 0 to TARGET_CUDA_STACKS - 1; NULL: none. Borrowed. */
 const struct accumulator *cuda_targets__stacks(const struct target *t, unsigned i);
 /* The slowdown by probes in percent, or null. New reference. */
 json_t *cuda_targets__overhead(const struct target *t);

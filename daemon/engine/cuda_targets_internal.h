@@ -5,7 +5,9 @@
 
 #include "daemon/cuda/cuda_watch.h"
 #include "daemon/engine/cuda_targets.h"
-#include "daemon/engine/engine_internal.h"
+#include "daemon/engine/pending_stacks.h"
+#include "daemon/engine/scan_queue.h"
+#include "daemon/engine/targets.h"
 #include "daemon/nvml/nvml_watch.h"
 
 /* The readable name of a kernel, and which generation of names it was made of. */
@@ -15,12 +17,13 @@ struct kernel_text {
 };
 
 struct cuda_targets {
-	struct engine *engine;
 	pthread_mutex_t *lock; /* the engine's */
 	struct target **targets;
 	struct sampler *sampler;
 	struct file_registry *files;
 	struct process_table *processes;
+	struct pending_stacks *pending;
+	struct scan_queue *scans;
 	struct cuda_probes *probes; /* loaded when first asked for */
 	struct kernel_names *kernel_names;
 	struct u64_table kernel_by_handle; /* hash of process and handle: place in kernel_texts */

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/engine/engine_files.h"
+#include "daemon/engine/engine_internal.h"
 #include "daemon/os/limits.h"
 #include "daemon/os/log.h"
 #include "daemon/os/memory_lock.h"
@@ -50,58 +50,15 @@ static int check_options(const struct attach_options *o, struct so_error *err)
 	return 0;
 }
 
-static void drop_process(void *context, struct process *p)
-{
-	struct engine *e = context;
-
-	process_table__remove(e->processes, p);
-}
-
-static void drop_target(struct engine *e, struct target *t)
-{
-	process_table__each(e->processes, t->slot, drop_process, e);
-	e->targets[t->slot] = NULL;
-	engine_free_target(t);
-	engine_files_changed(e);
-	engine_forget_if_idle(e);
-}
-
-/* Of targets that have ended and that nobody works on, the one that ended longest ago. */
-static struct target *older(struct target *oldest, struct target *t)
-{
-	if (t->info.state != TARGET_ENDED || t->users)
-		return oldest;
-	return !oldest || t->end_ns < oldest->end_ns ? t : oldest;
-}
-
-_Static_assert(ENGINE_MAX_TARGETS + ENGINE_MAX_VIEWS == SO_MAX_SLOTS, "each has a slot");
-
-/* Of targets, or of views. *oldest: as of older(). */
-static unsigned count_targets(const struct engine *e, bool view, struct target **oldest)
-{
-	unsigned n = 0;
-
-	*oldest = NULL;
-	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		struct target *t = e->targets[i];
-
-		if (!t || t->view != view)
-			continue;
-		n++;
-		*oldest = older(*oldest, t);
-	}
-	return n;
-}
-
 static int make_room(struct engine *e, bool view, struct so_error *err)
 {
-	struct target *oldest;
-	unsigned n = count_targets(e, view, &oldest), most = view ? ENGINE_MAX_VIEWS : ENGINE_MAX_TARGETS;
+	struct target *oldest = targets__oldest_ended(&e->targets, view);
+	unsigned most = view ? ENGINE_MAX_VIEWS : ENGINE_MAX_TARGETS;
 
-	if (n < most)
+	if (targets__count(&e->targets, view) < most)
 		return 0;
 	if (oldest) {
-		drop_target(e, oldest);
+		engine_drop_target(e, oldest);
 		return 0;
 	}
 	limits__hit(view ? LIMIT_VIEWS : LIMIT_TARGETS, 1);
@@ -111,70 +68,21 @@ static int make_room(struct engine *e, bool view, struct so_error *err)
 	return so_err(err, -ENOSPC, "%u targets are watched already, which is the most: detach one", most);
 }
 
-/* The history of those that are forgotten, where one is kept, stays. */
-void engine_forget_ended(struct engine *e)
-{
-	size_t used = 0;
-
-	for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
-		used += e->targets[i] ? engine_target_bytes(e->targets[i]) : 0;
-	while (used > ENGINE_ALL_SAMPLES_BYTES / 2) {
-		struct target *oldest = NULL;
-
-		for (unsigned i = 0; i < SO_MAX_SLOTS; i++)
-			if (e->targets[i] && e->targets[i]->info.keep)
-				oldest = older(oldest, e->targets[i]);
-		if (!oldest)
-			return;
-		used -= engine_target_bytes(oldest);
-		log__info("target %u (%s), which has ended, is forgotten: memory for samples is short",
-			  oldest->id, oldest->info.comm);
-		drop_target(e, oldest);
-	}
-}
-
-/* So that neither one user nor all of them together can shut out root, nor each other. */
-static int check_share(const struct engine *e, uid_t uid, bool view, struct so_error *err)
-{
-	unsigned own = 0, users = 0, each = view ? ENGINE_MAX_VIEWS / ENGINE_MAX_TARGETS : 1;
-
-	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		const struct target *t = e->targets[i];
-
-		if (!t || t->view != view)
-			continue;
-		own += t->caller_uid == uid;
-		users += t->caller_uid != 0;
-	}
-	if (own < each * ENGINE_MAX_TARGETS_USER && users < each * ENGINE_MAX_TARGETS_USERS)
-		return 0;
-	limits__hit(view ? LIMIT_VIEWS : LIMIT_TARGETS, 1);
-	if (view)
-		return so_err(err, -ENOSPC, "as many recordings of watched processes run as users may have");
-	if (own >= ENGINE_MAX_TARGETS_USER)
-		return so_err(err, -ENOSPC, "%d processes are watched for you already, which is the most",
-			      ENGINE_MAX_TARGETS_USER);
-	return so_err(err, -ENOSPC, "%d processes are watched for users already, which is the most",
-		      ENGINE_MAX_TARGETS_USERS);
-}
-
 static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 {
 	int ret = make_room(e, t->view, err);
 
 	if (!ret && t->caller_uid)
-		ret = check_share(e, t->caller_uid, t->view, err);
+		ret = targets__check_share(&e->targets, t->caller_uid, t->view, err);
 	if (ret)
 		return ret;
-	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		if (e->targets[i])
-			continue;
-		t->slot = i;
-		t->id = t->info.id = ++e->next_id;
-		e->targets[i] = t;
-		return sampler__clear_slot(e->sampler, i);
-	}
-	return so_err(err, -ENOSPC, "there is no room for a further target");
+	if (targets__add(&e->targets, t))
+		return so_err(err, -ENOSPC, "there is no room for a further target");
+	samples__begin(&t->samples, e->sampler, t->slot);
+	ret = sampler__clear_slot(e->sampler, t->slot);
+	if (ret)
+		targets__remove(&e->targets, t);
+	return ret;
 }
 
 static struct target *new_target(struct engine *e, const struct attach_options *o, const struct proc_info *info)
@@ -194,7 +102,6 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.rule = o->rule;
 	t->caller_uid = o->caller_uid;
 	t->period_ns = 1000000000ull / o->rate_hz;
-	t->acc.max_bytes = ENGINE_ACCUMULATOR_BYTES;
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = engine_cpu_ns(e);
 	t->own_namespaces =
@@ -212,7 +119,7 @@ static int add_process(struct engine *e, struct target *t, pid_t pid)
 	struct process *p = process_table__find(e->processes, pid);
 	int ret;
 
-	if (!engine_has_room_for_process(e))
+	if (!process_life__has_room(&e->scanner.life))
 		return -ENOSPC;
 	if (p && p->gone)
 		process_table__remove(e->processes, p);
@@ -282,7 +189,7 @@ static void scan_all(struct engine *e, struct target *t)
 	process_table__each(e->processes, t->slot, collect_unscanned, &list);
 	pthread_mutex_unlock(&e->lock);
 	for (size_t i = 0; i < list.n; i++)
-		engine_scan(e, list.pids[i], 0);
+		scanner__scan(&e->scanner, &(struct scan_work){ .tgid = list.pids[i] });
 	pthread_mutex_lock(&e->lock);
 	free(list.pids);
 }
@@ -334,7 +241,7 @@ static int check_free(struct engine *e, const struct attach_options *o, struct t
 		      struct so_error *err)
 {
 	struct process *p = process_table__find(e->processes, o->pid);
-	struct target *t = p && !p->gone && p->kernel.slot < SO_MAX_SLOTS ? e->targets[p->kernel.slot] : NULL;
+	struct target *t = p && !p->gone ? targets__of_slot(&e->targets, p->kernel.slot) : NULL;
 	pid_t pid = o->pid;
 
 	*of = NULL;
@@ -374,11 +281,29 @@ static int check_free(struct engine *e, const struct attach_options *o, struct t
 		      pid, t->id, t->info.pid);
 }
 
+static int begin_view(struct engine *e, struct target *view, struct target *of)
+{
+	int ret = collector__drain(&e->collector);
+
+	if (ret)
+		return ret;
+	collector__hurry_waiting(&e->collector, of->slot);
+	ret = views__begin(&view->samples, &of->samples);
+	if (ret)
+		return ret;
+	view->of = of;
+	view->begin_ns = clock__now_ns();
+	view->begin_wall_ns = clock__read_ns(CLOCK_REALTIME);
+	view->seen_processes = of->living;
+	view->info.state = TARGET_SAMPLING;
+	return 0;
+}
+
 static int begin_cuda(struct engine *e, struct target *t, double budget_percent, struct so_error *err)
 {
 	/* Of the slot's target before, whose stacks are gone: its lines, and its word that a stack was sent. */
 	if (!cuda_targets__watches(t->of ?: t))
-		engine_drain(e);
+		collector__drain(&e->collector);
 	return cuda_targets__begin(e->cuda, t, budget_percent, err);
 }
 
@@ -407,17 +332,17 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 		return ret;
 	}
 	if (of) {
-		ret = engine_begin_view(e, t, of);
-		engine_files_changed(e);
+		ret = begin_view(e, t, of);
+		targets__stacks_moved(&e->targets);
 		if (ret) {
-			drop_target(e, t);
+			engine_drop_target(e, t);
 			return so_err(err, ret, "out of memory");
 		}
 		if (o->cuda) {
 			ret = begin_cuda(e, t, o->cuda_budget_percent, err);
 			if (ret) {
 				engine_end_target(e, t, TARGET_END_FAILED);
-				drop_target(e, t);
+				engine_drop_target(e, t);
 				return ret;
 			}
 		}
@@ -430,7 +355,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	}
 	ret = add_process(e, t, o->pid);
 	if (ret) {
-		drop_target(e, t);
+		engine_drop_target(e, t);
 		if (ret == -ENOSPC)
 			return so_err(err, ret, "%d processes are watched already, which is the most",
 				      SO_MAX_PROCESSES);
@@ -439,7 +364,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	if (o->cuda) {
 		ret = begin_cuda(e, t, o->cuda_budget_percent, err);
 		if (ret) {
-			drop_target(e, t);
+			engine_drop_target(e, t);
 			return ret;
 		}
 	}
@@ -453,7 +378,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	ret = t->living ? begin(e, t, o->duration_s, err)
 			: so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
 	if (ret || t->doomed) {
-		drop_target(e, t);
+		engine_drop_target(e, t);
 		return ret ?: so_err(err, -ECANCELED, "detached while attaching");
 	}
 	t->attach_ns = clock__now_ns() - called_ns;
@@ -513,7 +438,7 @@ int engine__stop(struct engine *e, uint32_t id, struct so_error *err)
 	int ret = 0;
 
 	pthread_mutex_lock(&e->lock);
-	t = engine_target(e, id);
+	t = targets__find(&e->targets, id);
 	if (!t)
 		ret = no_target(id, err);
 	else if (t->info.state == TARGET_SAMPLING)
@@ -528,7 +453,7 @@ int engine__detach(struct engine *e, uint32_t id, struct so_error *err)
 	int ret = 0;
 
 	pthread_mutex_lock(&e->lock);
-	t = engine_target(e, id);
+	t = targets__find(&e->targets, id);
 	if (!t) {
 		ret = no_target(id, err);
 	} else {
@@ -537,7 +462,7 @@ int engine__detach(struct engine *e, uint32_t id, struct so_error *err)
 		if (t->users)
 			t->doomed = true;
 		else
-			drop_target(e, t);
+			engine_drop_target(e, t);
 	}
 	pthread_mutex_unlock(&e->lock);
 	return ret;
@@ -545,31 +470,26 @@ int engine__detach(struct engine *e, uint32_t id, struct so_error *err)
 
 int engine__find(struct engine *e, pid_t pid, uint32_t *id)
 {
-	int ret = -ENOENT;
+	const struct target *t;
 
 	pthread_mutex_lock(&e->lock);
-	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		const struct target *t = e->targets[i];
-
-		if (t && !t->doomed && t->info.pid == pid && t->info.state != TARGET_ENDED) {
-			*id = t->id;
-			ret = 0;
-		}
-	}
+	t = targets__find_pid(&e->targets, pid);
+	if (t)
+		*id = t->id;
 	pthread_mutex_unlock(&e->lock);
-	return ret;
+	return t ? 0 : -ENOENT;
 }
 
-static void fill_info(struct engine *e, struct target *t, struct target_info *out)
+static void fill_info(const struct target *t, struct target_info *out)
 {
 	uint64_t end = t->end_ns ? t->end_ns : clock__now_ns();
 
 	*out = t->info;
 	out->elapsed_s = t->begin_ns ? (end - t->begin_ns) / 1e9 : 0;
-	out->processes = t->of && t->info.state != TARGET_ENDED ? t->of->living : t->living;
-	out->lost = engine_target_lost(e, t, NULL);
-	out->samples = engine_target_samples(t) + out->lost;
-	out->window_carries = engine_windows_bytes(t) > 0;
+	out->processes = target__proper(t)->living;
+	out->lost = samples__lost(&t->samples, NULL);
+	out->samples = samples__count(&t->samples) + out->lost;
+	out->window_carries = windows__bytes(&t->samples) > 0;
 	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
 }
 
@@ -578,9 +498,9 @@ int engine__info(struct engine *e, uint32_t id, struct target_info *out)
 	struct target *t;
 
 	pthread_mutex_lock(&e->lock);
-	t = engine_target(e, id);
+	t = targets__find(&e->targets, id);
 	if (t)
-		fill_info(e, t, out);
+		fill_info(t, out);
 	pthread_mutex_unlock(&e->lock);
 	return t ? 0 : -ENOENT;
 }
@@ -588,36 +508,19 @@ int engine__info(struct engine *e, uint32_t id, struct target_info *out)
 int engine__list(struct engine *e, struct target_info **out, size_t *n)
 {
 	struct target_info *list = calloc(SO_MAX_SLOTS, sizeof(*list));
+	const struct target *t;
 	size_t found = 0;
 
 	if (!list)
 		return -ENOMEM;
 	pthread_mutex_lock(&e->lock);
-	for (unsigned i = 0; i < SO_MAX_SLOTS; i++) {
-		if (e->targets[i] && !e->targets[i]->doomed)
-			fill_info(e, e->targets[i], &list[found++]);
+	TARGETS_EACH(t, &e->targets)
+	{
+		if (!t->doomed)
+			fill_info(t, &list[found++]);
 	}
 	pthread_mutex_unlock(&e->lock);
 	*out = list;
 	*n = found;
 	return 0;
-}
-
-/* A call that works without the lock holds its target by this. */
-struct target *engine_hold(struct engine *e, uint32_t id)
-{
-	struct target *t = engine_target(e, id);
-
-	if (t)
-		t->users++;
-	return t;
-}
-
-void engine_unhold(struct engine *e, struct target *t)
-{
-	--t->users;
-	if (!engine_readers(t))
-		t->reads_old = false;
-	if (!t->users && t->doomed)
-		drop_target(e, t);
 }

@@ -36,6 +36,17 @@ static void on_name(void *context, const struct so_cuda_name *name)
 		kernel_names__add(c->kernel_names, name);
 }
 
+/* The stack of a line, kept by the target from now on. */
+static bool keep_stack(const struct cuda_targets *c, struct target *t, uint64_t hash)
+{
+	const struct stack *stack;
+
+	if (accumulator__has_stack(&t->cuda.stacks, hash))
+		return true;
+	stack = pending_stacks__find(c->pending, hash);
+	return stack && !accumulator__add_stack(&t->cuda.stacks, stack);
+}
+
 static void on_line(void *context, const struct so_cuda_line_key *key, const struct so_cuda_line *line)
 {
 	struct cuda_targets *c = context;
@@ -43,7 +54,7 @@ static void on_line(void *context, const struct so_cuda_line_key *key, const str
 
 	if (!t)
 		return;
-	if (engine_keep_stack(c->engine, t, key->stack))
+	if (keep_stack(c, t, key->stack))
 		cuda_watch__add_line(t->cuda.watch, key, line);
 	else
 		t->cuda.watch->lines.lost += line->calls;
@@ -75,7 +86,7 @@ int cuda_targets__load(struct cuda_targets *c, struct so_error *err)
 	return ret;
 }
 
-int cuda_targets__new(struct engine *e, struct cuda_targets **out)
+int cuda_targets__new(const struct cuda_targets_parts *parts, struct cuda_targets **out)
 {
 	struct cuda_targets *c = calloc(1, sizeof(*c));
 
@@ -83,12 +94,13 @@ int cuda_targets__new(struct engine *e, struct cuda_targets **out)
 		free(c);
 		return -ENOMEM;
 	}
-	c->engine = e;
-	c->lock = &e->lock;
-	c->targets = e->targets;
-	c->sampler = e->sampler;
-	c->files = e->files;
-	c->processes = e->processes;
+	c->lock = parts->lock;
+	c->targets = parts->targets;
+	c->sampler = parts->sampler;
+	c->files = parts->files;
+	c->processes = parts->processes;
+	c->pending = parts->pending;
+	c->scans = parts->scans;
 	*out = c;
 	return 0;
 }
@@ -124,7 +136,7 @@ static void request_scan(void *context, struct process *p)
 	struct cuda_targets *c = context;
 
 	if (!p->gone)
-		engine_request_scan(c->engine, p->tgid, 0);
+		scan_queue__request(c->scans, p->tgid, 0);
 }
 
 int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_percent, struct so_error *err)
@@ -200,8 +212,9 @@ bool cuda_targets__watches(const struct target *t)
 
 const struct accumulator *cuda_targets__stacks(const struct target *t, unsigned i)
 {
-	const struct accumulator *all[] = { &t->cuda.stacks, t->cuda.base ? &t->cuda.base->stacks : NULL,
-					    t->cuda.end ? &t->cuda.end->stacks : NULL };
+	const struct accumulator *all[TARGET_CUDA_STACKS] = { &t->cuda.stacks,
+							      t->cuda.base ? &t->cuda.base->stacks : NULL,
+							      t->cuda.end ? &t->cuda.end->stacks : NULL };
 
 	return all[i];
 }
@@ -268,7 +281,7 @@ static void look_for_libraries(void *context, struct process *p)
 		return;
 	pages = exec_pages(p->tgid);
 	if (pages && pages != p->kernel.exec_pages)
-		engine_request_scan(c->engine, p->tgid, pages);
+		scan_queue__request(c->scans, p->tgid, pages);
 }
 
 static int add_thread(void *context, uint32_t tgid, uint32_t tid)

@@ -7,6 +7,7 @@
 #include "daemon/cuda/cuda_rows.h"
 #include "daemon/engine/cuda_taken.h"
 #include "daemon/engine/engine_cuda_window.h"
+#include "daemon/engine/engine_internal.h"
 #include "daemon/nvml/nvml_watch.h"
 #include "daemon/profile/profile_export.h"
 #include "stakeout/array.h"
@@ -370,7 +371,7 @@ int engine_cuda_document(struct engine *e, struct target *t, struct cuda_taken *
 int engine_cuda_taken(struct engine *e, uint32_t id, bool fresh, struct cuda_taken **out, bool *own,
 		      struct target **held, struct so_error *err)
 {
-	struct target *t = engine_target(e, id);
+	struct target *t = targets__find(&e->targets, id);
 	struct cuda_taken *taken;
 	int ret = 0;
 
@@ -383,15 +384,16 @@ int engine_cuda_taken(struct engine *e, uint32_t id, bool fresh, struct cuda_tak
 	*own = !taken;
 	if (*own) {
 		if (fresh)
-			engine_drain(e);
+			collector__drain(&e->collector);
 		else
-			engine_drain_unless_fresh(e);
+			collector__drain_unless_fresh(&e->collector);
 		ret = cuda_taken__new(e->cuda, t, &taken);
 	}
 	if (ret)
 		return so_err(err, ret, "cannot read the counters of CUDA calls: %s", strerror(-ret));
 	*out = taken;
-	*held = engine_hold(e, id);
+	t->users++;
+	*held = t;
 	return 0;
 }
 

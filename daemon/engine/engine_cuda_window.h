@@ -5,6 +5,8 @@
 
 #include "daemon/engine/cuda_taken.h"
 
+struct engine;
+
 /* What the windows up to a moment have had. */
 struct cuda_mark;
 void cuda_mark__free(struct cuda_mark *mark);

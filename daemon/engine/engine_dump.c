@@ -58,25 +58,8 @@ static struct stack *unwind_thread(struct dump *d, const struct so_thread *t)
 	if (!raw)
 		return NULL;
 	fill_raw(raw, t, d->process->tgid);
-	user_unwind_live(d->engine, d->process, raw, t->fsbase, &stack);
+	user_unwind__live(&d->engine->collector.unwind, d->process, raw, t->fsbase, &stack);
 	return stack;
-}
-
-/* What the latest samples of a thread showed most often, a reference; NULL: it has none. */
-static struct stack *sampled_stack(const struct accumulator *acc, uint32_t tid)
-{
-	const struct counter *best = NULL;
-
-	for (size_t i = 0; i < acc->n_counters; i++) {
-		const struct counter *c = &acc->counters[i];
-
-		if (c->tid != tid)
-			continue;
-		if (!best || c->window > best->window ||
-		    (c->window == best->window && c->latest >= best->latest))
-			best = c;
-	}
-	return best ? stack__ref(acc->stacks[best->stack]) : NULL;
 }
 
 /* Takes the stack, also on failure. */
@@ -131,9 +114,9 @@ static int dump_threads(struct dump *d, struct so_error *err)
 	for (unsigned i = 0; !ret && n && i < MAX_ATTEMPTS; i++)
 		ret = attempt(d, threads, &n, err);
 	for (size_t i = 0; !ret && i < n; i++) {
-		struct stack *stack = sampled_stack(&d->target->acc, threads[i].tid);
+		struct stack *stack = samples__latest_stack(&d->target->samples, threads[i].tid);
 
-		ret = add_thread(d, &threads[i], stack ?: sampled_stack(&d->target->older, threads[i].tid));
+		ret = add_thread(d, &threads[i], stack);
 	}
 	return ret;
 }
@@ -153,21 +136,27 @@ static int check_child(pid_t pid, uint32_t id, uid_t caller_uid, struct so_error
 }
 
 /* Under the lock: what is unwound by are the tables of now. */
-static int dump_locked(struct dump *d, uint32_t id, pid_t pid, struct so_error *err)
+static int dump_locked(struct dump *d, uint32_t id, pid_t pid, struct engine_snapshot *s, struct so_error *err)
 {
-	struct target *t = engine_target(d->engine, id);
+	struct target *t = targets__find(&d->engine->targets, id);
+	int ret;
 
 	if (!t)
 		return so_err(err, -ENOENT, "there is no target %u", id);
 	d->target = t->of ?: t;
 	if (t->info.state == TARGET_SAMPLING)
-		engine_drain(d->engine);
+		collector__drain(&d->engine->collector);
 	d->process = process_table__find(d->engine->processes, pid);
 	if (pid != t->info.pid && (!d->process || d->process->kernel.slot != d->target->slot))
 		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
 	if (!d->process || d->process->gone)
 		return so_err(err, -ESRCH, "process %d has ended", pid);
-	return dump_threads(d, err);
+	ret = dump_threads(d, err);
+	if (ret)
+		return ret;
+	engine_fill_snapshot(t, s);
+	engine_hold_snapshot(t, s);
+	return 0;
 }
 
 static int export_thread(struct profile_export *export, struct profile_builder *builder, pid_t pid,
@@ -210,20 +199,32 @@ static void release(struct dump *d)
 	free(d->caught);
 }
 
+static int build(const struct engine *e, const struct dump *d, const struct engine_snapshot *s,
+		 uint64_t begin_ns, uint64_t wall_ns, pid_t pid, uint8_t **out, size_t *length)
+{
+	const struct profile_source source = { .files = e->files,
+					       .kernel = e->kernel_symbols,
+					       .since_ns = begin_ns,
+					       .uid = s->info.uid,
+					       .own_namespaces = s->own_namespaces,
+					       .main_file = s->main_file,
+					       .labels = &s->labels };
+	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(wall_ns, 0, 0);
+	int ret = builder ? engine_add_python_comments(&s->python, builder) : -ENOMEM;
+
+	ret = ret ?: export_threads(d, &source, pid, builder);
+	return ret ?: profile_builder__finish(builder, out, length);
+}
+
 int engine__threads(struct engine *e, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out, size_t *length,
 		    struct so_error *err)
 {
-	_cleanup_(profile_builder) struct profile_builder *builder =
-		profile_builder__new(clock__read_ns(CLOCK_REALTIME), 0, 0);
 	_cleanup_(thread_list) struct thread_list *list = NULL;
-	_cleanup_(process_label_table) struct process_label_table labels = { 0 };
-	struct profile_source source = {
-		.files = e->files, .kernel = e->kernel_symbols, .since_ns = clock__now_ns(), .labels = &labels
-	};
+	uint64_t begin_ns = clock__now_ns(), wall_ns = clock__read_ns(CLOCK_REALTIME);
+	struct engine_snapshot s = { 0 };
 	struct dump d = { .engine = e };
-	struct target *held = NULL;
 	struct target_info info;
-	int ret = builder ? engine__info(e, id, &info) : -ENOMEM;
+	int ret = engine__info(e, id, &info);
 
 	if (ret)
 		return so_err(err, ret, "there is no target %u", id);
@@ -235,23 +236,10 @@ int engine__threads(struct engine *e, uint32_t id, pid_t pid, uid_t caller_uid, 
 		return ret;
 	d.list = list;
 	pthread_mutex_lock(&e->lock);
-	ret = dump_locked(&d, id, pid, err);
-	if (!ret) {
-		held = engine_hold(e, id);
-		source.uid = info.uid;
-		source.own_namespaces = held->own_namespaces;
-		source.main_file = (held->of ?: held)->main_file;
-		process_label_table__copy(engine_labels(held), &labels);
-		ret = engine_add_python_comments(held, builder);
-	}
+	ret = dump_locked(&d, id, pid, &s, err);
 	pthread_mutex_unlock(&e->lock);
-	ret = ret ?: export_threads(&d, &source, pid, builder);
-	ret = ret ?: profile_builder__finish(builder, out, length);
+	ret = ret ?: build(e, &d, &s, begin_ns, wall_ns, pid, out, length);
 	release(&d);
-	if (held) {
-		pthread_mutex_lock(&e->lock);
-		engine_unhold(e, held);
-		pthread_mutex_unlock(&e->lock);
-	}
+	engine_release_snapshot(e, &s);
 	return ret && !err->text[0] ? so_err(err, ret, "cannot dump the threads: %s", strerror(-ret)) : ret;
 }

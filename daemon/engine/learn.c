@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Rules for code that has none: learned from the code itself when a sample first stands in it, then given to the
- * kernel, so that later samples there are unwound like any others.
- */
+#include "daemon/engine/learn.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/engine_internal.h"
-#include "daemon/engine/learn.h"
 #include "daemon/os/memory_lock.h"
 
 /* `mov $15, %rax; syscall` and `mov $15, %eax; syscall`: a signal trampoline of a C library or runtime without
@@ -18,20 +14,29 @@ static const uint8_t sigreturn_eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 /* Code of one function is not further from any of its instructions than this. */
 #define LEARN_REACH_BYTES (1u << 20)
 
-size_t learn__read_code(void *context, uint64_t address, void *buf, size_t size)
+/* Code of a file is read from the file: what is learned serves every process that maps it. */
+struct code_reader {
+	struct file_registry *files;
+	uint32_t file; /* 0: a process's anonymous memory */
+	pid_t tgid;
+	uint64_t bias; /* process address minus the table's */
+};
+
+/* An effect_read_fn. */
+static size_t read_code(void *context, uint64_t address, void *buf, size_t size)
 {
-	const struct learn_reader *r = context;
+	const struct code_reader *r = context;
 
 	if (r->file)
 		return file_registry__read_code(r->files, r->file, address, buf, size);
 	return memory_lock__read(r->tgid, address + r->bias, buf, size);
 }
 
-static bool is_sigreturn(struct learn_reader *r, uint64_t address)
+static bool is_sigreturn(struct code_reader *r, uint64_t address)
 {
 	uint8_t code[sizeof(sigreturn_rax)] = { 0 };
 
-	learn__read_code(r, address, code, sizeof(code));
+	read_code(r, address, code, sizeof(code));
 	return !memcmp(code, sigreturn_rax, sizeof(sigreturn_rax)) ||
 	       !memcmp(code, sigreturn_eax, sizeof(sigreturn_eax));
 }
@@ -51,7 +56,7 @@ struct limits {
 };
 
 /* address: as looked up, that is the interrupted instruction's (exact), or a return address minus one. */
-static int learn(struct engine *e, struct learned_code *code, struct learn_reader *r, uint64_t address,
+static int learn(struct learner *l, struct learned_code *code, struct code_reader *r, uint64_t address,
 		 bool exact, struct limits limits)
 {
 	struct effect_rows rows = { 0 };
@@ -59,57 +64,40 @@ static int learn(struct engine *e, struct learned_code *code, struct learn_reade
 	int ret;
 
 	/* A process that is gone says nothing about its code. */
-	if (!learn__read_code(r, address, &byte, 1))
+	if (!read_code(r, address, &byte, 1))
 		return -ESRCH;
-	if (!e->effects && effect_reader__new(&e->effects))
+	if (!l->effects && effect_reader__new(&l->effects))
 		return -ENOMEM;
-	e->learn_attempts++;
+	l->attempts++;
 	if (is_sigreturn(r, exact ? address : address + 1))
 		return learn_sigreturn(code, address);
 	if (exact)
-		ret = stack_effect__follow(e->effects, learn__read_code, r, address, limits.low, limits.high,
-					   &rows);
+		ret = stack_effect__follow(l->effects, read_code, r, address, limits.low, limits.high, &rows);
 	else
-		ret = stack_effect__follow_return(e->effects, learn__read_code, r, address + 1, limits.low,
+		ret = stack_effect__follow_return(l->effects, read_code, r, address + 1, limits.low,
 						  limits.high, &rows);
 	if (!ret) {
 		ret = learned_code__add(code, &rows);
 		effect_rows__release(&rows);
 	} else if (ret != -ENOMEM) {
-		e->learn_failures++;
 		ret = learned_code__add_failure(code, address);
 	}
 	return ret;
 }
 
-void learn__note(struct engine *e, pid_t tgid, uint32_t file, uint64_t start)
-{
-	for (unsigned i = 0; i < e->n_learned; i++) {
-		if (e->learned[i].file == file && (file || e->learned[i].start == start) &&
-		    e->learned[i].tgid == tgid)
-			return;
-	}
-	/* What finds no room here is noted again by the next sample that meets it. */
-	if (e->n_learned == sizeof(e->learned) / sizeof(e->learned[0]))
-		return;
-	e->learned[e->n_learned].tgid = tgid;
-	e->learned[e->n_learned].file = file;
-	e->learned[e->n_learned++].start = start;
-}
-
-const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, const struct so_mapping *m,
-					  uint64_t address, bool exact)
+const struct so_unwind_rule *learner__rule(struct learner *l, struct process *p, const struct so_mapping *m,
+					   uint64_t address, bool exact)
 {
 	uint64_t vaddr = address - m->bias;
-	struct learn_reader r = { e->files, m->file, p->tgid, m->bias };
+	struct code_reader r = { l->files, m->file, p->tgid, m->bias };
 	const struct so_unwind_rule *rule;
 	struct learned_mapping *learned;
 	struct learned_code *code = NULL;
 	struct limits limits = { 0 };
 
 	if (m->file) {
-		code = file_registry__learned(e->files, m->file);
-		if (file_registry__gap(e->files, m->file, vaddr, LEARN_REACH_BYTES, &limits.low, &limits.high))
+		code = file_registry__learned(l->files, m->file);
+		if (file_registry__gap(l->files, m->file, vaddr, LEARN_REACH_BYTES, &limits.low, &limits.high))
 			return NULL;
 	} else {
 		learned = process__learned(p, m->bias, m->end);
@@ -119,27 +107,12 @@ const struct so_unwind_rule *engine_learn(struct engine *e, struct process *p, c
 	if (!code)
 		return NULL;
 	rule = learned_code__find(code, vaddr);
-	if (!rule && !learn(e, code, &r, vaddr, exact, limits))
+	if (!rule && !learn(l, code, &r, vaddr, exact, limits))
 		rule = learned_code__find(code, vaddr);
 	/* The kernel did not have this rule, whether it is new or this process's mappings were made before it was. */
 	if (rule)
-		learn__note(e, p->tgid, m->file, m->bias);
+		learn_notes__add(l->notes, p->tgid, m->file, m->bias);
 	if (m->file)
-		learn__plan_ahead(e, p->tgid, m->file, vaddr);
+		learn_ahead__plan(l->ahead, p->tgid, m->file, vaddr);
 	return rule;
-}
-
-void engine_publish_learned(struct engine *e)
-{
-	for (unsigned i = 0; i < e->n_learned; i++) {
-		struct process *p = process_table__find(e->processes, e->learned[i].tgid);
-
-		if (e->learned[i].file)
-			file_registry__publish_learned(e->files, e->learned[i].file);
-		else if (p && !p->gone)
-			process_table__publish_learned(e->processes, p,
-						       process__learned(p, e->learned[i].start, 0));
-		engine_request_scan(e, e->learned[i].tgid, 0);
-	}
-	e->n_learned = 0;
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Code without rules seldom comes alone: where one function is met, those around it are learned ahead, so that they do
- * not each take a sample to be noticed. A region is looked at once.
- */
+#include "daemon/engine/learn_ahead.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/engine/engine_internal.h"
-#include "daemon/engine/learn.h"
 
 #define AHEAD_SHIFT         20 /* log2 of a region's bytes */
 #define AHEAD_MAX_FUNCTIONS 4096
@@ -30,9 +26,9 @@ struct ahead_job {
 };
 
 /* The note that a region has been looked at: of the one that was planned first. False: none is done, or has rested. */
-static bool drop_finished(struct engine *e)
+static bool drop_finished(struct learn_ahead *a)
 {
-	struct ahead_job **at = &e->ahead, *job;
+	struct ahead_job **at = &a->jobs, *job;
 
 	while (*at && (!(*at)->finished || clock__now_ns() - (*at)->finished_ns < AHEAD_REST_NS))
 		at = &(*at)->next;
@@ -44,17 +40,17 @@ static bool drop_finished(struct engine *e)
 	return true;
 }
 
-void learn__plan_ahead(struct engine *e, pid_t tgid, uint32_t file, uint64_t vaddr)
+void learn_ahead__plan(struct learn_ahead *a, pid_t tgid, uint32_t file, uint64_t vaddr)
 {
 	uint64_t region = vaddr >> AHEAD_SHIFT << AHEAD_SHIFT;
-	struct ahead_job **at = &e->ahead, *job;
+	struct ahead_job **at = &a->jobs, *job;
 	unsigned n = 0;
 
 	for (; *at; at = &(*at)->next, n++) {
 		if ((*at)->file == file && (*at)->region == region)
 			return;
 	}
-	if (n >= AHEAD_MAX_JOBS && !drop_finished(e))
+	if (n >= AHEAD_MAX_JOBS && !drop_finished(a))
 		return;
 	job = calloc(1, sizeof(*job));
 	if (!job)
@@ -63,10 +59,10 @@ void learn__plan_ahead(struct engine *e, pid_t tgid, uint32_t file, uint64_t vad
 	job->file = file;
 	job->region = region;
 	job->met = vaddr;
-	for (at = &e->ahead; *at; at = &(*at)->next)
+	for (at = &a->jobs; *at; at = &(*at)->next)
 		;
 	*at = job;
-	pthread_cond_signal(&e->scan_wanted);
+	scan_queue__wake(a->scans);
 }
 
 static int compare_nearness(const void *a, const void *b, void *context)
@@ -80,11 +76,11 @@ static int compare_nearness(const void *a, const void *b, void *context)
 }
 
 /* Called without the lock: symbols may have to be read first. */
-static void list_functions(struct engine *e, struct ahead_job *job)
+static void list_functions(struct learn_ahead *a, struct ahead_job *job)
 {
 	job->functions = calloc(AHEAD_MAX_FUNCTIONS, sizeof(*job->functions));
 	if (job->functions)
-		job->n = file_registry__functions(e->files, job->file, job->region,
+		job->n = file_registry__functions(a->files, job->file, job->region,
 						  job->region + (1ull << AHEAD_SHIFT), job->functions,
 						  AHEAD_MAX_FUNCTIONS);
 	job->listed = true;
@@ -118,10 +114,10 @@ static void on_row(void *context, uint64_t address, const struct so_unwind_rule 
  * Those of the functions that nothing is known of, nearest first. The file's rows are walked once for all of them: samples
  * that wait to be unwound need the lock.
  */
-static void sort_out_known(struct engine *e, struct ahead_job *job)
+static void sort_out_known(struct learn_ahead *a, struct ahead_job *job)
 {
 	struct sorting s = {
-		.code = file_registry__learned(e->files, job->file),
+		.code = file_registry__learned(a->files, job->file),
 		.functions = job->functions,
 		.n = job->n,
 	};
@@ -129,7 +125,7 @@ static void sort_out_known(struct engine *e, struct ahead_job *job)
 	job->n = 0;
 	if (!s.code || !s.n)
 		return;
-	if (!file_registry__each_row(e->files, job->file, s.functions[0].start, s.functions[s.n - 1].start + 1,
+	if (!file_registry__each_row(a->files, job->file, s.functions[0].start, s.functions[s.n - 1].start + 1,
 				     on_row, &s))
 		sort_out_up_to(&s, UINT64_MAX);
 	job->n = s.kept;
@@ -137,24 +133,38 @@ static void sort_out_known(struct engine *e, struct ahead_job *job)
 	job->publish_at = AHEAD_BATCH;
 }
 
-/* Called without the lock. Functions that are not understood are left for a sample to meet. */
-static void follow_functions(struct engine *e, const struct ahead_job *job, size_t n, struct effect_rows *rows)
-{
-	struct learn_reader r = { .files = e->files, .file = job->file };
+struct code_place {
+	struct file_registry *files;
+	uint32_t file;
+};
 
-	if (!e->effects_ahead && effect_reader__new(&e->effects_ahead))
+/* An effect_read_fn. */
+static size_t read_code(void *context, uint64_t address, void *buf, size_t size)
+{
+	const struct code_place *place = context;
+
+	return file_registry__read_code(place->files, place->file, address, buf, size);
+}
+
+/* Called without the lock. Functions that are not understood are left for a sample to meet. */
+static void follow_functions(struct learn_ahead *a, const struct ahead_job *job, size_t n,
+			     struct effect_rows *rows)
+{
+	struct code_place place = { a->files, job->file };
+
+	if (!a->effects && effect_reader__new(&a->effects))
 		return;
 	for (size_t i = 0; i < n; i++) {
 		const struct elf_symbol *f = &job->functions[job->done + i];
 
-		stack_effect__follow(e->effects_ahead, learn__read_code, &r, f->start, f->start,
-				     f->start + f->size, &rows[i]);
+		stack_effect__follow(a->effects, read_code, &place, f->start, f->start, f->start + f->size,
+				     &rows[i]);
 	}
 }
 
-static void end_batch(struct engine *e, struct ahead_job *job, size_t n, struct effect_rows *rows)
+static void end_batch(struct learn_ahead *a, struct ahead_job *job, size_t n, struct effect_rows *rows)
 {
-	struct learned_code *code = file_registry__learned(e->files, job->file);
+	struct learned_code *code = file_registry__learned(a->files, job->file);
 
 	for (size_t i = 0; i < n; i++) {
 		learned_code__add(code, &rows[i]);
@@ -164,33 +174,32 @@ static void end_batch(struct engine *e, struct ahead_job *job, size_t n, struct 
 	if (job->done < job->publish_at && job->done < job->n)
 		return;
 	job->publish_at *= 4;
-	learn__note(e, job->tgid, job->file, 0);
-	engine_publish_learned(e);
+	learn_notes__add(a->notes, job->tgid, job->file, 0);
+	learn_notes__publish(a->notes);
 }
 
-bool engine_learn_ahead(struct engine *e)
+bool learn_ahead__work(struct learn_ahead *a)
 {
 	struct effect_rows rows[AHEAD_BATCH] = { 0 };
-	struct ahead_job *job = e->ahead;
+	struct ahead_job *job = a->jobs;
 	size_t n;
 
 	while (job && job->finished)
 		job = job->next;
 	if (!job)
 		return false;
-	e->scan_busy = true;
 	if (!job->listed) {
-		pthread_mutex_unlock(&e->lock);
-		list_functions(e, job);
-		pthread_mutex_lock(&e->lock);
-		sort_out_known(e, job);
+		pthread_mutex_unlock(a->lock);
+		list_functions(a, job);
+		pthread_mutex_lock(a->lock);
+		sort_out_known(a, job);
 	}
 	n = job->n - job->done < AHEAD_BATCH ? job->n - job->done : AHEAD_BATCH;
 	if (n) {
-		pthread_mutex_unlock(&e->lock);
-		follow_functions(e, job, n, rows);
-		pthread_mutex_lock(&e->lock);
-		end_batch(e, job, n, rows);
+		pthread_mutex_unlock(a->lock);
+		follow_functions(a, job, n, rows);
+		pthread_mutex_lock(a->lock);
+		end_batch(a, job, n, rows);
 	}
 	if (job->done == job->n) {
 		free(job->functions);
@@ -198,24 +207,23 @@ bool engine_learn_ahead(struct engine *e)
 		job->finished = true;
 		job->finished_ns = clock__now_ns();
 	}
-	e->scan_busy = false;
 	return true;
 }
 
-void engine_mark_ahead(const struct engine *e, struct file_set *set)
+void learn_ahead__mark(const struct learn_ahead *a, struct file_set *set)
 {
-	for (const struct ahead_job *job = e->ahead; job; job = job->next) {
+	for (const struct ahead_job *job = a->jobs; job; job = job->next) {
 		if (!job->finished)
 			file_set__add(set, job->file);
 	}
 }
 
-void engine_tidy_ahead(struct engine *e)
+void learn_ahead__tidy(struct learn_ahead *a)
 {
-	struct ahead_job **at = &e->ahead, *job;
+	struct ahead_job **at = &a->jobs, *job;
 
 	while ((job = *at)) {
-		if (!job->finished || file_registry__get(e->files, job->file)) {
+		if (!job->finished || file_registry__get(a->files, job->file)) {
 			at = &job->next;
 			continue;
 		}
@@ -224,15 +232,15 @@ void engine_tidy_ahead(struct engine *e)
 	}
 }
 
-void engine_forget_ahead(struct engine *e)
+void learn_ahead__forget(struct learn_ahead *a)
 {
-	while (e->ahead) {
-		struct ahead_job *job = e->ahead;
+	while (a->jobs) {
+		struct ahead_job *job = a->jobs;
 
-		e->ahead = job->next;
+		a->jobs = job->next;
 		free(job->functions);
 		free(job);
 	}
-	effect_reader__free(e->effects_ahead);
-	e->effects_ahead = NULL;
+	effect_reader__free(a->effects);
+	a->effects = NULL;
 }

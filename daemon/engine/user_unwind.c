@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Samples that the kernel side could not unwind because the process had just changed its mappings: the same unwinder,
- * compiled for user space, over the copy of the stack that came with the sample and the tables in the kernel's maps.
- */
+#include "daemon/engine/user_unwind.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/engine_internal.h"
 #include "daemon/os/memory_lock.h"
 
 #define BEYOND_CHECK_BYTES 1024
@@ -119,10 +116,11 @@ static bool py_read(void *dst, __u32 bytes, __u64 address)
 #include "stakeout/python_walker.h"
 
 /* Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step(). */
-static int past_unknown_code(struct engine *e, struct process *process, struct so_unwind *u)
+static int past_unknown_code(const struct user_unwind *uu, struct process *process, struct so_unwind *u)
 {
 	const struct so_mapping *m = uw_mapping(u->last_mapping);
-	const struct so_unwind_rule *rule = engine_learn(e, process, m, u->exact ? u->pc : u->pc - 1, u->exact);
+	const struct so_unwind_rule *rule =
+		learner__rule(uu->learner, process, m, u->exact ? u->pc : u->pc - 1, u->exact);
 
 	u->learn = 0;
 	u->cause = SO_TRUNC_NONE;
@@ -139,11 +137,11 @@ static bool caller_is_one(struct so_unwind *u)
 	return !here.beyond || u->exact || uw_is_caller(u);
 }
 
-static void unwind(struct engine *e, struct process *process, struct so_unwind *u)
+static void unwind(const struct user_unwind *uu, struct process *process, struct so_unwind *u)
 {
 	here.beyond = false;
 	for (;;) {
-		if (uw_step(u) && (!u->learn || !process || past_unknown_code(e, process, u)))
+		if (uw_step(u) && (!u->learn || !process || past_unknown_code(uu, process, u)))
 			return;
 		if (!caller_is_one(u)) {
 			u->cause = SO_TRUNC_STACK_READ;
@@ -180,7 +178,7 @@ static void add_python_frames(struct so_unwind *u, const struct so_raw_record *r
 	       raw->n_python * SO_PYTHON_WORDS * sizeof(u->frames[0]));
 }
 
-static int unwind_raw(struct engine *e, struct process *process, const struct so_raw_record *raw,
+static int unwind_raw(const struct user_unwind *uu, struct process *process, const struct so_raw_record *raw,
 		      struct python_functions *functions, struct stack **out)
 {
 	_cleanup_free_ struct so_unwind *u = calloc(1, sizeof(*u));
@@ -188,13 +186,13 @@ static int unwind_raw(struct engine *e, struct process *process, const struct so
 
 	if (!u)
 		return -ENOMEM;
-	here.sampler = e->sampler;
+	here.sampler = uu->sampler;
 	here.raw = raw;
 	memcpy(u->regs, raw->regs, sizeof(u->regs));
 	uw_clear(u);
 	uw_start(u, raw->pc,
 		 process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
-	unwind(e, process, u);
+	unwind(uu, process, u);
 	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
 		u->cause = SO_TRUNC_MAPS_PENDING;
 	if (u->n > SO_MAX_USER_FRAMES)
@@ -218,11 +216,11 @@ static int unwind_raw(struct engine *e, struct process *process, const struct so
 	return 0;
 }
 
-int user_unwind(struct engine *e, struct process *process, const struct so_raw_record *raw,
-		struct python_functions *functions, struct stack **out)
+int user_unwind__raw(const struct user_unwind *uu, struct process *process, const struct so_raw_record *raw,
+		     struct python_functions *functions, struct stack **out)
 {
 	here.live = false;
-	return unwind_raw(e, process, raw, functions, out);
+	return unwind_raw(uu, process, raw, functions, out);
 }
 
 static void walk_python(const struct process *process, struct so_raw_record *raw, uint64_t fsbase)
@@ -244,15 +242,15 @@ static void walk_python(const struct process *process, struct so_raw_record *raw
 	memcpy(raw->python_words, w->words, w->n * SO_PYTHON_WORDS * sizeof(w->words[0]));
 }
 
-int user_unwind_live(struct engine *e, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
-		     struct stack **out)
+int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw,
+		      uint64_t fsbase, struct stack **out)
 {
 	here.live = true;
 	here.raw = raw;
 	if (process->python) {
 		walk_python(process, raw, fsbase);
-		if (!engine_read_python(e, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
+		if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
 			raw->flags |= SO_STACK_PYTHON_UNREAD;
 	}
-	return unwind_raw(e, process, raw, e->python_functions, out);
+	return unwind_raw(uu, process, raw, uu->pythons->functions, out);
 }

@@ -93,18 +93,18 @@ static uint64_t counter_hash(uint32_t tgid, uint32_t tid, uint32_t stack, const 
 	return (h ^ h >> 32 ^ stack) * 0xff51afd7ed558ccdull;
 }
 
-static struct counter *find_counter(struct accumulator *acc, uint32_t tgid, uint32_t tid, uint32_t stack,
-				    const char comm[16], uint64_t *hash)
+static struct counter *find_counter(struct accumulator *acc, const struct stack_sample *s, uint32_t stack,
+				    uint64_t *hash)
 {
 	uint32_t at;
 
 	/* Counters whose hashes are equal by chance sit under the next hash values. */
-	for (*hash = counter_hash(tgid, tid, stack, comm); u64_table__get(&acc->counter_by_hash, *hash, &at);
-	     ++*hash) {
+	for (*hash = counter_hash(s->tgid, s->tid, stack, s->comm) + s->kind;
+	     u64_table__get(&acc->counter_by_hash, *hash, &at); ++*hash) {
 		struct counter *c = &acc->counters[at];
 
-		if (c->tgid == tgid && c->tid == tid && c->stack == stack &&
-		    !memcmp(c->comm, comm, sizeof(c->comm)))
+		if (c->kind == s->kind && c->tgid == s->tgid && c->tid == s->tid && c->stack == stack &&
+		    !memcmp(c->comm, s->comm, sizeof(c->comm)))
 			return c;
 	}
 	return NULL;
@@ -123,31 +123,9 @@ static int new_counter(struct accumulator *acc, uint64_t hash, struct counter **
 	return 0;
 }
 
-int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
-		     uint64_t count)
+/* What profiles say of their samples. */
+static void count_figures(struct accumulator *acc, const struct so_stack_record *record, uint64_t count)
 {
-	const struct so_stack_record *record;
-	uint64_t counter_key;
-	struct counter *c;
-	uint32_t stack;
-	int ret;
-
-	if (!u64_table__get(&acc->stack_by_hash, hash, &stack))
-		return -ENOENT;
-	c = find_counter(acc, tgid, tid, stack, comm, &counter_key);
-	if (!c) {
-		ret = new_counter(acc, counter_key, &c);
-		if (ret)
-			return ret;
-		*c = (struct counter){ .tgid = tgid, .tid = tid, .stack = stack };
-		memcpy(c->comm, comm, sizeof(c->comm));
-	}
-	if (c->window != acc->window)
-		c->latest = 0;
-	c->window = acc->window;
-	c->latest += count;
-	c->count += count;
-	record = &acc->stacks[stack]->record;
 	acc->samples += count;
 	acc->truncated[record->cause < SO_TRUNC_COUNT ? record->cause : SO_TRUNC_TABLE_LOOKUP] += count;
 	if (record->flags & SO_STACK_FRAME_POINTER)
@@ -158,6 +136,34 @@ int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const
 		acc->python_named += count;
 	if (record->flags & SO_STACK_GIL)
 		acc->gil += count;
+}
+
+int accumulator__add(struct accumulator *acc, const struct stack_sample *sample)
+{
+	uint64_t counter_key;
+	struct counter *c;
+	uint32_t stack;
+	int ret;
+
+	if (!u64_table__get(&acc->stack_by_hash, sample->stack, &stack))
+		return -ENOENT;
+	c = find_counter(acc, sample, stack, &counter_key);
+	if (!c) {
+		ret = new_counter(acc, counter_key, &c);
+		if (ret)
+			return ret;
+		*c = (struct counter){
+			.kind = sample->kind, .tgid = sample->tgid, .tid = sample->tid, .stack = stack
+		};
+		memcpy(c->comm, sample->comm, sizeof(c->comm));
+	}
+	if (c->window != acc->window)
+		c->latest = 0;
+	c->window = acc->window;
+	c->latest += sample->value;
+	c->count += sample->value;
+	if (sample->kind == SAMPLE_CPU)
+		count_figures(acc, &acc->stacks[stack]->record, sample->value);
 	return 0;
 }
 
@@ -180,7 +186,8 @@ static int merge_counter(struct accumulator *to, const struct counter *c, const 
 		if (ret)
 			return ret;
 	}
-	return accumulator__add(to, c->tgid, c->tid, c->comm, stack->record.hash, c->count);
+	return accumulator__add(
+		to, &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm, stack->record.hash, c->count });
 }
 
 int accumulator__merge(struct accumulator *to, const struct accumulator *from)

@@ -21,11 +21,26 @@ struct stack {
 	uint64_t frames[];
 };
 
+/* What a sample's value counts. A further kind is added here (.design/rooms.md). */
+enum sample_kind {
+	SAMPLE_CPU, /* samples of a thread that ran, taken by the clock event; the only ones in an accumulator's figures */
+};
+
+/* One sample, or several equal ones. */
+struct stack_sample {
+	enum sample_kind kind;
+	uint32_t tgid, tid;
+	const char *comm; /* 16 bytes */
+	uint64_t stack;   /* its hash */
+	uint64_t value;
+};
+
 struct counter {
 	uint32_t tgid, tid;
 	uint32_t stack; /* index of accumulator.stacks */
 	char comm[16];
-	uint64_t count;
+	uint32_t kind;   /* enum sample_kind */
+	uint64_t count;  /* sum of the values */
 	uint64_t latest; /* of these, in the window of that number: the last in which there were any */
 	uint64_t window;
 };
@@ -72,12 +87,21 @@ static inline struct python_frame *stack__python(struct stack *stack)
 	return (struct python_frame *)&stack->frames[stack__frames(stack)];
 }
 
+/* In which an interpreter was met. */
+static inline uint64_t accumulator__python_samples(const struct accumulator *acc)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = SO_PYTHON_STATE_NONE + 1; i < SO_PYTHON_STATE_COUNT; i++)
+		n += acc->python[i];
+	return n;
+}
+
 bool accumulator__has_stack(const struct accumulator *acc, uint64_t hash);
 /* Takes a reference. 0 also when it is there already. -ENOMEM, -ENOSPC. */
 int accumulator__add_stack(struct accumulator *acc, const struct stack *stack);
 /* Counts samples of a known stack; -ENOENT when it is not there, -ENOMEM, -ENOSPC. */
-int accumulator__add(struct accumulator *acc, uint32_t tgid, uint32_t tid, const char comm[16], uint64_t hash,
-		     uint64_t count);
+int accumulator__add(struct accumulator *acc, const struct stack_sample *sample);
 /* Shares the stacks; for work outside the engine's lock. */
 int accumulator__copy(const struct accumulator *from, struct accumulator *to);
 /*

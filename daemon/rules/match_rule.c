@@ -3,184 +3,29 @@
 
 #include <errno.h>
 #include <pwd.h>
-#include <regex.h>
 #include <string.h>
 
 #include "daemon/engine/engine.h"
+#include "stakeout/regexp.h"
 
-/*
- * A compiled pattern keeps each state that it met, up to one a byte: it is compiled anew after so many bytes, which a
- * handful of command lines have.
- */
-#define PATTERN_FRESH_BYTES 4096
 #define USER_BUFFER_BYTES   16384 /* for getpwnam_r(), more than _SC_GETPW_R_SIZE_MAX of any C library */
 #define BLANKS              " \t"
 
-struct pattern {
-	char *text; /* anchored(); NULL: none */
-	regex_t compiled;
-	bool usable; /* `compiled` is to be freed */
-	size_t matched_bytes;
-};
-
 struct match_rule {
 	char *text;
-	struct pattern command, cgroup;
+	struct regexp *command, *cgroup; /* NULL: none */
 	bool has_user;
 	uid_t user, owner;
 	unsigned rate_hz;
 	bool cuda;
 };
 
-static void forget_compiled(struct pattern *p)
+static int take_pattern(struct regexp **pattern, const char *value, struct so_error *err)
 {
-	if (p->usable)
-		regfree(&p->compiled);
-	p->usable = false;
-	p->matched_bytes = 0;
-}
+	struct so_error why = { "" };
+	int rc = regexp__compile(value, pattern, &why);
 
-/* 0, or what regerror() explains. */
-static int compile(struct pattern *p)
-{
-	int r = regcomp(&p->compiled, p->text, REG_EXTENDED | REG_NOSUB);
-
-	p->usable = !r;
-	return r;
-}
-
-/* The number at *at, which moves behind it; MATCH_PATTERN_MAX_COUNTS + 1 stands for any that is too large. */
-static unsigned read_count(const char **at)
-{
-	unsigned value = 0;
-
-	for (; **at >= '0' && **at <= '9'; ++*at) {
-		if (value <= MATCH_PATTERN_MAX_COUNTS)
-			value = value * 10 + (unsigned)(**at - '0');
-	}
-	return value > MATCH_PATTERN_MAX_COUNTS ? MATCH_PATTERN_MAX_COUNTS + 1 : value;
-}
-
-/*
- * What regcomp() copies: a count its operand so often, '+' once, so that each one around another doubles all within. By the
- * text alone, so that no disagreement about brackets and backslashes lets anything through; a few harmless patterns, like
- * "[*+]", are refused as well.
- */
-static int check_repetition(const char *text, size_t i, unsigned *counts, unsigned *groups,
-			    struct so_error *err)
-{
-	char before = i ? text[i - 1] : '\0';
-
-	if (before && strchr("*+?}", before))
-		return so_err(err, -EINVAL, "a repetition of a repetition: '%.40s'", text + i - 1);
-	if (text[i] == '+') {
-		*groups += before == ')';
-		return 0;
-	}
-	if (before == ')')
-		return so_err(err, -EINVAL,
-			      "a count in braces may follow a single character or a bracket expression, "
-			      "not a group: '%.40s'",
-			      text + i);
-	for (const char *at = text + i + 1; *at && *at != '}' && *counts <= MATCH_PATTERN_MAX_COUNTS;) {
-		if (*at >= '0' && *at <= '9')
-			*counts += read_count(&at);
-		else
-			at++;
-	}
-	return 0;
-}
-
-static int check_pattern(const char *text, struct so_error *err)
-{
-	unsigned counts = 0, groups = 0;
-	int r = 0;
-
-	for (size_t i = 0; !r && text[i]; i++) {
-		if (text[i] == '\\' && text[i + 1] >= '1' && text[i + 1] <= '9')
-			return so_err(err, -EINVAL, "patterns have no back-references: '\\%c'", text[i + 1]);
-		if (text[i] == '+' || text[i] == '{')
-			r = check_repetition(text, i, &counts, &groups, err);
-	}
-	if (r)
-		return r;
-	if (counts > MATCH_PATTERN_MAX_COUNTS)
-		return so_err(err, -EINVAL, "the numbers in a pattern's braces may add up to %d at most",
-			      MATCH_PATTERN_MAX_COUNTS);
-	if (groups > MATCH_PATTERN_MAX_GROUPS)
-		return so_err(err, -EINVAL, "a pattern may have '+' behind a group %d times at most",
-			      MATCH_PATTERN_MAX_GROUPS);
-	return 0;
-}
-
-/* Behind the '[' of a bracket expression (POSIX.1, 9.3.5): the place of the ']' that ends it, or of the end. */
-static const char *skip_bracket(const char *at)
-{
-	at += *at == '^';
-	at += *at == ']';
-	for (; *at && *at != ']'; at++) {
-		const char *end;
-
-		if (*at != '[' || !at[1] || !strchr(".:=", at[1]))
-			continue;
-		end = strstr(at + 2, (char[]){ at[1], ']', '\0' });
-		at = end ? end + 1 : at + strlen(at) - 1;
-	}
-	return at;
-}
-
-/* The C library takes a ')' that closes nothing for itself; in parentheses it would close these. */
-static int check_parentheses(const char *text, struct so_error *err)
-{
-	unsigned open = 0;
-
-	for (const char *at = text; *at; at++) {
-		if (*at == '\\' && at[1])
-			at++;
-		else if (*at == '[')
-			at = skip_bracket(at + 1);
-		else if (*at == '(')
-			open++;
-		else if (*at == ')' && !open--)
-			return so_err(err, -EINVAL, "a ')' without a '(': '%.40s' (itself is written \\))", at);
-		if (!*at)
-			break;
-	}
-	return 0;
-}
-
-/*
- * The pattern, to be found from the text's begin on: without, glibc begins anew at each character, with states of its own that
- * it never drops, so that a short pattern takes seconds and hundreds of MB for one command line.
- */
-static int take_anchored(struct pattern *p, const char *value)
-{
-	return asprintf(&p->text, "^.*(%s)", value) < 0 ? (p->text = NULL, -ENOMEM) : 0;
-}
-
-/* A value that is one pattern. */
-static int take_pattern(struct pattern *p, const char *value, struct so_error *err)
-{
-	regex_t alone;
-	char why[128];
-	int r = check_pattern(value, err);
-
-	r = r ?: check_parentheses(value, err);
-	if (r)
-		return r;
-	/* By itself first: what is wrong is said of what was written. */
-	r = regcomp(&alone, value, REG_EXTENDED | REG_NOSUB);
-	if (!r) {
-		regfree(&alone);
-		if (take_anchored(p, value))
-			return so_err(err, -ENOMEM, "out of memory");
-		r = compile(p);
-	}
-	if (!r)
-		return 0;
-	regerror(r, &alone, why, sizeof(why));
-	return so_err(err, r == REG_ESPACE ? -ENOMEM : -EINVAL, "'%.200s' is no regular expression: %s", value,
-		      why);
+	return rc ? so_err(err, rc, "'%.200s': %s", value, why.text) : 0;
 }
 
 /* Digits only; false: it is no such number. */
@@ -373,7 +218,7 @@ static int check_text(const char *text, size_t length, struct so_error *err)
 
 static int check_rule(const struct match_rule *rule, struct so_error *err)
 {
-	if (!rule->command.text && !rule->cgroup.text && !rule->has_user)
+	if (!rule->command && !rule->cgroup && !rule->has_user)
 		return so_err(err, -EINVAL,
 			      "a rule needs cmd=, cgroup= or user=: without, it is of all processes");
 	if (rule->owner && rule->has_user && rule->user != rule->owner)
@@ -410,18 +255,12 @@ int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, st
 	return 0;
 }
 
-static void release_pattern(struct pattern *p)
-{
-	forget_compiled(p);
-	free(p->text);
-}
-
 void match_rule__free(struct match_rule *rule)
 {
 	if (!rule)
 		return;
-	release_pattern(&rule->command);
-	release_pattern(&rule->cgroup);
+	regexp__free(rule->command);
+	regexp__free(rule->cgroup);
 	free(rule->text);
 	free(rule);
 }
@@ -448,45 +287,27 @@ bool match_rule__cuda(const struct match_rule *rule)
 
 bool match_rule__wants_cgroup(const struct match_rule *rule)
 {
-	return rule->cgroup.text != NULL;
+	return rule->cgroup != NULL;
 }
 
-static bool pattern_matches(struct pattern *p, const char *text)
+static bool cgroup_matches(const struct regexp *pattern, const char *lines)
 {
-	bool matches;
-
-	if (!*text || (!p->usable && compile(p)))
-		return false;
-	matches = !regexec(&p->compiled, text, 0, NULL, 0);
-	p->matched_bytes += strlen(text);
-	if (p->matched_bytes > PATTERN_FRESH_BYTES)
-		forget_compiled(p);
-	return matches;
-}
-
-static bool cgroup_matches(struct pattern *p, const char *lines)
-{
-	char line[MATCH_CGROUP_MAX_BYTES];
-
 	for (size_t n; *lines; lines += n + (lines[n] == '\n')) {
 		n = strcspn(lines, "\n");
-		if (n >= sizeof(line))
-			continue;
-		memcpy(line, lines, n);
-		line[n] = '\0';
-		if (pattern_matches(p, line))
+		if (n && n < MATCH_CGROUP_MAX_BYTES && regexp__matches(pattern, lines, n))
 			return true;
 	}
 	return false;
 }
 
-bool match_rule__matches(struct match_rule *rule, const struct match_process *process)
+bool match_rule__matches(const struct match_rule *rule, const struct match_process *process)
 {
 	if (rule->owner && process->uid != rule->owner)
 		return false;
 	if (rule->has_user && process->uid != rule->user)
 		return false;
-	if (rule->command.text && !pattern_matches(&rule->command, process->command))
+	if (rule->command && (!*process->command || !regexp__matches(rule->command, process->command,
+								     strlen(process->command))))
 		return false;
-	return !rule->cgroup.text || cgroup_matches(&rule->cgroup, process->cgroups);
+	return !rule->cgroup || cgroup_matches(rule->cgroup, process->cgroups);
 }

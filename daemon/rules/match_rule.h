@@ -2,11 +2,7 @@
 /*
  * A rule of which processes become targets (.design/targets.md has its syntax): a text of terms, "cmd=PATTERN",
  * "cgroup=PATTERN", "user=NAME", "rate=HZ", "cuda", or a text without terms, which is a pattern of the command line.
- * Patterns are POSIX extended regular expressions and may match anywhere.
- *
- * Rules may come from users whom nobody trusts, and matching runs in the daemon: what regcomp() and regexec() of the C
- * library take without bounds is refused (back-references, repetitions of repetitions, many repeated groups), and what a compiled pattern
- * has learned is dropped now and then.
+ * Patterns (stakeout/regexp.h) may match anywhere. Rules come from users whom nobody trusts.
  */
 #ifndef STAKEOUT_MATCH_RULE_H
 #define STAKEOUT_MATCH_RULE_H
@@ -21,8 +17,6 @@
 #define MATCH_RULE_MAX_BYTES     512  /* of a rule's text */
 #define MATCH_COMMAND_MAX_BYTES  4096 /* of a command line that is looked at */
 #define MATCH_CGROUP_MAX_BYTES   4096
-#define MATCH_PATTERN_MAX_COUNTS 256 /* sum of the numbers in a pattern's braces */
-#define MATCH_PATTERN_MAX_GROUPS 3   /* groups with '+' in a pattern: each doubles what it holds */
 
 struct match_rule;
 
@@ -48,7 +42,6 @@ struct match_process {
 	const char *cgroups; /* a path a line; matched line by line */
 };
 
-/* For one thread at a time. False also when out of memory. */
-bool match_rule__matches(struct match_rule *rule, const struct match_process *process);
+bool match_rule__matches(const struct match_rule *rule, const struct match_process *process);
 
 #endif

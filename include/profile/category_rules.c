@@ -58,7 +58,7 @@ struct pattern {
 struct group {
 	size_t category;
 	enum key key;
-	regex_t expression;
+	struct regexp *expression;
 };
 
 struct category_rules {
@@ -83,7 +83,7 @@ void category_rules__free(struct category_rules *rules)
 	for (size_t i = 0; i < rules->n_patterns; i++)
 		free(rules->patterns[i].text);
 	for (size_t i = 0; i < rules->n_groups; i++)
-		regfree(&rules->groups[i].expression);
+		regexp__free(rules->groups[i].expression);
 	free(rules->categories);
 	free(rules->patterns);
 	free(rules->groups);
@@ -248,15 +248,14 @@ static int add_pattern(struct reader *reader, enum key key, const char *value)
 	struct category_rules *rules = reader->rules;
 	struct so_error why = { "" };
 	struct pattern pattern = { reader->category, key, reader->shipped, NULL };
-	regex_t alone;
+	_cleanup_(regexp) struct regexp *alone = NULL;
 	int r;
 
 	if (rules->n_patterns == CATEGORY_MAX_PATTERNS)
 		return WRONG(reader, reader->line, "more than %d patterns", CATEGORY_MAX_PATTERNS);
-	r = frame_pattern__compile(value, &alone, &why);
+	r = regexp__compile(value, &alone, &why);
 	if (r < 0)
 		return so_err(reader->err, r, "%s:%u: %s", reader->name, reader->line, why.text);
-	regfree(&alone);
 	pattern.text = strdup(value);
 	if (!pattern.text || ARRAY_RESERVE(rules->patterns, rules->patterns_capacity, rules->n_patterns + 1)) {
 		free(pattern.text);
@@ -334,26 +333,22 @@ static int read_text(struct category_rules *rules, char *text, const char *name,
 	return r ? r : end_section(&reader);
 }
 
+#define GROUP_PATTERNS 32 /* in one expression at most */
+
 /* The patterns [from, to) as one expression. */
 static int add_group(struct category_rules *rules, size_t from, size_t to)
 {
-	_cleanup_free_ char *all = NULL;
-	struct group group = { rules->patterns[from].category, rules->patterns[from].key, { 0 } };
-	size_t length = 0;
-	FILE *memory = open_memstream(&all, &length);
+	struct group group = { rules->patterns[from].category, rules->patterns[from].key, NULL };
+	const char *texts[GROUP_PATTERNS];
 
-	if (!memory)
-		return -ENOMEM;
 	for (size_t i = from; i < to; i++)
-		fprintf(memory, "%s(%s)", i > from ? "|" : "", rules->patterns[i].text);
-	if (fclose(memory) || ARRAY_RESERVE(rules->groups, rules->groups_capacity, rules->n_groups + 1) ||
-	    regcomp(&group.expression, all, REG_EXTENDED | REG_NOSUB))
+		texts[i - from] = rules->patterns[i].text;
+	if (ARRAY_RESERVE(rules->groups, rules->groups_capacity, rules->n_groups + 1) ||
+	    regexp__compile_any(texts, to - from, &group.expression, NULL))
 		return -ENOMEM;
 	rules->groups[rules->n_groups++] = group;
 	return 0;
 }
-
-#define GROUP_PATTERNS 32 /* in one expression at most */
 
 /* The patterns of one file, in their order. */
 static int add_groups(struct category_rules *rules, bool shipped)
@@ -472,15 +467,15 @@ static bool group__matches(const struct group *group, const struct profile_line 
 	switch (group->key) {
 	case KEY_FRAME:
 	case KEY_LEAF_FRAME:
-		return !line->kernel && frame_pattern__matches(&group->expression, line);
+		return !line->kernel && frame_pattern__matches(group->expression, line);
 	case KEY_KERNEL:
-		return line->kernel && frame_pattern__matches_text(&group->expression, line->function);
+		return line->kernel && frame_pattern__matches_text(group->expression, line->function);
 	case KEY_FILE:
-		return *line->filename && frame_pattern__matches_text(&group->expression, line->filename);
+		return *line->filename && frame_pattern__matches_text(group->expression, line->filename);
 	case KEY_LIBRARY:
 	case KEY_LEAF_LIBRARY:
 		return !line->kernel && *line->mapping &&
-		       frame_pattern__matches_text(&group->expression, line->mapping);
+		       frame_pattern__matches_text(group->expression, line->mapping);
 	case KEYS:
 		break;
 	}

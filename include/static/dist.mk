@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# make dist: an archive of statically linked programs, for nodes on which nothing is installed. The same sources, packages and
+# An archive of statically linked programs, for nodes on which nothing is installed. The same sources, packages and
 # version give the same bytes.
 #
 # Objects are made once more, in a build folder of their own: without debug information and with no path of this machine in
 # them. What a static program does without, and why it can: include/static/.
+
+#: make dist         an archive of statically linked programs, for nodes on which nothing is installed
 
 DIST_NAME := stakeout-$(VERSION)-$(shell uname -m)
 DIST_TAR  := $(BUILD)/dist/$(DIST_NAME).tar.gz

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# make bench: stakeout beside the other profilers that are installed. BENCH="--quick --only cost" passes options.
+
+#: make bench        stakeout beside the other profilers that are installed (BENCH="--quick --only cost")
 
 BENCH     ?=
 BENCH_DIR := $(BUILD)/bench

@@ -58,7 +58,7 @@ def test_real_answers_of_every_route():
     folder = os.path.join(workload("cuda"), "ibt")
     daemon = Daemon("--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder})
     target = start_script("py_cuda_launches.py", folder, 500, 20, 1, "stdin", stdin=subprocess.PIPE)
-    native, pulled = start("split", 60), start("split", 60)
+    native, pulled = start("split", 600), start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True}, expect=201)
     other = daemon.request("POST", "/v1/targets", {"pid": native.pid, "rate_hz": 499, "keep": True}, expect=201)
     target.process.stdin.write(b"\n")
@@ -70,7 +70,7 @@ def test_real_answers_of_every_route():
         samples = [daemon.request("GET", f"/v1/targets/{i}/stats")["samples"] for i in (made["id"], other["id"])]
         return len(history) == 2 and all(t["samples"] for t in history) and calls and all(samples)
 
-    wait_until(ready, "samples, calls and a history", 30, 0.3)
+    wait_until(ready, "samples, calls and a history", step=0.3)
     keys = {t["pid"]: t["key"] for t in daemon.request("GET", "/v1/history")["targets"]}
     done = set()
     rules = [daemon.request("POST", "/v1/rules", {"match": "nothing.*at all"}, expect=201)["id"]]

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from harness import (
+    LONG,
     STAKEOUT,
     STAKEOUTD,
     Daemon,
@@ -31,14 +32,12 @@ from harness import (
 
 def refused(arguments, status, *words, **options):
     """The client refuses at once, with one line that holds the words."""
-    began = time.monotonic()
-    result = run([STAKEOUT, *arguments], seconds=30, **options)
+    result = run([STAKEOUT, *arguments], **options)
     said = f"{arguments}: status {result.returncode}, {result.stdout!r}, {result.stderr!r}"
     assert result.returncode == status, said
     assert result.stdout == "", said
     line = one_clear_line(result.stderr)
     assert all(word.lower() in line.lower() for word in words), f"{words} not in: {line}"
-    assert time.monotonic() - began < 10, f"{arguments} took {time.monotonic() - began:.1f} s"
     return line
 
 
@@ -51,21 +50,21 @@ def gone_pid():
 def test_no_such_pid():
     need_bpf()
     pid = gone_pid()
-    refused(["record", "-p", pid, "-d", "20", "-o", "-"], 1, str(pid))
+    refused(["record", "-p", pid, "-d", "600", "-o", "-"], 1, str(pid))
 
 
 def test_largest_pid():
     need_bpf()
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as f:
         pid = f.read().strip()
-    refused(["record", "-p", pid, "-d", "20", "-o", "-", "-f", "folded"], 1, pid)
+    refused(["record", "-p", pid, "-d", "600", "-o", "-", "-f", "folded"], 1, pid)
 
 
 def test_kernel_thread():
     need_bpf()
     if os.path.exists("/proc/2/exe") and os.access("/proc/2/exe", os.R_OK):
         raise Skip("PID 2 is no kernel thread here")
-    refused(["record", "-p", "2", "-d", "20", "-o", "-"], 1, "kernel thread")
+    refused(["record", "-p", "2", "-d", "600", "-o", "-"], 1, "kernel thread")
 
 
 def test_zombie():
@@ -73,7 +72,7 @@ def test_zombie():
     process = subprocess.Popen(["true"])  # pylint: disable=R1732
     at_exit(process.wait)
     wait_until(lambda: open(f"/proc/{process.pid}/stat", encoding="ascii").read().split()[2] == "Z", "a zombie")
-    refused(["record", "-p", process.pid, "-d", "20", "-o", "-"], 1, "zombie")
+    refused(["record", "-p", process.pid, "-d", "600", "-o", "-"], 1, "zombie")
 
 
 def test_wrong_usage():
@@ -106,27 +105,27 @@ def test_wrong_usage():
 
 def test_daemon_wrong_usage():
     for arguments in (["--frobnicate"], ["extra"], ["--socket"], ["--socket-mode", "9"], ["--counts-entries", "x"]):
-        result = run([STAKEOUTD, *arguments], seconds=20)
+        result = run([STAKEOUTD, *arguments])
         assert result.returncode == 2, f"{arguments}: {result.returncode} {result.stderr}"
         one_clear_line(result.stderr)
 
 
 def test_help_and_version():
     for arguments in (["--help"], ["record", "--help"], ["--version"]):
-        result = run([STAKEOUT, *arguments], seconds=20)
+        result = run([STAKEOUT, *arguments])
         assert result.returncode == 0 and result.stdout and not result.stderr, f"{arguments}: {result}"
 
 
 def test_unwritable_output():
     """Found before the recording, not after it."""
     need_bpf()
-    target = start("split", 60)
-    refused(["record", "-p", target.pid, "-d", "30", "-o", "/nonexistent/out.folded"], 1, "/nonexistent/out.folded")
-    refused(["record", "-p", target.pid, "-d", "30", "-o", temporary_dir()], 1)
+    target = start("split", 600)
+    refused(["record", "-p", target.pid, "-d", "600", "-o", "/nonexistent/out.folded"], 1, "/nonexistent/out.folded")
+    refused(["record", "-p", target.pid, "-d", "600", "-o", temporary_dir()], 1)
     refused(
-        ["record", "-p", target.pid, "-d", "30", "-o", os.devnull, "-f", "folded", "--stats", "/nonexistent/stats.json"],
+        ["record", "-p", target.pid, "-d", "600", "-o", os.devnull, "-f", "folded", "--stats", "/nonexistent/stats"],
         1,
-        "/nonexistent/stats.json",
+        "/nonexistent/stats",
     )
 
 
@@ -147,10 +146,10 @@ def full_disk():
 
 def test_full_disk():
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     where = full_disk()
     for ending in ("folded", "pb.gz"):
-        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", f"{where}/out.{ending}"], seconds=30)
+        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", f"{where}/out.{ending}"])
         assert result.returncode == 1, f"{result.returncode}: {result.stderr}"
         lines = [line for line in result.stderr.splitlines() if "space" in line.lower()]
         assert len(lines) == 1 and f"out.{ending}" in lines[0], result.stderr
@@ -158,9 +157,9 @@ def test_full_disk():
 
 def test_full_device():
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     for option in (["-o", "/dev/full", "-f", "folded"], ["-o", os.devnull, "-f", "folded", "--stats", "/dev/full"]):
-        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", *option], seconds=30)
+        result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", *option])
         assert result.returncode == 1, f"{option}: {result.returncode}: {result.stderr}"
         assert len([line for line in result.stderr.splitlines() if "/dev/full" in line]) == 1, result.stderr
 
@@ -168,13 +167,13 @@ def test_full_device():
 def test_closed_standard_output():
     """A reader that goes away is no reason to die by a signal."""
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     shell = f"{STAKEOUT} record -p {target.pid} -d 1 -o - ; echo status $? >&2"
     reader, writer = os.pipe()
     os.close(reader)
     process = spawn(["sh", "-c", shell], stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert "status 1" in err, err
 
 
@@ -200,8 +199,8 @@ def as_nobody(argv, **options):
 def test_no_capability():
     """One line that says what is missing."""
     need_bpf()
-    target = start("split", 60)
-    result = as_nobody([readable_client(), "record", "-p", target.pid, "-d", "20", "-o", "-"], cwd="/")
+    target = start("split", 600)
+    result = as_nobody([readable_client(), "record", "-p", target.pid, "-d", "600", "-o", "-"], cwd="/")
     assert result.returncode == 1 and not result.stdout, f"{result.returncode}: {result.stderr}"
     line = one_clear_line(result.stderr)
     assert "CAP_" in line or "root" in line, line
@@ -212,7 +211,7 @@ def test_process_of_another_user():
     need_bpf()
     daemon = Daemon("--socket-mode", "0666")
     client = readable_client()
-    mine = start("split", 60)
+    mine = start("split", 600)
     theirs = Target([*NOBODY, shutil.copy(workload("split"), temporary_dir()), 60], cwd="/")
     out = ["-d", "1", "-o", "-"]
     result = as_nobody([client, "--socket", daemon.socket, "record", "-p", mine.pid, *out], cwd="/")
@@ -225,7 +224,7 @@ def test_process_of_another_user():
 def test_targets_of_others_are_hidden():
     need_bpf()
     daemon = Daemon("--socket-mode", "0666")
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid))
     client = readable_client()
     listed = as_nobody([client, "--socket", daemon.socket, "list"], cwd="/")
@@ -253,9 +252,9 @@ def test_no_daemon_there():
 def test_no_btf():
     need_bpf()
     need_namespaces()
-    target = start("split", 60)
+    target = start("split", 600)
     shell = f"mount -t tmpfs none /sys/kernel/btf && exec {STAKEOUT} record -p {target.pid} -d 5 -o -"
-    result = run(["unshare", "--mount", "sh", "-c", shell], seconds=30)
+    result = run(["unshare", "--mount", "sh", "-c", shell])
     if result.returncode == 0 and any(f.startswith("vmlinux") for f in os.listdir("/boot")):
         raise Skip("the kernel's BTF was found in /boot")
     assert result.returncode == 1 and not result.stdout, f"{result.returncode}: {result.stderr}"
@@ -297,16 +296,19 @@ def workload_bytes(name):
         return bytearray(f.read())
 
 
+SEEDS = range(4 if LONG else 1)
+
+
 def check_survives(elf):
     """The target runs (it does not need what was broken); the recording keeps every sample."""
-    recording = record(Target([write_program(elf), 30]).pid, duration=1).check_totals()
+    recording = record(Target([write_program(elf), 600]).pid, duration=1).check_totals()
     assert recording.samples > 50, recording.samples
     return recording
 
 
 def test_garbage_eh_frame():
     cut = 0
-    for seed in range(4):
+    for seed in SEEDS:
         elf = workload_bytes("split-static")
         noise = random.Random(seed)
         _, at, size = section(elf, ".eh_frame")
@@ -317,7 +319,7 @@ def test_garbage_eh_frame():
 
 
 def test_flipped_bits_in_eh_frame():
-    for seed in range(4):
+    for seed in SEEDS:
         elf = workload_bytes("split")
         noise = random.Random(seed)
         _, at, size = section(elf, ".eh_frame")
@@ -344,7 +346,7 @@ def test_eh_frame_with_absurd_lengths():
 
 
 def test_section_headers_out_of_the_file():
-    for wanted in (".eh_frame", ".symtab", ".strtab", ".dynsym", ".eh_frame_hdr", ".shstrtab"):
+    for wanted in (".eh_frame", ".symtab", ".strtab", ".dynsym", ".eh_frame_hdr", ".shstrtab")[:: 1 if LONG else 3]:
         elf = workload_bytes("split")
         header, _, _ = section(elf, wanted)
         struct.pack_into("<QQ", elf, header + 24, len(elf) - 3, 1 << 40)
@@ -362,7 +364,7 @@ def test_garbage_symbols():
 
 def test_hostile_perf_map():
     """Foreign text where names of compiled code are looked for: wrong lines are passed over."""
-    target = start("jitter", "fp", 30, "map")
+    target = start("jitter", "fp", 600, "map")
     path = f"/tmp/perf-{target.pid}.map"
     with open(path, encoding="ascii") as f:
         good = f.read()
@@ -376,26 +378,27 @@ def test_hostile_perf_map():
 
 def test_perf_map_that_is_a_pipe():
     """Reading it would wait for ever."""
-    target = start("jitter", "fp", 30)
+    target = start("jitter", "fp", 600)
     path = f"/tmp/perf-{target.pid}.map"
     os.mkfifo(path)
     at_exit(os.unlink, path)
-    record(target.pid, duration=1).check_complete()
+    recording = record(target.pid, duration=1).check_totals()
+    assert recording.count("[jit]") > recording.samples / 2, recording.examples("")
 
 
 def test_hostile_names():
     """A comm with the characters that mean something in folded lines, and a file name with a newline."""
     path = os.path.join(temporary_dir(), "a b;c\n1")
     shutil.copy(workload("split-stripped"), path)
-    recording = record(Target([path, 30]).pid, duration=1).check_complete()
+    recording = record(Target([path, 600]).pid, duration=1).check_complete()
     assert all(" " not in comm and ";" not in comm for comm in recording.comms()), recording.comms()
 
 
 def test_target_ends_while_attaching():
     """A process that ends at any moment of the attachment: a status of 0 or 1, never a crash, never a hang."""
     need_bpf()
-    for delay_s in (0, 0.02, 0.05, 0.1, 0.2, 0.3):
-        target = start("threads", 60, 20)
+    for delay_s in (0, 0.02, 0.05, 0.1, 0.2, 0.3)[:: 1 if LONG else 2]:
+        target = start("threads", 600, 20)
         out = os.path.join(temporary_dir(), "out.folded")
         process = spawn(
             [STAKEOUT, "record", "-p", target.pid, "-d", "20", "-o", out], stderr=subprocess.PIPE, text=True
@@ -403,5 +406,5 @@ def test_target_ends_while_attaching():
         time.sleep(delay_s)
         target.process.send_signal(signal.SIGKILL)
         target.process.wait()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
         assert process.returncode in (0, 1), f"{process.returncode}: {err}"

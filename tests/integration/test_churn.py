@@ -10,7 +10,19 @@ import subprocess
 import threading
 import time
 
-from harness import Daemon, Target, SANITIZED, parse_folded, start, start_script, temporary_dir, timeout, wait_until, workload
+from harness import (
+    Daemon,
+    Target,
+    SANITIZED,
+    long,
+    parse_folded,
+    quiet,
+    start,
+    start_script,
+    temporary_dir,
+    wait_until,
+    workload,
+)
 from test_python import interpreter
 
 ROUNDS = 60
@@ -90,7 +102,7 @@ def stay_once(daemon, container, n):
     """One life: started, sampled, ended. Its number, and its profile."""
     target = container.start()
     number = attach(daemon, target.pid)
-    wait_until(has_samples(daemon, number, n), "samples", 30)
+    wait_until(has_samples(daemon, number, n), "samples")
     target.process.kill()
     target.process.wait()
     wait_until(lambda: daemon.request("GET", f"/v1/targets/{number}")["state"] == "ended", "its end")
@@ -139,12 +151,12 @@ def most(figures, name):
     return max(getattr(f, name) for f in figures)
 
 
-@timeout(300)
+@quiet
 def test_files_that_come_and_go():
     """Descriptors, tables and memory stay as they were; so do the stacks of who stays, and the names of who went."""
     daemon = Daemon("--cache-dir", temporary_dir(), "--files-idle-ms", str(IDLE_MS))
     steady = attach(daemon, start("split", 280).pid)
-    wait_until(has_samples(daemon, steady, 100), "samples", 30)
+    wait_until(has_samples(daemon, steady, 100), "samples")
     alone = Figures(daemon)
     ended = Container("cpp_sim")
     kept, kept_pid = stay_once(daemon, ended, 200)
@@ -178,7 +190,6 @@ def test_files_that_come_and_go():
     last = wait_until(
         lambda: (lambda f: f if f.files <= alone.files + per_life and f.bytes < one.bytes else None)(Figures(daemon)),
         "the files to be closed",
-        30,
     )
     print(f"last {last}")
     assert 0 < last.deleted <= 2 * per_life, (alone, last)  # one each, and one for its symbols
@@ -186,12 +197,12 @@ def test_files_that_come_and_go():
     assert folded(daemon, kept_pid) == before, "the profile of a target that ended is another"
     check_complete(daemon, steady, ROUNDS * RATE_HZ // 10)
     daemon.request("DELETE", f"/v1/targets/{kept}")
-    last = wait_until(lambda: (lambda f: None if f.unwind["retired"] else f)(Figures(daemon)), "the last files to be closed", 30)
+    last = wait_until(lambda: not (f := Figures(daemon)).unwind["retired"] and f, "the last files to be closed")
     assert last.deleted == 0 and last.files == alone.files, (alone, last)
     assert daemon.stop() == 0
 
 
-@timeout(200)
+@long
 def test_interpreters_that_come_and_go():
     """Up to CPython 3.11 each process has its lock somewhere else: however many there are, all are told by one entry."""
     python, n = interpreter("3.11"), 280
@@ -201,7 +212,7 @@ def test_interpreters_that_come_and_go():
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
     target.finish()
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made}")["state"] == "ended", "its end", 20)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made}")["state"] == "ended", "its end")
     names = {f.split(" ")[0] for s in folded(daemon, target.pid) for f in s if f.startswith("busy_")}
     stats = daemon.request("GET", f"/v1/targets/{made}/stats")
     assert len(names) >= 0.97 * n, (len(names), stats["python"])
@@ -209,7 +220,7 @@ def test_interpreters_that_come_and_go():
     assert stats["python"]["gil"] > 0.5 * stats["python"]["samples"], stats["python"]
 
 
-@timeout(120)
+@quiet
 def test_children_of_whom_nobody_told():
     """More children than there is room for the news of, while the daemon stands still: those that stay are sampled all the same."""
     daemon = Daemon()
@@ -222,26 +233,25 @@ def test_children_of_whom_nobody_told():
         assert target.process.stdout.readline() == b"made\n"
     finally:
         daemon.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: daemon.request("GET", "/v1/status")["processes"] == 3, "only the parent and two children", 5)
+    wait_until(lambda: daemon.request("GET", "/v1/status")["processes"] == 3, "only the parent and two children")
     target.finish()
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made}")["state"] == "ended", "its end", 20)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made}")["state"] == "ended", "its end")
     stacks = folded(daemon, target.pid)
     for name in ("late_child", "late_program"):
         n = sum(n for s, n in stacks.items() if any(name in f for f in s))
         assert n > 5 * RATE_HZ / 2, (name, n, collections.Counter(stacks).most_common(5))
 
 
-@timeout(120)
 def test_a_file_is_mapped_again():
     """A program whose files were let go starts again: it gets its tables from the cache, and its stacks are complete."""
     daemon = Daemon("--cache-dir", temporary_dir(), "--files-idle-ms", "200")
-    attach(daemon, start("split", 100).pid)
+    attach(daemon, start("split", 600).pid)
     container, seen = Container("plt_heavy"), []
     for life in range(3):
         number, pid = stay_once(daemon, container, 200)
         check_complete(daemon, number)
         seen.append({f for s in folded(daemon, pid) for f in s if f in ("plt_calls", "tiny_add", "tiny_rotate")})
-        wait_until(lambda n=life: Figures(daemon).unwind["retired"] >= 3 * (n + 1), "its files to be let go", 30)
+        wait_until(lambda n=life: Figures(daemon).unwind["retired"] >= 3 * (n + 1), "its files to be let go")
         # The stacks of each life name the files by numbers of their own.
         time.sleep(2)
         assert Figures(daemon).unwind["retired"] >= 3 * (life + 1)

@@ -23,8 +23,11 @@ from cuda_targets import (
     watch_all,
 )
 from harness import (
+    LONG,
     SOURCE_DIR,
     Daemon,
+    long,
+    quiet,
     script,
     timeout,
 )
@@ -51,6 +54,7 @@ def counts_are_exact(variant, threads, calls, mix):
 MIX = "launch*4,launch_ex,htod,dtoh,dtod,default,stream_sync"
 
 
+@long
 @timeout(900)
 def test_counts_of_millions_of_calls_are_exact():
     counts_are_exact("plain", 8, CALLS_A_THREAD, MIX)
@@ -58,9 +62,11 @@ def test_counts_of_millions_of_calls_are_exact():
 
 @timeout(300)
 def test_counts_are_exact_where_functions_begin_with_endbr64():
-    counts_are_exact("ibt", 8, min(CALLS_A_THREAD, 50000), MIX + ",malloc,malloc_async,host_alloc,memset")
+    calls = min(CALLS_A_THREAD, 50000 if LONG else 5000)
+    counts_are_exact("ibt", 8, calls, MIX + ",malloc,malloc_async,host_alloc,memset")
 
 
+@long
 @timeout(300)
 def test_counts_are_exact_where_functions_are_thunks():
     counts_are_exact("thunk", 8, min(CALLS_A_THREAD, 25000), MIX + ",malloc,malloc_async,host_alloc,memset")
@@ -87,8 +93,9 @@ LONE_VALUES = {
 SHARES = ((20e3, 50), (100e3, 30), (500e3, 15), (2e6, 5))
 
 
-def latencies_come_back(variant, steps=0):
-    """steps: single-stepped entries to a call."""
+def latencies_come_back(variant, steps=0, quiet_machine=True):
+    """steps: single-stepped entries to a call. A busy machine makes calls longer, and some of those more as seen from
+    outside: what no call can be shorter than, and the shortest one, hold there as well."""
     daemon = Daemon()
     shares = "/".join(f"{value:.0f}*{times}" for value, times in SHARES)
     rules = ",".join([f"{api}={value}" for api, (_, value) in LONE_VALUES.items()] + [f"cudaStreamSynchronize={shares}"])
@@ -107,12 +114,18 @@ def latencies_come_back(variant, steps=0):
         # The scheduler's share is in both. From outside the function's own entry and exit come on top.
         mean, true_mean = rows[0]["total_ns"] / rows[0]["calls"], true["sum_ns"] / true["timed"]
         assert len(rows) == 1 and true["timed"] == true["calls"]
-        assert abs(mean - true_mean) < 0.03 * true_mean + slack_ns, f"{api}: mean {mean} ns, true {true_mean} ns"
+        near = abs(mean - true_mean) < 0.03 * true_mean + slack_ns
+        assert near or not quiet_machine, f"{api}: mean {mean} ns, true {true_mean} ns"
         # The shortest call was disturbed by nothing.
         least, true_least = rows[0]["min_ns"], true["min_ns"]
-        assert abs(least - true_least) < 0.03 * true_least + slack_ns, f"{api}: {least}, {true_least} ns"
+        slack = 0.03 * true_least + slack_ns
+        if quiet_machine:
+            assert abs(least - true_least) < slack, f"{api}: {least}, {true_least} ns"
+        else:  # what is taken off for the probes was measured beside other work
+            assert 0.9 * true_least - slack < least < true_least + slack, f"{api}: {least}, {true_least} ns"
         median = quantile(histogram_of(answer, api), 0.5)
-        assert true_least * 0.97 - slack_ns < median < 1.03 * true_mean + slack_ns, f"{api}: median {median} ns, {true}"
+        most = 1.03 * true_mean + slack_ns if quiet_machine else median + 1
+        assert least * 0.97 - slack_ns < median < most, f"{api}: median {median} ns, {true}"
     histogram, before = histogram_of(answer, "cudaStreamSynchronize"), 0
     # The driver's part of each call comes on top of what is set. So does, in the stand-in's own eyes, the trap of the probe in
     # it that does not count; the daemon takes off what that has cost.
@@ -121,24 +134,33 @@ def latencies_come_back(variant, steps=0):
         # A busy machine makes some calls longer, none shorter: the first quarter of each share is asked for.
         at = (before + share / 4) / 100
         middle, true = quantile(histogram, at), quantile(own, at)
-        assert value * 0.97 - slack_ns < middle < true * 1.03 + slack_ns, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
+        most = true * 1.03 + slack_ns if quiet_machine else middle + 1
+        least = value * (0.97 if quiet_machine else 0.8) - slack_ns
+        assert least < middle < most, f"quantile {100 * at} %: {middle} ns, {value} to {true}"
         print(f"quantile {100 * at} %: {middle} ns, {value} to {true}")
         before += share
 
 
+def test_no_call_is_told_shorter_than_it_was():
+    latencies_come_back("plain", quiet_machine=False)
+
+
+@quiet
 @timeout(180)
 def test_latencies_come_back():
-    undisturbed(latencies_come_back, "plain")
+    latencies_come_back("plain")
 
 
+@quiet
 @timeout(180)
 def test_latencies_come_back_where_functions_begin_with_endbr64():
-    undisturbed(latencies_come_back, "ibt")
+    latencies_come_back("ibt")
 
 
+@quiet
 @timeout(180)
 def test_latencies_come_back_where_entries_are_single_stepped():
-    undisturbed(latencies_come_back, "thunk", 1)
+    latencies_come_back("thunk", 1)
 
 
 def first_quarter(answer, api):
@@ -169,9 +191,10 @@ def single_stepping_is_cost():
     assert within - without < (more - cost) / 2, f"{without} and {within} ns, a call costs {cost} and {more}"
 
 
+@quiet
 @timeout(180)
 def test_single_stepping_is_cost_and_no_part_of_the_call():
-    undisturbed(single_stepping_is_cost)
+    single_stepping_is_cost()
 
 
 # Source lines.
@@ -213,6 +236,7 @@ def test_the_hidden_wait_is_found():
     assert wait["total_ns"] == api["total_ns"], (wait, api)
 
 
+@quiet
 @timeout(200)
 def test_a_rare_wait_among_many_copies():
     """A blocking copy in 500 asynchronous ones, of which so many are made that few have their stacks taken."""
@@ -370,8 +394,8 @@ def kernels_are_named(name, variant="plain"):
 
 @timeout(120)
 def test_kernels_by_their_host_stubs():
-    kernels_are_named("cuda_training")
-    kernels_are_named("cuda_training", "ibt")
+    for variant in ("plain", "ibt") if LONG else ("ibt",):
+        kernels_are_named("cuda_training", variant)
 
 
 def kernels_of_old_handles_are_named(name):
@@ -395,6 +419,7 @@ def test_kernels_by_the_stubs_that_launch_them():
     kernels_of_old_handles_are_named("cuda_training13")
 
 
+@long
 @timeout(120)
 def test_kernels_of_stripped_programs():
     """No symbol is left of them: names are those that the program registers with the runtime."""
@@ -457,16 +482,14 @@ def each_call_is_counted(which, variant):
 
 @timeout(200)
 def test_each_call_of_the_runtime():
-    each_call_is_counted("runtime", "plain")
-    each_call_is_counted("runtime", "ibt")
-    each_call_is_counted("runtime", "thunk")
+    for variant in ("plain", "ibt", "thunk") if LONG else ("plain",):
+        each_call_is_counted("runtime", variant)
 
 
 @timeout(200)
 def test_each_call_of_the_driver():
-    each_call_is_counted("driver", "plain")
-    each_call_is_counted("driver", "ibt")
-    each_call_is_counted("driver", "thunk")
+    for variant in ("plain", "ibt", "thunk") if LONG else ("plain",):
+        each_call_is_counted("driver", variant)
 
 
 # Failures.

@@ -30,9 +30,11 @@ from harness import (
     Daemon,
     Skip,
     Target,
+    long,
     need_bpf,
     need_tool,
     one_clear_line,
+    quiet,
     run,
     spawn,
     start,
@@ -128,6 +130,7 @@ def test_daemon_killed_in_the_middle_of_calls():
     survives(target, 4 * rounds)
 
 
+@long
 @timeout(120)
 def test_attach_and_detach_again_and_again():
     """Calls are always under way when the probes come and go; the target does not care, and no count exceeds the truth."""
@@ -200,7 +203,7 @@ def test_names_end_with_the_watch():
     """What becomes of a kernel's host function while nobody watches is not known: no name is better than a wrong one."""
     daemon = Daemon()
     # With nothing left to watch all names would go.
-    daemon.request("POST", "/v1/targets", {"pid": start("sleeper", 60).pid, "keep": True}, expect=201)
+    daemon.request("POST", "/v1/targets", {"pid": start("sleeper", 600).pid, "keep": True}, expect=201)
     target = python_program("py_cuda_processes.py", "rename")
     watch = watch_all(daemon, target)
     go(target)
@@ -256,6 +259,7 @@ def test_a_stripped_static_runtime_is_said():
     assert path in shown and "without symbols" in shown, shown
 
 
+@long
 def test_the_driver_of_a_stripped_static_runtime():
     """Its calls are counted in the runtime's stead, as soon as they are seen."""
     daemon = Daemon()
@@ -315,6 +319,7 @@ def real_counts(watch, truth):
 # The budget.
 
 
+@quiet
 @timeout(200)
 def test_duty_cycle():
     """100,000 launches a second at the budget of 1 %: the estimate, and that the budget is kept.
@@ -336,6 +341,7 @@ def need_multi(watch):
         raise Skip(f"this kernel has no links of many uprobes, but {kind}")
 
 
+@quiet
 @timeout(200)
 def test_duty_cycle_with_multi_links():
     undisturbed(lambda: duty_cycle(MULTI))
@@ -379,6 +385,7 @@ def duty_cycle(env=None):
     assert row["min_ns"] < row["total_ns"] / row["calls"] < 5000, row
 
 
+@quiet
 @timeout(200)
 def test_duty_cycle_of_a_program_that_works():
     """Some 10 us of work before each launch, and no time to spare: what the probes take is lost."""
@@ -402,6 +409,7 @@ def duty_cycle_of_work():
     assert abs(error) < 0.15 and told < 0.3, (error, told)
 
 
+@quiet
 @timeout(200)
 def test_kinds_that_stay_are_exact_in_a_duty_cycle():
     """Few copies and waits among many launches: which kinds are estimates is said, and the others are counted one by one."""
@@ -431,6 +439,7 @@ def kinds_in_a_duty_cycle():
         assert abs(by_kind - estimate[member]) <= 1e-6 * estimate[member], estimate
 
 
+@quiet
 @timeout(300)
 def test_threads_that_wait_for_one_another_in_a_duty_cycle():
     """
@@ -464,6 +473,7 @@ def threads_by_turns():
     assert chance + estimate["bias"] / made < 0.2, estimate
 
 
+@quiet
 @timeout(200)
 def test_a_recording_begins_in_the_midst_of_a_time_off():
     """What is told of that time when it begins stays told of the threads that were there, and is not the recording's as well."""
@@ -486,6 +496,7 @@ def short_recordings():
     assert 0.8 * rate < sum(rates) / len(rates) < 1.1 * rate, rates
 
 
+@quiet
 @timeout(200)
 def test_bursts_between_long_waits_are_met_as_often_as_they_are():
     """
@@ -510,6 +521,7 @@ def bursts_between_long_waits():
     assert answer["estimate"]["times"] > 40, answer["estimate"]
 
 
+@quiet
 @timeout(200)
 def test_the_rare_among_many_that_do_the_same_are_exact():
     """Calls that do the same are of several kinds: a duty cycle takes those away of which there are many, and no others."""
@@ -539,6 +551,7 @@ def rare_among_many(mix, many, few):
         assert sum(row["stacks"] for row in lines) > 0.25 * calls[few][0], lines
 
 
+@quiet
 def test_what_is_under_way_when_probes_go_hides_no_other_call():
     """Nearly always a long launch is under way when launches go. A copy from further up the stack is not inside of it."""
     daemon = Daemon()
@@ -552,6 +565,7 @@ def test_what_is_under_way_when_probes_go_hides_no_other_call():
     assert calls == true > 100, (calls, true)
 
 
+@quiet
 def test_switching_is_quick():
     """
     4,000 launches a second are more than the budget, on any machine, and too few to be compared with light probes. What a time on costs is
@@ -584,7 +598,7 @@ def switching_is_quick():
 
 def test_no_cuda():
     daemon = Daemon()
-    target = start("split", 30)
+    target = start("split", 600)
     result = daemon.client("cuda", "-p", str(target.pid), "-d", "0.3", "-q")
     assert "CUDA is not loaded in this process" in result.stdout.splitlines()[0], result.stdout
     assert str(target.pid) in result.stdout.splitlines()[0], result.stdout

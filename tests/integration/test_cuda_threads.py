@@ -9,7 +9,7 @@ from cuda_targets import (
     program,
     watch_all,
 )
-from harness import timeout, wait_until
+from harness import long, timeout, wait_until
 from test_history_cuda import Historian, calls_by_thread
 
 ENTRIES = 65536  # of the kernel's map of calls
@@ -53,6 +53,7 @@ def entries(answer):
     return sum(len({lower.bit_length() for lower, _, _ in row["histogram"]}) for row in answer["calls"] if row["tid"])
 
 
+@long
 @timeout(200)
 def test_threads_that_end_make_room():
     """5,000 threads of 20 calls are more than the map holds. A recording from the middle on, the windows and a second program
@@ -62,7 +63,7 @@ def test_threads_that_end_make_room():
     target = program("cuda_calls", "-t", 10, "-g", 500, "-p", 250, "-n", 17, "-r", 500, "-m", MIX, rules=rules)
     daemon.watch(target)
     go(target)
-    wait_until(lambda: target.process.stdout.readline() == b"paused\n", "the middle", 60)
+    wait_until(lambda: target.process.stdout.readline() == b"paused\n", "the middle")
     first = daemon.answer()
     recording = watch_all(daemon, target)
     go(target)
@@ -99,6 +100,7 @@ def calls_of(answer, api):
     return sum(row["calls"] for row in answer["calls"] if row["api"] == api)
 
 
+@long
 @timeout(120)
 def test_threads_that_end_in_a_duty_cycle():
     """
@@ -110,7 +112,7 @@ def test_threads_that_end_in_a_duty_cycle():
     target = program("cuda_calls", "-t", 4, "-g", 1600, "-p", 800, "-n", 600, "-m", mix, rules=rules)
     daemon.watch(target, cuda_budget_percent=8)
     go(target)
-    wait_until(lambda: target.process.stdout.readline() == b"paused\n", "the middle", 60)
+    wait_until(lambda: target.process.stdout.readline() == b"paused\n", "the middle")
     recording = Watch(daemon, target, cuda_budget_percent=8)
     first = daemon.answer()
     go(target)

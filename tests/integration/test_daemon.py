@@ -21,14 +21,13 @@ from harness import (
     start,
     status_of,
     temporary_dir,
-    timeout,
     wait_until,
 )
 
 
 def test_attach_list_folded_detach():
     daemon = Daemon()
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid), "-r", "499")
     time.sleep(2)
     listed = daemon.client("list").stdout
@@ -53,13 +52,13 @@ def test_status():
 def test_the_cost_of_a_target_is_its_own():
     """What another target at a hundred times the rate costs is not among it, and an ended target's figure stays."""
     daemon = Daemon()
-    slow, fast = start("split", 60), start("split", 60)
+    slow, fast = start("split", 600), start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": slow.pid, "rate_hz": 49, "keep": True}, expect=201)
     stats = f"/v1/targets/{made['id']}/stats"
-    wait_until(lambda: daemon.request("GET", stats)["samples"] >= 30, "samples", 30)
+    wait_until(lambda: daemon.request("GET", stats)["samples"] >= 30, "samples")
     alone = daemon.request("GET", stats)["overhead_percent"]
     other = daemon.request("POST", "/v1/targets", {"pid": fast.pid, "rate_hz": 4999, "keep": True}, expect=201)
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{other['id']}/stats")["samples"] >= 5000, "samples", 30)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{other['id']}/stats")["samples"] >= 5000, "samples")
     beside = daemon.request("GET", stats)["overhead_percent"]
     assert 0 < alone < 1 and 0 < beside < 5 * alone, (alone, beside)
     slow.process.kill()
@@ -71,7 +70,7 @@ def test_the_cost_of_a_target_is_its_own():
 
 def test_attach_twice():
     daemon = Daemon()
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid))
     result = daemon.client("attach", "-p", str(target.pid), expect=1)
     assert str(target.pid) in one_clear_line(result.stderr)
@@ -86,7 +85,7 @@ def test_detach_what_is_not_attached():
 def test_record_through_the_daemon():
     """Recordings beside a target that stays, and of that target itself, at its rate."""
     daemon = Daemon()
-    stays, other = start("split", 60), start("cpp_sim", 60)
+    stays, other = start("split", 600), start("cpp_sim", 600)
     daemon.client("attach", "-p", str(stays.pid))
     recording = daemon.record(other.pid, duration=2).check_complete()
     assert recording.count("sim::run_epoch") > 100, recording.examples("")
@@ -103,7 +102,7 @@ def test_record_through_the_daemon():
 def test_targets_one_after_the_other():
     """What is known of files does not outlive the targets that use them, or outlives them intact."""
     daemon = Daemon()
-    small = start("split", 60)
+    small = start("split", 600)
     large = Target([PYTHON, "-c", "import time\nprint('ready', flush=True)\nwhile True:\n time.monotonic()"])
     for _ in range(3):
         daemon.record(small.pid, duration=1).check_complete()
@@ -113,7 +112,7 @@ def test_targets_one_after_the_other():
 
 def test_curl_pulls_a_profile():
     daemon = Daemon()
-    target = start("split", 60)
+    target = start("split", 600)
     url = f"http://localhost/debug/pprof/profile?pid={target.pid}&seconds=1"
     argv = [need_tool("curl"), "-sS", "--fail", "--unix-socket", daemon.socket, url]
     answer = subprocess.run(argv, capture_output=True, timeout=60, check=True).stdout
@@ -122,7 +121,7 @@ def test_curl_pulls_a_profile():
 
 def test_api_life_of_a_target():
     daemon = Daemon()
-    target = start("split", 60)
+    target = start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "rate_hz": 999, "duration_s": 1}, expect=201)
     path = f"/v1/targets/{made['id']}"
     assert made["pid"] == target.pid and made["rate_hz"] == 999, made
@@ -150,7 +149,7 @@ def test_api_refuses_nonsense():
 
 def test_sigterm_while_sampling():
     daemon = Daemon()
-    daemon.client("attach", "-p", str(start("threads", 60, 20).pid))
+    daemon.client("attach", "-p", str(start("threads", 600, 20).pid))
     time.sleep(1)
     assert daemon.stop() == 0, daemon.log()
     assert not os.path.exists(daemon.socket), "the socket stayed"
@@ -170,7 +169,7 @@ def test_socket_of_a_dead_daemon_is_taken_over():
     daemon.process.wait()
     assert os.path.exists(daemon.socket)
     second = Daemon("--socket", daemon.socket, wait=False)
-    wait_until(lambda: "listens" in second.log(), "the second daemon", 20)
+    wait_until(lambda: "listens" in second.log(), "the second daemon")
     daemon.client("status")
 
 
@@ -198,7 +197,6 @@ def cache_files(path):
     return sorted(os.path.join(base, f) for base, _, files in os.walk(path) for f in files)
 
 
-@timeout(240)
 def test_pytorch_comes_from_the_cache():
     """The first daemon compiles every table, the second not one; it stays within 64 MB. (Times: `make bench`.)"""
     need_module("torch")
@@ -219,7 +217,7 @@ def test_pytorch_comes_from_the_cache():
 
 def test_corrupt_cache_is_rebuilt():
     """Whatever lies in the cache: the stacks are right, and the file is good again."""
-    target = start("split", 90)
+    target = start("split", 600)
     cache = temporary_dir()
     daemon = Daemon("--cache-dir", cache)
     daemon.record(target.pid, duration=1).check_complete()
@@ -251,7 +249,7 @@ def test_corrupt_cache_is_rebuilt():
 
 def test_cache_that_cannot_be_written():
     """No cache is no reason to fail."""
-    target = start("split", 60)
+    target = start("split", 600)
     daemon = Daemon("--cache-dir", "/proc/nonexistent")
     daemon.record(target.pid, duration=1).check_complete()
 

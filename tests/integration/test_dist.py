@@ -20,6 +20,7 @@ from harness import (
     Target,
     children_of,
     comm_of,
+    long,
     need_bpf,
     need_namespaces,
     need_tool,
@@ -29,6 +30,7 @@ from harness import (
     start_script,
     temporary_dir,
     timeout,
+    uses,
     wait_until,
     workload,
 )
@@ -50,7 +52,7 @@ def make_dist(**variables):
         raise Skip("static programs have no sanitizer")
     build = os.path.relpath(BUILD_DIR, SOURCE_DIR)
     argv = [need_tool("make"), "-C", SOURCE_DIR, f"BUILD={build}", "PACKAGES=no", "SANITIZE=", "dist"]
-    result = run([*argv, *(f"{k}={v}" for k, v in variables.items())], seconds=400)
+    result = run([*argv, *(f"{k}={v}" for k, v in variables.items())], seconds=900)
     assert result.returncode == 0, result.stderr[-2000:]
     path, size = re.search(r"^(\S+): (\d+) bytes$", result.stdout, re.MULTILINE).groups()
     path = os.path.join(SOURCE_DIR, path)
@@ -77,7 +79,8 @@ def alone(root, shared="proc sys"):
     return ["unshare", "--mount", "sh", "-c", script, root]
 
 
-@timeout(500)
+@timeout(1200)
+@uses("dist")
 def test_archive_is_whole():
     root, name = unpacked()
     tree, version = os.path.join(root, name), name.split("-", 1)[1].rsplit("-", 1)[0]
@@ -112,6 +115,8 @@ def test_archive_is_whole():
             assert SOURCE_DIR.encode() not in f.read(), "the place where it was built is in it"
 
 
+@timeout(1200)
+@uses("dist")
 def test_helper_runs_with_old_glibcs():
     """Every symbol is asked for as x86-64's first glibc had it, or one before CentOS 7's 2.17."""
     root, name = unpacked()
@@ -120,7 +125,9 @@ def test_helper_runs_with_old_glibcs():
     assert versions and max(versions) <= (2, 17), needs
 
 
-@timeout(500)
+@long
+@timeout(1200)
+@uses("dist")
 def test_same_sources_same_bytes():
     path = make_dist(VERSION="0.test", SOURCE_DATE_EPOCH=1700000000)
     with open(path, "rb") as f:
@@ -133,13 +140,14 @@ def test_same_sources_same_bytes():
     shutil.rmtree(path.removesuffix(".tar.gz"))
 
 
-@timeout(500)
+@timeout(1200)
+@uses("dist")
 def test_records_where_nothing_is_installed():
     need_bpf()
     need_namespaces()
     root, name = unpacked()
     client = [*alone(root), f"/{name}/bin/stakeout"]
-    native = start("split", 60)
+    native = start("split", 600)
     python = Target([PYTHON, "-c", BUSY_PYTHON])
     for target, wanted in ((native, "split_kernel"), (python, "inner (<string>:")):
         result = run([*client, "record", "-p", target.pid, "-d", "2", "-r", "499", "-o", "-", "--stats", "/tmp/stats"])
@@ -155,7 +163,8 @@ def test_records_where_nothing_is_installed():
     assert "split_kernel" in summary.stdout, summary.stderr
 
 
-@timeout(500)
+@timeout(1200)
+@uses("dist")
 def test_the_daemon_where_nothing_is_installed():
     """With its history, over TCP as well; and what NVIDIA's library would say is said to be missing."""
     need_namespaces()
@@ -165,10 +174,10 @@ def test_the_daemon_where_nothing_is_installed():
         f.write("0123456789abcdef0123456789abcdef\n")
     options = ["--store", "/store", "--window", "1", "--listen", "127.0.0.1:0", "--token-file", "/token"]
     daemon = Daemon(*options, prefix=alone(root, "proc sys tmp"))  # its socket lies in /tmp
-    target, other = start("split", 60), start("split", 60)
+    target, other = start("split", 600), start("split", 600)
     daemon.client("attach", "-p", str(target.pid))
     made = daemon.request("POST", "/v1/targets", {"pid": other.pid, "cuda": True}, expect=201)
-    wait_until(lambda: any(t["last_ns"] for t in daemon.request("GET", "/v1/history")["targets"]), "a window", 20, 0.2)
+    wait_until(lambda: any(t["last_ns"] for t in daemon.request("GET", "/v1/history")["targets"]), "a window", step=0.2)
     assert "split_kernel" in daemon.client("folded", "-p", str(target.pid), "--since", "1h").stdout
     problem = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")["gpu_problem"]
     assert f"/{name}/bin/stakeout-nvml" in problem and "does not start" in problem, problem
@@ -187,7 +196,9 @@ def gpu_of(daemon, number):
     return answer["gpu"]["devices"][0]
 
 
-@timeout(500)
+@long
+@timeout(1200)
+@uses("dist")
 def test_gpus_through_the_helper():
     """Figures as by the library itself; a helper that is gone, or hangs, is said, and the daemon goes on."""
     root, name = unpacked()
@@ -202,29 +213,30 @@ def test_gpus_through_the_helper():
         daemon = Daemon(env=environment)
         target = start_script("py_cuda_launches.py", folder, 500, 3, 1, "stdin", stdin=subprocess.PIPE)
         number = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True}, expect=201)["id"]
-        device = wait_until(lambda: (d := gpu_of(daemon, number))["samples"] >= 2 and d, "samples", 20, 0.2)
+        device = wait_until(lambda: (d := gpu_of(daemon, number))["samples"] >= 2 and d, "samples", step=0.2)
         assert (device["name"], device["utilisation_percent"]) == ("Stand-in GPU", 37), device
         assert device["problem"] is None, device
         helper = helper_of(daemon)
         os.kill(helper, end)
-        device = wait_until(lambda: (d := gpu_of(daemon, number))["problem"] and d, "the problem", 20, 0.2)
+        device = wait_until(lambda: (d := gpu_of(daemon, number))["problem"] and d, "the problem", step=0.2)
         assert words in device["problem"], device
-        wait_until(lambda: not helper_of(daemon), "the helper's end", 5)
+        wait_until(lambda: not helper_of(daemon), "the helper's end")
         daemon.request("GET", "/v1/status")
         if end == signal.SIGSTOP:
             # Another is started, at the earliest eight seconds after the one before: until then the problem stays.
-            device = wait_until(lambda: not (d := gpu_of(daemon, number))["problem"] and d, "figures again", 20, 0.2)
+            device = wait_until(lambda: not (d := gpu_of(daemon, number))["problem"] and d, "figures again", step=0.2)
             assert helper_of(daemon) not in (0, helper) and device["utilisation_percent"] == 37, device
         assert daemon.stop() == 0, daemon.log()
 
 
-@timeout(500)
+@timeout(1200)
+@uses("dist")
 def test_the_helper_ends_with_a_killed_daemon():
     root, name = unpacked()
     harness.STAKEOUTD = os.path.join(root, name, "bin/stakeoutd")
     library = os.path.join(workload("cuda"), "plain", "libnvidia-ml.so.1")
     daemon = Daemon(env={"STAKEOUT_NVML": library})
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True}, expect=201)
     helper = wait_until(lambda: helper_of(daemon), "the helper")
     # Nothing of the daemon's is open in it but the socket, and the log.
@@ -232,7 +244,7 @@ def test_the_helper_ends_with_a_killed_daemon():
     assert sorted(links) == [0, 1, 2] and links[0].startswith("socket:") and links[1] == links[2], links
     daemon.process.kill()
     daemon.process.wait()
-    wait_until(lambda: comm_of(helper) != "stakeout-nvml" or state(helper) == "Z", "the helper's end", 5)
+    wait_until(lambda: comm_of(helper) != "stakeout-nvml" or state(helper) == "Z", "the helper's end")
 
 
 def state(pid):

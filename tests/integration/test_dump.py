@@ -38,8 +38,8 @@ def look_at_python_threads(pid):
 
 def test_python_threads():
     """Threads that spin, sleep, wait for the lock or for another thread: each with its own Python and native frames."""
-    target = Target([PYTHON, script("py_threads.py"), "60"])
-    asleep = wait_until(lambda: look_at_python_threads(target.pid), "the thread to sleep", seconds=20)
+    target = Target([PYTHON, script("py_threads.py"), "600"])
+    asleep = wait_until(lambda: look_at_python_threads(target.pid), "the thread to sleep")
     assert asleep["state"] == "sleeping" and asleep["gil"] is False, asleep
     names = functions(asleep)
     assert any("nanosleep" in name for name in names), names
@@ -52,7 +52,7 @@ def test_python_threads():
 
 
 def test_text():
-    target = Target([PYTHON, script("py_threads.py"), "30"])
+    target = Target([PYTHON, script("py_threads.py"), "600"])
     text = dump(target.pid).stdout
     assert text.startswith(f"Process {target.pid}: {PYTHON} "), text
     assert len(re.findall(r"^Thread \d+ \(", text, re.MULTILINE)) == 5, text
@@ -62,12 +62,12 @@ def test_text():
 
 
 def test_rank_of_a_distributed_job():
-    target = Target([PYTHON, script("py_threads.py"), "60"], env={**os.environ, "RANK": "3", "WORLD_SIZE": "8"})
+    target = Target([PYTHON, script("py_threads.py"), "600"], env={**os.environ, "RANK": "3", "WORLD_SIZE": "8"})
     assert dump(target.pid).stdout.splitlines()[0].endswith(", rank 3")
 
 
 def test_many_native_threads():
-    target = start("threads", 30, 50)
+    target = start("threads", 600, 50)
     wait_until(lambda: len(os.listdir(f"/proc/{target.pid}/task")) >= 51, "50 threads")
     threads = threads_of(target.pid)
     assert set(threads) == {int(tid) for tid in os.listdir(f"/proc/{target.pid}/task")}

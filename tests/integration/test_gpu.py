@@ -3,17 +3,18 @@
 import os
 import subprocess
 
-from harness import PYTHON, SOURCE_DIR, Skip, timeout
+from harness import PYTHON, SOURCE_DIR, Skip, long, timeout
 
 GPU_DIR = os.path.join(SOURCE_DIR, "tests", "gpu")
 
 
-@timeout(240)
+@long
 def test_the_comparison():
     result = subprocess.run([PYTHON, os.path.join(GPU_DIR, "self_test.py")], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-3000:]
 
 
+@long
 @timeout(1800)
 def test_against_torch_profiler():
     result = subprocess.run([PYTHON, os.path.join(GPU_DIR, "run")], capture_output=True, text=True, check=False)

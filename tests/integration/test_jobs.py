@@ -26,7 +26,6 @@ from harness import (
     run,
     spawn,
     temporary_dir,
-    timeout,
     wait_until,
 )
 
@@ -112,7 +111,7 @@ class Job:
         argv = [part.format(dir=self.dir, script=self.script) for part in self.launcher]
         with open(self.log_path, "wb") as log:
             self.process = spawn(argv, stdout=log, stderr=log, **self.options)
-        wait_until(lambda: self._said(word, times), f"{times} × '{word}' from {argv}", 45, 0.1)
+        wait_until(lambda: self._said(word, times), f"{times} × '{word}' from {argv}", step=0.1)
         return self
 
     def _said(self, word, times):
@@ -177,7 +176,6 @@ def label_values(path, label):
     return sorted(line.split(": ", 1)[1] for line in section.group(1).splitlines()) if section else []
 
 
-@timeout(150)
 def test_torchrun():
     """The launcher is the target, its ranks are its children; a job killed and started again is watched again."""
     need_bpf()
@@ -258,7 +256,6 @@ def check_children(daemon, job):
     daemon.request("GET", path + "x", expect=400)
 
 
-@timeout(90)
 def test_torchrun_without_its_launcher():
     """A rule of the workers' command line makes each rank a target of its own."""
     need_bpf()
@@ -284,7 +281,6 @@ def test_torchrun_without_its_launcher():
         )
 
 
-@timeout(90)
 def test_mpirun():
     need_bpf()
     mpirun = need_tool("mpirun")
@@ -304,7 +300,6 @@ def test_mpirun():
         assert f"({job.script}:" in daemon.client("dump", "-p", str(pid)).stdout
 
 
-@timeout(90)
 def test_mpiexec_of_mpich():
     """Hydra, which Intel MPI has as well. What it starts need not be an MPI program."""
     need_bpf()
@@ -428,7 +423,7 @@ def start_container(runtime, cgroup):
         with open(log_path, encoding="utf-8", errors="replace") as f:
             return f.read()
 
-    wait_until(lambda: "runs\n" in said() or process.poll() is not None, f"{argv} to run", 30)
+    wait_until(lambda: "runs\n" in said() or process.poll() is not None, f"{argv} to run")
     if "runs\n" not in said():
         return None, said().strip()
     with open(pid_path, encoding="ascii") as f:
@@ -473,7 +468,6 @@ def check_container(pid, daemon, container):
     assert "(/opt/job/job.py:" in seen and f"Thread {pid} (" in seen, seen
 
 
-@timeout(90)
 def test_a_container():
     """Attached by its control group, as Docker names it."""
     cgroup = f"/stakeout-test-{os.getpid()}/docker/{ID}"
@@ -490,7 +484,6 @@ def test_a_container():
         assert ID.encode() in f.read()
 
 
-@timeout(90)
 def test_a_pod():
     """As a kubelet without systemd names its groups."""
     pid = start_in_any(f"/stakeout-test-{os.getpid()}/kubepods/burstable/pod{POD}/{ID}")
@@ -523,7 +516,6 @@ def start_podman(runtime, where, job):
     return container, int(asked.stdout)
 
 
-@timeout(120)
 def test_podman():
     """Each of its containers has another id, which the samples and the target have, too; its monitor is not watched."""
     need_bpf()

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from harness import SANITIZED, SOURCE_DIR, Skip, timeout
+from harness import SANITIZED, SOURCE_DIR, Skip, long, timeout
 
 
 def run_kernel(name, *options):
@@ -17,24 +17,27 @@ def run_kernel(name, *options):
     assert result.returncode == 0, f"{result.stdout}{result.stderr}"
 
 
-@timeout(420)
+@timeout(1800)
 def test_oldest_kernel_5_10():
     """The oldest kernel that stakeout promises to run on."""
     run_kernel("5.10")
 
 
-@timeout(420)
+@long
+@timeout(1800)
 def test_debian_12_kernel_6_1():
     run_kernel("6.1")
 
 
-@timeout(420)
+@long
+@timeout(1800)
 def test_debian_13_kernel_6_12():
     """CUDA probes of a kind of its own, beside the oldest kernel's none, the one before's and the running one's."""
     run_kernel("6.12")
 
 
-@timeout(620)
+@long
+@timeout(1800)
 def test_debian_12_system():
     """Control groups, kernel modules and the wall clock, in a machine that may have them changed. Some three minutes: an
     emulated daemon starts slowly, and much of it goes by the clock."""

@@ -11,23 +11,22 @@ from harness import (
     STAKEOUT,
     Recorder,
     need_bpf,
+    quiet,
     record,
     run,
     start,
     temporary_dir,
-    timeout,
 )
 
 
 def interrupted(with_signal):
-    target = start("split", 60)
+    target = start("split", 600)
     recorder = Recorder(target.pid, duration=40)
     time.sleep(3)
     recorder.process.send_signal(with_signal)
-    recording = recorder.wait(15).check_complete()
+    recording = recorder.wait().check_complete()
     assert recording.count("split_kernel") > 100, recording.samples
-    assert recording.wall_s < 12, recording.wall_s
-    assert recording.stats["duration_s"] < 6, recording.stats
+    assert recording.stats["duration_s"] < recording.wall_s < 40, (recording.wall_s, recording.stats)
     return recording
 
 
@@ -39,24 +38,33 @@ def test_sigterm_writes_what_was_taken():
     interrupted(signal.SIGTERM)
 
 
+@quiet
+def test_recordings_end_in_time_and_cost_little():
+    recording = interrupted(signal.SIGINT)
+    assert recording.wall_s < 12 and recording.stats["duration_s"] < 6, (recording.wall_s, recording.stats)
+    stats = record(start("split", 600).pid, duration=4).check_complete().stats
+    assert abs(stats["duration_s"] - 4) < 0.3, stats["duration_s"]
+    assert stats["attach_ms"] < 5000 and stats["daemon"]["cpu_s"] < 5 and stats["overhead_percent"] < 10, stats
+    assert stats["samples"] > 3500, stats["samples"]
+
+
 def test_two_recorders_of_one_process():
-    target = start("split", 60)
+    target = start("split", 600)
     recorders = [Recorder(target.pid, duration=4, rate=rate) for rate in (999, 499)]
-    first, second = (r.wait(30).check_complete() for r in recorders)
+    first, second = (r.wait().check_complete() for r in recorders)
     assert first.samples > 1.5 * second.samples, f"{first.samples} at 999 Hz, {second.samples} at 499 Hz"
-    assert second.samples > 1000
 
 
 def test_two_recorders_of_two_processes():
-    targets = [start("deep", 60, 100), start("realign", 60)]
+    targets = [start("deep", 600, 100), start("realign", 600)]
     recorders = [Recorder(t.pid, duration=3) for t in targets]
-    recordings = [r.wait(30).check_complete() for r in recorders]
+    recordings = [r.wait().check_complete() for r in recorders]
     assert set(recordings[0].comms()) == {"deep"} and set(recordings[1].comms()) == {"realign"}
 
 
 def test_summary_and_progress():
     """The summary goes to standard error; no progress without a terminal."""
-    recording = record(start("cpp_sim", 60).pid, duration=2).check_complete()
+    recording = record(start("cpp_sim", 600).pid, duration=2).check_complete()
     assert recording.stdout == ""
     assert "\r" not in recording.stderr and "\x1b" not in recording.stderr
     for words in ("samples", "complete", "lost", "%"):
@@ -66,7 +74,8 @@ def test_summary_and_progress():
 
 def test_stats_fields():
     """The fields that README names, with values that make sense."""
-    stats = record(start("split", 60).pid, duration=2).check_complete().stats
+    recording = record(start("split", 600).pid).check_complete()
+    stats = recording.stats
     for field in ("duration_s", "sample_hz", "samples", "complete", "truncated", "lost", "bpf", "unwind", "attach_ms"):
         assert field in stats, f"no {field} in {sorted(stats)}"
     programs = stats["bpf"]["programs"]
@@ -75,15 +84,16 @@ def test_stats_fields():
     unwind = stats["unwind"]
     assert unwind["files"] >= 3 and unwind["rows"] > 1000, unwind
     assert unwind["bytes"] <= 8 * unwind["rows"], f"{unwind['bytes'] / unwind['rows']:.1f} bytes a row"
-    assert 0 < stats["attach_ms"] < 5000, stats["attach_ms"]
-    assert 0 <= stats["daemon"]["cpu_s"] < 5 and 1 << 20 < stats["daemon"]["rss_bytes"] < 256 << 20, stats["daemon"]
-    assert 0 <= stats["overhead_percent"] < 10, stats["overhead_percent"]
+    assert 0 < stats["attach_ms"] < 1000 * recording.wall_s, (stats["attach_ms"], recording.wall_s)
+    of_daemon = stats["daemon"]
+    assert 0 <= of_daemon["cpu_s"] < 2 * recording.wall_s and 1 << 20 < of_daemon["rss_bytes"] < 256 << 20, of_daemon
+    assert 0 <= stats["overhead_percent"] < 100, stats["overhead_percent"]
     assert json.loads(json.dumps(stats)) == stats
 
 
 def test_standard_output():
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", "-"])
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -91,14 +101,14 @@ def test_standard_output():
 
 
 def test_threads_option():
-    target = start("threads", 60, 3)
+    target = start("threads", 600, 3)
     recording = record(target.pid, duration=2, extra=["-t"]).check_complete()
     tids = set(os.listdir(f"/proc/{target.pid}/task")) - {str(target.pid)}
     assert set(recording.comms()) == {f"threads-{target.pid}/{tid}" for tid in tids}, recording.comms()
 
 
 def test_only_a_part():
-    target = start("threads", 60, 3)
+    target = start("threads", 600, 3)
     tid = int(next(tid for tid in os.listdir(f"/proc/{target.pid}/task") if tid != str(target.pid)))
     recording = record(target.pid, duration=2, extra=["-t", "--only", f"tid={tid}"])
     assert set(recording.comms()) == {f"threads-{target.pid}/{tid}"}, recording.comms()
@@ -112,7 +122,7 @@ def test_only_a_part():
     said = "--only comm=other: no sample here has it; there are threads: all of it was written\n"
     assert result.stderr.endswith(said), result.stderr
     with open(folded, encoding="ascii") as f, open(stats, encoding="ascii") as g:
-        assert sum(int(line.rsplit(" ", 1)[1]) for line in f) == json.load(g)["samples"] > 50
+        assert sum(int(line.rsplit(" ", 1)[1]) for line in f) == json.load(g)["samples"] > 0
     result = run([STAKEOUT, "record", "-p", target.pid, "--only", "comm"])
     assert result.returncode == 2 and "not of the form KEY=VALUE" in result.stderr, result
 
@@ -144,9 +154,11 @@ def fields(data):
 def test_pprof_format():
     """The message itself, read by an independent reader."""
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     out = os.path.join(temporary_dir(), "out.pb.gz")
+    began = time.monotonic()
     result = run([STAKEOUT, "record", "-p", target.pid, "-d", "2", "-r", "999", "-o", out])
+    wall_s = time.monotonic() - began
     assert result.returncode == 0, result.stderr
     with gzip.open(out) as f:
         message = list(fields(f.read()))
@@ -173,12 +185,12 @@ def test_pprof_format():
         leaves[leaf] = leaves.get(leaf, 0) + count
     assert leaves["split_kernel"] > 0.5 * sum(leaves.values()), leaves
     duration_ns = next(v for n, v in message if n == 10)
-    assert abs(duration_ns - 2e9) < 3e8, duration_ns
+    assert 1.9e9 < duration_ns < 1e9 * wall_s, (duration_ns, wall_s)
 
 
 def test_format_by_option_beats_ending():
     need_bpf()
-    target = start("split", 60)
+    target = start("split", 600)
     out = os.path.join(temporary_dir(), "out.folded")
     result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-f", "pprof", "-o", out])
     assert result.returncode == 0, result.stderr

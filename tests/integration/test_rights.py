@@ -20,6 +20,7 @@ from harness import (
     Recorder,
     Skip,
     Target,
+    alone,
     descendant,
     has_number,
     need_bpf,
@@ -79,7 +80,7 @@ def others_program():
     os.chmod(program, 0o700)
     os.chown(program, NOBODY, NOBODY)
     os.chown(where, NOBODY, NOBODY)
-    return Target([program, "60"], before_exec=lambda: become(NOBODY, NOBODY, []), cwd="/")
+    return Target([program, "600"], before_exec=lambda: become(NOBODY, NOBODY, []), cwd="/")
 
 
 def test_all_threads_give_up_capabilities():
@@ -88,16 +89,16 @@ def test_all_threads_give_up_capabilities():
     folder = os.path.join(workload("cuda"), "ibt")
     daemon = Daemon("--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder, "WATCHDOG_USEC": "60000000"})
     assert check_threads(daemon.process.pid) >= 4
-    # So few that they stay within the budget where a probe costs 50 us.
     target = start_script("py_cuda_launches.py", folder, 100, 3, 1, "stdin", stdin=subprocess.PIPE)
-    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True}, expect=201)
+    body = {"pid": target.pid, "cuda": True, "cuda_budget_percent": 100, "keep": True}
+    made = daemon.request("POST", "/v1/targets", body, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
     other = others_program()
     profile = daemon.request("GET", f"/debug/pprof/profile?pid={other.pid}&seconds=1")
     assert profile
     target.finish()
-    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "the target's end", 20)
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["state"] == "ended", "the target's end")
     cuda = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")
     told = {member: cuda[member] for member in ("estimate", "lost", "problems", "probes")}
     assert sum(row["calls"] for row in cuda["calls"]) == 300, (cuda["calls"], told)
@@ -125,7 +126,7 @@ def test_deleted_program_has_names():
     need_all_capabilities()
     daemon = Daemon()
     program = shutil.copy(workload("split"), temporary_dir())
-    target = Target([program, "60"])
+    target = Target([program, "600"])
     os.unlink(program)
     recording = daemon.record(target.pid, duration=2).check_complete()
     assert recording.count("split_kernel") > 100, recording.examples("")
@@ -133,7 +134,7 @@ def test_deleted_program_has_names():
 
 def test_private_daemon_gives_up_capabilities():
     need_all_capabilities()
-    target = start("split", 60)
+    target = start("split", 600)
     recorder = Recorder(target.pid, duration=3)
     private = descendant(recorder.process.pid, "stakeoutd")
     wait_until(lambda: status_of(private)["NoNewPrivs"] == "1", "capabilities to be given up")
@@ -167,7 +168,7 @@ def test_file_capabilities():
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", preexec_fn=lambda: become(NOBODY, NOBODY, []),
         )  # fmt: skip
     try:
-        wait_until(lambda: "listens" in said() or process.poll() is not None, "the daemon", 30)
+        wait_until(lambda: "listens" in said() or process.poll() is not None, "the daemon")
         assert process.poll() is None, said()
         for task in os.listdir(f"/proc/{process.pid}/task"):
             status = status_of(f"{process.pid}/task/{task}")
@@ -200,7 +201,7 @@ def test_group_has_the_rights_of_root():
     daemon = Daemon("--group", name)
     info = os.stat(daemon.socket)
     assert stat.S_IMODE(info.st_mode) == 0o660 and info.st_gid == gid and info.st_uid == 0, info
-    target = start("split", 60)
+    target = start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid}, expect=201)
     path = f"/v1/targets/{made['id']}"
     look = [("GET", "/v1/targets", None), ("GET", path, None), ("GET", path + "/profile", None), ("GET", "/v1/history", None)]
@@ -209,7 +210,7 @@ def test_group_has_the_rights_of_root():
         assert [code for code, _ in answers] == [200, 200, 200, 409], answers
         assert [t["id"] for t in json.loads(answers[0][1])] == [made["id"]]
     assert ask_as(daemon, look[:1], groups=[100])[0] == [0, "Permission denied"]
-    mine = start("split", 60)
+    mine = start("split", 600)
     steps = [("POST", path + "/stop", None), ("DELETE", path, None), ("POST", "/v1/targets", {"pid": mine.pid})]
     assert [code for code, _ in ask_as(daemon, steps, groups=[gid])] == [200, 200, 201]
     assert "denied" not in daemon.log(), daemon.log()
@@ -221,7 +222,7 @@ def test_group_beside_an_open_socket():
     daemon = Daemon("--group", name, "--socket-mode", "0666")
     info = os.stat(daemon.socket)
     assert stat.S_IMODE(info.st_mode) == 0o666 and info.st_gid == gid
-    target = start("split", 60)
+    target = start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid}, expect=201)
     look = [("GET", "/v1/targets", None), ("GET", f"/v1/targets/{made['id']}", None)]
     assert [code for code, _ in ask_as(daemon, look)] == [200, 403]
@@ -249,7 +250,7 @@ def roots_target(daemon):
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True}, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
-    wait_until(lambda: daemon.request("GET", "/v1/history")["targets"], "its history", 30, 0.2)
+    wait_until(lambda: daemon.request("GET", "/v1/history")["targets"], "its history", step=0.2)
     return target, made["id"], daemon.request("GET", "/v1/history")["targets"][0]["key"]
 
 
@@ -274,7 +275,7 @@ def test_a_users_target_is_left_where_it_becomes_another_users():
     if status_of(child)["Uid"].split()[1] != "0":
         raise Skip("the set-user-ID bit has no effect here")
     wait_until(lambda: "is not followed any more" in daemon.log(), "the daemon to let go of it")
-    wait_until(lambda: daemon.request("GET", path)["samples"] > 300, "samples", 30)
+    wait_until(lambda: daemon.request("GET", path)["samples"] > 300, "samples")
     assert daemon.request("GET", path)["processes"] == 1
     frames = daemon.client("folded", "-p", str(target.pid)).stdout
     assert "sh;" in frames and "thread_burn" not in frames, frames
@@ -298,6 +299,7 @@ def logged_denials(daemon):
     return sum(int(m.group(1)) if (m := re.search(r"denied: (\d+) more$", line)) else 1 for line in log)
 
 
+@alone
 def test_strangers_on_every_route():
     """Whatever the schema has: another user's process is refused, or is not there. A new route is tried by itself."""
     folder = os.path.join(workload("cuda"), "ibt")
@@ -306,7 +308,7 @@ def test_strangers_on_every_route():
         f.write("21000")
     daemon = Daemon("--socket-mode", "0666", "--group", "", "--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder})
     target, number, key = roots_target(daemon)
-    second = start("split", 120)  # root's too, and no target yet
+    second = start("split", 600)  # root's too, and no target yet
     rule = daemon.request("POST", "/v1/rules", {"match": "py_cuda_launches never"}, expect=201)["id"]
     tried, requests = [], []
     for method, path, operation in operations():
@@ -348,7 +350,7 @@ def test_strangers_on_every_route():
 
 def test_denials_are_logged():
     daemon = Daemon("--socket-mode", "0666", "--group", "")
-    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 60).pid}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 600).pid}, expect=201)
 
     def pid_and_answer():
         become(NOBODY, NOBODY, [])
@@ -408,7 +410,7 @@ def ask_raw(path, text):
 
 def test_a_flood_of_denials_does_not_fill_the_log():
     daemon = Daemon("--socket-mode", "0666", "--group", "")
-    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 60).pid}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": start("split", 600).pid}, expect=201)
     many = 500
     began = time.monotonic()
     answers = ask_as(daemon, [("GET", f"/v1/targets/{made['id']}", None)] * many)
@@ -420,7 +422,7 @@ def test_a_flood_of_denials_does_not_fill_the_log():
         sums = [int(m.group(1)) for line in log if (m := re.search(r"denied: (\d+) more$", line))]
         return (log, sums) if len(log) - len(sums) + sum(sums) == many else None
 
-    log, sums = wait_until(all_told, "every denial in a line or a sum", 10)
+    log, sums = wait_until(all_told, "every denial in a line or a sum")
     # At most ten lines in each second that has begun, and one sum for each.
     assert len(log) <= 11 * (int(seconds) + 3) and sums, (len(log), seconds)
     status = daemon.request("GET", "/v1/status")
@@ -430,14 +432,14 @@ def test_a_flood_of_denials_does_not_fill_the_log():
 
 def test_status_shows_limits_and_costs():
     daemon = Daemon("--socket-mode", "0666", "--store", temporary_dir())
-    target = start("split", 60)
+    target = start("split", 600)
     daemon.client("attach", "-p", str(target.pid), "-r", "499")
 
     def sampled():
         status = daemon.request("GET", "/v1/status")
         return status if status["costs"][0]["samples"] > 50 else None
 
-    status = wait_until(sampled, "samples", 20)
+    status = wait_until(sampled, "samples")
     (cost,) = status["costs"]
     assert cost["pid"] == target.pid and cost["overhead_percent"] > 0 and cost["sample_bytes"] > 0, cost
     limits = {entry["name"]: entry for entry in status["limits"]}
@@ -456,7 +458,7 @@ def test_status_shows_limits_and_costs():
 def test_the_limit_of_targets_is_counted():
     daemon = Daemon()
     limit = daemon.request("GET", "/v1/status")["max_targets"]
-    sleepers = [start("sleeper", 120, ready=False) for _ in range(limit + 1)]
+    sleepers = [start("sleeper", 600, ready=False) for _ in range(limit + 1)]
     time.sleep(1)
     for sleeper in sleepers[:limit]:
         daemon.request("POST", "/v1/targets", {"pid": sleeper.pid, "rate_hz": 1, "keep": True}, expect=201)

@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from harness import Daemon, Skip, start, wait_until
+from harness import Daemon, Skip, alone, start, wait_until
 
 SYS_BPF = 321
 BPF_ENABLE_STATS = 32  # BPF_STATS_RUN_TIME is 0; while the descriptor is open (5.8)
@@ -54,6 +54,7 @@ def who_asks():
     return found
 
 
+@alone
 def test_kernel_is_not_asked():
     """It would measure every run of every program of the machine, those of CUDA probes among them."""
     with kernel_statistics():
@@ -62,16 +63,17 @@ def test_kernel_is_not_asked():
     if others:
         raise Skip(f"the kernel measures for somebody else: {others}")
     daemon = Daemon()
-    daemon.client("attach", "-p", str(start("split", 60).pid), "-r", "499")
-    wait_until(lambda: own_figures(daemon)[0] > 500, "runs", 20, 0.1)
+    daemon.client("attach", "-p", str(start("split", 600).pid), "-r", "499")
+    wait_until(lambda: own_figures(daemon)[0] > 500, "runs", step=0.1)
     assert not kernel_figures(daemon)[0] and not who_asks(), who_asks()
     assert own_figures(daemon)[1] > 0
 
 
+@alone
 def test_figures_are_the_kernels():
     with kernel_statistics():
         daemon = Daemon()
-        daemon.client("attach", "-p", str(start("split", 60).pid), "-r", "499")
+        daemon.client("attach", "-p", str(start("split", 600).pid), "-r", "499")
         time.sleep(3)
         runs_before, ns_before = own_figures(daemon)
         runs, ns = kernel_figures(daemon)

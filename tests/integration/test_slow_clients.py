@@ -17,7 +17,7 @@ import statistics
 import threading
 import time
 
-from harness import Daemon, UnixConnection, at_exit, start, temporary_dir, timeout, wait_until
+from harness import Daemon, UnixConnection, at_exit, quiet, start, temporary_dir, wait_until
 from strangers import NOBODY, become, in_child
 
 TOKEN = "0123456789abcdef-slow"
@@ -114,7 +114,7 @@ def show(name, delays):
     assert max(delays) < GENEROUS_S, f"{name}: an answer took {max(delays):.1f} s"
 
 
-@timeout(180)
+@quiet
 def test_good_clients_are_answered_beside_200_bad_ones():
     token = os.path.join(temporary_dir(), "token")
     with open(token, "w", encoding="ascii") as f:
@@ -122,7 +122,7 @@ def test_good_clients_are_answered_beside_200_bad_ones():
     os.chmod(token, 0o600)
     daemon = Daemon("--socket-mode", "0666", "--group", "", "--listen", "127.0.0.1:0", "--token-file", token)
     port = int(re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()).group(1))
-    target = start("split", 120)
+    target = start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "rate_hz": 199, "keep": True}, expect=201)
     paths = ["/v1/status", "/v1/targets", f"/v1/targets/{made['id']}", f"/v1/targets/{made['id']}/profile", "/metrics"]
     bearer = {"Authorization": f"Bearer {TOKEN}"}
@@ -193,7 +193,7 @@ def test_users_together_leave_connections_to_root():
         entry = next(x for x in daemon.request("GET", "/v1/status")["limits"] if x["name"] == "connections")
         return entry if entry["hit"] else None
 
-    entry = wait_until(counted, "the limit to be met", 20)
+    entry = wait_until(counted, "the limit to be met")
     assert entry["now"] < entry["limit"], entry
 
     def be_told():

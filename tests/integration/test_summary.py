@@ -4,7 +4,19 @@ import json
 import os
 import re
 
-from harness import PYTHON, STAKEOUT, Daemon, Target, need_bpf, one_clear_line, run, script, temporary_dir, wait_until
+from harness import (
+    PYTHON,
+    STAKEOUT,
+    Daemon,
+    Target,
+    need_bpf,
+    one_clear_line,
+    quiet,
+    run,
+    script,
+    temporary_dir,
+    wait_until,
+)
 
 
 def summary(*options, expect=0):
@@ -17,18 +29,18 @@ def record_training(share="0.8"):
     """A pprof file of the loop that logs too much."""
     need_bpf()
     path = os.path.join(temporary_dir(), "training.pb.gz")
-    target = Target([PYTHON, script("py_logging_training.py"), "60", share])
+    target = Target([PYTHON, script("py_logging_training.py"), "600", share])
     result = run([STAKEOUT, "record", "-p", target.pid, "-d", "4", "-r", "499", "-o", path])
     assert result.returncode == 0, result.stderr
     return path, result.stderr
 
 
 def check_share(first_line):
+    """It is 80 % by the script's own clock; both have an error, and chance makes more of it where samples are few."""
     match = re.match(r"largest: logging, ([\d.]+) % \[ *([\d.]+), *([\d.]+)\], [\d.]+ CPU s$", first_line)
     assert match, first_line
     share, low, high = (float(number) for number in match.groups())
-    # What the script measures by its own clock is 80; both have an error of their own.
-    assert low <= share <= high and 76 <= share <= 84, first_line
+    assert low <= share <= high and abs(share - 80) <= 4 + (high - low), first_line
 
 
 def test_a_training_loop_that_logs():
@@ -57,6 +69,12 @@ def test_a_training_loop_that_logs():
     assert slip["samples"] == 0 and "VectorEnv.step (py_logging_training.py)" in slip["similar"], slip
 
 
+@quiet
+def test_the_share_of_logging_is_within_four_points():
+    match = re.match(r"largest: logging, ([\d.]+) % ", record_training()[1])
+    assert match and 76 <= float(match.group(1)) <= 84, match
+
+
 def test_rules_of_ones_own():
     path, _ = record_training("0.5")
     rules = os.path.join(temporary_dir(), "own.conf")
@@ -73,14 +91,14 @@ def test_rules_of_ones_own():
 def test_a_watched_process():
     need_bpf()
     daemon = Daemon()
-    target = Target([PYTHON, script("py_logging_training.py"), "60"])
+    target = Target([PYTHON, script("py_logging_training.py"), "600"])
     daemon.client("attach", "-p", target.pid, "-r", "499")
 
     def told():
         result = daemon.client("summary", "-p", target.pid, expect=None)
         return result.stdout if result.returncode == 0 and result.stdout.startswith("largest: logging, ") else None
 
-    text = wait_until(told, "logging to be the largest category", seconds=20)
+    text = wait_until(told, "logging to be the largest category")
     assert re.search(r"^cost: [\d.]+ µs a sample, ", text, re.M), text
 
 

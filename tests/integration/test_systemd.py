@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 
-from harness import SOURCE_DIR, Skip, timeout
+from harness import SOURCE_DIR, Skip, long, timeout, uses
 from test_dist import make_dist
 
 
-@timeout(900)
+@long
+@timeout(1800)
+@uses("dist")
 def test_service_in_debian_12():
     """Of it, up to two minutes are for downloads and for building, the first time."""
     archive = make_dist()

@@ -65,7 +65,7 @@ class Manager:
 
     def wait(self):
         """For the next one."""
-        wait_until(lambda: self.pings(0.5), "the watchdog's ping", 30)
+        wait_until(lambda: self.pings(0.5), "the watchdog's ping")
 
 
 def watched(*arguments):
@@ -83,13 +83,13 @@ def silent_without(name, target):
         manager.wait()
     with stopped(daemon.process.pid, name):
         time.sleep(WATCHDOG_US / 1e6)  # a ping may have been under way
-        assert manager.pings(3) == 0, f"pings come while {name} does not run"
+        assert manager.pings(2) == 0, f"pings come while {name} does not run"
     manager.wait()
     assert daemon.stop() == 0
 
 
 def test_no_ping_while_nothing_is_collected():
-    silent_without("collector", start("split", 60))
+    silent_without("collector", start("split", 600))
 
 
 def test_no_ping_while_an_idle_collector_hangs():
@@ -109,7 +109,8 @@ def test_pings_go_on_while_connections_are_used_up():
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         peer.connect(daemon.socket)
         peers.append(peer)
-    assert manager.pings(3) >= 3
+    for _ in range(3):
+        manager.wait()
     for peer in peers:
         peer.close()
     entry = next(x for x in wait_until(lambda: asked(daemon), "an answer")["limits"] if x["name"] == "connections")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# make kernels: stakeout on other kernels, under qemu's software emulation. KERNELS="5.10 6.1" chooses, 6.1-system
-# among them: control groups, modules and the wall clock on that one. Needs the Debian packages qemu-system-x86 and
-# busybox-static.
+# Other kernels under qemu's software emulation; 6.1-system is control groups, modules and the wall clock on that one.
+# Needs the Debian packages qemu-system-x86 and busybox-static.
+
+#: make kernels      stakeout on other kernels, under qemu (KERNELS="5.10 6.1 6.12 6.1-system" chooses)
 
 KERNELS ?=
 

@@ -330,7 +330,7 @@ static void ended_targets_are_not_held(void **state)
 	assert_int_equal(sum_of(w.counters, living), FAKE_NS);
 	engine__detach(w.engine, living, NULL);
 	/* The thread does it by itself. */
-	for (int i = 0; i < 100 && fake_engine__count(w.engine) > 1; i++)
+	for (int i = 0; i < 2000 && fake_engine__count(w.engine) > 1; i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
 	assert_int_equal(fake_engine__count(w.engine), 1);
 	living = attach(&w, 103, true);

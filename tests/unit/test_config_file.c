@@ -303,7 +303,7 @@ static void rules_add_up(void **state)
 	unlink(path);
 	options = defaults;
 	assert_int_equal(apply("socket = /s\nmatch = a(", &options, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "file:2: --match: 'a(' is no regular expression"));
+	assert_non_null(strstr(err.text, "file:2: --match: 'a(': not a regular expression"));
 	assert_int_equal(options.n_matches, 0);
 	assert_int_equal(PARSE(NULL, &options, &err, "--match", ""), -EINVAL);
 	assert_string_equal(err.text, "--match: a rule without a word");

@@ -147,7 +147,7 @@ static void test_lives(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_true(cuda_threads__lives(pid, pid));
 	/* The kernel wakes who joins a moment before the thread is gone. */
-	for (unsigned i = 0; i < 1000 && cuda_threads__lives(pid, tid); i++)
+	for (unsigned i = 0; i < 20000 && cuda_threads__lives(pid, tid); i++)
 		usleep(1000);
 	assert_false(cuda_threads__lives(pid, tid));
 	assert_true(cuda_threads__lives(1, 1));

@@ -124,7 +124,7 @@ static json_int_t field(struct world *w, size_t i, const char *name)
 /* Ended targets are looked for each second. */
 static void wait_for_end(struct world *w, uint64_t samples)
 {
-	for (int i = 0; i < 300 && fake_engine__in_windows(w->engine) < samples; i++)
+	for (int i = 0; i < 6000 && fake_engine__in_windows(w->engine) < samples; i++)
 		usleep(10000);
 	assert_int_equal(fake_engine__in_windows(w->engine), samples);
 }
@@ -240,7 +240,7 @@ static void a_window_ends_where_a_generation_turns_old(void **state)
 
 	watch(w, getpid(), USER);
 	fake_engine__carry(w->engine, true);
-	for (int i = 0; i < 300 && !field(w, 0, "samples"); i++)
+	for (int i = 0; i < 6000 && !field(w, 0, "samples"); i++)
 		usleep(10000);
 	fake_engine__carry(w->engine, false);
 	assert_true(field(w, 0, "samples") > 0);

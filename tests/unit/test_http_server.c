@@ -36,7 +36,7 @@ static void echo(void *context, const struct http_request *request, struct http_
 
 	if (!strcmp(request->path, "/wait")) {
 		waiting = 1;
-		poll(&gone, 1, 5000);
+		poll(&gone, 1, 60000);
 	}
 	n = asprintf(&text, "%s %s %s %u %zu %s", (const char *)context, request->method, request->path,
 		     (unsigned)request->uid, request->body_bytes, argument ? argument : "-");
@@ -238,20 +238,18 @@ static void slow_clients_delay_nobody(void **state)
 static void a_waiting_handler_delays_nobody(void **state)
 {
 	int fd = http_probe__connect(http_probe__socket_path());
-	double start_s = http_probe__now_s();
 
 	http_probe__send(fd, "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n", 31);
 	/* A request whose client is gone before it is read gets no handler. */
-	while (!waiting && http_probe__now_s() - start_s < 4)
+	for (unsigned i = 0; i < 60000 && !waiting; i++)
 		usleep(1000);
 	assert_int_equal(waiting, 1);
 	assert_int_equal(request("GET", "/", NULL).status, 200);
-	assert_true(http_probe__now_s() - start_s < 2);
-	close(fd); /* which the handler sees, or teardown would take five seconds */
-	while (handled < 2 && http_probe__now_s() - start_s < 4)
+	assert_int_equal(handled, 1); /* the other one waits still */
+	close(fd); /* which the handler sees, long before it has waited enough */
+	for (unsigned i = 0; i < 40000 && handled < 2; i++)
 		usleep(1000);
 	assert_int_equal(handled, 2);
-	assert_true(http_probe__now_s() - start_s < 2);
 }
 
 /* Runs as another user: fills its share, and reports what the next connection is told. */
@@ -285,7 +283,7 @@ static void one_user_cannot_shut_out_others(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	/* what it had is given back */
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 2000; i++) {
 		struct http_answer a =
 			http_probe__request_as(OTHER_USER, http_probe__socket_path(), "GET", "/", NULL);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/engine/engine_internal.h"
-#include "daemon/engine/learn.h"
+#include "daemon/engine/learn_ahead.h"
 
 #define MAX_REGIONS 256 /* that are remembered */
 #define REGION      (1ull << 20)
@@ -75,24 +75,31 @@ int stack_effect__follow(struct effect_reader *reader, effect_read_fn read, void
 	return -ENOENT;
 }
 
-size_t learn__read_code(void *context, uint64_t address, void *buf, size_t size)
+size_t file_registry__read_code(struct file_registry *registry, uint32_t number, uint64_t vaddr, void *buf,
+				size_t size)
 {
 	return 0;
 }
 
-void learn__note(struct engine *e, pid_t tgid, uint32_t file, uint64_t start)
+void learn_notes__add(struct learn_notes *notes, pid_t tgid, uint32_t file, uint64_t start)
 {
 }
 
-void engine_publish_learned(struct engine *e)
+void learn_notes__publish(struct learn_notes *notes)
 {
 }
 
-static struct engine engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .scan_wanted = PTHREAD_COND_INITIALIZER };
+void scan_queue__wake(struct scan_queue *queue)
+{
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct scan_queue scans = { .lock = &lock, .wanted = PTHREAD_COND_INITIALIZER };
+static struct learn_ahead ahead = { .lock = &lock, .scans = &scans };
 
 static void plan(uint64_t region)
 {
-	learn__plan_ahead(&engine, 1, 1, region * REGION + 8);
+	learn_ahead__plan(&ahead, 1, 1, region * REGION + 8);
 }
 
 /* How many regions were waiting. */
@@ -100,10 +107,10 @@ static unsigned look(void)
 {
 	unsigned n = 0;
 
-	pthread_mutex_lock(&engine.lock);
-	while (engine_learn_ahead(&engine))
+	pthread_mutex_lock(&lock);
+	while (learn_ahead__work(&ahead))
 		n++;
-	pthread_mutex_unlock(&engine.lock);
+	pthread_mutex_unlock(&lock);
 	return n;
 }
 
@@ -115,7 +122,7 @@ static void test_a_region_is_looked_at_once(void **state)
 	assert_int_equal(look(), 2);
 	plan(2);
 	assert_int_equal(look(), 0);
-	engine_forget_ahead(&engine);
+	learn_ahead__forget(&ahead);
 }
 
 /* As many as there is room for may wait; one that is done makes room. */
@@ -139,7 +146,7 @@ static void test_those_that_are_done_make_room(void **state)
 	assert_int_equal(look(), 0);
 	plan(1000 + MAX_REGIONS - 1);
 	assert_int_equal(look(), 1);
-	engine_forget_ahead(&engine);
+	learn_ahead__forget(&ahead);
 }
 
 /* Only one is done: of those that wait none goes. */
@@ -153,7 +160,7 @@ static void test_those_that_wait_stay(void **state)
 	plan(1000);
 	plan(1001);
 	assert_int_equal(look(), MAX_REGIONS);
-	engine_forget_ahead(&engine);
+	learn_ahead__forget(&ahead);
 }
 
 int main(void)

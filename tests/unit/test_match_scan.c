@@ -408,11 +408,11 @@ static void the_thread_looks_when_a_rule_comes(void **state)
 	put(f, (struct made){ .pid = 10, .command = "train" });
 	assert_int_equal(match_scan__start(f->scan, &err), 0);
 	add(f, "train", 0);
-	for (int i = 0; i < 500 && !target_of(f, 10); i++)
+	for (int i = 0; i < 10000 && !target_of(f, 10); i++)
 		nanosleep(&moment, NULL);
 	assert_int_not_equal(target_of(f, 10), 0);
 	put(f, (struct made){ .pid = 11, .command = "train" });
-	for (int i = 0; i < 500 && !target_of(f, 11); i++)
+	for (int i = 0; i < 10000 && !target_of(f, 11); i++)
 		nanosleep(&moment, NULL);
 	assert_int_not_equal(target_of(f, 11), 0);
 }

@@ -163,7 +163,7 @@ static void a_process_is_read(void **state)
 		execve("/bin/sleep", argv, envp);
 		_exit(1);
 	}
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < 10000; i++) {
 		process_labels__read(pid, &l);
 		if (!strcmp(l.rank, "4"))
 			break;

@@ -432,7 +432,7 @@ static pid_t start(struct world *w, char *const argv[])
 		execvp(argv[0], argv);
 		_exit(127);
 	}
-	for (unsigned i = 0; i < 2500; i++) {
+	for (unsigned i = 0; i < 50000; i++) {
 		if (sleeps(w->child))
 			return w->child;
 		nanosleep(&pause, NULL);
@@ -575,7 +575,7 @@ static void test_learned_code_that_cannot_be_read(void **state)
 	assert_ptr_equal(p->learned, learned);
 	assert_int_equal(p->forgotten, 0);
 	__atomic_store_n(&hangs, false, __ATOMIC_RELEASE);
-	for (int i = 0; i < 500 && memory_lock__stuck(); i++)
+	for (int i = 0; i < 10000 && memory_lock__stuck(); i++)
 		usleep(2000);
 	assert_int_equal(memory_lock__stuck(), 0);
 	set_try(NULL, 0);

@@ -214,7 +214,9 @@ static void add_sample(struct world *w, uint64_t hash, uint16_t cause, const uin
 	assert_non_null(stack);
 	memcpy(name, comm, strnlen(comm, 16));
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
-	assert_int_equal(accumulator__add(&w->acc, (uint32_t)getpid(), 77, name, hash, count), 0);
+	assert_int_equal(accumulator__add(&w->acc, &(struct stack_sample){ SAMPLE_CPU, (uint32_t)getpid(), 77,
+									   name, hash, count }),
+			 0);
 	stack__unref(stack);
 }
 
@@ -328,7 +330,8 @@ static void add_python_sample(struct world *w, uint16_t n_python, uint16_t state
 	stack = stack__new(&record, frames, NULL);
 	assert_non_null(stack);
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
-	assert_int_equal(accumulator__add(&w->acc, (uint32_t)getpid(), 77, "python\0\0\0\0\0\0\0\0\0", 1, 3),
+	assert_int_equal(accumulator__add(&w->acc, &(struct stack_sample){ SAMPLE_CPU, (uint32_t)getpid(), 77,
+									   "python\0\0\0\0\0\0\0\0\0", 1, 3 }),
 			 0);
 	stack__unref(stack);
 }
@@ -502,8 +505,10 @@ static void test_jit_of_ended_process(void **state)
 	record.tgid = (uint32_t)pid;
 	stack = stack__new(&record, &frame, NULL);
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
-	assert_int_equal(accumulator__add(&w->acc, (uint32_t)pid, 77, "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 1),
-			 0);
+	assert_int_equal(
+		accumulator__add(&w->acc, &(struct stack_sample){ SAMPLE_CPU, (uint32_t)pid, 77,
+								  "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 1 }),
+		0);
 	stack__unref(stack);
 	w->source.uid = getuid();
 	for (unsigned own = 0; own < 2; own++) {

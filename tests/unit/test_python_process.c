@@ -38,7 +38,7 @@ static void test_lock(void **state)
 			gil = foreign_memory__u64(&w.memory,
 						  foreign_memory__u64(&w.memory, thread + walker->interp) +
 							  walker->interp_gil);
-		for (unsigned k = 0; k < 1000 && locked != 1; k++) {
+		for (unsigned k = 0; k < 20000 && locked != 1; k++) {
 			assert_true(foreign_memory__read(&w.memory, gil + walker->gil_locked, &locked,
 							 sizeof(locked)));
 			usleep(1000);

@@ -550,7 +550,7 @@ static void test_size_bound(void **state)
 		add_bulky(w, target, EPOCH_NS + i * WINDOW_NS, 200000);
 		assert_true(dir_bytes(w) <= options.retain_size_bytes);
 		if (i % 6 == 0) {
-			store__maintain(w->store, 1000);
+			store_world_settle(w);
 			assert_true(dir_bytes(w) <= options.retain_size_bytes);
 		}
 	}
@@ -602,7 +602,7 @@ static void test_size_bound_and_the_clock(void **state)
 	for (int i = 80; i < 240; i++)
 		add_bulky(w, target, begin_ns + i * WINDOW_NS, 200000);
 	store_world_now_ns += 2 * STORE_MINUTE_NS;
-	store__maintain(w->store, 1000);
+	store_world_settle(w);
 	n = store_world_number(w, "SELECT count(*) FROM windows WHERE begin_ns > 1600000000000000000");
 	assert_true(n > 10);
 	store_world_now_ns -= 40 * year_ns;

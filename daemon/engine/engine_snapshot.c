@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What answers are made of: a target's samples and figures at a moment, as plain data. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/engine/engine_internal.h"
+#include "daemon/engine/generations.h"
+#include "daemon/os/clock.h"
+
+void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s)
+{
+	const struct target *proper = target__proper(t);
+
+	s->info = t->info;
+	s->begin_ns = t->begin_ns;
+	s->begin_wall_ns = t->begin_wall_ns;
+	s->duration_ns = t->begin_ns ? (t->end_ns ?: clock__now_ns()) - t->begin_ns : 0;
+	s->period_ns = t->period_ns;
+	s->attach_ns = t->attach_ns;
+	s->cpu_ns_before = t->cpu_ns_before;
+	s->seen_processes = t->seen_processes;
+	s->lost = samples__lost(&t->samples, &s->slot);
+	s->main_file = proper->main_file;
+	s->own_namespaces = t->own_namespaces;
+	s->python = target_python__facts(&proper->python);
+}
+
+void engine_hold_snapshot(struct target *t, struct engine_snapshot *s)
+{
+	t->users++;
+	s->held = t;
+	process_label_table__copy(engine_labels(t), &s->labels);
+}
+
+void engine_subtract_moment(struct engine_snapshot *s, const struct samples_moment *from)
+{
+	s->slot.taken -= from->slot.taken;
+	s->slot.run_ns -= from->slot.run_ns;
+	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
+		s->slot.lost[i] -= from->slot.lost[i];
+	s->python.names.stale -= from->names.stale;
+	s->python.names.unreadable -= from->names.unreadable;
+}
+
+/* Its figures become those of the samples that are in memory. */
+static void leave_out_forgotten(const struct target *t, struct engine_snapshot *s)
+{
+	const struct samples_moment *oldest = generations__oldest(t);
+
+	if (!oldest)
+		return;
+	s->forgotten = samples__forgotten(&t->samples);
+	engine_subtract_moment(s, oldest);
+	s->begin_ns = oldest->at_ns;
+	s->begin_wall_ns = (uint64_t)oldest->wall_ns;
+	s->duration_ns = (t->end_ns ?: clock__now_ns()) - oldest->at_ns;
+}
+
+static int take_locked(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err)
+{
+	struct target *t = targets__find(&e->targets, id);
+
+	if (!t)
+		return so_err(err, -ENOENT, "there is no target %u", id);
+	if (t->info.state == TARGET_SAMPLING)
+		collector__drain(&e->collector);
+	if (samples__copy(&t->samples, &s->acc))
+		return so_err(err, -ENOMEM, "out of memory");
+	engine_fill_snapshot(t, s);
+	engine_hold_snapshot(t, s);
+	leave_out_forgotten(t, s);
+	return 0;
+}
+
+int engine_take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&e->lock);
+	ret = take_locked(e, id, s, err);
+	pthread_mutex_unlock(&e->lock);
+	return ret;
+}
+
+void engine_release_snapshot(struct engine *e, struct engine_snapshot *s)
+{
+	accumulator__release(&s->acc);
+	process_label_table__release(&s->labels);
+	if (!s->held)
+		return;
+	pthread_mutex_lock(&e->lock);
+	engine_unhold(e, s->held);
+	pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The table of targets, and what a target is. With the engine's lock held. */
+#ifndef STAKEOUT_TARGETS_H
+#define STAKEOUT_TARGETS_H
+
+#include "daemon/engine/cuda_targets.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/pythons.h"
+#include "daemon/engine/windows.h"
+#include "stakeout/sampler_abi.h"
+
+struct target {
+	uint32_t id;
+	uint32_t slot;
+	struct target_info info; /* elapsed_s, processes, samples, lost are filled in on request */
+	uint64_t period_ns;
+	uint64_t begin_ns, end_ns, deadline_ns; /* CLOCK_MONOTONIC; 0: not yet, none */
+	uint64_t begin_wall_ns;
+	uint64_t attach_ns;      /* time from the call to the first possible sample */
+	unsigned living;         /* processes */
+	unsigned seen_processes; /* ever */
+	unsigned users;          /* calls that work on it without the lock */
+	bool doomed;             /* detached while in use */
+	bool own_namespaces;     /* its root process runs in the daemon's PID and mount namespaces */
+	uid_t caller_uid; /* for whom it was attached: processes of others are not followed, unless this is root */
+	uint64_t cpu_ns_before; /* of the daemon, at attach */
+	json_t *programs_before;
+	uint32_t main_file;                /* in the registry: its first process's program; 0: not known */
+	struct process_label_table labels; /* of its processes; a view's own once it has ended */
+	/* A view: a recording of a process that is a target already, which takes no samples of its own (samples.h). */
+	bool view;
+	struct target *of; /* NULL: no view, or one that has ended */
+	bool reads_old;    /* file_life.c: calls still work on it that began before files were looked at */
+	bool window_cuda,
+		window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
+	/* Each for the part that its header names. */
+	struct samples samples;
+	struct target_python python;
+	struct target_cuda cuda;
+};
+
+/* All zero is an empty one. For targets.c; `by_slot` is given to the parts below. */
+struct targets {
+	struct target *by_slot[SO_MAX_SLOTS];
+	uint32_t next_id;
+	uint64_t moves;
+};
+
+struct target *targets__of_slot(const struct targets *ts, uint32_t slot);
+/* The one after t (NULL: the first); NULL: there is no more. */
+struct target *targets__next(const struct targets *ts, const struct target *t);
+#define TARGETS_EACH(t, ts) for ((t) = targets__next(ts, NULL); (t); (t) = targets__next(ts, t))
+
+/* NULL: there is none, or it is doomed. */
+struct target *targets__find(const struct targets *ts, uint32_t id);
+/* One whose windows are taken, doomed or not. */
+struct target *targets__find_windowed(const struct targets *ts, uint32_t id);
+/* One that has not ended. */
+struct target *targets__find_pid(const struct targets *ts, pid_t pid);
+
+/* Gives it a slot and an id. -ENOSPC. */
+int targets__add(struct targets *ts, struct target *t);
+void targets__remove(struct targets *ts, struct target *t);
+/* Of targets, or of views; with doomed ones. */
+unsigned targets__count(const struct targets *ts, bool view);
+/* Of those that have ended and that nobody works on, the one that ended longest ago; NULL: there is none. */
+struct target *targets__oldest_ended(const struct targets *ts, bool view);
+struct target *targets__oldest_kept(const struct targets *ts);
+/* So that neither one user nor all of them together can shut out root, nor each other. -ENOSPC. */
+int targets__check_share(const struct targets *ts, uid_t uid, bool view, struct so_error *err);
+
+/* Of those that are sampled. */
+unsigned targets__rate_sum(const struct targets *ts);
+bool targets__use_rate(const struct targets *ts, unsigned rate_hz);
+
+/* Memory for samples. */
+size_t target__bytes(const struct target *t);
+size_t targets__bytes(const struct targets *ts);
+/* Divides what is left of it among them. */
+void targets__share_bytes(struct targets *ts);
+
+/*
+ * Counted up when stacks have gone from one target to another, or a target with all that it had: what file_life.c has gone
+ * through may not be all.
+ */
+void targets__stacks_moved(struct targets *ts);
+uint64_t targets__moves(const struct targets *ts);
+
+/* What it has counted until now, or until its end. */
+void target__moment(const struct target *t, struct samples_moment *out);
+
+/* The calls that may name its files without the lock: what holds it for its windows does not. */
+static inline unsigned target__readers(const struct target *t)
+{
+	return t->users - (windows__are_taken(&t->samples) && t->users);
+}
+
+/* The one that takes its samples. */
+static inline const struct target *target__proper(const struct target *t)
+{
+	return t->of ?: t;
+}
+
+#endif
