@@ -135,13 +135,13 @@ int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image,
 	for (uint64_t at = 0; at < where->n_symbols;) {
 		uint64_t left = where->n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
-		int r = elf_image__read(image, where->symbols_at + at * sizeof(*symbols), symbols,
-					n * sizeof(*symbols));
+		int rc = elf_image__read(image, where->symbols_at + at * sizeof(*symbols), symbols,
+					 n * sizeof(*symbols));
 
-		for (size_t i = 0; r == 0 && i < n; i++)
-			r = add_symbol(symtab, image, sections, elf, where, &symbols[i], table);
-		if (r < 0)
-			return r;
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			rc = add_symbol(symtab, image, sections, elf, where, &symbols[i], table);
+		if (rc < 0)
+			return rc;
 		at += n;
 	}
 	return 0;

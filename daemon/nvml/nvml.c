@@ -243,20 +243,20 @@ static int open_devices(struct nvml *nvml, struct so_error *err)
 /* By the helper where one is named, or where this program can load no library. */
 static int load(struct nvml *nvml, const char *path, const char *helper, struct so_error *err)
 {
-	int r = helper ? -ENOTSUP : nvml_library__load(&nvml->call, path, err);
+	int rc = helper ? -ENOTSUP : nvml_library__load(&nvml->call, path, err);
 
-	if (r != -ENOTSUP)
-		return r;
-	r = nvml_remote__load(&nvml->call, helper, path, err);
-	nvml->remote = r == 0;
-	return r;
+	if (rc != -ENOTSUP)
+		return rc;
+	rc = nvml_remote__load(&nvml->call, helper, path, err);
+	nvml->remote = rc == 0;
+	return rc;
 }
 
 int nvml__open(const char *path, const char *helper, struct nvml_refusals *refusals, struct nvml **out,
 	       struct so_error *err)
 {
 	_cleanup_(nvml) struct nvml *nvml = calloc(1, sizeof(*nvml));
-	int r, code;
+	int rc, code;
 
 	if (!path)
 		path = NVML_LIBRARY;
@@ -267,9 +267,9 @@ int nvml__open(const char *path, const char *helper, struct nvml_refusals *refus
 	nvml->process_infos = malloc(NVML_MAX_PROCESSES * NVML_PROCESS_INFO_MAX_BYTES);
 	if (!nvml->process_samples || !nvml->process_infos)
 		return so_err(err, -ENOMEM, "no memory for %s", path);
-	r = load(nvml, path, helper, err);
-	if (r < 0)
-		return r;
+	rc = load(nvml, path, helper, err);
+	if (rc < 0)
+		return rc;
 	code = nvml->call.init();
 	if (code)
 		return nvml_library__refused(&nvml->call, code, "does not start", err);
@@ -277,9 +277,9 @@ int nvml__open(const char *path, const char *helper, struct nvml_refusals *refus
 	if (!nvml->call.driver_version || nvml->call.driver_version(nvml->driver, NVML_TEXT_BYTES))
 		nvml->driver[0] = '\0';
 	tidy(nvml->driver);
-	r = open_devices(nvml, err);
-	if (r < 0)
-		return r;
+	rc = open_devices(nvml, err);
+	if (rc < 0)
+		return rc;
 	*out = TAKE_PTR(nvml);
 	return 0;
 }

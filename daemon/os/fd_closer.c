@@ -79,17 +79,17 @@ static void *work(void *context)
 
 static int add_thread(struct fd_closer *c)
 {
-	int ret = -pthread_create(&c->threads[c->n_threads], NULL, work, c);
+	int rc = -pthread_create(&c->threads[c->n_threads], NULL, work, c);
 
-	if (!ret)
+	if (!rc)
 		pthread_setname_np(c->threads[c->n_threads++], "closer");
-	return ret;
+	return rc;
 }
 
 int fd_closer__new(struct fd_closer **out)
 {
 	struct fd_closer *c = calloc(1, sizeof(*c));
-	int ret;
+	int rc;
 
 	if (!c)
 		return -ENOMEM;
@@ -98,14 +98,14 @@ int fd_closer__new(struct fd_closer **out)
 	pthread_cond_init(&c->given, NULL);
 	clock__init_cond(&c->closed);
 	pthread_mutex_lock(&c->lock);
-	ret = add_thread(c);
+	rc = add_thread(c);
 	pthread_mutex_unlock(&c->lock);
-	if (ret) {
+	if (rc) {
 		pthread_cond_destroy(&c->given);
 		pthread_cond_destroy(&c->closed);
 		pthread_mutex_destroy(&c->lock);
 		free(c);
-		return ret;
+		return rc;
 	}
 	*out = c;
 	return 0;

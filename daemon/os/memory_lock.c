@@ -124,16 +124,16 @@ static struct trier *new_trier(void)
 	struct trier *t = calloc(1, sizeof(*t));
 	pthread_attr_t attr;
 	pthread_t thread;
-	int ret;
+	int rc;
 
 	if (!t)
 		return NULL;
 	pthread_cond_init(&t->told, NULL);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ret = pthread_create(&thread, &attr, try_for_ever, t);
+	rc = pthread_create(&thread, &attr, try_for_ever, t);
 	pthread_attr_destroy(&attr);
-	if (ret) {
+	if (rc) {
 		pthread_cond_destroy(&t->told);
 		free(t);
 		return NULL;
@@ -179,10 +179,10 @@ static int wait_for(const struct trier *t, pid_t pid)
 {
 	uint64_t at_ns = clock__now_ns() + pool.patience_ns;
 	struct timespec at = { (time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000) };
-	int ret = 0;
+	int rc = 0;
 
-	while (find_trier(pid) == t && !t->stuck && !ret)
-		ret = pthread_cond_timedwait(&pool.done, &pool.lock, &at);
+	while (find_trier(pid) == t && !t->stuck && !rc)
+		rc = pthread_cond_timedwait(&pool.done, &pool.lock, &at);
 	return find_trier(pid) == t ? -EBUSY : 0;
 }
 
@@ -190,7 +190,7 @@ static int wait_for(const struct trier *t, pid_t pid)
 static int check_locked(pid_t pid, bool *began)
 {
 	struct trier *t = find_trier(pid);
-	int ret;
+	int rc;
 
 	if (!pool.ready) {
 		clock__init_cond(&pool.done);
@@ -214,8 +214,8 @@ static int check_locked(pid_t pid, bool *began)
 		t->pid = pid;
 		pthread_cond_signal(&t->told);
 	}
-	ret = wait_for(t, pid);
-	if (!ret) {
+	rc = wait_for(t, pid);
+	if (!rc) {
 		note_fresh(pid, clock__now_ns());
 		return 0;
 	}
@@ -224,22 +224,22 @@ static int check_locked(pid_t pid, bool *began)
 		pool.n_stuck++;
 		*began = true;
 	}
-	return ret;
+	return rc;
 }
 
 int memory_lock__check(pid_t pid)
 {
 	bool began = false;
-	int ret;
+	int rc;
 
 	if (pid <= 0)
 		return 0;
 	pthread_mutex_lock(&pool.lock);
-	ret = check_locked(pid, &began);
+	rc = check_locked(pid, &began);
 	pthread_mutex_unlock(&pool.lock);
 	if (began)
 		say(pid, true);
-	return ret;
+	return rc;
 }
 
 size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)

@@ -278,17 +278,17 @@ static int read_parts(const struct foreign_memory *memory, const struct python_l
 		      const struct object *object, struct python_code *code)
 {
 	const struct python_code_layout *at = &layout->code;
-	int r;
+	int rc;
 
 	if (!is_plausible(object, at))
 		return -EFAULT;
 	code->first_line = (int)field_u32(object, at->firstlineno);
-	r = read_str(memory, layout, field_u64(object, at->qualname ? at->qualname : at->name), &code->name);
-	if (r == 0)
-		r = read_str(memory, layout, field_u64(object, at->filename), &code->filename);
-	if (r == 0)
-		r = read_linetable(memory, layout, field_u64(object, at->linetable), code);
-	return r;
+	rc = read_str(memory, layout, field_u64(object, at->qualname ? at->qualname : at->name), &code->name);
+	if (rc == 0)
+		rc = read_str(memory, layout, field_u64(object, at->filename), &code->filename);
+	if (rc == 0)
+		rc = read_linetable(memory, layout, field_u64(object, at->linetable), code);
+	return rc;
 }
 
 /*
@@ -331,7 +331,7 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 {
 	_cleanup_(python_code) struct python_code *code = calloc(1, sizeof(*code));
 	struct object before;
-	int r;
+	int rc;
 
 	if (!code)
 		return -ENOMEM;
@@ -342,9 +342,9 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		return -ESTALE;
 	if (!is_code(memory, &before))
 		return -EFAULT;
-	r = read_parts(memory, layout, &before, code);
-	if (r == -ENOMEM)
-		return r;
+	rc = read_parts(memory, layout, &before, code);
+	if (rc == -ENOMEM)
+		return rc;
 	/*
 	 * If it still lives now, then so did its names when they were read. Twice: an object that was just made at the same
 	 * place is alive some 50 ns before it has fields of its own, and until then has those of the freed one.
@@ -355,8 +355,8 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		if (still < 0)
 			return still;
 	}
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	*out = TAKE_PTR(code);
 	return 0;
 }

@@ -151,21 +151,21 @@ const struct python_code *python_names__get(struct python_names *names, const st
 {
 	struct entry *entry = find(names, address, sum);
 	struct python_code *code = NULL;
-	int r;
+	int rc;
 
 	if (entry) {
 		ring__remove(entry);
 		ring__add_newest(names, entry);
 	} else {
 		entry = malloc(sizeof(*entry));
-		r = entry ? python_code__read(memory, layout, address, sum, &code) : -ENOMEM;
-		count(&names->stats, r);
-		if (r == -ENOMEM) {
+		rc = entry ? python_code__read(memory, layout, address, sum, &code) : -ENOMEM;
+		count(&names->stats, rc);
+		if (rc == -ENOMEM) {
 			free(entry);
-			*why = r;
+			*why = rc;
 			return NULL;
 		}
-		*entry = (struct entry){ .address = address, .sum = sum, .code = code, .why = r };
+		*entry = (struct entry){ .address = address, .sum = sum, .code = code, .why = rc };
 		add(names, entry);
 	}
 	if (!entry->code)

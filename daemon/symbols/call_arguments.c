@@ -19,10 +19,10 @@ struct call_arguments {
 int call_arguments__new(const struct elf_file *elf, uint64_t max_instructions, struct call_arguments **out)
 {
 	_cleanup_(call_arguments) struct call_arguments *a = calloc(1, sizeof(*a));
-	int r = a ? stack_decoder__new(&a->decoder) : -ENOMEM;
+	int rc = a ? stack_decoder__new(&a->decoder) : -ENOMEM;
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	a->elf = elf;
 	a->left = max_instructions;
 	*out = TAKE_PTR(a);

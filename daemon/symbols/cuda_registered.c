@@ -260,12 +260,12 @@ static int make_functions(struct reader *r, struct cuda_registered *out)
 
 static int read_fdes(const struct elf_image *image, struct eh_frame *eh, struct cfi_entries *entries)
 {
-	int r = image->fd >= 0 ? eh_frame__read(image->fd, eh, NULL)
-			       : eh_frame__read_memory(image->memory, image->size, eh, NULL);
+	int rc = image->fd >= 0 ? eh_frame__read(image->fd, eh, NULL)
+				: eh_frame__read_memory(image->memory, image->size, eh, NULL);
 
-	if (r == 0 && eh->data)
-		r = cfi_entries__read(eh, entries);
-	return r;
+	if (rc == 0 && eh->data)
+		rc = cfi_entries__read(eh, entries);
+	return rc;
 }
 
 /* Both are sorted. */

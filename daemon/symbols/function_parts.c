@@ -81,18 +81,18 @@ static int follow_branches(struct search *s, struct function_part part)
 	uint64_t size = part.high - part.low, offset;
 	_cleanup_free_ uint8_t *code = NULL;
 	struct stack_insn insn;
-	int r;
+	int rc;
 
 	if (part.high <= part.low || size > MAX_TEXT_BYTES)
 		return 0;
-	r = elf_file__offset(s->elf, part.low, &offset);
-	if (r < 0)
-		return r;
+	rc = elf_file__offset(s->elf, part.low, &offset);
+	if (rc < 0)
+		return rc;
 	code = malloc(size);
 	if (!code)
 		return -ENOMEM;
-	r = elf_image__read(&s->image, offset, code, size);
-	for (uint64_t at = 0; r == 0 && at < size; at += insn.length) {
+	rc = elf_image__read(&s->image, offset, code, size);
+	for (uint64_t at = 0; rc == 0 && at < size; at += insn.length) {
 		if (stack_decoder__decode(s->decoder, code + at, size - at, part.low + at, &insn) < 0) {
 			insn.length = 1;
 			continue;
@@ -100,7 +100,7 @@ static int follow_branches(struct search *s, struct function_part part)
 		if (insn.flow == STACK_FLOW_BRANCH || insn.flow == STACK_FLOW_JUMP)
 			add_part_at(s, insn.target);
 	}
-	return r;
+	return rc;
 }
 
 int function_parts__find(int fd, const struct elf_file *elf, struct function_part *parts, size_t *n,
@@ -108,19 +108,19 @@ int function_parts__find(int fd, const struct elf_file *elf, struct function_par
 {
 	__attribute__((cleanup(
 		cleanup__search))) struct search s = { .elf = elf, .parts = parts, .n = *n, .room = room };
-	int r = elf_image__of_file(fd, &s.image);
+	int rc = elf_image__of_file(fd, &s.image);
 
-	if (r == 0)
-		r = eh_frame__read(fd, &s.eh, NULL);
-	if (r == 0 && !s.eh.data)
-		r = -ENOENT;
-	if (r == 0)
-		r = cfi_entries__read(&s.eh, &s.entries);
-	if (r == 0)
-		r = stack_decoder__new(&s.decoder);
-	for (size_t i = 0; r == 0 && i < s.n; i++)
-		r = follow_branches(&s, parts[i]);
-	if (r == 0)
+	if (rc == 0)
+		rc = eh_frame__read(fd, &s.eh, NULL);
+	if (rc == 0 && !s.eh.data)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = cfi_entries__read(&s.eh, &s.entries);
+	if (rc == 0)
+		rc = stack_decoder__new(&s.decoder);
+	for (size_t i = 0; rc == 0 && i < s.n; i++)
+		rc = follow_branches(&s, parts[i]);
+	if (rc == 0)
 		*n = s.n;
-	return r;
+	return rc;
 }

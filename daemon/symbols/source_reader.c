@@ -350,11 +350,11 @@ void source_reader__run(void)
 {
 	static struct reader reader;
 	struct pollfd socket = { .fd = STDIN_FILENO, .events = POLLIN };
-	int r = confine();
+	int rc = confine();
 
-	if (r) {
+	if (rc) {
 		log__error("source lines are not read: the process that reads them cannot be confined: %s",
-			   strerror(-r));
+			   strerror(-rc));
 		_exit(1);
 	}
 	for (;;) {

@@ -13,11 +13,11 @@ struct stack_decoder {
 int stack_decoder__new(struct stack_decoder **out)
 {
 	_cleanup_(stack_decoder) struct stack_decoder *d = calloc(1, sizeof(*d));
-	int ret = d ? x86_decoder__open(&d->x86) : -ENOMEM;
+	int rc = d ? x86_decoder__open(&d->x86) : -ENOMEM;
 
-	if (!ret)
+	if (!rc)
 		*out = TAKE_PTR(d);
-	return ret;
+	return rc;
 }
 
 void stack_decoder__free(struct stack_decoder *d)
