@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How the threads of a process, as the daemon found them at one moment, are written: for people and as JSON. What comes
- * out is valid UTF-8 without control characters, whatever the names contain ('?' stands for such bytes).
+ * out is valid UTF-8 without control characters, whatever the names contain (such bytes become '?').
  */
 #ifndef STAKEOUT_CLIENT_DUMP_TEXT_H
 #define STAKEOUT_CLIENT_DUMP_TEXT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The options that show a part of a profile: what they leave out, and what the user is told. */
+/* The options that show a part of a profile: what they leave out, and what is reported of it. */
 #ifndef STAKEOUT_CLIENT_SELECTION_H
 #define STAKEOUT_CLIENT_SELECTION_H
 

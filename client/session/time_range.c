@@ -291,7 +291,7 @@ int time_range__parse(const char *since, const char *until, const char *at, int6
 
 	tzset();
 	if (at && (since || until))
-		return so_err(err, -EINVAL, "--at goes without --since and --until");
+		return so_err(err, -EINVAL, "--at does not go with --since or --until");
 	if (at)
 		return parse_at(at, now_ns, out, err);
 	if (since)

@@ -299,13 +299,13 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 
 static void print_lines_missing(const struct profile *profile, FILE *out)
 {
-	json_t *told = figures__from_comments(profile);
+	json_t *figures = figures__from_comments(profile);
 	char text[LINES_MISSING_TEXT_BYTES];
 	double missing = 0;
 
-	if (told && figures__number(told, LINES_MISSING_COMMENT, &missing) && missing >= 1)
+	if (figures && figures__number(figures, LINES_MISSING_COMMENT, &missing) && missing >= 1)
 		fprintf(out, "%s\n", lines_missing__text((uint64_t)missing, text));
-	json_decref(told);
+	json_decref(figures);
 }
 
 static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures,

@@ -292,7 +292,7 @@ static int name_group(const struct group *group, bool threads, struct rows *out,
 		rc = intern__add(&out->texts, text->bytes, text->length, &number);
 	if (rc < 0)
 		return rc;
-	/* A name may stand for two, where the labels are another tool's; so the text's number is the row's. */
+	/* A name may be that of two, where the labels are another tool's; so the text's number is the row's. */
 	if (rc)
 		out->list[out->n++] =
 			(struct row){ .line = number, .rank = group->rank, .container = group->container };

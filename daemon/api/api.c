@@ -45,7 +45,7 @@ struct call {
 
 struct route {
 	const char *method;
-	const char *path; /* "ID" stands for a target's number, or the key of a history */
+	const char *path; /* "ID" is a target's number, or the key of a history */
 	int (*handle)(struct call *call);
 	bool changes; /* begins, ends or drops something: not for a read-only caller */
 };

@@ -21,7 +21,7 @@
 #define METRICS_MAX_APIS     40 /* of one target; further ones are added up as api="other" */
 #define METRICS_BUCKETS      16 /* of an API's histogram, the one of +Inf among them */
 
-/* What is told beyond the engine's own figures; all zero is nothing. */
+/* What is reported beyond the engine's own figures; all zero is nothing. */
 struct metrics_more {
 	struct category_counters *categories; /* NULL: not counted */
 	const struct match_rule_info *rules;  /* that the caller may see */

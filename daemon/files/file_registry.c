@@ -561,7 +561,7 @@ static int open_lines(void *context, bool quick, int fds[2])
 				       of->debug_root, quick, fds);
 }
 
-/* A file that could not be looked at (inode 0) is told from no other. */
+/* A file that could not be looked at (inode 0) cannot be distinguished from others. */
 static bool may_have_lines(const struct file_registry *r, const struct slot *slot)
 {
 	return r->source_lines && slot && slot->fd >= 0 && slot->source.inode;

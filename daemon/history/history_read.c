@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What is told of the history: its state, its list, the profile of a range. */
+/* What is reported of the history: its state, its list, the profile of a range. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -23,7 +23,7 @@
  * fails its check (PRAGMA quick_check, for half a second at most) is renamed to history.sqlite.corrupt-TIME, and a new one
  * begun. So it is when the file is removed while the daemon runs.
  *
- * Full disks, read-only stores. History is then off: said once on the log, told by store__problem(), tried again every
+ * Full disks, read-only stores. History is then off: logged once, reported by store__problem(), tried again every
  * STORE_RETRY_NS; the windows that could not be written become one gap. The daemon goes on meanwhile.
  *
  * Threads. All functions may be called by any thread, store__close() excepted. Those that write wait for each other;
@@ -166,7 +166,7 @@ struct store_query {
 	int64_t from_ns, to_ns;
 };
 
-/* What an answer stands for. */
+/* The time and the windows of an answer. */
 struct store_span {
 	int64_t begin_ns, end_ns; /* windows that cross the range's edges are included whole */
 	int64_t covered_ns;       /* time in it with a window: of the one target, or of any of all */

@@ -81,7 +81,7 @@ int store_blob_reader__decode(struct store_blob_reader *reader, const void *blob
 	unsigned long long announced = ZSTD_getFrameContentSize(blob, blob_bytes);
 	size_t n;
 
-	/* The two values that stand for "not known" and "no frame" are above every size. */
+	/* "Not known" and "no frame" are above every size. */
 	if (announced != content_bytes || announced > STORE_BLOB_MAX_BYTES)
 		return -EBADMSG;
 	if (ZSTD_findFrameCompressedSize(blob, blob_bytes) != blob_bytes)

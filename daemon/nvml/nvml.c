@@ -44,7 +44,7 @@ struct device {
 	nvml_device handle;
 	char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES]; /* "": unknown */
 	struct failures failed;
-	struct failures told; /* those of which `problem` tells */
+	struct failures reported; /* those that `problem` describes */
 	char problem[NVML_PROBLEM_BYTES];
 	bool given_up; /* it stays refused, without being asked for */
 	struct nvml_memory memory;
@@ -99,9 +99,9 @@ static void tell(const struct nvml *nvml, struct device *device)
 	char *text = device->problem, buffer[32];
 	size_t at = 0;
 
-	if (memcmp(&device->told, &device->failed, sizeof(device->told)) == 0)
+	if (memcmp(&device->reported, &device->failed, sizeof(device->reported)) == 0)
 		return;
-	device->told = device->failed;
+	device->reported = device->failed;
 	text[0] = '\0';
 	for (unsigned i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
 		if (!failures[i].code || at >= sizeof(device->problem))
@@ -192,7 +192,7 @@ static struct identity ask_identity(const struct nvml *nvml, unsigned index)
 /* Nothing else has failed of a device that was refused. */
 static void identify(struct device *device, const struct identity *id)
 {
-	device->failed.handle = device->told.handle = id->failed;
+	device->failed.handle = device->reported.handle = id->failed;
 	device->given_up = id->given_up;
 	device->handle = id->handle;
 	memcpy(device->name, id->name, NVML_TEXT_BYTES);
@@ -292,7 +292,7 @@ static void add_figure(struct device *device, uint32_t pid, uint32_t sm)
 
 /*
  * The driver answers "not found" both when it has no new sample yet, which says nothing, and when no process was at work.
- * These are told apart by the device: where it was idle, so were its processes. Figures of processes come with times of
+ * The device says which: where it was idle, so were its processes. Figures of processes come with times of
  * the real-time clock, which may have been set back since. Entries that hold no figure (no PID, more than 100 %, a time
  * that was not asked for) do occur.
  */

@@ -59,7 +59,7 @@ int nvml__open(const char *path, const char *helper, struct nvml_refusals *refus
 
 /*
  * Meant to be called every 100 to 500 ms; reads every device once in NVML_INTERVAL_NS. `time_ns`: CLOCK_MONOTONIC. A driver
- * that answers slowly is asked less often (NVML_MAX_SHARE). What fails is told by nvml__report() and tried again with the
+ * that answers slowly is asked less often (NVML_MAX_SHARE). What fails is reported by nvml__report() and tried again with the
  * next sample, but for what nvml__is_lost() and nvml__lacks_device() are about.
  */
 void nvml__sample(struct nvml *nvml, uint64_t time_ns);

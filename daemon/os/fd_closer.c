@@ -199,7 +199,7 @@ unsigned fd_closer__lingering(struct fd_closer *c)
 	return n;
 }
 
-/* Until some are closed, or for LOOK_NS: that one lingers is told by nobody. */
+/* Until some are closed, or for LOOK_NS: nobody reports that one lingers. */
 static void wait_for_some(struct fd_closer *c)
 {
 	uint64_t end = clock__now_ns() + LOOK_NS;

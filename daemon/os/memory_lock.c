@@ -30,7 +30,7 @@ struct trier {
 	struct trier *next;
 	pid_t pid;  /* 0: it has nothing to do */
 	bool stuck; /* nobody waits for it any more */
-	pthread_cond_t told;
+	pthread_cond_t wake;
 };
 
 /* One for the program: the locks are the system's, and threads that hang cannot be given back. */
@@ -86,7 +86,7 @@ static void *try_for_ever(void *context)
 	pthread_mutex_lock(&pool.lock);
 	for (;;) {
 		while (!t->pid)
-			pthread_cond_wait(&t->told, &pool.lock);
+			pthread_cond_wait(&t->wake, &pool.lock);
 		pid = t->pid;
 		try_process = pool.try_process ?: read_memory;
 		pthread_mutex_unlock(&pool.lock);
@@ -114,7 +114,7 @@ static void *try_for_ever(void *context)
 	}
 	pool.n_idle--;
 	pthread_mutex_unlock(&pool.lock);
-	pthread_cond_destroy(&t->told);
+	pthread_cond_destroy(&t->wake);
 	free(t);
 	return NULL;
 }
@@ -128,13 +128,13 @@ static struct trier *new_trier(void)
 
 	if (!t)
 		return NULL;
-	pthread_cond_init(&t->told, NULL);
+	pthread_cond_init(&t->wake, NULL);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	rc = pthread_create(&thread, &attr, try_for_ever, t);
 	pthread_attr_destroy(&attr);
 	if (rc) {
-		pthread_cond_destroy(&t->told);
+		pthread_cond_destroy(&t->wake);
 		free(t);
 		return NULL;
 	}
@@ -212,7 +212,7 @@ static int check_locked(pid_t pid, bool *began)
 			return 0;
 		pool.n_idle--;
 		t->pid = pid;
-		pthread_cond_signal(&t->told);
+		pthread_cond_signal(&t->wake);
 	}
 	rc = wait_for(t, pid);
 	if (!rc) {

@@ -214,7 +214,7 @@ void privileges__names(uint64_t set, char text[PRIVILEGES_TEXT])
 		snprintf(text, PRIVILEGES_TEXT, "none");
 }
 
-/* CAP_SYS_ADMIN stands for those that are parts of it. */
+/* CAP_SYS_ADMIN includes those that are parts of it. */
 static bool lacks(uint64_t now, size_t i)
 {
 	return !(now & BIT(used[i].number)) && !(used[i].part_of_admin && now & BIT(CAP_SYS_ADMIN));

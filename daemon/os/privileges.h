@@ -17,7 +17,7 @@
 /*
  * Sets of capabilities: bit N is capability N of include/uapi/linux/capability.h.
  *
- * What of `permitted` is used after the start. CAP_SYS_ADMIN is part of it only where one that stands for a part of it is
+ * What of `permitted` is used after the start. CAP_SYS_ADMIN is part of it only where one that is a part of it is
  * not permitted, or is not known to the kernel, whose greatest one is `last`.
  */
 uint64_t privileges__wanted(uint64_t permitted, unsigned last);

@@ -22,7 +22,7 @@
 
 struct profile_builder;
 
-/* period_ns: CPU time that one sample stands for. NULL: out of memory. */
+/* period_ns: CPU time that one sample is scaled to. NULL: out of memory. */
 struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns);
 
 #define PROFILE_MAX_VALUES 4
@@ -65,7 +65,7 @@ uint64_t profile_builder__location(struct profile_builder *b, const struct profi
 #define PROFILE_MAX_INLINED 32
 uint64_t profile_builder__location_of(struct profile_builder *b, const struct profile_frame *frames, size_t n);
 
-/* How many frames a location number stands for: 1, and those that were inlined. */
+/* How many frames a location has: 1, and those that were inlined. */
 size_t profile_builder__frames(const struct profile_builder *b, uint64_t location);
 /*
  * One of them, from 0, the innermost: its names are borrowed until the builder next changes; unknown ones are "". mapping: the

@@ -196,7 +196,7 @@ static bool check_fields(const uint64_t *words, struct so_error *err)
 
 /*
  * What the table does not tell is known by its place beside what it does: co_flags and co_kwonlyargcount around
- * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are told must
+ * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are described must
  * stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 and 3.14). So must those of objects that each
  * CPython has had alike since 3.3, and the GIL's, whose structure the table places in the interpreter state.
  */

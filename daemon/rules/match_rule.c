@@ -59,7 +59,7 @@ static int take_user(struct match_rule *rule, const char *value, struct so_error
 
 	if (!buffer)
 		return so_err(err, -ENOMEM, "out of memory");
-	/* The largest uid_t stands for "no user". */
+	/* The largest uid_t means "no user". */
 	if (parse_whole(value, UINT32_MAX - 1ul, &number)) {
 		rule->user = (uid_t)number;
 	} else {

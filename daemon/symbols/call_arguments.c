@@ -52,7 +52,7 @@ static const uint8_t reg_of_number[16] = {
 	SO_REG_R8,  SO_REG_R9,  SO_REG_R10, SO_REG_R11, SO_REG_R12, SO_REG_R13, SO_REG_R14, SO_REG_R15,
 };
 
-/* An instruction that gives a register a value that is told of here; its length, or 0. */
+/* An instruction that gives a register a value that is tracked here; its length, or 0. */
 static size_t read_load(const struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr,
 			uint8_t *reg, struct call_value *value)
 {

@@ -247,7 +247,7 @@ static bool has_symbol(const struct elf_symtab *symtab, size_t n, uint64_t vaddr
 }
 
 /*
- * Names are told apart by 32 bits: from the first one's place on, which the others lie behind in all but files of more than
+ * Names are distinguished by 32 bits: from the first one's place on, which the others lie behind in all but files of more than
  * 4 GB.
  */
 static int add_kernels(struct elf_symbols *symbols, const struct elf_image *image,

@@ -35,7 +35,7 @@ struct import_call {
 	size_t code_bytes;
 };
 
-/* Nearly all files have none of the names, and are told by one pass over their strings. -EINVAL: damaged. */
+/* Nearly all files have none of the names, as one pass over their strings shows. -EINVAL: damaged. */
 int import_names__find(const struct elf_image *image, const struct elf_symtab_location *dynsym,
 		       struct import_names *names);
 

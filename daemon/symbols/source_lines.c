@@ -453,15 +453,15 @@ static int keep_frames(struct source_lines *lines, uint32_t *n_frames)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < head.n_frames; i++) {
 		struct found_frame *frame = &lines->frames[lines->n_frames];
-		struct source_answer_frame told;
+		struct source_answer_frame answer;
 
-		memcpy(&told, at, sizeof(told));
-		at += sizeof(told);
-		if (intern_text(lines, at, told.function_bytes, &frame->function) ||
-		    intern_text(lines, at + told.function_bytes, told.file_bytes, &frame->file))
+		memcpy(&answer, at, sizeof(answer));
+		at += sizeof(answer);
+		if (intern_text(lines, at, answer.function_bytes, &frame->function) ||
+		    intern_text(lines, at + answer.function_bytes, answer.file_bytes, &frame->file))
 			return -ENOMEM;
-		at += (size_t)told.function_bytes + told.file_bytes;
-		frame->line = told.line;
+		at += (size_t)answer.function_bytes + answer.file_bytes;
+		frame->line = answer.line;
 		lines->n_frames++;
 	}
 	return 0;

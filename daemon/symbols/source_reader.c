@@ -260,7 +260,7 @@ static bool append_frame(struct message *message, const struct dwarf_frame *fram
 	return true;
 }
 
-/* Where the names are too long for one message, only the function itself is told. */
+/* Where the names are too long for one message, only the function itself is reported. */
 static uint32_t append_frames(struct message *message, const struct dwarf_frame *frames, size_t n)
 {
 	size_t begin = message->bytes;

@@ -72,7 +72,7 @@ enum so_process_flags {
 struct so_process {
 	__u64 mappings;       /* first piece << 32 | number of pieces: read and written in one access */
 	__u64 exec_pages;     /* mm->exec_vm when its mappings were read: a difference means they changed */
-	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is told once */
+	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is reported once */
 	__u32 flags;          /* enum so_process_flags */
 	__u32 slot;           /* target's slot: index of `slots` */
 	__u32 run;            /* number of the run of mappings; 0: none */
