@@ -192,8 +192,8 @@ static int fetch(struct recording *recording, struct so_error *err)
 
 /*
  * Where writing failed, the commit knows the system's reason; other errors are the renderer's own. Statistics
- * that cannot be written leave the profile where it is. What was recorded is written as a whole, and -ENODATA returned, where the
- * part that was asked for is empty for a reason.
+ * that cannot be written leave the profile where it is. What was recorded is written as a whole, and -ENODATA returned,
+ * where the part that was asked for is empty for a reason.
  */
 static int write_outputs(struct recording *recording, struct so_error *err)
 {

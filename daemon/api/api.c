@@ -419,8 +419,8 @@ static int get_cuda(struct call *call)
 }
 
 /*
- * Of the targets that the caller may see. Renews no lease: what is scraped for ever must not keep a recording whose client
- * is gone.
+ * Of the targets that the caller may see. Renews no lease: what is scraped for ever must not keep a recording whose
+ * client is gone.
  */
 static int get_metrics(struct call *call)
 {

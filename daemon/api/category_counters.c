@@ -32,8 +32,8 @@ static bool is_shown(const struct category_rules *rules, size_t category)
 }
 
 /*
- * Where there is no place for all, the last ones of the file share one; leftovers have their own. A category that is called
- * as the shared one is part of it, since a series may be there once only.
+ * Where there is no place for all, the last ones of the file share one; leftovers have their own. A category that is
+ * called as the shared one is part of it, since a series may be there once only.
  */
 static void place_categories(struct category_counters *c)
 {

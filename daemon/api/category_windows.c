@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A target of which windows are taken stays in its slot of the engine until the last one is taken, and one that lives holds
- * what its window has counted. So a thread looks each second for targets that ended and for windows that nobody asks for any
- * more. It sleeps as long as no windows are taken.
+ * A target of which windows are taken stays in its slot of the engine until the last one is taken, and one that lives
+ * holds what its window has counted. So a thread looks each second for targets that ended and for windows that nobody
+ * asks for any more. It sleeps as long as no windows are taken.
  */
 #include "daemon/api/category_windows.h"
 
@@ -126,7 +126,10 @@ void category_windows__refresh(struct category_windows *w, const struct target_i
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Of a target that was detached nobody can see the counters. Of the idle ones only one is taken, since a scrape waits meanwhile. */
+/*
+ * Of a target that was detached nobody can see the counters. Of the idle ones only one is taken, since a scrape waits
+ * meanwhile.
+ */
 static void look(struct category_windows *w, uint64_t now_ns)
 {
 	bool patient = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The thread that takes windows. They end at whole multiples of their length by the wall clock, so that those of all
- * targets end together and minutes hold whole ones; targets that ended are looked for each second, since they hold a slot
- * of the engine until their last window is written.
+ * targets end together and minutes hold whole ones; targets that ended are looked for each second, since they hold a
+ * slot of the engine until their last window is written.
  */
 #include "daemon/history/history.h"
 

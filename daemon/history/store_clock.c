@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The clock that windows grow old by. A wall clock that is wrong by years for a minute must not cost all history, so this one
- * follows it forward no faster than CLOCK_SPEED times the time that passes, and back no faster than time passes. It stands still
- * while no daemon runs, and is behind by a time of rest until it has caught up. What the wall clock has said without a step
- * for as long as windows are kept is right: all that is younger was written under it.
+ * The clock that windows grow old by. A wall clock that is wrong by years for a minute must not cost all history, so
+ * this one follows it forward no faster than CLOCK_SPEED times the time that passes, and back no faster than time
+ * passes. It stands still while no daemon runs, and is behind by a time of rest until it has caught up. What the wall
+ * clock has said without a step for as long as windows are kept is right: all that is younger was written under it.
  */
 #include <errno.h>
 

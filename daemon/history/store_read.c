@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Answers over a range. Of a sum and its parts, the sum is read where it lies within the range and the parts where it does
- * not: a window counts if the sum above it does not lie within the range, and either lies within it itself or has no parts
- * any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement reads one
- * state of the database, whatever is written meanwhile.
+ * Answers over a range. Of a sum and its parts, the sum is read where it lies within the range and the parts where it
+ * does not: a window counts if the sum above it does not lie within the range, and either lies within it itself or has
+ * no parts any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement
+ * reads one state of the database, whatever is written meanwhile.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Bounds: removing what is too old or too much, and giving the room back. A sum goes together with the parts that are still beside it
- * (ON DELETE CASCADE), so what is removed is always a time, never one of two views of it.
+ * Bounds: removing what is too old or too much, and giving the room back. A sum goes together with the parts that are
+ * still beside it (ON DELETE CASCADE), so what is removed is always a time, never one of two views of it.
  */
 #include <errno.h>
 
@@ -63,8 +63,8 @@ static int remove_oldest(struct store *store, int64_t ended_before_ns)
 }
 
 /*
- * One that was written while the clock was ahead: it has no time that it could be asked for by. By the later of both clocks:
- * while the wall clock is far behind, all that there is lies in its future.
+ * One that was written while the clock was ahead: it has no time that it could be asked for by. By the later of both
+ * clocks: while the wall clock is far behind, all that there is lies in its future.
  */
 static int remove_future(struct store *store)
 {
@@ -79,8 +79,8 @@ static int remove_future(struct store *store)
 }
 
 /*
- * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain. These are
- * young by the wall clock, as those that are written now are. 1: done; 0: there is nothing left.
+ * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain.
+ * These are young by the wall clock, as those that are written now are. 1: done; 0: there is nothing left.
  */
 static int remove_something(struct store *store)
 {

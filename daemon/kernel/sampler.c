@@ -155,8 +155,8 @@ static int attach_tracepoints(struct sampler *s)
 }
 
 /*
- * A sample for the daemon to unwind takes some 150 KB of the ring of stacks, and several CPUs may stand in the same code
- * without rules at once.
+ * A sample for the daemon to unwind takes some 150 KB of the ring of stacks, and several CPUs may stand in the same
+ * code without rules at once.
  */
 static uint32_t ring_bytes(void)
 {
@@ -207,7 +207,9 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 
 	libbpf_set_print(silent);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL & ~LIBBPF_STRICT_AUTO_RLIMIT_MEMLOCK);
-	/* Kernels before 5.11 charge maps to the locked-memory limit; where raising it is not permitted it may suffice. */
+	/*
+	 * Kernels before 5.11 charge maps to the locked-memory limit; where raising it is not permitted it may suffice.
+	 */
 	setrlimit(RLIMIT_MEMLOCK, &infinite);
 	rc = load(s, options, err);
 	if (rc)

@@ -160,7 +160,9 @@ static void give_up(struct identity *id)
 		 " did not outlive the question for it: not asked for again until stakeoutd restarts");
 }
 
-/* In words already, for they are the library's as well. A loss of the helper is put down to whom it was asked for then. */
+/*
+ * In words already, for they are the library's as well. A loss of the helper is put down to whom it was asked for then.
+ */
 static struct identity ask_identity(const struct nvml *nvml, unsigned index)
 {
 	struct nvml_refusals *refusals = nvml->refusals;
@@ -291,9 +293,9 @@ static void add_figure(struct device *device, uint32_t pid, uint32_t sm)
 }
 
 /*
- * The driver answers "not found" both when it has no new sample yet, which says nothing, and when no process was at work.
- * The device says which: where it was idle, so were its processes. Figures of processes come with times of
- * the real-time clock, which may have been set back since. Entries that hold no figure (no PID, more than 100 %, a time
+ * The driver answers "not found" both when it has no new sample yet, which says nothing, and when no process was at
+ * work. The device says which: where it was idle, so were its processes. Figures of processes come with times of the
+ * real-time clock, which may have been set back since. Entries that hold no figure (no PID, more than 100 %, a time
  * that was not asked for) do occur.
  */
 static bool sample_processes(struct nvml *nvml, struct device *device, bool idle)

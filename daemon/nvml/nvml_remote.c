@@ -74,8 +74,8 @@ static bool sound(const struct nvml_request *request, const struct nvml_answer *
 }
 
 /*
- * One request and its answer, the bytes of which go to `bytes`, `room` long. Returns 0 or NVML_REMOTE_GONE: what NVML said
- * is in the answer.
+ * One request and its answer, the bytes of which go to `bytes`, `room` long. Returns 0 or NVML_REMOTE_GONE: what NVML
+ * said is in the answer.
  */
 static int exchange(struct nvml_request *request, struct nvml_answer *answer, void *bytes, size_t room)
 {

@@ -131,9 +131,9 @@ void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 }
 
 /*
- * Whether its probes are gone, by what its thread waits for. The last thing that uprobe_unregister_sync() does (kernel/events/uprobes.c),
- * when they are: wait for calls under way whose return is probed. A thread that sleeps in one is waited for until the kernel gives up its
- * claim, 0.1 s after it came (RI_TIMER_PERIOD).
+ * Whether its probes are gone, by what its thread waits for. The last thing that uprobe_unregister_sync() does
+ * (kernel/events/uprobes.c), when they are: wait for calls under way whose return is probed. A thread that sleeps in
+ * one is waited for until the kernel gives up its claim, 0.1 s after it came (RI_TIMER_PERIOD).
  */
 static bool is_lingering(struct entry *entry)
 {

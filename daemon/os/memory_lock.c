@@ -17,7 +17,10 @@
 #include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
 
-/* What could be read just now is not tried again for so long: a process that is looked at often costs 20 tries a second. */
+/*
+ * What could be read just now is not tried again for so long: a process that is looked at often costs 20 tries a
+ * second.
+ */
 #define FRESH_NS    50000000ull
 #define N_FRESH     16
 #define MAX_IDLE    2

@@ -127,8 +127,8 @@ static int check_alone(struct so_error *err)
 }
 
 /*
- * Distributions have kernels that ask for CAP_SYS_ADMIN where Linux itself is content with CAP_PERFMON (Debian's 5.10, with
- * kernel.perf_event_paranoid at 3): tried with what would be kept.
+ * Distributions have kernels that ask for CAP_SYS_ADMIN where Linux itself is content with CAP_PERFMON (Debian's 5.10,
+ * with kernel.perf_event_paranoid at 3): tried with what would be kept.
  */
 static bool do_events_need_admin(const struct sets *sets, uint64_t keep)
 {

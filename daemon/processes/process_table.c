@@ -261,8 +261,8 @@ static bool row_changed(void *context, const struct effect_row *row)
 enum learned_state { LEARNED_SAME, LEARNED_LESS, LEARNED_GONE };
 
 /*
- * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays. Where
- * half of it or more is another, all is taken for replaced.
+ * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays.
+ * Where half of it or more is another, all is taken for replaced.
  */
 static enum learned_state check_code(struct process_table *t, const struct process *p,
 				     struct learned_mapping *m)
@@ -290,8 +290,8 @@ static bool still_mapped(const struct process_scan *scan, struct learned_mapping
 }
 
 /*
- * Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another. Compilers
- * map and unmap code all the time; only code that is replaced where it is counts against its process.
+ * Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another.
+ * Compilers map and unmap code all the time; only code that is replaced where it is counts against its process.
  */
 static bool check_learned(struct process_table *t, struct process *p, const struct process_scan *scan)
 {

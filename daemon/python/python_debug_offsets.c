@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14. The table is a row
- * of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure after the other its
- * size and the offsets in it. Which word is which differs from one minor version to the next.
+ * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14. The table is a
+ * row of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure after the
+ * other its size and the offsets in it. Which word is which differs from one minor version to the next.
  */
 #include "daemon/python/python_debug_offsets.h"
 
@@ -196,8 +196,8 @@ static bool check_fields(const uint64_t *words, struct so_error *err)
 
 /*
  * What the table does not tell is known by its place beside what it does: co_flags and co_kwonlyargcount around
- * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are described must
- * stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 and 3.14). So must those of objects that each
+ * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are described
+ * must stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 and 3.14). So must those of objects that each
  * CPython has had alike since 3.3, and the GIL's, whose structure the table places in the interpreter state.
  */
 static bool check_neighbours(const struct table_format *format, const uint64_t *words, struct so_error *err)

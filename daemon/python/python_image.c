@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Asked for each file that a process maps, so "no" comes first and from little: the loader's hash table for .dynsym, then
- * the section headers. Only programs without either, which may have an interpreter linked in, have their .symtab read.
+ * Asked for each file that a process maps, so "no" comes first and from little: the loader's hash table for .dynsym,
+ * then the section headers. Only programs without either, which may have an interpreter linked in, have their .symtab
+ * read.
  */
 #include "daemon/python/python_image.h"
 

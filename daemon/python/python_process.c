@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The process runs on while it is read: a list may change under the walk, so that one contradiction proves nothing. What
- * does not come out whole is read again a few times.
+ * The process runs on while it is read: a list may change under the walk, so that one contradiction proves nothing.
+ * What does not come out whole is read again a few times.
  */
 #include "daemon/python/python_process.h"
 
@@ -44,7 +44,9 @@ static bool read_thread(const struct foreign_memory *memory, const struct python
 	return true;
 }
 
-/* The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles. */
+/*
+ * The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles.
+ */
 static int walk_threads(const struct foreign_memory *memory, const struct python_layout *layout,
 			uint64_t interpreter, struct python_thread *out, unsigned room, unsigned *n)
 {
@@ -142,8 +144,8 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 }
 
 /*
- * Moves those to the front whose thread is there: the word that its id points to is its own address (%fs:0, System V ABI
- * for x86-64, "Thread-Local Storage"). A thread state that is just being made, or whose thread has ended, is none.
+ * Moves those to the front whose thread is there: the word that its id points to is its own address (%fs:0, System V
+ * ABI for x86-64, "Thread-Local Storage"). A thread state that is just being made, or whose thread has ended, is none.
  */
 static unsigned keep_threads(const struct foreign_memory *memory, struct python_thread *threads, unsigned n)
 {
@@ -229,8 +231,8 @@ static int check_frames(const struct foreign_memory *memory, const struct python
 }
 
 /*
- * struct _gil_runtime_state begins with the interval after which a thread is asked to give the lock up, in microseconds.
- * `locked` is -1 before the lock is made.
+ * struct _gil_runtime_state begins with the interval after which a thread is asked to give the lock up, in
+ * microseconds. `locked` is -1 before the lock is made.
  */
 static bool is_gil(const struct foreign_memory *memory, const struct so_python *walker, uint64_t address)
 {

@@ -73,8 +73,8 @@ static bool is_symbol(const struct elf_image *image, const struct python_dynamic
 
 /*
  * DT_GNU_HASH: number of buckets, first hashed symbol, words of the filter, its shift; the filter, in words of 64 bits;
- * buckets, each the first of its symbols; then for each hashed symbol its hash, whose lowest bit is set where a bucket's
- * symbols end.
+ * buckets, each the first of its symbols; then for each hashed symbol its hash, whose lowest bit is set where a
+ * bucket's symbols end.
  */
 static bool find_by_gnu_hash(const struct elf_image *image, const struct python_dynamic *dynamic,
 			     const char *name, Elf64_Sym *out)

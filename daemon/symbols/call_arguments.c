@@ -94,8 +94,8 @@ static size_t read_copy(const uint8_t *code, size_t size, uint8_t *to, uint8_t *
 }
 
 /*
- * What else compilers put there, without the disassembler, which takes ten times as long: pushes of constants and registers,
- * xor and mov of 32 bits, a change of rsp, a store relative to rip. Its length, or 0.
+ * What else compilers put there, without the disassembler, which takes ten times as long: pushes of constants and
+ * registers, xor and mov of 32 bits, a change of rsp, a store relative to rip. Its length, or 0.
  */
 static size_t read_usual(const uint8_t *code, size_t size, struct call_value values[SO_NREGS])
 {
@@ -178,9 +178,9 @@ static bool has_all(const struct call_value values[SO_NREGS], uint16_t wanted)
 }
 
 /*
- * Where instructions begin is known of none of the bytes: some only look like a load, as parts of a displacement do. So the
- * farthest load is tried first, since what is loaded in truth comes later and wins, and wrong beginnings soon fall into step
- * with the code, if they do not fail.
+ * Where instructions begin is known of none of the bytes: some only look like a load, as parts of a displacement do. So
+ * the farthest load is tried first, since what is loaded in truth comes later and wins, and wrong beginnings soon fall
+ * into step with the code, if they do not fail.
  */
 bool call_arguments__find(struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr,
 			  uint16_t wanted, struct call_value values[SO_NREGS])

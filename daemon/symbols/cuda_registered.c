@@ -75,8 +75,8 @@ static bool is_code(const struct elf_file *elf, uint64_t vaddr)
 /* The calls. */
 
 /*
- * Where a host function's address is taken from the GOT, the loader found it by a symbol, which names it: nothing is to be
- * added.
+ * Where a host function's address is taken from the GOT, the loader found it by a symbol, which names it: nothing is to
+ * be added.
  */
 static int add_registration(struct reader *r, const struct call_value values[SO_NREGS])
 {

@@ -212,8 +212,8 @@ static const struct range *find_listed(struct dwarf_lines *lines, struct unit *u
 }
 
 /*
- * C++'s lambdas, Fortran's internal procedures, and the like are within other functions. All that these hold is looked at only for an address
- * that no other function has.
+ * C++'s lambdas, Fortran's internal procedures, and the like are within other functions. All that these hold is looked
+ * at only for an address that no other function has.
  */
 static bool find_function(struct dwarf_lines *lines, struct unit *unit, uint64_t address, Dwarf_Die *function)
 {
@@ -249,7 +249,10 @@ static uint64_t size_around(Dwarf_Die *die, uint64_t address)
 	return 0;
 }
 
-/* The entry within *parent that the address lies in: of blocks that overlap, as link-time optimization makes them, the smallest. */
+/*
+ * The entry within *parent that the address lies in: of blocks that overlap, as link-time optimization makes them, the
+ * smallest.
+ */
 static bool go_inwards(struct dwarf_lines *lines, Dwarf_Die *parent, uint64_t address)
 {
 	uint64_t least = UINT64_MAX, size;

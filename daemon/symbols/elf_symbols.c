@@ -234,8 +234,8 @@ static uint32_t find_covering(const struct elf_symtab *symtab, uint64_t vaddr, u
 }
 
 /*
- * Whether one of the first n entries, which can be searched, names the address. One that only reaches to it for want of a
- * size does not.
+ * Whether one of the first n entries, which can be searched, names the address. One that only reaches to it for want of
+ * a size does not.
  */
 static bool has_symbol(const struct elf_symtab *symtab, size_t n, uint64_t vaddr)
 {
@@ -247,8 +247,8 @@ static bool has_symbol(const struct elf_symtab *symtab, size_t n, uint64_t vaddr
 }
 
 /*
- * Names are distinguished by 32 bits: from the first one's place on, which the others lie behind in all but files of more than
- * 4 GB.
+ * Names are distinguished by 32 bits: from the first one's place on, which the others lie behind in all but files of
+ * more than 4 GB.
  */
 static int add_kernels(struct elf_symbols *symbols, const struct elf_image *image,
 		       const struct cuda_registered *registered)
@@ -282,7 +282,10 @@ static int add_kernels(struct elf_symbols *symbols, const struct elf_image *imag
 	return elf_symtab__finish(&symbols->symtab, false);
 }
 
-/* What cannot be made out of a file's code takes nothing from its symbols. The symbols are searched, so they are finished. */
+/*
+ * What cannot be made out of a file's code takes nothing from its symbols. The symbols are searched, so they are
+ * finished.
+ */
 static int add_registered(struct loading *loading)
 {
 	__attribute__((cleanup(cleanup__cuda_registered))) struct cuda_registered registered = { 0 };

@@ -48,8 +48,8 @@ static const struct cfi_fde *fde_at(const struct search *s, uint64_t vaddr)
 }
 
 /*
- * Whether at its start a frame is set up already, as it never is where a function is entered: its instructions then change
- * the CFA, or tell of saved registers, before they first advance.
+ * Whether at its start a frame is set up already, as it never is where a function is entered: its instructions then
+ * change the CFA, or tell of saved registers, before they first advance.
  */
 static bool begins_within_frame(const struct search *s, const struct cfi_fde *fde)
 {

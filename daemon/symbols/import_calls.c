@@ -59,7 +59,10 @@ static void look_for_names(const struct import_names *names, const char *bytes, 
 	}
 }
 
-/* Pieces overlap by the longest name without its end: what begins in one is whole in it, and a short name may be found twice. */
+/*
+ * Pieces overlap by the longest name without its end: what begins in one is whole in it, and a short name may be found
+ * twice.
+ */
 static int find_places(const struct elf_image *image, const struct elf_symtab_location *dynsym,
 		       const struct import_names *names, struct places *places)
 {
@@ -192,8 +195,8 @@ static int32_t displacement_at(const uint8_t *at)
 }
 
 /*
- * [endbr64] [bnd] jmp *DISP(%rip), as .plt, .plt.sec and .plt.got have it (x86-64 psABI, "Procedure Linkage Table"). A stub
- * that is entered at its jump is one too.
+ * [endbr64] [bnd] jmp *DISP(%rip), as .plt, .plt.sec and .plt.got have it (x86-64 psABI, "Procedure Linkage Table"). A
+ * stub that is entered at its jump is one too.
  */
 static int note_stubs(struct scan *s, const uint8_t *code, size_t from, size_t size, uint64_t vaddr)
 {
@@ -277,7 +280,9 @@ static int visit_calls(struct scan *s, const uint8_t *code, size_t from, size_t 
 	return rc;
 }
 
-/* Reads code in pieces, each with what lies before it, as far as a visit may look back, and a call's bytes behind it. */
+/*
+ * Reads code in pieces, each with what lies before it, as far as a visit may look back, and a call's bytes behind it.
+ */
 static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t vaddr,
 		      int (*look)(struct scan *s, const uint8_t *code, size_t from, size_t size,
 				  uint64_t vaddr))

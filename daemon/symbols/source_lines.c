@@ -48,7 +48,9 @@ struct file {
 
 struct source_lines {
 	char *program;
-	/* What was found, and the files' states. A file's number is its place in `files`, whose keys are source_file. */
+	/*
+	 * What was found, and the files' states. A file's number is its place in `files`, whose keys are source_file.
+	 */
 	pthread_mutex_t lock;
 	struct intern strings;
 	struct found *found;
@@ -277,7 +279,8 @@ static void note_opened(struct source_lines *lines, const struct source_answer *
 }
 
 /*
- * Waits for the answer to what is pending, which is in lines->answer then. 0; -EPIPE: the reader has ended, or was ended;
+ * Waits for the answer to what is pending, which is in lines->answer then. 0; -EPIPE: the reader has ended, or was
+ * ended;
  * -EAGAIN: nothing is pending; -ETIMEDOUT: there is none by the deadline, and it is pending still.
  */
 static int await(struct source_lines *lines, uint64_t deadline_ns, struct source_answer *head)

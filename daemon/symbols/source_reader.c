@@ -145,8 +145,8 @@ static void close_file(struct reader *reader, size_t at)
 }
 
 /*
- * The one that was used longest ago of those that are opened again in no time, but for the one that is in use; of the others if
- * there is none, as long as there are two. SIZE_MAX: there is none to close.
+ * The one that was used longest ago of those that are opened again in no time, but for the one that is in use; of the
+ * others if there is none, as long as there are two. SIZE_MAX: there is none to close.
  */
 static size_t find_closable(const struct reader *reader)
 {

@@ -204,8 +204,8 @@ static bool has_operand_size_prefix(const cs_insn *insn)
 }
 
 /*
- * A pop into memory: V8 pops what it had pushed of its own state. Where rsp is part of the address, that is the rsp after
- * the pop: given up, as are slots of the frame that an index chooses.
+ * A pop into memory: V8 pops what it had pushed of its own state. Where rsp is part of the address, that is the rsp
+ * after the pop: given up, as are slots of the frame that an index chooses.
  */
 static void decode_pop_store(const cs_x86_op *to, struct stack_insn *out)
 {

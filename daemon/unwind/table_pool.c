@@ -9,8 +9,8 @@
 #include "stakeout/array.h"
 
 /*
- * A table that fits nowhere whole is cut into pieces, each of which is an entry more in the mappings of every process. While
- * another shard can be had, pieces are not smaller than the first; otherwise not smaller than the second.
+ * A table that fits nowhere whole is cut into pieces, each of which is an entry more in the mappings of every process.
+ * While another shard can be had, pieces are not smaller than the first; otherwise not smaller than the second.
  */
 #define GOOD_PIECE_WORDS 65536
 #define MIN_PIECE_WORDS  8192
@@ -64,7 +64,9 @@ static uint64_t rule_hash(const struct so_unwind_rule *rule)
 	return (words[0] ^ words[0] >> 31 ^ words[1]) * 0xc2b2ae3d27d4eb4full;
 }
 
-/* Where a rule is, or the free place for its hash: rules of the same hash that differ sit under the next hash values. */
+/*
+ * Where a rule is, or the free place for its hash: rules of the same hash that differ sit under the next hash values.
+ */
 static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule *rule, uint64_t *hash,
 		      uint32_t *number)
 {
@@ -78,8 +80,8 @@ static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule
 }
 
 /*
- * Gives up the numbers of all rules that no table has had for so long that no walk can be at a row that names them. What is
- * left is found by a table of hashes made anew.
+ * Gives up the numbers of all rules that no table has had for so long that no walk can be at a row that names them.
+ * What is left is found by a table of hashes made anew.
  */
 static void vacate_unused(struct table_pool *pool)
 {

@@ -88,8 +88,8 @@ struct so_slot {
 };
 
 /*
- * What each program takes, by its own clock readings: the kernel's (BPF_ENABLE_STATS) would be taken around every run of every program
- * of the machine, those of CUDA probes among them.
+ * What each program takes, by its own clock readings: the kernel's (BPF_ENABLE_STATS) would be taken around every run
+ * of every program of the machine, those of CUDA probes among them.
  */
 enum so_program {
 	SO_PROGRAM_SAMPLE,
@@ -133,8 +133,8 @@ enum so_record_type {
 };
 
 /*
- * A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, then n_python
- * Python frames of SO_PYTHON_WORDS words, each leaf first.
+ * A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, then
+ * n_python Python frames of SO_PYTHON_WORDS words, each leaf first.
  */
 struct so_stack_record {
 	__u32 type;
