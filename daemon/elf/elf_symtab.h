@@ -61,9 +61,8 @@ int elf_symtab__locate(const struct elf_image *image, const struct elf_sections 
  * executable sections. sections: those that the symbols' indices mean (a debug file's own, for its table); elf:
  * gives the executable segments for symbols whose section is not known. -EINVAL, -ENOMEM.
  */
-int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image,
-		    const struct elf_sections *sections, const struct elf_file *elf,
-		    const struct elf_symtab_location *where, enum elf_table table);
+int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image, const struct elf_sections *sections,
+		    const struct elf_file *elf, const struct elf_symtab_location *where, enum elf_table table);
 int elf_symtab__add_entry(struct elf_symtab *symtab, const struct elf_symtab_entry *entry);
 /*
  * Sorts and links the entries: after this they can be searched. drop_repeated: where .symtab and .dynsym list
