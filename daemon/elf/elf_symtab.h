@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Function symbols picked out of ELF symbol tables into one sorted array of 24 bytes an entry, and the search
- * in it. Which names the entries have stays in the string tables (elf_names.h).
+ * in it. Which names the entries have stays in the string tables.
  *
  * Ranges may nest and overlap (hand-written assembly does both), so the last entry that starts at or before an
  * address need not cover it. Each entry therefore links to the nearest earlier one that covers its own start;
