@@ -136,8 +136,7 @@ static int take_ready_fd(const struct daemon_options *options, struct so_error *
 	if (options->ready_fd < 0)
 		return 0;
 	if (options->ready_fd <= STDERR_FILENO || fcntl(options->ready_fd, F_SETFD, FD_CLOEXEC))
-		return so_err(err, -EBADF, "--ready-fd %d is not an open descriptor above 2",
-			      options->ready_fd);
+		return so_err(err, -EBADF, "--ready-fd %d is not an open descriptor above 2", options->ready_fd);
 	return 0;
 }
 
@@ -179,8 +178,8 @@ static void add_categories(void *counters, uint32_t id, const struct engine_wind
 		log__error("metrics: a window of target %u has no categories: %s", id, err.text);
 }
 
-static int open_history(const struct daemon_options *options, struct engine *engine,
-			struct category_counters *counters, struct history **out, struct so_error *err)
+static int open_history(const struct daemon_options *options, struct engine *engine, struct category_counters *counters,
+			struct history **out, struct so_error *err)
 {
 	struct history_options history = { .dir = options->store_dir,
 					   .retain_size_bytes = options->retain_size_bytes,
@@ -274,8 +273,7 @@ static int say_started(const struct daemon_options *options, struct vital *vital
 		return 0;
 	rc = sd_notify__send("READY=1");
 	if (rc < 0)
-		log__error("cannot tell the service manager (NOTIFY_SOCKET) that all is ready: %s",
-			   strerror(-rc));
+		log__error("cannot tell the service manager (NOTIFY_SOCKET) that all is ready: %s", strerror(-rc));
 	/* It asks twice in the time; both questions together take at most half of what is between. */
 	watchdog_us = sd_notify__watchdog_us();
 	vital->patience_ms = (unsigned)(watchdog_us / 8 / 1000);
@@ -300,15 +298,14 @@ static int give_up_privileges(struct so_error *err)
  * Of whoever takes the windows: the history, or what takes them for this alone. A private daemon has nobody to count
  * for.
  */
-static int open_counters(const struct category_rules *rules, struct engine *engine,
-			 struct category_counters **out, struct so_error *err)
+static int open_counters(const struct category_rules *rules, struct engine *engine, struct category_counters **out,
+			 struct so_error *err)
 {
 	return rules && category_counters__new(engine, rules, out) ? so_err(err, -ENOMEM, "out of memory") : 0;
 }
 
-static int serve(const struct daemon_options *options, const struct category_rules *rules,
-		 struct engine *engine, struct listen_socket *sock, gid_t group, struct door *door,
-		 int signal_fd, struct so_error *err)
+static int serve(const struct daemon_options *options, const struct category_rules *rules, struct engine *engine,
+		 struct listen_socket *sock, gid_t group, struct door *door, int signal_fd, struct so_error *err)
 {
 	struct vital vital = { .engine = engine, .socket_path = listen_socket__path(sock) };
 	_cleanup_(category_counters) struct category_counters *counters = NULL; /* ends after all that counts */
@@ -328,15 +325,13 @@ static int serve(const struct daemon_options *options, const struct category_rul
 	if (!rc)
 		rc = open_scan(options, engine, history, &scan, err);
 	if (!rc)
-		rc = api__new(engine,
-			      &(struct api_options){ .history = history,
-						     .scan = scan,
-						     .categories = counters,
-						     .category_windows = windows },
-			      &api, err);
+		rc = api__new(
+			engine,
+			&(struct api_options){
+				.history = history, .scan = scan, .categories = counters, .category_windows = windows },
+			&api, err);
 	if (!rc)
-		rc = http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server,
-					err);
+		rc = http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server, err);
 	if (!rc)
 		rc = door__serve(door, api, &tcp_server, err);
 	if (rc)

@@ -66,8 +66,7 @@ static const struct option_entry entries[] = {
 	  OPTION_RANGE(&taken.retain_size_bytes, STORE_MIN_SIZE_BYTES, MOST_BYTES),
 	  "how large it may become: bytes, or with K, M, G, T (1G)" },
 	{ OPTION_AGE | OPTION_SETTING, 0, "retain-age", "AGE",
-	  OPTION_RANGE(&taken.retain_age_ns, HISTORY_MIN_AGE_NS, MOST_AGE_NS),
-	  "how old: with s, m, h or d (7d)" },
+	  OPTION_RANGE(&taken.retain_age_ns, HISTORY_MIN_AGE_NS, MOST_AGE_NS), "how old: with s, m, h or d (7d)" },
 	{ OPTION_NUMBER | OPTION_SETTING, 0, "window", "SECONDS",
 	  OPTION_RANGE(&taken.window_s, HISTORY_MIN_WINDOW_S, HISTORY_MAX_WINDOW_S),
 	  "how long its shortest parts are (10)" },
@@ -99,8 +98,7 @@ static const struct option_entry entries[] = {
 	  "use the unwinder of kernels that have no bpf_loop" },
 	{ OPTION_NUMBER, 0, "counts-entries", "N", OPTION_RANGE(&taken.counts_entries, 0, 1u << 26),
 	  "capacity of the map of counts" },
-	{ OPTION_SIZE, 0, "generation-bytes", "N",
-	  OPTION_RANGE(&taken.generation_bytes, 0, ENGINE_ALL_SAMPLES_BYTES),
+	{ OPTION_SIZE, 0, "generation-bytes", "N", OPTION_RANGE(&taken.generation_bytes, 0, ENGINE_ALL_SAMPLES_BYTES),
 	  "how much of an attached target's samples makes a generation" },
 	{ OPTION_NUMBER, 0, "files-idle-ms", "N", OPTION_RANGE(&taken.files_idle_ms, 0, 86400000),
 	  "how long files are kept that no process has mapped" },
@@ -187,8 +185,7 @@ static int check_door(const struct daemon_options *options, struct so_error *err
 	if (only_prints(options))
 		return 0;
 	if (options->listen && !options->token_file)
-		return so_err(err, -EINVAL,
-			      "--listen needs --token-file: over TCP nobody is let in without a token");
+		return so_err(err, -EINVAL, "--listen needs --token-file: over TCP nobody is let in without a token");
 	if (!options->listen && (options->token_file || options->listen_anywhere))
 		return so_err(err, -EINVAL, "--%s is for --listen, which is not there",
 			      options->token_file ? "token-file" : "listen-anywhere");

@@ -19,10 +19,9 @@
 #define OPTIONS_GROUP       "stakeout" /* root's daemon's, where it exists */
 
 struct daemon_options {
-	const char *socket; /* NULL: the default place */
-	mode_t socket_mode; /* OPTIONS_MODE_UNSET: by the group */
-	const char
-		*group; /* whose members have root's rights over the socket; NULL: the default one; "": none */
+	const char *socket;    /* NULL: the default place */
+	mode_t socket_mode;    /* OPTIONS_MODE_UNSET: by the group */
+	const char *group;     /* whose members have root's rights over the socket; NULL: the default one; "": none */
 	const char *cache_dir; /* NULL: the default place (unwind_cache.h); "": none */
 	const char *listen;    /* NULL: no TCP */
 	bool listen_anywhere;  /* also where other machines reach it */

@@ -17,8 +17,7 @@ static int attach(struct api_client *api, void *context, struct so_error *err)
 	int rc = target__attach(api, context, &target, err);
 
 	if (!rc)
-		printf("watching %d (%s) at %u Hz, target %u\n", target.pid, target.comm, target.rate_hz,
-		       target.id);
+		printf("watching %d (%s) at %u Hz, target %u\n", target.pid, target.comm, target.rate_hz, target.id);
 	return rc;
 }
 

@@ -62,11 +62,7 @@ static bool print_table(const json_t *items)
 		text_of(item, "name", name, sizeof(name));
 		text_of(item, "used", used, sizeof(used));
 		text_of(item, "without", without, sizeof(without));
-		printf("%-8s %-*s  %s\n",
-		       found      ? "found"
-		       : required ? "MISSING"
-				  : "missing",
-		       width, name, used);
+		printf("%-8s %-*s  %s\n", found ? "found" : required ? "MISSING" : "missing", width, name, used);
 		if (!found && without[0])
 			printf("%-8s %-*s  without it: %s\n", "", width, "", without);
 	}
@@ -79,8 +75,7 @@ static bool lacks_required(const json_t *items)
 	size_t i;
 
 	json_array_foreach (items, i, item)
-		if (json_is_true(json_object_get(item, "required")) &&
-		    !json_is_true(json_object_get(item, "found")))
+		if (json_is_true(json_object_get(item, "required")) && !json_is_true(json_object_get(item, "found")))
 			return true;
 	return false;
 }

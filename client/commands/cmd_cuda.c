@@ -70,8 +70,8 @@ static void show_progress(const struct watching *w, bool progress)
 		return;
 	if (w->duration_s > 0)
 		snprintf(limit, sizeof(limit), "/%.1f", w->duration_s);
-	fprintf(stderr, "\r\033[Kwatching CUDA calls of %d (%s): %.1f%s s", w->pid, w->target.comm,
-		w->target.elapsed_s, limit);
+	fprintf(stderr, "\r\033[Kwatching CUDA calls of %d (%s): %.1f%s s", w->pid, w->target.comm, w->target.elapsed_s,
+		limit);
 }
 
 static int wait_for_end(struct watching *w, struct so_error *err)
@@ -172,8 +172,7 @@ static int parse(int argc, char **argv, struct watching *w)
 		PAST_UNTIL(w->past),
 		PAST_AT(w->past),
 		{ OPTION_TEXT, 'o', "output", "FILE", &w->path, "write there ('-': standard output)" },
-		{ OPTION_ON, 'j', "json", NULL, &w->view.json,
-		  "write JSON: all rows, and the figures computed" },
+		{ OPTION_ON, 'j', "json", NULL, &w->view.json, "write JSON: all rows, and the figures computed" },
 		{ OPTION_ON, 0, "probes", NULL, &w->view.probes,
 		  "list the probes: file, symbol, place, and why there" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &w->budget_percent,

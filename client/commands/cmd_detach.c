@@ -41,8 +41,7 @@ int cmd_detach(const struct globals *globals, int argc, char **argv)
 	pid_t pid = 0;
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &pid, "the process that is watched" },
-		{ OPTION_TEXT, 0, "match", "RULE", &match,
-		  "the rule, by its text or its number in 'stakeout list'" },
+		{ OPTION_TEXT, 0, "match", "RULE", &match, "the rule, by its text or its number in 'stakeout list'" },
 		{ OPTION_END },
 	};
 	const struct option_table table = {

@@ -103,8 +103,7 @@ static int read_threads(struct dumping *d, struct so_error *err)
 	struct api_client *api = session__api(d->session);
 
 	if (d->child)
-		return target__threads_of_child(api, d->pid, &d->target, &d->bytes, &d->length, NULL) ? -EEXIST
-												      : 0;
+		return target__threads_of_child(api, d->pid, &d->target, &d->bytes, &d->length, NULL) ? -EEXIST : 0;
 	err->text[0] = '\0';
 	return target__threads(api, d->target.id, d->pid, &d->bytes, &d->length, err);
 }
@@ -156,9 +155,8 @@ static int check_gil(const struct dumping *d, struct so_error *err)
 		if (d->profile->samples[i].gil != PROFILE_GIL_NONE)
 			return 0;
 	}
-	return so_err(err, -ENODATA,
-		      "--gil shows nothing here: no thread of process %d is a Python thread%s%s%s", d->pid,
-		      problem ? " (" : "", problem ? problem : "", problem ? ")" : "");
+	return so_err(err, -ENODATA, "--gil shows nothing here: no thread of process %d is a Python thread%s%s%s",
+		      d->pid, problem ? " (" : "", problem ? problem : "", problem ? ")" : "");
 }
 
 /* Where writing failed, the commit knows the system's reason. */
@@ -170,8 +168,7 @@ static int print(struct dumping *d, struct so_error *err)
 
 	if (rc)
 		return rc;
-	rc = d->as_json ? dump_text__json(&dump, &d->part, out, err)
-			: dump_text__print(&dump, &d->part, out, err);
+	rc = d->as_json ? dump_text__json(&dump, &d->part, out, err) : dump_text__print(&dump, &d->part, out, err);
 	return rc && rc != -EIO ? rc : output__commit(d->output, err);
 }
 

@@ -29,9 +29,8 @@ static void print_target(const json_t *target)
 		snprintf(end, sizeof(end), "watched");
 	time_of(target, "first_ns", first);
 	time_of(target, "last_ns", last);
-	printf("%5lld %8lld %-16s %-19s %-19s %-8s %10lld %6lld\n", number(target, "key"),
-	       number(target, "pid"), comm, first, last, end, number(target, "samples"),
-	       number(target, "lost"));
+	printf("%5lld %8lld %-16s %-19s %-19s %-8s %10lld %6lld\n", number(target, "key"), number(target, "pid"), comm,
+	       first, last, end, number(target, "samples"), number(target, "lost"));
 }
 
 static void print_gap(const json_t *gap)
@@ -61,8 +60,8 @@ static int print_list(struct api_client *api, const json_t *list, struct so_erro
 	if (problem[0])
 		message__note("nothing is written now: %s", problem);
 
-	printf("%5s %8s %-16s %-19s %-19s %-8s %10s %6s\n", "KEY", "PID", "COMM", "FROM", "TO", "END",
-	       "SAMPLES", "LOST");
+	printf("%5s %8s %-16s %-19s %-19s %-8s %10s %6s\n", "KEY", "PID", "COMM", "FROM", "TO", "END", "SAMPLES",
+	       "LOST");
 	json_array_foreach (json_object_get(list, "targets"), i, item)
 		print_target(item);
 	json_array_foreach (json_object_get(list, "gaps"), i, item)

@@ -64,9 +64,9 @@ static int print_all(struct api_client *api, const json_t *all, struct so_error 
 	json_t *json;
 	size_t i;
 
-	printf("%4s %8s %-16s %-17s %5s %9s %5s %10s %6s%s%s%s\n", "ID", "PID", "COMM", "STATE", "HZ",
-	       "SECONDS", "PROCS", "SAMPLES", "LOST", columns.rank ? "   RANK" : "",
-	       columns.container ? " CONTAINER   " : "", columns.rule ? " RULE" : "");
+	printf("%4s %8s %-16s %-17s %5s %9s %5s %10s %6s%s%s%s\n", "ID", "PID", "COMM", "STATE", "HZ", "SECONDS",
+	       "PROCS", "SAMPLES", "LOST", columns.rank ? "   RANK" : "", columns.container ? " CONTAINER   " : "",
+	       columns.rule ? " RULE" : "");
 	json_array_foreach (all, i, json) {
 		target__read(json, &target);
 		print_target(&target);

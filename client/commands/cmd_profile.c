@@ -20,9 +20,8 @@ int cmd_profile(const struct globals *globals, int argc, char **argv)
 	};
 	const struct option_table table = {
 		.usage = "profile -p PID [OPTION]...",
-		.about =
-			"Writes the profile that the running daemon has of a process: pprof, gzip-compressed.\n"
-			"It holds everything; 'stakeout render' shows parts of it.",
+		.about = "Writes the profile that the running daemon has of a process: pprof, gzip-compressed.\n"
+			 "It holds everything; 'stakeout render' shows parts of it.",
 		.entries = entries,
 	};
 	int status = running__parse_pid(&table, &options.pid, argc, argv);

@@ -79,8 +79,7 @@ static int attach(struct recording *recording, struct so_error *err)
 	};
 
 	if (of_event(recording))
-		return target__attach_at_any_rate(session__api(recording->session), &request,
-						  &recording->target, err);
+		return target__attach_at_any_rate(session__api(recording->session), &request, &recording->target, err);
 	return target__attach(session__api(recording->session), &request, &recording->target, err);
 }
 
@@ -95,13 +94,12 @@ static void show_progress(const struct recording *recording)
 		snprintf(limit, sizeof(limit), "/%.1f", recording->options->duration_s);
 	if (of_event(recording)) {
 		fprintf(stderr, "\r\033[Krecording %s of %d (%s): %.1f%s s",
-			so_cuda_events[recording->options->event].word, target->pid, target->comm,
-			target->elapsed_s, limit);
+			so_cuda_events[recording->options->event].word, target->pid, target->comm, target->elapsed_s,
+			limit);
 		return;
 	}
-	fprintf(stderr, "\r\033[Krecording %d (%s): %.1f%s s, %llu samples, %llu lost", target->pid,
-		target->comm, target->elapsed_s, limit, (unsigned long long)target->samples,
-		(unsigned long long)target->lost);
+	fprintf(stderr, "\r\033[Krecording %d (%s): %.1f%s s, %llu samples, %llu lost", target->pid, target->comm,
+		target->elapsed_s, limit, (unsigned long long)target->samples, (unsigned long long)target->lost);
 }
 
 static void clear_progress(const struct recording *recording)
@@ -164,8 +162,8 @@ static int read_profile(struct recording *recording, struct so_error *err)
 
 	if (!of_event(recording))
 		return profile__read(recording->bytes, recording->length, &recording->profile, err);
-	rc = profile__read_value(recording->bytes, recording->length,
-				 so_cuda_weights[recording->options->weight].type, &recording->profile, err);
+	rc = profile__read_value(recording->bytes, recording->length, so_cuda_weights[recording->options->weight].type,
+				 &recording->profile, err);
 	return rc ? rc : cuda_event_summary__check(recording->profile, target->pid, target->comm, err);
 }
 
@@ -233,8 +231,8 @@ static void say_result(const struct recording *recording, bool selected)
 		return;
 	if (of_event(recording))
 		cuda_event_summary__print(recording->bytes, recording->length,
-					  &so_cuda_events[recording->options->event],
-					  recording->options->weight, stderr);
+					  &so_cuda_events[recording->options->event], recording->options->weight,
+					  stderr);
 	else
 		render__summary(recording->profile, recording->stats, stderr, NULL);
 	if (selected && selection__note(recording->profile, &recording->options->render, note, sizeof(note)))

@@ -61,13 +61,11 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	struct render_request request = { .output = "-", .format = "folded" };
 	const struct option_entry entries[] = {
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
-		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
-		  "folded (default), summary, or pprof" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format, "folded (default), summary, or pprof" },
 		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
 		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, "
 		  "inuse_space, ..." },
-		{ OPTION_ON, 't', "threads", NULL, &request.render.threads,
-		  "tell threads apart: comm-PID/TID" },
+		{ OPTION_ON, 't', "threads", NULL, &request.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(request.render),
 		SELECTION_ONLY(request.render),
 		SELECTION_FUNCTIONS(request.render),
@@ -99,8 +97,7 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		return fail(STATUS_USAGE, &err);
 	}
 	if (summary && request.render.functions) {
-		so_err(&err, -EINVAL,
-		       "--functions is for folded stacks; a summary has both functions and lines");
+		so_err(&err, -EINVAL, "--functions is for folded stacks; a summary has both functions and lines");
 		return fail(STATUS_USAGE, &err);
 	}
 	if (only__check(&request.render.only, &err))

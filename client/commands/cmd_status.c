@@ -38,8 +38,7 @@ static void print_scalar(const json_t *value)
 
 static bool is_container(const json_t *value)
 {
-	return (json_is_object(value) && json_object_size(value)) ||
-	       (json_is_array(value) && json_array_size(value));
+	return (json_is_object(value) && json_object_size(value)) || (json_is_array(value) && json_array_size(value));
 }
 
 static bool is_flat(const json_t *value)

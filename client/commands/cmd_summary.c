@@ -129,9 +129,8 @@ static int prepare(struct summarising *s, struct so_error *err)
 	int rc;
 
 	if (!s->pid && !s->input && past__wanted(&s->past))
-		return so_err(
-			err, -EINVAL,
-			"which process? Give its ID with -p PID: 'stakeout history' lists those of the past");
+		return so_err(err, -EINVAL,
+			      "which process? Give its ID with -p PID: 'stakeout history' lists those of the past");
 	if (!s->pid == !s->input)
 		return so_err(err, -EINVAL, "which process? Give its ID with -p PID, or a file%s",
 			      s->pid ? ", not both" : "");

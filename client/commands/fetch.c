@@ -12,8 +12,8 @@
 #include "client/render/selection.h"
 #include "client/session/target.h"
 
-static int get_profile(struct api_client *api, const struct fetch_options *options, uint8_t **bytes,
-		       size_t *length, struct so_error *err)
+static int get_profile(struct api_client *api, const struct fetch_options *options, uint8_t **bytes, size_t *length,
+		       struct so_error *err)
 {
 	struct target target;
 	int rc;
@@ -31,10 +31,9 @@ static void note_older(const struct profile *profile)
 
 	if (!forgotten)
 		return;
-	message__note(
-		"this is the latest %.0f s: %lld samples before that are in memory no more (--since 1h and the "
-		"like read the history)",
-		(double)profile->duration_ns / 1e9, strtoll(forgotten, NULL, 10));
+	message__note("this is the latest %.0f s: %lld samples before that are in memory no more (--since 1h and the "
+		      "like read the history)",
+		      (double)profile->duration_ns / 1e9, strtoll(forgotten, NULL, 10));
 }
 
 static int fetch(struct api_client *api, void *context, struct so_error *err)

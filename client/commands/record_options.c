@@ -22,15 +22,13 @@ static int check_weight(struct record_options *options, const char *word, struct
 	return 0;
 }
 
-static int check_event(struct record_options *options, const char *event, const char *weight,
-		       struct so_error *err)
+static int check_event(struct record_options *options, const char *event, const char *weight, struct so_error *err)
 {
 	if (!event && weight)
 		return so_err(err, -EINVAL, "--weight is for the stacks of CUDA calls: it needs --event");
 	if (!event && options->budget_percent > 0)
-		return so_err(
-			err, -EINVAL,
-			"--budget is for the probes of CUDA calls: it needs --event (for samples: --rate)");
+		return so_err(err, -EINVAL,
+			      "--budget is for the probes of CUDA calls: it needs --event (for samples: --rate)");
 	if (!event)
 		return 0;
 	options->event = so_cuda_event__find(event);
@@ -48,8 +46,7 @@ static int check(struct record_options *options, const char *format, struct so_e
 	if (!options->pid)
 		return so_err(err, -EINVAL, "which process? Give its ID with -p PID");
 	if (options->output && options->stats && !strcmp(options->output, options->stats))
-		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'",
-			      options->output);
+		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'", options->output);
 	if (format)
 		rc = format__parse(format, &options->format, err);
 	else if (options->output)
@@ -80,8 +77,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
 		  "folded or pprof (by the ending of FILE:\n.folded .txt, .pb.gz .pprof .pb)" },
-		{ OPTION_ON, 't', "threads", NULL, &options.render.threads,
-		  "tell threads apart: comm-PID/TID" },
+		{ OPTION_ON, 't', "threads", NULL, &options.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
 		SELECTION_ONLY(options.render),
 		SELECTION_FUNCTIONS(options.render),
@@ -95,8 +91,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		  "what the probes of --event may cost of the process's\nCPU time (1); 100: no limit" },
 		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
-		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats,
-		  "write figures about the recording as JSON" },
+		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats, "write figures about the recording as JSON" },
 		{ OPTION_ON, 'q', "quiet", NULL, &options.quiet, "no progress, no summary; errors only" },
 		{ OPTION_NOTHING, 's', "subprocesses", NULL, NULL, "as always; for habits from py-spy" },
 		{ OPTION_NOTHING, 'n', "native", NULL, NULL, "as always; for habits from py-spy" },

@@ -23,9 +23,8 @@ struct record_options {
 	const char *stats; /* NULL: none */
 	struct render_options render;
 	bool children, kernel, quiet;
-	enum so_cuda_event
-		event;         /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */
-	double budget_percent; /* of the event's probes; 0: the daemon's own */
+	enum so_cuda_event event;   /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */
+	double budget_percent;      /* of the event's probes; 0: the daemon's own */
 	enum so_cuda_weight weight; /* of the event: what folded stacks count */
 };
 

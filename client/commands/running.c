@@ -78,9 +78,7 @@ int running__show(const struct globals *globals, const struct running_answer *an
 		{ OPTION_ON, 0, "json", NULL, &s.as_json, "as the API gives it" },
 		{ OPTION_END },
 	};
-	const struct option_table table = { .usage = answer->usage,
-					    .about = answer->about,
-					    .entries = entries };
+	const struct option_table table = { .usage = answer->usage, .about = answer->about, .entries = entries };
 	int status = running__parse(&table, argc, argv);
 
 	return status >= 0 ? status : running__do(globals, show, &s);

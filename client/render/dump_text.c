@@ -38,8 +38,7 @@ static void cleanup__frame(struct frame *frame)
 /* C0, DEL, and C1 in its two-byte form. */
 static bool is_control(const unsigned char *s, size_t sequence)
 {
-	return (sequence == 1 && (s[0] < 0x20 || s[0] == 0x7f)) ||
-	       (sequence == 2 && s[0] == 0xc2 && s[1] < 0xa0);
+	return (sequence == 1 && (s[0] < 0x20 || s[0] == 0x7f)) || (sequence == 2 && s[0] == 0xc2 && s[1] < 0xa0);
 }
 
 /* A foreign text without blanks at its ends, which nobody would see. Malloc'ed; NULL: out of memory. */
@@ -123,8 +122,8 @@ static int compare_threads(const void *a, const void *b)
 }
 
 /* The threads of the part in their order; malloc'ed. */
-static int order_threads(const struct dump *dump, const struct dump_part *part,
-			 const struct profile_sample ***out, size_t *n)
+static int order_threads(const struct dump *dump, const struct dump_part *part, const struct profile_sample ***out,
+			 size_t *n)
 {
 	const struct profile *profile = dump->profile;
 	const struct profile_sample **threads = calloc(profile->n_samples + 1, sizeof(struct profile_sample *));
@@ -161,8 +160,8 @@ static void print_native(const struct frame *frame, FILE *out)
 	}
 	fprintf(out, "%s", frame->function);
 	if (*frame->file && frame->line)
-		fprintf(out, " (%s:%" PRId64 "%s%s)", short_path(frame->file), frame->line,
-			*module ? " in " : "", module);
+		fprintf(out, " (%s:%" PRId64 "%s%s)", short_path(frame->file), frame->line, *module ? " in " : "",
+			module);
 	else if (*module)
 		fprintf(out, " (%s)", module);
 }
@@ -355,9 +354,9 @@ static json_t *thread_json(const struct profile *profile, const struct dump_part
 	if (!comm || !state)
 		return NULL;
 	/* A NULL among them makes the whole NULL, and the others are given back. */
-	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "tid", (json_int_t)sample->tid, "comm",
-			 text_or_null(comm), "state", text_or_null(state), "gil", gil_json(sample->gil),
-			 "frames", frames_json(profile, part, sample));
+	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "tid", (json_int_t)sample->tid, "comm", text_or_null(comm),
+			 "state", text_or_null(state), "gil", gil_json(sample->gil), "frames",
+			 frames_json(profile, part, sample));
 }
 
 int dump_text__json(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err)

@@ -84,8 +84,7 @@ static int line_text(struct folder *f, const struct profile_line *line, uint32_t
 }
 
 /* The frames that shall be seen, outermost first, into the sequence from [1] on. */
-static int add_frames(struct folder *f, const struct profile *profile, const struct profile_sample *sample,
-		      size_t *n)
+static int add_frames(struct folder *f, const struct profile *profile, const struct profile_sample *sample, size_t *n)
 {
 	static const struct profile_line native = { .function = RENDER_NATIVE, .filename = "", .mapping = "" };
 	int rc = 0;
@@ -207,8 +206,7 @@ static int rank_texts(struct folder *f)
 static int compare_prefix(const struct folder *f, uint32_t shorter, uint32_t longer, bool last, int64_t count)
 {
 	const unsigned char *text = intern__key(&f->texts, longer);
-	size_t length = intern__length(&f->texts, longer), n = intern__length(&f->texts, shorter),
-	       digits_length;
+	size_t length = intern__length(&f->texts, longer), n = intern__length(&f->texts, shorter), digits_length;
 	unsigned char separator = last ? ' ' : ';';
 	char digits[24];
 	int rc;
@@ -228,8 +226,7 @@ static int compare_stacks(const void *a, const void *b, void *folder)
 	const struct folder *f = folder;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b, xt, yt;
 	const uint32_t *xs = intern__key(&f->stacks, x), *ys = intern__key(&f->stacks, y);
-	size_t nx = intern__length(&f->stacks, x) / sizeof(*xs),
-	       ny = intern__length(&f->stacks, y) / sizeof(*ys), i;
+	size_t nx = intern__length(&f->stacks, x) / sizeof(*xs), ny = intern__length(&f->stacks, y) / sizeof(*ys), i;
 
 	for (i = 0; i < nx && i < ny && xs[i] == ys[i]; i++)
 		;
@@ -285,8 +282,7 @@ static int write_stacks(const struct folder *f, FILE *out, struct so_error *err)
 	return 0;
 }
 
-int render__folded(const struct profile *profile, const struct render_options *options, FILE *out,
-		   struct so_error *err)
+int render__folded(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err)
 {
 	static const struct render_options all = { .threads = false };
 	struct folder storage = { .options = options ? options : &all };
@@ -296,8 +292,7 @@ int render__folded(const struct profile *profile, const struct render_options *o
 	if (!rc)
 		rc = sort_stacks(f);
 	if (rc == -EFBIG)
-		return so_err(err, rc,
-			      "cannot write folded stacks: the profile's names add up to more than %zu GiB",
+		return so_err(err, rc, "cannot write folded stacks: the profile's names add up to more than %zu GiB",
 			      TEXT_BUDGET_BYTES >> 30);
 	if (rc < 0)
 		return so_err(err, rc, "cannot write folded stacks: not enough memory");

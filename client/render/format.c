@@ -44,10 +44,9 @@ int format__from_path(const char *path, enum format *out, struct so_error *err)
 		if (length <= n || strcasecmp(path + length - n, endings[i].ending))
 			continue;
 		if (endings[i].format == FORMATS)
-			return so_err(
-				err, -EINVAL,
-				"stakeout writes no %s file; say what shall be in '%s': -f folded or -f pprof",
-				endings[i].ending, path);
+			return so_err(err, -EINVAL,
+				      "stakeout writes no %s file; say what shall be in '%s': -f folded or -f pprof",
+				      endings[i].ending, path);
 		*out = endings[i].format;
 		return 0;
 	}

@@ -48,8 +48,7 @@ static bool is_control(const char *s, size_t sequence)
 {
 	const unsigned char *u = (const unsigned char *)s;
 
-	return (sequence == 1 && (u[0] < 0x20 || u[0] == 0x7f)) ||
-	       (sequence == 2 && u[0] == 0xc2 && u[1] < 0xa0);
+	return (sequence == 1 && (u[0] < 0x20 || u[0] == 0x7f)) || (sequence == 2 && u[0] == 0xc2 && u[1] < 0xa0);
 }
 
 /* Appends a foreign name, cleaned. blank: what a blank inside becomes. */

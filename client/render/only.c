@@ -62,8 +62,7 @@ static bool has(const struct profile_sample *sample, enum key key, const char *v
 	case KEY_COMM:
 		return !strcmp(sample->comm, value);
 	case KEY_RANK:
-		return sample->rank && *sample->rank &&
-		       strtoll(sample->rank, NULL, 10) == strtoll(value, NULL, 10);
+		return sample->rank && *sample->rank && strtoll(sample->rank, NULL, 10) == strtoll(value, NULL, 10);
 	case KEY_CONTAINER:
 		return sample->container && !strncmp(sample->container, value, strlen(value));
 	case KEYS:
@@ -140,10 +139,8 @@ int only__refuse(const struct option_texts *only, const struct profile *profile,
 			continue;
 		list_values(profile, key, values, sizeof(values));
 		if (!values[0])
-			return so_err(err, -ENODATA, "--only %s: no sample here has a %s", only->list[i],
-				      keys[key]);
-		return so_err(err, -ENODATA, "--only %s: no sample here has it; there are %s", only->list[i],
-			      values);
+			return so_err(err, -ENODATA, "--only %s: no sample here has a %s", only->list[i], keys[key]);
+		return so_err(err, -ENODATA, "--only %s: no sample here has it; there are %s", only->list[i], values);
 	}
 	return so_err(err, -ENODATA, "no sample here has all that --only asks for");
 }

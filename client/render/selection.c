@@ -14,11 +14,10 @@ int selection__refuse_for_pprof(const struct render_options *options, struct so_
 
 	if (!options->gil && !options->functions && !options->python_only && !options->only.n)
 		return 0;
-	return so_err(
-		err, -EINVAL,
-		"%s is for folded stacks; a pprof file holds everything, and 'stakeout render FILE %s' shows "
-		"that part of it",
-		word, word);
+	return so_err(err, -EINVAL,
+		      "%s is for folded stacks; a pprof file holds everything, and 'stakeout render FILE %s' shows "
+		      "that part of it",
+		      word, word);
 }
 
 struct counts {
@@ -67,14 +66,12 @@ static bool has_python_frames(const struct profile *profile)
 	return false;
 }
 
-bool selection__note(const struct profile *profile, const struct render_options *options, char *text,
-		     size_t size)
+bool selection__note(const struct profile *profile, const struct render_options *options, char *text, size_t size)
 {
 	struct counts counts = count(profile, options);
 
 	if (options->gil && !options->only.n) {
-		snprintf(text, size,
-			 "%" PRId64 " of %" PRId64 " samples left out: their threads did not hold the GIL",
+		snprintf(text, size, "%" PRId64 " of %" PRId64 " samples left out: their threads did not hold the GIL",
 			 counts.all - counts.held, counts.all);
 		return true;
 	}

@@ -15,10 +15,9 @@
 	{                                                                                            \
 		OPTION_ON, 'g', "gil", NULL, &(o).gil, "only samples whose thread held Python's GIL" \
 	}
-#define SELECTION_FUNCTIONS(o)                                         \
-	{                                                              \
-		OPTION_ON, 'F', "functions", NULL, &(o).functions,     \
-			"Python functions as a whole: no line numbers" \
+#define SELECTION_FUNCTIONS(o)                                                                                    \
+	{                                                                                                         \
+		OPTION_ON, 'F', "functions", NULL, &(o).functions, "Python functions as a whole: no line numbers" \
 	}
 #define SELECTION_PYTHON_ONLY(o)                                                      \
 	{                                                                             \
@@ -47,7 +46,6 @@ int selection__refuse_for_pprof(const struct render_options *options, struct so_
  */
 int selection__check(const struct profile *profile, const struct render_options *options, struct so_error *err);
 /* What the user should know of the parts that were left out, one line; false when there is nothing to say. */
-bool selection__note(const struct profile *profile, const struct render_options *options, char *text,
-		     size_t size);
+bool selection__note(const struct profile *profile, const struct render_options *options, char *text, size_t size);
 
 #endif

@@ -60,8 +60,7 @@ int api_client__new(const char *socket_path, struct api_client **out, struct so_
 	client->socket_path = strdup(socket_path);
 	client->headers = curl_slist_append(NULL, "Content-Type: application/json");
 	/* "Expect:" without a value: no waiting for "100 Continue" */
-	if (!client->curl || !client->socket_path || !client->headers ||
-	    !curl_slist_append(client->headers, "Expect:"))
+	if (!client->curl || !client->socket_path || !client->headers || !curl_slist_append(client->headers, "Expect:"))
 		return so_err(err, -ENOMEM, "out of memory");
 	curl_easy_setopt(client->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(client->curl, CURLOPT_PROXY, ""); /* whatever the environment says */
@@ -96,8 +95,7 @@ static int no_connection(struct api_client *client, struct so_error *err)
 		      error ? strerror((int)error) : "no connection");
 }
 
-static int transfer_error(struct api_client *client, CURLcode code, const struct answer *answer,
-			  struct so_error *err)
+static int transfer_error(struct api_client *client, CURLcode code, const struct answer *answer, struct so_error *err)
 {
 	switch (code) {
 	case CURLE_COULDNT_CONNECT:
@@ -108,8 +106,7 @@ static int transfer_error(struct api_client *client, CURLcode code, const struct
 	case CURLE_PARTIAL_FILE:
 		return so_err(err, -EIO, "the daemon closed the connection before its answer was complete");
 	case CURLE_WRITE_ERROR:
-		return so_err(err, -answer->error, "the daemon's answer is too large: %s",
-			      strerror(answer->error));
+		return so_err(err, -answer->error, "the daemon's answer is too large: %s", strerror(answer->error));
 	default:
 		return so_err(err, -EIO, "talking to the daemon failed: %s", curl_easy_strerror(code));
 	}
@@ -163,8 +160,8 @@ static int perform(struct api_client *client, const char *method, const char *pa
 	return answer->status >= 200 && answer->status < 300 ? 0 : refusal(answer, err);
 }
 
-int api_client__call(struct api_client *client, const char *method, const char *path, const json_t *body,
-		     json_t **out, struct so_error *err)
+int api_client__call(struct api_client *client, const char *method, const char *path, const json_t *body, json_t **out,
+		     struct so_error *err)
 {
 	_cleanup_(answer) struct answer answer = { 0 };
 	_cleanup_free_ char *text = NULL;

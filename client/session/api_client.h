@@ -21,8 +21,8 @@ CLEANUP_DEFINE(struct api_client *, api_client, api_client__free)
  * be NULL) is a new reference to the answer. Errors: -ECONNREFUSED when no daemon answers, -EIO when it goes
  * away, and what it refuses as -EINVAL, -EPERM, -ENOENT, -EEXIST, -ENOSPC.
  */
-int api_client__call(struct api_client *client, const char *method, const char *path, const json_t *body,
-		     json_t **out, struct so_error *err);
+int api_client__call(struct api_client *client, const char *method, const char *path, const json_t *body, json_t **out,
+		     struct so_error *err);
 /* GET of bytes; *out is malloc'ed. */
 int api_client__download(struct api_client *client, const char *path, uint8_t **out, size_t *length,
 			 struct so_error *err);

@@ -76,19 +76,17 @@ static int none(pid_t pid, const json_t *any, const char *problem, struct so_err
 	snprintf(off, sizeof(off), "%s", problem ? problem : "");
 	message__clean(off);
 	if (!any && off[0])
-		return so_err(err, -ENOENT, "the daemon has no history of a process %d; it writes none now: %s",
-			      pid, off);
+		return so_err(err, -ENOENT, "the daemon has no history of a process %d; it writes none now: %s", pid,
+			      off);
 	if (!any)
-		return so_err(
-			err, -ENOENT,
-			"the daemon has no history of a process %d: 'stakeout history' lists what there is",
-			pid);
+		return so_err(err, -ENOENT,
+			      "the daemon has no history of a process %d: 'stakeout history' lists what there is", pid);
 	if (!number(any, "first_ns"))
 		return so_err(err, -ENOENT, "the history of process %d has no complete window yet", pid);
 	past_time(number(any, "first_ns"), first);
 	past_time(number(any, "last_ns"), last);
-	return so_err(err, -ENOENT, "there is no history of process %d of that time: it goes from %s to %s",
-		      pid, first, last);
+	return so_err(err, -ENOENT, "there is no history of process %d of that time: it goes from %s to %s", pid, first,
+		      last);
 }
 
 /* A gap without an end is one moment: when history went on is not known. */
@@ -96,8 +94,7 @@ static bool gap_touches(const json_t *gap, int64_t key, const struct time_range 
 {
 	int64_t begin_ns = number(gap, "begin_ns"), end_ns = number(gap, "end_ns"), of = number(gap, "key");
 
-	return (!of || of == key) && begin_ns < range->to_ns &&
-	       (end_ns ? end_ns : begin_ns + 1) > range->from_ns;
+	return (!of || of == key) && begin_ns < range->to_ns && (end_ns ? end_ns : begin_ns + 1) > range->from_ns;
 }
 
 static void tell_gaps(const json_t *list, int64_t key, const struct time_range *range)
@@ -130,8 +127,8 @@ struct past_answer {
 	json_t *json;
 };
 
-static int get(struct api_client *api, const json_t *target, const struct time_range *range,
-	       struct past_answer *answer, bool as_json, struct so_error *err)
+static int get(struct api_client *api, const json_t *target, const struct time_range *range, struct past_answer *answer,
+	       bool as_json, struct so_error *err)
 {
 	char path[128];
 
@@ -141,8 +138,8 @@ static int get(struct api_client *api, const json_t *target, const struct time_r
 		       : api_client__download(api, path, &answer->bytes, &answer->length, err);
 }
 
-static int find_and_get(struct api_client *api, pid_t pid, const struct time_range *range,
-			struct past_answer *answer, bool as_json, struct so_error *err)
+static int find_and_get(struct api_client *api, pid_t pid, const struct time_range *range, struct past_answer *answer,
+			bool as_json, struct so_error *err)
 {
 	const json_t *target, *any = NULL;
 	json_t *list;
@@ -161,8 +158,8 @@ static int find_and_get(struct api_client *api, pid_t pid, const struct time_ran
 	return rc;
 }
 
-int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out,
-		  size_t *length, struct so_error *err)
+int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out, size_t *length,
+		  struct so_error *err)
 {
 	struct past_answer answer = { .what = "profile" };
 	int rc = find_and_get(api, pid, range, &answer, false, err);
@@ -186,9 +183,8 @@ static void tell_span(const json_t *answer)
 	past_time(number(span, "end_ns"), end);
 	message__note("from the history: %s to %s", begin, end);
 	if (number(span, "cuda_windows") < number(span, "windows"))
-		message__note(
-			"CUDA calls were timed for %.1f s of the %.1f s that the history has of that time",
-			timed_s, covered_s);
+		message__note("CUDA calls were timed for %.1f s of the %.1f s that the history has of that time",
+			      timed_s, covered_s);
 	if (number(span, "damaged"))
 		message__note("%" PRId64 " damaged windows are left out", number(span, "damaged"));
 }

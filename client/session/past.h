@@ -45,8 +45,8 @@ int past__range(const struct past_options *options, struct time_range *out, stru
  * with it that has history of that time. *out: malloc'ed gzip-compressed pprof. Says as a note, once, what the history
  * of that range is known to lack. -ENOENT, in words: there is none.
  */
-int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out,
-		  size_t *length, struct so_error *err);
+int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out, size_t *length,
+		  struct so_error *err);
 /*
  * The same of the process's CUDA calls: the answer of GET /v1/history/KEY/cuda. quiet: no note of the time. New
  * reference.

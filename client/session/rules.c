@@ -65,12 +65,10 @@ int rules__find(struct api_client *api, const char *word, struct rule *out, stru
 	}
 	json_decref(list);
 	if (!found.id)
-		return so_err(err, -ENOENT, "the daemon has no rule '%.200s': 'stakeout list' shows them",
-			      word);
+		return so_err(err, -ENOENT, "the daemon has no rule '%.200s': 'stakeout list' shows them", word);
 	if (n > 1)
-		return so_err(err, -EEXIST,
-			      "%zu users have a rule '%.200s': say which by its number ('stakeout list')", n,
-			      word);
+		return so_err(err, -EEXIST, "%zu users have a rule '%.200s': say which by its number ('stakeout list')",
+			      n, word);
 	*out = found;
 	return 0;
 }

@@ -35,8 +35,8 @@ bool target__ended(const struct target *target)
 	return !strcmp(target->state, "ended");
 }
 
-static int call(struct api_client *api, const char *method, const char *path, const json_t *body,
-		struct target *out, struct so_error *err)
+static int call(struct api_client *api, const char *method, const char *path, const json_t *body, struct target *out,
+		struct so_error *err)
 {
 	json_t *json;
 	int rc = api_client__call(api, method, path, body, &json, err);
@@ -51,10 +51,9 @@ static int call(struct api_client *api, const char *method, const char *path, co
 int target__attach(struct api_client *api, const struct attach_request *request, struct target *out,
 		   struct so_error *err)
 {
-	json_t *body =
-		json_pack("{s:i, s:i, s:f, s:b, s:b, s:b}", "pid", (int)request->pid, "rate_hz",
-			  (int)request->rate_hz, "duration_s", request->duration_s, "children",
-			  (int)request->children, "kernel", (int)request->kernel, "keep", (int)request->keep);
+	json_t *body = json_pack("{s:i, s:i, s:f, s:b, s:b, s:b}", "pid", (int)request->pid, "rate_hz",
+				 (int)request->rate_hz, "duration_s", request->duration_s, "children",
+				 (int)request->children, "kernel", (int)request->kernel, "keep", (int)request->keep);
 	int rc;
 
 	if (!body)
@@ -103,8 +102,7 @@ int target__find(struct api_client *api, pid_t pid, struct target *out, struct s
 	json_decref(list);
 	if (!best.id)
 		return so_err(err, -ENOENT,
-			      "process %d is no target of the daemon: 'stakeout attach -p %d' makes it one",
-			      pid, pid);
+			      "process %d is no target of the daemon: 'stakeout attach -p %d' makes it one", pid, pid);
 	*out = best;
 	return 0;
 }
@@ -156,8 +154,7 @@ int target__cuda_profile(struct api_client *api, uint32_t id, const char *event,
 	return api_client__download(api, path, out, length, err);
 }
 
-int target__threads(struct api_client *api, uint32_t id, pid_t pid, uint8_t **out, size_t *length,
-		    struct so_error *err)
+int target__threads(struct api_client *api, uint32_t id, pid_t pid, uint8_t **out, size_t *length, struct so_error *err)
 {
 	char path[PATH_BYTES], what[PATH_BYTES / 2];
 
@@ -166,8 +163,8 @@ int target__threads(struct api_client *api, uint32_t id, pid_t pid, uint8_t **ou
 	return api_client__download(api, path, out, length, err);
 }
 
-int target__threads_of_child(struct api_client *api, pid_t pid, struct target *of, uint8_t **out,
-			     size_t *length, struct so_error *err)
+int target__threads_of_child(struct api_client *api, pid_t pid, struct target *of, uint8_t **out, size_t *length,
+			     struct so_error *err)
 {
 	struct target next;
 	json_t *list, *json;

@@ -60,8 +60,8 @@ int target__cuda_profile(struct api_client *api, uint32_t id, const char *event,
 int target__threads(struct api_client *api, uint32_t id, pid_t pid, uint8_t **out, size_t *length,
 		    struct so_error *err);
 /* The same of the child of any running target, *of. -ENOENT: it is none. */
-int target__threads_of_child(struct api_client *api, pid_t pid, struct target *of, uint8_t **out,
-			     size_t *length, struct so_error *err);
+int target__threads_of_child(struct api_client *api, pid_t pid, struct target *of, uint8_t **out, size_t *length,
+			     struct so_error *err);
 /* The CUDA calls of a target that was attached with `cuda`. New reference. */
 int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);

@@ -18,8 +18,7 @@ struct text {
 
 static int not_a_time(const struct text *text, struct so_error *err)
 {
-	return so_err(err, -EINVAL,
-		      "--%s needs a time such as 5m, 2h, 03:12 or '2026-11-20 03:12', not '%.100s'",
+	return so_err(err, -EINVAL, "--%s needs a time such as 5m, 2h, 03:12 or '2026-11-20 03:12', not '%.100s'",
 		      text->option, text->whole);
 }
 
@@ -76,8 +75,8 @@ static int take_ago(struct text *text, int64_t *seconds, struct so_error *err)
 			return 0;
 		at++;
 		if (value > TIME_RANGE_MAX_AGO_S / unit || sum + value * unit > TIME_RANGE_MAX_AGO_S)
-			return so_err(err, -EINVAL, "--%s goes back ten years at most, not '%.100s'",
-				      text->option, text->whole);
+			return so_err(err, -EINVAL, "--%s goes back ten years at most, not '%.100s'", text->option,
+				      text->whole);
 		sum += value * unit;
 	} while (*at);
 	text->at = at;
@@ -98,8 +97,8 @@ static bool take_clock(struct text *text, struct tm *tm)
 
 static bool take_date(struct text *text, struct tm *tm)
 {
-	if (!take_digits(text, 4, &tm->tm_year) || !take_char(text, '-') ||
-	    !take_digits(text, 2, &tm->tm_mon) || !take_char(text, '-') || !take_digits(text, 2, &tm->tm_mday))
+	if (!take_digits(text, 4, &tm->tm_year) || !take_char(text, '-') || !take_digits(text, 2, &tm->tm_mon) ||
+	    !take_char(text, '-') || !take_digits(text, 2, &tm->tm_mday))
 		return false;
 	tm->tm_year -= 1900;
 	tm->tm_mon--;
@@ -195,8 +194,7 @@ static int date_moment(const struct text *text, const struct tm *tm, enum side s
 	}
 	noon.tm_hour = 12;
 	if (!local_moments(&noon, moments))
-		return so_err(err, -EINVAL, "--%s: there is no such day as in '%.100s'", text->option,
-			      text->whole);
+		return so_err(err, -EINVAL, "--%s: there is no such day as in '%.100s'", text->option, text->whole);
 	if (has_clock)
 		return so_err(err, -EINVAL, "--%s: on that day the clock leaves out '%.100s'", text->option,
 			      text->whole);
@@ -211,8 +209,7 @@ static int utc_moment(const struct text *text, const struct tm *tm, time_t *out,
 	time_t moment = timegm(&copy);
 
 	if (!gmtime_r(&moment, &shown) || !same_time(&shown, tm))
-		return so_err(err, -EINVAL, "--%s: there is no such day as in '%.100s'", text->option,
-			      text->whole);
+		return so_err(err, -EINVAL, "--%s: there is no such day as in '%.100s'", text->option, text->whole);
 	*out = moment;
 	return 0;
 }
@@ -257,8 +254,7 @@ static int parse_moment(const char *option, const char *value, enum side side, i
 	}
 	if (take_clock(&text, &clock) && !*text.at) {
 		if (!nearest_clock(&clock, side, now, &moment))
-			return so_err(err, -EINVAL, "--%s: the clock has not shown '%.100s' these days", option,
-				      value);
+			return so_err(err, -EINVAL, "--%s: the clock has not shown '%.100s' these days", option, value);
 	} else {
 		text.at = value;
 		rc = parse_date(&text, side, now, &moment, err);
@@ -283,8 +279,8 @@ static int parse_at(const char *at, int64_t now_ns, struct time_range *out, stru
 	return 0;
 }
 
-int time_range__parse(const char *since, const char *until, const char *at, int64_t now_ns,
-		      struct time_range *out, struct so_error *err)
+int time_range__parse(const char *since, const char *until, const char *at, int64_t now_ns, struct time_range *out,
+		      struct so_error *err)
 {
 	struct time_range range = { 0, now_ns };
 	int rc = 0;

@@ -155,8 +155,7 @@ static bool bpf_time(const json_t *stats, double *ns)
 	json_object_foreach ((json_t *)programs, name, program) {
 		if (strncmp(name, "sample", strlen("sample")) != 0)
 			continue;
-		if (!figures__number(program, "run_ns", &one_ns) ||
-		    !figures__number(program, "run_count", &one_runs))
+		if (!figures__number(program, "run_ns", &one_ns) || !figures__number(program, "run_count", &one_runs))
 			continue;
 		sum += one_ns;
 		runs += one_runs;
@@ -178,8 +177,8 @@ static void print_daemon_cost(const json_t *stats, FILE *out)
 {
 	const json_t *daemon = json_object_get(stats, "daemon");
 	double cpu_s, rss_bytes, duration_s;
-	bool cpu = figures__number(daemon, "cpu_s", &cpu_s) &&
-		   figures__number(stats, "duration_s", &duration_s) && duration_s > 0;
+	bool cpu = figures__number(daemon, "cpu_s", &cpu_s) && figures__number(stats, "duration_s", &duration_s) &&
+		   duration_s > 0;
 	bool rss = figures__number(daemon, "rss_bytes", &rss_bytes);
 
 	fprintf(out, "daemon ");
@@ -279,8 +278,7 @@ static bool is_part(const struct render_options *options)
 }
 
 /* The tables, of the samples that the options let through. */
-static int print_where(struct summary_tables *tables, const struct part_of_summary *part, int64_t total,
-		       FILE *out)
+static int print_where(struct summary_tables *tables, const struct part_of_summary *part, int64_t total, FILE *out)
 {
 	int64_t taken = tables->scope.total.samples;
 	int rc = summary__python_threads(tables->scope.profile, total, out);
@@ -311,8 +309,7 @@ static void print_lines_missing(const struct profile *profile, FILE *out)
 static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures,
 		     const struct part_of_summary *part, FILE *out)
 {
-	_cleanup_(summary_tables) struct summary_tables *tables =
-		&(struct summary_tables){ .categories = NULL };
+	_cleanup_(summary_tables) struct summary_tables *tables = &(struct summary_tables){ .categories = NULL };
 	/* The daemon's figures are of all since the target was attached. */
 	double forgotten = 0;
 	const json_t *same = figures__number(figures, "forgotten", &forgotten) ? NULL : stats;
@@ -343,8 +340,8 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 	return 0;
 }
 
-static int print(const struct profile *profile, const json_t *stats, const struct part_of_summary *part,
-		 FILE *out, struct so_error *err)
+static int print(const struct profile *profile, const json_t *stats, const struct part_of_summary *part, FILE *out,
+		 struct so_error *err)
 {
 	json_t *kept = figures__of(profile, stats);
 	int rc = print_all(profile, stats, kept ? kept : stats, part, out);
@@ -360,8 +357,8 @@ static int print(const struct profile *profile, const json_t *stats, const struc
 	return 0;
 }
 
-int summary__print(const struct profile *profile, const json_t *stats, const struct summary_request *request,
-		   FILE *out, struct so_error *err)
+int summary__print(const struct profile *profile, const json_t *stats, const struct summary_request *request, FILE *out,
+		   struct so_error *err)
 {
 	return print(profile, stats, &(struct part_of_summary){ request, true }, out, err);
 }

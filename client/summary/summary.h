@@ -17,10 +17,10 @@ struct summary_request {
 };
 
 /* stats as for render__summary(). Errors: -ENOMEM, -EFBIG (names of more than 4 GiB), -EIO, in words. */
-int summary__print(const struct profile *profile, const json_t *stats, const struct summary_request *request,
-		   FILE *out, struct so_error *err);
+int summary__print(const struct profile *profile, const json_t *stats, const struct summary_request *request, FILE *out,
+		   struct so_error *err);
 /* Everything as one JSON object, with a newline at its end. .design/summary.md lists the keys. */
-int summary__print_json(const struct profile *profile, const json_t *stats,
-			const struct summary_request *request, FILE *out, struct so_error *err);
+int summary__print_json(const struct profile *profile, const json_t *stats, const struct summary_request *request,
+			FILE *out, struct so_error *err);
 
 #endif

@@ -123,8 +123,7 @@ static int add_sample(struct sorter *sorter, const struct profile_sample *sample
 
 	share__add(&sorter->shares[verdict.category], share);
 	share__add(&sorter->means[verdict.category * sorter->n + verdict.means], share);
-	rc = pairs__add(&sorter->functions, verdict.category, function_of(sorter, sample, &verdict, functions),
-			share);
+	rc = pairs__add(&sorter->functions, verdict.category, function_of(sorter, sample, &verdict, functions), share);
 	caller = caller_of(sorter, sample, &verdict, lines);
 	if (!rc && caller != NAMES_NONE)
 		rc = pairs__add(&sorter->callers, verdict.category, caller, share);
@@ -209,8 +208,7 @@ static const char *name_of(const struct sorter *sorter, size_t category, bool me
 {
 	size_t n = category_rules__count(sorter->rules);
 
-	return means && category >= n ? leaf_names[category - n]
-				      : category_verdict__name(sorter->rules, category);
+	return means && category >= n ? leaf_names[category - n] : category_verdict__name(sorter->rules, category);
 }
 
 static const char *kind_of(const struct sorter *sorter, size_t category)
@@ -292,8 +290,7 @@ static int fill_table(const struct sorter *sorter, const struct names *functions
 }
 
 int summary_categories__new(const struct scope *scope, const struct category_rules *rules,
-			    const struct names *functions, const struct names *lines,
-			    struct category_table **out)
+			    const struct names *functions, const struct names *lines, struct category_table **out)
 {
 	_cleanup_(category_table) struct category_table *table = calloc(1, sizeof(*table));
 	_cleanup_(sorter) struct sorter *sorter = &(struct sorter){ .scope = scope, .rules = rules };

@@ -55,14 +55,12 @@ struct category_table {
  * live as long. -ENOMEM.
  */
 int summary_categories__new(const struct scope *scope, const struct category_rules *rules,
-			    const struct names *functions, const struct names *lines,
-			    struct category_table **out);
+			    const struct names *functions, const struct names *lines, struct category_table **out);
 void summary_categories__free(struct category_table *table);
 CLEANUP_DEFINE(struct category_table *, category_table, summary_categories__free)
 
 /* summary_category_text.c. Two or three lines on the largest category: nothing without samples. */
-void summary_categories__print_largest(const struct category_table *table, const struct scope *scope,
-				       FILE *out);
+void summary_categories__print_largest(const struct category_table *table, const struct scope *scope, FILE *out);
 /* All categories, with their five leading functions, means and callers; then the means of all. */
 void summary_categories__print(const struct category_table *table, const struct scope *scope, FILE *out);
 

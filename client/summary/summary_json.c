@@ -89,8 +89,8 @@ static json_t *name_of(const struct names *names, uint32_t name)
 
 static json_t *phase_of(const struct phase_result *phase, const struct names *names, const struct scope *scope)
 {
-	json_t *object = named(phase->name, strlen(phase->name)), *functions = json_array(),
-	       *similar = json_array(), *pattern = json_string(phase->pattern);
+	json_t *object = named(phase->name, strlen(phase->name)), *functions = json_array(), *similar = json_array(),
+	       *pattern = json_string(phase->pattern);
 
 	/* The command line's bytes may be no UTF-8. */
 	json_object_set_new(object, "pattern", pattern ? pattern : json_null());
@@ -139,8 +139,7 @@ static json_t *rows_of(const struct rows *rows, const struct scope *scope, bool 
 
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct row *row = &rows->list[i];
-		const struct profile_line *line =
-			row->line == ROW_NO_LINE ? NULL : &scope->profile->lines[row->line];
+		const struct profile_line *line = row->line == ROW_NO_LINE ? NULL : &scope->profile->lines[row->line];
 		json_t *object = named(row->text, row->length), *file = NULL;
 
 		if (places) {
@@ -198,8 +197,7 @@ static void set_head(json_t *object, const struct scope *scope, const json_t *fi
 static int build(const struct profile *profile, const json_t *figures, const struct summary_request *request,
 		 json_t *object)
 {
-	_cleanup_(summary_tables) struct summary_tables *tables =
-		&(struct summary_tables){ .categories = NULL };
+	_cleanup_(summary_tables) struct summary_tables *tables = &(struct summary_tables){ .categories = NULL };
 	int rc = summary_tables__init(profile, request, tables);
 	const struct scope *scope = &tables->scope;
 	json_t *phases;
@@ -210,8 +208,7 @@ static int build(const struct profile *profile, const json_t *figures, const str
 	rc = phases_of(request->phases, tables, phases);
 	set_head(object, scope, figures);
 	json_object_set_new(object, "categories", categories_of(tables->categories, scope));
-	json_object_set_new(object, "means",
-			    parts_of(tables->categories->means, tables->categories->n_means, scope));
+	json_object_set_new(object, "means", parts_of(tables->categories->means, tables->categories->n_means, scope));
 	json_object_set_new(object, "phases", phases);
 	json_object_set_new(object, "functions", rows_of(&tables->functions, scope, true));
 	json_object_set_new(object, "lines", rows_of(&tables->lines, scope, true));
@@ -220,8 +217,8 @@ static int build(const struct profile *profile, const json_t *figures, const str
 	return rc;
 }
 
-int summary__print_json(const struct profile *profile, const json_t *stats,
-			const struct summary_request *request, FILE *out, struct so_error *err)
+int summary__print_json(const struct profile *profile, const json_t *stats, const struct summary_request *request,
+			FILE *out, struct so_error *err)
 {
 	json_t *object = json_object(), *kept = figures__of(profile, stats);
 	int rc = build(profile, kept ? kept : stats, request, object);

@@ -25,8 +25,7 @@ void summary__lines(const struct rows *rows, const struct names *names, const st
 
 	if (!rows->n)
 		return;
-	fprintf(out,
-		"   line  [95 %% interval]    total  function (file:line), with the native code it calls\n");
+	fprintf(out, "   line  [95 %% interval]    total  function (file:line), with the native code it calls\n");
 	for (; n < rows->n && n < SUMMARY_TOP_ROWS && rows->list[n].self.samples; n++) {
 		const struct row *row = &rows->list[n];
 

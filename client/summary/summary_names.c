@@ -105,8 +105,7 @@ static int write_line(const struct profile_line *line, struct text *text)
 
 	if (line->python)
 		return frame_text__folded(line, false, text);
-	if (asprintf(&whole, "%s (%s:%" PRId64 ")", line->function, short_path(line->filename), line->line) <
-	    0) {
+	if (asprintf(&whole, "%s (%s:%" PRId64 ")", line->function, short_path(line->filename), line->line) < 0) {
 		whole = NULL;
 		return -ENOMEM;
 	}

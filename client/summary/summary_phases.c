@@ -55,8 +55,8 @@ static int add(struct phases *phases, const char *word, struct so_error *err)
 	length = (size_t)(equals - word);
 	if (length > PHASE_MAX_NAME_BYTES || !is_clean(word, length))
 		return so_err(err, -EINVAL,
-			      "--phase '%s': a name is UTF-8 of at most %d bytes without control characters",
-			      word, PHASE_MAX_NAME_BYTES);
+			      "--phase '%s': a name is UTF-8 of at most %d bytes without control characters", word,
+			      PHASE_MAX_NAME_BYTES);
 	for (size_t i = 0; i < phases->n; i++)
 		if (strlen(phases->list[i].name) == length && !memcmp(phases->list[i].name, word, length))
 			return so_err(err, -EINVAL, "--phase %s is given twice", phases->list[i].name);
@@ -224,8 +224,8 @@ static void find_hints(const struct phase *phase, const struct scope *scope, con
 	}
 }
 
-int phases__measure(const struct phases *phases, size_t i, const struct scope *scope,
-		    const struct names *functions, struct phase_result *out)
+int phases__measure(const struct phases *phases, size_t i, const struct scope *scope, const struct names *functions,
+		    struct phase_result *out)
 {
 	const struct phase *phase = &phases->list[i];
 	size_t n = functions->texts.n_keys;
@@ -252,12 +252,11 @@ int phases__measure(const struct phases *phases, size_t i, const struct scope *s
 
 static void print_name(const struct names *functions, uint32_t name, FILE *out)
 {
-	summary__print_short(intern__key(&functions->texts, name), intern__length(&functions->texts, name),
-			     out);
+	summary__print_short(intern__key(&functions->texts, name), intern__length(&functions->texts, name), out);
 }
 
-static void print_details(const struct phase_result *phase, const struct scope *scope,
-			  const struct names *functions, FILE *out)
+static void print_details(const struct phase_result *phase, const struct scope *scope, const struct names *functions,
+			  FILE *out)
 {
 	fprintf(out, SUMMARY_INDENT);
 	for (size_t i = 0; i < phase->n_functions; i++) {
@@ -277,8 +276,7 @@ static void print_details(const struct phase_result *phase, const struct scope *
 	fputc('\n', out);
 }
 
-int phases__print(const struct phases *phases, const struct scope *scope, const struct names *functions,
-		  FILE *out)
+int phases__print(const struct phases *phases, const struct scope *scope, const struct names *functions, FILE *out)
 {
 	int rc = 0;
 

@@ -43,10 +43,9 @@ struct phase_result {
 };
 
 /* Phase i. functions: names of the scope. -ENOMEM. */
-int phases__measure(const struct phases *phases, size_t i, const struct scope *scope,
-		    const struct names *functions, struct phase_result *out);
+int phases__measure(const struct phases *phases, size_t i, const struct scope *scope, const struct names *functions,
+		    struct phase_result *out);
 /* All of them as a table; nothing without phases. -ENOMEM. */
-int phases__print(const struct phases *phases, const struct scope *scope, const struct names *functions,
-		  FILE *out);
+int phases__print(const struct phases *phases, const struct scope *scope, const struct names *functions, FILE *out);
 
 #endif

@@ -108,8 +108,8 @@ static void print_gil(const struct profile *profile, const json_t *stats, FILE *
 	if (!all.samples)
 		return;
 	wilson_interval((uint64_t)all.held, (uint64_t)all.samples, &low, &high);
-	fprintf(out, "GIL held in %.1f %% [%.1f, %.1f] of Python samples",
-		100 * (double)all.held / (double)all.samples, 100 * low, 100 * high);
+	fprintf(out, "GIL held in %.1f %% [%.1f, %.1f] of Python samples", 100 * (double)all.held / (double)all.samples,
+		100 * low, 100 * high);
 	figures__number(stats, "duration_s", &seconds);
 	if (seconds > 0 && (all.held_ns || !all.held))
 		fprintf(out, ": %.2f CPU s in %.1f s", (double)all.held_ns / 1e9, seconds);

@@ -95,8 +95,8 @@ void summary__functions(const struct rows *rows, const struct scope *scope, FILE
 		char interval[32];
 
 		summary__interval(row->self.samples, scope->total.samples, interval);
-		fprintf(out, "%5.1f %%  %-15s  %5.1f %%  ", summary__percent(&row->self, &scope->total),
-			interval, summary__percent(&row->total, &scope->total));
+		fprintf(out, "%5.1f %%  %-15s  %5.1f %%  ", summary__percent(&row->self, &scope->total), interval,
+			summary__percent(&row->total, &scope->total));
 		summary__print_name(row->text, row->length, out);
 		fputc('\n', out);
 	}
@@ -141,9 +141,7 @@ void summary__totals(struct rows *rows, const struct scope *scope, FILE *out)
 	rows__sort_by_total(rows);
 	for (size_t i = 0; i < rows->n; i++)
 		python += is_python(&rows->list[i], scope);
-	fprintf(out,
-		"  total  [95 %% interval]  " SUMMARY_SECONDS_HEAD
-		" %sfunction (file), with all that it calls\n",
+	fprintf(out, "  total  [95 %% interval]  " SUMMARY_SECONDS_HEAD " %sfunction (file), with all that it calls\n",
 		python ? "Python " : "");
 	for (size_t i = 0; i < rows->n && printed < SUMMARY_TOP_ROWS; i++) {
 		if (python && !is_python(&rows->list[i], scope))

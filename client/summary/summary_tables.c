@@ -9,8 +9,7 @@ static int count_functions(struct summary_tables *out)
 	if (!rc && python_only)
 		rc = names__functions(&out->scope, true, &out->some_names);
 	if (!rc)
-		rc = rows__of_names(&out->scope, python_only ? &out->some_names : &out->all_names,
-				    &out->functions);
+		rc = rows__of_names(&out->scope, python_only ? &out->some_names : &out->all_names, &out->functions);
 	return rc;
 }
 

@@ -186,8 +186,7 @@ static int post_targets(struct call *call)
 {
 	struct attach_options options;
 	struct target_info info;
-	int rc = api_json__attach_options(call->request->body, call->request->body_bytes, &options,
-					  &call->error);
+	int rc = api_json__attach_options(call->request->body, call->request->body_bytes, &options, &call->error);
 
 	if (!rc)
 		rc = attach(call, &options);
@@ -228,8 +227,7 @@ static int delete_target(struct call *call)
 	if (rc)
 		return rc;
 	leases__remove(call->api->leases, call->id);
-	return answer_json(call, MHD_HTTP_OK,
-			   json_pack("{s:I, s:b}", "id", (json_int_t)call->id, "detached", 1));
+	return answer_json(call, MHD_HTTP_OK, json_pack("{s:I, s:b}", "id", (json_int_t)call->id, "detached", 1));
 }
 
 /* Takes the bytes. */
@@ -267,8 +265,8 @@ static int answer_history(struct call *call, int64_t key, const struct history_r
 {
 	struct history_profile profile;
 	/* One at a time is read, so that these leave live profiles their places. */
-	int rc = history__profile(call->api->history, call->request->uid, key, range->from_ns, range->to_ns,
-				  &profile, &call->error);
+	int rc = history__profile(call->api->history, call->request->uid, key, range->from_ns, range->to_ns, &profile,
+				  &call->error);
 	if (rc)
 		return rc;
 	answer_bytes(call, profile.bytes, profile.length);
@@ -353,9 +351,7 @@ static int get_threads(struct call *call)
 	int rc = target(call, &info);
 
 	rc = rc ?: api_pull__read_pid(call->request, &pid, &call->error);
-	rc = rc
-		     ?: engine__threads(call->api->engine, call->id, pid, call->request->uid, &bytes, &length,
-					&call->error);
+	rc = rc ?: engine__threads(call->api->engine, call->id, pid, call->request->uid, &bytes, &length, &call->error);
 	if (rc)
 		return rc;
 	answer_bytes(call, bytes, length);
@@ -379,8 +375,8 @@ static int get_stats(struct call *call)
 static int answer_history_cuda(struct call *call, int64_t key, const struct history_range *range)
 {
 	json_t *answer;
-	int rc = history__cuda(call->api->history, call->request->uid, key, range->from_ns, range->to_ns,
-			       &answer, &call->error);
+	int rc = history__cuda(call->api->history, call->request->uid, key, range->from_ns, range->to_ns, &answer,
+			       &call->error);
 
 	return rc ?: answer_json(call, MHD_HTTP_OK, answer);
 }
@@ -535,8 +531,8 @@ void api__handle(void *context, const struct http_request *request, struct http_
 
 	if (route && route->changes && request->read_only) {
 		reply->header = NULL;
-		rc = so_err(&call.error, -EPERM, "%.20s %.100s is possible over the Unix socket only",
-			    request->method, request->path);
+		rc = so_err(&call.error, -EPERM, "%.20s %.100s is possible over the Unix socket only", request->method,
+			    request->path);
 	} else if (route) {
 		reply->header = NULL;
 		rc = route->handle(&call);
@@ -554,8 +550,7 @@ void api__handle(void *context, const struct http_request *request, struct http_
 int api__new(struct engine *engine, const struct api_options *options, struct api **out, struct so_error *err)
 {
 	double ended_s = options && options->ended_idle_s > 0 ? options->ended_idle_s : DEFAULT_ENDED_IDLE_S;
-	double running_s =
-		options && options->running_idle_s > 0 ? options->running_idle_s : DEFAULT_RUNNING_IDLE_S;
+	double running_s = options && options->running_idle_s > 0 ? options->running_idle_s : DEFAULT_RUNNING_IDLE_S;
 	_cleanup_(api) struct api *api = calloc(1, sizeof(*api));
 	int rc;
 

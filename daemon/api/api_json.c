@@ -23,8 +23,7 @@ struct field {
 
 static const struct field attach_fields[] = {
 	{ "pid", FIELD_PID, offsetof(struct attach_options, pid), 1, API_MAX_PID },
-	{ "rate_hz", FIELD_UNSIGNED, offsetof(struct attach_options, rate_hz), ENGINE_MIN_RATE_HZ,
-	  ENGINE_MAX_RATE_HZ },
+	{ "rate_hz", FIELD_UNSIGNED, offsetof(struct attach_options, rate_hz), ENGINE_MIN_RATE_HZ, ENGINE_MAX_RATE_HZ },
 	{ "duration_s", FIELD_SECONDS, offsetof(struct attach_options, duration_s), 0, API_MAX_DURATION_S },
 	{ "children", FIELD_BOOL, offsetof(struct attach_options, children), 0, 0 },
 	{ "kernel", FIELD_BOOL, offsetof(struct attach_options, kernel), 0, 0 },
@@ -53,16 +52,14 @@ static const char *word(const char *const *words, size_t n, unsigned i)
 
 static int decode_whole(const struct field *field, const json_t *value, json_int_t *out, struct so_error *err)
 {
-	if (!json_is_integer(value) || json_integer_value(value) < field->min ||
-	    json_integer_value(value) > field->max)
+	if (!json_is_integer(value) || json_integer_value(value) < field->min || json_integer_value(value) > field->max)
 		return so_err(err, -EINVAL, "%s must be a whole number from %lld to %lld", field->name,
 			      (long long)field->min, (long long)field->max);
 	*out = json_integer_value(value);
 	return 0;
 }
 
-static int decode(const struct field *field, const json_t *value, struct attach_options *options,
-		  struct so_error *err)
+static int decode(const struct field *field, const json_t *value, struct attach_options *options, struct so_error *err)
 {
 	void *at = (char *)options + field->offset;
 	json_int_t whole = 0;
@@ -83,8 +80,7 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 	case FIELD_SECONDS:
 		seconds = json_number_value(value);
 		if (!json_is_number(value) || !(seconds >= field->min && seconds <= field->max))
-			return so_err(err, -EINVAL,
-				      "%s must be a number of seconds from %lld (until stopped) to %lld",
+			return so_err(err, -EINVAL, "%s must be a number of seconds from %lld (until stopped) to %lld",
 				      field->name, (long long)field->min, (long long)field->max);
 		*(double *)at = seconds;
 		return 0;
@@ -104,8 +100,7 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 	return so_err(err, -EINVAL, "%s is of no known kind", field->name);
 }
 
-static int decode_field(const char *name, const json_t *value, struct attach_options *options,
-			struct so_error *err)
+static int decode_field(const char *name, const json_t *value, struct attach_options *options, struct so_error *err)
 {
 	for (size_t i = 0; i < sizeof(attach_fields) / sizeof(attach_fields[0]); i++)
 		if (!strcmp(attach_fields[i].name, name))
@@ -147,16 +142,14 @@ static json_t *figures_json(const struct target_info *info)
 	char comm[sizeof(info->comm) + 1] = "";
 
 	memcpy(comm, info->comm, sizeof(info->comm));
-	return json_pack("{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id",
-			 (json_int_t)info->id, "pid", (int)info->pid, "uid", (json_int_t)info->uid, "comm",
-			 json_text__new(comm), "state",
-			 word(state_words, sizeof(state_words) / sizeof(state_words[0]), info->state), "end",
-			 word(end_words, sizeof(end_words) / sizeof(end_words[0]), info->end), "rate_hz",
-			 (int)info->rate_hz, "children", (int)info->children, "kernel", (int)info->kernel,
-			 "keep", (int)info->keep, "elapsed_s",
-			 isfinite(info->elapsed_s) ? round(info->elapsed_s * 1e3) / 1e3 : 0.0, "processes",
-			 (int)info->processes, "samples", (json_int_t)info->samples, "lost",
-			 (json_int_t)info->lost);
+	return json_pack(
+		"{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id", (json_int_t)info->id,
+		"pid", (int)info->pid, "uid", (json_int_t)info->uid, "comm", json_text__new(comm), "state",
+		word(state_words, sizeof(state_words) / sizeof(state_words[0]), info->state), "end",
+		word(end_words, sizeof(end_words) / sizeof(end_words[0]), info->end), "rate_hz", (int)info->rate_hz,
+		"children", (int)info->children, "kernel", (int)info->kernel, "keep", (int)info->keep, "elapsed_s",
+		isfinite(info->elapsed_s) ? round(info->elapsed_s * 1e3) / 1e3 : 0.0, "processes", (int)info->processes,
+		"samples", (json_int_t)info->samples, "lost", (json_int_t)info->lost);
 }
 
 /* Those that are known. */

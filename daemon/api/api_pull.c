@@ -31,7 +31,7 @@ struct recordings {
 	} * entries;
 	size_t n, capacity;
 	struct profile_merge *sum; /* of all; NULL: nothing yet */
-	unsigned missed; /* recordings that somebody else has forgotten, or that there was no room for */
+	unsigned missed;           /* recordings that somebody else has forgotten, or that there was no room for */
 };
 
 static void forget(struct recordings *r, struct recording *one)
@@ -131,8 +131,7 @@ static int begin_new(struct recordings *r, const struct target_info *all, size_t
 	int rc;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid) ||
-		    has(r, all[i].id))
+		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid) || has(r, all[i].id))
 			continue;
 		rc = begin_one(r, all[i].pid, all[i].id, true, err);
 		/* For one that came there is no room: the others are not thrown away for it. */
@@ -158,8 +157,7 @@ static int add_profile(struct recordings *r, uint32_t id, struct so_error *err)
 		return rc;
 	if (!r->sum)
 		r->sum = profile_merge__new();
-	rc = r->sum ? gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL)
-		    : -ENOMEM;
+	rc = r->sum ? gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL) : -ENOMEM;
 	if (rc)
 		return so_err(err, rc, "the profile cannot be added up: %s", strerror(-rc));
 	return profile_merge__add(r->sum, message, length, err);
@@ -329,8 +327,7 @@ static int answer(struct recordings *r, double seconds, uint8_t **out, size_t *l
 
 int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, struct so_error *err)
 {
-	__attribute__((cleanup(recordings__end))) struct recordings r = { .pull = pull,
-									  .begin_ns = clock__now_ns() };
+	__attribute__((cleanup(recordings__end))) struct recordings r = { .pull = pull, .begin_ns = clock__now_ns() };
 	double seconds;
 	pid_t pid;
 	int rc = read_arguments(&r, &pid, err);

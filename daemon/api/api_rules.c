@@ -26,14 +26,13 @@ static json_t *rule_json(const struct match_rule_info *rule, json_int_t targets)
 {
 	return json_pack("{s:I, s:o, s:I, s:s, s:i, s:b, s:I, s:I, s:o}", "id", (json_int_t)rule->id, "match",
 			 json_text__new(rule->text), "uid", (json_int_t)rule->owner, "lasts",
-			 rule->configured ? "configuration" : "until the daemon ends", "rate_hz",
-			 (int)rule->rate_hz, "cuda", (int)rule->cuda, "targets", targets, "attached",
-			 (json_int_t)rule->attached, "problem",
+			 rule->configured ? "configuration" : "until the daemon ends", "rate_hz", (int)rule->rate_hz,
+			 "cuda", (int)rule->cuda, "targets", targets, "attached", (json_int_t)rule->attached, "problem",
 			 rule->problem[0] ? json_text__new(rule->problem) : json_null());
 }
 
-int api_rules__list(struct match_scan *scan, struct engine *engine, const struct http_request *request,
-		    json_t **out, struct so_error *err)
+int api_rules__list(struct match_scan *scan, struct engine *engine, const struct http_request *request, json_t **out,
+		    struct so_error *err)
 {
 	_cleanup_free_ struct match_rule_info *rules = calloc(MATCH_RULES_MAX, sizeof(*rules));
 	_cleanup_free_ struct target_info *targets = NULL;
@@ -74,8 +73,7 @@ static int read_body(const struct http_request *request, json_t **root, const ch
 	return *text ? 0 : so_err(err, -EINVAL, "match must be the text of a rule");
 }
 
-int api_rules__add(struct match_scan *scan, const struct http_request *request, json_t **out,
-		   struct so_error *err)
+int api_rules__add(struct match_scan *scan, const struct http_request *request, json_t **out, struct so_error *err)
 {
 	struct match_rule_info info;
 	const char *text = NULL;

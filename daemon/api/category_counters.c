@@ -66,8 +66,7 @@ static void place_categories(struct category_counters *c)
 	c->names[c->n++] = CATEGORY_COUNTERS_OTHER;
 }
 
-int category_counters__new(struct engine *engine, const struct category_rules *rules,
-			   struct category_counters **out)
+int category_counters__new(struct engine *engine, const struct category_rules *rules, struct category_counters **out)
 {
 	struct category_counters *c = calloc(1, sizeof(*c));
 

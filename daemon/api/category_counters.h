@@ -24,8 +24,7 @@
 struct category_counters;
 
 /* engine: to tell which targets are gone. Both the caller's, must live longer. -ENOMEM. */
-int category_counters__new(struct engine *engine, const struct category_rules *rules,
-			   struct category_counters **out);
+int category_counters__new(struct engine *engine, const struct category_rules *rules, struct category_counters **out);
 void category_counters__free(struct category_counters *counters);
 CLEANUP_DEFINE(struct category_counters *, category_counters, category_counters__free)
 

@@ -179,8 +179,8 @@ static void free_state(struct category_windows *w)
 	free(w);
 }
 
-int category_windows__new(struct engine *engine, struct category_counters *counters,
-			  struct category_windows **out, struct so_error *err)
+int category_windows__new(struct engine *engine, struct category_counters *counters, struct category_windows **out,
+			  struct so_error *err)
 {
 	struct category_windows *w = calloc(1, sizeof(*w));
 	int rc;

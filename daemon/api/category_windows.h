@@ -15,17 +15,15 @@
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
-#define CATEGORY_WINDOWS_MIN_NS \
-	((uint64_t)5000000000) /* a window is as long, at least; the last one may be shorter */
-#define CATEGORY_WINDOWS_PATIENCE_NS \
-	((uint64_t)2000000000) /* for a call; a target that was begun is finished */
-#define CATEGORY_WINDOWS_IDLE_NS ((uint64_t)300000000000)
+#define CATEGORY_WINDOWS_MIN_NS      ((uint64_t)5000000000) /* of a window, at least, but for the last one */
+#define CATEGORY_WINDOWS_PATIENCE_NS ((uint64_t)2000000000) /* for a call; a target that was begun is finished */
+#define CATEGORY_WINDOWS_IDLE_NS     ((uint64_t)300000000000)
 
 struct category_windows;
 
 /* Both the caller's, must live longer. Starts a thread, which sleeps until there are windows. */
-int category_windows__new(struct engine *engine, struct category_counters *counters,
-			  struct category_windows **out, struct so_error *err);
+int category_windows__new(struct engine *engine, struct category_counters *counters, struct category_windows **out,
+			  struct so_error *err);
 /* All windows are given back. */
 void category_windows__free(struct category_windows *windows);
 CLEANUP_DEFINE(struct category_windows *, category_windows, category_windows__free)

@@ -109,8 +109,7 @@ void denials__add(const struct denial *denial)
 	say_more(more);
 	describe(denial, peer, sizeof(peer));
 	quote(denial->path, path);
-	log__info("denied: %s: %.20s \"%s\": %.300s", peer, denial->method ? denial->method : "", path,
-		  denial->why);
+	log__info("denied: %s: %.20s \"%s\": %.300s", peer, denial->method ? denial->method : "", path, denial->why);
 }
 
 void denials__flush(void)

@@ -189,8 +189,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct http
 		return MHD_NO;
 	}
 	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) == MHD_YES &&
-	    (!reply->header ||
-	     MHD_add_response_header(response, reply->header, reply->header_value) == MHD_YES))
+	    (!reply->header || MHD_add_response_header(response, reply->header, reply->header_value) == MHD_YES))
 		rc = MHD_queue_response(connection, reply->status, response);
 	MHD_destroy_response(response);
 	return rc;
@@ -211,15 +210,13 @@ static enum MHD_Result refuse_large(struct MHD_Connection *connection)
 {
 	_Static_assert(HTTP_MAX_BODY_BYTES == 65536, "the message names the limit");
 	limits__hit(LIMIT_BODY_BYTES, 1);
-	return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE,
-		      "{\"error\": \"the body is larger than 65536 bytes\"}\n");
+	return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, "{\"error\": \"the body is larger than 65536 bytes\"}\n");
 }
 
 /* Numbers only: no names are looked up. */
 static void address_of(struct MHD_Connection *connection, char *text, size_t size)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	const struct sockaddr *address = info ? info->client_addr : NULL;
 	char host[INET6_ADDRSTRLEN] = "?";
 	in_port_t port = 0;
@@ -237,8 +234,7 @@ static void address_of(struct MHD_Connection *connection, char *text, size_t siz
 static enum MHD_Result refuse_stranger(struct MHD_Connection *connection, const char *method, const char *path)
 {
 	char from[INET6_ADDRSTRLEN + 16];
-	static const char body[] =
-		"{\"error\": \"this needs the daemon's token: Authorization: Bearer TOKEN\"}\n";
+	static const char body[] = "{\"error\": \"this needs the daemon's token: Authorization: Bearer TOKEN\"}\n";
 	struct http_reply reply = {
 		.status = MHD_HTTP_UNAUTHORIZED,
 		.content_type = "application/json",
@@ -263,9 +259,8 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
 	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
 	struct exchange *exchange;
 
-	if (server->token &&
-	    !token__matches(server->token, MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
-								       MHD_HTTP_HEADER_AUTHORIZATION)))
+	if (server->token && !token__matches(server->token, MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+											MHD_HTTP_HEADER_AUTHORIZATION)))
 		return refuse_stranger(connection, method, url);
 	if (length && strtoull(length, NULL, 10) > HTTP_MAX_BODY_BYTES)
 		return refuse_large(connection);
@@ -300,10 +295,8 @@ static bool append(struct exchange *exchange, const char *data, size_t size)
 static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connection *connection, const char *url,
 				const char *method, struct exchange *exchange)
 {
-	const union MHD_ConnectionInfo *peer =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	const union MHD_ConnectionInfo *fd =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *peer = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct http_request request = {
 		.method = method,
 		.path = url,
@@ -332,9 +325,8 @@ static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connectio
 	return send_reply(connection, &reply);
 }
 
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
-				  const char *method, const char *version, const char *data, size_t *size,
-				  void **state)
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+				  const char *version, const char *data, size_t *size, void **state)
 {
 	struct exchange *exchange = *state;
 
@@ -376,12 +368,12 @@ const char *http_request__argument(const struct http_request *request, const cha
 	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler,
-		       void *context, struct http_server **out, struct so_error *err)
+int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler, void *context,
+		       struct http_server **out, struct so_error *err)
 {
 	/* poll, not select: descriptors may exceed FD_SETSIZE. */
-	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-			 MHD_USE_ITC | MHD_USE_ERROR_LOG;
+	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
+			 MHD_USE_ERROR_LOG;
 	struct http_server *server = calloc(1, sizeof(*server));
 
 	if (!server) {
@@ -394,13 +386,13 @@ int http_server__start(int listen_fd, gid_t group, const struct token *token, ht
 	server->handler = handler;
 	server->context = context;
 	/* The logger comes first: it is in force from where it stands. */
-	server->mhd = MHD_start_daemon(
-		flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-		MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)(HTTP_MAX_CONNECTIONS + TURNED_AWAY), MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned)HTTP_IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
-		on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
+	server->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log,
+				       NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+				       (unsigned)(HTTP_MAX_CONNECTIONS + TURNED_AWAY), MHD_OPTION_CONNECTION_TIMEOUT,
+				       (unsigned)HTTP_IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+				       (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+				       MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+				       on_completed, server, MHD_OPTION_END);
 	if (!server->mhd) {
 		pthread_mutex_destroy(&server->lock);
 		free(server);

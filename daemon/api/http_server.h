@@ -57,8 +57,8 @@ struct http_server;
  * Authorization header does not match is answered 401 before its body is read; one that does comes as root's,
  * read-only. Up to HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
  */
-int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler,
-		       void *context, struct http_server **out, struct so_error *err);
+int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler, void *context,
+		       struct http_server **out, struct so_error *err);
 /* Waits until no handler runs any more. */
 void http_server__free(struct http_server *server);
 CLEANUP_DEFINE(struct http_server *, http_server, http_server__free)

@@ -169,8 +169,7 @@ int leases__add(struct leases *leases, uint32_t id, bool unlimited)
 		}
 	}
 	if (!rc)
-		leases->all[leases->n++] =
-			(struct lease){ .id = id, .renewed_s = now_s(), .unlimited = unlimited };
+		leases->all[leases->n++] = (struct lease){ .id = id, .renewed_s = now_s(), .unlimited = unlimited };
 	pthread_mutex_unlock(&leases->lock);
 	return rc;
 }

@@ -29,17 +29,14 @@ static int default_path(char *path, size_t size, struct so_error *err)
 	int n;
 
 	if (!runtime || runtime[0] != '/')
-		return so_err(err, -ENOENT,
-			      "XDG_RUNTIME_DIR is not set: say where to listen with --socket PATH");
+		return so_err(err, -ENOENT, "XDG_RUNTIME_DIR is not set: say where to listen with --socket PATH");
 	n = snprintf(path, size, "%s/stakeout", runtime);
 	if (n < 0 || (size_t)n >= size)
-		return so_err(err, -ENAMETOOLONG,
-			      "XDG_RUNTIME_DIR is too long for a socket: use --socket PATH");
+		return so_err(err, -ENAMETOOLONG, "XDG_RUNTIME_DIR is too long for a socket: use --socket PATH");
 	if (mkdir(path, geteuid() ? 0700 : 0755) && errno != EEXIST)
 		return so_err(err, -errno, "cannot make the directory %s: %s", path, strerror(errno));
 	if ((size_t)n + sizeof("/stakeoutd.sock") > size)
-		return so_err(err, -ENAMETOOLONG,
-			      "XDG_RUNTIME_DIR is too long for a socket: use --socket PATH");
+		return so_err(err, -ENAMETOOLONG, "XDG_RUNTIME_DIR is too long for a socket: use --socket PATH");
 	strcpy(path + n, "/stakeoutd.sock");
 	return 0;
 }
@@ -78,9 +75,8 @@ static int remove_stale(const struct sockaddr_un *addr, struct so_error *err)
 	struct stat st;
 
 	if (lstat(addr->sun_path, &st))
-		return errno == ENOENT
-			       ? 0
-			       : so_err(err, -errno, "cannot look at %s: %s", addr->sun_path, strerror(errno));
+		return errno == ENOENT ? 0
+				       : so_err(err, -errno, "cannot look at %s: %s", addr->sun_path, strerror(errno));
 	if (!S_ISSOCK(st.st_mode))
 		return so_err(err, -EEXIST, "%s exists and is not a socket", addr->sun_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -88,14 +84,11 @@ static int remove_stale(const struct sockaddr_un *addr, struct so_error *err)
 		return so_err(err, -errno, "cannot make a socket: %s", strerror(errno));
 	/* EAGAIN: somebody listens and its queue is full. Only a refusal says that nobody does. */
 	if (!connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) || errno == EAGAIN)
-		return so_err(err, -EADDRINUSE, "stakeoutd is already running: it listens on %s",
-			      addr->sun_path);
+		return so_err(err, -EADDRINUSE, "stakeoutd is already running: it listens on %s", addr->sun_path);
 	if (errno != ECONNREFUSED)
-		return so_err(err, -errno, "cannot tell who listens on %s: %s", addr->sun_path,
-			      strerror(errno));
+		return so_err(err, -errno, "cannot tell who listens on %s: %s", addr->sun_path, strerror(errno));
 	if (unlink(addr->sun_path) && errno != ENOENT)
-		return so_err(err, -errno, "cannot remove the stale socket %s: %s", addr->sun_path,
-			      strerror(errno));
+		return so_err(err, -errno, "cannot remove the stale socket %s: %s", addr->sun_path, strerror(errno));
 	return 0;
 }
 
@@ -116,8 +109,8 @@ static int give_to_group(const char *path, gid_t group, struct so_error *err)
 		return so_err(err, -EEXIST, "somebody replaced the socket %s", path);
 	if (fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH))
 		return so_err(err, -errno,
-			      "cannot give the socket %s to group %u: %s (it needs CAP_CHOWN, or membership)",
-			      path, group, strerror(errno));
+			      "cannot give the socket %s to group %u: %s (it needs CAP_CHOWN, or membership)", path,
+			      group, strerror(errno));
 	return 0;
 }
 
@@ -150,8 +143,7 @@ static int bind_and_listen(struct listen_socket *sock, const struct sockaddr_un 
 	return 0;
 }
 
-int listen_socket__open(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
-			struct so_error *err)
+int listen_socket__open(const char *path, mode_t mode, gid_t group, struct listen_socket **out, struct so_error *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_(listen_socket) struct listen_socket *sock = calloc(1, sizeof(*sock));

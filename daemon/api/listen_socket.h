@@ -20,8 +20,7 @@ struct listen_socket;
  * the path; -ENAMETOOLONG. The file is that group's before anybody can connect; (gid_t)-1: stays as the kernel makes
  * it.
  */
-int listen_socket__open(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
-			struct so_error *err);
+int listen_socket__open(const char *path, mode_t mode, gid_t group, struct listen_socket **out, struct so_error *err);
 const char *listen_socket__path(const struct listen_socket *sock);
 /* Hands the descriptor on; the socket file stays this object's. */
 int listen_socket__take_fd(struct listen_socket *sock);

@@ -92,8 +92,8 @@ static void print_daemon(FILE *out, json_t *status)
 	json_t *programs = json_object_get(json_object_get(status, "bpf"), "programs");
 
 	metrics_text__family(out, "stakeout_build_info", "gauge", "Always 1; the version of the daemon.");
-	metrics_text__sample(out, "stakeout_build_info",
-			     &(struct metrics_label){ "version", version ? version : "" }, 1, 1);
+	metrics_text__sample(out, "stakeout_build_info", &(struct metrics_label){ "version", version ? version : "" },
+			     1, 1);
 	print_one(out, "stakeout_uptime_seconds", "gauge", "Since the daemon loaded its programs.",
 		  json_object_get(status, "uptime_s"));
 	print_one(out, "stakeout_daemon_cpu_seconds_total", "counter", "CPU time of the daemon itself.",
@@ -121,15 +121,14 @@ static void print_states(FILE *out, const struct scrape *s)
 			counts[s->targets[i].info.state]++;
 	metrics_text__family(out, "stakeout_targets", "gauge", "Targets that the caller may see, by state.");
 	for (unsigned i = 0; i <= TARGET_ENDED; i++)
-		metrics_text__sample(out, "stakeout_targets",
-				     &(struct metrics_label){ "state", state_words[i] }, 1, counts[i]);
+		metrics_text__sample(out, "stakeout_targets", &(struct metrics_label){ "state", state_words[i] }, 1,
+				     counts[i]);
 	metrics_text__family(out, "stakeout_targets_left_out", "gauge",
 			     "Targets that are not here because there are more than 64.");
 	metrics_text__sample(out, "stakeout_targets_left_out", NULL, 0, (double)s->left_out);
 }
 
-static void print_target(FILE *out, const char *name, const struct metrics_target *t, const char *cause,
-			 double value)
+static void print_target(FILE *out, const char *name, const struct metrics_target *t, const char *cause, double value)
 {
 	const struct metrics_label labels[] = {
 		{ "id", t->id }, { "pid", t->pid }, { "comm", t->comm }, { cause ? "cause" : NULL, cause }
@@ -146,12 +145,10 @@ static const struct figure {
 	{ "stakeout_target_samples_total", "counter", "Samples taken, lost ones included.", "samples", 1 },
 	{ "stakeout_target_complete_samples_total", "counter",
 	  "Samples whose stack reaches the thread's outermost frame.", "complete", 1 },
-	{ "stakeout_target_elapsed_seconds", "gauge", "Time during which the target was sampled.", "duration_s",
-	  1 },
-	{ "stakeout_target_sample_rate_hertz", "gauge", "Samples asked for, a second of CPU time.", "sample_hz",
-	  1 },
-	{ "stakeout_target_attach_seconds", "gauge", "From the request to the first possible sample.",
-	  "attach_ms", 1e-3 },
+	{ "stakeout_target_elapsed_seconds", "gauge", "Time during which the target was sampled.", "duration_s", 1 },
+	{ "stakeout_target_sample_rate_hertz", "gauge", "Samples asked for, a second of CPU time.", "sample_hz", 1 },
+	{ "stakeout_target_attach_seconds", "gauge", "From the request to the first possible sample.", "attach_ms",
+	  1e-3 },
 	{ "stakeout_target_overhead_ratio", "gauge",
 	  "Time of eBPF programs and interrupts, as a share of the target's CPU time, since it was attached.",
 	  "overhead_percent", 1e-2 },
@@ -171,18 +168,16 @@ static void print_figures(FILE *out, const struct scrape *s)
 					     json_number_value(value) * figure->unit);
 		}
 	}
-	metrics_text__family(out, "stakeout_target_processes", "gauge",
-			     "Processes of the target that live now.");
+	metrics_text__family(out, "stakeout_target_processes", "gauge", "Processes of the target that live now.");
 	for (size_t i = 0; i < s->n; i++)
-		print_target(out, "stakeout_target_processes", &s->targets[i], NULL,
-			     s->targets[i].info.processes);
+		print_target(out, "stakeout_target_processes", &s->targets[i], NULL, s->targets[i].info.processes);
 }
 
 /*
  * All causes, also those that the stats leave out because they are 0: a rate needs the series before its first event.
  */
-static void print_causes(FILE *out, const struct scrape *s, const char *name, const char *help,
-			 const char *field, const char *const *words, unsigned from, unsigned to)
+static void print_causes(FILE *out, const struct scrape *s, const char *name, const char *help, const char *field,
+			 const char *const *words, unsigned from, unsigned to)
 {
 	metrics_text__family(out, name, "counter", help);
 	for (size_t i = 0; i < s->n; i++) {
@@ -202,8 +197,8 @@ static int print(FILE *out, const struct scrape *s, const struct metrics_more *m
 		metrics_labels__print_rules(more->rules, more->n_rules, out);
 	metrics_labels__print(s->targets, s->n, out);
 	print_figures(out, s);
-	print_causes(out, s, "stakeout_target_lost_samples_total", "Samples that are in no profile, by cause.",
-		     "lost", loss_words, 0, SO_LOSS_COUNT);
+	print_causes(out, s, "stakeout_target_lost_samples_total", "Samples that are in no profile, by cause.", "lost",
+		     loss_words, 0, SO_LOSS_COUNT);
 	print_causes(out, s, "stakeout_target_truncated_samples_total",
 		     "Samples whose stack ends before the thread's outermost frame, by cause.", "truncated",
 		     truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT);
@@ -212,8 +207,8 @@ static int print(FILE *out, const struct scrape *s, const struct metrics_more *m
 	return metrics_cuda__print(s->targets, s->n, out);
 }
 
-int metrics__text(struct engine *engine, const struct target_info *targets, size_t n,
-		  const struct metrics_more *more, char **out, size_t *length)
+int metrics__text(struct engine *engine, const struct target_info *targets, size_t n, const struct metrics_more *more,
+		  char **out, size_t *length)
 {
 	_cleanup_(scrape) struct scrape *s = calloc(1, sizeof(*s));
 	_cleanup_free_ char *text = NULL;

@@ -33,8 +33,8 @@ struct metrics_more {
  * All of it for these targets, which the caller may see. Of more than METRICS_MAX_TARGETS the first ones, and how many
  * were left out. A target that was forgotten meanwhile is missing. *out: malloc'ed, the caller frees it. -ENOMEM.
  */
-int metrics__text(struct engine *engine, const struct target_info *targets, size_t n,
-		  const struct metrics_more *more, char **out, size_t *length);
+int metrics__text(struct engine *engine, const struct target_info *targets, size_t n, const struct metrics_more *more,
+		  char **out, size_t *length);
 
 /* A target's figures, as the renderers want them. */
 struct metrics_target {
@@ -45,8 +45,8 @@ struct metrics_target {
 };
 
 /* The part that daemon/api/metrics_categories.c renders: CPU time by category, of targets that have counters. */
-void metrics_categories__print(struct category_counters *counters, const struct metrics_target *targets,
-			       size_t n, FILE *out);
+void metrics_categories__print(struct category_counters *counters, const struct metrics_target *targets, size_t n,
+			       FILE *out);
 /* The part that daemon/api/metrics_labels.c renders: what is known of targets in words, and the rules. */
 void metrics_labels__print(const struct metrics_target *targets, size_t n, FILE *out);
 void metrics_labels__print_rules(const struct match_rule_info *rules, size_t n, FILE *out);

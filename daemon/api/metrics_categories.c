@@ -4,15 +4,14 @@
 
 #define NAME "stakeout_target_category_cpu_seconds_total"
 
-void metrics_categories__print(struct category_counters *counters, const struct metrics_target *targets,
-			       size_t n, FILE *out)
+void metrics_categories__print(struct category_counters *counters, const struct metrics_target *targets, size_t n,
+			       FILE *out)
 {
 	int64_t ns[CATEGORY_COUNTERS_MAX];
 
-	metrics_text__family(
-		out, NAME, "counter",
-		"CPU time by category, samples times sampling period, of the samples sorted so far. "
-		"Categories of a target add up to its sampled CPU time.");
+	metrics_text__family(out, NAME, "counter",
+			     "CPU time by category, samples times sampling period, of the samples sorted so far. "
+			     "Categories of a target add up to its sampled CPU time.");
 	for (size_t i = 0; i < n; i++) {
 		const struct metrics_target *t = &targets[i];
 

@@ -14,9 +14,7 @@
 #define FINITE_BUCKETS (METRICS_BUCKETS - 1)
 
 /* Bounds are 2^n ns: each octave where launches and queued copies are, 1 to 131 us; then every second up to 1.07 s. */
-static const uint8_t bound_log2[FINITE_BUCKETS] = {
-	10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 26, 28, 30
-};
+static const uint8_t bound_log2[FINITE_BUCKETS] = { 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 26, 28, 30 };
 
 static const char *const api_words[] = {
 #define X(name, library, kind, args) [SO_CUDA_API_##name] = #name,
@@ -67,8 +65,8 @@ static void add_row(struct target_sums *sums, const json_t *row)
 	sum->seconds += json_number_value(json_object_get(row, "total_ns")) / 1e9;
 	sum->errors += json_number_value(json_object_get(row, "errors"));
 	json_array_foreach (histogram, i, bucket) {
-		double end_ns = json_number_value(json_array_get(bucket, 0)) +
-				json_number_value(json_array_get(bucket, 1));
+		double end_ns =
+			json_number_value(json_array_get(bucket, 0)) + json_number_value(json_array_get(bucket, 1));
 
 		sum->buckets[bucket_number(end_ns)] += json_number_value(json_array_get(bucket, 2));
 	}
@@ -141,9 +139,8 @@ static void print_histogram(FILE *out, const struct metrics_target *t, unsigned 
 
 static void print_calls(const struct printer *p)
 {
-	metrics_text__family(
-		p->out, "stakeout_cuda_call_duration_seconds", "histogram",
-		"Time of CUDA calls on the host, from entry to return; never that of kernels on the GPU.");
+	metrics_text__family(p->out, "stakeout_cuda_call_duration_seconds", "histogram",
+			     "Time of CUDA calls on the host, from entry to return; never that of kernels on the GPU.");
 	for (size_t i = 0; i < p->n; i++)
 		for (unsigned api = 0; p->targets[i].cuda && api <= OTHER; api++)
 			if (p->sums[i].apis[api].seen)
@@ -152,9 +149,8 @@ static void print_calls(const struct printer *p)
 			     "CUDA calls that did not return success; \"not ready\" of queries is among them.");
 	for (size_t i = 0; i < p->n; i++)
 		for (unsigned api = 0; p->targets[i].cuda && api <= OTHER; api++) {
-			const struct metrics_label labels[] = {
-				TARGET_LABELS(&p->targets[i]), { "api", api < OTHER ? api_words[api] : "other" }
-			};
+			const struct metrics_label labels[] = { TARGET_LABELS(&p->targets[i]),
+								{ "api", api < OTHER ? api_words[api] : "other" } };
 
 			if (p->sums[i].apis[api].seen)
 				metrics_text__sample(p->out, "stakeout_cuda_call_errors_total", labels, 4,
@@ -193,11 +189,9 @@ static void print_lost(const struct printer *p)
 		const char *cause;
 
 		json_object_foreach (lost, cause, value) {
-			const struct metrics_label labels[] = { TARGET_LABELS(&p->targets[i]),
-								{ "cause", cause } };
+			const struct metrics_label labels[] = { TARGET_LABELS(&p->targets[i]), { "cause", cause } };
 
-			metrics_text__sample(p->out, "stakeout_cuda_lost_total", labels, 4,
-					     json_number_value(value));
+			metrics_text__sample(p->out, "stakeout_cuda_lost_total", labels, 4, json_number_value(value));
 		}
 	}
 }
@@ -210,8 +204,7 @@ static const struct gpu_figure {
 	  "Share of time in which any program's kernel ran on the GPU: mean since the target was attached, of "
 	  "an hour at most.",
 	  "utilisation_percent", 1e-2 },
-	{ "stakeout_gpu_memory_used_bytes", "Memory of the GPU in use, by all programs.", "memory_used_bytes",
-	  1 },
+	{ "stakeout_gpu_memory_used_bytes", "Memory of the GPU in use, by all programs.", "memory_used_bytes", 1 },
 	{ "stakeout_gpu_memory_size_bytes", "Memory of the GPU.", "memory_total_bytes", 1 },
 	{ "stakeout_gpu_process_utilisation_ratio",
 	  "The target's own use of the GPU by the driver's figures: mean since it was attached, of an hour at "
@@ -236,8 +229,7 @@ static void print_gpu(FILE *out, const struct gpu_figure *figure, const struct m
 
 		if (!json_is_number(value))
 			continue;
-		snprintf(gpu, sizeof(gpu), "%lld",
-			 (long long)json_integer_value(json_object_get(device, "index")));
+		snprintf(gpu, sizeof(gpu), "%lld", (long long)json_integer_value(json_object_get(device, "index")));
 		metrics_text__sample(out, figure->name, labels, 5, json_number_value(value) * figure->unit);
 	}
 }

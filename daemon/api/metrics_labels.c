@@ -12,9 +12,8 @@ static struct metrics_label known(const char *name, const char *value)
 
 void metrics_labels__print(const struct metrics_target *targets, size_t n, FILE *out)
 {
-	metrics_text__family(
-		out, "stakeout_target_info", "gauge",
-		"Always 1; what is known of the target's root process, and the rule that attached it.");
+	metrics_text__family(out, "stakeout_target_info", "gauge",
+			     "Always 1; what is known of the target's root process, and the rule that attached it.");
 	for (size_t i = 0; i < n; i++) {
 		const struct metrics_target *t = &targets[i];
 		const struct process_labels *l = &t->info.labels;
@@ -35,8 +34,7 @@ void metrics_labels__print(const struct metrics_target *targets, size_t n, FILE 
 			known("rule", rule),
 		};
 
-		metrics_text__sample(out, "stakeout_target_info", labels, sizeof(labels) / sizeof(labels[0]),
-				     1);
+		metrics_text__sample(out, "stakeout_target_info", labels, sizeof(labels) / sizeof(labels[0]), 1);
 	}
 }
 
@@ -50,7 +48,7 @@ void metrics_labels__print_rules(const struct match_rule_info *rules, size_t n, 
 		char id[16];
 
 		snprintf(id, sizeof(id), "%" PRIu32, rules[i].id);
-		metrics_text__sample(out, "stakeout_rule_attached_total", &(struct metrics_label){ "rule", id },
-				     1, (double)rules[i].attached);
+		metrics_text__sample(out, "stakeout_rule_attached_total", &(struct metrics_label){ "rule", id }, 1,
+				     (double)rules[i].attached);
 	}
 }

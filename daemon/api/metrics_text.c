@@ -50,8 +50,7 @@ static void print_label_value(FILE *out, const char *text)
 	}
 }
 
-void metrics_text__sample(FILE *out, const char *name, const struct metrics_label *labels, size_t n,
-			  double value)
+void metrics_text__sample(FILE *out, const char *name, const struct metrics_label *labels, size_t n, double value)
 {
 	char before = '{';
 

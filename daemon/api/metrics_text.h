@@ -17,7 +17,6 @@ struct metrics_label {
 /* type: "counter", "gauge" or "histogram". help: one line of plain ASCII without a backslash. */
 void metrics_text__family(FILE *out, const char *name, const char *type, const char *help);
 /* labels: n of them, in this order. */
-void metrics_text__sample(FILE *out, const char *name, const struct metrics_label *labels, size_t n,
-			  double value);
+void metrics_text__sample(FILE *out, const char *name, const struct metrics_label *labels, size_t n, double value);
 
 #endif

@@ -102,15 +102,12 @@ int tcp_door__open(const char *text, bool anywhere, int *fd, char name[TCP_DOOR_
 	in_port_t port;
 	int rc;
 
-	if (!colon || !parse_port(colon + 1, &port) ||
-	    !parse_host(text, (size_t)(colon - text), port, &address))
+	if (!colon || !parse_port(colon + 1, &port) || !parse_host(text, (size_t)(colon - text), port, &address))
 		return so_err(err, -EINVAL,
-			      "'%.80s' is no address to listen on: 127.0.0.1:PORT or [::1]:PORT, in numbers",
-			      text);
+			      "'%.80s' is no address to listen on: 127.0.0.1:PORT or [::1]:PORT, in numbers", text);
 	if (!anywhere && !is_loopback(&address))
 		return so_err(err, -EPERM,
-			      "%s can be reached from other machines: add --listen-anywhere if that is meant",
-			      text);
+			      "%s can be reached from other machines: add --listen-anywhere if that is meant", text);
 	rc = bind_and_listen(&address, fd);
 	if (rc)
 		return so_err(err, rc, "cannot listen on %s: %s", text, strerror(-rc));

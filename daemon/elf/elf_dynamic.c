@@ -64,14 +64,12 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *out)
 
 	if (rc < 0)
 		return rc;
-	*out = (struct dynamic){ values[0].value, values[1].value, values[2].value, values[3].value,
-				 values[4].value };
+	*out = (struct dynamic){ values[0].value, values[1].value, values[2].value, values[3].value, values[4].value };
 	return 0;
 }
 
 /* Walks n 32-bit words from offset: until the first with its low bit set, or for the largest. */
-static int scan_words(const struct elf_image *image, uint64_t offset, uint64_t n, bool to_chain_end,
-		      uint64_t *out)
+static int scan_words(const struct elf_image *image, uint64_t offset, uint64_t n, bool to_chain_end, uint64_t *out)
 {
 	uint32_t words[READ_WORDS];
 	uint64_t largest = 0;
@@ -106,8 +104,7 @@ static int scan_words(const struct elf_image *image, uint64_t offset, uint64_t n
  * symbol of each); then a word for each hashed symbol, its low bit set at the end of a chain. The table's last
  * symbol ends the chain that begins at the largest bucket.
  */
-static int count_by_gnu_hash(const struct elf_image *image, const struct elf_file *elf, uint64_t vaddr,
-			     uint64_t *out)
+static int count_by_gnu_hash(const struct elf_image *image, const struct elf_file *elf, uint64_t vaddr, uint64_t *out)
 {
 	uint64_t at, largest, chain;
 	uint32_t header[4];
@@ -128,8 +125,7 @@ static int count_by_gnu_hash(const struct elf_image *image, const struct elf_fil
 	return 0;
 }
 
-int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *elf,
-			struct elf_symtab_location *out)
+int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *elf, struct elf_symtab_location *out)
 {
 	struct elf_symtab_location where = { 0 };
 	struct dynamic dynamic;

@@ -11,8 +11,7 @@
 #include "daemon/elf/elf_symtab.h"
 
 /* -ENOENT when there is no dynamic section or no symbol table in it, -EINVAL when it is damaged. */
-int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *elf,
-			struct elf_symtab_location *out);
+int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *elf, struct elf_symtab_location *out);
 
 /* The program header of the dynamic section. -ENOENT, -EINVAL. */
 int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out);

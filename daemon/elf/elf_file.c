@@ -26,8 +26,8 @@ static bool find_build_id(const uint8_t *notes, size_t size, size_t align, char 
 		next = (desc_at + note.n_descsz + align - 1) & ~(align - 1);
 		if (desc_at > size || note.n_descsz > size - desc_at)
 			return false;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-		    memcmp(notes + name_at, "GNU", 4) == 0 && note.n_descsz > 0 && note.n_descsz <= 32) {
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + name_at, "GNU", 4) == 0 &&
+		    note.n_descsz > 0 && note.n_descsz <= 32) {
 			for (size_t i = 0; i < note.n_descsz; i++)
 				snprintf(hex + 2 * i, 3, "%02x", notes[desc_at + i]);
 			return true;
@@ -39,8 +39,7 @@ static bool find_build_id(const uint8_t *notes, size_t size, size_t align, char 
 	return false;
 }
 
-static bool read_notes(const struct elf_image *image, uint64_t offset, uint64_t size, uint64_t align,
-		       char hex[65])
+static bool read_notes(const struct elf_image *image, uint64_t offset, uint64_t size, uint64_t align, char hex[65])
 {
 	_cleanup_free_ uint8_t *notes = NULL;
 
@@ -60,8 +59,7 @@ static void build_id_from_sections(const struct elf_image *image, const Elf64_Eh
 	if (header->e_shoff == 0 || header->e_shentsize != sizeof(section) || header->e_shnum > MAX_HEADERS)
 		return;
 	for (unsigned i = 0; i < header->e_shnum; i++) {
-		if (elf_image__read(image, header->e_shoff + i * sizeof(section), &section, sizeof(section)) <
-		    0)
+		if (elf_image__read(image, header->e_shoff + i * sizeof(section), &section, sizeof(section)) < 0)
 			return;
 		if (section.sh_type == SHT_NOTE &&
 		    read_notes(image, section.sh_offset, section.sh_size, section.sh_addralign, hex))
@@ -75,8 +73,7 @@ static int add_segment(struct elf_file *elf, const Elf64_Phdr *segment, struct s
 	    segment->p_vaddr + segment->p_memsz < segment->p_vaddr)
 		return so_err(err, -EINVAL, "damaged ELF file: a segment's size is out of range");
 	if (elf->n_segments == ELF_FILE_MAX_SEGMENTS)
-		return so_err(err, -EINVAL, "ELF file with more than %d loadable segments",
-			      ELF_FILE_MAX_SEGMENTS);
+		return so_err(err, -EINVAL, "ELF file with more than %d loadable segments", ELF_FILE_MAX_SEGMENTS);
 	elf->segments[elf->n_segments++] = (struct elf_segment){
 		.offset = segment->p_offset,
 		.vaddr = segment->p_vaddr,
@@ -110,8 +107,7 @@ static int read_segments(const struct elf_image *image, const Elf64_Ehdr *header
 		else if (segment->p_type == PT_INTERP)
 			elf->interpreted = true;
 		else if (segment->p_type == PT_NOTE && !elf->build_id[0])
-			read_notes(image, segment->p_offset, segment->p_filesz, segment->p_align,
-				   elf->build_id);
+			read_notes(image, segment->p_offset, segment->p_filesz, segment->p_align, elf->build_id);
 		if (rc < 0)
 			return rc;
 	}
@@ -150,8 +146,7 @@ int elf_file__read(int fd, struct elf_file *out, struct so_error *err)
 
 	rc = elf_image__of_file(fd, &image);
 	if (rc < 0)
-		return so_err(err, rc, rc == -ENOEXEC ? "not a regular file" : "cannot read: %s",
-			      strerror(-rc));
+		return so_err(err, rc, rc == -ENOEXEC ? "not a regular file" : "cannot read: %s", strerror(-rc));
 	return read_image(&image, out, err);
 }
 

@@ -115,8 +115,7 @@ static uint32_t symbol_of_stub(const uint8_t *code, size_t size, uint64_t vaddr,
 		int32_t displacement = (int32_t)little_endian32(code + at + 2);
 		struct slot key = { .address = vaddr + at + 6 + (uint64_t)(int64_t)displacement };
 		const struct slot *found =
-			slots->n ? bsearch(&key, slots->slots, slots->n, sizeof(*slots->slots), compare_slots)
-				 : NULL;
+			slots->n ? bsearch(&key, slots->slots, slots->n, sizeof(*slots->slots), compare_slots) : NULL;
 
 		return found ? found->symbol : 0;
 	}
@@ -141,8 +140,7 @@ static int add_stubs(struct elf_symtab *symtab, const struct elf_image *image, c
 		int rc;
 
 		if (symbol == 0 || symbol >= dynsym->n_symbols ||
-		    elf_image__read(image, dynsym->symbols_at + symbol * sizeof(target), &target,
-				    sizeof(target)) < 0 ||
+		    elf_image__read(image, dynsym->symbols_at + symbol * sizeof(target), &target, sizeof(target)) < 0 ||
 		    target.st_name == 0 || target.st_name >= dynsym->names_size)
 			continue;
 		rc = elf_symtab__add_entry(symtab, &(struct elf_symtab_entry){
@@ -190,8 +188,7 @@ int elf_plt__add(struct elf_symtab *symtab, const struct elf_image *image, const
 	for (size_t i = 0; rc == 0 && i < 3; i++) {
 		/* .plt.got's stubs are 8 bytes without endbr64, 16 with it; the section says which. */
 		if (found[i])
-			rc = add_stubs(symtab, image, found[i], found[i]->sh_entsize == 8 ? 8 : 16, dynsym,
-				       &slots);
+			rc = add_stubs(symtab, image, found[i], found[i]->sh_entsize == 8 ? 8 : 16, dynsym, &slots);
 	}
 	return rc;
 }

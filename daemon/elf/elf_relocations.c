@@ -13,9 +13,7 @@ struct table {
 /* [0]: of the procedure linkage table; [1]: all others. */
 static int read_tables(const struct elf_image *image, struct table tables[2])
 {
-	struct elf_dynamic_value values[] = {
-		{ DT_JMPREL, 0 }, { DT_PLTRELSZ, 0 }, { DT_RELA, 0 }, { DT_RELASZ, 0 }
-	};
+	struct elf_dynamic_value values[] = { { DT_JMPREL, 0 }, { DT_PLTRELSZ, 0 }, { DT_RELA, 0 }, { DT_RELASZ, 0 } };
 	int rc = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
 
 	if (rc < 0)

@@ -35,8 +35,7 @@ int elf_sections__read(const struct elf_image *image, struct elf_sections *out)
 		*out = (struct elf_sections){ 0 };
 		return 0;
 	}
-	if (header.e_shentsize != sizeof(Elf64_Shdr) || read_counts(image, &header, &n, &names) < 0 ||
-	    n > MAX_SECTIONS)
+	if (header.e_shentsize != sizeof(Elf64_Shdr) || read_counts(image, &header, &n, &names) < 0 || n > MAX_SECTIONS)
 		return -EINVAL;
 	sections.headers = calloc(n ? n : 1, sizeof(*sections.headers));
 	if (!sections.headers)
@@ -70,8 +69,8 @@ const Elf64_Shdr *elf_sections__by_name(const struct elf_sections *sections, con
 		if (section->sh_name >= sections->names_end - sections->names_at ||
 		    !elf_sections__in_image(image, section))
 			continue;
-		if (elf_image__read_string(image, sections->names_at + section->sh_name, sections->names_end,
-					   found, sizeof(found)) >= 0 &&
+		if (elf_image__read_string(image, sections->names_at + section->sh_name, sections->names_end, found,
+					   sizeof(found)) >= 0 &&
 		    strcmp(found, name) == 0)
 			return section;
 	}

@@ -31,8 +31,7 @@ int elf_symtab__locate(const struct elf_image *image, const struct elf_sections 
 }
 
 /* The end of the executable section, or failing that the segment, that holds the symbol; 0 when none does. */
-static uint64_t executable_end(const Elf64_Sym *symbol, const struct elf_sections *sections,
-			       const struct elf_file *elf)
+static uint64_t executable_end(const Elf64_Sym *symbol, const struct elf_sections *sections, const struct elf_file *elf)
 {
 	uint64_t value = symbol->st_value;
 
@@ -50,8 +49,7 @@ static uint64_t executable_end(const Elf64_Sym *symbol, const struct elf_section
 	for (unsigned i = 0; i < elf->n_segments; i++) {
 		const struct elf_segment *segment = &elf->segments[i];
 
-		if ((segment->flags & PF_X) && value >= segment->vaddr &&
-		    value - segment->vaddr < segment->memsz)
+		if ((segment->flags & PF_X) && value >= segment->vaddr && value - segment->vaddr < segment->memsz)
 			return segment->vaddr + segment->memsz;
 	}
 	return 0;
@@ -78,9 +76,9 @@ static enum elf_rank rank_of(const Elf64_Sym *symbol)
 	}
 }
 
-static int add_symbol(struct elf_symtab *symtab, const struct elf_image *image,
-		      const struct elf_sections *sections, const struct elf_file *elf,
-		      const struct elf_symtab_location *where, const Elf64_Sym *symbol, enum elf_table table)
+static int add_symbol(struct elf_symtab *symtab, const struct elf_image *image, const struct elf_sections *sections,
+		      const struct elf_file *elf, const struct elf_symtab_location *where, const Elf64_Sym *symbol,
+		      enum elf_table table)
 {
 	unsigned type = ELF64_ST_TYPE(symbol->st_info);
 	uint64_t end, extent;
@@ -94,15 +92,14 @@ static int add_symbol(struct elf_symtab *symtab, const struct elf_image *image,
 	extent = end - symbol->st_value;
 	if (symbol->st_size > 0 && symbol->st_size < extent)
 		extent = symbol->st_size;
-	return elf_symtab__add_entry(symtab,
-				     &(struct elf_symtab_entry){
-					     .start = symbol->st_value,
-					     .extent = extent < UINT32_MAX ? (uint32_t)extent : UINT32_MAX,
-					     .name = symbol->st_name,
-					     .table = (uint8_t)table,
-					     .rank = (uint8_t)rank_of(symbol),
-					     .unsized = symbol->st_size == 0,
-				     });
+	return elf_symtab__add_entry(symtab, &(struct elf_symtab_entry){
+						     .start = symbol->st_value,
+						     .extent = extent < UINT32_MAX ? (uint32_t)extent : UINT32_MAX,
+						     .name = symbol->st_name,
+						     .table = (uint8_t)table,
+						     .rank = (uint8_t)rank_of(symbol),
+						     .unsized = symbol->st_size == 0,
+					     });
 }
 
 int elf_symtab__add_entry(struct elf_symtab *symtab, const struct elf_symtab_entry *entry)
@@ -124,9 +121,8 @@ int elf_symtab__add_entry(struct elf_symtab *symtab, const struct elf_symtab_ent
 	return 0;
 }
 
-int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image,
-		    const struct elf_sections *sections, const struct elf_file *elf,
-		    const struct elf_symtab_location *where, enum elf_table table)
+int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image, const struct elf_sections *sections,
+		    const struct elf_file *elf, const struct elf_symtab_location *where, enum elf_table table)
 {
 	Elf64_Sym symbols[READ_SYMBOLS];
 
@@ -214,8 +210,7 @@ static void link_parents(struct elf_symtab *symtab)
 	for (size_t i = 0; i < symtab->n; i++) {
 		uint32_t open = i > 0 ? (uint32_t)(i - 1) : ELF_SYMTAB_NONE;
 
-		while (open != ELF_SYMTAB_NONE &&
-		       entries[i].start - entries[open].start >= entries[open].extent)
+		while (open != ELF_SYMTAB_NONE && entries[i].start - entries[open].start >= entries[open].extent)
 			open = entries[open].parent;
 		entries[i].parent = open;
 	}

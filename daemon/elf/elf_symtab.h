@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Function symbols picked out of ELF symbol tables into one sorted array of 24 bytes an entry, and the search
- * in it. Which names the entries have stays in the string tables (elf_names.h).
+ * in it. Which names the entries have stays in the string tables.
  *
  * Ranges may nest and overlap (hand-written assembly does both), so the last entry that starts at or before an
  * address need not cover it. Each entry therefore links to the nearest earlier one that covers its own start;
@@ -61,9 +61,8 @@ int elf_symtab__locate(const struct elf_image *image, const struct elf_sections 
  * executable sections. sections: those that the symbols' indices mean (a debug file's own, for its table); elf:
  * gives the executable segments for symbols whose section is not known. -EINVAL, -ENOMEM.
  */
-int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image,
-		    const struct elf_sections *sections, const struct elf_file *elf,
-		    const struct elf_symtab_location *where, enum elf_table table);
+int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image, const struct elf_sections *sections,
+		    const struct elf_file *elf, const struct elf_symtab_location *where, enum elf_table table);
 int elf_symtab__add_entry(struct elf_symtab *symtab, const struct elf_symtab_entry *entry);
 /*
  * Sorts and links the entries: after this they can be searched. drop_repeated: where .symtab and .dynsym list

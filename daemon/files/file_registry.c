@@ -148,12 +148,10 @@ static void cache_key(const struct prepared_file *p, char *key, size_t size)
 	if (fstat(p->fd, &st))
 		return;
 	if (build_id[0])
-		snprintf(key, size, "%.40s-%" PRIx64 "-%x", build_id, sample_contents(p->fd, st.st_size),
-			 st.st_uid);
+		snprintf(key, size, "%.40s-%" PRIx64 "-%x", build_id, sample_contents(p->fd, st.st_size), st.st_uid);
 	else
-		snprintf(key, size, "f-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%lx",
-			 (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
-			 (uint64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+		snprintf(key, size, "f-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%lx", (uint64_t)st.st_dev,
+			 (uint64_t)st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
 static int prepare_table(struct file_registry *r, struct prepared_file *p)
@@ -207,8 +205,7 @@ static struct source_file source_of(int fd)
 	};
 }
 
-int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map,
-			   struct prepared_file **out)
+int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map, struct prepared_file **out)
 {
 	_cleanup_(prepared_file) struct prepared_file *p = calloc(1, sizeof(*p));
 	int rc;
@@ -276,15 +273,11 @@ static void add_entry_rule(struct file_registry *r, const struct prepared_file *
 {
 	const struct elf_file *elf = &slot->entry.elf;
 	const char *base = short_path(slot->entry.path);
-	struct effect_row row = { .address = elf->entry,
-				  .length = ENTRY_BYTES,
-				  .rule = { .cfa_kind = SO_CFA_END } };
+	struct effect_row row = { .address = elf->entry, .length = ENTRY_BYTES, .rule = { .cfa_kind = SO_CFA_END } };
 	struct effect_rows rows = { .rows = &row, .n = 1 };
-	bool program = elf->type == ET_EXEC || elf->interpreted || !strncmp(base, "ld-", 3) ||
-		       !strncmp(base, "ld.", 3);
+	bool program = elf->type == ET_EXEC || elf->interpreted || !strncmp(base, "ld-", 3) || !strncmp(base, "ld.", 3);
 
-	if (!program || !elf->entry || slot->entry.state == SO_MAPPING_BROKEN ||
-	    slot->entry.state == SO_MAPPING_FULL)
+	if (!program || !elf->entry || slot->entry.state == SO_MAPPING_BROKEN || slot->entry.state == SO_MAPPING_FULL)
 		return;
 	if (p->table && p->table->n_rows && unwind_table__lookup(p->table, elf->entry))
 		return;
@@ -417,13 +410,12 @@ int file_registry__each_row(struct file_registry *r, uint32_t number, uint64_t l
 {
 	const struct slot *slot = registry_slot(r, number);
 
-	return slot ? table_pool__each_row(r->pool, &slot->own, low >> SO_BLOCK_SHIFT,
-					   (high >> SO_BLOCK_SHIFT) + 1, visit, context)
+	return slot ? table_pool__each_row(r->pool, &slot->own, low >> SO_BLOCK_SHIFT, (high >> SO_BLOCK_SHIFT) + 1,
+					   visit, context)
 		    : -ENOENT;
 }
 
-size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64_t vaddr, void *buf,
-				size_t size)
+size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64_t vaddr, void *buf, size_t size)
 {
 	const struct slot *slot = registry_slot(r, number);
 	ssize_t n;
@@ -559,8 +551,8 @@ static int open_lines(void *context, bool quick, int fds[2])
 {
 	const struct lines_of *of = context;
 
-	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path,
-				       of->debug_root, quick, fds);
+	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, of->debug_root,
+				       quick, fds);
 }
 
 /* A file that could not be looked at (inode 0) cannot be distinguished from others. */
@@ -579,8 +571,8 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 	if (!may_have_lines(r, slot))
 		return 0;
 	return source_lines__find(r->source_lines, &slot->source,
-				  &(struct source_opener){ open_lines, &of, slot->entry.path }, vaddr,
-				  deadline_ns, out);
+				  &(struct source_opener){ open_lines, &of, slot->entry.path }, vaddr, deadline_ns,
+				  out);
 }
 
 void file_registry__prepare_lines(struct file_registry *r, uint32_t number)

@@ -89,8 +89,7 @@ CLEANUP_DEFINE(struct file_registry *, file_registry, file_registry__free)
  * The file of a mapping, if it is registered; NULL otherwise. *known tells, when NULL is returned, that the mapping has
  * been looked at and is backed by no ELF file. "[vdso]" is always registered.
  */
-const struct file_entry *file_registry__find(struct file_registry *registry, const struct proc_map *map,
-					     bool *known);
+const struct file_entry *file_registry__find(struct file_registry *registry, const struct proc_map *map, bool *known);
 
 /*
  * Opens, reads and compiles the file behind a process's mapping (or takes its table from the cache). A file that is no
@@ -114,8 +113,7 @@ void file_registry__unuse(struct file_registry *registry, struct file_use use);
  * Retires files that have been idle for idle_ns, until the clock says until_ns; false: it did, and there are more. What
  * was learned of them goes to the cache. moment: any count that never falls; see file_registry__collect().
  */
-bool file_registry__retire_idle(struct file_registry *registry, uint64_t idle_ns, uint64_t moment,
-				uint64_t until_ns);
+bool file_registry__retire_idle(struct file_registry *registry, uint64_t idle_ns, uint64_t moment, uint64_t until_ns);
 /*
  * Retires files without table whose table would fit now, though they are in use: processes that map them are to be
  * scanned again. Returns how many.
@@ -132,8 +130,7 @@ struct dead_files;
  * whoever might still name others has to be over with them. NULL: none. Their numbers are given to other files from now
  * on.
  */
-struct dead_files *file_registry__collect(struct file_registry *registry, const struct file_set *live,
-					  uint64_t moment);
+struct dead_files *file_registry__collect(struct file_registry *registry, const struct file_set *live, uint64_t moment);
 /* Closes them, without any lock: the last descriptor of a deleted file may take long. NULL is fine. */
 void dead_files__free(struct dead_files *dead);
 
@@ -146,8 +143,8 @@ const struct file_entry *file_registry__get(struct file_registry *registry, uint
 /* What is learned of the file's code that has no rules of its own; NULL for no such file. */
 struct learned_code *file_registry__learned(struct file_registry *registry, uint32_t number);
 /* The addresses around vaddr that the file itself has no rules for; see table_pool__gap(). */
-int file_registry__gap(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t reach,
-		       uint64_t *low, uint64_t *high);
+int file_registry__gap(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t reach, uint64_t *low,
+		       uint64_t *high);
 /* Visits the file's own rows around the addresses [low, high); see table_pool__each_row(). */
 int file_registry__each_row(struct file_registry *registry, uint32_t number, uint64_t low, uint64_t high,
 			    void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
@@ -171,13 +168,12 @@ int file_registry__publish_learned(struct file_registry *registry, uint32_t numb
  * The function at an address of a file: raw name into `name`, its start into *start. -ENOENT when there is none.
  * Symbols are loaded at the first call for a file. Thread-safe.
  */
-int file_registry__symbol(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name,
-			  size_t size, uint64_t *start);
+int file_registry__symbol(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size,
+			  uint64_t *start);
 /*
  * The kernel that the call launches which returns to vaddr, as elf_symbols__launch(). Loads the symbols. Thread-safe.
  */
-int file_registry__launch(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name,
-			  size_t size);
+int file_registry__launch(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size);
 /*
  * Loads the symbols if they are not, without keeping those waiting who ask for other files'. The file must be in use
  * (see file_registry__use()).
@@ -189,8 +185,8 @@ void file_registry__set_source_lines(struct file_registry *registry, struct sour
  * The source line of an address, and the functions that were inlined there, as source_lines__find(); nothing is known
  * of a file without DWARF information. Thread-safe; under no lock, as it may take long.
  */
-int file_registry__source_lines(struct file_registry *registry, uint32_t number, uint64_t vaddr,
-				uint64_t deadline_ns, struct source_frames *out);
+int file_registry__source_lines(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t deadline_ns,
+				struct source_frames *out);
 /*
  * Has the file's debug information read, as source_lines__prepare(). The file must be in use, or that of a held target.
  */

@@ -23,7 +23,7 @@ struct slot {
 	struct elf_symbols *symbols;
 	bool symbols_tried;
 	struct source_file source; /* what `fd` is */
-	uint32_t place; /* slots[place - 1] is this; entry.number is the same, but 0 of what is no ELF file */
+	uint32_t place;         /* slots[place - 1] is this; entry.number is the same, but 0 of what is no ELF file */
 	uint32_t next_same_key; /* place of the next file whose key hashes alike; 0: none */
 	uint64_t bad_fdes, unsupported_rows;
 	uint64_t table_words; /* about what its own table needs in the pool */

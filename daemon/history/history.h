@@ -27,9 +27,8 @@
 /* Who else wants to know of windows. Called by the threads that watch and take them, for one target at a time. */
 struct history_listener {
 	void *context;
-	void (*watched)(void *context, uint32_t id); /* before its first window */
-	void (*taken)(void *context, uint32_t id,
-		      const struct engine_window *window); /* also if it cannot be kept */
+	void (*watched)(void *context, uint32_t id);                                   /* before its first window */
+	void (*taken)(void *context, uint32_t id, const struct engine_window *window); /* also if it cannot be kept */
 };
 
 struct history_options {

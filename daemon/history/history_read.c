@@ -74,8 +74,8 @@ static json_t *target_json(struct history *h, const struct store_target_info *in
 
 	return json_pack("{s:I, s:i, s:o, s:O*, s:O*, s:o, s:s, s:I, s:o, s:o, s:o, s:I, s:I}", "key",
 			 (json_int_t)info->id, "pid", (int)info->pid, "comm", json_text__new(info->comm), "uid",
-			 json_object_get(labels, "uid"), "rate_hz", json_object_get(labels, "rate_hz"),
-			 "target", id ? json_integer(id) : json_null(), "end", end_words[info->end], "began_ns",
+			 json_object_get(labels, "uid"), "rate_hz", json_object_get(labels, "rate_hz"), "target",
+			 id ? json_integer(id) : json_null(), "end", end_words[info->end], "began_ns",
 			 (json_int_t)info->began_ns, "ended_ns", time_or_null(info->ended_ns), "first_ns",
 			 time_or_null(info->first_ns), "last_ns", time_or_null(info->last_ns), "samples",
 			 (json_int_t)info->samples, "lost", (json_int_t)info->lost);
@@ -117,11 +117,11 @@ static int add_gaps(struct history *h, const json_t *keys, json_t *gaps, struct 
 		snprintf(key, sizeof(key), "%" PRId64, all[i].target);
 		if (all[i].target && !json_object_get(keys, key))
 			continue;
-		rc = json_array_append_new(
-			     gaps, json_pack("{s:o, s:I, s:o, s:I, s:s}", "key", time_or_null(all[i].target),
-					     "begin_ns", (json_int_t)all[i].begin_ns, "end_ns",
-					     time_or_null(all[i].end_ns), "windows", (json_int_t)all[i].windows,
-					     "cause", gap_words[all[i].cause]))
+		rc = json_array_append_new(gaps,
+					   json_pack("{s:o, s:I, s:o, s:I, s:s}", "key", time_or_null(all[i].target),
+						     "begin_ns", (json_int_t)all[i].begin_ns, "end_ns",
+						     time_or_null(all[i].end_ns), "windows", (json_int_t)all[i].windows,
+						     "cause", gap_words[all[i].cause]))
 			     ? -ENOMEM
 			     : 0;
 	}
@@ -144,8 +144,8 @@ int history__list(struct history *h, uid_t uid, json_t **out, struct so_error *e
 	rc = rc ?: add_targets(h, uid, targets, keys, err);
 	rc = rc ?: add_gaps(h, keys, gaps, err);
 	if (!rc)
-		list = json_pack("{s:f, s:o, s:O, s:O}", "window_s", h->window_ns / 1e9, "problem",
-				 problem_json(h), "targets", targets, "gaps", gaps);
+		list = json_pack("{s:f, s:o, s:O, s:O}", "window_s", h->window_ns / 1e9, "problem", problem_json(h),
+				 "targets", targets, "gaps", gaps);
 	json_decref(targets);
 	json_decref(gaps);
 	json_decref(keys);
@@ -166,8 +166,7 @@ int history__key(struct history *h, uint32_t id, int64_t *key, struct so_error *
 
 	if (!history_find(h, id, &w))
 		return so_err(err, -ENOENT,
-			      "target %u has no history: that is kept of attached processes, until they end",
-			      id);
+			      "target %u has no history: that is kept of attached processes, until they end", id);
 	rc = read_targets(h, &list, err);
 	if (rc)
 		return rc;
@@ -263,17 +262,15 @@ static int add_documents(void *data, const json_t *documents)
 static int cuda_error(int r, const struct cuda_sum *sum, const struct store_span *span, struct so_error *err)
 {
 	if (r == -EFBIG)
-		return so_err(
-			err, r,
-			"the CUDA calls of that time are too many different ones: ask for a shorter time");
+		return so_err(err, r,
+			      "the CUDA calls of that time are too many different ones: ask for a shorter time");
 	if (r == -ENOMEM)
 		return so_err(err, r, "not enough memory to read the history");
 	if (!r && !sum->windows && span->damaged + sum->damaged)
 		return so_err(err, -ENODATA, "all windows of that time with CUDA calls are damaged");
 	if (!r && !sum->windows)
-		return so_err(
-			err, -ENODATA,
-			"the history has no CUDA calls of that time: the process was attached without --cuda");
+		return so_err(err, -ENODATA,
+			      "the history has no CUDA calls of that time: the process was attached without --cuda");
 	return r;
 }
 
@@ -281,13 +278,12 @@ static int cuda_answer(const struct cuda_sum *sum, const struct store_span *span
 {
 	json_t *answer = cuda_merge__finish(sum->merge, false);
 
-	if (!answer ||
-	    json_object_set_new(answer, "history",
-				json_pack("{s:I, s:I, s:f, s:I, s:I, s:I}", "begin_ns",
-					  (json_int_t)span->begin_ns, "end_ns", (json_int_t)span->end_ns,
-					  "covered_s", span->covered_ns / 1e9, "windows",
-					  (json_int_t)span->windows, "cuda_windows", (json_int_t)sum->windows,
-					  "damaged", (json_int_t)(span->damaged + sum->damaged)))) {
+	if (!answer || json_object_set_new(
+			       answer, "history",
+			       json_pack("{s:I, s:I, s:f, s:I, s:I, s:I}", "begin_ns", (json_int_t)span->begin_ns,
+					 "end_ns", (json_int_t)span->end_ns, "covered_s", span->covered_ns / 1e9,
+					 "windows", (json_int_t)span->windows, "cuda_windows", (json_int_t)sum->windows,
+					 "damaged", (json_int_t)(span->damaged + sum->damaged)))) {
 		json_decref(answer);
 		return -ENOMEM;
 	}
@@ -363,12 +359,11 @@ json_t *history__status(struct history *h)
 	pthread_mutex_lock(&h->lock);
 	lost = h->n_lost;
 	pthread_mutex_unlock(&h->lock);
-	status = json_pack("{s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:I, s:I, s:o}", "path",
-			   json_text__new(h->dir), "bytes", (json_int_t)stats.file_bytes, "used_bytes",
-			   (json_int_t)stats.used_bytes, "retain_bytes", (json_int_t)h->retain_size_bytes,
-			   "retain_s", h->retain_age_ns / 1e9, "window_s", h->window_ns / 1e9, "oldest",
-			   time_text(oldest_ns(h)), "windows", window_counts(&stats), "windows_written",
-			   (json_int_t)stats.added, "windows_lost", (json_int_t)lost, "problem",
-			   problem_json(h));
+	status = json_pack("{s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:I, s:I, s:o}", "path", json_text__new(h->dir),
+			   "bytes", (json_int_t)stats.file_bytes, "used_bytes", (json_int_t)stats.used_bytes,
+			   "retain_bytes", (json_int_t)h->retain_size_bytes, "retain_s", h->retain_age_ns / 1e9,
+			   "window_s", h->window_ns / 1e9, "oldest", time_text(oldest_ns(h)), "windows",
+			   window_counts(&stats), "windows_written", (json_int_t)stats.added, "windows_lost",
+			   (json_int_t)lost, "problem", problem_json(h));
 	return status;
 }

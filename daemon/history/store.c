@@ -10,8 +10,7 @@
 #include "daemon/os/log.h"
 #include "daemon/history/store_internal.h"
 
-#define MOVE_ASIDE_AGAIN_NS \
-	(3600 * STORE_SECOND_NS) /* a disk that corrupts all is not to be filled with copies */
+#define MOVE_ASIDE_AGAIN_NS (3600 * STORE_SECOND_NS) /* a disk that corrupts all is not to be filled with copies */
 
 const char *const store_end_words[STORE_END_COUNT] = {
 #define X(name, word) [STORE_END_##name] = word,
@@ -69,8 +68,7 @@ static int take_lock(struct store *store, struct so_error *err)
 		return so_err(err, -errno, "%s: %s", store->lock_path, strerror(errno));
 	if (flock(fd, LOCK_EX | LOCK_NB))
 		return so_err(err, errno == EWOULDBLOCK ? -EBUSY : -errno, "%s: %s", store->dir,
-			      errno == EWOULDBLOCK ? "another daemon writes its history there"
-						   : strerror(errno));
+			      errno == EWOULDBLOCK ? "another daemon writes its history there" : strerror(errno));
 	store->lock_fd = TAKE_FD(fd);
 	return 0;
 }
@@ -87,14 +85,13 @@ static int recover(struct store *store)
 	rc = sql__begin(store->db);
 	if (rc)
 		return rc;
-	rc = sql__run(
-		store->db,
-		"INSERT INTO gaps(target_id, begin_ns, windows, cause)"
-		" SELECT t.id, coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = t.id),"
-		"  t.began_ns), 1, 'open-window' FROM targets t WHERE t.ended_ns IS NULL;"
-		"UPDATE targets SET end = 'unknown', ended_ns ="
-		" coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = targets.id), began_ns)"
-		" WHERE ended_ns IS NULL");
+	rc = sql__run(store->db,
+		      "INSERT INTO gaps(target_id, begin_ns, windows, cause)"
+		      " SELECT t.id, coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = t.id),"
+		      "  t.began_ns), 1, 'open-window' FROM targets t WHERE t.ended_ns IS NULL;"
+		      "UPDATE targets SET end = 'unknown', ended_ns ="
+		      " coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = targets.id), began_ns)"
+		      " WHERE ended_ns IS NULL");
 	rc = sql__end(store->db, rc);
 	store->recovered = !rc;
 	return rc;

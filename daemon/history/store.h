@@ -192,9 +192,8 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
  * -EBADMSG: it counts as damaged, or another error, which ends the reading and is returned without words. Memory: one
  * window's at a time.
  */
-int store__cuda(struct store *store, const struct store_query *query,
-		int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
-		struct so_error *err);
+int store__cuda(struct store *store, const struct store_query *query, int (*take)(void *data, const json_t *documents),
+		void *data, struct store_span *span, struct so_error *err);
 
 struct store_target_info {
 	int64_t id;

@@ -47,8 +47,7 @@ static int compress_frame(const void *content, size_t length, uint8_t **blob, si
 	return 0;
 }
 
-int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_t *blob_bytes,
-		       size_t *content_bytes)
+int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_t *blob_bytes, size_t *content_bytes)
 {
 	_cleanup_free_ uint8_t *inflated = NULL;
 	int rc = 0;

@@ -18,8 +18,7 @@
  * *blob: malloc'ed; *content_bytes: its content's size. Content that is gzip (RFC 1952) is inflated first.
  * -EINVAL: damaged gzip; -EFBIG: the content passes STORE_BLOB_MAX_BYTES; -ENOMEM.
  */
-int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_t *blob_bytes,
-		       size_t *content_bytes);
+int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_t *blob_bytes, size_t *content_bytes);
 
 /* Decompresses one blob after the other into one buffer. */
 struct store_blob_reader;

@@ -50,8 +50,7 @@ int store_clock__load(struct store *store)
 
 	if (store->clock.now_ns)
 		return 0;
-	rc = sql__get_number(store->db, "SELECT now_ns FROM clock WHERE now_ns > 0", 0, NULL,
-			     &store->clock.now_ns);
+	rc = sql__get_number(store->db, "SELECT now_ns FROM clock WHERE now_ns > 0", 0, NULL, &store->clock.now_ns);
 	store->clock.elapsed_ns = store->elapsed_ns();
 	return rc == -ENOENT ? 0 : rc;
 }

@@ -65,8 +65,8 @@ static int add_blobs(struct sum *sum, sqlite3_stmt *s)
 {
 	const uint8_t *content;
 	int64_t bytes = sqlite3_column_int64(s, 5);
-	int rc = store_blob_reader__decode(sum->reader, sqlite3_column_blob(s, 6),
-					   (size_t)sqlite3_column_bytes(s, 6), (uint64_t)bytes, &content);
+	int rc = store_blob_reader__decode(sum->reader, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
+					   (uint64_t)bytes, &content);
 
 	rc = rc ?: profile_merge__add(sum->merge, content, (size_t)bytes, NULL);
 	if (rc || sqlite3_column_type(s, 8) == SQLITE_NULL)
@@ -94,11 +94,11 @@ static int add_row(struct sum *sum, sqlite3_stmt *s)
 static int read_group(sqlite3 *db, const struct group *group, struct sum *sum)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc = sql__prepare_numbers(
-		db,
-		"SELECT begin_ns, end_ns, covered_ns, samples, lost, profile_bytes, profile,"
-		" cuda_bytes, cuda FROM windows JOIN blobs ON window_id = id WHERE " GROUP " ORDER BY begin_ns",
-		4, (int64_t[]){ group->target, group->level, group->from_ns, group->to_ns }, &s);
+	int rc = sql__prepare_numbers(db,
+				      "SELECT begin_ns, end_ns, covered_ns, samples, lost, profile_bytes, profile,"
+				      " cuda_bytes, cuda FROM windows JOIN blobs ON window_id = id WHERE " GROUP
+				      " ORDER BY begin_ns",
+				      4, (int64_t[]){ group->target, group->level, group->from_ns, group->to_ns }, &s);
 
 	while (!rc && (rc = sql__step(db, s)) > 0)
 		rc = add_row(sum, s);
@@ -121,8 +121,8 @@ static int write_sum(struct store *store, const struct group *group, const struc
 		return rc;
 	rc = store_write__window(store->db, row, &id);
 	rc = rc
-		     ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target,
-				group->level, group->from_ns, group->to_ns, id);
+		     ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target, group->level,
+				group->from_ns, group->to_ns, id);
 	rc = rc ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 1 WHERE id = ?1", id);
 	return sql__end(store->db, rc);
 }
@@ -203,11 +203,10 @@ int store_compact__merge(struct store *store, int level)
 int store_compact__drop_before(struct store *store, int level, int64_t before_ns)
 {
 	int64_t sum;
-	int rc =
-		SQL_GET(store->db, &sum,
-			"SELECT part_of FROM windows INDEXED BY windows_parts"
-			" WHERE level = ?1 AND part_of IS NOT NULL AND begin_ns < ?2 ORDER BY begin_ns LIMIT 1",
-			level, before_ns);
+	int rc = SQL_GET(store->db, &sum,
+			 "SELECT part_of FROM windows INDEXED BY windows_parts"
+			 " WHERE level = ?1 AND part_of IS NOT NULL AND begin_ns < ?2 ORDER BY begin_ns LIMIT 1",
+			 level, before_ns);
 
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;

@@ -20,8 +20,7 @@ struct open_target {
 	int64_t ended_ns;
 };
 
-#define STORE_MAX_LATE_ENDS \
-	1024 /* that could not be written; of further ones the oldest is left to the next daemon */
+#define STORE_MAX_LATE_ENDS 1024 /* that could not be written; of further ones the oldest is left to the next daemon */
 
 /* Windows that could not be written since the last one that could. */
 struct missed_windows {

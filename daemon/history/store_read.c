@@ -16,13 +16,12 @@
 #define WITHIN(w) "(" w ".begin_ns >= ?2 AND " w ".end_ns <= ?3)"
 
 /* ?1 target, ?2 from, ?3 to, ?4 the earliest begin of a window that can reach into the range */
-#define RANGE(index, which_target)                                                          \
-	" FROM windows w INDEXED BY " index " JOIN blobs b ON b.window_id = w.id"           \
-	" LEFT JOIN windows p ON p.id = w.part_of"                                          \
-	" WHERE " which_target " AND w.begin_ns > ?4 AND w.begin_ns < ?3 AND w.end_ns > ?2" \
-	" AND (p.id IS NULL OR NOT " WITHIN("p") ") AND (NOT w.has_parts OR " WITHIN(       \
-		"w") ")"                                                                    \
-		     " ORDER BY w.begin_ns"
+#define RANGE(index, which_target)                                                            \
+	" FROM windows w INDEXED BY " index " JOIN blobs b ON b.window_id = w.id"             \
+	" LEFT JOIN windows p ON p.id = w.part_of"                                            \
+	" WHERE " which_target " AND w.begin_ns > ?4 AND w.begin_ns < ?3 AND w.end_ns > ?2"   \
+	" AND (p.id IS NULL OR NOT " WITHIN("p") ") AND (NOT w.has_parts OR " WITHIN("w") ")" \
+											  " ORDER BY w.begin_ns"
 #define OF_ONE RANGE("windows_of_target", "w.target_id = ?1")
 #define OF_ALL RANGE("windows_by_begin", "?1 = 0")
 
@@ -38,8 +37,7 @@ struct reading {
 	struct store_blob_reader *reader;
 	struct store_span span;
 	int64_t covered_to_ns; /* all targets: time up to here has been counted as covered */
-	int (*take)(struct reading *reading, const void *blob, size_t size, int64_t bytes,
-		    struct so_error *err);
+	int (*take)(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err);
 	struct profile_merge *merge;
 	int (*take_documents)(void *data, const json_t *documents);
 	void *data;
@@ -51,8 +49,7 @@ static void reading__clear(struct reading *reading)
 	profile_merge__free(reading->merge);
 }
 
-static int take_profile(struct reading *reading, const void *blob, size_t size, int64_t bytes,
-			struct so_error *err)
+static int take_profile(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err)
 {
 	const uint8_t *content;
 	int rc = store_blob_reader__decode(reading->reader, blob, size, (uint64_t)bytes, &content);
@@ -77,8 +74,7 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 	return rc;
 }
 
-static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
-		     struct so_error *err)
+static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err)
 {
 	json_t *documents;
 	int rc;
@@ -109,8 +105,7 @@ static void extend_span(struct reading *reading, sqlite3_stmt *s)
 	if (reading->query->target) {
 		span->covered_ns += sqlite3_column_int64(s, 2);
 	} else if (end_ns > reading->covered_to_ns) {
-		span->covered_ns +=
-			end_ns - (begin_ns > reading->covered_to_ns ? begin_ns : reading->covered_to_ns);
+		span->covered_ns += end_ns - (begin_ns > reading->covered_to_ns ? begin_ns : reading->covered_to_ns);
 		reading->covered_to_ns = end_ns;
 	}
 }
@@ -188,9 +183,8 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 	return 0;
 }
 
-int store__cuda(struct store *store, const struct store_query *query,
-		int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,
-		struct so_error *err)
+int store__cuda(struct store *store, const struct store_query *query, int (*take)(void *data, const json_t *documents),
+		void *data, struct store_span *span, struct so_error *err)
 {
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_cuda, .take_documents = take, .data = data

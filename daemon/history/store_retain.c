@@ -54,10 +54,9 @@ static int remove_window(struct store *store, int found, int64_t id)
 static int remove_oldest(struct store *store, int64_t ended_before_ns)
 {
 	int64_t id;
-	int rc = SQL_GET(
-		store->db, &id,
-		"SELECT id FROM windows INDEXED BY windows_by_begin WHERE end_ns < ?1 AND " WHOLE_BY_AGE,
-		ended_before_ns);
+	int rc = SQL_GET(store->db, &id,
+			 "SELECT id FROM windows INDEXED BY windows_by_begin WHERE end_ns < ?1 AND " WHOLE_BY_AGE,
+			 ended_before_ns);
 
 	return remove_window(store, rc, id);
 }
@@ -70,10 +69,9 @@ static int remove_future(struct store *store)
 {
 	int64_t wall_ns = store->now_ns(), id;
 	int64_t now_ns = store->clock.now_ns > wall_ns ? store->clock.now_ns : wall_ns;
-	int rc = SQL_GET(
-		store->db, &id,
-		"SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns > ?1 AND " WHOLE_BY_AGE,
-		now_ns + FUTURE_NS);
+	int rc = SQL_GET(store->db, &id,
+			 "SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns > ?1 AND " WHOLE_BY_AGE,
+			 now_ns + FUTURE_NS);
 
 	return remove_window(store, rc, id);
 }

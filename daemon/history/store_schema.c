@@ -108,10 +108,9 @@ static int check_identity(sqlite3 *db, const char *path, int64_t *version, struc
 	if (application != APPLICATION_ID && (tables || application || *version))
 		return so_err(err, -EMEDIUMTYPE, "%s is the database of another program", path);
 	if (*version > VERSION)
-		return so_err(
-			err, -EPROTONOSUPPORT,
-			"%s was written by a later version of stakeout (schema %lld, this one knows %lld)",
-			path, (long long)*version, (long long)VERSION);
+		return so_err(err, -EPROTONOSUPPORT,
+			      "%s was written by a later version of stakeout (schema %lld, this one knows %lld)", path,
+			      (long long)*version, (long long)VERSION);
 	return 0;
 }
 
@@ -165,13 +164,12 @@ int store_schema__open_writer(const char *path, sqlite3 **out, struct so_error *
 	if (rc)
 		return rc;
 	/* auto_vacuum counts only where there is no table yet; journal_mode answers with a row. */
-	rc = sql__run(
-		db, "PRAGMA auto_vacuum=INCREMENTAL;"
-		    "PRAGMA journal_mode=WAL;"
-		    "PRAGMA synchronous=NORMAL;"
-		    "PRAGMA foreign_keys=ON;"
-		    "PRAGMA wal_autocheckpoint=" NUMBER(CHECKPOINT_PAGES) ";"
-									  "PRAGMA journal_size_limit=4194304");
+	rc = sql__run(db, "PRAGMA auto_vacuum=INCREMENTAL;"
+			  "PRAGMA journal_mode=WAL;"
+			  "PRAGMA synchronous=NORMAL;"
+			  "PRAGMA foreign_keys=ON;"
+			  "PRAGMA wal_autocheckpoint=" NUMBER(CHECKPOINT_PAGES) ";"
+										"PRAGMA journal_size_limit=4194304");
 	rc = rc ?: check(db);
 	rc = rc ?: migrate(db, version);
 	if (rc)

@@ -37,12 +37,10 @@ int sql__run_numbers(sqlite3 *db, const char *text, size_t n, const int64_t *num
 int sql__get_number(sqlite3 *db, const char *text, size_t n, const int64_t *numbers, int64_t *out);
 
 /* sql__run_numbers(db, text, …) with its numbers as arguments. */
-#define SQL_RUN(db, text, ...)                                                           \
-	sql__run_numbers(db, text, sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), \
-			 (int64_t[]){ __VA_ARGS__ })
-#define SQL_GET(db, out, text, ...)                                                     \
-	sql__get_number(db, text, sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), \
-			(int64_t[]){ __VA_ARGS__ }, out)
+#define SQL_RUN(db, text, ...) \
+	sql__run_numbers(db, text, sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), (int64_t[]){ __VA_ARGS__ })
+#define SQL_GET(db, out, text, ...) \
+	sql__get_number(db, text, sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), (int64_t[]){ __VA_ARGS__ }, out)
 
 /* BEGIN IMMEDIATE; COMMIT, which rolls back when it fails; ROLLBACK of what is open. */
 int sql__begin(sqlite3 *db);

@@ -6,20 +6,18 @@
 #include "daemon/history/store_internal.h"
 #include "stakeout/array.h"
 
-#define ROW_BYTES \
-	((int64_t)64 << 10) /* pages that a window needs beside its blobs, with the indexes: a bound */
+#define ROW_BYTES ((int64_t)64 << 10) /* pages that a window needs beside its blobs, with the indexes: a bound */
 
 static int insert_target(struct store *store, const struct open_target *target, int64_t *row)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	char key[96];
-	int rc = sql__prepare(
-		store->db,
-		"INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
-		" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
-		" ON CONFLICT(key) DO UPDATE SET comm = ?5, labels = ?6, ended_ns = NULL, end = 'open'"
-		" RETURNING id",
-		&s);
+	int rc = sql__prepare(store->db,
+			      "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
+			      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
+			      " ON CONFLICT(key) DO UPDATE SET comm = ?5, labels = ?6, ended_ns = NULL, end = 'open'"
+			      " RETURNING id",
+			      &s);
 
 	if (rc)
 		return rc;
@@ -249,8 +247,7 @@ int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id)
 	int rc = SQL_RUN(db,
 			 "INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
 			 " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-			 row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples,
-			 row->lost);
+			 row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost);
 
 	if (rc)
 		return rc;
@@ -293,8 +290,7 @@ static bool is_document(const char *text)
 	return valid;
 }
 
-static int encode_document(const struct store_window *window, uint8_t **blob, size_t *size,
-			   int64_t *content_bytes)
+static int encode_document(const struct store_window *window, uint8_t **blob, size_t *size, int64_t *content_bytes)
 {
 	_cleanup_free_ char *array = NULL;
 	size_t length, content;

@@ -218,16 +218,13 @@ static int open_cpu(struct clock_events *events, struct rate *rate, int cpu, str
 		if (fd == -ENODEV)
 			return 0; /* not online */
 		if (fd == -EACCES || fd == -EPERM)
-			return so_err(
-				err, fd,
-				"no permission for system-wide clock events: run as root or with CAP_PERFMON "
-				"(kernel.perf_event_paranoid; it lacks %s)",
-				privileges__why(why));
+			return so_err(err, fd,
+				      "no permission for system-wide clock events: run as root or with CAP_PERFMON "
+				      "(kernel.perf_event_paranoid; it lacks %s)",
+				      privileges__why(why));
 		return so_err(err, fd, "cannot %s CPU %d: %s", what, cpu, strerror(-fd));
 	}
-	*c = (struct cpu_clocks){
-		.rate = rate, .cpu = cpu, .n = 1, .fds = { fd }, .begin_ns = clock__now_ns()
-	};
+	*c = (struct cpu_clocks){ .rate = rate, .cpu = cpu, .n = 1, .fds = { fd }, .begin_ns = clock__now_ns() };
 	rate->cpus[cpu] = c;
 	pthread_mutex_lock(&events->lock);
 	if (rate->n > 1 && has_room(events, rate->n) && start_thread(events)) {
@@ -280,8 +277,7 @@ static void drop_rate(struct clock_events *events, struct rate *rate)
 	free(rate);
 }
 
-int clock_events__set(struct clock_events *events, unsigned rate_hz, const cpu_set_t *cpus,
-		      struct so_error *err)
+int clock_events__set(struct clock_events *events, unsigned rate_hz, const cpu_set_t *cpus, struct so_error *err)
 {
 	struct rate *rate = find_rate(events, rate_hz);
 	uint64_t period_ns = 1000000000ull / rate_hz;

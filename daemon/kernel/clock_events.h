@@ -17,8 +17,7 @@ struct clock_events;
 /* program: borrowed, must outlive the events. -ENOMEM. */
 int clock_events__new(struct bpf_program *program, struct clock_events **out);
 /* See sampler__set_events(). One call at a time, of this and the functions below. */
-int clock_events__set(struct clock_events *events, unsigned rate_hz, const cpu_set_t *cpus,
-		      struct so_error *err);
+int clock_events__set(struct clock_events *events, unsigned rate_hz, const cpu_set_t *cpus, struct so_error *err);
 void clock_events__cpus(const struct clock_events *events, cpu_set_t *cpus);
 void clock_events__free(struct clock_events *events);
 

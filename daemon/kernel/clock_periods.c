@@ -15,8 +15,9 @@
  * By these a clock's rate differs from an equal share of the whole. Uneven, so that few are in a ratio of small
  * numbers: found by a search for the least share of clocks that any target of fixed rounds can keep step with for long.
  */
-static const double deviations[CLOCK_PERIODS_MAX] = { 0.0500,  0.0351,  0.0176,  0.0093,
-						      -0.0131, -0.0183, -0.0320, -0.0486 };
+static const double deviations[CLOCK_PERIODS_MAX] = {
+	0.0500, 0.0351, 0.0176, 0.0093, -0.0131, -0.0183, -0.0320, -0.0486
+};
 
 struct choice {
 	unsigned n, rate_hz;

@@ -82,15 +82,13 @@ static int load_error(int code, struct so_error *err)
 			      "the kernel has no type information (/sys/kernel/btf/vmlinux, "
 			      "CONFIG_DEBUG_INFO_BTF=y); "
 			      "`stakeout check` tells what else is missing");
-	return so_err(err, code,
-		      "the kernel refused the eBPF programs: %s; `stakeout check` tells what is missing",
+	return so_err(err, code, "the kernel refused the eBPF programs: %s; `stakeout check` tells what is missing",
 		      strerror(-code));
 }
 
 static int map_rules(struct sampler *s, struct so_error *err)
 {
-	void *p = mmap(NULL, RULES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(s->skel->maps.rules),
-		       0);
+	void *p = mmap(NULL, RULES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(s->skel->maps.rules), 0);
 
 	if (p == MAP_FAILED)
 		return so_err(err, -errno, "cannot map the table of unwind rules: %s", strerror(errno));
@@ -186,8 +184,8 @@ static int load(struct sampler *s, const struct sampler_options *options, struct
 	return rc ? load_error(rc, err) : 0;
 }
 
-int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers,
-		 struct sampler **out, struct so_error *err)
+int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers, struct sampler **out,
+		 struct so_error *err)
 {
 	struct rlimit infinite = { RLIM_INFINITY, RLIM_INFINITY };
 	_cleanup_(sampler) struct sampler *s = calloc(1, sizeof(*s));
@@ -287,8 +285,8 @@ static int make_shard(struct sampler *s)
 
 	if (s->n_shards == SO_MAX_SHARDS)
 		return -ENOSPC;
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_shard", sizeof(key), SO_SHARD_WORDS * sizeof(uint32_t),
-			    1, &opts);
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_shard", sizeof(key), SO_SHARD_WORDS * sizeof(uint32_t), 1,
+			    &opts);
 	if (fd < 0)
 		return fd;
 	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.shards), &key, &fd, BPF_ANY))
@@ -307,8 +305,7 @@ int sampler__shard_open(struct sampler *s, unsigned i, uint32_t **words)
 		if (rc)
 			return rc;
 	}
-	p = mmap(NULL, SO_SHARD_WORDS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, s->shard_fds[i],
-		 0);
+	p = mmap(NULL, SO_SHARD_WORDS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, s->shard_fds[i], 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	*words = p;
@@ -403,8 +400,7 @@ static int hand_over_counts(struct sampler *s, int fd)
 		int rc;
 
 		n = BATCH;
-		rc = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &batch, &next, s->keys, s->counts, &n,
-						     NULL);
+		rc = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &batch, &next, s->keys, s->counts, &n, NULL);
 		if (rc && errno != ENOENT)
 			return -errno;
 		for (uint32_t i = 0; i < n; i++) {
@@ -515,17 +511,16 @@ json_t *sampler__programs(const struct sampler *s)
 
 		if (!program_time(s, i, &time))
 			json_object_set_new(all, bpf_program__name(programs[i]),
-					    json_pack("{s:I, s:I}", "run_count", (json_int_t)time.runs,
-						      "run_ns", (json_int_t)time.ns));
+					    json_pack("{s:I, s:I}", "run_count", (json_int_t)time.runs, "run_ns",
+						      (json_int_t)time.ns));
 	}
 	return all;
 }
 
 json_t *sampler__mechanisms(const struct sampler *s)
 {
-	return json_pack("{s:s, s:s, s:s}", "sampling",
-			 "one CPU clock event a CPU, filtered by process in eBPF", "unwinder",
-			 s->tail_calls ? "tail calls" : "bpf_loop", "processes",
+	return json_pack("{s:s, s:s, s:s}", "sampling", "one CPU clock event a CPU, filtered by process in eBPF",
+			 "unwinder", s->tail_calls ? "tail calls" : "bpf_loop", "processes",
 			 "BTF tracepoints sched_process_fork, exec, exit");
 }
 

@@ -32,8 +32,8 @@ struct sampler_handlers {
 	void (*count)(void *context, const struct so_count_key *key, const struct so_count *count);
 };
 
-int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers,
-		 struct sampler **out, struct so_error *err);
+int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers, struct sampler **out,
+		 struct so_error *err);
 /*
  * What the CUDA probes share with the sampler: file descriptors of maps, borrowed, and places in the map of its
  * globals.

@@ -107,8 +107,7 @@ static void tell(const struct nvml *nvml, struct device *device)
 		if (!failures[i].code || at >= sizeof(device->problem))
 			continue;
 		at += (size_t)snprintf(text + at, sizeof(device->problem) - at, "%s%s: %s", at ? "; " : "",
-				       failures[i].what,
-				       nvml_library__words(&nvml->call, failures[i].code, buffer));
+				       failures[i].what, nvml_library__words(&nvml->call, failures[i].code, buffer));
 	}
 }
 
@@ -131,8 +130,7 @@ static void refuse(const struct nvml *nvml, int code, struct identity *id)
 	char buffer[32];
 
 	id->failed = code;
-	snprintf(id->problem, sizeof(id->problem), "device: %s",
-		 nvml_library__words(&nvml->call, code, buffer));
+	snprintf(id->problem, sizeof(id->problem), "device: %s", nvml_library__words(&nvml->call, code, buffer));
 }
 
 static void ask_library(const struct nvml *nvml, unsigned index, struct identity *id)
@@ -237,8 +235,8 @@ static int open_devices(struct nvml *nvml, struct so_error *err)
 	if (!opened && nvml->devices[0].given_up)
 		return so_err(err, -EIO, "NVML gives access to no GPU: %s", nvml->devices[0].problem);
 	if (!opened)
-		return nvml_library__refused(&nvml->call, nvml->devices[0].failed.handle,
-					     "gives access to no GPU", err);
+		return nvml_library__refused(&nvml->call, nvml->devices[0].failed.handle, "gives access to no GPU",
+					     err);
 	return 0;
 }
 
@@ -403,8 +401,8 @@ static void sample_device(struct nvml *nvml, struct device *device, uint64_t tim
 	}
 	processes = sample_processes(nvml, device, sample->has && sample->gpu == 0);
 	sample->has |= processes ? HAS_PROCESSES : 0;
-	device->failed.memory = nvml->call.memory ? nvml->call.memory(device->handle, &device->memory)
-						  : NVML_FUNCTION_NOT_FOUND;
+	device->failed.memory =
+		nvml->call.memory ? nvml->call.memory(device->handle, &device->memory) : NVML_FUNCTION_NOT_FOUND;
 	device->has_memory = !device->failed.memory;
 	device->has_processes = sample_process_memory(nvml, device);
 	device->n_samples++;
@@ -486,8 +484,7 @@ static json_t *process_memory(const struct device *device, const pid_t *pids, si
 	for (size_t i = 0; i < device->n_processes; i++) {
 		const struct process_memory *process = &device->processes[i];
 
-		if (process->sample < first || !among(pids, n, process->pid) ||
-		    (seen && process->sample < last))
+		if (process->sample < first || !among(pids, n, process->pid) || (seen && process->sample < last))
 			continue;
 		if (!seen || process->sample > last) {
 			last = process->sample;
@@ -508,8 +505,7 @@ static json_t *bytes(bool known, unsigned long long value)
 	return known && value <= INT64_MAX ? json_integer((json_int_t)value) : json_null();
 }
 
-static json_t *report_device(const struct nvml *nvml, unsigned index, const pid_t *pids, size_t n,
-			     uint64_t since_ns)
+static json_t *report_device(const struct nvml *nvml, unsigned index, const pid_t *pids, size_t n, uint64_t since_ns)
 {
 	const struct device *device = &nvml->devices[index];
 	const char *problem = nvml->problem[0] ? nvml->problem : device->problem;
@@ -524,11 +520,10 @@ static json_t *report_device(const struct nvml *nvml, unsigned index, const pid_
 		memory += sample->memory;
 		samples++;
 	}
-	return json_pack("{s:i, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "index", (int)index,
-			 "name", device->name[0] ? device->name : NULL, "uuid",
-			 device->uuid[0] ? device->uuid : NULL, "utilisation_percent", mean(gpu, samples),
-			 "memory_utilisation_percent", mean(memory, samples), "memory_used_bytes",
-			 bytes(device->has_memory, device->memory.used), "memory_total_bytes",
+	return json_pack("{s:i, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "index", (int)index, "name",
+			 device->name[0] ? device->name : NULL, "uuid", device->uuid[0] ? device->uuid : NULL,
+			 "utilisation_percent", mean(gpu, samples), "memory_utilisation_percent", mean(memory, samples),
+			 "memory_used_bytes", bytes(device->has_memory, device->memory.used), "memory_total_bytes",
 			 bytes(device->has_memory, device->memory.total), "process_utilisation_percent",
 			 process_utilisation(device, pids, n, first), "process_memory_bytes",
 			 process_memory(device, pids, n, first), "samples", (json_int_t)samples, "problem",
@@ -545,8 +540,8 @@ json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint6
 			return NULL;
 		}
 	}
-	return json_pack("{s:s?, s:o, s:i}", "driver", nvml->driver[0] ? nvml->driver : NULL, "devices",
-			 devices, "devices_left_out", (int)nvml->left_out);
+	return json_pack("{s:s?, s:o, s:i}", "driver", nvml->driver[0] ? nvml->driver : NULL, "devices", devices,
+			 "devices_left_out", (int)nvml->left_out);
 }
 
 bool nvml__is_lost(const struct nvml *nvml)
@@ -608,8 +603,7 @@ static struct device *same_device(struct nvml *nvml, const struct device *as, un
 	for (unsigned i = 0; as->uuid[0] && i < nvml->n; i++)
 		if (strcmp(nvml->devices[i].uuid, as->uuid) == 0)
 			return &nvml->devices[i];
-	return index < nvml->n && (!as->uuid[0] || !nvml->devices[index].uuid[0]) ? &nvml->devices[index]
-										  : NULL;
+	return index < nvml->n && (!as->uuid[0] || !nvml->devices[index].uuid[0]) ? &nvml->devices[index] : NULL;
 }
 
 /* The two change places in what was read, so that each has arrays of its own. */

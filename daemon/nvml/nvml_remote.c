@@ -86,8 +86,7 @@ static int exchange(struct nvml_request *request, struct nvml_answer *answer, vo
 	if (helper.fd < 0)
 		return NVML_REMOTE_GONE;
 	request->protocol = NVML_PROTOCOL;
-	if (move(true, request, sizeof(*request), deadline_ns) ||
-	    move(false, answer, sizeof(*answer), deadline_ns))
+	if (move(true, request, sizeof(*request), deadline_ns) || move(false, answer, sizeof(*answer), deadline_ns))
 		return NVML_REMOTE_GONE;
 	if (!sound(request, answer, room))
 		return lose(NVML_HELPER " is of another build");
@@ -305,12 +304,12 @@ int nvml_remote__load(struct nvml_library *library, const char *program, const c
 	if (rc < 0)
 		end_helper();
 	if (rc == -EBUSY)
-		return so_err(err, -EBUSY, "%d killed %s have not ended: the driver holds them",
-			      HELPER_MAX_STUCK, NVML_HELPER);
+		return so_err(err, -EBUSY, "%d killed %s have not ended: the driver holds them", HELPER_MAX_STUCK,
+			      NVML_HELPER);
 	if (rc < 0)
 		return so_err(err, -ENOTSUP,
-			      "%s, through which a statically linked stakeoutd reads %s, does not start: %s",
-			      program, path, strerror(-rc));
+			      "%s, through which a statically linked stakeoutd reads %s, does not start: %s", program,
+			      path, strerror(-rc));
 	rc = load_there(library, path, err);
 	if (rc < 0)
 		end_helper();

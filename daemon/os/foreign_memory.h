@@ -13,8 +13,7 @@ struct foreign_memory {
 	void *context;
 };
 
-static inline bool foreign_memory__read(const struct foreign_memory *m, uint64_t address, void *to,
-					size_t bytes)
+static inline bool foreign_memory__read(const struct foreign_memory *m, uint64_t address, void *to, size_t bytes)
 {
 	return m->read(m->context, address, to, bytes);
 }

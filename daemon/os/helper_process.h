@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define HELPER_MAX_STUCK \
-	2 /* that were killed and have not ended, as in a driver: no other is started beside them */
+#define HELPER_MAX_STUCK 2 /* that were killed and have not ended, as in a driver: no other is started beside them */
 
 /* All zero: none was started. */
 struct helper_process {

@@ -87,10 +87,10 @@ json_t *limits__json(void)
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < LIMIT_COUNT; i++)
 		rc |= json_array_append_new(
-			all, json_pack("{s:s, s:I, s:o, s:I}", "name", limits[i].word, "limit",
-				       (json_int_t)limits[i].most, "now",
-				       limits[i].counted ? json_integer((json_int_t)now[i]) : json_null(),
-				       "hit", (json_int_t)hits[i]));
+			all,
+			json_pack("{s:s, s:I, s:o, s:I}", "name", limits[i].word, "limit", (json_int_t)limits[i].most,
+				  "now", limits[i].counted ? json_integer((json_int_t)now[i]) : json_null(), "hit",
+				  (json_int_t)hits[i]));
 	pthread_mutex_unlock(&lock);
 	if (rc) {
 		json_decref(all);

@@ -38,8 +38,7 @@ static const struct {
 	{ CAP_PERFMON, "CAP_PERFMON", "clock events and probes", true },
 	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "mappings and memory of other users' processes", false },
 	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "files through the mappings of processes", true },
-	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "programs and symbols that only other users may read",
-	  false },
+	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "programs and symbols that only other users may read", false },
 	{ CAP_SYSLOG, "CAP_SYSLOG", "addresses of kernel symbols", false },
 };
 
@@ -234,8 +233,7 @@ const char *privileges__missing(char text[PRIVILEGES_TEXT])
 const char *privileges__why(char text[PRIVILEGES_TEXT])
 {
 	if (!privileges__missing(text)[0])
-		snprintf(text, PRIVILEGES_TEXT,
-			 "none that it uses; a security module or seccomp may forbid it");
+		snprintf(text, PRIVILEGES_TEXT, "none that it uses; a security module or seccomp may forbid it");
 	return text;
 }
 
@@ -259,8 +257,7 @@ static json_t *missing_json(uint64_t now)
 
 	for (size_t i = 0; i < N_USED; i++)
 		if (lacks(now, i))
-			json_array_append_new(
-				all, json_pack("{s:s, s:s}", "name", used[i].name, "for", used[i].use));
+			json_array_append_new(all, json_pack("{s:s, s:s}", "name", used[i].name, "for", used[i].use));
 	return all;
 }
 
@@ -278,7 +275,6 @@ json_t *privileges__json(void)
 {
 	uint64_t now = privileges__now();
 
-	return json_pack("{s:o, s:o, s:o, s:b}", "kept", names_json(now), "missing", missing_json(now),
-			 "bounding", names_json(bounding_set()), "no_new_privs",
-			 prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	return json_pack("{s:o, s:o, s:o, s:b}", "kept", names_json(now), "missing", missing_json(now), "bounding",
+			 names_json(bounding_set()), "no_new_privs", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 }

@@ -88,8 +88,7 @@ static bool parse_line(const char *line, const char *end, struct proc_map *map, 
 		return false;
 	while (take_char(&c, ' '))
 		;
-	if (map->inode != 0 && (size_t)(c.end - c.at) > suffix &&
-	    memcmp(c.end - suffix, deleted_suffix, suffix) == 0) {
+	if (map->inode != 0 && (size_t)(c.end - c.at) > suffix && memcmp(c.end - suffix, deleted_suffix, suffix) == 0) {
 		map->deleted = true;
 		c.end -= suffix;
 	}
@@ -127,8 +126,8 @@ static size_t unescape(const struct cursor *path, char *to)
 }
 
 /* One pass over the text: with out->maps NULL it counts and checks, else it fills. */
-static int walk(const char *text, size_t length, bool executable_only, struct proc_maps *out,
-		size_t *string_bytes, struct so_error *err)
+static int walk(const char *text, size_t length, bool executable_only, struct proc_maps *out, size_t *string_bytes,
+		struct so_error *err)
 {
 	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 	size_t n = 0, used = 0, line_number = 0;
@@ -178,8 +177,7 @@ static int compare_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-int proc_maps__parse(const char *text, size_t length, bool executable_only, struct proc_maps *out,
-		     struct so_error *err)
+int proc_maps__parse(const char *text, size_t length, bool executable_only, struct proc_maps *out, struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__proc_maps))) struct proc_maps maps = { 0 };
 	size_t string_bytes;

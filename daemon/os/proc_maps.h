@@ -25,9 +25,8 @@ struct proc_map {
 struct proc_maps {
 	struct proc_map *maps; /* sorted by start, as the kernel lists them */
 	size_t n;
-	uint64_t
-		exec_pages; /* pages that are executable, not writable and not stack: what mm->exec_vm counts */
-	char *strings;      /* owns the paths */
+	uint64_t exec_pages; /* pages that are executable, not writable and not stack: what mm->exec_vm counts */
+	char *strings;       /* owns the paths */
 };
 
 /* Parses the text of a maps file (not NUL-terminated). -EINVAL on a line that is none. */

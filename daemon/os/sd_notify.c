@@ -46,8 +46,7 @@ int sd_notify__send(const char *state)
 	if (fd < 0)
 		return -errno;
 	/* A manager that does not read must not hold up the daemon. */
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&address,
-		   size) < 0)
+	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&address, size) < 0)
 		return -errno;
 	return 1;
 }
@@ -123,8 +122,8 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void *context,
-		       struct sd_watchdog **out, struct so_error *err)
+int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void *context, struct sd_watchdog **out,
+		       struct so_error *err)
 {
 	struct sd_watchdog *w = calloc(1, sizeof(*w));
 	int rc = 0;

@@ -24,8 +24,8 @@ struct sd_watchdog;
  * A thread that sends WATCHDOG=1 twice in `interval_us`, each time after `alive` has returned true. While `alive` does
  * not return, or returns false, none is sent. interval_us 0: no thread, *out is an object that does nothing.
  */
-int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void *context,
-		       struct sd_watchdog **out, struct so_error *err);
+int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void *context, struct sd_watchdog **out,
+		       struct so_error *err);
 /* Waits for an `alive` that runs. */
 void sd_watchdog__free(struct sd_watchdog *watchdog);
 CLEANUP_DEFINE(struct sd_watchdog *, sd_watchdog, sd_watchdog__free)

@@ -32,8 +32,7 @@ int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err
 		return so_err(err, -ENOMEM, "out of memory");
 	list->skel = threads_bpf__open();
 	if (!list->skel)
-		return so_err(err, -errno, "cannot prepare the program that lists threads: %s",
-			      strerror(errno));
+		return so_err(err, -errno, "cannot prepare the program that lists threads: %s", strerror(errno));
 	list->skel->rodata->wanted_tgid = tgid;
 	list->skel->rodata->have_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;

@@ -210,8 +210,7 @@ static void put(struct process_label_table *t, pid_t tgid, uint32_t set)
 		if (t->n_processes == PROCESS_LABELS_MAX_PROCESSES ||
 		    ARRAY_RESERVE(t->processes, t->processes_capacity, t->n_processes + 1))
 			return;
-		memmove(&t->processes[at + 1], &t->processes[at],
-			(t->n_processes - at) * sizeof(*t->processes));
+		memmove(&t->processes[at + 1], &t->processes[at], (t->n_processes - at) * sizeof(*t->processes));
 		t->processes[at].tgid = tgid;
 		t->n_processes++;
 	}
@@ -249,8 +248,7 @@ void process_label_table__inherit(struct process_label_table *t, pid_t child, pi
 		put(t, child, set);
 }
 
-void process_label_table__keep(struct process_label_table *t, bool (*wanted)(void *context, pid_t tgid),
-			       void *context)
+void process_label_table__keep(struct process_label_table *t, bool (*wanted)(void *context, pid_t tgid), void *context)
 {
 	size_t n = 0;
 

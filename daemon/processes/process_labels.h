@@ -45,8 +45,7 @@ struct process_label_table {
 };
 
 /* Replaces what is known of the process; labels without any remove it. Does nothing for want of memory or room. */
-void process_label_table__set(struct process_label_table *table, pid_t tgid,
-			      const struct process_labels *labels);
+void process_label_table__set(struct process_label_table *table, pid_t tgid, const struct process_labels *labels);
 /* A forked child has its parent's. */
 void process_label_table__inherit(struct process_label_table *table, pid_t child, pid_t parent);
 

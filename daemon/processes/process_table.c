@@ -69,8 +69,7 @@ static int insert(struct process_table *t, pid_t tgid, const struct so_process *
 	return 0;
 }
 
-int process_table__add(struct process_table *t, pid_t tgid, const struct so_process *kernel,
-		       struct process **out)
+int process_table__add(struct process_table *t, pid_t tgid, const struct so_process *kernel, struct process **out)
 {
 	struct process *p;
 	int rc = insert(t, tgid, kernel, &p);
@@ -110,8 +109,7 @@ static void forget_python(struct process *p)
 	p->kernel.python = (struct so_python_place){ 0 };
 }
 
-int process_table__add_child(struct process_table *t, pid_t tgid, const struct process *parent,
-			     struct process **out)
+int process_table__add_child(struct process_table *t, pid_t tgid, const struct process *parent, struct process **out)
 {
 	struct process *p;
 	int rc = insert(t, tgid, &parent->kernel, &p);
@@ -254,8 +252,7 @@ int process_table__publish_learned(struct process_table *t, struct process *p, s
 /* Rows that are not published yet were learned a moment ago. */
 static bool row_changed(void *context, const struct effect_row *row)
 {
-	return row->checksum &&
-	       (row->checksum == CODE_UNREADABLE || code_checksum(context, row) != row->checksum);
+	return row->checksum && (row->checksum == CODE_UNREADABLE || code_checksum(context, row) != row->checksum);
 }
 
 enum learned_state { LEARNED_SAME, LEARNED_LESS, LEARNED_GONE };
@@ -264,8 +261,7 @@ enum learned_state { LEARNED_SAME, LEARNED_LESS, LEARNED_GONE };
  * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays.
  * Where half of it or more is another, all is taken for replaced.
  */
-static enum learned_state check_code(struct process_table *t, const struct process *p,
-				     struct learned_mapping *m)
+static enum learned_state check_code(struct process_table *t, const struct process *p, struct learned_mapping *m)
 {
 	struct code_view view = { .tgid = p->tgid, .start = m->start };
 	struct table_pieces none = { 0 };
@@ -357,8 +353,7 @@ void process_table__remove(struct process_table *t, struct process *p)
 	free(p);
 }
 
-void process_table__each(struct process_table *t, uint32_t slot, void (*visit)(void *, struct process *),
-			 void *context)
+void process_table__each(struct process_table *t, uint32_t slot, void (*visit)(void *, struct process *), void *context)
 {
 	for (unsigned i = 0; i < BUCKETS; i++) {
 		for (struct process *p = t->buckets[i], *next; p; p = next) {
@@ -399,8 +394,7 @@ int process_table__begin_scan(struct process_table *t, struct process_scan *scan
 			continue;
 		/* A file with several executable mappings is read once. */
 		for (size_t j = 0; j < scan->n_missing && !seen; j++)
-			seen = scan->missing[j]->inode == map->inode &&
-			       scan->missing[j]->dev_major == map->dev_major &&
+			seen = scan->missing[j]->inode == map->inode && scan->missing[j]->dev_major == map->dev_major &&
 			       scan->missing[j]->dev_minor == map->dev_minor;
 		if (!seen)
 			scan->missing[scan->n_missing++] = map;

@@ -54,7 +54,7 @@ struct process {
 	uint64_t scans;
 	uint64_t last_scan_ns;
 	uint64_t not_before_ns; /* not scanned before this: its memory could not be read (memory_lock.h) */
-	struct process *next; /* in its hash bucket */
+	struct process *next;   /* in its hash bucket */
 };
 
 struct process_table;
@@ -66,8 +66,7 @@ CLEANUP_DEFINE(struct process_table *, process_table, process_table__free)
 
 struct process *process_table__find(struct process_table *table, pid_t tgid);
 /* Adds a process without mappings and tells the kernel. -EEXIST, -ENOMEM, -E2BIG (kernel map full). */
-int process_table__add(struct process_table *table, pid_t tgid, const struct so_process *kernel,
-		       struct process **out);
+int process_table__add(struct process_table *table, pid_t tgid, const struct so_process *kernel, struct process **out);
 /* Adds a child that the kernel has entered already as a copy of its parent. */
 int process_table__add_child(struct process_table *table, pid_t tgid, const struct process *parent,
 			     struct process **out);
@@ -86,8 +85,7 @@ size_t process_table__count(const struct process_table *table);
 /* What is learned of the anonymous mapping that begins at `start`, made if need be; NULL when out of memory. */
 struct learned_mapping *process__learned(struct process *process, uint64_t start, uint64_t end);
 /* Makes it part of what the next scan gives the kernel. */
-int process_table__publish_learned(struct process_table *table, struct process *process,
-				   struct learned_mapping *m);
+int process_table__publish_learned(struct process_table *table, struct process *process, struct learned_mapping *m);
 
 /*
  * True, once, when code in no file is to be learned again PROCESS_FORGOTTEN_NS after it was replaced too often: the

@@ -152,9 +152,7 @@ int accumulator__add(struct accumulator *acc, const struct stack_sample *sample)
 		rc = new_counter(acc, counter_key, &c);
 		if (rc)
 			return rc;
-		*c = (struct counter){
-			.kind = sample->kind, .tgid = sample->tgid, .tid = sample->tid, .stack = stack
-		};
+		*c = (struct counter){ .kind = sample->kind, .tgid = sample->tgid, .tid = sample->tid, .stack = stack };
 		memcpy(c->comm, sample->comm, sizeof(c->comm));
 	}
 	if (c->window != acc->window)

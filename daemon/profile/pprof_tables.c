@@ -45,8 +45,8 @@ uint32_t *pprof_tables__stack(struct pprof_tables *t, size_t n)
 	return ARRAY_RESERVE(t->stack, t->stack_capacity, n + 1) ? NULL : t->stack + 1;
 }
 
-int pprof_tables__sample(struct pprof_tables *t, size_t n_locations, const struct pprof_label *labels,
-			 size_t n_labels, int64_t **values)
+int pprof_tables__sample(struct pprof_tables *t, size_t n_locations, const struct pprof_label *labels, size_t n_labels,
+			 int64_t **values)
 {
 	uint32_t number;
 	/* Room for the values comes first: a sample that is in the table must have them. */
@@ -102,8 +102,7 @@ static void deflate_block(struct sink *sink, int flush)
 	sink->stream.next_in = sink->block;
 	sink->stream.avail_in = (uInt)sink->block_used;
 	do {
-		sink->error =
-			ARRAY_RESERVE(sink->out, sink->out_capacity, sink->out_used + sizeof(sink->block));
+		sink->error = ARRAY_RESERVE(sink->out, sink->out_capacity, sink->out_used + sizeof(sink->block));
 		if (sink->error)
 			return;
 		sink->stream.next_out = sink->out + sink->out_used;
@@ -220,8 +219,7 @@ static int pack_strings(const struct pprof_tables *t, struct sink *sink)
 		text = malloc(size);
 		if (!text)
 			return -ENOMEM;
-		snprintf(text, size, "%s%" PRId64, (const char *)intern__key(&t->strings, comment->text),
-			 comment->sum);
+		snprintf(text, size, "%s%" PRId64, (const char *)intern__key(&t->strings, comment->text), comment->sum);
 		put_string(sink, text);
 	}
 	for (size_t i = 0; i < t->n_comments; i++) {
@@ -373,8 +371,7 @@ int pprof_tables__pack(const struct pprof_tables *t, bool gzip, size_t max_bytes
 	 * 15 + 16: a gzip header. Its time stamp stays 0, so that equal profiles are equal files. The fastest level
 	 * takes half the time of the usual one and makes a tenth more of it.
 	 */
-	if (gzip &&
-	    deflateInit2(&sink->stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+	if (gzip && deflateInit2(&sink->stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
 	sink->gzip = gzip;
 	pack_header(t, sink);

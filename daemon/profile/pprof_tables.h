@@ -60,8 +60,8 @@ struct pprof_mapping_flags {
 /* All zero is an empty one; the first string must be "". */
 struct pprof_tables {
 	struct intern strings, mappings, functions, locations;
-	struct intern labels;  /* all of a sample: an array of struct pprof_label */
-	struct intern samples; /* number in `labels`, then the ids of locations, leaf first: uint32_t */
+	struct intern labels;              /* all of a sample: an array of struct pprof_label */
+	struct intern samples;             /* number in `labels`, then the ids of locations, leaf first: uint32_t */
 	struct pprof_mapping_flags *flags; /* by number of the mapping */
 	size_t flags_capacity;
 	int64_t *values; /* n_types for each sample */
@@ -102,7 +102,6 @@ size_t pprof_tables__bytes(const struct pprof_tables *tables); /* memory held, r
  * max_bytes;
  * -ENOMEM.
  */
-int pprof_tables__pack(const struct pprof_tables *tables, bool gzip, size_t max_bytes, uint8_t **out,
-		       size_t *length);
+int pprof_tables__pack(const struct pprof_tables *tables, bool gzip, size_t max_bytes, uint8_t **out, size_t *length);
 
 #endif

@@ -71,8 +71,7 @@ static int intern_words(struct profile_builder *b)
 }
 
 struct profile_builder *profile_builder__new_values(uint64_t time_ns, uint64_t duration_ns,
-						    const struct profile_value_type *types, size_t n,
-						    size_t by_default)
+						    const struct profile_value_type *types, size_t n, size_t by_default)
 {
 	_cleanup_(profile_builder) struct profile_builder *b = NULL;
 
@@ -120,8 +119,7 @@ uint64_t profile_builder__mapping(struct profile_builder *b, const struct profil
 	struct pprof_mapping key = { mapping->start, mapping->limit, mapping->offset, 0, 0 };
 	uint32_t number;
 
-	if (string_number(b, mapping->filename, &key.filename) ||
-	    string_number(b, mapping->build_id, &key.build_id) ||
+	if (string_number(b, mapping->filename, &key.filename) || string_number(b, mapping->build_id, &key.build_id) ||
 	    pprof_tables__mapping(&b->tables, &key, &number) < 0)
 		return 0;
 	return number + 1ull;
@@ -155,8 +153,7 @@ static void flag_mapping(struct profile_builder *b, const struct pprof_location 
 	flags->functions = true;
 	flags->inline_frames |= n_lines > 1;
 	for (size_t i = 0; i < n_lines; i++) {
-		const struct pprof_function *f =
-			intern__key(&b->tables.functions, key->lines[i].function_id - 1);
+		const struct pprof_function *f = intern__key(&b->tables.functions, key->lines[i].function_id - 1);
 
 		flags->filenames |= f->filename != 0;
 		flags->line_numbers |= key->lines[i].line > 0;
@@ -172,8 +169,7 @@ uint64_t profile_builder__location_of(struct profile_builder *b, const struct pr
 
 	if (!n || n > PROFILE_MAX_INLINED || frames->mapping_id > b->tables.mappings.n_keys)
 		return 0;
-	*key = (struct pprof_location){ .address = frames->address,
-					.mapping_id = (uint32_t)frames->mapping_id };
+	*key = (struct pprof_location){ .address = frames->address, .mapping_id = (uint32_t)frames->mapping_id };
 	for (size_t i = 0; i < n; i++) {
 		struct pprof_line *line = &key->lines[n_lines];
 
@@ -213,11 +209,9 @@ void profile_builder__describe(const struct profile_builder *b, uint64_t locatio
 {
 	const struct pprof_location *l = intern__key(&b->tables.locations, location - 1);
 
-	*out = (struct profile_frame){ .mapping_id = l->mapping_id,
-				       .address = l->address,
-				       .name = "",
-				       .system_name = "",
-				       .filename = "" };
+	*out = (struct profile_frame){
+		.mapping_id = l->mapping_id, .address = l->address, .name = "", .system_name = "", .filename = ""
+	};
 	*mapping = "";
 	if (l->mapping_id) {
 		const struct pprof_mapping *m = intern__key(&b->tables.mappings, l->mapping_id - 1);
@@ -320,8 +314,8 @@ static int add_sample(struct profile_builder *b, const uint64_t *locations, size
 	return 0;
 }
 
-int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
-				     uint64_t count, const struct profile_labels *labels)
+int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
+				     const struct profile_labels *labels)
 {
 	uint64_t values[] = { count, 0 };
 

@@ -83,8 +83,7 @@ struct profile_labels {
 	const char *gil;   /* "held", "released"; NULL, and no such label: the thread is none of Python's */
 	const char *state; /* of a thread that was looked at, not sampled; NULL: no such label */
 	const char *api;   /* name of the call that the sample is of; NULL: no such label */
-	uint32_t
-		process; /* of profile_builder__process(): labels that all samples of a process have; 0: none */
+	uint32_t process;  /* of profile_builder__process(): labels that all samples of a process have; 0: none */
 };
 
 /*
@@ -98,14 +97,14 @@ uint32_t profile_builder__process(struct profile_builder *b, const struct proces
  * profile_builder__location() did not return, or a builder of other values; -EOVERFLOW: count × period passes 2^63 ns;
  * nothing is added then.
  */
-int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n,
-				     uint64_t count, const struct profile_labels *labels);
+int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
+				     const struct profile_labels *labels);
 
 static inline int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n,
 					  uint64_t count, pid_t pid, pid_t tid, const char *comm)
 {
-	return profile_builder__sample_labelled(
-		b, locations, n, count, &(struct profile_labels){ .pid = pid, .tid = tid, .comm = comm });
+	return profile_builder__sample_labelled(b, locations, n, count,
+						&(struct profile_labels){ .pid = pid, .tid = tid, .comm = comm });
 }
 
 /*

@@ -63,8 +63,8 @@ static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool
 	if (u64_table__get(&x->kernel_locations, key, &at))
 		return at;
 	if (x->source->kernel)
-		frame.name = kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key,
-						    x->source->since_ns, clock__now_ns());
+		frame.name = kernel_symbols__lookup(x->source->kernel, &x->kernel_symbols, key, x->source->since_ns,
+						    clock__now_ns());
 	id = profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->kernel_locations, key, id);
 	return id;
@@ -148,8 +148,7 @@ static void find_lines(struct profile_export *x, uint32_t number, uint64_t addre
 {
 	uint64_t began_ns = clock__now_ns(), took_ns;
 
-	if (file_registry__source_lines(x->source->files, number, address, began_ns + x->lines_left_ns,
-					&x->lines))
+	if (file_registry__source_lines(x->source->files, number, address, began_ns + x->lines_left_ns, &x->lines))
 		x->without_lines++;
 	took_ns = clock__now_ns() - began_ns;
 	x->lines_left_ns -= took_ns < x->lines_left_ns ? took_ns : x->lines_left_ns;
@@ -174,8 +173,7 @@ static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 		frame.system_name = raw;
 	}
 	find_lines(x, number, frame.address);
-	id = x->lines.n ? sourced_location(x, &frame, &x->lines)
-			: profile_builder__location(x->builder, &frame);
+	id = x->lines.n ? sourced_location(x, &frame, &x->lines) : profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->user_locations, address_frame, id);
 	return id;
 }
@@ -199,8 +197,7 @@ static uint64_t user_location(struct profile_export *x, const struct stack *stac
 	const struct so_stack_record *r = &stack->record;
 	uint64_t frame = stack->frames[i];
 	/* Only the frame at which a stack was cut for want of a mapping has none. */
-	bool mapped =
-		i + 1 < r->n_user || (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
+	bool mapped = i + 1 < r->n_user || (r->cause != SO_TRUNC_NO_MAPPING && r->cause != SO_TRUNC_MAPS_PENDING);
 
 	return SO_FRAME_FILE(frame) ? file_location(x, frame)
 				    : fileless_location(x, r->tgid, SO_FRAME_ADDR(frame), mapped);
@@ -249,8 +246,7 @@ static void describe_user_frames(struct profile_export *x, const struct stack *s
 {
 	in->interpreter = in->n_native;
 	for (size_t i = 0; i < in->n_native; i++) {
-		const struct file_entry *file =
-			file_registry__get(x->source->files, SO_FRAME_FILE(stack->frames[i]));
+		const struct file_entry *file = file_registry__get(x->source->files, SO_FRAME_FILE(stack->frames[i]));
 
 		x->loops[i] = file && file->python && is_loop(file->python, SO_FRAME_ADDR(stack->frames[i]));
 		if (file && file->python && in->interpreter == in->n_native)
@@ -321,8 +317,7 @@ static const char *gil_word(const struct so_stack_record *r)
 	return r->flags & SO_STACK_GIL ? "held" : "released";
 }
 
-int profile_export__locations(struct profile_export *x, struct stack *stack, const uint64_t **locations,
-			      size_t *n)
+int profile_export__locations(struct profile_export *x, struct stack *stack, const uint64_t **locations, size_t *n)
 {
 	size_t found = stack_locations(x, stack);
 
@@ -346,8 +341,7 @@ uint32_t profile_export__process(struct profile_export *x, pid_t pid)
 	return x->processes[set];
 }
 
-int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_t count,
-			  struct profile_labels *labels)
+int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_t count, struct profile_labels *labels)
 {
 	const uint64_t *locations;
 	size_t n;

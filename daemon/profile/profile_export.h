@@ -12,8 +12,7 @@
 struct profile_source {
 	const struct accumulator *acc;
 	struct file_registry *files;
-	uint32_t
-		main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
+	uint32_t main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
 	struct kernel_symbols *kernel; /* NULL: kernel addresses stay without names */
 	uint64_t since_ns; /* from when on the stacks were taken; for kernel modules that have gone meanwhile */
 	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
@@ -25,8 +24,7 @@ struct profile_source {
 
 /* For single stacks. source, builder: borrowed. NULL: out of memory. */
 struct profile_export;
-struct profile_export *profile_export__new(const struct profile_source *source,
-					   struct profile_builder *builder);
+struct profile_export *profile_export__new(const struct profile_source *source, struct profile_builder *builder);
 /* Adds a sample; labels->gil is filled in from the stack, labels->process from the pid. -ENOMEM. */
 int profile_export__stack(struct profile_export *export, struct stack *stack, uint64_t count,
 			  struct profile_labels *labels);

@@ -172,8 +172,7 @@ static int take_frames(struct profile_merge *m, const Message *message)
 	int rc = translation__begin(&m->mappings, message->n_mapping);
 
 	for (size_t i = 0; rc >= 0 && i < message->n_mapping; i++)
-		rc = check_id(message->mapping[i]->id, i)
-			     ?: take_mapping(m, message->mapping[i], &m->mappings.to[i]);
+		rc = check_id(message->mapping[i]->id, i) ?: take_mapping(m, message->mapping[i], &m->mappings.to[i]);
 	rc = rc < 0 ? rc : translation__begin(&m->functions, message->n_function);
 	for (size_t i = 0; rc >= 0 && i < message->n_function; i++)
 		rc = check_id(message->function[i]->id, i)
@@ -212,8 +211,7 @@ static int take_types(struct profile_merge *m, const Message *message)
 	if (!first && message->n_sample_type != t->n_types)
 		return -EINVAL;
 	for (size_t i = 0; i < message->n_sample_type; i++) {
-		if (value_type_of(m, message->sample_type[i], &type) ||
-		    (!first && !same_type(&type, &t->types[i])))
+		if (value_type_of(m, message->sample_type[i], &type) || (!first && !same_type(&type, &t->types[i])))
 			return -EINVAL;
 		t->types[i] = type;
 	}
@@ -234,8 +232,7 @@ static int compare_labels(const struct pprof_label *a, const struct pprof_label 
 }
 
 /* Sorted, so that their order in the message makes no difference. */
-static int take_labels(const struct profile_merge *m, const Stakeout__Pprof__Sample *sample,
-		       struct pprof_label *labels)
+static int take_labels(const struct profile_merge *m, const Stakeout__Pprof__Sample *sample, struct pprof_label *labels)
 {
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Stakeout__Pprof__Label *from = sample->label[i];
@@ -260,8 +257,8 @@ static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *s
 	int64_t *values;
 	int rc;
 
-	if (sample->n_value != t->n_types || sample->n_label > PPROF_MAX_LABELS ||
-	    sample->n_location_id > UINT32_MAX || take_labels(m, sample, labels))
+	if (sample->n_value != t->n_types || sample->n_label > PPROF_MAX_LABELS || sample->n_location_id > UINT32_MAX ||
+	    take_labels(m, sample, labels))
 		return -EINVAL;
 	stack = pprof_tables__stack(t, sample->n_location_id);
 	if (!stack)
@@ -292,8 +289,7 @@ static bool is_sum(const char *text, size_t *length, int64_t *value)
 	const char *equals = strchr(text, '=');
 	char *end;
 
-	if (!equals || strncmp(text, COMMENT_PREFIX, strlen(COMMENT_PREFIX)) || equals[1] < '0' ||
-	    equals[1] > '9')
+	if (!equals || strncmp(text, COMMENT_PREFIX, strlen(COMMENT_PREFIX)) || equals[1] < '0' || equals[1] > '9')
 		return false;
 	for (size_t i = 0; i < sizeof(properties) / sizeof(properties[0]); i++)
 		if (!strncmp(text, properties[i], strlen(properties[i])))
@@ -309,9 +305,7 @@ static int add_comment(struct pprof_tables *t, const struct pprof_comment *comme
 	for (size_t i = 0; i < t->n_comments; i++) {
 		if (t->comments[i].text != comment->text || t->comments[i].is_sum != comment->is_sum)
 			continue;
-		return __builtin_add_overflow(t->comments[i].sum, comment->sum, &t->comments[i].sum)
-			       ? -EOVERFLOW
-			       : 0;
+		return __builtin_add_overflow(t->comments[i].sum, comment->sum, &t->comments[i].sum) ? -EOVERFLOW : 0;
 	}
 	/* Each is compared with all: so many are no profile of stakeout's. */
 	if (t->n_comments >= 1000)

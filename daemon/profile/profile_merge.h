@@ -37,8 +37,7 @@ struct profile_merge *profile_merge__new(void);
  * Adds one message, not compressed. -EINVAL: damaged, or it cannot be added to those before it; -EFBIG: a limit above;
  * -EOVERFLOW: a sum passes 2^63; -ENOMEM. What was added of a refused message is not taken back: free the merger then.
  */
-int profile_merge__add(struct profile_merge *merge, const uint8_t *message, size_t length,
-		       struct so_error *err);
+int profile_merge__add(struct profile_merge *merge, const uint8_t *message, size_t length, struct so_error *err);
 
 /* Both in ns; time since 1970-01-01 UTC. In place of what the messages say. */
 void profile_merge__set_times(struct profile_merge *merge, int64_t time_ns, int64_t duration_ns);

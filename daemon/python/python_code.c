@@ -30,8 +30,7 @@ struct object {
 };
 
 /* size: up to the end of the last field that is wanted. Objects are aligned to their pointers and never at 0. */
-static bool read_object(const struct foreign_memory *memory, uint64_t address, size_t size,
-			struct object *object)
+static bool read_object(const struct foreign_memory *memory, uint64_t address, size_t size, struct object *object)
 {
 	if (!address || address % sizeof(void *) || address >= MAX_USER_ADDRESS || size > sizeof(object->bytes))
 		return false;
@@ -85,8 +84,8 @@ static bool decode_state(uint32_t state, uint16_t version, struct str_header *ou
 	return version >= FIRST_3_12 || ((state & 3) != 3 && state >> 7 & 1);
 }
 
-static bool read_str_header(const struct foreign_memory *memory, const struct python_layout *layout,
-			    uint64_t address, struct str_header *out)
+static bool read_str_header(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
+			    struct str_header *out)
 {
 	const struct python_str_layout *str = &layout->str;
 	struct object object;
@@ -204,8 +203,8 @@ static int read_str(const struct foreign_memory *memory, const struct python_lay
 	return to_utf8(data, n, &header, out);
 }
 
-static int read_linetable(const struct foreign_memory *memory, const struct python_layout *layout,
-			  uint64_t address, struct python_code *code)
+static int read_linetable(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
+			  struct python_code *code)
 {
 	_cleanup_free_ uint8_t *table = NULL;
 	struct object object;
@@ -269,8 +268,7 @@ static bool is_plausible(const struct object *object, const struct python_code_l
 {
 	return field_u32(object, layout->argcount) <= MAX_ARGUMENTS &&
 	       field_u32(object, layout->kwonlyargcount) <= MAX_ARGUMENTS &&
-	       (int32_t)field_u32(object, layout->firstlineno) >= 0 &&
-	       (int32_t)field_u32(object, layout->flags) >= 0;
+	       (int32_t)field_u32(object, layout->firstlineno) >= 0 && (int32_t)field_u32(object, layout->flags) >= 0;
 }
 
 /* What the code object's pointers lead to. */
@@ -313,8 +311,8 @@ static bool is_code(const struct foreign_memory *memory, const struct object *ob
 }
 
 /* Whether it is the same object as before, and lives. */
-static int check_still_there(const struct foreign_memory *memory, const struct python_layout *layout,
-			     uint64_t address, const struct object *before, uint64_t sum)
+static int check_still_there(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
+			     const struct object *before, uint64_t sum)
 {
 	struct object now;
 
@@ -365,8 +363,7 @@ int python_code__line(const struct python_code *code, uint16_t version, uint32_t
 {
 	if (!code->linetable || instruction >= SO_PYTHON_NO_INSTRUCTION)
 		return code->first_line;
-	return python_lines__find(version, code->linetable, code->linetable_bytes, code->first_line,
-				  instruction);
+	return python_lines__find(version, code->linetable, code->linetable_bytes, code->first_line, instruction);
 }
 
 size_t python_code__bytes(const struct python_code *code)

@@ -14,9 +14,8 @@
 #include "daemon/python/python_layout.h"
 #include "stakeout/cleanup.h"
 
-#define PYTHON_NAME_MAX_BYTES 1024u /* of UTF-8; longer names are cut there, between characters */
-#define PYTHON_LINETABLE_MAX_BYTES \
-	(1u << 20) /* a longer one is not read: lines are then those of the definition */
+#define PYTHON_NAME_MAX_BYTES      1024u      /* of UTF-8; longer names are cut there, between characters */
+#define PYTHON_LINETABLE_MAX_BYTES (1u << 20) /* a longer one is not read: lines are then those of the definition */
 
 struct python_code {
 	uint64_t sum; /* python_code__sum() when it was read */

@@ -185,8 +185,8 @@ static bool check_fields(const uint64_t *words, struct so_error *err)
 
 			if (fields[k].size == fields[i].size && at < other + fields[k].width &&
 			    other < at + fields[i].width) {
-				so_err(err, -EINVAL, "damaged _Py_DebugOffsets: %s and %s overlap",
-				       fields[k].name, fields[i].name);
+				so_err(err, -EINVAL, "damaged _Py_DebugOffsets: %s and %s overlap", fields[k].name,
+				       fields[i].name);
 				return false;
 			}
 		}
@@ -211,8 +211,7 @@ static bool check_neighbours(const struct table_format *format, const uint64_t *
 		 words[W_CEVAL_GIL] > UINT16_MAX)
 		what = "interpreter_state";
 	else if (words[W_OWNER] >= SO_PYTHON_FRAME_BYTES || words[W_INSTRUCTION] > SO_PYTHON_FRAME_BYTES - 8 ||
-		 words[W_PREVIOUS] > SO_PYTHON_FRAME_BYTES - 8 ||
-		 words[W_EXECUTABLE] > SO_PYTHON_FRAME_BYTES - 8)
+		 words[W_PREVIOUS] > SO_PYTHON_FRAME_BYTES - 8 || words[W_EXECUTABLE] > SO_PYTHON_FRAME_BYTES - 8)
 		what = "interpreter_frame";
 	else if (argcount != object + 36 || words[W_FIRSTLINENO] != argcount + 16 ||
 		 words[W_FILENAME] != argcount + 60 || words[W_NAME] != argcount + 68 ||
@@ -310,8 +309,7 @@ int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout
 	int rc;
 
 	memcpy(raw, bytes, n < sizeof(raw) ? n : sizeof(raw));
-	if (n < N_FIXED * 8 || memcmp(raw, COOKIE, 8) != 0 || raw[VERSION_AT] > UINT32_MAX ||
-	    raw[FREE_THREADED_AT] > 1)
+	if (n < N_FIXED * 8 || memcmp(raw, COOKIE, 8) != 0 || raw[VERSION_AT] > UINT32_MAX || raw[FREE_THREADED_AT] > 1)
 		return so_err(err, -EINVAL, "no _Py_DebugOffsets where _PyRuntime should begin with them");
 	rc = python_layout__check_version((uint32_t)raw[VERSION_AT], err);
 	if (rc < 0)
@@ -324,8 +322,7 @@ int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout
 		return so_err(err, -EINVAL, "damaged _Py_DebugOffsets: version is %#llx",
 			      (unsigned long long)raw[VERSION_AT]);
 	if (raw[FREE_THREADED_AT])
-		return so_err(err, -ENOTSUP, "free-threaded CPython 3.%u is not supported",
-			      format->version & 0xff);
+		return so_err(err, -ENOTSUP, "free-threaded CPython 3.%u is not supported", format->version & 0xff);
 	for (size_t i = 0; i < N_WORDS; i++)
 		words[i] = raw[format->at[i]];
 	if (!check_sizes(words, err) || !check_fields(words, err) || !check_neighbours(format, words, err))

@@ -57,8 +57,7 @@ static bool visit_loop(void *context, const char *name, const Elf64_Sym *symbol)
 {
 	struct search *s = context;
 
-	if (!strncmp(name, LOOP, sizeof(LOOP) - 1) &&
-	    (name[sizeof(LOOP) - 1] == '\0' || name[sizeof(LOOP) - 1] == '.'))
+	if (!strncmp(name, LOOP, sizeof(LOOP) - 1) && (name[sizeof(LOOP) - 1] == '\0' || name[sizeof(LOOP) - 1] == '.'))
 		add_loop(s, symbol);
 	return true;
 }
@@ -154,8 +153,7 @@ static int find_version(struct search *s, const char *path, struct so_error *err
 	if (s->version_at)
 		read_data(s, s->version_at, &symbol, sizeof(symbol));
 	if (symbol >> 24 == 3 && version && version != symbol)
-		return so_err(err, -EINVAL,
-			      "Py_Version and _Py_DebugOffsets tell different versions of CPython");
+		return so_err(err, -EINVAL, "Py_Version and _Py_DebugOffsets tell different versions of CPython");
 	if (symbol >> 24 == 3)
 		version = (uint32_t)symbol;
 	if (!version)
@@ -228,8 +226,7 @@ static int find_loops(struct search *s, const char *path, const char *debug_root
 	return rc == -ENOMEM ? rc : 0;
 }
 
-int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out,
-		       struct so_error *err)
+int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out, struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__search))) struct search s = { 0 };
 	int rc;

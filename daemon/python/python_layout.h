@@ -16,8 +16,8 @@
 struct python_code_layout {
 	uint16_t argcount, kwonlyargcount, flags, firstlineno; /* int */
 	uint16_t filename, name;                               /* PyObject *, str */
-	uint16_t qualname;  /* the same; 0: this version has none (before 3.11) */
-	uint16_t linetable; /* PyObject *, bytes; co_lnotab before 3.10 */
+	uint16_t qualname;                                     /* the same; 0: this version has none (before 3.11) */
+	uint16_t linetable;                                    /* PyObject *, bytes; co_lnotab before 3.10 */
 };
 
 /* PyASCIIObject and PyCompactUnicodeObject: str objects that name things are always compact. */

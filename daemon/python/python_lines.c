@@ -18,8 +18,8 @@ enum {
 struct cursor {
 	const uint8_t *at, *end;
 	uint64_t covered; /* instructions, in the table's unit, up to here */
-	int64_t line; /* the running one: at most 2^20 entries of 32 bits come together, so it cannot overflow */
-	int64_t last; /* the last one that an instruction had */
+	int64_t line;     /* the running one: at most 2^20 entries of 32 bits come together, so it cannot overflow */
+	int64_t last;     /* the last one that an instruction had */
 };
 
 /* Pairs of bytes: the difference of the address in bytes, then that of the line, which begins at the new address. */
@@ -103,8 +103,7 @@ static int64_t find_in_locations(struct cursor *c, uint64_t wanted, int64_t firs
 	return first_line;
 }
 
-int python_lines__find(uint16_t version, const uint8_t *table, size_t bytes, int first_line,
-		       uint32_t instruction)
+int python_lines__find(uint16_t version, const uint8_t *table, size_t bytes, int first_line, uint32_t instruction)
 {
 	struct cursor c = { .at = table, .end = table + bytes, .line = first_line, .last = first_line };
 	int64_t line;

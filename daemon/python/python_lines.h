@@ -16,7 +16,6 @@
  * has one. first_line where there is none before it, where the table ends before the instruction (a co_lnotab has no
  * end: its last line goes on) or is damaged up to there, or where the line is negative or does not fit an int.
  */
-int python_lines__find(uint16_t version, const uint8_t *table, size_t bytes, int first_line,
-		       uint32_t instruction);
+int python_lines__find(uint16_t version, const uint8_t *table, size_t bytes, int first_line, uint32_t instruction);
 
 #endif

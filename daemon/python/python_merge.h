@@ -25,11 +25,9 @@ struct merged_frame {
 };
 
 struct merge_input {
-	const uint8_t
-		*loops; /* [n_native], leaf first: 1 where the frame is a call of the interpreter's loop */
+	const uint8_t *loops; /* [n_native], leaf first: 1 where the frame is a call of the interpreter's loop */
 	size_t n_native;
-	const uint8_t
-		*entries; /* [n_python], leaf first: 1 where the frame is the first of its call of the loop */
+	const uint8_t *entries; /* [n_python], leaf first: 1 where the frame is the first of its call of the loop */
 	size_t n_python;
 	/*
 	 * Where no call of the loop is known (an interpreter without names), all Python frames go before this native

@@ -37,8 +37,7 @@ static bool read_thread(const struct foreign_memory *memory, const struct python
 
 	if (!read_u64(memory, state + layout->walker.thread_id, &thread.thread_id) ||
 	    !read_u64(memory, state + layout->walker.interp, &thread.interpreter) ||
-	    (layout->thread_native_id &&
-	     !read_u64(memory, state + layout->thread_native_id, &thread.native_id)))
+	    (layout->thread_native_id && !read_u64(memory, state + layout->thread_native_id, &thread.native_id)))
 		return false;
 	*out = thread;
 	return true;
@@ -47,8 +46,8 @@ static bool read_thread(const struct foreign_memory *memory, const struct python
 /*
  * The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles.
  */
-static int walk_threads(const struct foreign_memory *memory, const struct python_layout *layout,
-			uint64_t interpreter, struct python_thread *out, unsigned room, unsigned *n)
+static int walk_threads(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t interpreter,
+			struct python_thread *out, unsigned room, unsigned *n)
 {
 	uint64_t state, before = 0, prev;
 
@@ -56,8 +55,8 @@ static int walk_threads(const struct foreign_memory *memory, const struct python
 		return -EFAULT;
 	while (state && *n < room) {
 		if (!is_pointer(state) || !read_thread(memory, layout, state, &out[*n]) ||
-		    out[*n].interpreter != interpreter ||
-		    !read_u64(memory, state + layout->thread_prev, &prev) || prev != before)
+		    out[*n].interpreter != interpreter || !read_u64(memory, state + layout->thread_prev, &prev) ||
+		    prev != before)
 			return -EFAULT;
 		(*n)++;
 		before = state;
@@ -137,8 +136,8 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 	if (rc < 0)
 		return rc;
 	if (described.version != version)
-		return so_err(err, -EINVAL, "CPython's file is of version 3.%u, its memory says 3.%u",
-			      version & 0xff, described.version & 0xff);
+		return so_err(err, -EINVAL, "CPython's file is of version 3.%u, its memory says 3.%u", version & 0xff,
+			      described.version & 0xff);
 	*out = described;
 	return 0;
 }
@@ -176,8 +175,8 @@ static bool is_code(const struct foreign_memory *memory, const struct python_lay
 	uint64_t type, name;
 	char text[5];
 
-	return is_pointer(object) && read_u64(memory, object + layout->object_type, &type) &&
-	       is_pointer(type) && read_u64(memory, type + layout->type_name, &name) &&
+	return is_pointer(object) && read_u64(memory, object + layout->object_type, &type) && is_pointer(type) &&
+	       read_u64(memory, type + layout->type_name, &name) &&
 	       foreign_memory__read(memory, name, text, sizeof(text)) && !memcmp(text, "code", sizeof(text));
 }
 
@@ -272,19 +271,16 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 
 	kept = keep_threads(memory, threads, n);
 	if (!kept && broken)
-		return so_err(err, -EINVAL, "CPython 3.%u: its list of threads is damaged",
-			      layout->version & 0xff);
+		return so_err(err, -EINVAL, "CPython 3.%u: its list of threads is damaged", layout->version & 0xff);
 	if (!kept && any_thread(threads, n))
 		return so_err(err, -EINVAL, "CPython 3.%u: the ids in its list of threads are none",
 			      layout->version & 0xff);
 	if (!kept)
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
-	rc = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil,
-		       err);
+	rc = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
 	if (rc == 0)
-		rc = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss,
-					  err);
+		rc = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
 	return rc < 0 ? rc : check_frames(memory, layout, threads, kept, err);
 }
 
@@ -308,8 +304,8 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 	 * Until the interpreter says that it has started, a contradiction may come from its being half made, or half
 	 * loaded: the loader maps a whole file before it puts its data, and zeroes, over it.
 	 */
-	if (rc < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized,
-					     &initialized, sizeof(initialized)) ||
+	if (rc < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized, &initialized,
+					     sizeof(initialized)) ||
 		       initialized != 1))
 		return starting(err);
 	if (rc == 0)
@@ -317,8 +313,8 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 	return rc;
 }
 
-int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image,
-				 uint64_t bias, struct python_process *out, struct so_error *err)
+int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
+				 struct python_process *out, struct so_error *err)
 {
 	struct so_error why;
 	int rc = -EINVAL;

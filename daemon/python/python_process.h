@@ -30,8 +30,8 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
  * The same of a process that runs, asked up to five times: a list of threads that changes meanwhile may lead to one
  * that is gone, whose memory is something else by now.
  */
-int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image,
-				 uint64_t bias, struct python_process *out, struct so_error *err);
+int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
+				 struct python_process *out, struct so_error *err);
 
 /* A thread state, for those that list threads without sampling them. */
 struct python_thread {

@@ -75,15 +75,13 @@ static int explain(const struct votes *votes, const struct key *key, struct so_e
 			      "this C library is not glibc: where it keeps Python's thread "
 			      "states is not known");
 	if (key->made == 1 && key->number >= N_KEYS)
-		return so_err(err, -ENOTSUP,
-			      "Python's pthread key is number %u: only the first %u are supported", key->number,
-			      N_KEYS);
+		return so_err(err, -ENOTSUP, "Python's pthread key is number %u: only the first %u are supported",
+			      key->number, N_KEYS);
 	return so_err(err, -ENOTSUP, "this C library keeps Python's thread states elsewhere than glibc does");
 }
 
-int python_storage__find(const struct foreign_memory *memory, const struct python_layout *layout,
-			 uint64_t runtime, const struct python_thread *threads, unsigned n, uint32_t *tss,
-			 struct so_error *err)
+int python_storage__find(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
+			 const struct python_thread *threads, unsigned n, uint32_t *tss, struct so_error *err)
 {
 	struct votes votes = { 0 };
 	struct key key = { 0 };

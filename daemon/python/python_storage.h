@@ -14,8 +14,7 @@
  * the interpreter's, n of them. -ENOTSUP: this C library keeps them elsewhere, or the key is beyond the first 32, and
  * err says which.
  */
-int python_storage__find(const struct foreign_memory *memory, const struct python_layout *layout,
-			 uint64_t runtime, const struct python_thread *threads, unsigned n, uint32_t *tss,
-			 struct so_error *err);
+int python_storage__find(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
+			 const struct python_thread *threads, unsigned n, uint32_t *tss, struct so_error *err);
 
 #endif

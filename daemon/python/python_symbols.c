@@ -16,8 +16,7 @@
 #define READ_SYMBOLS    512u
 #define READ_WORDS      16u
 
-int python_symbols__dynamic(const struct elf_image *image, const struct elf_file *elf,
-			    struct python_dynamic *out)
+int python_symbols__dynamic(const struct elf_image *image, const struct elf_file *elf, struct python_dynamic *out)
 {
 	struct python_dynamic found = { 0 };
 	Elf64_Dyn entries[MAX_ENTRIES];
@@ -63,8 +62,8 @@ static bool is_symbol(const struct elf_image *image, const struct python_dynamic
 
 	if (elf_image__read(image, dynamic->symbols + index * sizeof(symbol), &symbol, sizeof(symbol)) < 0 ||
 	    symbol.st_shndx == SHN_UNDEF || symbol.st_name >= dynamic->names_size ||
-	    elf_image__read_string(image, dynamic->names + symbol.st_name, dynamic->names + dynamic->names_size,
-				   found, sizeof(found)) < 0 ||
+	    elf_image__read_string(image, dynamic->names + symbol.st_name, dynamic->names + dynamic->names_size, found,
+				   sizeof(found)) < 0 ||
 	    strcmp(found, name) != 0)
 		return false;
 	*out = symbol;
@@ -76,8 +75,8 @@ static bool is_symbol(const struct elf_image *image, const struct python_dynamic
  * buckets, each the first of its symbols; then for each hashed symbol its hash, whose lowest bit is set where a
  * bucket's symbols end.
  */
-static bool find_by_gnu_hash(const struct elf_image *image, const struct python_dynamic *dynamic,
-			     const char *name, Elf64_Sym *out)
+static bool find_by_gnu_hash(const struct elf_image *image, const struct python_dynamic *dynamic, const char *name,
+			     Elf64_Sym *out)
 {
 	uint32_t header[4], hash = 5381, index, words[READ_WORDS];
 	uint64_t filter, at = dynamic->gnu_hash;
@@ -169,8 +168,7 @@ int python_symbols__walk(const struct elf_image *image, const struct elf_section
 		uint64_t left = where.n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
 
-		rc = elf_image__read(image, where.symbols_at + at * sizeof(*symbols), symbols,
-				     n * sizeof(*symbols));
+		rc = elf_image__read(image, where.symbols_at + at * sizeof(*symbols), symbols, n * sizeof(*symbols));
 		if (rc < 0)
 			return rc;
 		for (size_t i = 0; i < n; i++) {

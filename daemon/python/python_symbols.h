@@ -20,8 +20,7 @@ struct python_dynamic {
 };
 
 /* -ENOENT: no dynamic symbols, or no hash table for them. -EINVAL: damaged. */
-int python_symbols__dynamic(const struct elf_image *image, const struct elf_file *elf,
-			    struct python_dynamic *out);
+int python_symbols__dynamic(const struct elf_image *image, const struct elf_file *elf, struct python_dynamic *out);
 /* Whether the file defines a symbol of that name. */
 bool python_symbols__find(const struct elf_image *image, const struct python_dynamic *dynamic, const char *name,
 			  Elf64_Sym *out);
@@ -31,7 +30,6 @@ bool python_symbols__find(const struct elf_image *image, const struct python_dyn
  * .symtab, -EINVAL: it is damaged, -EFBIG: larger than anything that is worth reading, -ENOMEM.
  */
 int python_symbols__walk(const struct elf_image *image, const struct elf_sections *sections,
-			 bool (*visit)(void *context, const char *name, const Elf64_Sym *symbol),
-			 void *context);
+			 bool (*visit)(void *context, const char *name, const Elf64_Sym *symbol), void *context);
 
 #endif

@@ -134,9 +134,8 @@ static uint32_t version_of_name(const char *path)
 	name = name ? name + 1 : path;
 	end = name + strlen(name);
 	take_text(&name, end, "lib");
-	if (!take_text(&name, end, "python") || !take_number(&name, end, &major) ||
-	    !take_text(&name, end, ".") || !take_number(&name, end, &minor) || (major != 2 && major != 3) ||
-	    minor > MAX_MINOR)
+	if (!take_text(&name, end, "python") || !take_number(&name, end, &major) || !take_text(&name, end, ".") ||
+	    !take_number(&name, end, &minor) || (major != 2 && major != 3) || minor > MAX_MINOR)
 		return 0;
 	return major << 24 | minor << 16;
 }

@@ -146,8 +146,7 @@ static int read_uid(int proc_fd, pid_t pid, uid_t *uid)
 	return at && sscanf(at + strlen("\nUid:"), " %u", uid) == 1 ? 0 : -ESRCH;
 }
 
-int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_texts *texts,
-			 struct match_process *out)
+int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_texts *texts, struct match_process *out)
 {
 	uid_t uid = 0;
 	ssize_t n;

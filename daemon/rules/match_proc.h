@@ -44,8 +44,7 @@ struct match_texts {
 };
 
 /* What rules look at; texts that are longer are cut. cgroups is "" unless asked for. -ESRCH, or -errno. */
-int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_texts *texts,
-			 struct match_process *out);
+int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_texts *texts, struct match_process *out);
 /* Arguments as /proc/PID/cmdline has them, NULs between, become a line of blanks between. text[n] is written. */
 void match_proc__join_arguments(char *text, size_t n);
 /* Lines of /proc/PID/cgroup, "N:CONTROLLERS:PATH", become their paths, in place. */

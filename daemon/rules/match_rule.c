@@ -219,8 +219,7 @@ static int check_text(const char *text, size_t length, struct so_error *err)
 static int check_rule(const struct match_rule *rule, struct so_error *err)
 {
 	if (!rule->command && !rule->cgroup && !rule->has_user)
-		return so_err(err, -EINVAL,
-			      "a rule needs cmd=, cgroup= or user=: without, it is of all processes");
+		return so_err(err, -EINVAL, "a rule needs cmd=, cgroup= or user=: without, it is of all processes");
 	if (rule->owner && rule->has_user && rule->user != rule->owner)
 		return so_err(err, -EPERM, "only root may have a rule for another user's processes");
 	return 0;

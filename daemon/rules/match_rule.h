@@ -13,10 +13,10 @@
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
-#define MATCH_RULES_MAX          32
-#define MATCH_RULE_MAX_BYTES     512  /* of a rule's text */
-#define MATCH_COMMAND_MAX_BYTES  4096 /* of a command line that is looked at */
-#define MATCH_CGROUP_MAX_BYTES   4096
+#define MATCH_RULES_MAX         32
+#define MATCH_RULE_MAX_BYTES    512  /* of a rule's text */
+#define MATCH_COMMAND_MAX_BYTES 4096 /* of a command line that is looked at */
+#define MATCH_CGROUP_MAX_BYTES  4096
 
 struct match_rule;
 

@@ -142,9 +142,7 @@ static bool wants(struct round *r, struct seen *s, struct match_rule_info *rule)
 
 	int rc = memory_lock__check(s->is.pid);
 
-	rc = rc
-		     ?: match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts,
-					     &process);
+	rc = rc ?: match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process);
 	/* Any other failure will pass: it is this daemon's own, or that of a process which hangs. */
 	if (!rc || rc == -ESRCH)
 		s->looked = r->last_id;
@@ -170,8 +168,7 @@ static void log_failure(struct round *r, const struct seen *s, const struct matc
 	if (*logged && r->now_ns - *logged < LOG_AGAIN_NS)
 		return;
 	*logged = r->now_ns;
-	log__error("rule %u cannot attach process %d (%s), and tries again: %s", rule->id, s->is.pid,
-		   s->is.comm, why);
+	log__error("rule %u cannot attach process %d (%s), and tries again: %s", rule->id, s->is.pid, s->is.comm, why);
 }
 
 /* Whether the process that was attached is the one that was looked at, and not one that got its number since. */
@@ -465,8 +462,7 @@ int match_scan__add(struct match_scan *scan, const char *text, uid_t owner, bool
 	return rc;
 }
 
-int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned *detached,
-		       struct so_error *err)
+int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned *detached, struct so_error *err)
 {
 	_cleanup_free_ struct target_info *targets = NULL;
 	size_t n = 0;

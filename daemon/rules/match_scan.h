@@ -37,8 +37,7 @@ struct match_table *match_scan__table(struct match_scan *scan);
 int match_scan__add(struct match_scan *scan, const char *text, uid_t owner, bool configured, uint32_t *id,
 		    struct so_error *err);
 /* As match_table__remove(); what the rule attached is detached, *detached targets. */
-int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned *detached,
-		       struct so_error *err);
+int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned *detached, struct so_error *err);
 
 /* One round of what the thread does, for tests. Not while it runs. */
 void match_scan__round(struct match_scan *scan);

@@ -90,8 +90,7 @@ static int check_room(struct match_table *t, const struct match_rule *rule, stru
 	if (owner && of_owner >= MATCH_RULES_MAX_USER)
 		return so_err(err, -ENOSPC, "a user has %d rules at most", MATCH_RULES_MAX_USER);
 	if (owner && t->n >= MATCH_RULES_MAX - MATCH_RULES_MAX_USER)
-		return so_err(err, -ENOSPC, "there are %zu rules already; the places that are left are root's",
-			      t->n);
+		return so_err(err, -ENOSPC, "there are %zu rules already; the places that are left are root's", t->n);
 	if (t->n == MATCH_RULES_MAX)
 		return so_err(err, -ENOSPC, "there are %d rules at most", MATCH_RULES_MAX);
 	return 0;

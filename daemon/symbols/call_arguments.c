@@ -53,15 +53,14 @@ static const uint8_t reg_of_number[16] = {
 };
 
 /* An instruction that gives a register a value that is tracked here; its length, or 0. */
-static size_t read_load(const struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr,
-			uint8_t *reg, struct call_value *value)
+static size_t read_load(const struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr, uint8_t *reg,
+			struct call_value *value)
 {
 	int32_t displacement;
 	uint32_t constant;
 
 	/* lea, mov DISP(%rip),%REG */
-	if (size >= 7 && (code[0] & 0xfb) == 0x48 && (code[1] == 0x8d || code[1] == 0x8b) &&
-	    (code[2] & 0xc7) == 0x05) {
+	if (size >= 7 && (code[0] & 0xfb) == 0x48 && (code[1] == 0x8d || code[1] == 0x8b) && (code[2] & 0xc7) == 0x05) {
 		memcpy(&displacement, code + 3, sizeof(displacement));
 		*reg = reg_of_number[(code[2] >> 3 & 7) | (code[0] & 4) << 1];
 		*value = (struct call_value){ code[1] == 0x8d ? CALL_VALUE_ADDRESS : CALL_VALUE_LOADED,
@@ -83,8 +82,7 @@ static size_t read_copy(const uint8_t *code, size_t size, uint8_t *to, uint8_t *
 {
 	uint8_t reg, rm;
 
-	if (size < 3 || (code[0] & 0xfa) != 0x48 || (code[1] != 0x89 && code[1] != 0x8b) ||
-	    (code[2] & 0xc0) != 0xc0)
+	if (size < 3 || (code[0] & 0xfa) != 0x48 || (code[1] != 0x89 && code[1] != 0x8b) || (code[2] & 0xc0) != 0xc0)
 		return 0;
 	reg = reg_of_number[(code[2] >> 3 & 7) | (code[0] & 4) << 1];
 	rm = reg_of_number[(code[2] & 7) | (code[0] & 1) << 3];
@@ -132,8 +130,7 @@ static size_t read_other(struct call_arguments *a, const uint8_t *code, size_t s
 	if (stack_decoder__decode(a->decoder, code, size, vaddr, &insn) < 0 || insn.flow != STACK_FLOW_NEXT)
 		return 0;
 	written = insn.written;
-	if (insn.reg < SO_NREGS &&
-	    (insn.op == STACK_OP_LEA || insn.op == STACK_OP_LOAD || insn.op == STACK_OP_POP))
+	if (insn.reg < SO_NREGS && (insn.op == STACK_OP_LEA || insn.op == STACK_OP_LOAD || insn.op == STACK_OP_POP))
 		written |= (uint16_t)(1u << insn.reg);
 	if (insn.op == STACK_OP_LEAVE || insn.op == STACK_OP_ENTER)
 		written |= 1u << SO_REG_RBP;
@@ -182,8 +179,8 @@ static bool has_all(const struct call_value values[SO_NREGS], uint16_t wanted)
  * the farthest load is tried first, since what is loaded in truth comes later and wins, and wrong beginnings soon fall
  * into step with the code, if they do not fail.
  */
-bool call_arguments__find(struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr,
-			  uint16_t wanted, struct call_value values[SO_NREGS])
+bool call_arguments__find(struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr, uint16_t wanted,
+			  struct call_value values[SO_NREGS])
 {
 	struct call_value value;
 	unsigned starts = 0;

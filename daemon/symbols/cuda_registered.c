@@ -103,12 +103,11 @@ static int add_handle(struct reader *r, const struct call_value values[SO_NREGS]
 		return 0;
 	if (ARRAY_RESERVE(r->handles, r->handles_room, r->n_handles + 1))
 		return -ENOMEM;
-	r->handles[r->n_handles++] = (struct handle){
-		.variable = variable->address,
-		.function = function->address,
-		.in_slot = in_slot,
-		.bad = !in_slot && (function->kind == CALL_VALUE_UNKNOWN || !is_code(r->elf, function->address))
-	};
+	r->handles[r->n_handles++] = (struct handle){ .variable = variable->address,
+						      .function = function->address,
+						      .in_slot = in_slot,
+						      .bad = !in_slot && (function->kind == CALL_VALUE_UNKNOWN ||
+									  !is_code(r->elf, function->address)) };
 	return 0;
 }
 
@@ -330,11 +329,9 @@ static int resolve_slot(void *context, const Elf64_Rela *relocation)
 		return 0;
 	slot = bsearch(&key, all->slots, all->n, sizeof(*slot), compare_slots);
 	if (!slot || slot->function ||
-	    elf_image__read(r->image, r->dynsym->symbols_at + symbol * sizeof(found), &found, sizeof(found)) <
-		    0)
+	    elf_image__read(r->image, r->dynsym->symbols_at + symbol * sizeof(found), &found, sizeof(found)) < 0)
 		return 0;
-	if (found.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(found.st_info) == STT_FUNC &&
-	    is_code(r->elf, found.st_value))
+	if (found.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(found.st_info) == STT_FUNC && is_code(r->elf, found.st_value))
 		slot->function = found.st_value;
 	return 0;
 }
@@ -418,13 +415,11 @@ static int make_launches(struct reader *r, struct cuda_registered *out)
 		return -ENOMEM;
 	for (size_t i = 0; i < r->n_launches; i++) {
 		struct handle key = { .variable = r->launches[i].variable };
-		const struct handle *handle =
-			bsearch(&key, r->handles, r->n_handles, sizeof(key), compare_handles);
+		const struct handle *handle = bsearch(&key, r->handles, r->n_handles, sizeof(key), compare_handles);
 
 		if (handle && !handle->bad)
 			out->launches[out->n_launches++] =
-				(struct cuda_registered_launch){ r->launches[i].return_address,
-								 handle->function };
+				(struct cuda_registered_launch){ r->launches[i].return_address, handle->function };
 	}
 	return 0;
 }

@@ -17,8 +17,7 @@ struct debuglink {
 };
 
 /* A name, padding to four bytes, and the CRC-32 of the debug file (GDB manual, "Separate Debug Files"). */
-static int read_debuglink(const struct elf_image *image, const struct elf_sections *sections,
-			  struct debuglink *out)
+static int read_debuglink(const struct elf_image *image, const struct elf_sections *sections, struct debuglink *out)
 {
 	const Elf64_Shdr *section = elf_sections__by_name(sections, image, ".gnu_debuglink");
 	struct debuglink link;
@@ -27,8 +26,8 @@ static int read_debuglink(const struct elf_image *image, const struct elf_sectio
 
 	if (!section)
 		return -ENOENT;
-	length = elf_image__read_string(image, section->sh_offset, section->sh_offset + section->sh_size,
-					link.name, sizeof(link.name));
+	length = elf_image__read_string(image, section->sh_offset, section->sh_offset + section->sh_size, link.name,
+					sizeof(link.name));
 	if (length <= 0 || length == sizeof(link.name) - 1)
 		return -ENOENT;
 	/* A name with a folder in it would lead anywhere. */
@@ -106,8 +105,8 @@ static int open_candidate(const char *path, const struct debuglink *link, const 
 	return TAKE_FD(fd);
 }
 
-static int open_by_debuglink(const struct elf_image *image, const struct elf_sections *sections,
-			     const char *build_id, const char *path, const char *root)
+static int open_by_debuglink(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
+			     const char *path, const char *root)
 {
 	static const struct {
 		const char *before, *after;
@@ -121,8 +120,8 @@ static int open_by_debuglink(const struct elf_image *image, const struct elf_sec
 		_cleanup_free_ char *candidate = NULL;
 		int fd;
 
-		if (asprintf(&candidate, "%s%.*s%s/%s", places[i].before, (int)(slash - path), path,
-			     places[i].after, link.name) < 0) {
+		if (asprintf(&candidate, "%s%.*s%s/%s", places[i].before, (int)(slash - path), path, places[i].after,
+			     link.name) < 0) {
 			candidate = NULL;
 			return -ENOENT;
 		}
@@ -134,8 +133,8 @@ static int open_by_debuglink(const struct elf_image *image, const struct elf_sec
 }
 
 /* quick: -EAGAIN where a checksum would have to be made. */
-static int open_separate(const struct elf_image *image, const struct elf_sections *sections,
-			 const char *build_id, const char *path, const char *root, bool quick)
+static int open_separate(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
+			 const char *path, const char *root, bool quick)
 {
 	int fd = open_by_build_id(build_id, root);
 
@@ -155,8 +154,7 @@ int debug_files__open(const struct elf_image *image, const struct elf_sections *
 static bool has_section(const struct elf_image *image, const struct elf_sections *sections, const char *name,
 			const char *compressed)
 {
-	return elf_sections__by_name(sections, image, name) ||
-	       elf_sections__by_name(sections, image, compressed);
+	return elf_sections__by_name(sections, image, name) || elf_sections__by_name(sections, image, compressed);
 }
 
 /* The old form of compressed sections has names of its own. */
@@ -178,13 +176,11 @@ static bool has_build_id(int fd, const uint8_t *id, size_t size)
 		return false;
 	note = elf_sections__by_name(&sections, &image, ".note.gnu.build-id");
 	return note && note->sh_size == sizeof(Elf64_Nhdr) + sizeof("GNU") + size &&
-	       !elf_image__read(&image, note->sh_offset + note->sh_size - size, own, size) &&
-	       !memcmp(own, id, size);
+	       !elf_image__read(&image, note->sh_offset + note->sh_size - size, own, size) && !memcmp(own, id, size);
 }
 
 /* A name, and the build-id of the file with that name (DWARF 5, 7.3.6; dwz(1)). */
-static int open_alternative(const struct elf_image *image, const struct elf_sections *sections,
-			    const char *root)
+static int open_alternative(const struct elf_image *image, const struct elf_sections *sections, const char *root)
 {
 	const Elf64_Shdr *section = elf_sections__by_name(sections, image, ".gnu_debugaltlink");
 	_cleanup_close_ int fd = -1;
@@ -207,8 +203,7 @@ static int open_alternative(const struct elf_image *image, const struct elf_sect
 	return fd >= 0 && has_build_id(fd, id, size) ? TAKE_FD(fd) : -ENOENT;
 }
 
-int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick,
-			    int fds[2])
+int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick, int fds[2])
 {
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 }, others = { 0 };
 	_cleanup_close_ int found = -1;

@@ -24,7 +24,6 @@ int debug_files__open(const struct elf_image *image, const struct elf_sections *
  * names by an absolute path (dwz's common parts; the build-id must be the link's), or -1. -ENOENT: there is none;
  * -EAGAIN: `quick`, and a checksum would have to be made.
  */
-int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick,
-			    int fds[2]);
+int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick, int fds[2]);
 
 #endif

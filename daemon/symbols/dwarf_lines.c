@@ -10,11 +10,10 @@
 
 #include "stakeout/array.h"
 
-#define MAX_RANGES 0x800000 /* of all units, and of the functions of one */
-#define MAX_STEPS \
-	0x4000000     /* entries that are looked at for one question: a damaged tree may lead in circles */
-#define MAX_LEVELS 64 /* namespaces and classes around a function */
-#define LOOK_BACK  16 /* ranges before the nearest one: those of different units should not overlap */
+#define MAX_RANGES 0x800000  /* of all units, and of the functions of one */
+#define MAX_STEPS  0x4000000 /* entries that are looked at for one question: a damaged tree may lead in circles */
+#define MAX_LEVELS 64        /* namespaces and classes around a function */
+#define LOOK_BACK  16        /* ranges before the nearest one: those of different units should not overlap */
 
 struct range {
 	uint64_t low, high;
@@ -202,8 +201,7 @@ static void add_functions(struct dwarf_lines *lines, Dwarf_Die *parent, bool nes
 	} while (step(lines) && !dwarf_siblingof(&child, &child));
 }
 
-static const struct range *find_listed(struct dwarf_lines *lines, struct unit *unit, bool nested,
-				       uint64_t address)
+static const struct range *find_listed(struct dwarf_lines *lines, struct unit *unit, bool nested, uint64_t address)
 {
 	unit->functions.n = 0;
 	add_functions(lines, &unit->die, nested, 0, &unit->functions);

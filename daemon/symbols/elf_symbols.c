@@ -58,8 +58,7 @@ static void set_names(struct elf_symbols *symbols, enum elf_table table, const s
 }
 
 /* Reads an entry's name, "@plt" included, cut to size - 1 bytes. Its length in `to`, or -EINVAL. */
-static int read_name(const struct elf_symbols *symbols, const struct elf_symtab_entry *entry, char *to,
-		     size_t size)
+static int read_name(const struct elf_symbols *symbols, const struct elf_symtab_entry *entry, char *to, size_t size)
 {
 	static const char plt_suffix[] = "@plt";
 	uint64_t at = symbols->names[entry->table].at;
@@ -77,15 +76,14 @@ static int read_name(const struct elf_symbols *symbols, const struct elf_symtab_
 }
 
 /* Adds the .symtab of an image (the file, its debug file, its mini debuginfo). -ENOENT when it has no functions. */
-static int add_symtab(struct loading *loading, const struct elf_image *image,
-		      const struct elf_sections *sections, struct elf_symtab_location *where)
+static int add_symtab(struct loading *loading, const struct elf_image *image, const struct elf_sections *sections,
+		      struct elf_symtab_location *where)
 {
 	size_t before = loading->symbols->symtab.n;
 	int rc = elf_symtab__locate(image, sections, SHT_SYMTAB, where);
 
 	if (rc == 0)
-		rc = elf_symtab__add(&loading->symbols->symtab, image, sections, &loading->elf, where,
-				     ELF_TABLE_MAIN);
+		rc = elf_symtab__add(&loading->symbols->symtab, image, sections, &loading->elf, where, ELF_TABLE_MAIN);
 	if (rc < 0) {
 		loading->symbols->symtab.n = before;
 		return rc;
@@ -185,8 +183,8 @@ static int add_dynamic_symbols(struct loading *loading)
 	if (rc == -ENOENT)
 		return 0;
 	if (rc == 0)
-		rc = elf_symtab__add(&symbols->symtab, &loading->image, &loading->sections, &loading->elf,
-				     &where, ELF_TABLE_DYNAMIC);
+		rc = elf_symtab__add(&symbols->symtab, &loading->image, &loading->sections, &loading->elf, &where,
+				     ELF_TABLE_DYNAMIC);
 	if (rc < 0)
 		return rc;
 	loading->dynsym = where;
@@ -242,8 +240,7 @@ static bool has_symbol(const struct elf_symtab *symtab, size_t n, uint64_t vaddr
 	struct elf_symtab first = { .entries = symtab->entries, .n = n };
 	uint32_t alias, found = find_covering(&first, vaddr, &alias);
 
-	return found != ELF_SYMTAB_NONE &&
-	       (!first.entries[found].unsized || first.entries[found].start == vaddr);
+	return found != ELF_SYMTAB_NONE && (!first.entries[found].unsized || first.entries[found].start == vaddr);
 }
 
 /*
@@ -341,8 +338,7 @@ static struct elf_symbols *new_symbols(void)
 	return symbols;
 }
 
-int elf_symbols__open(int fd, const char *path, const char *debug_root, struct elf_symbols **out,
-		      struct so_error *err)
+int elf_symbols__open(int fd, const char *path, const char *debug_root, struct elf_symbols **out, struct so_error *err)
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = new_symbols();
 	__attribute__((cleanup(cleanup__loading))) struct loading loading = { .symbols = symbols };
@@ -488,8 +484,8 @@ int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, ch
 	return 0;
 }
 
-size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high,
-			      struct elf_symbol *out, size_t room)
+size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high, struct elf_symbol *out,
+			      size_t room)
 {
 	const struct elf_symtab *t = &symbols->symtab;
 	uint32_t at = low ? elf_symtab__last_before(t, low - 1) : ELF_SYMTAB_NONE;

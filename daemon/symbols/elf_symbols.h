@@ -29,8 +29,7 @@ struct elf_symbol {
  * or that belongs to another mount namespace. debug_root: folder in which "usr/lib/debug" is looked up ("/" or
  * "/proc/PID/root"); NULL looks nowhere. Only pread, never a memory map. -EINVAL for a damaged file.
  */
-int elf_symbols__open(int fd, const char *path, const char *debug_root, struct elf_symbols **out,
-		      struct so_error *err);
+int elf_symbols__open(int fd, const char *path, const char *debug_root, struct elf_symbols **out, struct so_error *err);
 /* The same from an image in memory (the vdso); the image is copied. */
 int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols **out, struct so_error *err);
 
@@ -54,8 +53,8 @@ int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, ch
  * there is room for; returns their number. PLT entries, and
  * functions that only CUDA has names for, are none here.
  */
-size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high,
-			      struct elf_symbol *out, size_t room);
+size_t elf_symbols__functions(const struct elf_symbols *symbols, uint64_t low, uint64_t high, struct elf_symbol *out,
+			      size_t room);
 
 void elf_symbols__free(struct elf_symbols *symbols);
 CLEANUP_DEFINE(struct elf_symbols *, elf_symbols, elf_symbols__free)

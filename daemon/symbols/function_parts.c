@@ -103,11 +103,10 @@ static int follow_branches(struct search *s, struct function_part part)
 	return rc;
 }
 
-int function_parts__find(int fd, const struct elf_file *elf, struct function_part *parts, size_t *n,
-			 size_t room)
+int function_parts__find(int fd, const struct elf_file *elf, struct function_part *parts, size_t *n, size_t room)
 {
-	__attribute__((cleanup(
-		cleanup__search))) struct search s = { .elf = elf, .parts = parts, .n = *n, .room = room };
+	__attribute__((
+		cleanup(cleanup__search))) struct search s = { .elf = elf, .parts = parts, .n = *n, .room = room };
 	int rc = elf_image__of_file(fd, &s.image);
 
 	if (rc == 0)

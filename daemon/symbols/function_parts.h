@@ -21,7 +21,6 @@ struct function_part {
  * fd: the file, which elf describes. parts: *n that are known, and room for all; those that were found are appended and
  * *n is raised. 0 also when there are none. -ENOENT: the file has no .eh_frame; -EINVAL: damaged; -ENOMEM; -ENOTSUP.
  */
-int function_parts__find(int fd, const struct elf_file *elf, struct function_part *parts, size_t *n,
-			 size_t room);
+int function_parts__find(int fd, const struct elf_file *elf, struct function_part *parts, size_t *n, size_t room);
 
 #endif

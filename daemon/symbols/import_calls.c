@@ -53,8 +53,7 @@ static void look_for_names(const struct import_names *names, const char *bytes, 
 
 			if (length <= (size_t)(end - at) && memcmp(at, names->names[i], length) == 0 &&
 			    places->n < MAX_PLACES)
-				places->places[places->n++] =
-					(struct place){ base + (uint64_t)(at - bytes), i };
+				places->places[places->n++] = (struct place){ base + (uint64_t)(at - bytes), i };
 		}
 	}
 }
@@ -113,8 +112,7 @@ int import_names__find(const struct elf_image *image, const struct elf_symtab_lo
 		uint64_t left = dynsym->n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
 
-		rc = elf_image__read(image, dynsym->symbols_at + at * sizeof(*symbols), symbols,
-				     n * sizeof(*symbols));
+		rc = elf_image__read(image, dynsym->symbols_at + at * sizeof(*symbols), symbols, n * sizeof(*symbols));
 		if (rc < 0)
 			return rc;
 		for (size_t i = 0; i < n; i++)
@@ -220,8 +218,7 @@ static int note_stubs(struct scan *s, const uint8_t *code, size_t from, size_t s
 	return 0;
 }
 
-static int visit_call(struct scan *s, const uint8_t *code, size_t offset, size_t length, uint64_t vaddr,
-		      unsigned name)
+static int visit_call(struct scan *s, const uint8_t *code, size_t offset, size_t length, uint64_t vaddr, unsigned name)
 {
 	size_t before = offset < IMPORT_CALLS_CODE_BYTES ? offset : IMPORT_CALLS_CODE_BYTES;
 	struct import_call call;
@@ -284,8 +281,7 @@ static int visit_calls(struct scan *s, const uint8_t *code, size_t from, size_t 
  * Reads code in pieces, each with what lies before it, as far as a visit may look back, and a call's bytes behind it.
  */
 static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t vaddr,
-		      int (*look)(struct scan *s, const uint8_t *code, size_t from, size_t size,
-				  uint64_t vaddr))
+		      int (*look)(struct scan *s, const uint8_t *code, size_t from, size_t size, uint64_t vaddr))
 {
 	if (bytes > s->text_left)
 		bytes = s->text_left;
@@ -293,8 +289,7 @@ static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t 
 	for (uint64_t at = 0; at < bytes; at += READ_CODE) {
 		size_t before = at < IMPORT_CALLS_CODE_BYTES ? (size_t)at : IMPORT_CALLS_CODE_BYTES;
 		uint64_t left = bytes - at;
-		size_t n = before +
-			   (left < READ_CODE + LONGEST_CALL - 1 ? (size_t)left : READ_CODE + LONGEST_CALL - 1);
+		size_t n = before + (left < READ_CODE + LONGEST_CALL - 1 ? (size_t)left : READ_CODE + LONGEST_CALL - 1);
 		int rc = elf_image__read(s->image, offset + at - before, s->code, n);
 
 		if (rc == 0)
@@ -305,8 +300,8 @@ static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t 
 	return 0;
 }
 
-static int each_segment(struct scan *s, int (*look)(struct scan *s, const uint8_t *code, size_t from,
-						    size_t size, uint64_t vaddr))
+static int each_segment(struct scan *s,
+			int (*look)(struct scan *s, const uint8_t *code, size_t from, size_t size, uint64_t vaddr))
 {
 	int rc = 0;
 
@@ -336,9 +331,9 @@ static int find_stubs(struct scan *s)
 	return rc;
 }
 
-int import_calls__each(const struct elf_image *image, const struct elf_file *elf,
-		       const struct elf_sections *sections, const struct import_names *names,
-		       int (*visit)(void *context, const struct import_call *call), void *context)
+int import_calls__each(const struct elf_image *image, const struct elf_file *elf, const struct elf_sections *sections,
+		       const struct import_names *names, int (*visit)(void *context, const struct import_call *call),
+		       void *context)
 {
 	__attribute__((cleanup(cleanup__scan))) struct scan s = { .image = image,
 								  .elf = elf,

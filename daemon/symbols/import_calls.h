@@ -23,8 +23,7 @@
 struct import_names {
 	const char *const *names;
 	unsigned n;
-	uint32_t symbols
-		[IMPORT_CALLS_MAX_NAMES]; /* by import_names__find(): index in .dynsym; 0: there is none */
+	uint32_t symbols[IMPORT_CALLS_MAX_NAMES]; /* by import_names__find(): index in .dynsym; 0: there is none */
 };
 
 struct import_call {
@@ -40,8 +39,8 @@ int import_names__find(const struct elf_image *image, const struct elf_symtab_lo
 		       struct import_names *names);
 
 /* Visits each call once, until a visit returns an error, which is then returned. -EINVAL, -ENOMEM. */
-int import_calls__each(const struct elf_image *image, const struct elf_file *elf,
-		       const struct elf_sections *sections, const struct import_names *names,
-		       int (*visit)(void *context, const struct import_call *call), void *context);
+int import_calls__each(const struct elf_image *image, const struct elf_file *elf, const struct elf_sections *sections,
+		       const struct import_names *names, int (*visit)(void *context, const struct import_call *call),
+		       void *context);
 
 #endif

@@ -26,7 +26,7 @@ struct kallsyms {
 	struct entry *entries; /* sorted, one for each address */
 	size_t n, room;
 	size_t n_symbols; /* of the entries */
-	char *names; /* for each symbol its type letter, then its NUL-terminated "name" or "name [module]" */
+	char *names;      /* for each symbol its type letter, then its NUL-terminated "name" or "name [module]" */
 	size_t names_size, names_room;
 	size_t n_hidden; /* while loading: symbols with address 0 */
 	size_t n_lines, n_parsed;
@@ -82,8 +82,7 @@ static bool starts_with(const char *text, size_t length, const char *prefix)
 /* Padding in front of functions, mapping symbols and assembler labels are no functions. */
 static bool is_function_name(const char *name, size_t length)
 {
-	return length > 0 && name[0] != '$' && !starts_with(name, length, ".L") &&
-	       !starts_with(name, length, "__pfx_");
+	return length > 0 && name[0] != '$' && !starts_with(name, length, ".L") && !starts_with(name, length, "__pfx_");
 }
 
 static int make_room(void **array, size_t *room, size_t needed, size_t limit, size_t element)
@@ -350,8 +349,7 @@ static void trim(struct kallsyms *ks)
 	}
 }
 
-int kallsyms__load(const char *path, const struct kernel_modules *modules, struct kallsyms **out,
-		   struct so_error *err)
+int kallsyms__load(const char *path, const struct kernel_modules *modules, struct kallsyms **out, struct so_error *err)
 {
 	_cleanup_(kallsyms) struct kallsyms *ks = calloc(1, sizeof(*ks));
 	_cleanup_close_ int fd = -1;

@@ -20,8 +20,7 @@ struct kallsyms;
  * afterwards.
  * -EPERM when the kernel hides the addresses (all zero).
  */
-int kallsyms__load(const char *path, const struct kernel_modules *modules, struct kallsyms **out,
-		   struct so_error *err);
+int kallsyms__load(const char *path, const struct kernel_modules *modules, struct kallsyms **out, struct so_error *err);
 /*
  * The symbol at or before the address, without offset; NULL when there is none. A symbol reaches to the next one, but
  * not beyond

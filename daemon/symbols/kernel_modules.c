@@ -53,8 +53,7 @@ int kernel_modules__read(const char *path, struct kernel_modules *out)
 	return 0;
 }
 
-const struct kernel_module *kernel_modules__find(const struct kernel_modules *modules, const char *name,
-						 size_t length)
+const struct kernel_module *kernel_modules__find(const struct kernel_modules *modules, const char *name, size_t length)
 {
 	for (size_t i = 0; i < modules->n; i++) {
 		if (!strncmp(modules->list[i].name, name, length) && !modules->list[i].name[length])

@@ -29,8 +29,7 @@ struct kernel_modules {
 /* path: NULL for /proc/modules, which a kernel without modules lacks. -errno, and then *out is untouched. */
 int kernel_modules__read(const char *path, struct kernel_modules *out);
 /* NULL: not in the list. name: `length` bytes. Borrowed. */
-const struct kernel_module *kernel_modules__find(const struct kernel_modules *modules, const char *name,
-						 size_t length);
+const struct kernel_module *kernel_modules__find(const struct kernel_modules *modules, const char *name, size_t length);
 void kernel_modules__release(struct kernel_modules *modules);
 
 static inline void cleanup__kernel_modules(struct kernel_modules *modules)

@@ -32,8 +32,7 @@ void module_places__look(struct module_places *places, const struct kernel_modul
  * Whether, since that time, nothing but the owner of the name can have been at the address. name: as of
  * kallsyms__lookup(), "function [module]".
  */
-bool module_places__hold(const struct module_places *places, const char *name, uint64_t address,
-			 uint64_t since_ns);
+bool module_places__hold(const struct module_places *places, const char *name, uint64_t address, uint64_t since_ns);
 void module_places__release(struct module_places *places);
 
 #endif

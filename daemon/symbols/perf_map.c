@@ -396,8 +396,7 @@ static int read_status(pid_t pid, pid_t *ns_pid, uid_t uids[2])
 }
 
 /* uids: who may own the file, besides root. */
-static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct perf_map **out,
-		    struct so_error *err)
+static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct perf_map **out, struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__builder))) struct builder builder = { 0 };
 	_cleanup_close_ int fd = -1;
@@ -412,8 +411,7 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct 
 	if (fstat(fd, &st) < 0)
 		return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
 	if (st.st_uid != 0 && st.st_uid != uids[0] && st.st_uid != uids[1])
-		return so_err(err, -EPERM, "%s belongs to user %u, not to its process's: not read", path,
-			      st.st_uid);
+		return so_err(err, -EPERM, "%s belongs to user %u, not to its process's: not read", path, st.st_uid);
 	rc = read_backwards(fd, (uint64_t)st.st_size, &builder);
 	if (rc == 0)
 		rc = build(&builder, out);

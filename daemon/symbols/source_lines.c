@@ -167,8 +167,7 @@ static bool runs(const struct source_lines *lines)
 	return lines->fd >= 0 && poll(&fd, 1, 0) == 0;
 }
 
-static int send_request(const struct source_lines *lines, const struct source_request *request,
-			const int fds[2])
+static int send_request(const struct source_lines *lines, const struct source_request *request, const int fds[2])
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = { 0 };
 	struct iovec part = { (void *)request, sizeof(*request) };
@@ -304,8 +303,7 @@ static int await(struct source_lines *lines, uint64_t deadline_ns, struct source
 }
 
 /* Asks, so that it is pending. The reader runs, and nothing else is pending. */
-static int ask(struct source_lines *lines, const char *path, const struct source_request *request,
-	       const int fds[2])
+static int ask(struct source_lines *lines, const char *path, const struct source_request *request, const int fds[2])
 {
 	uint64_t limit_ns = request->kind == SOURCE_OPEN ? SOURCE_OPEN_LIMIT_NS : SOURCE_FIND_LIMIT_NS;
 
@@ -335,8 +333,7 @@ static bool is_too_soon(const struct file *file)
 }
 
 /* 0: asked; -ENODATA: the file has no lines; -ENOTSUP: there is no reader; -ETIMEDOUT, -EAGAIN: later. */
-static int ask_to_open(struct source_lines *lines, uint32_t number, const struct source_opener *opener,
-		       bool quick)
+static int ask_to_open(struct source_lines *lines, uint32_t number, const struct source_opener *opener, bool quick)
 {
 	const struct source_request request = { SOURCE_OPEN, number, 0 };
 	int fds[2] = { -1, -1 }, rc;
@@ -550,14 +547,12 @@ static bool lock_reader(struct source_lines *lines, uint64_t deadline_ns)
 {
 	struct timespec until = { (time_t)(deadline_ns / 1000000000ull), (long)(deadline_ns % 1000000000ull) };
 
-	return clock__now_ns() < deadline_ns &&
-	       !pthread_mutex_clocklock(&lines->reader_lock, CLOCK_MONOTONIC, &until);
+	return clock__now_ns() < deadline_ns && !pthread_mutex_clocklock(&lines->reader_lock, CLOCK_MONOTONIC, &until);
 }
 
 /* With reader_lock held. */
-static int read_and_keep(struct source_lines *lines, const struct source_file *file,
-			 const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
-			 struct source_frames *out)
+static int read_and_keep(struct source_lines *lines, const struct source_file *file, const struct source_opener *opener,
+			 uint64_t address, uint64_t deadline_ns, struct source_frames *out)
 {
 	const struct found *found;
 	uint32_t number;
@@ -578,9 +573,8 @@ static int read_and_keep(struct source_lines *lines, const struct source_file *f
 	return rc == -ETIMEDOUT ? rc : 0;
 }
 
-int source_lines__find(struct source_lines *lines, const struct source_file *file,
-		       const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
-		       struct source_frames *out)
+int source_lines__find(struct source_lines *lines, const struct source_file *file, const struct source_opener *opener,
+		       uint64_t address, uint64_t deadline_ns, struct source_frames *out)
 {
 	int rc = 0;
 

@@ -71,9 +71,8 @@ struct source_frames {
  * -ETIMEDOUT: it is not known by deadline_ns (CLOCK_MONOTONIC), or it is too soon to open a large file again. The
  * reader goes on with what it was asked, within the limits above, so that a later call finds it.
  */
-int source_lines__find(struct source_lines *lines, const struct source_file *file,
-		       const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
-		       struct source_frames *out);
+int source_lines__find(struct source_lines *lines, const struct source_file *file, const struct source_opener *opener,
+		       uint64_t address, uint64_t deadline_ns, struct source_frames *out);
 
 /* Has the reader open the file, and does not wait for it; not if it is busy. */
 void source_lines__prepare(struct source_lines *lines, const struct source_file *file,

@@ -68,15 +68,13 @@ static void drop_capabilities(void)
 	syscall(SYS_capset, &header, none);
 }
 
-#define ALLOW(call) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 /* With this second argument alone; those of later lines are compared with the number again. */
-#define ALLOW_WITH(call, argument)                                                          \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 4),                              \
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])), \
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, argument, 0, 1),                        \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),                               \
+#define ALLOW_WITH(call, argument)                                                                                 \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 4),                                                     \
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),                        \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, argument, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), \
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
 
 static int forbid_calls(void)
@@ -117,8 +115,7 @@ static int forbid_calls(void)
 	};
 	const struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-			       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0)
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0)
 		       ? -errno
 		       : 0;
 }

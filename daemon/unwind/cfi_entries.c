@@ -149,8 +149,7 @@ static bool decode_fde(const struct walk *w, const Dwarf_FDE *raw, struct cfi_fd
 		return false;
 	if (cie->sized_augmentation && (!cfi_reader__uleb(&r, &skip) || !cfi_reader__skip(&r, skip)))
 		return false;
-	if (length &&
-	    (length > UINT32_MAX || start + length < start || !eh_frame__covers(eh, start, start + length)))
+	if (length && (length > UINT32_MAX || start + length < start || !eh_frame__covers(eh, start, start + length)))
 		return false;
 	*fde = (struct cfi_fde){
 		.start = start,

@@ -95,8 +95,7 @@ static bool read_operand(struct machine *m, enum operand kind, uint64_t *v, cons
 		return *v <= UINT32_MAX && cfi_reader__skip(code, *v);
 	case ADDRESS:
 		return cfi_reader__pointer(code, m->cie->pointer_encoding,
-					   m->program->code_vaddr + (uint64_t)(code->at - m->program->code), 0,
-					   v);
+					   m->program->code_vaddr + (uint64_t)(code->at - m->program->code), 0, v);
 	default:
 		return cfi_reader__fixed(code, kind, v);
 	}
@@ -138,9 +137,8 @@ static int set_column_offset(struct machine *m, uint64_t number, enum cfi_how ho
 
 static int set_column_block(struct machine *m, const struct operands *o, enum cfi_how how)
 {
-	return set_column(
-		m, o->v[0],
-		(struct cfi_place){ .how = how, .number = (uint32_t)o->v[1], .expression = o->block });
+	return set_column(m, o->v[0],
+			  (struct cfi_place){ .how = how, .number = (uint32_t)o->v[1], .expression = o->block });
 }
 
 static int restore_column(struct machine *m, uint64_t number)
@@ -182,9 +180,8 @@ static int set_cfa(struct machine *m, uint64_t reg, int64_t offset)
 static int set_cfa_expression(struct machine *m, const struct operands *o)
 {
 	m->state.cfa.how = CFI_EXPRESSION;
-	m->state.cfa.expression = (struct cfi_place){ .how = CFI_EXPRESSION,
-						      .number = (uint32_t)o->v[0],
-						      .expression = o->block };
+	m->state.cfa.expression =
+		(struct cfi_place){ .how = CFI_EXPRESSION, .number = (uint32_t)o->v[0], .expression = o->block };
 	return 0;
 }
 
@@ -233,8 +230,7 @@ static int advance(struct machine *m, uint64_t delta)
 {
 	uint64_t pc;
 
-	if (__builtin_mul_overflow(delta, m->cie->code_align, &delta) ||
-	    __builtin_add_overflow(m->pc, delta, &pc))
+	if (__builtin_mul_overflow(delta, m->cie->code_align, &delta) || __builtin_add_overflow(m->pc, delta, &pc))
 		return -EINVAL;
 	return move_to(m, pc);
 }
@@ -275,8 +271,7 @@ static int execute(struct machine *m, uint8_t opcode, const struct operands *o)
 	case DW_CFA_offset_extended_sf:
 		return set_column_offset(m, o->v[0], CFI_OFFSET, (int64_t)o->v[1]);
 	case DW_CFA_GNU_negative_offset_extended:
-		return o->v[1] > INT64_MAX ? -EINVAL
-					   : set_column_offset(m, o->v[0], CFI_OFFSET, -(int64_t)o->v[1]);
+		return o->v[1] > INT64_MAX ? -EINVAL : set_column_offset(m, o->v[0], CFI_OFFSET, -(int64_t)o->v[1]);
 	case DW_CFA_val_offset:
 	case DW_CFA_val_offset_sf:
 		return set_column_offset(m, o->v[0], CFI_VALUE, (int64_t)o->v[1]);
@@ -298,8 +293,7 @@ static int execute_long(struct machine *m, uint8_t opcode)
 {
 	struct operands o = { 0 };
 
-	if (!instructions[opcode].known ||
-	    !read_operand(m, instructions[opcode].operand[0], &o.v[0], &o.block) ||
+	if (!instructions[opcode].known || !read_operand(m, instructions[opcode].operand[0], &o.v[0], &o.block) ||
 	    !read_operand(m, instructions[opcode].operand[1], &o.v[1], &o.block))
 		return -EINVAL;
 	return execute(m, opcode, &o);
@@ -332,8 +326,7 @@ static int run(struct machine *m)
 	return rc;
 }
 
-int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *cie, cfi_row_fn row,
-		     void *context)
+int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *cie, cfi_row_fn row, void *context)
 {
 	struct machine m;
 	int rc;

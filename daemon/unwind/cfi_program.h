@@ -81,8 +81,7 @@ struct cfi_program {
 typedef int (*cfi_row_fn)(void *context, uint64_t pc, const struct cfi_state *state);
 
 /* 0, -EINVAL for a damaged program (after rows may have been reported), or what the callback returned. */
-int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *cie, cfi_row_fn row,
-		     void *context);
+int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *cie, cfi_row_fn row, void *context);
 
 /* Runs a CIE's own instructions and keeps what they set up in cie->initial. -EINVAL as above. */
 int cfi_program__run_initial(struct cfi_cie *cie, const uint8_t *code, size_t size);

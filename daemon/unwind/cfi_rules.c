@@ -175,8 +175,7 @@ static bool match_plt(const struct cfi_place *place, struct value *out)
 	    cfi_reader__left(&r) != sizeof(middle) + 1 + sizeof(tail) || memcmp(r.at, middle, sizeof(middle)))
 		return false;
 	cfi_reader__skip(&r, sizeof(middle));
-	if (!cfi_reader__fixed(&r, 1, &op) || op < DW_OP_lit0 || op > DW_OP_lit15 ||
-	    memcmp(r.at, tail, sizeof(tail)))
+	if (!cfi_reader__fixed(&r, 1, &op) || op < DW_OP_lit0 || op > DW_OP_lit15 || memcmp(r.at, tail, sizeof(tail)))
 		return false;
 	threshold = op - DW_OP_lit0;
 	*out = (struct value){ FORM_PLT, SO_REG_RSP, offset, (int64_t)threshold };
@@ -252,8 +251,7 @@ static bool put_cfa(const struct value *cfa, struct so_unwind_rule *rule)
 	return fits32(cfa->offset) && fits32(cfa->add);
 }
 
-static bool put_return_address(const struct cfi_place *ra, const struct value *where,
-			       struct so_unwind_rule *rule)
+static bool put_return_address(const struct cfi_place *ra, const struct value *where, struct so_unwind_rule *rule)
 {
 	if (ra->how == CFI_REGISTER && ra->number < SO_NREGS) {
 		rule->ra = SO_RA(SO_RA_REG, ra->number);
@@ -264,13 +262,11 @@ static bool put_return_address(const struct cfi_place *ra, const struct value *w
 }
 
 /* The register's own DWARF number: a save "in itself" is no save. */
-static enum so_save_kind save_of(const struct cfi_place *place, uint32_t self, const struct value *cfa,
-				 int16_t *offset)
+static enum so_save_kind save_of(const struct cfi_place *place, uint32_t self, const struct value *cfa, int16_t *offset)
 {
 	struct value where;
 
-	if (place->how == CFI_UNSET || place->how == CFI_SAME ||
-	    (place->how == CFI_REGISTER && place->number == self))
+	if (place->how == CFI_UNSET || place->how == CFI_SAME || (place->how == CFI_REGISTER && place->number == self))
 		return SO_SAVE_SAME;
 	where = location(place, cfa);
 	if (where.add != (int16_t)where.add)
@@ -310,8 +306,7 @@ void cfi_rules__translate(const struct cfi_state *state, bool signal_frame, stru
 		out->cfa_kind = SO_CFA_SIGNAL;
 		return;
 	}
-	if (!put_cfa(&cfa, &rule) || !put_return_address(ra, &where, &rule) ||
-	    !rsp_is_cfa(&state->columns[CFI_RSP])) {
+	if (!put_cfa(&cfa, &rule) || !put_return_address(ra, &where, &rule) || !rsp_is_cfa(&state->columns[CFI_RSP])) {
 		out->cfa_kind = SO_CFA_UNSUPPORTED;
 		return;
 	}

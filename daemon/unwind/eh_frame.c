@@ -69,8 +69,7 @@ static int read_header(const struct source *src, Elf64_Ehdr *ehdr, struct so_err
 	    ehdr->e_machine != EM_X86_64)
 		return so_err(err, -EINVAL, "not an ELF file for 64-bit x86");
 	if (ehdr->e_type != ET_EXEC && ehdr->e_type != ET_DYN)
-		return so_err(err, -EINVAL, "neither a program nor a shared library (ELF type %u)",
-			      ehdr->e_type);
+		return so_err(err, -EINVAL, "neither a program nor a shared library (ELF type %u)", ehdr->e_type);
 	if (ehdr->e_phentsize != sizeof(Elf64_Phdr) || !ehdr->e_phnum ||
 	    ehdr->e_phnum > MAX_PHDR_BYTES / sizeof(Elf64_Phdr))
 		return so_err(err, -EINVAL, "program headers that Linux would not load");
@@ -101,8 +100,8 @@ static size_t join_ranges(struct eh_frame_range *ranges, size_t n)
 	return last + 1;
 }
 
-static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64_Phdr **phdrs_out,
-			 struct eh_frame *eh, struct so_error *err)
+static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64_Phdr **phdrs_out, struct eh_frame *eh,
+			 struct so_error *err)
 {
 	size_t n = ehdr->e_phnum;
 	_cleanup_free_ Elf64_Phdr *phdrs = malloc(n * sizeof(*phdrs));
@@ -253,8 +252,7 @@ static void read_plts(const struct source *src, const Elf64_Shdr *sections, uint
 }
 
 /* -ENOENT when no section header names it. */
-static int load_by_section(const struct source *src, const Elf64_Ehdr *ehdr, struct eh_frame *eh,
-			   struct so_error *err)
+static int load_by_section(const struct source *src, const Elf64_Ehdr *ehdr, struct eh_frame *eh, struct so_error *err)
 {
 	_cleanup_free_ Elf64_Shdr *sections = NULL;
 	Elf64_Shdr names;
@@ -270,8 +268,7 @@ static int load_by_section(const struct source *src, const Elf64_Ehdr *ehdr, str
 		const Elf64_Shdr *s = &sections[i];
 
 		if (!(s->sh_flags & SHF_ALLOC) ||
-		    (s->sh_type != SHT_PROGBITS && s->sh_type != SHT_X86_64_UNWIND &&
-		     s->sh_type != SHT_NOBITS) ||
+		    (s->sh_type != SHT_PROGBITS && s->sh_type != SHT_X86_64_UNWIND && s->sh_type != SHT_NOBITS) ||
 		    !is_named_eh_frame(src, &names, s))
 			continue;
 		if (s->sh_type == SHT_NOBITS) /* a separate debug file: its bytes are in the stripped file */

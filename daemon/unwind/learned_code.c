@@ -219,9 +219,8 @@ static int fill_table(struct unwind_table *t, const struct points *p)
 }
 
 /* One range of blocks, the file's rows and the learned ones merged, put into the pool. */
-static int publish_range(const struct learned_code *code, struct table_pool *pool,
-			 const struct table_pieces *base, uint64_t first, uint64_t end,
-			 struct table_pieces *out)
+static int publish_range(const struct learned_code *code, struct table_pool *pool, const struct table_pieces *base,
+			 uint64_t first, uint64_t end, struct table_pieces *out)
 {
 	_cleanup_(unwind_table) struct unwind_table *t = calloc(1, sizeof(*t));
 	struct points points = { 0 };
@@ -261,8 +260,7 @@ static int append_base(struct table_pieces *out, const struct table_pieces *base
 
 	for (size_t i = 0; !rc && i < base->n; i++) {
 		struct table_piece p = base->pieces[i];
-		uint64_t p_end = p.first_block + p.n_blocks,
-			 from = p.first_block > first ? p.first_block : first;
+		uint64_t p_end = p.first_block + p.n_blocks, from = p.first_block > first ? p.first_block : first;
 		uint64_t to = p_end < end ? p_end : end;
 
 		if (from >= to)
@@ -294,8 +292,8 @@ static int append_range(struct table_pieces *out, struct table_pool *pool, struc
 	return rc;
 }
 
-static int make_pieces(const struct learned_code *code, struct table_pool *pool,
-		       const struct table_pieces *base, struct table_pieces *out)
+static int make_pieces(const struct learned_code *code, struct table_pool *pool, const struct table_pieces *base,
+		       struct table_pieces *out)
 {
 	uint64_t done = 0;
 	int rc = 0;

@@ -96,9 +96,7 @@ static int add_node(struct discovery *d, uint64_t address, int32_t *added)
 {
 	uint8_t bytes[STACK_INSN_MAX_BYTES];
 	struct stack_code *code = d->code;
-	struct stack_node node = {
-		.next = STACK_EDGE_NONE, .target = STACK_EDGE_NONE, .block = -1, .fresh = -1
-	};
+	struct stack_node node = { .next = STACK_EDGE_NONE, .target = STACK_EDGE_NONE, .block = -1, .fresh = -1 };
 	int err;
 
 	if (address < d->low || address >= d->high || code->n == STACK_CODE_MAX_INSNS)
@@ -158,8 +156,7 @@ static bool is_aligned_away(struct discovery *d, uint64_t address)
 	uint64_t at = address;
 	size_t n;
 
-	for (n = fetch(d, at, bytes); at - address < MAX_ALIGNMENT && is_nop(bytes, n);
-	     n = fetch(d, at, bytes)) {
+	for (n = fetch(d, at, bytes); at - address < MAX_ALIGNMENT && is_nop(bytes, n); n = fetch(d, at, bytes)) {
 		if (stack_decoder__decode(d->decoder, bytes, n, at, &insn))
 			return false;
 		at += insn.length;
@@ -215,8 +212,8 @@ static void link_targets(struct discovery *d)
 	}
 }
 
-int stack_code__discover(struct stack_code *code, struct stack_decoder *decoder, effect_read_fn read,
-			 void *context, uint64_t pc, uint64_t low, uint64_t high)
+int stack_code__discover(struct stack_code *code, struct stack_decoder *decoder, effect_read_fn read, void *context,
+			 uint64_t pc, uint64_t low, uint64_t high)
 {
 	_cleanup_free_ struct page *pages = calloc(N_PAGES, sizeof(*pages));
 	_cleanup_free_ uint64_t *pending = calloc(STACK_CODE_MAX_BLOCKS, sizeof(*pending));

@@ -37,8 +37,8 @@ struct stack_code {
  * be decoded is left out. `code` is empty or a former result, whose memory is used again. -ENOENT: nothing at pc;
  * -ENOMEM.
  */
-int stack_code__discover(struct stack_code *code, struct stack_decoder *decoder, effect_read_fn read,
-			 void *context, uint64_t pc, uint64_t low, uint64_t high);
+int stack_code__discover(struct stack_code *code, struct stack_decoder *decoder, effect_read_fn read, void *context,
+			 uint64_t pc, uint64_t low, uint64_t high);
 void stack_code__release(struct stack_code *code);
 
 #endif

@@ -351,8 +351,8 @@ static int write_rows(const struct judge *judge, uint64_t pc, bool after_call, s
 	return 0;
 }
 
-static int follow(struct effect_reader *r, effect_read_fn read, void *context, uint64_t pc, uint64_t low,
-		  uint64_t high, bool after_call, struct effect_rows *out)
+static int follow(struct effect_reader *r, effect_read_fn read, void *context, uint64_t pc, uint64_t low, uint64_t high,
+		  bool after_call, struct effect_rows *out)
 {
 	struct judge judge = { .reader = r };
 	int err;

@@ -409,8 +409,8 @@ static bool vector_writes_general(const struct vector_insn *v)
 
 	switch (v->map) {
 	case 1:
-		return op == 0x2c || op == 0x2d || op == 0x50 || op == 0x78 || op == 0x79 || op == 0x7e ||
-		       op == 0x93 || op == 0xc5 || op == 0xd7;
+		return op == 0x2c || op == 0x2d || op == 0x50 || op == 0x78 || op == 0x79 || op == 0x7e || op == 0x93 ||
+		       op == 0xc5 || op == 0xd7;
 	case 2:
 		return op >= 0xe0;
 	case 3:

@@ -76,8 +76,7 @@ bool stack_verdict__of_return(const struct stack_state *s, struct stack_verdict 
 
 bool stack_verdict__of_tail_call(const struct stack_state *s, struct stack_verdict *out)
 {
-	static const uint8_t restored[] = { SO_REG_RBX, SO_REG_RBP, SO_REG_R12,
-					    SO_REG_R13, SO_REG_R14, SO_REG_R15 };
+	static const uint8_t restored[] = { SO_REG_RBX, SO_REG_RBP, SO_REG_R12, SO_REG_R13, SO_REG_R14, SO_REG_R15 };
 	struct stack_value rsp = s->regs[SO_REG_RSP];
 
 	if (is_reg(rsp, SO_REG_RSP) && rsp.a <= 0)
@@ -101,8 +100,7 @@ bool stack_verdict__agree(struct stack_verdict *v, const struct stack_verdict *o
 }
 
 /* Whether a value that is still in memory may be lost by `bytes` written at `address`. */
-static bool overwrites(struct stack_value value, struct stack_value address, uint32_t bytes,
-		       struct stack_value stored)
+static bool overwrites(struct stack_value value, struct stack_value address, uint32_t bytes, struct stack_value stored)
 {
 	if (value.kind != STACK_MEM || value.base != address.base || stack_value__same(value, stored))
 		return false;
@@ -127,8 +125,7 @@ static bool may_be_saved_later(struct stack_value wanted, struct stack_value add
 	return wanted.kind == STACK_MEM2;
 }
 
-bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *s,
-			     const struct stack_insn *insn)
+bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *s, const struct stack_insn *insn)
 {
 	struct stack_value address, stored, rsp = s->regs[SO_REG_RSP];
 	/* The word that holds the CFA, without the constant that is added to it. */
@@ -154,8 +151,7 @@ bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *
 	    (entry && stored.base == SO_REG_RBX && may_be_saved_later(v->rbx, address, SO_REG_RBX)))
 		v->rbx = unknown;
 	/* The old stack pointer may be in any register; what is stored below rsp comes from a prologue, most likely. */
-	if (entry && (address.base != SO_REG_RSP || address.a < 0) &&
-	    may_be_saved_later(cfa, address, STACK_NO_REG))
+	if (entry && (address.base != SO_REG_RSP || address.a < 0) && may_be_saved_later(cfa, address, STACK_NO_REG))
 		return false;
 	return !overwrites(cfa, address, bytes, stored);
 }

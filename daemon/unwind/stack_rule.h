@@ -27,11 +27,9 @@ bool stack_verdict__agree(struct stack_verdict *v, const struct stack_verdict *o
 
 /* Looks at what an instruction on the way writes: a register whose place is overwritten is lost in the verdict. False
  * when the CFA is. */
-bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *s,
-			     const struct stack_insn *insn);
+bool stack_verdict__survives(struct stack_verdict *v, const struct stack_state *s, const struct stack_insn *insn);
 
 /* The rule for an instruction with this state before it; false when it cannot be put in a rule. */
-bool stack_verdict__rule(const struct stack_verdict *v, const struct stack_state *s,
-			 struct so_unwind_rule *out);
+bool stack_verdict__rule(const struct stack_verdict *v, const struct stack_state *s, struct so_unwind_rule *out);
 
 #endif

@@ -179,8 +179,7 @@ static void give_back_rules(struct table_pool *pool, const uint32_t *numbers, si
 }
 
 /* By the table's own numbers; those that are to be given back are in *out also. */
-static uint32_t *share_rules(struct table_pool *pool, const struct unwind_table *table,
-			     struct table_pieces *out)
+static uint32_t *share_rules(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out)
 {
 	uint32_t *numbers = calloc(table->n_rules + SO_FIRST_RULE, sizeof(*numbers));
 
@@ -230,8 +229,7 @@ static uint32_t translate(uint32_t row, const uint32_t *numbers)
 
 /* Writes blocks [first, first + n) to where the extent begins. */
 static void write_piece(struct table_pool *pool, uint32_t *words, const struct unwind_table *t, uint32_t first,
-			uint32_t n, const uint32_t *numbers, const struct pool_extent *to,
-			struct table_piece *piece)
+			uint32_t n, const uint32_t *numbers, const struct pool_extent *to, struct table_piece *piece)
 {
 	uint32_t begin = t->index[first], end = t->index[first + n];
 	uint32_t index_at = to->begin, rows_at = index_at + n + 1;
@@ -407,8 +405,7 @@ static void visit_piece(const struct row_visit *v, const uint32_t *words, const 
 	}
 }
 
-int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pieces, uint64_t first,
-			 uint64_t end,
+int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pieces, uint64_t first, uint64_t end,
 			 void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
 			 void *context)
 {
@@ -494,8 +491,7 @@ struct table_pool_stats table_pool__stats(const struct table_pool *pool)
 	struct table_pool_stats stats = pool->stats;
 
 	stats.rules = pool->n_rules - SO_FIRST_RULE - pool->n_unused - pool->n_vacant;
-	stats.bytes = (stats.rows + stats.index_words) * sizeof(uint32_t) +
-		      stats.rules * sizeof(struct so_unwind_rule);
+	stats.bytes = (stats.rows + stats.index_words) * sizeof(uint32_t) + stats.rules * sizeof(struct so_unwind_rule);
 	stats.free_bytes = pool_space__free_words(pool->space) * sizeof(uint32_t);
 	return stats;
 }

@@ -55,8 +55,7 @@ int table_pieces__move(struct table_pieces *to, struct table_pieces *from);
  * one that applies where the range begins. rule: NULL where there is none. Blocks that no piece has give one row
  * without a rule.
  */
-int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pieces, uint64_t first,
-			 uint64_t end,
+int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pieces, uint64_t first, uint64_t end,
 			 void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
 			 void *context);
 /*

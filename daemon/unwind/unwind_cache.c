@@ -211,8 +211,7 @@ int unwind_cache__open(const char *dir, uint64_t max_bytes, struct unwind_cache 
 	if (!dir) {
 		rc = default_dir(path, sizeof(path));
 		if (rc)
-			return so_err(err, rc,
-				      "no place for the cache: neither STAKEOUT_CACHE_DIR nor HOME is set");
+			return so_err(err, rc, "no place for the cache: neither STAKEOUT_CACHE_DIR nor HOME is set");
 		dir = path;
 	}
 	rc = open_dir(dir, &cache->dir_fd, err);
@@ -269,8 +268,8 @@ int unwind_cache__load(struct unwind_cache *cache, const char *key, struct unwin
 	return rc;
 }
 
-static int store_file(struct unwind_cache *cache, const char *name, const char *key,
-		      const struct unwind_table *table, uint64_t *bytes)
+static int store_file(struct unwind_cache *cache, const char *name, const char *key, const struct unwind_table *table,
+		      uint64_t *bytes)
 {
 	static atomic_uint serial;
 	_cleanup_close_ int fd = -1;

@@ -179,8 +179,7 @@ int unwind_cache_file__read(int fd, uint64_t size, const char *key, struct unwin
 }
 
 /* All three frames, one behind the other, in one buffer. */
-static int deflate_parts(const struct unwind_table *t, struct unwind_cache_header *h, uint8_t **out,
-			 size_t *size)
+static int deflate_parts(const struct unwind_table *t, struct unwind_cache_header *h, uint8_t **out, size_t *size)
 {
 	_cleanup_free_ uint8_t *frames = NULL;
 	struct part parts[N_PARTS];
@@ -193,8 +192,7 @@ static int deflate_parts(const struct unwind_table *t, struct unwind_cache_heade
 	if (!frames)
 		return -ENOMEM;
 	for (unsigned i = 0; i < N_PARTS; i++) {
-		size_t n = ZSTD_compress(frames + used, room - used, parts[i].data, parts[i].bytes,
-					 COMPRESSION_LEVEL);
+		size_t n = ZSTD_compress(frames + used, room - used, parts[i].data, parts[i].bytes, COMPRESSION_LEVEL);
 
 		if (ZSTD_isError(n))
 			return -ENOMEM;

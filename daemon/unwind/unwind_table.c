@@ -128,8 +128,7 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 	return rc;
 }
 
-static int append_plain(struct builder *b, uint64_t pc, enum so_cfa_kind kind, int32_t offset,
-			int32_t more_from)
+static int append_plain(struct builder *b, uint64_t pc, enum so_cfa_kind kind, int32_t offset, int32_t more_from)
 {
 	const struct so_unwind_rule rule = { .cfa_kind = (uint8_t)kind,
 					     .cfa_reg = SO_REG_RSP,
@@ -165,8 +164,8 @@ static int append_plt(struct builder *b, const struct eh_frame_plt *plt, uint64_
 }
 
 /* The span of text, and how many of the (sorted) entries lie in it. */
-static uint32_t measure_span(const struct eh_frame *eh, const struct cfi_entries *entries,
-			     uint64_t *first_vaddr, uint64_t *end)
+static uint32_t measure_span(const struct eh_frame *eh, const struct cfi_entries *entries, uint64_t *first_vaddr,
+			     uint64_t *end)
 {
 	uint32_t n;
 
@@ -189,8 +188,7 @@ static uint32_t measure_span(const struct eh_frame *eh, const struct cfi_entries
 	return n;
 }
 
-static int append_all(struct builder *b, const struct eh_frame *eh, const struct cfi_entries *entries,
-		      uint32_t n)
+static int append_all(struct builder *b, const struct eh_frame *eh, const struct cfi_entries *entries, uint32_t n)
 {
 	struct unwind_table *t = b->table;
 	size_t plt = 0;
@@ -289,8 +287,7 @@ int unwind_table__compile(int elf_fd, struct unwind_table **out, struct so_error
 	return rc ? rc : compile(&eh, out, err);
 }
 
-int unwind_table__compile_memory(const void *image, size_t size, struct unwind_table **out,
-				 struct so_error *err)
+int unwind_table__compile_memory(const void *image, size_t size, struct unwind_table **out, struct so_error *err)
 {
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
 	int rc = eh_frame__read_memory(image, size, &eh, err);

@@ -32,8 +32,8 @@ struct unwind_table {
 	uint32_t n_blocks;
 	uint32_t n_rows;
 	uint32_t n_rules;
-	uint32_t n_fdes;     /* entries read */
-	uint32_t n_bad_fdes; /* entries that were damaged or overlapped another; their text has rule 0 */
+	uint32_t n_fdes;              /* entries read */
+	uint32_t n_bad_fdes;          /* entries that were damaged or overlapped another; their text has rule 0 */
 	uint32_t n_unsupported_rows;  /* rows whose rule is SO_CFA_UNSUPPORTED */
 	uint32_t *index;              /* n_blocks + 1 words */
 	uint32_t *rows;               /* n_rows words */
@@ -50,8 +50,7 @@ struct unwind_table {
 int unwind_table__compile(int elf_fd, struct unwind_table **out, struct so_error *err);
 
 /* The same from an ELF image in memory (the vdso). */
-int unwind_table__compile_memory(const void *image, size_t size, struct unwind_table **out,
-				 struct so_error *err);
+int unwind_table__compile_memory(const void *image, size_t size, struct unwind_table **out, struct so_error *err);
 
 /*
  * Reference lookup in user space: the rule in force at a virtual address, or NULL where there is none

@@ -100,8 +100,7 @@ struct reader {
 	struct so_error *err;
 };
 
-#define WRONG(reader, at, fmt, ...) \
-	so_err((reader)->err, -EINVAL, "%s:%u: " fmt, (reader)->name, (at), ##__VA_ARGS__)
+#define WRONG(reader, at, fmt, ...) so_err((reader)->err, -EINVAL, "%s:%u: " fmt, (reader)->name, (at), ##__VA_ARGS__)
 
 static struct category *current(const struct reader *reader)
 {
@@ -121,8 +120,8 @@ static int end_section(struct reader *reader)
 	if (category->gil != GIL_ANY && category->kind == CATEGORY_ACTIVITY)
 		return WRONG(reader, category->line, "category '%s': gil is for mechanisms", category->name);
 	if (category->leaf_keys && category->kind == CATEGORY_ACTIVITY)
-		return WRONG(reader, category->line,
-			     "category '%s': leaf-frame and leaf-library are for mechanisms", category->name);
+		return WRONG(reader, category->line, "category '%s': leaf-frame and leaf-library are for mechanisms",
+			     category->name);
 	return 0;
 }
 
@@ -131,8 +130,7 @@ static int check_name(struct reader *reader, const char *name)
 	size_t length = strlen(name);
 
 	if (!length || length > CATEGORY_MAX_NAME_BYTES)
-		return WRONG(reader, reader->line, "a category's name has 1 to %d bytes",
-			     CATEGORY_MAX_NAME_BYTES);
+		return WRONG(reader, reader->line, "a category's name has 1 to %d bytes", CATEGORY_MAX_NAME_BYTES);
 	for (size_t i = 0, n; i < length; i += n) {
 		n = utf8__sequence(name + i, length - i);
 		/* C1 controls are 0xc2 0x80 … 0xc2 0x9f. */
@@ -201,10 +199,9 @@ static int set_kind(struct reader *reader, const char *value)
 		if (kind == CATEGORY_MECHANISM)
 			return WRONG(reader, reader->line, "kind is activity or mechanism, not '%s'", value);
 	if (category->shipped && !reader->shipped && !category->replaced && kind != category->kind)
-		return WRONG(
-			reader, reader->line,
-			"'%s' is of kind %s in the shipped rules; to change it, write 'replace = yes' first",
-			category->name, kind_names[category->kind]);
+		return WRONG(reader, reader->line,
+			     "'%s' is of kind %s in the shipped rules; to change it, write 'replace = yes' first",
+			     category->name, kind_names[category->kind]);
 	category->kind = kind;
 	return 0;
 }
@@ -221,8 +218,7 @@ static int set_gil(struct reader *reader, const char *value)
 	else
 		return WRONG(reader, reader->line, "gil is held or released, not '%s'", value);
 	if (category->shipped && !reader->shipped && !category->replaced && gil != category->gil)
-		return WRONG(reader, reader->line,
-			     "to change the shipped category '%s', write 'replace = yes' first",
+		return WRONG(reader, reader->line, "to change the shipped category '%s', write 'replace = yes' first",
 			     category->name);
 	category->gil = gil;
 	return 0;
@@ -235,8 +231,7 @@ static int set_replace(struct reader *reader, const char *value)
 	if (strcmp(value, "yes"))
 		return WRONG(reader, reader->line, "replace takes 'yes' alone, not '%s'", value);
 	if (!category->shipped || reader->shipped)
-		return WRONG(reader, reader->line, "there is no shipped category '%s' to replace",
-			     category->name);
+		return WRONG(reader, reader->line, "there is no shipped category '%s' to replace", category->name);
 	category->replaced = true;
 	category->gil = GIL_ANY;
 	category->leaf_keys = false;
@@ -317,12 +312,9 @@ static int take_line(struct reader *reader, char *line)
 }
 
 /* text: terminated, without other zero bytes; it is written to. */
-static int read_text(struct category_rules *rules, char *text, const char *name, bool shipped,
-		     struct so_error *err)
+static int read_text(struct category_rules *rules, char *text, const char *name, bool shipped, struct so_error *err)
 {
-	struct reader reader = {
-		.rules = rules, .name = name, .shipped = shipped, .category = SIZE_MAX, .err = err
-	};
+	struct reader reader = { .rules = rules, .name = name, .shipped = shipped, .category = SIZE_MAX, .err = err };
 	char *next = text;
 	int rc = 0;
 
@@ -360,9 +352,9 @@ static int add_groups(struct category_rules *rules, bool shipped)
 	for (; !rc && from < rules->n_patterns; from = to) {
 		const struct pattern *first = &patterns[from];
 
-		for (to = from + 1; to < rules->n_patterns && to - from < GROUP_PATTERNS &&
-				    patterns[to].category == first->category &&
-				    patterns[to].key == first->key && patterns[to].shipped == first->shipped;
+		for (to = from + 1;
+		     to < rules->n_patterns && to - from < GROUP_PATTERNS && patterns[to].category == first->category &&
+		     patterns[to].key == first->key && patterns[to].shipped == first->shipped;
 		     to++)
 			;
 		if (first->shipped == shipped && !(shipped && rules->categories[first->category].replaced))
@@ -474,8 +466,7 @@ static bool group__matches(const struct group *group, const struct profile_line 
 		return *line->filename && frame_pattern__matches_text(group->expression, line->filename);
 	case KEY_LIBRARY:
 	case KEY_LEAF_LIBRARY:
-		return !line->kernel && *line->mapping &&
-		       frame_pattern__matches_text(group->expression, line->mapping);
+		return !line->kernel && *line->mapping && frame_pattern__matches_text(group->expression, line->mapping);
 	case KEYS:
 		break;
 	}
@@ -494,8 +485,7 @@ static void add_place(struct places *places, uint32_t *rank)
 		places->rank[places->n++] = rank;
 }
 
-static void find_places(const struct category *category, enum key key, struct category_ranks *ranks,
-			struct places *out)
+static void find_places(const struct category *category, enum key key, struct category_ranks *ranks, struct places *out)
 {
 	bool anywhere = key != KEY_LEAF_FRAME && key != KEY_LEAF_LIBRARY;
 

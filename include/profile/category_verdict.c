@@ -65,8 +65,8 @@ static void make_key(const struct profile_line *line, struct key *out)
 }
 
 /* By name, since a profile's strings end with it. */
-static int recall(struct category_memory *memory, const struct category_rules *rules,
-		  const struct profile_line *line, struct category_ranks *out)
+static int recall(struct category_memory *memory, const struct category_rules *rules, const struct profile_line *line,
+		  struct category_ranks *out)
 {
 	struct key key;
 	uint32_t number;
@@ -123,8 +123,8 @@ int category_lines__match(const struct category_rules *rules, const struct profi
 	return rc < 0 ? rc : 0;
 }
 
-static const struct profile_line *line_at(const struct category_lines *lines,
-					  const struct profile_sample *sample, size_t frame)
+static const struct profile_line *line_at(const struct category_lines *lines, const struct profile_sample *sample,
+					  size_t frame)
 {
 	return &lines->profile->lines[sample->lines[frame]];
 }
@@ -176,8 +176,7 @@ static size_t activity_frame(const struct category_lines *lines, const struct pr
  * By what means: the first mechanism in the rules' order among the frames that the innermost Python frame called, and
  * not outside the activity: a garbage collection that an allocation set off is no allocation.
  */
-static size_t means_of(const struct category_lines *lines, const struct profile_sample *sample,
-		       size_t activity_frame)
+static size_t means_of(const struct category_lines *lines, const struct profile_sample *sample, size_t activity_frame)
 {
 	bool held = sample->gil == PROFILE_GIL_HELD;
 	uint32_t rank = CATEGORY_NO_RANK;
@@ -186,20 +185,17 @@ static size_t means_of(const struct category_lines *lines, const struct profile_
 	if (!sample->n_lines)
 		return leftover_of(lines, sample);
 	leaf = leaf_of(lines, sample);
-	for (size_t i = 0; i < sample->n_lines && i <= activity_frame && !line_at(lines, sample, i)->python;
-	     i++) {
+	for (size_t i = 0; i < sample->n_lines && i <= activity_frame && !line_at(lines, sample, i)->python; i++) {
 		const struct category_ranks *ranks = category_lines__ranks(lines, sample, i);
 		/* Up to the leaf it is the leaf's frame; a memcpy() may be meant, or who called it. */
 		uint32_t here = i <= leaf ? ranks->leaf[held] : ranks->mechanism[held];
 
 		rank = here < rank ? here : rank;
 	}
-	return rank == CATEGORY_NO_RANK ? leftover_of(lines, sample)
-					: category_rules__of_rank(lines->rules, rank);
+	return rank == CATEGORY_NO_RANK ? leftover_of(lines, sample) : category_rules__of_rank(lines->rules, rank);
 }
 
-struct category_verdict category_lines__judge(const struct category_lines *lines,
-					      const struct profile_sample *sample)
+struct category_verdict category_lines__judge(const struct category_lines *lines, const struct profile_sample *sample)
 {
 	struct category_verdict verdict = { .frame = activity_frame(lines, sample) };
 

@@ -52,8 +52,8 @@ void category_lines__clear(struct category_lines *lines);
 CLEANUP_DEFINE(struct category_lines *, category_lines, category_lines__clear)
 
 /* What the rules say of a sample's frame, 0 being the leaf. */
-static inline const struct category_ranks *
-category_lines__ranks(const struct category_lines *lines, const struct profile_sample *sample, size_t frame)
+static inline const struct category_ranks *category_lines__ranks(const struct category_lines *lines,
+								 const struct profile_sample *sample, size_t frame)
 {
 	return &lines->ranks[lines->ranks_of_line[sample->lines[frame]]];
 }
@@ -65,7 +65,6 @@ struct category_verdict {
 };
 
 /* sample: of the profile. */
-struct category_verdict category_lines__judge(const struct category_lines *lines,
-					      const struct profile_sample *sample);
+struct category_verdict category_lines__judge(const struct category_lines *lines, const struct profile_sample *sample);
 
 #endif

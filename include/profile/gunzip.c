@@ -83,8 +83,7 @@ static int inflate_all(z_stream *stream, size_t max_bytes, uint8_t **buffer, siz
 	}
 }
 
-int gunzip(const void *bytes, size_t length, size_t max_bytes, uint8_t **out, size_t *out_length,
-	   struct so_error *err)
+int gunzip(const void *bytes, size_t length, size_t max_bytes, uint8_t **out, size_t *out_length, struct so_error *err)
 {
 	z_stream storage = { .next_in = (unsigned char *)bytes, .avail_in = (uInt)length };
 	_cleanup_(inflate) z_stream *stream = NULL;

@@ -87,8 +87,8 @@ static int no_memory(const struct reader *r)
 
 static int damaged(const struct reader *r, const char *what, size_t number)
 {
-	return so_err(r->err, -EINVAL, "the profile is damaged: %s %zu refers to something that is not in it",
-		      what, number);
+	return so_err(r->err, -EINVAL, "the profile is damaged: %s %zu refers to something that is not in it", what,
+		      number);
 }
 
 /* NULL when there is no such string. */
@@ -102,8 +102,7 @@ static int read_strings(struct reader *r)
 	const Message *m = r->message;
 
 	if (!m->n_string_table || m->string_table[0][0])
-		return so_err(r->err, -EINVAL,
-			      "not a profile: its table of strings does not begin with an empty one");
+		return so_err(r->err, -EINVAL, "not a profile: its table of strings does not begin with an empty one");
 	r->strings = arena__array(r->arena, m->n_string_table, sizeof(*r->strings));
 	r->label_roles = arena__alloc(r->arena, m->n_string_table);
 	if (!r->strings || !r->label_roles)
@@ -259,19 +258,17 @@ static int index_ids(struct reader *r)
 	} tables[] = {
 		{ "mapping", m->n_mapping, offsetof(Stakeout__Pprof__Mapping, id), (void *const *)m->mapping,
 		  &r->mappings },
-		{ "function", m->n_function, offsetof(Stakeout__Pprof__Function, id),
-		  (void *const *)m->function, &r->functions },
-		{ "location", m->n_location, offsetof(Stakeout__Pprof__Location, id),
-		  (void *const *)m->location, &r->locations },
+		{ "function", m->n_function, offsetof(Stakeout__Pprof__Function, id), (void *const *)m->function,
+		  &r->functions },
+		{ "location", m->n_location, offsetof(Stakeout__Pprof__Location, id), (void *const *)m->location,
+		  &r->locations },
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-		int e = id_index__new(r->arena, tables[i].messages, tables[i].n, tables[i].offset,
-				      tables[i].index);
+		int e = id_index__new(r->arena, tables[i].messages, tables[i].n, tables[i].offset, tables[i].index);
 
 		if (e == -EINVAL)
-			return so_err(r->err, e,
-				      "the profile is damaged: two %ss have one number, or one has none",
+			return so_err(r->err, e, "the profile is damaged: two %ss have one number, or one has none",
 				      tables[i].what);
 		if (e)
 			return no_memory(r);
@@ -285,9 +282,7 @@ static int read_location(const struct reader *r, size_t number, struct profile_l
 	const Stakeout__Pprof__Location *location = r->message->location[number];
 	size_t mapping;
 
-	*out = (struct profile_line){
-		.function = "", .filename = "", .mapping = "", .address = location->address
-	};
+	*out = (struct profile_line){ .function = "", .filename = "", .mapping = "", .address = location->address };
 	if (!location->mapping_id)
 		return 0;
 	mapping = id_index__find(r->mappings, location->mapping_id);
@@ -300,8 +295,7 @@ static int read_location(const struct reader *r, size_t number, struct profile_l
 	return 0;
 }
 
-static int read_line(const struct reader *r, size_t number, const Stakeout__Pprof__Line *line,
-		     struct profile_line *out)
+static int read_line(const struct reader *r, size_t number, const Stakeout__Pprof__Line *line, struct profile_line *out)
 {
 	const Stakeout__Pprof__Function *function;
 	size_t i;
@@ -467,14 +461,13 @@ static int read_values(struct reader *r, size_t number, struct profile_sample *o
 	const struct value_plan *plan = &r->plan;
 
 	if (sample->n_value != r->message->n_sample_type)
-		return so_err(r->err, -EINVAL, "the profile is damaged: sample %zu has %zu values, not %zu",
-			      number + 1, sample->n_value, r->message->n_sample_type);
+		return so_err(r->err, -EINVAL, "the profile is damaged: sample %zu has %zu values, not %zu", number + 1,
+			      sample->n_value, r->message->n_sample_type);
 	out->count = sample->value[plan->count_index];
 	if (plan->time_index != SIZE_MAX)
 		out->value_ns = sample->value[plan->time_index];
 	if (out->count < 0 || out->value_ns < 0)
-		return so_err(r->err, -EINVAL,
-			      "sample %zu has a negative value: this is a difference of two profiles",
+		return so_err(r->err, -EINVAL, "sample %zu has a negative value: this is a difference of two profiles",
 			      number + 1);
 	if (__builtin_mul_overflow(out->value_ns, plan->time_unit_ns, &out->value_ns) ||
 	    (plan->count_unit_ns && __builtin_mul_overflow(out->count, plan->count_unit_ns, &out->count)))
@@ -611,8 +604,7 @@ static int read_plain(const uint8_t *bytes, size_t length, const char *wanted, s
 }
 
 /* type: NULL for samples and CPU time. */
-static int read_any(const void *bytes, size_t length, const char *type, struct profile **out,
-		    struct so_error *err)
+static int read_any(const void *bytes, size_t length, const char *type, struct profile **out, struct so_error *err)
 {
 	_cleanup_free_ uint8_t *plain = NULL;
 	size_t plain_length;
@@ -631,8 +623,7 @@ int profile__read(const void *bytes, size_t length, struct profile **out, struct
 	return read_any(bytes, length, NULL, out, err);
 }
 
-int profile__read_value(const void *bytes, size_t length, const char *type, struct profile **out,
-			struct so_error *err)
+int profile__read_value(const void *bytes, size_t length, const char *type, struct profile **out, struct so_error *err)
 {
 	return read_any(bytes, length, type, out, err);
 }

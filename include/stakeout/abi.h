@@ -68,11 +68,11 @@ enum so_reg {
 
 /* How the canonical frame address (the caller's rsp after the return) is found. */
 enum so_cfa_kind {
-	SO_CFA_NONE,  /* no unwind information covers the address */
-	SO_CFA_END,   /* outermost frame: the return address is undefined */
-	SO_CFA_REG,   /* cfa_reg + cfa_off */
-	SO_CFA_DEREF, /* *(cfa_reg + cfa_off) + cfa_off2: stack-realigned functions, hand-written vector code */
-	SO_CFA_PLT,   /* rsp + cfa_off + ((rip & 15) >= cfa_off2 ? 8 : 0) */
+	SO_CFA_NONE,        /* no unwind information covers the address */
+	SO_CFA_END,         /* outermost frame: the return address is undefined */
+	SO_CFA_REG,         /* cfa_reg + cfa_off */
+	SO_CFA_DEREF,       /* *(cfa_reg + cfa_off) + cfa_off2: stack-realigned functions, hand-written vector code */
+	SO_CFA_PLT,         /* rsp + cfa_off + ((rip & 15) >= cfa_off2 ? 8 : 0) */
 	SO_CFA_SIGNAL,      /* signal trampoline: all registers are in the sigcontext at rsp + 40 */
 	SO_CFA_UNSUPPORTED, /* an expression or a register save that this table cannot hold */
 	SO_CFA_KINDS,
@@ -80,9 +80,9 @@ enum so_cfa_kind {
 
 /* Where the caller's value of a callee-saved register is. */
 enum so_save_kind {
-	SO_SAVE_SAME, /* unchanged */
-	SO_SAVE_CFA,  /* in memory at CFA + off */
-	SO_SAVE_RBP,  /* in memory at the callee's own rbp + off (DW_CFA_expression in realigned functions) */
+	SO_SAVE_SAME,      /* unchanged */
+	SO_SAVE_CFA,       /* in memory at CFA + off */
+	SO_SAVE_RBP,       /* in memory at the callee's own rbp + off (DW_CFA_expression in realigned functions) */
 	SO_SAVE_UNDEFINED, /* lost, or saved where the table cannot say */
 };
 
@@ -100,10 +100,10 @@ struct so_unwind_rule {
 	__s32 cfa_off;
 	__s16 rbp_off;
 	__s16 rbx_off;
-	__u8 cfa_kind; /* enum so_cfa_kind */
-	__u8 cfa_reg;  /* enum so_reg */
-	__u8 saves;    /* enum so_save_kind of rbp in the low nibble, of rbx in the high one */
-	__u8 ra;       /* enum so_ra_kind in the low nibble, for SO_RA_REG the enum so_reg in the high one */
+	__u8 cfa_kind;  /* enum so_cfa_kind */
+	__u8 cfa_reg;   /* enum so_reg */
+	__u8 saves;     /* enum so_save_kind of rbp in the low nibble, of rbx in the high one */
+	__u8 ra;        /* enum so_ra_kind in the low nibble, for SO_RA_REG the enum so_reg in the high one */
 	__s32 cfa_off2; /* last: SO_RULE_SHORT_BYTES without it are a whole rule where the kind does not use it */
 };
 
@@ -113,24 +113,22 @@ struct so_unwind_rule {
 #define SO_RA(kind, reg)   ((__u8)((kind) | (reg) << 4))
 
 /* Causes for which a stack ends before its thread's outermost frame: X(enumerator, word, explanation). */
-#define SO_TRUNCATIONS(X)                                                                                      \
-	X(NONE, "complete", "the stack reaches the thread's outermost frame")                                  \
-	X(NO_RULES, "no-rules", "code without unwind information whose frame pointer leads nowhere")           \
-	X(FP_ROOT, "frame-pointer-root",                                                                       \
-	  "code without unwind information; its frame-pointer chain ended at 0")                               \
-	X(NO_MAPPING, "no-mapping", "an address in no executable mapping")                                     \
-	X(MAPS_PENDING, "maps-pending", "the process changed its mappings, the new ones were not read yet")    \
-	X(RULE_UNSUPPORTED, "rule-unsupported", "an unwind rule that stakeout cannot follow")                  \
-	X(RULE_TABLE_FULL, "rule-table-full", "the shared table of unwind rules is full")                      \
-	X(REG_UNKNOWN, "register-unknown", "the rule needs a register whose value is not known in this frame") \
-	X(STACK_READ, "stack-unreadable", "stack memory could not be read (not mapped or not resident)")       \
-	X(STACK_ORDER, "stack-order",                                                                          \
-	  "the next frame would not lie above this one: a broken or foreign stack")                            \
-	X(TABLE_FULL, "table-space-full", "the file's unwind table did not fit into the pool")                 \
-	X(TABLE_BROKEN, "table-broken", "the file's unwind information is damaged or could not be read")       \
-	X(TABLE_LOOKUP, "table-lookup", "a table lookup failed, which should not happen")                      \
-	X(DEPTH, "depth", "more user frames than stakeout keeps")                                              \
-	X(COMPAT, "32-bit", "a thread running 32-bit code")                                                    \
+#define SO_TRUNCATIONS(X)                                                                                       \
+	X(NONE, "complete", "the stack reaches the thread's outermost frame")                                   \
+	X(NO_RULES, "no-rules", "code without unwind information whose frame pointer leads nowhere")            \
+	X(FP_ROOT, "frame-pointer-root", "code without unwind information; its frame-pointer chain ended at 0") \
+	X(NO_MAPPING, "no-mapping", "an address in no executable mapping")                                      \
+	X(MAPS_PENDING, "maps-pending", "the process changed its mappings, the new ones were not read yet")     \
+	X(RULE_UNSUPPORTED, "rule-unsupported", "an unwind rule that stakeout cannot follow")                   \
+	X(RULE_TABLE_FULL, "rule-table-full", "the shared table of unwind rules is full")                       \
+	X(REG_UNKNOWN, "register-unknown", "the rule needs a register whose value is not known in this frame")  \
+	X(STACK_READ, "stack-unreadable", "stack memory could not be read (not mapped or not resident)")        \
+	X(STACK_ORDER, "stack-order", "the next frame would not lie above this one: a broken or foreign stack") \
+	X(TABLE_FULL, "table-space-full", "the file's unwind table did not fit into the pool")                  \
+	X(TABLE_BROKEN, "table-broken", "the file's unwind information is damaged or could not be read")        \
+	X(TABLE_LOOKUP, "table-lookup", "a table lookup failed, which should not happen")                       \
+	X(DEPTH, "depth", "more user frames than stakeout keeps")                                               \
+	X(COMPAT, "32-bit", "a thread running 32-bit code")                                                     \
 	X(NO_USER, "no-user-stack", "the thread has no user memory any more: it is exiting")
 
 enum so_truncation {

@@ -30,8 +30,8 @@ static inline bool build_id__of_notes(const uint8_t *notes, size_t n, char out[B
 		n -= sizeof(note);
 		if (name > n || bytes > n - name)
 			return false;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(notes, "GNU", 4) &&
-		    note.n_descsz && note.n_descsz <= BUILD_ID_MAX_BYTES) {
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(notes, "GNU", 4) && note.n_descsz &&
+		    note.n_descsz <= BUILD_ID_MAX_BYTES) {
 			for (size_t i = 0; i < note.n_descsz; i++)
 				snprintf(out + 2 * i, 3, "%02x", notes[name + i]);
 			return true;

@@ -14,8 +14,7 @@ struct so_error {
 };
 
 /* Writes the message (err may be NULL) and returns `code` (a negative errno) unchanged. */
-__attribute__((format(printf, 3, 4))) static inline int so_err(struct so_error *err, int code, const char *fmt,
-							       ...)
+__attribute__((format(printf, 3, 4))) static inline int so_err(struct so_error *err, int code, const char *fmt, ...)
 {
 	va_list ap;
 

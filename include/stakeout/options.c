@@ -50,8 +50,7 @@ static int parse_pid(const char *text, pid_t *out, struct so_error *err)
 	long value, max = pid_max();
 
 	if (parse_whole(text, max, &value))
-		return so_err(err, -EINVAL, "'%s' is not a process ID: a whole number from 1 to %ld", text,
-			      max);
+		return so_err(err, -EINVAL, "'%s' is not a process ID: a whole number from 1 to %ld", text, max);
 	*out = (pid_t)value;
 	return 0;
 }
@@ -61,8 +60,8 @@ static int parse_rate(const char *text, unsigned *out, struct so_error *err)
 	long value;
 
 	if (parse_whole(text, OPTIONS_MAX_RATE_HZ, &value))
-		return so_err(err, -EINVAL, "'%s' is not a sampling rate: a whole number of Hz from %d to %d",
-			      text, OPTIONS_MIN_RATE_HZ, OPTIONS_MAX_RATE_HZ);
+		return so_err(err, -EINVAL, "'%s' is not a sampling rate: a whole number of Hz from %d to %d", text,
+			      OPTIONS_MIN_RATE_HZ, OPTIONS_MAX_RATE_HZ);
 	*out = (unsigned)value;
 	return 0;
 }
@@ -80,9 +79,8 @@ static int parse_duration(const char *text, double *out, struct so_error *err)
 	/* Only digits and a point: strtod also knows "inf", "0x10" and leading blanks. */
 	if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(value > 0) ||
 	    value > OPTIONS_MAX_DURATION_S)
-		return so_err(err, -EINVAL,
-			      "'%s' is not a duration: seconds above 0 and up to %d, or 'unlimited'", text,
-			      OPTIONS_MAX_DURATION_S);
+		return so_err(err, -EINVAL, "'%s' is not a duration: seconds above 0 and up to %d, or 'unlimited'",
+			      text, OPTIONS_MAX_DURATION_S);
 	*out = value;
 	return 0;
 }
@@ -93,8 +91,7 @@ static int parse_percent(const struct option_entry *entry, const char *text, str
 	double value = strtod(text, &end);
 
 	if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(value > 0 && value <= 100))
-		return so_err(err, -EINVAL, "--%s: '%s' is no percentage above 0, up to 100", entry->name,
-			      text);
+		return so_err(err, -EINVAL, "--%s: '%s' is no percentage above 0, up to 100", entry->name, text);
 	*(double *)entry->value = value;
 	return 0;
 }
@@ -112,8 +109,7 @@ static const struct unit byte_units[N_UNITS] = {
 };
 
 static const struct unit age_units[N_UNITS] = {
-	{ 's', SECOND_NS }, { 'm', 60 * SECOND_NS }, { 'h', 3600 * SECOND_NS }, { 'd', 86400 * SECOND_NS },
-	{ 0, 0 },
+	{ 's', SECOND_NS }, { 'm', 60 * SECOND_NS }, { 'h', 3600 * SECOND_NS }, { 'd', 86400 * SECOND_NS }, { 0, 0 },
 };
 
 static bool parse_units(const char *text, const struct unit *units, uint64_t *out)
@@ -152,8 +148,7 @@ static int take_units(const struct option_entry *entry, const char *text, const 
 	if (!parse_units(text, units, &value) || value < range->min || value > range->max) {
 		print_units(from, range->min, units);
 		print_units(to, range->max, units);
-		return so_err(err, -EINVAL, "--%s needs a number from %s to %s, not '%s'", entry->name, from,
-			      to, text);
+		return so_err(err, -EINVAL, "--%s needs a number from %s to %s, not '%s'", entry->name, from, to, text);
 	}
 	*(uint64_t *)range->value = value;
 	return 0;
@@ -174,8 +169,8 @@ static int take_number(const struct option_entry *entry, const char *text, int b
 	if (base == 8)
 		return so_err(err, -EINVAL, "--%s needs an octal number up to 0%lo, not '%s'", entry->name,
 			      (unsigned long)range->max, text);
-	return so_err(err, -EINVAL, "--%s needs a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'",
-		      entry->name, range->min, range->max, text);
+	return so_err(err, -EINVAL, "--%s needs a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'", entry->name,
+		      range->min, range->max, text);
 }
 
 static int take_text(const struct option_entry *entry, const char *text, struct so_error *err)
@@ -256,9 +251,8 @@ static void build(const struct option_table *table, struct getopt_tables *out)
 
 		if (kind_of(entry) == OPTION_HEADING)
 			continue;
-		out->longs[n++] =
-			(struct option){ entry->name, entry->argument ? required_argument : no_argument, NULL,
-					 FIRST_CODE + (int)i };
+		out->longs[n++] = (struct option){ entry->name, entry->argument ? required_argument : no_argument, NULL,
+						   FIRST_CODE + (int)i };
 		if (!entry->letter)
 			continue;
 		*s++ = entry->letter;
@@ -301,8 +295,8 @@ static void print_entry(const struct option_entry *entry)
 	char left[48];
 	int n;
 
-	n = snprintf(left, sizeof(left), entry->letter ? "-%c, --%s" : "%c   --%s",
-		     entry->letter ? entry->letter : ' ', entry->name);
+	n = snprintf(left, sizeof(left), entry->letter ? "-%c, --%s" : "%c   --%s", entry->letter ? entry->letter : ' ',
+		     entry->name);
 	if (entry->argument && n > 0 && n < (int)sizeof(left))
 		snprintf(left + n, sizeof(left) - (size_t)n, " %s", entry->argument);
 	printf("  %-24s", left);

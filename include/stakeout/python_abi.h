@@ -22,9 +22,8 @@
 #define SO_PYTHON_SUM_WORDS 14
 
 enum so_python_flags {
-	SO_PYTHON_CFRAME =
-		1 << 0, /* the thread state points to a cframe, which points to the frame (3.11, 3.12) */
-	SO_PYTHON_LASTI = 1 << 1, /* frame_instruction holds a number (f_lasti, 3.8 to 3.10), not a pointer */
+	SO_PYTHON_CFRAME = 1 << 0, /* the thread state points to a cframe, which points to the frame (3.11, 3.12) */
+	SO_PYTHON_LASTI = 1 << 1,  /* frame_instruction holds a number (f_lasti, 3.8 to 3.10), not a pointer */
 	SO_PYTHON_LASTI_BYTES = 1 << 2, /* and that number counts bytes, not instructions (3.8, 3.9) */
 	SO_PYTHON_TAGGED = 1 << 3,      /* the low two bits of a code pointer are tags (3.14) */
 	SO_PYTHON_GIL_RUNTIME =

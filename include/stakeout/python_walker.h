@@ -60,8 +60,7 @@ static __always_inline bool py_holds_gil(const struct so_python_walk *w, const s
 	__u32 locked = 0;
 
 	if (!(p->flags & SO_PYTHON_GIL_RUNTIME)) {
-		if (!py_read(&interpreter, 8, w->thread + p->interp) ||
-		    !py_read(&gil, 8, interpreter + p->interp_gil))
+		if (!py_read(&interpreter, 8, w->thread + p->interp) || !py_read(&gil, 8, interpreter + p->interp_gil))
 			return false;
 	}
 	return py_read(&holder, 8, gil + p->gil_holder) && holder == w->thread &&
@@ -99,8 +98,7 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 }
 
 /* In code units from the first instruction. */
-static __always_inline __u32 py_instruction(const struct so_python_walk *w, const struct so_python *p,
-					    __u64 code)
+static __always_inline __u32 py_instruction(const struct so_python_walk *w, const struct so_python *p, __u64 code)
 {
 	__u64 units;
 

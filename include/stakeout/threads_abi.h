@@ -7,7 +7,7 @@
 
 struct so_thread {
 	__u32 tid;
-	__u32 state; /* task_struct.__state: 0 runnable, 1 interruptible, 2 uninterruptible, ... (linux/sched.h) */
+	__u32 state;    /* task_struct.__state: 0 runnable, 1 interruptible, 2 uninterruptible, ... (linux/sched.h) */
 	__u32 on_cpu;   /* it runs right now: its registers are those of its last entry into the kernel */
 	__u32 user;     /* pc and regs are there */
 	__u64 switches; /* context switches so far: unchanged means that it has not run */

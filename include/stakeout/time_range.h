@@ -19,9 +19,8 @@
 
 #include "stakeout/error.h"
 
-#define TIME_RANGE_AT_NS \
-	((int64_t)60 * 1000000000) /* how long the range of --at is: half of it before, half behind */
-#define TIME_RANGE_MAX_AGO_S ((int64_t)3660 * 86400) /* ten years */
+#define TIME_RANGE_AT_NS     ((int64_t)60 * 1000000000) /* the range of --at: half of it before, half behind */
+#define TIME_RANGE_MAX_AGO_S ((int64_t)3660 * 86400)    /* ten years */
 
 /* ns since 1970-01-01 UTC */
 struct time_range {
@@ -33,7 +32,7 @@ struct time_range {
  * range ends at now_ns at the latest. -EINVAL, in words: not a time; in the future; an empty range; `at` with another
  * one.
  */
-int time_range__parse(const char *since, const char *until, const char *at, int64_t now_ns,
-		      struct time_range *out, struct so_error *err);
+int time_range__parse(const char *since, const char *until, const char *at, int64_t now_ns, struct time_range *out,
+		      struct so_error *err);
 
 #endif

@@ -398,8 +398,7 @@ static __always_inline bool uw_cfa(struct so_unwind *u, const struct so_unwind_r
 }
 
 /* Restores rbp and rbx; those that cannot be had are unknown from here on. `from`: see uw_stack(). */
-static __always_inline __u16 uw_saves(struct so_unwind *u, const struct so_unwind_rule *r, __u64 cfa,
-				      __u64 from)
+static __always_inline __u16 uw_saves(struct so_unwind *u, const struct so_unwind_rule *r, __u64 cfa, __u64 from)
 {
 	__u32 rbp = r->saves & 15, rbx = r->saves >> 4;
 	__u64 old_bp = u->bp;
@@ -525,8 +524,7 @@ static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mappi
 static __always_inline void uw_keep(struct so_cached_frame *c, const struct so_unwind *u, __u64 at, __u64 frame,
 				    const struct so_mapping *m, const struct so_unwind_rule *rule)
 {
-	if (!c || rule->cfa_kind == SO_CFA_DEREF || rule->cfa_kind == SO_CFA_PLT ||
-	    m->flags & SO_MAPPING_WRITABLE)
+	if (!c || rule->cfa_kind == SO_CFA_DEREF || rule->cfa_kind == SO_CFA_PLT || m->flags & SO_MAPPING_WRITABLE)
 		return;
 	c->at = at;
 	c->frame = frame;

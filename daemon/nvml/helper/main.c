@@ -96,9 +96,8 @@ static void process_samples(struct helper *h, nvml_device device, const struct n
 {
 	unsigned n = request->room < MAX_SAMPLES ? request->room : MAX_SAMPLES, room = n;
 
-	answer->code = h->call.process_samples
-			       ? h->call.process_samples(device, h->out.samples, &n, request->argument)
-			       : NVML_FUNCTION_NOT_FOUND;
+	answer->code = h->call.process_samples ? h->call.process_samples(device, h->out.samples, &n, request->argument)
+					       : NVML_FUNCTION_NOT_FOUND;
 	answer->n = n;
 	if (!answer->code && n <= room)
 		answer->bytes = n * (uint32_t)sizeof(h->out.samples[0]);
@@ -110,8 +109,7 @@ static void processes(struct helper *h, nvml_device device, const struct nvml_re
 	unsigned n = request->room < NVML_MAX_PROCESSES ? request->room : NVML_MAX_PROCESSES, room = n;
 
 	memset(h->out.bytes, NVML_UNTOUCHED, (size_t)room * NVML_PROCESS_INFO_MAX_BYTES);
-	answer->code =
-		h->call.processes ? h->call.processes(device, &n, h->out.bytes) : NVML_FUNCTION_NOT_FOUND;
+	answer->code = h->call.processes ? h->call.processes(device, &n, h->out.bytes) : NVML_FUNCTION_NOT_FOUND;
 	answer->n = n;
 	if (!answer->code && n <= room)
 		answer->bytes = n * NVML_PROCESS_INFO_MAX_BYTES;
@@ -136,8 +134,7 @@ static void ask_device(struct helper *h, const struct nvml_request *request, str
 		answer->bytes = answer->code ? 0 : sizeof(h->out.utilisation);
 		break;
 	case NVML_CALL_MEMORY:
-		answer->code =
-			h->call.memory ? h->call.memory(device, &h->out.memory) : NVML_FUNCTION_NOT_FOUND;
+		answer->code = h->call.memory ? h->call.memory(device, &h->out.memory) : NVML_FUNCTION_NOT_FOUND;
 		answer->bytes = answer->code ? 0 : sizeof(h->out.memory);
 		break;
 	case NVML_CALL_PROCESS_SAMPLES:
@@ -180,8 +177,8 @@ static void ask(struct helper *h, const struct nvml_request *request, struct nvm
 /* Nothing is called before the library is there. */
 static bool valid(const struct helper *h, const struct nvml_request *request)
 {
-	return request->protocol == NVML_PROTOCOL && request->call < NVML_CALLS &&
-	       request->device < NVML_MAX_DEVICES && (h->call.dl || request->call == NVML_CALL_LOAD);
+	return request->protocol == NVML_PROTOCOL && request->call < NVML_CALLS && request->device < NVML_MAX_DEVICES &&
+	       (h->call.dl || request->call == NVML_CALL_LOAD);
 }
 
 int main(int argc, char **argv)

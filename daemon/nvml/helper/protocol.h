@@ -27,10 +27,10 @@ enum nvml_call {
 	NVML_CALL_HANDLE, /* device: number; the helper keeps the handle under it */
 	NVML_CALL_NAME,
 	NVML_CALL_UUID,
-	NVML_CALL_UTILISATION, /* bytes: struct nvml_utilisation */
-	NVML_CALL_MEMORY,      /* bytes: struct nvml_memory */
+	NVML_CALL_UTILISATION,     /* bytes: struct nvml_utilisation */
+	NVML_CALL_MEMORY,          /* bytes: struct nvml_memory */
 	NVML_CALL_PROCESS_SAMPLES, /* argument: µs; n: as NVML set it; bytes: that many struct nvml_process_sample */
-	NVML_CALL_PROCESSES, /* n: as NVML set it; bytes: room for n of the largest kind, as NVML wrote them */
+	NVML_CALL_PROCESSES,       /* n: as NVML set it; bytes: room for n of the largest kind, as NVML wrote them */
 	NVML_CALLS,
 };
 
