@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * stakeoutd's command line, and the file of settings: "option = value" lines with the names of the flags (config_file.h).
- * A flag wins over the file.
+ * stakeoutd's command line, and the file of settings: "option = value" lines with the names of the flags
+ * (config_file.h). A flag wins over the file.
  */
 #ifndef STAKEOUT_DAEMON_OPTIONS_H
 #define STAKEOUT_DAEMON_OPTIONS_H
@@ -48,20 +48,21 @@ struct daemon_options {
 };
 
 /*
- * Reads the file that --config names, else default_config where that exists (NULL: none). A private daemon, and one that
- * only prints something, reads none but the one that --config names. Other strings stay argv's.
+ * Reads the file that --config names, else default_config where that exists (NULL: none). A private daemon, and one
+ * that only prints something, reads none but the one that --config names. Other strings stay argv's.
  *
- * Where neither says it, a daemon that serves takes store_dir of $STATE_DIRECTORY and cache_dir of $CACHE_DIRECTORY, if a
- * service manager set them (systemd.exec(5)): the first of several. $STAKEOUT_CACHE_DIR (unwind_cache.h) is before the
- * latter. A private daemon takes neither: they are those of a service that its client belongs to.
+ * Where neither says it, a daemon that serves takes store_dir of $STATE_DIRECTORY and cache_dir of $CACHE_DIRECTORY, if
+ * a service manager set them (systemd.exec(5)): the first of several. $STAKEOUT_CACHE_DIR (unwind_cache.h) is before
+ * the latter. A private daemon takes neither: they are those of a service that its client belongs to.
  *
- * -EINVAL: wrong usage, in words, or a wrong line in the file, with file and line; -ENOMEM; others from reading the file.
+ * -EINVAL: wrong usage, in words, or a wrong line in the file, with file and line; -ENOMEM; others from reading the
+ * file.
  */
 int daemon_options__parse(int argc, char **argv, const char *default_config, struct daemon_options *out,
 			  struct so_error *err);
 /*
- * Takes settings from a text as config_file__parse() does; a name given twice is -EINVAL, but "match". *options is untouched on failure;
- * its strings lie in the text.
+ * Takes settings from a text as config_file__parse() does; a name given twice is -EINVAL, but "match". *options is
+ * untouched on failure; its strings lie in the text.
  */
 int daemon_options__apply_config(char *text, size_t n, const char *path, struct daemon_options *options,
 				 struct so_error *err);

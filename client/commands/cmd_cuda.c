@@ -157,7 +157,7 @@ static int check_past(struct watching *w, struct so_error *err)
 		return 0;
 	}
 	if (option)
-		return so_err(err, -EINVAL, "%s is of watching now: it goes without --since, --until and --at",
+		return so_err(err, -EINVAL, "%s is of watching now: it does not go with --since, --until or --at",
 			      option);
 	return past__range(&w->past, &w->range, err);
 }

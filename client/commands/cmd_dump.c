@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/commands/commands.h"
+#include "client/commands/running.h"
 #include "client/render/dump_text.h"
 #include "client/session/interrupt.h"
 #include "client/render/lines_missing.h"
@@ -53,7 +54,10 @@ static void cleanup__dumping(struct dumping *d)
 	output__free(d->output);
 }
 
-/* The command line, its arguments parted by blanks, its end left out if it is long; the name of a process that has none. */
+/*
+ * The command line, its arguments parted by blanks, its end left out if it is long; the name of a process that has
+ * none.
+ */
 static void read_command(struct dumping *d)
 {
 	static const char more[] = "…";
@@ -234,15 +238,9 @@ int cmd_dump(const struct globals *globals, int argc, char **argv)
 	struct so_error err = { .text = "" };
 	int rc = parse(argc, argv, &d, &err);
 
-	if (rc == OPTIONS_HELP_SHOWN)
-		return STATUS_DONE;
-	if (rc) {
-		message__error("%s", err.text);
-		return STATUS_USAGE;
-	}
+	if (rc)
+		return running__parsed(rc, &err);
 	interrupt__install();
 	rc = dump(globals, &d, &err);
-	if (rc)
-		message__error("%s", err.text);
-	return rc ? STATUS_FAILED : STATUS_DONE;
+	return running__end(rc, &err);
 }

@@ -51,7 +51,7 @@ static void print_gap(const json_t *gap)
 		       number(gap, "windows"));
 }
 
-static void print_list(const json_t *list)
+static int print_list(struct api_client *api, const json_t *list, struct so_error *err)
 {
 	char problem[512];
 	json_t *item;
@@ -67,40 +67,18 @@ static void print_list(const json_t *list)
 		print_target(item);
 	json_array_foreach (json_object_get(list, "gaps"), i, item)
 		print_gap(item);
-}
-
-static int show(struct api_client *api, void *context, struct so_error *err)
-{
-	const bool *as_json = context;
-	json_t *list;
-	int rc = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
-
-	if (rc)
-		return rc;
-	if (*as_json) {
-		json_dumpf(list, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
-		print_list(list);
-	}
-	json_decref(list);
 	return 0;
 }
 
 int cmd_history(const struct globals *globals, int argc, char **argv)
 {
-	bool as_json = false;
-	const struct option_entry entries[] = {
-		{ OPTION_ON, 0, "json", NULL, &as_json, "as the API gives it" },
-		{ OPTION_END },
-	};
-	const struct option_table table = {
+	static const struct running_answer answer = {
 		.usage = "history [--json]",
 		.about = "Shows whose past the running daemon has, and what it is known to lack; other users'\n"
 			 "processes only to root. 'stakeout summary -p PID --since 5m' shows a part of it.",
-		.entries = entries,
+		.path = "/v1/history",
+		.print = print_list,
 	};
-	int status = running__parse(&table, argc, argv);
 
-	return status >= 0 ? status : running__do(globals, show, &as_json);
+	return running__show(globals, &answer, argc, argv);
 }

@@ -75,37 +75,14 @@ static int print_all(struct api_client *api, const json_t *all, struct so_error 
 	return rules__print(api, err);
 }
 
-static int list(struct api_client *api, void *context, struct so_error *err)
-{
-	const bool *as_json = context;
-	json_t *all;
-	int rc = api_client__call(api, "GET", "/v1/targets", NULL, &all, err);
-
-	if (rc)
-		return rc;
-	if (*as_json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
-		rc = print_all(api, all, err);
-	}
-	json_decref(all);
-	return rc;
-}
-
 int cmd_list(const struct globals *globals, int argc, char **argv)
 {
-	bool as_json = false;
-	const struct option_entry entries[] = {
-		{ OPTION_ON, 0, "json", NULL, &as_json, "as the API gives it" },
-		{ OPTION_END },
-	};
-	const struct option_table table = {
+	static const struct running_answer answer = {
 		.usage = "list [--json]",
 		.about = "Shows what the running daemon watches, and its rules; other users' only to root.",
-		.entries = entries,
+		.path = "/v1/targets",
+		.print = print_all,
 	};
-	int status = running__parse(&table, argc, argv);
 
-	return status >= 0 ? status : running__do(globals, list, &as_json);
+	return running__show(globals, &answer, argc, argv);
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "client/commands/commands.h"
+#include "client/commands/running.h"
 #include "client/cuda/cuda_event_summary.h"
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
@@ -191,8 +192,8 @@ static int fetch(struct recording *recording, struct so_error *err)
 
 /*
  * Where writing failed, the commit knows the system's reason; other errors are the renderer's own. Statistics
- * that cannot be written leave the profile where it is. What was recorded is written as a whole, and -ENODATA returned, where the
- * part that was asked for is empty for a reason.
+ * that cannot be written leave the profile where it is. What was recorded is written as a whole, and -ENODATA returned,
+ * where the part that was asked for is empty for a reason.
  */
 static int write_outputs(struct recording *recording, struct so_error *err)
 {
@@ -272,15 +273,9 @@ int cmd_record(const struct globals *globals, int argc, char **argv)
 	struct so_error err = { .text = "" };
 	int rc = record_options__parse(argc, argv, &options, &err);
 
-	if (rc == OPTIONS_HELP_SHOWN)
-		return STATUS_DONE;
-	if (rc) {
-		message__error("%s", err.text);
-		return STATUS_USAGE;
-	}
+	if (rc)
+		return running__parsed(rc, &err);
 	interrupt__install();
 	rc = record(globals, &options, &err);
-	if (rc)
-		message__error("%s", err.text);
-	return rc ? STATUS_FAILED : STATUS_DONE;
+	return running__end(rc, &err);
 }

@@ -95,37 +95,20 @@ static void print_value(const char *name, json_t *value, int depth)
 	}
 }
 
-static int status(struct api_client *api, void *context, struct so_error *err)
+static int print_status(struct api_client *api, const json_t *all, struct so_error *err)
 {
-	const bool *as_json = context;
-	json_t *all;
-	int rc = api_client__call(api, "GET", "/v1/status", NULL, &all, err);
-
-	if (rc)
-		return rc;
-	if (*as_json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
-		print_value("", all, -1);
-	}
-	json_decref(all);
+	print_value("", (json_t *)all, -1);
 	return 0;
 }
 
 int cmd_status(const struct globals *globals, int argc, char **argv)
 {
-	bool as_json = false;
-	const struct option_entry entries[] = {
-		{ OPTION_ON, 0, "json", NULL, &as_json, "as the API gives it" },
-		{ OPTION_END },
-	};
-	const struct option_table table = {
+	static const struct running_answer answer = {
 		.usage = "status [--json]",
 		.about = "Shows the running daemon's state: mechanisms in use, targets, tables, its own cost.",
-		.entries = entries,
+		.path = "/v1/status",
+		.print = print_status,
 	};
-	int rc = running__parse(&table, argc, argv);
 
-	return rc >= 0 ? rc : running__do(globals, status, &as_json);
+	return running__show(globals, &answer, argc, argv);
 }

@@ -198,9 +198,7 @@ static int print_categories(void)
 		fputs(category_shipped_text, output__file(output));
 		rc = output__commit(output, &err);
 	}
-	if (rc)
-		message__error("%s", err.text);
-	return rc ? STATUS_FAILED : STATUS_DONE;
+	return running__end(rc, &err);
 }
 
 int cmd_summary(const struct globals *globals, int argc, char **argv)
@@ -224,7 +222,5 @@ int cmd_summary(const struct globals *globals, int argc, char **argv)
 		return running__do(globals, past__wanted(&s.past) ? summarise_past : summarise_process, &s);
 	if (!rc)
 		rc = summarise_file(&s, &err);
-	if (rc)
-		message__error("%s", err.text);
-	return rc ? STATUS_FAILED : STATUS_DONE;
+	return running__end(rc, &err);
 }

@@ -3,17 +3,28 @@
 
 #include "client/session/message.h"
 
-int running__parse(const struct option_table *table, int argc, char **argv)
+int running__parsed(int rc, const struct so_error *err)
 {
-	struct so_error err = { .text = "" };
-	int rc = options__parse(table, argc, argv, &err);
-
 	if (rc == OPTIONS_GO_ON)
 		return -1;
 	if (rc == OPTIONS_HELP_SHOWN)
 		return STATUS_DONE;
-	message__error("%s", err.text);
+	message__error("%s", err->text);
 	return STATUS_USAGE;
+}
+
+int running__end(int rc, const struct so_error *err)
+{
+	if (rc)
+		message__error("%s", err->text);
+	return rc ? STATUS_FAILED : STATUS_DONE;
+}
+
+int running__parse(const struct option_table *table, int argc, char **argv)
+{
+	struct so_error err = { .text = "" };
+
+	return running__parsed(options__parse(table, argc, argv, &err), &err);
 }
 
 int running__parse_pid(const struct option_table *table, const pid_t *pid, int argc, char **argv)
@@ -34,7 +45,43 @@ int running__do(const struct globals *globals, running_fn *work, void *context)
 
 	if (!rc)
 		rc = work(session__api(session), context, &err);
+	return running__end(rc, &err);
+}
+
+struct showing {
+	const struct running_answer *answer;
+	bool as_json;
+};
+
+static int show(struct api_client *api, void *context, struct so_error *err)
+{
+	const struct showing *s = context;
+	json_t *json;
+	int rc = api_client__call(api, "GET", s->answer->path, NULL, &json, err);
+
 	if (rc)
-		message__error("%s", err.text);
-	return rc ? STATUS_FAILED : STATUS_DONE;
+		return rc;
+	if (!s->as_json) {
+		rc = s->answer->print(api, json, err);
+	} else {
+		json_dumpf(json, stdout, JSON_INDENT(2));
+		putchar('\n');
+	}
+	json_decref(json);
+	return rc;
+}
+
+int running__show(const struct globals *globals, const struct running_answer *answer, int argc, char **argv)
+{
+	struct showing s = { .answer = answer };
+	const struct option_entry entries[] = {
+		{ OPTION_ON, 0, "json", NULL, &s.as_json, "as the API gives it" },
+		{ OPTION_END },
+	};
+	const struct option_table table = { .usage = answer->usage,
+					    .about = answer->about,
+					    .entries = entries };
+	int status = running__parse(&table, argc, argv);
+
+	return status >= 0 ? status : running__do(globals, show, &s);
 }

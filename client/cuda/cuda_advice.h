@@ -52,7 +52,7 @@ static const char UNFINISHED[] = "the figures are too low by these: a few were u
 				 "placed anew (--budget 100 has none), many are left by longjmp(), or by "
 				 "threads that end in them";
 static const char BATCHES[] =
-	"what these batches copied, or asked to be near, is more than the bytes that are told";
+	"what these batches copied, or asked to be near, is more than the bytes that are reported";
 
 static const char INCOMPLETE[] =
 	"the figures are too low by these; record for a shorter time, or a single process";

@@ -277,7 +277,7 @@ static int find_launches(struct search *search)
 					.count = launches->calls,
 					.total_ns = total_ns };
 
-	/* Without the CPU time the recording's time stands for it. */
+	/* Without the CPU time the recording's time is used. */
 	if (isnan(cpu_share))
 		cpu_share = finding.share;
 	if (!(rate >= MANY_LAUNCHES_PER_S) || !(cpu_share >= LAUNCH_CPU_SHARE))

@@ -5,7 +5,7 @@
  * bucket that is none of stakeout/latency.h makes the whole answer an error, which names the member. Members that this
  * version does not know are passed over.
  *
- * All texts are valid UTF-8 in one line without control characters ('?' stands for such), without blanks at their ends,
+ * All texts are valid UTF-8 in one line without control characters (each becomes '?'), without blanks at their ends,
  * and belong to the report.
  */
 #ifndef STAKEOUT_CLIENT_CUDA_REPORT_H

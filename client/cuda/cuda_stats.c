@@ -38,7 +38,7 @@ double cuda_stats__average(const struct cuda_stats *stats)
 	return stats->calls ? (double)stats->total_ns / (double)stats->calls : NAN;
 }
 
-/* The value that stands for the calls of a bucket. */
+/* The value that the calls of a bucket are counted with. */
 static double middle(const struct cuda_stats *stats, uint32_t index)
 {
 	uint32_t octave = index / LATENCY_BUCKETS;

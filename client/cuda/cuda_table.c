@@ -104,7 +104,7 @@ static void print_api(const struct cuda_api_row *row, const struct cuda_summary 
 	count(figures->errors - row->not_ready, 8, out);
 	fprintf(out, "  %s", row->api);
 	if (row->two_libraries) {
-		/* Whatever the width, libraries are told apart by their ends. */
+		/* Whatever the width, libraries differ in their ends. */
 		unsigned used = (unsigned)strlen(row->api) + 3;
 
 		fprintf(out, " (");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How the threads of a process, as the daemon found them at one moment, are written: for people and as JSON. What comes
- * out is valid UTF-8 without control characters, whatever the names contain ('?' stands for such bytes).
+ * out is valid UTF-8 without control characters, whatever the names contain (such bytes become '?').
  */
 #ifndef STAKEOUT_CLIENT_DUMP_TEXT_H
 #define STAKEOUT_CLIENT_DUMP_TEXT_H
@@ -30,8 +30,8 @@ struct dump_part {
 };
 
 /*
- * A head, then for each thread, the main thread first and the others by number, an empty line, "Thread TID (STATE, holds
- * the GIL): COMM" and its frames, innermost first: "function (/path/file.py:line)", "function (libname.so)",
+ * A head, then for each thread, the main thread first and the others by number, an empty line, "Thread TID (STATE,
+ * holds the GIL): COMM" and its frames, innermost first: "function (/path/file.py:line)", "function (libname.so)",
  * "function [kernel]", without a symbol "[libname.so]". -EIO when writing fails (errno's words in err); -ENOMEM.
  */
 int dump_text__print(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err);

@@ -123,16 +123,16 @@ static int append_mapping(struct text *text, const char *mapping)
 static int append_unknown(struct text *text, const struct profile_line *line)
 {
 	size_t from = text->length;
-	int r = 0;
+	int rc = 0;
 
 	if (!line->kernel && *line->mapping)
-		r = append_mapping(text, line->mapping);
+		rc = append_mapping(text, line->mapping);
 	/* A path may end in '/', or consist of blanks. */
-	if (!r && text->length - from <= 2) {
+	if (!rc && text->length - from <= 2) {
 		text->length = from;
-		r = append_string(text, "[unknown]");
+		rc = append_string(text, "[unknown]");
 	}
-	return r;
+	return rc;
 }
 
 static bool has_suffix(const struct text *text, size_t from, const char *suffix)
@@ -145,25 +145,25 @@ static bool has_suffix(const struct text *text, size_t from, const char *suffix)
 int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text)
 {
 	size_t from = text->length;
-	int r = append_name(text, line->function, ' ');
+	int rc = append_name(text, line->function, ' ');
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (text->length == from) {
-		r = append_unknown(text, line);
+		rc = append_unknown(text, line);
 	} else if (line->python && *line->filename) {
-		r = append_string(text, " (");
-		if (!r)
-			r = append_name(text, short_path__python(line->filename), ' ');
-		if (!r)
-			r = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
-							: append_string(text, ")");
+		rc = append_string(text, " (");
+		if (!rc)
+			rc = append_name(text, short_path__python(line->filename), ' ');
+		if (!rc)
+			rc = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
+							 : append_string(text, ")");
 	}
-	if (!r && line->kernel && !has_suffix(text, from, KERNEL_SUFFIX))
-		r = append_string(text, KERNEL_SUFFIX);
-	if (!r)
+	if (!rc && line->kernel && !has_suffix(text, from, KERNEL_SUFFIX))
+		rc = append_string(text, KERNEL_SUFFIX);
+	if (!rc)
 		protect_number(text, from);
-	return r;
+	return rc;
 }
 
 int frame_text__function(const struct profile_line *line, struct text *text)
@@ -172,34 +172,34 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 			   : line->python ? short_path__python(line->filename)
 					  : short_path(line->mapping);
 	size_t from = text->length;
-	int r = append_name(text, line->function, ' ');
+	int rc = append_name(text, line->function, ' ');
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (text->length == from) {
-		r = append_unknown(text, line);
+		rc = append_unknown(text, line);
 		file = line->kernel ? "kernel" : "";
 	}
-	if (r || !*file)
-		return r;
-	r = append_string(text, " (");
-	if (!r)
-		r = append_name(text, file, ' ');
-	return r ? r : append_string(text, ")");
+	if (rc || !*file)
+		return rc;
+	rc = append_string(text, " (");
+	if (!rc)
+		rc = append_name(text, file, ' ');
+	return rc ? rc : append_string(text, ")");
 }
 
 int frame_text__line(const struct profile_line *line, struct text *text)
 {
-	int r;
+	int rc;
 
 	if (line->python || !*line->function || !*line->filename || line->line <= 0)
 		return frame_text__function(line, text);
-	r = append_name(text, line->function, ' ') ?: append_string(text, " (");
-	r = r ?: append_name(text, short_path(line->filename), ' ');
-	r = r ?: append_format(text, ":%" PRId64, line->line);
-	if (!r && *line->mapping)
-		r = append_string(text, " in ") ?: append_name(text, short_path(line->mapping), ' ');
-	return r ?: append_string(text, ")");
+	rc = append_name(text, line->function, ' ') ?: append_string(text, " (");
+	rc = rc ?: append_name(text, short_path(line->filename), ' ');
+	rc = rc ?: append_format(text, ":%" PRId64, line->line);
+	if (!rc && *line->mapping)
+		rc = append_string(text, " in ") ?: append_name(text, short_path(line->mapping), ' ');
+	return rc ?: append_string(text, ")");
 }
 
 int frame_text__words(const char *words, struct text *text)
@@ -210,13 +210,13 @@ int frame_text__words(const char *words, struct text *text)
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text)
 {
 	size_t from = text->length;
-	int r = append_name(text, sample->comm, '_');
+	int rc = append_name(text, sample->comm, '_');
 
-	if (!r && text->length == from)
-		r = append_string(text, "[unknown]");
-	if (!r && ids && sample->pid)
-		r = append_format(text, "-%" PRId64, sample->pid);
-	if (!r && ids && sample->tid)
-		r = append_format(text, "/%" PRId64, sample->tid);
-	return r;
+	if (!rc && text->length == from)
+		rc = append_string(text, "[unknown]");
+	if (!rc && ids && sample->pid)
+		rc = append_format(text, "-%" PRId64, sample->pid);
+	if (!rc && ids && sample->tid)
+		rc = append_format(text, "/%" PRId64, sample->tid);
+	return rc;
 }

@@ -33,10 +33,10 @@ int render__folded(const struct profile *profile, const struct render_options *o
 		   struct so_error *err);
 
 /*
- * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses by cause, the same for Python and how
- * much the GIL was held, cost, and the ten functions with most self time and the ten innermost Python lines with
- * most time, with their 95 % intervals. stats: the `--stats` object, or NULL when only a file is at hand; what the
- * profile's comments say is used then. A figure that neither has is "not measured".
+ * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses
+ * by cause, the same for Python and how much the GIL was held, cost, and the ten functions with most self time and the
+ * ten innermost Python lines with most time, with their 95 % intervals. stats: the `--stats` object, or NULL when only
+ * a file is at hand; what the profile's comments say is used then. A figure that neither has is "not measured".
  */
 int render__summary(const struct profile *profile, const json_t *stats, FILE *out, struct so_error *err);
 /* options: gil and python_only choose what the tables are made of; all above them is of the whole profile. */

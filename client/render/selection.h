@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The options that show a part of a profile: what they leave out, and what the user is told. */
+/* The options that show a part of a profile: what they leave out, and what is reported of it. */
 #ifndef STAKEOUT_CLIENT_SELECTION_H
 #define STAKEOUT_CLIENT_SELECTION_H
 
@@ -42,8 +42,8 @@ static inline bool selection__takes(const struct render_options *options, const 
 /* -EINVAL, in words, when one of the options is set: for forms that always hold everything. */
 int selection__refuse_for_pprof(const struct render_options *options, struct so_error *err);
 /*
- * -ENODATA, in words: samples that held the GIL are asked for, and the profile knows no interpreter that has one; or no sample
- * is one of those that --only asks for. A process that was never seen running, Python or not, is no error.
+ * -ENODATA, in words: samples that held the GIL are asked for, and the profile knows no interpreter that has one; or no
+ * sample is one of those that --only asks for. A process that was never seen running, Python or not, is no error.
  */
 int selection__check(const struct profile *profile, const struct render_options *options, struct so_error *err);
 /* What the user should know of the parts that were left out, one line; false when there is nothing to say. */

@@ -146,29 +146,29 @@ static int find_and_get(struct api_client *api, pid_t pid, const struct time_ran
 {
 	const json_t *target, *any = NULL;
 	json_t *list;
-	int r = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
+	int rc = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	target = choose(list, pid, range, &any);
 	if (!target)
-		r = none(pid, any, json_string_value(json_object_get(list, "problem")), err);
+		rc = none(pid, any, json_string_value(json_object_get(list, "problem")), err);
 	else
-		r = get(api, target, range, answer, as_json, err);
-	if (!r)
+		rc = get(api, target, range, answer, as_json, err);
+	if (!rc)
 		tell_gaps(list, number(target, "key"), range);
 	json_decref(list);
-	return r;
+	return rc;
 }
 
 int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out,
 		  size_t *length, struct so_error *err)
 {
 	struct past_answer answer = { .what = "profile" };
-	int r = find_and_get(api, pid, range, &answer, false, err);
+	int rc = find_and_get(api, pid, range, &answer, false, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	*out = answer.bytes;
 	*length = answer.length;
 	return 0;
@@ -197,10 +197,10 @@ int past__cuda(struct api_client *api, pid_t pid, const struct time_range *range
 	       struct so_error *err)
 {
 	struct past_answer answer = { .what = "cuda" };
-	int r = find_and_get(api, pid, range, &answer, true, err);
+	int rc = find_and_get(api, pid, range, &answer, true, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (!quiet)
 		tell_span(answer.json);
 	*out = answer.json;

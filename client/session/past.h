@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A process's past, as a daemon with --store keeps it (.design/history.md): which history, and what it has of a range. */
+/*
+ * A process's past, as a daemon with --store keeps it (.design/history.md): which history, and what it has of a range.
+ */
 #ifndef STAKEOUT_CLIENT_PAST_H
 #define STAKEOUT_CLIENT_PAST_H
 
@@ -39,13 +41,16 @@ bool past__wanted(const struct past_options *options);
 int past__range(const struct past_options *options, struct time_range *out, struct so_error *err);
 
 /*
- * The sum of the windows that touch the range: of the process with that PID that is watched now, or of the last one with it
- * that has history of that time. *out: malloc'ed gzip-compressed pprof. Says as a note, once, what the history of that
- * range is known to lack. -ENOENT, in words: there is none.
+ * The sum of the windows that touch the range: of the process with that PID that is watched now, or of the last one
+ * with it that has history of that time. *out: malloc'ed gzip-compressed pprof. Says as a note, once, what the history
+ * of that range is known to lack. -ENOENT, in words: there is none.
  */
 int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out,
 		  size_t *length, struct so_error *err);
-/* The same of the process's CUDA calls: the answer of GET /v1/history/KEY/cuda. quiet: no note of the time. New reference. */
+/*
+ * The same of the process's CUDA calls: the answer of GET /v1/history/KEY/cuda. quiet: no note of the time. New
+ * reference.
+ */
 int past__cuda(struct api_client *api, pid_t pid, const struct time_range *range, bool quiet, json_t **out,
 	       struct so_error *err);
 

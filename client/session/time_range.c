@@ -242,16 +242,16 @@ static int parse_moment(const char *option, const char *value, enum side side, i
 	time_t now = (time_t)(now_ns / SECOND_NS), moment = 0;
 	struct tm clock = { 0 };
 	int64_t seconds = 0;
-	int r;
+	int rc;
 
 	if (!strcmp(value, "now")) {
 		*out_ns = now_ns;
 		return 0;
 	}
-	r = take_ago(&text, &seconds, err);
-	if (r < 0)
-		return r;
-	if (r) {
+	rc = take_ago(&text, &seconds, err);
+	if (rc < 0)
+		return rc;
+	if (rc) {
 		*out_ns = now_ns > seconds * SECOND_NS ? now_ns - seconds * SECOND_NS : 0;
 		return 0;
 	}
@@ -261,9 +261,9 @@ static int parse_moment(const char *option, const char *value, enum side side, i
 				      value);
 	} else {
 		text.at = value;
-		r = parse_date(&text, side, now, &moment, err);
-		if (r < 0)
-			return r;
+		rc = parse_date(&text, side, now, &moment, err);
+		if (rc < 0)
+			return rc;
 	}
 	*out_ns = (int64_t)moment * SECOND_NS;
 	return 0;
@@ -272,10 +272,10 @@ static int parse_moment(const char *option, const char *value, enum side side, i
 static int parse_at(const char *at, int64_t now_ns, struct time_range *out, struct so_error *err)
 {
 	int64_t at_ns;
-	int r = parse_moment("at", at, SECOND, now_ns, &at_ns, err);
+	int rc = parse_moment("at", at, SECOND, now_ns, &at_ns, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (at_ns > now_ns)
 		return so_err(err, -EINVAL, "--at '%.100s' is in the future", at);
 	out->from_ns = at_ns > TIME_RANGE_AT_NS / 2 ? at_ns - TIME_RANGE_AT_NS / 2 : 0;
@@ -287,19 +287,19 @@ int time_range__parse(const char *since, const char *until, const char *at, int6
 		      struct time_range *out, struct so_error *err)
 {
 	struct time_range range = { 0, now_ns };
-	int r = 0;
+	int rc = 0;
 
 	tzset();
 	if (at && (since || until))
-		return so_err(err, -EINVAL, "--at goes without --since and --until");
+		return so_err(err, -EINVAL, "--at does not go with --since or --until");
 	if (at)
 		return parse_at(at, now_ns, out, err);
 	if (since)
-		r = parse_moment("since", since, FIRST, now_ns, &range.from_ns, err);
-	if (!r && until)
-		r = parse_moment("until", until, SECOND, now_ns, &range.to_ns, err);
-	if (r)
-		return r;
+		rc = parse_moment("since", since, FIRST, now_ns, &range.from_ns, err);
+	if (!rc && until)
+		rc = parse_moment("until", until, SECOND, now_ns, &range.to_ns, err);
+	if (rc)
+		return rc;
 	if (range.from_ns >= now_ns && since)
 		return so_err(err, -EINVAL, "--since '%.100s' is not in the past", since);
 	if (range.to_ns > now_ns)

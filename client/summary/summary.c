@@ -20,23 +20,23 @@ static int count_threads(const struct profile *profile, size_t *processes, size_
 {
 	struct intern pids = { .n_keys = 0 }, tids = { .n_keys = 0 };
 	uint32_t number;
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; r >= 0 && i < profile->n_samples; i++) {
+	for (size_t i = 0; rc >= 0 && i < profile->n_samples; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
 		const int64_t both[2] = { sample->pid, sample->tid };
 
 		if (!sample->pid || !sample->count)
 			continue;
-		r = intern__add(&pids, &both[0], sizeof(both[0]), &number);
-		if (r >= 0 && sample->tid)
-			r = intern__add(&tids, both, sizeof(both), &number);
+		rc = intern__add(&pids, &both[0], sizeof(both[0]), &number);
+		if (rc >= 0 && sample->tid)
+			rc = intern__add(&tids, both, sizeof(both), &number);
 	}
 	*processes = pids.n_keys;
 	*threads = tids.n_keys;
 	intern__clear(&pids);
 	intern__clear(&tids);
-	return r < 0 ? r : 0;
+	return rc < 0 ? rc : 0;
 }
 
 static int64_t total_count(const struct profile *profile)
@@ -93,10 +93,10 @@ static int print_head(const struct profile *profile, const json_t *stats, int64_
 {
 	double cpu = cpu_seconds(profile);
 	size_t processes, threads;
-	int r = count_threads(profile, &processes, &threads);
+	int rc = count_threads(profile, &processes, &threads);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	fprintf(out, "%" PRId64 " sample%s", total, plural(total));
 	print_duration(profile, stats, out);
 	if (cpu > 0)
@@ -106,9 +106,9 @@ static int print_head(const struct profile *profile, const json_t *stats, int64_
 	if (threads)
 		fprintf(out, ", %zu thread%s", threads, plural((int64_t)threads));
 	if (processes == 1)
-		r = print_labels(profile, out);
+		rc = print_labels(profile, out);
 	fputc('\n', out);
-	return r;
+	return rc;
 }
 
 static void print_complete(const json_t *figures, int64_t total, double truncated, FILE *out)
@@ -127,21 +127,21 @@ static int print_quality(const json_t *figures, int64_t total, FILE *out)
 	double truncated = -1, lost = 0;
 	size_t length = 0;
 	FILE *memory = open_memstream(&text, &length);
-	int r;
+	int rc;
 
 	if (!memory)
 		return -ENOMEM;
 	/* The sum of the causes is needed before they are written. */
-	r = figures__print_causes("truncated", json_object_get(figures, "truncated"), &truncated, memory);
+	rc = figures__print_causes("truncated", json_object_get(figures, "truncated"), &truncated, memory);
 	if (fclose(memory))
-		r = -ENOMEM;
-	if (r < 0)
-		return r;
+		rc = -ENOMEM;
+	if (rc < 0)
+		return rc;
 	print_complete(figures, total, truncated, out);
 	fprintf(out, "   %s   ", text);
-	r = figures__print_causes("lost", json_object_get(figures, "lost"), &lost, out);
+	rc = figures__print_causes("lost", json_object_get(figures, "lost"), &lost, out);
 	fputc('\n', out);
-	return r;
+	return rc;
 }
 
 /* Time in the programs that take samples, in nanoseconds; those that follow forks and ends are not theirs. */
@@ -254,12 +254,12 @@ struct part_of_summary {
 static int print_tables(struct summary_tables *tables, const struct part_of_summary *part, FILE *out)
 {
 	const struct scope *scope = &tables->scope;
-	int r = 0;
+	int rc = 0;
 
 	if (part->all)
-		r = phases__print(part->request->phases, scope, &tables->all_names, out);
-	if (r < 0)
-		return r;
+		rc = phases__print(part->request->phases, scope, &tables->all_names, out);
+	if (rc < 0)
+		return rc;
 	if (part->all)
 		summary_categories__print(tables->categories, scope, out);
 	summary__functions(&tables->functions, scope, out);
@@ -283,29 +283,29 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 		       FILE *out)
 {
 	int64_t taken = tables->scope.total.samples;
-	int r = summary__python_threads(tables->scope.profile, total, out);
+	int rc = summary__python_threads(tables->scope.profile, total, out);
 
-	if (!r && is_part(&part->request->render)) {
+	if (!rc && is_part(&part->request->render)) {
 		fprintf(out, "of the %" PRId64 " sample%s %s:\n", taken, plural(taken),
 			!part->request->render.only.n ? "that held the GIL"
 			: part->request->render.gil   ? "of --only that held the GIL"
 						      : "of --only");
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	}
-	if (r < 0 || !tables->scope.total.samples)
-		return r;
+	if (rc < 0 || !tables->scope.total.samples)
+		return rc;
 	return print_tables(tables, part, out);
 }
 
 static void print_lines_missing(const struct profile *profile, FILE *out)
 {
-	json_t *told = figures__from_comments(profile);
+	json_t *figures = figures__from_comments(profile);
 	char text[LINES_MISSING_TEXT_BYTES];
 	double missing = 0;
 
-	if (told && figures__number(told, LINES_MISSING_COMMENT, &missing) && missing >= 1)
+	if (figures && figures__number(figures, LINES_MISSING_COMMENT, &missing) && missing >= 1)
 		fprintf(out, "%s\n", lines_missing__text((uint64_t)missing, text));
-	json_decref(told);
+	json_decref(figures);
 }
 
 static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures,
@@ -317,25 +317,25 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 	double forgotten = 0;
 	const json_t *same = figures__number(figures, "forgotten", &forgotten) ? NULL : stats;
 	int64_t total = total_count(profile);
-	int r = summary_tables__init(profile, part->request, tables);
+	int rc = summary_tables__init(profile, part->request, tables);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (!is_part(&part->request->render))
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
-	r = print_head(profile, same, total, out);
+	rc = print_head(profile, same, total, out);
 	if (forgotten > 0)
 		fprintf(out,
 			"older: %.0f samples are in memory no more (--since 1h and the like read the "
 			"history)\n",
 			forgotten);
 	print_lines_missing(profile, out);
-	if (!r)
-		r = print_quality(figures, total, out);
-	if (!r)
-		r = summary__python(profile, same, figures, out);
-	if (r < 0)
-		return r;
+	if (!rc)
+		rc = print_quality(figures, total, out);
+	if (!rc)
+		rc = summary__python(profile, same, figures, out);
+	if (rc < 0)
+		return rc;
 	print_cost(stats, stats_samples(stats, total), out);
 	if (total > 0)
 		return print_where(tables, part, total, out);
@@ -347,13 +347,13 @@ static int print(const struct profile *profile, const json_t *stats, const struc
 		 FILE *out, struct so_error *err)
 {
 	json_t *kept = figures__of(profile, stats);
-	int r = print_all(profile, stats, kept ? kept : stats, part, out);
+	int rc = print_all(profile, stats, kept ? kept : stats, part, out);
 
 	json_decref(kept);
-	if (r == -EFBIG)
-		return so_err(err, r, "cannot summarise: the profile's names are too long");
-	if (r < 0)
-		return so_err(err, r, "cannot summarise: not enough memory");
+	if (rc == -EFBIG)
+		return so_err(err, rc, "cannot summarise: the profile's names are too long");
+	if (rc < 0)
+		return so_err(err, rc, "cannot summarise: not enough memory");
 	errno = 0;
 	if (fflush(out) || ferror(out))
 		return so_err(err, -EIO, "cannot write the summary: %s", strerror(errno ? errno : EIO));
@@ -372,10 +372,10 @@ static int print_plain(const struct profile *profile, const json_t *stats, const
 {
 	_cleanup_(category_rules) struct category_rules *rules = NULL;
 	struct summary_request request = { .render = *options };
-	int r = category_rules__load(NULL, &rules, err);
+	int rc = category_rules__load(NULL, &rules, err);
 
 	request.rules = rules;
-	return r ? r : print(profile, stats, &(struct part_of_summary){ &request, all }, out, err);
+	return rc ? rc : print(profile, stats, &(struct part_of_summary){ &request, all }, out, err);
 }
 
 int render__summary_of(const struct profile *profile, const json_t *stats, const struct render_options *options,

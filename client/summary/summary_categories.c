@@ -54,14 +54,14 @@ static int pairs__add(struct pairs *pairs, size_t category, uint32_t name, const
 {
 	const uint32_t id[2] = { (uint32_t)category, name };
 	uint32_t number;
-	int r;
+	int rc;
 
 	if (ARRAY_RESERVE(pairs->shares, pairs->capacity, pairs->ids.n_keys + 1))
 		return -ENOMEM;
-	r = intern__add(&pairs->ids, id, sizeof(id), &number);
-	if (r < 0)
-		return r;
-	if (r)
+	rc = intern__add(&pairs->ids, id, sizeof(id), &number);
+	if (rc < 0)
+		return rc;
+	if (rc)
 		pairs->shares[number] = (struct share){ 0 };
 	share__add(&pairs->shares[number], share);
 	return 0;
@@ -119,48 +119,48 @@ static int add_sample(struct sorter *sorter, const struct profile_sample *sample
 {
 	struct category_verdict verdict = category_lines__judge(&sorter->lines, sample);
 	uint32_t caller;
-	int r;
+	int rc;
 
 	share__add(&sorter->shares[verdict.category], share);
 	share__add(&sorter->means[verdict.category * sorter->n + verdict.means], share);
-	r = pairs__add(&sorter->functions, verdict.category, function_of(sorter, sample, &verdict, functions),
-		       share);
+	rc = pairs__add(&sorter->functions, verdict.category, function_of(sorter, sample, &verdict, functions),
+			share);
 	caller = caller_of(sorter, sample, &verdict, lines);
-	if (!r && caller != NAMES_NONE)
-		r = pairs__add(&sorter->callers, verdict.category, caller, share);
-	return r;
+	if (!rc && caller != NAMES_NONE)
+		rc = pairs__add(&sorter->callers, verdict.category, caller, share);
+	return rc;
 }
 
 static int add_samples(struct sorter *sorter, const struct names *functions, const struct names *lines)
 {
 	const struct profile *profile = sorter->scope->profile;
 	struct share share;
-	int r;
+	int rc;
 
 	sorter->n = category_verdict__count(sorter->rules);
 	sorter->shares = calloc(sorter->n, sizeof(*sorter->shares));
 	sorter->means = calloc(sorter->n * sorter->n, sizeof(*sorter->means));
 	if (!sorter->shares || !sorter->means)
 		return -ENOMEM;
-	r = category_lines__match(sorter->rules, profile, NULL, &sorter->lines);
-	for (size_t i = 0; !r && i < profile->n_samples; i++)
+	rc = category_lines__match(sorter->rules, profile, NULL, &sorter->lines);
+	for (size_t i = 0; !rc && i < profile->n_samples; i++)
 		if (scope__share(sorter->scope, &profile->samples[i], &share))
-			r = add_sample(sorter, &profile->samples[i], &share, functions, lines);
-	return r;
+			rc = add_sample(sorter, &profile->samples[i], &share, functions, lines);
+	return rc;
 }
 
 static int compare_parts(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
 	size_t n = x->length < y->length ? x->length : y->length;
-	int r;
+	int rc;
 
 	if (x->row != y->row)
 		return x->row < y->row ? -1 : 1;
 	if (x->share.samples != y->share.samples)
 		return x->share.samples < y->share.samples ? 1 : -1;
-	r = n ? memcmp(x->text, y->text, n) : 0;
-	return r ? r : (x->length > y->length) - (x->length < y->length);
+	rc = n ? memcmp(x->text, y->text, n) : 0;
+	return rc ? rc : (x->length > y->length) - (x->length < y->length);
 }
 
 static void sort_parts(struct parts *parts)
@@ -270,23 +270,23 @@ static int fill_table(const struct sorter *sorter, const struct names *functions
 		      struct category_table *table)
 {
 	_cleanup_free_ size_t *row_of = calloc(sorter->n, sizeof(*row_of));
-	int r = 0;
+	int rc = 0;
 
 	table->rows = calloc(sorter->n, sizeof(*table->rows));
 	if (!row_of || !table->rows)
 		return -ENOMEM;
-	for (size_t i = 0; !r && i < sorter->n; i++) {
+	for (size_t i = 0; !rc && i < sorter->n; i++) {
 		if (!sorter->shares[i].samples)
 			continue;
 		row_of[i] = table->n;
-		r = fill_row(sorter, i, &table->rows[table->n++]);
+		rc = fill_row(sorter, i, &table->rows[table->n++]);
 	}
-	if (!r)
-		r = hand_out(&sorter->functions, functions, row_of, table->rows, true, &table->functions);
-	if (!r)
-		r = hand_out(&sorter->callers, lines, row_of, table->rows, false, &table->callers);
-	if (r < 0)
-		return r;
+	if (!rc)
+		rc = hand_out(&sorter->functions, functions, row_of, table->rows, true, &table->functions);
+	if (!rc)
+		rc = hand_out(&sorter->callers, lines, row_of, table->rows, false, &table->callers);
+	if (rc < 0)
+		return rc;
 	qsort(table->rows, table->n, sizeof(*table->rows), compare_rows);
 	return fill_means(sorter, table);
 }
@@ -297,13 +297,13 @@ int summary_categories__new(const struct scope *scope, const struct category_rul
 {
 	_cleanup_(category_table) struct category_table *table = calloc(1, sizeof(*table));
 	_cleanup_(sorter) struct sorter *sorter = &(struct sorter){ .scope = scope, .rules = rules };
-	int r = table ? add_samples(sorter, functions, lines) : -ENOMEM;
+	int rc = table ? add_samples(sorter, functions, lines) : -ENOMEM;
 
-	if (!r)
-		r = fill_table(sorter, functions, lines, table);
-	if (!r)
+	if (!rc)
+		rc = fill_table(sorter, functions, lines, table);
+	if (!rc)
 		*out = TAKE_PTR(table);
-	return r;
+	return rc;
 }
 
 void summary_categories__free(struct category_table *table)

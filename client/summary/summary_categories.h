@@ -33,7 +33,7 @@ struct category_row {
 	const char *kind; /* "activity", "mechanism" or "leftover" */
 	struct share share;
 	/*
-	 * Functions: of an activity the innermost Python one within it, so that it is told by what it does rather
+	 * Functions: of an activity the innermost Python one within it, so that it is named by what it does rather
 	 * than by the C code that this ends in; the leaf where there is none, and elsewhere.
 	 */
 	struct parts functions;

@@ -112,16 +112,16 @@ static json_t *phase_of(const struct phase_result *phase, const struct names *na
 
 static int phases_of(const struct phases *phases, const struct summary_tables *tables, json_t *array)
 {
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; !r && i < phases__count(phases); i++) {
+	for (size_t i = 0; !rc && i < phases__count(phases); i++) {
 		struct phase_result phase;
 
-		r = phases__measure(phases, i, &tables->scope, &tables->all_names, &phase);
-		if (!r)
+		rc = phases__measure(phases, i, &tables->scope, &tables->all_names, &phase);
+		if (!rc)
 			json_array_append_new(array, phase_of(&phase, &tables->all_names, &tables->scope));
 	}
-	return r;
+	return rc;
 }
 
 /* Another tool's label may be any text. */
@@ -200,14 +200,14 @@ static int build(const struct profile *profile, const json_t *figures, const str
 {
 	_cleanup_(summary_tables) struct summary_tables *tables =
 		&(struct summary_tables){ .categories = NULL };
-	int r = summary_tables__init(profile, request, tables);
+	int rc = summary_tables__init(profile, request, tables);
 	const struct scope *scope = &tables->scope;
 	json_t *phases;
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	phases = json_array();
-	r = phases_of(request->phases, tables, phases);
+	rc = phases_of(request->phases, tables, phases);
 	set_head(object, scope, figures);
 	json_object_set_new(object, "categories", categories_of(tables->categories, scope));
 	json_object_set_new(object, "means",
@@ -217,22 +217,22 @@ static int build(const struct profile *profile, const json_t *figures, const str
 	json_object_set_new(object, "lines", rows_of(&tables->lines, scope, true));
 	json_object_set_new(object, "threads", rows_of(&tables->threads, scope, false));
 	json_object_set_new(object, "processes", rows_of(&tables->processes, scope, false));
-	return r;
+	return rc;
 }
 
 int summary__print_json(const struct profile *profile, const json_t *stats,
 			const struct summary_request *request, FILE *out, struct so_error *err)
 {
 	json_t *object = json_object(), *kept = figures__of(profile, stats);
-	int r = build(profile, kept ? kept : stats, request, object);
+	int rc = build(profile, kept ? kept : stats, request, object);
 
-	if (!r && (json_dumpf(object, out, JSON_INDENT(2)) || fputc('\n', out) == EOF || fflush(out)))
-		r = so_err(err, -EIO, "cannot write the summary: %s", strerror(errno ? errno : EIO));
-	else if (r == -EFBIG)
-		so_err(err, r, "cannot summarise: the profile's names are too long");
-	else if (r < 0)
-		so_err(err, r, "cannot summarise: not enough memory");
+	if (!rc && (json_dumpf(object, out, JSON_INDENT(2)) || fputc('\n', out) == EOF || fflush(out)))
+		rc = so_err(err, -EIO, "cannot write the summary: %s", strerror(errno ? errno : EIO));
+	else if (rc == -EFBIG)
+		so_err(err, rc, "cannot summarise: the profile's names are too long");
+	else if (rc < 0)
+		so_err(err, rc, "cannot summarise: not enough memory");
 	json_decref(object);
 	json_decref(kept);
-	return r;
+	return rc;
 }

@@ -43,14 +43,14 @@ void names__clear(struct names *names)
 static int add_name(struct names *names, const struct text *text, uint32_t line)
 {
 	uint32_t number;
-	int r;
+	int rc;
 
 	if (ARRAY_RESERVE(names->example, names->capacity, names->texts.n_keys + 1))
 		return -ENOMEM;
-	r = intern__add(&names->texts, text->bytes, text->length, &number);
-	if (r < 0)
-		return r;
-	if (r)
+	rc = intern__add(&names->texts, text->bytes, text->length, &number);
+	if (rc < 0)
+		return rc;
+	if (rc)
 		names->example[number] = line;
 	names->of_line[line] = number;
 	return 0;
@@ -64,24 +64,24 @@ static int name_lines(const struct profile *profile, takes_fn *takes, write_fn *
 {
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	size_t budget = TEXT_BUDGET_BYTES;
-	int r = 0;
+	int rc = 0;
 
 	names->of_line = calloc(profile->n_lines + 1, sizeof(*names->of_line));
 	if (!names->of_line)
 		return -ENOMEM;
-	for (uint32_t i = 0; !r && i < profile->n_lines; i++) {
+	for (uint32_t i = 0; !rc && i < profile->n_lines; i++) {
 		names->of_line[i] = NAMES_NONE;
 		if (!takes(&profile->lines[i]))
 			continue;
 		text->length = 0;
-		r = write(&profile->lines[i], text);
-		if (!r && text->length > budget)
+		rc = write(&profile->lines[i], text);
+		if (!rc && text->length > budget)
 			return -EFBIG;
 		budget -= text->length;
-		if (!r)
-			r = add_name(names, text, i);
+		if (!rc)
+			rc = add_name(names, text, i);
 	}
-	return r;
+	return rc;
 }
 
 static bool takes_all(const struct profile_line *line)
@@ -140,9 +140,9 @@ void rows__clear(struct rows *rows)
 static int compare_text(const struct row *x, const struct row *y)
 {
 	size_t n = x->length < y->length ? x->length : y->length;
-	int r = n ? memcmp(x->text, y->text, n) : 0;
+	int rc = n ? memcmp(x->text, y->text, n) : 0;
 
-	return r ? r : (x->length > y->length) - (x->length < y->length);
+	return rc ? rc : (x->length > y->length) - (x->length < y->length);
 }
 
 static int rows__compare_self(const void *a, const void *b)
@@ -257,15 +257,15 @@ static int add_to_group(struct groups *groups, const struct profile_sample *samp
 	const int64_t id[2] = { sample->pid, threads ? sample->tid : 0 };
 	struct group *group;
 	uint32_t number;
-	int r;
+	int rc;
 
 	if (ARRAY_RESERVE(groups->list, groups->capacity, groups->ids.n_keys + 1))
 		return -ENOMEM;
-	r = intern__add(&groups->ids, id, sizeof(id), &number);
-	if (r < 0)
-		return r;
+	rc = intern__add(&groups->ids, id, sizeof(id), &number);
+	if (rc < 0)
+		return rc;
 	group = &groups->list[number];
-	if (r)
+	if (rc)
 		*group = (struct group){ .name = sample, .rank = "", .container = "" };
 	if (sample->rank && *sample->rank)
 		group->rank = sample->rank;
@@ -282,18 +282,18 @@ static int name_group(const struct group *group, bool threads, struct rows *out,
 {
 	struct profile_sample named = *group->name;
 	uint32_t number;
-	int r;
+	int rc;
 
 	if (!threads)
 		named.tid = 0;
 	text->length = 0;
-	r = frame_text__thread(&named, true, text);
-	if (!r)
-		r = intern__add(&out->texts, text->bytes, text->length, &number);
-	if (r < 0)
-		return r;
-	/* A name may stand for two, where the labels are another tool's; so the text's number is the row's. */
-	if (r)
+	rc = frame_text__thread(&named, true, text);
+	if (!rc)
+		rc = intern__add(&out->texts, text->bytes, text->length, &number);
+	if (rc < 0)
+		return rc;
+	/* A name may be that of two, where the labels are another tool's; so the text's number is the row's. */
+	if (rc)
 		out->list[out->n++] =
 			(struct row){ .line = number, .rank = group->rank, .container = group->container };
 	share__add(&out->list[number].self, &group->share);
@@ -305,9 +305,9 @@ int rows__of_threads(const struct scope *scope, bool threads, struct rows *out)
 	_cleanup_(groups) struct groups *groups = &(struct groups){ .capacity = 0 };
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	struct share share;
-	int r = 0;
+	int rc = 0;
 
-	for (size_t i = 0; !r && i < scope->profile->n_samples; i++) {
+	for (size_t i = 0; !rc && i < scope->profile->n_samples; i++) {
 		const struct profile_sample *sample = &scope->profile->samples[i];
 
 		if (!scope__share(scope, sample, &share))
@@ -315,13 +315,13 @@ int rows__of_threads(const struct scope *scope, bool threads, struct rows *out)
 		if (!sample->pid || (threads && !sample->tid))
 			share__add(&out->none, &share);
 		else
-			r = add_to_group(groups, sample, threads, &share);
+			rc = add_to_group(groups, sample, threads, &share);
 	}
 	out->list = calloc(groups->ids.n_keys + 1, sizeof(*out->list));
 	if (!out->list)
 		return -ENOMEM;
-	for (size_t i = 0; !r && i < groups->ids.n_keys; i++)
-		r = name_group(&groups->list[i], threads, out, text);
+	for (size_t i = 0; !rc && i < groups->ids.n_keys; i++)
+		rc = name_group(&groups->list[i], threads, out, text);
 	/* The block of texts moves while it grows. */
 	for (size_t i = 0; i < out->n; i++) {
 		struct row *row = &out->list[i];
@@ -332,5 +332,5 @@ int rows__of_threads(const struct scope *scope, bool threads, struct rows *out)
 		row->line = ROW_NO_LINE;
 	}
 	qsort(out->list, out->n, sizeof(*out->list), rows__compare_self);
-	return r;
+	return rc;
 }

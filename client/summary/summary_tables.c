@@ -4,35 +4,35 @@
 static int count_functions(struct summary_tables *out)
 {
 	bool python_only = out->scope.options->python_only;
-	int r = names__functions(&out->scope, false, &out->all_names);
+	int rc = names__functions(&out->scope, false, &out->all_names);
 
-	if (!r && python_only)
-		r = names__functions(&out->scope, true, &out->some_names);
-	if (!r)
-		r = rows__of_names(&out->scope, python_only ? &out->some_names : &out->all_names,
-				   &out->functions);
-	return r;
+	if (!rc && python_only)
+		rc = names__functions(&out->scope, true, &out->some_names);
+	if (!rc)
+		rc = rows__of_names(&out->scope, python_only ? &out->some_names : &out->all_names,
+				    &out->functions);
+	return rc;
 }
 
 int summary_tables__init(const struct profile *profile, const struct summary_request *request,
 			 struct summary_tables *out)
 {
-	int r;
+	int rc;
 
 	scope__init(profile, &request->render, &out->scope);
-	r = count_functions(out);
-	if (!r)
-		r = names__lines(&out->scope, &out->line_names);
-	if (!r)
-		r = rows__of_names(&out->scope, &out->line_names, &out->lines);
-	if (!r)
-		r = rows__of_threads(&out->scope, true, &out->threads);
-	if (!r)
-		r = rows__of_threads(&out->scope, false, &out->processes);
-	if (!r)
-		r = summary_categories__new(&out->scope, request->rules, &out->all_names, &out->line_names,
-					    &out->categories);
-	return r;
+	rc = count_functions(out);
+	if (!rc)
+		rc = names__lines(&out->scope, &out->line_names);
+	if (!rc)
+		rc = rows__of_names(&out->scope, &out->line_names, &out->lines);
+	if (!rc)
+		rc = rows__of_threads(&out->scope, true, &out->threads);
+	if (!rc)
+		rc = rows__of_threads(&out->scope, false, &out->processes);
+	if (!rc)
+		rc = summary_categories__new(&out->scope, request->rules, &out->all_names, &out->line_names,
+					     &out->categories);
+	return rc;
 }
 
 void summary_tables__clear(struct summary_tables *tables)

@@ -45,7 +45,7 @@ struct call {
 
 struct route {
 	const char *method;
-	const char *path; /* "ID" stands for a target's number, or the key of a history */
+	const char *path; /* "ID" is a target's number, or the key of a history */
 	int (*handle)(struct call *call);
 	bool changes; /* begins, ends or drops something: not for a read-only caller */
 };
@@ -419,8 +419,8 @@ static int get_cuda(struct call *call)
 }
 
 /*
- * Of the targets that the caller may see. Renews no lease: what is scraped for ever must not keep a recording whose client
- * is gone.
+ * Of the targets that the caller may see. Renews no lease: what is scraped for ever must not keep a recording whose
+ * client is gone.
  */
 static int get_metrics(struct call *call)
 {

@@ -12,7 +12,7 @@
 #include "stakeout/error.h"
 
 struct api_options {
-	/* How long a recording (a target that nobody asked to keep) may go without any request; 0: the default. */
+	/* How long a recording (a target that nobody asked to keep) may last without any request; 0: the default. */
 	double ended_idle_s;     /* an ended one is forgotten after this, default 300 */
 	double running_idle_s;   /* one without a duration is stopped after this, default 60 */
 	struct history *history; /* of the targets that are kept; the caller's, must live longer; NULL: none */

@@ -122,8 +122,8 @@ static bool has(const struct recordings *r, uint32_t of)
 }
 
 /*
- * Of all that are watched and are not recorded yet: those that are there at first, and those that come later, from then on.
- * One that ends, or is detached, meanwhile is none any more.
+ * Of all that are watched and are not recorded yet: those that are there at first, and those that come later, from then
+ * on. One that ends, or is detached, meanwhile is none any more.
  */
 static int begin_new(struct recordings *r, const struct target_info *all, size_t n, struct so_error *err)
 {
@@ -188,8 +188,8 @@ static bool goes_on(const struct recording *one, const struct target_info *all, 
 }
 
 /*
- * Jobs that are restarted all the time would fill the daemon with recordings that have ended. When others build profiles
- * there is time later.
+ * Jobs that are restarted all the time would fill the daemon with recordings that have ended. When others build
+ * profiles there is time later.
  */
 static int finish_ended(struct recordings *r, const struct target_info *all, size_t n, struct so_error *err)
 {
@@ -234,8 +234,8 @@ static int is_over(struct recordings *r, struct so_error *err)
 }
 
 /*
- * poll() without wanted events reports a connection that the peer closed for both directions; a client that only closed its
- * sending side still reads.
+ * poll() without wanted events reports a connection that the peer closed for both directions; a client that only closed
+ * its sending side still reads.
  */
 static int wait_for(struct recordings *r, struct so_error *err)
 {
@@ -263,8 +263,8 @@ static int wait_for(struct recordings *r, struct so_error *err)
 }
 
 /*
- * Without samples: on an idle node too there is an answer, and what pulls it goes on. The comments say what is not in the
- * profile.
+ * Without samples: on an idle node too there is an answer, and what pulls it goes on. The comments say what is not in
+ * the profile.
  */
 static int add_comments(struct recordings *r, struct so_error *err)
 {

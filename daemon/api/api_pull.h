@@ -18,11 +18,11 @@ struct api_pull {
 };
 
 /*
- * Records for as long as the request says, and gives the profile, gzip-compressed, malloc'ed: of the process `pid`, which is
- * watched for that time if it is not yet, or without `pid` of all watched ones that the caller may see, those included that
- * come meanwhile, added up; where there was none that is a profile without samples. A request that is read_only gets what is
- * watched already. Ends early when the client hangs up (-ECANCELED), or with the one process. Otherwise as engine__attach(),
- * engine__profile(); -EINVAL: wrong arguments.
+ * Records for as long as the request says, and gives the profile, gzip-compressed, malloc'ed: of the process `pid`,
+ * which is watched for that time if it is not yet, or without `pid` of all watched ones that the caller may see, those
+ * included that come meanwhile, added up; where there was none that is a profile without samples. A request that is
+ * read_only gets what is watched already. Ends early when the client hangs up (-ECANCELED), or with the one process.
+ * Otherwise as engine__attach(), engine__profile(); -EINVAL: wrong arguments.
  */
 int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, struct so_error *err);
 

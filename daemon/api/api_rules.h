@@ -12,8 +12,8 @@
 #include "stakeout/error.h"
 
 /*
- * *out: a new reference. The request says whose rules are seen and set. scan: NULL where there are no rules, which is -ENOENT.
- * Errors as match_table__add() and match_table__remove(), in words; -EINVAL also for what is no such JSON.
+ * *out: a new reference. The request says whose rules are seen and set. scan: NULL where there are no rules, which is
+ * -ENOENT. Errors as match_table__add() and match_table__remove(), in words; -EINVAL also for what is no such JSON.
  */
 int api_rules__list(struct match_scan *scan, struct engine *engine, const struct http_request *request,
 		    json_t **out, struct so_error *err);

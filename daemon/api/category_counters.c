@@ -32,8 +32,8 @@ static bool is_shown(const struct category_rules *rules, size_t category)
 }
 
 /*
- * Where there is no place for all, the last ones of the file share one; leftovers have their own. A category that is called
- * as the shared one is part of it, since a series may be there once only.
+ * Where there is no place for all, the last ones of the file share one; leftovers have their own. A category that is
+ * called as the shared one is part of it, since a series may be there once only.
  */
 static void place_categories(struct category_counters *c)
 {
@@ -130,7 +130,7 @@ static void forget_gone(struct category_counters *c)
 int category_counters__begin(struct category_counters *c, uint32_t id)
 {
 	struct counted *place;
-	int r = 0;
+	int rc = 0;
 
 	pthread_mutex_lock(&c->lock);
 	place = find(c, id);
@@ -143,26 +143,26 @@ int category_counters__begin(struct category_counters *c, uint32_t id)
 		if (place)
 			*place = (struct counted){ .id = id };
 		else
-			r = -ENOSPC;
+			rc = -ENOSPC;
 	}
 	pthread_mutex_unlock(&c->lock);
-	return r;
+	return rc;
 }
 
 static int sort(struct category_counters *c, const struct profile *profile, int64_t ns[CATEGORY_COUNTERS_MAX])
 {
 	_cleanup_(category_lines) struct category_lines *lines = &(struct category_lines){ 0 };
-	int r;
+	int rc;
 
 	pthread_mutex_lock(&c->work);
-	r = category_lines__match(c->rules, profile, &c->memory, lines);
+	rc = category_lines__match(c->rules, profile, &c->memory, lines);
 	pthread_mutex_unlock(&c->work);
-	for (size_t i = 0; !r && i < profile->n_samples; i++) {
+	for (size_t i = 0; !rc && i < profile->n_samples; i++) {
 		struct category_verdict verdict = category_lines__judge(lines, &profile->samples[i]);
 
 		ns[c->place[verdict.category]] += profile->samples[i].value_ns;
 	}
-	return r;
+	return rc;
 }
 
 int category_counters__add(struct category_counters *c, uint32_t id, const void *bytes, size_t length,
@@ -171,13 +171,13 @@ int category_counters__add(struct category_counters *c, uint32_t id, const void 
 	_cleanup_(profile) struct profile *profile = NULL;
 	int64_t ns[CATEGORY_COUNTERS_MAX] = { 0 };
 	struct counted *target;
-	int r = profile__read(bytes, length, &profile, err);
+	int rc = profile__read(bytes, length, &profile, err);
 
-	if (r)
-		return r;
-	r = sort(c, profile, ns);
-	if (r)
-		return so_err(err, r, "out of memory");
+	if (rc)
+		return rc;
+	rc = sort(c, profile, ns);
+	if (rc)
+		return so_err(err, rc, "out of memory");
 	pthread_mutex_lock(&c->lock);
 	target = find(c, id);
 	for (size_t i = 0; target && i < c->n; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * CPU time of targets by category (include/profile/category_verdict.h), for /metrics: counters that profiles of their windows are added
- * to. A target's counters add up to the CPU time of all samples in those profiles (samples times sampling period).
+ * CPU time of targets by category (include/profile/category_verdict.h), for /metrics: counters that profiles of their
+ * windows are added to. A target's counters add up to the CPU time of all samples in those profiles (samples times
+ * sampling period).
  *
  * All functions are thread-safe, category_counters__free() excepted.
  */
@@ -34,7 +35,10 @@ const char *category_counters__name(const struct category_counters *counters, si
 
 /* The target has counters from now on, all 0; nothing where it has. -ENOSPC: ENGINE_MAX_TARGETS that live have. */
 int category_counters__begin(struct category_counters *counters, uint32_t id);
-/* Adds a profile, as engine__window() gives it, of a target that has begun: all of it or nothing. Errors as profile__read()'s. */
+/*
+ * Adds a profile, as engine__window() gives it, of a target that has begun: all of it or nothing. Errors as
+ * profile__read()'s.
+ */
 int category_counters__add(struct category_counters *counters, uint32_t id, const void *profile, size_t length,
 			   struct so_error *err);
 /* ns by category. False: the target has no counters. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A target of which windows are taken stays in its slot of the engine until the last one is taken, and one that lives holds
- * what its window has counted. So a thread looks each second for targets that ended and for windows that nobody asks for any
- * more. It sleeps as long as no windows are taken.
+ * A target of which windows are taken stays in its slot of the engine until the last one is taken, and one that lives
+ * holds what its window has counted. So a thread looks each second for targets that ended and for windows that nobody
+ * asks for any more. It sleeps as long as no windows are taken.
  */
 #include "daemon/api/category_windows.h"
 
@@ -62,12 +62,12 @@ static void take(struct category_windows *w, struct window *window)
 {
 	struct engine_window taken = { 0 };
 	struct so_error err = { .text = "" };
-	int r = engine__window(w->engine, window->id, &taken, &err);
-	bool last = r == -ENOENT || taken.last;
+	int rc = engine__window(w->engine, window->id, &taken, &err);
+	bool last = rc == -ENOENT || taken.last;
 
-	if (!r)
-		r = category_counters__add(w->counters, window->id, taken.profile, taken.length, &err);
-	say(w, window->id, r, err.text);
+	if (!rc)
+		rc = category_counters__add(w->counters, window->id, taken.profile, taken.length, &err);
+	say(w, window->id, rc, err.text);
 	free(taken.profile);
 	window->taken_ns = clock__now_ns();
 	if (last)
@@ -126,7 +126,10 @@ void category_windows__refresh(struct category_windows *w, const struct target_i
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Of a target that was detached nobody can see the counters. Of the idle ones only one is taken, since a scrape waits meanwhile. */
+/*
+ * Of a target that was detached nobody can see the counters. Of the idle ones only one is taken, since a scrape waits
+ * meanwhile.
+ */
 static void look(struct category_windows *w, uint64_t now_ns)
 {
 	bool patient = true;
@@ -156,12 +159,12 @@ static void *run(void *context)
 	while (!w->stop) {
 		uint64_t at_ns = clock__now_ns() + TICK_NS;
 		struct timespec at = { (time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000) };
-		int r = 0;
+		int rc = 0;
 
 		if (!w->n)
 			pthread_cond_wait(&w->wake, &w->lock);
-		while (w->n && !w->stop && r != ETIMEDOUT)
-			r = pthread_cond_timedwait(&w->wake, &w->lock, &at);
+		while (w->n && !w->stop && rc != ETIMEDOUT)
+			rc = pthread_cond_timedwait(&w->wake, &w->lock, &at);
 		if (!w->stop)
 			look(w, clock__now_ns());
 	}
@@ -180,7 +183,7 @@ int category_windows__new(struct engine *engine, struct category_counters *count
 			  struct category_windows **out, struct so_error *err)
 {
 	struct category_windows *w = calloc(1, sizeof(*w));
-	int r;
+	int rc;
 
 	if (!w)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -188,10 +191,10 @@ int category_windows__new(struct engine *engine, struct category_counters *count
 	w->counters = counters;
 	pthread_mutex_init(&w->lock, NULL);
 	clock__init_cond(&w->wake);
-	r = pthread_create(&w->thread, NULL, run, w);
-	if (r) {
+	rc = pthread_create(&w->thread, NULL, run, w);
+	if (rc) {
 		free_state(w);
-		return so_err(err, -r, "cannot start a thread: %s", strerror(r));
+		return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
 	}
 	*out = w;
 	return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Takes the windows of kept targets for their counters by category (daemon/api/category_counters.h) where no history takes them:
- * when somebody asks for the counters, and once at a target's end. Where nobody has asked yet, nothing is done. Once somebody
- * has, a window that nobody asks for is taken all the same: when it is CATEGORY_WINDOWS_IDLE_NS old, or its target begins
- * a new generation of samples and the window would have to hold on to the old one.
+ * Takes the windows of kept targets for their counters by category (daemon/api/category_counters.h) where no history
+ * takes them: when somebody asks for the counters, and once at a target's end. Where nobody has asked yet, nothing is
+ * done. Once somebody has, a window that nobody asks for is taken all the same: when it is CATEGORY_WINDOWS_IDLE_NS
+ * old, or its target begins a new generation of samples and the window would have to hold on to the old one.
  */
 #ifndef STAKEOUT_CATEGORY_WINDOWS_H
 #define STAKEOUT_CATEGORY_WINDOWS_H
@@ -31,8 +31,9 @@ void category_windows__free(struct category_windows *windows);
 CLEANUP_DEFINE(struct category_windows *, category_windows, category_windows__free)
 
 /*
- * Brings the counters of those targets that are kept up to now: back to their attachment the first time. Leaves out those of
- * less than CATEGORY_WINDOWS_MIN_NS ago, and what there is no patience for, which comes first the next time. Thread-safe.
+ * Brings the counters of those targets that are kept up to now: back to their attachment the first time. Leaves out
+ * those of less than CATEGORY_WINDOWS_MIN_NS ago, and what there is no patience for, which comes first the next time.
+ * Thread-safe.
  */
 void category_windows__refresh(struct category_windows *windows, const struct target_info *targets, size_t n);
 

@@ -23,7 +23,9 @@ struct denial {
 void denials__add(const struct denial *denial);
 /* Says how many were left out so far. */
 void denials__flush(void);
-/* A descriptor that is readable a second after lines were first left out: denials__flush(). -1: none. The module's own. */
+/*
+ * A descriptor that is readable a second after lines were first left out: denials__flush(). -1: none. The module's own.
+ */
 int denials__timer_fd(void);
 /* Since the start. */
 uint64_t denials__count(void);

@@ -19,7 +19,7 @@
 #define DRAIN_BYTES (16 * HTTP_MAX_BODY_BYTES)
 /* Request line and headers of one connection. */
 #define CONNECTION_MEMORY_BYTES 32768
-/* Connections beyond the limit that may be told so at the same time; further ones are closed without a word. */
+/* Connections beyond the limit that may be answered so at the same time; further ones are closed without a word. */
 #define TURNED_AWAY 32
 
 struct user {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * HTTP/1.1 on a listening Unix socket, or on a TCP one with a token: reads requests, knows who sent them, hands them to
- * one handler, sends its replies. Each connection has a thread of its own, so a handler may block and a slow client delays nobody.
+ * one handler, sends its replies. Each connection has a thread of its own, so a handler may block and a slow client
+ * delays nobody.
  */
 #ifndef STAKEOUT_HTTP_SERVER_H
 #define STAKEOUT_HTTP_SERVER_H
@@ -51,10 +52,10 @@ typedef void http_handler_fn(void *context, const struct http_request *request, 
 struct http_server;
 
 /*
- * listen_fd is the server's from here on, also on failure. Requests of members of group come as root's (PEER_NO_GROUP: none).
- * token NULL: a Unix socket. Otherwise a TCP one, where nobody says who the peer is: a request whose Authorization header
- * does not match is answered 401 before its body is read; one that does comes as root's, read-only. Up to
- * HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
+ * listen_fd is the server's from here on, also on failure. Requests of members of group come as root's (PEER_NO_GROUP:
+ * none). token NULL: a Unix socket. Otherwise a TCP one, where nobody says who the peer is: a request whose
+ * Authorization header does not match is answered 401 before its body is read; one that does comes as root's,
+ * read-only. Up to HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
  */
 int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler,
 		       void *context, struct http_server **out, struct so_error *err);

@@ -99,7 +99,9 @@ static int remove_stale(const struct sockaddr_un *addr, struct so_error *err)
 	return 0;
 }
 
-/* The file is looked at and changed as one: whoever may write to the directory cannot put another in its place between. */
+/*
+ * The file is looked at and changed as one: whoever may write to the directory cannot put another in its place between.
+ */
 static int give_to_group(const char *path, gid_t group, struct so_error *err)
 {
 	_cleanup_close_ int fd = -1;

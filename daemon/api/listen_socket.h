@@ -17,7 +17,8 @@ struct listen_socket;
  * Binds and listens. path NULL: /run/stakeout/stakeoutd.sock for root, otherwise
  * $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock; the directory of a default path is made when missing. The socket of
  * a daemon that died is replaced; -EADDRINUSE when a daemon listens there; -EEXIST when something else lies at
- * the path; -ENAMETOOLONG. The file is that group's before anybody can connect; (gid_t)-1: stays as the kernel makes it.
+ * the path; -ENAMETOOLONG. The file is that group's before anybody can connect; (gid_t)-1: stays as the kernel makes
+ * it.
  */
 int listen_socket__open(const char *path, mode_t mode, gid_t group, struct listen_socket **out,
 			struct so_error *err);

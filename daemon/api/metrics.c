@@ -25,7 +25,9 @@ static const char *const state_words[] = {
 	[TARGET_ENDED] = "ended",
 };
 
-/* Everything that one scrape shows, taken before anything is printed: a family's samples of all targets lie together. */
+/*
+ * Everything that one scrape shows, taken before anything is printed: a family's samples of all targets lie together.
+ */
 struct scrape {
 	json_t *status;
 	struct metrics_target targets[METRICS_MAX_TARGETS];
@@ -176,7 +178,9 @@ static void print_figures(FILE *out, const struct scrape *s)
 			     s->targets[i].info.processes);
 }
 
-/* All causes, also those that the stats leave out because they are 0: a rate needs the series before its first event. */
+/*
+ * All causes, also those that the stats leave out because they are 0: a rate needs the series before its first event.
+ */
 static void print_causes(FILE *out, const struct scrape *s, const char *name, const char *help,
 			 const char *field, const char *const *words, unsigned from, unsigned to)
 {

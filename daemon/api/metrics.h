@@ -2,8 +2,8 @@
 /*
  * What Prometheus scrapes: the daemon's state, its targets, their CUDA calls. .design/metrics.md lists all names.
  *
- * A target's series begin at 0 when it is attached and are gone when it is forgotten. Its ID is never used again while the
- * daemon runs, so no series falls but where the daemon itself starts again.
+ * A target's series begin at 0 when it is attached and are gone when it is forgotten. Its ID is never used again while
+ * the daemon runs, so no series falls but where the daemon itself starts again.
  */
 #ifndef STAKEOUT_METRICS_H
 #define STAKEOUT_METRICS_H
@@ -21,7 +21,7 @@
 #define METRICS_MAX_APIS     40 /* of one target; further ones are added up as api="other" */
 #define METRICS_BUCKETS      16 /* of an API's histogram, the one of +Inf among them */
 
-/* What is told beyond the engine's own figures; all zero is nothing. */
+/* What is reported beyond the engine's own figures; all zero is nothing. */
 struct metrics_more {
 	struct category_counters *categories; /* NULL: not counted */
 	const struct match_rule_info *rules;  /* that the caller may see */
@@ -30,8 +30,8 @@ struct metrics_more {
 };
 
 /*
- * All of it for these targets, which the caller may see. Of more than METRICS_MAX_TARGETS the first ones, and how many were
- * left out. A target that was forgotten meanwhile is missing. *out: malloc'ed, the caller frees it. -ENOMEM.
+ * All of it for these targets, which the caller may see. Of more than METRICS_MAX_TARGETS the first ones, and how many
+ * were left out. A target that was forgotten meanwhile is missing. *out: malloc'ed, the caller frees it. -ENOMEM.
  */
 int metrics__text(struct engine *engine, const struct target_info *targets, size_t n,
 		  const struct metrics_more *more, char **out, size_t *length);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The CUDA part of the metrics. The engine has a row for each thread, API, library, kernel and direction, and 32 buckets
- * to an octave; here rows are added up by API, and buckets up to bounds that are powers of two of nanoseconds. Octaves end
- * there too, so no bucket is split. A call of exactly a bound's time counts above it.
+ * The CUDA part of the metrics. The engine has a row for each thread, API, library, kernel and direction, and 32
+ * buckets to an octave; here rows are added up by API, and buckets up to bounds that are powers of two of nanoseconds.
+ * Octaves end there too, so no bucket is split. A call of exactly a bound's time counts above it.
  */
 #include <errno.h>
 #include <string.h>
@@ -88,8 +88,9 @@ static void move_to_other(struct target_sums *sums, struct api_sum *from)
 }
 
 /*
- * Keeps the first METRICS_MAX_APIS in the order of enum so_cuda_api. An order by time would let a series come and go; by
- * this one, since an API that was called stays called, one that went under "other" never comes back and "other" never falls.
+ * Keeps the first METRICS_MAX_APIS in the order of enum so_cuda_api. An order by time would let a series come and go;
+ * by this one, since an API that was called stays called, one that went under "other" never comes back and "other"
+ * never falls.
  */
 static void fill(struct target_sums *sums, const json_t *cuda)
 {

@@ -15,16 +15,16 @@ int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out)
 {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;
-	int r = elf_image__header(image, &header);
+	int rc = elf_image__header(image, &header);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (header.e_phentsize != sizeof(segment))
 		return -EINVAL;
 	for (unsigned i = 0; i < header.e_phnum && i < MAX_HEADERS; i++) {
-		r = elf_image__read(image, header.e_phoff + i * sizeof(segment), &segment, sizeof(segment));
-		if (r < 0)
-			return r;
+		rc = elf_image__read(image, header.e_phoff + i * sizeof(segment), &segment, sizeof(segment));
+		if (rc < 0)
+			return rc;
 		if (segment.p_type == PT_DYNAMIC) {
 			*out = segment;
 			return 0;
@@ -36,16 +36,16 @@ int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out)
 int elf_dynamic__values(const struct elf_image *image, struct elf_dynamic_value *wanted, size_t n)
 {
 	Elf64_Phdr segment;
-	int r = elf_dynamic__segment(image, &segment);
+	int rc = elf_dynamic__segment(image, &segment);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	for (uint64_t i = 0; i < segment.p_filesz / sizeof(Elf64_Dyn) && i < MAX_ENTRIES; i++) {
 		Elf64_Dyn entry;
 
-		r = elf_image__read(image, segment.p_offset + i * sizeof(entry), &entry, sizeof(entry));
-		if (r < 0)
-			return r;
+		rc = elf_image__read(image, segment.p_offset + i * sizeof(entry), &entry, sizeof(entry));
+		if (rc < 0)
+			return rc;
 		if (entry.d_tag == DT_NULL)
 			break;
 		for (size_t k = 0; k < n; k++)
@@ -60,10 +60,10 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *out)
 	struct elf_dynamic_value values[] = {
 		{ DT_SYMTAB, 0 }, { DT_STRTAB, 0 }, { DT_STRSZ, 0 }, { DT_HASH, 0 }, { DT_GNU_HASH, 0 }
 	};
-	int r = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
+	int rc = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	*out = (struct dynamic){ values[0].value, values[1].value, values[2].value, values[3].value,
 				 values[4].value };
 	return 0;
@@ -133,10 +133,10 @@ int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *el
 {
 	struct elf_symtab_location where = { 0 };
 	struct dynamic dynamic;
-	int r = read_dynamic(image, &dynamic);
+	int rc = read_dynamic(image, &dynamic);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (!dynamic.symtab || !dynamic.strtab)
 		return -ENOENT;
 	if (elf_file__offset(elf, dynamic.symtab, &where.symbols_at) < 0 ||
@@ -152,9 +152,9 @@ int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *el
 			return -EINVAL;
 		where.n_symbols = header[1];
 	} else if (dynamic.gnu_hash) {
-		r = count_by_gnu_hash(image, elf, dynamic.gnu_hash, &where.n_symbols);
-		if (r < 0)
-			return r;
+		rc = count_by_gnu_hash(image, elf, dynamic.gnu_hash, &where.n_symbols);
+		if (rc < 0)
+			return rc;
 	} else {
 		return -ENOENT;
 	}

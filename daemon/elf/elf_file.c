@@ -103,17 +103,17 @@ static int read_segments(const struct elf_image *image, const Elf64_Ehdr *header
 		return so_err(err, -EINVAL, "damaged ELF file: the program headers lie outside the file");
 	for (size_t i = 0; i < n; i++) {
 		const Elf64_Phdr *segment = &segments[i];
-		int r = 0;
+		int rc = 0;
 
 		if (segment->p_type == PT_LOAD)
-			r = add_segment(elf, segment, err);
+			rc = add_segment(elf, segment, err);
 		else if (segment->p_type == PT_INTERP)
 			elf->interpreted = true;
 		else if (segment->p_type == PT_NOTE && !elf->build_id[0])
 			read_notes(image, segment->p_offset, segment->p_filesz, segment->p_align,
 				   elf->build_id);
-		if (r < 0)
-			return r;
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -122,21 +122,21 @@ static int read_image(const struct elf_image *image, struct elf_file *out, struc
 {
 	struct elf_file elf = { 0 };
 	Elf64_Ehdr header;
-	int r;
+	int rc;
 
-	r = elf_image__header(image, &header);
-	if (r == -ENOEXEC)
-		return so_err(err, r, "not an ELF file");
-	if (r < 0)
-		return so_err(err, r, "damaged ELF file, or one for another machine");
+	rc = elf_image__header(image, &header);
+	if (rc == -ENOEXEC)
+		return so_err(err, rc, "not an ELF file");
+	if (rc < 0)
+		return so_err(err, rc, "damaged ELF file, or one for another machine");
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
 		return so_err(err, -EINVAL, "ELF file of type %u: neither a program nor a shared library",
 			      header.e_type);
 	elf.type = header.e_type;
 	elf.entry = header.e_entry;
-	r = read_segments(image, &header, &elf, err);
-	if (r < 0)
-		return r;
+	rc = read_segments(image, &header, &elf, err);
+	if (rc < 0)
+		return rc;
 	if (!elf.build_id[0])
 		build_id_from_sections(image, &header, elf.build_id);
 	*out = elf;
@@ -146,11 +146,12 @@ static int read_image(const struct elf_image *image, struct elf_file *out, struc
 int elf_file__read(int fd, struct elf_file *out, struct so_error *err)
 {
 	struct elf_image image;
-	int r;
+	int rc;
 
-	r = elf_image__of_file(fd, &image);
-	if (r < 0)
-		return so_err(err, r, r == -ENOEXEC ? "not a regular file" : "cannot read: %s", strerror(-r));
+	rc = elf_image__of_file(fd, &image);
+	if (rc < 0)
+		return so_err(err, rc, rc == -ENOEXEC ? "not a regular file" : "cannot read: %s",
+			      strerror(-rc));
 	return read_image(&image, out, err);
 }
 

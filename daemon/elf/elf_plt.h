@@ -12,7 +12,7 @@
 #include "daemon/elf/elf_symtab.h"
 
 /*
- * Adds an ELF_TABLE_PLT entry for each stub whose target can be told; dynsym: where the file's dynamic symbols
+ * Adds an ELF_TABLE_PLT entry for each stub whose target is known; dynsym: where the file's dynamic symbols
  * are. A damaged table adds nothing. -ENOMEM.
  */
 int elf_plt__add(struct elf_symtab *symtab, const struct elf_image *image, const struct elf_sections *sections,

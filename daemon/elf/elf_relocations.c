@@ -16,10 +16,10 @@ static int read_tables(const struct elf_image *image, struct table tables[2])
 	struct elf_dynamic_value values[] = {
 		{ DT_JMPREL, 0 }, { DT_PLTRELSZ, 0 }, { DT_RELA, 0 }, { DT_RELASZ, 0 }
 	};
-	int r = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
+	int rc = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
 
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
+	if (rc < 0)
+		return rc == -ENOENT ? 0 : rc;
 	tables[0] = (struct table){ values[0].value, values[1].value };
 	tables[1] = (struct table){ values[2].value, values[3].value };
 	return 0;
@@ -30,23 +30,23 @@ int elf_relocations__each(const struct elf_image *image, const struct elf_file *
 {
 	struct table tables[2] = { 0 };
 	Elf64_Rela relocations[READ_RELOCS];
-	int r = read_tables(image, tables);
+	int rc = read_tables(image, tables);
 
-	for (unsigned t = 0; r == 0 && t < 2; t++) {
+	for (unsigned t = 0; rc == 0 && t < 2; t++) {
 		uint64_t n = tables[t].bytes / sizeof(*relocations), offset;
 
 		if (n == 0)
 			continue;
 		if (n > MAX_RELOCATIONS || elf_file__offset(elf, tables[t].vaddr, &offset) < 0)
 			return -EINVAL;
-		for (uint64_t at = 0; r == 0 && at < n; at += READ_RELOCS) {
+		for (uint64_t at = 0; rc == 0 && at < n; at += READ_RELOCS) {
 			size_t count = n - at < READ_RELOCS ? (size_t)(n - at) : READ_RELOCS;
 
-			r = elf_image__read(image, offset + at * sizeof(*relocations), relocations,
-					    count * sizeof(*relocations));
-			for (size_t i = 0; r == 0 && i < count; i++)
-				r = visit(context, &relocations[i]);
+			rc = elf_image__read(image, offset + at * sizeof(*relocations), relocations,
+					     count * sizeof(*relocations));
+			for (size_t i = 0; rc == 0 && i < count; i++)
+				rc = visit(context, &relocations[i]);
 		}
 	}
-	return r;
+	return rc;
 }

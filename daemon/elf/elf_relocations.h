@@ -9,7 +9,8 @@
 #include "daemon/elf/elf_image.h"
 
 /*
- * Visits them in the file's order, until one visit returns an error, which is then returned. 0 also when there are none;
+ * Visits them in the file's order, until one visit returns an error, which is then returned. 0 also when there are
+ * none;
  * -EINVAL: damaged.
  */
 int elf_relocations__each(const struct elf_image *image, const struct elf_file *elf,

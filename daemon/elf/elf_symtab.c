@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "daemon/elf/elf_symtab.h"
+#include "stakeout/array.h"
 
 #include <stdlib.h>
 
@@ -134,13 +135,13 @@ int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image,
 	for (uint64_t at = 0; at < where->n_symbols;) {
 		uint64_t left = where->n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
-		int r = elf_image__read(image, where->symbols_at + at * sizeof(*symbols), symbols,
-					n * sizeof(*symbols));
+		int rc = elf_image__read(image, where->symbols_at + at * sizeof(*symbols), symbols,
+					 n * sizeof(*symbols));
 
-		for (size_t i = 0; r == 0 && i < n; i++)
-			r = add_symbol(symtab, image, sections, elf, where, &symbols[i], table);
-		if (r < 0)
-			return r;
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			rc = add_symbol(symtab, image, sections, elf, where, &symbols[i], table);
+		if (rc < 0)
+			return rc;
 		at += n;
 	}
 	return 0;
@@ -241,16 +242,8 @@ int elf_symtab__finish(struct elf_symtab *symtab, bool drop_repeated)
 
 uint32_t elf_symtab__last_before(const struct elf_symtab *symtab, uint64_t vaddr)
 {
-	size_t low = 0, high = symtab->n;
+	size_t low = ARRAY_BEFORE(i, symtab->n, symtab->entries[i].start <= vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symtab->entries[middle].start <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low > 0 ? (uint32_t)(low - 1) : ELF_SYMTAB_NONE;
 }
 

@@ -159,7 +159,7 @@ static void cache_key(const struct prepared_file *p, char *key, size_t size)
 static int prepare_table(struct file_registry *r, struct prepared_file *p)
 {
 	char *key = p->slot->key, learned[CACHE_KEY_SIZE + sizeof(LEARNED_SUFFIX)];
-	int ret;
+	int rc;
 
 	cache_key(p, key, CACHE_KEY_SIZE);
 	snprintf(learned, sizeof(learned), "%s" LEARNED_SUFFIX, key);
@@ -167,12 +167,12 @@ static int prepare_table(struct file_registry *r, struct prepared_file *p)
 		unwind_cache__load(r->cache, learned, &p->learned);
 		return 0;
 	}
-	ret = unwind_table__compile(p->fd, &p->table, NULL);
-	if (ret == -ENOMEM)
-		return ret;
-	p->broken = ret != 0;
-	p->compiled = !ret;
-	if (!ret && r->cache && key[0])
+	rc = unwind_table__compile(p->fd, &p->table, NULL);
+	if (rc == -ENOMEM)
+		return rc;
+	p->broken = rc != 0;
+	p->compiled = !rc;
+	if (!rc && r->cache && key[0])
 		unwind_cache__store(r->cache, key, p->table);
 	return 0;
 }
@@ -182,11 +182,11 @@ static void look_for_python(const struct file_registry *r, struct prepared_file 
 	struct file_entry *entry = &p->slot->entry;
 	struct python_image image;
 	struct so_error why = { "" };
-	int ret = python_image__read(p->fd, entry->path, r->debug_root, &image, &why);
+	int rc = python_image__read(p->fd, entry->path, r->debug_root, &image, &why);
 
-	if (ret == -ENOTSUP)
+	if (rc == -ENOTSUP)
 		entry->python_problem = strdup(why.text);
-	if (ret)
+	if (rc)
 		return;
 	entry->python = malloc(sizeof(image));
 	if (entry->python)
@@ -211,7 +211,7 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 			   struct prepared_file **out)
 {
 	_cleanup_(prepared_file) struct prepared_file *p = calloc(1, sizeof(*p));
-	int ret;
+	int rc;
 
 	if (!p)
 		return -ENOMEM;
@@ -224,13 +224,13 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	if (!p->slot)
 		return -ENOMEM;
 	p->slot->source = source_of(p->fd);
-	ret = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
-	p->elf = ret != -ENOEXEC;
-	p->broken = ret && ret != -ENOEXEC;
-	if (!ret) {
-		ret = prepare_table(r, p);
-		if (ret)
-			return ret;
+	rc = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
+	p->elf = rc != -ENOEXEC;
+	p->broken = rc && rc != -ENOEXEC;
+	if (!rc) {
+		rc = prepare_table(r, p);
+		if (rc)
+			return rc;
 		look_for_python(r, p);
 	}
 	*out = TAKE_PTR(p);
@@ -362,18 +362,20 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 {
 	_cleanup_(prepared_file) struct prepared_file *p = prepared;
 	struct slot *slot;
-	int ret;
+	int rc;
 
 	if (find_slot(r, p->dev, p->inode))
 		return 0;
 	slot = p->slot;
 	slot->dev = p->dev;
 	slot->inode = p->inode;
-	/* A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file. */
+	/*
+	 * A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file.
+	 */
 	slot->fd = TAKE_FD(p->fd);
-	ret = insert_slot(r, slot);
-	if (ret)
-		return ret;
+	rc = insert_slot(r, slot);
+	if (rc)
+		return rc;
 	p->slot = NULL;
 	if (!p->elf)
 		return 0;
@@ -449,15 +451,15 @@ size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64
 int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 {
 	struct slot *slot = registry_slot(r, number);
-	int ret;
+	int rc;
 
 	if (!slot || slot->retired)
 		return -ENOENT;
 	if (slot->learned.n == slot->learned.published)
 		return 0;
-	ret = learned_code__publish(&slot->learned, r->pool, &slot->own);
-	if (ret)
-		return ret;
+	rc = learned_code__publish(&slot->learned, r->pool, &slot->own);
+	if (rc)
+		return rc;
 	slot->entry.table = slot->learned.table->pieces;
 	r->stats.full -= slot->entry.state == SO_MAPPING_FULL;
 	slot->entry.state = SO_MAPPING_TABLE;
@@ -517,29 +519,29 @@ int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vad
 {
 	struct slot *slot = registry_slot(r, number);
 	struct elf_symbol symbol;
-	int ret = -ENOENT;
+	int rc = -ENOENT;
 
 	if (!slot)
 		return -ENOENT;
 	if (lock_symbols(r, slot))
-		ret = elf_symbols__lookup(slot->symbols, vaddr, &symbol, name, size);
+		rc = elf_symbols__lookup(slot->symbols, vaddr, &symbol, name, size);
 	pthread_mutex_unlock(&r->symbols_lock);
-	if (!ret)
+	if (!rc)
 		*start = symbol.start;
-	return ret;
+	return rc;
 }
 
 int file_registry__launch(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size)
 {
 	struct slot *slot = registry_slot(r, number);
-	int ret = -ENOENT;
+	int rc = -ENOENT;
 
 	if (!slot)
 		return -ENOENT;
 	if (lock_symbols(r, slot))
-		ret = elf_symbols__launch(slot->symbols, vaddr, name, size);
+		rc = elf_symbols__launch(slot->symbols, vaddr, name, size);
 	pthread_mutex_unlock(&r->symbols_lock);
-	return ret;
+	return rc;
 }
 
 void file_registry__set_source_lines(struct file_registry *r, struct source_lines *lines)
@@ -561,7 +563,7 @@ static int open_lines(void *context, bool quick, int fds[2])
 				       of->debug_root, quick, fds);
 }
 
-/* A file that could not be looked at (inode 0) is told from no other. */
+/* A file that could not be looked at (inode 0) cannot be distinguished from others. */
 static bool may_have_lines(const struct file_registry *r, const struct slot *slot)
 {
 	return r->source_lines && slot && slot->fd >= 0 && slot->source.inode;
@@ -616,20 +618,20 @@ static int add_vdso(struct file_registry *r)
 	_cleanup_(unwind_table) struct unwind_table *table = NULL;
 	_cleanup_(slot) struct slot *slot = new_slot(VDSO_PATH);
 	struct prepared_file p = { 0 };
-	int ret;
+	int rc;
 
 	if (!slot)
 		return -ENOMEM;
 	if (!r->vdso_image)
 		return 0;
-	ret = elf_file__read_memory(r->vdso_image, r->vdso_bytes, &slot->entry.elf, NULL);
-	if (ret)
+	rc = elf_file__read_memory(r->vdso_image, r->vdso_bytes, &slot->entry.elf, NULL);
+	if (rc)
 		return 0;
 	p.broken = unwind_table__compile_memory(r->vdso_image, r->vdso_bytes, &table, NULL) != 0;
 	p.table = table;
-	ret = insert_slot(r, slot);
-	if (ret)
-		return ret;
+	rc = insert_slot(r, slot);
+	if (rc)
+		return rc;
 	r->vdso = slot->entry.number = slot->place;
 	slot->uses++; /* for good */
 	r->stats.idle--;
@@ -661,7 +663,7 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 		       struct file_registry **out, struct so_error *err)
 {
 	_cleanup_(file_registry) struct file_registry *r = calloc(1, sizeof(*r));
-	int ret;
+	int rc;
 
 	if (!r)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -671,10 +673,10 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 	r->debug_root = strdup(debug_root);
 	r->slots = calloc(SO_MAX_FILES, sizeof(*r->slots));
 	r->free = calloc(SO_MAX_FILES, sizeof(*r->free));
-	ret = r->debug_root && r->slots && r->free ? read_vdso(r) : -ENOMEM;
-	ret = ret ?: add_vdso(r);
-	if (ret)
-		return so_err(err, ret, "cannot prepare the vdso: %s", strerror(-ret));
+	rc = r->debug_root && r->slots && r->free ? read_vdso(r) : -ENOMEM;
+	rc = rc ?: add_vdso(r);
+	if (rc)
+		return so_err(err, rc, "cannot prepare the vdso: %s", strerror(-rc));
 	*out = TAKE_PTR(r);
 	return 0;
 }

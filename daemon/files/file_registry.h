@@ -4,11 +4,11 @@
  * descriptor (so that a deleted or replaced file can still be read, and its inode number cannot be reused), its unwind
  * table in the pool, and on demand its symbols.
  *
- * Files come and go with the programs that map them. A file that no run of mappings uses is idle; an idle file is retired
- * after a while: its table is given back and it is not found any more, so a process that maps it again makes a new entry (its
- * table comes from the cache). Its number, path, build-id, descriptor and symbols stay for the stacks that name it; once
- * there is none, it is collected, and the number may come to mean another file. So do files that are no ELF files, which have
- * a place and a descriptor too.
+ * Files come and go with the programs that map them. A file that no run of mappings uses is idle; an idle file is
+ * retired after a while: its table is given back and it is not found any more, so a process that maps it again makes a
+ * new entry (its table comes from the cache). Its number, path, build-id, descriptor and symbols stay for the stacks
+ * that name it; once there is none, it is collected, and the number may come to mean another file. So do files that are
+ * no ELF files, which have a place and a descriptor too.
  *
  * Looking a file up and adding one are for the engine's lock; reading and compiling one (file_registry__prepare) is
  * for no lock at all, since it takes long; symbols have a lock of their own.
@@ -104,21 +104,21 @@ void prepared_file__free(struct prepared_file *prepared);
 int file_registry__add(struct file_registry *registry, struct prepared_file *prepared);
 
 /*
- * A mapping's file, ELF file or not, and what is published of its learned code, are in use from now on. NULL learned: the
- * registry's own. For one run of mappings, by process_table.c.
+ * A mapping's file, ELF file or not, and what is published of its learned code, are in use from now on. NULL learned:
+ * the registry's own. For one run of mappings, by process_table.c.
  */
 struct file_use file_registry__use(struct file_registry *registry, const struct proc_map *map);
 void file_registry__unuse(struct file_registry *registry, struct file_use use);
 
 /*
- * Retires files that have been idle for idle_ns, until the clock says until_ns; false: it did, and there are more. What was
- * learned of them goes to the cache. moment: any count that never falls; see file_registry__collect().
+ * Retires files that have been idle for idle_ns, until the clock says until_ns; false: it did, and there are more. What
+ * was learned of them goes to the cache. moment: any count that never falls; see file_registry__collect().
  */
 bool file_registry__retire_idle(struct file_registry *registry, uint64_t idle_ns, uint64_t moment,
 				uint64_t until_ns);
 /*
- * Retires files without table whose table would fit now, though they are in use: processes that map them are to be scanned
- * again. Returns how many.
+ * Retires files without table whose table would fit now, though they are in use: processes that map them are to be
+ * scanned again. Returns how many.
  */
 unsigned file_registry__retire_full(struct file_registry *registry, uint64_t moment);
 /* How many are retired since `moment` or before, and unused. */
@@ -128,8 +128,9 @@ unsigned file_registry__count_retired(const struct file_registry *registry, uint
 struct dead_files;
 
 /*
- * Takes out files that were retired at `moment` or before, that are unused, and whose numbers are not in `live`: whoever might
- * still name others has to be over with them. NULL: none. Their numbers are given to other files from now on.
+ * Takes out files that were retired at `moment` or before, that are unused, and whose numbers are not in `live`:
+ * whoever might still name others has to be over with them. NULL: none. Their numbers are given to other files from now
+ * on.
  */
 struct dead_files *file_registry__collect(struct file_registry *registry, const struct file_set *live,
 					  uint64_t moment);
@@ -137,8 +138,8 @@ struct dead_files *file_registry__collect(struct file_registry *registry, const 
 void dead_files__free(struct dead_files *dead);
 
 /*
- * The file of a number, retired or not; NULL for no such file. This, and file_registry__symbol(), need no lock while a stack
- * that is kept, or was copied by a call that holds its target, has the number.
+ * The file of a number, retired or not; NULL for no such file. This, and file_registry__symbol(), need no lock while a
+ * stack that is kept, or was copied by a call that holds its target, has the number.
  */
 const struct file_entry *file_registry__get(struct file_registry *registry, uint32_t number);
 
@@ -157,7 +158,10 @@ int file_registry__each_row(struct file_registry *registry, uint32_t number, uin
  */
 size_t file_registry__read_code(struct file_registry *registry, uint32_t number, uint64_t vaddr, void *buf,
 				size_t size);
-/* The functions that begin in [low, high), by rising start, as elf_symbols__functions(). Loads the symbols. Thread-safe. */
+/*
+ * The functions that begin in [low, high), by rising start, as elf_symbols__functions(). Loads the symbols.
+ * Thread-safe.
+ */
 size_t file_registry__functions(struct file_registry *registry, uint32_t number, uint64_t low, uint64_t high,
 				struct elf_symbol *out, size_t room);
 /* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. -ENOENT. */
@@ -169,30 +173,34 @@ int file_registry__publish_learned(struct file_registry *registry, uint32_t numb
  */
 int file_registry__symbol(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name,
 			  size_t size, uint64_t *start);
-/* The kernel that the call launches which returns to vaddr, as elf_symbols__launch(). Loads the symbols. Thread-safe. */
+/*
+ * The kernel that the call launches which returns to vaddr, as elf_symbols__launch(). Loads the symbols. Thread-safe.
+ */
 int file_registry__launch(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name,
 			  size_t size);
 /*
- * Loads the symbols if they are not, without keeping those waiting who ask for other files'. The file must be in use (see
- * file_registry__use()).
+ * Loads the symbols if they are not, without keeping those waiting who ask for other files'. The file must be in use
+ * (see file_registry__use()).
  */
 void file_registry__load_symbols(struct file_registry *registry, uint32_t number);
 /* Who reads source lines for it; borrowed until the registry is freed. NULL, as at first: nobody. */
 void file_registry__set_source_lines(struct file_registry *registry, struct source_lines *lines);
 /*
- * The source line of an address, and the functions that were inlined there, as source_lines__find(); nothing is known of a file
- * without DWARF information. Thread-safe; under no lock, as it may take long.
+ * The source line of an address, and the functions that were inlined there, as source_lines__find(); nothing is known
+ * of a file without DWARF information. Thread-safe; under no lock, as it may take long.
  */
 int file_registry__source_lines(struct file_registry *registry, uint32_t number, uint64_t vaddr,
 				uint64_t deadline_ns, struct source_frames *out);
-/* Has the file's debug information read, as source_lines__prepare(). The file must be in use, or that of a held target. */
+/*
+ * Has the file's debug information read, as source_lines__prepare(). The file must be in use, or that of a held target.
+ */
 void file_registry__prepare_lines(struct file_registry *registry, uint32_t number);
 /* source_lines__patience_ns(). */
 uint64_t file_registry__lines_patience_ns(const struct file_registry *registry);
 
 /*
- * Forgets all files, after writing what was learned of them to the cache. No process and no stack may refer to them any more.
- * Their tables are given back, unless the pool was reset before.
+ * Forgets all files, after writing what was learned of them to the cache. No process and no stack may refer to them any
+ * more. Their tables are given back, unless the pool was reset before.
  */
 void file_registry__reset(struct file_registry *registry);
 struct file_registry_stats file_registry__stats(const struct file_registry *registry);

@@ -39,8 +39,8 @@ struct file_registry {
 	struct unwind_cache *cache;
 	char *debug_root;
 	/*
-	 * slots[number - 1]; NULL: free. SO_MAX_FILES places, so that it never moves under a reader without the lock, who sees
-	 * a slot only when it is whole.
+	 * slots[number - 1]; NULL: free. SO_MAX_FILES places, so that it never moves under a reader without the lock,
+	 * who sees a slot only when it is whole.
 	 */
 	struct slot **slots;
 	uint32_t n;     /* places that were ever in use */

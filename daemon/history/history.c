@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The thread that takes windows. They end at whole multiples of their length by the wall clock, so that those of all
- * targets end together and minutes hold whole ones; targets that ended are looked for each second, since they hold a slot
- * of the engine until their last window is written.
+ * targets end together and minutes hold whole ones; targets that ended are looked for each second, since they hold a
+ * slot of the engine until their last window is written.
  */
 #include "daemon/history/history.h"
 
@@ -82,17 +82,17 @@ static int begin_target(struct history *h, const struct target_info *info, struc
 
 static int add_watched(struct history *h, const struct watched *w)
 {
-	int r = -ENOSPC;
+	int rc = -ENOSPC;
 
 	pthread_mutex_lock(&h->lock);
-	for (size_t i = 0; r && i < ENGINE_MAX_TARGETS; i++) {
+	for (size_t i = 0; rc && i < ENGINE_MAX_TARGETS; i++) {
 		if (h->watched[i].id)
 			continue;
 		h->watched[i] = *w;
-		r = 0;
+		rc = 0;
 	}
 	pthread_mutex_unlock(&h->lock);
-	return r;
+	return rc;
 }
 
 static int write_window(struct history *h, struct watched *w, const struct engine_window *window)
@@ -128,21 +128,21 @@ static void take_window(struct history *h, struct watched *w, bool *last)
 {
 	struct engine_window window = { 0 };
 	struct so_error err = { .text = "" };
-	int r = engine__window(h->engine, w->id, &window, &err);
+	int rc = engine__window(h->engine, w->id, &window, &err);
 
-	*last = r == -ENOENT || window.last;
-	if (r) {
+	*last = rc == -ENOENT || window.last;
+	if (rc) {
 		count_lost(h, w->id, err.text);
 		return;
 	}
 	if (h->listener.taken)
 		h->listener.taken(h->listener.context, w->id, &window);
-	r = write_window(h, w, &window);
+	rc = write_window(h, w, &window);
 	free(window.profile);
 	free(window.cuda);
 	w->end_ns = window.end_ns;
-	if (r)
-		count_lost(h, w->id, strerror(-r));
+	if (rc)
+		count_lost(h, w->id, strerror(-rc));
 	else
 		count_kept(h);
 }
@@ -235,27 +235,27 @@ void history__watch(struct history *h, uint32_t id)
 	struct so_error err = { .text = "" };
 	struct target_info info;
 	struct watched w = { 0 };
-	int r = engine__begin_windows(h->engine, id, true, &err);
+	int rc = engine__begin_windows(h->engine, id, true, &err);
 
-	if (r) {
+	if (rc) {
 		count_lost(h, id, err.text);
 		return;
 	}
 	if (h->listener.watched)
 		h->listener.watched(h->listener.context, id);
-	r = engine__info(h->engine, id, &info);
-	if (!r)
+	rc = engine__info(h->engine, id, &info);
+	if (!rc)
 		end_earlier(h, info.pid);
-	if (!r)
-		r = begin_target(h, &info, &w);
-	if (!r) {
-		r = add_watched(h, &w);
-		if (r)
+	if (!rc)
+		rc = begin_target(h, &info, &w);
+	if (!rc) {
+		rc = add_watched(h, &w);
+		if (rc)
 			store__end_target(h->store, w.handle, STORE_END_ENDED);
 	}
-	if (r) {
+	if (rc) {
 		engine__end_windows(h->engine, id);
-		count_lost(h, id, strerror(-r));
+		count_lost(h, id, strerror(-rc));
 	}
 }
 
@@ -326,20 +326,20 @@ static void *run(void *context)
 
 static int start(struct history *h, struct so_error *err)
 {
-	int r;
+	int rc;
 
 	pthread_mutex_init(&h->reading, NULL);
 	pthread_mutex_init(&h->work, NULL);
 	pthread_mutex_init(&h->lock, NULL);
 	clock__init_cond(&h->wake);
-	r = pthread_create(&h->thread, NULL, run, h);
-	if (!r)
+	rc = pthread_create(&h->thread, NULL, run, h);
+	if (!rc)
 		return 0;
 	pthread_cond_destroy(&h->wake);
 	pthread_mutex_destroy(&h->lock);
 	pthread_mutex_destroy(&h->work);
 	pthread_mutex_destroy(&h->reading);
-	return so_err(err, -r, "cannot start a thread: %s", strerror(r));
+	return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
 }
 
 int history__new(struct engine *engine, const struct history_options *options, struct history **out,
@@ -354,13 +354,13 @@ int history__new(struct engine *engine, const struct history_options *options, s
 	_cleanup_free_ struct history *h = calloc(1, sizeof(*h));
 	_cleanup_(store) struct store *store = NULL;
 	_cleanup_free_ char *dir = strdup(options->dir);
-	int r;
+	int rc;
 
 	if (!h || !dir)
 		return so_err(err, -ENOMEM, "out of memory");
-	r = store__open(&so, &store, err);
-	if (r)
-		return r;
+	rc = store__open(&so, &store, err);
+	if (rc)
+		return rc;
 	h->engine = engine;
 	h->store = store;
 	h->dir = dir;
@@ -368,9 +368,9 @@ int history__new(struct engine *engine, const struct history_options *options, s
 	h->retain_size_bytes = options->retain_size_bytes ?: STORE_DEFAULT_SIZE_BYTES;
 	h->retain_age_ns = options->retain_age_ns ?: STORE_DEFAULT_AGE_NS;
 	h->window_ns = (options->window_s ?: HISTORY_DEFAULT_WINDOW_S) * STORE_SECOND_NS;
-	r = start(h, err);
-	if (r)
-		return r;
+	rc = start(h, err);
+	if (rc)
+		return rc;
 	TAKE_PTR(store);
 	TAKE_PTR(dir);
 	*out = TAKE_PTR(h);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The history of watched processes (.design/history.md): a thread that hands the profile of each kept target to a store
- * (daemon/history/store.h), window by window, and what there is to ask of the store. Without sample loss: windows follow upon each
- * other, the last one of a target goes to its end, and one whose profile cannot be built for want of memory is part of the
- * next.
+ * (daemon/history/store.h), window by window, and what there is to ask of the store. Without sample loss: windows
+ * follow upon each other, the last one of a target goes to its end, and one whose profile cannot be built for want of
+ * memory is part of the next.
  *
  * All functions are thread-safe, history__free() excepted. Times are ns since 1970-01-01 UTC.
  */
@@ -49,7 +49,10 @@ int history__new(struct engine *engine, const struct history_options *options, s
 void history__free(struct history *history);
 CLEANUP_DEFINE(struct history *, history, history__free)
 
-/* Takes windows of a target from now on, back to its attachment, until it ends. What is in the way is logged and counted. */
+/*
+ * Takes windows of a target from now on, back to its attachment, until it ends. What is in the way is logged and
+ * counted.
+ */
 void history__watch(struct history *history, uint32_t id);
 
 /* For GET /v1/status. New reference; NULL: out of memory. */
@@ -68,17 +71,17 @@ struct history_profile {
 };
 
 /*
- * The sum of one process's windows that touch a range. Where the range goes on behind the last window of a process that is
- * watched, its open window is written first, at most once in HISTORY_MIN_WINDOW_S. -ENOENT: no such key; -EPERM: another
- * user's process; and store__profile()'s.
+ * The sum of one process's windows that touch a range. Where the range goes on behind the last window of a process that
+ * is watched, its open window is written first, at most once in HISTORY_MIN_WINDOW_S. -ENOENT: no such key; -EPERM:
+ * another user's process; and store__profile()'s.
  */
 int history__profile(struct history *history, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns,
 		     struct history_profile *out, struct so_error *err);
 
 /*
- * The CUDA calls of one process in a range, in the form of GET /v1/targets/ID/cuda, with a member "history" (.design/history.md).
- * As above; -ENODATA, in words: no window of the range has any, because the process was attached without `cuda`. *out: a new
- * reference.
+ * The CUDA calls of one process in a range, in the form of GET /v1/targets/ID/cuda, with a member "history"
+ * (.design/history.md). As above; -ENODATA, in words: no window of the range has any, because the process was attached
+ * without `cuda`. *out: a new reference.
  */
 int history__cuda(struct history *history, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns, json_t **out,
 		  struct so_error *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What is told of the history: its state, its list, the profile of a range. */
+/* What is reported of the history: its state, its list, the profile of a range. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -37,7 +37,9 @@ static int read_targets(struct history *h, struct target_list *list, struct so_e
 	return store__targets(h->store, &list->all, &list->n, err);
 }
 
-/* What the daemon wrote down of the target; an empty object when that is no JSON. New reference; NULL: out of memory. */
+/*
+ * What the daemon wrote down of the target; an empty object when that is no JSON. New reference; NULL: out of memory.
+ */
 static json_t *labels_of(const struct store_target_info *info)
 {
 	json_t *labels = json_loads(info->labels, 0, NULL);
@@ -84,23 +86,23 @@ static int add_targets(struct history *h, uid_t uid, json_t *targets, json_t *ke
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	char key[24];
-	int r = read_targets(h, &list, err);
+	int rc = read_targets(h, &list, err);
 
-	for (size_t i = 0; !r && i < list.n; i++) {
+	for (size_t i = 0; !rc && i < list.n; i++) {
 		json_t *labels = labels_of(&list.all[i]);
 
 		if (!labels)
-			r = -ENOMEM;
+			rc = -ENOMEM;
 		if (labels && may_see(uid, labels)) {
 			snprintf(key, sizeof(key), "%" PRId64, list.all[i].id);
-			r = json_array_append_new(targets, target_json(h, &list.all[i], labels)) ||
-					    json_object_set_new(keys, key, json_true())
-				    ? -ENOMEM
-				    : 0;
+			rc = json_array_append_new(targets, target_json(h, &list.all[i], labels)) ||
+					     json_object_set_new(keys, key, json_true())
+				     ? -ENOMEM
+				     : 0;
 		}
 		json_decref(labels);
 	}
-	return r;
+	return rc;
 }
 
 /* Gaps of visible targets, and those that are of no single one. */
@@ -109,21 +111,21 @@ static int add_gaps(struct history *h, const json_t *keys, json_t *gaps, struct 
 	_cleanup_free_ struct store_gap *all = NULL;
 	char key[24];
 	size_t n = 0;
-	int r = store__gaps(h->store, 0, INT64_MAX, &all, &n, err);
+	int rc = store__gaps(h->store, 0, INT64_MAX, &all, &n, err);
 
-	for (size_t i = 0; !r && i < n; i++) {
+	for (size_t i = 0; !rc && i < n; i++) {
 		snprintf(key, sizeof(key), "%" PRId64, all[i].target);
 		if (all[i].target && !json_object_get(keys, key))
 			continue;
-		r = json_array_append_new(
-			    gaps, json_pack("{s:o, s:I, s:o, s:I, s:s}", "key", time_or_null(all[i].target),
-					    "begin_ns", (json_int_t)all[i].begin_ns, "end_ns",
-					    time_or_null(all[i].end_ns), "windows", (json_int_t)all[i].windows,
-					    "cause", gap_words[all[i].cause]))
-			    ? -ENOMEM
-			    : 0;
+		rc = json_array_append_new(
+			     gaps, json_pack("{s:o, s:I, s:o, s:I, s:s}", "key", time_or_null(all[i].target),
+					     "begin_ns", (json_int_t)all[i].begin_ns, "end_ns",
+					     time_or_null(all[i].end_ns), "windows", (json_int_t)all[i].windows,
+					     "cause", gap_words[all[i].cause]))
+			     ? -ENOMEM
+			     : 0;
 	}
-	return r;
+	return rc;
 }
 
 /* Why nothing is written, in words; null when all is well. */
@@ -137,38 +139,38 @@ static json_t *problem_json(struct history *h)
 int history__list(struct history *h, uid_t uid, json_t **out, struct so_error *err)
 {
 	json_t *targets = json_array(), *gaps = json_array(), *keys = json_object(), *list = NULL;
-	int r = targets && gaps && keys ? 0 : -ENOMEM;
+	int rc = targets && gaps && keys ? 0 : -ENOMEM;
 
-	r = r ?: add_targets(h, uid, targets, keys, err);
-	r = r ?: add_gaps(h, keys, gaps, err);
-	if (!r)
+	rc = rc ?: add_targets(h, uid, targets, keys, err);
+	rc = rc ?: add_gaps(h, keys, gaps, err);
+	if (!rc)
 		list = json_pack("{s:f, s:o, s:O, s:O}", "window_s", h->window_ns / 1e9, "problem",
 				 problem_json(h), "targets", targets, "gaps", gaps);
 	json_decref(targets);
 	json_decref(gaps);
 	json_decref(keys);
-	if (!r && !list)
-		r = -ENOMEM;
-	if (r == -ENOMEM)
-		return so_err(err, r, "out of memory");
-	if (!r)
+	if (!rc && !list)
+		rc = -ENOMEM;
+	if (rc == -ENOMEM)
+		return so_err(err, rc, "out of memory");
+	if (!rc)
 		*out = list;
-	return r;
+	return rc;
 }
 
 int history__key(struct history *h, uint32_t id, int64_t *key, struct so_error *err)
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	struct watched w;
-	int r;
+	int rc;
 
 	if (!history_find(h, id, &w))
 		return so_err(err, -ENOENT,
 			      "target %u has no history: that is kept of attached processes, until they end",
 			      id);
-	r = read_targets(h, &list, err);
-	if (r)
-		return r;
+	rc = read_targets(h, &list, err);
+	if (rc)
+		return rc;
 	for (size_t i = list.n; i > 0; i--) {
 		const struct store_target_info *info = &list.all[i - 1];
 
@@ -186,9 +188,9 @@ static int prepare(struct history *h, uid_t uid, int64_t key, int64_t to_ns, str
 	_cleanup_(target_list) struct target_list list = { 0 };
 	json_t *labels;
 	bool allowed;
-	int r = read_targets(h, &list, err);
+	int rc = read_targets(h, &list, err);
 
-	for (size_t i = 0; !r && i < list.n; i++) {
+	for (size_t i = 0; !rc && i < list.n; i++) {
 		const struct store_target_info *info = &list.all[i];
 
 		if (info->id != key)
@@ -203,7 +205,7 @@ static int prepare(struct history *h, uid_t uid, int64_t key, int64_t to_ns, str
 			history_flush(h, info->pid, info->start_ticks, to_ns);
 		return 0;
 	}
-	return r ?: so_err(err, -ENOENT, "there is no history %" PRId64, key);
+	return rc ?: so_err(err, -ENOENT, "there is no history %" PRId64, key);
 }
 
 int history__profile(struct history *h, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns,
@@ -211,19 +213,19 @@ int history__profile(struct history *h, uid_t uid, int64_t key, int64_t from_ns,
 {
 	struct store_query query = { key, from_ns, to_ns };
 	struct history_profile answer = { 0 };
-	int r;
+	int rc;
 
 	/* 0 would be all processes. */
 	if (key < 1)
 		return so_err(err, -ENOENT, "there is no history %" PRId64, key);
-	r = prepare(h, uid, key, to_ns, err);
-	if (r)
-		return r;
+	rc = prepare(h, uid, key, to_ns, err);
+	if (rc)
+		return rc;
 	pthread_mutex_lock(&h->reading);
-	r = store__profile(h->store, &query, &answer.bytes, &answer.length, &answer.span, err);
+	rc = store__profile(h->store, &query, &answer.bytes, &answer.length, &answer.span, err);
 	pthread_mutex_unlock(&h->reading);
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (answer.span.damaged)
 		log__error("history: %" PRIu64 " windows of history %" PRId64 " are damaged and left out",
 			   answer.span.damaged, key);
@@ -246,12 +248,12 @@ static int add_documents(void *data, const json_t *documents)
 	size_t i, added = 0;
 
 	json_array_foreach (documents, i, document) {
-		int r = cuda_merge__add(sum->merge, document);
+		int rc = cuda_merge__add(sum->merge, document);
 
-		if (r && r != -EBADMSG)
-			return r;
-		added += !r;
-		sum->damaged += r != 0;
+		if (rc && rc != -EBADMSG)
+			return rc;
+		added += !rc;
+		sum->damaged += rc != 0;
 	}
 	sum->windows += added > 0;
 	return 0;
@@ -300,22 +302,22 @@ int history__cuda(struct history *h, uid_t uid, int64_t key, int64_t from_ns, in
 	struct store_query query = { key, from_ns, to_ns };
 	struct cuda_sum sum = { .merge = merge };
 	struct store_span span = { 0 };
-	int r = key < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, key) : 0;
+	int rc = key < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, key) : 0;
 
-	r = r ?: prepare(h, uid, key, to_ns, err);
-	if (r)
-		return r;
+	rc = rc ?: prepare(h, uid, key, to_ns, err);
+	if (rc)
+		return rc;
 	pthread_mutex_lock(&h->reading);
-	r = merge ? store__cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
-	r = cuda_error(r, &sum, &span, err);
-	if (!r)
-		r = cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);
+	rc = merge ? store__cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
+	rc = cuda_error(rc, &sum, &span, err);
+	if (!rc)
+		rc = cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);
 	pthread_mutex_unlock(&h->reading);
-	if (!r && span.damaged + sum.damaged)
+	if (!rc && span.damaged + sum.damaged)
 		log__error("history: the CUDA calls of %" PRIu64 " windows of history %" PRId64
 			   " are damaged and left out",
 			   span.damaged + sum.damaged, key);
-	return r;
+	return rc;
 }
 
 /* As date(1) -u +%FT%TZ prints it; null when there is none. */

@@ -80,36 +80,37 @@ static int take_lock(struct store *store, struct so_error *err)
  */
 static int recover(struct store *store)
 {
-	int r;
+	int rc;
 
 	if (store->recovered)
 		return 0;
-	r = sql__begin(store->db);
-	if (r)
-		return r;
-	r = sql__run(store->db,
-		     "INSERT INTO gaps(target_id, begin_ns, windows, cause)"
-		     " SELECT t.id, coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = t.id),"
-		     "  t.began_ns), 1, 'open-window' FROM targets t WHERE t.ended_ns IS NULL;"
-		     "UPDATE targets SET end = 'unknown', ended_ns ="
-		     " coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = targets.id), began_ns)"
-		     " WHERE ended_ns IS NULL");
-	r = sql__end(store->db, r);
-	store->recovered = !r;
-	return r;
+	rc = sql__begin(store->db);
+	if (rc)
+		return rc;
+	rc = sql__run(
+		store->db,
+		"INSERT INTO gaps(target_id, begin_ns, windows, cause)"
+		" SELECT t.id, coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = t.id),"
+		"  t.began_ns), 1, 'open-window' FROM targets t WHERE t.ended_ns IS NULL;"
+		"UPDATE targets SET end = 'unknown', ended_ns ="
+		" coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = targets.id), began_ns)"
+		" WHERE ended_ns IS NULL");
+	rc = sql__end(store->db, rc);
+	store->recovered = !rc;
+	return rc;
 }
 
 static int move_aside(struct store *store, struct so_error *err)
 {
 	int64_t elapsed_ns = store->elapsed_ns();
 	char aside[4096];
-	int r;
+	int rc;
 
 	if (store->moved_aside_ns && elapsed_ns - store->moved_aside_ns < MOVE_ASIDE_AGAIN_NS)
 		return -EUCLEAN;
-	r = store_schema__move_aside(store->path, store->now_ns(), aside, sizeof(aside));
-	if (r)
-		return so_err(err, r, "%s is corrupt and cannot be renamed: %s", store->path, strerror(-r));
+	rc = store_schema__move_aside(store->path, store->now_ns(), aside, sizeof(aside));
+	if (rc)
+		return so_err(err, rc, "%s is corrupt and cannot be renamed: %s", store->path, strerror(-rc));
 	store->moved_aside_ns = elapsed_ns;
 	log__error("history: %s; it is now %s, and a new one begins", err->text, aside);
 	return 0;
@@ -117,26 +118,26 @@ static int move_aside(struct store *store, struct so_error *err)
 
 static int connect_now(struct store *store, struct so_error *err)
 {
-	int r = check_dir(store, err);
+	int rc = check_dir(store, err);
 
-	r = r ?: take_lock(store, err);
-	if (r)
-		return r;
-	r = store_schema__open_writer(store->path, &store->db, err);
-	if (r == -EUCLEAN) {
-		r = move_aside(store, err);
-		r = r ?: store_schema__open_writer(store->path, &store->db, err);
+	rc = rc ?: take_lock(store, err);
+	if (rc)
+		return rc;
+	rc = store_schema__open_writer(store->path, &store->db, err);
+	if (rc == -EUCLEAN) {
+		rc = move_aside(store, err);
+		rc = rc ?: store_schema__open_writer(store->path, &store->db, err);
 	}
-	if (r)
-		return r;
-	r = recover(store);
-	r = r ?: store_clock__load(store);
-	r = r ?: store_write__targets(store);
-	if (r) {
-		so_err(err, r, "%s: %s", store->path, sql__words(r));
+	if (rc)
+		return rc;
+	rc = recover(store);
+	rc = rc ?: store_clock__load(store);
+	rc = rc ?: store_write__targets(store);
+	if (rc) {
+		so_err(err, rc, "%s: %s", store->path, sql__words(rc));
 		sqlite3_close_v2(TAKE_PTR(store->db));
 	}
-	return r;
+	return rc;
 }
 
 static void set_problem(struct store *store, int r, const char *text)
@@ -165,7 +166,7 @@ static bool has_moved(struct store *store)
 int store__connect(struct store *store)
 {
 	struct so_error err = { "" };
-	int r;
+	int rc;
 
 	if (store->db && has_moved(store)) {
 		log__error("history: %s was removed, or replaced; opening it anew", store->path);
@@ -178,13 +179,13 @@ int store__connect(struct store *store)
 		return 0;
 	if (store->elapsed_ns() < store->next_try_ns)
 		return -EAGAIN;
-	r = connect_now(store, &err);
-	if (!r) {
+	rc = connect_now(store, &err);
+	if (!rc) {
 		store__worked(store);
 		return 0;
 	}
 	store->next_try_ns = store->elapsed_ns() + STORE_RETRY_NS;
-	set_problem(store, r, err.text);
+	set_problem(store, rc, err.text);
 	return -EAGAIN;
 }
 
@@ -278,22 +279,22 @@ int store__open(const struct store_options *options, struct store **out, struct 
 {
 	_cleanup_(new_store) struct store *store = calloc(1, sizeof(*store));
 	struct so_error why = { "" };
-	int r;
+	int rc;
 
 	if (!store)
 		return so_err(err, -ENOMEM, "not enough memory for the history");
 	store->lock_fd = -1;
 	pthread_mutex_init(&store->lock, NULL);
 	read_boot_id(store->boot_id, sizeof(store->boot_id));
-	r = set_options(store, options, err);
-	if (r)
-		return r;
-	r = connect_now(store, &why);
-	if (is_final(r))
-		return so_err(err, r, "%s", why.text);
-	if (r) {
+	rc = set_options(store, options, err);
+	if (rc)
+		return rc;
+	rc = connect_now(store, &why);
+	if (is_final(rc))
+		return so_err(err, rc, "%s", why.text);
+	if (rc) {
 		store->next_try_ns = store->elapsed_ns() + STORE_RETRY_NS;
-		set_problem(store, r, why.text);
+		set_problem(store, rc, why.text);
 	}
 	*out = TAKE_PTR(store);
 	return 0;

@@ -2,28 +2,29 @@
 /*
  * The daemon's history: DIR/history.sqlite, one zstd-compressed pprof message for each target and window.
  *
- * Tables (daemon/history/store_schema.c): targets; windows, their figures only, so that listings decompress nothing; blobs, a
- * window's profile and CUDA document; gaps, times of which history is known to lack something.
+ * Tables (daemon/history/store_schema.c): targets; windows, their figures only, so that listings decompress nothing;
+ * blobs, a window's profile and CUDA document; gaps, times of which history is known to lack something.
  *
- * Levels. The daemon hands windows of some 10 s (level 0). As soon as a minute is complete its windows are merged into one
- * of level 1, and ten complete minutes into one of level 2; minutes are those of Unix time. The parts stay beside their
- * sum until they are older than STORE_FINE_AGE_NS (level 0) or STORE_MINUTE_AGE_NS (level 1). So long ranges are answered
- * from few windows while their edges are still as fine as the age allows. A sum and the mark on its parts are written in
- * one transaction, and so are the parts' removal and the mark on the sum: no moment counts a sample twice or not at all.
+ * Levels. The daemon hands windows of some 10 s (level 0). As soon as a minute is complete its windows are merged into
+ * one of level 1, and ten complete minutes into one of level 2; minutes are those of Unix time. The parts stay beside
+ * their sum until they are older than STORE_FINE_AGE_NS (level 0) or STORE_MINUTE_AGE_NS (level 1). So long ranges are
+ * answered from few windows while their edges are still as fine as the age allows. A sum and the mark on its parts are
+ * written in one transaction, and so are the parts' removal and the mark on the sum: no moment counts a sample twice or
+ * not at all.
  *
- * Bounds. The file with its write-ahead log stays within retain_size_bytes: before a window is written, room is made in the
- * same transaction: first the oldest parts beside their sums go (STORE_FINE_LEAST_NS, STORE_MINUTE_LEAST_NS), then the oldest
- * windows; incremental auto-vacuum gives the pages back. Windows that ended longer ago than retain_age_ns go
- * in store__maintain(), and with them targets and gaps that have nothing left. The wall clock may be set by years, so ages
- * go by a clock of the store's own, which is kept in it (daemon/history/store_clock.c).
+ * Bounds. The file with its write-ahead log stays within retain_size_bytes: before a window is written, room is made in
+ * the same transaction: first the oldest parts beside their sums go (STORE_FINE_LEAST_NS, STORE_MINUTE_LEAST_NS), then
+ * the oldest windows; incremental auto-vacuum gives the pages back. Windows that ended longer ago than retain_age_ns go
+ * in store__maintain(), and with them targets and gaps that have nothing left. The wall clock may be set by years, so
+ * ages go by a clock of the store's own, which is kept in it (daemon/history/store_clock.c).
  *
  * Crashes. Write-ahead log, synchronous=NORMAL: a killed daemon loses no window that store__add() had taken, a machine
  * that loses power may lose the last ones; neither corrupts. When a store is opened, targets that were not ended are
  * marked STORE_END_UNKNOWN, with a gap from their last window on: the window that was open is lost. A database that
- * fails its check (PRAGMA quick_check, for half a second at most) is renamed to history.sqlite.corrupt-TIME, and a new one
- * begun. So it is when the file is removed while the daemon runs.
+ * fails its check (PRAGMA quick_check, for half a second at most) is renamed to history.sqlite.corrupt-TIME, and a new
+ * one begun. So it is when the file is removed while the daemon runs.
  *
- * Full disks, read-only stores. History is then off: said once on the log, told by store__problem(), tried again every
+ * Full disks, read-only stores. History is then off: logged once, reported by store__problem(), tried again every
  * STORE_RETRY_NS; the windows that could not be written become one gap. The daemon goes on meanwhile.
  *
  * Threads. All functions may be called by any thread, store__close() excepted. Those that write wait for each other;
@@ -79,9 +80,9 @@ struct store_options {
 };
 
 /*
- * Begins, or goes on with, the history in a directory. -EBUSY: another process writes to it; -EPROTONOSUPPORT: written by
- * a later version; -EMEDIUMTYPE: the file is another program's database; -EINVAL: the options; -ENOMEM. Everything else
- * (a full disk, a read-only place) succeeds with history off: see store__problem().
+ * Begins, or goes on with, the history in a directory. -EBUSY: another process writes to it; -EPROTONOSUPPORT: written
+ * by a later version; -EMEDIUMTYPE: the file is another program's database; -EINVAL: the options; -ENOMEM. Everything
+ * else (a full disk, a read-only place) succeeds with history off: see store__problem().
  */
 int store__open(const struct store_options *options, struct store **out, struct so_error *err);
 /* Marks the targets that are still watched as STORE_END_CLOSED and frees. */
@@ -121,9 +122,9 @@ struct store_target {
  */
 int store__begin_target(struct store *store, const struct store_target *target, uint32_t *handle);
 /*
- * `end`: STORE_END_ENDED or STORE_END_CLOSED. -ENOENT: no such handle. The handle is void afterwards. Succeeds with history
- * off, too: the end is written later, by store__maintain() at the latest; one that cannot be until the daemon ends is found missing
- * by the next one, as STORE_END_UNKNOWN.
+ * `end`: STORE_END_ENDED or STORE_END_CLOSED. -ENOENT: no such handle. The handle is void afterwards. Succeeds with
+ * history off, too: the end is written later, by store__maintain() at the latest; one that cannot be until the daemon
+ * ends is found missing by the next one, as STORE_END_UNKNOWN.
  */
 int store__end_target(struct store *store, uint32_t handle, enum store_end end);
 
@@ -139,7 +140,8 @@ struct store_window {
 /*
  * Writes one window, and makes room for it. Failure means that history lacks this window: -EAGAIN: history is off;
  * -ENOSPC, -EROFS, -EIO, -EUCLEAN: it is off from now on; -EINVAL: not a window, or damaged gzip; -EFBIG: larger than
- * a quarter of the store, or STORE_MAX_CUDA_BYTES; -ENOENT: no such handle; -ENOMEM. Each is counted in a gap that the next window brings along.
+ * a quarter of the store, or STORE_MAX_CUDA_BYTES; -ENOENT: no such handle; -ENOMEM. Each is counted in a gap that the
+ * next window brings along.
  */
 int store__add(struct store *store, uint32_t handle, const struct store_window *window);
 
@@ -166,7 +168,7 @@ struct store_query {
 	int64_t from_ns, to_ns;
 };
 
-/* What an answer stands for. */
+/* The time and the windows of an answer. */
 struct store_span {
 	int64_t begin_ns, end_ns; /* windows that cross the range's edges are included whole */
 	int64_t covered_ns;       /* time in it with a window: of the one target, or of any of all */
@@ -186,8 +188,9 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 		   struct store_span *span, struct so_error *err);
 
 /*
- * The CUDA documents of the same windows one after the other, by their begin. take: borrows a window's array; 0, -EBADMSG:
- * it counts as damaged, or another error, which ends the reading and is returned without words. Memory: one window's at a time.
+ * The CUDA documents of the same windows one after the other, by their begin. take: borrows a window's array; 0,
+ * -EBADMSG: it counts as damaged, or another error, which ends the reading and is returned without words. Memory: one
+ * window's at a time.
  */
 int store__cuda(struct store *store, const struct store_query *query,
 		int (*take)(void *data, const json_t *documents), void *data, struct store_span *span,

@@ -51,18 +51,18 @@ int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_
 		       size_t *content_bytes)
 {
 	_cleanup_free_ uint8_t *inflated = NULL;
-	int r = 0;
+	int rc = 0;
 
 	if (gunzip__is_gzip(content, length)) {
-		r = gunzip(content, length, STORE_BLOB_MAX_BYTES, &inflated, &length, NULL);
+		rc = gunzip(content, length, STORE_BLOB_MAX_BYTES, &inflated, &length, NULL);
 		content = inflated;
 	}
-	if (!r && length > STORE_BLOB_MAX_BYTES)
-		r = -EFBIG;
-	r = r ?: compress_frame(content, length, blob, blob_bytes);
-	if (!r)
+	if (!rc && length > STORE_BLOB_MAX_BYTES)
+		rc = -EFBIG;
+	rc = rc ?: compress_frame(content, length, blob, blob_bytes);
+	if (!rc)
 		*content_bytes = length;
-	return r;
+	return rc;
 }
 
 struct store_blob_reader *store_blob_reader__new(void)
@@ -81,7 +81,7 @@ int store_blob_reader__decode(struct store_blob_reader *reader, const void *blob
 	unsigned long long announced = ZSTD_getFrameContentSize(blob, blob_bytes);
 	size_t n;
 
-	/* The two values that stand for "not known" and "no frame" are above every size. */
+	/* "Not known" and "no frame" are above every size. */
 	if (announced != content_bytes || announced > STORE_BLOB_MAX_BYTES)
 		return -EBADMSG;
 	if (ZSTD_findFrameCompressedSize(blob, blob_bytes) != blob_bytes)

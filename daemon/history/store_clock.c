@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The clock that windows grow old by. A wall clock that is wrong by years for a minute must not cost all history, so this one
- * follows it forward no faster than CLOCK_SPEED times the time that passes, and back no faster than time passes. It stands still
- * while no daemon runs, and is behind by a time of rest until it has caught up. What the wall clock has said without a step
- * for as long as windows are kept is right: all that is younger was written under it.
+ * The clock that windows grow old by. A wall clock that is wrong by years for a minute must not cost all history, so
+ * this one follows it forward no faster than CLOCK_SPEED times the time that passes, and back no faster than time
+ * passes. It stands still while no daemon runs, and is behind by a time of rest until it has caught up. What the wall
+ * clock has said without a step for as long as windows are kept is right: all that is younger was written under it.
  */
 #include <errno.h>
 
@@ -46,23 +46,23 @@ int64_t store_clock__now(struct store *store)
 /* A store without windows has nothing that could grow old too early. */
 int store_clock__load(struct store *store)
 {
-	int r;
+	int rc;
 
 	if (store->clock.now_ns)
 		return 0;
-	r = sql__get_number(store->db, "SELECT now_ns FROM clock WHERE now_ns > 0", 0, NULL,
-			    &store->clock.now_ns);
+	rc = sql__get_number(store->db, "SELECT now_ns FROM clock WHERE now_ns > 0", 0, NULL,
+			     &store->clock.now_ns);
 	store->clock.elapsed_ns = store->elapsed_ns();
-	return r == -ENOENT ? 0 : r;
+	return rc == -ENOENT ? 0 : rc;
 }
 
 int store_clock__save(struct store *store)
 {
 	int64_t wall_ns = store_clock__now(store), any;
-	int r = sql__get_number(store->db, "SELECT EXISTS(SELECT 1 FROM windows)", 0, NULL, &any);
+	int rc = sql__get_number(store->db, "SELECT EXISTS(SELECT 1 FROM windows)", 0, NULL, &any);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (!any)
 		store->clock.now_ns = 0;
 	else if (!store->clock.now_ns)

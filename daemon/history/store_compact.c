@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Merging windows into coarser ones. A sum is written with the marks on its parts in one transaction, and the parts stay
- * beside it until they are old. Windows that cannot be merged (a damaged blob, other sample types) only change their level:
- * nothing is thrown away here.
+ * Merging windows into coarser ones. A sum is written with the marks on its parts in one transaction, and the parts
+ * stay beside it until they are old. Windows that cannot be merged (a damaged blob, other sample types) only change
+ * their level: nothing is thrown away here.
  */
 #include <errno.h>
 #include <string.h>
@@ -47,15 +47,15 @@ static int find_group(struct store *store, int level, struct group *out)
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	int64_t width_ns = levels[level].width_ns, begin_ns;
 	int64_t complete_ns = (store->now_ns() - STORE_GRACE_NS) / width_ns * width_ns;
-	int r = sql__prepare_numbers(store->db,
-				     "SELECT target_id, begin_ns FROM windows INDEXED BY windows_whole"
-				     " WHERE level = ?1 AND part_of IS NULL AND begin_ns < ?2"
-				     " ORDER BY begin_ns LIMIT 1",
-				     2, (int64_t[]){ level, complete_ns }, &s);
+	int rc = sql__prepare_numbers(store->db,
+				      "SELECT target_id, begin_ns FROM windows INDEXED BY windows_whole"
+				      " WHERE level = ?1 AND part_of IS NULL AND begin_ns < ?2"
+				      " ORDER BY begin_ns LIMIT 1",
+				      2, (int64_t[]){ level, complete_ns }, &s);
 
-	r = r ?: sql__step(store->db, s);
-	if (r <= 0)
-		return r;
+	rc = rc ?: sql__step(store->db, s);
+	if (rc <= 0)
+		return rc;
 	begin_ns = sqlite3_column_int64(s, 1) / width_ns * width_ns;
 	*out = (struct group){ sqlite3_column_int64(s, 0), level, begin_ns, begin_ns + width_ns };
 	return 1;
@@ -65,12 +65,12 @@ static int add_blobs(struct sum *sum, sqlite3_stmt *s)
 {
 	const uint8_t *content;
 	int64_t bytes = sqlite3_column_int64(s, 5);
-	int r = store_blob_reader__decode(sum->reader, sqlite3_column_blob(s, 6),
-					  (size_t)sqlite3_column_bytes(s, 6), (uint64_t)bytes, &content);
+	int rc = store_blob_reader__decode(sum->reader, sqlite3_column_blob(s, 6),
+					   (size_t)sqlite3_column_bytes(s, 6), (uint64_t)bytes, &content);
 
-	r = r ?: profile_merge__add(sum->merge, content, (size_t)bytes, NULL);
-	if (r || sqlite3_column_type(s, 8) == SQLITE_NULL)
-		return r;
+	rc = rc ?: profile_merge__add(sum->merge, content, (size_t)bytes, NULL);
+	if (rc || sqlite3_column_type(s, 8) == SQLITE_NULL)
+		return rc;
 	return store_read__cuda(sum->reader, sqlite3_column_blob(s, 8), (size_t)sqlite3_column_bytes(s, 8),
 				sqlite3_column_int64(s, 7), sum->cuda);
 }
@@ -94,15 +94,15 @@ static int add_row(struct sum *sum, sqlite3_stmt *s)
 static int read_group(sqlite3 *db, const struct group *group, struct sum *sum)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int r = sql__prepare_numbers(
+	int rc = sql__prepare_numbers(
 		db,
 		"SELECT begin_ns, end_ns, covered_ns, samples, lost, profile_bytes, profile,"
 		" cuda_bytes, cuda FROM windows JOIN blobs ON window_id = id WHERE " GROUP " ORDER BY begin_ns",
 		4, (int64_t[]){ group->target, group->level, group->from_ns, group->to_ns }, &s);
 
-	while (!r && (r = sql__step(db, s)) > 0)
-		r = add_row(sum, s);
-	return r;
+	while (!rc && (rc = sql__step(db, s)) > 0)
+		rc = add_row(sum, s);
+	return rc;
 }
 
 /* They count as merged, each by itself. */
@@ -115,22 +115,22 @@ static int raise_level(sqlite3 *db, const struct group *group)
 static int write_sum(struct store *store, const struct group *group, const struct window_row *row)
 {
 	int64_t id;
-	int r = sql__begin(store->db);
+	int rc = sql__begin(store->db);
 
-	if (r)
-		return r;
-	r = store_write__window(store->db, row, &id);
-	r = r
-		    ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target,
-			       group->level, group->from_ns, group->to_ns, id);
-	r = r ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 1 WHERE id = ?1", id);
-	return sql__end(store->db, r);
+	if (rc)
+		return rc;
+	rc = store_write__window(store->db, row, &id);
+	rc = rc
+		     ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target,
+				group->level, group->from_ns, group->to_ns, id);
+	rc = rc ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 1 WHERE id = ?1", id);
+	return sql__end(store->db, rc);
 }
 
 static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
 {
 	json_t *merged, *array;
-	int r;
+	int rc;
 
 	if (!json_array_size(sum->cuda))
 		return 0;
@@ -144,8 +144,8 @@ static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
 		json_decref(sum->cuda);
 		sum->cuda = array;
 	}
-	r = store_write__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
-	return r ?: sum->row.cuda_bytes > (int64_t)STORE_MAX_CUDA_BYTES ? -EFBIG : 0;
+	rc = store_write__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
+	return rc ?: sum->row.cuda_bytes > (int64_t)STORE_MAX_CUDA_BYTES ? -EFBIG : 0;
 }
 
 /* -EFBIG: it would not be read back, or would push out too much of the rest. */
@@ -154,14 +154,14 @@ static int finish_sum(struct store *store, const struct group *group, struct sum
 	_cleanup_free_ uint8_t *message = NULL, *profile = NULL, *cuda = NULL;
 	struct window_row *row = &sum->row;
 	size_t length, content;
-	int r;
+	int rc;
 
 	profile_merge__set_times(sum->merge, row->begin_ns, row->covered_ns);
-	r = profile_merge__finish(sum->merge, false, &message, &length);
-	r = r ?: store_blob__encode(message, length, &profile, &row->profile_size, &content);
-	r = r ?: encode_cuda(store, sum, &cuda);
-	if (r)
-		return r;
+	rc = profile_merge__finish(sum->merge, false, &message, &length);
+	rc = rc ?: store_blob__encode(message, length, &profile, &row->profile_size, &content);
+	rc = rc ?: encode_cuda(store, sum, &cuda);
+	if (rc)
+		return rc;
 	if ((int64_t)(row->profile_size + row->cuda_size) > store_retain__limit(store) / 4)
 		return -EFBIG;
 	row->target = group->target;
@@ -183,45 +183,46 @@ int store_compact__merge(struct store *store, int level)
 								.reader = store_blob_reader__new(),
 								.cuda = json_array() };
 	struct group group;
-	int r;
+	int rc;
 
 	if (!sum.merge || !sum.reader || !sum.cuda)
 		return -ENOMEM;
-	r = find_group(store, level, &group);
-	if (r <= 0)
-		return r;
-	r = read_group(store->db, &group, &sum);
-	if (!r && sum.n > 1)
-		r = finish_sum(store, &group, &sum);
-	else if (!r)
-		r = raise_level(store->db, &group);
-	if (cannot_be_merged(r))
-		r = raise_level(store->db, &group);
-	return r ? r : 1;
+	rc = find_group(store, level, &group);
+	if (rc <= 0)
+		return rc;
+	rc = read_group(store->db, &group, &sum);
+	if (!rc && sum.n > 1)
+		rc = finish_sum(store, &group, &sum);
+	else if (!rc)
+		rc = raise_level(store->db, &group);
+	if (cannot_be_merged(rc))
+		rc = raise_level(store->db, &group);
+	return rc ? rc : 1;
 }
 
 int store_compact__drop_before(struct store *store, int level, int64_t before_ns)
 {
 	int64_t sum;
-	int r = SQL_GET(store->db, &sum,
+	int rc =
+		SQL_GET(store->db, &sum,
 			"SELECT part_of FROM windows INDEXED BY windows_parts"
 			" WHERE level = ?1 AND part_of IS NOT NULL AND begin_ns < ?2 ORDER BY begin_ns LIMIT 1",
 			level, before_ns);
 
-	if (r)
-		return r == -ENOENT ? 0 : r;
-	r = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
-	return r ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	rc = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
+	return rc ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
 }
 
 int store_compact__drop_parts(struct store *store, int level)
 {
 	int64_t before_ns = store_clock__now(store) - levels[level].parts_age_ns - levels[level].width_ns;
-	int r = sql__begin(store->db), dropped;
+	int rc = sql__begin(store->db), dropped;
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	dropped = store_compact__drop_before(store, level, before_ns);
-	r = sql__end(store->db, dropped < 0 ? dropped : 0);
-	return r ? r : dropped;
+	rc = sql__end(store->db, dropped < 0 ? dropped : 0);
+	return rc ? rc : dropped;
 }

@@ -69,12 +69,12 @@ static int take_target(struct target_list *list, sqlite3_stmt *s)
 static int open_statement(struct store *store, const char *text, size_t n, const int64_t *numbers, sqlite3 **db,
 			  sqlite3_stmt **s, struct so_error *err)
 {
-	int r = store_schema__open_reader(store->path, db, err);
+	int rc = store_schema__open_reader(store->path, db, err);
 
-	if (r)
-		return r;
-	r = sql__prepare_numbers(*db, text, n, numbers, s);
-	return r ? so_err(err, r, "the history cannot be read: %s", sql__words(r)) : 0;
+	if (rc)
+		return rc;
+	rc = sql__prepare_numbers(*db, text, n, numbers, s);
+	return rc ? so_err(err, rc, "the history cannot be read: %s", sql__words(rc)) : 0;
 }
 
 int store__targets(struct store *store, struct store_target_info **out, size_t *n, struct so_error *err)
@@ -87,14 +87,14 @@ int store__targets(struct store *store, struct store_target_info **out, size_t *
 	__attribute__((cleanup(target_list__clear))) struct target_list list = { 0 };
 	_cleanup_(database) sqlite3 *db = NULL;
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int r = open_statement(store, text, 0, NULL, &db, &s, err);
+	int rc = open_statement(store, text, 0, NULL, &db, &s, err);
 
-	if (r && r != -ENOENT && r != -ENODATA)
-		return r;
-	while (!r && (r = sql__step(db, s)) > 0)
-		r = take_target(&list, s);
-	if (r && r != -ENOENT && r != -ENODATA)
-		return so_err(err, r, "the history cannot be read: %s", sql__words(r));
+	if (rc && rc != -ENOENT && rc != -ENODATA)
+		return rc;
+	while (!rc && (rc = sql__step(db, s)) > 0)
+		rc = take_target(&list, s);
+	if (rc && rc != -ENOENT && rc != -ENODATA)
+		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
 	*n = list.n;
 	list.n = 0;
 	*out = TAKE_PTR(list.targets);
@@ -111,13 +111,13 @@ int store__gaps(struct store *store, int64_t from_ns, int64_t to_ns, struct stor
 	_cleanup_(database) sqlite3 *db = NULL;
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	size_t count = 0, capacity = 0;
-	int r = open_statement(store, text, 2, (int64_t[]){ from_ns, to_ns }, &db, &s, err);
+	int rc = open_statement(store, text, 2, (int64_t[]){ from_ns, to_ns }, &db, &s, err);
 
-	if (r && r != -ENOENT && r != -ENODATA)
-		return r;
-	while (!r && (r = sql__step(db, s)) > 0) {
-		r = ARRAY_RESERVE(gaps, capacity, count + 1);
-		if (!r)
+	if (rc && rc != -ENOENT && rc != -ENODATA)
+		return rc;
+	while (!rc && (rc = sql__step(db, s)) > 0) {
+		rc = ARRAY_RESERVE(gaps, capacity, count + 1);
+		if (!rc)
 			gaps[count++] = (struct store_gap){
 				sqlite3_column_int64(s, 0),
 				sqlite3_column_int64(s, 1),
@@ -127,8 +127,8 @@ int store__gaps(struct store *store, int64_t from_ns, int64_t to_ns, struct stor
 					  STORE_GAP_NOT_WRITTEN),
 			};
 	}
-	if (r && r != -ENOENT && r != -ENODATA)
-		return so_err(err, r, "the history cannot be read: %s", sql__words(r));
+	if (rc && rc != -ENOENT && rc != -ENODATA)
+		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
 	*n = count;
 	*out = TAKE_PTR(gaps);
 	return 0;

@@ -9,41 +9,41 @@
 /* One step of the first kind of work that there is. 1: done; 0: nothing to do. */
 static int step(struct store *store)
 {
-	int r = store_compact__merge(store, 0);
+	int rc = store_compact__merge(store, 0);
 
-	r = r ?: store_compact__merge(store, 1);
-	r = r ?: store_compact__drop_parts(store, 0);
-	r = r ?: store_compact__drop_parts(store, 1);
-	r = r ?: store_retain__by_age(store);
-	r = r ?: store_retain__by_size(store);
-	r = r ?: store_retain__shrink(store);
-	return r ?: store_retain__sweep(store);
+	rc = rc ?: store_compact__merge(store, 1);
+	rc = rc ?: store_compact__drop_parts(store, 0);
+	rc = rc ?: store_compact__drop_parts(store, 1);
+	rc = rc ?: store_retain__by_age(store);
+	rc = rc ?: store_retain__by_size(store);
+	rc = rc ?: store_retain__shrink(store);
+	return rc ?: store_retain__sweep(store);
 }
 
 static int step_locked(struct store *store)
 {
-	int r;
+	int rc;
 
 	pthread_mutex_lock(&store->lock);
-	r = store__connect(store);
-	if (!r) {
-		r = store_write__late_targets(store) ?: step(store);
-		if (r < 0)
-			store__failed(store, r);
+	rc = store__connect(store);
+	if (!rc) {
+		rc = store_write__late_targets(store) ?: step(store);
+		if (rc < 0)
+			store__failed(store, rc);
 	}
 	pthread_mutex_unlock(&store->lock);
-	return r;
+	return rc;
 }
 
 int store__maintain(struct store *store, unsigned budget_ms)
 {
 	uint64_t deadline_ns = clock__now_ns() + budget_ms * 1000000ull;
-	int r;
+	int rc;
 
 	do {
-		r = step_locked(store);
-	} while (r > 0 && clock__now_ns() < deadline_ns);
-	return r;
+		rc = step_locked(store);
+	} while (rc > 0 && clock__now_ns() < deadline_ns);
+	return rc;
 }
 
 static uint64_t file_bytes(const char *path, const char *suffix)
@@ -58,33 +58,33 @@ static uint64_t file_bytes(const char *path, const char *suffix)
 static int read_stats(struct store *store, struct store_stats *stats)
 {
 	int64_t n;
-	int r = store_retain__used(store->db, &n);
+	int rc = store_retain__used(store->db, &n);
 
-	stats->used_bytes = r ? 0 : (uint64_t)n;
-	for (int level = 0; !r && level < 3; level++) {
-		r = SQL_GET(store->db, &n, "SELECT count(*) FROM windows WHERE level = ?1", level);
-		stats->windows[level] = r ? 0 : (uint64_t)n;
+	stats->used_bytes = rc ? 0 : (uint64_t)n;
+	for (int level = 0; !rc && level < 3; level++) {
+		rc = SQL_GET(store->db, &n, "SELECT count(*) FROM windows WHERE level = ?1", level);
+		stats->windows[level] = rc ? 0 : (uint64_t)n;
 	}
 	stats->file_bytes = file_bytes(store->path, "") + file_bytes(store->path, "-wal");
 	stats->added = store->n_added;
 	stats->missed = store->n_missed;
-	return r;
+	return rc;
 }
 
 int store__stats(struct store *store, struct store_stats *out)
 {
 	struct store_stats stats;
-	int r;
+	int rc;
 
 	pthread_mutex_lock(&store->lock);
-	r = store__connect(store);
-	if (!r) {
-		r = read_stats(store, &stats);
-		if (r)
-			store__failed(store, r);
+	rc = store__connect(store);
+	if (!rc) {
+		rc = read_stats(store, &stats);
+		if (rc)
+			store__failed(store, rc);
 	}
 	pthread_mutex_unlock(&store->lock);
-	if (!r)
+	if (!rc)
 		*out = stats;
-	return r;
+	return rc;
 }

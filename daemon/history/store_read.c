@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Answers over a range. Of a sum and its parts, the sum is read where it lies within the range and the parts where it does
- * not: a window counts if the sum above it does not lie within the range, and either lies within it itself or has no parts
- * any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement reads one
- * state of the database, whatever is written meanwhile.
+ * Answers over a range. Of a sum and its parts, the sum is read where it lies within the range and the parts where it
+ * does not: a window counts if the sum above it does not lie within the range, and either lies within it itself or has
+ * no parts any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement
+ * reads one state of the database, whatever is written meanwhile.
  */
 #include <errno.h>
 #include <string.h>
@@ -55,9 +55,9 @@ static int take_profile(struct reading *reading, const void *blob, size_t size, 
 			struct so_error *err)
 {
 	const uint8_t *content;
-	int r = store_blob_reader__decode(reading->reader, blob, size, (uint64_t)bytes, &content);
+	int rc = store_blob_reader__decode(reading->reader, blob, size, (uint64_t)bytes, &content);
 
-	return r ?: profile_merge__add(reading->merge, content, (size_t)bytes, err);
+	return rc ?: profile_merge__add(reading->merge, content, (size_t)bytes, err);
 }
 
 int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t size, int64_t content_bytes,
@@ -65,31 +65,31 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 {
 	const uint8_t *content;
 	json_t *array;
-	int r = content_bytes > (int64_t)STORE_MAX_CUDA_BYTES
-			? -EBADMSG
-			: store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
+	int rc = content_bytes > (int64_t)STORE_MAX_CUDA_BYTES
+			 ? -EBADMSG
+			 : store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	array = json_loadb((const char *)content, (size_t)content_bytes, 0, NULL);
-	r = !json_is_array(array) ? -EBADMSG : json_array_extend(documents, array) ? -ENOMEM : 0;
+	rc = !json_is_array(array) ? -EBADMSG : json_array_extend(documents, array) ? -ENOMEM : 0;
 	json_decref(array);
-	return r;
+	return rc;
 }
 
 static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes,
 		     struct so_error *err)
 {
 	json_t *documents;
-	int r;
+	int rc;
 
 	if (!blob)
 		return 0;
 	documents = json_array();
-	r = documents ? store_read__cuda(reading->reader, blob, size, bytes, documents) : -ENOMEM;
-	r = r ?: reading->take_documents(reading->data, documents);
+	rc = documents ? store_read__cuda(reading->reader, blob, size, bytes, documents) : -ENOMEM;
+	rc = rc ?: reading->take_documents(reading->data, documents);
 	json_decref(documents);
-	return r;
+	return rc;
 }
 
 /* Rows come by begin, so what all targets cover is a sweep. */
@@ -117,17 +117,17 @@ static void extend_span(struct reading *reading, sqlite3_stmt *s)
 
 static int take_row(struct reading *reading, sqlite3_stmt *s, struct so_error *err)
 {
-	int r = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
-			      sqlite3_column_int64(s, 5), err);
+	int rc = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
+			       sqlite3_column_int64(s, 5), err);
 
 	/* The blob alone is damaged: its checksum says so, or its size. Nothing of it has been added. */
-	if (r == -EBADMSG) {
+	if (rc == -EBADMSG) {
 		reading->span.damaged++;
 		return 0;
 	}
-	if (!r)
+	if (!rc)
 		extend_span(reading, s);
-	return r;
+	return rc;
 }
 
 static int no_windows(const struct reading *reading, struct so_error *err)
@@ -144,26 +144,26 @@ static int read_range(struct store *store, struct reading *reading, const char *
 	int64_t numbers[] = { query->target, query->from_ns, query->to_ns, query->from_ns - LONGEST_NS };
 	_cleanup_(database) sqlite3 *db = NULL;
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int r;
+	int rc;
 
 	if (query->from_ns >= query->to_ns || query->from_ns < 0)
 		return so_err(err, -EINVAL, "an empty range of time");
 	reading->reader = store_blob_reader__new();
 	if (!reading->reader)
 		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	r = store_schema__open_reader(store->path, &db, err);
-	if (r)
-		return r == -ENOENT ? so_err(err, -ENODATA, "there is no history yet") : r;
-	r = sql__prepare_numbers(db, text, sizeof(numbers) / sizeof(numbers[0]), numbers, &s);
-	if (r)
-		return so_err(err, r, "the history cannot be read: %s", sql__words(r));
-	while ((r = sql__step(db, s)) > 0) {
-		r = take_row(reading, s, err);
-		if (r)
-			return r == -ENOMEM ? so_err(err, r, "not enough memory to read the history") : r;
+	rc = store_schema__open_reader(store->path, &db, err);
+	if (rc)
+		return rc == -ENOENT ? so_err(err, -ENODATA, "there is no history yet") : rc;
+	rc = sql__prepare_numbers(db, text, sizeof(numbers) / sizeof(numbers[0]), numbers, &s);
+	if (rc)
+		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
+	while ((rc = sql__step(db, s)) > 0) {
+		rc = take_row(reading, s, err);
+		if (rc)
+			return rc == -ENOMEM ? so_err(err, rc, "not enough memory to read the history") : rc;
 	}
-	if (r)
-		return so_err(err, r, "the history cannot be read: %s", sql__words(r));
+	if (rc)
+		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
 	return reading->span.windows ? 0 : no_windows(reading, err);
 }
 
@@ -173,17 +173,17 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 	__attribute__((cleanup(reading__clear))) struct reading reading = { .query = query,
 									    .take = take_profile,
 									    .merge = profile_merge__new() };
-	int r;
+	int rc;
 
 	if (!reading.merge)
 		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	r = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
-	if (r)
-		return r;
+	rc = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
+	if (rc)
+		return rc;
 	profile_merge__set_times(reading.merge, reading.span.begin_ns, reading.span.covered_ns);
-	r = profile_merge__finish(reading.merge, true, out, length);
-	if (r)
-		return so_err(err, r, "the profile of that time cannot be made: %s", strerror(-r));
+	rc = profile_merge__finish(reading.merge, true, out, length);
+	if (rc)
+		return so_err(err, rc, "the profile of that time cannot be made: %s", strerror(-rc));
 	*span = reading.span;
 	return 0;
 }
@@ -195,9 +195,9 @@ int store__cuda(struct store *store, const struct store_query *query,
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_cuda, .take_documents = take, .data = data
 	};
-	int r = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
+	int rc = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
 
-	if (!r)
+	if (!rc)
 		*span = reading.span;
-	return r;
+	return rc;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Bounds: removing what is too old or too much, and giving the room back. A sum goes together with the parts that are still beside it
- * (ON DELETE CASCADE), so what is removed is always a time, never one of two views of it.
+ * Bounds: removing what is too old or too much, and giving the room back. A sum goes together with the parts that are
+ * still beside it (ON DELETE CASCADE), so what is removed is always a time, never one of two views of it.
  */
 #include <errno.h>
 
@@ -27,20 +27,20 @@ struct pages {
 
 static int count_pages(sqlite3 *db, struct pages *pages)
 {
-	int r = sql__get_number(db, "PRAGMA page_size", 0, NULL, &pages->size);
+	int rc = sql__get_number(db, "PRAGMA page_size", 0, NULL, &pages->size);
 
-	r = r ?: sql__get_number(db, "PRAGMA page_count", 0, NULL, &pages->count);
-	return r ?: sql__get_number(db, "PRAGMA freelist_count", 0, NULL, &pages->free);
+	rc = rc ?: sql__get_number(db, "PRAGMA page_count", 0, NULL, &pages->count);
+	return rc ?: sql__get_number(db, "PRAGMA freelist_count", 0, NULL, &pages->free);
 }
 
 int store_retain__used(sqlite3 *db, int64_t *bytes)
 {
 	struct pages pages;
-	int r = count_pages(db, &pages);
+	int rc = count_pages(db, &pages);
 
-	if (!r)
+	if (!rc)
 		*bytes = (pages.count - pages.free) * pages.size;
-	return r;
+	return rc;
 }
 
 /* found: 0 or -errno of looking for it. 1: it is gone, its parts and all blobs with it; 0: there is none. */
@@ -54,42 +54,42 @@ static int remove_window(struct store *store, int found, int64_t id)
 static int remove_oldest(struct store *store, int64_t ended_before_ns)
 {
 	int64_t id;
-	int r = SQL_GET(
+	int rc = SQL_GET(
 		store->db, &id,
 		"SELECT id FROM windows INDEXED BY windows_by_begin WHERE end_ns < ?1 AND " WHOLE_BY_AGE,
 		ended_before_ns);
 
-	return remove_window(store, r, id);
+	return remove_window(store, rc, id);
 }
 
 /*
- * One that was written while the clock was ahead: it has no time that it could be asked for by. By the later of both clocks:
- * while the wall clock is far behind, all that there is lies in its future.
+ * One that was written while the clock was ahead: it has no time that it could be asked for by. By the later of both
+ * clocks: while the wall clock is far behind, all that there is lies in its future.
  */
 static int remove_future(struct store *store)
 {
 	int64_t wall_ns = store->now_ns(), id;
 	int64_t now_ns = store->clock.now_ns > wall_ns ? store->clock.now_ns : wall_ns;
-	int r = SQL_GET(
+	int rc = SQL_GET(
 		store->db, &id,
 		"SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns > ?1 AND " WHOLE_BY_AGE,
 		now_ns + FUTURE_NS);
 
-	return remove_window(store, r, id);
+	return remove_window(store, rc, id);
 }
 
 /*
- * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain. These are
- * young by the wall clock, as those that are written now are. 1: done; 0: there is nothing left.
+ * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain.
+ * These are young by the wall clock, as those that are written now are. 1: done; 0: there is nothing left.
  */
 static int remove_something(struct store *store)
 {
 	int64_t now_ns = store->now_ns();
-	int r = store_compact__drop_before(store, 0, now_ns - STORE_FINE_LEAST_NS);
+	int rc = store_compact__drop_before(store, 0, now_ns - STORE_FINE_LEAST_NS);
 
-	r = r ?: store_compact__drop_before(store, 1, now_ns - STORE_MINUTE_LEAST_NS);
-	r = r ?: remove_future(store);
-	return r ?: remove_oldest(store, INT64_MAX);
+	rc = rc ?: store_compact__drop_before(store, 1, now_ns - STORE_MINUTE_LEAST_NS);
+	rc = rc ?: remove_future(store);
+	return rc ?: remove_oldest(store, INT64_MAX);
 }
 
 int store_retain__make_room(struct store *store, int64_t bytes)
@@ -97,67 +97,67 @@ int store_retain__make_room(struct store *store, int64_t bytes)
 	int64_t used;
 
 	for (;;) {
-		int r = store_retain__used(store->db, &used);
+		int rc = store_retain__used(store->db, &used);
 
-		if (r)
-			return r;
+		if (rc)
+			return rc;
 		if (used + bytes <= store_retain__limit(store))
 			return 0;
-		r = remove_something(store);
-		if (r <= 0)
-			return r;
+		rc = remove_something(store);
+		if (rc <= 0)
+			return rc;
 	}
 }
 
 int store_retain__by_size(struct store *store)
 {
 	int64_t used;
-	int r = store_retain__used(store->db, &used);
+	int rc = store_retain__used(store->db, &used);
 
-	if (r || used <= store_retain__limit(store))
-		return r;
-	r = sql__begin(store->db);
-	if (r)
-		return r;
-	r = remove_something(store);
-	return r > 0 ? (sql__commit(store->db) ?: 1) : sql__end(store->db, r);
+	if (rc || used <= store_retain__limit(store))
+		return rc;
+	rc = sql__begin(store->db);
+	if (rc)
+		return rc;
+	rc = remove_something(store);
+	return rc > 0 ? (sql__commit(store->db) ?: 1) : sql__end(store->db, rc);
 }
 
 int store_retain__by_age(struct store *store)
 {
 	int64_t before_ns = store_clock__now(store) - store->retain_age_ns;
-	int removed = 0, r;
+	int removed = 0, rc;
 	int64_t id;
 
 	/* Most often there is nothing to do, and then no transaction is needed. */
-	r = SQL_GET(store->db, &id,
-		    "SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns < ?1 AND end_ns < ?1 "
-		    "AND " WHOLE_BY_AGE,
-		    before_ns);
-	if (r)
-		return r == -ENOENT ? 0 : r;
-	r = sql__begin(store->db);
-	if (r)
-		return r;
-	while (removed < AGE_STEP_WINDOWS && (r = remove_oldest(store, before_ns)) > 0)
+	rc = SQL_GET(store->db, &id,
+		     "SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns < ?1 AND end_ns < ?1 "
+		     "AND " WHOLE_BY_AGE,
+		     before_ns);
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	rc = sql__begin(store->db);
+	if (rc)
+		return rc;
+	while (removed < AGE_STEP_WINDOWS && (rc = remove_oldest(store, before_ns)) > 0)
 		removed++;
-	r = sql__end(store->db, r < 0 ? r : 0);
-	return r ? r : removed > 0;
+	rc = sql__end(store->db, rc < 0 ? rc : 0);
+	return rc ? rc : removed > 0;
 }
 
 int store_retain__shrink(struct store *store)
 {
 	struct pages pages;
-	int r = count_pages(store->db, &pages);
+	int rc = count_pages(store->db, &pages);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (pages.free < SHRINK_STEP_PAGES ||
 	    (pages.count * pages.size <= store_retain__limit(store) && pages.free < pages.count / SHRINK_PART))
 		return 0;
-	r = sql__run(store->db, "PRAGMA incremental_vacuum(256)");
-	if (r)
-		return r;
+	rc = sql__run(store->db, "PRAGMA incremental_vacuum(256)");
+	if (rc)
+		return rc;
 	/* The file is cut when the log is written back. While a reader holds that up, a later step does it. */
 	sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 	return 1;
@@ -166,27 +166,27 @@ int store_retain__shrink(struct store *store)
 int store_retain__sweep(struct store *store)
 {
 	int64_t before_ns = store_clock__now(store) - store->retain_age_ns, elapsed_ns = store->elapsed_ns();
-	int r;
+	int rc;
 
 	if (store->last_sweep_ns && elapsed_ns - store->last_sweep_ns < SWEEP_NS)
 		return 0;
-	r = sql__begin(store->db);
-	if (r)
-		return r;
-	r = SQL_RUN(store->db,
-		    "DELETE FROM targets WHERE ended_ns < ?1"
-		    " AND NOT EXISTS(SELECT 1 FROM windows w WHERE w.target_id = targets.id)",
-		    before_ns);
+	rc = sql__begin(store->db);
+	if (rc)
+		return rc;
+	rc = SQL_RUN(store->db,
+		     "DELETE FROM targets WHERE ended_ns < ?1"
+		     " AND NOT EXISTS(SELECT 1 FROM windows w WHERE w.target_id = targets.id)",
+		     before_ns);
 	/* Of a target with nothing left but a recent end, the list still tells. */
-	r = r ?: SQL_RUN(store->db, "DELETE FROM gaps WHERE coalesce(end_ns, begin_ns) < ?1", before_ns);
-	r = r
-		    ?: SQL_RUN(store->db,
-			       "DELETE FROM gaps WHERE id <= (SELECT id FROM gaps ORDER BY id DESC LIMIT 1 "
-			       "OFFSET ?1)",
-			       (int64_t)MAX_GAPS);
-	r = sql__end(store->db, r ?: store_clock__save(store));
-	if (r)
-		return r;
+	rc = rc ?: SQL_RUN(store->db, "DELETE FROM gaps WHERE coalesce(end_ns, begin_ns) < ?1", before_ns);
+	rc = rc
+		     ?: SQL_RUN(store->db,
+				"DELETE FROM gaps WHERE id <= (SELECT id FROM gaps ORDER BY id DESC LIMIT 1 "
+				"OFFSET ?1)",
+				(int64_t)MAX_GAPS);
+	rc = sql__end(store->db, rc ?: store_clock__save(store));
+	if (rc)
+		return rc;
 	store->last_sweep_ns = elapsed_ns;
 	if (!store->missed.n)
 		store__worked(store);

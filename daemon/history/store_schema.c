@@ -84,27 +84,27 @@ static int check(sqlite3 *db)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
 	uint64_t deadline_ns = clock__now_ns() + CHECK_NS;
-	int r;
+	int rc;
 
 	sqlite3_progress_handler(db, CHECK_STEPS, out_of_time, &deadline_ns);
-	r = sql__prepare(db, "PRAGMA quick_check(1)", &statement);
-	if (!r)
-		r = sql__step(db, statement);
-	if (r == 1)
-		r = !strcmp((const char *)sqlite3_column_text(statement, 0) ?: "", "ok") ? 0 : -EUCLEAN;
+	rc = sql__prepare(db, "PRAGMA quick_check(1)", &statement);
+	if (!rc)
+		rc = sql__step(db, statement);
+	if (rc == 1)
+		rc = !strcmp((const char *)sqlite3_column_text(statement, 0) ?: "", "ok") ? 0 : -EUCLEAN;
 	sqlite3_progress_handler(db, 0, NULL, NULL);
-	return r == -EINTR ? 0 : r;
+	return rc == -EINTR ? 0 : rc;
 }
 
 static int check_identity(sqlite3 *db, const char *path, int64_t *version, struct so_error *err)
 {
 	int64_t application = 0, tables = 0;
-	int r = sql__get_number(db, "PRAGMA application_id", 0, NULL, &application);
+	int rc = sql__get_number(db, "PRAGMA application_id", 0, NULL, &application);
 
-	r = r ?: sql__get_number(db, "PRAGMA user_version", 0, NULL, version);
-	r = r ?: sql__get_number(db, "SELECT count(*) FROM sqlite_schema", 0, NULL, &tables);
-	if (r)
-		return words(r, path, err);
+	rc = rc ?: sql__get_number(db, "PRAGMA user_version", 0, NULL, version);
+	rc = rc ?: sql__get_number(db, "SELECT count(*) FROM sqlite_schema", 0, NULL, &tables);
+	if (rc)
+		return words(rc, path, err);
 	if (application != APPLICATION_ID && (tables || application || *version))
 		return so_err(err, -EMEDIUMTYPE, "%s is the database of another program", path);
 	if (*version > VERSION)
@@ -118,18 +118,18 @@ static int check_identity(sqlite3 *db, const char *path, int64_t *version, struc
 static int migrate(sqlite3 *db, int64_t version)
 {
 	char text[64];
-	int r;
+	int rc;
 
 	if (version == VERSION)
 		return 0;
-	r = sql__begin(db);
-	if (r)
-		return r;
-	for (int64_t i = version; !r && i < VERSION; i++)
-		r = sql__run(db, migrations[i]);
+	rc = sql__begin(db);
+	if (rc)
+		return rc;
+	for (int64_t i = version; !rc && i < VERSION; i++)
+		rc = sql__run(db, migrations[i]);
 	snprintf(text, sizeof(text), "PRAGMA user_version=%lld", (long long)VERSION);
-	r = r ?: sql__run(db, text);
-	return sql__end(db, r ?: sql__run(db, "PRAGMA application_id=" NUMBER(APPLICATION_ID)));
+	rc = rc ?: sql__run(db, text);
+	return sql__end(db, rc ?: sql__run(db, "PRAGMA application_id=" NUMBER(APPLICATION_ID)));
 }
 
 static int open_file(const char *path, int flags, sqlite3 **out, struct so_error *err)
@@ -156,26 +156,26 @@ int store_schema__open_writer(const char *path, sqlite3 **out, struct so_error *
 {
 	_cleanup_(database) sqlite3 *db = NULL;
 	int64_t version;
-	int r = create_file(path, err);
+	int rc = create_file(path, err);
 
-	r = r ?: open_file(path, SQLITE_OPEN_READWRITE, &db, err);
-	if (r)
-		return r;
-	r = check_identity(db, path, &version, err);
-	if (r)
-		return r;
+	rc = rc ?: open_file(path, SQLITE_OPEN_READWRITE, &db, err);
+	if (rc)
+		return rc;
+	rc = check_identity(db, path, &version, err);
+	if (rc)
+		return rc;
 	/* auto_vacuum counts only where there is no table yet; journal_mode answers with a row. */
-	r = sql__run(db,
-		     "PRAGMA auto_vacuum=INCREMENTAL;"
-		     "PRAGMA journal_mode=WAL;"
-		     "PRAGMA synchronous=NORMAL;"
-		     "PRAGMA foreign_keys=ON;"
-		     "PRAGMA wal_autocheckpoint=" NUMBER(CHECKPOINT_PAGES) ";"
-									   "PRAGMA journal_size_limit=4194304");
-	r = r ?: check(db);
-	r = r ?: migrate(db, version);
-	if (r)
-		return words(r, path, err);
+	rc = sql__run(
+		db, "PRAGMA auto_vacuum=INCREMENTAL;"
+		    "PRAGMA journal_mode=WAL;"
+		    "PRAGMA synchronous=NORMAL;"
+		    "PRAGMA foreign_keys=ON;"
+		    "PRAGMA wal_autocheckpoint=" NUMBER(CHECKPOINT_PAGES) ";"
+									  "PRAGMA journal_size_limit=4194304");
+	rc = rc ?: check(db);
+	rc = rc ?: migrate(db, version);
+	if (rc)
+		return words(rc, path, err);
 	*out = TAKE_PTR(db);
 	return 0;
 }
@@ -211,26 +211,26 @@ int store_schema__open_reader(const char *path, sqlite3 **out, struct so_error *
 	_cleanup_(database) sqlite3 *db = NULL;
 	int64_t version = 0;
 	struct stat st;
-	int r;
+	int rc;
 
 	if (stat(path, &st))
 		return so_err(err, -errno, "%s: %s", path, strerror(errno));
-	r = open_file(path, SQLITE_OPEN_READWRITE, &db, err);
-	if (!r)
-		r = check_identity(db, path, &version, err);
-	if ((r == -EACCES || r == -EROFS || r == -ENOSPC) && !has_log(path)) {
+	rc = open_file(path, SQLITE_OPEN_READWRITE, &db, err);
+	if (!rc)
+		rc = check_identity(db, path, &version, err);
+	if ((rc == -EACCES || rc == -EROFS || rc == -ENOSPC) && !has_log(path)) {
 		if (db)
 			sqlite3_close_v2(TAKE_PTR(db));
-		r = open_immutable(path, &db, err);
-		r = r ?: check_identity(db, path, &version, err);
+		rc = open_immutable(path, &db, err);
+		rc = rc ?: check_identity(db, path, &version, err);
 	}
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (!version)
 		return so_err(err, -ENODATA, "%s has no history yet", path);
-	r = sql__run(db, "PRAGMA query_only=ON");
-	if (r)
-		return words(r, path, err);
+	rc = sql__run(db, "PRAGMA query_only=ON");
+	if (rc)
+		return words(rc, path, err);
 	*out = TAKE_PTR(db);
 	return 0;
 }
@@ -249,13 +249,13 @@ int store_schema__move_aside(const char *path, int64_t now_ns, char *aside, size
 	time_t now = (time_t)(now_ns / 1000000000);
 	char stamp[32];
 	struct tm tm;
-	int r;
+	int rc;
 
 	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", gmtime_r(&now, &tm));
 	if ((size_t)snprintf(aside, size, "%s.corrupt-%s", path, stamp) >= size)
 		return -ENAMETOOLONG;
 	/* The log first: if this breaks off in between, no new database meets an old one's log. */
-	r = rename_part(path, aside, "-wal");
-	r = r ?: rename_part(path, aside, "-shm");
-	return r ?: rename_part(path, aside, "");
+	rc = rename_part(path, aside, "-wal");
+	rc = rc ?: rename_part(path, aside, "-shm");
+	return rc ?: rename_part(path, aside, "");
 }

@@ -9,8 +9,8 @@
 #define STORE_WAL_BYTES ((int64_t)8 << 20) /* of the write-ahead log; more only while a long read goes on */
 
 /*
- * For writing; the file is created, and brought to this version. -EPROTONOSUPPORT: a later version; -EMEDIUMTYPE: another
- * program's; -EUCLEAN: corrupt; the errors of sql__error(); in words.
+ * For writing; the file is created, and brought to this version. -EPROTONOSUPPORT: a later version; -EMEDIUMTYPE:
+ * another program's; -EUCLEAN: corrupt; the errors of sql__error(); in words.
  */
 int store_schema__open_writer(const char *path, sqlite3 **out, struct so_error *err);
 

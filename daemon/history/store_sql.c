@@ -91,14 +91,14 @@ int sql__prepare(sqlite3 *db, const char *text, sqlite3_stmt **out)
 int sql__prepare_numbers(sqlite3 *db, const char *text, size_t n, const int64_t *numbers, sqlite3_stmt **out)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
-	int r = sql__prepare(db, text, &statement);
+	int rc = sql__prepare(db, text, &statement);
 
-	for (size_t i = 0; !r && i < n; i++)
+	for (size_t i = 0; !rc && i < n; i++)
 		if (sqlite3_bind_int64(statement, (int)i + 1, numbers[i]) != SQLITE_OK)
-			r = sql__error(db);
-	if (!r)
+			rc = sql__error(db);
+	if (!rc)
 		*out = TAKE_PTR(statement);
-	return r;
+	return rc;
 }
 
 int sql__step(sqlite3 *db, sqlite3_stmt *statement)
@@ -116,24 +116,24 @@ int sql__step(sqlite3 *db, sqlite3_stmt *statement)
 int sql__run_numbers(sqlite3 *db, const char *text, size_t n, const int64_t *numbers)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
-	int r = sql__prepare_numbers(db, text, n, numbers, &statement);
+	int rc = sql__prepare_numbers(db, text, n, numbers, &statement);
 
-	if (r)
-		return r;
-	while ((r = sql__step(db, statement)) > 0)
+	if (rc)
+		return rc;
+	while ((rc = sql__step(db, statement)) > 0)
 		;
-	return r;
+	return rc;
 }
 
 int sql__get_number(sqlite3 *db, const char *text, size_t n, const int64_t *numbers, int64_t *out)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
-	int r = sql__prepare_numbers(db, text, n, numbers, &statement);
+	int rc = sql__prepare_numbers(db, text, n, numbers, &statement);
 
-	r = r ?: sql__step(db, statement);
-	if (r < 0)
-		return r;
-	if (!r || sqlite3_column_type(statement, 0) == SQLITE_NULL)
+	rc = rc ?: sql__step(db, statement);
+	if (rc < 0)
+		return rc;
+	if (!rc || sqlite3_column_type(statement, 0) == SQLITE_NULL)
 		return -ENOENT;
 	*out = sqlite3_column_int64(statement, 0);
 	return 0;
@@ -153,11 +153,11 @@ static void sql__rollback(sqlite3 *db)
 
 int sql__commit(sqlite3 *db)
 {
-	int r = sql__run(db, "COMMIT");
+	int rc = sql__run(db, "COMMIT");
 
-	if (r)
+	if (rc)
 		sql__rollback(db);
-	return r;
+	return rc;
 }
 
 int sql__end(sqlite3 *db, int r)

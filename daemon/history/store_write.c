@@ -13,7 +13,7 @@ static int insert_target(struct store *store, const struct open_target *target, 
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	char key[96];
-	int r = sql__prepare(
+	int rc = sql__prepare(
 		store->db,
 		"INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
 		" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
@@ -21,8 +21,8 @@ static int insert_target(struct store *store, const struct open_target *target, 
 		" RETURNING id",
 		&s);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	snprintf(key, sizeof(key), "%s/%d/%llu", store->boot_id, target->target.pid,
 		 (unsigned long long)target->target.start_ticks);
 	sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
@@ -32,22 +32,22 @@ static int insert_target(struct store *store, const struct open_target *target, 
 	sqlite3_bind_text(s, 5, target->comm, -1, SQLITE_STATIC);
 	sqlite3_bind_text(s, 6, target->labels, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(s, 7, store->now_ns());
-	r = sql__step(store->db, s);
-	if (r < 0)
-		return r;
+	rc = sql__step(store->db, s);
+	if (rc < 0)
+		return rc;
 	*row = sqlite3_column_int64(s, 0);
 	/* An error at the end would show only now. */
-	r = sql__step(store->db, s);
-	return r < 0 ? r : 0;
+	rc = sql__step(store->db, s);
+	return rc < 0 ? rc : 0;
 }
 
 static int write_end(struct store *store, const struct open_target *target, int64_t row)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int r = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
+	int rc = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	sqlite3_bind_int64(s, 1, row);
 	sqlite3_bind_int64(s, 2, target->ended_ns);
 	sqlite3_bind_text(s, 3, store_end_words[target->end], -1, SQLITE_STATIC);
@@ -57,10 +57,10 @@ static int write_end(struct store *store, const struct open_target *target, int6
 /* *row: its new one; 0 where it has one. */
 static int write_target(struct store *store, const struct open_target *target, int64_t *row)
 {
-	int r = target->row ? 0 : insert_target(store, target, row);
+	int rc = target->row ? 0 : insert_target(store, target, row);
 
-	if (r || target->end == STORE_END_OPEN)
-		return r;
+	if (rc || target->end == STORE_END_OPEN)
+		return rc;
 	return write_end(store, target, target->row ?: *row);
 }
 
@@ -82,26 +82,26 @@ static void forget_written(struct store *store)
 int store_write__targets(struct store *store)
 {
 	int64_t *rows;
-	int r = 0;
+	int rc = 0;
 
 	rows = calloc(store->n_targets + 1, sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
-	r = sql__begin(store->db);
-	if (!r) {
-		for (size_t i = 0; !r && i < store->n_targets; i++)
-			r = write_target(store, &store->targets[i], &rows[i]);
-		r = sql__end(store->db, r);
+	rc = sql__begin(store->db);
+	if (!rc) {
+		for (size_t i = 0; !rc && i < store->n_targets; i++)
+			rc = write_target(store, &store->targets[i], &rows[i]);
+		rc = sql__end(store->db, rc);
 	}
-	for (size_t i = 0; !r && i < store->n_targets; i++) {
+	for (size_t i = 0; !rc && i < store->n_targets; i++) {
 		if (rows[i])
 			store->targets[i].row = rows[i];
 		store->targets[i].listed = true;
 	}
 	free(rows);
-	if (!r)
+	if (!rc)
 		forget_written(store);
-	return r;
+	return rc;
 }
 
 /* n: of all that could not be written yet. NULL: there is none. */
@@ -132,14 +132,14 @@ static bool is_written(const struct store *store)
 
 int store_write__late_targets(struct store *store)
 {
-	int r;
+	int rc;
 
 	if (is_written(store))
 		return 0;
-	r = store_write__targets(store);
-	if (!r)
+	rc = store_write__targets(store);
+	if (!rc)
 		store__worked(store);
-	return r;
+	return rc;
 }
 
 static struct open_target *find_target(struct store *store, uint32_t handle)
@@ -187,26 +187,26 @@ static int remember_target(struct store *store, const struct store_target *targe
 
 int store__begin_target(struct store *store, const struct store_target *target, uint32_t *handle)
 {
-	int r;
+	int rc;
 
 	pthread_mutex_lock(&store->lock);
-	r = remember_target(store, target, handle);
+	rc = remember_target(store, target, handle);
 	/* What fails here is tried again with the first window. */
-	if (!r && !store__connect(store)) {
+	if (!rc && !store__connect(store)) {
 		int failed = store_write__targets(store);
 
 		if (failed)
 			store__failed(store, failed);
 	}
 	pthread_mutex_unlock(&store->lock);
-	return r;
+	return rc;
 }
 
 /* What fails here is tried again by store__maintain(). What never had a row has nothing in the store that would end. */
 static void end_locked(struct store *store, struct open_target *target, enum store_end end)
 {
 	size_t n;
-	int r;
+	int rc;
 
 	if (!target->listed) {
 		forget_target(store, target);
@@ -219,9 +219,9 @@ static void end_locked(struct store *store, struct open_target *target, enum sto
 		forget_target(store, target);
 	if (store__connect(store))
 		return;
-	r = store_write__late_targets(store);
-	if (r)
-		store__failed(store, r);
+	rc = store_write__late_targets(store);
+	if (rc)
+		store__failed(store, rc);
 }
 
 int store__end_target(struct store *store, uint32_t handle, enum store_end end)
@@ -246,42 +246,42 @@ static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, siz
 int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int r = SQL_RUN(db,
-			"INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
-			" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-			row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples,
-			row->lost);
+	int rc = SQL_RUN(db,
+			 "INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
+			 " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			 row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples,
+			 row->lost);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	*id = sqlite3_last_insert_rowid(db);
-	r = sql__prepare(db,
-			 "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
-			 " VALUES(?1, ?2, ?3, ?4, ?5)",
-			 &s);
-	if (r)
-		return r;
+	rc = sql__prepare(db,
+			  "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
+			  " VALUES(?1, ?2, ?3, ?4, ?5)",
+			  &s);
+	if (rc)
+		return rc;
 	sqlite3_bind_int64(s, 1, *id);
 	sqlite3_bind_int64(s, 2, row->profile_bytes);
-	r = bind_blob(db, s, 3, row->profile, row->profile_size);
+	rc = bind_blob(db, s, 3, row->profile, row->profile_size);
 	if (row->cuda)
 		sqlite3_bind_int64(s, 4, row->cuda_bytes);
-	r = r ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
-	return r ?: sql__step(db, s);
+	rc = rc ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
+	return rc ?: sql__step(db, s);
 }
 
 int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes)
 {
 	_cleanup_free_ char *text = json_dumps(documents, JSON_COMPACT);
 	size_t length;
-	int r;
+	int rc;
 
 	if (!text)
 		return -ENOMEM;
-	r = store_blob__encode(text, strlen(text), blob, size, &length);
-	if (!r)
+	rc = store_blob__encode(text, strlen(text), blob, size, &length);
+	if (!rc)
 		*content_bytes = (int64_t)length;
-	return r;
+	return rc;
 }
 
 static bool is_document(const char *text)
@@ -298,7 +298,7 @@ static int encode_document(const struct store_window *window, uint8_t **blob, si
 {
 	_cleanup_free_ char *array = NULL;
 	size_t length, content;
-	int r;
+	int rc;
 
 	if (!window->cuda)
 		return 0;
@@ -312,10 +312,10 @@ static int encode_document(const struct store_window *window, uint8_t **blob, si
 		array = NULL;
 		return -ENOMEM;
 	}
-	r = store_blob__encode(array, length + 2, blob, size, &content);
-	if (!r)
+	rc = store_blob__encode(array, length + 2, blob, size, &content);
+	if (!rc)
 		*content_bytes = (int64_t)content;
-	return r;
+	return rc;
 }
 
 static int write_missed(struct store *store)
@@ -344,40 +344,40 @@ static void count_missed(struct store *store, const struct store_window *window)
 static int write_window(struct store *store, struct window_row *row)
 {
 	int64_t id, bytes = (int64_t)(row->profile_size + row->cuda_size);
-	int r = sql__begin(store->db);
+	int rc = sql__begin(store->db);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	if (bytes > store_retain__limit(store) / 4)
-		r = -EFBIG;
-	r = r ?: store_retain__make_room(store, bytes + ROW_BYTES);
-	r = r ?: write_missed(store);
-	r = r ?: store_write__window(store->db, row, &id);
+		rc = -EFBIG;
+	rc = rc ?: store_retain__make_room(store, bytes + ROW_BYTES);
+	rc = rc ?: write_missed(store);
+	rc = rc ?: store_write__window(store->db, row, &id);
 	/* The first window's clock begins with it: until the next sweep, its age would be the wall clock's. */
-	if (!r && !store->clock.now_ns)
-		r = store_clock__save(store);
-	return sql__end(store->db, r);
+	if (!rc && !store->clock.now_ns)
+		rc = store_clock__save(store);
+	return sql__end(store->db, rc);
 }
 
 static int add_locked(struct store *store, uint32_t handle, struct window_row *row)
 {
 	struct open_target *target = find_target(store, handle);
-	int r;
+	int rc;
 
 	if (!target)
 		return -ENOENT;
-	r = store__connect(store);
-	if (r)
-		return r;
+	rc = store__connect(store);
+	if (rc)
+		return rc;
 	if (!target->row) {
-		r = store_write__targets(store);
+		rc = store_write__targets(store);
 		/* Those whose end is written by that are gone, and the others may be somewhere else. */
 		target = find_target(store, handle);
 	}
 	row->target = target->row;
-	r = r ?: write_window(store, row);
-	if (r)
-		return store__failed(store, r);
+	rc = rc ?: write_window(store, row);
+	if (rc)
+		return store__failed(store, rc);
 	store->missed = (struct missed_windows){ 0 };
 	store->n_added++;
 	store__worked(store);
@@ -395,25 +395,25 @@ int store__add(struct store *store, uint32_t handle, const struct store_window *
 	_cleanup_free_ uint8_t *profile = NULL, *cuda = NULL;
 	struct window_row row = { .level = 0 };
 	size_t content;
-	int r;
+	int rc;
 
 	if (!is_window(window))
 		return -EINVAL;
 	/* Compressing needs no lock. */
-	r = store_blob__encode(window->profile, window->profile_bytes, &profile, &row.profile_size, &content);
-	r = r ?: encode_document(window, &cuda, &row.cuda_size, &row.cuda_bytes);
+	rc = store_blob__encode(window->profile, window->profile_bytes, &profile, &row.profile_size, &content);
+	rc = rc ?: encode_document(window, &cuda, &row.cuda_size, &row.cuda_bytes);
 	row.begin_ns = window->begin_ns;
 	row.end_ns = window->end_ns;
 	row.covered_ns = window->end_ns - window->begin_ns;
 	row.samples = (int64_t)window->samples;
 	row.lost = (int64_t)window->lost;
 	row.profile = profile;
-	row.profile_bytes = r ? 0 : (int64_t)content;
+	row.profile_bytes = rc ? 0 : (int64_t)content;
 	row.cuda = cuda;
 	pthread_mutex_lock(&store->lock);
-	r = r ?: add_locked(store, handle, &row);
-	if (r && r != -ENOENT)
+	rc = rc ?: add_locked(store, handle, &row);
+	if (rc && rc != -ENOENT)
 		count_missed(store, window);
 	pthread_mutex_unlock(&store->lock);
-	return r;
+	return rc;
 }

@@ -44,8 +44,8 @@ struct rate {
 };
 
 /*
- * Rates come and go in clock_events__set() and _free() only, whose caller sees to it that they run one at a time. `lock`
- * is for what the thread changes: a CPU's clocks, and the list of those that others join yet.
+ * Rates come and go in clock_events__set() and _free() only, whose caller sees to it that they run one at a time.
+ * `lock` is for what the thread changes: a CPU's clocks, and the list of those that others join yet.
  */
 struct clock_events {
 	int program_fd;

@@ -12,8 +12,8 @@
 #define MIN_DISTANCE 1.3
 
 /*
- * By these a clock's rate differs from an equal share of the whole. Uneven, so that few are in a ratio of small numbers:
- * found by a search for the least share of clocks that any target of fixed rounds can keep step with for long.
+ * By these a clock's rate differs from an equal share of the whole. Uneven, so that few are in a ratio of small
+ * numbers: found by a search for the least share of clocks that any target of fixed rounds can keep step with for long.
  */
 static const double deviations[CLOCK_PERIODS_MAX] = { 0.0500,  0.0351,  0.0176,  0.0093,
 						      -0.0131, -0.0183, -0.0320, -0.0486 };
@@ -38,7 +38,10 @@ static uint64_t changed(const struct choice *c, unsigned i)
 	return c->first[i] + (int64_t)c->change[i] * STEP_NS;
 }
 
-/* Tries all ways to make the periods from `i` on a step longer or shorter, for the sum of rates closest to the nominal one. */
+/*
+ * Tries all ways to make the periods from `i` on a step longer or shorter, for the sum of rates closest to the nominal
+ * one.
+ */
 static void choose(struct choice *c, unsigned i, double missing_hz)
 {
 	if (i == c->n) {

@@ -155,8 +155,8 @@ static int attach_tracepoints(struct sampler *s)
 }
 
 /*
- * A sample for the daemon to unwind takes some 150 KB of the ring of stacks, and several CPUs may stand in the same code
- * without rules at once.
+ * A sample for the daemon to unwind takes some 150 KB of the ring of stacks, and several CPUs may stand in the same
+ * code without rules at once.
  */
 static uint32_t ring_bytes(void)
 {
@@ -170,20 +170,20 @@ static uint32_t ring_bytes(void)
 
 static int load(struct sampler *s, const struct sampler_options *options, struct so_error *err)
 {
-	int ret;
+	int rc;
 
 	s->skel = sampler_bpf__open();
 	if (!s->skel)
 		return load_error(-errno, err);
 	choose_mechanisms(s, options);
-	ret = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
-	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
-	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.frame_caches, libbpf_num_possible_cpus());
-	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.stacks, ring_bytes());
-	ret = ret ?: sampler_bpf__load(s->skel);
-	ret = ret ?: link_chain(s);
-	ret = ret ?: attach_tracepoints(s);
-	return ret ? load_error(ret, err) : 0;
+	rc = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
+	rc = rc ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
+	rc = rc ?: bpf_map__set_max_entries(s->skel->maps.frame_caches, libbpf_num_possible_cpus());
+	rc = rc ?: bpf_map__set_max_entries(s->skel->maps.stacks, ring_bytes());
+	rc = rc ?: sampler_bpf__load(s->skel);
+	rc = rc ?: link_chain(s);
+	rc = rc ?: attach_tracepoints(s);
+	return rc ? load_error(rc, err) : 0;
 }
 
 int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers,
@@ -191,7 +191,7 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 {
 	struct rlimit infinite = { RLIM_INFINITY, RLIM_INFINITY };
 	_cleanup_(sampler) struct sampler *s = calloc(1, sizeof(*s));
-	int ret;
+	int rc;
 
 	if (!s)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -207,18 +207,20 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 
 	libbpf_set_print(silent);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL & ~LIBBPF_STRICT_AUTO_RLIMIT_MEMLOCK);
-	/* Kernels before 5.11 charge maps to the locked-memory limit; where raising it is not permitted it may suffice. */
+	/*
+	 * Kernels before 5.11 charge maps to the locked-memory limit; where raising it is not permitted it may suffice.
+	 */
 	setrlimit(RLIMIT_MEMLOCK, &infinite);
-	ret = load(s, options, err);
-	if (ret)
-		return ret;
-	ret = map_rules(s, err);
-	ret = ret ?: open_rings(s, err);
-	if (ret)
-		return ret;
-	ret = clock_events__new(first_program(s), &s->events);
-	if (ret)
-		return so_err(err, ret, "out of memory");
+	rc = load(s, options, err);
+	if (rc)
+		return rc;
+	rc = map_rules(s, err);
+	rc = rc ?: open_rings(s, err);
+	if (rc)
+		return rc;
+	rc = clock_events__new(first_program(s), &s->events);
+	if (rc)
+		return so_err(err, rc, "out of memory");
 	*out = TAKE_PTR(s);
 	return 0;
 }
@@ -298,12 +300,12 @@ static int make_shard(struct sampler *s)
 int sampler__shard_open(struct sampler *s, unsigned i, uint32_t **words)
 {
 	void *p;
-	int ret;
+	int rc;
 
 	while (i >= s->n_shards) {
-		ret = make_shard(s);
-		if (ret)
-			return ret;
+		rc = make_shard(s);
+		if (rc)
+			return rc;
 	}
 	p = mmap(NULL, SO_SHARD_WORDS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, s->shard_fds[i],
 		 0);
@@ -398,18 +400,18 @@ static int hand_over_counts(struct sampler *s, int fd)
 	bool first = true;
 
 	for (;;) {
-		int ret;
+		int rc;
 
 		n = BATCH;
-		ret = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &batch, &next, s->keys, s->counts, &n,
-						      NULL);
-		if (ret && errno != ENOENT)
+		rc = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &batch, &next, s->keys, s->counts, &n,
+						     NULL);
+		if (rc && errno != ENOENT)
 			return -errno;
 		for (uint32_t i = 0; i < n; i++) {
 			if (s->keys[i].tgid)
 				s->handlers.count(s->handlers.context, &s->keys[i], &s->counts[i]);
 		}
-		if (ret)
+		if (rc)
 			return 0;
 		batch = next;
 		first = false;
@@ -421,16 +423,16 @@ int sampler__drain(struct sampler *s, struct so_error *err)
 	int fds[2] = { bpf_map__fd(s->skel->maps.window_a), bpf_map__fd(s->skel->maps.window_b) };
 	unsigned old = s->open_window;
 	uint32_t key = 0;
-	int ret;
+	int rc;
 
 	/* The kernel returns from an update of a map in a map only when no program can still hold the old entry. */
 	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.open_window), &key, &fds[!old], BPF_ANY))
 		return so_err(err, -errno, "cannot swap the window of counts: %s", strerror(errno));
 	s->open_window = !old;
 	sampler__consume_stacks(s);
-	ret = hand_over_counts(s, fds[old]);
-	if (ret)
-		return so_err(err, ret, "cannot read the window of counts: %s", strerror(-ret));
+	rc = hand_over_counts(s, fds[old]);
+	if (rc)
+		return so_err(err, rc, "cannot read the window of counts: %s", strerror(-rc));
 	return 0;
 }
 
@@ -439,17 +441,24 @@ unsigned sampler__window_entries(const struct sampler *s)
 	return s->window_entries;
 }
 
+/* Room for a value of each CPU, and how many they are; NULL: *cpus is -errno. */
+static void *room_for_cpus(size_t size, int *cpus)
+{
+	int n = libbpf_num_possible_cpus();
+	void *values = n > 0 ? calloc(n, size) : NULL;
+
+	*cpus = values ? n : n > 0 ? -ENOMEM : n ?: -EIO;
+	return values;
+}
+
 int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum)
 {
-	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_slot *values = NULL;
+	int cpus;
+	_cleanup_free_ struct so_slot *values = room_for_cpus(sizeof(*values), &cpus);
 	uint32_t key = slot;
 
-	if (cpus <= 0)
-		return cpus ?: -EIO;
-	values = calloc(cpus, sizeof(*values));
 	if (!values)
-		return -ENOMEM;
+		return cpus;
 	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.slots), &key, values))
 		return -errno;
 	memset(sum, 0, sizeof(*sum));
@@ -464,29 +473,23 @@ int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum)
 
 int sampler__clear_slot(struct sampler *s, unsigned slot)
 {
-	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_slot *values = NULL;
+	int cpus;
+	_cleanup_free_ struct so_slot *values = room_for_cpus(sizeof(*values), &cpus);
 	uint32_t key = slot;
 
-	if (cpus <= 0)
-		return cpus ?: -EIO;
-	values = calloc(cpus, sizeof(*values));
 	if (!values)
-		return -ENOMEM;
+		return cpus;
 	return bpf_map_update_elem(bpf_map__fd(s->skel->maps.slots), &key, values, BPF_ANY) ? -errno : 0;
 }
 
 static int program_time(const struct sampler *s, enum so_program program, struct so_program_time *sum)
 {
-	int cpus = libbpf_num_possible_cpus();
-	_cleanup_free_ struct so_program_time *values = NULL;
+	int cpus;
+	_cleanup_free_ struct so_program_time *values = room_for_cpus(sizeof(*values), &cpus);
 	uint32_t key = program;
 
-	if (cpus <= 0)
-		return cpus ?: -EIO;
-	values = calloc(cpus, sizeof(*values));
 	if (!values)
-		return -ENOMEM;
+		return cpus;
 	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.program_times), &key, values))
 		return -errno;
 	memset(sum, 0, sizeof(*sum));

@@ -44,7 +44,7 @@ struct device {
 	nvml_device handle;
 	char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES]; /* "": unknown */
 	struct failures failed;
-	struct failures told; /* those of which `problem` tells */
+	struct failures reported; /* those that `problem` describes */
 	char problem[NVML_PROBLEM_BYTES];
 	bool given_up; /* it stays refused, without being asked for */
 	struct nvml_memory memory;
@@ -99,9 +99,9 @@ static void tell(const struct nvml *nvml, struct device *device)
 	char *text = device->problem, buffer[32];
 	size_t at = 0;
 
-	if (memcmp(&device->told, &device->failed, sizeof(device->told)) == 0)
+	if (memcmp(&device->reported, &device->failed, sizeof(device->reported)) == 0)
 		return;
-	device->told = device->failed;
+	device->reported = device->failed;
 	text[0] = '\0';
 	for (unsigned i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
 		if (!failures[i].code || at >= sizeof(device->problem))
@@ -160,7 +160,9 @@ static void give_up(struct identity *id)
 		 " did not outlive the question for it: not asked for again until stakeoutd restarts");
 }
 
-/* In words already, for they are the library's as well. A loss of the helper is put down to whom it was asked for then. */
+/*
+ * In words already, for they are the library's as well. A loss of the helper is put down to whom it was asked for then.
+ */
 static struct identity ask_identity(const struct nvml *nvml, unsigned index)
 {
 	struct nvml_refusals *refusals = nvml->refusals;
@@ -192,7 +194,7 @@ static struct identity ask_identity(const struct nvml *nvml, unsigned index)
 /* Nothing else has failed of a device that was refused. */
 static void identify(struct device *device, const struct identity *id)
 {
-	device->failed.handle = device->told.handle = id->failed;
+	device->failed.handle = device->reported.handle = id->failed;
 	device->given_up = id->given_up;
 	device->handle = id->handle;
 	memcpy(device->name, id->name, NVML_TEXT_BYTES);
@@ -243,20 +245,20 @@ static int open_devices(struct nvml *nvml, struct so_error *err)
 /* By the helper where one is named, or where this program can load no library. */
 static int load(struct nvml *nvml, const char *path, const char *helper, struct so_error *err)
 {
-	int r = helper ? -ENOTSUP : nvml_library__load(&nvml->call, path, err);
+	int rc = helper ? -ENOTSUP : nvml_library__load(&nvml->call, path, err);
 
-	if (r != -ENOTSUP)
-		return r;
-	r = nvml_remote__load(&nvml->call, helper, path, err);
-	nvml->remote = r == 0;
-	return r;
+	if (rc != -ENOTSUP)
+		return rc;
+	rc = nvml_remote__load(&nvml->call, helper, path, err);
+	nvml->remote = rc == 0;
+	return rc;
 }
 
 int nvml__open(const char *path, const char *helper, struct nvml_refusals *refusals, struct nvml **out,
 	       struct so_error *err)
 {
 	_cleanup_(nvml) struct nvml *nvml = calloc(1, sizeof(*nvml));
-	int r, code;
+	int rc, code;
 
 	if (!path)
 		path = NVML_LIBRARY;
@@ -267,9 +269,9 @@ int nvml__open(const char *path, const char *helper, struct nvml_refusals *refus
 	nvml->process_infos = malloc(NVML_MAX_PROCESSES * NVML_PROCESS_INFO_MAX_BYTES);
 	if (!nvml->process_samples || !nvml->process_infos)
 		return so_err(err, -ENOMEM, "no memory for %s", path);
-	r = load(nvml, path, helper, err);
-	if (r < 0)
-		return r;
+	rc = load(nvml, path, helper, err);
+	if (rc < 0)
+		return rc;
 	code = nvml->call.init();
 	if (code)
 		return nvml_library__refused(&nvml->call, code, "does not start", err);
@@ -277,9 +279,9 @@ int nvml__open(const char *path, const char *helper, struct nvml_refusals *refus
 	if (!nvml->call.driver_version || nvml->call.driver_version(nvml->driver, NVML_TEXT_BYTES))
 		nvml->driver[0] = '\0';
 	tidy(nvml->driver);
-	r = open_devices(nvml, err);
-	if (r < 0)
-		return r;
+	rc = open_devices(nvml, err);
+	if (rc < 0)
+		return rc;
 	*out = TAKE_PTR(nvml);
 	return 0;
 }
@@ -291,9 +293,9 @@ static void add_figure(struct device *device, uint32_t pid, uint32_t sm)
 }
 
 /*
- * The driver answers "not found" both when it has no new sample yet, which says nothing, and when no process was at work.
- * These are told apart by the device: where it was idle, so were its processes. Figures of processes come with times of
- * the real-time clock, which may have been set back since. Entries that hold no figure (no PID, more than 100 %, a time
+ * The driver answers "not found" both when it has no new sample yet, which says nothing, and when no process was at
+ * work. The device says which: where it was idle, so were its processes. Figures of processes come with times of the
+ * real-time clock, which may have been set back since. Entries that hold no figure (no PID, more than 100 %, a time
  * that was not asked for) do occur.
  */
 static bool sample_processes(struct nvml *nvml, struct device *device, bool idle)

@@ -3,9 +3,9 @@
  * How busy the GPUs are, and how busy chosen processes keep them, by NVIDIA's management library. It belongs to the
  * driver and is loaded when this is opened; a machine without it loses these figures and nothing else.
  *
- * What the figures are (NVML API reference): a device's utilisation is the percentage of the driver's last sample period
- * (1/6 s to 1 s, by product) in which at least one kernel ran, not how much of the GPU these kernels filled. A process's
- * is the driver's figure of the multiprocessors' use.
+ * What the figures are (NVML API reference): a device's utilisation is the percentage of the driver's last sample
+ * period (1/6 s to 1 s, by product) in which at least one kernel ran, not how much of the GPU these kernels filled. A
+ * process's is the driver's figure of the multiprocessors' use.
  *
  * Process IDs are those of the initial PID namespace, as the driver gives them, also to a daemon inside a container.
  *
@@ -34,8 +34,8 @@
 struct nvml;
 
 /*
- * GPUs that were refused, a bit for each index: to be kept from one nvml__open() to the next. One for which the helper was
- * lost once it had been refused before is given up, for each further question would take the figures of all others.
+ * GPUs that were refused, a bit for each index: to be kept from one nvml__open() to the next. One for which the helper
+ * was lost once it had been refused before is given up, for each further question would take the figures of all others.
  */
 struct nvml_refusals {
 	uint64_t refused; /* when they were last asked for */
@@ -47,29 +47,30 @@ _Static_assert(NVML_MAX_DEVICES <= 64, "a bit for each GPU");
  * `path`: NULL for NVML_LIBRARY, found as the dynamic linker finds it. Where no program is running on the GPUs and the
  * driver's persistence mode is off, the driver may take seconds to start them.
  *
- * A program that is linked statically has the library loaded and called by a helper (daemon/nvml/nvml_remote.h). `helper`: NULL
- * for that, with the helper beside this program; else a program's path, by which the library is called in any case.
- * `refusals`: borrowed until it is closed, and changed here and by nvml__ask_again().
+ * A program that is linked statically has the library loaded and called by a helper (daemon/nvml/nvml_remote.h).
+ * `helper`: NULL for that, with the helper beside this program; else a program's path, by which the library is called
+ * in any case. `refusals`: borrowed until it is closed, and changed here and by nvml__ask_again().
  *
- * -EBUSY: helpers that were killed have not ended yet; -ENOTSUP: that helper does not start; -ENOENT: no such library; -ELIBBAD: one that cannot be loaded; -ENOSYS: functions are
- * missing in it; -EACCES, -ENODEV (no driver, or no device) or -EIO, by what NVML answers.
+ * -EBUSY: helpers that were killed have not ended yet; -ENOTSUP: that helper does not start; -ENOENT: no such library;
+ * -ELIBBAD: one that cannot be loaded; -ENOSYS: functions are missing in it; -EACCES, -ENODEV (no driver, or no device)
+ * or -EIO, by what NVML answers.
  */
 int nvml__open(const char *path, const char *helper, struct nvml_refusals *refusals, struct nvml **out,
 	       struct so_error *err);
 
 /*
- * Meant to be called every 100 to 500 ms; reads every device once in NVML_INTERVAL_NS. `time_ns`: CLOCK_MONOTONIC. A driver
- * that answers slowly is asked less often (NVML_MAX_SHARE). What fails is told by nvml__report() and tried again with the
- * next sample, but for what nvml__is_lost() and nvml__lacks_device() are about.
+ * Meant to be called every 100 to 500 ms; reads every device once in NVML_INTERVAL_NS. `time_ns`: CLOCK_MONOTONIC. A
+ * driver that answers slowly is asked less often (NVML_MAX_SHARE). What fails is reported by nvml__report() and tried
+ * again with the next sample, but for what nvml__is_lost() and nvml__lacks_device() are about.
  */
 void nvml__sample(struct nvml *nvml, uint64_t time_ns);
 
 /*
  * {"driver", "devices": […], "devices_left_out"}; each device {"index", "name", "uuid", "utilisation_percent",
  * "memory_utilisation_percent", "memory_used_bytes", "memory_total_bytes", "process_utilisation_percent",
- * "process_memory_bytes", "samples", "problem"}. Percentages are means over the samples since `since_ns` (CLOCK_MONOTONIC)
- * that are still kept; the process's are sums over `pids`. Its memory is that of the last sample in which one of `pids`
- * was on the device. What is unknown is null, and "problem" (else null) says why. NULL: no memory.
+ * "process_memory_bytes", "samples", "problem"}. Percentages are means over the samples since `since_ns`
+ * (CLOCK_MONOTONIC) that are still kept; the process's are sums over `pids`. Its memory is that of the last sample in
+ * which one of `pids` was on the device. What is unknown is null, and "problem" (else null) says why. NULL: no memory.
  */
 json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint64_t since_ns);
 
@@ -79,8 +80,8 @@ bool nvml__is_lost(const struct nvml *nvml);
 bool nvml__lacks_device(const struct nvml *nvml);
 /*
  * Asks for the devices that were refused once more; this may take as long as opening. Nothing but nvml__report() and
- * nvml__set_problem() may run beside it, with `lock` held, which is taken here where something changes that is reported,
- * never while the library is called.
+ * nvml__set_problem() may run beside it, with `lock` held, which is taken here where something changes that is
+ * reported, never while the library is called.
  */
 void nvml__ask_again(struct nvml *nvml, pthread_mutex_t *lock);
 

@@ -46,7 +46,7 @@ static int resolve(struct nvml_library *library, const char *path, struct so_err
 int nvml_library__load(struct nvml_library *library, const char *path, struct so_error *err)
 {
 	const char *why;
-	int r;
+	int rc;
 
 	*library = (struct nvml_library){ 0 };
 	if (linked_statically())
@@ -61,10 +61,10 @@ int nvml_library__load(struct nvml_library *library, const char *path, struct so
 			return so_err(err, -ENOENT, "%s is not there: it comes with NVIDIA's driver", path);
 		return so_err(err, -ELIBBAD, "%s cannot be loaded: %s", path, why ? why : "no reason given");
 	}
-	r = resolve(library, path, err);
-	if (r < 0)
+	rc = resolve(library, path, err);
+	if (rc < 0)
 		nvml_library__unload(library);
-	return r;
+	return rc;
 }
 
 void nvml_library__unload(struct nvml_library *library)
@@ -87,13 +87,13 @@ const char *nvml_library__words(const struct nvml_library *library, int code, ch
 int nvml_library__refused(const struct nvml_library *library, int code, const char *what, struct so_error *err)
 {
 	char buffer[32];
-	int r = -EIO;
+	int rc = -EIO;
 
 	if (code == NVML_NO_PERMISSION)
-		r = -EACCES;
+		rc = -EACCES;
 	else if (code == NVML_DRIVER_NOT_LOADED)
-		r = -ENODEV;
-	return so_err(err, r, "NVML %s: %s", what, nvml_library__words(library, code, buffer));
+		rc = -ENODEV;
+	return so_err(err, rc, "NVML %s: %s", what, nvml_library__words(library, code, buffer));
 }
 
 /* The last bytes of a structure are a PID's memory or an instance's number, never all NVML_UNTOUCHED. */

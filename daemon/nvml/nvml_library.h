@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * NVIDIA's management library as daemon/nvml/nvml.c calls it: loaded at run time, with the types, layouts and numbers of NVML
- * declared here after the NVML API reference and the nvml.h of CUDA 12.2, so that a build needs nothing of NVIDIA's.
+ * NVIDIA's management library as daemon/nvml/nvml.c calls it: loaded at run time, with the types, layouts and numbers
+ * of NVML declared here after the NVML API reference and the nvml.h of CUDA 12.2, so that a build needs nothing of
+ * NVIDIA's.
  */
 #ifndef STAKEOUT_NVML_LIBRARY_H
 #define STAKEOUT_NVML_LIBRARY_H
@@ -84,8 +85,8 @@ struct nvml_library {
 };
 
 /*
- * Loads the library and finds its functions; nothing of it is called yet. The newest of the functions that list processes
- * becomes `processes`. Errors: as nvml__open() before NVML is asked. *library is empty on failure.
+ * Loads the library and finds its functions; nothing of it is called yet. The newest of the functions that list
+ * processes becomes `processes`. Errors: as nvml__open() before NVML is asked. *library is empty on failure.
  */
 int nvml_library__load(struct nvml_library *library, const char *path, struct so_error *err);
 void nvml_library__unload(struct nvml_library *library);
@@ -96,8 +97,8 @@ const char *nvml_library__words(const struct nvml_library *library, int code, ch
 int nvml_library__refused(const struct nvml_library *library, int code, const char *what, struct so_error *err);
 
 /*
- * Bytes of one process's information, n >= 1 of which NVML wrote to a buffer that has room for n of the largest kind and
- * was filled with NVML_UNTOUCHED before.
+ * Bytes of one process's information, n >= 1 of which NVML wrote to a buffer that has room for n of the largest kind
+ * and was filled with NVML_UNTOUCHED before.
  */
 size_t nvml_library__process_info_size(const void *infos, unsigned n);
 

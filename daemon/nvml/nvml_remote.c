@@ -74,8 +74,8 @@ static bool sound(const struct nvml_request *request, const struct nvml_answer *
 }
 
 /*
- * One request and its answer, the bytes of which go to `bytes`, `room` long. Returns 0 or NVML_REMOTE_GONE: what NVML said
- * is in the answer.
+ * One request and its answer, the bytes of which go to `bytes`, `room` long. Returns 0 or NVML_REMOTE_GONE: what NVML
+ * said is in the answer.
  */
 static int exchange(struct nvml_request *request, struct nvml_answer *answer, void *bytes, size_t room)
 {
@@ -285,13 +285,13 @@ static int load_there(struct nvml_library *library, const char *path, struct so_
 int nvml_remote__load(struct nvml_library *library, const char *program, const char *path, struct so_error *err)
 {
 	char beside[PATH_MAX] = NVML_HELPER;
-	int pair[2], r;
+	int pair[2], rc;
 
 	if (helper.process.pid)
 		return so_err(err, -EBUSY, "%s runs already", NVML_HELPER);
 	if (!program) {
-		r = beside_this_program(beside);
-		if (r < 0)
+		rc = beside_this_program(beside);
+		if (rc < 0)
 			return so_err(err, -ENOTSUP, "where this program lies is not known, so %s is not found",
 				      NVML_HELPER);
 		program = beside;
@@ -300,21 +300,21 @@ int nvml_remote__load(struct nvml_library *library, const char *program, const c
 		return so_err(err, -errno, "no socket for %s: %s", NVML_HELPER, strerror(errno));
 	helper.fd = pair[0];
 	helper.gone = NULL;
-	r = helper_process__start(&helper.process, program, path, pair[1]);
+	rc = helper_process__start(&helper.process, program, path, pair[1]);
 	close(pair[1]);
-	if (r < 0)
+	if (rc < 0)
 		end_helper();
-	if (r == -EBUSY)
+	if (rc == -EBUSY)
 		return so_err(err, -EBUSY, "%d killed %s have not ended: the driver holds them",
 			      HELPER_MAX_STUCK, NVML_HELPER);
-	if (r < 0)
+	if (rc < 0)
 		return so_err(err, -ENOTSUP,
 			      "%s, through which a statically linked stakeoutd reads %s, does not start: %s",
-			      program, path, strerror(-r));
-	r = load_there(library, path, err);
-	if (r < 0)
+			      program, path, strerror(-rc));
+	rc = load_there(library, path, err);
+	if (rc < 0)
 		end_helper();
-	return r;
+	return rc;
 }
 
 bool nvml_remote__is_gone(void)

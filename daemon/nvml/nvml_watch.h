@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * NVML for as long as the daemon runs: opened when first needed, and tried again where that failed, where the helper is gone,
- * or where a GPU was refused, at most once in NVML_WATCH_AGAIN_NS and on a thread of its own. What was read before
- * stays. Thread-safe.
+ * NVML for as long as the daemon runs: opened when first needed, and tried again where that failed, where the helper is
+ * gone, or where a GPU was refused, at most once in NVML_WATCH_AGAIN_NS and on a thread of its own. What was read
+ * before stays. Thread-safe.
  *
- * While an attempt runs nothing is sampled: the helper serves one caller, and where the library itself hangs over one GPU, a
- * question for another might wait for it, with the daemon's locks held.
+ * While an attempt runs nothing is sampled: the helper serves one caller, and where the library itself hangs over one
+ * GPU, a question for another might wait for it, with the daemon's locks held.
  */
 #ifndef STAKEOUT_NVML_WATCH_H
 #define STAKEOUT_NVML_WATCH_H

@@ -79,17 +79,17 @@ static void *work(void *context)
 
 static int add_thread(struct fd_closer *c)
 {
-	int ret = -pthread_create(&c->threads[c->n_threads], NULL, work, c);
+	int rc = -pthread_create(&c->threads[c->n_threads], NULL, work, c);
 
-	if (!ret)
+	if (!rc)
 		pthread_setname_np(c->threads[c->n_threads++], "closer");
-	return ret;
+	return rc;
 }
 
 int fd_closer__new(struct fd_closer **out)
 {
 	struct fd_closer *c = calloc(1, sizeof(*c));
-	int ret;
+	int rc;
 
 	if (!c)
 		return -ENOMEM;
@@ -98,14 +98,14 @@ int fd_closer__new(struct fd_closer **out)
 	pthread_cond_init(&c->given, NULL);
 	clock__init_cond(&c->closed);
 	pthread_mutex_lock(&c->lock);
-	ret = add_thread(c);
+	rc = add_thread(c);
 	pthread_mutex_unlock(&c->lock);
-	if (ret) {
+	if (rc) {
 		pthread_cond_destroy(&c->given);
 		pthread_cond_destroy(&c->closed);
 		pthread_mutex_destroy(&c->lock);
 		free(c);
-		return ret;
+		return rc;
 	}
 	*out = c;
 	return 0;
@@ -131,9 +131,9 @@ void fd_closer__give(struct fd_closer *c, int fd, uint64_t tag)
 }
 
 /*
- * Whether its probes are gone, by what its thread waits for. The last thing that uprobe_unregister_sync() does (kernel/events/uprobes.c),
- * when they are: wait for calls under way whose return is probed. A thread that sleeps in one is waited for until the kernel gives up its
- * claim, 0.1 s after it came (RI_TIMER_PERIOD).
+ * Whether its probes are gone, by what its thread waits for. The last thing that uprobe_unregister_sync() does
+ * (kernel/events/uprobes.c), when they are: wait for calls under way whose return is probed. A thread that sleeps in
+ * one is waited for until the kernel gives up its claim, 0.1 s after it came (RI_TIMER_PERIOD).
  */
 static bool is_lingering(struct entry *entry)
 {
@@ -199,7 +199,7 @@ unsigned fd_closer__lingering(struct fd_closer *c)
 	return n;
 }
 
-/* Until some are closed, or for LOOK_NS: that one lingers is told by nobody. */
+/* Until some are closed, or for LOOK_NS: nobody reports that one lingers. */
 static void wait_for_some(struct fd_closer *c)
 {
 	uint64_t end = clock__now_ns() + LOOK_NS;

@@ -28,7 +28,7 @@ static int spawn(pid_t *pid, const char *program, const char *argument, int fd)
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
 	sigset_t none, all;
-	int r;
+	int rc;
 
 	sigemptyset(&none);
 	sigfillset(&all);
@@ -37,32 +37,32 @@ static int spawn(pid_t *pid, const char *program, const char *argument, int fd)
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setsigdefault(&attributes, &all);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn_file_actions_adddup2(&files, fd, STDIN_FILENO) ?:
+	rc = posix_spawn_file_actions_adddup2(&files, fd, STDIN_FILENO) ?:
 	    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO) ?:
 	    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1) ?:
 	    posix_spawn(pid, program, &files, &attributes, argv, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&files);
-	return -r;
+	return -rc;
 }
 
 int helper_process__start(struct helper_process *helper, const char *program, const char *argument, int fd)
 {
 	pid_t pid;
-	int r;
+	int rc;
 
 	reap_stuck(helper);
 	if (helper->pid || helper->n_stuck == HELPER_MAX_STUCK)
 		return -EBUSY;
-	r = spawn(&pid, program, argument, fd);
-	if (!r)
+	rc = spawn(&pid, program, argument, fd);
+	if (!rc)
 		helper->pid = pid;
-	return r;
+	return rc;
 }
 
 /*
- * A process inside a driver, or waiting for a disk, may not end for long; it stays a child then, and the daemon goes on. There
- * is room to remember it: none is started where there is not.
+ * A process inside a driver, or waiting for a disk, may not end for long; it stays a child then, and the daemon goes
+ * on. There is room to remember it: none is started where there is not.
  */
 void helper_process__end(struct helper_process *helper)
 {

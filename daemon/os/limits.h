@@ -12,7 +12,10 @@
 
 #include "stakeout/error.h"
 
-/* Targets at a time; recordings of processes that are targets already, those of pulls included: three of all targets at once. */
+/*
+ * Targets at a time; recordings of processes that are targets already, those of pulls included: three of all targets at
+ * once.
+ */
 #define ENGINE_MAX_TARGETS 64
 #define ENGINE_MAX_VIEWS   (3 * ENGINE_MAX_TARGETS)
 /* Stacks and counters of all targets; beyond: lost, out-of-memory. */
@@ -69,8 +72,8 @@ bool limits__take(enum limit limit, uint64_t n);
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms);
 void limits__give(enum limit limit, uint64_t n);
 /*
- * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be given
- * back as 1 of LIMIT_PROFILES. -EBUSY.
+ * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be
+ * given back as 1 of LIMIT_PROFILES. -EBUSY.
  */
 int limits__wait_profile(struct so_error *err);
 

@@ -17,7 +17,10 @@
 #include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
 
-/* What could be read just now is not tried again for so long: a process that is looked at often costs 20 tries a second. */
+/*
+ * What could be read just now is not tried again for so long: a process that is looked at often costs 20 tries a
+ * second.
+ */
 #define FRESH_NS    50000000ull
 #define N_FRESH     16
 #define MAX_IDLE    2
@@ -30,7 +33,7 @@ struct trier {
 	struct trier *next;
 	pid_t pid;  /* 0: it has nothing to do */
 	bool stuck; /* nobody waits for it any more */
-	pthread_cond_t told;
+	pthread_cond_t wake;
 };
 
 /* One for the program: the locks are the system's, and threads that hang cannot be given back. */
@@ -86,7 +89,7 @@ static void *try_for_ever(void *context)
 	pthread_mutex_lock(&pool.lock);
 	for (;;) {
 		while (!t->pid)
-			pthread_cond_wait(&t->told, &pool.lock);
+			pthread_cond_wait(&t->wake, &pool.lock);
 		pid = t->pid;
 		try_process = pool.try_process ?: read_memory;
 		pthread_mutex_unlock(&pool.lock);
@@ -114,7 +117,7 @@ static void *try_for_ever(void *context)
 	}
 	pool.n_idle--;
 	pthread_mutex_unlock(&pool.lock);
-	pthread_cond_destroy(&t->told);
+	pthread_cond_destroy(&t->wake);
 	free(t);
 	return NULL;
 }
@@ -124,17 +127,17 @@ static struct trier *new_trier(void)
 	struct trier *t = calloc(1, sizeof(*t));
 	pthread_attr_t attr;
 	pthread_t thread;
-	int ret;
+	int rc;
 
 	if (!t)
 		return NULL;
-	pthread_cond_init(&t->told, NULL);
+	pthread_cond_init(&t->wake, NULL);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ret = pthread_create(&thread, &attr, try_for_ever, t);
+	rc = pthread_create(&thread, &attr, try_for_ever, t);
 	pthread_attr_destroy(&attr);
-	if (ret) {
-		pthread_cond_destroy(&t->told);
+	if (rc) {
+		pthread_cond_destroy(&t->wake);
 		free(t);
 		return NULL;
 	}
@@ -179,10 +182,10 @@ static int wait_for(const struct trier *t, pid_t pid)
 {
 	uint64_t at_ns = clock__now_ns() + pool.patience_ns;
 	struct timespec at = { (time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000) };
-	int ret = 0;
+	int rc = 0;
 
-	while (find_trier(pid) == t && !t->stuck && !ret)
-		ret = pthread_cond_timedwait(&pool.done, &pool.lock, &at);
+	while (find_trier(pid) == t && !t->stuck && !rc)
+		rc = pthread_cond_timedwait(&pool.done, &pool.lock, &at);
 	return find_trier(pid) == t ? -EBUSY : 0;
 }
 
@@ -190,7 +193,7 @@ static int wait_for(const struct trier *t, pid_t pid)
 static int check_locked(pid_t pid, bool *began)
 {
 	struct trier *t = find_trier(pid);
-	int ret;
+	int rc;
 
 	if (!pool.ready) {
 		clock__init_cond(&pool.done);
@@ -212,10 +215,10 @@ static int check_locked(pid_t pid, bool *began)
 			return 0;
 		pool.n_idle--;
 		t->pid = pid;
-		pthread_cond_signal(&t->told);
+		pthread_cond_signal(&t->wake);
 	}
-	ret = wait_for(t, pid);
-	if (!ret) {
+	rc = wait_for(t, pid);
+	if (!rc) {
 		note_fresh(pid, clock__now_ns());
 		return 0;
 	}
@@ -224,22 +227,22 @@ static int check_locked(pid_t pid, bool *began)
 		pool.n_stuck++;
 		*began = true;
 	}
-	return ret;
+	return rc;
 }
 
 int memory_lock__check(pid_t pid)
 {
 	bool began = false;
-	int ret;
+	int rc;
 
 	if (pid <= 0)
 		return 0;
 	pthread_mutex_lock(&pool.lock);
-	ret = check_locked(pid, &began);
+	rc = check_locked(pid, &began);
 	pthread_mutex_unlock(&pool.lock);
 	if (began)
 		say(pid, true);
-	return ret;
+	return rc;
 }
 
 size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)

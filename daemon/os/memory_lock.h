@@ -2,9 +2,10 @@
 /*
  * Whether a process's memory can be looked at without waiting for ever.
  *
- * The kernel locks a process's map of memory for whoever reads /proc/PID/cmdline, environ, maps, map_files or mem, or calls
- * process_vm_readv(). A thread in uninterruptible sleep (a dead file server, a hung driver) may hold that lock, and then
- * each such read hangs, as ps does, until it lets go. So before the daemon reads, a thread that it can do without tries.
+ * The kernel locks a process's map of memory for whoever reads /proc/PID/cmdline, environ, maps, map_files or mem, or
+ * calls process_vm_readv(). A thread in uninterruptible sleep (a dead file server, a hung driver) may hold that lock,
+ * and then each such read hangs, as ps does, until it lets go. So before the daemon reads, a thread that it can do
+ * without tries.
  */
 #ifndef STAKEOUT_MEMORY_LOCK_H
 #define STAKEOUT_MEMORY_LOCK_H
@@ -19,8 +20,8 @@
 #define MEMORY_LOCK_MAX_STUCK 32
 
 /*
- * 0: it can be read now, or there is no such process. -EBUSY: it could not within MEMORY_LOCK_PATIENCE_MS, or as many as
- * above hang already; said at once while it goes on, and logged when it begins and ends. Any thread may ask.
+ * 0: it can be read now, or there is no such process. -EBUSY: it could not within MEMORY_LOCK_PATIENCE_MS, or as many
+ * as above hang already; said at once while it goes on, and logged when it begins and ends. Any thread may ask.
  */
 int memory_lock__check(pid_t pid);
 

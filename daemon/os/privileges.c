@@ -127,8 +127,8 @@ static int check_alone(struct so_error *err)
 }
 
 /*
- * Distributions have kernels that ask for CAP_SYS_ADMIN where Linux itself is content with CAP_PERFMON (Debian's 5.10, with
- * kernel.perf_event_paranoid at 3): tried with what would be kept.
+ * Distributions have kernels that ask for CAP_SYS_ADMIN where Linux itself is content with CAP_PERFMON (Debian's 5.10,
+ * with kernel.perf_event_paranoid at 3): tried with what would be kept.
  */
 static bool do_events_need_admin(const struct sets *sets, uint64_t keep)
 {
@@ -214,7 +214,7 @@ void privileges__names(uint64_t set, char text[PRIVILEGES_TEXT])
 		snprintf(text, PRIVILEGES_TEXT, "none");
 }
 
-/* CAP_SYS_ADMIN stands for those that are parts of it. */
+/* CAP_SYS_ADMIN includes those that are parts of it. */
 static bool lacks(uint64_t now, size_t i)
 {
 	return !(now & BIT(used[i].number)) && !(used[i].part_of_admin && now & BIT(CAP_SYS_ADMIN));

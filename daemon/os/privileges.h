@@ -17,15 +17,16 @@
 /*
  * Sets of capabilities: bit N is capability N of include/uapi/linux/capability.h.
  *
- * What of `permitted` is used after the start. CAP_SYS_ADMIN is part of it only where one that stands for a part of it is
+ * What of `permitted` is used after the start. CAP_SYS_ADMIN is part of it only where one that is a part of it is
  * not permitted, or is not known to the kernel, whose greatest one is `last`.
  */
 uint64_t privileges__wanted(uint64_t permitted, unsigned last);
 
 /*
- * Gives up all but those (and CAP_SYS_ADMIN, where this kernel asks for it to open clock events): in the permitted, effective, inheritable, ambient and bounding sets, and for programs that are
- * executed (no_new_privs). Without CAP_SETPCAP the bounding set stays, which no_new_privs makes useless. -EBUSY: the
- * process has other threads already; others from the kernel, in words.
+ * Gives up all but those (and CAP_SYS_ADMIN, where this kernel asks for it to open clock events): in the permitted,
+ * effective, inheritable, ambient and bounding sets, and for programs that are executed (no_new_privs). Without
+ * CAP_SETPCAP the bounding set stays, which no_new_privs makes useless. -EBUSY: the process has other threads already;
+ * others from the kernel, in words.
  */
 int privileges__drop(struct so_error *err);
 
@@ -41,8 +42,8 @@ const char *privileges__missing(char text[PRIVILEGES_TEXT]);
 const char *privileges__why(char text[PRIVILEGES_TEXT]);
 
 /*
- * {"kept": [name], "missing": [{"name", "for"}], "bounding": [name], "no_new_privs": bool}, all as the kernel tells it of the
- * calling thread. New reference; NULL: no memory.
+ * {"kept": [name], "missing": [{"name", "for"}], "bounding": [name], "no_new_privs": bool}, all as the kernel tells it
+ * of the calling thread. New reference; NULL: no memory.
  */
 json_t *privileges__json(void);
 

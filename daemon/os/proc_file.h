@@ -11,8 +11,8 @@
 #define PROC_FILE_HERE (-1) /* the daemon's own /proc */
 
 /*
- * What the process's file `name` begins with, size - 1 bytes at most, and a NUL. proc_fd: an open directory, or PROC_FILE_HERE.
- * Returns the number of bytes. -ESRCH: there is no such process; -errno.
+ * What the process's file `name` begins with, size - 1 bytes at most, and a NUL. proc_fd: an open directory, or
+ * PROC_FILE_HERE. Returns the number of bytes. -ESRCH: there is no such process; -errno.
  */
 ssize_t proc_file__read(int proc_fd, pid_t pid, const char *name, char *buf, size_t size);
 

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 
 #include "daemon/os/open_in_root.h"
+#include "stakeout/array.h"
 
 #define MAX_MAPS_BYTES (256u << 20) /* some two million mappings; vm.max_map_count is 65530 by default */
 
@@ -182,19 +183,19 @@ int proc_maps__parse(const char *text, size_t length, bool executable_only, stru
 {
 	__attribute__((cleanup(cleanup__proc_maps))) struct proc_maps maps = { 0 };
 	size_t string_bytes;
-	int r;
+	int rc;
 
-	r = walk(text, length, executable_only, &maps, &string_bytes, err);
-	if (r < 0)
-		return r;
+	rc = walk(text, length, executable_only, &maps, &string_bytes, err);
+	if (rc < 0)
+		return rc;
 	if (maps.n > 0) {
 		maps.maps = calloc(maps.n, sizeof(*maps.maps));
 		maps.strings = malloc(string_bytes + 1);
 		if (!maps.maps || !maps.strings)
 			return so_err(err, -ENOMEM, "out of memory");
-		r = walk(text, length, executable_only, &maps, &string_bytes, err);
-		if (r < 0)
-			return r;
+		rc = walk(text, length, executable_only, &maps, &string_bytes, err);
+		if (rc < 0)
+			return rc;
 	}
 	/* The kernel lists in order, but a map that changes between two reads of it may repeat a range. */
 	for (size_t i = 1; i < maps.n; i++) {
@@ -246,30 +247,22 @@ int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, stru
 	_cleanup_close_ int fd = -1;
 	char path[64];
 	size_t length = 0;
-	int r;
+	int rc;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	r = fd < 0 ? -errno : read_all(fd, &text, &length);
-	if (r == -ENOENT || r == -ESRCH)
+	rc = fd < 0 ? -errno : read_all(fd, &text, &length);
+	if (rc == -ENOENT || rc == -ESRCH)
 		return so_err(err, -ESRCH, "process %d does not exist (any more)", pid);
-	if (r < 0)
-		return so_err(err, r, "cannot read %s: %s", path, strerror(-r));
+	if (rc < 0)
+		return so_err(err, rc, "cannot read %s: %s", path, strerror(-rc));
 	return proc_maps__parse(text, length, executable_only, out, err);
 }
 
 const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->n;
+	size_t low = ARRAY_BEFORE(i, maps->n, maps->maps[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps->maps[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low > 0 && address < maps->maps[low - 1].end ? &maps->maps[low - 1] : NULL;
 }
 
@@ -300,7 +293,7 @@ int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 {
 	struct stat st;
 	char link[96];
-	int fd, r;
+	int fd, rc;
 
 	if (map->inode == 0)
 		return -ENOENT;
@@ -315,15 +308,15 @@ int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 	}
 	if (map->path[0] != '/')
 		return -ENOENT;
-	r = open_by_path(pid, map, "");
+	rc = open_by_path(pid, map, "");
 	/* A file may really be called "… (deleted)". */
-	if (r < 0 && map->deleted) {
+	if (rc < 0 && map->deleted) {
 		int named = open_by_path(pid, map, deleted_suffix);
 
 		if (named >= 0)
 			return named;
 	}
-	return r;
+	return rc;
 }
 
 void proc_maps__release(struct proc_maps *maps)

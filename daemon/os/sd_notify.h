@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Tells a service manager how the daemon is: sd_notify(3)'s protocol, which is one datagram of "NAME=VALUE" lines to the
- * Unix socket that $NOTIFY_SOCKET names. Without that variable nobody asked and nothing is sent.
+ * Tells a service manager how the daemon is: sd_notify(3)'s protocol, which is one datagram of "NAME=VALUE" lines to
+ * the Unix socket that $NOTIFY_SOCKET names. Without that variable nobody asked and nothing is sent.
  */
 #ifndef STAKEOUT_SD_NOTIFY_H
 #define STAKEOUT_SD_NOTIFY_H
@@ -21,8 +21,8 @@ uint64_t sd_notify__watchdog_us(void);
 struct sd_watchdog;
 
 /*
- * A thread that sends WATCHDOG=1 twice in `interval_us`, each time after `alive` has returned true. While `alive` does not
- * return, or returns false, none is sent. interval_us 0: no thread, *out is an object that does nothing.
+ * A thread that sends WATCHDOG=1 twice in `interval_us`, each time after `alive` has returned true. While `alive` does
+ * not return, or returns false, none is sent. interval_us 0: no thread, *out is an object that does nothing.
  */
 int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void *context,
 		       struct sd_watchdog **out, struct so_error *err);

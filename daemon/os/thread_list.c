@@ -26,7 +26,7 @@ struct thread_list {
 int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err)
 {
 	_cleanup_(thread_list) struct thread_list *list = calloc(1, sizeof(*list));
-	int ret;
+	int rc;
 
 	if (!list)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -37,10 +37,9 @@ int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err
 	list->skel->rodata->wanted_tgid = tgid;
 	list->skel->rodata->have_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
-	ret = threads_bpf__load(list->skel);
-	if (ret)
-		return so_err(err, ret, "the kernel refused the program that lists threads: %s",
-			      strerror(-ret));
+	rc = threads_bpf__load(list->skel);
+	if (rc)
+		return so_err(err, rc, "the kernel refused the program that lists threads: %s", strerror(-rc));
 	list->link = bpf_program__attach_iter(list->skel->progs.threads, NULL);
 	if (!list->link)
 		return so_err(err, -errno, "cannot list threads: %s", strerror(errno));
@@ -70,9 +69,9 @@ static int read_all(int fd, struct so_thread **threads, size_t *n)
 int thread_list__read(struct thread_list *list, struct so_thread **threads, size_t *n, struct so_error *err)
 {
 	_cleanup_close_ int fd = bpf_iter_create(bpf_link__fd(list->link));
-	int ret = fd < 0 ? -errno : read_all(fd, threads, n);
+	int rc = fd < 0 ? -errno : read_all(fd, threads, n);
 
-	return ret ? so_err(err, ret, "cannot read the list of threads: %s", strerror(-ret)) : 0;
+	return rc ? so_err(err, rc, "cannot read the list of threads: %s", strerror(-rc)) : 0;
 }
 
 void thread_list__close(struct thread_list *list)

@@ -17,10 +17,10 @@
 #define MAX_RANK_DIGITS     9
 
 /*
- * Who starts the job sets the variables of its own kind, and a job may be started within another's, as by srun: the first
- * kind with a rank is the innermost, and all is taken from it. PyTorch's torchrun; Open MPI's mpirun; MVAPICH2's; Hydra, the
- * mpiexec of MPICH and Intel MPI; Slurm's srun. Slurm sets PMI_RANK too, but no local rank with it. It gives a batch script
- * the numbers of a first task as well, which its launchers inherit; only tasks have a step.
+ * Who starts the job sets the variables of its own kind, and a job may be started within another's, as by srun: the
+ * first kind with a rank is the innermost, and all is taken from it. PyTorch's torchrun; Open MPI's mpirun; MVAPICH2's;
+ * Hydra, the mpiexec of MPICH and Intel MPI; Slurm's srun. Slurm sets PMI_RANK too, but no local rank with it. It gives
+ * a batch script the numbers of a first task as well, which its launchers inherit; only tasks have a step.
  */
 static const struct kind {
 	const char *rank, *local_rank, *world_size;
@@ -117,8 +117,8 @@ static void find_container(const char *path, size_t length, char out[65])
 }
 
 /*
- * "…-pod3f2a_….slice" of the systemd driver, ".../pod3f2a-…/" of the other; only below a group that says kubepods, or one
- * that cannot be seen.
+ * "…-pod3f2a_….slice" of the systemd driver, ".../pod3f2a-…/" of the other; only below a group that says kubepods, or
+ * one that cannot be seen.
  */
 static void find_pod(const char *path, size_t length, char out[37])
 {
@@ -137,8 +137,8 @@ static void find_pod(const char *path, size_t length, char out[37])
 }
 
 /*
- * Below what pods are looked for. A daemon in a container, with a control group namespace, reads the group of another as
- * "/../../pod3f2a-…/ID": what is above both has no name for it.
+ * Below what pods are looked for. A daemon in a container, with a control group namespace, reads the group of another
+ * as "/../../pod3f2a-…/ID": what is above both has no name for it.
  */
 static const char *find_pods(const char *line, size_t length)
 {
@@ -180,17 +180,7 @@ void process_labels__read(pid_t pid, struct process_labels *out)
 /* Where the process is, or would be. */
 static size_t place_of(const struct process_label_table *t, pid_t tgid)
 {
-	size_t low = 0, high = t->n_processes;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->processes[middle].tgid < tgid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_BEFORE(i, t->n_processes, t->processes[i].tgid < tgid);
 }
 
 static bool is_at(const struct process_label_table *t, size_t at, pid_t tgid)

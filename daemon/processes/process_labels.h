@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a process is within a distributed job and a cluster: its rank from its environment, its container and pod from its
- * control group. For the labels of profiles and targets.
+ * What a process is within a distributed job and a cluster: its rank from its environment, its container and pod from
+ * its control group. For the labels of profiles and targets.
  *
  * The environment is the one that the process was executed with: what a program sets itself afterwards is not in
  * /proc/PID/environ. It holds secrets, and so nothing is taken but whole numbers under the names below.

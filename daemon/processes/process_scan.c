@@ -14,7 +14,7 @@
 static int read_through_thread(struct process_scan *scan)
 {
 	struct dirent *entry;
-	int ret = -ESRCH;
+	int rc = -ESRCH;
 	char path[64];
 	DIR *dir;
 
@@ -26,21 +26,21 @@ static int read_through_thread(struct process_scan *scan)
 		scan->reader = atoi(entry->d_name);
 		if (scan->reader <= 0 || scan->reader == scan->tgid)
 			continue;
-		ret = proc_maps__read(scan->reader, true, &scan->maps, NULL);
+		rc = proc_maps__read(scan->reader, true, &scan->maps, NULL);
 	}
 	closedir(dir);
-	return scan->maps.n ? 0 : ret ?: -ESRCH;
+	return scan->maps.n ? 0 : rc ?: -ESRCH;
 }
 
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
 	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
-	int ret = proc_maps__read(tgid, true, &fresh.maps, NULL);
+	int rc = proc_maps__read(tgid, true, &fresh.maps, NULL);
 
-	if (!ret && !fresh.maps.n)
-		ret = read_through_thread(&fresh);
-	if (ret)
-		return ret;
+	if (!rc && !fresh.maps.n)
+		rc = read_through_thread(&fresh);
+	if (rc)
+		return rc;
 	*scan = fresh;
 	return 0;
 }

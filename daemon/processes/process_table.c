@@ -24,16 +24,16 @@ int process_table__new(struct sampler *sampler, struct file_registry *registry, 
 		       struct process_table **out)
 {
 	_cleanup_(process_table) struct process_table *t = calloc(1, sizeof(*t));
-	int ret;
+	int rc;
 
 	if (!t)
 		return -ENOMEM;
 	t->sampler = sampler;
 	t->registry = registry;
 	t->pool = pool;
-	ret = mapping_runs__new(SO_MAX_MAPPINGS, &t->runs);
-	if (ret)
-		return ret;
+	rc = mapping_runs__new(SO_MAX_MAPPINGS, &t->runs);
+	if (rc)
+		return rc;
 	*out = TAKE_PTR(t);
 	return 0;
 }
@@ -73,14 +73,14 @@ int process_table__add(struct process_table *t, pid_t tgid, const struct so_proc
 		       struct process **out)
 {
 	struct process *p;
-	int ret = insert(t, tgid, kernel, &p);
+	int rc = insert(t, tgid, kernel, &p);
 
-	if (ret)
-		return ret;
-	ret = sampler__set_process(t->sampler, tgid, kernel);
-	if (ret) {
+	if (rc)
+		return rc;
+	rc = sampler__set_process(t->sampler, tgid, kernel);
+	if (rc) {
 		process_table__remove(t, p);
-		return ret;
+		return rc;
 	}
 	*out = p;
 	return 0;
@@ -114,23 +114,23 @@ int process_table__add_child(struct process_table *t, pid_t tgid, const struct p
 			     struct process **out)
 {
 	struct process *p;
-	int ret = insert(t, tgid, &parent->kernel, &p);
+	int rc = insert(t, tgid, &parent->kernel, &p);
 
-	if (ret)
-		return ret;
+	if (rc)
+		return rc;
 	p->labelled = parent->labelled;
 	p->run = parent->run;
 	if (p->run)
 		p->run->refs++;
-	ret = copy_python(p, parent);
-	if (ret) {
+	rc = copy_python(p, parent);
+	if (rc) {
 		process_table__remove(t, p);
-		return ret;
+		return rc;
 	}
-	ret = sampler__set_process(t->sampler, tgid, &p->kernel);
-	if (ret) {
+	rc = sampler__set_process(t->sampler, tgid, &p->kernel);
+	if (rc) {
 		process_table__remove(t, p);
-		return ret;
+		return rc;
 	}
 	*out = p;
 	return 0;
@@ -261,8 +261,8 @@ static bool row_changed(void *context, const struct effect_row *row)
 enum learned_state { LEARNED_SAME, LEARNED_LESS, LEARNED_GONE };
 
 /*
- * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays. Where
- * half of it or more is another, all is taken for replaced.
+ * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays.
+ * Where half of it or more is another, all is taken for replaced.
  */
 static enum learned_state check_code(struct process_table *t, const struct process *p,
 				     struct learned_mapping *m)
@@ -290,8 +290,8 @@ static bool still_mapped(const struct process_scan *scan, struct learned_mapping
 }
 
 /*
- * Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another. Compilers
- * map and unmap code all the time; only code that is replaced where it is counts against its process.
+ * Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another.
+ * Compilers map and unmap code all the time; only code that is replaced where it is counts against its process.
  */
 static bool check_learned(struct process_table *t, struct process *p, const struct process_scan *scan)
 {
@@ -459,7 +459,7 @@ static int append_use(struct process_table *t, struct mapping_list *l, struct fi
 static int append_pieces(struct mapping_list *l, struct so_mapping m, const struct table_pieces *table)
 {
 	uint64_t end = m.end;
-	int ret;
+	int rc;
 
 	for (size_t i = 0; i < table->n; i++) {
 		const struct table_piece *piece = &table->pieces[i];
@@ -470,9 +470,9 @@ static int append_pieces(struct mapping_list *l, struct so_mapping m, const stru
 			continue;
 		fill_piece(&m, piece);
 		m.end = last || piece_end > end ? end : piece_end;
-		ret = append(l, &m);
-		if (ret)
-			return ret;
+		rc = append(l, &m);
+		if (rc)
+			return rc;
 		m.start = m.end;
 		if (m.start >= end)
 			break;
@@ -490,13 +490,13 @@ static int append_fileless(struct process_table *t, struct mapping_list *l, cons
 		m.flags &= ~(uint32_t)SO_MAPPING_LEARN;
 	for (learned = p->learned; learned; learned = learned->next) {
 		struct learned_table *table = learned->code.table;
-		int ret;
+		int rc;
 
 		if (learned->start != m.start || !table || !(m.flags & SO_MAPPING_LEARN))
 			continue;
 		table->refs++;
-		ret = append_use(t, l, (struct file_use){ .learned = table });
-		return ret ?: append_pieces(l, m, &table->pieces);
+		rc = append_use(t, l, (struct file_use){ .learned = table });
+		return rc ?: append_pieces(l, m, &table->pieces);
 	}
 	return append(l, &m);
 }
@@ -524,10 +524,10 @@ static int append_map(struct process_table *t, struct mapping_list *l, const str
 	const struct file_entry *file;
 	uint64_t bias;
 	bool known;
-	int ret = append_use(t, l, file_registry__use(t->registry, map));
+	int rc = append_use(t, l, file_registry__use(t->registry, map));
 
-	if (ret)
-		return ret;
+	if (rc)
+		return rc;
 	file = file_registry__find(t->registry, map, &known);
 	if (!file) {
 		if (!known)
@@ -567,11 +567,11 @@ static int replace_run(struct process_table *t, struct process *p, const struct 
 {
 	struct so_mapping *all = sampler__mappings(t->sampler);
 	struct mapping_run *run;
-	int ret;
+	int rc;
 
-	ret = mapping_runs__alloc(t->runs, l->n, &run);
-	if (ret)
-		return ret;
+	rc = mapping_runs__alloc(t->runs, l->n, &run);
+	if (rc)
+		return rc;
 	memcpy(&all[run->first], l->list, l->n * sizeof(*l->list));
 	drop_run(t, p);
 	p->run = run;
@@ -592,7 +592,7 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	struct process *p = process_table__find(t, scan->tgid);
 	struct mapping_list l = { 0 };
 	bool unchanged;
-	int ret = 0;
+	int rc = 0;
 
 	for (size_t i = 0; i < scan->n_missing; i++) {
 		if (scan->prepared && scan->prepared[i])
@@ -601,20 +601,20 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	if (!p || p->gone)
 		return -ENOENT;
 	check_learned(t, p, scan);
-	for (size_t i = 0; !ret && i < scan->maps.n; i++)
-		ret = append_map(t, &l, p, scan, &scan->maps.maps[i]);
+	for (size_t i = 0; !rc && i < scan->maps.n; i++)
+		rc = append_map(t, &l, p, scan, &scan->maps.maps[i]);
 	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
-	if (ret == -ENOSPC)
-		ret = 0;
+	if (rc == -ENOSPC)
+		rc = 0;
 	unchanged = same_run(sampler__mappings(t->sampler), p->run, &l);
-	if (!ret && !unchanged)
-		ret = replace_run(t, p, &l);
-	if (!ret)
+	if (!rc && !unchanged)
+		rc = replace_run(t, p, &l);
+	if (!rc)
 		replace_uses(t, p->run, &l);
 	release_uses(t, l.uses, l.n_uses);
 	free(l.list);
-	if (ret)
-		return ret;
+	if (rc)
+		return rc;
 	p->scans++;
 	p->last_scan_ns = clock__now_ns();
 	p->kernel.exec_pages = expected_pages(scan, unchanged);

@@ -90,8 +90,8 @@ int process_table__publish_learned(struct process_table *table, struct process *
 				   struct learned_mapping *m);
 
 /*
- * True, once, when code in no file is to be learned again PROCESS_FORGOTTEN_NS after it was replaced too often: the process must
- * be scanned for the kernel to ask for it.
+ * True, once, when code in no file is to be learned again PROCESS_FORGOTTEN_NS after it was replaced too often: the
+ * process must be scanned for the kernel to ask for it.
  */
 bool process__learns_again(struct process *process);
 /*

@@ -143,15 +143,15 @@ int accumulator__add(struct accumulator *acc, const struct stack_sample *sample)
 	uint64_t counter_key;
 	struct counter *c;
 	uint32_t stack;
-	int ret;
+	int rc;
 
 	if (!u64_table__get(&acc->stack_by_hash, sample->stack, &stack))
 		return -ENOENT;
 	c = find_counter(acc, sample, stack, &counter_key);
 	if (!c) {
-		ret = new_counter(acc, counter_key, &c);
-		if (ret)
-			return ret;
+		rc = new_counter(acc, counter_key, &c);
+		if (rc)
+			return rc;
 		*c = (struct counter){
 			.kind = sample->kind, .tgid = sample->tgid, .tid = sample->tid, .stack = stack
 		};
@@ -179,12 +179,12 @@ static bool has_room(const struct accumulator *acc, const struct stack *stack)
 
 static int merge_counter(struct accumulator *to, const struct counter *c, const struct stack *stack)
 {
-	int ret;
+	int rc;
 
 	if (!accumulator__has_stack(to, stack->record.hash)) {
-		ret = has_room(to, stack) ? accumulator__add_stack(to, stack) : -ENOSPC;
-		if (ret)
-			return ret;
+		rc = has_room(to, stack) ? accumulator__add_stack(to, stack) : -ENOSPC;
+		if (rc)
+			return rc;
 	}
 	return accumulator__add(
 		to, &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm, stack->record.hash, c->count });
@@ -195,9 +195,9 @@ int accumulator__merge(struct accumulator *to, const struct accumulator *from)
 	int first = 0;
 
 	for (size_t i = 0; i < from->n_counters; i++) {
-		int ret = merge_counter(to, &from->counters[i], from->stacks[from->counters[i].stack]);
+		int rc = merge_counter(to, &from->counters[i], from->stacks[from->counters[i].stack]);
 
-		first = first ?: ret;
+		first = first ?: rc;
 	}
 	return first;
 }

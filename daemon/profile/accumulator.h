@@ -11,8 +11,8 @@
 #include "stakeout/sampler_abi.h"
 
 /*
- * One stack as the kernel sent it: n_user user frames, then n_kernel kernel frames, then n_python Python frames, each leaf
- * first. The Python frames have been read: in the place of the kernel's words are struct python_frame.
+ * One stack as the kernel sent it: n_user user frames, then n_kernel kernel frames, then n_python Python frames, each
+ * leaf first. The Python frames have been read: in the place of the kernel's words are struct python_frame.
  */
 struct stack {
 	_Atomic uint32_t refs;              /* nothing but this changes once a second one holds it */
@@ -23,7 +23,8 @@ struct stack {
 
 /* What a sample's value counts. A further kind is added here (.design/rooms.md). */
 enum sample_kind {
-	SAMPLE_CPU, /* samples of a thread that ran, taken by the clock event; the only ones in an accumulator's figures */
+	/* samples of a thread that ran, taken by the clock event; the only ones in an accumulator's figures */
+	SAMPLE_CPU,
 };
 
 /* One sample, or several equal ones. */
@@ -63,8 +64,8 @@ struct accumulator {
 };
 
 /*
- * Copy of a record with its frames, with one reference; NULL when out of memory. functions: what its Python frames show, of
- * which it takes a reference of its own.
+ * Copy of a record with its frames, with one reference; NULL when out of memory. functions: what its Python frames
+ * show, of which it takes a reference of its own.
  */
 struct stack *stack__new(const struct so_stack_record *record, const uint64_t *frames,
 			 struct python_functions *functions);
@@ -105,8 +106,8 @@ int accumulator__add(struct accumulator *acc, const struct stack_sample *sample)
 /* Shares the stacks; for work outside the engine's lock. */
 int accumulator__copy(const struct accumulator *from, struct accumulator *to);
 /*
- * Adds the other's samples, with the stacks that they are of. -ENOMEM, -ENOSPC: those of some counters did not fit, all others
- * have been added; `samples` of the two tells how many.
+ * Adds the other's samples, with the stacks that they are of. -ENOMEM, -ENOSPC: those of some counters did not fit, all
+ * others have been added; `samples` of the two tells how many.
  */
 int accumulator__merge(struct accumulator *to, const struct accumulator *from);
 /* Adds the sums alone, from `samples` on, of an accumulator that is to be forgotten. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Packing goes piece by piece: a message of one mapping, then one of the next … Their bytes one after the other are those of one
- * message that has them all, so nothing needs to be laid out at once.
+ * Packing goes piece by piece: a message of one mapping, then one of the next … Their bytes one after the other are
+ * those of one message that has them all, so nothing needs to be laid out at once.
  */
 #include "daemon/profile/pprof_tables.h"
 
@@ -370,8 +370,8 @@ int pprof_tables__pack(const struct pprof_tables *t, bool gzip, size_t max_bytes
 	sink->base.append = append;
 	sink->max_bytes = max_bytes;
 	/*
-	 * 15 + 16: a gzip header. Its time stamp stays 0, so that equal profiles are equal files. The fastest level takes half the
-	 * time of the usual one and makes a tenth more of it.
+	 * 15 + 16: a gzip header. Its time stamp stays 0, so that equal profiles are equal files. The fastest level
+	 * takes half the time of the usual one and makes a tenth more of it.
 	 */
 	if (gzip &&
 	    deflateInit2(&sink->stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)

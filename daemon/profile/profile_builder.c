@@ -39,11 +39,11 @@ static int string_number(struct profile_builder *b, const char *text, uint32_t *
 {
 	size_t length = text ? strlen(text) : 0, i = 0, step;
 	char *valid;
-	int r;
+	int rc;
 
-	r = ARRAY_RESERVE(b->scratch, b->scratch_capacity, length + 1);
-	if (r < 0)
-		return r;
+	rc = ARRAY_RESERVE(b->scratch, b->scratch_capacity, length + 1);
+	if (rc < 0)
+		return rc;
 	valid = b->scratch;
 	if (length)
 		memcpy(valid, text, length);
@@ -54,8 +54,8 @@ static int string_number(struct profile_builder *b, const char *text, uint32_t *
 			valid[i] = '?';
 		i += step ? step : 1;
 	}
-	r = intern__add(&b->tables.strings, valid, length + 1, number);
-	return r < 0 ? r : 0;
+	rc = intern__add(&b->tables.strings, valid, length + 1, number);
+	return rc < 0 ? rc : 0;
 }
 
 static int intern_words(struct profile_builder *b)
@@ -131,15 +131,15 @@ static int function_id(struct profile_builder *b, const struct profile_frame *fr
 {
 	struct pprof_function key = { .start_line = frame->start_line };
 	uint32_t number;
-	int r;
+	int rc;
 
 	if (string_number(b, frame->name, &key.name) ||
 	    string_number(b, frame->system_name ? frame->system_name : frame->name, &key.system_name) ||
 	    string_number(b, frame->filename, &key.filename))
 		return -ENOMEM;
-	r = intern__add(&b->tables.functions, &key, sizeof(key), &number);
-	if (r < 0)
-		return r;
+	rc = intern__add(&b->tables.functions, &key, sizeof(key), &number);
+	if (rc < 0)
+		return rc;
 	*id = number + 1ull;
 	return 0;
 }

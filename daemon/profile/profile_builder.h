@@ -6,9 +6,10 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count ×
  * period), default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num),
- * "comm" (str), "gil" (str), "state" (str), "api" (str), and those of a process. Frames of the kernel lie in a mapping whose filename is "[kernel.kallsyms]". A Python frame has
- * no mapping, and a function with filename and a line. A cut stack ends (outermost) in a frame without mapping
- * named "[truncated:CAUSE]". Figures about the recording are comments of the form "stakeout.KEY=VALUE".
+ * "comm" (str), "gil" (str), "state" (str), "api" (str), and those of a process. Frames of the kernel lie in a mapping
+ * whose filename is "[kernel.kallsyms]". A Python frame has no mapping, and a function with filename and a line. A cut
+ * stack ends (outermost) in a frame without mapping named "[truncated:CAUSE]". Figures about the recording are comments
+ * of the form "stakeout.KEY=VALUE".
  */
 #ifndef STAKEOUT_PROFILE_BUILDER_H
 #define STAKEOUT_PROFILE_BUILDER_H
@@ -22,7 +23,7 @@
 
 struct profile_builder;
 
-/* period_ns: CPU time that one sample stands for. NULL: out of memory. */
+/* period_ns: CPU time that one sample is scaled to. NULL: out of memory. */
 struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns);
 
 #define PROFILE_MAX_VALUES 4
@@ -32,8 +33,8 @@ struct profile_value_type {
 };
 /*
  * A profile of other values, n of them a sample (1 … PROFILE_MAX_VALUES), without a period: sample_type[i] is types[i],
- * default_sample_type that of types[by_default]. It takes profile_builder__sample_values() alone. NULL: out of memory, or a
- * number out of range.
+ * default_sample_type that of types[by_default]. It takes profile_builder__sample_values() alone. NULL: out of memory,
+ * or a number out of range.
  */
 struct profile_builder *profile_builder__new_values(uint64_t time_ns, uint64_t duration_ns,
 						    const struct profile_value_type *types, size_t n,
@@ -59,17 +60,19 @@ struct profile_frame {
 /* Location number (from 1), or 0 when out of memory or there is no such mapping. Equal frames: equal numbers. */
 uint64_t profile_builder__location(struct profile_builder *b, const struct profile_frame *frame);
 /*
- * The same for an address at which functions were inlined: n frames (1 … PROFILE_MAX_INLINED), innermost first, of which the
- * last one is the function itself. Mapping and address are the first one's. Those without a name are left out.
+ * The same for an address at which functions were inlined: n frames (1 … PROFILE_MAX_INLINED), innermost first, of
+ * which the last one is the function itself. Mapping and address are the first one's. Those without a name are left
+ * out.
  */
 #define PROFILE_MAX_INLINED 32
 uint64_t profile_builder__location_of(struct profile_builder *b, const struct profile_frame *frames, size_t n);
 
-/* How many frames a location number stands for: 1, and those that were inlined. */
+/* How many frames a location has: 1, and those that were inlined. */
 size_t profile_builder__frames(const struct profile_builder *b, uint64_t location);
 /*
- * One of them, from 0, the innermost: its names are borrowed until the builder next changes; unknown ones are "". mapping: the
- * filename of its mapping, "" when it has none. The number must be one that profile_builder__location() gave.
+ * One of them, from 0, the innermost: its names are borrowed until the builder next changes; unknown ones are "".
+ * mapping: the filename of its mapping, "" when it has none. The number must be one that profile_builder__location()
+ * gave.
  */
 void profile_builder__describe(const struct profile_builder *b, uint64_t location, size_t frame,
 			       struct profile_frame *out, const char **mapping);
@@ -85,8 +88,8 @@ struct profile_labels {
 };
 
 /*
- * Interns what is known of a process, for struct profile_labels: string labels "rank", "local_rank", "world_size", "container",
- * "pod", without those that are "". A number from 1; 0: out of memory.
+ * Interns what is known of a process, for struct profile_labels: string labels "rank", "local_rank", "world_size",
+ * "container", "pod", without those that are "". A number from 1; 0: out of memory.
  */
 uint32_t profile_builder__process(struct profile_builder *b, const struct process_labels *labels);
 
@@ -106,8 +109,8 @@ static inline int profile_builder__sample(struct profile_builder *b, const uint6
 }
 
 /*
- * For profile_builder__new_values(), with as many values as there are types: values of equal stack and labels are added up,
- * each for itself; all zero: nothing is added. Errors as above; -EOVERFLOW: a value's sum passes 2^63.
+ * For profile_builder__new_values(), with as many values as there are types: values of equal stack and labels are added
+ * up, each for itself; all zero: nothing is added. Errors as above; -EOVERFLOW: a value's sum passes 2^63.
  */
 int profile_builder__sample_values(struct profile_builder *b, const uint64_t *locations, size_t n,
 				   const uint64_t *values, const struct profile_labels *labels);

@@ -114,8 +114,8 @@ static uint64_t file_mapping(struct profile_export *x, uint32_t number, const st
 }
 
 /*
- * The function itself has the name of its symbol, as it has without source lines; only one without a symbol has what its
- * source calls it.
+ * The function itself has the name of its symbol, as it has without source lines; only one without a symbol has what
+ * its source calls it.
  */
 static uint64_t sourced_location(struct profile_export *x, const struct profile_frame *symbol,
 				 const struct source_frames *source)
@@ -226,7 +226,9 @@ static uint64_t python_cut_location(struct profile_export *x, unsigned state)
 	return profile_builder__location(x->builder, &frame);
 }
 
-/* What 3.13 puts below a constructor that it runs in place, to check what it returns; the interpreter itself hides it. */
+/*
+ * What 3.13 puts below a constructor that it runs in place, to check what it returns; the interpreter itself hides it.
+ */
 static bool is_hidden(const struct python_frame *frame)
 {
 	return frame->function && !strcmp(frame->function->name, "__init__") &&
@@ -349,10 +351,10 @@ int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_
 {
 	const uint64_t *locations;
 	size_t n;
-	int r = profile_export__locations(x, stack, &locations, &n);
+	int rc = profile_export__locations(x, stack, &locations, &n);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	labels->gil = gil_word(&stack->record);
 	labels->process = profile_export__process(x, labels->pid);
 	return profile_builder__sample_labelled(x->builder, locations, n, count, labels);
@@ -415,17 +417,17 @@ void profile_export__free(struct profile_export *x)
 int profile_export__samples(const struct profile_source *source, struct profile_builder *builder)
 {
 	struct profile_export *x = profile_export__new(source, builder);
-	int ret = x ? 0 : -ENOMEM;
+	int rc = x ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !ret && i < source->acc->n_counters; i++) {
+	for (size_t i = 0; !rc && i < source->acc->n_counters; i++) {
 		const struct counter *c = &source->acc->counters[i];
 		char comm[sizeof(c->comm) + 1];
 		struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
 
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
-		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
+		rc = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
 	}
-	ret = ret ?: profile_export__comment(x);
+	rc = rc ?: profile_export__comment(x);
 	profile_export__free(x);
-	return ret;
+	return rc;
 }

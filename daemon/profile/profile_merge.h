@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Adds up pprof messages (stakeout/profile.proto) that stakeout itself made: daemon/profile/profile_builder.h, or this module.
- * Samples of equal stack and equal labels become one whose values are the sums; equal strings, mappings, functions and
- * locations are kept once. One message is decoded at a time, so memory grows with the distinct stacks and not with the
- * number of messages.
+ * Adds up pprof messages (stakeout/profile.proto) that stakeout itself made: daemon/profile/profile_builder.h, or this
+ * module. Samples of equal stack and equal labels become one whose values are the sums; equal strings, mappings,
+ * functions and locations are kept once. One message is decoded at a time, so memory grows with the distinct stacks and
+ * not with the number of messages.
  *
- * The bytes may be damaged all the same: every reference in them is checked, and what they can make this module allocate
- * is bounded.
+ * The bytes may be damaged all the same: every reference in them is checked, and what they can make this module
+ * allocate is bounded.
  *
  * What becomes of the other fields:
  * - sample types, period type: those of the first message; one that has others is refused.
@@ -45,8 +45,8 @@ void profile_merge__set_times(struct profile_merge *merge, int64_t time_ns, int6
 
 /*
  * The sum of all messages, gzipped or not. *out is malloc'ed, the caller frees it. The merger can go on being used.
- * -ENODATA: no message was added; -EFBIG: the result would pass PROFILE_MERGE_MAX_MESSAGE_BYTES, so that it could not be
- * read back; -ENOMEM.
+ * -ENODATA: no message was added; -EFBIG: the result would pass PROFILE_MERGE_MAX_MESSAGE_BYTES, so that it could not
+ * be read back; -ENOMEM.
  */
 int profile_merge__finish(struct profile_merge *merge, bool gzip, uint8_t **out, size_t *length);
 

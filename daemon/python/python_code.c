@@ -16,8 +16,8 @@
 #define FIRST_3_12       0x030c
 
 /*
- * What every object begins with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.14): the count of references,
- * and the type, which has its name behind its own head.
+ * What every object begins with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.14): the count of
+ * references, and the type, which has its name behind its own head.
  */
 #define OB_REFCNT 0
 #define OB_TYPE   8
@@ -70,8 +70,8 @@ struct str_header {
 
 /*
  * The state, from its lowest bit (CPython's Include/cpython/unicodeobject.h; the same in 3.14 with a GIL): interned:2,
- * kind:3, compact:1, ascii:1, and then ready:1 up to 3.11, statically_allocated:1 since 3.12. The bits above are padding
- * that nobody writes.
+ * kind:3, compact:1, ascii:1, and then ready:1 up to 3.11, statically_allocated:1 since 3.12. The bits above are
+ * padding that nobody writes.
  */
 static bool decode_state(uint32_t state, uint16_t version, struct str_header *out)
 {
@@ -128,8 +128,8 @@ static bool is_control(uint32_t c)
 }
 
 /*
- * As UTF-8, at most MAX_ESCAPE_BYTES. A surrogate stands for itself only in a str (os.fsdecode() makes a file name's byte
- * 0xff U+DCFF): UTF-8 has none, so it is written as Python's repr() does.
+ * As UTF-8, at most MAX_ESCAPE_BYTES. A surrogate stands for itself only in a str (os.fsdecode() makes a file name's
+ * byte 0xff U+DCFF): UTF-8 has none, so it is written as Python's repr() does.
  */
 static unsigned encode(uint32_t c, char *out)
 {
@@ -278,23 +278,23 @@ static int read_parts(const struct foreign_memory *memory, const struct python_l
 		      const struct object *object, struct python_code *code)
 {
 	const struct python_code_layout *at = &layout->code;
-	int r;
+	int rc;
 
 	if (!is_plausible(object, at))
 		return -EFAULT;
 	code->first_line = (int)field_u32(object, at->firstlineno);
-	r = read_str(memory, layout, field_u64(object, at->qualname ? at->qualname : at->name), &code->name);
-	if (r == 0)
-		r = read_str(memory, layout, field_u64(object, at->filename), &code->filename);
-	if (r == 0)
-		r = read_linetable(memory, layout, field_u64(object, at->linetable), code);
-	return r;
+	rc = read_str(memory, layout, field_u64(object, at->qualname ? at->qualname : at->name), &code->name);
+	if (rc == 0)
+		rc = read_str(memory, layout, field_u64(object, at->filename), &code->filename);
+	if (rc == 0)
+		rc = read_linetable(memory, layout, field_u64(object, at->linetable), code);
+	return rc;
 }
 
 /*
- * A freed object keeps most of its bytes, also those of the checksum, while its names are already somebody else's. But its
- * count of references went to 0, and the allocators put a link to the next free piece there. A live count fits 32 bits; of
- * the bits above, 3.14 keeps flags in the upper 16, and a link to anything beyond 4 GiB has some of the lower.
+ * A freed object keeps most of its bytes, also those of the checksum, while its names are already somebody else's. But
+ * its count of references went to 0, and the allocators put a link to the next free piece there. A live count fits 32
+ * bits; of the bits above, 3.14 keeps flags in the upper 16, and a link to anything beyond 4 GiB has some of the lower.
  */
 static bool is_alive(const struct object *object)
 {
@@ -331,7 +331,7 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 {
 	_cleanup_(python_code) struct python_code *code = calloc(1, sizeof(*code));
 	struct object before;
-	int r;
+	int rc;
 
 	if (!code)
 		return -ENOMEM;
@@ -342,12 +342,12 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		return -ESTALE;
 	if (!is_code(memory, &before))
 		return -EFAULT;
-	r = read_parts(memory, layout, &before, code);
-	if (r == -ENOMEM)
-		return r;
+	rc = read_parts(memory, layout, &before, code);
+	if (rc == -ENOMEM)
+		return rc;
 	/*
-	 * If it still lives now, then so did its names when they were read. Twice: an object that was just made at the same
-	 * place is alive some 50 ns before it has fields of its own, and until then has those of the freed one.
+	 * If it still lives now, then so did its names when they were read. Twice: an object that was just made at the
+	 * same place is alive some 50 ns before it has fields of its own, and until then has those of the freed one.
 	 */
 	for (unsigned i = 0; i < 2; i++) {
 		int still = check_still_there(memory, layout, address, &before, code->sum);
@@ -355,8 +355,8 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		if (still < 0)
 			return still;
 	}
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	*out = TAKE_PTR(code);
 	return 0;
 }

@@ -32,13 +32,14 @@ struct python_code {
 };
 
 /*
- * Reads the code object at `address`. It is looked at before and after everything else: -ESTALE when it has been freed, when
- * its checksum changed meanwhile, or when `sum` is neither 0 nor equal to it (the address has been used again). -EFAULT
- * when something cannot be read or is not what it should be, -ENOMEM. On failure *out is untouched. Free with
+ * Reads the code object at `address`. It is looked at before and after everything else: -ESTALE when it has been freed,
+ * when its checksum changed meanwhile, or when `sum` is neither 0 nor equal to it (the address has been used again).
+ * -EFAULT when something cannot be read or is not what it should be, -ENOMEM. On failure *out is untouched. Free with
  * python_code__free().
  *
  * With `sum` from a frame, the names are those of the code object that the frame ran: another in its place differs in
- * co_version from 3.12 on, and before in the hash of its name, unless it has the same name on the same line. With 0 they are of whatever is there, perhaps half made.
+ * co_version from 3.12 on, and before in the hash of its name, unless it has the same name on the same line. With 0
+ * they are of whatever is there, perhaps half made.
  */
 int python_code__read(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
 		      uint64_t sum, struct python_code **out);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14. The table is a row
- * of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure after the other its
- * size and the offsets in it. Which word is which differs from one minor version to the next.
+ * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14. The table is a
+ * row of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure after the
+ * other its size and the offsets in it. Which word is which differs from one minor version to the next.
  */
 #include "daemon/python/python_debug_offsets.h"
 
@@ -196,8 +196,8 @@ static bool check_fields(const uint64_t *words, struct so_error *err)
 
 /*
  * What the table does not tell is known by its place beside what it does: co_flags and co_kwonlyargcount around
- * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are told must
- * stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 and 3.14). So must those of objects that each
+ * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are described
+ * must stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 and 3.14). So must those of objects that each
  * CPython has had alike since 3.3, and the GIL's, whose structure the table places in the interpreter state.
  */
 static bool check_neighbours(const struct table_format *format, const uint64_t *words, struct so_error *err)
@@ -307,15 +307,15 @@ int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout
 {
 	const struct table_format *format = NULL;
 	uint64_t raw[PYTHON_DEBUG_OFFSETS_BYTES / 8] = { 0 }, words[N_WORDS];
-	int r;
+	int rc;
 
 	memcpy(raw, bytes, n < sizeof(raw) ? n : sizeof(raw));
 	if (n < N_FIXED * 8 || memcmp(raw, COOKIE, 8) != 0 || raw[VERSION_AT] > UINT32_MAX ||
 	    raw[FREE_THREADED_AT] > 1)
 		return so_err(err, -EINVAL, "no _Py_DebugOffsets where _PyRuntime should begin with them");
-	r = python_layout__check_version((uint32_t)raw[VERSION_AT], err);
-	if (r < 0)
-		return r;
+	rc = python_layout__check_version((uint32_t)raw[VERSION_AT], err);
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < COUNT(formats); i++) {
 		if (formats[i].version == raw[VERSION_AT] >> 16)
 			format = &formats[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The Python functions met so far, each once, at an address that does not change as long as the table lives. Names come and
- * go with the versions of what is watched, so a table is not for ever: the engine begins another one when it is half full, and
- * the old one goes with the last stack that shows a function of it.
+ * The Python functions met so far, each once, at an address that does not change as long as the table lives. Names come
+ * and go with the versions of what is watched, so a table is not for ever: the engine begins another one when it is
+ * half full, and the old one goes with the last stack that shows a function of it.
  */
 #ifndef STAKEOUT_PYTHON_FUNCTIONS_H
 #define STAKEOUT_PYTHON_FUNCTIONS_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Asked for each file that a process maps, so "no" comes first and from little: the loader's hash table for .dynsym, then
- * the section headers. Only programs without either, which may have an interpreter linked in, have their .symtab read.
+ * Asked for each file that a process maps, so "no" comes first and from little: the loader's hash table for .dynsym,
+ * then the section headers. Only programs without either, which may have an interpreter linked in, have their .symtab
+ * read.
  */
 #include "daemon/python/python_image.h"
 
@@ -117,13 +118,13 @@ static bool is_program(const struct elf_file *elf)
 /* The interpreter, if there is one. 0 also when not. */
 static int look_for_runtime(struct search *s)
 {
-	int r = 0;
+	int rc = 0;
 
 	look_in_dynamic_symbols(s);
 	look_in_sections(s);
 	if (!s->version_at && (s->has_runtime || (is_program(&s->elf) && !s->too_old)))
-		r = python_symbols__walk(&s->image, &s->sections, visit_all, s);
-	return r == -ENOMEM ? r : 0;
+		rc = python_symbols__walk(&s->image, &s->sections, visit_all, s);
+	return rc == -ENOMEM ? rc : 0;
 }
 
 /* The file's bytes at an ELF virtual address, as many as it holds. */
@@ -148,7 +149,7 @@ static int find_version(struct search *s, const char *path, struct so_error *err
 	size_t n = s->has_runtime ? read_data(s, s->found.runtime, bytes, sizeof(bytes)) : 0;
 	uint32_t version = python_debug_offsets__version(bytes, n);
 	struct python_layout layout;
-	int r;
+	int rc;
 
 	if (s->version_at)
 		read_data(s, s->version_at, &symbol, sizeof(symbol));
@@ -162,11 +163,11 @@ static int find_version(struct search *s, const char *path, struct so_error *err
 	if (!version || (s->too_old && version >> 16 >= 0x0307))
 		return so_err(err, -ENOTSUP, "a CPython%s whose version is not to be found is not supported",
 			      s->too_old ? " before 3.7" : "");
-	r = python_layout__check_version(version, err);
-	if (r == 0 && !python_layout__of_version((uint16_t)(version >> 16)))
-		r = python_debug_offsets__read(bytes, n, &layout, err);
+	rc = python_layout__check_version(version, err);
+	if (rc == 0 && !python_layout__of_version((uint16_t)(version >> 16)))
+		rc = python_debug_offsets__read(bytes, n, &layout, err);
 	s->found.version = version;
-	return r;
+	return rc;
 }
 
 static int walk_debug_file(struct search *s, const char *path, const char *debug_root)
@@ -174,17 +175,17 @@ static int walk_debug_file(struct search *s, const char *path, const char *debug
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
 	_cleanup_close_ int fd = -1;
 	struct elf_image image;
-	int r;
+	int rc;
 
 	if (!debug_root)
 		return -ENOENT;
 	fd = debug_files__open(&s->image, &s->sections, s->elf.build_id, path, debug_root);
 	if (fd < 0)
 		return fd;
-	r = elf_image__of_file(fd, &image);
-	if (r == 0)
-		r = elf_sections__read(&image, &sections);
-	return r < 0 ? r : python_symbols__walk(&image, &sections, visit_loop, s);
+	rc = elf_image__of_file(fd, &image);
+	if (rc == 0)
+		rc = elf_sections__read(&image, &sections);
+	return rc < 0 ? rc : python_symbols__walk(&image, &sections, visit_loop, s);
 }
 
 static int walk_mini_debuginfo(struct search *s)
@@ -193,61 +194,61 @@ static int walk_mini_debuginfo(struct search *s)
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct elf_image image;
 	size_t size;
-	int r = mini_debuginfo__read(&s->image, &s->sections, &bytes, &size);
+	int rc = mini_debuginfo__read(&s->image, &s->sections, &bytes, &size);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	image = elf_image__of_memory(bytes, size);
-	r = elf_sections__read(&image, &sections);
-	return r < 0 ? r : python_symbols__walk(&image, &sections, visit_loop, s);
+	rc = elf_sections__read(&image, &sections);
+	return rc < 0 ? rc : python_symbols__walk(&image, &sections, visit_loop, s);
 }
 
 /* The parts of a loop of which .dynsym has the main one. */
 static int find_nameless_parts(struct search *s)
 {
 	size_t n = s->found.n_loops;
-	int r = function_parts__find(s->image.fd, &s->elf, s->found.loops, &n, PYTHON_IMAGE_MAX_LOOPS);
+	int rc = function_parts__find(s->image.fd, &s->elf, s->found.loops, &n, PYTHON_IMAGE_MAX_LOOPS);
 
-	if (r == 0)
+	if (rc == 0)
 		s->found.n_loops = (unsigned)n;
-	return r;
+	return rc;
 }
 
 /* From the first of the tables that is there, besides .dynsym, which has the loop's main part only. */
 static int find_loops(struct search *s, const char *path, const char *debug_root)
 {
-	int r = python_symbols__walk(&s->image, &s->sections, visit_loop, s);
+	int rc = python_symbols__walk(&s->image, &s->sections, visit_loop, s);
 
-	if (r < 0 && r != -ENOMEM)
-		r = walk_debug_file(s, path, debug_root);
-	if (r < 0 && r != -ENOMEM)
-		r = walk_mini_debuginfo(s);
-	if (r < 0 && r != -ENOMEM)
-		r = find_nameless_parts(s);
-	return r == -ENOMEM ? r : 0;
+	if (rc < 0 && rc != -ENOMEM)
+		rc = walk_debug_file(s, path, debug_root);
+	if (rc < 0 && rc != -ENOMEM)
+		rc = walk_mini_debuginfo(s);
+	if (rc < 0 && rc != -ENOMEM)
+		rc = find_nameless_parts(s);
+	return rc == -ENOMEM ? rc : 0;
 }
 
 int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out,
 		       struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__search))) struct search s = { 0 };
-	int r;
+	int rc;
 
-	r = elf_file__read(fd, &s.elf, err);
-	if (r == 0)
-		r = elf_image__of_file(fd, &s.image);
-	if (r < 0)
-		return r == -ENOEXEC ? -ENOENT : r;
-	r = look_for_runtime(&s);
-	if (r == 0 && !s.has_runtime && !s.too_old)
+	rc = elf_file__read(fd, &s.elf, err);
+	if (rc == 0)
+		rc = elf_image__of_file(fd, &s.image);
+	if (rc < 0)
+		return rc == -ENOEXEC ? -ENOENT : rc;
+	rc = look_for_runtime(&s);
+	if (rc == 0 && !s.has_runtime && !s.too_old)
 		return -ENOENT;
-	if (r == 0)
-		r = find_version(&s, path, err);
-	if (r == 0)
-		r = find_loops(&s, path, debug_root);
-	if (r == -ENOMEM)
-		return so_err(err, r, "out of memory");
-	if (r == 0)
+	if (rc == 0)
+		rc = find_version(&s, path, err);
+	if (rc == 0)
+		rc = find_loops(&s, path, debug_root);
+	if (rc == -ENOMEM)
+		return so_err(err, rc, "out of memory");
+	if (rc == 0)
 		*out = s.found;
-	return r;
+	return rc;
 }

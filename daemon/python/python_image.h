@@ -21,10 +21,10 @@ struct python_image {
 	/* Py_Version, as 0x030b07f0; only the upper two bytes where the file does not say more. */
 	uint32_t version;
 	/*
-	 * The interpreter's loop, _PyEval_EvalFrameDefault and its parts that the compiler put elsewhere (.cold): ranges
-	 * [low, high) of ELF virtual addresses. The other parts have names in .symtab only: where neither the file nor
-	 * a separate debug file has one, they are found by the branches that lead to them. n_loops 0: stripped of all
-	 * names.
+	 * The interpreter's loop, _PyEval_EvalFrameDefault and its parts that the compiler put elsewhere (.cold):
+	 * ranges [low, high) of ELF virtual addresses. The other parts have names in .symtab only: where neither the
+	 * file nor a separate debug file has one, they are found by the branches that lead to them. n_loops 0: stripped
+	 * of all names.
 	 */
 	struct function_part loops[PYTHON_IMAGE_MAX_LOOPS];
 	unsigned n_loops;
@@ -32,9 +32,10 @@ struct python_image {
 
 /*
  * path: what the process calls the file; its name helps with versions before 3.11, which do not hold their version as a
- * symbol. debug_root: where separate debug files are looked up, or NULL. -ENOENT: no interpreter in this file; that takes
- * some 15 us however large it is, but for programs with a .symtab, which is read. -ENOTSUP: one that is not supported, and
- * err names it ("CPython 3.7.16", "CPython 3.15.0a2 (pre-release)", "free-threaded CPython 3.13"). -EINVAL: damaged.
+ * symbol. debug_root: where separate debug files are looked up, or NULL. -ENOENT: no interpreter in this file; that
+ * takes some 15 us however large it is, but for programs with a .symtab, which is read. -ENOTSUP: one that is not
+ * supported, and err names it ("CPython 3.7.16", "CPython 3.15.0a2 (pre-release)", "free-threaded CPython 3.13").
+ * -EINVAL: damaged.
  * -ENOMEM.
  */
 int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sources of the tables: offsetof() in x86-64 release builds, read from the DWARF of 3.8.18, 3.9.18, 3.10.13, 3.11.7 and
- * 3.12.1, and tested with other patch releases of 3.11 and 3.12. Within a minor version these structures do not change.
+ * Sources of the tables: offsetof() in x86-64 release builds, read from the DWARF of 3.8.18, 3.9.18, 3.10.13, 3.11.7
+ * and 3.12.1, and tested with other patch releases of 3.11 and 3.12. Within a minor version these structures do not
+ * change.
  *   _PyRuntimeState              Include/internal/pycore_runtime.h; in 3.8 pycore_pystate.h
  *   PyInterpreterState           Include/internal/pycore_interp.h; in 3.8 pycore_pystate.h
  *   struct _gil_runtime_state    Include/internal/pycore_gil.h

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where CPython keeps what stakeout reads, by version. 3.13 and later describe themselves (_Py_DebugOffsets); the offsets
- * of earlier ones are compiled in, x86-64 release builds, their sources named in python_layout.c. All in bytes.
+ * Where CPython keeps what stakeout reads, by version. 3.13 and later describe themselves (_Py_DebugOffsets); the
+ * offsets of earlier ones are compiled in, x86-64 release builds, their sources named in python_layout.c. All in bytes.
  */
 #ifndef STAKEOUT_PYTHON_LAYOUT_H
 #define STAKEOUT_PYTHON_LAYOUT_H
@@ -64,8 +64,8 @@ struct python_layout {
 const struct python_layout *python_layout__of_version(uint16_t version);
 
 /*
- * version: as Py_Version, 0x030b07f0 for 3.11.7; the lower two bytes 0: not known. 0, or -ENOTSUP for a minor version that
- * is too old or too new and for pre-releases, whose structures still change; err names it.
+ * version: as Py_Version, 0x030b07f0 for 3.11.7; the lower two bytes 0: not known. 0, or -ENOTSUP for a minor version
+ * that is too old or too new and for pre-releases, whose structures still change; err names it.
  */
 int python_layout__check_version(uint32_t version, struct so_error *err);
 

@@ -3,8 +3,8 @@
  * Puts a thread's Python frames where they belong among its native ones.
  *
  * A call of the interpreter's loop (_PyEval_EvalFrameDefault) is one native frame, in which one or more Python frames
- * run: those of a call of the loop end with the one marked `entry` (its first, so outermost, frame). The native frame of the
- * loop is replaced by its Python frames; all other native frames stay where they are.
+ * run: those of a call of the loop end with the one marked `entry` (its first, so outermost, frame). The native frame
+ * of the loop is replaced by its Python frames; all other native frames stay where they are.
  */
 #ifndef STAKEOUT_PYTHON_MERGE_H
 #define STAKEOUT_PYTHON_MERGE_H
@@ -32,8 +32,8 @@ struct merge_input {
 		*entries; /* [n_python], leaf first: 1 where the frame is the first of its call of the loop */
 	size_t n_python;
 	/*
-	 * Where no call of the loop is known (an interpreter without names), all Python frames go before this native frame:
-	 * the innermost one in the interpreter's file; n_native: none.
+	 * Where no call of the loop is known (an interpreter without names), all Python frames go before this native
+	 * frame: the innermost one in the interpreter's file; n_native: none.
 	 */
 	size_t interpreter;
 	bool native_cut, python_cut; /* frames at the outer end are missing */
@@ -43,9 +43,9 @@ struct merge_input {
  * Leaf first into `out`, which has room for n_native + n_python + 1; returns the number.
  *
  * Calls and their frames are matched from the outermost end, where both are sure: a sample may hit a call of the loop
- * that has not made its frame yet, or has dropped it already; such a call stays a native frame. Where the native stack was
- * cut they are matched from the innermost end, and Python frames beyond the cut follow it. A call of the loop for which there
- * are no frames stays native.
+ * that has not made its frame yet, or has dropped it already; such a call stays a native frame. Where the native stack
+ * was cut they are matched from the innermost end, and Python frames beyond the cut follow it. A call of the loop for
+ * which there are no frames stays native.
  */
 size_t python_merge(const struct merge_input *in, struct merged_frame *out);
 

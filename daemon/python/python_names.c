@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Chains by address and checksum, and one ring through all entries in the order of their last use. daemon/os/u64_table.h does
- * not fit: entries leave again, and the key is two words.
+ * Chains by address and checksum, and one ring through all entries in the order of their last use.
+ * daemon/os/u64_table.h does not fit: entries leave again, and the key is two words.
  */
 #include "daemon/python/python_names.h"
 
@@ -151,21 +151,21 @@ const struct python_code *python_names__get(struct python_names *names, const st
 {
 	struct entry *entry = find(names, address, sum);
 	struct python_code *code = NULL;
-	int r;
+	int rc;
 
 	if (entry) {
 		ring__remove(entry);
 		ring__add_newest(names, entry);
 	} else {
 		entry = malloc(sizeof(*entry));
-		r = entry ? python_code__read(memory, layout, address, sum, &code) : -ENOMEM;
-		count(&names->stats, r);
-		if (r == -ENOMEM) {
+		rc = entry ? python_code__read(memory, layout, address, sum, &code) : -ENOMEM;
+		count(&names->stats, rc);
+		if (rc == -ENOMEM) {
 			free(entry);
-			*why = r;
+			*why = rc;
 			return NULL;
 		}
-		*entry = (struct entry){ .address = address, .sum = sum, .code = code, .why = r };
+		*entry = (struct entry){ .address = address, .sum = sum, .code = code, .why = rc };
 		add(names, entry);
 	}
 	if (!entry->code)

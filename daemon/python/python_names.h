@@ -20,15 +20,15 @@ struct python_names_stats {
 };
 
 /*
- * max_bytes: of names, line tables and the cache itself together; 0: 16 MiB. Only the code object that was asked for last
- * may exceed it.
+ * max_bytes: of names, line tables and the cache itself together; 0: 16 MiB. Only the code object that was asked for
+ * last may exceed it.
  */
 int python_names__new(size_t max_bytes, struct python_names **out);
 
 /*
- * The code object with that checksum (not 0), from the cache or read now. NULL with *why one of -ESTALE, -EFAULT, -ENOMEM.
- * The first two are remembered, so that garbage costs one attempt for each address and checksum. The result lives until
- * the next call.
+ * The code object with that checksum (not 0), from the cache or read now. NULL with *why one of -ESTALE, -EFAULT,
+ * -ENOMEM. The first two are remembered, so that garbage costs one attempt for each address and checksum. The result
+ * lives until the next call.
  */
 const struct python_code *python_names__get(struct python_names *names, const struct foreign_memory *memory,
 					    const struct python_layout *layout, uint64_t address, uint64_t sum,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The process runs on while it is read: a list may change under the walk, so that one contradiction proves nothing. What
- * does not come out whole is read again a few times.
+ * The process runs on while it is read: a list may change under the walk, so that one contradiction proves nothing.
+ * What does not come out whole is read again a few times.
  */
 #include "daemon/python/python_process.h"
 
@@ -44,7 +44,9 @@ static bool read_thread(const struct foreign_memory *memory, const struct python
 	return true;
 }
 
-/* The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles. */
+/*
+ * The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles.
+ */
 static int walk_threads(const struct foreign_memory *memory, const struct python_layout *layout,
 			uint64_t interpreter, struct python_thread *out, unsigned room, unsigned *n)
 {
@@ -90,20 +92,20 @@ static int walk_once(const struct foreign_memory *memory, const struct python_la
 static int walk(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
 		struct python_thread *out, unsigned room, unsigned *n)
 {
-	int r = -EFAULT;
+	int rc = -EFAULT;
 
-	for (int i = 0; i < ATTEMPTS && r < 0; i++)
-		r = walk_once(memory, layout, runtime, out, room, n);
-	return r;
+	for (int i = 0; i < ATTEMPTS && rc < 0; i++)
+		rc = walk_once(memory, layout, runtime, out, room, n);
+	return rc;
 }
 
 int python_process__threads(const struct foreign_memory *memory, const struct python_process *process,
 			    struct python_thread *out, unsigned room)
 {
 	unsigned n;
-	int r = walk(memory, &process->layout, process->runtime, out, room, &n);
+	int rc = walk(memory, &process->layout, process->runtime, out, room, &n);
 
-	return r < 0 ? r : (int)n;
+	return rc < 0 ? rc : (int)n;
 }
 
 static int starting(struct so_error *err)
@@ -118,10 +120,10 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 	const struct python_layout *compiled_in;
 	uint8_t bytes[PYTHON_DEBUG_OFFSETS_BYTES];
 	struct python_layout described;
-	int r = python_layout__check_version(image->version, err);
+	int rc = python_layout__check_version(image->version, err);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	compiled_in = python_layout__of_version(version);
 	if (compiled_in) {
 		*out = *compiled_in;
@@ -131,9 +133,9 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 	if (!foreign_memory__read(memory, runtime, bytes, sizeof(bytes)) ||
 	    !python_debug_offsets__version(bytes, sizeof(bytes)))
 		return starting(err);
-	r = python_debug_offsets__read(bytes, sizeof(bytes), &described, err);
-	if (r < 0)
-		return r;
+	rc = python_debug_offsets__read(bytes, sizeof(bytes), &described, err);
+	if (rc < 0)
+		return rc;
 	if (described.version != version)
 		return so_err(err, -EINVAL, "CPython's file is of version 3.%u, its memory says 3.%u",
 			      version & 0xff, described.version & 0xff);
@@ -142,8 +144,8 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 }
 
 /*
- * Moves those to the front whose thread is there: the word that its id points to is its own address (%fs:0, System V ABI
- * for x86-64, "Thread-Local Storage"). A thread state that is just being made, or whose thread has ended, is none.
+ * Moves those to the front whose thread is there: the word that its id points to is its own address (%fs:0, System V
+ * ABI for x86-64, "Thread-Local Storage"). A thread state that is just being made, or whose thread has ended, is none.
  */
 static unsigned keep_threads(const struct foreign_memory *memory, struct python_thread *threads, unsigned n)
 {
@@ -229,8 +231,8 @@ static int check_frames(const struct foreign_memory *memory, const struct python
 }
 
 /*
- * struct _gil_runtime_state begins with the interval after which a thread is asked to give the lock up, in microseconds.
- * `locked` is -1 before the lock is made.
+ * struct _gil_runtime_state begins with the interval after which a thread is asked to give the lock up, in
+ * microseconds. `locked` is -1 before the lock is made.
  */
 static bool is_gil(const struct foreign_memory *memory, const struct so_python *walker, uint64_t address)
 {
@@ -266,7 +268,7 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 	unsigned n, kept;
 	/* Lists that change all the time are never seen whole; a part of them tells as much. */
 	bool broken = walk(memory, layout, process->runtime, threads, MAX_SOME, &n) < 0;
-	int r;
+	int rc;
 
 	kept = keep_threads(memory, threads, n);
 	if (!kept && broken)
@@ -278,12 +280,12 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 	if (!kept)
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
-	r = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil,
-		      err);
-	if (r == 0)
-		r = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss,
-					 err);
-	return r < 0 ? r : check_frames(memory, layout, threads, kept, err);
+	rc = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil,
+		       err);
+	if (rc == 0)
+		rc = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss,
+					  err);
+	return rc < 0 ? rc : check_frames(memory, layout, threads, kept, err);
 }
 
 int python_process__open(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
@@ -292,38 +294,38 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 	struct python_process process = { .runtime = image->runtime + bias };
 	int32_t initialized;
 	uint64_t first;
-	int r;
+	int rc;
 
 	/* Its data may lie behind the file's end, where the loader has put nothing yet. */
 	if (!read_u64(memory, process.runtime, &first))
 		return so_err(err, -EAGAIN, "the Python interpreter's memory cannot be read");
-	r = find_layout(memory, image, process.runtime, &process.layout, err);
-	if (r < 0)
-		return r;
+	rc = find_layout(memory, image, process.runtime, &process.layout, err);
+	if (rc < 0)
+		return rc;
 	process.walker = process.layout.walker;
-	r = find_rest(memory, &process, err);
+	rc = find_rest(memory, &process, err);
 	/*
 	 * Until the interpreter says that it has started, a contradiction may come from its being half made, or half
 	 * loaded: the loader maps a whole file before it puts its data, and zeroes, over it.
 	 */
-	if (r < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized,
-					    &initialized, sizeof(initialized)) ||
-		      initialized != 1))
+	if (rc < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized,
+					     &initialized, sizeof(initialized)) ||
+		       initialized != 1))
 		return starting(err);
-	if (r == 0)
+	if (rc == 0)
 		*out = process;
-	return r;
+	return rc;
 }
 
 int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image,
 				 uint64_t bias, struct python_process *out, struct so_error *err)
 {
 	struct so_error why;
-	int r = -EINVAL;
+	int rc = -EINVAL;
 
-	for (int i = 0; i < OPEN_ATTEMPTS && r != 0 && r != -EAGAIN; i++) {
+	for (int i = 0; i < OPEN_ATTEMPTS && rc != 0 && rc != -EAGAIN; i++) {
 		why = (struct so_error){ "" };
-		r = python_process__open(memory, image, bias, out, &why);
+		rc = python_process__open(memory, image, bias, out, &why);
 	}
-	return r ? so_err(err, r, "%s", why.text) : 0;
+	return rc ? so_err(err, rc, "%s", why.text) : 0;
 }

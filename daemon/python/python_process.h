@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * An interpreter in a running process: checks that the memory is what the version's layout says before anything is
- * believed, and finds what belongs to the process: where its threads keep their thread state (thread-specific storage of
- * the C library), and the GIL.
+ * believed, and finds what belongs to the process: where its threads keep their thread state (thread-specific storage
+ * of the C library), and the GIL.
  */
 #ifndef STAKEOUT_PYTHON_PROCESS_H
 #define STAKEOUT_PYTHON_PROCESS_H
@@ -19,15 +19,16 @@ struct python_process {
 };
 
 /*
- * bias: process address minus ELF virtual address. -EAGAIN: the interpreter is not ready yet, or is no more (being loaded,
- * starting, finalized; its process may be gone): ask again later. -ENOTSUP: a version, pre-release, free-threaded build
- * or C library that is not supported, err names it. -EINVAL: the memory contradicts the layout, err says where.
+ * bias: process address minus ELF virtual address. -EAGAIN: the interpreter is not ready yet, or is no more (being
+ * loaded, starting, finalized; its process may be gone): ask again later. -ENOTSUP: a version, pre-release,
+ * free-threaded build or C library that is not supported, err names it. -EINVAL: the memory contradicts the layout, err
+ * says where.
  */
 int python_process__open(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
 			 struct python_process *out, struct so_error *err);
 /*
- * The same of a process that runs, asked up to five times: a list of threads that changes meanwhile may lead to one that is
- * gone, whose memory is something else by now.
+ * The same of a process that runs, asked up to five times: a list of threads that changes meanwhile may lead to one
+ * that is gone, whose memory is something else by now.
  */
 int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image,
 				 uint64_t bias, struct python_process *out, struct so_error *err);

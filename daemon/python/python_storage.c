@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * glibc, nptl/descr.h, x86-64: struct pthread begins with tcbhead_t, whose words 0 and 2 point to it; specific_1stblock
- * has for each key two words, a sequence number that is odd while the key is in use, and the value. It has been at 0x310
- * in all releases that run today, but no header promises it: so the whole descriptor is searched, and what the key's
- * number leads to is only preferred. (Other libraries may keep the thread state under keys of their own too.)
+ * has for each key two words, a sequence number that is odd while the key is in use, and the value. It has been at
+ * 0x310 in all releases that run today, but no header promises it: so the whole descriptor is searched, and what the
+ * key's number leads to is only preferred. (Other libraries may keep the thread state under keys of their own too.)
  */
 #include "daemon/python/python_storage.h"
 

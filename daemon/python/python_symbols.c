@@ -24,16 +24,16 @@ int python_symbols__dynamic(const struct elf_image *image, const struct elf_file
 	Elf64_Phdr segment;
 	uint64_t n;
 	bool symbols = false, names = false;
-	int r = elf_dynamic__segment(image, &segment);
+	int rc = elf_dynamic__segment(image, &segment);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	n = segment.p_filesz / sizeof(*entries);
 	if (n > MAX_ENTRIES)
 		n = MAX_ENTRIES;
-	r = elf_image__read(image, segment.p_offset, entries, n * sizeof(*entries));
-	if (r < 0)
-		return r;
+	rc = elf_image__read(image, segment.p_offset, entries, n * sizeof(*entries));
+	if (rc < 0)
+		return rc;
 	for (uint64_t i = 0; i < n && entries[i].d_tag != DT_NULL; i++) {
 		uint64_t value = entries[i].d_un.d_val;
 
@@ -73,8 +73,8 @@ static bool is_symbol(const struct elf_image *image, const struct python_dynamic
 
 /*
  * DT_GNU_HASH: number of buckets, first hashed symbol, words of the filter, its shift; the filter, in words of 64 bits;
- * buckets, each the first of its symbols; then for each hashed symbol its hash, whose lowest bit is set where a bucket's
- * symbols end.
+ * buckets, each the first of its symbols; then for each hashed symbol its hash, whose lowest bit is set where a
+ * bucket's symbols end.
  */
 static bool find_by_gnu_hash(const struct elf_image *image, const struct python_dynamic *dynamic,
 			     const char *name, Elf64_Sym *out)
@@ -152,27 +152,27 @@ int python_symbols__walk(const struct elf_image *image, const struct elf_section
 	struct elf_symtab_location where;
 	_cleanup_free_ char *names = NULL;
 	Elf64_Sym symbols[READ_SYMBOLS];
-	int r = elf_symtab__locate(image, sections, SHT_SYMTAB, &where);
+	int rc = elf_symtab__locate(image, sections, SHT_SYMTAB, &where);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (where.names_size > MAX_NAMES_BYTES || where.n_symbols > MAX_SYMBOLS)
 		return -EFBIG;
 	names = malloc(where.names_size + 1);
 	if (!names)
 		return -ENOMEM;
-	r = elf_image__read(image, where.names_at, names, where.names_size);
-	if (r < 0)
-		return r;
+	rc = elf_image__read(image, where.names_at, names, where.names_size);
+	if (rc < 0)
+		return rc;
 	names[where.names_size] = '\0';
 	for (uint64_t at = 0; at < where.n_symbols; at += READ_SYMBOLS) {
 		uint64_t left = where.n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
 
-		r = elf_image__read(image, where.symbols_at + at * sizeof(*symbols), symbols,
-				    n * sizeof(*symbols));
-		if (r < 0)
-			return r;
+		rc = elf_image__read(image, where.symbols_at + at * sizeof(*symbols), symbols,
+				     n * sizeof(*symbols));
+		if (rc < 0)
+			return rc;
 		for (size_t i = 0; i < n; i++) {
 			const Elf64_Sym *symbol = &symbols[i];
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Two texts, each with a NUL behind it, but perhaps not at the beginning of what is there: linkers let a text be the end
- * of another one, such as of a path.
- *   "cpython-38"  the tag of its byte code files, sys.implementation.cache_tag (_PySys_ImplCacheTag in Python/sysmodule.c),
+ * Two texts, each with a NUL behind it, but perhaps not at the beginning of what is there: linkers let a text be the
+ * end of another one, such as of a path.
+ *   "cpython-38"  the tag of its byte code files, sys.implementation.cache_tag (_PySys_ImplCacheTag in
+ *   Python/sysmodule.c),
  *                 since 3.3
- *   "3.8.18"      PY_VERSION (Include/patchlevel.h), for Py_GetVersion(); other libraries in the same file may have texts
+ *   "3.8.18"      PY_VERSION (Include/patchlevel.h), for Py_GetVersion(); other libraries in the same file may have
+ *   texts
  *                 of that form too, so it counts only for the minor version that the tag, or else the name, tells
  */
 #include "daemon/python/python_version.h"

@@ -8,8 +8,8 @@
 #include "daemon/engine/engine.h"
 #include "stakeout/regexp.h"
 
-#define USER_BUFFER_BYTES   16384 /* for getpwnam_r(), more than _SC_GETPW_R_SIZE_MAX of any C library */
-#define BLANKS              " \t"
+#define USER_BUFFER_BYTES 16384 /* for getpwnam_r(), more than _SC_GETPW_R_SIZE_MAX of any C library */
+#define BLANKS            " \t"
 
 struct match_rule {
 	char *text;
@@ -55,18 +55,18 @@ static int take_user(struct match_rule *rule, const char *value, struct so_error
 	_cleanup_free_ char *buffer = malloc(USER_BUFFER_BYTES);
 	struct passwd entry, *found = NULL;
 	unsigned long number;
-	int r;
+	int rc;
 
 	if (!buffer)
 		return so_err(err, -ENOMEM, "out of memory");
-	/* The largest uid_t stands for "no user". */
+	/* The largest uid_t means "no user". */
 	if (parse_whole(value, UINT32_MAX - 1ul, &number)) {
 		rule->user = (uid_t)number;
 	} else {
-		r = getpwnam_r(value, &entry, buffer, USER_BUFFER_BYTES, &found);
+		rc = getpwnam_r(value, &entry, buffer, USER_BUFFER_BYTES, &found);
 		if (!found)
-			return so_err(err, -EINVAL, "there is no user '%.60s'%s%s", value, r ? ": " : "",
-				      r ? strerror(r) : "");
+			return so_err(err, -EINVAL, "there is no user '%.60s'%s%s", value, rc ? ": " : "",
+				      rc ? strerror(rc) : "");
 		rule->user = entry.pw_uid;
 	}
 	rule->has_user = true;
@@ -148,9 +148,9 @@ static int parse_terms(struct match_rule *rule, char *at, struct so_error *err)
 	bool seen[N_TERMS] = { false };
 	char *value = NULL;
 	size_t i;
-	int r = 0;
+	int rc = 0;
 
-	while (!r && *(at += strspn(at, BLANKS))) {
+	while (!rc && *(at += strspn(at, BLANKS))) {
 		size_t length = strcspn(at, BLANKS);
 
 		i = find_term(at);
@@ -168,10 +168,10 @@ static int parse_terms(struct match_rule *rule, char *at, struct so_error *err)
 			return so_err(err, -EINVAL, "%s stands there twice", terms[i].name);
 		seen[i] = true;
 		at += strlen(terms[i].name);
-		r = cut_value(&at, terms[i].name, &value, err);
-		r = r ?: terms[i].take(rule, value, err);
+		rc = cut_value(&at, terms[i].name, &value, err);
+		rc = rc ?: terms[i].take(rule, value, err);
 	}
-	return r;
+	return rc;
 }
 
 /* A text without terms is a pattern as a whole. What looks like a term in it was probably meant as one. */
@@ -231,15 +231,15 @@ int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, st
 	_cleanup_(match_rule) struct match_rule *rule = calloc(1, sizeof(*rule));
 	_cleanup_free_ char *words = NULL;
 	size_t length;
-	int r;
+	int rc;
 
 	text += strspn(text, BLANKS);
 	length = strlen(text);
 	while (length && strchr(BLANKS, text[length - 1]))
 		length--;
-	r = check_text(text, length, err);
-	if (r)
-		return r;
+	rc = check_text(text, length, err);
+	if (rc)
+		return rc;
 	words = strndup(text, length);
 	if (!rule || !words)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -247,10 +247,10 @@ int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, st
 	rule->text = strdup(words);
 	if (!rule->text)
 		return so_err(err, -ENOMEM, "out of memory");
-	r = begins_with_term(words) ? parse_terms(rule, words, err) : parse_plain(rule, words, err);
-	r = r ?: check_rule(rule, err);
-	if (r)
-		return r;
+	rc = begins_with_term(words) ? parse_terms(rule, words, err) : parse_plain(rule, words, err);
+	rc = rc ?: check_rule(rule, err);
+	if (rc)
+		return rc;
 	*out = TAKE_PTR(rule);
 	return 0;
 }
@@ -306,8 +306,8 @@ bool match_rule__matches(const struct match_rule *rule, const struct match_proce
 		return false;
 	if (rule->has_user && process->uid != rule->user)
 		return false;
-	if (rule->command && (!*process->command || !regexp__matches(rule->command, process->command,
-								     strlen(process->command))))
+	if (rule->command &&
+	    (!*process->command || !regexp__matches(rule->command, process->command, strlen(process->command))))
 		return false;
 	return !rule->cgroup || cgroup_matches(rule->cgroup, process->cgroups);
 }

@@ -21,7 +21,8 @@
 struct match_rule;
 
 /*
- * owner: whose rule it is; one of a user other than root matches that user's processes alone. -EINVAL: no rule, in words;
+ * owner: whose rule it is; one of a user other than root matches that user's processes alone. -EINVAL: no rule, in
+ * words;
  * -EPERM: a user's rule for another user; -ENOMEM.
  */
 int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, struct so_error *err);

@@ -19,12 +19,17 @@
 #define PAUSE_NS     SECOND_NS
 #define MAX_PAUSE_NS (5 * SECOND_NS)
 #define COST_FACTOR  50
-/* Commands that come and go are left alone: their command lines may hold a rule's own words, like this program's client's. */
+/*
+ * Commands that come and go are left alone: their command lines may hold a rule's own words, like this program's
+ * client's.
+ */
 #define MIN_AGE_NS (SECOND_NS / 2)
 /* What could not be attached is tried again, each time after twice as long. */
 #define RETRY_NS     (5 * SECOND_NS)
 #define MAX_RETRY_NS (60 * SECOND_NS)
-/* An ended target is forgotten after this: at once where the past is kept, which takes its last window within a second. */
+/*
+ * An ended target is forgotten after this: at once where the past is kept, which takes its last window within a second.
+ */
 #define FORGET_KEPT_NS (5 * SECOND_NS)
 #define FORGET_NS      (300 * SECOND_NS)
 /* The same cause of a failure is logged again after this. */
@@ -101,10 +106,10 @@ static void check_target(struct round *r, struct seen *s)
 
 static int list_processes(struct round *r, bool all_again)
 {
-	int ret = seen_list__read(&r->now, r->scan->proc_fd, &r->scan->seen, all_again);
+	int rc = seen_list__read(&r->now, r->scan->proc_fd, &r->scan->seen, all_again);
 
-	if (ret)
-		return ret;
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < r->now.n; i++) {
 		if (r->now.list[i].target)
 			check_target(r, &r->now.list[i]);
@@ -135,15 +140,15 @@ static bool wants(struct round *r, struct seen *s, struct match_rule_info *rule)
 	uint32_t after = s->looked > s->barred ? s->looked : s->barred;
 	struct match_process process;
 
-	int ret = memory_lock__check(s->is.pid);
+	int rc = memory_lock__check(s->is.pid);
 
-	ret = ret
-		      ?: match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts,
-					      &process);
+	rc = rc
+		     ?: match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts,
+					     &process);
 	/* Any other failure will pass: it is this daemon's own, or that of a process which hangs. */
-	if (!ret || ret == -ESRCH)
+	if (!rc || rc == -ESRCH)
 		s->looked = r->last_id;
-	return !ret && !match_table__find(r->scan->table, &process, after, rule);
+	return !rc && !match_table__find(r->scan->table, &process, after, rule);
 }
 
 static void retry_later(struct round *r, struct seen *s, bool no_room)
@@ -191,14 +196,14 @@ static void attach(struct round *r, struct seen *s, const struct match_rule_info
 	};
 	struct so_error err = { .text = "" };
 	uint32_t id = 0;
-	int ret = engine__attach(r->scan->engine, &options, &id, &err);
+	int rc = engine__attach(r->scan->engine, &options, &id, &err);
 
 	/* -EEXIST: somebody else's target may end before the process does. */
-	if (ret && ret != -EEXIST && ret != -ESRCH)
-		log_failure(r, s, rule, ret, err.text);
-	if (ret && ret != -ESRCH)
-		retry_later(r, s, ret == -ENOSPC && r->living >= ENGINE_MAX_TARGETS);
-	if (ret)
+	if (rc && rc != -EEXIST && rc != -ESRCH)
+		log_failure(r, s, rule, rc, err.text);
+	if (rc && rc != -ESRCH)
+		retry_later(r, s, rc == -ENOSPC && r->living >= ENGINE_MAX_TARGETS);
+	if (rc)
 		return;
 	/* A rule that is removed from here on finds the target by its number. */
 	if (!match_table__attached(r->scan->table, rule->id) || !is_same(r, s)) {
@@ -326,7 +331,9 @@ void match_scan__round(struct match_scan *scan)
 	forget_ended(&r);
 	r.living = count_living(&r);
 	r.room = r.living < ENGINE_MAX_TARGETS;
-	/* Another rule may want what the removed one had; what they match is unchanged, so nothing barred comes back. */
+	/*
+	 * Another rule may want what the removed one had; what they match is unchanged, so nothing barred comes back.
+	 */
 	if (r.last_id && !list_processes(&r, removed != scan->removed)) {
 		look_at_all(&r);
 		seen_list__release(&scan->seen);
@@ -348,16 +355,16 @@ static bool wait_for_round(struct match_scan *scan, uint64_t pause_ns)
 
 	pthread_mutex_lock(&scan->lock);
 	for (;;) {
-		int r = 0;
+		int rc = 0;
 
 		match_table__state(scan->table, &last_id, &removed, &cgroups);
 		if (scan->stop || scan->look)
 			break;
 		if (last_id)
-			r = pthread_cond_timedwait(&scan->wake, &scan->lock, &at);
+			rc = pthread_cond_timedwait(&scan->wake, &scan->lock, &at);
 		else
 			pthread_cond_wait(&scan->wake, &scan->lock);
-		if (r == ETIMEDOUT)
+		if (rc == ETIMEDOUT)
 			break;
 	}
 	scan->look = false;
@@ -411,10 +418,10 @@ int match_scan__new(struct engine *engine, struct history *history, const char *
 
 int match_scan__start(struct match_scan *scan, struct so_error *err)
 {
-	int r = pthread_create(&scan->thread, NULL, run, scan);
+	int rc = pthread_create(&scan->thread, NULL, run, scan);
 
-	if (r)
-		return so_err(err, -r, "cannot start a thread: %s", strerror(r));
+	if (rc)
+		return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
 	scan->runs = true;
 	return 0;
 }
@@ -451,11 +458,11 @@ struct match_table *match_scan__table(struct match_scan *scan)
 int match_scan__add(struct match_scan *scan, const char *text, uid_t owner, bool configured, uint32_t *id,
 		    struct so_error *err)
 {
-	int r = match_table__add(scan->table, text, owner, configured, id, err);
+	int rc = match_table__add(scan->table, text, owner, configured, id, err);
 
-	if (!r)
+	if (!rc)
 		wake(scan, false);
-	return r;
+	return rc;
 }
 
 int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned *detached,
@@ -463,10 +470,10 @@ int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned
 {
 	_cleanup_free_ struct target_info *targets = NULL;
 	size_t n = 0;
-	int r = match_table__remove(scan->table, uid, id, err);
+	int rc = match_table__remove(scan->table, uid, id, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	*detached = 0;
 	if (!engine__list(scan->engine, &targets, &n)) {
 		for (size_t i = 0; i < n; i++) {

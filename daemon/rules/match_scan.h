@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Targets by rule: a thread that looks each second which processes are new, or execute another program, and attaches those
- * that a rule matches (.design/targets.md). Without a rule it sleeps.
+ * Targets by rule: a thread that looks each second which processes are new, or execute another program, and attaches
+ * those that a rule matches (.design/targets.md). Without a rule it sleeps.
  *
- * What is never attached: a process that somebody watches already, what descends from a process that a rule attached (it is
- * followed there), this daemon and the processes that it descends from, other stakeout programs, kernel threads; and, as
- * long as it lives, a process whose target somebody detached or stopped, with all that descends from it, by the rules of
- * that time.
+ * What is never attached: a process that somebody watches already, what descends from a process that a rule attached
+ * (it is followed there), this daemon and the processes that it descends from, other stakeout programs, kernel threads;
+ * and, as long as it lives, a process whose target somebody detached or stopped, with all that descends from it, by the
+ * rules of that time.
  */
 #ifndef STAKEOUT_MATCH_SCAN_H
 #define STAKEOUT_MATCH_SCAN_H

@@ -4,22 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "stakeout/array.h"
 #include "stakeout/cleanup.h"
 
 #define MAX_DEPTH 64 /* of a process tree */
 
 static struct seen *find(const struct seen_list *l, pid_t pid)
 {
-	size_t low = 0, high = l->n;
+	size_t low = ARRAY_BEFORE(i, l->n, l->list[i].is.pid < pid);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (l->list[middle].is.pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < l->n && l->list[low].is.pid == pid ? &l->list[low] : NULL;
 }
 
@@ -44,10 +37,10 @@ int seen_list__read(struct seen_list *l, int proc_fd, const struct seen_list *be
 {
 	_cleanup_free_ struct match_entry *entries = NULL;
 	size_t n = 0;
-	int r = match_proc__list(proc_fd, &entries, &n);
+	int rc = match_proc__list(proc_fd, &entries, &n);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	l->list = calloc(n + 1, sizeof(*l->list));
 	if (!l->list)
 		return -ENOMEM;

@@ -27,8 +27,8 @@ struct seen_list {
 };
 
 /*
- * Reads the processes into an empty list. What `before` knows of one goes on; it is to be looked at again if it executes
- * another program since, or all_again. -ENOMEM, or why /proc cannot be read.
+ * Reads the processes into an empty list. What `before` knows of one goes on; it is to be looked at again if it
+ * executes another program since, or all_again. -ENOMEM, or why /proc cannot be read.
  */
 int seen_list__read(struct seen_list *list, int proc_fd, const struct seen_list *before, bool all_again);
 /* Processes are barred where their parents are. Call once a round: a generation a round at least. */

@@ -101,18 +101,18 @@ int match_table__add(struct match_table *t, const char *text, uid_t owner, bool 
 		     struct so_error *err)
 {
 	_cleanup_(match_rule) struct match_rule *rule = NULL;
-	int r = match_rule__parse(text, owner, &rule, err);
+	int rc = match_rule__parse(text, owner, &rule, err);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	pthread_mutex_lock(&t->lock);
-	r = check_room(t, rule, err);
-	if (!r) {
+	rc = check_room(t, rule, err);
+	if (!rc) {
 		t->rules[t->n++] = (struct rule){ TAKE_PTR(rule), ++t->last_id, configured, 0, "" };
 		*id = t->last_id;
 	}
 	pthread_mutex_unlock(&t->lock);
-	return r;
+	return rc;
 }
 
 int match_table__remove(struct match_table *t, uid_t uid, uint32_t id, struct so_error *err)
@@ -176,17 +176,17 @@ void match_table__state(struct match_table *t, uint32_t *last_id, uint64_t *remo
 int match_table__find(struct match_table *t, const struct match_process *process, uint32_t after,
 		      struct match_rule_info *out)
 {
-	int r = -ENOENT;
+	int rc = -ENOENT;
 
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; r && i < t->n; i++) {
+	for (size_t i = 0; rc && i < t->n; i++) {
 		if (t->rules[i].id <= after || !match_rule__matches(t->rules[i].rule, process))
 			continue;
 		fill_info(&t->rules[i], out);
-		r = 0;
+		rc = 0;
 	}
 	pthread_mutex_unlock(&t->lock);
-	return r;
+	return rc;
 }
 
 bool match_table__attached(struct match_table *t, uint32_t id)

@@ -19,10 +19,10 @@ struct call_arguments {
 int call_arguments__new(const struct elf_file *elf, uint64_t max_instructions, struct call_arguments **out)
 {
 	_cleanup_(call_arguments) struct call_arguments *a = calloc(1, sizeof(*a));
-	int r = a ? stack_decoder__new(&a->decoder) : -ENOMEM;
+	int rc = a ? stack_decoder__new(&a->decoder) : -ENOMEM;
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	a->elf = elf;
 	a->left = max_instructions;
 	*out = TAKE_PTR(a);
@@ -52,7 +52,7 @@ static const uint8_t reg_of_number[16] = {
 	SO_REG_R8,  SO_REG_R9,  SO_REG_R10, SO_REG_R11, SO_REG_R12, SO_REG_R13, SO_REG_R14, SO_REG_R15,
 };
 
-/* An instruction that gives a register a value that is told of here; its length, or 0. */
+/* An instruction that gives a register a value that is tracked here; its length, or 0. */
 static size_t read_load(const struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr,
 			uint8_t *reg, struct call_value *value)
 {
@@ -94,8 +94,8 @@ static size_t read_copy(const uint8_t *code, size_t size, uint8_t *to, uint8_t *
 }
 
 /*
- * What else compilers put there, without the disassembler, which takes ten times as long: pushes of constants and registers,
- * xor and mov of 32 bits, a change of rsp, a store relative to rip. Its length, or 0.
+ * What else compilers put there, without the disassembler, which takes ten times as long: pushes of constants and
+ * registers, xor and mov of 32 bits, a change of rsp, a store relative to rip. Its length, or 0.
  */
 static size_t read_usual(const uint8_t *code, size_t size, struct call_value values[SO_NREGS])
 {
@@ -178,9 +178,9 @@ static bool has_all(const struct call_value values[SO_NREGS], uint16_t wanted)
 }
 
 /*
- * Where instructions begin is known of none of the bytes: some only look like a load, as parts of a displacement do. So the
- * farthest load is tried first, since what is loaded in truth comes later and wins, and wrong beginnings soon fall into step
- * with the code, if they do not fail.
+ * Where instructions begin is known of none of the bytes: some only look like a load, as parts of a displacement do. So
+ * the farthest load is tried first, since what is loaded in truth comes later and wins, and wrong beginnings soon fall
+ * into step with the code, if they do not fail.
  */
 bool call_arguments__find(struct call_arguments *a, const uint8_t *code, size_t size, uint64_t vaddr,
 			  uint16_t wanted, struct call_value values[SO_NREGS])

@@ -75,8 +75,8 @@ static bool is_code(const struct elf_file *elf, uint64_t vaddr)
 /* The calls. */
 
 /*
- * Where a host function's address is taken from the GOT, the loader found it by a symbol, which names it: nothing is to be
- * added.
+ * Where a host function's address is taken from the GOT, the loader found it by a symbol, which names it: nothing is to
+ * be added.
  */
 static int add_registration(struct reader *r, const struct call_value values[SO_NREGS])
 {
@@ -260,12 +260,12 @@ static int make_functions(struct reader *r, struct cuda_registered *out)
 
 static int read_fdes(const struct elf_image *image, struct eh_frame *eh, struct cfi_entries *entries)
 {
-	int r = image->fd >= 0 ? eh_frame__read(image->fd, eh, NULL)
-			       : eh_frame__read_memory(image->memory, image->size, eh, NULL);
+	int rc = image->fd >= 0 ? eh_frame__read(image->fd, eh, NULL)
+				: eh_frame__read_memory(image->memory, image->size, eh, NULL);
 
-	if (r == 0 && eh->data)
-		r = cfi_entries__read(eh, entries);
-	return r;
+	if (rc == 0 && eh->data)
+		rc = cfi_entries__read(eh, entries);
+	return rc;
 }
 
 /* Both are sorted. */

@@ -2,11 +2,11 @@
 /*
  * What a file's own code tells of its CUDA kernels: nvcc compiles them into initialisers that call
  * __cudaRegisterFunction(handle, host function, …, name, …), and into stubs that, since nvcc 13, fetch a handle by
- * __cudaGetKernel(&variable, host function) and launch by __cudaLaunchKernel(variable, …). Stripped files have these calls
- * too, and through them the names. Only files that import these functions are looked into; x86-64 only.
+ * __cudaGetKernel(&variable, host function) and launch by __cudaLaunchKernel(variable, …). Stripped files have these
+ * calls too, and through them the names. Only files that import these functions are looked into; x86-64 only.
  *
- * A call's arguments are those that the instructions before it load, one after the other: lea and mov relative to rip, mov of
- * 32-bit constants, copies between registers. What comes otherwise is left out.
+ * A call's arguments are those that the instructions before it load, one after the other: lea and mov relative to rip,
+ * mov of 32-bit constants, copies between registers. What comes otherwise is left out.
  */
 #ifndef STAKEOUT_CUDA_REGISTERED_H
 #define STAKEOUT_CUDA_REGISTERED_H
@@ -26,7 +26,8 @@
 struct cuda_registered_function {
 	uint64_t start; /* ELF virtual address */
 	uint64_t
-		name_at; /* where in the file its NUL-terminated name begins: the kernel's, mangled, in printable ASCII */
+		/* where in the file its NUL-terminated name begins: the kernel's, mangled, in printable ASCII */
+		name_at;
 	uint32_t extent; /* bytes, by its FDE; 1: it has none */
 };
 
@@ -45,9 +46,9 @@ struct cuda_registered {
 };
 
 /*
- * dynsym: the file's dynamic symbols. names_wanted: false leaves the functions out, as a file with symbols of its own needs
- * none. 0 also when there is nothing; -EINVAL: damaged; -ENOMEM; -ENOTSUP: the disassembler has no x86. On failure *out is
- * untouched.
+ * dynsym: the file's dynamic symbols. names_wanted: false leaves the functions out, as a file with symbols of its own
+ * needs none. 0 also when there is nothing; -EINVAL: damaged; -ENOMEM; -ENOTSUP: the disassembler has no x86. On
+ * failure *out is untouched.
  */
 int cuda_registered__read(const struct elf_image *image, const struct elf_file *elf,
 			  const struct elf_sections *sections, const struct elf_symtab_location *dynsym,

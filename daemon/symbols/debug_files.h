@@ -19,10 +19,10 @@ int debug_files__open(const struct elf_image *image, const struct elf_sections *
 		      const char *path, const char *root);
 
 /*
- * Opens what has the file's DWARF information with line numbers: fds[0] is the file itself, a duplicate, or its separate
- * debug file (as above; build_id, path, root: likewise), fds[1] the file that this one's .gnu_debugaltlink names by an
- * absolute path (dwz's common parts; the build-id must be the link's), or -1. -ENOENT: there is none; -EAGAIN: `quick`, and a
- * checksum would have to be made.
+ * Opens what has the file's DWARF information with line numbers: fds[0] is the file itself, a duplicate, or its
+ * separate debug file (as above; build_id, path, root: likewise), fds[1] the file that this one's .gnu_debugaltlink
+ * names by an absolute path (dwz's common parts; the build-id must be the link's), or -1. -ENOENT: there is none;
+ * -EAGAIN: `quick`, and a checksum would have to be made.
  */
 int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick,
 			    int fds[2]);

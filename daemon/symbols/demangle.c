@@ -94,7 +94,7 @@ static bool run_d(const char *name, struct sink *sink)
 }
 
 /*
- * A complete mangled name, without suffixes. Rust's older scheme looks like C++, so it goes first; it is told
+ * A complete mangled name, without suffixes. Rust's older scheme looks like C++, so it goes first; it is known
  * by its hash, which is not printed. With DMGL_PARAMS the C++ demangler insists on reading all of the name,
  * without it prints no parameters: so it is asked twice.
  */

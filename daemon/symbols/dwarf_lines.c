@@ -80,16 +80,8 @@ static void sort(struct ranges *ranges)
 /* The nearest one before the address that reaches beyond it. */
 static const struct range *find(const struct ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->n;
+	size_t low = ARRAY_BEFORE(i, ranges->n, ranges->list[i].low <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->list[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (size_t i = 0; i < LOOK_BACK && i < low; i++) {
 		if (address < ranges->list[low - 1 - i].high)
 			return &ranges->list[low - 1 - i];
@@ -110,9 +102,9 @@ static int add_units(struct dwarf_lines *lines)
 	Dwarf_Half version;
 	uint8_t type;
 	Dwarf_Die die;
-	int r;
+	int rc;
 
-	while (!(r = dwarf_get_units(lines->dwarf, cu, &cu, &version, &type, &die, NULL))) {
+	while (!(rc = dwarf_get_units(lines->dwarf, cu, &cu, &version, &type, &die, NULL))) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
 		if (ARRAY_RESERVE(lines->units, lines->cap_units, lines->n_units + 1) ||
@@ -123,13 +115,13 @@ static int add_units(struct dwarf_lines *lines)
 	}
 	sort(&lines->by_address);
 	/* What precedes a damaged unit is still good. */
-	return lines->by_address.n ? 0 : r < 0 ? -EINVAL : -ENODATA;
+	return lines->by_address.n ? 0 : rc < 0 ? -EINVAL : -ENODATA;
 }
 
 int dwarf_lines__open(int fd, int alt_fd, struct dwarf_lines **out)
 {
 	_cleanup_(dwarf_lines) struct dwarf_lines *lines = calloc(1, sizeof(*lines));
-	int r;
+	int rc;
 
 	if (!lines) {
 		close(fd);
@@ -146,9 +138,9 @@ int dwarf_lines__open(int fd, int alt_fd, struct dwarf_lines **out)
 		lines->alt = dwarf_begin(alt_fd, DWARF_C_READ);
 	if (lines->alt)
 		dwarf_setalt(lines->dwarf, lines->alt);
-	r = add_units(lines);
-	if (r)
-		return r;
+	rc = add_units(lines);
+	if (rc)
+		return rc;
 	*out = TAKE_PTR(lines);
 	return 0;
 }
@@ -220,8 +212,8 @@ static const struct range *find_listed(struct dwarf_lines *lines, struct unit *u
 }
 
 /*
- * C++'s lambdas, Fortran's internal procedures, and the like are within other functions. All that these hold is looked at only for an address
- * that no other function has.
+ * C++'s lambdas, Fortran's internal procedures, and the like are within other functions. All that these hold is looked
+ * at only for an address that no other function has.
  */
 static bool find_function(struct dwarf_lines *lines, struct unit *unit, uint64_t address, Dwarf_Die *function)
 {
@@ -257,7 +249,10 @@ static uint64_t size_around(Dwarf_Die *die, uint64_t address)
 	return 0;
 }
 
-/* The entry within *parent that the address lies in: of blocks that overlap, as link-time optimization makes them, the smallest. */
+/*
+ * The entry within *parent that the address lies in: of blocks that overlap, as link-time optimization makes them, the
+ * smallest.
+ */
 static bool go_inwards(struct dwarf_lines *lines, Dwarf_Die *parent, uint64_t address)
 {
 	uint64_t least = UINT64_MAX, size;

@@ -14,6 +14,7 @@
 #include "daemon/elf/elf_sections.h"
 #include "daemon/elf/elf_symtab.h"
 #include "daemon/symbols/mini_debuginfo.h"
+#include "stakeout/array.h"
 
 #define MAX_CHAIN   1024 /* overlapping ranges looked at for one address; real files nest two or three deep */
 #define MAX_ALIASES 64   /* names compared for one address */
@@ -80,14 +81,14 @@ static int add_symtab(struct loading *loading, const struct elf_image *image,
 		      const struct elf_sections *sections, struct elf_symtab_location *where)
 {
 	size_t before = loading->symbols->symtab.n;
-	int r = elf_symtab__locate(image, sections, SHT_SYMTAB, where);
+	int rc = elf_symtab__locate(image, sections, SHT_SYMTAB, where);
 
-	if (r == 0)
-		r = elf_symtab__add(&loading->symbols->symtab, image, sections, &loading->elf, where,
-				    ELF_TABLE_MAIN);
-	if (r < 0) {
+	if (rc == 0)
+		rc = elf_symtab__add(&loading->symbols->symtab, image, sections, &loading->elf, where,
+				     ELF_TABLE_MAIN);
+	if (rc < 0) {
 		loading->symbols->symtab.n = before;
-		return r;
+		return rc;
 	}
 	return loading->symbols->symtab.n > before ? 0 : -ENOENT;
 }
@@ -98,20 +99,20 @@ static int add_debug_file(struct loading *loading, const char *path, const char 
 	_cleanup_close_ int fd = -1;
 	struct elf_symtab_location where;
 	struct elf_image image;
-	int r;
+	int rc;
 
 	if (!debug_root)
 		return -ENOENT;
 	fd = debug_files__open(&loading->image, &loading->sections, loading->elf.build_id, path, debug_root);
 	if (fd < 0)
 		return fd;
-	r = elf_image__of_file(fd, &image);
-	if (r == 0)
-		r = elf_sections__read(&image, &sections);
-	if (r == 0)
-		r = add_symtab(loading, &image, &sections, &where);
-	if (r < 0)
-		return r;
+	rc = elf_image__of_file(fd, &image);
+	if (rc == 0)
+		rc = elf_sections__read(&image, &sections);
+	if (rc == 0)
+		rc = add_symtab(loading, &image, &sections, &where);
+	if (rc < 0)
+		return rc;
 	set_names(loading->symbols, ELF_TABLE_MAIN, &image, &where);
 	loading->symbols->debug_fd = TAKE_FD(fd);
 	return 0;
@@ -125,16 +126,16 @@ static int add_mini_debuginfo(struct loading *loading)
 	struct elf_symtab_location where;
 	struct elf_image image;
 	size_t size = 0;
-	int r = mini_debuginfo__read(&loading->image, &loading->sections, &bytes, &size);
+	int rc = mini_debuginfo__read(&loading->image, &loading->sections, &bytes, &size);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	image = elf_image__of_memory(bytes, size);
-	r = elf_sections__read(&image, &sections);
-	if (r == 0)
-		r = add_symtab(loading, &image, &sections, &where);
-	if (r < 0)
-		return r;
+	rc = elf_sections__read(&image, &sections);
+	if (rc == 0)
+		rc = add_symtab(loading, &image, &sections, &where);
+	if (rc < 0)
+		return rc;
 	/* Of all that was decompressed only the names are needed from here on. */
 	memmove(bytes, bytes + where.names_at, where.names_size);
 	symbols->mini_names = realloc(bytes, where.names_size + 1);
@@ -155,15 +156,15 @@ static int add_mini_debuginfo(struct loading *loading)
 static int add_full_symbols(struct loading *loading, const char *path, const char *debug_root)
 {
 	struct elf_symtab_location where;
-	int r = add_symtab(loading, &loading->image, &loading->sections, &where);
+	int rc = add_symtab(loading, &loading->image, &loading->sections, &where);
 
-	if (r == 0) {
+	if (rc == 0) {
 		set_names(loading->symbols, ELF_TABLE_MAIN, &loading->image, &where);
 		loading->symbols->source = "symtab";
 		return 0;
 	}
-	if (r != -ENOENT)
-		return r;
+	if (rc != -ENOENT)
+		return rc;
 	if (add_debug_file(loading, path, debug_root) == 0)
 		loading->symbols->source = "debug-file";
 	else if (add_mini_debuginfo(loading) == 0)
@@ -176,18 +177,18 @@ static int add_dynamic_symbols(struct loading *loading)
 	struct elf_symbols *symbols = loading->symbols;
 	struct elf_symtab_location where;
 	size_t before = symbols->symtab.n;
-	int r;
+	int rc;
 
-	r = elf_symtab__locate(&loading->image, &loading->sections, SHT_DYNSYM, &where);
-	if (r == -ENOENT && loading->sections.n == 0)
-		r = elf_dynamic__locate(&loading->image, &loading->elf, &where);
-	if (r == -ENOENT)
+	rc = elf_symtab__locate(&loading->image, &loading->sections, SHT_DYNSYM, &where);
+	if (rc == -ENOENT && loading->sections.n == 0)
+		rc = elf_dynamic__locate(&loading->image, &loading->elf, &where);
+	if (rc == -ENOENT)
 		return 0;
-	if (r == 0)
-		r = elf_symtab__add(&symbols->symtab, &loading->image, &loading->sections, &loading->elf,
-				    &where, ELF_TABLE_DYNAMIC);
-	if (r < 0)
-		return r;
+	if (rc == 0)
+		rc = elf_symtab__add(&symbols->symtab, &loading->image, &loading->sections, &loading->elf,
+				     &where, ELF_TABLE_DYNAMIC);
+	if (rc < 0)
+		return rc;
 	loading->dynsym = where;
 	set_names(symbols, ELF_TABLE_DYNAMIC, &loading->image, &where);
 	set_names(symbols, ELF_TABLE_PLT, &loading->image, &where);
@@ -233,8 +234,8 @@ static uint32_t find_covering(const struct elf_symtab *symtab, uint64_t vaddr, u
 }
 
 /*
- * Whether one of the first n entries, which can be searched, names the address. One that only reaches to it for want of a
- * size does not.
+ * Whether one of the first n entries, which can be searched, names the address. One that only reaches to it for want of
+ * a size does not.
  */
 static bool has_symbol(const struct elf_symtab *symtab, size_t n, uint64_t vaddr)
 {
@@ -246,55 +247,58 @@ static bool has_symbol(const struct elf_symtab *symtab, size_t n, uint64_t vaddr
 }
 
 /*
- * Names are told apart by 32 bits: from the first one's place on, which the others lie behind in all but files of more than
- * 4 GB.
+ * Names are distinguished by 32 bits: from the first one's place on, which the others lie behind in all but files of
+ * more than 4 GB.
  */
 static int add_kernels(struct elf_symbols *symbols, const struct elf_image *image,
 		       const struct cuda_registered *registered)
 {
 	struct elf_symtab_location where = { .names_at = UINT64_MAX };
 	size_t n = symbols->symtab.n;
-	int r = 0;
+	int rc = 0;
 
 	for (size_t i = 0; i < registered->n_functions; i++) {
 		if (registered->functions[i].name_at < where.names_at)
 			where.names_at = registered->functions[i].name_at;
 	}
-	for (size_t i = 0; r == 0 && i < registered->n_functions; i++) {
+	for (size_t i = 0; rc == 0 && i < registered->n_functions; i++) {
 		const struct cuda_registered_function *f = &registered->functions[i];
 		uint64_t name = f->name_at - where.names_at;
 
 		if (name > UINT32_MAX || has_symbol(&symbols->symtab, n, f->start))
 			continue;
-		r = elf_symtab__add_entry(&symbols->symtab, &(struct elf_symtab_entry){
-								    .start = f->start,
-								    .extent = f->extent,
-								    .name = (uint32_t)name,
-								    .table = ELF_TABLE_KERNELS,
-								    .rank = ELF_RANK_LOCAL,
-							    });
+		rc = elf_symtab__add_entry(&symbols->symtab, &(struct elf_symtab_entry){
+								     .start = f->start,
+								     .extent = f->extent,
+								     .name = (uint32_t)name,
+								     .table = ELF_TABLE_KERNELS,
+								     .rank = ELF_RANK_LOCAL,
+							     });
 	}
-	if (symbols->symtab.n == n || r < 0)
-		return r;
+	if (symbols->symtab.n == n || rc < 0)
+		return rc;
 	where.names_size = image->size - where.names_at;
 	set_names(symbols, ELF_TABLE_KERNELS, image, &where);
 	return elf_symtab__finish(&symbols->symtab, false);
 }
 
-/* What cannot be made out of a file's code takes nothing from its symbols. The symbols are searched, so they are finished. */
+/*
+ * What cannot be made out of a file's code takes nothing from its symbols. The symbols are searched, so they are
+ * finished.
+ */
 static int add_registered(struct loading *loading)
 {
 	__attribute__((cleanup(cleanup__cuda_registered))) struct cuda_registered registered = { 0 };
 	struct elf_symbols *symbols = loading->symbols;
 	bool full = strcmp(symbols->source, "none") != 0 && strcmp(symbols->source, "dynsym") != 0;
-	int r;
+	int rc;
 
 	if (loading->dynsym.n_symbols == 0)
 		return 0;
-	r = cuda_registered__read(&loading->image, &loading->elf, &loading->sections, &loading->dynsym, !full,
-				  &registered);
-	if (r < 0)
-		return r == -ENOMEM ? r : 0;
+	rc = cuda_registered__read(&loading->image, &loading->elf, &loading->sections, &loading->dynsym, !full,
+				   &registered);
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : 0;
 	symbols->launches = TAKE_PTR(registered.launches);
 	symbols->n_launches = registered.n_launches;
 	return add_kernels(symbols, &loading->image, &registered);
@@ -304,24 +308,24 @@ static int load(struct loading *loading, const char *path, const char *debug_roo
 {
 	struct elf_symbols *symbols = loading->symbols;
 	const struct elf_image *image = &loading->image;
-	int r;
+	int rc;
 
-	r = image->fd >= 0 ? elf_file__read(image->fd, &loading->elf, err)
-			   : elf_file__read_memory(image->memory, image->size, &loading->elf, err);
-	if (r < 0)
-		return r;
-	r = elf_sections__read(image, &loading->sections);
-	if (r == 0)
-		r = add_full_symbols(loading, path, debug_root);
-	if (r == 0)
-		r = add_dynamic_symbols(loading);
-	if (r == 0)
-		r = elf_symtab__finish(&symbols->symtab, strcmp(symbols->source, "debugdata") != 0);
-	if (r == 0)
-		r = add_registered(loading);
-	if (r == -ENOMEM)
-		return so_err(err, r, "out of memory");
-	return r < 0 ? so_err(err, -EINVAL, "%s: damaged ELF file", path) : 0;
+	rc = image->fd >= 0 ? elf_file__read(image->fd, &loading->elf, err)
+			    : elf_file__read_memory(image->memory, image->size, &loading->elf, err);
+	if (rc < 0)
+		return rc;
+	rc = elf_sections__read(image, &loading->sections);
+	if (rc == 0)
+		rc = add_full_symbols(loading, path, debug_root);
+	if (rc == 0)
+		rc = add_dynamic_symbols(loading);
+	if (rc == 0)
+		rc = elf_symtab__finish(&symbols->symtab, strcmp(symbols->source, "debugdata") != 0);
+	if (rc == 0)
+		rc = add_registered(loading);
+	if (rc == -ENOMEM)
+		return so_err(err, rc, "out of memory");
+	return rc < 0 ? so_err(err, -EINVAL, "%s: damaged ELF file", path) : 0;
 }
 
 static struct elf_symbols *new_symbols(void)
@@ -342,7 +346,7 @@ int elf_symbols__open(int fd, const char *path, const char *debug_root, struct e
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = new_symbols();
 	__attribute__((cleanup(cleanup__loading))) struct loading loading = { .symbols = symbols };
-	int r;
+	int rc;
 
 	if (!path)
 		path = "(unnamed file)";
@@ -351,12 +355,12 @@ int elf_symbols__open(int fd, const char *path, const char *debug_root, struct e
 	symbols->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (symbols->fd < 0)
 		return so_err(err, -errno, "%s: cannot keep the file open: %s", path, strerror(errno));
-	r = elf_image__of_file(symbols->fd, &loading.image);
-	if (r < 0)
-		return so_err(err, r, "%s: %s", path, r == -ENOEXEC ? "not a regular file" : strerror(-r));
-	r = load(&loading, path, debug_root, err);
-	if (r < 0)
-		return r;
+	rc = elf_image__of_file(symbols->fd, &loading.image);
+	if (rc < 0)
+		return so_err(err, rc, "%s: %s", path, rc == -ENOEXEC ? "not a regular file" : strerror(-rc));
+	rc = load(&loading, path, debug_root, err);
+	if (rc < 0)
+		return rc;
 	/* Without any name to read from it the file need not stay open. */
 	if (symbols->symtab.n == 0) {
 		close(symbols->fd);
@@ -370,7 +374,7 @@ int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols 
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = new_symbols();
 	__attribute__((cleanup(cleanup__loading))) struct loading loading = { .symbols = symbols };
-	int r;
+	int rc;
 
 	if (!symbols)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -381,9 +385,9 @@ int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols 
 		memcpy(symbols->memory, image, size);
 	symbols->memory_size = size;
 	loading.image = elf_image__of_memory(symbols->memory, size);
-	r = load(&loading, "image in memory", NULL, err);
-	if (r < 0)
-		return r;
+	rc = load(&loading, "image in memory", NULL, err);
+	if (rc < 0)
+		return rc;
 	*out = TAKE_PTR(symbols);
 	return 0;
 }
@@ -474,17 +478,9 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, char *name, size_t name_size)
 {
 	const struct cuda_registered_launch *all = symbols->launches;
-	size_t low = 0, high = symbols->n_launches;
+	size_t low = ARRAY_BEFORE(i, symbols->n_launches, all[i].return_address < return_address);
 	struct elf_symbol symbol;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (all[middle].return_address < return_address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == symbols->n_launches || all[low].return_address != return_address ||
 	    elf_symbols__lookup(symbols, all[low].function, &symbol, name, name_size) < 0 ||
 	    symbol.start != all[low].function)

@@ -2,9 +2,9 @@
 /*
  * Function symbols of one ELF file, from the first of these that has them: .symtab of the file itself, of its
  * separate debug file (by build-id, then by .gnu_debuglink, below the debug roots), .gnu_debugdata
- * (xz-compressed "mini debuginfo"), always completed by .dynsym. Of a file without full symbols that registers CUDA kernels, their
- * host functions have the kernels' names (cuda_registered.h). Compact: addresses are kept sorted, names stay
- * in the file and are read when asked for.
+ * (xz-compressed "mini debuginfo"), always completed by .dynsym. Of a file without full symbols that registers CUDA
+ * kernels, their host functions have the kernels' names (cuda_registered.h). Compact: addresses are kept sorted, names
+ * stay in the file and are read when asked for.
  */
 #ifndef STAKEOUT_ELF_SYMBOLS_H
 #define STAKEOUT_ELF_SYMBOLS_H
@@ -44,8 +44,8 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 			size_t name_size);
 
 /*
- * The kernel that is launched by the call of __cudaLaunchKernel that returns to the address; its raw name as above. -ENOENT
- * when there is no such call, or when the file does not tell which.
+ * The kernel that is launched by the call of __cudaLaunchKernel that returns to the address; its raw name as above.
+ * -ENOENT when there is no such call, or when the file does not tell which.
  */
 int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, char *name, size_t name_size);
 

@@ -7,6 +7,7 @@
 
 #include "daemon/unwind/cfi_entries.h"
 #include "daemon/unwind/stack_insn.h"
+#include "stakeout/array.h"
 
 #define MAX_TEXT_BYTES (1u << 20) /* of one part; interpreters' loops have some 100 KB */
 
@@ -39,24 +40,16 @@ static bool is_known(const struct search *s, uint64_t vaddr)
 /* The FDE whose text holds the address, by bisection; NULL. */
 static const struct cfi_fde *fde_at(const struct search *s, uint64_t vaddr)
 {
-	size_t low = 0, high = s->entries.n_fdes;
+	size_t low = ARRAY_BEFORE(i, s->entries.n_fdes, s->entries.fdes[i].start <= vaddr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->entries.fdes[middle].start <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (!low || vaddr - s->entries.fdes[low - 1].start >= s->entries.fdes[low - 1].length)
 		return NULL;
 	return &s->entries.fdes[low - 1];
 }
 
 /*
- * Whether at its start a frame is set up already, as it never is where a function is entered: its instructions then change
- * the CFA, or tell of saved registers, before they first advance.
+ * Whether at its start a frame is set up already, as it never is where a function is entered: its instructions then
+ * change the CFA, or tell of saved registers, before they first advance.
  */
 static bool begins_within_frame(const struct search *s, const struct cfi_fde *fde)
 {
@@ -88,18 +81,18 @@ static int follow_branches(struct search *s, struct function_part part)
 	uint64_t size = part.high - part.low, offset;
 	_cleanup_free_ uint8_t *code = NULL;
 	struct stack_insn insn;
-	int r;
+	int rc;
 
 	if (part.high <= part.low || size > MAX_TEXT_BYTES)
 		return 0;
-	r = elf_file__offset(s->elf, part.low, &offset);
-	if (r < 0)
-		return r;
+	rc = elf_file__offset(s->elf, part.low, &offset);
+	if (rc < 0)
+		return rc;
 	code = malloc(size);
 	if (!code)
 		return -ENOMEM;
-	r = elf_image__read(&s->image, offset, code, size);
-	for (uint64_t at = 0; r == 0 && at < size; at += insn.length) {
+	rc = elf_image__read(&s->image, offset, code, size);
+	for (uint64_t at = 0; rc == 0 && at < size; at += insn.length) {
 		if (stack_decoder__decode(s->decoder, code + at, size - at, part.low + at, &insn) < 0) {
 			insn.length = 1;
 			continue;
@@ -107,7 +100,7 @@ static int follow_branches(struct search *s, struct function_part part)
 		if (insn.flow == STACK_FLOW_BRANCH || insn.flow == STACK_FLOW_JUMP)
 			add_part_at(s, insn.target);
 	}
-	return r;
+	return rc;
 }
 
 int function_parts__find(int fd, const struct elf_file *elf, struct function_part *parts, size_t *n,
@@ -115,19 +108,19 @@ int function_parts__find(int fd, const struct elf_file *elf, struct function_par
 {
 	__attribute__((cleanup(
 		cleanup__search))) struct search s = { .elf = elf, .parts = parts, .n = *n, .room = room };
-	int r = elf_image__of_file(fd, &s.image);
+	int rc = elf_image__of_file(fd, &s.image);
 
-	if (r == 0)
-		r = eh_frame__read(fd, &s.eh, NULL);
-	if (r == 0 && !s.eh.data)
-		r = -ENOENT;
-	if (r == 0)
-		r = cfi_entries__read(&s.eh, &s.entries);
-	if (r == 0)
-		r = stack_decoder__new(&s.decoder);
-	for (size_t i = 0; r == 0 && i < s.n; i++)
-		r = follow_branches(&s, parts[i]);
-	if (r == 0)
+	if (rc == 0)
+		rc = eh_frame__read(fd, &s.eh, NULL);
+	if (rc == 0 && !s.eh.data)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = cfi_entries__read(&s.eh, &s.entries);
+	if (rc == 0)
+		rc = stack_decoder__new(&s.decoder);
+	for (size_t i = 0; rc == 0 && i < s.n; i++)
+		rc = follow_branches(&s, parts[i]);
+	if (rc == 0)
 		*n = s.n;
-	return r;
+	return rc;
 }

@@ -59,7 +59,10 @@ static void look_for_names(const struct import_names *names, const char *bytes, 
 	}
 }
 
-/* Pieces overlap by the longest name without its end: what begins in one is whole in it, and a short name may be found twice. */
+/*
+ * Pieces overlap by the longest name without its end: what begins in one is whole in it, and a short name may be found
+ * twice.
+ */
 static int find_places(const struct elf_image *image, const struct elf_symtab_location *dynsym,
 		       const struct import_names *names, struct places *places)
 {
@@ -76,10 +79,10 @@ static int find_places(const struct elf_image *image, const struct elf_symtab_lo
 	for (uint64_t at = 0; at < dynsym->names_size; at += READ_BYTES) {
 		uint64_t left = dynsym->names_size - at;
 		size_t n = left < READ_BYTES + longest ? (size_t)left : READ_BYTES + longest;
-		int r = elf_image__read(image, dynsym->names_at + at, bytes, n);
+		int rc = elf_image__read(image, dynsym->names_at + at, bytes, n);
 
-		if (r < 0)
-			return r;
+		if (rc < 0)
+			return rc;
 		look_for_names(names, bytes, n, at, places);
 	}
 	return 0;
@@ -101,19 +104,19 @@ int import_names__find(const struct elf_image *image, const struct elf_symtab_lo
 {
 	struct places places = { .n = 0 };
 	Elf64_Sym symbols[READ_SYMBOLS];
-	int r = find_places(image, dynsym, names, &places);
+	int rc = find_places(image, dynsym, names, &places);
 
 	memset(names->symbols, 0, sizeof(names->symbols));
-	if (r < 0 || places.n == 0)
-		return r;
+	if (rc < 0 || places.n == 0)
+		return rc;
 	for (uint64_t at = 0; at < dynsym->n_symbols; at += READ_SYMBOLS) {
 		uint64_t left = dynsym->n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
 
-		r = elf_image__read(image, dynsym->symbols_at + at * sizeof(*symbols), symbols,
-				    n * sizeof(*symbols));
-		if (r < 0)
-			return r;
+		rc = elf_image__read(image, dynsym->symbols_at + at * sizeof(*symbols), symbols,
+				     n * sizeof(*symbols));
+		if (rc < 0)
+			return rc;
 		for (size_t i = 0; i < n; i++)
 			note_symbol(&places, &symbols[i], (uint32_t)(at + i), names);
 	}
@@ -192,8 +195,8 @@ static int32_t displacement_at(const uint8_t *at)
 }
 
 /*
- * [endbr64] [bnd] jmp *DISP(%rip), as .plt, .plt.sec and .plt.got have it (x86-64 psABI, "Procedure Linkage Table"). A stub
- * that is entered at its jump is one too.
+ * [endbr64] [bnd] jmp *DISP(%rip), as .plt, .plt.sec and .plt.got have it (x86-64 psABI, "Procedure Linkage Table"). A
+ * stub that is entered at its jump is one too.
  */
 static int note_stubs(struct scan *s, const uint8_t *code, size_t from, size_t size, uint64_t vaddr)
 {
@@ -260,24 +263,26 @@ static int visit_calls(struct scan *s, const uint8_t *code, size_t from, size_t 
 {
 	const uint8_t *end = code + size, *limit = size - from > READ_CODE ? code + from + READ_CODE : end;
 	const uint8_t *at;
-	int r = 0;
+	int rc = 0;
 
-	for (at = code + from; r == 0 && s->n_stubs > 0 && at < limit; at++) {
+	for (at = code + from; rc == 0 && s->n_stubs > 0 && at < limit; at++) {
 		at = memchr(at, 0xe8, (size_t)(limit - at));
 		if (!at || end - at < 5)
 			break;
-		r = visit_direct(s, code, (size_t)(at - code), vaddr);
+		rc = visit_direct(s, code, (size_t)(at - code), vaddr);
 	}
-	for (at = code + from; r == 0 && s->indirect && at < limit; at++) {
+	for (at = code + from; rc == 0 && s->indirect && at < limit; at++) {
 		at = memmem(at, (size_t)(end - at), "\xff\x15", 2);
 		if (!at || at >= limit || end - at < 6)
 			break;
-		r = visit_indirect(s, code, (size_t)(at - code), vaddr);
+		rc = visit_indirect(s, code, (size_t)(at - code), vaddr);
 	}
-	return r;
+	return rc;
 }
 
-/* Reads code in pieces, each with what lies before it, as far as a visit may look back, and a call's bytes behind it. */
+/*
+ * Reads code in pieces, each with what lies before it, as far as a visit may look back, and a call's bytes behind it.
+ */
 static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t vaddr,
 		      int (*look)(struct scan *s, const uint8_t *code, size_t from, size_t size,
 				  uint64_t vaddr))
@@ -290,12 +295,12 @@ static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t 
 		uint64_t left = bytes - at;
 		size_t n = before +
 			   (left < READ_CODE + LONGEST_CALL - 1 ? (size_t)left : READ_CODE + LONGEST_CALL - 1);
-		int r = elf_image__read(s->image, offset + at - before, s->code, n);
+		int rc = elf_image__read(s->image, offset + at - before, s->code, n);
 
-		if (r == 0)
-			r = look(s, s->code, before, n, vaddr + at - before);
-		if (r < 0)
-			return r;
+		if (rc == 0)
+			rc = look(s, s->code, before, n, vaddr + at - before);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -303,32 +308,32 @@ static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t 
 static int each_segment(struct scan *s, int (*look)(struct scan *s, const uint8_t *code, size_t from,
 						    size_t size, uint64_t vaddr))
 {
-	int r = 0;
+	int rc = 0;
 
-	for (unsigned i = 0; r == 0 && i < s->elf->n_segments; i++) {
+	for (unsigned i = 0; rc == 0 && i < s->elf->n_segments; i++) {
 		const struct elf_segment *segment = &s->elf->segments[i];
 
 		if (segment->flags & PF_X)
-			r = each_piece(s, segment->offset, segment->filesz, segment->vaddr, look);
+			rc = each_piece(s, segment->offset, segment->filesz, segment->vaddr, look);
 	}
-	return r;
+	return rc;
 }
 
 /* Stubs may be anywhere in the code of a file that has no section headers. */
 static int find_stubs(struct scan *s)
 {
 	static const char *const names[] = { ".plt", ".plt.sec", ".plt.got" };
-	int r = 0;
+	int rc = 0;
 
 	if (s->sections->n == 0)
 		return each_segment(s, note_stubs);
-	for (unsigned i = 0; r == 0 && i < 3; i++) {
+	for (unsigned i = 0; rc == 0 && i < 3; i++) {
 		const Elf64_Shdr *section = elf_sections__by_name(s->sections, s->image, names[i]);
 
 		if (section)
-			r = each_piece(s, section->sh_offset, section->sh_size, section->sh_addr, note_stubs);
+			rc = each_piece(s, section->sh_offset, section->sh_size, section->sh_addr, note_stubs);
 	}
-	return r;
+	return rc;
 }
 
 int import_calls__each(const struct elf_image *image, const struct elf_file *elf,
@@ -343,17 +348,17 @@ int import_calls__each(const struct elf_image *image, const struct elf_file *elf
 								  .text_left = MAX_TEXT_BYTES,
 								  .visit = visit,
 								  .context = context };
-	int r;
+	int rc;
 
 	if (ELF_IMAGE_MACHINE != EM_X86_64)
 		return 0;
-	r = elf_relocations__each(image, elf, note_slot, &s);
-	if (r < 0 || s.n_slots == 0)
-		return r;
+	rc = elf_relocations__each(image, elf, note_slot, &s);
+	if (rc < 0 || s.n_slots == 0)
+		return rc;
 	s.code = malloc(READ_CODE + IMPORT_CALLS_CODE_BYTES + LONGEST_CALL);
 	if (!s.code)
 		return -ENOMEM;
-	r = find_stubs(&s);
+	rc = find_stubs(&s);
 	s.text_left = MAX_TEXT_BYTES;
-	return r < 0 ? r : each_segment(&s, visit_calls);
+	return rc < 0 ? rc : each_segment(&s, visit_calls);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Where a file's code calls functions that it imports: through stubs of the procedure linkage table, or through the GOT
- * itself (gcc -fno-plt). Found by the bytes of the call instruction, so what only looks like a call is among them: the reader
- * of the code before it finds out. x86-64 only.
+ * itself (gcc -fno-plt). Found by the bytes of the call instruction, so what only looks like a call is among them: the
+ * reader of the code before it finds out. x86-64 only.
  */
 #ifndef STAKEOUT_IMPORT_CALLS_H
 #define STAKEOUT_IMPORT_CALLS_H
@@ -35,7 +35,7 @@ struct import_call {
 	size_t code_bytes;
 };
 
-/* Nearly all files have none of the names, and are told by one pass over their strings. -EINVAL: damaged. */
+/* Nearly all files have none of the names, as one pass over their strings shows. -EINVAL: damaged. */
 int import_names__find(const struct elf_image *image, const struct elf_symtab_location *dynsym,
 		       struct import_names *names);
 

@@ -111,16 +111,16 @@ static int add_symbol(struct kallsyms *ks, uint64_t address, char type, const ch
 	size_t bytes = 1 + name_length + (module_length ? 1 + module_length : 0) + 1;
 	void *entries = ks->entries, *names = ks->names;
 	char *to;
-	int r;
+	int rc;
 
-	r = make_room(&entries, &ks->room, ks->n + 1, MAX_SYMBOLS, sizeof(*ks->entries));
+	rc = make_room(&entries, &ks->room, ks->n + 1, MAX_SYMBOLS, sizeof(*ks->entries));
 	ks->entries = entries;
-	if (r < 0)
-		return r;
-	r = make_room(&names, &ks->names_room, ks->names_size + bytes, MAX_NAMES, 1);
+	if (rc < 0)
+		return rc;
+	rc = make_room(&names, &ks->names_room, ks->names_size + bytes, MAX_NAMES, 1);
 	ks->names = names;
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	to = ks->names + ks->names_size;
 	*to++ = type;
 	ks->entries[ks->n].address = address;
@@ -181,13 +181,13 @@ static int add_lines(struct kallsyms *ks, const char *text, size_t length, size_
 
 	for (;;) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
-		int r;
+		int rc;
 
 		if (!newline)
 			break;
-		r = add_line(ks, text, newline);
-		if (r < 0)
-			return r;
+		rc = add_line(ks, text, newline);
+		if (rc < 0)
+			return rc;
 		text = newline + 1;
 	}
 	*rest = (size_t)(end - text);
@@ -198,7 +198,7 @@ static int read_symbols(int fd, struct kallsyms *ks)
 {
 	_cleanup_free_ char *buffer = malloc(READ_BYTES);
 	size_t used = 0, rest;
-	int r;
+	int rc;
 
 	if (!buffer)
 		return -ENOMEM;
@@ -212,9 +212,9 @@ static int read_symbols(int fd, struct kallsyms *ks)
 		if (n == 0)
 			break;
 		used += (size_t)n;
-		r = add_lines(ks, buffer, used, &rest);
-		if (r < 0)
-			return r;
+		rc = add_lines(ks, buffer, used, &rest);
+		if (rc < 0)
+			return rc;
 		/* No symbol's line fills the buffer: what does is not this format. */
 		if (rest == READ_BYTES)
 			return -EINVAL;
@@ -355,7 +355,7 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 {
 	_cleanup_(kallsyms) struct kallsyms *ks = calloc(1, sizeof(*ks));
 	_cleanup_close_ int fd = -1;
-	int r;
+	int rc;
 
 	if (!path)
 		path = "/proc/kallsyms";
@@ -365,9 +365,9 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return so_err(err, -errno, "cannot open %s: %s", path, strerror(errno));
-	r = read_symbols(fd, ks);
-	if (r < 0)
-		return so_err(err, r, "cannot read %s: %s", path, strerror(-r));
+	rc = read_symbols(fd, ks);
+	if (rc < 0)
+		return so_err(err, rc, "cannot read %s: %s", path, strerror(-rc));
 	if (ks->n_lines > 0 && ks->n_parsed == 0)
 		return so_err(err, -EINVAL, "%s does not list symbols", path);
 	if (ks->n == 0 && ks->n_hidden > 0)
@@ -376,9 +376,9 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 			      "kernel.kptr_restrict to 0",
 			      path);
 	sort(ks);
-	r = add_gaps(ks, modules);
-	if (r < 0)
-		return so_err(err, r, "out of memory");
+	rc = add_gaps(ks, modules);
+	if (rc < 0)
+		return so_err(err, rc, "out of memory");
 	trim(ks);
 	*out = TAKE_PTR(ks);
 	return 0;
@@ -386,16 +386,8 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 
 const char *kallsyms__lookup(const struct kallsyms *ks, uint64_t address)
 {
-	size_t low = 0, high = ks->n;
+	size_t low = ARRAY_BEFORE(i, ks->n, ks->entries[i].address <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ks->entries[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low > 0 && ks->entries[low - 1].name ? ks->names + ks->entries[low - 1].name : NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Kernel symbols, from /proc/kallsyms: text symbols only, modules and BPF programs included. The table says what was there
- * when it was read; daemon/symbols/kernel_symbols.h keeps one that is not out of date.
+ * Kernel symbols, from /proc/kallsyms: text symbols only, modules and BPF programs included. The table says what was
+ * there when it was read; daemon/symbols/kernel_symbols.h keeps one that is not out of date.
  */
 #ifndef STAKEOUT_KALLSYMS_H
 #define STAKEOUT_KALLSYMS_H
@@ -16,14 +16,15 @@
 struct kallsyms;
 
 /*
- * With one reference. path: NULL for /proc/kallsyms. modules: how far the modules reach, listed before; not needed afterwards.
+ * With one reference. path: NULL for /proc/kallsyms. modules: how far the modules reach, listed before; not needed
+ * afterwards.
  * -EPERM when the kernel hides the addresses (all zero).
  */
 int kallsyms__load(const char *path, const struct kernel_modules *modules, struct kallsyms **out,
 		   struct so_error *err);
 /*
- * The symbol at or before the address, without offset; NULL when there is none. A symbol reaches to the next one, but not
- * beyond
+ * The symbol at or before the address, without offset; NULL when there is none. A symbol reaches to the next one, but
+ * not beyond
  * - the end of the kernel's text (_etext, _einittext), where that is listed;
  * - the end of its module, where /proc/modules tells it;
  * - 1 MiB of a BPF program, 4 KiB of ftrace's and kprobes' trampolines and of what lies elsewhere.

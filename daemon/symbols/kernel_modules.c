@@ -40,14 +40,14 @@ int kernel_modules__read(const char *path, struct kernel_modules *out)
 	_cleanup_fclose_ FILE *f = fopen(path ?: "/proc/modules", "re");
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0;
-	int r = f ? 0 : -errno;
+	int rc = f ? 0 : -errno;
 
-	while (!r && getline(&line, &room, f) > 0)
-		r = add_line(&modules, line);
-	if (!r && ferror(f))
-		r = -EIO;
-	if (r)
-		return r;
+	while (!rc && getline(&line, &room, f) > 0)
+		rc = add_line(&modules, line);
+	if (!rc && ferror(f))
+		rc = -EIO;
+	if (rc)
+		return rc;
 	*out = modules;
 	modules = (struct kernel_modules){ 0 };
 	return 0;

@@ -41,8 +41,8 @@ static void list_modules(struct kernel_symbols *symbols, struct kernel_modules *
 }
 
 /*
- * The modules are listed before the symbols are read: one that comes between the two makes the next list differ, and the
- * table is read once more. Where it cannot be read, the one that is there stays.
+ * The modules are listed before the symbols are read: one that comes between the two makes the next list differ, and
+ * the table is read once more. Where it cannot be read, the one that is there stays.
  */
 static void read_table(struct kernel_symbols *symbols, const struct kernel_modules *modules, uint64_t now_ns)
 {

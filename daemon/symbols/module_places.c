@@ -96,8 +96,8 @@ static const struct module_place *owner_of(const struct module_places *places, c
 }
 
 /*
- * Who was there all the time settles it: from Linux 6.4 on a module's size may reach into what lies behind, so an address may
- * seem to have been in two.
+ * Who was there all the time settles it: from Linux 6.4 on a module's size may reach into what lies behind, so an
+ * address may seem to have been in two.
  */
 bool module_places__hold(const struct module_places *places, const char *name, uint64_t address,
 			 uint64_t since_ns)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where kernel modules are and have been. The kernel puts one where another was as soon as that is unloaded, so the name of an
- * address holds for a sample only where no other module can have been there when it was taken. What comes and goes between two
- * looks is not seen.
+ * Where kernel modules are and have been. The kernel puts one where another was as soon as that is unloaded, so the
+ * name of an address holds for a sample only where no other module can have been there when it was taken. What comes
+ * and goes between two looks is not seen.
  */
 #ifndef STAKEOUT_MODULE_PLACES_H
 #define STAKEOUT_MODULE_PLACES_H
@@ -29,8 +29,8 @@ struct module_places {
 /* What /proc/modules lists now; now_ns: CLOCK_MONOTONIC. What there is no memory for is left out. */
 void module_places__look(struct module_places *places, const struct kernel_modules *modules, uint64_t now_ns);
 /*
- * Whether, since that time, nothing but the owner of the name can have been at the address. name: as of kallsyms__lookup(),
- * "function [module]".
+ * Whether, since that time, nothing but the owner of the name can have been at the address. name: as of
+ * kallsyms__lookup(), "function [module]".
  */
 bool module_places__hold(const struct module_places *places, const char *name, uint64_t address,
 			 uint64_t since_ns);

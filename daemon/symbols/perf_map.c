@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/os/open_in_root.h"
+#include "stakeout/array.h"
 
 #define MAX_RANGES     (1u << 20)
 #define MAX_NAME_BYTES (64u << 20) /* of all names together */
@@ -106,7 +107,7 @@ static int grow(void **array, size_t *room, size_t needed, size_t element)
 static int add_range(struct builder *builder, uint64_t start, uint64_t size, const char *name, size_t length)
 {
 	void *ranges = builder->ranges, *names = builder->names;
-	int r;
+	int rc;
 
 	if (length > MAX_NAME)
 		length = MAX_NAME;
@@ -114,14 +115,14 @@ static int add_range(struct builder *builder, uint64_t start, uint64_t size, con
 		builder->full = true;
 		return 0;
 	}
-	r = grow(&ranges, &builder->room, builder->n + 1, sizeof(*builder->ranges));
+	rc = grow(&ranges, &builder->room, builder->n + 1, sizeof(*builder->ranges));
 	builder->ranges = ranges;
-	if (r < 0)
-		return r;
-	r = grow(&names, &builder->names_room, builder->names_size + length + 1, 1);
+	if (rc < 0)
+		return rc;
+	rc = grow(&names, &builder->names_room, builder->names_size + length + 1, 1);
 	builder->names = names;
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	memcpy(builder->names + builder->names_size, name, length);
 	builder->names[builder->names_size + length] = '\0';
 	builder->ranges[builder->n] = (struct range){
@@ -158,13 +159,13 @@ static int add_lines_backwards(struct builder *builder, const char *text, size_t
 {
 	while (!builder->full) {
 		const char *newline = memrchr(text, '\n', length);
-		int r;
+		int rc;
 
 		if (!newline)
 			break;
-		r = add_line(builder, newline + 1, text + length);
-		if (r < 0)
-			return r;
+		rc = add_line(builder, newline + 1, text + length);
+		if (rc < 0)
+			return rc;
 		length = (size_t)(newline - text);
 	}
 	*rest = length;
@@ -223,17 +224,17 @@ static int add_piece(struct perf_map *map, uint64_t start, uint64_t end, uint32_
 {
 	struct piece *last = map->n > 0 ? &map->pieces[map->n - 1] : NULL;
 	void *pieces = map->pieces;
-	int r;
+	int rc;
 
 	/* One range, only interrupted by the begin of an older one. */
 	if (last && last->name == name && last->start + last->size == start) {
 		last->size += (uint32_t)(end - start);
 		return 0;
 	}
-	r = grow(&pieces, &map->room, map->n + 1, sizeof(*map->pieces));
+	rc = grow(&pieces, &map->room, map->n + 1, sizeof(*map->pieces));
 	map->pieces = pieces;
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	map->pieces[map->n++] = (struct piece){ start, (uint32_t)(end - start), name };
 	return 0;
 }
@@ -252,7 +253,7 @@ static int cut_into_pieces(const struct builder *builder, struct perf_map *map)
 	while (next < builder->n || heap.n > 0) {
 		const struct range *top;
 		uint64_t stop;
-		int r;
+		int rc;
 
 		if (heap.n == 0)
 			here = ranges[next].start;
@@ -266,9 +267,9 @@ static int cut_into_pieces(const struct builder *builder, struct perf_map *map)
 		stop = top->start + top->size;
 		if (next < builder->n && ranges[next].start < stop)
 			stop = ranges[next].start;
-		r = add_piece(map, here, stop, top->name);
-		if (r < 0)
-			return r;
+		rc = add_piece(map, here, stop, top->name);
+		if (rc < 0)
+			return rc;
 		here = stop;
 	}
 	return 0;
@@ -278,15 +279,15 @@ static int build(struct builder *builder, struct perf_map **out)
 {
 	_cleanup_(perf_map) struct perf_map *map = calloc(1, sizeof(*map));
 	void *exact;
-	int r;
+	int rc;
 
 	if (!map)
 		return -ENOMEM;
 	if (builder->n > 0)
 		qsort(builder->ranges, builder->n, sizeof(*builder->ranges), compare_start);
-	r = cut_into_pieces(builder, map);
-	if (r < 0)
-		return r;
+	rc = cut_into_pieces(builder, map);
+	if (rc < 0)
+		return rc;
 	exact = map->n > 0 ? reallocarray(map->pieces, map->n, sizeof(*map->pieces)) : NULL;
 	if (exact)
 		map->pieces = exact;
@@ -302,12 +303,12 @@ int perf_map__parse(const char *text, size_t length, struct perf_map **out)
 {
 	__attribute__((cleanup(cleanup__builder))) struct builder builder = { 0 };
 	size_t rest;
-	int r;
+	int rc;
 
-	r = add_lines_backwards(&builder, text, length, &rest);
-	if (r == 0 && !builder.full)
-		r = add_line(&builder, text, text + rest);
-	return r < 0 ? r : build(&builder, out);
+	rc = add_lines_backwards(&builder, text, length, &rest);
+	if (rc == 0 && !builder.full)
+		rc = add_line(&builder, text, text + rest);
+	return rc < 0 ? rc : build(&builder, out);
 }
 
 /* Reads up to `size` bytes at `at`; fewer when the file was cut meanwhile. */
@@ -341,7 +342,7 @@ static int read_backwards(int fd, uint64_t size, struct builder *builder)
 		size_t length = end - first < WINDOW_BYTES ? (size_t)(end - first) : WINDOW_BYTES, rest;
 		uint64_t begin = end - length;
 		ssize_t n = read_at(fd, window, length, begin);
-		int r;
+		int rc;
 
 		if (n < 0)
 			return (int)n;
@@ -354,9 +355,9 @@ static int read_backwards(int fd, uint64_t size, struct builder *builder)
 			skipping = !newline;
 			continue;
 		}
-		r = add_lines_backwards(builder, window, length, &rest);
-		if (r < 0)
-			return r;
+		rc = add_lines_backwards(builder, window, length, &rest);
+		if (rc < 0)
+			return rc;
 		if (begin == first) {
 			/* The first line is a whole one only where the file begins. */
 			if (first == 0 && !builder->full)
@@ -402,7 +403,7 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct 
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 	char path[64];
-	int r;
+	int rc;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
 	fd = open_in_root(root, path, false);
@@ -413,10 +414,10 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct 
 	if (st.st_uid != 0 && st.st_uid != uids[0] && st.st_uid != uids[1])
 		return so_err(err, -EPERM, "%s belongs to user %u, not to its process's: not read", path,
 			      st.st_uid);
-	r = read_backwards(fd, (uint64_t)st.st_size, &builder);
-	if (r == 0)
-		r = build(&builder, out);
-	return r < 0 ? so_err(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
+	rc = read_backwards(fd, (uint64_t)st.st_size, &builder);
+	if (rc == 0)
+		rc = build(&builder, out);
+	return rc < 0 ? so_err(err, rc, "cannot read %s: %s", path, strerror(-rc)) : 0;
 }
 
 int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
@@ -424,11 +425,11 @@ int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
 	pid_t ns_pid = 0;
 	uid_t uids[2];
 	char root[32];
-	int r;
+	int rc;
 
-	r = read_status(pid, &ns_pid, uids);
-	if (r < 0)
-		return so_err(err, r, "process %d does not exist (any more)", pid);
+	rc = read_status(pid, &ns_pid, uids);
+	if (rc < 0)
+		return so_err(err, rc, "process %d does not exist (any more)", pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
 	return read_map(root, ns_pid, uids, out, err);
 }
@@ -442,16 +443,8 @@ int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_
 
 const char *perf_map__lookup(const struct perf_map *map, uint64_t address)
 {
-	size_t low = 0, high = map->n;
+	size_t low = ARRAY_BEFORE(i, map->n, map->pieces[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (map->pieces[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == 0 || address - map->pieces[low - 1].start >= map->pieces[low - 1].size)
 		return NULL;
 	return map->names + map->pieces[low - 1].name;

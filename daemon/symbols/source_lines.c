@@ -48,7 +48,9 @@ struct file {
 
 struct source_lines {
 	char *program;
-	/* What was found, and the files' states. A file's number is its place in `files`, whose keys are source_file. */
+	/*
+	 * What was found, and the files' states. A file's number is its place in `files`, whose keys are source_file.
+	 */
 	pthread_mutex_t lock;
 	struct intern strings;
 	struct found *found;
@@ -137,20 +139,20 @@ void source_lines__free(struct source_lines *lines)
 static int start_reader(struct source_lines *lines)
 {
 	uint64_t now_ns = clock__now_ns();
-	int pair[2], r;
+	int pair[2], rc;
 
 	if (now_ns < lines->not_before_ns)
 		return -ENOTSUP;
-	r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ? -errno : 0;
-	if (!r) {
-		r = helper_process__start(&lines->reader, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
+	rc = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ? -errno : 0;
+	if (!rc) {
+		rc = helper_process__start(&lines->reader, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
 		close(pair[1]);
-		if (r)
+		if (rc)
 			close(pair[0]);
 	}
-	if (r) {
+	if (rc) {
 		lines->not_before_ns = now_ns + RETRY_NS;
-		log__error("no process that reads source lines: %s", strerror(-r));
+		log__error("no process that reads source lines: %s", strerror(-rc));
 		return -ENOTSUP;
 	}
 	lines->fd = pair[0];
@@ -277,7 +279,8 @@ static void note_opened(struct source_lines *lines, const struct source_answer *
 }
 
 /*
- * Waits for the answer to what is pending, which is in lines->answer then. 0; -EPIPE: the reader has ended, or was ended;
+ * Waits for the answer to what is pending, which is in lines->answer then. 0; -EPIPE: the reader has ended, or was
+ * ended;
  * -EAGAIN: nothing is pending; -ETIMEDOUT: there is none by the deadline, and it is pending still.
  */
 static int await(struct source_lines *lines, uint64_t deadline_ns, struct source_answer *head)
@@ -336,26 +339,26 @@ static int ask_to_open(struct source_lines *lines, uint32_t number, const struct
 		       bool quick)
 {
 	const struct source_request request = { SOURCE_OPEN, number, 0 };
-	int fds[2] = { -1, -1 }, r;
+	int fds[2] = { -1, -1 }, rc;
 
 	if (is_too_soon(&lines->files[number]))
 		return -ETIMEDOUT;
-	r = opener->open(opener->context, quick, fds);
-	if (r == -EAGAIN)
-		return r;
-	if (r) {
+	rc = opener->open(opener->context, quick, fds);
+	if (rc == -EAGAIN)
+		return rc;
+	if (rc) {
 		set_state(lines, number, FILE_HAS_NONE);
 		return -ENODATA;
 	}
 	if (!runs(lines))
 		end_reader(lines);
-	r = lines->fd >= 0 ? 0 : start_reader(lines);
-	if (!r)
-		r = ask(lines, opener->path, &request, fds) ? -ENODATA : 0;
+	rc = lines->fd >= 0 ? 0 : start_reader(lines);
+	if (!rc)
+		rc = ask(lines, opener->path, &request, fds) ? -ENODATA : 0;
 	close(fds[0]);
 	if (fds[1] >= 0)
 		close(fds[1]);
-	return r;
+	return rc;
 }
 
 /* 0 and the answer in lines->answer; -ENODATA: nothing is known; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
@@ -364,24 +367,24 @@ static int read_address(struct source_lines *lines, uint32_t number, const struc
 {
 	const struct source_request request = { SOURCE_FIND, number, address };
 	struct source_answer head = { .status = SOURCE_NOT_OPEN };
-	int r = await(lines, deadline_ns, &head);
+	int rc = await(lines, deadline_ns, &head);
 
-	if (r == -ETIMEDOUT)
-		return r;
+	if (rc == -ETIMEDOUT)
+		return rc;
 	/* A reader that has ended has no open files, and one may have closed this one. */
 	for (unsigned tries = 0; tries < 2; tries++) {
 		if (lines->files[number].state == FILE_HAS_LINES && runs(lines)) {
-			r = ask(lines, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
-			if (r)
-				return r == -ETIMEDOUT ? r : -ENODATA;
+			rc = ask(lines, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
+			if (rc)
+				return rc == -ETIMEDOUT ? rc : -ENODATA;
 			if (head.status != SOURCE_NOT_OPEN)
 				return 0;
 		}
 		if (is_without(&lines->files[number]))
 			return -ENODATA;
-		r = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
-		if (r)
-			return r == -EPIPE ? -ENODATA : r;
+		rc = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
+		if (rc)
+			return rc == -EPIPE ? -ENODATA : rc;
 	}
 	/* Opened twice, and not open: nothing that another try would mend. */
 	return -ENODATA;
@@ -431,14 +434,14 @@ static void copy_out(const struct source_lines *lines, const struct found *found
 static int intern_text(struct source_lines *lines, const unsigned char *bytes, size_t n, uint32_t *number)
 {
 	char text[SOURCE_MAX_FUNCTION + 1];
-	int r;
+	int rc;
 
 	/* A NUL within would end it for everybody else. */
 	n = strnlen((const char *)bytes, n);
 	memcpy(text, bytes, n);
 	text[n] = '\0';
-	r = intern__add(&lines->strings, text, n + 1, number);
-	return r < 0 ? r : 0;
+	rc = intern__add(&lines->strings, text, n + 1, number);
+	return rc < 0 ? rc : 0;
 }
 
 /* Keeps the answer's frames; *frames is how many there are. */
@@ -453,15 +456,15 @@ static int keep_frames(struct source_lines *lines, uint32_t *n_frames)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < head.n_frames; i++) {
 		struct found_frame *frame = &lines->frames[lines->n_frames];
-		struct source_answer_frame told;
+		struct source_answer_frame answer;
 
-		memcpy(&told, at, sizeof(told));
-		at += sizeof(told);
-		if (intern_text(lines, at, told.function_bytes, &frame->function) ||
-		    intern_text(lines, at + told.function_bytes, told.file_bytes, &frame->file))
+		memcpy(&answer, at, sizeof(answer));
+		at += sizeof(answer);
+		if (intern_text(lines, at, answer.function_bytes, &frame->function) ||
+		    intern_text(lines, at + answer.function_bytes, answer.file_bytes, &frame->file))
 			return -ENOMEM;
-		at += (size_t)told.function_bytes + told.file_bytes;
-		frame->line = told.line;
+		at += (size_t)answer.function_bytes + answer.file_bytes;
+		frame->line = answer.line;
 		lines->n_frames++;
 	}
 	return 0;
@@ -495,7 +498,7 @@ static const struct found *keep(struct source_lines *lines, uint32_t file, uint6
 /* The file's number; -ENOMEM. Only who holds reader_lock makes new ones. */
 static int number_of(struct source_lines *lines, const struct source_file *file, uint32_t *number)
 {
-	int r;
+	int rc;
 
 	if (lines->file_keys.n_keys >= SOURCE_MAX_FILES) {
 		/* What the reader has open keeps a number that means another file then. */
@@ -507,20 +510,20 @@ static int number_of(struct source_lines *lines, const struct source_file *file,
 	}
 	if (ARRAY_RESERVE(lines->files, lines->cap_files, lines->file_keys.n_keys + 1))
 		return -ENOMEM;
-	r = intern__add(&lines->file_keys, file, sizeof(*file), number);
-	if (r > 0)
+	rc = intern__add(&lines->file_keys, file, sizeof(*file), number);
+	if (rc > 0)
 		lines->files[*number] = (struct file){ .state = FILE_NEW };
-	return r < 0 ? r : 0;
+	return rc < 0 ? rc : 0;
 }
 
 static int give_number(struct source_lines *lines, const struct source_file *file, uint32_t *number)
 {
-	int r;
+	int rc;
 
 	pthread_mutex_lock(&lines->lock);
-	r = number_of(lines, file, number);
+	rc = number_of(lines, file, number);
 	pthread_mutex_unlock(&lines->lock);
-	return r;
+	return rc;
 }
 
 /* Whether nothing has to be read: *out is what is known. */
@@ -558,28 +561,28 @@ static int read_and_keep(struct source_lines *lines, const struct source_file *f
 {
 	const struct found *found;
 	uint32_t number;
-	int r = give_number(lines, file, &number);
+	int rc = give_number(lines, file, &number);
 
-	if (r)
+	if (rc)
 		return 0;
-	r = read_address(lines, number, opener, address, deadline_ns);
+	rc = read_address(lines, number, opener, address, deadline_ns);
 	pthread_mutex_lock(&lines->lock);
-	lines->stats.read += !r;
+	lines->stats.read += !rc;
 	/* Not what may come later: without a reader, or without lines. */
-	found = lines->files[number].state == FILE_HAS_LINES && (!r || r == -ENODATA)
-			? keep(lines, number, address, !r)
+	found = lines->files[number].state == FILE_HAS_LINES && (!rc || rc == -ENODATA)
+			? keep(lines, number, address, !rc)
 			: NULL;
 	if (found)
 		copy_out(lines, found, out);
 	pthread_mutex_unlock(&lines->lock);
-	return r == -ETIMEDOUT ? r : 0;
+	return rc == -ETIMEDOUT ? rc : 0;
 }
 
 int source_lines__find(struct source_lines *lines, const struct source_file *file,
 		       const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
 		       struct source_frames *out)
 {
-	int r = 0;
+	int rc = 0;
 
 	if (is_known(lines, file, address, out))
 		return 0;
@@ -587,9 +590,9 @@ int source_lines__find(struct source_lines *lines, const struct source_file *fil
 		return -ETIMEDOUT;
 	/* Another thread may have asked meanwhile. */
 	if (!is_known(lines, file, address, out))
-		r = read_and_keep(lines, file, opener, address, deadline_ns, out);
+		rc = read_and_keep(lines, file, opener, address, deadline_ns, out);
 	pthread_mutex_unlock(&lines->reader_lock);
-	return r;
+	return rc;
 }
 
 void source_lines__prepare(struct source_lines *lines, const struct source_file *file,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Source lines and inlined functions of addresses, for files that have DWARF information, their own or in a separate debug file.
- * It is read by another process (source_reader.h), which is started when a file with such information is first asked about;
- * one that ends, or does not answer in time, costs the file that it was asked about its lines, and nothing else. What
- * was found is remembered.
+ * Source lines and inlined functions of addresses, for files that have DWARF information, their own or in a separate
+ * debug file. It is read by another process (source_reader.h), which is started when a file with such information is
+ * first asked about; one that ends, or does not answer in time, costs the file that it was asked about its lines, and
+ * nothing else. What was found is remembered.
  *
  * Thread-safe. No lock of the engine's may be held: a large file's units take seconds.
  */
@@ -19,7 +19,10 @@
 
 #define SOURCE_OPEN_LIMIT_NS 60000000000ull /* all units of a file: 1 GiB takes 8 s to unpack */
 #define SOURCE_FIND_LIMIT_NS 10000000000ull /* one address */
-/* What takes SOURCE_LONG_OPEN_NS to open is not opened again, if the reader had to close it, before this times as long has passed. */
+/*
+ * What takes SOURCE_LONG_OPEN_NS to open is not opened again, if the reader had to close it, before this times as long
+ * has passed.
+ */
 #define SOURCE_OPEN_INTERVAL 100
 /* A file without lines is looked at again: a debug package may have been installed. */
 #define SOURCE_AGAIN_NS     600000000000ull
@@ -29,16 +32,16 @@
 struct source_lines;
 
 /*
- * program: the stakeoutd that is to be the reader; NULL: this program. patience_ns: how long a profile should wait for lines,
- * for source_lines__patience_ns(). NULL: out of memory.
+ * program: the stakeoutd that is to be the reader; NULL: this program. patience_ns: how long a profile should wait for
+ * lines, for source_lines__patience_ns(). NULL: out of memory.
  */
 struct source_lines *source_lines__new(const char *program, uint64_t patience_ns);
 void source_lines__free(struct source_lines *lines);
 CLEANUP_DEFINE(struct source_lines *, source_lines, source_lines__free)
 
 /*
- * Which file: what is known of it outlives whoever asks, so that a file that costs much is not read anew for each target that has
- * it. No padding.
+ * Which file: what is known of it outlives whoever asks, so that a file that costs much is not read anew for each
+ * target that has it. No padding.
  */
 struct source_file {
 	uint64_t dev, inode, bytes;
@@ -65,8 +68,8 @@ struct source_frames {
 };
 
 /*
- * -ETIMEDOUT: it is not known by deadline_ns (CLOCK_MONOTONIC), or it is too soon to open a large file again. The reader goes on
- * with what it was asked, within the limits above, so that a later call finds it.
+ * -ETIMEDOUT: it is not known by deadline_ns (CLOCK_MONOTONIC), or it is too soon to open a large file again. The
+ * reader goes on with what it was asked, within the limits above, so that a later call finds it.
  */
 int source_lines__find(struct source_lines *lines, const struct source_file *file,
 		       const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,

@@ -145,8 +145,8 @@ static void close_file(struct reader *reader, size_t at)
 }
 
 /*
- * The one that was used longest ago of those that are opened again in no time, but for the one that is in use; of the others if
- * there is none, as long as there are two. SIZE_MAX: there is none to close.
+ * The one that was used longest ago of those that are opened again in no time, but for the one that is in use; of the
+ * others if there is none, as long as there are two. SIZE_MAX: there is none to close.
  */
 static size_t find_closable(const struct reader *reader)
 {
@@ -260,7 +260,7 @@ static bool append_frame(struct message *message, const struct dwarf_frame *fram
 	return true;
 }
 
-/* Where the names are too long for one message, only the function itself is told. */
+/* Where the names are too long for one message, only the function itself is reported. */
 static uint32_t append_frames(struct message *message, const struct dwarf_frame *frames, size_t n)
 {
 	size_t begin = message->bytes;
@@ -350,11 +350,11 @@ void source_reader__run(void)
 {
 	static struct reader reader;
 	struct pollfd socket = { .fd = STDIN_FILENO, .events = POLLIN };
-	int r = confine();
+	int rc = confine();
 
-	if (r) {
+	if (rc) {
 		log__error("source lines are not read: the process that reads them cannot be confined: %s",
-			   strerror(-r));
+			   strerror(-rc));
 		_exit(1);
 	}
 	for (;;) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The process that reads DWARF for the daemon (source_lines.h): what is in a file that somebody else wrote may end it, and
- * nothing but it. It holds no privileges, opens nothing (files come as descriptors), and ends with its socket.
+ * The process that reads DWARF for the daemon (source_lines.h): what is in a file that somebody else wrote may end it,
+ * and nothing but it. It holds no privileges, opens nothing (files come as descriptors), and ends with its socket.
  *
- * One message a request and one an answer, over a SOCK_SEQPACKET socket that is its standard input. Both ends are the same
- * program, so there is no version.
+ * One message a request and one an answer, over a SOCK_SEQPACKET socket that is its standard input. Both ends are the
+ * same program, so there is no version.
  */
 #ifndef STAKEOUT_SOURCE_READER_H
 #define STAKEOUT_SOURCE_READER_H

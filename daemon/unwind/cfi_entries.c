@@ -207,18 +207,18 @@ static int walk_section(struct walk *w)
 	while ((offset = skip_terminators(w->eh, offset)) < w->eh->size) {
 		Dwarf_Off next = (Dwarf_Off)-1;
 		Dwarf_CFI_Entry entry;
-		int r = dwarf_next_cfi(w->eh->e_ident, &data, true, offset, &next, &entry);
+		int rc = dwarf_next_cfi(w->eh->e_ident, &data, true, offset, &next, &entry);
 
-		if (r > 0)
+		if (rc > 0)
 			break;
-		if (r < 0)
+		if (rc < 0)
 			w->found.n_bad++;
 		else if (dwarf_cfi_cie_p(&entry))
-			r = add_cie(w, offset, &entry.cie);
+			rc = add_cie(w, offset, &entry.cie);
 		else
-			r = add_fde(w, &entry.fde);
-		if (r == -ENOMEM)
-			return r;
+			rc = add_fde(w, &entry.fde);
+		if (rc == -ENOMEM)
+			return rc;
 		if (next == (Dwarf_Off)-1 || next <= offset ||
 		    next > w->eh->size) /* a length that cannot be stepped over */
 			break;
@@ -250,11 +250,11 @@ static void sort_fdes(struct cfi_entries *found)
 int cfi_entries__read(const struct eh_frame *eh, struct cfi_entries *out)
 {
 	struct walk w = { .eh = eh };
-	int r = walk_section(&w);
+	int rc = walk_section(&w);
 
-	if (r) {
+	if (rc) {
 		cfi_entries__release(&w.found);
-		return r;
+		return rc;
 	}
 	sort_fdes(&w.found);
 	*out = w.found;

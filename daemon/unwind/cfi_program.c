@@ -216,15 +216,15 @@ static int recall(struct machine *m)
 /* Reports the row that ends here. 1: the program has passed its last address. */
 static int move_to(struct machine *m, uint64_t pc)
 {
-	int r;
+	int rc;
 
 	if (!m->initial || pc < m->pc)
 		return -EINVAL;
 	if (pc == m->pc)
 		return 0;
-	r = m->row(m->context, m->pc, &m->state);
-	if (r)
-		return r;
+	rc = m->row(m->context, m->pc, &m->state);
+	if (rc)
+		return rc;
 	m->pc = pc;
 	return pc >= m->program->end;
 }
@@ -307,36 +307,36 @@ static int execute_long(struct machine *m, uint8_t opcode)
 
 static int run(struct machine *m)
 {
-	int r = 0;
+	int rc = 0;
 
-	while (!r && m->code.at < m->code.end) {
+	while (!rc && m->code.at < m->code.end) {
 		uint8_t byte = *m->code.at++, low = byte & 0x3f;
 		uint64_t factored;
 
 		switch (byte & 0xc0) {
 		case DW_CFA_advance_loc:
-			r = advance(m, low);
+			rc = advance(m, low);
 			break;
 		case DW_CFA_offset:
-			r = cfi_reader__uleb(&m->code, &factored)
-				    ? set_column_offset(m, low, CFI_OFFSET, (int64_t)factored)
-				    : -EINVAL;
+			rc = cfi_reader__uleb(&m->code, &factored)
+				     ? set_column_offset(m, low, CFI_OFFSET, (int64_t)factored)
+				     : -EINVAL;
 			break;
 		case DW_CFA_restore:
-			r = restore_column(m, low);
+			rc = restore_column(m, low);
 			break;
 		default:
-			r = execute_long(m, low);
+			rc = execute_long(m, low);
 		}
 	}
-	return r;
+	return rc;
 }
 
 int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *cie, cfi_row_fn row,
 		     void *context)
 {
 	struct machine m;
-	int r;
+	int rc;
 
 	m.program = program; /* not an initialiser: that would clear the remembered states for every function */
 	m.cie = cie;
@@ -347,20 +347,20 @@ int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *ci
 	m.n_remembered = 0;
 	m.row = row;
 	m.context = context;
-	r = run(&m);
-	if (r > 0)
+	rc = run(&m);
+	if (rc > 0)
 		return 0;
-	return r ? r : row(context, m.pc, &m.state);
+	return rc ? rc : row(context, m.pc, &m.state);
 }
 
 int cfi_program__run_initial(struct cfi_cie *cie, const uint8_t *code, size_t size)
 {
 	struct cfi_program program = { .code = code, .size = size };
 	struct machine m = { .program = &program, .cie = cie, .code = { code, code + size } };
-	int r = run(&m);
+	int rc = run(&m);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	cie->initial = m.state;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Runs call-frame instructions (DWARF 5, section 6.4.2, with the GNU extensions of .eh_frame) once from the
- * start to the end of a function and reports each row of the table they stand for. Of the register columns only
+ * start to the end of a function and reports each row of their table. Of the register columns only
  * those that an so_unwind_rule can hold are followed: rbx, rbp and the return address.
  */
 #ifndef STAKEOUT_CFI_PROGRAM_H

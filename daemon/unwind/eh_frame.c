@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "daemon/unwind/cfi_reader.h"
+#include "stakeout/array.h"
 
 /* The kernel itself refuses more bytes of program headers (fs/binfmt_elf.c, load_elf_phdrs). */
 #define MAX_PHDR_BYTES 65536u
@@ -55,13 +56,13 @@ static int source__read(const struct source *src, uint64_t offset, void *buf, si
 
 static int read_header(const struct source *src, Elf64_Ehdr *ehdr, struct so_error *err)
 {
-	int r;
+	int rc;
 
 	if (src->size < sizeof(*ehdr))
 		return so_err(err, -EINVAL, "too short for an ELF file");
-	r = source__read(src, 0, ehdr, sizeof(*ehdr));
-	if (r)
-		return so_err(err, r, "cannot read the ELF header: %s", strerror(-r));
+	rc = source__read(src, 0, ehdr, sizeof(*ehdr));
+	if (rc)
+		return so_err(err, rc, "cannot read the ELF header: %s", strerror(-rc));
 	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG))
 		return so_err(err, -EINVAL, "not an ELF file");
 	if (ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
@@ -106,13 +107,13 @@ static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	size_t n = ehdr->e_phnum;
 	_cleanup_free_ Elf64_Phdr *phdrs = malloc(n * sizeof(*phdrs));
 	_cleanup_free_ struct eh_frame_range *text = malloc(n * sizeof(*text));
-	int r;
+	int rc;
 
 	if (!phdrs || !text)
 		return so_err(err, -ENOMEM, "out of memory");
-	r = source__read(src, ehdr->e_phoff, phdrs, n * sizeof(*phdrs));
-	if (r)
-		return so_err(err, r, "cannot read the program headers: %s", strerror(-r));
+	rc = source__read(src, ehdr->e_phoff, phdrs, n * sizeof(*phdrs));
+	if (rc)
+		return so_err(err, rc, "cannot read the program headers: %s", strerror(-rc));
 
 	eh->n_text = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -141,7 +142,7 @@ static int load(const struct source *src, uint64_t offset, uint64_t size, uint64
 {
 	const size_t slack = 32;
 	_cleanup_free_ uint8_t *data = NULL;
-	int r;
+	int rc;
 
 	if (size > EH_FRAME_MAX_BYTES)
 		return so_err(err, -EINVAL, ".eh_frame has %llu bytes, more than stakeout reads",
@@ -151,9 +152,9 @@ static int load(const struct source *src, uint64_t offset, uint64_t size, uint64
 	data = malloc(size + slack);
 	if (!data)
 		return so_err(err, -ENOMEM, "out of memory");
-	r = source__read(src, offset, data, size);
-	if (r)
-		return so_err(err, r, "cannot read .eh_frame: %s", strerror(-r));
+	rc = source__read(src, offset, data, size);
+	if (rc)
+		return so_err(err, rc, "cannot read .eh_frame: %s", strerror(-rc));
 	memset(data + size, 0, slack);
 	eh->data = TAKE_PTR(data);
 	eh->size = size;
@@ -168,7 +169,7 @@ static int read_sections(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	_cleanup_free_ Elf64_Shdr *sections = NULL;
 	uint64_t n = ehdr->e_shnum, names_index = ehdr->e_shstrndx;
 	Elf64_Shdr first;
-	int r;
+	int rc;
 
 	if (!ehdr->e_shoff || ehdr->e_shentsize != sizeof(first) ||
 	    source__read(src, ehdr->e_shoff, &first, sizeof(first)))
@@ -182,9 +183,9 @@ static int read_sections(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	sections = malloc(n * sizeof(*sections));
 	if (!sections)
 		return -ENOMEM;
-	r = source__read(src, ehdr->e_shoff, sections, n * sizeof(*sections));
-	if (r)
-		return r;
+	rc = source__read(src, ehdr->e_shoff, sections, n * sizeof(*sections));
+	if (rc)
+		return rc;
 	*names = sections[names_index];
 	*n_out = n;
 	*out = TAKE_PTR(sections);
@@ -258,12 +259,12 @@ static int load_by_section(const struct source *src, const Elf64_Ehdr *ehdr, str
 	_cleanup_free_ Elf64_Shdr *sections = NULL;
 	Elf64_Shdr names;
 	uint64_t n;
-	int r = read_sections(src, ehdr, &sections, &n, &names);
+	int rc = read_sections(src, ehdr, &sections, &n, &names);
 
-	if (r == -ENOENT)
-		return r;
-	if (r)
-		return so_err(err, r, "cannot read the section headers: %s", strerror(-r));
+	if (rc == -ENOENT)
+		return rc;
+	if (rc)
+		return so_err(err, rc, "cannot read the section headers: %s", strerror(-rc));
 	read_plts(src, sections, n, &names, eh);
 	for (uint64_t i = 1; i < n; i++) {
 		const Elf64_Shdr *s = &sections[i];
@@ -318,16 +319,16 @@ static int load_by_segment(const struct source *src, const Elf64_Phdr *phdrs, si
 {
 	const Elf64_Phdr *hdr = NULL;
 	uint64_t vaddr;
-	int r;
+	int rc;
 
 	for (size_t i = 0; i < n && !hdr; i++)
 		if (phdrs[i].p_type == PT_GNU_EH_FRAME)
 			hdr = &phdrs[i];
 	if (!hdr)
 		return 0;
-	r = read_eh_frame_pointer(src, hdr, &vaddr);
-	if (r)
-		return so_err(err, r, "cannot read .eh_frame_hdr: %s", strerror(-r));
+	rc = read_eh_frame_pointer(src, hdr, &vaddr);
+	if (rc)
+		return so_err(err, rc, "cannot read .eh_frame_hdr: %s", strerror(-rc));
 	for (size_t i = 0; i < n; i++) {
 		const Elf64_Phdr *ph = &phdrs[i];
 		uint64_t skip, left;
@@ -340,10 +341,10 @@ static int load_by_segment(const struct source *src, const Elf64_Phdr *phdrs, si
 		left = ph->p_filesz - skip;
 		if (left > EH_FRAME_MAX_BYTES)
 			left = EH_FRAME_MAX_BYTES;
-		r = load(src, ph->p_offset + skip, left, vaddr, eh, err);
-		if (!r)
+		rc = load(src, ph->p_offset + skip, left, vaddr, eh, err);
+		if (!rc)
 			cut_at_terminator(eh);
-		return r;
+		return rc;
 	}
 	return so_err(err, -EINVAL, ".eh_frame_hdr points outside the file");
 }
@@ -353,20 +354,20 @@ static int read_source(const struct source *src, struct eh_frame *out, struct so
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
 	_cleanup_free_ Elf64_Phdr *phdrs = NULL;
 	Elf64_Ehdr ehdr;
-	int r;
+	int rc;
 
-	r = read_header(src, &ehdr, err);
-	if (r)
-		return r;
+	rc = read_header(src, &ehdr, err);
+	if (rc)
+		return rc;
 	memcpy(eh.e_ident, ehdr.e_ident, sizeof(eh.e_ident));
-	r = read_segments(src, &ehdr, &phdrs, &eh, err);
-	if (r)
-		return r;
-	r = load_by_section(src, &ehdr, &eh, err);
-	if (r == -ENOENT)
-		r = load_by_segment(src, phdrs, ehdr.e_phnum, &eh, err);
-	if (r)
-		return r;
+	rc = read_segments(src, &ehdr, &phdrs, &eh, err);
+	if (rc)
+		return rc;
+	rc = load_by_section(src, &ehdr, &eh, err);
+	if (rc == -ENOENT)
+		rc = load_by_segment(src, phdrs, ehdr.e_phnum, &eh, err);
+	if (rc)
+		return rc;
 	*out = eh;
 	eh = (struct eh_frame){ 0 };
 	return 0;
@@ -392,16 +393,8 @@ int eh_frame__read_memory(const void *image, size_t size, struct eh_frame *out, 
 
 bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end)
 {
-	size_t low = 0, high = eh->n_text;
+	size_t low = ARRAY_BEFORE(i, eh->n_text, eh->text[i].start <= start);
 
-	while (low < high) { /* the last range that begins at or before start */
-		size_t middle = low + (high - low) / 2;
-
-		if (eh->text[middle].start <= start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low && start < end && end <= eh->text[low - 1].end;
 }
 

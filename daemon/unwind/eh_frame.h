@@ -21,8 +21,8 @@ struct eh_frame_range {
 };
 
 /*
- * A procedure linkage table of a form that is known: x86-64 psABI, "Procedure Linkage Table". Linkers other than GNU's leave them
- * without unwind information.
+ * A procedure linkage table of a form that is known: x86-64 psABI, "Procedure Linkage Table". Linkers other than GNU's
+ * leave them without unwind information.
  */
 struct eh_frame_plt {
 	uint64_t start, end; /* virtual addresses; a multiple of 16, as are the entries */

@@ -17,8 +17,8 @@
 #define LEARNED_MAX_ROWS 65536 /* of one file or mapping; more is not learned */
 
 /*
- * What was published at one time: all that the mapping is served by. Runs of mappings made before the next time still lead to
- * it, so its place in the pool is given back when the last of those that refer to it is gone.
+ * What was published at one time: all that the mapping is served by. Runs of mappings made before the next time still
+ * lead to it, so its place in the pool is given back when the last of those that refer to it is gone.
  */
 struct learned_table {
 	struct table_pieces pieces;
@@ -40,16 +40,16 @@ int learned_code__add(struct learned_code *code, const struct effect_rows *rows)
 /* Remembers that the instruction at an address was not understood. */
 int learned_code__add_failure(struct learned_code *code, uint64_t address);
 /*
- * Forgets the rows that have changed and all that were learned together with one of them: a rule follows from the code up to the
- * return. What is published stays as it is until it is published anew. Returns how many are left.
+ * Forgets the rows that have changed and all that were learned together with one of them: a rule follows from the code
+ * up to the return. What is published stays as it is until it is published anew. Returns how many are left.
  */
 typedef bool (*learned_changed_fn)(void *context, const struct effect_row *row);
 size_t learned_code__forget(struct learned_code *code, learned_changed_fn changed, void *context);
 /* The rule learned for an address, or NULL. */
 const struct so_unwind_rule *learned_code__find(const struct learned_code *code, uint64_t address);
 /*
- * Makes a new table of what is learned. base: the file's own pieces (n == 0 for anonymous code), which parts of the new table
- * show: they must outlive it.
+ * Makes a new table of what is learned. base: the file's own pieces (n == 0 for anonymous code), which parts of the new
+ * table show: they must outlive it.
  */
 int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which words of the kernel's shards are free. Words that were given back are handed out again only some time later: a sample
- * that began before may still be reading them. Neighbouring free words are one extent, whoever had them before.
+ * Which words of the kernel's shards are free. Words that were given back are handed out again only some time later: a
+ * sample that began before may still be reading them. Neighbouring free words are one extent, whoever had them before.
  */
 #ifndef STAKEOUT_POOL_SPACE_H
 #define STAKEOUT_POOL_SPACE_H

@@ -3,8 +3,8 @@
  * Unwind rules for code that has no unwind information, from the machine code alone: JIT kernels, assembly.
  *
  * From one address the code is followed forward, over all direct jumps and branches, to the returns it can reach. How
- * far a return has moved rsp says where the return address lies, hence the CFA; what rbp and rbx hold by then says where
- * the caller's values are. Every instruction on the way gets the rule of its own place.
+ * far a return has moved rsp says where the return address lies, hence the CFA; what rbp and rbx hold by then says
+ * where the caller's values are. Every instruction on the way gets the rule of its own place.
  *
  * A rule is given only if all returns that were reached agree on the CFA. What is taken for granted:
  *   - calls return, with rsp as it was and rbx, rbp, r12 to r15 as they were;

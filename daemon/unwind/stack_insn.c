@@ -13,11 +13,11 @@ struct stack_decoder {
 int stack_decoder__new(struct stack_decoder **out)
 {
 	_cleanup_(stack_decoder) struct stack_decoder *d = calloc(1, sizeof(*d));
-	int ret = d ? x86_decoder__open(&d->x86) : -ENOMEM;
+	int rc = d ? x86_decoder__open(&d->x86) : -ENOMEM;
 
-	if (!ret)
+	if (!rc)
 		*out = TAKE_PTR(d);
-	return ret;
+	return rc;
 }
 
 void stack_decoder__free(struct stack_decoder *d)
@@ -204,8 +204,8 @@ static bool has_operand_size_prefix(const cs_insn *insn)
 }
 
 /*
- * A pop into memory: V8 pops what it had pushed of its own state. Where rsp is part of the address, that is the rsp after
- * the pop: given up, as are slots of the frame that an index chooses.
+ * A pop into memory: V8 pops what it had pushed of its own state. Where rsp is part of the address, that is the rsp
+ * after the pop: given up, as are slots of the frame that an index chooses.
  */
 static void decode_pop_store(const cs_x86_op *to, struct stack_insn *out)
 {

@@ -116,9 +116,9 @@ static bool below_call(struct stack_value value, struct stack_value rsp)
 
 /*
  * A register is stored, by its value at the entry, in a place that cannot be compared with the one from which `wanted`
- * is loaded later: the entry may lie before the save, and the two may be one place. Not where that place is found through
- * the register itself: it points into this frame already, and is stored to be found by others (V8 does so for the frames
- * of calls into C).
+ * is loaded later: the entry may lie before the save, and the two may be one place. Not where that place is found
+ * through the register itself: it points into this frame already, and is stored to be found by others (V8 does so for
+ * the frames of calls into C).
  */
 static bool may_be_saved_later(struct stack_value wanted, struct stack_value address, uint8_t reg)
 {
@@ -201,8 +201,9 @@ static bool find_word(const struct stack_state *s, struct stack_value value, str
 }
 
 /*
- * A frame pointer goes before rsp, as in the rules that compilers write: a callee that takes its arguments off the stack, or
- * hands on to another function with more of them, leaves an rsp that is not the caller's, while rbp is restored.
+ * A frame pointer goes before rsp, as in the rules that compilers write: a callee that takes its arguments off the
+ * stack, or hands on to another function with more of them, leaves an rsp that is not the caller's, while rbp is
+ * restored.
  */
 static bool has_frame_pointer(const struct stack_verdict *v, const struct stack_state *s)
 {

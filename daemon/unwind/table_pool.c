@@ -9,8 +9,8 @@
 #include "stakeout/array.h"
 
 /*
- * A table that fits nowhere whole is cut into pieces, each of which is an entry more in the mappings of every process. While
- * another shard can be had, pieces are not smaller than the first; otherwise not smaller than the second.
+ * A table that fits nowhere whole is cut into pieces, each of which is an entry more in the mappings of every process.
+ * While another shard can be had, pieces are not smaller than the first; otherwise not smaller than the second.
  */
 #define GOOD_PIECE_WORDS 65536
 #define MIN_PIECE_WORDS  8192
@@ -64,7 +64,9 @@ static uint64_t rule_hash(const struct so_unwind_rule *rule)
 	return (words[0] ^ words[0] >> 31 ^ words[1]) * 0xc2b2ae3d27d4eb4full;
 }
 
-/* Where a rule is, or the free place for its hash: rules of the same hash that differ sit under the next hash values. */
+/*
+ * Where a rule is, or the free place for its hash: rules of the same hash that differ sit under the next hash values.
+ */
 static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule *rule, uint64_t *hash,
 		      uint32_t *number)
 {
@@ -78,8 +80,8 @@ static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule
 }
 
 /*
- * Gives up the numbers of all rules that no table has had for so long that no walk can be at a row that names them. What is
- * left is found by a table of hashes made anew.
+ * Gives up the numbers of all rules that no table has had for so long that no walk can be at a row that names them.
+ * What is left is found by a table of hashes made anew.
  */
 static void vacate_unused(struct table_pool *pool)
 {
@@ -87,21 +89,21 @@ static void vacate_unused(struct table_pool *pool)
 	uint64_t now = clock__now_ns(), before = now - POOL_SPACE_GRACE_NS, hash;
 	struct u64_table by_hash = pool->by_hash;
 	uint32_t n_vacant = 0, same;
-	int ret = 0;
+	int rc = 0;
 
 	if (now < pool->next_vacate_ns)
 		return;
 	pool->next_vacate_ns = now + POOL_SPACE_GRACE_NS;
 	pool->by_hash = (struct u64_table){ 0 };
-	for (uint32_t i = SO_FIRST_RULE; !ret && i < pool->n_rules; i++) {
+	for (uint32_t i = SO_FIRST_RULE; !rc && i < pool->n_rules; i++) {
 		const struct rule_use *use = &pool->uses[i];
 
 		if (use->vacant || (!use->tables && use->unused_ns < before))
 			n_vacant++;
 		else if (!find_rule(pool, &rules[i], &hash, &same))
-			ret = u64_table__set(&pool->by_hash, hash, i);
+			rc = u64_table__set(&pool->by_hash, hash, i);
 	}
-	if (ret || n_vacant == pool->n_vacant) {
+	if (rc || n_vacant == pool->n_vacant) {
 		u64_table__release(&pool->by_hash);
 		pool->by_hash = by_hash;
 		return;
@@ -274,9 +276,9 @@ static int choose(struct table_pool *pool, const struct unwind_table *t, uint32_
 		  uint32_t *n)
 {
 	uint64_t rest = piece_words(t, first, t->n_blocks - first);
-	int ret = 0;
+	int rc = 0;
 
-	while (!ret) {
+	while (!rc) {
 		bool any;
 
 		*n = t->n_blocks - first;
@@ -286,9 +288,9 @@ static int choose(struct table_pool *pool, const struct unwind_table *t, uint32_
 		*n = any ? blocks_that_fit(t, first, to->end - to->begin) : 0;
 		if (*n && to->end - to->begin >= GOOD_PIECE_WORDS)
 			return 0;
-		ret = pool_space__open_shard(pool->space);
+		rc = pool_space__open_shard(pool->space);
 	}
-	return *n && to->end - to->begin >= MIN_PIECE_WORDS ? 0 : ret;
+	return *n && to->end - to->begin >= MIN_PIECE_WORDS ? 0 : rc;
 }
 
 static int place(struct table_pool *pool, const struct unwind_table *t, const uint32_t *numbers,
@@ -298,18 +300,18 @@ static int place(struct table_pool *pool, const struct unwind_table *t, const ui
 		struct table_piece piece;
 		struct pool_extent to;
 		uint32_t *words;
-		int ret = choose(pool, t, first, &to, &n);
+		int rc = choose(pool, t, first, &to, &n);
 
-		ret = ret ?: sampler__shard_open(pool->sampler, to.shard, &words);
-		if (ret)
-			return ret;
+		rc = rc ?: sampler__shard_open(pool->sampler, to.shard, &words);
+		if (rc)
+			return rc;
 		write_piece(pool, words, t, first, n, numbers, &to, &piece);
 		sampler__shard_close(words);
 		pool_space__take(pool->space, &to, piece.words);
-		ret = append(out, piece);
-		if (ret) {
+		rc = append(out, piece);
+		if (rc) {
 			give_back(pool, &piece, false);
-			return ret;
+			return rc;
 		}
 	}
 	return 0;
@@ -319,22 +321,22 @@ int table_pool__add(struct table_pool *pool, const struct unwind_table *table, s
 {
 	struct table_pieces list = { .era = pool->era };
 	_cleanup_free_ uint32_t *numbers = NULL;
-	int ret;
+	int rc;
 
 	if (table->first_block + table->n_blocks > UINT32_MAX)
 		return -EFBIG;
 	numbers = share_rules(pool, table, &list);
 	if (!numbers)
 		return -ENOMEM;
-	ret = place(pool, table, numbers, &list);
-	if (ret) {
+	rc = place(pool, table, numbers, &list);
+	if (rc) {
 		/* The kernel side has not heard of them. */
 		for (size_t i = 0; i < list.n; i++)
 			give_back(pool, &list.pieces[i], false);
 		give_back_rules(pool, list.rules, list.n_rules);
 		free(list.pieces);
 		free(list.rules);
-		return ret;
+		return rc;
 	}
 	*out = list;
 	return 0;
@@ -419,15 +421,15 @@ int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pie
 		uint64_t from = piece->first_block > at ? piece->first_block : at,
 			 to = piece_end < end ? piece_end : end;
 		uint32_t *words;
-		int ret;
+		int rc;
 
 		if (from >= to)
 			continue;
 		if (from > at)
 			visit(context, at << SO_BLOCK_SHIFT, NULL);
-		ret = sampler__shard_open(pool->sampler, piece->shard, &words);
-		if (ret)
-			return ret;
+		rc = sampler__shard_open(pool->sampler, piece->shard, &words);
+		if (rc)
+			return rc;
 		visit_piece(&v, words, piece, from, to);
 		sampler__shard_close(words);
 		at = to;
@@ -465,10 +467,10 @@ int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, 
 	uint64_t from = (vaddr > reach ? vaddr - reach : 0) >> SO_BLOCK_SHIFT;
 	uint64_t to = ((vaddr + reach) >> SO_BLOCK_SHIFT) + 1;
 	struct gap g = { .vaddr = vaddr, .high = to << SO_BLOCK_SHIFT };
-	int ret = table_pool__each_row(pool, pieces, from, to, on_gap_row, &g);
+	int rc = table_pool__each_row(pool, pieces, from, to, on_gap_row, &g);
 
-	if (ret)
-		return ret;
+	if (rc)
+		return rc;
 	*low = g.inside ? g.low : vaddr;
 	*high = g.inside ? g.high : vaddr;
 	return 0;

@@ -44,8 +44,8 @@ int table_pool__new(struct sampler *sampler, struct table_pool **out);
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out);
 /*
  * Gives back the words that the pieces have, for other tables after POOL_SPACE_GRACE_NS, and frees the array. No run of
- * mappings that a process still has may lead to them. Of pieces from before a reset only the arrays are freed. Rules that
- * no other table has make room for others after the same time, when all SO_MAX_RULES are taken.
+ * mappings that a process still has may lead to them. Of pieces from before a reset only the arrays are freed. Rules
+ * that no other table has make room for others after the same time, when all SO_MAX_RULES are taken.
  */
 void table_pool__release(struct table_pool *pool, struct table_pieces *pieces);
 /* Appends what `from` has, which is empty then. -ENOMEM: both are as they were. */
@@ -60,8 +60,8 @@ int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pie
 			 void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
 			 void *context);
 /*
- * The addresses around `vaddr` for which the pieces have no rule, no further than `reach` bytes away: [*low, *high). For
- * an address that has a rule the two are equal.
+ * The addresses around `vaddr` for which the pieces have no rule, no further than `reach` bytes away: [*low, *high).
+ * For an address that has a rule the two are equal.
  */
 int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, uint64_t vaddr, uint64_t reach,
 		    uint64_t *low, uint64_t *high);

@@ -151,31 +151,31 @@ int unwind_cache_file__read(int fd, uint64_t size, const char *key, struct unwin
 	_cleanup_(unwind_table) struct unwind_table *t = NULL;
 	_cleanup_free_ uint8_t *frames = NULL;
 	struct unwind_cache_header h;
-	int r;
+	int rc;
 
 	if (size < sizeof(h))
 		return -EBADMSG;
-	r = read_exactly(fd, &h, sizeof(h), 0);
-	if (r)
-		return r;
+	rc = read_exactly(fd, &h, sizeof(h), 0);
+	if (rc)
+		return rc;
 	size -= sizeof(h);
 	if (size > MAX_FRAMES_BYTES || !header_plausible(&h, size))
 		return -EBADMSG;
 	frames = malloc(size + 1);
 	if (!frames)
 		return -ENOMEM;
-	r = read_exactly(fd, frames, size, sizeof(h));
-	if (r)
-		return r;
+	rc = read_exactly(fd, frames, size, sizeof(h));
+	if (rc)
+		return rc;
 	if (seal(&h, frames, size, key) != h.checksum)
 		return -EBADMSG;
 	t = allocate(&h);
 	if (!t)
 		return -ENOMEM;
-	r = inflate_parts(&h, frames, t);
-	if (!r)
+	rc = inflate_parts(&h, frames, t);
+	if (!rc)
 		*out = TAKE_PTR(t);
-	return r;
+	return rc;
 }
 
 /* All three frames, one behind the other, in one buffer. */
@@ -211,15 +211,15 @@ int unwind_cache_file__write(int fd, const char *key, const struct unwind_table 
 	struct unwind_cache_header h = header_of(table);
 	_cleanup_free_ uint8_t *frames = NULL;
 	size_t size;
-	int r = deflate_parts(table, &h, &frames, &size);
+	int rc = deflate_parts(table, &h, &frames, &size);
 
-	if (r)
-		return r;
+	if (rc)
+		return rc;
 	h.checksum = seal(&h, frames, size, key);
-	r = write_exactly(fd, &h, sizeof(h), 0);
-	if (!r)
-		r = write_exactly(fd, frames, size, sizeof(h));
-	if (!r)
+	rc = write_exactly(fd, &h, sizeof(h), 0);
+	if (!rc)
+		rc = write_exactly(fd, frames, size, sizeof(h));
+	if (!rc)
 		*bytes = sizeof(h) + size;
-	return r;
+	return rc;
 }

@@ -9,8 +9,8 @@
 #include "daemon/unwind/unwind_table.h"
 
 /*
- * Raised whenever the layout changes, unwind_table__compile makes another table of the same file, or stack_effect__follow
- * learns other rules of the same code.
+ * Raised whenever the layout changes, unwind_table__compile makes another table of the same file, or
+ * stack_effect__follow learns other rules of the same code.
  */
 #define UNWIND_CACHE_VERSION 5
 

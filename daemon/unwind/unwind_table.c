@@ -65,19 +65,19 @@ static int on_row(void *context, uint64_t pc, const struct cfi_state *state)
 	struct builder *b = context;
 	struct so_unwind_rule rule;
 	uint32_t number;
-	int r;
+	int rc;
 
 	cfi_rules__translate(state, b->signal_frame, &rule);
-	r = cfi_rules__number(&b->rules, &rule, &number);
-	if (r)
-		return r;
+	rc = cfi_rules__number(&b->rules, &rule, &number);
+	if (rc)
+		return rc;
 	if (pc <= b->from) {
 		b->rule_at_from = number;
 		b->pending = true;
 		return 0;
 	}
-	r = flush_pending(b);
-	return r ? r : append_row(b, pc, number);
+	rc = flush_pending(b);
+	return rc ? rc : append_row(b, pc, number);
 }
 
 /* What has no entry, up to `start`, gets no rule. */
@@ -103,7 +103,7 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 		.end = fde->start + fde->length,
 	};
 	uint32_t n_rows = t->n_rows, indexed = b->indexed;
-	int r;
+	int rc;
 
 	if (fde->start < b->covered_to) {
 		t->n_bad_fdes++;
@@ -113,19 +113,19 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 	b->signal_frame = cie->signal_frame;
 	b->from = fde->start > b->covered_to ? fde->start : b->covered_to;
 	b->pending = false;
-	r = append_gap(b, b->from);
-	if (!r)
-		r = cfi_program__run(&program, cie, on_row, b);
-	if (!r)
-		r = flush_pending(b);
-	if (r == -EINVAL) {
+	rc = append_gap(b, b->from);
+	if (!rc)
+		rc = cfi_program__run(&program, cie, on_row, b);
+	if (!rc)
+		rc = flush_pending(b);
+	if (rc == -EINVAL) {
 		t->n_rows = n_rows;
 		b->indexed = indexed;
 		t->n_bad_fdes += fde->start >= b->covered_to;
 		return 0;
 	}
 	b->covered_to = program.end;
-	return r;
+	return rc;
 }
 
 static int append_plain(struct builder *b, uint64_t pc, enum so_cfa_kind kind, int32_t offset,
@@ -138,30 +138,30 @@ static int append_plain(struct builder *b, uint64_t pc, enum so_cfa_kind kind, i
 					     .saves = SO_SAVES(SO_SAVE_SAME, SO_SAVE_SAME),
 					     .ra = SO_RA(SO_RA_CFA8, 0) };
 	uint32_t number;
-	int r = cfi_rules__number(&b->rules, &rule, &number);
+	int rc = cfi_rules__number(&b->rules, &rule, &number);
 
-	return r ? r : append_row(b, pc, number);
+	return rc ? rc : append_row(b, pc, number);
 }
 
 /* What linkage tables without an entry push, by their form. `next`: where the next entry's text begins. */
 static int append_plt(struct builder *b, const struct eh_frame_plt *plt, uint64_t next)
 {
 	uint64_t entries = plt->start + (plt->header ? 16 : 0);
-	int r;
+	int rc;
 
 	if (plt->start < b->covered_to || plt->end > next || plt->end - b->first_vaddr > MAX_SPAN_BYTES)
 		return 0;
-	r = append_gap(b, plt->start);
+	rc = append_gap(b, plt->start);
 	/* The entry's number is pushed, then the loader's word on the file. */
-	if (!r && plt->header)
-		r = append_plain(b, plt->start, SO_CFA_REG, 16, 0);
-	if (!r && plt->header)
-		r = append_plain(b, plt->start + 6, SO_CFA_REG, 24, 0);
-	if (!r && entries < plt->end)
-		r = append_plain(b, entries, plt->pushed_from < 16 ? SO_CFA_PLT : SO_CFA_REG, 8,
-				 plt->pushed_from < 16 ? plt->pushed_from : 0);
+	if (!rc && plt->header)
+		rc = append_plain(b, plt->start, SO_CFA_REG, 16, 0);
+	if (!rc && plt->header)
+		rc = append_plain(b, plt->start + 6, SO_CFA_REG, 24, 0);
+	if (!rc && entries < plt->end)
+		rc = append_plain(b, entries, plt->pushed_from < 16 ? SO_CFA_PLT : SO_CFA_REG, 8,
+				  plt->pushed_from < 16 ? plt->pushed_from : 0);
 	b->covered_to = plt->end;
-	return r;
+	return rc;
 }
 
 /* The span of text, and how many of the (sorted) entries lie in it. */
@@ -194,21 +194,21 @@ static int append_all(struct builder *b, const struct eh_frame *eh, const struct
 {
 	struct unwind_table *t = b->table;
 	size_t plt = 0;
-	int r = 0;
+	int rc = 0;
 
-	for (uint32_t i = 0; i < n && !r; i++) {
-		for (; plt < eh->n_plts && eh->plts[plt].start < entries->fdes[i].start && !r; plt++)
-			r = append_plt(b, &eh->plts[plt], entries->fdes[i].start);
-		if (!r)
-			r = append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		for (; plt < eh->n_plts && eh->plts[plt].start < entries->fdes[i].start && !rc; plt++)
+			rc = append_plt(b, &eh->plts[plt], entries->fdes[i].start);
+		if (!rc)
+			rc = append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
 	}
-	for (; plt < eh->n_plts && !r; plt++)
-		r = append_plt(b, &eh->plts[plt], UINT64_MAX);
-	if (!r && t->n_rows)
-		r = append_row(b, b->covered_to, SO_RULE_NONE);
-	while (!r && b->indexed <= t->n_blocks)
+	for (; plt < eh->n_plts && !rc; plt++)
+		rc = append_plt(b, &eh->plts[plt], UINT64_MAX);
+	if (!rc && t->n_rows)
+		rc = append_row(b, b->covered_to, SO_RULE_NONE);
+	while (!rc && b->indexed <= t->n_blocks)
 		t->index[b->indexed++] = t->n_rows;
-	return r;
+	return rc;
 }
 
 /* Gives back what growing left over; failing to shrink costs only memory. */
@@ -234,7 +234,7 @@ static int build(struct unwind_table *t, const struct eh_frame *eh, const struct
 	struct builder b = { .table = t };
 	uint64_t end;
 	uint32_t n;
-	int r;
+	int rc;
 
 	n = measure_span(eh, entries, &b.first_vaddr, &end);
 	t->n_bad_fdes += entries->n_fdes - n;
@@ -244,16 +244,16 @@ static int build(struct unwind_table *t, const struct eh_frame *eh, const struct
 	t->index = malloc(((size_t)t->n_blocks + 1) * sizeof(*t->index));
 	if (!t->index)
 		return -ENOMEM;
-	r = cfi_rules__init(&b.rules);
-	if (!r)
-		r = append_all(&b, eh, entries, n);
+	rc = cfi_rules__init(&b.rules);
+	if (!rc)
+		rc = append_all(&b, eh, entries, n);
 	t->rows = shrink(t->rows, t->n_rows * sizeof(*t->rows));
 	t->n_rules = b.rules.n;
 	t->rules = shrink(TAKE_PTR(b.rules.rules), t->n_rules * sizeof(*t->rules));
 	cfi_rules__release(&b.rules);
-	if (!r)
+	if (!rc)
 		count_unsupported(t);
-	return r;
+	return rc;
 }
 
 static int build_empty(struct unwind_table *t)
@@ -266,17 +266,17 @@ static int compile(const struct eh_frame *eh, struct unwind_table **out, struct 
 {
 	_cleanup_(unwind_table) struct unwind_table *t = calloc(1, sizeof(*t));
 	_cleanup_(cfi_entries) struct cfi_entries entries = { 0 };
-	int r = t ? cfi_entries__read(eh, &entries) : -ENOMEM;
+	int rc = t ? cfi_entries__read(eh, &entries) : -ENOMEM;
 
-	if (!r) {
+	if (!rc) {
 		t->n_fdes = entries.n_read;
 		t->n_bad_fdes = entries.n_bad;
-		r = entries.n_fdes ? build(t, eh, &entries) : build_empty(t);
+		rc = entries.n_fdes ? build(t, eh, &entries) : build_empty(t);
 	}
-	if (r == -E2BIG)
+	if (rc == -E2BIG)
 		return so_err(err, -EINVAL, ".eh_frame needs more than %u rows", UNWIND_TABLE_MAX_ROWS);
-	if (r)
-		return so_err(err, r, "cannot compile .eh_frame: %s", strerror(-r));
+	if (rc)
+		return so_err(err, rc, "cannot compile .eh_frame: %s", strerror(-rc));
 	*out = TAKE_PTR(t);
 	return 0;
 }
@@ -284,18 +284,18 @@ static int compile(const struct eh_frame *eh, struct unwind_table **out, struct 
 int unwind_table__compile(int elf_fd, struct unwind_table **out, struct so_error *err)
 {
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
-	int r = eh_frame__read(elf_fd, &eh, err);
+	int rc = eh_frame__read(elf_fd, &eh, err);
 
-	return r ? r : compile(&eh, out, err);
+	return rc ? rc : compile(&eh, out, err);
 }
 
 int unwind_table__compile_memory(const void *image, size_t size, struct unwind_table **out,
 				 struct so_error *err)
 {
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
-	int r = eh_frame__read_memory(image, size, &eh, err);
+	int rc = eh_frame__read_memory(image, size, &eh, err);
 
-	return r ? r : compile(&eh, out, err);
+	return rc ? rc : compile(&eh, out, err);
 }
 
 const struct so_unwind_rule *unwind_table__lookup(const struct unwind_table *table, uint64_t vaddr)

@@ -55,7 +55,8 @@ int unwind_table__compile_memory(const void *image, size_t size, struct unwind_t
 
 /*
  * Reference lookup in user space: the rule in force at a virtual address, or NULL where there is none
- * (SO_RULE_NONE). For SO_RULE_UNAVAILABLE it is a rule of kind SO_CFA_UNSUPPORTED. Used by tests and by the user-space unwinder.
+ * (SO_RULE_NONE). For SO_RULE_UNAVAILABLE it is a rule of kind SO_CFA_UNSUPPORTED. Used by tests and by the user-space
+ * unwinder.
  */
 const struct so_unwind_rule *unwind_table__lookup(const struct unwind_table *table, uint64_t vaddr);
 

@@ -5,20 +5,20 @@
 
 int x86_decoder__open(struct x86_decoder *d)
 {
-	int ret = -ENOTSUP;
+	int rc = -ENOTSUP;
 
 	*d = (struct x86_decoder){ 0 };
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &d->handle)) {
 		d->handle = 0;
-		return ret;
+		return rc;
 	}
 	if (!cs_option(d->handle, CS_OPT_DETAIL, CS_OPT_ON)) {
 		d->insn = cs_malloc(d->handle);
-		ret = d->insn ? 0 : -ENOMEM;
+		rc = d->insn ? 0 : -ENOMEM;
 	}
-	if (ret)
+	if (rc)
 		x86_decoder__close(d);
-	return ret;
+	return rc;
 }
 
 void x86_decoder__close(struct x86_decoder *d)

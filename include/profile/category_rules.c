@@ -166,16 +166,16 @@ static int add_category(struct reader *reader, const char *name)
 static int begin_section(struct reader *reader, char *line)
 {
 	size_t length = strlen(line);
-	int r = end_section(reader);
+	int rc = end_section(reader);
 
-	if (r < 0)
-		return r;
+	if (rc < 0)
+		return rc;
 	if (line[length - 1] != ']')
 		return WRONG(reader, reader->line, "'[' without ']' at the end of the line");
 	line[length - 1] = '\0';
-	r = check_name(reader, line + 1);
-	if (r < 0)
-		return r;
+	rc = check_name(reader, line + 1);
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < reader->rules->n_categories; i++) {
 		struct category *category = &reader->rules->categories[i];
 
@@ -249,13 +249,13 @@ static int add_pattern(struct reader *reader, enum key key, const char *value)
 	struct so_error why = { "" };
 	struct pattern pattern = { reader->category, key, reader->shipped, NULL };
 	_cleanup_(regexp) struct regexp *alone = NULL;
-	int r;
+	int rc;
 
 	if (rules->n_patterns == CATEGORY_MAX_PATTERNS)
 		return WRONG(reader, reader->line, "more than %d patterns", CATEGORY_MAX_PATTERNS);
-	r = regexp__compile(value, &alone, &why);
-	if (r < 0)
-		return so_err(reader->err, r, "%s:%u: %s", reader->name, reader->line, why.text);
+	rc = regexp__compile(value, &alone, &why);
+	if (rc < 0)
+		return so_err(reader->err, rc, "%s:%u: %s", reader->name, reader->line, why.text);
 	pattern.text = strdup(value);
 	if (!pattern.text || ARRAY_RESERVE(rules->patterns, rules->patterns_capacity, rules->n_patterns + 1)) {
 		free(pattern.text);
@@ -324,13 +324,13 @@ static int read_text(struct category_rules *rules, char *text, const char *name,
 		.rules = rules, .name = name, .shipped = shipped, .category = SIZE_MAX, .err = err
 	};
 	char *next = text;
-	int r = 0;
+	int rc = 0;
 
-	while (!r && (text = strsep(&next, "\n"))) {
+	while (!rc && (text = strsep(&next, "\n"))) {
 		reader.line++;
-		r = take_line(&reader, text);
+		rc = take_line(&reader, text);
 	}
-	return r ? r : end_section(&reader);
+	return rc ? rc : end_section(&reader);
 }
 
 #define GROUP_PATTERNS 32 /* in one expression at most */
@@ -355,9 +355,9 @@ static int add_groups(struct category_rules *rules, bool shipped)
 {
 	const struct pattern *patterns = rules->patterns;
 	size_t from = 0, to;
-	int r = 0;
+	int rc = 0;
 
-	for (; !r && from < rules->n_patterns; from = to) {
+	for (; !rc && from < rules->n_patterns; from = to) {
 		const struct pattern *first = &patterns[from];
 
 		for (to = from + 1; to < rules->n_patterns && to - from < GROUP_PATTERNS &&
@@ -366,9 +366,9 @@ static int add_groups(struct category_rules *rules, bool shipped)
 		     to++)
 			;
 		if (first->shipped == shipped && !(shipped && rules->categories[first->category].replaced))
-			r = add_group(rules, from, to);
+			rc = add_group(rules, from, to);
 	}
-	return r;
+	return rc;
 }
 
 static int read_all(struct category_rules *rules, const char *text, size_t length, const char *name,
@@ -376,29 +376,29 @@ static int read_all(struct category_rules *rules, const char *text, size_t lengt
 {
 	_cleanup_free_ char *shipped = strdup(category_shipped_text);
 	_cleanup_free_ char *own = text ? strndup(text, length) : NULL;
-	int r;
+	int rc;
 
 	if (!shipped || (text && !own))
 		return so_err(err, -ENOMEM, "out of memory");
-	r = read_text(rules, shipped, "shipped rules", true, err);
+	rc = read_text(rules, shipped, "shipped rules", true, err);
 	for (size_t i = 0; i < rules->n_categories; i++)
 		rules->categories[i].line = 0;
-	if (!r && own)
-		r = read_text(rules, own, name, false, err);
-	if (r < 0)
-		return r;
+	if (!rc && own)
+		rc = read_text(rules, own, name, false, err);
+	if (rc < 0)
+		return rc;
 	/* A user's patterns stand before all others. */
-	r = add_groups(rules, false);
-	if (!r)
-		r = add_groups(rules, true);
-	return r ? so_err(err, r, "out of memory") : 0;
+	rc = add_groups(rules, false);
+	if (!rc)
+		rc = add_groups(rules, true);
+	return rc ? so_err(err, rc, "out of memory") : 0;
 }
 
 int category_rules__new(const char *text, size_t length, const char *name, struct category_rules **out,
 			struct so_error *err)
 {
 	_cleanup_(category_rules) struct category_rules *rules = NULL;
-	int r;
+	int rc;
 
 	if (text && length > CATEGORY_MAX_FILE_BYTES)
 		return so_err(err, -EFBIG, "%s is too large for categories: more than %u bytes", name,
@@ -408,10 +408,10 @@ int category_rules__new(const char *text, size_t length, const char *name, struc
 	rules = calloc(1, sizeof(*rules));
 	if (!rules)
 		return so_err(err, -ENOMEM, "out of memory");
-	r = read_all(rules, text, length, name, err);
-	if (!r)
+	rc = read_all(rules, text, length, name, err);
+	if (!rc)
 		*out = TAKE_PTR(rules);
-	return r;
+	return rc;
 }
 
 int category_rules__load(const char *path, struct category_rules **out, struct so_error *err)

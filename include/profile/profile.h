@@ -63,8 +63,8 @@ struct profile {
  * untouched. */
 int profile__read(const void *bytes, size_t length, struct profile **out, struct so_error *err);
 /*
- * The same, but a sample's count is its value of that type ("bytes"), as it is in the file, and value_ns 0. -ENODATA in words:
- * the profile has no such values, or several of them.
+ * The same, but a sample's count is its value of that type ("bytes"), as it is in the file, and value_ns 0. -ENODATA in
+ * words: the profile has no such values, or several of them.
  */
 int profile__read_value(const void *bytes, size_t length, const char *type, struct profile **out,
 			struct so_error *err);

@@ -36,4 +36,18 @@ static inline void *array__reserve(void *array, size_t *capacity, size_t need, s
 		_a ? 0 : -ENOMEM;                                                          \
 	})
 
+/* How many elements of a sorted array come before a place: `before` says it of the element number `i`, of `n`. */
+#define ARRAY_BEFORE(i, n, before)                            \
+	({                                                    \
+		size_t _low = 0, _high = (n);                 \
+		while (_low < _high) {                        \
+			size_t i = _low + (_high - _low) / 2; \
+			if (before)                           \
+				_low = i + 1;                 \
+			else                                  \
+				_high = i;                    \
+		}                                             \
+		_low;                                         \
+	})
+
 #endif

@@ -60,8 +60,8 @@ static inline __u64 latency_width(__u32 octave)
 }
 
 /*
- * Squares are summed in units of 2^(2 × latency_square_shift(octave)) ns², so that a sum of 2^29 of them fits 64 bits; what
- * is shifted out is less than 2^-16 of the value.
+ * Squares are summed in units of 2^(2 × latency_square_shift(octave)) ns², so that a sum of 2^29 of them fits 64 bits;
+ * what is shifted out is less than 2^-16 of the value.
  */
 static inline __attribute__((always_inline)) __u32 latency_square_shift(__u32 octave)
 {

@@ -246,7 +246,7 @@ static void build(const struct option_table *table, struct getopt_tables *out)
 	size_t n = 0;
 
 	memset(out, 0, sizeof(*out));
-	/* '+': options end at the first other word; ':': a missing value is told apart from an unknown option */
+	/* '+': options end at the first other word; ':': a missing value is not an unknown option */
 	*s++ = table->positional_value ? '-' : '+';
 	*s++ = ':';
 	*s++ = 'h';

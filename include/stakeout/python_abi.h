@@ -62,8 +62,9 @@ struct so_python {
 	__u16 code_sum;   /* the SO_PYTHON_SUM_WORDS words from here on ... */
 	__u16 sum_words;  /* ... of which these count: fields that never change while the object lives */
 	/*
-	 * Up to 3.11 all these words of two code objects of different names can be equal, where one after the other had the
-	 * same memory. There the hash of the name counts too: it is kept in the str object from the moment that names it.
+	 * Up to 3.11 all these words of two code objects of different names can be equal, where one after the other had
+	 * the same memory. There the hash of the name counts too: it is kept in the str object from the moment that
+	 * names it.
 	 */
 	__u16 sum_name;  /* which of the words points to the name */
 	__u16 name_hash; /* str object: its hash; 0: does not count */
@@ -83,9 +84,9 @@ _Static_assert(sizeof(struct so_python) == 42, "no gaps in struct so_python");
  * A Python frame is two words, innermost first:
  *   [0] the code object's address / 8 << 20 | first frame of its call of the loop << 19 | instruction
  *   [1] the checksum
- * The instruction is counted in code units of 2 bytes from the first one; SO_PYTHON_NO_INSTRUCTION: not known, or beyond
- * what fits. Addresses of code objects are below 2^47 and multiples of 8, not of 16: those that CPython 3.11 and 3.12
- * have compiled in (deepfreeze) are static variables, which clang aligns as their members need it.
+ * The instruction is counted in code units of 2 bytes from the first one; SO_PYTHON_NO_INSTRUCTION: not known, or
+ * beyond what fits. Addresses of code objects are below 2^47 and multiples of 8, not of 16: those that CPython 3.11 and
+ * 3.12 have compiled in (deepfreeze) are static variables, which clang aligns as their members need it.
  */
 #define SO_PYTHON_WORDS          2
 #define SO_PYTHON_NO_INSTRUCTION 0x7ffffu

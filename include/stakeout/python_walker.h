@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The Python walker: the frames of the interpreter that the sampled thread is in, innermost first (stakeout/python_abi.h
- * says by which offsets). Like the native unwinder it runs in the kernel and, from this one source, in the daemon.
+ * The Python walker: the frames of the interpreter that the sampled thread is in, innermost first
+ * (stakeout/python_abi.h says by which offsets). Like the native unwinder it runs in the kernel and, from this one
+ * source, in the daemon.
  *
  * The thread state is found in the thread's own storage, which holds it also while the thread does not hold the
  * interpreter's lock; the variable that the interpreter itself uses is empty then. The sampled thread cannot run
- * meanwhile, so what belongs to it does not change under the walk; whether it is in order is not taken for granted, since
- * the sample may have hit in the middle of a push.
+ * meanwhile, so what belongs to it does not change under the walk; whether it is in order is not taken for granted,
+ * since the sample may have hit in the middle of a push.
  *
  * Whoever includes this defines before it:
  *   bool py_read(void *dst, __u32 bytes, __u64 address)   all or nothing; bytes is at most SO_PYTHON_FRAME_BYTES
@@ -157,9 +158,9 @@ static __always_inline bool py_push(struct so_python_walk *w, const struct so_py
 }
 
 /*
- * A call of the interpreter's loop links its cframe in before it writes the frame into it: until then the innermost frame
- * is that of the cframe before (struct _PyCFrame: current_frame, previous). What is there meanwhile is what an earlier call
- * left in that place of the stack: no frame, or one that leads nowhere. Tried once, from the beginning.
+ * A call of the interpreter's loop links its cframe in before it writes the frame into it: until then the innermost
+ * frame is that of the cframe before (struct _PyCFrame: current_frame, previous). What is there meanwhile is what an
+ * earlier call left in that place of the stack: no frame, or one that leads nowhere. Tried once, from the beginning.
  */
 static __always_inline int py_failed(struct so_python_walk *w, const struct so_python *p)
 {

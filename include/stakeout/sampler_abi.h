@@ -72,7 +72,7 @@ enum so_process_flags {
 struct so_process {
 	__u64 mappings;       /* first piece << 32 | number of pieces: read and written in one access */
 	__u64 exec_pages;     /* mm->exec_vm when its mappings were read: a difference means they changed */
-	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is told once */
+	__u64 reported_pages; /* the exec_vm last reported by SO_EVENT_MAPS, so that each change is reported once */
 	__u32 flags;          /* enum so_process_flags */
 	__u32 slot;           /* target's slot: index of `slots` */
 	__u32 run;            /* number of the run of mappings; 0: none */
@@ -88,8 +88,8 @@ struct so_slot {
 };
 
 /*
- * What each program takes, by its own clock readings: the kernel's (BPF_ENABLE_STATS) would be taken around every run of every program
- * of the machine, those of CUDA probes among them.
+ * What each program takes, by its own clock readings: the kernel's (BPF_ENABLE_STATS) would be taken around every run
+ * of every program of the machine, those of CUDA probes among them.
  */
 enum so_program {
 	SO_PROGRAM_SAMPLE,
@@ -133,8 +133,8 @@ enum so_record_type {
 };
 
 /*
- * A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, then n_python
- * Python frames of SO_PYTHON_WORDS words, each leaf first.
+ * A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, then
+ * n_python Python frames of SO_PYTHON_WORDS words, each leaf first.
  */
 struct so_stack_record {
 	__u32 type;

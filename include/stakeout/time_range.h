@@ -8,9 +8,9 @@
  *   2026-11-20                  the day's first moment
  *   2026-11-20 03:00[:30]       or with a T in place of the blank; with a Z behind it, UTC
  *   now
- * in the local time zone (TZ). A time that the clock leaves out when summer begins is an error where its date is given, and
- * is looked for on the day before where it is not. Of a time that the clock shows twice when summer ends, --since takes the
- * first, so that the range has both; --until and --at take the second, if it is not in the future.
+ * in the local time zone (TZ). A time that the clock leaves out when summer begins is an error where its date is given,
+ * and is looked for on the day before where it is not. Of a time that the clock shows twice when summer ends, --since
+ * takes the first, so that the range has both; --until and --at take the second, if it is not in the future.
  */
 #ifndef STAKEOUT_TIME_RANGE_H
 #define STAKEOUT_TIME_RANGE_H
@@ -29,8 +29,9 @@ struct time_range {
 };
 
 /*
- * Any of the three texts may be NULL; with all three, the range is everything up to now: from_ns 0. `at` goes alone. A range
- * ends at now_ns at the latest. -EINVAL, in words: not a time; in the future; an empty range; `at` with another one.
+ * Any of the three texts may be NULL; with all three, the range is everything up to now: from_ns 0. `at` goes alone. A
+ * range ends at now_ns at the latest. -EINVAL, in words: not a time; in the future; an empty range; `at` with another
+ * one.
  */
 int time_range__parse(const char *since, const char *until, const char *at, int64_t now_ns,
 		      struct time_range *out, struct so_error *err);

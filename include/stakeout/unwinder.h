@@ -329,8 +329,9 @@ static __always_inline bool uw_is_sigreturn(__u64 pc)
 }
 
 /*
- * HotSpot's interpreter takes its arguments, and room for its other locals, off its caller's stack when it returns: the stack
- * pointer that its caller had is noted in its frame. Without such a note the caller's is behind the return address.
+ * HotSpot's interpreter takes its arguments, and room for its other locals, off its caller's stack when it returns: the
+ * stack pointer that its caller had is noted in its frame. Without such a note the caller's is behind the return
+ * address.
  */
 #define UW_JAVA_SENDER_SP        (-8)
 #define UW_JAVA_MAX_LOCALS_BYTES (65536 * 8u)
@@ -469,10 +470,10 @@ static __always_inline bool uw_is_after_call(__u64 address)
 }
 
 /*
- * HotSpot's interpreter does not call compiled code: it pushes the address of a "return entry" and jumps, having noted its
- * stack pointer in its frame. The entry takes that back and clears it; the code is known by its bytes, up to the zeros
- * (TemplateInterpreterGenerator::generate_return_entry_for), and the frame by what was noted, which lies between the two
- * stack pointers.
+ * HotSpot's interpreter does not call compiled code: it pushes the address of a "return entry" and jumps, having noted
+ * its stack pointer in its frame. The entry takes that back and clears it; the code is known by its bytes, up to the
+ * zeros (TemplateInterpreterGenerator::generate_return_entry_for), and the frame by what was noted, which lies between
+ * the two stack pointers.
  *   until 21  mov -16(%rbp), %rsp;                         movq $0, -16(%rbp)   an address
  *   since 22  mov -16(%rbp), %rcx; lea (%rbp,%rcx,8), %rsp; movq $0, -16(%rbp)   words from rbp
  */
@@ -517,7 +518,10 @@ static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mappi
 	return uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
-/* Rules of the kinds that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not change. */
+/*
+ * Rules of the kinds that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not
+ * change.
+ */
 static __always_inline void uw_keep(struct so_cached_frame *c, const struct so_unwind *u, __u64 at, __u64 frame,
 				    const struct so_mapping *m, const struct so_unwind_rule *rule)
 {

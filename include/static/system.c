@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * In place of those functions of glibc that load shared objects at run time. In a static program these would be the node's:
- * of another glibc than the one linked here, and loaded into one process with it. The linker takes what is defined here
- * before it looks into libc.a. Users and groups are those of /etc/passwd and /etc/group, hosts have no names.
+ * In place of those functions of glibc that load shared objects at run time. In a static program these would be the
+ * node's: of another glibc than the one linked here, and loaded into one process with it. The linker takes what is
+ * defined here before it looks into libc.a. Users and groups are those of /etc/passwd and /etc/group, hosts have no
+ * names.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +16,10 @@
 
 #include "stakeout/cleanup.h"
 
-/* Shared objects: none. NVIDIA's library is in a program of its own (daemon/nvml/helper/), SQLite's extensions are not used. */
+/*
+ * Shared objects: none. NVIDIA's library is in a program of its own (daemon/nvml/helper/), SQLite's extensions are not
+ * used.
+ */
 
 void *dlopen(const char *path, int flags)
 {
@@ -124,7 +128,10 @@ struct group *getgrgid(gid_t gid)
 	return STATIC_ANSWER(group, getgrgid_r, gid);
 }
 
-/* The groups in /etc/group that list the user, and `group` before them; more than fit: -1, and *n is how many there are. */
+/*
+ * The groups in /etc/group that list the user, and `group` before them; more than fit: -1, and *n is how many there
+ * are.
+ */
 int getgrouplist(const char *user, gid_t group, gid_t *groups, int *n)
 {
 	_cleanup_fclose_ FILE *f = fopen("/etc/group", "re");

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from harness import SANITIZED, SOURCE_DIR, Skip, long, timeout
+from harness import SANITIZED, SOURCE_DIR, Skip, long, timeout, uses
 
 
 def run_kernel(name, *options):
@@ -18,6 +18,7 @@ def run_kernel(name, *options):
 
 
 @timeout(1800)
+@uses("qemu")
 def test_oldest_kernel_5_10():
     """The oldest kernel that stakeout promises to run on."""
     run_kernel("5.10")
@@ -25,12 +26,14 @@ def test_oldest_kernel_5_10():
 
 @long
 @timeout(1800)
+@uses("qemu")
 def test_debian_12_kernel_6_1():
     run_kernel("6.1")
 
 
 @long
 @timeout(1800)
+@uses("qemu")
 def test_debian_13_kernel_6_12():
     """CUDA probes of a kind of its own, beside the oldest kernel's none, the one before's and the running one's."""
     run_kernel("6.12")
@@ -38,7 +41,8 @@ def test_debian_13_kernel_6_12():
 
 @long
 @timeout(1800)
+@uses("qemu")
 def test_debian_12_system():
     """Control groups, kernel modules and the wall clock, in a machine that may have them changed. Some three minutes: an
     emulated daemon starts slowly, and much of it goes by the clock."""
-    run_kernel("6.1-system", "--timeout", "600")
+    run_kernel("6.1-system")

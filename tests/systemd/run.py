@@ -249,8 +249,8 @@ def report(guest, ended, verbose):
 def parse_options():
     parser = argparse.ArgumentParser(description="Runs stakeoutd under systemd, under qemu's software emulation.")
     parser.add_argument("archive", help="what `make dist` has packed")
-    parser.add_argument("--timeout", type=float, default=400, help="seconds that the machine may take (400)")
-    parser.add_argument("--boot-timeout", type=float, default=150, help="seconds until it must speak (150)")
+    parser.add_argument("--timeout", type=float, default=1500, help="seconds that the machine may take (1500)")
+    parser.add_argument("--boot-timeout", type=float, default=600, help="seconds until it must speak (600)")
     parser.add_argument("--keep", action="store_true", help="keep the initramfs and what was sent")
     parser.add_argument("--verbose", action="store_true", help="print the journal, too")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * stakeout-nvml: calls NVIDIA's management library for a stakeoutd that cannot load it, because it is linked statically.
- * Usage: stakeout-nvml LIBRARY, with a socket as standard input (daemon/nvml/helper/protocol.h). It ends with the daemon: the socket is
- * closed then. A call of the library that does not return ends it by SIGALRM.
+ * stakeout-nvml: calls NVIDIA's management library for a stakeoutd that cannot load it, because it is linked
+ * statically. Usage: stakeout-nvml LIBRARY, with a socket as standard input (daemon/nvml/helper/protocol.h). It ends
+ * with the daemon: the socket is closed then. A call of the library that does not return ends it by SIGALRM.
  */
 #include <errno.h>
 #include <stdio.h>

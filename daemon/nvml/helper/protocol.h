@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What stakeoutd and stakeout-nvml say to each other over a Unix stream socket, which is the helper's standard input: one
- * request, one answer, in turn; both in the machine's own byte order, for both come from one build. The first request is
- * NVML_CALL_LOAD; the helper ends when the socket is closed.
+ * What stakeoutd and stakeout-nvml say to each other over a Unix stream socket, which is the helper's standard input:
+ * one request, one answer, in turn; both in the machine's own byte order, for both come from one build. The first
+ * request is NVML_CALL_LOAD; the helper ends when the socket is closed.
  */
 #ifndef STAKEOUT_NVML_PROTOCOL_H
 #define STAKEOUT_NVML_PROTOCOL_H
@@ -17,7 +17,8 @@
 
 /* One for each function of daemon/nvml/nvml_library.h that is called, and the two around them. */
 enum nvml_call {
-	NVML_CALL_LOAD, /* answer: code 0 or -errno; bytes: text of the error; n: bits, 1 << nvml_call, that are there */
+	/* answer: code 0 or -errno; bytes: text of the error; n: bits, 1 << nvml_call, that are there */
+	NVML_CALL_LOAD,
 	NVML_CALL_WORDS, /* argument: nvmlReturn_t; bytes: text, absent where NVML has none */
 	NVML_CALL_INIT,
 	NVML_CALL_SHUTDOWN,

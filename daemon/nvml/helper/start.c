@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The entry point, in place of crt1.o's, which asks for the __libc_start_main of glibc 2.34. x86-64 psABI, "Process
- * Initialization": argc at %rsp, argv above it, %rdx a function for atexit. __libc_start_main(main, argc, argv, init, fini,
- * rtld_fini, stack_end), of which init and fini may be NULL; the program has no constructors.
+ * Initialization": argc at %rsp, argv above it, %rdx a function for atexit. __libc_start_main(main, argc, argv, init,
+ * fini, rtld_fini, stack_end), of which init and fini may be NULL; the program has no constructors.
  */
 __asm__(".symver __libc_start_main,__libc_start_main@GLIBC_2.2.5\n"
 	".text\n"
