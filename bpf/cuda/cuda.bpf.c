@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * CUDA calls, timed on the host between a function's entry and its return. A call adds to the counters of its thread,
- * call and kernel; one in so many calls, which the daemon decides, also has its stack taken. What a call nests is not
- * counted: the runtime's calls make the driver's.
+ * CUDA calls, timed on the host between a function's entry and its return, or counted at the entry alone, where the
+ * daemon says so of the unit (struct so_cuda_control). A call adds to the counters of its thread, call and kernel;
+ * one in so many timed calls also has its stack taken. What a call nests is not counted: the runtime's calls make the
+ * driver's.
  *
- * The stack is taken at the return: duration and outcome are known there, the registers are those of the caller again, and
- * the return address that the probe had replaced is back in its place.
+ * The stack is taken at the return: duration and outcome are known there, the registers are those of the caller
+ * again, and the return address that the probe had replaced is back in its place.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,9 +26,9 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define SAME_ENTRY_NS 5000 /* between two probes on one entry, at most */
-#define MAX_ENTRY_NS  4000 /* what is longer was interrupted */
-#define NOT_READY     600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
+#define SAME_ENTRY_NS  5000 /* between two probes on one entry, at most */
+#define MAX_PROGRAM_NS 8000 /* what is longer was interrupted */
+#define NOT_READY      600 /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
@@ -66,37 +67,32 @@ static __always_inline void add_launch(struct so_cuda_calls *calls, const struct
 	__builtin_memcpy(calls->block, c->block, sizeof(calls->block));
 }
 
-/* caller: the return address. */
-static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, __u64 ns, bool failed,
-				       __u64 caller)
+/* The counters for calls of that octave. NULL: there is no room, which is counted. */
+static __always_inline struct so_cuda_calls *counters_of(const struct so_cuda_call *c, __u64 cookie, __u32 api,
+							 __u32 octave)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 octave = latency_octave(ns);
 	struct so_cuda_key key = { .tgid = id >> 32,
 				   .tid = (__u32)id,
 				   .kernel = c->kernel,
-				   .library = SO_CUDA_COOKIE_LIBRARY(c->cookie),
+				   .library = SO_CUDA_COOKIE_LIBRARY(cookie),
 				   .api = api,
 				   .direction = c->direction,
 				   .octave = octave };
 	struct so_cuda_calls *calls = calls_of(&key);
-	__u64 scaled = ns >> latency_square_shift(octave);
 
-	if (!calls) {
-		lose(c->cookie, SO_CUDA_LOSS_CALLS_FULL);
-		return;
-	}
+	if (!calls)
+		lose(cookie, SO_CUDA_LOSS_CALLS_FULL);
+	return calls;
+}
+
+static __always_inline void add_call(struct so_cuda_calls *calls, const struct so_cuda_call *c, __u32 api,
+				     __u64 caller, bool failed)
+{
 	calls->calls++;
-	calls->total_ns += ns;
-	calls->squares += scaled * scaled;
-	if (ns < calls->min_ns)
-		calls->min_ns = ns;
-	if (ns > calls->max_ns)
-		calls->max_ns = ns;
-	calls->buckets[latency_bucket(ns, octave) & (LATENCY_BUCKETS - 1)]++;
+	calls->caller = caller;
 	if (c->has_stream)
 		calls->stream = c->stream;
-	calls->caller = caller;
 	if (failed) {
 		calls->errors++;
 		return;
@@ -104,6 +100,37 @@ static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, 
 	calls->bytes += c->bytes;
 	if (calls_info[api].does == SO_CUDA_LAUNCH)
 		add_launch(calls, c);
+}
+
+/* Where it returns to is not read: a call that is timed tells it. */
+static __always_inline void count_untimed(const struct so_cuda_call *c, __u64 cookie, __u32 api)
+{
+	struct so_cuda_calls *calls = counters_of(c, cookie, api, SO_CUDA_UNTIMED);
+
+	if (!calls)
+		return;
+	add_call(calls, c, api, 0, false);
+	calls->buckets[0]++;
+}
+
+/* caller: the return address. */
+static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, __u64 ns, bool failed,
+				       __u64 caller)
+{
+	__u32 octave = latency_octave(ns);
+	struct so_cuda_calls *calls = counters_of(c, c->cookie, api, octave);
+	__u64 scaled = ns >> latency_square_shift(octave);
+
+	if (!calls)
+		return;
+	add_call(calls, c, api, caller, failed);
+	calls->total_ns += ns;
+	calls->squares += scaled * scaled;
+	if (ns < calls->min_ns)
+		calls->min_ns = ns;
+	if (ns > calls->max_ns)
+		calls->max_ns = ns;
+	calls->buckets[latency_bucket(ns, octave) & (LATENCY_BUCKETS - 1)]++;
 }
 
 static __always_inline __u64 min_ns(__u64 a, __u64 b)
@@ -126,7 +153,21 @@ static __always_inline __u32 stack_period(const struct so_cuda_control *control,
 	return by_time < period ? by_time : period;
 }
 
-static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns)
+/* What both programs of the call have taken, up to now. */
+static __always_inline void end_timed(const struct so_cuda_call *c, __u64 return_ns)
+{
+	struct so_cuda_slot *slot = slot_of(c->cookie);
+	__u64 ns = c->program_ns + bpf_ktime_get_ns() - return_ns;
+
+	if (slot && ns < MAX_PROGRAM_NS) {
+		slot->timed++;
+		slot->timed_ns += ns;
+	}
+}
+
+/* return_ns: when the call returned. */
+static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns,
+				   __u64 return_ns)
 {
 	__u32 kind = calls_info[api].kind, does = calls_info[api].does, code = (__u32)ctx->rax, period;
 	bool failed = code && !(does == SO_CUDA_EVENT && code == NOT_READY);
@@ -137,9 +178,12 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 		count_error(c, bpf_get_current_pid_tgid() >> 32, api, code);
 		c->bytes = 0;
 	}
+	end_timed(c, return_ns);
 	period = stack_period(control_of(c->cookie), kind, ns);
 	if (have_loop && period && (period == 1 || bpf_get_prandom_u32() % period == 0))
-		stack = take_stack(ctx, c, api, ns, period);
+		stack = take_stack(ctx, c, api, ns,
+				   control_of(c->cookie)->counted[unit_of(api)] ? period * SO_CUDA_TIMED_ONE_IN
+										: period);
 	if (failed || !c->pointer)
 		return;
 	if (calls_info[api].args >= SO_CUDA_ARGS_CREATE)
@@ -168,46 +212,82 @@ static __always_inline bool is_called_by_runtime(const struct arguments *a)
 }
 
 /*
- * Whether the thread's call has ended unseen, or may have, as its probes went while it was under way, with those of all calls of its
- * kind: it would make all calls further down the stack nested ones.
+ * Whether the thread's call has ended unseen, or may have, as its probes went while it was under way: it would make
+ * all calls further down the stack nested ones.
  */
 static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
 {
-	__u32 api = SO_CUDA_COOKIE_CALL(c->cookie), kind;
+	__u32 api = SO_CUDA_COOKIE_CALL(c->cookie);
 
 	if (SO_CUDA_COOKIE_SLOT(c->cookie) != SO_CUDA_COOKIE_SLOT(cookie) || api >= SO_CUDA_API_COUNT)
 		return true;
-	kind = calls_info[bounded_api(api)].kind & (SO_CUDA_KIND_ROOM - 1);
-	return control_of(cookie)->off[kind] || c->begin_ns < control_of(cookie)->since_ns[kind];
+	return control_of(cookie)->off[unit_of(api)] ||
+	       c->begin_ns < control_of(cookie)->since_ns[unit_of(api)];
 }
 
-static __always_inline __u32 own_ns(const struct so_cuda_own *own, __u64 program_ns)
+/* A call of this thread is timed, and this one lies within it. */
+static __always_inline bool is_inside(struct so_cuda_call *c, struct so_cuda_slot *slot,
+				      const struct arguments *a, __u64 cookie)
 {
-	__u64 ns = own->ns;
+	if (!c->active)
+		return false;
+	if (is_over(c, cookie)) {
+		/* Of a unit without windows: probes were placed anew while it was under way. */
+		if (!control_of(cookie)->segment[unit_of(SO_CUDA_COOKIE_CALL(c->cookie))])
+			slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
+		c->active = 0;
+		return false;
+	}
+	if (a->rsp < c->sp)
+		return true;
+	/*
+	 * That call is over: it was left by a jump. Or this is the same entry, which has two probes while the daemon
+	 * places others.
+	 */
+	if (a->rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
+		slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
+	c->active = 0;
+	return false;
+}
 
-	if (program_ns > own->program_ns && program_ns <= own->interrupted_ns)
-		ns += (program_ns - own->program_ns) * own->slope >> 8;
-	return ns < own->most_ns ? ns : own->most_ns;
+/* begin: of this program; 0: it is not measured. */
+static __always_inline int end_untimed(struct so_cuda_slot *slot, __u64 begin)
+{
+	__u64 ns = begin ? bpf_ktime_get_ns() - begin : 0;
+
+	if (begin && ns < MAX_PROGRAM_NS) {
+		slot->untimed++;
+		slot->untimed_ns += ns;
+	}
+	return 1;
 }
 
 /* Not 0: the return is of no interest. */
 static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 {
-	__u32 call = SO_CUDA_COOKIE_CALL(cookie);
+	__u32 call = SO_CUDA_COOKIE_CALL(cookie), unit, draw;
+	const struct so_cuda_control *control = control_of(cookie);
 	struct so_cuda_slot *slot = slot_of(cookie);
 	__u32 stepped = !!(cookie & SO_CUDA_COOKIE_STEPPED);
 	struct arguments a;
 	struct so_cuda_call *c;
-	__u64 begin, program_ns;
+	__u64 begin = 0;
+	bool timed;
 
 	if (!slot)
 		return 1;
-	read_registers(ctx, &a);
-	begin = bpf_ktime_get_ns();
 	slot->hits++;
 	slot->stepped += stepped;
-	if (!control_of(cookie)->on)
+	if (!control->on || SO_CUDA_COOKIE_GENERATION(cookie) != control->generation)
 		return 1;
+	unit = unit_of(call);
+	if (call < SO_CUDA_API_COUNT && control->off[unit])
+		return 1;
+	draw = bpf_get_prandom_u32() % SO_CUDA_TIMED_ONE_IN;
+	timed = !draw || !control->counted[unit];
+	if (timed || draw == 1)
+		begin = bpf_ktime_get_ns();
+	read_registers(ctx, &a);
 	c = thread_call(true);
 	if (!c) {
 		slot->lost[SO_CUDA_LOSS_STATE]++;
@@ -216,56 +296,40 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	if (call >= SO_CUDA_API_COUNT)
 		return enter_namer(&a, c, cookie, call - SO_CUDA_API_COUNT);
 	call = bounded_api(call);
-	note_called(cookie, call);
-	if (is_off(control_of(cookie), call)) {
-		note_slice(cookie, call, begin);
-		return 1;
-	}
-	if (c->active && is_over(c, cookie))
-		c->active = 0;
-	/* Of what all entries do, as those of calibration: reading arguments is no sign of cold caches. */
-	program_ns = bpf_ktime_get_ns() - begin;
-	note_slice(cookie, call, begin);
-	if (c->active) {
-		if (a.rsp < c->sp) {
-			slot->nested++;
-			slot->stepped_counted += stepped;
-			c->own_ns += own_ns(&control_of(cookie)->nested, program_ns) +
-				     stepped * control_of(cookie)->stepped_ns;
-			return 1;
-		}
-		/*
-		 * That call is over: it was left by a jump. Or this is the same entry, which has two probes while the
-		 * daemon places others.
-		 */
-		if (a.rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
-			slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
+	slot->unit_hits[unit]++;
+	if (is_inside(c, slot, &a, cookie)) {
+		slot->nested++;
+		slot->unit_nested[unit]++;
+		c->own_ns += control->nested_ns + stepped * control->stepped_ns;
+		return end_untimed(slot, begin);
 	}
 	if (calls_info[call].of == SO_CUDA_OF_DRIVER && is_called_by_runtime(&a)) {
-		c->active = 0;
 		slot->nested++;
-		slot->stepped_counted += stepped;
-		return 1;
+		slot->unit_nested[unit]++;
+		return end_untimed(slot, begin);
+	}
+	read_arguments(c, ctx, &a, call);
+	if (!timed) {
+		slot->calls++;
+		count_untimed(c, cookie, call);
+		return end_untimed(slot, begin);
 	}
 	c->cookie = cookie;
 	c->sp = a.rsp;
-	read_arguments(c, ctx, &a, call);
-	c->others_before = tally_of(cookie)->calls;
+	c->own_ns = control->floor_ns + stepped * control->stepped_ns;
 	c->begin_ns = bpf_ktime_get_ns();
+	c->program_ns = c->begin_ns - begin;
 	/* Behind what the daemon reads of a call under way. */
 	asm volatile("" ::: "memory");
 	c->active = 1;
-	slot->entries++;
-	slot->stepped_counted += stepped;
-	slot->entries_ns += program_ns < MAX_ENTRY_NS ? program_ns : MAX_ENTRY_NS;
-	c->own_ns = own_ns(&control_of(cookie)->own, program_ns) + stepped * control_of(cookie)->stepped_ns;
 	return 0;
 }
 
 static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 now = bpf_ktime_get_ns(), ns, own;
-	__u32 call = SO_CUDA_COOKIE_CALL(cookie), kind;
+	__u32 call = SO_CUDA_COOKIE_CALL(cookie), unit;
+	const struct so_cuda_control *control = control_of(cookie);
 	struct so_cuda_slot *slot = slot_of(cookie);
 	struct so_cuda_call *c = thread_call(false);
 
@@ -280,30 +344,18 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	}
 	call = bounded_api(call);
+	unit = unit_of(call);
 	if (!c->active || c->cookie != cookie || ctx->rsp != c->sp + 8)
 		return 0;
 	c->active = 0;
-	/* Switched off meanwhile: what began before does not count, as what began meanwhile does not. */
-	if (is_off(control_of(cookie), call))
+	if (!control->on || c->begin_ns < control->since_ns[unit])
 		return 0;
 	slot->calls++;
 	ns = now - c->begin_ns;
-	kind = bounded_kind(calls_info[call].kind);
-	if (control_of(cookie)->segment[kind]) {
-		slot->overlapped += tally_of(cookie)->calls - c->others_before;
-		__sync_fetch_and_add(&tally_of(cookie)->calls, 1);
-	} else {
-		c->waits++;
-		c->away_ns += ns;
-		c->gone_ns = c->begin_ns;
-		c->back_ns = now;
-		c->others += tally_of(cookie)->calls - c->others_before;
-	}
 	own = c->own_ns;
 	ns = ns > own ? ns - own : 0;
-	slot->kinds[kind]++;
-	slot->kinds_ns[kind] += min_ns(ns, control_of(cookie)->stack_time_ns[kind]);
-	finish(ctx, c, call, ns);
+	slot->unit_ns[unit] += min_ns(ns, control->stack_time_ns[bounded_kind(calls_info[call].kind)]);
+	finish(ctx, c, call, ns, now);
 	return 0;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory without an address (cuMemCreate), as allocators of growing segments have it. It is there as long as somebody has its handle or
- * it is mapped somewhere: a handle counts references, one for cuMemCreate and for each cuMemRetainAllocationHandle, which cuMemRelease gives
- * back, and one for each cuMemMap, which cuMemUnmap gives back for all that is mapped in a range.
+ * Memory without an address (cuMemCreate), as allocators of growing segments have it. It is there as long as somebody
+ * has its handle or it is mapped somewhere: a handle counts references, one for cuMemCreate and for each
+ * cuMemRetainAllocationHandle, which cuMemRelease gives back, and one for each cuMemMap, which cuMemUnmap gives back
+ * for all that is mapped in a range.
  */
 #ifndef STAKEOUT_BPF_CUDA_HANDLES_H
 #define STAKEOUT_BPF_CUDA_HANDLES_H

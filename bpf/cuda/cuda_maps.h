@@ -11,19 +11,15 @@ const volatile bool have_loop = true;
 
 struct so_cuda_control control[SO_CUDA_SLOTS];
 
-struct so_cuda_tally tallies[SO_CUDA_SLOTS];
-
-/* Which calls a target makes at all, nested ones too: bit api % 64 of word api / 64. The daemon clears them. */
-__u64 called[SO_CUDA_SLOTS][SO_CUDA_API_WORDS];
-
 /* How the arguments of each call are read, and what it does. */
 static const struct {
-	__u8 kind, does, args, of, has_stream; /* does: so_cuda_kind__does() */
+	__u8 kind, does, args, of, has_stream, unit; /* does: so_cuda_kind__does() */
 } calls_info[SO_CUDA_API_ROOM] = {
 /* A copy has a stream if its name ends in "Async". */
 #define IS_ASYNC(name) (sizeof(name) > 6 && name[sizeof(name) - 2] == 'c' && name[sizeof(name) - 6] == 'A')
-#define X(name, library, kind, args) \
-	{ SO_CUDA_##kind, SO_CUDA_DOES_##kind, SO_CUDA_ARGS_##args, SO_CUDA_OF_##library, IS_ASYNC(#name) },
+#define X(name, library, kind, args)                                      \
+	{ SO_CUDA_##kind,       SO_CUDA_DOES_##kind, SO_CUDA_ARGS_##args, \
+	  SO_CUDA_OF_##library, IS_ASYNC(#name),     SO_CUDA_UNIT(SO_CUDA_OF_##library, SO_CUDA_##kind) },
 	SO_CUDA_APIS(X)
 #undef X
 };
@@ -115,17 +111,10 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SO_CUDA_SLOTS);
+	__uint(max_entries, SO_MAX_SLOTS + 1);
 	__type(key, __u32);
 	__type(value, struct so_cuda_slot);
 } cuda_slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SO_MAX_SLOTS);
-	__type(key, __u32);
-	__type(value, struct so_cuda_slices);
-} cuda_slices SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -133,8 +122,8 @@ struct {
 } cuda_names SEC(".maps");
 
 /*
- * The same, of a number below SO_CUDA_API_COUNT: verifiers (6.1) forget a bound that was tested on one copy when the compiler
- * reads another from the stack, and the compiler leaves out a mask that it knows to change nothing.
+ * The same, of a number below SO_CUDA_API_COUNT: verifiers (6.1) forget a bound that was tested on one copy when the
+ * compiler reads another from the stack, and the compiler leaves out a mask that it knows to change nothing.
  */
 static __always_inline __u32 bounded_api(__u32 api)
 {
@@ -142,11 +131,19 @@ static __always_inline __u32 bounded_api(__u32 api)
 	return api;
 }
 
-/* The same for a number below SO_CUDA_KIND_COUNT. */
+/* The same for numbers of kinds and units. */
 static __always_inline __u32 bounded_kind(__u32 kind)
 {
 	asm volatile("%0 &= %1" : "+r"(kind) : "i"(SO_CUDA_KIND_ROOM - 1));
 	return kind;
+}
+
+static __always_inline __u32 unit_of(__u32 api)
+{
+	__u32 unit = calls_info[bounded_api(api)].unit;
+
+	asm volatile("%0 &= %1" : "+r"(unit) : "i"(SO_CUDA_UNITS - 1));
+	return unit;
 }
 
 static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
@@ -159,44 +156,6 @@ static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
 static __always_inline const struct so_cuda_control *control_of(__u64 cookie)
 {
 	return &control[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
-}
-
-static __always_inline struct so_cuda_tally *tally_of(__u64 cookie)
-{
-	return &tallies[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
-}
-
-/* Two threads at once may lose one, which then comes with its next call. */
-static __always_inline void note_called(__u64 cookie, __u32 api)
-{
-	__u64 *word =
-		&called[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)][api / 64 & (SO_CUDA_API_WORDS - 1)];
-	__u64 bit = 1ull << (api & 63);
-
-	if (!(*word & bit))
-		*word |= bit;
-}
-
-static __always_inline void note_slice(__u64 cookie, __u32 api, __u64 now)
-{
-	const struct so_cuda_control *control = control_of(cookie);
-	__u32 key = SO_CUDA_COOKIE_SLOT(cookie);
-	struct so_cuda_slices *slices;
-	__u64 slice;
-
-	if (!control->slices_ns || calls_info[api].of != control->slices_of)
-		return;
-	slice = (now - control->slices_ns) >> SO_CUDA_SLICE_SHIFT;
-	if (slice >= SO_CUDA_SLICES)
-		return;
-	slices = bpf_map_lookup_elem(&cuda_slices, &key);
-	if (slices)
-		slices->hits[slice & (SO_CUDA_SLICES - 1)]++;
-}
-
-static __always_inline bool is_off(const struct so_cuda_control *control, __u32 api)
-{
-	return !control->on || control->off[calls_info[api].kind & (SO_CUDA_KIND_ROOM - 1)];
 }
 
 static __always_inline void lose(__u64 cookie, enum so_cuda_loss cause)

@@ -53,7 +53,7 @@ static __always_inline struct so_cuda_pointer pointer_of(__u32 space, __u64 addr
 					 .address = address };
 }
 
-/* What is at the address already was released unseen: in a time off, or by a call that has no probe. */
+/* What is at the address already was released unseen: in an off-window, or by a call that has no probe. */
 static __noinline int keep_allocation(struct so_cuda_call *c, const struct so_cuda_pointer *key,
 				      const struct so_cuda_allocation *a)
 {

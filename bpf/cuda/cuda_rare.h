@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the arguments of rare calls tell, those of stakeout/cuda_api.h behind SO_CUDA_ARGS_EVENT_STREAM: batches, arrays, what is
- * passed on the stack. Kept out of the path of frequent calls: a function of its own, which reads the registers anew.
+ * What the arguments of rare calls tell, those of stakeout/cuda_api.h behind SO_CUDA_ARGS_EVENT_STREAM: batches,
+ * arrays, what is passed on the stack. Kept out of the path of frequent calls: a function of its own, which reads the
+ * registers anew.
  */
 #ifndef STAKEOUT_BPF_CUDA_RARE_H
 #define STAKEOUT_BPF_CUDA_RARE_H
@@ -15,7 +16,10 @@
 
 _Static_assert(BATCH_WORDS *BATCH_READS == SO_CUDA_BATCH_COPIES, "as is told");
 
-/* An array's form: CUDA_ARRAY3D_LAYERED and _CUBEMAP in cuda.h, cudaArrayLayered and cudaArrayCubemap in driver_types.h. */
+/*
+ * An array's form: CUDA_ARRAY3D_LAYERED and _CUBEMAP in cuda.h, cudaArrayLayered and cudaArrayCubemap in
+ * driver_types.h.
+ */
 #define ARRAY_LAYERED 1
 #define ARRAY_CUBEMAP 4
 #define ARRAY_EMPTY   0xc0 /* _SPARSE, _DEFERRED_MAPPING: its memory is created by itself (cuMemCreate) */
@@ -45,8 +49,8 @@ static long read_sizes(__u32 i, struct batch *b)
 }
 
 /*
- * Of three: the next of a list of cudaMemcpy3DBatchOp (driver_types.h) or CUDA_MEMCPY3D_BATCH_OP (cuda.h), 112 bytes each, the extent
- * behind two operands of 40. Where one of these is an array, the width is in elements.
+ * Of three: the next of a list of cudaMemcpy3DBatchOp (driver_types.h) or CUDA_MEMCPY3D_BATCH_OP (cuda.h), 112 bytes
+ * each, the extent behind two operands of 40. Where one of these is an array, the width is in elements.
  */
 static long read_extent(__u32 i, struct batch *b)
 {
@@ -91,7 +95,10 @@ static __always_inline int read_3d_batch(struct so_cuda_call *c, __u64 ops, __u6
 	return end_batch(c, &b);
 }
 
-/* Of one channel, by CUarray_format in cuda.h; 0: of formats whose elements are not of whole channels, video's and compressed ones. */
+/*
+ * Of one channel, by CUarray_format in cuda.h; 0: of formats whose elements are not of whole channels, video's and
+ * compressed ones.
+ */
 static __always_inline __u32 channel_bytes(__u32 format)
 {
 	/* CU_AD_FORMAT_UNORM_INT8X1, X2, X4, then those of 16 bits, and the same of SNORM */
@@ -113,7 +120,10 @@ static __always_inline __u32 channel_bytes(__u32 format)
 	return 0;
 }
 
-/* cudaChannelFormatDesc: the bits of its four channels, and their kind, cudaChannelFormatKind in driver_types.h; 0 as above. */
+/*
+ * cudaChannelFormatDesc: the bits of its four channels, and their kind, cudaChannelFormatKind in driver_types.h; 0 as
+ * above.
+ */
 static __always_inline __u32 element_bytes(__u64 channels)
 {
 	__u32 words[5], kind;

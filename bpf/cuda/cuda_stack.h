@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The stack of a CUDA call, taken at its return, with the sampler's tables (bpf/target_maps.h), unwinder and Python walker. The
- * calling thread may be preempted meanwhile and another take its own on the same CPU, so there is more than one buffer.
+ * The stack of a CUDA call, taken at its return, with the sampler's tables (bpf/target_maps.h), unwinder and Python
+ * walker. The calling thread may be preempted meanwhile and another take its own on the same CPU, so there is more
+ * than one buffer.
  */
 #ifndef STAKEOUT_BPF_CUDA_STACK_H
 #define STAKEOUT_BPF_CUDA_STACK_H
@@ -166,12 +167,11 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 					__u32 api, __u64 ns, __u32 weight)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 kind = calls_info[bounded_api(api)].kind & (SO_CUDA_KIND_ROOM - 1);
 	struct so_cuda_line_key key = { .tgid = id >> 32,
 					.tid = (__u32)id,
 					.stack = hash,
 					.api = api,
-					.segment = control_of(c->cookie)->segment[kind] },
+					.segment = control_of(c->cookie)->segment[unit_of(api)] },
 				marker = { .stack = hash };
 	struct so_cuda_line *known;
 	__u32 zero = 0;
@@ -235,13 +235,8 @@ static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, 
 	*(volatile __u32 *)&b->busy = 0;
 	slot = slot_of(c->cookie);
 	if (slot) {
-		__u64 took = bpf_ktime_get_ns() - begin;
-
 		slot->stacks++;
-		slot->stacks_ns += took;
-		if (!control_of(c->cookie)
-			     ->segment[calls_info[bounded_api(api)].kind & (SO_CUDA_KIND_ROOM - 1)])
-			slot->steady_stacks_ns += took;
+		slot->stacks_ns += bpf_ktime_get_ns() - begin;
 	}
 	return hash;
 }

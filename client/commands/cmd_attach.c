@@ -67,7 +67,7 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		{ OPTION_OFF, 0, "no-kernel", NULL, &request.kernel, "leave kernel frames out" },
 		{ OPTION_ON, 0, "cuda", NULL, &request.cuda, "time its CUDA calls as well" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.cuda_budget_percent,
-		  "what the probes of --cuda may cost of the process's\nCPU time (1); 100: no limit" },
+		  "what the probes of --cuda may cost of the process's\ntime (1); 100: no limit" },
 		{ OPTION_END },
 	};
 	const struct option_table table = {

@@ -176,7 +176,7 @@ static int parse(int argc, char **argv, struct watching *w)
 		{ OPTION_ON, 0, "probes", NULL, &w->view.probes,
 		  "list the probes: file, symbol, place, and why there" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &w->budget_percent,
-		  "what watching may cost of the process's CPU time (1);\n100: no limit, every call is "
+		  "what watching may cost of the process's time (3);\n100: no limit, every call is "
 		  "counted" },
 		{ OPTION_ON, 0, "stacks", NULL, &w->view.stacks, "show the stack of each wait" },
 		{ OPTION_ON, 0, "python-only", NULL, &w->view.python_only, "name Python lines only" },

@@ -88,7 +88,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_TEXT, 0, "weight", "WEIGHT", &weight,
 		  "what the stacks of --event count: calls, time on\nthe host in ns, or bytes" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &options.budget_percent,
-		  "what the probes of --event may cost of the process's\nCPU time (1); 100: no limit" },
+		  "what the probes of --event may cost of the process's\ntime (3); 100: no limit" },
 		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
 		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats, "write figures about the recording as JSON" },

@@ -48,9 +48,9 @@ static const char READ_ERRORS[] =
 static const char ESTIMATES[] = "a larger budget counts every call";
 static const char FOLDED[] =
 	"these calls are counted, only not apart: record for a shorter time, or a single process";
-static const char UNFINISHED[] = "the figures are too low by these: a few were under way when probes of a duty "
-				 "cycle were placed (--budget 100 has "
-				 "none), many are left by longjmp(), or by threads that end in them";
+static const char UNFINISHED[] = "the figures are too low by these: a few were under way when probes were "
+				 "placed anew (--budget 100 has none), many are left by longjmp(), or by "
+				 "threads that end in them";
 static const char BATCHES[] =
 	"what these batches copied, or asked to be near, is more than the bytes that are reported";
 

@@ -228,7 +228,7 @@ static void print_nearness(const struct profile *profile, FILE *out)
 	char *end = NULL;
 	double error = text ? strtod(text, &end) : NAN;
 
-	fprintf(out, "estimates: the probes were on for a part of the time, and figures were scaled up; ");
+	fprintf(out, "estimates: the calls were counted in windows alone, and scaled to all of the time; ");
 	if (!text || end == text || *end || !(error >= 0))
 		fprintf(out, "how near is not known; record for longer\n");
 	else if (error >= 1)

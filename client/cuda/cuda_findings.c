@@ -452,16 +452,15 @@ static int find_remarks(struct search *search)
 					.advice = ESTIMATES,
 					.count = search->summary->calls,
 					.total_ns = NAN };
-	char duty[CUDA_TEXT_BYTES], budget[CUDA_TEXT_BYTES];
+	char budget[CUDA_TEXT_BYTES];
 	int r = 0;
 
 	if (report->estimated) {
-		cuda_text__share(report->watching.duty, duty);
 		cuda_text__share(report->watching.budget_percent / 100, budget);
 		r = add(search, finding,
-			"calls were counted in %s of the time, to keep the cost of watching within its budget "
-			"(%s), and scaled up",
-			duty, budget);
+			"some calls were counted in windows alone, to keep the cost of watching within its "
+			"budget (%s), and scaled to all of the time",
+			budget);
 	}
 	finding.kind = CUDA_FINDING_LOSSES;
 	for (size_t i = 0; !r && i < report->n_losses; i++) {

@@ -59,57 +59,62 @@ static void print_percent(double percent, FILE *out)
 	fprintf(out, "%.*f %%", percent < 1, percent < 0.1 ? 0.1 : percent);
 }
 
-/* Of the kinds that were called. */
-static void print_kinds_nearness(const struct cuda_report *report, const struct cuda_summary *summary,
-				 FILE *out)
+/* Which calls are not each timed, by rung. */
+static void print_rungs(const struct cuda_watching *watching, FILE *out)
 {
-	const char *before = "by kind: ", *exact = "counted all the time: ";
+	static const struct {
+		const char *rung, *words;
+	} rungs[] = { { "counted", "counted, some of them timed" },
+		      { "windowed", "in windows alone" },
+		      { "not-watched", "not watched, for want of budget" } };
 
-	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		double error = 100 * cuda_report__kind_error(report, kind, summary->kind_calls[kind]);
+	for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]); i++) {
+		const char *before = ": ";
 
-		if (!summary->kind_calls[kind] || !cuda_report__is_estimate(report, kind))
-			continue;
-		fprintf(out, "%s%s ", before, cuda_report__kind_word(kind));
-		before = ", ";
-		if (error < 100) {
-			fprintf(out, "within ");
-			print_percent(error, out);
-		} else {
-			fprintf(out, "uncertain");
+		for (size_t k = 0; k < watching->n_rungs; k++) {
+			if (strcmp(watching->rungs[k].rung, rungs[i].rung))
+				continue;
+			fprintf(out, "%s%s%s", before[0] == ':' ? rungs[i].words : "", before,
+				watching->rungs[k].unit);
+			before = ", ";
 		}
+		if (before[0] == ',')
+			fputc('\n', out);
 	}
-	if (before[0] == ',')
-		fprintf(out, "; of single rows (~) less near\n");
-	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		if (!summary->kind_calls[kind] || cuda_report__is_estimate(report, kind))
-			continue;
-		fprintf(out, "%s%s", exact, cuda_report__kind_word(kind));
-		exact = ", ";
-	}
-	if (exact[0] == ',')
-		fputc('\n', out);
 }
 
-static void print_nearness(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+static void print_within(double interval, uint64_t calls, FILE *out)
 {
-	double error = 100 * cuda_report__error(report, summary->calls);
-	uint64_t times = report->nearness.times;
+	double percent = calls ? 100 * interval / (double)calls : NAN;
 
-	fprintf(out, "counts are estimates, scaled by the duty cycle: ");
-	if (isnan(error)) {
-		fprintf(out, "too few times on to say how near\n");
-	} else if (error >= 100) {
-		fprintf(out, "too uncertain to be of use, from %" PRIu64 " times on; record for longer\n",
-			times);
+	if (isnan(percent)) {
+		fprintf(out, "uncertain (too few windows)");
+	} else if (percent >= 100) {
+		fprintf(out, "uncertain");
 	} else {
-		fprintf(out, "all calls within ");
-		print_percent(error, out);
-		fprintf(out, " (95 %%), from %" PRIu64 " times on%s\n", times,
-			report->kinds_known ? "" : "; single rows less near");
+		fprintf(out, "within ");
+		print_percent(percent, out);
 	}
-	if (report->kinds_known)
-		print_kinds_nearness(report, summary, out);
+}
+
+static void print_intervals(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+{
+	const char *before = "by API: ";
+
+	fprintf(out, "counts with ~ are estimates, of %.0f windows; all calls: ", report->estimate.windows);
+	print_within(cuda_report__interval(report), summary->calls, out);
+	fprintf(out, " (95 %%)\n");
+	for (size_t i = 0; report->apis_known && i < summary->n_apis; i++) {
+		const struct cuda_api_row *row = &summary->apis[i];
+
+		if (!row->estimated)
+			continue;
+		fprintf(out, "%s%s ", before, row->api);
+		print_within(row->interval, row->figures.calls, out);
+		before = ", ";
+	}
+	if (before[0] == ',')
+		fputc('\n', out);
 }
 
 static void print_cost(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
@@ -129,16 +134,13 @@ static void print_cost(const struct cuda_report *report, const struct cuda_summa
 		fprintf(out, ", %s a call", each);
 	if (*watching->state)
 		fprintf(out, "; state %s", watching->state);
-	if (!isnan(watching->duty)) {
-		fprintf(out, ", duty ");
-		print_percent(100 * watching->duty, out);
-	}
 	fputc('\n', out);
+	print_rungs(watching, out);
 	print_stack_periods(watching, summary, out);
 	if (report->lines_missing)
 		fprintf(out, "%s\n", lines_missing__text(report->lines_missing, missing));
 	if (report->estimated)
-		print_nearness(report, summary, out);
+		print_intervals(report, summary, out);
 }
 
 static void print_missing(const struct cuda_report *report, const struct cuda_view *view, FILE *out)

@@ -60,10 +60,10 @@ static json_t *api_json(const struct cuda_summary *summary, size_t i)
 	double share = cuda_summary__ratio((double)row->figures.total_ns, (double)summary->total_ns);
 
 	return with_figures(&row->figures,
-			    json_pack("{s:o, s:s, s:o, s:b, s:o, s:o}", "api", text(row->api), "kind",
+			    json_pack("{s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "api", text(row->api), "kind",
 				      cuda_report__does_word(row->kind), "library", text(row->library),
-				      "estimated", (int)summary->kind_estimated[row->kind], "time_share",
-				      number(share), "not_ready", count(row->not_ready)));
+				      "estimated", (int)row->estimated, "calls_interval", number(row->interval),
+				      "time_share", number(share), "not_ready", count(row->not_ready)));
 }
 
 static json_t *dim3_json(const uint32_t dim[3])
@@ -209,19 +209,9 @@ static json_t *findings_json(const struct cuda_findings *findings)
 json_t *cuda_json__summary(const struct cuda_report *report, const struct cuda_summary *summary,
 			   const struct cuda_findings *findings)
 {
-	json_t *by_kind = json_object();
-
-	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		uint64_t calls = summary->kind_calls[kind];
-
-		if (calls)
-			json_object_set_new(by_kind, cuda_report__kind_word(kind),
-					    number(cuda_report__kind_error(report, kind, calls)));
-	}
 	/* A NULL among them makes the whole NULL, and the others are given back. */
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			 "calls", count(summary->calls), "calls_error",
-			 number(cuda_report__error(report, summary->calls)), "calls_error_by_kind", by_kind,
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "calls",
+			 count(summary->calls), "calls_interval", number(cuda_report__interval(report)),
 			 "failed", count(summary->failed), "not_ready", count(summary->not_ready), "total_ns",
 			 count(summary->total_ns), "unknown_kernels", count(summary->unknown_kernels),
 			 "unknown_launches", count(summary->unknown_launches), "host",

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "client/cuda/cuda_fields.h"
-#include "stakeout/cuda_estimate_error.h"
 
 #define MAX_TEXT_LINES 1024 /* problems; losses */
 #define MAX_API_BYTES  128
@@ -366,6 +365,25 @@ static bool read_device(struct cuda_fields *fields, const struct cuda_report *re
 	return true;
 }
 
+static void read_rungs(struct cuda_fields *fields, const json_t *probes, struct cuda_watching *out)
+{
+	const json_t *rungs = cuda_fields__object(fields, probes, "rungs");
+	const char *unit;
+	json_t *value;
+
+	if (json_object_size(rungs) > MAX_TEXT_LINES) {
+		cuda_fields__refuse(fields, -EFBIG, "rungs", "too many members");
+		return;
+	}
+	out->rungs = cuda_fields__array(fields, json_object_size(rungs), sizeof(*out->rungs));
+	if (!out->rungs)
+		return;
+	json_object_foreach ((json_t *)rungs, unit, value)
+		out->rungs[out->n_rungs++] =
+			(struct cuda_rung_word){ cuda_fields__clean(fields, unit, strlen(unit)),
+						 cuda_fields__text(fields, rungs, unit, "") };
+}
+
 static void read_watching(struct cuda_fields *fields, const json_t *answer, struct cuda_watching *out)
 {
 	const json_t *probes = cuda_fields__object(fields, answer, "probes");
@@ -384,8 +402,8 @@ static void read_watching(struct cuda_fields *fields, const json_t *answer, stru
 		.cost_ns_per_call = cuda_fields__number(fields, probes, "cost_ns_per_call", ANY, NAN),
 		.overhead_percent = cuda_fields__number(fields, probes, "overhead_percent", ANY, NAN),
 		.budget_percent = cuda_fields__number(fields, probes, "budget_percent", ANY, NAN),
-		.duty = cuda_fields__number(fields, probes, "duty", 1, NAN),
 	};
+	read_rungs(fields, probes, out);
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
 		out->stack_period[kind] = cuda_fields__count(fields, periods, kind_words[kind]);
 		out->stack_time_ns[kind] = cuda_fields__count(fields, times, kind_words[kind]);
@@ -447,52 +465,74 @@ static void read_lists(struct cuda_fields *fields, const json_t *answer, struct 
 	report->in_progress = read_list(fields, report, answer, &in_progress, &report->n_in_progress);
 }
 
-static struct cuda_nearness nearness_of(struct cuda_fields *fields, const json_t *estimate)
+static struct so_cuda_estimate sums_of(struct cuda_fields *fields, const json_t *estimate)
 {
-	return (struct cuda_nearness){
-		.times = cuda_fields__count(fields, estimate, "times"),
-		.variance = cuda_fields__number(fields, estimate, "variance", ANY, 0),
-		.bias = cuda_fields__number(fields, estimate, "bias", ANY, 0),
+	return (struct so_cuda_estimate){
+#define X(member, word) .member = cuda_fields__number(fields, estimate, word, ANY, 0),
+		SO_CUDA_ESTIMATE_SUMS(X)
+#undef X
 	};
 }
 
-static void read_all_nearness(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+static void read_estimates(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
 	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
-	const json_t *kinds = cuda_fields__object(fields, estimate, "by_kind");
+	const json_t *by_api = cuda_fields__object(fields, estimate, "by_api");
+	const char *api;
+	json_t *value;
 
-	report->nearness = nearness_of(fields, estimate);
-	report->kinds_known = kinds != NULL;
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		const json_t *kind = cuda_fields__object(fields, kinds, cuda_report__kind_word(i));
-
-		report->estimated_kinds[i] = kind != NULL;
-		report->kinds[i] = nearness_of(fields, kind);
+	report->estimate = sums_of(fields, estimate);
+	report->apis_known = by_api != NULL;
+	if (json_object_size(by_api) > MAX_TEXT_LINES) {
+		cuda_fields__refuse(fields, -EFBIG, "by_api", "too many members");
+		return;
 	}
+	report->estimates = cuda_fields__array(fields, json_object_size(by_api), sizeof(*report->estimates));
+	if (!report->estimates)
+		return;
+	json_object_foreach ((json_t *)by_api, api, value)
+		report->estimates[report->n_estimates++] = (struct cuda_api_estimate){
+			.api = cuda_fields__clean(fields, api, strlen(api)),
+			.kind = kind_of("", api),
+			.sums = sums_of(fields, cuda_fields__object(fields, by_api, api)),
+		};
 }
 
-static double error_of(const struct cuda_nearness *n, uint64_t calls)
+double cuda_report__interval(const struct cuda_report *report)
 {
-	return so_cuda_estimate_error(n->times, n->variance, n->bias, calls);
+	if (report->estimated && !report->apis_known)
+		return NAN;
+	return so_cuda_interval(&report->estimate);
 }
 
-double cuda_report__error(const struct cuda_report *report, uint64_t calls)
+static const struct cuda_api_estimate *find_estimate(const struct cuda_report *report, const char *api)
 {
-	return report->estimated ? error_of(&report->nearness, calls) : NAN;
+	for (size_t i = 0; i < report->n_estimates; i++)
+		if (!strcmp(report->estimates[i].api, api))
+			return &report->estimates[i];
+	return NULL;
+}
+
+double cuda_report__api_interval(const struct cuda_report *report, const char *api)
+{
+	const struct cuda_api_estimate *estimate = find_estimate(report, api);
+
+	if (report->estimated && !report->apis_known)
+		return NAN;
+	return estimate ? so_cuda_interval(&estimate->sums) : 0;
+}
+
+bool cuda_report__is_api_estimate(const struct cuda_report *report, const char *api)
+{
+	return report->estimated && (!report->apis_known || find_estimate(report, api));
 }
 
 bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind)
 {
-	if (!report->estimated || !report->kinds_known || kind >= SO_CUDA_KIND_COUNT)
-		return report->estimated;
-	return report->estimated_kinds[kind];
-}
-
-double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls)
-{
-	if (!cuda_report__is_estimate(report, kind))
-		return 0;
-	return report->kinds_known && kind < SO_CUDA_KIND_COUNT ? error_of(&report->kinds[kind], calls) : NAN;
+	for (size_t i = 0; i < report->n_estimates; i++)
+		if (report->estimates[i].kind == kind)
+			return report->estimated;
+	return report->estimated && !report->apis_known;
 }
 
 static void read_all(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
@@ -505,7 +545,7 @@ static void read_all(struct cuda_fields *fields, const json_t *answer, struct cu
 	report->cpu_s = cuda_fields__number(fields, answer, "cpu_s", 1e15, 0);
 	report->estimated = cuda_fields__flag(fields, answer, "estimated", false);
 	report->lines_missing = cuda_fields__count(fields, answer, "lines_missing");
-	read_all_nearness(fields, answer, report);
+	read_estimates(fields, answer, report);
 	report->available = cuda_fields__flag(fields, answer, "available", true);
 	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);
 	read_watching(fields, answer, &report->watching);

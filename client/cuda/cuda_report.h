@@ -18,6 +18,7 @@
 
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_api.h"
+#include "stakeout/cuda_interval.h"
 #include "stakeout/error.h"
 #include "stakeout/latency.h"
 
@@ -120,20 +121,28 @@ struct cuda_loss {
 	uint64_t count;
 };
 
+struct cuda_rung_word {
+	const char *unit, *rung;
+};
+
 /* The daemon's own part: how it counts, and what that costs. */
 struct cuda_watching {
 	uint64_t installed, floor_ns, hits, returns, nested, stacks;
 	const char *kind, *state;
-	double cost_ns_per_call, overhead_percent, budget_percent, duty;
+	double cost_ns_per_call, overhead_percent, budget_percent;
+	/* Of units of calls that are not each timed: "launch", "driver launch", and the word of their rung. */
+	struct cuda_rung_word *rungs;
+	size_t n_rungs;
 	uint64_t stack_period[SO_CUDA_KIND_COUNT]; /* one stack in so many calls; 0: none, or not said */
 	/* More of long ones, and of each that takes so long; 0: not said. */
 	uint64_t stack_time_ns[SO_CUDA_KIND_COUNT];
 };
 
-/* How near estimates come; sums of what is explained in daemon/cuda/cuda_estimate.h. times 0: not said, or there is no estimate. */
-struct cuda_nearness {
-	uint64_t times;
-	double variance, bias;
+/* An API whose calls were not all seen. */
+struct cuda_api_estimate {
+	const char *api;
+	enum so_cuda_kind kind;
+	struct so_cuda_estimate sums;
 };
 
 struct cuda_report {
@@ -141,10 +150,10 @@ struct cuda_report {
 	const char *comm;
 	double duration_s, cpu_s; /* 0: not known */
 	bool estimated, available;
-	struct cuda_nearness nearness;
-	bool kinds_known;                         /* else any kind may have been scaled up */
-	bool estimated_kinds[SO_CUDA_KIND_COUNT]; /* calls of these were not all seen */
-	struct cuda_nearness kinds[SO_CUDA_KIND_COUNT];
+	struct so_cuda_estimate estimate; /* of all calls */
+	bool apis_known;                  /* else those of any API may have been scaled */
+	struct cuda_api_estimate *estimates;
+	size_t n_estimates;
 	struct cuda_watching watching;
 	const char **problems;
 	struct cuda_loss *losses; /* those above 0 */
@@ -168,15 +177,12 @@ int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_
 void cuda_report__free(struct cuda_report *report);
 CLEANUP_DEFINE(struct cuda_report *, cuda_report, cuda_report__free)
 
-/*
- * Within what share of `calls` the sum of all calls is right, with a probability of 95 %, by `estimate`
- * (daemon/cuda/cuda_estimate.h); NAN: there is no estimate, or less than two times on, which tell nothing.
- */
-double cuda_report__error(const struct cuda_report *report, uint64_t calls);
-/* Whether calls of this kind may have been scaled up: where it is not known, too. */
+/* Half of the 95 % interval of all calls, and of one API's; 0: all were seen. NAN: it is not known. */
+double cuda_report__interval(const struct cuda_report *report);
+double cuda_report__api_interval(const struct cuda_report *report, const char *api);
+/* Whether calls of this API, of this kind, may have been scaled: where it is not known, too. */
+bool cuda_report__is_api_estimate(const struct cuda_report *report, const char *api);
 bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind);
-/* As cuda_report__error(), of all calls of this kind; 0: they were counted all the time. */
-double cuda_report__kind_error(const struct cuda_report *report, enum so_cuda_kind kind, uint64_t calls);
 
 /* The words of include/stakeout/cuda_api.h: the kind's own, and that for what it does; "other" for SO_CUDA_KIND_COUNT. */
 const char *cuda_report__kind_word(enum so_cuda_kind kind);

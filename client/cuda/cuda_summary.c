@@ -268,7 +268,7 @@ static int add_copies(struct cuda_summary *summary, const struct cuda_report *re
 		row->calls = cuda_stats__sum(row->calls, calls[i]->calls);
 		row->total_ns = cuda_stats__sum(row->total_ns, calls[i]->total_ns);
 		row->bytes = cuda_stats__sum(row->bytes, calls[i]->bytes);
-		row->estimated |= cuda_report__is_estimate(report, calls[i]->kind);
+		row->estimated |= cuda_report__is_api_estimate(report, calls[i]->api);
 	}
 	qsort(summary->copies, summary->n_copies, sizeof(*summary->copies), compare_copies);
 	return 0;
@@ -327,6 +327,10 @@ int cuda_summary__new(const struct cuda_report *report, bool python_only, struct
 	_cleanup_(cuda_summary) struct cuda_summary *summary = calloc(1, sizeof(*summary));
 	int r = summary ? add_all(summary, report, python_only) : -ENOMEM;
 
+	for (size_t i = 0; !r && i < summary->n_apis; i++) {
+		summary->apis[i].estimated = cuda_report__is_api_estimate(report, summary->apis[i].api);
+		summary->apis[i].interval = cuda_report__api_interval(report, summary->apis[i].api);
+	}
 	for (unsigned kind = 0; !r && kind <= SO_CUDA_KIND_COUNT; kind++)
 		summary->kind_estimated[kind] = cuda_report__is_estimate(report, kind);
 	if (!r)

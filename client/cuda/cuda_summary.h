@@ -28,6 +28,8 @@ struct cuda_api_row {
 	enum so_cuda_kind kind;
 	struct cuda_figures figures;
 	uint64_t not_ready; /* among figures.errors */
+	bool estimated;
+	double interval; /* half of the 95 % interval of its calls; NAN: not known */
 };
 
 struct cuda_kernel_row {

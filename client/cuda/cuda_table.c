@@ -96,7 +96,7 @@ static void print_api(const struct cuda_api_row *row, const struct cuda_summary 
 
 	share_of(cuda_summary__ratio((double)figures->total_ns, (double)summary->total_ns), out);
 	time_of((double)figures->total_ns, out);
-	calls_of(figures->calls, summary->kind_estimated[row->kind], out);
+	calls_of(figures->calls, row->estimated, out);
 	print_times(figures, out);
 	time_of((double)figures->min_ns, out);
 	time_of((double)figures->max_ns, out);

@@ -170,7 +170,7 @@ static void print_bounds(const struct printer *p)
 					     p->sums[i].under_other);
 	}
 	metrics_text__family(p->out, "stakeout_cuda_estimated", "gauge",
-			     "1 where probes were active part of the time only and calls were scaled up.");
+			     "1 where some calls were counted in windows alone and scaled to all of the time.");
 	for (size_t i = 0; i < p->n; i++) {
 		const struct metrics_label labels[] = { TARGET_LABELS(&p->targets[i]) };
 

@@ -4,31 +4,31 @@
 #include <stdlib.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/cuda/cuda_watch_parts.h"
+#include "daemon/cuda/cuda_names.h"
+#include "daemon/cuda/cuda_watch.h"
 
 #define MAX_CALLS 4096
 
 /*
- * A thread's entry tells of a call whose return was not seen. That is one under way only if its probe has been in place ever
- * since: it may have returned while probes were off.
+ * A thread's entry tells of a call whose return was not seen. That is one under way only if its probe has been in
+ * place ever since: it may have returned while probes were off.
  */
-bool cuda_watch_is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call)
+static bool is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call)
 {
-	uint32_t api = SO_CUDA_COOKIE_CALL(call->cookie), kind;
+	uint32_t api = SO_CUDA_COOKIE_CALL(call->cookie), unit;
 
 	if (!call->active || api >= SO_CUDA_API_COUNT || SO_CUDA_COOKIE_SLOT(call->cookie) != w->slot)
 		return false;
-	kind = cuda_names__kind(api);
-	return call->begin_ns >= cuda_probes__control(w->probes, w->slot)->since_ns[kind] &&
-	       (cuda_watch_is_on(w) || !(w->kinds.cycled >> kind & 1));
+	unit = cuda_names__unit(api);
+	return call->begin_ns >= cuda_probes__control(w->probes, w->slot)->since_ns[unit] &&
+	       !cuda_probes__control(w->probes, w->slot)->off[unit];
 }
 
 static void add_thread(const struct cuda_watch *w, pid_t pid, pid_t tid, uint64_t now, json_t *all)
 {
 	struct so_cuda_call call;
 
-	if (cuda_probes__thread(w->probes, tid, &call) || !cuda_watch_is_under_way(w, &call) ||
-	    call.begin_ns > now)
+	if (cuda_probes__thread(w->probes, tid, &call) || !is_under_way(w, &call) || call.begin_ns > now)
 		return;
 	json_array_append_new(all,
 			      json_pack("{s:I, s:I, s:s, s:I}", "pid", (json_int_t)pid, "tid", (json_int_t)tid,

@@ -426,9 +426,9 @@ static bool section_holds(const struct reader *r, const Elf64_Shdr *section, con
 }
 
 /*
- * A stripped file with a runtime of its own: it has device code, which nvcc registers with a runtime, it neither defines
- * nor imports functions of one, and a runtime's texts are in it. Device code may also be loaded through the driver, and
- * then the texts are missing.
+ * A stripped file with a runtime of its own: it has device code, which nvcc registers with a runtime, it neither
+ * defines nor imports functions of one, and a runtime's texts are in it. Device code may also be loaded through the
+ * driver, and then the texts are missing.
  */
 static bool has_stripped_runtime(const struct reader *r)
 {

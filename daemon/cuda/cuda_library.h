@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The CUDA functions that an ELF file defines, and where in the file to probe each. Names come from .dynsym and .symtab of
- * the file itself: a shared runtime and the driver export theirs, a statically linked runtime has them in .symtab alone, in
- * whatever program or library it became part of. A separate debug file is not looked for.
+ * The CUDA functions that an ELF file defines, and where in the file to probe each. Names come from .dynsym and
+ * .symtab of the file itself: a shared runtime and the driver export theirs, a statically linked runtime has them in
+ * .symtab alone, in whatever program or library it became part of. A separate debug file is not looked for.
  *
  * Most files of a process have no such function: they are told apart by one pass over their names.
  */
@@ -58,7 +58,8 @@ struct cuda_library {
 };
 
 /*
- * Reads the file at fd (borrowed), with pread only. A file without CUDA functions gives 0 and none. -ENOEXEC: no ELF file,
+ * Reads the file at fd (borrowed), with pread only. A file without CUDA functions gives 0 and none. -ENOEXEC: no ELF
+ * file,
  * -EINVAL: damaged or for another machine, -ENOMEM, -ENOTSUP: the disassembler has no x86. `out` need not be initialised.
  */
 int cuda_library__read(int fd, struct cuda_library *out, struct so_error *err);

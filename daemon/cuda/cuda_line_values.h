@@ -15,9 +15,9 @@ struct cuda_line_values {
 };
 
 /*
- * values: by enum so_cuda_weight, calls, nanoseconds and bytes. Each is within 1 of the line's, and the sum over all lines
- * within 1 of theirs (below 2^52, where a double has no fraction left). False: less than half a call, which is what rounding
- * leaves of a line that had none since a view began; it is to be left out, and counts for nothing here.
+ * values: by enum so_cuda_weight, calls, nanoseconds and bytes. Each is within 1 of the line's, and the sum over all
+ * lines within 1 of theirs (below 2^52, where a double has no fraction left). False: less than half a call, which is
+ * what rounding leaves of a line that had none since a view began; it is to be left out, and counts for nothing here.
  */
 bool cuda_line_values__next(struct cuda_line_values *all, const struct cuda_line *line,
 			    uint64_t values[SO_CUDA_WEIGHT_COUNT]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who makes a target's CUDA calls: a line for each thread, call and stack. A target may be watched for months, with threads and
- * processes that come and go, so lines that nothing has been added to for long can be forgotten. A line keeps its place as long
- * as it lives; whoever remembers what was in a place remembers whose it was (`serial`).
+ * Who makes a target's CUDA calls: a line for each thread, call and stack. A target may be watched for months, with
+ * threads and processes that come and go, so lines that nothing has been added to for long can be forgotten. A line
+ * keeps its place as long as it lives; whoever remembers what was in a place remembers whose it was (`serial`).
  */
 #ifndef STAKEOUT_CUDA_LINES_H
 #define STAKEOUT_CUDA_LINES_H
@@ -41,7 +41,9 @@ struct cuda_lines {
 	uint64_t forgotten; /* lines */
 };
 
-/* Adds to the line of that key, each number times the factor. -ENOMEM: there is no room for another, which is counted. */
+/*
+ * Adds to the line of that key, each number times the factor. -ENOMEM: there is no room for another, which is counted.
+ */
 int cuda_lines__add(struct cuda_lines *lines, const struct so_cuda_line_key *key,
 		    const struct so_cuda_line *line, double factor, uint64_t now_ns);
 static inline size_t cuda_lines__count(const struct cuda_lines *lines)
@@ -49,8 +51,8 @@ static inline size_t cuda_lines__count(const struct cuda_lines *lines)
 	return lines->n - lines->n_vacant;
 }
 /*
- * Forgets those that nothing was added to after before_ns, until only `most` are left, longest ago first; with equal times
- * there may be fewer. Returns how many. Takes time in proportion to all.
+ * Forgets those that nothing was added to after before_ns, until only `most` are left, longest ago first; with equal
+ * times there may be fewer. Returns how many. Takes time in proportion to all.
  */
 size_t cuda_lines__forget(struct cuda_lines *lines, size_t most, uint64_t before_ns);
 void cuda_lines__release(struct cuda_lines *lines);

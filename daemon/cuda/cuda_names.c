@@ -123,9 +123,11 @@ enum so_cuda_kind cuda_names__kind(enum so_cuda_api api)
 	return apis[api].kind;
 }
 
-enum so_cuda_of cuda_names__of(enum so_cuda_api api)
+unsigned cuda_names__unit(enum so_cuda_api api)
 {
-	return apis[api].library == CUDA_NAME_DRIVER ? SO_CUDA_OF_DRIVER : SO_CUDA_OF_RUNTIME;
+	bool driver = apis[api].library == CUDA_NAME_DRIVER;
+
+	return SO_CUDA_UNIT(driver ? SO_CUDA_OF_DRIVER : SO_CUDA_OF_RUNTIME, apis[api].kind);
 }
 
 const char *cuda_names__kind_word(unsigned kind)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stakeout/cuda_api.h"
+#include "stakeout/cuda_abi.h"
 
 enum cuda_name_type {
 	CUDA_NAME_API,   /* number: enum so_cuda_api */
@@ -35,7 +35,7 @@ enum cuda_name_library cuda_names__library(struct cuda_name name);
 /* For an enumerator out of range: "?". */
 const char *cuda_names__api(unsigned api);
 enum so_cuda_kind cuda_names__kind(enum so_cuda_api api);
-enum so_cuda_of cuda_names__of(enum so_cuda_api api);
+unsigned cuda_names__unit(enum so_cuda_api api); /* SO_CUDA_UNIT() */
 const char *cuda_names__kind_word(unsigned kind);
 /* The word of tables for what a call does, whatever its kind. */
 const char *cuda_names__does(enum so_cuda_api api);

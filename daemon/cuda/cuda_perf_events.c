@@ -85,7 +85,9 @@ static void remove_pending(struct cuda_perf_events *e, size_t at)
 	memmove(&e->pending[at], &e->pending[at + 1], (--e->n_pending - at) * sizeof(*e->pending));
 }
 
-/* Of the latest: those before them are of processes that are gone, or were cold for as long as it took to get that far. */
+/*
+ * Of the latest: those before them are of processes that are gone, or were cold for as long as it took to get that far.
+ */
 static struct event take_hottest(struct cuda_perf_events *e)
 {
 	size_t first = e->n_pending > COMPARED ? e->n_pending - COMPARED : 0, best = first;
@@ -151,8 +153,8 @@ static void close_others(unsigned from, unsigned to, unsigned kept)
 }
 
 /*
- * A child that holds the pending events and the map of hits, and closes them. This process, whose own descriptors are not the
- * last ones then, ends at once. After a fork of several threads the child may only make system calls.
+ * A child that holds the pending events and the map of hits, and closes them. This process, whose own descriptors are
+ * not the last ones then, ends at once. After a fork of several threads the child may only make system calls.
  */
 static void hand_over(struct cuda_perf_events *e)
 {

@@ -5,14 +5,12 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bpf/cuda/cuda.skel.h"
-#include "daemon/cuda/cuda_calibration.h"
 #include "daemon/cuda/cuda_perf_events.h"
 #include "daemon/os/fd_closer.h"
 #include "daemon/os/log.h"
@@ -36,21 +34,14 @@ struct uprobe_multi_attr {
 #define PID_MASK  0xffffffffull
 #define SLOT_MASK (0xffffull << 32)
 
-#define GATE_LINKS 12 /* that may wait to be closed, each for 16 to 100 ms */
-#define GATE_LINGERING \
-	6 /* of them, after which there are no others for a while: each is a task that waits, in the system's load as well */
-
 struct cuda_probes {
 	struct cuda_bpf *skel;
 	struct cuda_handlers handlers;
 	struct ring_buffer *names_ring;
 	enum cuda_probe_kind kind;
-	struct cuda_probe_cost cost;
+	struct cuda_prices prices;
 	struct cuda_perf_events *perf; /* NULL: another kind */
 	struct fd_closer *closer;      /* of the other kinds' links */
-	struct fd_closer *gate_closer; /* so that no target's link waits for the gate's */
-	struct cuda_gate *gate;        /* for these; NULL: there are none */
-	int gate_fd;                   /* the file that its links are on */
 	unsigned open_window;          /* 0: a, 1: b */
 };
 
@@ -59,7 +50,6 @@ struct cuda_link {
 	struct fd_closer *closer; /* borrowed */
 	uint64_t tag;
 	struct cuda_perf_set *perf;
-	bool light;
 };
 
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind)
@@ -124,8 +114,6 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_buffers, buffers);
 	ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_caches, buffers);
 	ret = ret ?: bpf_map__set_value_size(skel->maps.tables, shared->globals_bytes);
-	if (kind == CUDA_PROBE_PERF)
-		ret = ret ?: bpf_map__set_max_entries(skel->maps.cuda_slices, 1);
 	ret = ret ?: share_maps(skel, shared);
 	ret = ret ?: cuda_bpf__load(skel);
 	if (ret) {
@@ -153,8 +141,8 @@ static int link_multi(int program_fd, uint32_t type, bool at_return, const char 
 }
 
 /*
- * Whether the kernel has links for many uprobes, of an attach type: then it says of a directory that it is no file. Known
- * before the programs are loaded, whose verification takes some 100 ms.
+ * Whether the kernel has links for many uprobes, of an attach type: then it says of a directory that it is no file.
+ * Known before the programs are loaded, whose verification takes some 100 ms.
  */
 static bool has_links(uint32_t type)
 {
@@ -206,7 +194,7 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 		ret = load(shared, p->kind, &p->skel);
 		if (!ret && p->kind == CUDA_PROBE_PERF)
 			ret = new_perf(p);
-		ret = ret ?: cuda_calibration__run(p, &p->cost);
+		ret = ret ?: cuda_calibration__run(p, &p->prices);
 		if (!ret)
 			return 0;
 		/* The next kind's cost is not to have these in it. */
@@ -218,87 +206,15 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 	return ret;
 }
 
-#define MAX_SLOPE 1000
-/* A program that takes so many times what it takes with calibration's cold caches was interrupted: no cache is as cold as that. */
-#define INTERRUPTED          4
-#define LEAST_INTERRUPTED_NS 4000
-
-/* warm, cold: what the probe takes where the programs take that long. */
-static struct so_cuda_own own_of(double warm, double cold, double warm_program, double cold_program)
+static void set_own_times(struct cuda_probes *p)
 {
-	double slope =
-		cold > warm && cold_program > warm_program ? (cold - warm) / (cold_program - warm_program) : 0;
-
-	return (struct so_cuda_own){ .ns = (uint32_t)warm,
-				     .program_ns = (uint32_t)warm_program,
-				     .slope = (uint32_t)(fmin(slope, MAX_SLOPE) * 256),
-				     .most_ns = (uint32_t)fmax(2 * cold, warm),
-				     .interrupted_ns =
-					     (uint32_t)fmax(INTERRUPTED * cold_program, LEAST_INTERRUPTED_NS) };
-}
-
-static void set_own(struct cuda_probes *p)
-{
-	const struct cuda_probe_cost *cost = &p->cost;
-
 	for (unsigned slot = 0; slot < SO_CUDA_SLOTS; slot++) {
 		struct so_cuda_control *control = &p->skel->bss->control[slot];
 
-		control->own =
-			own_of(cost->floor_ns, cost->cold.floor_ns, cost->program_ns, cost->cold.program_ns);
-		control->nested =
-			own_of(cost->nested_ns, cost->cold.nested_ns, cost->program_ns, cost->cold.program_ns);
-		control->stepped_ns = (uint32_t)cost->stepped_ns;
+		control->floor_ns = (uint32_t)p->prices.floor_ns;
+		control->nested_ns = (uint32_t)p->prices.nested_ns;
+		control->stepped_ns = (uint32_t)p->prices.stepped_ns;
 	}
-}
-
-/* The gate. */
-
-/* Nobody executes it, so a link places nothing. */
-static int write_gate(void *context)
-{
-	const struct cuda_probes *p = context;
-	bool session = p->kind == CUDA_PROBE_SESSION;
-	const uint64_t offset = 0, cookie = SO_CUDA_COOKIE(0, SO_MAX_SLOTS, 0);
-	unsigned pending = fd_closer__pending(p->gate_closer);
-	char path[64];
-
-	/*
-	 * Target's threads sleep in calls. Links that came and went by whether they do would have times on at certain of the target's phases.
-	 */
-	if (pending >= GATE_LINGERING && fd_closer__lingering(p->gate_closer) >= GATE_LINGERING)
-		return -EBUSY;
-	if (pending >= GATE_LINKS)
-		return -EAGAIN;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), p->gate_fd);
-	return link_multi(bpf_program__fd(session ? p->skel->progs.cuda_session : p->skel->progs.cuda_enter),
-			  session ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI, false, path, &offset, &cookie,
-			  1, getpid());
-}
-
-static void close_gate(void *context, int fd)
-{
-	const struct cuda_probes *p = context;
-
-	fd_closer__give(p->gate_closer, fd, 0);
-}
-
-static int make_gate(struct cuda_probes *p)
-{
-	int ret;
-
-	if (p->kind == CUDA_PROBE_PERF)
-		return 0;
-	p->gate_fd = memfd_create("stakeout-gate", MFD_CLOEXEC);
-	if (p->gate_fd < 0 || ftruncate(p->gate_fd, 4096))
-		return -errno;
-	ret = fd_closer__new(&p->gate_closer);
-	return ret ?: cuda_gate__new(write_gate, close_gate, p, &p->gate);
-}
-
-struct cuda_gate *cuda_probes__gate(const struct cuda_probes *p)
-{
-	return p->gate;
 }
 
 int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
@@ -312,7 +228,6 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 	if (!p)
 		return so_err(err, -ENOMEM, "out of memory");
 	p->handlers = *handlers;
-	p->gate_fd = -1;
 	ret = fd_closer__new(&p->closer);
 	if (ret)
 		return so_err(err, ret, "cannot make a thread: %s", strerror(-ret));
@@ -328,12 +243,7 @@ int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *
 			      "the kernel refused every kind of CUDA probe (%s): they need Linux 5.15 with "
 			      "CONFIG_UPROBE_EVENTS, CAP_BPF and CAP_PERFMON (it lacks %s)",
 			      strerror(-ret), privileges__why(why));
-	set_own(p);
-	ret = make_gate(p);
-	if (ret)
-		log__error(
-			"a duty cycle of CUDA probes will cost more: no thread and file for placing them: %s",
-			strerror(-ret));
+	set_own_times(p);
 	p->names_ring = ring_buffer__new(bpf_map__fd(p->skel->maps.cuda_names), on_name, p, NULL);
 	if (!p->names_ring)
 		return so_err(err, -errno, "cannot map the ring buffer of kernel names: %s", strerror(errno));
@@ -346,13 +256,9 @@ void cuda_probes__free(struct cuda_probes *p)
 	if (!p)
 		return;
 	ring_buffer__free(p->names_ring);
-	cuda_gate__free(p->gate);
-	fd_closer__free(p->gate_closer);
 	fd_closer__free(p->closer);
 	cuda_perf_events__free(p->perf);
 	cuda_bpf__destroy(p->skel);
-	if (p->gate_fd >= 0)
-		close(p->gate_fd);
 	free(p);
 }
 
@@ -361,14 +267,9 @@ enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *p)
 	return p->kind;
 }
 
-struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *p)
+struct cuda_prices cuda_probes__prices(const struct cuda_probes *p)
 {
-	return p->cost;
-}
-
-uint64_t cuda_probes__tally(const struct cuda_probes *p, uint32_t slot)
-{
-	return __atomic_load_n(&p->skel->bss->tallies[slot % SO_CUDA_SLOTS].calls, __ATOMIC_RELAXED);
+	return p->prices;
 }
 
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *p, uint32_t slot)
@@ -407,20 +308,12 @@ void cuda_link__free(struct cuda_link *link)
 	free(link);
 }
 
-bool cuda_link__is_light(const struct cuda_link *link)
-{
-	return link->light;
-}
-
 static int link_places(const struct bpf_program *program, uint32_t type, bool at_return, const char *path,
 		       const struct cuda_places *places, pid_t pid, int *fd)
 {
-	int ret;
+	int ret = link_multi(bpf_program__fd(program), type, at_return, path, places->offsets, places->cookies,
+			     places->n, pid);
 
-	if (*fd >= 0)
-		return 0;
-	ret = link_multi(bpf_program__fd(program), type, at_return, path, places->offsets, places->cookies,
-			 places->n, pid);
 	if (ret < 0)
 		return ret;
 	*fd = ret;
@@ -428,25 +321,21 @@ static int link_places(const struct bpf_program *program, uint32_t type, bool at
 }
 
 static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, const char *path,
-			const struct cuda_places *places, bool light, pid_t pid)
+			const struct cuda_places *places, pid_t pid)
 {
-	int ret = 0;
+	int ret;
 
 	/* The process may be another program now, whose calls would be counted twice. */
 	fd_closer__wait(p->closer, tag_of(pid, 0), PID_MASK);
 	if (p->kind == CUDA_PROBE_SESSION)
 		return link_places(p->skel->progs.cuda_session, ATTACH_UPROBE_SESSION, false, path, places, pid,
 				   &link->fds[0]);
-	/* Returns first: an entry that is seen has its return seen. Of light links no entry counts. */
-	if (!light)
-		ret = link_places(p->skel->progs.cuda_leave, ATTACH_UPROBE_MULTI, true, path, places, pid,
-				  &link->fds[1]);
-	ret = ret
-		      ?: link_places(p->skel->progs.cuda_enter, ATTACH_UPROBE_MULTI, false, path, places, pid,
-				     &link->fds[0]);
-	if (!ret)
-		link->light = light;
-	return ret;
+	/* Returns first: an entry that is seen has its return seen. */
+	ret = link_places(p->skel->progs.cuda_leave, ATTACH_UPROBE_MULTI, true, path, places, pid,
+			  &link->fds[1]);
+	return ret
+		       ?: link_places(p->skel->progs.cuda_enter, ATTACH_UPROBE_MULTI, false, path, places, pid,
+				      &link->fds[0]);
 }
 
 /* They are of one process; but the event of a return that another's entry has made is told by the cookie alone. */
@@ -470,15 +359,13 @@ static int attach_perf(struct cuda_probes *p, struct cuda_link *link, const char
 }
 
 int cuda_probes__attach_places(struct cuda_probes *p, pid_t pid, int fd, const struct cuda_places *places,
-			       bool light, struct cuda_link **out)
+			       struct cuda_link **out)
 {
-	_cleanup_(cuda_link) struct cuda_link *new = NULL;
-	struct cuda_link *link = *out;
+	_cleanup_(cuda_link) struct cuda_link *link =
+		new_link(p, tag_of(pid, SO_CUDA_COOKIE_SLOT(places->cookies[0])));
 	char path[64];
 	int ret;
 
-	if (!link)
-		link = new = new_link(p, tag_of(pid, SO_CUDA_COOKIE_SLOT(places->cookies[0])));
 	if (!link)
 		return -ENOMEM;
 	/* Through the descriptor: another mount namespace may hide the path. */
@@ -486,12 +373,10 @@ int cuda_probes__attach_places(struct cuda_probes *p, pid_t pid, int fd, const s
 	if (p->kind == CUDA_PROBE_PERF)
 		ret = attach_perf(p, link, path, places, pid);
 	else
-		ret = attach_multi(p, link, path, places, light, pid);
-	if (ret)
-		return ret;
-	if (new)
-		*out = TAKE_PTR(new);
-	return 0;
+		ret = attach_multi(p, link, path, places, pid);
+	if (!ret)
+		*out = TAKE_PTR(link);
+	return ret;
 }
 
 bool cuda_probes__are_crowded(struct cuda_probes *p)
@@ -506,14 +391,14 @@ bool cuda_probes__are_going(struct cuda_probes *p, pid_t pid)
 
 static bool is_stepped(const struct cuda_probes *p, const struct probe_site *site)
 {
-	return !site->emulated && (!site->long_nop || p->cost.nops_stepped);
+	return !site->emulated && (!site->long_nop || p->prices.nops_stepped);
 }
 
 static bool is_chosen(const struct cuda_choice *choice, const struct cuda_name *name)
 {
 	if (name->type == CUDA_NAME_NAMER)
 		return choice->others;
-	return cuda_api_set__has(&choice->apis, name->number) != choice->others;
+	return (choice->units >> cuda_names__unit(name->number) & 1) != choice->others;
 }
 
 int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_t number, int fd,
@@ -535,7 +420,8 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 		if (!is_chosen(choice, &f->name))
 			continue;
 		offsets[n] = f->offset;
-		cookies[n++] = SO_CUDA_COOKIE(f->name.number + (namer ? SO_CUDA_API_COUNT : 0u), slot, number) |
+		cookies[n++] = SO_CUDA_COOKIE(f->name.number + (namer ? SO_CUDA_API_COUNT : 0u),
+					      choice->generation << 12 | slot, number) |
 			       (is_stepped(p, &f->site) ? SO_CUDA_COOKIE_STEPPED : 0);
 	}
 	if (!n) {
@@ -543,7 +429,7 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 		return 0;
 	}
 	places.n = n;
-	ret = cuda_probes__attach_places(p, pid, fd, &places, choice->light, out);
+	ret = cuda_probes__attach_places(p, pid, fd, &places, out);
 	return ret ? so_err(err, ret, "the kernel refused the probes: %s", strerror(-ret)) : 0;
 }
 
@@ -588,44 +474,10 @@ int cuda_probes__slot(struct cuda_probes *p, uint32_t slot, struct so_cuda_slot 
 	return sum_of_cpus(p->skel->maps.cuda_slots, slot, (__u64 *)sum, CUDA_SLOT_WORDS);
 }
 
-int cuda_probes__begin_slices(struct cuda_probes *p, uint32_t slot, enum so_cuda_of of, uint64_t from_ns)
-{
-	struct so_cuda_control *control = cuda_probes__control(p, slot);
-	int ret;
-
-	cuda_probes__end_slices(p, slot);
-	ret = clear_cpus(p->skel->maps.cuda_slices, slot, sizeof(struct so_cuda_slices));
-	if (ret)
-		return ret;
-	control->slices_of = of;
-	control->slices_ns = from_ns;
-	return 0;
-}
-
-void cuda_probes__end_slices(struct cuda_probes *p, uint32_t slot)
-{
-	cuda_probes__control(p, slot)->slices_ns = 0;
-}
-
-int cuda_probes__slices(const struct cuda_probes *p, uint32_t slot, struct so_cuda_slices *sum)
-{
-	return sum_of_cpus(p->skel->maps.cuda_slices, slot, sum->hits, SO_CUDA_SLICES);
-}
-
-struct cuda_api_set cuda_probes__called(const struct cuda_probes *p, uint32_t slot)
-{
-	struct cuda_api_set set;
-
-	memcpy(set.words, p->skel->bss->called[slot % SO_CUDA_SLOTS], sizeof(set.words));
-	return set;
-}
-
 int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 {
 	/* Probes of the slot's former target; one's program may still be running. */
 	fd_closer__drain(p->closer, tag_of(0, slot), SLOT_MASK);
-	memset(p->skel->bss->called[slot % SO_CUDA_SLOTS], 0, sizeof(p->skel->bss->called[0]));
-	cuda_probes__end_slices(p, slot);
 	return clear_cpus(p->skel->maps.cuda_slots, slot, sizeof(struct so_cuda_slot));
 }
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel side of timing CUDA calls: loads bpf/cuda/cuda.bpf.c beside the sampler, puts its probes on the functions of a
- * library for one process, and gives access to its maps. Knows nothing of targets. Not thread-safe: the engine serialises.
+ * The kernel side of timing CUDA calls: loads bpf/cuda/cuda.bpf.c beside the sampler, puts its probes on the
+ * functions of a library for one process, and gives access to its maps. Knows nothing of targets. Not thread-safe:
+ * the engine serialises.
  */
 #ifndef STAKEOUT_CUDA_PROBES_H
 #define STAKEOUT_CUDA_PROBES_H
 
 #include <sys/types.h>
 
-#include "daemon/cuda/cuda_api_set.h"
-#include "daemon/cuda/cuda_gate.h"
 #include "daemon/cuda/cuda_library.h"
-#include "daemon/cuda/cuda_probe_cost.h"
+#include "daemon/cuda/cuda_calibration.h"
 #include "daemon/cuda/cuda_snapshot.h"
 #include "daemon/kernel/sampler.h"
 #include "stakeout/cuda_abi.h"
@@ -31,13 +30,12 @@ enum cuda_probe_kind {
 	CUDA_PROBE_MULTI,   /* two links for all functions (6.6) */
 	CUDA_PROBE_PERF, /* two perf events a function, slow to take away: daemon/cuda/cuda_perf_events.h (5.15) */
 };
-#define CUDA_PROBES_PERF_STRETCH 20 /* for cuda_budget__stretch(): on for 0.2 s at least */
 
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
 
 /*
- * Loads, and measures what a probe costs on this machine, which takes some 250 ms. For tests STAKEOUT_CUDA_PROBES in the daemon's
- * environment is the word of a kind: no better one is tried. -ENOTSUP: the kernel has no kind of probe
+ * Loads, and measures what a probe costs on this machine, which takes some 100 ms. For tests STAKEOUT_CUDA_PROBES in
+ * the daemon's environment is the word of a kind: no better one is tried. -ENOTSUP: the kernel has no kind of probe
  * that will do; other errors as of sampler__new().
  */
 int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
@@ -47,78 +45,61 @@ CLEANUP_DEFINE(struct cuda_probes *, cuda_probes, cuda_probes__free)
 
 enum cuda_probe_kind cuda_probes__kind(const struct cuda_probes *probes);
 
-struct cuda_probe_cost cuda_probes__cost(const struct cuda_probes *probes);
+struct cuda_prices cuda_probes__prices(const struct cuda_probes *probes);
 
 /* The probes on one library in one process. */
 struct cuda_link;
 
-/* Which functions: those of these calls, or of all others and those that tell kernels' names. */
+/* Which functions: those of these units (1 << SO_CUDA_UNIT()), or all others and those that tell kernels' names. */
 struct cuda_choice {
-	struct cuda_api_set apis;
+	uint32_t units;
 	bool others;
-	bool light; /* their entries alone, where the kind of probe has links for these (CUDA_PROBE_MULTI) */
+	uint32_t generation; /* SO_CUDA_COOKIE_GENERATION of the cookies */
 };
 
 /*
  * fd: the library's file, borrowed. number: tells this library of this process from all others, 1 …
  * SO_CUDA_MAX_LIBRARIES. *out is NULL when the library has none of these. 0, or -errno with words.
- * Where *out is a light link, and was made by the same call but for choice->light, it gets its returns; on failure it stays light.
  */
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
 			const struct cuda_library *library, const struct cuda_choice *choice,
 			struct cuda_link **out, struct so_error *err);
 /*
- * Takes the probes away; a call that is under way then goes on unseen. What the kernel needs for it, 16 to 110 ms, passes in another
- * thread: for a part of that, which the gate makes short, threads of the process still run into them.
+ * Takes the probes away; a call that is under way then goes on unseen. What the kernel needs for it, 16 to 110 ms,
+ * passes in another thread: for a part of that, 5 to 50 ms, threads of the process still run into them.
  */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
-/* Whether it has entries alone. */
-bool cuda_link__is_light(const struct cuda_link *link);
 /*
- * Where processes come and go faster than a kernel takes their probes away (CUDA_PROBE_PERF), each holds a descriptor and kernel
- * memory: so many wait that no further process should get any.
+ * Where processes come and go faster than a kernel takes their probes away (CUDA_PROBE_PERF), each holds a descriptor
+ * and kernel memory: so many wait that no further process should get any.
  */
 #define CUDA_PROBES_CROWD 8192
 bool cuda_probes__are_crowded(struct cuda_probes *probes);
 /* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
 bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
 
-/* For the links of targets: to be asked for before they are made or freed. NULL: there is none, as with CUDA_PROBE_PERF, which it does not help. */
-struct cuda_gate *cuda_probes__gate(const struct cuda_probes *probes);
-/* Calls that were entered since the slot was cleared, nested ones too. */
-struct cuda_api_set cuda_probes__called(const struct cuda_probes *probes, uint32_t slot);
-
-/*
- * Hits of calls of this library are counted in slices of 2^SO_CUDA_SLICE_SHIFT ns from that time on (CLOCK_MONOTONIC), from none.
- * -ENOMEM, -errno.
- */
-int cuda_probes__begin_slices(struct cuda_probes *probes, uint32_t slot, enum so_cuda_of of, uint64_t from_ns);
-/* Not any more; what was counted stays until they begin again. */
-void cuda_probes__end_slices(struct cuda_probes *probes, uint32_t slot);
-int cuda_probes__slices(const struct cuda_probes *probes, uint32_t slot, struct so_cuda_slices *sum);
-
 /* Tells where a process's shared runtimes are. */
 void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);
 
 /*
- * The call that a thread was last seen to enter. -ENOENT: none; -EINVAL: before Linux 6.9 a thread other than its process's first
- * cannot be asked for.
+ * The call that a thread was last seen to enter. -ENOENT: none; -EINVAL: before Linux 6.9 a thread other than its
+ * process's first cannot be asked for.
  */
 int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_cuda_call *out);
-/* struct so_cuda_tally of a slot, now. */
-uint64_t cuda_probes__tally(const struct cuda_probes *probes, uint32_t slot);
 
 /* The target's switches; writing to them takes effect at once. */
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);
 
 /*
- * What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, or what reading a map
- * gave.
+ * What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, or what reading
+ * a map gave.
  */
 int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
 			  void *context, struct cuda_snapshot *out);
-/* Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or what reading the map gave. */
+/*
+ * Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or what reading the map gave.
+ */
 int cuda_probes__each_thread(struct cuda_probes *probes, int (*add)(void *context, uint32_t tgid, uint32_t tid),
 			     void *context);
 /* Removes one entry, and gives what it held then. -ENOENT, -errno. */
@@ -133,7 +114,10 @@ void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint3
 
 int cuda_probes__names_fd(const struct cuda_probes *probes);
 void cuda_probes__consume_names(struct cuda_probes *probes);
-/* Ends the open window of stacks, as sampler__drain() does: its stacks must have been consumed before this returns lines. */
+/*
+ * Ends the open window of stacks, as sampler__drain() does: its stacks must have been consumed before this returns
+ * lines.
+ */
 int cuda_probes__drain(struct cuda_probes *probes, struct sampler *sampler);
 
 #endif

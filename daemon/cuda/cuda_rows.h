@@ -15,8 +15,8 @@ struct cuda_rows_world {
 	/* A thread's name, any bytes; NULL: not known. Borrowed until the next call. */
 	const char *(*comm)(void *data, uint32_t tgid, uint32_t tid);
 	/*
-	 * The readable name of a kernel, by so_cuda_key.kernel, which is not 0; NULL: not known. Borrowed until the next call;
-	 * asked once for each kernel of a process.
+	 * The readable name of a kernel, by so_cuda_key.kernel, which is not 0; NULL: not known. Borrowed until the
+	 * next call; asked once for each kernel of a process.
 	 */
 	const char *(*kernel)(void *data, uint32_t tgid, uint64_t kernel);
 	/* A new object with "line" and "stack" of an allocation site, by its hash (0: not known); NULL: not known. */
@@ -26,9 +26,10 @@ struct cuda_rows_world {
 /*
  * New references to arrays; NULL: out of memory. Numbers above 2^63 - 1 read 2^63 - 1.
  *
- * Calls: one row for each (process, thread, API, library, kernel, direction), its octaves merged, by falling total_ns, then
- * by process, thread, API, library, kernel and direction. Histogram buckets rise. Each octave keeps its own last launch, and
- * which of these was the last of all is not known: grid, block and stream are those of the octave with the most calls.
+ * Calls: one row for each (process, thread, API, library, kernel, direction), its octaves merged, by falling
+ * total_ns, then by process, thread, API, library, kernel and direction. Histogram buckets rise. Each octave keeps
+ * its own last launch, and which of these was the last of all is not known: grid, block and stream are those of the
+ * octave with the most calls.
  */
 json_t *cuda_rows__calls(const struct cuda_snapshot *snapshot, const struct cuda_rows_world *world);
 /* By falling count, then by process, API, library and code. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/cuda/cuda_snapshot.h"
+#include "daemon/cuda/cuda_snapshot_parts.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,24 +17,6 @@ _Static_assert(offsetof(struct cuda_calls_entry, key) == 0 && offsetof(struct cu
 _Static_assert(offsetof(struct so_cuda_key, tgid) == 0 && offsetof(struct so_cuda_error_key, tgid) == 0 &&
 		       offsetof(struct so_cuda_site_key, tgid) == 0,
 	       "a key begins with its process");
-
-/* Entries of one type, each of which begins with its key. */
-struct entries {
-	unsigned char *bytes;
-	size_t n, capacity;
-	size_t size, key_size; /* bytes of an entry, and of its key */
-	struct u64_table by_hash;
-};
-
-struct cuda_snapshot {
-	struct entries calls, errors, sites, slots;
-	uint64_t seed[2];
-};
-
-static inline void *entries__at(const struct entries *entries, size_t i)
-{
-	return entries->bytes + i * entries->size;
-}
 
 /* Keyed with random bytes of the process: a target chooses the kernels' addresses, and must not make them collide. */
 static uint64_t hash_key(const struct cuda_snapshot *snapshot, const void *key, size_t size)
@@ -62,7 +44,7 @@ static void *entries__find(const struct entries *entries, const void *key, uint6
 }
 
 /* The entry of the key; a new one is zero but for the key. NULL: no memory. */
-static void *entries__get(const struct cuda_snapshot *snapshot, struct entries *entries, const void *key)
+void *entries__get(const struct cuda_snapshot *snapshot, struct entries *entries, const void *key)
 {
 	uint64_t hash = hash_key(snapshot, key, entries->key_size);
 	unsigned char *entry = entries__find(entries, key, &hash);
@@ -127,7 +109,7 @@ int cuda_snapshot__add_calls(struct cuda_snapshot *snapshot, const struct so_cud
 	struct cuda_calls_entry *entry;
 	uint64_t sum = 0;
 
-	if (key->octave >= LATENCY_OCTAVES)
+	if (key->octave > SO_CUDA_UNTIMED)
 		return -EINVAL;
 	entry = entries__get(snapshot, &snapshot->calls, key);
 	if (!entry)
@@ -273,7 +255,7 @@ const struct cuda_slot_entry *cuda_snapshot__slots(const struct cuda_snapshot *s
 	return (const struct cuda_slot_entry *)snapshot->slots.bytes;
 }
 
-static void merge_calls(struct so_cuda_calls *into, const struct so_cuda_calls *from)
+void cuda_calls__merge(struct so_cuda_calls *into, const struct so_cuda_calls *from)
 {
 	if (!into->calls || from->min_ns < into->min_ns)
 		into->min_ns = from->min_ns;
@@ -319,7 +301,7 @@ static int merge_counts(struct cuda_snapshot *into, const struct cuda_snapshot *
 		to = entries__get(into, &into->calls, &key);
 		if (!to)
 			return -ENOMEM;
-		merge_calls(&to->calls, &entry->calls);
+		cuda_calls__merge(&to->calls, &entry->calls);
 	}
 	for (size_t i = 0; i < from->errors.n; i++) {
 		const struct cuda_error_entry *entry = entries__at(&from->errors, i);
@@ -364,7 +346,7 @@ int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64
 			entries__release(&kept);
 			return -ENOMEM;
 		}
-		merge_calls(&to->calls, &entry->calls);
+		cuda_calls__merge(&to->calls, &entry->calls);
 	}
 	entries__release(&snapshot->calls);
 	snapshot->calls = kept;
@@ -405,33 +387,6 @@ int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot 
 	return 0;
 }
 
-/*
- * Scales one count after the other so that neither a count nor a sum of neighbours is off by more than 1, and each is right
- * on average over all starts: the n-th one of all comes out floor(start + factor × n) - floor(start + factor × (n - 1))
- * times.
- */
-struct scaler {
-	long double factor, start;
-	long double exact; /* sum of factor × count */
-	uint64_t given;
-};
-
-static uint64_t scaler__next(struct scaler *scaler, uint64_t count)
-{
-	uint64_t before = scaler->given;
-
-	scaler->exact += scaler->factor * (long double)count;
-	scaler->given = (uint64_t)floorl(scaler->start + scaler->exact);
-	return scaler->given - before;
-}
-
-static uint64_t in_proportion(uint64_t value, uint64_t to, uint64_t of)
-{
-	long double scaled = of ? roundl((long double)value * (long double)to / (long double)of) : 0;
-
-	return scaled < 0x1p64L ? (uint64_t)scaled : UINT64_MAX;
-}
-
 void cuda_snapshot__take_memory(struct cuda_snapshot *estimate, const struct cuda_snapshot *of)
 {
 	static const struct so_cuda_site none;
@@ -443,144 +398,4 @@ void cuda_snapshot__take_memory(struct cuda_snapshot *estimate, const struct cud
 		entry->site.current_bytes = site->current_bytes;
 		entry->site.peak_bytes = site->peak_bytes;
 	}
-}
-
-static bool is_of_kinds(uint32_t api, uint32_t kinds)
-{
-	static const uint8_t of[SO_CUDA_API_COUNT] = {
-#define X(name, library, kind, args) SO_CUDA_##kind,
-		SO_CUDA_APIS(X)
-#undef X
-	};
-
-	return kinds == ~0u || (api < SO_CUDA_API_COUNT && kinds >> of[api] & 1);
-}
-
-/*
- * A call is seen when all of it lies in the time on: of calls that take d, the share (on - d) / on of those that begin then.
- * One that takes nearly all of it or longer is hardly ever seen, and stands for 20 at most.
- */
-static long double unseen_factor(uint32_t octave, uint32_t bucket, uint64_t on_ns)
-{
-	long double takes = (long double)latency_lower(octave, bucket) + (long double)latency_width(octave) / 2;
-	long double on = (long double)on_ns;
-
-	if (!on_ns)
-		return 1;
-	return takes < 0.95L * on ? on / (on - takes) : 20;
-}
-
-static void scale_calls(struct cuda_calls_entry *entry, uint64_t on_ns, struct scaler *counts,
-			struct scaler *errors)
-{
-	struct so_cuda_calls *calls = &entry->calls;
-	uint64_t before = calls->calls, after = 0;
-	long double factor = counts->factor;
-
-	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
-		counts->factor = factor * unseen_factor(entry->key.octave, i, on_ns);
-		calls->buckets[i] = scaler__next(counts, calls->buckets[i]);
-		after += calls->buckets[i];
-	}
-	counts->factor = factor;
-	calls->calls = after;
-	calls->errors = scaler__next(errors, calls->errors);
-	if (calls->errors > after)
-		calls->errors = after;
-	calls->total_ns = in_proportion(calls->total_ns, after, before);
-	calls->squares = in_proportion(calls->squares, after, before);
-	calls->bytes = in_proportion(calls->bytes, after, before);
-	calls->blocks = in_proportion(calls->blocks, after, before);
-	calls->threads = in_proportion(calls->threads, after, before);
-}
-
-#define COMPARE(a, b)   \
-	if ((a) != (b)) \
-	return (a) < (b) ? -1 : 1
-
-/* The calls of one API of one process lie together, so that their sum is scaled within 1. */
-static int compare_calls(const void *a, const void *b)
-{
-	const struct so_cuda_key *x = &(*(struct cuda_calls_entry *const *)a)->key;
-	const struct so_cuda_key *y = &(*(struct cuda_calls_entry *const *)b)->key;
-
-	COMPARE(x->tgid, y->tgid);
-	COMPARE(x->api, y->api);
-	COMPARE(x->library, y->library);
-	COMPARE(x->tid, y->tid);
-	COMPARE(x->kernel, y->kernel);
-	COMPARE(x->direction, y->direction);
-	COMPARE(x->octave, y->octave);
-	return 0;
-}
-
-static int compare_errors(const void *a, const void *b)
-{
-	const struct so_cuda_error_key *x = &(*(struct cuda_error_entry *const *)a)->key;
-	const struct so_cuda_error_key *y = &(*(struct cuda_error_entry *const *)b)->key;
-
-	COMPARE(x->tgid, y->tgid);
-	COMPARE(x->api, y->api);
-	COMPARE(x->library, y->library);
-	COMPARE(x->code, y->code);
-	return 0;
-}
-
-static int compare_sites(const void *a, const void *b)
-{
-	return memcmp(*(void *const *)a, *(void *const *)b, sizeof(struct so_cuda_site_key));
-}
-
-/* The entries, sorted; malloc'ed. NULL: no memory. */
-static void *sort_entries(const struct entries *entries, int (*compare)(const void *, const void *))
-{
-	void **sorted = malloc((entries->n + 1) * sizeof(*sorted));
-
-	if (!sorted)
-		return NULL;
-	for (size_t i = 0; i < entries->n; i++)
-		sorted[i] = entries__at(entries, i);
-	qsort(sorted, entries->n, sizeof(*sorted), compare);
-	return sorted;
-}
-
-/* Releases are seen of memory whose allocation was: they are scaled as these are, whichever way their own kind is counted. */
-static void scale_site(struct so_cuda_site *site, struct scaler *allocations, struct scaler *frees)
-{
-	uint64_t before = site->allocations;
-
-	site->allocations = scaler__next(allocations, before);
-	site->frees = scaler__next(frees, site->frees);
-	site->bytes = in_proportion(site->bytes, site->allocations, before);
-}
-
-int cuda_snapshot__scale(struct cuda_snapshot *snapshot, uint32_t kinds, double factor, uint64_t on_ns,
-			 double start)
-{
-	struct scaler calls = { .factor = factor, .start = start }, failed = calls, codes = calls,
-		      allocations = calls, frees = calls;
-	_cleanup_free_ struct cuda_calls_entry **by_api = NULL;
-	_cleanup_free_ struct cuda_error_entry **by_code = NULL;
-	_cleanup_free_ struct cuda_site_entry **by_site = NULL;
-
-	if (!(factor >= 0) || !isfinite(factor) || !(start >= 0 && start < 1))
-		return -EINVAL;
-	by_api = sort_entries(&snapshot->calls, compare_calls);
-	by_code = sort_entries(&snapshot->errors, compare_errors);
-	by_site = sort_entries(&snapshot->sites, compare_sites);
-	if (!by_api || !by_code || !by_site)
-		return -ENOMEM;
-	for (size_t i = 0; i < snapshot->calls.n; i++) {
-		if (is_of_kinds(by_api[i]->key.api, kinds))
-			scale_calls(by_api[i], on_ns, &calls, &failed);
-	}
-	for (size_t i = 0; i < snapshot->errors.n; i++) {
-		if (is_of_kinds(by_code[i]->key.api, kinds))
-			by_code[i]->count = scaler__next(&codes, by_code[i]->count);
-	}
-	for (size_t i = 0; i < snapshot->sites.n; i++) {
-		if (kinds >> by_site[i]->key.kind & 1)
-			scale_site(&by_site[i]->site, &allocations, &frees);
-	}
-	return 0;
 }

@@ -8,9 +8,10 @@
 /*
  * min_ns and max_ns of the calls since; `all` has those of all calls, `since` its differences but for these two.
  *
- * The lowest bucket that is not empty holds the shortest call; and were all other calls as long as their buckets allow, the
- * shortest would be what is left of the sum of times; nor can it be shorter than the shortest of all calls. The longest
- * likewise. Times are noted a moment before or after the bucket is counted, so the other bounds count only inside the bucket.
+ * The lowest bucket that is not empty holds the shortest call; and were all other calls as long as their buckets
+ * allow, the shortest would be what is left of the sum of times; nor can it be shorter than the shortest of all
+ * calls. The longest likewise. Times are noted a moment before or after the bucket is counted, so the other bounds
+ * count only inside the bucket.
  */
 static void bound_extremes(uint32_t octave, const struct so_cuda_calls *all, struct so_cuda_calls *since)
 {
@@ -69,7 +70,8 @@ static bool subtract_calls(uint32_t octave, struct so_cuda_calls *calls, const s
 	calls->bytes -= base->bytes;
 	calls->blocks -= base->blocks;
 	calls->threads -= base->threads;
-	bound_extremes(octave, &all, calls);
+	if (octave < SO_CUDA_UNTIMED)
+		bound_extremes(octave, &all, calls);
 	return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Which processes a target has, which libraries of theirs have probes, and what is kept of those that ended. */
-#include "daemon/cuda/cuda_watch_parts.h"
+#include "daemon/cuda/cuda_watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #include "stakeout/array.h"
 
 /*
- * Processes that have ended and made calls. So many are kept apart, or fewer where the figures of all take more than so many bytes;
- * but more while they have ended not longer ago than any window of the history lasts.
+ * Processes that have ended and made calls. So many are kept apart, or fewer where the figures of all take more than
+ * so many bytes; but more while they have ended not longer ago than any window of the history lasts.
  */
 #define MANY_ENDED      1024
 #define MAX_ENDED_BYTES (32u << 20)
@@ -23,12 +23,26 @@ static uint32_t last_number; /* of a library; the engine's lock guards it */
 
 static void release_mapped(struct cuda_mapped *m)
 {
-	cuda_link__free(m->steady);
-	cuda_link__free(m->cycled);
+	cuda_link__free(m->always);
+	cuda_link__free(m->windowed);
 	cuda_library__release(&m->library);
 	if (m->fd >= 0)
 		close(m->fd);
 	free(m->path);
+}
+
+static void prepare(struct cuda_watch *w)
+{
+	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
+
+	control->generation = 0;
+	memset(control->off, 0, sizeof(control->off));
+	memset(control->counted, 0, sizeof(control->counted));
+	memset(control->segment, 0, sizeof(control->segment));
+	for (unsigned i = 0; i < SO_CUDA_UNITS; i++)
+		control->since_ns[i] = w->begin_ns;
+	cuda_watch_set_stacks(w);
+	control->on = 1;
 }
 
 int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_percent, struct cuda_watch **out)
@@ -43,26 +57,19 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	w->budget_percent = budget_percent;
 	if (getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
 		w->random = clock__now_ns();
-	ret = cuda_budget__new(budget_percent, &w->budget);
-	if (!ret && cuda_probes__kind(probes) == CUDA_PROBE_PERF)
-		cuda_budget__stretch(w->budget, CUDA_PROBES_PERF_STRETCH);
-	ret = ret ?: cuda_snapshot__new(&w->total);
+	ret = cuda_snapshot__new(&w->total);
 	ret = ret ?: cuda_snapshot__new(&w->last);
 	ret = ret ?: cuda_snapshot__new(&w->folded);
 	ret = ret ?: cuda_snapshot__new(&w->ended_threads);
+	ret = ret ?: cuda_snapshot__new(&w->window.calls);
+	ret = ret ?: cuda_snapshot__new(&w->fresh);
 	ret = ret ?: cuda_probes__clear_slot(probes, slot);
 	if (ret)
 		return ret;
-	w->begin_ns = w->checked_ns = w->on_since_ns = clock__now_ns();
-	w->accounted_ns = w->segment_ns = w->active.looked_ns = w->begin_ns;
-	w->phase = CUDA_WATCH_ON;
-	w->cycle = (struct cuda_budget_cycle){ .on_ms = CUDA_BUDGET_STEADY_ON_MS, .duty = 1, .factor = 1 };
-	w->phase_end_ns = w->begin_ns + w->cycle.on_ms * CUDA_WATCH_MS;
-	cuda_watch_set_stacks(w);
-	memset(cuda_probes__control(probes, slot)->off, 0, sizeof(cuda_probes__control(probes, slot)->off));
-	cuda_watch_set_segments(w);
-	cuda_watch_begin_anew(w, CUDA_KINDS_ALL, w->begin_ns);
-	cuda_probes__control(probes, slot)->on = 1;
+	w->begin_ns = w->checked_ns = w->decided_ns = w->accounted_ns = w->settled_ns = clock__now_ns();
+	w->cpus = w->coldness = 1;
+	w->stack_ns = 5000;
+	prepare(w);
 	*out = TAKE_PTR(w);
 	return 0;
 }
@@ -93,10 +100,10 @@ void cuda_watch__free(struct cuda_watch *w)
 	cuda_lines__release(&w->lines);
 	cuda_snapshot__free(w->total);
 	cuda_snapshot__free(w->last);
-	cuda_snapshot__free(w->last_on);
 	cuda_snapshot__free(w->folded);
 	cuda_snapshot__free(w->ended_threads);
-	cuda_budget__free(w->budget);
+	cuda_snapshot__free(w->window.calls);
+	cuda_snapshot__free(w->fresh);
 	free(w);
 }
 
@@ -168,32 +175,30 @@ bool cuda_watch__has_library(const struct cuda_watch *w, pid_t pid, uint64_t dev
 	return false;
 }
 
-/* light: as in struct cuda_choice. A link that is light, and not to be, gets what it lacks. */
-static void attach(struct cuda_watch *w, struct cuda_mapped *m, bool steady, bool light,
+static void attach(struct cuda_watch *w, struct cuda_mapped *m, const struct cuda_choice *choice,
 		   struct cuda_link **link)
 {
-	struct cuda_choice choice = { .apis = w->cycled, .others = steady, .light = light };
 	struct so_error why = { "" };
 
-	if ((*link && (light || !cuda_link__is_light(*link))) || m->gone || m->waits || !m->library.n_functions)
+	if (*link || m->gone || m->waits || !m->library.n_functions)
 		return;
-	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, &choice, link,
-				&why)) {
+	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, choice, link, &why))
 		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
-		/* Entries alone count nothing. */
-		cuda_link__free(TAKE_PTR(*link));
-	}
 }
 
-void cuda_watch_attach_steady(struct cuda_watch *w, struct cuda_mapped *m)
+void cuda_watch_attach_always(struct cuda_watch *w, struct cuda_mapped *m)
 {
-	attach(w, m, true, false, &m->steady);
+	const struct cuda_choice choice = { w->windowed | w->unwatched, true, w->generation };
+
+	attach(w, m, &choice, &m->always);
 }
 
-void cuda_watch_attach_cycled(struct cuda_watch *w, struct cuda_mapped *m, bool light)
+void cuda_watch_attach_windowed(struct cuda_watch *w, struct cuda_mapped *m)
 {
-	if (w->kinds.cycled)
-		attach(w, m, false, light, &m->cycled);
+	const struct cuda_choice choice = { w->windowed, false, w->generation };
+
+	if (w->windowed)
+		attach(w, m, &choice, &m->windowed);
 }
 
 /* A static one shares its file's code with the program, whose own calls of the driver count. */
@@ -225,10 +230,9 @@ static void attach_first(struct cuda_watch *w, struct cuda_mapped *m)
 			 "%.80s: not watched until the probes of processes that ended are taken away, "
 			 "which this kernel does slowly",
 			 m->path);
-	cuda_watch_attach_steady(w, m);
-	/* In the midst of light probes it waits for the others. */
-	if (cuda_watch_has_cycled(w) && w->phase != CUDA_WATCH_LIGHT)
-		cuda_watch_attach_cycled(w, m, false);
+	cuda_watch_attach_always(w, m);
+	if (w->phase == CUDA_WATCH_SETTLING || w->phase == CUDA_WATCH_ON)
+		cuda_watch_attach_windowed(w, m);
 }
 
 int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
@@ -243,28 +247,13 @@ int cuda_watch__add_library(struct cuda_watch *w, struct cuda_mapped *mapped)
 	}
 	mapped->number = ++last_number;
 	if (w->ended_ns)
-		cuda_watch_resume(w);
-	cuda_watch_drop_light(w);
+		w->accounted_ns = clock__now_ns();
+	w->ended_ns = 0;
 	w->mapped[w->n_mapped++] = *mapped;
-	/*
-	 * What a static runtime calls in the driver is known by its own call alone: where that comes and goes, so must this. A blocking
-	 * copy may be an asynchronous one of the driver.
-	 */
-	if (mapped->library.kind == CUDA_LIBRARY_RUNTIME_STATIC)
-		w->kinds.together = 1u << SO_CUDA_COPY | 1u << SO_CUDA_BLOCKING_COPY;
+	w->together |= mapped->library.kind == CUDA_LIBRARY_RUNTIME_STATIC;
 	tell_runtimes(w, mapped->pid);
 	attach_first(w, &w->mapped[w->n_mapped - 1]);
 	return cuda_watch__add_process(w, mapped->pid);
-}
-
-/* A cheap generator is enough: it only must not follow the target (splitmix64). */
-uint64_t cuda_watch_random(struct cuda_watch *w)
-{
-	uint64_t x = w->random += 0x9e3779b97f4a7c15ull;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
 }
 
 static bool has_calls(const struct cuda_watch *w, pid_t pid)
@@ -327,8 +316,8 @@ static void fold_first(struct cuda_watch *w)
 		w->lost = true;
 		return;
 	}
-	if (w->last_on)
-		cuda_snapshot__forget(w->last_on, (uint32_t)pid);
+	cuda_snapshot__forget(w->window.calls, (uint32_t)pid);
+	cuda_snapshot__forget(w->fresh, (uint32_t)pid);
 	drop_libraries(w, pid);
 	w->n_folded++;
 }
@@ -367,18 +356,15 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 			last &= m->gone;
 			continue;
 		}
-		cuda_link__free(TAKE_PTR(m->steady));
-		cuda_link__free(TAKE_PTR(m->cycled));
+		cuda_link__free(TAKE_PTR(m->always));
+		cuda_link__free(TAKE_PTR(m->windowed));
 		m->gone = any = true;
 		if (m->fd >= 0)
 			close(m->fd);
 		m->fd = -1;
 	}
 	if (any) {
-		/* While the probes count it is compared up to here. */
-		if (!cuda_watch_is_on(w))
-			cuda_watch_drop_light(w);
-		if (last ? cuda_watch_pause(w, now) : cuda_watch_settle_at(w, now, true))
+		if (last ? cuda_watch_pause(w, now) : cuda_watch__settle(w))
 			w->lost = true;
 		cuda_probes__forget(w->probes, is_process, &pid);
 		/* The number may be another process's soon. */
@@ -398,4 +384,17 @@ void cuda_watch_attach_waiting(struct cuda_watch *w)
 		if (w->mapped[i].waits && !w->mapped[i].gone)
 			attach_first(w, &w->mapped[i]);
 	}
+}
+
+uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
+{
+	uint64_t next;
+
+	if (now >= cuda_watch_next_check_ns(w)) {
+		cuda_watch_attach_waiting(w);
+		cuda_watch_check(w, now);
+		now = clock__now_ns();
+	}
+	next = cuda_watch_windows_tick(w, now);
+	return next < cuda_watch_next_check_ns(w) ? next : cuda_watch_next_check_ns(w);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The CUDA calls of one target: which libraries of its processes have probes, when these are on, and what they have counted,
- * scaled to all calls where they were not on all the time. Not thread-safe.
+ * The CUDA calls of one target: which libraries of its processes have probes, when these are on, and what they have
+ * counted, scaled to all calls where they were not on all the time. Not thread-safe.
  */
 #ifndef STAKEOUT_CUDA_WATCH_H
 #define STAKEOUT_CUDA_WATCH_H
@@ -9,14 +9,11 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "daemon/cuda/cuda_active.h"
-#include "daemon/cuda/cuda_budget.h"
 #include "daemon/cuda/cuda_estimate.h"
-#include "daemon/cuda/cuda_kinds.h"
+#include "daemon/cuda/cuda_ladder.h"
 #include "daemon/cuda/cuda_lines.h"
-#include "daemon/cuda/cuda_pace.h"
 #include "daemon/cuda/cuda_probes.h"
-#include "daemon/cuda/cuda_progress.h"
+#include "daemon/cuda/cuda_stack_plan.h"
 #include "daemon/cuda/kernel_names.h"
 
 /* A library of one process. */
@@ -28,10 +25,8 @@ struct cuda_mapped {
 	char *path;                   /* as the process calls it */
 	int fd;
 	struct cuda_library library;
-	struct cuda_link *
-		steady; /* on what is not in `cycled` of struct cuda_watch; NULL: nothing, or the kernel refused */
-	struct cuda_link *cycled; /* on what is; NULL: off, or nothing */
-	struct cuda_link *old;    /* while other kinds are chosen: what `steady` was */
+	struct cuda_link *always; /* on the units that are full or counted; NULL: none, or the kernel refused */
+	struct cuda_link *windowed; /* on those of windows; NULL: it is an off-window, or none */
 	char problem[256];
 	bool waits; /* to be probed, until fewer probes wait to be taken away */
 	bool gone;  /* its process has ended, or executes another program */
@@ -51,15 +46,28 @@ struct cuda_ended {
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
 
-/* More than there are in the second after which stacks have come: two a cycle, and one for each process that ends. */
-#define CUDA_WATCH_SEGMENTS 512
+/* More on-windows than there are in the second after which stacks have come. */
+#define CUDA_WATCH_SEGMENTS 64
 
+/* A cycle has one on-window, at random within it. */
 enum cuda_watch_phase {
 	CUDA_WATCH_OFF_BEFORE,
-	CUDA_WATCH_LIGHT, /* some of the probes are there, and count hits alone; not each time (cuda_watch_light.c) */
 	CUDA_WATCH_SETTLING, /* the probes are there, and count nothing yet */
 	CUDA_WATCH_ON,
 	CUDA_WATCH_OFF_AFTER,
+};
+
+/* Of all threads: time on a CPU, and time that they were ready and had none. */
+struct cuda_sched {
+	double run_ns, ready_ns;
+};
+
+/* What was seen of the windowed units in a time. */
+struct cuda_window {
+	struct cuda_snapshot *calls;
+	double on_ns;
+	double slowdown; /* of on_ns, what the probes took at most */
+	bool own;        /* it is in the present cycle, which it is scaled to */
 };
 
 struct cuda_watch {
@@ -71,84 +79,52 @@ struct cuda_watch {
 	size_t n_processes, cap_processes;
 	struct cuda_ended *ended; /* oldest first; their numbers may be others' by now */
 	size_t n_ended, cap_ended;
-	struct cuda_lines lines;            /* calls whose stack was taken */
-	uint64_t forget_ns;                 /* before that time none of them is forgotten */
-	struct cuda_snapshot *total, *last; /* up to the last settling, and what the maps held then */
+	struct cuda_lines lines; /* calls whose stack was taken */
+	uint64_t forget_ns;      /* before that time none of them is forgotten */
+	struct cuda_snapshot *total,
+		*last;                /* of all calls up to the last settling, and what the maps held then */
 	struct cuda_snapshot *folded; /* of processes that ended long ago: their sums (cuda_snapshot__fold()) */
 	uint64_t n_folded;            /* so many */
 	/* Of threads that have ended in processes that live: what the kernel's map had of them, as thread 0's. */
 	struct cuda_snapshot *ended_threads;
-	bool fold_wanted; /* some of its threads may be to give their entries back */
-	struct cuda_budget *budget;
-	double budget_percent;
-	struct cuda_budget_cycle cycle;
-	enum cuda_watch_phase phase;
-	struct cuda_kinds kinds;
-	struct cuda_api_set
-		cycled; /* calls of the cycled kinds that are made: those whose probes come and go */
-	uint64_t phase_end_ns, check_ns, checked_ns;
-	uint64_t begin_ns, on_since_ns, on_ns; /* on_ns: until the last change */
-	/*
-	 * Calls that were seen since segment_ns, while the probes were on, stand for all since accounted_ns. So each time on
-	 * stands for itself and for the time off before it, whose length was chosen before any of these calls came. What comes
-	 * after the last time on, or before one that is cut short, is like the last one.
-	 */
-	uint64_t accounted_ns, segment_ns;
-	/*
-	 * Of a time off that counts in which calls were made (cuda_active.h): up to the last look, and what of it is older than
-	 * accounted_ns. A time on in which threads were away stands for less of it, and later ones for the rest.
-	 */
-	double off_ns, carried_ns;
-	double unknown_ns; /* time off of which that is not known yet */
-	struct cuda_active active;
-	uint64_t ended_ns;                   /* when the last process with a library ended; 0: one lives */
-	struct cuda_snapshot *last_on;       /* its calls of the cycled kinds, as seen */
-	struct cuda_estimate_seen last_seen; /* of kinds that still come and go; `calls` is not kept up */
-	double last_progress_ns; /* what of it the threads that make the calls had for that, and for themselves */
-	double last_all_ns;      /* and by all time, waits included */
-	bool last_is_of_all; /* other calls have become waits since: last_progress_ns is by all time as well */
-	uint64_t last_on_ns; /* how long it was */
-	struct cuda_estimate_rates rates; /* of calls of the cycled kinds */
-	struct cuda_estimates estimates;  /* of all times on so far */
-	struct cuda_progress progress;    /* what the probes take from the target that it goes without, */
-	struct cuda_pace pace;            /* and by its waits */
-	bool by_all;     /* the last time on stood for all time, waits included, and so do `rates` */
-	double taken;    /* CPUs that they took in the last time on, */
-	double coldness; /* and how cold the caches were then (cuda_probe_cost.h) */
-	struct {
-		double all,
-			same; /* calls; of these so many as of two one makes the thread of the other makes */
-		/* Calls that returned during another thread's, and so many as would have if threads did not care for one another. */
-		double overlapped, expected, times;
-	} callers; /* of the cycled kinds; what is older weighs less */
-	struct {
-		enum so_cuda_of of;        /* whose probes are light */
-		uint64_t slices_ns;        /* when its slices begin; 0: this time on has none */
-		uint64_t begin_ns, end_ns; /* of hits with light probes */
-		double lost_ns;            /* what the target went without before the probes counted */
-		double share;              /* of it, in which calls were made (cuda_active.h) */
-		struct so_cuda_slot slot;  /* at their beginning, or that of a time on that has none */
-		double stepped;            /* the part of their hits that was single-stepped */
-		unsigned fruitless;        /* so many times on in a row told nothing */
-	} light;
-	struct so_cuda_slot segment_slot; /* at segment_ns */
-	double timed, timed_ns; /* entries' programs that were timed lately; what is older weighs less */
-	bool had_cycled;        /* the probes of the cycled kinds were there at some time since checked_ns */
-	double stray_ns,
-		stray_elapsed_ns;   /* cost of hits while the cycled kinds are off, in so much time of that */
-	double cost_calls, cost_ns; /* calls that were counted lately, and what their probes have cost */
-	double busy_cpu_ns, busy_elapsed_ns; /* of the last seconds; what is older weighs less */
-	uint32_t segment;                    /* the number of the present time on, from 1; 0 is none */
-	struct {
-		uint32_t segment;
-		double factor; /* of the cycled kinds */
-	} factors
-		[CUDA_WATCH_SEGMENTS]; /* of the last ones that are over: stacks come up to a second after their calls */
-	uint64_t cpu_ns;               /* of the target since begin_ns */
-	struct so_cuda_slot slot_seen;
-	uint64_t on_seen_ns;
+	bool fold_wanted;  /* some of its threads may be to give their entries back */
+	uint64_t ended_ns; /* when the last process with a library ended; 0: one lives */
+	uint64_t begin_ns;
 	bool lost;      /* counts of some time, for want of memory */
-	bool estimated; /* the probes have been off since they first were on */
+	bool estimated; /* calls of some time were not seen */
+
+	/* The budget (cuda_watch_budget.c). */
+	double budget_percent;
+	struct cuda_ladder ladder;
+	struct cuda_stack_plan stacks;
+	bool together; /* a static runtime: what it calls in the driver is known by its own call alone */
+	uint64_t checked_ns, decided_ns;
+	struct so_cuda_slot checked_slot;
+	double hits_per_s[SO_CUDA_UNITS], nested_per_s[SO_CUDA_UNITS], busy_per_s[SO_CUDA_UNITS];
+	double cpus;     /* that the target keeps busy, lately; 1 at least */
+	double coldness; /* how much more a probe costs here than where it was calibrated, lately */
+	double stack_ns; /* what a stack costs, lately */
+	double debt_ns;  /* what was spent more than the budget gives; some of what was not spent is kept */
+	uint64_t cpu_ns; /* of the target since begin_ns */
+	double cost_ns;  /* that all probes and stacks have cost since begin_ns, */
+	double time_ns;  /* and of what that is a share */
+	double counted_calls; /* calls, for the mean cost of one */
+
+	/* Windows (cuda_watch_windows.c). */
+	uint32_t windowed, unwatched; /* units */
+	uint32_t generation;          /* of the probes that are always there and of windows */
+	enum cuda_watch_phase phase;
+	uint64_t phase_end_ns, cycle_end_ns, window_ns; /* window_ns: how long the on-window is to be */
+	uint64_t on_since_ns;
+	struct so_cuda_slot on_slot; /* at on_since_ns, */
+	struct cuda_sched on_sched;  /* and of the target's threads */
+	uint64_t accounted_ns;       /* up to then the windowed units' calls are in `total` */
+	struct cuda_window window;   /* the last one */
+	struct cuda_snapshot *fresh; /* of this on-window, so far */
+	uint64_t settled_ns;
+	struct cuda_estimates estimates;     /* of what is in `total` */
+	uint32_t segment;                    /* the number of the on-window, from 1 */
+	double factors[CUDA_WATCH_SEGMENTS]; /* of the stacks of the last ones */
 	uint64_t random;
 };
 
@@ -174,16 +150,17 @@ int cuda_watch__add_library(struct cuda_watch *watch, struct cuda_mapped *mapped
 /* The process has ended, or executes another program: its figures are kept, its probes and entries are not. */
 void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
 
-/* Whether calls that are seen in this time on stand for a time off before it: it should be settled at its end only. */
-bool cuda_watch__is_estimate(const struct cuda_watch *watch, uint64_t now_ns);
-/* Adds what was counted up to now to `total`. -ENOMEM, or what reading the maps gave. */
+/*
+ * Adds what was counted up to now to `total`; windowed calls when their cycle is over. -ENOMEM, or what reading the
+ * maps gave.
+ */
 int cuda_watch__settle(struct cuda_watch *watch);
 
 /* Whether any of these threads is of its processes. */
 bool cuda_watch__has_threads(const struct cuda_watch *watch, const struct u64_table *threads);
 /*
- * Adds up the calls of these threads, which have ended (cuda_threads.h), as those of thread 0 of their processes, and removes their
- * entries from the kernel's map. Right after a settling, and while nothing is an estimate. What is compared with `total` later must be
+ * Adds up the calls of these threads, which have ended (cuda_threads.h), as those of thread 0 of their processes, and
+ * removes their entries from the kernel's map. Right after a settling. What is compared with `total` later must be
  * folded before. Where memory is lacking counts are wrong, which `problems` says.
  */
 void cuda_watch__fold_threads(struct cuda_watch *watch, const struct u64_table *threads);
@@ -197,18 +174,77 @@ int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key
 /* All calls since the watch began, and how near; estimates: may be NULL. -ENOMEM, or what reading the maps gave. */
 int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimates *estimates);
 /*
- * The same for the beginning of a recording, which may be in the midst of a time off: what is told of it now stays, and what comes
- * stands for nothing before. Else later figures would take the place of these, of other threads perhaps, and the recording have them.
+ * The same for the beginning of a recording, which may be in the midst of a cycle: what was estimated up to now
+ * stays, and the next window is scaled to what comes from now on.
  */
 int cuda_watch__cut(struct cuda_watch *watch, struct cuda_snapshot **out);
-/* {"installed", "kind", ...} and the list of libraries with their probes, as .design/cuda.md has them. New references. */
+/*
+ * {"installed", "kind", ...} and the list of libraries with their probes, as .design/cuda.md has them. New references.
+ */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
+/* What the probes cost since the watch began, in percent of the target's time. */
+double cuda_watch__overhead(const struct cuda_watch *watch);
 json_t *cuda_watch__libraries(const struct cuda_watch *watch);
 json_t *cuda_watch__problems(const struct cuda_watch *watch);
 /*
- * [{"pid", "tid", "api", "since_ns"}]: calls that have not returned yet. Only those whose entry was seen; before Linux 6.9, of a
- * process's first thread. New reference.
+ * [{"pid", "tid", "api", "since_ns"}]: calls that have not returned yet. Only those whose entry was seen; before
+ * Linux 6.9, of a process's first thread. New reference.
  */
 json_t *cuda_watch__in_progress(const struct cuda_watch *watch);
+
+/* How far a watch is at one moment, but for its calls and lines; or what came between two. */
+struct cuda_moment {
+	uint64_t begin_ns, at_ns, cpu_ns; /* cpu_ns: of the target */
+	uint64_t lines_lost, lines_forgotten;
+	uint64_t folded;         /* processes of which only sums are there */
+	double cost_ns, time_ns; /* what the probes took, and of what that is a share */
+	struct cuda_estimates estimates;
+	struct so_cuda_slot slot;
+};
+
+/* -ENOMEM, or what reading the maps gave. */
+int cuda_watch__moment(const struct cuda_watch *watch, struct cuda_moment *out);
+/* What came after `base`. */
+void cuda_moment__subtract(struct cuda_moment *moment, const struct cuda_moment *base);
+
+/* What the files of this module share. */
+
+/* cuda_watch.c: CPU time of a process, ns; 0: it has ended. */
+uint64_t cuda_watch_cpu_of(const struct cuda_process *process);
+/* Places the probes that are not there: those that are always there, or those of windows. */
+void cuda_watch_attach_always(struct cuda_watch *w, struct cuda_mapped *m);
+void cuda_watch_attach_windowed(struct cuda_watch *w, struct cuda_mapped *m);
+void cuda_watch_attach_waiting(struct cuda_watch *w);
+
+/* cuda_watch_budget.c: measures the cost since the last look; where it is due, decides who is on which rung. */
+void cuda_watch_check(struct cuda_watch *w, uint64_t now_ns);
+uint64_t cuda_watch_next_check_ns(const struct cuda_watch *w);
+/* Tells the kernel which calls have their stacks taken. */
+void cuda_watch_set_stacks(struct cuda_watch *w);
+/* The target's calls of these units: hits between the two, in so much time. */
+void cuda_watch_note_rates(struct cuda_watch *w, const struct so_cuda_slot *gained, uint32_t units, double ns,
+			   double part);
+/* What probes cost that ran into these counters, ns, by the prices of now; stacks included. */
+double cuda_watch_cost_of(const struct cuda_watch *w, const struct so_cuda_slot *gained);
+/* What all may cost, ns a second. */
+double cuda_watch_allowed(const struct cuda_watch *w);
+/* Counters that are less than before began anew. */
+void cuda_slot__subtract(struct so_cuda_slot *slot, const struct so_cuda_slot *base);
+
+/* cuda_watch_windows.c: goes through the phases; returns when it wants to be called again. */
+uint64_t cuda_watch_windows_tick(struct cuda_watch *w, uint64_t now_ns);
+/* Other units are windowed, or have no probes, from now on. */
+void cuda_watch_divide(struct cuda_watch *w, uint32_t windowed, uint32_t unwatched);
+
+/* cuda_watch_settle.c: what the slowdown in an on-window is measured from. */
+void cuda_watch_mark_window(struct cuda_watch *w);
+/* The on-window ends. -ENOMEM, or what reading the maps gave; and so the others. */
+int cuda_watch_end_window(struct cuda_watch *w, uint64_t now_ns);
+/* Adds the windowed units' calls up to now to `total`, by the last window. */
+int cuda_watch_account(struct cuda_watch *w, uint64_t now_ns);
+/* These units will be windowed: until they have a window what came since the last settling tells of them. */
+int cuda_watch_seed(struct cuda_watch *w, uint32_t units, uint64_t now_ns);
+/* No process with a library is left. */
+int cuda_watch_pause(struct cuda_watch *w, uint64_t now_ns);
 
 #endif

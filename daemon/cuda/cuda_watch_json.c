@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a watch says of itself. */
-#include "daemon/cuda/cuda_watch_parts.h"
+#include <string.h>
+
+#include "daemon/cuda/cuda_names.h"
+#include "daemon/cuda/cuda_watch.h"
+#include "daemon/os/clock.h"
 
 /* Processes of a target have the same libraries, and so the same problems. */
 static void add_once(json_t *all, json_t *seen, const char *problem)
@@ -25,47 +29,81 @@ json_t *cuda_watch__problems(const struct cuda_watch *w)
 	return all;
 }
 
-static json_t *periods(const struct cuda_budget_plan *plan)
+static json_t *periods(const struct cuda_watch *w)
 {
+	const struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
 	json_t *all = json_object();
 
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		json_object_set_new(all, cuda_names__kind_word(i), json_integer(plan->stack_period[i]));
+	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
+		/* A kind's calls are mostly those of the runtime. */
+		uint32_t times =
+			control->counted[SO_CUDA_UNIT(SO_CUDA_OF_RUNTIME, i)] ? SO_CUDA_TIMED_ONE_IN : 1;
+
+		json_object_set_new(all, cuda_names__kind_word(i), json_integer(w->stacks.period[i] * times));
+	}
 	return all;
 }
 
-static json_t *stack_times(const struct cuda_budget_plan *plan)
+static json_t *stack_times(const struct cuda_watch *w)
 {
 	json_t *all = json_object();
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++)
-		json_object_set_new(all, cuda_names__kind_word(i),
-				    json_integer((json_int_t)plan->stack_time_ns[i]));
+		json_object_set_new(all, cuda_names__kind_word(i), json_integer((json_int_t)w->stacks.time_ns));
 	return all;
+}
+
+/* {"launch": "counted", "driver launch": "windowed"}: the units that are not at the top. */
+static json_t *rungs(const struct cuda_watch *w)
+{
+	json_t *all = json_object();
+	char name[64];
+
+	for (unsigned i = 0; i < SO_CUDA_UNITS; i++) {
+		if (w->ladder.rung[i] == CUDA_RUNG_FULL || i % SO_CUDA_KIND_ROOM >= SO_CUDA_KIND_COUNT)
+			continue;
+		snprintf(name, sizeof(name), "%s%s", i >= SO_CUDA_KIND_ROOM ? "driver " : "",
+			 cuda_names__kind_word(i % SO_CUDA_KIND_ROOM));
+		json_object_set_new(all, name, json_string(cuda_ladder__word(w->ladder.rung[i])));
+	}
+	return all;
+}
+
+/* The lowest rung of a unit that has calls; nested ones do not matter. */
+static const char *state_of(const struct cuda_watch *w)
+{
+	enum cuda_rung lowest = CUDA_RUNG_FULL;
+
+	for (unsigned i = 0; i < SO_CUDA_UNITS; i++) {
+		if (w->hits_per_s[i] > w->nested_per_s[i] && w->ladder.rung[i] > lowest)
+			lowest = w->ladder.rung[i];
+	}
+	return lowest == CUDA_RUNG_FULL && w->stacks.fewer ? "fewer-stacks" : cuda_ladder__word(lowest);
+}
+
+double cuda_watch__overhead(const struct cuda_watch *w)
+{
+	return w->time_ns > 0 ? 100 * w->cost_ns / w->time_ns : 0;
 }
 
 json_t *cuda_watch__probes(const struct cuda_watch *w)
 {
-	struct cuda_probe_cost cost = cuda_watch_cost(w);
-	struct so_cuda_slot slot = w->slot_seen;
-	struct cuda_budget_plan plan;
+	const struct cuda_prices prices = cuda_probes__prices(w->probes);
+	struct so_cuda_slot slot = w->checked_slot;
 	size_t installed = 0;
-	double of_call = cuda_watch_cost_of_call(w);
 
 	for (size_t i = 0; i < w->n_mapped; i++)
-		installed += w->mapped[i].steady || (!w->mapped[i].gone && !w->mapped[i].problem[0])
-				     ? w->mapped[i].library.n_functions
-				     : 0;
+		installed +=
+			!w->mapped[i].gone && !w->mapped[i].problem[0] ? w->mapped[i].library.n_functions : 0;
 	cuda_probes__slot(w->probes, w->slot, &slot);
-	cuda_budget__plan(w->budget, &plan);
-	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:f, s:o, s:o}", "installed",
-			 (json_int_t)installed, "kind", cuda_probes__kind_word(cuda_probes__kind(w->probes)),
-			 "floor_ns", (json_int_t)cost.floor_ns, "hits", (json_int_t)slot.hits, "returns",
-			 (json_int_t)slot.returns, "nested", (json_int_t)slot.nested, "stacks",
-			 (json_int_t)slot.stacks, "cost_ns_per_call", of_call > 0 ? of_call : cost.pair_ns,
-			 "overhead_percent", plan.overhead_percent, "budget_percent", w->budget_percent,
-			 "state", cuda_budget__word(plan.state), "duty", plan.duty, "stack_period",
-			 periods(&plan), "stack_time_ns", stack_times(&plan));
+	return json_pack(
+		"{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:o, s:o, s:o}", "installed",
+		(json_int_t)installed, "kind", cuda_probes__kind_word(cuda_probes__kind(w->probes)), "floor_ns",
+		(json_int_t)prices.floor_ns, "hits", (json_int_t)slot.hits, "returns", (json_int_t)slot.returns,
+		"nested", (json_int_t)slot.nested, "stacks", (json_int_t)slot.stacks, "cost_ns_per_call",
+		w->counted_calls > 0 ? w->cost_ns / w->counted_calls : prices.timed_ns, "overhead_percent",
+		cuda_watch__overhead(w), "budget_percent", w->budget_percent, "state", state_of(w), "rungs",
+		rungs(w), "stack_period", periods(w), "stack_time_ns", stack_times(w));
 }
 
 static json_t *probe(const struct cuda_function *f)
@@ -100,4 +138,37 @@ json_t *cuda_watch__libraries(const struct cuda_watch *w)
 			json_array_append_new(all, library(&w->mapped[i]));
 	}
 	return all;
+}
+
+int cuda_watch__moment(const struct cuda_watch *w, struct cuda_moment *out)
+{
+	struct cuda_moment moment = {
+		.begin_ns = w->begin_ns,
+		.at_ns = clock__now_ns(),
+		.cpu_ns = w->cpu_ns,
+		.lines_lost = w->lines.lost,
+		.lines_forgotten = w->lines.forgotten,
+		.folded = w->n_folded,
+		.cost_ns = w->cost_ns,
+		.time_ns = w->time_ns,
+		.estimates = w->estimates,
+	};
+	int ret = cuda_probes__slot(w->probes, w->slot, &moment.slot);
+
+	if (!ret)
+		*out = moment;
+	return ret;
+}
+
+void cuda_moment__subtract(struct cuda_moment *f, const struct cuda_moment *base)
+{
+	f->begin_ns = base->at_ns;
+	f->cpu_ns -= base->cpu_ns;
+	f->lines_lost -= base->lines_lost;
+	f->lines_forgotten -= base->lines_forgotten;
+	f->folded -= base->folded;
+	f->cost_ns -= base->cost_ns;
+	f->time_ns -= base->time_ns;
+	cuda_estimates__add(&f->estimates, &base->estimates, -1);
+	cuda_slot__subtract(&f->slot, &base->slot);
 }

@@ -25,9 +25,9 @@ struct known {
 };
 
 /*
- * ring[] holds the handles in the order of being told, at places from 0 on, and when it is full a new one takes the place of
- * the oldest. Nothing is removed from by_handle: an entry that leads to a place with another handle is void, and when void
- * ones are many the table is built anew.
+ * ring[] holds the handles in the order of being told, at places from 0 on, and when it is full a new one takes the
+ * place of the oldest. Nothing is removed from by_handle: an entry that leads to a place with another handle is void,
+ * and when void ones are many the table is built anew.
  */
 struct process {
 	uint32_t tgid;

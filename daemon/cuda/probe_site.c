@@ -148,9 +148,10 @@ static bool is_direct_branch(const uint8_t *code, size_t size)
 }
 
 /*
- * Whether no probe may be put there: what the kernel refuses, and what it accepts and then emulates as something else,
- * because it looks at the opcode alone (seen with 6.18): `xchg %r8,%rax`, 0x90 with a REX prefix, is taken for a nop, and
- * vzeroupper, 0x77 behind a VEX prefix, for a conditional jump. 0x90 with 0x66 is refused before 6.2 (cefa72129e45).
+ * Whether no probe may be put there: what the kernel refuses, and what it accepts and then emulates as something
+ * else, because it looks at the opcode alone (seen with 6.18): `xchg %r8,%rax`, 0x90 with a REX prefix, is taken for
+ * a nop, and vzeroupper, 0x77 behind a VEX prefix, for a conditional jump. 0x90 with 0x66 is refused before 6.2
+ * (cefa72129e45).
  */
 static bool is_refused(const uint8_t *code, size_t length)
 {
@@ -356,8 +357,8 @@ static bool may_jump_indirectly(const struct probe_code *code)
 }
 
 /*
- * Whether the instruction at that offset is passed once in each call. A push is never the target of a branch that is not
- * seen, an indirect one or one from a part that is missing: the stack would grow.
+ * Whether the instruction at that offset is passed once in each call. A push is never the target of a branch that is
+ * not seen, an indirect one or one from a part that is missing: the stack would grow.
  */
 static bool is_passed_once(struct probe_decoder *d, const struct probe_code *code, size_t at, size_t length)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which instruction of an x86-64 function to put an entry probe on. What a uprobe costs depends on its instruction: some
- * are emulated by the kernel, the others executed out of line with single-stepping, which takes about ten times as long,
- * and some are refused. So the site is the first instruction that is emulated, as long as everything before it leaves a
- * call as it was at the entry: rsp, the argument registers rdi rsi rdx rcx r8 r9, and all memory.
+ * Which instruction of an x86-64 function to put an entry probe on. What a uprobe costs depends on its instruction:
+ * some are emulated by the kernel, the others executed out of line with single-stepping, which takes about ten times
+ * as long, and some are refused. So the site is the first instruction that is emulated, as long as everything before
+ * it leaves a call as it was at the entry: rsp, the argument registers rdi rsi rdx rcx r8 r9, and all memory.
  *
- * Source: Linux, arch/x86/kernel/uprobes.c: good_insns_64, is_prefix_bad(), branch_setup_xol_ops(), push_setup_xol_ops().
- * Emulated by every kernel from 5.10 on: push of a whole general register (since e7ed9d9bd037), nop of one byte, and call,
- * jmp and jcc with a displacement. Longer nops since 6.16 (610f6e14c29d), single-stepped before.
+ * Source: Linux, arch/x86/kernel/uprobes.c: good_insns_64, is_prefix_bad(), branch_setup_xol_ops(),
+ * push_setup_xol_ops(). Emulated by every kernel from 5.10 on: push of a whole general register (since e7ed9d9bd037),
+ * nop of one byte, and call, jmp and jcc with a displacement. Longer nops since 6.16 (610f6e14c29d), single-stepped
+ * before.
  */
 #ifndef STAKEOUT_PROBE_SITE_H
 #define STAKEOUT_PROBE_SITE_H
@@ -43,9 +44,9 @@ void probe_decoder__free(struct probe_decoder *decoder);
 CLEANUP_DEFINE(struct probe_decoder *, probe_decoder, probe_decoder__free)
 
 /*
- * Chooses the site. It is passed once in each call as far as the given bytes tell: branches from elsewhere, such as a part
- * that the compiler moved away, are not seen. -EILSEQ: no instruction is known there; -ENOTSUP: the kernel refuses a
- * probe at the entry, and nothing else will do.
+ * Chooses the site. It is passed once in each call as far as the given bytes tell: branches from elsewhere, such as a
+ * part that the compiler moved away, are not seen. -EILSEQ: no instruction is known there; -ENOTSUP: the kernel
+ * refuses a probe at the entry, and nothing else will do.
  */
 int probe_site__choose(struct probe_decoder *decoder, const struct probe_code *code, struct probe_site *out);
 

@@ -11,8 +11,8 @@
 #include "stakeout/array.h"
 
 /*
- * Lines that nothing was added to for so long can go, and for so long when there is little room left: longer than a window of the
- * history lasts, so that it has had them.
+ * Lines that nothing was added to for so long can go, and for so long when there is little room left: longer than a
+ * window of the history lasts, so that it has had them.
  */
 #define QUIET_NS        600000000000ull
 #define QUIET_FULL_NS   330000000000ull
@@ -27,13 +27,6 @@ static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
 		memcpy(to->lines, w->lines.list, w->lines.n * sizeof(*to->lines));
 	to->n_lines = w->lines.n;
 	return 0;
-}
-
-static void subtract_slot(struct so_cuda_slot *slot, const struct so_cuda_slot *base)
-{
-	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-		((__u64 *)slot)[i] -= ((const __u64 *)base)[i] < ((__u64 *)slot)[i] ? ((const __u64 *)base)[i]
-										    : ((__u64 *)slot)[i];
 }
 
 static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
@@ -56,13 +49,7 @@ static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
 		taken->lines[i].seen.total_ns -= base->lines[i].seen.total_ns;
 		taken->lines[i].seen.bytes -= base->lines[i].seen.bytes;
 	}
-	taken->lines_lost -= base->lines_lost;
-	taken->lines_forgotten -= base->lines_forgotten;
-	taken->folded -= base->folded;
-	taken->cpu_ns -= base->cpu_ns;
-	taken->estimates = cuda_estimates__since(&taken->estimates, &base->estimates);
-	taken->begin_ns = base->at_ns;
-	subtract_slot(&taken->slot, &base->slot);
+	cuda_moment__subtract(&taken->moment, &base->moment);
 	return 0;
 }
 
@@ -117,44 +104,48 @@ void cuda_taken__forget_lines(struct target *t, uint64_t now)
 	t->cuda.stacks = left.stacks;
 }
 
+int cuda_taken__report(struct cuda_taken *taken, bool unwatched)
+{
+	const struct cuda_moment *f = &taken->moment;
+	int ret = cuda_snapshot__new(&taken->reported);
+
+	taken->estimated = unwatched || cuda_estimates__are_any(&f->estimates);
+	ret = ret ?: cuda_snapshot__merge(taken->reported, taken->calls, 0);
+	ret = ret ?: cuda_snapshot__spread_untimed(taken->reported);
+	if (!ret && f->time_ns > 0)
+		ret = json_object_set_new(taken->probes, "overhead_percent",
+					  json_real(100 * f->cost_ns / f->time_ns));
+	return ret ? -ENOMEM : 0;
+}
+
 static int take(struct cuda_targets *c, struct target *t, bool begins, struct cuda_taken **out)
 {
 	_cleanup_(cuda_taken) struct cuda_taken *taken = calloc(1, sizeof(*taken));
 	struct cuda_watch *w = t->of ? t->of->cuda.watch : t->cuda.watch;
-	uint64_t now = clock__now_ns();
+	struct cuda_estimates estimates;
 	int ret = taken ? 0 : -ENOMEM;
 
-	if (begins)
-		ret = ret ?: cuda_watch__cut(w, &taken->calls);
-	else
-		ret = ret ?: cuda_watch__result(w, &taken->calls, &taken->estimates);
+	ret = ret
+		      ?: begins ? cuda_watch__cut(w, &taken->calls)
+				: cuda_watch__result(w, &taken->calls, &estimates);
 	ret = ret ?: copy_lines(w, taken);
 	ret = ret ?: cuda_watch__pids(w, &taken->pids, &taken->n_pids);
-	ret = ret ?: cuda_probes__slot(w->probes, w->slot, &taken->slot);
+	ret = ret ?: cuda_watch__moment(w, &taken->moment);
 	if (ret)
 		return ret;
+	if (!begins)
+		taken->moment.estimates = estimates;
 	/* The sums do not tell what of them is from before a recording began. */
 	ret = t->cuda.base ? 0 : cuda_snapshot__merge(taken->calls, w->folded, 0);
 	if (ret)
 		return ret;
-	taken->folded = w->n_folded;
-	taken->lines_lost = w->lines.lost;
-	taken->lines_forgotten = w->lines.forgotten;
-	taken->begin_ns = w->begin_ns;
-	taken->at_ns = now;
-	taken->cpu_ns = w->cpu_ns;
-	taken->estimated = w->estimated;
-	if (begins)
-		taken->estimates = w->estimates;
 	taken->probes = cuda_watch__probes(w);
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);
 	taken->in_progress = cuda_watch__in_progress(w);
 	if (t->cuda.base)
 		ret = subtract(taken, t->cuda.base);
-	/* A recording that has seen every call, of a process that had a duty cycle before. */
-	if (t->cuda.base && w->cycle.duty >= 1 && !cuda_estimates__are_any(&taken->estimates))
-		taken->estimated = false;
+	ret = ret ?: begins ? 0 : cuda_taken__report(taken, w->unwatched);
 	ret = ret ?: cuda_taken__copy_stacks(&(t->of ?: t)->cuda.stacks, taken);
 	cuda_probes__consume_names(c->probes);
 	cuda_taken__remember_names(c, taken->calls, 0);
@@ -176,8 +167,9 @@ int cuda_taken__new(struct cuda_targets *c, struct target *t, struct cuda_taken 
 /* What is missing of the lines is missing of some, and not by chance; or calls were not counted. */
 static bool are_lacking(const struct cuda_taken *taken)
 {
-	return taken->lines_lost || taken->lines_forgotten || taken->folded ||
-	       taken->slot.lost[SO_CUDA_LOSS_STACK_FULL] || taken->slot.lost[SO_CUDA_LOSS_CALLS_FULL];
+	return taken->moment.lines_lost || taken->moment.lines_forgotten || taken->moment.folded ||
+	       taken->moment.slot.lost[SO_CUDA_LOSS_STACK_FULL] ||
+	       taken->moment.slot.lost[SO_CUDA_LOSS_CALLS_FULL];
 }
 
 /* Whole figures, as a history has them: there the same is made of the same. */
@@ -201,7 +193,7 @@ static int share_out(const struct cuda_taken *taken, struct cuda_line_share *sha
 	const struct cuda_calls_entry *entries;
 	size_t n;
 
-	entries = cuda_snapshot__calls(taken->calls, &n);
+	entries = cuda_snapshot__calls(taken->reported, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (entries[i].key.api >= SO_CUDA_API_COUNT)
 			continue;
@@ -243,6 +235,7 @@ void cuda_taken__free(struct cuda_taken *taken)
 	if (!taken)
 		return;
 	cuda_snapshot__free(taken->calls);
+	cuda_snapshot__free(taken->reported);
 	free(taken->lines);
 	free(taken->pids);
 	json_decref(taken->probes);
@@ -322,8 +315,8 @@ static char *host_function(struct cuda_targets *c, const struct process *p, uint
 }
 
 /*
- * The name by the stub that launched it, as compilers make them (kernel_names.h), and where its symbol is lost or it has
- * become part of another function, by what its code launches. caller: a return address in it.
+ * The name by the stub that launched it, as compilers make them (kernel_names.h), and where its symbol is lost or it
+ * has become part of another function, by what its code launches. caller: a return address in it.
  */
 static char *stub_of_caller(struct cuda_targets *c, const struct process *p, uint64_t caller)
 {
@@ -408,7 +401,8 @@ void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapsh
 	entries = cuda_snapshot__calls(calls, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct so_cuda_key *key = &entries[i].key;
-		bool wanted = key->kernel && (!tgid || key->tgid == tgid) && !is_remembered(c, key);
+		bool wanted = key->kernel && key->octave < SO_CUDA_UNTIMED && (!tgid || key->tgid == tgid) &&
+			      !is_remembered(c, key);
 		const struct process *p = wanted ? process_table__find(c->processes, (pid_t)key->tgid) : NULL;
 		char *text = p && !p->gone ? name_of(c, p, key->kernel, entries[i].calls.caller) : NULL;
 

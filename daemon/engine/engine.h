@@ -28,7 +28,9 @@
 #define ENGINE_MAX_TARGETS_USER  24
 #define ENGINE_MAX_TARGETS_USERS 48
 
-#define ENGINE_CUDA_BUDGET_PERCENT 1.0
+/* Of the target's time, for the probes of CUDA calls: those of a standing watch, and of a recording (struct attach_options.keep). */
+#define ENGINE_CUDA_BUDGET_PERCENT    1.0
+#define ENGINE_CUDA_RECORDING_PERCENT 3.0
 
 #define ENGINE_LINES_PATIENCE_NS 5000000000ull
 
@@ -79,7 +81,7 @@ struct attach_options {
 	bool kernel;                /* keep kernel frames */
 	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
 	bool cuda;                  /* time its CUDA calls as well */
-	double cuda_budget_percent; /* of the target's CPU time; 0: ENGINE_CUDA_BUDGET_PERCENT */
+	double cuda_budget_percent; /* of the target's time; 0: as above */
 	bool as_watched; /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
 	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */

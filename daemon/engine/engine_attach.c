@@ -299,12 +299,15 @@ static int begin_view(struct engine *e, struct target *view, struct target *of)
 	return 0;
 }
 
-static int begin_cuda(struct engine *e, struct target *t, double budget_percent, struct so_error *err)
+static int begin_cuda(struct engine *e, struct target *t, const struct attach_options *o, struct so_error *err)
 {
+	double standard = o->keep ? ENGINE_CUDA_BUDGET_PERCENT : ENGINE_CUDA_RECORDING_PERCENT;
+
 	/* Of the slot's target before, whose stacks are gone: its lines, and its word that a stack was sent. */
 	if (!cuda_targets__watches(t->of ?: t))
 		collector__drain(&e->collector);
-	return cuda_targets__begin(e->cuda, t, budget_percent, err);
+	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard,
+				   err);
 }
 
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,
@@ -339,7 +342,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			return so_err(err, ret, "out of memory");
 		}
 		if (o->cuda) {
-			ret = begin_cuda(e, t, o->cuda_budget_percent, err);
+			ret = begin_cuda(e, t, o, err);
 			if (ret) {
 				engine_end_target(e, t, TARGET_END_FAILED);
 				engine_drop_target(e, t);
@@ -362,7 +365,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 		return so_err(err, ret, "cannot watch process %d: %s", o->pid, strerror(-ret));
 	}
 	if (o->cuda) {
-		ret = begin_cuda(e, t, o->cuda_budget_percent, err);
+		ret = begin_cuda(e, t, o, err);
 		if (ret) {
 			engine_drop_target(e, t);
 			return ret;

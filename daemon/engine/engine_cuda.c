@@ -147,9 +147,7 @@ int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_
 	t->cuda.wanted = true;
 	if (!proper->cuda.watch) {
 		proper->cuda.stacks.max_bytes = TARGET_CUDA_STACK_BYTES;
-		ret = cuda_watch__new(c->probes, proper->slot,
-				      budget_percent > 0 ? budget_percent : ENGINE_CUDA_BUDGET_PERCENT,
-				      &proper->cuda.watch);
+		ret = cuda_watch__new(c->probes, proper->slot, budget_percent, &proper->cuda.watch);
 		/* The libraries of a target that is sampled already. */
 		if (!ret && proper->info.state == TARGET_SAMPLING)
 			process_table__each(c->processes, proper->slot, request_scan, c);
@@ -221,16 +219,12 @@ const struct accumulator *cuda_targets__stacks(const struct target *t, unsigned 
 
 json_t *cuda_targets__overhead(const struct target *t)
 {
-	json_t *probes = t->cuda.watch ? cuda_watch__probes(t->cuda.watch) : NULL;
-	json_t *percent = json_incref(json_object_get(probes, "overhead_percent"));
-
-	json_decref(probes);
-	return percent ?: json_null();
+	return t->cuda.watch ? json_real(cuda_watch__overhead(t->cuda.watch)) : json_null();
 }
 
 json_t *cuda_targets__gpu(struct cuda_targets *c, const struct cuda_taken *taken, char *problem)
 {
-	return nvml_watch__report(c->nvml, taken->pids, taken->n_pids, taken->begin_ns, problem);
+	return nvml_watch__report(c->nvml, taken->pids, taken->n_pids, taken->moment.begin_ns, problem);
 }
 
 void cuda_targets__forked(struct cuda_targets *c, pid_t parent, pid_t child)
@@ -328,7 +322,7 @@ static void fold_threads(struct cuda_targets *c, struct target *t, uint64_t now)
 	struct u64_table threads = { 0 };
 	int ret;
 
-	if (!t->cuda.watch->fold_wanted || cuda_watch__is_estimate(t->cuda.watch, now))
+	if (!t->cuda.watch->fold_wanted)
 		return;
 	t->cuda.watch->fold_wanted = false;
 	ret = cuda_threads__choose(c->threads, now, &threads);
@@ -389,7 +383,10 @@ void cuda_targets__drain(struct cuda_targets *c)
 struct cuda_found {
 	struct cuda_mapped *mapped;
 	size_t n, capacity;
-	/* Files that may launch kernels, and which their code has names for: reading it takes some 50 ms of a large one. */
+	/*
+	 * Files that may launch kernels, and which their code has names for: reading it takes some 50 ms of a large
+	 * one.
+	 */
 	const struct proc_map **callers;
 	struct file_use *uses;
 	size_t n_callers, callers_capacity;

@@ -258,16 +258,16 @@ static json_t *lines(struct answer *a)
 /* After the lines. */
 static json_t *lost(const struct answer *a)
 {
-	json_t *all = cuda_rows__lost(&a->taken->slot);
-	uint64_t lines = a->taken->lines_lost + a->lines_left_out;
+	json_t *all = cuda_rows__lost(&a->taken->moment.slot);
+	uint64_t lines = a->taken->moment.lines_lost + a->lines_left_out;
 
 	if (all && lines)
 		json_object_set_new(all, "lines-lost", json_integer((json_int_t)lines));
-	if (all && a->taken->lines_forgotten)
+	if (all && a->taken->moment.lines_forgotten)
 		json_object_set_new(all, "lines-forgotten",
-				    json_integer((json_int_t)a->taken->lines_forgotten));
-	if (all && a->taken->folded)
-		json_object_set_new(all, "processes-folded", json_integer((json_int_t)a->taken->folded));
+				    json_integer((json_int_t)a->taken->moment.lines_forgotten));
+	if (all && a->taken->moment.folded)
+		json_object_set_new(all, "processes-folded", json_integer((json_int_t)a->taken->moment.folded));
 	return all;
 }
 
@@ -304,19 +304,20 @@ static json_t *build(struct answer *a)
 
 	json_object_set_new(root, "pid", json_integer(a->target->info.pid));
 	json_object_set_new(root, "comm", any_string(comm(a, a->target->info.pid, a->target->info.pid)));
-	json_object_set_new(root, "duration_s", json_real((double)(taken->at_ns - taken->begin_ns) / 1e9));
-	json_object_set_new(root, "cpu_s", json_real((double)taken->cpu_ns / 1e9));
+	json_object_set_new(root, "duration_s",
+			    json_real((double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9));
+	json_object_set_new(root, "cpu_s", json_real((double)taken->moment.cpu_ns / 1e9));
 	json_object_set_new(root, "estimated", json_boolean(taken->estimated));
-	json_object_set_new(root, "estimate", cuda_estimates__json(&taken->estimates));
+	json_object_set_new(root, "estimate", cuda_estimates__json(&taken->moment.estimates));
 	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
 	json_object_set(root, "problems", taken->problems);
 	json_object_set(root, "probes", taken->probes);
 	json_object_set(root, "libraries", taken->libraries);
-	json_object_set_new(root, "calls", cuda_rows__calls(taken->calls, &world));
-	json_object_set_new(root, "errors", cuda_rows__errors(taken->calls, &world));
+	json_object_set_new(root, "calls", cuda_rows__calls(taken->reported, &world));
+	json_object_set_new(root, "errors", cuda_rows__errors(taken->reported, &world));
 	json_object_set_new(root, "lines", a->brief ? json_array() : lines(a));
 	json_object_set_new(root, "allocations",
-			    a->brief ? json_array() : cuda_rows__allocations(taken->calls, &world));
+			    a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world));
 	if (profile_export__lines_missing(a->export))
 		json_object_set_new(root, "lines_missing",
 				    json_integer((json_int_t)profile_export__lines_missing(a->export)));

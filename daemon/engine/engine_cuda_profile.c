@@ -10,7 +10,6 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/profile/profile_export.h"
 #include "stakeout/array.h"
-#include "stakeout/cuda_estimate_error.h"
 
 struct event_profile {
 	const struct so_cuda_event_info *event;
@@ -178,45 +177,26 @@ static int add_number(struct profile_builder *b, const char *key, uint64_t value
 	return profile_builder__comment(b, key, text);
 }
 
-/*
- * Of the event's kinds together. They may all be too few or all too many, so it is the deviations that add up; what is known is what is known
- * of the least.
- */
-static struct cuda_estimate estimate_of(const struct event_profile *p)
+/* The intervals of the event's APIs together: all of them may be too few or too many. */
+static int add_interval(const struct event_profile *p, uint64_t calls)
 {
-	struct cuda_estimate sum = { 0 };
-	bool any = false;
-
-	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		const struct cuda_estimate *of = &p->taken->estimates.of[kind];
-		double deviation = sqrt(sum.variance) + sqrt(of->variance);
-
-		if (so_cuda_kind__action(kind) != p->event->action || !cuda_estimate__is_any(of))
-			continue;
-		if ((p->called >> kind & 1) && (!any || of->times < sum.times))
-			sum.times = of->times;
-		any |= p->called >> kind & 1;
-		sum.offs += of->offs;
-		sum.calls += of->calls;
-		sum.variance = deviation * deviation;
-		sum.bias += of->bias;
-	}
-	return sum;
-}
-
-/* Of a kind that no time on stood for each call was counted, whatever the others were. */
-static int add_nearness(const struct event_profile *p, uint64_t calls)
-{
-	struct cuda_estimate of = estimate_of(p);
-	bool estimated = p->taken->estimated &&
-			 (cuda_estimate__is_any(&of) || !cuda_estimates__are_any(&p->taken->estimates));
-	double error = so_cuda_estimate_error(of.times, of.variance, of.bias, calls);
+	double interval = 0;
+	bool estimated = false;
 	char text[32];
-	int ret = profile_builder__comment(p->builder, "cuda.estimated", estimated ? "1" : "0");
+	int ret;
 
-	if (!estimated || isnan(error))
+	for (unsigned api = 0; api < SO_CUDA_API_COUNT; api++) {
+		const struct so_cuda_estimate *of = &p->taken->moment.estimates.of[api];
+
+		if (!takes(p, api) || !(of->calls > 0))
+			continue;
+		estimated = true;
+		interval += so_cuda_interval(of);
+	}
+	ret = profile_builder__comment(p->builder, "cuda.estimated", estimated ? "1" : "0");
+	if (!estimated || isnan(interval) || !calls)
 		return ret;
-	snprintf(text, sizeof(text), "%.4f", error);
+	snprintf(text, sizeof(text), "%.4f", interval / (double)calls);
 	return ret ?: profile_builder__comment(p->builder, "cuda.calls_error", text);
 }
 
@@ -228,7 +208,7 @@ static int add_counted(struct event_profile *p)
 	size_t n;
 	int ret;
 
-	all = cuda_snapshot__calls(p->taken->calls, &n);
+	all = cuda_snapshot__calls(p->taken->reported, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!takes(p, all[i].key.api))
 			continue;
@@ -241,7 +221,7 @@ static int add_counted(struct event_profile *p)
 	ret = ret ?: add_number(p->builder, "cuda.time_ns", ns);
 	if (p->event->has_bytes)
 		ret = ret ?: add_number(p->builder, "cuda.bytes", bytes);
-	return ret ?: add_nearness(p, calls);
+	return ret ?: add_interval(p, calls);
 }
 
 /* The longest of its kinds that were called. */
@@ -282,7 +262,7 @@ static int add_probes(const struct event_profile *p)
 
 static int add_losses(const struct event_profile *p)
 {
-	json_t *lost = cuda_rows__lost(&p->taken->slot), *value;
+	json_t *lost = cuda_rows__lost(&p->taken->moment.slot), *value;
 	const char *word;
 	char key[64];
 	int ret = lost ? 0 : -ENOMEM;
@@ -293,8 +273,8 @@ static int add_losses(const struct event_profile *p)
 			ret = add_number(p->builder, key, (uint64_t)json_integer_value(value));
 	}
 	json_decref(lost);
-	if (!ret && p->taken->lines_lost)
-		ret = add_number(p->builder, "lost.lines-lost", p->taken->lines_lost);
+	if (!ret && p->taken->moment.lines_lost)
+		ret = add_number(p->builder, "lost.lines-lost", p->taken->moment.lines_lost);
 	return ret;
 }
 
@@ -321,9 +301,9 @@ static int build(struct engine *e, struct event_profile *p, uint8_t **out, size_
 					       .main_file = (p->target->of ?: p->target)->main_file,
 					       .own_namespaces = p->target->own_namespaces,
 					       .uid = p->target->info.uid };
-	_cleanup_(profile_builder) struct profile_builder *builder =
-		profile_builder__new_values(p->target->begin_wall_ns, p->taken->at_ns - p->taken->begin_ns,
-					    types, SO_CUDA_WEIGHT_COUNT, p->event->weight);
+	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new_values(
+		p->target->begin_wall_ns, p->taken->moment.at_ns - p->taken->moment.begin_ns, types,
+		SO_CUDA_WEIGHT_COUNT, p->event->weight);
 	int ret = -ENOMEM;
 
 	p->builder = builder;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A target's CUDA calls in windows. Like its samples (engine_window.c), what a window has is the difference of what was counted
- * up to two moments. The mark that the next difference starts from is the one before and the window added up, not a copy of
- * what was read: fields of one call may be read at different moments (daemon/cuda/cuda_snapshot.h), and what the difference leaves
- * out for that comes with the next window.
+ * A target's CUDA calls in windows. Like its samples (engine_window.c), what a window has is the difference of what
+ * was counted up to two moments. The mark that the next difference starts from is the one before and the window added
+ * up, not a copy of what was read: fields of one call may be read at different moments (daemon/cuda/cuda_snapshot.h),
+ * and what the difference leaves out for that comes with the next window.
  *
- * In a duty cycle estimates of the time off are replaced by later ones, which may be lower, so only what is settled is taken.
+ * What a window of the budget is scaled to is replaced by a later one, which may be lower, so only what is settled is
+ * taken.
  */
 #include "daemon/engine/engine_cuda_window.h"
 
@@ -27,9 +28,7 @@ struct cuda_mark {
 	struct cuda_snapshot *calls;
 	struct line_mark *lines;
 	size_t n_lines;
-	uint64_t lines_lost, at_ns, cpu_ns;
-	struct cuda_estimates estimates;
-	struct so_cuda_slot slot;
+	struct cuda_moment moment;
 };
 
 void cuda_mark__free(struct cuda_mark *mark)
@@ -54,10 +53,8 @@ struct moment {
 	pid_t *own_pids;
 	const struct cuda_watch *watch; /* NULL: it has ended */
 	size_t n_lines, n_pids;
-	uint64_t lines_lost, at_ns, begin_ns, cpu_ns;
-	bool estimated;
-	struct cuda_estimates estimates;
-	struct so_cuda_slot slot;
+	struct cuda_moment moment;
+	bool unwatched;
 };
 
 static void moment__release(struct moment *m)
@@ -93,25 +90,17 @@ static int moment_of_end(const struct cuda_taken *end, struct moment *m)
 		.n_lines = end->n_lines,
 		.pids = end->pids,
 		.n_pids = end->n_pids,
-		.lines_lost = end->lines_lost,
-		.at_ns = end->at_ns,
-		.begin_ns = end->begin_ns,
-		.cpu_ns = end->cpu_ns,
-		.estimated = end->estimated,
-		.estimates = end->estimates,
-		.slot = end->slot,
+		.moment = end->moment,
+		.unwatched = end->estimated && !cuda_estimates__are_any(&end->moment.estimates),
 	};
-	return end->folded ? drop_folded(m) : 0;
+	return end->moment.folded ? drop_folded(m) : 0;
 }
 
 static int moment_of_now(struct cuda_watch *w, struct moment *m)
 {
-	int ret = cuda_probes__slot(w->probes, w->slot, &m->slot);
+	int ret = cuda_watch__settle(w);
 
-	if (!ret && !w->estimated)
-		ret = cuda_watch__result(w, &m->own_calls, NULL);
-	else if (!ret && !cuda_watch__is_estimate(w, clock__now_ns()))
-		ret = cuda_watch__settle(w);
+	ret = ret ?: cuda_watch__moment(w, &m->moment);
 	ret = ret ?: cuda_watch__pids(w, &m->own_pids, &m->n_pids);
 	if (ret)
 		return ret;
@@ -123,12 +112,7 @@ static int moment_of_now(struct cuda_watch *w, struct moment *m)
 	m->lines = w->lines.list;
 	m->n_lines = w->lines.n;
 	m->pids = m->own_pids;
-	m->lines_lost = w->lines.lost;
-	m->at_ns = clock__now_ns();
-	m->begin_ns = w->begin_ns;
-	m->cpu_ns = w->cpu_ns;
-	m->estimated = w->estimated;
-	m->estimates = w->estimates;
+	m->unwatched = w->unwatched;
 	return m->own_probes && m->own_libraries && m->own_problems ? 0 : -ENOMEM;
 }
 
@@ -138,8 +122,8 @@ static uint64_t rounded(double value)
 }
 
 /*
- * The lines that have calls since, and the mark moved on for these. Differences of rounded figures add up to the rounded
- * figure, which is what an answer tells.
+ * The lines that have calls since, and the mark moved on for these. Differences of rounded figures add up to the
+ * rounded figure, which is what an answer tells.
  */
 static int take_lines(const struct moment *m, struct cuda_mark *mark, struct cuda_taken *since)
 {
@@ -191,24 +175,16 @@ static int copy_mark(const struct cuda_mark *from, size_t n_lines, struct cuda_m
 	return ret;
 }
 
-static int take_slot(const struct moment *m, const struct cuda_mark *from, struct cuda_taken *since)
+static int take_counters(struct cuda_taken *since)
 {
-	static const struct so_cuda_slot none;
-	const __u64 *before = (const __u64 *)(from ? &from->slot : &none);
+	const struct so_cuda_slot *slot = &since->moment.slot;
+	json_t *counters = json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)slot->hits, "returns",
+				     (json_int_t)slot->returns, "nested", (json_int_t)slot->nested, "stacks",
+				     (json_int_t)slot->stacks);
+	int ret = json_object_update(since->probes, counters) ? -ENOMEM : 0;
 
-	since->slot = m->slot;
-	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-		((__u64 *)&since->slot)[i] -=
-			before[i] < ((__u64 *)&since->slot)[i] ? before[i] : ((__u64 *)&since->slot)[i];
-	return json_object_set_new(since->probes, "hits", json_integer((json_int_t)since->slot.hits)) ||
-			       json_object_set_new(since->probes, "returns",
-						   json_integer((json_int_t)since->slot.returns)) ||
-			       json_object_set_new(since->probes, "nested",
-						   json_integer((json_int_t)since->slot.nested)) ||
-			       json_object_set_new(since->probes, "stacks",
-						   json_integer((json_int_t)since->slot.stacks))
-		       ? -ENOMEM
-		       : 0;
+	json_decref(counters);
+	return ret;
 }
 
 static int remember(struct u64_table *used, uint32_t number)
@@ -236,7 +212,9 @@ static int used_libraries(const struct moment *m, const struct cuda_snapshot *si
 	return ret;
 }
 
-/* Without the lists of probes, which are the same in every window, and without libraries that do not matter any more. */
+/*
+ * Without the lists of probes, which are the same in every window, and without libraries that do not matter any more.
+ */
 static int take_libraries(const struct moment *m, struct cuda_taken *since)
 {
 	struct u64_table used = { 0 };
@@ -297,19 +275,13 @@ static int subtract(const struct moment *m, const struct cuda_mark *from, struct
 
 	ret = ret ?: cuda_snapshot__merge(mark->calls, since->calls, 0);
 	ret = ret ?: take_lines(m, mark, since);
-	since->lines_lost = m->lines_lost - (from ? from->lines_lost : 0);
-	since->begin_ns = from ? from->at_ns : m->begin_ns;
-	since->at_ns = m->at_ns;
-	since->cpu_ns = m->cpu_ns - (from ? from->cpu_ns : 0);
-	since->estimated = m->estimated;
-	since->estimates = from ? cuda_estimates__since(&m->estimates, &from->estimates) : m->estimates;
-	mark->lines_lost = m->lines_lost;
-	mark->at_ns = m->at_ns;
-	mark->cpu_ns = m->cpu_ns;
-	mark->estimates = m->estimates;
-	mark->slot = m->slot;
+	since->moment = m->moment;
+	if (from)
+		cuda_moment__subtract(&since->moment, &from->moment);
+	mark->moment = m->moment;
 	since->probes = json_copy(m->own_probes);
-	ret = ret ?: take_slot(m, from, since);
+	ret = ret ?: take_counters(since);
+	ret = ret ?: cuda_taken__report(since, m->unwatched);
 	ret = ret ?: take_libraries(m, since);
 	ret = ret ?: take_problems(m, since);
 	return ret ?: take_pids(m, since);

@@ -9,7 +9,8 @@
 #include "daemon/history/cuda_merge_reading.h"
 #include "daemon/cuda/cuda_names.h"
 
-const char *const cuda_merge_states[3] = { "all", "fewer-stacks", "duty-cycle" };
+const char *const cuda_merge_states[CUDA_MERGE_STATES] = { "full", "fewer-stacks", "counted", "windowed",
+							   "not-watched" };
 
 /* A document's counts by word into `sums`, each what join() makes of both. */
 static void add_words(struct reading *r, const json_t *owner, const char *key, json_t *sums,
@@ -69,10 +70,35 @@ static unsigned state_of(const char *found)
 {
 	unsigned state = 0;
 
-	for (unsigned i = 0; found && i < sizeof(cuda_merge_states) / sizeof(cuda_merge_states[0]); i++)
+	/* An older daemon's. */
+	if (found && !strcmp(found, "duty-cycle"))
+		found = "windowed";
+	for (unsigned i = 0; found && i < CUDA_MERGE_STATES; i++)
 		if (!strcmp(found, cuda_merge_states[i]))
 			state = i;
 	return state;
+}
+
+/* The lowest of each. */
+static void add_rungs(struct reading *r, const json_t *probes)
+{
+	const json_t *found = merge_object(r, probes, "rungs");
+	const char *name;
+	json_t *value;
+
+	if (r->rc)
+		return;
+	json_object_foreach ((json_t *)found, name, value) {
+		const char *rung = merge_text(r, found, name);
+		json_t *sums = r->merge ? r->merge->rungs : NULL;
+
+		if (!merge_adds(r) || state_of(rung) < state_of(json_string_value(json_object_get(sums, name))))
+			continue;
+		if (json_object_set_new_nocheck(sums, name, json_string(cuda_merge_states[state_of(rung)])))
+			merge_refuse(r, -ENOMEM);
+		if (json_object_size(sums) > CUDA_MERGE_MAX_TEXTS)
+			merge_refuse(r, -EFBIG);
+	}
 }
 
 static void add_probes(struct reading *r, const json_t *document)
@@ -84,10 +110,10 @@ static void add_probes(struct reading *r, const json_t *document)
 		 nested = merge_count(r, probes, "nested"), stacks = merge_count(r, probes, "stacks");
 	double cost = merge_number(r, probes, "cost_ns_per_call", 1e300, -1),
 	       overhead = merge_number(r, probes, "overhead_percent", 1e300, -1),
-	       budget = merge_number(r, probes, "budget_percent", 1e300, -1),
-	       duty = merge_number(r, probes, "duty", 1, -1);
+	       budget = merge_number(r, probes, "budget_percent", 1e300, -1);
 	struct cuda_merge *m = r->merge;
 
+	add_rungs(r, probes);
 	add_words(r, probes, "stack_period", m ? m->periods : NULL, greater_of);
 	add_words(r, probes, "stack_time_ns", m ? m->stack_times : NULL, greater_of);
 	if (!merge_adds(r) || !probes)
@@ -104,7 +130,6 @@ static void add_probes(struct reading *r, const json_t *document)
 	m->cost_ns = cost;
 	m->budget_percent = budget;
 	merge_sum_mean(&m->overhead, overhead, r->duration_s);
-	merge_sum_mean(&m->duty, duty, r->duration_s);
 }
 
 static void add_gpu(struct reading *r, const json_t *document)
@@ -138,40 +163,42 @@ static void check_in_progress(struct reading *r, const json_t *row)
 
 static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 {
-	struct cuda_estimate estimate = {
-		.offs = (uint64_t)merge_count(r, found, "times_off"),
-		.times = (uint64_t)merge_count(r, found, "times"),
-		.calls = merge_number(r, found, "calls", MOST_ESTIMATED, 0),
-		.variance = merge_number(r, found, "variance", MOST_ESTIMATED * MOST_ESTIMATED, 0),
-		.bias = merge_number(r, found, "bias", MOST_ESTIMATED, 0),
+	struct so_cuda_estimate estimate = {
+#define X(member, word) .member = merge_number(r, found, word, MOST_ESTIMATED, 0),
+		SO_CUDA_ESTIMATE_SUMS(X)
+#undef X
 	}, *sum;
 
 	if (!merge_adds(r))
 		return;
 	sum = &r->merge->estimates.of[at];
-	merge_sum_count(&sum->offs, estimate.offs);
-	merge_sum_count(&sum->times, estimate.times);
-	merge_sum_real(&sum->calls, estimate.calls);
-	merge_sum_real(&sum->variance, estimate.variance);
-	merge_sum_real(&sum->bias, estimate.bias);
+#define X(member, word) merge_sum_real(&sum->member, estimate.member);
+	SO_CUDA_ESTIMATE_SUMS(X)
+#undef X
 }
 
 static void add_estimates(struct reading *r, const json_t *document, bool estimated)
 {
-	const json_t *found = merge_object(r, document, "estimate"), *kinds = merge_object(r, found, "by_kind");
-	bool known = kinds || json_is_null(json_object_get(document, "estimate")) || !estimated;
-	size_t n = 0;
+	const json_t *found = merge_object(r, document, "estimate"), *apis = merge_object(r, found, "by_api");
+	bool known = apis || json_is_null(json_object_get(document, "estimate")) || !estimated;
+	const char *name;
+	json_t *value;
 
 	add_estimate(r, found, CUDA_ESTIMATE_ALL);
-	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
-		const json_t *kind = merge_object(r, kinds, cuda_names__kind_word(i));
+	if (r->rc)
+		return;
+	json_object_foreach ((json_t *)apis, name, value) {
+		const json_t *sums = merge_object(r, apis, name);
+		struct cuda_name api;
 
-		n += kind != NULL;
-		add_estimate(r, kind, i);
+		if (cuda_names__find(name, strlen(name), &api) && api.type == CUDA_NAME_API)
+			add_estimate(r, sums, api.number);
+		else
+			known = false;
 	}
-	/* An older daemon's, or with kinds of a newer one. */
-	if (merge_adds(r) && (!known || n != json_object_size(kinds)))
-		r->merge->kinds_unknown = true;
+	/* An older daemon's, or with an API of a newer one. */
+	if (merge_adds(r) && !known)
+		r->merge->intervals_unknown = true;
 }
 
 static void add_head(struct reading *r, const json_t *document)
@@ -290,10 +317,11 @@ struct cuda_merge *cuda_merge__new(void)
 	m->comm = m->gpu_problem = m->driver = m->probe_kind = NO_WORD;
 	m->cost_ns = m->budget_percent = -1;
 	m->lost = json_object();
+	m->rungs = json_object();
 	m->periods = json_object();
 	m->stack_times = json_object();
 	m->in_progress = json_array();
-	return m->lost && m->periods && m->stack_times && m->in_progress ? TAKE_PTR(m) : NULL;
+	return m->lost && m->rungs && m->periods && m->stack_times && m->in_progress ? TAKE_PTR(m) : NULL;
 }
 
 static void clear_table(struct table *table)
@@ -318,6 +346,7 @@ void cuda_merge__free(struct cuda_merge *m)
 	intern__clear(&m->stacks);
 	intern__clear(&m->problems);
 	json_decref(m->lost);
+	json_decref(m->rungs);
 	json_decref(m->periods);
 	json_decref(m->stack_times);
 	json_decref(m->in_progress);

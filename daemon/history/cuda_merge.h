@@ -18,9 +18,10 @@
  * - allocations: sums; current_bytes as in the last document that has the row, peak_bytes the greatest.
  * - libraries by (process, path, kind), numbered anew.
  * - gpu: percentages are means weighted by the documents' duration_s; memory is that of the last document; samples are summed.
- * - duration_s, cpu_s, the members of estimate: sums, but for its kinds where a document does not say them. estimated, available: whether any was. pid, comm, in_progress: of the last.
- * - probes: counts are sums; overhead_percent and duty means weighted by duration_s; stack_period and stack_time_ns the greatest; "state" the one
- *   that leaves out the most; what else there is as in the last.
+ * - duration_s, cpu_s, the sums of estimate: sums, its intervals those of these, and not known where a document (an older
+ *   daemon's) does not say them. estimated, available: whether any was. pid, comm, in_progress: of the last.
+ * - probes: counts are sums; overhead_percent a mean weighted by duration_s; stack_period and stack_time_ns the
+ *   greatest; state and rungs those that leave out the most; what else there is as in the last.
  * Members that are not known are left out. Counts stop at 2^63 - 1.
  *
  * A document may be damaged: every member is checked, and one that is not what it must be refuses the document.

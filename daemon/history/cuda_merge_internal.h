@@ -105,18 +105,19 @@ struct cuda_merge {
 	double duration_s, cpu_s;
 	bool estimated, available, gpu, probes;
 	struct cuda_estimates estimates;
-	bool lines_unknown; /* of which calls stacks were taken: some of what was added does not say it */
-	bool kinds_unknown; /* of `estimates`: some of what was added does not say them */
+	bool lines_unknown;     /* of which calls stacks were taken: some of what was added does not say it */
+	bool intervals_unknown; /* of `estimates`: some of what was added does not say them */
 	int64_t devices_left_out;
 	uint64_t installed, floor_ns, hits, returns, nested, stacks_taken;
 	unsigned state; /* the place in cuda_merge_states */
 	double cost_ns, budget_percent;
-	struct mean overhead, duty;
-	json_t *lost, *periods, *stack_times, *in_progress;
+	struct mean overhead;
+	json_t *lost, *rungs, *periods, *stack_times, *in_progress;
 };
 
 /* By what they leave out, the least first. */
-extern const char *const cuda_merge_states[3];
+#define CUDA_MERGE_STATES 5
+extern const char *const cuda_merge_states[CUDA_MERGE_STATES];
 
 static inline void *table_row(const struct table *table, size_t i)
 {

@@ -295,8 +295,8 @@ static json_t *probes(struct writing *w)
 			 "hits", whole(m->hits), "returns", whole(m->returns), "nested", whole(m->nested),
 			 "stacks", whole(m->stacks_taken), "cost_ns_per_call", known_or_null(m->cost_ns),
 			 "overhead_percent", mean(&m->overhead), "budget_percent",
-			 known_or_null(m->budget_percent), "state", cuda_merge_states[m->state], "duty",
-			 share(&m->duty, 1), "stack_period", json_copy(m->periods), "stack_time_ns",
+			 known_or_null(m->budget_percent), "state", cuda_merge_states[m->state], "rungs",
+			 json_copy(m->rungs), "stack_period", json_copy(m->periods), "stack_time_ns",
 			 json_copy(m->stack_times));
 }
 
@@ -315,8 +315,10 @@ static json_t *estimate(const struct cuda_merge *m)
 {
 	json_t *estimate = cuda_estimates__json(&m->estimates);
 
-	if (m->kinds_unknown)
-		json_object_del(estimate, "by_kind");
+	if (m->intervals_unknown) {
+		json_object_set_new(estimate, "interval", json_null());
+		json_object_del(estimate, "by_api");
+	}
 	return estimate;
 }
 

@@ -24,19 +24,27 @@
 #define SO_CUDA_NAME_BYTES         512
 
 /*
- * A probe's cookie: which call it belongs to (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), for which target,
- * in which library.
+ * A probe's cookie: which call it belongs to (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), for which
+ * target, in which library.
  */
 #define SO_CUDA_COOKIE(call, slot, library) ((__u64)(library) << 32 | (__u64)(slot) << 16 | (call))
 #define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0x7fff)
 #define SO_CUDA_COOKIE_STEPPED              0x8000ull /* the entry's instruction is single-stepped */
-#define SO_CUDA_COOKIE_SLOT(cookie)         ((__u32)((cookie) >> 16) & 0xffff)
-#define SO_CUDA_COOKIE_LIBRARY(cookie)      ((__u32)((cookie) >> 32))
+#define SO_CUDA_COOKIE_SLOT(cookie)         ((__u32)((cookie) >> 16) & 0xfff)
+/*
+ * Probes that are placed anew are of the next generation: where an entry has two for a moment, one counts
+ * (so_cuda_control).
+ */
+#define SO_CUDA_COOKIE_GENERATION(cookie) ((__u32)((cookie) >> 28) & 0xf)
+#define SO_CUDA_COOKIE_LIBRARY(cookie)    ((__u32)((cookie) >> 32))
 
 /*
- * Map `cuda_calls`: the calls of one thread to one API, of one kernel, that took times of one octave. The sum over the
- * octaves is the API's.
+ * Map `cuda_calls`: the calls of one thread to one API, of one kernel, that took times of one octave. The sum over
+ * the octaves is the API's. Calls that were counted at their entry and not timed are in the octave SO_CUDA_UNTIMED,
+ * all in bucket 0.
  */
+#define SO_CUDA_UNTIMED LATENCY_OCTAVES
+
 struct so_cuda_key {
 	__u32 tgid, tid;
 	__u64 kernel;   /* host stub's address, or driver's function handle; 0: no launch, or a graph */
@@ -137,34 +145,41 @@ _Static_assert(SO_CUDA_API_COUNT <= SO_CUDA_API_ROOM, "each call has a place");
 #define SO_CUDA_KIND_ROOM 16 /* a power of two, for the verifier's sake */
 _Static_assert(SO_CUDA_KIND_COUNT <= SO_CUDA_KIND_ROOM, "each kind has a place");
 
-/* Per CPU and target slot. */
+/*
+ * Units of the budget: the calls of one kind, of the runtime or of the driver. What a call of the runtime makes of
+ * the driver's calls is of its own kind, so the driver's unit has the nested ones.
+ */
+#define SO_CUDA_UNITS          (2 * SO_CUDA_KIND_ROOM)
+#define SO_CUDA_UNIT(of, kind) ((of)*SO_CUDA_KIND_ROOM + (kind))
+
+/* Of a unit whose calls are counted at their entries, one in so many is timed, at random. */
+#define SO_CUDA_TIMED_ONE_IN 16
+
+/* Map `cuda_slots`, per CPU and target slot. */
 struct so_cuda_slot {
-	__u64 hits;            /* probe hits at entries */
-	__u64 returns;         /* and at returns */
-	__u64 nested;          /* entries that were inside another call that is counted, and were not counted */
-	__u64 stepped;         /* hits at entries whose instruction is single-stepped */
-	__u64 stepped_counted; /* of which entries that began a call that counts, or were nested in one */
-	__u64 calls;           /* counted */
-	__u64 stacks;          /* taken */
-	__u64 stacks_ns;       /* time spent on them */
-	__u64 steady_stacks_ns; /* of which of calls that stand for themselves (so_cuda_control.segment) */
-	__u64 entries;          /* that were timed: of calls that began */
-	__u64 entries_ns;       /* what their programs took */
-	__u64 overlapped; /* calls that stand for others and returned during others of these, of other threads */
+	__u64 hits;      /* at entries */
+	__u64 returns;   /* and at returns */
+	__u64 nested;    /* entries that were inside another call, and did not count */
+	__u64 stepped;   /* hits at entries whose instruction is single-stepped */
+	__u64 calls;     /* counted */
+	__u64 stacks;    /* taken */
+	__u64 stacks_ns; /* time spent on them */
+	/*
+	 * What the programs took, by their own clock: entry and return of so many calls, and so many entries without a
+	 * return.
+	 */
+	__u64 timed, timed_ns;
+	__u64 untimed, untimed_ns;
 	__u64 lost[SO_CUDA_LOSS_COUNT];
-	__u64 kinds[SO_CUDA_KIND_ROOM];    /* of calls, by enum so_cuda_kind */
-	__u64 kinds_ns[SO_CUDA_KIND_ROOM]; /* and what they took, each up to so_cuda_control.stack_time_ns */
+	__u64 unit_hits[SO_CUDA_UNITS];   /* entries while the unit counts */
+	__u64 unit_nested[SO_CUDA_UNITS]; /* of which nested ones */
+	__u64 unit_ns[SO_CUDA_UNITS];     /* what timed calls took, each up to so_cuda_control.stack_time_ns */
 };
 
-/* Map `cuda_slices`, per CPU and target slot: hits by slices of 0.52 ms (so_cuda_control.slices_ns); later ones are not counted. */
-#define SO_CUDA_SLICES      64
-#define SO_CUDA_SLICE_SHIFT 19
-
-struct so_cuda_slices {
-	__u64 hits[SO_CUDA_SLICES];
-};
-
-/* Map `cuda_threads`, a task's storage: the call that a thread is in. Belongs to the thread, so nobody else writes to it. */
+/*
+ * Map `cuda_threads`, a task's storage: the call that a thread is in. Belongs to the thread, so nobody else writes to
+ * it.
+ */
 struct so_cuda_call {
 	__u64 cookie;
 	__u64 sp; /* at the entry: nested calls have a lower one */
@@ -181,51 +196,41 @@ struct so_cuda_call {
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
 	__u64 out, handle, text;
-	__u64 own_ns; /* what the probes have added to the call's time so far */
-	/* Ever spent in calls that stood for themselves, the probes' time included; when the last of them began and returned. */
-	__u64 away_ns, gone_ns, back_ns;
-	__u64 waits; /* how many of them */
-	/* Calls that others made meanwhile (so_cuda_tally), of calls that are over; what the tally was when the last one began. */
-	__u64 others, others_before;
-};
-
-/*
- * What a probe takes that is no part of the call: so much when the entry's program takes program_ns or less, and more where it takes
- * more, as it does when others have used the caches: slope / 256 for each ns, up to most_ns. A program that takes more than
- * interrupted_ns was interrupted, which tells nothing of the caches.
- */
-struct so_cuda_own {
-	__u32 ns, program_ns, slope, most_ns, interrupted_ns;
+	__u64 program_ns; /* the entry's program */
+	__u64 own_ns;     /* what the probes have added to the call's time so far */
 };
 
 /* What the daemon decides, by target slot; changes take effect at once. */
 struct so_cuda_control {
-	__u32 on;                              /* 0: nothing counts, and nothing is written */
-	__u32 off[SO_CUDA_KIND_ROOM];          /* not 0: calls of the kind do not count now */
-	__u32 stack_period[SO_CUDA_KIND_ROOM]; /* one stack in so many calls, at random; 0: none */
-	/* More of calls that take long: one stack in so much of their time, and each of a call that takes as much. 0: no more. */
+	__u32 on;                 /* 0: nothing counts, and nothing is written */
+	__u32 generation;         /* probes of others do not count (SO_CUDA_COOKIE_GENERATION) */
+	__u32 off[SO_CUDA_UNITS]; /* not 0: calls of the unit do not count now */
+	__u32 counted
+		[SO_CUDA_UNITS]; /* not 0: they are counted at their entries, and some are timed (SO_CUDA_TIMED_ONE_IN) */
+	/* One stack in so many calls that are timed, at random; 0: none. */
+	__u32 stack_period[SO_CUDA_KIND_ROOM];
+	/*
+	 * More of calls that take long: one stack in so much of their time, and each of a call that takes as much. 0:
+	 * no more.
+	 */
 	__u64 stack_time_ns[SO_CUDA_KIND_ROOM];
-	/* What the probes add to the time of a call, and is taken off: of its own two, and of an entry that finds the call nested. */
-	struct so_cuda_own own, nested;
-	__u32 stepped_ns; /* and of single-stepping an entry */
-	/* The number of the time on, each of which has a factor for the calls seen in it; 0: calls stand for themselves. */
-	__u32 segment[SO_CUDA_KIND_ROOM];
-	/* Hits at entries of functions of this library are counted by slices of time, from slices_ns on (CLOCK_MONOTONIC). */
-	__u32 slices_of; /* enum so_cuda_of */
-	__u64 slices_ns;
-	/* CLOCK_MONOTONIC. The return of a call that was entered before is not seen: its probe was taken away meanwhile. */
-	__u64 since_ns[SO_CUDA_KIND_ROOM];
-};
-
-/* By target slot: calls that were counted and stand for others, by all threads. A cache line each. */
-struct so_cuda_tally {
-	__u64 calls;
-	__u64 room[7];
+	/*
+	 * What the probes add to a call's time, and is taken off: its own, each nested entry, and each single-stepped
+	 * one.
+	 */
+	__u32 floor_ns, nested_ns, stepped_ns;
+	/* The number of the on-window, whose calls are scaled by its own factor; 0: calls are not scaled. */
+	__u32 segment[SO_CUDA_UNITS];
+	/*
+	 * CLOCK_MONOTONIC. The return of a call that was entered before is not seen: its probe was taken away
+	 * meanwhile.
+	 */
+	__u64 since_ns[SO_CUDA_UNITS];
 };
 
 /*
- * Maps `cuda_window_a` and `_b`, one of them open: calls whose stack was taken, each as often as the sampling period says. A
- * stack that the daemon has been sent in this window has an entry of tgid 0 and tid 0.
+ * Maps `cuda_window_a` and `_b`, one of them open: calls whose stack was taken, each as often as the sampling period
+ * says. A stack that the daemon has been sent in this window has an entry of tgid 0 and tid 0.
  */
 #define SO_CUDA_WINDOW_ENTRIES 32768
 
@@ -237,7 +242,7 @@ struct so_cuda_line_key {
 };
 
 struct so_cuda_line {
-	__u64 calls; /* what the calls whose stacks were taken stand for */
+	__u64 calls; /* those whose stacks were taken, times the sampling period */
 	__u64 total_ns;
 	__u64 bytes;
 	__u64 seen, seen_ns, seen_bytes; /* these calls themselves */
@@ -246,8 +251,8 @@ struct so_cuda_line {
 };
 
 /*
- * Map `cuda_runtimes`, by process: where its shared runtimes are mapped. A driver call that returns there is nested, also when
- * its runtime call was entered before the probes were on. Unused ranges are empty.
+ * Map `cuda_runtimes`, by process: where its shared runtimes are mapped. A driver call that returns there is nested,
+ * also when its runtime call was entered before the probes were on. Unused ranges are empty.
  */
 #define SO_CUDA_MAX_RUNTIMES 4
 
@@ -256,8 +261,9 @@ struct so_cuda_runtimes {
 };
 
 /*
- * Map `cuda_owners`, for probes that are perf events: which libraries are watched in which process. The return of a call
- * runs the programs of all events on the function, also those of another process; and an event is closed long after watching has ended.
+ * Map `cuda_owners`, for probes that are perf events: which libraries are watched in which process. The return of a
+ * call runs the programs of all events on the function, also those of another process; and an event is closed long
+ * after watching has ended.
  */
 struct so_cuda_owner {
 	__u32 tgid;

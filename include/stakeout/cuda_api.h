@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The CUDA calls that stakeout times, runtime and driver, and how each one's arguments tell what it works on. Signatures:
- * cuda_runtime_api.h and cuda.h of the CUDA toolkit 12 and 13, as the toolkit's reference manual gives them.
+ * The CUDA calls that stakeout times, runtime and driver, and how each one's arguments tell what it works on.
+ * Signatures: cuda_runtime_api.h and cuda.h of the CUDA toolkit 12 and 13, as the toolkit's reference manual gives
+ * them.
  *
- * Names are the base names: an ELF file may export a call as NAME, NAME_v2 … NAME_v9, and each of these with _ptsz or _ptds
- * (the per-thread default stream) behind it.
+ * Names are the base names: an ELF file may export a call as NAME, NAME_v2 … NAME_v9, and each of these with _ptsz or
+ * _ptds (the per-thread default stream) behind it.
  *
- * What copies, sets, allocates, releases, launches, waits or captures is here, but for values that streams wait for or write
- * (cuStreamWaitValue32) and for pools that are trimmed. Calls that only make, ask for or change something that the host has
- * (streams, devices, attributes, modules) are not.
+ * What copies, sets, allocates, releases, launches, waits or captures is here, but for values that streams wait for
+ * or write (cuStreamWaitValue32) and for pools that are trimmed. Calls that only make, ask for or change something
+ * that the host has (streams, devices, attributes, modules) are not.
  */
 #ifndef STAKEOUT_CUDA_API_H
 #define STAKEOUT_CUDA_API_H
 
 /*
- * Kinds of calls: what a duty cycle switches together, and what gets its stacks together. What does the same is of several kinds
- * where few calls that matter are often among many that do not: a wait for the device among those for events, say. What a call of
- * the runtime makes of the driver's calls is of its own kind.
+ * Kinds of calls: what is on one rung of the budget's ladder, and what gets its stacks together. What does the same
+ * is of several kinds where few calls that matter are often among many that do not: a wait for the device among those
+ * for events, say. What a call of the runtime makes of the driver's calls is of its own kind.
  *
  * X(enumerator, word, what it does: the first of the kinds that do it, the word for that in tables)
  */
@@ -100,7 +101,9 @@ enum so_cuda_args {
 	SO_CUDA_ARGS_EVENT,        /* (event) */
 	SO_CUDA_ARGS_EVENT_STREAM, /* (event, stream[, ...]) */
 
-	/* Of calls that are rare: what follows is read by a function of its own (bpf/cuda/cuda_rare.h), and no stream. */
+	/*
+	 * Of calls that are rare: what follows is read by a function of its own (bpf/cuda/cuda_rare.h), and no stream.
+	 */
 	SO_CUDA_ARGS_LAUNCH_LIST,         /* (cudaLaunchParams or CUDA_LAUNCH_PARAMS[], number, flags) */
 	SO_CUDA_ARGS_COPY_ARRAY,          /* (4 that say where, bytes, kind[, stream]) */
 	SO_CUDA_ARGS_COPY_2D_ARRAY,       /* (5 that say where, width, height, kind[, stream]) */
@@ -312,9 +315,10 @@ enum so_cuda_api {
 };
 
 /*
- * Calls that are not counted but tell a kernel's name: X(name, library, out, handle or alias, name). Which argument is
- * where: 1 is rdi. __cudaRegisterFunction (the binary's own start-up code) has the host stub's address and the mangled name,
- * the others write a handle to *out; __cudaGetKernel (CUDA 13) and cuKernelGetFunction make one of another.
+ * Calls that are not counted but tell a kernel's name: X(name, library, out, handle or alias, name). Which argument
+ * is where: 1 is rdi. __cudaRegisterFunction (the binary's own start-up code) has the host stub's address and the
+ * mangled name, the others write a handle to *out; __cudaGetKernel (CUDA 13) and cuKernelGetFunction make one of
+ * another.
  */
 #define SO_CUDA_NAMERS(X)                                                                                   \
 	X(__cudaRegisterFunction, RUNTIME, 0, 2, 4) /* (fat binary, stub, char *, const char *name, ...) */ \

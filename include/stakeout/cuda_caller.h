@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who calls CUDA, among native frames: not what nvcc and CUDA's headers put between the caller and the library, which is in the
- * caller's own file. A kernel is launched by a host function of its own name, which calls "__device_stub__" with its
- * mangled name behind (of a template by way of "__wrapper__device_stub_" and its plain name), which calls the library, by
- * "__cudaLaunchKernel_helper" in nvcc 13; templates of cuda_runtime.h (cudaMalloc<float>) call the function of the same name.
- * As seen in code of nvcc 13 with debug information.
+ * Who calls CUDA, among native frames: not what nvcc and CUDA's headers put between the caller and the library, which
+ * is in the caller's own file. A kernel is launched by a host function of its own name, which calls "__device_stub__"
+ * with its mangled name behind (of a template by way of "__wrapper__device_stub_" and its plain name), which calls
+ * the library, by "__cudaLaunchKernel_helper" in nvcc 13; templates of cuda_runtime.h (cudaMalloc<float>) call the
+ * function of the same name. As seen in code of nvcc 13 with debug information.
  */
 #ifndef STAKEOUT_CUDA_CALLER_H
 #define STAKEOUT_CUDA_CALLER_H
@@ -20,7 +20,9 @@ static inline bool cuda_caller__is_stub(const char *function)
 	return strstr(function, "__device_stub_");
 }
 
-/* Where the last part of a name begins that may have namespaces, template arguments and parameters; its length into *n. */
+/*
+ * Where the last part of a name begins that may have namespaces, template arguments and parameters; its length into *n.
+ */
 static inline const char *cuda_caller__base(const char *function, size_t *n)
 {
 	const char *base = function;
@@ -36,7 +38,10 @@ static inline const char *cuda_caller__base(const char *function, size_t *n)
 	return base;
 }
 
-/* Whether the function is the host function of the kernel that the stub launches. Where the former ended in a jump, the caller is. */
+/*
+ * Whether the function is the host function of the kernel that the stub launches. Where the former ended in a jump, the
+ * caller is.
+ */
 static inline bool cuda_caller__is_kernel(const char *function, const char *stub)
 {
 	char mangled[256], plain[256];

@@ -249,15 +249,15 @@ def rare_wait():
     go(target)
     # On any machine 4,500 calls a second cost more.
     answer = summary_of(daemon, target, 8, ("--budget", "0.5"))
-    assert answer["probes"]["state"] == "duty-cycle" and answer["probes"]["stack_period"]["copy"] > 5, answer["probes"]
+    assert answer["estimated"] and answer["probes"]["stack_period"]["copy"] > 5, answer["probes"]
     metric = line_of("py_cuda_uploads.py", "metric", "cudaMemcpy")
     findings = answer["summary"]["findings"]
     assert findings[0]["finding"] == "blocking-copy" and findings[0]["line"] == metric, findings
     assert not any(answer["lost"].values()), answer["lost"]
     of_api = {row["api"]: row for row in answer["summary"]["by_api"]}
-    # Uploads come and go, waits do not.
+    # Uploads have windows, waits do not.
     assert of_api["cudaMemcpyAsync"]["estimated"] and not of_api["cudaMemcpy"]["estimated"], of_api
-    assert list(answer["estimate"]["by_kind"]) == ["copy"], answer["estimate"]
+    assert list(answer["estimate"]["by_api"]) == ["cudaMemcpyAsync"], answer["estimate"]
     waits = of_api["cudaMemcpy"]["calls"]
     # A round takes 10 ms and what its calls do, and each tenth one waits.
     assert 0.04 * answer["duration_s"] * 100 < waits < 0.1 * answer["duration_s"] * 100, waits

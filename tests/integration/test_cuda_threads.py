@@ -102,9 +102,9 @@ def calls_of(answer, api):
 
 @long
 @timeout(120)
-def test_threads_that_end_in_a_duty_cycle():
+def test_threads_that_end_while_others_are_estimated():
     """
-    While calls of some kinds are estimated, those of the others are added up exactly, also from the middle on. One of each to a
+    While some calls are counted in windows alone, the others are added up exactly, also from the middle on. One of each to a
     thread: so few that their probes may stay.
     """
     daemon = Historian()

@@ -27,8 +27,8 @@
 	"{'pid':1234,'comm':'python3','duration_s':10.0,'cpu_s':6.5,'estimated':false,'available':true,"       \
 	"'problems':['libcudnn.so.9: 3 calls inlined, not probed'],"                                           \
 	"'probes':{'installed':74,'kind':'multi','floor_ns':310,'hits':286505,'returns':286505,'nested':1200," \
-	"'stacks':9000,'cost_ns_per_call':780,'overhead_percent':3.44,'budget_percent':5.0,'state':'all',"     \
-	"'duty':1.0,'stack_period':{'launch':100,'sync':1,'copy':1,'stream-wait':50},"                         \
+	"'stacks':9000,'cost_ns_per_call':780,'overhead_percent':3.44,'budget_percent':5.0,'state':'counted'," \
+	"'rungs':{'launch':'counted'},'stack_period':{'launch':100,'sync':1,'copy':1,'stream-wait':50},"       \
 	"'stack_time_ns':{'launch':15200000,'sync':99000000,'copy':15200000}},"                                \
 	"'lost':{'calls-map-full':0,'unfinished':2},"                                                          \
 	"'libraries':["                                                                                        \

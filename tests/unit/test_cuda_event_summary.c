@@ -121,7 +121,7 @@ static void estimates_and_losses_are_said(void **state)
 	assert_said(
 		b, SO_CUDA_EVENT_LAUNCH, SO_CUDA_WEIGHT_CALLS,
 		"cuda-launch: ~1200 calls\n"
-		"estimates: the probes were on for a part of the time, and figures were scaled up; how near "
+		"estimates: the calls were counted in windows alone, and scaled to all of the time; how near "
 		"is not known; record for longer\n"
 		"in the stacks: 1184 calls (one in 16, and more of long ones, had its stack taken when the "
 		"recording ended; scaled "

@@ -320,10 +320,9 @@ static void failures(void **state)
 
 static void estimates_and_losses(void **state)
 {
-	only(CUDA_ANSWER("'estimated':true,'probes':{'duty':0.25,'budget_percent':1.0}"),
-	     CUDA_FINDING_ESTIMATED,
-	     "calls were counted in 25.0 % of the time, to keep the cost of watching within its budget (1.0 "
-	     "%), and scaled up");
+	only(CUDA_ANSWER("'estimated':true,'probes':{'budget_percent':1.0}"), CUDA_FINDING_ESTIMATED,
+	     "some calls were counted in windows alone, to keep the cost of watching within its budget (1.0 "
+	     "%), and scaled to all of the time");
 	only(CUDA_ANSWER("'lost':{'calls-map-full':3}"), CUDA_FINDING_LOSSES,
 	     "calls-map-full 3: the map of calls was full");
 	only(CUDA_ANSWER("'lost':{'novel':3}"), CUDA_FINDING_LOSSES, "novel 3");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Documents about CUDA calls added up; and differences of counters that, added up, are the counters again. */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,22 +202,21 @@ static void lines_are_known_by_their_stacks(void **state)
 	expect(sum, "lines", 1, "sampled", "false");
 }
 
-/* A range over a daemon's upgrade: of estimates of both kinds of copies together it is not known of which they are. */
+/* A range over a daemon's upgrade: of what an older one estimated no interval is known. */
 static void older_daemons_have_fewer_kinds(void **state)
 {
-#define COPIED(kind, kinds, estimate)                                                                         \
-	"{'estimated':true,'estimate':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5,'" kinds \
-	"':"                                                                                                  \
-	"{"                                                                                                   \
-	"'" estimate "':{'times_off':2,'times':2,'calls':4.0,'variance':1.0,'bias':0.5}}},"                   \
-	"'calls':[{'api':'cudaMemcpy','kind':'" kind "','library':0,'pid':7,'tid':8,"                         \
-	"'comm':'c','kernel':null,'kernel_address':null,'direction':'','calls':10,'errors':0,'total_ns':"     \
-	"100,'min_ns':10,'max_ns':10,'squares_ns2':1.0,'bytes':0,'blocks':0,'threads':0,'grid':[0,0,0],"      \
-	"'block':[0,0,0],'stream':null,'histogram':[[10,1,10]]}],'lines':[{'event':'" kind                    \
-	"','api':'cudaMemcpy','pid':7,'tid':8,'line':'a','stack':['a'],'calls':10,'total_ns':100,'bytes':0,"  \
+#define COPIED(kind, kinds, estimate)                                                                        \
+	"{'estimated':true,'estimate':{'windows':2,'calls':4.0,'weight':1.0,'" kinds "':"                    \
+	"{"                                                                                                  \
+	"'" estimate "':{'windows':2,'calls':4.0,'weight':1.0}}},"                                           \
+	"'calls':[{'api':'cudaMemcpy','kind':'" kind "','library':0,'pid':7,'tid':8,"                        \
+	"'comm':'c','kernel':null,'kernel_address':null,'direction':'','calls':10,'errors':0,'total_ns':"    \
+	"100,'min_ns':10,'max_ns':10,'squares_ns2':1.0,'bytes':0,'blocks':0,'threads':0,'grid':[0,0,0],"     \
+	"'block':[0,0,0],'stream':null,'histogram':[[10,1,10]]}],'lines':[{'event':'" kind                   \
+	"','api':'cudaMemcpy','pid':7,'tid':8,'line':'a','stack':['a'],'calls':10,'total_ns':100,'bytes':0," \
 	"'stacks':10,'sampled':false,'stacks_ns':100,'stacks_bytes':0}]}"
-	static const char older[] = COPIED("copy", "kinds", "copy"),
-			  newer[] = COPIED("blocking-copy", "by_kind", "launch");
+	static const char older[] = COPIED("copy", "by_kind", "copy"),
+			  newer[] = COPIED("blocking-copy", "by_api", "cudaMemcpy");
 	_cleanup_(json) json_t *both = SUM(older, newer), *new = SUM(newer);
 	const char *parts[] = { "calls", "lines" };
 
@@ -225,8 +225,10 @@ static void older_daemons_have_fewer_kinds(void **state)
 		expect(both, parts[i], 0, "calls", "20");
 		expect(both, parts[i], 0, i ? "event" : "kind", "'blocking-copy'");
 	}
-	assert_null(json_object_get(json_object_get(both, "estimate"), "by_kind"));
-	assert_non_null(json_object_get(json_object_get(new, "estimate"), "by_kind"));
+	assert_null(json_object_get(json_object_get(both, "estimate"), "by_api"));
+	expect(both, NULL, 0, "estimated", "true");
+	assert_true(json_is_null(json_object_get(json_object_get(both, "estimate"), "interval")));
+	assert_non_null(json_object_get(json_object_get(new, "estimate"), "by_api"));
 }
 
 /*
@@ -318,12 +320,13 @@ static void means_are_weighted_by_time(void **state)
 #define GPU(seconds, busy, own, memory, samples)                                                           \
 	"{'duration_s':" seconds ",'gpu':{'driver':'550','devices':[{'index':0,'name':'H','uuid':'GPU-1'," \
 	"'utilisation_percent':" busy ",'process_utilisation_percent':" own ",'memory_used_bytes':" memory \
-	",'samples':" samples "}]},'probes':{'overhead_percent':" busy ",'duty':0.5,'hits':4,'state':"     \
+	",'samples':" samples "}]},'probes':{'overhead_percent':" busy                                     \
+	",'rungs':{'set':'counted'},'hits':4,'state':"                                                     \
 	"'fewer-stacks','stack_period':{'launch':" samples "},'stack_time_ns':{'copy':" busy "}}}"
 	static const char first[] = GPU("10", "90", "null", "5", "20"),
 			  second[] = GPU("30", "10", "8", "7", "6"),
-			  third[] =
-				  "{'duration_s':60,'gpu':null,'gpu_problem':'gone','probes':{'state':'all'}}";
+			  third[] = "{'duration_s':60,'gpu':null,'gpu_problem':'gone','probes':{'state':'full',"
+				    "'rungs':{'set':'full'}}}";
 	_cleanup_(json) json_t *sum = SUM(first, second, third), *direct = NULL, *stored = NULL;
 	_cleanup_(cuda_merge) struct cuda_merge *m = cuda_merge__new();
 	const json_t *gpu = json_object_get(sum, "gpu"), *probes = json_object_get(sum, "probes");
@@ -355,26 +358,35 @@ static void means_are_weighted_by_time(void **state)
 
 static void the_rest_adds_up(void **state)
 {
-	_cleanup_(json) json_t *sum =
-		SUM("{'pid':1,'comm':'a','duration_s':1.5,'cpu_s':1,'estimated':true,'available':false,"
-		    "'estimate':{'times_off':3,'times':2,'calls':10.5,'variance':4,'bias':1,'by_kind':{"
-		    "'launch':{'times_off':3,'times':2,'calls':10.5,'variance':4,'bias':1}}},"
-		    "'problems':['x','y'],'lost':{'unfinished':2,'names-full':0},'in_progress':[{'pid':1,'api':"
-		    "'cuInit'}]}",
-		    "{'pid':1,'comm':'b','duration_s':2,'cpu_s':0.5,'estimated':false,'available':true,"
-		    "'estimate':{'times_off':3,'times':3,'calls':1,'variance':0.5,'bias':0.25,'by_kind':{"
-		    "'launch':{'times_off':2,'times':2,'calls':0.5,'variance':0.25,'bias':0},"
-		    "'copy':{'times_off':3,'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}},"
-		    "'problems':['y','z'],'lost':{'unfinished':3,'lines-lost':1},'in_progress':[]}");
+	const json_t *estimate;
+	_cleanup_(json) json_t *sum = SUM(
+		"{'pid':1,'comm':'a','duration_s':1.5,'cpu_s':1,'estimated':true,'available':false,"
+		"'estimate':{'windows':2,'calls':10.5,'rates':6,'squares':20,'weight':4,'slowdown':1,'by_api':{"
+		"'cudaFree':{'windows':2,'calls':10.5,'rates':6,'squares':20,'weight':4,'slowdown':1}}},"
+		"'problems':['x','y'],'lost':{'unfinished':2,'names-full':0},'in_progress':[{'pid':1,'api':"
+		"'cuInit'}]}",
+		"{'pid':1,'comm':'b','duration_s':2,'cpu_s':0.5,'estimated':false,'available':true,"
+		"'estimate':{'windows':3,'calls':1,'rates':9,'squares':27,'weight':5,'slowdown':0,'by_api':{"
+		"'cudaFree':{'windows':2,'calls':0.5,'rates':6,'squares':18,'weight':1,'slowdown':0},"
+		"'cudaMemset':{'windows':3,'calls':0.5,'rates':3,'squares':3,'weight':4,'slowdown':0}}},"
+		"'problems':['y','z'],'lost':{'unfinished':3,'lines-lost':1},'in_progress':[]}");
 
 	expect(sum, NULL, 0, "comm", "'b'");
 	expect(sum, NULL, 0, "duration_s", "3.5");
 	expect(sum, NULL, 0, "cpu_s", "1.5");
 	expect(sum, NULL, 0, "estimated", "true");
-	expect(sum, NULL, 0, "estimate",
-	       "{'times_off':6,'times':5,'calls':11.5,'variance':4.5,'bias':1.25,'by_kind':{"
-	       "'launch':{'times_off':5,'times':4,'calls':11.0,'variance':4.25,'bias':1.0},"
-	       "'copy':{'times_off':3,'times':3,'calls':0.5,'variance':0.25,'bias':0.25}}}");
+	estimate = json_object_get(sum, "estimate");
+	expect(estimate, NULL, 0, "windows", "5.0");
+	expect(estimate, NULL, 0, "calls", "11.5");
+	expect(estimate, NULL, 0, "rates", "15.0");
+	expect(estimate, NULL, 0, "squares", "47.0");
+	expect(estimate, NULL, 0, "weight", "9.0");
+	/* t of 4 times the square root of (47 - 45) / 4 x 9, and the slowdown. */
+	assert_true(fabs(json_real_value(json_object_get(estimate, "interval")) - (2.776 * 2.1213 + 1)) < 0.02);
+	estimate = json_object_get(json_object_get(estimate, "by_api"), "cudaFree");
+	expect(estimate, NULL, 0, "windows", "4.0");
+	expect(estimate, NULL, 0, "calls", "11.0");
+	assert_int_equal(json_object_size(json_object_get(json_object_get(sum, "estimate"), "by_api")), 2);
 	expect(sum, NULL, 0, "available", "true");
 	expect(sum, NULL, 0, "problems", "['x','y','z']");
 	expect(json_object_get(sum, "lost"), NULL, 0, "unfinished", "5");
@@ -383,30 +395,29 @@ static void the_rest_adds_up(void **state)
 	expect(sum, NULL, 0, "probes", "null");
 }
 
-/* Else a kind of which one of them said nothing would seem exact. */
-static void kinds_of_estimates_are_all_known_or_none(void **state)
+/* Else an API of which one of them said nothing would seem exact. */
+static void estimated_apis_are_all_known_or_none(void **state)
 {
-#define KINDS(kinds) \
-	"{'estimated':true,'estimate':{'times':1,'calls':2.5,'variance':0,'bias':0,'by_kind':{" kinds "}}}"
-#define LAUNCH "'launch':{'times':1,'calls':2.5,'variance':0,'bias':0}"
+#define APIS(apis) "{'estimated':true,'estimate':{'windows':1,'calls':2.5,'by_api':{" apis "}}}"
+#define LAUNCH     "'cudaLaunchKernel':{'windows':1,'calls':2.5}"
 	static const struct {
 		const char *other;
 		bool known;
 	} of[] = {
 		{ "{'estimated':true,'estimate':null}", true },
 		{ "{'estimated':false}", true },
-		{ KINDS(""), true },
+		{ APIS(""), true },
 		{ "{'estimated':true}", false }, /* as older daemons have it */
 		{ "{'estimated':true,'estimate':{'times':1,'calls':2.5,'variance':0,'bias':0}}", false },
-		{ KINDS("'of a newer one':{}"), false },
+		{ APIS("'cudaNewer':{}"), false },
 	};
 
 	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
-		_cleanup_(json) json_t *sum = SUM(KINDS(LAUNCH), of[i].other);
+		_cleanup_(json) json_t *sum = SUM(APIS(LAUNCH), of[i].other);
 		const json_t *estimate = json_object_get(sum, "estimate");
 
 		assert_true(json_real_value(json_object_get(estimate, "calls")) >= 2.5);
-		assert_int_equal(json_object_get(estimate, "by_kind") != NULL, of[i].known);
+		assert_int_equal(json_object_get(estimate, "by_api") != NULL, of[i].known);
 	}
 }
 
@@ -429,12 +440,12 @@ static void what_is_damaged_is_refused_whole(void **state)
 		"{'duration_s':-1}",
 		"{'estimated':1}",
 		"{'estimate':[]}",
-		"{'estimate':{'times':-1}}",
-		"{'estimate':{'variance':-1}}",
-		"{'estimate':{'bias':'x'}}",
-		"{'estimate':{'by_kind':[]}}",
-		"{'estimate':{'by_kind':{'launch':1}}}",
-		"{'estimate':{'by_kind':{'launch':{'calls':-1}}}}",
+		"{'estimate':{'windows':-1}}",
+		"{'estimate':{'weight':-1}}",
+		"{'estimate':{'slowdown':'x'}}",
+		"{'estimate':{'by_api':[]}}",
+		"{'estimate':{'by_api':{'cudaFree':1}}}",
+		"{'estimate':{'by_api':{'cudaFree':{'calls':-1}}}}",
 		"{'comm':3}",
 		"{'problems':[1]}",
 		"{'lost':{'a':-1}}",
@@ -461,7 +472,7 @@ static void what_is_damaged_is_refused_whole(void **state)
 		"{'frames':['x'],'lines':[{'api':'a','stack':[-1]}]}",
 		"{'allocations':[{'current_bytes':1.5}]}",
 		"{'in_progress':[1]}",
-		"{'probes':{'duty':2}}",
+		"{'probes':{'rungs':{'launch':2}}}",
 		"{'gpu':{'devices':[{'utilisation_percent':101}]}}",
 	};
 	_cleanup_(cuda_merge) struct cuda_merge *m = cuda_merge__new();
@@ -646,7 +657,7 @@ int main(void)
 		cmocka_unit_test(memory_is_that_of_the_last),
 		cmocka_unit_test(means_are_weighted_by_time),
 		cmocka_unit_test(the_rest_adds_up),
-		cmocka_unit_test(kinds_of_estimates_are_all_known_or_none),
+		cmocka_unit_test(estimated_apis_are_all_known_or_none),
 		cmocka_unit_test(counts_stop_at_the_top),
 		cmocka_unit_test(what_is_damaged_is_refused_whole),
 		cmocka_unit_test(too_deep_a_stack_is_refused),

@@ -27,7 +27,7 @@ static void everything_is_read(void **state)
 	assert_int_equal(report->n_losses, 1); /* one is 0 */
 	assert_string_equal(report->losses[0].word, "unfinished");
 	assert_int_equal(report->losses[0].count, 2);
-	assert_true(report->watching.overhead_percent == 3.44 && report->watching.duty == 1);
+	assert_true(report->watching.overhead_percent == 3.44 && report->watching.n_rungs == 1);
 	assert_int_equal(report->watching.stack_period[SO_CUDA_LAUNCH], 100);
 	assert_int_equal(report->watching.stack_period[SO_CUDA_WAIT], 50);
 	assert_int_equal(report->watching.stack_period[SO_CUDA_SET], 0);
@@ -66,7 +66,7 @@ static void almost_nothing_is_an_answer(void **state)
 	assert_int_equal(report->n_calls, 0);
 	assert_string_equal(report->comm, "");
 	assert_true(report->available);
-	assert_true(isnan(report->watching.duty));
+	assert_true(isnan(report->watching.budget_percent));
 	assert_null(report->driver);
 }
 
@@ -143,7 +143,7 @@ static void what_is_wrong_is_named(void **state)
 		{ "{'problems':['a',3]}", "problems: texts are expected" },
 		{ "{'lost':{'x':-1}}", "x: a count from 0 is expected" },
 		{ "{'lost':7}", "lost: an object is expected" },
-		{ "{'probes':{'duty':2}}", "duty: a number in its range is expected" },
+		{ "{'probes':{'rungs':{'launch':2}}}", "launch: a text is expected" },
 		{ "{'calls':{}}", "calls: a list is expected" },
 		{ "{'calls':[1]}", "calls[0].: an object is expected" },
 		{ "{'calls':[{'calls':1}]}", "calls[0].api: a function's name is expected" },
@@ -250,31 +250,36 @@ static void deep_nesting_is_passed_over(void **state)
 }
 
 /* Student's t for 95 %, by published tables. */
-static void errors_have_students_factor(void **state)
+static void intervals_have_students_factor(void **state)
 {
 	static const struct {
-		uint64_t times;
-		double factor;
+		double windows, factor;
 	} known[] = { { 2, 12.706 }, { 3, 4.303 },  { 4, 3.182 },   { 6, 2.571 },
 		      { 11, 2.228 }, { 31, 2.042 }, { 1001, 1.962 } };
-	struct cuda_report report = { .estimated = true, .nearness = { .variance = 1 } };
+	struct cuda_report report = { .estimated = true, .apis_known = true };
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		report.nearness.times = known[i].times;
-		assert_true(fabs(cuda_report__error(&report, 1) / known[i].factor - 1) < 0.01);
+		/* Rates of mean 10 and variance 1. */
+		report.estimate = (struct so_cuda_estimate){ .windows = known[i].windows,
+							     .rates = 10 * known[i].windows,
+							     .squares = 101 * known[i].windows - 1,
+							     .weight = 1 };
+		assert_true(fabs(cuda_report__interval(&report) / known[i].factor - 1) < 0.01);
 	}
-	assert_true(isnan(cuda_report__error(&report, 0)));
-	report.nearness.times = 1;
-	assert_true(isnan(cuda_report__error(&report, 1)));
-	report.nearness.times = 5;
-	report.estimated = false;
-	assert_true(isnan(cuda_report__error(&report, 1)));
+	report.estimate.slowdown = 5;
+	assert_true(fabs(cuda_report__interval(&report) - 6.962) < 0.01);
+	report.estimate.windows = 1;
+	assert_true(isnan(cuda_report__interval(&report)));
+	report.estimate = (struct so_cuda_estimate){ 0 };
+	assert_true(cuda_report__interval(&report) == 0);
+	report.apis_known = false;
+	assert_true(isnan(cuda_report__interval(&report)));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(errors_have_students_factor),
+		cmocka_unit_test(intervals_have_students_factor),
 		cmocka_unit_test(everything_is_read),
 		cmocka_unit_test(almost_nothing_is_an_answer),
 		cmocka_unit_test(names_are_cleaned),

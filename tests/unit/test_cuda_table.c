@@ -20,7 +20,8 @@ static const struct cuda_view plain = { .rows = 0 };
 /* clang-format off */
 static const char training[] =
 	"Process 1234 (python3): 285305 CUDA calls in 10.0 s (6.50 CPU s), 13 failed\n"
-	"cost: 3.44 % of the target's time (budget 5 %), 780 ns a call; state all, duty 100 %\n"
+	"cost: 3.44 % of the target's time (budget 5 %), 780 ns a call; state counted\n"
+	"counted, some of them timed: launch\n"
 	"source lines: from the stack of one launch in 100, one stream-wait in 50; more of long calls, and all of 15.2 ms or more\n"
 	"lost: unfinished 2\n"
 	"problem: libcudnn.so.9: 3 calls inlined, not probed\n"
@@ -124,8 +125,8 @@ static const char training[] =
 	"        try: as for 9\n"
 	"11.       -  not everything was counted\n"
 	"             unfinished 2: calls that were never seen to return\n"
-	"        try: the figures are too low by these: a few were under way when probes of a duty cycle were placed (--budget\n"
-	"             100 has none), many are left by longjmp(), or by threads that end in them\n";
+	"        try: the figures are too low by these: a few were under way when probes were placed anew (--budget 100 has\n"
+	"             none), many are left by longjmp(), or by threads that end in them\n";
 /* clang-format on */
 
 static void a_whole_report(void **state)
@@ -382,32 +383,39 @@ static void without_calls(void **state)
 static void estimates_are_marked(void **state)
 {
 	static const char answer[] =
-		CUDA_ANSWER("'estimated':true,'probes':{'duty':0.25,'budget_percent':1.0,'state':'duty-cycle'},"
+		CUDA_ANSWER("'estimated':true,'probes':{'budget_percent':1.0,'state':'windowed','rungs':{"
+			    "'free':'windowed','driver free':'not-watched','event':'windowed'}},"
 			    "'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "]");
 
 	assert_contains(answer, &plain, ": ~400 CUDA calls");
 	assert_contains(answer, &plain,
-			"counts are estimates, scaled by the duty cycle: too few times on to say how near\n");
-	assert_contains(answer, &plain, "; state duty-cycle, duty 25 %\n");
-	assert_contains(CUDA_ANSWER("'probes':{'state':'duty-cycle','duty':0.004}"), &plain, "duty 0.4 %\n");
+			"; state windowed\n"
+			"in windows alone: free, event\n"
+			"not watched, for want of budget: driver free\n");
+	assert_contains(
+		answer, &plain,
+		"counts with ~ are estimates, of 0 windows; all calls: uncertain (too few windows) (95 %)\n");
 }
 
-#define NEARNESS(times, variance, bias)                                                               \
-	CUDA_ANSWER("'estimated':true,'estimate':{'times':" times ",'calls':380,'variance':" variance \
-		    ",'bias':" bias                                                                   \
-		    "},'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "]")
+#define SUMS(windows, squares, weight, slowdown)                                               \
+	"{'windows':" windows ",'calls':380,'rates':20,'squares':" squares ",'weight':" weight \
+	",'slowdown':" slowdown "}"
+#define INTERVAL(windows, squares, weight, slowdown)                                                           \
+	CUDA_ANSWER(                                                                                           \
+		"'estimated':true,'estimate':{'windows':" windows ",'calls':380,'rates':20,'squares':" squares \
+		",'weight':" weight ",'slowdown':" slowdown                                                    \
+		",'by_api':{'cudaFree':" SUMS(windows, squares, weight, slowdown) "}},'calls':[" CUDA_CALL(    \
+			"cudaFree", "free", "'calls':400,'total_ns':4000") "]")
 
 static void it_is_said_how_near_estimates_are(void **state)
 {
-	/* 2.26 standard errors of 4 for 9 degrees of freedom, and 3, of 400. */
-	assert_contains(NEARNESS("10", "16", "3"), &plain,
-			"scaled by the duty cycle: all calls within 3 % (95 %), from 10 times on; single rows "
-			"less near\n");
-	assert_contains(NEARNESS("1000", "1", "0"), &plain,
-			"all calls within 0.5 % (95 %), from 1000 times on");
-	assert_contains(NEARNESS("2", "1600", "0"), &plain,
-			"too uncertain to be of use, from 2 times on; record for longer\n");
-	assert_contains(NEARNESS("1", "0", "3"), &plain, "too few times on to say how near\n");
+	/* 2.26 standard errors for 9 degrees of freedom, of (49 - 400 / 10) / 9 x 16, and 3, of 400. */
+	assert_contains(INTERVAL("10", "49", "16", "3"), &plain,
+			"counts with ~ are estimates, of 10 windows; all calls: within 3 % (95 %)\n"
+			"by API: cudaFree within 3 %\n");
+	assert_contains(INTERVAL("2", "201", "160000", "0"), &plain, "all calls: uncertain (95 %)\n");
+	assert_contains(INTERVAL("1", "49", "16", "3"), &plain,
+			"all calls: uncertain (too few windows) (95 %)\n");
 }
 
 /* Of what was not called nothing is thinned. */
@@ -431,48 +439,53 @@ static void addresses_without_source_lines(void **state)
 			"debug information\n");
 }
 
-#define OF(times, calls, variance) "{'times':" times ",'calls':" calls ",'variance':" variance ",'bias':0}"
-#define KINDS(of_free)                                                                                         \
-	CUDA_ANSWER("'estimated':true,'estimate':{'times':10,'calls':380,'variance':16,'bias':3,'by_kind':"    \
-		    "{" of_free                                                                                \
+#define APIS(of_apis)                                                                                          \
+	CUDA_ANSWER("'estimated':true,'estimate':{'windows':10,'calls':380,'rates':20,'squares':49,'weight':"  \
+		    "16,'slowdown':3,'by_api':{" of_apis                                                       \
 		    "}},'calls':[" CUDA_CALL("cudaFree", "free", "'calls':400,'total_ns':4000") "," CUDA_CALL( \
-			    "cudaLaunchKernel", "launch",                                                      \
-			    "'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpy", "blocking-copy",          \
-								       "'calls':20,'total_ns':200") "]")
+			    "cudaLaunchKernel",                                                                \
+			    "launch", "'calls':30,'total_ns':300") "," CUDA_CALL("cudaMemcpyAsync", "copy",    \
+										 "'direction':'HtoD','calls':" \
+										 "500,"                        \
+										 "'total_ns':400,'bytes':"     \
+										 "1600") "," CUDA_CALL("cudaM" \
+												       "emcp"  \
+												       "y",    \
+												       "block" \
+												       "ing-"  \
+												       "copy", \
+												       "'dire" \
+												       "ction" \
+												       "':'"   \
+												       "DtoH'" \
+												       ",'"    \
+												       "calls" \
+												       "':20," \
+												       "'tota" \
+												       "l_ns'" \
+												       ":200," \
+												       "'byte" \
+												       "s':"   \
+												       "80") "]")
 
-#define COPIES(of_copies)                                                                                   \
-	CUDA_ANSWER("'estimated':true,'estimate':{'times':10,'calls':360,'variance':16,'bias':3,'by_kind':" \
-		    "{" of_copies                                                                           \
-		    "}},'calls':[" CUDA_CALL("cudaMemcpyAsync", "copy",                                     \
-					     "'direction':'HtoD','calls':400,'total_ns':4000,'"             \
-					     "bytes':1600") "," CUDA_CALL("cudaMemcpy", "blocking-copy",    \
-									  "'direction':'DtoH','"            \
-									  "calls':20,'total_ns':"           \
-									  "200,'bytes':80") "]")
-
-/* Which rows are estimates, and how near by kind: the launches here, and in one case the releases, come and go. */
-static void kinds_of_estimates_are_told_apart(void **state)
+/* Which rows are estimates, and how near by API. */
+static void estimated_apis_are_told_apart(void **state)
 {
-	const char *both = KINDS("'launch':" OF("5", "20", "0.01") ",'free':" OF("10", "360", "16"));
-	const char *unsure = KINDS("'launch':" OF("1", "20", "0"));
-	const char *copies = COPIES("'copy':" OF("10", "360", "16"));
+	const char *both = APIS(
+		"'cudaLaunchKernel':" SUMS("10", "49", "0.1", "0") ",'cudaFree':" SUMS("10", "49", "16", "3"));
+	const char *copies = APIS("'cudaMemcpyAsync':" SUMS("10", "49", "16", "3"));
 
-	assert_contains(both, &plain,
-			"all calls within 3 % (95 %), from 10 times on\n"
-			"by kind: launch within 0.9 %, free within 2 %; of single rows (~) less near\n"
-			"counted all the time: blocking-copy\n");
+	assert_contains(both, &plain, "by API: cudaFree within 3 %, cudaLaunchKernel within 2 %\n");
 	assert_contains(both, &plain, "       ~400 ");
 	assert_contains(both, &plain, "        ~30 ");
 	assert_contains(both, &plain, "         20 ");
-	assert_contains(unsure, &plain,
-			"by kind: launch uncertain; of single rows (~) less near\n"
-			"counted all the time: blocking-copy, free\n");
-	assert_contains(unsure, &plain, "        400 ");
 	/* Blocking copies are exact beside others that are not. */
-	assert_contains(copies, &plain, "       ~400   1.60 kB ");
+	assert_contains(copies, &plain, "       ~500   1.60 kB ");
 	assert_contains(copies, &plain, "         20     80 B ");
-	/* Who does not say kinds may have scaled up any. */
-	assert_contains(NEARNESS("10", "16", "3"), &plain, "       ~400 ");
+	/* Who does not say APIs may have scaled any. */
+	assert_contains(CUDA_ANSWER("'estimated':true,'calls':[" CUDA_CALL("cudaFree", "free",
+									   "'calls':400,'total_ns':4000") "]"),
+			&plain, "       ~400 ");
 }
 
 static void python_alone(void **state)
@@ -629,7 +642,7 @@ int main(void)
 		cmocka_unit_test(it_is_said_how_near_estimates_are),
 		cmocka_unit_test(periods_of_kinds_that_were_called),
 		cmocka_unit_test(addresses_without_source_lines),
-		cmocka_unit_test(kinds_of_estimates_are_told_apart),
+		cmocka_unit_test(estimated_apis_are_told_apart),
 		cmocka_unit_test(python_alone),
 		cmocka_unit_test(rows_are_limited),
 		cmocka_unit_test(nothing_steers_the_terminal),
