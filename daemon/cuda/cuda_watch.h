@@ -57,16 +57,11 @@ enum cuda_watch_phase {
 	CUDA_WATCH_OFF_AFTER,
 };
 
-/* Of all threads: time on a CPU, and time that they were ready and had none. */
-struct cuda_sched {
-	double run_ns, ready_ns;
-};
-
 /* What was seen of the windowed units in a time. */
 struct cuda_window {
 	struct cuda_snapshot *calls;
 	double on_ns;
-	double slowdown; /* of on_ns, what the probes took at most */
+	double slowdown; /* the share that the probes took of the CPU time in it, at most */
 	bool own;        /* it is in the present cycle, which it is scaled to */
 };
 
@@ -117,7 +112,7 @@ struct cuda_watch {
 	uint64_t phase_end_ns, cycle_end_ns, window_ns; /* window_ns: how long the on-window is to be */
 	uint64_t on_since_ns;
 	struct so_cuda_slot on_slot; /* at on_since_ns, */
-	struct cuda_sched on_sched;  /* and of the target's threads */
+	double on_cpu_ns;            /* and the CPU time of its processes */
 	uint64_t accounted_ns;       /* up to then the windowed units' calls are in `total` */
 	struct cuda_window window;   /* the last one */
 	struct cuda_snapshot *fresh; /* of this on-window, so far */

@@ -3,10 +3,8 @@
  * From what the maps hold to what was called: calls of windowed units are scaled from their on-window to its cycle,
  * all others are added as they are.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "daemon/cuda/cuda_names.h"
@@ -16,14 +14,9 @@
 
 /* A window that is cut short is kept if so much of it was. */
 #define LEAST_WINDOW 0.5
-/*
- * The share of an on-window that its probes took is known so well; what is scaled by it, and the interval, go no
- * further than to these.
- */
-#define PRICE_MARGIN    1.5
-#define MOST_SLOWDOWN   0.9
-#define WIDEST_SLOWDOWN 0.999
-#define MOST_CROWDING   20
+/* So well is known what the probes took, as what follows from it; more than so much of the CPU time they cannot have taken. */
+#define PRICE_MARGIN  1.25
+#define MOST_SLOWDOWN 0.98
 
 static bool takes(void *context, uint32_t tgid)
 {
@@ -91,70 +84,36 @@ int cuda_watch__settle(struct cuda_watch *w)
 	return ret;
 }
 
-/* /proc/PID/task/TID/schedstat (sched-stats.rst): time on a CPU, time on a run queue. */
-static void add_thread(pid_t pid, const char *tid, struct cuda_sched *sum)
+static double cpu_of(const struct cuda_watch *w)
 {
-	_cleanup_fclose_ FILE *f = NULL;
-	unsigned long long run, ready;
-	char path[64];
+	double sum = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%.16s/schedstat", pid, tid);
-	f = fopen(path, "re");
-	if (f && fscanf(f, "%llu %llu", &run, &ready) == 2) {
-		sum->run_ns += (double)run;
-		sum->ready_ns += (double)ready;
-	}
-}
-
-static struct cuda_sched sched_of(const struct cuda_watch *w)
-{
-	struct cuda_sched sum = { 0 };
-
-	for (size_t i = 0; i < w->n_processes; i++) {
-		const struct dirent *entry;
-		char path[32];
-		DIR *threads;
-
-		snprintf(path, sizeof(path), "/proc/%d/task", w->processes[i].pid);
-		threads = opendir(path);
-		while (threads && (entry = readdir(threads))) {
-			if (entry->d_name[0] != '.')
-				add_thread(w->processes[i].pid, entry->d_name, &sum);
-		}
-		if (threads)
-			closedir(threads);
-	}
+	for (size_t i = 0; i < w->n_processes; i++)
+		sum += (double)cuda_watch_cpu_of(&w->processes[i]);
 	return sum;
 }
 
 void cuda_watch_mark_window(struct cuda_watch *w)
 {
-	w->on_sched = sched_of(w);
+	w->on_cpu_ns = cpu_of(w);
 	cuda_probes__slot(w->probes, w->slot, &w->on_slot);
 }
 
-/* Where others want the CPUs, what takes so much of their time takes the target so many times as long. */
-static double crowding_of(const struct cuda_watch *w)
-{
-	struct cuda_sched now = sched_of(w);
-	double run = now.run_ns - w->on_sched.run_ns, ready = now.ready_ns - w->on_sched.ready_ns;
-
-	return run > 0 && ready > 0 ? fmin(1 + ready / run, MOST_CROWDING) : 1;
-}
-
-/* The share of the on-window that the probes took at most, those that are there for it alone. */
+/*
+ * The share of the CPU time that the target had in the on-window which the probes took, those that are there for it alone. Of its
+ * CPU time, not of the window: where others want the CPUs it has less of them, and the probes take as much of what it has.
+ */
 static double slowdown_of(struct cuda_watch *w, double on_ns)
 {
+	double cpu = cpu_of(w) - w->on_cpu_ns, cost;
 	struct so_cuda_slot slot;
-	double cost, always;
 
 	if (!on_ns || cuda_probes__slot(w->probes, w->slot, &slot))
 		return 0;
 	cuda_slot__subtract(&slot, &w->on_slot);
 	cuda_watch_note_rates(w, &slot, w->windowed, on_ns, 0.5);
-	cost = cuda_watch_cost_of(w, &slot);
-	always = w->ladder.always * on_ns * 1e-9;
-	return crowding_of(w) * fmax(cost - always, 0) / on_ns;
+	cost = fmax(cuda_watch_cost_of(w, &slot) - w->ladder.always * on_ns * 1e-9, 0);
+	return cpu > cost ? cost / cpu : cost > 0;
 }
 
 int cuda_watch_end_window(struct cuda_watch *w, uint64_t now)
@@ -192,25 +151,23 @@ int cuda_watch_seed(struct cuda_watch *w, uint32_t units, uint64_t now)
 
 /* How the window is scaled to a time, which it lies in if it is its own. */
 struct scaling {
-	double factor;   /* of its calls; */
-	double slowdown; /* so much more or less than the factor, as a part of what was not seen */
+	double factor;   /* of its calls: rate × time; */
+	double slowdown; /* so much more at most, as a part of what was not seen */
 	double unseen;   /* what of the factor is of calls that were not seen */
 };
 
 /*
  * What the probes took of the on-window is lost to a target that has work to do, and not to one that would have
- * waited: all of it or nothing. The middle is taken.
+ * waited: the rate without them is between the one that was seen and this much more.
  */
 static struct scaling scaling_of(const struct cuda_window *window, double time_ns)
 {
 	double own = window->own ? window->on_ns : 0, unseen = fmax(time_ns - own, 0) / window->on_ns;
-	double middle = (1 + 1 / (1 - fmin(window->slowdown, MOST_SLOWDOWN))) / 2;
-	double most = 1 / (1 - fmin(PRICE_MARGIN * window->slowdown, WIDEST_SLOWDOWN));
 
 	return (struct scaling){
-		.factor = (window->own ? 1 : 0) + unseen * middle,
-		.slowdown = fmax(most - middle, middle - 1) / middle,
-		.unseen = unseen * middle,
+		.factor = (window->own ? 1 : 0) + unseen,
+		.slowdown = PRICE_MARGIN * (1 / (1 - fmin(window->slowdown, MOST_SLOWDOWN)) - 1),
+		.unseen = unseen,
 	};
 }
 
