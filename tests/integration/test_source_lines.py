@@ -86,7 +86,9 @@ def test_by_function_line_and_in_pprof():
     result = run([STAKEOUT, "record", "-p", target.pid, "-d", 2, "-r", 999, "-o", path])
     assert result.returncode == 0, result.stderr
     text = run([STAKEOUT, "summary", path]).stdout
-    assert re.search(rf"^ *(9\d|100)\.\d %.*cell \(cpp_lines.cpp:({line}|{line - 1})\)$", text, re.M), text
+    # The loop's own line is one more where its counter is counted.
+    shares = re.findall(rf"^ *([\d.]+) %.*cell \(cpp_lines.cpp:(?:{line}|{line - 1})\)$", text, re.M)
+    assert 90 <= sum(float(share) for share in shares) <= 100.2, text
     need_tool("go")
     text = run(["go", "tool", "pprof", "-list", "sweep", path]).stdout
     # Its own time or none, and that of what was inlined in it.
