@@ -194,7 +194,7 @@ static int load_best(struct cuda_probes *p, const struct sampler_shared *shared)
 		ret = load(shared, p->kind, &p->skel);
 		if (!ret && p->kind == CUDA_PROBE_PERF)
 			ret = new_perf(p);
-		ret = ret ?: cuda_calibration__run(p, &p->prices);
+		ret = ret ?: p->handlers.calibrate(p, &p->prices);
 		if (!ret)
 			return 0;
 		/* The next kind's cost is not to have these in it. */

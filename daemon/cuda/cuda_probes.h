@@ -22,6 +22,8 @@ struct cuda_handlers {
 	void *context;
 	void (*name)(void *context, const struct so_cuda_name *name);
 	void (*line)(void *context, const struct so_cuda_line_key *key, const struct so_cuda_line *line);
+	/* Measures what a probe costs on this machine (cuda_calibration.h). -errno: another kind of probe is tried. */
+	int (*calibrate)(struct cuda_probes *probes, struct cuda_prices *out);
 };
 
 /* How the probes are attached, from best to worst. */

@@ -107,15 +107,6 @@ void cuda_watch__free(struct cuda_watch *w)
 	free(w);
 }
 
-bool cuda_watch__has_process(const struct cuda_watch *w, pid_t pid)
-{
-	for (size_t i = 0; i < w->n_processes; i++) {
-		if (w->processes[i].pid == pid)
-			return true;
-	}
-	return false;
-}
-
 int cuda_watch__pids(const struct cuda_watch *w, pid_t **out, size_t *n)
 {
 	pid_t *pids = calloc(w->n_processes + w->n_ended + 1, sizeof(*pids));
@@ -131,15 +122,6 @@ int cuda_watch__pids(const struct cuda_watch *w, pid_t **out, size_t *n)
 	return 0;
 }
 
-uint64_t cuda_watch_cpu_of(const struct cuda_process *p)
-{
-	struct timespec t;
-
-	return p->has_clock && !clock_gettime(p->clock, &t)
-		       ? (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec
-		       : 0;
-}
-
 int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 {
 	struct cuda_process *p;
@@ -153,52 +135,6 @@ int cuda_watch__add_process(struct cuda_watch *w, pid_t pid)
 	p->has_clock = !clock_getcpuclockid(pid, &p->clock);
 	p->cpu_ns = cuda_watch_cpu_of(p);
 	return 0;
-}
-
-bool cuda_watch__has_libraries(const struct cuda_watch *w, pid_t pid)
-{
-	for (size_t i = 0; i < w->n_mapped; i++) {
-		if (w->mapped[i].pid == pid && !w->mapped[i].gone)
-			return true;
-	}
-	return false;
-}
-
-bool cuda_watch__has_library(const struct cuda_watch *w, pid_t pid, uint64_t dev, uint64_t inode)
-{
-	for (size_t i = 0; i < w->n_mapped; i++) {
-		const struct cuda_mapped *m = &w->mapped[i];
-
-		if (!m->gone && m->pid == pid && m->dev == dev && m->inode == inode)
-			return true;
-	}
-	return false;
-}
-
-static void attach(struct cuda_watch *w, struct cuda_mapped *m, const struct cuda_choice *choice,
-		   struct cuda_link **link)
-{
-	struct so_error why = { "" };
-
-	if (*link || m->gone || m->waits || !m->library.n_functions)
-		return;
-	if (cuda_probes__attach(w->probes, m->pid, w->slot, m->number, m->fd, &m->library, choice, link, &why))
-		snprintf(m->problem, sizeof(m->problem), "%.150s: %.90s", m->path, why.text);
-}
-
-void cuda_watch_attach_always(struct cuda_watch *w, struct cuda_mapped *m)
-{
-	const struct cuda_choice choice = { w->windowed | w->unwatched, true, w->generation };
-
-	attach(w, m, &choice, &m->always);
-}
-
-void cuda_watch_attach_windowed(struct cuda_watch *w, struct cuda_mapped *m)
-{
-	const struct cuda_choice choice = { w->windowed, false, w->generation };
-
-	if (w->windowed)
-		attach(w, m, &choice, &m->windowed);
 }
 
 /* A static one shares its file's code with the program, whose own calls of the driver count. */
@@ -378,7 +314,7 @@ void cuda_watch__process_gone(struct cuda_watch *w, pid_t pid)
 	drop_process(w, pid);
 }
 
-void cuda_watch_attach_waiting(struct cuda_watch *w)
+static void attach_waiting(struct cuda_watch *w)
 {
 	for (size_t i = 0; i < w->n_mapped; i++) {
 		if (w->mapped[i].waits && !w->mapped[i].gone)
@@ -391,7 +327,7 @@ uint64_t cuda_watch__tick(struct cuda_watch *w, uint64_t now)
 	uint64_t next;
 
 	if (now >= cuda_watch_next_check_ns(w)) {
-		cuda_watch_attach_waiting(w);
+		attach_waiting(w);
 		cuda_watch_check(w, now);
 		now = clock__now_ns();
 	}

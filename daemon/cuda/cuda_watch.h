@@ -204,25 +204,26 @@ void cuda_moment__subtract(struct cuda_moment *moment, const struct cuda_moment 
 
 /* What the files of this module share. */
 
-/* cuda_watch.c: CPU time of a process, ns; 0: it has ended. */
+/* cuda_watch_places.c: CPU time of a process, ns; 0: it has ended. */
 uint64_t cuda_watch_cpu_of(const struct cuda_process *process);
 /* Places the probes that are not there: those that are always there, or those of windows. */
 void cuda_watch_attach_always(struct cuda_watch *w, struct cuda_mapped *m);
 void cuda_watch_attach_windowed(struct cuda_watch *w, struct cuda_mapped *m);
-void cuda_watch_attach_waiting(struct cuda_watch *w);
 
 /* cuda_watch_budget.c: measures the cost since the last look; where it is due, decides who is on which rung. */
 void cuda_watch_check(struct cuda_watch *w, uint64_t now_ns);
 uint64_t cuda_watch_next_check_ns(const struct cuda_watch *w);
 /* Tells the kernel which calls have their stacks taken. */
 void cuda_watch_set_stacks(struct cuda_watch *w);
-/* The target's calls of these units: hits between the two, in so much time. */
+/* cuda_watch_cost.c. The target's calls of these units: hits between the two, in so much time. */
 void cuda_watch_note_rates(struct cuda_watch *w, const struct so_cuda_slot *gained, uint32_t units, double ns,
 			   double part);
 /* What probes cost that ran into these counters, ns, by the prices of now; stacks included. */
 double cuda_watch_cost_of(const struct cuda_watch *w, const struct so_cuda_slot *gained);
-/* What all may cost, ns a second. */
+/* What all may cost, what is aimed at for the probes, and for stacks, ns a second. */
+double cuda_watch_budget(const struct cuda_watch *w);
 double cuda_watch_allowed(const struct cuda_watch *w);
+double cuda_watch_allowed_stacks(const struct cuda_watch *w);
 /* Counters that are less than before began anew. */
 void cuda_slot__subtract(struct so_cuda_slot *slot, const struct so_cuda_slot *base);
 

@@ -9,8 +9,6 @@
 #define CHECK_NS      50000000ull
 #define DECIDE_NS     1000000000ull
 #define FIRST_NS      20000000ull /* in the first second, and where much was spent */
-#define GOAL          0.95        /* of the budget is aimed at, */
-#define STACKS        0.1         /* of that for stacks */
 #define KEPT_S        1.0         /* rates of about so much time count */
 #define URGENT_S      0.4 /* of the budget: who owes more, and spends too much, is looked at before it is due */
 #define CREDIT_S      0.5 /* of the budget that may be spent later */
@@ -18,29 +16,10 @@
 #define LEAST_TIMED   20
 #define FORGET_S      20.0 /* after which what is not watched is watched again */
 
-static double budget_of(const struct cuda_watch *w)
-{
-	return w->budget_percent / 100 * w->cpus * 1e9;
-}
-
 /* All of the target's time: whatever it costs. */
 static bool is_unlimited(const struct cuda_watch *w)
 {
 	return w->budget_percent >= 100;
-}
-
-double cuda_watch_allowed(const struct cuda_watch *w)
-{
-	return GOAL * (1 - STACKS) * budget_of(w);
-}
-
-void cuda_slot__subtract(struct so_cuda_slot *slot, const struct so_cuda_slot *base)
-{
-	__u64 *to = (__u64 *)slot;
-	const __u64 *from = (const __u64 *)base;
-
-	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-		to[i] -= from[i] < to[i] ? from[i] : to[i];
 }
 
 /* CPU time that the processes have used since the last look, or since they were added, by their own clocks. */
@@ -71,33 +50,6 @@ static void note_coldness(struct cuda_watch *w, const struct so_cuda_slot *gaine
 	if (programs >= LEAST_TIMED)
 		w->coldness +=
 			fmin(programs / 500, 0.5) * (fmin(fmax(coldness, 1), MOST_COLDNESS) - w->coldness);
-}
-
-double cuda_watch_cost_of(const struct cuda_watch *w, const struct so_cuda_slot *gained)
-{
-	const struct cuda_prices prices = cuda_probes__prices(w->probes);
-	double on = 0, nested = (double)gained->nested, counted = 0;
-
-	for (unsigned i = 0; i < SO_CUDA_UNITS; i++)
-		on += (double)gained->unit_hits[i];
-	if (prices.has_counted)
-		counted = fmax(on - nested - (double)gained->returns, 0);
-	return w->coldness * (fmax(on - nested - counted, 0) * prices.timed_ns + counted * prices.counted_ns +
-			      nested * prices.nested_ns + fmax((double)gained->hits - on, 0) * prices.off_ns +
-			      (double)gained->stepped * prices.stepped_ns) +
-	       (double)gained->stacks_ns;
-}
-
-void cuda_watch_note_rates(struct cuda_watch *w, const struct so_cuda_slot *gained, uint32_t units, double ns,
-			   double part)
-{
-	for (unsigned i = 0; ns > 0 && i < SO_CUDA_UNITS; i++) {
-		if (!(units >> i & 1))
-			continue;
-		w->hits_per_s[i] += part * ((double)gained->unit_hits[i] / ns * 1e9 - w->hits_per_s[i]);
-		w->nested_per_s[i] += part * ((double)gained->unit_nested[i] / ns * 1e9 - w->nested_per_s[i]);
-		w->busy_per_s[i] += part * ((double)gained->unit_ns[i] / ns * 1e9 - w->busy_per_s[i]);
-	}
 }
 
 static bool is_seldom_timed(const struct cuda_watch *w, unsigned unit)
@@ -164,7 +116,7 @@ void cuda_watch_set_stacks(struct cuda_watch *w)
 {
 	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
 	double rate[SO_CUDA_KIND_ROOM] = { 0 }, busy[SO_CUDA_KIND_ROOM] = { 0 };
-	double most = is_unlimited(w) ? INFINITY : GOAL * STACKS * budget_of(w) / w->stack_ns;
+	double most = is_unlimited(w) ? INFINITY : cuda_watch_allowed_stacks(w) / w->stack_ns;
 
 	for (unsigned i = 0; i < SO_CUDA_UNITS; i++) {
 		unsigned kind = i % SO_CUDA_KIND_ROOM;
@@ -214,7 +166,7 @@ static double note_cost(struct cuda_watch *w, const struct so_cuda_slot *gained,
 	w->time_ns += time;
 	w->cpu_ns += (uint64_t)cpu;
 	w->counted_calls += (double)gained->calls;
-	w->debt_ns = fmax(w->debt_ns + cost - budget, -CREDIT_S * budget_of(w));
+	w->debt_ns = fmax(w->debt_ns + cost - budget, -CREDIT_S * cuda_watch_budget(w));
 	return budget > 0 ? cost / budget : 0;
 }
 
@@ -230,7 +182,7 @@ void cuda_watch_check(struct cuda_watch *w, uint64_t now)
 	cuda_slot__subtract(&gained, &w->checked_slot);
 	w->checked_slot = slot;
 	spent = note_cost(w, &gained, elapsed);
-	urgent = spent > 1 && w->debt_ns > URGENT_S * budget_of(w) && w->phase != CUDA_WATCH_ON;
+	urgent = spent > 1 && w->debt_ns > URGENT_S * cuda_watch_budget(w) && w->phase != CUDA_WATCH_ON;
 	part = fmax(1 - exp(-elapsed / (KEPT_S * 1e9)), elapsed / (double)(now - w->begin_ns));
 	/* What has just begun is what counts then. */
 	if (urgent)

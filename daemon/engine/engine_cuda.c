@@ -62,7 +62,7 @@ static void on_line(void *context, const struct so_cuda_line_key *key, const str
 
 int cuda_targets__load(struct cuda_targets *c, struct so_error *err)
 {
-	const struct cuda_handlers handlers = { c, on_name, on_line };
+	const struct cuda_handlers handlers = { c, on_name, on_line, cuda_calibration__run };
 	static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 	struct cuda_probes *probes = NULL;
 	int ret = 0;

@@ -352,16 +352,3 @@ void cuda_merge__free(struct cuda_merge *m)
 	json_decref(m->in_progress);
 	free(m);
 }
-
-json_t *cuda_merge__store(json_t *documents)
-{
-	_cleanup_(cuda_merge) struct cuda_merge *m = cuda_merge__new();
-	const json_t *document;
-	size_t i;
-
-	json_array_foreach (documents, i, document) {
-		if (!m || cuda_merge__add(m, document))
-			return NULL;
-	}
-	return m && m->n_documents ? cuda_merge__finish(m, true) : NULL;
-}

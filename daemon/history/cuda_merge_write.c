@@ -420,3 +420,16 @@ json_t *cuda_merge__finish(const struct cuda_merge *m, bool stored)
 	w.frames = json_array();
 	return w.texts && w.place && w.frames && !take_lines(&w) ? document(&w) : NULL;
 }
+
+json_t *cuda_merge__store(json_t *documents)
+{
+	_cleanup_(cuda_merge) struct cuda_merge *m = cuda_merge__new();
+	const json_t *document;
+	size_t i;
+
+	json_array_foreach (documents, i, document) {
+		if (!m || cuda_merge__add(m, document))
+			return NULL;
+	}
+	return m && m->n_documents ? cuda_merge__finish(m, true) : NULL;
+}
