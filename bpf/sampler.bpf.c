@@ -23,7 +23,9 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the end of the kernel stack. */
+/*
+ * Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the end of the kernel stack.
+ */
 const volatile bool have_task_pt_regs = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
@@ -289,9 +291,8 @@ static __always_inline void copy_stack(struct so_stack_copy *copy, __u64 base)
 	copy->base = base;
 #pragma unroll
 	for (__u32 i = 0; i < SO_COPY_PAGES; i++)
-		copy->unreadable[i] =
-			bpf_probe_read_user((void *)copy->words + i * SO_PAGE_BYTES, SO_PAGE_BYTES,
-					    (const void *)(base + i * SO_PAGE_BYTES));
+		copy->unreadable[i] = bpf_probe_read_user((void *)copy->words + i * SO_PAGE_BYTES, SO_PAGE_BYTES,
+							  (const void *)(base + i * SO_PAGE_BYTES));
 }
 
 /*
@@ -316,8 +317,7 @@ static __always_inline __u64 stack_end(__u64 rsp)
 /* The innermost pages of the stack and, where these do not hold them, the outermost. */
 static __always_inline void copy_both_ends(struct so_raw_record *raw, __u64 rsp)
 {
-	__u64 first = (rsp - SO_RED_ZONE_BYTES) & ~(SO_PAGE_BYTES - 1ull),
-	      copied = first + sizeof(raw->inner.words);
+	__u64 first = (rsp - SO_RED_ZONE_BYTES) & ~(SO_PAGE_BYTES - 1ull), copied = first + sizeof(raw->inner.words);
 	__u64 end = (stack_end(rsp) + SO_PAGE_BYTES - 1) & ~(SO_PAGE_BYTES - 1ull);
 
 	copy_stack(&raw->inner, first);
@@ -444,8 +444,7 @@ static __always_inline bool send_stack(struct sample *sm, __u64 hash)
 		u->record.n_python = python;
 		u->record.python = sm->w->state;
 		u->flags |= sm->w->flags;
-		bpf_probe_read_kernel(&u->frames[frames], python * sizeof(__u64) * SO_PYTHON_WORDS,
-				      sm->w->words);
+		bpf_probe_read_kernel(&u->frames[frames], python * sizeof(__u64) * SO_PYTHON_WORDS, sm->w->words);
 		python *= SO_PYTHON_WORDS;
 	}
 	u->record.type = SO_RECORD_STACK;

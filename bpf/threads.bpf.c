@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * All threads of one process, as they are now: an iterator over tasks (5.8), read like a file. Nothing is attached to the
- * process. A thread that is not running has left its user registers at the end of its kernel stack.
+ * All threads of one process, as they are now: an iterator over tasks (5.8), read like a file. Nothing is attached to
+ * the process. A thread that is not running has left its user registers at the end of its kernel stack.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -46,8 +46,9 @@ check: packages-check
 check-long: packages-check
 	+$(MAKE) $(ALL_CPUS) check-build
 	+$(MAKE) $(ALL_CPUS) BUILD=$(BUILD)/sanitized SANITIZE=1 all unit workloads
-	+$(MAKE) $(ALL_CPUS) BUILD=$(BUILD)/fuzzers SANITIZE=1 FUZZER=1 CC='$(CLANG)' CFLAGS='-O1 -g' WARN= fuzz-replay
+	+$(MAKE) $(ALL_CPUS) BUILD=$(BUILD)/fuzzers SANITIZE=1 FUZZER=1 CC='$(CLANG)' CXX='$(subst clang,clang++,$(CLANG))' CFLAGS='-O1 -g' WARN= fuzz-replay
 	$(RUN_TESTS) --long --sanitized $(BUILD)/sanitized --fuzzers $(BUILD)/fuzzers --fuzz-seconds $(FUZZ_SECONDS)
 
 check-build: all unit fuzz-replay workloads pythons $(if $(SANITIZE),,dist)
 	tests/layers
+	tests/file_circles $(BUILD)

@@ -28,7 +28,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define SAME_ENTRY_NS  5000 /* between two probes on one entry, at most */
 #define MAX_PROGRAM_NS 8000 /* what is longer was interrupted */
-#define NOT_READY      600 /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
+#define NOT_READY      600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
@@ -86,8 +86,8 @@ static __always_inline struct so_cuda_calls *counters_of(const struct so_cuda_ca
 	return calls;
 }
 
-static __always_inline void add_call(struct so_cuda_calls *calls, const struct so_cuda_call *c, __u32 api,
-				     __u64 caller, bool failed)
+static __always_inline void add_call(struct so_cuda_calls *calls, const struct so_cuda_call *c, __u32 api, __u64 caller,
+				     bool failed)
 {
 	calls->calls++;
 	calls->caller = caller;
@@ -114,8 +114,7 @@ static __always_inline void count_untimed(const struct so_cuda_call *c, __u64 co
 }
 
 /* caller: the return address. */
-static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, __u64 ns, bool failed,
-				       __u64 caller)
+static __always_inline void count_call(const struct so_cuda_call *c, __u32 api, __u64 ns, bool failed, __u64 caller)
 {
 	__u32 octave = latency_octave(ns);
 	struct so_cuda_calls *calls = counters_of(c, c->cookie, api, octave);
@@ -166,8 +165,7 @@ static __always_inline void end_timed(const struct so_cuda_call *c, __u64 return
 }
 
 /* return_ns: when the call returned. */
-static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns,
-				   __u64 return_ns)
+static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns, __u64 return_ns)
 {
 	__u32 kind = calls_info[api].kind, does = calls_info[api].does, code = (__u32)ctx->rax, period;
 	bool failed = code && !(does == SO_CUDA_EVENT && code == NOT_READY);
@@ -221,13 +219,12 @@ static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
 
 	if (SO_CUDA_COOKIE_SLOT(c->cookie) != SO_CUDA_COOKIE_SLOT(cookie) || api >= SO_CUDA_API_COUNT)
 		return true;
-	return control_of(cookie)->off[unit_of(api)] ||
-	       c->begin_ns < control_of(cookie)->since_ns[unit_of(api)];
+	return control_of(cookie)->off[unit_of(api)] || c->begin_ns < control_of(cookie)->since_ns[unit_of(api)];
 }
 
 /* A call of this thread is timed, and this one lies within it. */
-static __always_inline bool is_inside(struct so_cuda_call *c, struct so_cuda_slot *slot,
-				      const struct arguments *a, __u64 cookie)
+static __always_inline bool is_inside(struct so_cuda_call *c, struct so_cuda_slot *slot, const struct arguments *a,
+				      __u64 cookie)
 {
 	if (!c->active)
 		return false;

@@ -18,8 +18,7 @@ static __always_inline void set_stream(struct so_cuda_call *c, __u64 stream)
 	c->has_stream = 1;
 }
 
-static __always_inline void set_dimensions(struct so_cuda_call *c, __u64 xy, __u64 z, __u64 block_xy,
-					   __u64 block_z)
+static __always_inline void set_dimensions(struct so_cuda_call *c, __u64 xy, __u64 z, __u64 block_xy, __u64 block_z)
 {
 	c->grid[0] = (__u32)xy;
 	c->grid[1] = (__u32)(xy >> 32);
@@ -57,8 +56,7 @@ static __always_inline void read_launch(struct so_cuda_call *c, const struct arg
 			set_stream(c, stack_argument(ctx, 1));
 	} else if (args == SO_CUDA_ARGS_CU_LAUNCH) {
 		c->kernel = ctx->rdi;
-		set_dimensions(c, (__u32)ctx->rsi | ctx->rdx << 32, ctx->rcx, (__u32)ctx->r8 | ctx->r9 << 32,
-			       1);
+		set_dimensions(c, (__u32)ctx->rsi | ctx->rdx << 32, ctx->rcx, (__u32)ctx->r8 | ctx->r9 << 32, 1);
 		c->block[2] = (__u32)stack_argument(ctx, 0);
 		if (with_stream)
 			set_stream(c, stack_argument(ctx, 2));
@@ -106,8 +104,7 @@ static __noinline int read_copy_descriptor(struct so_cuda_call *c, __u64 at, __u
 }
 
 /* is_async: it has a stream. */
-static __always_inline void read_copy(struct so_cuda_call *c, const struct arguments *ctx, __u32 args,
-				      bool is_async)
+static __always_inline void read_copy(struct so_cuda_call *c, const struct arguments *ctx, __u32 args, bool is_async)
 {
 	__u64 stream = 0;
 

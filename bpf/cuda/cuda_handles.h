@@ -99,9 +99,7 @@ static __noinline int mapped(struct so_cuda_call *c)
 static __noinline int created(struct so_cuda_call *c, __u32 api, __u64 stack)
 {
 	struct so_cuda_pointer key = pointer_of(SO_CUDA_SPACE_HANDLE, 0);
-	struct so_cuda_allocation a = { .site = stack,
-					.kind = calls_info[bounded_api(api)].kind,
-					.references = 1 };
+	struct so_cuda_allocation a = { .site = stack, .kind = calls_info[bounded_api(api)].kind, .references = 1 };
 
 	if (!c || bpf_probe_read_user(&key.address, sizeof(key.address), (void *)c->pointer))
 		return 0;

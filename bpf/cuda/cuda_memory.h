@@ -14,8 +14,7 @@ static __always_inline bool is_host(__u32 api)
 	       api == SO_CUDA_API_cuMemFreeHost || api == SO_CUDA_API_cuMemHostUnregister;
 }
 
-static __always_inline void add_to_site(const struct so_cuda_call *c, const struct so_cuda_site_key *key,
-					__u64 bytes)
+static __always_inline void add_to_site(const struct so_cuda_call *c, const struct so_cuda_site_key *key, __u64 bytes)
 {
 	struct so_cuda_site first = {}, *site = bpf_map_lookup_elem(&cuda_sites, key);
 
@@ -48,9 +47,7 @@ static __always_inline void take_off(const struct so_cuda_pointer *key, const st
 
 static __always_inline struct so_cuda_pointer pointer_of(__u32 space, __u64 address)
 {
-	return (struct so_cuda_pointer){ .tgid = bpf_get_current_pid_tgid() >> 32,
-					 .space = space,
-					 .address = address };
+	return (struct so_cuda_pointer){ .tgid = bpf_get_current_pid_tgid() >> 32, .space = space, .address = address };
 }
 
 /* What is at the address already was released unseen: in an off-window, or by a call that has no probe. */

@@ -31,8 +31,7 @@ static __always_inline void tell_name(const struct so_cuda_call *c, __u32 namer,
 }
 
 /* Not 0: the return is of no interest. */
-static __always_inline int enter_namer(const struct arguments *ctx, struct so_cuda_call *c, __u64 cookie,
-				       __u32 namer)
+static __always_inline int enter_namer(const struct arguments *ctx, struct so_cuda_call *c, __u64 cookie, __u32 namer)
 {
 	if (namer >= SO_CUDA_NAMER_COUNT)
 		return 1;

@@ -151,8 +151,7 @@ static __always_inline __u64 or_1(__u64 n)
 
 static __noinline int set_array(struct so_cuda_call *c, const struct array *of)
 {
-	__u32 volume =
-		of->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? 0 : ~0u; /* else each level has all layers */
+	__u32 volume = of->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? 0 : ~0u; /* else each level has all layers */
 	__u64 elements = 0;
 
 	if (!c)
@@ -186,8 +185,8 @@ static __noinline int read_array(struct so_cuda_call *c, struct pt_regs *ctx, __
 	} else {
 		read_words(&of.width, 24, a.rsp + 8);
 	}
-	of.element_bytes = args >= SO_CUDA_ARGS_CU_ALLOC_ARRAY ? channel_bytes(of.format) * of.channels
-							       : element_bytes(a.rsi);
+	of.element_bytes =
+		args >= SO_CUDA_ARGS_CU_ALLOC_ARRAY ? channel_bytes(of.format) * of.channels : element_bytes(a.rsi);
 	if (args == SO_CUDA_ARGS_ALLOC_MIPMAP) {
 		of.levels = (__u32)a.rdx;
 		of.flags = (__u32)a.rcx;
@@ -235,8 +234,7 @@ static __noinline int read_rare(struct so_cuda_call *c, struct pt_regs *ctx, __u
 		set_copy(c, stack_argument(&a, 0), direction_of((__u32)stack_argument(&a, 1)));
 		break;
 	case SO_CUDA_ARGS_COPY_2D_ARRAY_ARRAY:
-		set_copy(c, stack_argument(&a, 0) * stack_argument(&a, 1),
-			 direction_of((__u32)stack_argument(&a, 2)));
+		set_copy(c, stack_argument(&a, 0) * stack_argument(&a, 1), direction_of((__u32)stack_argument(&a, 2)));
 		break;
 	case SO_CUDA_ARGS_COPY_3D_PEER: /* cudaMemcpy3DPeerParms, driver_types.h: extent behind two sides of 72 bytes */
 		read_words(size, sizeof(size), a.rdi + 144);

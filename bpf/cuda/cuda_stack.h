@@ -25,8 +25,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size,
-	       SO_MAX_MAPPINGS * sizeof(struct so_mapping) + SO_MAX_PYTHONS * sizeof(struct so_python));
+	__uint(value_size, SO_MAX_MAPPINGS * sizeof(struct so_mapping) + SO_MAX_PYTHONS * sizeof(struct so_python));
 } tables SEC(".maps");
 
 struct frame_cache {
@@ -163,8 +162,8 @@ static __always_inline bool send_stack(struct stack_buffer *b, __u64 hash, __u32
 				   sizeof(u->record) + (frames + python * SO_PYTHON_WORDS) * sizeof(__u64), 0);
 }
 
-static __always_inline bool count_stack(struct stack_buffer *b, const struct so_cuda_call *c, __u64 hash,
-					__u32 api, __u64 ns, __u32 weight)
+static __always_inline bool count_stack(struct stack_buffer *b, const struct so_cuda_call *c, __u64 hash, __u32 api,
+					__u64 ns, __u32 weight)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct so_cuda_line_key key = { .tgid = id >> 32,
@@ -203,8 +202,7 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 }
 
 /* Returns the hash of the caller's stack, counted already; 0: there is none. */
-static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns,
-				   __u32 weight)
+static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns, __u32 weight)
 {
 	__u64 begin = bpf_ktime_get_ns(), hash;
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, number = 0;

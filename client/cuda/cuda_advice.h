@@ -42,19 +42,16 @@ static const char FEWER_WAITS[] =
 	"kernels (look for wait_stream(), record_stream() and changing streams in a loop)";
 static const char FEED_THE_GPU[] = "the other findings and the tables say what the host does meanwhile. For "
 				   "its time outside CUDA calls: stakeout record";
-static const char READ_ERRORS[] =
-	"failures of asynchronous work are returned by later calls: compute-sanitizer, or "
-	"CUDA_LAUNCH_BLOCKING=1, names the first one";
+static const char READ_ERRORS[] = "failures of asynchronous work are returned by later calls: compute-sanitizer, or "
+				  "CUDA_LAUNCH_BLOCKING=1, names the first one";
 static const char ESTIMATES[] = "a larger budget counts every call";
-static const char FOLDED[] =
-	"these calls are counted, only not apart: record for a shorter time, or a single process";
+static const char FOLDED[] = "these calls are counted, only not apart: record for a shorter time, or a single process";
 static const char UNFINISHED[] = "the figures are too low by these: a few were under way when probes were "
 				 "placed anew (--budget 100 has none), many are left by longjmp(), or by "
 				 "threads that end in them";
 static const char BATCHES[] =
 	"what these batches copied, or asked to be near, is more than the bytes that are reported";
 
-static const char INCOMPLETE[] =
-	"the figures are too low by these; record for a shorter time, or a single process";
+static const char INCOMPLETE[] = "the figures are too low by these; record for a shorter time, or a single process";
 
 #endif

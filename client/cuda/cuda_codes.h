@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Names of the codes that CUDA calls return. Sources: enum cudaError (driver_types.h) and enum CUresult (cuda.h) of the CUDA
- * toolkit 12, as the reference manuals of the runtime and driver API list them. Both share their numbers since CUDA 10.1.
+ * Names of the codes that CUDA calls return. Sources: enum cudaError (driver_types.h) and enum CUresult (cuda.h) of the
+ * CUDA toolkit 12, as the reference manuals of the runtime and driver API list them. Both share their numbers since
+ * CUDA 10.1.
  */
 #ifndef STAKEOUT_CLIENT_CUDA_CODES_H
 #define STAKEOUT_CLIENT_CUDA_CODES_H

@@ -68,11 +68,10 @@ int cuda_event_summary__check(const struct profile *profile, pid_t pid, const ch
 	if (!comment_number(profile, "cuda.libraries", &libraries) || libraries)
 		return 0;
 	if (!problem)
-		return so_err(err, -ENODATA,
-			      "CUDA is not loaded in process %d (%s): there are no calls to record", pid, comm);
+		return so_err(err, -ENODATA, "CUDA is not loaded in process %d (%s): there are no calls to record", pid,
+			      comm);
 	clean_copy(problem, words, sizeof(words));
-	return so_err(err, -ENODATA, "the CUDA calls of process %d (%s) cannot be recorded: %s", pid, comm,
-		      words);
+	return so_err(err, -ENODATA, "the CUDA calls of process %d (%s) cannot be recorded: %s", pid, comm, words);
 }
 
 /* Places. */
@@ -85,8 +84,8 @@ static bool is_cuda_library(const char *mapping)
 }
 
 /*
- * The innermost Python frame; else the innermost one that is not CUDA's (stakeout/cuda_caller.h); else the innermost. A stack
- * has at least the frame of the API, which comes first.
+ * The innermost Python frame; else the innermost one that is not CUDA's (stakeout/cuda_caller.h); else the innermost. A
+ * stack has at least the frame of the API, which comes first.
  */
 static const struct profile_line *place_of(const struct profile *profile, const struct profile_sample *sample)
 {
@@ -193,8 +192,8 @@ static void print_places(struct places *p, enum so_cuda_weight weight, FILE *out
 
 /* The head. */
 
-static void print_figure(const struct profile *profile, const char *key, enum so_cuda_weight weight,
-			 const char *words, FILE *out)
+static void print_figure(const struct profile *profile, const char *key, enum so_cuda_weight weight, const char *words,
+			 FILE *out)
 {
 	char text[CUDA_TEXT_BYTES];
 	uint64_t value;
@@ -246,8 +245,7 @@ static void print_head(const struct profile *profile, const struct so_cuda_event
 	uint64_t calls = 0, period = 0;
 
 	if (comment_number(profile, "cuda.calls", &calls))
-		fprintf(out, "%s: %s%" PRIu64 " call%s", event->word, scaled ? "~" : "", calls,
-			calls == 1 ? "" : "s");
+		fprintf(out, "%s: %s%" PRIu64 " call%s", event->word, scaled ? "~" : "", calls, calls == 1 ? "" : "s");
 	else
 		fprintf(out, "%s", event->word);
 	print_figure(profile, "cuda.time_ns", SO_CUDA_WEIGHT_TIME, "on the host", out);

@@ -86,8 +86,7 @@ int64_t cuda_fields__integer(struct cuda_fields *fields, const json_t *row, cons
 	return 0;
 }
 
-double cuda_fields__number(struct cuda_fields *fields, const json_t *row, const char *key, double most,
-			   double absent)
+double cuda_fields__number(struct cuda_fields *fields, const json_t *row, const char *key, double most, double absent)
 {
 	const json_t *value = member(fields, row, key);
 	double number = value ? json_number_value(value) : absent;
@@ -163,8 +162,7 @@ const char *cuda_fields__clean(struct cuda_fields *fields, const char *text, siz
 	return "";
 }
 
-const char *cuda_fields__text(struct cuda_fields *fields, const json_t *row, const char *key,
-			      const char *absent)
+const char *cuda_fields__text(struct cuda_fields *fields, const json_t *row, const char *key, const char *absent)
 {
 	const json_t *value = member(fields, row, key);
 
@@ -175,8 +173,7 @@ const char *cuda_fields__text(struct cuda_fields *fields, const json_t *row, con
 	return absent;
 }
 
-const json_t *cuda_fields__list(struct cuda_fields *fields, const json_t *row, const char *key, size_t most,
-				size_t *n)
+const json_t *cuda_fields__list(struct cuda_fields *fields, const json_t *row, const char *key, size_t most, size_t *n)
 {
 	const json_t *value = member(fields, row, key);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Members of a daemon's JSON objects, checked as they are read. The first that is not what it must be ends the reading: its
- * words are in err, its code in rc, and every later call does nothing and gives what it gives for an absent member. So a row
- * is read without a test behind each member, and rc tells at the end.
+ * Members of a daemon's JSON objects, checked as they are read. The first that is not what it must be ends the reading:
+ * its words are in err, its code in rc, and every later call does nothing and gives what it gives for an absent member.
+ * So a row is read without a test behind each member, and rc tells at the end.
  */
 #ifndef STAKEOUT_CLIENT_CUDA_FIELDS_H
 #define STAKEOUT_CLIENT_CUDA_FIELDS_H
@@ -42,19 +42,16 @@ uint64_t cuda_fields__count(struct cuda_fields *fields, const json_t *row, const
 /* May be negative. */
 int64_t cuda_fields__integer(struct cuda_fields *fields, const json_t *row, const char *key);
 /* 0 … most. */
-double cuda_fields__number(struct cuda_fields *fields, const json_t *row, const char *key, double most,
-			   double absent);
+double cuda_fields__number(struct cuda_fields *fields, const json_t *row, const char *key, double most, double absent);
 bool cuda_fields__flag(struct cuda_fields *fields, const json_t *row, const char *key, bool absent);
 /* "0x7f12"; false: absent. */
 bool cuda_fields__address(struct cuda_fields *fields, const json_t *row, const char *key, uint64_t *out);
 /* Cleaned by frame_text__words(). */
-const char *cuda_fields__text(struct cuda_fields *fields, const json_t *row, const char *key,
-			      const char *absent);
+const char *cuda_fields__text(struct cuda_fields *fields, const json_t *row, const char *key, const char *absent);
 /* The same of a string by itself: an element of a list, or a key. */
 const char *cuda_fields__clean(struct cuda_fields *fields, const char *text, size_t length);
 /* A list of at most `most` elements; absent: NULL and 0. */
-const json_t *cuda_fields__list(struct cuda_fields *fields, const json_t *row, const char *key, size_t most,
-				size_t *n);
+const json_t *cuda_fields__list(struct cuda_fields *fields, const json_t *row, const char *key, size_t most, size_t *n);
 /* An object; absent: NULL. */
 const json_t *cuda_fields__object(struct cuda_fields *fields, const json_t *row, const char *key);
 /* Zeroed, in the arena. */

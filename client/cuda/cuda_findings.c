@@ -27,21 +27,24 @@
  */
 #define FEW_BYTES 1024
 /*
- * PCIe 5.0 × 16 moves 63 GB/s in one direction. A call that takes as long as its bytes take at this rate, and longer than
- * an enqueue, may have waited for the transfer: so it is with pageable memory, which the host itself must first copy.
+ * PCIe 5.0 × 16 moves 63 GB/s in one direction. A call that takes as long as its bytes take at this rate, and longer
+ * than an enqueue, may have waited for the transfer: so it is with pageable memory, which the host itself must first
+ * copy.
  */
 #define LINK_BYTES_PER_NS 63.0
 /* So few tell of a line's share of its calls within a third or worse (95 %): then it says how many. */
 #define FEW_STACKS 30
-/* A launch costs the host 3 to 10 µs: 10,000 a second are 3 to 10 % of one core, before any framework's work on them. */
+/*
+ * A launch costs the host 3 to 10 µs: 10,000 a second are 3 to 10 % of one core, before any framework's work on them.
+ */
 #define MANY_LAUNCHES_PER_S 10000.0
 #define LAUNCH_CPU_SHARE    0.1
 /* Ten to thirty times what a launch takes when nothing is in its way. */
 #define OUTLIER_NS          100000
 #define OUTLIER_COUNT_SHARE 0.001
 /*
- * A loop whose memory is pooled (PyTorch's caching allocator) asks the driver for none once it is warm. The least number
- * leaves out what is allocated once, at the beginning.
+ * A loop whose memory is pooled (PyTorch's caching allocator) asks the driver for none once it is warm. The least
+ * number leaves out what is allocated once, at the beginning.
  */
 #define ALLOCATIONS_PER_S 10.0
 #define LEAST_ALLOCATIONS 20
@@ -108,14 +111,13 @@ static void say_calls(const struct search *search, const struct cuda_line_row *r
 	char total[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES], stacks[64] = "";
 
 	if (row->sampled && row->stacks && row->stacks < FEW_STACKS)
-		snprintf(stacks, sizeof(stacks), ", by %" PRIu64 " stack%s", row->stacks,
-			 row->stacks == 1 ? "" : "s");
+		snprintf(stacks, sizeof(stacks), ", by %" PRIu64 " stack%s", row->stacks, row->stacks == 1 ? "" : "s");
 	cuda_text__time((double)row->total_ns, total);
 	cuda_text__time((double)row->total_ns / (double)row->calls, each);
 	cuda_text__rate(per_second(search, (double)row->calls), rate);
-	snprintf(text, size, "%s%" PRIu64 " call%s to %s, %s a second, took %s, %s each%s%s",
-		 row->sampled ? "~" : "", row->calls, row->calls == 1 ? "" : "s", row->api, rate, total, each,
-		 stacks, row->line ? "" : " (no stack tells the source line)");
+	snprintf(text, size, "%s%" PRIu64 " call%s to %s, %s a second, took %s, %s each%s%s", row->sampled ? "~" : "",
+		 row->calls, row->calls == 1 ? "" : "s", row->api, rate, total, each, stacks,
+		 row->line ? "" : " (no stack tells the source line)");
 }
 
 static struct cuda_finding of_row(const struct search *search, const struct cuda_line_row *row,
@@ -155,8 +157,7 @@ static int add_sync(struct search *search, const struct cuda_line_row *row)
 	cuda_text__bytes((double)row->copied_bytes / (double)row->copies, bytes);
 	return add(search, of_row(search, row, CUDA_FINDING_HIDDEN_SYNC, hidden_advice(row)),
 		   "%s; the same %s makes %" PRIu64 " asynchronous copies%s%s of %s each", calls,
-		   row->copies_of_function ? "function" : "line", row->copies, *direction ? " " : "", direction,
-		   bytes);
+		   row->copies_of_function ? "function" : "line", row->copies, *direction ? " " : "", direction, bytes);
 }
 
 static int add_copy(struct search *search, const struct cuda_line_row *row)
@@ -177,8 +178,8 @@ static int add_copy(struct search *search, const struct cuda_line_row *row)
 	say_calls(search, row, calls, sizeof(calls));
 	cuda_text__bytes(each_bytes, bytes);
 	cuda_text__bytes(cuda_summary__ratio((double)row->bytes, (double)row->total_ns / 1e9), rate);
-	return add(search, of_row(search, row, kind, PAGEABLE), "%s; %s each, %s a second of call time%s%s",
-		   calls, bytes, rate, *row->direction ? ", " : "", row->direction);
+	return add(search, of_row(search, row, kind, PAGEABLE), "%s; %s each, %s a second of call time%s%s", calls,
+		   bytes, rate, *row->direction ? ", " : "", row->direction);
 }
 
 typedef int add_row(struct search *search, const struct cuda_line_row *row);
@@ -189,8 +190,7 @@ static int search_apis(struct search *search, enum so_cuda_kind event, add_row *
 	size_t before = search->findings->n;
 	int r = 0;
 
-	for (size_t i = 0; !r && i < search->summary->n_apis && search->findings->n - before < MOST_LINES;
-	     i++) {
+	for (size_t i = 0; !r && i < search->summary->n_apis && search->findings->n - before < MOST_LINES; i++) {
 		const struct cuda_api_row *api = &search->summary->apis[i];
 		struct cuda_line_row row = { .kind = api->kind,
 					     .event = event,
@@ -200,8 +200,7 @@ static int search_apis(struct search *search, enum so_cuda_kind event, add_row *
 					     .total_ns = api->figures.total_ns,
 					     .bytes = api->figures.bytes };
 
-		if (so_cuda_kind__does(api->kind) == event &&
-		    share_of(search, (double)row.total_ns) >= NOTABLE_SHARE)
+		if (so_cuda_kind__does(api->kind) == event && share_of(search, (double)row.total_ns) >= NOTABLE_SHARE)
 			r = add_one(search, &row);
 	}
 	return r;
@@ -245,9 +244,7 @@ static int search_lines(struct search *search, enum so_cuda_kind event, add_row 
 
 static int find_idle(struct search *search)
 {
-	struct cuda_finding finding = { .kind = CUDA_FINDING_GPU_IDLE,
-					.advice = FEED_THE_GPU,
-					.total_ns = NAN };
+	struct cuda_finding finding = { .kind = CUDA_FINDING_GPU_IDLE, .advice = FEED_THE_GPU, .total_ns = NAN };
 	char utilisation[CUDA_TEXT_BYTES], part[CUDA_TEXT_BYTES];
 	struct cuda_host host;
 
@@ -267,8 +264,7 @@ static int find_launches(struct search *search)
 	const struct cuda_stats *launches = search->summary->launches;
 	const struct cuda_line_row *top = top_line(search, SO_CUDA_LAUNCH);
 	double cpu_ns = search->report->cpu_s * 1e9, total_ns = (double)launches->total_ns;
-	double rate = per_second(search, (double)launches->calls),
-	       cpu_share = cuda_summary__ratio(total_ns, cpu_ns);
+	double rate = per_second(search, (double)launches->calls), cpu_share = cuda_summary__ratio(total_ns, cpu_ns);
 	char rate_text[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES], share[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES];
 	struct cuda_finding finding = { .kind = CUDA_FINDING_TINY_LAUNCHES,
 					.share = share_of(search, total_ns),
@@ -312,12 +308,14 @@ static int find_outliers(struct search *search)
 		   finding.count, launches->calls, percent, total, most);
 }
 
-/* A step of an allocation, or of a release, whose memory another call creates: its time counts, and it is none by itself. */
+/*
+ * A step of an allocation, or of a release, whose memory another call creates: its time counts, and it is none by
+ * itself.
+ */
 static bool is_step(const char *api)
 {
-	static const char *const steps[] = { "cuMemAddressReserve", "cuMemMap",
-					     "cuMemSetAccess",      "cuMemUnmap",
-					     "cuMemAddressFree",    "cuMemRetainAllocationHandle" };
+	static const char *const steps[] = { "cuMemAddressReserve", "cuMemMap",         "cuMemSetAccess",
+					     "cuMemUnmap",          "cuMemAddressFree", "cuMemRetainAllocationHandle" };
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
 		if (!strcmp(api, steps[i]))
@@ -329,8 +327,7 @@ static int find_allocations(struct search *search)
 {
 	const struct cuda_summary *summary = search->summary;
 	/* The asynchronous ones take from a pool. */
-	const struct cuda_line_row *alloc = top_line(search, SO_CUDA_ALLOC),
-				   *release = top_line(search, SO_CUDA_FREE);
+	const struct cuda_line_row *alloc = top_line(search, SO_CUDA_ALLOC), *release = top_line(search, SO_CUDA_FREE);
 	uint64_t allocations = 0, frees = 0, total_ns = 0;
 	char rate[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES];
 	struct cuda_finding finding = { .kind = CUDA_FINDING_ALLOCATIONS, .advice = POOL_MEMORY };
@@ -355,22 +352,20 @@ static int find_allocations(struct search *search)
 	    !(per_second(search, (double)finding.count) >= ALLOCATIONS_PER_S || finding.share >= NOTABLE_SHARE))
 		return 0;
 	if (alloc || release)
-		finding.line = !alloc || (release && release->total_ns > alloc->total_ns) ? release->line
-											  : alloc->line;
+		finding.line = !alloc || (release && release->total_ns > alloc->total_ns) ? release->line : alloc->line;
 	else if (summary->n_sites)
 		finding.line = summary->sites[0].line;
 	cuda_text__rate(per_second(search, (double)finding.count), rate);
 	cuda_text__time(finding.total_ns, total);
-	return add(search, finding, "%" PRIu64 " allocations and %" PRIu64 " frees, %s a second, took %s",
-		   allocations, frees, rate, total);
+	return add(search, finding, "%" PRIu64 " allocations and %" PRIu64 " frees, %s a second, took %s", allocations,
+		   frees, rate, total);
 }
 
 static int find_stream_waits(struct search *search)
 {
 	const struct cuda_summary *summary = search->summary;
 	const struct cuda_line_row *top = top_line(search, SO_CUDA_WAIT);
-	uint64_t waits = summary->kind_calls[SO_CUDA_WAIT],
-		 launches = cuda_summary__calls(summary, SO_CUDA_LAUNCH);
+	uint64_t waits = summary->kind_calls[SO_CUDA_WAIT], launches = cuda_summary__calls(summary, SO_CUDA_LAUNCH);
 	char rate[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES];
 	struct cuda_finding finding = { .kind = CUDA_FINDING_STREAM_WAITS,
 					.line = top ? top->line : NULL,
@@ -404,8 +399,7 @@ static int find_errors(struct search *search)
 						.total_ns = NAN };
 
 		r = add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)", row->count,
-			row->count == 1 ? "" : "s", row->api, row->code,
-			name ? name : "a code without a known name");
+			row->count == 1 ? "" : "s", row->api, row->code, name ? name : "a code without a known name");
 	}
 	return r;
 }
@@ -468,8 +462,8 @@ static int find_remarks(struct search *search)
 
 		finding.count = report->losses[i].count;
 		finding.advice = advice_on(report->losses[i].word);
-		r = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count,
-			why ? ": " : "", why ? why : "");
+		r = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count, why ? ": " : "",
+			why ? why : "");
 	}
 	return r;
 }
@@ -509,8 +503,7 @@ static int find_all(struct search *search)
 	return r ?: find_remarks(search);
 }
 
-int cuda_findings__new(const struct cuda_report *report, const struct cuda_summary *summary,
-		       struct cuda_findings **out)
+int cuda_findings__new(const struct cuda_report *report, const struct cuda_summary *summary, struct cuda_findings **out)
 {
 	_cleanup_(cuda_findings) struct cuda_findings *findings = calloc(1, sizeof(*findings));
 	struct search search = { report, summary, findings };

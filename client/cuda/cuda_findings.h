@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What stands out in a report: each with the figures it rests on, its source line where one is known, and what to try. The
- * thresholds and why they are where they are stand in cuda_findings.c.
+ * What stands out in a report: each with the figures it rests on, its source line where one is known, and what to try.
+ * The thresholds and why they are where they are stand in cuda_findings.c.
  */
 #ifndef STAKEOUT_CLIENT_CUDA_FINDINGS_H
 #define STAKEOUT_CLIENT_CUDA_FINDINGS_H

@@ -30,8 +30,7 @@ static void print_target(const struct cuda_report *report, const struct cuda_sum
 }
 
 /* Of the kinds that were called. */
-static void print_stack_periods(const struct cuda_watching *watching, const struct cuda_summary *summary,
-				FILE *out)
+static void print_stack_periods(const struct cuda_watching *watching, const struct cuda_summary *summary, FILE *out)
 {
 	const char *before = "source lines: from the stack of one ";
 	char time[CUDA_TEXT_BYTES];
@@ -40,8 +39,7 @@ static void print_stack_periods(const struct cuda_watching *watching, const stru
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
 		if (watching->stack_period[kind] < 2 || !summary->kind_calls[kind])
 			continue;
-		fprintf(out, "%s%s in %" PRIu64, before, cuda_report__kind_word(kind),
-			watching->stack_period[kind]);
+		fprintf(out, "%s%s in %" PRIu64, before, cuda_report__kind_word(kind), watching->stack_period[kind]);
 		before = ", one ";
 		if (watching->stack_time_ns[kind] > time_ns)
 			time_ns = watching->stack_time_ns[kind];
@@ -74,8 +72,7 @@ static void print_rungs(const struct cuda_watching *watching, FILE *out)
 		for (size_t k = 0; k < watching->n_rungs; k++) {
 			if (strcmp(watching->rungs[k].rung, rungs[i].rung))
 				continue;
-			fprintf(out, "%s%s%s", before[0] == ':' ? rungs[i].words : "", before,
-				watching->rungs[k].unit);
+			fprintf(out, "%s%s%s", before[0] == ':' ? rungs[i].words : "", before, watching->rungs[k].unit);
 			before = ", ";
 		}
 		if (before[0] == ',')
@@ -146,8 +143,8 @@ static void print_cost(const struct cuda_report *report, const struct cuda_summa
 static void print_missing(const struct cuda_report *report, const struct cuda_view *view, FILE *out)
 {
 	for (size_t i = 0; i < report->n_losses; i++)
-		fprintf(out, "%s %s %" PRIu64 "%s", i ? "," : "lost:", report->losses[i].word,
-			report->losses[i].count, i + 1 == report->n_losses ? "\n" : "");
+		fprintf(out, "%s %s %" PRIu64 "%s", i ? "," : "lost:", report->losses[i].word, report->losses[i].count,
+			i + 1 == report->n_losses ? "\n" : "");
 	for (size_t i = 0; i < report->n_problems; i++) {
 		fprintf(out, "problem: ");
 		cuda_text__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
@@ -158,8 +155,7 @@ static void print_missing(const struct cuda_report *report, const struct cuda_vi
 
 		cuda_text__time((double)call->since_ns, since);
 		if (call->since_ns >= LONG_CALL_NS)
-			fprintf(out,
-				"not returned yet, so not counted: %s in thread %" PRId64 ", for %s so far\n",
+			fprintf(out, "not returned yet, so not counted: %s in thread %" PRId64 ", for %s so far\n",
 				call->api, call->tid, since);
 	}
 }
@@ -198,8 +194,8 @@ static void print_bottleneck(const struct cuda_host *host, FILE *out)
 	cuda_text__share(host->utilisation, utilisation);
 	cuda_text__share(cuda_summary__ratio(host->ns[host->leading], host->whole_ns), share);
 	fprintf(out, "the host is the bottleneck, GPU utilisation %s: most of the host's time goes %s, %s%s\n",
-		utilisation, cuda_host__words(host->leading),
-		host->leading == CUDA_HOST_OUTSIDE ? "at least " : "", share);
+		utilisation, cuda_host__words(host->leading), host->leading == CUDA_HOST_OUTSIDE ? "at least " : "",
+		share);
 	for (unsigned part = 0; part < CUDA_HOST_PART_COUNT; part++) {
 		if (part == host->leading || !(host->ns[part] > 0))
 			continue;
@@ -216,8 +212,7 @@ static void print_gpu(const struct cuda_report *report, const struct cuda_summar
 	struct cuda_host host;
 
 	if (!report->driver) {
-		fprintf(out, "GPU: " NOT_MEASURED "%s%s\n", *report->gpu_problem ? ": " : "",
-			report->gpu_problem);
+		fprintf(out, "GPU: " NOT_MEASURED "%s%s\n", *report->gpu_problem ? ": " : "", report->gpu_problem);
 		return;
 	}
 	cuda_host__of(report, summary, &host);

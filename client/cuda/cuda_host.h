@@ -6,8 +6,8 @@
 #include "client/cuda/cuda_summary.h"
 
 /*
- * Utilisation is NVML's: the share of time in which at least one kernel ran. Training that keeps a device fed shows 95 % or
- * more; below 80 % the device stands idle in a fifth of the time, which no faster kernel would win back.
+ * Utilisation is NVML's: the share of time in which at least one kernel ran. Training that keeps a device fed shows 95
+ * % or more; below 80 % the device stands idle in a fifth of the time, which no faster kernel would win back.
  */
 #define CUDA_HOST_BOUND_UTILISATION 0.8
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The member "summary" of `stakeout cuda --json`: the figures of the tables and the findings. What is not known is null. */
+/*
+ * The member "summary" of `stakeout cuda --json`: the figures of the tables and the findings. What is not known is
+ * null.
+ */
 #include <math.h>
 
 #include "client/cuda/cuda_codes.h"
@@ -39,12 +42,11 @@ static json_t *list(const struct cuda_summary *summary, size_t n, row_json *row)
 /* Adds what is a row's own to the figures that all have. */
 static json_t *with_figures(const struct cuda_figures *figures, json_t *own)
 {
-	json_t *both =
-		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "calls", count(figures->calls),
-			  "errors", count(figures->errors), "total_ns", count(figures->total_ns), "min_ns",
-			  count(figures->min_ns), "max_ns", count(figures->max_ns), "avg_ns",
-			  number(figures->average_ns), "median_ns", number(figures->median_ns), "p99_ns",
-			  number(figures->p99_ns), "stddev_ns", number(figures->stddev_ns));
+	json_t *both = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "calls", count(figures->calls),
+				 "errors", count(figures->errors), "total_ns", count(figures->total_ns), "min_ns",
+				 count(figures->min_ns), "max_ns", count(figures->max_ns), "avg_ns",
+				 number(figures->average_ns), "median_ns", number(figures->median_ns), "p99_ns",
+				 number(figures->p99_ns), "stddev_ns", number(figures->stddev_ns));
 
 	if (!own || !both || json_object_update(both, own)) {
 		json_decref(both);
@@ -61,9 +63,9 @@ static json_t *api_json(const struct cuda_summary *summary, size_t i)
 
 	return with_figures(&row->figures,
 			    json_pack("{s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "api", text(row->api), "kind",
-				      cuda_report__does_word(row->kind), "library", text(row->library),
-				      "estimated", (int)row->estimated, "calls_interval", number(row->interval),
-				      "time_share", number(share), "not_ready", count(row->not_ready)));
+				      cuda_report__does_word(row->kind), "library", text(row->library), "estimated",
+				      (int)row->estimated, "calls_interval", number(row->interval), "time_share",
+				      number(share), "not_ready", count(row->not_ready)));
 }
 
 static json_t *dim3_json(const uint32_t dim[3])
@@ -80,9 +82,9 @@ static json_t *kernel_json(const struct cuda_summary *summary, size_t i)
 
 	snprintf(address, sizeof(address), "0x%llx", (unsigned long long)row->address);
 	return with_figures(&row->figures,
-			    json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "kernel", text(row->kernel),
-				      "graph", row->graph, "unknown_address", text(unknown ? address : NULL),
-				      "pid", unknown ? json_integer(row->pid) : json_null(), "grid",
+			    json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "kernel", text(row->kernel), "graph",
+				      row->graph, "unknown_address", text(unknown ? address : NULL), "pid",
+				      unknown ? json_integer(row->pid) : json_null(), "grid",
 				      row->graph ? json_null() : dim3_json(row->grid), "block",
 				      row->graph ? json_null() : dim3_json(row->block), "avg_blocks",
 				      row->graph ? json_null() : number((double)row->figures.blocks / calls),
@@ -108,11 +110,11 @@ static json_t *wait_json(const struct cuda_summary *summary, size_t i)
 	double total_ns = (double)row->total_ns;
 
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
-			 cuda_report__does_word(row->event), "api", text(row->api), "line", text(row->line),
-			 "calls", count(row->calls), "total_ns", count(row->total_ns), "bytes",
-			 count(row->bytes), "avg_ns", number(total_ns / (double)row->calls), "share",
-			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "stacks",
-			 count(row->stacks), "sampled", row->sampled, "stack", stack_json(row->stack));
+			 cuda_report__does_word(row->event), "api", text(row->api), "line", text(row->line), "calls",
+			 count(row->calls), "total_ns", count(row->total_ns), "bytes", count(row->bytes), "avg_ns",
+			 number(total_ns / (double)row->calls), "share",
+			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "stacks", count(row->stacks),
+			 "sampled", row->sampled, "stack", stack_json(row->stack));
 }
 
 /* Only lines that waited. */
@@ -133,10 +135,9 @@ static json_t *copy_json(const struct cuda_summary *summary, size_t i)
 	const struct cuda_copy_row *row = &summary->copies[i];
 	double bytes = (double)row->bytes;
 
-	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "direction", text(row->direction),
-			 "estimated", (int)row->estimated, "calls", count(row->calls), "total_ns",
-			 count(row->total_ns), "bytes", count(row->bytes), "avg_bytes",
-			 number(bytes / (double)row->calls), "bytes_per_s",
+	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "direction", text(row->direction), "estimated",
+			 (int)row->estimated, "calls", count(row->calls), "total_ns", count(row->total_ns), "bytes",
+			 count(row->bytes), "avg_bytes", number(bytes / (double)row->calls), "bytes_per_s",
 			 number(cuda_summary__ratio(bytes, summary->duration_ns / 1e9)), "bytes_per_call_s",
 			 number(cuda_summary__ratio(bytes, (double)row->total_ns / 1e9)));
 }
@@ -147,18 +148,18 @@ static json_t *site_json(const struct cuda_summary *summary, size_t i)
 	double per_s = cuda_summary__ratio((double)row->allocations, summary->duration_ns / 1e9);
 
 	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:o}", "line", text(row->line), "host", row->host,
-			 "allocations", count(row->allocations), "frees", count(row->frees), "bytes",
-			 count(row->bytes), "current_bytes", (json_int_t)row->current_bytes, "peak_bytes",
-			 (json_int_t)row->peak_bytes, "allocations_per_s", number(per_s));
+			 "allocations", count(row->allocations), "frees", count(row->frees), "bytes", count(row->bytes),
+			 "current_bytes", (json_int_t)row->current_bytes, "peak_bytes", (json_int_t)row->peak_bytes,
+			 "allocations_per_s", number(per_s));
 }
 
 static json_t *error_json(const struct cuda_summary *summary, size_t i)
 {
 	const struct cuda_error_row *row = &summary->errors[i];
 
-	return json_pack("{s:o, s:o, s:I, s:o, s:o}", "api", text(row->api), "library", text(row->library),
-			 "code", (json_int_t)row->code, "name", text(cuda_codes__name(row->api, row->code)),
-			 "count", count(row->count));
+	return json_pack("{s:o, s:o, s:I, s:o, s:o}", "api", text(row->api), "library", text(row->library), "code",
+			 (json_int_t)row->code, "name", text(cuda_codes__name(row->api, row->code)), "count",
+			 count(row->count));
 }
 
 static json_t *host_json(const struct cuda_report *report, const struct cuda_summary *summary)
@@ -187,11 +188,10 @@ static json_t *host_json(const struct cuda_report *report, const struct cuda_sum
 
 static json_t *finding_json(const struct cuda_finding *finding)
 {
-	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "finding",
-			 cuda_findings__word(finding->kind), "title", cuda_findings__title(finding->kind),
-			 "share", number(finding->share), "line", text(finding->line), "count",
-			 count(finding->count), "total_ns", number(finding->total_ns), "measured",
-			 text(finding->measured), "try", text(finding->advice));
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "finding", cuda_findings__word(finding->kind),
+			 "title", cuda_findings__title(finding->kind), "share", number(finding->share), "line",
+			 text(finding->line), "count", count(finding->count), "total_ns", number(finding->total_ns),
+			 "measured", text(finding->measured), "try", text(finding->advice));
 }
 
 static json_t *findings_json(const struct cuda_findings *findings)
@@ -211,13 +211,13 @@ json_t *cuda_json__summary(const struct cuda_report *report, const struct cuda_s
 {
 	/* A NULL among them makes the whole NULL, and the others are given back. */
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "calls",
-			 count(summary->calls), "calls_interval", number(cuda_report__interval(report)),
-			 "failed", count(summary->failed), "not_ready", count(summary->not_ready), "total_ns",
+			 count(summary->calls), "calls_interval", number(cuda_report__interval(report)), "failed",
+			 count(summary->failed), "not_ready", count(summary->not_ready), "total_ns",
 			 count(summary->total_ns), "unknown_kernels", count(summary->unknown_kernels),
-			 "unknown_launches", count(summary->unknown_launches), "host",
-			 host_json(report, summary), "by_api", list(summary, summary->n_apis, api_json),
-			 "by_kernel", list(summary, summary->n_kernels, kernel_json), "waits",
-			 waits_json(summary), "copies", list(summary, summary->n_copies, copy_json),
-			 "allocations", list(summary, summary->n_sites, site_json), "errors",
+			 "unknown_launches", count(summary->unknown_launches), "host", host_json(report, summary),
+			 "by_api", list(summary, summary->n_apis, api_json), "by_kernel",
+			 list(summary, summary->n_kernels, kernel_json), "waits", waits_json(summary), "copies",
+			 list(summary, summary->n_copies, copy_json), "allocations",
+			 list(summary, summary->n_sites, site_json), "errors",
 			 list(summary, summary->n_errors, error_json), "findings", findings_json(findings));
 }

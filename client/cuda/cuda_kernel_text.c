@@ -27,7 +27,10 @@ static void remove_all(char *text, const char *part)
 		memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* Behind the bracket that closes the one at `open`; NULL: none does. Those of "->", "<<" and "operator<" are not expected. */
+/*
+ * Behind the bracket that closes the one at `open`; NULL: none does. Those of "->", "<<" and "operator<" are not
+ * expected.
+ */
 static char *behind(char *open)
 {
 	char opening = *open, closing = opening == '<' ? '>' : ')';
@@ -62,8 +65,8 @@ static void drop_parameters(char *text)
 }
 
 /*
- * The last word of the function that a tag in [begin, end) names: "&at::native::relu" gives "relu". Lambdas of lambdas have
- * several tags, and the last name is that of the function which a person wrote.
+ * The last word of the function that a tag in [begin, end) names: "&at::native::relu" gives "relu". Lambdas of lambdas
+ * have several tags, and the last name is that of the function which a person wrote.
  */
 static bool find_function(const char *begin, const char *end, const char **name, size_t *length)
 {
@@ -98,8 +101,7 @@ static void name_lambdas(char *text, const char *kind)
 
 		if (!end)
 			return;
-		if (!find_function(at, end, &name, &n) ||
-		    (new = sizeof(LAMBDA) - 1 + n + 1) > (size_t)(end - at)) {
+		if (!find_function(at, end, &name, &n) || (new = sizeof(LAMBDA) - 1 + n + 1) > (size_t)(end - at)) {
 			at += prefix;
 			continue;
 		}

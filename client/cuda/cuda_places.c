@@ -96,8 +96,8 @@ static size_t native_part(const char *line)
 }
 
 /*
- * A line of Python, or the lines of a native function: there a copy and the wait for it stand below each other. These are
- * neighbours in the order of places.
+ * A line of Python, or the lines of a native function: there a copy and the wait for it stand below each other. These
+ * are neighbours in the order of places.
  */
 static bool one_piece(const char *a, const char *b)
 {

@@ -51,8 +51,7 @@ static void print_probe(const struct cuda_probe *probe, const struct widths *wid
 	left_cell(probe->symbol, widths->symbol, out);
 	fprintf(out, "%8s  0x%-12" PRIx64 "  ", offset, probe->address);
 	left_cell(probe->instruction, widths->instruction, out);
-	fprintf(out, "  %-14s  %s", probe->emulated ? "emulated" : "single-stepped",
-		*probe->why ? probe->why : "-");
+	fprintf(out, "  %-14s  %s", probe->emulated ? "emulated" : "single-stepped", *probe->why ? probe->why : "-");
 	if (strcmp(probe->api, probe->symbol))
 		fprintf(out, " (counts as %s)", probe->api);
 	fputc('\n', out);
@@ -86,8 +85,7 @@ void cuda_table__probes(const struct cuda_report *report, const struct cuda_view
 			n++;
 			emulated += report->libraries[i].probes[k].emulated;
 		}
-	fprintf(out,
-		"Process %" PRId64 ": %zu probe%s in %zu librar%s: %zu emulated, %zu single-stepped (slower)",
+	fprintf(out, "Process %" PRId64 ": %zu probe%s in %zu librar%s: %zu emulated, %zu single-stepped (slower)",
 		report->pid, n, plural((int64_t)n), report->n_libraries, report->n_libraries == 1 ? "y" : "ies",
 		emulated, n - emulated);
 	if (*report->watching.kind)

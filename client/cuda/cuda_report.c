@@ -86,8 +86,7 @@ static void *read_list(struct cuda_fields *fields, const struct cuda_report *rep
 	return out;
 }
 
-static const char **read_texts(struct cuda_fields *fields, const json_t *owner, const char *key, size_t most,
-			       size_t *n)
+static const char **read_texts(struct cuda_fields *fields, const json_t *owner, const char *key, size_t most, size_t *n)
 {
 	const json_t *array = cuda_fields__list(fields, owner, key, most, n);
 	const char **out = cuda_fields__array(fields, *n, sizeof(*out));
@@ -108,8 +107,7 @@ static void read_stack(struct cuda_fields *fields, const json_t *row, struct cud
 	out->frames = read_texts(fields, row, "stack", CUDA_REPORT_MAX_FRAMES, &out->n_frames);
 }
 
-static bool read_probe(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-		       void *out)
+static bool read_probe(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	struct cuda_probe *probe = out;
 
@@ -125,8 +123,7 @@ static bool read_probe(struct cuda_fields *fields, const struct cuda_report *rep
 	return true;
 }
 
-static bool read_library(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-			 void *out)
+static bool read_library(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	static const struct list probes = { "probes", sizeof(struct cuda_probe), read_probe };
 	struct cuda_library *library = out;
@@ -237,15 +234,13 @@ static const char *read_api(struct cuda_fields *fields, const json_t *row)
 	const char *api = cuda_fields__text(fields, row, "api", "");
 	size_t n = strlen(api);
 
-	if (n <= MAX_API_BYTES &&
-	    n == strspn(api, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
+	if (n <= MAX_API_BYTES && n == strspn(api, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
 		return api;
 	cuda_fields__refuse(fields, -EPROTO, "api", "a function's name is expected");
 	return "";
 }
 
-static bool read_call(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-		      void *out)
+static bool read_call(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	struct cuda_call *call = out;
 
@@ -271,8 +266,7 @@ static bool read_call(struct cuda_fields *fields, const struct cuda_report *repo
 	return call->calls > 0;
 }
 
-static bool read_error(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-		       void *out)
+static bool read_error(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	struct cuda_error *error = out;
 	uint64_t code = cuda_fields__count(fields, row, "code");
@@ -289,8 +283,7 @@ static bool read_error(struct cuda_fields *fields, const struct cuda_report *rep
 	return error->count > 0;
 }
 
-static bool read_line(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-		      void *out)
+static bool read_line(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	struct cuda_line *line = out;
 	const char *api = read_api(fields, row);
@@ -314,8 +307,7 @@ static bool read_line(struct cuda_fields *fields, const struct cuda_report *repo
 	return line->calls > 0;
 }
 
-static bool read_allocation(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-			    void *out)
+static bool read_allocation(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	struct cuda_allocation *allocation = out;
 
@@ -333,8 +325,7 @@ static bool read_allocation(struct cuda_fields *fields, const struct cuda_report
 	return allocation->allocations || allocation->frees;
 }
 
-static bool read_in_progress(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-			     void *out)
+static bool read_in_progress(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	*(struct cuda_in_progress *)out = (struct cuda_in_progress){
 		.pid = cuda_fields__integer(fields, row, "pid"),
@@ -345,16 +336,14 @@ static bool read_in_progress(struct cuda_fields *fields, const struct cuda_repor
 	return true;
 }
 
-static bool read_device(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row,
-			void *out)
+static bool read_device(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	*(struct cuda_device *)out = (struct cuda_device){
 		.index = cuda_fields__integer(fields, row, "index"),
 		.name = cuda_fields__text(fields, row, "name", ""),
 		.uuid = cuda_fields__text(fields, row, "uuid", ""),
 		.utilisation_percent = cuda_fields__number(fields, row, "utilisation_percent", 100, NAN),
-		.memory_utilisation_percent =
-			cuda_fields__number(fields, row, "memory_utilisation_percent", 100, NAN),
+		.memory_utilisation_percent = cuda_fields__number(fields, row, "memory_utilisation_percent", 100, NAN),
 		.memory_used_bytes = cuda_fields__number(fields, row, "memory_used_bytes", ANY, NAN),
 		.memory_total_bytes = cuda_fields__number(fields, row, "memory_total_bytes", ANY, NAN),
 		.process_utilisation_percent =
@@ -379,9 +368,8 @@ static void read_rungs(struct cuda_fields *fields, const json_t *probes, struct 
 	if (!out->rungs)
 		return;
 	json_object_foreach ((json_t *)rungs, unit, value)
-		out->rungs[out->n_rungs++] =
-			(struct cuda_rung_word){ cuda_fields__clean(fields, unit, strlen(unit)),
-						 cuda_fields__text(fields, rungs, unit, "") };
+		out->rungs[out->n_rungs++] = (struct cuda_rung_word){ cuda_fields__clean(fields, unit, strlen(unit)),
+								      cuda_fields__text(fields, rungs, unit, "") };
 }
 
 static void read_watching(struct cuda_fields *fields, const json_t *answer, struct cuda_watching *out)
@@ -450,10 +438,8 @@ static void read_lists(struct cuda_fields *fields, const json_t *answer, struct 
 	static const struct list calls = { "calls", sizeof(struct cuda_call), read_call };
 	static const struct list errors = { "errors", sizeof(struct cuda_error), read_error };
 	static const struct list lines = { "lines", sizeof(struct cuda_line), read_line };
-	static const struct list allocations = { "allocations", sizeof(struct cuda_allocation),
-						 read_allocation };
-	static const struct list in_progress = { "in_progress", sizeof(struct cuda_in_progress),
-						 read_in_progress };
+	static const struct list allocations = { "allocations", sizeof(struct cuda_allocation), read_allocation };
+	static const struct list in_progress = { "in_progress", sizeof(struct cuda_in_progress), read_in_progress };
 
 	report->libraries = read_list(fields, report, answer, &libraries, &report->n_libraries);
 	if (report->n_libraries)

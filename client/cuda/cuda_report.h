@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the daemon answers about the CUDA calls of a target (GET /v1/targets/ID/cuda), read and checked. A member that is
- * absent or null is "not known": 0, NULL, or NAN where 0 would be a figure. One of a wrong type, a negative count, or a
- * bucket that is none of stakeout/latency.h makes the whole answer an error, which names the member. Members that this
- * version does not know are passed over.
+ * What the daemon answers about the CUDA calls of a target (GET /v1/targets/ID/cuda), read and checked. A member that
+ * is absent or null is "not known": 0, NULL, or NAN where 0 would be a figure. One of a wrong type, a negative count,
+ * or a bucket that is none of stakeout/latency.h makes the whole answer an error, which names the member. Members that
+ * this version does not know are passed over.
  *
  * All texts are valid UTF-8 in one line without control characters (each becomes '?'), without blanks at their ends,
  * and belong to the report.
@@ -167,8 +167,7 @@ struct cuda_report {
 	struct cuda_device *devices;
 	const char *gpu_problem;
 	uint64_t lines_missing; /* addresses of native code whose source lines there was no time to read */
-	size_t n_problems, n_losses, n_libraries, n_calls, n_errors, n_lines, n_allocations, n_in_progress,
-		n_devices;
+	size_t n_problems, n_losses, n_libraries, n_calls, n_errors, n_lines, n_allocations, n_in_progress, n_devices;
 	struct arena *arena; /* all of the above */
 };
 
@@ -184,7 +183,9 @@ double cuda_report__api_interval(const struct cuda_report *report, const char *a
 bool cuda_report__is_api_estimate(const struct cuda_report *report, const char *api);
 bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind);
 
-/* The words of include/stakeout/cuda_api.h: the kind's own, and that for what it does; "other" for SO_CUDA_KIND_COUNT. */
+/*
+ * The words of include/stakeout/cuda_api.h: the kind's own, and that for what it does; "other" for SO_CUDA_KIND_COUNT.
+ */
 const char *cuda_report__kind_word(enum so_cuda_kind kind);
 const char *cuda_report__does_word(enum so_cuda_kind kind);
 

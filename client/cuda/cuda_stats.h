@@ -31,15 +31,16 @@ void cuda_stats__add(struct cuda_stats *stats, const struct cuda_call *call);
 /* total_ns / calls; NAN without calls. */
 double cuda_stats__average(const struct cuda_stats *stats);
 /*
- * The latency below which a share q (0 … 1) of the calls lies: between the calls of rank floor(q (n - 1)) and the next one,
- * linearly. Each of the two is known by its bucket; the middle of the bucket's part within min … max stands for it, so the
- * result differs from that of the exact times by 1.6 % or less (latency.h), and never lies outside min … max. Calls longer
- * than the last bucket begins (18 minutes) are in it, whatever they took. NAN: the histogram is empty.
+ * The latency below which a share q (0 … 1) of the calls lies: between the calls of rank floor(q (n - 1)) and the next
+ * one, linearly. Each of the two is known by its bucket; the middle of the bucket's part within min … max stands for
+ * it, so the result differs from that of the exact times by 1.6 % or less (latency.h), and never lies outside min …
+ * max. Calls longer than the last bucket begins (18 minutes) are in it, whatever they took. NAN: the histogram is
+ * empty.
  */
 double cuda_stats__quantile(const struct cuda_stats *stats, double q);
 /*
- * Of the sample, with n - 1; 0 for one call, as Nsight Systems has it. Sums of squares are kept to 2^-16 of each square, so
- * what is below 0.4 % of the average is not told from 0. NAN without calls or squares.
+ * Of the sample, with n - 1; 0 for one call, as Nsight Systems has it. Sums of squares are kept to 2^-16 of each
+ * square, so what is below 0.4 % of the average is not told from 0. NAN without calls or squares.
  */
 double cuda_stats__stddev(const struct cuda_stats *stats);
 /* Calls in buckets that begin at `ns` or above, and (may be NULL) their time by the buckets' middles. */

@@ -76,8 +76,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
 
 static int by_api(const void *a, const void *b)
 {
-	const struct cuda_call *x = *(const struct cuda_call *const *)a,
-			       *y = *(const struct cuda_call *const *)b;
+	const struct cuda_call *x = *(const struct cuda_call *const *)a, *y = *(const struct cuda_call *const *)b;
 
 	return strcmp(x->api, y->api) ?: strcmp(cuda_summary__path(x->library), cuda_summary__path(y->library));
 }
@@ -164,8 +163,7 @@ static int add_apis(struct cuda_summary *summary, const struct cuda_report *repo
 /* Known kernels by name, then graphs by API, then the unknown by process and address. */
 static int by_kernel(const void *a, const void *b)
 {
-	const struct cuda_call *x = *(const struct cuda_call *const *)a,
-			       *y = *(const struct cuda_call *const *)b;
+	const struct cuda_call *x = *(const struct cuda_call *const *)a, *y = *(const struct cuda_call *const *)b;
 
 	if (!x->kernel != !y->kernel)
 		return x->kernel ? -1 : 1;
@@ -225,8 +223,7 @@ static int add_kernels(struct cuda_summary *summary, const struct cuda_report *r
 			cuda_stats__add(summary->launches, run.calls[k]);
 		if (!row->kernel && !row->graph) {
 			summary->unknown_kernels++;
-			summary->unknown_launches =
-				cuda_stats__sum(summary->unknown_launches, row->figures.calls);
+			summary->unknown_launches = cuda_stats__sum(summary->unknown_launches, row->figures.calls);
 		}
 		i += run.n;
 	}
@@ -236,8 +233,7 @@ static int add_kernels(struct cuda_summary *summary, const struct cuda_report *r
 
 static int by_direction(const void *a, const void *b)
 {
-	const struct cuda_call *x = *(const struct cuda_call *const *)a,
-			       *y = *(const struct cuda_call *const *)b;
+	const struct cuda_call *x = *(const struct cuda_call *const *)a, *y = *(const struct cuda_call *const *)b;
 
 	return strcmp(x->direction, y->direction);
 }
@@ -276,8 +272,7 @@ static int add_copies(struct cuda_summary *summary, const struct cuda_report *re
 
 static int by_process(const void *a, const void *b)
 {
-	const struct cuda_call *x = *(const struct cuda_call *const *)a,
-			       *y = *(const struct cuda_call *const *)b;
+	const struct cuda_call *x = *(const struct cuda_call *const *)a, *y = *(const struct cuda_call *const *)b;
 
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }

@@ -14,8 +14,8 @@
 #include "client/cuda/cuda_stats.h"
 
 /*
- * An enqueueing call takes some 2 to 20 µs on the host; one that takes 100 µs has probably waited: for the device, a lock, a
- * place in the queue.
+ * An enqueueing call takes some 2 to 20 µs on the host; one that takes 100 µs has probably waited: for the device, a
+ * lock, a place in the queue.
  */
 #define CUDA_WAITED_NS 100000
 
@@ -51,8 +51,7 @@ struct cuda_line_row {
 	uint64_t calls, total_ns, bytes;
 	uint64_t stacks; /* that say so; 0: not said */
 	bool sampled, waited;
-	uint64_t copies,
-		copied_bytes; /* a sync's: asynchronous copies from the same line, or native function */
+	uint64_t copies, copied_bytes; /* a sync's: asynchronous copies from the same line, or native function */
 	const char *copies_direction;
 	bool copies_of_function; /* of other lines of the same native function */
 };
@@ -94,8 +93,9 @@ struct cuda_summary {
 	bool kind_estimated[SO_CUDA_KIND_COUNT + 1]; /* calls of the kind may have been scaled up */
 	size_t n_processes;                          /* that made calls */
 	/*
-	 * Of each such process the recording's duration less the time in calls of all its threads, 0 at least; NAN: not known.
-	 * Calls of two threads at the same time count as if one came after the other, so it is the least time without any.
+	 * Of each such process the recording's duration less the time in calls of all its threads, 0 at least; NAN: not
+	 * known. Calls of two threads at the same time count as if one came after the other, so it is the least time
+	 * without any.
 	 */
 	double outside_ns;
 	struct cuda_stats *launches; /* of kernels, all together; graphs are not among them */

@@ -88,8 +88,8 @@ static void print_times(const struct cuda_figures *figures, FILE *out)
 	time_of(figures->p99_ns, out);
 }
 
-static void print_api(const struct cuda_api_row *row, const struct cuda_summary *summary,
-		      const struct cuda_view *view, FILE *out)
+static void print_api(const struct cuda_api_row *row, const struct cuda_summary *summary, const struct cuda_view *view,
+		      FILE *out)
 {
 	const struct cuda_figures *figures = &row->figures;
 	unsigned columns = name_columns(view, SHARE_COLUMNS + 7 * TIME_COLUMNS + COUNT_COLUMNS + 8 + 2);
@@ -154,8 +154,7 @@ static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_su
 	double calls = (double)figures->calls;
 	char name[64];
 
-	calls_of(figures->calls, summary->kind_estimated[row->graph ? SO_CUDA_GRAPH_LAUNCH : SO_CUDA_LAUNCH],
-		 out);
+	calls_of(figures->calls, summary->kind_estimated[row->graph ? SO_CUDA_GRAPH_LAUNCH : SO_CUDA_LAUNCH], out);
 	print_times(figures, out);
 	time_of((double)figures->max_ns, out);
 	if (row->graph) {
@@ -245,8 +244,7 @@ static void print_wait(const struct cuda_line_row *row, const struct cuda_summar
 	time_of((double)row->total_ns / (double)row->calls, out);
 	fprintf(out, "  %-24s", row->api);
 	fprintf(out, "  ");
-	cuda_text__name(row->line, name_columns(view, SHARE_COLUMNS + 2 * TIME_COLUMNS + COUNT_COLUMNS + 28),
-			out);
+	cuda_text__name(row->line, name_columns(view, SHARE_COLUMNS + 2 * TIME_COLUMNS + COUNT_COLUMNS + 28), out);
 	fputc('\n', out);
 	if (view->stacks)
 		print_stack(row->stack, view->python_only, view->width ? LEAST_NAME + 8 : 0, out);
@@ -321,8 +319,7 @@ void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_vie
 		size_of((double)row->bytes, out);
 		signed_size(row->current_bytes, out);
 		signed_size(row->peak_bytes, out);
-		cuda_text__rate(cuda_summary__ratio((double)row->allocations, summary->duration_ns / 1e9),
-				rate);
+		cuda_text__rate(cuda_summary__ratio((double)row->allocations, summary->duration_ns / 1e9), rate);
 		cuda_text__cell(rate, RATE_COLUMNS, out);
 		fprintf(out, "  ");
 		cuda_text__name(row->line, columns, out);
@@ -345,8 +342,7 @@ static void print_advice(const struct cuda_findings *findings, size_t i, unsigne
 	cuda_text__paragraph(advice, 13, columns, out);
 }
 
-static void print_finding(const struct cuda_findings *findings, size_t i, const struct cuda_view *view,
-			  FILE *out)
+static void print_finding(const struct cuda_findings *findings, size_t i, const struct cuda_view *view, FILE *out)
 {
 	const struct cuda_finding *finding = &findings->list[i];
 	const char *title = cuda_findings__title(finding->kind);

@@ -21,11 +21,7 @@ static void scale(double value, const char *const units[UNITS], char text[CUDA_T
 	}
 	for (; value >= 999.5 && i + 1 < UNITS && units[i + 1]; i++)
 		value /= 1000;
-	snprintf(text, CUDA_TEXT_BYTES, "%.*f %s",
-		 !i || value >= 99.95 ? 0
-		 : value >= 9.995     ? 1
-				      : 2,
-		 value, units[i]);
+	snprintf(text, CUDA_TEXT_BYTES, "%.*f %s", !i || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, units[i]);
 }
 
 void cuda_text__time(double ns, char text[CUDA_TEXT_BYTES])

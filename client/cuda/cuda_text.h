@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Figures and columns of the CUDA tables. A figure has three significant digits and its unit; one that is not known (NAN)
- * or negative reads "-". Texts that come in are valid UTF-8 without control characters (cuda_report.h cleans them).
+ * Figures and columns of the CUDA tables. A figure has three significant digits and its unit; one that is not known
+ * (NAN) or negative reads "-". Texts that come in are valid UTF-8 without control characters (cuda_report.h cleans
+ * them).
  */
 #ifndef STAKEOUT_CLIENT_CUDA_TEXT_H
 #define STAKEOUT_CLIENT_CUDA_TEXT_H
@@ -28,8 +29,8 @@ void cuda_text__unit_cell(const char *text, unsigned columns, FILE *out);
 /* A name that is wider than `columns` loses its middle; 0 columns: none does. */
 void cuda_text__name(const char *text, unsigned columns, FILE *out);
 /*
- * One paragraph, broken between words before the terminal's `columns` (0: never), and a newline. Its first line begins at
- * column `indent`, and so do the others.
+ * One paragraph, broken between words before the terminal's `columns` (0: never), and a newline. Its first line begins
+ * at column `indent`, and so do the others.
  */
 void cuda_text__paragraph(const char *text, unsigned indent, unsigned columns, FILE *out);
 /* Characters, each of which is taken to fill one column. */

@@ -30,10 +30,9 @@ static void add_thread(const struct cuda_watch *w, pid_t pid, pid_t tid, uint64_
 
 	if (cuda_probes__thread(w->probes, tid, &call) || !is_under_way(w, &call) || call.begin_ns > now)
 		return;
-	json_array_append_new(all,
-			      json_pack("{s:I, s:I, s:s, s:I}", "pid", (json_int_t)pid, "tid", (json_int_t)tid,
-					"api", cuda_names__api(SO_CUDA_COOKIE_CALL(call.cookie)), "since_ns",
-					(json_int_t)(now - call.begin_ns)));
+	json_array_append_new(all, json_pack("{s:I, s:I, s:s, s:I}", "pid", (json_int_t)pid, "tid", (json_int_t)tid,
+					     "api", cuda_names__api(SO_CUDA_COOKIE_CALL(call.cookie)), "since_ns",
+					     (json_int_t)(now - call.begin_ns)));
 }
 
 static void add_process(const struct cuda_watch *w, pid_t pid, uint64_t now, json_t *all)

@@ -68,8 +68,7 @@ static void choose(const struct cuda_ladder_unit *units, double allowed, enum cu
 		i = dearest(units, rung, CUDA_RUNG_FULL, CUDA_RUNG_COUNTED);
 		if (i == SO_CUDA_UNITS)
 			break;
-		rung[i] = rung[i] == CUDA_RUNG_FULL && units[i].has_counted ? CUDA_RUNG_COUNTED
-									    : CUDA_RUNG_WINDOWED;
+		rung[i] = rung[i] == CUDA_RUNG_FULL && units[i].has_counted ? CUDA_RUNG_COUNTED : CUDA_RUNG_WINDOWED;
 	}
 	while (costs.windowed * CUDA_LADDER_LEAST_ON > allowed - costs.always) {
 		i = dearest(units, rung, CUDA_RUNG_WINDOWED, CUDA_RUNG_WINDOWED);
@@ -85,8 +84,8 @@ static enum cuda_rung above(const struct cuda_ladder_unit *unit, enum cuda_rung 
 	return rung == CUDA_RUNG_WINDOWED && !unit->has_counted ? CUDA_RUNG_FULL : rung - 1;
 }
 
-void cuda_ladder__decide(struct cuda_ladder *ladder, const struct cuda_ladder_unit units[SO_CUDA_UNITS],
-			 double allowed, double elapsed_s)
+void cuda_ladder__decide(struct cuda_ladder *ladder, const struct cuda_ladder_unit units[SO_CUDA_UNITS], double allowed,
+			 double elapsed_s)
 {
 	enum cuda_rung now[SO_CUDA_UNITS], calm[SO_CUDA_UNITS];
 	struct costs costs;

@@ -48,8 +48,8 @@ struct cuda_ladder {
 };
 
 /* allowed: what all may cost, ns a second. elapsed_s: since the last decision. */
-void cuda_ladder__decide(struct cuda_ladder *ladder, const struct cuda_ladder_unit units[SO_CUDA_UNITS],
-			 double allowed, double elapsed_s);
+void cuda_ladder__decide(struct cuda_ladder *ladder, const struct cuda_ladder_unit units[SO_CUDA_UNITS], double allowed,
+			 double elapsed_s);
 
 /* The units on that rung, 1 << unit. */
 uint32_t cuda_ladder__units(const struct cuda_ladder *ladder, enum cuda_rung rung);

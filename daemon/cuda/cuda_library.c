@@ -16,7 +16,7 @@
 
 #define MAX_TABLE        (32u << 20)   /* symbols of a table, and */
 #define MAX_NAMES_BYTES  (1024u << 20) /* bytes of its names: bounds the time on a hostile file */
-#define MAX_NAMES        4096u /* different places of a string table at which a CUDA function's name is */
+#define MAX_NAMES        4096u         /* different places of a string table at which a CUDA function's name is */
 #define READ_SYMBOLS     2048u
 #define READ_BYTES       (64u << 10)
 #define UNSIZED_BYTES    256u /* read of a function whose size the file does not say */
@@ -170,8 +170,7 @@ static const struct elf_segment *text_segment(const struct elf_file *elf, uint64
 	for (unsigned i = 0; i < elf->n_segments; i++) {
 		const struct elf_segment *segment = &elf->segments[i];
 
-		if ((segment->flags & PF_X) && vaddr >= segment->vaddr &&
-		    vaddr - segment->vaddr < segment->filesz)
+		if ((segment->flags & PF_X) && vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->filesz)
 			return segment;
 	}
 	return NULL;
@@ -274,8 +273,7 @@ static int compare_symbols(const void *a, const void *b)
 	return strcmp(x->text, y->text);
 }
 
-__attribute__((format(printf, 2, 3))) static void note_problem(struct cuda_library *library, const char *format,
-							       ...)
+__attribute__((format(printf, 2, 3))) static void note_problem(struct cuda_library *library, const char *format, ...)
 {
 	size_t used = strlen(library->problem), room = sizeof(library->problem) - used;
 	va_list ap;
@@ -318,8 +316,8 @@ static int set_names(struct cuda_function *function, const struct symbol *symbol
 }
 
 /* 0, or -EILSEQ or -ENOTSUP when nothing can be probed there. */
-static int set_site(struct reader *r, struct probe_decoder *decoder, uint8_t *bytes,
-		    const struct symbol *symbol, struct cuda_function *function)
+static int set_site(struct reader *r, struct probe_decoder *decoder, uint8_t *bytes, const struct symbol *symbol,
+		    struct cuda_function *function)
 {
 	const struct elf_segment *segment = text_segment(&r->elf, symbol->vaddr);
 	uint64_t at = symbol->vaddr - segment->vaddr, left = segment->filesz - at;
@@ -383,8 +381,7 @@ static int make_functions(struct reader *r, struct cuda_library *library)
 		library->n_functions++;
 	}
 	if (n_refused) {
-		note_problem(library, "%u begin with code that cannot be probed, such as %s", n_refused,
-			     refused);
+		note_problem(library, "%u begin with code that cannot be probed, such as %s", n_refused, refused);
 	}
 	return 0;
 }
@@ -451,8 +448,7 @@ static int read_image(const struct elf_image *image, const struct elf_file *elf,
 	if (e == 0)
 		e = read_symbols(&r);
 	if (e < 0)
-		return so_err(err, e,
-			      e == -ENOMEM ? "out of memory" : "damaged ELF file: its symbols cannot be read");
+		return so_err(err, e, e == -ENOMEM ? "out of memory" : "damaged ELF file: its symbols cannot be read");
 	library.kind = kind_of(&r);
 	library.imports_runtime = r.imports_runtime;
 	if (r.n_symbols)
@@ -466,9 +462,8 @@ static int read_image(const struct elf_image *image, const struct elf_file *elf,
 		note_problem(&library, "more CUDA functions than are looked at");
 	if (library.kind != CUDA_LIBRARY_RUNTIME && library.kind != CUDA_LIBRARY_RUNTIME_STATIC &&
 	    has_stripped_runtime(&r))
-		note_problem(
-			&library,
-			"has a statically linked CUDA runtime without symbols, whose calls cannot be seen");
+		note_problem(&library,
+			     "has a statically linked CUDA runtime without symbols, whose calls cannot be seen");
 	*out = library;
 	library = (struct cuda_library){ 0 };
 	return 0;

@@ -31,19 +31,16 @@ enum cuda_library_kind {
 		CUDA_LIBRARY_KIND_COUNT,
 };
 
-#define CUDA_LIBRARY_MAX_SYMBOLS \
-	4096 /* of CUDA's functions, aliases included; what comes after them is left out */
+#define CUDA_LIBRARY_MAX_SYMBOLS 4096 /* of CUDA's functions, aliases included; what comes after them is left out */
 
 /* One function, whatever it is called: aliases have one entry. */
 struct cuda_function {
-	struct cuda_name
-		name;   /* of aliases that mean different functions, the one that cuda_api.h lists first */
-	bool ambiguous; /* there are such aliases: calls to each count as `name` */
-	const char *
-		symbol; /* the shortest of the symbols that mean `name`, and of these the first in byte order */
-	const char *aliases; /* the other symbols, separated by blanks; "" */
-	uint64_t vaddr;      /* of the entry */
-	uint64_t offset;     /* in the file, where the probe goes */
+	struct cuda_name name; /* of aliases that mean different functions, the one that cuda_api.h lists first */
+	bool ambiguous;        /* there are such aliases: calls to each count as `name` */
+	const char *symbol;    /* the shortest of the symbols that mean `name`, and of these the first in byte order */
+	const char *aliases;   /* the other symbols, separated by blanks; "" */
+	uint64_t vaddr;        /* of the entry */
+	uint64_t offset;       /* in the file, where the probe goes */
 	struct probe_site site;
 	char *text; /* owned; what symbol and aliases point into */
 };
@@ -53,14 +50,13 @@ struct cuda_library {
 	struct cuda_function *functions; /* owned; by rising vaddr */
 	size_t n_functions;
 	bool imports_runtime; /* some function that is on the list; also where it has none */
-	char problem
-		[256]; /* one line on what cannot be probed, and why; "": none. Also where there is no function */
+	char problem[256]; /* one line on what cannot be probed, and why; "": none. Also where there is no function */
 };
 
 /*
  * Reads the file at fd (borrowed), with pread only. A file without CUDA functions gives 0 and none. -ENOEXEC: no ELF
- * file,
- * -EINVAL: damaged or for another machine, -ENOMEM, -ENOTSUP: the disassembler has no x86. `out` need not be initialised.
+ * file, -EINVAL: damaged or for another machine, -ENOMEM, -ENOTSUP: the disassembler has no x86. `out` need not be
+ * initialised.
  */
 int cuda_library__read(int fd, struct cuda_library *out, struct so_error *err);
 /* The same from an image in memory, which is needed during the call only. */

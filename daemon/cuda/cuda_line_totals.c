@@ -54,8 +54,7 @@ static struct bound bound_of(const struct cuda_line_share *line, size_t figure)
 			       .most = fmin(seen + CUDA_LINE_TOTALS_MOST * (all - seen), all + chance) };
 }
 
-static void add_up(const struct cuda_line_share *lines, size_t n, size_t figure, struct sum *sums,
-		   size_t n_groups)
+static void add_up(const struct cuda_line_share *lines, size_t n, size_t figure, struct sum *sums, size_t n_groups)
 {
 	for (size_t i = 0; i < n_groups; i++)
 		sums[i] = (struct sum){ 0 };
@@ -93,9 +92,8 @@ static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, co
  * Of groups all of whose stacks stand for their own call alone, and that have a few calls more: stacks were fewer for
  * a moment, and none of it was taken. What each figure is to be multiplied with; of other groups 0.
  */
-static void find_ratios(const struct cuda_line_figures *counted, const struct sum *calls,
-			const struct sum *sums, size_t figure, struct cuda_line_figures *ratios,
-			size_t n_groups)
+static void find_ratios(const struct cuda_line_figures *counted, const struct sum *calls, const struct sum *sums,
+			size_t figure, struct cuda_line_figures *ratios, size_t n_groups)
 {
 	for (size_t i = 0; i < n_groups; i++) {
 		double lacking = counted[i].calls - calls[i].all;
@@ -104,9 +102,7 @@ static void find_ratios(const struct cuda_line_figures *counted, const struct su
 		    lacking > fmax(CUDA_LINE_TOTALS_FEW, calls[i].all / 10))
 			continue;
 		set(&ratios[i], figure,
-		    sums[i].all > 0
-			    ? fmin(fmax(get(&counted[i], figure) / sums[i].all, 1), CUDA_LINE_TOTALS_MOST)
-			    : 1);
+		    sums[i].all > 0 ? fmin(fmax(get(&counted[i], figure) / sums[i].all, 1), CUDA_LINE_TOTALS_MOST) : 1);
 	}
 }
 

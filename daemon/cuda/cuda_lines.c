@@ -35,8 +35,7 @@ static void leave_place(struct cuda_lines *lines, uint32_t place)
 		lines->vacant[lines->n_vacant++] = place;
 }
 
-static int new_line(struct cuda_lines *lines, const struct so_cuda_line_key *key, uint64_t hash,
-		    uint32_t *place)
+static int new_line(struct cuda_lines *lines, const struct so_cuda_line_key *key, uint64_t hash, uint32_t *place)
 {
 	if (find_place(lines, place))
 		return -ENOMEM;
@@ -44,16 +43,14 @@ static int new_line(struct cuda_lines *lines, const struct so_cuda_line_key *key
 		leave_place(lines, *place);
 		return -ENOMEM;
 	}
-	lines->list[*place] = (struct cuda_line){ .serial = ++lines->serial,
-						  .tgid = key->tgid,
-						  .tid = key->tid,
-						  .api = key->api,
-						  .stack = key->stack };
+	lines->list[*place] = (struct cuda_line){
+		.serial = ++lines->serial, .tgid = key->tgid, .tid = key->tid, .api = key->api, .stack = key->stack
+	};
 	return 0;
 }
 
-int cuda_lines__add(struct cuda_lines *lines, const struct so_cuda_line_key *key,
-		    const struct so_cuda_line *line, double factor, uint64_t now_ns)
+int cuda_lines__add(struct cuda_lines *lines, const struct so_cuda_line_key *key, const struct so_cuda_line *line,
+		    double factor, uint64_t now_ns)
 {
 	uint64_t hash = line_hash(key->stack, key->tgid, key->tid, key->api);
 	struct cuda_line *l;

@@ -266,8 +266,7 @@ static bool take_over(struct cuda_perf_events *e, struct event *wanted)
 	for (size_t i = 0; i < e->n_pending; i++) {
 		const struct event *p = &e->pending[i];
 
-		if (p->cookie != wanted->cookie || p->offset != wanted->offset ||
-		    p->at_return != wanted->at_return)
+		if (p->cookie != wanted->cookie || p->offset != wanted->offset || p->at_return != wanted->at_return)
 			continue;
 		wanted->fd = p->fd;
 		remove_pending(e, i);
@@ -294,9 +293,7 @@ static int attach_all(struct cuda_perf_set *set, pid_t pid, const char *path, co
 
 	/* Returns first: an entry that is seen has its return seen. */
 	for (uint32_t i = 0; !ret && i < 2 * count; i++) {
-		struct event event = { .at_return = i % 2 == 0,
-				       .cookie = cookies[i / 2],
-				       .offset = offsets[i / 2] };
+		struct event event = { .at_return = i % 2 == 0, .cookie = cookies[i / 2], .offset = offsets[i / 2] };
 
 		ret = attach_one(set, pid, path, event);
 	}

@@ -40,9 +40,8 @@ CLEANUP_DEFINE(struct cuda_perf_events *, cuda_perf_events, cuda_perf_events__fr
  * Events at offsets of the file at path, in the process pid. Cookies of different processes must differ. Waits for
  * the event that is just being closed, if there is one. 0 or -errno.
  */
-int cuda_perf_events__attach(struct cuda_perf_events *events, pid_t pid, const char *path,
-			     const uint64_t *offsets, const uint64_t *cookies, uint32_t count,
-			     struct cuda_perf_set **out);
+int cuda_perf_events__attach(struct cuda_perf_events *events, pid_t pid, const char *path, const uint64_t *offsets,
+			     const uint64_t *cookies, uint32_t count, struct cuda_perf_set **out);
 void cuda_perf_set__free(struct cuda_perf_set *set);
 CLEANUP_DEFINE(struct cuda_perf_set *, cuda_perf_set, cuda_perf_set__free)
 

@@ -88,9 +88,7 @@ static int set_kind(struct cuda_bpf *skel, enum cuda_probe_kind kind)
 	ret = ret ?: bpf_program__set_autoload(skel->progs.cuda_enter, !session);
 	ret = ret ?: bpf_program__set_autoload(skel->progs.cuda_leave, !session);
 	if (session)
-		ret = ret
-			      ?: bpf_program__set_expected_attach_type(skel->progs.cuda_session,
-								       ATTACH_UPROBE_SESSION);
+		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_session, ATTACH_UPROBE_SESSION);
 	if (kind == CUDA_PROBE_MULTI) {
 		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_enter, ATTACH_UPROBE_MULTI);
 		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_leave, ATTACH_UPROBE_MULTI);
@@ -168,8 +166,8 @@ static bool is_supported(enum cuda_probe_kind kind)
 static int new_perf(struct cuda_probes *p)
 {
 	return cuda_perf_events__new(bpf_program__fd(p->skel->progs.cuda_enter),
-				     bpf_program__fd(p->skel->progs.cuda_leave),
-				     bpf_map__fd(p->skel->maps.cuda_heat), &p->perf);
+				     bpf_program__fd(p->skel->progs.cuda_leave), bpf_map__fd(p->skel->maps.cuda_heat),
+				     &p->perf);
 }
 
 static enum cuda_probe_kind best_kind(void)
@@ -217,8 +215,8 @@ static void set_own_times(struct cuda_probes *p)
 	}
 }
 
-int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
-		     struct cuda_probes **out, struct so_error *err)
+int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers, struct cuda_probes **out,
+		     struct so_error *err)
 {
 	_cleanup_(cuda_probes) struct cuda_probes *p = calloc(1, sizeof(*p));
 	struct sampler_shared shared;
@@ -331,8 +329,7 @@ static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, con
 		return link_places(p->skel->progs.cuda_session, ATTACH_UPROBE_SESSION, false, path, places, pid,
 				   &link->fds[0]);
 	/* Returns first: an entry that is seen has its return seen. */
-	ret = link_places(p->skel->progs.cuda_leave, ATTACH_UPROBE_MULTI, true, path, places, pid,
-			  &link->fds[1]);
+	ret = link_places(p->skel->progs.cuda_leave, ATTACH_UPROBE_MULTI, true, path, places, pid, &link->fds[1]);
 	return ret
 		       ?: link_places(p->skel->progs.cuda_enter, ATTACH_UPROBE_MULTI, false, path, places, pid,
 				      &link->fds[0]);
@@ -354,15 +351,13 @@ static int attach_perf(struct cuda_probes *p, struct cuda_link *link, const char
 		if (bpf_map_update_elem(bpf_map__fd(p->skel->maps.cuda_owners), &owner, &yes, BPF_ANY))
 			return -errno;
 	}
-	return cuda_perf_events__attach(p->perf, pid, path, places->offsets, places->cookies, places->n,
-					&link->perf);
+	return cuda_perf_events__attach(p->perf, pid, path, places->offsets, places->cookies, places->n, &link->perf);
 }
 
 int cuda_probes__attach_places(struct cuda_probes *p, pid_t pid, int fd, const struct cuda_places *places,
 			       struct cuda_link **out)
 {
-	_cleanup_(cuda_link) struct cuda_link *link =
-		new_link(p, tag_of(pid, SO_CUDA_COOKIE_SLOT(places->cookies[0])));
+	_cleanup_(cuda_link) struct cuda_link *link = new_link(p, tag_of(pid, SO_CUDA_COOKIE_SLOT(places->cookies[0])));
 	char path[64];
 	int ret;
 
@@ -402,8 +397,8 @@ static bool is_chosen(const struct cuda_choice *choice, const struct cuda_name *
 }
 
 int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_t number, int fd,
-			const struct cuda_library *library, const struct cuda_choice *choice,
-			struct cuda_link **out, struct so_error *err)
+			const struct cuda_library *library, const struct cuda_choice *choice, struct cuda_link **out,
+			struct so_error *err)
 {
 	_cleanup_free_ uint64_t *offsets = calloc(library->n_functions + 1, sizeof(*offsets));
 	_cleanup_free_ uint64_t *cookies = calloc(library->n_functions + 1, sizeof(*cookies));
@@ -560,8 +555,8 @@ static int add_site(void *context, const void *key, const void *value)
 	return is_taken(t, key) ? cuda_snapshot__add_site(t->out, key, value) : 0;
 }
 
-int cuda_probes__snapshot(struct cuda_probes *p, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
-			  void *context, struct cuda_snapshot *out)
+int cuda_probes__snapshot(struct cuda_probes *p, uint32_t slot, bool (*takes)(void *, uint32_t tgid), void *context,
+			  struct cuda_snapshot *out)
 {
 	struct taking taking = { takes, context, out };
 	struct so_cuda_slot sum;

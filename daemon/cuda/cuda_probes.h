@@ -30,7 +30,7 @@ struct cuda_handlers {
 enum cuda_probe_kind {
 	CUDA_PROBE_SESSION, /* entry and return in one program, all functions in one link (6.13) */
 	CUDA_PROBE_MULTI,   /* two links for all functions (6.6) */
-	CUDA_PROBE_PERF, /* two perf events a function, slow to take away: daemon/cuda/cuda_perf_events.h (5.15) */
+	CUDA_PROBE_PERF,    /* two perf events a function, slow to take away: daemon/cuda/cuda_perf_events.h (5.15) */
 };
 
 const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "multi", "perf" */
@@ -40,8 +40,8 @@ const char *cuda_probes__kind_word(enum cuda_probe_kind kind); /* "session", "mu
  * the daemon's environment is the word of a kind: no better one is tried. -ENOTSUP: the kernel has no kind of probe
  * that will do; other errors as of sampler__new().
  */
-int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers,
-		     struct cuda_probes **out, struct so_error *err);
+int cuda_probes__new(const struct sampler *sampler, const struct cuda_handlers *handlers, struct cuda_probes **out,
+		     struct so_error *err);
 void cuda_probes__free(struct cuda_probes *probes);
 CLEANUP_DEFINE(struct cuda_probes *, cuda_probes, cuda_probes__free)
 
@@ -64,8 +64,8 @@ struct cuda_choice {
  * SO_CUDA_MAX_LIBRARIES. *out is NULL when the library has none of these. 0, or -errno with words.
  */
 int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, uint32_t number, int fd,
-			const struct cuda_library *library, const struct cuda_choice *choice,
-			struct cuda_link **out, struct so_error *err);
+			const struct cuda_library *library, const struct cuda_choice *choice, struct cuda_link **out,
+			struct so_error *err);
 /*
  * Takes the probes away; a call that is under way then goes on unseen. What the kernel needs for it, 16 to 110 ms,
  * passes in another thread: for a part of that, 5 to 50 ms, threads of the process still run into them.
@@ -105,8 +105,7 @@ int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*take
 int cuda_probes__each_thread(struct cuda_probes *probes, int (*add)(void *context, uint32_t tgid, uint32_t tid),
 			     void *context);
 /* Removes one entry, and gives what it held then. -ENOENT, -errno. */
-int cuda_probes__take_calls(struct cuda_probes *probes, const struct so_cuda_key *key,
-			    struct so_cuda_calls *out);
+int cuda_probes__take_calls(struct cuda_probes *probes, const struct so_cuda_key *key, struct so_cuda_calls *out);
 /* A slot's counters alone, summed over the CPUs. */
 int cuda_probes__slot(struct cuda_probes *probes, uint32_t slot, struct so_cuda_slot *sum);
 /* For a new target: waits for probes of the slot's former one that are being taken away. -ENOMEM, -errno. */

@@ -116,8 +116,7 @@ static bool takes(const struct cuda_rows_world *world, uint32_t tgid)
 /* New reference, null for a name that is not known; NULL: no memory. */
 static json_t *kernel_name(const struct cuda_rows_world *world, const struct so_cuda_key *key)
 {
-	const char *name =
-		key->kernel && world->kernel ? world->kernel(world->data, key->tgid, key->kernel) : NULL;
+	const char *name = key->kernel && world->kernel ? world->kernel(world->data, key->tgid, key->kernel) : NULL;
 
 	return name ? json_text__new(name) : json_null();
 }
@@ -160,8 +159,7 @@ static void row__fill(struct row *row, const struct cuda_calls_entry *const *ent
 	}
 }
 
-static int rows__fill(struct rows *rows, const struct cuda_snapshot *snapshot,
-		      const struct cuda_rows_world *world)
+static int rows__fill(struct rows *rows, const struct cuda_snapshot *snapshot, const struct cuda_rows_world *world)
 {
 	const struct cuda_calls_entry *all;
 	size_t n_all, n = 0;
@@ -207,9 +205,8 @@ static json_t *histogram(const struct cuda_calls_entry *const *entries, size_t n
 		for (uint32_t bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
 			uint64_t count = entries[i]->calls.buckets[bucket];
 
-			if (count &&
-			    append(buckets, json_pack("[I, I, I]", whole(latency_lower(octave, bucket)),
-						      whole(latency_width(octave)), whole(count))))
+			if (count && append(buckets, json_pack("[I, I, I]", whole(latency_lower(octave, bucket)),
+							       whole(latency_width(octave)), whole(count))))
 				return NULL;
 		}
 	}
@@ -242,18 +239,17 @@ static json_t *row__json(const struct rows *rows, const struct row *row, const s
 	const struct so_cuda_key *key = row->key;
 	const struct so_cuda_calls *sum = &row->sum;
 
-	return json_pack(
-		"{s:s, s:s, s:I, s:I, s:I, s:o, s:O, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, "
-		"s:o, s:o, s:o, s:o}",
-		"api", cuda_rows__api(key->api), "kind", cuda_rows__kind(key->api), "library",
-		(json_int_t)key->library, "pid", (json_int_t)key->tgid, "tid", (json_int_t)key->tid, "comm",
-		comm_text(world, key), "kernel", row->kernel, "kernel_address",
-		key->kernel ? hexadecimal(key->kernel) : json_null(), "direction",
-		cuda_rows__direction(key->direction), "calls", whole(sum->calls), "errors", whole(sum->errors),
-		"total_ns", whole(sum->total_ns), "min_ns", whole(sum->min_ns), "max_ns", whole(sum->max_ns),
-		"squares_ns2", row->squares_ns2, "bytes", whole(sum->bytes), "blocks", whole(sum->blocks),
-		"threads", whole(sum->threads), "grid", three(sum->grid), "block", three(sum->block), "stream",
-		hexadecimal(sum->stream), "histogram", histogram(rows->entries + row->first, row->n));
+	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:O, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, "
+			 "s:o, s:o, s:o, s:o}",
+			 "api", cuda_rows__api(key->api), "kind", cuda_rows__kind(key->api), "library",
+			 (json_int_t)key->library, "pid", (json_int_t)key->tgid, "tid", (json_int_t)key->tid, "comm",
+			 comm_text(world, key), "kernel", row->kernel, "kernel_address",
+			 key->kernel ? hexadecimal(key->kernel) : json_null(), "direction",
+			 cuda_rows__direction(key->direction), "calls", whole(sum->calls), "errors", whole(sum->errors),
+			 "total_ns", whole(sum->total_ns), "min_ns", whole(sum->min_ns), "max_ns", whole(sum->max_ns),
+			 "squares_ns2", row->squares_ns2, "bytes", whole(sum->bytes), "blocks", whole(sum->blocks),
+			 "threads", whole(sum->threads), "grid", three(sum->grid), "block", three(sum->block), "stream",
+			 hexadecimal(sum->stream), "histogram", histogram(rows->entries + row->first, row->n));
 }
 
 json_t *cuda_rows__calls(const struct cuda_snapshot *snapshot, const struct cuda_rows_world *world)
@@ -300,10 +296,9 @@ json_t *cuda_rows__errors(const struct cuda_snapshot *snapshot, const struct cud
 	for (size_t i = 0; i < n; i++) {
 		const struct so_cuda_error_key *key = &sorted[i]->key;
 
-		if (append(array, json_pack("{s:s, s:I, s:I, s:I, s:I}", "api", cuda_rows__api(key->api),
-					    "library", (json_int_t)key->library, "pid", (json_int_t)key->tgid,
-					    "code", (json_int_t)key->code, "count", whole(sorted[i]->count))) <
-		    0)
+		if (append(array, json_pack("{s:s, s:I, s:I, s:I, s:I}", "api", cuda_rows__api(key->api), "library",
+					    (json_int_t)key->library, "pid", (json_int_t)key->tgid, "code",
+					    (json_int_t)key->code, "count", whole(sorted[i]->count))) < 0)
 			return NULL;
 	}
 	return TAKE_PTR(array);
@@ -339,12 +334,11 @@ static json_t *site__json(const struct cuda_site_entry *entry, const struct cuda
 	_cleanup_(json) json_t *place = NULL;
 
 	place = world->site ? world->site(world->data, entry->key.tgid, entry->key.stack) : NULL;
-	return json_pack("{s:I, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "pid", (json_int_t)entry->key.tgid,
-			 "line", known(place, "line", json_null()), "stack",
-			 known(place, "stack", json_array()), "host", (int)(entry->key.host != 0),
-			 "allocations", whole(site->allocations), "frees", whole(site->frees), "bytes",
-			 whole(site->bytes), "current_bytes", (json_int_t)site->current_bytes, "peak_bytes",
-			 (json_int_t)site->peak_bytes);
+	return json_pack("{s:I, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "pid", (json_int_t)entry->key.tgid, "line",
+			 known(place, "line", json_null()), "stack", known(place, "stack", json_array()), "host",
+			 (int)(entry->key.host != 0), "allocations", whole(site->allocations), "frees",
+			 whole(site->frees), "bytes", whole(site->bytes), "current_bytes",
+			 (json_int_t)site->current_bytes, "peak_bytes", (json_int_t)site->peak_bytes);
 }
 
 json_t *cuda_rows__allocations(const struct cuda_snapshot *snapshot, const struct cuda_rows_world *world)

@@ -11,8 +11,7 @@
 _Static_assert(sizeof(struct so_cuda_error_key) == 16, "keys are hashed and compared as bytes");
 _Static_assert(sizeof(struct so_cuda_site_key) == 16, "keys are hashed and compared as bytes");
 _Static_assert(offsetof(struct cuda_calls_entry, key) == 0 && offsetof(struct cuda_error_entry, key) == 0 &&
-		       offsetof(struct cuda_site_entry, key) == 0 &&
-		       offsetof(struct cuda_slot_entry, slot) == 0,
+		       offsetof(struct cuda_site_entry, key) == 0 && offsetof(struct cuda_slot_entry, slot) == 0,
 	       "an entry begins with its key");
 _Static_assert(offsetof(struct so_cuda_key, tgid) == 0 && offsetof(struct so_cuda_error_key, tgid) == 0 &&
 		       offsetof(struct so_cuda_site_key, tgid) == 0,
@@ -123,8 +122,7 @@ int cuda_snapshot__add_calls(struct cuda_snapshot *snapshot, const struct so_cud
 	return 0;
 }
 
-int cuda_snapshot__add_error(struct cuda_snapshot *snapshot, const struct so_cuda_error_key *key,
-			     uint64_t count)
+int cuda_snapshot__add_error(struct cuda_snapshot *snapshot, const struct so_cuda_error_key *key, uint64_t count)
 {
 	struct cuda_error_entry *entry = entries__get(snapshot, &snapshot->errors, key);
 
@@ -208,8 +206,7 @@ const struct so_cuda_calls *cuda_snapshot__find_calls(const struct cuda_snapshot
 	return entry ? &entry->calls : NULL;
 }
 
-const uint64_t *cuda_snapshot__find_error(const struct cuda_snapshot *snapshot,
-					  const struct so_cuda_error_key *key)
+const uint64_t *cuda_snapshot__find_error(const struct cuda_snapshot *snapshot, const struct so_cuda_error_key *key)
 {
 	const struct cuda_error_entry *entry = find(snapshot, &snapshot->errors, key);
 

@@ -55,8 +55,7 @@ CLEANUP_DEFINE(struct cuda_snapshot *, cuda_snapshot, cuda_snapshot__free)
  */
 int cuda_snapshot__add_calls(struct cuda_snapshot *snapshot, const struct so_cuda_key *key,
 			     const struct so_cuda_calls *calls);
-int cuda_snapshot__add_error(struct cuda_snapshot *snapshot, const struct so_cuda_error_key *key,
-			     uint64_t count);
+int cuda_snapshot__add_error(struct cuda_snapshot *snapshot, const struct so_cuda_error_key *key, uint64_t count);
 int cuda_snapshot__add_site(struct cuda_snapshot *snapshot, const struct so_cuda_site_key *key,
 			    const struct so_cuda_site *site);
 /* per_cpu: n_cpus values, as bpf_map_lookup_elem() gives them for a per-CPU map; they are summed. */
@@ -66,8 +65,7 @@ int cuda_snapshot__add_slot(struct cuda_snapshot *snapshot, uint32_t slot, const
 /* Borrowed until the snapshot is next changed; NULL when there is none. */
 const struct so_cuda_calls *cuda_snapshot__find_calls(const struct cuda_snapshot *snapshot,
 						      const struct so_cuda_key *key);
-const uint64_t *cuda_snapshot__find_error(const struct cuda_snapshot *snapshot,
-					  const struct so_cuda_error_key *key);
+const uint64_t *cuda_snapshot__find_error(const struct cuda_snapshot *snapshot, const struct so_cuda_error_key *key);
 const struct so_cuda_site *cuda_snapshot__find_site(const struct cuda_snapshot *snapshot,
 						    const struct so_cuda_site_key *key);
 const struct so_cuda_slot *cuda_snapshot__find_slot(const struct cuda_snapshot *snapshot, uint32_t slot);

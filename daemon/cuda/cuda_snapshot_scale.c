@@ -130,8 +130,8 @@ static void scale_site(struct so_cuda_site *site, struct scaler *allocations, st
 
 int cuda_snapshot__scale(struct cuda_snapshot *snapshot, uint32_t units, double factor, double start)
 {
-	struct scaler calls = { .factor = factor, .start = start }, failed = calls, codes = calls,
-		      allocations = calls, frees = calls;
+	struct scaler calls = { .factor = factor, .start = start }, failed = calls, codes = calls, allocations = calls,
+		      frees = calls;
 	_cleanup_free_ struct cuda_calls_entry **by_api = NULL;
 	_cleanup_free_ struct cuda_error_entry **by_code = NULL;
 	_cleanup_free_ struct cuda_site_entry **by_site = NULL;
@@ -182,11 +182,10 @@ static uint64_t timed_calls(struct cuda_calls_entry *const *entries, size_t n)
 }
 
 /* The timed calls among these, scaled to `calls`, for the row; bytes and dimensions stay. 0, -ENOMEM. */
-static int add_scaled(struct cuda_snapshot *out, const struct so_cuda_key *row,
-		      struct cuda_calls_entry *const *entries, size_t n, uint64_t calls)
+static int add_scaled(struct cuda_snapshot *out, const struct so_cuda_key *row, struct cuda_calls_entry *const *entries,
+		      size_t n, uint64_t calls)
 {
-	struct scaler counts = { .factor = (long double)calls / (long double)timed_calls(entries, n),
-				 .start = 0.5L },
+	struct scaler counts = { .factor = (long double)calls / (long double)timed_calls(entries, n), .start = 0.5L },
 		      errors = counts;
 
 	for (size_t i = 0; i < n; i++) {

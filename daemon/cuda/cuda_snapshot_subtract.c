@@ -86,8 +86,7 @@ static int subtract_all_calls(const struct cuda_snapshot *now, const struct cuda
 		struct so_cuda_calls since = entries[i].calls;
 		int r;
 
-		if (!subtract_calls(entries[i].key.octave, &since,
-				    cuda_snapshot__find_calls(base, &entries[i].key)))
+		if (!subtract_calls(entries[i].key.octave, &since, cuda_snapshot__find_calls(base, &entries[i].key)))
 			continue;
 		r = cuda_snapshot__add_calls(to, &entries[i].key, &since);
 		if (r < 0)
@@ -96,8 +95,7 @@ static int subtract_all_calls(const struct cuda_snapshot *now, const struct cuda
 	return 0;
 }
 
-static int subtract_errors(const struct cuda_snapshot *now, const struct cuda_snapshot *base,
-			   struct cuda_snapshot *to)
+static int subtract_errors(const struct cuda_snapshot *now, const struct cuda_snapshot *base, struct cuda_snapshot *to)
 {
 	const struct cuda_error_entry *entries;
 	size_t n;
@@ -114,8 +112,7 @@ static int subtract_errors(const struct cuda_snapshot *now, const struct cuda_sn
 	return 0;
 }
 
-static int subtract_sites(const struct cuda_snapshot *now, const struct cuda_snapshot *base,
-			  struct cuda_snapshot *to)
+static int subtract_sites(const struct cuda_snapshot *now, const struct cuda_snapshot *base, struct cuda_snapshot *to)
 {
 	const struct cuda_site_entry *entries;
 	size_t n;
@@ -144,12 +141,11 @@ static int subtract_sites(const struct cuda_snapshot *now, const struct cuda_sna
 static void subtract_slot(struct so_cuda_slot *from, const struct so_cuda_slot *what)
 {
 	for (size_t i = 0; i < CUDA_SLOT_WORDS; i++)
-		((__u64 *)from)[i] -= ((const __u64 *)what)[i] < ((__u64 *)from)[i] ? ((const __u64 *)what)[i]
-										    : ((__u64 *)from)[i];
+		((__u64 *)from)[i] -=
+			((const __u64 *)what)[i] < ((__u64 *)from)[i] ? ((const __u64 *)what)[i] : ((__u64 *)from)[i];
 }
 
-static int subtract_slots(const struct cuda_snapshot *now, const struct cuda_snapshot *base,
-			  struct cuda_snapshot *to)
+static int subtract_slots(const struct cuda_snapshot *now, const struct cuda_snapshot *base, struct cuda_snapshot *to)
 {
 	const struct cuda_slot_entry *entries;
 	size_t n;

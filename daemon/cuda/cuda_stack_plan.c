@@ -41,8 +41,8 @@ static double level_of(const double *claims, double most)
 	return fmax(low, 1e-3);
 }
 
-void cuda_stack_plan__make(const double rate[SO_CUDA_KIND_ROOM], const double busy[SO_CUDA_KIND_ROOM],
-			   double most, struct cuda_stack_plan *out)
+void cuda_stack_plan__make(const double rate[SO_CUDA_KIND_ROOM], const double busy[SO_CUDA_KIND_ROOM], double most,
+			   struct cuda_stack_plan *out)
 {
 	double claims[CLAIMS] = { 0 }, in_calls = 0, level;
 

@@ -24,7 +24,7 @@ struct cuda_stack_plan {
  * rate: timed calls a second, by kind; busy: ns that threads spend in them in a second, by kind. most: stacks a second;
  * INFINITY: no limit.
  */
-void cuda_stack_plan__make(const double rate[SO_CUDA_KIND_ROOM], const double busy[SO_CUDA_KIND_ROOM],
-			   double most, struct cuda_stack_plan *out);
+void cuda_stack_plan__make(const double rate[SO_CUDA_KIND_ROOM], const double busy[SO_CUDA_KIND_ROOM], double most,
+			   struct cuda_stack_plan *out);
 
 #endif

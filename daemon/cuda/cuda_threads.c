@@ -61,8 +61,7 @@ int cuda_threads__begin(struct cuda_threads *t)
 	for (size_t i = 0; i < t->n; i++) {
 		t->threads[i].entries = 0;
 		ret = ret
-			      ?: u64_table__set(&t->places,
-						cuda_threads__key(t->threads[i].tgid, t->threads[i].tid),
+			      ?: u64_table__set(&t->places, cuda_threads__key(t->threads[i].tgid, t->threads[i].tid),
 						(uint32_t)i);
 	}
 	return ret;

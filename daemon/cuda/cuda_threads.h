@@ -25,8 +25,7 @@ static inline uint64_t cuda_threads__key(uint32_t tgid, uint32_t tid)
 struct cuda_threads;
 
 /* max_entries: of the map. lives: whether a thread exists; cuda_threads__lives() but for tests. -ENOMEM. */
-int cuda_threads__new(size_t max_entries, bool (*lives)(uint32_t tgid, uint32_t tid),
-		      struct cuda_threads **out);
+int cuda_threads__new(size_t max_entries, bool (*lives)(uint32_t tgid, uint32_t tid), struct cuda_threads **out);
 void cuda_threads__free(struct cuda_threads *threads);
 CLEANUP_DEFINE(struct cuda_threads *, cuda_threads, cuda_threads__free)
 

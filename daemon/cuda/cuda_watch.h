@@ -25,7 +25,7 @@ struct cuda_mapped {
 	char *path;                   /* as the process calls it */
 	int fd;
 	struct cuda_library library;
-	struct cuda_link *always; /* on the units that are full or counted; NULL: none, or the kernel refused */
+	struct cuda_link *always;   /* on the units that are full or counted; NULL: none, or the kernel refused */
 	struct cuda_link *windowed; /* on those of windows; NULL: it is an off-window, or none */
 	char problem[256];
 	bool waits; /* to be probed, until fewer probes wait to be taken away */
@@ -74,12 +74,11 @@ struct cuda_watch {
 	size_t n_processes, cap_processes;
 	struct cuda_ended *ended; /* oldest first; their numbers may be others' by now */
 	size_t n_ended, cap_ended;
-	struct cuda_lines lines; /* calls whose stack was taken */
-	uint64_t forget_ns;      /* before that time none of them is forgotten */
-	struct cuda_snapshot *total,
-		*last;                /* of all calls up to the last settling, and what the maps held then */
-	struct cuda_snapshot *folded; /* of processes that ended long ago: their sums (cuda_snapshot__fold()) */
-	uint64_t n_folded;            /* so many */
+	struct cuda_lines lines;            /* calls whose stack was taken */
+	uint64_t forget_ns;                 /* before that time none of them is forgotten */
+	struct cuda_snapshot *total, *last; /* of all calls up to the last settling, and what the maps held then */
+	struct cuda_snapshot *folded;       /* of processes that ended long ago: their sums (cuda_snapshot__fold()) */
+	uint64_t n_folded;                  /* so many */
 	/* Of threads that have ended in processes that live: what the kernel's map had of them, as thread 0's. */
 	struct cuda_snapshot *ended_threads;
 	bool fold_wanted;  /* some of its threads may be to give their entries back */
@@ -96,13 +95,13 @@ struct cuda_watch {
 	uint64_t checked_ns, decided_ns;
 	struct so_cuda_slot checked_slot;
 	double hits_per_s[SO_CUDA_UNITS], nested_per_s[SO_CUDA_UNITS], busy_per_s[SO_CUDA_UNITS];
-	double cpus;     /* that the target keeps busy, lately; 1 at least */
-	double coldness; /* how much more a probe costs here than where it was calibrated, lately */
-	double stack_ns; /* what a stack costs, lately */
-	double debt_ns;  /* what was spent more than the budget gives; some of what was not spent is kept */
-	uint64_t cpu_ns; /* of the target since begin_ns */
-	double cost_ns;  /* that all probes and stacks have cost since begin_ns, */
-	double time_ns;  /* and of what that is a share */
+	double cpus;          /* that the target keeps busy, lately; 1 at least */
+	double coldness;      /* how much more a probe costs here than where it was calibrated, lately */
+	double stack_ns;      /* what a stack costs, lately */
+	double debt_ns;       /* what was spent more than the budget gives; some of what was not spent is kept */
+	uint64_t cpu_ns;      /* of the target since begin_ns */
+	double cost_ns;       /* that all probes and stacks have cost since begin_ns, */
+	double time_ns;       /* and of what that is a share */
 	double counted_calls; /* calls, for the mean cost of one */
 
 	/* Windows (cuda_watch_windows.c). */
@@ -163,8 +162,7 @@ void cuda_watch__fold_threads(struct cuda_watch *watch, const struct u64_table *
 /* Keeps the budget; returns when to be called again (CLOCK_MONOTONIC). */
 uint64_t cuda_watch__tick(struct cuda_watch *watch, uint64_t now_ns);
 /* One entry of the window that was drained. -ENOMEM: lost. */
-int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key *key,
-			 const struct so_cuda_line *line);
+int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key *key, const struct so_cuda_line *line);
 
 /* All calls since the watch began, and how near; estimates: may be NULL. -ENOMEM, or what reading the maps gave. */
 int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimates *estimates);

@@ -10,8 +10,8 @@
 #define DECIDE_NS     1000000000ull
 #define FIRST_NS      20000000ull /* in the first second, and where much was spent */
 #define KEPT_S        1.0         /* rates of about so much time count */
-#define URGENT_S      0.4 /* of the budget: who owes more, and spends too much, is looked at before it is due */
-#define CREDIT_S      0.5 /* of the budget that may be spent later */
+#define URGENT_S      0.4         /* of the budget: who owes more, and spends too much, is looked at before it is due */
+#define CREDIT_S      0.5         /* of the budget that may be spent later */
 #define MOST_COLDNESS 4.0
 #define LEAST_TIMED   20
 #define FORGET_S      20.0 /* after which what is not watched is watched again */
@@ -43,13 +43,12 @@ static void note_coldness(struct cuda_watch *w, const struct so_cuda_slot *gaine
 {
 	const struct cuda_prices prices = cuda_probes__prices(w->probes);
 	double programs = (double)(gained->timed + gained->untimed);
-	double expected = (double)gained->timed * prices.timed_program_ns +
-			  (double)gained->untimed * prices.counted_program_ns;
+	double expected =
+		(double)gained->timed * prices.timed_program_ns + (double)gained->untimed * prices.counted_program_ns;
 	double coldness = expected > 0 ? (double)(gained->timed_ns + gained->untimed_ns) / expected : 1;
 
 	if (programs >= LEAST_TIMED)
-		w->coldness +=
-			fmin(programs / 500, 0.5) * (fmin(fmax(coldness, 1), MOST_COLDNESS) - w->coldness);
+		w->coldness += fmin(programs / 500, 0.5) * (fmin(fmax(coldness, 1), MOST_COLDNESS) - w->coldness);
 }
 
 static bool is_seldom_timed(const struct cuda_watch *w, unsigned unit)
@@ -72,8 +71,7 @@ static struct cuda_ladder_unit unit_at(const struct cuda_watch *w, unsigned i)
 		.nested = w->hits_per_s[i] > 0 ? nested / w->hits_per_s[i] : 0,
 		/* What is allocated is known by the call's return. */
 		.has_counted = prices.has_counted && !w->together && kind != SO_CUDA_ALLOC &&
-			       kind != SO_CUDA_ASYNC_ALLOC && kind != SO_CUDA_FREE &&
-			       kind != SO_CUDA_ASYNC_FREE,
+			       kind != SO_CUDA_ASYNC_ALLOC && kind != SO_CUDA_FREE && kind != SO_CUDA_ASYNC_FREE,
 	};
 }
 

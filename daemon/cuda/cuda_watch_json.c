@@ -36,8 +36,7 @@ static json_t *periods(const struct cuda_watch *w)
 
 	for (unsigned i = 0; i < SO_CUDA_KIND_COUNT; i++) {
 		/* A kind's calls are mostly those of the runtime. */
-		uint32_t times =
-			control->counted[SO_CUDA_UNIT(SO_CUDA_OF_RUNTIME, i)] ? SO_CUDA_TIMED_ONE_IN : 1;
+		uint32_t times = control->counted[SO_CUDA_UNIT(SO_CUDA_OF_RUNTIME, i)] ? SO_CUDA_TIMED_ONE_IN : 1;
 
 		json_object_set_new(all, cuda_names__kind_word(i), json_integer(w->stacks.period[i] * times));
 	}
@@ -93,17 +92,15 @@ json_t *cuda_watch__probes(const struct cuda_watch *w)
 	size_t installed = 0;
 
 	for (size_t i = 0; i < w->n_mapped; i++)
-		installed +=
-			!w->mapped[i].gone && !w->mapped[i].problem[0] ? w->mapped[i].library.n_functions : 0;
+		installed += !w->mapped[i].gone && !w->mapped[i].problem[0] ? w->mapped[i].library.n_functions : 0;
 	cuda_probes__slot(w->probes, w->slot, &slot);
-	return json_pack(
-		"{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:o, s:o, s:o}", "installed",
-		(json_int_t)installed, "kind", cuda_probes__kind_word(cuda_probes__kind(w->probes)), "floor_ns",
-		(json_int_t)prices.floor_ns, "hits", (json_int_t)slot.hits, "returns", (json_int_t)slot.returns,
-		"nested", (json_int_t)slot.nested, "stacks", (json_int_t)slot.stacks, "cost_ns_per_call",
-		w->counted_calls > 0 ? w->cost_ns / w->counted_calls : prices.timed_ns, "overhead_percent",
-		cuda_watch__overhead(w), "budget_percent", w->budget_percent, "state", state_of(w), "rungs",
-		rungs(w), "stack_period", periods(w), "stack_time_ns", stack_times(w));
+	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:o, s:o, s:o}", "installed",
+			 (json_int_t)installed, "kind", cuda_probes__kind_word(cuda_probes__kind(w->probes)),
+			 "floor_ns", (json_int_t)prices.floor_ns, "hits", (json_int_t)slot.hits, "returns",
+			 (json_int_t)slot.returns, "nested", (json_int_t)slot.nested, "stacks", (json_int_t)slot.stacks,
+			 "cost_ns_per_call", w->counted_calls > 0 ? w->cost_ns / w->counted_calls : prices.timed_ns,
+			 "overhead_percent", cuda_watch__overhead(w), "budget_percent", w->budget_percent, "state",
+			 state_of(w), "rungs", rungs(w), "stack_period", periods(w), "stack_time_ns", stack_times(w));
 }
 
 static json_t *probe(const struct cuda_function *f)
@@ -111,10 +108,9 @@ static json_t *probe(const struct cuda_function *f)
 	char address[32];
 
 	snprintf(address, sizeof(address), "0x%llx", (unsigned long long)(f->vaddr + f->site.offset));
-	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:b, s:s}", "symbol", f->symbol, "api",
-			 cuda_names__base(f->name), "address", address, "offset_in_function",
-			 (json_int_t)f->site.offset, "instruction", f->site.instruction, "emulated",
-			 f->site.emulated, "why", f->site.why);
+	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:b, s:s}", "symbol", f->symbol, "api", cuda_names__base(f->name),
+			 "address", address, "offset_in_function", (json_int_t)f->site.offset, "instruction",
+			 f->site.instruction, "emulated", f->site.emulated, "why", f->site.why);
 }
 
 static json_t *library(const struct cuda_mapped *m)
@@ -124,9 +120,9 @@ static json_t *library(const struct cuda_mapped *m)
 
 	for (size_t i = 0; i < m->library.n_functions; i++)
 		json_array_append_new(probes, probe(&m->library.functions[i]));
-	return json_pack("{s:I, s:I, s:o, s:s, s:b, s:o}", "id", (json_int_t)m->number, "pid",
-			 (json_int_t)m->pid, "path", json_string(m->path) ?: json_string("?"), "kind", kind,
-			 "static", m->library.kind == CUDA_LIBRARY_RUNTIME_STATIC, "probes", probes);
+	return json_pack("{s:I, s:I, s:o, s:s, s:b, s:o}", "id", (json_int_t)m->number, "pid", (json_int_t)m->pid,
+			 "path", json_string(m->path) ?: json_string("?"), "kind", kind, "static",
+			 m->library.kind == CUDA_LIBRARY_RUNTIME_STATIC, "probes", probes);
 }
 
 json_t *cuda_watch__libraries(const struct cuda_watch *w)

@@ -18,9 +18,8 @@ uint64_t cuda_watch_cpu_of(const struct cuda_process *p)
 {
 	struct timespec t;
 
-	return p->has_clock && !clock_gettime(p->clock, &t)
-		       ? (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec
-		       : 0;
+	return p->has_clock && !clock_gettime(p->clock, &t) ? (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec
+							    : 0;
 }
 
 bool cuda_watch__has_libraries(const struct cuda_watch *w, pid_t pid)

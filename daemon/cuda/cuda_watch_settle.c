@@ -14,7 +14,10 @@
 
 /* A window that is cut short is kept if so much of it was. */
 #define LEAST_WINDOW 0.5
-/* So well is known what the probes took, as what follows from it; more than so much of the CPU time they cannot have taken. */
+/*
+ * So well is known what the probes took, as what follows from it; more than so much of the CPU time they cannot have
+ * taken.
+ */
 #define PRICE_MARGIN  1.25
 #define MOST_SLOWDOWN 0.98
 
@@ -100,8 +103,9 @@ void cuda_watch_mark_window(struct cuda_watch *w)
 }
 
 /*
- * The share of the CPU time that the target had in the on-window which the probes took, those that are there for it alone. Of its
- * CPU time, not of the window: where others want the CPUs it has less of them, and the probes take as much of what it has.
+ * The share of the CPU time that the target had in the on-window which the probes took, those that are there for it
+ * alone. Of its CPU time, not of the window: where others want the CPUs it has less of them, and the probes take as
+ * much of what it has.
  */
 static double slowdown_of(struct cuda_watch *w, double on_ns)
 {
@@ -186,8 +190,8 @@ static void note_estimate(struct so_cuda_estimate *e, double calls, const struct
 }
 
 /* An API that was not called in this window, and in others is, has a rate of 0 in it. */
-static void note_estimates(const struct cuda_watch *w, const struct cuda_window *window,
-			   const struct scaling *scaling, double time_ns, struct cuda_estimates *estimates)
+static void note_estimates(const struct cuda_watch *w, const struct cuda_window *window, const struct scaling *scaling,
+			   double time_ns, struct cuda_estimates *estimates)
 {
 	double calls[CUDA_ESTIMATES] = { 0 };
 	const struct cuda_calls_entry *entries;
@@ -237,8 +241,7 @@ int cuda_watch_account(struct cuda_watch *w, uint64_t now)
 
 int cuda_watch_pause(struct cuda_watch *w, uint64_t now)
 {
-	int ret = w->windowed && w->phase == CUDA_WATCH_ON ? cuda_watch_end_window(w, now)
-							   : cuda_watch__settle(w);
+	int ret = w->windowed && w->phase == CUDA_WATCH_ON ? cuda_watch_end_window(w, now) : cuda_watch__settle(w);
 
 	ret = ret ?: cuda_watch_account(w, now);
 	w->ended_ns = now;

@@ -65,8 +65,7 @@ static double factor_of(const struct cuda_watch *w, uint32_t segment)
 	return w->factors[segment % CUDA_WATCH_SEGMENTS];
 }
 
-int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key,
-			 const struct so_cuda_line *line)
+int cuda_watch__add_line(struct cuda_watch *w, const struct so_cuda_line_key *key, const struct so_cuda_line *line)
 {
 	return cuda_lines__add(&w->lines, key, line, factor_of(w, key->segment), clock__now_ns());
 }

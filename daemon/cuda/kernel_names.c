@@ -295,8 +295,7 @@ void kernel_names__forget(struct kernel_names *names, uint32_t tgid)
 	}
 }
 
-void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_t handle,
-			struct kernel_name *out)
+void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_t handle, struct kernel_name *out)
 {
 	const struct process *process = find_process(names, tgid);
 

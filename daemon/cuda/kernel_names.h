@@ -45,13 +45,11 @@ void kernel_names__forget(struct kernel_names *names, uint32_t tgid);
 struct kernel_name {
 	const char *name; /* as told, mangled; NULL: not told. Borrowed until the names next change */
 	bool cut;         /* the name may go on: it fills the record */
-	uint64_t
-		address; /* the handle that the chain of handles ends at: if no name was told, or it was cut, that of a
+	uint64_t address; /* the handle that the chain of handles ends at: if no name was told, or it was cut, that of a
 			   * host function, perhaps, whose symbol then has the name */
 };
 
-void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_t handle,
-			struct kernel_name *out);
+void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_t handle, struct kernel_name *out);
 
 /* Changes whenever a name may have. */
 uint64_t kernel_names__generation(const struct kernel_names *names);
@@ -67,9 +65,10 @@ uint64_t kernel_names__dropped(const struct kernel_names *names);
  *
  *   nvcc   __device_stub_ + the kernel's whole mangled name, mangled once more as a function, static for templates and
  *          static kernels (_Z22__device_stub__Z3addPfPf, _ZL29__device_stub__Z4taddIfEvPT_iPfi), and
- *          __wrapper__device_stub_ + its last name (_ZN2nsL24__wrapper__device_stub_kIiLi3EEEvRPT_), whose parameters are
- *          references to the kernel's; seen in the object files of nvcc 13.0
- *   clang  __device_stub__ + its last name (_ZN2ns23__device_stub__nskernelEv); clang/test/CodeGenCUDA/kernel-stub-name.cu
+ *          __wrapper__device_stub_ + its last name (_ZN2nsL24__wrapper__device_stub_kIiLi3EEEvRPT_), whose parameters
+ *          are references to the kernel's; seen in the object files of nvcc 13.0
+ *   clang  __device_stub__ + its last name (_ZN2ns23__device_stub__nskernelEv);
+ *   clang/test/CodeGenCUDA/kernel-stub-name.cu
  *
  * cut: the symbol may lack its end; "..." then follows what cannot be read. A name that nobody can read comes back as
  * it is; more than 4096 bytes are cut with "...". NULL: out of memory.

@@ -109,8 +109,8 @@ static bool branch_target(const uint8_t *code, size_t size, size_t at, int64_t *
 
 	if (code[at] == 0xeb || (code[at] & 0xf0) == 0x70 || (code[at] & 0xfc) == 0xe0)
 		wide = 1;
-	else if (size - at > 1 && ((code[at] == 0x0f && (code[at + 1] & 0xf0) == 0x80) ||
-				   (code[at] == 0xc7 && code[at + 1] == 0xf8)))
+	else if (size - at > 1 &&
+		 ((code[at] == 0x0f && (code[at + 1] & 0xf0) == 0x80) || (code[at] == 0xc7 && code[at + 1] == 0xf8)))
 		opcode = 2;
 	else if (code[at] != 0xe8 && code[at] != 0xe9)
 		return false;
@@ -336,8 +336,8 @@ static bool is_branched_to(struct probe_decoder *d, const struct probe_code *cod
 		if (length == 0)
 			return true;
 		opcode = at + read_prefixes(code->bytes + at, length).n;
-		if (opcode < at + length && branch_target(code->bytes, code->size, opcode, &target) &&
-		    target >= low && target <= high && (calls_too || code->bytes[opcode] != 0xe8))
+		if (opcode < at + length && branch_target(code->bytes, code->size, opcode, &target) && target >= low &&
+		    target <= high && (calls_too || code->bytes[opcode] != 0xe8))
 			return true;
 	}
 	return false;
@@ -350,8 +350,7 @@ static bool is_branched_to(struct probe_decoder *d, const struct probe_code *cod
 static bool may_jump_indirectly(const struct probe_code *code)
 {
 	for (size_t at = 0; at + 1 < code->size; at++)
-		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 &&
-		    code->bytes[at + 1] != 0x25)
+		if (code->bytes[at] == 0xff && (code->bytes[at + 1] >> 3 & 7) == 4 && code->bytes[at + 1] != 0x25)
 			return true;
 	return false;
 }
@@ -369,8 +368,8 @@ static bool is_passed_once(struct probe_decoder *d, const struct probe_code *cod
 	return is_push(code->bytes + at, length) || (code->whole && !may_jump_indirectly(code));
 }
 
-static void describe(struct probe_decoder *d, const struct probe_code *code, size_t at, enum reason why,
-		     bool emulated, struct probe_site *out)
+static void describe(struct probe_decoder *d, const struct probe_code *code, size_t at, enum reason why, bool emulated,
+		     struct probe_site *out)
 {
 	*out = (struct probe_site){ .offset = (uint32_t)at,
 				    .emulated = emulated,
@@ -404,8 +403,7 @@ static enum reason reason_stepped(const struct probe_code *code, size_t at, enum
 	case EFFECT_MEMORY:
 		return REASON_STEPPED_MEMORY;
 	case EFFECT_FLOW:
-		return at == entry && op + 1 < code->bytes + code->size && op[0] == 0xff &&
-				       (op[1] >> 3 & 7) == 4
+		return at == entry && op + 1 < code->bytes + code->size && op[0] == 0xff && (op[1] >> 3 & 7) == 4
 			       ? REASON_STEPPED_POINTER
 			       : REASON_STEPPED_FLOW;
 	default:
@@ -450,8 +448,7 @@ int probe_site__choose(struct probe_decoder *d, const struct probe_code *code, s
 			effect = effect_of(d->x86.handle, d->x86.insn);
 		if (is_emulated(code->bytes + at, length)) {
 			if (is_passed_once(d, code, at, length)) {
-				describe(d, code, at, loops ? REASON_LOOP : reason_emulated(code, at), true,
-					 out);
+				describe(d, code, at, loops ? REASON_LOOP : reason_emulated(code, at), true, out);
 				return 0;
 			}
 			stopped = REASON_STEPPED_TARGET;

@@ -31,8 +31,8 @@ void collector__forget(struct collector *c)
 }
 
 /*
- * A stack that cannot be kept shows when its counts arrive: they are then lost as stack-missing. Python frames are read at
- * once, while their code objects are most likely to be there.
+ * A stack that cannot be kept shows when its counts arrive: they are then lost as stack-missing. Python frames are read
+ * at once, while their code objects are most likely to be there.
  */
 static void on_stack(void *context, const struct so_stack_record *record, const uint64_t *frames)
 {
@@ -48,8 +48,7 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 {
 	struct collector *c = context;
 	struct target *t = targets__of_slot(c->life.targets, count->slot);
-	const struct stack_sample sample = { SAMPLE_CPU,  key->tgid,  key->tid,
-					     count->comm, key->stack, count->count };
+	const struct stack_sample sample = { SAMPLE_CPU, key->tgid, key->tid, count->comm, key->stack, count->count };
 
 	if (t)
 		samples__add(&t->samples, &sample, pending_stacks__find(c->pending, key->stack));
@@ -73,8 +72,7 @@ static void on_raw(void *context, const struct so_raw_record *record)
 	if (w->record.n_python > SO_MAX_PYTHON_FRAMES)
 		w->record.n_python = SO_MAX_PYTHON_FRAMES;
 	w->functions = python_functions__ref(c->unwind.pythons->functions);
-	if (!pythons__read(c->unwind.pythons, record->tgid, (uint64_t *)w->record.python_words,
-			   w->record.n_python))
+	if (!pythons__read(c->unwind.pythons, record->tgid, (uint64_t *)w->record.python_words, w->record.n_python))
 		w->record.flags |= SO_STACK_PYTHON_UNREAD;
 	*c->waiting_end = w;
 	c->waiting_end = &w->next;
@@ -115,8 +113,7 @@ static void finish_waiting(struct collector *c, const struct waiting_sample *w, 
 		samples__lose(&t->samples, SO_LOSS_MEMORY, 1);
 		return;
 	}
-	samples__add(&t->samples,
-		     &(struct stack_sample){ SAMPLE_CPU, r->tgid, r->tid, r->comm, stack->record.hash, 1 },
+	samples__add(&t->samples, &(struct stack_sample){ SAMPLE_CPU, r->tgid, r->tid, r->comm, stack->record.hash, 1 },
 		     stack);
 	stack__unref(stack);
 }
@@ -137,8 +134,8 @@ static bool waits_on(struct collector *c, const struct waiting_sample *w, const 
 }
 
 /*
- * To learn a function's rules may take milliseconds each time, so the ring is emptied in between: it holds some thirty samples
- * of this kind, or one and a half for each CPU.
+ * To learn a function's rules may take milliseconds each time, so the ring is emptied in between: it holds some thirty
+ * samples of this kind, or one and a half for each CPU.
  */
 void collector__unwind_waiting(struct collector *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Everything that comes up from the kernel: stacks, counts, samples to unwind here, and what processes do. Whoever is to answer
- * something collects first. With the engine's lock held.
+ * Everything that comes up from the kernel: stacks, counts, samples to unwind here, and what processes do. Whoever is
+ * to answer something collects first. With the engine's lock held.
  */
 #ifndef STAKEOUT_COLLECTOR_H
 #define STAKEOUT_COLLECTOR_H

@@ -57,8 +57,7 @@ static int copy_stack(const struct accumulator *from, uint64_t hash, struct accu
 {
 	uint32_t at;
 
-	return u64_table__get(&from->stack_by_hash, hash, &at) ? accumulator__add_stack(to, from->stacks[at])
-							       : 0;
+	return u64_table__get(&from->stack_by_hash, hash, &at) ? accumulator__add_stack(to, from->stacks[at]) : 0;
 }
 
 int cuda_taken__copy_stacks(const struct accumulator *from, struct cuda_taken *to)
@@ -113,8 +112,7 @@ int cuda_taken__report(struct cuda_taken *taken, bool unwatched)
 	ret = ret ?: cuda_snapshot__merge(taken->reported, taken->calls, 0);
 	ret = ret ?: cuda_snapshot__spread_untimed(taken->reported);
 	if (!ret && f->time_ns > 0)
-		ret = json_object_set_new(taken->probes, "overhead_percent",
-					  json_real(100 * f->cost_ns / f->time_ns));
+		ret = json_object_set_new(taken->probes, "overhead_percent", json_real(100 * f->cost_ns / f->time_ns));
 	return ret ? -ENOMEM : 0;
 }
 
@@ -125,9 +123,7 @@ static int take(struct cuda_targets *c, struct target *t, bool begins, struct cu
 	struct cuda_estimates estimates;
 	int ret = taken ? 0 : -ENOMEM;
 
-	ret = ret
-		      ?: begins ? cuda_watch__cut(w, &taken->calls)
-				: cuda_watch__result(w, &taken->calls, &estimates);
+	ret = ret ?: begins ? cuda_watch__cut(w, &taken->calls) : cuda_watch__result(w, &taken->calls, &estimates);
 	ret = ret ?: copy_lines(w, taken);
 	ret = ret ?: cuda_watch__pids(w, &taken->pids, &taken->n_pids);
 	ret = ret ?: cuda_watch__moment(w, &taken->moment);
@@ -168,8 +164,7 @@ int cuda_taken__new(struct cuda_targets *c, struct target *t, struct cuda_taken 
 static bool are_lacking(const struct cuda_taken *taken)
 {
 	return taken->moment.lines_lost || taken->moment.lines_forgotten || taken->moment.folded ||
-	       taken->moment.slot.lost[SO_CUDA_LOSS_STACK_FULL] ||
-	       taken->moment.slot.lost[SO_CUDA_LOSS_CALLS_FULL];
+	       taken->moment.slot.lost[SO_CUDA_LOSS_STACK_FULL] || taken->moment.slot.lost[SO_CUDA_LOSS_CALLS_FULL];
 }
 
 /* Whole figures, as a history has them: there the same is made of the same. */
@@ -273,8 +268,7 @@ static uint64_t kernel_key(uint32_t tgid, uint64_t kernel)
 }
 
 /* The process's mapping of a file that holds the address; NULL: there is none. */
-static const struct so_mapping *mapping_of(const struct cuda_targets *c, const struct process *p,
-					   uint64_t address)
+static const struct so_mapping *mapping_of(const struct cuda_targets *c, const struct process *p, uint64_t address)
 {
 	const struct so_mapping *all = sampler__mappings(c->sampler);
 
@@ -328,8 +322,7 @@ static char *stub_of_caller(struct cuda_targets *c, const struct process *p, uin
 		return NULL;
 	if (symbol_of(c, p, caller - 1, raw, &offset) && strstr(raw, "__device_stub_"))
 		return readable(raw);
-	return file_registry__launch(c->files, m->file, caller - m->bias, raw, MAX_SYMBOL) ? NULL
-											   : readable(raw);
+	return file_registry__launch(c->files, m->file, caller - m->bias, raw, MAX_SYMBOL) ? NULL : readable(raw);
 }
 
 /* A handle that was made before watching began has been told by nobody: then its stub's symbol names it. */
@@ -417,6 +410,5 @@ const char *cuda_taken__kernel(const struct cuda_targets *c, uint32_t tgid, uint
 {
 	uint32_t at;
 
-	return u64_table__get(&c->kernel_by_handle, kernel_key(tgid, kernel), &at) ? c->kernel_texts[at].text
-										   : NULL;
+	return u64_table__get(&c->kernel_by_handle, kernel_key(tgid, kernel), &at) ? c->kernel_texts[at].text : NULL;
 }

@@ -11,9 +11,8 @@ struct cuda_taken {
 	struct cuda_line *lines; /* as sampled; in the places that they have in the watch, vacant ones too */
 	size_t n_lines;
 	struct cuda_moment moment;
-	bool estimated; /* some of its calls were not seen */
-	struct cuda_snapshot
-		*reported; /* `calls`, with times of those that were not timed; NULL: a beginning */
+	bool estimated;                 /* some of its calls were not seen */
+	struct cuda_snapshot *reported; /* `calls`, with times of those that were not timed; NULL: a beginning */
 	json_t *probes, *libraries, *problems, *in_progress;
 	size_t n_libraries;
 	pid_t *pids;

@@ -27,8 +27,7 @@
 static uint64_t window_ns(const struct engine *e)
 {
 	uint64_t per_second = (uint64_t)targets__rate_sum(&e->targets) * sysconf(_SC_NPROCESSORS_ONLN) * 2;
-	uint64_t ns = per_second ? sampler__window_entries(e->sampler) / 2 * 1000000000ull / per_second
-				 : MAX_WINDOW_NS;
+	uint64_t ns = per_second ? sampler__window_entries(e->sampler) / 2 * 1000000000ull / per_second : MAX_WINDOW_NS;
 
 	return ns < MIN_WINDOW_NS ? MIN_WINDOW_NS : ns > MAX_WINDOW_NS ? MAX_WINDOW_NS : ns;
 }
@@ -295,9 +294,7 @@ static int compose(struct engine *e, const struct engine_options *o)
 	e->notes.files = e->files;
 	e->notes.processes = e->processes;
 	e->notes.scans = &e->scans;
-	e->ahead = (struct learn_ahead){
-		.lock = &e->lock, .files = e->files, .notes = &e->notes, .scans = &e->scans
-	};
+	e->ahead = (struct learn_ahead){ .lock = &e->lock, .files = e->files, .notes = &e->notes, .scans = &e->scans };
 	e->learner = (struct learner){ .files = e->files, .notes = &e->notes, .ahead = &e->ahead };
 	e->scanner = (struct scanner){
 		.lock = &e->lock,

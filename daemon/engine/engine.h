@@ -28,7 +28,10 @@
 #define ENGINE_MAX_TARGETS_USER  24
 #define ENGINE_MAX_TARGETS_USERS 48
 
-/* Of the target's time, for the probes of CUDA calls: those of a standing watch, and of a recording (struct attach_options.keep). */
+/*
+ * Of the target's time, for the probes of CUDA calls: those of a standing watch, and of a recording (struct
+ * attach_options.keep).
+ */
 #define ENGINE_CUDA_BUDGET_PERCENT    1.0
 #define ENGINE_CUDA_RECORDING_PERCENT 3.0
 
@@ -41,12 +44,14 @@ struct engine_options {
 	const char *debug_root;     /* where separate debug files are looked up; NULL: "/" */
 	bool no_source_lines;       /* read no DWARF information */
 	uint64_t lines_patience_ns; /* how long a profile waits for it; 0: ENGINE_LINES_PATIENCE_NS */
-	bool force_tail_calls;   /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
+	bool force_tail_calls;      /* use the unwinder for kernels without bpf_loop even where bpf_loop is there
 				    (tests) */
-	unsigned counts_entries; /* capacity of the counts map; 0: chosen by rate (tests make it small) */
-	size_t generation_bytes; /* of a kept target's samples; 0: ENGINE_GENERATION_BYTES (tests make it small) */
-	unsigned files_idle_ms; /* a file that is mapped nowhere is let go after this; 0: 10 minutes (tests) */
-	/* Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing. */
+	unsigned counts_entries;    /* capacity of the counts map; 0: chosen by rate (tests make it small) */
+	size_t generation_bytes;    /* of a kept target's samples; 0: ENGINE_GENERATION_BYTES (tests make it small) */
+	unsigned files_idle_ms;     /* a file that is mapped nowhere is let go after this; 0: 10 minutes (tests) */
+	/*
+	 * Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing.
+	 */
 	int (*loaded)(struct so_error *err);
 };
 
@@ -82,7 +87,7 @@ struct attach_options {
 	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
 	bool cuda;                  /* time its CUDA calls as well */
 	double cuda_budget_percent; /* of the target's time; 0: as above */
-	bool as_watched; /* of a process that is a target already: at its rate, with its children and kernel frames */
+	bool as_watched;   /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
 	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */
 	uint32_t rule;     /* that attaches it (match_table.h); 0: none */
@@ -94,8 +99,7 @@ struct attach_options {
  * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for
  * the user.
  */
-int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id,
-		   struct so_error *err);
+int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id, struct so_error *err);
 /* Ends sampling, keeps the data. 0 also when it had ended. -ENOENT: no such target. */
 int engine__stop(struct engine *engine, uint32_t id, struct so_error *err);
 /* Ends sampling if need be and forgets the target. -ENOENT. */
@@ -132,17 +136,17 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
- * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: a child that is
- * another user's than caller_uid, not 0.
+ * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: a child that
+ * is another user's than caller_uid, not 0.
  */
-int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out,
-		    size_t *length, struct so_error *err);
+int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out, size_t *length,
+		    struct so_error *err);
 
 /*
- * The profile in windows, one after the other without a moment or a sample between them: the sums of all windows are what
- * engine__profile() and engine__info() tell. For one consumer at a time. A target whose windows are taken stays, ended or
- * detached, until engine__end_windows(), so that its last window can be taken; detached, it is found by these functions
- * alone. All windows have to be ended before engine__free().
+ * The profile in windows, one after the other without a moment or a sample between them: the sums of all windows are
+ * what engine__profile() and engine__info() tell. For one consumer at a time. A target whose windows are taken stays,
+ * ended or detached, until engine__end_windows(), so that its last window can be taken; detached, it is found by these
+ * functions alone. All windows have to be ended before engine__free().
  *
  * -ENOENT: no such target; -EEXIST: they are taken already; -EINVAL: a view of another target; -ENOMEM.
  */
@@ -151,7 +155,8 @@ int engine__begin_windows(struct engine *engine, uint32_t id, bool cuda, struct 
 struct engine_window {
 	uint8_t *profile; /* gzip-compressed pprof; malloc'ed, the caller frees it */
 	size_t length;    /* bytes */
-	char *cuda; /* JSON, the stored form of daemon/history/cuda_merge.h; malloc'ed; NULL: calls are not timed, or not wanted */
+	/* JSON, the stored form of daemon/history/cuda_merge.h; malloc'ed; NULL: calls are not timed, or not wanted */
+	char *cuda;
 	int64_t begin_ns, end_ns; /* since 1970-01-01 UTC */
 	uint64_t samples, lost;   /* samples: those in the profile */
 	bool last;                /* the target had ended */
@@ -169,21 +174,22 @@ int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_err
 /* The same without lines and allocations, whose stacks take long to name. */
 int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
 /*
- * The stacks of the target's CUDA calls of one event for the same span, as a gzip-compressed pprof message (.design/cuda.md).
- * *out is malloc'ed. -ENODATA: attached without `cuda`.
+ * The stacks of the target's CUDA calls of one event for the same span, as a gzip-compressed pprof message
+ * (.design/cuda.md). *out is malloc'ed. -ENODATA: attached without `cuda`.
  */
-int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out,
-			 size_t *length, struct so_error *err);
+int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out, size_t *length,
+			 struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
 json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
 /*
- * What watching a target costs, as far as it has been counted: nothing is drained for it. {"overhead_percent" (null: not
- * known), "cuda_overhead_percent" (null: calls are not timed), "sample_bytes"}. New reference; NULL: no such target.
+ * What watching a target costs, as far as it has been counted: nothing is drained for it. {"overhead_percent" (null:
+ * not known), "cuda_overhead_percent" (null: calls are not timed), "sample_bytes"}. New reference; NULL: no such
+ * target.
  */
 json_t *engine__cost(struct engine *engine, uint32_t id);
 /*
- * Whether the thread that collects does its work: asks it for a round and waits up to timeout_ms until it has done a whole
- * one, whose draining of the kernel's maps did not fail.
+ * Whether the thread that collects does its work: asks it for a round and waits up to timeout_ms until it has done a
+ * whole one, whose draining of the kernel's maps did not fail.
  */
 bool engine__collects(struct engine *engine, unsigned timeout_ms);
 /* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */

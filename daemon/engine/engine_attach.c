@@ -24,17 +24,17 @@ static int check_process(const struct attach_options *o, struct proc_info *info,
 	if (ret)
 		return so_err(err, ret, "cannot read /proc/%d: %s", o->pid, strerror(-ret));
 	if (info->kernel_thread)
-		return so_err(err, -ESRCH, "process %d (%s) is a kernel thread: it has no user stack to sample",
-			      o->pid, info->comm);
+		return so_err(err, -ESRCH, "process %d (%s) is a kernel thread: it has no user stack to sample", o->pid,
+			      info->comm);
 	if (proc_info__is_zombie(info))
-		return so_err(err, -ESRCH, "process %d (%s) is a zombie: it has ended and waits for its parent",
-			      o->pid, info->comm);
+		return so_err(err, -ESRCH, "process %d (%s) is a zombie: it has ended and waits for its parent", o->pid,
+			      info->comm);
 	if (info->tgid != o->pid)
 		return so_err(err, -ESRCH, "%d is a thread of process %d: attach to %d", o->pid, info->tgid,
 			      info->tgid);
 	if (o->caller_uid && (o->caller_uid != info->uid || !info->one_user))
-		return so_err(err, -EPERM, "process %d (%s) belongs to another user: only root may profile it",
-			      o->pid, info->comm);
+		return so_err(err, -EPERM, "process %d (%s) belongs to another user: only root may profile it", o->pid,
+			      info->comm);
 	return 0;
 }
 
@@ -63,8 +63,7 @@ static int make_room(struct engine *e, bool view, struct so_error *err)
 	}
 	limits__hit(view ? LIMIT_VIEWS : LIMIT_TARGETS, 1);
 	if (view)
-		return so_err(err, -ENOSPC, "%u recordings of watched processes run already, which is the most",
-			      most);
+		return so_err(err, -ENOSPC, "%u recordings of watched processes run already, which is the most", most);
 	return so_err(err, -ENOSPC, "%u targets are watched already, which is the most: detach one", most);
 }
 
@@ -104,8 +103,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = engine_cpu_ns(e);
-	t->own_namespaces =
-		proc_info__same_namespace(o->pid, "pid") && proc_info__same_namespace(o->pid, "mnt");
+	t->own_namespaces = proc_info__same_namespace(o->pid, "pid") && proc_info__same_namespace(o->pid, "mnt");
 	return t;
 }
 
@@ -155,8 +153,7 @@ static void add_descendants(struct engine *e, struct target *t)
 		if (proc_info__all(&all, &n))
 			return;
 		for (size_t i = 0; i < n; i++) {
-			if (is_watched(e, all[i].ppid, t->slot) &&
-			    !process_table__find(e->processes, all[i].pid))
+			if (is_watched(e, all[i].ppid, t->slot) && !process_table__find(e->processes, all[i].pid))
 				found |= !add_process(e, t, all[i].pid);
 		}
 	}
@@ -222,8 +219,8 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 }
 
 /*
- * Debug information of a large program takes seconds to read: as long as it is sampled first. With the lock held, which is given
- * up meanwhile; the target may be gone then.
+ * Debug information of a large program takes seconds to read: as long as it is sampled first. With the lock held, which
+ * is given up meanwhile; the target may be gone then.
  */
 static void prepare_lines(struct engine *e, struct target *t)
 {
@@ -237,8 +234,7 @@ static void prepare_lines(struct engine *e, struct target *t)
 }
 
 /* *of: the target whose root process this is already, of which a recording can be a view; else NULL. */
-static int check_free(struct engine *e, const struct attach_options *o, struct target **of,
-		      struct so_error *err)
+static int check_free(struct engine *e, const struct attach_options *o, struct target **of, struct so_error *err)
 {
 	struct process *p = process_table__find(e->processes, o->pid);
 	struct target *t = p && !p->gone ? targets__of_slot(&e->targets, p->kernel.slot) : NULL;
@@ -269,8 +265,7 @@ static int check_free(struct engine *e, const struct attach_options *o, struct t
 			      "process %d is sampled already, as target %u %s children and %s kernel frames: "
 			      "record the same, "
 			      "or detach it first",
-			      pid, t->id, t->info.children ? "with" : "without",
-			      t->info.kernel ? "with" : "without");
+			      pid, t->id, t->info.children ? "with" : "without", t->info.kernel ? "with" : "without");
 	if (t->info.pid == pid) {
 		*of = t;
 		return 0;
@@ -306,8 +301,7 @@ static int begin_cuda(struct engine *e, struct target *t, const struct attach_op
 	/* Of the slot's target before, whose stacks are gone: its lines, and its word that a stack was sent. */
 	if (!cuda_targets__watches(t->of ?: t))
 		collector__drain(&e->collector);
-	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard,
-				   err);
+	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard, err);
 }
 
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,
@@ -423,7 +417,9 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);
-	/* Again: the number may have become another process's while the lock was waited for, or programs were loaded. */
+	/*
+	 * Again: the number may have become another process's while the lock was waited for, or programs were loaded.
+	 */
 	ret = check_process(o, &info, err);
 	ret = ret ?: attach_locked(e, o, &info, called_ns, id, err);
 	pthread_mutex_unlock(&e->lock);

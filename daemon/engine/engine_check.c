@@ -132,8 +132,7 @@ static const struct check {
 	{ "kernel 5.10 or newer on x86-64", true, check_kernel, "stakeout cannot work here" },
 	{ "kernel type information (BTF)", true, check_btf,
 	  "the programs cannot be fitted to the kernel: it needs CONFIG_DEBUG_INFO_BTF=y" },
-	{ "rights to load eBPF", true, check_load_rights,
-	  "run as root, or give stakeoutd CAP_BPF and CAP_PERFMON" },
+	{ "rights to load eBPF", true, check_load_rights, "run as root, or give stakeoutd CAP_BPF and CAP_PERFMON" },
 	{ "system-wide clock events", true, check_clock_event,
 	  "nothing drives the sampler: run as root or with CAP_PERFMON" },
 	{ "eBPF programs on perf events", true, check_programs,
@@ -167,9 +166,9 @@ json_t *engine__check(void)
 		char used[128] = "";
 		bool found = c->found(used, sizeof(used));
 
-		json_array_append_new(all, json_pack("{s:s, s:b, s:b, s:s, s:s}", "name", c->name, "found",
-						     found, "required", c->required, "used", found ? used : "",
-						     "without", c->without));
+		json_array_append_new(all, json_pack("{s:s, s:b, s:b, s:s, s:s}", "name", c->name, "found", found,
+						     "required", c->required, "used", found ? used : "", "without",
+						     c->without));
 	}
 	return all;
 }

@@ -450,15 +450,14 @@ static void keep_found(struct cuda_found *found, struct cuda_mapped *m)
 }
 
 /* Any other file is none of CUDA's business; of one of its own, calls would go uncounted without a word. */
-static void keep_unreadable(const struct proc_map *map, int error, struct cuda_mapped *m,
-			    struct cuda_found *found)
+static void keep_unreadable(const struct proc_map *map, int error, struct cuda_mapped *m, struct cuda_found *found)
 {
 	const char *name = short_path(map->path);
 
 	if (strncmp(name, "libcudart", 9) && strncmp(name, "libcuda.", 8))
 		return;
-	snprintf(m->problem, sizeof(m->problem), "%.150s cannot be opened, its calls are not timed: %.60s",
-		 map->path, strerror(error));
+	snprintf(m->problem, sizeof(m->problem), "%.150s cannot be opened, its calls are not timed: %.60s", map->path,
+		 strerror(error));
 	m->path = strdup(map->path);
 	keep_found(found, m);
 }
@@ -482,8 +481,7 @@ static void look_into(struct cuda_targets *c, const struct process_scan *scan, c
 		close(m.fd);
 		return;
 	}
-	if (m.library.imports_runtime &&
-	    !ARRAY_RESERVE(found->callers, found->callers_capacity, found->n_callers + 1))
+	if (m.library.imports_runtime && !ARRAY_RESERVE(found->callers, found->callers_capacity, found->n_callers + 1))
 		found->callers[found->n_callers++] = map;
 	has = m.library.n_functions || m.library.problem[0];
 	remember_file(c, map, has);

@@ -71,8 +71,7 @@ static void frame_text(const struct profile_frame *f, const char *mapping, char 
 		snprintf(out, size, "%s (%s:%lld in %s)", f->name, short_path(f->filename), (long long)f->line,
 			 short_path(mapping));
 	else if (f->name[0] && !mapping[0] && f->filename[0])
-		snprintf(out, size, "%s (%s:%lld)", f->name, short_path__python(f->filename),
-			 (long long)f->line);
+		snprintf(out, size, "%s (%s:%lld)", f->name, short_path__python(f->filename), (long long)f->line);
 	else if (f->name[0])
 		snprintf(out, size, "%s", f->name);
 	else
@@ -238,13 +237,12 @@ static json_t *lines(struct answer *a)
 		}
 		row = describe_stack(a, l->stack);
 		json_object_update_new(row, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
-						      cuda_rows__kind(l->api), "api", cuda_names__api(l->api),
-						      "pid", (json_int_t)l->tgid, "tid", (json_int_t)l->tid,
-						      "calls", (json_int_t)(l->calls + 0.5), "total_ns",
+						      cuda_rows__kind(l->api), "api", cuda_names__api(l->api), "pid",
+						      (json_int_t)l->tgid, "tid", (json_int_t)l->tid, "calls",
+						      (json_int_t)(l->calls + 0.5), "total_ns",
 						      (json_int_t)(l->total_ns + 0.5), "bytes",
 						      (json_int_t)(l->bytes + 0.5), "stacks",
-						      (json_int_t)(l->seen.calls + 0.5), "sampled",
-						      (int)l->sampled));
+						      (json_int_t)(l->seen.calls + 0.5), "sampled", (int)l->sampled));
 		if (a->stored && add_stacks(row, l)) {
 			json_decref(row);
 			json_decref(all);
@@ -264,8 +262,7 @@ static json_t *lost(const struct answer *a)
 	if (all && lines)
 		json_object_set_new(all, "lines-lost", json_integer((json_int_t)lines));
 	if (all && a->taken->moment.lines_forgotten)
-		json_object_set_new(all, "lines-forgotten",
-				    json_integer((json_int_t)a->taken->moment.lines_forgotten));
+		json_object_set_new(all, "lines-forgotten", json_integer((json_int_t)a->taken->moment.lines_forgotten));
 	if (all && a->taken->moment.folded)
 		json_object_set_new(all, "processes-folded", json_integer((json_int_t)a->taken->moment.folded));
 	return all;
@@ -284,10 +281,9 @@ static void add_gpu(struct answer *a, json_t *root)
 /* A part that could not be made for want of memory is not there: better no answer than one that counts nothing. */
 static bool is_whole(const json_t *root)
 {
-	static const char *const parts[] = {
-		"pid",    "comm",  "duration_s",  "cpu_s", "problems",  "probes",   "libraries",  "calls",
-		"errors", "lines", "allocations", "lost",  "estimated", "estimate", "in_progress"
-	};
+	static const char *const parts[] = { "pid",         "comm",      "duration_s", "cpu_s",    "problems",
+					     "probes",      "libraries", "calls",      "errors",   "lines",
+					     "allocations", "lost",      "estimated",  "estimate", "in_progress" };
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (!json_object_get(root, parts[i]))
@@ -322,8 +318,7 @@ static json_t *build(struct answer *a)
 		json_object_set_new(root, "lines_missing",
 				    json_integer((json_int_t)profile_export__lines_missing(a->export)));
 	json_object_set_new(root, "lost", lost(a));
-	json_object_set_new(root, "in_progress",
-			    taken->in_progress ? json_incref(taken->in_progress) : json_array());
+	json_object_set_new(root, "in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
 	add_gpu(a, root);
 	return is_whole(root) ? root : (json_decref(root), NULL);
 }
@@ -379,8 +374,8 @@ int engine_cuda_taken(struct engine *e, uint32_t id, bool fresh, struct cuda_tak
 	if (!t)
 		return so_err(err, -ENOENT, "there is no target %u", id);
 	if (!t->cuda.wanted && !t->cuda.end)
-		return so_err(err, -ENODATA,
-			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
+		return so_err(err, -ENODATA, "target %u was attached without \"cuda\": its CUDA calls are not timed",
+			      id);
 	taken = t->cuda.end;
 	*own = !taken;
 	if (*own) {
@@ -401,8 +396,7 @@ int engine_cuda_taken(struct engine *e, uint32_t id, bool fresh, struct cuda_tak
 static int answer_now(struct engine *e, uint32_t id, bool brief, json_t **out, struct so_error *err)
 {
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(0, 0, 1);
-	__attribute__((
-		cleanup(answer__clear))) struct answer a = { .engine = e, .builder = builder, .brief = brief };
+	__attribute__((cleanup(answer__clear))) struct answer a = { .engine = e, .builder = builder, .brief = brief };
 	bool own = false;
 	int ret;
 

@@ -49,8 +49,8 @@ static bool has_api_frame(const struct event_profile *p, const uint64_t *locatio
 					  profile_builder__frames(p->builder, locations[i]) - 1, &f, &mapping);
 		if (!is_cuda_file(p, mapping))
 			return false;
-		if (cuda_names__find(f.system_name, strlen(f.system_name), &name) &&
-		    name.type == CUDA_NAME_API && name.number == api)
+		if (cuda_names__find(f.system_name, strlen(f.system_name), &name) && name.type == CUDA_NAME_API &&
+		    name.number == api)
 			return true;
 	}
 	return false;
@@ -76,8 +76,7 @@ static const char *api_file(const struct event_profile *p, const struct cuda_lin
 	size_t i;
 
 	json_array_foreach (p->taken->libraries, i, library) {
-		if (json_integer_value(json_object_get(library, "pid")) != line->tgid ||
-		    !has_probe(library, api))
+		if (json_integer_value(json_object_get(library, "pid")) != line->tgid || !has_probe(library, api))
 			continue;
 		if (found)
 			return NULL;
@@ -148,8 +147,7 @@ static int add_lines(struct event_profile *p)
 	for (size_t i = 0; !ret && i < p->taken->n_lines; i++) {
 		const struct cuda_line *line = &lines[i];
 		const struct profile_labels labels = { .pid = (pid_t)line->tgid,
-						       .process = profile_export__process(p->export,
-											  (pid_t)line->tgid),
+						       .process = profile_export__process(p->export, (pid_t)line->tgid),
 						       .tid = (pid_t)line->tid,
 						       .comm = comm,
 						       .api = cuda_names__api(line->api) };
@@ -254,9 +252,7 @@ static int add_probes(const struct event_profile *p)
 	ret = ret ?: profile_builder__comment(p->builder, "cuda.overhead_percent", text);
 	ret = ret ?: add_number(p->builder, "cuda.libraries", json_array_size(p->taken->libraries));
 	json_array_foreach (p->taken->problems, i, problem)
-		ret = ret
-			      ?: profile_builder__comment(p->builder, "cuda.problem",
-							  json_string_value(problem) ?: "?");
+		ret = ret ?: profile_builder__comment(p->builder, "cuda.problem", json_string_value(problem) ?: "?");
 	return ret;
 }
 

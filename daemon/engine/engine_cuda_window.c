@@ -178,9 +178,9 @@ static int copy_mark(const struct cuda_mark *from, size_t n_lines, struct cuda_m
 static int take_counters(struct cuda_taken *since)
 {
 	const struct so_cuda_slot *slot = &since->moment.slot;
-	json_t *counters = json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)slot->hits, "returns",
-				     (json_int_t)slot->returns, "nested", (json_int_t)slot->nested, "stacks",
-				     (json_int_t)slot->stacks);
+	json_t *counters =
+		json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)slot->hits, "returns", (json_int_t)slot->returns,
+			  "nested", (json_int_t)slot->nested, "stacks", (json_int_t)slot->stacks);
 	int ret = json_object_update(since->probes, counters) ? -ENOMEM : 0;
 
 	json_decref(counters);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * One look at every thread of a target's process. A thread that is not running is unwound from its saved registers over its
- * own memory, which holds as long as it has not run: its context switches are counted before and after. A running one shows the
- * stack that its samples had most often.
+ * One look at every thread of a target's process. A thread that is not running is unwound from its saved registers over
+ * its own memory, which holds as long as it has not run: its context switches are counted before and after. A running
+ * one shows the stack that its samples had most often.
  */
 #include <errno.h>
 #include <string.h>
@@ -164,10 +164,9 @@ static int export_thread(struct profile_export *export, struct profile_builder *
 {
 	struct profile_frame moved = { .name = "[moved]" };
 	char comm[sizeof(caught->thread.comm) + 1];
-	struct profile_labels labels = { .pid = pid,
-					 .tid = caught->thread.tid,
-					 .comm = comm,
-					 .state = thread_list__state(&caught->thread) };
+	struct profile_labels labels = {
+		.pid = pid, .tid = caught->thread.tid, .comm = comm, .state = thread_list__state(&caught->thread)
+	};
 	uint64_t location;
 
 	snprintf(comm, sizeof(comm), "%.16s", caught->thread.comm);
@@ -199,8 +198,8 @@ static void release(struct dump *d)
 	free(d->caught);
 }
 
-static int build(const struct engine *e, const struct dump *d, const struct engine_snapshot *s,
-		 uint64_t begin_ns, uint64_t wall_ns, pid_t pid, uint8_t **out, size_t *length)
+static int build(const struct engine *e, const struct dump *d, const struct engine_snapshot *s, uint64_t begin_ns,
+		 uint64_t wall_ns, pid_t pid, uint8_t **out, size_t *length)
 {
 	const struct profile_source source = { .files = e->files,
 					       .kernel = e->kernel_symbols,

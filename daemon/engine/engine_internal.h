@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the engine is composed of, for the files engine*.c: they take the lock, and call the parts. A part has its own header and
- * state, and knows nothing of the engine (.design/rooms.md).
+ * What the engine is composed of, for the files engine*.c: they take the lock, and call the parts. A part has its own
+ * header and state, and knows nothing of the engine (.design/rooms.md).
  */
 #ifndef STAKEOUT_ENGINE_INTERNAL_H
 #define STAKEOUT_ENGINE_INTERNAL_H
@@ -58,7 +58,10 @@ void engine_free_target(struct target *t);
 void engine_unhold(struct engine *e, struct target *t);
 /* With no target left, nothing refers to files, tables or symbols; the next attach finds its tables in the cache. */
 void engine_forget_if_idle(struct engine *e);
-/* Forgets targets that have ended while they and the others take more than half of what all may. Not from within a drain. */
+/*
+ * Forgets targets that have ended while they and the others take more than half of what all may. Not from within a
+ * drain.
+ */
 void engine_forget_ended(struct engine *e);
 /* CPU time of the daemon and of the process that reads source lines for it. */
 uint64_t engine_cpu_ns(struct engine *e);
@@ -85,15 +88,16 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s);
 void engine_hold_snapshot(struct target *t, struct engine_snapshot *s);
 /* Turns its figures into those since a moment. */
 void engine_subtract_moment(struct engine_snapshot *s, const struct samples_moment *from);
-/* Takes the lock, collects, and takes a snapshot of all samples that are in memory; to be released. -ENOENT, -ENOMEM. */
+/*
+ * Takes the lock, collects, and takes a snapshot of all samples that are in memory; to be released. -ENOENT, -ENOMEM.
+ */
 int engine_take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err);
 /* Without the lock. */
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
 
 /* Profiles (engine_profile.c). Without the lock. */
 /* gzip-compressed pprof; hasty: as struct profile_source has it. -ENOMEM. */
-int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out,
-			 size_t *length);
+int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length);
 /* What a profile says of the target's interpreters: their versions, or why there are none. */
 int engine_add_python_comments(const struct python_facts *python, struct profile_builder *b);
 void engine_python_version(uint16_t version, char text[16]);

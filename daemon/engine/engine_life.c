@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The lives of targets once they are there: their clock events, their end, who holds them, and what is forgotten after them. */
+/*
+ * The lives of targets once they are there: their clock events, their end, who holds them, and what is forgotten after
+ * them.
+ */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,8 +71,8 @@ static void forget_process(void *context, struct process *p)
 }
 
 /*
- * No sample begins after deactivation. One that had begun counts in the window that is open when it ends: the one that is drained, or the one
- * that is opened by that. All have ended when the drain returns.
+ * No sample begins after deactivation. One that had begun counts in the window that is open when it ends: the one that
+ * is drained, or the one that is opened by that. All have ended when the drain returns.
  */
 static void drain_at_end(struct engine *e, struct target *t)
 {
@@ -164,8 +167,8 @@ void engine_forget_ended(struct engine *e)
 
 		if (!oldest)
 			return;
-		log__info("target %u (%s), which has ended, is forgotten: memory for samples is short",
-			  oldest->id, oldest->info.comm);
+		log__info("target %u (%s), which has ended, is forgotten: memory for samples is short", oldest->id,
+			  oldest->info.comm);
 		engine_drop_target(e, oldest);
 	}
 }

@@ -73,8 +73,7 @@ static int add_comments(struct profile_builder *b, const struct engine_snapshot 
 	return ret ?: add_python_comments(b, s);
 }
 
-int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out,
-			 size_t *length)
+int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length)
 {
 	_cleanup_(profile_builder) struct profile_builder *b =
 		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);

@@ -46,9 +46,8 @@ static json_t *programs_since(const struct engine *e, const struct target *t)
 
 		json_object_foreach (one, key, value) {
 			if (json_is_integer(value))
-				json_integer_set(value,
-						 json_integer_value(value) -
-							 json_integer_value(json_object_get(before, key)));
+				json_integer_set(value, json_integer_value(value) -
+								json_integer_value(json_object_get(before, key)));
 		}
 	}
 	return now;
@@ -77,13 +76,13 @@ static struct unwind_stats unwind_stats(const struct engine *e)
 
 static json_t *unwind_figures(const struct unwind_stats *u)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "files",
-			 (json_int_t)u->files.files, "retired", (json_int_t)u->files.retired, "freed",
-			 (json_int_t)u->files.freed, "released_bytes", (json_int_t)u->pool.released, "rows",
-			 (json_int_t)u->pool.rows, "rules", (json_int_t)u->pool.rules, "bytes",
-			 (json_int_t)u->pool.bytes, "compiled", (json_int_t)u->files.compiled, "from_cache",
-			 (json_int_t)u->files.from_cache, "damaged_entries", (json_int_t)u->files.bad_fdes,
-			 "unsupported_rows", (json_int_t)u->files.unsupported_rows);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "files", (json_int_t)u->files.files,
+			 "retired", (json_int_t)u->files.retired, "freed", (json_int_t)u->files.freed, "released_bytes",
+			 (json_int_t)u->pool.released, "rows", (json_int_t)u->pool.rows, "rules",
+			 (json_int_t)u->pool.rules, "bytes", (json_int_t)u->pool.bytes, "compiled",
+			 (json_int_t)u->files.compiled, "from_cache", (json_int_t)u->files.from_cache,
+			 "damaged_entries", (json_int_t)u->files.bad_fdes, "unsupported_rows",
+			 (json_int_t)u->files.unsupported_rows);
 }
 
 static json_t *python_figures(const struct engine_snapshot *s)
@@ -97,8 +96,8 @@ static json_t *python_figures(const struct engine_snapshot *s)
 		json_array_append_new(versions, json_string(version));
 	}
 	all = json_pack("{s:o, s:I, s:I, s:I, s:o, s:I, s:I}", "versions", versions, "samples",
-			(json_int_t)accumulator__python_samples(&s->acc), "complete",
-			(json_int_t)s->acc.python_named, "gil", (json_int_t)s->acc.gil, "truncated",
+			(json_int_t)accumulator__python_samples(&s->acc), "complete", (json_int_t)s->acc.python_named,
+			"gil", (json_int_t)s->acc.gil, "truncated",
 			figures((const __u64 *)s->acc.python, python_words, SO_PYTHON_STATE_COMPLETE + 1,
 				SO_PYTHON_STATE_COUNT),
 			"stale_frames", (json_int_t)p->names.stale, "unreadable_frames",
@@ -138,18 +137,17 @@ static json_t *stats_json(struct engine *e, const struct stats *all)
 	const struct accumulator *acc = &s->acc;
 	json_t *stats;
 
-	stats = json_pack(
-		"{s:f, s:i, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:i}", "duration_s",
-		s->duration_ns / 1e9, "sample_hz", (int)s->info.rate_hz, "samples",
-		(json_int_t)(acc->samples + s->lost), "taken", (json_int_t)s->slot.taken, "complete",
-		(json_int_t)acc->truncated[SO_TRUNC_NONE], "truncated",
-		figures((const __u64 *)acc->truncated, truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT),
-		"lost", figures(s->slot.lost, loss_words, 0, SO_LOSS_COUNT), "frame_pointer",
-		(json_int_t)acc->frame_pointer, "bpf", json_pack("{s:o}", "programs", all->programs), "unwind",
-		unwind_figures(&all->unwind), "attach_ms", s->attach_ns / 1e6, "daemon",
-		json_pack("{s:f, s:I}", "cpu_s", (engine_cpu_ns(e) - s->cpu_ns_before) / 1e9, "rss_bytes",
-			  (json_int_t)rss_bytes()),
-		"overhead_percent", overhead(s), "processes", (int)s->seen_processes);
+	stats = json_pack("{s:f, s:i, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:i}", "duration_s",
+			  s->duration_ns / 1e9, "sample_hz", (int)s->info.rate_hz, "samples",
+			  (json_int_t)(acc->samples + s->lost), "taken", (json_int_t)s->slot.taken, "complete",
+			  (json_int_t)acc->truncated[SO_TRUNC_NONE], "truncated",
+			  figures((const __u64 *)acc->truncated, truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT),
+			  "lost", figures(s->slot.lost, loss_words, 0, SO_LOSS_COUNT), "frame_pointer",
+			  (json_int_t)acc->frame_pointer, "bpf", json_pack("{s:o}", "programs", all->programs),
+			  "unwind", unwind_figures(&all->unwind), "attach_ms", s->attach_ns / 1e6, "daemon",
+			  json_pack("{s:f, s:I}", "cpu_s", (engine_cpu_ns(e) - s->cpu_ns_before) / 1e9, "rss_bytes",
+				    (json_int_t)rss_bytes()),
+			  "overhead_percent", overhead(s), "processes", (int)s->seen_processes);
 	if (stats && python_facts__any(&s->python))
 		json_object_set_new(stats, "python", python_figures(s));
 	return stats;
@@ -242,11 +240,11 @@ json_t *engine__status(struct engine *e)
 	limits__set(LIMIT_VIEWS, targets__count(&e->targets, true));
 	unwind = unwind_stats(e);
 	status = json_pack(
-		"{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version", STAKEOUT_VERSION,
-		"pid", (int)getpid(), "uptime_s", (clock__now_ns() - e->started_ns) / 1e9, "targets",
-		(int)targets, "processes", (int)process_table__count(e->processes), "max_targets",
-		ENGINE_MAX_TARGETS, "mechanisms", sampler__mechanisms(e->sampler), "cpus", cpu_list(e),
-		"unwind", unwind_figures(&unwind), "cache", cache_figures(e), "bpf",
+		"{s:s, s:i, s:f, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "version", STAKEOUT_VERSION, "pid",
+		(int)getpid(), "uptime_s", (clock__now_ns() - e->started_ns) / 1e9, "targets", (int)targets,
+		"processes", (int)process_table__count(e->processes), "max_targets", ENGINE_MAX_TARGETS, "mechanisms",
+		sampler__mechanisms(e->sampler), "cpus", cpu_list(e), "unwind", unwind_figures(&unwind), "cache",
+		cache_figures(e), "bpf",
 		json_pack("{s:o, s:I}", "programs", sampler__programs(e->sampler), "table_bytes",
 			  (json_int_t)sampler__table_bytes(e->sampler)),
 		"daemon",

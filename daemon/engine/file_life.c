@@ -20,9 +20,9 @@
 #define PAUSE_NS (20 * MS)
 
 /*
- * After the last process let a file go, a sample that had begun may still send a stack that names it, to be found in the ring
- * by the next draining; the one after it is the last that looks for the stack among those pending. One more is for a sample
- * that ended just after the first.
+ * After the last process let a file go, a sample that had begun may still send a stack that names it, to be found in
+ * the ring by the next draining; the one after it is the last that looks for the stack among those pending. One more is
+ * for a sample that ended just after the first.
  */
 #define DRAINS 3
 
@@ -165,7 +165,9 @@ void file_life__forgotten(struct file_life *f)
 	cuda_targets__forget_files(f->cuda);
 }
 
-/* Little room for tables, numbers or descriptors. Symbols of a file have up to two more: its own, and of a debug file. */
+/*
+ * Little room for tables, numbers or descriptors. Symbols of a file have up to two more: its own, and of a debug file.
+ */
 static bool is_in_hurry(const struct file_life *f, const struct file_registry_stats *files)
 {
 	const uint64_t pool_bytes = (uint64_t)SO_MAX_SHARDS * SO_SHARD_WORDS * sizeof(uint32_t);

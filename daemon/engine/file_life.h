@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How long the engine keeps files. What no process has mapped for a while is retired (file_registry.h). Now and then the
- * stacks that are kept are gone through, and retired files that none of them names are closed. All with the engine's lock
- * held, but for the last two.
+ * How long the engine keeps files. What no process has mapped for a while is retired (file_registry.h). Now and then
+ * the stacks that are kept are gone through, and retired files that none of them names are closed. All with the
+ * engine's lock held, but for the last two.
  */
 #ifndef STAKEOUT_FILE_LIFE_H
 #define STAKEOUT_FILE_LIFE_H

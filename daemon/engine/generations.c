@@ -47,8 +47,7 @@ static bool is_wanted(void *context, pid_t tgid)
 	const struct wanted_labels *wanted = context;
 	uint32_t any;
 
-	return process_table__find(wanted->processes, tgid) ||
-	       u64_table__get(&wanted->counted, (uint64_t)tgid, &any);
+	return process_table__find(wanted->processes, tgid) || u64_table__get(&wanted->counted, (uint64_t)tgid, &any);
 }
 
 static int want_labels(struct wanted_labels *wanted, const struct accumulator *acc)

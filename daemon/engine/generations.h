@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is kept of a target that is watched for as long as it lives. Its distinct stacks grow without end, so they are kept
- * in two generations: when the younger one has grown to its size, the older one is forgotten, its figures excepted, and the
- * younger takes its place. The target's profile begins where the older one does. Windows lose nothing by it: what they and
- * views have counted in the generation that turns old goes with them. Whoever takes windows is to take them then
- * (target_info.window_carries); the bound on what they carry is for when nobody does.
+ * What is kept of a target that is watched for as long as it lives. Its distinct stacks grow without end, so they are
+ * kept in two generations: when the younger one has grown to its size, the older one is forgotten, its figures
+ * excepted, and the younger takes its place. The target's profile begins where the older one does. Windows lose nothing
+ * by it: what they and views have counted in the generation that turns old goes with them. Whoever takes windows is to
+ * take them then (target_info.window_carries); the bound on what they carry is for when nobody does.
  *
  * A recording of one client is not touched: it has all of its samples, or tells what it could not keep.
  */

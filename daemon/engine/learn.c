@@ -56,8 +56,8 @@ struct limits {
 };
 
 /* address: as looked up, that is the interrupted instruction's (exact), or a return address minus one. */
-static int learn(struct learner *l, struct learned_code *code, struct code_reader *r, uint64_t address,
-		 bool exact, struct limits limits)
+static int learn(struct learner *l, struct learned_code *code, struct code_reader *r, uint64_t address, bool exact,
+		 struct limits limits)
 {
 	struct effect_rows rows = { 0 };
 	uint8_t byte;
@@ -74,8 +74,8 @@ static int learn(struct learner *l, struct learned_code *code, struct code_reade
 	if (exact)
 		ret = stack_effect__follow(l->effects, read_code, r, address, limits.low, limits.high, &rows);
 	else
-		ret = stack_effect__follow_return(l->effects, read_code, r, address + 1, limits.low,
-						  limits.high, &rows);
+		ret = stack_effect__follow_return(l->effects, read_code, r, address + 1, limits.low, limits.high,
+						  &rows);
 	if (!ret) {
 		ret = learned_code__add(code, &rows);
 		effect_rows__release(&rows);

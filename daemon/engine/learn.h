@@ -20,6 +20,6 @@ struct learner {
  * The rule of code without unwind information, learned if need be; NULL when it cannot be had. address: the interrupted
  * instruction's (exact), or a return address minus one.
  */
-const struct so_unwind_rule *learner__rule(struct learner *l, struct process *process,
-					   const struct so_mapping *mapping, uint64_t address, bool exact);
+const struct so_unwind_rule *learner__rule(struct learner *l, struct process *process, const struct so_mapping *mapping,
+					   uint64_t address, bool exact);
 #endif

@@ -10,8 +10,7 @@
 #define AHEAD_MAX_FUNCTIONS 4096
 #define AHEAD_BATCH         16 /* between two looks at what else the thread has to do */
 #define AHEAD_MAX_JOBS      256
-#define AHEAD_REST_NS \
-	600000000000ull /* of a region that was looked at, even where there are more than have a place */
+#define AHEAD_REST_NS       600000000000ull /* of a region that was looked at, even where there are more than have a place */
 
 struct ahead_job {
 	struct ahead_job *next;
@@ -80,9 +79,8 @@ static void list_functions(struct learn_ahead *a, struct ahead_job *job)
 {
 	job->functions = calloc(AHEAD_MAX_FUNCTIONS, sizeof(*job->functions));
 	if (job->functions)
-		job->n = file_registry__functions(a->files, job->file, job->region,
-						  job->region + (1ull << AHEAD_SHIFT), job->functions,
-						  AHEAD_MAX_FUNCTIONS);
+		job->n = file_registry__functions(a->files, job->file, job->region, job->region + (1ull << AHEAD_SHIFT),
+						  job->functions, AHEAD_MAX_FUNCTIONS);
 	job->listed = true;
 }
 
@@ -111,8 +109,8 @@ static void on_row(void *context, uint64_t address, const struct so_unwind_rule 
 }
 
 /*
- * Those of the functions that nothing is known of, nearest first. The file's rows are walked once for all of them: samples
- * that wait to be unwound need the lock.
+ * Those of the functions that nothing is known of, nearest first. The file's rows are walked once for all of them:
+ * samples that wait to be unwound need the lock.
  */
 static void sort_out_known(struct learn_ahead *a, struct ahead_job *job)
 {
@@ -125,8 +123,8 @@ static void sort_out_known(struct learn_ahead *a, struct ahead_job *job)
 	job->n = 0;
 	if (!s.code || !s.n)
 		return;
-	if (!file_registry__each_row(a->files, job->file, s.functions[0].start, s.functions[s.n - 1].start + 1,
-				     on_row, &s))
+	if (!file_registry__each_row(a->files, job->file, s.functions[0].start, s.functions[s.n - 1].start + 1, on_row,
+				     &s))
 		sort_out_up_to(&s, UINT64_MAX);
 	job->n = s.kept;
 	qsort_r(job->functions, job->n, sizeof(*job->functions), compare_nearness, &job->met);
@@ -147,8 +145,7 @@ static size_t read_code(void *context, uint64_t address, void *buf, size_t size)
 }
 
 /* Called without the lock. Functions that are not understood are left for a sample to meet. */
-static void follow_functions(struct learn_ahead *a, const struct ahead_job *job, size_t n,
-			     struct effect_rows *rows)
+static void follow_functions(struct learn_ahead *a, const struct ahead_job *job, size_t n, struct effect_rows *rows)
 {
 	struct code_place place = { a->files, job->file };
 
@@ -157,8 +154,7 @@ static void follow_functions(struct learn_ahead *a, const struct ahead_job *job,
 	for (size_t i = 0; i < n; i++) {
 		const struct elf_symbol *f = &job->functions[job->done + i];
 
-		stack_effect__follow(a->effects, read_code, &place, f->start, f->start, f->start + f->size,
-				     &rows[i]);
+		stack_effect__follow(a->effects, read_code, &place, f->start, f->start, f->start + f->size, &rows[i]);
 	}
 }
 

@@ -58,8 +58,8 @@ const struct stack *pending_stacks__find(const struct pending_stacks *p, uint64_
 	return NULL;
 }
 
-void pending_stacks__each(const struct pending_stacks *p,
-			  void (*visit)(void *context, const struct stack *stack), void *context)
+void pending_stacks__each(const struct pending_stacks *p, void (*visit)(void *context, const struct stack *stack),
+			  void *context)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		for (size_t j = 0; j < p->windows[i].n; j++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Stacks that arrived and whose counts have not yet: those of the open window of the kernel's maps and of the one before, by hash.
- * With the engine's lock held.
+ * Stacks that arrived and whose counts have not yet: those of the open window of the kernel's maps and of the one
+ * before, by hash. With the engine's lock held.
  */
 #ifndef STAKEOUT_PENDING_STACKS_H
 #define STAKEOUT_PENDING_STACKS_H
@@ -27,7 +27,7 @@ const struct stack *pending_stacks__find(const struct pending_stacks *p, uint64_
 /* A window ended: the stacks of the one before are let go. */
 void pending_stacks__turn(struct pending_stacks *p);
 void pending_stacks__forget(struct pending_stacks *p);
-void pending_stacks__each(const struct pending_stacks *p,
-			  void (*visit)(void *context, const struct stack *stack), void *context);
+void pending_stacks__each(const struct pending_stacks *p, void (*visit)(void *context, const struct stack *stack),
+			  void *context);
 
 #endif

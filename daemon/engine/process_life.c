@@ -102,8 +102,7 @@ static void look_at_process(void *context, struct process *p)
 	struct so_process kernel;
 
 	check_alive(context, p);
-	if (!p->gone && p->run && p->run->n && !sampler__get_process(l->sampler, p->tgid, &kernel) &&
-	    !kernel.mappings)
+	if (!p->gone && p->run && p->run->n && !sampler__get_process(l->sampler, p->tgid, &kernel) && !kernel.mappings)
 		process_executed(l, p);
 	else
 		scan_queue__request(l->scans, p->tgid, 0);
@@ -117,8 +116,8 @@ static bool adopt(const struct process_life *l, pid_t tgid)
 	struct so_process kernel;
 	struct proc_info info;
 
-	if (sampler__get_process(l->sampler, tgid, &kernel) || proc_info__read(tgid, &info) ||
-	    info.tgid != tgid || proc_info__is_zombie(&info))
+	if (sampler__get_process(l->sampler, tgid, &kernel) || proc_info__read(tgid, &info) || info.tgid != tgid ||
+	    proc_info__is_zombie(&info))
 		return false;
 	parent = process_table__find(l->processes, info.ppid);
 	if (!parent || parent->kernel.slot != kernel.slot)
@@ -134,9 +133,9 @@ static bool adopt(const struct process_life *l, pid_t tgid)
 }
 
 /*
- * Those that the kernel side has and the daemon has not: children of whose beginning it was not told. Some have ended, and
- * their numbers may be strangers' by now: whose child each one is decides, so that one whose parent has ended as well is not
- * followed. If the telling is still under way it finds a process that is known, or makes it known.
+ * Those that the kernel side has and the daemon has not: children of whose beginning it was not told. Some have ended,
+ * and their numbers may be strangers' by now: whose child each one is decides, so that one whose parent has ended as
+ * well is not followed. If the telling is still under way it finds a process that is known, or makes it known.
  */
 static void look_at_strangers(const struct process_life *l, pid_t *tgids, size_t n)
 {
@@ -179,7 +178,9 @@ void process_life__event(const struct process_life *l, const struct so_event *ev
 		return;
 	}
 	if (!p) {
-		/* Of a child whose beginning was not told. A later process of that number is entered again when its is. */
+		/*
+		 * Of a child whose beginning was not told. A later process of that number is entered again when its is.
+		 */
 		if (event->type == SO_EVENT_EXIT)
 			sampler__delete_process(l->sampler, (pid_t)event->tgid);
 		return;

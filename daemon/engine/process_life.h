@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the processes of targets do: fork, execute, end; as the kernel side says it, and found out where it could not. With the
- * engine's lock held. */
+/*
+ * What the processes of targets do: fork, execute, end; as the kernel side says it, and found out where it could not.
+ * With the engine's lock held.
+ */
 #ifndef STAKEOUT_PROCESS_LIFE_H
 #define STAKEOUT_PROCESS_LIFE_H
 

@@ -70,8 +70,8 @@ static bool is_new(const struct process *p)
 }
 
 /*
- * Soon, for a while: a process that is short has its Python frames for most of its life then. Whoever maps an interpreter and
- * never starts it is asked at the look at all processes.
+ * Soon, for a while: a process that is short has its Python frames for most of its life then. Whoever maps an
+ * interpreter and never starts it is asked at the look at all processes.
  */
 static void ask_again(struct pythons *ps, struct process *p)
 {
@@ -164,8 +164,7 @@ static const struct python_function *failure(int why)
 	return why == -ESTALE ? &stale : why == -ENOSPC ? &unnamed : &unreadable;
 }
 
-static const struct python_code *read_code(struct pythons *ps, struct process *p, const uint64_t *words,
-					   int *why)
+static const struct python_code *read_code(struct pythons *ps, struct process *p, const uint64_t *words, int *why)
 {
 	struct target *t = target_of(ps, p);
 	struct foreign_memory memory = { read_process, &p->tgid };
@@ -174,8 +173,8 @@ static const struct python_code *read_code(struct pythons *ps, struct process *p
 		*why = -ENOMEM;
 		return NULL;
 	}
-	return python_names__get(t->python.names, &memory, &p->python->layout, SO_PYTHON_FRAME_CODE(words[0]),
-				 words[1], why);
+	return python_names__get(t->python.names, &memory, &p->python->layout, SO_PYTHON_FRAME_CODE(words[0]), words[1],
+				 why);
 }
 
 /* Puts what a frame is in the place of the kernel's words. False when it could not be read. */
@@ -188,10 +187,8 @@ static bool read_frame(struct pythons *ps, struct process *p, uint64_t *words)
 	if (p && p->python && target_of(ps, p))
 		code = read_code(ps, p, words, &why);
 	if (code) {
-		frame.function =
-			python_functions__get(ps->functions, code->name, code->filename, code->first_line);
-		frame.line = python_code__line(code, p->python->layout.version,
-					       SO_PYTHON_FRAME_INSTRUCTION(words[0]));
+		frame.function = python_functions__get(ps->functions, code->name, code->filename, code->first_line);
+		frame.line = python_code__line(code, p->python->layout.version, SO_PYTHON_FRAME_INSTRUCTION(words[0]));
 	}
 	if (code && !frame.function) {
 		limits__hit(LIMIT_PYTHON_NAMES, 1);

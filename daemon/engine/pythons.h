@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The interpreters of the processes that are watched: found, given to the kernel side, and their frames read. With the engine's
- * lock held.
+ * The interpreters of the processes that are watched: found, given to the kernel side, and their frames read. With the
+ * engine's lock held.
  */
 #ifndef STAKEOUT_PYTHONS_H
 #define STAKEOUT_PYTHONS_H
@@ -72,8 +72,8 @@ void pythons__look(struct pythons *ps);
 /* Those that started a moment ago. Returns when it wants to be called again; UINT64_MAX: when one is found. */
 uint64_t pythons__tick(struct pythons *ps, uint64_t now_ns);
 /*
- * Reads n Python frames: each one's words are replaced by a struct python_frame, whose function is NULL only when out of
- * memory. False when one could not be read; its function then is "[python:CAUSE]".
+ * Reads n Python frames: each one's words are replaced by a struct python_frame, whose function is NULL only when out
+ * of memory. False when one could not be read; its function then is "[python:CAUSE]".
  */
 bool pythons__read(struct pythons *ps, pid_t tgid, uint64_t *words, size_t n);
 /* A window ended: begins a new table of functions if the old one is large. */

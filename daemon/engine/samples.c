@@ -110,8 +110,8 @@ int samples_base__take(struct samples_base *base, const struct accumulator *acc)
 	return 0;
 }
 
-int samples__since(const struct accumulator *carried, const struct accumulator *from,
-		   const struct samples_base *base, struct accumulator *out)
+int samples__since(const struct accumulator *carried, const struct accumulator *from, const struct samples_base *base,
+		   struct accumulator *out)
 {
 	struct accumulator acc = { 0 };
 	int ret = carried ? accumulator__copy(carried, &acc) : 0;
@@ -127,9 +127,8 @@ int samples__since(const struct accumulator *carried, const struct accumulator *
 			continue;
 		ret = accumulator__add_stack(&acc, stack);
 		ret = ret
-			      ?: accumulator__add(&acc,
-						  &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm,
-									  stack->record.hash, count });
+			      ?: accumulator__add(&acc, &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm,
+										stack->record.hash, count });
 	}
 	if (ret)
 		accumulator__release(&acc);
@@ -175,8 +174,7 @@ static struct stack *latest_stack(const struct accumulator *acc, uint32_t tid)
 
 		if (c->tid != tid || c->kind != SAMPLE_CPU)
 			continue;
-		if (!best || c->window > best->window ||
-		    (c->window == best->window && c->latest >= best->latest))
+		if (!best || c->window > best->window || (c->window == best->window && c->latest >= best->latest))
 			best = c;
 	}
 	return best ? stack__ref(acc->stacks[best->stack]) : NULL;
@@ -189,8 +187,7 @@ struct stack *samples__latest_stack(const struct samples *s, uint32_t tid)
 
 const struct accumulator *samples__part(const struct samples *s, unsigned i)
 {
-	const struct accumulator *parts[SAMPLES_PARTS] = { &s->acc, &s->older,
-							   s->window ? &s->window->carried : NULL,
+	const struct accumulator *parts[SAMPLES_PARTS] = { &s->acc, &s->older, s->window ? &s->window->carried : NULL,
 							   s->next_window ? &s->next_window->carried : NULL };
 
 	return parts[i];

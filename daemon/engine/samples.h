@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What has been counted of a target. Counters are only ever added to, so what came since a moment is the difference of two
- * readings: a view (a recording of a process that is a target already) and a window keep the counts that they began with.
+ * What has been counted of a target. Counters are only ever added to, so what came since a moment is the difference of
+ * two readings: a view (a recording of a process that is a target already) and a window keep the counts that they began
+ * with.
  *
  * For samples.c, views.c, windows.c and generations.c to look into; with the engine's lock held.
  */
@@ -40,8 +41,7 @@ struct samples {
 	struct sampler *sampler;
 	uint32_t slot;
 	bool ended;
-	struct accumulator
-		acc; /* of a view that goes on: what it had before its target began a new generation */
+	struct accumulator acc; /* of a view that goes on: what it had before its target began a new generation */
 	/* Of a target that is kept (generations.h). */
 	struct accumulator older;                     /* the generation before acc's */
 	struct accumulator forgotten;                 /* figures only, of all before that */
@@ -52,8 +52,7 @@ struct samples {
 	struct samples *of; /* its target's; NULL: no view, or one that has ended */
 	struct samples_base base;
 	struct so_slot base_slot;
-	struct samples_window
-		*window; /* where the open window began; NULL: the profile is not taken in windows */
+	struct samples_window *window;      /* where the open window began; NULL: the profile is not taken in windows */
 	struct samples_window *next_window; /* where the one after it begins, while it is being built */
 };
 
@@ -79,8 +78,8 @@ int samples__copy(const struct samples *s, struct accumulator *out);
 /* The sums since it began. To be released. -ENOMEM. */
 int samples__figures(const struct samples *s, struct accumulator *out);
 /* What `from` has counted since a moment, added to what `carried` has (NULL: nothing). -ENOMEM. */
-int samples__since(const struct accumulator *carried, const struct accumulator *from,
-		   const struct samples_base *base, struct accumulator *out);
+int samples__since(const struct accumulator *carried, const struct accumulator *from, const struct samples_base *base,
+		   struct accumulator *out);
 /* -ENOMEM. */
 int samples_base__take(struct samples_base *base, const struct accumulator *acc);
 /* What the latest samples of a thread showed most often, a reference; NULL: it has none. */

@@ -36,8 +36,8 @@ static bool is_foreign(const struct scanner *s, pid_t tgid)
 		return false;
 	if (info.one_user && info.uid == t->caller_uid)
 		return false;
-	log__info("process %d (%s) of target %u is not followed any more: it belongs to another user", tgid,
-		  info.comm, t->id);
+	log__info("process %d (%s) of target %u is not followed any more: it belongs to another user", tgid, info.comm,
+		  t->id);
 	process_life__gone(&s->life, p);
 	return true;
 }
@@ -120,7 +120,9 @@ int scanner__scan(const struct scanner *s, const struct scan_work *work)
 	}
 	cuda_targets__add(s->life.cuda, ret ? 0 : tgid, found);
 	pthread_mutex_unlock(s->lock);
-	/* 0.1 s for libtorch_cuda, seconds from a cold disk: other processes' mappings wait for this thread meanwhile. */
+	/*
+	 * 0.1 s for libtorch_cuda, seconds from a cold disk: other processes' mappings wait for this thread meanwhile.
+	 */
 	cuda_targets__load_callers(s->life.cuda, found);
 	/* Last: samples of a young process wait for its mappings, not for these. */
 	if (label) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reads the mappings of a process, and with them what else is found in its files: its program, interpreter, CUDA libraries, labels.
- * Files take long to read: without the engine's lock, which is taken for moments.
+ * Reads the mappings of a process, and with them what else is found in its files: its program, interpreter, CUDA
+ * libraries, labels. Files take long to read: without the engine's lock, which is taken for moments.
  */
 #ifndef STAKEOUT_SCANNER_H
 #define STAKEOUT_SCANNER_H
@@ -15,7 +15,9 @@ struct scanner {
 	struct process_life life;
 };
 
-/* -EBUSY: its memory cannot be read now, and will be later; -EPERM: it is another user's; -ESRCH, -ENOENT: it has gone. */
+/*
+ * -EBUSY: its memory cannot be read now, and will be later; -EPERM: it is another user's; -ESRCH, -ENOENT: it has gone.
+ */
 int scanner__scan(const struct scanner *s, const struct scan_work *work);
 
 #endif

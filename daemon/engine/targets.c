@@ -175,8 +175,8 @@ size_t targets__bytes(const struct targets *ts)
 }
 
 /*
- * Those that can use it stay within it together until they are looked at again. What one does not use, the next division gives
- * to all.
+ * Those that can use it stay within it together until they are looked at again. What one does not use, the next
+ * division gives to all.
  */
 void targets__share_bytes(struct targets *ts)
 {

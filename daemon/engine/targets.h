@@ -31,8 +31,7 @@ struct target {
 	bool view;
 	struct target *of; /* NULL: no view, or one that has ended */
 	bool reads_old;    /* file_life.c: calls still work on it that began before files were looked at */
-	bool window_cuda,
-		window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
+	bool window_cuda, window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
 	/* Each for the part that its header names. */
 	struct samples samples;
 	struct target_python python;
@@ -80,8 +79,8 @@ size_t targets__bytes(const struct targets *ts);
 void targets__share_bytes(struct targets *ts);
 
 /*
- * Counted up when stacks have gone from one target to another, or a target with all that it had: what file_life.c has gone
- * through may not be all.
+ * Counted up when stacks have gone from one target to another, or a target with all that it had: what file_life.c has
+ * gone through may not be all.
  */
 void targets__stacks_moved(struct targets *ts);
 uint64_t targets__moves(const struct targets *ts);

@@ -36,9 +36,9 @@ static bool read_copy(const struct so_stack_copy *copy, void *dst, uint32_t byte
 }
 
 /*
- * Whether what was not copied can still be read from the thread itself: the nearest copied page before it ends as it did.
- * Frames lie in the order of their calls, so a thread that had left those beyond since would have written over that end
- * when it went down again.
+ * Whether what was not copied can still be read from the thread itself: the nearest copied page before it ends as it
+ * did. Frames lie in the order of their calls, so a thread that had left those beyond since would have written over
+ * that end when it went down again.
  */
 static bool still_holds(uint64_t address)
 {
@@ -64,11 +64,9 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 		return false;
 	if (here.live)
 		return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
-	if (read_copy(&here.raw->inner, dst, bytes, address) ||
-	    read_copy(&here.raw->outer, dst, bytes, address))
+	if (read_copy(&here.raw->inner, dst, bytes, address) || read_copy(&here.raw->outer, dst, bytes, address))
 		return true;
-	if (address < here.raw->inner.base || address - here.raw->inner.base > MAX_STACK_BYTES ||
-	    !still_holds(address))
+	if (address < here.raw->inner.base || address - here.raw->inner.base > MAX_STACK_BYTES || !still_holds(address))
 		return false;
 	here.beyond = true;
 	/* The check after the read: what was read is from before the check. */
@@ -115,7 +113,9 @@ static bool py_read(void *dst, __u32 bytes, __u64 address)
 
 #include "stakeout/python_walker.h"
 
-/* Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step(). */
+/*
+ * Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step().
+ */
 static int past_unknown_code(const struct user_unwind *uu, struct process *process, struct so_unwind *u)
 {
 	const struct so_mapping *m = uw_mapping(u->last_mapping);
@@ -190,8 +190,7 @@ static int unwind_raw(const struct user_unwind *uu, struct process *process, con
 	here.raw = raw;
 	memcpy(u->regs, raw->regs, sizeof(u->regs));
 	uw_clear(u);
-	uw_start(u, raw->pc,
-		 process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
+	uw_start(u, raw->pc, process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
 	unwind(uu, process, u);
 	if (u->cause == SO_TRUNC_NO_MAPPING && (!process || !process->run))
 		u->cause = SO_TRUNC_MAPS_PENDING;
@@ -242,8 +241,8 @@ static void walk_python(const struct process *process, struct so_raw_record *raw
 	memcpy(raw->python_words, w->words, w->n * SO_PYTHON_WORDS * sizeof(w->words[0]));
 }
 
-int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw,
-		      uint64_t fsbase, struct stack **out)
+int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
+		      struct stack **out)
 {
 	here.live = true;
 	here.raw = raw;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel side's unwinder, compiled for user space: for samples that it could not unwind because the process had just changed
- * its mappings, and for threads that do not run. Over the tables in the kernel's maps. With the engine's lock held.
+ * The kernel side's unwinder, compiled for user space: for samples that it could not unwind because the process had
+ * just changed its mappings, and for threads that do not run. Over the tables in the kernel's maps. With the engine's
+ * lock held.
  */
 #ifndef STAKEOUT_USER_UNWIND_H
 #define STAKEOUT_USER_UNWIND_H
@@ -17,13 +18,13 @@ struct user_unwind {
 };
 
 /*
- * A raw sample, over the copy of the stack that came with it; functions: those that its Python frames name. Rules that were
- * learned on the way are for learn_notes__publish(). -ENOMEM.
+ * A raw sample, over the copy of the stack that came with it; functions: those that its Python frames name. Rules that
+ * were learned on the way are for learn_notes__publish(). -ENOMEM.
  */
 int user_unwind__raw(const struct user_unwind *uu, struct process *process, const struct so_raw_record *raw,
 		     struct python_functions *functions, struct stack **out);
 /* A thread that does not run, over its memory as it is; its Python frames are walked and read as well. -ENOMEM. */
-int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw,
-		      uint64_t fsbase, struct stack **out);
+int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
+		      struct stack **out);
 
 #endif

@@ -111,6 +111,5 @@ void windows__turn(struct samples *s, struct accumulator parts[2], size_t max_by
 
 size_t windows__bytes(const struct samples *s)
 {
-	return (s->window ? s->window->carried.bytes : 0) +
-	       (s->next_window ? s->next_window->carried.bytes : 0);
+	return (s->window ? s->window->carried.bytes : 0) + (s->next_window ? s->next_window->carried.bytes : 0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A document is read twice: the first time only to check it (struct reading without a merger), so that one that is refused
- * leaves nothing behind.
+ * A document is read twice: the first time only to check it (struct reading without a merger), so that one that is
+ * refused leaves nothing behind.
  */
 #include <errno.h>
 #include <string.h>
@@ -278,10 +278,9 @@ static size_t table_bytes(const struct table *table)
 /* What has been added since the last look is less than a document's own size, but for constant factors. */
 static bool is_too_large(const struct cuda_merge *m)
 {
-	return m->words.bytes_capacity + m->stacks.bytes_capacity + m->problems.bytes_capacity +
-		       m->buckets_bytes + table_bytes(&m->libraries) + table_bytes(&m->calls) +
-		       table_bytes(&m->errors) + table_bytes(&m->lines) + table_bytes(&m->sites) +
-		       table_bytes(&m->devices) >
+	return m->words.bytes_capacity + m->stacks.bytes_capacity + m->problems.bytes_capacity + m->buckets_bytes +
+		       table_bytes(&m->libraries) + table_bytes(&m->calls) + table_bytes(&m->errors) +
+		       table_bytes(&m->lines) + table_bytes(&m->sites) + table_bytes(&m->devices) >
 	       CUDA_MERGE_MAX_BYTES;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One document of cuda_merge.c on its way into the sum: its members, checked as they are read, and what they are added to. The
- * first that is not what it must be ends the reading: its code is in rc, and what follows adds nothing. So a row is read without a
- * test behind each member. Without a merger nothing is added: the document is only checked.
+ * One document of cuda_merge.c on its way into the sum: its members, checked as they are read, and what they are added
+ * to. The first that is not what it must be ends the reading: its code is in rc, and what follows adds nothing. So a
+ * row is read without a test behind each member. Without a merger nothing is added: the document is only checked.
  */
 #ifndef STAKEOUT_CUDA_MERGE_READING_H
 #define STAKEOUT_CUDA_MERGE_READING_H

@@ -85,8 +85,7 @@ static void add_library(struct reading *r, const json_t *row)
 	const char *path = merge_text(r, row, "path"), *kind = merge_text(r, row, "kind");
 	int64_t id = merge_integer(r, row, "id");
 	uint32_t n = 0;
-	struct library_key key = { .pid = merge_integer(r, row, "pid"),
-				   .is_static = merge_flag(r, row, "static") };
+	struct library_key key = { .pid = merge_integer(r, row, "pid"), .is_static = merge_flag(r, row, "static") };
 
 	if (!merge_adds(r))
 		return;
@@ -115,8 +114,7 @@ static void three(struct reading *r, const json_t *row, const char *key, uint32_
 	if (r->rc)
 		return;
 	json_array_foreach (found, i, value) {
-		if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-		    json_integer_value(value) > UINT32_MAX)
+		if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > UINT32_MAX)
 			merge_refuse(r, -EBADMSG);
 		out[i] = (uint32_t)json_integer_value(value);
 	}
@@ -227,8 +225,7 @@ static void add_line(struct reading *r, const json_t *row)
 	struct line_key key = { .pid = merge_integer(r, row, "pid"), .tid = merge_integer(r, row, "tid") };
 	uint64_t calls = merge_count(r, row, "calls"), ns = merge_count(r, row, "total_ns"),
 		 bytes = merge_count(r, row, "bytes"), stacks = merge_count(r, row, "stacks"),
-		 stacks_ns = merge_count(r, row, "stacks_ns"),
-		 stacks_bytes = merge_count(r, row, "stacks_bytes");
+		 stacks_ns = merge_count(r, row, "stacks_ns"), stacks_bytes = merge_count(r, row, "stacks_bytes");
 	bool sampled = merge_flag(r, row, "sampled");
 	struct line_row *to;
 
@@ -320,8 +317,7 @@ static void add_device(struct reading *r, const json_t *row)
 	merge_sum_count(&to->samples, samples);
 }
 
-void merge_each(struct reading *r, const json_t *owner, const char *key,
-		void (*take)(struct reading *, const json_t *))
+void merge_each(struct reading *r, const json_t *owner, const char *key, void (*take)(struct reading *, const json_t *))
 {
 	const json_t *rows = merge_list(r, owner, key, CUDA_MERGE_MAX_ROWS), *row;
 	size_t i;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The sum as a document. Values may be NULL on the way, for want of memory: jansson's functions then fail, and release. */
+/*
+ * The sum as a document. Values may be NULL on the way, for want of memory: jansson's functions then fail, and release.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -142,9 +144,9 @@ static json_t *library(struct writing *w, size_t i)
 {
 	const struct library_key *key = table_key(&w->merge->libraries, i);
 
-	return json_pack("{s:I, s:I, s:o, s:o, s:b, s:[]}", "id", (json_int_t)i + 1, "pid",
-			 (json_int_t)key->pid, "path", text(w, key->path), "kind", text(w, key->kind), "static",
-			 (int)key->is_static, "probes");
+	return json_pack("{s:I, s:I, s:o, s:o, s:b, s:[]}", "id", (json_int_t)i + 1, "pid", (json_int_t)key->pid,
+			 "path", text(w, key->path), "kind", text(w, key->kind), "static", (int)key->is_static,
+			 "probes");
 }
 
 static json_int_t library_id(uint32_t number)
@@ -160,8 +162,8 @@ static json_t *histogram(struct writing *w, const struct call_row *row)
 		const struct bucket *b = &row->buckets[i];
 
 		append(w, array,
-		       json_pack("[I, I, I]", whole(b->lower_ns),
-				 whole(latency_width(latency_octave(b->lower_ns))), whole(b->count)));
+		       json_pack("[I, I, I]", whole(b->lower_ns), whole(latency_width(latency_octave(b->lower_ns))),
+				 whole(b->count)));
 	}
 	return array;
 }
@@ -178,14 +180,13 @@ static json_t *call(struct writing *w, size_t i)
 
 	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:f, s:I, "
 			 "s:I, s:I, s:o, s:o, s:o, s:o}",
-			 "api", text(w, key->api), "kind", text(w, key->kind), "library",
-			 library_id(key->library), "pid", (json_int_t)key->pid, "tid", (json_int_t)key->tid,
-			 "comm", text(w, row->comm), "kernel", text(w, key->kernel), "kernel_address",
-			 text(w, row->address), "direction", text(w, key->direction), "calls",
-			 whole(row->calls), "errors", whole(row->errors), "total_ns", whole(row->total_ns),
-			 "min_ns", whole(row->min_ns), "max_ns", whole(row->max_ns), "squares_ns2",
-			 row->squares_ns2, "bytes", whole(row->bytes), "blocks", whole(row->blocks), "threads",
-			 whole(row->threads), "grid", three(row->grid), "block", three(row->block), "stream",
+			 "api", text(w, key->api), "kind", text(w, key->kind), "library", library_id(key->library),
+			 "pid", (json_int_t)key->pid, "tid", (json_int_t)key->tid, "comm", text(w, row->comm), "kernel",
+			 text(w, key->kernel), "kernel_address", text(w, row->address), "direction",
+			 text(w, key->direction), "calls", whole(row->calls), "errors", whole(row->errors), "total_ns",
+			 whole(row->total_ns), "min_ns", whole(row->min_ns), "max_ns", whole(row->max_ns),
+			 "squares_ns2", row->squares_ns2, "bytes", whole(row->bytes), "blocks", whole(row->blocks),
+			 "threads", whole(row->threads), "grid", three(row->grid), "block", three(row->block), "stream",
 			 text(w, row->stream), "histogram", histogram(w, row));
 }
 
@@ -194,21 +195,19 @@ static json_t *error(struct writing *w, size_t i)
 	const struct error_key *key = table_key(&w->merge->errors, i);
 	const struct error_row *row = table_row(&w->merge->errors, i);
 
-	return json_pack("{s:o, s:I, s:I, s:I, s:I}", "api", text(w, key->api), "library",
-			 library_id(key->library), "pid", (json_int_t)key->pid, "code", (json_int_t)key->code,
-			 "count", whole(row->count));
+	return json_pack("{s:o, s:I, s:I, s:I, s:I}", "api", text(w, key->api), "library", library_id(key->library),
+			 "pid", (json_int_t)key->pid, "code", (json_int_t)key->code, "count", whole(row->count));
 }
 
 static json_t *line(struct writing *w, size_t i)
 {
 	const struct line_key *key = table_key(&w->lines, i);
 	const struct line_row *row = table_row(&w->lines, i);
-	json_t *line =
-		json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:b}", "event",
-			  text(w, key->event), "api", text(w, key->api), "pid", (json_int_t)key->pid, "tid",
-			  (json_int_t)key->tid, "line", text(w, key->line), "stack", stack(w, key->stack),
-			  "calls", whole(row->calls), "total_ns", whole(row->total_ns), "bytes",
-			  whole(row->bytes), "stacks", whole(row->stacks), "sampled", (int)row->sampled);
+	json_t *line = json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:b}", "event",
+				 text(w, key->event), "api", text(w, key->api), "pid", (json_int_t)key->pid, "tid",
+				 (json_int_t)key->tid, "line", text(w, key->line), "stack", stack(w, key->stack),
+				 "calls", whole(row->calls), "total_ns", whole(row->total_ns), "bytes",
+				 whole(row->bytes), "stacks", whole(row->stacks), "sampled", (int)row->sampled);
 
 	if (line && w->stored && !w->merge->lines_unknown &&
 	    (json_object_set_new(line, "stacks_ns", json_integer(whole(row->stacks_ns))) ||
@@ -224,29 +223,25 @@ static json_t *site(struct writing *w, size_t i)
 	int64_t peak = row->peak_bytes > row->peak_before ? row->peak_bytes : row->peak_before;
 
 	return json_pack("{s:I, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "pid", (json_int_t)key->pid, "line",
-			 text(w, key->line), "stack", stack(w, key->stack), "host", (int)key->host,
-			 "allocations", whole(row->allocations), "frees", whole(row->frees), "bytes",
-			 whole(row->bytes), "current_bytes", (json_int_t)row->current_bytes, "peak_bytes",
-			 (json_int_t)peak);
+			 text(w, key->line), "stack", stack(w, key->stack), "host", (int)key->host, "allocations",
+			 whole(row->allocations), "frees", whole(row->frees), "bytes", whole(row->bytes),
+			 "current_bytes", (json_int_t)row->current_bytes, "peak_bytes", (json_int_t)peak);
 }
 
 static json_t *device(struct writing *w, size_t i)
 {
 	const struct device_key *key = table_key(&w->merge->devices, i);
 	const struct device_row *row = table_row(&w->merge->devices, i);
-	json_t *json = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "index",
-				 (json_int_t)key->index, "name", text(w, row->name), "uuid", text(w, key->uuid),
-				 "utilisation_percent", share(&row->utilisation, 100),
-				 "memory_utilisation_percent", share(&row->memory_utilisation, 100),
-				 "process_utilisation_percent", share(&row->process_utilisation, 100),
-				 "memory_used_bytes", known_or_null(row->memory_used), "memory_total_bytes",
-				 known_or_null(row->memory_total), "process_memory_bytes",
-				 known_or_null(row->process_memory), "samples", whole(row->samples), "problem",
-				 text(w, row->problem));
+	json_t *json = json_pack(
+		"{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "index", (json_int_t)key->index, "name",
+		text(w, row->name), "uuid", text(w, key->uuid), "utilisation_percent", share(&row->utilisation, 100),
+		"memory_utilisation_percent", share(&row->memory_utilisation, 100), "process_utilisation_percent",
+		share(&row->process_utilisation, 100), "memory_used_bytes", known_or_null(row->memory_used),
+		"memory_total_bytes", known_or_null(row->memory_total), "process_memory_bytes",
+		known_or_null(row->process_memory), "samples", whole(row->samples), "problem", text(w, row->problem));
 
-	if (w->stored &&
-	    (json_object_set_new(json, "seconds", json_real(row->utilisation.weight)) ||
-	     json_object_set_new(json, "process_seconds", json_real(row->process_utilisation.weight))))
+	if (w->stored && (json_object_set_new(json, "seconds", json_real(row->utilisation.weight)) ||
+			  json_object_set_new(json, "process_seconds", json_real(row->process_utilisation.weight))))
 		w->failed = true;
 	return json;
 }
@@ -291,13 +286,12 @@ static json_t *probes(struct writing *w)
 	if (!m->probes)
 		return json_null();
 	return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "installed",
-			 whole(m->installed), "kind", text(w, m->probe_kind), "floor_ns", whole(m->floor_ns),
-			 "hits", whole(m->hits), "returns", whole(m->returns), "nested", whole(m->nested),
-			 "stacks", whole(m->stacks_taken), "cost_ns_per_call", known_or_null(m->cost_ns),
-			 "overhead_percent", mean(&m->overhead), "budget_percent",
-			 known_or_null(m->budget_percent), "state", cuda_merge_states[m->state], "rungs",
-			 json_copy(m->rungs), "stack_period", json_copy(m->periods), "stack_time_ns",
-			 json_copy(m->stack_times));
+			 whole(m->installed), "kind", text(w, m->probe_kind), "floor_ns", whole(m->floor_ns), "hits",
+			 whole(m->hits), "returns", whole(m->returns), "nested", whole(m->nested), "stacks",
+			 whole(m->stacks_taken), "cost_ns_per_call", known_or_null(m->cost_ns), "overhead_percent",
+			 mean(&m->overhead), "budget_percent", known_or_null(m->budget_percent), "state",
+			 cuda_merge_states[m->state], "rungs", json_copy(m->rungs), "stack_period",
+			 json_copy(m->periods), "stack_time_ns", json_copy(m->stack_times));
 }
 
 static json_t *gpu(struct writing *w)
@@ -306,9 +300,8 @@ static json_t *gpu(struct writing *w)
 
 	if (!m->gpu)
 		return json_null();
-	return json_pack("{s:o, s:o, s:I}", "driver", text(w, m->driver), "devices",
-			 rows(w, &m->devices, NULL, device), "devices_left_out",
-			 (json_int_t)m->devices_left_out);
+	return json_pack("{s:o, s:o, s:I}", "driver", text(w, m->driver), "devices", rows(w, &m->devices, NULL, device),
+			 "devices_left_out", (json_int_t)m->devices_left_out);
 }
 
 static json_t *estimate(const struct cuda_merge *m)
@@ -326,13 +319,12 @@ static json_t *document(struct writing *w)
 {
 	const struct cuda_merge *m = w->merge;
 	_cleanup_(json) json_t *root = json_pack(
-		"{s:I, s:o, s:f, s:f, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"pid", (json_int_t)m->pid, "comm", text(w, m->comm), "duration_s", m->duration_s, "cpu_s",
-		m->cpu_s, "estimated", (int)m->estimated, "estimate", estimate(m), "available",
-		(int)m->available, "problems", problems(w), "probes", probes(w), "lost", json_copy(m->lost),
-		"libraries", rows(w, &m->libraries, NULL, library), "calls",
-		rows(w, &m->calls, call_place, call), "errors", rows(w, &m->errors, error_place, error),
-		"lines", rows(w, &w->lines, line_place, line), "allocations",
+		"{s:I, s:o, s:f, s:f, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
+		(json_int_t)m->pid, "comm", text(w, m->comm), "duration_s", m->duration_s, "cpu_s", m->cpu_s,
+		"estimated", (int)m->estimated, "estimate", estimate(m), "available", (int)m->available, "problems",
+		problems(w), "probes", probes(w), "lost", json_copy(m->lost), "libraries",
+		rows(w, &m->libraries, NULL, library), "calls", rows(w, &m->calls, call_place, call), "errors",
+		rows(w, &m->errors, error_place, error), "lines", rows(w, &w->lines, line_place, line), "allocations",
 		rows(w, &m->sites, site_place, site), "in_progress", json_copy(m->in_progress), "gpu", gpu(w),
 		"gpu_problem", text(w, m->gpu ? NO_WORD : m->gpu_problem));
 
@@ -395,8 +387,7 @@ static int take_lines(struct writing *w)
 		shares[i] = (struct cuda_line_share){
 			.group = ((const struct line_key *)table_key(&w->lines, i))->api,
 			.all = { (double)rows[i].calls, (double)rows[i].total_ns, (double)rows[i].bytes },
-			.seen = { (double)rows[i].stacks, (double)rows[i].stacks_ns,
-				  (double)rows[i].stacks_bytes },
+			.seen = { (double)rows[i].stacks, (double)rows[i].stacks_ns, (double)rows[i].stacks_bytes },
 		};
 	}
 	if (ret || w->stored || w->merge->lines_unknown || are_lacking(w->merge))

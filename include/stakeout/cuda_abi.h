@@ -206,7 +206,8 @@ struct so_cuda_control {
 	__u32 generation;         /* probes of others do not count (SO_CUDA_COOKIE_GENERATION) */
 	__u32 off[SO_CUDA_UNITS]; /* not 0: calls of the unit do not count now */
 	__u32 counted
-		[SO_CUDA_UNITS]; /* not 0: they are counted at their entries, and some are timed (SO_CUDA_TIMED_ONE_IN) */
+		/* not 0: they are counted at their entries, and some are timed (SO_CUDA_TIMED_ONE_IN) */
+		[SO_CUDA_UNITS];
 	/* One stack in so many calls that are timed, at random; 0: none. */
 	__u32 stack_period[SO_CUDA_KIND_ROOM];
 	/*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Regular expressions from people whom nobody trusts: POSIX extended syntax (regex(7)) with \d \s \w \b, no back-references.
- * By RE2: compiling takes time and memory in proportion to the pattern with its repetitions written out, which is bounded; matching
- * takes time in proportion to the text.
+ * Regular expressions from people whom nobody trusts: POSIX extended syntax (regex(7)) with \d \s \w \b, no
+ * back-references. By RE2: compiling takes time and memory in proportion to the pattern with its repetitions written
+ * out, which is bounded; matching takes time in proportion to the text.
  */
 #ifndef STAKEOUT_REGEXP_H
 #define STAKEOUT_REGEXP_H
@@ -23,11 +23,14 @@ extern "C" {
 struct regexp;
 
 /*
- * -EINVAL: not a pattern, too long, or too large when its repetitions are written out; err says why, without naming the pattern.
- * -ENOMEM. *out is then untouched.
+ * -EINVAL: not a pattern, too long, or too large when its repetitions are written out; err says why, without naming the
+ * pattern. -ENOMEM. *out is then untouched.
  */
 int regexp__compile(const char *pattern, struct regexp **out, struct so_error *err);
-/* The same of n patterns, each of which compiles by itself: matches where one of them does. No bound on all their bytes. */
+/*
+ * The same of n patterns, each of which compiles by itself: matches where one of them does. No bound on all their
+ * bytes.
+ */
 int regexp__compile_any(const char *const *patterns, size_t n, struct regexp **out, struct so_error *err);
 /* Whether it matches anywhere in the text; ^ and $ are its ends, '.' is any byte. May be called by several threads. */
 bool regexp__matches(const struct regexp *regexp, const char *text, size_t bytes);

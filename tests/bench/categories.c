@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the categories of /metrics cost the daemon: CPU time of reading and sorting windows of a made-up training process, the
- * first one, in which the rules are asked for each function, and later ones. categories [STACKS]: distinct ones a window.
+ * What the categories of /metrics cost the daemon: CPU time of reading and sorting windows of a made-up training
+ * process, the first one, in which the rules are asked for each function, and later ones. categories [STACKS]: distinct
+ * ones a window.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * history, of one target and of all.
  * Usage: store DIR [HOURS 24] [TARGETS 4] [STACKS 600] [RETAIN_MIB 1024]; DIR must be empty.
  *
- * Each target's windows come round from a few made-up profiles of MADE_PROFILE_TRAINING's depth and variety, one half of
- * whose stacks they share.
+ * Each target's windows come round from a few made-up profiles of MADE_PROFILE_TRAINING's depth and variety, one half
+ * of whose stacks they share.
  */
 #include <stdio.h>
 #include <stdlib.h>

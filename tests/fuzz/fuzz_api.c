@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The input is requests: of each the first line is who asks (r root, u a user, o another user, t someone with the token), a
- * blank, the method, a blank, path and query; what follows, up to a line "---", is its body. They go to the API over an engine
- * without a kernel, in which root watches one process and the user another, with a history of both. Whatever they are:
+ * The input is requests: of each the first line is who asks (r root, u a user, o another user, t someone with the
+ * token), a blank, the method, a blank, path and query; what follows, up to a line "---", is its body. They go to the
+ * API over an engine without a kernel, in which root watches one process and the user another, with a history of both.
+ * Whatever they are:
  *   - each is answered, by JSON where it says so; what is refused by {"error": "one line"};
  *   - the other user sees nothing of the two processes and changes nothing; who has the token changes nothing.
  */

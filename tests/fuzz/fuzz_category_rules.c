@@ -3,8 +3,8 @@
  * A user's file of categories. With libFuzzer, after `make`:
  *
  *   clang -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude \
- *     -o fuzz_category_rules tests/fuzz/fuzz_category_rules.c include/profile/category_rules.c include/profile/category_shipped.c \
- *     include/profile/frame_pattern.c
+ *     -o fuzz_category_rules tests/fuzz/fuzz_category_rules.c include/profile/category_rules.c
+ *     include/profile/category_shipped.c \ include/profile/frame_pattern.c
  *   ./fuzz_category_rules -max_len=2000 tests/fuzz/corpus/category_rules
  *
  * Beyond not crashing: what is refused is told in one place and changes nothing; what is taken gives every frame

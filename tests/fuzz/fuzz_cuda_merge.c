@@ -6,8 +6,8 @@
  *     tests/fuzz/fuzz_cuda_merge.c build/libdaemon.a build/libclient.a -ljansson -lm
  *   ./fuzz_cuda_merge -max_len=8192 tests/fuzz/corpus/cuda_merge
  *
- * The input is one document, or an array of them. Beyond not crashing: what is refused leaves nothing behind; a sum can be
- * added again in both forms and stays the same but for what is summed anew; and the client understands it.
+ * The input is one document, or an array of them. Beyond not crashing: what is refused leaves nothing behind; a sum can
+ * be added again in both forms and stays the same but for what is summed anew; and the client understands it.
  */
 #include <jansson.h>
 #include <stdint.h>
@@ -49,7 +49,10 @@ static json_t *again(const json_t *sum, bool stored)
 	return out;
 }
 
-/* Means are quotients: once more through the other form they may differ in the last digit, so only their being there counts. */
+/*
+ * Means are quotients: once more through the other form they may differ in the last digit, so only their being there
+ * counts.
+ */
 static void check_sum(const struct cuda_merge *m)
 {
 	json_t *plain = cuda_merge__finish(m, false), *stored = cuda_merge__finish(m, true),

@@ -6,8 +6,8 @@
  *     tests/fuzz/fuzz_cuda_report.c build/libclient.a -ljansson -lm
  *   ./fuzz_cuda_report -max_len=8192 tests/fuzz/corpus/cuda_report
  *
- * Beyond not crashing: what is refused has words and no output; what is rendered is valid UTF-8 in lines without other control
- * characters, or JSON that can be read back.
+ * Beyond not crashing: what is refused has words and no output; what is rendered is valid UTF-8 in lines without other
+ * control characters, or JSON that can be read back.
  */
 #include <jansson.h>
 #include <stdint.h>

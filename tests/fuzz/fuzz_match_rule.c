@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The input's first line is a rule, what follows a command line, a control group and a line of /proc/PID/stat. Whatever they
- * are: a rule is refused in one line of words or matches within bounds, and no rule of a user takes another's process.
+ * The input's first line is a rule, what follows a command line, a control group and a line of /proc/PID/stat. Whatever
+ * they are: a rule is refused in one line of words or matches within bounds, and no rule of a user takes another's
+ * process.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* An environment and a control group of anybody's: what comes out are numbers, hexadecimal digits and a pod's characters. */
+/*
+ * An environment and a control group of anybody's: what comes out are numbers, hexadecimal digits and a pod's
+ * characters.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The profile's reader and everything that is rendered from it, in the parts that the options choose. With libFuzzer, after
+ * The profile's reader and everything that is rendered from it, in the parts that the options choose. With libFuzzer,
+ * after
  * `make`:
  *
  *   clang -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude -Ibuild/gen \

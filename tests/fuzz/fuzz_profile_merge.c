@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The merger of stored profiles: the input, as a message, added twice. Beyond not crashing: what was taken once can be taken
- * again unless a sum passes its limit, the sum is twice the first, and the result can itself be merged.
+ * The merger of stored profiles: the input, as a message, added twice. Beyond not crashing: what was taken once can be
+ * taken again unless a sum passes its limit, the sum is twice the first, and the result can itself be merged.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Code objects in whatever bytes are taken for a process's memory. The input begins with what to do: version, which field
- * of the layout is wrong and how, where the code object is, and what changes in the memory before which read.
+ * Code objects in whatever bytes are taken for a process's memory. The input begins with what to do: version, which
+ * field of the layout is wrong and how, where the code object is, and what changes in the memory before which read.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A stored blob: the first four bytes are the size that is noted beside it, the rest is the blob. What comes out of it goes
- * to the merger, as the store does it.
+ * A stored blob: the first four bytes are the size that is noted beside it, the rest is the blob. What comes out of it
+ * goes to the merger, as the store does it.
  */
 #include <errno.h>
 #include <stddef.h>

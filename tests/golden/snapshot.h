@@ -70,8 +70,8 @@ struct snapshot {
 /* -EBADMSG when the file is none; *out is then released. */
 int snapshot__read(const char *path, struct snapshot *out, struct so_error *err);
 /*
- * An ELF image (malloc'ed) whose .eh_frame has the entries of one file, for unwind_table__compile_memory(). NULL: out of
- * memory.
+ * An ELF image (malloc'ed) whose .eh_frame has the entries of one file, for unwind_table__compile_memory(). NULL: out
+ * of memory.
  */
 void *snapshot__elf_image(const struct snapshot *snapshot, unsigned file, size_t *size);
 /* All or nothing. A page of which a part is known can be read whole; what is not known of it has no meaning. */

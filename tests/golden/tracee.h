@@ -19,7 +19,10 @@
  * randomisation, and stops it at the first instruction of the executable: its libraries are mapped by then.
  */
 int tracee__start(char *const argv[], char *const env[], pid_t *pid);
-/* Runs on until a thread reaches the address for the `hits`th time; *tid: which. Its instruction there is not executed yet. */
+/*
+ * Runs on until a thread reaches the address for the `hits`th time; *tid: which. Its instruction there is not executed
+ * yet.
+ */
 int tracee__run_to(pid_t pid, uint64_t address, unsigned hits, pid_t *tid);
 /* Lets the process run so long, then stops its first thread. -ESRCH when it has ended. */
 int tracee__run_for(pid_t pid, unsigned ms);

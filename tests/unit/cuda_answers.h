@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Answers of the daemon about CUDA calls, for the tests of what the client makes of them. Include after <cmocka.h>. In the
- * texts ' stands for ".
+ * Answers of the daemon about CUDA calls, for the tests of what the client makes of them. Include after <cmocka.h>. In
+ * the texts ' stands for ".
  */
 #ifndef STAKEOUT_TESTS_CUDA_ANSWERS_H
 #define STAKEOUT_TESTS_CUDA_ANSWERS_H
@@ -14,11 +14,12 @@
 #include "client/cuda/cuda_view.h"
 
 /*
- * A training of 10 s. Two threads launch; a line reads the loss with .item() (copy, then sync), another uploads from pageable
- * memory; memory is allocated in the loop; streams wait for events at every launch; two files hold the runtime. Each
- * histogram is of these latencies:
+ * A training of 10 s. Two threads launch; a line reads the loss with .item() (copy, then sync), another uploads from
+ * pageable memory; memory is allocated in the loop; streams wait for events at every launch; two files hold the
+ * runtime. Each histogram is of these latencies:
  *   launch, main thread: 20000 × 3, 50000 × 4, 28000 × 6, 1800 × 8, 199 × 150, 1 × 2500 µs
- *   launch, autograd: 30000 × 3.5, 19990 × 5, 10 × 120 µs;  unknown kernels: 4000 × 5; 999 × 7, 1 × 9 µs;  graph: 100 × 40 µs
+ *   launch, autograd: 30000 × 3.5, 19990 × 5, 10 × 120 µs;  unknown kernels: 4000 × 5; 999 × 7, 1 × 9 µs;  graph: 100 ×
+ *   40 µs
  *   sync: 1000 × 900, 1000 × 940 µs;  DtoH: 2000 × 8 µs;  HtoD async: 500 × 400 µs;  HtoD: 100 × 3 ms
  *   malloc: 290 × 150 µs, 10 × 1.2 ms; of the other runtime 5 × 90 µs;  free: 300 × 200 µs
  *   stream wait: 110000 × 600, 10000 × 1100 ns;  event query: 5000 × 500 ns
@@ -182,8 +183,8 @@ static inline struct cuda_report *cuda_read(const char *text)
 }
 
 /*
- * What `stakeout cuda` prints, to be freed. Not inlined: gcc would take the memory stream's buffer for a local variable that
- * has gone.
+ * What `stakeout cuda` prints, to be freed. Not inlined: gcc would take the memory stream's buffer for a local variable
+ * that has gone.
  */
 static __attribute__((noinline, unused)) char *cuda_rendered(json_t *answer, const struct cuda_view *view)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The memory of a process with a CPython 3.8, made by hand: an interpreter, thread states, descriptors of their threads. */
+/*
+ * The memory of a process with a CPython 3.8, made by hand: an interpreter, thread states, descriptors of their
+ * threads.
+ */
 #ifndef STAKEOUT_TESTS_MADE_PYTHON_H
 #define STAKEOUT_TESTS_MADE_PYTHON_H
 

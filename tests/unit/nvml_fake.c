@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A stand-in for libnvidia-ml.so.1 that answers what the test wrote into nvml_fake. Its parameters are those of the NVML
- * API reference. FAKE_OLD leaves out what old drivers do not have, FAKE_BARE all that may be missing.
- * FAKE_HANGS: by itself two devices, of which the second is refused FAKE_HANGS times, then hangs.
+ * A stand-in for libnvidia-ml.so.1 that answers what the test wrote into nvml_fake. Its parameters are those of the
+ * NVML API reference. FAKE_OLD leaves out what old drivers do not have, FAKE_BARE all that may be missing. FAKE_HANGS:
+ * by itself two devices, of which the second is refused FAKE_HANGS times, then hangs.
  */
 #include "tests/unit/nvml_fake.h"
 

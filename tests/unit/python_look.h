@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * All that stakeout reads of an interpreter whose threads stand still, in the way it does: the process is opened, its
- * threads are listed, each is walked by include/stakeout/python_walker.h from its descriptor on, and the code objects of its frames are read.
+ * threads are listed, each is walked by include/stakeout/python_walker.h from its descriptor on, and the code objects
+ * of its frames are read.
  */
 #ifndef STAKEOUT_TESTS_PYTHON_LOOK_H
 #define STAKEOUT_TESTS_PYTHON_LOOK_H

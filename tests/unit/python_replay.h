@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A recorded interpreter (tests/golden/python/memory), what stakeout makes of it, and whether that is what the interpreter
- * told. For tests: what goes wrong fails the test. Include cmocka.h before.
+ * A recorded interpreter (tests/golden/python/memory), what stakeout makes of it, and whether that is what the
+ * interpreter told. For tests: what goes wrong fails the test. Include cmocka.h before.
  */
 #ifndef STAKEOUT_TESTS_PYTHON_REPLAY_H
 #define STAKEOUT_TESTS_PYTHON_REPLAY_H
@@ -32,8 +32,8 @@ static inline void load(struct replay *p, const char *version)
 }
 
 /*
- * Since 3.13 a constructor that is called often has a frame of the interpreter's own below it, of which it does not tell;
- * the file of its code is called "__init__" (_Py_InitCleanup in Python/specialize.c).
+ * Since 3.13 a constructor that is called often has a frame of the interpreter's own below it, of which it does not
+ * tell; the file of its code is called "__init__" (_Py_InitCleanup in Python/specialize.c).
  */
 static inline unsigned drop_hidden_frames(struct python_look_thread *t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * _Py_DebugOffsets of CPython 3.13 and 3.14 as their headers lay them out, word by word, with the offsets of x86-64 builds
- * where they are known; those that stakeout does not read are any.
+ * _Py_DebugOffsets of CPython 3.13 and 3.14 as their headers lay them out, word by word, with the offsets of x86-64
+ * builds where they are known; those that stakeout does not read are any.
  */
 #ifndef STAKEOUT_TESTS_PYTHON_TABLES_H
 #define STAKEOUT_TESTS_PYTHON_TABLES_H
@@ -34,7 +34,9 @@ static const uint64_t python_table_3_13[73] = {
 	0,
 	7768,
 	7760,
-	/* thread_state: size, prev, next, interp, current_frame, thread_id, native_thread_id, datastack_chunk, status */
+	/*
+	 * thread_state: size, prev, next, interp, current_frame, thread_id, native_thread_id, datastack_chunk, status
+	 */
 	304,
 	0,
 	8,
@@ -106,7 +108,10 @@ static const uint64_t python_table_3_14[95] = {
 	351624,
 	784,
 	808,
-	/* interpreter_state, with threads_main after threads_head, and code_object_generation, tlbc_generation at its end */
+	/*
+	 * interpreter_state, with threads_main after threads_head, and code_object_generation, tlbc_generation at its
+	 * end
+	 */
 	257272,
 	7296,
 	7288,

@@ -197,8 +197,8 @@ static inline void python_target__add(const char *path, struct python_interprete
 }
 
 /*
- * All CPython 3 of pyenv ($PYENV_ROOT, else ~/.pyenv), /usr/bin/python3, and those that $STAKEOUT_PYTHONS lists, with ":"
- * between them; oldest first. Returns their number.
+ * All CPython 3 of pyenv ($PYENV_ROOT, else ~/.pyenv), /usr/bin/python3, and those that $STAKEOUT_PYTHONS lists, with
+ * ":" between them; oldest first. Returns their number.
  */
 static inline size_t python_target__list(struct python_interpreter *out, size_t room)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The frames of a thread by the numbers of struct so_python alone, from the address of its descriptor on: what the walker
- * in the kernel has to work with. Written apart from it.
+ * The frames of a thread by the numbers of struct so_python alone, from the address of its descriptor on: what the
+ * walker in the kernel has to work with. Written apart from it.
  */
 #ifndef STAKEOUT_TESTS_PYTHON_WALK_H
 #define STAKEOUT_TESTS_PYTHON_WALK_H

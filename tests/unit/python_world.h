@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Each supported CPython of this machine in a process of its own, opened as the daemon opens it. For tests: what goes wrong
- * fails the test.
+ * Each supported CPython of this machine in a process of its own, opened as the daemon opens it. For tests: what goes
+ * wrong fails the test.
  */
 #ifndef STAKEOUT_TESTS_PYTHON_WORLD_H
 #define STAKEOUT_TESTS_PYTHON_WORLD_H
@@ -76,7 +76,10 @@ static inline void open_world(struct world *w)
 	assert_int_equal(w->process.place.gil != 0, w->process.walker.flags / SO_PYTHON_GIL_RUNTIME % 2);
 }
 
-/* What scripts say of a stack of theirs: a word, the thread's ids, then name:byte code offset from the innermost frame on. */
+/*
+ * What scripts say of a stack of theirs: a word, the thread's ids, then name:byte code offset from the innermost frame
+ * on.
+ */
 #define SHOW                                                            \
 	"import sys, os, threading, time\n"                             \
 	"def show(word):\n"                                             \

@@ -370,8 +370,8 @@ extern const uint8_t at_no_return_call[];
 extern const uint8_t at_no_return_next[];
 
 /*
- * V8's entry into JavaScript: what it keeps of its own state goes to the stack and comes back by pops into memory. rdi points
- * to that state.
+ * V8's entry into JavaScript: what it keeps of its own state goes to the stack and comes back by pops into memory. rdi
+ * points to that state.
  */
 SAMPLE(pops_to_memory, "push rbp\n"
 		       "mov rbp, rsp\n"

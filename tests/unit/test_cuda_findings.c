@@ -228,7 +228,10 @@ static void slow_launches(void **state)
 						  "200000,'histogram':[[196608,4096,10]]") "]"));
 }
 
-/* Managed memory that is asked to be near: no copy from pageable memory, and none that the wait in the same place brings. */
+/*
+ * Managed memory that is asked to be near: no copy from pageable memory, and none that the wait in the same place
+ * brings.
+ */
 static void prefetches(void **state)
 {
 #define PREFETCH(line, members) LINE("copy", "cudaMemPrefetchAsync", line, members)
@@ -237,7 +240,10 @@ static void prefetches(void **state)
 	     CUDA_FINDING_SYNC, "100 calls to cudaStreamSynchronize, 10.0 a second, took 200 ms, 2.00 ms each");
 }
 
-/* Memory that is created and mapped piece by piece: a piece is one allocation, though it takes three calls, whose time counts. */
+/*
+ * Memory that is created and mapped piece by piece: a piece is one allocation, though it takes three calls, whose time
+ * counts.
+ */
 static void allocations_in_segments(void **state)
 {
 #define PIECES(n)                                                                                                                  \

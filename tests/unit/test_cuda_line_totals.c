@@ -33,10 +33,15 @@ static void apply(struct cuda_line_share *lines, size_t n, const struct cuda_lin
 	assert_int_equal(cuda_line_totals__apply(lines, n, counted, GROUPS), 0);
 }
 
-/* What chance has made of sums becomes what was counted, of each figure and each API; what is known call by call stays. */
+/*
+ * What chance has made of sums becomes what was counted, of each figure and each API; what is known call by call stays.
+ */
 static void lines_add_up(void **state)
 {
-	/* Lines tell of 127 copies, and 244 were made. 80 of 2 stacks vary as 80 x 78 / 2 = 3120, 40 of one as 40 x 39 = 1560. */
+	/*
+	 * Lines tell of 127 copies, and 244 were made. 80 of 2 stacks vary as 80 x 78 / 2 = 3120, 40 of one as 40 x 39
+	 * = 1560.
+	 */
 	static const struct cuda_line_figures counted[GROUPS] = {
 		[COPY] = { 244, 1270, 6000 },
 		/* Many have no stack, but none stands for another: they are of lines that are not here. */
@@ -61,8 +66,9 @@ static void lines_add_up(void **state)
 }
 
 /*
- * Stacks were fewer for a moment, and none of its few calls had one: each line's stacks stand for their own calls alone, and a few are missing.
- * They are of any of the lines. Of many that are missing, or of none, nothing is shared out.
+ * Stacks were fewer for a moment, and none of its few calls had one: each line's stacks stand for their own calls
+ * alone, and a few are missing. They are of any of the lines. Of many that are missing, or of none, nothing is shared
+ * out.
  */
 static void a_few_calls_without_stacks_are_of_any_line(void **state)
 {
@@ -126,7 +132,10 @@ static void there_are_bounds(void **state)
 	assert_figures(&launch, 3, 30, 300);
 }
 
-/* A thousand stacks tell of a line within 3 %: what is missing beyond 4 times that is another's, of which no stack was taken. */
+/*
+ * A thousand stacks tell of a line within 3 %: what is missing beyond 4 times that is another's, of which no stack was
+ * taken.
+ */
 static void a_line_that_was_not_seen(void **state)
 {
 	static const struct cuda_line_figures counted[GROUPS] = { [COPY] = { 40010, 4000000, 4001000 } };
@@ -165,7 +174,10 @@ static void call(struct cuda_line_share *l, uint64_t ns)
 	l->seen.total_ns += (double)ns;
 }
 
-/* Three lines of one call: 2000 of 1 us, 3000 of 2 us, 20 waits of 5 ms. Nearer than by stacks alone, and right on average. */
+/*
+ * Three lines of one call: 2000 of 1 us, 3000 of 2 us, 20 waits of 5 ms. Nearer than by stacks alone, and right on
+ * average.
+ */
 static void nearer_than_stacks_alone(void **state)
 {
 	static const struct {

@@ -232,8 +232,9 @@ static void older_daemons_have_fewer_kinds(void **state)
 }
 
 /*
- * Windows have lines as they were sampled; their sum has them as they add up to the calls, whatever it was made of. Of 245 copies by
- * stacks 45 are too many: 160 of 4 stacks vary as 160 x 156 / 4 = 6240, 80 of 2 as 3120, and 5 of 5 not at all.
+ * Windows have lines as they were sampled; their sum has them as they add up to the calls, whatever it was made of. Of
+ * 245 copies by stacks 45 are too many: 160 of 4 stacks vary as 160 x 156 / 4 = 6240, 80 of 2 as 3120, and 5 of 5 not
+ * at all.
  */
 static void lines_add_up_to_the_calls(void **state)
 {

@@ -204,7 +204,9 @@ static void test_subtract(void **state)
 	assert_int_equal(found->min_ns, 600);
 }
 
-/* Extremes of the difference: always on the safe side, in the bucket of the true value, and exact where they must be. */
+/*
+ * Extremes of the difference: always on the safe side, in the bucket of the true value, and exact where they must be.
+ */
 static void test_extremes(void **state)
 {
 	uint64_t random = 5;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The stand-ins that the tests of CUDA profiling rely on. A stand-in reads its script when it is loaded, so each case runs in a
- * child process that loads it afresh, and whose truth is read back.
+ * The stand-ins that the tests of CUDA profiling rely on. A stand-in reads its script when it is loaded, so each case
+ * runs in a child process that loads it afresh, and whose truth is read back.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -478,7 +478,10 @@ static pid_t start_dump(struct fixture *f, pid_t pid, int out)
 	_exit(call(&f->globals, line, out, out));
 }
 
-/* A recording through whose target the threads would be looked at. Had it ended before or after, all would be well, too. */
+/*
+ * A recording through whose target the threads would be looked at. Had it ended before or after, all would be well,
+ * too.
+ */
 static void a_recording_that_ends_meanwhile(void **state)
 {
 	struct fixture *f = *state;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Golden stacks (tests/golden/stacks): each is unwound by include/stakeout/unwinder.h, over tables compiled from its call-frame
- * information, and must give the frames that libdwfl and libdw gave when it was captured. Then the same stacks broken
- * on purpose. With names of files as arguments, those instead.
+ * Golden stacks (tests/golden/stacks): each is unwound by include/stakeout/unwinder.h, over tables compiled from its
+ * call-frame information, and must give the frames that libdwfl and libdw gave when it was captured. Then the same
+ * stacks broken on purpose. With names of files as arguments, those instead.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Rules: their syntax, what they match, what they refuse; how /proc's texts become what they look at; who may have which. */
+/*
+ * Rules: their syntax, what they match, what they refuse; how /proc's texts become what they look at; who may have
+ * which.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

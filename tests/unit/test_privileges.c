@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Which capabilities stay, and that the others are gone for good. Each test that gives some up is a process of its own. */
+/*
+ * Which capabilities stay, and that the others are gone for good. Each test that gives some up is a process of its own.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -242,7 +242,9 @@ static void test_order(void **state)
 	assert_int_equal(w->builder.samples[1].pid, getpid());
 	assert_int_equal(w->builder.samples[1].tid, 77);
 	assert_string_equal(w->builder.samples[1].comm, "sixteen-letters!");
-	/* The interrupted instruction is `last`; a return address that is the first of `second` is a call in `first`. */
+	/*
+	 * The interrupted instruction is `last`; a return address that is the first of `second` is a call in `first`.
+	 */
 	assert_string_equal(location_of(w, 1, 0)->name, "last");
 	assert_string_equal(location_of(w, 1, 1)->name, "first");
 	assert_string_equal(w->builder.mappings[location_of(w, 1, 1)->mapping_id], "[kernel.kallsyms]");

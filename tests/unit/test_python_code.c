@@ -438,7 +438,9 @@ static void test_changes_meanwhile(void **state)
 	build(&w, 12);
 	expect(&w, 0);
 	reads = w.reads;
-	/* The object, its type and the type's name; twice two for the names, two for the table; and the object twice. */
+	/*
+	 * The object, its type and the type's name; twice two for the names, two for the table; and the object twice.
+	 */
 	assert_int_equal(reads, 11);
 	for (unsigned i = 1; i <= reads; i++) {
 		build(&w, 12);

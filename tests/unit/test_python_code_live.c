@@ -23,9 +23,9 @@ static const char runtime_address[] =
 	"print(ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, '_PyRuntime')), flush=True)\n";
 
 /*
- * Prints a line for each code object: address, first line, name, file and line table in hexadecimal, then INSTRUCTION:LINE
- * for a place where a generator stands. Names are converted here as python_code.h promises; "!" for one that is no
- * compact str.
+ * Prints a line for each code object: address, first line, name, file and line table in hexadecimal, then
+ * INSTRUCTION:LINE for a place where a generator stands. Names are converted here as python_code.h promises; "!" for
+ * one that is no compact str.
  */
 static const char script[] =
 	"import os, sys\n"
@@ -221,7 +221,9 @@ static void check_live(const struct python_interpreter *interpreter)
 		      interpreter->minor, interpreter->micro, live.codes, live.refused);
 }
 
-/* Does to a code object whatever an interpreter does to one that lives. Prints its address first and "done" at the end. */
+/*
+ * Does to a code object whatever an interpreter does to one that lives. Prints its address first and "done" at the end.
+ */
 static const char wearing[] =
 	"import sys, weakref\n"
 	"def f(a, b=1, *, c=2):\n"
@@ -266,8 +268,8 @@ static void check_wear(const struct python_interpreter *interpreter)
 }
 
 /*
- * Defines function after function, each with a line and a name of its number, says where it is, and frees it again; most
- * live for some microseconds, some for long enough to be read.
+ * Defines function after function, each with a line and a name of its number, says where it is, and frees it again;
+ * most live for some microseconds, some for long enough to be read.
  */
 static const char redefining[] =
 	"import array, time\n"
@@ -358,8 +360,9 @@ static void check_race(const struct python_interpreter *interpreter)
 	assert_true(race.right > 0);
 	assert_true(race.stale > 0);
 	/*
-	 * A thread that is preempted just when it has allocated the next object, before it sets its fields, leaves no trace
-	 * that could be seen: once in some 10^7 reads, so one is forgiven here. Without the checks it is one in ten.
+	 * A thread that is preempted just when it has allocated the next object, before it sets its fields, leaves no
+	 * trace that could be seen: once in some 10^7 reads, so one is forgiven here. Without the checks it is one in
+	 * ten.
 	 */
 	assert_true(race.wrong <= 1);
 }

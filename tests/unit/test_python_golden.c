@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Recorded interpreters (tests/golden/python/memory), one of each version: over their memory everything that reads Python
- * must give the frames of which the interpreter itself told, and among the native frames their places. Then the same
- * memory broken on purpose.
+ * Recorded interpreters (tests/golden/python/memory), one of each version: over their memory everything that reads
+ * Python must give the frames of which the interpreter itself told, and among the native frames their places. Then the
+ * same memory broken on purpose.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,8 +119,8 @@ static void merge(struct merge *m, const struct recording_thread *want, const st
 }
 
 /*
- * As in the file, less the native frames of calls of the loop. Where the stack is cut, the cut follows the last native frame
- * and the Python frames in it, and then come the other Python frames.
+ * As in the file, less the native frames of calls of the loop. Where the stack is cut, the cut follows the last native
+ * frame and the Python frames in it, and then come the other Python frames.
  */
 static size_t expected_merge(const struct merge *m, const struct recording_thread *want,
 			     struct merged_frame *out)

@@ -213,8 +213,8 @@ static void expect_same_loops(const struct python_image *a, const struct python_
 }
 
 /*
- * Without names a part is found by the branches that lead to it. To remains of a few bytes, which gcc leaves behind where it
- * has found that no case of a switch gets there, none leads.
+ * Without names a part is found by the branches that lead to it. To remains of a few bytes, which gcc leaves behind
+ * where it has found that no case of a switch gets there, none leads.
  */
 static void expect_parts(const struct python_image *found, const struct python_image *named)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Line tables written by hand, and those of real interpreters: each CPython found compiles big modules of its library and
- * odd sources, and prints the table of every code object with the line that it gives itself to each instruction.
+ * Line tables written by hand, and those of real interpreters: each CPython found compiles big modules of its library
+ * and odd sources, and prints the table of every code object with the line that it gives itself to each instruction.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -241,8 +241,8 @@ static const char odd_sources[] =
 	"1\\n')\n";
 
 /*
- * Tables that no compiler wrote; the interpreter still says what they mean. Addresses are even, as those of instructions
- * are; the last pair covers something, since 3.10 itself reads on behind one that does not.
+ * Tables that no compiler wrote; the interpreter still says what they mean. Addresses are even, as those of
+ * instructions are; the last pair covers something, since 3.10 itself reads on behind one that does not.
  */
 static const char made_up_tables[] =
 	"random.seed(1)\n"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Stacks are written as text, leaf first: native frames as letters, the interpreter's loop as '*', Python frames as digits. */
+/*
+ * Stacks are written as text, leaf first: native frames as letters, the interpreter's loop as '*', Python frames as
+ * digits.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
 #include "tests/unit/python_code_layouts.h"
 
 /*
- * A foreign memory without end: every page holds a code object and what belongs to it, made when it is read. Its name says
- * which page it is, and its first line what the page was last changed to.
+ * A foreign memory without end: every page holds a code object and what belongs to it, made when it is read. Its name
+ * says which page it is, and its first line what the page was last changed to.
  */
 #define PAGE      4096u
 #define FIRST     0x10000u

@@ -24,9 +24,9 @@ static int drop_hidden_frames(struct python_walked *frames, int n)
 }
 
 /*
- * Names of functions that C calls end in "_c": a frame of those begins a call of the interpreter's loop, and so does the
- * outermost. Before 3.11 each frame does. A constructor may or may not. Since 3.14 threading calls a thread's function,
- * here work(), by Context.run(), which is C.
+ * Names of functions that C calls end in "_c": a frame of those begins a call of the interpreter's loop, and so does
+ * the outermost. Before 3.11 each frame does. A constructor may or may not. Since 3.14 threading calls a thread's
+ * function, here work(), by Context.run(), which is C.
  */
 static void expect_entry(const struct world *w, const struct python_walked *frame, bool outermost)
 {
@@ -169,8 +169,8 @@ static const char other_script[] = "try: import _interpreters as i\n"
 				   "caller()\n";
 
 /*
- * Two thread states for one thread, one in each interpreter. The thread's own pointer is, since 3.12, to the one that is
- * running; before, to the one of the interpreter that the thread began in.
+ * Two thread states for one thread, one in each interpreter. The thread's own pointer is, since 3.12, to the one that
+ * is running; before, to the one of the interpreter that the thread began in.
  */
 static void test_other_interpreters(void **state)
 {

@@ -215,7 +215,9 @@ static void make_target(struct targets *ts, struct target *t)
 	begin(&t->samples);
 }
 
-/* A target forgets the generation before the last; its open window, the one that is being built and its views do not. */
+/*
+ * A target forgets the generation before the last; its open window, the one that is being built and its views do not.
+ */
 static void test_generations(void **state)
 {
 	struct target t, view = { .view = true, .of = &t, .info = { .state = TARGET_SAMPLING } };

@@ -293,9 +293,9 @@ static const struct cfi_fde *pick(const struct cfi_fde *fdes, uint64_t at)
 }
 
 /*
- * Whether an entry describes a function from its entry on. In a part that a compiler put elsewhere (.cold) a frame is set up
- * already, and a jump back into the function's middle looks like a call of another one at its end: nobody asks about such a
- * part by itself.
+ * Whether an entry describes a function from its entry on. In a part that a compiler put elsewhere (.cold) a frame is
+ * set up already, and a jump back into the function's middle looks like a call of another one at its end: nobody asks
+ * about such a part by itself.
  */
 static bool is_function(const struct file *f, const struct cfi_fde *fde)
 {
@@ -418,8 +418,8 @@ static int run_named(int n, char **paths)
 
 /*
  * What a function's own code says must not contradict .eh_frame anywhere; `least` percent of the questions must get an
- * answer. libcrypto's entries are not trusted: those of its multi-block SHA code are wrong about rbp and rbx, those of its
- * x25519 code about the return.
+ * answer. libcrypto's entries are not trusted: those of its multi-block SHA code are wrong about rbp and rbx, those of
+ * its x25519 code about the return.
  */
 static void check_file(const char *path, unsigned least, bool trusted)
 {

@@ -572,7 +572,10 @@ static void test_size_bound(void **state)
 	store_world_check_integrity(w);
 }
 
-/* Where room is short, what a clock that was ahead has left goes first; one that is far behind does not cost what there is. */
+/*
+ * Where room is short, what a clock that was ahead has left goes first; one that is far behind does not cost what there
+ * is.
+ */
 static void test_size_bound_and_the_clock(void **state)
 {
 	const int64_t year_ns = 365 * 24 * HOUR_NS;

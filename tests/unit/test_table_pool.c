@@ -358,7 +358,10 @@ static void test_too_many_rules(void **state)
 	table_pool__release(w->pool, &q);
 }
 
-/* A rule that no table has goes when its number is needed, and not before a walk can no longer be at a row that names it. */
+/*
+ * A rule that no table has goes when its number is needed, and not before a walk can no longer be at a row that names
+ * it.
+ */
 static void test_rules_make_room(void **state)
 {
 	struct world *w = *state;

@@ -333,8 +333,8 @@ static void run_java(const struct java *java)
 }
 
 /*
- * HotSpot's interpreter jumps to compiled code, having pushed the address of a return entry: that one is a caller although no
- * call lies before it, if its frame looks as such a frame does.
+ * HotSpot's interpreter jumps to compiled code, having pushed the address of a return entry: that one is a caller
+ * although no call lies before it, if its frame looks as such a frame does.
  */
 static void test_java_return_entry(void **state)
 {
@@ -373,7 +373,10 @@ static void test_java_return_entry(void **state)
 	}
 }
 
-/* Compiled code that the interpreter returns to: arguments and locals lie between its return address and its stack pointer. */
+/*
+ * Compiled code that the interpreter returns to: arguments and locals lie between its return address and its stack
+ * pointer.
+ */
 static void test_java_sender_sp(void **state)
 {
 	static const struct {

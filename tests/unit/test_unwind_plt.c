@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Linkage tables that a linker left without unwind information, against the same files linked with the information that GNU's
- * linker writes.
+ * Linkage tables that a linker left without unwind information, against the same files linked with the information that
+ * GNU's linker writes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * include/stakeout/unwinder.h on hand-made stacks and tables. Function i of the text is FUNCTION_BYTES long and has one rule; the
- * stack is an array of words, readable from world.low to world.high. Each test says the frames and the cause exactly.
+ * include/stakeout/unwinder.h on hand-made stacks and tables. Function i of the text is FUNCTION_BYTES long and has one
+ * rule; the stack is an array of words, readable from world.low to world.high. Each test says the frames and the cause
+ * exactly.
  */
 #ifndef STAKEOUT_TESTS_UNWIND_WORLD_H
 #define STAKEOUT_TESTS_UNWIND_WORLD_H

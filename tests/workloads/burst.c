@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Told to by a line on standard input, makes children that end at once, more than fit into any buffer of news, and after them
- * two that stay: one works in late_child, one becomes this program anew and works in late_program. Usage: burst [seconds] [children]
+ * Told to by a line on standard input, makes children that end at once, more than fit into any buffer of news, and
+ * after them two that stay: one works in late_child, one becomes this program anew and works in late_program. Usage:
+ * burst [seconds] [children]
  */
 #include <sys/wait.h>
 #include <unistd.h>

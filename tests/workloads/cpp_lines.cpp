@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Spends its CPU time in an inlined function: sweep() -> relax() -> cell(), of which the first alone is a function of the
+// Spends its CPU time in an inlined function: sweep() -> relax() -> cell(), of which the first alone is a function of
+// the
 // program. Tests look for the lines with the words "LINE name".
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Rounds of a fixed length, as a game, a codec or a control loop has them: first_part and second_part work for three tenths
- * of the round each, and it sleeps for the rest. Usage: resonant [seconds] [round in ns]
+ * Rounds of a fixed length, as a game, a codec or a control loop has them: first_part and second_part work for three
+ * tenths of the round each, and it sleeps for the rest. Usage: resonant [seconds] [round in ns]
  */
 #include <errno.h>
 #include <sched.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hangs as behind a dead disk: stuck FILE. FILE lies in a file system of its own. Says "ready"; a line on standard input
- * freezes the file system, has one thread wait for it in a page fault and another for the first, with the lock of the
- * process's memory held, and says "stuck"; another line, or the input's end, lets go all of it. Works all the time, on no
- * memory that is new.
+ * Hangs as behind a dead disk: stuck FILE. FILE lies in a file system of its own. Says "ready"; a line on standard
+ * input freezes the file system, has one thread wait for it in a page fault and another for the first, with the lock of
+ * the process's memory held, and says "stuck"; another line, or the input's end, lets go all of it. Works all the time,
+ * on no memory that is new.
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -40,8 +40,8 @@ static void *write_page(__attribute__((unused)) void *context)
 }
 
 /*
- * Code that is new at the last moment: who watches wants to read the mappings, and cannot. Nothing is between the two, in which
- * it might have done so.
+ * Code that is new at the last moment: who watches wants to read the mappings, and cannot. Nothing is between the two,
+ * in which it might have done so.
  */
 static void *cut_mapping(__attribute__((unused)) void *context)
 {

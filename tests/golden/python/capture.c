@@ -2,8 +2,8 @@
 /*
  * Records an interpreter: runs nested.py (from the working directory) under it until its threads stand still, and keeps
  * the memory that stakeout reads of it, the frames that the interpreter tells of, and the native ones that the referees
- * find (tests/golden/referee.h). tests/golden/python/recording.h describes the file, tests/golden/python/regenerate calls
- * this for each version.
+ * find (tests/golden/referee.h). tests/golden/python/recording.h describes the file, tests/golden/python/regenerate
+ * calls this for each version.
  *
  * Usage: capture FILE INTERPRETER
  */
@@ -272,8 +272,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	/*
-	 * For callbacks libffi maps a page of its code again, next to itself where it was loaded last, and then libdwfl takes
-	 * both for one module that begins at the first. So it is loaded before everything else.
+	 * For callbacks libffi maps a page of its code again, next to itself where it was loaded last, and then libdwfl
+	 * takes both for one module that begins at the first. So it is loaded before everything else.
 	 */
 	setenv("LD_PRELOAD", "libffi.so.8", 1);
 	ret = python_target__run(command, &target);

@@ -3,9 +3,9 @@
  * Threads that make CUDA calls, so many or for so long, at a rate or flat out; the last line is truth as JSON.
  * Usage: cuda_calls [-t THREADS] [-n ROUNDS of each thread] [-d SECONDS] [-r ROUNDS a second, of each thread] [-m MIX]
  *                   [-g GENERATIONS of threads, one after another] [-p GENERATIONS] [-w stdin|usr1|no] [-s] [-b]
- * MIX: names of the table below with commas between them, *N behind a name: N times. A thread makes one of them a round, in
- * turn. -p: after so many, print "paused" and wait for a byte on stdin.
- * -w: for what to wait before the first call; -s: wait for a line on stdin before the end. -b: threads make the mix by turns.
+ * MIX: names of the table below with commas between them, *N behind a name: N times. A thread makes one of them a
+ * round, in turn. -p: after so many, print "paused" and wait for a byte on stdin. -w: for what to wait before the first
+ * call; -s: wait for a line on stdin before the end. -b: threads make the mix by turns.
  */
 #include <dlfcn.h>
 #include <errno.h>

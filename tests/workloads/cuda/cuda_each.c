@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Calls every symbol of the runtime and of the driver that the stand-ins count, each so many times with arguments of its own,
- * found by name; the last line is truth as JSON. Of an API with number N in the list, a copy, set or allocation has 1000 + N
- * bytes (in two dimensions × 2, in three × 3, per value 2 or 4; in a batch × its copies), a launch has grid (N + 1, 2, 3),
- * block (4, 5, 6). An array has 1000 + N elements of 8 bytes in a row; how many rows, layers and levels is below.
- * Usage: cuda_each [TIMES of each symbol] [stdin|usr1|no] [driver|runtime]
+ * Calls every symbol of the runtime and of the driver that the stand-ins count, each so many times with arguments of
+ * its own, found by name; the last line is truth as JSON. Of an API with number N in the list, a copy, set or
+ * allocation has 1000 + N bytes (in two dimensions × 2, in three × 3, per value 2 or 4; in a batch × its copies), a
+ * launch has grid (N + 1, 2, 3), block (4, 5, 6). An array has 1000 + N elements of 8 bytes in a row; how many rows,
+ * layers and levels is below. Usage: cuda_each [TIMES of each symbol] [stdin|usr1|no] [driver|runtime]
  */
 #include "cuda_work.h"
 #include "driver_symbols.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One hidden wait in an inlined function, and a copy in another, of a program with debug information. Tests look for the lines
+// One hidden wait in an inlined function, and a copy in another, of a program with debug information. Tests look for
+// the lines
 // with the words "LINE name".
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Loads NVIDIA's own runtime and calls it, whatever it returns: without a GPU each call fails (35: no driver, 100: no device).
- * Usage: cuda_real [ROUNDS, 1 ms apart] [stdin|usr1|no] [LIBRARY]
- * Looks for the library where the dynamic linker knows it, then below /usr/local/cuda*. None: status 77. The last line:
+ * Loads NVIDIA's own runtime and calls it, whatever it returns: without a GPU each call fails (35: no driver, 100: no
+ * device). Usage: cuda_real [ROUNDS, 1 ms apart] [stdin|usr1|no] [LIBRARY] Looks for the library where the dynamic
+ * linker knows it, then below /usr/local/cuda*. None: status 77. The last line:
  * {"library":PATH,"calls":{API:N},"errors":N} of API's calls, nested ones not counted.
  */
 #include <glob.h>

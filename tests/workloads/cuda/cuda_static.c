@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Linked with the static runtime; with "shared" also loads the shared one, so that two runtimes are in the process, and makes
- * twice as many calls through that. The last line is truth as JSON, whose images are "static" and "libcudart.so.12".
- * Usage: cuda_static [ROUNDS] [shared|alone] [stdin|usr1|no]
+ * Linked with the static runtime; with "shared" also loads the shared one, so that two runtimes are in the process, and
+ * makes twice as many calls through that. The last line is truth as JSON, whose images are "static" and
+ * "libcudart.so.12". Usage: cuda_static [ROUNDS] [shared|alone] [stdin|usr1|no]
  */
 #include "cuda_work.h"
 #include "runtime_symbols.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A made-up training loop of 50 calls an iteration: pageable copies of the batch, kernels launched from named host stubs of
- * C++, one kernel of a module through the driver, an allocation in the loop, and one wait that hides in item(). The last line
- * is truth as JSON. Usage: cuda_training [-n ITERATIONS] [-d SECONDS] [-w stdin|usr1|no]
- * An iteration calls: cudaMemcpy 2, cudaMemsetAsync 4, cudaLaunchKernel 37, cuLaunchKernel 1, cudaMalloc 1, cudaFree 1,
- * cudaEventRecord 1, cudaStreamWaitEvent 1, cudaMemcpyAsync 1, cudaStreamSynchronize 1.
- * Without STANDIN_CUDA the calls take times like those of a small model.
+ * A made-up training loop of 50 calls an iteration: pageable copies of the batch, kernels launched from named host
+ * stubs of C++, one kernel of a module through the driver, an allocation in the loop, and one wait that hides in
+ * item(). The last line is truth as JSON. Usage: cuda_training [-n ITERATIONS] [-d SECONDS] [-w stdin|usr1|no] An
+ * iteration calls: cudaMemcpy 2, cudaMemsetAsync 4, cudaLaunchKernel 37, cuLaunchKernel 1, cudaMalloc 1, cudaFree 1,
+ * cudaEventRecord 1, cudaStreamWaitEvent 1, cudaMemcpyAsync 1, cudaStreamSynchronize 1. Without STANDIN_CUDA the calls
+ * take times like those of a small model.
  */
 extern "C" {
 #include "cuda_work.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The types and layouts of CUDA's interfaces that the stand-ins and their callers need, declared anew so that no toolkit is
- * needed. Source: the reference manuals of the driver and the runtime, CUDA 12 and 13. Sizes are asserted; with
- * STANDIN_REAL_HEADERS the toolkit's own headers take their place (make cuda-signatures).
+ * The types and layouts of CUDA's interfaces that the stand-ins and their callers need, declared anew so that no
+ * toolkit is needed. Source: the reference manuals of the driver and the runtime, CUDA 12 and 13. Sizes are asserted;
+ * with STANDIN_REAL_HEADERS the toolkit's own headers take their place (make cuda-signatures).
  */
 #ifndef STANDIN_CUDA_TYPES_H
 #define STANDIN_CUDA_TYPES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Kernels by host function, as nvcc's host code registers them when a program starts. The driver hears of one when it is first
- * needed, as with lazy loading: its kernel of the library by name, then that kernel's function.
+ * Kernels by host function, as nvcc's host code registers them when a program starts. The driver hears of one when it
+ * is first needed, as with lazy loading: its kernel of the library by name, then that kernel's function.
  */
 #include <pthread.h>
 #include <stdlib.h>

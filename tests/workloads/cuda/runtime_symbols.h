@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The runtime's calls by the symbols that it exports, each with the API that it counts as, the shape of its arguments, and
- * what stands behind the names of the driver's calls in it. Source: the export table and headers of CUDA 12 and 13.
+ * The runtime's calls by the symbols that it exports, each with the API that it counts as, the shape of its arguments,
+ * and what stands behind the names of the driver's calls in it. Source: the export table and headers of CUDA 12 and 13.
  */
 #ifndef STANDIN_RUNTIME_SYMBOLS_H
 #define STANDIN_RUNTIME_SYMBOLS_H

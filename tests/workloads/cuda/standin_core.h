@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What happens around every call of a stand-in: counting, waiting, failing. The state is the driver's; each image (the driver,
- * each runtime in the process) counts into slots of its own, per thread, without atomic instructions.
+ * What happens around every call of a stand-in: counting, waiting, failing. The state is the driver's; each image (the
+ * driver, each runtime in the process) counts into slots of its own, per thread, without atomic instructions.
  */
 #ifndef STANDIN_CORE_H
 #define STANDIN_CORE_H

@@ -8,8 +8,8 @@
 static __thread struct standin_local *self __attribute__((tls_model("initial-exec")));
 
 /*
- * One call: `work`, unless the script makes the call fail; `bytes` and `direction` are read after it. In `work`, `thread` is
- * the caller.
+ * One call: `work`, unless the script makes the call fail; `bytes` and `direction` are read after it. In `work`,
+ * `thread` is the caller.
  */
 #define CALL(api, bytes, direction, work)                                                    \
 	({                                                                                   \

@@ -155,7 +155,10 @@ static bool is_exported(void *self, const char *name, const char *ending, void *
 	return *out != NULL;
 }
 
-/* The newest form of the base name that was asked for; flag 2: the one for per-thread default streams, where there is one. */
+/*
+ * The newest form of the base name that was asked for; flag 2: the one for per-thread default streams, where there is
+ * one.
+ */
 STANDIN_ENTRY CUresult cuGetProcAddress_v2(const char *symbol, void **out, int version,
 					   unsigned long long flags, int *status)
 {

@@ -5,7 +5,9 @@
 
 #include "standin_state.h"
 
-/* A handle is the address of an entry; a kernel and its function have the same index. 0: functions that are not known. */
+/*
+ * A handle is the address of an entry; a kernel and its function have the same index. 0: functions that are not known.
+ */
 struct entry {
 	const void *owner;
 	char *name;

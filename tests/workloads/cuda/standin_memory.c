@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Device memory is a range of addresses without memory behind it, cut into places of one alignment unit; an allocation is one
- * place, whatever its size, and `sizes` says by place what is allocated there. Host and managed memory is real.
+ * Device memory is a range of addresses without memory behind it, cut into places of one alignment unit; an allocation
+ * is one place, whatever its size, and `sizes` says by place what is allocated there. Host and managed memory is real.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A stand-in for libnvidia-ml.so.1. STANDIN_NVML, read anew in every call, sets words with commas between them; @FILE: those
- * are in the file, which may change.
+ * A stand-in for libnvidia-ml.so.1. STANDIN_NVML, read anew in every call, sets words with commas between them; @FILE:
+ * those are in the file, which may change.
  *   count=1        devices
  *   gpu=0 mem=0    utilisation, percent
  *   used=0 total=81920        memory, MiB
  *   pid=N[/N…]     processes on the first device; absent: the caller
  *   proc=0[/N…]    their utilisation in the same order, percent; procused=0[/N…]: their memory, MiB
- *   fail=CALL[:CODE]  init, shutdown, driver, count, handle, name, uuid, utilization, memory, procutil or processes fails;
+ *   fail=CALL[:CODE]  init, shutdown, driver, count, handle, name, uuid, utilization, memory, procutil or processes
+ *   fails;
  *                     CODE absent: 9, no driver, for init, 999 for others
  * A word that is not known ends the process with status 2.
  */
