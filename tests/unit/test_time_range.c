@@ -185,8 +185,8 @@ static void test_what_is_no_time(void **state)
 static void test_ranges_that_are_none(void **state)
 {
 	zone(EUROPE);
-	refuse("5m", NULL, "5m", NOW, "--at goes without");
-	refuse(NULL, "5m", "5m", NOW, "--at goes without");
+	refuse("5m", NULL, "5m", NOW, "--at does not go with");
+	refuse(NULL, "5m", "5m", NOW, "--at does not go with");
 	refuse("5m", "5m", NULL, NOW, "empty");
 	refuse("5m", "6m", NULL, NOW, "empty");
 	refuse("2026-11-20 13:00:01", NULL, NULL, NOW, "not in the past");
