@@ -10,7 +10,8 @@
 #define AHEAD_MAX_FUNCTIONS 4096
 #define AHEAD_BATCH         16 /* between two looks at what else the thread has to do */
 #define AHEAD_MAX_JOBS      256
-#define AHEAD_REST_NS       600000000000ull /* of a region that was looked at, even where there are more than have a place */
+/* Of a region that was looked at, even where there are more than have a place. */
+#define AHEAD_REST_NS       600000000000ull
 
 struct ahead_job {
 	struct ahead_job *next;

@@ -177,7 +177,9 @@ def test_target_killed_mid_way():
     recorder = Recorder(target.pid, duration=600, global_options=("--socket", daemon.socket))
     wait_until(lambda: any(t["samples"] > 200 for t in daemon.request("GET", "/v1/targets")), "samples")
     target.process.kill()
-    recording = recorder.wait().check_complete()
+    # Its threads have no memory any more while they end, which takes longer where others want the CPUs.
+    recording = recorder.wait().check_complete(0.95)
+    assert recording.stats["complete"] + recording.stats["truncated"].get("no-user-stack", 0) >= 0.999 * recording.samples
     assert recording.count("thread_burn") > 100
 
 
