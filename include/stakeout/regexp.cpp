@@ -26,6 +26,7 @@ static int compile(const std::string &pattern, int64_t memory, struct regexp **o
 	options.set_perl_classes(true);
 	options.set_word_boundary(true);
 	options.set_one_line(true);
+	options.set_dot_nl(true);
 	options.set_encoding(RE2::Options::EncodingLatin1);
 	options.set_never_capture(true);
 	options.set_log_errors(false);

@@ -212,6 +212,15 @@ static void parentheses_belong_together(void **state)
 	assert_true(matches("\\)", 0, "f(x)", ""));
 }
 
+/* As programs given with -c have them. */
+static void a_command_line_may_have_several_lines(void **state)
+{
+	assert_true(matches("python.*train", 0, "python3 -c import time\ntime.sleep(1) train", ""));
+	assert_true(matches("time[^)]*sleep", 0, "python3 -c import time\ntime.sleep(1) train", ""));
+	assert_false(matches("^time", 0, "python3 -c import time\ntime.sleep(1) train", ""));
+	assert_false(matches("time$", 0, "python3 -c import time\ntime.sleep(1) train", ""));
+}
+
 /* From any user. Searched for from each character on, these take a minute and a gigabyte. */
 static void costly_patterns_cost_little(void **state)
 {
@@ -377,6 +386,7 @@ int main(void)
 		cmocka_unit_test(a_rule_has_so_many_bytes),
 		cmocka_unit_test(a_pattern_of_many_states_matches_rightly),
 		cmocka_unit_test(parentheses_belong_together),
+		cmocka_unit_test(a_command_line_may_have_several_lines),
 		cmocka_unit_test(costly_patterns_cost_little),
 		cmocka_unit_test(stat_lines),
 		cmocka_unit_test(texts_of_proc),
