@@ -153,13 +153,3 @@ def launches(answer):
         if row["kind"] == "launch":
             sums[row["kernel"]] = sums.get(row["kernel"], 0) + row["calls"]
     return sums
-
-
-def undisturbed(check, *arguments):
-    """Up to three times: what a busy machine makes of short times is no error of the measurement, which is there each time."""
-    for left in (2, 1, 0):
-        try:
-            return check(*arguments)
-        except AssertionError:
-            if not left:
-                raise

@@ -12,7 +12,6 @@ import time
 
 from harness import (
     PYTHON,
-    STAKEOUT,
     Daemon,
     Skip,
     Target,

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """stakeoutd as a service: the TCP door, metrics, a service manager, the configuration file, what is installed beside it."""
-import http.client
 import json
 import os
 import re
