@@ -236,6 +236,7 @@ def test_the_hidden_wait_is_found():
 
 
 @quiet
+@quiet
 @timeout(200)
 def test_a_rare_wait_among_many_copies():
     """A blocking copy in 500 asynchronous ones, of which so many are made that few have their stacks taken."""
