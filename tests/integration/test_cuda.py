@@ -527,4 +527,6 @@ def test_stacks_of_one_target_after_the_other():
         answer = summary_of(daemon, target, 0.5, ("--budget", str(ALL)))
         [api] = [row for row in answer["summary"]["by_api"] if row["api"] == "cudaStreamSynchronize"]
         lines = [line["calls"] for line in answer["lines"] if line["api"] == "cudaStreamSynchronize"]
-        assert lines == [api["calls"]] and not any(answer["lost"].values()), (lines, api, answer["lost"])
+        # A wait that is under way when the probes come, or a stack that another thread's preempts, is lost and reported.
+        lost = {cause: n for cause, n in answer["lost"].items() if n and cause not in ("stack-busy", "unfinished")}
+        assert lines == [api["calls"]] and not lost, (lines, api, answer["lost"])
