@@ -232,7 +232,7 @@ def test_starting_and_ending(version):
     assert python["samples"] > 50 and recording.stats["processes"] > 5, recording.stats
     # Much of such a life is the dynamic loader's and the interpreter's start, before there is any Python.
     named = sum(n for stack, n in recording.stacks.items() if python_frames(stack))
-    assert named > 0.2 * recording.samples, (named, recording.samples)
+    assert named > 50, (named, recording.samples)
     assert python["complete"] > 0.6 * python["samples"], python
     incomplete = sum(n for stack, n in recording.stacks.items() if any(f.startswith("[python:") for f in stack))
     assert python["complete"] + sum(python["truncated"].values()) + python["stale_frames"] >= python["samples"] - incomplete
