@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Opening and closing the store, and the state that it is in: on, or off because of a problem. */
+/* Opening the store, and the state that it is in: on, or off because of a problem. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,18 +11,6 @@
 #include "daemon/history/store_internal.h"
 
 #define MOVE_ASIDE_AGAIN_NS (3600 * STORE_SECOND_NS) /* a disk that corrupts all is not to be filled with copies */
-
-const char *const store_end_words[STORE_END_COUNT] = {
-#define X(name, word) [STORE_END_##name] = word,
-	STORE_ENDS(X)
-#undef X
-};
-
-const char *const store_gap_words[STORE_GAP_COUNT] = {
-#define X(name, word) [STORE_GAP_##name] = word,
-	STORE_GAPS(X)
-#undef X
-};
 
 static int64_t wall_clock_ns(void)
 {
@@ -129,7 +117,7 @@ static int connect_now(struct store *store, struct so_error *err)
 		return rc;
 	rc = recover(store);
 	rc = rc ?: store_clock__load(store);
-	rc = rc ?: store_write__targets(store);
+	rc = rc ?: store_rows__targets(store);
 	if (rc) {
 		so_err(err, rc, "%s: %s", store->path, sql__words(rc));
 		sqlite3_close_v2(TAKE_PTR(store->db));
@@ -230,7 +218,7 @@ static void read_boot_id(char *id, size_t size)
 	id[strcspn(id, "\n")] = '\0';
 }
 
-static void free_store(struct store *store)
+void store__free(struct store *store)
 {
 	for (size_t i = 0; i < store->n_targets; i++) {
 		free(store->targets[i].comm);
@@ -247,7 +235,7 @@ static void free_store(struct store *store)
 	free(store->lock_path);
 	free(store);
 }
-CLEANUP_DEFINE(struct store *, new_store, free_store)
+CLEANUP_DEFINE(struct store *, new_store, store__free)
 
 static int set_options(struct store *store, const struct store_options *options, struct so_error *err)
 {
@@ -295,24 +283,4 @@ int store__open(const struct store_options *options, struct store **out, struct 
 	}
 	*out = TAKE_PTR(store);
 	return 0;
-}
-
-/* 0: there is none. */
-static uint32_t any_open(const struct store *store)
-{
-	for (size_t i = 0; i < store->n_targets; i++)
-		if (store->targets[i].end == STORE_END_OPEN)
-			return store->targets[i].handle;
-	return 0;
-}
-
-void store__close(struct store *store)
-{
-	uint32_t handle;
-
-	if (!store)
-		return;
-	while ((handle = any_open(store)))
-		store__end_target(store, handle, STORE_END_CLOSED);
-	free_store(store);
 }

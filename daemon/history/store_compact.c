@@ -119,7 +119,7 @@ static int write_sum(struct store *store, const struct group *group, const struc
 
 	if (rc)
 		return rc;
-	rc = store_write__window(store->db, row, &id);
+	rc = store_rows__window(store->db, row, &id);
 	rc = rc
 		     ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target, group->level,
 				group->from_ns, group->to_ns, id);
@@ -144,7 +144,7 @@ static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
 		json_decref(sum->cuda);
 		sum->cuda = array;
 	}
-	rc = store_write__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
+	rc = store_rows__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
 	return rc ?: sum->row.cuda_bytes > (int64_t)STORE_MAX_CUDA_BYTES ? -EFBIG : 0;
 }
 

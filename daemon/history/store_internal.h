@@ -69,6 +69,7 @@ int store__connect(struct store *store);
 int store__failed(struct store *store, int r);
 /* Something was written: history is on. */
 void store__worked(struct store *store);
+void store__free(struct store *store);
 
 /* store_clock.c */
 /* What is now, for the age of windows: never later than the wall clock says. */
@@ -81,7 +82,11 @@ int store_clock__save(struct store *store);
 /* store_retain.c */
 /* Pages in use, in bytes, and what the file may hold at most. */
 int store_retain__used(sqlite3 *db, int64_t *bytes);
-int64_t store_retain__limit(const struct store *store);
+static inline int64_t store_retain__limit(const struct store *store)
+{
+	return store->retain_size_bytes - STORE_WAL_BYTES;
+}
+
 /* Within a transaction: removes the oldest windows until so many bytes fit. */
 int store_retain__make_room(struct store *store, int64_t bytes);
 /* One step each: 1: done something, 0: nothing to do. */
@@ -101,20 +106,24 @@ int store_compact__drop_before(struct store *store, int level, int64_t before_ns
 /* One step: the same for those that are past their age. */
 int store_compact__drop_parts(struct store *store, int level);
 
-/* store_write.c: a row of `windows` and its blobs. */
+/* store_rows.c: a row of `windows` and its blobs. */
 struct window_row {
 	int64_t target, level, begin_ns, end_ns, covered_ns, samples, lost;
 	const uint8_t *profile, *cuda; /* blobs; cuda NULL: none */
 	size_t profile_size, cuda_size;
 	int64_t profile_bytes, cuda_bytes; /* of their contents */
 };
-int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id);
+int store_rows__window(sqlite3 *db, const struct window_row *row, int64_t *id);
 /* Writes those targets that have no row yet, and ends that could not be written; the latter are forgotten then. */
-int store_write__targets(struct store *store);
-/* The same, where there is any of them. */
-int store_write__late_targets(struct store *store);
+int store_rows__targets(struct store *store);
+/* The last one takes its place among store->targets. */
+void store_rows__forget_target(struct store *store, struct open_target *target);
 /* A JSON array as a blob. */
-int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes);
+int store_rows__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes);
+
+/* store_write.c */
+/* As store_rows__targets(), where there is something to write. */
+int store_write__late_targets(struct store *store);
 
 /* store_read.c: the JSON array of a CUDA blob, appended to `documents`. -EBADMSG: damaged. */
 int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t size, int64_t content_bytes,

@@ -16,11 +16,6 @@
 
 #define WHOLE_BY_AGE "part_of IS NULL ORDER BY begin_ns LIMIT 1"
 
-int64_t store_retain__limit(const struct store *store)
-{
-	return store->retain_size_bytes - STORE_WAL_BYTES;
-}
-
 struct pages {
 	int64_t size, count, free;
 };

@@ -8,100 +8,6 @@
 
 #define ROW_BYTES ((int64_t)64 << 10) /* pages that a window needs beside its blobs, with the indexes: a bound */
 
-static int insert_target(struct store *store, const struct open_target *target, int64_t *row)
-{
-	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	char key[96];
-	int rc = sql__prepare(store->db,
-			      "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
-			      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
-			      " ON CONFLICT(key) DO UPDATE SET comm = ?5, labels = ?6, ended_ns = NULL, end = 'open'"
-			      " RETURNING id",
-			      &s);
-
-	if (rc)
-		return rc;
-	snprintf(key, sizeof(key), "%s/%d/%llu", store->boot_id, target->target.pid,
-		 (unsigned long long)target->target.start_ticks);
-	sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 2, store->boot_id, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(s, 3, target->target.pid);
-	sqlite3_bind_int64(s, 4, (int64_t)target->target.start_ticks);
-	sqlite3_bind_text(s, 5, target->comm, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 6, target->labels, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(s, 7, store->now_ns());
-	rc = sql__step(store->db, s);
-	if (rc < 0)
-		return rc;
-	*row = sqlite3_column_int64(s, 0);
-	/* An error at the end would show only now. */
-	rc = sql__step(store->db, s);
-	return rc < 0 ? rc : 0;
-}
-
-static int write_end(struct store *store, const struct open_target *target, int64_t row)
-{
-	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
-
-	if (rc)
-		return rc;
-	sqlite3_bind_int64(s, 1, row);
-	sqlite3_bind_int64(s, 2, target->ended_ns);
-	sqlite3_bind_text(s, 3, store_end_words[target->end], -1, SQLITE_STATIC);
-	return sql__step(store->db, s);
-}
-
-/* *row: its new one; 0 where it has one. */
-static int write_target(struct store *store, const struct open_target *target, int64_t *row)
-{
-	int rc = target->row ? 0 : insert_target(store, target, row);
-
-	if (rc || target->end == STORE_END_OPEN)
-		return rc;
-	return write_end(store, target, target->row ?: *row);
-}
-
-/* The last one takes its place. */
-static void forget_target(struct store *store, struct open_target *target)
-{
-	free(target->comm);
-	free(target->labels);
-	*target = store->targets[--store->n_targets];
-}
-
-static void forget_written(struct store *store)
-{
-	for (size_t i = store->n_targets; i > 0; i--)
-		if (store->targets[i - 1].end != STORE_END_OPEN)
-			forget_target(store, &store->targets[i - 1]);
-}
-
-int store_write__targets(struct store *store)
-{
-	int64_t *rows;
-	int rc = 0;
-
-	rows = calloc(store->n_targets + 1, sizeof(*rows));
-	if (!rows)
-		return -ENOMEM;
-	rc = sql__begin(store->db);
-	if (!rc) {
-		for (size_t i = 0; !rc && i < store->n_targets; i++)
-			rc = write_target(store, &store->targets[i], &rows[i]);
-		rc = sql__end(store->db, rc);
-	}
-	for (size_t i = 0; !rc && i < store->n_targets; i++) {
-		if (rows[i])
-			store->targets[i].row = rows[i];
-		store->targets[i].listed = true;
-	}
-	free(rows);
-	if (!rc)
-		forget_written(store);
-	return rc;
-}
-
 /* n: of all that could not be written yet. NULL: there is none. */
 static struct open_target *oldest_end(struct store *store, size_t *n)
 {
@@ -134,7 +40,7 @@ int store_write__late_targets(struct store *store)
 
 	if (is_written(store))
 		return 0;
-	rc = store_write__targets(store);
+	rc = store_rows__targets(store);
 	if (!rc)
 		store__worked(store);
 	return rc;
@@ -160,7 +66,7 @@ static bool forget_end_of(struct store *store, const struct store_target *target
 		    t->target.start_ticks != target->start_ticks)
 			continue;
 		listed |= t->listed;
-		forget_target(store, t);
+		store_rows__forget_target(store, t);
 	}
 	return listed;
 }
@@ -191,7 +97,7 @@ int store__begin_target(struct store *store, const struct store_target *target, 
 	rc = remember_target(store, target, handle);
 	/* What fails here is tried again with the first window. */
 	if (!rc && !store__connect(store)) {
-		int failed = store_write__targets(store);
+		int failed = store_rows__targets(store);
 
 		if (failed)
 			store__failed(store, failed);
@@ -207,14 +113,14 @@ static void end_locked(struct store *store, struct open_target *target, enum sto
 	int rc;
 
 	if (!target->listed) {
-		forget_target(store, target);
+		store_rows__forget_target(store, target);
 		return;
 	}
 	target->end = end;
 	target->ended_ns = store->now_ns();
 	target = oldest_end(store, &n);
 	if (n > STORE_MAX_LATE_ENDS)
-		forget_target(store, target);
+		store_rows__forget_target(store, target);
 	if (store__connect(store))
 		return;
 	rc = store_write__late_targets(store);
@@ -232,53 +138,6 @@ int store__end_target(struct store *store, uint32_t handle, enum store_end end)
 		end_locked(store, target, end);
 	pthread_mutex_unlock(&store->lock);
 	return target ? 0 : -ENOENT;
-}
-
-static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, size_t size)
-{
-	if (!blob)
-		return 0;
-	return sqlite3_bind_blob64(s, at, blob, size, SQLITE_STATIC) == SQLITE_OK ? 0 : sql__error(db);
-}
-
-int store_write__window(sqlite3 *db, const struct window_row *row, int64_t *id)
-{
-	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc = SQL_RUN(db,
-			 "INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
-			 " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-			 row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost);
-
-	if (rc)
-		return rc;
-	*id = sqlite3_last_insert_rowid(db);
-	rc = sql__prepare(db,
-			  "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
-			  " VALUES(?1, ?2, ?3, ?4, ?5)",
-			  &s);
-	if (rc)
-		return rc;
-	sqlite3_bind_int64(s, 1, *id);
-	sqlite3_bind_int64(s, 2, row->profile_bytes);
-	rc = bind_blob(db, s, 3, row->profile, row->profile_size);
-	if (row->cuda)
-		sqlite3_bind_int64(s, 4, row->cuda_bytes);
-	rc = rc ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
-	return rc ?: sql__step(db, s);
-}
-
-int store_write__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes)
-{
-	_cleanup_free_ char *text = json_dumps(documents, JSON_COMPACT);
-	size_t length;
-	int rc;
-
-	if (!text)
-		return -ENOMEM;
-	rc = store_blob__encode(text, strlen(text), blob, size, &length);
-	if (!rc)
-		*content_bytes = (int64_t)length;
-	return rc;
 }
 
 static bool is_document(const char *text)
@@ -348,7 +207,7 @@ static int write_window(struct store *store, struct window_row *row)
 		rc = -EFBIG;
 	rc = rc ?: store_retain__make_room(store, bytes + ROW_BYTES);
 	rc = rc ?: write_missed(store);
-	rc = rc ?: store_write__window(store->db, row, &id);
+	rc = rc ?: store_rows__window(store->db, row, &id);
 	/* The first window's clock begins with it: until the next sweep, its age would be the wall clock's. */
 	if (!rc && !store->clock.now_ns)
 		rc = store_clock__save(store);
@@ -366,7 +225,7 @@ static int add_locked(struct store *store, uint32_t handle, struct window_row *r
 	if (rc)
 		return rc;
 	if (!target->row) {
-		rc = store_write__targets(store);
+		rc = store_rows__targets(store);
 		/* Those whose end is written by that are gone, and the others may be somewhere else. */
 		target = find_target(store, handle);
 	}
@@ -412,4 +271,24 @@ int store__add(struct store *store, uint32_t handle, const struct store_window *
 		count_missed(store, window);
 	pthread_mutex_unlock(&store->lock);
 	return rc;
+}
+
+/* 0: there is none. */
+static uint32_t any_open(const struct store *store)
+{
+	for (size_t i = 0; i < store->n_targets; i++)
+		if (store->targets[i].end == STORE_END_OPEN)
+			return store->targets[i].handle;
+	return 0;
+}
+
+void store__close(struct store *store)
+{
+	uint32_t handle;
+
+	if (!store)
+		return;
+	while ((handle = any_open(store)))
+		store__end_target(store, handle, STORE_END_CLOSED);
+	store__free(store);
 }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Rows of targets and windows. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/history/store_internal.h"
+
+const char *const store_end_words[STORE_END_COUNT] = {
+#define X(name, word) [STORE_END_##name] = word,
+	STORE_ENDS(X)
+#undef X
+};
+
+const char *const store_gap_words[STORE_GAP_COUNT] = {
+#define X(name, word) [STORE_GAP_##name] = word,
+	STORE_GAPS(X)
+#undef X
+};
+
+static int insert_target(struct store *store, const struct open_target *target, int64_t *row)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	char key[96];
+	int rc = sql__prepare(store->db,
+			      "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
+			      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
+			      " ON CONFLICT(key) DO UPDATE SET comm = ?5, labels = ?6, ended_ns = NULL, end = 'open'"
+			      " RETURNING id",
+			      &s);
+
+	if (rc)
+		return rc;
+	snprintf(key, sizeof(key), "%s/%d/%llu", store->boot_id, target->target.pid,
+		 (unsigned long long)target->target.start_ticks);
+	sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 2, store->boot_id, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 3, target->target.pid);
+	sqlite3_bind_int64(s, 4, (int64_t)target->target.start_ticks);
+	sqlite3_bind_text(s, 5, target->comm, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 6, target->labels, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 7, store->now_ns());
+	rc = sql__step(store->db, s);
+	if (rc < 0)
+		return rc;
+	*row = sqlite3_column_int64(s, 0);
+	/* An error at the end would show only now. */
+	rc = sql__step(store->db, s);
+	return rc < 0 ? rc : 0;
+}
+
+static int write_end(struct store *store, const struct open_target *target, int64_t row)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int rc = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
+
+	if (rc)
+		return rc;
+	sqlite3_bind_int64(s, 1, row);
+	sqlite3_bind_int64(s, 2, target->ended_ns);
+	sqlite3_bind_text(s, 3, store_end_words[target->end], -1, SQLITE_STATIC);
+	return sql__step(store->db, s);
+}
+
+/* *row: its new one; 0 where it has one. */
+static int write_target(struct store *store, const struct open_target *target, int64_t *row)
+{
+	int rc = target->row ? 0 : insert_target(store, target, row);
+
+	if (rc || target->end == STORE_END_OPEN)
+		return rc;
+	return write_end(store, target, target->row ?: *row);
+}
+
+void store_rows__forget_target(struct store *store, struct open_target *target)
+{
+	free(target->comm);
+	free(target->labels);
+	*target = store->targets[--store->n_targets];
+}
+
+static void forget_written(struct store *store)
+{
+	for (size_t i = store->n_targets; i > 0; i--)
+		if (store->targets[i - 1].end != STORE_END_OPEN)
+			store_rows__forget_target(store, &store->targets[i - 1]);
+}
+
+int store_rows__targets(struct store *store)
+{
+	int64_t *rows;
+	int rc = 0;
+
+	rows = calloc(store->n_targets + 1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	rc = sql__begin(store->db);
+	if (!rc) {
+		for (size_t i = 0; !rc && i < store->n_targets; i++)
+			rc = write_target(store, &store->targets[i], &rows[i]);
+		rc = sql__end(store->db, rc);
+	}
+	for (size_t i = 0; !rc && i < store->n_targets; i++) {
+		if (rows[i])
+			store->targets[i].row = rows[i];
+		store->targets[i].listed = true;
+	}
+	free(rows);
+	if (!rc)
+		forget_written(store);
+	return rc;
+}
+
+static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, size_t size)
+{
+	if (!blob)
+		return 0;
+	return sqlite3_bind_blob64(s, at, blob, size, SQLITE_STATIC) == SQLITE_OK ? 0 : sql__error(db);
+}
+
+int store_rows__window(sqlite3 *db, const struct window_row *row, int64_t *id)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int rc = SQL_RUN(db,
+			 "INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
+			 " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			 row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost);
+
+	if (rc)
+		return rc;
+	*id = sqlite3_last_insert_rowid(db);
+	rc = sql__prepare(db,
+			  "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
+			  " VALUES(?1, ?2, ?3, ?4, ?5)",
+			  &s);
+	if (rc)
+		return rc;
+	sqlite3_bind_int64(s, 1, *id);
+	sqlite3_bind_int64(s, 2, row->profile_bytes);
+	rc = bind_blob(db, s, 3, row->profile, row->profile_size);
+	if (row->cuda)
+		sqlite3_bind_int64(s, 4, row->cuda_bytes);
+	rc = rc ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
+	return rc ?: sql__step(db, s);
+}
+
+int store_rows__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes)
+{
+	_cleanup_free_ char *text = json_dumps(documents, JSON_COMPACT);
+	size_t length;
+	int rc;
+
+	if (!text)
+		return -ENOMEM;
+	rc = store_blob__encode(text, strlen(text), blob, size, &length);
+	if (!rc)
+		*content_bytes = (int64_t)length;
+	return rc;
+}
