@@ -213,6 +213,8 @@ static void (*mix[MAX_MIX])(struct worker *w);
 static unsigned mix_count;
 static uint64_t rounds = 1000;
 static double seconds, rate;
+/* One for all threads: with each its own, one that takes turns could wait for another that has ended a moment before. */
+static double deadline;
 static pthread_barrier_t begin;
 
 static void read_mix(char *text)
@@ -260,11 +262,9 @@ static void *thread_main(void *arg)
 {
 	struct worker *w = arg;
 	struct timespec next;
-	double deadline;
 
 	pthread_barrier_wait(&begin);
 	clock_gettime(CLOCK_MONOTONIC, &next);
-	deadline = work__now_s() + seconds;
 	for (uint64_t i = 0; seconds > 0 ? work__now_s() < deadline : i < rounds; i++) {
 		if (w->next && i % mix_count == 0)
 			sem_wait(&w->turn);
@@ -292,6 +292,7 @@ static uint64_t run_generation(struct worker *workers, unsigned n)
 			fprintf(stderr, "cuda_calls: only %u of %u threads could be made\n", i, n);
 			exit(1);
 		}
+	deadline = work__now_s() + seconds;
 	pthread_barrier_wait(&begin);
 	for (unsigned i = 0; i < n; i++) {
 		pthread_join(workers[i].thread, NULL);
