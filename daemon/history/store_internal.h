@@ -69,6 +69,7 @@ int store__connect(struct store *store);
 int store__failed(struct store *store, int r);
 /* Something was written: history is on. */
 void store__worked(struct store *store);
+/* Gives back its memory and files, and writes nothing: store__close() does both. */
 void store__free(struct store *store);
 
 /* store_clock.c */

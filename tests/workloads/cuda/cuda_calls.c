@@ -213,7 +213,7 @@ static void (*mix[MAX_MIX])(struct worker *w);
 static unsigned mix_count;
 static uint64_t rounds = 1000;
 static double seconds, rate;
-/* One for all threads: with each its own, one that takes turns could wait for another that has ended a moment before. */
+/* One for all threads: with one each, a thread could wait for its turn from one that has ended just before. */
 static double deadline;
 static pthread_barrier_t begin;
 
