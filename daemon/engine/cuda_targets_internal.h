@@ -6,7 +6,7 @@
 #include "daemon/cuda/cuda_watch.h"
 #include "daemon/engine/cuda_targets.h"
 #include "daemon/engine/pending_stacks.h"
-#include "daemon/engine/scan_queue.h"
+#include "daemon/processes/scan_queue.h"
 #include "daemon/engine/targets.h"
 #include "daemon/nvml/nvml_watch.h"
 

@@ -6,7 +6,7 @@
 #ifndef STAKEOUT_PROCESS_LIFE_H
 #define STAKEOUT_PROCESS_LIFE_H
 
-#include "daemon/engine/scan_queue.h"
+#include "daemon/processes/scan_queue.h"
 #include "daemon/engine/targets.h"
 
 struct process_life {

@@ -7,7 +7,7 @@
 #ifndef STAKEOUT_USER_UNWIND_H
 #define STAKEOUT_USER_UNWIND_H
 
-#include "daemon/engine/learn.h"
+#include "daemon/learner/learn.h"
 #include "daemon/engine/pythons.h"
 #include "daemon/profile/accumulator.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/engine/learn_ahead.h"
+#include "daemon/learner/learn_ahead.h"
 
 #define MAX_REGIONS 256 /* that are remembered */
 #define REGION      (1ull << 20)

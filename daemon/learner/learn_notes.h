@@ -3,7 +3,7 @@
 #ifndef STAKEOUT_LEARN_NOTES_H
 #define STAKEOUT_LEARN_NOTES_H
 
-#include "daemon/engine/scan_queue.h"
+#include "daemon/processes/scan_queue.h"
 
 #define LEARN_MAX_NOTES 64
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/learn_ahead.h"
+#include "daemon/learner/learn_ahead.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define AHEAD_BATCH         16 /* between two looks at what else the thread has to do */
 #define AHEAD_MAX_JOBS      256
 /* Of a region that was looked at, even where there are more than have a place. */
-#define AHEAD_REST_NS       600000000000ull
+#define AHEAD_REST_NS 600000000000ull
 
 struct ahead_job {
 	struct ahead_job *next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/scan_queue.h"
+#include "daemon/processes/scan_queue.h"
 
 #include <stdlib.h>
 

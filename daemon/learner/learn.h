@@ -6,7 +6,7 @@
 #ifndef STAKEOUT_LEARN_H
 #define STAKEOUT_LEARN_H
 
-#include "daemon/engine/learn_ahead.h"
+#include "daemon/learner/learn_ahead.h"
 
 struct learner {
 	struct file_registry *files;

@@ -6,7 +6,7 @@
 #ifndef STAKEOUT_LEARN_AHEAD_H
 #define STAKEOUT_LEARN_AHEAD_H
 
-#include "daemon/engine/learn_notes.h"
+#include "daemon/learner/learn_notes.h"
 
 struct learn_ahead {
 	pthread_mutex_t *lock; /* the engine's */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/learn_notes.h"
+#include "daemon/learner/learn_notes.h"
 
 void learn_notes__add(struct learn_notes *notes, pid_t tgid, uint32_t file, uint64_t start)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/learn.h"
+#include "daemon/learner/learn.h"
 
 #include <errno.h>
 #include <string.h>
