@@ -28,9 +28,13 @@ from harness import (
 
 
 def bpf_objects(kind):
-    """Ids of the kernel's BPF programs, maps or links."""
-    out = subprocess.run([need_tool("bpftool"), "-j", kind, "list"], capture_output=True, check=True).stdout
-    return {entry["id"] for entry in json.loads(out or "[]")}
+    """Ids of the kernel's BPF programs, maps or links. bpftool fails where one goes away while it lists them."""
+
+    def listed():
+        run = subprocess.run([need_tool("bpftool"), "-j", kind, "list"], capture_output=True)
+        return run if run.returncode == 0 else None
+
+    return {entry["id"] for entry in json.loads(wait_until(listed, f"bpftool {kind} list").stdout or "[]")}
 
 
 def all_objects():
