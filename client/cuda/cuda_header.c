@@ -84,9 +84,7 @@ static void print_within(double interval, uint64_t calls, FILE *out)
 {
 	double percent = calls ? 100 * interval / (double)calls : NAN;
 
-	if (isnan(percent)) {
-		fprintf(out, "uncertain (too few windows)");
-	} else if (percent >= 100) {
+	if (isnan(percent) || percent >= 100) {
 		fprintf(out, "uncertain");
 	} else {
 		fprintf(out, "within ");
@@ -101,6 +99,10 @@ static void print_intervals(const struct cuda_report *report, const struct cuda_
 	fprintf(out, "counts with ~ are estimates, of %.0f windows; all calls: ", report->estimate.windows);
 	print_within(cuda_report__interval(report), summary->calls, out);
 	fprintf(out, " (95 %%)\n");
+	if (report->estimate.windows < 2)
+		fprintf(out, "too few windows to know how near they are\n");
+	else if (report->estimate.blind > 0)
+		fprintf(out, "they are lower bounds: the probes took most of the time in windows\n");
 	for (size_t i = 0; report->apis_known && i < summary->n_apis; i++) {
 		const struct cuda_api_row *row = &summary->apis[i];
 

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/* A unit of nested calls alone, which no estimate needs windows for. */
-#define ALL_NESTED 0.99
-
 const char *cuda_ladder__word(enum cuda_rung rung)
 {
 	static const char *const words[] = { "full", "counted", "windowed", "not-watched" };
@@ -32,7 +29,7 @@ static struct costs costs_of(const struct cuda_ladder_unit *units, const enum cu
 
 		costs.always += rung[i] <= CUDA_RUNG_COUNTED ? cost : 0;
 		costs.windowed += rung[i] == CUDA_RUNG_WINDOWED ? cost : 0;
-		costs.estimates |= rung[i] == CUDA_RUNG_WINDOWED && cost > 0 && units[i].nested < ALL_NESTED;
+		costs.estimates |= rung[i] == CUDA_RUNG_WINDOWED && cost > 0;
 	}
 	return costs;
 }
@@ -55,6 +52,13 @@ static unsigned dearest(const struct cuda_ladder_unit *units, const enum cuda_ru
 	return found;
 }
 
+static enum cuda_rung below(const struct cuda_ladder_unit *unit, enum cuda_rung rung)
+{
+	if (unit->nested >= CUDA_LADDER_ALL_NESTED)
+		return CUDA_RUNG_NOT_WATCHED;
+	return rung == CUDA_RUNG_FULL && unit->has_counted ? CUDA_RUNG_COUNTED : CUDA_RUNG_WINDOWED;
+}
+
 static void choose(const struct cuda_ladder_unit *units, double allowed, enum cuda_rung *rung)
 {
 	struct costs costs;
@@ -68,7 +72,7 @@ static void choose(const struct cuda_ladder_unit *units, double allowed, enum cu
 		i = dearest(units, rung, CUDA_RUNG_FULL, CUDA_RUNG_COUNTED);
 		if (i == SO_CUDA_UNITS)
 			break;
-		rung[i] = rung[i] == CUDA_RUNG_FULL && units[i].has_counted ? CUDA_RUNG_COUNTED : CUDA_RUNG_WINDOWED;
+		rung[i] = below(&units[i], rung[i]);
 	}
 	while (costs.windowed * CUDA_LADDER_LEAST_ON > allowed - costs.always) {
 		i = dearest(units, rung, CUDA_RUNG_WINDOWED, CUDA_RUNG_WINDOWED);
@@ -81,6 +85,8 @@ static void choose(const struct cuda_ladder_unit *units, double allowed, enum cu
 
 static enum cuda_rung above(const struct cuda_ladder_unit *unit, enum cuda_rung rung)
 {
+	if (rung == CUDA_RUNG_NOT_WATCHED && unit->nested >= CUDA_LADDER_ALL_NESTED)
+		rung = CUDA_RUNG_WINDOWED;
 	return rung == CUDA_RUNG_WINDOWED && !unit->has_counted ? CUDA_RUNG_FULL : rung - 1;
 }
 

@@ -4,7 +4,7 @@
  * (SO_CUDA_UNIT()) is on. It has no clock and does no I/O.
  *
  * One rule for going down: while the probes that are always there cost too much, the unit that costs most goes down a
- * rung. Nested calls cost without being counted, so a unit of these goes first. Going up: when the rule, with less
+ * rung. Nested calls cost without being counted, so a unit of these goes first, and to the foot. Going up: when the rule, with less
  * allowed, has chosen a higher rung for CUDA_LADDER_CALM_S.
  */
 #ifndef STAKEOUT_CUDA_LADDER_H
@@ -21,6 +21,9 @@
 #define CUDA_LADDER_ALWAYS 0.6
 /* On-windows must be such a share of the time at least, or they tell nothing within a recording. */
 #define CUDA_LADDER_LEAST_ON 0.002
+
+/* A unit of nested calls alone: they are counted by their outer calls, and would only slow down an on-window. */
+#define CUDA_LADDER_ALL_NESTED 0.99
 
 enum cuda_rung {
 	CUDA_RUNG_FULL,        /* each call is timed */

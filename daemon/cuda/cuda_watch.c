@@ -98,6 +98,7 @@ void cuda_watch__free(struct cuda_watch *w)
 	free(w->processes);
 	free(w->ended);
 	cuda_lines__release(&w->lines);
+	cuda_running__release(&w->running);
 	cuda_snapshot__free(w->total);
 	cuda_snapshot__free(w->last);
 	cuda_snapshot__free(w->folded);

@@ -13,6 +13,7 @@
 #include "daemon/cuda/cuda_ladder.h"
 #include "daemon/cuda/cuda_lines.h"
 #include "daemon/cuda/cuda_probes.h"
+#include "daemon/cuda/cuda_running.h"
 #include "daemon/cuda/cuda_stack_plan.h"
 #include "daemon/cuda/kernel_names.h"
 
@@ -61,7 +62,7 @@ enum cuda_watch_phase {
 struct cuda_window {
 	struct cuda_snapshot *calls;
 	double on_ns;
-	double slowdown; /* the share that the probes took of the CPU time in it, at most */
+	double slowdown; /* the share of it that its work took longer for the probes, at most */
 	bool own;        /* it is in the present cycle, which it is scaled to */
 };
 
@@ -111,7 +112,8 @@ struct cuda_watch {
 	uint64_t phase_end_ns, cycle_end_ns, window_ns; /* window_ns: how long the on-window is to be */
 	uint64_t on_since_ns;
 	struct so_cuda_slot on_slot; /* at on_since_ns, */
-	double on_cpu_ns;            /* and the CPU time of its processes */
+	double on_cpu_ns;            /* the CPU time of its processes, */
+	struct cuda_running running; /* and that of the threads that call */
 	uint64_t accounted_ns;       /* up to then the windowed units' calls are in `total` */
 	struct cuda_window window;   /* the last one */
 	struct cuda_snapshot *fresh; /* of this on-window, so far */

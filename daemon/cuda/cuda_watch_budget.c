@@ -106,6 +106,9 @@ static void climb(struct cuda_watch *w, double elapsed_s)
 		control->counted[i] = units[i].has_counted && w->ladder.rung[i] != CUDA_RUNG_FULL;
 	windowed = cuda_ladder__units(&w->ladder, CUDA_RUNG_WINDOWED);
 	unwatched = cuda_ladder__units(&w->ladder, CUDA_RUNG_NOT_WATCHED);
+	w->estimated |= windowed != 0;
+	for (unsigned i = 0; i < SO_CUDA_UNITS; i++)
+		w->estimated |= unwatched >> i & 1 && units[i].nested < CUDA_LADDER_ALL_NESTED;
 	if (windowed != w->windowed || unwatched != w->unwatched)
 		cuda_watch_divide(w, windowed, unwatched);
 }

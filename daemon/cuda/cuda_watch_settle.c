@@ -15,11 +15,11 @@
 /* A window that is cut short is kept if so much of it was. */
 #define LEAST_WINDOW 0.5
 /*
- * So well is known what the probes took, as what follows from it; more than so much of the CPU time they cannot have
- * taken.
+ * So well is known what the probes took; and where they may have taken more than so much of the time, the rate without
+ * them is not known.
  */
 #define PRICE_MARGIN  1.25
-#define MOST_SLOWDOWN 0.98
+#define MOST_SLOWDOWN 0.9
 
 static bool takes(void *context, uint32_t tgid)
 {
@@ -99,16 +99,14 @@ static double cpu_of(const struct cuda_watch *w)
 void cuda_watch_mark_window(struct cuda_watch *w)
 {
 	w->on_cpu_ns = cpu_of(w);
+	cuda_running__begin(&w->running, w->last);
 	cuda_probes__slot(w->probes, w->slot, &w->on_slot);
 }
 
-/*
- * The share of the CPU time that the target had in the on-window which the probes took, those that are there for it
- * alone. Of its CPU time, not of the window: where others want the CPUs it has less of them, and the probes take as
- * much of what it has.
- */
+/* Of the on-window, by the probes that are there for it alone. */
 static double slowdown_of(struct cuda_watch *w, double on_ns)
 {
+	const struct cuda_running_time time = cuda_running__since(&w->running);
 	double cpu = cpu_of(w) - w->on_cpu_ns, cost;
 	struct so_cuda_slot slot;
 
@@ -116,8 +114,8 @@ static double slowdown_of(struct cuda_watch *w, double on_ns)
 		return 0;
 	cuda_slot__subtract(&slot, &w->on_slot);
 	cuda_watch_note_rates(w, &slot, w->windowed, on_ns, 0.5);
-	cost = fmax(cuda_watch_cost_of(w, &slot) - w->ladder.always * on_ns * 1e-9, 0);
-	return cpu > cost ? cost / cpu : cost > 0;
+	cost = cuda_watch_cost_of(w, &slot) - w->ladder.always * on_ns * 1e-9;
+	return cuda_running__slowdown(&time, PRICE_MARGIN * cost, cpu, on_ns);
 }
 
 int cuda_watch_end_window(struct cuda_watch *w, uint64_t now)
@@ -170,7 +168,7 @@ static struct scaling scaling_of(const struct cuda_window *window, double time_n
 
 	return (struct scaling){
 		.factor = (window->own ? 1 : 0) + unseen,
-		.slowdown = PRICE_MARGIN * (1 / (1 - fmin(window->slowdown, MOST_SLOWDOWN)) - 1),
+		.slowdown = 1 / (1 - fmin(window->slowdown, MOST_SLOWDOWN)) - 1,
 		.unseen = unseen,
 	};
 }
@@ -187,6 +185,7 @@ static void note_estimate(struct so_cuda_estimate *e, double calls, const struct
 	e->weight += time_s * (time_s - own_s);
 	e->calls += calls * scaling->unseen;
 	e->slowdown += calls * scaling->unseen * scaling->slowdown;
+	e->blind += calls > 0 && window->slowdown > MOST_SLOWDOWN;
 }
 
 /* An API that was not called in this window, and in others is, has a rate of 0 in it. */

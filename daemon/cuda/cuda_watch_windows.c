@@ -165,7 +165,6 @@ void cuda_watch_divide(struct cuda_watch *w, uint32_t windowed, uint32_t unwatch
 	ret = ret ?: cuda_watch_seed(w, windowed & ~w->windowed, now);
 	if (ret || cuda_watch__settle(w))
 		w->lost = true;
-	w->estimated |= windowed || unwatched;
 	w->windowed = windowed;
 	w->unwatched = unwatched;
 	w->generation = perf ? 0 : (w->generation + 1) & 0xf;

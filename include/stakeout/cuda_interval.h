@@ -14,13 +14,14 @@
 #include <math.h>
 
 /* X(member, word) */
-#define SO_CUDA_ESTIMATE_SUMS(X)                                                \
-	X(windows, "windows")   /* on-windows */                                \
-	X(calls, "calls")       /* that were not seen, and are in the counts */ \
-	X(rates, "rates")       /* r, calls a second */                         \
-	X(squares, "squares")   /* r² */                                       \
-	X(weight, "weight")     /* T (T - w), s² */                            \
-	X(slowdown, "slowdown") /* so many calls more, or fewer, by what the probes may have slowed down */
+#define SO_CUDA_ESTIMATE_SUMS(X)                                                                            \
+	X(windows, "windows")   /* on-windows */                                                            \
+	X(calls, "calls")       /* that were not seen, and are in the counts */                             \
+	X(rates, "rates")       /* r, calls a second */                                                     \
+	X(squares, "squares")   /* r² */                                                                   \
+	X(weight, "weight")     /* T (T - w), s² */                                                        \
+	X(slowdown, "slowdown") /* so many calls more, or fewer, by what the probes may have slowed down */ \
+	X(blind, "blind")       /* on-windows whose calls are a lower bound alone: the probes took too much */
 
 struct so_cuda_estimate {
 #define X(member, word) double member;
@@ -43,18 +44,17 @@ static inline double so_student_95(double freedom)
 }
 
 /*
- * The interval's half, in calls; 0: all were seen. NAN: calls were missed, and fewer than two windows tell nothing of
- * them.
+ * The interval's half, in calls; 0: all were seen. NAN: calls were missed, and windows tell nothing of them: there are
+ * fewer than two, or the probes took nearly all of the time in one, and the calls are that many at least.
  */
 static inline double so_cuda_interval(const struct so_cuda_estimate *e)
 {
 	double variance;
 
-	if (e->windows < 2)
+	if (e->windows < 2 || e->blind > 0)
 		return e->weight > 0 ? NAN : 0;
 	variance = (e->squares - e->rates * e->rates / e->windows) / (e->windows - 1);
-	return so_student_95(e->windows - 1) * sqrt(fmax(variance, 0) * fmax(e->weight, 0)) +
-	       fmax(e->slowdown, 0);
+	return so_student_95(e->windows - 1) * sqrt(fmax(variance, 0) * fmax(e->weight, 0)) + fmax(e->slowdown, 0);
 }
 
 #endif

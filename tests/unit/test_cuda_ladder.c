@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "daemon/cuda/cuda_ladder.h"
+#include "daemon/cuda/cuda_running.h"
 #include "daemon/cuda/cuda_stack_plan.h"
 
 #define LAUNCH SO_CUDA_UNIT(SO_CUDA_OF_RUNTIME, SO_CUDA_LAUNCH)
@@ -75,7 +76,7 @@ static void many_are_counted(void **state)
 	/* Nested calls tell nothing, and are the first to go when that is not enough. */
 	set_rate(LAUNCH, 14000);
 	decide(1);
-	expect(CUDA_RUNG_COUNTED, CUDA_RUNG_WINDOWED, CUDA_RUNG_FULL);
+	expect(CUDA_RUNG_COUNTED, CUDA_RUNG_NOT_WATCHED, CUDA_RUNG_FULL);
 }
 
 /* More than can be counted: in windows, and waits stay as they are. */
@@ -84,12 +85,12 @@ static void too_many_have_windows(void **state)
 	set_rate(LAUNCH, 100000);
 	set_rate(WAIT, 1000);
 	decide(1);
-	expect(CUDA_RUNG_WINDOWED, CUDA_RUNG_WINDOWED, CUDA_RUNG_FULL);
-	assert_true(ladder.always == 1000 * TIMED && ladder.windowed == 100000 * (COUNTED + INSIDE));
+	expect(CUDA_RUNG_WINDOWED, CUDA_RUNG_NOT_WATCHED, CUDA_RUNG_FULL);
+	assert_true(ladder.always == 1000 * TIMED && ladder.windowed == 100000 * COUNTED);
 	/* Where they are the cost themselves they go down too. */
 	set_rate(WAIT, 100000);
 	decide(1);
-	expect(CUDA_RUNG_WINDOWED, CUDA_RUNG_WINDOWED, CUDA_RUNG_WINDOWED);
+	expect(CUDA_RUNG_WINDOWED, CUDA_RUNG_NOT_WATCHED, CUDA_RUNG_WINDOWED);
 	assert_true(ladder.always <= CUDA_LADDER_ALWAYS * ALLOWED);
 }
 
@@ -112,15 +113,33 @@ static void calm_leads_up(void **state)
 	decide(1);
 	set_rate(LAUNCH, 8000);
 	decide(CUDA_LADDER_CALM_S - 1);
-	expect(CUDA_RUNG_WINDOWED, CUDA_RUNG_WINDOWED, CUDA_RUNG_FULL);
+	expect(CUDA_RUNG_WINDOWED, CUDA_RUNG_NOT_WATCHED, CUDA_RUNG_FULL);
 	decide(10);
 	/* With the nested ones it would be 8.8 ms of 10, and only seven tenths lead up. */
-	expect(CUDA_RUNG_COUNTED, CUDA_RUNG_WINDOWED, CUDA_RUNG_FULL);
+	expect(CUDA_RUNG_COUNTED, CUDA_RUNG_NOT_WATCHED, CUDA_RUNG_FULL);
 	set_rate(LAUNCH, 2000);
 	decide(CUDA_LADDER_CALM_S);
 	expect(CUDA_RUNG_FULL, CUDA_RUNG_COUNTED, CUDA_RUNG_FULL);
 	decide(CUDA_LADDER_CALM_S);
 	expect(CUDA_RUNG_FULL, CUDA_RUNG_FULL, CUDA_RUNG_FULL);
+}
+
+/* Work of 100 ms in an on-window, and what it took longer by what probes cost. */
+static void work_is_slowed_down_by_what_is_not_slept(void **state)
+{
+	const struct cuda_running_time none = { 0 }, alone = { 40, 0 }, crowded = { 40, 40 }, two = { 200, 0 };
+
+	assert_true(cuda_running__slowdown(&alone, 0, 40, 100) == 0);
+	/* 20 of the 40 that it was not asleep. */
+	assert_true(cuda_running__slowdown(&alone, 20, 40, 100) == 0.2);
+	/* For each ms on a CPU one was waited for it. */
+	assert_true(cuda_running__slowdown(&crowded, 20, 40, 100) == 0.4);
+	/* Side by side. */
+	assert_true(cuda_running__slowdown(&two, 20, 200, 100) == 0.1);
+	/* Those that called have ended. */
+	assert_true(cuda_running__slowdown(&none, 20, 80, 100) == 0.25);
+	assert_true(cuda_running__slowdown(&none, 20, 0, 100) == 1);
+	assert_true(cuda_running__slowdown(&alone, 1000, 40, 100) == 1);
 }
 
 static void allocations_are_never_just_counted(void **state)
@@ -206,6 +225,7 @@ int main(void)
 		cmocka_unit_test_setup(calm_leads_up, setup),
 		cmocka_unit_test_setup(allocations_are_never_just_counted, setup),
 		cmocka_unit_test_setup(all_rates_are_within_the_budget, setup),
+		cmocka_unit_test(work_is_slowed_down_by_what_is_not_slept),
 		cmocka_unit_test(stacks_keep_what_is_rare),
 		cmocka_unit_test(nothing_is_called),
 	};

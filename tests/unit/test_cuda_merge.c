@@ -363,13 +363,13 @@ static void the_rest_adds_up(void **state)
 	_cleanup_(json) json_t *sum = SUM(
 		"{'pid':1,'comm':'a','duration_s':1.5,'cpu_s':1,'estimated':true,'available':false,"
 		"'estimate':{'windows':2,'calls':10.5,'rates':6,'squares':20,'weight':4,'slowdown':1,'by_api':{"
-		"'cudaFree':{'windows':2,'calls':10.5,'rates':6,'squares':20,'weight':4,'slowdown':1}}},"
+		"'cudaFree':{'windows':2,'calls':10.5,'rates':6,'squares':20,'weight':4,'slowdown':1,'blind':0}}},"
 		"'problems':['x','y'],'lost':{'unfinished':2,'names-full':0},'in_progress':[{'pid':1,'api':"
 		"'cuInit'}]}",
 		"{'pid':1,'comm':'b','duration_s':2,'cpu_s':0.5,'estimated':false,'available':true,"
 		"'estimate':{'windows':3,'calls':1,'rates':9,'squares':27,'weight':5,'slowdown':0,'by_api':{"
-		"'cudaFree':{'windows':2,'calls':0.5,'rates':6,'squares':18,'weight':1,'slowdown':0},"
-		"'cudaMemset':{'windows':3,'calls':0.5,'rates':3,'squares':3,'weight':4,'slowdown':0}}},"
+		"'cudaFree':{'windows':2,'calls':0.5,'rates':6,'squares':18,'weight':1,'slowdown':0,'blind':0},"
+		"'cudaMemset':{'windows':3,'calls':0.5,'rates':3,'squares':3,'weight':4,'slowdown':0,'blind':0}}},"
 		"'problems':['y','z'],'lost':{'unfinished':3,'lines-lost':1},'in_progress':[]}");
 
 	expect(sum, NULL, 0, "comm", "'b'");

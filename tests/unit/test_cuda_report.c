@@ -268,6 +268,9 @@ static void intervals_have_students_factor(void **state)
 	}
 	report.estimate.slowdown = 5;
 	assert_true(fabs(cuda_report__interval(&report) - 6.962) < 0.01);
+	report.estimate.blind = 1;
+	assert_true(isnan(cuda_report__interval(&report)));
+	report.estimate.blind = 0;
 	report.estimate.windows = 1;
 	assert_true(isnan(cuda_report__interval(&report)));
 	report.estimate = (struct so_cuda_estimate){ 0 };

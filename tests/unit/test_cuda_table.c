@@ -394,7 +394,8 @@ static void estimates_are_marked(void **state)
 			"not watched, for want of budget: driver free\n");
 	assert_contains(
 		answer, &plain,
-		"counts with ~ are estimates, of 0 windows; all calls: uncertain (too few windows) (95 %)\n");
+		"counts with ~ are estimates, of 0 windows; all calls: uncertain (95 %)\n"
+		"too few windows to know how near they are\n");
 }
 
 #define SUMS(windows, squares, weight, slowdown)                                               \
@@ -415,7 +416,10 @@ static void it_is_said_how_near_estimates_are(void **state)
 			"by API: cudaFree within 3 %\n");
 	assert_contains(INTERVAL("2", "201", "160000", "0"), &plain, "all calls: uncertain (95 %)\n");
 	assert_contains(INTERVAL("1", "49", "16", "3"), &plain,
-			"all calls: uncertain (too few windows) (95 %)\n");
+			"all calls: uncertain (95 %)\ntoo few windows to know how near they are\n");
+	assert_contains(INTERVAL("10", "49", "16", "3,'blind':1"), &plain,
+			"all calls: uncertain (95 %)\n"
+			"they are lower bounds: the probes took most of the time in windows\n");
 }
 
 /* Of what was not called nothing is thinned. */
