@@ -141,6 +141,15 @@ static bool has_suffix(const struct text *text, size_t from, const char *suffix)
 	return text->length - from >= n && !memcmp(text->bytes + text->length - n, suffix, n);
 }
 
+bool frame_text__is_unnamed(const struct profile_line *line)
+{
+	if (line->python || line->kernel || *line->filename)
+		return false;
+	if (!*line->mapping)
+		return !strcmp(line->function, "[jit]");
+	return *line->mapping != '[' && (!*line->function || *line->function == '[');
+}
+
 int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text)
 {
 	size_t from = text->length;
@@ -178,6 +187,8 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 	if (text->length == from) {
 		rc = append_unknown(text, line);
 		file = line->kernel ? "kernel" : "";
+	} else if (frame_text__is_unnamed(line)) {
+		file = "";
 	}
 	if (rc || !*file)
 		return rc;

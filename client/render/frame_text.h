@@ -22,12 +22,16 @@ struct text {
 void text__clear(struct text *text);
 CLEANUP_DEFINE(struct text *, text, text__clear)
 
+/* Code without a symbol: of a file, or of a just-in-time compiler. */
+bool frame_text__is_unnamed(const struct profile_line *line);
+
 /*
  * These append to the text; -ENOMEM.
  *
  * A frame of a folded stack: "function", "function (file.py:line)" in Python or without_line "function (file.py)",
  * "[python:CAUSE]" for a Python frame without a source file, "function_[k]" in the kernel,
- * "[libname.so]" without a symbol, "[unknown]" without a mapping either. A name that ends in a blank and a number
+ * "[libname.so]" without a symbol, "[unknown]" without a mapping either; stakeout's own profiles have
+ * "[libname.so+0xADDRESS]", by where the function begins, where that is known. A name that ends in a blank and a number
  * gets '_' for the blank, wherever in the stack it is: at the end of a line the number would be read as a column.
  */
 int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text);

@@ -94,16 +94,22 @@ static bool takes_python(const struct profile_line *line)
 	return line->python;
 }
 
-static bool takes_source(const struct profile_line *line)
+static bool has_source(const struct profile_line *line)
 {
 	return *line->filename && line->line > 0;
+}
+
+/* Code without a name is not a part of the line of another library that it is called from. */
+static bool takes_source(const struct profile_line *line)
+{
+	return has_source(line) || frame_text__is_unnamed(line);
 }
 
 static int write_line(const struct profile_line *line, struct text *text)
 {
 	_cleanup_free_ char *whole = NULL;
 
-	if (line->python)
+	if (line->python || frame_text__is_unnamed(line))
 		return frame_text__folded(line, false, text);
 	if (asprintf(&whole, "%s (%s:%" PRId64 ")", line->function, short_path(line->filename), line->line) < 0) {
 		whole = NULL;
@@ -121,12 +127,14 @@ int names__functions(const struct scope *scope, bool python_only, struct names *
 
 int names__lines(const struct scope *scope, struct names *out)
 {
-	bool python = scope->options->python_only;
+	bool python = scope->options->python_only, sources = false;
 
-	for (size_t i = 0; !python && i < scope->profile->n_lines; i++)
+	for (size_t i = 0; !python && i < scope->profile->n_lines; i++) {
 		python = scope->profile->lines[i].python;
+		sources |= has_source(&scope->profile->lines[i]);
+	}
 	out->none = python ? "no Python frame" : "no source line";
-	return name_lines(scope->profile, python ? takes_python : takes_source, write_line, out);
+	return name_lines(scope->profile, python ? takes_python : sources ? takes_source : has_source, write_line, out);
 }
 
 void rows__clear(struct rows *rows)

@@ -67,6 +67,17 @@ static void build_id_from_sections(const struct elf_image *image, const Elf64_Eh
 	}
 }
 
+static struct elf_segment as_segment(const Elf64_Phdr *segment)
+{
+	return (struct elf_segment){
+		.offset = segment->p_offset,
+		.vaddr = segment->p_vaddr,
+		.filesz = segment->p_filesz,
+		.memsz = segment->p_memsz,
+		.flags = segment->p_flags,
+	};
+}
+
 static int add_segment(struct elf_file *elf, const Elf64_Phdr *segment, struct so_error *err)
 {
 	if (segment->p_memsz < segment->p_filesz || segment->p_offset + segment->p_filesz < segment->p_offset ||
@@ -74,13 +85,7 @@ static int add_segment(struct elf_file *elf, const Elf64_Phdr *segment, struct s
 		return so_err(err, -EINVAL, "damaged ELF file: a segment's size is out of range");
 	if (elf->n_segments == ELF_FILE_MAX_SEGMENTS)
 		return so_err(err, -EINVAL, "ELF file with more than %d loadable segments", ELF_FILE_MAX_SEGMENTS);
-	elf->segments[elf->n_segments++] = (struct elf_segment){
-		.offset = segment->p_offset,
-		.vaddr = segment->p_vaddr,
-		.filesz = segment->p_filesz,
-		.memsz = segment->p_memsz,
-		.flags = segment->p_flags,
-	};
+	elf->segments[elf->n_segments++] = as_segment(segment);
 	return 0;
 }
 
@@ -106,6 +111,8 @@ static int read_segments(const struct elf_image *image, const Elf64_Ehdr *header
 			rc = add_segment(elf, segment, err);
 		else if (segment->p_type == PT_INTERP)
 			elf->interpreted = true;
+		else if (segment->p_type == PT_GNU_EH_FRAME)
+			elf->fde_index = as_segment(segment);
 		else if (segment->p_type == PT_NOTE && !elf->build_id[0])
 			read_notes(image, segment->p_offset, segment->p_filesz, segment->p_align, elf->build_id);
 		if (rc < 0)

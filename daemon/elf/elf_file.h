@@ -26,6 +26,7 @@ struct elf_file {
 	char build_id[65];   /* lower-case hex of NT_GNU_BUILD_ID, "" when there is none */
 	unsigned n_segments; /* PT_LOAD only */
 	struct elf_segment segments[ELF_FILE_MAX_SEGMENTS];
+	struct elf_segment fde_index; /* PT_GNU_EH_FRAME; all zero: none */
 };
 
 /* Reads with pread only. -ENOEXEC when it is no ELF file at all, -EINVAL when it is damaged or for another

@@ -523,6 +523,22 @@ int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vad
 	return rc;
 }
 
+int file_registry__unnamed(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size)
+{
+	struct slot *slot = registry_slot(r, number);
+	uint64_t start;
+	int ret = -ENOENT;
+
+	if (!slot)
+		return -ENOENT;
+	if (lock_symbols(r, slot))
+		ret = elf_symbols__unnamed(slot->symbols, vaddr, &start);
+	pthread_mutex_unlock(&r->symbols_lock);
+	if (!ret)
+		snprintf(name, size, "[%s+0x%" PRIx64 "]", short_path(slot->entry.path), start);
+	return ret;
+}
+
 int file_registry__launch(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size)
 {
 	struct slot *slot = registry_slot(r, number);

@@ -171,6 +171,11 @@ int file_registry__publish_learned(struct file_registry *registry, uint32_t numb
 int file_registry__symbol(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size,
 			  uint64_t *start);
 /*
+ * What stands for the name of a function that no symbol covers: "[FILE+0xADDRESS]", by where it begins in the file. As
+ * above.
+ */
+int file_registry__unnamed(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size);
+/*
  * The kernel that the call launches which returns to vaddr, as elf_symbols__launch(). Loads the symbols. Thread-safe.
  */
 int file_registry__launch(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size);

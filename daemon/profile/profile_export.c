@@ -173,6 +173,9 @@ static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 		frame.system_name = raw;
 	}
 	find_lines(x, number, frame.address);
+	if (!frame.name && !x->lines.n &&
+	    !file_registry__unnamed(x->source->files, number, frame.address, raw, sizeof(raw)))
+		frame.name = frame.system_name = raw;
 	id = x->lines.n ? sourced_location(x, &frame, &x->lines) : profile_builder__location(x->builder, &frame);
 	u64_table__set(&x->user_locations, address_frame, id);
 	return id;

@@ -8,6 +8,7 @@
 #include "daemon/symbols/cuda_registered.h"
 #include "daemon/symbols/debug_files.h"
 #include "daemon/elf/elf_dynamic.h"
+#include "daemon/elf/elf_fde_index.h"
 #include "daemon/elf/elf_file.h"
 #include "daemon/elf/elf_image.h"
 #include "daemon/elf/elf_plt.h"
@@ -25,6 +26,9 @@ struct elf_symbols {
 		struct elf_image image; /* borrowed */
 		uint64_t at, size;      /* of the string table in it */
 	} names[ELF_N_TABLES];
+	struct elf_image image; /* the file itself */
+	struct elf_file elf;
+	struct elf_fde_index fdes;
 	const char *source; /* "symtab", "debug-file", "debugdata", "dynsym", "none" */
 	int fd, debug_fd;   /* -1: not needed */
 	uint8_t *memory;    /* the copy of an image given in memory */
@@ -322,7 +326,13 @@ static int load(struct loading *loading, const char *path, const char *debug_roo
 		rc = add_registered(loading);
 	if (rc == -ENOMEM)
 		return so_err(err, rc, "out of memory");
-	return rc < 0 ? so_err(err, -EINVAL, "%s: damaged ELF file", path) : 0;
+	if (rc < 0)
+		return so_err(err, -EINVAL, "%s: damaged ELF file", path);
+	symbols->image = *image;
+	symbols->elf = loading->elf;
+	/* Without it there are fewer names. */
+	elf_fde_index__locate(image, &loading->elf, &symbols->fdes);
+	return 0;
 }
 
 static struct elf_symbols *new_symbols(void)
@@ -358,7 +368,7 @@ int elf_symbols__open(int fd, const char *path, const char *debug_root, struct e
 	if (rc < 0)
 		return rc;
 	/* Without any name to read from it the file need not stay open. */
-	if (symbols->symtab.n == 0) {
+	if (symbols->symtab.n == 0 && !symbols->fdes.n) {
 		close(symbols->fd);
 		symbols->fd = -1;
 	}
@@ -469,6 +479,11 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 	}
 	describe(&symbols->symtab.entries[best], symbol);
 	return 0;
+}
+
+int elf_symbols__unnamed(const struct elf_symbols *symbols, uint64_t vaddr, uint64_t *start)
+{
+	return elf_fde_index__find(&symbols->fdes, &symbols->image, &symbols->elf, vaddr, start);
 }
 
 int elf_symbols__launch(struct elf_symbols *symbols, uint64_t return_address, char *name, size_t name_size)

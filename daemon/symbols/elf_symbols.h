@@ -43,6 +43,12 @@ int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_
 			size_t name_size);
 
 /*
+ * Where a function begins that no symbol covers, by the unwind information of the file. -ENOENT: nothing tells; -EINVAL,
+ * -EIO.
+ */
+int elf_symbols__unnamed(const struct elf_symbols *symbols, uint64_t vaddr, uint64_t *start);
+
+/*
  * The kernel that is launched by the call of __cudaLaunchKernel that returns to the address; its raw name as above.
  * -ENOENT when there is no such call, or when the file does not tell which.
  */

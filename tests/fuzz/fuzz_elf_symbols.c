@@ -21,5 +21,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (symbol.start > vaddr || (symbol.size && vaddr - symbol.start >= symbol.size))
 			__builtin_trap();
 	}
+	for (uint64_t vaddr = 0; vaddr < 0x3000; vaddr += 0x20) {
+		uint64_t start;
+
+		if (!elf_symbols__unnamed(symbols, vaddr, &start) && start > vaddr)
+			__builtin_trap();
+	}
 	return 0;
 }
