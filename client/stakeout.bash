@@ -64,7 +64,13 @@ _stakeout()
 	esac
 	case $argument,$word in
 	PID,*) mapfile -t COMPREPLY < <(compgen -W "$(_stakeout_pids)" -- "$word") ;;
-	FORMAT,*) mapfile -t COMPREPLY < <(compgen -W "folded pprof summary" -- "$word") ;;
+	FORMAT,*)
+		if [ "$command" = record ]; then
+			mapfile -t COMPREPLY < <(compgen -W "folded pprof" -- "$word")
+		else
+			mapfile -t COMPREPLY < <(compgen -W "folded pprof summary" -- "$word")
+		fi
+		;;
 	SECONDS,*) mapfile -t COMPREPLY < <(compgen -W "10 60 unlimited" -- "$word") ;;
 	FILE,*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 	,-*) mapfile -t COMPREPLY < <(compgen -W "$(_stakeout_options "$program" "$command")" -- "$word") ;;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout profile: a watched process's profile so far, as pprof. */
-#include <unistd.h>
-
 #include "client/commands/commands.h"
 #include "client/commands/fetch.h"
-#include "client/session/message.h"
 #include "client/commands/running.h"
+#include "client/render/format.h"
+#include "client/session/message.h"
 
 int cmd_profile(const struct globals *globals, int argc, char **argv)
 {
-	struct fetch_options options = { .format = FORMAT_PPROF };
+	struct fetch_options options = { .output = "-", .format = FORMAT_PPROF };
+	struct so_error err = { .text = "" };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process that is watched" },
 		PAST_SINCE(options.past),
@@ -28,11 +28,9 @@ int cmd_profile(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (!options.output && isatty(STDOUT_FILENO)) {
-		message__error("a pprof file is not for a terminal: use -o FILE");
+	if (format__check_terminal(options.format, options.output, &err)) {
+		message__error("%s", err.text);
 		return STATUS_USAGE;
 	}
-	if (!options.output)
-		options.output = "-";
 	return fetch__run(globals, &options);
 }

@@ -58,10 +58,10 @@ static int fail(int status, const struct so_error *err)
 
 int cmd_render(const struct globals *globals, int argc, char **argv)
 {
-	struct render_request request = { .output = "-", .format = "folded" };
+	struct render_request request = { .output = "-" };
 	const struct option_entry entries[] = {
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
-		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format, "folded (default), summary, or pprof" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format, "folded, summary, or pprof (by the ending of FILE, else\nfolded)" },
 		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
 		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, "
 		  "inuse_space, ..." },
@@ -85,12 +85,15 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	summary = !strcmp(request.format, "summary");
+	summary = request.format && !strcmp(request.format, "summary");
 	if (!request.input) {
 		so_err(&err, -EINVAL, "which file?");
 		return fail(STATUS_USAGE, &err);
 	}
-	if (!summary && format__parse(request.format, &format, &err))
+	if (!summary && (request.format ? format__parse(request.format, &format, &err)
+					: format__from_path(request.output, &format, &err)))
+		return fail(STATUS_USAGE, &err);
+	if (!summary && format__check_terminal(format, request.output, &err))
 		return fail(STATUS_USAGE, &err);
 	if (request.value && (summary || format == FORMAT_PPROF)) {
 		so_err(&err, -EINVAL, "--value is for folded stacks");

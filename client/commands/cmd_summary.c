@@ -85,7 +85,10 @@ static int get_past(struct api_client *api, struct summarising *s, struct so_err
 	size_t length = 0;
 	int rc = past__profile(api, s->pid, &s->range, &bytes, &length, err);
 
-	return rc ? rc : profile__read(bytes, length, &s->profile, err);
+	rc = rc ?: profile__read(bytes, length, &s->profile, err);
+	if (!rc)
+		past__tell_profile(s->profile);
+	return rc;
 }
 
 static int summarise_past(struct api_client *api, void *context, struct so_error *err)

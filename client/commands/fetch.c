@@ -50,6 +50,8 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 		rc = get_profile(api, options, &bytes, &source.length, err);
 	if (!rc)
 		rc = profile__read(bytes, source.length, &profile, err);
+	if (!rc && past__wanted(&options->past))
+		past__tell_profile(profile);
 	if (!rc)
 		rc = selection__check(profile, &options->render, err);
 	if (rc)

@@ -21,6 +21,8 @@
 #define MOST_LINES 5
 /* Failures are listed by call and code; a program that fails in more ways has one cause for them. */
 #define MOST_ERRORS 10
+/* A program whose calls fail does not do what the other findings are about. */
+#define MOSTLY 0.5
 /*
  * A copy of so few bytes is of single numbers. (.item() copies one of 1 to 16 bytes; a handful of losses or flags by
  * .tolist() stays below.)
@@ -385,8 +387,20 @@ static int find_stream_waits(struct search *search)
 		   waits, rate, launches, total);
 }
 
+static uint64_t calls_to(const struct search *search, const char *api)
+{
+	uint64_t calls = 0;
+
+	for (size_t i = 0; i < search->summary->n_apis; i++) {
+		if (!strcmp(search->summary->apis[i].api, api))
+			calls = cuda_stats__sum(calls, search->summary->apis[i].figures.calls);
+	}
+	return calls;
+}
+
 static int find_errors(struct search *search)
 {
+	uint64_t calls;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < search->summary->n_errors && i < MOST_ERRORS; i++) {
@@ -398,6 +412,8 @@ static int find_errors(struct search *search)
 						.count = row->count,
 						.total_ns = NAN };
 
+		calls = calls_to(search, row->api);
+		finding.foremost = calls && (double)row->count >= MOSTLY * (double)calls;
 		r = add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)", row->count,
 			row->count == 1 ? "" : "s", row->api, row->code, name ? name : "a code without a known name");
 	}
@@ -470,6 +486,8 @@ static int find_remarks(struct search *search)
 
 static int rank(const struct cuda_finding *finding)
 {
+	if (finding->foremost)
+		return -1;
 	return finding->kind >= CUDA_FINDING_ESTIMATED ? 2 : finding->kind == CUDA_FINDING_ERRORS;
 }
 

@@ -39,10 +39,12 @@ struct cuda_finding {
 	const char *advice; /* static */
 	uint64_t count;     /* of the events it speaks of */
 	double total_ns;    /* NAN: no matter of time */
+	bool foremost;      /* before all others */
 };
 
 struct cuda_findings {
-	struct cuda_finding *list; /* those of time by falling share, then failures, then remarks */
+	struct cuda_finding
+		*list; /* failures of half of an API's calls, those of time by falling share, failures, remarks */
 	size_t n, capacity;
 };
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
 	const char *word;
@@ -52,6 +53,13 @@ int format__from_path(const char *path, enum format *out, struct so_error *err)
 	}
 	*out = FORMAT_FOLDED;
 	return 0;
+}
+
+int format__check_terminal(enum format format, const char *path, struct so_error *err)
+{
+	if (format != FORMAT_PPROF || strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
+		return 0;
+	return so_err(err, -EINVAL, "a pprof file is not for a terminal: use -o FILE");
 }
 
 const char *format__ending(enum format format)

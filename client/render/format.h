@@ -24,6 +24,8 @@ int format__parse(const char *word, enum format *out, struct so_error *err);
  * that stakeout does not write.
  */
 int format__from_path(const char *path, enum format *out, struct so_error *err);
+/* -EINVAL: a binary form, where path is "-" and standard output a terminal. */
+int format__check_terminal(enum format format, const char *path, struct so_error *err);
 /* The ending that a file of this form gets, with its dot. */
 const char *format__ending(enum format format);
 

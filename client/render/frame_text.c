@@ -187,7 +187,7 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 	if (text->length == from) {
 		rc = append_unknown(text, line);
 		file = line->kernel ? "kernel" : "";
-	} else if (frame_text__is_unnamed(line)) {
+	} else if (frame_text__is_unnamed(line) || !strcmp(line->function, line->mapping)) {
 		file = "";
 	}
 	if (rc || !*file)

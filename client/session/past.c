@@ -171,6 +171,14 @@ int past__profile(struct api_client *api, pid_t pid, const struct time_range *ra
 	return 0;
 }
 
+void past__tell_profile(const struct profile *profile)
+{
+	char begin[PAST_TIME_BYTES];
+
+	past_time(profile->time_ns, begin);
+	message__note("from the history: %.1f s, from %s on", (double)profile->duration_ns / 1e9, begin);
+}
+
 /* From when to when, and what of that time has calls. */
 static void tell_span(const json_t *answer)
 {

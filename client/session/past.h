@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "client/session/api_client.h"
+#include "profile/profile.h"
 #include "stakeout/options.h"
 #include "stakeout/error.h"
 #include "stakeout/time_range.h"
@@ -31,9 +32,10 @@ struct past_options {
 	{                                                                            \
 		OPTION_TEXT, 0, "until", "TIME", &(o).until, "the range's end (now)" \
 	}
-#define PAST_AT(o)                                                                                     \
-	{                                                                                              \
-		OPTION_TEXT, 0, "at", "TIME", &(o).at, "the minute around that time, from the history" \
+#define PAST_AT(o)                                                                                              \
+	{                                                                                                       \
+		OPTION_TEXT, 0, "at", "TIME", &(o).at,                                                          \
+			"that minute (22:57), or the minute around that time\n(22:57:30, 5m), from the history" \
 	}
 
 bool past__wanted(const struct past_options *options);
@@ -47,6 +49,8 @@ int past__range(const struct past_options *options, struct time_range *out, stru
  */
 int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out, size_t *length,
 		  struct so_error *err);
+/* Says from when on a profile of past__profile() is, and how much of that time it has. */
+void past__tell_profile(const struct profile *profile);
 /*
  * The same of the process's CUDA calls: the answer of GET /v1/history/KEY/cuda. quiet: no note of the time. New
  * reference.

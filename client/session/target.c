@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "client/session/json_value.h"
@@ -100,6 +101,9 @@ int target__find(struct api_client *api, pid_t pid, struct target *out, struct s
 			best = next;
 	}
 	json_decref(list);
+	if (!best.id && kill(pid, 0) && errno == ESRCH)
+		return so_err(err, -ENOENT,
+			      "there is no process %d: 'stakeout history' lists whose past the daemon has", pid);
 	if (!best.id)
 		return so_err(err, -ENOENT,
 			      "process %d is no target of the daemon: 'stakeout attach -p %d' makes it one", pid, pid);

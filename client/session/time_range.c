@@ -265,6 +265,14 @@ static int parse_moment(const char *option, const char *value, enum side side, i
 	return 0;
 }
 
+/* A time of day without seconds is called after the minute that begins then. */
+static bool is_minute(const char *at)
+{
+	const char *colon = strchr(at, ':');
+
+	return colon && !strchr(colon + 1, ':');
+}
+
 static int parse_at(const char *at, int64_t now_ns, struct time_range *out, struct so_error *err)
 {
 	int64_t at_ns;
@@ -274,8 +282,10 @@ static int parse_at(const char *at, int64_t now_ns, struct time_range *out, stru
 		return rc;
 	if (at_ns > now_ns)
 		return so_err(err, -EINVAL, "--at '%.100s' is in the future", at);
-	out->from_ns = at_ns > TIME_RANGE_AT_NS / 2 ? at_ns - TIME_RANGE_AT_NS / 2 : 0;
-	out->to_ns = at_ns + TIME_RANGE_AT_NS / 2 < now_ns ? at_ns + TIME_RANGE_AT_NS / 2 : now_ns;
+	if (!is_minute(at) || at_ns == now_ns)
+		at_ns -= TIME_RANGE_AT_NS / 2;
+	out->from_ns = at_ns > 0 ? at_ns : 0;
+	out->to_ns = at_ns + TIME_RANGE_AT_NS < now_ns ? at_ns + TIME_RANGE_AT_NS : now_ns;
 	return 0;
 }
 

@@ -15,6 +15,8 @@
 #include "client/summary/summary_tables.h"
 #include "stakeout/intern.h"
 
+#define MUCH_JIT 0.3
+
 /* Distinct processes and threads by their labels; 0 processes: there are no labels. */
 static int count_threads(const struct profile *profile, size_t *processes, size_t *threads)
 {
@@ -57,6 +59,12 @@ static double cpu_seconds(const struct profile *profile)
 	return ns / 1e9;
 }
 
+/* Of a profile of CUDA calls, which are counted and not sampled; else NULL. */
+static const char *event_of(const struct profile *profile)
+{
+	return profile__comment(profile, "event");
+}
+
 static void print_duration(const struct profile *profile, const json_t *stats, FILE *out)
 {
 	double seconds = (double)profile->duration_ns / 1e9, hz = 0;
@@ -65,6 +73,8 @@ static void print_duration(const struct profile *profile, const json_t *stats, F
 		fprintf(out, " in %.1f s", seconds);
 	else
 		fprintf(out, " in a time " NOT_MEASURED);
+	if (event_of(profile))
+		return;
 	if (profile->period_ns)
 		hz = 1e9 / (double)profile->period_ns;
 	if (figures__number(stats, "sample_hz", &hz) || hz > 0)
@@ -91,13 +101,18 @@ static int print_labels(const struct profile *profile, FILE *out)
 
 static int print_head(const struct profile *profile, const json_t *stats, int64_t total, FILE *out)
 {
+	const char *event = event_of(profile);
 	double cpu = cpu_seconds(profile);
 	size_t processes, threads;
 	int rc = count_threads(profile, &processes, &threads);
 
 	if (rc < 0)
 		return rc;
-	fprintf(out, "%" PRId64 " sample%s", total, plural(total));
+	fprintf(out, "%" PRId64 " %s%s", total, event ? "call" : "sample", plural(total));
+	if (event) {
+		fprintf(out, " of ");
+		summary__print_foreign(event, out);
+	}
 	print_duration(profile, stats, out);
 	if (cpu > 0)
 		fprintf(out, " (%.*f CPU s)", cpu < 100 ? 2 : 0, cpu);
@@ -203,6 +218,27 @@ static int64_t stats_samples(const json_t *stats, int64_t total)
 	return (int64_t)samples;
 }
 
+/* As a profile's comments have it. */
+static void print_kept_cost(const struct profile *profile, const json_t *figures, int64_t total, FILE *out)
+{
+	const char *probes = profile__comment(profile, "cuda.overhead_percent");
+	double cpu_s = cpu_seconds(profile), cost_ns;
+
+	fprintf(out, "cost: ");
+	if (probes) {
+		print_share(strtod(probes, NULL), out);
+		fprintf(out, " of the target's time\n");
+		return;
+	}
+	if (!figures__number(figures, "cost-ns", &cost_ns) || total <= 0 || !(cpu_s > 0)) {
+		fprintf(out, NOT_MEASURED "\n");
+		return;
+	}
+	fprintf(out, "%.1f µs a sample, ", cost_ns / (double)total / 1e3);
+	print_share(100 * cost_ns / 1e9 / cpu_s, out);
+	fprintf(out, " of the target's CPU time\n");
+}
+
 static void print_cost(const json_t *stats, int64_t total, FILE *out)
 {
 	double bpf_ns, overhead;
@@ -210,10 +246,6 @@ static void print_cost(const json_t *stats, int64_t total, FILE *out)
 	     share = figures__number(stats, "overhead_percent", &overhead);
 
 	fprintf(out, "cost: ");
-	if (!stats) {
-		fprintf(out, NOT_MEASURED "\n");
-		return;
-	}
 	if (time)
 		fprintf(out, "%.1f µs a sample, ", bpf_ns / (double)total / 1e3);
 	else
@@ -227,7 +259,7 @@ static void print_cost(const json_t *stats, int64_t total, FILE *out)
 	fputc('\n', out);
 }
 
-static void print_why_empty(const json_t *figures, FILE *out)
+static void print_why_empty(const struct profile *profile, const json_t *figures, FILE *out)
 {
 	const json_t *losses = json_object_get(figures, "lost");
 	const char *word;
@@ -236,7 +268,10 @@ static void print_why_empty(const json_t *figures, FILE *out)
 
 	json_object_foreach ((json_t *)losses, word, value)
 		lost += json_number_value(value);
-	if (lost > 0)
+	if (profile__comment(profile, "watched"))
+		fprintf(out, "The daemon watched nothing: 'stakeout attach -p PID' or 'stakeout attach --match RULE' "
+			     "makes it watch.\n");
+	else if (lost > 0)
 		fprintf(out, "All samples were lost; the causes are above.\n");
 	else
 		fprintf(out, "The process was never seen running: it probably slept or waited (for I/O, a "
@@ -295,6 +330,32 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 	return print_tables(tables, part, out);
 }
 
+static bool is_jit(const struct profile *profile, const struct profile_sample *sample)
+{
+	for (size_t i = 0; i < sample->n_lines; i++) {
+		const struct profile_line *line = &profile->lines[sample->lines[i]];
+
+		if (!line->kernel)
+			return !strcmp(line->function, "[jit]");
+	}
+	return false;
+}
+
+/* Code that a just-in-time compiler made has names where the compiler writes them down. */
+static void print_jit(const struct profile *profile, int64_t total, FILE *out)
+{
+	int64_t without = 0;
+
+	for (size_t i = 0; i < profile->n_samples; i++)
+		without += is_jit(profile, &profile->samples[i]) ? profile->samples[i].count : 0;
+	if ((double)without < MUCH_JIT * (double)total || !without)
+		return;
+	fprintf(out,
+		"%.0f %% is just-in-time code without names ([jit]); to have them: node --perf-basic-prof, "
+		"or of a JVM 'jcmd PID Compiler.perfmap'\n",
+		100 * (double)without / (double)total);
+}
+
 static void print_lines_missing(const struct profile *profile, FILE *out)
 {
 	json_t *figures = figures__from_comments(profile);
@@ -327,16 +388,20 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 			"history)\n",
 			forgotten);
 	print_lines_missing(profile, out);
-	if (!rc)
+	if (!rc && !event_of(profile))
 		rc = print_quality(figures, total, out);
 	if (!rc)
 		rc = summary__python(profile, same, figures, out);
 	if (rc < 0)
 		return rc;
-	print_cost(stats, stats_samples(stats, total), out);
+	if (stats)
+		print_cost(stats, stats_samples(stats, total), out);
+	else
+		print_kept_cost(profile, figures, total, out);
+	print_jit(profile, total, out);
 	if (total > 0)
 		return print_where(tables, part, total, out);
-	print_why_empty(figures, out);
+	print_why_empty(profile, figures, out);
 	return 0;
 }
 

@@ -94,9 +94,15 @@ static bool takes_python(const struct profile_line *line)
 	return line->python;
 }
 
+/* Where the C library begins a program and its threads: all of them run in these lines, which tells nothing. */
+static bool is_start(const struct profile_line *line)
+{
+	return !strcmp(line->function, "start_thread") || !strncmp(line->function, "__libc_start_", 13);
+}
+
 static bool has_source(const struct profile_line *line)
 {
-	return *line->filename && line->line > 0;
+	return *line->filename && line->line > 0 && !is_start(line);
 }
 
 /* Code without a name is not a part of the line of another library that it is called from. */

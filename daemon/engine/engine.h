@@ -159,7 +159,8 @@ struct engine_window {
 	char *cuda;
 	int64_t begin_ns, end_ns; /* since 1970-01-01 UTC */
 	uint64_t samples, lost;   /* samples: those in the profile */
-	bool last;                /* the target had ended */
+	bool last;                /* the target had ended, */
+	bool exited;              /* as its last process had */
 };
 
 /*

@@ -95,6 +95,18 @@ int engine_take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *
 /* Without the lock. */
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
 
+/*
+ * What an interrupt of the clock event costs beside the program that it runs: entering and leaving the interrupt, the
+ * timer and the perf core. Measured as the slow-down of a busy CPU at 10 kHz (.design/cost.md).
+ */
+#define INTERRUPT_NS 1500
+
+/* What taking its samples has cost the target, ns of its CPU time. */
+static inline uint64_t engine_cost_ns(const struct engine_snapshot *s)
+{
+	return s->slot.run_ns + s->slot.taken * INTERRUPT_NS;
+}
+
 /* Profiles (engine_profile.c). Without the lock. */
 /* gzip-compressed pprof; hasty: as struct profile_source has it. -ENOMEM. */
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length);

@@ -59,6 +59,7 @@ static int add_comments(struct profile_builder *b, const struct engine_snapshot 
 	int ret = add_comment(b, "pid", NULL, s->info.pid);
 
 	ret = ret ?: add_comment(b, "sample_hz", NULL, s->info.rate_hz);
+	ret = ret ?: add_comment(b, "cost-ns", NULL, engine_cost_ns(s));
 	ret = ret ?: add_comment(b, "complete", NULL, s->acc.truncated[SO_TRUNC_NONE]);
 	for (unsigned i = SO_TRUNC_NONE + 1; !ret && i < SO_TRUNC_COUNT; i++) {
 		if (s->acc.truncated[i])

@@ -8,12 +8,6 @@
 #include "daemon/engine/words.h"
 #include "daemon/os/clock.h"
 
-/*
- * What an interrupt of the clock event costs beside the program that it runs: entering and leaving the interrupt, the
- * timer and the perf core. Measured as the slow-down of a busy CPU at 10 kHz (.design/cost.md).
- */
-#define INTERRUPT_NS 1500
-
 static uint64_t rss_bytes(void)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
@@ -60,7 +54,7 @@ static json_t *overhead(const struct engine_snapshot *s)
 
 	if (!target_ns)
 		return json_null();
-	return json_real(100.0 * (double)(s->slot.run_ns + s->slot.taken * INTERRUPT_NS) / (double)target_ns);
+	return json_real(100.0 * (double)engine_cost_ns(s) / (double)target_ns);
 }
 
 /* What unwinding has in use. */

@@ -123,14 +123,14 @@ static int write_window(struct history *h, struct watched *w, const struct engin
 	return store__add(h->store, w->handle, &add);
 }
 
-/* Called with `work` held. *last: there will be no other, whatever came of this one. */
-static void take_window(struct history *h, struct watched *w, bool *last)
+/* Called with `work` held. *end: STORE_END_OPEN, or there will be no other, whatever came of this one. */
+static void take_window(struct history *h, struct watched *w, enum store_end *end)
 {
 	struct engine_window window = { 0 };
 	struct so_error err = { .text = "" };
 	int rc = engine__window(h->engine, w->id, &window, &err);
 
-	*last = rc == -ENOENT || window.last;
+	*end = window.exited ? STORE_END_ENDED : rc == -ENOENT || window.last ? STORE_END_DETACHED : STORE_END_OPEN;
 	if (rc) {
 		count_lost(h, w->id, err.text);
 		return;
@@ -168,13 +168,13 @@ static void put_watched(struct history *h, size_t i, const struct watched *w)
 static void take_one(struct history *h, size_t i)
 {
 	struct watched w = watched_at(h, i);
-	bool last;
+	enum store_end end;
 
 	if (!w.id)
 		return;
-	take_window(h, &w, &last);
-	if (last) {
-		store__end_target(h->store, w.handle, STORE_END_ENDED);
+	take_window(h, &w, &end);
+	if (end != STORE_END_OPEN) {
+		store__end_target(h->store, w.handle, end);
 		engine__end_windows(h->engine, w.id);
 		w = (struct watched){ 0 };
 	}

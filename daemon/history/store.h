@@ -95,11 +95,12 @@ bool store__problem(struct store *store, char *text, size_t size);
 /* --- Writing ------------------------------------------------------------------------------------------------------ */
 
 /* How it came that a target has no further windows. X(enumerator, word in the table) */
-#define STORE_ENDS(X)                                                  \
-	X(OPEN, "open")       /* it is being watched */                \
-	X(ENDED, "ended")     /* the process ended, or was detached */ \
-	X(CLOSED, "closed")   /* the daemon ended as it should */      \
-	X(UNKNOWN, "unknown") /* the daemon was killed; its last window is lost */
+#define STORE_ENDS(X)                                               \
+	X(OPEN, "open")         /* it is being watched */           \
+	X(ENDED, "ended")       /* the process ended */             \
+	X(DETACHED, "detached") /* while the process lived on */    \
+	X(CLOSED, "closed")     /* the daemon ended as it should */ \
+	X(UNKNOWN, "unknown")   /* the daemon was killed; its last window is lost */
 
 enum store_end {
 #define X(name, word) STORE_END_##name,
@@ -122,7 +123,7 @@ struct store_target {
  */
 int store__begin_target(struct store *store, const struct store_target *target, uint32_t *handle);
 /*
- * `end`: STORE_END_ENDED or STORE_END_CLOSED. -ENOENT: no such handle. The handle is void afterwards. Succeeds with
+ * `end`: STORE_END_ENDED, _DETACHED or _CLOSED. -ENOENT: no such handle. The handle is void afterwards. Succeeds with
  * history off, too: the end is written later, by store__maintain() at the latest; one that cannot be until the daemon
  * ends is found missing by the next one, as STORE_END_UNKNOWN.
  */

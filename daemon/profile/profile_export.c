@@ -172,6 +172,9 @@ static uint64_t file_location(struct profile_export *x, uint64_t address_frame)
 		frame.name = readable;
 		frame.system_name = raw;
 	}
+	/* What the kernel calls in brackets already is shown so by all tools if it is a function's name. */
+	if (!frame.name && file && file->path && file->path[0] == '[')
+		frame.name = frame.system_name = file->path;
 	find_lines(x, number, frame.address);
 	if (!frame.name && !x->lines.n &&
 	    !file_registry__unnamed(x->source->files, number, frame.address, raw, sizeof(raw)))

@@ -203,7 +203,7 @@ const char category_shipped_text[] =
 	"\n"
 	"[sleep and polling]\n"
 	"kind = mechanism\n"
-	"kernel = ^((__x64_sys_|__arm64_sys_)(nanosleep|clock_nanosleep|poll|ppoll|select|pselect6|epoll_wait|epoll_pwait2?|sched_yield|pause|wait4|waitid)|do_nanosleep|hrtimer_nanosleep|do_sys_poll|do_select|core_sys_select|do_epoll_wait|ep_poll|schedule|__schedule|schedule_timeout|do_wait)$\n"
+	"kernel = ^((__x64_sys_|__arm64_sys_)(nanosleep|clock_nanosleep|poll|ppoll|select|pselect6|epoll_wait|epoll_pwait2?|sched_yield|pause|wait4|waitid)|do_nanosleep|hrtimer_nanosleep|do_sys_poll|do_select|core_sys_select|do_epoll_wait|ep_poll|schedule_timeout|do_wait)$\n"
 	"\n"
 	"[memory copies]\n"
 	"kind = mechanism\n"

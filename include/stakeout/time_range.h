@@ -19,8 +19,9 @@
 
 #include "stakeout/error.h"
 
-#define TIME_RANGE_AT_NS     ((int64_t)60 * 1000000000) /* the range of --at: half of it before, half behind */
-#define TIME_RANGE_MAX_AGO_S ((int64_t)3660 * 86400)    /* ten years */
+/* The range of --at: the minute that begins then where no seconds are given (22:57), else half before, half behind. */
+#define TIME_RANGE_AT_NS     ((int64_t)60 * 1000000000)
+#define TIME_RANGE_MAX_AGO_S ((int64_t)3660 * 86400) /* ten years */
 
 /* ns since 1970-01-01 UTC */
 struct time_range {
