@@ -19,6 +19,17 @@ struct mm_struct {
 	unsigned long start_stack; /* where the main thread's stack began: argc and what lies above it */
 };
 
+/* A function that a return probe waits for: the kernel put another return address on the stack, and keeps the true one. */
+struct return_instance {
+	unsigned long stack; /* the stack pointer where the function began: where the address lies */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next; /* an outer one */
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances; /* the innermost one */
+};
+
 struct signal_struct {
 	atomic_t live; /* threads of the group that have not begun to exit */
 };
@@ -37,6 +48,7 @@ struct task_struct {
 	void *stack;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct uprobe_task *utask;
 	struct thread_struct thread;
 };
 

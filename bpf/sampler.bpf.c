@@ -357,6 +357,7 @@ static __always_inline bool send_raw(struct bpf_perf_event_data *ctx, struct sam
 	if (sm->process->flags & SO_PROCESS_KERNEL && !(ctx->regs.cs & CODE_SEGMENT_RPL))
 		bytes = bpf_get_stack(ctx, raw->kernel, SO_MAX_KERNEL_FRAMES * 8, 0);
 	raw->n_kernel = bytes > 0 ? bytes / 8 : 0;
+	copy_return_probes(current_task(), raw->returns);
 	copy_both_ends(raw, sm->u->regs[SO_REG_RSP]);
 	bpf_ringbuf_submit(raw, BPF_RB_FORCE_WAKEUP);
 	return true;

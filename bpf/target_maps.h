@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+#include "bpf/return_probes.h"
 #include "stakeout/sampler_abi.h"
 
 /* Whether it has bpf_get_current_task_btf (5.11); without it the task is read by bpf_probe_read_kernel. */
@@ -52,6 +53,27 @@ struct {
 	__uint(max_entries, SO_STACKS_RING_BYTES); /* the daemon sets more where there are many CPUs */
 } stacks SEC(".maps");
 
+static __always_inline struct task_struct *current_task(void)
+{
+	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
+}
+
+/* A function of its own, so that it is verified once. */
+__noinline __u64 true_return(__u64 at)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+
+	for (int i = 0; i < SO_MAX_RETURN_PROBES && instance; i++) {
+		if (BPF_CORE_READ(instance, stack) == at)
+			return BPF_CORE_READ(instance, orig_ret_vaddr);
+		instance = BPF_CORE_READ(instance, next);
+	}
+	return 0;
+}
+
+#define UW_TRUE_RETURN(at) true_return(at)
+
 static __always_inline bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {
 	if (bytes > 1024)
@@ -78,11 +100,6 @@ static __always_inline const struct so_unwind_rule *uw_rule(__u32 rule)
 static __always_inline bool py_read(void *dst, __u32 bytes, __u64 address)
 {
 	return !bpf_probe_read_user(dst, bytes, (void *)address);
-}
-
-static __always_inline struct task_struct *current_task(void)
-{
-	return have_task_btf ? bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
 }
 
 static __always_inline struct mm_struct *memory_map(struct task_struct *task)

@@ -14,6 +14,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/registers.h"
+#include "bpf/return_probes.h"
 #include "stakeout/threads_abi.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -95,6 +96,7 @@ int threads(struct bpf_iter__task *ctx)
 	t->fsbase = task->thread.fsbase;
 	BPF_CORE_READ_STR_INTO(&t->comm, task, comm);
 	read_registers(task, t);
+	copy_return_probes(task, t->returns);
 	bytes = t->on_cpu ? 0 : bpf_get_task_stack(task, t->kernel, sizeof(t->kernel), 0);
 	t->n_kernel = bytes > 0 ? bytes / 8 : 0;
 	bpf_seq_write(seq, t, sizeof(*t));

@@ -45,6 +45,7 @@ static void fill_raw(struct so_raw_record *raw, const struct so_thread *t, pid_t
 	raw->pc = t->pc;
 	memcpy(raw->regs, t->regs, sizeof(raw->regs));
 	memcpy(raw->comm, t->comm, sizeof(raw->comm));
+	memcpy(raw->returns, t->returns, sizeof(raw->returns));
 	raw->n_kernel = t->n_kernel <= SO_MAX_KERNEL_FRAMES ? t->n_kernel : SO_MAX_KERNEL_FRAMES;
 	memcpy(raw->kernel, t->kernel, raw->n_kernel * sizeof(raw->kernel[0]));
 }

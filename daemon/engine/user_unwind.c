@@ -102,8 +102,18 @@ static bool read_code(void *dst, __u32 bytes, __u64 address)
 	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
 }
 
-#define UW_READ_CODE read_code
-#define UW_SEARCH    static
+static __u64 true_return(__u64 at)
+{
+	for (unsigned i = 0; i < SO_MAX_RETURN_PROBES; i++) {
+		if (here.raw->returns[i].at == at)
+			return here.raw->returns[i].address;
+	}
+	return 0;
+}
+
+#define UW_READ_CODE       read_code
+#define UW_TRUE_RETURN(at) true_return(at)
+#define UW_SEARCH          static
 #include "stakeout/unwinder.h"
 
 static bool py_read(void *dst, __u32 bytes, __u64 address)

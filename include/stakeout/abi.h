@@ -178,4 +178,12 @@ static inline __attribute__((always_inline)) __u64 so_mix(__u64 hash, __u64 word
 #define SO_FRAME_ADDR(frame)  ((frame)&SO_FRAME_ADDR_MASK)
 #define SO_MAX_FILES          65535
 
+/* A return address that a return probe has replaced on a thread's stack. */
+struct so_return_probe {
+	__u64 at; /* where it lies; 0: none */
+	__u64 address;
+};
+
+#define SO_MAX_RETURN_PROBES 8
+
 #endif

@@ -184,6 +184,7 @@ struct so_raw_record {
 	char comm[16];
 	__u64 kernel[SO_MAX_KERNEL_FRAMES + 1];
 	__u64 python_words[SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS];
+	struct so_return_probe returns[SO_MAX_RETURN_PROBES];
 	struct so_stack_copy inner; /* from the page of the red zone on */
 	/* Up to the end of the stack, where the outermost frames are: between the two may lie large arrays. */
 	struct so_stack_copy outer;

@@ -18,6 +18,7 @@ struct so_thread {
 	__u32 pad;
 	char comm[16];
 	__u64 kernel[SO_MAX_KERNEL_FRAMES];
+	struct so_return_probe returns[SO_MAX_RETURN_PROBES];
 };
 
 #endif

@@ -22,6 +22,9 @@
  *   struct so_cached_frame *uw_cached(__u32 cpu, __u64 address) where the address's cached frame would be, or NULL;
  *                                                              readable SO_RULE_SHORT_BYTES beyond a whole rule
  *   UW_READ_CODE                                               like uw_read_user, for code; that by default
+ *   UW_TRUE_RETURN(at)                                         the return address that lay at this address of the stack
+ *                                                              before a return probe replaced it; 0: none did. 0 by
+ *                                                              default
  *   UW_SEARCH                                                  storage class of the two searches: in BPF they are
  *                                                              global functions, which the verifier checks once
  */
@@ -32,6 +35,10 @@
 
 #ifndef UW_READ_CODE
 #define UW_READ_CODE uw_read_user
+#endif
+
+#ifndef UW_TRUE_RETURN
+#define UW_TRUE_RETURN(at) 0
 #endif
 
 #ifndef __always_inline
@@ -363,6 +370,10 @@ static __always_inline int uw_frame_pointer(struct so_unwind *u)
 	if (!ra)
 		return uw_cut(u, SO_TRUNC_FP_ROOT);
 	m = uw_find_mapping(u, ra - 1);
+	if (!m) {
+		ra = UW_TRUE_RETURN(bp + 8);
+		m = ra ? uw_find_mapping(u, ra - 1) : NULL;
+	}
 	if (!m)
 		return uw_cut(u, SO_TRUNC_NO_RULES);
 	u->flags |= SO_STACK_FRAME_POINTER;
@@ -564,6 +575,11 @@ static __always_inline int uw_step(struct so_unwind *u)
 		return uw_follow(u, (const struct so_unwind_rule *)cached->rule);
 	}
 	m = uw_find_mapping(u, at);
+	if (!m && !u->exact) {
+		u->pc = UW_TRUE_RETURN(u->sp - 8);
+		at = u->pc - 1;
+		m = u->pc ? uw_find_mapping(u, at) : NULL;
+	}
 	if (!m) {
 		if (!u->n)
 			uw_push(u, SO_FRAME(0, at));

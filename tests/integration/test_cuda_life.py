@@ -482,3 +482,16 @@ def test_the_probes_are_listed():
         # Never the entry's endbr64, which the kernel would have to single-step.
         assert "endbr64" not in line.split("(")[0], line
         assert "single-stepped" not in line, line
+
+
+@timeout(60)
+def test_stacks_go_through_return_probes():
+    """Of a thread in a CUDA call the return address on its stack is the kernel's trampoline."""
+    daemon = Daemon()
+    target = program("cuda_calls", "-d", 4, "-r", 2000, "-m", "launch*5", rules="cudaLaunchKernel=50us")
+    watch = watch_all(daemon, target, rate_hz=999)
+    go(target)
+    finish(target)
+    watch.at_end()
+    stats = daemon.request("GET", watch.path + "/stats")
+    assert stats["samples"] > 200 and not stats["truncated"].get("no-mapping"), stats
