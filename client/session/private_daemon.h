@@ -11,17 +11,13 @@
 
 struct private_daemon;
 
-/*
- * Returns when it serves. -EPERM: it lacks privileges, -EINTR: the user interrupted; err says what to do.
- */
+/* Returns when it serves. -EPERM: it lacks privileges, -EINTR: the user interrupted; err says what to do. */
 int private_daemon__start(struct private_daemon **out, struct so_error *err);
 const char *private_daemon__socket(const struct private_daemon *daemon);
 void private_daemon__free(struct private_daemon *daemon);
 CLEANUP_DEFINE(struct private_daemon *, private_daemon, private_daemon__free)
 
-/*
- * What `stakeoutd --check-json` prints; *out is malloc'ed text. Needs no privileges.
- */
+/* What `stakeoutd --check-json` prints; *out is malloc'ed text. Needs no privileges. */
 int private_daemon__check(char **out, struct so_error *err);
 
 #endif

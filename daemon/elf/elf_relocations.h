@@ -10,8 +10,7 @@
 
 /*
  * Visits them in the file's order, until one visit returns an error, which is then returned. 0 also when there are
- * none;
- * -EINVAL: damaged.
+ * none; -EINVAL: damaged.
  */
 int elf_relocations__each(const struct elf_image *image, const struct elf_file *elf,
 			  int (*visit)(void *context, const Elf64_Rela *relocation), void *context);

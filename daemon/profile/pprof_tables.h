@@ -99,8 +99,7 @@ size_t pprof_tables__bytes(const struct pprof_tables *tables); /* memory held, r
 
 /*
  * *out: malloc'ed, the message, gzipped or not. Equal tables give equal bytes. -EFBIG: not compressed it would pass
- * max_bytes;
- * -ENOMEM.
+ * max_bytes; -ENOMEM.
  */
 int pprof_tables__pack(const struct pprof_tables *tables, bool gzip, size_t max_bytes, uint8_t **out, size_t *length);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Where an ELF file keeps its .eh_frame, the section's bytes, and which addresses the file can execute at all.
- */
+/* Where an ELF file keeps its .eh_frame, the section's bytes, and which addresses the file can execute at all. */
 #ifndef STAKEOUT_EH_FRAME_H
 #define STAKEOUT_EH_FRAME_H
 

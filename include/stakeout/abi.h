@@ -166,10 +166,9 @@ static inline __attribute__((always_inline)) __u64 so_mix(__u64 hash, __u64 word
 #define SO_MAX_FRAMES        (SO_MAX_USER_FRAMES + SO_MAX_KERNEL_FRAMES)
 
 /*
- * A user frame: the number of its file in the upper 16 bits, the ELF virtual address in the lower 48. File 0
- * means that the address lies in no file: the lower bits are the process's own address. The addresses are those
- * of the instruction to attribute: for a caller the return address minus one. A kernel frame is a plain kernel
- * address.
+ * A user frame: the number of its file in the upper 16 bits, the ELF virtual address in the lower 48. File 0 means that
+ * the address lies in no file: the lower bits are the process's own address. The addresses are those of the instruction
+ * to attribute: for a caller the return address minus one. A kernel frame is a plain kernel address.
  */
 #define SO_FRAME_FILE_SHIFT   48
 #define SO_FRAME_ADDR_MASK    ((1ull << SO_FRAME_FILE_SHIFT) - 1)

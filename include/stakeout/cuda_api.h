@@ -315,10 +315,9 @@ enum so_cuda_api {
 };
 
 /*
- * Calls that are not counted but tell a kernel's name: X(name, library, out, handle or alias, name). Which argument
- * is where: 1 is rdi. __cudaRegisterFunction (the binary's own start-up code) has the host stub's address and the
- * mangled name, the others write a handle to *out; __cudaGetKernel (CUDA 13) and cuKernelGetFunction make one of
- * another.
+ * Calls that are not counted but tell a kernel's name: X(name, library, out, handle or alias, name). Which argument is
+ * where: 1 is rdi. __cudaRegisterFunction (the binary's own start-up code) has the host stub's address and the mangled
+ * name, the others write a handle to *out; __cudaGetKernel (CUDA 13) and cuKernelGetFunction make one of another.
  */
 #define SO_CUDA_NAMERS(X)                                                                                   \
 	X(__cudaRegisterFunction, RUNTIME, 0, 2, 4) /* (fat binary, stub, char *, const char *name, ...) */ \
