@@ -23,9 +23,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/*
- * Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the end of the kernel stack.
- */
+/* Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the kernel stack's end. */
 const volatile bool have_task_pt_regs = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;

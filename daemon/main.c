@@ -294,10 +294,7 @@ static int give_up_privileges(struct so_error *err)
 	return 0;
 }
 
-/*
- * Of whoever takes the windows: the history, or what takes them for this alone. A private daemon has nobody to count
- * for.
- */
+/* Given to what takes the windows: the history, or a thread for it alone. A private daemon has nobody to count for. */
 static int open_counters(const struct category_rules *rules, struct engine *engine, struct category_counters **out,
 			 struct so_error *err)
 {

@@ -237,10 +237,7 @@ static __always_inline bool is_inside(struct so_cuda_call *c, struct so_cuda_slo
 	}
 	if (a->rsp < c->sp)
 		return true;
-	/*
-	 * That call is over: it was left by a jump. Or this is the same entry, which has two probes while the daemon
-	 * places others.
-	 */
+	/* That call is over: a jump left it. Or it is the same entry, with two probes while others are placed. */
 	if (a->rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
 		slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
 	c->active = 0;

@@ -54,10 +54,7 @@ static void cleanup__dumping(struct dumping *d)
 	output__free(d->output);
 }
 
-/*
- * The command line, its arguments parted by blanks, its end left out if it is long; the name of a process that has
- * none.
- */
+/* The command line, its arguments parted by blanks, cut at the end if long; the name of a process that has none. */
 static void read_command(struct dumping *d)
 {
 	static const char more[] = "…";

@@ -177,10 +177,7 @@ static bool nearest_clock(const struct tm *clock, enum side side, time_t now, ti
 	return false;
 }
 
-/*
- * Midnight may be left out, too: then the day's first moment is the one to which mktime(3) shifts it from the side of
- * the day itself.
- */
+/* Where midnight is skipped too, the day begins where mktime(3) shifts midnight from the side of the day itself. */
 static int date_moment(const struct text *text, const struct tm *tm, enum side side, bool has_clock, time_t now,
 		       time_t *out, struct so_error *err)
 {

@@ -48,10 +48,7 @@ void summary__print_short(const char *text, size_t length, FILE *out);
 /* Any text of somebody else's, cleaned and cut. */
 int summary__print_foreign(const char *words, FILE *out);
 
-/*
- * "  rank 3  container 0123456789ab", of those that are known, each behind `before`; an id is cut as container tools
- * do.
- */
+/* "  rank 3  container 0123456789ab", of those known, each behind `before`; an id is cut as container tools do. */
 int summary__print_labels(const char *before, const char *rank, const char *container, FILE *out);
 
 /* The functions with most self time, with their total time. rows: sorted by self. */

@@ -41,9 +41,7 @@ struct cuda_lines {
 	uint64_t forgotten; /* lines */
 };
 
-/*
- * Adds to the line of that key, each number times the factor. -ENOMEM: there is no room for another, which is counted.
- */
+/* Adds to the line of that key, each number times the factor. -ENOMEM: no room for another, which is counted. */
 int cuda_lines__add(struct cuda_lines *lines, const struct so_cuda_line_key *key, const struct so_cuda_line *line,
 		    double factor, uint64_t now_ns);
 static inline size_t cuda_lines__count(const struct cuda_lines *lines)

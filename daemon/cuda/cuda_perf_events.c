@@ -85,9 +85,7 @@ static void remove_pending(struct cuda_perf_events *e, size_t at)
 	memmove(&e->pending[at], &e->pending[at + 1], (--e->n_pending - at) * sizeof(*e->pending));
 }
 
-/*
- * Of the latest: those before them are of processes that are gone, or were cold for as long as it took to get that far.
- */
+/* Of the latest: earlier ones are of processes that are gone, or were cold for as long as it took to get that far. */
 static struct event take_hottest(struct cuda_perf_events *e)
 {
 	size_t first = e->n_pending > COMPARED ? e->n_pending - COMPARED : 0, best = first;

@@ -93,15 +93,10 @@ int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_c
 /* The target's switches; writing to them takes effect at once. */
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);
 
-/*
- * What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, or what reading
- * a map gave.
- */
+/* What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, a map's error. */
 int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
 			  void *context, struct cuda_snapshot *out);
-/*
- * Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or what reading the map gave.
- */
+/* Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or the map's error. */
 int cuda_probes__each_thread(struct cuda_probes *probes, int (*add)(void *context, uint32_t tgid, uint32_t tid),
 			     void *context);
 /* Removes one entry, and gives what it held then. -ENOENT, -errno. */
@@ -115,10 +110,7 @@ void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint3
 
 int cuda_probes__names_fd(const struct cuda_probes *probes);
 void cuda_probes__consume_names(struct cuda_probes *probes);
-/*
- * Ends the open window of stacks, as sampler__drain() does: its stacks must have been consumed before this returns
- * lines.
- */
+/* Ends the open window of stacks, as sampler__drain() does: its stacks must be consumed before this returns lines. */
 int cuda_probes__drain(struct cuda_probes *probes, struct sampler *sampler);
 
 #endif

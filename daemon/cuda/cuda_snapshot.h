@@ -106,9 +106,7 @@ int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot 
  */
 int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into);
 
-/*
- * Adds up the calls of these threads (cuda_threads__key()) as those of thread 0 of their processes. -ENOMEM: all stay.
- */
+/* Adds up the calls of these threads (cuda_threads__key()) as thread 0 of their processes. -ENOMEM: all stay. */
 int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads);
 /* What its entries take. */
 size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot);

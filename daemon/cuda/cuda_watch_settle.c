@@ -14,10 +14,7 @@
 
 /* A window that is cut short is kept if so much of it was. */
 #define LEAST_WINDOW 0.5
-/*
- * So well is known what the probes took, as what follows from it; more than so much of the CPU time they cannot have
- * taken.
- */
+/* The factor within which the probes' cost is known; the share of the CPU time that they cannot have taken. */
 #define PRICE_MARGIN  1.25
 #define MOST_SLOWDOWN 0.98
 

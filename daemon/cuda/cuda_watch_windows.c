@@ -6,10 +6,7 @@
 #include "daemon/os/clock.h"
 
 #define MS 1000000ull
-/*
- * An on-window, as long as the budget leaves two seconds between two of them; with probes that go slowly, so many
- * times.
- */
+/* An on-window, if the budget leaves two seconds between two of them; PERF_TIMES as long with slow probes. */
 #define LEAST_WINDOW_NS 40e6
 #define MOST_WINDOW_NS  250e6
 #define PERF_TIMES      4

@@ -33,10 +33,7 @@ CLEANUP_DEFINE(struct kernel_names *, kernel_names, kernel_names__free)
  */
 int kernel_names__add(struct kernel_names *names, const struct so_cuda_name *record);
 
-/*
- * A forked child has its parent's memory, and so its handles; what it has of its own under that number is void.
- * -ENOMEM.
- */
+/* A forked child has its parent's memory, and so its handles; what it has itself under that number is void. -ENOMEM. */
 int kernel_names__fork(struct kernel_names *names, uint32_t parent, uint32_t child);
 
 /* The process has ended, or executes another program. */

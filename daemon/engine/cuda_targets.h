@@ -85,10 +85,7 @@ bool cuda_targets__watches(const struct target *t);
 const struct accumulator *cuda_targets__stacks(const struct target *t, unsigned i);
 /* The slowdown by probes in percent, or null. New reference. */
 json_t *cuda_targets__overhead(const struct target *t);
-/*
- * What NVML says of the GPUs for the span of what was taken; NULL, and `problem` says why. New reference. Without the
- * lock.
- */
+/* NVML's word on the GPUs for the time of what was taken; NULL: see `problem`. New reference. Without the lock. */
 json_t *cuda_targets__gpu(struct cuda_targets *c, const struct cuda_taken *taken, char *problem);
 
 #endif

@@ -28,10 +28,7 @@
 #define ENGINE_MAX_TARGETS_USER  24
 #define ENGINE_MAX_TARGETS_USERS 48
 
-/*
- * Of the target's time, for the probes of CUDA calls: those of a standing watch, and of a recording (struct
- * attach_options.keep).
- */
+/* Of the target's time, for probes of CUDA calls: a standing watch's, a recording's (struct attach_options.keep). */
 #define ENGINE_CUDA_BUDGET_PERCENT    1.0
 #define ENGINE_CUDA_RECORDING_PERCENT 3.0
 
@@ -49,9 +46,7 @@ struct engine_options {
 	unsigned counts_entries;    /* capacity of the counts map; 0: chosen by rate (tests make it small) */
 	size_t generation_bytes;    /* of a kept target's samples; 0: ENGINE_GENERATION_BYTES (tests make it small) */
 	unsigned files_idle_ms;     /* a file that is mapped nowhere is let go after this; 0: 10 minutes (tests) */
-	/*
-	 * Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing.
-	 */
+	/* Called once all is loaded, before there is any thread; what it returns ends engine__new(). NULL: none. */
 	int (*loaded)(struct so_error *err);
 };
 

@@ -417,9 +417,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);
-	/*
-	 * Again: the number may have become another process's while the lock was waited for, or programs were loaded.
-	 */
+	/* Again: the pid may have become another process's while the lock was waited for, or programs were loaded. */
 	ret = check_process(o, &info, err);
 	ret = ret ?: attach_locked(e, o, &info, called_ns, id, err);
 	pthread_mutex_unlock(&e->lock);

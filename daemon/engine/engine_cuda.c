@@ -383,10 +383,7 @@ void cuda_targets__drain(struct cuda_targets *c)
 struct cuda_found {
 	struct cuda_mapped *mapped;
 	size_t n, capacity;
-	/*
-	 * Files that may launch kernels, and which their code has names for: reading it takes some 50 ms of a large
-	 * one.
-	 */
+	/* Files that may launch kernels, and whose code is read for kernels' names: some 50 ms for a large one. */
 	const struct proc_map **callers;
 	struct file_use *uses;
 	size_t n_callers, callers_capacity;

@@ -212,9 +212,7 @@ static int used_libraries(const struct moment *m, const struct cuda_snapshot *si
 	return ret;
 }
 
-/*
- * Without the lists of probes, which are the same in every window, and without libraries that do not matter any more.
- */
+/* Without the lists of probes, which are the same in every window, and without libraries that no longer matter. */
 static int take_libraries(const struct moment *m, struct cuda_taken *since)
 {
 	struct u64_table used = { 0 };

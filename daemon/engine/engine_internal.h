@@ -58,10 +58,7 @@ void engine_free_target(struct target *t);
 void engine_unhold(struct engine *e, struct target *t);
 /* With no target left, nothing refers to files, tables or symbols; the next attach finds its tables in the cache. */
 void engine_forget_if_idle(struct engine *e);
-/*
- * Forgets targets that have ended while they and the others take more than half of what all may. Not from within a
- * drain.
- */
+/* Forgets ended targets while they and the others take more than half of what all may. Not from within a drain. */
 void engine_forget_ended(struct engine *e);
 /* CPU time of the daemon and of the process that reads source lines for it. */
 uint64_t engine_cpu_ns(struct engine *e);
@@ -88,9 +85,7 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s);
 void engine_hold_snapshot(struct target *t, struct engine_snapshot *s);
 /* Turns its figures into those since a moment. */
 void engine_subtract_moment(struct engine_snapshot *s, const struct samples_moment *from);
-/*
- * Takes the lock, collects, and takes a snapshot of all samples that are in memory; to be released. -ENOENT, -ENOMEM.
- */
+/* Takes the lock, collects, and takes a snapshot of all samples in memory; to be released. -ENOENT, -ENOMEM. */
 int engine_take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err);
 /* Without the lock. */
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);

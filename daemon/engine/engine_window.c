@@ -8,9 +8,7 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/os/log.h"
 
-/*
- * The wall clock may be set. Smaller differences to CLOCK_MONOTONIC are slewing, and do not open gaps between windows.
- */
+/* The wall clock may be set. Smaller differences to CLOCK_MONOTONIC are slewing: no gap between windows. */
 #define MAX_SLEW_NS ((int64_t)50000000)
 
 static int begin_locked(struct engine *e, uint32_t id, bool cuda, struct so_error *err)

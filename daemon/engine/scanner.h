@@ -15,9 +15,7 @@ struct scanner {
 	struct process_life life;
 };
 
-/*
- * -EBUSY: its memory cannot be read now, and will be later; -EPERM: it is another user's; -ESRCH, -ENOENT: it has gone.
- */
+/* -EBUSY: its memory cannot be read now, but will be later; -EPERM: another user's; -ESRCH, -ENOENT: it has gone. */
 int scanner__scan(const struct scanner *s, const struct scan_work *work);
 
 #endif

@@ -174,10 +174,7 @@ size_t targets__bytes(const struct targets *ts)
 	return bytes;
 }
 
-/*
- * Those that can use it stay within it together until they are looked at again. What one does not use, the next
- * division gives to all.
- */
+/* Those that can use it stay within it together until the next look. The next division gives all what one leaves. */
 void targets__share_bytes(struct targets *ts)
 {
 	size_t used = targets__bytes(ts), share = 0;

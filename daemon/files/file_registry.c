@@ -362,9 +362,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	slot = p->slot;
 	slot->dev = p->dev;
 	slot->inode = p->inode;
-	/*
-	 * A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file.
-	 */
+	/* A file that is none of ours keeps its descriptor too: its inode must not come to mean another file. */
 	slot->fd = TAKE_FD(p->fd);
 	rc = insert_slot(r, slot);
 	if (rc)

@@ -37,9 +37,7 @@ static int read_targets(struct history *h, struct target_list *list, struct so_e
 	return store__targets(h->store, &list->all, &list->n, err);
 }
 
-/*
- * What the daemon wrote down of the target; an empty object when that is no JSON. New reference; NULL: out of memory.
- */
+/* What the daemon wrote down of the target; an empty object when that is no JSON. New reference; NULL: no memory. */
 static json_t *labels_of(const struct store_target_info *info)
 {
 	json_t *labels = json_loads(info->labels, 0, NULL);

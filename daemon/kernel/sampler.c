@@ -205,9 +205,7 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 
 	libbpf_set_print(silent);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL & ~LIBBPF_STRICT_AUTO_RLIMIT_MEMLOCK);
-	/*
-	 * Kernels before 5.11 charge maps to the locked-memory limit; where raising it is not permitted it may suffice.
-	 */
+	/* Kernels before 5.11 charge maps to the locked-memory limit; if raising it is not permitted it may suffice. */
 	setrlimit(RLIMIT_MEMLOCK, &infinite);
 	rc = load(s, options, err);
 	if (rc)

@@ -43,9 +43,7 @@ static bool read_thread(const struct foreign_memory *memory, const struct python
 	return true;
 }
 
-/*
- * The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles.
- */
+/* The thread states of one interpreter. Each points back to it and to the one before, so the list has no circles. */
 static int walk_threads(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t interpreter,
 			struct python_thread *out, unsigned room, unsigned *n)
 {

@@ -16,10 +16,7 @@
 struct match_entry {
 	pid_t pid, ppid;
 	uint64_t start_ticks; /* after boot; with the pid it names a process for good */
-	/*
-	 * Another one after an exec: of the name, and of where the arguments and the stack lie, which the kernel places
-	 * anew each time.
-	 */
+	/* Another after an exec: of the name and where arguments and stack lie, which the kernel chooses each time. */
 	uint64_t image;
 	bool unfit; /* a kernel thread, or one that has ended */
 	char comm[16];

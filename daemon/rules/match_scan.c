@@ -19,17 +19,12 @@
 #define PAUSE_NS     SECOND_NS
 #define MAX_PAUSE_NS (5 * SECOND_NS)
 #define COST_FACTOR  50
-/*
- * Commands that come and go are left alone: their command lines may hold a rule's own words, like this program's
- * client's.
- */
+/* Short-lived commands are left alone: their command lines may hold a rule's own words, like this client's. */
 #define MIN_AGE_NS (SECOND_NS / 2)
 /* What could not be attached is tried again, each time after twice as long. */
 #define RETRY_NS     (5 * SECOND_NS)
 #define MAX_RETRY_NS (60 * SECOND_NS)
-/*
- * An ended target is forgotten after this: at once where the past is kept, which takes its last window within a second.
- */
+/* An ended target is forgotten after this: at once where the past is kept (it has the last window within a second). */
 #define FORGET_KEPT_NS (5 * SECOND_NS)
 #define FORGET_NS      (300 * SECOND_NS)
 /* The same cause of a failure is logged again after this. */
@@ -328,9 +323,7 @@ void match_scan__round(struct match_scan *scan)
 	forget_ended(&r);
 	r.living = count_living(&r);
 	r.room = r.living < ENGINE_MAX_TARGETS;
-	/*
-	 * Another rule may want what the removed one had; what they match is unchanged, so nothing barred comes back.
-	 */
+	/* Another rule may want what the removed one had; what they match is unchanged: nothing barred comes back. */
 	if (r.last_id && !list_processes(&r, removed != scan->removed)) {
 		look_at_all(&r);
 		seen_list__release(&scan->seen);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The entries of an .eh_frame section: its CIEs decoded, its FDEs as references into the section. Framing is
- * libdw's (dwarf_next_cfi).
- */
+/* An .eh_frame section's entries: CIEs decoded, FDEs as references into the section. libdw frames (dwarf_next_cfi). */
 #ifndef STAKEOUT_CFI_ENTRIES_H
 #define STAKEOUT_CFI_ENTRIES_H
 

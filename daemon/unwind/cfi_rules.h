@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What a call-frame state means as an so_unwind_rule (stakeout/abi.h), and the set of different rules that one
- * file needs.
- */
+/* What a call-frame state means as an so_unwind_rule (stakeout/abi.h), and the set of different rules of one file. */
 #ifndef STAKEOUT_CFI_RULES_H
 #define STAKEOUT_CFI_RULES_H
 

@@ -193,9 +193,7 @@ bool stack_state__store(const struct stack_state *s, const struct stack_insn *in
 	return address->kind == STACK_REG;
 }
 
-/*
- * Slots that rsp has moved over are nobody's any more. Those that were below it before are in the red zone, and stay.
- */
+/* Slots that rsp has moved over are nobody's now. Those that were below it before are in the red zone, and stay. */
 static void release(struct stack_state *s, struct stack_value before)
 {
 	struct stack_value now = s->regs[SO_REG_RSP];

@@ -64,9 +64,7 @@ static uint64_t rule_hash(const struct so_unwind_rule *rule)
 	return (words[0] ^ words[0] >> 31 ^ words[1]) * 0xc2b2ae3d27d4eb4full;
 }
 
-/*
- * Where a rule is, or the free place for its hash: rules of the same hash that differ sit under the next hash values.
- */
+/* Where a rule is, or the free place for its hash: different rules of one hash sit under the next hash values. */
 static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule *rule, uint64_t *hash,
 		      uint32_t *number)
 {

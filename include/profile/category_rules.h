@@ -67,9 +67,7 @@ bool category_rules__has_patterns(const struct category_rules *rules, size_t cat
 
 struct category_ranks {
 	uint32_t activity;
-	/*
-	 * [1]: in a sample whose thread held the GIL. leaf: when the frame is the leaf; as good as mechanism or better.
-	 */
+	/* [1]: in a sample whose thread held the GIL. leaf: the frame is the leaf; as good as mechanism or better. */
 	uint32_t mechanism[2], leaf[2];
 };
 

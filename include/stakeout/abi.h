@@ -92,10 +92,7 @@ enum so_ra_kind {
 	SO_RA_REG,  /* in a register (vfork keeps it in rdi); known in the innermost frame only */
 };
 
-/*
- * One unwind rule, 16 bytes, meaningful as a whole: two rules are equal when their bytes are. Offsets are in
- * bytes. Unused fields are zero.
- */
+/* One unwind rule, 16 bytes; equal rules have equal bytes. Offsets are in bytes. Unused fields are zero. */
 struct so_unwind_rule {
 	__s32 cfa_off;
 	__s16 rbp_off;

@@ -101,9 +101,7 @@ enum so_cuda_args {
 	SO_CUDA_ARGS_EVENT,        /* (event) */
 	SO_CUDA_ARGS_EVENT_STREAM, /* (event, stream[, ...]) */
 
-	/*
-	 * Of calls that are rare: what follows is read by a function of its own (bpf/cuda/cuda_rare.h), and no stream.
-	 */
+	/* Of calls that are rare: what follows is read by its own function (bpf/cuda/cuda_rare.h), and no stream. */
 	SO_CUDA_ARGS_LAUNCH_LIST,         /* (cudaLaunchParams or CUDA_LAUNCH_PARAMS[], number, flags) */
 	SO_CUDA_ARGS_COPY_ARRAY,          /* (4 that say where, bytes, kind[, stream]) */
 	SO_CUDA_ARGS_COPY_2D_ARRAY,       /* (5 that say where, width, height, kind[, stream]) */

@@ -42,10 +42,7 @@ static inline double so_student_95(double freedom)
 	       (3 * pow(z, 7) + 19 * pow(z, 5) + 17 * pow(z, 3) - 15 * z) / (384 * n * n * n);
 }
 
-/*
- * The interval's half, in calls; 0: all were seen. NAN: calls were missed, and fewer than two windows tell nothing of
- * them.
- */
+/* The interval's half, in calls; 0: all were seen. NAN: calls were missed, and there are fewer than two windows. */
 static inline double so_cuda_interval(const struct so_cuda_estimate *e)
 {
 	double variance;

@@ -172,10 +172,7 @@ static __always_inline bool uw_fill(struct so_unwind *u, __u64 base)
 	return true;
 }
 
-/*
- * Reads one word of the stack. `from` is where the window begins if it must be moved: the lowest address that this
- * frame may still need.
- */
+/* Reads one word of the stack. from: where a moved window begins, the lowest address that this frame may still need. */
 static __always_inline bool uw_stack(struct so_unwind *u, __u64 address, __u64 from, __u64 *value)
 {
 	__u64 off = address - u->window_base;
@@ -517,10 +514,7 @@ static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mappi
 	return uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
-/*
- * Rules of the kinds that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not
- * change.
- */
+/* Rules that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not change. */
 static __always_inline void uw_keep(struct so_cached_frame *c, const struct so_unwind *u, __u64 at, __u64 frame,
 				    const struct so_mapping *m, const struct so_unwind_rule *rule)
 {
