@@ -27,10 +27,7 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile bool have_task_pt_regs = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
-/*
- * A stack with Python frames wakes it too, but not more often than this: the names of code objects are to be read while
- * their process lives and before their memory is used again.
- */
+/* Python frames wake it too, at most this often: code objects' names are to be read before their memory is reused. */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 struct so_mapping mappings[SO_MAX_MAPPINGS];

@@ -209,10 +209,7 @@ static __always_inline bool is_called_by_runtime(const struct arguments *a)
 	return false;
 }
 
-/*
- * Whether the thread's call has ended unseen, or may have, as its probes went while it was under way: it would make
- * all calls further down the stack nested ones.
- */
+/* Whether the thread's call ended unseen, or may have, as its probes went: all further calls would seem nested. */
 static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
 {
 	__u32 api = SO_CUDA_COOKIE_CALL(c->cookie);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A stakeoutd for one command: started on a socket in a directory of its own, ended with the command. Nothing of
- * it stays, even if the command is killed.
- */
+/* A stakeoutd for one command, on a socket in its own directory. Nothing of it stays, even if the command is killed. */
 #ifndef STAKEOUT_CLIENT_PRIVATE_DAEMON_H
 #define STAKEOUT_CLIENT_PRIVATE_DAEMON_H
 

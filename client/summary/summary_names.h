@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the summary counts and by which names: the samples that its options let through, and tables of functions,
- * source lines, threads and processes over them.
- */
+/* The samples that the summary's options let through, and tables of functions, source lines, threads, processes. */
 #ifndef STAKEOUT_CLIENT_SUMMARY_NAMES_H
 #define STAKEOUT_CLIENT_SUMMARY_NAMES_H
 

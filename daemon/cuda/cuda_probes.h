@@ -84,10 +84,7 @@ bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
 /* Tells where a process's shared runtimes are. */
 void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);
 
-/*
- * The call that a thread was last seen to enter. -ENOENT: none; -EINVAL: before Linux 6.9 a thread other than its
- * process's first cannot be asked for.
- */
+/* The call that a thread was last seen to enter. -ENOENT; -EINVAL: before Linux 6.9, not a process's first thread. */
 int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_cuda_call *out);
 
 /* The target's switches; writing to them takes effect at once. */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * From what the maps hold to what was called: calls of windowed units are scaled from their on-window to its cycle,
- * all others are added as they are.
- */
+/* From maps to calls: those of windowed units are scaled from on-window to cycle, all others are added as they are. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

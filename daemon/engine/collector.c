@@ -133,10 +133,7 @@ static bool waits_on(struct collector *c, const struct waiting_sample *w, const 
 	return true;
 }
 
-/*
- * To learn a function's rules may take milliseconds each time, so the ring is emptied in between: it holds some thirty
- * samples of this kind, or one and a half for each CPU.
- */
+/* Learning a function may take milliseconds: empties the ring in between, which holds some thirty such samples. */
 void collector__unwind_waiting(struct collector *c)
 {
 	struct learner *learner = c->unwind.learner;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * CUDA calls of the targets that asked for them: probes on their libraries, as these are found. With the engine's
- * lock held unless said otherwise.
- */
+/* CUDA calls of the targets that asked for them: probes on their libraries as found. Engine's lock held unless said. */
 #ifndef STAKEOUT_CUDA_TARGETS_H
 #define STAKEOUT_CUDA_TARGETS_H
 

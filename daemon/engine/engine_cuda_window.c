@@ -121,10 +121,7 @@ static uint64_t rounded(double value)
 	return value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
-/*
- * The lines that have calls since, and the mark moved on for these. Differences of rounded figures add up to the
- * rounded figure, which is what an answer tells.
- */
+/* The lines that have calls since; moves their mark on. Differences of rounded figures add up to the rounded figure. */
 static int take_lines(const struct moment *m, struct cuda_mark *mark, struct cuda_taken *since)
 {
 	since->lines = calloc(m->n_lines + 1, sizeof(*since->lines));

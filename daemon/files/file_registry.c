@@ -135,10 +135,7 @@ static uint64_t sample_contents(int fd, uint64_t bytes)
 	return sum;
 }
 
-/*
- * The name under which the file's table is cached. The owner is part of it: nobody's file can stand in for a system
- * library, or for another user's.
- */
+/* The file's name in the cache of tables. With its owner, so that nobody's file can stand in for another user's. */
 static void cache_key(const struct prepared_file *p, char *key, size_t size)
 {
 	const char *build_id = p->slot->entry.elf.build_id;

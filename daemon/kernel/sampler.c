@@ -152,10 +152,7 @@ static int attach_tracepoints(struct sampler *s)
 	return s->skel->links.on_exit ? 0 : -errno;
 }
 
-/*
- * A sample for the daemon to unwind takes some 150 KB of the ring of stacks, and several CPUs may stand in the same
- * code without rules at once.
- */
+/* A sample to unwind here takes some 150 KB of the ring of stacks, and several CPUs may reach the same code at once. */
 static uint32_t ring_bytes(void)
 {
 	uint32_t bytes = SO_STACKS_RING_BYTES;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The process runs on while it is read: a list may change under the walk, so that one contradiction proves nothing.
- * What does not come out whole is read again a few times.
- */
+/* A running process may change a list under the walk: one contradiction proves nothing, and it is read again. */
 #include "daemon/python/python_process.h"
 
 #include <errno.h>
@@ -227,10 +224,7 @@ static int check_frames(const struct foreign_memory *memory, const struct python
 		   : 0;
 }
 
-/*
- * struct _gil_runtime_state begins with the interval after which a thread is asked to give the lock up, in
- * microseconds. `locked` is -1 before the lock is made.
- */
+/* struct _gil_runtime_state begins with the switch interval in µs. `locked` is -1 before the lock is made. */
 static bool is_gil(const struct foreign_memory *memory, const struct so_python *walker, uint64_t address)
 {
 	uint64_t interval, holder;

@@ -22,10 +22,7 @@ struct match_entry {
 	char comm[16];
 };
 
-/*
- * All processes, in order of their pids. *out: malloc'ed, the caller frees it. Those that end meanwhile may be missing.
- * -errno: /proc cannot be read.
- */
+/* All processes by rising pid; those that end meanwhile may be missing. *out: malloc'ed, the caller's. -errno. */
 int match_proc__list(int proc_fd, struct match_entry **out, size_t *n);
 
 /* One of them. -ESRCH also when it cannot be read. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A cursor over foreign call-frame bytes. Every read checks what is left and returns false instead of passing
- * the end; after a false the cursor's position means nothing.
- */
+/* A cursor over foreign call-frame bytes. A read past the end returns false; the position means nothing then. */
 #ifndef STAKEOUT_CFI_READER_H
 #define STAKEOUT_CFI_READER_H
 

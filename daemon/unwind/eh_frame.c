@@ -132,10 +132,7 @@ static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	return 0;
 }
 
-/*
- * Reads the section's bytes. Some zero bytes follow them, so that a reader that looks a word too far finds
- * nothing there rather than another's memory.
- */
+/* Reads the section's bytes, with some zero bytes behind for a reader that looks a word too far. */
 static int load(const struct source *src, uint64_t offset, uint64_t size, uint64_t vaddr, struct eh_frame *eh,
 		struct so_error *err)
 {

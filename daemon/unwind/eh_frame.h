@@ -18,10 +18,7 @@ struct eh_frame_range {
 	uint64_t start, end; /* virtual addresses, end excluded */
 };
 
-/*
- * A procedure linkage table of a form that is known: x86-64 psABI, "Procedure Linkage Table". Linkers other than GNU's
- * leave them without unwind information.
- */
+/* A PLT of a known form (x86-64 psABI, "Procedure Linkage Table"). Only GNU's linkers give them unwind information. */
 struct eh_frame_plt {
 	uint64_t start, end; /* virtual addresses; a multiple of 16, as are the entries */
 	bool header;         /* its first 16 bytes push twice more than the entries and jump to the loader */

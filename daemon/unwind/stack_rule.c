@@ -8,10 +8,7 @@ static bool is_reg(struct stack_value v, uint8_t reg)
 	return v.kind == STACK_REG && v.base == reg;
 }
 
-/*
- * Registers whose value at the entry may have been a copy of the stack pointer. A stack pointer taken from one that
- * carries an argument is a switch to another stack.
- */
+/* Registers that may hold a copy of rsp at the entry. A stack pointer from an argument switches to another stack. */
 static bool may_keep_stack(uint8_t base)
 {
 	return base == SO_REG_RBX || base == SO_REG_RBP || (base >= SO_REG_R10 && base < SO_NREGS);

@@ -77,10 +77,7 @@ static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule
 	return false;
 }
 
-/*
- * Gives up the numbers of all rules that no table has had for so long that no walk can be at a row that names them.
- * What is left is found by a table of hashes made anew.
- */
+/* Gives up numbers of rules that have been in no table for longer than any walk takes; makes the hash table anew. */
 static void vacate_unused(struct table_pool *pool)
 {
 	const struct so_unwind_rule *rules = sampler__rules(pool->sampler);

@@ -8,10 +8,7 @@
 
 #include "daemon/unwind/unwind_table.h"
 
-/*
- * Raised whenever the layout changes, unwind_table__compile makes another table of the same file, or
- * stack_effect__follow learns other rules of the same code.
- */
+/* Raised when the layout changes, or unwind_table__compile or stack_effect__follow makes other rules of a file. */
 #define UNWIND_CACHE_VERSION 5
 
 struct unwind_cache_header {

@@ -23,10 +23,7 @@
 #define SO_CUDA_STACKS_A_CPU       2 /* a thread may be preempted while its stack is taken */
 #define SO_CUDA_NAME_BYTES         512
 
-/*
- * A probe's cookie: which call it belongs to (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), for which
- * target, in which library.
- */
+/* A probe's cookie: which call (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), target and library. */
 #define SO_CUDA_COOKIE(call, slot, library) ((__u64)(library) << 32 | (__u64)(slot) << 16 | (call))
 #define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0x7fff)
 #define SO_CUDA_COOKIE_STEPPED              0x8000ull /* the entry's instruction is single-stepped */

@@ -109,10 +109,7 @@ struct so_program_time {
 #define SO_STACKS_RING_CPU_BYTES (256u << 10)
 #define SO_STACKS_RING_MAX_BYTES (32u << 20)
 
-/*
- * The map of one window. A count has the stack's hash and the thread; a stack that the daemon has been sent in
- * this window has an entry of tgid 0 and tid 0.
- */
+/* One window's map. A count has the stack's hash and the thread; a stack sent in this window has tgid 0 and tid 0. */
 #define SO_WINDOW_ENTRIES 32768 /* unless the daemon sets another capacity before it loads the programs */
 
 struct so_count_key {

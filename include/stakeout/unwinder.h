@@ -38,10 +38,7 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
-/*
- * Stack memory is read a window at a time: one larger read costs little more than one of eight bytes (.design/cost.md),
- * and the next frames usually lie in it.
- */
+/* Stack memory is read in windows: a larger read costs little more (.design/cost.md), and often has the next frames. */
 #define UW_WINDOW_BYTES 1024u
 #define UW_WINDOW_WORDS (UW_WINDOW_BYTES / 8)
 /* Below the CFA, where the saved registers lie: six callee-saved ones and the return address. */
@@ -450,10 +447,7 @@ static __always_inline int uw_caller(struct so_unwind *u, const struct so_unwind
 	return 0;
 }
 
-/*
- * Whether a call instruction ends at the address: e8 rel32, or ff /2 in its forms of two to seven bytes (opcode byte,
- * ModRM with reg field 2, then SIB and displacement).
- */
+/* Whether a call ends at the address: e8 rel32, or ff /2 of two to seven bytes (ModRM reg is 2, SIB, displacement). */
 static __always_inline bool uw_is_after_call(__u64 address)
 {
 	__u8 code[8];
