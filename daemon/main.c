@@ -107,10 +107,7 @@ static void raise_file_limit(void)
 		log__info("cannot raise the limit of open files: %s", strerror(errno));
 }
 
-/*
- * Signals become readable on *fd. Blocked before any thread exists, so that every thread inherits it. A private
- * daemon leaves the terminal's interrupt to its client, which still wants the samples.
- */
+/* Signals become readable on *fd; blocked before there are threads. A private daemon leaves SIGINT to its client. */
 static int take_signals(bool private, int *fd, struct so_error *err)
 {
 	sigset_t set;

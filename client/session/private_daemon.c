@@ -133,10 +133,7 @@ static bool ends_within(int pidfd, int ms)
 	return false;
 }
 
-/*
- * Its last work is to take its programs out of the kernel; one that does not come to an end is killed, and the
- * kernel does that work. grace_ms: how long it may take to end by itself first. Returns the wait status.
- */
+/* It takes its programs out of the kernel in grace_ms, or is killed, and the kernel does. Returns the wait status. */
 static int end_process(pid_t pid, int grace_ms)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);

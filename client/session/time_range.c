@@ -111,10 +111,7 @@ static bool same_time(const struct tm *a, const struct tm *b)
 	       a->tm_hour == b->tm_hour && a->tm_min == b->tm_min && a->tm_sec == b->tm_sec;
 }
 
-/*
- * All moments at which the local clock shows this, in order: none, one or two. mktime(3) is asked with summer time and
- * without; it shifts what there is not, so its answer counts only where it shows the same again.
- */
+/* All moments when the local clock shows this, in order: those of mktime(3), with summer time and without, that do. */
 static unsigned local_moments(const struct tm *wanted, time_t moments[2])
 {
 	unsigned n = 0;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The summary, and the few lines of it that end a recording: where most of the time went, how much was sampled, how
- * well, at what cost, and the tables. What was not measured is said to be so; it is never shown as 0.
- */
+/* The summary, and the few lines of it that end a recording. What was not measured is said to be so, never a 0. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -150,10 +150,7 @@ static void close_others(unsigned from, unsigned to, unsigned kept)
 		close_range(from, to, 0);
 }
 
-/*
- * A child that holds the pending events and the map of hits, and closes them. This process, whose own descriptors are
- * not the last ones then, ends at once. After a fork of several threads the child may only make system calls.
- */
+/* A child closes the pending events, so that this process ends at once. After fork() it may only make system calls. */
 static void hand_over(struct cuda_perf_events *e)
 {
 	unsigned from = 0;

@@ -138,10 +138,7 @@ static int link_multi(int program_fd, uint32_t type, bool at_return, const char 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/*
- * Whether the kernel has links for many uprobes, of an attach type: then it says of a directory that it is no file.
- * Known before the programs are loaded, whose verification takes some 100 ms.
- */
+/* Whether the kernel has links for many uprobes: they tell a directory from a file. Asked before the slow loading. */
 static bool has_links(uint32_t type)
 {
 	const struct bpf_insn nothing[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },

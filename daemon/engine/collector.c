@@ -30,10 +30,7 @@ void collector__forget(struct collector *c)
 	}
 }
 
-/*
- * A stack that cannot be kept shows when its counts arrive: they are then lost as stack-missing. Python frames are read
- * at once, while their code objects are most likely to be there.
- */
+/* One that cannot be kept shows later as stack-missing. Python frames are read while their code objects are there. */
 static void on_stack(void *context, const struct so_stack_record *record, const uint64_t *frames)
 {
 	struct collector *c = context;

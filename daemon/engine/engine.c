@@ -240,10 +240,7 @@ static void open_cache(struct engine *e, const char *dir)
 		snprintf(e->cache_problem, sizeof(e->cache_problem), "%.255s", problem.text);
 }
 
-/*
- * The targets are busy by nature, maybe with many more threads than CPUs. The daemon needs little time, but promptly:
- * rings fill up meanwhile. Where it is not permitted it works all the same, only later.
- */
+/* The targets may keep all CPUs busy while rings fill up. Where it is not permitted the daemon works, only later. */
 static void raise_priority(void)
 {
 	setpriority(PRIO_PROCESS, 0, -10);

@@ -136,10 +136,7 @@ static bool is_watched(struct engine *e, pid_t pid, uint32_t slot)
 	return p && !p->gone && p->kernel.slot == slot;
 }
 
-/*
- * Adds the descendants that exist already. The root is in the kernel's map by now, so a child forked from here on is
- * followed there; one that was forked before is found here, in as many rounds as it takes to find no other.
- */
+/* Adds the descendants there are, in rounds until none is new. From here on the kernel side follows new ones. */
 static void add_descendants(struct engine *e, struct target *t)
 {
 	bool found = true;
@@ -218,10 +215,7 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 	return 0;
 }
 
-/*
- * Debug information of a large program takes seconds to read: as long as it is sampled first. With the lock held, which
- * is given up meanwhile; the target may be gone then.
- */
+/* A large program's debug information takes seconds: it is sampled first. Gives up the lock: the target may go. */
 static void prepare_lines(struct engine *e, struct target *t)
 {
 	uint32_t number = t->main_file;

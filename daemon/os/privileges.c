@@ -125,10 +125,7 @@ static int check_alone(struct so_error *err)
 	return 0;
 }
 
-/*
- * Distributions have kernels that ask for CAP_SYS_ADMIN where Linux itself is content with CAP_PERFMON (Debian's 5.10,
- * with kernel.perf_event_paranoid at 3): tried with what would be kept.
- */
+/* Some kernels ask for CAP_SYS_ADMIN instead of CAP_PERFMON (Debian's 5.10, perf_event_paranoid 3): tried. */
 static bool do_events_need_admin(const struct sets *sets, uint64_t keep)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,

@@ -257,10 +257,7 @@ static bool row_changed(void *context, const struct effect_row *row)
 
 enum learned_state { LEARNED_SAME, LEARNED_LESS, LEARNED_GONE };
 
-/*
- * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays.
- * Where half of it or more is another, all is taken for replaced.
- */
+/* Compilers patch calls in their code: what was learned of the rest stays, unless half of it or more is another. */
 static enum learned_state check_code(struct process_table *t, const struct process *p, struct learned_mapping *m)
 {
 	struct code_view view = { .tgid = p->tgid, .start = m->start };
@@ -548,10 +545,7 @@ static bool same_run(const struct so_mapping *all, const struct mapping_run *run
 	return run && run->n == l->n && !memcmp(&all[run->first], l->list, l->n * sizeof(*l->list));
 }
 
-/*
- * When the pages counted here differ from those that the kernel side reported although nothing changed, the kernel
- * counts something that its map does not list: its figure is then the one to compare with.
- */
+/* Where these pages differ from the kernel's report though nothing changed, its figure is the one to compare with. */
 static uint64_t expected_pages(const struct process_scan *scan, bool unchanged)
 {
 	return unchanged && scan->reported_pages ? scan->reported_pages : scan->maps.exec_pages;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Packing goes piece by piece: a message of one mapping, then one of the next … Their bytes one after the other are
- * those of one message that has them all, so nothing needs to be laid out at once.
- */
+/* Packs piece by piece: messages of a mapping, a function … each are, one after the other, the message of them all. */
 #include "daemon/profile/pprof_tables.h"
 
 #include <errno.h>

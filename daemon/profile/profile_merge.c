@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Reading one message: its strings, mappings, functions and locations are interned in this order, each giving an array
- * from the message's number to the merger's, and then a sample's key is a translation by array look-ups.
- */
+/* Interns a message's strings, mappings, functions, locations: arrays of the merger's numbers translate its samples. */
 #include "daemon/profile/profile_merge.h"
 
 #include <errno.h>

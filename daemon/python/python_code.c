@@ -15,10 +15,7 @@
 #define MAX_ESCAPE_BYTES 6            /* a lone surrogate as \uXXXX; UTF-8 needs 4 */
 #define FIRST_3_12       0x030c
 
-/*
- * What every object begins with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.14): the count of
- * references, and the type, which has its name behind its own head.
- */
+/* What objects begin with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.14): references, type, name. */
 #define OB_REFCNT 0
 #define OB_TYPE   8
 #define TP_NAME   24

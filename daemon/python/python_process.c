@@ -292,10 +292,7 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 		return rc;
 	process.walker = process.layout.walker;
 	rc = find_rest(memory, &process, err);
-	/*
-	 * Until the interpreter says that it has started, a contradiction may come from its being half made, or half
-	 * loaded: the loader maps a whole file before it puts its data, and zeroes, over it.
-	 */
+	/* Until the interpreter has started, a contradiction may come from its being half made or half loaded. */
 	if (rc < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized, &initialized,
 					     sizeof(initialized)) ||
 		       initialized != 1))

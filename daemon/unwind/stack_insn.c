@@ -203,10 +203,7 @@ static bool has_operand_size_prefix(const cs_insn *insn)
 	return insn->detail->x86.prefix[2] == 0x66;
 }
 
-/*
- * A pop into memory: V8 pops what it had pushed of its own state. Where rsp is part of the address, that is the rsp
- * after the pop: given up, as are slots of the frame that an index chooses.
- */
+/* V8 pops its own state into memory. By rsp, which is that after the pop, or an index, the place is given up. */
 static void decode_pop_store(const cs_x86_op *to, struct stack_insn *out)
 {
 	if (any_reg(to->mem.base) == SO_REG_RSP)
