@@ -48,10 +48,7 @@ static inline size_t cuda_lines__count(const struct cuda_lines *lines)
 {
 	return lines->n - lines->n_vacant;
 }
-/*
- * Forgets those that nothing was added to after before_ns, until only `most` are left, longest ago first; with equal
- * times there may be fewer. Returns how many. Takes time in proportion to all.
- */
+/* Forgets lines idle since before_ns, oldest first, to `most` (fewer if times are equal). Returns how many. Linear. */
 size_t cuda_lines__forget(struct cuda_lines *lines, size_t most, uint64_t before_ns);
 void cuda_lines__release(struct cuda_lines *lines);
 

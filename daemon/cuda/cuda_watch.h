@@ -163,10 +163,7 @@ int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key
 
 /* All calls since the watch began, and how near; estimates: may be NULL. -ENOMEM, or what reading the maps gave. */
 int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimates *estimates);
-/*
- * The same for the beginning of a recording, which may be in the midst of a cycle: what was estimated up to now
- * stays, and the next window is scaled to what comes from now on.
- */
+/* The same for a recording that may begin amid a cycle: estimates stay, the next window is scaled to what comes now. */
 int cuda_watch__cut(struct cuda_watch *watch, struct cuda_snapshot **out);
 /* {"installed", "kind", ...} and the list of libraries with their probes, as in .design/cuda.md. New references. */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);

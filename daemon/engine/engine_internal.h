@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the engine is composed of, for the files engine*.c: they take the lock, and call the parts. A part has its own
- * header and state, and knows nothing of the engine (.design/rooms.md).
- */
+/* What the engine is made of: engine*.c take the lock and call the parts, which do not know it (.design/rooms.md). */
 #ifndef STAKEOUT_ENGINE_INTERNAL_H
 #define STAKEOUT_ENGINE_INTERNAL_H
 

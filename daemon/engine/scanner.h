@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Reads the mappings of a process, and with them what else is found in its files: its program, interpreter, CUDA
- * libraries, labels. Files take long to read: without the engine's lock, which is taken for moments.
- */
+/* Reads a process's mappings and what their files hold. Without the engine's lock, which it takes for moments. */
 #ifndef STAKEOUT_SCANNER_H
 #define STAKEOUT_SCANNER_H
 

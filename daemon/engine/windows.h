@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A target's samples in windows, one after the other. A window begins where the one before ended, once the profile of
- * that has been built; what is sampled meanwhile belongs to the next one. With the engine's lock held.
- */
+/* A target's samples in successive windows: one begins where the last one ended. With the engine's lock held. */
 #ifndef STAKEOUT_WINDOWS_H
 #define STAKEOUT_WINDOWS_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A pprof message (stakeout/profile.proto) as tables of distinct things, which profile_builder and profile_merge fill,
- * and its packing. A number in a table plus one is an id in the message.
- */
+/* A pprof message as tables of distinct things, and its packing. A number in a table plus one is an id in it. */
 #ifndef STAKEOUT_PPROF_TABLES_H
 #define STAKEOUT_PPROF_TABLES_H
 

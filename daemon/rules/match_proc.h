@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What /proc says of the machine's processes, for rules: the list, cheap enough for each second, and of one process
- * what a rule looks at. Everything is read below an open directory, the daemon's /proc or a test's.
- */
+/* /proc's processes (or those of a test's folder) for rules: the list, cheap enough for each second, details of one. */
 #ifndef STAKEOUT_MATCH_PROC_H
 #define STAKEOUT_MATCH_PROC_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * One cached unwind table as a file: a header, then the index, the rows and the rules, each as one zstd frame. The
- * numbers are in the byte order of the machine that wrote them; the header tells a foreign one apart.
- */
+/* One cached unwind table as a file: header (it tells the byte order), then index, rows, rules, each one zstd frame. */
 #ifndef STAKEOUT_UNWIND_CACHE_FILE_H
 #define STAKEOUT_UNWIND_CACHE_FILE_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Rules that give frames a category: the shipped ones, and a user's file before them. .design/summary.md says how
- * they are written and how a sample's category follows from its frames'.
- */
+/* Rules that give frames a category: the shipped ones, and a user's file before them (.design/summary.md). */
 #ifndef STAKEOUT_PROFILE_CATEGORY_RULES_H
 #define STAKEOUT_PROFILE_CATEGORY_RULES_H
 

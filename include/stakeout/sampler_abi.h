@@ -62,10 +62,7 @@ enum so_process_flags {
 	SO_PROCESS_KNOWN = 1 << 3,  /* the daemon has given it its mappings (or its parent's at fork) */
 };
 
-/*
- * The bits of a clock's sample period that name the rate it is for, in samples a second. A rate has several clocks of
- * different periods, and other rates have theirs on the same CPU.
- */
+/* A sample period's bits that name its rate, in samples a second: clocks of several rates share a CPU. */
 #define SO_RATE_MASK 0x3fff
 
 /* Value of the map `processes`, by tgid. The daemon replaces it whole; BPF changes single fields in place. */
@@ -87,10 +84,7 @@ struct so_slot {
 	__u64 lost[SO_LOSS_COUNT];
 };
 
-/*
- * What each program takes, by its own clock readings: the kernel's (BPF_ENABLE_STATS) would be taken around every run
- * of every program of the machine, those of CUDA probes among them.
- */
+/* What each program takes, by its own clock: BPF_ENABLE_STATS would time all programs of the machine. */
 enum so_program {
 	SO_PROGRAM_SAMPLE,
 	SO_PROGRAM_FORK,
