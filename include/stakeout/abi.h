@@ -36,7 +36,6 @@
 #define SO_BLOCK_BYTES (1u << SO_BLOCK_SHIFT)
 #define SO_BLOCK_MASK  (SO_BLOCK_BYTES - 1)
 
-#define SO_ROW_RULE_BITS    (32 - SO_BLOCK_SHIFT)
 #define SO_ROW(pc, rule)    ((__u32)(rule) << SO_BLOCK_SHIFT | ((__u32)(pc)&SO_BLOCK_MASK))
 #define SO_ROW_PC_LOW(row)  ((row)&SO_BLOCK_MASK)
 #define SO_ROW_RULE(row)    ((row) >> SO_BLOCK_SHIFT)

@@ -132,8 +132,7 @@ enum so_cuda_loss {
 		SO_CUDA_LOSS_COUNT,
 };
 
-#define SO_CUDA_API_ROOM  256 /* a power of two, for the verifier's sake */
-#define SO_CUDA_API_WORDS (SO_CUDA_API_ROOM / 64)
+#define SO_CUDA_API_ROOM 256 /* a power of two, for the verifier's sake */
 _Static_assert(SO_CUDA_API_COUNT <= SO_CUDA_API_ROOM, "each call has a place");
 
 #define SO_CUDA_KIND_ROOM 16 /* a power of two, for the verifier's sake */

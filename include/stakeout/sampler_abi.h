@@ -156,10 +156,7 @@ struct so_stack_copy {
 	__u64 words[SO_COPY_PAGES * SO_PAGE_BYTES / 8];
 };
 
-/*
- * A sample that the daemon unwinds, by the same rules, once it has read the process's changed mappings or has learned
- * the rule of code that has none: registers and both ends of the stack. One sample each.
- */
+/* A sample for the daemon to unwind, with new mappings or learned rules: registers and both ends of the stack. */
 struct so_raw_record {
 	__u32 type;
 	__u32 n_kernel;
