@@ -51,8 +51,7 @@ static int check(struct record_options *options, const char *format, struct so_e
 		rc = format__parse(format, &options->format, err);
 	else if (options->output)
 		rc = format__from_path(options->output, &options->format, err);
-	if (!rc)
-		rc = only__check(&options->render.only, err);
+	rc = rc ?: only__check(&options->render.only, err);
 	if (!rc && options->format == FORMAT_PPROF)
 		rc = selection__refuse_for_pprof(&options->render, err);
 	return rc;

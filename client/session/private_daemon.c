@@ -13,7 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/session/interrupt.h"
@@ -208,10 +207,9 @@ int private_daemon__start(struct private_daemon **out, struct so_error *err)
 		return so_err(err, rc, "cannot start a process: %s", strerror(-rc));
 	}
 	rc = wait_until_ready(daemon, binary, err);
-	if (rc)
-		return rc;
-	*out = TAKE_PTR(daemon);
-	return 0;
+	if (!rc)
+		*out = TAKE_PTR(daemon);
+	return rc;
 }
 
 const char *private_daemon__socket(const struct private_daemon *daemon)

@@ -139,9 +139,7 @@ static unsigned local_moments(const struct tm *wanted, time_t moments[2])
 /* The one that counts, of those not in the future; of a time wholly in the future, its first. */
 static time_t choose(const time_t moments[2], unsigned n, enum side side, time_t now)
 {
-	if (side == SECOND && n == 2 && moments[1] <= now)
-		return moments[1];
-	return moments[0];
+	return (side == SECOND && n == 2 && moments[1] <= now) ? moments[1] : moments[0];
 }
 
 /* The given day, or the `days_back`th before today where there was none. */
@@ -221,9 +219,7 @@ static int parse_date(struct text *text, enum side side, time_t now, time_t *out
 	utc = has_clock && take_char(text, 'Z');
 	if (*text->at)
 		return not_a_time(text, err);
-	if (utc)
-		return utc_moment(text, &tm, out, err);
-	return date_moment(text, &tm, side, has_clock, now, out, err);
+	return utc ? utc_moment(text, &tm, out, err) : date_moment(text, &tm, side, has_clock, now, out, err);
 }
 
 static int parse_moment(const char *option, const char *value, enum side side, int64_t now_ns, int64_t *out_ns,

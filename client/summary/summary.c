@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/render/lines_missing.h"
@@ -287,9 +286,7 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 						      : "of --only");
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	}
-	if (rc < 0 || !tables->scope.total.samples)
-		return rc;
-	return print_tables(tables, part, out);
+	return rc < 0 || !tables->scope.total.samples ? rc : print_tables(tables, part, out);
 }
 
 static void print_lines_missing(const struct profile *profile, FILE *out)
@@ -324,10 +321,8 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 			"history)\n",
 			forgotten);
 	print_lines_missing(profile, out);
-	if (!rc)
-		rc = print_quality(figures, total, out);
-	if (!rc)
-		rc = summary__python(profile, same, figures, out);
+	rc = rc ?: print_quality(figures, total, out);
+	rc = rc ?: summary__python(profile, same, figures, out);
 	if (rc < 0)
 		return rc;
 	print_cost(stats, stats_samples(stats, total), out);
