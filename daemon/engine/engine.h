@@ -98,8 +98,6 @@ int engine__attach(struct engine *engine, const struct attach_options *options, 
 int engine__stop(struct engine *engine, uint32_t id, struct so_error *err);
 /* Ends sampling if need be and forgets the target. -ENOENT. */
 int engine__detach(struct engine *engine, uint32_t id, struct so_error *err);
-/* The id of the target whose root process is pid, not ended ones. -ENOENT. */
-int engine__find(struct engine *engine, pid_t pid, uint32_t *id);
 
 struct target_info {
 	uint32_t id;
@@ -123,10 +121,7 @@ int engine__info(struct engine *engine, uint32_t id, struct target_info *out);
 /* *out: malloc'ed array, caller frees. */
 int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 
-/*
- * The profile since attach, as a gzip-compressed pprof message (schema: stakeout/profile.proto); everything
- * sampled up to the call is in it. *out is malloc'ed, the caller frees it.
- */
+/* The profile up to this call, as a gzip-compressed pprof message (stakeout/profile.proto). *out: malloc'ed. */
 int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
@@ -156,10 +151,7 @@ struct engine_window {
 	bool last;                /* the target had ended */
 };
 
-/*
- * What was sampled since the last call, or since attach, and the profile's figures for that time. -ENOENT; -ENOMEM: the
- * window goes on, nothing of it is lost.
- */
+/* What was sampled since the last call or attach, and its figures. -ENOENT; -ENOMEM: the window goes on, complete. */
 int engine__window(struct engine *engine, uint32_t id, struct engine_window *out, struct so_error *err);
 void engine__end_windows(struct engine *engine, uint32_t id);
 
@@ -167,10 +159,7 @@ void engine__end_windows(struct engine *engine, uint32_t id);
 int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
 /* The same without lines and allocations, whose stacks take long to name. */
 int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
-/*
- * The stacks of the target's CUDA calls of one event for the same span, as a gzip-compressed pprof message
- * (.design/cuda.md). *out is malloc'ed. -ENODATA: attached without `cuda`.
- */
+/* Stacks of one event's CUDA calls, as engine__profile() (.design/cuda.md). *out: malloc'ed. -ENODATA: no `cuda`. */
 int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out, size_t *length,
 			 struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
@@ -181,10 +170,7 @@ json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
  * target.
  */
 json_t *engine__cost(struct engine *engine, uint32_t id);
-/*
- * Whether the thread that collects does its work: asks it for a round and waits up to timeout_ms until it has done a
- * whole one, whose draining of the kernel's maps did not fail.
- */
+/* Whether the collecting thread works: waits up to timeout_ms for a whole round of it, its drain without an error. */
 bool engine__collects(struct engine *engine, unsigned timeout_ms);
 /* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */
 json_t *engine__status(struct engine *engine);

@@ -2,12 +2,10 @@
 /* Attach, stop, detach, and what there is to ask of a target. */
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/os/limits.h"
-#include "daemon/os/log.h"
 #include "daemon/os/memory_lock.h"
 #include "daemon/os/proc_info.h"
 
@@ -303,9 +301,8 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 {
 	struct attach_options as = *o;
 	struct target *t, *of;
-	int ret;
+	int ret = check_free(e, o, &of, err);
 
-	ret = check_free(e, o, &of, err);
 	if (ret)
 		return ret;
 	if (of) {
@@ -400,9 +397,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 {
 	uint64_t called_ns = clock__now_ns();
 	struct proc_info info;
-	int ret;
+	int ret = check_options(o, err);
 
-	ret = check_options(o, err);
 	if (ret)
 		return ret;
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
@@ -457,18 +453,6 @@ int engine__detach(struct engine *e, uint32_t id, struct so_error *err)
 	}
 	pthread_mutex_unlock(&e->lock);
 	return ret;
-}
-
-int engine__find(struct engine *e, pid_t pid, uint32_t *id)
-{
-	const struct target *t;
-
-	pthread_mutex_lock(&e->lock);
-	t = targets__find_pid(&e->targets, pid);
-	if (t)
-		*id = t->id;
-	pthread_mutex_unlock(&e->lock);
-	return t ? 0 : -ENOENT;
 }
 
 static void fill_info(const struct target *t, struct target_info *out)
