@@ -24,9 +24,6 @@ int fd_closer__new(struct fd_closer **out);
 void fd_closer__give(struct fd_closer *closer, int fd, uint64_t tag);
 /* Whether something is neither closed nor lingers whose tag is `tag` in the bits of `mask`; mask 0: anything. */
 bool fd_closer__has(struct fd_closer *closer, uint64_t tag, uint64_t mask);
-/* How many are not closed yet, and how many of these have been seen to linger for longer than any grace period. */
-unsigned fd_closer__pending(struct fd_closer *closer);
-unsigned fd_closer__lingering(struct fd_closer *closer);
 /* Returns when that is no longer so. */
 void fd_closer__wait(struct fd_closer *closer, uint64_t tag, uint64_t mask);
 /* Returns when all such are closed. */

@@ -90,9 +90,7 @@ static void check_target(struct round *r, struct seen *s)
 	const struct target_info *t = find_target(r, s->target);
 	struct match_rule_info rule;
 
-	if (t && t->state != TARGET_ENDED)
-		return;
-	if (t && t->end != TARGET_END_STOPPED)
+	if (t && (t->state != TARGET_ENDED || t->end != TARGET_END_STOPPED))
 		return;
 	if (!match_table__get(r->scan->table, 0, s->rule, &rule))
 		s->barred = r->last_id;
@@ -339,22 +337,14 @@ void match_scan__round(struct match_scan *scan)
 static bool wait_for_round(struct match_scan *scan, uint64_t pause_ns)
 {
 	uint64_t at_ns = clock__now_ns() + pause_ns, removed;
-	struct timespec at = { (time_t)(at_ns / SECOND_NS), (long)(at_ns % SECOND_NS) };
 	bool stop, cgroups;
 	uint32_t last_id;
 
 	pthread_mutex_lock(&scan->lock);
 	for (;;) {
-		int rc = 0;
-
 		match_table__state(scan->table, &last_id, &removed, &cgroups);
-		if (scan->stop || scan->look)
-			break;
-		if (last_id)
-			rc = pthread_cond_timedwait(&scan->wake, &scan->lock, &at);
-		else
-			pthread_cond_wait(&scan->wake, &scan->lock);
-		if (rc == ETIMEDOUT)
+		if (scan->stop || scan->look ||
+		    clock__wait(&scan->wake, &scan->lock, last_id ? at_ns : UINT64_MAX) == ETIMEDOUT)
 			break;
 	}
 	scan->look = false;
