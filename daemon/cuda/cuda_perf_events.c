@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "stakeout/array.h"
-#include "stakeout/cuda_abi.h"
 
 #define AT_RETURN   1     /* bit 0 of config: /sys/bus/event_source/devices/uprobe/format/retprobe */
 #define PAUSE_US    20000 /* in which other processes may open their events, a hundred or so */
@@ -316,10 +315,9 @@ int cuda_perf_events__attach(struct cuda_perf_events *e, pid_t pid, const char *
 	e->openers--;
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
-	if (ret)
-		return ret;
-	*out = TAKE_PTR(set);
-	return 0;
+	if (!ret)
+		*out = TAKE_PTR(set);
+	return ret;
 }
 
 void cuda_perf_set__free(struct cuda_perf_set *set)

@@ -72,10 +72,7 @@ int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, ui
  */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
-/*
- * Where processes come and go faster than a kernel takes their probes away (CUDA_PROBE_PERF), each holds a descriptor
- * and kernel memory: so many wait that no further process should get any.
- */
+/* Where processes come faster than a kernel takes probes away (CUDA_PROBE_PERF): so many wait, none should get any. */
 #define CUDA_PROBES_CROWD 8192
 bool cuda_probes__are_crowded(struct cuda_probes *probes);
 /* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
@@ -105,7 +102,6 @@ int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t slot);
 /* Removes the entries of the processes that `takes` accepts from all maps. */
 void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint32_t tgid), void *context);
 
-int cuda_probes__names_fd(const struct cuda_probes *probes);
 void cuda_probes__consume_names(struct cuda_probes *probes);
 /* Ends the open window of stacks, as sampler__drain() does: its stacks must be consumed before this returns lines. */
 int cuda_probes__drain(struct cuda_probes *probes, struct sampler *sampler);

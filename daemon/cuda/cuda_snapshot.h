@@ -74,7 +74,6 @@ const struct so_cuda_slot *cuda_snapshot__find_slot(const struct cuda_snapshot *
 const struct cuda_calls_entry *cuda_snapshot__calls(const struct cuda_snapshot *snapshot, size_t *n);
 const struct cuda_error_entry *cuda_snapshot__errors(const struct cuda_snapshot *snapshot, size_t *n);
 const struct cuda_site_entry *cuda_snapshot__sites(const struct cuda_snapshot *snapshot, size_t *n);
-const struct cuda_slot_entry *cuda_snapshot__slots(const struct cuda_snapshot *snapshot, size_t *n);
 
 /*
  * What happened after `base` and up to `now`, as a new snapshot. -ENOMEM.

@@ -51,10 +51,6 @@ void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_
 /* Changes whenever a name may have. */
 uint64_t kernel_names__generation(const struct kernel_names *names);
 
-size_t kernel_names__count(const struct kernel_names *names, uint32_t tgid);
-/* Handles of all processes that were forgotten because theirs had too many. */
-uint64_t kernel_names__dropped(const struct kernel_names *names);
-
 /*
  * The readable name of a kernel, malloc'ed, with its parameters as c++filt prints them: "add(float*)", "void
  * add<float>(float*)". `symbol` is the kernel's mangled name, the symbol of its host function, or that of a stub that
