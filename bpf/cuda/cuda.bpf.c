@@ -9,7 +9,6 @@
  * again, and the return address that the probe had replaced is back in its place.
  */
 #include <stdbool.h>
-#include <stddef.h>
 #include <linux/types.h>
 #include <linux/bpf.h>
 

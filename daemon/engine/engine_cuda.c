@@ -2,7 +2,6 @@
 /* CUDA calls of the targets that asked for it: probes on their libraries, as these are found. */
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 

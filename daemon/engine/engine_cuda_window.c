@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "daemon/engine/cuda_targets_internal.h"
-#include "daemon/os/clock.h"
 #include "daemon/os/json_text.h"
 
 /* Of a line, in whole numbers: what the windows have had. */
@@ -175,18 +174,11 @@ static int copy_mark(const struct cuda_mark *from, size_t n_lines, struct cuda_m
 static int take_counters(struct cuda_taken *since)
 {
 	const struct so_cuda_slot *slot = &since->moment.slot;
-	json_t *counters =
+	json_auto_t *counters =
 		json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)slot->hits, "returns", (json_int_t)slot->returns,
 			  "nested", (json_int_t)slot->nested, "stacks", (json_int_t)slot->stacks);
-	int ret = json_object_update(since->probes, counters) ? -ENOMEM : 0;
 
-	json_decref(counters);
-	return ret;
-}
-
-static int remember(struct u64_table *used, uint32_t number)
-{
-	return u64_table__set(used, number, 1);
+	return json_object_update(since->probes, counters) ? -ENOMEM : 0;
 }
 
 /* The numbers of libraries that have calls, or belong to a process that is still there. */
@@ -199,13 +191,13 @@ static int used_libraries(const struct moment *m, const struct cuda_snapshot *si
 
 	calls = cuda_snapshot__calls(since, &n);
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = remember(used, calls[i].key.library);
+		ret = u64_table__set(used, calls[i].key.library, 1);
 	errors = cuda_snapshot__errors(since, &n);
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = remember(used, errors[i].key.library);
+		ret = u64_table__set(used, errors[i].key.library, 1);
 	for (size_t i = 0; !ret && m->watch && i < m->watch->n_mapped; i++)
 		if (!m->watch->mapped[i].gone)
-			ret = remember(used, m->watch->mapped[i].number);
+			ret = u64_table__set(used, m->watch->mapped[i].number, 1);
 	return ret;
 }
 

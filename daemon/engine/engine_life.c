@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The lives of targets once they are there: their clock events, their end, who holds them, what is forgotten later. */
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -8,10 +8,7 @@
 #include "daemon/engine/words.h"
 #include "daemon/os/clock.h"
 
-/*
- * What an interrupt of the clock event costs beside the program that it runs: entering and leaving the interrupt, the
- * timer and the perf core. Measured as the slow-down of a busy CPU at 10 kHz (.design/cost.md).
- */
+/* A clock event without its program: interrupt, timer, perf core; a busy CPU's slowdown at 10 kHz (.design/cost.md). */
 #define INTERRUPT_NS 1500
 
 static uint64_t rss_bytes(void)
@@ -19,9 +16,7 @@ static uint64_t rss_bytes(void)
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long size, resident;
 
-	if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2)
-		return 0;
-	return (uint64_t)resident * sysconf(_SC_PAGESIZE);
+	return !f || fscanf(f, "%lu %lu", &size, &resident) != 2 ? 0 : (uint64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
 static json_t *figures(const __u64 *values, const char *const *words, unsigned from, unsigned n)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/engine/file_life.h"
 
-#include <errno.h>
 #include <sys/resource.h>
 
 #include "daemon/os/clock.h"

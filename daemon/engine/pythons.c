@@ -2,7 +2,6 @@
 #include "daemon/engine/pythons.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/engine/targets.h"

@@ -2,7 +2,6 @@
 #include "daemon/engine/targets.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/os/limits.h"

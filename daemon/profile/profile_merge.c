@@ -305,9 +305,7 @@ static int add_comment(struct pprof_tables *t, const struct pprof_comment *comme
 		return __builtin_add_overflow(t->comments[i].sum, comment->sum, &t->comments[i].sum) ? -EOVERFLOW : 0;
 	}
 	/* Each is compared with all: so many are no profile of stakeout's. */
-	if (t->n_comments >= 1000)
-		return -EFBIG;
-	return pprof_tables__comment(t, comment);
+	return t->n_comments >= 1000 ? -EFBIG : pprof_tables__comment(t, comment);
 }
 
 static int take_comment(struct profile_merge *m, const Message *message, int64_t string)

@@ -137,10 +137,7 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 	return 0;
 }
 
-/*
- * Moves those to the front whose thread is there: the word that its id points to is its own address (%fs:0, System V
- * ABI for x86-64, "Thread-Local Storage"). A thread state that is just being made, or whose thread has ended, is none.
- */
+/* Moves those to the front whose thread is there: its id points to its own address (%fs:0, x86-64 psABI, TLS). */
 static unsigned keep_threads(const struct foreign_memory *memory, struct python_thread *threads, unsigned n)
 {
 	unsigned kept = 0;
@@ -271,8 +268,7 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
 	rc = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
-	if (rc == 0)
-		rc = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
+	rc = rc ?: python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
 	return rc < 0 ? rc : check_frames(memory, layout, threads, kept, err);
 }
 

@@ -28,10 +28,6 @@ struct cfi_entries {
 /* The instructions stay in eh->data, which must outlive *out. 0 or -ENOMEM; *out is untouched on failure. */
 int cfi_entries__read(const struct eh_frame *eh, struct cfi_entries *out);
 void cfi_entries__release(struct cfi_entries *entries);
-
-static inline void cleanup__cfi_entries(struct cfi_entries *entries)
-{
-	cfi_entries__release(entries);
-}
+CLEANUP_DEFINE_OF(struct cfi_entries, cfi_entries, cfi_entries__release)
 
 #endif

@@ -286,9 +286,7 @@ static void cut_at_terminator(struct eh_frame *eh)
 			eh->size = (size_t)(r.at - eh->data);
 			return;
 		}
-		if (length == UINT32_MAX && !cfi_reader__fixed(&r, 8, &length))
-			return;
-		if (!cfi_reader__skip(&r, length))
+		if ((length == UINT32_MAX && !cfi_reader__fixed(&r, 8, &length)) || !cfi_reader__skip(&r, length))
 			return;
 	}
 }
@@ -348,9 +346,8 @@ static int read_source(const struct source *src, struct eh_frame *out, struct so
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
 	_cleanup_free_ Elf64_Phdr *phdrs = NULL;
 	Elf64_Ehdr ehdr;
-	int rc;
+	int rc = read_header(src, &ehdr, err);
 
-	rc = read_header(src, &ehdr, err);
 	if (rc)
 		return rc;
 	memcpy(eh.e_ident, ehdr.e_ident, sizeof(eh.e_ident));

@@ -50,10 +50,6 @@ int eh_frame__read_memory(const void *image, size_t size, struct eh_frame *out, 
 bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end);
 
 void eh_frame__release(struct eh_frame *eh);
-
-static inline void cleanup__eh_frame(struct eh_frame *eh)
-{
-	eh_frame__release(eh);
-}
+CLEANUP_DEFINE_OF(struct eh_frame, eh_frame, eh_frame__release)
 
 #endif

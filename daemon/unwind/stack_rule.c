@@ -193,11 +193,7 @@ static bool find_word(const struct stack_state *s, struct stack_value value, str
 	return find_register(s, address, &rule->cfa_reg, &rule->cfa_off);
 }
 
-/*
- * A frame pointer goes before rsp, as in the rules that compilers write: a callee that takes its arguments off the
- * stack, or hands on to another function with more of them, leaves an rsp that is not the caller's, while rbp is
- * restored.
- */
+/* A frame pointer goes before rsp, as in compilers' rules: a callee may take its arguments off the stack. */
 static bool has_frame_pointer(const struct stack_verdict *v, const struct stack_state *s)
 {
 	int32_t off;
