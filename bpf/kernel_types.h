@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The kernel types that the programs touch, cut down to the fields used. preserve_access_index makes each access a
- * CO-RE relocation, so offsets come from the running kernel's BTF and not from here.
- */
+/* Kernel types with the fields used. preserve_access_index: offsets come from the running kernel's BTF (CO-RE). */
 #ifndef STAKEOUT_BPF_KERNEL_TYPES_H
 #define STAKEOUT_BPF_KERNEL_TYPES_H
 

@@ -23,16 +23,11 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/*
- * Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the end of the kernel stack.
- */
+/* Whether the kernel has bpf_task_pt_regs (5.15); without it the registers are found from the kernel stack's end. */
 const volatile bool have_task_pt_regs = true;
 /* Bytes waiting in the ring of stacks at which the daemon is woken. */
 const volatile __u64 ring_wakeup_bytes = 256 << 10;
-/*
- * A stack with Python frames wakes it too, but not more often than this: the names of code objects are to be read while
- * their process lives and before their memory is used again.
- */
+/* Python frames wake it too, at most this often: code objects' names are to be read before their memory is reused. */
 const volatile __u64 python_wakeup_ns = 20000000;
 
 struct so_mapping mappings[SO_MAX_MAPPINGS];
@@ -295,10 +290,7 @@ static __always_inline void copy_stack(struct so_stack_copy *copy, __u64 base)
 							  (const void *)(base + i * SO_PAGE_BYTES));
 }
 
-/*
- * Where the thread's stack ends: the main thread's at what the kernel put there for the program, another one's at its
- * thread control block, which C libraries place at the end of the stack they allocate.
- */
+/* The stack's end: the main thread's as the kernel set it up, another's at its thread control block (C libraries). */
 static __always_inline __u64 stack_end(__u64 rsp)
 {
 	struct task_struct *task = current_task();
@@ -572,10 +564,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	return take_sample(ctx, true);
 }
 
-/*
- * Without bpf_loop (5.17) frames are unwound by a chain of programs, CHAIN_FRAMES in each. This is a program of its
- * own: kernels before 5.13 refuse one that takes the address of a function, even where it cannot be reached.
- */
+/* Without bpf_loop (5.17): a chain of programs. Apart, as kernels before 5.13 refuse a function's address anywhere. */
 SEC("?perf_event")
 int sample_first(struct bpf_perf_event_data *ctx)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What is known of the targets, and the ring for their stacks: maps that the sampler makes and the CUDA probes use as
- * well (the daemon hands them over by their names), and how the unwinder and the Python walker read them.
- */
+/* Maps of the targets and the ring for their stacks, which sampler and CUDA probes share by name, and their reading. */
 #ifndef STAKEOUT_BPF_TARGET_MAPS_H
 #define STAKEOUT_BPF_TARGET_MAPS_H
 

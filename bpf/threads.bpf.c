@@ -4,7 +4,6 @@
  * the process. A thread that is not running has left its user registers at the end of its kernel stack.
  */
 #include <stdbool.h>
-#include <stddef.h>
 #include <linux/types.h>
 #include <linux/bpf.h>
 

@@ -7,7 +7,6 @@
 
 #include "client/commands/commands.h"
 #include "client/session/message.h"
-#include "stakeout/options.h"
 #include "stakeout/build_id.h"
 
 static const struct command {

@@ -107,10 +107,7 @@ static void raise_file_limit(void)
 		log__info("cannot raise the limit of open files: %s", strerror(errno));
 }
 
-/*
- * Signals become readable on *fd. Blocked before any thread exists, so that every thread inherits it. A private
- * daemon leaves the terminal's interrupt to its client, which still wants the samples.
- */
+/* Signals become readable on *fd; blocked before there are threads. A private daemon leaves SIGINT to its client. */
 static int take_signals(bool private, int *fd, struct so_error *err)
 {
 	sigset_t set;
@@ -156,9 +153,7 @@ static void wait_for_end(const struct daemon_options *options, int signal_fd)
 	for (;;) {
 		int n = poll(fds, 3, -1);
 
-		if (n < 0 && errno != EINTR)
-			return;
-		if (n > 0 && (fds[0].revents || fds[1].revents))
+		if ((n < 0 && errno != EINTR) || (n > 0 && (fds[0].revents || fds[1].revents)))
 			return;
 		if (n > 0)
 			denials__flush();
@@ -294,10 +289,7 @@ static int give_up_privileges(struct so_error *err)
 	return 0;
 }
 
-/*
- * Of whoever takes the windows: the history, or what takes them for this alone. A private daemon has nobody to count
- * for.
- */
+/* Given to what takes the windows: the history, or a thread for it alone. A private daemon has nobody to count for. */
 static int open_counters(const struct category_rules *rules, struct engine *engine, struct category_counters **out,
 			 struct so_error *err)
 {
@@ -318,22 +310,18 @@ static int serve(const struct daemon_options *options, const struct category_rul
 	_cleanup_(sd_watchdog) struct sd_watchdog *watchdog = NULL;
 	int rc = open_counters(rules, engine, &counters, err);
 
-	if (!rc)
-		rc = open_history(options, engine, counters, &history, err);
+	rc = rc ?: open_history(options, engine, counters, &history, err);
 	if (!rc && counters && !history)
 		rc = category_windows__new(engine, counters, &windows, err);
-	if (!rc)
-		rc = open_scan(options, engine, history, &scan, err);
+	rc = rc ?: open_scan(options, engine, history, &scan, err);
 	if (!rc)
 		rc = api__new(
 			engine,
 			&(struct api_options){
 				.history = history, .scan = scan, .categories = counters, .category_windows = windows },
 			&api, err);
-	if (!rc)
-		rc = http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server, err);
-	if (!rc)
-		rc = door__serve(door, api, &tcp_server, err);
+	rc = rc ?: http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server, err);
+	rc = rc ?: door__serve(door, api, &tcp_server, err);
 	if (rc)
 		return rc;
 	log__info("version %s listens on %s", STAKEOUT_VERSION, listen_socket__path(sock));
@@ -378,16 +366,11 @@ static int run(const struct daemon_options *options, const struct category_rules
 	_cleanup_close_ int signal_fd = -1;
 	int rc = take_ready_fd(options, err);
 
-	if (!rc)
-		rc = take_signals(options->private, &signal_fd, err);
-	if (!rc)
-		rc = find_group(options, &group, err);
-	if (!rc)
-		rc = listen_socket__open(options->socket, socket_mode(options, group), group, &sock, err);
-	if (!rc)
-		rc = door__open(options, &door, err);
-	if (!rc)
-		rc = engine__new(&engine_options, &engine, err);
+	rc = rc ?: take_signals(options->private, &signal_fd, err);
+	rc = rc ?: find_group(options, &group, err);
+	rc = rc ?: listen_socket__open(options->socket, socket_mode(options, group), group, &sock, err);
+	rc = rc ?: door__open(options, &door, err);
+	rc = rc ?: engine__new(&engine_options, &engine, err);
 	return rc ? rc : serve(options, rules, engine, sock, group, &door, signal_fd, err);
 }
 

@@ -247,10 +247,8 @@ int daemon_options__parse(int argc, char **argv, const char *default_config, str
 		rc = flags.help ? (options.help = true, 0) : parse_flags(argc, argv, &options, err);
 	if (!rc)
 		rc = check_door(&options, err);
-	if (!rc)
-		rc = take_service_directories(&options, err);
-	if (!rc)
-		rc = check_store(&options, err);
+	rc = rc ?: take_service_directories(&options, err);
+	rc = rc ?: check_store(&options, err);
 	if (rc) {
 		daemon_options__release(&options);
 		return rc;

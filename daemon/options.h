@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * stakeoutd's command line, and the file of settings: "option = value" lines with the names of the flags
- * (config_file.h). A flag wins over the file.
- */
+/* stakeoutd's command line and settings file: "option = value", named as the flags (config_file.h). A flag wins. */
 #ifndef STAKEOUT_DAEMON_OPTIONS_H
 #define STAKEOUT_DAEMON_OPTIONS_H
 

@@ -9,7 +9,6 @@
  * again, and the return address that the probe had replaced is back in its place.
  */
 #include <stdbool.h>
-#include <stddef.h>
 #include <linux/types.h>
 #include <linux/bpf.h>
 
@@ -209,10 +208,7 @@ static __always_inline bool is_called_by_runtime(const struct arguments *a)
 	return false;
 }
 
-/*
- * Whether the thread's call has ended unseen, or may have, as its probes went while it was under way: it would make
- * all calls further down the stack nested ones.
- */
+/* Whether the thread's call ended unseen, or may have, as its probes went: all further calls would seem nested. */
 static __always_inline bool is_over(const struct so_cuda_call *c, __u64 cookie)
 {
 	__u32 api = SO_CUDA_COOKIE_CALL(c->cookie);
@@ -237,10 +233,7 @@ static __always_inline bool is_inside(struct so_cuda_call *c, struct so_cuda_slo
 	}
 	if (a->rsp < c->sp)
 		return true;
-	/*
-	 * That call is over: it was left by a jump. Or this is the same entry, which has two probes while the daemon
-	 * places others.
-	 */
+	/* That call is over: a jump left it. Or it is the same entry, with two probes while others are placed. */
 	if (a->rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
 		slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
 	c->active = 0;

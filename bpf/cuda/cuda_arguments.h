@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What a CUDA call's arguments tell: kernel and dimensions, bytes and direction, pointer, stream. Where they are:
- * stakeout/cuda_api.h. A stream that stands on the stack is read once in STREAM_INTERVAL launches.
- */
+/* What a CUDA call's arguments tell (stakeout/cuda_api.h). A stream on the stack: once in STREAM_INTERVAL launches. */
 #ifndef STAKEOUT_BPF_CUDA_ARGUMENTS_H
 #define STAKEOUT_BPF_CUDA_ARGUMENTS_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Names of kernels, as the process tells them to the CUDA libraries. Such a call may be nested in one that is counted.
- */
+/* Names of kernels, as the process gives them to the CUDA libraries. Such a call may be nested in a counted one. */
 #ifndef STAKEOUT_BPF_CUDA_NAMES_H
 #define STAKEOUT_BPF_CUDA_NAMES_H
 

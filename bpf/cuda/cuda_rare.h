@@ -16,10 +16,7 @@
 
 _Static_assert(BATCH_WORDS *BATCH_READS == SO_CUDA_BATCH_COPIES, "as is told");
 
-/*
- * An array's form: CUDA_ARRAY3D_LAYERED and _CUBEMAP in cuda.h, cudaArrayLayered and cudaArrayCubemap in
- * driver_types.h.
- */
+/* An array's form: CUDA_ARRAY3D_LAYERED, _CUBEMAP in cuda.h, cudaArrayLayered, cudaArrayCubemap in driver_types.h. */
 #define ARRAY_LAYERED 1
 #define ARRAY_CUBEMAP 4
 #define ARRAY_EMPTY   0xc0 /* _SPARSE, _DEFERRED_MAPPING: its memory is created by itself (cuMemCreate) */
@@ -95,10 +92,7 @@ static __always_inline int read_3d_batch(struct so_cuda_call *c, __u64 ops, __u6
 	return end_batch(c, &b);
 }
 
-/*
- * Of one channel, by CUarray_format in cuda.h; 0: of formats whose elements are not of whole channels, video's and
- * compressed ones.
- */
+/* Of one channel, by CUarray_format in cuda.h; 0: formats whose elements are not whole channels (video, compressed). */
 static __always_inline __u32 channel_bytes(__u32 format)
 {
 	/* CU_AD_FORMAT_UNORM_INT8X1, X2, X4, then those of 16 bits, and the same of SNORM */
@@ -120,10 +114,7 @@ static __always_inline __u32 channel_bytes(__u32 format)
 	return 0;
 }
 
-/*
- * cudaChannelFormatDesc: the bits of its four channels, and their kind, cudaChannelFormatKind in driver_types.h; 0 as
- * above.
- */
+/* cudaChannelFormatDesc: the bits of four channels, and cudaChannelFormatKind of driver_types.h; 0 as above. */
 static __always_inline __u32 element_bytes(__u64 channels)
 {
 	__u32 words[5], kind;

@@ -83,8 +83,8 @@ static bool lacks_required(const json_t *items)
 static int check(const struct globals *globals, bool as_json)
 {
 	struct so_error err = { .text = "" };
+	json_auto_t *items = NULL;
 	bool lacking;
-	json_t *items;
 
 	if (ask(globals, &items, &err)) {
 		message__error("%s", err.text);
@@ -99,7 +99,6 @@ static int check(const struct globals *globals, bool as_json)
 		puts(lacking ? "stakeout cannot work here: what is MISSING above is required"
 			     : "stakeout can work here");
 	}
-	json_decref(items);
 	return lacking ? STATUS_FAILED : STATUS_DONE;
 }
 

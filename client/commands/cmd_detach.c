@@ -13,8 +13,7 @@ static int detach(struct api_client *api, void *context, struct so_error *err)
 	struct target target;
 	int rc = target__find(api, *(pid_t *)context, &target, err);
 
-	if (!rc)
-		rc = target__detach(api, target.id, err);
+	rc = rc ?: target__detach(api, target.id, err);
 	if (!rc)
 		printf("no longer watching %d (%s): %llu samples in %.1f s\n", target.pid, target.comm,
 		       (unsigned long long)target.samples, target.elapsed_s);

@@ -13,7 +13,6 @@
 #include "client/session/message.h"
 #include "stakeout/options.h"
 #include "client/session/output.h"
-#include "client/render/render.h"
 #include "client/render/selection.h"
 #include "client/session/session.h"
 #include "client/session/target.h"
@@ -54,10 +53,7 @@ static void cleanup__dumping(struct dumping *d)
 	output__free(d->output);
 }
 
-/*
- * The command line, its arguments parted by blanks, its end left out if it is long; the name of a process that has
- * none.
- */
+/* The command line, its arguments parted by blanks, cut at the end if long; the name of a process that has none. */
 static void read_command(struct dumping *d)
 {
 	static const char more[] = "…";
@@ -116,8 +112,7 @@ static int look(struct dumping *d, struct so_error *err)
 		interrupt__sleep_ms(SAMPLE_MS);
 	if (!rc && interrupt__pending())
 		rc = so_err(err, -EINTR, "interrupted before the threads were looked at");
-	if (!rc)
-		rc = read_threads(d, err);
+	rc = rc ?: read_threads(d, err);
 	if (!rc)
 		err->text[0] = '\0';
 	return rc;
@@ -137,8 +132,7 @@ static int fetch(const struct globals *globals, struct dumping *d, struct so_err
 		rc = look(d, err);
 	/* Not later: who reads the output may take his time. */
 	detach(d);
-	if (!rc)
-		rc = profile__read(d->bytes, d->length, &d->profile, err);
+	rc = rc ?: profile__read(d->bytes, d->length, &d->profile, err);
 	if (!rc && !d->profile->n_samples)
 		rc = so_err(err, -ESRCH, "process %d has ended", d->pid);
 	return rc;
@@ -218,8 +212,7 @@ static int dump(const struct globals *globals, struct dumping *d, struct so_erro
 {
 	int rc = output__open("-", &d->output, err);
 
-	if (!rc)
-		rc = fetch(globals, d, err);
+	rc = rc ?: fetch(globals, d, err);
 	if (rc)
 		return rc;
 	read_command(d);

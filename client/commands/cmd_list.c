@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout list: the daemon's targets. */
-#include <errno.h>
 #include <stdio.h>
 
 #include "client/commands/commands.h"

@@ -9,7 +9,6 @@
 #include "client/cuda/cuda_event_summary.h"
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
-#include "stakeout/options.h"
 #include "client/session/output.h"
 #include "profile/profile.h"
 #include "client/commands/record_options.h"
@@ -180,19 +179,14 @@ static int fetch(struct recording *recording, struct so_error *err)
 		return rc;
 	say_how_it_ended(recording);
 	rc = target__stats(api, id, &recording->stats, err);
-	if (!rc)
-		rc = fetch_profile(recording, err);
+	rc = rc ?: fetch_profile(recording, err);
 	/* A daemon that runs on would keep it for minutes; a private one ends anyhow. */
 	if (!session__private(recording->session))
 		target__detach(api, id, NULL);
 	return rc ? rc : read_profile(recording, err);
 }
 
-/*
- * Where writing failed, the commit knows the system's reason; other errors are the renderer's own. Statistics
- * that cannot be written leave the profile where it is. What was recorded is written as a whole, and -ENODATA returned,
- * where the part that was asked for is empty for a reason.
- */
+/* -EIO: the commit knows why. Where the part that was asked for is empty, all is written, and -ENODATA returned. */
 static int write_outputs(struct recording *recording, struct so_error *err)
 {
 	const struct format_source source = { recording->bytes, recording->length, recording->profile };
@@ -248,18 +242,13 @@ static int record(const struct globals *globals, const struct record_options *op
 
 	recording.progress = !options->quiet && isatty(STDERR_FILENO);
 	rc = open_outputs(&recording, err);
-	if (!rc)
-		rc = session__open(globals->socket, SESSION_ANY, &recording.session, err);
+	rc = rc ?: session__open(globals->socket, SESSION_ANY, &recording.session, err);
 	if (!rc && interrupt__pending())
 		rc = so_err(err, -EINTR, "interrupted before sampling began");
-	if (!rc)
-		rc = attach(&recording, err);
-	if (!rc)
-		rc = wait_for_end(&recording, err);
-	if (!rc)
-		rc = fetch(&recording, err);
-	if (!rc)
-		rc = write_outputs(&recording, err);
+	rc = rc ?: attach(&recording, err);
+	rc = rc ?: wait_for_end(&recording, err);
+	rc = rc ?: fetch(&recording, err);
+	rc = rc ?: write_outputs(&recording, err);
 	if (!rc || (rc == -ENODATA && recording.written))
 		say_result(&recording, !rc);
 	return rc;

@@ -28,13 +28,11 @@ static int render(const struct render_request *request, enum format format, bool
 	char note[160];
 	int rc = output__open(request->output, &output, err);
 
-	if (!rc)
-		rc = profile_file__read(request->input, &bytes, &source.length, err);
+	rc = rc ?: profile_file__read(request->input, &bytes, &source.length, err);
 	if (!rc)
 		rc = request->value ? profile__read_value(bytes, source.length, request->value, &profile, err)
 				    : profile__read(bytes, source.length, &profile, err);
-	if (!rc)
-		rc = selection__check(profile, &request->render, err);
+	rc = rc ?: selection__check(profile, &request->render, err);
 	if (rc)
 		return rc;
 	source.bytes = bytes;

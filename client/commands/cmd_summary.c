@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout summary: where a watched process has spent its time so far, or a recorded one, in words or JSON. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/commands/commands.h"
@@ -106,12 +105,9 @@ static int summarise_process(struct api_client *api, void *context, struct so_er
 	size_t length = 0;
 	int rc = target__find(api, s->pid, &target, err);
 
-	if (!rc)
-		rc = target__profile(api, target.id, &bytes, &length, err);
-	if (!rc)
-		rc = profile__read(bytes, length, &s->profile, err);
-	if (!rc)
-		rc = target__stats(api, target.id, &s->stats, err);
+	rc = rc ?: target__profile(api, target.id, &bytes, &length, err);
+	rc = rc ?: profile__read(bytes, length, &s->profile, err);
+	rc = rc ?: target__stats(api, target.id, &s->stats, err);
 	return rc ? rc : write_all(s, err);
 }
 
@@ -121,8 +117,7 @@ static int summarise_file(struct summarising *s, struct so_error *err)
 	size_t length = 0;
 	int rc = profile_file__read(s->input, &bytes, &length, err);
 
-	if (!rc)
-		rc = profile__read(bytes, length, &s->profile, err);
+	rc = rc ?: profile__read(bytes, length, &s->profile, err);
 	return rc ? rc : write_all(s, err);
 }
 
@@ -148,8 +143,7 @@ static int prepare(struct summarising *s, struct so_error *err)
 			return rc;
 	}
 	rc = category_rules__load(s->categories, &s->rules, err);
-	if (!rc)
-		rc = phases__new(s->phase_words.list, s->phase_words.n, &s->phases, err);
+	rc = rc ?: phases__new(s->phase_words.list, s->phase_words.n, &s->phases, err);
 	s->request.rules = s->rules;
 	s->request.phases = s->phases;
 	return rc;
@@ -222,7 +216,6 @@ int cmd_summary(const struct globals *globals, int argc, char **argv)
 	rc = open_outputs(&s, &err);
 	if (!rc && s.pid)
 		return running__do(globals, past__wanted(&s.past) ? summarise_past : summarise_process, &s);
-	if (!rc)
-		rc = summarise_file(&s, &err);
+	rc = rc ?: summarise_file(&s, &err);
 	return running__end(rc, &err);
 }

@@ -46,14 +46,11 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 	char note[160];
 	int rc = output__open(options->output, &output, err);
 
-	if (!rc)
-		rc = get_profile(api, options, &bytes, &source.length, err);
-	if (!rc)
-		rc = profile__read(bytes, source.length, &profile, err);
+	rc = rc ?: get_profile(api, options, &bytes, &source.length, err);
+	rc = rc ?: profile__read(bytes, source.length, &profile, err);
 	if (!rc && past__wanted(&options->past))
 		past__tell_profile(profile);
-	if (!rc)
-		rc = selection__check(profile, &options->render, err);
+	rc = rc ?: selection__check(profile, &options->render, err);
 	if (rc)
 		return rc;
 	source.bytes = bytes;

@@ -53,8 +53,7 @@ static int check(struct record_options *options, const char *format, struct so_e
 		rc = format__from_path(options->output, &options->format, err);
 	if (!rc && options->output)
 		rc = format__check_terminal(options->format, options->output, err);
-	if (!rc)
-		rc = only__check(&options->render.only, err);
+	rc = rc ?: only__check(&options->render.only, err);
 	if (!rc && options->format == FORMAT_PPROF)
 		rc = selection__refuse_for_pprof(&options->render, err);
 	return rc;

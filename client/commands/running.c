@@ -43,8 +43,7 @@ int running__do(const struct globals *globals, running_fn *work, void *context)
 	struct so_error err = { .text = "" };
 	int rc = session__open(globals->socket, SESSION_RUNNING, &session, &err);
 
-	if (!rc)
-		rc = work(session__api(session), context, &err);
+	rc = rc ?: work(session__api(session), context, &err);
 	return running__end(rc, &err);
 }
 
@@ -56,19 +55,16 @@ struct showing {
 static int show(struct api_client *api, void *context, struct so_error *err)
 {
 	const struct showing *s = context;
-	json_t *json;
+	json_auto_t *json = NULL;
 	int rc = api_client__call(api, "GET", s->answer->path, NULL, &json, err);
 
 	if (rc)
 		return rc;
-	if (!s->as_json) {
-		rc = s->answer->print(api, json, err);
-	} else {
-		json_dumpf(json, stdout, JSON_INDENT(2));
-		putchar('\n');
-	}
-	json_decref(json);
-	return rc;
+	if (!s->as_json)
+		return s->answer->print(api, json, err);
+	json_dumpf(json, stdout, JSON_INDENT(2));
+	putchar('\n');
+	return 0;
 }
 
 int running__show(const struct globals *globals, const struct running_answer *answer, int argc, char **argv)

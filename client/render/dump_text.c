@@ -289,9 +289,7 @@ static int finish(int rc, FILE *out, struct so_error *err)
 {
 	if (rc)
 		return so_err(err, rc, "out of memory");
-	if (fflush(out) || ferror(out))
-		return so_err(err, -EIO, "cannot write: %s", strerror(errno));
-	return 0;
+	return fflush(out) || ferror(out) ? so_err(err, -EIO, "cannot write: %s", strerror(errno)) : 0;
 }
 
 int dump_text__print(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * How the threads of a process, as the daemon found them at one moment, are written: for people and as JSON. What comes
- * out is valid UTF-8 without control characters, whatever the names contain (such bytes become '?').
- */
+/* The threads of a process at one moment, for people and as JSON: valid UTF-8, control characters become '?'. */
 #ifndef STAKEOUT_CLIENT_DUMP_TEXT_H
 #define STAKEOUT_CLIENT_DUMP_TEXT_H
 

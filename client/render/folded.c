@@ -116,8 +116,7 @@ static int add_sample(struct folder *f, const struct profile *profile, const str
 	    ARRAY_RESERVE(f->counts, f->counts_capacity, f->stacks.n_keys + 1))
 		return -ENOMEM;
 	rc = thread_text(f, sample, &f->sequence[0]);
-	if (!rc)
-		rc = add_frames(f, profile, sample, &n);
+	rc = rc ?: add_frames(f, profile, sample, &n);
 	if (rc < 0)
 		return rc;
 	rc = intern__add(&f->stacks, f->sequence, (n + 1) * sizeof(*f->sequence), &stack);
@@ -289,8 +288,7 @@ int render__folded(const struct profile *profile, const struct render_options *o
 	_cleanup_(folder) struct folder *f = &storage;
 	int rc = add_samples(f, profile);
 
-	if (!rc)
-		rc = sort_stacks(f);
+	rc = rc ?: sort_stacks(f);
 	if (rc == -EFBIG)
 		return so_err(err, rc, "cannot write folded stacks: the profile's names add up to more than %zu GiB",
 			      TEXT_BUDGET_BYTES >> 30);

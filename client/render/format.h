@@ -19,10 +19,7 @@ enum format {
 
 /* -EINVAL: an unknown word, in words. */
 int format__parse(const char *word, enum format *out, struct so_error *err);
-/*
- * From the ending of a file's name; folded when the name says nothing. -EINVAL when it promises another form
- * that stakeout does not write.
- */
+/* By the ending of a file's name; folded when it says nothing. -EINVAL when it promises a form that is not written. */
 int format__from_path(const char *path, enum format *out, struct so_error *err);
 /* -EINVAL: a binary form, where path is "-" and standard output a terminal. */
 int format__check_terminal(enum format format, const char *path, struct so_error *err);

@@ -111,9 +111,7 @@ static int append_mapping(struct text *text, const char *mapping)
 	const char *name = short_path(mapping);
 	bool bare = *name != '[';
 
-	if (bare && append_string(text, "["))
-		return -ENOMEM;
-	if (append_name(text, name, ' '))
+	if ((bare && append_string(text, "[")) || append_name(text, name, ' '))
 		return -ENOMEM;
 	return bare ? append_string(text, "]") : 0;
 }
@@ -161,8 +159,7 @@ int frame_text__folded(const struct profile_line *line, bool without_line, struc
 		rc = append_unknown(text, line);
 	} else if (line->python && *line->filename) {
 		rc = append_string(text, " (");
-		if (!rc)
-			rc = append_name(text, short_path__python(line->filename), ' ');
+		rc = rc ?: append_name(text, short_path__python(line->filename), ' ');
 		if (!rc)
 			rc = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
 							 : append_string(text, ")");
@@ -193,8 +190,7 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 	if (rc || !*file)
 		return rc;
 	rc = append_string(text, " (");
-	if (!rc)
-		rc = append_name(text, file, ' ');
+	rc = rc ?: append_name(text, file, ' ');
 	return rc ? rc : append_string(text, ")");
 }
 

@@ -17,10 +17,7 @@
 int only__check(const struct option_texts *only, struct so_error *err);
 /* The words are known to be good. */
 bool only__takes(const struct option_texts *only, const struct profile_sample *sample);
-/*
- * -ENODATA, in words: which of them no sample has, and what there is in its place. For a profile of which none is
- * taken.
- */
+/* -ENODATA, in words: which of them no sample has, and what there is instead. For a profile of which none is taken. */
 int only__refuse(const struct option_texts *only, const struct profile *profile, struct so_error *err);
 
 #endif

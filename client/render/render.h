@@ -43,10 +43,7 @@ int render__summary(const struct profile *profile, const json_t *stats, FILE *ou
 int render__summary_of(const struct profile *profile, const json_t *stats, const struct render_options *options,
 		       FILE *out, struct so_error *err);
 
-/*
- * Wilson's score interval for a share of `hits` in `total`, 95 %: Wilson, JASA 22 (1927) 209–212. Shares in
- * 0…1.
- */
+/* Wilson's score interval for a share of `hits` in `total`, 95 %: Wilson, JASA 22 (1927) 209–212. Shares in 0…1. */
 void wilson_interval(uint64_t hits, uint64_t total, double *low, double *high);
 
 #define NOT_MEASURED "not measured"

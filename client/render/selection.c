@@ -50,9 +50,7 @@ int selection__check(const struct profile *profile, const struct render_options 
 
 	if (options->only.n && counts.all && !counts.chosen)
 		return only__refuse(&options->only, profile, err);
-	if (!options->gil || counts.python)
-		return 0;
-	if (!problem && profile__comment(profile, "python.version"))
+	if (!options->gil || counts.python || (!problem && profile__comment(profile, "python.version")))
 		return 0;
 	return so_err(err, -ENODATA, "--gil shows nothing here: no sample is of a Python thread%s%s%s",
 		      problem ? " (" : "", problem ? problem : "", problem ? ")" : "");

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Ctrl-C, and SIGTERM and SIGHUP like it: the first one asks the command to finish with what it has, the second
- * one ends the process at once. Even then no unfinished file is left behind.
- */
+/* Ctrl-C, SIGTERM, SIGHUP: the first asks the command to finish, the second ends it, with no unfinished file left. */
 #ifndef STAKEOUT_CLIENT_INTERRUPT_H
 #define STAKEOUT_CLIENT_INTERRUPT_H
 

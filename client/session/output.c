@@ -109,10 +109,7 @@ static int open_temp(struct output *output, mode_t mode, struct so_error *err)
 	return dir ? cannot_write(output->name, EEXIST, err) : so_err(err, -ENOMEM, "out of memory");
 }
 
-/*
- * An existing file keeps its mode and, where we may, its owner. One in a directory that takes no new files is
- * written in place.
- */
+/* An existing file keeps its mode and, if we may, owner; where the directory takes no new files, it is overwritten. */
 static int open_existing(struct output *output, const struct stat *st, struct so_error *err)
 {
 	int rc;

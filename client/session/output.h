@@ -24,10 +24,7 @@ FILE *output__file(struct output *output);
 uint64_t output__lines(const struct output *output);
 /* How to call the place in a message. */
 const char *output__name(const struct output *output);
-/*
- * Completes it: nothing is left to fail afterwards. On failure the temporary file is gone. -EPIPE: the reader
- * left, which needs no words, so err's text is empty.
- */
+/* Completes it; nothing can fail afterwards. On failure the temporary file is gone. -EPIPE: no reader; err is empty. */
 int output__commit(struct output *output, struct so_error *err);
 /* Without output__commit(), the place stays as it was. */
 void output__free(struct output *output);

@@ -142,7 +142,7 @@ static int find_and_get(struct api_client *api, pid_t pid, const struct time_ran
 			bool as_json, struct so_error *err)
 {
 	const json_t *target, *any = NULL;
-	json_t *list;
+	json_auto_t *list = NULL;
 	int rc = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
 
 	if (rc)
@@ -154,7 +154,6 @@ static int find_and_get(struct api_client *api, pid_t pid, const struct time_ran
 		rc = get(api, target, range, answer, as_json, err);
 	if (!rc)
 		tell_gaps(list, number(target, "key"), range);
-	json_decref(list);
 	return rc;
 }
 

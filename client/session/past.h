@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A process's past, as a daemon with --store keeps it (.design/history.md): which history, and what it has of a range.
- */
+/* A process's past, as a daemon with --store keeps it (.design/history.md): which history, what it has of a range. */
 #ifndef STAKEOUT_CLIENT_PAST_H
 #define STAKEOUT_CLIENT_PAST_H
 
@@ -51,10 +49,7 @@ int past__profile(struct api_client *api, pid_t pid, const struct time_range *ra
 		  struct so_error *err);
 /* Says from when on a profile of past__profile() is, and how much of that time it has. */
 void past__tell_profile(const struct profile *profile);
-/*
- * The same of the process's CUDA calls: the answer of GET /v1/history/KEY/cuda. quiet: no note of the time. New
- * reference.
- */
+/* The same of the process's CUDA calls: the answer of GET /v1/history/KEY/cuda. quiet: no time note. New reference. */
 int past__cuda(struct api_client *api, pid_t pid, const struct time_range *range, bool quiet, json_t **out,
 	       struct so_error *err);
 

@@ -13,7 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/session/interrupt.h"
@@ -133,10 +132,7 @@ static bool ends_within(int pidfd, int ms)
 	return false;
 }
 
-/*
- * Its last work is to take its programs out of the kernel; one that does not come to an end is killed, and the
- * kernel does that work. grace_ms: how long it may take to end by itself first. Returns the wait status.
- */
+/* It takes its programs out of the kernel in grace_ms, or is killed, and the kernel does. Returns the wait status. */
 static int end_process(pid_t pid, int grace_ms)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -211,10 +207,9 @@ int private_daemon__start(struct private_daemon **out, struct so_error *err)
 		return so_err(err, rc, "cannot start a process: %s", strerror(-rc));
 	}
 	rc = wait_until_ready(daemon, binary, err);
-	if (rc)
-		return rc;
-	*out = TAKE_PTR(daemon);
-	return 0;
+	if (!rc)
+		*out = TAKE_PTR(daemon);
+	return rc;
 }
 
 const char *private_daemon__socket(const struct private_daemon *daemon)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "client/session/json_value.h"
-#include "client/session/message.h"
 
 static void rule__read(const json_t *json, struct rule *out)
 {
@@ -25,17 +24,15 @@ static void rule__read(const json_t *json, struct rule *out)
 
 int rules__add(struct api_client *api, const char *match, struct rule *out, struct so_error *err)
 {
-	json_t *body = json_pack("{s:s}", "match", match), *answer = NULL;
+	json_auto_t *body = json_pack("{s:s}", "match", match), *answer = NULL;
 	int rc;
 
 	if (!body)
 		return so_err(err, -EINVAL, "the rule is not UTF-8");
 	rc = api_client__call(api, "POST", "/v1/rules", body, &answer, err);
-	json_decref(body);
 	if (rc)
 		return rc;
 	rule__read(answer, out);
-	json_decref(answer);
 	return out->id ? 0 : so_err(err, -EIO, "the daemon's answer describes no rule");
 }
 
@@ -75,17 +72,15 @@ int rules__find(struct api_client *api, const char *word, struct rule *out, stru
 
 int rules__remove(struct api_client *api, uint32_t id, uint64_t *detached, struct so_error *err)
 {
-	json_t *answer = NULL;
+	json_auto_t *answer = NULL;
 	char path[64];
 	int rc;
 
 	snprintf(path, sizeof(path), "/v1/rules/%" PRIu32, id);
 	rc = api_client__call(api, "DELETE", path, NULL, &answer, err);
-	if (rc)
-		return rc;
-	*detached = json_value__number(answer, "detached");
-	json_decref(answer);
-	return 0;
+	if (!rc)
+		*detached = json_value__number(answer, "detached");
+	return rc;
 }
 
 static void print_rule(const struct rule *rule)
@@ -99,7 +94,8 @@ static void print_rule(const struct rule *rule)
 int rules__print(struct api_client *api, struct so_error *err)
 {
 	struct rule rule;
-	json_t *list, *json;
+	json_auto_t *list = NULL;
+	json_t *json;
 	size_t i;
 	int rc = api_client__call(api, "GET", "/v1/rules", NULL, &list, err);
 
@@ -111,6 +107,5 @@ int rules__print(struct api_client *api, struct so_error *err)
 		rule__read(json, &rule);
 		print_rule(&rule);
 	}
-	json_decref(list);
 	return 0;
 }

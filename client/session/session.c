@@ -54,9 +54,7 @@ static int open_private(struct session *session, struct so_error *err)
 {
 	int rc = private_daemon__start(&session->private_daemon, err);
 
-	if (rc)
-		return rc;
-	return api_client__new(private_daemon__socket(session->private_daemon), &session->api, err);
+	return rc ? rc : api_client__new(private_daemon__socket(session->private_daemon), &session->api, err);
 }
 
 int session__open(const char *socket, enum session_need need, struct session **out, struct so_error *err)
@@ -82,10 +80,9 @@ int session__open(const char *socket, enum session_need need, struct session **o
 		rc = so_err(err, -ECONNREFUSED,
 			    "no daemon is running; start one with 'sudo stakeoutd &', or name its socket with "
 			    "--socket PATH");
-	if (rc)
-		return rc;
-	*out = TAKE_PTR(session);
-	return 0;
+	if (!rc)
+		*out = TAKE_PTR(session);
+	return rc;
 }
 
 struct api_client *session__api(struct session *session)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "client/session/json_value.h"
-#include "client/session/message.h"
 
 #define PATH_BYTES 64
 
@@ -39,23 +38,22 @@ bool target__ended(const struct target *target)
 static int call(struct api_client *api, const char *method, const char *path, const json_t *body, struct target *out,
 		struct so_error *err)
 {
-	json_t *json;
+	json_auto_t *json = NULL;
 	int rc = api_client__call(api, method, path, body, &json, err);
 
 	if (rc)
 		return rc;
 	target__read(json, out);
-	json_decref(json);
 	return out->id ? 0 : so_err(err, -EIO, "the daemon's answer describes no target");
 }
 
 int target__attach(struct api_client *api, const struct attach_request *request, struct target *out,
 		   struct so_error *err)
 {
-	json_t *body = json_pack("{s:i, s:i, s:f, s:b, s:b, s:b}", "pid", (int)request->pid, "rate_hz",
-				 (int)request->rate_hz, "duration_s", request->duration_s, "children",
-				 (int)request->children, "kernel", (int)request->kernel, "keep", (int)request->keep);
-	int rc;
+	json_auto_t *body =
+		json_pack("{s:i, s:i, s:f, s:b, s:b, s:b}", "pid", (int)request->pid, "rate_hz", (int)request->rate_hz,
+			  "duration_s", request->duration_s, "children", (int)request->children, "kernel",
+			  (int)request->kernel, "keep", (int)request->keep);
 
 	if (!body)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -63,9 +61,7 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		json_object_set_new(body, "cuda", json_true());
 	if (request->cuda_budget_percent > 0)
 		json_object_set_new(body, "cuda_budget_percent", json_real(request->cuda_budget_percent));
-	rc = call(api, "POST", "/v1/targets", body, out, err);
-	json_decref(body);
-	return rc;
+	return call(api, "POST", "/v1/targets", body, out, err);
 }
 
 static void target_path(char path[PATH_BYTES], uint32_t id, const char *what)

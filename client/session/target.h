@@ -40,10 +40,7 @@ struct attach_request {
 
 int target__attach(struct api_client *api, const struct attach_request *request, struct target *out,
 		   struct so_error *err);
-/*
- * The same where the rate does not matter: if the daemon watches the process already, at its rate. For requests whose
- * samples are not the point.
- */
+/* The same for requests whose samples do not matter: if the daemon watches the process already, at its rate. */
 int target__attach_at_any_rate(struct api_client *api, const struct attach_request *request, struct target *out,
 			       struct so_error *err);
 int target__get(struct api_client *api, uint32_t id, struct target *out, struct so_error *err);

@@ -111,10 +111,7 @@ static bool same_time(const struct tm *a, const struct tm *b)
 	       a->tm_hour == b->tm_hour && a->tm_min == b->tm_min && a->tm_sec == b->tm_sec;
 }
 
-/*
- * All moments at which the local clock shows this, in order: none, one or two. mktime(3) is asked with summer time and
- * without; it shifts what there is not, so its answer counts only where it shows the same again.
- */
+/* All moments when the local clock shows this, in order: those of mktime(3), with summer time and without, that do. */
 static unsigned local_moments(const struct tm *wanted, time_t moments[2])
 {
 	unsigned n = 0;
@@ -142,9 +139,7 @@ static unsigned local_moments(const struct tm *wanted, time_t moments[2])
 /* The one that counts, of those not in the future; of a time wholly in the future, its first. */
 static time_t choose(const time_t moments[2], unsigned n, enum side side, time_t now)
 {
-	if (side == SECOND && n == 2 && moments[1] <= now)
-		return moments[1];
-	return moments[0];
+	return (side == SECOND && n == 2 && moments[1] <= now) ? moments[1] : moments[0];
 }
 
 /* The given day, or the `days_back`th before today where there was none. */
@@ -177,10 +172,7 @@ static bool nearest_clock(const struct tm *clock, enum side side, time_t now, ti
 	return false;
 }
 
-/*
- * Midnight may be left out, too: then the day's first moment is the one to which mktime(3) shifts it from the side of
- * the day itself.
- */
+/* Where midnight is skipped too, the day begins where mktime(3) shifts midnight from the side of the day itself. */
 static int date_moment(const struct text *text, const struct tm *tm, enum side side, bool has_clock, time_t now,
 		       time_t *out, struct so_error *err)
 {
@@ -227,9 +219,7 @@ static int parse_date(struct text *text, enum side side, time_t now, time_t *out
 	utc = has_clock && take_char(text, 'Z');
 	if (*text->at)
 		return not_a_time(text, err);
-	if (utc)
-		return utc_moment(text, &tm, out, err);
-	return date_moment(text, &tm, side, has_clock, now, out, err);
+	return utc ? utc_moment(text, &tm, out, err) : date_moment(text, &tm, side, has_clock, now, out, err);
 }
 
 static int parse_moment(const char *option, const char *value, enum side side, int64_t now_ns, int64_t *out_ns,

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The summary, and the few lines of it that end a recording: where most of the time went, how much was sampled, how
- * well, at what cost, and the tables. What was not measured is said to be so; it is never shown as 0.
- */
+/* The summary, and the few lines of it that end a recording. What was not measured is said to be so, never a 0. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/render/lines_missing.h"
@@ -325,9 +321,7 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 						      : "of --only");
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	}
-	if (rc < 0 || !tables->scope.total.samples)
-		return rc;
-	return print_tables(tables, part, out);
+	return rc < 0 || !tables->scope.total.samples ? rc : print_tables(tables, part, out);
 }
 
 static bool is_jit(const struct profile *profile, const struct profile_sample *sample)
@@ -390,8 +384,7 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 	print_lines_missing(profile, out);
 	if (!rc && !event_of(profile))
 		rc = print_quality(figures, total, out);
-	if (!rc)
-		rc = summary__python(profile, same, figures, out);
+	rc = rc ?: summary__python(profile, same, figures, out);
 	if (rc < 0)
 		return rc;
 	if (stats)

@@ -279,10 +279,8 @@ static int fill_table(const struct sorter *sorter, const struct names *functions
 		row_of[i] = table->n;
 		rc = fill_row(sorter, i, &table->rows[table->n++]);
 	}
-	if (!rc)
-		rc = hand_out(&sorter->functions, functions, row_of, table->rows, true, &table->functions);
-	if (!rc)
-		rc = hand_out(&sorter->callers, lines, row_of, table->rows, false, &table->callers);
+	rc = rc ?: hand_out(&sorter->functions, functions, row_of, table->rows, true, &table->functions);
+	rc = rc ?: hand_out(&sorter->callers, lines, row_of, table->rows, false, &table->callers);
 	if (rc < 0)
 		return rc;
 	qsort(table->rows, table->n, sizeof(*table->rows), compare_rows);
@@ -296,8 +294,7 @@ int summary_categories__new(const struct scope *scope, const struct category_rul
 	_cleanup_(sorter) struct sorter *sorter = &(struct sorter){ .scope = scope, .rules = rules };
 	int rc = table ? add_samples(sorter, functions, lines) : -ENOMEM;
 
-	if (!rc)
-		rc = fill_table(sorter, functions, lines, table);
+	rc = rc ?: fill_table(sorter, functions, lines, table);
 	if (!rc)
 		*out = TAKE_PTR(table);
 	return rc;

@@ -50,10 +50,7 @@ struct category_table {
 	struct part *functions, *callers; /* what the rows' parts lie in */
 };
 
-/*
- * functions, lines: names of the same scope. What comes out points into the names and the rules, which have to
- * live as long. -ENOMEM.
- */
+/* functions, lines: names of the same scope. What comes out points into the names and rules, which stay. -ENOMEM. */
 int summary_categories__new(const struct scope *scope, const struct category_rules *rules,
 			    const struct names *functions, const struct names *lines, struct category_table **out);
 void summary_categories__free(struct category_table *table);

@@ -78,8 +78,7 @@ static int name_lines(const struct profile *profile, takes_fn *takes, write_fn *
 		if (!rc && text->length > budget)
 			return -EFBIG;
 		budget -= text->length;
-		if (!rc)
-			rc = add_name(names, text, i);
+		rc = rc ?: add_name(names, text, i);
 	}
 	return rc;
 }
@@ -301,8 +300,7 @@ static int name_group(const struct group *group, bool threads, struct rows *out,
 		named.tid = 0;
 	text->length = 0;
 	rc = frame_text__thread(&named, true, text);
-	if (!rc)
-		rc = intern__add(&out->texts, text->bytes, text->length, &number);
+	rc = rc ?: intern__add(&out->texts, text->bytes, text->length, &number);
 	if (rc < 0)
 		return rc;
 	/* A name may be that of two, where the labels are another tool's; so the text's number is the row's. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the summary counts and by which names: the samples that its options let through, and tables of functions,
- * source lines, threads and processes over them.
- */
+/* The samples that the summary's options let through, and tables of functions, source lines, threads, processes. */
 #ifndef STAKEOUT_CLIENT_SUMMARY_NAMES_H
 #define STAKEOUT_CLIENT_SUMMARY_NAMES_H
 
@@ -55,7 +52,6 @@ int names__functions(const struct scope *scope, bool python_only, struct names *
 /* Python's source lines; in a profile without Python those of native code, where they are known. Errors as above. */
 int names__lines(const struct scope *scope, struct names *out);
 void names__clear(struct names *names);
-CLEANUP_DEFINE(struct names *, names, names__clear)
 
 #define ROW_NO_LINE UINT32_MAX
 
@@ -76,7 +72,6 @@ struct rows {
 };
 
 void rows__clear(struct rows *rows);
-CLEANUP_DEFINE(struct rows *, rows, rows__clear)
 
 /* All names with samples, in order of self, then text. They point into names. -ENOMEM. */
 int rows__of_names(const struct scope *scope, const struct names *names, struct rows *out);

@@ -15,10 +15,7 @@
 
 /* A number of the object. false: absent, null or no number. */
 bool figures__number(const json_t *object, const char *key, double *out);
-/*
- * The part of the figures that the daemon keeps in the profile itself, as comments
- * (.design/profile-format.md). New reference; NULL for another tool's profile, which says nothing about its stacks.
- */
+/* The figures that the daemon keeps as comments (.design/profile-format.md). New reference; NULL: another tool's. */
 json_t *figures__from_comments(const struct profile *profile);
 /* The same where the daemon's own (NULL: none) are of more than the profile, or are not there; NULL: they serve. */
 json_t *figures__of(const struct profile *profile, const json_t *stats);
@@ -48,10 +45,7 @@ void summary__print_short(const char *text, size_t length, FILE *out);
 /* Any text of somebody else's, cleaned and cut. */
 int summary__print_foreign(const char *words, FILE *out);
 
-/*
- * "  rank 3  container 0123456789ab", of those that are known, each behind `before`; an id is cut as container tools
- * do.
- */
+/* "  rank 3  container 0123456789ab", of those known, each behind `before`; an id is cut as container tools do. */
 int summary__print_labels(const char *before, const char *rank, const char *container, FILE *out);
 
 /* The functions with most self time, with their total time. rows: sorted by self. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Phases that the user names: NAME=PATTERN is the time under any frame that matches, whatever lies inside. Phases may
- * overlap and contain each other.
- */
+/* The user's phases: NAME=PATTERN is the time under any frame that matches. Phases may overlap and hold each other. */
 #ifndef STAKEOUT_CLIENT_SUMMARY_PHASES_H
 #define STAKEOUT_CLIENT_SUMMARY_PHASES_H
 

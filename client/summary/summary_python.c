@@ -123,8 +123,7 @@ int summary__python(const struct profile *profile, const json_t *stats, const js
 
 	if (json_array_size(json_object_get(python, "versions")))
 		rc = print_quality(python, out);
-	if (!rc)
-		rc = print_problem(python, out);
+	rc = rc ?: print_problem(python, out);
 	if (!rc)
 		print_gil(profile, stats, out);
 	return rc;

@@ -20,14 +20,10 @@ int summary_tables__init(const struct profile *profile, const struct summary_req
 
 	scope__init(profile, &request->render, &out->scope);
 	rc = count_functions(out);
-	if (!rc)
-		rc = names__lines(&out->scope, &out->line_names);
-	if (!rc)
-		rc = rows__of_names(&out->scope, &out->line_names, &out->lines);
-	if (!rc)
-		rc = rows__of_threads(&out->scope, true, &out->threads);
-	if (!rc)
-		rc = rows__of_threads(&out->scope, false, &out->processes);
+	rc = rc ?: names__lines(&out->scope, &out->line_names);
+	rc = rc ?: rows__of_names(&out->scope, &out->line_names, &out->lines);
+	rc = rc ?: rows__of_threads(&out->scope, true, &out->threads);
+	rc = rc ?: rows__of_threads(&out->scope, false, &out->processes);
 	if (!rc)
 		rc = summary_categories__new(&out->scope, request->rules, &out->all_names, &out->line_names,
 					     &out->categories);

@@ -171,10 +171,7 @@ static int measure(struct cuda_probes *probes, const double *plain, struct cuda_
 	out->floor_ns = median_seen(snapshot);
 	out->timed_program_ns = mean(slot.timed_ns, slot.timed);
 	out->timed_ns = positive(pair - plain[LEAF]);
-	/*
-	 * Without probes the two take the same; it is a part of what a pair is, whatever disturbed the one or the
-	 * other.
-	 */
+	/* Without probes the two take the same: it is a part of a pair, whatever disturbed either. */
 	out->nested_ns = fmin(positive(time_of(NESTING) - pair), out->timed_ns);
 	out->stepped_ns = positive(time_of(STEPPED) - plain[STEPPED] - out->timed_ns);
 	out->nops_stepped = positive(time_of(NOP) - plain[NOP] - out->timed_ns) > out->stepped_ns / 2;

@@ -18,10 +18,7 @@ struct cuda_prices {
 	double off_ns;     /* an entry that does not count */
 	double stepped_ns; /* more, where the entry's instruction is single-stepped */
 	double floor_ns;   /* what an empty call would seem to take; already taken off each time */
-	/*
-	 * By the programs' own clock: those of a call that is timed, and that of one that is counted; parts of the
-	 * above.
-	 */
+	/* By the programs' own clock: those of a timed call and of a counted one; parts of the above. */
 	double timed_program_ns, counted_program_ns;
 	bool has_counted;  /* an entry can go without its return (session links) */
 	bool nops_stepped; /* long nops are single-stepped (before Linux 6.16) */

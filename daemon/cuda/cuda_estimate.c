@@ -15,21 +15,19 @@ void cuda_estimates__add(struct cuda_estimates *into, const struct cuda_estimate
 static json_t *json_of(const struct so_cuda_estimate *e)
 {
 	double interval = so_cuda_interval(e);
-	json_t *root = json_object();
+	json_auto_t *root = json_object();
 	int ret = json_object_set_new(root, "interval", isnan(interval) ? json_null() : json_real(interval));
 
 #define X(member, word) ret = ret ?: json_object_set_new(root, word, json_real(fmax(e->member, 0)));
 	SO_CUDA_ESTIMATE_SUMS(X)
 #undef X
-	if (!ret)
-		return root;
-	json_decref(root);
-	return NULL;
+	return ret ? NULL : json_incref(root);
 }
 
 json_t *cuda_estimates__json(const struct cuda_estimates *e)
 {
-	json_t *root, *apis;
+	json_auto_t *root = NULL;
+	json_t *apis;
 	int ret;
 
 	if (!cuda_estimates__are_any(e))
@@ -41,8 +39,5 @@ json_t *cuda_estimates__json(const struct cuda_estimates *e)
 		if (e->of[i].calls > 0)
 			ret = json_object_set_new(apis, cuda_names__api(i), json_of(&e->of[i]));
 	}
-	if (!ret)
-		return root;
-	json_decref(root);
-	return NULL;
+	return ret ? NULL : json_incref(root);
 }

@@ -9,10 +9,7 @@
 
 #define MAX_CALLS 4096
 
-/*
- * A thread's entry tells of a call whose return was not seen. That is one under way only if its probe has been in
- * place ever since: it may have returned while probes were off.
- */
+/* A thread's entry is a call under way only if its probe has stayed in place since: it may have returned unseen. */
 static bool is_under_way(const struct cuda_watch *w, const struct so_cuda_call *call)
 {
 	uint32_t api = SO_CUDA_COOKIE_CALL(call->cookie), unit;

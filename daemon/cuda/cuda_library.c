@@ -58,11 +58,6 @@ static void reader__release(struct reader *r)
 	free(r->symbols);
 }
 
-static inline void cleanup__reader(struct reader *r)
-{
-	reader__release(r);
-}
-
 /* Bytes of the symbol at `text`; a version ("@@V") is not part of it. 0: longer than a CUDA function's, or cut. */
 static size_t name_length(const char *text, size_t size)
 {
@@ -442,7 +437,7 @@ static int read_image(const struct elf_image *image, const struct elf_file *elf,
 		      struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__cuda_library))) struct cuda_library library = { 0 };
-	__attribute__((cleanup(cleanup__reader))) struct reader r = { .image = *image, .elf = *elf };
+	__attribute__((cleanup(reader__release))) struct reader r = { .image = *image, .elf = *elf };
 	int e = elf_sections__read(image, &r.sections);
 
 	if (e == 0)
@@ -478,9 +473,7 @@ int cuda_library__read(int fd, struct cuda_library *out, struct so_error *err)
 	if (e < 0)
 		return e;
 	e = elf_image__of_file(fd, &image);
-	if (e < 0)
-		return so_err(err, e, "cannot read: %s", strerror(-e));
-	return read_image(&image, &elf, out, err);
+	return e < 0 ? so_err(err, e, "cannot read: %s", strerror(-e)) : read_image(&image, &elf, out, err);
 }
 
 int cuda_library__read_memory(const void *memory, size_t size, struct cuda_library *out, struct so_error *err)
@@ -498,15 +491,4 @@ void cuda_library__release(struct cuda_library *library)
 		free(library->functions[i].text);
 	free(library->functions);
 	*library = (struct cuda_library){ 0 };
-}
-
-const char *cuda_library__kind_word(unsigned kind)
-{
-	static const char *const words[] = {
-#define X(name, word) word,
-		CUDA_LIBRARY_KINDS(X)
-#undef X
-	};
-
-	return kind < CUDA_LIBRARY_KIND_COUNT ? words[kind] : "?";
 }

@@ -15,20 +15,14 @@
 
 #include "daemon/cuda/cuda_names.h"
 #include "daemon/cuda/probe_site.h"
+#include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
-/* X(enumerator, word) */
-#define CUDA_LIBRARY_KINDS(X)                                                      \
-	X(NONE, "")                                                                \
-	X(RUNTIME, "runtime")               /* exports functions of the runtime */ \
-	X(RUNTIME_STATIC, "static runtime") /* has them for itself */              \
-	X(DRIVER, "driver")                 /* has functions of the driver, and no other */
-
 enum cuda_library_kind {
-#define X(name, word) CUDA_LIBRARY_##name,
-	CUDA_LIBRARY_KINDS(X)
-#undef X
-		CUDA_LIBRARY_KIND_COUNT,
+	CUDA_LIBRARY_NONE,
+	CUDA_LIBRARY_RUNTIME,        /* exports functions of the runtime */
+	CUDA_LIBRARY_RUNTIME_STATIC, /* has them for itself */
+	CUDA_LIBRARY_DRIVER,         /* has functions of the driver, and no other */
 };
 
 #define CUDA_LIBRARY_MAX_SYMBOLS 4096 /* of CUDA's functions, aliases included; what comes after them is left out */
@@ -62,12 +56,6 @@ int cuda_library__read(int fd, struct cuda_library *out, struct so_error *err);
 /* The same from an image in memory, which is needed during the call only. */
 int cuda_library__read_memory(const void *image, size_t size, struct cuda_library *out, struct so_error *err);
 void cuda_library__release(struct cuda_library *library);
-
-const char *cuda_library__kind_word(unsigned kind); /* "?" when out of range */
-
-static inline void cleanup__cuda_library(struct cuda_library *library)
-{
-	cuda_library__release(library);
-}
+CLEANUP_DEFINE_OF(struct cuda_library, cuda_library, cuda_library__release)
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "stakeout/cleanup.h"
@@ -88,10 +87,7 @@ static bool share_out(struct cuda_line_share *lines, size_t n, size_t figure, co
 	return any;
 }
 
-/*
- * Of groups all of whose stacks stand for their own call alone, and that have a few calls more: stacks were fewer for
- * a moment, and none of it was taken. What each figure is to be multiplied with; of other groups 0.
- */
+/* Of groups with only their own calls' stacks and a few calls more: the factor of each figure. Of other groups 0. */
 static void find_ratios(const struct cuda_line_figures *counted, const struct sum *calls, const struct sum *sums,
 			size_t figure, struct cuda_line_figures *ratios, size_t n_groups)
 {

@@ -41,19 +41,14 @@ struct cuda_lines {
 	uint64_t forgotten; /* lines */
 };
 
-/*
- * Adds to the line of that key, each number times the factor. -ENOMEM: there is no room for another, which is counted.
- */
+/* Adds to the line of that key, each number times the factor. -ENOMEM: no room for another, which is counted. */
 int cuda_lines__add(struct cuda_lines *lines, const struct so_cuda_line_key *key, const struct so_cuda_line *line,
 		    double factor, uint64_t now_ns);
 static inline size_t cuda_lines__count(const struct cuda_lines *lines)
 {
 	return lines->n - lines->n_vacant;
 }
-/*
- * Forgets those that nothing was added to after before_ns, until only `most` are left, longest ago first; with equal
- * times there may be fewer. Returns how many. Takes time in proportion to all.
- */
+/* Forgets lines idle since before_ns, oldest first, to `most` (fewer if times are equal). Returns how many. Linear. */
 size_t cuda_lines__forget(struct cuda_lines *lines, size_t most, uint64_t before_ns);
 void cuda_lines__release(struct cuda_lines *lines);
 

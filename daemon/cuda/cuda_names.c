@@ -2,7 +2,6 @@
 #include "daemon/cuda/cuda_names.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct function {
@@ -150,9 +149,4 @@ const char *cuda_names__does(enum so_cuda_api api)
 	};
 
 	return words[apis[api].kind];
-}
-
-const char *cuda_names__library_word(enum cuda_name_library library)
-{
-	return library == CUDA_NAME_RUNTIME ? "runtime" : "driver";
 }

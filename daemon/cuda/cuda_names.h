@@ -39,6 +39,5 @@ unsigned cuda_names__unit(enum so_cuda_api api); /* SO_CUDA_UNIT() */
 const char *cuda_names__kind_word(unsigned kind);
 /* The word of tables for what a call does, whatever its kind. */
 const char *cuda_names__does(enum so_cuda_api api);
-const char *cuda_names__library_word(enum cuda_name_library library); /* "runtime", "driver" */
 
 #endif

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "stakeout/array.h"
-#include "stakeout/cuda_abi.h"
 
 #define AT_RETURN   1     /* bit 0 of config: /sys/bus/event_source/devices/uprobe/format/retprobe */
 #define PAUSE_US    20000 /* in which other processes may open their events, a hundred or so */
@@ -85,9 +84,7 @@ static void remove_pending(struct cuda_perf_events *e, size_t at)
 	memmove(&e->pending[at], &e->pending[at + 1], (--e->n_pending - at) * sizeof(*e->pending));
 }
 
-/*
- * Of the latest: those before them are of processes that are gone, or were cold for as long as it took to get that far.
- */
+/* Of the latest: earlier ones are of processes that are gone, or were cold for as long as it took to get that far. */
 static struct event take_hottest(struct cuda_perf_events *e)
 {
 	size_t first = e->n_pending > COMPARED ? e->n_pending - COMPARED : 0, best = first;
@@ -152,10 +149,7 @@ static void close_others(unsigned from, unsigned to, unsigned kept)
 		close_range(from, to, 0);
 }
 
-/*
- * A child that holds the pending events and the map of hits, and closes them. This process, whose own descriptors are
- * not the last ones then, ends at once. After a fork of several threads the child may only make system calls.
- */
+/* A child closes the pending events, so that this process ends at once. After fork() it may only make system calls. */
 static void hand_over(struct cuda_perf_events *e)
 {
 	unsigned from = 0;
@@ -321,10 +315,9 @@ int cuda_perf_events__attach(struct cuda_perf_events *e, pid_t pid, const char *
 	e->openers--;
 	pthread_cond_broadcast(&e->changed);
 	pthread_mutex_unlock(&e->lock);
-	if (ret)
-		return ret;
-	*out = TAKE_PTR(set);
-	return 0;
+	if (!ret)
+		*out = TAKE_PTR(set);
+	return ret;
 }
 
 void cuda_perf_set__free(struct cuda_perf_set *set)

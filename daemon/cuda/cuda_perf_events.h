@@ -29,10 +29,7 @@ struct cuda_perf_set;
  * -ENOMEM, -errno of making a thread, -ENOTSUP: the kernel has no uprobe events.
  */
 int cuda_perf_events__new(int enter_fd, int leave_fd, int heat_fd, struct cuda_perf_events **out);
-/*
- * All sets must have been freed. Does not wait for many events to be closed: a process of its own holds them until
- * then.
- */
+/* All sets must have been freed. Does not wait for many events to be closed: a process holds them until then. */
 void cuda_perf_events__free(struct cuda_perf_events *events);
 CLEANUP_DEFINE(struct cuda_perf_events *, cuda_perf_events, cuda_perf_events__free)
 

@@ -6,14 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bpf/cuda/cuda.skel.h"
 #include "daemon/cuda/cuda_perf_events.h"
 #include "daemon/os/fd_closer.h"
-#include "daemon/os/log.h"
 #include "daemon/os/privileges.h"
 #include "stakeout/array.h"
 
@@ -138,10 +136,7 @@ static int link_multi(int program_fd, uint32_t type, bool at_return, const char 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/*
- * Whether the kernel has links for many uprobes, of an attach type: then it says of a directory that it is no file.
- * Known before the programs are loaded, whose verification takes some 100 ms.
- */
+/* Whether the kernel has links for many uprobes: they tell a directory from a file. Asked before the slow loading. */
 static bool has_links(uint32_t type)
 {
 	const struct bpf_insn nothing[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
@@ -636,11 +631,6 @@ void cuda_probes__forget(struct cuda_probes *p, bool (*takes)(void *, uint32_t t
 	forget_in(p->skel->maps.cuda_allocations, &taking);
 	forget_in(p->skel->maps.cuda_runtimes, &taking);
 	forget_in(p->skel->maps.cuda_owners, &taking);
-}
-
-int cuda_probes__names_fd(const struct cuda_probes *p)
-{
-	return ring_buffer__epoll_fd(p->names_ring);
 }
 
 void cuda_probes__consume_names(struct cuda_probes *p)

@@ -72,10 +72,7 @@ int cuda_probes__attach(struct cuda_probes *probes, pid_t pid, uint32_t slot, ui
  */
 void cuda_link__free(struct cuda_link *link);
 CLEANUP_DEFINE(struct cuda_link *, cuda_link, cuda_link__free)
-/*
- * Where processes come and go faster than a kernel takes their probes away (CUDA_PROBE_PERF), each holds a descriptor
- * and kernel memory: so many wait that no further process should get any.
- */
+/* Where processes come faster than a kernel takes probes away (CUDA_PROBE_PERF): so many wait, none should get any. */
 #define CUDA_PROBES_CROWD 8192
 bool cuda_probes__are_crowded(struct cuda_probes *probes);
 /* Whether links of this process are being taken away, for which cuda_probes__attach() would wait. */
@@ -84,24 +81,16 @@ bool cuda_probes__are_going(struct cuda_probes *probes, pid_t pid);
 /* Tells where a process's shared runtimes are. */
 void cuda_probes__set_runtimes(struct cuda_probes *probes, pid_t pid, const struct so_cuda_runtimes *runtimes);
 
-/*
- * The call that a thread was last seen to enter. -ENOENT: none; -EINVAL: before Linux 6.9 a thread other than its
- * process's first cannot be asked for.
- */
+/* The call that a thread was last seen to enter. -ENOENT; -EINVAL: before Linux 6.9, not a process's first thread. */
 int cuda_probes__thread(const struct cuda_probes *probes, pid_t tid, struct so_cuda_call *out);
 
 /* The target's switches; writing to them takes effect at once. */
 struct so_cuda_control *cuda_probes__control(struct cuda_probes *probes, uint32_t slot);
 
-/*
- * What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, or what reading
- * a map gave.
- */
+/* What the maps hold now, of the processes that `takes` accepts (NULL: all) and of one slot. -ENOMEM, a map's error. */
 int cuda_probes__snapshot(struct cuda_probes *probes, uint32_t slot, bool (*takes)(void *, uint32_t tgid),
 			  void *context, struct cuda_snapshot *out);
-/*
- * Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or what reading the map gave.
- */
+/* Hands over the thread of each entry of the map of calls. What `add` returned if not 0, or the map's error. */
 int cuda_probes__each_thread(struct cuda_probes *probes, int (*add)(void *context, uint32_t tgid, uint32_t tid),
 			     void *context);
 /* Removes one entry, and gives what it held then. -ENOENT, -errno. */
@@ -113,12 +102,8 @@ int cuda_probes__clear_slot(struct cuda_probes *probes, uint32_t slot);
 /* Removes the entries of the processes that `takes` accepts from all maps. */
 void cuda_probes__forget(struct cuda_probes *probes, bool (*takes)(void *, uint32_t tgid), void *context);
 
-int cuda_probes__names_fd(const struct cuda_probes *probes);
 void cuda_probes__consume_names(struct cuda_probes *probes);
-/*
- * Ends the open window of stacks, as sampler__drain() does: its stacks must have been consumed before this returns
- * lines.
- */
+/* Ends the open window of stacks, as sampler__drain() does: its stacks must be consumed before this returns lines. */
 int cuda_probes__drain(struct cuda_probes *probes, struct sampler *sampler);
 
 #endif

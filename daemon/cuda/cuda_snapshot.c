@@ -2,7 +2,6 @@
 #include "daemon/cuda/cuda_snapshot_parts.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "stakeout/array.h"
@@ -244,12 +243,6 @@ const struct cuda_site_entry *cuda_snapshot__sites(const struct cuda_snapshot *s
 {
 	*n = snapshot->sites.n;
 	return (const struct cuda_site_entry *)snapshot->sites.bytes;
-}
-
-const struct cuda_slot_entry *cuda_snapshot__slots(const struct cuda_snapshot *snapshot, size_t *n)
-{
-	*n = snapshot->slots.n;
-	return (const struct cuda_slot_entry *)snapshot->slots.bytes;
 }
 
 void cuda_calls__merge(struct so_cuda_calls *into, const struct so_cuda_calls *from)

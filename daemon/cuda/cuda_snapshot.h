@@ -74,7 +74,6 @@ const struct so_cuda_slot *cuda_snapshot__find_slot(const struct cuda_snapshot *
 const struct cuda_calls_entry *cuda_snapshot__calls(const struct cuda_snapshot *snapshot, size_t *n);
 const struct cuda_error_entry *cuda_snapshot__errors(const struct cuda_snapshot *snapshot, size_t *n);
 const struct cuda_site_entry *cuda_snapshot__sites(const struct cuda_snapshot *snapshot, size_t *n);
-const struct cuda_slot_entry *cuda_snapshot__slots(const struct cuda_snapshot *snapshot, size_t *n);
 
 /*
  * What happened after `base` and up to `now`, as a new snapshot. -ENOMEM.
@@ -106,9 +105,7 @@ int cuda_snapshot__merge(struct cuda_snapshot *into, const struct cuda_snapshot 
  */
 int cuda_snapshot__fold(struct cuda_snapshot *from, uint32_t tgid, struct cuda_snapshot *into);
 
-/*
- * Adds up the calls of these threads (cuda_threads__key()) as those of thread 0 of their processes. -ENOMEM: all stay.
- */
+/* Adds up the calls of these threads (cuda_threads__key()) as thread 0 of their processes. -ENOMEM: all stay. */
 int cuda_snapshot__fold_threads(struct cuda_snapshot *snapshot, const struct u64_table *threads);
 /* What its entries take. */
 size_t cuda_snapshot__bytes(const struct cuda_snapshot *snapshot);

@@ -115,10 +115,7 @@ static void *sort_entries(const struct entries *entries, int (*compare)(const vo
 	return sorted;
 }
 
-/*
- * Releases are seen of memory whose allocation was: they are scaled as these are, whichever way their own kind is
- * counted.
- */
+/* Releases are seen of memory whose allocation was: they are scaled as these, however their own kind is counted. */
 static void scale_site(struct so_cuda_site *site, struct scaler *allocations, struct scaler *frees)
 {
 	uint64_t before = site->allocations;

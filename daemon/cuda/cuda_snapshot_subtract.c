@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What happened between two snapshots. */
-#include "daemon/cuda/cuda_snapshot.h"
+#include "daemon/cuda/cuda_snapshot_parts.h"
 
-#include <errno.h>
 #include <stdbool.h>
 
 /*
@@ -78,50 +77,41 @@ static bool subtract_calls(uint32_t octave, struct so_cuda_calls *calls, const s
 static int subtract_all_calls(const struct cuda_snapshot *now, const struct cuda_snapshot *base,
 			      struct cuda_snapshot *to)
 {
-	const struct cuda_calls_entry *entries;
-	size_t n;
+	int ret = 0;
 
-	entries = cuda_snapshot__calls(now, &n);
-	for (size_t i = 0; i < n; i++) {
-		struct so_cuda_calls since = entries[i].calls;
-		int r;
+	for (size_t i = 0; !ret && i < now->calls.n; i++) {
+		const struct cuda_calls_entry *entry = entries__at(&now->calls, i);
+		struct so_cuda_calls since = entry->calls;
 
-		if (!subtract_calls(entries[i].key.octave, &since, cuda_snapshot__find_calls(base, &entries[i].key)))
-			continue;
-		r = cuda_snapshot__add_calls(to, &entries[i].key, &since);
-		if (r < 0)
-			return r;
+		if (subtract_calls(entry->key.octave, &since, cuda_snapshot__find_calls(base, &entry->key)))
+			ret = cuda_snapshot__add_calls(to, &entry->key, &since);
 	}
-	return 0;
+	return ret;
 }
 
 static int subtract_errors(const struct cuda_snapshot *now, const struct cuda_snapshot *base, struct cuda_snapshot *to)
 {
-	const struct cuda_error_entry *entries;
-	size_t n;
+	int ret = 0;
 
-	entries = cuda_snapshot__errors(now, &n);
-	for (size_t i = 0; i < n; i++) {
-		const uint64_t *before = cuda_snapshot__find_error(base, &entries[i].key);
-		uint64_t count = entries[i].count - (before && *before <= entries[i].count ? *before : 0);
-		int r = count ? cuda_snapshot__add_error(to, &entries[i].key, count) : 0;
+	for (size_t i = 0; !ret && i < now->errors.n; i++) {
+		const struct cuda_error_entry *entry = entries__at(&now->errors, i);
+		const uint64_t *before = cuda_snapshot__find_error(base, &entry->key);
+		uint64_t count = entry->count - (before && *before <= entry->count ? *before : 0);
 
-		if (r < 0)
-			return r;
+		if (count)
+			ret = cuda_snapshot__add_error(to, &entry->key, count);
 	}
-	return 0;
+	return ret;
 }
 
 static int subtract_sites(const struct cuda_snapshot *now, const struct cuda_snapshot *base, struct cuda_snapshot *to)
 {
-	const struct cuda_site_entry *entries;
-	size_t n;
+	int ret = 0;
 
-	entries = cuda_snapshot__sites(now, &n);
-	for (size_t i = 0; i < n; i++) {
-		const struct so_cuda_site *before = cuda_snapshot__find_site(base, &entries[i].key);
-		struct so_cuda_site since = entries[i].site;
-		int r;
+	for (size_t i = 0; !ret && i < now->sites.n; i++) {
+		const struct cuda_site_entry *entry = entries__at(&now->sites, i);
+		const struct so_cuda_site *before = cuda_snapshot__find_site(base, &entry->key);
+		struct so_cuda_site since = entry->site;
 
 		if (before && before->allocations <= since.allocations && before->frees <= since.frees &&
 		    before->bytes <= since.bytes) {
@@ -129,13 +119,10 @@ static int subtract_sites(const struct cuda_snapshot *now, const struct cuda_sna
 			since.frees -= before->frees;
 			since.bytes -= before->bytes;
 		}
-		if (!since.allocations && !since.frees && since.current_bytes <= 0)
-			continue;
-		r = cuda_snapshot__add_site(to, &entries[i].key, &since);
-		if (r < 0)
-			return r;
+		if (since.allocations || since.frees || since.current_bytes > 0)
+			ret = cuda_snapshot__add_site(to, &entry->key, &since);
 	}
-	return 0;
+	return ret;
 }
 
 static void subtract_slot(struct so_cuda_slot *from, const struct so_cuda_slot *what)
@@ -147,39 +134,31 @@ static void subtract_slot(struct so_cuda_slot *from, const struct so_cuda_slot *
 
 static int subtract_slots(const struct cuda_snapshot *now, const struct cuda_snapshot *base, struct cuda_snapshot *to)
 {
-	const struct cuda_slot_entry *entries;
-	size_t n;
+	int ret = 0;
 
-	entries = cuda_snapshot__slots(now, &n);
-	for (size_t i = 0; i < n; i++) {
-		const struct so_cuda_slot *before = cuda_snapshot__find_slot(base, entries[i].slot);
-		struct so_cuda_slot since = entries[i].sum;
-		int r;
+	for (size_t i = 0; !ret && i < now->slots.n; i++) {
+		const struct cuda_slot_entry *entry = entries__at(&now->slots, i);
+		const struct so_cuda_slot *before = cuda_snapshot__find_slot(base, entry->slot);
+		struct so_cuda_slot since = entry->sum;
 
 		if (before && before->hits <= since.hits)
 			subtract_slot(&since, before);
-		r = cuda_snapshot__add_slot(to, entries[i].slot, &since, 1);
-		if (r < 0)
-			return r;
+		ret = cuda_snapshot__add_slot(to, entry->slot, &since, 1);
 	}
-	return 0;
+	return ret;
 }
 
 int cuda_snapshot__subtract(const struct cuda_snapshot *now, const struct cuda_snapshot *base,
 			    struct cuda_snapshot **out)
 {
 	_cleanup_(cuda_snapshot) struct cuda_snapshot *since = NULL;
-	int r = cuda_snapshot__new(&since);
+	int ret = cuda_snapshot__new(&since);
 
-	if (!r)
-		r = subtract_all_calls(now, base, since);
-	if (!r)
-		r = subtract_errors(now, base, since);
-	if (!r)
-		r = subtract_sites(now, base, since);
-	if (!r)
-		r = subtract_slots(now, base, since);
-	if (!r)
+	ret = ret ?: subtract_all_calls(now, base, since);
+	ret = ret ?: subtract_errors(now, base, since);
+	ret = ret ?: subtract_sites(now, base, since);
+	ret = ret ?: subtract_slots(now, base, since);
+	if (!ret)
 		*out = TAKE_PTR(since);
-	return r;
+	return ret;
 }

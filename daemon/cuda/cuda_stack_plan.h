@@ -20,10 +20,7 @@ struct cuda_stack_plan {
 	bool fewer;                         /* than are wanted */
 };
 
-/*
- * rate: timed calls a second, by kind; busy: ns that threads spend in them in a second, by kind. most: stacks a second;
- * INFINITY: no limit.
- */
+/* By kind: rate, timed calls a second; busy, ns of threads in them a second. most: stacks a second; INFINITY: any. */
 void cuda_stack_plan__make(const double rate[SO_CUDA_KIND_ROOM], const double busy[SO_CUDA_KIND_ROOM], double most,
 			   struct cuda_stack_plan *out);
 

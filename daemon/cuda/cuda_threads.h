@@ -31,10 +31,7 @@ CLEANUP_DEFINE(struct cuda_threads *, cuda_threads, cuda_threads__free)
 
 bool cuda_threads__lives(uint32_t tgid, uint32_t tid);
 
-/*
- * A look at the map: the begin, each entry's thread, and the end, which asks whether they live. -ENOMEM: look again
- * later.
- */
+/* A look at the map: begin, each entry's thread, the end, which asks whether they live. -ENOMEM: look again later. */
 int cuda_threads__begin(struct cuda_threads *threads);
 int cuda_threads__add(struct cuda_threads *threads, uint32_t tgid, uint32_t tid);
 void cuda_threads__end(struct cuda_threads *threads, uint64_t now_ns);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/os/clock.h"

@@ -146,10 +146,7 @@ int cuda_watch__add_library(struct cuda_watch *watch, struct cuda_mapped *mapped
 /* The process has ended, or executes another program: its figures are kept, its probes and entries are not. */
 void cuda_watch__process_gone(struct cuda_watch *watch, pid_t pid);
 
-/*
- * Adds what was counted up to now to `total`; windowed calls when their cycle is over. -ENOMEM, or what reading the
- * maps gave.
- */
+/* Adds what was counted up to now to `total`; windowed calls when their cycle is over. -ENOMEM, or the maps' error. */
 int cuda_watch__settle(struct cuda_watch *watch);
 
 /* Whether any of these threads is of its processes. */
@@ -168,14 +165,9 @@ int cuda_watch__add_line(struct cuda_watch *watch, const struct so_cuda_line_key
 
 /* All calls since the watch began, and how near; estimates: may be NULL. -ENOMEM, or what reading the maps gave. */
 int cuda_watch__result(struct cuda_watch *watch, struct cuda_snapshot **out, struct cuda_estimates *estimates);
-/*
- * The same for the beginning of a recording, which may be in the midst of a cycle: what was estimated up to now
- * stays, and the next window is scaled to what comes from now on.
- */
+/* The same for a recording that may begin amid a cycle: estimates stay, the next window is scaled to what comes now. */
 int cuda_watch__cut(struct cuda_watch *watch, struct cuda_snapshot **out);
-/*
- * {"installed", "kind", ...} and the list of libraries with their probes, as .design/cuda.md has them. New references.
- */
+/* {"installed", "kind", ...} and the list of libraries with their probes, as in .design/cuda.md. New references. */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 /* What the probes cost since the watch began, in percent of the target's time. */
 double cuda_watch__overhead(const struct cuda_watch *watch);

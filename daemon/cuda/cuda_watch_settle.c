@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * From what the maps hold to what was called: calls of windowed units are scaled from their on-window to its cycle,
- * all others are added as they are.
- */
-#include <errno.h>
+/* From maps to calls: those of windowed units are scaled from on-window to cycle, all others are added as they are. */
 #include <math.h>
 #include <string.h>
 
 #include "daemon/cuda/cuda_names.h"
-#include "daemon/cuda/cuda_threads.h"
 #include "daemon/cuda/cuda_watch.h"
 #include "daemon/os/clock.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The calls of threads that have ended, as one; and stacks, as they come. */
-#include <errno.h>
 
 #include "daemon/cuda/cuda_threads.h"
 #include "daemon/cuda/cuda_watch.h"

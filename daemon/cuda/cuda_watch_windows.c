@@ -6,10 +6,7 @@
 #include "daemon/os/clock.h"
 
 #define MS 1000000ull
-/*
- * An on-window, as long as the budget leaves two seconds between two of them; with probes that go slowly, so many
- * times.
- */
+/* An on-window, if the budget leaves two seconds between two of them; PERF_TIMES as long with slow probes. */
 #define LEAST_WINDOW_NS 40e6
 #define MOST_WINDOW_NS  250e6
 #define PERF_TIMES      4
@@ -33,10 +30,7 @@ static uint64_t random_bits(struct cuda_watch *w)
 	return x ^ x >> 31;
 }
 
-/*
- * A cycle's length is chosen before any of its calls come, so that what is seen in its window may be scaled to it:
- * the sum is right on average, whatever the target does. What was spent too much is saved by longer cycles.
- */
+/* A cycle's length is chosen before its calls come: the sum is right on average. Overspending makes cycles longer. */
 static void begin_cycle(struct cuda_watch *w, uint64_t now)
 {
 	double allowed = cuda_watch_allowed(w), left = fmax(allowed - w->ladder.always, allowed / 10);
@@ -146,10 +140,7 @@ uint64_t cuda_watch_windows_tick(struct cuda_watch *w, uint64_t now)
 	return w->phase_end_ns;
 }
 
-/*
- * The new probes come before the old ones go, so that no call is missed, and count from one moment on. Perf events
- * are taken over instead, and must be free for that.
- */
+/* New probes come before old ones go, so that no call is missed. Perf events must be free: they are taken over. */
 void cuda_watch_divide(struct cuda_watch *w, uint32_t windowed, uint32_t unwatched)
 {
 	bool perf = cuda_probes__kind(w->probes) == CUDA_PROBE_PERF;

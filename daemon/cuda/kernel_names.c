@@ -41,7 +41,7 @@ struct kernel_names {
 	struct process **processes;
 	size_t n, capacity;
 	struct u64_table by_tgid; /* index of processes[] + 1; 0: gone */
-	uint64_t dropped, generation;
+	uint64_t generation;
 };
 
 int kernel_names__new(struct kernel_names **out)
@@ -181,7 +181,7 @@ static int rebuild(struct process *process)
 }
 
 /* A place for a handle that has none. */
-static int process__place(struct process *process, uint64_t handle, uint64_t *dropped, struct known **out)
+static int process__place(struct process *process, uint64_t handle, struct known **out)
 {
 	bool full = process->n == KERNEL_NAMES_MAX;
 	size_t at = full ? process->next : process->n;
@@ -194,7 +194,6 @@ static int process__place(struct process *process, uint64_t handle, uint64_t *dr
 	if (full) {
 		text__drop(process->ring[at].text);
 		process->next = (at + 1) % KERNEL_NAMES_MAX;
-		++*dropped;
 	} else {
 		process->n++;
 	}
@@ -233,7 +232,7 @@ int kernel_names__add(struct kernel_names *names, const struct so_cuda_name *rec
 			return -ENOMEM;
 	}
 	if (!known) {
-		r = process__place(process, record->handle, &names->dropped, &known);
+		r = process__place(process, record->handle, &known);
 		if (r < 0) {
 			text__drop(text);
 			return r;
@@ -270,8 +269,7 @@ int kernel_names__fork(struct kernel_names *names, uint32_t parent, uint32_t chi
 			process->ring[process->n].text->references++;
 	}
 	r = rebuild(process);
-	if (!r)
-		r = put_process(names, process);
+	r = r ?: put_process(names, process);
 	if (!r)
 		TAKE_PTR(process);
 	return r;
@@ -311,21 +309,6 @@ void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_
 			return;
 		out->address = known->other;
 	}
-}
-
-size_t kernel_names__count(const struct kernel_names *names, uint32_t tgid)
-{
-	const struct process *process = find_process(names, tgid);
-	size_t n = 0;
-
-	for (size_t i = 0; process && i < process->n; i++)
-		n += process->ring[i].text || process->ring[i].other;
-	return n;
-}
-
-uint64_t kernel_names__dropped(const struct kernel_names *names)
-{
-	return names->dropped;
 }
 
 /* Demangles with parameters. *out stays NULL when the name cannot be demangled. */

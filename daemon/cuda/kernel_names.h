@@ -33,10 +33,7 @@ CLEANUP_DEFINE(struct kernel_names *, kernel_names, kernel_names__free)
  */
 int kernel_names__add(struct kernel_names *names, const struct so_cuda_name *record);
 
-/*
- * A forked child has its parent's memory, and so its handles; what it has of its own under that number is void.
- * -ENOMEM.
- */
+/* A forked child has its parent's memory, and so its handles; what it has itself under that number is void. -ENOMEM. */
 int kernel_names__fork(struct kernel_names *names, uint32_t parent, uint32_t child);
 
 /* The process has ended, or executes another program. */
@@ -53,10 +50,6 @@ void kernel_names__find(const struct kernel_names *names, uint32_t tgid, uint64_
 
 /* Changes whenever a name may have. */
 uint64_t kernel_names__generation(const struct kernel_names *names);
-
-size_t kernel_names__count(const struct kernel_names *names, uint32_t tgid);
-/* Handles of all processes that were forgotten because theirs had too many. */
-uint64_t kernel_names__dropped(const struct kernel_names *names);
 
 /*
  * The readable name of a kernel, malloc'ed, with its parameters as c++filt prints them: "add(float*)", "void

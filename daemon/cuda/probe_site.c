@@ -159,9 +159,7 @@ static bool is_refused(const uint8_t *code, size_t length)
 	const uint8_t *op = code + p.n;
 	size_t left = length - p.n;
 
-	if (left == 0 || p.refused)
-		return true;
-	if (p.n > 0 && op[0] == 0x90)
+	if (left == 0 || p.refused || (p.n > 0 && op[0] == 0x90))
 		return true;
 	if (p.operand_size && is_direct_branch(op, left))
 		return true;
@@ -204,71 +202,20 @@ static bool is_long_nop(const uint8_t *code, size_t length)
 /* Registers that say nothing of a call's arguments and of its stack. */
 static bool is_free_register(unsigned reg)
 {
-	switch (reg) {
-	case X86_REG_RAX:
-	case X86_REG_EAX:
-	case X86_REG_AX:
-	case X86_REG_AL:
-	case X86_REG_AH:
-	case X86_REG_RBX:
-	case X86_REG_EBX:
-	case X86_REG_BX:
-	case X86_REG_BL:
-	case X86_REG_BH:
-	case X86_REG_RBP:
-	case X86_REG_EBP:
-	case X86_REG_BP:
-	case X86_REG_BPL:
-	case X86_REG_R10:
-	case X86_REG_R11:
-	case X86_REG_R12:
-	case X86_REG_R13:
-	case X86_REG_R14:
-	case X86_REG_R15:
-	case X86_REG_R10D:
-	case X86_REG_R11D:
-	case X86_REG_R12D:
-	case X86_REG_R13D:
-	case X86_REG_R14D:
-	case X86_REG_R15D:
-		return true;
-	default:
-		return reg >= X86_REG_XMM0 && reg <= X86_REG_XMM15;
-	}
+	return X86_IS(reg, X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL, X86_REG_AH, X86_REG_RBX, X86_REG_EBX,
+		      X86_REG_BX, X86_REG_BL, X86_REG_BH, X86_REG_RBP, X86_REG_EBP, X86_REG_BP, X86_REG_BPL,
+		      X86_REG_R10, X86_REG_R11, X86_REG_R12, X86_REG_R13, X86_REG_R14, X86_REG_R15, X86_REG_R10D,
+		      X86_REG_R11D, X86_REG_R12D, X86_REG_R13D, X86_REG_R14D, X86_REG_R15D) ||
+	       (reg >= X86_REG_XMM0 && reg <= X86_REG_XMM15);
 }
 
 /* Instructions that change nothing but their first operand and the flags. */
 static bool writes_first_operand_only(unsigned id)
 {
-	switch (id) {
-	case X86_INS_MOV:
-	case X86_INS_MOVABS:
-	case X86_INS_MOVZX:
-	case X86_INS_MOVSX:
-	case X86_INS_MOVSXD:
-	case X86_INS_LEA:
-	case X86_INS_XOR:
-	case X86_INS_AND:
-	case X86_INS_OR:
-	case X86_INS_ADD:
-	case X86_INS_SUB:
-	case X86_INS_NOT:
-	case X86_INS_NEG:
-	case X86_INS_SHL:
-	case X86_INS_SHR:
-	case X86_INS_SAR:
-	case X86_INS_PXOR:
-	case X86_INS_XORPS:
-	case X86_INS_MOVAPS:
-	case X86_INS_MOVUPS:
-	case X86_INS_MOVDQA:
-	case X86_INS_MOVDQU:
-	case X86_INS_MOVD:
-	case X86_INS_MOVQ:
-		return true;
-	default:
-		return false;
-	}
+	return X86_IS(id, X86_INS_MOV, X86_INS_MOVABS, X86_INS_MOVZX, X86_INS_MOVSX, X86_INS_MOVSXD, X86_INS_LEA,
+		      X86_INS_XOR, X86_INS_AND, X86_INS_OR, X86_INS_ADD, X86_INS_SUB, X86_INS_NOT, X86_INS_NEG,
+		      X86_INS_SHL, X86_INS_SHR, X86_INS_SAR, X86_INS_PXOR, X86_INS_XORPS, X86_INS_MOVAPS,
+		      X86_INS_MOVUPS, X86_INS_MOVDQA, X86_INS_MOVDQU, X86_INS_MOVD, X86_INS_MOVQ);
 }
 
 /* What an instruction that is known leaves as it was. */
@@ -319,10 +266,7 @@ static size_t decode(struct probe_decoder *d, const struct probe_code *code, siz
 	return cs_disasm_iter(d->x86.handle, &bytes, &size, &address, d->x86.insn) ? d->x86.insn->size : 0;
 }
 
-/*
- * Whether a branch of the function leads to [low, high]. The scan of all bytes is fast and sees too many; only what it
- * suspects is decoded. Where decoding fails, the suspicion stands.
- */
+/* Whether a branch of the function leads to [low, high]. What the fast scan suspects is decoded if it can be. */
 static bool is_branched_to(struct probe_decoder *d, const struct probe_code *code, int64_t low, int64_t high,
 			   bool calls_too)
 {
@@ -355,10 +299,7 @@ static bool may_jump_indirectly(const struct probe_code *code)
 	return false;
 }
 
-/*
- * Whether the instruction at that offset is passed once in each call. A push is never the target of a branch that is
- * not seen, an indirect one or one from a part that is missing: the stack would grow.
- */
+/* Whether the instruction there is passed once a call. A push is no unseen branch's target: the stack would grow. */
 static bool is_passed_once(struct probe_decoder *d, const struct probe_code *code, size_t at, size_t length)
 {
 	if (at == 0)

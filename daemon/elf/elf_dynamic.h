@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The dynamic section, found as the loader finds it, and the dynamic symbol table of a file whose section headers were
- * removed.
- */
+/* The dynamic section, found as the loader finds it, and its symbol table in a file without section headers. */
 #ifndef STAKEOUT_ELF_DYNAMIC_H
 #define STAKEOUT_ELF_DYNAMIC_H
 

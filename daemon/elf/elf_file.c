@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "daemon/elf/elf_file.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "daemon/elf/elf_image.h"
@@ -125,9 +124,8 @@ static int read_image(const struct elf_image *image, struct elf_file *out, struc
 {
 	struct elf_file elf = { 0 };
 	Elf64_Ehdr header;
-	int rc;
+	int rc = elf_image__header(image, &header);
 
-	rc = elf_image__header(image, &header);
 	if (rc == -ENOEXEC)
 		return so_err(err, rc, "not an ELF file");
 	if (rc < 0)
@@ -149,9 +147,8 @@ static int read_image(const struct elf_image *image, struct elf_file *out, struc
 int elf_file__read(int fd, struct elf_file *out, struct so_error *err)
 {
 	struct elf_image image;
-	int rc;
+	int rc = elf_image__of_file(fd, &image);
 
-	rc = elf_image__of_file(fd, &image);
 	if (rc < 0)
 		return so_err(err, rc, rc == -ENOEXEC ? "not a regular file" : "cannot read: %s", strerror(-rc));
 	return read_image(&image, out, err);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the daemon must know of an ELF file before anything else: that it is one for this machine, its build-id,
- * and its loadable segments (to turn a mapping's file offset into the file's own virtual addresses).
- */
+/* Of an ELF file: that it is for this machine, its build-id, its loadable segments (from file offset to address). */
 #ifndef STAKEOUT_ELF_FILE_H
 #define STAKEOUT_ELF_FILE_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The bytes of an ELF file, behind a file descriptor or in memory. Every read is bounded and copied out: the
- * file may be damaged, and may be cut while it is read, so it is never mapped.
- * Layouts: System V gABI chapters 4 and 5, <elf.h>.
+ * The bytes of an ELF file, behind a file descriptor or in memory. Every read is bounded and copied out: the file may
+ * be damaged, and may be cut while it is read, so it is never mapped. Layouts: System V gABI chapters 4 and 5, <elf.h>.
  */
 #ifndef STAKEOUT_ELF_IMAGE_H
 #define STAKEOUT_ELF_IMAGE_H

@@ -8,11 +8,7 @@
 #include "daemon/elf/elf_file.h"
 #include "daemon/elf/elf_image.h"
 
-/*
- * Visits them in the file's order, until one visit returns an error, which is then returned. 0 also when there are
- * none;
- * -EINVAL: damaged.
- */
+/* Visits them in the file's order until one visit returns an error, which it returns. 0: or none; -EINVAL: damaged. */
 int elf_relocations__each(const struct elf_image *image, const struct elf_file *elf,
 			  int (*visit)(void *context, const Elf64_Rela *relocation), void *context);
 

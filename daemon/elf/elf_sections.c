@@ -26,9 +26,8 @@ int elf_sections__read(const struct elf_image *image, struct elf_sections *out)
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
 	uint64_t n, names;
 	Elf64_Ehdr header;
-	int rc;
+	int rc = elf_image__header(image, &header);
 
-	rc = elf_image__header(image, &header);
 	if (rc < 0)
 		return rc;
 	if (header.e_shoff == 0) {

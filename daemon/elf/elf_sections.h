@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "daemon/elf/elf_image.h"
+#include "stakeout/cleanup.h"
 
 struct elf_sections {
 	Elf64_Shdr *headers;          /* owned */
@@ -26,10 +26,6 @@ const Elf64_Shdr *elf_sections__by_type(const struct elf_sections *sections, uin
 /* Whether the section's bytes all lie within the image. */
 bool elf_sections__in_image(const struct elf_image *image, const Elf64_Shdr *section);
 void elf_sections__release(struct elf_sections *sections);
-
-static inline void cleanup__elf_sections(struct elf_sections *sections)
-{
-	elf_sections__release(sections);
-}
+CLEANUP_DEFINE_OF(struct elf_sections, elf_sections, elf_sections__release)
 
 #endif

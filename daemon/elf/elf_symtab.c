@@ -199,10 +199,7 @@ static void bound_unsized(struct elf_symtab *symtab)
 	}
 }
 
-/*
- * The links built so far serve as the stack of ranges that are still open: an entry that ends before this
- * start is never needed again, as starts only rise. Linear in all.
- */
+/* The links are also the stack of open ranges: starts only rise, so one that ended is never needed again. Linear. */
 static void link_parents(struct elf_symtab *symtab)
 {
 	struct elf_symtab_entry *entries = symtab->entries;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/engine/collector.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/engine/generations.h"
@@ -30,10 +29,7 @@ void collector__forget(struct collector *c)
 	}
 }
 
-/*
- * A stack that cannot be kept shows when its counts arrive: they are then lost as stack-missing. Python frames are read
- * at once, while their code objects are most likely to be there.
- */
+/* One that cannot be kept shows later as stack-missing. Python frames are read while their code objects are there. */
 static void on_stack(void *context, const struct so_stack_record *record, const uint64_t *frames)
 {
 	struct collector *c = context;
@@ -133,10 +129,7 @@ static bool waits_on(struct collector *c, const struct waiting_sample *w, const 
 	return true;
 }
 
-/*
- * To learn a function's rules may take milliseconds each time, so the ring is emptied in between: it holds some thirty
- * samples of this kind, or one and a half for each CPU.
- */
+/* Learning a function may take milliseconds: empties the ring in between, which holds some thirty such samples. */
 void collector__unwind_waiting(struct collector *c)
 {
 	struct learner *learner = c->unwind.learner;

@@ -43,9 +43,7 @@ void collector__take_input(struct collector *c);
 int collector__drain(struct collector *c);
 /* For figures that may be 20 ms old: one answer about all targets drains once. */
 int collector__drain_unless_fresh(struct collector *c);
-/*
- * Unwinds the samples whose process has been looked at since they were taken, or will not be any more.
- */
+/* Unwinds the samples whose process has been looked at since they were taken, or will not be any more. */
 void collector__unwind_waiting(struct collector *c);
 /* The same at times. Returns when it wants to be called again; UINT64_MAX: nothing waits. */
 uint64_t collector__tick(struct collector *c, uint64_t now_ns);

@@ -7,13 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/os/clock.h"
 #include "stakeout/array.h"
 
-/*
- * Lines that nothing was added to for so long can go, and for so long when there is little room left: longer than a
- * window of the history lasts, so that it has had them.
- */
+/* Lines idle for so long can go, or so long when room is short: longer than a history's window, which has had them. */
 #define QUIET_NS        600000000000ull
 #define QUIET_FULL_NS   330000000000ull
 #define FORGET_AGAIN_NS 10000000000ull
@@ -32,9 +28,8 @@ static int copy_lines(const struct cuda_watch *w, struct cuda_taken *to)
 static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
 {
 	struct cuda_snapshot *since;
-	int ret;
+	int ret = cuda_snapshot__subtract(taken->calls, base->calls, &since);
 
-	ret = cuda_snapshot__subtract(taken->calls, base->calls, &since);
 	if (ret)
 		return ret;
 	cuda_snapshot__free(taken->calls);
@@ -308,10 +303,7 @@ static char *host_function(struct cuda_targets *c, const struct process *p, uint
 	return symbol_of(c, p, address, raw, &offset) && !offset ? readable(raw) : NULL;
 }
 
-/*
- * The name by the stub that launched it, as compilers make them (kernel_names.h), and where its symbol is lost or it
- * has become part of another function, by what its code launches. caller: a return address in it.
- */
+/* The name by the stub that launched it (kernel_names.h), else by what its code launches. caller: a return address. */
 static char *stub_of_caller(struct cuda_targets *c, const struct process *p, uint64_t caller)
 {
 	const struct so_mapping *m = caller ? mapping_of(c, p, caller - 1) : NULL;

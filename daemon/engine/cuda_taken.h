@@ -38,9 +38,7 @@ CLEANUP_DEFINE(struct cuda_taken *, cuda_taken, cuda_taken__free)
  */
 int cuda_taken__lines(const struct cuda_taken *taken, bool as_sampled, struct cuda_line **out);
 
-/*
- * Makes `reported` of `calls`, and the cost in `probes` that of its time. unwatched: some calls had no probes. -ENOMEM.
- */
+/* Makes `reported` of `calls`, and `probes`' cost that of its time. unwatched: some calls had no probes. -ENOMEM. */
 int cuda_taken__report(struct cuda_taken *taken, bool unwatched);
 
 /* The stacks that its lines and allocations name. -ENOMEM. */
@@ -59,9 +57,7 @@ void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char 
 void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapshot *calls, uint32_t tgid);
 /* Of all processes: with the lock, when nobody asks for them any more. */
 void cuda_taken__forget_names(struct cuda_targets *c);
-/*
- * The readable name of a kernel that was remembered; NULL: it is not known. Borrowed until the next one is remembered.
- */
+/* The readable name of a kernel that was remembered; NULL: not known. Borrowed until the next one is remembered. */
 const char *cuda_taken__kernel(const struct cuda_targets *c, uint32_t tgid, uint64_t kernel);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * CUDA calls of the targets that asked for them: probes on their libraries, as these are found. With the engine's
- * lock held unless said otherwise.
- */
+/* CUDA calls of the targets that asked for them: probes on their libraries as found. Engine's lock held unless said. */
 #ifndef STAKEOUT_CUDA_TARGETS_H
 #define STAKEOUT_CUDA_TARGETS_H
 
@@ -85,10 +82,7 @@ bool cuda_targets__watches(const struct target *t);
 const struct accumulator *cuda_targets__stacks(const struct target *t, unsigned i);
 /* The slowdown by probes in percent, or null. New reference. */
 json_t *cuda_targets__overhead(const struct target *t);
-/*
- * What NVML says of the GPUs for the span of what was taken; NULL, and `problem` says why. New reference. Without the
- * lock.
- */
+/* NVML's word on the GPUs for the time of what was taken; NULL: see `problem`. New reference. Without the lock. */
 json_t *cuda_targets__gpu(struct cuda_targets *c, const struct cuda_taken *taken, char *problem);
 
 #endif

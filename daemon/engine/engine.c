@@ -240,15 +240,6 @@ static void open_cache(struct engine *e, const char *dir)
 		snprintf(e->cache_problem, sizeof(e->cache_problem), "%.255s", problem.text);
 }
 
-/*
- * The targets are busy by nature, maybe with many more threads than CPUs. The daemon needs little time, but promptly:
- * rings fill up meanwhile. Where it is not permitted it works all the same, only later.
- */
-static void raise_priority(void)
-{
-	setpriority(PRIO_PROCESS, 0, -10);
-}
-
 /* The rooms below. */
 static int open_rooms(struct engine *e, const struct engine_options *o, struct so_error *err)
 {
@@ -333,7 +324,8 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 		return so_err(err, -ENOMEM, "out of memory");
 	pthread_mutex_init(&e->lock, NULL);
 	clock__init_cond(&e->scans.wanted);
-	raise_priority();
+	/* The targets may keep all CPUs busy while rings fill up. Where it is not permitted the daemon is late. */
+	setpriority(PRIO_PROCESS, 0, -10);
 	e->started_ns = clock__now_ns();
 	snprintf(e->debug_root, sizeof(e->debug_root), "%s", options->debug_root ?: "/");
 	e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -346,10 +338,9 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 		return so_err(err, -ENOMEM, "out of memory");
 	ret = options->loaded ? options->loaded(err) : 0;
 	ret = ret ?: start_threads(e, err);
-	if (ret)
-		return ret;
-	*out = TAKE_PTR(e);
-	return 0;
+	if (!ret)
+		*out = TAKE_PTR(e);
+	return ret;
 }
 
 static void stop_threads(struct engine *e)

@@ -28,10 +28,7 @@
 #define ENGINE_MAX_TARGETS_USER  24
 #define ENGINE_MAX_TARGETS_USERS 48
 
-/*
- * Of the target's time, for the probes of CUDA calls: those of a standing watch, and of a recording (struct
- * attach_options.keep).
- */
+/* Of the target's time, for probes of CUDA calls: a standing watch's, a recording's (struct attach_options.keep). */
 #define ENGINE_CUDA_BUDGET_PERCENT    1.0
 #define ENGINE_CUDA_RECORDING_PERCENT 3.0
 
@@ -49,9 +46,7 @@ struct engine_options {
 	unsigned counts_entries;    /* capacity of the counts map; 0: chosen by rate (tests make it small) */
 	size_t generation_bytes;    /* of a kept target's samples; 0: ENGINE_GENERATION_BYTES (tests make it small) */
 	unsigned files_idle_ms;     /* a file that is mapped nowhere is let go after this; 0: 10 minutes (tests) */
-	/*
-	 * Called once all is loaded and before there is any thread; what it returns ends engine__new(). NULL: nothing.
-	 */
+	/* Called once all is loaded, before there is any thread; what it returns ends engine__new(). NULL: none. */
 	int (*loaded)(struct so_error *err);
 };
 
@@ -94,18 +89,15 @@ struct attach_options {
 };
 
 /*
- * Begins to watch. *id names the target from now on. Returns when sampling has begun. -ESRCH: no such process,
- * a kernel thread or a zombie; -EPERM: the process is another user's; -EEXIST: already a target, its id in the
- * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for
- * the user.
+ * Begins to watch. *id names the target from now on. Returns when sampling has begun. -ESRCH: no such process, a kernel
+ * thread or a zombie; -EPERM: the process is another user's; -EEXIST: already a target, its id in the message; -EINVAL:
+ * rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for the user.
  */
 int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id, struct so_error *err);
 /* Ends sampling, keeps the data. 0 also when it had ended. -ENOENT: no such target. */
 int engine__stop(struct engine *engine, uint32_t id, struct so_error *err);
 /* Ends sampling if need be and forgets the target. -ENOENT. */
 int engine__detach(struct engine *engine, uint32_t id, struct so_error *err);
-/* The id of the target whose root process is pid, not ended ones. -ENOENT. */
-int engine__find(struct engine *engine, pid_t pid, uint32_t *id);
 
 struct target_info {
 	uint32_t id;
@@ -129,10 +121,7 @@ int engine__info(struct engine *engine, uint32_t id, struct target_info *out);
 /* *out: malloc'ed array, caller frees. */
 int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 
-/*
- * The profile since attach, as a gzip-compressed pprof message (schema: stakeout/profile.proto); everything
- * sampled up to the call is in it. *out is malloc'ed, the caller frees it.
- */
+/* The profile up to this call, as a gzip-compressed pprof message (stakeout/profile.proto). *out: malloc'ed. */
 int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
@@ -163,10 +152,7 @@ struct engine_window {
 	bool exited;              /* as its last process had */
 };
 
-/*
- * What was sampled since the last call, or since attach, and the profile's figures for that time. -ENOENT; -ENOMEM: the
- * window goes on, nothing of it is lost.
- */
+/* What was sampled since the last call or attach, and its figures. -ENOENT; -ENOMEM: the window goes on, complete. */
 int engine__window(struct engine *engine, uint32_t id, struct engine_window *out, struct so_error *err);
 void engine__end_windows(struct engine *engine, uint32_t id);
 
@@ -174,10 +160,7 @@ void engine__end_windows(struct engine *engine, uint32_t id);
 int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
 /* The same without lines and allocations, whose stacks take long to name. */
 int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err);
-/*
- * The stacks of the target's CUDA calls of one event for the same span, as a gzip-compressed pprof message
- * (.design/cuda.md). *out is malloc'ed. -ENODATA: attached without `cuda`.
- */
+/* Stacks of one event's CUDA calls, as engine__profile() (.design/cuda.md). *out: malloc'ed. -ENODATA: no `cuda`. */
 int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out, size_t *length,
 			 struct so_error *err);
 /* The figures of `--stats` (fields: the project's README), for the same span. New reference. */
@@ -188,10 +171,7 @@ json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err);
  * target.
  */
 json_t *engine__cost(struct engine *engine, uint32_t id);
-/*
- * Whether the thread that collects does its work: asks it for a round and waits up to timeout_ms until it has done a
- * whole one, whose draining of the kernel's maps did not fail.
- */
+/* Whether the collecting thread works: waits up to timeout_ms for a whole round of it, its drain without an error. */
 bool engine__collects(struct engine *engine, unsigned timeout_ms);
 /* The daemon's own state: version, uptime, targets, mechanisms in use, cost, tables, memory. New reference. */
 json_t *engine__status(struct engine *engine);

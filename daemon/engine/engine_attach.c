@@ -2,12 +2,10 @@
 /* Attach, stop, detach, and what there is to ask of a target. */
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/os/limits.h"
-#include "daemon/os/log.h"
 #include "daemon/os/memory_lock.h"
 #include "daemon/os/proc_info.h"
 
@@ -136,10 +134,7 @@ static bool is_watched(struct engine *e, pid_t pid, uint32_t slot)
 	return p && !p->gone && p->kernel.slot == slot;
 }
 
-/*
- * Adds the descendants that exist already. The root is in the kernel's map by now, so a child forked from here on is
- * followed there; one that was forked before is found here, in as many rounds as it takes to find no other.
- */
+/* Adds the descendants there are, in rounds until none is new. From here on the kernel side follows new ones. */
 static void add_descendants(struct engine *e, struct target *t)
 {
 	bool found = true;
@@ -218,10 +213,7 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 	return 0;
 }
 
-/*
- * Debug information of a large program takes seconds to read: as long as it is sampled first. With the lock held, which
- * is given up meanwhile; the target may be gone then.
- */
+/* A large program's debug information takes seconds: it is sampled first. Gives up the lock: the target may go. */
 static void prepare_lines(struct engine *e, struct target *t)
 {
 	uint32_t number = t->main_file;
@@ -309,9 +301,8 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 {
 	struct attach_options as = *o;
 	struct target *t, *of;
-	int ret;
+	int ret = check_free(e, o, &of, err);
 
-	ret = check_free(e, o, &of, err);
 	if (ret)
 		return ret;
 	if (of) {
@@ -406,9 +397,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 {
 	uint64_t called_ns = clock__now_ns();
 	struct proc_info info;
-	int ret;
+	int ret = check_options(o, err);
 
-	ret = check_options(o, err);
 	if (ret)
 		return ret;
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
@@ -417,9 +407,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);
-	/*
-	 * Again: the number may have become another process's while the lock was waited for, or programs were loaded.
-	 */
+	/* Again: the pid may have become another process's while the lock was waited for, or programs were loaded. */
 	ret = check_process(o, &info, err);
 	ret = ret ?: attach_locked(e, o, &info, called_ns, id, err);
 	pthread_mutex_unlock(&e->lock);
@@ -465,18 +453,6 @@ int engine__detach(struct engine *e, uint32_t id, struct so_error *err)
 	}
 	pthread_mutex_unlock(&e->lock);
 	return ret;
-}
-
-int engine__find(struct engine *e, pid_t pid, uint32_t *id)
-{
-	const struct target *t;
-
-	pthread_mutex_lock(&e->lock);
-	t = targets__find_pid(&e->targets, pid);
-	if (t)
-		*id = t->id;
-	pthread_mutex_unlock(&e->lock);
-	return t ? 0 : -ENOENT;
 }
 
 static void fill_info(const struct target *t, struct target_info *out)

@@ -2,7 +2,6 @@
 /* Whether this machine can do the work: each thing that is needed or helps, found by trying it. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -11,7 +10,6 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/os/privileges.h"
-#include "stakeout/sampler_abi.h"
 
 /* include/uapi/linux/capability.h */
 #define CAP_BIT_SYS_PTRACE         19

@@ -2,7 +2,6 @@
 /* CUDA calls of the targets that asked for it: probes on their libraries, as these are found. */
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -383,10 +382,7 @@ void cuda_targets__drain(struct cuda_targets *c)
 struct cuda_found {
 	struct cuda_mapped *mapped;
 	size_t n, capacity;
-	/*
-	 * Files that may launch kernels, and which their code has names for: reading it takes some 50 ms of a large
-	 * one.
-	 */
+	/* Files that may launch kernels, and whose code is read for kernels' names: some 50 ms for a large one. */
 	const struct proc_map **callers;
 	struct file_use *uses;
 	size_t n_callers, callers_capacity;

@@ -115,8 +115,7 @@ static int find_locations(struct event_profile *p, const struct cuda_line *line,
 
 	if (u64_table__get(&stacks->stack_by_hash, line->stack, &at))
 		ret = profile_export__locations(p->export, stacks->stacks[at], &found, &n_found);
-	if (!ret)
-		ret = ARRAY_RESERVE(p->locations, p->locations_capacity, n_found + 1);
+	ret = ret ?: ARRAY_RESERVE(p->locations, p->locations_capacity, n_found + 1);
 	if (ret)
 		return ret;
 	if (!has_api_frame(p, found, n_found, line->api)) {
@@ -242,9 +241,8 @@ static int add_probes(const struct event_profile *p)
 	const json_t *periods = json_object_get(probes, "stack_period");
 	char text[32];
 	size_t i;
-	int ret;
+	int ret = add_number(p->builder, "cuda.stack_period", period_of(p, periods));
 
-	ret = add_number(p->builder, "cuda.stack_period", period_of(p, periods));
 	ret = ret
 		      ?: profile_builder__comment(p->builder, "cuda.state",
 						  json_string_value(json_object_get(probes, "state")) ?: "?");

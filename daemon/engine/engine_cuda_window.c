@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "daemon/engine/cuda_targets_internal.h"
-#include "daemon/os/clock.h"
 #include "daemon/os/json_text.h"
 
 /* Of a line, in whole numbers: what the windows have had. */
@@ -121,10 +120,7 @@ static uint64_t rounded(double value)
 	return value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 
-/*
- * The lines that have calls since, and the mark moved on for these. Differences of rounded figures add up to the
- * rounded figure, which is what an answer tells.
- */
+/* The lines that have calls since; moves their mark on. Differences of rounded figures add up to the rounded figure. */
 static int take_lines(const struct moment *m, struct cuda_mark *mark, struct cuda_taken *since)
 {
 	since->lines = calloc(m->n_lines + 1, sizeof(*since->lines));
@@ -178,18 +174,11 @@ static int copy_mark(const struct cuda_mark *from, size_t n_lines, struct cuda_m
 static int take_counters(struct cuda_taken *since)
 {
 	const struct so_cuda_slot *slot = &since->moment.slot;
-	json_t *counters =
+	json_auto_t *counters =
 		json_pack("{s:I, s:I, s:I, s:I}", "hits", (json_int_t)slot->hits, "returns", (json_int_t)slot->returns,
 			  "nested", (json_int_t)slot->nested, "stacks", (json_int_t)slot->stacks);
-	int ret = json_object_update(since->probes, counters) ? -ENOMEM : 0;
 
-	json_decref(counters);
-	return ret;
-}
-
-static int remember(struct u64_table *used, uint32_t number)
-{
-	return u64_table__set(used, number, 1);
+	return json_object_update(since->probes, counters) ? -ENOMEM : 0;
 }
 
 /* The numbers of libraries that have calls, or belong to a process that is still there. */
@@ -202,19 +191,17 @@ static int used_libraries(const struct moment *m, const struct cuda_snapshot *si
 
 	calls = cuda_snapshot__calls(since, &n);
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = remember(used, calls[i].key.library);
+		ret = u64_table__set(used, calls[i].key.library, 1);
 	errors = cuda_snapshot__errors(since, &n);
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = remember(used, errors[i].key.library);
+		ret = u64_table__set(used, errors[i].key.library, 1);
 	for (size_t i = 0; !ret && m->watch && i < m->watch->n_mapped; i++)
 		if (!m->watch->mapped[i].gone)
-			ret = remember(used, m->watch->mapped[i].number);
+			ret = u64_table__set(used, m->watch->mapped[i].number, 1);
 	return ret;
 }
 
-/*
- * Without the lists of probes, which are the same in every window, and without libraries that do not matter any more.
- */
+/* Without the lists of probes, which are the same in every window, and without libraries that no longer matter. */
 static int take_libraries(const struct moment *m, struct cuda_taken *since)
 {
 	struct u64_table used = { 0 };

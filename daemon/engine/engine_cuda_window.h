@@ -26,10 +26,7 @@ int cuda_targets__window(struct cuda_targets *c, struct target *t, struct cuda_t
 void cuda_targets__end_window(struct target *t, bool taken);
 void cuda_targets__end_windows(struct target *t);
 
-/*
- * The document of what was taken, in the stored form of daemon/history/cuda_merge.h (engine_cuda_answer.c). The
- * target is held, the lock is not. New reference. -ENOMEM.
- */
+/* What was taken, in the stored form (daemon/history/cuda_merge.h). Target held, lock not. New reference. -ENOMEM. */
 int engine_cuda_document(struct engine *e, struct target *t, struct cuda_taken *taken, json_t **out);
 
 /*

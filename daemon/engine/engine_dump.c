@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * One look at every thread of a target's process. A thread that is not running is unwound from its saved registers over
- * its own memory, which holds as long as it has not run: its context switches are counted before and after. A running
- * one shows the stack that its samples had most often.
- */
+/* Every thread of a process, once: a waiting one is unwound from its saved registers, a running one by its samples. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the engine is composed of, for the files engine*.c: they take the lock, and call the parts. A part has its own
- * header and state, and knows nothing of the engine (.design/rooms.md).
- */
+/* What the engine is made of: engine*.c take the lock and call the parts, which do not know it (.design/rooms.md). */
 #ifndef STAKEOUT_ENGINE_INTERNAL_H
 #define STAKEOUT_ENGINE_INTERNAL_H
 
@@ -58,10 +55,7 @@ void engine_free_target(struct target *t);
 void engine_unhold(struct engine *e, struct target *t);
 /* With no target left, nothing refers to files, tables or symbols; the next attach finds its tables in the cache. */
 void engine_forget_if_idle(struct engine *e);
-/*
- * Forgets targets that have ended while they and the others take more than half of what all may. Not from within a
- * drain.
- */
+/* Forgets ended targets while they and the others take more than half of what all may. Not from within a drain. */
 void engine_forget_ended(struct engine *e);
 /* CPU time of the daemon and of the process that reads source lines for it. */
 uint64_t engine_cpu_ns(struct engine *e);
@@ -88,17 +82,12 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s);
 void engine_hold_snapshot(struct target *t, struct engine_snapshot *s);
 /* Turns its figures into those since a moment. */
 void engine_subtract_moment(struct engine_snapshot *s, const struct samples_moment *from);
-/*
- * Takes the lock, collects, and takes a snapshot of all samples that are in memory; to be released. -ENOENT, -ENOMEM.
- */
+/* Takes the lock, collects, and takes a snapshot of all samples in memory; to be released. -ENOENT, -ENOMEM. */
 int engine_take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err);
 /* Without the lock. */
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
 
-/*
- * What an interrupt of the clock event costs beside the program that it runs: entering and leaving the interrupt, the
- * timer and the perf core. Measured as the slow-down of a busy CPU at 10 kHz (.design/cost.md).
- */
+/* A clock event without its program: interrupt, timer, perf core; a busy CPU's slowdown at 10 kHz (.design/cost.md). */
 #define INTERRUPT_NS 1500
 
 /* What taking its samples has cost the target, ns of its CPU time. */

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The lives of targets once they are there: their clock events, their end, who holds them, and what is forgotten after
- * them.
- */
-#include <errno.h>
+/* The lives of targets once they are there: their clock events, their end, who holds them, what is forgotten later. */
 #include <string.h>
 #include <unistd.h>
 
@@ -70,10 +66,7 @@ static void forget_process(void *context, struct process *p)
 	process_table__remove(e->processes, p);
 }
 
-/*
- * No sample begins after deactivation. One that had begun counts in the window that is open when it ends: the one that
- * is drained, or the one that is opened by that. All have ended when the drain returns.
- */
+/* No sample begins after deactivation. Those under way count in the window that is drained or the one after it. */
 static void drain_at_end(struct engine *e, struct target *t)
 {
 	struct so_slot slot;

@@ -13,9 +13,7 @@ static uint64_t rss_bytes(void)
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long size, resident;
 
-	if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2)
-		return 0;
-	return (uint64_t)resident * sysconf(_SC_PAGESIZE);
+	return !f || fscanf(f, "%lu %lu", &size, &resident) != 2 ? 0 : (uint64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
 static json_t *figures(const __u64 *values, const char *const *words, unsigned from, unsigned n)

@@ -3,14 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/os/clock.h"
 #include "daemon/engine/engine_cuda_window.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/os/log.h"
 
-/*
- * The wall clock may be set. Smaller differences to CLOCK_MONOTONIC are slewing, and do not open gaps between windows.
- */
+/* The wall clock may be set. Smaller differences to CLOCK_MONOTONIC are slewing: no gap between windows. */
 #define MAX_SLEW_NS ((int64_t)50000000)
 
 static int begin_locked(struct engine *e, uint32_t id, bool cuda, struct so_error *err)
@@ -128,14 +125,9 @@ static void close_window(struct engine *e, struct target *t, bool built)
 /* The document as text; NULL: no memory. */
 static char *cuda_text(struct engine *e, struct target *t, struct cuda_taken *taken)
 {
-	json_t *document;
-	char *text;
+	json_auto_t *document = NULL;
 
-	if (engine_cuda_document(e, t, taken, &document))
-		return NULL;
-	text = json_dumps(document, JSON_COMPACT);
-	json_decref(document);
-	return text;
+	return engine_cuda_document(e, t, taken, &document) ? NULL : json_dumps(document, JSON_COMPACT);
 }
 
 /* Where it cannot be built, a later window has the calls. Only the consumer of windows knows of the target's flag. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/engine/file_life.h"
 
-#include <errno.h>
 #include <sys/resource.h>
 
 #include "daemon/os/clock.h"
@@ -165,9 +164,7 @@ void file_life__forgotten(struct file_life *f)
 	cuda_targets__forget_files(f->cuda);
 }
 
-/*
- * Little room for tables, numbers or descriptors. Symbols of a file have up to two more: its own, and of a debug file.
- */
+/* Little room for tables, numbers or descriptors. A file's symbols have up to two more: its own and a debug file's. */
 static bool is_in_hurry(const struct file_life *f, const struct file_registry_stats *files)
 {
 	const uint64_t pool_bytes = (uint64_t)SO_MAX_SHARDS * SO_SHARD_WORDS * sizeof(uint32_t);

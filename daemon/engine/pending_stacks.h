@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Stacks that arrived and whose counts have not yet: those of the open window of the kernel's maps and of the one
- * before, by hash. With the engine's lock held.
- */
+/* Stacks whose counts are yet to come, by hash: of the kernel's open window and the last. With the engine's lock. */
 #ifndef STAKEOUT_PENDING_STACKS_H
 #define STAKEOUT_PENDING_STACKS_H
 

@@ -178,9 +178,7 @@ void process_life__event(const struct process_life *l, const struct so_event *ev
 		return;
 	}
 	if (!p) {
-		/*
-		 * Of a child whose beginning was not told. A later process of that number is entered again when its is.
-		 */
+		/* Of a child whose beginning was not reported. A later process of that number is entered anew. */
 		if (event->type == SO_EVENT_EXIT)
 			sampler__delete_process(l->sampler, (pid_t)event->tgid);
 		return;

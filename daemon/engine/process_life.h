@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What the processes of targets do: fork, execute, end; as the kernel side says it, and found out where it could not.
- * With the engine's lock held.
- */
+/* Fork, exec and end of targets' processes, as the kernel side reports them or found later. With the engine's lock. */
 #ifndef STAKEOUT_PROCESS_LIFE_H
 #define STAKEOUT_PROCESS_LIFE_H
 

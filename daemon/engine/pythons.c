@@ -2,7 +2,6 @@
 #include "daemon/engine/pythons.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/engine/targets.h"
@@ -69,10 +68,7 @@ static bool is_new(const struct process *p)
 	return p->python_asked_ns && clock__now_ns() - p->python_asked_ns < ASK_SOON_NS;
 }
 
-/*
- * Soon, for a while: a process that is short has its Python frames for most of its life then. Whoever maps an
- * interpreter and never starts it is asked at the look at all processes.
- */
+/* Soon at first, as a short process has its Python frames then. One that never starts its interpreter: at each look. */
 static void ask_again(struct pythons *ps, struct process *p)
 {
 	uint64_t now = clock__now_ns();

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The interpreters of the processes that are watched: found, given to the kernel side, and their frames read. With the
- * engine's lock held.
- */
+/* The interpreters of watched processes: found, given to the kernel side, their frames read. With the engine's lock. */
 #ifndef STAKEOUT_PYTHONS_H
 #define STAKEOUT_PYTHONS_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Reads the mappings of a process, and with them what else is found in its files: its program, interpreter, CUDA
- * libraries, labels. Files take long to read: without the engine's lock, which is taken for moments.
- */
+/* Reads a process's mappings and what their files hold. Without the engine's lock, which it takes for moments. */
 #ifndef STAKEOUT_SCANNER_H
 #define STAKEOUT_SCANNER_H
 
@@ -15,9 +12,7 @@ struct scanner {
 	struct process_life life;
 };
 
-/*
- * -EBUSY: its memory cannot be read now, and will be later; -EPERM: it is another user's; -ESRCH, -ENOENT: it has gone.
- */
+/* -EBUSY: its memory cannot be read now, but will be later; -EPERM: another user's; -ESRCH, -ENOENT: it has gone. */
 int scanner__scan(const struct scanner *s, const struct scan_work *work);
 
 #endif

@@ -2,7 +2,6 @@
 #include "daemon/engine/targets.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/os/limits.h"
@@ -174,10 +173,7 @@ size_t targets__bytes(const struct targets *ts)
 	return bytes;
 }
 
-/*
- * Those that can use it stay within it together until they are looked at again. What one does not use, the next
- * division gives to all.
- */
+/* Those that can use it stay within it together until the next look. The next division gives all what one leaves. */
 void targets__share_bytes(struct targets *ts)
 {
 	size_t used = targets__bytes(ts), share = 0;

@@ -123,9 +123,7 @@ static bool py_read(void *dst, __u32 bytes, __u64 address)
 
 #include "stakeout/python_walker.h"
 
-/*
- * Goes on past code without rules, by one that is learned from it or else by its frame pointer. Returns as uw_step().
- */
+/* Goes on past code without rules, by one that is learned from it or by its frame pointer. Returns as uw_step(). */
 static int past_unknown_code(const struct user_unwind *uu, struct process *process, struct so_unwind *u)
 {
 	const struct so_mapping *m = uw_mapping(u->last_mapping);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Recordings of processes that are targets already: the difference between two moments of the target's counters. */
-#include <errno.h>
 
 #include "daemon/engine/samples.h"
 

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A target's samples in windows, one after the other. A window begins where the one before ended, once the profile of
- * that has been built; what is sampled meanwhile belongs to the next one. With the engine's lock held.
- */
+/* A target's samples in successive windows: one begins where the last one ended. With the engine's lock held. */
 #ifndef STAKEOUT_WINDOWS_H
 #define STAKEOUT_WINDOWS_H
 
 #include "daemon/engine/samples.h"
 
-/*
- * The first one begins with the target, at that moment. -EEXIST: they are taken already; -EINVAL: of a view; -ENOMEM.
- */
+/* The first one begins with the target, at that moment. -EEXIST: they are taken already; -EINVAL: a view; -ENOMEM. */
 int windows__begin(struct samples *s, uint64_t at_ns, int64_t wall_ns);
 void windows__end(struct samples *s);
 /* Whether windows are taken. */
@@ -26,10 +21,7 @@ void windows__move_on(struct samples *s);
 /* The window goes on. */
 void windows__stay(struct samples *s);
 
-/*
- * What the open window and the one that is being built have counted in the younger generation. -ENOMEM: part of it may
- * be in `out`.
- */
+/* What the open window and the one being built counted in the younger generation. -ENOMEM: `out` may hold a part. */
 int windows__copy_parts(const struct samples *s, struct accumulator out[2]);
 /*
  * That generation is to turn old: they carry the parts from now on, which are empty then or have been added up. Of

@@ -135,10 +135,7 @@ static uint64_t sample_contents(int fd, uint64_t bytes)
 	return sum;
 }
 
-/*
- * The name under which the file's table is cached. The owner is part of it: nobody's file can stand in for a system
- * library, or for another user's.
- */
+/* The file's name in the cache of tables. With its owner, so that nobody's file can stand in for another user's. */
 static void cache_key(const struct prepared_file *p, char *key, size_t size)
 {
 	const char *build_id = p->slot->entry.elf.build_id;
@@ -362,9 +359,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	slot = p->slot;
 	slot->dev = p->dev;
 	slot->inode = p->inode;
-	/*
-	 * A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file.
-	 */
+	/* A file that is none of ours keeps its descriptor too: its inode must not come to mean another file. */
 	slot->fd = TAKE_FD(p->fd);
 	rc = insert_slot(r, slot);
 	if (rc)

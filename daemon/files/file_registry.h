@@ -155,10 +155,7 @@ int file_registry__each_row(struct file_registry *registry, uint32_t number, uin
  */
 size_t file_registry__read_code(struct file_registry *registry, uint32_t number, uint64_t vaddr, void *buf,
 				size_t size);
-/*
- * The functions that begin in [low, high), by rising start, as elf_symbols__functions(). Loads the symbols.
- * Thread-safe.
- */
+/* Functions that begin in [low, high), by rising start, as elf_symbols__functions(). Loads the symbols. Thread-safe. */
 size_t file_registry__functions(struct file_registry *registry, uint32_t number, uint64_t low, uint64_t high,
 				struct elf_symbol *out, size_t room);
 /* Makes what was learned since the last call part of the file's table. Mappings made before do not see it. -ENOENT. */
@@ -170,14 +167,9 @@ int file_registry__publish_learned(struct file_registry *registry, uint32_t numb
  */
 int file_registry__symbol(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size,
 			  uint64_t *start);
-/*
- * What stands for the name of a function that no symbol covers: "[FILE+0xADDRESS]", by where it begins in the file. As
- * above.
- */
+/* The name of a function that no symbol covers: "[FILE+0xADDRESS]", by where it begins in the file. As above. */
 int file_registry__unnamed(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size);
-/*
- * The kernel that the call launches which returns to vaddr, as elf_symbols__launch(). Loads the symbols. Thread-safe.
- */
+/* The kernel launched by the call that returns to vaddr, as elf_symbols__launch(). Loads the symbols. Thread-safe. */
 int file_registry__launch(struct file_registry *registry, uint32_t number, uint64_t vaddr, char *name, size_t size);
 /*
  * Loads the symbols if they are not, without keeping those waiting who ask for other files'. The file must be in use
@@ -192,9 +184,7 @@ void file_registry__set_source_lines(struct file_registry *registry, struct sour
  */
 int file_registry__source_lines(struct file_registry *registry, uint32_t number, uint64_t vaddr, uint64_t deadline_ns,
 				struct source_frames *out);
-/*
- * Has the file's debug information read, as source_lines__prepare(). The file must be in use, or that of a held target.
- */
+/* Has the file's debug information read, as source_lines__prepare(). The file must be in use, or a held target's. */
 void file_registry__prepare_lines(struct file_registry *registry, uint32_t number);
 /* source_lines__patience_ns(). */
 uint64_t file_registry__lines_patience_ns(const struct file_registry *registry);

@@ -38,10 +38,7 @@ struct file_registry {
 	struct table_pool *pool;
 	struct unwind_cache *cache;
 	char *debug_root;
-	/*
-	 * slots[number - 1]; NULL: free. SO_MAX_FILES places, so that it never moves under a reader without the lock,
-	 * who sees a slot only when it is whole.
-	 */
+	/* slots[number - 1]; NULL: free. Never moves, so that readers need no lock: a slot is seen only when whole. */
 	struct slot **slots;
 	uint32_t n;     /* places that were ever in use */
 	uint32_t *free; /* places among them that are free; a ring, oldest first, of SO_MAX_FILES */

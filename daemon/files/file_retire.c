@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* How files leave the registry: idle, retired, collected (file_registry.h). */
-#include <errno.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/files/file_registry_internal.h"

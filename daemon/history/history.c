@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The thread that takes windows. They end at whole multiples of their length by the wall clock, so that those of all
- * targets end together and minutes hold whole ones; targets that ended are looked for each second, since they hold a
- * slot of the engine until their last window is written.
- */
+/* The thread that takes windows, which end together at multiples of their length by the wall clock. */
 #include "daemon/history/history.h"
 
 #include <errno.h>
@@ -57,12 +53,10 @@ static void count_kept(struct history *h)
 
 static char *labels_of(const struct target_info *info)
 {
-	json_t *labels = json_pack("{s:I, s:i, s:b, s:b}", "uid", (json_int_t)info->uid, "rate_hz", (int)info->rate_hz,
-				   "children", info->children, "kernel", info->kernel);
-	char *text = labels ? json_dumps(labels, JSON_COMPACT) : NULL;
+	json_auto_t *labels = json_pack("{s:I, s:i, s:b, s:b}", "uid", (json_int_t)info->uid, "rate_hz",
+					(int)info->rate_hz, "children", info->children, "kernel", info->kernel);
 
-	json_decref(labels);
-	return text;
+	return labels ? json_dumps(labels, JSON_COMPACT) : NULL;
 }
 
 static int begin_target(struct history *h, const struct target_info *info, struct watched *w)
@@ -246,8 +240,7 @@ void history__watch(struct history *h, uint32_t id)
 	rc = engine__info(h->engine, id, &info);
 	if (!rc)
 		end_earlier(h, info.pid);
-	if (!rc)
-		rc = begin_target(h, &info, &w);
+	rc = rc ?: begin_target(h, &info, &w);
 	if (!rc) {
 		rc = add_watched(h, &w);
 		if (rc)
@@ -296,11 +289,10 @@ static bool wait_for_tick(struct history *h)
 {
 	int64_t left_ns = h->window_ns - wall_ns() % h->window_ns;
 	uint64_t at_ns = clock__now_ns() + (uint64_t)(left_ns < TICK_NS ? left_ns : TICK_NS);
-	struct timespec at = { (time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000) };
 	bool stop;
 
 	pthread_mutex_lock(&h->lock);
-	while (!h->stop && pthread_cond_timedwait(&h->wake, &h->lock, &at) != ETIMEDOUT)
+	while (!h->stop && clock__wait(&h->wake, &h->lock, at_ns) != ETIMEDOUT)
 		;
 	stop = h->stop;
 	pthread_mutex_unlock(&h->lock);

@@ -48,10 +48,7 @@ int history__new(struct engine *engine, const struct history_options *options, s
 void history__free(struct history *history);
 CLEANUP_DEFINE(struct history *, history, history__free)
 
-/*
- * Takes windows of a target from now on, back to its attachment, until it ends. What is in the way is logged and
- * counted.
- */
+/* Takes windows of a target from now on, back to its attachment, until it ends. Obstacles are logged and counted. */
 void history__watch(struct history *history, uint32_t id);
 
 /* For GET /v1/status. New reference; NULL: out of memory. */

@@ -40,10 +40,7 @@ struct history {
 bool history_find(struct history *h, uint32_t id, struct watched *out);
 /* The target whose windows are taken of the process with that PID and start; 0: none. */
 uint32_t history_watched_id(struct history *h, pid_t pid, uint64_t start_ticks);
-/*
- * Writes the open window of the target with that PID and start, if there is one that is not too young and the time up
- * to to_ns is not written yet.
- */
+/* Writes the open window of the target with that PID and start, if it is not too young nor written up to to_ns. */
 void history_flush(struct history *h, pid_t pid, uint64_t start_ticks, int64_t to_ns);
 
 #endif

@@ -32,14 +32,7 @@ static void cleanup__target_list(struct target_list *list)
 	store__free_targets(list->all, list->n);
 }
 
-static int read_targets(struct history *h, struct target_list *list, struct so_error *err)
-{
-	return store__targets(h->store, &list->all, &list->n, err);
-}
-
-/*
- * What the daemon wrote down of the target; an empty object when that is no JSON. New reference; NULL: out of memory.
- */
+/* What the daemon wrote down of the target; an empty object when that is no JSON. New reference; NULL: no memory. */
 static json_t *labels_of(const struct store_target_info *info)
 {
 	json_t *labels = json_loads(info->labels, 0, NULL);
@@ -86,7 +79,7 @@ static int add_targets(struct history *h, uid_t uid, json_t *targets, json_t *ke
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	char key[24];
-	int rc = read_targets(h, &list, err);
+	int rc = store__targets(h->store, &list.all, &list.n, err);
 
 	for (size_t i = 0; !rc && i < list.n; i++) {
 		json_t *labels = labels_of(&list.all[i]);
@@ -167,7 +160,7 @@ int history__key(struct history *h, uint32_t id, int64_t *key, struct so_error *
 	if (!history_find(h, id, &w))
 		return so_err(err, -ENOENT,
 			      "target %u has no history: that is kept of attached processes, until they end", id);
-	rc = read_targets(h, &list, err);
+	rc = store__targets(h->store, &list.all, &list.n, err);
 	if (rc)
 		return rc;
 	for (size_t i = list.n; i > 0; i--) {
@@ -187,7 +180,7 @@ static int prepare(struct history *h, uid_t uid, int64_t key, int64_t to_ns, str
 	_cleanup_(target_list) struct target_list list = { 0 };
 	json_t *labels;
 	bool allowed;
-	int rc = read_targets(h, &list, err);
+	int rc = store__targets(h->store, &list.all, &list.n, err);
 
 	for (size_t i = 0; !rc && i < list.n; i++) {
 		const struct store_target_info *info = &list.all[i];
@@ -306,8 +299,7 @@ int history__cuda(struct history *h, uid_t uid, int64_t key, int64_t from_ns, in
 	pthread_mutex_lock(&h->reading);
 	rc = merge ? store__cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
 	rc = cuda_error(rc, &sum, &span, err);
-	if (!rc)
-		rc = cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);
+	rc = rc ?: cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);
 	pthread_mutex_unlock(&h->reading);
 	if (!rc && span.damaged + sum.damaged)
 		log__error("history: the CUDA calls of %" PRIu64 " windows of history %" PRId64
@@ -333,7 +325,7 @@ static int64_t oldest_ns(struct history *h)
 	_cleanup_(target_list) struct target_list list = { 0 };
 	int64_t oldest = 0;
 
-	if (read_targets(h, &list, NULL))
+	if (store__targets(h->store, &list.all, &list.n, NULL))
 		return 0;
 	for (size_t i = 0; i < list.n; i++) {
 		if (list.all[i].first_ns && (!oldest || list.all[i].first_ns < oldest))

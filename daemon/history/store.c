@@ -61,9 +61,7 @@ static int take_lock(struct store *store, struct so_error *err)
 	return 0;
 }
 
-/*
- * What an earlier daemon left open. Its windows end where the last one ends; how long it went on watching is not known.
- */
+/* What an earlier daemon left open. Its windows end where the last one ends; how long it watched on is not known. */
 static int recover(struct store *store)
 {
 	int rc;

@@ -2,7 +2,6 @@
 #include "daemon/history/store_blob.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <zstd.h>
 
@@ -18,11 +17,7 @@ struct store_blob_reader {
 	size_t capacity;
 };
 
-static void free_compressor(ZSTD_CCtx *context)
-{
-	ZSTD_freeCCtx(context);
-}
-CLEANUP_DEFINE(ZSTD_CCtx *, compressor, free_compressor)
+CLEANUP_DEFINE(ZSTD_CCtx *, compressor, ZSTD_freeCCtx)
 
 static int compress_frame(const void *content, size_t length, uint8_t **blob, size_t *blob_bytes)
 {

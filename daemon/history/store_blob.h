@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The store's blobs: one zstd frame each (RFC 8878) with its content's size in the header and a checksum behind it, so
- * that a damaged blob is noticed. What comes out of a blob is bounded before anything is decompressed.
- */
+/* The store's blobs: one zstd frame each (RFC 8878) with content size and checksum, bounded before decompression. */
 #ifndef STAKEOUT_STORE_BLOB_H
 #define STAKEOUT_STORE_BLOB_H
 

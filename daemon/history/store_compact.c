@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Merging windows into coarser ones. A sum is written with the marks on its parts in one transaction, and the parts
- * stay beside it until they are old. Windows that cannot be merged (a damaged blob, other sample types) only change
- * their level: nothing is thrown away here.
- */
+/* Merges windows into coarser ones. A sum and its parts' marks are one transaction. What cannot be merged stays. */
 #include <errno.h>
 #include <string.h>
 

@@ -100,9 +100,7 @@ int store_retain__sweep(struct store *store);
 /* store_compact.c */
 /* One step: merges the windows of one target and one minute (level 0) or ten minutes (1). 1: done; 0: nothing to do. */
 int store_compact__merge(struct store *store, int level);
-/*
- * Within a transaction: removes the parts of the oldest sum whose parts begin before then. 1: done; 0: there is none.
- */
+/* Within a transaction: removes the parts of the oldest sum whose parts begin before then. 1: done; 0: none. */
 int store_compact__drop_before(struct store *store, int level, int64_t before_ns);
 /* One step: the same for those that are past their age. */
 int store_compact__drop_parts(struct store *store, int level);

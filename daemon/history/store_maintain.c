@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What the store does between two windows, and its figures. */
-#include <errno.h>
 #include <sys/stat.h>
 
 #include "daemon/os/clock.h"

@@ -60,8 +60,8 @@ static int take_profile(struct reading *reading, const void *blob, size_t size, 
 int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t size, int64_t content_bytes,
 		     json_t *documents)
 {
+	json_auto_t *array = NULL;
 	const uint8_t *content;
-	json_t *array;
 	int rc = content_bytes > (int64_t)STORE_MAX_CUDA_BYTES
 			 ? -EBADMSG
 			 : store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
@@ -69,23 +69,19 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 	if (rc)
 		return rc;
 	array = json_loadb((const char *)content, (size_t)content_bytes, 0, NULL);
-	rc = !json_is_array(array) ? -EBADMSG : json_array_extend(documents, array) ? -ENOMEM : 0;
-	json_decref(array);
-	return rc;
+	return !json_is_array(array) ? -EBADMSG : json_array_extend(documents, array) ? -ENOMEM : 0;
 }
 
 static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err)
 {
-	json_t *documents;
+	json_auto_t *documents = NULL;
 	int rc;
 
 	if (!blob)
 		return 0;
 	documents = json_array();
 	rc = documents ? store_read__cuda(reading->reader, blob, size, bytes, documents) : -ENOMEM;
-	rc = rc ?: reading->take_documents(reading->data, documents);
-	json_decref(documents);
-	return rc;
+	return rc ?: reading->take_documents(reading->data, documents);
 }
 
 /* Rows come by begin, so what all targets cover is a sweep. */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Bounds: removing what is too old or too much, and giving the room back. A sum goes together with the parts that are
- * still beside it (ON DELETE CASCADE), so what is removed is always a time, never one of two views of it.
- */
+/* Removes what is too old or too much and gives the room back. A sum goes with its parts (ON DELETE CASCADE). */
 #include <errno.h>
 
 #include "daemon/history/store_internal.h"
@@ -71,10 +68,7 @@ static int remove_future(struct store *store)
 	return remove_window(store, rc, id);
 }
 
-/*
- * Where room is short, detail goes before history does: first parts that are not young any more, whose sums remain.
- * These are young by the wall clock, as those that are written now are. 1: done; 0: there is nothing left.
- */
+/* For room, detail goes before history: parts that are not young by the wall clock; sums stay. 1: done; 0: none. */
 static int remove_something(struct store *store)
 {
 	int64_t now_ns = store->now_ns();

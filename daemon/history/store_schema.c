@@ -88,8 +88,7 @@ static int check(sqlite3 *db)
 
 	sqlite3_progress_handler(db, CHECK_STEPS, out_of_time, &deadline_ns);
 	rc = sql__prepare(db, "PRAGMA quick_check(1)", &statement);
-	if (!rc)
-		rc = sql__step(db, statement);
+	rc = rc ?: sql__step(db, statement);
 	if (rc == 1)
 		rc = !strcmp((const char *)sqlite3_column_text(statement, 0) ?: "", "ok") ? 0 : -EUCLEAN;
 	sqlite3_progress_handler(db, 0, NULL, NULL);
@@ -214,8 +213,7 @@ int store_schema__open_reader(const char *path, sqlite3 **out, struct so_error *
 	if (stat(path, &st))
 		return so_err(err, -errno, "%s: %s", path, strerror(errno));
 	rc = open_file(path, SQLITE_OPEN_READWRITE, &db, err);
-	if (!rc)
-		rc = check_identity(db, path, &version, err);
+	rc = rc ?: check_identity(db, path, &version, err);
 	if ((rc == -EACCES || rc == -EROFS || rc == -ENOSPC) && !has_log(path)) {
 		if (db)
 			sqlite3_close_v2(TAKE_PTR(db));

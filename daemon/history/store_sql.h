@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * SQLite as the store's files call it: errors as -errno, statements that finalize themselves, all integers in ns or
- * ids.
- */
+/* SQLite as the store's files call it: errors as -errno, statements that finalize themselves, integers in ns or ids. */
 #ifndef STAKEOUT_STORE_SQL_H
 #define STAKEOUT_STORE_SQL_H
 

@@ -142,11 +142,9 @@ int store__end_target(struct store *store, uint32_t handle, enum store_end end)
 
 static bool is_document(const char *text)
 {
-	json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
-	bool valid = value != NULL;
+	json_auto_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
 
-	json_decref(value);
-	return valid;
+	return value;
 }
 
 static int encode_document(const struct store_window *window, uint8_t **blob, size_t *size, int64_t *content_bytes)

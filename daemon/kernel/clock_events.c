@@ -153,13 +153,8 @@ static void *join_clocks(void *context)
 			if (c->due_ns < next->due_ns)
 				next = c;
 		}
-		if (!next) {
-			pthread_cond_wait(&events->wake, &events->lock);
-		} else if (next->due_ns > now_ns) {
-			struct timespec at = { .tv_sec = next->due_ns / 1000000000,
-					       .tv_nsec = next->due_ns % 1000000000 };
-
-			pthread_cond_timedwait(&events->wake, &events->lock, &at);
+		if (!next || next->due_ns > now_ns) {
+			clock__wait(&events->wake, &events->lock, next ? next->due_ns : UINT64_MAX);
 		} else {
 			join_next(events, next, now_ns);
 			/* Whoever closes clocks is not to wait for all that are due. */

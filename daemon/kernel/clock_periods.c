@@ -39,10 +39,7 @@ static uint64_t changed(const struct choice *c, unsigned i)
 	return c->first[i] + (int64_t)c->change[i] * STEP_NS;
 }
 
-/*
- * Tries all ways to make the periods from `i` on a step longer or shorter, for the sum of rates closest to the nominal
- * one.
- */
+/* Tries all ways to make the periods from `i` on a step longer or shorter, for the sum of rates nearest the nominal. */
 static void choose(struct choice *c, unsigned i, double missing_hz)
 {
 	if (i == c->n) {

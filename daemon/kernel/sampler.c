@@ -4,12 +4,9 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "bpf/sampler.skel.h"
@@ -139,23 +136,7 @@ static int link_chain(struct sampler *s)
 	return bpf_map_update_elem(bpf_map__fd(s->skel->maps.chain), &key, &fd, BPF_ANY) ? -errno : 0;
 }
 
-/* The perf_event programs are attached to events later, by clock_events.c. */
-static int attach_tracepoints(struct sampler *s)
-{
-	s->skel->links.on_fork = bpf_program__attach(s->skel->progs.on_fork);
-	if (!s->skel->links.on_fork)
-		return -errno;
-	s->skel->links.on_exec = bpf_program__attach(s->skel->progs.on_exec);
-	if (!s->skel->links.on_exec)
-		return -errno;
-	s->skel->links.on_exit = bpf_program__attach(s->skel->progs.on_exit);
-	return s->skel->links.on_exit ? 0 : -errno;
-}
-
-/*
- * A sample for the daemon to unwind takes some 150 KB of the ring of stacks, and several CPUs may stand in the same
- * code without rules at once.
- */
+/* A sample to unwind here takes some 150 KB of the ring of stacks, and several CPUs may reach the same code at once. */
 static uint32_t ring_bytes(void)
 {
 	uint32_t bytes = SO_STACKS_RING_BYTES;
@@ -180,7 +161,8 @@ static int load(struct sampler *s, const struct sampler_options *options, struct
 	rc = rc ?: bpf_map__set_max_entries(s->skel->maps.stacks, ring_bytes());
 	rc = rc ?: sampler_bpf__load(s->skel);
 	rc = rc ?: link_chain(s);
-	rc = rc ?: attach_tracepoints(s);
+	/* The tracepoints. The perf_event programs are attached to events later, by clock_events.c. */
+	rc = rc ?: sampler_bpf__attach(s->skel);
 	return rc ? load_error(rc, err) : 0;
 }
 
@@ -205,9 +187,7 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 
 	libbpf_set_print(silent);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL & ~LIBBPF_STRICT_AUTO_RLIMIT_MEMLOCK);
-	/*
-	 * Kernels before 5.11 charge maps to the locked-memory limit; where raising it is not permitted it may suffice.
-	 */
+	/* Kernels before 5.11 charge maps to the locked-memory limit; if raising it is not permitted it may suffice. */
 	setrlimit(RLIMIT_MEMLOCK, &infinite);
 	rc = load(s, options, err);
 	if (rc)
@@ -427,9 +407,7 @@ int sampler__drain(struct sampler *s, struct so_error *err)
 	s->open_window = !old;
 	sampler__consume_stacks(s);
 	rc = hand_over_counts(s, fds[old]);
-	if (rc)
-		return so_err(err, rc, "cannot read the window of counts: %s", strerror(-rc));
-	return 0;
+	return rc ? so_err(err, rc, "cannot read the window of counts: %s", strerror(-rc)) : 0;
 }
 
 unsigned sampler__window_entries(const struct sampler *s)

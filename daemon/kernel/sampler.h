@@ -34,10 +34,7 @@ struct sampler_handlers {
 
 int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers, struct sampler **out,
 		 struct so_error *err);
-/*
- * What the CUDA probes share with the sampler: file descriptors of maps, borrowed, and places in the map of its
- * globals.
- */
+/* What the CUDA probes share with the sampler: borrowed descriptors of maps, and places in the map of its globals. */
 struct sampler_shared {
 	int rules, shards, processes, stacks, globals;
 	uint32_t mappings_at, pythons_at; /* bytes */
@@ -66,9 +63,7 @@ void sampler__shard_close(uint32_t *words);
 int sampler__set_process(struct sampler *s, pid_t tgid, const struct so_process *process);
 int sampler__get_process(struct sampler *s, pid_t tgid, struct so_process *process);
 int sampler__delete_process(struct sampler *s, pid_t tgid);
-/*
- * Those that the kernel side has now, at most `room`; returns their number. What comes or goes meanwhile may be missed.
- */
+/* Those that the kernel side has now, at most `room`; returns how many. What comes or goes meanwhile may be missed. */
 size_t sampler__list_processes(struct sampler *s, pid_t *out, size_t room);
 
 /*

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/learner/learn_ahead.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "daemon/os/clock.h"
@@ -109,10 +108,7 @@ static void on_row(void *context, uint64_t address, const struct so_unwind_rule 
 	s->none = !rule;
 }
 
-/*
- * Those of the functions that nothing is known of, nearest first. The file's rows are walked once for all of them:
- * samples that wait to be unwound need the lock.
- */
+/* Functions that nothing is known of, nearest first, in one walk of the file's rows: waiting samples need the lock. */
 static void sort_out_known(struct learn_ahead *a, struct ahead_job *job)
 {
 	struct sorting s = {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Code without rules seldom comes alone: where one function is met, those around it are learned ahead, so that they do
- * not each take a sample to be noticed. A region is looked at once. With the engine's lock held.
- */
+/* Learns the functions around a met one, each region once, before samples need them. With the engine's lock held. */
 #ifndef STAKEOUT_LEARN_AHEAD_H
 #define STAKEOUT_LEARN_AHEAD_H
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "daemon/os/clock.h"
@@ -158,9 +157,7 @@ static void give_up(struct identity *id)
 		 " did not outlive the question for it: not asked for again until stakeoutd restarts");
 }
 
-/*
- * In words already, for they are the library's as well. A loss of the helper is put down to whom it was asked for then.
- */
+/* In words already, as the library's are. The loss of the helper is put down to the GPU it was asked for then. */
 static struct identity ask_identity(const struct nvml *nvml, unsigned index)
 {
 	struct nvml_refusals *refusals = nvml->refusals;

@@ -96,10 +96,7 @@ const char *nvml_library__words(const struct nvml_library *library, int code, ch
 /* The negative errno that fits an nvmlReturn_t, and a message: "NVML " what: words. */
 int nvml_library__refused(const struct nvml_library *library, int code, const char *what, struct so_error *err);
 
-/*
- * Bytes of one process's information, n >= 1 of which NVML wrote to a buffer that has room for n of the largest kind
- * and was filled with NVML_UNTOUCHED before.
- */
+/* Bytes of one of the n >= 1 entries that NVML wrote over NVML_UNTOUCHED, which had room for n of the largest kind. */
 size_t nvml_library__process_info_size(const void *infos, unsigned n);
 
 #endif

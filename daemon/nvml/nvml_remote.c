@@ -73,10 +73,7 @@ static bool sound(const struct nvml_request *request, const struct nvml_answer *
 	       answer->bytes <= NVML_MAX_ANSWER;
 }
 
-/*
- * One request and its answer, the bytes of which go to `bytes`, `room` long. Returns 0 or NVML_REMOTE_GONE: what NVML
- * said is in the answer.
- */
+/* One request and its answer of up to `room` bytes. 0 or NVML_REMOTE_GONE: what NVML said is in the answer. */
 static int exchange(struct nvml_request *request, struct nvml_answer *answer, void *bytes, size_t room)
 {
 	bool slow = request->call == NVML_CALL_LOAD || request->call == NVML_CALL_INIT;

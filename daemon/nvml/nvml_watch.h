@@ -32,6 +32,5 @@ json_t *nvml_watch__report(struct nvml_watch *watch, const pid_t *pids, size_t n
 			   char problem[NVML_WATCH_TEXT_BYTES]);
 /* Does not wait either: an attempt that runs frees the rest when it ends. NULL is fine. */
 void nvml_watch__free(struct nvml_watch *watch);
-CLEANUP_DEFINE(struct nvml_watch *, nvml_watch, nvml_watch__free)
 
 #endif

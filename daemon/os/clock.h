@@ -31,4 +31,14 @@ static inline void clock__init_cond(pthread_cond_t *cond)
 	pthread_condattr_destroy(&attr);
 }
 
+/* Waits until then by CLOCK_MONOTONIC; UINT64_MAX: for ever. 0, also where nobody signalled, or ETIMEDOUT. */
+static inline int clock__wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns)
+{
+	const struct timespec at = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
+
+	if (until_ns == UINT64_MAX)
+		return pthread_cond_wait(cond, lock);
+	return pthread_cond_clockwait(cond, lock, CLOCK_MONOTONIC, &at);
+}
+
 #endif

@@ -61,9 +61,7 @@ static int parse_line(char *line, config_file_take_fn *take, void *context, stru
 	*value++ = '\0';
 	cut_end(line);
 	value += strspn(value, blanks);
-	if (!value[0])
-		return so_err(err, -EINVAL, "'%.60s' has no value", line);
-	return take(context, line, value, err);
+	return !value[0] ? so_err(err, -EINVAL, "'%.60s' has no value", line) : take(context, line, value, err);
 }
 
 int config_file__parse(char *text, size_t n, const char *path, config_file_take_fn *take, void *context,

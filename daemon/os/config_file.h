@@ -12,10 +12,7 @@
 
 #define CONFIG_FILE_MAX_BYTES 65536
 
-/*
- * One setting; both strings lie in the text. Returns 0, or -errno and why in *err, in words that need no place: the
- * parser puts "FILE:LINE: " before them.
- */
+/* One setting; both strings lie in the text. 0, or -errno and why in *err: the parser puts "FILE:LINE: " before it. */
 typedef int config_file_take_fn(void *context, const char *name, const char *value, struct so_error *err);
 
 /*

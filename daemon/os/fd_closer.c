@@ -12,15 +12,13 @@
 #include "daemon/os/clock.h"
 
 #define MAX_THREADS 64
-#define LINGERS_NS  25000000 /* a grace period may be of this kind too, and is over by then */
-#define LOOK_NS     2000000  /* between two looks at what threads are waiting for */
+#define LOOK_NS     2000000 /* between two looks at what threads are waiting for */
 
 struct entry {
 	struct entry *next;
 	int fd;
 	uint64_t tag;
-	pid_t closer;           /* the thread that closes it; 0: none does yet */
-	uint64_t lingers_at_ns; /* first seen to; 0: not yet */
+	pid_t closer; /* the thread that closes it; 0: none does yet */
 };
 
 struct fd_closer {
@@ -151,11 +149,7 @@ static bool is_lingering(struct entry *entry)
 	if (n < 0)
 		return false;
 	where[n] = 0;
-	if (!strstr(where, "srcu"))
-		return false;
-	if (!entry->lingers_at_ns)
-		entry->lingers_at_ns = clock__now_ns();
-	return true;
+	return strstr(where, "srcu");
 }
 
 static bool has(const struct fd_closer *c, uint64_t tag, uint64_t mask)
@@ -177,35 +171,10 @@ bool fd_closer__has(struct fd_closer *c, uint64_t tag, uint64_t mask)
 	return found;
 }
 
-unsigned fd_closer__pending(struct fd_closer *c)
-{
-	unsigned n;
-
-	pthread_mutex_lock(&c->lock);
-	n = c->n_entries;
-	pthread_mutex_unlock(&c->lock);
-	return n;
-}
-
-unsigned fd_closer__lingering(struct fd_closer *c)
-{
-	uint64_t now = clock__now_ns();
-	unsigned n = 0;
-
-	pthread_mutex_lock(&c->lock);
-	for (struct entry *entry = c->first; entry; entry = entry->next)
-		n += is_lingering(entry) && now > entry->lingers_at_ns + LINGERS_NS;
-	pthread_mutex_unlock(&c->lock);
-	return n;
-}
-
 /* Until some are closed, or for LOOK_NS: nobody reports that one lingers. */
 static void wait_for_some(struct fd_closer *c)
 {
-	uint64_t end = clock__now_ns() + LOOK_NS;
-	struct timespec at = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
-
-	pthread_cond_timedwait(&c->closed, &c->lock, &at);
+	clock__wait(&c->closed, &c->lock, clock__now_ns() + LOOK_NS);
 }
 
 void fd_closer__wait(struct fd_closer *c, uint64_t tag, uint64_t mask)

@@ -22,13 +22,8 @@ struct fd_closer;
 int fd_closer__new(struct fd_closer **out);
 /* Takes fd, which is closed soon; at once when there is no memory. tag: anything by which it is asked for. */
 void fd_closer__give(struct fd_closer *closer, int fd, uint64_t tag);
-/*
- * Whether something is neither closed nor lingers whose tag has the bits of `mask` as `tag` has them; mask 0: anything.
- */
+/* Whether something is neither closed nor lingers whose tag is `tag` in the bits of `mask`; mask 0: anything. */
 bool fd_closer__has(struct fd_closer *closer, uint64_t tag, uint64_t mask);
-/* How many are not closed yet, and how many of these have been seen to linger for longer than any grace period. */
-unsigned fd_closer__pending(struct fd_closer *closer);
-unsigned fd_closer__lingering(struct fd_closer *closer);
 /* Returns when that is no longer so. */
 void fd_closer__wait(struct fd_closer *closer, uint64_t tag, uint64_t mask);
 /* Returns when all such are closed. */

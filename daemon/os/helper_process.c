@@ -60,10 +60,7 @@ int helper_process__start(struct helper_process *helper, const char *program, co
 	return rc;
 }
 
-/*
- * A process inside a driver, or waiting for a disk, may not end for long; it stays a child then, and the daemon goes
- * on. There is room to remember it: none is started where there is not.
- */
+/* A process inside a driver, or waiting for a disk, may not end for long: it stays a child, its place kept ready. */
 void helper_process__end(struct helper_process *helper)
 {
 	pid_t ended = 0;

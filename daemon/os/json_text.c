@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/os/json_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "stakeout/cleanup.h"

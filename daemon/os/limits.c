@@ -49,12 +49,10 @@ bool limits__take(enum limit limit, uint64_t n)
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms)
 {
 	uint64_t until_ns = clock__now_ns() + ms * 1000000ull;
-	struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
 	bool ok;
 
 	pthread_mutex_lock(&lock);
-	while (!(ok = fits(limit, n)) && ms &&
-	       pthread_cond_clockwait(&given, &lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
+	while (!(ok = fits(limit, n)) && ms && clock__wait(&given, &lock, until_ns) != ETIMEDOUT)
 		;
 	if (ok)
 		now[limit] += n;

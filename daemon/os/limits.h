@@ -12,10 +12,7 @@
 
 #include "stakeout/error.h"
 
-/*
- * Targets at a time; recordings of processes that are targets already, those of pulls included: three of all targets at
- * once.
- */
+/* Targets at a time; recordings of processes that are targets already, pulls included: three of all targets at once. */
 #define ENGINE_MAX_TARGETS 64
 #define ENGINE_MAX_VIEWS   (3 * ENGINE_MAX_TARGETS)
 /* Stacks and counters of all targets; beyond: lost, out-of-memory. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The daemon's words on standard error, one line each: "stakeoutd: WORDS". Where that is systemd's journal: "<3>WORDS"
- * for an error and "<6>WORDS" otherwise, which sets the line's level there. Thread-safe.
- */
+/* One line on standard error: "stakeoutd: WORDS"; in systemd's journal "<3>WORDS" (error), "<6>WORDS". Thread-safe. */
 #ifndef STAKEOUT_LOG_H
 #define STAKEOUT_LOG_H
 

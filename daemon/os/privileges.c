@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "stakeout/cleanup.h"
-
 #define BIT(capability) (1ull << (capability))
 
 /* Newer than some distributions' headers. */
@@ -120,15 +118,10 @@ static int check_alone(struct so_error *err)
 		n += entry->d_name[0] != '.';
 	if (dir)
 		closedir(dir);
-	if (n > 1)
-		return so_err(err, -EBUSY, "cannot give up capabilities: %u threads run already", n);
-	return 0;
+	return n > 1 ? so_err(err, -EBUSY, "cannot give up capabilities: %u threads run already", n) : 0;
 }
 
-/*
- * Distributions have kernels that ask for CAP_SYS_ADMIN where Linux itself is content with CAP_PERFMON (Debian's 5.10,
- * with kernel.perf_event_paranoid at 3): tried with what would be kept.
- */
+/* Some kernels ask for CAP_SYS_ADMIN instead of CAP_PERFMON (Debian's 5.10, perf_event_paranoid 3): tried. */
 static bool do_events_need_admin(const struct sets *sets, uint64_t keep)
 {
 	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE,
@@ -178,9 +171,7 @@ int privileges__drop(struct so_error *err)
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
 		return so_err(err, -errno, "cannot clear the ambient capabilities: %s", strerror(errno));
 	rc = set_to(keep, keep);
-	if (rc)
-		return so_err(err, rc, "cannot give up capabilities: %s", strerror(-rc));
-	return 0;
+	return rc ? so_err(err, rc, "cannot give up capabilities: %s", strerror(-rc)) : 0;
 }
 
 /* Only those that can be kept have names here. */

@@ -181,9 +181,8 @@ int proc_maps__parse(const char *text, size_t length, bool executable_only, stru
 {
 	__attribute__((cleanup(cleanup__proc_maps))) struct proc_maps maps = { 0 };
 	size_t string_bytes;
-	int rc;
+	int rc = walk(text, length, executable_only, &maps, &string_bytes, err);
 
-	rc = walk(text, length, executable_only, &maps, &string_bytes, err);
 	if (rc < 0)
 		return rc;
 	if (maps.n > 0) {

@@ -43,10 +43,6 @@ const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t ad
  */
 int proc_maps__open_file(pid_t pid, const struct proc_map *map);
 void proc_maps__release(struct proc_maps *maps); /* frees what the struct holds and empties it */
-
-static inline void cleanup__proc_maps(struct proc_maps *maps)
-{
-	proc_maps__release(maps);
-}
+CLEANUP_DEFINE_OF(struct proc_maps, proc_maps, proc_maps__release)
 
 #endif

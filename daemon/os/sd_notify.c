@@ -83,28 +83,14 @@ struct sd_watchdog {
 	bool stop;
 };
 
-static struct timespec after_us(uint64_t us)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += (time_t)(us / 1000000);
-	at.tv_nsec += (long)(us % 1000000) * 1000;
-	if (at.tv_nsec >= 1000000000) {
-		at.tv_sec++;
-		at.tv_nsec -= 1000000000;
-	}
-	return at;
-}
-
 /* True when the thread must end. */
 static bool rest(struct sd_watchdog *w)
 {
-	struct timespec at = after_us(w->interval_us / 2 > 1000 ? w->interval_us / 2 : 1000);
+	uint64_t at_ns = clock__now_ns() + (w->interval_us / 2 > 1000 ? w->interval_us / 2 : 1000) * 1000;
 	bool stop;
 
 	pthread_mutex_lock(&w->lock);
-	while (!w->stop && pthread_cond_timedwait(&w->wake, &w->lock, &at) != ETIMEDOUT)
+	while (!w->stop && clock__wait(&w->wake, &w->lock, at_ns) != ETIMEDOUT)
 		;
 	stop = w->stop;
 	pthread_mutex_unlock(&w->lock);

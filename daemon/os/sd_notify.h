@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Tells a service manager how the daemon is: sd_notify(3)'s protocol, which is one datagram of "NAME=VALUE" lines to
- * the Unix socket that $NOTIFY_SOCKET names. Without that variable nobody asked and nothing is sent.
- */
+/* sd_notify(3)'s protocol: a datagram of "NAME=VALUE" lines to the socket $NOTIFY_SOCKET, or nothing without that. */
 #ifndef STAKEOUT_SD_NOTIFY_H
 #define STAKEOUT_SD_NOTIFY_H
 

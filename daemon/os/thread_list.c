@@ -16,7 +16,6 @@
 #define STATE_UNINTERRUPTIBLE 0x02
 #define STATE_STOPPED         0x04
 #define STATE_TRACED          0x08
-#define STATE_DEAD            0x80
 
 struct thread_list {
 	struct threads_bpf *skel;
@@ -92,7 +91,5 @@ const char *thread_list__state(const struct so_thread *thread)
 		return "traced";
 	if (thread->state & STATE_INTERRUPTIBLE)
 		return "sleeping";
-	if (thread->state & STATE_UNINTERRUPTIBLE)
-		return "waiting";
-	return "ending";
+	return thread->state & STATE_UNINTERRUPTIBLE ? "waiting" : "ending";
 }

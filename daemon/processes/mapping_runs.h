@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Hands out runs of the kernel's array of mappings. A run that nobody refers to any more is used again only some time
- * later: a sample that began before the change may still be reading it.
- */
+/* Runs of the kernel's array of mappings. A freed one is reused only later: a sample that began before may read it. */
 #ifndef STAKEOUT_MAPPING_RUNS_H
 #define STAKEOUT_MAPPING_RUNS_H
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/processes/process_labels.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,10 +135,7 @@ static void find_pod(const char *path, size_t length, char out[37])
 	}
 }
 
-/*
- * Below what pods are looked for. A daemon in a container, with a control group namespace, reads the group of another
- * as "/../../pod3f2a-…/ID": what is above both has no name for it.
- */
+/* Below what pods are looked for. From a control group namespace the group of another is "/../../pod3f2a-…/ID". */
 static const char *find_pods(const char *line, size_t length)
 {
 	const char *pods = memmem(line, length, "kubepods", strlen("kubepods"));

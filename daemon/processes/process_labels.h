@@ -63,9 +63,4 @@ struct process_labels process_label_table__get(const struct process_label_table 
 void process_label_table__copy(const struct process_label_table *from, struct process_label_table *to);
 void process_label_table__release(struct process_label_table *table);
 
-static inline void cleanup__process_label_table(struct process_label_table *table)
-{
-	process_label_table__release(table);
-}
-
 #endif

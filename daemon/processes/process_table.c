@@ -32,10 +32,9 @@ int process_table__new(struct sampler *sampler, struct file_registry *registry, 
 	t->registry = registry;
 	t->pool = pool;
 	rc = mapping_runs__new(SO_MAX_MAPPINGS, &t->runs);
-	if (rc)
-		return rc;
-	*out = TAKE_PTR(t);
-	return 0;
+	if (!rc)
+		*out = TAKE_PTR(t);
+	return rc;
 }
 
 static struct process **place(struct process_table *t, pid_t tgid)
@@ -257,10 +256,7 @@ static bool row_changed(void *context, const struct effect_row *row)
 
 enum learned_state { LEARNED_SAME, LEARNED_LESS, LEARNED_GONE };
 
-/*
- * Compilers patch calls in their code and put other functions in the place of some: what was learned of the rest stays.
- * Where half of it or more is another, all is taken for replaced.
- */
+/* Compilers patch calls in their code: what was learned of the rest stays, unless half of it or more is another. */
 static enum learned_state check_code(struct process_table *t, const struct process *p, struct learned_mapping *m)
 {
 	struct code_view view = { .tgid = p->tgid, .start = m->start };
@@ -269,9 +265,7 @@ static enum learned_state check_code(struct process_table *t, const struct proce
 
 	if (before && after == before)
 		return LEARNED_SAME;
-	if (after <= before / 2 || learned_code__publish(&m->code, t->pool, &none))
-		return LEARNED_GONE;
-	return LEARNED_LESS;
+	return after <= before / 2 || learned_code__publish(&m->code, t->pool, &none) ? LEARNED_GONE : LEARNED_LESS;
 }
 
 /* A mapping that has grown is the same one. */
@@ -285,10 +279,7 @@ static bool still_mapped(const struct process_scan *scan, struct learned_mapping
 	return true;
 }
 
-/*
- * Forgets what was learned of mappings that are gone (scan may be NULL: not looked at) or whose code is another.
- * Compilers map and unmap code all the time; only code that is replaced where it is counts against its process.
- */
+/* Forgets rules of mappings gone (scan NULL: not looked at) or replaced; only the latter count against the process. */
 static bool check_learned(struct process_table *t, struct process *p, const struct process_scan *scan)
 {
 	struct learned_mapping **at = &p->learned;
@@ -538,9 +529,7 @@ static int append_map(struct process_table *t, struct mapping_list *l, const str
 	}
 	m.bias = bias;
 	m.file = file->number;
-	if (file->state != SO_MAPPING_TABLE)
-		return append(l, &m);
-	return append_pieces(l, m, &file->table);
+	return file->state != SO_MAPPING_TABLE ? append(l, &m) : append_pieces(l, m, &file->table);
 }
 
 static bool same_run(const struct so_mapping *all, const struct mapping_run *run, const struct mapping_list *l)
@@ -548,10 +537,7 @@ static bool same_run(const struct so_mapping *all, const struct mapping_run *run
 	return run && run->n == l->n && !memcmp(&all[run->first], l->list, l->n * sizeof(*l->list));
 }
 
-/*
- * When the pages counted here differ from those that the kernel side reported although nothing changed, the kernel
- * counts something that its map does not list: its figure is then the one to compare with.
- */
+/* Where these pages differ from the kernel's report though nothing changed, its figure is the one to compare with. */
 static uint64_t expected_pages(const struct process_scan *scan, bool unchanged)
 {
 	return unchanged && scan->reported_pages ? scan->reported_pages : scan->maps.exec_pages;
@@ -561,9 +547,8 @@ static int replace_run(struct process_table *t, struct process *p, const struct 
 {
 	struct so_mapping *all = sampler__mappings(t->sampler);
 	struct mapping_run *run;
-	int rc;
+	int rc = mapping_runs__alloc(t->runs, l->n, &run);
 
-	rc = mapping_runs__alloc(t->runs, l->n, &run);
 	if (rc)
 		return rc;
 	memcpy(&all[run->first], l->list, l->n * sizeof(*l->list));

@@ -87,15 +87,9 @@ struct learned_mapping *process__learned(struct process *process, uint64_t start
 /* Makes it part of what the next scan gives the kernel. */
 int process_table__publish_learned(struct process_table *table, struct process *process, struct learned_mapping *m);
 
-/*
- * True, once, when code in no file is to be learned again PROCESS_FORGOTTEN_NS after it was replaced too often: the
- * process must be scanned for the kernel to ask for it.
- */
+/* True once, PROCESS_FORGOTTEN_NS after code in no file was replaced too often: to be scanned, and learned again. */
 bool process__learns_again(struct process *process);
-/*
- * Looks at the code that rules were learned from; what was learned of code that is another by now is forgotten. True:
- * the process must be scanned again for the kernel to forget it too.
- */
+/* Forgets rules of code that is another by now. True: the process must be scanned for the kernel to forget them too. */
 bool process_table__code_changed(struct process_table *table, struct process *process);
 
 struct process_scan {
@@ -118,10 +112,6 @@ void process_scan__prepare(struct process_scan *scan, struct file_registry *regi
 /* Registers them and gives the kernel the mappings. -ENOENT when the process was removed meanwhile. */
 int process_table__end_scan(struct process_table *table, struct process_scan *scan);
 void process_scan__release(struct process_scan *scan);
-
-static inline void cleanup__process_scan(struct process_scan *scan)
-{
-	process_scan__release(scan);
-}
+CLEANUP_DEFINE_OF(struct process_scan, process_scan, process_scan__release)
 
 #endif

@@ -73,13 +73,7 @@ bool scan_queue__take(struct scan_queue *q, struct scan_work *out)
 
 void scan_queue__wait(struct scan_queue *q)
 {
-	uint64_t at_ns = q->first ? q->first->not_before_ns : 0;
-	struct timespec at = { at_ns / 1000000000ull, at_ns % 1000000000ull };
-
-	if (at_ns)
-		pthread_cond_timedwait(&q->wanted, q->lock, &at);
-	else
-		pthread_cond_wait(&q->wanted, q->lock);
+	clock__wait(&q->wanted, q->lock, q->first ? q->first->not_before_ns : UINT64_MAX);
 }
 
 void scan_queue__wake(struct scan_queue *q)

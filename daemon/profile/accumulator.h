@@ -105,10 +105,7 @@ int accumulator__add_stack(struct accumulator *acc, const struct stack *stack);
 int accumulator__add(struct accumulator *acc, const struct stack_sample *sample);
 /* Shares the stacks; for work outside the engine's lock. */
 int accumulator__copy(const struct accumulator *from, struct accumulator *to);
-/*
- * Adds the other's samples, with the stacks that they are of. -ENOMEM, -ENOSPC: those of some counters did not fit, all
- * others have been added; `samples` of the two tells how many.
- */
+/* Adds the other's samples and stacks. -ENOMEM, -ENOSPC: some did not fit, `samples` of the two tells how many. */
 int accumulator__merge(struct accumulator *to, const struct accumulator *from);
 /* Adds the sums alone, from `samples` on, of an accumulator that is to be forgotten. */
 void accumulator__add_figures(struct accumulator *to, const struct accumulator *from);

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "stakeout/cleanup.h"
-
 #define ALIGN          16
 #define CHUNK_BYTES    ((size_t)1 << 20)
 #define KEPT_BYTES     ((size_t)32 << 20) /* between two messages */

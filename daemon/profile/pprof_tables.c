@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Packing goes piece by piece: a message of one mapping, then one of the next … Their bytes one after the other are
- * those of one message that has them all, so nothing needs to be laid out at once.
- */
+/* Packs piece by piece: messages of a mapping, a function … each are, one after the other, the message of them all. */
 #include "daemon/profile/pprof_tables.h"
 
 #include <errno.h>
@@ -52,8 +49,7 @@ int pprof_tables__sample(struct pprof_tables *t, size_t n_locations, const struc
 	/* Room for the values comes first: a sample that is in the table must have them. */
 	int rc = ARRAY_RESERVE(t->values, t->values_capacity, (t->samples.n_keys + 1) * t->n_types);
 
-	if (!rc)
-		rc = intern__add(&t->labels, labels, n_labels * sizeof(*labels), &t->stack[0]);
+	rc = rc ?: intern__add(&t->labels, labels, n_labels * sizeof(*labels), &t->stack[0]);
 	if (rc >= 0)
 		rc = intern__add(&t->samples, t->stack, (n_locations + 1) * sizeof(*t->stack), &number);
 	if (rc < 0)
@@ -367,10 +363,7 @@ int pprof_tables__pack(const struct pprof_tables *t, bool gzip, size_t max_bytes
 		return -ENOMEM;
 	sink->base.append = append;
 	sink->max_bytes = max_bytes;
-	/*
-	 * 15 + 16: a gzip header. Its time stamp stays 0, so that equal profiles are equal files. The fastest level
-	 * takes half the time of the usual one and makes a tenth more of it.
-	 */
+	/* 15 + 16: a gzip header, whose time stamp stays 0. The fastest level: half the time, a tenth more bytes. */
 	if (gzip && deflateInit2(&sink->stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
 	sink->gzip = gzip;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A pprof message (stakeout/profile.proto) as tables of distinct things, which profile_builder and profile_merge fill,
- * and its packing. A number in a table plus one is an id in the message.
- */
+/* A pprof message as tables of distinct things, and its packing. A number in a table plus one is an id in it. */
 #ifndef STAKEOUT_PPROF_TABLES_H
 #define STAKEOUT_PPROF_TABLES_H
 
@@ -97,11 +94,7 @@ int pprof_tables__comment(struct pprof_tables *tables, const struct pprof_commen
 
 size_t pprof_tables__bytes(const struct pprof_tables *tables); /* memory held, roughly */
 
-/*
- * *out: malloc'ed, the message, gzipped or not. Equal tables give equal bytes. -EFBIG: not compressed it would pass
- * max_bytes;
- * -ENOMEM.
- */
+/* *out: malloc'ed, gzipped or not. Equal tables give equal bytes. -EFBIG: uncompressed above max_bytes; -ENOMEM. */
 int pprof_tables__pack(const struct pprof_tables *tables, bool gzip, size_t max_bytes, uint8_t **out, size_t *length);
 
 #endif

@@ -39,9 +39,8 @@ static int string_number(struct profile_builder *b, const char *text, uint32_t *
 {
 	size_t length = text ? strlen(text) : 0, i = 0, step;
 	char *valid;
-	int rc;
+	int rc = ARRAY_RESERVE(b->scratch, b->scratch_capacity, length + 1);
 
-	rc = ARRAY_RESERVE(b->scratch, b->scratch_capacity, length + 1);
 	if (rc < 0)
 		return rc;
 	valid = b->scratch;

@@ -100,13 +100,6 @@ uint32_t profile_builder__process(struct profile_builder *b, const struct proces
 int profile_builder__sample_labelled(struct profile_builder *b, const uint64_t *locations, size_t n, uint64_t count,
 				     const struct profile_labels *labels);
 
-static inline int profile_builder__sample(struct profile_builder *b, const uint64_t *locations, size_t n,
-					  uint64_t count, pid_t pid, pid_t tid, const char *comm)
-{
-	return profile_builder__sample_labelled(b, locations, n, count,
-						&(struct profile_labels){ .pid = pid, .tid = tid, .comm = comm });
-}
-
 /*
  * For profile_builder__new_values(), with as many values as there are types: values of equal stack and labels are added
  * up, each for itself; all zero: nothing is added. Errors as above; -EOVERFLOW: a value's sum passes 2^63.

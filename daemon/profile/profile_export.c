@@ -113,10 +113,7 @@ static uint64_t file_mapping(struct profile_export *x, uint32_t number, const st
 	return x->file_mappings[number];
 }
 
-/*
- * The function itself has the name of its symbol, as it has without source lines; only one without a symbol has what
- * its source calls it.
- */
+/* The function is named by its symbol, as without source lines; only without a symbol by what its source calls it. */
 static uint64_t sourced_location(struct profile_export *x, const struct profile_frame *symbol,
 				 const struct source_frames *source)
 {
@@ -229,9 +226,7 @@ static uint64_t python_cut_location(struct profile_export *x, unsigned state)
 	return profile_builder__location(x->builder, &frame);
 }
 
-/*
- * What 3.13 puts below a constructor that it runs in place, to check what it returns; the interpreter itself hides it.
- */
+/* What 3.13 puts below a constructor run in place, to check what it returns; the interpreter itself hides it. */
 static bool is_hidden(const struct python_frame *frame)
 {
 	return frame->function && !strcmp(frame->function->name, "__init__") &&

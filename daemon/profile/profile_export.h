@@ -31,9 +31,7 @@ int profile_export__stack(struct profile_export *export, struct stack *stack, ui
 /* The numbers of a stack's frames in the builder, leaf first; borrowed until the next call. -ENOMEM. */
 int profile_export__locations(struct profile_export *export, struct stack *stack, const uint64_t **locations,
 			      size_t *n);
-/*
- * The number in the builder of what the source says of a process, for struct profile_labels; 0 where it says nothing.
- */
+/* The number in the builder of what the source says of a process, for struct profile_labels; 0 where it is silent. */
 uint32_t profile_export__process(struct profile_export *export, pid_t pid);
 /* Addresses whose source lines there was no time to read. */
 uint64_t profile_export__lines_missing(const struct profile_export *export);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Reading one message: its strings, mappings, functions and locations are interned in this order, each giving an array
- * from the message's number to the merger's, and then a sample's key is a translation by array look-ups.
- */
+/* Interns a message's strings, mappings, functions, locations: arrays of the merger's numbers translate its samples. */
 #include "daemon/profile/profile_merge.h"
 
 #include <errno.h>
@@ -308,9 +305,7 @@ static int add_comment(struct pprof_tables *t, const struct pprof_comment *comme
 		return __builtin_add_overflow(t->comments[i].sum, comment->sum, &t->comments[i].sum) ? -EOVERFLOW : 0;
 	}
 	/* Each is compared with all: so many are no profile of stakeout's. */
-	if (t->n_comments >= 1000)
-		return -EFBIG;
-	return pprof_tables__comment(t, comment);
+	return t->n_comments >= 1000 ? -EFBIG : pprof_tables__comment(t, comment);
 }
 
 static int take_comment(struct profile_merge *m, const Message *message, int64_t string)

@@ -2,7 +2,6 @@
 #include "daemon/python/python_code.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "daemon/python/python_lines.h"
@@ -15,10 +14,7 @@
 #define MAX_ESCAPE_BYTES 6            /* a lone surrogate as \uXXXX; UTF-8 needs 4 */
 #define FIRST_3_12       0x030c
 
-/*
- * What every object begins with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.14): the count of
- * references, and the type, which has its name behind its own head.
- */
+/* What objects begin with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.14): references, type, name. */
 #define OB_REFCNT 0
 #define OB_TYPE   8
 #define TP_NAME   24
@@ -126,10 +122,7 @@ static bool is_control(uint32_t c)
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029;
 }
 
-/*
- * As UTF-8, at most MAX_ESCAPE_BYTES. A surrogate stands for itself only in a str (os.fsdecode() makes a file name's
- * byte 0xff U+DCFF): UTF-8 has none, so it is written as Python's repr() does.
- */
+/* As UTF-8, at most MAX_ESCAPE_BYTES; a lone surrogate (os.fsdecode()), which UTF-8 lacks, as Python's repr() does. */
 static unsigned encode(uint32_t c, char *out)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -282,10 +275,8 @@ static int read_parts(const struct foreign_memory *memory, const struct python_l
 		return -EFAULT;
 	code->first_line = (int)field_u32(object, at->firstlineno);
 	rc = read_str(memory, layout, field_u64(object, at->qualname ? at->qualname : at->name), &code->name);
-	if (rc == 0)
-		rc = read_str(memory, layout, field_u64(object, at->filename), &code->filename);
-	if (rc == 0)
-		rc = read_linetable(memory, layout, field_u64(object, at->linetable), code);
+	rc = rc ?: read_str(memory, layout, field_u64(object, at->filename), &code->filename);
+	rc = rc ?: read_linetable(memory, layout, field_u64(object, at->linetable), code);
 	return rc;
 }
 

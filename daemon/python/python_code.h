@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A code object of a running interpreter, read from outside: what it is called, where it was defined, and which line an
- * instruction belongs to. The memory is foreign: the object may be gone, half built or garbage.
- */
+/* A code object read from outside: names, place, an instruction's line. Foreign memory: it may be gone or garbage. */
 #ifndef STAKEOUT_PYTHON_CODE_H
 #define STAKEOUT_PYTHON_CODE_H
 

@@ -40,10 +40,7 @@ void python_functions__unref(struct python_functions *functions);
 /* Equal names, files and lines give the same function. NULL when out of memory or full. */
 const struct python_function *python_functions__get(struct python_functions *functions, const char *name,
 						    const char *filename, int first_line);
-/*
- * When *functions is more than half full, puts a new table in its place; true then. Not while there are
- * PYTHON_FUNCTIONS_TABLES tables.
- */
+/* Puts a new table in place when *functions is over half full; true then. Not at PYTHON_FUNCTIONS_TABLES tables. */
 bool python_functions__turn(struct python_functions **functions);
 /* Of all tables together. */
 uint64_t python_functions__all_bytes(void);

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Asked for each file that a process maps, so "no" comes first and from little: the loader's hash table for .dynsym,
- * then the section headers. Only programs without either, which may have an interpreter linked in, have their .symtab
- * read.
- */
+/* Asked for each mapped file, so "no" comes first: .dynsym's hash table, the section headers, at last .symtab. */
 #include "daemon/python/python_image.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/symbols/debug_files.h"
@@ -181,8 +176,7 @@ static int walk_debug_file(struct search *s, const char *path, const char *debug
 	if (fd < 0)
 		return fd;
 	rc = elf_image__of_file(fd, &image);
-	if (rc == 0)
-		rc = elf_sections__read(&image, &sections);
+	rc = rc ?: elf_sections__read(&image, &sections);
 	return rc < 0 ? rc : python_symbols__walk(&image, &sections, visit_loop, s);
 }
 
@@ -229,20 +223,16 @@ static int find_loops(struct search *s, const char *path, const char *debug_root
 int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out, struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__search))) struct search s = { 0 };
-	int rc;
+	int rc = elf_file__read(fd, &s.elf, err);
 
-	rc = elf_file__read(fd, &s.elf, err);
-	if (rc == 0)
-		rc = elf_image__of_file(fd, &s.image);
+	rc = rc ?: elf_image__of_file(fd, &s.image);
 	if (rc < 0)
 		return rc == -ENOEXEC ? -ENOENT : rc;
 	rc = look_for_runtime(&s);
 	if (rc == 0 && !s.has_runtime && !s.too_old)
 		return -ENOENT;
-	if (rc == 0)
-		rc = find_version(&s, path, err);
-	if (rc == 0)
-		rc = find_loops(&s, path, debug_root);
+	rc = rc ?: find_version(&s, path, err);
+	rc = rc ?: find_loops(&s, path, debug_root);
 	if (rc == -ENOMEM)
 		return so_err(err, rc, "out of memory");
 	if (rc == 0)

@@ -79,9 +79,7 @@ static bool take_signed(struct cursor *c, int64_t *out)
 	return true;
 }
 
-/*
- * The first byte: 1, four bits of kind, three bits of instructions covered, less one. The next one has bit 7 set again.
- */
+/* The first byte: 1, four bits of kind, three bits of instructions covered, less one. The next has bit 7 set again. */
 static int64_t find_in_locations(struct cursor *c, uint64_t wanted, int64_t first_line)
 {
 	while (c->at < c->end && *c->at & 0x80) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Chains by address and checksum, and one ring through all entries in the order of their last use.
- * daemon/os/u64_table.h does not fit: entries leave again, and the key is two words.
- */
+/* Chains by address and checksum; a ring by last use. Not daemon/os/u64_table.h: entries leave, keys are two words. */
 #include "daemon/python/python_names.h"
 
 #include <errno.h>

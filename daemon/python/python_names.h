@@ -19,10 +19,7 @@ struct python_names_stats {
 	uint64_t bytes; /* held now, with what the cache needs itself */
 };
 
-/*
- * max_bytes: of names, line tables and the cache itself together; 0: 16 MiB. Only the code object that was asked for
- * last may exceed it.
- */
+/* max_bytes: of names, line tables and the cache together; 0: 16 MiB. Only the latest code object may exceed it. */
 int python_names__new(size_t max_bytes, struct python_names **out);
 
 /*

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The process runs on while it is read: a list may change under the walk, so that one contradiction proves nothing.
- * What does not come out whole is read again a few times.
- */
+/* A running process may change a list under the walk: one contradiction proves nothing, and it is read again. */
 #include "daemon/python/python_process.h"
 
 #include <errno.h>
@@ -43,9 +40,7 @@ static bool read_thread(const struct foreign_memory *memory, const struct python
 	return true;
 }
 
-/*
- * The thread states of one interpreter. Each points back to it and to the one before, so the list cannot go in circles.
- */
+/* The thread states of one interpreter. Each points back to it and to the one before, so the list has no circles. */
 static int walk_threads(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t interpreter,
 			struct python_thread *out, unsigned room, unsigned *n)
 {
@@ -142,10 +137,7 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 	return 0;
 }
 
-/*
- * Moves those to the front whose thread is there: the word that its id points to is its own address (%fs:0, System V
- * ABI for x86-64, "Thread-Local Storage"). A thread state that is just being made, or whose thread has ended, is none.
- */
+/* Moves those to the front whose thread is there: its id points to its own address (%fs:0, x86-64 psABI, TLS). */
 static unsigned keep_threads(const struct foreign_memory *memory, struct python_thread *threads, unsigned n)
 {
 	unsigned kept = 0;
@@ -229,10 +221,7 @@ static int check_frames(const struct foreign_memory *memory, const struct python
 		   : 0;
 }
 
-/*
- * struct _gil_runtime_state begins with the interval after which a thread is asked to give the lock up, in
- * microseconds. `locked` is -1 before the lock is made.
- */
+/* struct _gil_runtime_state begins with the switch interval in µs. `locked` is -1 before the lock is made. */
 static bool is_gil(const struct foreign_memory *memory, const struct so_python *walker, uint64_t address)
 {
 	uint64_t interval, holder;
@@ -279,8 +268,7 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
 	rc = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
-	if (rc == 0)
-		rc = python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
+	rc = rc ?: python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
 	return rc < 0 ? rc : check_frames(memory, layout, threads, kept, err);
 }
 
@@ -300,10 +288,7 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 		return rc;
 	process.walker = process.layout.walker;
 	rc = find_rest(memory, &process, err);
-	/*
-	 * Until the interpreter says that it has started, a contradiction may come from its being half made, or half
-	 * loaded: the loader maps a whole file before it puts its data, and zeroes, over it.
-	 */
+	/* Until the interpreter has started, a contradiction may come from its being half made or half loaded. */
 	if (rc < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized, &initialized,
 					     sizeof(initialized)) ||
 		       initialized != 1))

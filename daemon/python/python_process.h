@@ -26,10 +26,7 @@ struct python_process {
  */
 int python_process__open(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
 			 struct python_process *out, struct so_error *err);
-/*
- * The same of a process that runs, asked up to five times: a list of threads that changes meanwhile may lead to one
- * that is gone, whose memory is something else by now.
- */
+/* The same of a running process, asked up to five times: its list of threads may change during the walk. */
 int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
 				 struct python_process *out, struct so_error *err);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Symbols by name in files most of which do not have them: through the loader's own hash table, whose filter answers
- * "no" after a few reads however large the file is; and by reading a whole symbol table, data and functions alike.
- */
+/* Symbols by name, mostly absent: by the loader's hash table, which says "no" fast, or by the whole symbol table. */
 #ifndef STAKEOUT_PYTHON_SYMBOLS_H
 #define STAKEOUT_PYTHON_SYMBOLS_H
 

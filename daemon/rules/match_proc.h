@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What /proc says of the machine's processes, for rules: the list, cheap enough for each second, and of one process
- * what a rule looks at. Everything is read below an open directory, the daemon's /proc or a test's.
- */
+/* /proc's processes (or those of a test's folder) for rules: the list, cheap enough for each second, details of one. */
 #ifndef STAKEOUT_MATCH_PROC_H
 #define STAKEOUT_MATCH_PROC_H
 
@@ -16,19 +13,13 @@
 struct match_entry {
 	pid_t pid, ppid;
 	uint64_t start_ticks; /* after boot; with the pid it names a process for good */
-	/*
-	 * Another one after an exec: of the name, and of where the arguments and the stack lie, which the kernel places
-	 * anew each time.
-	 */
+	/* Another after an exec: of the name and where arguments and stack lie, which the kernel chooses each time. */
 	uint64_t image;
 	bool unfit; /* a kernel thread, or one that has ended */
 	char comm[16];
 };
 
-/*
- * All processes, in order of their pids. *out: malloc'ed, the caller frees it. Those that end meanwhile may be missing.
- * -errno: /proc cannot be read.
- */
+/* All processes by rising pid; those that end meanwhile may be missing. *out: malloc'ed, the caller's. -errno. */
 int match_proc__list(int proc_fd, struct match_entry **out, size_t *n);
 
 /* One of them. -ESRCH also when it cannot be read. */

@@ -116,10 +116,7 @@ static bool has_term_form(const char *text)
 	return n && text[n] == '=' && text[0] != '-';
 }
 
-/*
- * Cuts a value off: up to the next blank or, in quotes of either kind, up to the same one again. Nothing is escaped
- * within quotes. *at moves behind the value.
- */
+/* Cuts a value off: up to the next blank or, in quotes of either kind, their end; no escapes. *at moves behind it. */
 static int cut_value(char **at, const char *name, char **value, struct so_error *err)
 {
 	char *begin = *at, *end;
@@ -248,10 +245,9 @@ int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, st
 		return so_err(err, -ENOMEM, "out of memory");
 	rc = begins_with_term(words) ? parse_terms(rule, words, err) : parse_plain(rule, words, err);
 	rc = rc ?: check_rule(rule, err);
-	if (rc)
-		return rc;
-	*out = TAKE_PTR(rule);
-	return 0;
+	if (!rc)
+		*out = TAKE_PTR(rule);
+	return rc;
 }
 
 void match_rule__free(struct match_rule *rule)
@@ -301,9 +297,7 @@ static bool cgroup_matches(const struct regexp *pattern, const char *lines)
 
 bool match_rule__matches(const struct match_rule *rule, const struct match_process *process)
 {
-	if (rule->owner && process->uid != rule->owner)
-		return false;
-	if (rule->has_user && process->uid != rule->user)
+	if ((rule->owner && process->uid != rule->owner) || (rule->has_user && process->uid != rule->user))
 		return false;
 	if (rule->command &&
 	    (!*process->command || !regexp__matches(rule->command, process->command, strlen(process->command))))

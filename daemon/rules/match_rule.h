@@ -22,8 +22,7 @@ struct match_rule;
 
 /*
  * owner: whose rule it is; one of a user other than root matches that user's processes alone. -EINVAL: no rule, in
- * words;
- * -EPERM: a user's rule for another user; -ENOMEM.
+ * words; -EPERM: a user's rule for another user; -ENOMEM.
  */
 int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, struct so_error *err);
 void match_rule__free(struct match_rule *rule);

@@ -19,17 +19,12 @@
 #define PAUSE_NS     SECOND_NS
 #define MAX_PAUSE_NS (5 * SECOND_NS)
 #define COST_FACTOR  50
-/*
- * Commands that come and go are left alone: their command lines may hold a rule's own words, like this program's
- * client's.
- */
+/* Short-lived commands are left alone: their command lines may hold a rule's own words, like this client's. */
 #define MIN_AGE_NS (SECOND_NS / 2)
 /* What could not be attached is tried again, each time after twice as long. */
 #define RETRY_NS     (5 * SECOND_NS)
 #define MAX_RETRY_NS (60 * SECOND_NS)
-/*
- * An ended target is forgotten after this: at once where the past is kept, which takes its last window within a second.
- */
+/* An ended target is forgotten after this: at once where the past is kept (it has the last window within a second). */
 #define FORGET_KEPT_NS (5 * SECOND_NS)
 #define FORGET_NS      (300 * SECOND_NS)
 /* The same cause of a failure is logged again after this. */
@@ -95,9 +90,7 @@ static void check_target(struct round *r, struct seen *s)
 	const struct target_info *t = find_target(r, s->target);
 	struct match_rule_info rule;
 
-	if (t && t->state != TARGET_ENDED)
-		return;
-	if (t && t->end != TARGET_END_STOPPED)
+	if (t && (t->state != TARGET_ENDED || t->end != TARGET_END_STOPPED))
 		return;
 	if (!match_table__get(r->scan->table, 0, s->rule, &rule))
 		s->barred = r->last_id;
@@ -328,9 +321,7 @@ void match_scan__round(struct match_scan *scan)
 	forget_ended(&r);
 	r.living = count_living(&r);
 	r.room = r.living < ENGINE_MAX_TARGETS;
-	/*
-	 * Another rule may want what the removed one had; what they match is unchanged, so nothing barred comes back.
-	 */
+	/* Another rule may want what the removed one had; what they match is unchanged: nothing barred comes back. */
 	if (r.last_id && !list_processes(&r, removed != scan->removed)) {
 		look_at_all(&r);
 		seen_list__release(&scan->seen);
@@ -346,22 +337,14 @@ void match_scan__round(struct match_scan *scan)
 static bool wait_for_round(struct match_scan *scan, uint64_t pause_ns)
 {
 	uint64_t at_ns = clock__now_ns() + pause_ns, removed;
-	struct timespec at = { (time_t)(at_ns / SECOND_NS), (long)(at_ns % SECOND_NS) };
 	bool stop, cgroups;
 	uint32_t last_id;
 
 	pthread_mutex_lock(&scan->lock);
 	for (;;) {
-		int rc = 0;
-
 		match_table__state(scan->table, &last_id, &removed, &cgroups);
-		if (scan->stop || scan->look)
-			break;
-		if (last_id)
-			rc = pthread_cond_timedwait(&scan->wake, &scan->lock, &at);
-		else
-			pthread_cond_wait(&scan->wake, &scan->lock);
-		if (rc == ETIMEDOUT)
+		if (scan->stop || scan->look ||
+		    clock__wait(&scan->wake, &scan->lock, last_id ? at_ns : UINT64_MAX) == ETIMEDOUT)
 			break;
 	}
 	scan->look = false;

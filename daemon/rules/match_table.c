@@ -91,9 +91,7 @@ static int check_room(struct match_table *t, const struct match_rule *rule, stru
 		return so_err(err, -ENOSPC, "a user has %d rules at most", MATCH_RULES_MAX_USER);
 	if (owner && t->n >= MATCH_RULES_MAX - MATCH_RULES_MAX_USER)
 		return so_err(err, -ENOSPC, "there are %zu rules already; the places that are left are root's", t->n);
-	if (t->n == MATCH_RULES_MAX)
-		return so_err(err, -ENOSPC, "there are %d rules at most", MATCH_RULES_MAX);
-	return 0;
+	return t->n == MATCH_RULES_MAX ? so_err(err, -ENOSPC, "there are %d rules at most", MATCH_RULES_MAX) : 0;
 }
 
 int match_table__add(struct match_table *t, const char *text, uid_t owner, bool configured, uint32_t *id,

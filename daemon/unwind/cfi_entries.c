@@ -40,10 +40,7 @@ static int grow(void **array, uint32_t *room, uint32_t n, size_t size)
 	return 0;
 }
 
-/*
- * The augmentation string's letters and the data that belong to them (LSB Core, "The Common Information Entry
- * Format"). An unknown letter may stand before data that we would then misread: refused.
- */
+/* The augmentation string's data (LSB Core, "The Common Information Entry Format"). An unknown letter is refused. */
 static bool parse_augmentation(const struct eh_frame *eh, const Dwarf_CIE *raw, struct cfi_cie *cie)
 {
 	const char *letters = raw->augmentation;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The entries of an .eh_frame section: its CIEs decoded, its FDEs as references into the section. Framing is
- * libdw's (dwarf_next_cfi).
- */
+/* An .eh_frame section's entries: CIEs decoded, FDEs as references into the section. libdw frames (dwarf_next_cfi). */
 #ifndef STAKEOUT_CFI_ENTRIES_H
 #define STAKEOUT_CFI_ENTRIES_H
 
@@ -31,10 +28,6 @@ struct cfi_entries {
 /* The instructions stay in eh->data, which must outlive *out. 0 or -ENOMEM; *out is untouched on failure. */
 int cfi_entries__read(const struct eh_frame *eh, struct cfi_entries *out);
 void cfi_entries__release(struct cfi_entries *entries);
-
-static inline void cleanup__cfi_entries(struct cfi_entries *entries)
-{
-	cfi_entries__release(entries);
-}
+CLEANUP_DEFINE_OF(struct cfi_entries, cfi_entries, cfi_entries__release)
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A cursor over foreign call-frame bytes. Every read checks what is left and returns false instead of passing
- * the end; after a false the cursor's position means nothing.
- */
+/* A cursor over foreign call-frame bytes. A read past the end returns false; the position means nothing then. */
 #ifndef STAKEOUT_CFI_READER_H
 #define STAKEOUT_CFI_READER_H
 
@@ -87,10 +84,9 @@ static inline bool cfi_reader__sleb(struct cfi_reader *r, int64_t *out)
 }
 
 /*
- * A pointer in one of the DW_EH_PE_* forms (LSB Core, "DWARF Extensions"). place: the virtual address of the
- * byte under the cursor, for the pc-relative form; data: the base of the data-relative form, 0 when there is
- * none. Indirect, aligned, text- and function-relative pointers do not occur in linked x86-64 files and are
- * refused.
+ * A pointer in one of the DW_EH_PE_* forms (LSB Core, "DWARF Extensions"). place: the virtual address of the byte under
+ * the cursor, for the pc-relative form; data: the base of the data-relative form, 0 when there is none. Indirect,
+ * aligned, text- and function-relative pointers do not occur in linked x86-64 files and are refused.
  */
 static inline bool cfi_reader__pointer(struct cfi_reader *r, uint8_t encoding, uint64_t place, uint64_t data,
 				       uint64_t *out)

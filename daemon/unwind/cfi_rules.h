@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * What a call-frame state means as an so_unwind_rule (stakeout/abi.h), and the set of different rules that one
- * file needs.
- */
+/* What a call-frame state means as an so_unwind_rule (stakeout/abi.h), and the set of different rules of one file. */
 #ifndef STAKEOUT_CFI_RULES_H
 #define STAKEOUT_CFI_RULES_H
 
 #include "daemon/unwind/cfi_program.h"
 #include "stakeout/abi.h"
+#include "stakeout/cleanup.h"
 
 /*
  * signal_frame: the CIE says so. Such a state becomes SO_CFA_SIGNAL when its return address is where the kernel
@@ -32,10 +30,6 @@ int cfi_rules__init(struct cfi_rules *set);
 int cfi_rules__number(struct cfi_rules *set, const struct so_unwind_rule *rule, uint32_t *number);
 
 void cfi_rules__release(struct cfi_rules *set);
-
-static inline void cleanup__cfi_rules(struct cfi_rules *set)
-{
-	cfi_rules__release(set);
-}
+CLEANUP_DEFINE_OF(struct cfi_rules, cfi_rules, cfi_rules__release)
 
 #endif

@@ -132,10 +132,7 @@ static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	return 0;
 }
 
-/*
- * Reads the section's bytes. Some zero bytes follow them, so that a reader that looks a word too far finds
- * nothing there rather than another's memory.
- */
+/* Reads the section's bytes, with some zero bytes behind for a reader that looks a word too far. */
 static int load(const struct source *src, uint64_t offset, uint64_t size, uint64_t vaddr, struct eh_frame *eh,
 		struct so_error *err)
 {
@@ -289,9 +286,7 @@ static void cut_at_terminator(struct eh_frame *eh)
 			eh->size = (size_t)(r.at - eh->data);
 			return;
 		}
-		if (length == UINT32_MAX && !cfi_reader__fixed(&r, 8, &length))
-			return;
-		if (!cfi_reader__skip(&r, length))
+		if ((length == UINT32_MAX && !cfi_reader__fixed(&r, 8, &length)) || !cfi_reader__skip(&r, length))
 			return;
 	}
 }
@@ -351,9 +346,8 @@ static int read_source(const struct source *src, struct eh_frame *out, struct so
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
 	_cleanup_free_ Elf64_Phdr *phdrs = NULL;
 	Elf64_Ehdr ehdr;
-	int rc;
+	int rc = read_header(src, &ehdr, err);
 
-	rc = read_header(src, &ehdr, err);
 	if (rc)
 		return rc;
 	memcpy(eh.e_ident, ehdr.e_ident, sizeof(eh.e_ident));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Where an ELF file keeps its .eh_frame, the section's bytes, and which addresses the file can execute at all.
- */
+/* Where an ELF file keeps its .eh_frame, the section's bytes, and which addresses the file can execute at all. */
 #ifndef STAKEOUT_EH_FRAME_H
 #define STAKEOUT_EH_FRAME_H
 
@@ -20,10 +18,7 @@ struct eh_frame_range {
 	uint64_t start, end; /* virtual addresses, end excluded */
 };
 
-/*
- * A procedure linkage table of a form that is known: x86-64 psABI, "Procedure Linkage Table". Linkers other than GNU's
- * leave them without unwind information.
- */
+/* A PLT of a known form (x86-64 psABI, "Procedure Linkage Table"). Only GNU's linkers give them unwind information. */
 struct eh_frame_plt {
 	uint64_t start, end; /* virtual addresses; a multiple of 16, as are the entries */
 	bool header;         /* its first 16 bytes push twice more than the entries and jump to the loader */
@@ -55,10 +50,6 @@ int eh_frame__read_memory(const void *image, size_t size, struct eh_frame *out, 
 bool eh_frame__covers(const struct eh_frame *eh, uint64_t start, uint64_t end);
 
 void eh_frame__release(struct eh_frame *eh);
-
-static inline void cleanup__eh_frame(struct eh_frame *eh)
-{
-	eh_frame__release(eh);
-}
+CLEANUP_DEFINE_OF(struct eh_frame, eh_frame, eh_frame__release)
 
 #endif

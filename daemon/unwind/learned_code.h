@@ -47,10 +47,7 @@ typedef bool (*learned_changed_fn)(void *context, const struct effect_row *row);
 size_t learned_code__forget(struct learned_code *code, learned_changed_fn changed, void *context);
 /* The rule learned for an address, or NULL. */
 const struct so_unwind_rule *learned_code__find(const struct learned_code *code, uint64_t address);
-/*
- * Makes a new table of what is learned. base: the file's own pieces (n == 0 for anonymous code), which parts of the new
- * table show: they must outlive it.
- */
+/* Makes a new table of what is learned. base: the file's own pieces (n == 0: anonymous code), which must outlive it. */
 int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base);
 /*
  * What is learned as a table of its own, to be kept in a cache, and back. Addresses that were not understood are not in

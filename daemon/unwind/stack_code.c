@@ -145,10 +145,7 @@ static bool is_nop(const uint8_t *bytes, size_t n)
 	return at + 1 < n && bytes[at] == 0x0f && bytes[at + 1] == 0x1f;
 }
 
-/*
- * Alignment behind a call: compilers put it there when the call does not return and what follows is entered by a jump
- * from elsewhere. They also align the heads of loops that are fallen into; those ways are given up with the others.
- */
+/* Alignment behind a call that does not return, before code entered by a jump; also that of loops fallen into. */
 static bool is_aligned_away(struct discovery *d, uint64_t address)
 {
 	uint8_t bytes[STACK_INSN_MAX_BYTES];

@@ -355,9 +355,8 @@ static int follow(struct effect_reader *r, effect_read_fn read, void *context, u
 		  bool after_call, struct effect_rows *out)
 {
 	struct judge judge = { .reader = r };
-	int err;
+	int err = stack_code__discover(&r->code, r->decoder, read, context, pc, low, high);
 
-	err = stack_code__discover(&r->code, r->decoder, read, context, pc, low, high);
 	if (!err)
 		err = reserve_blocks(r);
 	if (!err)

@@ -6,6 +6,10 @@
 
 #include "daemon/unwind/x86_decoder.h"
 
+#if CS_API_MAJOR < 5
+#define X86_INS_UD1 X86_INS_UD2B
+#endif
+
 struct stack_decoder {
 	struct x86_decoder x86;
 };
@@ -82,26 +86,9 @@ static bool plain_memory(const cs_x86_op *op, uint8_t *base, int32_t *disp)
  * never makes a wrong one. */
 static bool reads_first_operand(unsigned id)
 {
-	switch (id) {
-	case X86_INS_CMP:
-	case X86_INS_TEST:
-	case X86_INS_BT:
-	case X86_INS_PUSH:
-	case X86_INS_CALL:
-	case X86_INS_NOP:
-	case X86_INS_MUL:
-	case X86_INS_DIV:
-	case X86_INS_IDIV:
-	case X86_INS_LDMXCSR:
-	case X86_INS_PREFETCHNTA:
-	case X86_INS_PREFETCHT0:
-	case X86_INS_PREFETCHT1:
-	case X86_INS_PREFETCHT2:
-	case X86_INS_PREFETCHW:
-		return true;
-	default:
-		return false;
-	}
+	return X86_IS(id, X86_INS_CMP, X86_INS_TEST, X86_INS_BT, X86_INS_PUSH, X86_INS_CALL, X86_INS_NOP, X86_INS_MUL,
+		      X86_INS_DIV, X86_INS_IDIV, X86_INS_LDMXCSR, X86_INS_PREFETCHNTA, X86_INS_PREFETCHT0,
+		      X86_INS_PREFETCHT1, X86_INS_PREFETCHT2, X86_INS_PREFETCHW);
 }
 
 /* Capstone's access flags are not complete for every instruction, so a first operand counts as written whatever they
@@ -203,10 +190,7 @@ static bool has_operand_size_prefix(const cs_insn *insn)
 	return insn->detail->x86.prefix[2] == 0x66;
 }
 
-/*
- * A pop into memory: V8 pops what it had pushed of its own state. Where rsp is part of the address, that is the rsp
- * after the pop: given up, as are slots of the frame that an index chooses.
- */
+/* V8 pops its own state into memory. By rsp, which is that after the pop, or an index, the place is given up. */
 static void decode_pop_store(const cs_x86_op *to, struct stack_insn *out)
 {
 	if (any_reg(to->mem.base) == SO_REG_RSP)
@@ -305,32 +289,14 @@ static bool decode_flow(csh handle, const cs_insn *insn, struct stack_insn *out)
 		out->written = 1u << SO_REG_RAX;
 		decode_direct(insn, STACK_FLOW_BRANCH, out);
 		return true;
-	case X86_INS_LCALL:
-	case X86_INS_LJMP:
-	case X86_INS_RETF:
-	case X86_INS_RETFQ:
-	case X86_INS_IRET:
-	case X86_INS_IRETD:
-	case X86_INS_IRETQ:
-	case X86_INS_SYSRET:
-	case X86_INS_SYSENTER:
-	case X86_INS_SYSEXIT:
-	case X86_INS_HLT:
-	case X86_INS_INT:
-	case X86_INS_INT1:
-	case X86_INS_INT3:
-	case X86_INS_INTO:
-	case X86_INS_UD0:
-	case X86_INS_UD2:
-#if CS_API_MAJOR >= 5
-	case X86_INS_UD1:
-#else
-	case X86_INS_UD2B:
-#endif
-		out->flow = STACK_FLOW_STOP;
-		return true;
 	default:
 		break;
+	}
+	if (X86_IS(insn->id, X86_INS_LCALL, X86_INS_LJMP, X86_INS_RETF, X86_INS_RETFQ, X86_INS_IRET, X86_INS_IRETD,
+		   X86_INS_IRETQ, X86_INS_SYSRET, X86_INS_SYSENTER, X86_INS_SYSEXIT, X86_INS_HLT, X86_INS_INT,
+		   X86_INS_INT1, X86_INS_INT3, X86_INS_INTO, X86_INS_UD0, X86_INS_UD2, X86_INS_UD1)) {
+		out->flow = STACK_FLOW_STOP;
+		return true;
 	}
 	if (!cs_insn_group(handle, insn, X86_GRP_JUMP) && !cs_insn_group(handle, insn, X86_GRP_BRANCH_RELATIVE))
 		return false;

@@ -8,10 +8,7 @@ static bool is_reg(struct stack_value v, uint8_t reg)
 	return v.kind == STACK_REG && v.base == reg;
 }
 
-/*
- * Registers whose value at the entry may have been a copy of the stack pointer. A stack pointer taken from one that
- * carries an argument is a switch to another stack.
- */
+/* Registers that may hold a copy of rsp at the entry. A stack pointer from an argument switches to another stack. */
 static bool may_keep_stack(uint8_t base)
 {
 	return base == SO_REG_RBX || base == SO_REG_RBP || (base >= SO_REG_R10 && base < SO_NREGS);
@@ -196,11 +193,7 @@ static bool find_word(const struct stack_state *s, struct stack_value value, str
 	return find_register(s, address, &rule->cfa_reg, &rule->cfa_off);
 }
 
-/*
- * A frame pointer goes before rsp, as in the rules that compilers write: a callee that takes its arguments off the
- * stack, or hands on to another function with more of them, leaves an rsp that is not the caller's, while rbp is
- * restored.
- */
+/* A frame pointer goes before rsp, as in compilers' rules: a callee may take its arguments off the stack. */
 static bool has_frame_pointer(const struct stack_verdict *v, const struct stack_state *s)
 {
 	int32_t off;

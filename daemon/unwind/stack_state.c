@@ -36,9 +36,7 @@ struct stack_value stack_value__plus(struct stack_value x, int64_t add)
 		return x;
 	if (x.kind == STACK_UNKNOWN || x.kind == STACK_MEM2)
 		return unknown;
-	if (__builtin_add_overflow(*constant, add, constant))
-		return unknown;
-	return x;
+	return __builtin_add_overflow(*constant, add, constant) ? unknown : x;
 }
 
 bool stack_value__distance(struct stack_value from, struct stack_value to, int32_t *distance)
@@ -88,10 +86,7 @@ static void store(struct stack_state *s, struct stack_value address, uint32_t by
 	s->slots[s->n_slots++] = (struct stack_slot){ .base = address.base, .off = address.a, .value = value };
 }
 
-/*
- * What memory holds: what was stored there on the way, else what it held at the entry. That a store not seen as one to
- * this place has overwritten it is for the user of a STACK_MEM to find out.
- */
+/* What memory holds: what was stored on the way, else at the entry. A STACK_MEM's user looks for unseen stores. */
 static struct stack_value load(const struct stack_state *s, struct stack_value address)
 {
 	const struct stack_slot *slot = stack_state__slot(s, address);
@@ -193,9 +188,7 @@ bool stack_state__store(const struct stack_state *s, const struct stack_insn *in
 	return address->kind == STACK_REG;
 }
 
-/*
- * Slots that rsp has moved over are nobody's any more. Those that were below it before are in the red zone, and stay.
- */
+/* Slots that rsp has moved over are nobody's now. Those that were below it before are in the red zone, and stay. */
 static void release(struct stack_state *s, struct stack_value before)
 {
 	struct stack_value now = s->regs[SO_REG_RSP];

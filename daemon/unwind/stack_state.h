@@ -63,10 +63,7 @@ struct stack_value stack_value__plus(struct stack_value x, int64_t add);
 /* Whether to == from + constant, and that constant. */
 bool stack_value__distance(struct stack_value from, struct stack_value to, int32_t *distance);
 
-/*
- * At the entry. after_call: the entry is a return address; the registers that a call may change are unknown, and rsp is
- * that of a call.
- */
+/* At the entry. after_call: at a return address; registers that a call may change are unknown, rsp is a call's. */
 void stack_state__start(struct stack_state *s, bool after_call);
 
 /* Executes one instruction; `fresh` is the number of the base it makes if it realigns the stack, -1 for none. */

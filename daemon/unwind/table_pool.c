@@ -64,9 +64,7 @@ static uint64_t rule_hash(const struct so_unwind_rule *rule)
 	return (words[0] ^ words[0] >> 31 ^ words[1]) * 0xc2b2ae3d27d4eb4full;
 }
 
-/*
- * Where a rule is, or the free place for its hash: rules of the same hash that differ sit under the next hash values.
- */
+/* Where a rule is, or the free place for its hash: different rules of one hash sit under the next hash values. */
 static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule *rule, uint64_t *hash,
 		      uint32_t *number)
 {
@@ -79,10 +77,7 @@ static bool find_rule(const struct table_pool *pool, const struct so_unwind_rule
 	return false;
 }
 
-/*
- * Gives up the numbers of all rules that no table has had for so long that no walk can be at a row that names them.
- * What is left is found by a table of hashes made anew.
- */
+/* Gives up numbers of rules that have been in no table for longer than any walk takes; makes the hash table anew. */
 static void vacate_unused(struct table_pool *pool)
 {
 	const struct so_unwind_rule *rules = sampler__rules(pool->sampler);

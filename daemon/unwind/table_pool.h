@@ -58,16 +58,12 @@ int table_pieces__move(struct table_pieces *to, struct table_pieces *from);
 int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pieces, uint64_t first, uint64_t end,
 			 void (*visit)(void *context, uint64_t address, const struct so_unwind_rule *rule),
 			 void *context);
-/*
- * The addresses around `vaddr` for which the pieces have no rule, no further than `reach` bytes away: [*low, *high).
- * For an address that has a rule the two are equal.
- */
+/* [*low, *high): addresses around vaddr without a rule, within `reach` bytes; empty when vaddr has a rule. */
 int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, uint64_t vaddr, uint64_t reach,
 		    uint64_t *low, uint64_t *high);
 /* Forgets all tables and rules. No process may refer to them any more. */
 void table_pool__reset(struct table_pool *pool);
 struct table_pool_stats table_pool__stats(const struct table_pool *pool);
 void table_pool__free(struct table_pool *pool);
-CLEANUP_DEFINE(struct table_pool *, table_pool, table_pool__free)
 
 #endif

@@ -16,10 +16,9 @@ struct unwind_cache_stats {
 
 /*
  * dir: folder for the cache, created (0700) with its parents if need be; NULL picks $STAKEOUT_CACHE_DIR, then
- * /var/cache/stakeout for root, else $XDG_CACHE_HOME/stakeout or ~/.cache/stakeout. max_bytes bounds the folder
- * (0: 1 GiB); the files used longest ago go first. A folder that belongs to another user or is writable by
- * others is refused with -EPERM (tables decide what a profile says). On failure the daemon goes on without a
- * cache.
+ * /var/cache/stakeout for root, else $XDG_CACHE_HOME/stakeout or ~/.cache/stakeout. max_bytes bounds the folder (0: 1
+ * GiB); the files used longest ago go first. A folder that belongs to another user or is writable by others is refused
+ * with -EPERM (tables decide what a profile says). On failure the daemon goes on without a cache.
  */
 int unwind_cache__open(const char *dir, uint64_t max_bytes, struct unwind_cache **out, struct so_error *err);
 

@@ -215,8 +215,7 @@ int unwind_cache_file__write(int fd, const char *key, const struct unwind_table 
 		return rc;
 	h.checksum = seal(&h, frames, size, key);
 	rc = write_exactly(fd, &h, sizeof(h), 0);
-	if (!rc)
-		rc = write_exactly(fd, frames, size, sizeof(h));
+	rc = rc ?: write_exactly(fd, frames, size, sizeof(h));
 	if (!rc)
 		*bytes = sizeof(h) + size;
 	return rc;

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * One cached unwind table as a file: a header, then the index, the rows and the rules, each as one zstd frame. The
- * numbers are in the byte order of the machine that wrote them; the header tells a foreign one apart.
- */
+/* One cached unwind table as a file: header (it tells the byte order), then index, rows, rules, each one zstd frame. */
 #ifndef STAKEOUT_UNWIND_CACHE_FILE_H
 #define STAKEOUT_UNWIND_CACHE_FILE_H
 
 #include "daemon/unwind/unwind_table.h"
 
-/*
- * Raised whenever the layout changes, unwind_table__compile makes another table of the same file, or
- * stack_effect__follow learns other rules of the same code.
- */
+/* Raised when the layout changes, or unwind_table__compile or stack_effect__follow makes other rules of a file. */
 #define UNWIND_CACHE_VERSION 5
 
 struct unwind_cache_header {

@@ -114,10 +114,8 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 	b->from = fde->start > b->covered_to ? fde->start : b->covered_to;
 	b->pending = false;
 	rc = append_gap(b, b->from);
-	if (!rc)
-		rc = cfi_program__run(&program, cie, on_row, b);
-	if (!rc)
-		rc = flush_pending(b);
+	rc = rc ?: cfi_program__run(&program, cie, on_row, b);
+	rc = rc ?: flush_pending(b);
 	if (rc == -EINVAL) {
 		t->n_rows = n_rows;
 		b->indexed = indexed;
@@ -197,8 +195,7 @@ static int append_all(struct builder *b, const struct eh_frame *eh, const struct
 	for (uint32_t i = 0; i < n && !rc; i++) {
 		for (; plt < eh->n_plts && eh->plts[plt].start < entries->fdes[i].start && !rc; plt++)
 			rc = append_plt(b, &eh->plts[plt], entries->fdes[i].start);
-		if (!rc)
-			rc = append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
+		rc = rc ?: append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
 	}
 	for (; plt < eh->n_plts && !rc; plt++)
 		rc = append_plt(b, &eh->plts[plt], UINT64_MAX);
@@ -243,8 +240,7 @@ static int build(struct unwind_table *t, const struct eh_frame *eh, const struct
 	if (!t->index)
 		return -ENOMEM;
 	rc = cfi_rules__init(&b.rules);
-	if (!rc)
-		rc = append_all(&b, eh, entries, n);
+	rc = rc ?: append_all(&b, eh, entries, n);
 	t->rows = shrink(t->rows, t->n_rows * sizeof(*t->rows));
 	t->n_rules = b.rules.n;
 	t->rules = shrink(TAKE_PTR(b.rules.rules), t->n_rules * sizeof(*t->rules));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Compiles one ELF file's .eh_frame into the table that the kernel-side unwinder searches (layout:
- * stakeout/abi.h).
+ * Compiles one ELF file's .eh_frame into the table that the kernel-side unwinder searches (layout: stakeout/abi.h).
  *
  * A compiled table is position independent of the pool: index words are row numbers from 0, rule numbers count
  * within the table (0 and 1 are the reserved ones of abi.h, rules[i] is rule SO_FIRST_RULE + i). Whoever loads
@@ -52,11 +51,7 @@ int unwind_table__compile(int elf_fd, struct unwind_table **out, struct so_error
 /* The same from an ELF image in memory (the vdso). */
 int unwind_table__compile_memory(const void *image, size_t size, struct unwind_table **out, struct so_error *err);
 
-/*
- * Reference lookup in user space: the rule in force at a virtual address, or NULL where there is none
- * (SO_RULE_NONE). For SO_RULE_UNAVAILABLE it is a rule of kind SO_CFA_UNSUPPORTED. Used by tests and by the user-space
- * unwinder.
- */
+/* The rule in force at a virtual address; NULL: none (SO_RULE_NONE). SO_RULE_UNAVAILABLE: an SO_CFA_UNSUPPORTED one. */
 const struct so_unwind_rule *unwind_table__lookup(const struct unwind_table *table, uint64_t vaddr);
 
 /*

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Memory that is given back all at once, with a limit: what is read from a foreign file may ask for no more. Small
- * pieces cost no header, which matters for messages made of millions of them.
- */
+/* Memory given back all at once, with a limit for what foreign files ask for. Small pieces cost no header. */
 #ifndef STAKEOUT_PROFILE_ARENA_H
 #define STAKEOUT_PROFILE_ARENA_H
 

@@ -2,7 +2,6 @@
 #include "profile/category_rules.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -381,8 +380,7 @@ static int read_all(struct category_rules *rules, const char *text, size_t lengt
 		return rc;
 	/* A user's patterns stand before all others. */
 	rc = add_groups(rules, false);
-	if (!rc)
-		rc = add_groups(rules, true);
+	rc = rc ?: add_groups(rules, true);
 	return rc ? so_err(err, rc, "out of memory") : 0;
 }
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Rules that give frames a category: the shipped ones, and a user's file before them. .design/summary.md says how
- * they are written and how a sample's category follows from its frames'.
- */
+/* Rules that give frames a category: the shipped ones, and a user's file before them (.design/summary.md). */
 #ifndef STAKEOUT_PROFILE_CATEGORY_RULES_H
 #define STAKEOUT_PROFILE_CATEGORY_RULES_H
 
@@ -67,9 +64,7 @@ bool category_rules__has_patterns(const struct category_rules *rules, size_t cat
 
 struct category_ranks {
 	uint32_t activity;
-	/*
-	 * [1]: in a sample whose thread held the GIL. leaf: when the frame is the leaf; as good as mechanism or better.
-	 */
+	/* [1]: in a sample whose thread held the GIL. leaf: the frame is the leaf; as good as mechanism or better. */
 	uint32_t mechanism[2], leaf[2];
 };
 

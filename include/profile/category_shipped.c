@@ -4,7 +4,6 @@
  * made of the names that public sources of the projects give their functions, files and libraries. "[.]" stands for a
  * point, so that no backslash is needed.
  */
-#include "profile/category_rules.h"
 
 const char category_shipped_text[] =
 	/* clang-format off */

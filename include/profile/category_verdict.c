@@ -172,10 +172,7 @@ static size_t activity_frame(const struct category_lines *lines, const struct pr
 	return sample->n_lines;
 }
 
-/*
- * By what means: the first mechanism in the rules' order among the frames that the innermost Python frame called, and
- * not outside the activity: a garbage collection that an allocation set off is no allocation.
- */
+/* The first mechanism in the rules' order among what the innermost Python frame called, within the activity. */
 static size_t means_of(const struct category_lines *lines, const struct profile_sample *sample, size_t activity_frame)
 {
 	bool held = sample->gil == PROFILE_GIL_HELD;

@@ -23,10 +23,7 @@ const char *category_verdict__name(const struct category_rules *rules, size_t ca
 #define CATEGORY_MEMORY_MAX_FUNCTIONS 65536
 #define CATEGORY_MEMORY_MAX_BYTES     (16u << 20) /* of names; beyond either bound all is forgotten */
 
-/*
- * What the rules said of functions, so that profiles that follow on each other ask once for each. For one set of rules.
- * All zero is an empty one.
- */
+/* What one set of rules said of functions, so that successive profiles ask once for each. All zero is an empty one. */
 struct category_memory {
 	struct intern functions;
 	struct category_ranks *ranks; /* by number of the function */

@@ -19,10 +19,7 @@ static bool matches_with(const struct regexp *pattern, const char *function, con
 	return frame_pattern__matches_text(pattern, text);
 }
 
-/*
- * A native frame has a source file only where there is debug information: what is said of its library holds all the
- * same.
- */
+/* A native frame has a source file only where there is debug information: what is said of its library still holds. */
 bool frame_pattern__matches(const struct regexp *pattern, const struct profile_line *line)
 {
 	return frame_pattern__matches_text(pattern, line->function) ||

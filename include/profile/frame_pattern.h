@@ -12,10 +12,7 @@
 
 /* A name: function, path of a file. */
 bool frame_pattern__matches_text(const struct regexp *pattern, const char *text);
-/*
- * The function's name, or "function (FILE)" with the whole path of the source file or that of the mapping, where either
- * is known.
- */
+/* The function's name, or "function (FILE)" with the path of the source file or the mapping, where either is known. */
 bool frame_pattern__matches(const struct regexp *pattern, const struct profile_line *line);
 
 #endif

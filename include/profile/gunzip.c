@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include "stakeout/array.h"
@@ -16,11 +15,7 @@ bool gunzip__is_gzip(const void *bytes, size_t length)
 	return length >= 2 && p[0] == 0x1f && p[1] == 0x8b;
 }
 
-static void end_inflate(z_stream *stream)
-{
-	inflateEnd(stream);
-}
-CLEANUP_DEFINE(z_stream *, inflate, end_inflate)
+CLEANUP_DEFINE(z_stream *, inflate, inflateEnd)
 
 /* What the file is worth after a member has ended: another member (1), nothing more (0), or damage. */
 static int next_member(z_stream *stream, struct so_error *err)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Nearly all tools number from 1 without gaps and in order: then the id says the place. For others the ids are
- * sorted and searched, which no choice of ids can slow down.
- */
+/* Most tools number from 1 in order: the id is the place. Other ids are sorted and searched, at a bounded cost. */
 #include "profile/id_index.h"
 
 #include <errno.h>

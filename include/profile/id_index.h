@@ -12,10 +12,7 @@
 
 struct id_index;
 
-/*
- * messages: n pointers to structures with a uint64_t id at id_offset. The index lives in the arena. -EINVAL: an id
- * is 0 or occurs twice; -ENOMEM: the arena says why.
- */
+/* messages: n pointers to structs, a uint64_t id at id_offset. In the arena. -EINVAL: an id is 0 or double; -ENOMEM. */
 int id_index__new(struct arena *arena, void *const *messages, size_t n, size_t id_offset, struct id_index **out);
 /* The place of an id, or ID_INDEX_NONE. */
 size_t id_index__find(const struct id_index *index, uint64_t id);

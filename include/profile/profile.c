@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Reads a pprof message. The file may be anybody's, so every number in it is checked against what it points into,
- * sums are checked for overflow, and memory comes from arenas with a limit: an empty sub-message takes two bytes in
- * the file and some seventy in memory, and a stack of inlined frames multiplies.
- */
+/* Reads a pprof message, anybody's: every number is checked, sums for overflow; memory comes from bounded arenas. */
 #include "profile/profile.h"
 
 #include <errno.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * A pprof message read back, checked, and laid out for rendering. Reads any tool's profile, gzipped or plain;
- * foreign bytes: every reference is checked here so that renderers need not.
- */
+/* Any tool's pprof message, gzipped or plain, read, checked (foreign bytes: each reference), laid out for rendering. */
 #ifndef STAKEOUT_PROFILE_PROFILE_H
 #define STAKEOUT_PROFILE_PROFILE_H
 
@@ -62,10 +59,7 @@ struct profile {
 /* -EINVAL with the reason for a truncated, damaged or foreign file; -EFBIG; -ENOMEM. On failure *out is
  * untouched. */
 int profile__read(const void *bytes, size_t length, struct profile **out, struct so_error *err);
-/*
- * The same, but a sample's count is its value of that type ("bytes"), as it is in the file, and value_ns 0. -ENODATA in
- * words: the profile has no such values, or several of them.
- */
+/* The same with a sample's value of that type ("bytes") as its count, and value_ns 0. -ENODATA: none, or several. */
 int profile__read_value(const void *bytes, size_t length, const char *type, struct profile **out, struct so_error *err);
 /* Value of the comment "stakeout.KEY=…", or NULL. */
 const char *profile__comment(const struct profile *profile, const char *key);

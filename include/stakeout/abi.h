@@ -36,7 +36,6 @@
 #define SO_BLOCK_BYTES (1u << SO_BLOCK_SHIFT)
 #define SO_BLOCK_MASK  (SO_BLOCK_BYTES - 1)
 
-#define SO_ROW_RULE_BITS    (32 - SO_BLOCK_SHIFT)
 #define SO_ROW(pc, rule)    ((__u32)(rule) << SO_BLOCK_SHIFT | ((__u32)(pc)&SO_BLOCK_MASK))
 #define SO_ROW_PC_LOW(row)  ((row)&SO_BLOCK_MASK)
 #define SO_ROW_RULE(row)    ((row) >> SO_BLOCK_SHIFT)
@@ -92,10 +91,7 @@ enum so_ra_kind {
 	SO_RA_REG,  /* in a register (vfork keeps it in rdi); known in the innermost frame only */
 };
 
-/*
- * One unwind rule, 16 bytes, meaningful as a whole: two rules are equal when their bytes are. Offsets are in
- * bytes. Unused fields are zero.
- */
+/* One unwind rule, 16 bytes; equal rules have equal bytes. Offsets are in bytes. Unused fields are zero. */
 struct so_unwind_rule {
 	__s32 cfa_off;
 	__s16 rbp_off;
@@ -166,10 +162,9 @@ static inline __attribute__((always_inline)) __u64 so_mix(__u64 hash, __u64 word
 #define SO_MAX_FRAMES        (SO_MAX_USER_FRAMES + SO_MAX_KERNEL_FRAMES)
 
 /*
- * A user frame: the number of its file in the upper 16 bits, the ELF virtual address in the lower 48. File 0
- * means that the address lies in no file: the lower bits are the process's own address. The addresses are those
- * of the instruction to attribute: for a caller the return address minus one. A kernel frame is a plain kernel
- * address.
+ * A user frame: the number of its file in the upper 16 bits, the ELF virtual address in the lower 48. File 0 means that
+ * the address lies in no file: the lower bits are the process's own address. The addresses are those of the instruction
+ * to attribute: for a caller the return address minus one. A kernel frame is a plain kernel address.
  */
 #define SO_FRAME_FILE_SHIFT   48
 #define SO_FRAME_ADDR_MASK    ((1ull << SO_FRAME_FILE_SHIFT) - 1)

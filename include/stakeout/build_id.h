@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The build-id of the running program: the note that the linker put into it (NT_GNU_BUILD_ID), as it lies in memory. It
- * says which file runs, also where the file was replaced meanwhile.
- */
+/* The running program's build-id (NT_GNU_BUILD_ID), from its memory: right even if its file was replaced. */
 #ifndef STAKEOUT_BUILD_ID_H
 #define STAKEOUT_BUILD_ID_H
 

@@ -35,6 +35,13 @@ static inline void cleanup__fclose(FILE **f)
 			func(*p);                \
 	}
 
+/* The same for the variable itself, a structure say, released by FUNC in any case. */
+#define CLEANUP_DEFINE_OF(T, name, func)         \
+	static inline void cleanup__##name(T *p) \
+	{                                        \
+		func(p);                         \
+	}
+
 #define _cleanup_(name)  __attribute__((cleanup(cleanup__##name)))
 #define _cleanup_free_   _cleanup_(free)
 #define _cleanup_close_  _cleanup_(close)

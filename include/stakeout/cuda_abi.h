@@ -23,18 +23,12 @@
 #define SO_CUDA_STACKS_A_CPU       2 /* a thread may be preempted while its stack is taken */
 #define SO_CUDA_NAME_BYTES         512
 
-/*
- * A probe's cookie: which call it belongs to (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), for which
- * target, in which library.
- */
+/* A probe's cookie: which call (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), target and library. */
 #define SO_CUDA_COOKIE(call, slot, library) ((__u64)(library) << 32 | (__u64)(slot) << 16 | (call))
 #define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0x7fff)
 #define SO_CUDA_COOKIE_STEPPED              0x8000ull /* the entry's instruction is single-stepped */
 #define SO_CUDA_COOKIE_SLOT(cookie)         ((__u32)((cookie) >> 16) & 0xfff)
-/*
- * Probes that are placed anew are of the next generation: where an entry has two for a moment, one counts
- * (so_cuda_control).
- */
+/* Newly placed probes are of the next generation: where an entry has two for a moment, one counts (so_cuda_control). */
 #define SO_CUDA_COOKIE_GENERATION(cookie) ((__u32)((cookie) >> 28) & 0xf)
 #define SO_CUDA_COOKIE_LIBRARY(cookie)    ((__u32)((cookie) >> 32))
 
@@ -138,8 +132,7 @@ enum so_cuda_loss {
 		SO_CUDA_LOSS_COUNT,
 };
 
-#define SO_CUDA_API_ROOM  256 /* a power of two, for the verifier's sake */
-#define SO_CUDA_API_WORDS (SO_CUDA_API_ROOM / 64)
+#define SO_CUDA_API_ROOM 256 /* a power of two, for the verifier's sake */
 _Static_assert(SO_CUDA_API_COUNT <= SO_CUDA_API_ROOM, "each call has a place");
 
 #define SO_CUDA_KIND_ROOM 16 /* a power of two, for the verifier's sake */
@@ -164,10 +157,7 @@ struct so_cuda_slot {
 	__u64 calls;     /* counted */
 	__u64 stacks;    /* taken */
 	__u64 stacks_ns; /* time spent on them */
-	/*
-	 * What the programs took, by their own clock: entry and return of so many calls, and so many entries without a
-	 * return.
-	 */
+	/* What the programs took, by their own clock: entry and return of calls, and entries without a return. */
 	__u64 timed, timed_ns;
 	__u64 untimed, untimed_ns;
 	__u64 lost[SO_CUDA_LOSS_COUNT];
@@ -176,10 +166,7 @@ struct so_cuda_slot {
 	__u64 unit_ns[SO_CUDA_UNITS];     /* what timed calls took, each up to so_cuda_control.stack_time_ns */
 };
 
-/*
- * Map `cuda_threads`, a task's storage: the call that a thread is in. Belongs to the thread, so nobody else writes to
- * it.
- */
+/* Map `cuda_threads`, a task's storage: the call that a thread is in. Written to by that thread alone. */
 struct so_cuda_call {
 	__u64 cookie;
 	__u64 sp; /* at the entry: nested calls have a lower one */
@@ -210,22 +197,13 @@ struct so_cuda_control {
 		[SO_CUDA_UNITS];
 	/* One stack in so many calls that are timed, at random; 0: none. */
 	__u32 stack_period[SO_CUDA_KIND_ROOM];
-	/*
-	 * More of calls that take long: one stack in so much of their time, and each of a call that takes as much. 0:
-	 * no more.
-	 */
+	/* More of calls that take long: one stack in so much of their time, and each as long as that. 0: no more. */
 	__u64 stack_time_ns[SO_CUDA_KIND_ROOM];
-	/*
-	 * What the probes add to a call's time, and is taken off: its own, each nested entry, and each single-stepped
-	 * one.
-	 */
+	/* What the probes add to a call's time, taken off it: its own, each nested entry, each single-stepped one. */
 	__u32 floor_ns, nested_ns, stepped_ns;
 	/* The number of the on-window, whose calls are scaled by its own factor; 0: calls are not scaled. */
 	__u32 segment[SO_CUDA_UNITS];
-	/*
-	 * CLOCK_MONOTONIC. The return of a call that was entered before is not seen: its probe was taken away
-	 * meanwhile.
-	 */
+	/* CLOCK_MONOTONIC. Of a call that was entered before, the return is not seen: its probe had gone. */
 	__u64 since_ns[SO_CUDA_UNITS];
 };
 

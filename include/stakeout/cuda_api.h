@@ -101,9 +101,7 @@ enum so_cuda_args {
 	SO_CUDA_ARGS_EVENT,        /* (event) */
 	SO_CUDA_ARGS_EVENT_STREAM, /* (event, stream[, ...]) */
 
-	/*
-	 * Of calls that are rare: what follows is read by a function of its own (bpf/cuda/cuda_rare.h), and no stream.
-	 */
+	/* Of calls that are rare: what follows is read by its own function (bpf/cuda/cuda_rare.h), and no stream. */
 	SO_CUDA_ARGS_LAUNCH_LIST,         /* (cudaLaunchParams or CUDA_LAUNCH_PARAMS[], number, flags) */
 	SO_CUDA_ARGS_COPY_ARRAY,          /* (4 that say where, bytes, kind[, stream]) */
 	SO_CUDA_ARGS_COPY_2D_ARRAY,       /* (5 that say where, width, height, kind[, stream]) */
@@ -315,10 +313,9 @@ enum so_cuda_api {
 };
 
 /*
- * Calls that are not counted but tell a kernel's name: X(name, library, out, handle or alias, name). Which argument
- * is where: 1 is rdi. __cudaRegisterFunction (the binary's own start-up code) has the host stub's address and the
- * mangled name, the others write a handle to *out; __cudaGetKernel (CUDA 13) and cuKernelGetFunction make one of
- * another.
+ * Calls that are not counted but tell a kernel's name: X(name, library, out, handle or alias, name). Which argument is
+ * where: 1 is rdi. __cudaRegisterFunction (the binary's own start-up code) has the host stub's address and the mangled
+ * name, the others write a handle to *out; __cudaGetKernel (CUDA 13) and cuKernelGetFunction make one of another.
  */
 #define SO_CUDA_NAMERS(X)                                                                                   \
 	X(__cudaRegisterFunction, RUNTIME, 0, 2, 4) /* (fat binary, stub, char *, const char *name, ...) */ \

@@ -20,9 +20,7 @@ static inline bool cuda_caller__is_stub(const char *function)
 	return strstr(function, "__device_stub_");
 }
 
-/*
- * Where the last part of a name begins that may have namespaces, template arguments and parameters; its length into *n.
- */
+/* Where a name's last part begins, which may have namespaces, template arguments and parameters; its length into *n. */
 static inline const char *cuda_caller__base(const char *function, size_t *n)
 {
 	const char *base = function;

@@ -140,10 +140,7 @@ static inline bool intern__find(const struct intern *table, const void *key, siz
 	return table->slots[at].number_plus_1;
 }
 
-/*
- * *number becomes the key's number. Returns 1 when the key is new, 0 when it was known; -ENOMEM, and the table
- * holds what it held. `key` must not lie in the table itself.
- */
+/* *number: the key's. 1: new, 0: known; -ENOMEM: the table is unchanged. `key` must not lie in the table itself. */
 static inline int intern__add(struct intern *table, const void *key, size_t length, uint32_t *number)
 {
 	int r = intern__reserve(table, length);

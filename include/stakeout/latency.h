@@ -59,10 +59,7 @@ static inline __u64 latency_width(__u32 octave)
 	return octave ? 1ull << (octave - 1) : 1;
 }
 
-/*
- * Squares are summed in units of 2^(2 × latency_square_shift(octave)) ns², so that a sum of 2^29 of them fits 64 bits;
- * what is shifted out is less than 2^-16 of the value.
- */
+/* Squares in units of 2^(2 × latency_square_shift(octave)) ns²: 2^29 of them fit 64 bits, within 2^-16 of the value. */
 static inline __attribute__((always_inline)) __u32 latency_square_shift(__u32 octave)
 {
 	return octave > 13 ? octave - 13 : 0;

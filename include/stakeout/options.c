@@ -5,7 +5,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -293,10 +292,9 @@ static void print_entry(const struct option_entry *entry)
 {
 	const char *line = entry->help;
 	char left[48];
-	int n;
+	int n = snprintf(left, sizeof(left), entry->letter ? "-%c, --%s" : "%c   --%s",
+			 entry->letter ? entry->letter : ' ', entry->name);
 
-	n = snprintf(left, sizeof(left), entry->letter ? "-%c, --%s" : "%c   --%s", entry->letter ? entry->letter : ' ',
-		     entry->name);
 	if (entry->argument && n > 0 && n < (int)sizeof(left))
 		snprintf(left + n, sizeof(left) - (size_t)n, " %s", entry->argument);
 	printf("  %-24s", left);

@@ -78,10 +78,7 @@ enum options_result {
 	OPTIONS_HELP_SHOWN, /* on standard output */
 };
 
-/*
- * argv[0] is the command's name. Strings stay argv's. Returns an options_result, or -EINVAL: wrong usage, in
- * words.
- */
+/* argv[0] is the command's name. Strings stay argv's. Returns an options_result, or -EINVAL: wrong usage, in words. */
 int options__parse(const struct option_table *table, int argc, char **argv, struct so_error *err);
 /* The entry of a file of settings, by its full name; NULL: there is no such. */
 const struct option_entry *options__setting(const struct option_table *table, const char *name);

@@ -22,15 +22,9 @@ extern "C" {
 
 struct regexp;
 
-/*
- * -EINVAL: not a pattern, too long, or too large when its repetitions are written out; err says why, without naming the
- * pattern. -ENOMEM. *out is then untouched.
- */
+/* -EINVAL: no pattern, too long, too large when expanded; err says why, without it. -ENOMEM. *out: untouched. */
 int regexp__compile(const char *pattern, struct regexp **out, struct so_error *err);
-/*
- * The same of n patterns, each of which compiles by itself: matches where one of them does. No bound on all their
- * bytes.
- */
+/* The same of n patterns that compile by themselves: matches where one of them does. No bound on all their bytes. */
 int regexp__compile_any(const char *const *patterns, size_t n, struct regexp **out, struct so_error *err);
 /* Whether it matches anywhere in the text; ^ and $ are its ends, '.' is any byte. May be called by several threads. */
 bool regexp__matches(const struct regexp *regexp, const char *text, size_t bytes);

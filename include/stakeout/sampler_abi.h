@@ -62,10 +62,7 @@ enum so_process_flags {
 	SO_PROCESS_KNOWN = 1 << 3,  /* the daemon has given it its mappings (or its parent's at fork) */
 };
 
-/*
- * The bits of a clock's sample period that name the rate it is for, in samples a second. A rate has several clocks of
- * different periods, and other rates have theirs on the same CPU.
- */
+/* A sample period's bits that name its rate, in samples a second: clocks of several rates share a CPU. */
 #define SO_RATE_MASK 0x3fff
 
 /* Value of the map `processes`, by tgid. The daemon replaces it whole; BPF changes single fields in place. */
@@ -87,10 +84,7 @@ struct so_slot {
 	__u64 lost[SO_LOSS_COUNT];
 };
 
-/*
- * What each program takes, by its own clock readings: the kernel's (BPF_ENABLE_STATS) would be taken around every run
- * of every program of the machine, those of CUDA probes among them.
- */
+/* What each program takes, by its own clock: BPF_ENABLE_STATS would time all programs of the machine. */
 enum so_program {
 	SO_PROGRAM_SAMPLE,
 	SO_PROGRAM_FORK,
@@ -109,10 +103,7 @@ struct so_program_time {
 #define SO_STACKS_RING_CPU_BYTES (256u << 10)
 #define SO_STACKS_RING_MAX_BYTES (32u << 20)
 
-/*
- * The map of one window. A count has the stack's hash and the thread; a stack that the daemon has been sent in
- * this window has an entry of tgid 0 and tid 0.
- */
+/* One window's map. A count has the stack's hash and the thread; a stack sent in this window has tgid 0 and tid 0. */
 #define SO_WINDOW_ENTRIES 32768 /* unless the daemon sets another capacity before it loads the programs */
 
 struct so_count_key {
@@ -165,10 +156,7 @@ struct so_stack_copy {
 	__u64 words[SO_COPY_PAGES * SO_PAGE_BYTES / 8];
 };
 
-/*
- * A sample that the daemon unwinds, by the same rules, once it has read the process's changed mappings or has learned
- * the rule of code that has none: registers and both ends of the stack. One sample each.
- */
+/* A sample for the daemon to unwind, with new mappings or learned rules: registers and both ends of the stack. */
 struct so_raw_record {
 	__u32 type;
 	__u32 n_kernel;

@@ -45,10 +45,7 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 
-/*
- * Stack memory is read a window at a time: one larger read costs little more than one of eight bytes (.design/cost.md),
- * and the next frames usually lie in it.
- */
+/* Stack memory is read in windows: a larger read costs little more (.design/cost.md), and often has the next frames. */
 #define UW_WINDOW_BYTES 1024u
 #define UW_WINDOW_WORDS (UW_WINDOW_BYTES / 8)
 /* Below the CFA, where the saved registers lie: six callee-saved ones and the return address. */
@@ -179,10 +176,7 @@ static __always_inline bool uw_fill(struct so_unwind *u, __u64 base)
 	return true;
 }
 
-/*
- * Reads one word of the stack. `from` is where the window begins if it must be moved: the lowest address that this
- * frame may still need.
- */
+/* Reads one word of the stack. from: where a moved window begins, the lowest address that this frame may still need. */
 static __always_inline bool uw_stack(struct so_unwind *u, __u64 address, __u64 from, __u64 *value)
 {
 	__u64 off = address - u->window_base;
@@ -464,10 +458,7 @@ static __always_inline int uw_caller(struct so_unwind *u, const struct so_unwind
 	return 0;
 }
 
-/*
- * Whether a call instruction ends at the address: e8 rel32, or ff /2 in its forms of two to seven bytes (opcode byte,
- * ModRM with reg field 2, then SIB and displacement).
- */
+/* Whether a call ends at the address: e8 rel32, or ff /2 of two to seven bytes (ModRM reg is 2, SIB, displacement). */
 static __always_inline bool uw_is_after_call(__u64 address)
 {
 	__u8 code[8];
@@ -528,10 +519,7 @@ static __always_inline int uw_no_rule(struct so_unwind *u, const struct so_mappi
 	return uw_cut(u, SO_TRUNC_NO_RULES);
 }
 
-/*
- * Rules of the kinds that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not
- * change.
- */
+/* Rules that need no more than their first SO_RULE_SHORT_BYTES (no cfa_off2), in code that does not change. */
 static __always_inline void uw_keep(struct so_cached_frame *c, const struct so_unwind *u, __u64 at, __u64 frame,
 				    const struct so_mapping *m, const struct so_unwind_rule *rule)
 {

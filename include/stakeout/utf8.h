@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Names come from processes and files: any bytes. What stakeout passes on is valid UTF-8 (a protobuf string must
- * be, and a terminal should not be sent anything else).
- */
+/* Names are any bytes. stakeout passes on valid UTF-8, which protobuf strings must be and terminals expect. */
 #ifndef STAKEOUT_UTF8_H
 #define STAKEOUT_UTF8_H
 
 #include <stddef.h>
 
-/*
- * Bytes of the well-formed sequence at the beginning of text[0 … n-1] (The Unicode Standard, table 3-7), 0 if it
- * is not well formed or n is 0.
- */
+/* Bytes of the well-formed sequence at the start of text[0 … n-1] (The Unicode Standard, table 3-7); 0: none. */
 static inline size_t utf8__sequence(const char *text, size_t n)
 {
 	const unsigned char *s = (const unsigned char *)text;

@@ -16,10 +16,7 @@
 
 #include "stakeout/cleanup.h"
 
-/*
- * Shared objects: none. NVIDIA's library is in a program of its own (daemon/nvml/helper/), SQLite's extensions are not
- * used.
- */
+/* Shared objects: none. NVIDIA's library has its own program (daemon/nvml/helper/), SQLite's extensions are unused. */
 
 void *dlopen(const char *path, int flags)
 {
@@ -128,10 +125,7 @@ struct group *getgrgid(gid_t gid)
 	return STATIC_ANSWER(group, getgrgid_r, gid);
 }
 
-/*
- * The groups in /etc/group that list the user, and `group` before them; more than fit: -1, and *n is how many there
- * are.
- */
+/* The groups in /etc/group that list the user, and `group` first; more than fit: -1, and *n is how many there are. */
 int getgrouplist(const char *user, gid_t group, gid_t *groups, int *n)
 {
 	_cleanup_fclose_ FILE *f = fopen("/etc/group", "re");

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const struct cuda_library *library, size_t size)
 {
-	if (library->kind >= CUDA_LIBRARY_KIND_COUNT || library->n_functions > CUDA_LIBRARY_MAX_SYMBOLS)
+	if (library->kind > CUDA_LIBRARY_DRIVER || library->n_functions > CUDA_LIBRARY_MAX_SYMBOLS)
 		__builtin_trap();
 	for (size_t i = 0; i < library->n_functions; i++) {
 		const struct cuda_function *f = &library->functions[i];

@@ -292,18 +292,16 @@ uint64_t fake_engine__in_windows(struct engine *engine)
 	return n;
 }
 
-int engine__find(struct engine *engine, pid_t pid, uint32_t *id)
+uint32_t fake_engine__target_of(struct engine *engine, pid_t pid)
 {
-	int rc = -ENOENT;
+	uint32_t id = 0;
 
 	pthread_mutex_lock(&engine->lock);
 	for (size_t i = 0; i < engine->n; i++)
-		if (engine->targets[i].info.pid == pid && engine->targets[i].info.state != TARGET_ENDED) {
-			*id = engine->targets[i].info.id;
-			rc = 0;
-		}
+		if (engine->targets[i].info.pid == pid && engine->targets[i].info.state != TARGET_ENDED)
+			id = engine->targets[i].info.id;
 	pthread_mutex_unlock(&engine->lock);
-	return rc;
+	return id;
 }
 
 int engine__info(struct engine *engine, uint32_t id, struct target_info *out)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/profile/profile_builder.h"
+#include "tests/unit/thread_sample.h"
 
 struct made_profile {
 	unsigned stacks;    /* distinct ones */
@@ -95,7 +95,7 @@ static inline uint64_t made_profile__make(const struct made_profile *wanted, uin
 		count = 1 + (name % 16 == 0 ? name / 16 % 50 : 0);
 		samples += count;
 		snprintf(text, sizeof(text), "worker-%d", tid);
-		if (profile_builder__sample(b, stack, wanted->depth, count, 1000, tid, text))
+		if (thread_sample(b, stack, wanted->depth, count, 1000, tid, text))
 			return 0;
 	}
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)wanted->lost);

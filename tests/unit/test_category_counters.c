@@ -111,7 +111,7 @@ static void add_one(struct category_counters *c, uint32_t id, const char *functi
 	uint64_t location = profile_builder__location(b, &frame);
 	size_t length;
 
-	assert_int_equal(profile_builder__sample(b, &location, 1, count, 1, 1, "x"), 0);
+	assert_int_equal(thread_sample(b, &location, 1, count, 1, 1, "x"), 0);
 	assert_int_equal(profile_builder__finish(b, &bytes, &length), 0);
 	assert_int_equal(category_counters__add(c, id, bytes, length, NULL), 0);
 }

@@ -144,8 +144,6 @@ static void test_words(void **state)
 	assert_true(find("__cudaRegisterFunction", &name));
 	assert_string_equal(cuda_names__base(name), "__cudaRegisterFunction");
 	assert_int_equal(cuda_names__library(name), CUDA_NAME_RUNTIME);
-	assert_string_equal(cuda_names__library_word(CUDA_NAME_RUNTIME), "runtime");
-	assert_string_equal(cuda_names__library_word(CUDA_NAME_DRIVER), "driver");
 }
 
 int main(void)

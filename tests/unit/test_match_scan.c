@@ -87,12 +87,9 @@ static uint32_t add(struct fixture *f, const char *text, uid_t owner)
 	return id;
 }
 
-/* The living target of a process; 0: it has none. */
 static uint32_t target_of(struct fixture *f, pid_t pid)
 {
-	uint32_t id = 0;
-
-	return engine__find(f->engine, pid, &id) ? 0 : id;
+	return fake_engine__target_of(f->engine, pid);
 }
 
 static uint32_t rule_of(struct fixture *f, pid_t pid)

@@ -57,6 +57,7 @@ static void counted_free(void *p)
 #undef free
 
 #include "profile/profile.h"
+#include "tests/unit/thread_sample.h"
 
 #define PERIOD_NS 10101010
 
@@ -165,20 +166,20 @@ static void samples_of_equal_stack_and_labels_add_up(void **state)
 
 	for (int i = 0; i < 2; i++)
 		stack[i] = profile_builder__location(b, &frames[i]);
-	assert_int_equal(profile_builder__sample(b, stack, 2, 5, 10, 11, "a"), 0);
-	assert_int_equal(profile_builder__sample(b, stack, 2, 7, 10, 11, "a"), 0);
-	assert_int_equal(profile_builder__sample(b, stack, 2, 1, 10, 12, "a"), 0);
-	assert_int_equal(profile_builder__sample(b, stack, 2, 1, 10, 11, "b"), 0);
-	assert_int_equal(profile_builder__sample(b, stack, 1, 1, 10, 11, "a"), 0);
-	assert_int_equal(profile_builder__sample(b, NULL, 0, 1, 0, 0, NULL), 0);
-	assert_int_equal(profile_builder__sample(b, stack, 2, 0, 99, 99, "none"), 0);
-	assert_int_equal(profile_builder__sample(b, bad, 2, 1, 10, 11, "a"), -EINVAL);
+	assert_int_equal(thread_sample(b, stack, 2, 5, 10, 11, "a"), 0);
+	assert_int_equal(thread_sample(b, stack, 2, 7, 10, 11, "a"), 0);
+	assert_int_equal(thread_sample(b, stack, 2, 1, 10, 12, "a"), 0);
+	assert_int_equal(thread_sample(b, stack, 2, 1, 10, 11, "b"), 0);
+	assert_int_equal(thread_sample(b, stack, 1, 1, 10, 11, "a"), 0);
+	assert_int_equal(thread_sample(b, NULL, 0, 1, 0, 0, NULL), 0);
+	assert_int_equal(thread_sample(b, stack, 2, 0, 99, 99, "none"), 0);
+	assert_int_equal(thread_sample(b, bad, 2, 1, 10, 11, "a"), -EINVAL);
 	bad[1] = 0;
-	assert_int_equal(profile_builder__sample(b, bad, 2, 1, 10, 11, "a"), -EINVAL);
+	assert_int_equal(thread_sample(b, bad, 2, 1, 10, 11, "a"), -EINVAL);
 	/* What does not fit changes nothing: neither the count … */
-	assert_int_equal(profile_builder__sample(b, stack, 2, INT64_MAX, 10, 11, "a"), -EOVERFLOW);
+	assert_int_equal(thread_sample(b, stack, 2, INT64_MAX, 10, 11, "a"), -EOVERFLOW);
 	/* … nor its product with the period. */
-	assert_int_equal(profile_builder__sample(b, stack, 2, INT64_MAX / 500, 10, 11, "a"), -EOVERFLOW);
+	assert_int_equal(thread_sample(b, stack, 2, INT64_MAX / 500, 10, 11, "a"), -EOVERFLOW);
 	packed = finish(b);
 	m = unpack(&packed, &plain);
 	assert_int_equal(m->n_sample, 5);
@@ -297,7 +298,7 @@ static int build_example(struct profile_builder *b)
 			return -ENOMEM;
 	}
 	for (int i = 0; i < 3; i++) {
-		int r = profile_builder__sample(b, stack + i, 5 - (size_t)i, 10 + (uint64_t)i, 100, 101 + i,
+		int r = thread_sample(b, stack + i, 5 - (size_t)i, 10 + (uint64_t)i, 100, 101 + i,
 						"train");
 
 		if (r < 0)
@@ -368,7 +369,7 @@ static void names_become_valid_utf8(void **state)
 		_cleanup_(profile) struct profile *p = NULL;
 		struct packed packed;
 
-		assert_int_equal(profile_builder__sample(b, NULL, 0, 1, 1, 1, cases[i][0]), 0);
+		assert_int_equal(thread_sample(b, NULL, 0, 1, 1, 1, cases[i][0]), 0);
 		packed = finish(b);
 		assert_int_equal(profile__read(packed.bytes, packed.length, &p, NULL), 0);
 		assert_string_equal(p->samples[0].comm, cases[i][1]);
@@ -387,7 +388,7 @@ static void finishing_twice_gives_the_same_and_the_builder_goes_on(void **state)
 	second = finish(b);
 	assert_int_equal(first.length, second.length);
 	assert_memory_equal(first.bytes, second.bytes, first.length);
-	assert_int_equal(profile_builder__sample(b, NULL, 0, 1, 1, 1, "later"), 0);
+	assert_int_equal(thread_sample(b, NULL, 0, 1, 1, 1, "later"), 0);
 	third = finish(b);
 	assert_true(third.length > second.length);
 	counted_free(first.bytes);
@@ -479,7 +480,7 @@ static void other_values_are_kept_as_they_are(void **state)
 	assert_int_equal(profile_builder__sample_values(b, NULL, 0, zero, &launch), 0);
 	assert_int_equal(profile_builder__sample_values(b, &bad, 1, v, &launch), -EINVAL);
 	/* One form or the other. */
-	assert_int_equal(profile_builder__sample(b, &location, 1, 1, 1, 2, "t"), -EINVAL);
+	assert_int_equal(thread_sample(b, &location, 1, 1, 1, 2, "t"), -EINVAL);
 	packed = finish(b);
 	m = unpack(&packed, &plain);
 	assert_int_equal(m->n_sample_type, 3);
@@ -644,7 +645,7 @@ static void many_samples(void **state)
 			seed = seed * 6364136223846793005 + 1442695040888963407;
 			stack[j] = ids[(seed >> 33) % FRAMES];
 		}
-		assert_int_equal(profile_builder__sample(b, stack, DEPTH, (uint64_t)(i % 3), 1, i % 50, "x"),
+		assert_int_equal(thread_sample(b, stack, DEPTH, (uint64_t)(i % 3), 1, i % 50, "x"),
 				 0);
 	}
 	packed = finish(b);

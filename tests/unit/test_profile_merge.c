@@ -43,7 +43,7 @@ static struct bytes make(const char *leaf, uint64_t count, int tid, const char *
 			   .mapping_id = mapping, .address = 77, .name = leaf, .system_name = "raw" });
 	stack[1] = profile_builder__location(
 		b, &(struct profile_frame){ .name = "main", .filename = "a.py", .line = 3, .start_line = 1 });
-	assert_int_equal(profile_builder__sample(b, stack, 2, count, 5, tid, "worker"), 0);
+	assert_int_equal(thread_sample(b, stack, 2, count, 5, tid, "worker"), 0);
 	assert_int_equal(profile_builder__comment(b, "lost.map", lost), 0);
 	assert_int_equal(profile_builder__comment(b, "python.version", "3.11"), 0);
 	assert_int_equal(profile_builder__comment(b, "sample_hz", hz ? hz : "99"), 0);

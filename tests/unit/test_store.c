@@ -512,7 +512,7 @@ static void add_bulky(struct store_world *w, uint32_t target, int64_t begin_ns, 
 		text[i] = (char)('!' + (random = made_profile__mix(random + (uint32_t)i)) % 90);
 	text[bytes] = '\0';
 	location = profile_builder__location(b, &(struct profile_frame){ .name = text });
-	assert_int_equal(profile_builder__sample(b, &location, 1, 1, 1, 1, "x"), 0);
+	assert_int_equal(thread_sample(b, &location, 1, 1, 1, 1, "x"), 0);
 	assert_int_equal(profile_builder__finish(b, &packed, &window.profile_bytes), 0);
 	window.profile = packed;
 	store_world_now_ns = begin_ns + WINDOW_NS;
