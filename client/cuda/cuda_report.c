@@ -7,7 +7,7 @@
 
 #include "client/cuda/cuda_fields.h"
 
-#define MAX_TEXT_LINES 1024 /* problems; losses */
+#define MAX_TEXT_LINES 1024 /* problems */
 #define MAX_API_BYTES  128
 #define ANY            HUGE_VAL
 
@@ -70,34 +70,34 @@ struct list {
 static void *read_list(struct cuda_fields *fields, const struct cuda_report *report, const json_t *owner,
 		       const struct list *list, size_t *n)
 {
-	size_t rows, kept = 0;
-	const json_t *array = cuda_fields__list(fields, owner, list->key, CUDA_REPORT_MAX_ROWS, &rows);
-	char *out = cuda_fields__array(fields, rows, list->size);
+	size_t kept = 0;
+	const json_t *array = json_fields__list(&fields->json, owner, list->key, CUDA_REPORT_MAX_ROWS);
+	char *out = cuda_fields__array(fields, json_array_size(array), list->size);
+	const json_t *row;
+	size_t i;
 
-	for (size_t i = 0; out && i < rows; i++) {
-		const json_t *row = json_array_get(array, i);
-
-		if (cuda_fields__row(fields, row, list->key, i) &&
+	json_array_foreach (array, i, row) {
+		if (json_fields__row(&fields->json, row, list->key, i) &&
 		    list->row(fields, report, row, out + kept * list->size))
 			kept++;
 	}
-	cuda_fields__row(fields, owner, NULL, 0);
+	json_fields__row(&fields->json, owner, NULL, 0);
 	*n = kept;
 	return out;
 }
 
 static const char **read_texts(struct cuda_fields *fields, const json_t *owner, const char *key, size_t most, size_t *n)
 {
-	const json_t *array = cuda_fields__list(fields, owner, key, most, n);
-	const char **out = cuda_fields__array(fields, *n, sizeof(*out));
+	const json_t *array = json_fields__list(&fields->json, owner, key, most), *element;
+	const char **out = cuda_fields__array(fields, json_array_size(array), sizeof(*out));
+	size_t i;
 
-	for (size_t i = 0; out && i < *n; i++) {
-		const json_t *text = json_array_get(array, i);
+	*n = json_array_size(array);
+	json_array_foreach (array, i, element) {
+		const char *text = json_fields__element(&fields->json, element, key);
 
-		if (json_is_string(text))
-			out[i] = cuda_fields__clean(fields, json_string_value(text), json_string_length(text));
-		else
-			cuda_fields__refuse(fields, -EPROTO, key, "texts are expected");
+		if (out && text)
+			out[i] = cuda_fields__clean(fields, text);
 	}
 	return out;
 }
@@ -114,12 +114,12 @@ static bool read_probe(struct cuda_fields *fields, const struct cuda_report *rep
 	*probe = (struct cuda_probe){
 		.symbol = cuda_fields__text(fields, row, "symbol", ""),
 		.api = cuda_fields__text(fields, row, "api", ""),
-		.offset = cuda_fields__count(fields, row, "offset_in_function"),
+		.address = json_fields__address(&fields->json, row, "address"),
+		.offset = json_fields__count(&fields->json, row, "offset_in_function"),
 		.instruction = cuda_fields__text(fields, row, "instruction", ""),
 		.why = cuda_fields__text(fields, row, "why", ""),
-		.emulated = cuda_fields__flag(fields, row, "emulated", false),
+		.emulated = json_fields__flag(&fields->json, row, "emulated", false),
 	};
-	cuda_fields__address(fields, row, "address", &probe->address);
 	return true;
 }
 
@@ -129,11 +129,11 @@ static bool read_library(struct cuda_fields *fields, const struct cuda_report *r
 	struct cuda_library *library = out;
 
 	*library = (struct cuda_library){
-		.id = cuda_fields__integer(fields, row, "id"),
-		.pid = cuda_fields__integer(fields, row, "pid"),
+		.id = json_fields__integer(&fields->json, row, "id"),
+		.pid = json_fields__integer(&fields->json, row, "pid"),
 		.path = cuda_fields__text(fields, row, "path", ""),
 		.kind = cuda_fields__text(fields, row, "kind", ""),
-		.is_static = cuda_fields__flag(fields, row, "static", false),
+		.is_static = json_fields__flag(&fields->json, row, "static", false),
 	};
 	library->probes = read_list(fields, report, row, &probes, &library->n_probes);
 	return true;
@@ -150,7 +150,7 @@ static int compare_libraries(const void *a, const void *b)
 static const struct cuda_library *find_library(struct cuda_fields *fields, const struct cuda_report *report,
 					       const json_t *row)
 {
-	struct cuda_library key = { .id = cuda_fields__integer(fields, row, "library") };
+	struct cuda_library key = { .id = json_fields__integer(&fields->json, row, "library") };
 
 	if (!report->n_libraries)
 		return NULL;
@@ -179,15 +179,15 @@ static bool read_bucket(const json_t *triple, struct cuda_bucket *out)
 
 static void read_histogram(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
 {
-	size_t n;
-	const json_t *array = cuda_fields__list(fields, row, "histogram", CUDA_BUCKETS, &n);
+	const json_t *array = json_fields__list(&fields->json, row, "histogram", CUDA_BUCKETS);
+	size_t n = json_array_size(array);
 	struct cuda_bucket *buckets = cuda_fields__array(fields, n, sizeof(*buckets));
 
 	for (size_t i = 0; buckets && i < n; i++) {
 		if (read_bucket(json_array_get(array, i), &buckets[i]) &&
 		    (!i || buckets[i].index > buckets[i - 1].index))
 			continue;
-		cuda_fields__refuse(fields, -EPROTO, "histogram",
+		json_fields__refuse(&fields->json, -EPROTO, "histogram",
 				    "rising [lower_ns, width_ns, count] of this version are expected");
 		return;
 	}
@@ -197,8 +197,8 @@ static void read_histogram(struct cuda_fields *fields, const json_t *row, struct
 
 static void read_dim3(struct cuda_fields *fields, const json_t *row, const char *key, uint32_t out[3])
 {
-	size_t n;
-	const json_t *array = cuda_fields__list(fields, row, key, 3, &n);
+	const json_t *array = json_fields__list(&fields->json, row, key, 3);
+	size_t n = json_array_size(array);
 
 	for (size_t i = 0; i < n; i++) {
 		const json_t *value = json_array_get(array, i);
@@ -207,25 +207,25 @@ static void read_dim3(struct cuda_fields *fields, const json_t *row, const char 
 		    json_integer_value(value) <= UINT32_MAX)
 			out[i] = (uint32_t)json_integer_value(value);
 		else
-			cuda_fields__refuse(fields, -EPROTO, key, "three counts are expected");
+			json_fields__refuse(&fields->json, -EPROTO, key, "three counts are expected");
 	}
 }
 
 static void read_figures(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
 {
-	call->calls = cuda_fields__count(fields, row, "calls");
-	call->errors = cuda_fields__count(fields, row, "errors");
-	call->total_ns = cuda_fields__count(fields, row, "total_ns");
-	call->min_ns = cuda_fields__count(fields, row, "min_ns");
-	call->max_ns = cuda_fields__count(fields, row, "max_ns");
-	call->squares_ns2 = cuda_fields__number(fields, row, "squares_ns2", ANY, 0);
-	call->bytes = cuda_fields__count(fields, row, "bytes");
-	call->blocks = cuda_fields__count(fields, row, "blocks");
-	call->threads = cuda_fields__count(fields, row, "threads");
+	call->calls = json_fields__count(&fields->json, row, "calls");
+	call->errors = json_fields__count(&fields->json, row, "errors");
+	call->total_ns = json_fields__count(&fields->json, row, "total_ns");
+	call->min_ns = json_fields__count(&fields->json, row, "min_ns");
+	call->max_ns = json_fields__count(&fields->json, row, "max_ns");
+	call->squares_ns2 = json_fields__number(&fields->json, row, "squares_ns2", ANY, 0);
+	call->bytes = json_fields__count(&fields->json, row, "bytes");
+	call->blocks = json_fields__count(&fields->json, row, "blocks");
+	call->threads = json_fields__count(&fields->json, row, "threads");
 	if (call->min_ns > call->max_ns)
-		cuda_fields__refuse(fields, -EPROTO, "min_ns", "above max_ns");
+		json_fields__refuse(&fields->json, -EPROTO, "min_ns", "above max_ns");
 	if (call->errors > call->calls)
-		cuda_fields__refuse(fields, -EPROTO, "errors", "more than calls");
+		json_fields__refuse(&fields->json, -EPROTO, "errors", "more than calls");
 }
 
 /* Names of C functions; other code may rely on their being short and ASCII. */
@@ -236,7 +236,7 @@ static const char *read_api(struct cuda_fields *fields, const json_t *row)
 
 	if (n <= MAX_API_BYTES && n == strspn(api, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
 		return api;
-	cuda_fields__refuse(fields, -EPROTO, "api", "a function's name is expected");
+	json_fields__refuse(&fields->json, -EPROTO, "api", "a function's name is expected");
 	return "";
 }
 
@@ -248,38 +248,39 @@ static bool read_call(struct cuda_fields *fields, const struct cuda_report *repo
 		.api = read_api(fields, row),
 		.kind = kind_of(cuda_fields__text(fields, row, "kind", ""), read_api(fields, row)),
 		.library = find_library(fields, report, row),
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.tid = cuda_fields__integer(fields, row, "tid"),
+		.pid = json_fields__integer(&fields->json, row, "pid"),
+		.tid = json_fields__integer(&fields->json, row, "tid"),
 		.comm = cuda_fields__text(fields, row, "comm", ""),
 		.kernel = cuda_fields__text(fields, row, "kernel", NULL),
 		.direction = cuda_fields__text(fields, row, "direction", ""),
 	};
 	if (call->kernel && !*call->kernel)
 		call->kernel = NULL;
-	call->has_kernel_address = cuda_fields__address(fields, row, "kernel_address", &call->kernel_address);
+	call->kernel_address = json_fields__address(&fields->json, row, "kernel_address");
+	call->has_kernel_address = call->kernel_address != 0;
 	read_figures(fields, row, call);
 	read_dim3(fields, row, "grid", call->grid);
 	read_dim3(fields, row, "block", call->block);
 	read_histogram(fields, row, call);
 	if (!*call->api)
-		cuda_fields__refuse(fields, -EPROTO, "api", "a function's name is expected");
+		json_fields__refuse(&fields->json, -EPROTO, "api", "a function's name is expected");
 	return call->calls > 0;
 }
 
 static bool read_error(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	struct cuda_error *error = out;
-	uint64_t code = cuda_fields__count(fields, row, "code");
+	uint64_t code = json_fields__count(&fields->json, row, "code");
 
 	*error = (struct cuda_error){
 		.api = read_api(fields, row),
 		.library = find_library(fields, report, row),
-		.pid = cuda_fields__integer(fields, row, "pid"),
+		.pid = json_fields__integer(&fields->json, row, "pid"),
 		.code = (uint32_t)code,
-		.count = cuda_fields__count(fields, row, "count"),
+		.count = json_fields__count(&fields->json, row, "count"),
 	};
 	if (code > UINT32_MAX)
-		cuda_fields__refuse(fields, -EPROTO, "code", "a 32-bit code is expected");
+		json_fields__refuse(&fields->json, -EPROTO, "code", "a 32-bit code is expected");
 	return error->count > 0;
 }
 
@@ -294,14 +295,14 @@ static bool read_line(struct cuda_fields *fields, const struct cuda_report *repo
 		.event = so_cuda_kind__does(kind),
 		.api = api,
 		.line = cuda_fields__text(fields, row, "line", ""),
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.tid = cuda_fields__integer(fields, row, "tid"),
+		.pid = json_fields__integer(&fields->json, row, "pid"),
+		.tid = json_fields__integer(&fields->json, row, "tid"),
 		.direction = cuda_fields__text(fields, row, "direction", ""),
-		.calls = cuda_fields__count(fields, row, "calls"),
-		.total_ns = cuda_fields__count(fields, row, "total_ns"),
-		.bytes = cuda_fields__count(fields, row, "bytes"),
-		.stacks = cuda_fields__count(fields, row, "stacks"),
-		.sampled = cuda_fields__flag(fields, row, "sampled", false),
+		.calls = json_fields__count(&fields->json, row, "calls"),
+		.total_ns = json_fields__count(&fields->json, row, "total_ns"),
+		.bytes = json_fields__count(&fields->json, row, "bytes"),
+		.stacks = json_fields__count(&fields->json, row, "stacks"),
+		.sampled = json_fields__flag(&fields->json, row, "sampled", false),
 	};
 	read_stack(fields, row, &line->stack);
 	return line->calls > 0;
@@ -312,14 +313,14 @@ static bool read_allocation(struct cuda_fields *fields, const struct cuda_report
 	struct cuda_allocation *allocation = out;
 
 	*allocation = (struct cuda_allocation){
-		.pid = cuda_fields__integer(fields, row, "pid"),
+		.pid = json_fields__integer(&fields->json, row, "pid"),
 		.line = cuda_fields__text(fields, row, "line", ""),
-		.host = cuda_fields__flag(fields, row, "host", false),
-		.allocations = cuda_fields__count(fields, row, "allocations"),
-		.frees = cuda_fields__count(fields, row, "frees"),
-		.bytes = cuda_fields__count(fields, row, "bytes"),
-		.current_bytes = cuda_fields__integer(fields, row, "current_bytes"),
-		.peak_bytes = cuda_fields__integer(fields, row, "peak_bytes"),
+		.host = json_fields__flag(&fields->json, row, "host", false),
+		.allocations = json_fields__count(&fields->json, row, "allocations"),
+		.frees = json_fields__count(&fields->json, row, "frees"),
+		.bytes = json_fields__count(&fields->json, row, "bytes"),
+		.current_bytes = json_fields__integer(&fields->json, row, "current_bytes"),
+		.peak_bytes = json_fields__integer(&fields->json, row, "peak_bytes"),
 	};
 	read_stack(fields, row, &allocation->stack);
 	return allocation->allocations || allocation->frees;
@@ -328,10 +329,10 @@ static bool read_allocation(struct cuda_fields *fields, const struct cuda_report
 static bool read_in_progress(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	*(struct cuda_in_progress *)out = (struct cuda_in_progress){
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.tid = cuda_fields__integer(fields, row, "tid"),
+		.pid = json_fields__integer(&fields->json, row, "pid"),
+		.tid = json_fields__integer(&fields->json, row, "tid"),
 		.api = read_api(fields, row),
-		.since_ns = cuda_fields__count(fields, row, "since_ns"),
+		.since_ns = json_fields__count(&fields->json, row, "since_ns"),
 	};
 	return true;
 }
@@ -339,91 +340,84 @@ static bool read_in_progress(struct cuda_fields *fields, const struct cuda_repor
 static bool read_device(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
 {
 	*(struct cuda_device *)out = (struct cuda_device){
-		.index = cuda_fields__integer(fields, row, "index"),
+		.index = json_fields__integer(&fields->json, row, "index"),
 		.name = cuda_fields__text(fields, row, "name", ""),
 		.uuid = cuda_fields__text(fields, row, "uuid", ""),
-		.utilisation_percent = cuda_fields__number(fields, row, "utilisation_percent", 100, NAN),
-		.memory_utilisation_percent = cuda_fields__number(fields, row, "memory_utilisation_percent", 100, NAN),
-		.memory_used_bytes = cuda_fields__number(fields, row, "memory_used_bytes", ANY, NAN),
-		.memory_total_bytes = cuda_fields__number(fields, row, "memory_total_bytes", ANY, NAN),
+		.utilisation_percent = json_fields__number(&fields->json, row, "utilisation_percent", 100, NAN),
+		.memory_utilisation_percent =
+			json_fields__number(&fields->json, row, "memory_utilisation_percent", 100, NAN),
+		.memory_used_bytes = json_fields__number(&fields->json, row, "memory_used_bytes", ANY, NAN),
+		.memory_total_bytes = json_fields__number(&fields->json, row, "memory_total_bytes", ANY, NAN),
 		.process_utilisation_percent =
-			cuda_fields__number(fields, row, "process_utilisation_percent", 100, NAN),
-		.process_memory_bytes = cuda_fields__number(fields, row, "process_memory_bytes", ANY, NAN),
-		.samples = cuda_fields__count(fields, row, "samples"),
+			json_fields__number(&fields->json, row, "process_utilisation_percent", 100, NAN),
+		.process_memory_bytes = json_fields__number(&fields->json, row, "process_memory_bytes", ANY, NAN),
+		.samples = json_fields__count(&fields->json, row, "samples"),
 	};
 	return true;
 }
 
 static void read_rungs(struct cuda_fields *fields, const json_t *probes, struct cuda_watching *out)
 {
-	const json_t *rungs = cuda_fields__object(fields, probes, "rungs");
+	const json_t *rungs = json_fields__object(&fields->json, probes, "rungs");
 	const char *unit;
 	json_t *value;
 
-	if (json_object_size(rungs) > MAX_TEXT_LINES) {
-		cuda_fields__refuse(fields, -EFBIG, "rungs", "too many members");
-		return;
-	}
 	out->rungs = cuda_fields__array(fields, json_object_size(rungs), sizeof(*out->rungs));
 	if (!out->rungs)
 		return;
 	json_object_foreach ((json_t *)rungs, unit, value)
-		out->rungs[out->n_rungs++] = (struct cuda_rung_word){ cuda_fields__clean(fields, unit, strlen(unit)),
+		out->rungs[out->n_rungs++] = (struct cuda_rung_word){ cuda_fields__clean(fields, unit),
 								      cuda_fields__text(fields, rungs, unit, "") };
 }
 
 static void read_watching(struct cuda_fields *fields, const json_t *answer, struct cuda_watching *out)
 {
-	const json_t *probes = cuda_fields__object(fields, answer, "probes");
-	const json_t *periods = cuda_fields__object(fields, probes, "stack_period");
-	const json_t *times = cuda_fields__object(fields, probes, "stack_time_ns");
+	const json_t *probes = json_fields__object(&fields->json, answer, "probes");
+	const json_t *periods = json_fields__object(&fields->json, probes, "stack_period");
+	const json_t *times = json_fields__object(&fields->json, probes, "stack_time_ns");
 
 	*out = (struct cuda_watching){
-		.installed = cuda_fields__count(fields, probes, "installed"),
-		.floor_ns = cuda_fields__count(fields, probes, "floor_ns"),
-		.hits = cuda_fields__count(fields, probes, "hits"),
-		.returns = cuda_fields__count(fields, probes, "returns"),
-		.nested = cuda_fields__count(fields, probes, "nested"),
-		.stacks = cuda_fields__count(fields, probes, "stacks"),
+		.installed = json_fields__count(&fields->json, probes, "installed"),
+		.floor_ns = json_fields__count(&fields->json, probes, "floor_ns"),
+		.hits = json_fields__count(&fields->json, probes, "hits"),
+		.returns = json_fields__count(&fields->json, probes, "returns"),
+		.nested = json_fields__count(&fields->json, probes, "nested"),
+		.stacks = json_fields__count(&fields->json, probes, "stacks"),
 		.kind = cuda_fields__text(fields, probes, "kind", ""),
 		.state = cuda_fields__text(fields, probes, "state", ""),
-		.cost_ns_per_call = cuda_fields__number(fields, probes, "cost_ns_per_call", ANY, NAN),
-		.overhead_percent = cuda_fields__number(fields, probes, "overhead_percent", ANY, NAN),
-		.budget_percent = cuda_fields__number(fields, probes, "budget_percent", ANY, NAN),
+		.cost_ns_per_call = json_fields__number(&fields->json, probes, "cost_ns_per_call", ANY, NAN),
+		.overhead_percent = json_fields__number(&fields->json, probes, "overhead_percent", ANY, NAN),
+		.budget_percent = json_fields__number(&fields->json, probes, "budget_percent", ANY, NAN),
 	};
 	read_rungs(fields, probes, out);
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		out->stack_period[kind] = cuda_fields__count(fields, periods, kind_words[kind]);
-		out->stack_time_ns[kind] = cuda_fields__count(fields, times, kind_words[kind]);
+		out->stack_period[kind] = json_fields__count(&fields->json, periods, kind_words[kind]);
+		out->stack_time_ns[kind] = json_fields__count(&fields->json, times, kind_words[kind]);
 	}
 }
 
 static void read_losses(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
-	const json_t *lost = cuda_fields__object(fields, answer, "lost");
+	const json_t *lost = json_fields__object(&fields->json, answer, "lost");
 	const char *word;
 	json_t *value;
 
-	if (json_object_size(lost) > MAX_TEXT_LINES) {
-		cuda_fields__refuse(fields, -EFBIG, "lost", "too many members");
-		return;
-	}
 	report->losses = cuda_fields__array(fields, json_object_size(lost), sizeof(*report->losses));
 	if (!report->losses)
 		return;
 	json_object_foreach ((json_t *)lost, word, value) {
-		uint64_t count = cuda_fields__count(fields, lost, word);
+		uint64_t count = json_fields__count(&fields->json, lost, word);
 
 		if (count)
 			report->losses[report->n_losses++] =
-				(struct cuda_loss){ cuda_fields__clean(fields, word, strlen(word)), count };
+				(struct cuda_loss){ cuda_fields__clean(fields, word), count };
 	}
 }
 
 static void read_gpu(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
 	static const struct list devices = { "devices", sizeof(struct cuda_device), read_device };
-	const json_t *gpu = cuda_fields__object(fields, answer, "gpu");
+	const json_t *gpu = json_fields__object(&fields->json, answer, "gpu");
 
 	report->gpu_problem = cuda_fields__text(fields, answer, "gpu_problem", "");
 	if (!gpu)
@@ -454,7 +448,7 @@ static void read_lists(struct cuda_fields *fields, const json_t *answer, struct 
 static struct so_cuda_estimate sums_of(struct cuda_fields *fields, const json_t *estimate)
 {
 	return (struct so_cuda_estimate){
-#define X(member, word) .member = cuda_fields__number(fields, estimate, word, ANY, 0),
+#define X(member, word) .member = json_fields__number(&fields->json, estimate, word, ANY, 0),
 		SO_CUDA_ESTIMATE_SUMS(X)
 #undef X
 	};
@@ -462,25 +456,21 @@ static struct so_cuda_estimate sums_of(struct cuda_fields *fields, const json_t 
 
 static void read_estimates(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
-	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
-	const json_t *by_api = cuda_fields__object(fields, estimate, "by_api");
+	const json_t *estimate = json_fields__object(&fields->json, answer, "estimate");
+	const json_t *by_api = json_fields__object(&fields->json, estimate, "by_api");
 	const char *api;
 	json_t *value;
 
 	report->estimate = sums_of(fields, estimate);
 	report->apis_known = by_api != NULL;
-	if (json_object_size(by_api) > MAX_TEXT_LINES) {
-		cuda_fields__refuse(fields, -EFBIG, "by_api", "too many members");
-		return;
-	}
 	report->estimates = cuda_fields__array(fields, json_object_size(by_api), sizeof(*report->estimates));
 	if (!report->estimates)
 		return;
 	json_object_foreach ((json_t *)by_api, api, value)
 		report->estimates[report->n_estimates++] = (struct cuda_api_estimate){
-			.api = cuda_fields__clean(fields, api, strlen(api)),
+			.api = cuda_fields__clean(fields, api),
 			.kind = kind_of("", api),
-			.sums = sums_of(fields, cuda_fields__object(fields, by_api, api)),
+			.sums = sums_of(fields, json_fields__object(&fields->json, by_api, api)),
 		};
 }
 
@@ -523,16 +513,16 @@ bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kin
 
 static void read_all(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
-	if (!cuda_fields__row(fields, answer, NULL, 0))
+	if (!json_fields__row(&fields->json, answer, NULL, 0))
 		return;
-	report->pid = cuda_fields__integer(fields, answer, "pid");
+	report->pid = json_fields__integer(&fields->json, answer, "pid");
 	report->comm = cuda_fields__text(fields, answer, "comm", "");
-	report->duration_s = cuda_fields__number(fields, answer, "duration_s", 1e10, 0);
-	report->cpu_s = cuda_fields__number(fields, answer, "cpu_s", 1e15, 0);
-	report->estimated = cuda_fields__flag(fields, answer, "estimated", false);
-	report->lines_missing = cuda_fields__count(fields, answer, "lines_missing");
+	report->duration_s = json_fields__number(&fields->json, answer, "duration_s", 1e10, 0);
+	report->cpu_s = json_fields__number(&fields->json, answer, "cpu_s", 1e15, 0);
+	report->estimated = json_fields__flag(&fields->json, answer, "estimated", false);
+	report->lines_missing = json_fields__count(&fields->json, answer, "lines_missing");
 	read_estimates(fields, answer, report);
-	report->available = cuda_fields__flag(fields, answer, "available", true);
+	report->available = json_fields__flag(&fields->json, answer, "available", true);
 	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);
 	read_watching(fields, answer, &report->watching);
 	read_losses(fields, answer, report);
@@ -543,7 +533,8 @@ static void read_all(struct cuda_fields *fields, const json_t *answer, struct cu
 int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_error *err)
 {
 	_cleanup_(cuda_report) struct cuda_report *report = calloc(1, sizeof(*report));
-	_cleanup_(cuda_fields) struct cuda_fields *fields = &(struct cuda_fields){ .err = err };
+	_cleanup_(cuda_fields) struct cuda_fields *fields =
+		&(struct cuda_fields){ .json = { .what = "the daemon's answer about CUDA calls", .err = err } };
 
 	if (report)
 		report->arena = arena__new(CUDA_REPORT_LIMIT_BYTES);
@@ -551,8 +542,8 @@ int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_
 		return so_err(err, -ENOMEM, "out of memory");
 	fields->arena = report->arena;
 	read_all(fields, answer, report);
-	if (fields->rc)
-		return fields->rc;
+	if (fields->json.ret)
+		return fields->json.ret;
 	*out = TAKE_PTR(report);
 	return 0;
 }

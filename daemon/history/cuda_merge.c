@@ -16,14 +16,14 @@ const char *const cuda_merge_states[CUDA_MERGE_STATES] = { "full", "fewer-stacks
 static void add_words(struct reading *r, const json_t *owner, const char *key, json_t *sums,
 		      uint64_t (*join)(uint64_t, uint64_t))
 {
-	const json_t *found = merge_object(r, owner, key);
+	const json_t *found = json_fields__object(&r->fields, owner, key);
 	const char *name;
 	json_t *value;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_object_foreach ((json_t *)found, name, value) {
-		uint64_t n = merge_count(r, found, name), before;
+		uint64_t n = json_fields__count(&r->fields, found, name), before;
 
 		if (!merge_adds(r))
 			continue;
@@ -48,17 +48,15 @@ static uint64_t greater_of(uint64_t a, uint64_t b)
 
 static void add_problems(struct reading *r, const json_t *document)
 {
-	const json_t *found = merge_list(r, document, "problems", CUDA_MERGE_MAX_TEXTS), *value;
+	const json_t *found = json_fields__list(&r->fields, document, "problems", CUDA_MERGE_MAX_TEXTS), *value;
 	uint32_t n;
 	size_t i;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_array_foreach (found, i, value) {
-		const char *problem = json_string_value(value);
+		const char *problem = json_fields__element(&r->fields, value, "problems");
 
-		if (!problem || strlen(problem) != json_string_length(value))
-			merge_refuse(r, -EBADMSG);
 		if (merge_adds(r) && intern__add(&r->merge->problems, problem, strlen(problem) + 1, &n) < 0)
 			merge_refuse(r, -ENOMEM);
 		if (r->merge && r->merge->problems.n_keys > CUDA_MERGE_MAX_TEXTS)
@@ -82,14 +80,14 @@ static unsigned state_of(const char *found)
 /* The lowest of each. */
 static void add_rungs(struct reading *r, const json_t *probes)
 {
-	const json_t *found = merge_object(r, probes, "rungs");
+	const json_t *found = json_fields__object(&r->fields, probes, "rungs");
 	const char *name;
 	json_t *value;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_object_foreach ((json_t *)found, name, value) {
-		const char *rung = merge_text(r, found, name);
+		const char *rung = json_fields__text(&r->fields, found, name, NULL);
 		json_t *sums = r->merge ? r->merge->rungs : NULL;
 
 		if (!merge_adds(r) || state_of(rung) < state_of(json_string_value(json_object_get(sums, name))))
@@ -103,14 +101,18 @@ static void add_rungs(struct reading *r, const json_t *probes)
 
 static void add_probes(struct reading *r, const json_t *document)
 {
-	const json_t *probes = merge_object(r, document, "probes");
-	const char *kind = merge_text(r, probes, "kind"), *state = merge_text(r, probes, "state");
-	uint64_t installed = merge_count(r, probes, "installed"), floor_ns = merge_count(r, probes, "floor_ns"),
-		 hits = merge_count(r, probes, "hits"), returns = merge_count(r, probes, "returns"),
-		 nested = merge_count(r, probes, "nested"), stacks = merge_count(r, probes, "stacks");
-	double cost = merge_number(r, probes, "cost_ns_per_call", 1e300, -1),
-	       overhead = merge_number(r, probes, "overhead_percent", 1e300, -1),
-	       budget = merge_number(r, probes, "budget_percent", 1e300, -1);
+	const json_t *probes = json_fields__object(&r->fields, document, "probes");
+	const char *kind = json_fields__text(&r->fields, probes, "kind", NULL),
+		   *state = json_fields__text(&r->fields, probes, "state", NULL);
+	uint64_t installed = json_fields__count(&r->fields, probes, "installed"),
+		 floor_ns = json_fields__count(&r->fields, probes, "floor_ns"),
+		 hits = json_fields__count(&r->fields, probes, "hits"),
+		 returns = json_fields__count(&r->fields, probes, "returns"),
+		 nested = json_fields__count(&r->fields, probes, "nested"),
+		 stacks = json_fields__count(&r->fields, probes, "stacks");
+	double cost = json_fields__number(&r->fields, probes, "cost_ns_per_call", 1e300, -1),
+	       overhead = json_fields__number(&r->fields, probes, "overhead_percent", 1e300, -1),
+	       budget = json_fields__number(&r->fields, probes, "budget_percent", 1e300, -1);
 	struct cuda_merge *m = r->merge;
 
 	add_rungs(r, probes);
@@ -134,9 +136,10 @@ static void add_probes(struct reading *r, const json_t *document)
 
 static void add_gpu(struct reading *r, const json_t *document)
 {
-	const json_t *gpu = merge_object(r, document, "gpu");
-	const char *problem = merge_text(r, document, "gpu_problem"), *driver = merge_text(r, gpu, "driver");
-	int64_t left_out = merge_integer(r, gpu, "devices_left_out");
+	const json_t *gpu = json_fields__object(&r->fields, document, "gpu");
+	const char *problem = json_fields__text(&r->fields, document, "gpu_problem", NULL),
+		   *driver = json_fields__text(&r->fields, gpu, "driver", NULL);
+	int64_t left_out = json_fields__integer(&r->fields, gpu, "devices_left_out");
 
 	merge_devices(r, gpu);
 	if (!merge_adds(r))
@@ -153,10 +156,10 @@ static void add_gpu(struct reading *r, const json_t *document)
 /* Copied as it is, once it is known to be what it must be. */
 static void check_in_progress(struct reading *r, const json_t *row)
 {
-	merge_integer(r, row, "pid");
-	merge_integer(r, row, "tid");
-	merge_text(r, row, "api");
-	merge_count(r, row, "since_ns");
+	json_fields__integer(&r->fields, row, "pid");
+	json_fields__integer(&r->fields, row, "tid");
+	json_fields__text(&r->fields, row, "api", NULL);
+	json_fields__count(&r->fields, row, "since_ns");
 }
 
 #define MOST_ESTIMATED 1e30
@@ -164,7 +167,7 @@ static void check_in_progress(struct reading *r, const json_t *row)
 static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 {
 	struct so_cuda_estimate estimate = {
-#define X(member, word) .member = merge_number(r, found, word, MOST_ESTIMATED, 0),
+#define X(member, word) .member = json_fields__number(&r->fields, found, word, MOST_ESTIMATED, 0),
 		SO_CUDA_ESTIMATE_SUMS(X)
 #undef X
 	}, *sum;
@@ -179,16 +182,17 @@ static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 
 static void add_estimates(struct reading *r, const json_t *document, bool estimated)
 {
-	const json_t *found = merge_object(r, document, "estimate"), *apis = merge_object(r, found, "by_api");
+	const json_t *found = json_fields__object(&r->fields, document, "estimate"),
+		     *apis = json_fields__object(&r->fields, found, "by_api");
 	bool known = apis || json_is_null(json_object_get(document, "estimate")) || !estimated;
 	const char *name;
 	json_t *value;
 
 	add_estimate(r, found, CUDA_ESTIMATE_ALL);
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_object_foreach ((json_t *)apis, name, value) {
-		const json_t *sums = merge_object(r, apis, name);
+		const json_t *sums = json_fields__object(&r->fields, apis, name);
 		struct cuda_name api;
 
 		if (cuda_names__find(name, strlen(name), &api) && api.type == CUDA_NAME_API)
@@ -203,14 +207,15 @@ static void add_estimates(struct reading *r, const json_t *document, bool estima
 
 static void add_head(struct reading *r, const json_t *document)
 {
-	const char *comm = merge_text(r, document, "comm");
-	int64_t pid = merge_integer(r, document, "pid");
-	double cpu_s = merge_number(r, document, "cpu_s", 1e15, 0);
-	bool estimated = merge_flag(r, document, "estimated"), available = merge_flag(r, document, "available");
+	const char *comm = json_fields__text(&r->fields, document, "comm", NULL);
+	int64_t pid = json_fields__integer(&r->fields, document, "pid");
+	double cpu_s = json_fields__number(&r->fields, document, "cpu_s", 1e15, 0);
+	bool estimated = json_fields__flag(&r->fields, document, "estimated", false),
+	     available = json_fields__flag(&r->fields, document, "available", false);
 	json_t *running = json_object_get(document, "in_progress");
 	struct cuda_merge *m = r->merge;
 
-	r->duration_s = merge_number(r, document, "duration_s", CUDA_MERGE_MAX_SECONDS, 0);
+	r->duration_s = json_fields__number(&r->fields, document, "duration_s", CUDA_MERGE_MAX_SECONDS, 0);
 	merge_each(r, document, "in_progress", check_in_progress);
 	add_estimates(r, document, estimated);
 	if (!merge_adds(r))
@@ -229,10 +234,10 @@ static void add_head(struct reading *r, const json_t *document)
 
 static void read_frames(struct reading *r, const json_t *document)
 {
-	const json_t *found = merge_list(r, document, "frames", SIZE_MAX), *value;
+	const json_t *found = json_fields__list(&r->fields, document, "frames", SIZE_MAX), *value;
 	size_t i;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	if (r->merge && json_array_size(found)) {
 		r->frames = calloc(json_array_size(found), sizeof(*r->frames));
@@ -264,10 +269,10 @@ static void read_document(struct reading *r, const json_t *document)
 
 int cuda_merge__check(const json_t *document)
 {
-	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = NULL };
+	__attribute__((cleanup(reading__clear))) struct reading r = { .fields.whole = true };
 
 	read_document(&r, document);
-	return r.rc;
+	return r.fields.ret ? -EBADMSG : 0;
 }
 
 static size_t table_bytes(const struct table *table)
@@ -286,14 +291,14 @@ static bool is_too_large(const struct cuda_merge *m)
 
 int cuda_merge__add(struct cuda_merge *m, const json_t *document)
 {
-	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = m };
-	int rc = cuda_merge__check(document);
+	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = m, .fields.whole = true };
+	int ret = cuda_merge__check(document);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	m->n_documents++;
 	read_document(&r, document);
-	return r.rc ?: is_too_large(m) ? -EFBIG : 0;
+	return r.fields.ret ?: is_too_large(m) ? -EFBIG : 0;
 }
 
 uint64_t cuda_merge__documents(const struct cuda_merge *m)

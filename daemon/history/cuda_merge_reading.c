@@ -15,106 +15,28 @@ void reading__clear(struct reading *r)
 
 void merge_refuse(struct reading *r, int code)
 {
-	if (!r->rc)
-		r->rc = code;
-}
-
-/* Members. One that is null is absent. */
-
-static const json_t *member(const json_t *row, const char *key)
-{
-	const json_t *value = json_object_get(row, key);
-
-	return json_is_null(value) ? NULL : value;
-}
-
-uint64_t merge_count(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && (!json_is_integer(value) || json_integer_value(value) < 0))
-		merge_refuse(r, -EBADMSG);
-	return !value || r->rc ? 0 : (uint64_t)json_integer_value(value);
-}
-
-int64_t merge_integer(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && !json_is_integer(value))
-		merge_refuse(r, -EBADMSG);
-	return json_integer_value(value);
-}
-
-double merge_number(struct reading *r, const json_t *row, const char *key, double most, double absent)
-{
-	const json_t *value = member(row, key);
-	double found = value ? json_number_value(value) : absent;
-
-	if (value && (!json_is_number(value) || !(found >= 0 && found <= most)))
-		merge_refuse(r, -EBADMSG);
-	return found;
-}
-
-bool merge_flag(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && !json_is_boolean(value))
-		merge_refuse(r, -EBADMSG);
-	return json_is_true(value);
-}
-
-const char *merge_text(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-	const char *found = json_string_value(value);
-
-	if (value && (!found || strlen(found) != json_string_length(value)))
-		merge_refuse(r, -EBADMSG);
-	return found;
+	if (!r->fields.ret)
+		r->fields.ret = code;
 }
 
 const char *merge_address(struct reading *r, const json_t *row, const char *key)
 {
-	const char *found = merge_text(r, row, key);
-
-	if (found && (strncmp(found, "0x", 2) != 0 || strlen(found) > 18 || !found[2] ||
-		      found[2 + strspn(found + 2, "0123456789abcdef")]))
-		merge_refuse(r, -EBADMSG);
-	return found;
-}
-
-const json_t *merge_list(struct reading *r, const json_t *row, const char *key, size_t most)
-{
-	const json_t *value = member(row, key);
-
-	if (value && (!json_is_array(value) || json_array_size(value) > most))
-		merge_refuse(r, -EBADMSG);
-	return value;
-}
-
-const json_t *merge_object(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && (!json_is_object(value) || json_object_size(value) > CUDA_MERGE_MAX_TEXTS))
-		merge_refuse(r, -EBADMSG);
-	return value;
+	json_fields__address(&r->fields, row, key);
+	return json_string_value(json_fields__member(&r->fields, row, key));
 }
 
 /* Adding. */
 
 bool merge_adds(const struct reading *r)
 {
-	return !r->rc && r->merge;
+	return !r->fields.ret && r->merge;
 }
 
 uint32_t merge_word(struct reading *r, const char *found)
 {
 	uint32_t n;
 
-	if (!found || r->rc)
+	if (!found || r->fields.ret)
 		return NO_WORD;
 	if (intern__add(&r->merge->words, found, strlen(found) + 1, &n) < 0) {
 		merge_refuse(r, -ENOMEM);
@@ -128,7 +50,7 @@ void *merge_row(struct reading *r, struct table *table, const void *key, size_t 
 	uint32_t n;
 	int known;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return NULL;
 	if (ARRAY_RESERVE(table->rows, table->capacity, (table_size(table) + 1) * table->row_bytes)) {
 		merge_refuse(r, -ENOMEM);
@@ -182,23 +104,21 @@ void merge_sum_mean(struct mean *mean, double value, double weight)
 uint32_t merge_frame(struct reading *r, const json_t *value)
 {
 	json_int_t at = json_integer_value(value);
+	const char *text;
 
 	if (json_is_integer(value) && at >= 0 && (uint64_t)at < r->n_frames)
 		return r->merge ? r->frames[at] : 0;
-	if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value)) {
-		merge_refuse(r, -EBADMSG);
-		return NO_WORD;
-	}
-	return r->merge ? merge_word(r, json_string_value(value)) : 0;
+	text = json_fields__element(&r->fields, value, "stack");
+	return r->merge ? merge_word(r, text) : 0;
 }
 
 uint32_t merge_stack(struct reading *r, const json_t *row)
 {
-	const json_t *found = merge_list(r, row, "stack", CUDA_MERGE_MAX_FRAMES), *value;
+	const json_t *found = json_fields__list(&r->fields, row, "stack", CUDA_MERGE_MAX_FRAMES), *value;
 	size_t i, n = 0;
 	uint32_t number = 0;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return 0;
 	json_array_foreach (found, i, value)
 		r->stack[n++] = merge_frame(r, value);

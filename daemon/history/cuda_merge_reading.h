@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * One document of cuda_merge.c on its way into the sum: its members, checked as they are read, and what they are added
- * to. The first that is not what it must be ends the reading: its code is in rc, and what follows adds nothing. So a
- * row is read without a test behind each member. Without a merger nothing is added: the document is only checked.
+ * to. The first that is not what it must be ends the reading (stakeout/json_fields.h), and what follows adds nothing.
+ * Without a merger nothing is added: the document is only checked.
  */
 #ifndef STAKEOUT_CUDA_MERGE_READING_H
 #define STAKEOUT_CUDA_MERGE_READING_H
 
 #include "daemon/history/cuda_merge_internal.h"
 #include "daemon/os/u64_table.h"
+#include "stakeout/json_fields.h"
 
 #define CUDA_MERGE_MAX_SECONDS 1e10
 
 struct reading {
 	struct cuda_merge *merge; /* NULL: only checked */
-	int rc;
+	struct json_fields fields;
 	double duration_s;
 	uint32_t *frames; /* words of the document's "frames"; not set while it is only checked */
 	size_t n_frames;
@@ -28,18 +29,8 @@ void merge_refuse(struct reading *r, int code);
 /* Whether what was read is to be added. */
 bool merge_adds(const struct reading *r);
 
-/* Members of a row. One that is null is absent: 0, false, or NULL. */
-uint64_t merge_count(struct reading *r, const json_t *row, const char *key);
-int64_t merge_integer(struct reading *r, const json_t *row, const char *key);
-/* 0 … most. */
-double merge_number(struct reading *r, const json_t *row, const char *key, double most, double absent);
-bool merge_flag(struct reading *r, const json_t *row, const char *key);
-/* Without a NUL inside: it is written as it came. */
-const char *merge_text(struct reading *r, const json_t *row, const char *key);
-/* "0x7f12" */
+/* "0x7f12"; NULL: absent. */
 const char *merge_address(struct reading *r, const json_t *row, const char *key);
-const json_t *merge_list(struct reading *r, const json_t *row, const char *key, size_t most);
-const json_t *merge_object(struct reading *r, const json_t *row, const char *key);
 /* The number of the row's "stack" in the merger's; texts, or places in "frames". */
 uint32_t merge_stack(struct reading *r, const json_t *row);
 /* The word of one of its elements. */

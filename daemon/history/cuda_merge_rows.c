@@ -30,11 +30,12 @@ static bool read_bucket(const json_t *triple, struct bucket *out)
 
 static const json_t *check_histogram(struct reading *r, const json_t *row)
 {
-	const json_t *found = merge_list(r, row, "histogram", LATENCY_OCTAVES * LATENCY_BUCKETS), *triple;
+	const json_t *found = json_fields__list(&r->fields, row, "histogram", LATENCY_OCTAVES * LATENCY_BUCKETS),
+		     *triple;
 	struct bucket last = { 0 }, bucket;
 	size_t i;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return NULL;
 	json_array_foreach (found, i, triple) {
 		if (!read_bucket(triple, &bucket) || (i && bucket.lower_ns <= last.lower_ns)) {
@@ -56,7 +57,7 @@ static void add_histogram(struct reading *r, struct call_row *row, const json_t 
 	if (m && ARRAY_RESERVE(row->buckets, row->capacity, n + m))
 		merge_refuse(r, -ENOMEM);
 	r->merge->buckets_bytes += row->capacity * sizeof(*b);
-	if (r->rc || !m)
+	if (r->fields.ret || !m)
 		return;
 	b = row->buckets;
 	while (m) {
@@ -82,10 +83,12 @@ static void add_histogram(struct reading *r, struct call_row *row, const json_t 
 
 static void add_library(struct reading *r, const json_t *row)
 {
-	const char *path = merge_text(r, row, "path"), *kind = merge_text(r, row, "kind");
-	int64_t id = merge_integer(r, row, "id");
+	const char *path = json_fields__text(&r->fields, row, "path", NULL),
+		   *kind = json_fields__text(&r->fields, row, "kind", NULL);
+	int64_t id = json_fields__integer(&r->fields, row, "id");
 	uint32_t n = 0;
-	struct library_key key = { .pid = merge_integer(r, row, "pid"), .is_static = merge_flag(r, row, "static") };
+	struct library_key key = { .pid = json_fields__integer(&r->fields, row, "pid"),
+				   .is_static = json_fields__flag(&r->fields, row, "static", false) };
 
 	if (!merge_adds(r))
 		return;
@@ -108,10 +111,10 @@ static uint32_t library(const struct reading *r, int64_t id)
 
 static void three(struct reading *r, const json_t *row, const char *key, uint32_t out[3])
 {
-	const json_t *found = merge_list(r, row, key, 3), *value;
+	const json_t *found = json_fields__list(&r->fields, row, key, 3), *value;
 	size_t i;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_array_foreach (found, i, value) {
 		if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > UINT32_MAX)
@@ -123,15 +126,15 @@ static void three(struct reading *r, const json_t *row, const char *key, uint32_
 static void read_figures(struct reading *r, const json_t *row, struct call_row *out)
 {
 	*out = (struct call_row){
-		.calls = merge_count(r, row, "calls"),
-		.errors = merge_count(r, row, "errors"),
-		.total_ns = merge_count(r, row, "total_ns"),
-		.min_ns = merge_count(r, row, "min_ns"),
-		.max_ns = merge_count(r, row, "max_ns"),
-		.bytes = merge_count(r, row, "bytes"),
-		.blocks = merge_count(r, row, "blocks"),
-		.threads = merge_count(r, row, "threads"),
-		.squares_ns2 = merge_number(r, row, "squares_ns2", 1e308, 0),
+		.calls = json_fields__count(&r->fields, row, "calls"),
+		.errors = json_fields__count(&r->fields, row, "errors"),
+		.total_ns = json_fields__count(&r->fields, row, "total_ns"),
+		.min_ns = json_fields__count(&r->fields, row, "min_ns"),
+		.max_ns = json_fields__count(&r->fields, row, "max_ns"),
+		.bytes = json_fields__count(&r->fields, row, "bytes"),
+		.blocks = json_fields__count(&r->fields, row, "blocks"),
+		.threads = json_fields__count(&r->fields, row, "threads"),
+		.squares_ns2 = json_fields__number(&r->fields, row, "squares_ns2", 1e308, 0),
 	};
 	three(r, row, "grid", out->grid);
 	three(r, row, "block", out->block);
@@ -168,12 +171,15 @@ static const char *does(const char *word, const char *api)
 
 static void add_call(struct reading *r, const json_t *row)
 {
-	const char *api = merge_text(r, row, "api"), *kind = merge_text(r, row, "kind"),
-		   *comm = merge_text(r, row, "comm"), *kernel = merge_text(r, row, "kernel"),
-		   *direction = merge_text(r, row, "direction"), *at = merge_address(r, row, "kernel_address"),
-		   *stream = merge_address(r, row, "stream");
-	struct call_key key = { .pid = merge_integer(r, row, "pid"), .tid = merge_integer(r, row, "tid") };
-	int64_t id = merge_integer(r, row, "library");
+	const char *api = json_fields__text(&r->fields, row, "api", NULL),
+		   *kind = json_fields__text(&r->fields, row, "kind", NULL),
+		   *comm = json_fields__text(&r->fields, row, "comm", NULL),
+		   *kernel = json_fields__text(&r->fields, row, "kernel", NULL),
+		   *direction = json_fields__text(&r->fields, row, "direction", NULL),
+		   *at = merge_address(r, row, "kernel_address"), *stream = merge_address(r, row, "stream");
+	struct call_key key = { .pid = json_fields__integer(&r->fields, row, "pid"),
+				.tid = json_fields__integer(&r->fields, row, "tid") };
+	int64_t id = json_fields__integer(&r->fields, row, "library");
 	const json_t *histogram = check_histogram(r, row);
 	struct call_row figures, *to;
 	bool new;
@@ -201,10 +207,11 @@ static void add_call(struct reading *r, const json_t *row)
 
 static void add_error(struct reading *r, const json_t *row)
 {
-	const char *api = merge_text(r, row, "api");
-	int64_t id = merge_integer(r, row, "library");
-	struct error_key key = { .pid = merge_integer(r, row, "pid"), .code = merge_count(r, row, "code") };
-	uint64_t n = merge_count(r, row, "count");
+	const char *api = json_fields__text(&r->fields, row, "api", NULL);
+	int64_t id = json_fields__integer(&r->fields, row, "library");
+	struct error_key key = { .pid = json_fields__integer(&r->fields, row, "pid"),
+				 .code = json_fields__count(&r->fields, row, "code") };
+	uint64_t n = json_fields__count(&r->fields, row, "count");
 	struct error_row *to;
 
 	if (!api || key.code > UINT32_MAX)
@@ -220,13 +227,18 @@ static void add_error(struct reading *r, const json_t *row)
 
 static void add_line(struct reading *r, const json_t *row)
 {
-	const char *event = merge_text(r, row, "event"), *api = merge_text(r, row, "api"),
-		   *line = merge_text(r, row, "line");
-	struct line_key key = { .pid = merge_integer(r, row, "pid"), .tid = merge_integer(r, row, "tid") };
-	uint64_t calls = merge_count(r, row, "calls"), ns = merge_count(r, row, "total_ns"),
-		 bytes = merge_count(r, row, "bytes"), stacks = merge_count(r, row, "stacks"),
-		 stacks_ns = merge_count(r, row, "stacks_ns"), stacks_bytes = merge_count(r, row, "stacks_bytes");
-	bool sampled = merge_flag(r, row, "sampled");
+	const char *event = json_fields__text(&r->fields, row, "event", NULL),
+		   *api = json_fields__text(&r->fields, row, "api", NULL),
+		   *line = json_fields__text(&r->fields, row, "line", NULL);
+	struct line_key key = { .pid = json_fields__integer(&r->fields, row, "pid"),
+				.tid = json_fields__integer(&r->fields, row, "tid") };
+	uint64_t calls = json_fields__count(&r->fields, row, "calls"),
+		 ns = json_fields__count(&r->fields, row, "total_ns"),
+		 bytes = json_fields__count(&r->fields, row, "bytes"),
+		 stacks = json_fields__count(&r->fields, row, "stacks"),
+		 stacks_ns = json_fields__count(&r->fields, row, "stacks_ns"),
+		 stacks_bytes = json_fields__count(&r->fields, row, "stacks_bytes");
+	bool sampled = json_fields__flag(&r->fields, row, "sampled", false);
 	struct line_row *to;
 
 	key.stack = merge_stack(r, row);
@@ -255,11 +267,14 @@ static void add_line(struct reading *r, const json_t *row)
 /* Sites that read alike, as two addresses in one line do, are one row: sums within a document. */
 static void add_site(struct reading *r, const json_t *row)
 {
-	const char *line = merge_text(r, row, "line");
-	struct site_key key = { .pid = merge_integer(r, row, "pid"), .host = merge_flag(r, row, "host") };
-	uint64_t allocations = merge_count(r, row, "allocations"), frees = merge_count(r, row, "frees"),
-		 bytes = merge_count(r, row, "bytes");
-	int64_t current = merge_integer(r, row, "current_bytes"), peak = merge_integer(r, row, "peak_bytes");
+	const char *line = json_fields__text(&r->fields, row, "line", NULL);
+	struct site_key key = { .pid = json_fields__integer(&r->fields, row, "pid"),
+				.host = json_fields__flag(&r->fields, row, "host", false) };
+	uint64_t allocations = json_fields__count(&r->fields, row, "allocations"),
+		 frees = json_fields__count(&r->fields, row, "frees"),
+		 bytes = json_fields__count(&r->fields, row, "bytes");
+	int64_t current = json_fields__integer(&r->fields, row, "current_bytes"),
+		peak = json_fields__integer(&r->fields, row, "peak_bytes");
 	struct site_row *to;
 
 	key.stack = merge_stack(r, row);
@@ -286,18 +301,20 @@ static void add_site(struct reading *r, const json_t *row)
 
 static void add_device(struct reading *r, const json_t *row)
 {
-	const char *name = merge_text(r, row, "name"), *uuid = merge_text(r, row, "uuid"),
-		   *problem = merge_text(r, row, "problem");
-	struct device_key key = { .index = merge_integer(r, row, "index") };
-	double seconds = merge_number(r, row, "seconds", CUDA_MERGE_MAX_SECONDS, r->duration_s),
-	       process_seconds = merge_number(r, row, "process_seconds", CUDA_MERGE_MAX_SECONDS, r->duration_s),
-	       busy = merge_number(r, row, "utilisation_percent", 100, -1),
-	       memory_busy = merge_number(r, row, "memory_utilisation_percent", 100, -1),
-	       own = merge_number(r, row, "process_utilisation_percent", 100, -1),
-	       used = merge_number(r, row, "memory_used_bytes", 1e19, -1),
-	       total = merge_number(r, row, "memory_total_bytes", 1e19, -1),
-	       own_bytes = merge_number(r, row, "process_memory_bytes", 1e19, -1);
-	uint64_t samples = merge_count(r, row, "samples");
+	const char *name = json_fields__text(&r->fields, row, "name", NULL),
+		   *uuid = json_fields__text(&r->fields, row, "uuid", NULL),
+		   *problem = json_fields__text(&r->fields, row, "problem", NULL);
+	struct device_key key = { .index = json_fields__integer(&r->fields, row, "index") };
+	double seconds = json_fields__number(&r->fields, row, "seconds", CUDA_MERGE_MAX_SECONDS, r->duration_s),
+	       process_seconds =
+		       json_fields__number(&r->fields, row, "process_seconds", CUDA_MERGE_MAX_SECONDS, r->duration_s),
+	       busy = json_fields__number(&r->fields, row, "utilisation_percent", 100, -1),
+	       memory_busy = json_fields__number(&r->fields, row, "memory_utilisation_percent", 100, -1),
+	       own = json_fields__number(&r->fields, row, "process_utilisation_percent", 100, -1),
+	       used = json_fields__number(&r->fields, row, "memory_used_bytes", 1e19, -1),
+	       total = json_fields__number(&r->fields, row, "memory_total_bytes", 1e19, -1),
+	       own_bytes = json_fields__number(&r->fields, row, "process_memory_bytes", 1e19, -1);
+	uint64_t samples = json_fields__count(&r->fields, row, "samples");
 	struct device_row *to;
 
 	if (!merge_adds(r))
@@ -319,13 +336,13 @@ static void add_device(struct reading *r, const json_t *row)
 
 void merge_each(struct reading *r, const json_t *owner, const char *key, void (*take)(struct reading *, const json_t *))
 {
-	const json_t *rows = merge_list(r, owner, key, CUDA_MERGE_MAX_ROWS), *row;
+	const json_t *rows = json_fields__list(&r->fields, owner, key, CUDA_MERGE_MAX_ROWS), *row;
 	size_t i;
 
 	json_array_foreach (rows, i, row) {
 		if (!json_is_object(row))
 			merge_refuse(r, -EBADMSG);
-		if (r->rc)
+		if (r->fields.ret)
 			return;
 		take(r, row);
 	}
