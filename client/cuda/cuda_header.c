@@ -150,7 +150,7 @@ static void print_missing(const struct cuda_report *report, const struct cuda_vi
 		cuda_text__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
 	}
 	for (size_t i = 0; i < report->n_in_progress; i++) {
-		const struct cuda_in_progress *call = &report->in_progress[i];
+		const struct so_cuda_in_progress_row *call = &report->in_progress[i];
 		char since[CUDA_TEXT_BYTES];
 
 		cuda_text__time((double)call->since_ns, since);
@@ -160,7 +160,7 @@ static void print_missing(const struct cuda_report *report, const struct cuda_vi
 	}
 }
 
-static void print_device(const struct cuda_report *report, const struct cuda_device *device, FILE *out)
+static void print_device(const struct cuda_report *report, const struct so_cuda_device_row *device, FILE *out)
 {
 	char text[CUDA_TEXT_BYTES];
 

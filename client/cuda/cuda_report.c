@@ -7,9 +7,7 @@
 
 #include "client/cuda/cuda_fields.h"
 
-#define MAX_TEXT_LINES 1024 /* problems */
-#define MAX_API_BYTES  128
-#define ANY            HUGE_VAL
+#define MAX_PROBLEMS 1024
 
 static const char *const kind_words[SO_CUDA_KIND_COUNT + 1] = {
 #define X(name, word, does, does_word) [SO_CUDA_##name] = word,
@@ -57,39 +55,64 @@ static enum so_cuda_kind kind_of(const char *word, const char *api)
 	return kind;
 }
 
+static const char *clean(void *data, const char *text)
+{
+	return cuda_fields__clean(data, text);
+}
+
+static bool read_row(struct cuda_fields *fields, enum so_cuda_row_kind kind, const json_t *json, void *row)
+{
+	if (!so_cuda_row__read(&fields->json, kind, json, row))
+		return false;
+	so_cuda_row__replace_texts(kind, row, clean, fields);
+	return !fields->json.ret;
+}
+
 /*
- * One list of the answer: what row() reads of each element goes to an array of elements of `size` bytes. row() may drop
- * its element by returning false.
+ * Rows of one list, in elements of `size` bytes. finish() fills what an element has beside its row; false: it is left
+ * out.
  */
 struct list {
-	const char *key;
+	enum so_cuda_row_kind kind;
 	size_t size;
-	bool (*row)(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out);
+	bool (*finish)(struct cuda_fields *fields, const struct cuda_report *report, const json_t *json, void *row);
 };
 
-static void *read_list(struct cuda_fields *fields, const struct cuda_report *report, const json_t *owner,
+static void *read_rows(struct cuda_fields *fields, const struct cuda_report *report, const json_t *array,
 		       const struct list *list, size_t *n)
 {
-	size_t kept = 0;
-	const json_t *array = json_fields__list(&fields->json, owner, list->key, CUDA_REPORT_MAX_ROWS);
+	const char *name = so_cuda_rows__of(list->kind)->list;
 	char *out = cuda_fields__array(fields, json_array_size(array), list->size);
-	const json_t *row;
-	size_t i;
+	const json_t *json;
+	size_t i, kept = 0;
 
-	json_array_foreach (array, i, row) {
-		if (json_fields__row(&fields->json, row, list->key, i) &&
-		    list->row(fields, report, row, out + kept * list->size))
+	json_array_foreach (array, i, json) {
+		char *row;
+
+		if (!json_fields__row(&fields->json, json, name, i))
+			break;
+		row = out + kept * list->size;
+		if (read_row(fields, list->kind, json, row) &&
+		    (!list->finish || list->finish(fields, report, json, row)))
 			kept++;
 	}
-	json_fields__row(&fields->json, owner, NULL, 0);
+	fields->json.list = NULL;
 	*n = kept;
 	return out;
 }
 
-static const char **read_texts(struct cuda_fields *fields, const json_t *owner, const char *key, size_t most, size_t *n)
+static void *read_list(struct cuda_fields *fields, const struct cuda_report *report, const json_t *owner,
+		       const struct list *list, size_t *n)
 {
-	const json_t *array = json_fields__list(&fields->json, owner, key, most), *element;
+	const char *name = so_cuda_rows__of(list->kind)->list;
+
+	return read_rows(fields, report, json_fields__list(&fields->json, owner, name, SO_CUDA_MAX_ROWS), list, n);
+}
+
+static const char **read_texts(struct cuda_fields *fields, const json_t *array, const char *key, size_t *n)
+{
 	const char **out = cuda_fields__array(fields, json_array_size(array), sizeof(*out));
+	const json_t *element;
 	size_t i;
 
 	*n = json_array_size(array);
@@ -102,40 +125,17 @@ static const char **read_texts(struct cuda_fields *fields, const json_t *owner, 
 	return out;
 }
 
-static void read_stack(struct cuda_fields *fields, const json_t *row, struct cuda_stack *out)
+static void read_stack(struct cuda_fields *fields, const json_t *frames, struct cuda_stack *out)
 {
-	out->frames = read_texts(fields, row, "stack", CUDA_REPORT_MAX_FRAMES, &out->n_frames);
+	out->frames = read_texts(fields, frames, "stack", &out->n_frames);
 }
 
-static bool read_probe(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static bool finish_library(struct cuda_fields *fields, const struct cuda_report *report, const json_t *json, void *row)
 {
-	struct cuda_probe *probe = out;
+	static const struct list probes = { SO_CUDA_ROW_PROBE, sizeof(struct so_cuda_probe_row), NULL };
+	struct cuda_library *library = row;
 
-	*probe = (struct cuda_probe){
-		.symbol = cuda_fields__text(fields, row, "symbol", ""),
-		.api = cuda_fields__text(fields, row, "api", ""),
-		.address = json_fields__address(&fields->json, row, "address"),
-		.offset = json_fields__count(&fields->json, row, "offset_in_function"),
-		.instruction = cuda_fields__text(fields, row, "instruction", ""),
-		.why = cuda_fields__text(fields, row, "why", ""),
-		.emulated = json_fields__flag(&fields->json, row, "emulated", false),
-	};
-	return true;
-}
-
-static bool read_library(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	static const struct list probes = { "probes", sizeof(struct cuda_probe), read_probe };
-	struct cuda_library *library = out;
-
-	*library = (struct cuda_library){
-		.id = json_fields__integer(&fields->json, row, "id"),
-		.pid = json_fields__integer(&fields->json, row, "pid"),
-		.path = cuda_fields__text(fields, row, "path", ""),
-		.kind = cuda_fields__text(fields, row, "kind", ""),
-		.is_static = json_fields__flag(&fields->json, row, "static", false),
-	};
-	library->probes = read_list(fields, report, row, &probes, &library->n_probes);
+	library->probes = read_rows(fields, report, library->probes_json, &probes, &library->n_probes);
 	return true;
 }
 
@@ -147,252 +147,78 @@ static int compare_libraries(const void *a, const void *b)
 }
 
 /* The libraries are sorted by their numbers. */
-static const struct cuda_library *find_library(struct cuda_fields *fields, const struct cuda_report *report,
-					       const json_t *row)
+static const struct cuda_library *find_library(const struct cuda_report *report, int64_t id)
 {
-	struct cuda_library key = { .id = json_fields__integer(&fields->json, row, "library") };
+	struct cuda_library key = { .id = id };
 
 	if (!report->n_libraries)
 		return NULL;
 	return bsearch(&key, report->libraries, report->n_libraries, sizeof(key), compare_libraries);
 }
 
-/* One [lower_ns, width_ns, count]; false: it is none of latency.h's. */
-static bool read_bucket(const json_t *triple, struct cuda_bucket *out)
+static bool finish_call(struct cuda_fields *fields, const struct cuda_report *report, const json_t *json, void *row)
 {
-	json_int_t lower, width, count;
-	uint32_t octave, bucket;
+	struct cuda_call *call = row;
+	struct cuda_bucket *buckets;
 
-	for (size_t i = 0; i < 3; i++)
-		if (!json_is_integer(json_array_get(triple, i)))
-			return false;
-	lower = json_integer_value(json_array_get(triple, 0));
-	width = json_integer_value(json_array_get(triple, 1));
-	count = json_integer_value(json_array_get(triple, 2));
-	if (json_array_size(triple) != 3 || lower < 0 || width < 0 || count < 0)
-		return false;
-	octave = latency_octave((uint64_t)lower);
-	bucket = latency_bucket((uint64_t)lower, octave);
-	*out = (struct cuda_bucket){ octave * LATENCY_BUCKETS + bucket, (uint64_t)count };
-	return latency_lower(octave, bucket) == (uint64_t)lower && latency_width(octave) == (uint64_t)width;
-}
-
-static void read_histogram(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
-{
-	const json_t *array = json_fields__list(&fields->json, row, "histogram", CUDA_BUCKETS);
-	size_t n = json_array_size(array);
-	struct cuda_bucket *buckets = cuda_fields__array(fields, n, sizeof(*buckets));
-
-	for (size_t i = 0; buckets && i < n; i++) {
-		if (read_bucket(json_array_get(array, i), &buckets[i]) &&
-		    (!i || buckets[i].index > buckets[i - 1].index))
-			continue;
-		json_fields__refuse(&fields->json, -EPROTO, "histogram",
-				    "rising [lower_ns, width_ns, count] of this version are expected");
-		return;
-	}
-	call->buckets = buckets;
-	call->n_buckets = n;
-}
-
-static void read_dim3(struct cuda_fields *fields, const json_t *row, const char *key, uint32_t out[3])
-{
-	const json_t *array = json_fields__list(&fields->json, row, key, 3);
-	size_t n = json_array_size(array);
-
-	for (size_t i = 0; i < n; i++) {
-		const json_t *value = json_array_get(array, i);
-
-		if (json_is_integer(value) && n == 3 && json_integer_value(value) >= 0 &&
-		    json_integer_value(value) <= UINT32_MAX)
-			out[i] = (uint32_t)json_integer_value(value);
-		else
-			json_fields__refuse(&fields->json, -EPROTO, key, "three counts are expected");
-	}
-}
-
-static void read_figures(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
-{
-	call->calls = json_fields__count(&fields->json, row, "calls");
-	call->errors = json_fields__count(&fields->json, row, "errors");
-	call->total_ns = json_fields__count(&fields->json, row, "total_ns");
-	call->min_ns = json_fields__count(&fields->json, row, "min_ns");
-	call->max_ns = json_fields__count(&fields->json, row, "max_ns");
-	call->squares_ns2 = json_fields__number(&fields->json, row, "squares_ns2", ANY, 0);
-	call->bytes = json_fields__count(&fields->json, row, "bytes");
-	call->blocks = json_fields__count(&fields->json, row, "blocks");
-	call->threads = json_fields__count(&fields->json, row, "threads");
-	if (call->min_ns > call->max_ns)
-		json_fields__refuse(&fields->json, -EPROTO, "min_ns", "above max_ns");
-	if (call->errors > call->calls)
-		json_fields__refuse(&fields->json, -EPROTO, "errors", "more than calls");
-}
-
-/* Names of C functions; other code may rely on their being short and ASCII. */
-static const char *read_api(struct cuda_fields *fields, const json_t *row)
-{
-	const char *api = cuda_fields__text(fields, row, "api", "");
-	size_t n = strlen(api);
-
-	if (n <= MAX_API_BYTES && n == strspn(api, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
-		return api;
-	json_fields__refuse(&fields->json, -EPROTO, "api", "a function's name is expected");
-	return "";
-}
-
-static bool read_call(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	struct cuda_call *call = out;
-
-	*call = (struct cuda_call){
-		.api = read_api(fields, row),
-		.kind = kind_of(cuda_fields__text(fields, row, "kind", ""), read_api(fields, row)),
-		.library = find_library(fields, report, row),
-		.pid = json_fields__integer(&fields->json, row, "pid"),
-		.tid = json_fields__integer(&fields->json, row, "tid"),
-		.comm = cuda_fields__text(fields, row, "comm", ""),
-		.kernel = cuda_fields__text(fields, row, "kernel", NULL),
-		.direction = cuda_fields__text(fields, row, "direction", ""),
-	};
+	call->kind = kind_of(call->kind_word, call->api);
+	call->library = find_library(report, call->library_id);
 	if (call->kernel && !*call->kernel)
 		call->kernel = NULL;
-	call->kernel_address = json_fields__address(&fields->json, row, "kernel_address");
-	call->has_kernel_address = call->kernel_address != 0;
-	read_figures(fields, row, call);
-	read_dim3(fields, row, "grid", call->grid);
-	read_dim3(fields, row, "block", call->block);
-	read_histogram(fields, row, call);
-	if (!*call->api)
-		json_fields__refuse(&fields->json, -EPROTO, "api", "a function's name is expected");
-	return call->calls > 0;
+	call->n_buckets = json_array_size(call->histogram_json);
+	call->buckets = buckets = cuda_fields__array(fields, call->n_buckets, sizeof(*buckets));
+	return so_cuda_buckets__read(&fields->json, call->histogram_json, buckets) && call->calls > 0;
 }
 
-static bool read_error(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static bool finish_error(struct cuda_fields *fields, const struct cuda_report *report, const json_t *json, void *row)
 {
-	struct cuda_error *error = out;
-	uint64_t code = json_fields__count(&fields->json, row, "code");
+	struct cuda_error *error = row;
 
-	*error = (struct cuda_error){
-		.api = read_api(fields, row),
-		.library = find_library(fields, report, row),
-		.pid = json_fields__integer(&fields->json, row, "pid"),
-		.code = (uint32_t)code,
-		.count = json_fields__count(&fields->json, row, "count"),
-	};
-	if (code > UINT32_MAX)
-		json_fields__refuse(&fields->json, -EPROTO, "code", "a 32-bit code is expected");
+	error->library = find_library(report, error->library_id);
 	return error->count > 0;
 }
 
-static bool read_line(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static bool finish_line(struct cuda_fields *fields, const struct cuda_report *report, const json_t *json, void *row)
 {
-	struct cuda_line *line = out;
-	const char *api = read_api(fields, row);
-	enum so_cuda_kind kind = kind_of(cuda_fields__text(fields, row, "event", ""), api);
+	struct cuda_line *line = row;
 
-	*line = (struct cuda_line){
-		.kind = kind,
-		.event = so_cuda_kind__does(kind),
-		.api = api,
-		.line = cuda_fields__text(fields, row, "line", ""),
-		.pid = json_fields__integer(&fields->json, row, "pid"),
-		.tid = json_fields__integer(&fields->json, row, "tid"),
-		.direction = cuda_fields__text(fields, row, "direction", ""),
-		.calls = json_fields__count(&fields->json, row, "calls"),
-		.total_ns = json_fields__count(&fields->json, row, "total_ns"),
-		.bytes = json_fields__count(&fields->json, row, "bytes"),
-		.stacks = json_fields__count(&fields->json, row, "stacks"),
-		.sampled = json_fields__flag(&fields->json, row, "sampled", false),
-	};
-	read_stack(fields, row, &line->stack);
+	line->kind = kind_of(line->event_word, line->api);
+	line->event = so_cuda_kind__does(line->kind);
+	line->direction = cuda_fields__text(fields, json, "direction", "");
+	read_stack(fields, line->stack_json, &line->stack);
 	return line->calls > 0;
 }
 
-static bool read_allocation(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static bool finish_allocation(struct cuda_fields *fields, const struct cuda_report *report, const json_t *json,
+			      void *row)
 {
-	struct cuda_allocation *allocation = out;
+	struct cuda_allocation *allocation = row;
 
-	*allocation = (struct cuda_allocation){
-		.pid = json_fields__integer(&fields->json, row, "pid"),
-		.line = cuda_fields__text(fields, row, "line", ""),
-		.host = json_fields__flag(&fields->json, row, "host", false),
-		.allocations = json_fields__count(&fields->json, row, "allocations"),
-		.frees = json_fields__count(&fields->json, row, "frees"),
-		.bytes = json_fields__count(&fields->json, row, "bytes"),
-		.current_bytes = json_fields__integer(&fields->json, row, "current_bytes"),
-		.peak_bytes = json_fields__integer(&fields->json, row, "peak_bytes"),
-	};
-	read_stack(fields, row, &allocation->stack);
+	allocation->line = allocation->line ?: "";
+	read_stack(fields, allocation->stack_json, &allocation->stack);
 	return allocation->allocations || allocation->frees;
-}
-
-static bool read_in_progress(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	*(struct cuda_in_progress *)out = (struct cuda_in_progress){
-		.pid = json_fields__integer(&fields->json, row, "pid"),
-		.tid = json_fields__integer(&fields->json, row, "tid"),
-		.api = read_api(fields, row),
-		.since_ns = json_fields__count(&fields->json, row, "since_ns"),
-	};
-	return true;
-}
-
-static bool read_device(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	*(struct cuda_device *)out = (struct cuda_device){
-		.index = json_fields__integer(&fields->json, row, "index"),
-		.name = cuda_fields__text(fields, row, "name", ""),
-		.uuid = cuda_fields__text(fields, row, "uuid", ""),
-		.utilisation_percent = json_fields__number(&fields->json, row, "utilisation_percent", 100, NAN),
-		.memory_utilisation_percent =
-			json_fields__number(&fields->json, row, "memory_utilisation_percent", 100, NAN),
-		.memory_used_bytes = json_fields__number(&fields->json, row, "memory_used_bytes", ANY, NAN),
-		.memory_total_bytes = json_fields__number(&fields->json, row, "memory_total_bytes", ANY, NAN),
-		.process_utilisation_percent =
-			json_fields__number(&fields->json, row, "process_utilisation_percent", 100, NAN),
-		.process_memory_bytes = json_fields__number(&fields->json, row, "process_memory_bytes", ANY, NAN),
-		.samples = json_fields__count(&fields->json, row, "samples"),
-	};
-	return true;
-}
-
-static void read_rungs(struct cuda_fields *fields, const json_t *probes, struct cuda_watching *out)
-{
-	const json_t *rungs = json_fields__object(&fields->json, probes, "rungs");
-	const char *unit;
-	json_t *value;
-
-	out->rungs = cuda_fields__array(fields, json_object_size(rungs), sizeof(*out->rungs));
-	if (!out->rungs)
-		return;
-	json_object_foreach ((json_t *)rungs, unit, value)
-		out->rungs[out->n_rungs++] = (struct cuda_rung_word){ cuda_fields__clean(fields, unit),
-								      cuda_fields__text(fields, rungs, unit, "") };
 }
 
 static void read_watching(struct cuda_fields *fields, const json_t *answer, struct cuda_watching *out)
 {
 	const json_t *probes = json_fields__object(&fields->json, answer, "probes");
-	const json_t *periods = json_fields__object(&fields->json, probes, "stack_period");
-	const json_t *times = json_fields__object(&fields->json, probes, "stack_time_ns");
+	const char *unit;
+	json_t *value;
 
-	*out = (struct cuda_watching){
-		.installed = json_fields__count(&fields->json, probes, "installed"),
-		.floor_ns = json_fields__count(&fields->json, probes, "floor_ns"),
-		.hits = json_fields__count(&fields->json, probes, "hits"),
-		.returns = json_fields__count(&fields->json, probes, "returns"),
-		.nested = json_fields__count(&fields->json, probes, "nested"),
-		.stacks = json_fields__count(&fields->json, probes, "stacks"),
-		.kind = cuda_fields__text(fields, probes, "kind", ""),
-		.state = cuda_fields__text(fields, probes, "state", ""),
-		.cost_ns_per_call = json_fields__number(&fields->json, probes, "cost_ns_per_call", ANY, NAN),
-		.overhead_percent = json_fields__number(&fields->json, probes, "overhead_percent", ANY, NAN),
-		.budget_percent = json_fields__number(&fields->json, probes, "budget_percent", ANY, NAN),
-	};
-	read_rungs(fields, probes, out);
+	if (!read_row(fields, SO_CUDA_ROW_PROBES, probes, out))
+		return;
+	out->rungs = cuda_fields__array(fields, json_object_size(out->rungs_json), sizeof(*out->rungs));
+	if (!out->rungs)
+		return;
+	json_object_foreach (out->rungs_json, unit, value)
+		out->rungs[out->n_rungs++] =
+			(struct cuda_rung_word){ cuda_fields__clean(fields, unit),
+						 cuda_fields__text(fields, out->rungs_json, unit, "") };
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		out->stack_period[kind] = json_fields__count(&fields->json, periods, kind_words[kind]);
-		out->stack_time_ns[kind] = json_fields__count(&fields->json, times, kind_words[kind]);
+		const char *word = kind_words[kind];
+
+		out->stack_period[kind] = json_fields__count(&fields->json, out->stack_period_json, word);
+		out->stack_time_ns[kind] = json_fields__count(&fields->json, out->stack_time_ns_json, word);
 	}
 }
 
@@ -416,7 +242,7 @@ static void read_losses(struct cuda_fields *fields, const json_t *answer, struct
 
 static void read_gpu(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
-	static const struct list devices = { "devices", sizeof(struct cuda_device), read_device };
+	static const struct list devices = { SO_CUDA_ROW_DEVICE, sizeof(struct so_cuda_device_row), NULL };
 	const json_t *gpu = json_fields__object(&fields->json, answer, "gpu");
 
 	report->gpu_problem = cuda_fields__text(fields, answer, "gpu_problem", "");
@@ -428,12 +254,14 @@ static void read_gpu(struct cuda_fields *fields, const json_t *answer, struct cu
 
 static void read_lists(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
 {
-	static const struct list libraries = { "libraries", sizeof(struct cuda_library), read_library };
-	static const struct list calls = { "calls", sizeof(struct cuda_call), read_call };
-	static const struct list errors = { "errors", sizeof(struct cuda_error), read_error };
-	static const struct list lines = { "lines", sizeof(struct cuda_line), read_line };
-	static const struct list allocations = { "allocations", sizeof(struct cuda_allocation), read_allocation };
-	static const struct list in_progress = { "in_progress", sizeof(struct cuda_in_progress), read_in_progress };
+	static const struct list libraries = { SO_CUDA_ROW_LIBRARY, sizeof(struct cuda_library), finish_library },
+				 calls = { SO_CUDA_ROW_CALL, sizeof(struct cuda_call), finish_call },
+				 errors = { SO_CUDA_ROW_ERROR, sizeof(struct cuda_error), finish_error },
+				 lines = { SO_CUDA_ROW_LINE, sizeof(struct cuda_line), finish_line },
+				 allocations = { SO_CUDA_ROW_ALLOCATION, sizeof(struct cuda_allocation),
+						 finish_allocation },
+				 in_progress = { SO_CUDA_ROW_IN_PROGRESS, sizeof(struct so_cuda_in_progress_row),
+						 NULL };
 
 	report->libraries = read_list(fields, report, answer, &libraries, &report->n_libraries);
 	if (report->n_libraries)
@@ -448,7 +276,7 @@ static void read_lists(struct cuda_fields *fields, const json_t *answer, struct 
 static struct so_cuda_estimate sums_of(struct cuda_fields *fields, const json_t *estimate)
 {
 	return (struct so_cuda_estimate){
-#define X(member, word) .member = json_fields__number(&fields->json, estimate, word, ANY, 0),
+#define X(member, word) .member = json_fields__number(&fields->json, estimate, word, HUGE_VAL, 0),
 		SO_CUDA_ESTIMATE_SUMS(X)
 #undef X
 	};
@@ -523,7 +351,8 @@ static void read_all(struct cuda_fields *fields, const json_t *answer, struct cu
 	report->lines_missing = json_fields__count(&fields->json, answer, "lines_missing");
 	read_estimates(fields, answer, report);
 	report->available = json_fields__flag(&fields->json, answer, "available", true);
-	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);
+	report->problems = read_texts(fields, json_fields__list(&fields->json, answer, "problems", MAX_PROBLEMS),
+				      "problems", &report->n_problems);
 	read_watching(fields, answer, &report->watching);
 	read_losses(fields, answer, report);
 	read_gpu(fields, answer, report);

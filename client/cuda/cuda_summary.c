@@ -169,9 +169,9 @@ static int by_kernel(const void *a, const void *b)
 		return x->kernel ? -1 : 1;
 	if (x->kernel)
 		return strcmp(x->kernel, y->kernel);
-	if (x->has_kernel_address != y->has_kernel_address)
-		return x->has_kernel_address ? 1 : -1;
-	if (!x->has_kernel_address)
+	if (!x->kernel_address != !y->kernel_address)
+		return x->kernel_address ? 1 : -1;
+	if (!x->kernel_address)
 		return strcmp(x->api, y->api);
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
@@ -196,7 +196,7 @@ static void fill_kernel(struct cuda_kernel_row *row, const struct run *run)
 		if (run->calls[i]->calls > most->calls)
 			most = run->calls[i];
 	row->kernel = most->kernel;
-	row->graph = !most->kernel && !most->has_kernel_address && strstr(most->api, "Graph");
+	row->graph = !most->kernel && !most->kernel_address && strstr(most->api, "Graph");
 	row->api = most->api;
 	row->address = most->kernel_address;
 	row->pid = most->pid;

@@ -30,9 +30,9 @@ bool json_fields__row(struct json_fields *fields, const json_t *row, const char 
 	return json_is_object(row) || !json_fields__refuse(fields, -EPROTO, "", "an object is expected");
 }
 
-const json_t *json_fields__member(const struct json_fields *fields, const json_t *row, const char *key)
+json_t *json_fields__member(const struct json_fields *fields, const json_t *row, const char *key)
 {
-	const json_t *value = fields->ret ? NULL : json_object_get(row, key);
+	json_t *value = fields->ret ? NULL : json_object_get(row, key);
 
 	return json_is_null(value) ? NULL : value;
 }
@@ -133,9 +133,9 @@ const char *json_fields__element(struct json_fields *fields, const json_t *eleme
 	return NULL;
 }
 
-const json_t *json_fields__list(struct json_fields *fields, const json_t *row, const char *key, size_t most)
+json_t *json_fields__list(struct json_fields *fields, const json_t *row, const char *key, size_t most)
 {
-	const json_t *value = json_fields__member(fields, row, key);
+	json_t *value = json_fields__member(fields, row, key);
 
 	if (!value)
 		return NULL;
@@ -146,9 +146,9 @@ const json_t *json_fields__list(struct json_fields *fields, const json_t *row, c
 	return fields->ret ? NULL : value;
 }
 
-const json_t *json_fields__object(struct json_fields *fields, const json_t *row, const char *key)
+json_t *json_fields__object(struct json_fields *fields, const json_t *row, const char *key)
 {
-	const json_t *value = json_fields__member(fields, row, key);
+	json_t *value = json_fields__member(fields, row, key);
 
 	if (!value)
 		return NULL;

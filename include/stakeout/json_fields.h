@@ -31,7 +31,7 @@ bool json_fields__row(struct json_fields *fields, const json_t *row, const char 
 int json_fields__refuse(struct json_fields *fields, int code, const char *key, const char *why);
 
 /* The member; NULL: absent, or nothing is read any more. Borrowed, as all that follows. */
-const json_t *json_fields__member(const struct json_fields *fields, const json_t *row, const char *key);
+json_t *json_fields__member(const struct json_fields *fields, const json_t *row, const char *key);
 /* 0 … 2^63 - 1. Absent: 0. */
 uint64_t json_fields__count(struct json_fields *fields, const json_t *row, const char *key);
 /* May be negative. Absent: 0. */
@@ -46,8 +46,8 @@ const char *json_fields__text(struct json_fields *fields, const json_t *row, con
 /* The same of an element of the list `key`; NULL: refused. */
 const char *json_fields__element(struct json_fields *fields, const json_t *element, const char *key);
 /* Of at most `most` elements; more is -EFBIG. Absent: NULL. */
-const json_t *json_fields__list(struct json_fields *fields, const json_t *row, const char *key, size_t most);
+json_t *json_fields__list(struct json_fields *fields, const json_t *row, const char *key, size_t most);
 /* Absent: NULL. */
-const json_t *json_fields__object(struct json_fields *fields, const json_t *row, const char *key);
+json_t *json_fields__object(struct json_fields *fields, const json_t *row, const char *key);
 
 #endif

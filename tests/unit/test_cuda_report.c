@@ -49,7 +49,7 @@ static void everything_is_read(void **state)
 			 2944);
 	assert_int_equal(call->grid[0], 256);
 	assert_null(report->calls[2].kernel);
-	assert_true(report->calls[2].has_kernel_address && !report->calls[4].has_kernel_address);
+	assert_true(report->calls[2].kernel_address && !report->calls[4].kernel_address);
 	assert_null(report->calls[3].library); /* number 3 is not in the list */
 	assert_int_equal(report->n_lines, 9);
 	assert_int_equal(report->lines[0].stack.n_frames, 8);
