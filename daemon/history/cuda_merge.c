@@ -13,10 +13,8 @@ const char *const cuda_merge_states[CUDA_MERGE_STATES] = { "full", "fewer-stacks
 							   "not-watched" };
 
 /* A document's counts by word into `sums`, each what join() makes of both. */
-static void add_words(struct reading *r, const json_t *owner, const char *key, json_t *sums,
-		      uint64_t (*join)(uint64_t, uint64_t))
+static void add_words(struct reading *r, const json_t *found, json_t *sums, uint64_t (*join)(uint64_t, uint64_t))
 {
-	const json_t *found = json_fields__object(&r->fields, owner, key);
 	const char *name;
 	json_t *value;
 
@@ -78,9 +76,8 @@ static unsigned state_of(const char *found)
 }
 
 /* The lowest of each. */
-static void add_rungs(struct reading *r, const json_t *probes)
+static void add_rungs(struct reading *r, const json_t *found)
 {
-	const json_t *found = json_fields__object(&r->fields, probes, "rungs");
 	const char *name;
 	json_t *value;
 
@@ -102,36 +99,21 @@ static void add_rungs(struct reading *r, const json_t *probes)
 static void add_probes(struct reading *r, const json_t *document)
 {
 	const json_t *probes = json_fields__object(&r->fields, document, "probes");
-	const char *kind = json_fields__text(&r->fields, probes, "kind", NULL),
-		   *state = json_fields__text(&r->fields, probes, "state", NULL);
-	uint64_t installed = json_fields__count(&r->fields, probes, "installed"),
-		 floor_ns = json_fields__count(&r->fields, probes, "floor_ns"),
-		 hits = json_fields__count(&r->fields, probes, "hits"),
-		 returns = json_fields__count(&r->fields, probes, "returns"),
-		 nested = json_fields__count(&r->fields, probes, "nested"),
-		 stacks = json_fields__count(&r->fields, probes, "stacks");
-	double cost = json_fields__number(&r->fields, probes, "cost_ns_per_call", 1e300, -1),
-	       overhead = json_fields__number(&r->fields, probes, "overhead_percent", 1e300, -1),
-	       budget = json_fields__number(&r->fields, probes, "budget_percent", 1e300, -1);
 	struct cuda_merge *m = r->merge;
+	struct so_cuda_probes_row row;
 
-	add_rungs(r, probes);
-	add_words(r, probes, "stack_period", m ? m->periods : NULL, greater_of);
-	add_words(r, probes, "stack_time_ns", m ? m->stack_times : NULL, greater_of);
-	if (!merge_adds(r) || !probes)
+	if (!probes || !so_cuda_row__read(&r->fields, SO_CUDA_ROW_PROBES, probes, &row))
 		return;
-	m->probes = true;
-	m->installed = installed;
-	m->floor_ns = floor_ns;
-	merge_sum_count(&m->hits, hits);
-	merge_sum_count(&m->returns, returns);
-	merge_sum_count(&m->nested, nested);
-	merge_sum_count(&m->stacks_taken, stacks);
-	m->probe_kind = merge_word(r, kind ?: "");
-	m->state = (unsigned)greater_of(m->state, state_of(state));
-	m->cost_ns = cost;
-	m->budget_percent = budget;
-	merge_sum_mean(&m->overhead, overhead, r->duration_s);
+	add_rungs(r, row.rungs_json);
+	add_words(r, row.stack_period_json, m ? m->periods : NULL, greater_of);
+	add_words(r, row.stack_time_ns_json, m ? m->stack_times : NULL, greater_of);
+	if (!merge_adds(r))
+		return;
+	m->has_probes = true;
+	m->state = (unsigned)greater_of(m->state, state_of(row.state));
+	merge_sum_mean(&m->overhead, row.overhead_percent, r->duration_s);
+	merge_sum_row(r, SO_CUDA_ROW_PROBES, &row, &m->probes);
+	m->probes = row;
 }
 
 static void add_gpu(struct reading *r, const json_t *document)
@@ -145,21 +127,12 @@ static void add_gpu(struct reading *r, const json_t *document)
 	if (!merge_adds(r))
 		return;
 	if (problem)
-		r->merge->gpu_problem = merge_word(r, problem);
+		r->merge->gpu_problem = merge_text(r, problem);
 	if (!gpu)
 		return;
 	r->merge->gpu = true;
-	r->merge->driver = merge_word(r, driver ?: "");
+	r->merge->driver = merge_text(r, driver ?: "");
 	r->merge->devices_left_out = left_out;
-}
-
-/* Copied as it is, once it is known to be what it must be. */
-static void check_in_progress(struct reading *r, const json_t *row)
-{
-	json_fields__integer(&r->fields, row, "pid");
-	json_fields__integer(&r->fields, row, "tid");
-	json_fields__text(&r->fields, row, "api", NULL);
-	json_fields__count(&r->fields, row, "since_ns");
 }
 
 #define MOST_ESTIMATED 1e30
@@ -215,13 +188,12 @@ static void add_head(struct reading *r, const json_t *document)
 	json_t *running = json_object_get(document, "in_progress");
 	struct cuda_merge *m = r->merge;
 
-	r->duration_s = json_fields__number(&r->fields, document, "duration_s", CUDA_MERGE_MAX_SECONDS, 0);
-	merge_each(r, document, "in_progress", check_in_progress);
+	r->duration_s = json_fields__number(&r->fields, document, "duration_s", 1e10, 0);
 	add_estimates(r, document, estimated);
 	if (!merge_adds(r))
 		return;
 	m->pid = pid;
-	m->comm = merge_word(r, comm);
+	m->comm = merge_text(r, comm);
 	merge_sum_real(&m->duration_s, r->duration_s);
 	merge_sum_real(&m->cpu_s, cpu_s);
 	m->estimated = m->estimated || estimated;
@@ -261,7 +233,7 @@ static void read_document(struct reading *r, const json_t *document)
 	read_frames(r, document);
 	add_head(r, document);
 	merge_rows(r, document);
-	add_words(r, document, "lost", r->merge ? r->merge->lost : NULL, sum_of);
+	add_words(r, json_fields__object(&r->fields, document, "lost"), r->merge ? r->merge->lost : NULL, sum_of);
 	add_problems(r, document);
 	add_probes(r, document);
 	add_gpu(r, document);
@@ -312,14 +284,12 @@ struct cuda_merge *cuda_merge__new(void)
 
 	if (!m)
 		return NULL;
-	m->libraries.row_bytes = 1; /* all is in the key */
-	m->calls.row_bytes = sizeof(struct call_row);
-	m->errors.row_bytes = sizeof(struct error_row);
-	m->lines.row_bytes = sizeof(struct line_row);
-	m->sites.row_bytes = sizeof(struct site_row);
-	m->devices.row_bytes = sizeof(struct device_row);
-	m->comm = m->gpu_problem = m->driver = m->probe_kind = NO_WORD;
-	m->cost_ns = m->budget_percent = -1;
+	m->libraries = (struct table){ .kind = SO_CUDA_ROW_LIBRARY, .row_bytes = sizeof(struct so_cuda_library_row) };
+	m->calls = (struct table){ .kind = SO_CUDA_ROW_CALL, .row_bytes = sizeof(struct call_row) };
+	m->errors = (struct table){ .kind = SO_CUDA_ROW_ERROR, .row_bytes = sizeof(struct so_cuda_error_row) };
+	m->lines = (struct table){ .kind = SO_CUDA_ROW_LINE, .row_bytes = sizeof(struct line_row) };
+	m->sites = (struct table){ .kind = SO_CUDA_ROW_ALLOCATION, .row_bytes = sizeof(struct site_row) };
+	m->devices = (struct table){ .kind = SO_CUDA_ROW_DEVICE, .row_bytes = sizeof(struct device_row) };
 	m->lost = json_object();
 	m->rungs = json_object();
 	m->periods = json_object();
@@ -346,6 +316,9 @@ void cuda_merge__free(struct cuda_merge *m)
 	clear_table(&m->lines);
 	clear_table(&m->sites);
 	clear_table(&m->devices);
+	for (size_t i = 0; i < m->words.n_keys; i++)
+		json_decref(m->texts[i]);
+	free(m->texts);
 	intern__clear(&m->words);
 	intern__clear(&m->stacks);
 	intern__clear(&m->problems);

@@ -11,8 +11,6 @@
 #include "daemon/os/u64_table.h"
 #include "stakeout/json_fields.h"
 
-#define CUDA_MERGE_MAX_SECONDS 1e10
-
 struct reading {
 	struct cuda_merge *merge; /* NULL: only checked */
 	struct json_fields fields;
@@ -20,7 +18,8 @@ struct reading {
 	uint32_t *frames; /* words of the document's "frames"; not set while it is only checked */
 	size_t n_frames;
 	struct u64_table libraries; /* numbers of the document: of the sum */
-	uint32_t stack[CUDA_MERGE_MAX_FRAMES];
+	uint32_t stack[SO_CUDA_MAX_FRAMES];
+	struct cuda_bucket buckets[SO_CUDA_MAX_BUCKETS];
 };
 
 void reading__clear(struct reading *r);
@@ -29,29 +28,32 @@ void merge_refuse(struct reading *r, int code);
 /* Whether what was read is to be added. */
 bool merge_adds(const struct reading *r);
 
-/* "0x7f12"; NULL: absent. */
-const char *merge_address(struct reading *r, const json_t *row, const char *key);
-/* The number of the row's "stack" in the merger's; texts, or places in "frames". */
-uint32_t merge_stack(struct reading *r, const json_t *row);
+/* The number of a stack in the merger's; its elements are texts, or places in "frames". */
+uint32_t merge_stack(struct reading *r, const json_t *frames);
 /* The word of one of its elements. */
-uint32_t merge_frame(struct reading *r, const json_t *value);
+uint32_t merge_frame(struct reading *r, const json_t *frame);
 
 /* The number of a text; NULL: NO_WORD. */
-uint32_t merge_word(struct reading *r, const char *found);
-/* The row of a key, zeroed when it is new; NULL: a limit, or no memory. new: may be NULL. */
-void *merge_row(struct reading *r, struct table *table, const void *key, size_t length, bool *new);
+uint32_t merge_word(struct reading *r, const char *text);
+/* The text as the merger has it. */
+const char *merge_text(struct reading *r, const char *text);
+/* `row` becomes the sum of both, its texts the merger's. */
+void merge_sum_row(struct reading *r, enum so_cuda_row_kind kind, void *row, const void *sum);
+/*
+ * Adds to the row of the table with the same keys and the same `more`. Returns that, or NULL: a limit, or no memory.
+ * What a new one has behind its row is zeroed. `row` becomes the sum.
+ */
+void *merge_add_row(struct reading *r, struct table *table, void *row, uint64_t more);
 
 /* Both are below 2^63; the sum stops there. */
 void merge_sum_count(uint64_t *sum, uint64_t more);
 void merge_sum_signed(int64_t *sum, int64_t more);
 /* Stays finite, so that JSON can tell it. */
 void merge_sum_real(double *sum, double more);
-/* A value below 0 is not known. */
+/* NAN is not known. */
 void merge_sum_mean(struct mean *mean, double value, double weight);
 
-/* cuda_merge_rows.c: each object of a list; all lists of a document but the devices; and those. */
-void merge_each(struct reading *r, const json_t *owner, const char *key,
-		void (*take)(struct reading *, const json_t *));
+/* cuda_merge_rows.c: all lists of a document but the devices; and those. */
 void merge_rows(struct reading *r, const json_t *document);
 void merge_devices(struct reading *r, const json_t *gpu);
 
