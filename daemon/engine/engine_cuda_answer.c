@@ -12,9 +12,12 @@
 #include "daemon/profile/profile_export.h"
 #include "stakeout/array.h"
 #include "stakeout/cuda_caller.h"
+#include "stakeout/cuda_document.h"
 #include "stakeout/short_path.h"
 
 #define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and counted */
+
+CLEANUP_DEFINE(json_t *, json, json_decref)
 
 /* What a location reads as. */
 struct seen_frame {
@@ -208,49 +211,44 @@ static int by_time(const void *a, const void *b)
 	return x->total_ns < y->total_ns ? 1 : x->total_ns > y->total_ns ? -1 : 0;
 }
 
-static int add_stacks(json_t *row, const struct cuda_line *line)
+static json_t *line(struct answer *a, const struct cuda_line *l)
 {
-	return json_object_set_new(row, "stacks_ns", json_integer((json_int_t)(line->seen.total_ns + 0.5))) |
-	       json_object_set_new(row, "stacks_bytes", json_integer((json_int_t)(line->seen.bytes + 0.5)));
+	_cleanup_(json) json_t *place = describe_stack(a, l->stack);
+	struct so_cuda_line_row row = { .line = json_string_value(json_object_get(place, "line")),
+					.stack_json = json_incref(json_object_get(place, "stack")),
+					.event_word = cuda_rows__kind(l->api),
+					.api = cuda_names__api(l->api),
+					.pid = l->tgid,
+					.tid = l->tid,
+					.calls = (uint64_t)(l->calls + 0.5),
+					.total_ns = (uint64_t)(l->total_ns + 0.5),
+					.bytes = (uint64_t)(l->bytes + 0.5),
+					.stacks = (uint64_t)(l->seen.calls + 0.5),
+					.sampled = l->sampled,
+					.stacks_ns = (uint64_t)(l->seen.total_ns + 0.5),
+					.stacks_bytes = (uint64_t)(l->seen.bytes + 0.5) };
+
+	return so_cuda_row__write(SO_CUDA_ROW_LINE, &row, a->stored);
 }
 
 static json_t *lines(struct answer *a)
 {
 	_cleanup_free_ struct cuda_line *sorted = NULL;
-	json_t *all = json_array();
+	_cleanup_(json) json_t *all = json_array();
 
 	/* A history adds up what was sampled, and then makes of the sum what is made of it here. */
-	if (cuda_taken__lines(a->taken, a->stored, &sorted)) {
-		json_decref(all);
+	if (cuda_taken__lines(a->taken, a->stored, &sorted))
 		return NULL;
-	}
 	qsort(sorted, a->taken->n_lines, sizeof(*sorted), by_time);
 	for (size_t i = 0; i < a->taken->n_lines; i++) {
-		const struct cuda_line *l = &sorted[i];
-		json_t *row;
-
-		if (l->calls < 0.5)
+		if (sorted[i].calls < 0.5)
 			continue;
-		if (json_array_size(all) == MAX_LINES) {
-			a->lines_left_out += (uint64_t)(l->calls + 0.5);
-			continue;
-		}
-		row = describe_stack(a, l->stack);
-		json_object_update_new(row, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
-						      cuda_rows__kind(l->api), "api", cuda_names__api(l->api), "pid",
-						      (json_int_t)l->tgid, "tid", (json_int_t)l->tid, "calls",
-						      (json_int_t)(l->calls + 0.5), "total_ns",
-						      (json_int_t)(l->total_ns + 0.5), "bytes",
-						      (json_int_t)(l->bytes + 0.5), "stacks",
-						      (json_int_t)(l->seen.calls + 0.5), "sampled", (int)l->sampled));
-		if (a->stored && add_stacks(row, l)) {
-			json_decref(row);
-			json_decref(all);
+		if (json_array_size(all) == MAX_LINES)
+			a->lines_left_out += (uint64_t)(sorted[i].calls + 0.5);
+		else if (json_array_append_new(all, line(a, &sorted[i])))
 			return NULL;
-		}
-		json_array_append_new(all, row);
 	}
-	return all;
+	return TAKE_PTR(all);
 }
 
 /* After the lines. */
