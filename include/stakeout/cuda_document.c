@@ -9,7 +9,6 @@
 
 #define MAX_API_BYTES 128
 #define MAX_SECONDS   1e10
-#define ANY           HUGE_VAL
 
 const struct so_cuda_rows *so_cuda_rows__of(enum so_cuda_row_kind kind)
 {
@@ -67,6 +66,24 @@ static void read_dim3(struct json_fields *fields, const json_t *json, const char
 	}
 }
 
+static double read_number(struct json_fields *fields, const struct so_cuda_member *m, const json_t *json)
+{
+	double most = m->type == SO_CUDA_TYPE_PERCENT          ? 100
+		      : m->type == SO_CUDA_TYPE_STORED_SECONDS ? MAX_SECONDS
+							       : HUGE_VAL;
+
+	return json_fields__number(fields, json, m->word, most, m->type == SO_CUDA_TYPE_NUMBER ? 0 : NAN);
+}
+
+static json_t *read_list(struct json_fields *fields, const struct so_cuda_member *m, const json_t *json)
+{
+	size_t most = m->type == SO_CUDA_TYPE_STACK       ? SO_CUDA_MAX_FRAMES
+		      : m->type == SO_CUDA_TYPE_HISTOGRAM ? SO_CUDA_MAX_BUCKETS
+							  : SO_CUDA_MAX_ROWS;
+
+	return json_fields__list(fields, json, m->word, most);
+}
+
 static void read_member(struct json_fields *fields, const struct so_cuda_member *m, const json_t *json, void *at)
 {
 	switch (m->type) {
@@ -91,16 +108,10 @@ static void read_member(struct json_fields *fields, const struct so_cuda_member 
 		*(uint32_t *)at = read_code(fields, json, m->word);
 		break;
 	case SO_CUDA_TYPE_NUMBER:
-		*(double *)at = json_fields__number(fields, json, m->word, ANY, 0);
-		break;
 	case SO_CUDA_TYPE_KNOWN:
-		*(double *)at = json_fields__number(fields, json, m->word, ANY, NAN);
-		break;
 	case SO_CUDA_TYPE_PERCENT:
-		*(double *)at = json_fields__number(fields, json, m->word, 100, NAN);
-		break;
 	case SO_CUDA_TYPE_STORED_SECONDS:
-		*(double *)at = json_fields__number(fields, json, m->word, MAX_SECONDS, NAN);
+		*(double *)at = read_number(fields, m, json);
 		break;
 	case SO_CUDA_TYPE_ADDRESS:
 	case SO_CUDA_TYPE_HANDLE:
@@ -110,13 +121,9 @@ static void read_member(struct json_fields *fields, const struct so_cuda_member 
 		read_dim3(fields, json, m->word, at);
 		break;
 	case SO_CUDA_TYPE_STACK:
-		*(json_t **)at = json_fields__list(fields, json, m->word, SO_CUDA_MAX_FRAMES);
-		break;
 	case SO_CUDA_TYPE_HISTOGRAM:
-		*(json_t **)at = json_fields__list(fields, json, m->word, SO_CUDA_MAX_BUCKETS);
-		break;
 	case SO_CUDA_TYPE_ROWS:
-		*(json_t **)at = json_fields__list(fields, json, m->word, SO_CUDA_MAX_ROWS);
+		*(json_t **)at = read_list(fields, m, json);
 		break;
 	case SO_CUDA_TYPE_OBJECT:
 		*(json_t **)at = json_fields__object(fields, json, m->word);

@@ -21,54 +21,42 @@
 #define SO_CUDA_MAX_FRAMES  1024u      /* of a stack */
 #define SO_CUDA_MAX_BUCKETS (LATENCY_OCTAVES * LATENCY_BUCKETS)
 
-/* What a member is in JSON. Absent and null are the same. */
-enum so_cuda_type {
-	SO_CUDA_TYPE_TEXT,      /* absent: "" */
-	SO_CUDA_TYPE_NAME,      /* a text; absent: NULL */
-	SO_CUDA_TYPE_API,       /* a text, the name of a C function; absent: "" */
-	SO_CUDA_TYPE_FLAG,      /* absent: false */
-	SO_CUDA_TYPE_INTEGER,   /* may be negative; absent: 0 */
-	SO_CUDA_TYPE_COUNT,     /* written as 2^63 - 1 if it is more; absent: 0 */
-	SO_CUDA_TYPE_CODE,      /* 32 bits; absent: 0 */
-	SO_CUDA_TYPE_NUMBER,    /* from 0; absent: 0 */
-	SO_CUDA_TYPE_KNOWN,     /* from 0; absent: NAN */
-	SO_CUDA_TYPE_PERCENT,   /* 0 … 100; absent: NAN */
-	SO_CUDA_TYPE_ADDRESS,   /* "0x7f12"; absent: 0 */
-	SO_CUDA_TYPE_HANDLE,    /* an address, and 0 is written as null */
-	SO_CUDA_TYPE_DIM3,      /* three counts of 32 bits; absent: 0 */
-	SO_CUDA_TYPE_STACK,     /* a list, outermost frame first */
-	SO_CUDA_TYPE_HISTOGRAM, /* a list, see so_cuda_buckets__read() */
-	SO_CUDA_TYPE_ROWS,      /* a list of rows of another kind */
-	SO_CUDA_TYPE_OBJECT,    /* values by words that are not listed here */
-	/* Only in the form that a history stores (daemon/history/cuda_merge.h). */
-	SO_CUDA_TYPE_STORED_COUNT,
-	SO_CUDA_TYPE_STORED_SECONDS, /* absent: NAN */
-};
+typedef uint32_t so_cuda_dim3[3];
 
 /*
- * What holds it. Of a row that was read, texts and JSON belong to the document; of one that is written, the references
- * to JSON are taken over.
+ * X(type, what holds it). Absent and null are the same in JSON. Of a row that was read, texts and JSON belong to the
+ * document; of one that is written, the references to JSON are taken over.
  */
-typedef uint32_t so_cuda_dim3[3];
-#define SO_CUDA_C_TEXT           const char *
-#define SO_CUDA_C_NAME           const char *
-#define SO_CUDA_C_API            const char *
-#define SO_CUDA_C_FLAG           bool
-#define SO_CUDA_C_INTEGER        int64_t
-#define SO_CUDA_C_COUNT          uint64_t
-#define SO_CUDA_C_CODE           uint32_t
-#define SO_CUDA_C_NUMBER         double
-#define SO_CUDA_C_KNOWN          double
-#define SO_CUDA_C_PERCENT        double
-#define SO_CUDA_C_ADDRESS        uint64_t
-#define SO_CUDA_C_HANDLE         uint64_t
-#define SO_CUDA_C_DIM3           so_cuda_dim3
-#define SO_CUDA_C_STACK          json_t *
-#define SO_CUDA_C_HISTOGRAM      json_t *
-#define SO_CUDA_C_ROWS           json_t *
-#define SO_CUDA_C_OBJECT         json_t *
-#define SO_CUDA_C_STORED_COUNT   uint64_t
-#define SO_CUDA_C_STORED_SECONDS double
+#define SO_CUDA_TYPES(X)                                                                         \
+	X(TEXT, const char *)     /* absent: "" */                                               \
+	X(NAME, const char *)     /* a text; absent: NULL */                                     \
+	X(API, const char *)      /* a text, the name of a C function; absent: "" */             \
+	X(FLAG, bool)             /* absent: false */                                            \
+	X(INTEGER, int64_t)       /* may be negative; absent: 0 */                               \
+	X(COUNT, uint64_t)        /* written as 2^63 - 1 if it is more; absent: 0 */             \
+	X(CODE, uint32_t)         /* absent: 0 */                                                \
+	X(NUMBER, double)         /* from 0; absent: 0 */                                        \
+	X(KNOWN, double)          /* from 0; absent: NAN */                                      \
+	X(PERCENT, double)        /* 0 … 100; absent: NAN */                                   \
+	X(ADDRESS, uint64_t)      /* "0x7f12"; absent: 0 */                                      \
+	X(HANDLE, uint64_t)       /* an address, and 0 is written as null */                     \
+	X(DIM3, so_cuda_dim3)     /* three counts; absent: 0 */                                  \
+	X(STACK, json_t *)        /* a list, outermost frame first */                            \
+	X(HISTOGRAM, json_t *)    /* a list, see so_cuda_buckets__read() */                      \
+	X(ROWS, json_t *)         /* a list of rows of another kind */                           \
+	X(OBJECT, json_t *)       /* values by words that are not listed here */                 \
+	X(STORED_COUNT, uint64_t) /* only in the form that daemon/history/cuda_merge.h stores */ \
+	X(STORED_SECONDS, double) /* the same; absent: NAN */
+
+enum so_cuda_type {
+#define X(type, holder) SO_CUDA_TYPE_##type,
+	SO_CUDA_TYPES(X)
+#undef X
+};
+
+#define X(type, holder) typedef holder so_cuda_##type;
+SO_CUDA_TYPES(X)
+#undef X
 
 /* What the sum of rows has. */
 enum so_cuda_sum {
@@ -217,7 +205,7 @@ enum so_cuda_row_kind {
 #undef X
 };
 
-#define SO_CUDA_FIELD(type, member, word, sum) SO_CUDA_C_##type member;
+#define SO_CUDA_FIELD(type, member, word, sum) so_cuda_##type member;
 #define X(KIND, kind, list)                         \
 	struct so_cuda_##kind##_row {               \
 		SO_CUDA_##KIND##_ROW(SO_CUDA_FIELD) \
