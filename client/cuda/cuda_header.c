@@ -9,6 +9,7 @@
 #include "client/render/lines_missing.h"
 #include "client/render/render.h"
 #include "stakeout/cuda_abi.h"
+#include "stakeout/cuda_names.h"
 
 /* A call that is still going on after so long is worth a line. */
 #define LONG_CALL_NS 1000000000u
@@ -39,7 +40,7 @@ static void print_stack_periods(const struct cuda_watching *watching, const stru
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
 		if (watching->stack_period[kind] < 2 || !summary->kind_calls[kind])
 			continue;
-		fprintf(out, "%s%s in %" PRIu64, before, cuda_report__kind_word(kind), watching->stack_period[kind]);
+		fprintf(out, "%s%s in %" PRIu64, before, cuda_names__kind_word(kind), watching->stack_period[kind]);
 		before = ", one ";
 		if (watching->stack_time_ns[kind] > time_ns)
 			time_ns = watching->stack_time_ns[kind];

@@ -7,6 +7,7 @@
 
 #include "client/cuda/cuda_codes.h"
 #include "client/cuda/cuda_table.h"
+#include "stakeout/cuda_names.h"
 
 static json_t *number(double value)
 {
@@ -63,7 +64,7 @@ static json_t *api_json(const struct cuda_summary *summary, size_t i)
 
 	return with_figures(&row->figures,
 			    json_pack("{s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "api", text(row->api), "kind",
-				      cuda_report__does_word(row->kind), "library", text(row->library), "estimated",
+				      cuda_names__does_word(row->kind), "library", text(row->library), "estimated",
 				      (int)row->estimated, "calls_interval", number(row->interval), "time_share",
 				      number(share), "not_ready", count(row->not_ready)));
 }
@@ -110,7 +111,7 @@ static json_t *wait_json(const struct cuda_summary *summary, size_t i)
 	double total_ns = (double)row->total_ns;
 
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
-			 cuda_report__does_word(row->event), "api", text(row->api), "line", text(row->line), "calls",
+			 cuda_names__does_word(row->event), "api", text(row->api), "line", text(row->line), "calls",
 			 count(row->calls), "total_ns", count(row->total_ns), "bytes", count(row->bytes), "avg_ns",
 			 number(total_ns / (double)row->calls), "share",
 			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "stacks", count(row->stacks),

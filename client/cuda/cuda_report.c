@@ -6,51 +6,18 @@
 #include <string.h>
 
 #include "client/cuda/cuda_fields.h"
+#include "stakeout/cuda_names.h"
 
 #define MAX_PROBLEMS 1024
-
-static const char *const kind_words[SO_CUDA_KIND_COUNT + 1] = {
-#define X(name, word, does, does_word) [SO_CUDA_##name] = word,
-	SO_CUDA_KINDS(X)
-#undef X
-		[SO_CUDA_KIND_COUNT] = "other",
-};
-
-static const char *const does_words[SO_CUDA_KIND_COUNT + 1] = {
-#define X(name, word, does, does_word) [SO_CUDA_##name] = does_word,
-	SO_CUDA_KINDS(X)
-#undef X
-		[SO_CUDA_KIND_COUNT] = "other",
-};
-
-static const struct {
-	const char *name;
-	enum so_cuda_kind kind;
-} apis[SO_CUDA_API_COUNT] = {
-#define X(name, library, kind, args) { #name, SO_CUDA_##kind },
-	SO_CUDA_APIS(X)
-#undef X
-};
-
-const char *cuda_report__kind_word(enum so_cuda_kind kind)
-{
-	return kind_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
-}
-
-const char *cuda_report__does_word(enum so_cuda_kind kind)
-{
-	return does_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
-}
 
 /* Of a row of calls of one API. Of one that this version does not know its word tells what it does. */
 static enum so_cuda_kind kind_of(const char *word, const char *api)
 {
-	unsigned kind = 0;
+	unsigned known = cuda_names__api_of(api), kind = 0;
 
-	for (unsigned i = 0; i < SO_CUDA_API_COUNT; i++)
-		if (!strcmp(apis[i].name, api))
-			return apis[i].kind;
-	while (kind < SO_CUDA_KIND_COUNT && strcmp(does_words[kind], word))
+	if (known < SO_CUDA_API_COUNT)
+		return cuda_names__kind(known);
+	while (kind < SO_CUDA_KIND_COUNT && strcmp(cuda_names__does_word(kind), word))
 		kind++;
 	return kind;
 }
@@ -215,7 +182,7 @@ static void read_watching(struct cuda_fields *fields, const json_t *answer, stru
 			(struct cuda_rung_word){ cuda_fields__clean(fields, unit),
 						 cuda_fields__text(fields, out->rungs_json, unit, "") };
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		const char *word = kind_words[kind];
+		const char *word = cuda_names__kind_word(kind);
 
 		out->stack_period[kind] = json_fields__count(&fields->json, out->stack_period_json, word);
 		out->stack_time_ns[kind] = json_fields__count(&fields->json, out->stack_time_ns_json, word);

@@ -131,10 +131,4 @@ double cuda_report__api_interval(const struct cuda_report *report, const char *a
 bool cuda_report__is_api_estimate(const struct cuda_report *report, const char *api);
 bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind);
 
-/*
- * The words of include/stakeout/cuda_api.h: the kind's own, and that for what it does; "other" for SO_CUDA_KIND_COUNT.
- */
-const char *cuda_report__kind_word(enum so_cuda_kind kind);
-const char *cuda_report__does_word(enum so_cuda_kind kind);
-
 #endif

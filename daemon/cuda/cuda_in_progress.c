@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "daemon/cuda/cuda_watch.h"
 #include "stakeout/cuda_document.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/os/json_text.h"
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "stakeout/cuda_document.h"
 
 #define COMPARE(a, b)   \
@@ -27,24 +27,9 @@ static const char *const loss_words[] = {
 #undef X
 };
 
-const char *cuda_rows__api(uint32_t api)
-{
-	return api < SO_CUDA_API_COUNT ? cuda_names__api(api) : "unknown";
-}
-
-const char *cuda_rows__kind(uint32_t api)
-{
-	return api < SO_CUDA_API_COUNT ? cuda_names__does(api) : "unknown";
-}
-
-const char *cuda_rows__direction(uint32_t direction)
+static const char *direction_word(uint32_t direction)
 {
 	return direction < SO_CUDA_DIRECTION_COUNT ? direction_words[direction] : "unknown";
-}
-
-static json_int_t whole(uint64_t value)
-{
-	return value <= INT64_MAX ? (json_int_t)value : INT64_MAX;
 }
 
 /* A row of calls: entries[first … first + n - 1], which differ in their octaves only. */
@@ -228,15 +213,15 @@ static json_t *row__json(const struct rows *rows, const struct row *row, const s
 
 	if (!comm)
 		return NULL;
-	out.api = cuda_rows__api(key->api);
-	out.kind_word = cuda_rows__kind(key->api);
+	out.api = cuda_names__api(key->api);
+	out.kind_word = cuda_names__does(key->api);
 	out.library_id = key->library;
 	out.pid = key->tgid;
 	out.tid = key->tid;
 	out.comm = json_string_value(comm);
 	out.kernel = json_string_value(row->kernel);
 	out.kernel_address = key->kernel;
-	out.direction = cuda_rows__direction(key->direction);
+	out.direction = direction_word(key->direction);
 	out.histogram_json = histogram(rows->entries + row->first, row->n);
 	return so_cuda_row__write(SO_CUDA_ROW_CALL, &out, false);
 }
@@ -284,7 +269,7 @@ json_t *cuda_rows__errors(const struct cuda_snapshot *snapshot, const struct cud
 	qsort(sorted, n, sizeof(*sorted), compare_errors);
 	for (size_t i = 0; i < n; i++) {
 		const struct so_cuda_error_key *key = &sorted[i]->key;
-		struct so_cuda_error_row row = { .api = cuda_rows__api(key->api),
+		struct so_cuda_error_row row = { .api = cuda_names__api(key->api),
 						 .library_id = key->library,
 						 .pid = key->tgid,
 						 .code = key->code,
@@ -354,7 +339,7 @@ json_t *cuda_rows__lost(const struct so_cuda_slot *slot)
 	_cleanup_(json) json_t *lost = json_object();
 
 	for (unsigned i = 0; lost && i < SO_CUDA_LOSS_COUNT; i++)
-		if (json_object_set_new(lost, loss_words[i], json_integer(whole(slot->lost[i]))))
+		if (json_object_set_new(lost, loss_words[i], json_integer((json_int_t)slot->lost[i])))
 			return NULL;
 	return TAKE_PTR(lost);
 }

@@ -40,9 +40,4 @@ json_t *cuda_rows__allocations(const struct cuda_snapshot *snapshot, const struc
 /* {"word": count, …} for every word of SO_CUDA_LOSSES, zeros too. */
 json_t *cuda_rows__lost(const struct so_cuda_slot *slot);
 
-/* Words of the contract; "unknown" for a number that has none. */
-const char *cuda_rows__api(uint32_t api);
-const char *cuda_rows__kind(uint32_t api);
-const char *cuda_rows__direction(uint32_t direction);
-
 #endif

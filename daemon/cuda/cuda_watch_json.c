@@ -2,7 +2,7 @@
 /* What a watch says of itself. */
 #include <string.h>
 
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "daemon/cuda/cuda_watch.h"
 #include "daemon/os/clock.h"
 #include "stakeout/cuda_document.h"

@@ -216,7 +216,7 @@ static json_t *line(struct answer *a, const struct cuda_line *l)
 	_cleanup_(json) json_t *place = describe_stack(a, l->stack);
 	struct so_cuda_line_row row = { .line = json_string_value(json_object_get(place, "line")),
 					.stack_json = json_incref(json_object_get(place, "stack")),
-					.event_word = cuda_rows__kind(l->api),
+					.event_word = cuda_names__does(l->api),
 					.api = cuda_names__api(l->api),
 					.pid = l->tgid,
 					.tid = l->tid,

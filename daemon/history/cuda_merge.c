@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/history/cuda_merge_reading.h"
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 
 const char *const cuda_merge_states[CUDA_MERGE_STATES] = { "full", "fewer-stacks", "counted", "windowed",
 							   "not-watched" };
@@ -166,10 +166,10 @@ static void add_estimates(struct reading *r, const json_t *document, bool estima
 		return;
 	json_object_foreach ((json_t *)apis, name, value) {
 		const json_t *sums = json_fields__object(&r->fields, apis, name);
-		struct cuda_name api;
+		unsigned api = cuda_names__api_of(name);
 
-		if (cuda_names__find(name, strlen(name), &api) && api.type == CUDA_NAME_API)
-			add_estimate(r, sums, api.number);
+		if (api < SO_CUDA_API_COUNT)
+			add_estimate(r, sums, api);
 		else
 			known = false;
 	}

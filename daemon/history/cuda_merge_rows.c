@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/history/cuda_merge_reading.h"
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "stakeout/array.h"
 
 /* Both rise. From the end, so that the row's array can take the sum in place. */
@@ -64,11 +64,9 @@ static int64_t library_id(const struct reading *r, int64_t id)
 /* By this daemon's words, whatever an older one's were; of a newer one's call by its own. */
 static const char *does(const char *word, const char *api)
 {
-	struct cuda_name name;
+	unsigned known = cuda_names__api_of(api);
 
-	if (cuda_names__find(api, strlen(api), &name) && name.type == CUDA_NAME_API)
-		return cuda_names__does(name.number);
-	return word;
+	return known < SO_CUDA_API_COUNT ? cuda_names__does(known) : word;
 }
 
 static void add_call(struct reading *r, const json_t *json)

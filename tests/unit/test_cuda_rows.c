@@ -259,23 +259,12 @@ static void test_lost(void **state)
 	assert_int_equal(json_integer_value(json_object_get(lost, "calls-map-full")), 0);
 }
 
-static void test_words(void **state)
-{
-	assert_string_equal(cuda_rows__api(SO_CUDA_API_cuMemFree), "cuMemFree");
-	assert_string_equal(cuda_rows__kind(SO_CUDA_API_cudaStreamWaitEvent), "stream-wait");
-	assert_string_equal(cuda_rows__direction(SO_CUDA_DIRECTION_PEER), "PtoP");
-	for (uint32_t api = 0; api < SO_CUDA_API_COUNT; api++) {
-		assert_non_null(cuda_rows__api(api));
-		assert_non_null(cuda_rows__kind(api));
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls),  cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_errors), cmocka_unit_test(test_allocations),
-		cmocka_unit_test(test_lost),   cmocka_unit_test(test_words),
+		cmocka_unit_test(test_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
