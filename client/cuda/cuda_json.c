@@ -25,7 +25,16 @@ static json_t *text(const char *value)
 	return value && *value ? json_string(value) : json_null();
 }
 
-/* A list of one object for each row; NULL if one of them is, or on lack of memory. */
+/* The list with one more element, or NULL: one of them is, or no memory. Both are taken over. */
+static json_t *with(json_t *array, json_t *element)
+{
+	if (!json_array_append_new(array, element))
+		return array;
+	json_decref(array);
+	return NULL;
+}
+
+/* A list of one object for each row. */
 typedef json_t *row_json(const struct cuda_summary *summary, size_t i);
 
 static json_t *list(const struct cuda_summary *summary, size_t n, row_json *row)
@@ -33,10 +42,7 @@ static json_t *list(const struct cuda_summary *summary, size_t n, row_json *row)
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < n; i++)
-		if (json_array_append_new(array, row(summary, i))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = with(array, row(summary, i));
 	return array;
 }
 
@@ -98,10 +104,7 @@ static json_t *stack_json(const struct cuda_stack *stack)
 	json_t *frames = json_array();
 
 	for (size_t i = 0; frames && i < stack->n_frames; i++)
-		if (json_array_append_new(frames, json_string(stack->frames[i]))) {
-			json_decref(frames);
-			return NULL;
-		}
+		frames = with(frames, json_string(stack->frames[i]));
 	return frames;
 }
 
@@ -124,10 +127,8 @@ static json_t *waits_json(const struct cuda_summary *summary)
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < summary->n_lines; i++)
-		if (summary->lines[i].waited && json_array_append_new(array, wait_json(summary, i))) {
-			json_decref(array);
-			return NULL;
-		}
+		if (summary->lines[i].waited)
+			array = with(array, wait_json(summary, i));
 	return array;
 }
 
@@ -200,10 +201,7 @@ static json_t *findings_json(const struct cuda_findings *findings)
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < findings->n; i++)
-		if (json_array_append_new(array, finding_json(&findings->list[i]))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = with(array, finding_json(&findings->list[i]));
 	return array;
 }
 

@@ -14,11 +14,6 @@ static const char *place(const char *line, bool python_only)
 	return *line ? line : "[unknown]";
 }
 
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct cuda_line_row *x = a, *y = b;
