@@ -266,59 +266,40 @@ static json_t *lost(const struct answer *a)
 	return all;
 }
 
-static void add_gpu(struct answer *a, json_t *root)
+static int add_gpu(struct answer *a, json_t *root)
 {
 	char problem[NVML_WATCH_TEXT_BYTES];
 	json_t *gpu = cuda_targets__gpu(a->engine->cuda, a->taken, problem);
 
-	if (!gpu)
-		json_object_set_new(root, "gpu_problem", any_string(problem));
-	json_object_set_new(root, "gpu", gpu ?: json_null());
+	if (!gpu && json_object_set_new(root, "gpu_problem", any_string(problem)))
+		return -ENOMEM;
+	return json_object_set_new(root, "gpu", gpu ?: json_null());
 }
 
-/* A part that could not be made for want of memory is not there: better no answer than one that counts nothing. */
-static bool is_whole(const json_t *root)
-{
-	static const char *const parts[] = { "pid",         "comm",      "duration_s", "cpu_s",    "problems",
-					     "probes",      "libraries", "calls",      "errors",   "lines",
-					     "allocations", "lost",      "estimated",  "estimate", "in_progress" };
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		if (!json_object_get(root, parts[i]))
-			return false;
-	}
-	return true;
-}
-
+/* A part that could not be made for want of memory is NULL: better no answer than one that counts nothing. */
 static json_t *build(struct answer *a)
 {
 	const struct cuda_rows_world world = { a, NULL, comm, kernel, site };
 	const struct cuda_taken *taken = a->taken;
-	json_t *root = json_object();
+	pid_t pid = a->target->info.pid;
+	json_t *by_line = a->brief ? json_array() : lines(a); /* says what is lost */
+	_cleanup_(json) json_t *root =
+		json_pack("{s:i, s:o, s:f, s:f, s:b, s:o, s:b, s:O, s:O, s:O, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
+			  (int)pid, "comm", any_string(comm(a, pid, pid)), "duration_s",
+			  (double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9, "cpu_s",
+			  (double)taken->moment.cpu_ns / 1e9, "estimated", (int)taken->estimated, "estimate",
+			  cuda_estimates__json(&taken->moment.estimates), "available",
+			  json_array_size(taken->libraries) > 0, "problems", taken->problems, "probes", taken->probes,
+			  "libraries", taken->libraries, "calls", cuda_rows__calls(taken->reported, &world), "errors",
+			  cuda_rows__errors(taken->reported, &world), "lines", by_line, "allocations",
+			  a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world), "lost", lost(a),
+			  "in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
+	uint64_t missing = profile_export__lines_missing(a->export);
 
-	json_object_set_new(root, "pid", json_integer(a->target->info.pid));
-	json_object_set_new(root, "comm", any_string(comm(a, a->target->info.pid, a->target->info.pid)));
-	json_object_set_new(root, "duration_s",
-			    json_real((double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9));
-	json_object_set_new(root, "cpu_s", json_real((double)taken->moment.cpu_ns / 1e9));
-	json_object_set_new(root, "estimated", json_boolean(taken->estimated));
-	json_object_set_new(root, "estimate", cuda_estimates__json(&taken->moment.estimates));
-	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
-	json_object_set(root, "problems", taken->problems);
-	json_object_set(root, "probes", taken->probes);
-	json_object_set(root, "libraries", taken->libraries);
-	json_object_set_new(root, "calls", cuda_rows__calls(taken->reported, &world));
-	json_object_set_new(root, "errors", cuda_rows__errors(taken->reported, &world));
-	json_object_set_new(root, "lines", a->brief ? json_array() : lines(a));
-	json_object_set_new(root, "allocations",
-			    a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world));
-	if (profile_export__lines_missing(a->export))
-		json_object_set_new(root, "lines_missing",
-				    json_integer((json_int_t)profile_export__lines_missing(a->export)));
-	json_object_set_new(root, "lost", lost(a));
-	json_object_set_new(root, "in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
-	add_gpu(a, root);
-	return is_whole(root) ? root : (json_decref(root), NULL);
+	if (!root || add_gpu(a, root) ||
+	    (missing && json_object_set_new(root, "lines_missing", json_integer((json_int_t)missing))))
+		return NULL;
+	return TAKE_PTR(root);
 }
 
 /* In the stored form; the places of frames are those in `frames`. */
