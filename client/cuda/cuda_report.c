@@ -338,14 +338,11 @@ static void read_all(struct reading *r, const json_t *answer)
 {
 	if (!json_fields__row(&r->fields, answer, NULL, 0))
 		return;
-	r->report->pid = json_fields__integer(&r->fields, answer, "pid");
-	r->report->comm = text(r, answer, "comm", "");
-	r->report->duration_s = json_fields__number(&r->fields, answer, "duration_s", 1e10, 0);
-	r->report->cpu_s = json_fields__number(&r->fields, answer, "cpu_s", 1e15, 0);
-	r->report->estimated = json_fields__flag(&r->fields, answer, "estimated", false);
+	read_row(r, SO_CUDA_ROW_HEAD, answer, r->report);
+	if (!json_fields__member(&r->fields, answer, "available"))
+		r->report->available = true;
 	r->report->lines_missing = json_fields__count(&r->fields, answer, "lines_missing");
 	read_estimates(r, answer);
-	r->report->available = json_fields__flag(&r->fields, answer, "available", true);
 	r->report->problems = read_texts(r, json_fields__list(&r->fields, answer, "problems", MAX_PROBLEMS), "problems",
 					 &r->report->n_problems);
 	read_watching(r, answer, &r->report->watching);

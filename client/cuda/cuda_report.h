@@ -94,10 +94,7 @@ struct cuda_api_estimate {
 };
 
 struct cuda_report {
-	int64_t pid;
-	const char *comm;
-	double duration_s, cpu_s; /* 0: not known */
-	bool estimated, available;
+	SO_CUDA_HEAD_ROW(SO_CUDA_FIELD)
 	struct so_cuda_estimate estimate; /* of all calls */
 	bool apis_known;                  /* else those of any API may have been scaled */
 	struct cuda_api_estimate *estimates;

@@ -282,21 +282,26 @@ static json_t *build(struct answer *a)
 	const struct cuda_rows_world world = { a, NULL, comm, kernel, site };
 	const struct cuda_taken *taken = a->taken;
 	pid_t pid = a->target->info.pid;
+	_cleanup_(json) json_t *name = any_string(comm(a, pid, pid));
+	const struct so_cuda_head_row head = { .pid = pid,
+					       .comm = json_string_value(name),
+					       .duration_s =
+						       (double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9,
+					       .cpu_s = (double)taken->moment.cpu_ns / 1e9,
+					       .estimated = taken->estimated,
+					       .available = json_array_size(taken->libraries) > 0 };
+	_cleanup_(json) json_t *root = so_cuda_row__write(SO_CUDA_ROW_HEAD, &head, a->stored);
 	json_t *by_line = a->brief ? json_array() : lines(a); /* says what is lost */
-	_cleanup_(json) json_t *root =
-		json_pack("{s:i, s:o, s:f, s:f, s:b, s:o, s:b, s:O, s:O, s:O, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
-			  (int)pid, "comm", any_string(comm(a, pid, pid)), "duration_s",
-			  (double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9, "cpu_s",
-			  (double)taken->moment.cpu_ns / 1e9, "estimated", (int)taken->estimated, "estimate",
-			  cuda_estimates__json(&taken->moment.estimates), "available",
-			  json_array_size(taken->libraries) > 0, "problems", taken->problems, "probes", taken->probes,
-			  "libraries", taken->libraries, "calls", cuda_rows__calls(taken->reported, &world), "errors",
-			  cuda_rows__errors(taken->reported, &world), "lines", by_line, "allocations",
-			  a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world), "lost", lost(a),
-			  "in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
+	_cleanup_(json) json_t *parts = json_pack(
+		"{s:o, s:O, s:O, s:O, s:o, s:o, s:o, s:o, s:o, s:o}", "estimate",
+		cuda_estimates__json(&taken->moment.estimates), "problems", taken->problems, "probes", taken->probes,
+		"libraries", taken->libraries, "calls", cuda_rows__calls(taken->reported, &world), "errors",
+		cuda_rows__errors(taken->reported, &world), "lines", by_line, "allocations",
+		a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world), "lost", lost(a),
+		"in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
 	uint64_t missing = profile_export__lines_missing(a->export);
 
-	if (!root || add_gpu(a, root) ||
+	if (!name || !parts || json_object_update(root, parts) || add_gpu(a, root) ||
 	    (missing && json_object_set_new(root, "lines_missing", json_integer((json_int_t)missing))))
 		return NULL;
 	return TAKE_PTR(root);

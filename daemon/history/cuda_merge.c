@@ -180,24 +180,18 @@ static void add_estimates(struct reading *r, const json_t *document, bool estima
 
 static void add_head(struct reading *r, const json_t *document)
 {
-	const char *comm = json_fields__text(&r->fields, document, "comm", NULL);
-	int64_t pid = json_fields__integer(&r->fields, document, "pid");
-	double cpu_s = json_fields__number(&r->fields, document, "cpu_s", 1e15, 0);
-	bool estimated = json_fields__flag(&r->fields, document, "estimated", false),
-	     available = json_fields__flag(&r->fields, document, "available", false);
 	json_t *running = json_object_get(document, "in_progress");
 	struct cuda_merge *m = r->merge;
+	struct so_cuda_head_row row;
 
-	r->duration_s = json_fields__number(&r->fields, document, "duration_s", 1e10, 0);
-	add_estimates(r, document, estimated);
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_HEAD, document, &row))
+		return;
+	r->duration_s = row.duration_s;
+	add_estimates(r, document, row.estimated);
 	if (!merge_adds(r))
 		return;
-	m->pid = pid;
-	m->comm = merge_text(r, comm);
-	merge_sum_real(&m->duration_s, r->duration_s);
-	merge_sum_real(&m->cpu_s, cpu_s);
-	m->estimated = m->estimated || estimated;
-	m->available = m->available || available;
+	merge_sum_row(r, SO_CUDA_ROW_HEAD, &row, &m->head);
+	m->head = row;
 	json_decref(m->in_progress);
 	m->in_progress = json_is_array(running) ? json_deep_copy(running) : json_array();
 	if (!m->in_progress)
@@ -247,18 +241,19 @@ int cuda_merge__check(const json_t *document)
 	return r.fields.ret ? -EBADMSG : 0;
 }
 
-static size_t table_bytes(const struct table *table)
-{
-	return table->capacity + table->keys.bytes_capacity + table->keys.n_slots * sizeof(struct intern_slot);
-}
-
 /* What has been added since the last look is less than a document's own size, but for constant factors. */
 static bool is_too_large(const struct cuda_merge *m)
 {
-	return m->words.bytes_capacity + m->stacks.bytes_capacity + m->problems.bytes_capacity + m->buckets_bytes +
-		       table_bytes(&m->libraries) + table_bytes(&m->calls) + table_bytes(&m->errors) +
-		       table_bytes(&m->lines) + table_bytes(&m->sites) + table_bytes(&m->devices) >
-	       CUDA_MERGE_MAX_BYTES;
+	size_t bytes =
+		m->words.bytes_capacity + m->stacks.bytes_capacity + m->problems.bytes_capacity + m->buckets_bytes;
+
+	for (unsigned kind = 0; kind < SO_CUDA_ROW_KINDS; kind++) {
+		const struct table *table = &m->tables[kind];
+
+		bytes +=
+			table->capacity + table->keys.bytes_capacity + table->keys.n_slots * sizeof(struct intern_slot);
+	}
+	return bytes > CUDA_MERGE_MAX_BYTES;
 }
 
 int cuda_merge__add(struct cuda_merge *m, const json_t *document)
@@ -284,12 +279,13 @@ struct cuda_merge *cuda_merge__new(void)
 
 	if (!m)
 		return NULL;
-	m->libraries = (struct table){ .kind = SO_CUDA_ROW_LIBRARY, .row_bytes = sizeof(struct so_cuda_library_row) };
-	m->calls = (struct table){ .kind = SO_CUDA_ROW_CALL, .row_bytes = sizeof(struct call_row) };
-	m->errors = (struct table){ .kind = SO_CUDA_ROW_ERROR, .row_bytes = sizeof(struct so_cuda_error_row) };
-	m->lines = (struct table){ .kind = SO_CUDA_ROW_LINE, .row_bytes = sizeof(struct line_row) };
-	m->sites = (struct table){ .kind = SO_CUDA_ROW_ALLOCATION, .row_bytes = sizeof(struct site_row) };
-	m->devices = (struct table){ .kind = SO_CUDA_ROW_DEVICE, .row_bytes = sizeof(struct device_row) };
+	m->tables[SO_CUDA_ROW_LIBRARY].row_bytes = sizeof(struct so_cuda_library_row);
+	m->tables[SO_CUDA_ROW_CALL].row_bytes = sizeof(struct call_row);
+	m->tables[SO_CUDA_ROW_ERROR].row_bytes = sizeof(struct so_cuda_error_row);
+	m->tables[SO_CUDA_ROW_LINE].row_bytes = sizeof(struct line_row);
+	m->tables[SO_CUDA_ROW_ALLOCATION].row_bytes = sizeof(struct site_row);
+	m->tables[SO_CUDA_ROW_DEVICE].row_bytes = sizeof(struct device_row);
+	m->head.comm = "";
 	m->lost = json_object();
 	m->rungs = json_object();
 	m->periods = json_object();
@@ -298,24 +294,19 @@ struct cuda_merge *cuda_merge__new(void)
 	return m->lost && m->rungs && m->periods && m->stack_times && m->in_progress ? TAKE_PTR(m) : NULL;
 }
 
-static void clear_table(struct table *table)
-{
-	intern__clear(&table->keys);
-	free(table->rows);
-}
-
 void cuda_merge__free(struct cuda_merge *m)
 {
+	const struct table *calls;
+
 	if (!m)
 		return;
-	for (size_t i = 0; i < table_size(&m->calls); i++)
-		free(((struct call_row *)table_row(&m->calls, i))->buckets);
-	clear_table(&m->libraries);
-	clear_table(&m->calls);
-	clear_table(&m->errors);
-	clear_table(&m->lines);
-	clear_table(&m->sites);
-	clear_table(&m->devices);
+	calls = &m->tables[SO_CUDA_ROW_CALL];
+	for (size_t i = 0; i < table_size(calls); i++)
+		free(((struct call_row *)table_row(calls, i))->buckets);
+	for (unsigned kind = 0; kind < SO_CUDA_ROW_KINDS; kind++) {
+		intern__clear(&m->tables[kind].keys);
+		free(m->tables[kind].rows);
+	}
 	for (size_t i = 0; i < m->words.n_keys; i++)
 		json_decref(m->texts[i]);
 	free(m->texts);

@@ -41,8 +41,7 @@ struct device_row {
 };
 
 struct table {
-	enum so_cuda_row_kind kind;
-	size_t row_bytes;
+	size_t row_bytes; /* 0: it has no rows */
 	struct intern keys;
 	char *rows; /* by the key's number */
 	size_t capacity;
@@ -52,14 +51,13 @@ struct cuda_merge {
 	struct intern words, stacks, problems;
 	json_t **texts; /* by number of the word */
 	size_t texts_capacity;
-	struct table libraries, calls, errors, lines, sites, devices;
+	struct table tables[SO_CUDA_ROW_KINDS]; /* some kinds have none */
 	size_t buckets_bytes;
 	uint64_t n_documents;
 
-	int64_t pid;
-	const char *comm, *gpu_problem, *driver; /* of `texts` */
-	double duration_s, cpu_s;
-	bool estimated, available, gpu, has_probes;
+	struct so_cuda_head_row head;
+	const char *gpu_problem, *driver; /* of `texts` */
+	bool gpu, has_probes;
 	struct cuda_estimates estimates;
 	bool lines_unknown;     /* of which calls stacks were taken: some of what was added does not say it */
 	bool intervals_unknown; /* of `estimates`: some of what was added does not say them */
@@ -82,6 +80,12 @@ static inline void *table_row(const struct table *table, size_t i)
 static inline size_t table_size(const struct table *table)
 {
 	return table->keys.n_keys;
+}
+
+/* From 1. */
+static inline uint32_t merge_library_number(const struct cuda_merge *m, const struct so_cuda_library_row *row)
+{
+	return (uint32_t)(row - (const struct so_cuda_library_row *)m->tables[SO_CUDA_ROW_LIBRARY].rows) + 1;
 }
 
 #endif

@@ -123,7 +123,7 @@ static void sum_member(const struct so_cuda_member *m, void *to, const void *mor
 		return;
 	if (m->type == SO_CUDA_TYPE_FLAG)
 		*(bool *)to |= *(const bool *)more;
-	else if (m->type == SO_CUDA_TYPE_NUMBER)
+	else if (m->type == SO_CUDA_TYPE_NUMBER || m->type == SO_CUDA_TYPE_SECONDS)
 		merge_sum_real(to, *(const double *)more);
 	else
 		merge_sum_count(to, *(const uint64_t *)more);
@@ -162,15 +162,16 @@ static uint64_t key_of(const struct so_cuda_member *m, const void *at)
 	}
 }
 
-void *merge_add_row(struct reading *r, struct table *table, void *row, uint64_t more)
+void *merge_add_row(struct reading *r, enum so_cuda_row_kind kind, void *row, uint64_t more)
 {
-	const struct so_cuda_rows *rows = so_cuda_rows__of(table->kind);
+	const struct so_cuda_rows *rows = so_cuda_rows__of(kind);
+	struct table *table = &r->merge->tables[kind];
 	uint64_t key[MAX_KEYS] = { more };
 	size_t n_keys = 1;
 	uint32_t n;
 	int known;
 
-	so_cuda_row__replace_texts(table->kind, row, text_of, r);
+	so_cuda_row__replace_texts(kind, row, text_of, r);
 	if (!r->fields.ret && ARRAY_RESERVE(table->rows, table->capacity, (table_size(table) + 1) * table->row_bytes))
 		merge_refuse(r, -ENOMEM);
 	if (r->fields.ret)
@@ -186,6 +187,6 @@ void *merge_add_row(struct reading *r, struct table *table, void *row, uint64_t 
 	if (known > 0)
 		memset(table_row(table, n), 0, table->row_bytes);
 	else
-		sum_members(table->kind, row, table_row(table, n));
+		sum_members(kind, row, table_row(table, n));
 	return memcpy(table_row(table, n), row, rows->row_bytes);
 }

@@ -40,10 +40,10 @@ const char *merge_text(struct reading *r, const char *text);
 /* `row` becomes the sum of both, its texts the merger's. */
 void merge_sum_row(struct reading *r, enum so_cuda_row_kind kind, void *row, const void *sum);
 /*
- * Adds to the row of the table with the same keys and the same `more`. Returns that, or NULL: a limit, or no memory.
- * What a new one has behind its row is zeroed. `row` becomes the sum.
+ * Adds to the row with the same keys and the same `more`. Returns that, or NULL: a limit, or no memory. What a new one
+ * has behind its row is zeroed. `row` becomes the sum.
  */
-void *merge_add_row(struct reading *r, struct table *table, void *row, uint64_t more);
+void *merge_add_row(struct reading *r, enum so_cuda_row_kind kind, void *row, uint64_t more);
 
 /* Both are below 2^63; the sum stops there. */
 void merge_sum_count(uint64_t *sum, uint64_t more);

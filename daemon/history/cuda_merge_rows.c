@@ -42,14 +42,11 @@ static void add_histogram(struct reading *r, struct call_row *row, size_t n_more
 static void add_library(struct reading *r, const json_t *json)
 {
 	struct so_cuda_library_row row, *to;
-	struct table *table;
 
 	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_LIBRARY, json, &row) || !r->merge)
 		return;
-	table = &r->merge->libraries;
-	to = merge_add_row(r, table, &row, 0);
-	if (to && u64_table__set(&r->libraries, (uint64_t)row.id,
-				 (uint32_t)(to - (struct so_cuda_library_row *)table_row(table, 0))))
+	to = merge_add_row(r, SO_CUDA_ROW_LIBRARY, &row, 0);
+	if (to && u64_table__set(&r->libraries, (uint64_t)row.id, merge_library_number(r->merge, to)))
 		merge_refuse(r, -ENOMEM);
 }
 
@@ -58,7 +55,7 @@ static int64_t library_id(const struct reading *r, int64_t id)
 {
 	uint32_t n;
 
-	return u64_table__get(&r->libraries, (uint64_t)id, &n) ? (int64_t)n + 1 : 0;
+	return u64_table__get(&r->libraries, (uint64_t)id, &n) ? n : 0;
 }
 
 /* By this daemon's words, whatever an older one's were; of a newer one's call by its own. */
@@ -79,7 +76,7 @@ static void add_call(struct reading *r, const json_t *json)
 		return;
 	row.kind_word = does(row.kind_word, row.api);
 	row.library_id = library_id(r, row.library_id);
-	to = merge_add_row(r, &r->merge->calls, &row, row.kernel ? 0 : row.kernel_address);
+	to = merge_add_row(r, SO_CUDA_ROW_CALL, &row, row.kernel ? 0 : row.kernel_address);
 	if (to)
 		add_histogram(r, to, json_array_size(row.histogram_json));
 }
@@ -101,7 +98,7 @@ static void add_error(struct reading *r, const json_t *json)
 	if (!merge_adds(r))
 		return;
 	row.library_id = library_id(r, row.library_id);
-	merge_add_row(r, &r->merge->errors, &row, 0);
+	merge_add_row(r, SO_CUDA_ROW_ERROR, &row, 0);
 }
 
 static void add_line(struct reading *r, const json_t *json)
@@ -117,7 +114,7 @@ static void add_line(struct reading *r, const json_t *json)
 	if (!merge_adds(r))
 		return;
 	row.event_word = does(row.event_word, row.api);
-	to = merge_add_row(r, &r->merge->lines, &row, stack);
+	to = merge_add_row(r, SO_CUDA_ROW_LINE, &row, stack);
 	if (to)
 		to->stack = stack;
 	/* An older daemon's. */
@@ -137,7 +134,7 @@ static void add_site(struct reading *r, const json_t *json)
 	stack = merge_stack(r, row.stack_json);
 	if (!merge_adds(r))
 		return;
-	to = merge_add_row(r, &r->merge->sites, &row, stack);
+	to = merge_add_row(r, SO_CUDA_ROW_ALLOCATION, &row, stack);
 	if (!to)
 		return;
 	to->stack = stack;
@@ -163,7 +160,7 @@ static void add_device(struct reading *r, const json_t *json)
 		return;
 	seconds = isnan(row.seconds) ? r->duration_s : row.seconds;
 	process_seconds = isnan(row.process_seconds) ? r->duration_s : row.process_seconds;
-	to = merge_add_row(r, &r->merge->devices, &row, 0);
+	to = merge_add_row(r, SO_CUDA_ROW_DEVICE, &row, 0);
 	if (!to)
 		return;
 	merge_sum_mean(&to->utilisation, row.utilisation_percent, seconds);

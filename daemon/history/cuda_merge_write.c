@@ -80,8 +80,7 @@ static json_t *library(struct writing *w, const void *row)
 {
 	struct so_cuda_library_row out = *(const struct so_cuda_library_row *)row;
 
-	out.id = (const struct so_cuda_library_row *)row -
-		 (const struct so_cuda_library_row *)w->merge->libraries.rows + 1;
+	out.id = merge_library_number(w->merge, row);
 	out.probes_json = json_array();
 	return so_cuda_row__write(SO_CUDA_ROW_LIBRARY, &out, w->stored);
 }
@@ -202,8 +201,9 @@ static json_t *gpu(struct writing *w)
 
 	if (!m->gpu)
 		return json_null();
-	return json_pack("{s:o, s:o, s:I}", "driver", text(m->driver), "devices", rows(w, &m->devices, NULL, device),
-			 "devices_left_out", (json_int_t)m->devices_left_out);
+	return json_pack("{s:o, s:o, s:I}", "driver", text(m->driver), "devices",
+			 rows(w, &m->tables[SO_CUDA_ROW_DEVICE], NULL, device), "devices_left_out",
+			 (json_int_t)m->devices_left_out);
 }
 
 static json_t *estimate(const struct cuda_merge *m)
@@ -228,16 +228,18 @@ static json_t *document(struct writing *w)
 			    sites = { offsetof(struct so_cuda_allocation_row, bytes),
 				      offsetof(struct site_row, current_bytes) };
 	const struct cuda_merge *m = w->merge;
-	_cleanup_(json) json_t *root = json_pack(
-		"{s:I, s:o, s:f, s:f, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
-		(json_int_t)m->pid, "comm", text(m->comm), "duration_s", m->duration_s, "cpu_s", m->cpu_s, "estimated",
-		(int)m->estimated, "estimate", estimate(m), "available", (int)m->available, "problems", problems(w),
-		"probes", probes(w), "lost", json_copy(m->lost), "libraries", rows(w, &m->libraries, NULL, library),
-		"calls", rows(w, &m->calls, &calls, call), "errors", rows(w, &m->errors, &errors, error), "lines",
-		rows(w, &w->lines, &lines, line), "allocations", rows(w, &m->sites, &sites, site), "in_progress",
+	const struct table *t = m->tables;
+	_cleanup_(json) json_t *root = so_cuda_row__write(SO_CUDA_ROW_HEAD, &m->head, w->stored);
+	_cleanup_(json) json_t *parts = json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "estimate", estimate(m), "problems",
+		problems(w), "probes", probes(w), "lost", json_copy(m->lost), "libraries",
+		rows(w, &t[SO_CUDA_ROW_LIBRARY], NULL, library), "calls", rows(w, &t[SO_CUDA_ROW_CALL], &calls, call),
+		"errors", rows(w, &t[SO_CUDA_ROW_ERROR], &errors, error), "lines", rows(w, &w->lines, &lines, line),
+		"allocations", rows(w, &t[SO_CUDA_ROW_ALLOCATION], &sites, site), "in_progress",
 		json_copy(m->in_progress), "gpu", gpu(w), "gpu_problem", text(m->gpu ? NULL : m->gpu_problem));
 
-	if (!root || w->failed || (w->stored && json_object_set(root, "frames", w->frames)))
+	if (!parts || json_object_update(root, parts) || w->failed ||
+	    (w->stored && json_object_set(root, "frames", w->frames)))
 		return NULL;
 	return TAKE_PTR(root);
 }
@@ -270,15 +272,15 @@ static int share_out(const struct cuda_merge *m, struct cuda_line_share *shares)
 
 	if (!counted)
 		return -ENOMEM;
-	for (size_t i = 0; i < table_size(&m->calls); i++) {
-		const struct so_cuda_call_row *row = table_row(&m->calls, i);
+	for (size_t i = 0; i < table_size(&m->tables[SO_CUDA_ROW_CALL]); i++) {
+		const struct so_cuda_call_row *row = table_row(&m->tables[SO_CUDA_ROW_CALL], i);
 		struct cuda_line_figures *of = &counted[group_of(m, row->api)];
 
 		of->calls += (double)row->calls;
 		of->total_ns += (double)row->total_ns;
 		of->bytes += (double)row->bytes;
 	}
-	return cuda_line_totals__apply(shares, table_size(&m->lines), counted, n_groups);
+	return cuda_line_totals__apply(shares, table_size(&m->tables[SO_CUDA_ROW_LINE]), counted, n_groups);
 }
 
 /* A double does not hold all whole numbers that a count may be. */
@@ -291,17 +293,17 @@ static void replace(uint64_t *count, double figure)
 /* Lines that add up to the calls, in rows of the writing's own; in the stored form as they were sampled. */
 static int take_lines(struct writing *w)
 {
-	size_t n = table_size(&w->merge->lines);
+	size_t n = table_size(&w->merge->tables[SO_CUDA_ROW_LINE]);
 	_cleanup_free_ struct cuda_line_share *shares = calloc(n + 1, sizeof(*shares));
 	struct line_row *rows = calloc(n + 1, sizeof(*rows));
 	int ret = shares && rows ? 0 : -ENOMEM;
 
-	w->lines = w->merge->lines;
+	w->lines = w->merge->tables[SO_CUDA_ROW_LINE];
 	w->lines.rows = (char *)rows;
 	for (size_t i = 0; !ret && i < n; i++) {
 		const struct so_cuda_line_row *row = &rows[i].sum;
 
-		rows[i] = *(const struct line_row *)table_row(&w->merge->lines, i);
+		rows[i] = *(const struct line_row *)table_row(&w->merge->tables[SO_CUDA_ROW_LINE], i);
 		shares[i] = (struct cuda_line_share){
 			.group = group_of(w->merge, row->api),
 			.all = { (double)row->calls, (double)row->total_ns, (double)row->bytes },

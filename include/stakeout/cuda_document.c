@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MAX_API_BYTES 128
-#define MAX_SECONDS   1e10
+#define MAX_SECONDS   1e15
 
 const struct so_cuda_rows *so_cuda_rows__of(enum so_cuda_row_kind kind)
 {
@@ -24,6 +24,8 @@ const struct so_cuda_rows *so_cuda_rows__of(enum so_cuda_row_kind kind)
 		SO_CUDA_ROWS(X)
 #undef X
 #undef MEMBER
+	case SO_CUDA_ROW_KINDS:
+		break;
 	}
 	return NULL;
 }
@@ -68,11 +70,11 @@ static void read_dim3(struct json_fields *fields, const json_t *json, const char
 
 static double read_number(struct json_fields *fields, const struct so_cuda_member *m, const json_t *json)
 {
-	double most = m->type == SO_CUDA_TYPE_PERCENT          ? 100
-		      : m->type == SO_CUDA_TYPE_STORED_SECONDS ? MAX_SECONDS
-							       : HUGE_VAL;
+	bool seconds = m->type == SO_CUDA_TYPE_SECONDS || m->type == SO_CUDA_TYPE_STORED_SECONDS;
+	bool zero = m->type == SO_CUDA_TYPE_SECONDS || m->type == SO_CUDA_TYPE_NUMBER;
+	double most = m->type == SO_CUDA_TYPE_PERCENT ? 100 : seconds ? MAX_SECONDS : HUGE_VAL;
 
-	return json_fields__number(fields, json, m->word, most, m->type == SO_CUDA_TYPE_NUMBER ? 0 : NAN);
+	return json_fields__number(fields, json, m->word, most, zero ? 0 : NAN);
 }
 
 static json_t *read_list(struct json_fields *fields, const struct so_cuda_member *m, const json_t *json)
@@ -108,6 +110,7 @@ static void read_member(struct json_fields *fields, const struct so_cuda_member 
 		*(uint32_t *)at = read_code(fields, json, m->word);
 		break;
 	case SO_CUDA_TYPE_NUMBER:
+	case SO_CUDA_TYPE_SECONDS:
 	case SO_CUDA_TYPE_KNOWN:
 	case SO_CUDA_TYPE_PERCENT:
 	case SO_CUDA_TYPE_STORED_SECONDS:
@@ -206,6 +209,7 @@ static json_t *write_member(const struct so_cuda_member *m, const void *at)
 	case SO_CUDA_TYPE_CODE:
 		return count(*(const uint32_t *)at);
 	case SO_CUDA_TYPE_NUMBER:
+	case SO_CUDA_TYPE_SECONDS:
 	case SO_CUDA_TYPE_KNOWN:
 	case SO_CUDA_TYPE_PERCENT:
 	case SO_CUDA_TYPE_STORED_SECONDS:

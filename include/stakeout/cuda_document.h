@@ -36,6 +36,7 @@ typedef uint32_t so_cuda_dim3[3];
 	X(COUNT, uint64_t)        /* written as 2^63 - 1 if it is more; absent: 0 */             \
 	X(CODE, uint32_t)         /* absent: 0 */                                                \
 	X(NUMBER, double)         /* from 0; absent: 0 */                                        \
+	X(SECONDS, double)        /* the same */                                                 \
 	X(KNOWN, double)          /* from 0; absent: NAN */                                      \
 	X(PERCENT, double)        /* 0 … 100; absent: NAN */                                   \
 	X(ADDRESS, uint64_t)      /* "0x7f12"; absent: 0 */                                      \
@@ -69,6 +70,15 @@ enum so_cuda_sum {
 };
 
 /* X(type, member, word in JSON, sum), in the order in which they are written. */
+
+/* What stands in the document itself. estimated: some calls were not seen. available: CUDA is loaded. */
+#define SO_CUDA_HEAD_ROW(X)                       \
+	X(INTEGER, pid, "pid", LAST)              \
+	X(TEXT, comm, "comm", LAST)               \
+	X(SECONDS, duration_s, "duration_s", SUM) \
+	X(SECONDS, cpu_s, "cpu_s", SUM)           \
+	X(FLAG, estimated, "estimated", SUM)      \
+	X(FLAG, available, "available", SUM)
 
 #define SO_CUDA_LIBRARY_ROW(X)            \
 	X(INTEGER, id, "id", OWN)         \
@@ -187,8 +197,9 @@ enum so_cuda_sum {
 	X(OBJECT, stack_period_json, "stack_period", OWN)    \
 	X(OBJECT, stack_time_ns_json, "stack_time_ns", OWN)
 
-/* X(KIND, struct so_cuda_…_row, list) */
+/* X(KIND, struct so_cuda_…_row, the list that has them) */
 #define SO_CUDA_ROWS(X)                            \
+	X(HEAD, head, NULL)                        \
 	X(LIBRARY, library, "libraries")           \
 	X(PROBE, probe, "probes")                  \
 	X(CALL, call, "calls")                     \
@@ -203,6 +214,7 @@ enum so_cuda_row_kind {
 #define X(KIND, kind, list) SO_CUDA_ROW_##KIND,
 	SO_CUDA_ROWS(X)
 #undef X
+		SO_CUDA_ROW_KINDS,
 };
 
 #define SO_CUDA_FIELD(type, member, word, sum) so_cuda_##type member;
