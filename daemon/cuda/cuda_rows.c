@@ -13,8 +13,6 @@
 	if ((a) != (b)) \
 	return (a) < (b) ? -1 : 1
 
-CLEANUP_DEFINE(json_t *, json, json_decref)
-
 static const char *const direction_words[] = {
 #define X(name, word) [SO_CUDA_DIRECTION_##name] = word,
 	SO_CUDA_DIRECTIONS(X)
@@ -297,12 +295,11 @@ static int compare_sites(const void *a, const void *b)
 static json_t *site__json(const struct cuda_site_entry *entry, const struct cuda_rows_world *world)
 {
 	const struct so_cuda_site *site = &entry->site;
-	_cleanup_(json) json_t *place =
-		world->site ? world->site(world->data, entry->key.tgid, entry->key.stack) : NULL;
-	json_t *stack = json_object_get(place, "stack");
+	json_t *frames = NULL;
+	const char *line = world->site ? world->site(world->data, entry->key.tgid, entry->key.stack, &frames) : NULL;
 	struct so_cuda_allocation_row row = { .pid = entry->key.tgid,
-					      .line = json_string_value(json_object_get(place, "line")),
-					      .stack_json = stack ? json_incref(stack) : json_array(),
+					      .line = line,
+					      .stack_json = frames ?: json_array(),
 					      .host = entry->key.host != 0,
 					      .allocations = site->allocations,
 					      .frees = site->frees,

@@ -7,8 +7,6 @@
 #include "daemon/os/clock.h"
 #include "stakeout/cuda_document.h"
 
-CLEANUP_DEFINE(json_t *, json, json_decref)
-
 /* Processes of a target have the same libraries, and so the same problems. */
 static void add_once(json_t *all, json_t *seen, const char *problem)
 {

@@ -17,8 +17,6 @@
 
 #define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and counted */
 
-CLEANUP_DEFINE(json_t *, json, json_decref)
-
 /* What a location reads as. */
 struct seen_frame {
 	json_t *text;
@@ -129,8 +127,8 @@ static size_t see_frame(struct answer *a, uint64_t location, size_t frame)
 	return a->n_frames++;
 }
 
-/* "line": the innermost Python frame, else the innermost native one that is not CUDA's. "stack": outermost first. */
-static json_t *describe_stack(struct answer *a, uint64_t hash)
+/* The innermost Python frame, else the innermost native one that is not CUDA's. *frames: outermost first. */
+static const char *describe_stack(struct answer *a, uint64_t hash, json_t **frames)
 {
 	const uint64_t *locations;
 	json_t *stack = json_array(), *line = NULL;
@@ -164,12 +162,13 @@ static json_t *describe_stack(struct answer *a, uint64_t hash)
 	}
 	if (!line && native != SIZE_MAX)
 		line = a->frames[native].text;
-	return json_pack("{s:o, s:o}", "line", line ? json_incref(line) : json_string("?"), "stack", stack);
+	*frames = stack;
+	return line ? json_string_value(line) : "?";
 }
 
-static json_t *site(void *data, uint32_t tgid, uint64_t stack)
+static const char *site(void *data, uint32_t tgid, uint64_t stack, json_t **frames)
 {
-	return stack ? describe_stack(data, stack) : NULL;
+	return stack ? describe_stack(data, stack, frames) : NULL;
 }
 
 /* A thread has a row for each API and more. */
@@ -213,9 +212,10 @@ static int by_time(const void *a, const void *b)
 
 static json_t *line(struct answer *a, const struct cuda_line *l)
 {
-	_cleanup_(json) json_t *place = describe_stack(a, l->stack);
-	struct so_cuda_line_row row = { .line = json_string_value(json_object_get(place, "line")),
-					.stack_json = json_incref(json_object_get(place, "stack")),
+	json_t *frames;
+	const char *place = describe_stack(a, l->stack, &frames);
+	struct so_cuda_line_row row = { .line = place,
+					.stack_json = frames,
 					.event_word = cuda_names__does(l->api),
 					.api = cuda_names__api(l->api),
 					.pid = l->tgid,

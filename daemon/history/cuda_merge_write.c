@@ -14,8 +14,6 @@
 	if ((a) != (b)) \
 	return (a) < (b) ? -1 : 1
 
-CLEANUP_DEFINE(json_t *, json, json_decref)
-
 struct writing {
 	const struct cuda_merge *merge;
 	bool stored;

@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stakeout/cleanup.h"
 #include "stakeout/error.h"
+
+CLEANUP_DEFINE(json_t *, json, json_decref)
 
 #define JSON_FIELDS_MAX_MEMBERS 1024 /* of an object whose members are not named by the reader */
 

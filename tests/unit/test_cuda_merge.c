@@ -14,8 +14,6 @@
 #include "daemon/cuda/cuda_rows.h"
 #include "tests/unit/cuda_answers.h"
 
-CLEANUP_DEFINE(json_t *, json, json_decref)
-
 /* ' stands for ". */
 static json_t *parse(const char *text)
 {
