@@ -146,7 +146,7 @@ static json_t *copy_json(const struct cuda_summary *summary, size_t i)
 
 static json_t *site_json(const struct cuda_summary *summary, size_t i)
 {
-	const struct cuda_site_row *row = &summary->sites[i];
+	const struct cuda_allocation *row = &summary->sites[i];
 	double per_s = cuda_summary__ratio((double)row->allocations, summary->duration_ns / 1e9);
 
 	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:o}", "line", text(row->line), "host", row->host,
