@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/history/cuda_merge_reading.h"
+#include "daemon/history/cuda_merge_internal.h"
 #include "stakeout/cuda_names.h"
 
 const char *const cuda_merge_states[CUDA_MERGE_STATES] = { "full", "fewer-stacks", "counted", "windowed",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/history/cuda_merge_reading.h"
+#include "daemon/history/cuda_merge_internal.h"
 
 #include <errno.h>
 #include <math.h>

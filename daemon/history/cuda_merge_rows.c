@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "daemon/history/cuda_merge_reading.h"
+#include "daemon/history/cuda_merge_internal.h"
 #include "stakeout/cuda_names.h"
 #include "stakeout/array.h"
 
