@@ -7,7 +7,7 @@
 
 #include "stakeout/array.h"
 
-#define MAX_KEYS 16
+#define MAX_KEYS 16 /* of a row, and one more */
 
 void reading__clear(struct reading *r)
 {

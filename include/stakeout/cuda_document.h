@@ -62,7 +62,7 @@ SO_CUDA_TYPES(X)
 /* What the sum of rows has. */
 enum so_cuda_sum {
 	SO_CUDA_SUM_KEY,      /* rows that are equal in all keys are one row of the sum */
-	SO_CUDA_SUM_SUM,      /* stops at the type's ends; of flags, whether one is set */
+	SO_CUDA_SUM_SUM,      /* of counts and real numbers, below their types' ends; of flags, whether one is set */
 	SO_CUDA_SUM_LEAST,    /* of counts */
 	SO_CUDA_SUM_GREATEST, /* of counts */
 	SO_CUDA_SUM_LAST,     /* that of the last document */
@@ -208,7 +208,7 @@ enum so_cuda_sum {
 	X(ALLOCATION, allocation, "allocations")   \
 	X(IN_PROGRESS, in_progress, "in_progress") \
 	X(DEVICE, device, "devices")               \
-	X(PROBES, probes, "probes")
+	X(PROBES, probes, NULL)
 
 enum so_cuda_row_kind {
 #define X(KIND, kind, list) SO_CUDA_ROW_##KIND,
@@ -217,6 +217,7 @@ enum so_cuda_row_kind {
 		SO_CUDA_ROW_KINDS,
 };
 
+/* A struct that begins with all fields of a row serves as one, whatever follows. */
 #define SO_CUDA_FIELD(type, member, word, sum) so_cuda_##type member;
 #define X(KIND, kind, list)                         \
 	struct so_cuda_##kind##_row {               \
