@@ -399,7 +399,7 @@ static int find_errors(struct search *search)
 						.total_ns = NAN };
 
 		ret = add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)", row->count,
-			row->count == 1 ? "" : "s", row->api, row->code, name ? name : "a code without a known name");
+			  row->count == 1 ? "" : "s", row->api, row->code, name ? name : "a code without a known name");
 	}
 	return ret;
 }
@@ -452,9 +452,9 @@ static int find_remarks(struct search *search)
 	if (report->estimated) {
 		cuda_text__share(report->watching.budget_percent / 100, budget);
 		ret = add(search, finding,
-			"some calls were counted in windows alone, to keep the cost of watching within its "
-			"budget (%s), and scaled to all of the time",
-			budget);
+			  "some calls were counted in windows alone, to keep the cost of watching within its "
+			  "budget (%s), and scaled to all of the time",
+			  budget);
 	}
 	finding.kind = CUDA_FINDING_LOSSES;
 	for (size_t i = 0; !ret && i < report->n_losses; i++) {
@@ -463,7 +463,7 @@ static int find_remarks(struct search *search)
 		finding.count = report->losses[i].count;
 		finding.advice = advice_on(report->losses[i].word);
 		ret = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count, why ? ": " : "",
-			why ? why : "");
+			  why ? why : "");
 	}
 	return ret;
 }
