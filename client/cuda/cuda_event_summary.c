@@ -115,19 +115,19 @@ static int add_sample(struct places *p, const struct profile *profile, const str
 {
 	const struct profile_line *line = place_of(profile, sample);
 	uint32_t number;
-	int r;
+	int ret;
 
 	p->text.length = 0;
 	if (!line)
-		r = frame_text__words("[unknown]", &p->text);
+		ret = frame_text__words("[unknown]", &p->text);
 	else
-		r = line->python ? frame_text__folded(line, false, &p->text) : frame_text__line(line, &p->text);
-	if (r || ARRAY_RESERVE(p->list, p->capacity, p->texts.n_keys + 1))
+		ret = line->python ? frame_text__folded(line, false, &p->text) : frame_text__line(line, &p->text);
+	if (ret || ARRAY_RESERVE(p->list, p->capacity, p->texts.n_keys + 1))
 		return -ENOMEM;
-	r = intern__add(&p->texts, p->text.bytes, p->text.length, &number);
-	if (r < 0)
-		return r;
-	if (r)
+	ret = intern__add(&p->texts, p->text.bytes, p->text.length, &number);
+	if (ret < 0)
+		return ret;
+	if (ret)
 		p->list[number] = (struct place){ number, 0 };
 	/* The sum fits: the profile's reader has checked the total. */
 	p->list[number].weight += sample->count;
@@ -137,13 +137,13 @@ static int add_sample(struct places *p, const struct profile *profile, const str
 
 static int find_places(struct places *p, const struct profile *profile)
 {
-	int r = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !r && i < profile->n_samples; i++) {
+	for (size_t i = 0; !ret && i < profile->n_samples; i++) {
 		if (profile->samples[i].count)
-			r = add_sample(p, profile, &profile->samples[i]);
+			ret = add_sample(p, profile, &profile->samples[i]);
 	}
-	return r;
+	return ret;
 }
 
 static int by_weight(const void *a, const void *b)
@@ -271,12 +271,12 @@ static void print_head(const struct profile *profile, const struct so_cuda_event
 static int sum_of_calls(const uint8_t *bytes, size_t length, int64_t *sum)
 {
 	_cleanup_(profile) struct profile *profile = NULL;
-	int r = profile__read_value(bytes, length, so_cuda_weights[SO_CUDA_WEIGHT_CALLS].type, &profile, NULL);
+	int ret = profile__read_value(bytes, length, so_cuda_weights[SO_CUDA_WEIGHT_CALLS].type, &profile, NULL);
 
 	*sum = 0;
-	for (size_t i = 0; !r && i < profile->n_samples; i++)
+	for (size_t i = 0; !ret && i < profile->n_samples; i++)
 		*sum += profile->samples[i].count;
-	return r;
+	return ret;
 }
 
 static void print_lines_missing(const struct profile *profile, FILE *out)
@@ -294,13 +294,13 @@ int cuda_event_summary__print(const uint8_t *bytes, size_t length, const struct 
 	_cleanup_(profile) struct profile *profile = NULL;
 	_cleanup_(places) struct places *places = &(struct places){ .total = 0 };
 	int64_t in_stacks;
-	int r;
+	int ret;
 
-	r = profile__read_value(bytes, length, so_cuda_weights[weight].type, &profile, NULL);
-	r = r ?: sum_of_calls(bytes, length, &in_stacks);
-	r = r ?: find_places(places, profile);
-	if (r)
-		return r;
+	ret = profile__read_value(bytes, length, so_cuda_weights[weight].type, &profile, NULL);
+	ret = ret ?: sum_of_calls(bytes, length, &in_stacks);
+	ret = ret ?: find_places(places, profile);
+	if (ret)
+		return ret;
 	print_head(profile, event, in_stacks, out);
 	print_losses(profile, out);
 	print_lines_missing(profile, out);

@@ -190,9 +190,9 @@ typedef int add_row(struct search *search, const struct cuda_line_row *row);
 static int search_apis(struct search *search, enum so_cuda_kind event, add_row *add_one)
 {
 	size_t before = search->findings->n;
-	int r = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !r && i < search->summary->n_apis && search->findings->n - before < MOST_LINES; i++) {
+	for (size_t i = 0; !ret && i < search->summary->n_apis && search->findings->n - before < MOST_LINES; i++) {
 		const struct cuda_api_row *api = &search->summary->apis[i];
 		struct cuda_line_row row = { .kind = api->kind,
 					     .event = event,
@@ -203,9 +203,9 @@ static int search_apis(struct search *search, enum so_cuda_kind event, add_row *
 					     .bytes = api->figures.bytes };
 
 		if (so_cuda_kind__does(api->kind) == event && share_of(search, (double)row.total_ns) >= NOTABLE_SHARE)
-			r = add_one(search, &row);
+			ret = add_one(search, &row);
 	}
-	return r;
+	return ret;
 }
 
 static const struct cuda_line_row *top_line(const struct search *search, enum so_cuda_kind kind)
@@ -227,11 +227,11 @@ static bool has_line(const struct search *search, enum so_cuda_kind event)
 static int search_lines(struct search *search, enum so_cuda_kind event, add_row *add_one)
 {
 	size_t before = search->findings->n;
-	int r = 0;
+	int ret = 0;
 
 	if (!has_line(search, event))
 		return search_apis(search, event, add_one);
-	for (size_t i = 0; !r && i < search->summary->n_lines; i++) {
+	for (size_t i = 0; !ret && i < search->summary->n_lines; i++) {
 		const struct cuda_line_row *row = &search->summary->lines[i];
 
 		/* By falling time: the others are below the threshold, too. */
@@ -239,9 +239,9 @@ static int search_lines(struct search *search, enum so_cuda_kind event, add_row 
 		    search->findings->n - before >= MOST_LINES)
 			break;
 		if (row->event == event)
-			r = add_one(search, row);
+			ret = add_one(search, row);
 	}
-	return r;
+	return ret;
 }
 
 static int find_idle(struct search *search)
@@ -401,9 +401,9 @@ static uint64_t calls_to(const struct search *search, const char *api)
 static int find_errors(struct search *search)
 {
 	uint64_t calls;
-	int r = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !r && i < search->summary->n_errors && i < MOST_ERRORS; i++) {
+	for (size_t i = 0; !ret && i < search->summary->n_errors && i < MOST_ERRORS; i++) {
 		const struct cuda_error_row *row = &search->summary->errors[i];
 		const char *name = cuda_codes__name(row->api, row->code);
 		struct cuda_finding finding = { .kind = CUDA_FINDING_ERRORS,
@@ -414,10 +414,10 @@ static int find_errors(struct search *search)
 
 		calls = calls_to(search, row->api);
 		finding.foremost = calls && (double)row->count >= MOSTLY * (double)calls;
-		r = add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)", row->count,
-			row->count == 1 ? "" : "s", row->api, row->code, name ? name : "a code without a known name");
+		ret = add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)", row->count,
+			  row->count == 1 ? "" : "s", row->api, row->code, name ? name : "a code without a known name");
 	}
-	return r;
+	return ret;
 }
 
 static const char *explain(const char *loss)
@@ -463,25 +463,25 @@ static int find_remarks(struct search *search)
 					.count = search->summary->calls,
 					.total_ns = NAN };
 	char budget[CUDA_TEXT_BYTES];
-	int r = 0;
+	int ret = 0;
 
 	if (report->estimated) {
 		cuda_text__share(report->watching.budget_percent / 100, budget);
-		r = add(search, finding,
-			"some calls were counted in windows alone, to keep the cost of watching within its "
-			"budget (%s), and scaled to all of the time",
-			budget);
+		ret = add(search, finding,
+			  "some calls were counted in windows alone, to keep the cost of watching within its "
+			  "budget (%s), and scaled to all of the time",
+			  budget);
 	}
 	finding.kind = CUDA_FINDING_LOSSES;
-	for (size_t i = 0; !r && i < report->n_losses; i++) {
+	for (size_t i = 0; !ret && i < report->n_losses; i++) {
 		const char *why = explain(report->losses[i].word);
 
 		finding.count = report->losses[i].count;
 		finding.advice = advice_on(report->losses[i].word);
-		r = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count, why ? ": " : "",
-			why ? why : "");
+		ret = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count, why ? ": " : "",
+			  why ? why : "");
 	}
-	return r;
+	return ret;
 }
 
 static int rank(const struct cuda_finding *finding)
@@ -508,27 +508,27 @@ static int compare_findings(const void *a, const void *b)
 
 static int find_all(struct search *search)
 {
-	int r = find_idle(search);
+	int ret = find_idle(search);
 
-	r = r ?: search_lines(search, SO_CUDA_SYNC, add_sync);
-	r = r ?: search_lines(search, SO_CUDA_BLOCKING_COPY, add_copy);
-	r = r ?: search_lines(search, SO_CUDA_COPY, add_copy);
-	r = r ?: find_launches(search);
-	r = r ?: find_outliers(search);
-	r = r ?: find_allocations(search);
-	r = r ?: find_stream_waits(search);
-	r = r ?: find_errors(search);
-	return r ?: find_remarks(search);
+	ret = ret ?: search_lines(search, SO_CUDA_SYNC, add_sync);
+	ret = ret ?: search_lines(search, SO_CUDA_BLOCKING_COPY, add_copy);
+	ret = ret ?: search_lines(search, SO_CUDA_COPY, add_copy);
+	ret = ret ?: find_launches(search);
+	ret = ret ?: find_outliers(search);
+	ret = ret ?: find_allocations(search);
+	ret = ret ?: find_stream_waits(search);
+	ret = ret ?: find_errors(search);
+	return ret ?: find_remarks(search);
 }
 
 int cuda_findings__new(const struct cuda_report *report, const struct cuda_summary *summary, struct cuda_findings **out)
 {
 	_cleanup_(cuda_findings) struct cuda_findings *findings = calloc(1, sizeof(*findings));
 	struct search search = { report, summary, findings };
-	int r = findings ? find_all(&search) : -ENOMEM;
+	int ret = findings ? find_all(&search) : -ENOMEM;
 
-	if (r)
-		return r;
+	if (ret)
+		return ret;
 	if (findings->n)
 		qsort(findings->list, findings->n, sizeof(*findings->list), compare_findings);
 	*out = TAKE_PTR(findings);

@@ -9,6 +9,7 @@
 #include "client/render/lines_missing.h"
 #include "client/render/render.h"
 #include "stakeout/cuda_abi.h"
+#include "stakeout/cuda_names.h"
 
 /* A call that is still going on after so long is worth a line. */
 #define LONG_CALL_NS 1000000000u
@@ -39,7 +40,7 @@ static void print_stack_periods(const struct cuda_watching *watching, const stru
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
 		if (watching->stack_period[kind] < 2 || !summary->kind_calls[kind])
 			continue;
-		fprintf(out, "%s%s in %" PRIu64, before, cuda_report__kind_word(kind), watching->stack_period[kind]);
+		fprintf(out, "%s%s in %" PRIu64, before, cuda_names__kind_word(kind), watching->stack_period[kind]);
 		before = ", one ";
 		if (watching->stack_time_ns[kind] > time_ns)
 			time_ns = watching->stack_time_ns[kind];
@@ -152,7 +153,7 @@ static void print_missing(const struct cuda_report *report, const struct cuda_vi
 		cuda_text__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
 	}
 	for (size_t i = 0; i < report->n_in_progress; i++) {
-		const struct cuda_in_progress *call = &report->in_progress[i];
+		const struct so_cuda_in_progress_row *call = &report->in_progress[i];
 		char since[CUDA_TEXT_BYTES];
 
 		cuda_text__time((double)call->since_ns, since);
@@ -162,7 +163,7 @@ static void print_missing(const struct cuda_report *report, const struct cuda_vi
 	}
 }
 
-static void print_device(const struct cuda_report *report, const struct cuda_device *device, FILE *out)
+static void print_device(const struct cuda_report *report, const struct so_cuda_device_row *device, FILE *out)
 {
 	char text[CUDA_TEXT_BYTES];
 

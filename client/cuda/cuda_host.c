@@ -39,7 +39,7 @@ static enum cuda_host_part part_of(enum so_cuda_kind kind)
 	}
 }
 
-bool cuda_host__uses(const struct cuda_report *report, const struct cuda_device *device)
+bool cuda_host__uses(const struct cuda_report *report, const struct so_cuda_device_row *device)
 {
 	if (device->process_utilisation_percent > 0 || device->process_memory_bytes > 0)
 		return true;
@@ -52,7 +52,7 @@ static void take_devices(const struct cuda_report *report, struct cuda_host *hos
 	double percent = 0;
 
 	for (size_t i = 0; i < report->n_devices; i++) {
-		const struct cuda_device *device = &report->devices[i];
+		const struct so_cuda_device_row *device = &report->devices[i];
 
 		if (!cuda_host__uses(report, device) || !device->samples || isnan(device->utilisation_percent))
 			continue;

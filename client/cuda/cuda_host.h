@@ -40,6 +40,6 @@ void cuda_host__of(const struct cuda_report *report, const struct cuda_summary *
 const char *cuda_host__word(enum cuda_host_part part);
 const char *cuda_host__words(enum cuda_host_part part);
 /* The process has memory on the device, or ran on it; or it is the only one and nothing is known of processes. */
-bool cuda_host__uses(const struct cuda_report *report, const struct cuda_device *device);
+bool cuda_host__uses(const struct cuda_report *report, const struct so_cuda_device_row *device);
 
 #endif

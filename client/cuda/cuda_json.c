@@ -7,6 +7,7 @@
 
 #include "client/cuda/cuda_codes.h"
 #include "client/cuda/cuda_table.h"
+#include "stakeout/cuda_names.h"
 
 static json_t *number(double value)
 {
@@ -24,7 +25,16 @@ static json_t *text(const char *value)
 	return value && *value ? json_string(value) : json_null();
 }
 
-/* A list of one object for each row; NULL if one of them is, or on lack of memory. */
+/* The list with one more element, or NULL: one of them is, or no memory. Both are taken over. */
+static json_t *with(json_t *array, json_t *element)
+{
+	if (!json_array_append_new(array, element))
+		return array;
+	json_decref(array);
+	return NULL;
+}
+
+/* A list of one object for each row. */
 typedef json_t *row_json(const struct cuda_summary *summary, size_t i);
 
 static json_t *list(const struct cuda_summary *summary, size_t n, row_json *row)
@@ -32,10 +42,7 @@ static json_t *list(const struct cuda_summary *summary, size_t n, row_json *row)
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < n; i++)
-		if (json_array_append_new(array, row(summary, i))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = with(array, row(summary, i));
 	return array;
 }
 
@@ -63,7 +70,7 @@ static json_t *api_json(const struct cuda_summary *summary, size_t i)
 
 	return with_figures(&row->figures,
 			    json_pack("{s:o, s:s, s:o, s:b, s:o, s:o, s:o}", "api", text(row->api), "kind",
-				      cuda_report__does_word(row->kind), "library", text(row->library), "estimated",
+				      cuda_names__does_word(row->kind), "library", text(row->library), "estimated",
 				      (int)row->estimated, "calls_interval", number(row->interval), "time_share",
 				      number(share), "not_ready", count(row->not_ready)));
 }
@@ -97,10 +104,7 @@ static json_t *stack_json(const struct cuda_stack *stack)
 	json_t *frames = json_array();
 
 	for (size_t i = 0; frames && i < stack->n_frames; i++)
-		if (json_array_append_new(frames, json_string(stack->frames[i]))) {
-			json_decref(frames);
-			return NULL;
-		}
+		frames = with(frames, json_string(stack->frames[i]));
 	return frames;
 }
 
@@ -110,7 +114,7 @@ static json_t *wait_json(const struct cuda_summary *summary, size_t i)
 	double total_ns = (double)row->total_ns;
 
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
-			 cuda_report__does_word(row->event), "api", text(row->api), "line", text(row->line), "calls",
+			 cuda_names__does_word(row->event), "api", text(row->api), "line", text(row->line), "calls",
 			 count(row->calls), "total_ns", count(row->total_ns), "bytes", count(row->bytes), "avg_ns",
 			 number(total_ns / (double)row->calls), "share",
 			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "stacks", count(row->stacks),
@@ -123,10 +127,8 @@ static json_t *waits_json(const struct cuda_summary *summary)
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < summary->n_lines; i++)
-		if (summary->lines[i].waited && json_array_append_new(array, wait_json(summary, i))) {
-			json_decref(array);
-			return NULL;
-		}
+		if (summary->lines[i].waited)
+			array = with(array, wait_json(summary, i));
 	return array;
 }
 
@@ -144,7 +146,7 @@ static json_t *copy_json(const struct cuda_summary *summary, size_t i)
 
 static json_t *site_json(const struct cuda_summary *summary, size_t i)
 {
-	const struct cuda_site_row *row = &summary->sites[i];
+	const struct cuda_allocation *row = &summary->sites[i];
 	double per_s = cuda_summary__ratio((double)row->allocations, summary->duration_ns / 1e9);
 
 	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:o}", "line", text(row->line), "host", row->host,
@@ -199,10 +201,7 @@ static json_t *findings_json(const struct cuda_findings *findings)
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < findings->n; i++)
-		if (json_array_append_new(array, finding_json(&findings->list[i]))) {
-			json_decref(array);
-			return NULL;
-		}
+		array = with(array, finding_json(&findings->list[i]));
 	return array;
 }
 

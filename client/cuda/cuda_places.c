@@ -14,11 +14,6 @@ static const char *place(const char *line, bool python_only)
 	return *line ? line : "[unknown]";
 }
 
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct cuda_line_row *x = a, *y = b;
@@ -174,21 +169,21 @@ int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_repo
 
 static int by_site(const void *a, const void *b)
 {
-	const struct cuda_site_row *x = a, *y = b;
+	const struct cuda_allocation *x = a, *y = b;
 
 	return strcmp(x->line, y->line) ?: (int)x->host - (int)y->host;
 }
 
 static int by_site_and_calls(const void *a, const void *b)
 {
-	const struct cuda_site_row *x = a, *y = b;
+	const struct cuda_allocation *x = a, *y = b;
 
 	return by_site(a, b) ?: compare_numbers(y->allocations, x->allocations);
 }
 
 static int by_calls(const void *a, const void *b)
 {
-	const struct cuda_site_row *x = a, *y = b;
+	const struct cuda_allocation *x = a, *y = b;
 	uint64_t x_calls = cuda_stats__sum(x->allocations, x->frees),
 		 y_calls = cuda_stats__sum(y->allocations, y->frees);
 
@@ -203,12 +198,12 @@ static int64_t add_signed(int64_t a, int64_t b)
 }
 
 /* The array is sorted by site. */
-static size_t merge_sites(struct cuda_site_row *rows, size_t n)
+static size_t merge_sites(struct cuda_allocation *rows, size_t n)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct cuda_site_row *row = &rows[kept];
+		struct cuda_allocation *row = &rows[kept];
 
 		if (!kept || by_site(&rows[kept - 1], &rows[i])) {
 			*row = rows[i];
@@ -227,22 +222,14 @@ static size_t merge_sites(struct cuda_site_row *rows, size_t n)
 
 int cuda_summary__add_sites(struct cuda_summary *summary, const struct cuda_report *report, bool python_only)
 {
-	struct cuda_site_row *rows = calloc(report->n_allocations + 1, sizeof(*rows));
+	struct cuda_allocation *rows = calloc(report->n_allocations + 1, sizeof(*rows));
 
 	summary->sites = rows;
 	if (!rows)
 		return -ENOMEM;
 	for (size_t i = 0; i < report->n_allocations; i++) {
-		const struct cuda_allocation *from = &report->allocations[i];
-
-		rows[i] = (struct cuda_site_row){ .line = place(from->line, python_only),
-						  .stack = &from->stack,
-						  .host = from->host,
-						  .allocations = from->allocations,
-						  .frees = from->frees,
-						  .bytes = from->bytes,
-						  .current_bytes = from->current_bytes,
-						  .peak_bytes = from->peak_bytes };
+		rows[i] = report->allocations[i];
+		rows[i].line = place(rows[i].line, python_only);
 	}
 	qsort(rows, report->n_allocations, sizeof(*rows), by_site_and_calls);
 	summary->n_sites = merge_sites(rows, report->n_allocations);

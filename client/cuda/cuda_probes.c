@@ -42,7 +42,7 @@ static void left_cell(const char *text, unsigned columns, FILE *out)
 	fprintf(out, "%*s", own < columns ? (int)(columns - own) : 0, "");
 }
 
-static void print_probe(const struct cuda_probe *probe, const struct widths *widths, FILE *out)
+static void print_probe(const struct so_cuda_probe_row *probe, const struct widths *widths, FILE *out)
 {
 	char offset[CUDA_TEXT_BYTES];
 

@@ -13,17 +13,17 @@ static int print_json(json_t *answer, const struct cuda_report *report, const st
 		      const struct cuda_findings *findings, FILE *out)
 {
 	json_t *both = json_copy(answer);
-	int r = 0;
+	int ret = 0;
 
 	/* A NULL is refused. */
 	if (!both || json_object_set_new(both, "summary", cuda_json__summary(report, summary, findings)))
-		r = -ENOMEM;
+		ret = -ENOMEM;
 	else if (json_dumpf(both, out, JSON_STYLE) && !ferror(out))
-		r = -ENOMEM;
-	if (!r)
+		ret = -ENOMEM;
+	if (!ret)
 		fputc('\n', out);
 	json_decref(both);
-	return r;
+	return ret;
 }
 
 static void print_tables(const struct cuda_report *report, const struct cuda_summary *summary,
@@ -44,16 +44,16 @@ static int print_all(json_t *answer, const struct cuda_report *report, const str
 {
 	_cleanup_(cuda_summary) struct cuda_summary *summary = NULL;
 	_cleanup_(cuda_findings) struct cuda_findings *findings = NULL;
-	int r;
+	int ret;
 
 	if (view->probes && !view->json) {
 		cuda_table__probes(report, view, out);
 		return 0;
 	}
-	r = cuda_summary__new(report, view->python_only, &summary);
-	r = r ?: cuda_findings__new(report, summary, &findings);
-	if (r)
-		return r;
+	ret = cuda_summary__new(report, view->python_only, &summary);
+	ret = ret ?: cuda_findings__new(report, summary, &findings);
+	if (ret)
+		return ret;
 	if (view->json)
 		return print_json(answer, report, summary, findings, out);
 	print_tables(report, summary, findings, view, out);
@@ -63,10 +63,10 @@ static int print_all(json_t *answer, const struct cuda_report *report, const str
 int cuda_report__render(json_t *answer, const struct cuda_view *view, FILE *out, struct so_error *err)
 {
 	_cleanup_(cuda_report) struct cuda_report *report = NULL;
-	int r = cuda_report__read(answer, &report, err);
+	int ret = cuda_report__read(answer, &report, err);
 
-	if (r)
-		return r;
+	if (ret)
+		return ret;
 	errno = 0;
 	if (print_all(answer, report, view, out))
 		return so_err(err, -ENOMEM, "out of memory");

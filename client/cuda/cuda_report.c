@@ -5,137 +5,172 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_fields.h"
+#include "client/render/frame_text.h"
+#include "profile/arena.h"
+#include "stakeout/array.h"
+#include "stakeout/cuda_names.h"
+#include "stakeout/intern.h"
 
-#define MAX_TEXT_LINES 1024 /* problems; losses */
-#define MAX_API_BYTES  128
-#define ANY            HUGE_VAL
+#define MAX_PROBLEMS 1024
 
-static const char *const kind_words[SO_CUDA_KIND_COUNT + 1] = {
-#define X(name, word, does, does_word) [SO_CUDA_##name] = word,
-	SO_CUDA_KINDS(X)
-#undef X
-		[SO_CUDA_KIND_COUNT] = "other",
+/*
+ * An answer on its way into the report. The first member that is not what it must be ends the reading
+ * (stakeout/json_fields.h).
+ */
+struct reading {
+	struct json_fields fields;
+	struct cuda_report *report;
+	struct intern texts;  /* as they came, */
+	const char **cleaned; /* and cleaned, by the same number */
+	size_t cleaned_capacity;
+	struct text text;
 };
 
-static const char *const does_words[SO_CUDA_KIND_COUNT + 1] = {
-#define X(name, word, does, does_word) [SO_CUDA_##name] = does_word,
-	SO_CUDA_KINDS(X)
-#undef X
-		[SO_CUDA_KIND_COUNT] = "other",
-};
-
-static const struct {
-	const char *name;
-	enum so_cuda_kind kind;
-} apis[SO_CUDA_API_COUNT] = {
-#define X(name, library, kind, args) { #name, SO_CUDA_##kind },
-	SO_CUDA_APIS(X)
-#undef X
-};
-
-const char *cuda_report__kind_word(enum so_cuda_kind kind)
+static void reading__clear(struct reading *r)
 {
-	return kind_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
+	intern__clear(&r->texts);
+	text__clear(&r->text);
+	free(r->cleaned);
 }
 
-const char *cuda_report__does_word(enum so_cuda_kind kind)
+static void no_memory(struct reading *r)
 {
-	return does_words[kind <= SO_CUDA_KIND_COUNT ? kind : SO_CUDA_KIND_COUNT];
+	if (r->fields.ret)
+		return;
+	r->fields.ret = arena__error(r->report->arena) ?: -ENOMEM;
+	if (r->fields.ret == -EFBIG)
+		so_err(r->fields.err, -EFBIG, "%s is too large", r->fields.what);
+	else
+		so_err(r->fields.err, -ENOMEM, "out of memory");
+}
+
+/* Zeroed, in the arena. */
+static void *new_array(struct reading *r, size_t n, size_t size)
+{
+	void *array = r->fields.ret ? NULL : arena__array(r->report->arena, n, size);
+
+	if (array)
+		memset(array, 0, n * size);
+	else
+		no_memory(r);
+	return array;
+}
+
+/* By frame_text__words(), in the arena. */
+static const char *clean(void *data, const char *text)
+{
+	struct reading *r = data;
+	uint32_t number;
+	char *copy;
+	int ret;
+
+	if (r->fields.ret)
+		return "";
+	ret = ARRAY_RESERVE(r->cleaned, r->cleaned_capacity, r->texts.n_keys + 1);
+	ret = ret ?: intern__add(&r->texts, text, strlen(text), &number);
+	if (ret == 0)
+		return r->cleaned[number];
+	r->text.length = 0;
+	if (ret > 0 && !frame_text__words(text, &r->text)) {
+		copy = new_array(r, r->text.length + 1, 1);
+		if (copy && r->text.length)
+			memcpy(copy, r->text.bytes, r->text.length);
+		if (copy)
+			return r->cleaned[number] = copy;
+	}
+	/* The number is taken, its text is not there: nothing looks it up any more. */
+	no_memory(r);
+	return "";
+}
+
+/* A member, cleaned. */
+static const char *text(struct reading *r, const json_t *json, const char *key, const char *absent)
+{
+	const char *found = json_fields__text(&r->fields, json, key, NULL);
+
+	return found ? clean(r, found) : absent;
 }
 
 /* Of a row of calls of one API. Of one that this version does not know its word tells what it does. */
 static enum so_cuda_kind kind_of(const char *word, const char *api)
 {
-	unsigned kind = 0;
+	unsigned known = cuda_names__api_of(api), kind = 0;
 
-	for (unsigned i = 0; i < SO_CUDA_API_COUNT; i++)
-		if (!strcmp(apis[i].name, api))
-			return apis[i].kind;
-	while (kind < SO_CUDA_KIND_COUNT && strcmp(does_words[kind], word))
+	if (known < SO_CUDA_API_COUNT)
+		return cuda_names__kind(known);
+	while (kind < SO_CUDA_KIND_COUNT && strcmp(cuda_names__does_word(kind), word))
 		kind++;
 	return kind;
 }
 
+static bool read_row(struct reading *r, enum so_cuda_row_kind kind, const json_t *json, void *row)
+{
+	if (!so_cuda_row__read(&r->fields, kind, json, row))
+		return false;
+	so_cuda_row__replace_texts(kind, row, clean, r);
+	return !r->fields.ret;
+}
+
 /*
- * One list of the answer: what row() reads of each element goes to an array of elements of `size` bytes. row() may drop
- * its element by returning false.
+ * Rows of one list, in elements of `size` bytes. finish() fills what an element has beside its row; false: it is left
+ * out.
  */
 struct list {
-	const char *key;
+	enum so_cuda_row_kind kind;
 	size_t size;
-	bool (*row)(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out);
+	bool (*finish)(struct reading *r, const json_t *json, void *row);
 };
 
-static void *read_list(struct cuda_fields *fields, const struct cuda_report *report, const json_t *owner,
-		       const struct list *list, size_t *n)
+static void *read_rows(struct reading *r, const json_t *array, const struct list *list, size_t *n)
 {
-	size_t rows, kept = 0;
-	const json_t *array = cuda_fields__list(fields, owner, list->key, CUDA_REPORT_MAX_ROWS, &rows);
-	char *out = cuda_fields__array(fields, rows, list->size);
+	const char *name = so_cuda_rows__of(list->kind)->list;
+	char *out = new_array(r, json_array_size(array), list->size);
+	const json_t *json;
+	size_t i, kept = 0;
 
-	for (size_t i = 0; out && i < rows; i++) {
-		const json_t *row = json_array_get(array, i);
+	json_array_foreach (array, i, json) {
+		char *row;
 
-		if (cuda_fields__row(fields, row, list->key, i) &&
-		    list->row(fields, report, row, out + kept * list->size))
+		if (!json_fields__row(&r->fields, json, name, i))
+			break;
+		row = out + kept * list->size;
+		if (read_row(r, list->kind, json, row) && (!list->finish || list->finish(r, json, row)))
 			kept++;
 	}
-	cuda_fields__row(fields, owner, NULL, 0);
+	r->fields.list = NULL;
 	*n = kept;
 	return out;
 }
 
-static const char **read_texts(struct cuda_fields *fields, const json_t *owner, const char *key, size_t most, size_t *n)
+static void *read_list(struct reading *r, const json_t *owner, const struct list *list, size_t *n)
 {
-	const json_t *array = cuda_fields__list(fields, owner, key, most, n);
-	const char **out = cuda_fields__array(fields, *n, sizeof(*out));
+	const char *name = so_cuda_rows__of(list->kind)->list;
 
-	for (size_t i = 0; out && i < *n; i++) {
-		const json_t *text = json_array_get(array, i);
+	return read_rows(r, json_fields__list(&r->fields, owner, name, SO_CUDA_MAX_ROWS), list, n);
+}
 
-		if (json_is_string(text))
-			out[i] = cuda_fields__clean(fields, json_string_value(text), json_string_length(text));
-		else
-			cuda_fields__refuse(fields, -EPROTO, key, "texts are expected");
+static const char **read_texts(struct reading *r, const json_t *array, const char *key, size_t *n)
+{
+	const char **out = new_array(r, json_array_size(array), sizeof(*out));
+	const json_t *element;
+	size_t i;
+
+	*n = json_array_size(array);
+	json_array_foreach (array, i, element) {
+		const char *text = json_fields__element(&r->fields, element, key);
+
+		if (out && text)
+			out[i] = clean(r, text);
 	}
 	return out;
 }
 
-static void read_stack(struct cuda_fields *fields, const json_t *row, struct cuda_stack *out)
+static bool finish_library(struct reading *r, const json_t *json, void *row)
 {
-	out->frames = read_texts(fields, row, "stack", CUDA_REPORT_MAX_FRAMES, &out->n_frames);
-}
+	static const struct list probes = { SO_CUDA_ROW_PROBE, sizeof(struct so_cuda_probe_row), NULL };
+	struct cuda_library *library = row;
 
-static bool read_probe(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	struct cuda_probe *probe = out;
-
-	*probe = (struct cuda_probe){
-		.symbol = cuda_fields__text(fields, row, "symbol", ""),
-		.api = cuda_fields__text(fields, row, "api", ""),
-		.offset = cuda_fields__count(fields, row, "offset_in_function"),
-		.instruction = cuda_fields__text(fields, row, "instruction", ""),
-		.why = cuda_fields__text(fields, row, "why", ""),
-		.emulated = cuda_fields__flag(fields, row, "emulated", false),
-	};
-	cuda_fields__address(fields, row, "address", &probe->address);
-	return true;
-}
-
-static bool read_library(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	static const struct list probes = { "probes", sizeof(struct cuda_probe), read_probe };
-	struct cuda_library *library = out;
-
-	*library = (struct cuda_library){
-		.id = cuda_fields__integer(fields, row, "id"),
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.path = cuda_fields__text(fields, row, "path", ""),
-		.kind = cuda_fields__text(fields, row, "kind", ""),
-		.is_static = cuda_fields__flag(fields, row, "static", false),
-	};
-	library->probes = read_list(fields, report, row, &probes, &library->n_probes);
+	library->probes = read_rows(r, library->probes_json, &probes, &library->n_probes);
 	return true;
 }
 
@@ -147,341 +182,191 @@ static int compare_libraries(const void *a, const void *b)
 }
 
 /* The libraries are sorted by their numbers. */
-static const struct cuda_library *find_library(struct cuda_fields *fields, const struct cuda_report *report,
-					       const json_t *row)
+static const struct cuda_library *find_library(const struct cuda_report *report, int64_t id)
 {
-	struct cuda_library key = { .id = cuda_fields__integer(fields, row, "library") };
+	struct cuda_library key = { .id = id };
 
 	if (!report->n_libraries)
 		return NULL;
 	return bsearch(&key, report->libraries, report->n_libraries, sizeof(key), compare_libraries);
 }
 
-/* One [lower_ns, width_ns, count]; false: it is none of latency.h's. */
-static bool read_bucket(const json_t *triple, struct cuda_bucket *out)
+static bool finish_call(struct reading *r, const json_t *json, void *row)
 {
-	json_int_t lower, width, count;
-	uint32_t octave, bucket;
+	struct cuda_call *call = row;
+	struct cuda_bucket *buckets;
 
-	for (size_t i = 0; i < 3; i++)
-		if (!json_is_integer(json_array_get(triple, i)))
-			return false;
-	lower = json_integer_value(json_array_get(triple, 0));
-	width = json_integer_value(json_array_get(triple, 1));
-	count = json_integer_value(json_array_get(triple, 2));
-	if (json_array_size(triple) != 3 || lower < 0 || width < 0 || count < 0)
-		return false;
-	octave = latency_octave((uint64_t)lower);
-	bucket = latency_bucket((uint64_t)lower, octave);
-	*out = (struct cuda_bucket){ octave * LATENCY_BUCKETS + bucket, (uint64_t)count };
-	return latency_lower(octave, bucket) == (uint64_t)lower && latency_width(octave) == (uint64_t)width;
-}
-
-static void read_histogram(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
-{
-	size_t n;
-	const json_t *array = cuda_fields__list(fields, row, "histogram", CUDA_BUCKETS, &n);
-	struct cuda_bucket *buckets = cuda_fields__array(fields, n, sizeof(*buckets));
-
-	for (size_t i = 0; buckets && i < n; i++) {
-		if (read_bucket(json_array_get(array, i), &buckets[i]) &&
-		    (!i || buckets[i].index > buckets[i - 1].index))
-			continue;
-		cuda_fields__refuse(fields, -EPROTO, "histogram",
-				    "rising [lower_ns, width_ns, count] of this version are expected");
-		return;
-	}
-	call->buckets = buckets;
-	call->n_buckets = n;
-}
-
-static void read_dim3(struct cuda_fields *fields, const json_t *row, const char *key, uint32_t out[3])
-{
-	size_t n;
-	const json_t *array = cuda_fields__list(fields, row, key, 3, &n);
-
-	for (size_t i = 0; i < n; i++) {
-		const json_t *value = json_array_get(array, i);
-
-		if (json_is_integer(value) && n == 3 && json_integer_value(value) >= 0 &&
-		    json_integer_value(value) <= UINT32_MAX)
-			out[i] = (uint32_t)json_integer_value(value);
-		else
-			cuda_fields__refuse(fields, -EPROTO, key, "three counts are expected");
-	}
-}
-
-static void read_figures(struct cuda_fields *fields, const json_t *row, struct cuda_call *call)
-{
-	call->calls = cuda_fields__count(fields, row, "calls");
-	call->errors = cuda_fields__count(fields, row, "errors");
-	call->total_ns = cuda_fields__count(fields, row, "total_ns");
-	call->min_ns = cuda_fields__count(fields, row, "min_ns");
-	call->max_ns = cuda_fields__count(fields, row, "max_ns");
-	call->squares_ns2 = cuda_fields__number(fields, row, "squares_ns2", ANY, 0);
-	call->bytes = cuda_fields__count(fields, row, "bytes");
-	call->blocks = cuda_fields__count(fields, row, "blocks");
-	call->threads = cuda_fields__count(fields, row, "threads");
-	if (call->min_ns > call->max_ns)
-		cuda_fields__refuse(fields, -EPROTO, "min_ns", "above max_ns");
-	if (call->errors > call->calls)
-		cuda_fields__refuse(fields, -EPROTO, "errors", "more than calls");
-}
-
-/* Names of C functions; other code may rely on their being short and ASCII. */
-static const char *read_api(struct cuda_fields *fields, const json_t *row)
-{
-	const char *api = cuda_fields__text(fields, row, "api", "");
-	size_t n = strlen(api);
-
-	if (n <= MAX_API_BYTES && n == strspn(api, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
-		return api;
-	cuda_fields__refuse(fields, -EPROTO, "api", "a function's name is expected");
-	return "";
-}
-
-static bool read_call(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	struct cuda_call *call = out;
-
-	*call = (struct cuda_call){
-		.api = read_api(fields, row),
-		.kind = kind_of(cuda_fields__text(fields, row, "kind", ""), read_api(fields, row)),
-		.library = find_library(fields, report, row),
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.tid = cuda_fields__integer(fields, row, "tid"),
-		.comm = cuda_fields__text(fields, row, "comm", ""),
-		.kernel = cuda_fields__text(fields, row, "kernel", NULL),
-		.direction = cuda_fields__text(fields, row, "direction", ""),
-	};
+	call->kind = kind_of(call->kind_word, call->api);
+	call->library = find_library(r->report, call->library_id);
 	if (call->kernel && !*call->kernel)
 		call->kernel = NULL;
-	call->has_kernel_address = cuda_fields__address(fields, row, "kernel_address", &call->kernel_address);
-	read_figures(fields, row, call);
-	read_dim3(fields, row, "grid", call->grid);
-	read_dim3(fields, row, "block", call->block);
-	read_histogram(fields, row, call);
-	if (!*call->api)
-		cuda_fields__refuse(fields, -EPROTO, "api", "a function's name is expected");
-	return call->calls > 0;
+	call->n_buckets = json_array_size(call->histogram_json);
+	call->buckets = buckets = new_array(r, call->n_buckets, sizeof(*buckets));
+	return so_cuda_buckets__read(&r->fields, call->histogram_json, buckets) && call->calls > 0;
 }
 
-static bool read_error(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static bool finish_error(struct reading *r, const json_t *json, void *row)
 {
-	struct cuda_error *error = out;
-	uint64_t code = cuda_fields__count(fields, row, "code");
+	struct cuda_error *error = row;
 
-	*error = (struct cuda_error){
-		.api = read_api(fields, row),
-		.library = find_library(fields, report, row),
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.code = (uint32_t)code,
-		.count = cuda_fields__count(fields, row, "count"),
-	};
-	if (code > UINT32_MAX)
-		cuda_fields__refuse(fields, -EPROTO, "code", "a 32-bit code is expected");
+	error->library = find_library(r->report, error->library_id);
 	return error->count > 0;
 }
 
-static bool read_line(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static bool finish_line(struct reading *r, const json_t *json, void *row)
 {
-	struct cuda_line *line = out;
-	const char *api = read_api(fields, row);
-	enum so_cuda_kind kind = kind_of(cuda_fields__text(fields, row, "event", ""), api);
+	struct cuda_line *line = row;
 
-	*line = (struct cuda_line){
-		.kind = kind,
-		.event = so_cuda_kind__does(kind),
-		.api = api,
-		.line = cuda_fields__text(fields, row, "line", ""),
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.tid = cuda_fields__integer(fields, row, "tid"),
-		.direction = cuda_fields__text(fields, row, "direction", ""),
-		.calls = cuda_fields__count(fields, row, "calls"),
-		.total_ns = cuda_fields__count(fields, row, "total_ns"),
-		.bytes = cuda_fields__count(fields, row, "bytes"),
-		.stacks = cuda_fields__count(fields, row, "stacks"),
-		.sampled = cuda_fields__flag(fields, row, "sampled", false),
-	};
-	read_stack(fields, row, &line->stack);
+	line->kind = kind_of(line->event_word, line->api);
+	line->event = so_cuda_kind__does(line->kind);
+	line->direction = text(r, json, "direction", "");
+	line->stack.frames = read_texts(r, line->stack_json, "stack", &line->stack.n_frames);
 	return line->calls > 0;
 }
 
-static bool read_allocation(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static bool finish_allocation(struct reading *r, const json_t *json, void *row)
 {
-	struct cuda_allocation *allocation = out;
+	struct cuda_allocation *allocation = row;
 
-	*allocation = (struct cuda_allocation){
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.line = cuda_fields__text(fields, row, "line", ""),
-		.host = cuda_fields__flag(fields, row, "host", false),
-		.allocations = cuda_fields__count(fields, row, "allocations"),
-		.frees = cuda_fields__count(fields, row, "frees"),
-		.bytes = cuda_fields__count(fields, row, "bytes"),
-		.current_bytes = cuda_fields__integer(fields, row, "current_bytes"),
-		.peak_bytes = cuda_fields__integer(fields, row, "peak_bytes"),
-	};
-	read_stack(fields, row, &allocation->stack);
+	allocation->line = allocation->line ?: "";
+	allocation->stack.frames = read_texts(r, allocation->stack_json, "stack", &allocation->stack.n_frames);
 	return allocation->allocations || allocation->frees;
 }
 
-static bool read_in_progress(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
+static void read_watching(struct reading *r, const json_t *answer, struct cuda_watching *out)
 {
-	*(struct cuda_in_progress *)out = (struct cuda_in_progress){
-		.pid = cuda_fields__integer(fields, row, "pid"),
-		.tid = cuda_fields__integer(fields, row, "tid"),
-		.api = read_api(fields, row),
-		.since_ns = cuda_fields__count(fields, row, "since_ns"),
-	};
-	return true;
-}
-
-static bool read_device(struct cuda_fields *fields, const struct cuda_report *report, const json_t *row, void *out)
-{
-	*(struct cuda_device *)out = (struct cuda_device){
-		.index = cuda_fields__integer(fields, row, "index"),
-		.name = cuda_fields__text(fields, row, "name", ""),
-		.uuid = cuda_fields__text(fields, row, "uuid", ""),
-		.utilisation_percent = cuda_fields__number(fields, row, "utilisation_percent", 100, NAN),
-		.memory_utilisation_percent = cuda_fields__number(fields, row, "memory_utilisation_percent", 100, NAN),
-		.memory_used_bytes = cuda_fields__number(fields, row, "memory_used_bytes", ANY, NAN),
-		.memory_total_bytes = cuda_fields__number(fields, row, "memory_total_bytes", ANY, NAN),
-		.process_utilisation_percent =
-			cuda_fields__number(fields, row, "process_utilisation_percent", 100, NAN),
-		.process_memory_bytes = cuda_fields__number(fields, row, "process_memory_bytes", ANY, NAN),
-		.samples = cuda_fields__count(fields, row, "samples"),
-	};
-	return true;
-}
-
-static void read_rungs(struct cuda_fields *fields, const json_t *probes, struct cuda_watching *out)
-{
-	const json_t *rungs = cuda_fields__object(fields, probes, "rungs");
+	const json_t *probes = json_fields__object(&r->fields, answer, "probes");
 	const char *unit;
 	json_t *value;
 
-	if (json_object_size(rungs) > MAX_TEXT_LINES) {
-		cuda_fields__refuse(fields, -EFBIG, "rungs", "too many members");
+	if (!read_row(r, SO_CUDA_ROW_PROBES, probes, out))
 		return;
-	}
-	out->rungs = cuda_fields__array(fields, json_object_size(rungs), sizeof(*out->rungs));
+	out->rungs = new_array(r, json_object_size(out->rungs_json), sizeof(*out->rungs));
 	if (!out->rungs)
 		return;
-	json_object_foreach ((json_t *)rungs, unit, value)
-		out->rungs[out->n_rungs++] = (struct cuda_rung_word){ cuda_fields__clean(fields, unit, strlen(unit)),
-								      cuda_fields__text(fields, rungs, unit, "") };
-}
-
-static void read_watching(struct cuda_fields *fields, const json_t *answer, struct cuda_watching *out)
-{
-	const json_t *probes = cuda_fields__object(fields, answer, "probes");
-	const json_t *periods = cuda_fields__object(fields, probes, "stack_period");
-	const json_t *times = cuda_fields__object(fields, probes, "stack_time_ns");
-
-	*out = (struct cuda_watching){
-		.installed = cuda_fields__count(fields, probes, "installed"),
-		.floor_ns = cuda_fields__count(fields, probes, "floor_ns"),
-		.hits = cuda_fields__count(fields, probes, "hits"),
-		.returns = cuda_fields__count(fields, probes, "returns"),
-		.nested = cuda_fields__count(fields, probes, "nested"),
-		.stacks = cuda_fields__count(fields, probes, "stacks"),
-		.kind = cuda_fields__text(fields, probes, "kind", ""),
-		.state = cuda_fields__text(fields, probes, "state", ""),
-		.cost_ns_per_call = cuda_fields__number(fields, probes, "cost_ns_per_call", ANY, NAN),
-		.overhead_percent = cuda_fields__number(fields, probes, "overhead_percent", ANY, NAN),
-		.budget_percent = cuda_fields__number(fields, probes, "budget_percent", ANY, NAN),
-	};
-	read_rungs(fields, probes, out);
+	json_object_foreach (out->rungs_json, unit, value)
+		out->rungs[out->n_rungs++] =
+			(struct cuda_rung_word){ clean(r, unit), text(r, out->rungs_json, unit, "") };
 	for (unsigned kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-		out->stack_period[kind] = cuda_fields__count(fields, periods, kind_words[kind]);
-		out->stack_time_ns[kind] = cuda_fields__count(fields, times, kind_words[kind]);
+		const char *word = cuda_names__kind_word(kind);
+
+		out->stack_period[kind] = json_fields__count(&r->fields, out->stack_period_json, word);
+		out->stack_time_ns[kind] = json_fields__count(&r->fields, out->stack_time_ns_json, word);
 	}
 }
 
-static void read_losses(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+static void read_losses(struct reading *r, const json_t *answer)
 {
-	const json_t *lost = cuda_fields__object(fields, answer, "lost");
+	const json_t *lost = json_fields__object(&r->fields, answer, "lost");
 	const char *word;
 	json_t *value;
 
-	if (json_object_size(lost) > MAX_TEXT_LINES) {
-		cuda_fields__refuse(fields, -EFBIG, "lost", "too many members");
-		return;
-	}
-	report->losses = cuda_fields__array(fields, json_object_size(lost), sizeof(*report->losses));
-	if (!report->losses)
+	r->report->losses = new_array(r, json_object_size(lost), sizeof(*r->report->losses));
+	if (!r->report->losses)
 		return;
 	json_object_foreach ((json_t *)lost, word, value) {
-		uint64_t count = cuda_fields__count(fields, lost, word);
+		uint64_t count = json_fields__count(&r->fields, lost, word);
 
 		if (count)
-			report->losses[report->n_losses++] =
-				(struct cuda_loss){ cuda_fields__clean(fields, word, strlen(word)), count };
+			r->report->losses[r->report->n_losses++] = (struct cuda_loss){ clean(r, word), count };
 	}
 }
 
-static void read_gpu(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+static void read_gpu(struct reading *r, const json_t *answer)
 {
-	static const struct list devices = { "devices", sizeof(struct cuda_device), read_device };
-	const json_t *gpu = cuda_fields__object(fields, answer, "gpu");
+	static const struct list devices = { SO_CUDA_ROW_DEVICE, sizeof(struct so_cuda_device_row), NULL };
+	const json_t *gpu = json_fields__object(&r->fields, answer, "gpu");
 
-	report->gpu_problem = cuda_fields__text(fields, answer, "gpu_problem", "");
+	r->report->gpu_problem = text(r, answer, "gpu_problem", "");
 	if (!gpu)
 		return;
-	report->driver = cuda_fields__text(fields, gpu, "driver", "");
-	report->devices = read_list(fields, report, gpu, &devices, &report->n_devices);
+	r->report->driver = text(r, gpu, "driver", "");
+	r->report->devices = read_list(r, gpu, &devices, &r->report->n_devices);
 }
 
-static void read_lists(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+static void read_lists(struct reading *r, const json_t *answer)
 {
-	static const struct list libraries = { "libraries", sizeof(struct cuda_library), read_library };
-	static const struct list calls = { "calls", sizeof(struct cuda_call), read_call };
-	static const struct list errors = { "errors", sizeof(struct cuda_error), read_error };
-	static const struct list lines = { "lines", sizeof(struct cuda_line), read_line };
-	static const struct list allocations = { "allocations", sizeof(struct cuda_allocation), read_allocation };
-	static const struct list in_progress = { "in_progress", sizeof(struct cuda_in_progress), read_in_progress };
+	static const struct list libraries = { SO_CUDA_ROW_LIBRARY, sizeof(struct cuda_library), finish_library },
+				 calls = { SO_CUDA_ROW_CALL, sizeof(struct cuda_call), finish_call },
+				 errors = { SO_CUDA_ROW_ERROR, sizeof(struct cuda_error), finish_error },
+				 lines = { SO_CUDA_ROW_LINE, sizeof(struct cuda_line), finish_line },
+				 allocations = { SO_CUDA_ROW_ALLOCATION, sizeof(struct cuda_allocation),
+						 finish_allocation },
+				 in_progress = { SO_CUDA_ROW_IN_PROGRESS, sizeof(struct so_cuda_in_progress_row),
+						 NULL };
 
-	report->libraries = read_list(fields, report, answer, &libraries, &report->n_libraries);
-	if (report->n_libraries)
-		qsort(report->libraries, report->n_libraries, sizeof(*report->libraries), compare_libraries);
-	report->calls = read_list(fields, report, answer, &calls, &report->n_calls);
-	report->errors = read_list(fields, report, answer, &errors, &report->n_errors);
-	report->lines = read_list(fields, report, answer, &lines, &report->n_lines);
-	report->allocations = read_list(fields, report, answer, &allocations, &report->n_allocations);
-	report->in_progress = read_list(fields, report, answer, &in_progress, &report->n_in_progress);
+	r->report->libraries = read_list(r, answer, &libraries, &r->report->n_libraries);
+	if (r->report->n_libraries)
+		qsort(r->report->libraries, r->report->n_libraries, sizeof(*r->report->libraries), compare_libraries);
+	r->report->calls = read_list(r, answer, &calls, &r->report->n_calls);
+	r->report->errors = read_list(r, answer, &errors, &r->report->n_errors);
+	r->report->lines = read_list(r, answer, &lines, &r->report->n_lines);
+	r->report->allocations = read_list(r, answer, &allocations, &r->report->n_allocations);
+	r->report->in_progress = read_list(r, answer, &in_progress, &r->report->n_in_progress);
 }
 
-static struct so_cuda_estimate sums_of(struct cuda_fields *fields, const json_t *estimate)
+static struct so_cuda_estimate sums_of(struct reading *r, const json_t *estimate)
 {
 	return (struct so_cuda_estimate){
-#define X(member, word) .member = cuda_fields__number(fields, estimate, word, ANY, 0),
+#define X(member, word) .member = json_fields__number(&r->fields, estimate, word, HUGE_VAL, 0),
 		SO_CUDA_ESTIMATE_SUMS(X)
 #undef X
 	};
 }
 
-static void read_estimates(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
+static void read_estimates(struct reading *r, const json_t *answer)
 {
-	const json_t *estimate = cuda_fields__object(fields, answer, "estimate");
-	const json_t *by_api = cuda_fields__object(fields, estimate, "by_api");
+	const json_t *estimate = json_fields__object(&r->fields, answer, "estimate");
+	const json_t *by_api = json_fields__object(&r->fields, estimate, "by_api");
 	const char *api;
 	json_t *value;
 
-	report->estimate = sums_of(fields, estimate);
-	report->apis_known = by_api != NULL;
-	if (json_object_size(by_api) > MAX_TEXT_LINES) {
-		cuda_fields__refuse(fields, -EFBIG, "by_api", "too many members");
-		return;
-	}
-	report->estimates = cuda_fields__array(fields, json_object_size(by_api), sizeof(*report->estimates));
-	if (!report->estimates)
+	r->report->estimate = sums_of(r, estimate);
+	r->report->apis_known = by_api != NULL;
+	r->report->estimates = new_array(r, json_object_size(by_api), sizeof(*r->report->estimates));
+	if (!r->report->estimates)
 		return;
 	json_object_foreach ((json_t *)by_api, api, value)
-		report->estimates[report->n_estimates++] = (struct cuda_api_estimate){
-			.api = cuda_fields__clean(fields, api, strlen(api)),
+		r->report->estimates[r->report->n_estimates++] = (struct cuda_api_estimate){
+			.api = clean(r, api),
 			.kind = kind_of("", api),
-			.sums = sums_of(fields, cuda_fields__object(fields, by_api, api)),
+			.sums = sums_of(r, json_fields__object(&r->fields, by_api, api)),
 		};
+}
+
+static void read_all(struct reading *r, const json_t *answer)
+{
+	if (!json_fields__row(&r->fields, answer, NULL, 0))
+		return;
+	read_row(r, SO_CUDA_ROW_HEAD, answer, r->report);
+	if (!json_fields__member(&r->fields, answer, "available"))
+		r->report->available = true;
+	r->report->lines_missing = json_fields__count(&r->fields, answer, "lines_missing");
+	read_estimates(r, answer);
+	r->report->problems = read_texts(r, json_fields__list(&r->fields, answer, "problems", MAX_PROBLEMS), "problems",
+					 &r->report->n_problems);
+	read_watching(r, answer, &r->report->watching);
+	read_losses(r, answer);
+	read_gpu(r, answer);
+	read_lists(r, answer);
+}
+
+int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_error *err)
+{
+	_cleanup_(cuda_report) struct cuda_report *report = calloc(1, sizeof(*report));
+	__attribute__((cleanup(reading__clear))) struct reading r = {
+		.fields = { .what = "the daemon's answer about CUDA calls", .err = err }, .report = report
+	};
+
+	if (report)
+		report->arena = arena__new(CUDA_REPORT_LIMIT_BYTES);
+	if (!report || !report->arena)
+		return so_err(err, -ENOMEM, "out of memory");
+	read_all(&r, answer);
+	if (r.fields.ret)
+		return r.fields.ret;
+	*out = TAKE_PTR(report);
+	return 0;
 }
 
 double cuda_report__interval(const struct cuda_report *report)
@@ -519,42 +404,6 @@ bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kin
 		if (report->estimates[i].kind == kind)
 			return report->estimated;
 	return report->estimated && !report->apis_known;
-}
-
-static void read_all(struct cuda_fields *fields, const json_t *answer, struct cuda_report *report)
-{
-	if (!cuda_fields__row(fields, answer, NULL, 0))
-		return;
-	report->pid = cuda_fields__integer(fields, answer, "pid");
-	report->comm = cuda_fields__text(fields, answer, "comm", "");
-	report->duration_s = cuda_fields__number(fields, answer, "duration_s", 1e10, 0);
-	report->cpu_s = cuda_fields__number(fields, answer, "cpu_s", 1e15, 0);
-	report->estimated = cuda_fields__flag(fields, answer, "estimated", false);
-	report->lines_missing = cuda_fields__count(fields, answer, "lines_missing");
-	read_estimates(fields, answer, report);
-	report->available = cuda_fields__flag(fields, answer, "available", true);
-	report->problems = read_texts(fields, answer, "problems", MAX_TEXT_LINES, &report->n_problems);
-	read_watching(fields, answer, &report->watching);
-	read_losses(fields, answer, report);
-	read_gpu(fields, answer, report);
-	read_lists(fields, answer, report);
-}
-
-int cuda_report__read(const json_t *answer, struct cuda_report **out, struct so_error *err)
-{
-	_cleanup_(cuda_report) struct cuda_report *report = calloc(1, sizeof(*report));
-	_cleanup_(cuda_fields) struct cuda_fields *fields = &(struct cuda_fields){ .err = err };
-
-	if (report)
-		report->arena = arena__new(CUDA_REPORT_LIMIT_BYTES);
-	if (!report || !report->arena)
-		return so_err(err, -ENOMEM, "out of memory");
-	fields->arena = report->arena;
-	read_all(fields, answer, report);
-	if (fields->rc)
-		return fields->rc;
-	*out = TAKE_PTR(report);
-	return 0;
 }
 
 void cuda_report__free(struct cuda_report *report)

@@ -18,62 +18,34 @@
 
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_api.h"
+#include "stakeout/cuda_document.h"
 #include "stakeout/cuda_interval.h"
 #include "stakeout/error.h"
-#include "stakeout/latency.h"
 
-#define CUDA_BUCKETS (LATENCY_OCTAVES * LATENCY_BUCKETS)
+#define CUDA_BUCKETS SO_CUDA_MAX_BUCKETS
 
-/* Rows of one list, and bytes of all that is kept of an answer; more is -EFBIG. */
-#define CUDA_REPORT_MAX_ROWS    (1u << 18)
-#define CUDA_REPORT_LIMIT_BYTES ((size_t)512 << 20)
-#define CUDA_REPORT_MAX_FRAMES  1024u /* of one stack */
+#define CUDA_REPORT_LIMIT_BYTES ((size_t)512 << 20) /* of all that is kept of an answer; more is -EFBIG */
 
-struct cuda_bucket {
-	uint32_t index; /* octave × LATENCY_BUCKETS + bucket */
-	uint64_t count;
-};
-
-struct cuda_probe {
-	const char *symbol, *api;
-	uint64_t address; /* of the instruction, as the file's own addresses count */
-	uint64_t offset;  /* from the function's first byte */
-	const char *instruction, *why;
-	bool emulated;
-};
+/* Each begins with its row of stakeout/cuda_document.h; what is JSON there goes with the answer. */
 
 struct cuda_library {
-	int64_t id, pid;
-	const char *path, *kind;
-	bool is_static;
-	struct cuda_probe *probes;
+	SO_CUDA_LIBRARY_ROW(SO_CUDA_FIELD)
+	struct so_cuda_probe_row *probes;
 	size_t n_probes;
 };
 
-/* Calls of one thread to one API, of one kernel or direction. Times are the host's, from entry to return. */
+/* kernel_address: 0: no launch, or a graph's. direction: "": no copy. grid, block: of the last launch. */
 struct cuda_call {
-	const char *api;
+	SO_CUDA_CALL_ROW(SO_CUDA_FIELD)
 	enum so_cuda_kind kind;             /* SO_CUDA_KIND_COUNT: a word that this version does not know */
 	const struct cuda_library *library; /* NULL: not in the list of libraries */
-	int64_t pid, tid;
-	const char *comm;
-	const char *kernel;      /* NULL: not known, or no kernel */
-	bool has_kernel_address; /* false: no launch, or a graph's */
-	uint64_t kernel_address;
-	const char *direction; /* "": no copy */
-	uint64_t calls, errors, total_ns, min_ns, max_ns, bytes, blocks, threads;
-	double squares_ns2;
-	uint32_t grid[3], block[3]; /* of the last launch */
 	const struct cuda_bucket *buckets;
 	size_t n_buckets;
 };
 
 struct cuda_error {
-	const char *api;
+	SO_CUDA_ERROR_ROW(SO_CUDA_FIELD)
 	const struct cuda_library *library;
-	int64_t pid;
-	uint32_t code;
-	uint64_t count;
 };
 
 /* Outermost frame first. */
@@ -83,37 +55,15 @@ struct cuda_stack {
 };
 
 struct cuda_line {
+	SO_CUDA_LINE_ROW(SO_CUDA_FIELD)
 	enum so_cuda_kind kind, event; /* event: so_cuda_kind__does() */
-	const char *api, *line;
-	int64_t pid, tid;
-	const char *direction; /* of a copy; "": not said */
+	const char *direction;         /* of a copy; "": not said */
 	struct cuda_stack stack;
-	uint64_t calls, total_ns, bytes;
-	uint64_t stacks; /* that were taken; 0: not said */
-	bool sampled;    /* one stack in several calls; the figures are scaled */
 };
 
 struct cuda_allocation {
-	int64_t pid;
-	const char *line;
+	SO_CUDA_ALLOCATION_ROW(SO_CUDA_FIELD)
 	struct cuda_stack stack;
-	bool host;
-	uint64_t allocations, frees, bytes;
-	int64_t current_bytes, peak_bytes;
-};
-
-struct cuda_in_progress {
-	int64_t pid, tid;
-	const char *api;
-	uint64_t since_ns; /* how long already */
-};
-
-struct cuda_device {
-	int64_t index;
-	const char *name, *uuid;
-	double utilisation_percent, memory_utilisation_percent, memory_used_bytes, memory_total_bytes;
-	double process_utilisation_percent, process_memory_bytes; /* NAN: not known of this process */
-	uint64_t samples;
 };
 
 struct cuda_loss {
@@ -127,9 +77,7 @@ struct cuda_rung_word {
 
 /* The daemon's own part: how it counts, and what that costs. */
 struct cuda_watching {
-	uint64_t installed, floor_ns, hits, returns, nested, stacks;
-	const char *kind, *state;
-	double cost_ns_per_call, overhead_percent, budget_percent;
+	SO_CUDA_PROBES_ROW(SO_CUDA_FIELD)
 	/* Of units of calls that are not each timed: "launch", "driver launch", and the word of their rung. */
 	struct cuda_rung_word *rungs;
 	size_t n_rungs;
@@ -146,10 +94,7 @@ struct cuda_api_estimate {
 };
 
 struct cuda_report {
-	int64_t pid;
-	const char *comm;
-	double duration_s, cpu_s; /* 0: not known */
-	bool estimated, available;
+	SO_CUDA_HEAD_ROW(SO_CUDA_FIELD)
 	struct so_cuda_estimate estimate; /* of all calls */
 	bool apis_known;                  /* else those of any API may have been scaled */
 	struct cuda_api_estimate *estimates;
@@ -162,9 +107,9 @@ struct cuda_report {
 	struct cuda_error *errors;
 	struct cuda_line *lines;
 	struct cuda_allocation *allocations;
-	struct cuda_in_progress *in_progress;
+	struct so_cuda_in_progress_row *in_progress;
 	const char *driver; /* NULL: there is no "gpu" */
-	struct cuda_device *devices;
+	struct so_cuda_device_row *devices;
 	const char *gpu_problem;
 	uint64_t lines_missing; /* addresses of native code whose source lines there was no time to read */
 	size_t n_problems, n_losses, n_libraries, n_calls, n_errors, n_lines, n_allocations, n_in_progress, n_devices;
@@ -182,11 +127,5 @@ double cuda_report__api_interval(const struct cuda_report *report, const char *a
 /* Whether calls of this API, of this kind, may have been scaled: where it is not known, too. */
 bool cuda_report__is_api_estimate(const struct cuda_report *report, const char *api);
 bool cuda_report__is_estimate(const struct cuda_report *report, enum so_cuda_kind kind);
-
-/*
- * The words of include/stakeout/cuda_api.h: the kind's own, and that for what it does; "other" for SO_CUDA_KIND_COUNT.
- */
-const char *cuda_report__kind_word(enum so_cuda_kind kind);
-const char *cuda_report__does_word(enum so_cuda_kind kind);
 
 #endif

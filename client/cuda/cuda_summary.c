@@ -69,11 +69,6 @@ static struct run next_run(const struct cuda_call *const *calls, size_t n, call_
 	return run;
 }
 
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int by_api(const void *a, const void *b)
 {
 	const struct cuda_call *x = *(const struct cuda_call *const *)a, *y = *(const struct cuda_call *const *)b;
@@ -169,9 +164,9 @@ static int by_kernel(const void *a, const void *b)
 		return x->kernel ? -1 : 1;
 	if (x->kernel)
 		return strcmp(x->kernel, y->kernel);
-	if (x->has_kernel_address != y->has_kernel_address)
-		return x->has_kernel_address ? 1 : -1;
-	if (!x->has_kernel_address)
+	if (!x->kernel_address != !y->kernel_address)
+		return x->kernel_address ? 1 : -1;
+	if (!x->kernel_address)
 		return strcmp(x->api, y->api);
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
@@ -181,10 +176,10 @@ static int by_kernel(const void *a, const void *b)
 static int compare_kernels(const void *a, const void *b)
 {
 	const struct cuda_kernel_row *x = a, *y = b;
-	int r = compare_figures(&x->figures, &y->figures);
+	int ret = compare_figures(&x->figures, &y->figures);
 
-	if (r || !x->kernel || !y->kernel)
-		return r ?: compare_numbers(x->address, y->address);
+	if (ret || !x->kernel || !y->kernel)
+		return ret ?: compare_numbers(x->address, y->address);
 	return strcmp(x->kernel, y->kernel);
 }
 
@@ -196,7 +191,7 @@ static void fill_kernel(struct cuda_kernel_row *row, const struct run *run)
 		if (run->calls[i]->calls > most->calls)
 			most = run->calls[i];
 	row->kernel = most->kernel;
-	row->graph = !most->kernel && !most->has_kernel_address && strstr(most->api, "Graph");
+	row->graph = !most->kernel && !most->kernel_address && strstr(most->api, "Graph");
 	row->api = most->api;
 	row->address = most->kernel_address;
 	row->pid = most->pid;
@@ -302,35 +297,35 @@ static int add_outside(struct cuda_summary *summary, const struct cuda_report *r
 static int add_all(struct cuda_summary *summary, const struct cuda_report *report, bool python_only)
 {
 	_cleanup_free_ struct cuda_stats *stats = malloc(sizeof(*stats));
-	int r;
+	int ret;
 
 	summary->launches = calloc(1, sizeof(*summary->launches));
 	if (!stats || !summary->launches)
 		return -ENOMEM;
 	summary->duration_ns = report->duration_s > 0 ? report->duration_s * 1e9 : NAN;
-	r = add_apis(summary, report, stats);
-	r = r ?: add_kernels(summary, report, stats);
-	r = r ?: add_copies(summary, report);
-	r = r ?: add_outside(summary, report);
-	r = r ?: cuda_summary__add_lines(summary, report, python_only);
-	r = r ?: cuda_summary__add_sites(summary, report, python_only);
-	return r ?: cuda_summary__add_errors(summary, report);
+	ret = add_apis(summary, report, stats);
+	ret = ret ?: add_kernels(summary, report, stats);
+	ret = ret ?: add_copies(summary, report);
+	ret = ret ?: add_outside(summary, report);
+	ret = ret ?: cuda_summary__add_lines(summary, report, python_only);
+	ret = ret ?: cuda_summary__add_sites(summary, report, python_only);
+	return ret ?: cuda_summary__add_errors(summary, report);
 }
 
 int cuda_summary__new(const struct cuda_report *report, bool python_only, struct cuda_summary **out)
 {
 	_cleanup_(cuda_summary) struct cuda_summary *summary = calloc(1, sizeof(*summary));
-	int r = summary ? add_all(summary, report, python_only) : -ENOMEM;
+	int ret = summary ? add_all(summary, report, python_only) : -ENOMEM;
 
-	for (size_t i = 0; !r && i < summary->n_apis; i++) {
+	for (size_t i = 0; !ret && i < summary->n_apis; i++) {
 		summary->apis[i].estimated = cuda_report__is_api_estimate(report, summary->apis[i].api);
 		summary->apis[i].interval = cuda_report__api_interval(report, summary->apis[i].api);
 	}
-	for (unsigned kind = 0; !r && kind <= SO_CUDA_KIND_COUNT; kind++)
+	for (unsigned kind = 0; !ret && kind <= SO_CUDA_KIND_COUNT; kind++)
 		summary->kind_estimated[kind] = cuda_report__is_estimate(report, kind);
-	if (!r)
+	if (!ret)
 		*out = TAKE_PTR(summary);
-	return r;
+	return ret;
 }
 
 uint64_t cuda_summary__calls(const struct cuda_summary *summary, enum so_cuda_kind does)

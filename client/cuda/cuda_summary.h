@@ -62,15 +62,6 @@ struct cuda_copy_row {
 	bool estimated;
 };
 
-struct cuda_site_row {
-	const char *line;
-	const struct cuda_stack *stack;
-	bool host;
-	uint64_t allocations, frees, bytes;
-	int64_t current_bytes; /* below 0: more was freed than allocated since the recording began */
-	int64_t peak_bytes;    /* sum of its stacks' peaks, which need not have been at the same time */
-};
-
 struct cuda_error_row {
 	const char *api, *library;
 	uint32_t code;
@@ -83,7 +74,8 @@ struct cuda_summary {
 	struct cuda_kernel_row *kernels;
 	struct cuda_line_row *lines; /* all of them; waits are those that waited */
 	struct cuda_copy_row *copies;
-	struct cuda_site_row *sites;
+	/* By line. current_bytes below 0: more was freed than allocated since; peak_bytes: the sum of its stacks' peaks. */
+	struct cuda_allocation *sites;
 	struct cuda_error_row *errors; /* CUDA_NOT_READY is not among them */
 	size_t n_apis, n_kernels, n_lines, n_waits, n_copies, n_sites, n_errors;
 

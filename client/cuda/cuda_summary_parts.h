@@ -13,4 +13,9 @@ int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_repo
 int cuda_summary__add_sites(struct cuda_summary *summary, const struct cuda_report *report, bool python_only);
 int cuda_summary__add_errors(struct cuda_summary *summary, const struct cuda_report *report);
 
+static inline int compare_numbers(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
 #endif

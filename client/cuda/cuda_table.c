@@ -312,7 +312,7 @@ void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_vie
 	print_head("Memory by source line, since the recording began",
 		   "     Allocs      Frees     Bytes   Current      Peak  Allocs/s  Line", out);
 	for (size_t i = 0; i < shown(view, summary->n_sites); i++) {
-		const struct cuda_site_row *row = &summary->sites[i];
+		const struct cuda_allocation *row = &summary->sites[i];
 
 		calls_of(row->allocations, allocs, out);
 		calls_of(row->frees, allocs || cuda_summary__is_estimate(summary, SO_CUDA_FREE), out);

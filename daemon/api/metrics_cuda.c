@@ -9,18 +9,12 @@
 
 #include "daemon/api/metrics.h"
 #include "daemon/api/metrics_text.h"
-#include "stakeout/cuda_api.h"
+#include "stakeout/cuda_names.h"
 
 #define FINITE_BUCKETS (METRICS_BUCKETS - 1)
 
 /* Bounds are 2^n ns: each octave where launches and queued copies are, 1 to 131 us; then every second up to 1.07 s. */
 static const uint8_t bound_log2[FINITE_BUCKETS] = { 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 26, 28, 30 };
-
-static const char *const api_words[] = {
-#define X(name, library, kind, args) [SO_CUDA_API_##name] = #name,
-	SO_CUDA_APIS(X)
-#undef X
-};
 
 /* One series. Places 0 … SO_CUDA_API_COUNT - 1 are APIs, the one after these is "other". */
 #define OTHER SO_CUDA_API_COUNT
@@ -40,10 +34,7 @@ static unsigned api_number(const json_t *row)
 {
 	const char *name = json_string_value(json_object_get(row, "api"));
 
-	for (unsigned i = 0; name && i < SO_CUDA_API_COUNT; i++)
-		if (!strcmp(api_words[i], name))
-			return i;
-	return OTHER;
+	return name ? cuda_names__api_of(name) : OTHER;
 }
 
 static unsigned bucket_number(double end_ns)
@@ -119,7 +110,7 @@ struct printer {
 static void print_histogram(FILE *out, const struct metrics_target *t, unsigned api, const struct api_sum *sum)
 {
 	struct metrics_label labels[] = { TARGET_LABELS(t),
-					  { "api", api < OTHER ? api_words[api] : "other" },
+					  { "api", api < OTHER ? cuda_names__api(api) : "other" },
 					  { "le", NULL } };
 	char bound[32];
 	double below = 0;
@@ -149,8 +140,9 @@ static void print_calls(const struct printer *p)
 			     "CUDA calls that did not return success; \"not ready\" of queries is among them.");
 	for (size_t i = 0; i < p->n; i++)
 		for (unsigned api = 0; p->targets[i].cuda && api <= OTHER; api++) {
-			const struct metrics_label labels[] = { TARGET_LABELS(&p->targets[i]),
-								{ "api", api < OTHER ? api_words[api] : "other" } };
+			const struct metrics_label labels[] = {
+				TARGET_LABELS(&p->targets[i]), { "api", api < OTHER ? cuda_names__api(api) : "other" }
+			};
 
 			if (p->sums[i].apis[api].seen)
 				metrics_text__sample(p->out, "stakeout_cuda_call_errors_total", labels, 4,

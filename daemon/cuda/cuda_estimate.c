@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/cuda/cuda_estimate.h"
 
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 
 void cuda_estimates__add(struct cuda_estimates *into, const struct cuda_estimates *what, double times)
 {

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "daemon/cuda/cuda_watch.h"
+#include "stakeout/cuda_document.h"
 
 #define MAX_CALLS 4096
 
@@ -23,13 +24,16 @@ static bool is_under_way(const struct cuda_watch *w, const struct so_cuda_call *
 
 static void add_thread(const struct cuda_watch *w, pid_t pid, pid_t tid, uint64_t now, json_t *all)
 {
+	struct so_cuda_in_progress_row row;
 	struct so_cuda_call call;
 
 	if (cuda_probes__thread(w->probes, tid, &call) || !is_under_way(w, &call) || call.begin_ns > now)
 		return;
-	json_array_append_new(all, json_pack("{s:I, s:I, s:s, s:I}", "pid", (json_int_t)pid, "tid", (json_int_t)tid,
-					     "api", cuda_names__api(SO_CUDA_COOKIE_CALL(call.cookie)), "since_ns",
-					     (json_int_t)(now - call.begin_ns)));
+	row = (struct so_cuda_in_progress_row){ .pid = pid,
+						.tid = tid,
+						.api = cuda_names__api(SO_CUDA_COOKIE_CALL(call.cookie)),
+						.since_ns = now - call.begin_ns };
+	json_array_append_new(all, so_cuda_row__write(SO_CUDA_ROW_IN_PROGRESS, &row, false));
 }
 
 static void add_process(const struct cuda_watch *w, pid_t pid, uint64_t now, json_t *all)

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "daemon/cuda/probe_site.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"

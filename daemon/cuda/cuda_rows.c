@@ -2,18 +2,16 @@
 #include "daemon/cuda/cuda_rows.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "daemon/os/json_text.h"
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
+#include "stakeout/cuda_document.h"
 
 #define COMPARE(a, b)   \
 	if ((a) != (b)) \
 	return (a) < (b) ? -1 : 1
-
-CLEANUP_DEFINE(json_t *, json, json_decref)
 
 static const char *const direction_words[] = {
 #define X(name, word) [SO_CUDA_DIRECTION_##name] = word,
@@ -27,33 +25,17 @@ static const char *const loss_words[] = {
 #undef X
 };
 
-const char *cuda_rows__api(uint32_t api)
-{
-	return api < SO_CUDA_API_COUNT ? cuda_names__api(api) : "unknown";
-}
-
-const char *cuda_rows__kind(uint32_t api)
-{
-	return api < SO_CUDA_API_COUNT ? cuda_names__does(api) : "unknown";
-}
-
-const char *cuda_rows__direction(uint32_t direction)
+static const char *direction_word(uint32_t direction)
 {
 	return direction < SO_CUDA_DIRECTION_COUNT ? direction_words[direction] : "unknown";
-}
-
-static json_int_t whole(uint64_t value)
-{
-	return value <= INT64_MAX ? (json_int_t)value : INT64_MAX;
 }
 
 /* A row of calls: entries[first … first + n - 1], which differ in their octaves only. */
 struct row {
 	const struct so_cuda_key *key;
 	size_t first, n;
-	struct so_cuda_calls sum; /* its buckets and squares are not used */
-	double squares_ns2;
-	json_t *kernel; /* of the row or of one like it: shared */
+	struct so_cuda_call_row sum; /* the figures */
+	json_t *kernel;              /* of the row or of one like it: shared */
 };
 
 struct rows {
@@ -124,7 +106,7 @@ static json_t *kernel_name(const struct cuda_rows_world *world, const struct so_
 static void row__add(struct row *row, const struct cuda_calls_entry *entry, uint64_t most_calls)
 {
 	const struct so_cuda_calls *calls = &entry->calls;
-	struct so_cuda_calls *sum = &row->sum;
+	struct so_cuda_call_row *sum = &row->sum;
 
 	if (!row->n || calls->min_ns < sum->min_ns)
 		sum->min_ns = calls->min_ns;
@@ -141,7 +123,7 @@ static void row__add(struct row *row, const struct cuda_calls_entry *entry, uint
 	sum->bytes += calls->bytes;
 	sum->blocks += calls->blocks;
 	sum->threads += calls->threads;
-	row->squares_ns2 += ldexp((double)calls->squares, 2 * (int)latency_square_shift(entry->key.octave));
+	sum->squares_ns2 += ldexp((double)calls->squares, 2 * (int)latency_square_shift(entry->key.octave));
 	row->n++;
 }
 
@@ -205,25 +187,13 @@ static json_t *histogram(const struct cuda_calls_entry *const *entries, size_t n
 		for (uint32_t bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
 			uint64_t count = entries[i]->calls.buckets[bucket];
 
-			if (count && append(buckets, json_pack("[I, I, I]", whole(latency_lower(octave, bucket)),
-							       whole(latency_width(octave)), whole(count))))
+			if (count &&
+			    append(buckets, so_cuda_bucket__write(&(struct cuda_bucket){
+						    .index = octave * LATENCY_BUCKETS + bucket, .count = count })))
 				return NULL;
 		}
 	}
 	return TAKE_PTR(buckets);
-}
-
-static json_t *hexadecimal(uint64_t value)
-{
-	char text[19];
-
-	snprintf(text, sizeof(text), "0x%" PRIx64, value);
-	return json_string(text);
-}
-
-static json_t *three(const uint32_t *values)
-{
-	return json_pack("[I, I, I]", (json_int_t)values[0], (json_int_t)values[1], (json_int_t)values[2]);
 }
 
 static json_t *comm_text(const struct cuda_rows_world *world, const struct so_cuda_key *key)
@@ -233,23 +203,25 @@ static json_t *comm_text(const struct cuda_rows_world *world, const struct so_cu
 	return json_text__new(comm ? comm : "");
 }
 
-/* json_pack() fails, and releases what it was given, when one of the references is NULL. */
 static json_t *row__json(const struct rows *rows, const struct row *row, const struct cuda_rows_world *world)
 {
 	const struct so_cuda_key *key = row->key;
-	const struct so_cuda_calls *sum = &row->sum;
+	_cleanup_(json) json_t *comm = comm_text(world, key);
+	struct so_cuda_call_row out = row->sum;
 
-	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:O, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, "
-			 "s:o, s:o, s:o, s:o}",
-			 "api", cuda_rows__api(key->api), "kind", cuda_rows__kind(key->api), "library",
-			 (json_int_t)key->library, "pid", (json_int_t)key->tgid, "tid", (json_int_t)key->tid, "comm",
-			 comm_text(world, key), "kernel", row->kernel, "kernel_address",
-			 key->kernel ? hexadecimal(key->kernel) : json_null(), "direction",
-			 cuda_rows__direction(key->direction), "calls", whole(sum->calls), "errors", whole(sum->errors),
-			 "total_ns", whole(sum->total_ns), "min_ns", whole(sum->min_ns), "max_ns", whole(sum->max_ns),
-			 "squares_ns2", row->squares_ns2, "bytes", whole(sum->bytes), "blocks", whole(sum->blocks),
-			 "threads", whole(sum->threads), "grid", three(sum->grid), "block", three(sum->block), "stream",
-			 hexadecimal(sum->stream), "histogram", histogram(rows->entries + row->first, row->n));
+	if (!comm)
+		return NULL;
+	out.api = cuda_names__api(key->api);
+	out.kind_word = cuda_names__does(key->api);
+	out.library_id = key->library;
+	out.pid = key->tgid;
+	out.tid = key->tid;
+	out.comm = json_string_value(comm);
+	out.kernel = json_string_value(row->kernel);
+	out.kernel_address = key->kernel;
+	out.direction = direction_word(key->direction);
+	out.histogram_json = histogram(rows->entries + row->first, row->n);
+	return so_cuda_row__write(SO_CUDA_ROW_CALL, &out, false);
 }
 
 json_t *cuda_rows__calls(const struct cuda_snapshot *snapshot, const struct cuda_rows_world *world)
@@ -295,10 +267,13 @@ json_t *cuda_rows__errors(const struct cuda_snapshot *snapshot, const struct cud
 	qsort(sorted, n, sizeof(*sorted), compare_errors);
 	for (size_t i = 0; i < n; i++) {
 		const struct so_cuda_error_key *key = &sorted[i]->key;
+		struct so_cuda_error_row row = { .api = cuda_names__api(key->api),
+						 .library_id = key->library,
+						 .pid = key->tgid,
+						 .code = key->code,
+						 .count = sorted[i]->count };
 
-		if (append(array, json_pack("{s:s, s:I, s:I, s:I, s:I}", "api", cuda_rows__api(key->api), "library",
-					    (json_int_t)key->library, "pid", (json_int_t)key->tgid, "code",
-					    (json_int_t)key->code, "count", whole(sorted[i]->count))) < 0)
+		if (append(array, so_cuda_row__write(SO_CUDA_ROW_ERROR, &row, false)) < 0)
 			return NULL;
 	}
 	return TAKE_PTR(array);
@@ -317,28 +292,22 @@ static int compare_sites(const void *a, const void *b)
 	return 0;
 }
 
-/* A new reference to what the world knows of the site, or else to `otherwise`, which is taken. */
-static json_t *known(json_t *place, const char *field, json_t *otherwise)
-{
-	json_t *value = json_object_get(place, field);
-
-	if (!value)
-		return otherwise;
-	json_decref(otherwise);
-	return json_incref(value);
-}
-
 static json_t *site__json(const struct cuda_site_entry *entry, const struct cuda_rows_world *world)
 {
 	const struct so_cuda_site *site = &entry->site;
-	_cleanup_(json) json_t *place = NULL;
+	json_t *frames = NULL;
+	const char *line = world->site ? world->site(world->data, entry->key.tgid, entry->key.stack, &frames) : NULL;
+	struct so_cuda_allocation_row row = { .pid = entry->key.tgid,
+					      .line = line,
+					      .stack_json = frames ?: json_array(),
+					      .host = entry->key.host != 0,
+					      .allocations = site->allocations,
+					      .frees = site->frees,
+					      .bytes = site->bytes,
+					      .current_bytes = site->current_bytes,
+					      .peak_bytes = site->peak_bytes };
 
-	place = world->site ? world->site(world->data, entry->key.tgid, entry->key.stack) : NULL;
-	return json_pack("{s:I, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "pid", (json_int_t)entry->key.tgid, "line",
-			 known(place, "line", json_null()), "stack", known(place, "stack", json_array()), "host",
-			 (int)(entry->key.host != 0), "allocations", whole(site->allocations), "frees",
-			 whole(site->frees), "bytes", whole(site->bytes), "current_bytes",
-			 (json_int_t)site->current_bytes, "peak_bytes", (json_int_t)site->peak_bytes);
+	return so_cuda_row__write(SO_CUDA_ROW_ALLOCATION, &row, false);
 }
 
 json_t *cuda_rows__allocations(const struct cuda_snapshot *snapshot, const struct cuda_rows_world *world)
@@ -367,7 +336,7 @@ json_t *cuda_rows__lost(const struct so_cuda_slot *slot)
 	_cleanup_(json) json_t *lost = json_object();
 
 	for (unsigned i = 0; lost && i < SO_CUDA_LOSS_COUNT; i++)
-		if (json_object_set_new(lost, loss_words[i], json_integer(whole(slot->lost[i]))))
+		if (json_object_set_new(lost, loss_words[i], json_integer((json_int_t)slot->lost[i])))
 			return NULL;
 	return TAKE_PTR(lost);
 }

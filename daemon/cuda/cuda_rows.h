@@ -19,8 +19,11 @@ struct cuda_rows_world {
 	 * next call; asked once for each kernel of a process.
 	 */
 	const char *(*kernel)(void *data, uint32_t tgid, uint64_t kernel);
-	/* A new object with "line" and "stack" of an allocation site, by its hash (0: not known); NULL: not known. */
-	json_t *(*site)(void *data, uint32_t tgid, uint64_t stack);
+	/*
+	 * The line of an allocation site, by its stack's hash (0: not known), and a new list of its frames; NULL: not
+	 * known, and *frames is untouched. Borrowed as long as `data`.
+	 */
+	const char *(*site)(void *data, uint32_t tgid, uint64_t stack, json_t **frames);
 };
 
 /*
@@ -39,10 +42,5 @@ json_t *cuda_rows__allocations(const struct cuda_snapshot *snapshot, const struc
 
 /* {"word": count, …} for every word of SO_CUDA_LOSSES, zeros too. */
 json_t *cuda_rows__lost(const struct so_cuda_slot *slot);
-
-/* Words of the contract; "unknown" for a number that has none. */
-const char *cuda_rows__api(uint32_t api);
-const char *cuda_rows__kind(uint32_t api);
-const char *cuda_rows__direction(uint32_t direction);
 
 #endif

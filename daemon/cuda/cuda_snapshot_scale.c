@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "daemon/cuda/cuda_snapshot_parts.h"
 
 /*

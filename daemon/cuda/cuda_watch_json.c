@@ -2,9 +2,10 @@
 /* What a watch says of itself. */
 #include <string.h>
 
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "daemon/cuda/cuda_watch.h"
 #include "daemon/os/clock.h"
+#include "stakeout/cuda_document.h"
 
 /* Processes of a target have the same libraries, and so the same problems. */
 static void add_once(json_t *all, json_t *seen, const char *problem)
@@ -89,40 +90,57 @@ json_t *cuda_watch__probes(const struct cuda_watch *w)
 {
 	const struct cuda_prices prices = cuda_probes__prices(w->probes);
 	struct so_cuda_slot slot = w->checked_slot;
+	struct so_cuda_probes_row row;
 	size_t installed = 0;
 
 	for (size_t i = 0; i < w->n_mapped; i++)
 		installed += !w->mapped[i].gone && !w->mapped[i].problem[0] ? w->mapped[i].library.n_functions : 0;
 	cuda_probes__slot(w->probes, w->slot, &slot);
-	return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:o, s:o, s:o}", "installed",
-			 (json_int_t)installed, "kind", cuda_probes__kind_word(cuda_probes__kind(w->probes)),
-			 "floor_ns", (json_int_t)prices.floor_ns, "hits", (json_int_t)slot.hits, "returns",
-			 (json_int_t)slot.returns, "nested", (json_int_t)slot.nested, "stacks", (json_int_t)slot.stacks,
-			 "cost_ns_per_call", w->counted_calls > 0 ? w->cost_ns / w->counted_calls : prices.timed_ns,
-			 "overhead_percent", cuda_watch__overhead(w), "budget_percent", w->budget_percent, "state",
-			 state_of(w), "rungs", rungs(w), "stack_period", periods(w), "stack_time_ns", stack_times(w));
+	row = (struct so_cuda_probes_row){
+		.installed = installed,
+		.kind = cuda_probes__kind_word(cuda_probes__kind(w->probes)),
+		.floor_ns = prices.floor_ns,
+		.hits = slot.hits,
+		.returns = slot.returns,
+		.nested = slot.nested,
+		.stacks = slot.stacks,
+		.cost_ns_per_call = w->counted_calls > 0 ? w->cost_ns / w->counted_calls : prices.timed_ns,
+		.overhead_percent = cuda_watch__overhead(w),
+		.budget_percent = w->budget_percent,
+		.state = state_of(w),
+		.rungs_json = rungs(w),
+		.stack_period_json = periods(w),
+		.stack_time_ns_json = stack_times(w),
+	};
+	return so_cuda_row__write(SO_CUDA_ROW_PROBES, &row, false);
 }
 
 static json_t *probe(const struct cuda_function *f)
 {
-	char address[32];
+	struct so_cuda_probe_row row = { .symbol = f->symbol,
+					 .api = cuda_names__base(f->name),
+					 .address = f->vaddr + f->site.offset,
+					 .offset = f->site.offset,
+					 .instruction = f->site.instruction,
+					 .emulated = f->site.emulated,
+					 .why = f->site.why };
 
-	snprintf(address, sizeof(address), "0x%llx", (unsigned long long)(f->vaddr + f->site.offset));
-	return json_pack("{s:s, s:s, s:s, s:I, s:s, s:b, s:s}", "symbol", f->symbol, "api", cuda_names__base(f->name),
-			 "address", address, "offset_in_function", (json_int_t)f->site.offset, "instruction",
-			 f->site.instruction, "emulated", f->site.emulated, "why", f->site.why);
+	return so_cuda_row__write(SO_CUDA_ROW_PROBE, &row, false);
 }
 
 static json_t *library(const struct cuda_mapped *m)
 {
-	json_t *probes = json_array();
-	const char *kind = m->library.kind == CUDA_LIBRARY_DRIVER ? "driver" : "runtime";
+	_cleanup_(json) json_t *path = json_string(m->path);
+	struct so_cuda_library_row row = { .id = m->number,
+					   .pid = m->pid,
+					   .path = json_string_value(path) ?: "?",
+					   .kind = m->library.kind == CUDA_LIBRARY_DRIVER ? "driver" : "runtime",
+					   .is_static = m->library.kind == CUDA_LIBRARY_RUNTIME_STATIC,
+					   .probes_json = json_array() };
 
 	for (size_t i = 0; i < m->library.n_functions; i++)
-		json_array_append_new(probes, probe(&m->library.functions[i]));
-	return json_pack("{s:I, s:I, s:o, s:s, s:b, s:o}", "id", (json_int_t)m->number, "pid", (json_int_t)m->pid,
-			 "path", json_string(m->path) ?: json_string("?"), "kind", kind, "static",
-			 m->library.kind == CUDA_LIBRARY_RUNTIME_STATIC, "probes", probes);
+		json_array_append_new(row.probes_json, probe(&m->library.functions[i]));
+	return so_cuda_row__write(SO_CUDA_ROW_LIBRARY, &row, false);
 }
 
 json_t *cuda_watch__libraries(const struct cuda_watch *w)

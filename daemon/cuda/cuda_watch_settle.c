@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 #include "daemon/cuda/cuda_watch.h"
 #include "daemon/os/clock.h"
 

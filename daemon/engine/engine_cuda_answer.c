@@ -12,6 +12,7 @@
 #include "daemon/profile/profile_export.h"
 #include "stakeout/array.h"
 #include "stakeout/cuda_caller.h"
+#include "stakeout/cuda_document.h"
 #include "stakeout/short_path.h"
 
 #define MAX_LINES 20000 /* of the answer; the ones with the least time are left out, and counted */
@@ -126,8 +127,8 @@ static size_t see_frame(struct answer *a, uint64_t location, size_t frame)
 	return a->n_frames++;
 }
 
-/* "line": the innermost Python frame, else the innermost native one that is not CUDA's. "stack": outermost first. */
-static json_t *describe_stack(struct answer *a, uint64_t hash)
+/* The innermost Python frame, else the innermost native one that is not CUDA's. *frames: outermost first. */
+static const char *describe_stack(struct answer *a, uint64_t hash, json_t **frames)
 {
 	const uint64_t *locations;
 	json_t *stack = json_array(), *line = NULL;
@@ -161,12 +162,13 @@ static json_t *describe_stack(struct answer *a, uint64_t hash)
 	}
 	if (!line && native != SIZE_MAX)
 		line = a->frames[native].text;
-	return json_pack("{s:o, s:o}", "line", line ? json_incref(line) : json_string("?"), "stack", stack);
+	*frames = stack;
+	return line ? json_string_value(line) : "?";
 }
 
-static json_t *site(void *data, uint32_t tgid, uint64_t stack)
+static const char *site(void *data, uint32_t tgid, uint64_t stack, json_t **frames)
 {
-	return stack ? describe_stack(data, stack) : NULL;
+	return stack ? describe_stack(data, stack, frames) : NULL;
 }
 
 /* A thread has a row for each API and more. */
@@ -208,49 +210,45 @@ static int by_time(const void *a, const void *b)
 	return x->total_ns < y->total_ns ? 1 : x->total_ns > y->total_ns ? -1 : 0;
 }
 
-static int add_stacks(json_t *row, const struct cuda_line *line)
+static json_t *line(struct answer *a, const struct cuda_line *l)
 {
-	return json_object_set_new(row, "stacks_ns", json_integer((json_int_t)(line->seen.total_ns + 0.5))) |
-	       json_object_set_new(row, "stacks_bytes", json_integer((json_int_t)(line->seen.bytes + 0.5)));
+	json_t *frames;
+	const char *place = describe_stack(a, l->stack, &frames);
+	struct so_cuda_line_row row = { .line = place,
+					.stack_json = frames,
+					.event_word = cuda_names__does(l->api),
+					.api = cuda_names__api(l->api),
+					.pid = l->tgid,
+					.tid = l->tid,
+					.calls = (uint64_t)(l->calls + 0.5),
+					.total_ns = (uint64_t)(l->total_ns + 0.5),
+					.bytes = (uint64_t)(l->bytes + 0.5),
+					.stacks = (uint64_t)(l->seen.calls + 0.5),
+					.sampled = l->sampled,
+					.stacks_ns = (uint64_t)(l->seen.total_ns + 0.5),
+					.stacks_bytes = (uint64_t)(l->seen.bytes + 0.5) };
+
+	return so_cuda_row__write(SO_CUDA_ROW_LINE, &row, a->stored);
 }
 
 static json_t *lines(struct answer *a)
 {
 	_cleanup_free_ struct cuda_line *sorted = NULL;
-	json_t *all = json_array();
+	_cleanup_(json) json_t *all = json_array();
 
 	/* A history adds up what was sampled, and then makes of the sum what is made of it here. */
-	if (cuda_taken__lines(a->taken, a->stored, &sorted)) {
-		json_decref(all);
+	if (cuda_taken__lines(a->taken, a->stored, &sorted))
 		return NULL;
-	}
 	qsort(sorted, a->taken->n_lines, sizeof(*sorted), by_time);
 	for (size_t i = 0; i < a->taken->n_lines; i++) {
-		const struct cuda_line *l = &sorted[i];
-		json_t *row;
-
-		if (l->calls < 0.5)
+		if (sorted[i].calls < 0.5)
 			continue;
-		if (json_array_size(all) == MAX_LINES) {
-			a->lines_left_out += (uint64_t)(l->calls + 0.5);
-			continue;
-		}
-		row = describe_stack(a, l->stack);
-		json_object_update_new(row, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "event",
-						      cuda_rows__kind(l->api), "api", cuda_names__api(l->api), "pid",
-						      (json_int_t)l->tgid, "tid", (json_int_t)l->tid, "calls",
-						      (json_int_t)(l->calls + 0.5), "total_ns",
-						      (json_int_t)(l->total_ns + 0.5), "bytes",
-						      (json_int_t)(l->bytes + 0.5), "stacks",
-						      (json_int_t)(l->seen.calls + 0.5), "sampled", (int)l->sampled));
-		if (a->stored && add_stacks(row, l)) {
-			json_decref(row);
-			json_decref(all);
+		if (json_array_size(all) == MAX_LINES)
+			a->lines_left_out += (uint64_t)(sorted[i].calls + 0.5);
+		else if (json_array_append_new(all, line(a, &sorted[i])))
 			return NULL;
-		}
-		json_array_append_new(all, row);
 	}
-	return all;
+	return TAKE_PTR(all);
 }
 
 /* After the lines. */
@@ -268,59 +266,45 @@ static json_t *lost(const struct answer *a)
 	return all;
 }
 
-static void add_gpu(struct answer *a, json_t *root)
+static int add_gpu(struct answer *a, json_t *root)
 {
 	char problem[NVML_WATCH_TEXT_BYTES];
 	json_t *gpu = cuda_targets__gpu(a->engine->cuda, a->taken, problem);
 
-	if (!gpu)
-		json_object_set_new(root, "gpu_problem", any_string(problem));
-	json_object_set_new(root, "gpu", gpu ?: json_null());
+	if (!gpu && json_object_set_new(root, "gpu_problem", any_string(problem)))
+		return -ENOMEM;
+	return json_object_set_new(root, "gpu", gpu ?: json_null());
 }
 
-/* A part that could not be made for want of memory is not there: better no answer than one that counts nothing. */
-static bool is_whole(const json_t *root)
-{
-	static const char *const parts[] = { "pid",         "comm",      "duration_s", "cpu_s",    "problems",
-					     "probes",      "libraries", "calls",      "errors",   "lines",
-					     "allocations", "lost",      "estimated",  "estimate", "in_progress" };
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		if (!json_object_get(root, parts[i]))
-			return false;
-	}
-	return true;
-}
-
+/* A part that could not be made for want of memory is NULL: better no answer than one that counts nothing. */
 static json_t *build(struct answer *a)
 {
 	const struct cuda_rows_world world = { a, NULL, comm, kernel, site };
 	const struct cuda_taken *taken = a->taken;
-	json_t *root = json_object();
+	pid_t pid = a->target->info.pid;
+	_cleanup_(json) json_t *name = any_string(comm(a, pid, pid));
+	const struct so_cuda_head_row head = { .pid = pid,
+					       .comm = json_string_value(name),
+					       .duration_s =
+						       (double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9,
+					       .cpu_s = (double)taken->moment.cpu_ns / 1e9,
+					       .estimated = taken->estimated,
+					       .available = json_array_size(taken->libraries) > 0 };
+	_cleanup_(json) json_t *root = so_cuda_row__write(SO_CUDA_ROW_HEAD, &head, a->stored);
+	json_t *by_line = a->brief ? json_array() : lines(a); /* says what is lost */
+	_cleanup_(json) json_t *parts = json_pack(
+		"{s:o, s:O, s:O, s:O, s:o, s:o, s:o, s:o, s:o, s:o}", "estimate",
+		cuda_estimates__json(&taken->moment.estimates), "problems", taken->problems, "probes", taken->probes,
+		"libraries", taken->libraries, "calls", cuda_rows__calls(taken->reported, &world), "errors",
+		cuda_rows__errors(taken->reported, &world), "lines", by_line, "allocations",
+		a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world), "lost", lost(a),
+		"in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
+	uint64_t missing = profile_export__lines_missing(a->export);
 
-	json_object_set_new(root, "pid", json_integer(a->target->info.pid));
-	json_object_set_new(root, "comm", any_string(comm(a, a->target->info.pid, a->target->info.pid)));
-	json_object_set_new(root, "duration_s",
-			    json_real((double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9));
-	json_object_set_new(root, "cpu_s", json_real((double)taken->moment.cpu_ns / 1e9));
-	json_object_set_new(root, "estimated", json_boolean(taken->estimated));
-	json_object_set_new(root, "estimate", cuda_estimates__json(&taken->moment.estimates));
-	json_object_set_new(root, "available", json_boolean(json_array_size(taken->libraries) > 0));
-	json_object_set(root, "problems", taken->problems);
-	json_object_set(root, "probes", taken->probes);
-	json_object_set(root, "libraries", taken->libraries);
-	json_object_set_new(root, "calls", cuda_rows__calls(taken->reported, &world));
-	json_object_set_new(root, "errors", cuda_rows__errors(taken->reported, &world));
-	json_object_set_new(root, "lines", a->brief ? json_array() : lines(a));
-	json_object_set_new(root, "allocations",
-			    a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world));
-	if (profile_export__lines_missing(a->export))
-		json_object_set_new(root, "lines_missing",
-				    json_integer((json_int_t)profile_export__lines_missing(a->export)));
-	json_object_set_new(root, "lost", lost(a));
-	json_object_set_new(root, "in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
-	add_gpu(a, root);
-	return is_whole(root) ? root : (json_decref(root), NULL);
+	if (!name || !parts || json_object_update(root, parts) || add_gpu(a, root) ||
+	    (missing && json_object_set_new(root, "lines_missing", json_integer((json_int_t)missing))))
+		return NULL;
+	return TAKE_PTR(root);
 }
 
 /* In the stored form; the places of frames are those in `frames`. */

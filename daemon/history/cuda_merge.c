@@ -6,24 +6,22 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/history/cuda_merge_reading.h"
-#include "daemon/cuda/cuda_names.h"
+#include "daemon/history/cuda_merge_internal.h"
+#include "stakeout/cuda_names.h"
 
 const char *const cuda_merge_states[CUDA_MERGE_STATES] = { "full", "fewer-stacks", "counted", "windowed",
 							   "not-watched" };
 
 /* A document's counts by word into `sums`, each what join() makes of both. */
-static void add_words(struct reading *r, const json_t *owner, const char *key, json_t *sums,
-		      uint64_t (*join)(uint64_t, uint64_t))
+static void add_words(struct reading *r, const json_t *found, json_t *sums, uint64_t (*join)(uint64_t, uint64_t))
 {
-	const json_t *found = merge_object(r, owner, key);
 	const char *name;
 	json_t *value;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_object_foreach ((json_t *)found, name, value) {
-		uint64_t n = merge_count(r, found, name), before;
+		uint64_t n = json_fields__count(&r->fields, found, name), before;
 
 		if (!merge_adds(r))
 			continue;
@@ -48,17 +46,15 @@ static uint64_t greater_of(uint64_t a, uint64_t b)
 
 static void add_problems(struct reading *r, const json_t *document)
 {
-	const json_t *found = merge_list(r, document, "problems", CUDA_MERGE_MAX_TEXTS), *value;
+	const json_t *found = json_fields__list(&r->fields, document, "problems", CUDA_MERGE_MAX_TEXTS), *value;
 	uint32_t n;
 	size_t i;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_array_foreach (found, i, value) {
-		const char *problem = json_string_value(value);
+		const char *problem = json_fields__element(&r->fields, value, "problems");
 
-		if (!problem || strlen(problem) != json_string_length(value))
-			merge_refuse(r, -EBADMSG);
 		if (merge_adds(r) && intern__add(&r->merge->problems, problem, strlen(problem) + 1, &n) < 0)
 			merge_refuse(r, -ENOMEM);
 		if (r->merge && r->merge->problems.n_keys > CUDA_MERGE_MAX_TEXTS)
@@ -80,16 +76,15 @@ static unsigned state_of(const char *found)
 }
 
 /* The lowest of each. */
-static void add_rungs(struct reading *r, const json_t *probes)
+static void add_rungs(struct reading *r, const json_t *found)
 {
-	const json_t *found = merge_object(r, probes, "rungs");
 	const char *name;
 	json_t *value;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_object_foreach ((json_t *)found, name, value) {
-		const char *rung = merge_text(r, found, name);
+		const char *rung = json_fields__text(&r->fields, found, name, NULL);
 		json_t *sums = r->merge ? r->merge->rungs : NULL;
 
 		if (!merge_adds(r) || state_of(rung) < state_of(json_string_value(json_object_get(sums, name))))
@@ -103,60 +98,41 @@ static void add_rungs(struct reading *r, const json_t *probes)
 
 static void add_probes(struct reading *r, const json_t *document)
 {
-	const json_t *probes = merge_object(r, document, "probes");
-	const char *kind = merge_text(r, probes, "kind"), *state = merge_text(r, probes, "state");
-	uint64_t installed = merge_count(r, probes, "installed"), floor_ns = merge_count(r, probes, "floor_ns"),
-		 hits = merge_count(r, probes, "hits"), returns = merge_count(r, probes, "returns"),
-		 nested = merge_count(r, probes, "nested"), stacks = merge_count(r, probes, "stacks");
-	double cost = merge_number(r, probes, "cost_ns_per_call", 1e300, -1),
-	       overhead = merge_number(r, probes, "overhead_percent", 1e300, -1),
-	       budget = merge_number(r, probes, "budget_percent", 1e300, -1);
+	const json_t *probes = json_fields__object(&r->fields, document, "probes");
 	struct cuda_merge *m = r->merge;
+	struct so_cuda_probes_row row;
 
-	add_rungs(r, probes);
-	add_words(r, probes, "stack_period", m ? m->periods : NULL, greater_of);
-	add_words(r, probes, "stack_time_ns", m ? m->stack_times : NULL, greater_of);
-	if (!merge_adds(r) || !probes)
+	if (!probes || !so_cuda_row__read(&r->fields, SO_CUDA_ROW_PROBES, probes, &row))
 		return;
-	m->probes = true;
-	m->installed = installed;
-	m->floor_ns = floor_ns;
-	merge_sum_count(&m->hits, hits);
-	merge_sum_count(&m->returns, returns);
-	merge_sum_count(&m->nested, nested);
-	merge_sum_count(&m->stacks_taken, stacks);
-	m->probe_kind = merge_word(r, kind ?: "");
-	m->state = (unsigned)greater_of(m->state, state_of(state));
-	m->cost_ns = cost;
-	m->budget_percent = budget;
-	merge_sum_mean(&m->overhead, overhead, r->duration_s);
+	add_rungs(r, row.rungs_json);
+	add_words(r, row.stack_period_json, m ? m->periods : NULL, greater_of);
+	add_words(r, row.stack_time_ns_json, m ? m->stack_times : NULL, greater_of);
+	if (!merge_adds(r))
+		return;
+	m->has_probes = true;
+	m->state = (unsigned)greater_of(m->state, state_of(row.state));
+	merge_sum_mean(&m->overhead, row.overhead_percent, r->duration_s);
+	merge_sum_row(r, SO_CUDA_ROW_PROBES, &row, &m->probes);
+	m->probes = row;
 }
 
 static void add_gpu(struct reading *r, const json_t *document)
 {
-	const json_t *gpu = merge_object(r, document, "gpu");
-	const char *problem = merge_text(r, document, "gpu_problem"), *driver = merge_text(r, gpu, "driver");
-	int64_t left_out = merge_integer(r, gpu, "devices_left_out");
+	const json_t *gpu = json_fields__object(&r->fields, document, "gpu");
+	const char *problem = json_fields__text(&r->fields, document, "gpu_problem", NULL),
+		   *driver = json_fields__text(&r->fields, gpu, "driver", NULL);
+	int64_t left_out = json_fields__integer(&r->fields, gpu, "devices_left_out");
 
 	merge_devices(r, gpu);
 	if (!merge_adds(r))
 		return;
 	if (problem)
-		r->merge->gpu_problem = merge_word(r, problem);
+		r->merge->gpu_problem = merge_text(r, problem);
 	if (!gpu)
 		return;
 	r->merge->gpu = true;
-	r->merge->driver = merge_word(r, driver ?: "");
+	r->merge->driver = merge_text(r, driver ?: "");
 	r->merge->devices_left_out = left_out;
-}
-
-/* Copied as it is, once it is known to be what it must be. */
-static void check_in_progress(struct reading *r, const json_t *row)
-{
-	merge_integer(r, row, "pid");
-	merge_integer(r, row, "tid");
-	merge_text(r, row, "api");
-	merge_count(r, row, "since_ns");
 }
 
 #define MOST_ESTIMATED 1e30
@@ -164,7 +140,7 @@ static void check_in_progress(struct reading *r, const json_t *row)
 static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 {
 	struct so_cuda_estimate estimate = {
-#define X(member, word) .member = merge_number(r, found, word, MOST_ESTIMATED, 0),
+#define X(member, word) .member = json_fields__number(&r->fields, found, word, MOST_ESTIMATED, 0),
 		SO_CUDA_ESTIMATE_SUMS(X)
 #undef X
 	}, *sum;
@@ -179,20 +155,21 @@ static void add_estimate(struct reading *r, const json_t *found, unsigned at)
 
 static void add_estimates(struct reading *r, const json_t *document, bool estimated)
 {
-	const json_t *found = merge_object(r, document, "estimate"), *apis = merge_object(r, found, "by_api");
+	const json_t *found = json_fields__object(&r->fields, document, "estimate"),
+		     *apis = json_fields__object(&r->fields, found, "by_api");
 	bool known = apis || json_is_null(json_object_get(document, "estimate")) || !estimated;
 	const char *name;
 	json_t *value;
 
 	add_estimate(r, found, CUDA_ESTIMATE_ALL);
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	json_object_foreach ((json_t *)apis, name, value) {
-		const json_t *sums = merge_object(r, apis, name);
-		struct cuda_name api;
+		const json_t *sums = json_fields__object(&r->fields, apis, name);
+		unsigned api = cuda_names__api_of(name);
 
-		if (cuda_names__find(name, strlen(name), &api) && api.type == CUDA_NAME_API)
-			add_estimate(r, sums, api.number);
+		if (api < SO_CUDA_API_COUNT)
+			add_estimate(r, sums, api);
 		else
 			known = false;
 	}
@@ -203,24 +180,18 @@ static void add_estimates(struct reading *r, const json_t *document, bool estima
 
 static void add_head(struct reading *r, const json_t *document)
 {
-	const char *comm = merge_text(r, document, "comm");
-	int64_t pid = merge_integer(r, document, "pid");
-	double cpu_s = merge_number(r, document, "cpu_s", 1e15, 0);
-	bool estimated = merge_flag(r, document, "estimated"), available = merge_flag(r, document, "available");
 	json_t *running = json_object_get(document, "in_progress");
 	struct cuda_merge *m = r->merge;
+	struct so_cuda_head_row row;
 
-	r->duration_s = merge_number(r, document, "duration_s", CUDA_MERGE_MAX_SECONDS, 0);
-	merge_each(r, document, "in_progress", check_in_progress);
-	add_estimates(r, document, estimated);
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_HEAD, document, &row))
+		return;
+	r->duration_s = row.duration_s;
+	add_estimates(r, document, row.estimated);
 	if (!merge_adds(r))
 		return;
-	m->pid = pid;
-	m->comm = merge_word(r, comm);
-	merge_sum_real(&m->duration_s, r->duration_s);
-	merge_sum_real(&m->cpu_s, cpu_s);
-	m->estimated = m->estimated || estimated;
-	m->available = m->available || available;
+	merge_sum_row(r, SO_CUDA_ROW_HEAD, &row, &m->head);
+	m->head = row;
 	json_decref(m->in_progress);
 	m->in_progress = json_is_array(running) ? json_deep_copy(running) : json_array();
 	if (!m->in_progress)
@@ -229,10 +200,10 @@ static void add_head(struct reading *r, const json_t *document)
 
 static void read_frames(struct reading *r, const json_t *document)
 {
-	const json_t *found = merge_list(r, document, "frames", SIZE_MAX), *value;
+	const json_t *found = json_fields__list(&r->fields, document, "frames", SIZE_MAX), *value;
 	size_t i;
 
-	if (r->rc)
+	if (r->fields.ret)
 		return;
 	if (r->merge && json_array_size(found)) {
 		r->frames = calloc(json_array_size(found), sizeof(*r->frames));
@@ -256,7 +227,7 @@ static void read_document(struct reading *r, const json_t *document)
 	read_frames(r, document);
 	add_head(r, document);
 	merge_rows(r, document);
-	add_words(r, document, "lost", r->merge ? r->merge->lost : NULL, sum_of);
+	add_words(r, json_fields__object(&r->fields, document, "lost"), r->merge ? r->merge->lost : NULL, sum_of);
 	add_problems(r, document);
 	add_probes(r, document);
 	add_gpu(r, document);
@@ -264,36 +235,37 @@ static void read_document(struct reading *r, const json_t *document)
 
 int cuda_merge__check(const json_t *document)
 {
-	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = NULL };
+	__attribute__((cleanup(reading__clear))) struct reading r = { .fields.whole = true };
 
 	read_document(&r, document);
-	return r.rc;
-}
-
-static size_t table_bytes(const struct table *table)
-{
-	return table->capacity + table->keys.bytes_capacity + table->keys.n_slots * sizeof(struct intern_slot);
+	return r.fields.ret ? -EBADMSG : 0;
 }
 
 /* What has been added since the last look is less than a document's own size, but for constant factors. */
 static bool is_too_large(const struct cuda_merge *m)
 {
-	return m->words.bytes_capacity + m->stacks.bytes_capacity + m->problems.bytes_capacity + m->buckets_bytes +
-		       table_bytes(&m->libraries) + table_bytes(&m->calls) + table_bytes(&m->errors) +
-		       table_bytes(&m->lines) + table_bytes(&m->sites) + table_bytes(&m->devices) >
-	       CUDA_MERGE_MAX_BYTES;
+	size_t bytes =
+		m->words.bytes_capacity + m->stacks.bytes_capacity + m->problems.bytes_capacity + m->buckets_bytes;
+
+	for (unsigned kind = 0; kind < SO_CUDA_ROW_KINDS; kind++) {
+		const struct table *table = &m->tables[kind];
+
+		bytes +=
+			table->capacity + table->keys.bytes_capacity + table->keys.n_slots * sizeof(struct intern_slot);
+	}
+	return bytes > CUDA_MERGE_MAX_BYTES;
 }
 
 int cuda_merge__add(struct cuda_merge *m, const json_t *document)
 {
-	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = m };
-	int rc = cuda_merge__check(document);
+	__attribute__((cleanup(reading__clear))) struct reading r = { .merge = m, .fields.whole = true };
+	int ret = cuda_merge__check(document);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	m->n_documents++;
 	read_document(&r, document);
-	return r.rc ?: is_too_large(m) ? -EFBIG : 0;
+	return r.fields.ret ?: is_too_large(m) ? -EFBIG : 0;
 }
 
 uint64_t cuda_merge__documents(const struct cuda_merge *m)
@@ -307,14 +279,13 @@ struct cuda_merge *cuda_merge__new(void)
 
 	if (!m)
 		return NULL;
-	m->libraries.row_bytes = 1; /* all is in the key */
-	m->calls.row_bytes = sizeof(struct call_row);
-	m->errors.row_bytes = sizeof(struct error_row);
-	m->lines.row_bytes = sizeof(struct line_row);
-	m->sites.row_bytes = sizeof(struct site_row);
-	m->devices.row_bytes = sizeof(struct device_row);
-	m->comm = m->gpu_problem = m->driver = m->probe_kind = NO_WORD;
-	m->cost_ns = m->budget_percent = -1;
+	m->tables[SO_CUDA_ROW_LIBRARY].row_bytes = sizeof(struct so_cuda_library_row);
+	m->tables[SO_CUDA_ROW_CALL].row_bytes = sizeof(struct call_row);
+	m->tables[SO_CUDA_ROW_ERROR].row_bytes = sizeof(struct so_cuda_error_row);
+	m->tables[SO_CUDA_ROW_LINE].row_bytes = sizeof(struct line_row);
+	m->tables[SO_CUDA_ROW_ALLOCATION].row_bytes = sizeof(struct site_row);
+	m->tables[SO_CUDA_ROW_DEVICE].row_bytes = sizeof(struct device_row);
+	m->head.comm = "";
 	m->lost = json_object();
 	m->rungs = json_object();
 	m->periods = json_object();
@@ -323,24 +294,22 @@ struct cuda_merge *cuda_merge__new(void)
 	return m->lost && m->rungs && m->periods && m->stack_times && m->in_progress ? TAKE_PTR(m) : NULL;
 }
 
-static void clear_table(struct table *table)
-{
-	intern__clear(&table->keys);
-	free(table->rows);
-}
-
 void cuda_merge__free(struct cuda_merge *m)
 {
+	const struct table *calls;
+
 	if (!m)
 		return;
-	for (size_t i = 0; i < table_size(&m->calls); i++)
-		free(((struct call_row *)table_row(&m->calls, i))->buckets);
-	clear_table(&m->libraries);
-	clear_table(&m->calls);
-	clear_table(&m->errors);
-	clear_table(&m->lines);
-	clear_table(&m->sites);
-	clear_table(&m->devices);
+	calls = &m->tables[SO_CUDA_ROW_CALL];
+	for (size_t i = 0; i < table_size(calls); i++)
+		free(((struct call_row *)table_row(calls, i))->buckets);
+	for (unsigned kind = 0; kind < SO_CUDA_ROW_KINDS; kind++) {
+		intern__clear(&m->tables[kind].keys);
+		free(m->tables[kind].rows);
+	}
+	for (size_t i = 0; i < m->words.n_keys; i++)
+		json_decref(m->texts[i]);
+	free(m->texts);
 	intern__clear(&m->words);
 	intern__clear(&m->stacks);
 	intern__clear(&m->problems);

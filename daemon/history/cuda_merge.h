@@ -36,10 +36,8 @@
 
 #include "stakeout/cleanup.h"
 
-#define CUDA_MERGE_MAX_ROWS   (1u << 18)          /* of each list, of a document and of the sum */
-#define CUDA_MERGE_MAX_BYTES  ((size_t)256 << 20) /* of all rows and texts of the sum together */
-#define CUDA_MERGE_MAX_FRAMES 1024                /* of a stack */
-#define CUDA_MERGE_MAX_TEXTS  1024                /* problems; members of "lost" and of "stack_period" */
+#define CUDA_MERGE_MAX_BYTES ((size_t)256 << 20) /* of all rows and texts of the sum together */
+#define CUDA_MERGE_MAX_TEXTS 1024                /* problems; members of "lost" and of "stack_period" */
 
 struct cuda_merge;
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/history/cuda_merge_reading.h"
+#include "daemon/history/cuda_merge_internal.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "stakeout/array.h"
+
+#define MAX_KEYS 16 /* of a row, and one more */
 
 void reading__clear(struct reading *r)
 {
@@ -15,136 +17,68 @@ void reading__clear(struct reading *r)
 
 void merge_refuse(struct reading *r, int code)
 {
-	if (!r->rc)
-		r->rc = code;
+	if (!r->fields.ret)
+		r->fields.ret = code;
 }
-
-/* Members. One that is null is absent. */
-
-static const json_t *member(const json_t *row, const char *key)
-{
-	const json_t *value = json_object_get(row, key);
-
-	return json_is_null(value) ? NULL : value;
-}
-
-uint64_t merge_count(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && (!json_is_integer(value) || json_integer_value(value) < 0))
-		merge_refuse(r, -EBADMSG);
-	return !value || r->rc ? 0 : (uint64_t)json_integer_value(value);
-}
-
-int64_t merge_integer(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && !json_is_integer(value))
-		merge_refuse(r, -EBADMSG);
-	return json_integer_value(value);
-}
-
-double merge_number(struct reading *r, const json_t *row, const char *key, double most, double absent)
-{
-	const json_t *value = member(row, key);
-	double found = value ? json_number_value(value) : absent;
-
-	if (value && (!json_is_number(value) || !(found >= 0 && found <= most)))
-		merge_refuse(r, -EBADMSG);
-	return found;
-}
-
-bool merge_flag(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && !json_is_boolean(value))
-		merge_refuse(r, -EBADMSG);
-	return json_is_true(value);
-}
-
-const char *merge_text(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-	const char *found = json_string_value(value);
-
-	if (value && (!found || strlen(found) != json_string_length(value)))
-		merge_refuse(r, -EBADMSG);
-	return found;
-}
-
-const char *merge_address(struct reading *r, const json_t *row, const char *key)
-{
-	const char *found = merge_text(r, row, key);
-
-	if (found && (strncmp(found, "0x", 2) != 0 || strlen(found) > 18 || !found[2] ||
-		      found[2 + strspn(found + 2, "0123456789abcdef")]))
-		merge_refuse(r, -EBADMSG);
-	return found;
-}
-
-const json_t *merge_list(struct reading *r, const json_t *row, const char *key, size_t most)
-{
-	const json_t *value = member(row, key);
-
-	if (value && (!json_is_array(value) || json_array_size(value) > most))
-		merge_refuse(r, -EBADMSG);
-	return value;
-}
-
-const json_t *merge_object(struct reading *r, const json_t *row, const char *key)
-{
-	const json_t *value = member(row, key);
-
-	if (value && (!json_is_object(value) || json_object_size(value) > CUDA_MERGE_MAX_TEXTS))
-		merge_refuse(r, -EBADMSG);
-	return value;
-}
-
-/* Adding. */
 
 bool merge_adds(const struct reading *r)
 {
-	return !r->rc && r->merge;
+	return !r->fields.ret && r->merge;
 }
 
-uint32_t merge_word(struct reading *r, const char *found)
-{
-	uint32_t n;
+/* Texts. */
 
-	if (!found || r->rc)
+uint32_t merge_word(struct reading *r, const char *text)
+{
+	struct cuda_merge *m = r->merge;
+	uint32_t n;
+	int ret;
+
+	if (!text || r->fields.ret)
 		return NO_WORD;
-	if (intern__add(&r->merge->words, found, strlen(found) + 1, &n) < 0) {
+	ret = ARRAY_RESERVE(m->texts, m->texts_capacity, m->words.n_keys + 1);
+	ret = ret ?: intern__add(&m->words, text, strlen(text) + 1, &n);
+	if (ret > 0)
+		m->texts[n] = json_string(text);
+	if (ret < 0 || !m->texts[n]) {
 		merge_refuse(r, -ENOMEM);
 		return NO_WORD;
 	}
 	return n;
 }
 
-void *merge_row(struct reading *r, struct table *table, const void *key, size_t length, bool *new)
+const char *merge_text(struct reading *r, const char *text)
 {
-	uint32_t n;
-	int known;
+	uint32_t n = merge_word(r, text);
 
-	if (r->rc)
-		return NULL;
-	if (ARRAY_RESERVE(table->rows, table->capacity, (table_size(table) + 1) * table->row_bytes)) {
-		merge_refuse(r, -ENOMEM);
-		return NULL;
-	}
-	known = intern__add(&table->keys, key, length, &n);
-	if (known > 0)
-		memset(table_row(table, n), 0, table->row_bytes);
-	if (known < 0 || n >= CUDA_MERGE_MAX_ROWS) {
-		merge_refuse(r, known < 0 ? known : -EFBIG);
-		return NULL;
-	}
-	if (new)
-		*new = known > 0;
-	return table_row(table, n);
+	return n == NO_WORD ? NULL : json_string_value(r->merge->texts[n]);
 }
+
+uint32_t merge_frame(struct reading *r, const json_t *frame)
+{
+	json_int_t at = json_integer_value(frame);
+	const char *text;
+
+	if (json_is_integer(frame) && at >= 0 && (uint64_t)at < r->n_frames)
+		return r->merge ? r->frames[at] : 0;
+	text = json_fields__element(&r->fields, frame, "stack");
+	return r->merge ? merge_word(r, text) : 0;
+}
+
+uint32_t merge_stack(struct reading *r, const json_t *frames)
+{
+	const json_t *frame;
+	size_t i, n = 0;
+	uint32_t number = 0;
+
+	json_array_foreach (frames, i, frame)
+		r->stack[n++] = merge_frame(r, frame);
+	if (merge_adds(r) && intern__add(&r->merge->stacks, r->stack, n * sizeof(*r->stack), &number) < 0)
+		merge_refuse(r, -ENOMEM);
+	return number;
+}
+
+/* Sums. */
 
 void merge_sum_count(uint64_t *sum, uint64_t more)
 {
@@ -169,7 +103,7 @@ void merge_sum_real(double *sum, double more)
 
 void merge_sum_mean(struct mean *mean, double value, double weight)
 {
-	if (value < 0)
+	if (isnan(value))
 		return;
 	if (weight < 1e-9)
 		weight = 1e-9;
@@ -177,32 +111,82 @@ void merge_sum_mean(struct mean *mean, double value, double weight)
 	merge_sum_real(&mean->weight, weight);
 }
 
-/* Stacks: texts, or places in "frames". */
-
-uint32_t merge_frame(struct reading *r, const json_t *value)
+static void sum_member(const struct so_cuda_member *m, void *to, const void *more)
 {
-	json_int_t at = json_integer_value(value);
+	uint64_t *count = to;
 
-	if (json_is_integer(value) && at >= 0 && (uint64_t)at < r->n_frames)
-		return r->merge ? r->frames[at] : 0;
-	if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value)) {
-		merge_refuse(r, -EBADMSG);
-		return NO_WORD;
-	}
-	return r->merge ? merge_word(r, json_string_value(value)) : 0;
+	if (m->sum == SO_CUDA_SUM_LEAST && *(const uint64_t *)more < *count)
+		*count = *(const uint64_t *)more;
+	if (m->sum == SO_CUDA_SUM_GREATEST && *(const uint64_t *)more > *count)
+		*count = *(const uint64_t *)more;
+	if (m->sum != SO_CUDA_SUM_SUM)
+		return;
+	if (m->type == SO_CUDA_TYPE_FLAG)
+		*(bool *)to |= *(const bool *)more;
+	else if (m->type == SO_CUDA_TYPE_NUMBER || m->type == SO_CUDA_TYPE_SECONDS)
+		merge_sum_real(to, *(const double *)more);
+	else
+		merge_sum_count(to, *(const uint64_t *)more);
 }
 
-uint32_t merge_stack(struct reading *r, const json_t *row)
+static const char *text_of(void *r, const char *text)
 {
-	const json_t *found = merge_list(r, row, "stack", CUDA_MERGE_MAX_FRAMES), *value;
-	size_t i, n = 0;
-	uint32_t number = 0;
+	return merge_text(r, text);
+}
 
-	if (r->rc)
-		return 0;
-	json_array_foreach (found, i, value)
-		r->stack[n++] = merge_frame(r, value);
-	if (merge_adds(r) && intern__add(&r->merge->stacks, r->stack, n * sizeof(*r->stack), &number) < 0)
+static void sum_members(enum so_cuda_row_kind kind, void *row, const void *sum)
+{
+	for (const struct so_cuda_member *m = so_cuda_rows__of(kind)->members; m->word; m++)
+		sum_member(m, (char *)row + m->offset, (const char *)sum + m->offset);
+}
+
+void merge_sum_row(struct reading *r, enum so_cuda_row_kind kind, void *row, const void *sum)
+{
+	so_cuda_row__replace_texts(kind, row, text_of, r);
+	sum_members(kind, row, sum);
+}
+
+static uint64_t key_of(const struct so_cuda_member *m, const void *at)
+{
+	const char *const *text = at;
+
+	switch (m->type) {
+	case SO_CUDA_TYPE_FLAG:
+		return *(const bool *)at;
+	case SO_CUDA_TYPE_CODE:
+		return *(const uint32_t *)at;
+	case SO_CUDA_TYPE_INTEGER:
+		return *(const uint64_t *)at;
+	default: /* equal texts are one */
+		return (uintptr_t)*text;
+	}
+}
+
+void *merge_add_row(struct reading *r, enum so_cuda_row_kind kind, void *row, uint64_t more)
+{
+	const struct so_cuda_rows *rows = so_cuda_rows__of(kind);
+	struct table *table = &r->merge->tables[kind];
+	uint64_t key[MAX_KEYS] = { more };
+	size_t n_keys = 1;
+	uint32_t n;
+	int known;
+
+	so_cuda_row__replace_texts(kind, row, text_of, r);
+	if (!r->fields.ret && ARRAY_RESERVE(table->rows, table->capacity, (table_size(table) + 1) * table->row_bytes))
 		merge_refuse(r, -ENOMEM);
-	return number;
+	if (r->fields.ret)
+		return NULL;
+	for (const struct so_cuda_member *m = rows->members; m->word; m++)
+		if (m->sum == SO_CUDA_SUM_KEY)
+			key[n_keys++] = key_of(m, (const char *)row + m->offset);
+	known = intern__add(&table->keys, key, n_keys * sizeof(*key), &n);
+	if (known < 0 || n >= SO_CUDA_MAX_ROWS) {
+		merge_refuse(r, known < 0 ? known : -EFBIG);
+		return NULL;
+	}
+	if (known > 0)
+		memset(table_row(table, n), 0, table->row_bytes);
+	else
+		sum_members(kind, row, table_row(table, n));
+	return memcpy(table_row(table, n), row, rows->row_bytes);
 }

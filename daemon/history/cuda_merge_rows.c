@@ -1,274 +1,143 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The lists of a document, row by row. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
-#include "daemon/history/cuda_merge_reading.h"
-#include "daemon/cuda/cuda_names.h"
+#include "daemon/history/cuda_merge_internal.h"
+#include "stakeout/cuda_names.h"
 #include "stakeout/array.h"
 
-/* Histograms. */
-
-/* [lower_ns, width_ns, count], a bucket of stakeout/latency.h */
-static bool read_bucket(const json_t *triple, struct bucket *out)
-{
-	json_int_t lower = json_integer_value(json_array_get(triple, 0)),
-		   width = json_integer_value(json_array_get(triple, 1)),
-		   n = json_integer_value(json_array_get(triple, 2));
-	uint32_t octave, place;
-
-	if (json_array_size(triple) != 3 || lower < 0 || width < 0 || n < 0)
-		return false;
-	for (size_t i = 0; i < 3; i++)
-		if (!json_is_integer(json_array_get(triple, i)))
-			return false;
-	octave = latency_octave((uint64_t)lower);
-	place = latency_bucket((uint64_t)lower, octave);
-	*out = (struct bucket){ (uint64_t)lower, (uint64_t)n };
-	return latency_lower(octave, place) == (uint64_t)lower && latency_width(octave) == (uint64_t)width;
-}
-
-static const json_t *check_histogram(struct reading *r, const json_t *row)
-{
-	const json_t *found = merge_list(r, row, "histogram", LATENCY_OCTAVES * LATENCY_BUCKETS), *triple;
-	struct bucket last = { 0 }, bucket;
-	size_t i;
-
-	if (r->rc)
-		return NULL;
-	json_array_foreach (found, i, triple) {
-		if (!read_bucket(triple, &bucket) || (i && bucket.lower_ns <= last.lower_ns)) {
-			merge_refuse(r, -EBADMSG);
-			return NULL;
-		}
-		last = bucket;
-	}
-	return found;
-}
-
 /* Both rise. From the end, so that the row's array can take the sum in place. */
-static void add_histogram(struct reading *r, struct call_row *row, const json_t *more)
+static void add_histogram(struct reading *r, struct call_row *row, size_t n_more)
 {
-	size_t n = row->n_buckets, m = json_array_size(more), at = n + m, gap;
-	struct bucket *b;
+	size_t n = row->n_buckets, m = n_more, at = n + m, gap;
+	struct cuda_bucket *b;
 
 	r->merge->buckets_bytes -= row->capacity * sizeof(*b);
 	if (m && ARRAY_RESERVE(row->buckets, row->capacity, n + m))
 		merge_refuse(r, -ENOMEM);
 	r->merge->buckets_bytes += row->capacity * sizeof(*b);
-	if (r->rc || !m)
+	if (r->fields.ret || !m)
 		return;
 	b = row->buckets;
 	while (m) {
-		struct bucket last;
+		struct cuda_bucket last = r->buckets[m - 1];
 
-		read_bucket(json_array_get(more, m - 1), &last);
-		if (n && b[n - 1].lower_ns > last.lower_ns) {
+		if (n && b[n - 1].index > last.index) {
 			b[--at] = b[--n];
 			continue;
 		}
 		m--;
-		if (n && b[n - 1].lower_ns == last.lower_ns)
+		if (n && b[n - 1].index == last.index)
 			merge_sum_count(&last.count, b[--n].count);
 		b[--at] = last;
 	}
 	/* What both had leaves a gap between the first n, which are in their place, and the rest. */
 	gap = at - n;
-	memmove(b + n, b + at, (row->n_buckets + json_array_size(more) - at) * sizeof(*b));
-	row->n_buckets += json_array_size(more) - gap;
+	memmove(b + n, b + at, (row->n_buckets + n_more - at) * sizeof(*b));
+	row->n_buckets += n_more - gap;
 }
 
-/* Rows. */
-
-static void add_library(struct reading *r, const json_t *row)
+static void add_library(struct reading *r, const json_t *json)
 {
-	const char *path = merge_text(r, row, "path"), *kind = merge_text(r, row, "kind");
-	int64_t id = merge_integer(r, row, "id");
-	uint32_t n = 0;
-	struct library_key key = { .pid = merge_integer(r, row, "pid"), .is_static = merge_flag(r, row, "static") };
+	struct so_cuda_library_row row, *to;
 
-	if (!merge_adds(r))
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_LIBRARY, json, &row) || !r->merge)
 		return;
-	key.path = merge_word(r, path ?: "");
-	key.kind = merge_word(r, kind ?: "");
-	if (!merge_row(r, &r->merge->libraries, &key, sizeof(key), NULL))
-		return;
-	/* Its number: it is known now. */
-	if (intern__add(&r->merge->libraries.keys, &key, sizeof(key), &n) < 0 ||
-	    u64_table__set(&r->libraries, (uint64_t)id, n))
+	to = merge_add_row(r, SO_CUDA_ROW_LIBRARY, &row, 0);
+	if (to && u64_table__set(&r->libraries, (uint64_t)row.id, merge_library_number(r->merge, to)))
 		merge_refuse(r, -ENOMEM);
 }
 
-static uint32_t library(const struct reading *r, int64_t id)
+/* Its number in the sum; 0: it is not in the list. */
+static int64_t library_id(const struct reading *r, int64_t id)
 {
 	uint32_t n;
 
-	return u64_table__get(&r->libraries, (uint64_t)id, &n) ? n : NO_LIBRARY;
-}
-
-static void three(struct reading *r, const json_t *row, const char *key, uint32_t out[3])
-{
-	const json_t *found = merge_list(r, row, key, 3), *value;
-	size_t i;
-
-	if (r->rc)
-		return;
-	json_array_foreach (found, i, value) {
-		if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > UINT32_MAX)
-			merge_refuse(r, -EBADMSG);
-		out[i] = (uint32_t)json_integer_value(value);
-	}
-}
-
-static void read_figures(struct reading *r, const json_t *row, struct call_row *out)
-{
-	*out = (struct call_row){
-		.calls = merge_count(r, row, "calls"),
-		.errors = merge_count(r, row, "errors"),
-		.total_ns = merge_count(r, row, "total_ns"),
-		.min_ns = merge_count(r, row, "min_ns"),
-		.max_ns = merge_count(r, row, "max_ns"),
-		.bytes = merge_count(r, row, "bytes"),
-		.blocks = merge_count(r, row, "blocks"),
-		.threads = merge_count(r, row, "threads"),
-		.squares_ns2 = merge_number(r, row, "squares_ns2", 1e308, 0),
-	};
-	three(r, row, "grid", out->grid);
-	three(r, row, "block", out->block);
-	if (out->min_ns > out->max_ns || out->errors > out->calls)
-		merge_refuse(r, -EBADMSG);
-}
-
-static void sum_figures(struct call_row *to, const struct call_row *from, bool new)
-{
-	if (new || from->min_ns < to->min_ns)
-		to->min_ns = from->min_ns;
-	if (from->max_ns > to->max_ns)
-		to->max_ns = from->max_ns;
-	merge_sum_count(&to->calls, from->calls);
-	merge_sum_count(&to->errors, from->errors);
-	merge_sum_count(&to->total_ns, from->total_ns);
-	merge_sum_count(&to->bytes, from->bytes);
-	merge_sum_count(&to->blocks, from->blocks);
-	merge_sum_count(&to->threads, from->threads);
-	merge_sum_real(&to->squares_ns2, from->squares_ns2);
-	memcpy(to->grid, from->grid, sizeof(to->grid));
-	memcpy(to->block, from->block, sizeof(to->block));
+	return u64_table__get(&r->libraries, (uint64_t)id, &n) ? n : 0;
 }
 
 /* By this daemon's words, whatever an older one's were; of a newer one's call by its own. */
 static const char *does(const char *word, const char *api)
 {
-	struct cuda_name name;
+	unsigned known = cuda_names__api_of(api);
 
-	if (cuda_names__find(api, strlen(api), &name) && name.type == CUDA_NAME_API)
-		return cuda_names__does(name.number);
-	return word ?: "";
+	return known < SO_CUDA_API_COUNT ? cuda_names__does(known) : word;
 }
 
-static void add_call(struct reading *r, const json_t *row)
+static void add_call(struct reading *r, const json_t *json)
 {
-	const char *api = merge_text(r, row, "api"), *kind = merge_text(r, row, "kind"),
-		   *comm = merge_text(r, row, "comm"), *kernel = merge_text(r, row, "kernel"),
-		   *direction = merge_text(r, row, "direction"), *at = merge_address(r, row, "kernel_address"),
-		   *stream = merge_address(r, row, "stream");
-	struct call_key key = { .pid = merge_integer(r, row, "pid"), .tid = merge_integer(r, row, "tid") };
-	int64_t id = merge_integer(r, row, "library");
-	const json_t *histogram = check_histogram(r, row);
-	struct call_row figures, *to;
-	bool new;
+	struct so_cuda_call_row row;
+	struct call_row *to;
 
-	read_figures(r, row, &figures);
-	if (!api)
-		merge_refuse(r, -EBADMSG);
-	if (!merge_adds(r) || !figures.calls)
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_CALL, json, &row) ||
+	    !so_cuda_buckets__read(&r->fields, row.histogram_json, r->buckets) || !r->merge || !row.calls)
 		return;
-	key.api = merge_word(r, api);
-	key.kind = merge_word(r, does(kind, api));
-	key.library = library(r, id);
-	key.direction = merge_word(r, direction ?: "");
-	key.kernel = merge_word(r, kernel);
-	key.address = kernel ? NO_WORD : merge_word(r, at);
-	to = merge_row(r, &r->merge->calls, &key, sizeof(key), &new);
-	if (!to)
-		return;
-	to->comm = merge_word(r, comm ?: "");
-	to->address = merge_word(r, at);
-	to->stream = merge_word(r, stream ?: "0x0");
-	sum_figures(to, &figures, new);
-	add_histogram(r, to, histogram);
-}
-
-static void add_error(struct reading *r, const json_t *row)
-{
-	const char *api = merge_text(r, row, "api");
-	int64_t id = merge_integer(r, row, "library");
-	struct error_key key = { .pid = merge_integer(r, row, "pid"), .code = merge_count(r, row, "code") };
-	uint64_t n = merge_count(r, row, "count");
-	struct error_row *to;
-
-	if (!api || key.code > UINT32_MAX)
-		merge_refuse(r, -EBADMSG);
-	if (!merge_adds(r))
-		return;
-	key.api = merge_word(r, api);
-	key.library = library(r, id);
-	to = merge_row(r, &r->merge->errors, &key, sizeof(key), NULL);
+	row.kind_word = does(row.kind_word, row.api);
+	row.library_id = library_id(r, row.library_id);
+	to = merge_add_row(r, SO_CUDA_ROW_CALL, &row, row.kernel ? 0 : row.kernel_address);
 	if (to)
-		merge_sum_count(&to->count, n);
+		add_histogram(r, to, json_array_size(row.histogram_json));
 }
 
-static void add_line(struct reading *r, const json_t *row)
+/* Of the rows that make no sense without it. */
+static void require_api(struct reading *r, const char *api)
 {
-	const char *event = merge_text(r, row, "event"), *api = merge_text(r, row, "api"),
-		   *line = merge_text(r, row, "line");
-	struct line_key key = { .pid = merge_integer(r, row, "pid"), .tid = merge_integer(r, row, "tid") };
-	uint64_t calls = merge_count(r, row, "calls"), ns = merge_count(r, row, "total_ns"),
-		 bytes = merge_count(r, row, "bytes"), stacks = merge_count(r, row, "stacks"),
-		 stacks_ns = merge_count(r, row, "stacks_ns"), stacks_bytes = merge_count(r, row, "stacks_bytes");
-	bool sampled = merge_flag(r, row, "sampled");
-	struct line_row *to;
-
-	key.stack = merge_stack(r, row);
-	if (!api)
+	if (!*api)
 		merge_refuse(r, -EBADMSG);
+}
+
+static void add_error(struct reading *r, const json_t *json)
+{
+	struct so_cuda_error_row row;
+
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_ERROR, json, &row))
+		return;
+	require_api(r, row.api);
 	if (!merge_adds(r))
 		return;
-	key.event = merge_word(r, does(event, api));
-	key.api = merge_word(r, api);
-	key.line = merge_word(r, line ?: "");
-	to = merge_row(r, &r->merge->lines, &key, sizeof(key), NULL);
-	if (!to)
+	row.library_id = library_id(r, row.library_id);
+	merge_add_row(r, SO_CUDA_ROW_ERROR, &row, 0);
+}
+
+static void add_line(struct reading *r, const json_t *json)
+{
+	struct so_cuda_line_row row;
+	struct line_row *to;
+	uint32_t stack;
+
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_LINE, json, &row))
 		return;
-	merge_sum_count(&to->calls, calls);
-	merge_sum_count(&to->total_ns, ns);
-	merge_sum_count(&to->bytes, bytes);
-	merge_sum_count(&to->stacks, stacks);
-	merge_sum_count(&to->stacks_ns, stacks_ns);
-	merge_sum_count(&to->stacks_bytes, stacks_bytes);
+	stack = merge_stack(r, row.stack_json);
+	require_api(r, row.api);
+	if (!merge_adds(r))
+		return;
+	row.event_word = does(row.event_word, row.api);
+	to = merge_add_row(r, SO_CUDA_ROW_LINE, &row, stack);
+	if (to)
+		to->stack = stack;
 	/* An older daemon's. */
-	if (!json_object_get(row, "stacks_ns"))
+	if (!json_object_get(json, "stacks_ns"))
 		r->merge->lines_unknown = true;
-	to->sampled = to->sampled || sampled;
 }
 
 /* Sites that read alike, as two addresses in one line do, are one row: sums within a document. */
-static void add_site(struct reading *r, const json_t *row)
+static void add_site(struct reading *r, const json_t *json)
 {
-	const char *line = merge_text(r, row, "line");
-	struct site_key key = { .pid = merge_integer(r, row, "pid"), .host = merge_flag(r, row, "host") };
-	uint64_t allocations = merge_count(r, row, "allocations"), frees = merge_count(r, row, "frees"),
-		 bytes = merge_count(r, row, "bytes");
-	int64_t current = merge_integer(r, row, "current_bytes"), peak = merge_integer(r, row, "peak_bytes");
+	struct so_cuda_allocation_row row;
 	struct site_row *to;
+	uint32_t stack;
 
-	key.stack = merge_stack(r, row);
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_ALLOCATION, json, &row))
+		return;
+	stack = merge_stack(r, row.stack_json);
 	if (!merge_adds(r))
 		return;
-	key.line = merge_word(r, line);
-	to = merge_row(r, &r->merge->sites, &key, sizeof(key), NULL);
+	to = merge_add_row(r, SO_CUDA_ROW_ALLOCATION, &row, stack);
 	if (!to)
 		return;
+	to->stack = stack;
 	if (to->document != r->merge->n_documents) {
 		if (!to->document)
 			to->peak_before = INT64_MIN;
@@ -277,55 +146,44 @@ static void add_site(struct reading *r, const json_t *row)
 		to->current_bytes = to->peak_bytes = 0;
 		to->document = r->merge->n_documents;
 	}
-	merge_sum_count(&to->allocations, allocations);
-	merge_sum_count(&to->frees, frees);
-	merge_sum_count(&to->bytes, bytes);
-	merge_sum_signed(&to->current_bytes, current);
-	merge_sum_signed(&to->peak_bytes, peak);
+	merge_sum_signed(&to->current_bytes, row.current_bytes);
+	merge_sum_signed(&to->peak_bytes, row.peak_bytes);
 }
 
-static void add_device(struct reading *r, const json_t *row)
+static void add_device(struct reading *r, const json_t *json)
 {
-	const char *name = merge_text(r, row, "name"), *uuid = merge_text(r, row, "uuid"),
-		   *problem = merge_text(r, row, "problem");
-	struct device_key key = { .index = merge_integer(r, row, "index") };
-	double seconds = merge_number(r, row, "seconds", CUDA_MERGE_MAX_SECONDS, r->duration_s),
-	       process_seconds = merge_number(r, row, "process_seconds", CUDA_MERGE_MAX_SECONDS, r->duration_s),
-	       busy = merge_number(r, row, "utilisation_percent", 100, -1),
-	       memory_busy = merge_number(r, row, "memory_utilisation_percent", 100, -1),
-	       own = merge_number(r, row, "process_utilisation_percent", 100, -1),
-	       used = merge_number(r, row, "memory_used_bytes", 1e19, -1),
-	       total = merge_number(r, row, "memory_total_bytes", 1e19, -1),
-	       own_bytes = merge_number(r, row, "process_memory_bytes", 1e19, -1);
-	uint64_t samples = merge_count(r, row, "samples");
+	struct so_cuda_device_row row;
 	struct device_row *to;
+	double seconds, process_seconds;
 
-	if (!merge_adds(r))
+	if (!so_cuda_row__read(&r->fields, SO_CUDA_ROW_DEVICE, json, &row) || !r->merge)
 		return;
-	key.uuid = merge_word(r, uuid ?: "");
-	to = merge_row(r, &r->merge->devices, &key, sizeof(key), NULL);
+	seconds = isnan(row.seconds) ? r->duration_s : row.seconds;
+	process_seconds = isnan(row.process_seconds) ? r->duration_s : row.process_seconds;
+	to = merge_add_row(r, SO_CUDA_ROW_DEVICE, &row, 0);
 	if (!to)
 		return;
-	to->name = merge_word(r, name ?: "");
-	to->problem = merge_word(r, problem);
-	merge_sum_mean(&to->utilisation, busy, seconds);
-	merge_sum_mean(&to->memory_utilisation, memory_busy, seconds);
-	merge_sum_mean(&to->process_utilisation, own, process_seconds);
-	to->memory_used = used;
-	to->memory_total = total;
-	to->process_memory = own_bytes;
-	merge_sum_count(&to->samples, samples);
+	merge_sum_mean(&to->utilisation, row.utilisation_percent, seconds);
+	merge_sum_mean(&to->memory_utilisation, row.memory_utilisation_percent, seconds);
+	merge_sum_mean(&to->process_utilisation, row.process_utilisation_percent, process_seconds);
 }
 
-void merge_each(struct reading *r, const json_t *owner, const char *key, void (*take)(struct reading *, const json_t *))
+/* Copied as it is, once it is known to be what it must be. */
+static void check_in_progress(struct reading *r, const json_t *json)
 {
-	const json_t *rows = merge_list(r, owner, key, CUDA_MERGE_MAX_ROWS), *row;
+	struct so_cuda_in_progress_row row;
+
+	so_cuda_row__read(&r->fields, SO_CUDA_ROW_IN_PROGRESS, json, &row);
+}
+
+static void each(struct reading *r, const json_t *owner, const char *key,
+		 void (*take)(struct reading *, const json_t *))
+{
+	const json_t *rows = json_fields__list(&r->fields, owner, key, SO_CUDA_MAX_ROWS), *row;
 	size_t i;
 
 	json_array_foreach (rows, i, row) {
-		if (!json_is_object(row))
-			merge_refuse(r, -EBADMSG);
-		if (r->rc)
+		if (!json_fields__row(&r->fields, row, key, i))
 			return;
 		take(r, row);
 	}
@@ -333,14 +191,15 @@ void merge_each(struct reading *r, const json_t *owner, const char *key, void (*
 
 void merge_rows(struct reading *r, const json_t *document)
 {
-	merge_each(r, document, "libraries", add_library);
-	merge_each(r, document, "calls", add_call);
-	merge_each(r, document, "errors", add_error);
-	merge_each(r, document, "lines", add_line);
-	merge_each(r, document, "allocations", add_site);
+	each(r, document, "in_progress", check_in_progress);
+	each(r, document, "libraries", add_library);
+	each(r, document, "calls", add_call);
+	each(r, document, "errors", add_error);
+	each(r, document, "lines", add_line);
+	each(r, document, "allocations", add_site);
 }
 
 void merge_devices(struct reading *r, const json_t *gpu)
 {
-	merge_each(r, gpu, "devices", add_device);
+	each(r, gpu, "devices", add_device);
 }

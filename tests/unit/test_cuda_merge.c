@@ -14,8 +14,6 @@
 #include "daemon/cuda/cuda_rows.h"
 #include "tests/unit/cuda_answers.h"
 
-CLEANUP_DEFINE(json_t *, json, json_decref)
-
 /* ' stands for ". */
 static json_t *parse(const char *text)
 {
@@ -495,7 +493,7 @@ static void too_deep_a_stack_is_refused(void **state)
 {
 	_cleanup_(json) json_t *document = json_object(), *stack = json_array();
 
-	for (unsigned i = 0; i < CUDA_MERGE_MAX_FRAMES; i++)
+	for (unsigned i = 0; i < SO_CUDA_MAX_FRAMES; i++)
 		json_array_append_new(stack, json_string("f"));
 	json_object_set_new(document, "lines", json_pack("[{s:s, s:O}]", "api", "a", "stack", stack));
 	assert_int_equal(cuda_merge__check(document), 0);

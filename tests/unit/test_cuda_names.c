@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 
 static bool find(const char *symbol, struct cuda_name *out)
 {
@@ -124,10 +124,10 @@ static void test_words(void **state)
 
 	assert_string_equal(cuda_names__api(SO_CUDA_API_cudaLaunchKernel), "cudaLaunchKernel");
 	assert_string_equal(cuda_names__api(SO_CUDA_API_COUNT - 1), "cuGraphUpload");
-	assert_string_equal(cuda_names__api(SO_CUDA_API_COUNT), "?");
+	assert_string_equal(cuda_names__api(SO_CUDA_API_COUNT), "unknown");
 	assert_int_equal(cuda_names__kind(SO_CUDA_API_cudaStreamWaitEvent), SO_CUDA_WAIT);
 	assert_string_equal(cuda_names__kind_word(SO_CUDA_WAIT), "stream-wait");
-	assert_string_equal(cuda_names__kind_word(SO_CUDA_KIND_COUNT), "?");
+	assert_string_equal(cuda_names__kind_word(SO_CUDA_KIND_COUNT), "other");
 	/* Of what a call of the runtime does the driver's is of the same kind. */
 	assert_int_equal(cuda_names__kind(SO_CUDA_API_cudaEventSynchronize), SO_CUDA_SYNC_EVENT);
 	assert_int_equal(cuda_names__kind(SO_CUDA_API_cuEventSynchronize), SO_CUDA_SYNC_EVENT);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/cuda_answers.h"
+#include "stakeout/cuda_names.h"
 
 #define UNDERSTOOD "the daemon's answer about CUDA calls is not understood: "
 
@@ -49,7 +50,7 @@ static void everything_is_read(void **state)
 			 2944);
 	assert_int_equal(call->grid[0], 256);
 	assert_null(report->calls[2].kernel);
-	assert_true(report->calls[2].has_kernel_address && !report->calls[4].has_kernel_address);
+	assert_true(report->calls[2].kernel_address && !report->calls[4].kernel_address);
 	assert_null(report->calls[3].library); /* number 3 is not in the list */
 	assert_int_equal(report->n_lines, 9);
 	assert_int_equal(report->lines[0].stack.n_frames, 8);
@@ -94,7 +95,7 @@ static void counts_may_have_been_scaled(void **state)
 	assert_int_equal(report->calls[0].calls, 3);
 	assert_int_equal(report->calls[0].total_ns, 1000);
 	assert_int_equal(report->calls[1].kind, SO_CUDA_KIND_COUNT);
-	assert_string_equal(cuda_report__kind_word(report->calls[1].kind), "other");
+	assert_string_equal(cuda_names__kind_word(report->calls[1].kind), "other");
 }
 
 /* A row's word says what a call does; of older daemons blocking copies come as the others do. */
@@ -113,8 +114,8 @@ static void kinds_are_told_apart_by_the_call(void **state)
 	assert_int_equal(report->calls[1].kind, SO_CUDA_COPY);
 	assert_int_equal(report->calls[2].kind, SO_CUDA_BLOCKING_COPY);
 	assert_int_equal(report->calls[3].kind, SO_CUDA_SYNC_EVENT);
-	assert_string_equal(cuda_report__kind_word(SO_CUDA_SYNC_EVENT), "event-sync");
-	assert_string_equal(cuda_report__does_word(SO_CUDA_SYNC_EVENT), "sync");
+	assert_string_equal(cuda_names__kind_word(SO_CUDA_SYNC_EVENT), "event-sync");
+	assert_string_equal(cuda_names__does_word(SO_CUDA_SYNC_EVENT), "sync");
 	/* One that this version does not know. */
 	assert_int_equal(report->calls[4].kind, SO_CUDA_SYNC);
 }

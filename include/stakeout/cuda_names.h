@@ -32,12 +32,16 @@ bool cuda_names__find(const char *symbol, size_t length, struct cuda_name *out);
 /* Base name of a function. The number must be one that cuda_names__find() gave. */
 const char *cuda_names__base(struct cuda_name name);
 enum cuda_name_library cuda_names__library(struct cuda_name name);
-/* For an enumerator out of range: "?". */
+/* Of a base name; SO_CUDA_API_COUNT: it is no API's. */
+unsigned cuda_names__api_of(const char *name);
+/* "unknown" for a number that is none. */
 const char *cuda_names__api(unsigned api);
 enum so_cuda_kind cuda_names__kind(enum so_cuda_api api);
 unsigned cuda_names__unit(enum so_cuda_api api); /* SO_CUDA_UNIT() */
+/* The words of SO_CUDA_KINDS: the kind's own, and that for what it does; "other" for a number that is none. */
 const char *cuda_names__kind_word(unsigned kind);
-/* The word of tables for what a call does, whatever its kind. */
-const char *cuda_names__does(enum so_cuda_api api);
+const char *cuda_names__does_word(unsigned kind);
+/* The same of an API's kind; "unknown" for a number that is none. */
+const char *cuda_names__does(unsigned api);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/cuda/cuda_names.h"
+#include "stakeout/cuda_names.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -112,9 +112,17 @@ enum cuda_name_library cuda_names__library(struct cuda_name name)
 	return function_of(name)->library;
 }
 
+unsigned cuda_names__api_of(const char *name)
+{
+	struct cuda_name found;
+
+	return cuda_names__find(name, strlen(name), &found) && found.type == CUDA_NAME_API ? found.number
+											   : SO_CUDA_API_COUNT;
+}
+
 const char *cuda_names__api(unsigned api)
 {
-	return api < N_APIS ? apis[api].base : "?";
+	return api < N_APIS ? apis[api].base : "unknown";
 }
 
 enum so_cuda_kind cuda_names__kind(enum so_cuda_api api)
@@ -137,10 +145,10 @@ const char *cuda_names__kind_word(unsigned kind)
 #undef X
 	};
 
-	return kind < SO_CUDA_KIND_COUNT ? words[kind] : "?";
+	return kind < SO_CUDA_KIND_COUNT ? words[kind] : "other";
 }
 
-const char *cuda_names__does(enum so_cuda_api api)
+const char *cuda_names__does_word(unsigned kind)
 {
 	static const char *const words[] = {
 #define X(name, word, does, does_word) does_word,
@@ -148,5 +156,10 @@ const char *cuda_names__does(enum so_cuda_api api)
 #undef X
 	};
 
-	return words[apis[api].kind];
+	return kind < SO_CUDA_KIND_COUNT ? words[kind] : "other";
+}
+
+const char *cuda_names__does(unsigned api)
+{
+	return api < N_APIS ? cuda_names__does_word(apis[api].kind) : "unknown";
 }
