@@ -118,7 +118,7 @@ static void answer_error(struct call *call, int code)
 
 static bool may_see(const struct call *call, const struct target_info *info)
 {
-	return call->request->uid == 0 || call->request->uid == info->uid;
+	return caller__sees(call->request->caller, info->viewer);
 }
 
 /* The target of the path, if there is one and the caller may use it. Every such request renews its lease. */
@@ -129,7 +129,8 @@ static int target(struct call *call, struct target_info *info)
 	if (rc)
 		return so_err(&call->error, rc, "there is no target %u", call->id);
 	if (!may_see(call, info))
-		return so_err(&call->error, -EPERM, "target %u is a process of another user", call->id);
+		return so_err(&call->error, -EPERM,
+			      "target %u is a process that only root, or another user, may profile", call->id);
 	leases__touch(call->api->leases, call->id);
 	return 0;
 }
@@ -137,7 +138,7 @@ static int target(struct call *call, struct target_info *info)
 static int get_status(struct call *call)
 {
 	return answer_json(call, MHD_HTTP_OK,
-			   api_status__json(call->api->engine, call->api->history, call->request->uid));
+			   api_status__json(call->api->engine, call->api->history, call->request->caller));
 }
 
 static int get_check(struct call *call)
@@ -168,7 +169,7 @@ static int attach(struct call *call, struct attach_options *options)
 	uint32_t id;
 	int rc;
 
-	options->caller_uid = call->request->uid;
+	options->caller = call->request->caller;
 	rc = engine__attach(api->engine, options, &id, &call->error);
 	if (rc)
 		return rc;
@@ -265,8 +266,8 @@ static int answer_history(struct call *call, int64_t key, const struct history_r
 {
 	struct history_profile profile;
 	/* One at a time is read, so that these leave live profiles their places. */
-	int rc = history__profile(call->api->history, call->request->uid, key, range->from_ns, range->to_ns, &profile,
-				  &call->error);
+	int rc = history__profile(call->api->history, call->request->caller, key, range->from_ns, range->to_ns,
+				  &profile, &call->error);
 	if (rc)
 		return rc;
 	answer_bytes(call, profile.bytes, profile.length);
@@ -305,7 +306,7 @@ static int get_history(struct call *call)
 	json_t *list;
 	int rc = api_history__check(call->api->history, &call->error);
 
-	rc = rc ?: history__list(call->api->history, call->request->uid, &list, &call->error);
+	rc = rc ?: history__list(call->api->history, call->request->caller, &list, &call->error);
 	return rc ?: answer_json(call, MHD_HTTP_OK, list);
 }
 
@@ -351,7 +352,9 @@ static int get_threads(struct call *call)
 	int rc = target(call, &info);
 
 	rc = rc ?: api_pull__read_pid(call->request, &pid, &call->error);
-	rc = rc ?: engine__threads(call->api->engine, call->id, pid, call->request->uid, &bytes, &length, &call->error);
+	rc = rc
+		     ?: engine__threads(call->api->engine, call->id, pid, call->request->caller, &bytes, &length,
+					&call->error);
 	if (rc)
 		return rc;
 	answer_bytes(call, bytes, length);
@@ -375,7 +378,7 @@ static int get_stats(struct call *call)
 static int answer_history_cuda(struct call *call, int64_t key, const struct history_range *range)
 {
 	json_t *answer;
-	int rc = history__cuda(call->api->history, call->request->uid, key, range->from_ns, range->to_ns, &answer,
+	int rc = history__cuda(call->api->history, call->request->caller, key, range->from_ns, range->to_ns, &answer,
 			       &call->error);
 
 	return rc ?: answer_json(call, MHD_HTTP_OK, answer);
@@ -434,7 +437,7 @@ static int get_metrics(struct call *call)
 	if (!rc && api->category_windows)
 		category_windows__refresh(api->category_windows, all, seen);
 	if (!rc && api->scan)
-		more.n_rules = match_table__list(match_scan__table(api->scan), call->request->uid, rules);
+		more.n_rules = match_table__list(match_scan__table(api->scan), call->request->caller.uid, rules);
 	rc = rc ?: metrics__text(api->engine, all, seen, &more, &text, &length);
 	if (rc)
 		return rc;

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "daemon/os/limits.h"
+#include "daemon/os/process_access.h"
 #include "daemon/processes/process_labels.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_event.h"
@@ -89,13 +90,13 @@ struct attach_options {
 	double cuda_budget_percent; /* of the target's time; 0: as above */
 	bool as_watched;   /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
-	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */
-	uint32_t rule;     /* that attaches it (match_table.h); 0: none */
+	struct caller caller; /* whose rights decide */
+	uint32_t rule;        /* that attaches it (match_table.h); 0: none */
 };
 
 /*
  * Begins to watch. *id names the target from now on. Returns when sampling has begun. -ESRCH: no such process,
- * a kernel thread or a zombie; -EPERM: the process is another user's; -EEXIST: already a target, its id in the
+ * a kernel thread or a zombie; -EPERM: the caller may not look into the process; -EEXIST: already a target, its id in the
  * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for
  * the user.
  */
@@ -110,8 +111,9 @@ int engine__find(struct engine *engine, pid_t pid, uint32_t *id);
 struct target_info {
 	uint32_t id;
 	pid_t pid;
-	uid_t uid;     /* owner of the root process at attach */
-	char comm[16]; /* of the root process at attach */
+	uid_t uid;            /* real user of the root process at attach */
+	struct caller viewer; /* who may see the target beside root; uid 0: nobody */
+	char comm[16];        /* of the root process at attach */
 	enum target_state state;
 	enum target_end end;
 	unsigned rate_hz;
@@ -136,10 +138,10 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
- * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: a child that
- * is another user's than caller_uid, not 0.
+ * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: the caller
+ * may not look into it.
  */
-int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out, size_t *length,
+int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller caller, uint8_t **out, size_t *length,
 		    struct so_error *err);
 
 /*

@@ -32,10 +32,7 @@ static int check_process(const struct attach_options *o, struct proc_info *info,
 	if (info->tgid != o->pid)
 		return so_err(err, -ESRCH, "%d is a thread of process %d: attach to %d", o->pid, info->tgid,
 			      info->tgid);
-	if (o->caller_uid && (o->caller_uid != info->uid || !info->one_user))
-		return so_err(err, -EPERM, "process %d (%s) belongs to another user: only root may profile it", o->pid,
-			      info->comm);
-	return 0;
+	return process_access__check(o->pid, o->caller, err);
 }
 
 static int check_options(const struct attach_options *o, struct so_error *err)
@@ -71,8 +68,8 @@ static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 {
 	int ret = make_room(e, t->view, err);
 
-	if (!ret && t->caller_uid)
-		ret = targets__check_share(&e->targets, t->caller_uid, t->view, err);
+	if (!ret && t->caller.uid)
+		ret = targets__check_share(&e->targets, t->caller.uid, t->view, err);
 	if (ret)
 		return ret;
 	if (targets__add(&e->targets, t))
@@ -92,6 +89,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 		return NULL;
 	t->info.pid = o->pid;
 	t->info.uid = info->uid;
+	t->info.viewer = process_access__viewer(o->pid);
 	memcpy(t->info.comm, info->comm, sizeof(t->info.comm));
 	t->info.state = TARGET_ATTACHING;
 	t->info.rate_hz = o->rate_hz;
@@ -99,7 +97,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.kernel = o->kernel;
 	t->info.keep = o->keep;
 	t->info.rule = o->rule;
-	t->caller_uid = o->caller_uid;
+	t->caller = o->caller;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = engine_cpu_ns(e);

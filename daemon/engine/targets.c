@@ -122,8 +122,8 @@ int targets__check_share(const struct targets *ts, uid_t uid, bool view, struct 
 	{
 		if (t->view != view)
 			continue;
-		own += t->caller_uid == uid;
-		users += t->caller_uid != 0;
+		own += t->caller.uid == uid;
+		users += t->caller.uid != 0;
 	}
 	if (own < each * ENGINE_MAX_TARGETS_USER && users < each * ENGINE_MAX_TARGETS_USERS)
 		return 0;

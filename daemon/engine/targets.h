@@ -22,8 +22,8 @@ struct target {
 	unsigned users;          /* calls that work on it without the lock */
 	bool doomed;             /* detached while in use */
 	bool own_namespaces;     /* its root process runs in the daemon's PID and mount namespaces */
-	uid_t caller_uid; /* for whom it was attached: processes of others are not followed, unless this is root */
-	uint64_t cpu_ns_before; /* of the daemon, at attach */
+	struct caller caller;    /* for whom it was attached: what they may not look into is not followed */
+	uint64_t cpu_ns_before;  /* of the daemon, at attach */
 	json_t *programs_before;
 	uint32_t main_file;                /* in the registry: its first process's program; 0: not known */
 	struct process_label_table labels; /* of its processes; a view's own once it has ended */

@@ -57,8 +57,9 @@ static void count_kept(struct history *h)
 
 static char *labels_of(const struct target_info *info)
 {
-	json_t *labels = json_pack("{s:I, s:i, s:b, s:b}", "uid", (json_int_t)info->uid, "rate_hz", (int)info->rate_hz,
-				   "children", info->children, "kernel", info->kernel);
+	json_t *labels = json_pack("{s:I, s:[I, I], s:i, s:b, s:b}", "uid", (json_int_t)info->uid, "viewer",
+				   (json_int_t)info->viewer.uid, (json_int_t)info->viewer.gid, "rate_hz",
+				   (int)info->rate_hz, "children", info->children, "kernel", info->kernel);
 	char *text = labels ? json_dumps(labels, JSON_COMPACT) : NULL;
 
 	json_decref(labels);

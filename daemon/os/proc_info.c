@@ -19,16 +19,6 @@ static int status_number(const char *text, const char *key)
 	return at && sscanf(at + strlen(key), " %d", &value) == 1 ? value : -1;
 }
 
-/* Uid: real, effective, saved, file system (proc(5)). */
-static bool has_one_user(const char *status)
-{
-	const char *line = strstr(status, "\nUid:");
-	unsigned uids[4];
-
-	return line && sscanf(line, "\nUid: %u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) == 4 &&
-	       uids[0] == uids[1] && uids[0] == uids[2] && uids[0] == uids[3];
-}
-
 int proc_info__read(pid_t pid, struct proc_info *out)
 {
 	struct proc_info info = { 0 };
@@ -53,7 +43,6 @@ int proc_info__read(pid_t pid, struct proc_info *out)
 		return n ? (int)n : -ESRCH;
 	info.tgid = status_number(text, "\nTgid:");
 	info.uid = status_number(text, "\nUid:");
-	info.one_user = has_one_user(text);
 	*out = info;
 	return 0;
 }

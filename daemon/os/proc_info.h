@@ -13,8 +13,7 @@
 
 struct proc_info {
 	pid_t tgid, ppid;
-	uid_t uid;     /* real */
-	bool one_user; /* the effective, saved and file system's user are the same */
+	uid_t uid; /* real */
 	char comm[16];
 	char state; /* as in /proc/PID/stat: R, S, D, T, Z, X, … */
 	bool ended; /* and waits for its parent */

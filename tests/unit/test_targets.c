@@ -15,9 +15,8 @@ static struct targets table;
 static int setup(void **state)
 {
 	for (unsigned i = 0; i <= SO_MAX_SLOTS; i++)
-		all[i] = (struct target){
-			.info = { .state = TARGET_SAMPLING, .rate_hz = 99, .pid = (pid_t)(1000 + i) }
-		};
+		all[i] = (struct target){ .info = {
+						  .state = TARGET_SAMPLING, .rate_hz = 99, .pid = (pid_t)(1000 + i) } };
 	table = (struct targets){ 0 };
 	return 0;
 }
@@ -117,13 +116,13 @@ static void test_shares_of_users(void **state)
 
 	fill(ENGINE_MAX_TARGETS_USERS);
 	for (unsigned i = 0; i < ENGINE_MAX_TARGETS_USER - 1; i++)
-		all[i].caller_uid = 1001;
+		all[i].caller.uid = 1001;
 	assert_int_equal(targets__check_share(&table, 1001, false, &err), 0);
-	all[ENGINE_MAX_TARGETS_USER - 1].caller_uid = 1001;
+	all[ENGINE_MAX_TARGETS_USER - 1].caller.uid = 1001;
 	assert_int_equal(targets__check_share(&table, 1001, false, &err), -ENOSPC);
 	assert_int_equal(targets__check_share(&table, 1002, false, &err), 0);
 	for (unsigned i = ENGINE_MAX_TARGETS_USER; i < ENGINE_MAX_TARGETS_USERS; i++)
-		all[i].caller_uid = 1002 + i;
+		all[i].caller.uid = 1002 + i;
 	assert_int_equal(targets__check_share(&table, 1002, false, &err), -ENOSPC);
 	/* Views have shares of their own. */
 	assert_int_equal(targets__check_share(&table, 1001, true, &err), 0);
