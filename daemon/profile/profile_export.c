@@ -53,9 +53,12 @@ static const char *const python_cut_names[] = {
 #undef X
 };
 
+/*
+ * By name alone: profiles are read by users whom /proc/kallsyms tells no address, since those help to attack the kernel.
+ */
 static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool leaf)
 {
-	struct profile_frame frame = { .mapping_id = x->kernel_mapping, .address = address };
+	struct profile_frame frame = { .mapping_id = x->kernel_mapping };
 	uint64_t key = leaf ? address : address - 1; /* a return address may be the next function's first */
 	uint64_t id;
 	uint32_t at;
