@@ -18,6 +18,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/registers.h"
+#include "bpf/rights.h"
 #include "bpf/target_maps.h"
 #include "stakeout/sampler_abi.h"
 
@@ -543,7 +544,7 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 	bool sent = false;
 
 	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
-	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK)) {
+	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK) || !may_look(sm.process)) {
 		note_run(SO_PROGRAM_SAMPLE, begin_ns);
 		return 0;
 	}

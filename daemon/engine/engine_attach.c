@@ -108,9 +108,12 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 static int add_process(struct engine *e, struct target *t, pid_t pid)
 {
 	struct so_process kernel = {
-		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0),
+		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0) |
+			 (t->caller.uid ? SO_PROCESS_OWNED : 0),
 		.slot = t->slot,
 		.rate_hz = t->info.rate_hz,
+		.uid = t->caller.uid,
+		.gid = t->caller.uid ? t->caller.gid : 0,
 	};
 	struct process *p = process_table__find(e->processes, pid);
 	int ret;

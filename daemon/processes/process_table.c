@@ -7,6 +7,7 @@
 #include "daemon/os/clock.h"
 #include "daemon/processes/mapping_runs.h"
 #include "daemon/os/memory_lock.h"
+#include "daemon/os/process_access.h"
 #include "stakeout/array.h"
 
 #define BUCKETS 4096
@@ -83,6 +84,11 @@ int process_table__add(struct process_table *t, pid_t tgid, const struct so_proc
 	}
 	*out = p;
 	return 0;
+}
+
+bool process__is_readable(const struct process *p)
+{
+	return !p->gone && process_access__holds(p->tgid, (struct caller){ p->kernel.uid, p->kernel.gid });
 }
 
 /* A forked child's interpreter is its parent's, until it makes another one or replaces itself. */
