@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Whether the current thread may be looked at for the user whose target it is. The daemon asks the same of /proc
- * (daemon/os/process_access.h), but only some time after an exec: this holds from the new program's first instruction on.
+ * (daemon/os/process_access.h), but only some time after an exec: this holds from the new program's first instruction.
  */
 #ifndef STAKEOUT_BPF_RIGHTS_H
 #define STAKEOUT_BPF_RIGHTS_H
@@ -35,21 +35,21 @@ static __always_inline bool has_capabilities(const struct cred *cred)
 	return permitted && !BPF_CORE_READ(cred, user_ns, level);
 }
 
-static __always_inline bool may_look(const struct so_process *process)
+static __always_inline bool has_rights_of(const struct so_process *process)
 {
 	struct task_struct *task = current_task();
-	const struct cred *cred;
-	__u32 uid, gid;
+	const struct cred *cred = BPF_CORE_READ(task, real_cred);
+	__u32 uid = process->uid, gid = process->gid;
 
-	if (!(process->flags & SO_PROCESS_OWNED))
-		return true;
-	uid = process->uid;
-	gid = process->gid;
-	cred = BPF_CORE_READ(task, real_cred);
 	return BPF_CORE_READ(cred, uid.val) == uid && BPF_CORE_READ(cred, euid.val) == uid &&
 	       BPF_CORE_READ(cred, suid.val) == uid && BPF_CORE_READ(cred, gid.val) == gid &&
 	       BPF_CORE_READ(cred, egid.val) == gid && BPF_CORE_READ(cred, sgid.val) == gid &&
 	       !has_capabilities(cred) && is_dumpable(task);
+}
+
+static __always_inline bool may_look(const struct so_process *process)
+{
+	return !(process->flags & SO_PROCESS_OWNED) || has_rights_of(process);
 }
 
 #endif

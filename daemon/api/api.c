@@ -135,6 +135,24 @@ static int target(struct call *call, struct target_info *info)
 	return 0;
 }
 
+/* Figures of all its processes together are not for who may not see them all. */
+static bool may_see_all(const struct call *call, const struct target_info *info)
+{
+	return may_see(call, info) && (!call->request->caller.uid || !info->hides);
+}
+
+/* Asked after an answer about CUDA was made, which is of all processes: one may have become hidden meanwhile. */
+static int check_sees_all(struct call *call)
+{
+	struct target_info info;
+	int rc = target(call, &info);
+
+	if (rc || may_see_all(call, &info))
+		return rc;
+	return so_err(&call->error, -EPERM, "target %u has processes of other users: only root may see its CUDA calls",
+		      call->id);
+}
+
 static int get_status(struct call *call)
 {
 	return answer_json(call, MHD_HTTP_OK,
@@ -251,11 +269,16 @@ static int answer_profile(struct call *call, enum so_cuda_event event)
 	if (rc)
 		return rc;
 	rc = event == SO_CUDA_EVENT_COUNT
-		     ? engine__profile(engine, call->id, &bytes, &length, &call->error)
+		     ? engine__profile(engine, call->id, call->request->caller, &bytes, &length, &call->error)
 		     : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
 	limits__give(LIMIT_PROFILES, 1);
 	if (rc)
 		return rc;
+	rc = event == SO_CUDA_EVENT_COUNT ? 0 : check_sees_all(call);
+	if (rc) {
+		free(bytes);
+		return rc;
+	}
 	/* Building it may have taken longer than a lease. */
 	leases__touch(call->api->leases, call->id);
 	answer_bytes(call, bytes, length);
@@ -413,7 +436,9 @@ static int get_cuda(struct call *call)
 	if (!rc && api_history__wants_range(call->request))
 		return get_past_cuda(call);
 	if (!rc)
-		rc = engine__cuda(call->api->engine, call->id, &answer, &call->error);
+		rc = engine__cuda(call->api->engine, call->id, &answer, &call->error) ?: check_sees_all(call);
+	if (rc)
+		json_decref(answer);
 	return rc ? rc : answer_json(call, MHD_HTTP_OK, answer);
 }
 
@@ -432,7 +457,7 @@ static int get_metrics(struct call *call)
 	int rc = rules ? engine__list(api->engine, &all, &n) : -ENOMEM;
 
 	for (size_t i = 0; !rc && i < n; i++)
-		if (may_see(call, &all[i]))
+		if (may_see_all(call, &all[i]))
 			all[seen++] = all[i];
 	if (!rc && api->category_windows)
 		category_windows__refresh(api->category_windows, all, seen);

@@ -152,7 +152,7 @@ static int add_profile(struct recordings *r, uint32_t id, struct so_error *err)
 {
 	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
 	size_t packed_bytes, length;
-	int rc = engine__profile(r->pull->engine, id, &packed, &packed_bytes, err);
+	int rc = engine__profile(r->pull->engine, id, r->pull->request->caller, &packed, &packed_bytes, err);
 
 	if (rc)
 		return rc;
@@ -321,7 +321,7 @@ static int answer(struct recordings *r, double seconds, uint8_t **out, size_t *l
 	if (rc)
 		return rc;
 	rc = r->all ? add_up(r, seconds, out, length, err)
-		    : engine__profile(r->pull->engine, r->entries[0].id, out, length, err);
+		    : engine__profile(r->pull->engine, r->entries[0].id, r->pull->request->caller, out, length, err);
 	limits__give(LIMIT_PROFILES, 1);
 	return rc;
 }

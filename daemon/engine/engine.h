@@ -122,6 +122,7 @@ struct target_info {
 	unsigned processes; /* living now */
 	uint64_t samples;   /* drained so far, lost ones included */
 	uint64_t lost;
+	bool hides;          /* some of its processes are not to be seen by the viewer */
 	bool window_carries; /* its open window has samples of a generation that turned old: it is to be taken soon */
 	uint32_t rule;       /* that attached it; 0: none */
 	struct process_labels labels; /* of the root process */
@@ -133,9 +134,11 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 
 /*
  * The profile since attach, as a gzip-compressed pprof message (schema: stakeout/profile.proto); everything
- * sampled up to the call is in it. *out is malloc'ed, the caller frees it.
+ * sampled up to the call is in it, but for processes that `caller` may not see. *out is malloc'ed, the caller frees
+ * it. -ENOENT; -EPERM; -ENOMEM.
  */
-int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+int engine__profile(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+		    struct so_error *err);
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
  * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: the caller
@@ -162,6 +165,7 @@ struct engine_window {
 	int64_t begin_ns, end_ns; /* since 1970-01-01 UTC */
 	uint64_t samples, lost;   /* samples: those in the profile */
 	bool last;                /* the target had ended */
+	bool hides;               /* it has processes, or had, that its viewer may not see */
 };
 
 /*

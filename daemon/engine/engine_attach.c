@@ -107,13 +107,14 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 
 static int add_process(struct engine *e, struct target *t, pid_t pid)
 {
+	struct caller owner = t->caller.uid ? t->caller : t->info.viewer;
 	struct so_process kernel = {
 		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0) |
 			 (t->caller.uid ? SO_PROCESS_OWNED : 0),
 		.slot = t->slot,
 		.rate_hz = t->info.rate_hz,
-		.uid = t->caller.uid,
-		.gid = t->caller.uid ? t->caller.gid : 0,
+		.uid = owner.uid,
+		.gid = owner.uid ? owner.gid : 0,
 	};
 	struct process *p = process_table__find(e->processes, pid);
 	int ret;
@@ -126,6 +127,7 @@ static int add_process(struct engine *e, struct target *t, pid_t pid)
 	if (!ret) {
 		t->living++;
 		t->seen_processes++;
+		viewers__check(t, pid);
 	}
 	return ret;
 }
@@ -315,6 +317,9 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	ret = check_free(e, o, &of, err);
 	if (ret)
 		return ret;
+	if (of && !caller__sees(o->caller, of->info.viewer))
+		return so_err(err, -EPERM, "process %d is watched already, as target %u, which is shown to root alone",
+			      o->pid, of->id);
 	if (of) {
 		as.rate_hz = of->info.rate_hz;
 		as.children = of->info.children;
@@ -489,6 +494,7 @@ static void fill_info(const struct target *t, struct target_info *out)
 	out->processes = target__proper(t)->living;
 	out->lost = samples__lost(&t->samples, NULL);
 	out->samples = samples__count(&t->samples) + out->lost;
+	out->hides = viewers__hide_any(t);
 	out->window_carries = windows__bytes(&t->samples) > 0;
 	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
 }

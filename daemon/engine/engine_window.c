@@ -83,6 +83,7 @@ static void fill_window(const struct engine_snapshot *s, const struct samples_mo
 	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 		out->lost += s->slot.lost[i];
 	out->last = s->info.state == TARGET_ENDED;
+	out->hides = viewers__hide_any(s->held);
 }
 
 static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s, struct cuda_taken **cuda,

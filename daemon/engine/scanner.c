@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "daemon/engine/viewers.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"
 #include "daemon/os/memory_lock.h"
@@ -32,7 +33,10 @@ static bool is_foreign(const struct scanner *s, pid_t tgid)
 	struct target *t = target_of(s, p);
 	struct so_error why;
 
-	if (!t || p->gone || process_access__check(tgid, t->caller, &why) != -EPERM)
+	if (!t || p->gone)
+		return false;
+	viewers__check(t, tgid);
+	if (process_access__check(tgid, t->caller, &why) != -EPERM)
 		return false;
 	log__info("process %d of target %u is not followed any more: %s", tgid, t->id, why.text);
 	process_life__gone(&s->life, p);

@@ -7,6 +7,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/pythons.h"
 #include "daemon/engine/windows.h"
+#include "daemon/os/u64_table.h"
 #include "stakeout/sampler_abi.h"
 
 struct target {
@@ -23,6 +24,7 @@ struct target {
 	bool doomed;             /* detached while in use */
 	bool own_namespaces;     /* its root process runs in the daemon's PID and mount namespaces */
 	struct caller caller;    /* for whom it was attached: what they may not look into is not followed */
+	struct u64_table hidden; /* viewers.h: numbers of processes; a view's own once it has ended */
 	uint64_t cpu_ns_before;  /* of the daemon, at attach */
 	json_t *programs_before;
 	uint32_t main_file;                /* in the registry: its first process's program; 0: not known */

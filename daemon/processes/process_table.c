@@ -88,7 +88,9 @@ int process_table__add(struct process_table *t, pid_t tgid, const struct so_proc
 
 bool process__is_readable(const struct process *p)
 {
-	return !p->gone && process_access__holds(p->tgid, (struct caller){ p->kernel.uid, p->kernel.gid });
+	struct caller owner = { p->kernel.uid, p->kernel.gid };
+
+	return !p->gone && (!(p->kernel.flags & SO_PROCESS_OWNED) || process_access__holds(p->tgid, owner));
 }
 
 /* A forked child's interpreter is its parent's, until it makes another one or replaces itself. */

@@ -54,7 +54,7 @@ static const char *const python_cut_names[] = {
 };
 
 /*
- * By name alone: profiles are read by users whom /proc/kallsyms tells no address, since those help to attack the kernel.
+ * By name alone: users whom /proc/kallsyms tells no address read profiles. Addresses help to attack the kernel.
  */
 static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool leaf)
 {
@@ -415,12 +415,15 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 {
 	struct profile_export *x = profile_export__new(source, builder);
 	int rc = x ? 0 : -ENOMEM;
+	uint32_t unused;
 
 	for (size_t i = 0; !rc && i < source->acc->n_counters; i++) {
 		const struct counter *c = &source->acc->counters[i];
 		char comm[sizeof(c->comm) + 1];
 		struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
 
+		if (source->hidden && u64_table__get(source->hidden, c->tgid, &unused))
+			continue;
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
 		rc = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
 	}

@@ -5,6 +5,7 @@
 
 #include "daemon/profile/accumulator.h"
 #include "daemon/files/file_registry.h"
+#include "daemon/os/u64_table.h"
 #include "daemon/symbols/kernel_symbols.h"
 #include "daemon/processes/process_labels.h"
 #include "daemon/profile/profile_builder.h"
@@ -19,6 +20,7 @@ struct profile_source {
 	bool own_namespaces;
 	uid_t uid;
 	const struct process_label_table *labels; /* NULL: none */
+	const struct u64_table *hidden;           /* processes whose samples are left out, by number; NULL: none */
 	bool hasty; /* others wait: source lines that take long are left to a later profile */
 };
 

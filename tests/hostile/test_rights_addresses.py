@@ -60,7 +60,8 @@ def test_no_kernel_address():
     assert "_[k]" in folded, folded
     wait_until(lambda: daemon.request("GET", "/v1/history")["targets"][0]["samples"], "its history", step=0.2)
     key = daemon.request("GET", "/v1/history")["targets"][0]["key"]
-    for route in (path + "/profile", path + "/threads", f"/debug/pprof/profile?pid={target.pid}&seconds=1", f"/v1/history/{key}/profile?from=0"):
+    pull, past = f"/debug/pprof/profile?pid={target.pid}&seconds=1", f"/v1/history/{key}/profile?from=0"
+    for route in (path + "/profile", path + "/threads", pull, past):
         shown = [hex(a) for a in addresses(ask(daemon, "GET", route)) if a >= KERNEL_HALF]
         assert not shown, (route, shown)
 
@@ -80,7 +81,8 @@ def check_not_seen(mode, owner):
     os.chown(path, *owner)
     os.chmod(path, mode)
     daemon = open_daemon()
-    target = start_as(MALLORY, ["sh", "-c", f"echo ready; while ! [ -e {path}.go ]; do :; done; {path} 600 >/dev/null; true"])
+    wait = f"while ! [ -e {path}.go ]; do :; done"
+    target = start_as(MALLORY, ["sh", "-c", f"echo ready; {wait}; {path} 600 >/dev/null; true"])
     made = json.loads(ask(daemon, "POST", "/v1/targets", {"pid": target.pid, "rate_hz": 999, "keep": True}))
     with stopped(daemon):
         with open(path + ".go", "wb"):
