@@ -14,7 +14,7 @@ struct profile_source {
 	const struct accumulator *acc;
 	struct file_registry *files;
 	uint32_t main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
-	struct kernel_symbols *kernel; /* NULL: kernel addresses stay without names */
+	struct kernel_symbols *kernel; /* NULL: kernel frames have no names */
 	uint64_t since_ns; /* from when on the stacks were taken; for kernel modules that have gone meanwhile */
 	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
 	bool own_namespaces;

@@ -123,10 +123,13 @@ def test_rule_of_a_user():
 def check_left_at_exec(path, name):
     """A shell, which is profiled, becomes the program; of that nothing is seen."""
     daemon = open_daemon()
-    lines = f"i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; exec {path} 600 >/dev/null"
+    lines = f"while ! [ -e {path}.go ]; do :; done; exec {path} 600 >/dev/null"
     target = start_as(MALLORY, ["sh", "-c", f"echo ready; {lines}"])
     code, answer = attach(daemon, target.pid, rate_hz=999, keep=True)
     assert code == 201, answer
+    time.sleep(0.5)
+    with open(path + ".go", "wb"):
+        pass
     wait_until(lambda: os.readlink(f"/proc/{target.pid}/exe") == path, "the program", step=0.01)
     check_has_rights(target.pid)
     route = f"/v1/targets/{answer['id']}"
