@@ -251,7 +251,8 @@ static void raise_priority(void)
 }
 
 /*
- * The kernel side counts by the numbers of the first namespace: elsewhere a target's number is that of a stranger's process.
+ * The kernel side counts by the numbers of the first namespace: elsewhere a target's number is that of a stranger's
+ * process.
  */
 static int check_pid_namespace(struct so_error *err)
 {

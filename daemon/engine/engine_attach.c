@@ -70,6 +70,8 @@ static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 
 	if (!ret && t->caller.uid)
 		ret = targets__check_share(&e->targets, t->caller.uid, t->view, err);
+	if (!ret && t->caller.uid && !t->view)
+		ret = targets__check_rates(&e->targets, t->caller.uid, t->info.rate_hz, err);
 	if (ret)
 		return ret;
 	if (targets__add(&e->targets, t))

@@ -70,6 +70,12 @@ struct target *targets__oldest_kept(const struct targets *ts);
 /* So that neither one user nor all of them together can shut out root, nor each other. -ENOSPC. */
 int targets__check_share(const struct targets *ts, uid_t uid, bool view, struct so_error *err);
 
+/*
+ * Whether a further target of the user may be sampled at this rate: those at a rate that the user has already share its
+ * clocks. -ENOSPC.
+ */
+int targets__check_rates(const struct targets *ts, uid_t uid, unsigned rate_hz, struct so_error *err);
+
 /* Of those that are sampled. */
 unsigned targets__rate_sum(const struct targets *ts);
 bool targets__use_rate(const struct targets *ts, unsigned rate_hz);
