@@ -12,6 +12,7 @@ typedef struct {
 } atomic_t;
 
 struct mm_struct {
+	unsigned long flags;       /* before 6.18 */
 	unsigned long exec_vm;     /* pages that are executable, not writable, not stack */
 	unsigned long start_stack; /* where the main thread's stack began: argc and what lies above it */
 };
@@ -25,6 +26,37 @@ struct return_instance {
 
 struct uprobe_task {
 	struct return_instance *return_instances; /* the innermost one */
+};
+
+/* Since 6.18. */
+struct mm_struct___bitmap {
+	struct {
+		unsigned long __mm_flags[1];
+	} flags;
+};
+
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+typedef struct {
+	unsigned int val;
+} kgid_t;
+
+/* Since 6.3; before, two words of 32 bits in the same order (little-endian). */
+typedef struct {
+	__u64 val;
+} kernel_cap_t;
+
+struct user_namespace {
+	int level; /* 0: the first one */
+};
+
+struct cred {
+	kuid_t uid, suid, euid;
+	kgid_t gid, sgid, egid;
+	kernel_cap_t cap_permitted;
+	struct user_namespace *user_ns;
 };
 
 struct signal_struct {
@@ -44,6 +76,7 @@ struct task_struct {
 	char comm[16];
 	void *stack;
 	struct mm_struct *mm;
+	const struct cred *real_cred; /* that others see and check */
 	struct signal_struct *signal;
 	struct uprobe_task *utask;
 	struct thread_struct thread;

@@ -18,6 +18,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/registers.h"
+#include "bpf/rights.h"
 #include "bpf/target_maps.h"
 #include "stakeout/sampler_abi.h"
 
@@ -536,7 +537,7 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 	bool sent = false;
 
 	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
-	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK)) {
+	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK) || !may_look(sm.process)) {
 		note_run(SO_PROGRAM_SAMPLE, begin_ns);
 		return 0;
 	}
@@ -622,7 +623,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-static __always_inline void follow_exec(__u32 tgid, __u32 old_pid)
+static __always_inline void follow_exec(__u32 tgid)
 {
 	struct so_process *p = bpf_map_lookup_elem(&processes, &tgid);
 
@@ -632,7 +633,7 @@ static __always_inline void follow_exec(__u32 tgid, __u32 old_pid)
 	p->exec_pages = 0;
 	p->reported_pages = 0;
 	p->python.build = 0;
-	report(SO_EVENT_EXEC, tgid, old_pid, p->slot);
+	report(SO_EVENT_EXEC, tgid, p->uid && !has_rights_of(p), p->slot);
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -640,7 +641,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
 	__u64 begin_ns = bpf_ktime_get_ns();
 
-	follow_exec(task->tgid, old_pid);
+	follow_exec(task->tgid);
 	note_run(SO_PROGRAM_EXEC, begin_ns);
 	return 0;
 }

@@ -231,7 +231,7 @@ static int open_scan(const struct daemon_options *options, struct engine *engine
 	int rc = match_scan__new(engine, history, NULL, &scan, err);
 
 	for (size_t i = 0; !rc && i < options->n_matches; i++) {
-		rc = match_scan__add(scan, options->matches[i], 0, true, &id, err);
+		rc = match_scan__add(scan, options->matches[i], (struct caller){ 0 }, true, &id, err);
 		rc = rc == -EEXIST ? 0 : rc; /* a flag says what the file says */
 	}
 	rc = rc ?: match_scan__start(scan, err);

@@ -9,6 +9,7 @@
 
 #include "bpf/cuda/cuda_maps.h"
 #include "bpf/registers.h"
+#include "bpf/rights.h"
 
 #define STACKS_A_CPU SO_CUDA_STACKS_A_CPU
 #define CACHE_SHIFT  10
@@ -211,7 +212,7 @@ static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, 
 	struct stack_buffer *b;
 	struct walk walk = {};
 
-	if (!process || !c)
+	if (!process || !c || !may_look(process))
 		return 0;
 	b = take_buffer(&number);
 	if (!b) {

@@ -118,7 +118,7 @@ static void answer_error(struct call *call, int code)
 
 static bool may_see(const struct call *call, const struct target_info *info)
 {
-	return call->request->uid == 0 || call->request->uid == info->uid;
+	return caller__sees(call->request->caller, info->viewer);
 }
 
 /* The target of the path, if there is one and the caller may use it. Every such request renews its lease. */
@@ -129,15 +129,34 @@ static int target(struct call *call, struct target_info *info)
 	if (rc)
 		return so_err(&call->error, rc, "there is no target %u", call->id);
 	if (!may_see(call, info))
-		return so_err(&call->error, -EPERM, "target %u is a process of another user", call->id);
+		return so_err(&call->error, -EPERM,
+			      "target %u is a process that only root, or another user, may profile", call->id);
 	leases__touch(call->api->leases, call->id);
 	return 0;
+}
+
+/* Figures of all its processes together are not for who may not see them all. */
+static bool may_see_all(const struct call *call, const struct target_info *info)
+{
+	return may_see(call, info) && (!call->request->caller.uid || !info->hides);
+}
+
+/* Asked after an answer about CUDA was made, which is of all processes: one may have become hidden meanwhile. */
+static int check_sees_all(struct call *call)
+{
+	struct target_info info;
+	int rc = target(call, &info);
+
+	if (rc || may_see_all(call, &info))
+		return rc;
+	return so_err(&call->error, -EPERM, "target %u has processes of other users: only root may see its CUDA calls",
+		      call->id);
 }
 
 static int get_status(struct call *call)
 {
 	return answer_json(call, MHD_HTTP_OK,
-			   api_status__json(call->api->engine, call->api->history, call->request->uid));
+			   api_status__json(call->api->engine, call->api->history, call->request->caller));
 }
 
 static int get_check(struct call *call)
@@ -168,7 +187,7 @@ static int attach(struct call *call, struct attach_options *options)
 	uint32_t id;
 	int rc;
 
-	options->caller_uid = call->request->uid;
+	options->caller = call->request->caller;
 	rc = engine__attach(api->engine, options, &id, &call->error);
 	if (rc)
 		return rc;
@@ -250,11 +269,16 @@ static int answer_profile(struct call *call, enum so_cuda_event event)
 	if (rc)
 		return rc;
 	rc = event == SO_CUDA_EVENT_COUNT
-		     ? engine__profile(engine, call->id, &bytes, &length, &call->error)
+		     ? engine__profile(engine, call->id, call->request->caller, &bytes, &length, &call->error)
 		     : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
 	limits__give(LIMIT_PROFILES, 1);
 	if (rc)
 		return rc;
+	rc = event == SO_CUDA_EVENT_COUNT ? 0 : check_sees_all(call);
+	if (rc) {
+		free(bytes);
+		return rc;
+	}
 	/* Building it may have taken longer than a lease. */
 	leases__touch(call->api->leases, call->id);
 	answer_bytes(call, bytes, length);
@@ -265,8 +289,8 @@ static int answer_history(struct call *call, int64_t key, const struct history_r
 {
 	struct history_profile profile;
 	/* One at a time is read, so that these leave live profiles their places. */
-	int rc = history__profile(call->api->history, call->request->uid, key, range->from_ns, range->to_ns, &profile,
-				  &call->error);
+	int rc = history__profile(call->api->history, call->request->caller, key, range->from_ns, range->to_ns,
+				  &profile, &call->error);
 	if (rc)
 		return rc;
 	answer_bytes(call, profile.bytes, profile.length);
@@ -305,7 +329,7 @@ static int get_history(struct call *call)
 	json_t *list;
 	int rc = api_history__check(call->api->history, &call->error);
 
-	rc = rc ?: history__list(call->api->history, call->request->uid, &list, &call->error);
+	rc = rc ?: history__list(call->api->history, call->request->caller, &list, &call->error);
 	return rc ?: answer_json(call, MHD_HTTP_OK, list);
 }
 
@@ -351,7 +375,9 @@ static int get_threads(struct call *call)
 	int rc = target(call, &info);
 
 	rc = rc ?: api_pull__read_pid(call->request, &pid, &call->error);
-	rc = rc ?: engine__threads(call->api->engine, call->id, pid, call->request->uid, &bytes, &length, &call->error);
+	rc = rc
+		     ?: engine__threads(call->api->engine, call->id, pid, call->request->caller, &bytes, &length,
+					&call->error);
 	if (rc)
 		return rc;
 	answer_bytes(call, bytes, length);
@@ -375,7 +401,7 @@ static int get_stats(struct call *call)
 static int answer_history_cuda(struct call *call, int64_t key, const struct history_range *range)
 {
 	json_t *answer;
-	int rc = history__cuda(call->api->history, call->request->uid, key, range->from_ns, range->to_ns, &answer,
+	int rc = history__cuda(call->api->history, call->request->caller, key, range->from_ns, range->to_ns, &answer,
 			       &call->error);
 
 	return rc ?: answer_json(call, MHD_HTTP_OK, answer);
@@ -410,7 +436,9 @@ static int get_cuda(struct call *call)
 	if (!rc && api_history__wants_range(call->request))
 		return get_past_cuda(call);
 	if (!rc)
-		rc = engine__cuda(call->api->engine, call->id, &answer, &call->error);
+		rc = engine__cuda(call->api->engine, call->id, &answer, &call->error) ?: check_sees_all(call);
+	if (rc)
+		json_decref(answer);
 	return rc ? rc : answer_json(call, MHD_HTTP_OK, answer);
 }
 
@@ -429,12 +457,12 @@ static int get_metrics(struct call *call)
 	int rc = rules ? engine__list(api->engine, &all, &n) : -ENOMEM;
 
 	for (size_t i = 0; !rc && i < n; i++)
-		if (may_see(call, &all[i]))
+		if (may_see_all(call, &all[i]))
 			all[seen++] = all[i];
 	if (!rc && api->category_windows)
 		category_windows__refresh(api->category_windows, all, seen);
 	if (!rc && api->scan)
-		more.n_rules = match_table__list(match_scan__table(api->scan), call->request->uid, rules);
+		more.n_rules = match_table__list(match_scan__table(api->scan), call->request->caller.uid, rules);
 	rc = rc ?: metrics__text(api->engine, all, seen, &more, &text, &length);
 	if (rc)
 		return rc;

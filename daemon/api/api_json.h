@@ -13,7 +13,7 @@
 #define API_MAX_DURATION_S 2592000 /* 30 days */
 
 /*
- * The body of POST /v1/targets into *out (defaults where a field is absent; caller_uid is 0 and the caller's to
+ * The body of POST /v1/targets into *out (defaults where a field is absent; the caller is root and the API's to
  * set). -EINVAL, the message naming the field.
  */
 int api_json__attach_options(const char *body, size_t length, struct attach_options *out, struct so_error *err);

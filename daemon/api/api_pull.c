@@ -98,7 +98,7 @@ static int begin_one(struct recordings *r, pid_t pid, uint32_t of, bool only_wat
 					  .kernel = true,
 					  .as_watched = true,
 					  .only_watched = only_watched,
-					  .caller_uid = r->pull->request->uid };
+					  .caller = r->pull->request->caller };
 	uint32_t id;
 	int rc = engine__attach(r->pull->engine, &options, &id, err);
 
@@ -127,11 +127,12 @@ static bool has(const struct recordings *r, uint32_t of)
  */
 static int begin_new(struct recordings *r, const struct target_info *all, size_t n, struct so_error *err)
 {
-	uid_t uid = r->pull->request->uid;
+	struct caller caller = r->pull->request->caller;
 	int rc;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!all[i].keep || all[i].state != TARGET_SAMPLING || (uid && uid != all[i].uid) || has(r, all[i].id))
+		if (!all[i].keep || all[i].state != TARGET_SAMPLING || !caller__sees(caller, all[i].viewer) ||
+		    has(r, all[i].id))
 			continue;
 		rc = begin_one(r, all[i].pid, all[i].id, true, err);
 		/* For one that came there is no room: the others are not thrown away for it. */
@@ -151,7 +152,7 @@ static int add_profile(struct recordings *r, uint32_t id, struct so_error *err)
 {
 	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
 	size_t packed_bytes, length;
-	int rc = engine__profile(r->pull->engine, id, &packed, &packed_bytes, err);
+	int rc = engine__profile(r->pull->engine, id, r->pull->request->caller, &packed, &packed_bytes, err);
 
 	if (rc)
 		return rc;
@@ -320,7 +321,7 @@ static int answer(struct recordings *r, double seconds, uint8_t **out, size_t *l
 	if (rc)
 		return rc;
 	rc = r->all ? add_up(r, seconds, out, length, err)
-		    : engine__profile(r->pull->engine, r->entries[0].id, out, length, err);
+		    : engine__profile(r->pull->engine, r->entries[0].id, r->pull->request->caller, out, length, err);
 	limits__give(LIMIT_PROFILES, 1);
 	return rc;
 }

@@ -42,7 +42,7 @@ int api_rules__list(struct match_scan *scan, struct engine *engine, const struct
 
 	if (!rc && (!rules || !list || engine__list(engine, &targets, &n)))
 		rc = so_err(err, -ENOMEM, "out of memory");
-	n_rules = rc ? 0 : match_table__list(match_scan__table(scan), request->uid, rules);
+	n_rules = rc ? 0 : match_table__list(match_scan__table(scan), request->caller.uid, rules);
 	for (size_t i = 0; i < n_rules; i++)
 		json_array_append_new(list, rule_json(&rules[i], count_targets(targets, n, rules[i].id)));
 	if (rc)
@@ -82,11 +82,11 @@ int api_rules__add(struct match_scan *scan, const struct http_request *request, 
 	int rc = check(scan, err);
 
 	rc = rc ?: read_body(request, &root, &text, err);
-	rc = rc ?: match_scan__add(scan, text, request->uid, false, &id, err);
+	rc = rc ?: match_scan__add(scan, text, request->caller, false, &id, err);
 	json_decref(root);
 	if (rc)
 		return rc;
-	rc = match_table__get(match_scan__table(scan), request->uid, id, &info);
+	rc = match_table__get(match_scan__table(scan), request->caller.uid, id, &info);
 	if (rc)
 		return so_err(err, rc, "rule %u was removed by another request", id);
 	*out = rule_json(&info, 0);
@@ -99,7 +99,7 @@ int api_rules__remove(struct match_scan *scan, const struct http_request *reques
 	unsigned detached = 0;
 	int rc = check(scan, err);
 
-	rc = rc ?: match_scan__remove(scan, request->uid, id, &detached, err);
+	rc = rc ?: match_scan__remove(scan, request->caller.uid, id, &detached, err);
 	if (rc)
 		return rc;
 	*out = json_pack("{s:I, s:b, s:i}", "id", (json_int_t)id, "removed", 1, "detached", (int)detached);

@@ -28,7 +28,7 @@ static json_t *cost_of(struct engine *engine, const struct target_info *info)
 	return cost;
 }
 
-static json_t *costs(struct engine *engine, uid_t uid)
+static json_t *costs(struct engine *engine, struct caller caller)
 {
 	_cleanup_free_ struct target_info *all = NULL;
 	json_t *list = json_array(), *cost;
@@ -37,7 +37,7 @@ static json_t *costs(struct engine *engine, uid_t uid)
 	if (engine__list(engine, &all, &n))
 		n = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (uid && uid != all[i].uid)
+		if (!caller__sees(caller, all[i].viewer))
 			continue;
 		cost = cost_of(engine, &all[i]);
 		if (cost)
@@ -63,7 +63,7 @@ static json_t *limits(const json_t *status, const json_t *history)
 	return list;
 }
 
-json_t *api_status__json(struct engine *engine, struct history *history, uid_t uid)
+json_t *api_status__json(struct engine *engine, struct history *history, struct caller caller)
 {
 	json_t *status = engine__status(engine);
 	json_t *kept = history ? history__status(history) : NULL;
@@ -76,7 +76,7 @@ json_t *api_status__json(struct engine *engine, struct history *history, uid_t u
 	rc = json_object_set_new(status, "privileges", privileges__json());
 	rc |= json_object_set_new(status, "denials", json_integer((json_int_t)denials__count()));
 	rc |= json_object_set_new(status, "limits", limits(status, kept));
-	rc |= json_object_set_new(status, "costs", costs(engine, uid));
+	rc |= json_object_set_new(status, "costs", costs(engine, caller));
 	if (kept)
 		rc |= json_object_set_new(status, "history", kept);
 	if (rc) {

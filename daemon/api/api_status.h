@@ -10,6 +10,6 @@
 #include "daemon/history/history.h"
 
 /* history: NULL: none. uid: who asks; costs are those of targets that it may see. New reference; NULL: no memory. */
-json_t *api_status__json(struct engine *engine, struct history *history, uid_t uid);
+json_t *api_status__json(struct engine *engine, struct history *history, struct caller caller);
 
 #endif

@@ -311,7 +311,8 @@ static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connectio
 		return refuse(connection, MHD_HTTP_FORBIDDEN,
 			      "{\"error\": \"the kernel did not say who is asking\"}\n");
 	request.read_only = server->token != NULL;
-	request.uid = server->token || from->who.member ? 0 : from->who.uid;
+	if (!server->token && !from->who.member)
+		request.caller = (struct caller){ from->who.uid, from->who.gid };
 	request.peer_uid = from->who.uid;
 	request.peer_pid = from->who.pid;
 	request.fd = fd->connect_fd;

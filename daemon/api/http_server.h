@@ -15,6 +15,7 @@
 #include "daemon/api/peer.h"
 #include "daemon/api/token.h"
 #include "daemon/os/limits.h"
+#include "daemon/os/process_access.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -26,10 +27,11 @@ struct http_request {
 	const char *path; /* percent-decoded, without the query */
 	const char *body; /* ends with a NUL that body_bytes does not count */
 	size_t body_bytes;
-	uid_t uid; /* whose rights it has: the peer's when it connected; root for one with the token or of the group */
+	/* Whose rights it has: the peer's when it connected; root's for one with the token or of the group. */
+	struct caller caller;
 	uid_t peer_uid;   /* of the peer itself; (uid_t)-1: over TCP */
 	pid_t peer_pid;   /* 0: not known */
-	bool read_only;   /* it may look at everything that uid may, and change nothing */
+	bool read_only;   /* it may look at everything the caller may, and change nothing */
 	int fd;           /* the connection, only to notice that the client hung up */
 	void *connection; /* the server's own */
 };

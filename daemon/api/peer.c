@@ -38,6 +38,7 @@ int peer__identify(int fd, gid_t group, struct peer_identity *out)
 		return -errno;
 	*out = (struct peer_identity){
 		.uid = cred.uid,
+		.gid = cred.gid,
 		.pid = cred.pid,
 		.member = group != PEER_NO_GROUP && (cred.gid == group || is_supplementary(fd, group)),
 	};

@@ -10,6 +10,7 @@
 
 struct peer_identity {
 	uid_t uid;
+	gid_t gid;
 	pid_t pid;   /* in this process's namespace; 0: of another one */
 	bool member; /* its group, or one of its supplementary groups, was the one asked for */
 };

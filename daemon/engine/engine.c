@@ -13,6 +13,7 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/engine/generations.h"
 #include "daemon/os/clock.h"
+#include "daemon/os/proc_info.h"
 
 #define MS 1000000ull
 /* A window ends at the latest after this; earlier when the rates could fill half of it. */
@@ -240,6 +241,17 @@ static void open_cache(struct engine *e, const char *dir)
 		snprintf(e->cache_problem, sizeof(e->cache_problem), "%.255s", problem.text);
 }
 
+/* The kernel side counts by the first namespace's numbers: elsewhere a target's number is that of a stranger's process. */
+static int check_pid_namespace(struct so_error *err)
+{
+	if (proc_info__in_first_pid_namespace())
+		return 0;
+	return so_err(err, -ENOTSUP,
+		      "the PID namespace is not the machine's first one, so process numbers mean other processes here: "
+		      "start stakeoutd outside of the container (--pid=host, hostPID: true), with a /proc of its own "
+		      "namespace");
+}
+
 /* The rooms below. */
 static int open_rooms(struct engine *e, const struct engine_options *o, struct so_error *err)
 {
@@ -331,7 +343,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (e->wake_fd < 0)
 		return so_err(err, -errno, "cannot create an eventfd: %s", strerror(errno));
-	ret = open_rooms(e, options, err);
+	ret = check_pid_namespace(err) ?: open_rooms(e, options, err);
 	if (ret)
 		return ret;
 	if (compose(e, options))

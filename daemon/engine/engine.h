@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "daemon/os/limits.h"
+#include "daemon/os/process_access.h"
 #include "daemon/processes/process_labels.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_event.h"
@@ -84,14 +85,14 @@ struct attach_options {
 	double cuda_budget_percent; /* of the target's time; 0: as above */
 	bool as_watched;   /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
-	uid_t caller_uid;  /* whose rights decide: root, or the process's owner */
-	uint32_t rule;     /* that attaches it (match_table.h); 0: none */
+	struct caller caller; /* whose rights decide */
+	uint32_t rule;        /* that attaches it (match_table.h); 0: none */
 };
 
 /*
  * Begins to watch. *id names the target from now on. Returns when sampling has begun. -ESRCH: no such process, a kernel
- * thread or a zombie; -EPERM: the process is another user's; -EEXIST: already a target, its id in the message; -EINVAL:
- * rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for the user.
+ * thread or a zombie; -EPERM: the caller may not look into the process; -EEXIST: already a target, its id in the
+ * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for the user.
  */
 int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id, struct so_error *err);
 /* Ends sampling, keeps the data. 0 also when it had ended. -ENOENT: no such target. */
@@ -102,8 +103,9 @@ int engine__detach(struct engine *engine, uint32_t id, struct so_error *err);
 struct target_info {
 	uint32_t id;
 	pid_t pid;
-	uid_t uid;     /* owner of the root process at attach */
-	char comm[16]; /* of the root process at attach */
+	uid_t uid;            /* real user of the root process at attach */
+	struct caller viewer; /* who may see the target beside root; uid 0: nobody */
+	char comm[16];        /* of the root process at attach */
 	enum target_state state;
 	enum target_end end;
 	unsigned rate_hz;
@@ -112,6 +114,7 @@ struct target_info {
 	unsigned processes; /* living now */
 	uint64_t samples;   /* drained so far, lost ones included */
 	uint64_t lost;
+	bool hides;          /* some of its processes are not to be seen by the viewer */
 	bool window_carries; /* its open window has samples of a generation that turned old: it is to be taken soon */
 	uint32_t rule;       /* that attached it; 0: none */
 	struct process_labels labels; /* of the root process */
@@ -121,14 +124,18 @@ int engine__info(struct engine *engine, uint32_t id, struct target_info *out);
 /* *out: malloc'ed array, caller frees. */
 int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 
-/* The profile up to this call, as a gzip-compressed pprof message (stakeout/profile.proto). *out: malloc'ed. */
-int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
+/*
+ * The profile up to this call, as a gzip-compressed pprof message (stakeout/profile.proto), but for processes that
+ * `caller` may not see. *out: malloc'ed. -ENOENT; -EPERM; -ENOMEM.
+ */
+int engine__profile(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+		    struct so_error *err);
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
- * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: a child that
- * is another user's than caller_uid, not 0.
+ * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: the caller
+ * may not look into it.
  */
-int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out, size_t *length,
+int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller caller, uint8_t **out, size_t *length,
 		    struct so_error *err);
 
 /*
@@ -150,6 +157,7 @@ struct engine_window {
 	uint64_t samples, lost;   /* samples: those in the profile */
 	bool last;                /* the target had ended, */
 	bool exited;              /* as its last process had */
+	bool hides;               /* it has processes, or had, that its viewer may not see */
 };
 
 /* What was sampled since the last call or attach, and its figures. -ENOENT; -ENOMEM: the window goes on, complete. */

@@ -30,10 +30,7 @@ static int check_process(const struct attach_options *o, struct proc_info *info,
 	if (info->tgid != o->pid)
 		return so_err(err, -ESRCH, "%d is a thread of process %d: attach to %d", o->pid, info->tgid,
 			      info->tgid);
-	if (o->caller_uid && (o->caller_uid != info->uid || !info->one_user))
-		return so_err(err, -EPERM, "process %d (%s) belongs to another user: only root may profile it", o->pid,
-			      info->comm);
-	return 0;
+	return process_access__check(o->pid, o->caller, err);
 }
 
 static int check_options(const struct attach_options *o, struct so_error *err)
@@ -69,8 +66,10 @@ static int take_slot(struct engine *e, struct target *t, struct so_error *err)
 {
 	int ret = make_room(e, t->view, err);
 
-	if (!ret && t->caller_uid)
-		ret = targets__check_share(&e->targets, t->caller_uid, t->view, err);
+	if (!ret && t->caller.uid)
+		ret = targets__check_share(&e->targets, t->caller.uid, t->view, err);
+	if (!ret && t->caller.uid && !t->view)
+		ret = targets__check_rates(&e->targets, t->caller.uid, t->info.rate_hz, err);
 	if (ret)
 		return ret;
 	if (targets__add(&e->targets, t))
@@ -90,6 +89,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 		return NULL;
 	t->info.pid = o->pid;
 	t->info.uid = info->uid;
+	t->info.viewer = process_access__viewer(o->pid);
 	memcpy(t->info.comm, info->comm, sizeof(t->info.comm));
 	t->info.state = TARGET_ATTACHING;
 	t->info.rate_hz = o->rate_hz;
@@ -97,7 +97,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.kernel = o->kernel;
 	t->info.keep = o->keep;
 	t->info.rule = o->rule;
-	t->caller_uid = o->caller_uid;
+	t->caller = o->caller;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
 	t->cpu_ns_before = engine_cpu_ns(e);
@@ -107,10 +107,14 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 
 static int add_process(struct engine *e, struct target *t, pid_t pid)
 {
+	struct caller owner = t->caller.uid ? t->caller : t->info.viewer;
 	struct so_process kernel = {
-		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0),
+		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0) |
+			 (t->caller.uid ? SO_PROCESS_OWNED : 0),
 		.slot = t->slot,
 		.rate_hz = t->info.rate_hz,
+		.uid = owner.uid,
+		.gid = owner.uid ? owner.gid : 0,
 	};
 	struct process *p = process_table__find(e->processes, pid);
 	int ret;
@@ -123,6 +127,7 @@ static int add_process(struct engine *e, struct target *t, pid_t pid)
 	if (!ret) {
 		t->living++;
 		t->seen_processes++;
+		viewers__check(t, pid);
 	}
 	return ret;
 }
@@ -305,6 +310,9 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 
 	if (ret)
 		return ret;
+	if (of && !caller__sees(o->caller, of->info.viewer))
+		return so_err(err, -EPERM, "process %d is watched already, as target %u, which is shown to root alone",
+			      o->pid, of->id);
 	if (of) {
 		as.rate_hz = of->info.rate_hz;
 		as.children = of->info.children;
@@ -464,6 +472,7 @@ static void fill_info(const struct target *t, struct target_info *out)
 	out->processes = target__proper(t)->living;
 	out->lost = samples__lost(&t->samples, NULL);
 	out->samples = samples__count(&t->samples) + out->lost;
+	out->hides = viewers__hide_any(t);
 	out->window_carries = windows__bytes(&t->samples) > 0;
 	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
 }

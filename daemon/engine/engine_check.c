@@ -10,6 +10,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/os/privileges.h"
+#include "daemon/os/proc_info.h"
 
 /* include/uapi/linux/capability.h */
 #define CAP_BIT_SYS_PTRACE         19
@@ -46,6 +47,12 @@ static bool check_load_rights(char *used, size_t size)
 
 	snprintf(used, size, "%s", admin ? "CAP_SYS_ADMIN" : "CAP_BPF, CAP_PERFMON");
 	return admin || (has_cap(CAP_BIT_BPF) && has_cap(CAP_BIT_PERFMON));
+}
+
+static bool check_pid_namespace(char *used, size_t size)
+{
+	snprintf(used, size, "the machine's own");
+	return proc_info__in_first_pid_namespace();
 }
 
 static bool check_map_files(char *used, size_t size)
@@ -136,6 +143,9 @@ static const struct check {
 	{ "eBPF programs on perf events", true, check_programs,
 	  "nothing can be sampled: run as root, CONFIG_BPF_EVENTS=y" },
 	{ "ring buffer", true, check_ringbuf, "stacks cannot be sent to the daemon" },
+	{ "the machine's process numbers", true, check_pid_namespace,
+	  "the kernel counts samples by numbers that are other processes' here: start stakeoutd outside of the "
+	  "container (--pid=host, hostPID: true)" },
 	{ "rights over other processes", true, check_ptrace,
 	  "the mappings of other users' processes cannot be read: run as root or with CAP_SYS_PTRACE" },
 	{ "files through the target's own mappings", false, check_map_files,
@@ -145,8 +155,7 @@ static const struct check {
 	  "stacks are unwound by chained programs: longer to load, a little slower" },
 	{ "saved user registers", false, check_task_regs,
 	  "they are found by the size of the kernel stack, which fits the usual kernel configurations" },
-	{ "kernel symbols", false, check_kallsyms,
-	  "kernel frames have addresses instead of names: kernel.kptr_restrict, CAP_SYSLOG" },
+	{ "kernel symbols", false, check_kallsyms, "kernel frames have no names: kernel.kptr_restrict, CAP_SYSLOG" },
 };
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list ap)

@@ -14,6 +14,7 @@
 
 struct dump {
 	struct engine *engine;
+	struct caller caller;
 	struct target *target;
 	struct process *process;
 	struct thread_list *list;
@@ -118,8 +119,8 @@ static int dump_threads(struct dump *d, struct so_error *err)
 	return ret;
 }
 
-/* A target's children are followed whosever they are. Also whether it is there at all. */
-static int check_child(pid_t pid, uint32_t id, uid_t caller_uid, struct so_error *err)
+/* A target's children are followed whosever they are, and each may execute another program. Also whether it is there. */
+static int check_process(pid_t pid, struct caller caller, struct so_error *err)
 {
 	struct proc_info info;
 
@@ -127,9 +128,7 @@ static int check_child(pid_t pid, uint32_t id, uid_t caller_uid, struct so_error
 		return so_err(err, -ESRCH, "process %d has ended", pid);
 	if (info.tgid != pid)
 		return so_err(err, -ESRCH, "%d is a thread of process %d", pid, info.tgid);
-	if (caller_uid && (caller_uid != info.uid || !info.one_user))
-		return so_err(err, -EPERM, "process %d of target %u belongs to another user", pid, id);
-	return 0;
+	return process_access__check(pid, caller, err);
 }
 
 /* Under the lock: what is unwound by are the tables of now. */
@@ -149,6 +148,8 @@ static int dump_locked(struct dump *d, uint32_t id, pid_t pid, struct engine_sna
 	if (!d->process || d->process->gone)
 		return so_err(err, -ESRCH, "process %d has ended", pid);
 	ret = dump_threads(d, err);
+	/* It may have executed another program meanwhile. */
+	ret = ret ?: process_access__check(pid, d->caller, err);
 	if (ret)
 		return ret;
 	engine_fill_snapshot(t, s);
@@ -212,21 +213,20 @@ static int build(const struct engine *e, const struct dump *d, const struct engi
 	return ret ?: profile_builder__finish(builder, out, length);
 }
 
-int engine__threads(struct engine *e, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out, size_t *length,
+int engine__threads(struct engine *e, uint32_t id, pid_t pid, struct caller caller, uint8_t **out, size_t *length,
 		    struct so_error *err)
 {
 	_cleanup_(thread_list) struct thread_list *list = NULL;
 	uint64_t begin_ns = clock__now_ns(), wall_ns = clock__read_ns(CLOCK_REALTIME);
 	struct engine_snapshot s = { 0 };
-	struct dump d = { .engine = e };
+	struct dump d = { .engine = e, .caller = caller };
 	struct target_info info;
 	int ret = engine__info(e, id, &info);
 
 	if (ret)
 		return so_err(err, ret, "there is no target %u", id);
 	pid = pid ?: info.pid;
-	if (pid != info.pid)
-		ret = check_child(pid, id, caller_uid, err);
+	ret = check_process(pid, caller, err);
 	ret = ret ?: thread_list__open(pid, &list, err);
 	if (ret)
 		return ret;

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/file_life.h"
 #include "daemon/engine/scanner.h"
+#include "daemon/engine/viewers.h"
 #include "daemon/symbols/kernel_symbols.h"
 #include "daemon/unwind/unwind_cache.h"
 
@@ -74,6 +75,7 @@ struct engine_snapshot {
 	bool own_namespaces;
 	struct python_facts python;
 	struct process_label_table labels; /* a copy */
+	struct u64_table hidden;           /* processes that the caller may not see */
 };
 
 /* With the lock held: all but `acc`, `held` and `labels`. */
@@ -82,8 +84,12 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s);
 void engine_hold_snapshot(struct target *t, struct engine_snapshot *s);
 /* Turns its figures into those since a moment. */
 void engine_subtract_moment(struct engine_snapshot *s, const struct samples_moment *from);
-/* Takes the lock, collects, and takes a snapshot of all samples in memory; to be released. -ENOENT, -ENOMEM. */
-int engine_take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err);
+/*
+ * Takes the lock, collects, and takes a snapshot of all samples that are in memory; to be released. -ENOENT, -ENOMEM;
+ * -EPERM: the caller may see nothing of the target.
+ */
+int engine_take_snapshot(struct engine *e, uint32_t id, struct caller caller, struct engine_snapshot *s,
+			 struct so_error *err);
 /* Without the lock. */
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s);
 

@@ -86,6 +86,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 					 .own_namespaces = s->own_namespaces,
 					 .uid = s->info.uid,
 					 .labels = &s->labels,
+					 .hidden = &s->hidden,
 					 .hasty = hasty };
 	int ret;
 
@@ -96,14 +97,21 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 	return ret ?: profile_builder__finish(b, out, length);
 }
 
-int engine__profile(struct engine *e, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+static int build_and_say(struct engine *e, const struct engine_snapshot *s, uint8_t **out, size_t *length,
+			 struct so_error *err)
+{
+	int ret = engine_build_profile(e, s, false, out, length);
+
+	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
+}
+
+int engine__profile(struct engine *e, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+		    struct so_error *err)
 {
 	struct engine_snapshot s = { 0 };
-	int ret = engine_take_snapshot(e, id, &s, err);
+	int ret = engine_take_snapshot(e, id, caller, &s, err);
 
-	if (ret)
-		return ret;
-	ret = engine_build_profile(e, &s, false, out, length);
+	ret = ret ?: build_and_say(e, &s, out, length, err);
 	engine_release_snapshot(e, &s);
-	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
+	return ret;
 }

@@ -56,15 +56,21 @@ static void leave_out_forgotten(const struct target *t, struct engine_snapshot *
 	s->duration_ns = (t->end_ns ?: clock__now_ns()) - oldest->at_ns;
 }
 
-static int take_locked(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err)
+static int take_locked(struct engine *e, uint32_t id, struct caller caller, struct engine_snapshot *s,
+		       struct so_error *err)
 {
 	struct target *t = targets__find(&e->targets, id);
+	int ret;
 
 	if (!t)
 		return so_err(err, -ENOENT, "there is no target %u", id);
 	if (t->info.state == TARGET_SAMPLING)
 		collector__drain(&e->collector);
-	if (samples__copy(&t->samples, &s->acc))
+	/* After what was drained: an exec is reported before the new program's first sample. */
+	ret = viewers__hidden_from(t, caller, &s->hidden);
+	if (ret == -EPERM)
+		return so_err(err, ret, "target %u is shown to root alone", id);
+	if (ret || samples__copy(&t->samples, &s->acc))
 		return so_err(err, -ENOMEM, "out of memory");
 	engine_fill_snapshot(t, s);
 	engine_hold_snapshot(t, s);
@@ -72,12 +78,13 @@ static int take_locked(struct engine *e, uint32_t id, struct engine_snapshot *s,
 	return 0;
 }
 
-int engine_take_snapshot(struct engine *e, uint32_t id, struct engine_snapshot *s, struct so_error *err)
+int engine_take_snapshot(struct engine *e, uint32_t id, struct caller caller, struct engine_snapshot *s,
+			 struct so_error *err)
 {
 	int ret;
 
 	pthread_mutex_lock(&e->lock);
-	ret = take_locked(e, id, s, err);
+	ret = take_locked(e, id, caller, s, err);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
 }
@@ -86,6 +93,7 @@ void engine_release_snapshot(struct engine *e, struct engine_snapshot *s)
 {
 	accumulator__release(&s->acc);
 	process_label_table__release(&s->labels);
+	u64_table__release(&s->hidden);
 	if (!s->held)
 		return;
 	pthread_mutex_lock(&e->lock);

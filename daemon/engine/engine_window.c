@@ -81,6 +81,7 @@ static void fill_window(const struct engine_snapshot *s, const struct samples_mo
 		out->lost += s->slot.lost[i];
 	out->last = s->info.state == TARGET_ENDED;
 	out->exited = out->last && s->info.end == TARGET_END_EXITED;
+	out->hides = viewers__hide_any(s->held);
 }
 
 static int open_locked(struct engine *e, uint32_t id, struct engine_snapshot *s, struct cuda_taken **cuda,

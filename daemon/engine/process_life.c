@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/engine/viewers.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/limits.h"
 #include "daemon/os/proc_info.h"
@@ -37,6 +38,7 @@ static void on_fork(const struct process_life *l, const struct so_event *event)
 	t->living++;
 	t->seen_processes++;
 	process_label_table__inherit(&t->labels, child->tgid, parent->tgid);
+	viewers__inherit(t, child->tgid, parent->tgid);
 	/* What it has mapped is its parent's, but probes are a process's own. */
 	if (!child->run || cuda_targets__watches(t))
 		scan_queue__request(l->scans, child->tgid, 0);
@@ -71,6 +73,24 @@ void process_life__gone(const struct process_life *l, struct process *p)
 		wake(l);
 }
 
+/* The user whose process it was may not look into the program that it executes now. */
+static void hide(const struct process_life *l, const struct process *p)
+{
+	struct target *t = targets__of_slot(l->targets, p->kernel.slot);
+
+	if (t)
+		viewers__hide(t, p->tgid);
+}
+
+/* Nobody said what it has executed. */
+static void check_viewer(const struct process_life *l, const struct process *p)
+{
+	struct target *t = targets__of_slot(l->targets, p->kernel.slot);
+
+	if (t)
+		viewers__check(t, p->tgid);
+}
+
 static void process_executed(const struct process_life *l, struct process *p)
 {
 	struct target *t = targets__of_slot(l->targets, p->kernel.slot);
@@ -102,6 +122,7 @@ static void look_at_process(void *context, struct process *p)
 	struct so_process kernel;
 
 	check_alive(context, p);
+	check_viewer(l, p);
 	if (!p->gone && p->run && p->run->n && !sampler__get_process(l->sampler, p->tgid, &kernel) && !kernel.mappings)
 		process_executed(l, p);
 	else
@@ -128,6 +149,7 @@ static bool adopt(const struct process_life *l, pid_t tgid)
 	child = process_table__find(l->processes, tgid);
 	if (!child || child->gone)
 		return false;
+	check_viewer(l, child);
 	process_executed(l, child);
 	return true;
 }
@@ -184,6 +206,8 @@ void process_life__event(const struct process_life *l, const struct so_event *ev
 		return;
 	}
 	if (event->type == SO_EVENT_EXEC) {
+		if (event->other)
+			hide(l, p);
 		process_executed(l, p);
 	} else if (event->type == SO_EVENT_MAPS) {
 		scan_queue__request(l->scans, p->tgid, event->other);

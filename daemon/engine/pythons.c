@@ -19,7 +19,9 @@ static struct target *target_of(const struct pythons *ps, const struct process *
 
 static bool read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
-	return memory_lock__read(*(const pid_t *)context, address, to, bytes) == bytes;
+	const struct process *p = context;
+
+	return memory_lock__read(p->tgid, address, to, bytes) == bytes && process__is_readable(p);
 }
 
 static int find_build(struct pythons *ps, const struct so_python *walker, uint32_t *build)
@@ -82,7 +84,7 @@ static void ask_again(struct pythons *ps, struct process *p)
 /* An interpreter that is not ready yet is asked again later. */
 static void open_python(struct pythons *ps, struct process *p)
 {
-	struct foreign_memory memory = { read_process, &p->tgid };
+	struct foreign_memory memory = { read_process, p };
 	struct python_process found;
 	struct so_error why = { "" };
 	uint32_t build;
@@ -163,7 +165,7 @@ static const struct python_function *failure(int why)
 static const struct python_code *read_code(struct pythons *ps, struct process *p, const uint64_t *words, int *why)
 {
 	struct target *t = target_of(ps, p);
-	struct foreign_memory memory = { read_process, &p->tgid };
+	struct foreign_memory memory = { read_process, p };
 
 	if (!t->python.names && python_names__new(0, &t->python.names)) {
 		*why = -ENOMEM;

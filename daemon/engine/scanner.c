@@ -3,10 +3,11 @@
 
 #include <errno.h>
 
+#include "daemon/engine/viewers.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"
 #include "daemon/os/memory_lock.h"
-#include "daemon/os/proc_info.h"
+#include "daemon/os/process_access.h"
 
 /* A process whose memory could not be read is asked again after this. */
 #define STUCK_SCAN_NS 1000000000ull
@@ -25,19 +26,19 @@ static bool wants_labels(const struct scanner *s, pid_t tgid, unsigned *execs)
 	return p && !p->gone && !p->labelled;
 }
 
-/* A user's target may execute a program of another user (set-user-ID, sudo): that is not the user's to see. */
+/* A user's target may execute a program with rights that the user has not: that is not the user's to see. */
 static bool is_foreign(const struct scanner *s, pid_t tgid)
 {
 	struct process *p = process_table__find(s->life.processes, tgid);
 	struct target *t = target_of(s, p);
-	struct proc_info info;
+	struct so_error why;
 
-	if (!t || !t->caller_uid || p->gone || proc_info__read(tgid, &info))
+	if (!t || p->gone)
 		return false;
-	if (info.one_user && info.uid == t->caller_uid)
+	viewers__check(t, tgid);
+	if (process_access__check(tgid, t->caller, &why) != -EPERM)
 		return false;
-	log__info("process %d (%s) of target %u is not followed any more: it belongs to another user", tgid, info.comm,
-		  t->id);
+	log__info("process %d of target %u is not followed any more: %s", tgid, t->id, why.text);
 	process_life__gone(&s->life, p);
 	return true;
 }

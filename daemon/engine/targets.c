@@ -121,8 +121,8 @@ int targets__check_share(const struct targets *ts, uid_t uid, bool view, struct 
 	{
 		if (t->view != view)
 			continue;
-		own += t->caller_uid == uid;
-		users += t->caller_uid != 0;
+		own += t->caller.uid == uid;
+		users += t->caller.uid != 0;
 	}
 	if (own < each * ENGINE_MAX_TARGETS_USER && users < each * ENGINE_MAX_TARGETS_USERS)
 		return 0;
@@ -134,6 +134,47 @@ int targets__check_share(const struct targets *ts, uid_t uid, bool view, struct 
 			      ENGINE_MAX_TARGETS_USER);
 	return so_err(err, -ENOSPC, "%d processes are watched for users already, which is the most",
 		      ENGINE_MAX_TARGETS_USERS);
+}
+
+/* One whose clocks run for a user other than root, or for this one; uid 0: for any. */
+static bool has_clocks_for(const struct target *t, uid_t uid)
+{
+	return !t->view && t->info.state != TARGET_ENDED && t->caller.uid && (!uid || t->caller.uid == uid);
+}
+
+/* Of the different rates, with a further one. */
+static unsigned sum_of_rates(const struct targets *ts, uid_t uid, unsigned rate_hz)
+{
+	const struct target *t, *before;
+	unsigned sum = rate_hz;
+
+	TARGETS_EACH(t, ts)
+	{
+		bool counted = !has_clocks_for(t, uid) || t->info.rate_hz == rate_hz;
+
+		for (before = targets__next(ts, NULL); before != t; before = targets__next(ts, before))
+			counted |= has_clocks_for(before, uid) && before->info.rate_hz == t->info.rate_hz;
+		sum += counted ? 0 : t->info.rate_hz;
+	}
+	return sum;
+}
+
+int targets__check_rates(const struct targets *ts, uid_t uid, unsigned rate_hz, struct so_error *err)
+{
+	unsigned own = sum_of_rates(ts, uid, rate_hz), all = sum_of_rates(ts, 0, rate_hz);
+
+	if (own <= ENGINE_MAX_USER_RATES_HZ && all <= ENGINE_MAX_USERS_RATES_HZ)
+		return 0;
+	limits__hit(LIMIT_USER_RATES, 1);
+	if (own > ENGINE_MAX_USER_RATES_HZ)
+		return so_err(err, -ENOSPC,
+			      "the different rates of your recordings would be %u Hz together, and %d Hz is the most: "
+			      "record at a lower rate, at one that you use already, or detach a process",
+			      own, ENGINE_MAX_USER_RATES_HZ);
+	return so_err(err, -ENOSPC,
+		      "the different rates of all users' recordings would be %u Hz together, and %d Hz is the most: "
+		      "record at a lower rate, or at the usual one of %d Hz",
+		      all, ENGINE_MAX_USERS_RATES_HZ, ENGINE_DEFAULT_RATE_HZ);
 }
 
 unsigned targets__rate_sum(const struct targets *ts)

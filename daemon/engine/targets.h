@@ -7,6 +7,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/pythons.h"
 #include "daemon/engine/windows.h"
+#include "daemon/os/u64_table.h"
 #include "stakeout/sampler_abi.h"
 
 struct target {
@@ -22,8 +23,9 @@ struct target {
 	unsigned users;          /* calls that work on it without the lock */
 	bool doomed;             /* detached while in use */
 	bool own_namespaces;     /* its root process runs in the daemon's PID and mount namespaces */
-	uid_t caller_uid; /* for whom it was attached: processes of others are not followed, unless this is root */
-	uint64_t cpu_ns_before; /* of the daemon, at attach */
+	struct caller caller;    /* for whom it was attached: what they may not look into is not followed */
+	struct u64_table hidden; /* viewers.h: numbers of processes; a view's own once it has ended */
+	uint64_t cpu_ns_before;  /* of the daemon, at attach */
 	json_t *programs_before;
 	uint32_t main_file;                /* in the registry: its first process's program; 0: not known */
 	struct process_label_table labels; /* of its processes; a view's own once it has ended */
@@ -67,6 +69,12 @@ struct target *targets__oldest_ended(const struct targets *ts, bool view);
 struct target *targets__oldest_kept(const struct targets *ts);
 /* So that neither one user nor all of them together can shut out root, nor each other. -ENOSPC. */
 int targets__check_share(const struct targets *ts, uid_t uid, bool view, struct so_error *err);
+
+/*
+ * Whether a further target of the user may be sampled at this rate: those at a rate that the user has already share its
+ * clocks. -ENOSPC.
+ */
+int targets__check_rates(const struct targets *ts, uid_t uid, unsigned rate_hz, struct so_error *err);
 
 /* Of those that are sampled. */
 unsigned targets__rate_sum(const struct targets *ts);

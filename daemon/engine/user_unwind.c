@@ -14,9 +14,16 @@ static __thread struct {
 	struct sampler *sampler;
 	const struct so_raw_record *raw;
 	uint32_t *shards[SO_MAX_SHARDS];
-	bool beyond; /* something was read that was not copied with the sample */
-	bool live;   /* the thread does not run: its memory is what it was */
+	bool beyond;                   /* something was read that was not copied with the sample */
+	bool live;                     /* the thread does not run: its memory is what it was */
+	const struct process *process; /* NULL: not known any more; nothing is read of it */
 } here;
+
+static bool read_process(void *dst, uint32_t bytes, uint64_t address)
+{
+	return here.process && memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes &&
+	       process__is_readable(here.process);
+}
 
 static bool page_copied(const struct so_stack_copy *copy, uint64_t address)
 {
@@ -54,8 +61,7 @@ static bool still_holds(uint64_t address)
 	if (page <= copy->base + SO_PAGE_BYTES)
 		return false;
 	return read_copy(copy, then, sizeof(then), page - sizeof(then)) &&
-	       memory_lock__read(here.raw->tgid, page - sizeof(now), now, sizeof(now)) == sizeof(now) &&
-	       !memcmp(then, now, sizeof(now));
+	       read_process(now, sizeof(now), page - sizeof(now)) && !memcmp(then, now, sizeof(now));
 }
 
 static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
@@ -63,14 +69,14 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 	if (!bytes || bytes > SO_PAGE_BYTES)
 		return false;
 	if (here.live)
-		return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
+		return read_process(dst, bytes, address);
 	if (read_copy(&here.raw->inner, dst, bytes, address) || read_copy(&here.raw->outer, dst, bytes, address))
 		return true;
 	if (address < here.raw->inner.base || address - here.raw->inner.base > MAX_STACK_BYTES || !still_holds(address))
 		return false;
 	here.beyond = true;
 	/* The check after the read: what was read is from before the check. */
-	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes && still_holds(address);
+	return read_process(dst, bytes, address) && still_holds(address);
 }
 
 static const struct so_mapping *uw_mapping(__u32 i)
@@ -99,7 +105,7 @@ static struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
 
 static bool read_code(void *dst, __u32 bytes, __u64 address)
 {
-	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
+	return read_process(dst, bytes, address);
 }
 
 static __u64 true_return(__u64 at)
@@ -118,7 +124,7 @@ static __u64 true_return(__u64 at)
 
 static bool py_read(void *dst, __u32 bytes, __u64 address)
 {
-	return memory_lock__read(here.raw->tgid, address, dst, bytes) == bytes;
+	return read_process(dst, bytes, address);
 }
 
 #include "stakeout/python_walker.h"
@@ -196,6 +202,7 @@ static int unwind_raw(const struct user_unwind *uu, struct process *process, con
 		return -ENOMEM;
 	here.sampler = uu->sampler;
 	here.raw = raw;
+	here.process = process;
 	memcpy(u->regs, raw->regs, sizeof(u->regs));
 	uw_clear(u);
 	uw_start(u, raw->pc, process && process->run ? (uint64_t)process->run->first << 32 | process->run->n : 0, 0);
@@ -254,6 +261,7 @@ int user_unwind__live(const struct user_unwind *uu, struct process *process, str
 {
 	here.live = true;
 	here.raw = raw;
+	here.process = process;
 	if (process->python) {
 		walk_python(process, raw, fsbase);
 		if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))

@@ -51,10 +51,13 @@ static void count_kept(struct history *h)
 		log__info("history: windows are kept again; %" PRIu64 " were lost in all", n);
 }
 
+/* The history of a target that hides processes from its viewer is root's. */
 static char *labels_of(const struct target_info *info)
 {
-	json_auto_t *labels = json_pack("{s:I, s:i, s:b, s:b}", "uid", (json_int_t)info->uid, "rate_hz",
-					(int)info->rate_hz, "children", info->children, "kernel", info->kernel);
+	struct caller viewer = info->hides ? (struct caller){ 0 } : info->viewer;
+	json_auto_t *labels = json_pack("{s:I, s:[I, I], s:i, s:b, s:b}", "uid", (json_int_t)info->uid, "viewer",
+					(json_int_t)viewer.uid, (json_int_t)viewer.gid, "rate_hz", (int)info->rate_hz,
+					"children", info->children, "kernel", info->kernel);
 
 	return labels ? json_dumps(labels, JSON_COMPACT) : NULL;
 }
@@ -70,6 +73,7 @@ static int begin_target(struct history *h, const struct target_info *info, struc
 	memcpy(comm, info->comm, sizeof(info->comm));
 	w->id = info->id;
 	w->pid = info->pid;
+	w->hides = info->hides;
 	w->start_ticks = target.start_ticks;
 	return store__begin_target(h->store, &target, &w->handle);
 }
@@ -117,6 +121,19 @@ static int write_window(struct history *h, struct watched *w, const struct engin
 	return store__add(h->store, w->handle, &add);
 }
 
+/* Before a window with such processes is written: the same target goes on, with other rights. */
+static int hide(struct history *h, struct watched *w)
+{
+	struct target_info info;
+	int rc = engine__info(h->engine, w->id, &info);
+
+	if (rc)
+		return rc;
+	info.hides = true;
+	store__end_target(h->store, w->handle, STORE_END_DETACHED);
+	return begin_target(h, &info, w);
+}
+
 /* Called with `work` held. *end: STORE_END_OPEN, or there will be no other, whatever came of this one. */
 static void take_window(struct history *h, struct watched *w, enum store_end *end)
 {
@@ -131,7 +148,8 @@ static void take_window(struct history *h, struct watched *w, enum store_end *en
 	}
 	if (h->listener.taken)
 		h->listener.taken(h->listener.context, w->id, &window);
-	rc = write_window(h, w, &window);
+	rc = window.hides && !w->hides ? hide(h, w) : 0;
+	rc = rc ?: write_window(h, w, &window);
 	free(window.profile);
 	free(window.cuda);
 	w->end_ns = window.end_ns;

@@ -17,6 +17,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/history/store.h"
 #include "stakeout/cleanup.h"
+#include "daemon/os/process_access.h"
 #include "stakeout/error.h"
 
 #define HISTORY_DEFAULT_WINDOW_S 10
@@ -54,8 +55,8 @@ void history__watch(struct history *history, uint32_t id);
 /* For GET /v1/status. New reference; NULL: out of memory. */
 json_t *history__status(struct history *history);
 
-/* For GET /v1/history: what `uid` may see; 0 sees all. *out: a new reference. */
-int history__list(struct history *history, uid_t uid, json_t **out, struct so_error *err);
+/* For GET /v1/history: what the caller may see. *out: a new reference. */
+int history__list(struct history *history, struct caller caller, json_t **out, struct so_error *err);
 
 /* The key under which a watched target's history is kept. -ENOENT: it has none, in words. */
 int history__key(struct history *history, uint32_t id, int64_t *key, struct so_error *err);
@@ -71,7 +72,7 @@ struct history_profile {
  * is watched, its open window is written first, at most once in HISTORY_MIN_WINDOW_S. -ENOENT: no such key; -EPERM:
  * another user's process; and store__profile()'s.
  */
-int history__profile(struct history *history, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns,
+int history__profile(struct history *history, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns,
 		     struct history_profile *out, struct so_error *err);
 
 /*
@@ -79,7 +80,7 @@ int history__profile(struct history *history, uid_t uid, int64_t key, int64_t fr
  * (.design/history.md). As above; -ENODATA, in words: no window of the range has any, because the process was attached
  * without `cuda`. *out: a new reference.
  */
-int history__cuda(struct history *history, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns, json_t **out,
-		  struct so_error *err);
+int history__cuda(struct history *history, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns,
+		  json_t **out, struct so_error *err);
 
 #endif

@@ -43,12 +43,14 @@ static json_t *labels_of(const struct store_target_info *info)
 	return json_object();
 }
 
-/* Who owned the process; nobody but root sees one whose owner is not known. */
-static bool may_see(uid_t uid, const json_t *labels)
+/* Nobody but root sees a process of which it is not known who may look into it. */
+static bool may_see(struct caller caller, const json_t *labels)
 {
-	const json_t *owner = json_object_get(labels, "uid");
+	const json_t *viewer = json_object_get(labels, "viewer");
+	json_int_t uid = json_integer_value(json_array_get(viewer, 0)),
+		   gid = json_integer_value(json_array_get(viewer, 1));
 
-	return uid == 0 || (json_is_integer(owner) && json_integer_value(owner) == (json_int_t)uid);
+	return caller__sees(caller, (struct caller){ (uid_t)uid, (gid_t)gid });
 }
 
 static json_t *time_or_null(int64_t ns)
@@ -75,7 +77,7 @@ static json_t *target_json(struct history *h, const struct store_target_info *in
 }
 
 /* The visible targets as an array; their keys go into `keys`. */
-static int add_targets(struct history *h, uid_t uid, json_t *targets, json_t *keys, struct so_error *err)
+static int add_targets(struct history *h, struct caller caller, json_t *targets, json_t *keys, struct so_error *err)
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	char key[24];
@@ -86,7 +88,7 @@ static int add_targets(struct history *h, uid_t uid, json_t *targets, json_t *ke
 
 		if (!labels)
 			rc = -ENOMEM;
-		if (labels && may_see(uid, labels)) {
+		if (labels && may_see(caller, labels)) {
 			snprintf(key, sizeof(key), "%" PRId64, list.all[i].id);
 			rc = json_array_append_new(targets, target_json(h, &list.all[i], labels)) ||
 					     json_object_set_new(keys, key, json_true())
@@ -129,12 +131,12 @@ static json_t *problem_json(struct history *h)
 	return store__problem(h->store, text, sizeof(text)) ? json_text__new(text) : json_null();
 }
 
-int history__list(struct history *h, uid_t uid, json_t **out, struct so_error *err)
+int history__list(struct history *h, struct caller caller, json_t **out, struct so_error *err)
 {
 	json_t *targets = json_array(), *gaps = json_array(), *keys = json_object(), *list = NULL;
 	int rc = targets && gaps && keys ? 0 : -ENOMEM;
 
-	rc = rc ?: add_targets(h, uid, targets, keys, err);
+	rc = rc ?: add_targets(h, caller, targets, keys, err);
 	rc = rc ?: add_gaps(h, keys, gaps, err);
 	if (!rc)
 		list = json_pack("{s:f, s:o, s:O, s:O}", "window_s", h->window_ns / 1e9, "problem", problem_json(h),
@@ -175,7 +177,7 @@ int history__key(struct history *h, uint32_t id, int64_t *key, struct so_error *
 }
 
 /* Checks the rights, and writes the open window if the range wants it. */
-static int prepare(struct history *h, uid_t uid, int64_t key, int64_t to_ns, struct so_error *err)
+static int prepare(struct history *h, struct caller caller, int64_t key, int64_t to_ns, struct so_error *err)
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	json_t *labels;
@@ -188,7 +190,7 @@ static int prepare(struct history *h, uid_t uid, int64_t key, int64_t to_ns, str
 		if (info->id != key)
 			continue;
 		labels = labels_of(info);
-		allowed = may_see(uid, labels);
+		allowed = may_see(caller, labels);
 		json_decref(labels);
 		if (!allowed)
 			return so_err(err, -EPERM, "that history is of a process of another user");
@@ -200,7 +202,7 @@ static int prepare(struct history *h, uid_t uid, int64_t key, int64_t to_ns, str
 	return rc ?: so_err(err, -ENOENT, "there is no history %" PRId64, key);
 }
 
-int history__profile(struct history *h, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns,
+int history__profile(struct history *h, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns,
 		     struct history_profile *out, struct so_error *err)
 {
 	struct store_query query = { key, from_ns, to_ns };
@@ -210,7 +212,7 @@ int history__profile(struct history *h, uid_t uid, int64_t key, int64_t from_ns,
 	/* 0 would be all processes. */
 	if (key < 1)
 		return so_err(err, -ENOENT, "there is no history %" PRId64, key);
-	rc = prepare(h, uid, key, to_ns, err);
+	rc = prepare(h, caller, key, to_ns, err);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&h->reading);
@@ -284,7 +286,7 @@ static int cuda_answer(const struct cuda_sum *sum, const struct store_span *span
 	return 0;
 }
 
-int history__cuda(struct history *h, uid_t uid, int64_t key, int64_t from_ns, int64_t to_ns, json_t **out,
+int history__cuda(struct history *h, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns, json_t **out,
 		  struct so_error *err)
 {
 	_cleanup_(cuda_merge) struct cuda_merge *merge = cuda_merge__new();
@@ -293,7 +295,7 @@ int history__cuda(struct history *h, uid_t uid, int64_t key, int64_t from_ns, in
 	struct store_span span = { 0 };
 	int rc = key < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, key) : 0;
 
-	rc = rc ?: prepare(h, uid, key, to_ns, err);
+	rc = rc ?: prepare(h, caller, key, to_ns, err);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&h->reading);

@@ -24,7 +24,12 @@ static int insert_target(struct store *store, const struct open_target *target, 
 	int rc = sql__prepare(store->db,
 			      "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
 			      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
-			      " ON CONFLICT(key) DO UPDATE SET comm = ?5, labels = ?6, ended_ns = NULL, end = 'open'"
+			      " ON CONFLICT(key) DO UPDATE SET comm = ?5, ended_ns = NULL, end = 'open',"
+			      /* What was root's alone stays so: windows of then are among those that are there. */
+			      " labels = CASE json_valid(labels) WHEN 1 THEN"
+			      "  CASE json_extract(labels, '$.viewer[0]') WHEN 0"
+			      "   THEN json_set(?6, '$.viewer', json('[0,0]')) ELSE ?6 END"
+			      " ELSE ?6 END"
 			      " RETURNING id",
 			      &s);
 

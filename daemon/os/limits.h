@@ -15,6 +15,12 @@
 /* Targets at a time; recordings of processes that are targets already, pulls included: three of all targets at once. */
 #define ENGINE_MAX_TARGETS 64
 #define ENGINE_MAX_VIEWS   (3 * ENGINE_MAX_TARGETS)
+/*
+ * Sum of the different sampling rates of one user other than root, and of all such: each has clocks of its own, which
+ * interrupt every CPU that a target may run on, whoever runs there.
+ */
+#define ENGINE_MAX_USER_RATES_HZ  20000
+#define ENGINE_MAX_USERS_RATES_HZ 40000
 /* Stacks and counters of all targets; beyond: lost, out-of-memory. */
 #define ENGINE_ALL_SAMPLES_BYTES (1u << 30)
 
@@ -37,6 +43,7 @@
 #define LIMITS(X)                                                                                              \
 	X(TARGETS, "targets", ENGINE_MAX_TARGETS, true)                                                        \
 	X(VIEWS, "views", ENGINE_MAX_VIEWS, true)                                                              \
+	X(USER_RATES, "rates_hz_of_a_user", ENGINE_MAX_USER_RATES_HZ, false)                                   \
 	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                                                      \
 	X(STUCK, "stuck_processes", MEMORY_LOCK_MAX_STUCK, true)                                               \
 	X(FILES, "files", SO_MAX_FILES, true)                                                                  \

@@ -7,9 +7,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
+
+/* include/linux/proc_ns.h, since 3.8; PID_NS_INIT_INO in newer headers for user space. */
+#define PROC_PID_INIT_INO 0xEFFFFFFCu
 
 static int status_number(const char *text, const char *key)
 {
@@ -17,16 +21,6 @@ static int status_number(const char *text, const char *key)
 	int value;
 
 	return at && sscanf(at + strlen(key), " %d", &value) == 1 ? value : -1;
-}
-
-/* Uid: real, effective, saved, file system (proc(5)). */
-static bool has_one_user(const char *status)
-{
-	const char *line = strstr(status, "\nUid:");
-	unsigned uids[4];
-
-	return line && sscanf(line, "\nUid: %u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) == 4 &&
-	       uids[0] == uids[1] && uids[0] == uids[2] && uids[0] == uids[3];
 }
 
 int proc_info__read(pid_t pid, struct proc_info *out)
@@ -53,9 +47,18 @@ int proc_info__read(pid_t pid, struct proc_info *out)
 		return n ? (int)n : -ESRCH;
 	info.tgid = status_number(text, "\nTgid:");
 	info.uid = status_number(text, "\nUid:");
-	info.one_user = has_one_user(text);
 	*out = info;
 	return 0;
+}
+
+bool proc_info__in_first_pid_namespace(void)
+{
+	struct stat st;
+
+	/* In a /proc of another namespace there is no "self"; a kernel without such namespaces has no "ns/pid". */
+	if (stat("/proc/self/ns/pid", &st))
+		return errno == ENOENT && !stat("/proc/self/ns", &st);
+	return st.st_ino == PROC_PID_INIT_INO;
 }
 
 bool proc_info__same_namespace(pid_t pid, const char *kind)

@@ -13,8 +13,7 @@
 
 struct proc_info {
 	pid_t tgid, ppid;
-	uid_t uid;     /* real */
-	bool one_user; /* the effective, saved and file system's user are the same */
+	uid_t uid; /* real */
 	char comm[16];
 	char state; /* as in /proc/PID/stat: R, S, D, T, Z, X, … */
 	bool ended; /* and waits for its parent */
@@ -32,6 +31,12 @@ static inline bool proc_info__is_zombie(const struct proc_info *info)
 
 /* -ESRCH when there is no such process. pid may be a thread's: tgid tells. */
 int proc_info__read(pid_t pid, struct proc_info *out);
+
+/*
+ * Whether this process's numbers of processes are those by which eBPF knows them: it and its /proc are in the first PID
+ * namespace of the machine.
+ */
+bool proc_info__in_first_pid_namespace(void);
 
 /* Whether the process is in this process's own namespace of a kind ("pid", "mnt", …). False also when unknown. */
 bool proc_info__same_namespace(pid_t pid, const char *kind);

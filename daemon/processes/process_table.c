@@ -7,6 +7,7 @@
 #include "daemon/os/clock.h"
 #include "daemon/processes/mapping_runs.h"
 #include "daemon/os/memory_lock.h"
+#include "daemon/os/process_access.h"
 #include "stakeout/array.h"
 
 #define BUCKETS 4096
@@ -82,6 +83,13 @@ int process_table__add(struct process_table *t, pid_t tgid, const struct so_proc
 	}
 	*out = p;
 	return 0;
+}
+
+bool process__is_readable(const struct process *p)
+{
+	struct caller owner = { p->kernel.uid, p->kernel.gid };
+
+	return !p->gone && (!(p->kernel.flags & SO_PROCESS_OWNED) || process_access__holds(p->tgid, owner));
 }
 
 /* A forked child's interpreter is its parent's, until it makes another one or replaces itself. */

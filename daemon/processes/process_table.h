@@ -82,6 +82,12 @@ void process_table__each(struct process_table *table, uint32_t slot, void (*visi
 			 void *context);
 size_t process_table__count(const struct process_table *table);
 
+/*
+ * Asked after its memory was read by its number: whether that was the memory of this process, and of a program that its
+ * target's user may read.
+ */
+bool process__is_readable(const struct process *process);
+
 /* What is learned of the anonymous mapping that begins at `start`, made if need be; NULL when out of memory. */
 struct learned_mapping *process__learned(struct process *process, uint64_t start, uint64_t end);
 /* Makes it part of what the next scan gives the kernel. */

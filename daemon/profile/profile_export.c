@@ -53,9 +53,12 @@ static const char *const python_cut_names[] = {
 #undef X
 };
 
+/*
+ * By name alone: users whom /proc/kallsyms tells no address read profiles. Addresses help to attack the kernel.
+ */
 static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool leaf)
 {
-	struct profile_frame frame = { .mapping_id = x->kernel_mapping, .address = address };
+	struct profile_frame frame = { .mapping_id = x->kernel_mapping };
 	uint64_t key = leaf ? address : address - 1; /* a return address may be the next function's first */
 	uint64_t id;
 	uint32_t at;
@@ -413,12 +416,15 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 {
 	struct profile_export *x = profile_export__new(source, builder);
 	int rc = x ? 0 : -ENOMEM;
+	uint32_t unused;
 
 	for (size_t i = 0; !rc && i < source->acc->n_counters; i++) {
 		const struct counter *c = &source->acc->counters[i];
 		char comm[sizeof(c->comm) + 1];
 		struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
 
+		if (source->hidden && u64_table__get(source->hidden, c->tgid, &unused))
+			continue;
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
 		rc = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
 	}

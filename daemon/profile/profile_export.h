@@ -5,6 +5,7 @@
 
 #include "daemon/profile/accumulator.h"
 #include "daemon/files/file_registry.h"
+#include "daemon/os/u64_table.h"
 #include "daemon/symbols/kernel_symbols.h"
 #include "daemon/processes/process_labels.h"
 #include "daemon/profile/profile_builder.h"
@@ -13,12 +14,13 @@ struct profile_source {
 	const struct accumulator *acc;
 	struct file_registry *files;
 	uint32_t main_file; /* the program among them: the profile's first mapping, as pprof has it; 0: not known */
-	struct kernel_symbols *kernel; /* NULL: kernel addresses stay without names */
+	struct kernel_symbols *kernel; /* NULL: kernel frames have no names */
 	uint64_t since_ns; /* from when on the stacks were taken; for kernel modules that have gone meanwhile */
 	/* For processes that have ended: whether they ran in the daemon's own namespaces, and as whom. */
 	bool own_namespaces;
 	uid_t uid;
 	const struct process_label_table *labels; /* NULL: none */
+	const struct u64_table *hidden;           /* processes whose samples are left out, by number; NULL: none */
 	bool hasty; /* others wait: source lines that take long are left to a later profile */
 };
 

@@ -181,7 +181,7 @@ static void attach(struct round *r, struct seen *s, const struct match_rule_info
 		.kernel = true,
 		.keep = true,
 		.cuda = rule->cuda,
-		.caller_uid = rule->owner,
+		.caller = { rule->owner, rule->group },
 		.rule = rule->id,
 	};
 	struct so_error err = { .text = "" };
@@ -435,7 +435,7 @@ struct match_table *match_scan__table(struct match_scan *scan)
 	return scan->table;
 }
 
-int match_scan__add(struct match_scan *scan, const char *text, uid_t owner, bool configured, uint32_t *id,
+int match_scan__add(struct match_scan *scan, const char *text, struct caller owner, bool configured, uint32_t *id,
 		    struct so_error *err)
 {
 	int rc = match_table__add(scan->table, text, owner, configured, id, err);

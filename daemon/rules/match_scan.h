@@ -34,7 +34,7 @@ CLEANUP_DEFINE(struct match_scan *, match_scan, match_scan__free)
 /* The rules in force, to be looked at; changes go through the functions below. */
 struct match_table *match_scan__table(struct match_scan *scan);
 /* As match_table__add(); the thread looks at once. */
-int match_scan__add(struct match_scan *scan, const char *text, uid_t owner, bool configured, uint32_t *id,
+int match_scan__add(struct match_scan *scan, const char *text, struct caller owner, bool configured, uint32_t *id,
 		    struct so_error *err);
 /* As match_table__remove(); what the rule attached is detached, *detached targets. */
 int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned *detached, struct so_error *err);

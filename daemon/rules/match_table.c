@@ -10,6 +10,7 @@
 
 struct rule {
 	struct match_rule *rule;
+	gid_t group;
 	uint32_t id;
 	bool configured;
 	uint64_t attached;
@@ -66,6 +67,7 @@ static void fill_info(const struct rule *r, struct match_rule_info *out)
 	*out = (struct match_rule_info){
 		.id = r->id,
 		.owner = match_rule__owner(r->rule),
+		.group = r->group,
 		.configured = r->configured,
 		.rate_hz = match_rule__rate_hz(r->rule) ?: ENGINE_DEFAULT_RATE_HZ,
 		.cuda = match_rule__cuda(r->rule),
@@ -94,18 +96,18 @@ static int check_room(struct match_table *t, const struct match_rule *rule, stru
 	return t->n == MATCH_RULES_MAX ? so_err(err, -ENOSPC, "there are %d rules at most", MATCH_RULES_MAX) : 0;
 }
 
-int match_table__add(struct match_table *t, const char *text, uid_t owner, bool configured, uint32_t *id,
+int match_table__add(struct match_table *t, const char *text, struct caller owner, bool configured, uint32_t *id,
 		     struct so_error *err)
 {
 	_cleanup_(match_rule) struct match_rule *rule = NULL;
-	int rc = match_rule__parse(text, owner, &rule, err);
+	int rc = match_rule__parse(text, owner.uid, &rule, err);
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&t->lock);
 	rc = check_room(t, rule, err);
 	if (!rc) {
-		t->rules[t->n++] = (struct rule){ TAKE_PTR(rule), ++t->last_id, configured, 0, "" };
+		t->rules[t->n++] = (struct rule){ TAKE_PTR(rule), owner.gid, ++t->last_id, configured, 0, "" };
 		*id = t->last_id;
 	}
 	pthread_mutex_unlock(&t->lock);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/os/process_access.h"
 #include "daemon/rules/match_rule.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
@@ -18,6 +19,7 @@ struct match_table;
 struct match_rule_info {
 	uint32_t id; /* from 1, in the order in which they came; never used twice */
 	uid_t owner;
+	gid_t group;      /* that the owner had */
 	bool configured;  /* of a flag or the configuration file: it comes back with the daemon */
 	unsigned rate_hz; /* ENGINE_DEFAULT_RATE_HZ where the rule names none */
 	bool cuda;
@@ -31,7 +33,7 @@ void match_table__free(struct match_table *table);
 CLEANUP_DEFINE(struct match_table *, match_table, match_table__free)
 
 /* As match_rule__parse(); -EEXIST: the owner has this one; -ENOSPC: too many. */
-int match_table__add(struct match_table *table, const char *text, uid_t owner, bool configured, uint32_t *id,
+int match_table__add(struct match_table *table, const char *text, struct caller owner, bool configured, uint32_t *id,
 		     struct so_error *err);
 /* uid: the caller's; root may remove all. -ENOENT: no rule that the caller may see. */
 int match_table__remove(struct match_table *table, uid_t uid, uint32_t id, struct so_error *err);

@@ -60,6 +60,7 @@ enum so_process_flags {
 	SO_PROCESS_FOLLOW = 1 << 1, /* forked children become targets too */
 	SO_PROCESS_KERNEL = 1 << 2, /* keep kernel frames */
 	SO_PROCESS_KNOWN = 1 << 3,  /* the daemon has given it its mappings (or its parent's at fork) */
+	SO_PROCESS_OWNED = 1 << 4,  /* it is profiled for that user: only while all its rights are uid's and gid's */
 };
 
 /* A sample period's bits that name its rate, in samples a second: clocks of several rates share a CPU. */
@@ -74,6 +75,7 @@ struct so_process {
 	__u32 slot;           /* target's slot: index of `slots` */
 	__u32 run;            /* number of the run of mappings; 0: none */
 	__u32 rate_hz;        /* belongs to the clocks of this rate, see SO_RATE_MASK */
+	__u32 uid, gid;       /* of the user who may look into it beside root; 0: nobody */
 	struct so_python_place python;
 };
 
@@ -180,7 +182,7 @@ struct so_raw_record {
 
 enum so_event_type {
 	SO_EVENT_FORK = 1, /* other: the parent's tgid */
-	SO_EVENT_EXEC,
+	SO_EVENT_EXEC,     /* other: whether the new program has other rights than uid and gid say */
 	SO_EVENT_EXIT,
 	SO_EVENT_MAPS, /* the process's executable mappings are not those the daemon read; other: their pages */
 };

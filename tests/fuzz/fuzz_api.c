@@ -109,7 +109,7 @@ static void remove_dir(void)
 static uint32_t watch(struct world *w, pid_t pid, uid_t uid)
 {
 	const struct attach_options options = {
-		.pid = pid, .rate_hz = 99, .children = true, .kernel = true, .keep = true, .caller_uid = uid
+		.pid = pid, .rate_hz = 99, .children = true, .kernel = true, .keep = true, .caller.uid = uid
 	};
 	uint32_t id = 0;
 
@@ -157,8 +157,7 @@ static void check_reply(const struct http_reply *reply)
 {
 	json_t *json;
 
-	if (reply->status < 200 || reply->status > 599 || !reply->content_type ||
-	    (reply->body_bytes && !reply->body))
+	if (reply->status < 200 || reply->status > 599 || !reply->content_type || (reply->body_bytes && !reply->body))
 		abort();
 	if (strcmp(reply->content_type, "application/json") != 0) {
 		if (reply->status >= 400)
@@ -192,13 +191,12 @@ static void check_rights(const struct http_request *request, const struct http_r
 
 	if (request->read_only && done && changes(request->method))
 		abort();
-	if (request->uid != OTHER)
+	if (request->caller.uid != OTHER)
 		return;
 	/* What was asked may come back in words. */
 	if (done && !strstr(asked, "419430") && (shows(reply, ROOTS_PID) || shows(reply, USERS_PID)))
 		abort();
-	if (done &&
-	    (!strncmp(request->path, "/v1/targets/1", 13) || !strncmp(request->path, "/v1/targets/2", 13)) &&
+	if (done && (!strncmp(request->path, "/v1/targets/1", 13) || !strncmp(request->path, "/v1/targets/2", 13)) &&
 	    !isdigit((unsigned char)request->path[13]))
 		abort();
 }
@@ -212,9 +210,9 @@ static void ask(struct world *w, char *line, const char *body, size_t body_bytes
 	struct http_request request = {
 		.body = body,
 		.body_bytes = body_bytes,
-		.uid = who == 'u'   ? USER
-		       : who == 'o' ? OTHER
-				    : 0,
+		.caller.uid = who == 'u'   ? USER
+			      : who == 'o' ? OTHER
+					   : 0,
 		.read_only = who == 't',
 		.fd = -1,
 		.connection = &arguments,
@@ -231,7 +229,7 @@ static void ask(struct world *w, char *line, const char *body, size_t body_bytes
 		*query++ = '\0';
 	decode(path);
 	split_query(query, &arguments);
-	request.peer_uid = request.uid;
+	request.peer_uid = request.caller.uid;
 	request.method = method;
 	request.path = path;
 	api__handle(w->api, &request, &reply);

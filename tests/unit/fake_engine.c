@@ -132,8 +132,7 @@ void engine__free(struct engine *engine)
 	free(engine);
 }
 
-static int try_attach(struct engine *engine, const struct attach_options *options, uint32_t *id,
-		      struct so_error *err)
+static int try_attach(struct engine *engine, const struct attach_options *options, uint32_t *id, struct so_error *err)
 {
 	struct fake_target *target = &engine->targets[engine->n];
 	int code = engine->attach_code;
@@ -146,8 +145,7 @@ static int try_attach(struct engine *engine, const struct attach_options *option
 	if (options->pid == engine->child)
 		return so_err(err, -EEXIST, "process %d is sampled already, as a child", options->pid);
 	for (size_t i = 0; i < engine->n; i++)
-		if (engine->targets[i].info.pid == options->pid &&
-		    engine->targets[i].info.state != TARGET_ENDED)
+		if (engine->targets[i].info.pid == options->pid && engine->targets[i].info.state != TARGET_ENDED)
 			return so_err(err, -EEXIST, "process %d is target %u already", options->pid,
 				      engine->targets[i].info.id);
 	if (engine->n == ENGINE_MAX_TARGETS)
@@ -156,7 +154,8 @@ static int try_attach(struct engine *engine, const struct attach_options *option
 	target->info = (struct target_info){
 		.id = ++engine->last_id,
 		.pid = options->pid,
-		.uid = engine->owner_set ? engine->owner : options->caller_uid,
+		.uid = engine->owner_set ? engine->owner : options->caller.uid,
+		.viewer = { engine->owner_set ? engine->owner : options->caller.uid, 0 },
 		.comm = "fake \xff\x1b;",
 		.state = TARGET_SAMPLING,
 		.rate_hz = options->rate_hz,
@@ -171,8 +170,7 @@ static int try_attach(struct engine *engine, const struct attach_options *option
 	return 0;
 }
 
-int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id,
-		   struct so_error *err)
+int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id, struct so_error *err)
 {
 	int rc;
 
@@ -334,7 +332,8 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n)
 	return 0;
 }
 
-int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+int engine__profile(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+		    struct so_error *err)
 {
 	uint8_t *copy = NULL;
 
@@ -353,15 +352,15 @@ int engine__profile(struct engine *engine, uint32_t id, uint8_t **out, size_t *l
 	return 0;
 }
 
-int engine__threads(struct engine *engine, uint32_t id, pid_t pid, uid_t caller_uid, uint8_t **out,
-		    size_t *length, struct so_error *err)
+int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller caller, uint8_t **out, size_t *length,
+		    struct so_error *err)
 {
 	struct target_info info;
 	int rc = engine__info(engine, id, &info);
 
 	if (!rc && pid && pid != info.pid && pid != engine->child)
 		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
-	return engine__profile(engine, id, out, length, err);
+	return engine__profile(engine, id, caller, out, length, err);
 }
 
 int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)
@@ -376,15 +375,15 @@ int engine__cuda(struct engine *engine, uint32_t id, json_t **out, struct so_err
 	if (engine__info(engine, id, &info))
 		return so_err(err, -ENOENT, "there is no target %u", id);
 	if (!fake_engine__last_attach(engine).cuda)
-		return so_err(err, -ENODATA,
-			      "target %u was attached without \"cuda\": its CUDA calls are not timed", id);
+		return so_err(err, -ENODATA, "target %u was attached without \"cuda\": its CUDA calls are not timed",
+			      id);
 	*out = json_pack("{s:i, s:f}", "pid", (int)info.pid, "budget",
 			 fake_engine__last_attach(engine).cuda_budget_percent);
 	return 0;
 }
 
-int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out,
-			 size_t *length, struct so_error *err)
+int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event event, uint8_t **out, size_t *length,
+			 struct so_error *err)
 {
 	json_t *cuda;
 	int rc = engine__cuda(engine, id, &cuda, err);
@@ -406,8 +405,8 @@ json_t *engine__stats(struct engine *engine, uint32_t id, struct so_error *err)
 		return NULL;
 	}
 	return json_pack("{s:f, s:i, s:I, s:I, s:{}, s:{}}", "duration_s", info.elapsed_s, "sample_hz",
-			 (int)info.rate_hz, "samples", (json_int_t)info.samples, "complete",
-			 (json_int_t)info.samples, "truncated", "lost");
+			 (int)info.rate_hz, "samples", (json_int_t)info.samples, "complete", (json_int_t)info.samples,
+			 "truncated", "lost");
 }
 
 json_t *engine__cost(struct engine *engine, uint32_t id)
@@ -416,14 +415,13 @@ json_t *engine__cost(struct engine *engine, uint32_t id)
 
 	if (engine__info(engine, id, &info))
 		return NULL;
-	return json_pack("{s:f, s:n, s:i}", "overhead_percent", 0.5, "cuda_overhead_percent", "sample_bytes",
-			 1000);
+	return json_pack("{s:f, s:n, s:i}", "overhead_percent", 0.5, "cuda_overhead_percent", "sample_bytes", 1000);
 }
 
 json_t *engine__status(struct engine *engine)
 {
-	return json_pack("{s:s, s:i, s:{s:b}, s:[s,s]}", "version", "fake", "targets",
-			 (int)fake_engine__count(engine), "mechanisms", "bpf_loop", 1, "notes", "one", "two");
+	return json_pack("{s:s, s:i, s:{s:b}, s:[s,s]}", "version", "fake", "targets", (int)fake_engine__count(engine),
+			 "mechanisms", "bpf_loop", 1, "notes", "one", "two");
 }
 
 json_t *engine__check(void)

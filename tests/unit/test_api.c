@@ -44,8 +44,8 @@ static struct fixture *open_fixture(const struct api_options *options)
 	with_rules.scan = f->scan;
 	assert_int_equal(api__new(f->engine, &with_rules, &f->api, &err), 0);
 	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, -1, &f->sock, &err), 0);
-	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, api__handle,
-					    f->api, &f->server, &err),
+	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, api__handle, f->api,
+					    &f->server, &err),
 			 0);
 	return f;
 }
@@ -83,7 +83,7 @@ static json_t *call(struct fixture *f, uid_t uid, const char *method, const char
 		    unsigned status)
 {
 	struct http_request request = {
-		.method = method, .path = path, .body = body ? body : "", .uid = uid, .fd = -1
+		.method = method, .path = path, .body = body ? body : "", .caller.uid = uid, .fd = -1
 	};
 	struct http_reply reply = { 0 };
 	json_t *json = NULL;
@@ -91,8 +91,8 @@ static json_t *call(struct fixture *f, uid_t uid, const char *method, const char
 	request.body_bytes = strlen(request.body);
 	api__handle(f->api, &request, &reply);
 	if (reply.status != status)
-		fail_msg("%s %s: %u instead of %u: %.*s", method, path, reply.status, status,
-			 (int)reply.body_bytes, (const char *)reply.body);
+		fail_msg("%s %s: %u instead of %u: %.*s", method, path, reply.status, status, (int)reply.body_bytes,
+			 (const char *)reply.body);
 	assert_non_null(reply.content_type);
 	if (!strcmp(reply.content_type, "application/json")) {
 		json = json_loadb((const char *)reply.body, reply.body_bytes, 0, NULL);
@@ -156,8 +156,7 @@ static void costs_are_of_a_users_own_targets(void **state)
 		costs = json_object_get(json, "costs");
 		assert_int_equal(json_array_size(costs), users[i] != OTHER_USER);
 		if (users[i] != OTHER_USER)
-			assert_int_equal(json_integer_value(json_object_get(json_array_get(costs, 0), "pid")),
-					 77);
+			assert_int_equal(json_integer_value(json_object_get(json_array_get(costs, 0), "pid")), 77);
 		assert_true(json_array_size(json_object_get(json, "limits")) >= 10);
 		assert_non_null(json_object_get(json, "privileges"));
 		json_decref(json);
@@ -166,7 +165,7 @@ static void costs_are_of_a_users_own_targets(void **state)
 
 static char *metrics(struct fixture *f, uid_t uid)
 {
-	struct http_request request = { .method = "GET", .path = "/metrics", .body = "", .uid = uid, .fd = -1 };
+	struct http_request request = { .method = "GET", .path = "/metrics", .body = "", .caller.uid = uid, .fd = -1 };
 	struct http_reply reply = { 0 };
 	char *text;
 
@@ -208,15 +207,14 @@ static void categories_and_rules_are_of_ones_own(void **state)
 	assert_int_equal(category_rules__load(NULL, &rules, NULL), 0);
 	assert_int_equal(category_counters__new(f->engine, rules, &counters), 0);
 	assert_int_equal(category_windows__new(f->engine, counters, &windows, NULL), 0);
-	assert_int_equal(api__new(f->engine,
-				  &(struct api_options){ .scan = f->scan,
-							 .categories = counters,
-							 .category_windows = windows },
-				  &api, NULL),
-			 0);
+	assert_int_equal(
+		api__new(f->engine,
+			 &(struct api_options){ .scan = f->scan, .categories = counters, .category_windows = windows },
+			 &api, NULL),
+		0);
 	f->api = api;
 	attach(f, USER, "{\"pid\": 77, \"keep\": true}");
-	assert_int_equal(match_scan__add(f->scan, "cmd=x", USER, false, &id, NULL), 0);
+	assert_int_equal(match_scan__add(f->scan, "cmd=x", (struct caller){ USER, 0 }, false, &id, NULL), 0);
 	others = metrics(f, OTHER_USER);
 	assert_null(strstr(others, series));
 	assert_non_null(strstr(others, "\nstakeout_rules 0\n"));
@@ -271,7 +269,7 @@ static void read_only_callers_change_nothing(void **state)
 						.path = cases[i].path,
 						.body = "{\"pid\": 78}",
 						.body_bytes = 11,
-						.uid = 0,
+						.caller.uid = 0,
 						.read_only = true,
 						.fd = -1 };
 		struct http_reply reply = { 0 };
@@ -298,7 +296,7 @@ static void attach_has_defaults(void **state)
 	assert_true(got.children);
 	assert_true(got.kernel);
 	assert_false(got.keep);
-	assert_int_equal(got.caller_uid, USER);
+	assert_int_equal(got.caller.uid, USER);
 }
 
 static void attach_passes_all_fields(void **state)
@@ -315,7 +313,7 @@ static void attach_passes_all_fields(void **state)
 	assert_false(got.children);
 	assert_false(got.kernel);
 	assert_true(got.keep);
-	assert_int_equal(got.caller_uid, 0);
+	assert_int_equal(got.caller.uid, 0);
 }
 
 static void attach_names_what_is_wrong(void **state)
@@ -423,8 +421,7 @@ static void rules_that_are_none(void **state)
 	expect_error(f, 0, "POST", "/v1/rules", "[]", 400, "object");
 	expect_error(f, 0, "POST", "/v1/rules", "{}", 400, "match must be");
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":1}", 400, "match must be");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\",\"rate_hz\":1}", 400,
-		     "unknown field 'rate_hz'");
+	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\",\"rate_hz\":1}", 400, "unknown field 'rate_hz'");
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"(\"}", 400, "not a regular expression");
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\u0000b\"}", 400, "not JSON");
 	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\nb\"}", 400, "control character");
@@ -457,8 +454,7 @@ static void engine_errors_have_their_status(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		fake_engine__fail_attach(f->engine, cases[i].code, "words for \xff the user");
-		expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", cases[i].status,
-			     "words for ? the user");
+		expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", cases[i].status, "words for ? the user");
 	}
 	attach(f, 0, "{\"pid\":1}");
 	expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", 409, "already");
@@ -522,8 +518,7 @@ static void cuda_is_for_those_who_asked(void **state)
 
 	expect_error(f, USER, "GET", path_of(without, "/cuda"), NULL, 409, "without \"cuda\"");
 	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":0}", 400, "above 0");
-	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":101}", 400,
-		     "up to 100");
+	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":101}", 400, "up to 100");
 	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda\":1}", 400, "true or false");
 	with = attach(f, USER, "{\"pid\":78,\"cuda\":true,\"cuda_budget_percent\":2.5}");
 	json = call(f, USER, "GET", path_of(with, "/cuda"), NULL, 200);
@@ -644,7 +639,7 @@ static void the_peer_is_the_caller(void **state)
 	a = http_probe__request_as(OTHER_USER, sock, "POST", "/v1/targets", "{\"pid\":2}");
 	assert_int_equal(a.status, 201);
 	assert_non_null(strstr(a.headers, "Location: /v1/targets/2\r\n"));
-	assert_int_equal(fake_engine__last_attach(f->engine).caller_uid, OTHER_USER);
+	assert_int_equal(fake_engine__last_attach(f->engine).caller.uid, OTHER_USER);
 	assert_int_equal(http_probe__request(sock, "GET", "/v1/targets/1/profile", NULL).status, 200);
 }
 

@@ -46,8 +46,8 @@ static int setup(void **state)
 	assert_int_equal(engine__new(NULL, &f->engine, &err), 0);
 	assert_int_equal(api__new(f->engine, NULL, &f->api, &err), 0);
 	assert_int_equal(listen_socket__open(f->globals.socket, 0600, -1, &f->sock, &err), 0);
-	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, api__handle,
-					    f->api, &f->server, &err),
+	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, api__handle, f->api,
+					    &f->server, &err),
 			 0);
 	*state = f;
 	return 0;
@@ -288,9 +288,8 @@ static void options_choose_the_part(void **state)
 		assert_int_equal(!!strstr(got->out, "main"), cases[i].native);
 		assert_int_equal(!!strstr(got->out, "futex_wait"), cases[i].kernel);
 		assert_int_equal(!!json, cases[i].json);
-		assert_string_equal(got->err, cases[i].other_thread
-						      ? ""
-						      : "1 of 2 threads left out: they did not hold the GIL\n");
+		assert_string_equal(
+			got->err, cases[i].other_thread ? "" : "1 of 2 threads left out: they did not hold the GIL\n");
 		json_decref(json);
 	}
 }
@@ -323,23 +322,20 @@ static void missing_lines_are_said(void **state)
 			    "source lines: 1 address of native code is without, for want of time to read their "
 			    "debug information\n");
 	set_threads_without_lines(f, pid, NULL, true, "12");
-	assert_string_equal(
-		dump(f, "dump -p %d --json", pid)->err,
-		"source lines: 12 addresses of native code are without, for want of time to read their "
-		"debug information\n");
+	assert_string_equal(dump(f, "dump -p %d --json", pid)->err,
+			    "source lines: 12 addresses of native code are without, for want of time to read their "
+			    "debug information\n");
 }
 
 static void a_watched_process_stays_watched(void **state)
 {
 	struct fixture *f = *state;
 	pid_t pid = start(f, "");
-	struct attach_options options = {
-		.pid = pid, .rate_hz = 99, .children = true, .kernel = true, .keep = true
-	};
+	struct attach_options options = { .pid = pid, .rate_hz = 99, .children = true, .kernel = true, .keep = true };
 	uint32_t id;
 
 	set_threads(f, pid, NULL, true);
-	options.caller_uid = getuid();
+	options.caller.uid = getuid();
 	assert_int_equal(engine__attach(f->engine, &options, &id, NULL), 0);
 	assert_int_equal(dump(f, "dump -p %d", pid)->status, STATUS_DONE);
 	assert_int_equal(fake_engine__count(f->engine), 1);
@@ -493,7 +489,7 @@ static void a_recording_that_ends_meanwhile(void **state)
 	int status;
 
 	set_threads(f, pid, NULL, true);
-	options.caller_uid = getuid();
+	options.caller.uid = getuid();
 	assert_int_equal(engine__attach(f->engine, &options, &id, NULL), 0);
 	client = start_dump(f, pid, fileno(out));
 	usleep(70000);

@@ -72,8 +72,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const names[] = { "history.sqlite", "history.sqlite-wal", "history.sqlite-shm",
-					     "lock" };
+	static const char *const names[] = { "history.sqlite", "history.sqlite-wal", "history.sqlite-shm", "lock" };
 	struct world *w = *state;
 	char path[128];
 
@@ -90,7 +89,7 @@ static int teardown(void **state)
 
 static uint32_t watch(struct world *w, pid_t pid, uid_t uid)
 {
-	struct attach_options options = { .pid = pid, .rate_hz = 99, .keep = true, .caller_uid = uid };
+	struct attach_options options = { .pid = pid, .rate_hz = 99, .keep = true, .caller.uid = uid };
 	uint32_t id;
 
 	assert_int_equal(engine__attach(w->engine, &options, &id, NULL), 0);
@@ -104,7 +103,7 @@ static json_t *list(struct world *w, uid_t uid, size_t n)
 	struct so_error err = { "" };
 	json_t *all;
 
-	if (history__list(w->history, uid, &all, &err))
+	if (history__list(w->history, (struct caller){ uid, 0 }, &all, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(json_array_size(json_object_get(all, "targets")), n);
 	return all;
@@ -115,7 +114,7 @@ static json_int_t field(struct world *w, size_t i, const char *name)
 	json_t *all;
 	json_int_t value;
 
-	assert_int_equal(history__list(w->history, 0, &all, NULL), 0);
+	assert_int_equal(history__list(w->history, (struct caller){ 0, 0 }, &all, NULL), 0);
 	value = json_integer_value(json_object_get(json_array_get(json_object_get(all, "targets"), i), name));
 	json_decref(all);
 	return value;
@@ -194,17 +193,17 @@ static void a_question_about_now_writes_the_open_window(void **state)
 	uint32_t id = watch(w, getpid(), USER);
 
 	assert_int_equal(history__key(w->history, id, &key, NULL), 0);
-	if (history__profile(w->history, USER, key, 0, INT64_MAX, &got, &err))
+	if (history__profile(w->history, (struct caller){ USER, 0 }, key, 0, INT64_MAX, &got, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(got.span.windows, 1);
 	assert_int_equal(profile__read(got.bytes, got.length, &profile, &err), 0);
 	assert_int_equal(profile->samples[0].count, FAKE_ENGINE_PROFILE_SAMPLES);
 	free(got.bytes);
 	/* Not for each one. */
-	assert_int_equal(history__profile(w->history, 0, key, 0, INT64_MAX, &got, &err), 0);
+	assert_int_equal(history__profile(w->history, (struct caller){ 0, 0 }, key, 0, INT64_MAX, &got, &err), 0);
 	assert_int_equal(got.span.windows, 1);
 	free(got.bytes);
-	assert_int_equal(history__profile(w->history, 0, key, 0, 1000, &got, &err), -ENODATA);
+	assert_int_equal(history__profile(w->history, (struct caller){ 0, 0 }, key, 0, 1000, &got, &err), -ENODATA);
 }
 
 /* As if the clock had been set back by an hour after the first window. */
@@ -221,13 +220,14 @@ static void so_it_does_after_the_clock_was_set_back(void **state)
 	uint32_t id = watch(w, getpid(), USER);
 
 	assert_int_equal(history__key(w->history, id, &key, NULL), 0);
-	assert_int_equal(history__profile(w->history, 0, key, 0, INT64_MAX, &got, &err), 0);
+	assert_int_equal(history__profile(w->history, (struct caller){ 0, 0 }, key, 0, INT64_MAX, &got, &err), 0);
 	free(got.bytes);
 	snprintf(path, sizeof(path), "%s/history.sqlite", w->dir);
 	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
 	assert_int_equal(sql__run(db, later), 0);
 	sleep(HISTORY_MIN_WINDOW_S);
-	if (history__profile(w->history, 0, key, 0, (int64_t)clock__read_ns(CLOCK_REALTIME), &got, &err))
+	if (history__profile(w->history, (struct caller){ 0, 0 }, key, 0, (int64_t)clock__read_ns(CLOCK_REALTIME), &got,
+			     &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(got.span.windows, 1);
 	free(got.bytes);
@@ -257,12 +257,15 @@ static void users_see_their_own(void **state)
 	json_decref(list(w, 0, 2));
 	json_decref(list(w, USER, 1));
 	json_decref(list(w, 65534, 0));
-	assert_int_equal(history__profile(w->history, OTHER, field(w, 0, "key"), 0, INT64_MAX, &got, &err),
-			 -EPERM);
-	assert_int_equal(history__profile(w->history, OTHER, 77, 0, INT64_MAX, &got, &err), -ENOENT);
+	assert_int_equal(
+		history__profile(w->history, (struct caller){ OTHER, 0 }, field(w, 0, "key"), 0, INT64_MAX, &got, &err),
+		-EPERM);
+	assert_int_equal(history__profile(w->history, (struct caller){ OTHER, 0 }, 77, 0, INT64_MAX, &got, &err),
+			 -ENOENT);
 	/* All processes together, as the store has it, are for nobody. */
-	assert_int_equal(history__profile(w->history, OTHER, 0, 0, INT64_MAX, &got, &err), -ENOENT);
-	assert_int_equal(history__profile(w->history, 0, -1, 0, INT64_MAX, &got, &err), -ENOENT);
+	assert_int_equal(history__profile(w->history, (struct caller){ OTHER, 0 }, 0, 0, INT64_MAX, &got, &err),
+			 -ENOENT);
+	assert_int_equal(history__profile(w->history, (struct caller){ 0, 0 }, -1, 0, INT64_MAX, &got, &err), -ENOENT);
 	assert_null(got.bytes);
 }
 

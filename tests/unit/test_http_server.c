@@ -39,7 +39,7 @@ static void echo(void *context, const struct http_request *request, struct http_
 		poll(&gone, 1, 60000);
 	}
 	n = asprintf(&text, "%s %s %s %u %zu %s", (const char *)context, request->method, request->path,
-		     (unsigned)request->uid, request->body_bytes, argument ? argument : "-");
+		     (unsigned)request->caller.uid, request->body_bytes, argument ? argument : "-");
 	assert_true(n > 0);
 	reply->status = 200;
 	reply->content_type = "text/plain";
@@ -62,8 +62,8 @@ static int setup(void **state)
 
 	assert_non_null(f);
 	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, -1, &f->sock, &err), 0);
-	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, echo,
-					    (void *)"ctx", &f->server, &err),
+	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, echo, (void *)"ctx",
+					    &f->server, &err),
 			 0);
 	handled = waiting = 0;
 	*state = f;
@@ -246,7 +246,7 @@ static void a_waiting_handler_delays_nobody(void **state)
 	assert_int_equal(waiting, 1);
 	assert_int_equal(request("GET", "/", NULL).status, 200);
 	assert_int_equal(handled, 1); /* the other one waits still */
-	close(fd); /* which the handler sees, long before it has waited enough */
+	close(fd);                    /* which the handler sees, long before it has waited enough */
 	for (unsigned i = 0; i < 40000 && handled < 2; i++)
 		usleep(1000);
 	assert_int_equal(handled, 2);
@@ -284,8 +284,7 @@ static void one_user_cannot_shut_out_others(void **state)
 	assert_int_equal(status, 0);
 	/* what it had is given back */
 	for (int i = 0; i < 2000; i++) {
-		struct http_answer a =
-			http_probe__request_as(OTHER_USER, http_probe__socket_path(), "GET", "/", NULL);
+		struct http_answer a = http_probe__request_as(OTHER_USER, http_probe__socket_path(), "GET", "/", NULL);
 
 		if (a.status == 200)
 			return;

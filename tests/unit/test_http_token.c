@@ -26,7 +26,7 @@ static atomic_int handled;
 static void answer(void *context, const struct http_request *request, struct http_reply *reply)
 {
 	assert_true(request->read_only);
-	assert_int_equal(request->uid, 0);
+	assert_int_equal(request->caller.uid, 0);
 	handled++;
 	reply->status = 200;
 	reply->content_type = "text/plain";

@@ -173,8 +173,7 @@ static void a_rule_has_so_many_bytes(void **state)
 /* A pattern with many states, over texts that make as many as they have bytes. */
 static void a_pattern_of_many_states_matches_rightly(void **state)
 {
-	_cleanup_(match_rule) struct match_rule *rule =
-		rule_of("(a|b)*a(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)x$", 0);
+	_cleanup_(match_rule) struct match_rule *rule = rule_of("(a|b)*a(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)x$", 0);
 	char text[MATCH_COMMAND_MAX_BYTES + 1];
 
 	srand(1);
@@ -191,9 +190,7 @@ static void a_pattern_of_many_states_matches_rightly(void **state)
 static void parentheses_belong_together(void **state)
 {
 	static const char *const refused[] = { "a)b", ")", "a)(b", "[a])", "\\()", "[[:alpha:]])", "[^]])" };
-	static const char *const taken[] = {
-		"(a)b", "[)]", "\\)", "[^]()]", "[]()]", "[[:alpha:])]x|y", "()b|a"
-	};
+	static const char *const taken[] = { "(a)b", "[)]", "\\)", "[^]()]", "[]()]", "[[:alpha:])]x|y", "()b|a" };
 	struct match_rule *rule = NULL;
 	struct so_error err;
 
@@ -224,8 +221,8 @@ static void a_command_line_may_have_several_lines(void **state)
 /* From any user. Searched for from each character on, these take a minute and a gigabyte. */
 static void costly_patterns_cost_little(void **state)
 {
-	static const char *const patterns[] = { "[ab]*a[ab]{250}X", "(a|b)*a(a|b)[ab]{200}X|[ab]{40}Y", "(.*a){40}(.*b){40}X",
-		"(((a?b?)+)+)+X" };
+	static const char *const patterns[] = { "[ab]*a[ab]{250}X", "(a|b)*a(a|b)[ab]{200}X|[ab]{40}Y",
+						"(.*a){40}(.*b){40}X", "(((a?b?)+)+)+X" };
 	char text[4097];
 	uint32_t random = 7;
 
@@ -282,8 +279,7 @@ static void stat_lines(void **state)
 
 static void texts_of_proc(void **state)
 {
-	char arguments[] = "python\0-c\0a b\0\0\0", none[4] = "",
-	     cgroups[] = "12:pids:/a:b\n1:name=systemd:/\n0::/k\n";
+	char arguments[] = "python\0-c\0a b\0\0\0", none[4] = "", cgroups[] = "12:pids:/a:b\n1:name=systemd:/\n0::/k\n";
 	char odd[] = "nonsense\n0::/x\n:\n", title[] = "title";
 
 	match_proc__join_arguments(arguments, sizeof(arguments) - 1);
@@ -303,7 +299,7 @@ static uint32_t add(struct match_table *t, const char *text, uid_t owner, int co
 	struct so_error err = { "" };
 	uint32_t id = 0;
 
-	if (match_table__add(t, text, owner, !owner, &id, &err) != code)
+	if (match_table__add(t, text, (struct caller){ owner, 0 }, !owner, &id, &err) != code)
 		fail_msg("%s: %s", text, err.text);
 	return id;
 }

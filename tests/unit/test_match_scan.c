@@ -82,7 +82,7 @@ static uint32_t add(struct fixture *f, const char *text, uid_t owner)
 	struct so_error err = { "" };
 	uint32_t id = 0;
 
-	if (match_scan__add(f->scan, text, owner, false, &id, &err))
+	if (match_scan__add(f->scan, text, (struct caller){ owner, 0 }, false, &id, &err))
 		fail_msg("%s", err.text);
 	return id;
 }
@@ -150,7 +150,7 @@ static void what_matches_is_attached_once(void **state)
 	assert_true(fake_engine__last_attach(f->engine).cuda);
 	assert_true(fake_engine__last_attach(f->engine).keep);
 	assert_true(fake_engine__last_attach(f->engine).children);
-	assert_int_equal(fake_engine__last_attach(f->engine).caller_uid, 0);
+	assert_int_equal(fake_engine__last_attach(f->engine).caller.uid, 0);
 }
 
 static void a_restarted_job_is_picked_up(void **state)
@@ -258,7 +258,7 @@ static void a_users_rule_takes_their_own_alone(void **state)
 	match_scan__round(f->scan);
 	assert_int_equal(fake_engine__count(f->engine), 1);
 	assert_int_equal(rule_of(f, 10), id);
-	assert_int_equal(fake_engine__last_attach(f->engine).caller_uid, USER);
+	assert_int_equal(fake_engine__last_attach(f->engine).caller.uid, USER);
 }
 
 static void what_was_detached_stays_so(void **state)

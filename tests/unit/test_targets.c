@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/engine/targets.h"
 
@@ -15,9 +16,8 @@ static struct targets table;
 static int setup(void **state)
 {
 	for (unsigned i = 0; i <= SO_MAX_SLOTS; i++)
-		all[i] = (struct target){
-			.info = { .state = TARGET_SAMPLING, .rate_hz = 99, .pid = (pid_t)(1000 + i) }
-		};
+		all[i] = (struct target){ .info = {
+						  .state = TARGET_SAMPLING, .rate_hz = 99, .pid = (pid_t)(1000 + i) } };
 	table = (struct targets){ 0 };
 	return 0;
 }
@@ -117,16 +117,50 @@ static void test_shares_of_users(void **state)
 
 	fill(ENGINE_MAX_TARGETS_USERS);
 	for (unsigned i = 0; i < ENGINE_MAX_TARGETS_USER - 1; i++)
-		all[i].caller_uid = 1001;
+		all[i].caller.uid = 1001;
 	assert_int_equal(targets__check_share(&table, 1001, false, &err), 0);
-	all[ENGINE_MAX_TARGETS_USER - 1].caller_uid = 1001;
+	all[ENGINE_MAX_TARGETS_USER - 1].caller.uid = 1001;
 	assert_int_equal(targets__check_share(&table, 1001, false, &err), -ENOSPC);
 	assert_int_equal(targets__check_share(&table, 1002, false, &err), 0);
 	for (unsigned i = ENGINE_MAX_TARGETS_USER; i < ENGINE_MAX_TARGETS_USERS; i++)
-		all[i].caller_uid = 1002 + i;
+		all[i].caller.uid = 1002 + i;
 	assert_int_equal(targets__check_share(&table, 1002, false, &err), -ENOSPC);
 	/* Views have shares of their own. */
 	assert_int_equal(targets__check_share(&table, 1001, true, &err), 0);
+}
+
+static void test_rates_of_users(void **state)
+{
+	struct so_error err = { "" };
+
+	fill(6);
+	for (unsigned i = 0; i < 6; i++) {
+		all[i].caller.uid = i < 3 ? 1001 : 1002;
+		all[i].info.rate_hz = 9000;
+	}
+	all[2].info.rate_hz = 1000;
+	/* Equal rates count once. */
+	assert_int_equal(targets__check_rates(&table, 1001, 10000, &err), 0);
+	assert_int_equal(targets__check_rates(&table, 1001, 9000, &err), 0);
+	all[1].info.rate_hz = 9500;
+	assert_int_equal(targets__check_rates(&table, 1001, 501, &err), -ENOSPC);
+	assert_non_null(strstr(err.text, "20000 Hz is the most"));
+	assert_int_equal(targets__check_rates(&table, 1001, 500, &err), 0);
+	assert_int_equal(targets__check_rates(&table, 1001, 9500, &err), 0);
+	/* Of root, views and what has ended nothing counts. */
+	end(&all[2], 1);
+	assert_int_equal(targets__check_rates(&table, 1001, 1500, &err), 0);
+	all[1].view = true;
+	assert_int_equal(targets__check_rates(&table, 1001, 10000, &err), 0);
+	all[1].view = false;
+	/* Of all users together. */
+	all[3].info.rate_hz = 9600;
+	all[4].info.rate_hz = 9700;
+	assert_int_equal(targets__check_rates(&table, 1003, 2201, &err), -ENOSPC);
+	assert_non_null(strstr(err.text, "40000 Hz is the most"));
+	assert_int_equal(targets__check_rates(&table, 1003, 2200, &err), 0);
+	all[0].caller.uid = all[5].caller.uid = 0;
+	assert_int_equal(targets__check_rates(&table, 1003, 10000, &err), 0);
 }
 
 /* What is free is shared by those that are sampled; all together keep the bound. */
@@ -153,6 +187,7 @@ int main(void)
 		cmocka_unit_test_setup(test_rates, setup),
 		cmocka_unit_test_setup(test_the_oldest_that_has_ended, setup),
 		cmocka_unit_test_setup(test_shares_of_users, setup),
+		cmocka_unit_test_setup(test_rates_of_users, setup),
 		cmocka_unit_test_setup(test_memory_is_shared, setup),
 	};
 
