@@ -13,6 +13,7 @@ import harness
 
 def main():
     path, name = sys.argv[1:3]
+    sys.path.append(os.path.dirname(path))  # for what the other tests of its folder share with it
     # Orphans become children of this process, so that cleanup() finds them.
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(TimeoutError("the test took too long")))
