@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/os/memory_lock.h"
+#include "daemon/os/bounded_call.h"
 #include "stakeout/sampler_abi.h"
 
 static const struct {

@@ -41,7 +41,7 @@
 	X(TARGETS, "targets", ENGINE_MAX_TARGETS, true)                                                        \
 	X(VIEWS, "views", ENGINE_MAX_VIEWS, true)                                                              \
 	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                                                      \
-	X(STUCK, "stuck_processes", MEMORY_LOCK_MAX_STUCK, true)                                               \
+	X(STUCK, "stuck_processes", BOUNDED_CALL_MAX_STUCK, true)                                              \
 	X(FILES, "files", SO_MAX_FILES, true)                                                                  \
 	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)                             \
 	X(UNWIND_RULES, "unwind_rules", SO_MAX_RULES - SO_FIRST_RULE, true)                                    \

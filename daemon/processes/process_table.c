@@ -325,7 +325,7 @@ bool process__learns_again(struct process *p)
 bool process_table__code_changed(struct process_table *t, struct process *p)
 {
 	/* Code that cannot be read for now is not another. */
-	return !memory_lock__check(p->tgid) && check_learned(t, p, NULL);
+	return !memory_lock__check_now(p->tgid) && check_learned(t, p, NULL);
 }
 
 void process_table__exec(struct process_table *t, struct process *p)
