@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Reads the mappings of a process, and with them what else is found in its files: its program, interpreter, CUDA
- * libraries, labels. Files take long to read: without the engine's lock, which is taken for moments.
+ * libraries, labels. Files take long to read, and those that a user's program serves may never be: without the engine's
+ * lock, which is taken for moments, and as a bounded_call.
  */
 #ifndef STAKEOUT_SCANNER_H
 #define STAKEOUT_SCANNER_H
@@ -13,11 +14,24 @@ struct scanner {
 	struct file_registry *files;
 	struct pythons *pythons;
 	struct process_life life;
+	/* Under the lock. */
+	unsigned under_way; /* scans, also such as nobody waits for any more */
+	bool late;          /* one of those has ended since this was last reset */
+	bool stopping;      /* they are to change nothing more */
 };
 
+/* How long a scan is waited for, as others wait for the next. */
+#define SCANNER_PATIENCE_MS 500
+
 /*
- * -EBUSY: its memory cannot be read now, and will be later; -EPERM: it is another user's; -ESRCH, -ENOENT: it has gone.
+ * -EBUSY: it takes longer than SCANNER_PATIENCE_MS, and goes on by itself, or the process hangs and will be scanned
+ * later; -EPERM: it is another user's; -ESRCH, -ENOENT: it has gone. Without the lock.
  */
-int scanner__scan(const struct scanner *s, const struct scan_work *work);
+int scanner__scan(struct scanner *s, const struct scan_work *work);
+/*
+ * Scans change nothing from now on. Waits a while for those that are under way; false: some hang, and what they use
+ * must stay. Without the lock.
+ */
+bool scanner__stop(struct scanner *s);
 
 #endif

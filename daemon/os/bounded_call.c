@@ -16,7 +16,7 @@
 #define MS       1000000ull
 #define MAX_IDLE 4
 /* A wait that is shorter costs nobody anything. */
-#define LONG_NS  (2 * MS)
+#define LONG_NS (2 * MS)
 #define N_USERS 64
 
 /* Of one caller, on its stack. Under the pool's lock, as all below. */
@@ -230,7 +230,7 @@ static void note_wait(uid_t uid, uint64_t waited_ns)
 		user = &pool.users[pool.n_users < N_USERS ? pool.n_users++ : N_USERS - 1];
 		*user = (struct slow_user){ .uid = uid, .since_ns = now_ns };
 	}
-	user->waited_ns += waited_ns < BOUNDED_CALL_MOST_MS * MS ? waited_ns : BOUNDED_CALL_MOST_MS * MS;
+	user->waited_ns += waited_ns;
 }
 
 /* Nothing is asked about the user while nobody is slow. */

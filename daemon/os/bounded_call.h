@@ -17,12 +17,11 @@
 #define BOUNDED_CALL_MAX_STUCK  32
 #define BOUNDED_CALL_USER_STUCK 8
 /*
- * The waiting that the processes of one user other than root may cost in BOUNDED_CALL_PERIOD_MS, each wait counted with
- * BOUNDED_CALL_MOST_MS at most. Beyond it, none is waited for until that time is over.
+ * The waiting that the processes of one user other than root may cost in BOUNDED_CALL_PERIOD_MS. Beyond it, none of
+ * them is waited for until that time is over.
  */
 #define BOUNDED_CALL_PERIOD_MS 10000
 #define BOUNDED_CALL_USER_MS   1000
-#define BOUNDED_CALL_MOST_MS   200
 /* What hangs for so long is logged. */
 #define BOUNDED_CALL_SAID_MS 1000
 

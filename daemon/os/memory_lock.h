@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 /* fork() and munmap() of a large process hold the lock for some 100 ms. */
-#define MEMORY_LOCK_PATIENCE_MS 1000
+#define MEMORY_LOCK_PATIENCE_MS 500
 /* Whoever reads memory may hold a lock that others wait for. */
 #define MEMORY_LOCK_READ_MS 100
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from harness import PATIENCE_S, Daemon, Skip, Target, need_bpf, need_namespaces, need_tool, temporary_dir, workload
+from harness import PATIENCE_S, Daemon, Skip, Target, need_bpf, need_namespaces, need_tool, temporary_dir, wait_until, workload
 from users import ALICE, MALLORY, program, start_as
 
 def hanging(what):
@@ -42,21 +42,30 @@ def check_others(daemon):
     assert time.monotonic() - began < PATIENCE_S / 2
 
 
-def check(daemon, target):
-    check_others(daemon)
-    assert daemon.stop() == 0
-
-
 def test_memory_beside_code():
     """The memory behind code that runs is learned from: by the thread that collects, for everybody."""
     daemon, target = Daemon(), hanging("memory")
     attach(daemon, target)
     time.sleep(1)
-    check(daemon, target)
+    check_others(daemon)
+    assert daemon.stop() == 0
+
+
+def test_memory_and_a_kill():
+    daemon, target = Daemon(), hanging("memory")
+    attach(daemon, target)
+    time.sleep(1)
+    daemon.process.kill()
+    daemon.process.wait(timeout=10)
 
 
 def test_file():
-    """A file that everybody may open, and that nobody can read."""
+    """A file that everybody may open, and that nobody can read. Whoever reads it cannot be killed: the daemon says that
+    it ends, and has ended when the file system has."""
     daemon, target = Daemon(), hanging("file")
     attach(daemon, target)
-    check(daemon, target)
+    check_others(daemon)
+    daemon.process.terminate()
+    wait_until(lambda: not os.path.exists(daemon.socket), "the end of what the daemon does", seconds=20)
+    let_go(target)
+    assert daemon.process.wait(timeout=20) == 0
