@@ -177,15 +177,9 @@ bool engine__collects(struct engine *e, unsigned timeout_ms)
 /* With the lock held, which is let go meanwhile. */
 static void scan(struct engine *e, const struct scan_work *work)
 {
-	struct process *p;
-
 	pthread_mutex_unlock(&e->lock);
-	scanner__scan(&e->scanner, work);
+	scanner__scan(&e->scanner, work, SCANNER_PATIENCE_MS);
 	pthread_mutex_lock(&e->lock);
-	/* Whatever came of it, samples need not wait for it any longer. */
-	p = process_table__find(e->processes, work->tgid);
-	if (p)
-		p->last_scan_ns = clock__now_ns();
 }
 
 static void *scan_loop(void *context)

@@ -164,13 +164,29 @@ static void run_job(void *context)
 	job->ret = scan_now(job->scanner, &job->work);
 }
 
+/* The process may have ended since, and its number be another's: that one has no scan under way. */
+static void count_scan(const struct scanner *s, pid_t tgid, bool begins)
+{
+	struct process *p = process_table__find(s->life.processes, tgid);
+
+	if (p && begins)
+		p->scanning++;
+	else if (p && p->scanning)
+		p->scanning--;
+	/* Whatever came of it, samples need not wait for it any longer. */
+	if (p && !begins)
+		p->last_scan_ns = clock__now_ns();
+}
+
 static void end_job(struct scan_job *job, bool late)
 {
 	struct scanner *s = job->scanner;
 
 	pthread_mutex_lock(s->lock);
 	s->under_way--;
-	if (late) {
+	if (!s->stopping)
+		count_scan(s, job->work.tgid, false);
+	if (late && !s->stopping) {
 		s->late = true;
 		scan_queue__wake(s->life.scans);
 	}
@@ -188,7 +204,7 @@ static void forget_job(void *context)
 	end_job(job, job->run);
 }
 
-int scanner__scan(struct scanner *s, const struct scan_work *work)
+int scanner__scan(struct scanner *s, const struct scan_work *work, unsigned patience_ms)
 {
 	struct scan_job *job = calloc(1, sizeof(*job));
 	int ret;
@@ -198,9 +214,12 @@ int scanner__scan(struct scanner *s, const struct scan_work *work)
 	*job = (struct scan_job){ .scanner = s, .work = *work };
 	pthread_mutex_lock(s->lock);
 	s->under_way++;
+	count_scan(s, work->tgid, true);
 	pthread_mutex_unlock(s->lock);
-	if (bounded_call__make(&(struct bounded_call){ work->tgid, SCANNER_PATIENCE_MS, run_job, forget_job, job }))
-		return -EBUSY;
+	ret = bounded_call__make(
+		&(struct bounded_call){ BOUNDED_CALL_FILES, work->tgid, patience_ms, run_job, forget_job, job });
+	if (ret)
+		return ret;
 	ret = job->ret;
 	end_job(job, false);
 	return ret;

@@ -20,14 +20,15 @@ struct scanner {
 	bool stopping;      /* they are to change nothing more */
 };
 
-/* How long a scan is waited for, as others wait for the next. */
-#define SCANNER_PATIENCE_MS 500
+/* How long the next scan waits for this one; and who attaches, for the mappings of the target alone. */
+#define SCANNER_PATIENCE_MS        500
+#define SCANNER_ATTACH_PATIENCE_MS 5000
 
 /*
- * -EBUSY: it takes longer than SCANNER_PATIENCE_MS, and goes on by itself, or the process hangs and will be scanned
+ * -EINPROGRESS: it takes longer than patience_ms, and goes on by itself; -EBUSY: the process hangs, and will be scanned
  * later; -EPERM: it is another user's; -ESRCH, -ENOENT: it has gone. Without the lock.
  */
-int scanner__scan(struct scanner *s, const struct scan_work *work);
+int scanner__scan(struct scanner *s, const struct scan_work *work, unsigned patience_ms);
 /*
  * Scans change nothing from now on. Waits a while for those that are under way; false: some hang, and what they use
  * must stay. Without the lock.

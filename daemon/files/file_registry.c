@@ -11,6 +11,7 @@
 
 #include "daemon/os/clock.h"
 #include "daemon/symbols/debug_files.h"
+#include "daemon/files/file_copy.h"
 #include "daemon/files/file_registry_internal.h"
 #include "stakeout/short_path.h"
 
@@ -32,6 +33,7 @@ struct prepared_file {
 	struct unwind_table *table;
 	struct unwind_table *learned; /* by an earlier daemon; NULL: nothing */
 	bool broken, compiled;
+	bool copied; /* fd is a copy */
 };
 
 static uint64_t map_dev(const struct proc_map *map)
@@ -71,6 +73,8 @@ void registry_free_slot(struct slot *slot)
 {
 	if (!slot)
 		return;
+	if (slot->copied)
+		file_copy__forget(slot->fd);
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
@@ -102,6 +106,8 @@ void prepared_file__free(struct prepared_file *p)
 {
 	if (!p)
 		return;
+	if (p->copied && p->fd >= 0)
+		file_copy__forget(p->fd);
 	if (p->fd >= 0)
 		close(p->fd);
 	registry_free_slot(p->slot);
@@ -145,7 +151,8 @@ static void cache_key(const struct prepared_file *p, char *key, size_t size)
 	struct stat st;
 
 	key[0] = '\0';
-	if (fstat(p->fd, &st))
+	/* Whose file it is, is what its file system says. */
+	if (p->copied || fstat(p->fd, &st))
 		return;
 	if (build_id[0])
 		snprintf(key, size, "%.40s-%" PRIx64 "-%x", build_id, sample_contents(p->fd, st.st_size), st.st_uid);
@@ -217,6 +224,10 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	p->fd = proc_maps__open_file(pid, map);
 	if (p->fd < 0)
 		return p->fd;
+	rc = file_copy__replace(pid, &p->fd);
+	if (rc < 0)
+		return rc;
+	p->copied = rc;
 	p->slot = new_slot(map->path);
 	if (!p->slot)
 		return -ENOMEM;
@@ -365,6 +376,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	/*
 	 * A file that is none of ours keeps its descriptor all the same: its inode must not come to mean another file.
 	 */
+	slot->copied = p->copied;
 	slot->fd = TAKE_FD(p->fd);
 	rc = insert_slot(r, slot);
 	if (rc)

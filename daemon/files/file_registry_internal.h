@@ -16,6 +16,7 @@ struct slot {
 	struct file_entry entry;
 	uint64_t dev, inode;
 	int fd;                  /* -1 for the vdso */
+	bool copied;             /* fd is a copy (file_copy.h) */
 	struct table_pieces own; /* the file's own table; entry.table shows this or learned.pieces */
 	struct learned_code learned;
 	size_t kept;              /* learned.n when it was last the same as in the cache */

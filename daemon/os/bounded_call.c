@@ -40,6 +40,7 @@ struct worker {
 /* A user whose processes were waited for lately. */
 struct slow_user {
 	uid_t uid;
+	enum bounded_call_kind kind;
 	uint64_t since_ns, waited_ns;
 };
 
@@ -185,10 +186,10 @@ static bool is_stuck(const struct worker *w)
 	return w->call.pid && !w->waiting;
 }
 
-static bool is_hanging(pid_t pid)
+static bool is_hanging(const struct bounded_call *call)
 {
 	for (const struct worker *w = pool.workers; w; w = w->next)
-		if (is_stuck(w) && w->call.pid == pid)
+		if (is_stuck(w) && w->call.pid == call->pid && w->call.kind == call->kind)
 			return true;
 	return false;
 }
@@ -203,7 +204,7 @@ static unsigned stuck_of(uid_t uid)
 }
 
 /* The users whose time is over are forgotten. NULL: none of these. */
-static struct slow_user *find_user(uid_t uid, uint64_t now_ns)
+static struct slow_user *find_user(uid_t uid, enum bounded_call_kind kind, uint64_t now_ns)
 {
 	struct slow_user *found = NULL;
 	unsigned n = 0;
@@ -212,7 +213,7 @@ static struct slow_user *find_user(uid_t uid, uint64_t now_ns)
 		if (now_ns - pool.users[i].since_ns >= BOUNDED_CALL_PERIOD_MS * MS)
 			continue;
 		pool.users[n] = pool.users[i];
-		if (pool.users[n].uid == uid)
+		if (pool.users[n].uid == uid && pool.users[n].kind == kind)
 			found = &pool.users[n];
 		n++;
 	}
@@ -221,35 +222,40 @@ static struct slow_user *find_user(uid_t uid, uint64_t now_ns)
 }
 
 /* More users than there is room for share what is left. */
-static void note_wait(uid_t uid, uint64_t waited_ns)
+static void note_wait(const struct bounded_call *call, uint64_t waited_ns)
 {
 	uint64_t now_ns = clock__now_ns();
-	struct slow_user *user = find_user(uid, now_ns);
+	uid_t uid = uid_of(call->pid);
+	struct slow_user *user = find_user(uid, call->kind, now_ns);
 
 	if (!user) {
 		user = &pool.users[pool.n_users < N_USERS ? pool.n_users++ : N_USERS - 1];
-		*user = (struct slow_user){ .uid = uid, .since_ns = now_ns };
+		*user = (struct slow_user){ .uid = uid, .kind = call->kind, .since_ns = now_ns };
 	}
-	user->waited_ns += waited_ns;
+	user->waited_ns += waited_ns < BOUNDED_CALL_MOST_MS * MS ? waited_ns : BOUNDED_CALL_MOST_MS * MS;
 }
 
 /* Nothing is asked about the user while nobody is slow. */
-static bool may_begin(const struct bounded_call *call)
+static int may_begin(const struct bounded_call *call, unsigned *patience_ms)
 {
 	const struct slow_user *user;
 	uid_t uid;
 
+	*patience_ms = call->patience_ms;
 	if (!pool.n_users && !pool.n_stuck)
-		return true;
-	if (is_hanging(call->pid))
-		return false;
+		return 0;
+	if (is_hanging(call))
+		return -EBUSY;
 	uid = uid_of(call->pid);
 	if (pool.n_stuck >= BOUNDED_CALL_MAX_STUCK || (uid && stuck_of(uid) >= BOUNDED_CALL_USER_STUCK)) {
 		limits__hit(LIMIT_STUCK, 1);
-		return false;
+		return -EBUSY;
 	}
-	user = find_user(uid, clock__now_ns());
-	return !uid || !user || user->waited_ns < BOUNDED_CALL_USER_MS * MS;
+	user = find_user(uid, call->kind, clock__now_ns());
+	if (!uid || !user || user->waited_ns < BOUNDED_CALL_USER_MS * MS)
+		return 0;
+	*patience_ms = 0;
+	return call->kind == BOUNDED_CALL_FILES ? 0 : -EBUSY;
 }
 
 static void await(struct waiting *waiting, unsigned patience_ms)
@@ -268,14 +274,14 @@ static void give_up(struct worker *w)
 	w->uid = uid_of(w->call.pid);
 	pool.n_stuck++;
 	if (w->began_ns)
-		note_wait(w->uid, clock__now_ns() - w->began_ns);
+		note_wait(&w->call, clock__now_ns() - w->began_ns);
 }
 
-/* As bounded_call__make(); 1: it is given up. */
 static int make_locked(const struct bounded_call *call)
 {
-	struct worker *w = may_begin(call) ? idle_worker() : NULL;
 	struct waiting waiting = { .done = false };
+	unsigned patience_ms;
+	struct worker *w = may_begin(call, &patience_ms) ? NULL : idle_worker();
 
 	if (!w)
 		return -EBUSY;
@@ -286,14 +292,14 @@ static int make_locked(const struct bounded_call *call)
 	w->began_ns = 0;
 	w->said = false;
 	pthread_cond_signal(&w->wake);
-	await(&waiting, call->patience_ms);
+	await(&waiting, patience_ms);
 	pthread_cond_destroy(&waiting.changed);
 	if (waiting.ran_ns > LONG_NS)
-		note_wait(uid_of(call->pid), waiting.ran_ns);
+		note_wait(call, waiting.ran_ns);
 	if (waiting.done)
 		return 0;
 	give_up(w);
-	return 1;
+	return -EINPROGRESS;
 }
 
 static bool is_said(pid_t pid)
@@ -340,11 +346,11 @@ int bounded_call__make(const struct bounded_call *call)
 	pthread_mutex_lock(&pool.lock);
 	ret = make_locked(call);
 	pthread_mutex_unlock(&pool.lock);
-	if (ret < 0)
+	if (ret == -EBUSY)
 		call->forget(call->context);
 	if (ret)
 		say_all();
-	return ret ? -EBUSY : 0;
+	return ret;
 }
 
 unsigned bounded_call__stuck(void)

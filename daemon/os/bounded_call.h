@@ -17,15 +17,20 @@
 #define BOUNDED_CALL_MAX_STUCK  32
 #define BOUNDED_CALL_USER_STUCK 8
 /*
- * The waiting that the processes of one user other than root may cost in BOUNDED_CALL_PERIOD_MS. Beyond it, none of
- * them is waited for until that time is over.
+ * The waiting that the processes of one user other than root may cost in BOUNDED_CALL_PERIOD_MS, of either kind. Each
+ * wait counts with BOUNDED_CALL_MOST_MS at most. Beyond it, none of them is waited for until that time is over.
  */
 #define BOUNDED_CALL_PERIOD_MS 10000
 #define BOUNDED_CALL_USER_MS   1000
+#define BOUNDED_CALL_MOST_MS   500
 /* What hangs for so long is logged. */
 #define BOUNDED_CALL_SAID_MS 1000
 
+/* Files take long to read without any harm meant, and the memory can be read meanwhile. */
+enum bounded_call_kind { BOUNDED_CALL_MEMORY, BOUNDED_CALL_FILES };
+
 struct bounded_call {
+	enum bounded_call_kind kind;
 	pid_t pid;                     /* the process that it is about */
 	unsigned patience_ms;          /* how long it is waited for */
 	void (*run)(void *context);    /* in another thread, with no lock of the caller's */
@@ -34,9 +39,10 @@ struct bounded_call {
 };
 
 /*
- * 0: run() has returned, and the context is the caller's as before. -EBUSY: it has not, and the context is the call's,
- * which forgets it once it does; or another call about the process hangs already, or its user has used up what is
- * theirs: then forget() is called at once. Thread-safe.
+ * 0: run() has returned, and the context is the caller's as before. -EINPROGRESS: it has not, and the context is the
+ * call's, which forgets it once it does. -EBUSY: it was not begun, since another call of this kind about the process
+ * hangs already, or its user has used up what is theirs (and it is about memory: one about files is begun, but not
+ * waited for); forget() was called. Thread-safe.
  */
 int bounded_call__make(const struct bounded_call *call);
 

@@ -98,9 +98,9 @@ static int check(pid_t pid, unsigned patience_ms)
 	if (!c)
 		return -ENOMEM;
 	*c = (struct check){ pid, checks.try_process ?: try_memory };
-	ret = bounded_call__make(&(struct bounded_call){ pid, patience_ms, run_check, free, c });
+	ret = bounded_call__make(&(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, patience_ms, run_check, free, c });
 	if (ret)
-		return ret;
+		return -EBUSY;
 	free(c);
 	note_fresh(pid);
 	return 0;
@@ -138,7 +138,8 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)
 	if (!r)
 		return 0;
 	*r = (struct memory_read){ .pid = pid, .address = address, .size = size };
-	if (bounded_call__make(&(struct bounded_call){ pid, MEMORY_LOCK_READ_MS, run_read, free, r }))
+	if (bounded_call__make(
+		    &(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, MEMORY_LOCK_READ_MS, run_read, free, r }))
 		return 0;
 	n = r->n;
 	memcpy(buf, r->bytes, n);

@@ -53,7 +53,8 @@ struct process {
 	bool python_refused;
 	uint64_t scans;
 	uint64_t last_scan_ns;
-	uint64_t not_before_ns; /* not scanned before this: its memory could not be read (memory_lock.h) */
+	unsigned scanning;      /* scans of it that are under way */
+	uint64_t not_before_ns; /* not scanned before this: it could not be read */
 	struct process *next;   /* in its hash bucket */
 };
 
