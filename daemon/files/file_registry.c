@@ -187,7 +187,8 @@ static void look_for_python(const struct file_registry *r, struct prepared_file 
 	struct file_entry *entry = &p->slot->entry;
 	struct python_image image;
 	struct so_error why = { "" };
-	int rc = python_image__read(p->fd, entry->path, r->debug_root, &image, &why);
+	const struct debug_root root = { r->debug_root, &p->slot->reader };
+	int rc = python_image__read(p->fd, entry->path, &root, &image, &why);
 
 	if (rc == -ENOTSUP)
 		entry->python_problem = strdup(why.text);
@@ -231,6 +232,9 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	p->slot = new_slot(map->path);
 	if (!p->slot)
 		return -ENOMEM;
+	rc = file_reader__of(pid, &p->slot->reader);
+	if (rc)
+		return rc;
 	p->slot->source = source_of(p->fd);
 	rc = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
 	p->elf = rc != -ENOEXEC;
@@ -472,10 +476,11 @@ int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 
 static struct elf_symbols *open_symbols(const struct file_registry *r, const struct slot *slot)
 {
+	const struct debug_root root = { r->debug_root, &slot->reader };
 	struct elf_symbols *symbols = NULL;
 
 	if (slot->fd >= 0)
-		elf_symbols__open(slot->fd, slot->entry.path, r->debug_root, &symbols, NULL);
+		elf_symbols__open(slot->fd, slot->entry.path, &root, &symbols, NULL);
 	else
 		elf_symbols__open_memory(r->vdso_image, r->vdso_bytes, &symbols, NULL);
 	return symbols;
@@ -556,14 +561,14 @@ void file_registry__set_source_lines(struct file_registry *r, struct source_line
 /* The file that is read, and where what belongs to it is looked for. */
 struct lines_of {
 	const struct slot *slot;
-	const char *debug_root;
+	const struct debug_root root;
 };
 
 static int open_lines(void *context, bool quick, int fds[2])
 {
 	const struct lines_of *of = context;
 
-	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, of->debug_root,
+	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, &of->root,
 				       quick, fds);
 }
 
@@ -577,7 +582,7 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 				struct source_frames *out)
 {
 	struct slot *slot = registry_slot(r, number);
-	struct lines_of of = { slot, r->debug_root };
+	struct lines_of of = { slot, { r->debug_root, slot ? &slot->reader : NULL } };
 
 	out->n = 0;
 	if (!may_have_lines(r, slot))
@@ -590,7 +595,7 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 void file_registry__prepare_lines(struct file_registry *r, uint32_t number)
 {
 	struct slot *slot = registry_slot(r, number);
-	struct lines_of of = { slot, r->debug_root };
+	struct lines_of of = { slot, { r->debug_root, slot ? &slot->reader : NULL } };
 
 	if (may_have_lines(r, slot))
 		source_lines__prepare(r->source_lines, &slot->source,

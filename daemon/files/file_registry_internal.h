@@ -23,6 +23,7 @@ struct slot {
 	char key[CACHE_KEY_SIZE]; /* of the table in the cache; "" when it has none */
 	struct elf_symbols *symbols;
 	bool symbols_tried;
+	struct file_reader reader; /* who mapped it first: what else is read for it, they could read */
 	struct source_file source; /* what `fd` is */
 	uint32_t place;         /* slots[place - 1] is this; entry.number is the same, but 0 of what is no ELF file */
 	uint32_t next_same_key; /* place of the next file whose key hashes alike; 0: none */

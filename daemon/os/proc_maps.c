@@ -277,7 +277,7 @@ static int open_by_path(pid_t pid, const struct proc_map *map, const char *suffi
 		path = NULL;
 		return -ENOMEM;
 	}
-	fd = open_in_root(root, path, true);
+	fd = open_in_root(root, path, true, NULL);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)
@@ -289,21 +289,18 @@ static int open_by_path(pid_t pid, const struct proc_map *map, const char *suffi
 
 int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 {
-	struct stat st;
+	_cleanup_close_ int path_fd = -1;
 	char link[96];
 	int fd, rc;
 
 	if (map->inode == 0)
 		return -ENOENT;
 	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, map->start, map->end);
-	/* A mapped device must not be opened, which can have effects: look through the link first. */
-	if (stat(link, &st) == 0) {
-		if (!S_ISREG(st.st_mode))
-			return -ENOENT;
-		fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		if (fd >= 0)
-			return fd;
-	}
+	path_fd = open(link, O_PATH | O_CLOEXEC);
+	fd = path_fd < 0 ? path_fd : open_regular(path_fd, NULL);
+	/* A mapped device must not be opened, which can have effects. */
+	if (fd >= 0 || (path_fd >= 0 && fd == -ENOENT))
+		return fd;
 	if (map->path[0] != '/')
 		return -ENOENT;
 	rc = open_by_path(pid, map, "");

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/elf/elf_file.h"
+#include "daemon/symbols/debug_files.h"
 #include "daemon/symbols/function_parts.h"
 #include "stakeout/error.h"
 
@@ -38,7 +39,7 @@ struct python_image {
  * -EINVAL: damaged.
  * -ENOMEM.
  */
-int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out,
+int python_image__read(int fd, const char *path, const struct debug_root *debug_root, struct python_image *out,
 		       struct so_error *err);
 
 #endif
