@@ -6,7 +6,7 @@ import stat
 import subprocess
 import time
 
-from harness import Daemon, Skip, at_exit, need_tool, spawn, temporary_dir, wait_until, workload
+from harness import Daemon, Skip, at_exit, need_tool, spawn, temporary_dir
 from users import MALLORY, as_user, file_of, folder_of, program, start_as
 
 # What opens by itself: the daemon's own, and directories.
@@ -82,3 +82,29 @@ def test_roots_debug_file():
     folder = folder_of(MALLORY)
     secret = file_of(0, os.path.join(folder, "link.debug"), b"\x7fELF, and what nobody is to know", mode=0o600)
     assert secret not in look_at(with_sections(folder, gnu_debuglink=b"link.debug\0\0" + b"crc!"))
+
+
+def anonymous_code(pid):
+    """Where the target has code in no file."""
+    with open(f"/proc/{pid}/maps", encoding="ascii") as f:
+        found = [line.split() for line in f]
+    return next(int(words[0].split("-")[0], 16) for words in found if words[1] == "r-xp" and len(words) == 5)
+
+
+def with_map(mode):
+    """Records code made at run time, with root's file of this mode mounted where the names of such code are."""
+    names = file_of(0, os.path.join(temporary_dir(), "names"), mode=mode)
+    script = f"touch /tmp/perf-$$.map && mount --bind {names} /tmp/perf-$$.map && exec {program('jitter')} fp 600"
+    unshare = [need_tool("unshare"), "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "true"], preexec_fn=as_user(MALLORY), capture_output=True, check=False).returncode:
+        raise Skip("users cannot make namespaces here")
+    target = start_as(MALLORY, [*unshare, "sh", "-c", script])
+    at_exit(os.unlink, f"/tmp/perf-{target.pid}.map")
+    with open(names, "w", encoding="ascii") as f:
+        f.write(f"{anonymous_code(target.pid):x} 1000 what_root_knows\n")
+    return Daemon().record(target.pid).check_totals()
+
+
+def test_mounted_map():
+    assert with_map(0o644).count("what_root_knows") > 0
+    assert with_map(0o600).count("what_root_knows") == 0
