@@ -213,6 +213,14 @@ static struct source_file source_of(int fd)
 	};
 }
 
+/* A copy's owner is what its file system says. */
+static uid_t owner_of(const struct prepared_file *p)
+{
+	struct stat st;
+
+	return p->copied || fstat(p->fd, &st) ? p->slot->reader.uid : st.st_uid;
+}
+
 int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map, struct prepared_file **out)
 {
 	_cleanup_(prepared_file) struct prepared_file *p = calloc(1, sizeof(*p));
@@ -235,6 +243,8 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	rc = file_reader__of(pid, &p->slot->reader);
 	if (rc)
 		return rc;
+	p->slot->owner = owner_of(p);
+	p->slot->learned.owner = p->slot->owner;
 	p->slot->source = source_of(p->fd);
 	rc = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
 	p->elf = rc != -ENOEXEC;
@@ -252,6 +262,7 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 static void place_table(struct file_registry *r, struct prepared_file *p, struct slot *slot)
 {
 	struct file_entry *entry = &slot->entry;
+	int rc;
 
 	if (p->broken) {
 		entry->state = SO_MAPPING_BROKEN;
@@ -262,7 +273,9 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 		return;
 	entry->state = SO_MAPPING_FULL;
 	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks;
-	if (table_pool__add(r->pool, p->table, &slot->own)) {
+	rc = table_pool__add_of(r->pool, slot->owner, p->table, &slot->own);
+	if (rc) {
+		slot->over_share = rc == -EDQUOT;
 		r->stats.refused_tables++;
 		r->stats.full++;
 		return;

@@ -28,6 +28,8 @@ struct slot {
 	uint32_t place;         /* slots[place - 1] is this; entry.number is the same, but 0 of what is no ELF file */
 	uint32_t next_same_key; /* place of the next file whose key hashes alike; 0: none */
 	uint64_t bad_fdes, unsupported_rows;
+	uid_t owner;          /* the file's, as far as its file system is to be believed */
+	bool over_share;      /* its owner had no room for its table */
 	uint64_t table_words; /* about what its own table needs in the pool */
 	unsigned uses;
 	uint64_t idle_ns; /* when the last use ended */

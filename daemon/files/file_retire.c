@@ -130,7 +130,7 @@ unsigned file_registry__retire_full(struct file_registry *r, uint64_t moment)
 		struct slot *slot = r->slots[i];
 
 		if (!slot || slot->retired || slot->place == r->vdso || slot->entry.state != SO_MAPPING_FULL ||
-		    slot->table_words > room)
+		    slot->over_share || slot->table_words > room)
 			continue;
 		room -= slot->table_words;
 		retire(r, slot, moment);

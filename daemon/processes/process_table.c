@@ -201,6 +201,7 @@ struct learned_mapping *process__learned(struct process *p, uint64_t start, uint
 		return NULL;
 	m->start = start;
 	m->end = end;
+	m->code.owner = p->uid;
 	m->next = p->learned;
 	p->learned = m;
 	return m;
@@ -563,7 +564,7 @@ static int replace_run(struct process_table *t, struct process *p, const struct 
 	struct mapping_run *run;
 	int rc;
 
-	rc = mapping_runs__alloc(t->runs, l->n, &run);
+	rc = mapping_runs__alloc(t->runs, p->uid, l->n, &run);
 	if (rc)
 		return rc;
 	memcpy(&all[run->first], l->list, l->n * sizeof(*l->list));
@@ -594,6 +595,7 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	}
 	if (!p || p->gone)
 		return -ENOENT;
+	p->uid = scan->uid;
 	check_learned(t, p, scan);
 	for (size_t i = 0; !rc && i < scan->maps.n; i++)
 		rc = append_map(t, &l, p, scan, &scan->maps.maps[i]);
