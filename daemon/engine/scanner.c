@@ -229,6 +229,9 @@ bool scanner__stop(struct scanner *s)
 {
 	bool ended;
 
+	/* The engine could not be made. */
+	if (!s->lock)
+		return true;
 	pthread_mutex_lock(s->lock);
 	s->stopping = true;
 	for (unsigned i = 0; s->under_way && i < STOP_TRIES; i++) {
