@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "stakeout/error.h"
 
@@ -72,10 +73,16 @@ bool limits__take(enum limit limit, uint64_t n);
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms);
 void limits__give(enum limit limit, uint64_t n);
 /*
- * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be
- * given back as 1 of LIMIT_PROFILES. -EBUSY.
+ * The same for a user, of LIMIT_PROFILES and LIMIT_REPLY_BYTES: a part of these is every user's at most, and a part is
+ * left to root.
  */
-int limits__wait_profile(struct so_error *err);
+bool limits__take_of(enum limit limit, uid_t uid, uint64_t n);
+void limits__give_of(enum limit limit, uid_t uid, uint64_t n);
+/*
+ * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be
+ * given back as 1 of LIMIT_PROFILES and the user. -EBUSY.
+ */
+int limits__wait_profile(uid_t uid, struct so_error *err);
 
 /* [{"name", "limit", "now" (null: not counted), "hit"}]. New reference; NULL: no memory. */
 json_t *limits__json(void);
