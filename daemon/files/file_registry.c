@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "daemon/os/clock.h"
@@ -20,6 +21,9 @@
 
 /* So many numbers of files that are gone are kept back as long as there are others. */
 #define RESTING_PLACES 4096
+
+/* Files that one user's processes may map in any case: a program with many libraries has some hundreds. */
+#define LEAST_OF_ONE 1024
 
 /* How much of a file is read to tell it from another of the same build-id. */
 #define SAMPLES      16
@@ -358,15 +362,22 @@ static void give_place(struct file_registry *r, uint32_t place)
 static int insert_slot(struct file_registry *r, struct slot *slot)
 {
 	uint64_t key = registry_key(slot->dev, slot->inode);
-	uint32_t first = 0, place = take_place(r);
+	uint32_t first = 0, place;
 
+	if (!user_shares__take(&r->place_shares, slot->reader.uid, 1)) {
+		r->stats.refused_files++;
+		return -ENOSPC;
+	}
+	place = take_place(r);
 	if (!place) {
+		user_shares__give(&r->place_shares, slot->reader.uid, 1);
 		r->stats.refused_files++;
 		return -ENOSPC;
 	}
 	u64_table__get(&r->by_key, key, &first);
 	if (u64_table__set(&r->by_key, key, place)) {
 		give_place(r, place);
+		user_shares__give(&r->place_shares, slot->reader.uid, 1);
 		return -ENOMEM;
 	}
 	slot->next_same_key = first;
@@ -681,6 +692,21 @@ static int read_vdso(struct file_registry *r)
 	return 0;
 }
 
+/* Each file has a descriptor, and up to two more for its symbols. */
+static struct user_shares place_shares(void)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	struct user_shares shares;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	shares = user_shares__of(limit.rlim_cur / 4 < SO_MAX_FILES ? (uint32_t)(limit.rlim_cur / 4) : SO_MAX_FILES);
+	if (shares.of_one < LEAST_OF_ONE)
+		shares.of_one = LEAST_OF_ONE;
+	if (shares.of_all < 2 * LEAST_OF_ONE)
+		shares.of_all = 2 * LEAST_OF_ONE;
+	return shares;
+}
+
 int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, const char *debug_root,
 		       struct file_registry **out, struct so_error *err)
 {
@@ -693,6 +719,7 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 	r->pool = pool;
 	r->cache = cache;
 	r->debug_root = strdup(debug_root);
+	r->place_shares = place_shares();
 	r->slots = calloc(SO_MAX_FILES, sizeof(*r->slots));
 	r->free = calloc(SO_MAX_FILES, sizeof(*r->free));
 	rc = r->debug_root && r->slots && r->free ? read_vdso(r) : -ENOMEM;
@@ -717,6 +744,7 @@ static void clear(struct file_registry *r)
 	r->first_free = r->n_free = 0;
 	r->vdso = 0;
 	u64_table__release(&r->by_key);
+	user_shares__reset(&r->place_shares);
 }
 
 void file_registry__reset(struct file_registry *r)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "daemon/files/file_registry.h"
-#include "daemon/os/u64_table.h"
+#include "daemon/os/user_shares.h"
 
 /* What is learned of a file has the key of its table with this behind it. */
 #define LEARNED_SUFFIX "-l"
@@ -50,6 +50,7 @@ struct file_registry {
 	uint32_t n;     /* places that were ever in use */
 	uint32_t *free; /* places among them that are free; a ring, oldest first, of SO_MAX_FILES */
 	uint32_t first_free, n_free;
+	struct user_shares place_shares; /* of who mapped the files first */
 	struct u64_table by_key;
 	uint32_t vdso;
 	void *vdso_image;

@@ -165,6 +165,7 @@ struct dead_files *file_registry__collect(struct file_registry *r, const struct 
 			continue;
 		__atomic_store_n(&r->slots[i], NULL, __ATOMIC_RELEASE);
 		r->free[(r->first_free + r->n_free++) % SO_MAX_FILES] = slot->place;
+		user_shares__give(&r->place_shares, slot->reader.uid, 1);
 		r->stats.places--;
 		r->stats.retired--;
 		r->stats.freed++;

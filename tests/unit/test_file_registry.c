@@ -722,6 +722,30 @@ static void test_numbers_are_used_again(void **state)
 	release_map(&map);
 }
 
+/* A user has so many places, and root's files are known all the same. */
+static void test_places_of_users(void **state)
+{
+	struct world *w = *state;
+	void *at = map_bytes(w, "text", "#!/bin/sh\n", 10);
+	struct proc_map mapped = map_of(at), map = mapped;
+	struct prepared_file *p;
+
+	w->files->place_shares = (struct user_shares){ .of_one = 2, .of_all = 3 };
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(file_registry__prepare(w->files, getpid(), &mapped, &p), 0);
+		p->inode += i;
+		p->slot->reader.uid = i < 3 ? 1000 : 0;
+		assert_int_equal(file_registry__add(w->files, p), i == 2 ? -ENOSPC : 0);
+		map.inode = mapped.inode + i;
+		expect_known(w, &map, i != 2);
+	}
+	retire_all(w, 0, 1);
+	assert_int_equal(collect(w, &nothing, 1), 3);
+	assert_int_equal(w->files->place_shares.all, 0);
+	munmap(at, PAGE);
+	release_map(&mapped);
+}
+
 /* What is learned of a file comes back with it, and a table that a run of mappings still has outlives the next one. */
 static void test_learned_of_retired(void **state)
 {
@@ -848,6 +872,7 @@ int main(void)
 		TEST(vdso_stays),
 		TEST(same_key),
 		TEST(numbers_are_used_again),
+		TEST(places_of_users),
 		TEST(learned_of_retired),
 		TEST(full_is_tried_again),
 		TEST(file_set),
