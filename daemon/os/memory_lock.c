@@ -13,6 +13,7 @@
 #include "daemon/os/bounded_call.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/memory_helper.h"
+#include "daemon/os/proc_file.h"
 #include "stakeout/cleanup.h"
 
 /*
@@ -143,6 +144,41 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)
 		return 0;
 	n = r->n;
 	memcpy(buf, r->bytes, n);
+	free(r);
+	return n;
+}
+
+struct file_read {
+	int proc_fd;
+	pid_t pid;
+	char name[16];
+	size_t size;
+	ssize_t n;
+	char bytes[];
+};
+
+static void run_file_read(void *context)
+{
+	struct file_read *r = context;
+
+	r->n = proc_file__read(r->proc_fd, r->pid, r->name, r->bytes, r->size);
+}
+
+ssize_t memory_lock__read_file(int proc_fd, pid_t pid, const char *name, char *buf, size_t size)
+{
+	struct file_read *r = malloc(sizeof(*r) + size);
+	ssize_t n;
+
+	if (!r)
+		return -ENOMEM;
+	*r = (struct file_read){ .proc_fd = proc_fd, .pid = pid, .size = size };
+	snprintf(r->name, sizeof(r->name), "%s", name);
+	if (bounded_call__make(&(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, MEMORY_LOCK_PATIENCE_MS, run_file_read,
+						       free, r }))
+		return -EBUSY;
+	n = r->n;
+	if (n >= 0)
+		memcpy(buf, r->bytes, (size_t)n + 1);
 	free(r);
 	return n;
 }

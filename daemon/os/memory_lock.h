@@ -33,4 +33,10 @@ int memory_lock__check_now(pid_t pid);
  */
 size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size);
 
+/*
+ * proc_file__read() of a file that needs the lock, within MEMORY_LOCK_PATIENCE_MS: -EBUSY when it takes longer.
+ * proc_fd stays open as long as the program runs.
+ */
+ssize_t memory_lock__read_file(int proc_fd, pid_t pid, const char *name, char *buf, size_t size);
+
 #endif

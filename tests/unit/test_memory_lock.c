@@ -234,11 +234,14 @@ static void real_processes(void **state)
 	assert_int_equal(memory_lock__check(child), 0);
 	assert_int_equal(memory_lock__read(child, (uint64_t)(uintptr_t)text, got, sizeof(got)), sizeof(got));
 	assert_string_equal(got, text);
+	assert_int_equal(memory_lock__read_file(PROC_FILE_HERE, child, "comm", got, sizeof(got)), sizeof(got) - 1);
+	assert_int_equal(got[sizeof(got) - 1], '\0');
 	assert_int_equal(kill(child, SIGKILL), 0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	/* One that has ended does not hang. */
 	assert_int_equal(memory_lock__check(child), 0);
 	assert_int_equal(memory_lock__read(child, (uint64_t)(uintptr_t)text, got, sizeof(got)), 0);
+	assert_int_equal(memory_lock__read_file(PROC_FILE_HERE, child, "comm", got, sizeof(got)), -ESRCH);
 	assert_int_equal(memory_lock__check(FIRST), 0);
 	assert_int_equal(memory_lock__check(0), 0);
 }
