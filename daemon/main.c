@@ -27,6 +27,7 @@
 #include "daemon/rules/match_scan.h"
 #include "daemon/options.h"
 #include "daemon/api/peer.h"
+#include "daemon/os/memory_helper.h"
 #include "daemon/os/privileges.h"
 #include "daemon/os/sd_notify.h"
 #include "daemon/symbols/source_reader.h"
@@ -366,6 +367,7 @@ static int run(const struct daemon_options *options, const struct category_rules
 	_cleanup_close_ int signal_fd = -1;
 	int rc = take_ready_fd(options, err);
 
+	memory_helper__enable();
 	rc = rc ?: take_signals(options->private, &signal_fd, err);
 	rc = rc ?: find_group(options, &group, err);
 	rc = rc ?: listen_socket__open(options->socket, socket_mode(options, group), group, &sock, err);
@@ -392,6 +394,8 @@ int main(int argc, char **argv)
 	/* What the daemon starts itself as. */
 	if (argc == 2 && !strcmp(argv[1], SOURCE_READER_ARGUMENT))
 		source_reader__run();
+	if (argc == 2 && !strcmp(argv[1], MEMORY_HELPER_ARGUMENT))
+		memory_helper__run();
 	rc = daemon_options__parse(argc, argv, OPTIONS_CONFIG_PATH, &options, &err);
 
 	if (rc) {

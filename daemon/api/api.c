@@ -264,14 +264,14 @@ static int answer_profile(struct call *call, enum so_cuda_event event)
 	struct engine *engine = call->api->engine;
 	uint8_t *bytes;
 	size_t length;
-	int rc = limits__wait_profile(&call->error);
+	int rc = limits__wait_profile(call->request->caller.uid, &call->error);
 
 	if (rc)
 		return rc;
 	rc = event == SO_CUDA_EVENT_COUNT
 		     ? engine__profile(engine, call->id, call->request->caller, &bytes, &length, &call->error)
 		     : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
-	limits__give(LIMIT_PROFILES, 1);
+	limits__give_of(LIMIT_PROFILES, call->request->caller.uid, 1);
 	if (rc)
 		return rc;
 	rc = event == SO_CUDA_EVENT_COUNT ? 0 : check_sees_all(call);

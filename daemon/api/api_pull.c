@@ -199,10 +199,10 @@ static int finish_ended(struct recordings *r, const struct target_info *all, siz
 
 		if (!one->id || goes_on(one, all, n))
 			continue;
-		if (!limits__take(LIMIT_PROFILES, 1))
+		if (!limits__take_of(LIMIT_PROFILES, r->pull->request->caller.uid, 1))
 			return 0;
 		rc = finish_one(r, one, err);
-		limits__give(LIMIT_PROFILES, 1);
+		limits__give_of(LIMIT_PROFILES, r->pull->request->caller.uid, 1);
 	}
 	return rc;
 }
@@ -316,13 +316,13 @@ static void stop_all(const struct recordings *r)
 
 static int answer(struct recordings *r, double seconds, uint8_t **out, size_t *length, struct so_error *err)
 {
-	int rc = limits__wait_profile(err);
+	int rc = limits__wait_profile(r->pull->request->caller.uid, err);
 
 	if (rc)
 		return rc;
 	rc = r->all ? add_up(r, seconds, out, length, err)
 		    : engine__profile(r->pull->engine, r->entries[0].id, r->pull->request->caller, out, length, err);
-	limits__give(LIMIT_PROFILES, 1);
+	limits__give_of(LIMIT_PROFILES, r->pull->request->caller.uid, 1);
 	return rc;
 }
 

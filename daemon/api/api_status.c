@@ -6,7 +6,7 @@
 #include "daemon/api/api_json.h"
 #include "daemon/api/denials.h"
 #include "daemon/os/limits.h"
-#include "daemon/os/memory_lock.h"
+#include "daemon/os/bounded_call.h"
 #include "daemon/os/privileges.h"
 #include "daemon/os/json_text.h"
 
@@ -52,7 +52,7 @@ static json_t *limits(const json_t *status, const json_t *history)
 	const json_t *limit = json_object_get(history, "retain_bytes");
 	json_t *list;
 
-	limits__set(LIMIT_STUCK, memory_lock__stuck());
+	limits__set(LIMIT_STUCK, bounded_call__stuck());
 	limits__set(LIMIT_TARGETS, (uint64_t)json_integer_value(json_object_get(status, "targets")));
 	limits__set(LIMIT_PROCESSES, (uint64_t)json_integer_value(json_object_get(status, "processes")));
 	list = limits__json();

@@ -51,6 +51,7 @@ struct exchange {
 	size_t bytes, capacity;
 	size_t dropped;     /* beyond the limit */
 	size_t reply_bytes; /* on their way to the peer */
+	uid_t uid;          /* whose they are */
 };
 
 static struct user *find_user(struct http_server *server, uid_t uid)
@@ -317,12 +318,13 @@ static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connectio
 	request.peer_pid = from->who.pid;
 	request.fd = fd->connect_fd;
 	server->handler(server->context, &request, &reply);
-	if (!limits__take(LIMIT_REPLY_BYTES, reply.body_bytes)) {
+	if (!limits__take_of(LIMIT_REPLY_BYTES, request.caller.uid, reply.body_bytes)) {
 		free(reply.body);
 		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
 			      "{\"error\": \"too many large answers wait to be read: try again later\"}\n");
 	}
 	exchange->reply_bytes = reply.body_bytes;
+	exchange->uid = request.caller.uid;
 	return send_reply(connection, &reply);
 }
 
@@ -350,7 +352,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 	struct exchange *exchange = *state;
 
 	if (exchange) {
-		limits__give(LIMIT_REPLY_BYTES, exchange->reply_bytes);
+		limits__give_of(LIMIT_REPLY_BYTES, exchange->uid, exchange->reply_bytes);
 		free(exchange->body);
 	}
 	free(exchange);

@@ -121,10 +121,12 @@ static bool waits_on(struct collector *c, const struct waiting_sample *w, const 
 
 	if (!w->record.stale || !p || p->gone || p->last_scan_ns > w->arrived_ns || c->n_waiting > MAX_WAITING)
 		return false;
-	if (scan_queue__has(scans, p->tgid))
+	if (!p->scanning && scan_queue__has(scans, p->tgid))
 		return true;
 	if (clock__now_ns() - w->arrived_ns >= MAX_WAITING_NS)
 		return false;
+	if (p->scanning)
+		return true;
 	scan_queue__request(scans, p->tgid, 0);
 	return true;
 }

@@ -178,15 +178,9 @@ bool engine__collects(struct engine *e, unsigned timeout_ms)
 /* With the lock held, which is let go meanwhile. */
 static void scan(struct engine *e, const struct scan_work *work)
 {
-	struct process *p;
-
 	pthread_mutex_unlock(&e->lock);
-	scanner__scan(&e->scanner, work);
+	scanner__scan(&e->scanner, work, SCANNER_PATIENCE_MS);
 	pthread_mutex_lock(&e->lock);
-	/* Whatever came of it, samples need not wait for it any longer. */
-	p = process_table__find(e->processes, work->tgid);
-	if (p)
-		p->last_scan_ns = clock__now_ns();
 }
 
 static void *scan_loop(void *context)
@@ -196,7 +190,9 @@ static void *scan_loop(void *context)
 
 	pthread_mutex_lock(&e->lock);
 	while (!e->stopping) {
-		bool scans = scan_queue__take(&e->scans, &work), learns = false;
+		bool scans = scan_queue__take(&e->scans, &work), learns = false, late = e->scanner.late;
+
+		e->scanner.late = false;
 
 		e->scans.busy = true;
 		if (scans)
@@ -204,9 +200,9 @@ static void *scan_loop(void *context)
 		else
 			learns = learn_ahead__work(&e->ahead);
 		e->scans.busy = false;
-		if (scans)
+		if (scans || late)
 			collector__unwind_waiting(&e->collector);
-		if (scans || learns)
+		if (scans || learns || late)
 			engine_forget_if_idle(e);
 		else
 			scan_queue__wait(&e->scans);
@@ -355,7 +351,8 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 	return ret;
 }
 
-static void stop_threads(struct engine *e)
+/* False: some of what they do hangs, and uses what is read of files. */
+static bool stop_threads(struct engine *e)
 {
 	pthread_mutex_lock(&e->lock);
 	e->stopping = true;
@@ -366,6 +363,7 @@ static void stop_threads(struct engine *e)
 		pthread_join(e->loop_thread, NULL);
 	if (e->scanner_runs)
 		pthread_join(e->scanner_thread, NULL);
+	return scanner__stop(&e->scanner);
 }
 
 static void free_targets(struct engine *e)
@@ -378,28 +376,40 @@ static void free_targets(struct engine *e)
 	}
 }
 
+/* What a scan uses that may hang. */
+static void free_files(struct engine *e)
+{
+	file_registry__free(e->files);
+	source_lines__free(e->source_lines);
+	table_pool__free(e->pool);
+	cuda_targets__free(e->cuda);
+	unwind_cache__close(e->cache);
+}
+
 void engine__free(struct engine *e)
 {
+	bool stopped;
+
 	if (!e)
 		return;
-	stop_threads(e);
+	stopped = stop_threads(e);
 	free_targets(e);
 	file_life__close(&e->file_life);
 	collector__forget(&e->collector);
 	pending_stacks__forget(&e->pending);
 	scan_queue__forget(&e->scans);
 	process_table__free(e->processes);
-	file_registry__free(e->files);
-	source_lines__free(e->source_lines);
-	table_pool__free(e->pool);
-	cuda_targets__free(e->cuda);
+	if (stopped)
+		free_files(e);
 	sampler__free(e->sampler);
-	unwind_cache__close(e->cache);
 	kernel_symbols__free(e->kernel_symbols);
 	effect_reader__free(e->learner.effects);
 	learn_ahead__forget(&e->ahead);
 	python_functions__unref(e->pythons.functions);
 	close(e->wake_fd);
+	/* The scan that hangs has the lock to look at, should it go on before the program has ended. */
+	if (!stopped)
+		return;
 	pthread_cond_destroy(&e->scans.wanted);
 	pthread_mutex_destroy(&e->lock);
 	free(e);

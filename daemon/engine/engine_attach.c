@@ -179,14 +179,16 @@ static void collect_unscanned(void *context, struct process *p)
 }
 
 /* Reads the mappings of all of the target's processes. Called with the lock held, which is given up meanwhile. */
-static void scan_all(struct engine *e, struct target *t)
+/* The thread of the rules has others to attach. */
+static void scan_all(struct engine *e, struct target *t, bool rule)
 {
+	unsigned patience_ms = rule ? SCANNER_PATIENCE_MS : SCANNER_ATTACH_PATIENCE_MS;
 	struct pid_list list = { 0 };
 
 	process_table__each(e->processes, t->slot, collect_unscanned, &list);
 	pthread_mutex_unlock(&e->lock);
 	for (size_t i = 0; i < list.n; i++)
-		scanner__scan(&e->scanner, &(struct scan_work){ .tgid = list.pids[i] });
+		scanner__scan(&e->scanner, &(struct scan_work){ .tgid = list.pids[i] }, patience_ms);
 	pthread_mutex_lock(&e->lock);
 	free(list.pids);
 }
@@ -367,7 +369,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	if (o->children)
 		add_descendants(e, t);
 	t->users++;
-	scan_all(e, t);
+	scan_all(e, t, o->rule);
 	t->users--;
 	/* What they opened or forked while files were read. */
 	sampler__consume_events(e->sampler);

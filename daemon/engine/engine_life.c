@@ -132,7 +132,8 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 
 void engine_forget_if_idle(struct engine *e)
 {
-	if (targets__next(&e->targets, NULL) || e->scans.busy || process_table__count(e->processes))
+	if (targets__next(&e->targets, NULL) || e->scans.busy || e->scanner.under_way ||
+	    process_table__count(e->processes))
 		return;
 	learn_ahead__forget(&e->ahead);
 	cuda_targets__forget_names(e->cuda);

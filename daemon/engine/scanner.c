@@ -2,15 +2,20 @@
 #include "daemon/engine/scanner.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "daemon/engine/viewers.h"
+#include "daemon/os/bounded_call.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"
-#include "daemon/os/memory_lock.h"
 #include "daemon/os/process_access.h"
 
 /* A process whose memory could not be read is asked again after this. */
 #define STUCK_SCAN_NS 1000000000ull
+
+/* How often, and at what distance, the end of scans is asked for. */
+#define STOP_TRIES    100
+#define STOP_PAUSE_NS 10000000
 
 static struct target *target_of(const struct scanner *s, const struct process *p)
 {
@@ -70,7 +75,7 @@ static void find_main_file(const struct scanner *s, const struct process *p)
 	}
 }
 
-/* Its memory cannot be read now. */
+/* It cannot be read now. */
 static void scan_later(const struct scanner *s, const struct scan_work *work)
 {
 	struct process *p;
@@ -84,24 +89,38 @@ static void scan_later(const struct scanner *s, const struct scan_work *work)
 	pthread_mutex_unlock(s->lock);
 }
 
-int scanner__scan(const struct scanner *s, const struct scan_work *work)
+/* -ECANCELED, and no lock: the engine ends. */
+static int lock(const struct scanner *s)
+{
+	pthread_mutex_lock(s->lock);
+	if (!s->stopping)
+		return 0;
+	pthread_mutex_unlock(s->lock);
+	return -ECANCELED;
+}
+
+static void read_labels(const struct scanner *s, pid_t tgid, unsigned execs)
+{
+	struct process_labels labels;
+
+	process_labels__read(tgid, &labels);
+	if (lock(s))
+		return;
+	set_labels(s, tgid, &labels, execs);
+	pthread_mutex_unlock(s->lock);
+}
+
+static int scan_now(const struct scanner *s, const struct scan_work *work)
 {
 	_cleanup_(process_scan) struct process_scan scan = { .reported_pages = work->reported_pages };
 	pid_t tgid = work->tgid;
 	struct cuda_found *found = NULL;
-	struct process_labels labels;
 	unsigned execs;
 	bool cuda, label;
-	int ret;
+	int ret = process_scan__read(&scan, tgid) ?: lock(s);
 
-	if (memory_lock__check(tgid)) {
-		scan_later(s, work);
-		return -EBUSY;
-	}
-	ret = process_scan__read(&scan, tgid);
 	if (ret)
 		return ret;
-	pthread_mutex_lock(s->lock);
 	ret = is_foreign(s, tgid) ? -EPERM : process_table__begin_scan(s->life.processes, &scan);
 	cuda = cuda_targets__wants(s->life.cuda, tgid);
 	label = wants_labels(s, tgid, &execs);
@@ -112,8 +131,8 @@ int scanner__scan(const struct scanner *s, const struct scan_work *work)
 	if (cuda)
 		found = cuda_targets__find(s->life.cuda, &scan);
 	pthread_mutex_lock(s->lock);
-	ret = process_table__end_scan(s->life.processes, &scan);
-	if (scan.again)
+	ret = s->stopping ? -ECANCELED : process_table__end_scan(s->life.processes, &scan);
+	if (!ret && scan.again)
 		scan_queue__request(s->life.scans, tgid, 0);
 	if (!ret) {
 		find_main_file(s, process_table__find(s->life.processes, tgid));
@@ -126,11 +145,102 @@ int scanner__scan(const struct scanner *s, const struct scan_work *work)
 	 */
 	cuda_targets__load_callers(s->life.cuda, found);
 	/* Last: samples of a young process wait for its mappings, not for these. */
-	if (label) {
-		process_labels__read(tgid, &labels);
-		pthread_mutex_lock(s->lock);
-		set_labels(s, tgid, &labels, execs);
-		pthread_mutex_unlock(s->lock);
-	}
+	if (label)
+		read_labels(s, tgid, execs);
 	return ret;
+}
+
+struct scan_job {
+	struct scanner *scanner;
+	struct scan_work work;
+	int ret;
+	bool run;
+};
+
+static void run_job(void *context)
+{
+	struct scan_job *job = context;
+
+	job->run = true;
+	job->ret = scan_now(job->scanner, &job->work);
+}
+
+/* The process may have ended since, and its number be another's: that one has no scan under way. */
+static void count_scan(const struct scanner *s, pid_t tgid, bool begins)
+{
+	struct process *p = process_table__find(s->life.processes, tgid);
+
+	if (p && begins)
+		p->scanning++;
+	else if (p && p->scanning)
+		p->scanning--;
+	/* Whatever came of it, samples need not wait for it any longer. */
+	if (p && !begins)
+		p->last_scan_ns = clock__now_ns();
+}
+
+static void end_job(struct scan_job *job, bool late)
+{
+	struct scanner *s = job->scanner;
+
+	pthread_mutex_lock(s->lock);
+	s->under_way--;
+	if (!s->stopping)
+		count_scan(s, job->work.tgid, false);
+	if (late && !s->stopping) {
+		s->late = true;
+		scan_queue__wake(s->life.scans);
+	}
+	pthread_mutex_unlock(s->lock);
+	free(job);
+}
+
+static void forget_job(void *context)
+{
+	struct scan_job *job = context;
+
+	/* It was not begun. */
+	if (!job->run)
+		scan_later(job->scanner, &job->work);
+	end_job(job, job->run);
+}
+
+int scanner__scan(struct scanner *s, const struct scan_work *work, unsigned patience_ms)
+{
+	struct scan_job *job = calloc(1, sizeof(*job));
+	int ret;
+
+	if (!job)
+		return -ENOMEM;
+	*job = (struct scan_job){ .scanner = s, .work = *work };
+	pthread_mutex_lock(s->lock);
+	s->under_way++;
+	count_scan(s, work->tgid, true);
+	pthread_mutex_unlock(s->lock);
+	ret = bounded_call__make(
+		&(struct bounded_call){ BOUNDED_CALL_FILES, work->tgid, patience_ms, run_job, forget_job, job });
+	if (ret)
+		return ret;
+	ret = job->ret;
+	end_job(job, false);
+	return ret;
+}
+
+bool scanner__stop(struct scanner *s)
+{
+	bool ended;
+
+	/* The engine could not be made. */
+	if (!s->lock)
+		return true;
+	pthread_mutex_lock(s->lock);
+	s->stopping = true;
+	for (unsigned i = 0; s->under_way && i < STOP_TRIES; i++) {
+		pthread_mutex_unlock(s->lock);
+		nanosleep(&(struct timespec){ 0, STOP_PAUSE_NS }, NULL);
+		pthread_mutex_lock(s->lock);
+	}
+	ended = !s->under_way;
+	pthread_mutex_unlock(s->lock);
+	return ended;
 }

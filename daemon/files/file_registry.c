@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/symbols/debug_files.h"
+#include "daemon/files/file_copy.h"
 #include "daemon/files/file_registry_internal.h"
 #include "stakeout/short_path.h"
 
@@ -19,6 +21,9 @@
 
 /* So many numbers of files that are gone are kept back as long as there are others. */
 #define RESTING_PLACES 4096
+
+/* Files that one user's processes may map in any case: a program with many libraries has some hundreds. */
+#define LEAST_OF_ONE 1024
 
 /* How much of a file is read to tell it from another of the same build-id. */
 #define SAMPLES      16
@@ -32,6 +37,7 @@ struct prepared_file {
 	struct unwind_table *table;
 	struct unwind_table *learned; /* by an earlier daemon; NULL: nothing */
 	bool broken, compiled;
+	bool copied; /* fd is a copy */
 };
 
 static uint64_t map_dev(const struct proc_map *map)
@@ -71,6 +77,8 @@ void registry_free_slot(struct slot *slot)
 {
 	if (!slot)
 		return;
+	if (slot->copied)
+		file_copy__forget(slot->fd);
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
@@ -102,6 +110,8 @@ void prepared_file__free(struct prepared_file *p)
 {
 	if (!p)
 		return;
+	if (p->copied && p->fd >= 0)
+		file_copy__forget(p->fd);
 	if (p->fd >= 0)
 		close(p->fd);
 	registry_free_slot(p->slot);
@@ -142,7 +152,8 @@ static void cache_key(const struct prepared_file *p, char *key, size_t size)
 	struct stat st;
 
 	key[0] = '\0';
-	if (fstat(p->fd, &st))
+	/* Whose file it is, is what its file system says. */
+	if (p->copied || fstat(p->fd, &st))
 		return;
 	if (build_id[0])
 		snprintf(key, size, "%.40s-%" PRIx64 "-%x", build_id, sample_contents(p->fd, st.st_size), st.st_uid);
@@ -177,7 +188,8 @@ static void look_for_python(const struct file_registry *r, struct prepared_file 
 	struct file_entry *entry = &p->slot->entry;
 	struct python_image image;
 	struct so_error why = { "" };
-	int rc = python_image__read(p->fd, entry->path, r->debug_root, &image, &why);
+	const struct debug_root root = { r->debug_root, &p->slot->reader };
+	int rc = python_image__read(p->fd, entry->path, &root, &image, &why);
 
 	if (rc == -ENOTSUP)
 		entry->python_problem = strdup(why.text);
@@ -202,6 +214,14 @@ static struct source_file source_of(int fd)
 	};
 }
 
+/* A copy's owner is what its file system says. */
+static uid_t owner_of(const struct prepared_file *p)
+{
+	struct stat st;
+
+	return p->copied || fstat(p->fd, &st) ? p->slot->reader.uid : st.st_uid;
+}
+
 int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map, struct prepared_file **out)
 {
 	_cleanup_(prepared_file) struct prepared_file *p = calloc(1, sizeof(*p));
@@ -214,9 +234,18 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	p->fd = proc_maps__open_file(pid, map);
 	if (p->fd < 0)
 		return p->fd;
+	rc = file_copy__replace(pid, &p->fd);
+	if (rc < 0)
+		return rc;
+	p->copied = rc;
 	p->slot = new_slot(map->path);
 	if (!p->slot)
 		return -ENOMEM;
+	rc = file_reader__of(pid, &p->slot->reader);
+	if (rc)
+		return rc;
+	p->slot->owner = owner_of(p);
+	p->slot->learned.owner = p->slot->owner;
 	p->slot->source = source_of(p->fd);
 	rc = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
 	p->elf = rc != -ENOEXEC;
@@ -234,6 +263,7 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 static void place_table(struct file_registry *r, struct prepared_file *p, struct slot *slot)
 {
 	struct file_entry *entry = &slot->entry;
+	int rc;
 
 	if (p->broken) {
 		entry->state = SO_MAPPING_BROKEN;
@@ -244,7 +274,9 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 		return;
 	entry->state = SO_MAPPING_FULL;
 	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks;
-	if (table_pool__add(r->pool, p->table, &slot->own)) {
+	rc = table_pool__add_of(r->pool, slot->owner, p->table, &slot->own);
+	if (rc) {
+		slot->over_share = rc == -EDQUOT;
 		r->stats.refused_tables++;
 		r->stats.full++;
 		return;
@@ -327,15 +359,22 @@ static void give_place(struct file_registry *r, uint32_t place)
 static int insert_slot(struct file_registry *r, struct slot *slot)
 {
 	uint64_t key = registry_key(slot->dev, slot->inode);
-	uint32_t first = 0, place = take_place(r);
+	uint32_t first = 0, place;
 
+	if (!user_shares__take(&r->place_shares, slot->reader.uid, 1)) {
+		r->stats.refused_files++;
+		return -ENOSPC;
+	}
+	place = take_place(r);
 	if (!place) {
+		user_shares__give(&r->place_shares, slot->reader.uid, 1);
 		r->stats.refused_files++;
 		return -ENOSPC;
 	}
 	u64_table__get(&r->by_key, key, &first);
 	if (u64_table__set(&r->by_key, key, place)) {
 		give_place(r, place);
+		user_shares__give(&r->place_shares, slot->reader.uid, 1);
 		return -ENOMEM;
 	}
 	slot->next_same_key = first;
@@ -359,6 +398,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	slot = p->slot;
 	slot->dev = p->dev;
 	slot->inode = p->inode;
+	slot->copied = p->copied;
 	/* A file that is none of ours keeps its descriptor too: its inode must not come to mean another file. */
 	slot->fd = TAKE_FD(p->fd);
 	rc = insert_slot(r, slot);
@@ -455,10 +495,11 @@ int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 
 static struct elf_symbols *open_symbols(const struct file_registry *r, const struct slot *slot)
 {
+	const struct debug_root root = { r->debug_root, &slot->reader };
 	struct elf_symbols *symbols = NULL;
 
 	if (slot->fd >= 0)
-		elf_symbols__open(slot->fd, slot->entry.path, r->debug_root, &symbols, NULL);
+		elf_symbols__open(slot->fd, slot->entry.path, &root, &symbols, NULL);
 	else
 		elf_symbols__open_memory(r->vdso_image, r->vdso_bytes, &symbols, NULL);
 	return symbols;
@@ -555,14 +596,14 @@ void file_registry__set_source_lines(struct file_registry *r, struct source_line
 /* The file that is read, and where what belongs to it is looked for. */
 struct lines_of {
 	const struct slot *slot;
-	const char *debug_root;
+	const struct debug_root root;
 };
 
 static int open_lines(void *context, bool quick, int fds[2])
 {
 	const struct lines_of *of = context;
 
-	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, of->debug_root,
+	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, &of->root,
 				       quick, fds);
 }
 
@@ -576,7 +617,7 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 				struct source_frames *out)
 {
 	struct slot *slot = registry_slot(r, number);
-	struct lines_of of = { slot, r->debug_root };
+	struct lines_of of = { slot, { r->debug_root, slot ? &slot->reader : NULL } };
 
 	out->n = 0;
 	if (!may_have_lines(r, slot))
@@ -589,7 +630,7 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 void file_registry__prepare_lines(struct file_registry *r, uint32_t number)
 {
 	struct slot *slot = registry_slot(r, number);
-	struct lines_of of = { slot, r->debug_root };
+	struct lines_of of = { slot, { r->debug_root, slot ? &slot->reader : NULL } };
 
 	if (may_have_lines(r, slot))
 		source_lines__prepare(r->source_lines, &slot->source,
@@ -662,6 +703,21 @@ static int read_vdso(struct file_registry *r)
 	return 0;
 }
 
+/* Each file has a descriptor, and up to two more for its symbols. */
+static struct user_shares place_shares(void)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	struct user_shares shares;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	shares = user_shares__of(limit.rlim_cur / 4 < SO_MAX_FILES ? (uint32_t)(limit.rlim_cur / 4) : SO_MAX_FILES);
+	if (shares.of_one < LEAST_OF_ONE)
+		shares.of_one = LEAST_OF_ONE;
+	if (shares.of_all < 2 * LEAST_OF_ONE)
+		shares.of_all = 2 * LEAST_OF_ONE;
+	return shares;
+}
+
 int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, const char *debug_root,
 		       struct file_registry **out, struct so_error *err)
 {
@@ -674,6 +730,7 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 	r->pool = pool;
 	r->cache = cache;
 	r->debug_root = strdup(debug_root);
+	r->place_shares = place_shares();
 	r->slots = calloc(SO_MAX_FILES, sizeof(*r->slots));
 	r->free = calloc(SO_MAX_FILES, sizeof(*r->free));
 	rc = r->debug_root && r->slots && r->free ? read_vdso(r) : -ENOMEM;
@@ -698,6 +755,7 @@ static void clear(struct file_registry *r)
 	r->first_free = r->n_free = 0;
 	r->vdso = 0;
 	u64_table__release(&r->by_key);
+	user_shares__reset(&r->place_shares);
 }
 
 void file_registry__reset(struct file_registry *r)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "daemon/files/file_registry.h"
-#include "daemon/os/u64_table.h"
+#include "daemon/os/user_shares.h"
 
 /* What is learned of a file has the key of its table with this behind it. */
 #define LEARNED_SUFFIX "-l"
@@ -16,16 +16,20 @@ struct slot {
 	struct file_entry entry;
 	uint64_t dev, inode;
 	int fd;                  /* -1 for the vdso */
+	bool copied;             /* fd is a copy (file_copy.h) */
 	struct table_pieces own; /* the file's own table; entry.table shows this or learned.pieces */
 	struct learned_code learned;
 	size_t kept;              /* learned.n when it was last the same as in the cache */
 	char key[CACHE_KEY_SIZE]; /* of the table in the cache; "" when it has none */
 	struct elf_symbols *symbols;
 	bool symbols_tried;
+	struct file_reader reader; /* who mapped it first: what else is read for it, they could read */
 	struct source_file source; /* what `fd` is */
 	uint32_t place;         /* slots[place - 1] is this; entry.number is the same, but 0 of what is no ELF file */
 	uint32_t next_same_key; /* place of the next file whose key hashes alike; 0: none */
 	uint64_t bad_fdes, unsupported_rows;
+	uid_t owner;          /* the file's, as far as its file system is to be believed */
+	bool over_share;      /* its owner had no room for its table */
 	uint64_t table_words; /* about what its own table needs in the pool */
 	unsigned uses;
 	uint64_t idle_ns; /* when the last use ended */
@@ -43,6 +47,7 @@ struct file_registry {
 	uint32_t n;     /* places that were ever in use */
 	uint32_t *free; /* places among them that are free; a ring, oldest first, of SO_MAX_FILES */
 	uint32_t first_free, n_free;
+	struct user_shares place_shares; /* of who mapped the files first */
 	struct u64_table by_key;
 	uint32_t vdso;
 	void *vdso_image;

@@ -129,7 +129,7 @@ unsigned file_registry__retire_full(struct file_registry *r, uint64_t moment)
 		struct slot *slot = r->slots[i];
 
 		if (!slot || slot->retired || slot->place == r->vdso || slot->entry.state != SO_MAPPING_FULL ||
-		    slot->table_words > room)
+		    slot->over_share || slot->table_words > room)
 			continue;
 		room -= slot->table_words;
 		retire(r, slot, moment);
@@ -164,6 +164,7 @@ struct dead_files *file_registry__collect(struct file_registry *r, const struct 
 			continue;
 		__atomic_store_n(&r->slots[i], NULL, __ATOMIC_RELEASE);
 		r->free[(r->first_free + r->n_free++) % SO_MAX_FILES] = slot->place;
+		user_shares__give(&r->place_shares, slot->reader.uid, 1);
 		r->stats.places--;
 		r->stats.retired--;
 		r->stats.freed++;

@@ -5,7 +5,8 @@
 #include <pthread.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/os/memory_lock.h"
+#include "daemon/os/bounded_call.h"
+#include "daemon/os/user_shares.h"
 #include "stakeout/sampler_abi.h"
 
 static const struct {
@@ -36,23 +37,25 @@ void limits__set(enum limit limit, uint64_t value)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Under the same lock. */
+static struct user_shares shares[LIMIT_COUNT] = {
+	[LIMIT_PROFILES] = { .of_one = LIMITS_PROFILES / 2, .of_all = LIMITS_PROFILES - 1 },
+	[LIMIT_REPLY_BYTES] = { .of_one = LIMITS_REPLY_BYTES / 4, .of_all = LIMITS_REPLY_BYTES / 4 * 3 },
+};
+
 static bool fits(enum limit limit, uint64_t n)
 {
 	return n <= limits[limit].most && now[limit] <= limits[limit].most - n;
 }
 
-bool limits__take(enum limit limit, uint64_t n)
-{
-	return limits__wait(limit, n, 0);
-}
-
-bool limits__wait(enum limit limit, uint64_t n, unsigned ms)
+static bool wait_of(enum limit limit, uid_t uid, uint64_t n, unsigned ms)
 {
 	uint64_t until_ns = clock__now_ns() + ms * 1000000ull;
 	bool ok;
 
 	pthread_mutex_lock(&lock);
-	while (!(ok = fits(limit, n)) && ms && clock__wait(&given, &lock, until_ns) != ETIMEDOUT)
+	while (!(ok = fits(limit, n) && user_shares__take(&shares[limit], uid, (uint32_t)n)) && ms &&
+	       clock__wait(&given, &lock, until_ns) != ETIMEDOUT)
 		;
 	if (ok)
 		now[limit] += n;
@@ -60,6 +63,21 @@ bool limits__wait(enum limit limit, uint64_t n, unsigned ms)
 		hits[limit]++;
 	pthread_mutex_unlock(&lock);
 	return ok;
+}
+
+bool limits__take(enum limit limit, uint64_t n)
+{
+	return limits__wait(limit, n, 0);
+}
+
+bool limits__take_of(enum limit limit, uid_t uid, uint64_t n)
+{
+	return wait_of(limit, uid, n, 0);
+}
+
+bool limits__wait(enum limit limit, uint64_t n, unsigned ms)
+{
+	return wait_of(limit, 0, n, ms);
 }
 
 void limits__give(enum limit limit, uint64_t n)
@@ -70,9 +88,17 @@ void limits__give(enum limit limit, uint64_t n)
 	pthread_mutex_unlock(&lock);
 }
 
-int limits__wait_profile(struct so_error *err)
+void limits__give_of(enum limit limit, uid_t uid, uint64_t n)
 {
-	if (limits__wait(LIMIT_PROFILES, 1, LIMITS_PROFILES_WAIT))
+	pthread_mutex_lock(&lock);
+	user_shares__give(&shares[limit], uid, (uint32_t)n);
+	pthread_mutex_unlock(&lock);
+	limits__give(limit, n);
+}
+
+int limits__wait_profile(uid_t uid, struct so_error *err)
+{
+	if (wait_of(LIMIT_PROFILES, uid, 1, LIMITS_PROFILES_WAIT))
 		return 0;
 	return so_err(err, -EBUSY, "%d profiles are being built already: try again later", LIMITS_PROFILES);
 }

@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "stakeout/error.h"
 
@@ -45,7 +46,7 @@
 	X(VIEWS, "views", ENGINE_MAX_VIEWS, true)                                                              \
 	X(USER_RATES, "rates_hz_of_a_user", ENGINE_MAX_USER_RATES_HZ, false)                                   \
 	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                                                      \
-	X(STUCK, "stuck_processes", MEMORY_LOCK_MAX_STUCK, true)                                               \
+	X(STUCK, "stuck_processes", BOUNDED_CALL_MAX_STUCK, true)                                              \
 	X(FILES, "files", SO_MAX_FILES, true)                                                                  \
 	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)                             \
 	X(UNWIND_RULES, "unwind_rules", SO_MAX_RULES - SO_FIRST_RULE, true)                                    \
@@ -76,10 +77,16 @@ bool limits__take(enum limit limit, uint64_t n);
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms);
 void limits__give(enum limit limit, uint64_t n);
 /*
- * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be
- * given back as 1 of LIMIT_PROFILES. -EBUSY.
+ * The same for a user, of LIMIT_PROFILES and LIMIT_REPLY_BYTES: a part of these is every user's at most, and a part is
+ * left to root.
  */
-int limits__wait_profile(struct so_error *err);
+bool limits__take_of(enum limit limit, uid_t uid, uint64_t n);
+void limits__give_of(enum limit limit, uid_t uid, uint64_t n);
+/*
+ * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be
+ * given back as 1 of LIMIT_PROFILES and the user. -EBUSY.
+ */
+int limits__wait_profile(uid_t uid, struct so_error *err);
 
 /* [{"name", "limit", "now" (null: not counted), "hit"}]. New reference; NULL: no memory. */
 json_t *limits__json(void);

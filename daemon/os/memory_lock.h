@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whether a process's memory can be looked at without waiting for ever.
+ * Reads of a process's memory that end, whatever the process does.
  *
  * The kernel locks a process's map of memory for whoever reads /proc/PID/cmdline, environ, maps, map_files or mem, or
  * calls process_vm_readv(). A thread in uninterruptible sleep (a dead file server, a hung driver) may hold that lock,
- * and then each such read hangs, as ps does, until it lets go. So before the daemon reads, a thread that it can do
- * without tries.
+ * and then each such read hangs, as ps does, until it lets go. A read of memory may also hang by itself, at a page of a
+ * file that a user's program serves. So both are made as a bounded_call.
  */
 #ifndef STAKEOUT_MEMORY_LOCK_H
 #define STAKEOUT_MEMORY_LOCK_H
@@ -15,20 +15,28 @@
 #include <sys/types.h>
 
 /* fork() and munmap() of a large process hold the lock for some 100 ms. */
-#define MEMORY_LOCK_PATIENCE_MS 1000
-/* Processes that can hang at once, each with a thread that waits for it. */
-#define MEMORY_LOCK_MAX_STUCK 32
+#define MEMORY_LOCK_PATIENCE_MS 500
+/* Whoever reads memory may hold a lock that others wait for. */
+#define MEMORY_LOCK_READ_MS 100
 
 /*
- * 0: it can be read now, or there is no such process. -EBUSY: it could not within MEMORY_LOCK_PATIENCE_MS, or as many
- * as above hang already; said at once while it goes on, and logged when it begins and ends. Any thread may ask.
+ * 0: the lock can be had now, or there is no such process. -EBUSY: not within MEMORY_LOCK_PATIENCE_MS, or a call about
+ * the process hangs already; see bounded_call__make(). Thread-safe.
  */
 int memory_lock__check(pid_t pid);
+/* The same within MEMORY_LOCK_READ_MS, for who holds a lock. */
+int memory_lock__check_now(pid_t pid);
 
-/* As code_reader__read(), 0 where memory_lock__check() says -EBUSY. */
+/*
+ * Returns the bytes read, up to the first page that is not there; 0 when none could be within MEMORY_LOCK_READ_MS, and
+ * then nothing is written to buf. Thread-safe.
+ */
 size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size);
 
-/* Processes that hang now. */
-unsigned memory_lock__stuck(void);
+/*
+ * proc_file__read() of a file that needs the lock, within MEMORY_LOCK_PATIENCE_MS: -EBUSY when it takes longer.
+ * proc_fd stays open as long as the program runs.
+ */
+ssize_t memory_lock__read_file(int proc_fd, pid_t pid, const char *name, char *buf, size_t size);
 
 #endif

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -276,7 +277,7 @@ static int open_by_path(pid_t pid, const struct proc_map *map, const char *suffi
 		path = NULL;
 		return -ENOMEM;
 	}
-	fd = open_in_root(root, path, true);
+	fd = open_in_root(root, path, true, NULL);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)
@@ -286,23 +287,62 @@ static int open_by_path(pid_t pid, const struct proc_map *map, const char *suffi
 	return TAKE_FD(fd);
 }
 
+static bool has_identity(const struct proc_map *map, const struct proc_map *other)
+{
+	return map->inode == other->inode && map->dev_major == other->dev_major && map->dev_minor == other->dev_minor;
+}
+
+/*
+ * Whether a file is the one that the kernel lists by these numbers. Layered file systems have others in the list than
+ * fstat(2) says: the file is mapped here then, and the lists are compared.
+ */
+static bool is_listed_file(int fd, const struct proc_map *map)
+{
+	__attribute__((cleanup(cleanup__proc_maps))) struct proc_maps maps = { 0 };
+	const struct proc_map *own = NULL;
+	struct stat st;
+	void *at;
+
+	if (fstat(fd, &st))
+		return false;
+	if (st.st_ino == map->inode && major(st.st_dev) == map->dev_major && minor(st.st_dev) == map->dev_minor)
+		return true;
+	at = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (at == MAP_FAILED)
+		return false;
+	if (!proc_maps__read(getpid(), false, &maps, NULL))
+		own = proc_maps__find(&maps, (uintptr_t)at);
+	munmap(at, 1);
+	return own && has_identity(own, map);
+}
+
+/* Since the list was read, another file may have been mapped there: what is known of one must not become the other's. */
+static int open_listed(const char *link, const struct proc_map *map)
+{
+	_cleanup_close_ int path_fd = open(link, O_PATH | O_CLOEXEC), fd = -1;
+
+	if (path_fd < 0)
+		return -errno;
+	/* A mapped device must not be opened, which can have effects. */
+	fd = open_regular(path_fd, NULL);
+	if (fd < 0)
+		return fd == -ENOENT ? -ENODEV : fd;
+	return is_listed_file(fd, map) ? TAKE_FD(fd) : -ESTALE;
+}
+
 int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 {
-	struct stat st;
 	char link[96];
 	int fd, rc;
 
 	if (map->inode == 0)
 		return -ENOENT;
 	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, map->start, map->end);
-	/* A mapped device must not be opened, which can have effects: look through the link first. */
-	if (stat(link, &st) == 0) {
-		if (!S_ISREG(st.st_mode))
-			return -ENOENT;
-		fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		if (fd >= 0)
-			return fd;
-	}
+	fd = open_listed(link, map);
+	if (fd == -ENODEV)
+		return -ENOENT;
+	if (fd >= 0 || fd == -ESTALE)
+		return fd;
 	if (map->path[0] != '/')
 		return -ENOENT;
 	rc = open_by_path(pid, map, "");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/os/user_shares.h"
 
 /* A sample takes microseconds; a child forked meanwhile is known to the daemon long before this is over. */
 #define GRACE_NS 1000000000ull
@@ -18,6 +19,7 @@ struct mapping_runs {
 	uint32_t next; /* where the search begins */
 	uint32_t used_chunks;
 	uint32_t last_number;
+	struct user_shares shares;   /* of chunks */
 	struct mapping_run *waiting; /* oldest first */
 	struct mapping_run **waiting_end;
 };
@@ -29,6 +31,7 @@ int mapping_runs__new(uint32_t capacity, struct mapping_runs **out)
 	if (!r)
 		return -ENOMEM;
 	r->n_chunks = capacity / CHUNK;
+	r->shares = user_shares__of(r->n_chunks);
 	r->used = calloc(r->n_chunks, 1);
 	r->waiting_end = &r->waiting;
 	if (!r->used) {
@@ -84,7 +87,7 @@ static int find_gap(struct mapping_runs *r, uint32_t wanted, uint32_t *first)
 	return -ENOSPC;
 }
 
-int mapping_runs__alloc(struct mapping_runs *r, uint32_t n, struct mapping_run **out)
+int mapping_runs__alloc(struct mapping_runs *r, uid_t uid, uint32_t n, struct mapping_run **out)
 {
 	struct mapping_run *run;
 	uint32_t first = 0;
@@ -92,9 +95,14 @@ int mapping_runs__alloc(struct mapping_runs *r, uint32_t n, struct mapping_run *
 	reclaim(r);
 	if (n && find_gap(r, chunks(n), &first))
 		return -ENOSPC;
+	if (!user_shares__take(&r->shares, uid, chunks(n)))
+		return -ENOSPC;
 	run = calloc(1, sizeof(*run));
-	if (!run)
+	if (!run) {
+		user_shares__give(&r->shares, uid, chunks(n));
 		return -ENOMEM;
+	}
+	run->uid = uid;
 	memset(r->used + first, 1, chunks(n));
 	r->used_chunks += chunks(n);
 	r->next = (first + chunks(n)) % r->n_chunks;
@@ -110,6 +118,7 @@ void mapping_runs__unref(struct mapping_runs *r, struct mapping_run *run)
 {
 	if (!run || --run->refs)
 		return;
+	user_shares__give(&r->shares, run->uid, chunks(run->n));
 	run->freed_ns = clock__now_ns();
 	run->next = NULL;
 	*r->waiting_end = run;
@@ -126,6 +135,7 @@ void mapping_runs__free(struct mapping_runs *r)
 		r->waiting = run->next;
 		release(r, run);
 	}
+	user_shares__reset(&r->shares);
 	free(r->used);
 	free(r);
 }

@@ -8,8 +8,11 @@
 struct mapping_runs;
 
 int mapping_runs__new(uint32_t capacity, struct mapping_runs **out);
-/* A run of n entries (n may be 0) with one reference. -ENOSPC, -ENOMEM. */
-int mapping_runs__alloc(struct mapping_runs *runs, uint32_t n, struct mapping_run **out);
+/*
+ * A run of n entries (n may be 0) with one reference, for a process of this user's. -ENOSPC: there is no room, or none
+ * that is the user's (user_shares.h); -ENOMEM.
+ */
+int mapping_runs__alloc(struct mapping_runs *runs, uid_t uid, uint32_t n, struct mapping_run **out);
 void mapping_runs__unref(struct mapping_runs *runs, struct mapping_run *run); /* NULL is fine */
 void mapping_runs__free(struct mapping_runs *runs);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/os/file_reader.h"
 #include "daemon/processes/process_table.h"
 
 #define MAX_WORKERS 4
@@ -35,12 +36,14 @@ static int read_through_thread(struct process_scan *scan)
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
 	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
-	int rc = proc_maps__read(tgid, true, &fresh.maps, NULL);
+	struct file_reader owner;
+	int rc = file_reader__of(tgid, &owner) ?: proc_maps__read(tgid, true, &fresh.maps, NULL);
 
 	if (!rc && !fresh.maps.n)
 		rc = read_through_thread(&fresh);
 	if (rc)
 		return rc;
+	fresh.uid = owner.uid;
 	*scan = fresh;
 	return 0;
 }

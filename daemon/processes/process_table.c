@@ -208,6 +208,7 @@ struct learned_mapping *process__learned(struct process *p, uint64_t start, uint
 		return NULL;
 	m->start = start;
 	m->end = end;
+	m->code.owner = p->uid;
 	m->next = p->learned;
 	p->learned = m;
 	return m;
@@ -324,7 +325,7 @@ bool process__learns_again(struct process *p)
 bool process_table__code_changed(struct process_table *t, struct process *p)
 {
 	/* Code that cannot be read for now is not another. */
-	return !memory_lock__check(p->tgid) && check_learned(t, p, NULL);
+	return !memory_lock__check_now(p->tgid) && check_learned(t, p, NULL);
 }
 
 void process_table__exec(struct process_table *t, struct process *p)
@@ -555,7 +556,7 @@ static int replace_run(struct process_table *t, struct process *p, const struct 
 {
 	struct so_mapping *all = sampler__mappings(t->sampler);
 	struct mapping_run *run;
-	int rc = mapping_runs__alloc(t->runs, l->n, &run);
+	int rc = mapping_runs__alloc(t->runs, p->uid, l->n, &run);
 
 	if (rc)
 		return rc;
@@ -587,6 +588,7 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	}
 	if (!p || p->gone)
 		return -ENOENT;
+	p->uid = scan->uid;
 	check_learned(t, p, scan);
 	for (size_t i = 0; !rc && i < scan->maps.n; i++)
 		rc = append_map(t, &l, p, scan, &scan->maps.maps[i]);

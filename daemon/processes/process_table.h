@@ -18,6 +18,7 @@ struct mapping_run {
 	uint32_t first, n;
 	uint32_t number; /* never used twice; from 1 */
 	unsigned refs;
+	uid_t uid; /* whose share it is taken from */
 	struct file_use *uses; /* of its files; process_table.c's */
 	size_t n_uses;
 	uint64_t freed_ns;        /* when the last reference went */
@@ -37,6 +38,7 @@ struct learned_mapping {
 
 struct process {
 	pid_t tgid;
+	uid_t uid; /* when it was scanned last; root's until then */
 	struct so_process kernel; /* what the kernel was given last */
 	struct mapping_run *run;  /* NULL until scanned */
 	unsigned execs;           /* programs that it has executed since it is known */
@@ -53,7 +55,8 @@ struct process {
 	bool python_refused;
 	uint64_t scans;
 	uint64_t last_scan_ns;
-	uint64_t not_before_ns; /* not scanned before this: its memory could not be read (memory_lock.h) */
+	unsigned scanning;      /* scans of it that are under way */
+	uint64_t not_before_ns; /* not scanned before this: it could not be read */
 	struct process *next;   /* in its hash bucket */
 };
 
@@ -100,6 +103,7 @@ bool process_table__code_changed(struct process_table *table, struct process *pr
 
 struct process_scan {
 	pid_t tgid;
+	uid_t uid;
 	pid_t reader; /* the thread through which /proc is read: another one when the first thread has ended */
 	uint64_t reported_pages; /* exec_vm as the kernel side saw it; 0: no report */
 	struct proc_maps maps;

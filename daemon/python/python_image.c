@@ -163,7 +163,7 @@ static int find_version(struct search *s, const char *path, struct so_error *err
 	return rc;
 }
 
-static int walk_debug_file(struct search *s, const char *path, const char *debug_root)
+static int walk_debug_file(struct search *s, const char *path, const struct debug_root *debug_root)
 {
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
 	_cleanup_close_ int fd = -1;
@@ -207,7 +207,7 @@ static int find_nameless_parts(struct search *s)
 }
 
 /* From the first of the tables that is there, besides .dynsym, which has the loop's main part only. */
-static int find_loops(struct search *s, const char *path, const char *debug_root)
+static int find_loops(struct search *s, const char *path, const struct debug_root *debug_root)
 {
 	int rc = python_symbols__walk(&s->image, &s->sections, visit_loop, s);
 
@@ -220,7 +220,8 @@ static int find_loops(struct search *s, const char *path, const char *debug_root
 	return rc == -ENOMEM ? rc : 0;
 }
 
-int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out, struct so_error *err)
+int python_image__read(int fd, const char *path, const struct debug_root *debug_root, struct python_image *out,
+		       struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__search))) struct search s = { 0 };
 	int rc = elf_file__read(fd, &s.elf, err);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/elf/elf_file.h"
+#include "daemon/symbols/debug_files.h"
 #include "daemon/symbols/function_parts.h"
 #include "stakeout/error.h"
 
@@ -37,7 +38,7 @@ struct python_image {
  * supported, and err names it ("CPython 3.7.16", "CPython 3.15.0a2 (pre-release)", "free-threaded CPython 3.13").
  * -EINVAL: damaged. -ENOMEM.
  */
-int python_image__read(int fd, const char *path, const char *debug_root, struct python_image *out,
+int python_image__read(int fd, const char *path, const struct debug_root *debug_root, struct python_image *out,
 		       struct so_error *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/os/memory_lock.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
 #include "stakeout/cleanup.h"
@@ -154,7 +155,7 @@ int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_text
 
 	if (rc)
 		return rc;
-	n = proc_file__read(proc_fd, pid, "cmdline", texts->command, sizeof(texts->command));
+	n = memory_lock__read_file(proc_fd, pid, "cmdline", texts->command, sizeof(texts->command));
 	if (n < 0)
 		return (int)n;
 	match_proc__join_arguments(texts->command, (size_t)n);

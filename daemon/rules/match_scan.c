@@ -11,7 +11,6 @@
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"
 #include "daemon/rules/match_seen.h"
-#include "daemon/os/memory_lock.h"
 #include "stakeout/array.h"
 
 #define SECOND_NS 1000000000ull
@@ -133,9 +132,7 @@ static bool wants(struct round *r, struct seen *s, struct match_rule_info *rule)
 	uint32_t after = s->looked > s->barred ? s->looked : s->barred;
 	struct match_process process;
 
-	int rc = memory_lock__check(s->is.pid);
-
-	rc = rc ?: match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process);
+	int rc = match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process);
 	/* Any other failure will pass: it is this daemon's own, or that of a process which hangs. */
 	if (!rc || rc == -ESRCH)
 		s->looked = r->last_id;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "daemon/symbols/debug_files.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "daemon/elf/elf_file.h"
@@ -70,7 +74,7 @@ static bool same_file(int fd, const struct elf_image *image)
 	       a.st_ino == b.st_ino;
 }
 
-static int open_by_build_id(const char *build_id, const char *root)
+static int open_by_build_id(const char *build_id, const struct debug_root *root)
 {
 	_cleanup_close_ int fd = -1;
 	struct elf_file elf;
@@ -80,7 +84,7 @@ static int open_by_build_id(const char *build_id, const char *root)
 	if (strlen(build_id) < 3)
 		return -ENOENT;
 	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-	fd = open_in_root(root, path, true);
+	fd = open_in_root(root->path, path, true, root->reader);
 	if (fd < 0)
 		return fd;
 	if (elf_file__read(fd, &elf, NULL) < 0 || strcmp(elf.build_id, build_id) != 0)
@@ -89,9 +93,9 @@ static int open_by_build_id(const char *build_id, const char *root)
 }
 
 static int open_candidate(const char *path, const struct debuglink *link, const struct elf_image *image,
-			  const char *build_id, const char *root)
+			  const char *build_id, const struct debug_root *root)
 {
-	_cleanup_close_ int fd = open_in_root(root, path, true);
+	_cleanup_close_ int fd = open_in_root(root->path, path, true, root->reader);
 	struct elf_file elf;
 
 	/* A link may name the stripped file itself, where both are in one folder under one name. */
@@ -106,7 +110,7 @@ static int open_candidate(const char *path, const struct debuglink *link, const 
 }
 
 static int open_by_debuglink(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
-			     const char *path, const char *root)
+			     const char *path, const struct debug_root *root)
 {
 	static const struct {
 		const char *before, *after;
@@ -134,7 +138,7 @@ static int open_by_debuglink(const struct elf_image *image, const struct elf_sec
 
 /* quick: -EAGAIN where a checksum would have to be made. */
 static int open_separate(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
-			 const char *path, const char *root, bool quick)
+			 const char *path, const struct debug_root *root, bool quick)
 {
 	int fd = open_by_build_id(build_id, root);
 
@@ -146,7 +150,7 @@ static int open_separate(const struct elf_image *image, const struct elf_section
 }
 
 int debug_files__open(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
-		      const char *path, const char *root)
+		      const char *path, const struct debug_root *root)
 {
 	return open_separate(image, sections, build_id, path, root, false);
 }
@@ -180,7 +184,8 @@ static bool has_build_id(int fd, const uint8_t *id, size_t size)
 }
 
 /* A name, and the build-id of the file with that name (DWARF 5, 7.3.6; dwz(1)). */
-static int open_alternative(const struct elf_image *image, const struct elf_sections *sections, const char *root)
+static int open_alternative(const struct elf_image *image, const struct elf_sections *sections,
+			    const struct debug_root *root)
 {
 	const Elf64_Shdr *section = elf_sections__by_name(sections, image, ".gnu_debugaltlink");
 	_cleanup_close_ int fd = -1;
@@ -199,11 +204,12 @@ static int open_alternative(const struct elf_image *image, const struct elf_sect
 	size = section->sh_size - (uint64_t)length - 1;
 	if (size > sizeof(id) || elf_image__read(image, section->sh_offset + (uint64_t)length + 1, id, size))
 		return -ENOENT;
-	fd = open_in_root(root, name, true);
+	fd = open_in_root(root->path, name, true, root->reader);
 	return fd >= 0 && has_build_id(fd, id, size) ? TAKE_FD(fd) : -ENOENT;
 }
 
-int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick, int fds[2])
+int debug_files__open_lines(int fd, const char *build_id, const char *path, const struct debug_root *root, bool quick,
+			    int fds[2])
 {
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 }, others = { 0 };
 	_cleanup_close_ int found = -1;

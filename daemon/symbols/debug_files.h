@@ -5,18 +5,25 @@
 
 #include "daemon/elf/elf_image.h"
 #include "daemon/elf/elf_sections.h"
+#include "daemon/os/file_reader.h"
 
 #define DEBUG_FILES_MAX_CRC_BYTES (1ull << 30) /* a larger file is not taken by its checksum */
 
+/* Where debug files are looked up, and for whom: what the reader could not read is not found. */
+struct debug_root {
+	const char *path;                 /* "/" or "/proc/PID/root" */
+	const struct file_reader *reader; /* NULL: root */
+};
+
 /*
- * Looks below root ("/" or "/proc/PID/root"), in this order:
+ * Looks below the root, in this order:
  *	/usr/lib/debug/.build-id/xx/yyyy.debug		and the file carries the same build-id
  *	DIR/LINK, DIR/.debug/LINK, /usr/lib/debug/DIR/LINK	and the file's CRC-32 is the one in .gnu_debuglink
  * build_id: lower-case hex, "" when there is none. path: what a process with that root calls the file; DIR is
  * its folder. Returns an fd, or -ENOENT.
  */
 int debug_files__open(const struct elf_image *image, const struct elf_sections *sections, const char *build_id,
-		      const char *path, const char *root);
+		      const char *path, const struct debug_root *root);
 
 /*
  * Opens what has the file's DWARF information with line numbers: fds[0] is the file itself, a duplicate, or its
@@ -24,6 +31,7 @@ int debug_files__open(const struct elf_image *image, const struct elf_sections *
  * names by an absolute path (dwz's common parts; the build-id must be the link's), or -1. -ENOENT: there is none;
  * -EAGAIN: `quick`, and a checksum would have to be made.
  */
-int debug_files__open_lines(int fd, const char *build_id, const char *path, const char *root, bool quick, int fds[2]);
+int debug_files__open_lines(int fd, const char *build_id, const char *path, const struct debug_root *root, bool quick,
+			    int fds[2]);
 
 #endif

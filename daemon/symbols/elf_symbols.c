@@ -95,7 +95,7 @@ static int add_symtab(struct loading *loading, const struct elf_image *image, co
 	return loading->symbols->symtab.n > before ? 0 : -ENOENT;
 }
 
-static int add_debug_file(struct loading *loading, const char *path, const char *debug_root)
+static int add_debug_file(struct loading *loading, const char *path, const struct debug_root *debug_root)
 {
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
 	_cleanup_close_ int fd = -1;
@@ -155,7 +155,7 @@ static int add_mini_debuginfo(struct loading *loading)
  * The full symbols, from the first source that has them. Only the file's own damage is an error: a source
  * beside it that cannot be used is passed over.
  */
-static int add_full_symbols(struct loading *loading, const char *path, const char *debug_root)
+static int add_full_symbols(struct loading *loading, const char *path, const struct debug_root *debug_root)
 {
 	struct elf_symtab_location where;
 	int rc = add_symtab(loading, &loading->image, &loading->sections, &where);
@@ -305,7 +305,7 @@ static int add_registered(struct loading *loading)
 	return add_kernels(symbols, &loading->image, &registered);
 }
 
-static int load(struct loading *loading, const char *path, const char *debug_root, struct so_error *err)
+static int load(struct loading *loading, const char *path, const struct debug_root *debug_root, struct so_error *err)
 {
 	struct elf_symbols *symbols = loading->symbols;
 	const struct elf_image *image = &loading->image;
@@ -348,7 +348,8 @@ static struct elf_symbols *new_symbols(void)
 	return symbols;
 }
 
-int elf_symbols__open(int fd, const char *path, const char *debug_root, struct elf_symbols **out, struct so_error *err)
+int elf_symbols__open(int fd, const char *path, const struct debug_root *debug_root, struct elf_symbols **out,
+		      struct so_error *err)
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = new_symbols();
 	__attribute__((cleanup(cleanup__loading))) struct loading loading = { .symbols = symbols };

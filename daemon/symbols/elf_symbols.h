@@ -16,6 +16,7 @@
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
+struct debug_root; /* debug_files.h */
 struct elf_symbols;
 
 struct elf_symbol {
@@ -26,10 +27,11 @@ struct elf_symbol {
 /*
  * fd: the ELF file (borrowed during the call; the object keeps its own duplicate as long as names are read from
  * it). path: what the target calls the file, for debuglink and messages; may name a file that no longer exists
- * or that belongs to another mount namespace. debug_root: folder in which "usr/lib/debug" is looked up ("/" or
- * "/proc/PID/root"); NULL looks nowhere. Only pread, never a memory map. -EINVAL for a damaged file.
+ * or that belongs to another mount namespace. debug_root: where a separate debug file is looked up; NULL looks
+ * nowhere. Only pread, never a memory map. -EINVAL for a damaged file.
  */
-int elf_symbols__open(int fd, const char *path, const char *debug_root, struct elf_symbols **out, struct so_error *err);
+int elf_symbols__open(int fd, const char *path, const struct debug_root *debug_root, struct elf_symbols **out,
+		      struct so_error *err);
 /* The same from an image in memory (the vdso); the image is copied. */
 int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols **out, struct so_error *err);
 

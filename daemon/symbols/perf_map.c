@@ -395,8 +395,9 @@ static int read_status(pid_t pid, pid_t *ns_pid, uid_t uids[2])
 	return 0;
 }
 
-/* uids: who may own the file, besides root. */
-static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct perf_map **out, struct so_error *err)
+/* A process may have others' files mounted in this place. uids: who may own the file, besides root. */
+static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], const struct file_reader *reader,
+		    struct perf_map **out, struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__builder))) struct builder builder = { 0 };
 	_cleanup_close_ int fd = -1;
@@ -405,7 +406,7 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct 
 	int rc;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
-	fd = open_in_root(root, path, false);
+	fd = open_in_root(root, path, false, reader);
 	if (fd < 0)
 		return so_err(err, fd, "cannot open %s: %s", path, strerror(-fd));
 	if (fstat(fd, &st) < 0)
@@ -420,23 +421,25 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], struct 
 
 int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
 {
+	struct file_reader reader;
 	pid_t ns_pid = 0;
 	uid_t uids[2];
 	char root[32];
 	int rc;
 
-	rc = read_status(pid, &ns_pid, uids);
+	rc = read_status(pid, &ns_pid, uids) ?: file_reader__of(pid, &reader);
 	if (rc < 0)
 		return so_err(err, rc, "process %d does not exist (any more)", pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	return read_map(root, ns_pid, uids, out, err);
+	return read_map(root, ns_pid, uids, &reader, out, err);
 }
 
 int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_error *err)
 {
+	const struct file_reader reader = { .uid = uid, .gid = (gid_t)-1 };
 	const uid_t uids[2] = { uid, uid };
 
-	return read_map("/", pid, uids, out, err);
+	return read_map("/", pid, uids, &reader, out, err);
 }
 
 const char *perf_map__lookup(const struct perf_map *map, uint64_t address)

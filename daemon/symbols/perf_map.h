@@ -19,7 +19,8 @@ struct perf_map;
 #define PERF_MAP_MAX_BYTES (256u << 20) /* what is read of one file at most; the last lines written win */
 
 int perf_map__parse(const char *text, size_t length, struct perf_map **out);
-/* -ENOENT when the process has none. The file must be a regular file owned by the process's user or by root. */
+/* -ENOENT when the process has none. The file must be a regular file owned by the process's user or by root, and the
+ * process's user must be able to read it. */
 int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err);
 /* That of a process that has ended, which ran as `uid` and in this process's own PID and mount namespaces. */
 int perf_map__read_ended(pid_t pid, uid_t uid, struct perf_map **out, struct so_error *err);

@@ -235,7 +235,7 @@ static int publish_range(const struct learned_code *code, struct table_pool *poo
 	end_segment(&m, end << SO_BLOCK_SHIFT);
 	rc = rc ?: points.error;
 	rc = rc ?: fill_table(t, &points);
-	rc = rc ?: table_pool__add(pool, t, out);
+	rc = rc ?: table_pool__add_of(pool, code->owner, t, out);
 	free(points.list);
 	return rc;
 }

@@ -31,6 +31,7 @@ struct learned_code {
 	uint32_t groups;             /* rows that were learned at one time are one */
 	size_t published;            /* n when the table was made */
 	struct learned_table *table; /* NULL: nothing is published */
+	uid_t owner;                 /* whose code it is, for table_pool__add_of() */
 };
 
 void learned_table__unref(struct learned_table *table, struct table_pool *pool); /* NULL is fine */

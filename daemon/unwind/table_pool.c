@@ -6,6 +6,7 @@
 
 #include "daemon/os/clock.h"
 #include "daemon/os/u64_table.h"
+#include "daemon/os/user_shares.h"
 #include "stakeout/array.h"
 
 /*
@@ -34,6 +35,7 @@ struct table_pool {
 	uint32_t n_vacant;
 	uint32_t next_vacant; /* none is below */
 	uint64_t next_vacate_ns;
+	struct user_shares rule_shares, word_shares;
 	struct table_pool_stats stats;
 };
 
@@ -48,6 +50,8 @@ int table_pool__new(struct sampler *sampler, struct table_pool **out)
 		return -ENOMEM;
 	}
 	pool->sampler = sampler;
+	pool->rule_shares = user_shares__of(SO_MAX_RULES);
+	pool->word_shares = user_shares__of(SO_MAX_SHARDS * SO_SHARD_WORDS);
 	pool->n_rules = SO_FIRST_RULE;
 	pool->next_vacant = SO_FIRST_RULE;
 	*out = pool;
@@ -135,8 +139,25 @@ static uint32_t vacant_number(struct table_pool *pool)
 	return number;
 }
 
+/* One rule more that no table has had. */
+static bool take_own_rule(struct table_pool *pool, struct table_pieces *of)
+{
+	if (of->owner && of->own_rules == TABLE_POOL_OWN_RULES)
+		return false;
+	if (!user_shares__take(&pool->rule_shares, of->owner, 1))
+		return false;
+	of->own_rules++;
+	return true;
+}
+
+static void give_own_rules(struct table_pool *pool, struct table_pieces *of, uint32_t n)
+{
+	user_shares__give(&pool->rule_shares, of->owner, n);
+	of->own_rules -= n;
+}
+
 /* The shared number of a rule, for one table more; SO_RULE_UNAVAILABLE when there is no room for another. */
-static uint32_t share_rule(struct table_pool *pool, const struct so_unwind_rule *rule)
+static uint32_t share_rule(struct table_pool *pool, const struct so_unwind_rule *rule, struct table_pieces *of)
 {
 	uint32_t number, same;
 	uint64_t hash;
@@ -146,10 +167,15 @@ static uint32_t share_rule(struct table_pool *pool, const struct so_unwind_rule 
 			pool->n_unused--;
 		return number;
 	}
+	if (!take_own_rule(pool, of)) {
+		pool->stats.rules_refused++;
+		return SO_RULE_UNAVAILABLE;
+	}
 	number = vacant_number(pool);
 	/* The table of hashes may be another one now. */
 	if (number == SO_RULE_UNAVAILABLE || find_rule(pool, rule, &hash, &same) ||
 	    u64_table__set(&pool->by_hash, hash, number)) {
+		give_own_rules(pool, of, 1);
 		pool->stats.rules_refused++;
 		return SO_RULE_UNAVAILABLE;
 	}
@@ -187,7 +213,7 @@ static uint32_t *share_rules(struct table_pool *pool, const struct unwind_table 
 	numbers[SO_RULE_NONE] = SO_RULE_NONE;
 	numbers[SO_RULE_UNAVAILABLE] = SO_RULE_UNAVAILABLE;
 	for (uint32_t i = 0; i < table->n_rules; i++) {
-		uint32_t number = share_rule(pool, &table->rules[i]);
+		uint32_t number = share_rule(pool, &table->rules[i], out);
 
 		numbers[SO_FIRST_RULE + i] = number;
 		if (number != SO_RULE_UNAVAILABLE)
@@ -310,23 +336,42 @@ static int place(struct table_pool *pool, const struct unwind_table *t, const ui
 	return 0;
 }
 
+static void give_shares(struct table_pool *pool, struct table_pieces *of)
+{
+	give_back_rules(pool, of->rules, of->n_rules);
+	give_own_rules(pool, of, of->own_rules);
+	user_shares__give(&pool->word_shares, of->owner, of->own_words);
+	of->own_words = 0;
+}
+
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out)
 {
-	struct table_pieces list = { .era = pool->era };
+	return table_pool__add_of(pool, 0, table, out);
+}
+
+int table_pool__add_of(struct table_pool *pool, uid_t owner, const struct unwind_table *table, struct table_pieces *out)
+{
+	uint64_t words = table->n_blocks ? piece_words(table, 0, table->n_blocks) : 0;
+	struct table_pieces list = { .era = pool->era, .owner = owner };
 	_cleanup_free_ uint32_t *numbers = NULL;
 	int rc;
 
 	if (table->first_block + table->n_blocks > UINT32_MAX)
 		return -EFBIG;
+	if (words > UINT32_MAX || !user_shares__take(&pool->word_shares, owner, (uint32_t)words))
+		return -EDQUOT;
+	list.own_words = (uint32_t)words;
 	numbers = share_rules(pool, table, &list);
-	if (!numbers)
+	if (!numbers) {
+		give_shares(pool, &list);
 		return -ENOMEM;
+	}
 	rc = place(pool, table, numbers, &list);
 	if (rc) {
 		/* The kernel side has not heard of them. */
 		for (size_t i = 0; i < list.n; i++)
 			give_back(pool, &list.pieces[i], false);
-		give_back_rules(pool, list.rules, list.n_rules);
+		give_shares(pool, &list);
 		free(list.pieces);
 		free(list.rules);
 		return rc;
@@ -342,7 +387,7 @@ void table_pool__release(struct table_pool *pool, struct table_pieces *pieces)
 		give_back(pool, &pieces->pieces[i], true);
 	}
 	if (pieces->era == pool->era)
-		give_back_rules(pool, pieces->rules, pieces->n_rules);
+		give_shares(pool, pieces);
 	free(pieces->pieces);
 	free(pieces->rules);
 	*pieces = (struct table_pieces){ 0 };
@@ -365,6 +410,9 @@ int table_pieces__move(struct table_pieces *to, struct table_pieces *from)
 	for (size_t i = 0; i < from->n_rules; i++)
 		to->rules[to->n_rules++] = from->rules[i];
 	to->era = from->era;
+	to->owner = from->owner;
+	to->own_rules += from->own_rules;
+	to->own_words += from->own_words;
 	free(from->pieces);
 	free(from->rules);
 	*from = (struct table_pieces){ 0 };
@@ -471,6 +519,8 @@ int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, 
 void table_pool__reset(struct table_pool *pool)
 {
 	u64_table__release(&pool->by_hash);
+	user_shares__reset(&pool->rule_shares);
+	user_shares__reset(&pool->word_shares);
 	pool_space__reset(pool->space);
 	pool->era++;
 	pool->n_rules = SO_FIRST_RULE;
@@ -496,6 +546,8 @@ void table_pool__free(struct table_pool *pool)
 	if (!pool)
 		return;
 	u64_table__release(&pool->by_hash);
+	user_shares__reset(&pool->rule_shares);
+	user_shares__reset(&pool->word_shares);
 	pool_space__free(pool->space);
 	free(pool->uses);
 	free(pool);

@@ -9,6 +9,9 @@
 
 struct table_pool;
 
+/* Of one table of a user's. The largest libraries have some thousands. */
+#define TABLE_POOL_OWN_RULES 16384
+
 /* Where a run of a table's blocks lies. */
 struct table_piece {
 	uint64_t first_block;
@@ -25,6 +28,8 @@ struct table_pieces {
 	uint32_t era;    /* of the pool; counted up by table_pool__reset() */
 	uint32_t *rules; /* shared numbers of those that its rows name, for release */
 	size_t n_rules;
+	uid_t owner; /* whose share these are taken from */
+	uint32_t own_rules, own_words;
 };
 
 struct table_pool_stats {
@@ -42,6 +47,13 @@ int table_pool__new(struct sampler *sampler, struct table_pool **out);
  * address lies beyond what a piece can name; nothing is taken then.
  */
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out);
+/*
+ * The same for a table that another user than root has made: rules that no other table has, TABLE_POOL_OWN_RULES at
+ * most, and words are taken from that user's share (user_shares.h). Where it has no more rules, rows show
+ * SO_RULE_UNAVAILABLE; -EDQUOT where it has too few words.
+ */
+int table_pool__add_of(struct table_pool *pool, uid_t owner, const struct unwind_table *table,
+		       struct table_pieces *out);
 /*
  * Gives back the words that the pieces have, for other tables after POOL_SPACE_GRACE_NS, and frees the array. No run of
  * mappings that a process still has may lead to them. Of pieces from before a reset only the arrays are freed. Rules

@@ -4,6 +4,7 @@
 #define STAKEOUT_TESTS_ELF_FIND_H
 
 #include "daemon/symbols/elf_symbols.c"
+#include "daemon/symbols/debug_files.h"
 
 /* The preferred symbol of exactly that name, PLT stubs and CUDA kernels left out; -ENOENT. */
 static int elf_find(const struct elf_symbols *symbols, const char *name, struct elf_symbol *symbol)

@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "daemon/files/file_registry_internal.h"
+#include "daemon/files/file_registry.c"
 #include "tests/unit/fake_sampler.h"
 
 #define PAGE 4096
@@ -128,6 +128,19 @@ static int prepare_and_add(struct world *w, const struct proc_map *map)
 	int ret = file_registry__prepare(w->files, getpid(), map, &p);
 
 	return ret ? ret : file_registry__add(w->files, p);
+}
+
+/* A file that is mapped here, as another one that the kernel lists by these numbers. */
+static int prepare_and_add_as(struct world *w, const struct proc_map *map, const struct proc_map *as)
+{
+	struct prepared_file *p = NULL;
+	int ret = file_registry__prepare(w->files, getpid(), map, &p);
+
+	if (ret)
+		return ret;
+	p->dev = map_dev(as);
+	p->inode = as->inode;
+	return file_registry__add(w->files, p);
 }
 
 /* Whatever text follows the link edge: its own function, by its own symbol table. */
@@ -656,8 +669,6 @@ static void test_same_key(void **state)
 	void *at = map_bytes(w, "text", "#!/bin/sh\n", 10);
 	struct proc_map maps[4] = { map_of(at) };
 
-	if (geteuid())
-		skip(); /* map_files, which leads to the file whatever its inode is said to be, is for root */
 	for (unsigned i = 1; i < 4; i++)
 		maps[i] = same_key(maps[0], 100 + i);
 	for (unsigned first = 0; first < 4; first++) {
@@ -665,7 +676,7 @@ static void test_same_key(void **state)
 
 		for (unsigned i = 0; i < 4; i++) {
 			assert_null(expect_known(w, &maps[i], false));
-			assert_int_equal(prepare_and_add(w, &maps[i]), 0);
+			assert_int_equal(prepare_and_add_as(w, &maps[0], &maps[i]), 0);
 			uses[i] = file_registry__use(w->files, &maps[i]);
 			assert_true(uses[i].place > 0);
 		}
@@ -686,15 +697,14 @@ static void test_numbers_are_used_again(void **state)
 {
 	struct world *w = *state;
 	void *at = map_bytes(w, "text", "#!/bin/sh\n", 10);
-	struct proc_map map = map_of(at);
-	uint64_t inode = map.inode;
+	struct proc_map mapped = map_of(at), map = mapped;
 	uint32_t highest = 0, first = 0, again = 0;
 
 	for (unsigned i = 0; i < 10000; i++) {
 		struct file_use use;
 
-		map.inode = geteuid() ? inode : inode + i; /* as above */
-		assert_int_equal(prepare_and_add(w, &map), 0);
+		map.inode = mapped.inode + i;
+		assert_int_equal(prepare_and_add_as(w, &mapped, &map), 0);
 		use = file_registry__use(w->files, &map);
 		highest = use.place > highest ? use.place : highest;
 		if (!i)
@@ -710,6 +720,30 @@ static void test_numbers_are_used_again(void **state)
 	assert_int_equal(stats_of(w).freed, 10000);
 	munmap(at, PAGE);
 	release_map(&map);
+}
+
+/* A user has so many places, and root's files are known all the same. */
+static void test_places_of_users(void **state)
+{
+	struct world *w = *state;
+	void *at = map_bytes(w, "text", "#!/bin/sh\n", 10);
+	struct proc_map mapped = map_of(at), map = mapped;
+	struct prepared_file *p;
+
+	w->files->place_shares = (struct user_shares){ .of_one = 2, .of_all = 3 };
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(file_registry__prepare(w->files, getpid(), &mapped, &p), 0);
+		p->inode += i;
+		p->slot->reader.uid = i < 3 ? 1000 : 0;
+		assert_int_equal(file_registry__add(w->files, p), i == 2 ? -ENOSPC : 0);
+		map.inode = mapped.inode + i;
+		expect_known(w, &map, i != 2);
+	}
+	retire_all(w, 0, 1);
+	assert_int_equal(collect(w, &nothing, 1), 3);
+	assert_int_equal(w->files->place_shares.all, 0);
+	munmap(at, PAGE);
+	release_map(&mapped);
 }
 
 /* What is learned of a file comes back with it, and a table that a run of mappings still has outlives the next one. */
@@ -838,6 +872,7 @@ int main(void)
 		TEST(vdso_stays),
 		TEST(same_key),
 		TEST(numbers_are_used_again),
+		TEST(places_of_users),
 		TEST(learned_of_retired),
 		TEST(full_is_tried_again),
 		TEST(file_set),

@@ -87,6 +87,30 @@ static void who_waits_gets_what_is_given(void **state)
 	limits__give(LIMIT_PROFILES, LIMITS_PROFILES);
 }
 
+/* One user has half of the turns, all but root three of four. */
+static void of_users(void **state)
+{
+	struct so_error err;
+
+	assert_true(limits__take_of(LIMIT_PROFILES, 1000, 1));
+	assert_int_equal(limits__wait_profile(1000, &err), 0);
+	assert_false(limits__take_of(LIMIT_PROFILES, 1000, 1));
+	assert_true(limits__take_of(LIMIT_PROFILES, 1001, 1));
+	assert_false(limits__take_of(LIMIT_PROFILES, 1002, 1));
+	assert_true(limits__take_of(LIMIT_PROFILES, 0, 1));
+	assert_false(limits__take_of(LIMIT_PROFILES, 0, 1));
+	limits__give_of(LIMIT_PROFILES, 1000, 2);
+	assert_true(limits__take_of(LIMIT_PROFILES, 1002, 1));
+	limits__give_of(LIMIT_PROFILES, 1001, 1);
+	limits__give_of(LIMIT_PROFILES, 1002, 1);
+	limits__give_of(LIMIT_PROFILES, 0, 1);
+	assert_true(limits__take_of(LIMIT_REPLY_BYTES, 1000, LIMITS_REPLY_BYTES / 4));
+	assert_false(limits__take_of(LIMIT_REPLY_BYTES, 1000, 1));
+	assert_true(limits__take_of(LIMIT_REPLY_BYTES, 0, LIMITS_REPLY_BYTES / 2));
+	limits__give_of(LIMIT_REPLY_BYTES, 1000, LIMITS_REPLY_BYTES / 4);
+	limits__give_of(LIMIT_REPLY_BYTES, 0, LIMITS_REPLY_BYTES / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -94,6 +118,7 @@ int main(void)
 		cmocka_unit_test(sums_do_not_wrap),
 		cmocka_unit_test(some_are_not_counted),
 		cmocka_unit_test(who_waits_gets_what_is_given),
+		cmocka_unit_test(of_users),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static struct mapping_run *get(struct mapping_runs *runs, uint32_t n)
 {
 	struct mapping_run *run = NULL;
 
-	assert_int_equal(mapping_runs__alloc(runs, n, &run), 0);
+	assert_int_equal(mapping_runs__alloc(runs, 0, n, &run), 0);
 	assert_int_equal(run->n, n);
 	assert_int_equal(run->refs, 1);
 	return run;
@@ -48,7 +48,7 @@ static void expect_full(struct mapping_runs *runs, uint32_t n)
 {
 	struct mapping_run *run = (void *)runs;
 
-	assert_int_equal(mapping_runs__alloc(runs, n, &run), -ENOSPC);
+	assert_int_equal(mapping_runs__alloc(runs, 0, n, &run), -ENOSPC);
 	assert_ptr_equal(run, runs);
 }
 
@@ -184,7 +184,7 @@ static void test_churn(void **state)
 			*place = NULL;
 			continue;
 		}
-		if (mapping_runs__alloc(runs, (seed >> 8) % 200, place)) {
+		if (mapping_runs__alloc(runs, 0, (seed >> 8) % 200, place)) {
 			full++;
 			continue;
 		}
@@ -201,13 +201,34 @@ static void test_churn(void **state)
 	mapping_runs__free(runs);
 }
 
+/* A quarter for one user, three for all but root, and all for root. */
+static void test_shares(void **state)
+{
+	struct mapping_runs *runs = make(64 * CHUNK);
+	struct mapping_run *run[4], *none = NULL;
+
+	for (uid_t uid = 1; uid <= 3; uid++) {
+		assert_int_equal(mapping_runs__alloc(runs, uid, 16 * CHUNK, &run[uid]), 0);
+		assert_int_equal(mapping_runs__alloc(runs, uid, 1, &none), -ENOSPC);
+	}
+	assert_int_equal(mapping_runs__alloc(runs, 4, 1, &none), -ENOSPC);
+	assert_int_equal(mapping_runs__alloc(runs, 0, 16 * CHUNK, &run[0]), 0);
+	/* What one gives back is anybody's, after the time of grace. */
+	mapping_runs__unref(runs, run[2]);
+	now_ns += 2 * GRACE_NS;
+	assert_int_equal(mapping_runs__alloc(runs, 4, 16 * CHUNK, &run[2]), 0);
+	for (unsigned i = 0; i < 4; i++)
+		mapping_runs__unref(runs, run[i]);
+	mapping_runs__free(runs);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty_run),  cmocka_unit_test(test_disjoint),
 		cmocka_unit_test(test_bounds),     cmocka_unit_test(test_grace),
 		cmocka_unit_test(test_references), cmocka_unit_test(test_no_wrap),
-		cmocka_unit_test(test_churn),
+		cmocka_unit_test(test_churn),      cmocka_unit_test(test_shares),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

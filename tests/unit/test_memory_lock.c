@@ -21,7 +21,7 @@
 
 #define PATIENCE_MS 50
 #define FIRST       (1 << 22) /* beyond all real numbers */
-#define MANY        (MEMORY_LOCK_MAX_STUCK + 4)
+#define MANY        (BOUNDED_CALL_MAX_STUCK + 4)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -58,10 +58,11 @@ static int tear_down(void **state)
 {
 	for (unsigned i = 0; i < MANY; i++)
 		set_hangs(i, false);
-	for (unsigned i = 0; i < 10000 && memory_lock__stuck(); i++)
+	for (unsigned i = 0; i < 10000 && n_stuck(); i++)
 		usleep(2000);
 	set_try(NULL, 0);
-	return memory_lock__stuck() ? -1 : 0;
+	forgive();
+	return n_stuck() ? -1 : 0;
 }
 
 static double seconds_of(pid_t pid, int want)
@@ -78,7 +79,7 @@ static void one_that_answers(void **state)
 		assert_int_equal(memory_lock__check(FIRST), 0);
 	/* What answered just now is not asked again each time. */
 	assert_in_range(n_tries, 1, 50);
-	assert_int_equal(memory_lock__stuck(), 0);
+	assert_int_equal(n_stuck(), 0);
 }
 
 static void one_that_hangs(void **state)
@@ -91,11 +92,11 @@ static void one_that_hangs(void **state)
 	for (unsigned i = 0; i < 100; i++)
 		least = fmin(least, seconds_of(FIRST, -EBUSY));
 	assert_true(least < PATIENCE_MS / 1e3); /* on a busy machine any single one may take long */
-	assert_int_equal(memory_lock__stuck(), 1);
+	assert_int_equal(n_stuck(), 1);
 	assert_int_equal(n_tries, 1);
 	assert_int_equal(memory_lock__check(FIRST + 1), 0);
 	set_hangs(0, false);
-	for (unsigned i = 0; i < 10000 && memory_lock__stuck(); i++)
+	for (unsigned i = 0; i < 10000 && n_stuck(); i++)
 		usleep(2000);
 	assert_int_equal(memory_lock__check(FIRST), 0);
 }
@@ -106,11 +107,11 @@ static void more_than_there_may_be(void **state)
 		set_hangs(i, true);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(memory_lock__check(FIRST + (pid_t)i), -EBUSY);
-	assert_int_equal(memory_lock__stuck(), MEMORY_LOCK_MAX_STUCK);
-	assert_int_equal(n_tries, MEMORY_LOCK_MAX_STUCK);
+	assert_int_equal(n_stuck(), BOUNDED_CALL_MAX_STUCK);
+	assert_int_equal(n_tries, BOUNDED_CALL_MAX_STUCK);
 	/* One goes on: there is a thread for the next. */
 	set_hangs(3, false);
-	for (unsigned i = 0; i < 10000 && memory_lock__stuck() == MEMORY_LOCK_MAX_STUCK; i++)
+	for (unsigned i = 0; i < 10000 && n_stuck() == BOUNDED_CALL_MAX_STUCK; i++)
 		usleep(2000);
 	assert_int_equal(memory_lock__check(FIRST + 3), 0);
 }
@@ -120,7 +121,7 @@ static void *ask(void *context)
 	return (void *)(intptr_t)memory_lock__check(*(const pid_t *)context);
 }
 
-/* Threads that ask for one process share the one that tries. */
+/* Threads that ask for one process at once have one that tries each, and no more than they are. */
 static void many_that_ask(void **state)
 {
 	pid_t pid = FIRST;
@@ -134,8 +135,89 @@ static void many_that_ask(void **state)
 		assert_int_equal(pthread_join(threads[i], &answer), 0);
 		assert_int_equal((int)(intptr_t)answer, -EBUSY);
 	}
+	assert_in_range(n_tries, 1, 8);
+	assert_int_equal(n_stuck(), n_tries);
+}
+
+static bool others_hang;
+
+static void try_other(pid_t pid)
+{
+	pthread_mutex_lock(&lock);
+	while (others_hang)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static pid_t child_of(uid_t uid)
+{
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	if (!child) {
+		if (setuid(uid) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return child;
+}
+
+/* One user's processes take no more threads than their share; there are others for another user's. */
+static void one_user(void **state)
+{
+	pid_t children[BOUNDED_CALL_USER_STUCK + 2], other;
+
+	if (geteuid())
+		skip();
+	others_hang = true;
+	set_try(try_other, 5); /* eight of these are no long wait */
+	for (unsigned i = 0; i < BOUNDED_CALL_USER_STUCK + 2; i++) {
+		children[i] = child_of(65533);
+		assert_int_equal(memory_lock__check(children[i]), -EBUSY);
+	}
+	assert_int_equal(n_stuck(), BOUNDED_CALL_USER_STUCK);
+	other = child_of(65534);
+	assert_int_equal(memory_lock__check(other), -EBUSY);
+	assert_int_equal(n_stuck(), BOUNDED_CALL_USER_STUCK + 1);
+	pthread_mutex_lock(&lock);
+	others_hang = false;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	for (unsigned i = 0; i < BOUNDED_CALL_USER_STUCK + 3; i++) {
+		kill(i < BOUNDED_CALL_USER_STUCK + 2 ? children[i] : other, SIGKILL);
+		wait(NULL);
+	}
+}
+
+/* A user whose processes were waited for long enough is not waited for; another one is. */
+static void no_more_patience(void **state)
+{
+	pid_t slow, other;
+
+	if (geteuid())
+		skip();
+	slow = child_of(65533);
+	other = child_of(65534);
+	pthread_mutex_lock(&pool.lock);
+	for (unsigned i = 0; i < BOUNDED_CALL_USER_MS / BOUNDED_CALL_MOST_MS; i++)
+		note_wait(&(struct bounded_call){ .pid = slow }, UINT64_MAX);
+	pthread_mutex_unlock(&pool.lock);
+	assert_int_equal(memory_lock__check(slow), -EBUSY);
+	assert_int_equal(memory_lock__check(other), 0);
 	assert_int_equal(n_tries, 1);
-	assert_int_equal(memory_lock__stuck(), 1);
+	forgive();
+	assert_int_equal(memory_lock__check(slow), 0);
+	kill(slow, SIGKILL);
+	kill(other, SIGKILL);
+	wait(NULL);
+	wait(NULL);
 }
 
 static void real_processes(void **state)
@@ -152,11 +234,14 @@ static void real_processes(void **state)
 	assert_int_equal(memory_lock__check(child), 0);
 	assert_int_equal(memory_lock__read(child, (uint64_t)(uintptr_t)text, got, sizeof(got)), sizeof(got));
 	assert_string_equal(got, text);
+	assert_int_equal(memory_lock__read_file(PROC_FILE_HERE, child, "comm", got, sizeof(got)), sizeof(got) - 1);
+	assert_int_equal(got[sizeof(got) - 1], '\0');
 	assert_int_equal(kill(child, SIGKILL), 0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	/* One that has ended does not hang. */
 	assert_int_equal(memory_lock__check(child), 0);
 	assert_int_equal(memory_lock__read(child, (uint64_t)(uintptr_t)text, got, sizeof(got)), 0);
+	assert_int_equal(memory_lock__read_file(PROC_FILE_HERE, child, "comm", got, sizeof(got)), -ESRCH);
 	assert_int_equal(memory_lock__check(FIRST), 0);
 	assert_int_equal(memory_lock__check(0), 0);
 }
@@ -168,6 +253,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(more_than_there_may_be, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(many_that_ask, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_user, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_more_patience, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(real_processes, set_up, tear_down),
 	};
 

@@ -239,6 +239,31 @@ static void test_read_of_another_owner(void **state)
 	assert_null(map);
 }
 
+/* Root's file that the process's user may not read, and one that they may. */
+static void test_read_of_roots_file(void **state)
+{
+	struct perf_map *map = NULL;
+	struct so_error err;
+	char path[64];
+	int fd, r;
+
+	if (geteuid() != 0)
+		skip();
+	own_map_path(path, sizeof(path));
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "1000 10 hidden\n", 15), 15);
+	close(fd);
+	r = perf_map__read_ended(getpid(), 65534, &map, &err);
+	assert_int_equal(r, -EACCES);
+	assert_null(map);
+	assert_int_equal(chmod(path, 0644), 0);
+	r = perf_map__read_ended(getpid(), 65534, &map, &err);
+	unlink(path);
+	assert_int_equal(r, 0);
+	perf_map__free(map);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +276,7 @@ int main(void)
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_read_refusals),
 		cmocka_unit_test(test_read_of_another_owner),
+		cmocka_unit_test(test_read_of_roots_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,6 +248,31 @@ static void test_open_replaced_file(void **state)
 	expect_content(fd, "old");
 }
 
+/* A process maps one file, and another one when its mapping is opened. */
+static void test_open_other_file(void **state)
+{
+	char path[] = "/tmp/stakeout-mapsXXXXXX", other[] = "/tmp/stakeout-mapsXXXXXX";
+	AUTO_MAPS maps = { 0 };
+	struct proc_map map;
+	int fd;
+
+	if (geteuid() != 0)
+		skip(); /* map_files needs a capability */
+	close(mkstemp(path));
+	write_file(path, "listed");
+	map_file(path, &maps, &map);
+	fd = mkstemp(other);
+	assert_int_equal(write(fd, "other", 5), 5);
+	assert_ptr_equal(mmap((void *)(uintptr_t)map.start, map.end - map.start, PROT_READ | PROT_EXEC,
+			      MAP_PRIVATE | MAP_FIXED, fd, 0),
+			 (void *)(uintptr_t)map.start);
+	close(fd);
+	assert_int_equal(proc_maps__open_file(getpid(), &map), -ESTALE);
+	unlink(path);
+	unlink(other);
+	munmap((void *)(uintptr_t)map.start, 4096);
+}
+
 /* Without map_files the path serves, if it is still the same file. */
 static void test_open_by_path(void **state)
 {
@@ -298,6 +323,7 @@ int main(void)
 		cmocka_unit_test(test_exec_pages_are_the_kernels),
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_open_replaced_file),
+		cmocka_unit_test(test_open_other_file),
 		cmocka_unit_test(test_open_by_path),
 		cmocka_unit_test(test_open_nothing),
 	};

@@ -36,13 +36,16 @@ static int tear_down(void **state)
 	return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+static const struct debug_root everywhere = { "/", NULL };
+
 static int read_path(const char *path, const char *name, const char *debug_root, struct python_image *image,
 		     struct so_error *err)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	return python_image__read(fd, name ? name : path, debug_root, image, err);
+	return python_image__read(fd, name ? name : path, debug_root ? &(struct debug_root){ debug_root, NULL } : NULL,
+				  image, err);
 }
 
 static __attribute__((format(printf, 1, 2))) bool run(const char *format, ...)
@@ -170,7 +173,7 @@ static void test_other_files(void **state)
 
 		if (fd < 0)
 			continue;
-		assert_int_equal(python_image__read(fd, maps.maps[i].path, "/", &image, &err), -ENOENT);
+		assert_int_equal(python_image__read(fd, maps.maps[i].path, &everywhere, &image, &err), -ENOENT);
 		files++;
 	}
 	assert_true(files > 3);
@@ -509,7 +512,7 @@ static void test_no_is_cheap(void **state)
 		double us;
 
 		clock_gettime(CLOCK_MONOTONIC, &begin);
-		assert_int_equal(python_image__read(fd, "/lib/large.so", "/", &image, NULL), -ENOENT);
+		assert_int_equal(python_image__read(fd, "/lib/large.so", &everywhere, &image, NULL), -ENOENT);
 		clock_gettime(CLOCK_MONOTONIC, &end);
 		us = (double)(end.tv_sec - begin.tv_sec) * 1e6 + (double)(end.tv_nsec - begin.tv_nsec) / 1e3;
 		if (us < best_us)

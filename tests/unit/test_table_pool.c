@@ -326,6 +326,43 @@ static void test_shared_rules(void **state)
 	table_pool__release(w->pool, &q);
 }
 
+/* A user's table has so many rules of its own, a user's tables a quarter of all; root's have what is left. */
+static void test_rules_of_users(void **state)
+{
+	struct world *w = *state;
+	struct table_pieces p[10] = { 0 }, q = { 0 };
+	uint64_t room = SO_MAX_RULES / 4;
+
+	for (uint32_t i = 0; i < 10; i++) {
+		_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 4, 100, i * 20000, 20000);
+		uint64_t most = (i + 1) * TABLE_POOL_OWN_RULES;
+
+		fill_rows(t, 20, 100);
+		assert_int_equal(table_pool__add_of(w->pool, 1000, t, &p[i]), 0);
+		assert_int_equal(table_pool__stats(w->pool).rules, most < room ? most : room);
+	}
+	{
+		_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 4, 100, 200000, 50000);
+
+		fill_rows(t, 20, 100);
+		assert_int_equal(table_pool__add(w->pool, t, &q), 0);
+		compare_all(w, t, &q);
+	}
+	for (uint32_t i = 0; i < 10; i++)
+		table_pool__release(w->pool, &p[i]);
+	table_pool__release(w->pool, &q);
+	assert_int_equal(table_pool__stats(w->pool).rules, 0);
+	/* The share is whole again. */
+	{
+		_cleanup_(unwind_table) struct unwind_table *t = make_table(0, 4, 100, 300000, 10000);
+
+		fill_rows(t, 20, 100);
+		assert_int_equal(table_pool__add_of(w->pool, 1000, t, &p[0]), 0);
+		compare_all(w, t, &p[0]);
+		table_pool__release(w->pool, &p[0]);
+	}
+}
+
 /* Rules beyond SO_MAX_RULES become SO_RULE_UNAVAILABLE, those that are there already stay usable. */
 static void test_too_many_rules(void **state)
 {
@@ -719,7 +756,7 @@ int main(void)
 		TEST(small_rest),      TEST(shared_rules), TEST(too_many_rules), TEST(full),
 		TEST(far_address),     TEST(each_row),     TEST(reset),          TEST(released_words_rest),
 		TEST(holes),           TEST(churn),        TEST(full_and_again), TEST(release_after_reset),
-		TEST(rules_make_room), TEST(rules_churn),
+		TEST(rules_make_room), TEST(rules_churn),  TEST(rules_of_users),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

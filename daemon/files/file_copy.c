@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/files/file_copy.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "stakeout/cleanup.h"
+
+static uint64_t all_bytes; /* atomic */
+
+static bool in_own_user_namespace(pid_t pid)
+{
+	char path[32];
+	struct stat own, other;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	return stat("/proc/self/ns/user", &own) || stat(path, &other) || own.st_ino != other.st_ino;
+}
+
+static bool is_served(pid_t pid, int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return true;
+	return fs.f_type == FUSE_SUPER_MAGIC || (fs.f_type == OVERLAYFS_SUPER_MAGIC && in_own_user_namespace(pid));
+}
+
+static int copy(int from, int to, uint64_t size)
+{
+	char buf[1 << 16];
+
+	for (uint64_t done = 0; done < size;) {
+		ssize_t n = pread(from, buf, size - done < sizeof(buf) ? size - done : sizeof(buf), (off_t)done);
+
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		if (pwrite(to, buf, (size_t)n, (off_t)done) != n)
+			return -EIO;
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
+int file_copy__replace(pid_t pid, int *fd)
+{
+	_cleanup_close_ int made = -1;
+	struct stat st;
+	uint64_t size;
+	int ret;
+
+	if (!is_served(pid, *fd))
+		return 0;
+	made = memfd_create("copy of a target's file", MFD_CLOEXEC);
+	if (made < 0 || fstat(*fd, &st))
+		return -errno;
+	size = st.st_size > 0 && st.st_size <= FILE_COPY_MAX_BYTES ? (uint64_t)st.st_size : 0;
+	if (__atomic_add_fetch(&all_bytes, size, __ATOMIC_RELAXED) > FILE_COPY_ALL_BYTES) {
+		__atomic_sub_fetch(&all_bytes, size, __ATOMIC_RELAXED);
+		size = 0;
+	}
+	ret = copy(*fd, made, size);
+	if (ret) {
+		__atomic_sub_fetch(&all_bytes, size, __ATOMIC_RELAXED);
+		return ret;
+	}
+	close(*fd);
+	*fd = TAKE_FD(made);
+	return 1;
+}
+
+void file_copy__forget(int fd)
+{
+	struct stat st;
+
+	if (!fstat(fd, &st))
+		__atomic_sub_fetch(&all_bytes, (uint64_t)st.st_size, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/os/memory_helper.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/os/code_reader.h"
+#include "daemon/os/helper_process.h"
+#include "stakeout/cleanup.h"
+
+#define PROGRAM     "/proc/self/exe"
+#define CHUNK_BYTES (32u << 10) /* of one message */
+
+struct request {
+	pid_t pid;
+	uint32_t size; /* CHUNK_BYTES at most */
+	uint64_t address;
+};
+
+struct answer {
+	uint32_t n;
+	uint8_t bytes[CHUNK_BYTES];
+};
+
+struct memory_helper {
+	struct memory_helper *next;
+	struct helper_process process;
+	int fd;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct memory_helper *idle;
+	bool enabled;
+} helpers = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void memory_helper__enable(void)
+{
+	helpers.enabled = true;
+}
+
+static void end_helper(struct memory_helper *h)
+{
+	close(h->fd);
+	helper_process__end(&h->process);
+	free(h);
+}
+
+static struct memory_helper *start_helper(void)
+{
+	struct memory_helper *h = calloc(1, sizeof(*h));
+	int pair[2];
+
+	if (!h || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		free(h);
+		return NULL;
+	}
+	h->fd = pair[0];
+	if (helper_process__start(&h->process, PROGRAM, MEMORY_HELPER_ARGUMENT, pair[1])) {
+		close(h->fd);
+		free(TAKE_PTR(h));
+	}
+	close(pair[1]);
+	return h;
+}
+
+static struct memory_helper *take_helper(void)
+{
+	struct memory_helper *h;
+
+	pthread_mutex_lock(&helpers.lock);
+	h = helpers.idle;
+	if (h)
+		helpers.idle = h->next;
+	pthread_mutex_unlock(&helpers.lock);
+	return h ?: start_helper();
+}
+
+static void give_helper(struct memory_helper *h)
+{
+	pthread_mutex_lock(&helpers.lock);
+	h->next = helpers.idle;
+	helpers.idle = h;
+	pthread_mutex_unlock(&helpers.lock);
+}
+
+static bool ask(struct memory_helper *h, const struct request *request, struct answer *answer)
+{
+	ssize_t n;
+
+	if (send(h->fd, request, sizeof(*request), MSG_NOSIGNAL) != sizeof(*request))
+		return false;
+	n = recv(h->fd, answer, sizeof(*answer), 0);
+	return n >= (ssize_t)offsetof(struct answer, bytes) && answer->n <= request->size &&
+	       (size_t)n == offsetof(struct answer, bytes) + answer->n;
+}
+
+/* Piece by piece, up to the first one that is not read whole. */
+static bool read_all(struct memory_helper *h, pid_t pid, uint64_t address, uint8_t *buf, size_t size, size_t *n)
+{
+	struct answer answer;
+
+	for (*n = 0; *n < size; *n += answer.n) {
+		size_t left = size - *n;
+		struct request request = { pid, left < CHUNK_BYTES ? left : CHUNK_BYTES, address + *n };
+
+		if (!ask(h, &request, &answer))
+			return false;
+		memcpy(buf + *n, answer.bytes, answer.n);
+		if (answer.n < request.size) {
+			*n += answer.n;
+			return true;
+		}
+	}
+	return true;
+}
+
+size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size)
+{
+	struct memory_helper *h;
+	size_t n = 0;
+
+	if (!helpers.enabled)
+		return code_reader__read(pid, address, buf, size);
+	h = take_helper();
+	if (!h)
+		return 0;
+	if (read_all(h, pid, address, buf, size, &n))
+		give_helper(h);
+	else
+		end_helper(h);
+	return n;
+}
+
+void memory_helper__run(void)
+{
+	static struct answer answer;
+	struct request request;
+
+	/* The name by which rules know what is never a target. */
+	prctl(PR_SET_NAME, "stakeoutd");
+	while (recv(STDIN_FILENO, &request, sizeof(request), 0) == sizeof(request)) {
+		if (request.size > sizeof(answer.bytes))
+			break;
+		answer.n = (uint32_t)code_reader__read(request.pid, request.address, answer.bytes, request.size);
+		if (send(STDIN_FILENO, &answer, offsetof(struct answer, bytes) + answer.n, MSG_NOSIGNAL) < 0)
+			break;
+	}
+	_exit(0);
+}

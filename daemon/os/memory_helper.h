@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Processes that read other processes' memory for the daemon, one read at a time each. A read that hangs at a page of a
+ * file that a user's program serves cannot be killed, and a process ends only with its last thread: so it is not the
+ * daemon whose thread hangs. Both ends are the same program, so their messages have no version.
+ */
+#ifndef STAKEOUT_MEMORY_HELPER_H
+#define STAKEOUT_MEMORY_HELPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The first argument of a stakeoutd that is to be one. */
+#define MEMORY_HELPER_ARGUMENT "--read-memory"
+
+/* Until this is called, reads are made by who asks for them: in tests, and by what does not outlive its target. */
+void memory_helper__enable(void);
+
+/* As code_reader__read(); one of the processes makes the read, and is started if none is idle. Thread-safe. */
+size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size);
+
+/* Reads for who holds the other end of the socket that is standard input, until that is closed. */
+void memory_helper__run(void) __attribute__((noreturn));
+
+#endif
