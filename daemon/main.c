@@ -337,6 +337,7 @@ static int serve(const struct daemon_options *options, const struct category_rul
 		rc = door__serve(door, api, &tcp_server, err);
 	if (rc)
 		return rc;
+	memory_helper__enable(!options->private);
 	log__info("version %s listens on %s", STAKEOUT_VERSION, listen_socket__path(sock));
 	rc = say_started(options, &vital, &watchdog, err);
 	if (rc)
@@ -379,7 +380,6 @@ static int run(const struct daemon_options *options, const struct category_rules
 	_cleanup_close_ int signal_fd = -1;
 	int rc = take_ready_fd(options, err);
 
-	memory_helper__enable();
 	if (!rc)
 		rc = take_signals(options->private, &signal_fd, err);
 	if (!rc)
