@@ -325,6 +325,7 @@ static int serve(const struct daemon_options *options, const struct category_rul
 	rc = rc ?: door__serve(door, api, &tcp_server, err);
 	if (rc)
 		return rc;
+	memory_helper__enable(!options->private);
 	log__info("version %s listens on %s", STAKEOUT_VERSION, listen_socket__path(sock));
 	rc = say_started(options, &vital, &watchdog, err);
 	if (rc)
@@ -367,7 +368,6 @@ static int run(const struct daemon_options *options, const struct category_rules
 	_cleanup_close_ int signal_fd = -1;
 	int rc = take_ready_fd(options, err);
 
-	memory_helper__enable();
 	rc = rc ?: take_signals(options->private, &signal_fd, err);
 	rc = rc ?: find_group(options, &group, err);
 	rc = rc ?: listen_socket__open(options->socket, socket_mode(options, group), group, &sock, err);

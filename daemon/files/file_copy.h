@@ -13,8 +13,8 @@
 #define FILE_COPY_ALL_BYTES (256u << 20)
 
 /*
- * 0: the file is one of the kernel's own file systems; fd stays. 1: *fd is a copy in memory now, empty where the file is
- * larger than it may be, and the file is closed. -errno: it could not be read. May hang: see bounded_call.h. pid: a
+ * 0: the file is one of the kernel's own file systems; fd stays. 1: *fd is a copy in memory now, empty where the file
+ * is larger than it may be, and the file is closed. -errno: it could not be read. May hang: see bounded_call.h. pid: a
  * process that maps it; in a user namespace of its own, what lies below an overlay may be such a file as well.
  * Thread-safe.
  */

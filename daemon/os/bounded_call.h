@@ -46,7 +46,7 @@ struct bounded_call {
  */
 int bounded_call__make(const struct bounded_call *call);
 
-/* Processes that hang for BOUNDED_CALL_SAID_MS or longer; logs those that it finds first. Their end is logged by itself. */
+/* Calls that hang for BOUNDED_CALL_SAID_MS or longer; logs their processes, each once. Their end is logged too. */
 unsigned bounded_call__stuck(void);
 
 #endif

@@ -15,6 +15,7 @@
 
 #define PROGRAM     "/proc/self/exe"
 #define CHUNK_BYTES (32u << 10) /* of one message */
+#define SPARE       2           /* that are ready, beside such as hang */
 
 struct request {
 	pid_t pid;
@@ -36,13 +37,9 @@ struct memory_helper {
 static struct {
 	pthread_mutex_t lock;
 	struct memory_helper *idle;
+	unsigned n_idle, n_starting;
 	bool enabled;
 } helpers = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-void memory_helper__enable(void)
-{
-	helpers.enabled = true;
-}
 
 static void end_helper(struct memory_helper *h)
 {
@@ -75,18 +72,26 @@ static struct memory_helper *take_helper(void)
 
 	pthread_mutex_lock(&helpers.lock);
 	h = helpers.idle;
-	if (h)
+	if (h) {
 		helpers.idle = h->next;
+		helpers.n_idle--;
+	}
 	pthread_mutex_unlock(&helpers.lock);
-	return h ?: start_helper();
+	return h;
 }
 
+/* There may be more than are wanted, when one that hung goes on. */
 static void give_helper(struct memory_helper *h)
 {
 	pthread_mutex_lock(&helpers.lock);
-	h->next = helpers.idle;
-	helpers.idle = h;
+	if (helpers.n_idle < 2 * SPARE) {
+		h->next = helpers.idle;
+		helpers.idle = TAKE_PTR(h);
+		helpers.n_idle++;
+	}
 	pthread_mutex_unlock(&helpers.lock);
+	if (h)
+		end_helper(h);
 }
 
 static bool ask(struct memory_helper *h, const struct request *request, struct answer *answer)
@@ -120,20 +125,66 @@ static bool read_all(struct memory_helper *h, pid_t pid, uint64_t address, uint8
 	return true;
 }
 
+/* It takes part when it has answered once: a program may take long to start. */
+static void *start_spare(void *context)
+{
+	const struct request nothing = { .pid = getpid() };
+	struct memory_helper *h = start_helper();
+	struct answer answer;
+
+	if (h && !ask(h, &nothing, &answer)) {
+		end_helper(h);
+		h = NULL;
+	}
+	if (h)
+		give_helper(h);
+	pthread_mutex_lock(&helpers.lock);
+	helpers.n_starting--;
+	pthread_mutex_unlock(&helpers.lock);
+	return NULL;
+}
+
+void memory_helper__replenish(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_mutex_lock(&helpers.lock);
+	while (helpers.enabled && helpers.n_idle + helpers.n_starting < SPARE) {
+		if (pthread_create(&thread, &attr, start_spare, NULL))
+			break;
+		helpers.n_starting++;
+	}
+	pthread_mutex_unlock(&helpers.lock);
+	pthread_attr_destroy(&attr);
+}
+
+void memory_helper__enable(bool now)
+{
+	pthread_mutex_lock(&helpers.lock);
+	helpers.enabled = true;
+	pthread_mutex_unlock(&helpers.lock);
+	if (now)
+		memory_helper__replenish();
+}
+
 size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size)
 {
-	struct memory_helper *h;
+	struct memory_helper *h = take_helper();
 	size_t n = 0;
 
-	if (!helpers.enabled)
+	if (!h) {
+		memory_helper__replenish();
 		return code_reader__read(pid, address, buf, size);
-	h = take_helper();
-	if (!h)
-		return 0;
-	if (read_all(h, pid, address, buf, size, &n))
+	}
+	if (read_all(h, pid, address, buf, size, &n)) {
 		give_helper(h);
-	else
-		end_helper(h);
+		return n;
+	}
+	end_helper(h);
+	memory_helper__replenish();
 	return n;
 }
 

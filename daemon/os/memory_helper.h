@@ -7,6 +7,7 @@
 #ifndef STAKEOUT_MEMORY_HELPER_H
 #define STAKEOUT_MEMORY_HELPER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,10 +15,16 @@
 /* The first argument of a stakeoutd that is to be one. */
 #define MEMORY_HELPER_ARGUMENT "--read-memory"
 
-/* Until this is called, reads are made by who asks for them: in tests, and by what does not outlive its target. */
-void memory_helper__enable(void);
+/*
+ * Starts some, beside what goes on: now, or at the first read, since many a recording needs none. Each has what the
+ * program may do at that time, so privileges are given up before. Until one is ready, and where this is never called,
+ * as in tests, reads are made by who asks for them.
+ */
+void memory_helper__enable(bool now);
+/* Others in the place of such as hang. Thread-safe. */
+void memory_helper__replenish(void);
 
-/* As code_reader__read(); one of the processes makes the read, and is started if none is idle. Thread-safe. */
+/* As code_reader__read(). Thread-safe. */
 size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size);
 
 /* Reads for who holds the other end of the socket that is standard input, until that is closed. */

@@ -135,12 +135,16 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)
 {
 	struct memory_read *r = malloc(sizeof(*r) + size);
 	size_t n;
+	int ret;
 
 	if (!r)
 		return 0;
 	*r = (struct memory_read){ .pid = pid, .address = address, .size = size };
-	if (bounded_call__make(
-		    &(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, MEMORY_LOCK_READ_MS, run_read, free, r }))
+	ret = bounded_call__make(
+		&(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, MEMORY_LOCK_READ_MS, run_read, free, r });
+	if (ret == -EINPROGRESS)
+		memory_helper__replenish();
+	if (ret)
 		return 0;
 	n = r->n;
 	memcpy(buf, r->bytes, n);

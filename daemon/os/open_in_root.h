@@ -14,8 +14,9 @@
 /*
  * path: below root, with or without a leading "/". follow: whether the last component may be a symbolic link. reader:
  * who must be able to read it; NULL: nobody but the caller.
- * Returns a read-only, close-on-exec fd, or -errno; -ENOENT too when it is not a regular file or one of the kernel's own
- * (/proc, /sys), -ELOOP for a link that is not followed, -EACCES when the reader may not. Nothing else is opened, not even for a moment.
+ * Returns a read-only, close-on-exec fd, or -errno; -ENOENT too when it is not a regular file or one of the kernel's
+ * own (/proc, /sys), -ELOOP for a link that is not followed, -EACCES when the reader may not. Nothing else is opened,
+ * not even for a moment.
  */
 int open_in_root(const char *root, const char *path, bool follow, const struct file_reader *reader);
 

@@ -316,7 +316,7 @@ static bool is_listed_file(int fd, const struct proc_map *map)
 	return own && has_identity(own, map);
 }
 
-/* Since the list was read, another file may have been mapped there: what is known of one must not become the other's. */
+/* Another file may be mapped there since the list was read: what is known of one must not become the other's. */
 static int open_listed(const char *link, const struct proc_map *map)
 {
 	_cleanup_close_ int path_fd = open(link, O_PATH | O_CLOEXEC), fd = -1;

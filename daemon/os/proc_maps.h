@@ -38,8 +38,8 @@ int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, stru
 const struct proc_map *proc_maps__find(const struct proc_maps *maps, uint64_t address);
 /*
  * Opens the file behind a mapping through the process itself: /proc/PID/map_files/START-END (works for deleted
- * and replaced files and for other mount namespaces; -ESTALE when another file is mapped there by now), else PATH below /proc/PID/root if its device and inode are the
- * mapping's. Returns a read-only, close-on-exec fd, or -errno.
+ * and replaced files and for other mount namespaces; -ESTALE when another file is mapped there by now), else PATH
+ * below /proc/PID/root if its device and inode are the mapping's. Returns a read-only, close-on-exec fd, or -errno.
  */
 int proc_maps__open_file(pid_t pid, const struct proc_map *map);
 void proc_maps__release(struct proc_maps *maps); /* frees what the struct holds and empties it */

@@ -4,7 +4,18 @@ import os
 import subprocess
 import time
 
-from harness import PATIENCE_S, Daemon, Skip, Target, need_bpf, need_namespaces, need_tool, temporary_dir, wait_until, workload
+from harness import (
+    PATIENCE_S,
+    Daemon,
+    Skip,
+    Target,
+    need_bpf,
+    need_namespaces,
+    need_tool,
+    temporary_dir,
+    wait_until,
+    workload,
+)
 from users import ALICE, MALLORY, program, start_as
 
 def hanging(what):

@@ -18,7 +18,8 @@ class Trace:
 
     def __init__(self, daemon):
         self.path = os.path.join(temporary_dir(), "trace")
-        argv = [need_tool("strace"), "-f", "-y", "-e", "trace=open,openat,openat2", "-o", self.path, "-p", daemon.process.pid]
+        calls = "trace=open,openat,openat2"
+        argv = [need_tool("strace"), "-f", "-y", "-e", calls, "-o", self.path, "-p", daemon.process.pid]
         self.process = spawn(argv, stderr=subprocess.PIPE)
         if b"attached" not in self.process.stderr.readline():
             raise Skip("the daemon cannot be traced")
