@@ -2,6 +2,7 @@
 /* Attach, stop, detach, and what there is to ask of a target. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/os/clock.h"
 #include "daemon/engine/engine_internal.h"
@@ -153,7 +154,9 @@ static void add_descendants(struct engine *e, struct target *t)
 		if (proc_info__all(&all, &n))
 			return;
 		for (size_t i = 0; i < n; i++) {
-			if (is_watched(e, all[i].ppid, t->slot) && !process_table__find(e->processes, all[i].pid))
+			/* The daemon, started by its target, is none of it; nor are its own children then. */
+			if (all[i].pid != getpid() && is_watched(e, all[i].ppid, t->slot) &&
+			    !process_table__find(e->processes, all[i].pid))
 				found |= !add_process(e, t, all[i].pid);
 		}
 	}
