@@ -48,22 +48,22 @@ static int say_ready(const struct daemon_options *options, const char *word, con
 	return write(options->ready_fd, line, n) == n ? 0 : -EPIPE;
 }
 
-static int fail(const struct daemon_options *options, int rc, const struct so_error *err)
+static int fail(const struct daemon_options *options, int ret, const struct so_error *err)
 {
 	if (options->ready_fd < 0)
 		log__error("%s", err->text);
 	else
-		say_ready(options, rc == -EPERM || rc == -EACCES ? "denied: " : "error: ", err->text);
+		say_ready(options, ret == -EPERM || ret == -EACCES ? "denied: " : "error: ", err->text);
 	return EXIT_FAILURE;
 }
 
 /* Takes the reference. */
 static int print_json(json_t *value)
 {
-	int rc = value ? json_dumpf(value, stdout, JSON_INDENT(2)) : -1;
+	int ret = value ? json_dumpf(value, stdout, JSON_INDENT(2)) : -1;
 
 	json_decref(value);
-	if (rc || putchar('\n') == EOF || fflush(stdout)) {
+	if (ret || putchar('\n') == EOF || fflush(stdout)) {
 		log__error("cannot print: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
@@ -203,24 +203,24 @@ static void door__close(struct door *door)
 
 static int door__open(const struct daemon_options *options, struct door *door, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	if (!options->listen)
 		return 0;
-	rc = token__read(options->token_file, &door->token, err);
-	return rc ? rc : tcp_door__open(options->listen, options->listen_anywhere, &door->fd, door->name, err);
+	ret = token__read(options->token_file, &door->token, err);
+	return ret ? ret : tcp_door__open(options->listen, options->listen_anywhere, &door->fd, door->name, err);
 }
 
 static int door__serve(struct door *door, struct api *api, struct http_server **out, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	if (door->fd < 0)
 		return 0;
-	rc = http_server__start(TAKE_FD(door->fd), PEER_NO_GROUP, door->token, api__handle, api, out, err);
-	if (!rc)
+	ret = http_server__start(TAKE_FD(door->fd), PEER_NO_GROUP, door->token, api__handle, api, out, err);
+	if (!ret)
 		log__info("listens on %s, for requests that carry the token", door->name);
-	return rc;
+	return ret;
 }
 
 /* With the rules of the command line and the configuration file. */
@@ -229,16 +229,16 @@ static int open_scan(const struct daemon_options *options, struct engine *engine
 {
 	_cleanup_(match_scan) struct match_scan *scan = NULL;
 	uint32_t id;
-	int rc = match_scan__new(engine, history, NULL, &scan, err);
+	int ret = match_scan__new(engine, history, NULL, &scan, err);
 
-	for (size_t i = 0; !rc && i < options->n_matches; i++) {
-		rc = match_scan__add(scan, options->matches[i], (struct caller){ 0 }, true, &id, err);
-		rc = rc == -EEXIST ? 0 : rc; /* a flag says what the file says */
+	for (size_t i = 0; !ret && i < options->n_matches; i++) {
+		ret = match_scan__add(scan, options->matches[i], (struct caller){ 0 }, true, &id, err);
+		ret = ret == -EEXIST ? 0 : ret; /* a flag says what the file says */
 	}
-	rc = rc ?: match_scan__start(scan, err);
-	if (!rc)
+	ret = ret ?: match_scan__start(scan, err);
+	if (!ret)
 		*out = TAKE_PTR(scan);
-	return rc;
+	return ret;
 }
 
 /* What the watchdog asks. */
@@ -261,15 +261,15 @@ static int say_started(const struct daemon_options *options, struct vital *vital
 		       struct so_error *err)
 {
 	uint64_t watchdog_us;
-	int rc = say_ready(options, "ready", "");
+	int ret = say_ready(options, "ready", "");
 
-	if (rc)
-		return so_err(err, rc, "nobody reads descriptor %d any more", options->ready_fd);
+	if (ret)
+		return so_err(err, ret, "nobody reads descriptor %d any more", options->ready_fd);
 	if (options->private)
 		return 0;
-	rc = sd_notify__send("READY=1");
-	if (rc < 0)
-		log__error("cannot tell the service manager (NOTIFY_SOCKET) that all is ready: %s", strerror(-rc));
+	ret = sd_notify__send("READY=1");
+	if (ret < 0)
+		log__error("cannot tell the service manager (NOTIFY_SOCKET) that all is ready: %s", strerror(-ret));
 	/* It asks twice in the time; both questions together take at most half of what is between. */
 	watchdog_us = sd_notify__watchdog_us();
 	vital->patience_ms = (unsigned)(watchdog_us / 8 / 1000);
@@ -280,10 +280,10 @@ static int say_started(const struct daemon_options *options, struct vital *vital
 static int give_up_privileges(struct so_error *err)
 {
 	char kept[PRIVILEGES_TEXT], missing[PRIVILEGES_TEXT];
-	int rc = privileges__drop(err);
+	int ret = privileges__drop(err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	privileges__names(privileges__now(), kept);
 	privileges__missing(missing);
 	log__info("keeps the capabilities %s%s%s", kept, missing[0] ? "; works without " : "", missing);
@@ -309,27 +309,27 @@ static int serve(const struct daemon_options *options, const struct category_rul
 	_cleanup_(http_server) struct http_server *server = NULL; /* servers end before the api */
 	_cleanup_(http_server) struct http_server *tcp_server = NULL;
 	_cleanup_(sd_watchdog) struct sd_watchdog *watchdog = NULL;
-	int rc = open_counters(rules, engine, &counters, err);
+	int ret = open_counters(rules, engine, &counters, err);
 
-	rc = rc ?: open_history(options, engine, counters, &history, err);
-	if (!rc && counters && !history)
-		rc = category_windows__new(engine, counters, &windows, err);
-	rc = rc ?: open_scan(options, engine, history, &scan, err);
-	if (!rc)
-		rc = api__new(
+	ret = ret ?: open_history(options, engine, counters, &history, err);
+	if (!ret && counters && !history)
+		ret = category_windows__new(engine, counters, &windows, err);
+	ret = ret ?: open_scan(options, engine, history, &scan, err);
+	if (!ret)
+		ret = api__new(
 			engine,
 			&(struct api_options){
 				.history = history, .scan = scan, .categories = counters, .category_windows = windows },
 			&api, err);
-	rc = rc ?: http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server, err);
-	rc = rc ?: door__serve(door, api, &tcp_server, err);
-	if (rc)
-		return rc;
+	ret = ret ?: http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server, err);
+	ret = ret ?: door__serve(door, api, &tcp_server, err);
+	if (ret)
+		return ret;
 	memory_helper__enable(!options->private);
 	log__info("version %s listens on %s", STAKEOUT_VERSION, listen_socket__path(sock));
-	rc = say_started(options, &vital, &watchdog, err);
-	if (rc)
-		return rc;
+	ret = say_started(options, &vital, &watchdog, err);
+	if (ret)
+		return ret;
 	wait_for_end(options, signal_fd);
 	log__info("ending");
 	if (!options->private)
@@ -366,14 +366,14 @@ static int run(const struct daemon_options *options, const struct category_rules
 	_cleanup_(listen_socket) struct listen_socket *sock = NULL;
 	__attribute__((cleanup(door__close))) struct door door = { .fd = -1 };
 	_cleanup_close_ int signal_fd = -1;
-	int rc = take_ready_fd(options, err);
+	int ret = take_ready_fd(options, err);
 
-	rc = rc ?: take_signals(options->private, &signal_fd, err);
-	rc = rc ?: find_group(options, &group, err);
-	rc = rc ?: listen_socket__open(options->socket, socket_mode(options, group), group, &sock, err);
-	rc = rc ?: door__open(options, &door, err);
-	rc = rc ?: engine__new(&engine_options, &engine, err);
-	return rc ? rc : serve(options, rules, engine, sock, group, &door, signal_fd, err);
+	ret = ret ?: take_signals(options->private, &signal_fd, err);
+	ret = ret ?: find_group(options, &group, err);
+	ret = ret ?: listen_socket__open(options->socket, socket_mode(options, group), group, &sock, err);
+	ret = ret ?: door__open(options, &door, err);
+	ret = ret ?: engine__new(&engine_options, &engine, err);
+	return ret ? ret : serve(options, rules, engine, sock, group, &door, signal_fd, err);
 }
 
 static void print_version(void)
@@ -389,16 +389,16 @@ int main(int argc, char **argv)
 	_cleanup_(category_rules) struct category_rules *rules = NULL;
 	struct daemon_options options;
 	struct so_error err = { .text = "" };
-	int rc;
+	int ret;
 
 	/* What the daemon starts itself as. */
 	if (argc == 2 && !strcmp(argv[1], SOURCE_READER_ARGUMENT))
 		source_reader__run();
 	if (argc == 2 && !strcmp(argv[1], MEMORY_HELPER_ARGUMENT))
 		memory_helper__run();
-	rc = daemon_options__parse(argc, argv, OPTIONS_CONFIG_PATH, &options, &err);
+	ret = daemon_options__parse(argc, argv, OPTIONS_CONFIG_PATH, &options, &err);
 
-	if (rc) {
+	if (ret) {
 		log__error("%s", err.text);
 		return 2;
 	}
@@ -422,9 +422,9 @@ int main(int argc, char **argv)
 	if (options.private)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 	raise_file_limit();
-	rc = run(&options, rules, &err);
+	ret = run(&options, rules, &err);
 	remove_private_dir(&options);
-	rc = rc ? fail(&options, rc, &err) : EXIT_SUCCESS;
+	ret = ret ? fail(&options, ret, &err) : EXIT_SUCCESS;
 	daemon_options__release(&options);
-	return rc;
+	return ret;
 }

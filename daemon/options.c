@@ -23,10 +23,10 @@ static int take_match(const char *text, struct so_error *err)
 {
 	_cleanup_(match_rule) struct match_rule *rule = NULL;
 	struct so_error why = { .text = "" };
-	int rc = match_rule__parse(text, 0, &rule, &why);
+	int ret = match_rule__parse(text, 0, &rule, &why);
 
-	if (rc)
-		return so_err(err, rc, "--match: %.400s", why.text);
+	if (ret)
+		return so_err(err, ret, "--match: %.400s", why.text);
 	if (taken.n_matches == MATCH_RULES_MAX)
 		return so_err(err, -EINVAL, "--match: there are %d rules at most", MATCH_RULES_MAX);
 	taken.matches[taken.n_matches++] = text;
@@ -132,24 +132,24 @@ int daemon_options__apply_config(char *text, size_t n, const char *path, struct 
 				 struct so_error *err)
 {
 	bool seen[sizeof(entries) / sizeof(entries[0])] = { false };
-	int rc;
+	int ret;
 
 	taken = *options;
-	rc = config_file__parse(text, n, path, take_setting, seen, err);
-	if (!rc)
+	ret = config_file__parse(text, n, path, take_setting, seen, err);
+	if (!ret)
 		*options = taken;
-	return rc;
+	return ret;
 }
 
 static int parse_flags(int argc, char **argv, struct daemon_options *options, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	taken = *options;
-	rc = options__parse(&table, argc, argv, err);
-	taken.help = rc == OPTIONS_HELP_SHOWN;
+	ret = options__parse(&table, argc, argv, err);
+	taken.help = ret == OPTIONS_HELP_SHOWN;
 	*options = taken;
-	return rc < 0 ? rc : 0;
+	return ret < 0 ? ret : 0;
 }
 
 /* It prints something, and serves nobody. */
@@ -170,14 +170,14 @@ static int read_config(const char *path, bool optional, struct daemon_options *o
 {
 	_cleanup_free_ char *text = NULL;
 	size_t n = 0;
-	int rc = config_file__read(path, &text, &n, err);
+	int ret = config_file__read(path, &text, &n, err);
 
-	if (rc)
-		return optional && rc == -ENOENT ? 0 : rc;
-	rc = daemon_options__apply_config(text, n, path, options, err);
-	if (!rc)
+	if (ret)
+		return optional && ret == -ENOENT ? 0 : ret;
+	ret = daemon_options__apply_config(text, n, path, options, err);
+	if (!ret)
 		options->config_text = TAKE_PTR(text);
-	return rc;
+	return ret;
 }
 
 static int check_door(const struct daemon_options *options, struct so_error *err)
@@ -206,19 +206,19 @@ static int first_directory(const char *variable, char **out, struct so_error *er
 static int take_service_directories(struct daemon_options *options, struct so_error *err)
 {
 	const char *cache = getenv("STAKEOUT_CACHE_DIR");
-	int rc = 0;
+	int ret = 0;
 
 	if (only_prints(options) || options->private)
 		return 0;
 	if (!options->store_dir) {
-		rc = first_directory("STATE_DIRECTORY", &options->state_directory, err);
+		ret = first_directory("STATE_DIRECTORY", &options->state_directory, err);
 		options->store_dir = options->state_directory;
 	}
-	if (!rc && !options->cache_dir && !(cache && cache[0])) {
-		rc = first_directory("CACHE_DIRECTORY", &options->cache_directory, err);
+	if (!ret && !options->cache_dir && !(cache && cache[0])) {
+		ret = first_directory("CACHE_DIRECTORY", &options->cache_directory, err);
 		options->cache_dir = options->cache_directory;
 	}
-	return rc;
+	return ret;
 }
 
 static int check_store(const struct daemon_options *options, struct so_error *err)
@@ -234,24 +234,24 @@ int daemon_options__parse(int argc, char **argv, const char *default_config, str
 {
 	struct daemon_options flags = defaults, options = defaults;
 	const char *path;
-	int rc;
+	int ret;
 
 	named_config = NULL;
-	rc = parse_flags(argc, argv, &flags, err);
-	if (rc)
-		return rc;
+	ret = parse_flags(argc, argv, &flags, err);
+	if (ret)
+		return ret;
 	path = config_path(&flags, named_config, default_config);
 	if (path)
-		rc = read_config(path, !named_config, &options, err);
-	if (!rc)
-		rc = flags.help ? (options.help = true, 0) : parse_flags(argc, argv, &options, err);
-	if (!rc)
-		rc = check_door(&options, err);
-	rc = rc ?: take_service_directories(&options, err);
-	rc = rc ?: check_store(&options, err);
-	if (rc) {
+		ret = read_config(path, !named_config, &options, err);
+	if (!ret)
+		ret = flags.help ? (options.help = true, 0) : parse_flags(argc, argv, &options, err);
+	if (!ret)
+		ret = check_door(&options, err);
+	ret = ret ?: take_service_directories(&options, err);
+	ret = ret ?: check_store(&options, err);
+	if (ret) {
 		daemon_options__release(&options);
-		return rc;
+		return ret;
 	}
 	*out = options;
 	return 0;

@@ -14,21 +14,21 @@
 static int attach(struct api_client *api, void *context, struct so_error *err)
 {
 	struct target target;
-	int rc = target__attach(api, context, &target, err);
+	int ret = target__attach(api, context, &target, err);
 
-	if (!rc)
+	if (!ret)
 		printf("watching %d (%s) at %u Hz, target %u\n", target.pid, target.comm, target.rate_hz, target.id);
-	return rc;
+	return ret;
 }
 
 static int add_rule(struct api_client *api, void *context, struct so_error *err)
 {
 	struct rule rule;
-	int rc = rules__add(api, context, &rule, err);
+	int ret = rules__add(api, context, &rule, err);
 
-	if (!rc)
+	if (!ret)
 		printf("rule %u, until the daemon ends: watching what matches %s\n", rule.id, rule.match);
-	return rc;
+	return ret;
 }
 
 static int check(const struct attach_request *request, const char *match, struct so_error *err)

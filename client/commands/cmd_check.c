@@ -15,15 +15,15 @@ static int ask(const struct globals *globals, json_t **out, struct so_error *err
 	_cleanup_(api_client) struct api_client *api = NULL;
 	_cleanup_free_ char *text = NULL;
 	json_t *root;
-	int rc;
+	int ret;
 
 	if (globals->socket) {
-		rc = api_client__new(globals->socket, &api, err);
-		return rc ? rc : api_client__call(api, "GET", "/v1/check", NULL, out, err);
+		ret = api_client__new(globals->socket, &api, err);
+		return ret ? ret : api_client__call(api, "GET", "/v1/check", NULL, out, err);
 	}
-	rc = private_daemon__check(&text, err);
-	if (rc)
-		return rc;
+	ret = private_daemon__check(&text, err);
+	if (ret)
+		return ret;
 	root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 	if (!root)
 		return so_err(err, -EIO, "stakeoutd's answer is not JSON");

@@ -54,10 +54,10 @@ static int attach(struct watching *w, struct so_error *err)
 					  .cuda_budget_percent = w->budget_percent };
 	struct api_client *api = session__api(w->session);
 	struct target running;
-	int rc = target__attach(api, &request, &w->target, err);
+	int ret = target__attach(api, &request, &w->target, err);
 
-	if (rc != -EEXIST || target__find(api, w->pid, &running, NULL) || target__ended(&running))
-		return rc;
+	if (ret != -EEXIST || target__find(api, w->pid, &running, NULL) || target__ended(&running))
+		return ret;
 	request.rate_hz = running.rate_hz;
 	return target__attach(api, &request, &w->target, err);
 }
@@ -77,9 +77,9 @@ static void show_progress(const struct watching *w, bool progress)
 static int wait_for_end(struct watching *w, struct so_error *err)
 {
 	bool progress = !w->quiet && isatty(STDERR_FILENO);
-	int rc = 0;
+	int ret = 0;
 
-	while (!rc && !target__ended(&w->target) && !interrupt__pending()) {
+	while (!ret && !target__ended(&w->target) && !interrupt__pending()) {
 		double left_ms = (w->duration_s - w->target.elapsed_s) * 1000;
 
 		show_progress(w, progress);
@@ -87,52 +87,52 @@ static int wait_for_end(struct watching *w, struct so_error *err)
 				    : left_ms < 5                           ? 5
 									    : (unsigned)left_ms + 1);
 		if (!interrupt__pending())
-			rc = target__get(session__api(w->session), w->target.id, &w->target, err);
+			ret = target__get(session__api(w->session), w->target.id, &w->target, err);
 	}
 	if (progress)
 		fputs("\r\033[K", stderr);
-	return rc;
+	return ret;
 }
 
 static int fetch(struct watching *w, struct so_error *err)
 {
 	struct api_client *api = session__api(w->session);
-	int rc = target__stop(api, w->target.id, &w->target, err);
+	int ret = target__stop(api, w->target.id, &w->target, err);
 
-	if (!rc && !w->quiet && !strcmp(w->target.end, "exited"))
+	if (!ret && !w->quiet && !strcmp(w->target.end, "exited"))
 		message__note("process %d ended after %.1f s", w->pid, w->target.elapsed_s);
-	rc = rc ?: target__cuda(api, w->target.id, &w->answer, err);
+	ret = ret ?: target__cuda(api, w->target.id, &w->answer, err);
 	if (!session__private(w->session))
 		target__detach(api, w->target.id, NULL);
-	return rc;
+	return ret;
 }
 
 static int watch(const struct globals *globals, struct watching *w, struct so_error *err)
 {
-	int rc = output__open(w->path ?: "-", &w->output, err);
+	int ret = output__open(w->path ?: "-", &w->output, err);
 
-	rc = rc ?: session__open(globals->socket, SESSION_ANY, &w->session, err);
-	if (!rc && interrupt__pending())
-		rc = so_err(err, -EINTR, "interrupted before anything was watched");
-	rc = rc ?: attach(w, err);
-	rc = rc ?: wait_for_end(w, err);
-	rc = rc ?: fetch(w, err);
-	if (rc)
-		return rc;
+	ret = ret ?: session__open(globals->socket, SESSION_ANY, &w->session, err);
+	if (!ret && interrupt__pending())
+		ret = so_err(err, -EINTR, "interrupted before anything was watched");
+	ret = ret ?: attach(w, err);
+	ret = ret ?: wait_for_end(w, err);
+	ret = ret ?: fetch(w, err);
+	if (ret)
+		return ret;
 	/* -EIO: the output, which knows why. */
-	rc = cuda_report__render(w->answer, &w->view, output__file(w->output), err);
-	return rc && rc != -EIO ? rc : output__commit(w->output, err);
+	ret = cuda_report__render(w->answer, &w->view, output__file(w->output), err);
+	return ret && ret != -EIO ? ret : output__commit(w->output, err);
 }
 
 /* What the daemon's history has, of a process that may be gone. */
 static int look_back(const struct globals *globals, struct watching *w, struct so_error *err)
 {
-	int rc = output__open(w->path ?: "-", &w->output, err);
+	int ret = output__open(w->path ?: "-", &w->output, err);
 
-	rc = rc ?: session__open(globals->socket, SESSION_RUNNING, &w->session, err);
-	rc = rc ?: past__cuda(session__api(w->session), w->pid, &w->range, w->quiet, &w->answer, err);
-	rc = rc ?: cuda_report__render(w->answer, &w->view, output__file(w->output), err);
-	return rc && rc != -EIO ? rc : output__commit(w->output, err);
+	ret = ret ?: session__open(globals->socket, SESSION_RUNNING, &w->session, err);
+	ret = ret ?: past__cuda(session__api(w->session), w->pid, &w->range, w->quiet, &w->answer, err);
+	ret = ret ?: cuda_report__render(w->answer, &w->view, output__file(w->output), err);
+	return ret && ret != -EIO ? ret : output__commit(w->output, err);
 }
 
 static unsigned width_of(FILE *out)

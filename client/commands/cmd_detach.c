@@ -11,27 +11,27 @@
 static int detach(struct api_client *api, void *context, struct so_error *err)
 {
 	struct target target;
-	int rc = target__find(api, *(pid_t *)context, &target, err);
+	int ret = target__find(api, *(pid_t *)context, &target, err);
 
-	rc = rc ?: target__detach(api, target.id, err);
-	if (!rc)
+	ret = ret ?: target__detach(api, target.id, err);
+	if (!ret)
 		printf("no longer watching %d (%s): %llu samples in %.1f s\n", target.pid, target.comm,
 		       (unsigned long long)target.samples, target.elapsed_s);
-	return rc;
+	return ret;
 }
 
 static int remove_rule(struct api_client *api, void *context, struct so_error *err)
 {
 	uint64_t detached = 0;
 	struct rule rule;
-	int rc = rules__find(api, context, &rule, err);
+	int ret = rules__find(api, context, &rule, err);
 
-	rc = rc ?: rules__remove(api, rule.id, &detached, err);
-	if (!rc)
+	ret = ret ?: rules__remove(api, rule.id, &detached, err);
+	if (!ret)
 		printf("rule %u is gone: %s; no longer watching %llu process%s of it%s\n", rule.id, rule.match,
 		       (unsigned long long)detached, detached == 1 ? "" : "es",
 		       rule.configured ? "; it comes back with the daemon's next start" : "");
-	return rc;
+	return ret;
 }
 
 int cmd_detach(const struct globals *globals, int argc, char **argv)

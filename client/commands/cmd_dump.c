@@ -86,11 +86,11 @@ static int attach(struct dumping *d, struct so_error *err)
 {
 	const struct attach_request request = { .pid = d->pid, .rate_hz = RATE_HZ, .kernel = true };
 	struct api_client *api = session__api(d->session);
-	int rc = target__attach(api, &request, &d->target, err);
+	int ret = target__attach(api, &request, &d->target, err);
 
-	d->attached = !rc;
-	d->child = rc == -EEXIST && (target__find(api, d->pid, &d->target, NULL) || target__ended(&d->target));
-	return rc == -EEXIST ? 0 : rc;
+	d->attached = !ret;
+	d->child = ret == -EEXIST && (target__find(api, d->pid, &d->target, NULL) || target__ended(&d->target));
+	return ret == -EEXIST ? 0 : ret;
 }
 
 /* The daemon's words for a process that cannot be attached stay in err where it turns out to be no child either. */
@@ -106,36 +106,36 @@ static int read_threads(struct dumping *d, struct so_error *err)
 
 static int look(struct dumping *d, struct so_error *err)
 {
-	int rc = attach(d, err);
+	int ret = attach(d, err);
 
-	if (!rc && !interrupt__pending())
+	if (!ret && !interrupt__pending())
 		interrupt__sleep_ms(SAMPLE_MS);
-	if (!rc && interrupt__pending())
-		rc = so_err(err, -EINTR, "interrupted before the threads were looked at");
-	rc = rc ?: read_threads(d, err);
-	if (!rc)
+	if (!ret && interrupt__pending())
+		ret = so_err(err, -EINTR, "interrupted before the threads were looked at");
+	ret = ret ?: read_threads(d, err);
+	if (!ret)
 		err->text[0] = '\0';
-	return rc;
+	return ret;
 }
 
 static int fetch(const struct globals *globals, struct dumping *d, struct so_error *err)
 {
-	int rc = session__open(globals->socket, SESSION_ANY, &d->session, err);
+	int ret = session__open(globals->socket, SESSION_ANY, &d->session, err);
 
-	if (!rc && interrupt__pending())
-		rc = so_err(err, -EINTR, "interrupted before the threads were looked at");
-	if (rc)
-		return rc;
-	rc = look(d, err);
+	if (!ret && interrupt__pending())
+		ret = so_err(err, -EINTR, "interrupted before the threads were looked at");
+	if (ret)
+		return ret;
+	ret = look(d, err);
 	/* The recording whose target it was may just have ended. */
-	if (rc && rc != -EINTR && d->target.id && !d->attached)
-		rc = look(d, err);
+	if (ret && ret != -EINTR && d->target.id && !d->attached)
+		ret = look(d, err);
 	/* Not later: who reads the output may take his time. */
 	detach(d);
-	rc = rc ?: profile__read(d->bytes, d->length, &d->profile, err);
-	if (!rc && !d->profile->n_samples)
-		rc = so_err(err, -ESRCH, "process %d has ended", d->pid);
-	return rc;
+	ret = ret ?: profile__read(d->bytes, d->length, &d->profile, err);
+	if (!ret && !d->profile->n_samples)
+		ret = so_err(err, -ESRCH, "process %d has ended", d->pid);
+	return ret;
 }
 
 /* As for a recording: nobody holding the lock is an answer, nobody knowing of one is none. */
@@ -158,12 +158,12 @@ static int print(struct dumping *d, struct so_error *err)
 {
 	const struct dump dump = { .pid = d->pid, .command = d->command, .profile = d->profile };
 	FILE *out = output__file(d->output);
-	int rc = check_gil(d, err);
+	int ret = check_gil(d, err);
 
-	if (rc)
-		return rc;
-	rc = d->as_json ? dump_text__json(&dump, &d->part, out, err) : dump_text__print(&dump, &d->part, out, err);
-	return rc && rc != -EIO ? rc : output__commit(d->output, err);
+	if (ret)
+		return ret;
+	ret = d->as_json ? dump_text__json(&dump, &d->part, out, err) : dump_text__print(&dump, &d->part, out, err);
+	return ret && ret != -EIO ? ret : output__commit(d->output, err);
 }
 
 /* What the output itself does not say. */
@@ -201,36 +201,36 @@ static int parse(int argc, char **argv, struct dumping *d, struct so_error *err)
 			 "that runs all the time shows the stack it had most often in a tenth of a second.",
 		.entries = entries,
 	};
-	int rc = options__parse(&table, argc, argv, err);
+	int ret = options__parse(&table, argc, argv, err);
 
-	if (rc == OPTIONS_GO_ON && !d->pid)
+	if (ret == OPTIONS_GO_ON && !d->pid)
 		return so_err(err, -EINVAL, "which process? Give its ID with -p PID");
-	return rc;
+	return ret;
 }
 
 static int dump(const struct globals *globals, struct dumping *d, struct so_error *err)
 {
-	int rc = output__open("-", &d->output, err);
+	int ret = output__open("-", &d->output, err);
 
-	rc = rc ?: fetch(globals, d, err);
-	if (rc)
-		return rc;
+	ret = ret ?: fetch(globals, d, err);
+	if (ret)
+		return ret;
 	read_command(d);
-	rc = print(d, err);
-	if (!rc)
+	ret = print(d, err);
+	if (!ret)
 		say_notes(d);
-	return rc;
+	return ret;
 }
 
 int cmd_dump(const struct globals *globals, int argc, char **argv)
 {
 	_cleanup_(dumping) struct dumping d = { .part = { .kernel = true } };
 	struct so_error err = { .text = "" };
-	int rc = parse(argc, argv, &d, &err);
+	int ret = parse(argc, argv, &d, &err);
 
-	if (rc)
-		return running__parsed(rc, &err);
+	if (ret)
+		return running__parsed(ret, &err);
 	interrupt__install();
-	rc = dump(globals, &d, &err);
-	return running__end(rc, &err);
+	ret = dump(globals, &d, &err);
+	return running__end(ret, &err);
 }

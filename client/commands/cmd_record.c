@@ -46,17 +46,17 @@ static int open_outputs(struct recording *recording, struct so_error *err)
 {
 	const struct record_options *options = recording->options;
 	char path[128];
-	int rc;
+	int ret;
 
 	if (!options->output) {
 		record_options__default_output(options, time(NULL), path, sizeof(path));
 		if (!options->quiet)
 			message__note("recording into %s", path);
 	}
-	rc = output__open(options->output ? options->output : path, &recording->output, err);
-	if (!rc && options->stats)
-		rc = output__open(options->stats, &recording->stats_output, err);
-	return rc;
+	ret = output__open(options->output ? options->output : path, &recording->output, err);
+	if (!ret && options->stats)
+		ret = output__open(options->stats, &recording->stats_output, err);
+	return ret;
 }
 
 static bool of_event(const struct recording *recording)
@@ -120,16 +120,16 @@ static unsigned next_step_ms(const struct recording *recording)
 static int wait_for_end(struct recording *recording, struct so_error *err)
 {
 	struct target *target = &recording->target;
-	int rc = 0;
+	int ret = 0;
 
-	while (!rc && !target__ended(target) && !interrupt__pending()) {
+	while (!ret && !target__ended(target) && !interrupt__pending()) {
 		show_progress(recording);
 		interrupt__sleep_ms(next_step_ms(recording));
 		if (!interrupt__pending())
-			rc = target__get(session__api(recording->session), target->id, target, err);
+			ret = target__get(session__api(recording->session), target->id, target, err);
 	}
 	clear_progress(recording);
-	return rc;
+	return ret;
 }
 
 static void say_how_it_ended(const struct recording *recording)
@@ -157,13 +157,13 @@ static int fetch_profile(struct recording *recording, struct so_error *err)
 static int read_profile(struct recording *recording, struct so_error *err)
 {
 	const struct target *target = &recording->target;
-	int rc;
+	int ret;
 
 	if (!of_event(recording))
 		return profile__read(recording->bytes, recording->length, &recording->profile, err);
-	rc = profile__read_value(recording->bytes, recording->length, so_cuda_weights[recording->options->weight].type,
-				 &recording->profile, err);
-	return rc ? rc : cuda_event_summary__check(recording->profile, target->pid, target->comm, err);
+	ret = profile__read_value(recording->bytes, recording->length, so_cuda_weights[recording->options->weight].type,
+				  &recording->profile, err);
+	return ret ? ret : cuda_event_summary__check(recording->profile, target->pid, target->comm, err);
 }
 
 /* The figures are taken first: building the profile costs CPU time that is not the recording's. */
@@ -171,19 +171,19 @@ static int fetch(struct recording *recording, struct so_error *err)
 {
 	struct api_client *api = session__api(recording->session);
 	uint32_t id = recording->target.id;
-	int rc = target__stop(api, id, &recording->target, err);
+	int ret = target__stop(api, id, &recording->target, err);
 
-	if (!rc && !strcmp(recording->target.end, "failed"))
-		rc = so_err(err, -EIO, "sampling process %d failed", recording->target.pid);
-	if (rc)
-		return rc;
+	if (!ret && !strcmp(recording->target.end, "failed"))
+		ret = so_err(err, -EIO, "sampling process %d failed", recording->target.pid);
+	if (ret)
+		return ret;
 	say_how_it_ended(recording);
-	rc = target__stats(api, id, &recording->stats, err);
-	rc = rc ?: fetch_profile(recording, err);
+	ret = target__stats(api, id, &recording->stats, err);
+	ret = ret ?: fetch_profile(recording, err);
 	/* A daemon that runs on would keep it for minutes; a private one ends anyhow. */
 	if (!session__private(recording->session))
 		target__detach(api, id, NULL);
-	return rc ? rc : read_profile(recording, err);
+	return ret ? ret : read_profile(recording, err);
 }
 
 /* -EIO: the commit knows why. Where the part that was asked for is empty, all is written, and -ENODATA returned. */
@@ -193,25 +193,25 @@ static int write_outputs(struct recording *recording, struct so_error *err)
 	FILE *stats = recording->stats_output ? output__file(recording->stats_output) : NULL;
 	struct render_options part = recording->options->render;
 	struct so_error why;
-	int rc, empty = selection__check(recording->profile, &part, &why);
+	int ret, empty = selection__check(recording->profile, &part, &why);
 
 	if (empty) {
 		part.gil = false;
 		part.only.n = 0;
 		so_err(err, empty, "%s: all of it was written", why.text);
 	}
-	rc = format__write(recording->options->format, &source, &part, output__file(recording->output), err);
-	if (rc && rc != -EIO)
-		return rc;
-	rc = output__commit(recording->output, err);
-	recording->written = !rc;
-	if (rc || !stats)
-		return rc ? rc : empty;
+	ret = format__write(recording->options->format, &source, &part, output__file(recording->output), err);
+	if (ret && ret != -EIO)
+		return ret;
+	ret = output__commit(recording->output, err);
+	recording->written = !ret;
+	if (ret || !stats)
+		return ret ? ret : empty;
 	if (json_dumpf(recording->stats, stats, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) && !ferror(stats))
 		return so_err(err, -ENOMEM, "out of memory");
 	fputc('\n', stats);
-	rc = output__commit(recording->stats_output, err);
-	return rc ? rc : empty;
+	ret = output__commit(recording->stats_output, err);
+	return ret ? ret : empty;
 }
 
 /* selected: not more than was asked for. */
@@ -238,31 +238,31 @@ static void say_result(const struct recording *recording, bool selected)
 static int record(const struct globals *globals, const struct record_options *options, struct so_error *err)
 {
 	_cleanup_(recording) struct recording recording = { .options = options };
-	int rc;
+	int ret;
 
 	recording.progress = !options->quiet && isatty(STDERR_FILENO);
-	rc = open_outputs(&recording, err);
-	rc = rc ?: session__open(globals->socket, SESSION_ANY, &recording.session, err);
-	if (!rc && interrupt__pending())
-		rc = so_err(err, -EINTR, "interrupted before sampling began");
-	rc = rc ?: attach(&recording, err);
-	rc = rc ?: wait_for_end(&recording, err);
-	rc = rc ?: fetch(&recording, err);
-	rc = rc ?: write_outputs(&recording, err);
-	if (!rc || (rc == -ENODATA && recording.written))
-		say_result(&recording, !rc);
-	return rc;
+	ret = open_outputs(&recording, err);
+	ret = ret ?: session__open(globals->socket, SESSION_ANY, &recording.session, err);
+	if (!ret && interrupt__pending())
+		ret = so_err(err, -EINTR, "interrupted before sampling began");
+	ret = ret ?: attach(&recording, err);
+	ret = ret ?: wait_for_end(&recording, err);
+	ret = ret ?: fetch(&recording, err);
+	ret = ret ?: write_outputs(&recording, err);
+	if (!ret || (ret == -ENODATA && recording.written))
+		say_result(&recording, !ret);
+	return ret;
 }
 
 int cmd_record(const struct globals *globals, int argc, char **argv)
 {
 	struct record_options options;
 	struct so_error err = { .text = "" };
-	int rc = record_options__parse(argc, argv, &options, &err);
+	int ret = record_options__parse(argc, argv, &options, &err);
 
-	if (rc)
-		return running__parsed(rc, &err);
+	if (ret)
+		return running__parsed(ret, &err);
 	interrupt__install();
-	rc = record(globals, &options, &err);
-	return running__end(rc, &err);
+	ret = record(globals, &options, &err);
+	return running__end(ret, &err);
 }

@@ -26,26 +26,26 @@ static int render(const struct render_request *request, enum format format, bool
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct format_source source = { 0 };
 	char note[160];
-	int rc = output__open(request->output, &output, err);
+	int ret = output__open(request->output, &output, err);
 
-	rc = rc ?: profile_file__read(request->input, &bytes, &source.length, err);
-	if (!rc)
-		rc = request->value ? profile__read_value(bytes, source.length, request->value, &profile, err)
-				    : profile__read(bytes, source.length, &profile, err);
-	rc = rc ?: selection__check(profile, &request->render, err);
-	if (rc)
-		return rc;
+	ret = ret ?: profile_file__read(request->input, &bytes, &source.length, err);
+	if (!ret)
+		ret = request->value ? profile__read_value(bytes, source.length, request->value, &profile, err)
+				     : profile__read(bytes, source.length, &profile, err);
+	ret = ret ?: selection__check(profile, &request->render, err);
+	if (ret)
+		return ret;
 	source.bytes = bytes;
 	source.profile = profile;
 	if (summary)
-		rc = render__summary_of(profile, NULL, &request->render, output__file(output), err);
+		ret = render__summary_of(profile, NULL, &request->render, output__file(output), err);
 	else
-		rc = format__write(format, &source, &request->render, output__file(output), err);
-	if (!rc || rc == -EIO)
-		rc = output__commit(output, err);
-	if (!rc && !summary && selection__note(profile, &request->render, note, sizeof(note)))
+		ret = format__write(format, &source, &request->render, output__file(output), err);
+	if (!ret || ret == -EIO)
+		ret = output__commit(output, err);
+	if (!ret && !summary && selection__note(profile, &request->render, note, sizeof(note)))
 		message__note("%s", note);
-	return rc;
+	return ret;
 }
 
 static int fail(int status, const struct so_error *err)

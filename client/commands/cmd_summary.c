@@ -45,36 +45,36 @@ static void cleanup__summarising(struct summarising *s)
 /* Before any work is done: a place that cannot be written is known at once. */
 static int open_outputs(struct summarising *s, struct so_error *err)
 {
-	int rc = output__open("-", &s->output, err);
+	int ret = output__open("-", &s->output, err);
 
-	if (!rc && s->report)
-		rc = output__open(s->report, &s->report_output, err);
-	return rc;
+	if (!ret && s->report)
+		ret = output__open(s->report, &s->report_output, err);
+	return ret;
 }
 
 /* Where writing failed, the commit knows the system's reason. */
-static int commit(struct output *output, int rc, struct so_error *err)
+static int commit(struct output *output, int ret, struct so_error *err)
 {
-	return rc && rc != -EIO ? rc : output__commit(output, err);
+	return ret && ret != -EIO ? ret : output__commit(output, err);
 }
 
 static int write_all(struct summarising *s, struct so_error *err)
 {
 	FILE *out = output__file(s->output);
-	int rc = selection__check(s->profile, &s->request.render, err);
+	int ret = selection__check(s->profile, &s->request.render, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	/* First the report: who reads standard output may have left. */
 	if (s->report_output) {
-		rc = summary__print(s->profile, s->stats, &s->request, output__file(s->report_output), err);
-		rc = commit(s->report_output, rc, err);
+		ret = summary__print(s->profile, s->stats, &s->request, output__file(s->report_output), err);
+		ret = commit(s->report_output, ret, err);
 	}
-	if (rc)
-		return rc;
-	rc = s->as_json ? summary__print_json(s->profile, s->stats, &s->request, out, err)
-			: summary__print(s->profile, s->stats, &s->request, out, err);
-	return commit(s->output, rc, err);
+	if (ret)
+		return ret;
+	ret = s->as_json ? summary__print_json(s->profile, s->stats, &s->request, out, err)
+			 : summary__print(s->profile, s->stats, &s->request, out, err);
+	return commit(s->output, ret, err);
 }
 
 /* The daemon's figures are of all the time that it watched, so those of a range are the profile's own. */
@@ -82,19 +82,19 @@ static int get_past(struct api_client *api, struct summarising *s, struct so_err
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	size_t length = 0;
-	int rc = past__profile(api, s->pid, &s->range, &bytes, &length, err);
+	int ret = past__profile(api, s->pid, &s->range, &bytes, &length, err);
 
-	rc = rc ?: profile__read(bytes, length, &s->profile, err);
-	if (!rc)
+	ret = ret ?: profile__read(bytes, length, &s->profile, err);
+	if (!ret)
 		past__tell_profile(s->profile);
-	return rc;
+	return ret;
 }
 
 static int summarise_past(struct api_client *api, void *context, struct so_error *err)
 {
-	int rc = get_past(api, context, err);
+	int ret = get_past(api, context, err);
 
-	return rc ? rc : write_all(context, err);
+	return ret ? ret : write_all(context, err);
 }
 
 static int summarise_process(struct api_client *api, void *context, struct so_error *err)
@@ -103,28 +103,28 @@ static int summarise_process(struct api_client *api, void *context, struct so_er
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct target target;
 	size_t length = 0;
-	int rc = target__find(api, s->pid, &target, err);
+	int ret = target__find(api, s->pid, &target, err);
 
-	rc = rc ?: target__profile(api, target.id, &bytes, &length, err);
-	rc = rc ?: profile__read(bytes, length, &s->profile, err);
-	rc = rc ?: target__stats(api, target.id, &s->stats, err);
-	return rc ? rc : write_all(s, err);
+	ret = ret ?: target__profile(api, target.id, &bytes, &length, err);
+	ret = ret ?: profile__read(bytes, length, &s->profile, err);
+	ret = ret ?: target__stats(api, target.id, &s->stats, err);
+	return ret ? ret : write_all(s, err);
 }
 
 static int summarise_file(struct summarising *s, struct so_error *err)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	size_t length = 0;
-	int rc = profile_file__read(s->input, &bytes, &length, err);
+	int ret = profile_file__read(s->input, &bytes, &length, err);
 
-	rc = rc ?: profile__read(bytes, length, &s->profile, err);
-	return rc ? rc : write_all(s, err);
+	ret = ret ?: profile__read(bytes, length, &s->profile, err);
+	return ret ? ret : write_all(s, err);
 }
 
 /* What is wrong with words, rules and patterns is wrong usage. */
 static int prepare(struct summarising *s, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	if (!s->pid && !s->input && past__wanted(&s->past))
 		return so_err(err, -EINVAL,
@@ -134,19 +134,19 @@ static int prepare(struct summarising *s, struct so_error *err)
 			      s->pid ? ", not both" : "");
 	if (past__wanted(&s->past) && s->input)
 		return so_err(err, -EINVAL, "--since, --until and --at are of a process, not of a file");
-	rc = only__check(&s->request.render.only, err);
-	if (rc)
-		return rc;
+	ret = only__check(&s->request.render.only, err);
+	if (ret)
+		return ret;
 	if (past__wanted(&s->past)) {
-		rc = past__range(&s->past, &s->range, err);
-		if (rc)
-			return rc;
+		ret = past__range(&s->past, &s->range, err);
+		if (ret)
+			return ret;
 	}
-	rc = category_rules__load(s->categories, &s->rules, err);
-	rc = rc ?: phases__new(s->phase_words.list, s->phase_words.n, &s->phases, err);
+	ret = category_rules__load(s->categories, &s->rules, err);
+	ret = ret ?: phases__new(s->phase_words.list, s->phase_words.n, &s->phases, err);
 	s->request.rules = s->rules;
 	s->request.phases = s->phases;
-	return rc;
+	return ret;
 }
 
 static int parse(int argc, char **argv, struct summarising *s)
@@ -188,34 +188,34 @@ static int print_categories(void)
 {
 	_cleanup_(output) struct output *output = NULL;
 	struct so_error err = { .text = "" };
-	int rc = output__open("-", &output, &err);
+	int ret = output__open("-", &output, &err);
 
-	if (!rc) {
+	if (!ret) {
 		fputs(category_shipped_text, output__file(output));
-		rc = output__commit(output, &err);
+		ret = output__commit(output, &err);
 	}
-	return running__end(rc, &err);
+	return running__end(ret, &err);
 }
 
 int cmd_summary(const struct globals *globals, int argc, char **argv)
 {
 	_cleanup_(summarising) struct summarising s = { .pid = 0 };
 	struct so_error err = { .text = "" };
-	int status = parse(argc, argv, &s), rc;
+	int status = parse(argc, argv, &s), ret;
 
 	if (status >= 0)
 		return status;
 	if (s.print_categories)
 		return print_categories();
-	rc = prepare(&s, &err);
-	if (rc) {
+	ret = prepare(&s, &err);
+	if (ret) {
 		message__error("%s", err.text);
 		return STATUS_USAGE;
 	}
 	interrupt__install();
-	rc = open_outputs(&s, &err);
-	if (!rc && s.pid)
+	ret = open_outputs(&s, &err);
+	if (!ret && s.pid)
 		return running__do(globals, past__wanted(&s.past) ? summarise_past : summarise_process, &s);
-	rc = rc ?: summarise_file(&s, &err);
-	return running__end(rc, &err);
+	ret = ret ?: summarise_file(&s, &err);
+	return running__end(ret, &err);
 }

@@ -16,12 +16,12 @@ static int get_profile(struct api_client *api, const struct fetch_options *optio
 		       struct so_error *err)
 {
 	struct target target;
-	int rc;
+	int ret;
 
 	if (past__wanted(&options->past))
 		return past__profile(api, options->pid, &options->range, bytes, length, err);
-	rc = target__find(api, options->pid, &target, err);
-	return rc ? rc : target__profile(api, target.id, bytes, length, err);
+	ret = target__find(api, options->pid, &target, err);
+	return ret ? ret : target__profile(api, target.id, bytes, length, err);
 }
 
 /* The daemon keeps the latest part of what it watches for long. */
@@ -44,25 +44,25 @@ static int fetch(struct api_client *api, void *context, struct so_error *err)
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct format_source source = { 0 };
 	char note[160];
-	int rc = output__open(options->output, &output, err);
+	int ret = output__open(options->output, &output, err);
 
-	rc = rc ?: get_profile(api, options, &bytes, &source.length, err);
-	rc = rc ?: profile__read(bytes, source.length, &profile, err);
-	if (!rc && past__wanted(&options->past))
+	ret = ret ?: get_profile(api, options, &bytes, &source.length, err);
+	ret = ret ?: profile__read(bytes, source.length, &profile, err);
+	if (!ret && past__wanted(&options->past))
 		past__tell_profile(profile);
-	rc = rc ?: selection__check(profile, &options->render, err);
-	if (rc)
-		return rc;
+	ret = ret ?: selection__check(profile, &options->render, err);
+	if (ret)
+		return ret;
 	source.bytes = bytes;
 	source.profile = profile;
-	rc = format__write(options->format, &source, &options->render, output__file(output), err);
-	if (!rc || rc == -EIO)
-		rc = output__commit(output, err);
-	if (!rc && selection__note(profile, &options->render, note, sizeof(note)))
+	ret = format__write(options->format, &source, &options->render, output__file(output), err);
+	if (!ret || ret == -EIO)
+		ret = output__commit(output, err);
+	if (!ret && selection__note(profile, &options->render, note, sizeof(note)))
 		message__note("%s", note);
-	if (!rc)
+	if (!ret)
 		note_older(profile);
-	return rc;
+	return ret;
 }
 
 int fetch__run(const struct globals *globals, struct fetch_options *options)

@@ -41,22 +41,22 @@ static int check_event(struct record_options *options, const char *event, const 
 
 static int check(struct record_options *options, const char *format, struct so_error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
 	if (!options->pid)
 		return so_err(err, -EINVAL, "which process? Give its ID with -p PID");
 	if (options->output && options->stats && !strcmp(options->output, options->stats))
 		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'", options->output);
 	if (format)
-		rc = format__parse(format, &options->format, err);
+		ret = format__parse(format, &options->format, err);
 	else if (options->output)
-		rc = format__from_path(options->output, &options->format, err);
-	if (!rc && options->output)
-		rc = format__check_terminal(options->format, options->output, err);
-	rc = rc ?: only__check(&options->render.only, err);
-	if (!rc && options->format == FORMAT_PPROF)
-		rc = selection__refuse_for_pprof(&options->render, err);
-	return rc;
+		ret = format__from_path(options->output, &options->format, err);
+	if (!ret && options->output)
+		ret = format__check_terminal(options->format, options->output, err);
+	ret = ret ?: only__check(&options->render.only, err);
+	if (!ret && options->format == FORMAT_PPROF)
+		ret = selection__refuse_for_pprof(&options->render, err);
+	return ret;
 }
 
 int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err)
@@ -104,15 +104,15 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 			 "each was seen. Ctrl-C ends it early and writes what was taken.",
 		.entries = entries,
 	};
-	int rc = options__parse(&table, argc, argv, err);
+	int ret = options__parse(&table, argc, argv, err);
 
-	if (rc == OPTIONS_GO_ON)
-		rc = check(&options, format, err);
-	if (rc == OPTIONS_GO_ON)
-		rc = check_event(&options, event, weight, err);
-	if (rc == OPTIONS_GO_ON)
+	if (ret == OPTIONS_GO_ON)
+		ret = check(&options, format, err);
+	if (ret == OPTIONS_GO_ON)
+		ret = check_event(&options, event, weight, err);
+	if (ret == OPTIONS_GO_ON)
 		*out = options;
-	return rc;
+	return ret;
 }
 
 void record_options__default_output(const struct record_options *options, time_t now, char *path, size_t size)

@@ -3,21 +3,21 @@
 
 #include "client/session/message.h"
 
-int running__parsed(int rc, const struct so_error *err)
+int running__parsed(int ret, const struct so_error *err)
 {
-	if (rc == OPTIONS_GO_ON)
+	if (ret == OPTIONS_GO_ON)
 		return -1;
-	if (rc == OPTIONS_HELP_SHOWN)
+	if (ret == OPTIONS_HELP_SHOWN)
 		return STATUS_DONE;
 	message__error("%s", err->text);
 	return STATUS_USAGE;
 }
 
-int running__end(int rc, const struct so_error *err)
+int running__end(int ret, const struct so_error *err)
 {
-	if (rc)
+	if (ret)
 		message__error("%s", err->text);
-	return rc ? STATUS_FAILED : STATUS_DONE;
+	return ret ? STATUS_FAILED : STATUS_DONE;
 }
 
 int running__parse(const struct option_table *table, int argc, char **argv)
@@ -41,10 +41,10 @@ int running__do(const struct globals *globals, running_fn *work, void *context)
 {
 	_cleanup_(session) struct session *session = NULL;
 	struct so_error err = { .text = "" };
-	int rc = session__open(globals->socket, SESSION_RUNNING, &session, &err);
+	int ret = session__open(globals->socket, SESSION_RUNNING, &session, &err);
 
-	rc = rc ?: work(session__api(session), context, &err);
-	return running__end(rc, &err);
+	ret = ret ?: work(session__api(session), context, &err);
+	return running__end(ret, &err);
 }
 
 struct showing {
@@ -56,10 +56,10 @@ static int show(struct api_client *api, void *context, struct so_error *err)
 {
 	const struct showing *s = context;
 	json_auto_t *json = NULL;
-	int rc = api_client__call(api, "GET", s->answer->path, NULL, &json, err);
+	int ret = api_client__call(api, "GET", s->answer->path, NULL, &json, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!s->as_json)
 		return s->answer->print(api, json, err);
 	json_dumpf(json, stdout, JSON_INDENT(2));

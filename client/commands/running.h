@@ -12,9 +12,9 @@
 typedef int running_fn(struct api_client *api, void *context, struct so_error *err);
 
 /* After options__parse(): prints what is wrong. Returns an exit_status to end with, or -1 to go on. */
-int running__parsed(int rc, const struct so_error *err);
+int running__parsed(int ret, const struct so_error *err);
 /* Prints what was wrong; returns the exit_status. */
-int running__end(int rc, const struct so_error *err);
+int running__end(int ret, const struct so_error *err);
 /* Parses; prints what is wrong. Returns an exit_status to end with, or -1 to go on. */
 int running__parse(const struct option_table *table, int argc, char **argv);
 /* Also asks for -p PID to be given. */

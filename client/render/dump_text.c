@@ -180,10 +180,10 @@ static void print_python(const struct frame *frame, FILE *out)
 static int print_frame(const struct profile_line *line, FILE *out)
 {
 	_cleanup_(frame) struct frame frame;
-	int rc = read_frame(line, &frame);
+	int ret = read_frame(line, &frame);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	fprintf(out, "    ");
 	switch (frame.kind) {
 	case FRAME_PYTHON:
@@ -218,20 +218,20 @@ static int print_thread_head(const struct profile_sample *sample, FILE *out)
 static int print_thread(const struct profile *profile, const struct dump_part *part,
 			const struct profile_sample *sample, FILE *out)
 {
-	int rc = print_thread_head(sample, out);
+	int ret = print_thread_head(sample, out);
 	size_t n = 0;
 
-	for (size_t i = 0; !rc && i < sample->n_lines; i++) {
+	for (size_t i = 0; !ret && i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
 		if (!takes_line(part, line))
 			continue;
-		rc = print_frame(line, out);
+		ret = print_frame(line, out);
 		n++;
 	}
-	if (!rc && !n)
+	if (!ret && !n)
 		fprintf(out, "    %s\n", part->python_only ? RENDER_NATIVE : "[no frames]");
-	return rc;
+	return ret;
 }
 
 static int print_words(const char *before, const char *foreign, FILE *out)
@@ -250,18 +250,18 @@ static int print_python_line(const struct profile *profile, FILE *out)
 	const char *problem = profile__comment(profile, "python.problem");
 	const size_t skip = strlen(VERSION_COMMENT);
 	size_t n = 0;
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < profile->n_comments; i++)
+	for (size_t i = 0; !ret && i < profile->n_comments; i++)
 		if (!strncmp(profile->comments[i], VERSION_COMMENT, skip))
-			rc = print_words(n++ ? ", " : "CPython ", profile->comments[i] + skip, out);
-	if (!rc && n)
+			ret = print_words(n++ ? ", " : "CPython ", profile->comments[i] + skip, out);
+	if (!ret && n)
 		fputc('\n', out);
-	if (rc || !problem)
-		return rc;
-	rc = print_words("Python: ", problem, out);
+	if (ret || !problem)
+		return ret;
+	ret = print_words("Python: ", problem, out);
 	fputc('\n', out);
-	return rc;
+	return ret;
 }
 
 /* In its distributed job; "" where it is in none. All threads are of one process. */
@@ -275,20 +275,20 @@ static const char *rank_of(const struct dump *dump)
 static int print_head(const struct dump *dump, FILE *out)
 {
 	char number[32];
-	int rc;
+	int ret;
 
 	snprintf(number, sizeof(number), "Process %d: ", dump->pid);
-	rc = print_words(number, dump->command, out);
-	if (!rc && *rank_of(dump))
-		rc = print_words(", rank ", rank_of(dump), out);
+	ret = print_words(number, dump->command, out);
+	if (!ret && *rank_of(dump))
+		ret = print_words(", rank ", rank_of(dump), out);
 	fputc('\n', out);
-	return rc ? rc : print_python_line(dump->profile, out);
+	return ret ? ret : print_python_line(dump->profile, out);
 }
 
-static int finish(int rc, FILE *out, struct so_error *err)
+static int finish(int ret, FILE *out, struct so_error *err)
 {
-	if (rc)
-		return so_err(err, rc, "out of memory");
+	if (ret)
+		return so_err(err, ret, "out of memory");
 	return fflush(out) || ferror(out) ? so_err(err, -EIO, "cannot write: %s", strerror(errno)) : 0;
 }
 
@@ -296,12 +296,12 @@ int dump_text__print(const struct dump *dump, const struct dump_part *part, FILE
 {
 	_cleanup_free_ const struct profile_sample **threads = NULL;
 	size_t n = 0;
-	int rc = order_threads(dump, part, &threads, &n);
+	int ret = order_threads(dump, part, &threads, &n);
 
-	rc = rc ?: print_head(dump, out);
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = print_thread(dump->profile, part, threads[i], out);
-	return finish(rc, out, err);
+	ret = ret ?: print_head(dump, out);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = print_thread(dump->profile, part, threads[i], out);
+	return finish(ret, out, err);
 }
 
 static json_t *text_or_null(const char *clean_text)
@@ -362,16 +362,16 @@ int dump_text__json(const struct dump *dump, const struct dump_part *part, FILE 
 	_cleanup_free_ const struct profile_sample **threads = NULL;
 	json_t *array = json_array();
 	size_t n = 0;
-	int rc = array ? order_threads(dump, part, &threads, &n) : -ENOMEM;
+	int ret = array ? order_threads(dump, part, &threads, &n) : -ENOMEM;
 
-	for (size_t i = 0; !rc && i < n; i++)
+	for (size_t i = 0; !ret && i < n; i++)
 		if (json_array_append_new(array, thread_json(dump->profile, part, threads[i])))
-			rc = -ENOMEM;
-	if (!rc && json_dumpf(array, out, JSON_INDENT(2)) && !ferror(out))
-		rc = -ENOMEM;
+			ret = -ENOMEM;
+	if (!ret && json_dumpf(array, out, JSON_INDENT(2)) && !ferror(out))
+		ret = -ENOMEM;
 	fputc('\n', out);
 	json_decref(array);
-	return finish(rc, out, err);
+	return finish(ret, out, err);
 }
 
 bool dump_text__note(const struct profile *profile, const struct dump_part *part, char *text, size_t size)

@@ -54,91 +54,91 @@ CLEANUP_DEFINE(struct folder *, folder, folder__clear)
 
 static int take_text(struct folder *f, uint32_t *number)
 {
-	int rc;
+	int ret;
 
 	f->text_bytes += f->text.length;
 	if (f->text_bytes > TEXT_BUDGET_BYTES)
 		return -EFBIG;
-	rc = intern__add(&f->texts, f->text.bytes, f->text.length, number);
-	return rc < 0 ? rc : 0;
+	ret = intern__add(&f->texts, f->text.bytes, f->text.length, number);
+	return ret < 0 ? ret : 0;
 }
 
 static int thread_text(struct folder *f, const struct profile_sample *sample, uint32_t *number)
 {
-	int rc;
+	int ret;
 
 	f->text.length = 0;
-	rc = frame_text__thread(sample, f->options->threads, &f->text);
-	return rc ? rc : take_text(f, number);
+	ret = frame_text__thread(sample, f->options->threads, &f->text);
+	return ret ? ret : take_text(f, number);
 }
 
 static int line_text(struct folder *f, const struct profile_line *line, uint32_t *number)
 {
-	int rc;
+	int ret;
 
 	if (*number != NO_TEXT)
 		return 0;
 	f->text.length = 0;
-	rc = frame_text__folded(line, f->options->functions, &f->text);
-	return rc ? rc : take_text(f, number);
+	ret = frame_text__folded(line, f->options->functions, &f->text);
+	return ret ? ret : take_text(f, number);
 }
 
 /* The frames that shall be seen, outermost first, into the sequence from [1] on. */
 static int add_frames(struct folder *f, const struct profile *profile, const struct profile_sample *sample, size_t *n)
 {
 	static const struct profile_line native = { .function = RENDER_NATIVE, .filename = "", .mapping = "" };
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = sample->n_lines; !rc && i-- > 0;) {
+	for (size_t i = sample->n_lines; !ret && i-- > 0;) {
 		uint32_t line = sample->lines[i];
 
 		if (f->options->python_only && !profile->lines[line].python)
 			continue;
-		rc = line_text(f, &profile->lines[line], &f->line_texts[line]);
+		ret = line_text(f, &profile->lines[line], &f->line_texts[line]);
 		f->sequence[++*n] = f->line_texts[line];
 	}
-	if (rc || *n || !f->options->python_only)
-		return rc;
-	rc = line_text(f, &native, &f->line_texts[profile->n_lines]);
+	if (ret || *n || !f->options->python_only)
+		return ret;
+	ret = line_text(f, &native, &f->line_texts[profile->n_lines]);
 	f->sequence[++*n] = f->line_texts[profile->n_lines];
-	return rc;
+	return ret;
 }
 
 static int add_sample(struct folder *f, const struct profile *profile, const struct profile_sample *sample)
 {
 	uint32_t stack;
 	size_t n = 0;
-	int rc;
+	int ret;
 
 	if (!selection__takes(f->options, sample))
 		return 0;
 	if (ARRAY_RESERVE(f->sequence, f->sequence_capacity, sample->n_lines + 2) ||
 	    ARRAY_RESERVE(f->counts, f->counts_capacity, f->stacks.n_keys + 1))
 		return -ENOMEM;
-	rc = thread_text(f, sample, &f->sequence[0]);
-	rc = rc ?: add_frames(f, profile, sample, &n);
-	if (rc < 0)
-		return rc;
-	rc = intern__add(&f->stacks, f->sequence, (n + 1) * sizeof(*f->sequence), &stack);
-	if (rc < 0)
-		return rc;
+	ret = thread_text(f, sample, &f->sequence[0]);
+	ret = ret ?: add_frames(f, profile, sample, &n);
+	if (ret < 0)
+		return ret;
+	ret = intern__add(&f->stacks, f->sequence, (n + 1) * sizeof(*f->sequence), &stack);
+	if (ret < 0)
+		return ret;
 	/* The sum fits: the profile's reader has checked the total. */
-	f->counts[stack] = (rc ? 0 : f->counts[stack]) + sample->count;
+	f->counts[stack] = (ret ? 0 : f->counts[stack]) + sample->count;
 	return 0;
 }
 
 static int add_samples(struct folder *f, const struct profile *profile)
 {
-	int rc = 0;
+	int ret = 0;
 
 	f->line_texts = malloc((profile->n_lines + 1) * sizeof(*f->line_texts));
 	if (!f->line_texts)
 		return -ENOMEM;
 	for (size_t i = 0; i <= profile->n_lines; i++)
 		f->line_texts[i] = NO_TEXT;
-	for (size_t i = 0; !rc && i < profile->n_samples; i++)
-		rc = add_sample(f, profile, &profile->samples[i]);
-	return rc;
+	for (size_t i = 0; !ret && i < profile->n_samples; i++)
+		ret = add_sample(f, profile, &profile->samples[i]);
+	return ret;
 }
 
 static int compare_texts(const void *a, const void *b, void *folder)
@@ -146,9 +146,9 @@ static int compare_texts(const void *a, const void *b, void *folder)
 	const struct folder *f = folder;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	size_t n = intern__length(&f->texts, x), m = intern__length(&f->texts, y);
-	int rc = memcmp(intern__key(&f->texts, x), intern__key(&f->texts, y), n < m ? n : m);
+	int ret = memcmp(intern__key(&f->texts, x), intern__key(&f->texts, y), n < m ? n : m);
 
-	return rc ? rc : (n > m) - (n < m);
+	return ret ? ret : (n > m) - (n < m);
 }
 
 static bool text_begins_with(const struct folder *f, uint32_t text, uint32_t prefix)
@@ -208,15 +208,15 @@ static int compare_prefix(const struct folder *f, uint32_t shorter, uint32_t lon
 	size_t length = intern__length(&f->texts, longer), n = intern__length(&f->texts, shorter), digits_length;
 	unsigned char separator = last ? ' ' : ';';
 	char digits[24];
-	int rc;
+	int ret;
 
 	if (separator != text[n])
 		return separator < text[n] ? -1 : 1;
 	text += n + 1;
 	length -= n + 1;
 	digits_length = (size_t)snprintf(digits, sizeof(digits), "%" PRId64, count);
-	rc = memcmp(digits, text, digits_length < length ? digits_length : length);
-	return rc ? rc : digits_length <= length ? -1 : 1;
+	ret = memcmp(digits, text, digits_length < length ? digits_length : length);
+	return ret ? ret : digits_length <= length ? -1 : 1;
 }
 
 /* By the bytes of the whole line, as `LC_ALL=C sort` would. */
@@ -244,10 +244,10 @@ static int compare_stacks(const void *a, const void *b, void *folder)
 static int sort_stacks(struct folder *f)
 {
 	size_t n = f->stacks.n_keys;
-	int rc = rank_texts(f);
+	int ret = rank_texts(f);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	f->order = malloc((n + 1) * sizeof(*f->order));
 	if (!f->order)
 		return -ENOMEM;
@@ -286,13 +286,13 @@ int render__folded(const struct profile *profile, const struct render_options *o
 	static const struct render_options all = { .threads = false };
 	struct folder storage = { .options = options ? options : &all };
 	_cleanup_(folder) struct folder *f = &storage;
-	int rc = add_samples(f, profile);
+	int ret = add_samples(f, profile);
 
-	rc = rc ?: sort_stacks(f);
-	if (rc == -EFBIG)
-		return so_err(err, rc, "cannot write folded stacks: the profile's names add up to more than %zu GiB",
+	ret = ret ?: sort_stacks(f);
+	if (ret == -EFBIG)
+		return so_err(err, ret, "cannot write folded stacks: the profile's names add up to more than %zu GiB",
 			      TEXT_BUDGET_BYTES >> 30);
-	if (rc < 0)
-		return so_err(err, rc, "cannot write folded stacks: not enough memory");
+	if (ret < 0)
+		return so_err(err, ret, "cannot write folded stacks: not enough memory");
 	return write_stacks(f, out, err);
 }

@@ -120,16 +120,16 @@ static int append_mapping(struct text *text, const char *mapping)
 static int append_unknown(struct text *text, const struct profile_line *line)
 {
 	size_t from = text->length;
-	int rc = 0;
+	int ret = 0;
 
 	if (!line->kernel && *line->mapping)
-		rc = append_mapping(text, line->mapping);
+		ret = append_mapping(text, line->mapping);
 	/* A path may end in '/', or consist of blanks. */
-	if (!rc && text->length - from <= 2) {
+	if (!ret && text->length - from <= 2) {
 		text->length = from;
-		rc = append_string(text, "[unknown]");
+		ret = append_string(text, "[unknown]");
 	}
-	return rc;
+	return ret;
 }
 
 static bool has_suffix(const struct text *text, size_t from, const char *suffix)
@@ -151,24 +151,24 @@ bool frame_text__is_unnamed(const struct profile_line *line)
 int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text)
 {
 	size_t from = text->length;
-	int rc = append_name(text, line->function, ' ');
+	int ret = append_name(text, line->function, ' ');
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (text->length == from) {
-		rc = append_unknown(text, line);
+		ret = append_unknown(text, line);
 	} else if (line->python && *line->filename) {
-		rc = append_string(text, " (");
-		rc = rc ?: append_name(text, short_path__python(line->filename), ' ');
-		if (!rc)
-			rc = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
-							 : append_string(text, ")");
+		ret = append_string(text, " (");
+		ret = ret ?: append_name(text, short_path__python(line->filename), ' ');
+		if (!ret)
+			ret = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
+							  : append_string(text, ")");
 	}
-	if (!rc && line->kernel && !has_suffix(text, from, KERNEL_SUFFIX))
-		rc = append_string(text, KERNEL_SUFFIX);
-	if (!rc)
+	if (!ret && line->kernel && !has_suffix(text, from, KERNEL_SUFFIX))
+		ret = append_string(text, KERNEL_SUFFIX);
+	if (!ret)
 		protect_number(text, from);
-	return rc;
+	return ret;
 }
 
 int frame_text__function(const struct profile_line *line, struct text *text)
@@ -177,35 +177,35 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 			   : line->python ? short_path__python(line->filename)
 					  : short_path(line->mapping);
 	size_t from = text->length;
-	int rc = append_name(text, line->function, ' ');
+	int ret = append_name(text, line->function, ' ');
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (text->length == from) {
-		rc = append_unknown(text, line);
+		ret = append_unknown(text, line);
 		file = line->kernel ? "kernel" : "";
 	} else if (frame_text__is_unnamed(line) || !strcmp(line->function, line->mapping)) {
 		file = "";
 	}
-	if (rc || !*file)
-		return rc;
-	rc = append_string(text, " (");
-	rc = rc ?: append_name(text, file, ' ');
-	return rc ? rc : append_string(text, ")");
+	if (ret || !*file)
+		return ret;
+	ret = append_string(text, " (");
+	ret = ret ?: append_name(text, file, ' ');
+	return ret ? ret : append_string(text, ")");
 }
 
 int frame_text__line(const struct profile_line *line, struct text *text)
 {
-	int rc;
+	int ret;
 
 	if (line->python || !*line->function || !*line->filename || line->line <= 0)
 		return frame_text__function(line, text);
-	rc = append_name(text, line->function, ' ') ?: append_string(text, " (");
-	rc = rc ?: append_name(text, short_path(line->filename), ' ');
-	rc = rc ?: append_format(text, ":%" PRId64, line->line);
-	if (!rc && *line->mapping)
-		rc = append_string(text, " in ") ?: append_name(text, short_path(line->mapping), ' ');
-	return rc ?: append_string(text, ")");
+	ret = append_name(text, line->function, ' ') ?: append_string(text, " (");
+	ret = ret ?: append_name(text, short_path(line->filename), ' ');
+	ret = ret ?: append_format(text, ":%" PRId64, line->line);
+	if (!ret && *line->mapping)
+		ret = append_string(text, " in ") ?: append_name(text, short_path(line->mapping), ' ');
+	return ret ?: append_string(text, ")");
 }
 
 int frame_text__words(const char *words, struct text *text)
@@ -216,13 +216,13 @@ int frame_text__words(const char *words, struct text *text)
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text)
 {
 	size_t from = text->length;
-	int rc = append_name(text, sample->comm, '_');
+	int ret = append_name(text, sample->comm, '_');
 
-	if (!rc && text->length == from)
-		rc = append_string(text, "[unknown]");
-	if (!rc && ids && sample->pid)
-		rc = append_format(text, "-%" PRId64, sample->pid);
-	if (!rc && ids && sample->tid)
-		rc = append_format(text, "/%" PRId64, sample->tid);
-	return rc;
+	if (!ret && text->length == from)
+		ret = append_string(text, "[unknown]");
+	if (!ret && ids && sample->pid)
+		ret = append_format(text, "-%" PRId64, sample->pid);
+	if (!ret && ids && sample->tid)
+		ret = append_format(text, "/%" PRId64, sample->tid);
+	return ret;
 }

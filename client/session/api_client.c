@@ -166,7 +166,7 @@ int api_client__call(struct api_client *client, const char *method, const char *
 	_cleanup_(answer) struct answer answer = { 0 };
 	_cleanup_free_ char *text = NULL;
 	json_t *root;
-	int rc;
+	int ret;
 
 	if (body) {
 		text = json_dumps(body, JSON_COMPACT);
@@ -175,9 +175,9 @@ int api_client__call(struct api_client *client, const char *method, const char *
 	} else if (!strcmp(method, "POST")) {
 		text = strdup("");
 	}
-	rc = perform(client, method, path, text, &answer, err);
-	if (rc || !out)
-		return rc;
+	ret = perform(client, method, path, text, &answer, err);
+	if (ret || !out)
+		return ret;
 	root = json_loadb(answer.bytes ? answer.bytes : "", answer.length, JSON_REJECT_DUPLICATES, NULL);
 	if (!root)
 		return so_err(err, -EIO, "the daemon's answer is not JSON");
@@ -189,10 +189,10 @@ int api_client__download(struct api_client *client, const char *path, uint8_t **
 			 struct so_error *err)
 {
 	_cleanup_(answer) struct answer answer = { 0 };
-	int rc = perform(client, "GET", path, NULL, &answer, err);
+	int ret = perform(client, "GET", path, NULL, &answer, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!answer.bytes) {
 		answer.bytes = malloc(1);
 		if (!answer.bytes)

@@ -112,18 +112,18 @@ static int open_temp(struct output *output, mode_t mode, struct so_error *err)
 /* An existing file keeps its mode and, if we may, owner; where the directory takes no new files, it is overwritten. */
 static int open_existing(struct output *output, const struct stat *st, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	if (access(output->final, W_OK))
 		return cannot_write(output->name, errno, err);
-	rc = open_temp(output, st->st_mode & 0777, err);
-	if (!rc) {
+	ret = open_temp(output, st->st_mode & 0777, err);
+	if (!ret) {
 		if (fchown(output->fd, st->st_uid, st->st_gid) && errno != EPERM)
 			return cannot_write(output->name, errno, err);
 		return fchmod(output->fd, st->st_mode & 0777) ? cannot_write(output->name, errno, err) : 0;
 	}
-	if (rc != -EACCES && rc != -EPERM)
-		return rc;
+	if (ret != -EACCES && ret != -EPERM)
+		return ret;
 	output->fd = open(output->final, O_WRONLY | O_CLOEXEC);
 	free(TAKE_PTR(output->final));
 	output->truncate = true;
@@ -155,7 +155,7 @@ int output__open(const char *path, struct output **out, struct so_error *err)
 {
 	static const cookie_io_functions_t sink = { .write = sink_write };
 	_cleanup_(output) struct output *output = calloc(1, sizeof(*output));
-	int rc;
+	int ret;
 
 	if (!output)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -163,9 +163,9 @@ int output__open(const char *path, struct output **out, struct so_error *err)
 	output->name = strdup(strcmp(path, "-") ? path : "standard output");
 	if (!output->name)
 		return so_err(err, -ENOMEM, "out of memory");
-	rc = open_place(output, path, err);
-	if (rc)
-		return rc;
+	ret = open_place(output, path, err);
+	if (ret)
+		return ret;
 	output->file = fopencookie(output, "w", sink);
 	if (!output->file)
 		return so_err(err, -ENOMEM, "out of memory");

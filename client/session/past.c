@@ -143,28 +143,28 @@ static int find_and_get(struct api_client *api, pid_t pid, const struct time_ran
 {
 	const json_t *target, *any = NULL;
 	json_auto_t *list = NULL;
-	int rc = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
+	int ret = api_client__call(api, "GET", "/v1/history", NULL, &list, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	target = choose(list, pid, range, &any);
 	if (!target)
-		rc = none(pid, any, json_string_value(json_object_get(list, "problem")), err);
+		ret = none(pid, any, json_string_value(json_object_get(list, "problem")), err);
 	else
-		rc = get(api, target, range, answer, as_json, err);
-	if (!rc)
+		ret = get(api, target, range, answer, as_json, err);
+	if (!ret)
 		tell_gaps(list, number(target, "key"), range);
-	return rc;
+	return ret;
 }
 
 int past__profile(struct api_client *api, pid_t pid, const struct time_range *range, uint8_t **out, size_t *length,
 		  struct so_error *err)
 {
 	struct past_answer answer = { .what = "profile" };
-	int rc = find_and_get(api, pid, range, &answer, false, err);
+	int ret = find_and_get(api, pid, range, &answer, false, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	*out = answer.bytes;
 	*length = answer.length;
 	return 0;
@@ -200,10 +200,10 @@ int past__cuda(struct api_client *api, pid_t pid, const struct time_range *range
 	       struct so_error *err)
 {
 	struct past_answer answer = { .what = "cuda" };
-	int rc = find_and_get(api, pid, range, &answer, true, err);
+	int ret = find_and_get(api, pid, range, &answer, true, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!quiet)
 		tell_span(answer.json);
 	*out = answer.json;

@@ -157,12 +157,12 @@ static int denied(const char *text, struct so_error *err)
 static int wait_until_ready(struct private_daemon *daemon, const char *binary, struct so_error *err)
 {
 	char line[sizeof(struct so_error) + 16];
-	int rc = read_line(daemon->ready_fd, line, sizeof(line)), status = 0;
+	int ret = read_line(daemon->ready_fd, line, sizeof(line)), status = 0;
 
-	if (rc == -EINTR)
-		return so_err(err, rc, "interrupted");
-	if (rc)
-		return so_err(err, rc, "cannot hear from stakeoutd: %s", strerror(-rc));
+	if (ret == -EINTR)
+		return so_err(err, ret, "interrupted");
+	if (ret)
+		return so_err(err, ret, "cannot hear from stakeoutd: %s", strerror(-ret));
 	if (!strcmp(line, "ready"))
 		return 0;
 	if (!strncmp(line, "denied: ", 8))
@@ -185,7 +185,7 @@ int private_daemon__start(struct private_daemon **out, struct so_error *err)
 	_cleanup_free_ char *binary = find_binary();
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char *argv[] = { binary, "--private", "--ready-fd", "3", "--socket", NULL, NULL };
-	int pipe_fds[2], rc;
+	int pipe_fds[2], ret;
 
 	_Static_assert(READY_FD == 3, "argv says 3");
 	if (!daemon || !binary) {
@@ -200,16 +200,16 @@ int private_daemon__start(struct private_daemon **out, struct so_error *err)
 		return so_err(err, -errno, "cannot make a pipe: %s", strerror(errno));
 	daemon->ready_fd = pipe_fds[0];
 	daemon->pid = spawn(argv, pipe_fds[1], READY_FD);
-	rc = -errno;
+	ret = -errno;
 	close(pipe_fds[1]);
 	if (daemon->pid < 0) {
 		daemon->pid = 0;
-		return so_err(err, rc, "cannot start a process: %s", strerror(-rc));
+		return so_err(err, ret, "cannot start a process: %s", strerror(-ret));
 	}
-	rc = wait_until_ready(daemon, binary, err);
-	if (!rc)
+	ret = wait_until_ready(daemon, binary, err);
+	if (!ret)
 		*out = TAKE_PTR(daemon);
-	return rc;
+	return ret;
 }
 
 const char *private_daemon__socket(const struct private_daemon *daemon)

@@ -25,13 +25,13 @@ static void rule__read(const json_t *json, struct rule *out)
 int rules__add(struct api_client *api, const char *match, struct rule *out, struct so_error *err)
 {
 	json_auto_t *body = json_pack("{s:s}", "match", match), *answer = NULL;
-	int rc;
+	int ret;
 
 	if (!body)
 		return so_err(err, -EINVAL, "the rule is not UTF-8");
-	rc = api_client__call(api, "POST", "/v1/rules", body, &answer, err);
-	if (rc)
-		return rc;
+	ret = api_client__call(api, "POST", "/v1/rules", body, &answer, err);
+	if (ret)
+		return ret;
 	rule__read(answer, out);
 	return out->id ? 0 : so_err(err, -EIO, "the daemon's answer describes no rule");
 }
@@ -49,10 +49,10 @@ int rules__find(struct api_client *api, const char *word, struct rule *out, stru
 	struct rule rule, found = { .id = 0 };
 	json_t *list, *json;
 	size_t i, n = 0;
-	int rc = api_client__call(api, "GET", "/v1/rules", NULL, &list, err);
+	int ret = api_client__call(api, "GET", "/v1/rules", NULL, &list, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	json_array_foreach (list, i, json) {
 		rule__read(json, &rule);
 		if (!rule.id || !is_named(&rule, word))
@@ -74,13 +74,13 @@ int rules__remove(struct api_client *api, uint32_t id, uint64_t *detached, struc
 {
 	json_auto_t *answer = NULL;
 	char path[64];
-	int rc;
+	int ret;
 
 	snprintf(path, sizeof(path), "/v1/rules/%" PRIu32, id);
-	rc = api_client__call(api, "DELETE", path, NULL, &answer, err);
-	if (!rc)
+	ret = api_client__call(api, "DELETE", path, NULL, &answer, err);
+	if (!ret)
 		*detached = json_value__number(answer, "detached");
-	return rc;
+	return ret;
 }
 
 static void print_rule(const struct rule *rule)
@@ -97,10 +97,10 @@ int rules__print(struct api_client *api, struct so_error *err)
 	json_auto_t *list = NULL;
 	json_t *json;
 	size_t i;
-	int rc = api_client__call(api, "GET", "/v1/rules", NULL, &list, err);
+	int ret = api_client__call(api, "GET", "/v1/rules", NULL, &list, err);
 
-	if (rc)
-		return rc == -ENOENT ? 0 : rc;
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
 	if (json_array_size(list))
 		printf("\n%4s %7s %8s  %-10s %s\n", "RULE", "TARGETS", "ATTACHED", "LASTS", "MATCH");
 	json_array_foreach (list, i, json) {

@@ -52,37 +52,37 @@ static bool session__find_socket(const char *socket, char *path, size_t size)
 
 static int open_private(struct session *session, struct so_error *err)
 {
-	int rc = private_daemon__start(&session->private_daemon, err);
+	int ret = private_daemon__start(&session->private_daemon, err);
 
-	return rc ? rc : api_client__new(private_daemon__socket(session->private_daemon), &session->api, err);
+	return ret ? ret : api_client__new(private_daemon__socket(session->private_daemon), &session->api, err);
 }
 
 int session__open(const char *socket, enum session_need need, struct session **out, struct so_error *err)
 {
 	_cleanup_(session) struct session *session = calloc(1, sizeof(*session));
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	int rc;
+	int ret;
 
 	if (!session)
 		return so_err(err, -ENOMEM, "out of memory");
 	if (socket)
-		rc = api_client__new(socket, &session->api, err); /* its first request says what is wrong */
+		ret = api_client__new(socket, &session->api, err); /* its first request says what is wrong */
 	else if (session__find_socket(NULL, path, sizeof(path)))
-		rc = api_client__new(path, &session->api, err);
+		ret = api_client__new(path, &session->api, err);
 	else if (need == SESSION_ANY)
-		rc = open_private(session, err);
+		ret = open_private(session, err);
 	else if (dial(SYSTEM_SOCKET) == -EACCES)
-		rc = so_err(err, -EACCES,
-			    "you may not use the daemon's socket %s: root and the members of its group may "
-			    "(--group and --socket-mode in stakeoutd(8))",
-			    SYSTEM_SOCKET);
+		ret = so_err(err, -EACCES,
+			     "you may not use the daemon's socket %s: root and the members of its group may "
+			     "(--group and --socket-mode in stakeoutd(8))",
+			     SYSTEM_SOCKET);
 	else
-		rc = so_err(err, -ECONNREFUSED,
-			    "no daemon is running; start one with 'sudo stakeoutd &', or name its socket with "
-			    "--socket PATH");
-	if (!rc)
+		ret = so_err(err, -ECONNREFUSED,
+			     "no daemon is running; start one with 'sudo stakeoutd &', or name its socket with "
+			     "--socket PATH");
+	if (!ret)
 		*out = TAKE_PTR(session);
-	return rc;
+	return ret;
 }
 
 struct api_client *session__api(struct session *session)

@@ -39,10 +39,10 @@ static int call(struct api_client *api, const char *method, const char *path, co
 		struct so_error *err)
 {
 	json_auto_t *json = NULL;
-	int rc = api_client__call(api, method, path, body, &json, err);
+	int ret = api_client__call(api, method, path, body, &json, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	target__read(json, out);
 	return out->id ? 0 : so_err(err, -EIO, "the daemon's answer describes no target");
 }
@@ -87,10 +87,10 @@ int target__find(struct api_client *api, pid_t pid, struct target *out, struct s
 	struct target best = { 0 }, next;
 	json_t *list, *json;
 	size_t i;
-	int rc = api_client__call(api, "GET", "/v1/targets", NULL, &list, err);
+	int ret = api_client__call(api, "GET", "/v1/targets", NULL, &list, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	json_array_foreach (list, i, json) {
 		target__read(json, &next);
 		if (next.pid == pid && next.id && (!best.id || rank(&next) >= rank(&best)))
@@ -112,10 +112,10 @@ int target__attach_at_any_rate(struct api_client *api, const struct attach_reque
 {
 	struct attach_request again = *request;
 	struct target running;
-	int rc = target__attach(api, request, out, err);
+	int ret = target__attach(api, request, out, err);
 
-	if (rc != -EEXIST || target__find(api, request->pid, &running, NULL) || target__ended(&running))
-		return rc;
+	if (ret != -EEXIST || target__find(api, request->pid, &running, NULL) || target__ended(&running))
+		return ret;
 	again.rate_hz = running.rate_hz;
 	return target__attach(api, &again, out, err);
 }
@@ -169,23 +169,23 @@ int target__threads_of_child(struct api_client *api, pid_t pid, struct target *o
 	struct target next;
 	json_t *list, *json;
 	size_t i;
-	int rc = api_client__call(api, "GET", "/v1/targets", NULL, &list, err);
+	int ret = api_client__call(api, "GET", "/v1/targets", NULL, &list, err);
 
-	if (rc)
-		return rc;
-	rc = -ENOENT;
+	if (ret)
+		return ret;
+	ret = -ENOENT;
 	/* Only the daemon knows whose child it is: its parent may have ended. */
 	json_array_foreach (list, i, json) {
 		target__read(json, &next);
-		if (rc && next.id && !target__ended(&next))
-			rc = target__threads(api, next.id, pid, out, length, NULL);
-		if (!rc) {
+		if (ret && next.id && !target__ended(&next))
+			ret = target__threads(api, next.id, pid, out, length, NULL);
+		if (!ret) {
 			*of = next;
 			break;
 		}
 	}
 	json_decref(list);
-	return rc ? so_err(err, -ENOENT, "process %d is no child of a target", pid) : 0;
+	return ret ? so_err(err, -ENOENT, "process %d is no child of a target", pid) : 0;
 }
 
 int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)

@@ -229,16 +229,16 @@ static int parse_moment(const char *option, const char *value, enum side side, i
 	time_t now = (time_t)(now_ns / SECOND_NS), moment = 0;
 	struct tm clock = { 0 };
 	int64_t seconds = 0;
-	int rc;
+	int ret;
 
 	if (!strcmp(value, "now")) {
 		*out_ns = now_ns;
 		return 0;
 	}
-	rc = take_ago(&text, &seconds, err);
-	if (rc < 0)
-		return rc;
-	if (rc) {
+	ret = take_ago(&text, &seconds, err);
+	if (ret < 0)
+		return ret;
+	if (ret) {
 		*out_ns = now_ns > seconds * SECOND_NS ? now_ns - seconds * SECOND_NS : 0;
 		return 0;
 	}
@@ -247,9 +247,9 @@ static int parse_moment(const char *option, const char *value, enum side side, i
 			return so_err(err, -EINVAL, "--%s: the clock has not shown '%.100s' these days", option, value);
 	} else {
 		text.at = value;
-		rc = parse_date(&text, side, now, &moment, err);
-		if (rc < 0)
-			return rc;
+		ret = parse_date(&text, side, now, &moment, err);
+		if (ret < 0)
+			return ret;
 	}
 	*out_ns = (int64_t)moment * SECOND_NS;
 	return 0;
@@ -266,10 +266,10 @@ static bool is_minute(const char *at)
 static int parse_at(const char *at, int64_t now_ns, struct time_range *out, struct so_error *err)
 {
 	int64_t at_ns;
-	int rc = parse_moment("at", at, SECOND, now_ns, &at_ns, err);
+	int ret = parse_moment("at", at, SECOND, now_ns, &at_ns, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (at_ns > now_ns)
 		return so_err(err, -EINVAL, "--at '%.100s' is in the future", at);
 	if (!is_minute(at) || at_ns == now_ns)
@@ -283,7 +283,7 @@ int time_range__parse(const char *since, const char *until, const char *at, int6
 		      struct so_error *err)
 {
 	struct time_range range = { 0, now_ns };
-	int rc = 0;
+	int ret = 0;
 
 	tzset();
 	if (at && (since || until))
@@ -291,11 +291,11 @@ int time_range__parse(const char *since, const char *until, const char *at, int6
 	if (at)
 		return parse_at(at, now_ns, out, err);
 	if (since)
-		rc = parse_moment("since", since, FIRST, now_ns, &range.from_ns, err);
-	if (!rc && until)
-		rc = parse_moment("until", until, SECOND, now_ns, &range.to_ns, err);
-	if (rc)
-		return rc;
+		ret = parse_moment("since", since, FIRST, now_ns, &range.from_ns, err);
+	if (!ret && until)
+		ret = parse_moment("until", until, SECOND, now_ns, &range.to_ns, err);
+	if (ret)
+		return ret;
 	if (range.from_ns >= now_ns && since)
 		return so_err(err, -EINVAL, "--since '%.100s' is not in the past", since);
 	if (range.to_ns > now_ns)

@@ -18,23 +18,23 @@ static int count_threads(const struct profile *profile, size_t *processes, size_
 {
 	struct intern pids = { .n_keys = 0 }, tids = { .n_keys = 0 };
 	uint32_t number;
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; rc >= 0 && i < profile->n_samples; i++) {
+	for (size_t i = 0; ret >= 0 && i < profile->n_samples; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
 		const int64_t both[2] = { sample->pid, sample->tid };
 
 		if (!sample->pid || !sample->count)
 			continue;
-		rc = intern__add(&pids, &both[0], sizeof(both[0]), &number);
-		if (rc >= 0 && sample->tid)
-			rc = intern__add(&tids, both, sizeof(both), &number);
+		ret = intern__add(&pids, &both[0], sizeof(both[0]), &number);
+		if (ret >= 0 && sample->tid)
+			ret = intern__add(&tids, both, sizeof(both), &number);
 	}
 	*processes = pids.n_keys;
 	*threads = tids.n_keys;
 	intern__clear(&pids);
 	intern__clear(&tids);
-	return rc < 0 ? rc : 0;
+	return ret < 0 ? ret : 0;
 }
 
 static int64_t total_count(const struct profile *profile)
@@ -100,10 +100,10 @@ static int print_head(const struct profile *profile, const json_t *stats, int64_
 	const char *event = event_of(profile);
 	double cpu = cpu_seconds(profile);
 	size_t processes, threads;
-	int rc = count_threads(profile, &processes, &threads);
+	int ret = count_threads(profile, &processes, &threads);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	fprintf(out, "%" PRId64 " %s%s", total, event ? "call" : "sample", plural(total));
 	if (event) {
 		fprintf(out, " of ");
@@ -117,9 +117,9 @@ static int print_head(const struct profile *profile, const json_t *stats, int64_
 	if (threads)
 		fprintf(out, ", %zu thread%s", threads, plural((int64_t)threads));
 	if (processes == 1)
-		rc = print_labels(profile, out);
+		ret = print_labels(profile, out);
 	fputc('\n', out);
-	return rc;
+	return ret;
 }
 
 static void print_complete(const json_t *figures, int64_t total, double truncated, FILE *out)
@@ -138,21 +138,21 @@ static int print_quality(const json_t *figures, int64_t total, FILE *out)
 	double truncated = -1, lost = 0;
 	size_t length = 0;
 	FILE *memory = open_memstream(&text, &length);
-	int rc;
+	int ret;
 
 	if (!memory)
 		return -ENOMEM;
 	/* The sum of the causes is needed before they are written. */
-	rc = figures__print_causes("truncated", json_object_get(figures, "truncated"), &truncated, memory);
+	ret = figures__print_causes("truncated", json_object_get(figures, "truncated"), &truncated, memory);
 	if (fclose(memory))
-		rc = -ENOMEM;
-	if (rc < 0)
-		return rc;
+		ret = -ENOMEM;
+	if (ret < 0)
+		return ret;
 	print_complete(figures, total, truncated, out);
 	fprintf(out, "   %s   ", text);
-	rc = figures__print_causes("lost", json_object_get(figures, "lost"), &lost, out);
+	ret = figures__print_causes("lost", json_object_get(figures, "lost"), &lost, out);
 	fputc('\n', out);
-	return rc;
+	return ret;
 }
 
 /* Time in the programs that take samples, in nanoseconds; those that follow forks and ends are not theirs. */
@@ -284,12 +284,12 @@ struct part_of_summary {
 static int print_tables(struct summary_tables *tables, const struct part_of_summary *part, FILE *out)
 {
 	const struct scope *scope = &tables->scope;
-	int rc = 0;
+	int ret = 0;
 
 	if (part->all)
-		rc = phases__print(part->request->phases, scope, &tables->all_names, out);
-	if (rc < 0)
-		return rc;
+		ret = phases__print(part->request->phases, scope, &tables->all_names, out);
+	if (ret < 0)
+		return ret;
 	if (part->all)
 		summary_categories__print(tables->categories, scope, out);
 	summary__functions(&tables->functions, scope, out);
@@ -312,16 +312,16 @@ static bool is_part(const struct render_options *options)
 static int print_where(struct summary_tables *tables, const struct part_of_summary *part, int64_t total, FILE *out)
 {
 	int64_t taken = tables->scope.total.samples;
-	int rc = summary__python_threads(tables->scope.profile, total, out);
+	int ret = summary__python_threads(tables->scope.profile, total, out);
 
-	if (!rc && is_part(&part->request->render)) {
+	if (!ret && is_part(&part->request->render)) {
 		fprintf(out, "of the %" PRId64 " sample%s %s:\n", taken, plural(taken),
 			!part->request->render.only.n ? "that held the GIL"
 			: part->request->render.gil   ? "of --only that held the GIL"
 						      : "of --only");
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	}
-	return rc < 0 || !tables->scope.total.samples ? rc : print_tables(tables, part, out);
+	return ret < 0 || !tables->scope.total.samples ? ret : print_tables(tables, part, out);
 }
 
 static bool is_jit(const struct profile *profile, const struct profile_sample *sample)
@@ -369,24 +369,24 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 	double forgotten = 0;
 	const json_t *same = figures__number(figures, "forgotten", &forgotten) ? NULL : stats;
 	int64_t total = total_count(profile);
-	int rc = summary_tables__init(profile, part->request, tables);
+	int ret = summary_tables__init(profile, part->request, tables);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (!is_part(&part->request->render))
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
-	rc = print_head(profile, same, total, out);
+	ret = print_head(profile, same, total, out);
 	if (forgotten > 0)
 		fprintf(out,
 			"older: %.0f samples are in memory no more (--since 1h and the like read the "
 			"history)\n",
 			forgotten);
 	print_lines_missing(profile, out);
-	if (!rc && !event_of(profile))
-		rc = print_quality(figures, total, out);
-	rc = rc ?: summary__python(profile, same, figures, out);
-	if (rc < 0)
-		return rc;
+	if (!ret && !event_of(profile))
+		ret = print_quality(figures, total, out);
+	ret = ret ?: summary__python(profile, same, figures, out);
+	if (ret < 0)
+		return ret;
 	if (stats)
 		print_cost(stats, stats_samples(stats, total), out);
 	else
@@ -402,13 +402,13 @@ static int print(const struct profile *profile, const json_t *stats, const struc
 		 struct so_error *err)
 {
 	json_t *kept = figures__of(profile, stats);
-	int rc = print_all(profile, stats, kept ? kept : stats, part, out);
+	int ret = print_all(profile, stats, kept ? kept : stats, part, out);
 
 	json_decref(kept);
-	if (rc == -EFBIG)
-		return so_err(err, rc, "cannot summarise: the profile's names are too long");
-	if (rc < 0)
-		return so_err(err, rc, "cannot summarise: not enough memory");
+	if (ret == -EFBIG)
+		return so_err(err, ret, "cannot summarise: the profile's names are too long");
+	if (ret < 0)
+		return so_err(err, ret, "cannot summarise: not enough memory");
 	errno = 0;
 	if (fflush(out) || ferror(out))
 		return so_err(err, -EIO, "cannot write the summary: %s", strerror(errno ? errno : EIO));
@@ -427,10 +427,10 @@ static int print_plain(const struct profile *profile, const json_t *stats, const
 {
 	_cleanup_(category_rules) struct category_rules *rules = NULL;
 	struct summary_request request = { .render = *options };
-	int rc = category_rules__load(NULL, &rules, err);
+	int ret = category_rules__load(NULL, &rules, err);
 
 	request.rules = rules;
-	return rc ? rc : print(profile, stats, &(struct part_of_summary){ &request, all }, out, err);
+	return ret ? ret : print(profile, stats, &(struct part_of_summary){ &request, all }, out, err);
 }
 
 int render__summary_of(const struct profile *profile, const json_t *stats, const struct render_options *options,

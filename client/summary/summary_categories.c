@@ -54,14 +54,14 @@ static int pairs__add(struct pairs *pairs, size_t category, uint32_t name, const
 {
 	const uint32_t id[2] = { (uint32_t)category, name };
 	uint32_t number;
-	int rc;
+	int ret;
 
 	if (ARRAY_RESERVE(pairs->shares, pairs->capacity, pairs->ids.n_keys + 1))
 		return -ENOMEM;
-	rc = intern__add(&pairs->ids, id, sizeof(id), &number);
-	if (rc < 0)
-		return rc;
-	if (rc)
+	ret = intern__add(&pairs->ids, id, sizeof(id), &number);
+	if (ret < 0)
+		return ret;
+	if (ret)
 		pairs->shares[number] = (struct share){ 0 };
 	share__add(&pairs->shares[number], share);
 	return 0;
@@ -119,47 +119,47 @@ static int add_sample(struct sorter *sorter, const struct profile_sample *sample
 {
 	struct category_verdict verdict = category_lines__judge(&sorter->lines, sample);
 	uint32_t caller;
-	int rc;
+	int ret;
 
 	share__add(&sorter->shares[verdict.category], share);
 	share__add(&sorter->means[verdict.category * sorter->n + verdict.means], share);
-	rc = pairs__add(&sorter->functions, verdict.category, function_of(sorter, sample, &verdict, functions), share);
+	ret = pairs__add(&sorter->functions, verdict.category, function_of(sorter, sample, &verdict, functions), share);
 	caller = caller_of(sorter, sample, &verdict, lines);
-	if (!rc && caller != NAMES_NONE)
-		rc = pairs__add(&sorter->callers, verdict.category, caller, share);
-	return rc;
+	if (!ret && caller != NAMES_NONE)
+		ret = pairs__add(&sorter->callers, verdict.category, caller, share);
+	return ret;
 }
 
 static int add_samples(struct sorter *sorter, const struct names *functions, const struct names *lines)
 {
 	const struct profile *profile = sorter->scope->profile;
 	struct share share;
-	int rc;
+	int ret;
 
 	sorter->n = category_verdict__count(sorter->rules);
 	sorter->shares = calloc(sorter->n, sizeof(*sorter->shares));
 	sorter->means = calloc(sorter->n * sorter->n, sizeof(*sorter->means));
 	if (!sorter->shares || !sorter->means)
 		return -ENOMEM;
-	rc = category_lines__match(sorter->rules, profile, NULL, &sorter->lines);
-	for (size_t i = 0; !rc && i < profile->n_samples; i++)
+	ret = category_lines__match(sorter->rules, profile, NULL, &sorter->lines);
+	for (size_t i = 0; !ret && i < profile->n_samples; i++)
 		if (scope__share(sorter->scope, &profile->samples[i], &share))
-			rc = add_sample(sorter, &profile->samples[i], &share, functions, lines);
-	return rc;
+			ret = add_sample(sorter, &profile->samples[i], &share, functions, lines);
+	return ret;
 }
 
 static int compare_parts(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
 	size_t n = x->length < y->length ? x->length : y->length;
-	int rc;
+	int ret;
 
 	if (x->row != y->row)
 		return x->row < y->row ? -1 : 1;
 	if (x->share.samples != y->share.samples)
 		return x->share.samples < y->share.samples ? 1 : -1;
-	rc = n ? memcmp(x->text, y->text, n) : 0;
-	return rc ? rc : (x->length > y->length) - (x->length < y->length);
+	ret = n ? memcmp(x->text, y->text, n) : 0;
+	return ret ? ret : (x->length > y->length) - (x->length < y->length);
 }
 
 static void sort_parts(struct parts *parts)
@@ -268,21 +268,21 @@ static int fill_table(const struct sorter *sorter, const struct names *functions
 		      struct category_table *table)
 {
 	_cleanup_free_ size_t *row_of = calloc(sorter->n, sizeof(*row_of));
-	int rc = 0;
+	int ret = 0;
 
 	table->rows = calloc(sorter->n, sizeof(*table->rows));
 	if (!row_of || !table->rows)
 		return -ENOMEM;
-	for (size_t i = 0; !rc && i < sorter->n; i++) {
+	for (size_t i = 0; !ret && i < sorter->n; i++) {
 		if (!sorter->shares[i].samples)
 			continue;
 		row_of[i] = table->n;
-		rc = fill_row(sorter, i, &table->rows[table->n++]);
+		ret = fill_row(sorter, i, &table->rows[table->n++]);
 	}
-	rc = rc ?: hand_out(&sorter->functions, functions, row_of, table->rows, true, &table->functions);
-	rc = rc ?: hand_out(&sorter->callers, lines, row_of, table->rows, false, &table->callers);
-	if (rc < 0)
-		return rc;
+	ret = ret ?: hand_out(&sorter->functions, functions, row_of, table->rows, true, &table->functions);
+	ret = ret ?: hand_out(&sorter->callers, lines, row_of, table->rows, false, &table->callers);
+	if (ret < 0)
+		return ret;
 	qsort(table->rows, table->n, sizeof(*table->rows), compare_rows);
 	return fill_means(sorter, table);
 }
@@ -292,12 +292,12 @@ int summary_categories__new(const struct scope *scope, const struct category_rul
 {
 	_cleanup_(category_table) struct category_table *table = calloc(1, sizeof(*table));
 	_cleanup_(sorter) struct sorter *sorter = &(struct sorter){ .scope = scope, .rules = rules };
-	int rc = table ? add_samples(sorter, functions, lines) : -ENOMEM;
+	int ret = table ? add_samples(sorter, functions, lines) : -ENOMEM;
 
-	rc = rc ?: fill_table(sorter, functions, lines, table);
-	if (!rc)
+	ret = ret ?: fill_table(sorter, functions, lines, table);
+	if (!ret)
 		*out = TAKE_PTR(table);
-	return rc;
+	return ret;
 }
 
 void summary_categories__free(struct category_table *table)

@@ -112,16 +112,16 @@ static json_t *phase_of(const struct phase_result *phase, const struct names *na
 
 static int phases_of(const struct phases *phases, const struct summary_tables *tables, json_t *array)
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < phases__count(phases); i++) {
+	for (size_t i = 0; !ret && i < phases__count(phases); i++) {
 		struct phase_result phase;
 
-		rc = phases__measure(phases, i, &tables->scope, &tables->all_names, &phase);
-		if (!rc)
+		ret = phases__measure(phases, i, &tables->scope, &tables->all_names, &phase);
+		if (!ret)
 			json_array_append_new(array, phase_of(&phase, &tables->all_names, &tables->scope));
 	}
-	return rc;
+	return ret;
 }
 
 /* Another tool's label may be any text. */
@@ -198,14 +198,14 @@ static int build(const struct profile *profile, const json_t *figures, const str
 		 json_t *object)
 {
 	_cleanup_(summary_tables) struct summary_tables *tables = &(struct summary_tables){ .categories = NULL };
-	int rc = summary_tables__init(profile, request, tables);
+	int ret = summary_tables__init(profile, request, tables);
 	const struct scope *scope = &tables->scope;
 	json_t *phases;
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	phases = json_array();
-	rc = phases_of(request->phases, tables, phases);
+	ret = phases_of(request->phases, tables, phases);
 	set_head(object, scope, figures);
 	json_object_set_new(object, "categories", categories_of(tables->categories, scope));
 	json_object_set_new(object, "means", parts_of(tables->categories->means, tables->categories->n_means, scope));
@@ -214,22 +214,22 @@ static int build(const struct profile *profile, const json_t *figures, const str
 	json_object_set_new(object, "lines", rows_of(&tables->lines, scope, true));
 	json_object_set_new(object, "threads", rows_of(&tables->threads, scope, false));
 	json_object_set_new(object, "processes", rows_of(&tables->processes, scope, false));
-	return rc;
+	return ret;
 }
 
 int summary__print_json(const struct profile *profile, const json_t *stats, const struct summary_request *request,
 			FILE *out, struct so_error *err)
 {
 	json_t *object = json_object(), *kept = figures__of(profile, stats);
-	int rc = build(profile, kept ? kept : stats, request, object);
+	int ret = build(profile, kept ? kept : stats, request, object);
 
-	if (!rc && (json_dumpf(object, out, JSON_INDENT(2)) || fputc('\n', out) == EOF || fflush(out)))
-		rc = so_err(err, -EIO, "cannot write the summary: %s", strerror(errno ? errno : EIO));
-	else if (rc == -EFBIG)
-		so_err(err, rc, "cannot summarise: the profile's names are too long");
-	else if (rc < 0)
-		so_err(err, rc, "cannot summarise: not enough memory");
+	if (!ret && (json_dumpf(object, out, JSON_INDENT(2)) || fputc('\n', out) == EOF || fflush(out)))
+		ret = so_err(err, -EIO, "cannot write the summary: %s", strerror(errno ? errno : EIO));
+	else if (ret == -EFBIG)
+		so_err(err, ret, "cannot summarise: the profile's names are too long");
+	else if (ret < 0)
+		so_err(err, ret, "cannot summarise: not enough memory");
 	json_decref(object);
 	json_decref(kept);
-	return rc;
+	return ret;
 }

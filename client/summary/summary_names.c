@@ -43,14 +43,14 @@ void names__clear(struct names *names)
 static int add_name(struct names *names, const struct text *text, uint32_t line)
 {
 	uint32_t number;
-	int rc;
+	int ret;
 
 	if (ARRAY_RESERVE(names->example, names->capacity, names->texts.n_keys + 1))
 		return -ENOMEM;
-	rc = intern__add(&names->texts, text->bytes, text->length, &number);
-	if (rc < 0)
-		return rc;
-	if (rc)
+	ret = intern__add(&names->texts, text->bytes, text->length, &number);
+	if (ret < 0)
+		return ret;
+	if (ret)
 		names->example[number] = line;
 	names->of_line[line] = number;
 	return 0;
@@ -64,23 +64,23 @@ static int name_lines(const struct profile *profile, takes_fn *takes, write_fn *
 {
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	size_t budget = TEXT_BUDGET_BYTES;
-	int rc = 0;
+	int ret = 0;
 
 	names->of_line = calloc(profile->n_lines + 1, sizeof(*names->of_line));
 	if (!names->of_line)
 		return -ENOMEM;
-	for (uint32_t i = 0; !rc && i < profile->n_lines; i++) {
+	for (uint32_t i = 0; !ret && i < profile->n_lines; i++) {
 		names->of_line[i] = NAMES_NONE;
 		if (!takes(&profile->lines[i]))
 			continue;
 		text->length = 0;
-		rc = write(&profile->lines[i], text);
-		if (!rc && text->length > budget)
+		ret = write(&profile->lines[i], text);
+		if (!ret && text->length > budget)
 			return -EFBIG;
 		budget -= text->length;
-		rc = rc ?: add_name(names, text, i);
+		ret = ret ?: add_name(names, text, i);
 	}
-	return rc;
+	return ret;
 }
 
 static bool takes_all(const struct profile_line *line)
@@ -152,9 +152,9 @@ void rows__clear(struct rows *rows)
 static int compare_text(const struct row *x, const struct row *y)
 {
 	size_t n = x->length < y->length ? x->length : y->length;
-	int rc = n ? memcmp(x->text, y->text, n) : 0;
+	int ret = n ? memcmp(x->text, y->text, n) : 0;
 
-	return rc ? rc : (x->length > y->length) - (x->length < y->length);
+	return ret ? ret : (x->length > y->length) - (x->length < y->length);
 }
 
 static int rows__compare_self(const void *a, const void *b)
@@ -269,15 +269,15 @@ static int add_to_group(struct groups *groups, const struct profile_sample *samp
 	const int64_t id[2] = { sample->pid, threads ? sample->tid : 0 };
 	struct group *group;
 	uint32_t number;
-	int rc;
+	int ret;
 
 	if (ARRAY_RESERVE(groups->list, groups->capacity, groups->ids.n_keys + 1))
 		return -ENOMEM;
-	rc = intern__add(&groups->ids, id, sizeof(id), &number);
-	if (rc < 0)
-		return rc;
+	ret = intern__add(&groups->ids, id, sizeof(id), &number);
+	if (ret < 0)
+		return ret;
 	group = &groups->list[number];
-	if (rc)
+	if (ret)
 		*group = (struct group){ .name = sample, .rank = "", .container = "" };
 	if (sample->rank && *sample->rank)
 		group->rank = sample->rank;
@@ -294,17 +294,17 @@ static int name_group(const struct group *group, bool threads, struct rows *out,
 {
 	struct profile_sample named = *group->name;
 	uint32_t number;
-	int rc;
+	int ret;
 
 	if (!threads)
 		named.tid = 0;
 	text->length = 0;
-	rc = frame_text__thread(&named, true, text);
-	rc = rc ?: intern__add(&out->texts, text->bytes, text->length, &number);
-	if (rc < 0)
-		return rc;
+	ret = frame_text__thread(&named, true, text);
+	ret = ret ?: intern__add(&out->texts, text->bytes, text->length, &number);
+	if (ret < 0)
+		return ret;
 	/* A name may be that of two, where the labels are another tool's; so the text's number is the row's. */
-	if (rc)
+	if (ret)
 		out->list[out->n++] =
 			(struct row){ .line = number, .rank = group->rank, .container = group->container };
 	share__add(&out->list[number].self, &group->share);
@@ -316,9 +316,9 @@ int rows__of_threads(const struct scope *scope, bool threads, struct rows *out)
 	_cleanup_(groups) struct groups *groups = &(struct groups){ .capacity = 0 };
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	struct share share;
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < scope->profile->n_samples; i++) {
+	for (size_t i = 0; !ret && i < scope->profile->n_samples; i++) {
 		const struct profile_sample *sample = &scope->profile->samples[i];
 
 		if (!scope__share(scope, sample, &share))
@@ -326,13 +326,13 @@ int rows__of_threads(const struct scope *scope, bool threads, struct rows *out)
 		if (!sample->pid || (threads && !sample->tid))
 			share__add(&out->none, &share);
 		else
-			rc = add_to_group(groups, sample, threads, &share);
+			ret = add_to_group(groups, sample, threads, &share);
 	}
 	out->list = calloc(groups->ids.n_keys + 1, sizeof(*out->list));
 	if (!out->list)
 		return -ENOMEM;
-	for (size_t i = 0; !rc && i < groups->ids.n_keys; i++)
-		rc = name_group(&groups->list[i], threads, out, text);
+	for (size_t i = 0; !ret && i < groups->ids.n_keys; i++)
+		ret = name_group(&groups->list[i], threads, out, text);
 	/* The block of texts moves while it grows. */
 	for (size_t i = 0; i < out->n; i++) {
 		struct row *row = &out->list[i];
@@ -343,5 +343,5 @@ int rows__of_threads(const struct scope *scope, bool threads, struct rows *out)
 		row->line = ROW_NO_LINE;
 	}
 	qsort(out->list, out->n, sizeof(*out->list), rows__compare_self);
-	return rc;
+	return ret;
 }

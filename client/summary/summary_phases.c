@@ -48,7 +48,7 @@ static int add(struct phases *phases, const char *word, struct so_error *err)
 	struct phase *phase = &phases->list[phases->n];
 	struct so_error why = { "" };
 	size_t length;
-	int rc;
+	int ret;
 
 	if (!equals || equals == word || !equals[1])
 		return so_err(err, -EINVAL, "--phase '%s': not of the form NAME=PATTERN", word);
@@ -63,9 +63,9 @@ static int add(struct phases *phases, const char *word, struct so_error *err)
 	memcpy(phase->name, word, length);
 	phase->name[length] = '\0';
 	phase->pattern = equals + 1;
-	rc = regexp__compile(phase->pattern, &phase->expression, &why);
-	if (rc < 0)
-		return so_err(err, rc, "--phase %s: %s", phase->name, why.text);
+	ret = regexp__compile(phase->pattern, &phase->expression, &why);
+	if (ret < 0)
+		return so_err(err, ret, "--phase %s: %s", phase->name, why.text);
 	phases->n++;
 	return 0;
 }
@@ -73,18 +73,18 @@ static int add(struct phases *phases, const char *word, struct so_error *err)
 int phases__new(const char *const *words, size_t n, struct phases **out, struct so_error *err)
 {
 	_cleanup_(phases) struct phases *phases = NULL;
-	int rc = 0;
+	int ret = 0;
 
 	if (n > PHASES_MAX)
 		return so_err(err, -EINVAL, "more than %d phases", PHASES_MAX);
 	phases = calloc(1, sizeof(*phases));
 	if (!phases)
 		return so_err(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = add(phases, words[i], err);
-	if (!rc)
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = add(phases, words[i], err);
+	if (!ret)
 		*out = TAKE_PTR(phases);
-	return rc;
+	return ret;
 }
 
 size_t phases__count(const struct phases *phases)
@@ -278,22 +278,22 @@ static void print_details(const struct phase_result *phase, const struct scope *
 
 int phases__print(const struct phases *phases, const struct scope *scope, const struct names *functions, FILE *out)
 {
-	int rc = 0;
+	int ret = 0;
 
 	if (phases__count(phases))
 		fprintf(out, "  total  [95 %% interval]  %s phase=pattern: all that these functions call\n",
 			SUMMARY_SECONDS_HEAD);
-	for (size_t i = 0; !rc && i < phases__count(phases); i++) {
+	for (size_t i = 0; !ret && i < phases__count(phases); i++) {
 		struct phase_result phase;
 
-		rc = phases__measure(phases, i, scope, functions, &phase);
-		if (rc < 0)
+		ret = phases__measure(phases, i, scope, functions, &phase);
+		if (ret < 0)
 			break;
 		summary__print_share(&phase.share, scope, out);
 		fprintf(out, "%s=", phase.name);
-		rc = summary__print_foreign(phase.pattern, out);
+		ret = summary__print_foreign(phase.pattern, out);
 		fputc('\n', out);
 		print_details(&phase, scope, functions, out);
 	}
-	return rc;
+	return ret;
 }

@@ -32,17 +32,17 @@ static int print_versions(const json_t *versions, FILE *out)
 {
 	const json_t *version;
 	size_t i;
-	int rc = 0;
+	int ret = 0;
 
 	fprintf(out, "Python");
 	json_array_foreach (versions, i, version) {
-		if (rc || !json_is_string(version))
+		if (ret || !json_is_string(version))
 			continue;
 		fprintf(out, i ? ", " : " ");
-		rc = summary__print_foreign(json_string_value(version), out);
+		ret = summary__print_foreign(json_string_value(version), out);
 	}
 	fprintf(out, ": ");
-	return rc;
+	return ret;
 }
 
 /* Frames that are in their place but have no name. */
@@ -64,10 +64,10 @@ static void print_unnamed(const json_t *python, FILE *out)
 static int print_quality(const json_t *python, FILE *out)
 {
 	double samples = -1, complete = -1, truncated;
-	int rc = print_versions(json_object_get(python, "versions"), out);
+	int ret = print_versions(json_object_get(python, "versions"), out);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (figures__number(python, "samples", &samples) && samples == 0) {
 		fprintf(out, "no samples of Python threads\n");
 		return 0;
@@ -77,23 +77,23 @@ static int print_quality(const json_t *python, FILE *out)
 	if (samples > 0)
 		fprintf(out, " of %.0f samples", samples);
 	fprintf(out, "   ");
-	rc = figures__print_causes("truncated", json_object_get(python, "truncated"), &truncated, out);
+	ret = figures__print_causes("truncated", json_object_get(python, "truncated"), &truncated, out);
 	print_unnamed(python, out);
 	fputc('\n', out);
-	return rc;
+	return ret;
 }
 
 static int print_problem(const json_t *python, FILE *out)
 {
 	const char *problem = json_string_value(json_object_get(python, "problem"));
-	int rc;
+	int ret;
 
 	if (!problem)
 		return 0;
 	fprintf(out, "Python: ");
-	rc = summary__print_foreign(problem, out);
+	ret = summary__print_foreign(problem, out);
 	fputc('\n', out);
-	return rc;
+	return ret;
 }
 
 static void print_gil(const struct profile *profile, const json_t *stats, FILE *out)
@@ -119,14 +119,14 @@ static void print_gil(const struct profile *profile, const json_t *stats, FILE *
 int summary__python(const struct profile *profile, const json_t *stats, const json_t *figures, FILE *out)
 {
 	const json_t *python = json_object_get(figures, "python");
-	int rc = 0;
+	int ret = 0;
 
 	if (json_array_size(json_object_get(python, "versions")))
-		rc = print_quality(python, out);
-	rc = rc ?: print_problem(python, out);
-	if (!rc)
+		ret = print_quality(python, out);
+	ret = ret ?: print_problem(python, out);
+	if (!ret)
 		print_gil(profile, stats, out);
-	return rc;
+	return ret;
 }
 
 struct thread {
@@ -151,14 +151,14 @@ static int add_thread_sample(struct threads *threads, const struct profile_sampl
 {
 	const int64_t id[2] = { sample->pid, sample->tid };
 	uint32_t number;
-	int rc;
+	int ret;
 
 	if (ARRAY_RESERVE(threads->list, threads->capacity, threads->ids.n_keys + 1))
 		return -ENOMEM;
-	rc = intern__add(&threads->ids, id, sizeof(id), &number);
-	if (rc < 0)
-		return rc;
-	if (rc)
+	ret = intern__add(&threads->ids, id, sizeof(id), &number);
+	if (ret < 0)
+		return ret;
+	if (ret)
 		threads->list[number] = (struct thread){ .name = sample };
 	gil_share__add(&threads->list[number].share, sample);
 	/* A thread may change its name. */
@@ -183,36 +183,36 @@ static int print_thread(const struct thread *thread, int64_t total, FILE *out)
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	const struct gil_share *share = &thread->share;
 	char interval[32];
-	int rc = frame_text__thread(thread->name, true, text);
+	int ret = frame_text__thread(thread->name, true, text);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	summary__interval(share->held, share->samples, interval);
 	fprintf(out, "%5.1f %%  %6.1f %%  %-15s  ", 100 * (double)share->samples / (double)total,
 		100 * (double)share->held / (double)share->samples, interval);
 	summary__print_name(text->bytes, text->length, out);
-	rc = summary__print_labels("  ", thread->name->rank, NULL, out);
+	ret = summary__print_labels("  ", thread->name->rank, NULL, out);
 	fputc('\n', out);
-	return rc;
+	return ret;
 }
 
 int summary__python_threads(const struct profile *profile, int64_t total, FILE *out)
 {
 	_cleanup_(threads) struct threads *threads = &(struct threads){ .capacity = 0 };
 	size_t n;
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < profile->n_samples; i++)
+	for (size_t i = 0; !ret && i < profile->n_samples; i++)
 		if (profile->samples[i].count && profile->samples[i].gil != PROFILE_GIL_NONE)
-			rc = add_thread_sample(threads, &profile->samples[i]);
+			ret = add_thread_sample(threads, &profile->samples[i]);
 	n = threads->ids.n_keys;
-	if (rc < 0 || n < 2)
-		return rc;
+	if (ret < 0 || n < 2)
+		return ret;
 	qsort(threads->list, n, sizeof(*threads->list), compare_threads);
 	fprintf(out, "    CPU  GIL held  [95 %% interval]  Python thread\n");
-	for (size_t i = 0; !rc && i < n && i < TOP_THREADS; i++)
-		rc = print_thread(&threads->list[i], total, out);
+	for (size_t i = 0; !ret && i < n && i < TOP_THREADS; i++)
+		ret = print_thread(&threads->list[i], total, out);
 	if (n > TOP_THREADS)
 		fprintf(out, "and %zu more thread%s\n", n - TOP_THREADS, plural((int64_t)(n - TOP_THREADS)));
-	return rc;
+	return ret;
 }

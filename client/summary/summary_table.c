@@ -67,11 +67,11 @@ void summary__print_short(const char *text, size_t length, FILE *out)
 int summary__print_foreign(const char *words, FILE *out)
 {
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
-	int rc = frame_text__words(words, text);
+	int ret = frame_text__words(words, text);
 
-	if (!rc)
+	if (!ret)
 		summary__print_name(text->bytes, text->length, out);
-	return rc;
+	return ret;
 }
 
 void summary__print_rest(const struct rows *rows, size_t n, const char *what, FILE *out)
@@ -106,19 +106,19 @@ void summary__functions(const struct rows *rows, const struct scope *scope, FILE
 int summary__print_labels(const char *before, const char *rank, const char *container, FILE *out)
 {
 	char id[ID_COLUMNS + 1];
-	int rc = 0;
+	int ret = 0;
 
 	if (rank && *rank) {
 		fprintf(out, "%srank ", before);
-		rc = summary__print_foreign(rank, out);
+		ret = summary__print_foreign(rank, out);
 	}
-	if (!rc && container && *container) {
+	if (!ret && container && *container) {
 		snprintf(id, sizeof(id), "%s", container);
 		fprintf(out, "%scontainer ", before);
 		/* Other tools have names there. */
-		rc = summary__print_foreign(strlen(container) == ID_DIGITS ? id : container, out);
+		ret = summary__print_foreign(strlen(container) == ID_DIGITS ? id : container, out);
 	}
-	return rc;
+	return ret;
 }
 
 static void print_total(const struct row *row, bool with_container, const struct scope *scope, FILE *out)

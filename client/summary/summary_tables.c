@@ -4,30 +4,30 @@
 static int count_functions(struct summary_tables *out)
 {
 	bool python_only = out->scope.options->python_only;
-	int rc = names__functions(&out->scope, false, &out->all_names);
+	int ret = names__functions(&out->scope, false, &out->all_names);
 
-	if (!rc && python_only)
-		rc = names__functions(&out->scope, true, &out->some_names);
-	if (!rc)
-		rc = rows__of_names(&out->scope, python_only ? &out->some_names : &out->all_names, &out->functions);
-	return rc;
+	if (!ret && python_only)
+		ret = names__functions(&out->scope, true, &out->some_names);
+	if (!ret)
+		ret = rows__of_names(&out->scope, python_only ? &out->some_names : &out->all_names, &out->functions);
+	return ret;
 }
 
 int summary_tables__init(const struct profile *profile, const struct summary_request *request,
 			 struct summary_tables *out)
 {
-	int rc;
+	int ret;
 
 	scope__init(profile, &request->render, &out->scope);
-	rc = count_functions(out);
-	rc = rc ?: names__lines(&out->scope, &out->line_names);
-	rc = rc ?: rows__of_names(&out->scope, &out->line_names, &out->lines);
-	rc = rc ?: rows__of_threads(&out->scope, true, &out->threads);
-	rc = rc ?: rows__of_threads(&out->scope, false, &out->processes);
-	if (!rc)
-		rc = summary_categories__new(&out->scope, request->rules, &out->all_names, &out->line_names,
-					     &out->categories);
-	return rc;
+	ret = count_functions(out);
+	ret = ret ?: names__lines(&out->scope, &out->line_names);
+	ret = ret ?: rows__of_names(&out->scope, &out->line_names, &out->lines);
+	ret = ret ?: rows__of_threads(&out->scope, true, &out->threads);
+	ret = ret ?: rows__of_threads(&out->scope, false, &out->processes);
+	if (!ret)
+		ret = summary_categories__new(&out->scope, request->rules, &out->all_names, &out->line_names,
+					      &out->categories);
+	return ret;
 }
 
 void summary_tables__clear(struct summary_tables *tables)

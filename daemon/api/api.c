@@ -124,10 +124,10 @@ static bool may_see(const struct call *call, const struct target_info *info)
 /* The target of the path, if there is one and the caller may use it. Every such request renews its lease. */
 static int target(struct call *call, struct target_info *info)
 {
-	int rc = engine__info(call->api->engine, call->id, info);
+	int ret = engine__info(call->api->engine, call->id, info);
 
-	if (rc)
-		return so_err(&call->error, rc, "there is no target %u", call->id);
+	if (ret)
+		return so_err(&call->error, ret, "there is no target %u", call->id);
 	if (!may_see(call, info))
 		return so_err(&call->error, -EPERM,
 			      "target %u is a process that only root, or another user, may profile", call->id);
@@ -145,10 +145,10 @@ static bool may_see_all(const struct call *call, const struct target_info *info)
 static int check_sees_all(struct call *call)
 {
 	struct target_info info;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	if (rc || may_see_all(call, &info))
-		return rc;
+	if (ret || may_see_all(call, &info))
+		return ret;
 	return so_err(&call->error, -EPERM, "target %u has processes of other users: only root may see its CUDA calls",
 		      call->id);
 }
@@ -169,14 +169,14 @@ static int get_targets(struct call *call)
 	_cleanup_free_ struct target_info *all = NULL;
 	json_t *list = json_array();
 	size_t n = 0;
-	int rc = engine__list(call->api->engine, &all, &n);
+	int ret = engine__list(call->api->engine, &all, &n);
 
-	for (size_t i = 0; !rc && i < n; i++)
+	for (size_t i = 0; !ret && i < n; i++)
 		if (may_see(call, &all[i]) && json_array_append_new(list, api_json__target(&all[i])))
-			rc = -ENOMEM;
-	if (rc) {
+			ret = -ENOMEM;
+	if (ret) {
 		json_decref(list);
-		return rc;
+		return ret;
 	}
 	return answer_json(call, MHD_HTTP_OK, list);
 }
@@ -185,12 +185,12 @@ static int attach(struct call *call, struct attach_options *options)
 {
 	struct api *api = call->api;
 	uint32_t id;
-	int rc;
+	int ret;
 
 	options->caller = call->request->caller;
-	rc = engine__attach(api->engine, options, &id, &call->error);
-	if (rc)
-		return rc;
+	ret = engine__attach(api->engine, options, &id, &call->error);
+	if (ret)
+		return ret;
 	if (!options->keep && leases__add(api->leases, id, options->duration_s == 0)) {
 		engine__detach(api->engine, id, NULL);
 		return fail(call, -ENOMEM, "out of memory");
@@ -205,14 +205,14 @@ static int post_targets(struct call *call)
 {
 	struct attach_options options;
 	struct target_info info;
-	int rc = api_json__attach_options(call->request->body, call->request->body_bytes, &options, &call->error);
+	int ret = api_json__attach_options(call->request->body, call->request->body_bytes, &options, &call->error);
 
-	if (!rc)
-		rc = attach(call, &options);
-	if (!rc)
-		rc = target(call, &info);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = attach(call, &options);
+	if (!ret)
+		ret = target(call, &info);
+	if (ret)
+		return ret;
 	call->reply->header = MHD_HTTP_HEADER_LOCATION;
 	snprintf(call->reply->header_value, sizeof(call->reply->header_value), "/v1/targets/%u", call->id);
 	return answer_json(call, MHD_HTTP_CREATED, api_json__target(&info));
@@ -221,30 +221,30 @@ static int post_targets(struct call *call)
 static int get_target(struct call *call)
 {
 	struct target_info info;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	return rc ? rc : answer_json(call, MHD_HTTP_OK, api_json__target(&info));
+	return ret ? ret : answer_json(call, MHD_HTTP_OK, api_json__target(&info));
 }
 
 static int post_stop(struct call *call)
 {
 	struct target_info info;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	if (!rc)
-		rc = engine__stop(call->api->engine, call->id, &call->error);
-	return rc ? rc : get_target(call);
+	if (!ret)
+		ret = engine__stop(call->api->engine, call->id, &call->error);
+	return ret ? ret : get_target(call);
 }
 
 static int delete_target(struct call *call)
 {
 	struct target_info info;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	if (!rc)
-		rc = engine__detach(call->api->engine, call->id, &call->error);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = engine__detach(call->api->engine, call->id, &call->error);
+	if (ret)
+		return ret;
 	leases__remove(call->api->leases, call->id);
 	return answer_json(call, MHD_HTTP_OK, json_pack("{s:I, s:b}", "id", (json_int_t)call->id, "detached", 1));
 }
@@ -264,20 +264,20 @@ static int answer_profile(struct call *call, enum so_cuda_event event)
 	struct engine *engine = call->api->engine;
 	uint8_t *bytes;
 	size_t length;
-	int rc = limits__wait_profile(call->request->caller.uid, &call->error);
+	int ret = limits__wait_profile(call->request->caller.uid, &call->error);
 
-	if (rc)
-		return rc;
-	rc = event == SO_CUDA_EVENT_COUNT
-		     ? engine__profile(engine, call->id, call->request->caller, &bytes, &length, &call->error)
-		     : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
+	if (ret)
+		return ret;
+	ret = event == SO_CUDA_EVENT_COUNT
+		      ? engine__profile(engine, call->id, call->request->caller, &bytes, &length, &call->error)
+		      : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
 	limits__give_of(LIMIT_PROFILES, call->request->caller.uid, 1);
-	if (rc)
-		return rc;
-	rc = event == SO_CUDA_EVENT_COUNT ? 0 : check_sees_all(call);
-	if (rc) {
+	if (ret)
+		return ret;
+	ret = event == SO_CUDA_EVENT_COUNT ? 0 : check_sees_all(call);
+	if (ret) {
 		free(bytes);
-		return rc;
+		return ret;
 	}
 	/* Building it may have taken longer than a lease. */
 	leases__touch(call->api->leases, call->id);
@@ -289,10 +289,10 @@ static int answer_history(struct call *call, int64_t key, const struct history_r
 {
 	struct history_profile profile;
 	/* One at a time is read, so that these leave live profiles their places. */
-	int rc = history__profile(call->api->history, call->request->caller, key, range->from_ns, range->to_ns,
-				  &profile, &call->error);
-	if (rc)
-		return rc;
+	int ret = history__profile(call->api->history, call->request->caller, key, range->from_ns, range->to_ns,
+				   &profile, &call->error);
+	if (ret)
+		return ret;
 	answer_bytes(call, profile.bytes, profile.length);
 	if (!profile.span.damaged)
 		return 0;
@@ -309,61 +309,61 @@ static int get_profile(struct call *call)
 	enum so_cuda_event event = word ? so_cuda_event__find(word) : SO_CUDA_EVENT_COUNT;
 	struct history_range range;
 	int64_t key;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	if (!rc && word && event == SO_CUDA_EVENT_COUNT)
-		rc = so_err(&call->error, -EINVAL, "there is no event '%.40s', only " SO_CUDA_EVENT_LIST, word);
-	if (!rc && word && api_history__wants_range(call->request))
-		rc = so_err(&call->error, -EINVAL,
-			    "the history keeps no stacks of CUDA calls: leave since and until out");
-	if (rc || !api_history__wants_range(call->request))
-		return rc ? rc : answer_profile(call, event);
-	rc = api_history__ago(call->request, &range, &call->error);
-	rc = rc ?: api_history__check(call->api->history, &call->error);
-	rc = rc ?: history__key(call->api->history, call->id, &key, &call->error);
-	return rc ?: answer_history(call, key, &range);
+	if (!ret && word && event == SO_CUDA_EVENT_COUNT)
+		ret = so_err(&call->error, -EINVAL, "there is no event '%.40s', only " SO_CUDA_EVENT_LIST, word);
+	if (!ret && word && api_history__wants_range(call->request))
+		ret = so_err(&call->error, -EINVAL,
+			     "the history keeps no stacks of CUDA calls: leave since and until out");
+	if (ret || !api_history__wants_range(call->request))
+		return ret ? ret : answer_profile(call, event);
+	ret = api_history__ago(call->request, &range, &call->error);
+	ret = ret ?: api_history__check(call->api->history, &call->error);
+	ret = ret ?: history__key(call->api->history, call->id, &key, &call->error);
+	return ret ?: answer_history(call, key, &range);
 }
 
 static int get_history(struct call *call)
 {
 	json_t *list;
-	int rc = api_history__check(call->api->history, &call->error);
+	int ret = api_history__check(call->api->history, &call->error);
 
-	rc = rc ?: history__list(call->api->history, call->request->caller, &list, &call->error);
-	return rc ?: answer_json(call, MHD_HTTP_OK, list);
+	ret = ret ?: history__list(call->api->history, call->request->caller, &list, &call->error);
+	return ret ?: answer_json(call, MHD_HTTP_OK, list);
 }
 
 static int get_history_profile(struct call *call)
 {
 	struct history_range range;
-	int rc = api_history__check(call->api->history, &call->error);
+	int ret = api_history__check(call->api->history, &call->error);
 
-	rc = rc ?: api_history__range(call->request, &range, &call->error);
-	return rc ?: answer_history(call, call->id, &range);
+	ret = ret ?: api_history__range(call->request, &range, &call->error);
+	return ret ?: answer_history(call, call->id, &range);
 }
 
 static int get_rules(struct call *call)
 {
 	json_t *list;
-	int rc = api_rules__list(call->api->scan, call->api->engine, call->request, &list, &call->error);
+	int ret = api_rules__list(call->api->scan, call->api->engine, call->request, &list, &call->error);
 
-	return rc ?: answer_json(call, MHD_HTTP_OK, list);
+	return ret ?: answer_json(call, MHD_HTTP_OK, list);
 }
 
 static int post_rules(struct call *call)
 {
 	json_t *rule;
-	int rc = api_rules__add(call->api->scan, call->request, &rule, &call->error);
+	int ret = api_rules__add(call->api->scan, call->request, &rule, &call->error);
 
-	return rc ?: answer_json(call, MHD_HTTP_CREATED, rule);
+	return ret ?: answer_json(call, MHD_HTTP_CREATED, rule);
 }
 
 static int delete_rule(struct call *call)
 {
 	json_t *answer;
-	int rc = api_rules__remove(call->api->scan, call->request, call->id, &answer, &call->error);
+	int ret = api_rules__remove(call->api->scan, call->request, call->id, &answer, &call->error);
 
-	return rc ?: answer_json(call, MHD_HTTP_OK, answer);
+	return ret ?: answer_json(call, MHD_HTTP_OK, answer);
 }
 
 static int get_threads(struct call *call)
@@ -372,14 +372,14 @@ static int get_threads(struct call *call)
 	uint8_t *bytes;
 	size_t length;
 	pid_t pid;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	rc = rc ?: api_pull__read_pid(call->request, &pid, &call->error);
-	rc = rc
-		     ?: engine__threads(call->api->engine, call->id, pid, call->request->caller, &bytes, &length,
-					&call->error);
-	if (rc)
-		return rc;
+	ret = ret ?: api_pull__read_pid(call->request, &pid, &call->error);
+	ret = ret
+		      ?: engine__threads(call->api->engine, call->id, pid, call->request->caller, &bytes, &length,
+					 &call->error);
+	if (ret)
+		return ret;
 	answer_bytes(call, bytes, length);
 	return 0;
 }
@@ -388,10 +388,10 @@ static int get_stats(struct call *call)
 {
 	struct target_info info;
 	json_t *stats;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	stats = engine__stats(call->api->engine, call->id, &call->error);
 	if (!stats)
 		return -EIO;
@@ -401,45 +401,45 @@ static int get_stats(struct call *call)
 static int answer_history_cuda(struct call *call, int64_t key, const struct history_range *range)
 {
 	json_t *answer;
-	int rc = history__cuda(call->api->history, call->request->caller, key, range->from_ns, range->to_ns, &answer,
-			       &call->error);
+	int ret = history__cuda(call->api->history, call->request->caller, key, range->from_ns, range->to_ns, &answer,
+				&call->error);
 
-	return rc ?: answer_json(call, MHD_HTTP_OK, answer);
+	return ret ?: answer_json(call, MHD_HTTP_OK, answer);
 }
 
 static int get_history_cuda(struct call *call)
 {
 	struct history_range range;
-	int rc = api_history__check(call->api->history, &call->error);
+	int ret = api_history__check(call->api->history, &call->error);
 
-	rc = rc ?: api_history__range(call->request, &range, &call->error);
-	return rc ?: answer_history_cuda(call, call->id, &range);
+	ret = ret ?: api_history__range(call->request, &range, &call->error);
+	return ret ?: answer_history_cuda(call, call->id, &range);
 }
 
 static int get_past_cuda(struct call *call)
 {
 	struct history_range range;
 	int64_t key;
-	int rc = api_history__ago(call->request, &range, &call->error);
+	int ret = api_history__ago(call->request, &range, &call->error);
 
-	rc = rc ?: api_history__check(call->api->history, &call->error);
-	rc = rc ?: history__key(call->api->history, call->id, &key, &call->error);
-	return rc ?: answer_history_cuda(call, key, &range);
+	ret = ret ?: api_history__check(call->api->history, &call->error);
+	ret = ret ?: history__key(call->api->history, call->id, &key, &call->error);
+	return ret ?: answer_history_cuda(call, key, &range);
 }
 
 static int get_cuda(struct call *call)
 {
 	struct target_info info;
 	json_t *answer = NULL;
-	int rc = target(call, &info);
+	int ret = target(call, &info);
 
-	if (!rc && api_history__wants_range(call->request))
+	if (!ret && api_history__wants_range(call->request))
 		return get_past_cuda(call);
-	if (!rc)
-		rc = engine__cuda(call->api->engine, call->id, &answer, &call->error) ?: check_sees_all(call);
-	if (rc)
+	if (!ret)
+		ret = engine__cuda(call->api->engine, call->id, &answer, &call->error) ?: check_sees_all(call);
+	if (ret)
 		json_decref(answer);
-	return rc ? rc : answer_json(call, MHD_HTTP_OK, answer);
+	return ret ? ret : answer_json(call, MHD_HTTP_OK, answer);
 }
 
 /*
@@ -454,18 +454,18 @@ static int get_metrics(struct call *call)
 	_cleanup_free_ struct target_info *all = NULL;
 	size_t n = 0, seen = 0, length;
 	char *text;
-	int rc = rules ? engine__list(api->engine, &all, &n) : -ENOMEM;
+	int ret = rules ? engine__list(api->engine, &all, &n) : -ENOMEM;
 
-	for (size_t i = 0; !rc && i < n; i++)
+	for (size_t i = 0; !ret && i < n; i++)
 		if (may_see_all(call, &all[i]))
 			all[seen++] = all[i];
-	if (!rc && api->category_windows)
+	if (!ret && api->category_windows)
 		category_windows__refresh(api->category_windows, all, seen);
-	if (!rc && api->scan)
+	if (!ret && api->scan)
 		more.n_rules = match_table__list(match_scan__table(api->scan), call->request->caller.uid, rules);
-	rc = rc ?: metrics__text(api->engine, all, seen, &more, &text, &length);
-	if (rc)
-		return rc;
+	ret = ret ?: metrics__text(api->engine, all, seen, &more, &text, &length);
+	if (ret)
+		return ret;
 	answer_bytes(call, (uint8_t *)text, length);
 	call->reply->content_type = METRICS_CONTENT_TYPE;
 	return 0;
@@ -479,11 +479,11 @@ static int get_pull(struct call *call)
 				       .cancel_fd = call->api->cancel_fd };
 	uint8_t *bytes;
 	size_t length;
-	int rc = api_pull__run(&pull, &bytes, &length, &call->error);
+	int ret = api_pull__run(&pull, &bytes, &length, &call->error);
 
-	if (!rc)
+	if (!ret)
 		answer_bytes(call, bytes, length);
-	return rc;
+	return ret;
 }
 
 static const struct route routes[] = {
@@ -555,24 +555,24 @@ void api__handle(void *context, const struct http_request *request, struct http_
 {
 	struct call call = { .api = context, .request = request, .reply = reply };
 	const struct route *route = find_route(&call);
-	int rc;
+	int ret;
 
 	if (route && route->changes && request->read_only) {
 		reply->header = NULL;
-		rc = so_err(&call.error, -EPERM, "%.20s %.100s is possible over the Unix socket only", request->method,
-			    request->path);
+		ret = so_err(&call.error, -EPERM, "%.20s %.100s is possible over the Unix socket only", request->method,
+			     request->path);
 	} else if (route) {
 		reply->header = NULL;
-		rc = route->handle(&call);
+		ret = route->handle(&call);
 	} else if (reply->header) {
 		call.error_status = MHD_HTTP_METHOD_NOT_ALLOWED;
-		rc = so_err(&call.error, -EINVAL, "%.20s is not possible on %.100s, only %s", request->method,
-			    request->path, reply->header_value);
+		ret = so_err(&call.error, -EINVAL, "%.20s is not possible on %.100s, only %s", request->method,
+			     request->path, reply->header_value);
 	} else {
-		rc = so_err(&call.error, -ENOENT, "there is no %.100s here", request->path);
+		ret = so_err(&call.error, -ENOENT, "there is no %.100s here", request->path);
 	}
-	if (rc)
-		answer_error(&call, rc);
+	if (ret)
+		answer_error(&call, ret);
 }
 
 int api__new(struct engine *engine, const struct api_options *options, struct api **out, struct so_error *err)
@@ -580,7 +580,7 @@ int api__new(struct engine *engine, const struct api_options *options, struct ap
 	double ended_s = options && options->ended_idle_s > 0 ? options->ended_idle_s : DEFAULT_ENDED_IDLE_S;
 	double running_s = options && options->running_idle_s > 0 ? options->running_idle_s : DEFAULT_RUNNING_IDLE_S;
 	_cleanup_(api) struct api *api = calloc(1, sizeof(*api));
-	int rc;
+	int ret;
 
 	if (!api)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -592,9 +592,9 @@ int api__new(struct engine *engine, const struct api_options *options, struct ap
 	api->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (api->cancel_fd < 0)
 		return so_err(err, -errno, "cannot make an eventfd: %s", strerror(errno));
-	rc = leases__new(engine, ended_s, running_s, &api->leases, err);
-	if (rc)
-		return rc;
+	ret = leases__new(engine, ended_s, running_s, &api->leases, err);
+	if (ret)
+		return ret;
 	*out = TAKE_PTR(api);
 	return 0;
 }

@@ -54,10 +54,10 @@ int api_history__ago(const struct http_request *request, struct history_range *o
 {
 	int64_t at_ns = now_ns();
 	struct history_range range = { 0, at_ns };
-	int rc = take_ago(request, "since", at_ns, &range.from_ns, err);
+	int ret = take_ago(request, "since", at_ns, &range.from_ns, err);
 
-	rc = rc ?: take_ago(request, "until", at_ns, &range.to_ns, err);
-	return rc ?: check_order(&range, out, err);
+	ret = ret ?: take_ago(request, "until", at_ns, &range.to_ns, err);
+	return ret ?: check_order(&range, out, err);
 }
 
 static int take_ns(const struct http_request *request, const char *name, int64_t *out, struct so_error *err)
@@ -79,8 +79,8 @@ static int take_ns(const struct http_request *request, const char *name, int64_t
 int api_history__range(const struct http_request *request, struct history_range *out, struct so_error *err)
 {
 	struct history_range range = { 0, now_ns() };
-	int rc = take_ns(request, "from_ns", &range.from_ns, err);
+	int ret = take_ns(request, "from_ns", &range.from_ns, err);
 
-	rc = rc ?: take_ns(request, "to_ns", &range.to_ns, err);
-	return rc ?: check_order(&range, out, err);
+	ret = ret ?: take_ns(request, "to_ns", &range.to_ns, err);
+	return ret ?: check_order(&range, out, err);
 }

@@ -64,19 +64,19 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 	void *at = (char *)options + field->offset;
 	json_int_t whole = 0;
 	double seconds;
-	int rc;
+	int ret;
 
 	switch (field->kind) {
 	case FIELD_PID:
-		rc = decode_whole(field, value, &whole, err);
-		if (!rc)
+		ret = decode_whole(field, value, &whole, err);
+		if (!ret)
 			*(pid_t *)at = whole;
-		return rc;
+		return ret;
 	case FIELD_UNSIGNED:
-		rc = decode_whole(field, value, &whole, err);
-		if (!rc)
+		ret = decode_whole(field, value, &whole, err);
+		if (!ret)
 			*(unsigned *)at = whole;
-		return rc;
+		return ret;
 	case FIELD_SECONDS:
 		seconds = json_number_value(value);
 		if (!json_is_number(value) || !(seconds >= field->min && seconds <= field->max))
@@ -118,23 +118,23 @@ int api_json__attach_options(const char *body, size_t length, struct attach_opti
 	json_error_t why;
 	json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &why), *value;
 	const char *name;
-	int rc = 0;
+	int ret = 0;
 
 	if (!root)
 		return so_err(err, -EINVAL, "the body is not JSON: %.*s (line %d, column %d)",
 			      (int)strcspn(why.text, "\n"), why.text, why.line, why.column);
 	if (!json_is_object(root))
-		rc = so_err(err, -EINVAL, "the body must be a JSON object");
+		ret = so_err(err, -EINVAL, "the body must be a JSON object");
 	json_object_foreach (root, name, value) {
-		if (!rc)
-			rc = decode_field(name, value, &options, err);
+		if (!ret)
+			ret = decode_field(name, value, &options, err);
 	}
 	json_decref(root);
-	if (!rc && !options.pid)
-		rc = so_err(err, -EINVAL, "pid is missing");
-	if (!rc)
+	if (!ret && !options.pid)
+		ret = so_err(err, -EINVAL, "pid is missing");
+	if (!ret)
 		*out = options;
-	return rc;
+	return ret;
 }
 
 static json_t *figures_json(const struct target_info *info)

@@ -71,11 +71,11 @@ static int read_arguments(struct recordings *r, pid_t *pid, struct so_error *err
 	const struct http_request *request = r->pull->request;
 	const char *seconds = http_request__argument(request, "seconds");
 	char *end;
-	int rc = api_pull__read_pid(request, pid, err);
+	int ret = api_pull__read_pid(request, pid, err);
 
 	r->duration_s = DEFAULT_S;
-	if (rc || !seconds)
-		return rc;
+	if (ret || !seconds)
+		return ret;
 	r->duration_s = strtod(seconds, &end);
 	if (end == seconds || *end || !(r->duration_s > 0 && r->duration_s <= MAX_S))
 		return so_err(err, -EINVAL, "seconds must be a number above 0 and up to %d", MAX_S);
@@ -100,10 +100,10 @@ static int begin_one(struct recordings *r, pid_t pid, uint32_t of, bool only_wat
 					  .only_watched = only_watched,
 					  .caller = r->pull->request->caller };
 	uint32_t id;
-	int rc = engine__attach(r->pull->engine, &options, &id, err);
+	int ret = engine__attach(r->pull->engine, &options, &id, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (ARRAY_RESERVE(r->entries, r->capacity, r->n + 1) || leases__add(r->pull->leases, id, false)) {
 		engine__detach(r->pull->engine, id, NULL);
 		return so_err(err, -ENOMEM, "out of memory");
@@ -128,21 +128,21 @@ static bool has(const struct recordings *r, uint32_t of)
 static int begin_new(struct recordings *r, const struct target_info *all, size_t n, struct so_error *err)
 {
 	struct caller caller = r->pull->request->caller;
-	int rc;
+	int ret;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!all[i].keep || all[i].state != TARGET_SAMPLING || !caller__sees(caller, all[i].viewer) ||
 		    has(r, all[i].id))
 			continue;
-		rc = begin_one(r, all[i].pid, all[i].id, true, err);
+		ret = begin_one(r, all[i].pid, all[i].id, true, err);
 		/* For one that came there is no room: the others are not thrown away for it. */
-		if (rc == -ENOSPC && r->n && !ARRAY_RESERVE(r->entries, r->capacity, r->n + 1)) {
+		if (ret == -ENOSPC && r->n && !ARRAY_RESERVE(r->entries, r->capacity, r->n + 1)) {
 			r->entries[r->n++] = (struct recording){ 0, all[i].id };
 			r->missed++;
 			continue;
 		}
-		if (rc && rc != -ENOENT && rc != -ESRCH && rc != -EPERM)
-			return rc;
+		if (ret && ret != -ENOENT && ret != -ESRCH && ret != -EPERM)
+			return ret;
 	}
 	err->text[0] = '\0';
 	return 0;
@@ -152,27 +152,27 @@ static int add_profile(struct recordings *r, uint32_t id, struct so_error *err)
 {
 	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
 	size_t packed_bytes, length;
-	int rc = engine__profile(r->pull->engine, id, r->pull->request->caller, &packed, &packed_bytes, err);
+	int ret = engine__profile(r->pull->engine, id, r->pull->request->caller, &packed, &packed_bytes, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!r->sum)
 		r->sum = profile_merge__new();
-	rc = r->sum ? gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL) : -ENOMEM;
-	if (rc)
-		return so_err(err, rc, "the profile cannot be added up: %s", strerror(-rc));
+	ret = r->sum ? gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL) : -ENOMEM;
+	if (ret)
+		return so_err(err, ret, "the profile cannot be added up: %s", strerror(-ret));
 	return profile_merge__add(r->sum, message, length, err);
 }
 
 /* One that somebody else has forgotten is missing, which the profile says. */
 static int finish_one(struct recordings *r, struct recording *one, struct so_error *err)
 {
-	int rc = engine__stop(r->pull->engine, one->id, err);
+	int ret = engine__stop(r->pull->engine, one->id, err);
 
-	rc = rc ?: add_profile(r, one->id, err);
-	if (rc && rc != -ENOENT)
-		return rc;
-	r->missed += rc == -ENOENT;
+	ret = ret ?: add_profile(r, one->id, err);
+	if (ret && ret != -ENOENT)
+		return ret;
+	r->missed += ret == -ENOENT;
 	forget(r, one);
 	err->text[0] = '\0';
 	return 0;
@@ -192,29 +192,29 @@ static bool goes_on(const struct recording *one, const struct target_info *all, 
  */
 static int finish_ended(struct recordings *r, const struct target_info *all, size_t n, struct so_error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < r->n; i++) {
+	for (size_t i = 0; !ret && i < r->n; i++) {
 		struct recording *one = &r->entries[i];
 
 		if (!one->id || goes_on(one, all, n))
 			continue;
 		if (!limits__take_of(LIMIT_PROFILES, r->pull->request->caller.uid, 1))
 			return 0;
-		rc = finish_one(r, one, err);
+		ret = finish_one(r, one, err);
 		limits__give_of(LIMIT_PROFILES, r->pull->request->caller.uid, 1);
 	}
-	return rc;
+	return ret;
 }
 
 static int look_at_all(struct recordings *r, struct so_error *err)
 {
 	_cleanup_free_ struct target_info *all = NULL;
 	size_t n = 0;
-	int rc = engine__list(r->pull->engine, &all, &n);
+	int ret = engine__list(r->pull->engine, &all, &n);
 
-	if (rc)
-		return so_err(err, rc, "out of memory");
+	if (ret)
+		return so_err(err, ret, "out of memory");
 	return finish_ended(r, all, n, err) ?: begin_new(r, all, n, err);
 }
 
@@ -222,13 +222,13 @@ static int look_at_all(struct recordings *r, struct so_error *err)
 static int is_over(struct recordings *r, struct so_error *err)
 {
 	struct target_info info;
-	int rc;
+	int ret;
 
 	if (r->all)
 		return look_at_all(r, err);
-	rc = engine__info(r->pull->engine, r->entries[0].id, &info);
-	if (rc)
-		return so_err(err, rc, "the recording was detached by another request");
+	ret = engine__info(r->pull->engine, r->entries[0].id, &info);
+	if (ret)
+		return so_err(err, ret, "the recording was detached by another request");
 	return info.state == TARGET_ENDED;
 }
 
@@ -243,7 +243,7 @@ static int wait_for(struct recordings *r, struct so_error *err)
 		{ .fd = r->pull->request->fd },
 	};
 	uint64_t deadline_ns = r->begin_ns + (uint64_t)(r->duration_s * 1e9), now_ns;
-	int rc;
+	int ret;
 
 	while ((now_ns = clock__now_ns()) < deadline_ns) {
 		uint64_t left_ms = (deadline_ns - now_ns) / 1000000 + 1;
@@ -254,9 +254,9 @@ static int wait_for(struct recordings *r, struct so_error *err)
 			return so_err(err, -ECANCELED, "the daemon is shutting down");
 		if (fds[1].revents)
 			return so_err(err, -ECANCELED, "the client hung up");
-		rc = is_over(r, err);
-		if (rc)
-			return rc < 0 ? rc : 0;
+		ret = is_over(r, err);
+		if (ret)
+			return ret < 0 ? ret : 0;
 	}
 	return 0;
 }
@@ -272,18 +272,18 @@ static int add_comments(struct recordings *r, struct so_error *err)
 	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
 	size_t packed_bytes, length;
 	char text[16];
-	int rc = none ? 0 : -ENOMEM;
+	int ret = none ? 0 : -ENOMEM;
 
 	if (!r->sum)
 		r->sum = profile_merge__new();
 	snprintf(text, sizeof(text), "%u", r->missed);
 	if (!r->n)
-		rc = rc ?: profile_builder__comment(none, "watched", "nothing");
+		ret = ret ?: profile_builder__comment(none, "watched", "nothing");
 	if (r->missed)
-		rc = rc ?: profile_builder__comment(none, "missed_recordings", text);
-	rc = rc ?: profile_builder__finish(none, &packed, &packed_bytes);
-	rc = rc ?: gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL);
-	if (rc || !r->sum)
+		ret = ret ?: profile_builder__comment(none, "missed_recordings", text);
+	ret = ret ?: profile_builder__finish(none, &packed, &packed_bytes);
+	ret = ret ?: gunzip(packed, packed_bytes, PROFILE_MERGE_MAX_MESSAGE_BYTES, &message, &length, NULL);
+	if (ret || !r->sum)
 		return so_err(err, -ENOMEM, "out of memory");
 	return profile_merge__add(r->sum, message, length, err);
 }
@@ -291,19 +291,19 @@ static int add_comments(struct recordings *r, struct so_error *err)
 static int add_up(struct recordings *r, double seconds, uint8_t **out, size_t *length, struct so_error *err)
 {
 	int64_t duration_ns = (int64_t)(seconds * 1e9);
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < r->n; i++)
+	for (size_t i = 0; !ret && i < r->n; i++)
 		if (r->entries[i].id)
-			rc = finish_one(r, &r->entries[i], err);
-	if (!rc && (!r->n || r->missed))
-		rc = add_comments(r, err);
-	if (rc)
-		return rc;
+			ret = finish_one(r, &r->entries[i], err);
+	if (!ret && (!r->n || r->missed))
+		ret = add_comments(r, err);
+	if (ret)
+		return ret;
 	/* They ran beside each other. */
 	profile_merge__set_times(r->sum, (int64_t)clock__read_ns(CLOCK_REALTIME) - duration_ns, duration_ns);
-	rc = profile_merge__finish(r->sum, true, out, length);
-	return rc ? so_err(err, rc, "the profiles cannot be added up: %s", strerror(-rc)) : 0;
+	ret = profile_merge__finish(r->sum, true, out, length);
+	return ret ? so_err(err, ret, "the profiles cannot be added up: %s", strerror(-ret)) : 0;
 }
 
 /* All end at one time, before the first is added up. */
@@ -316,14 +316,14 @@ static void stop_all(const struct recordings *r)
 
 static int answer(struct recordings *r, double seconds, uint8_t **out, size_t *length, struct so_error *err)
 {
-	int rc = limits__wait_profile(r->pull->request->caller.uid, err);
+	int ret = limits__wait_profile(r->pull->request->caller.uid, err);
 
-	if (rc)
-		return rc;
-	rc = r->all ? add_up(r, seconds, out, length, err)
-		    : engine__profile(r->pull->engine, r->entries[0].id, r->pull->request->caller, out, length, err);
+	if (ret)
+		return ret;
+	ret = r->all ? add_up(r, seconds, out, length, err)
+		     : engine__profile(r->pull->engine, r->entries[0].id, r->pull->request->caller, out, length, err);
 	limits__give_of(LIMIT_PROFILES, r->pull->request->caller.uid, 1);
-	return rc;
+	return ret;
 }
 
 int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, struct so_error *err)
@@ -331,15 +331,15 @@ int api_pull__run(const struct api_pull *pull, uint8_t **out, size_t *length, st
 	__attribute__((cleanup(recordings__end))) struct recordings r = { .pull = pull, .begin_ns = clock__now_ns() };
 	double seconds;
 	pid_t pid;
-	int rc = read_arguments(&r, &pid, err);
+	int ret = read_arguments(&r, &pid, err);
 
 	r.all = !pid;
-	if (!rc)
-		rc = pid ? begin_one(&r, pid, 0, pull->request->read_only, err) : look_at_all(&r, err);
+	if (!ret)
+		ret = pid ? begin_one(&r, pid, 0, pull->request->read_only, err) : look_at_all(&r, err);
 	/* Attaching takes time, which is not part of what was asked for. */
 	r.begin_ns = clock__now_ns();
-	rc = rc ?: wait_for(&r, err);
+	ret = ret ?: wait_for(&r, err);
 	stop_all(&r);
 	seconds = elapsed_s(&r);
-	return rc ?: answer(&r, seconds, out, length, err);
+	return ret ?: answer(&r, seconds, out, length, err);
 }

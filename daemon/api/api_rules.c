@@ -38,18 +38,18 @@ int api_rules__list(struct match_scan *scan, struct engine *engine, const struct
 	_cleanup_free_ struct target_info *targets = NULL;
 	json_t *list = json_array();
 	size_t n_rules, n = 0;
-	int rc = check(scan, err);
+	int ret = check(scan, err);
 
-	if (!rc && (!rules || !list || engine__list(engine, &targets, &n)))
-		rc = so_err(err, -ENOMEM, "out of memory");
-	n_rules = rc ? 0 : match_table__list(match_scan__table(scan), request->caller.uid, rules);
+	if (!ret && (!rules || !list || engine__list(engine, &targets, &n)))
+		ret = so_err(err, -ENOMEM, "out of memory");
+	n_rules = ret ? 0 : match_table__list(match_scan__table(scan), request->caller.uid, rules);
 	for (size_t i = 0; i < n_rules; i++)
 		json_array_append_new(list, rule_json(&rules[i], count_targets(targets, n, rules[i].id)));
-	if (rc)
+	if (ret)
 		json_decref(list);
 	else
 		*out = list;
-	return rc;
+	return ret;
 }
 
 /* The one field of the body; borrowed from *root. */
@@ -79,16 +79,16 @@ int api_rules__add(struct match_scan *scan, const struct http_request *request, 
 	const char *text = NULL;
 	json_t *root = NULL;
 	uint32_t id = 0;
-	int rc = check(scan, err);
+	int ret = check(scan, err);
 
-	rc = rc ?: read_body(request, &root, &text, err);
-	rc = rc ?: match_scan__add(scan, text, request->caller, false, &id, err);
+	ret = ret ?: read_body(request, &root, &text, err);
+	ret = ret ?: match_scan__add(scan, text, request->caller, false, &id, err);
 	json_decref(root);
-	if (rc)
-		return rc;
-	rc = match_table__get(match_scan__table(scan), request->caller.uid, id, &info);
-	if (rc)
-		return so_err(err, rc, "rule %u was removed by another request", id);
+	if (ret)
+		return ret;
+	ret = match_table__get(match_scan__table(scan), request->caller.uid, id, &info);
+	if (ret)
+		return so_err(err, ret, "rule %u was removed by another request", id);
 	*out = rule_json(&info, 0);
 	return *out ? 0 : so_err(err, -ENOMEM, "out of memory");
 }
@@ -97,11 +97,11 @@ int api_rules__remove(struct match_scan *scan, const struct http_request *reques
 		      struct so_error *err)
 {
 	unsigned detached = 0;
-	int rc = check(scan, err);
+	int ret = check(scan, err);
 
-	rc = rc ?: match_scan__remove(scan, request->caller.uid, id, &detached, err);
-	if (rc)
-		return rc;
+	ret = ret ?: match_scan__remove(scan, request->caller.uid, id, &detached, err);
+	if (ret)
+		return ret;
 	*out = json_pack("{s:I, s:b, s:i}", "id", (json_int_t)id, "removed", 1, "detached", (int)detached);
 	return *out ? 0 : so_err(err, -ENOMEM, "out of memory");
 }

@@ -67,19 +67,19 @@ json_t *api_status__json(struct engine *engine, struct history *history, struct 
 {
 	json_t *status = engine__status(engine);
 	json_t *kept = history ? history__status(history) : NULL;
-	int rc;
+	int ret;
 
 	if (!status) {
 		json_decref(kept);
 		return NULL;
 	}
-	rc = json_object_set_new(status, "privileges", privileges__json());
-	rc |= json_object_set_new(status, "denials", json_integer((json_int_t)denials__count()));
-	rc |= json_object_set_new(status, "limits", limits(status, kept));
-	rc |= json_object_set_new(status, "costs", costs(engine, caller));
+	ret = json_object_set_new(status, "privileges", privileges__json());
+	ret |= json_object_set_new(status, "denials", json_integer((json_int_t)denials__count()));
+	ret |= json_object_set_new(status, "limits", limits(status, kept));
+	ret |= json_object_set_new(status, "costs", costs(engine, caller));
 	if (kept)
-		rc |= json_object_set_new(status, "history", kept);
-	if (rc) {
+		ret |= json_object_set_new(status, "history", kept);
+	if (ret) {
 		json_decref(status);
 		return NULL;
 	}

@@ -129,7 +129,7 @@ static void forget_gone(struct category_counters *c)
 int category_counters__begin(struct category_counters *c, uint32_t id)
 {
 	struct counted *place;
-	int rc = 0;
+	int ret = 0;
 
 	pthread_mutex_lock(&c->lock);
 	place = find(c, id);
@@ -142,26 +142,26 @@ int category_counters__begin(struct category_counters *c, uint32_t id)
 		if (place)
 			*place = (struct counted){ .id = id };
 		else
-			rc = -ENOSPC;
+			ret = -ENOSPC;
 	}
 	pthread_mutex_unlock(&c->lock);
-	return rc;
+	return ret;
 }
 
 static int sort(struct category_counters *c, const struct profile *profile, int64_t ns[CATEGORY_COUNTERS_MAX])
 {
 	_cleanup_(category_lines) struct category_lines *lines = &(struct category_lines){ 0 };
-	int rc;
+	int ret;
 
 	pthread_mutex_lock(&c->work);
-	rc = category_lines__match(c->rules, profile, &c->memory, lines);
+	ret = category_lines__match(c->rules, profile, &c->memory, lines);
 	pthread_mutex_unlock(&c->work);
-	for (size_t i = 0; !rc && i < profile->n_samples; i++) {
+	for (size_t i = 0; !ret && i < profile->n_samples; i++) {
 		struct category_verdict verdict = category_lines__judge(lines, &profile->samples[i]);
 
 		ns[c->place[verdict.category]] += profile->samples[i].value_ns;
 	}
-	return rc;
+	return ret;
 }
 
 int category_counters__add(struct category_counters *c, uint32_t id, const void *bytes, size_t length,
@@ -170,13 +170,13 @@ int category_counters__add(struct category_counters *c, uint32_t id, const void 
 	_cleanup_(profile) struct profile *profile = NULL;
 	int64_t ns[CATEGORY_COUNTERS_MAX] = { 0 };
 	struct counted *target;
-	int rc = profile__read(bytes, length, &profile, err);
+	int ret = profile__read(bytes, length, &profile, err);
 
-	if (rc)
-		return rc;
-	rc = sort(c, profile, ns);
-	if (rc)
-		return so_err(err, rc, "out of memory");
+	if (ret)
+		return ret;
+	ret = sort(c, profile, ns);
+	if (ret)
+		return so_err(err, ret, "out of memory");
 	pthread_mutex_lock(&c->lock);
 	target = find(c, id);
 	for (size_t i = 0; target && i < c->n; i++)

@@ -62,12 +62,12 @@ static void take(struct category_windows *w, struct window *window)
 {
 	struct engine_window taken = { 0 };
 	struct so_error err = { .text = "" };
-	int rc = engine__window(w->engine, window->id, &taken, &err);
-	bool last = rc == -ENOENT || taken.last;
+	int ret = engine__window(w->engine, window->id, &taken, &err);
+	bool last = ret == -ENOENT || taken.last;
 
-	if (!rc)
-		rc = category_counters__add(w->counters, window->id, taken.profile, taken.length, &err);
-	say(w, window->id, rc, err.text);
+	if (!ret)
+		ret = category_counters__add(w->counters, window->id, taken.profile, taken.length, &err);
+	say(w, window->id, ret, err.text);
 	free(taken.profile);
 	window->taken_ns = clock__now_ns();
 	if (last)
@@ -159,12 +159,12 @@ static void *run(void *context)
 	while (!w->stop) {
 		uint64_t at_ns = clock__now_ns() + TICK_NS;
 		struct timespec at = { (time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000) };
-		int rc = 0;
+		int ret = 0;
 
 		if (!w->n)
 			pthread_cond_wait(&w->wake, &w->lock);
-		while (w->n && !w->stop && rc != ETIMEDOUT)
-			rc = pthread_cond_timedwait(&w->wake, &w->lock, &at);
+		while (w->n && !w->stop && ret != ETIMEDOUT)
+			ret = pthread_cond_timedwait(&w->wake, &w->lock, &at);
 		if (!w->stop)
 			look(w, clock__now_ns());
 	}
@@ -183,7 +183,7 @@ int category_windows__new(struct engine *engine, struct category_counters *count
 			  struct so_error *err)
 {
 	struct category_windows *w = calloc(1, sizeof(*w));
-	int rc;
+	int ret;
 
 	if (!w)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -191,10 +191,10 @@ int category_windows__new(struct engine *engine, struct category_counters *count
 	w->counters = counters;
 	pthread_mutex_init(&w->lock, NULL);
 	clock__init_cond(&w->wake);
-	rc = pthread_create(&w->thread, NULL, run, w);
-	if (rc) {
+	ret = pthread_create(&w->thread, NULL, run, w);
+	if (ret) {
 		free_state(w);
-		return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
+		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
 	}
 	*out = w;
 	return 0;

@@ -183,7 +183,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct http
 {
 	struct MHD_Response *response =
 		MHD_create_response_from_buffer_with_free_callback(reply->body_bytes, reply->body, free);
-	enum MHD_Result rc = MHD_NO;
+	enum MHD_Result ret = MHD_NO;
 
 	if (!response) {
 		free(reply->body);
@@ -191,9 +191,9 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct http
 	}
 	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) == MHD_YES &&
 	    (!reply->header || MHD_add_response_header(response, reply->header, reply->header_value) == MHD_YES))
-		rc = MHD_queue_response(connection, reply->status, response);
+		ret = MHD_queue_response(connection, reply->status, response);
 	MHD_destroy_response(response);
-	return rc;
+	return ret;
 }
 
 static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *json)

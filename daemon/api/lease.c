@@ -132,7 +132,7 @@ int leases__new(struct engine *engine, double ended_idle_s, double running_idle_
 {
 	double shortest_s = ended_idle_s < running_idle_s ? ended_idle_s : running_idle_s;
 	_cleanup_free_ struct leases *leases = calloc(1, sizeof(*leases));
-	int rc;
+	int ret;
 
 	if (!leases)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -142,11 +142,11 @@ int leases__new(struct engine *engine, double ended_idle_s, double running_idle_
 	leases->tick_s = shortest_s / 4 < 1 ? shortest_s / 4 : 1;
 	pthread_mutex_init(&leases->lock, NULL);
 	clock__init_cond(&leases->wake);
-	rc = pthread_create(&leases->thread, NULL, run, leases);
-	if (rc) {
+	ret = pthread_create(&leases->thread, NULL, run, leases);
+	if (ret) {
 		pthread_cond_destroy(&leases->wake);
 		pthread_mutex_destroy(&leases->lock);
-		return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
+		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
 	}
 	*out = TAKE_PTR(leases);
 	return 0;
@@ -154,7 +154,7 @@ int leases__new(struct engine *engine, double ended_idle_s, double running_idle_
 
 int leases__add(struct leases *leases, uint32_t id, bool unlimited)
 {
-	int rc = 0;
+	int ret = 0;
 
 	pthread_mutex_lock(&leases->lock);
 	if (leases->n == leases->capacity) {
@@ -165,13 +165,13 @@ int leases__add(struct leases *leases, uint32_t id, bool unlimited)
 			leases->all = all;
 			leases->capacity = capacity;
 		} else {
-			rc = -ENOMEM;
+			ret = -ENOMEM;
 		}
 	}
-	if (!rc)
+	if (!ret)
 		leases->all[leases->n++] = (struct lease){ .id = id, .renewed_s = now_s(), .unlimited = unlimited };
 	pthread_mutex_unlock(&leases->lock);
-	return rc;
+	return ret;
 }
 
 void leases__touch(struct leases *leases, uint32_t id)

@@ -120,24 +120,24 @@ static int bind_and_listen(struct listen_socket *sock, const struct sockaddr_un 
 {
 	struct stat st;
 	mode_t mask;
-	int rc;
+	int ret;
 
 	sock->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (sock->fd < 0 || fchmod(sock->fd, mode))
 		return so_err(err, -errno, "cannot make a socket: %s", strerror(errno));
 	mask = umask(0);
-	rc = bind(sock->fd, (const struct sockaddr *)addr, sizeof(*addr)) ? -errno : 0;
+	ret = bind(sock->fd, (const struct sockaddr *)addr, sizeof(*addr)) ? -errno : 0;
 	umask(mask);
-	if (rc)
-		return so_err(err, rc, "cannot make the socket %s: %s", addr->sun_path, strerror(-rc));
+	if (ret)
+		return so_err(err, ret, "cannot make the socket %s: %s", addr->sun_path, strerror(-ret));
 	if (lstat(addr->sun_path, &st))
 		return so_err(err, -errno, "cannot look at the socket %s: %s", addr->sun_path, strerror(errno));
 	sock->dev = st.st_dev;
 	sock->ino = st.st_ino;
 	strcpy(sock->path, addr->sun_path); /* from here on the file is removed with the object */
-	rc = give_to_group(addr->sun_path, group, err);
-	if (rc)
-		return rc;
+	ret = give_to_group(addr->sun_path, group, err);
+	if (ret)
+		return ret;
 	if (listen(sock->fd, BACKLOG))
 		return so_err(err, -errno, "cannot listen on %s: %s", addr->sun_path, strerror(errno));
 	return 0;
@@ -148,28 +148,28 @@ int listen_socket__open(const char *path, mode_t mode, gid_t group, struct liste
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_(listen_socket) struct listen_socket *sock = calloc(1, sizeof(*sock));
 	_cleanup_close_ int lock = -1;
-	int rc;
+	int ret;
 
 	if (!sock)
 		return so_err(err, -ENOMEM, "out of memory");
 	sock->fd = -1;
 	if (!path) {
-		rc = default_path(addr.sun_path, sizeof(addr.sun_path), err);
-		if (rc)
-			return rc;
+		ret = default_path(addr.sun_path, sizeof(addr.sun_path), err);
+		if (ret)
+			return ret;
 	} else if (!path[0] || strlen(path) >= sizeof(addr.sun_path)) {
 		return so_err(err, -ENAMETOOLONG, "a socket's path has 1 to %zu bytes, not %zu",
 			      sizeof(addr.sun_path) - 1, strlen(path));
 	} else {
 		strcpy(addr.sun_path, path);
 	}
-	rc = lock_directory(addr.sun_path, &lock, err);
-	if (!rc)
-		rc = remove_stale(&addr, err);
-	if (!rc)
-		rc = bind_and_listen(sock, &addr, mode, group, err);
-	if (rc)
-		return rc;
+	ret = lock_directory(addr.sun_path, &lock, err);
+	if (!ret)
+		ret = remove_stale(&addr, err);
+	if (!ret)
+		ret = bind_and_listen(sock, &addr, mode, group, err);
+	if (ret)
+		return ret;
 	*out = TAKE_PTR(sock);
 	return 0;
 }

@@ -214,7 +214,7 @@ int metrics__text(struct engine *engine, const struct target_info *targets, size
 	_cleanup_free_ char *text = NULL;
 	size_t bytes = 0;
 	FILE *f;
-	int rc;
+	int ret;
 
 	if (!s)
 		return -ENOMEM;
@@ -225,10 +225,10 @@ int metrics__text(struct engine *engine, const struct target_info *targets, size
 	f = s->status ? open_memstream(&text, &bytes) : NULL;
 	if (!f)
 		return -ENOMEM;
-	rc = print(f, s, more);
+	ret = print(f, s, more);
 	if (ferror(f))
-		rc = -ENOMEM;
-	if (fclose(f) || rc)
+		ret = -ENOMEM;
+	if (fclose(f) || ret)
 		return -ENOMEM;
 	*out = TAKE_PTR(text);
 	*length = bytes;

@@ -100,7 +100,7 @@ int tcp_door__open(const char *text, bool anywhere, int *fd, char name[TCP_DOOR_
 	const char *colon = strrchr(text, ':');
 	union address address;
 	in_port_t port;
-	int rc;
+	int ret;
 
 	if (!colon || !parse_port(colon + 1, &port) || !parse_host(text, (size_t)(colon - text), port, &address))
 		return so_err(err, -EINVAL,
@@ -108,9 +108,9 @@ int tcp_door__open(const char *text, bool anywhere, int *fd, char name[TCP_DOOR_
 	if (!anywhere && !is_loopback(&address))
 		return so_err(err, -EPERM,
 			      "%s can be reached from other machines: add --listen-anywhere if that is meant", text);
-	rc = bind_and_listen(&address, fd);
-	if (rc)
-		return so_err(err, rc, "cannot listen on %s: %s", text, strerror(-rc));
+	ret = bind_and_listen(&address, fd);
+	if (ret)
+		return so_err(err, ret, "cannot listen on %s: %s", text, strerror(-ret));
 	print_name(*fd, text, (size_t)(colon - text), name);
 	return 0;
 }

@@ -40,13 +40,13 @@ int token__read(const char *path, struct token **out, struct so_error *err)
 	_cleanup_(token) struct token *token = NULL;
 	char text[TOKEN_MAX_CHARS + 4] = "";
 	ssize_t n;
-	int rc;
+	int ret;
 
 	if (fd < 0)
 		return so_err(err, -errno, "cannot open the token file %s: %s", path, strerror(errno));
-	rc = check_file(fd, path, err);
-	if (rc)
-		return rc;
+	ret = check_file(fd, path, err);
+	if (ret)
+		return ret;
 	n = read(fd, text, sizeof(text) - 1);
 	if (n < 0)
 		return so_err(err, -errno, "cannot read the token file %s: %s", path, strerror(errno));

@@ -15,16 +15,16 @@ int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out)
 {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;
-	int rc = elf_image__header(image, &header);
+	int ret = elf_image__header(image, &header);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (header.e_phentsize != sizeof(segment))
 		return -EINVAL;
 	for (unsigned i = 0; i < header.e_phnum && i < MAX_HEADERS; i++) {
-		rc = elf_image__read(image, header.e_phoff + i * sizeof(segment), &segment, sizeof(segment));
-		if (rc < 0)
-			return rc;
+		ret = elf_image__read(image, header.e_phoff + i * sizeof(segment), &segment, sizeof(segment));
+		if (ret < 0)
+			return ret;
 		if (segment.p_type == PT_DYNAMIC) {
 			*out = segment;
 			return 0;
@@ -36,16 +36,16 @@ int elf_dynamic__segment(const struct elf_image *image, Elf64_Phdr *out)
 int elf_dynamic__values(const struct elf_image *image, struct elf_dynamic_value *wanted, size_t n)
 {
 	Elf64_Phdr segment;
-	int rc = elf_dynamic__segment(image, &segment);
+	int ret = elf_dynamic__segment(image, &segment);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	for (uint64_t i = 0; i < segment.p_filesz / sizeof(Elf64_Dyn) && i < MAX_ENTRIES; i++) {
 		Elf64_Dyn entry;
 
-		rc = elf_image__read(image, segment.p_offset + i * sizeof(entry), &entry, sizeof(entry));
-		if (rc < 0)
-			return rc;
+		ret = elf_image__read(image, segment.p_offset + i * sizeof(entry), &entry, sizeof(entry));
+		if (ret < 0)
+			return ret;
 		if (entry.d_tag == DT_NULL)
 			break;
 		for (size_t k = 0; k < n; k++)
@@ -60,10 +60,10 @@ static int read_dynamic(const struct elf_image *image, struct dynamic *out)
 	struct elf_dynamic_value values[] = {
 		{ DT_SYMTAB, 0 }, { DT_STRTAB, 0 }, { DT_STRSZ, 0 }, { DT_HASH, 0 }, { DT_GNU_HASH, 0 }
 	};
-	int rc = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
+	int ret = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	*out = (struct dynamic){ values[0].value, values[1].value, values[2].value, values[3].value, values[4].value };
 	return 0;
 }
@@ -129,10 +129,10 @@ int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *el
 {
 	struct elf_symtab_location where = { 0 };
 	struct dynamic dynamic;
-	int rc = read_dynamic(image, &dynamic);
+	int ret = read_dynamic(image, &dynamic);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (!dynamic.symtab || !dynamic.strtab)
 		return -ENOENT;
 	if (elf_file__offset(elf, dynamic.symtab, &where.symbols_at) < 0 ||
@@ -148,9 +148,9 @@ int elf_dynamic__locate(const struct elf_image *image, const struct elf_file *el
 			return -EINVAL;
 		where.n_symbols = header[1];
 	} else if (dynamic.gnu_hash) {
-		rc = count_by_gnu_hash(image, elf, dynamic.gnu_hash, &where.n_symbols);
-		if (rc < 0)
-			return rc;
+		ret = count_by_gnu_hash(image, elf, dynamic.gnu_hash, &where.n_symbols);
+		if (ret < 0)
+			return ret;
 	} else {
 		return -ENOENT;
 	}

@@ -104,18 +104,18 @@ static int read_segments(const struct elf_image *image, const Elf64_Ehdr *header
 		return so_err(err, -EINVAL, "damaged ELF file: the program headers lie outside the file");
 	for (size_t i = 0; i < n; i++) {
 		const Elf64_Phdr *segment = &segments[i];
-		int rc = 0;
+		int ret = 0;
 
 		if (segment->p_type == PT_LOAD)
-			rc = add_segment(elf, segment, err);
+			ret = add_segment(elf, segment, err);
 		else if (segment->p_type == PT_INTERP)
 			elf->interpreted = true;
 		else if (segment->p_type == PT_GNU_EH_FRAME)
 			elf->fde_index = as_segment(segment);
 		else if (segment->p_type == PT_NOTE && !elf->build_id[0])
 			read_notes(image, segment->p_offset, segment->p_filesz, segment->p_align, elf->build_id);
-		if (rc < 0)
-			return rc;
+		if (ret < 0)
+			return ret;
 	}
 	return 0;
 }
@@ -124,20 +124,20 @@ static int read_image(const struct elf_image *image, struct elf_file *out, struc
 {
 	struct elf_file elf = { 0 };
 	Elf64_Ehdr header;
-	int rc = elf_image__header(image, &header);
+	int ret = elf_image__header(image, &header);
 
-	if (rc == -ENOEXEC)
-		return so_err(err, rc, "not an ELF file");
-	if (rc < 0)
-		return so_err(err, rc, "damaged ELF file, or one for another machine");
+	if (ret == -ENOEXEC)
+		return so_err(err, ret, "not an ELF file");
+	if (ret < 0)
+		return so_err(err, ret, "damaged ELF file, or one for another machine");
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
 		return so_err(err, -EINVAL, "ELF file of type %u: neither a program nor a shared library",
 			      header.e_type);
 	elf.type = header.e_type;
 	elf.entry = header.e_entry;
-	rc = read_segments(image, &header, &elf, err);
-	if (rc < 0)
-		return rc;
+	ret = read_segments(image, &header, &elf, err);
+	if (ret < 0)
+		return ret;
 	if (!elf.build_id[0])
 		build_id_from_sections(image, &header, elf.build_id);
 	*out = elf;
@@ -147,10 +147,10 @@ static int read_image(const struct elf_image *image, struct elf_file *out, struc
 int elf_file__read(int fd, struct elf_file *out, struct so_error *err)
 {
 	struct elf_image image;
-	int rc = elf_image__of_file(fd, &image);
+	int ret = elf_image__of_file(fd, &image);
 
-	if (rc < 0)
-		return so_err(err, rc, rc == -ENOEXEC ? "not a regular file" : "cannot read: %s", strerror(-rc));
+	if (ret < 0)
+		return so_err(err, ret, ret == -ENOEXEC ? "not a regular file" : "cannot read: %s", strerror(-ret));
 	return read_image(&image, out, err);
 }
 

@@ -137,21 +137,21 @@ static int add_stubs(struct elf_symtab *symtab, const struct elf_image *image, c
 	for (size_t at = 0; section->sh_size - at >= stub_size; at += stub_size) {
 		uint32_t symbol = symbol_of_stub(code + at, stub_size, section->sh_addr + at, slots);
 		Elf64_Sym target;
-		int rc;
+		int ret;
 
 		if (symbol == 0 || symbol >= dynsym->n_symbols ||
 		    elf_image__read(image, dynsym->symbols_at + symbol * sizeof(target), &target, sizeof(target)) < 0 ||
 		    target.st_name == 0 || target.st_name >= dynsym->names_size)
 			continue;
-		rc = elf_symtab__add_entry(symtab, &(struct elf_symtab_entry){
-							   .start = section->sh_addr + at,
-							   .extent = (uint32_t)stub_size,
-							   .name = target.st_name,
-							   .table = ELF_TABLE_PLT,
-							   .rank = ELF_RANK_PLT,
-						   });
-		if (rc < 0)
-			return rc;
+		ret = elf_symtab__add_entry(symtab, &(struct elf_symtab_entry){
+							    .start = section->sh_addr + at,
+							    .extent = (uint32_t)stub_size,
+							    .name = target.st_name,
+							    .table = ELF_TABLE_PLT,
+							    .rank = ELF_RANK_PLT,
+						    });
+		if (ret < 0)
+			return ret;
 	}
 	return 0;
 }
@@ -161,13 +161,13 @@ static int read_slots(const struct elf_image *image, const struct elf_sections *
 {
 	const Elf64_Shdr *of_plt = elf_sections__by_name(sections, image, ".rela.plt");
 	const Elf64_Shdr *of_dyn = with_got ? elf_sections__by_name(sections, image, ".rela.dyn") : NULL;
-	int rc = of_plt ? read_relocations(image, of_plt, R_X86_64_JUMP_SLOT, slots) : 0;
+	int ret = of_plt ? read_relocations(image, of_plt, R_X86_64_JUMP_SLOT, slots) : 0;
 
-	if (rc == 0 && of_dyn)
-		rc = read_relocations(image, of_dyn, R_X86_64_GLOB_DAT, slots);
-	if (rc == 0 && slots->n > 0)
+	if (ret == 0 && of_dyn)
+		ret = read_relocations(image, of_dyn, R_X86_64_GLOB_DAT, slots);
+	if (ret == 0 && slots->n > 0)
 		qsort(slots->slots, slots->n, sizeof(*slots->slots), compare_slots);
-	return rc;
+	return ret;
 }
 
 int elf_plt__add(struct elf_symtab *symtab, const struct elf_image *image, const struct elf_sections *sections,
@@ -176,7 +176,7 @@ int elf_plt__add(struct elf_symtab *symtab, const struct elf_image *image, const
 	static const char *const names[] = { ".plt", ".plt.sec", ".plt.got" };
 	__attribute__((cleanup(cleanup__slots))) struct slots slots = { 0 };
 	const Elf64_Shdr *found[3];
-	int rc;
+	int ret;
 
 	if (ELF_IMAGE_MACHINE != EM_X86_64)
 		return 0;
@@ -184,11 +184,11 @@ int elf_plt__add(struct elf_symtab *symtab, const struct elf_image *image, const
 		found[i] = elf_sections__by_name(sections, image, names[i]);
 	if (!found[0] && !found[1] && !found[2])
 		return 0;
-	rc = read_slots(image, sections, found[2] != NULL, &slots);
-	for (size_t i = 0; rc == 0 && i < 3; i++) {
+	ret = read_slots(image, sections, found[2] != NULL, &slots);
+	for (size_t i = 0; ret == 0 && i < 3; i++) {
 		/* .plt.got's stubs are 8 bytes without endbr64, 16 with it; the section says which. */
 		if (found[i])
-			rc = add_stubs(symtab, image, found[i], found[i]->sh_entsize == 8 ? 8 : 16, dynsym, &slots);
+			ret = add_stubs(symtab, image, found[i], found[i]->sh_entsize == 8 ? 8 : 16, dynsym, &slots);
 	}
-	return rc;
+	return ret;
 }

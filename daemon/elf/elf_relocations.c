@@ -14,10 +14,10 @@ struct table {
 static int read_tables(const struct elf_image *image, struct table tables[2])
 {
 	struct elf_dynamic_value values[] = { { DT_JMPREL, 0 }, { DT_PLTRELSZ, 0 }, { DT_RELA, 0 }, { DT_RELASZ, 0 } };
-	int rc = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
+	int ret = elf_dynamic__values(image, values, sizeof(values) / sizeof(values[0]));
 
-	if (rc < 0)
-		return rc == -ENOENT ? 0 : rc;
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
 	tables[0] = (struct table){ values[0].value, values[1].value };
 	tables[1] = (struct table){ values[2].value, values[3].value };
 	return 0;
@@ -28,23 +28,23 @@ int elf_relocations__each(const struct elf_image *image, const struct elf_file *
 {
 	struct table tables[2] = { 0 };
 	Elf64_Rela relocations[READ_RELOCS];
-	int rc = read_tables(image, tables);
+	int ret = read_tables(image, tables);
 
-	for (unsigned t = 0; rc == 0 && t < 2; t++) {
+	for (unsigned t = 0; ret == 0 && t < 2; t++) {
 		uint64_t n = tables[t].bytes / sizeof(*relocations), offset;
 
 		if (n == 0)
 			continue;
 		if (n > MAX_RELOCATIONS || elf_file__offset(elf, tables[t].vaddr, &offset) < 0)
 			return -EINVAL;
-		for (uint64_t at = 0; rc == 0 && at < n; at += READ_RELOCS) {
+		for (uint64_t at = 0; ret == 0 && at < n; at += READ_RELOCS) {
 			size_t count = n - at < READ_RELOCS ? (size_t)(n - at) : READ_RELOCS;
 
-			rc = elf_image__read(image, offset + at * sizeof(*relocations), relocations,
-					     count * sizeof(*relocations));
-			for (size_t i = 0; rc == 0 && i < count; i++)
-				rc = visit(context, &relocations[i]);
+			ret = elf_image__read(image, offset + at * sizeof(*relocations), relocations,
+					      count * sizeof(*relocations));
+			for (size_t i = 0; ret == 0 && i < count; i++)
+				ret = visit(context, &relocations[i]);
 		}
 	}
-	return rc;
+	return ret;
 }

@@ -26,10 +26,10 @@ int elf_sections__read(const struct elf_image *image, struct elf_sections *out)
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
 	uint64_t n, names;
 	Elf64_Ehdr header;
-	int rc = elf_image__header(image, &header);
+	int ret = elf_image__header(image, &header);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (header.e_shoff == 0) {
 		*out = (struct elf_sections){ 0 };
 		return 0;

@@ -131,13 +131,13 @@ int elf_symtab__add(struct elf_symtab *symtab, const struct elf_image *image, co
 	for (uint64_t at = 0; at < where->n_symbols;) {
 		uint64_t left = where->n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
-		int rc = elf_image__read(image, where->symbols_at + at * sizeof(*symbols), symbols,
-					 n * sizeof(*symbols));
+		int ret = elf_image__read(image, where->symbols_at + at * sizeof(*symbols), symbols,
+					  n * sizeof(*symbols));
 
-		for (size_t i = 0; rc == 0 && i < n; i++)
-			rc = add_symbol(symtab, image, sections, elf, where, &symbols[i], table);
-		if (rc < 0)
-			return rc;
+		for (size_t i = 0; ret == 0 && i < n; i++)
+			ret = add_symbol(symtab, image, sections, elf, where, &symbols[i], table);
+		if (ret < 0)
+			return ret;
 		at += n;
 	}
 	return 0;

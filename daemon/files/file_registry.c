@@ -165,7 +165,7 @@ static void cache_key(const struct prepared_file *p, char *key, size_t size)
 static int prepare_table(struct file_registry *r, struct prepared_file *p)
 {
 	char *key = p->slot->key, learned[CACHE_KEY_SIZE + sizeof(LEARNED_SUFFIX)];
-	int rc;
+	int ret;
 
 	cache_key(p, key, CACHE_KEY_SIZE);
 	snprintf(learned, sizeof(learned), "%s" LEARNED_SUFFIX, key);
@@ -173,12 +173,12 @@ static int prepare_table(struct file_registry *r, struct prepared_file *p)
 		unwind_cache__load(r->cache, learned, &p->learned);
 		return 0;
 	}
-	rc = unwind_table__compile(p->fd, &p->table, NULL);
-	if (rc == -ENOMEM)
-		return rc;
-	p->broken = rc != 0;
-	p->compiled = !rc;
-	if (!rc && r->cache && key[0])
+	ret = unwind_table__compile(p->fd, &p->table, NULL);
+	if (ret == -ENOMEM)
+		return ret;
+	p->broken = ret != 0;
+	p->compiled = !ret;
+	if (!ret && r->cache && key[0])
 		unwind_cache__store(r->cache, key, p->table);
 	return 0;
 }
@@ -189,11 +189,11 @@ static void look_for_python(const struct file_registry *r, struct prepared_file 
 	struct python_image image;
 	struct so_error why = { "" };
 	const struct debug_root root = { r->debug_root, &p->slot->reader };
-	int rc = python_image__read(p->fd, entry->path, &root, &image, &why);
+	int ret = python_image__read(p->fd, entry->path, &root, &image, &why);
 
-	if (rc == -ENOTSUP)
+	if (ret == -ENOTSUP)
 		entry->python_problem = strdup(why.text);
-	if (rc)
+	if (ret)
 		return;
 	entry->python = malloc(sizeof(image));
 	if (entry->python)
@@ -225,7 +225,7 @@ static uid_t owner_of(const struct prepared_file *p)
 int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc_map *map, struct prepared_file **out)
 {
 	_cleanup_(prepared_file) struct prepared_file *p = calloc(1, sizeof(*p));
-	int rc;
+	int ret;
 
 	if (!p)
 		return -ENOMEM;
@@ -234,26 +234,26 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	p->fd = proc_maps__open_file(pid, map);
 	if (p->fd < 0)
 		return p->fd;
-	rc = file_copy__replace(pid, &p->fd);
-	if (rc < 0)
-		return rc;
-	p->copied = rc;
+	ret = file_copy__replace(pid, &p->fd);
+	if (ret < 0)
+		return ret;
+	p->copied = ret;
 	p->slot = new_slot(map->path);
 	if (!p->slot)
 		return -ENOMEM;
-	rc = file_reader__of(pid, &p->slot->reader);
-	if (rc)
-		return rc;
+	ret = file_reader__of(pid, &p->slot->reader);
+	if (ret)
+		return ret;
 	p->slot->owner = owner_of(p);
 	p->slot->learned.owner = p->slot->owner;
 	p->slot->source = source_of(p->fd);
-	rc = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
-	p->elf = rc != -ENOEXEC;
-	p->broken = rc && rc != -ENOEXEC;
-	if (!rc) {
-		rc = prepare_table(r, p);
-		if (rc)
-			return rc;
+	ret = elf_file__read(p->fd, &p->slot->entry.elf, NULL);
+	p->elf = ret != -ENOEXEC;
+	p->broken = ret && ret != -ENOEXEC;
+	if (!ret) {
+		ret = prepare_table(r, p);
+		if (ret)
+			return ret;
 		look_for_python(r, p);
 	}
 	*out = TAKE_PTR(p);
@@ -263,7 +263,7 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 static void place_table(struct file_registry *r, struct prepared_file *p, struct slot *slot)
 {
 	struct file_entry *entry = &slot->entry;
-	int rc;
+	int ret;
 
 	if (p->broken) {
 		entry->state = SO_MAPPING_BROKEN;
@@ -274,9 +274,9 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 		return;
 	entry->state = SO_MAPPING_FULL;
 	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks;
-	rc = table_pool__add_of(r->pool, slot->owner, p->table, &slot->own);
-	if (rc) {
-		slot->over_share = rc == -EDQUOT;
+	ret = table_pool__add_of(r->pool, slot->owner, p->table, &slot->own);
+	if (ret) {
+		slot->over_share = ret == -EDQUOT;
 		r->stats.refused_tables++;
 		r->stats.full++;
 		return;
@@ -391,7 +391,7 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 {
 	_cleanup_(prepared_file) struct prepared_file *p = prepared;
 	struct slot *slot;
-	int rc;
+	int ret;
 
 	if (find_slot(r, p->dev, p->inode))
 		return 0;
@@ -401,9 +401,9 @@ int file_registry__add(struct file_registry *r, struct prepared_file *prepared)
 	slot->copied = p->copied;
 	/* A file that is none of ours keeps its descriptor too: its inode must not come to mean another file. */
 	slot->fd = TAKE_FD(p->fd);
-	rc = insert_slot(r, slot);
-	if (rc)
-		return rc;
+	ret = insert_slot(r, slot);
+	if (ret)
+		return ret;
 	p->slot = NULL;
 	if (!p->elf)
 		return 0;
@@ -478,15 +478,15 @@ size_t file_registry__read_code(struct file_registry *r, uint32_t number, uint64
 int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 {
 	struct slot *slot = registry_slot(r, number);
-	int rc;
+	int ret;
 
 	if (!slot || slot->retired)
 		return -ENOENT;
 	if (slot->learned.n == slot->learned.published)
 		return 0;
-	rc = learned_code__publish(&slot->learned, r->pool, &slot->own);
-	if (rc)
-		return rc;
+	ret = learned_code__publish(&slot->learned, r->pool, &slot->own);
+	if (ret)
+		return ret;
 	slot->entry.table = slot->learned.table->pieces;
 	r->stats.full -= slot->entry.state == SO_MAPPING_FULL;
 	slot->entry.state = SO_MAPPING_TABLE;
@@ -547,16 +547,16 @@ int file_registry__symbol(struct file_registry *r, uint32_t number, uint64_t vad
 {
 	struct slot *slot = registry_slot(r, number);
 	struct elf_symbol symbol;
-	int rc = -ENOENT;
+	int ret = -ENOENT;
 
 	if (!slot)
 		return -ENOENT;
 	if (lock_symbols(r, slot))
-		rc = elf_symbols__lookup(slot->symbols, vaddr, &symbol, name, size);
+		ret = elf_symbols__lookup(slot->symbols, vaddr, &symbol, name, size);
 	pthread_mutex_unlock(&r->symbols_lock);
-	if (!rc)
+	if (!ret)
 		*start = symbol.start;
-	return rc;
+	return ret;
 }
 
 int file_registry__unnamed(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size)
@@ -578,14 +578,14 @@ int file_registry__unnamed(struct file_registry *r, uint32_t number, uint64_t va
 int file_registry__launch(struct file_registry *r, uint32_t number, uint64_t vaddr, char *name, size_t size)
 {
 	struct slot *slot = registry_slot(r, number);
-	int rc = -ENOENT;
+	int ret = -ENOENT;
 
 	if (!slot)
 		return -ENOENT;
 	if (lock_symbols(r, slot))
-		rc = elf_symbols__launch(slot->symbols, vaddr, name, size);
+		ret = elf_symbols__launch(slot->symbols, vaddr, name, size);
 	pthread_mutex_unlock(&r->symbols_lock);
-	return rc;
+	return ret;
 }
 
 void file_registry__set_source_lines(struct file_registry *r, struct source_lines *lines)
@@ -662,20 +662,20 @@ static int add_vdso(struct file_registry *r)
 	_cleanup_(unwind_table) struct unwind_table *table = NULL;
 	_cleanup_(slot) struct slot *slot = new_slot(VDSO_PATH);
 	struct prepared_file p = { 0 };
-	int rc;
+	int ret;
 
 	if (!slot)
 		return -ENOMEM;
 	if (!r->vdso_image)
 		return 0;
-	rc = elf_file__read_memory(r->vdso_image, r->vdso_bytes, &slot->entry.elf, NULL);
-	if (rc)
+	ret = elf_file__read_memory(r->vdso_image, r->vdso_bytes, &slot->entry.elf, NULL);
+	if (ret)
 		return 0;
 	p.broken = unwind_table__compile_memory(r->vdso_image, r->vdso_bytes, &table, NULL) != 0;
 	p.table = table;
-	rc = insert_slot(r, slot);
-	if (rc)
-		return rc;
+	ret = insert_slot(r, slot);
+	if (ret)
+		return ret;
 	r->vdso = slot->entry.number = slot->place;
 	slot->uses++; /* for good */
 	r->stats.idle--;
@@ -722,7 +722,7 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 		       struct file_registry **out, struct so_error *err)
 {
 	_cleanup_(file_registry) struct file_registry *r = calloc(1, sizeof(*r));
-	int rc;
+	int ret;
 
 	if (!r)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -733,10 +733,10 @@ int file_registry__new(struct table_pool *pool, struct unwind_cache *cache, cons
 	r->place_shares = place_shares();
 	r->slots = calloc(SO_MAX_FILES, sizeof(*r->slots));
 	r->free = calloc(SO_MAX_FILES, sizeof(*r->free));
-	rc = r->debug_root && r->slots && r->free ? read_vdso(r) : -ENOMEM;
-	rc = rc ?: add_vdso(r);
-	if (rc)
-		return so_err(err, rc, "cannot prepare the vdso: %s", strerror(-rc));
+	ret = r->debug_root && r->slots && r->free ? read_vdso(r) : -ENOMEM;
+	ret = ret ?: add_vdso(r);
+	if (ret)
+		return so_err(err, ret, "cannot prepare the vdso: %s", strerror(-ret));
 	*out = TAKE_PTR(r);
 	return 0;
 }

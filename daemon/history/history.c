@@ -80,17 +80,17 @@ static int begin_target(struct history *h, const struct target_info *info, struc
 
 static int add_watched(struct history *h, const struct watched *w)
 {
-	int rc = -ENOSPC;
+	int ret = -ENOSPC;
 
 	pthread_mutex_lock(&h->lock);
-	for (size_t i = 0; rc && i < ENGINE_MAX_TARGETS; i++) {
+	for (size_t i = 0; ret && i < ENGINE_MAX_TARGETS; i++) {
 		if (h->watched[i].id)
 			continue;
 		h->watched[i] = *w;
-		rc = 0;
+		ret = 0;
 	}
 	pthread_mutex_unlock(&h->lock);
-	return rc;
+	return ret;
 }
 
 static int write_window(struct history *h, struct watched *w, const struct engine_window *window)
@@ -125,10 +125,10 @@ static int write_window(struct history *h, struct watched *w, const struct engin
 static int hide(struct history *h, struct watched *w)
 {
 	struct target_info info;
-	int rc = engine__info(h->engine, w->id, &info);
+	int ret = engine__info(h->engine, w->id, &info);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	info.hides = true;
 	store__end_target(h->store, w->handle, STORE_END_DETACHED);
 	return begin_target(h, &info, w);
@@ -139,22 +139,22 @@ static void take_window(struct history *h, struct watched *w, enum store_end *en
 {
 	struct engine_window window = { 0 };
 	struct so_error err = { .text = "" };
-	int rc = engine__window(h->engine, w->id, &window, &err);
+	int ret = engine__window(h->engine, w->id, &window, &err);
 
-	*end = window.exited ? STORE_END_ENDED : rc == -ENOENT || window.last ? STORE_END_DETACHED : STORE_END_OPEN;
-	if (rc) {
+	*end = window.exited ? STORE_END_ENDED : ret == -ENOENT || window.last ? STORE_END_DETACHED : STORE_END_OPEN;
+	if (ret) {
 		count_lost(h, w->id, err.text);
 		return;
 	}
 	if (h->listener.taken)
 		h->listener.taken(h->listener.context, w->id, &window);
-	rc = window.hides && !w->hides ? hide(h, w) : 0;
-	rc = rc ?: write_window(h, w, &window);
+	ret = window.hides && !w->hides ? hide(h, w) : 0;
+	ret = ret ?: write_window(h, w, &window);
 	free(window.profile);
 	free(window.cuda);
 	w->end_ns = window.end_ns;
-	if (rc)
-		count_lost(h, w->id, strerror(-rc));
+	if (ret)
+		count_lost(h, w->id, strerror(-ret));
 	else
 		count_kept(h);
 }
@@ -247,26 +247,26 @@ void history__watch(struct history *h, uint32_t id)
 	struct so_error err = { .text = "" };
 	struct target_info info;
 	struct watched w = { 0 };
-	int rc = engine__begin_windows(h->engine, id, true, &err);
+	int ret = engine__begin_windows(h->engine, id, true, &err);
 
-	if (rc) {
+	if (ret) {
 		count_lost(h, id, err.text);
 		return;
 	}
 	if (h->listener.watched)
 		h->listener.watched(h->listener.context, id);
-	rc = engine__info(h->engine, id, &info);
-	if (!rc)
+	ret = engine__info(h->engine, id, &info);
+	if (!ret)
 		end_earlier(h, info.pid);
-	rc = rc ?: begin_target(h, &info, &w);
-	if (!rc) {
-		rc = add_watched(h, &w);
-		if (rc)
+	ret = ret ?: begin_target(h, &info, &w);
+	if (!ret) {
+		ret = add_watched(h, &w);
+		if (ret)
 			store__end_target(h->store, w.handle, STORE_END_ENDED);
 	}
-	if (rc) {
+	if (ret) {
 		engine__end_windows(h->engine, id);
-		count_lost(h, id, strerror(-rc));
+		count_lost(h, id, strerror(-ret));
 	}
 }
 
@@ -336,20 +336,20 @@ static void *run(void *context)
 
 static int start(struct history *h, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	pthread_mutex_init(&h->reading, NULL);
 	pthread_mutex_init(&h->work, NULL);
 	pthread_mutex_init(&h->lock, NULL);
 	clock__init_cond(&h->wake);
-	rc = pthread_create(&h->thread, NULL, run, h);
-	if (!rc)
+	ret = pthread_create(&h->thread, NULL, run, h);
+	if (!ret)
 		return 0;
 	pthread_cond_destroy(&h->wake);
 	pthread_mutex_destroy(&h->lock);
 	pthread_mutex_destroy(&h->work);
 	pthread_mutex_destroy(&h->reading);
-	return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
+	return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
 }
 
 int history__new(struct engine *engine, const struct history_options *options, struct history **out,
@@ -364,13 +364,13 @@ int history__new(struct engine *engine, const struct history_options *options, s
 	_cleanup_free_ struct history *h = calloc(1, sizeof(*h));
 	_cleanup_(store) struct store *store = NULL;
 	_cleanup_free_ char *dir = strdup(options->dir);
-	int rc;
+	int ret;
 
 	if (!h || !dir)
 		return so_err(err, -ENOMEM, "out of memory");
-	rc = store__open(&so, &store, err);
-	if (rc)
-		return rc;
+	ret = store__open(&so, &store, err);
+	if (ret)
+		return ret;
 	h->engine = engine;
 	h->store = store;
 	h->dir = dir;
@@ -378,9 +378,9 @@ int history__new(struct engine *engine, const struct history_options *options, s
 	h->retain_size_bytes = options->retain_size_bytes ?: STORE_DEFAULT_SIZE_BYTES;
 	h->retain_age_ns = options->retain_age_ns ?: STORE_DEFAULT_AGE_NS;
 	h->window_ns = (options->window_s ?: HISTORY_DEFAULT_WINDOW_S) * STORE_SECOND_NS;
-	rc = start(h, err);
-	if (rc)
-		return rc;
+	ret = start(h, err);
+	if (ret)
+		return ret;
 	TAKE_PTR(store);
 	TAKE_PTR(dir);
 	*out = TAKE_PTR(h);

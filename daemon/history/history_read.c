@@ -81,23 +81,23 @@ static int add_targets(struct history *h, struct caller caller, json_t *targets,
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	char key[24];
-	int rc = store__targets(h->store, &list.all, &list.n, err);
+	int ret = store__targets(h->store, &list.all, &list.n, err);
 
-	for (size_t i = 0; !rc && i < list.n; i++) {
+	for (size_t i = 0; !ret && i < list.n; i++) {
 		json_t *labels = labels_of(&list.all[i]);
 
 		if (!labels)
-			rc = -ENOMEM;
+			ret = -ENOMEM;
 		if (labels && may_see(caller, labels)) {
 			snprintf(key, sizeof(key), "%" PRId64, list.all[i].id);
-			rc = json_array_append_new(targets, target_json(h, &list.all[i], labels)) ||
-					     json_object_set_new(keys, key, json_true())
-				     ? -ENOMEM
-				     : 0;
+			ret = json_array_append_new(targets, target_json(h, &list.all[i], labels)) ||
+					      json_object_set_new(keys, key, json_true())
+				      ? -ENOMEM
+				      : 0;
 		}
 		json_decref(labels);
 	}
-	return rc;
+	return ret;
 }
 
 /* Gaps of visible targets, and those that are of no single one. */
@@ -106,21 +106,21 @@ static int add_gaps(struct history *h, const json_t *keys, json_t *gaps, struct 
 	_cleanup_free_ struct store_gap *all = NULL;
 	char key[24];
 	size_t n = 0;
-	int rc = store__gaps(h->store, 0, INT64_MAX, &all, &n, err);
+	int ret = store__gaps(h->store, 0, INT64_MAX, &all, &n, err);
 
-	for (size_t i = 0; !rc && i < n; i++) {
+	for (size_t i = 0; !ret && i < n; i++) {
 		snprintf(key, sizeof(key), "%" PRId64, all[i].target);
 		if (all[i].target && !json_object_get(keys, key))
 			continue;
-		rc = json_array_append_new(gaps,
-					   json_pack("{s:o, s:I, s:o, s:I, s:s}", "key", time_or_null(all[i].target),
-						     "begin_ns", (json_int_t)all[i].begin_ns, "end_ns",
-						     time_or_null(all[i].end_ns), "windows", (json_int_t)all[i].windows,
-						     "cause", gap_words[all[i].cause]))
-			     ? -ENOMEM
-			     : 0;
+		ret = json_array_append_new(gaps,
+					    json_pack("{s:o, s:I, s:o, s:I, s:s}", "key", time_or_null(all[i].target),
+						      "begin_ns", (json_int_t)all[i].begin_ns, "end_ns",
+						      time_or_null(all[i].end_ns), "windows",
+						      (json_int_t)all[i].windows, "cause", gap_words[all[i].cause]))
+			      ? -ENOMEM
+			      : 0;
 	}
-	return rc;
+	return ret;
 }
 
 /* Why nothing is written, in words; null when all is well. */
@@ -134,37 +134,37 @@ static json_t *problem_json(struct history *h)
 int history__list(struct history *h, struct caller caller, json_t **out, struct so_error *err)
 {
 	json_t *targets = json_array(), *gaps = json_array(), *keys = json_object(), *list = NULL;
-	int rc = targets && gaps && keys ? 0 : -ENOMEM;
+	int ret = targets && gaps && keys ? 0 : -ENOMEM;
 
-	rc = rc ?: add_targets(h, caller, targets, keys, err);
-	rc = rc ?: add_gaps(h, keys, gaps, err);
-	if (!rc)
+	ret = ret ?: add_targets(h, caller, targets, keys, err);
+	ret = ret ?: add_gaps(h, keys, gaps, err);
+	if (!ret)
 		list = json_pack("{s:f, s:o, s:O, s:O}", "window_s", h->window_ns / 1e9, "problem", problem_json(h),
 				 "targets", targets, "gaps", gaps);
 	json_decref(targets);
 	json_decref(gaps);
 	json_decref(keys);
-	if (!rc && !list)
-		rc = -ENOMEM;
-	if (rc == -ENOMEM)
-		return so_err(err, rc, "out of memory");
-	if (!rc)
+	if (!ret && !list)
+		ret = -ENOMEM;
+	if (ret == -ENOMEM)
+		return so_err(err, ret, "out of memory");
+	if (!ret)
 		*out = list;
-	return rc;
+	return ret;
 }
 
 int history__key(struct history *h, uint32_t id, int64_t *key, struct so_error *err)
 {
 	_cleanup_(target_list) struct target_list list = { 0 };
 	struct watched w;
-	int rc;
+	int ret;
 
 	if (!history_find(h, id, &w))
 		return so_err(err, -ENOENT,
 			      "target %u has no history: that is kept of attached processes, until they end", id);
-	rc = store__targets(h->store, &list.all, &list.n, err);
-	if (rc)
-		return rc;
+	ret = store__targets(h->store, &list.all, &list.n, err);
+	if (ret)
+		return ret;
 	for (size_t i = list.n; i > 0; i--) {
 		const struct store_target_info *info = &list.all[i - 1];
 
@@ -182,9 +182,9 @@ static int prepare(struct history *h, struct caller caller, int64_t key, int64_t
 	_cleanup_(target_list) struct target_list list = { 0 };
 	json_t *labels;
 	bool allowed;
-	int rc = store__targets(h->store, &list.all, &list.n, err);
+	int ret = store__targets(h->store, &list.all, &list.n, err);
 
-	for (size_t i = 0; !rc && i < list.n; i++) {
+	for (size_t i = 0; !ret && i < list.n; i++) {
 		const struct store_target_info *info = &list.all[i];
 
 		if (info->id != key)
@@ -199,7 +199,7 @@ static int prepare(struct history *h, struct caller caller, int64_t key, int64_t
 			history_flush(h, info->pid, info->start_ticks, to_ns);
 		return 0;
 	}
-	return rc ?: so_err(err, -ENOENT, "there is no history %" PRId64, key);
+	return ret ?: so_err(err, -ENOENT, "there is no history %" PRId64, key);
 }
 
 int history__profile(struct history *h, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns,
@@ -207,19 +207,19 @@ int history__profile(struct history *h, struct caller caller, int64_t key, int64
 {
 	struct store_query query = { key, from_ns, to_ns };
 	struct history_profile answer = { 0 };
-	int rc;
+	int ret;
 
 	/* 0 would be all processes. */
 	if (key < 1)
 		return so_err(err, -ENOENT, "there is no history %" PRId64, key);
-	rc = prepare(h, caller, key, to_ns, err);
-	if (rc)
-		return rc;
+	ret = prepare(h, caller, key, to_ns, err);
+	if (ret)
+		return ret;
 	pthread_mutex_lock(&h->reading);
-	rc = store__profile(h->store, &query, &answer.bytes, &answer.length, &answer.span, err);
+	ret = store__profile(h->store, &query, &answer.bytes, &answer.length, &answer.span, err);
 	pthread_mutex_unlock(&h->reading);
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (answer.span.damaged)
 		log__error("history: %" PRIu64 " windows of history %" PRId64 " are damaged and left out",
 			   answer.span.damaged, key);
@@ -242,12 +242,12 @@ static int add_documents(void *data, const json_t *documents)
 	size_t i, added = 0;
 
 	json_array_foreach (documents, i, document) {
-		int rc = cuda_merge__add(sum->merge, document);
+		int ret = cuda_merge__add(sum->merge, document);
 
-		if (rc && rc != -EBADMSG)
-			return rc;
-		added += !rc;
-		sum->damaged += rc != 0;
+		if (ret && ret != -EBADMSG)
+			return ret;
+		added += !ret;
+		sum->damaged += ret != 0;
 	}
 	sum->windows += added > 0;
 	return 0;
@@ -293,21 +293,21 @@ int history__cuda(struct history *h, struct caller caller, int64_t key, int64_t 
 	struct store_query query = { key, from_ns, to_ns };
 	struct cuda_sum sum = { .merge = merge };
 	struct store_span span = { 0 };
-	int rc = key < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, key) : 0;
+	int ret = key < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, key) : 0;
 
-	rc = rc ?: prepare(h, caller, key, to_ns, err);
-	if (rc)
-		return rc;
+	ret = ret ?: prepare(h, caller, key, to_ns, err);
+	if (ret)
+		return ret;
 	pthread_mutex_lock(&h->reading);
-	rc = merge ? store__cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
-	rc = cuda_error(rc, &sum, &span, err);
-	rc = rc ?: cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);
+	ret = merge ? store__cuda(h->store, &query, add_documents, &sum, &span, err) : -ENOMEM;
+	ret = cuda_error(ret, &sum, &span, err);
+	ret = ret ?: cuda_error(cuda_answer(&sum, &span, out), &sum, &span, err);
 	pthread_mutex_unlock(&h->reading);
-	if (!rc && span.damaged + sum.damaged)
+	if (!ret && span.damaged + sum.damaged)
 		log__error("history: the CUDA calls of %" PRIu64 " windows of history %" PRId64
 			   " are damaged and left out",
 			   span.damaged + sum.damaged, key);
-	return rc;
+	return ret;
 }
 
 /* As date(1) -u +%FT%TZ prints it; null when there is none. */

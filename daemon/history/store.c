@@ -64,36 +64,36 @@ static int take_lock(struct store *store, struct so_error *err)
 /* What an earlier daemon left open. Its windows end where the last one ends; how long it watched on is not known. */
 static int recover(struct store *store)
 {
-	int rc;
+	int ret;
 
 	if (store->recovered)
 		return 0;
-	rc = sql__begin(store->db);
-	if (rc)
-		return rc;
-	rc = sql__run(store->db,
-		      "INSERT INTO gaps(target_id, begin_ns, windows, cause)"
-		      " SELECT t.id, coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = t.id),"
-		      "  t.began_ns), 1, 'open-window' FROM targets t WHERE t.ended_ns IS NULL;"
-		      "UPDATE targets SET end = 'unknown', ended_ns ="
-		      " coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = targets.id), began_ns)"
-		      " WHERE ended_ns IS NULL");
-	rc = sql__end(store->db, rc);
-	store->recovered = !rc;
-	return rc;
+	ret = sql__begin(store->db);
+	if (ret)
+		return ret;
+	ret = sql__run(store->db,
+		       "INSERT INTO gaps(target_id, begin_ns, windows, cause)"
+		       " SELECT t.id, coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = t.id),"
+		       "  t.began_ns), 1, 'open-window' FROM targets t WHERE t.ended_ns IS NULL;"
+		       "UPDATE targets SET end = 'unknown', ended_ns ="
+		       " coalesce((SELECT max(w.end_ns) FROM windows w WHERE w.target_id = targets.id), began_ns)"
+		       " WHERE ended_ns IS NULL");
+	ret = sql__end(store->db, ret);
+	store->recovered = !ret;
+	return ret;
 }
 
 static int move_aside(struct store *store, struct so_error *err)
 {
 	int64_t elapsed_ns = store->elapsed_ns();
 	char aside[4096];
-	int rc;
+	int ret;
 
 	if (store->moved_aside_ns && elapsed_ns - store->moved_aside_ns < MOVE_ASIDE_AGAIN_NS)
 		return -EUCLEAN;
-	rc = store_schema__move_aside(store->path, store->now_ns(), aside, sizeof(aside));
-	if (rc)
-		return so_err(err, rc, "%s is corrupt and cannot be renamed: %s", store->path, strerror(-rc));
+	ret = store_schema__move_aside(store->path, store->now_ns(), aside, sizeof(aside));
+	if (ret)
+		return so_err(err, ret, "%s is corrupt and cannot be renamed: %s", store->path, strerror(-ret));
 	store->moved_aside_ns = elapsed_ns;
 	log__error("history: %s; it is now %s, and a new one begins", err->text, aside);
 	return 0;
@@ -101,26 +101,26 @@ static int move_aside(struct store *store, struct so_error *err)
 
 static int connect_now(struct store *store, struct so_error *err)
 {
-	int rc = check_dir(store, err);
+	int ret = check_dir(store, err);
 
-	rc = rc ?: take_lock(store, err);
-	if (rc)
-		return rc;
-	rc = store_schema__open_writer(store->path, &store->db, err);
-	if (rc == -EUCLEAN) {
-		rc = move_aside(store, err);
-		rc = rc ?: store_schema__open_writer(store->path, &store->db, err);
+	ret = ret ?: take_lock(store, err);
+	if (ret)
+		return ret;
+	ret = store_schema__open_writer(store->path, &store->db, err);
+	if (ret == -EUCLEAN) {
+		ret = move_aside(store, err);
+		ret = ret ?: store_schema__open_writer(store->path, &store->db, err);
 	}
-	if (rc)
-		return rc;
-	rc = recover(store);
-	rc = rc ?: store_clock__load(store);
-	rc = rc ?: store_rows__targets(store);
-	if (rc) {
-		so_err(err, rc, "%s: %s", store->path, sql__words(rc));
+	if (ret)
+		return ret;
+	ret = recover(store);
+	ret = ret ?: store_clock__load(store);
+	ret = ret ?: store_rows__targets(store);
+	if (ret) {
+		so_err(err, ret, "%s: %s", store->path, sql__words(ret));
 		sqlite3_close_v2(TAKE_PTR(store->db));
 	}
-	return rc;
+	return ret;
 }
 
 static void set_problem(struct store *store, int r, const char *text)
@@ -149,7 +149,7 @@ static bool has_moved(struct store *store)
 int store__connect(struct store *store)
 {
 	struct so_error err = { "" };
-	int rc;
+	int ret;
 
 	if (store->db && has_moved(store)) {
 		log__error("history: %s was removed, or replaced; opening it anew", store->path);
@@ -162,13 +162,13 @@ int store__connect(struct store *store)
 		return 0;
 	if (store->elapsed_ns() < store->next_try_ns)
 		return -EAGAIN;
-	rc = connect_now(store, &err);
-	if (!rc) {
+	ret = connect_now(store, &err);
+	if (!ret) {
 		store__worked(store);
 		return 0;
 	}
 	store->next_try_ns = store->elapsed_ns() + STORE_RETRY_NS;
-	set_problem(store, rc, err.text);
+	set_problem(store, ret, err.text);
 	return -EAGAIN;
 }
 
@@ -262,22 +262,22 @@ int store__open(const struct store_options *options, struct store **out, struct 
 {
 	_cleanup_(new_store) struct store *store = calloc(1, sizeof(*store));
 	struct so_error why = { "" };
-	int rc;
+	int ret;
 
 	if (!store)
 		return so_err(err, -ENOMEM, "not enough memory for the history");
 	store->lock_fd = -1;
 	pthread_mutex_init(&store->lock, NULL);
 	read_boot_id(store->boot_id, sizeof(store->boot_id));
-	rc = set_options(store, options, err);
-	if (rc)
-		return rc;
-	rc = connect_now(store, &why);
-	if (is_final(rc))
-		return so_err(err, rc, "%s", why.text);
-	if (rc) {
+	ret = set_options(store, options, err);
+	if (ret)
+		return ret;
+	ret = connect_now(store, &why);
+	if (is_final(ret))
+		return so_err(err, ret, "%s", why.text);
+	if (ret) {
 		store->next_try_ns = store->elapsed_ns() + STORE_RETRY_NS;
-		set_problem(store, rc, why.text);
+		set_problem(store, ret, why.text);
 	}
 	*out = TAKE_PTR(store);
 	return 0;

@@ -45,18 +45,18 @@ static int compress_frame(const void *content, size_t length, uint8_t **blob, si
 int store_blob__encode(const void *content, size_t length, uint8_t **blob, size_t *blob_bytes, size_t *content_bytes)
 {
 	_cleanup_free_ uint8_t *inflated = NULL;
-	int rc = 0;
+	int ret = 0;
 
 	if (gunzip__is_gzip(content, length)) {
-		rc = gunzip(content, length, STORE_BLOB_MAX_BYTES, &inflated, &length, NULL);
+		ret = gunzip(content, length, STORE_BLOB_MAX_BYTES, &inflated, &length, NULL);
 		content = inflated;
 	}
-	if (!rc && length > STORE_BLOB_MAX_BYTES)
-		rc = -EFBIG;
-	rc = rc ?: compress_frame(content, length, blob, blob_bytes);
-	if (!rc)
+	if (!ret && length > STORE_BLOB_MAX_BYTES)
+		ret = -EFBIG;
+	ret = ret ?: compress_frame(content, length, blob, blob_bytes);
+	if (!ret)
 		*content_bytes = length;
-	return rc;
+	return ret;
 }
 
 struct store_blob_reader *store_blob_reader__new(void)

@@ -46,22 +46,22 @@ int64_t store_clock__now(struct store *store)
 /* A store without windows has nothing that could grow old too early. */
 int store_clock__load(struct store *store)
 {
-	int rc;
+	int ret;
 
 	if (store->clock.now_ns)
 		return 0;
-	rc = sql__get_number(store->db, "SELECT now_ns FROM clock WHERE now_ns > 0", 0, NULL, &store->clock.now_ns);
+	ret = sql__get_number(store->db, "SELECT now_ns FROM clock WHERE now_ns > 0", 0, NULL, &store->clock.now_ns);
 	store->clock.elapsed_ns = store->elapsed_ns();
-	return rc == -ENOENT ? 0 : rc;
+	return ret == -ENOENT ? 0 : ret;
 }
 
 int store_clock__save(struct store *store)
 {
 	int64_t wall_ns = store_clock__now(store), any;
-	int rc = sql__get_number(store->db, "SELECT EXISTS(SELECT 1 FROM windows)", 0, NULL, &any);
+	int ret = sql__get_number(store->db, "SELECT EXISTS(SELECT 1 FROM windows)", 0, NULL, &any);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!any)
 		store->clock.now_ns = 0;
 	else if (!store->clock.now_ns)

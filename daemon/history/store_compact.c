@@ -43,15 +43,15 @@ static int find_group(struct store *store, int level, struct group *out)
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	int64_t width_ns = levels[level].width_ns, begin_ns;
 	int64_t complete_ns = (store->now_ns() - STORE_GRACE_NS) / width_ns * width_ns;
-	int rc = sql__prepare_numbers(store->db,
-				      "SELECT target_id, begin_ns FROM windows INDEXED BY windows_whole"
-				      " WHERE level = ?1 AND part_of IS NULL AND begin_ns < ?2"
-				      " ORDER BY begin_ns LIMIT 1",
-				      2, (int64_t[]){ level, complete_ns }, &s);
+	int ret = sql__prepare_numbers(store->db,
+				       "SELECT target_id, begin_ns FROM windows INDEXED BY windows_whole"
+				       " WHERE level = ?1 AND part_of IS NULL AND begin_ns < ?2"
+				       " ORDER BY begin_ns LIMIT 1",
+				       2, (int64_t[]){ level, complete_ns }, &s);
 
-	rc = rc ?: sql__step(store->db, s);
-	if (rc <= 0)
-		return rc;
+	ret = ret ?: sql__step(store->db, s);
+	if (ret <= 0)
+		return ret;
 	begin_ns = sqlite3_column_int64(s, 1) / width_ns * width_ns;
 	*out = (struct group){ sqlite3_column_int64(s, 0), level, begin_ns, begin_ns + width_ns };
 	return 1;
@@ -61,12 +61,12 @@ static int add_blobs(struct sum *sum, sqlite3_stmt *s)
 {
 	const uint8_t *content;
 	int64_t bytes = sqlite3_column_int64(s, 5);
-	int rc = store_blob_reader__decode(sum->reader, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
-					   (uint64_t)bytes, &content);
+	int ret = store_blob_reader__decode(sum->reader, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
+					    (uint64_t)bytes, &content);
 
-	rc = rc ?: profile_merge__add(sum->merge, content, (size_t)bytes, NULL);
-	if (rc || sqlite3_column_type(s, 8) == SQLITE_NULL)
-		return rc;
+	ret = ret ?: profile_merge__add(sum->merge, content, (size_t)bytes, NULL);
+	if (ret || sqlite3_column_type(s, 8) == SQLITE_NULL)
+		return ret;
 	return store_read__cuda(sum->reader, sqlite3_column_blob(s, 8), (size_t)sqlite3_column_bytes(s, 8),
 				sqlite3_column_int64(s, 7), sum->cuda);
 }
@@ -90,15 +90,15 @@ static int add_row(struct sum *sum, sqlite3_stmt *s)
 static int read_group(sqlite3 *db, const struct group *group, struct sum *sum)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc = sql__prepare_numbers(db,
-				      "SELECT begin_ns, end_ns, covered_ns, samples, lost, profile_bytes, profile,"
-				      " cuda_bytes, cuda FROM windows JOIN blobs ON window_id = id WHERE " GROUP
-				      " ORDER BY begin_ns",
-				      4, (int64_t[]){ group->target, group->level, group->from_ns, group->to_ns }, &s);
+	int ret = sql__prepare_numbers(db,
+				       "SELECT begin_ns, end_ns, covered_ns, samples, lost, profile_bytes, profile,"
+				       " cuda_bytes, cuda FROM windows JOIN blobs ON window_id = id WHERE " GROUP
+				       " ORDER BY begin_ns",
+				       4, (int64_t[]){ group->target, group->level, group->from_ns, group->to_ns }, &s);
 
-	while (!rc && (rc = sql__step(db, s)) > 0)
-		rc = add_row(sum, s);
-	return rc;
+	while (!ret && (ret = sql__step(db, s)) > 0)
+		ret = add_row(sum, s);
+	return ret;
 }
 
 /* They count as merged, each by itself. */
@@ -111,22 +111,22 @@ static int raise_level(sqlite3 *db, const struct group *group)
 static int write_sum(struct store *store, const struct group *group, const struct window_row *row)
 {
 	int64_t id;
-	int rc = sql__begin(store->db);
+	int ret = sql__begin(store->db);
 
-	if (rc)
-		return rc;
-	rc = store_rows__window(store->db, row, &id);
-	rc = rc
-		     ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target, group->level,
-				group->from_ns, group->to_ns, id);
-	rc = rc ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 1 WHERE id = ?1", id);
-	return sql__end(store->db, rc);
+	if (ret)
+		return ret;
+	ret = store_rows__window(store->db, row, &id);
+	ret = ret
+		      ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target, group->level,
+				 group->from_ns, group->to_ns, id);
+	ret = ret ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 1 WHERE id = ?1", id);
+	return sql__end(store->db, ret);
 }
 
 static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
 {
 	json_t *merged, *array;
-	int rc;
+	int ret;
 
 	if (!json_array_size(sum->cuda))
 		return 0;
@@ -140,8 +140,8 @@ static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
 		json_decref(sum->cuda);
 		sum->cuda = array;
 	}
-	rc = store_rows__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
-	return rc ?: sum->row.cuda_bytes > (int64_t)STORE_MAX_CUDA_BYTES ? -EFBIG : 0;
+	ret = store_rows__encode_cuda(sum->cuda, blob, &sum->row.cuda_size, &sum->row.cuda_bytes);
+	return ret ?: sum->row.cuda_bytes > (int64_t)STORE_MAX_CUDA_BYTES ? -EFBIG : 0;
 }
 
 /* -EFBIG: it would not be read back, or would push out too much of the rest. */
@@ -150,14 +150,14 @@ static int finish_sum(struct store *store, const struct group *group, struct sum
 	_cleanup_free_ uint8_t *message = NULL, *profile = NULL, *cuda = NULL;
 	struct window_row *row = &sum->row;
 	size_t length, content;
-	int rc;
+	int ret;
 
 	profile_merge__set_times(sum->merge, row->begin_ns, row->covered_ns);
-	rc = profile_merge__finish(sum->merge, false, &message, &length);
-	rc = rc ?: store_blob__encode(message, length, &profile, &row->profile_size, &content);
-	rc = rc ?: encode_cuda(store, sum, &cuda);
-	if (rc)
-		return rc;
+	ret = profile_merge__finish(sum->merge, false, &message, &length);
+	ret = ret ?: store_blob__encode(message, length, &profile, &row->profile_size, &content);
+	ret = ret ?: encode_cuda(store, sum, &cuda);
+	if (ret)
+		return ret;
 	if ((int64_t)(row->profile_size + row->cuda_size) > store_retain__limit(store) / 4)
 		return -EFBIG;
 	row->target = group->target;
@@ -179,45 +179,45 @@ int store_compact__merge(struct store *store, int level)
 								.reader = store_blob_reader__new(),
 								.cuda = json_array() };
 	struct group group;
-	int rc;
+	int ret;
 
 	if (!sum.merge || !sum.reader || !sum.cuda)
 		return -ENOMEM;
-	rc = find_group(store, level, &group);
-	if (rc <= 0)
-		return rc;
-	rc = read_group(store->db, &group, &sum);
-	if (!rc && sum.n > 1)
-		rc = finish_sum(store, &group, &sum);
-	else if (!rc)
-		rc = raise_level(store->db, &group);
-	if (cannot_be_merged(rc))
-		rc = raise_level(store->db, &group);
-	return rc ? rc : 1;
+	ret = find_group(store, level, &group);
+	if (ret <= 0)
+		return ret;
+	ret = read_group(store->db, &group, &sum);
+	if (!ret && sum.n > 1)
+		ret = finish_sum(store, &group, &sum);
+	else if (!ret)
+		ret = raise_level(store->db, &group);
+	if (cannot_be_merged(ret))
+		ret = raise_level(store->db, &group);
+	return ret ? ret : 1;
 }
 
 int store_compact__drop_before(struct store *store, int level, int64_t before_ns)
 {
 	int64_t sum;
-	int rc = SQL_GET(store->db, &sum,
-			 "SELECT part_of FROM windows INDEXED BY windows_parts"
-			 " WHERE level = ?1 AND part_of IS NOT NULL AND begin_ns < ?2 ORDER BY begin_ns LIMIT 1",
-			 level, before_ns);
+	int ret = SQL_GET(store->db, &sum,
+			  "SELECT part_of FROM windows INDEXED BY windows_parts"
+			  " WHERE level = ?1 AND part_of IS NOT NULL AND begin_ns < ?2 ORDER BY begin_ns LIMIT 1",
+			  level, before_ns);
 
-	if (rc)
-		return rc == -ENOENT ? 0 : rc;
-	rc = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
-	return rc ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
+	if (ret)
+		return ret == -ENOENT ? 0 : ret;
+	ret = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
+	return ret ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
 }
 
 int store_compact__drop_parts(struct store *store, int level)
 {
 	int64_t before_ns = store_clock__now(store) - levels[level].parts_age_ns - levels[level].width_ns;
-	int rc = sql__begin(store->db), dropped;
+	int ret = sql__begin(store->db), dropped;
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	dropped = store_compact__drop_before(store, level, before_ns);
-	rc = sql__end(store->db, dropped < 0 ? dropped : 0);
-	return rc ? rc : dropped;
+	ret = sql__end(store->db, dropped < 0 ? dropped : 0);
+	return ret ? ret : dropped;
 }

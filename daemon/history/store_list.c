@@ -68,12 +68,12 @@ static int take_target(struct target_list *list, sqlite3_stmt *s)
 static int open_statement(struct store *store, const char *text, size_t n, const int64_t *numbers, sqlite3 **db,
 			  sqlite3_stmt **s, struct so_error *err)
 {
-	int rc = store_schema__open_reader(store->path, db, err);
+	int ret = store_schema__open_reader(store->path, db, err);
 
-	if (rc)
-		return rc;
-	rc = sql__prepare_numbers(*db, text, n, numbers, s);
-	return rc ? so_err(err, rc, "the history cannot be read: %s", sql__words(rc)) : 0;
+	if (ret)
+		return ret;
+	ret = sql__prepare_numbers(*db, text, n, numbers, s);
+	return ret ? so_err(err, ret, "the history cannot be read: %s", sql__words(ret)) : 0;
 }
 
 int store__targets(struct store *store, struct store_target_info **out, size_t *n, struct so_error *err)
@@ -86,14 +86,14 @@ int store__targets(struct store *store, struct store_target_info **out, size_t *
 	__attribute__((cleanup(target_list__clear))) struct target_list list = { 0 };
 	_cleanup_(database) sqlite3 *db = NULL;
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc = open_statement(store, text, 0, NULL, &db, &s, err);
+	int ret = open_statement(store, text, 0, NULL, &db, &s, err);
 
-	if (rc && rc != -ENOENT && rc != -ENODATA)
-		return rc;
-	while (!rc && (rc = sql__step(db, s)) > 0)
-		rc = take_target(&list, s);
-	if (rc && rc != -ENOENT && rc != -ENODATA)
-		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
+	if (ret && ret != -ENOENT && ret != -ENODATA)
+		return ret;
+	while (!ret && (ret = sql__step(db, s)) > 0)
+		ret = take_target(&list, s);
+	if (ret && ret != -ENOENT && ret != -ENODATA)
+		return so_err(err, ret, "the history cannot be read: %s", sql__words(ret));
 	*n = list.n;
 	list.n = 0;
 	*out = TAKE_PTR(list.targets);
@@ -110,13 +110,13 @@ int store__gaps(struct store *store, int64_t from_ns, int64_t to_ns, struct stor
 	_cleanup_(database) sqlite3 *db = NULL;
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	size_t count = 0, capacity = 0;
-	int rc = open_statement(store, text, 2, (int64_t[]){ from_ns, to_ns }, &db, &s, err);
+	int ret = open_statement(store, text, 2, (int64_t[]){ from_ns, to_ns }, &db, &s, err);
 
-	if (rc && rc != -ENOENT && rc != -ENODATA)
-		return rc;
-	while (!rc && (rc = sql__step(db, s)) > 0) {
-		rc = ARRAY_RESERVE(gaps, capacity, count + 1);
-		if (!rc)
+	if (ret && ret != -ENOENT && ret != -ENODATA)
+		return ret;
+	while (!ret && (ret = sql__step(db, s)) > 0) {
+		ret = ARRAY_RESERVE(gaps, capacity, count + 1);
+		if (!ret)
 			gaps[count++] = (struct store_gap){
 				sqlite3_column_int64(s, 0),
 				sqlite3_column_int64(s, 1),
@@ -126,8 +126,8 @@ int store__gaps(struct store *store, int64_t from_ns, int64_t to_ns, struct stor
 					  STORE_GAP_NOT_WRITTEN),
 			};
 	}
-	if (rc && rc != -ENOENT && rc != -ENODATA)
-		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
+	if (ret && ret != -ENOENT && ret != -ENODATA)
+		return so_err(err, ret, "the history cannot be read: %s", sql__words(ret));
 	*n = count;
 	*out = TAKE_PTR(gaps);
 	return 0;

@@ -52,9 +52,9 @@ static void reading__clear(struct reading *reading)
 static int take_profile(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err)
 {
 	const uint8_t *content;
-	int rc = store_blob_reader__decode(reading->reader, blob, size, (uint64_t)bytes, &content);
+	int ret = store_blob_reader__decode(reading->reader, blob, size, (uint64_t)bytes, &content);
 
-	return rc ?: profile_merge__add(reading->merge, content, (size_t)bytes, err);
+	return ret ?: profile_merge__add(reading->merge, content, (size_t)bytes, err);
 }
 
 int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t size, int64_t content_bytes,
@@ -62,12 +62,12 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 {
 	json_auto_t *array = NULL;
 	const uint8_t *content;
-	int rc = content_bytes > (int64_t)STORE_MAX_CUDA_BYTES
-			 ? -EBADMSG
-			 : store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
+	int ret = content_bytes > (int64_t)STORE_MAX_CUDA_BYTES
+			  ? -EBADMSG
+			  : store_blob_reader__decode(reader, blob, size, (uint64_t)content_bytes, &content);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	array = json_loadb((const char *)content, (size_t)content_bytes, 0, NULL);
 	return !json_is_array(array) ? -EBADMSG : json_array_extend(documents, array) ? -ENOMEM : 0;
 }
@@ -75,13 +75,13 @@ int store_read__cuda(struct store_blob_reader *reader, const void *blob, size_t 
 static int take_cuda(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err)
 {
 	json_auto_t *documents = NULL;
-	int rc;
+	int ret;
 
 	if (!blob)
 		return 0;
 	documents = json_array();
-	rc = documents ? store_read__cuda(reading->reader, blob, size, bytes, documents) : -ENOMEM;
-	return rc ?: reading->take_documents(reading->data, documents);
+	ret = documents ? store_read__cuda(reading->reader, blob, size, bytes, documents) : -ENOMEM;
+	return ret ?: reading->take_documents(reading->data, documents);
 }
 
 /* Rows come by begin, so what all targets cover is a sweep. */
@@ -108,17 +108,17 @@ static void extend_span(struct reading *reading, sqlite3_stmt *s)
 
 static int take_row(struct reading *reading, sqlite3_stmt *s, struct so_error *err)
 {
-	int rc = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
-			       sqlite3_column_int64(s, 5), err);
+	int ret = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
+				sqlite3_column_int64(s, 5), err);
 
 	/* The blob alone is damaged: its checksum says so, or its size. Nothing of it has been added. */
-	if (rc == -EBADMSG) {
+	if (ret == -EBADMSG) {
 		reading->span.damaged++;
 		return 0;
 	}
-	if (!rc)
+	if (!ret)
 		extend_span(reading, s);
-	return rc;
+	return ret;
 }
 
 static int no_windows(const struct reading *reading, struct so_error *err)
@@ -135,26 +135,26 @@ static int read_range(struct store *store, struct reading *reading, const char *
 	int64_t numbers[] = { query->target, query->from_ns, query->to_ns, query->from_ns - LONGEST_NS };
 	_cleanup_(database) sqlite3 *db = NULL;
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc;
+	int ret;
 
 	if (query->from_ns >= query->to_ns || query->from_ns < 0)
 		return so_err(err, -EINVAL, "an empty range of time");
 	reading->reader = store_blob_reader__new();
 	if (!reading->reader)
 		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	rc = store_schema__open_reader(store->path, &db, err);
-	if (rc)
-		return rc == -ENOENT ? so_err(err, -ENODATA, "there is no history yet") : rc;
-	rc = sql__prepare_numbers(db, text, sizeof(numbers) / sizeof(numbers[0]), numbers, &s);
-	if (rc)
-		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
-	while ((rc = sql__step(db, s)) > 0) {
-		rc = take_row(reading, s, err);
-		if (rc)
-			return rc == -ENOMEM ? so_err(err, rc, "not enough memory to read the history") : rc;
+	ret = store_schema__open_reader(store->path, &db, err);
+	if (ret)
+		return ret == -ENOENT ? so_err(err, -ENODATA, "there is no history yet") : ret;
+	ret = sql__prepare_numbers(db, text, sizeof(numbers) / sizeof(numbers[0]), numbers, &s);
+	if (ret)
+		return so_err(err, ret, "the history cannot be read: %s", sql__words(ret));
+	while ((ret = sql__step(db, s)) > 0) {
+		ret = take_row(reading, s, err);
+		if (ret)
+			return ret == -ENOMEM ? so_err(err, ret, "not enough memory to read the history") : ret;
 	}
-	if (rc)
-		return so_err(err, rc, "the history cannot be read: %s", sql__words(rc));
+	if (ret)
+		return so_err(err, ret, "the history cannot be read: %s", sql__words(ret));
 	return reading->span.windows ? 0 : no_windows(reading, err);
 }
 
@@ -164,17 +164,17 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 	__attribute__((cleanup(reading__clear))) struct reading reading = { .query = query,
 									    .take = take_profile,
 									    .merge = profile_merge__new() };
-	int rc;
+	int ret;
 
 	if (!reading.merge)
 		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	rc = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
-	if (rc)
-		return rc;
+	ret = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
+	if (ret)
+		return ret;
 	profile_merge__set_times(reading.merge, reading.span.begin_ns, reading.span.covered_ns);
-	rc = profile_merge__finish(reading.merge, true, out, length);
-	if (rc)
-		return so_err(err, rc, "the profile of that time cannot be made: %s", strerror(-rc));
+	ret = profile_merge__finish(reading.merge, true, out, length);
+	if (ret)
+		return so_err(err, ret, "the profile of that time cannot be made: %s", strerror(-ret));
 	*span = reading.span;
 	return 0;
 }
@@ -185,9 +185,9 @@ int store__cuda(struct store *store, const struct store_query *query, int (*take
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_cuda, .take_documents = take, .data = data
 	};
-	int rc = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
+	int ret = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
 
-	if (!rc)
+	if (!ret)
 		*span = reading.span;
-	return rc;
+	return ret;
 }

@@ -21,20 +21,20 @@ static int insert_target(struct store *store, const struct open_target *target, 
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	char key[96];
-	int rc = sql__prepare(store->db,
-			      "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
-			      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
-			      " ON CONFLICT(key) DO UPDATE SET comm = ?5, ended_ns = NULL, end = 'open',"
-			      /* What was root's alone stays so: windows of then are among those that are there. */
-			      " labels = CASE json_valid(labels) WHEN 1 THEN"
-			      "  CASE json_extract(labels, '$.viewer[0]') WHEN 0"
-			      "   THEN json_set(?6, '$.viewer', json('[0,0]')) ELSE ?6 END"
-			      " ELSE ?6 END"
-			      " RETURNING id",
-			      &s);
+	int ret = sql__prepare(store->db,
+			       "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
+			       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
+			       " ON CONFLICT(key) DO UPDATE SET comm = ?5, ended_ns = NULL, end = 'open',"
+			       /* What was root's alone stays so: windows of then are among those that are there. */
+			       " labels = CASE json_valid(labels) WHEN 1 THEN"
+			       "  CASE json_extract(labels, '$.viewer[0]') WHEN 0"
+			       "   THEN json_set(?6, '$.viewer', json('[0,0]')) ELSE ?6 END"
+			       " ELSE ?6 END"
+			       " RETURNING id",
+			       &s);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	snprintf(key, sizeof(key), "%s/%d/%llu", store->boot_id, target->target.pid,
 		 (unsigned long long)target->target.start_ticks);
 	sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
@@ -44,22 +44,22 @@ static int insert_target(struct store *store, const struct open_target *target, 
 	sqlite3_bind_text(s, 5, target->comm, -1, SQLITE_STATIC);
 	sqlite3_bind_text(s, 6, target->labels, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(s, 7, store->now_ns());
-	rc = sql__step(store->db, s);
-	if (rc < 0)
-		return rc;
+	ret = sql__step(store->db, s);
+	if (ret < 0)
+		return ret;
 	*row = sqlite3_column_int64(s, 0);
 	/* An error at the end would show only now. */
-	rc = sql__step(store->db, s);
-	return rc < 0 ? rc : 0;
+	ret = sql__step(store->db, s);
+	return ret < 0 ? ret : 0;
 }
 
 static int write_end(struct store *store, const struct open_target *target, int64_t row)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
+	int ret = sql__prepare(store->db, "UPDATE targets SET ended_ns = ?2, end = ?3 WHERE id = ?1", &s);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	sqlite3_bind_int64(s, 1, row);
 	sqlite3_bind_int64(s, 2, target->ended_ns);
 	sqlite3_bind_text(s, 3, store_end_words[target->end], -1, SQLITE_STATIC);
@@ -69,10 +69,10 @@ static int write_end(struct store *store, const struct open_target *target, int6
 /* *row: its new one; 0 where it has one. */
 static int write_target(struct store *store, const struct open_target *target, int64_t *row)
 {
-	int rc = target->row ? 0 : insert_target(store, target, row);
+	int ret = target->row ? 0 : insert_target(store, target, row);
 
-	if (rc || target->end == STORE_END_OPEN)
-		return rc;
+	if (ret || target->end == STORE_END_OPEN)
+		return ret;
 	return write_end(store, target, target->row ?: *row);
 }
 
@@ -93,26 +93,26 @@ static void forget_written(struct store *store)
 int store_rows__targets(struct store *store)
 {
 	int64_t *rows;
-	int rc = 0;
+	int ret = 0;
 
 	rows = calloc(store->n_targets + 1, sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
-	rc = sql__begin(store->db);
-	if (!rc) {
-		for (size_t i = 0; !rc && i < store->n_targets; i++)
-			rc = write_target(store, &store->targets[i], &rows[i]);
-		rc = sql__end(store->db, rc);
+	ret = sql__begin(store->db);
+	if (!ret) {
+		for (size_t i = 0; !ret && i < store->n_targets; i++)
+			ret = write_target(store, &store->targets[i], &rows[i]);
+		ret = sql__end(store->db, ret);
 	}
-	for (size_t i = 0; !rc && i < store->n_targets; i++) {
+	for (size_t i = 0; !ret && i < store->n_targets; i++) {
 		if (rows[i])
 			store->targets[i].row = rows[i];
 		store->targets[i].listed = true;
 	}
 	free(rows);
-	if (!rc)
+	if (!ret)
 		forget_written(store);
-	return rc;
+	return ret;
 }
 
 static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, size_t size)
@@ -125,39 +125,40 @@ static int bind_blob(sqlite3 *db, sqlite3_stmt *s, int at, const void *blob, siz
 int store_rows__window(sqlite3 *db, const struct window_row *row, int64_t *id)
 {
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
-	int rc = SQL_RUN(db,
-			 "INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
-			 " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-			 row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost);
+	int ret =
+		SQL_RUN(db,
+			"INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
+			" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	*id = sqlite3_last_insert_rowid(db);
-	rc = sql__prepare(db,
-			  "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
-			  " VALUES(?1, ?2, ?3, ?4, ?5)",
-			  &s);
-	if (rc)
-		return rc;
+	ret = sql__prepare(db,
+			   "INSERT INTO blobs(window_id, profile_bytes, profile, cuda_bytes, cuda)"
+			   " VALUES(?1, ?2, ?3, ?4, ?5)",
+			   &s);
+	if (ret)
+		return ret;
 	sqlite3_bind_int64(s, 1, *id);
 	sqlite3_bind_int64(s, 2, row->profile_bytes);
-	rc = bind_blob(db, s, 3, row->profile, row->profile_size);
+	ret = bind_blob(db, s, 3, row->profile, row->profile_size);
 	if (row->cuda)
 		sqlite3_bind_int64(s, 4, row->cuda_bytes);
-	rc = rc ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
-	return rc ?: sql__step(db, s);
+	ret = ret ?: bind_blob(db, s, 5, row->cuda, row->cuda_size);
+	return ret ?: sql__step(db, s);
 }
 
 int store_rows__encode_cuda(json_t *documents, uint8_t **blob, size_t *size, int64_t *content_bytes)
 {
 	_cleanup_free_ char *text = json_dumps(documents, JSON_COMPACT);
 	size_t length;
-	int rc;
+	int ret;
 
 	if (!text)
 		return -ENOMEM;
-	rc = store_blob__encode(text, strlen(text), blob, size, &length);
-	if (!rc)
+	ret = store_blob__encode(text, strlen(text), blob, size, &length);
+	if (!ret)
 		*content_bytes = (int64_t)length;
-	return rc;
+	return ret;
 }

@@ -84,26 +84,26 @@ static int check(sqlite3 *db)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
 	uint64_t deadline_ns = clock__now_ns() + CHECK_NS;
-	int rc;
+	int ret;
 
 	sqlite3_progress_handler(db, CHECK_STEPS, out_of_time, &deadline_ns);
-	rc = sql__prepare(db, "PRAGMA quick_check(1)", &statement);
-	rc = rc ?: sql__step(db, statement);
-	if (rc == 1)
-		rc = !strcmp((const char *)sqlite3_column_text(statement, 0) ?: "", "ok") ? 0 : -EUCLEAN;
+	ret = sql__prepare(db, "PRAGMA quick_check(1)", &statement);
+	ret = ret ?: sql__step(db, statement);
+	if (ret == 1)
+		ret = !strcmp((const char *)sqlite3_column_text(statement, 0) ?: "", "ok") ? 0 : -EUCLEAN;
 	sqlite3_progress_handler(db, 0, NULL, NULL);
-	return rc == -EINTR ? 0 : rc;
+	return ret == -EINTR ? 0 : ret;
 }
 
 static int check_identity(sqlite3 *db, const char *path, int64_t *version, struct so_error *err)
 {
 	int64_t application = 0, tables = 0;
-	int rc = sql__get_number(db, "PRAGMA application_id", 0, NULL, &application);
+	int ret = sql__get_number(db, "PRAGMA application_id", 0, NULL, &application);
 
-	rc = rc ?: sql__get_number(db, "PRAGMA user_version", 0, NULL, version);
-	rc = rc ?: sql__get_number(db, "SELECT count(*) FROM sqlite_schema", 0, NULL, &tables);
-	if (rc)
-		return words(rc, path, err);
+	ret = ret ?: sql__get_number(db, "PRAGMA user_version", 0, NULL, version);
+	ret = ret ?: sql__get_number(db, "SELECT count(*) FROM sqlite_schema", 0, NULL, &tables);
+	if (ret)
+		return words(ret, path, err);
 	if (application != APPLICATION_ID && (tables || application || *version))
 		return so_err(err, -EMEDIUMTYPE, "%s is the database of another program", path);
 	if (*version > VERSION)
@@ -116,18 +116,18 @@ static int check_identity(sqlite3 *db, const char *path, int64_t *version, struc
 static int migrate(sqlite3 *db, int64_t version)
 {
 	char text[64];
-	int rc;
+	int ret;
 
 	if (version == VERSION)
 		return 0;
-	rc = sql__begin(db);
-	if (rc)
-		return rc;
-	for (int64_t i = version; !rc && i < VERSION; i++)
-		rc = sql__run(db, migrations[i]);
+	ret = sql__begin(db);
+	if (ret)
+		return ret;
+	for (int64_t i = version; !ret && i < VERSION; i++)
+		ret = sql__run(db, migrations[i]);
 	snprintf(text, sizeof(text), "PRAGMA user_version=%lld", (long long)VERSION);
-	rc = rc ?: sql__run(db, text);
-	return sql__end(db, rc ?: sql__run(db, "PRAGMA application_id=" NUMBER(APPLICATION_ID)));
+	ret = ret ?: sql__run(db, text);
+	return sql__end(db, ret ?: sql__run(db, "PRAGMA application_id=" NUMBER(APPLICATION_ID)));
 }
 
 static int open_file(const char *path, int flags, sqlite3 **out, struct so_error *err)
@@ -154,25 +154,25 @@ int store_schema__open_writer(const char *path, sqlite3 **out, struct so_error *
 {
 	_cleanup_(database) sqlite3 *db = NULL;
 	int64_t version;
-	int rc = create_file(path, err);
+	int ret = create_file(path, err);
 
-	rc = rc ?: open_file(path, SQLITE_OPEN_READWRITE, &db, err);
-	if (rc)
-		return rc;
-	rc = check_identity(db, path, &version, err);
-	if (rc)
-		return rc;
+	ret = ret ?: open_file(path, SQLITE_OPEN_READWRITE, &db, err);
+	if (ret)
+		return ret;
+	ret = check_identity(db, path, &version, err);
+	if (ret)
+		return ret;
 	/* auto_vacuum counts only where there is no table yet; journal_mode answers with a row. */
-	rc = sql__run(db, "PRAGMA auto_vacuum=INCREMENTAL;"
-			  "PRAGMA journal_mode=WAL;"
-			  "PRAGMA synchronous=NORMAL;"
-			  "PRAGMA foreign_keys=ON;"
-			  "PRAGMA wal_autocheckpoint=" NUMBER(CHECKPOINT_PAGES) ";"
-										"PRAGMA journal_size_limit=4194304");
-	rc = rc ?: check(db);
-	rc = rc ?: migrate(db, version);
-	if (rc)
-		return words(rc, path, err);
+	ret = sql__run(db, "PRAGMA auto_vacuum=INCREMENTAL;"
+			   "PRAGMA journal_mode=WAL;"
+			   "PRAGMA synchronous=NORMAL;"
+			   "PRAGMA foreign_keys=ON;"
+			   "PRAGMA wal_autocheckpoint=" NUMBER(CHECKPOINT_PAGES) ";"
+										 "PRAGMA journal_size_limit=4194304");
+	ret = ret ?: check(db);
+	ret = ret ?: migrate(db, version);
+	if (ret)
+		return words(ret, path, err);
 	*out = TAKE_PTR(db);
 	return 0;
 }
@@ -208,25 +208,25 @@ int store_schema__open_reader(const char *path, sqlite3 **out, struct so_error *
 	_cleanup_(database) sqlite3 *db = NULL;
 	int64_t version = 0;
 	struct stat st;
-	int rc;
+	int ret;
 
 	if (stat(path, &st))
 		return so_err(err, -errno, "%s: %s", path, strerror(errno));
-	rc = open_file(path, SQLITE_OPEN_READWRITE, &db, err);
-	rc = rc ?: check_identity(db, path, &version, err);
-	if ((rc == -EACCES || rc == -EROFS || rc == -ENOSPC) && !has_log(path)) {
+	ret = open_file(path, SQLITE_OPEN_READWRITE, &db, err);
+	ret = ret ?: check_identity(db, path, &version, err);
+	if ((ret == -EACCES || ret == -EROFS || ret == -ENOSPC) && !has_log(path)) {
 		if (db)
 			sqlite3_close_v2(TAKE_PTR(db));
-		rc = open_immutable(path, &db, err);
-		rc = rc ?: check_identity(db, path, &version, err);
+		ret = open_immutable(path, &db, err);
+		ret = ret ?: check_identity(db, path, &version, err);
 	}
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!version)
 		return so_err(err, -ENODATA, "%s has no history yet", path);
-	rc = sql__run(db, "PRAGMA query_only=ON");
-	if (rc)
-		return words(rc, path, err);
+	ret = sql__run(db, "PRAGMA query_only=ON");
+	if (ret)
+		return words(ret, path, err);
 	*out = TAKE_PTR(db);
 	return 0;
 }
@@ -245,13 +245,13 @@ int store_schema__move_aside(const char *path, int64_t now_ns, char *aside, size
 	time_t now = (time_t)(now_ns / 1000000000);
 	char stamp[32];
 	struct tm tm;
-	int rc;
+	int ret;
 
 	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", gmtime_r(&now, &tm));
 	if ((size_t)snprintf(aside, size, "%s.corrupt-%s", path, stamp) >= size)
 		return -ENAMETOOLONG;
 	/* The log first: if this breaks off in between, no new database meets an old one's log. */
-	rc = rename_part(path, aside, "-wal");
-	rc = rc ?: rename_part(path, aside, "-shm");
-	return rc ?: rename_part(path, aside, "");
+	ret = rename_part(path, aside, "-wal");
+	ret = ret ?: rename_part(path, aside, "-shm");
+	return ret ?: rename_part(path, aside, "");
 }

@@ -91,14 +91,14 @@ int sql__prepare(sqlite3 *db, const char *text, sqlite3_stmt **out)
 int sql__prepare_numbers(sqlite3 *db, const char *text, size_t n, const int64_t *numbers, sqlite3_stmt **out)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
-	int rc = sql__prepare(db, text, &statement);
+	int ret = sql__prepare(db, text, &statement);
 
-	for (size_t i = 0; !rc && i < n; i++)
+	for (size_t i = 0; !ret && i < n; i++)
 		if (sqlite3_bind_int64(statement, (int)i + 1, numbers[i]) != SQLITE_OK)
-			rc = sql__error(db);
-	if (!rc)
+			ret = sql__error(db);
+	if (!ret)
 		*out = TAKE_PTR(statement);
-	return rc;
+	return ret;
 }
 
 int sql__step(sqlite3 *db, sqlite3_stmt *statement)
@@ -116,24 +116,24 @@ int sql__step(sqlite3 *db, sqlite3_stmt *statement)
 int sql__run_numbers(sqlite3 *db, const char *text, size_t n, const int64_t *numbers)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
-	int rc = sql__prepare_numbers(db, text, n, numbers, &statement);
+	int ret = sql__prepare_numbers(db, text, n, numbers, &statement);
 
-	if (rc)
-		return rc;
-	while ((rc = sql__step(db, statement)) > 0)
+	if (ret)
+		return ret;
+	while ((ret = sql__step(db, statement)) > 0)
 		;
-	return rc;
+	return ret;
 }
 
 int sql__get_number(sqlite3 *db, const char *text, size_t n, const int64_t *numbers, int64_t *out)
 {
 	_cleanup_(statement) sqlite3_stmt *statement = NULL;
-	int rc = sql__prepare_numbers(db, text, n, numbers, &statement);
+	int ret = sql__prepare_numbers(db, text, n, numbers, &statement);
 
-	rc = rc ?: sql__step(db, statement);
-	if (rc < 0)
-		return rc;
-	if (!rc || sqlite3_column_type(statement, 0) == SQLITE_NULL)
+	ret = ret ?: sql__step(db, statement);
+	if (ret < 0)
+		return ret;
+	if (!ret || sqlite3_column_type(statement, 0) == SQLITE_NULL)
 		return -ENOENT;
 	*out = sqlite3_column_int64(statement, 0);
 	return 0;
@@ -153,11 +153,11 @@ static void sql__rollback(sqlite3 *db)
 
 int sql__commit(sqlite3 *db)
 {
-	int rc = sql__run(db, "COMMIT");
+	int ret = sql__run(db, "COMMIT");
 
-	if (rc)
+	if (ret)
 		sql__rollback(db);
-	return rc;
+	return ret;
 }
 
 int sql__end(sqlite3 *db, int r)

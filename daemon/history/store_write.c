@@ -36,14 +36,14 @@ static bool is_written(const struct store *store)
 
 int store_write__late_targets(struct store *store)
 {
-	int rc;
+	int ret;
 
 	if (is_written(store))
 		return 0;
-	rc = store_rows__targets(store);
-	if (!rc)
+	ret = store_rows__targets(store);
+	if (!ret)
 		store__worked(store);
-	return rc;
+	return ret;
 }
 
 static struct open_target *find_target(struct store *store, uint32_t handle)
@@ -91,26 +91,26 @@ static int remember_target(struct store *store, const struct store_target *targe
 
 int store__begin_target(struct store *store, const struct store_target *target, uint32_t *handle)
 {
-	int rc;
+	int ret;
 
 	pthread_mutex_lock(&store->lock);
-	rc = remember_target(store, target, handle);
+	ret = remember_target(store, target, handle);
 	/* What fails here is tried again with the first window. */
-	if (!rc && !store__connect(store)) {
+	if (!ret && !store__connect(store)) {
 		int failed = store_rows__targets(store);
 
 		if (failed)
 			store__failed(store, failed);
 	}
 	pthread_mutex_unlock(&store->lock);
-	return rc;
+	return ret;
 }
 
 /* What fails here is tried again by store__maintain(). What never had a row has nothing in the store that would end. */
 static void end_locked(struct store *store, struct open_target *target, enum store_end end)
 {
 	size_t n;
-	int rc;
+	int ret;
 
 	if (!target->listed) {
 		store_rows__forget_target(store, target);
@@ -123,9 +123,9 @@ static void end_locked(struct store *store, struct open_target *target, enum sto
 		store_rows__forget_target(store, target);
 	if (store__connect(store))
 		return;
-	rc = store_write__late_targets(store);
-	if (rc)
-		store__failed(store, rc);
+	ret = store_write__late_targets(store);
+	if (ret)
+		store__failed(store, ret);
 }
 
 int store__end_target(struct store *store, uint32_t handle, enum store_end end)
@@ -151,7 +151,7 @@ static int encode_document(const struct store_window *window, uint8_t **blob, si
 {
 	_cleanup_free_ char *array = NULL;
 	size_t length, content;
-	int rc;
+	int ret;
 
 	if (!window->cuda)
 		return 0;
@@ -165,10 +165,10 @@ static int encode_document(const struct store_window *window, uint8_t **blob, si
 		array = NULL;
 		return -ENOMEM;
 	}
-	rc = store_blob__encode(array, length + 2, blob, size, &content);
-	if (!rc)
+	ret = store_blob__encode(array, length + 2, blob, size, &content);
+	if (!ret)
 		*content_bytes = (int64_t)content;
-	return rc;
+	return ret;
 }
 
 static int write_missed(struct store *store)
@@ -197,40 +197,40 @@ static void count_missed(struct store *store, const struct store_window *window)
 static int write_window(struct store *store, struct window_row *row)
 {
 	int64_t id, bytes = (int64_t)(row->profile_size + row->cuda_size);
-	int rc = sql__begin(store->db);
+	int ret = sql__begin(store->db);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (bytes > store_retain__limit(store) / 4)
-		rc = -EFBIG;
-	rc = rc ?: store_retain__make_room(store, bytes + ROW_BYTES);
-	rc = rc ?: write_missed(store);
-	rc = rc ?: store_rows__window(store->db, row, &id);
+		ret = -EFBIG;
+	ret = ret ?: store_retain__make_room(store, bytes + ROW_BYTES);
+	ret = ret ?: write_missed(store);
+	ret = ret ?: store_rows__window(store->db, row, &id);
 	/* The first window's clock begins with it: until the next sweep, its age would be the wall clock's. */
-	if (!rc && !store->clock.now_ns)
-		rc = store_clock__save(store);
-	return sql__end(store->db, rc);
+	if (!ret && !store->clock.now_ns)
+		ret = store_clock__save(store);
+	return sql__end(store->db, ret);
 }
 
 static int add_locked(struct store *store, uint32_t handle, struct window_row *row)
 {
 	struct open_target *target = find_target(store, handle);
-	int rc;
+	int ret;
 
 	if (!target)
 		return -ENOENT;
-	rc = store__connect(store);
-	if (rc)
-		return rc;
+	ret = store__connect(store);
+	if (ret)
+		return ret;
 	if (!target->row) {
-		rc = store_rows__targets(store);
+		ret = store_rows__targets(store);
 		/* Those whose end is written by that are gone, and the others may be somewhere else. */
 		target = find_target(store, handle);
 	}
 	row->target = target->row;
-	rc = rc ?: write_window(store, row);
-	if (rc)
-		return store__failed(store, rc);
+	ret = ret ?: write_window(store, row);
+	if (ret)
+		return store__failed(store, ret);
 	store->missed = (struct missed_windows){ 0 };
 	store->n_added++;
 	store__worked(store);
@@ -248,27 +248,27 @@ int store__add(struct store *store, uint32_t handle, const struct store_window *
 	_cleanup_free_ uint8_t *profile = NULL, *cuda = NULL;
 	struct window_row row = { .level = 0 };
 	size_t content;
-	int rc;
+	int ret;
 
 	if (!is_window(window))
 		return -EINVAL;
 	/* Compressing needs no lock. */
-	rc = store_blob__encode(window->profile, window->profile_bytes, &profile, &row.profile_size, &content);
-	rc = rc ?: encode_document(window, &cuda, &row.cuda_size, &row.cuda_bytes);
+	ret = store_blob__encode(window->profile, window->profile_bytes, &profile, &row.profile_size, &content);
+	ret = ret ?: encode_document(window, &cuda, &row.cuda_size, &row.cuda_bytes);
 	row.begin_ns = window->begin_ns;
 	row.end_ns = window->end_ns;
 	row.covered_ns = window->end_ns - window->begin_ns;
 	row.samples = (int64_t)window->samples;
 	row.lost = (int64_t)window->lost;
 	row.profile = profile;
-	row.profile_bytes = rc ? 0 : (int64_t)content;
+	row.profile_bytes = ret ? 0 : (int64_t)content;
 	row.cuda = cuda;
 	pthread_mutex_lock(&store->lock);
-	rc = rc ?: add_locked(store, handle, &row);
-	if (rc && rc != -ENOENT)
+	ret = ret ?: add_locked(store, handle, &row);
+	if (ret && ret != -ENOENT)
 		count_missed(store, window);
 	pthread_mutex_unlock(&store->lock);
-	return rc;
+	return ret;
 }
 
 /* 0: there is none. */

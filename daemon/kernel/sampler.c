@@ -149,21 +149,21 @@ static uint32_t ring_bytes(void)
 
 static int load(struct sampler *s, const struct sampler_options *options, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	s->skel = sampler_bpf__open();
 	if (!s->skel)
 		return load_error(-errno, err);
 	choose_mechanisms(s, options);
-	rc = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
-	rc = rc ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
-	rc = rc ?: bpf_map__set_max_entries(s->skel->maps.frame_caches, libbpf_num_possible_cpus());
-	rc = rc ?: bpf_map__set_max_entries(s->skel->maps.stacks, ring_bytes());
-	rc = rc ?: sampler_bpf__load(s->skel);
-	rc = rc ?: link_chain(s);
+	ret = bpf_map__set_max_entries(s->skel->maps.window_a, s->window_entries);
+	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.window_b, s->window_entries);
+	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.frame_caches, libbpf_num_possible_cpus());
+	ret = ret ?: bpf_map__set_max_entries(s->skel->maps.stacks, ring_bytes());
+	ret = ret ?: sampler_bpf__load(s->skel);
+	ret = ret ?: link_chain(s);
 	/* The tracepoints. The perf_event programs are attached to events later, by clock_events.c. */
-	rc = rc ?: sampler_bpf__attach(s->skel);
-	return rc ? load_error(rc, err) : 0;
+	ret = ret ?: sampler_bpf__attach(s->skel);
+	return ret ? load_error(ret, err) : 0;
 }
 
 int sampler__new(const struct sampler_options *options, const struct sampler_handlers *handlers, struct sampler **out,
@@ -171,7 +171,7 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 {
 	struct rlimit infinite = { RLIM_INFINITY, RLIM_INFINITY };
 	_cleanup_(sampler) struct sampler *s = calloc(1, sizeof(*s));
-	int rc;
+	int ret;
 
 	if (!s)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -189,16 +189,16 @@ int sampler__new(const struct sampler_options *options, const struct sampler_han
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL & ~LIBBPF_STRICT_AUTO_RLIMIT_MEMLOCK);
 	/* Kernels before 5.11 charge maps to the locked-memory limit; if raising it is not permitted it may suffice. */
 	setrlimit(RLIMIT_MEMLOCK, &infinite);
-	rc = load(s, options, err);
-	if (rc)
-		return rc;
-	rc = map_rules(s, err);
-	rc = rc ?: open_rings(s, err);
-	if (rc)
-		return rc;
-	rc = clock_events__new(first_program(s), &s->events);
-	if (rc)
-		return so_err(err, rc, "out of memory");
+	ret = load(s, options, err);
+	if (ret)
+		return ret;
+	ret = map_rules(s, err);
+	ret = ret ?: open_rings(s, err);
+	if (ret)
+		return ret;
+	ret = clock_events__new(first_program(s), &s->events);
+	if (ret)
+		return so_err(err, ret, "out of memory");
 	*out = TAKE_PTR(s);
 	return 0;
 }
@@ -278,12 +278,12 @@ static int make_shard(struct sampler *s)
 int sampler__shard_open(struct sampler *s, unsigned i, uint32_t **words)
 {
 	void *p;
-	int rc;
+	int ret;
 
 	while (i >= s->n_shards) {
-		rc = make_shard(s);
-		if (rc)
-			return rc;
+		ret = make_shard(s);
+		if (ret)
+			return ret;
 	}
 	p = mmap(NULL, SO_SHARD_WORDS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, s->shard_fds[i], 0);
 	if (p == MAP_FAILED)
@@ -377,17 +377,17 @@ static int hand_over_counts(struct sampler *s, int fd)
 	bool first = true;
 
 	for (;;) {
-		int rc;
+		int ret;
 
 		n = BATCH;
-		rc = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &batch, &next, s->keys, s->counts, &n, NULL);
-		if (rc && errno != ENOENT)
+		ret = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &batch, &next, s->keys, s->counts, &n, NULL);
+		if (ret && errno != ENOENT)
 			return -errno;
 		for (uint32_t i = 0; i < n; i++) {
 			if (s->keys[i].tgid)
 				s->handlers.count(s->handlers.context, &s->keys[i], &s->counts[i]);
 		}
-		if (rc)
+		if (ret)
 			return 0;
 		batch = next;
 		first = false;
@@ -399,15 +399,15 @@ int sampler__drain(struct sampler *s, struct so_error *err)
 	int fds[2] = { bpf_map__fd(s->skel->maps.window_a), bpf_map__fd(s->skel->maps.window_b) };
 	unsigned old = s->open_window;
 	uint32_t key = 0;
-	int rc;
+	int ret;
 
 	/* The kernel returns from an update of a map in a map only when no program can still hold the old entry. */
 	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.open_window), &key, &fds[!old], BPF_ANY))
 		return so_err(err, -errno, "cannot swap the window of counts: %s", strerror(errno));
 	s->open_window = !old;
 	sampler__consume_stacks(s);
-	rc = hand_over_counts(s, fds[old]);
-	return rc ? so_err(err, rc, "cannot read the window of counts: %s", strerror(-rc)) : 0;
+	ret = hand_over_counts(s, fds[old]);
+	return ret ? so_err(err, ret, "cannot read the window of counts: %s", strerror(-ret)) : 0;
 }
 
 unsigned sampler__window_entries(const struct sampler *s)

@@ -240,20 +240,20 @@ static int open_devices(struct nvml *nvml, struct so_error *err)
 /* By the helper where one is named, or where this program can load no library. */
 static int load(struct nvml *nvml, const char *path, const char *helper, struct so_error *err)
 {
-	int rc = helper ? -ENOTSUP : nvml_library__load(&nvml->call, path, err);
+	int ret = helper ? -ENOTSUP : nvml_library__load(&nvml->call, path, err);
 
-	if (rc != -ENOTSUP)
-		return rc;
-	rc = nvml_remote__load(&nvml->call, helper, path, err);
-	nvml->remote = rc == 0;
-	return rc;
+	if (ret != -ENOTSUP)
+		return ret;
+	ret = nvml_remote__load(&nvml->call, helper, path, err);
+	nvml->remote = ret == 0;
+	return ret;
 }
 
 int nvml__open(const char *path, const char *helper, struct nvml_refusals *refusals, struct nvml **out,
 	       struct so_error *err)
 {
 	_cleanup_(nvml) struct nvml *nvml = calloc(1, sizeof(*nvml));
-	int rc, code;
+	int ret, code;
 
 	if (!path)
 		path = NVML_LIBRARY;
@@ -264,9 +264,9 @@ int nvml__open(const char *path, const char *helper, struct nvml_refusals *refus
 	nvml->process_infos = malloc(NVML_MAX_PROCESSES * NVML_PROCESS_INFO_MAX_BYTES);
 	if (!nvml->process_samples || !nvml->process_infos)
 		return so_err(err, -ENOMEM, "no memory for %s", path);
-	rc = load(nvml, path, helper, err);
-	if (rc < 0)
-		return rc;
+	ret = load(nvml, path, helper, err);
+	if (ret < 0)
+		return ret;
 	code = nvml->call.init();
 	if (code)
 		return nvml_library__refused(&nvml->call, code, "does not start", err);
@@ -274,9 +274,9 @@ int nvml__open(const char *path, const char *helper, struct nvml_refusals *refus
 	if (!nvml->call.driver_version || nvml->call.driver_version(nvml->driver, NVML_TEXT_BYTES))
 		nvml->driver[0] = '\0';
 	tidy(nvml->driver);
-	rc = open_devices(nvml, err);
-	if (rc < 0)
-		return rc;
+	ret = open_devices(nvml, err);
+	if (ret < 0)
+		return ret;
 	*out = TAKE_PTR(nvml);
 	return 0;
 }

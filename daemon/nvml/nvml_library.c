@@ -46,7 +46,7 @@ static int resolve(struct nvml_library *library, const char *path, struct so_err
 int nvml_library__load(struct nvml_library *library, const char *path, struct so_error *err)
 {
 	const char *why;
-	int rc;
+	int ret;
 
 	*library = (struct nvml_library){ 0 };
 	if (linked_statically())
@@ -61,10 +61,10 @@ int nvml_library__load(struct nvml_library *library, const char *path, struct so
 			return so_err(err, -ENOENT, "%s is not there: it comes with NVIDIA's driver", path);
 		return so_err(err, -ELIBBAD, "%s cannot be loaded: %s", path, why ? why : "no reason given");
 	}
-	rc = resolve(library, path, err);
-	if (rc < 0)
+	ret = resolve(library, path, err);
+	if (ret < 0)
 		nvml_library__unload(library);
-	return rc;
+	return ret;
 }
 
 void nvml_library__unload(struct nvml_library *library)
@@ -87,13 +87,13 @@ const char *nvml_library__words(const struct nvml_library *library, int code, ch
 int nvml_library__refused(const struct nvml_library *library, int code, const char *what, struct so_error *err)
 {
 	char buffer[32];
-	int rc = -EIO;
+	int ret = -EIO;
 
 	if (code == NVML_NO_PERMISSION)
-		rc = -EACCES;
+		ret = -EACCES;
 	else if (code == NVML_DRIVER_NOT_LOADED)
-		rc = -ENODEV;
-	return so_err(err, rc, "NVML %s: %s", what, nvml_library__words(library, code, buffer));
+		ret = -ENODEV;
+	return so_err(err, ret, "NVML %s: %s", what, nvml_library__words(library, code, buffer));
 }
 
 /* The last bytes of a structure are a PID's memory or an instance's number, never all NVML_UNTOUCHED. */

@@ -281,13 +281,13 @@ static int load_there(struct nvml_library *library, const char *path, struct so_
 int nvml_remote__load(struct nvml_library *library, const char *program, const char *path, struct so_error *err)
 {
 	char beside[PATH_MAX] = NVML_HELPER;
-	int pair[2], rc;
+	int pair[2], ret;
 
 	if (helper.process.pid)
 		return so_err(err, -EBUSY, "%s runs already", NVML_HELPER);
 	if (!program) {
-		rc = beside_this_program(beside);
-		if (rc < 0)
+		ret = beside_this_program(beside);
+		if (ret < 0)
 			return so_err(err, -ENOTSUP, "where this program lies is not known, so %s is not found",
 				      NVML_HELPER);
 		program = beside;
@@ -296,21 +296,21 @@ int nvml_remote__load(struct nvml_library *library, const char *program, const c
 		return so_err(err, -errno, "no socket for %s: %s", NVML_HELPER, strerror(errno));
 	helper.fd = pair[0];
 	helper.gone = NULL;
-	rc = helper_process__start(&helper.process, program, path, pair[1]);
+	ret = helper_process__start(&helper.process, program, path, pair[1]);
 	close(pair[1]);
-	if (rc < 0)
+	if (ret < 0)
 		end_helper();
-	if (rc == -EBUSY)
+	if (ret == -EBUSY)
 		return so_err(err, -EBUSY, "%d killed %s have not ended: the driver holds them", HELPER_MAX_STUCK,
 			      NVML_HELPER);
-	if (rc < 0)
+	if (ret < 0)
 		return so_err(err, -ENOTSUP,
 			      "%s, through which a statically linked stakeoutd reads %s, does not start: %s", program,
-			      path, strerror(-rc));
-	rc = load_there(library, path, err);
-	if (rc < 0)
+			      path, strerror(-ret));
+	ret = load_there(library, path, err);
+	if (ret < 0)
 		end_helper();
-	return rc;
+	return ret;
 }
 
 bool nvml_remote__is_gone(void)

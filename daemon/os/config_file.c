@@ -73,14 +73,14 @@ int config_file__parse(char *text, size_t n, const char *path, config_file_take_
 		char *newline = memchr(line, '\n', (size_t)(end - line));
 		char *stop = newline ? newline : end;
 		struct so_error why = { .text = "" };
-		int rc;
+		int ret;
 
 		*stop = '\0';
 		if (memchr(line, '\0', (size_t)(stop - line)))
 			return so_err(err, -EINVAL, "%.200s:%u: a NUL byte, this is no text", path, number);
-		rc = parse_line(line, take, context, &why);
-		if (rc)
-			return so_err(err, rc, "%.200s:%u: %.290s", path, number, why.text);
+		ret = parse_line(line, take, context, &why);
+		if (ret)
+			return so_err(err, ret, "%.200s:%u: %.290s", path, number, why.text);
 		line = stop + 1;
 	}
 	return 0;

@@ -77,17 +77,17 @@ static void *work(void *context)
 
 static int add_thread(struct fd_closer *c)
 {
-	int rc = -pthread_create(&c->threads[c->n_threads], NULL, work, c);
+	int ret = -pthread_create(&c->threads[c->n_threads], NULL, work, c);
 
-	if (!rc)
+	if (!ret)
 		pthread_setname_np(c->threads[c->n_threads++], "closer");
-	return rc;
+	return ret;
 }
 
 int fd_closer__new(struct fd_closer **out)
 {
 	struct fd_closer *c = calloc(1, sizeof(*c));
-	int rc;
+	int ret;
 
 	if (!c)
 		return -ENOMEM;
@@ -96,14 +96,14 @@ int fd_closer__new(struct fd_closer **out)
 	pthread_cond_init(&c->given, NULL);
 	clock__init_cond(&c->closed);
 	pthread_mutex_lock(&c->lock);
-	rc = add_thread(c);
+	ret = add_thread(c);
 	pthread_mutex_unlock(&c->lock);
-	if (rc) {
+	if (ret) {
 		pthread_cond_destroy(&c->given);
 		pthread_cond_destroy(&c->closed);
 		pthread_mutex_destroy(&c->lock);
 		free(c);
-		return rc;
+		return ret;
 	}
 	*out = c;
 	return 0;

@@ -28,7 +28,7 @@ static int spawn(pid_t *pid, const char *program, const char *argument, int fd)
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
 	sigset_t none, all;
-	int rc;
+	int ret;
 
 	sigemptyset(&none);
 	sigfillset(&all);
@@ -37,27 +37,27 @@ static int spawn(pid_t *pid, const char *program, const char *argument, int fd)
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setsigdefault(&attributes, &all);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	rc = posix_spawn_file_actions_adddup2(&files, fd, STDIN_FILENO) ?:
+	ret = posix_spawn_file_actions_adddup2(&files, fd, STDIN_FILENO) ?:
 	    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO) ?:
 	    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1) ?:
 	    posix_spawn(pid, program, &files, &attributes, argv, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&files);
-	return -rc;
+	return -ret;
 }
 
 int helper_process__start(struct helper_process *helper, const char *program, const char *argument, int fd)
 {
 	pid_t pid;
-	int rc;
+	int ret;
 
 	reap_stuck(helper);
 	if (helper->pid || helper->n_stuck == HELPER_MAX_STUCK)
 		return -EBUSY;
-	rc = spawn(&pid, program, argument, fd);
-	if (!rc)
+	ret = spawn(&pid, program, argument, fd);
+	if (!ret)
 		helper->pid = pid;
-	return rc;
+	return ret;
 }
 
 /* A process inside a driver, or waiting for a disk, may not end for long: it stays a child, its place kept ready. */

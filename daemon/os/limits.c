@@ -106,17 +106,17 @@ int limits__wait_profile(uid_t uid, struct so_error *err)
 json_t *limits__json(void)
 {
 	json_t *all = json_array();
-	int rc = 0;
+	int ret = 0;
 
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < LIMIT_COUNT; i++)
-		rc |= json_array_append_new(
+		ret |= json_array_append_new(
 			all,
 			json_pack("{s:s, s:I, s:o, s:I}", "name", limits[i].word, "limit", (json_int_t)limits[i].most,
 				  "now", limits[i].counted ? json_integer((json_int_t)now[i]) : json_null(), "hit",
 				  (json_int_t)hits[i]));
 	pthread_mutex_unlock(&lock);
-	if (rc) {
+	if (ret) {
 		json_decref(all);
 		return NULL;
 	}

@@ -154,13 +154,13 @@ int privileges__drop(struct so_error *err)
 	unsigned last = last_capability();
 	struct sets sets;
 	uint64_t keep;
-	int rc = check_alone(err);
+	int ret = check_alone(err);
 
-	if (rc)
-		return rc;
-	rc = get(&sets);
-	if (rc)
-		return so_err(err, rc, "cannot read the capabilities: %s", strerror(-rc));
+	if (ret)
+		return ret;
+	ret = get(&sets);
+	if (ret)
+		return so_err(err, ret, "cannot read the capabilities: %s", strerror(-ret));
 	keep = privileges__wanted(permitted(&sets), last);
 	if (do_events_need_admin(&sets, keep))
 		keep |= BIT(CAP_SYS_ADMIN);
@@ -170,8 +170,8 @@ int privileges__drop(struct so_error *err)
 	drop_bounding(keep, last);
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
 		return so_err(err, -errno, "cannot clear the ambient capabilities: %s", strerror(errno));
-	rc = set_to(keep, keep);
-	return rc ? so_err(err, rc, "cannot give up capabilities: %s", strerror(-rc)) : 0;
+	ret = set_to(keep, keep);
+	return ret ? so_err(err, ret, "cannot give up capabilities: %s", strerror(-ret)) : 0;
 }
 
 /* Only those that can be kept have names here. */

@@ -117,13 +117,13 @@ int proc_info__all(struct proc_pair **out, size_t *n_out)
 	_cleanup_free_ struct proc_pair *list = NULL;
 	size_t n = 0, capacity = 0;
 	struct dirent *entry;
-	int rc = 0;
+	int ret = 0;
 	DIR *dir;
 
 	dir = opendir("/proc");
 	if (!dir)
 		return -errno;
-	while (!rc && (entry = readdir(dir))) {
+	while (!ret && (entry = readdir(dir))) {
 		struct proc_stat stat;
 		char text[1024];
 
@@ -132,11 +132,11 @@ int proc_info__all(struct proc_pair **out, size_t *n_out)
 		if (proc_file__read(PROC_FILE_HERE, atoi(entry->d_name), "stat", text, sizeof(text)) <= 0 ||
 		    !proc_stat__parse(text, &stat))
 			continue;
-		rc = append_pair(&list, &n, &capacity, (struct proc_pair){ atoi(entry->d_name), stat.ppid });
+		ret = append_pair(&list, &n, &capacity, (struct proc_pair){ atoi(entry->d_name), stat.ppid });
 	}
 	closedir(dir);
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	*out = TAKE_PTR(list);
 	*n_out = n;
 	return 0;

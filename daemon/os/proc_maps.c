@@ -182,18 +182,18 @@ int proc_maps__parse(const char *text, size_t length, bool executable_only, stru
 {
 	__attribute__((cleanup(cleanup__proc_maps))) struct proc_maps maps = { 0 };
 	size_t string_bytes;
-	int rc = walk(text, length, executable_only, &maps, &string_bytes, err);
+	int ret = walk(text, length, executable_only, &maps, &string_bytes, err);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (maps.n > 0) {
 		maps.maps = calloc(maps.n, sizeof(*maps.maps));
 		maps.strings = malloc(string_bytes + 1);
 		if (!maps.maps || !maps.strings)
 			return so_err(err, -ENOMEM, "out of memory");
-		rc = walk(text, length, executable_only, &maps, &string_bytes, err);
-		if (rc < 0)
-			return rc;
+		ret = walk(text, length, executable_only, &maps, &string_bytes, err);
+		if (ret < 0)
+			return ret;
 	}
 	/* The kernel lists in order, but a map that changes between two reads of it may repeat a range. */
 	for (size_t i = 1; i < maps.n; i++) {
@@ -245,15 +245,15 @@ int proc_maps__read(pid_t pid, bool executable_only, struct proc_maps *out, stru
 	_cleanup_close_ int fd = -1;
 	char path[64];
 	size_t length = 0;
-	int rc;
+	int ret;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	rc = fd < 0 ? -errno : read_all(fd, &text, &length);
-	if (rc == -ENOENT || rc == -ESRCH)
+	ret = fd < 0 ? -errno : read_all(fd, &text, &length);
+	if (ret == -ENOENT || ret == -ESRCH)
 		return so_err(err, -ESRCH, "process %d does not exist (any more)", pid);
-	if (rc < 0)
-		return so_err(err, rc, "cannot read %s: %s", path, strerror(-rc));
+	if (ret < 0)
+		return so_err(err, ret, "cannot read %s: %s", path, strerror(-ret));
 	return proc_maps__parse(text, length, executable_only, out, err);
 }
 
@@ -333,7 +333,7 @@ static int open_listed(const char *link, const struct proc_map *map)
 int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 {
 	char link[96];
-	int fd, rc;
+	int fd, ret;
 
 	if (map->inode == 0)
 		return -ENOENT;
@@ -345,15 +345,15 @@ int proc_maps__open_file(pid_t pid, const struct proc_map *map)
 		return fd;
 	if (map->path[0] != '/')
 		return -ENOENT;
-	rc = open_by_path(pid, map, "");
+	ret = open_by_path(pid, map, "");
 	/* A file may really be called "… (deleted)". */
-	if (rc < 0 && map->deleted) {
+	if (ret < 0 && map->deleted) {
 		int named = open_by_path(pid, map, deleted_suffix);
 
 		if (named >= 0)
 			return named;
 	}
-	return rc;
+	return ret;
 }
 
 void proc_maps__release(struct proc_maps *maps)

@@ -35,13 +35,13 @@ int sd_notify__send(const char *state)
 	_cleanup_close_ int fd = -1;
 	struct sockaddr_un address;
 	socklen_t size;
-	int rc;
+	int ret;
 
 	if (!where || !where[0])
 		return 0;
-	rc = parse_address(where, &address, &size);
-	if (rc)
-		return rc;
+	ret = parse_address(where, &address, &size);
+	if (ret)
+		return ret;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
@@ -112,7 +112,7 @@ int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void 
 		       struct so_error *err)
 {
 	struct sd_watchdog *w = calloc(1, sizeof(*w));
-	int rc = 0;
+	int ret = 0;
 
 	if (!w)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -120,11 +120,11 @@ int sd_watchdog__start(uint64_t interval_us, bool (*alive)(void *context), void 
 	pthread_mutex_init(&w->lock, NULL);
 	clock__init_cond(&w->wake);
 	if (interval_us)
-		rc = pthread_create(&w->thread, NULL, run, w);
-	w->runs = interval_us && !rc;
-	if (rc) {
+		ret = pthread_create(&w->thread, NULL, run, w);
+	w->runs = interval_us && !ret;
+	if (ret) {
 		sd_watchdog__free(w);
-		return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
+		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
 	}
 	*out = w;
 	return 0;

@@ -25,7 +25,7 @@ struct thread_list {
 int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err)
 {
 	_cleanup_(thread_list) struct thread_list *list = calloc(1, sizeof(*list));
-	int rc;
+	int ret;
 
 	if (!list)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -35,9 +35,9 @@ int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err
 	list->skel->rodata->wanted_tgid = tgid;
 	list->skel->rodata->have_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
-	rc = threads_bpf__load(list->skel);
-	if (rc)
-		return so_err(err, rc, "the kernel refused the program that lists threads: %s", strerror(-rc));
+	ret = threads_bpf__load(list->skel);
+	if (ret)
+		return so_err(err, ret, "the kernel refused the program that lists threads: %s", strerror(-ret));
 	list->link = bpf_program__attach_iter(list->skel->progs.threads, NULL);
 	if (!list->link)
 		return so_err(err, -errno, "cannot list threads: %s", strerror(errno));
@@ -67,9 +67,9 @@ static int read_all(int fd, struct so_thread **threads, size_t *n)
 int thread_list__read(struct thread_list *list, struct so_thread **threads, size_t *n, struct so_error *err)
 {
 	_cleanup_close_ int fd = bpf_iter_create(bpf_link__fd(list->link));
-	int rc = fd < 0 ? -errno : read_all(fd, threads, n);
+	int ret = fd < 0 ? -errno : read_all(fd, threads, n);
 
-	return rc ? so_err(err, rc, "cannot read the list of threads: %s", strerror(-rc)) : 0;
+	return ret ? so_err(err, ret, "cannot read the list of threads: %s", strerror(-ret)) : 0;
 }
 
 void thread_list__close(struct thread_list *list)

@@ -15,7 +15,7 @@
 static int read_through_thread(struct process_scan *scan)
 {
 	struct dirent *entry;
-	int rc = -ESRCH;
+	int ret = -ESRCH;
 	char path[64];
 	DIR *dir;
 
@@ -27,22 +27,22 @@ static int read_through_thread(struct process_scan *scan)
 		scan->reader = atoi(entry->d_name);
 		if (scan->reader <= 0 || scan->reader == scan->tgid)
 			continue;
-		rc = proc_maps__read(scan->reader, true, &scan->maps, NULL);
+		ret = proc_maps__read(scan->reader, true, &scan->maps, NULL);
 	}
 	closedir(dir);
-	return scan->maps.n ? 0 : rc ?: -ESRCH;
+	return scan->maps.n ? 0 : ret ?: -ESRCH;
 }
 
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
 	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
 	struct file_reader owner;
-	int rc = file_reader__of(tgid, &owner) ?: proc_maps__read(tgid, true, &fresh.maps, NULL);
+	int ret = file_reader__of(tgid, &owner) ?: proc_maps__read(tgid, true, &fresh.maps, NULL);
 
-	if (!rc && !fresh.maps.n)
-		rc = read_through_thread(&fresh);
-	if (rc)
-		return rc;
+	if (!ret && !fresh.maps.n)
+		ret = read_through_thread(&fresh);
+	if (ret)
+		return ret;
 	fresh.uid = owner.uid;
 	*scan = fresh;
 	return 0;

@@ -25,17 +25,17 @@ int process_table__new(struct sampler *sampler, struct file_registry *registry, 
 		       struct process_table **out)
 {
 	_cleanup_(process_table) struct process_table *t = calloc(1, sizeof(*t));
-	int rc;
+	int ret;
 
 	if (!t)
 		return -ENOMEM;
 	t->sampler = sampler;
 	t->registry = registry;
 	t->pool = pool;
-	rc = mapping_runs__new(SO_MAX_MAPPINGS, &t->runs);
-	if (!rc)
+	ret = mapping_runs__new(SO_MAX_MAPPINGS, &t->runs);
+	if (!ret)
 		*out = TAKE_PTR(t);
-	return rc;
+	return ret;
 }
 
 static struct process **place(struct process_table *t, pid_t tgid)
@@ -72,14 +72,14 @@ static int insert(struct process_table *t, pid_t tgid, const struct so_process *
 int process_table__add(struct process_table *t, pid_t tgid, const struct so_process *kernel, struct process **out)
 {
 	struct process *p;
-	int rc = insert(t, tgid, kernel, &p);
+	int ret = insert(t, tgid, kernel, &p);
 
-	if (rc)
-		return rc;
-	rc = sampler__set_process(t->sampler, tgid, kernel);
-	if (rc) {
+	if (ret)
+		return ret;
+	ret = sampler__set_process(t->sampler, tgid, kernel);
+	if (ret) {
 		process_table__remove(t, p);
-		return rc;
+		return ret;
 	}
 	*out = p;
 	return 0;
@@ -119,23 +119,23 @@ static void forget_python(struct process *p)
 int process_table__add_child(struct process_table *t, pid_t tgid, const struct process *parent, struct process **out)
 {
 	struct process *p;
-	int rc = insert(t, tgid, &parent->kernel, &p);
+	int ret = insert(t, tgid, &parent->kernel, &p);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	p->labelled = parent->labelled;
 	p->run = parent->run;
 	if (p->run)
 		p->run->refs++;
-	rc = copy_python(p, parent);
-	if (rc) {
+	ret = copy_python(p, parent);
+	if (ret) {
 		process_table__remove(t, p);
-		return rc;
+		return ret;
 	}
-	rc = sampler__set_process(t->sampler, tgid, &p->kernel);
-	if (rc) {
+	ret = sampler__set_process(t->sampler, tgid, &p->kernel);
+	if (ret) {
 		process_table__remove(t, p);
-		return rc;
+		return ret;
 	}
 	*out = p;
 	return 0;
@@ -453,7 +453,7 @@ static int append_use(struct process_table *t, struct mapping_list *l, struct fi
 static int append_pieces(struct mapping_list *l, struct so_mapping m, const struct table_pieces *table)
 {
 	uint64_t end = m.end;
-	int rc;
+	int ret;
 
 	for (size_t i = 0; i < table->n; i++) {
 		const struct table_piece *piece = &table->pieces[i];
@@ -464,9 +464,9 @@ static int append_pieces(struct mapping_list *l, struct so_mapping m, const stru
 			continue;
 		fill_piece(&m, piece);
 		m.end = last || piece_end > end ? end : piece_end;
-		rc = append(l, &m);
-		if (rc)
-			return rc;
+		ret = append(l, &m);
+		if (ret)
+			return ret;
 		m.start = m.end;
 		if (m.start >= end)
 			break;
@@ -484,13 +484,13 @@ static int append_fileless(struct process_table *t, struct mapping_list *l, cons
 		m.flags &= ~(uint32_t)SO_MAPPING_LEARN;
 	for (learned = p->learned; learned; learned = learned->next) {
 		struct learned_table *table = learned->code.table;
-		int rc;
+		int ret;
 
 		if (learned->start != m.start || !table || !(m.flags & SO_MAPPING_LEARN))
 			continue;
 		table->refs++;
-		rc = append_use(t, l, (struct file_use){ .learned = table });
-		return rc ?: append_pieces(l, m, &table->pieces);
+		ret = append_use(t, l, (struct file_use){ .learned = table });
+		return ret ?: append_pieces(l, m, &table->pieces);
 	}
 	return append(l, &m);
 }
@@ -518,10 +518,10 @@ static int append_map(struct process_table *t, struct mapping_list *l, const str
 	const struct file_entry *file;
 	uint64_t bias;
 	bool known;
-	int rc = append_use(t, l, file_registry__use(t->registry, map));
+	int ret = append_use(t, l, file_registry__use(t->registry, map));
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	file = file_registry__find(t->registry, map, &known);
 	if (!file) {
 		if (!known)
@@ -556,10 +556,10 @@ static int replace_run(struct process_table *t, struct process *p, const struct 
 {
 	struct so_mapping *all = sampler__mappings(t->sampler);
 	struct mapping_run *run;
-	int rc = mapping_runs__alloc(t->runs, p->uid, l->n, &run);
+	int ret = mapping_runs__alloc(t->runs, p->uid, l->n, &run);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	memcpy(&all[run->first], l->list, l->n * sizeof(*l->list));
 	drop_run(t, p);
 	p->run = run;
@@ -580,7 +580,7 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 	struct process *p = process_table__find(t, scan->tgid);
 	struct mapping_list l = { 0 };
 	bool unchanged;
-	int rc = 0;
+	int ret = 0;
 
 	for (size_t i = 0; i < scan->n_missing; i++) {
 		if (scan->prepared && scan->prepared[i])
@@ -590,20 +590,20 @@ int process_table__end_scan(struct process_table *t, struct process_scan *scan)
 		return -ENOENT;
 	p->uid = scan->uid;
 	check_learned(t, p, scan);
-	for (size_t i = 0; !rc && i < scan->maps.n; i++)
-		rc = append_map(t, &l, p, scan, &scan->maps.maps[i]);
+	for (size_t i = 0; !ret && i < scan->maps.n; i++)
+		ret = append_map(t, &l, p, scan, &scan->maps.maps[i]);
 	/* With more mappings than fit, the lowest ones are served, and what lies above is cut as without mapping. */
-	if (rc == -ENOSPC)
-		rc = 0;
+	if (ret == -ENOSPC)
+		ret = 0;
 	unchanged = same_run(sampler__mappings(t->sampler), p->run, &l);
-	if (!rc && !unchanged)
-		rc = replace_run(t, p, &l);
-	if (!rc)
+	if (!ret && !unchanged)
+		ret = replace_run(t, p, &l);
+	if (!ret)
 		replace_uses(t, p->run, &l);
 	release_uses(t, l.uses, l.n_uses);
 	free(l.list);
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	p->scans++;
 	p->last_scan_ns = clock__now_ns();
 	p->kernel.exec_pages = expected_pages(scan, unchanged);

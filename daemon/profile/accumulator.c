@@ -143,15 +143,15 @@ int accumulator__add(struct accumulator *acc, const struct stack_sample *sample)
 	uint64_t counter_key;
 	struct counter *c;
 	uint32_t stack;
-	int rc;
+	int ret;
 
 	if (!u64_table__get(&acc->stack_by_hash, sample->stack, &stack))
 		return -ENOENT;
 	c = find_counter(acc, sample, stack, &counter_key);
 	if (!c) {
-		rc = new_counter(acc, counter_key, &c);
-		if (rc)
-			return rc;
+		ret = new_counter(acc, counter_key, &c);
+		if (ret)
+			return ret;
 		*c = (struct counter){ .kind = sample->kind, .tgid = sample->tgid, .tid = sample->tid, .stack = stack };
 		memcpy(c->comm, sample->comm, sizeof(c->comm));
 	}
@@ -177,12 +177,12 @@ static bool has_room(const struct accumulator *acc, const struct stack *stack)
 
 static int merge_counter(struct accumulator *to, const struct counter *c, const struct stack *stack)
 {
-	int rc;
+	int ret;
 
 	if (!accumulator__has_stack(to, stack->record.hash)) {
-		rc = has_room(to, stack) ? accumulator__add_stack(to, stack) : -ENOSPC;
-		if (rc)
-			return rc;
+		ret = has_room(to, stack) ? accumulator__add_stack(to, stack) : -ENOSPC;
+		if (ret)
+			return ret;
 	}
 	return accumulator__add(
 		to, &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm, stack->record.hash, c->count });
@@ -193,9 +193,9 @@ int accumulator__merge(struct accumulator *to, const struct accumulator *from)
 	int first = 0;
 
 	for (size_t i = 0; i < from->n_counters; i++) {
-		int rc = merge_counter(to, &from->counters[i], from->stacks[from->counters[i].stack]);
+		int ret = merge_counter(to, &from->counters[i], from->stacks[from->counters[i].stack]);
 
-		first = first ?: rc;
+		first = first ?: ret;
 	}
 	return first;
 }

@@ -29,12 +29,12 @@ void pprof_tables__clear(struct pprof_tables *t)
 
 int pprof_tables__mapping(struct pprof_tables *t, const struct pprof_mapping *key, uint32_t *number)
 {
-	int rc = ARRAY_RESERVE(t->flags, t->flags_capacity, t->mappings.n_keys + 1);
+	int ret = ARRAY_RESERVE(t->flags, t->flags_capacity, t->mappings.n_keys + 1);
 
-	rc = rc ?: intern__add(&t->mappings, key, sizeof(*key), number);
-	if (rc > 0)
+	ret = ret ?: intern__add(&t->mappings, key, sizeof(*key), number);
+	if (ret > 0)
 		t->flags[*number] = (struct pprof_mapping_flags){ 0 };
-	return rc;
+	return ret;
 }
 
 uint32_t *pprof_tables__stack(struct pprof_tables *t, size_t n)
@@ -47,15 +47,15 @@ int pprof_tables__sample(struct pprof_tables *t, size_t n_locations, const struc
 {
 	uint32_t number;
 	/* Room for the values comes first: a sample that is in the table must have them. */
-	int rc = ARRAY_RESERVE(t->values, t->values_capacity, (t->samples.n_keys + 1) * t->n_types);
+	int ret = ARRAY_RESERVE(t->values, t->values_capacity, (t->samples.n_keys + 1) * t->n_types);
 
-	rc = rc ?: intern__add(&t->labels, labels, n_labels * sizeof(*labels), &t->stack[0]);
-	if (rc >= 0)
-		rc = intern__add(&t->samples, t->stack, (n_locations + 1) * sizeof(*t->stack), &number);
-	if (rc < 0)
-		return rc;
+	ret = ret ?: intern__add(&t->labels, labels, n_labels * sizeof(*labels), &t->stack[0]);
+	if (ret >= 0)
+		ret = intern__add(&t->samples, t->stack, (n_locations + 1) * sizeof(*t->stack), &number);
+	if (ret < 0)
+		return ret;
 	*values = t->values + number * t->n_types;
-	if (rc > 0)
+	if (ret > 0)
 		memset(*values, 0, t->n_types * sizeof(**values));
 	return 0;
 }
@@ -357,7 +357,7 @@ static int pack_samples(const struct pprof_tables *t, struct sink *sink)
 int pprof_tables__pack(const struct pprof_tables *t, bool gzip, size_t max_bytes, uint8_t **out, size_t *length)
 {
 	_cleanup_(sink) struct sink *sink = calloc(1, sizeof(*sink));
-	int rc;
+	int ret;
 
 	if (!sink)
 		return -ENOMEM;
@@ -370,9 +370,9 @@ int pprof_tables__pack(const struct pprof_tables *t, bool gzip, size_t max_bytes
 	pack_header(t, sink);
 	pack_mappings(t, sink);
 	pack_functions(t, sink);
-	rc = pack_strings(t, sink) ?: pack_locations(t, sink) ?: pack_samples(t, sink);
-	if (rc)
-		return rc;
+	ret = pack_strings(t, sink) ?: pack_locations(t, sink) ?: pack_samples(t, sink);
+	if (ret)
+		return ret;
 	end_block(sink, true);
 	if (sink->error)
 		return sink->error;

@@ -39,10 +39,10 @@ static int string_number(struct profile_builder *b, const char *text, uint32_t *
 {
 	size_t length = text ? strlen(text) : 0, i = 0, step;
 	char *valid;
-	int rc = ARRAY_RESERVE(b->scratch, b->scratch_capacity, length + 1);
+	int ret = ARRAY_RESERVE(b->scratch, b->scratch_capacity, length + 1);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	valid = b->scratch;
 	if (length)
 		memcpy(valid, text, length);
@@ -53,8 +53,8 @@ static int string_number(struct profile_builder *b, const char *text, uint32_t *
 			valid[i] = '?';
 		i += step ? step : 1;
 	}
-	rc = intern__add(&b->tables.strings, valid, length + 1, number);
-	return rc < 0 ? rc : 0;
+	ret = intern__add(&b->tables.strings, valid, length + 1, number);
+	return ret < 0 ? ret : 0;
 }
 
 static int intern_words(struct profile_builder *b)
@@ -128,15 +128,15 @@ static int function_id(struct profile_builder *b, const struct profile_frame *fr
 {
 	struct pprof_function key = { .start_line = frame->start_line };
 	uint32_t number;
-	int rc;
+	int ret;
 
 	if (string_number(b, frame->name, &key.name) ||
 	    string_number(b, frame->system_name ? frame->system_name : frame->name, &key.system_name) ||
 	    string_number(b, frame->filename, &key.filename))
 		return -ENOMEM;
-	rc = intern__add(&b->tables.functions, &key, sizeof(key), &number);
-	if (rc < 0)
-		return rc;
+	ret = intern__add(&b->tables.functions, &key, sizeof(key), &number);
+	if (ret < 0)
+		return ret;
 	*id = number + 1ull;
 	return 0;
 }
@@ -291,10 +291,10 @@ static int add_sample(struct profile_builder *b, const uint64_t *locations, size
 	int64_t sums[PROFILE_MAX_VALUES], *kept;
 	uint32_t *stack;
 	size_t n_labels;
-	int rc = take_labels(b, from, labels, &n_labels);
+	int ret = take_labels(b, from, labels, &n_labels);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	stack = n > UINT32_MAX ? NULL : pprof_tables__stack(&b->tables, n);
 	if (!stack)
 		return n > UINT32_MAX ? -EINVAL : -ENOMEM;
@@ -303,9 +303,9 @@ static int add_sample(struct profile_builder *b, const uint64_t *locations, size
 			return -EINVAL;
 		stack[i] = (uint32_t)locations[i];
 	}
-	rc = pprof_tables__sample(&b->tables, n, labels, n_labels, &kept);
-	if (rc)
-		return rc;
+	ret = pprof_tables__sample(&b->tables, n, labels, n_labels, &kept);
+	if (ret)
+		return ret;
 	for (size_t i = 0; i < b->tables.n_types; i++)
 		if (__builtin_add_overflow(kept[i], values[i], &sums[i]))
 			return -EOVERFLOW;

@@ -349,10 +349,10 @@ int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_
 {
 	const uint64_t *locations;
 	size_t n;
-	int rc = profile_export__locations(x, stack, &locations, &n);
+	int ret = profile_export__locations(x, stack, &locations, &n);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	labels->gil = gil_word(&stack->record);
 	labels->process = profile_export__process(x, labels->pid);
 	return profile_builder__sample_labelled(x->builder, locations, n, count, labels);
@@ -415,10 +415,10 @@ void profile_export__free(struct profile_export *x)
 int profile_export__samples(const struct profile_source *source, struct profile_builder *builder)
 {
 	struct profile_export *x = profile_export__new(source, builder);
-	int rc = x ? 0 : -ENOMEM;
+	int ret = x ? 0 : -ENOMEM;
 	uint32_t unused;
 
-	for (size_t i = 0; !rc && i < source->acc->n_counters; i++) {
+	for (size_t i = 0; !ret && i < source->acc->n_counters; i++) {
 		const struct counter *c = &source->acc->counters[i];
 		char comm[sizeof(c->comm) + 1];
 		struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
@@ -426,9 +426,9 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 		if (source->hidden && u64_table__get(source->hidden, c->tgid, &unused))
 			continue;
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
-		rc = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
+		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
 	}
-	rc = rc ?: profile_export__comment(x);
+	ret = ret ?: profile_export__comment(x);
 	profile_export__free(x);
-	return rc;
+	return ret;
 }

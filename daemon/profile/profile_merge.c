@@ -57,10 +57,10 @@ void profile_merge__free(struct profile_merge *m)
 
 static int translation__begin(struct translation *t, size_t n)
 {
-	int rc = ARRAY_RESERVE(t->to, t->capacity, n);
+	int ret = ARRAY_RESERVE(t->to, t->capacity, n);
 
 	t->n = n;
-	return rc;
+	return ret;
 }
 
 /* Of a reference that must lead somewhere. */
@@ -80,17 +80,17 @@ static int check_id(uint64_t id, size_t number)
 
 static int take_strings(struct profile_merge *m, const Message *message)
 {
-	int rc;
+	int ret;
 
 	if (!message->n_string_table || message->string_table[0][0])
 		return -EINVAL;
-	rc = translation__begin(&m->strings, message->n_string_table);
-	for (size_t i = 0; rc >= 0 && i < message->n_string_table; i++) {
+	ret = translation__begin(&m->strings, message->n_string_table);
+	for (size_t i = 0; ret >= 0 && i < message->n_string_table; i++) {
 		const char *text = message->string_table[i];
 
-		rc = intern__add(&m->tables.strings, text, strlen(text) + 1, &m->strings.to[i]);
+		ret = intern__add(&m->tables.strings, text, strlen(text) + 1, &m->strings.to[i]);
 	}
-	return rc < 0 ? rc : 0;
+	return ret < 0 ? ret : 0;
 }
 
 static int string_of(const struct profile_merge *m, int64_t number, uint32_t *out)
@@ -102,13 +102,13 @@ static int take_mapping(struct profile_merge *m, const Stakeout__Pprof__Mapping 
 {
 	struct pprof_mapping key = { mapping->memory_start, mapping->memory_limit, mapping->file_offset, 0, 0 };
 	struct pprof_mapping_flags *flags;
-	int rc;
+	int ret;
 
 	if (string_of(m, mapping->filename, &key.filename) || string_of(m, mapping->build_id, &key.build_id))
 		return -EINVAL;
-	rc = pprof_tables__mapping(&m->tables, &key, number);
-	if (rc < 0)
-		return rc;
+	ret = pprof_tables__mapping(&m->tables, &key, number);
+	if (ret < 0)
+		return ret;
 	flags = &m->tables.flags[*number];
 	flags->functions |= mapping->has_functions;
 	flags->filenames |= mapping->has_filenames;
@@ -130,55 +130,55 @@ static int take_function(struct profile_merge *m, const Stakeout__Pprof__Functio
 /* 0 stays 0: none. */
 static int id_of(const struct translation *t, uint64_t id, uint32_t *out)
 {
-	int rc;
+	int ret;
 
 	if (!id) {
 		*out = 0;
 		return 0;
 	}
-	rc = translate(t, id - 1, out);
-	*out += rc ? 0 : 1;
-	return rc;
+	ret = translate(t, id - 1, out);
+	*out += ret ? 0 : 1;
+	return ret;
 }
 
 static int take_location(struct profile_merge *m, const Stakeout__Pprof__Location *location, uint32_t *number)
 {
 	size_t bytes = sizeof(struct pprof_location) + location->n_line * sizeof(struct pprof_line);
 	struct pprof_location *key;
-	int rc = ARRAY_RESERVE(m->scratch, m->scratch_capacity, bytes);
+	int ret = ARRAY_RESERVE(m->scratch, m->scratch_capacity, bytes);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	key = (struct pprof_location *)m->scratch;
 	*key = (struct pprof_location){ .address = location->address, .is_folded = location->is_folded };
-	rc = id_of(&m->mappings, location->mapping_id, &key->mapping_id);
-	for (size_t i = 0; !rc && i < location->n_line; i++) {
+	ret = id_of(&m->mappings, location->mapping_id, &key->mapping_id);
+	for (size_t i = 0; !ret && i < location->n_line; i++) {
 		const Stakeout__Pprof__Line *line = location->line[i];
 		uint32_t function;
 
-		rc = id_of(&m->functions, line->function_id, &function);
-		if (!rc)
+		ret = id_of(&m->functions, line->function_id, &function);
+		if (!ret)
 			key->lines[i] = (struct pprof_line){ function, line->line, line->column };
 	}
-	return rc ?: intern__add(&m->tables.locations, key, bytes, number);
+	return ret ?: intern__add(&m->tables.locations, key, bytes, number);
 }
 
 /* Mappings, functions and locations: each refers only to what came before. */
 static int take_frames(struct profile_merge *m, const Message *message)
 {
-	int rc = translation__begin(&m->mappings, message->n_mapping);
+	int ret = translation__begin(&m->mappings, message->n_mapping);
 
-	for (size_t i = 0; rc >= 0 && i < message->n_mapping; i++)
-		rc = check_id(message->mapping[i]->id, i) ?: take_mapping(m, message->mapping[i], &m->mappings.to[i]);
-	rc = rc < 0 ? rc : translation__begin(&m->functions, message->n_function);
-	for (size_t i = 0; rc >= 0 && i < message->n_function; i++)
-		rc = check_id(message->function[i]->id, i)
-			     ?: take_function(m, message->function[i], &m->functions.to[i]);
-	rc = rc < 0 ? rc : translation__begin(&m->locations, message->n_location);
-	for (size_t i = 0; rc >= 0 && i < message->n_location; i++)
-		rc = check_id(message->location[i]->id, i)
-			     ?: take_location(m, message->location[i], &m->locations.to[i]);
-	return rc < 0 ? rc : 0;
+	for (size_t i = 0; ret >= 0 && i < message->n_mapping; i++)
+		ret = check_id(message->mapping[i]->id, i) ?: take_mapping(m, message->mapping[i], &m->mappings.to[i]);
+	ret = ret < 0 ? ret : translation__begin(&m->functions, message->n_function);
+	for (size_t i = 0; ret >= 0 && i < message->n_function; i++)
+		ret = check_id(message->function[i]->id, i)
+			      ?: take_function(m, message->function[i], &m->functions.to[i]);
+	ret = ret < 0 ? ret : translation__begin(&m->locations, message->n_location);
+	for (size_t i = 0; ret >= 0 && i < message->n_location; i++)
+		ret = check_id(message->location[i]->id, i)
+			      ?: take_location(m, message->location[i], &m->locations.to[i]);
+	return ret < 0 ? ret : 0;
 }
 
 static int value_type_of(const struct profile_merge *m, const Stakeout__Pprof__ValueType *type,
@@ -252,7 +252,7 @@ static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *s
 	struct pprof_tables *t = &m->tables;
 	uint32_t *stack;
 	int64_t *values;
-	int rc;
+	int ret;
 
 	if (sample->n_value != t->n_types || sample->n_label > PPROF_MAX_LABELS || sample->n_location_id > UINT32_MAX ||
 	    take_labels(m, sample, labels))
@@ -267,9 +267,9 @@ static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *s
 			return -EINVAL;
 		stack[i] = m->locations.to[id - 1] + 1;
 	}
-	rc = pprof_tables__sample(t, sample->n_location_id, labels, sample->n_label, &values);
-	if (rc < 0)
-		return rc;
+	ret = pprof_tables__sample(t, sample->n_location_id, labels, sample->n_label, &values);
+	if (ret < 0)
+		return ret;
 	for (size_t i = 0; i < t->n_types; i++) {
 		if (sample->value[i] < 0)
 			return -EINVAL;
@@ -313,18 +313,18 @@ static int take_comment(struct profile_merge *m, const Message *message, int64_t
 	struct pprof_comment comment = { .is_sum = false };
 	_cleanup_free_ char *key = NULL;
 	size_t length;
-	int rc = string_of(m, string, &comment.text);
+	int ret = string_of(m, string, &comment.text);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	comment.is_sum = is_sum(message->string_table[string], &length, &comment.sum);
 	if (comment.is_sum) {
 		key = strndup(message->string_table[string], length);
-		rc = key ? intern__add(&m->tables.strings, key, length + 1, &comment.text) : -ENOMEM;
+		ret = key ? intern__add(&m->tables.strings, key, length + 1, &comment.text) : -ENOMEM;
 	} else {
 		comment.sum = 0;
 	}
-	return rc < 0 ? rc : add_comment(&m->tables, &comment);
+	return ret < 0 ? ret : add_comment(&m->tables, &comment);
 }
 
 static void take_times(struct pprof_tables *t, const Message *message, bool first)
@@ -342,17 +342,17 @@ static void take_times(struct pprof_tables *t, const Message *message, bool firs
 static int take_message(struct profile_merge *m, const Message *message)
 {
 	bool first = !m->tables.n_types;
-	int rc = take_strings(m, message);
+	int ret = take_strings(m, message);
 
-	rc = rc ?: take_types(m, message);
-	rc = rc ?: take_frames(m, message);
-	for (size_t i = 0; !rc && i < message->n_sample; i++)
-		rc = take_sample(m, message->sample[i]);
-	for (size_t i = 0; !rc && i < message->n_comment; i++)
-		rc = take_comment(m, message, message->comment[i]);
-	if (!rc)
+	ret = ret ?: take_types(m, message);
+	ret = ret ?: take_frames(m, message);
+	for (size_t i = 0; !ret && i < message->n_sample; i++)
+		ret = take_sample(m, message->sample[i]);
+	for (size_t i = 0; !ret && i < message->n_comment; i++)
+		ret = take_comment(m, message, message->comment[i]);
+	if (!ret)
 		take_times(&m->tables, message, first);
-	return rc;
+	return ret;
 }
 
 static int explain(int r, struct so_error *err)
@@ -374,19 +374,19 @@ static int explain(int r, struct so_error *err)
 int profile_merge__add(struct profile_merge *m, const uint8_t *bytes, size_t length, struct so_error *err)
 {
 	Message *message;
-	int rc;
+	int ret;
 
 	if (length > PROFILE_MERGE_MAX_MESSAGE_BYTES)
 		return explain(-EFBIG, err);
 	message_memory__begin(m->memory, length);
 	message = stakeout__pprof__profile__unpack(message_memory__allocator(m->memory), length, bytes);
 	if (message)
-		rc = take_message(m, message);
+		ret = take_message(m, message);
 	else
-		rc = message_memory__error(m->memory) ?: -EINVAL;
-	if (!rc && pprof_tables__bytes(&m->tables) > PROFILE_MERGE_MAX_BYTES)
-		rc = -EFBIG;
-	return explain(rc, err);
+		ret = message_memory__error(m->memory) ?: -EINVAL;
+	if (!ret && pprof_tables__bytes(&m->tables) > PROFILE_MERGE_MAX_BYTES)
+		ret = -EFBIG;
+	return explain(ret, err);
 }
 
 void profile_merge__set_times(struct profile_merge *m, int64_t time_ns, int64_t duration_ns)

@@ -269,15 +269,15 @@ static int read_parts(const struct foreign_memory *memory, const struct python_l
 		      const struct object *object, struct python_code *code)
 {
 	const struct python_code_layout *at = &layout->code;
-	int rc;
+	int ret;
 
 	if (!is_plausible(object, at))
 		return -EFAULT;
 	code->first_line = (int)field_u32(object, at->firstlineno);
-	rc = read_str(memory, layout, field_u64(object, at->qualname ? at->qualname : at->name), &code->name);
-	rc = rc ?: read_str(memory, layout, field_u64(object, at->filename), &code->filename);
-	rc = rc ?: read_linetable(memory, layout, field_u64(object, at->linetable), code);
-	return rc;
+	ret = read_str(memory, layout, field_u64(object, at->qualname ? at->qualname : at->name), &code->name);
+	ret = ret ?: read_str(memory, layout, field_u64(object, at->filename), &code->filename);
+	ret = ret ?: read_linetable(memory, layout, field_u64(object, at->linetable), code);
+	return ret;
 }
 
 /*
@@ -320,7 +320,7 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 {
 	_cleanup_(python_code) struct python_code *code = calloc(1, sizeof(*code));
 	struct object before;
-	int rc;
+	int ret;
 
 	if (!code)
 		return -ENOMEM;
@@ -331,9 +331,9 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		return -ESTALE;
 	if (!is_code(memory, &before))
 		return -EFAULT;
-	rc = read_parts(memory, layout, &before, code);
-	if (rc == -ENOMEM)
-		return rc;
+	ret = read_parts(memory, layout, &before, code);
+	if (ret == -ENOMEM)
+		return ret;
 	/*
 	 * If it still lives now, then so did its names when they were read. Twice: an object that was just made at the
 	 * same place is alive some 50 ns before it has fields of its own, and until then has those of the freed one.
@@ -344,8 +344,8 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		if (still < 0)
 			return still;
 	}
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	*out = TAKE_PTR(code);
 	return 0;
 }

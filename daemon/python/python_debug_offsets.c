@@ -306,14 +306,14 @@ int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout
 {
 	const struct table_format *format = NULL;
 	uint64_t raw[PYTHON_DEBUG_OFFSETS_BYTES / 8] = { 0 }, words[N_WORDS];
-	int rc;
+	int ret;
 
 	memcpy(raw, bytes, n < sizeof(raw) ? n : sizeof(raw));
 	if (n < N_FIXED * 8 || memcmp(raw, COOKIE, 8) != 0 || raw[VERSION_AT] > UINT32_MAX || raw[FREE_THREADED_AT] > 1)
 		return so_err(err, -EINVAL, "no _Py_DebugOffsets where _PyRuntime should begin with them");
-	rc = python_layout__check_version((uint32_t)raw[VERSION_AT], err);
-	if (rc < 0)
-		return rc;
+	ret = python_layout__check_version((uint32_t)raw[VERSION_AT], err);
+	if (ret < 0)
+		return ret;
 	for (size_t i = 0; i < COUNT(formats); i++) {
 		if (formats[i].version == raw[VERSION_AT] >> 16)
 			format = &formats[i];

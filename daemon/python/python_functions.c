@@ -72,7 +72,7 @@ const struct python_function *python_functions__get(struct python_functions *fun
 	size_t name_bytes = strlen(name) + 1, filename_bytes = strlen(filename);
 	size_t bytes = sizeof(first_line) + name_bytes + filename_bytes;
 	uint32_t number;
-	int rc = 0;
+	int ret = 0;
 
 	if (ARRAY_RESERVE(functions->key, functions->key_capacity, bytes))
 		return NULL;
@@ -80,12 +80,12 @@ const struct python_function *python_functions__get(struct python_functions *fun
 	memcpy(functions->key + sizeof(first_line), name, name_bytes);
 	memcpy(functions->key + sizeof(first_line) + name_bytes, filename, filename_bytes);
 	if (!intern__find(&functions->keys, functions->key, bytes, &number))
-		rc = functions->bytes > PYTHON_FUNCTIONS_BYTES
-			     ? -ENOSPC
-			     : intern__add(&functions->keys, functions->key, bytes, &number);
-	if (rc < 0)
+		ret = functions->bytes > PYTHON_FUNCTIONS_BYTES
+			      ? -ENOSPC
+			      : intern__add(&functions->keys, functions->key, bytes, &number);
+	if (ret < 0)
 		return NULL;
-	if (rc == 1)
+	if (ret == 1)
 		use_bytes(functions, bytes);
 	/* A key whose function could not be made is the last one: it is made now. */
 	if (number == functions->n && add(functions, name, filename, first_line))

@@ -112,13 +112,13 @@ static bool is_program(const struct elf_file *elf)
 /* The interpreter, if there is one. 0 also when not. */
 static int look_for_runtime(struct search *s)
 {
-	int rc = 0;
+	int ret = 0;
 
 	look_in_dynamic_symbols(s);
 	look_in_sections(s);
 	if (!s->version_at && (s->has_runtime || (is_program(&s->elf) && !s->too_old)))
-		rc = python_symbols__walk(&s->image, &s->sections, visit_all, s);
-	return rc == -ENOMEM ? rc : 0;
+		ret = python_symbols__walk(&s->image, &s->sections, visit_all, s);
+	return ret == -ENOMEM ? ret : 0;
 }
 
 /* The file's bytes at an ELF virtual address, as many as it holds. */
@@ -143,7 +143,7 @@ static int find_version(struct search *s, const char *path, struct so_error *err
 	size_t n = s->has_runtime ? read_data(s, s->found.runtime, bytes, sizeof(bytes)) : 0;
 	uint32_t version = python_debug_offsets__version(bytes, n);
 	struct python_layout layout;
-	int rc;
+	int ret;
 
 	if (s->version_at)
 		read_data(s, s->version_at, &symbol, sizeof(symbol));
@@ -156,11 +156,11 @@ static int find_version(struct search *s, const char *path, struct so_error *err
 	if (!version || (s->too_old && version >> 16 >= 0x0307))
 		return so_err(err, -ENOTSUP, "a CPython%s whose version is not to be found is not supported",
 			      s->too_old ? " before 3.7" : "");
-	rc = python_layout__check_version(version, err);
-	if (rc == 0 && !python_layout__of_version((uint16_t)(version >> 16)))
-		rc = python_debug_offsets__read(bytes, n, &layout, err);
+	ret = python_layout__check_version(version, err);
+	if (ret == 0 && !python_layout__of_version((uint16_t)(version >> 16)))
+		ret = python_debug_offsets__read(bytes, n, &layout, err);
 	s->found.version = version;
-	return rc;
+	return ret;
 }
 
 static int walk_debug_file(struct search *s, const char *path, const struct debug_root *debug_root)
@@ -168,16 +168,16 @@ static int walk_debug_file(struct search *s, const char *path, const struct debu
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
 	_cleanup_close_ int fd = -1;
 	struct elf_image image;
-	int rc;
+	int ret;
 
 	if (!debug_root)
 		return -ENOENT;
 	fd = debug_files__open(&s->image, &s->sections, s->elf.build_id, path, debug_root);
 	if (fd < 0)
 		return fd;
-	rc = elf_image__of_file(fd, &image);
-	rc = rc ?: elf_sections__read(&image, &sections);
-	return rc < 0 ? rc : python_symbols__walk(&image, &sections, visit_loop, s);
+	ret = elf_image__of_file(fd, &image);
+	ret = ret ?: elf_sections__read(&image, &sections);
+	return ret < 0 ? ret : python_symbols__walk(&image, &sections, visit_loop, s);
 }
 
 static int walk_mini_debuginfo(struct search *s)
@@ -186,57 +186,57 @@ static int walk_mini_debuginfo(struct search *s)
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct elf_image image;
 	size_t size;
-	int rc = mini_debuginfo__read(&s->image, &s->sections, &bytes, &size);
+	int ret = mini_debuginfo__read(&s->image, &s->sections, &bytes, &size);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	image = elf_image__of_memory(bytes, size);
-	rc = elf_sections__read(&image, &sections);
-	return rc < 0 ? rc : python_symbols__walk(&image, &sections, visit_loop, s);
+	ret = elf_sections__read(&image, &sections);
+	return ret < 0 ? ret : python_symbols__walk(&image, &sections, visit_loop, s);
 }
 
 /* The parts of a loop of which .dynsym has the main one. */
 static int find_nameless_parts(struct search *s)
 {
 	size_t n = s->found.n_loops;
-	int rc = function_parts__find(s->image.fd, &s->elf, s->found.loops, &n, PYTHON_IMAGE_MAX_LOOPS);
+	int ret = function_parts__find(s->image.fd, &s->elf, s->found.loops, &n, PYTHON_IMAGE_MAX_LOOPS);
 
-	if (rc == 0)
+	if (ret == 0)
 		s->found.n_loops = (unsigned)n;
-	return rc;
+	return ret;
 }
 
 /* From the first of the tables that is there, besides .dynsym, which has the loop's main part only. */
 static int find_loops(struct search *s, const char *path, const struct debug_root *debug_root)
 {
-	int rc = python_symbols__walk(&s->image, &s->sections, visit_loop, s);
+	int ret = python_symbols__walk(&s->image, &s->sections, visit_loop, s);
 
-	if (rc < 0 && rc != -ENOMEM)
-		rc = walk_debug_file(s, path, debug_root);
-	if (rc < 0 && rc != -ENOMEM)
-		rc = walk_mini_debuginfo(s);
-	if (rc < 0 && rc != -ENOMEM)
-		rc = find_nameless_parts(s);
-	return rc == -ENOMEM ? rc : 0;
+	if (ret < 0 && ret != -ENOMEM)
+		ret = walk_debug_file(s, path, debug_root);
+	if (ret < 0 && ret != -ENOMEM)
+		ret = walk_mini_debuginfo(s);
+	if (ret < 0 && ret != -ENOMEM)
+		ret = find_nameless_parts(s);
+	return ret == -ENOMEM ? ret : 0;
 }
 
 int python_image__read(int fd, const char *path, const struct debug_root *debug_root, struct python_image *out,
 		       struct so_error *err)
 {
 	__attribute__((cleanup(cleanup__search))) struct search s = { 0 };
-	int rc = elf_file__read(fd, &s.elf, err);
+	int ret = elf_file__read(fd, &s.elf, err);
 
-	rc = rc ?: elf_image__of_file(fd, &s.image);
-	if (rc < 0)
-		return rc == -ENOEXEC ? -ENOENT : rc;
-	rc = look_for_runtime(&s);
-	if (rc == 0 && !s.has_runtime && !s.too_old)
+	ret = ret ?: elf_image__of_file(fd, &s.image);
+	if (ret < 0)
+		return ret == -ENOEXEC ? -ENOENT : ret;
+	ret = look_for_runtime(&s);
+	if (ret == 0 && !s.has_runtime && !s.too_old)
 		return -ENOENT;
-	rc = rc ?: find_version(&s, path, err);
-	rc = rc ?: find_loops(&s, path, debug_root);
-	if (rc == -ENOMEM)
-		return so_err(err, rc, "out of memory");
-	if (rc == 0)
+	ret = ret ?: find_version(&s, path, err);
+	ret = ret ?: find_loops(&s, path, debug_root);
+	if (ret == -ENOMEM)
+		return so_err(err, ret, "out of memory");
+	if (ret == 0)
 		*out = s.found;
-	return rc;
+	return ret;
 }

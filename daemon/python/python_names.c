@@ -148,21 +148,21 @@ const struct python_code *python_names__get(struct python_names *names, const st
 {
 	struct entry *entry = find(names, address, sum);
 	struct python_code *code = NULL;
-	int rc;
+	int ret;
 
 	if (entry) {
 		ring__remove(entry);
 		ring__add_newest(names, entry);
 	} else {
 		entry = malloc(sizeof(*entry));
-		rc = entry ? python_code__read(memory, layout, address, sum, &code) : -ENOMEM;
-		count(&names->stats, rc);
-		if (rc == -ENOMEM) {
+		ret = entry ? python_code__read(memory, layout, address, sum, &code) : -ENOMEM;
+		count(&names->stats, ret);
+		if (ret == -ENOMEM) {
 			free(entry);
-			*why = rc;
+			*why = ret;
 			return NULL;
 		}
-		*entry = (struct entry){ .address = address, .sum = sum, .code = code, .why = rc };
+		*entry = (struct entry){ .address = address, .sum = sum, .code = code, .why = ret };
 		add(names, entry);
 	}
 	if (!entry->code)

@@ -86,20 +86,20 @@ static int walk_once(const struct foreign_memory *memory, const struct python_la
 static int walk(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
 		struct python_thread *out, unsigned room, unsigned *n)
 {
-	int rc = -EFAULT;
+	int ret = -EFAULT;
 
-	for (int i = 0; i < ATTEMPTS && rc < 0; i++)
-		rc = walk_once(memory, layout, runtime, out, room, n);
-	return rc;
+	for (int i = 0; i < ATTEMPTS && ret < 0; i++)
+		ret = walk_once(memory, layout, runtime, out, room, n);
+	return ret;
 }
 
 int python_process__threads(const struct foreign_memory *memory, const struct python_process *process,
 			    struct python_thread *out, unsigned room)
 {
 	unsigned n;
-	int rc = walk(memory, &process->layout, process->runtime, out, room, &n);
+	int ret = walk(memory, &process->layout, process->runtime, out, room, &n);
 
-	return rc < 0 ? rc : (int)n;
+	return ret < 0 ? ret : (int)n;
 }
 
 static int starting(struct so_error *err)
@@ -114,10 +114,10 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 	const struct python_layout *compiled_in;
 	uint8_t bytes[PYTHON_DEBUG_OFFSETS_BYTES];
 	struct python_layout described;
-	int rc = python_layout__check_version(image->version, err);
+	int ret = python_layout__check_version(image->version, err);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	compiled_in = python_layout__of_version(version);
 	if (compiled_in) {
 		*out = *compiled_in;
@@ -127,9 +127,9 @@ static int find_layout(const struct foreign_memory *memory, const struct python_
 	if (!foreign_memory__read(memory, runtime, bytes, sizeof(bytes)) ||
 	    !python_debug_offsets__version(bytes, sizeof(bytes)))
 		return starting(err);
-	rc = python_debug_offsets__read(bytes, sizeof(bytes), &described, err);
-	if (rc < 0)
-		return rc;
+	ret = python_debug_offsets__read(bytes, sizeof(bytes), &described, err);
+	if (ret < 0)
+		return ret;
 	if (described.version != version)
 		return so_err(err, -EINVAL, "CPython's file is of version 3.%u, its memory says 3.%u", version & 0xff,
 			      described.version & 0xff);
@@ -256,7 +256,7 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 	unsigned n, kept;
 	/* Lists that change all the time are never seen whole; a part of them tells as much. */
 	bool broken = walk(memory, layout, process->runtime, threads, MAX_SOME, &n) < 0;
-	int rc;
+	int ret;
 
 	kept = keep_threads(memory, threads, n);
 	if (!kept && broken)
@@ -267,9 +267,9 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 	if (!kept)
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
-	rc = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
-	rc = rc ?: python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
-	return rc < 0 ? rc : check_frames(memory, layout, threads, kept, err);
+	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
+	ret = ret ?: python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
+	return ret < 0 ? ret : check_frames(memory, layout, threads, kept, err);
 }
 
 int python_process__open(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
@@ -278,35 +278,35 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 	struct python_process process = { .runtime = image->runtime + bias };
 	int32_t initialized;
 	uint64_t first;
-	int rc;
+	int ret;
 
 	/* Its data may lie behind the file's end, where the loader has put nothing yet. */
 	if (!read_u64(memory, process.runtime, &first))
 		return so_err(err, -EAGAIN, "the Python interpreter's memory cannot be read");
-	rc = find_layout(memory, image, process.runtime, &process.layout, err);
-	if (rc < 0)
-		return rc;
+	ret = find_layout(memory, image, process.runtime, &process.layout, err);
+	if (ret < 0)
+		return ret;
 	process.walker = process.layout.walker;
-	rc = find_rest(memory, &process, err);
+	ret = find_rest(memory, &process, err);
 	/* Until the interpreter has started, a contradiction may come from its being half made or half loaded. */
-	if (rc < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized, &initialized,
-					     sizeof(initialized)) ||
-		       initialized != 1))
+	if (ret < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized,
+					      &initialized, sizeof(initialized)) ||
+			initialized != 1))
 		return starting(err);
-	if (rc == 0)
+	if (ret == 0)
 		*out = process;
-	return rc;
+	return ret;
 }
 
 int python_process__open_running(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,
 				 struct python_process *out, struct so_error *err)
 {
 	struct so_error why;
-	int rc = -EINVAL;
+	int ret = -EINVAL;
 
-	for (int i = 0; i < OPEN_ATTEMPTS && rc != 0 && rc != -EAGAIN; i++) {
+	for (int i = 0; i < OPEN_ATTEMPTS && ret != 0 && ret != -EAGAIN; i++) {
 		why = (struct so_error){ "" };
-		rc = python_process__open(memory, image, bias, out, &why);
+		ret = python_process__open(memory, image, bias, out, &why);
 	}
-	return rc ? so_err(err, rc, "%s", why.text) : 0;
+	return ret ? so_err(err, ret, "%s", why.text) : 0;
 }

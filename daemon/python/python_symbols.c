@@ -23,16 +23,16 @@ int python_symbols__dynamic(const struct elf_image *image, const struct elf_file
 	Elf64_Phdr segment;
 	uint64_t n;
 	bool symbols = false, names = false;
-	int rc = elf_dynamic__segment(image, &segment);
+	int ret = elf_dynamic__segment(image, &segment);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	n = segment.p_filesz / sizeof(*entries);
 	if (n > MAX_ENTRIES)
 		n = MAX_ENTRIES;
-	rc = elf_image__read(image, segment.p_offset, entries, n * sizeof(*entries));
-	if (rc < 0)
-		return rc;
+	ret = elf_image__read(image, segment.p_offset, entries, n * sizeof(*entries));
+	if (ret < 0)
+		return ret;
 	for (uint64_t i = 0; i < n && entries[i].d_tag != DT_NULL; i++) {
 		uint64_t value = entries[i].d_un.d_val;
 
@@ -151,26 +151,26 @@ int python_symbols__walk(const struct elf_image *image, const struct elf_section
 	struct elf_symtab_location where;
 	_cleanup_free_ char *names = NULL;
 	Elf64_Sym symbols[READ_SYMBOLS];
-	int rc = elf_symtab__locate(image, sections, SHT_SYMTAB, &where);
+	int ret = elf_symtab__locate(image, sections, SHT_SYMTAB, &where);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (where.names_size > MAX_NAMES_BYTES || where.n_symbols > MAX_SYMBOLS)
 		return -EFBIG;
 	names = malloc(where.names_size + 1);
 	if (!names)
 		return -ENOMEM;
-	rc = elf_image__read(image, where.names_at, names, where.names_size);
-	if (rc < 0)
-		return rc;
+	ret = elf_image__read(image, where.names_at, names, where.names_size);
+	if (ret < 0)
+		return ret;
 	names[where.names_size] = '\0';
 	for (uint64_t at = 0; at < where.n_symbols; at += READ_SYMBOLS) {
 		uint64_t left = where.n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
 
-		rc = elf_image__read(image, where.symbols_at + at * sizeof(*symbols), symbols, n * sizeof(*symbols));
-		if (rc < 0)
-			return rc;
+		ret = elf_image__read(image, where.symbols_at + at * sizeof(*symbols), symbols, n * sizeof(*symbols));
+		if (ret < 0)
+			return ret;
 		for (size_t i = 0; i < n; i++) {
 			const Elf64_Sym *symbol = &symbols[i];
 

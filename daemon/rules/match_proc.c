@@ -151,10 +151,10 @@ int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_text
 {
 	uid_t uid = 0;
 	ssize_t n;
-	int rc = read_uid(proc_fd, pid, &uid);
+	int ret = read_uid(proc_fd, pid, &uid);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	n = memory_lock__read_file(proc_fd, pid, "cmdline", texts->command, sizeof(texts->command));
 	if (n < 0)
 		return (int)n;

@@ -23,9 +23,9 @@ struct match_rule {
 static int take_pattern(struct regexp **pattern, const char *value, struct so_error *err)
 {
 	struct so_error why = { "" };
-	int rc = regexp__compile(value, pattern, &why);
+	int ret = regexp__compile(value, pattern, &why);
 
-	return rc ? so_err(err, rc, "'%.200s': %s", value, why.text) : 0;
+	return ret ? so_err(err, ret, "'%.200s': %s", value, why.text) : 0;
 }
 
 /* Digits only; false: it is no such number. */
@@ -55,7 +55,7 @@ static int take_user(struct match_rule *rule, const char *value, struct so_error
 	_cleanup_free_ char *buffer = malloc(USER_BUFFER_BYTES);
 	struct passwd entry, *found = NULL;
 	unsigned long number;
-	int rc;
+	int ret;
 
 	if (!buffer)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -63,10 +63,10 @@ static int take_user(struct match_rule *rule, const char *value, struct so_error
 	if (parse_whole(value, UINT32_MAX - 1ul, &number)) {
 		rule->user = (uid_t)number;
 	} else {
-		rc = getpwnam_r(value, &entry, buffer, USER_BUFFER_BYTES, &found);
+		ret = getpwnam_r(value, &entry, buffer, USER_BUFFER_BYTES, &found);
 		if (!found)
-			return so_err(err, -EINVAL, "there is no user '%.60s'%s%s", value, rc ? ": " : "",
-				      rc ? strerror(rc) : "");
+			return so_err(err, -EINVAL, "there is no user '%.60s'%s%s", value, ret ? ": " : "",
+				      ret ? strerror(ret) : "");
 		rule->user = entry.pw_uid;
 	}
 	rule->has_user = true;
@@ -145,9 +145,9 @@ static int parse_terms(struct match_rule *rule, char *at, struct so_error *err)
 	bool seen[N_TERMS] = { false };
 	char *value = NULL;
 	size_t i;
-	int rc = 0;
+	int ret = 0;
 
-	while (!rc && *(at += strspn(at, BLANKS))) {
+	while (!ret && *(at += strspn(at, BLANKS))) {
 		size_t length = strcspn(at, BLANKS);
 
 		i = find_term(at);
@@ -165,10 +165,10 @@ static int parse_terms(struct match_rule *rule, char *at, struct so_error *err)
 			return so_err(err, -EINVAL, "%s stands there twice", terms[i].name);
 		seen[i] = true;
 		at += strlen(terms[i].name);
-		rc = cut_value(&at, terms[i].name, &value, err);
-		rc = rc ?: terms[i].take(rule, value, err);
+		ret = cut_value(&at, terms[i].name, &value, err);
+		ret = ret ?: terms[i].take(rule, value, err);
 	}
-	return rc;
+	return ret;
 }
 
 /* A text without terms is a pattern as a whole. What looks like a term in it was probably meant as one. */
@@ -227,15 +227,15 @@ int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, st
 	_cleanup_(match_rule) struct match_rule *rule = calloc(1, sizeof(*rule));
 	_cleanup_free_ char *words = NULL;
 	size_t length;
-	int rc;
+	int ret;
 
 	text += strspn(text, BLANKS);
 	length = strlen(text);
 	while (length && strchr(BLANKS, text[length - 1]))
 		length--;
-	rc = check_text(text, length, err);
-	if (rc)
-		return rc;
+	ret = check_text(text, length, err);
+	if (ret)
+		return ret;
 	words = strndup(text, length);
 	if (!rule || !words)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -243,11 +243,11 @@ int match_rule__parse(const char *text, uid_t owner, struct match_rule **out, st
 	rule->text = strdup(words);
 	if (!rule->text)
 		return so_err(err, -ENOMEM, "out of memory");
-	rc = begins_with_term(words) ? parse_terms(rule, words, err) : parse_plain(rule, words, err);
-	rc = rc ?: check_rule(rule, err);
-	if (!rc)
+	ret = begins_with_term(words) ? parse_terms(rule, words, err) : parse_plain(rule, words, err);
+	ret = ret ?: check_rule(rule, err);
+	if (!ret)
 		*out = TAKE_PTR(rule);
-	return rc;
+	return ret;
 }
 
 void match_rule__free(struct match_rule *rule)

@@ -98,10 +98,10 @@ static void check_target(struct round *r, struct seen *s)
 
 static int list_processes(struct round *r, bool all_again)
 {
-	int rc = seen_list__read(&r->now, r->scan->proc_fd, &r->scan->seen, all_again);
+	int ret = seen_list__read(&r->now, r->scan->proc_fd, &r->scan->seen, all_again);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	for (size_t i = 0; i < r->now.n; i++) {
 		if (r->now.list[i].target)
 			check_target(r, &r->now.list[i]);
@@ -132,11 +132,11 @@ static bool wants(struct round *r, struct seen *s, struct match_rule_info *rule)
 	uint32_t after = s->looked > s->barred ? s->looked : s->barred;
 	struct match_process process;
 
-	int rc = match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process);
+	int ret = match_proc__describe(r->scan->proc_fd, s->is.pid, r->wants_cgroups, &r->scan->texts, &process);
 	/* Any other failure will pass: it is this daemon's own, or that of a process which hangs. */
-	if (!rc || rc == -ESRCH)
+	if (!ret || ret == -ESRCH)
 		s->looked = r->last_id;
-	return !rc && !match_table__find(r->scan->table, &process, after, rule);
+	return !ret && !match_table__find(r->scan->table, &process, after, rule);
 }
 
 static void retry_later(struct round *r, struct seen *s, bool no_room)
@@ -183,14 +183,14 @@ static void attach(struct round *r, struct seen *s, const struct match_rule_info
 	};
 	struct so_error err = { .text = "" };
 	uint32_t id = 0;
-	int rc = engine__attach(r->scan->engine, &options, &id, &err);
+	int ret = engine__attach(r->scan->engine, &options, &id, &err);
 
 	/* -EEXIST: somebody else's target may end before the process does. */
-	if (rc && rc != -EEXIST && rc != -ESRCH)
-		log_failure(r, s, rule, rc, err.text);
-	if (rc && rc != -ESRCH)
-		retry_later(r, s, rc == -ENOSPC && r->living >= ENGINE_MAX_TARGETS);
-	if (rc)
+	if (ret && ret != -EEXIST && ret != -ESRCH)
+		log_failure(r, s, rule, ret, err.text);
+	if (ret && ret != -ESRCH)
+		retry_later(r, s, ret == -ENOSPC && r->living >= ENGINE_MAX_TARGETS);
+	if (ret)
 		return;
 	/* A rule that is removed from here on finds the target by its number. */
 	if (!match_table__attached(r->scan->table, rule->id) || !is_same(r, s)) {
@@ -395,10 +395,10 @@ int match_scan__new(struct engine *engine, struct history *history, const char *
 
 int match_scan__start(struct match_scan *scan, struct so_error *err)
 {
-	int rc = pthread_create(&scan->thread, NULL, run, scan);
+	int ret = pthread_create(&scan->thread, NULL, run, scan);
 
-	if (rc)
-		return so_err(err, -rc, "cannot start a thread: %s", strerror(rc));
+	if (ret)
+		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
 	scan->runs = true;
 	return 0;
 }
@@ -435,21 +435,21 @@ struct match_table *match_scan__table(struct match_scan *scan)
 int match_scan__add(struct match_scan *scan, const char *text, struct caller owner, bool configured, uint32_t *id,
 		    struct so_error *err)
 {
-	int rc = match_table__add(scan->table, text, owner, configured, id, err);
+	int ret = match_table__add(scan->table, text, owner, configured, id, err);
 
-	if (!rc)
+	if (!ret)
 		wake(scan, false);
-	return rc;
+	return ret;
 }
 
 int match_scan__remove(struct match_scan *scan, uid_t uid, uint32_t id, unsigned *detached, struct so_error *err)
 {
 	_cleanup_free_ struct target_info *targets = NULL;
 	size_t n = 0;
-	int rc = match_table__remove(scan->table, uid, id, err);
+	int ret = match_table__remove(scan->table, uid, id, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	*detached = 0;
 	if (!engine__list(scan->engine, &targets, &n)) {
 		for (size_t i = 0; i < n; i++) {

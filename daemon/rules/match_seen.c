@@ -37,10 +37,10 @@ int seen_list__read(struct seen_list *l, int proc_fd, const struct seen_list *be
 {
 	_cleanup_free_ struct match_entry *entries = NULL;
 	size_t n = 0;
-	int rc = match_proc__list(proc_fd, &entries, &n);
+	int ret = match_proc__list(proc_fd, &entries, &n);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	l->list = calloc(n + 1, sizeof(*l->list));
 	if (!l->list)
 		return -ENOMEM;

@@ -100,18 +100,18 @@ int match_table__add(struct match_table *t, const char *text, struct caller owne
 		     struct so_error *err)
 {
 	_cleanup_(match_rule) struct match_rule *rule = NULL;
-	int rc = match_rule__parse(text, owner.uid, &rule, err);
+	int ret = match_rule__parse(text, owner.uid, &rule, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	pthread_mutex_lock(&t->lock);
-	rc = check_room(t, rule, err);
-	if (!rc) {
+	ret = check_room(t, rule, err);
+	if (!ret) {
 		t->rules[t->n++] = (struct rule){ TAKE_PTR(rule), owner.gid, ++t->last_id, configured, 0, "" };
 		*id = t->last_id;
 	}
 	pthread_mutex_unlock(&t->lock);
-	return rc;
+	return ret;
 }
 
 int match_table__remove(struct match_table *t, uid_t uid, uint32_t id, struct so_error *err)
@@ -175,17 +175,17 @@ void match_table__state(struct match_table *t, uint32_t *last_id, uint64_t *remo
 int match_table__find(struct match_table *t, const struct match_process *process, uint32_t after,
 		      struct match_rule_info *out)
 {
-	int rc = -ENOENT;
+	int ret = -ENOENT;
 
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; rc && i < t->n; i++) {
+	for (size_t i = 0; ret && i < t->n; i++) {
 		if (t->rules[i].id <= after || !match_rule__matches(t->rules[i].rule, process))
 			continue;
 		fill_info(&t->rules[i], out);
-		rc = 0;
+		ret = 0;
 	}
 	pthread_mutex_unlock(&t->lock);
-	return rc;
+	return ret;
 }
 
 bool match_table__attached(struct match_table *t, uint32_t id)

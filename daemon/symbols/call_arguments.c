@@ -19,10 +19,10 @@ struct call_arguments {
 int call_arguments__new(const struct elf_file *elf, uint64_t max_instructions, struct call_arguments **out)
 {
 	_cleanup_(call_arguments) struct call_arguments *a = calloc(1, sizeof(*a));
-	int rc = a ? stack_decoder__new(&a->decoder) : -ENOMEM;
+	int ret = a ? stack_decoder__new(&a->decoder) : -ENOMEM;
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	a->elf = elf;
 	a->left = max_instructions;
 	*out = TAKE_PTR(a);

@@ -259,12 +259,12 @@ static int make_functions(struct reader *r, struct cuda_registered *out)
 
 static int read_fdes(const struct elf_image *image, struct eh_frame *eh, struct cfi_entries *entries)
 {
-	int rc = image->fd >= 0 ? eh_frame__read(image->fd, eh, NULL)
-				: eh_frame__read_memory(image->memory, image->size, eh, NULL);
+	int ret = image->fd >= 0 ? eh_frame__read(image->fd, eh, NULL)
+				 : eh_frame__read_memory(image->memory, image->size, eh, NULL);
 
-	if (rc == 0 && eh->data)
-		rc = cfi_entries__read(eh, entries);
-	return rc;
+	if (ret == 0 && eh->data)
+		ret = cfi_entries__read(eh, entries);
+	return ret;
 }
 
 /* Both are sorted. */

@@ -214,9 +214,9 @@ int debug_files__open_lines(int fd, const char *build_id, const char *path, cons
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 }, others = { 0 };
 	_cleanup_close_ int found = -1;
 	struct elf_image image;
-	int rc = elf_image__of_file(fd, &image) ?: elf_sections__read(&image, &sections);
+	int ret = elf_image__of_file(fd, &image) ?: elf_sections__read(&image, &sections);
 
-	if (rc)
+	if (ret)
 		return -ENOENT;
 	if (has_lines(&image, &sections)) {
 		found = fcntl(fd, F_DUPFD_CLOEXEC, 0);

@@ -101,9 +101,9 @@ static int add_units(struct dwarf_lines *lines)
 	Dwarf_Half version;
 	uint8_t type;
 	Dwarf_Die die;
-	int rc;
+	int ret;
 
-	while (!(rc = dwarf_get_units(lines->dwarf, cu, &cu, &version, &type, &die, NULL))) {
+	while (!(ret = dwarf_get_units(lines->dwarf, cu, &cu, &version, &type, &die, NULL))) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
 		if (ARRAY_RESERVE(lines->units, lines->cap_units, lines->n_units + 1) ||
@@ -114,13 +114,13 @@ static int add_units(struct dwarf_lines *lines)
 	}
 	sort(&lines->by_address);
 	/* What precedes a damaged unit is still good. */
-	return lines->by_address.n ? 0 : rc < 0 ? -EINVAL : -ENODATA;
+	return lines->by_address.n ? 0 : ret < 0 ? -EINVAL : -ENODATA;
 }
 
 int dwarf_lines__open(int fd, int alt_fd, struct dwarf_lines **out)
 {
 	_cleanup_(dwarf_lines) struct dwarf_lines *lines = calloc(1, sizeof(*lines));
-	int rc;
+	int ret;
 
 	if (!lines) {
 		close(fd);
@@ -137,9 +137,9 @@ int dwarf_lines__open(int fd, int alt_fd, struct dwarf_lines **out)
 		lines->alt = dwarf_begin(alt_fd, DWARF_C_READ);
 	if (lines->alt)
 		dwarf_setalt(lines->dwarf, lines->alt);
-	rc = add_units(lines);
-	if (rc)
-		return rc;
+	ret = add_units(lines);
+	if (ret)
+		return ret;
 	*out = TAKE_PTR(lines);
 	return 0;
 }

@@ -84,13 +84,13 @@ static int add_symtab(struct loading *loading, const struct elf_image *image, co
 		      struct elf_symtab_location *where)
 {
 	size_t before = loading->symbols->symtab.n;
-	int rc = elf_symtab__locate(image, sections, SHT_SYMTAB, where);
+	int ret = elf_symtab__locate(image, sections, SHT_SYMTAB, where);
 
-	if (rc == 0)
-		rc = elf_symtab__add(&loading->symbols->symtab, image, sections, &loading->elf, where, ELF_TABLE_MAIN);
-	if (rc < 0) {
+	if (ret == 0)
+		ret = elf_symtab__add(&loading->symbols->symtab, image, sections, &loading->elf, where, ELF_TABLE_MAIN);
+	if (ret < 0) {
 		loading->symbols->symtab.n = before;
-		return rc;
+		return ret;
 	}
 	return loading->symbols->symtab.n > before ? 0 : -ENOENT;
 }
@@ -101,20 +101,20 @@ static int add_debug_file(struct loading *loading, const char *path, const struc
 	_cleanup_close_ int fd = -1;
 	struct elf_symtab_location where;
 	struct elf_image image;
-	int rc;
+	int ret;
 
 	if (!debug_root)
 		return -ENOENT;
 	fd = debug_files__open(&loading->image, &loading->sections, loading->elf.build_id, path, debug_root);
 	if (fd < 0)
 		return fd;
-	rc = elf_image__of_file(fd, &image);
-	if (rc == 0)
-		rc = elf_sections__read(&image, &sections);
-	if (rc == 0)
-		rc = add_symtab(loading, &image, &sections, &where);
-	if (rc < 0)
-		return rc;
+	ret = elf_image__of_file(fd, &image);
+	if (ret == 0)
+		ret = elf_sections__read(&image, &sections);
+	if (ret == 0)
+		ret = add_symtab(loading, &image, &sections, &where);
+	if (ret < 0)
+		return ret;
 	set_names(loading->symbols, ELF_TABLE_MAIN, &image, &where);
 	loading->symbols->debug_fd = TAKE_FD(fd);
 	return 0;
@@ -128,16 +128,16 @@ static int add_mini_debuginfo(struct loading *loading)
 	struct elf_symtab_location where;
 	struct elf_image image;
 	size_t size = 0;
-	int rc = mini_debuginfo__read(&loading->image, &loading->sections, &bytes, &size);
+	int ret = mini_debuginfo__read(&loading->image, &loading->sections, &bytes, &size);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	image = elf_image__of_memory(bytes, size);
-	rc = elf_sections__read(&image, &sections);
-	if (rc == 0)
-		rc = add_symtab(loading, &image, &sections, &where);
-	if (rc < 0)
-		return rc;
+	ret = elf_sections__read(&image, &sections);
+	if (ret == 0)
+		ret = add_symtab(loading, &image, &sections, &where);
+	if (ret < 0)
+		return ret;
 	/* Of all that was decompressed only the names are needed from here on. */
 	memmove(bytes, bytes + where.names_at, where.names_size);
 	symbols->mini_names = realloc(bytes, where.names_size + 1);
@@ -158,15 +158,15 @@ static int add_mini_debuginfo(struct loading *loading)
 static int add_full_symbols(struct loading *loading, const char *path, const struct debug_root *debug_root)
 {
 	struct elf_symtab_location where;
-	int rc = add_symtab(loading, &loading->image, &loading->sections, &where);
+	int ret = add_symtab(loading, &loading->image, &loading->sections, &where);
 
-	if (rc == 0) {
+	if (ret == 0) {
 		set_names(loading->symbols, ELF_TABLE_MAIN, &loading->image, &where);
 		loading->symbols->source = "symtab";
 		return 0;
 	}
-	if (rc != -ENOENT)
-		return rc;
+	if (ret != -ENOENT)
+		return ret;
 	if (add_debug_file(loading, path, debug_root) == 0)
 		loading->symbols->source = "debug-file";
 	else if (add_mini_debuginfo(loading) == 0)
@@ -179,18 +179,18 @@ static int add_dynamic_symbols(struct loading *loading)
 	struct elf_symbols *symbols = loading->symbols;
 	struct elf_symtab_location where;
 	size_t before = symbols->symtab.n;
-	int rc;
+	int ret;
 
-	rc = elf_symtab__locate(&loading->image, &loading->sections, SHT_DYNSYM, &where);
-	if (rc == -ENOENT && loading->sections.n == 0)
-		rc = elf_dynamic__locate(&loading->image, &loading->elf, &where);
-	if (rc == -ENOENT)
+	ret = elf_symtab__locate(&loading->image, &loading->sections, SHT_DYNSYM, &where);
+	if (ret == -ENOENT && loading->sections.n == 0)
+		ret = elf_dynamic__locate(&loading->image, &loading->elf, &where);
+	if (ret == -ENOENT)
 		return 0;
-	if (rc == 0)
-		rc = elf_symtab__add(&symbols->symtab, &loading->image, &loading->sections, &loading->elf, &where,
-				     ELF_TABLE_DYNAMIC);
-	if (rc < 0)
-		return rc;
+	if (ret == 0)
+		ret = elf_symtab__add(&symbols->symtab, &loading->image, &loading->sections, &loading->elf, &where,
+				      ELF_TABLE_DYNAMIC);
+	if (ret < 0)
+		return ret;
 	loading->dynsym = where;
 	set_names(symbols, ELF_TABLE_DYNAMIC, &loading->image, &where);
 	set_names(symbols, ELF_TABLE_PLT, &loading->image, &where);
@@ -256,28 +256,28 @@ static int add_kernels(struct elf_symbols *symbols, const struct elf_image *imag
 {
 	struct elf_symtab_location where = { .names_at = UINT64_MAX };
 	size_t n = symbols->symtab.n;
-	int rc = 0;
+	int ret = 0;
 
 	for (size_t i = 0; i < registered->n_functions; i++) {
 		if (registered->functions[i].name_at < where.names_at)
 			where.names_at = registered->functions[i].name_at;
 	}
-	for (size_t i = 0; rc == 0 && i < registered->n_functions; i++) {
+	for (size_t i = 0; ret == 0 && i < registered->n_functions; i++) {
 		const struct cuda_registered_function *f = &registered->functions[i];
 		uint64_t name = f->name_at - where.names_at;
 
 		if (name > UINT32_MAX || has_symbol(&symbols->symtab, n, f->start))
 			continue;
-		rc = elf_symtab__add_entry(&symbols->symtab, &(struct elf_symtab_entry){
-								     .start = f->start,
-								     .extent = f->extent,
-								     .name = (uint32_t)name,
-								     .table = ELF_TABLE_KERNELS,
-								     .rank = ELF_RANK_LOCAL,
-							     });
+		ret = elf_symtab__add_entry(&symbols->symtab, &(struct elf_symtab_entry){
+								      .start = f->start,
+								      .extent = f->extent,
+								      .name = (uint32_t)name,
+								      .table = ELF_TABLE_KERNELS,
+								      .rank = ELF_RANK_LOCAL,
+							      });
 	}
-	if (symbols->symtab.n == n || rc < 0)
-		return rc;
+	if (symbols->symtab.n == n || ret < 0)
+		return ret;
 	where.names_size = image->size - where.names_at;
 	set_names(symbols, ELF_TABLE_KERNELS, image, &where);
 	return elf_symtab__finish(&symbols->symtab, false);
@@ -292,14 +292,14 @@ static int add_registered(struct loading *loading)
 	__attribute__((cleanup(cleanup__cuda_registered))) struct cuda_registered registered = { 0 };
 	struct elf_symbols *symbols = loading->symbols;
 	bool full = strcmp(symbols->source, "none") != 0 && strcmp(symbols->source, "dynsym") != 0;
-	int rc;
+	int ret;
 
 	if (loading->dynsym.n_symbols == 0)
 		return 0;
-	rc = cuda_registered__read(&loading->image, &loading->elf, &loading->sections, &loading->dynsym, !full,
-				   &registered);
-	if (rc < 0)
-		return rc == -ENOMEM ? rc : 0;
+	ret = cuda_registered__read(&loading->image, &loading->elf, &loading->sections, &loading->dynsym, !full,
+				    &registered);
+	if (ret < 0)
+		return ret == -ENOMEM ? ret : 0;
 	symbols->launches = TAKE_PTR(registered.launches);
 	symbols->n_launches = registered.n_launches;
 	return add_kernels(symbols, &loading->image, &registered);
@@ -309,24 +309,24 @@ static int load(struct loading *loading, const char *path, const struct debug_ro
 {
 	struct elf_symbols *symbols = loading->symbols;
 	const struct elf_image *image = &loading->image;
-	int rc;
+	int ret;
 
-	rc = image->fd >= 0 ? elf_file__read(image->fd, &loading->elf, err)
-			    : elf_file__read_memory(image->memory, image->size, &loading->elf, err);
-	if (rc < 0)
-		return rc;
-	rc = elf_sections__read(image, &loading->sections);
-	if (rc == 0)
-		rc = add_full_symbols(loading, path, debug_root);
-	if (rc == 0)
-		rc = add_dynamic_symbols(loading);
-	if (rc == 0)
-		rc = elf_symtab__finish(&symbols->symtab, strcmp(symbols->source, "debugdata") != 0);
-	if (rc == 0)
-		rc = add_registered(loading);
-	if (rc == -ENOMEM)
-		return so_err(err, rc, "out of memory");
-	if (rc < 0)
+	ret = image->fd >= 0 ? elf_file__read(image->fd, &loading->elf, err)
+			     : elf_file__read_memory(image->memory, image->size, &loading->elf, err);
+	if (ret < 0)
+		return ret;
+	ret = elf_sections__read(image, &loading->sections);
+	if (ret == 0)
+		ret = add_full_symbols(loading, path, debug_root);
+	if (ret == 0)
+		ret = add_dynamic_symbols(loading);
+	if (ret == 0)
+		ret = elf_symtab__finish(&symbols->symtab, strcmp(symbols->source, "debugdata") != 0);
+	if (ret == 0)
+		ret = add_registered(loading);
+	if (ret == -ENOMEM)
+		return so_err(err, ret, "out of memory");
+	if (ret < 0)
 		return so_err(err, -EINVAL, "%s: damaged ELF file", path);
 	symbols->image = *image;
 	symbols->elf = loading->elf;
@@ -353,7 +353,7 @@ int elf_symbols__open(int fd, const char *path, const struct debug_root *debug_r
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = new_symbols();
 	__attribute__((cleanup(cleanup__loading))) struct loading loading = { .symbols = symbols };
-	int rc;
+	int ret;
 
 	if (!path)
 		path = "(unnamed file)";
@@ -362,12 +362,12 @@ int elf_symbols__open(int fd, const char *path, const struct debug_root *debug_r
 	symbols->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (symbols->fd < 0)
 		return so_err(err, -errno, "%s: cannot keep the file open: %s", path, strerror(errno));
-	rc = elf_image__of_file(symbols->fd, &loading.image);
-	if (rc < 0)
-		return so_err(err, rc, "%s: %s", path, rc == -ENOEXEC ? "not a regular file" : strerror(-rc));
-	rc = load(&loading, path, debug_root, err);
-	if (rc < 0)
-		return rc;
+	ret = elf_image__of_file(symbols->fd, &loading.image);
+	if (ret < 0)
+		return so_err(err, ret, "%s: %s", path, ret == -ENOEXEC ? "not a regular file" : strerror(-ret));
+	ret = load(&loading, path, debug_root, err);
+	if (ret < 0)
+		return ret;
 	/* Without any name to read from it the file need not stay open. */
 	if (symbols->symtab.n == 0 && !symbols->fdes.n) {
 		close(symbols->fd);
@@ -381,7 +381,7 @@ int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols 
 {
 	_cleanup_(elf_symbols) struct elf_symbols *symbols = new_symbols();
 	__attribute__((cleanup(cleanup__loading))) struct loading loading = { .symbols = symbols };
-	int rc;
+	int ret;
 
 	if (!symbols)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -392,9 +392,9 @@ int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols 
 		memcpy(symbols->memory, image, size);
 	symbols->memory_size = size;
 	loading.image = elf_image__of_memory(symbols->memory, size);
-	rc = load(&loading, "image in memory", NULL, err);
-	if (rc < 0)
-		return rc;
+	ret = load(&loading, "image in memory", NULL, err);
+	if (ret < 0)
+		return ret;
 	*out = TAKE_PTR(symbols);
 	return 0;
 }

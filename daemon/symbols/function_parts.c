@@ -81,18 +81,18 @@ static int follow_branches(struct search *s, struct function_part part)
 	uint64_t size = part.high - part.low, offset;
 	_cleanup_free_ uint8_t *code = NULL;
 	struct stack_insn insn;
-	int rc;
+	int ret;
 
 	if (part.high <= part.low || size > MAX_TEXT_BYTES)
 		return 0;
-	rc = elf_file__offset(s->elf, part.low, &offset);
-	if (rc < 0)
-		return rc;
+	ret = elf_file__offset(s->elf, part.low, &offset);
+	if (ret < 0)
+		return ret;
 	code = malloc(size);
 	if (!code)
 		return -ENOMEM;
-	rc = elf_image__read(&s->image, offset, code, size);
-	for (uint64_t at = 0; rc == 0 && at < size; at += insn.length) {
+	ret = elf_image__read(&s->image, offset, code, size);
+	for (uint64_t at = 0; ret == 0 && at < size; at += insn.length) {
 		if (stack_decoder__decode(s->decoder, code + at, size - at, part.low + at, &insn) < 0) {
 			insn.length = 1;
 			continue;
@@ -100,26 +100,26 @@ static int follow_branches(struct search *s, struct function_part part)
 		if (insn.flow == STACK_FLOW_BRANCH || insn.flow == STACK_FLOW_JUMP)
 			add_part_at(s, insn.target);
 	}
-	return rc;
+	return ret;
 }
 
 int function_parts__find(int fd, const struct elf_file *elf, struct function_part *parts, size_t *n, size_t room)
 {
 	__attribute__((
 		cleanup(cleanup__search))) struct search s = { .elf = elf, .parts = parts, .n = *n, .room = room };
-	int rc = elf_image__of_file(fd, &s.image);
+	int ret = elf_image__of_file(fd, &s.image);
 
-	if (rc == 0)
-		rc = eh_frame__read(fd, &s.eh, NULL);
-	if (rc == 0 && !s.eh.data)
-		rc = -ENOENT;
-	if (rc == 0)
-		rc = cfi_entries__read(&s.eh, &s.entries);
-	if (rc == 0)
-		rc = stack_decoder__new(&s.decoder);
-	for (size_t i = 0; rc == 0 && i < s.n; i++)
-		rc = follow_branches(&s, parts[i]);
-	if (rc == 0)
+	if (ret == 0)
+		ret = eh_frame__read(fd, &s.eh, NULL);
+	if (ret == 0 && !s.eh.data)
+		ret = -ENOENT;
+	if (ret == 0)
+		ret = cfi_entries__read(&s.eh, &s.entries);
+	if (ret == 0)
+		ret = stack_decoder__new(&s.decoder);
+	for (size_t i = 0; ret == 0 && i < s.n; i++)
+		ret = follow_branches(&s, parts[i]);
+	if (ret == 0)
 		*n = s.n;
-	return rc;
+	return ret;
 }

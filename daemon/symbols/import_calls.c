@@ -78,10 +78,10 @@ static int find_places(const struct elf_image *image, const struct elf_symtab_lo
 	for (uint64_t at = 0; at < dynsym->names_size; at += READ_BYTES) {
 		uint64_t left = dynsym->names_size - at;
 		size_t n = left < READ_BYTES + longest ? (size_t)left : READ_BYTES + longest;
-		int rc = elf_image__read(image, dynsym->names_at + at, bytes, n);
+		int ret = elf_image__read(image, dynsym->names_at + at, bytes, n);
 
-		if (rc < 0)
-			return rc;
+		if (ret < 0)
+			return ret;
 		look_for_names(names, bytes, n, at, places);
 	}
 	return 0;
@@ -103,18 +103,18 @@ int import_names__find(const struct elf_image *image, const struct elf_symtab_lo
 {
 	struct places places = { .n = 0 };
 	Elf64_Sym symbols[READ_SYMBOLS];
-	int rc = find_places(image, dynsym, names, &places);
+	int ret = find_places(image, dynsym, names, &places);
 
 	memset(names->symbols, 0, sizeof(names->symbols));
-	if (rc < 0 || places.n == 0)
-		return rc;
+	if (ret < 0 || places.n == 0)
+		return ret;
 	for (uint64_t at = 0; at < dynsym->n_symbols; at += READ_SYMBOLS) {
 		uint64_t left = dynsym->n_symbols - at;
 		size_t n = left < READ_SYMBOLS ? (size_t)left : READ_SYMBOLS;
 
-		rc = elf_image__read(image, dynsym->symbols_at + at * sizeof(*symbols), symbols, n * sizeof(*symbols));
-		if (rc < 0)
-			return rc;
+		ret = elf_image__read(image, dynsym->symbols_at + at * sizeof(*symbols), symbols, n * sizeof(*symbols));
+		if (ret < 0)
+			return ret;
 		for (size_t i = 0; i < n; i++)
 			note_symbol(&places, &symbols[i], (uint32_t)(at + i), names);
 	}
@@ -260,21 +260,21 @@ static int visit_calls(struct scan *s, const uint8_t *code, size_t from, size_t 
 {
 	const uint8_t *end = code + size, *limit = size - from > READ_CODE ? code + from + READ_CODE : end;
 	const uint8_t *at;
-	int rc = 0;
+	int ret = 0;
 
-	for (at = code + from; rc == 0 && s->n_stubs > 0 && at < limit; at++) {
+	for (at = code + from; ret == 0 && s->n_stubs > 0 && at < limit; at++) {
 		at = memchr(at, 0xe8, (size_t)(limit - at));
 		if (!at || end - at < 5)
 			break;
-		rc = visit_direct(s, code, (size_t)(at - code), vaddr);
+		ret = visit_direct(s, code, (size_t)(at - code), vaddr);
 	}
-	for (at = code + from; rc == 0 && s->indirect && at < limit; at++) {
+	for (at = code + from; ret == 0 && s->indirect && at < limit; at++) {
 		at = memmem(at, (size_t)(end - at), "\xff\x15", 2);
 		if (!at || at >= limit || end - at < 6)
 			break;
-		rc = visit_indirect(s, code, (size_t)(at - code), vaddr);
+		ret = visit_indirect(s, code, (size_t)(at - code), vaddr);
 	}
-	return rc;
+	return ret;
 }
 
 /*
@@ -290,12 +290,12 @@ static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t 
 		size_t before = at < IMPORT_CALLS_CODE_BYTES ? (size_t)at : IMPORT_CALLS_CODE_BYTES;
 		uint64_t left = bytes - at;
 		size_t n = before + (left < READ_CODE + LONGEST_CALL - 1 ? (size_t)left : READ_CODE + LONGEST_CALL - 1);
-		int rc = elf_image__read(s->image, offset + at - before, s->code, n);
+		int ret = elf_image__read(s->image, offset + at - before, s->code, n);
 
-		if (rc == 0)
-			rc = look(s, s->code, before, n, vaddr + at - before);
-		if (rc < 0)
-			return rc;
+		if (ret == 0)
+			ret = look(s, s->code, before, n, vaddr + at - before);
+		if (ret < 0)
+			return ret;
 	}
 	return 0;
 }
@@ -303,32 +303,32 @@ static int each_piece(struct scan *s, uint64_t offset, uint64_t bytes, uint64_t 
 static int each_segment(struct scan *s,
 			int (*look)(struct scan *s, const uint8_t *code, size_t from, size_t size, uint64_t vaddr))
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (unsigned i = 0; rc == 0 && i < s->elf->n_segments; i++) {
+	for (unsigned i = 0; ret == 0 && i < s->elf->n_segments; i++) {
 		const struct elf_segment *segment = &s->elf->segments[i];
 
 		if (segment->flags & PF_X)
-			rc = each_piece(s, segment->offset, segment->filesz, segment->vaddr, look);
+			ret = each_piece(s, segment->offset, segment->filesz, segment->vaddr, look);
 	}
-	return rc;
+	return ret;
 }
 
 /* Stubs may be anywhere in the code of a file that has no section headers. */
 static int find_stubs(struct scan *s)
 {
 	static const char *const names[] = { ".plt", ".plt.sec", ".plt.got" };
-	int rc = 0;
+	int ret = 0;
 
 	if (s->sections->n == 0)
 		return each_segment(s, note_stubs);
-	for (unsigned i = 0; rc == 0 && i < 3; i++) {
+	for (unsigned i = 0; ret == 0 && i < 3; i++) {
 		const Elf64_Shdr *section = elf_sections__by_name(s->sections, s->image, names[i]);
 
 		if (section)
-			rc = each_piece(s, section->sh_offset, section->sh_size, section->sh_addr, note_stubs);
+			ret = each_piece(s, section->sh_offset, section->sh_size, section->sh_addr, note_stubs);
 	}
-	return rc;
+	return ret;
 }
 
 int import_calls__each(const struct elf_image *image, const struct elf_file *elf, const struct elf_sections *sections,
@@ -343,17 +343,17 @@ int import_calls__each(const struct elf_image *image, const struct elf_file *elf
 								  .text_left = MAX_TEXT_BYTES,
 								  .visit = visit,
 								  .context = context };
-	int rc;
+	int ret;
 
 	if (ELF_IMAGE_MACHINE != EM_X86_64)
 		return 0;
-	rc = elf_relocations__each(image, elf, note_slot, &s);
-	if (rc < 0 || s.n_slots == 0)
-		return rc;
+	ret = elf_relocations__each(image, elf, note_slot, &s);
+	if (ret < 0 || s.n_slots == 0)
+		return ret;
 	s.code = malloc(READ_CODE + IMPORT_CALLS_CODE_BYTES + LONGEST_CALL);
 	if (!s.code)
 		return -ENOMEM;
-	rc = find_stubs(&s);
+	ret = find_stubs(&s);
 	s.text_left = MAX_TEXT_BYTES;
-	return rc < 0 ? rc : each_segment(&s, visit_calls);
+	return ret < 0 ? ret : each_segment(&s, visit_calls);
 }

@@ -110,16 +110,16 @@ static int add_symbol(struct kallsyms *ks, uint64_t address, char type, const ch
 	size_t bytes = 1 + name_length + (module_length ? 1 + module_length : 0) + 1;
 	void *entries = ks->entries, *names = ks->names;
 	char *to;
-	int rc;
+	int ret;
 
-	rc = make_room(&entries, &ks->room, ks->n + 1, MAX_SYMBOLS, sizeof(*ks->entries));
+	ret = make_room(&entries, &ks->room, ks->n + 1, MAX_SYMBOLS, sizeof(*ks->entries));
 	ks->entries = entries;
-	if (rc < 0)
-		return rc;
-	rc = make_room(&names, &ks->names_room, ks->names_size + bytes, MAX_NAMES, 1);
+	if (ret < 0)
+		return ret;
+	ret = make_room(&names, &ks->names_room, ks->names_size + bytes, MAX_NAMES, 1);
 	ks->names = names;
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	to = ks->names + ks->names_size;
 	*to++ = type;
 	ks->entries[ks->n].address = address;
@@ -180,13 +180,13 @@ static int add_lines(struct kallsyms *ks, const char *text, size_t length, size_
 
 	for (;;) {
 		const char *newline = memchr(text, '\n', (size_t)(end - text));
-		int rc;
+		int ret;
 
 		if (!newline)
 			break;
-		rc = add_line(ks, text, newline);
-		if (rc < 0)
-			return rc;
+		ret = add_line(ks, text, newline);
+		if (ret < 0)
+			return ret;
 		text = newline + 1;
 	}
 	*rest = (size_t)(end - text);
@@ -197,7 +197,7 @@ static int read_symbols(int fd, struct kallsyms *ks)
 {
 	_cleanup_free_ char *buffer = malloc(READ_BYTES);
 	size_t used = 0, rest;
-	int rc;
+	int ret;
 
 	if (!buffer)
 		return -ENOMEM;
@@ -211,9 +211,9 @@ static int read_symbols(int fd, struct kallsyms *ks)
 		if (n == 0)
 			break;
 		used += (size_t)n;
-		rc = add_lines(ks, buffer, used, &rest);
-		if (rc < 0)
-			return rc;
+		ret = add_lines(ks, buffer, used, &rest);
+		if (ret < 0)
+			return ret;
 		/* No symbol's line fills the buffer: what does is not this format. */
 		if (rest == READ_BYTES)
 			return -EINVAL;
@@ -353,7 +353,7 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 {
 	_cleanup_(kallsyms) struct kallsyms *ks = calloc(1, sizeof(*ks));
 	_cleanup_close_ int fd = -1;
-	int rc;
+	int ret;
 
 	if (!path)
 		path = "/proc/kallsyms";
@@ -363,9 +363,9 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return so_err(err, -errno, "cannot open %s: %s", path, strerror(errno));
-	rc = read_symbols(fd, ks);
-	if (rc < 0)
-		return so_err(err, rc, "cannot read %s: %s", path, strerror(-rc));
+	ret = read_symbols(fd, ks);
+	if (ret < 0)
+		return so_err(err, ret, "cannot read %s: %s", path, strerror(-ret));
 	if (ks->n_lines > 0 && ks->n_parsed == 0)
 		return so_err(err, -EINVAL, "%s does not list symbols", path);
 	if (ks->n == 0 && ks->n_hidden > 0)
@@ -374,9 +374,9 @@ int kallsyms__load(const char *path, const struct kernel_modules *modules, struc
 			      "kernel.kptr_restrict to 0",
 			      path);
 	sort(ks);
-	rc = add_gaps(ks, modules);
-	if (rc < 0)
-		return so_err(err, rc, "out of memory");
+	ret = add_gaps(ks, modules);
+	if (ret < 0)
+		return so_err(err, ret, "out of memory");
 	trim(ks);
 	*out = TAKE_PTR(ks);
 	return 0;

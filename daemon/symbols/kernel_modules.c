@@ -40,14 +40,14 @@ int kernel_modules__read(const char *path, struct kernel_modules *out)
 	_cleanup_fclose_ FILE *f = fopen(path ?: "/proc/modules", "re");
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0;
-	int rc = f ? 0 : -errno;
+	int ret = f ? 0 : -errno;
 
-	while (!rc && getline(&line, &room, f) > 0)
-		rc = add_line(&modules, line);
-	if (!rc && ferror(f))
-		rc = -EIO;
-	if (rc)
-		return rc;
+	while (!ret && getline(&line, &room, f) > 0)
+		ret = add_line(&modules, line);
+	if (!ret && ferror(f))
+		ret = -EIO;
+	if (ret)
+		return ret;
 	*out = modules;
 	modules = (struct kernel_modules){ 0 };
 	return 0;

@@ -41,10 +41,10 @@ static int decode(lzma_stream *stream, struct output *output)
 {
 	while (stream->avail_in > 0) {
 		lzma_ret status;
-		int rc = make_room(output);
+		int ret = make_room(output);
 
-		if (rc < 0)
-			return rc;
+		if (ret < 0)
+			return ret;
 		stream->next_out = output->bytes + output->size;
 		stream->avail_out = output->room - output->size;
 		status = lzma_code(stream, LZMA_RUN);
@@ -61,29 +61,29 @@ static int decompress(lzma_stream *stream, const struct elf_image *image, const 
 		      struct output *output)
 {
 	uint8_t input[READ_BYTES];
-	int rc;
+	int ret;
 
 	for (uint64_t at = 0; at < section->sh_size;) {
 		uint64_t left = section->sh_size - at;
 		size_t n = left < sizeof(input) ? (size_t)left : sizeof(input);
 
-		rc = elf_image__read(image, section->sh_offset + at, input, n);
-		if (rc < 0)
-			return rc;
+		ret = elf_image__read(image, section->sh_offset + at, input, n);
+		if (ret < 0)
+			return ret;
 		stream->next_in = input;
 		stream->avail_in = n;
-		rc = decode(stream, output);
-		if (rc != 0)
-			return rc < 0 ? rc : 0;
+		ret = decode(stream, output);
+		if (ret != 0)
+			return ret < 0 ? ret : 0;
 		at += n;
 	}
 	/* The input ended, but what the decoder still holds back may complete the stream. */
 	for (;;) {
 		lzma_ret status;
 
-		rc = make_room(output);
-		if (rc < 0)
-			return rc;
+		ret = make_room(output);
+		if (ret < 0)
+			return ret;
 		stream->next_out = output->bytes + output->size;
 		stream->avail_out = output->room - output->size;
 		status = lzma_code(stream, LZMA_FINISH);
@@ -99,7 +99,7 @@ int mini_debuginfo__read(const struct elf_image *image, const struct elf_section
 	const Elf64_Shdr *section = elf_sections__by_name(sections, image, ".gnu_debugdata");
 	__attribute__((cleanup(cleanup__output))) struct output output = { 0 };
 	lzma_stream stream = LZMA_STREAM_INIT;
-	int rc;
+	int ret;
 
 	if (!section)
 		return -ENOENT;
@@ -107,10 +107,10 @@ int mini_debuginfo__read(const struct elf_image *image, const struct elf_section
 		return -EFBIG;
 	if (lzma_stream_decoder(&stream, DECODER_MEMORY, 0) != LZMA_OK)
 		return -ENOMEM;
-	rc = decompress(&stream, image, section, &output);
+	ret = decompress(&stream, image, section, &output);
 	lzma_end(&stream);
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	*size = output.size;
 	*out = TAKE_PTR(output.bytes);
 	return 0;

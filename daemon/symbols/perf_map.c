@@ -107,7 +107,7 @@ static int grow(void **array, size_t *room, size_t needed, size_t element)
 static int add_range(struct builder *builder, uint64_t start, uint64_t size, const char *name, size_t length)
 {
 	void *ranges = builder->ranges, *names = builder->names;
-	int rc;
+	int ret;
 
 	if (length > MAX_NAME)
 		length = MAX_NAME;
@@ -115,14 +115,14 @@ static int add_range(struct builder *builder, uint64_t start, uint64_t size, con
 		builder->full = true;
 		return 0;
 	}
-	rc = grow(&ranges, &builder->room, builder->n + 1, sizeof(*builder->ranges));
+	ret = grow(&ranges, &builder->room, builder->n + 1, sizeof(*builder->ranges));
 	builder->ranges = ranges;
-	if (rc < 0)
-		return rc;
-	rc = grow(&names, &builder->names_room, builder->names_size + length + 1, 1);
+	if (ret < 0)
+		return ret;
+	ret = grow(&names, &builder->names_room, builder->names_size + length + 1, 1);
 	builder->names = names;
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	memcpy(builder->names + builder->names_size, name, length);
 	builder->names[builder->names_size + length] = '\0';
 	builder->ranges[builder->n] = (struct range){
@@ -159,13 +159,13 @@ static int add_lines_backwards(struct builder *builder, const char *text, size_t
 {
 	while (!builder->full) {
 		const char *newline = memrchr(text, '\n', length);
-		int rc;
+		int ret;
 
 		if (!newline)
 			break;
-		rc = add_line(builder, newline + 1, text + length);
-		if (rc < 0)
-			return rc;
+		ret = add_line(builder, newline + 1, text + length);
+		if (ret < 0)
+			return ret;
 		length = (size_t)(newline - text);
 	}
 	*rest = length;
@@ -224,17 +224,17 @@ static int add_piece(struct perf_map *map, uint64_t start, uint64_t end, uint32_
 {
 	struct piece *last = map->n > 0 ? &map->pieces[map->n - 1] : NULL;
 	void *pieces = map->pieces;
-	int rc;
+	int ret;
 
 	/* One range, only interrupted by the begin of an older one. */
 	if (last && last->name == name && last->start + last->size == start) {
 		last->size += (uint32_t)(end - start);
 		return 0;
 	}
-	rc = grow(&pieces, &map->room, map->n + 1, sizeof(*map->pieces));
+	ret = grow(&pieces, &map->room, map->n + 1, sizeof(*map->pieces));
 	map->pieces = pieces;
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	map->pieces[map->n++] = (struct piece){ start, (uint32_t)(end - start), name };
 	return 0;
 }
@@ -253,7 +253,7 @@ static int cut_into_pieces(const struct builder *builder, struct perf_map *map)
 	while (next < builder->n || heap.n > 0) {
 		const struct range *top;
 		uint64_t stop;
-		int rc;
+		int ret;
 
 		if (heap.n == 0)
 			here = ranges[next].start;
@@ -267,9 +267,9 @@ static int cut_into_pieces(const struct builder *builder, struct perf_map *map)
 		stop = top->start + top->size;
 		if (next < builder->n && ranges[next].start < stop)
 			stop = ranges[next].start;
-		rc = add_piece(map, here, stop, top->name);
-		if (rc < 0)
-			return rc;
+		ret = add_piece(map, here, stop, top->name);
+		if (ret < 0)
+			return ret;
 		here = stop;
 	}
 	return 0;
@@ -279,15 +279,15 @@ static int build(struct builder *builder, struct perf_map **out)
 {
 	_cleanup_(perf_map) struct perf_map *map = calloc(1, sizeof(*map));
 	void *exact;
-	int rc;
+	int ret;
 
 	if (!map)
 		return -ENOMEM;
 	if (builder->n > 0)
 		qsort(builder->ranges, builder->n, sizeof(*builder->ranges), compare_start);
-	rc = cut_into_pieces(builder, map);
-	if (rc < 0)
-		return rc;
+	ret = cut_into_pieces(builder, map);
+	if (ret < 0)
+		return ret;
 	exact = map->n > 0 ? reallocarray(map->pieces, map->n, sizeof(*map->pieces)) : NULL;
 	if (exact)
 		map->pieces = exact;
@@ -303,12 +303,12 @@ int perf_map__parse(const char *text, size_t length, struct perf_map **out)
 {
 	__attribute__((cleanup(cleanup__builder))) struct builder builder = { 0 };
 	size_t rest;
-	int rc;
+	int ret;
 
-	rc = add_lines_backwards(&builder, text, length, &rest);
-	if (rc == 0 && !builder.full)
-		rc = add_line(&builder, text, text + rest);
-	return rc < 0 ? rc : build(&builder, out);
+	ret = add_lines_backwards(&builder, text, length, &rest);
+	if (ret == 0 && !builder.full)
+		ret = add_line(&builder, text, text + rest);
+	return ret < 0 ? ret : build(&builder, out);
 }
 
 /* Reads up to `size` bytes at `at`; fewer when the file was cut meanwhile. */
@@ -342,7 +342,7 @@ static int read_backwards(int fd, uint64_t size, struct builder *builder)
 		size_t length = end - first < WINDOW_BYTES ? (size_t)(end - first) : WINDOW_BYTES, rest;
 		uint64_t begin = end - length;
 		ssize_t n = read_at(fd, window, length, begin);
-		int rc;
+		int ret;
 
 		if (n < 0)
 			return (int)n;
@@ -355,9 +355,9 @@ static int read_backwards(int fd, uint64_t size, struct builder *builder)
 			skipping = !newline;
 			continue;
 		}
-		rc = add_lines_backwards(builder, window, length, &rest);
-		if (rc < 0)
-			return rc;
+		ret = add_lines_backwards(builder, window, length, &rest);
+		if (ret < 0)
+			return ret;
 		if (begin == first) {
 			/* The first line is a whole one only where the file begins. */
 			if (first == 0 && !builder->full)
@@ -403,7 +403,7 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], const s
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 	char path[64];
-	int rc;
+	int ret;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
 	fd = open_in_root(root, path, false, reader);
@@ -413,10 +413,10 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], const s
 		return so_err(err, -errno, "cannot read %s: %s", path, strerror(errno));
 	if (st.st_uid != 0 && st.st_uid != uids[0] && st.st_uid != uids[1])
 		return so_err(err, -EPERM, "%s belongs to user %u, not to its process's: not read", path, st.st_uid);
-	rc = read_backwards(fd, (uint64_t)st.st_size, &builder);
-	if (rc == 0)
-		rc = build(&builder, out);
-	return rc < 0 ? so_err(err, rc, "cannot read %s: %s", path, strerror(-rc)) : 0;
+	ret = read_backwards(fd, (uint64_t)st.st_size, &builder);
+	if (ret == 0)
+		ret = build(&builder, out);
+	return ret < 0 ? so_err(err, ret, "cannot read %s: %s", path, strerror(-ret)) : 0;
 }
 
 int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
@@ -425,11 +425,11 @@ int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
 	pid_t ns_pid = 0;
 	uid_t uids[2];
 	char root[32];
-	int rc;
+	int ret;
 
-	rc = read_status(pid, &ns_pid, uids) ?: file_reader__of(pid, &reader);
-	if (rc < 0)
-		return so_err(err, rc, "process %d does not exist (any more)", pid);
+	ret = read_status(pid, &ns_pid, uids) ?: file_reader__of(pid, &reader);
+	if (ret < 0)
+		return so_err(err, ret, "process %d does not exist (any more)", pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
 	return read_map(root, ns_pid, uids, &reader, out, err);
 }

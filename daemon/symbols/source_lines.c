@@ -139,20 +139,20 @@ void source_lines__free(struct source_lines *lines)
 static int start_reader(struct source_lines *lines)
 {
 	uint64_t now_ns = clock__now_ns();
-	int pair[2], rc;
+	int pair[2], ret;
 
 	if (now_ns < lines->not_before_ns)
 		return -ENOTSUP;
-	rc = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ? -errno : 0;
-	if (!rc) {
-		rc = helper_process__start(&lines->reader, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
+	ret = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ? -errno : 0;
+	if (!ret) {
+		ret = helper_process__start(&lines->reader, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
 		close(pair[1]);
-		if (rc)
+		if (ret)
 			close(pair[0]);
 	}
-	if (rc) {
+	if (ret) {
 		lines->not_before_ns = now_ns + RETRY_NS;
-		log__error("no process that reads source lines: %s", strerror(-rc));
+		log__error("no process that reads source lines: %s", strerror(-ret));
 		return -ENOTSUP;
 	}
 	lines->fd = pair[0];
@@ -336,26 +336,26 @@ static bool is_too_soon(const struct file *file)
 static int ask_to_open(struct source_lines *lines, uint32_t number, const struct source_opener *opener, bool quick)
 {
 	const struct source_request request = { SOURCE_OPEN, number, 0 };
-	int fds[2] = { -1, -1 }, rc;
+	int fds[2] = { -1, -1 }, ret;
 
 	if (is_too_soon(&lines->files[number]))
 		return -ETIMEDOUT;
-	rc = opener->open(opener->context, quick, fds);
-	if (rc == -EAGAIN)
-		return rc;
-	if (rc) {
+	ret = opener->open(opener->context, quick, fds);
+	if (ret == -EAGAIN)
+		return ret;
+	if (ret) {
 		set_state(lines, number, FILE_HAS_NONE);
 		return -ENODATA;
 	}
 	if (!runs(lines))
 		end_reader(lines);
-	rc = lines->fd >= 0 ? 0 : start_reader(lines);
-	if (!rc)
-		rc = ask(lines, opener->path, &request, fds) ? -ENODATA : 0;
+	ret = lines->fd >= 0 ? 0 : start_reader(lines);
+	if (!ret)
+		ret = ask(lines, opener->path, &request, fds) ? -ENODATA : 0;
 	close(fds[0]);
 	if (fds[1] >= 0)
 		close(fds[1]);
-	return rc;
+	return ret;
 }
 
 /* 0 and the answer in lines->answer; -ENODATA: nothing is known; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
@@ -364,24 +364,24 @@ static int read_address(struct source_lines *lines, uint32_t number, const struc
 {
 	const struct source_request request = { SOURCE_FIND, number, address };
 	struct source_answer head = { .status = SOURCE_NOT_OPEN };
-	int rc = await(lines, deadline_ns, &head);
+	int ret = await(lines, deadline_ns, &head);
 
-	if (rc == -ETIMEDOUT)
-		return rc;
+	if (ret == -ETIMEDOUT)
+		return ret;
 	/* A reader that has ended has no open files, and one may have closed this one. */
 	for (unsigned tries = 0; tries < 2; tries++) {
 		if (lines->files[number].state == FILE_HAS_LINES && runs(lines)) {
-			rc = ask(lines, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
-			if (rc)
-				return rc == -ETIMEDOUT ? rc : -ENODATA;
+			ret = ask(lines, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
+			if (ret)
+				return ret == -ETIMEDOUT ? ret : -ENODATA;
 			if (head.status != SOURCE_NOT_OPEN)
 				return 0;
 		}
 		if (is_without(&lines->files[number]))
 			return -ENODATA;
-		rc = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
-		if (rc)
-			return rc == -EPIPE ? -ENODATA : rc;
+		ret = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
+		if (ret)
+			return ret == -EPIPE ? -ENODATA : ret;
 	}
 	/* Opened twice, and not open: nothing that another try would mend. */
 	return -ENODATA;
@@ -431,14 +431,14 @@ static void copy_out(const struct source_lines *lines, const struct found *found
 static int intern_text(struct source_lines *lines, const unsigned char *bytes, size_t n, uint32_t *number)
 {
 	char text[SOURCE_MAX_FUNCTION + 1];
-	int rc;
+	int ret;
 
 	/* A NUL within would end it for everybody else. */
 	n = strnlen((const char *)bytes, n);
 	memcpy(text, bytes, n);
 	text[n] = '\0';
-	rc = intern__add(&lines->strings, text, n + 1, number);
-	return rc < 0 ? rc : 0;
+	ret = intern__add(&lines->strings, text, n + 1, number);
+	return ret < 0 ? ret : 0;
 }
 
 /* Keeps the answer's frames; *frames is how many there are. */
@@ -495,7 +495,7 @@ static const struct found *keep(struct source_lines *lines, uint32_t file, uint6
 /* The file's number; -ENOMEM. Only who holds reader_lock makes new ones. */
 static int number_of(struct source_lines *lines, const struct source_file *file, uint32_t *number)
 {
-	int rc;
+	int ret;
 
 	if (lines->file_keys.n_keys >= SOURCE_MAX_FILES) {
 		/* What the reader has open keeps a number that means another file then. */
@@ -507,20 +507,20 @@ static int number_of(struct source_lines *lines, const struct source_file *file,
 	}
 	if (ARRAY_RESERVE(lines->files, lines->cap_files, lines->file_keys.n_keys + 1))
 		return -ENOMEM;
-	rc = intern__add(&lines->file_keys, file, sizeof(*file), number);
-	if (rc > 0)
+	ret = intern__add(&lines->file_keys, file, sizeof(*file), number);
+	if (ret > 0)
 		lines->files[*number] = (struct file){ .state = FILE_NEW };
-	return rc < 0 ? rc : 0;
+	return ret < 0 ? ret : 0;
 }
 
 static int give_number(struct source_lines *lines, const struct source_file *file, uint32_t *number)
 {
-	int rc;
+	int ret;
 
 	pthread_mutex_lock(&lines->lock);
-	rc = number_of(lines, file, number);
+	ret = number_of(lines, file, number);
 	pthread_mutex_unlock(&lines->lock);
-	return rc;
+	return ret;
 }
 
 /* Whether nothing has to be read: *out is what is known. */
@@ -556,27 +556,27 @@ static int read_and_keep(struct source_lines *lines, const struct source_file *f
 {
 	const struct found *found;
 	uint32_t number;
-	int rc = give_number(lines, file, &number);
+	int ret = give_number(lines, file, &number);
 
-	if (rc)
+	if (ret)
 		return 0;
-	rc = read_address(lines, number, opener, address, deadline_ns);
+	ret = read_address(lines, number, opener, address, deadline_ns);
 	pthread_mutex_lock(&lines->lock);
-	lines->stats.read += !rc;
+	lines->stats.read += !ret;
 	/* Not what may come later: without a reader, or without lines. */
-	found = lines->files[number].state == FILE_HAS_LINES && (!rc || rc == -ENODATA)
-			? keep(lines, number, address, !rc)
+	found = lines->files[number].state == FILE_HAS_LINES && (!ret || ret == -ENODATA)
+			? keep(lines, number, address, !ret)
 			: NULL;
 	if (found)
 		copy_out(lines, found, out);
 	pthread_mutex_unlock(&lines->lock);
-	return rc == -ETIMEDOUT ? rc : 0;
+	return ret == -ETIMEDOUT ? ret : 0;
 }
 
 int source_lines__find(struct source_lines *lines, const struct source_file *file, const struct source_opener *opener,
 		       uint64_t address, uint64_t deadline_ns, struct source_frames *out)
 {
-	int rc = 0;
+	int ret = 0;
 
 	if (is_known(lines, file, address, out))
 		return 0;
@@ -584,9 +584,9 @@ int source_lines__find(struct source_lines *lines, const struct source_file *fil
 		return -ETIMEDOUT;
 	/* Another thread may have asked meanwhile. */
 	if (!is_known(lines, file, address, out))
-		rc = read_and_keep(lines, file, opener, address, deadline_ns, out);
+		ret = read_and_keep(lines, file, opener, address, deadline_ns, out);
 	pthread_mutex_unlock(&lines->reader_lock);
-	return rc;
+	return ret;
 }
 
 void source_lines__prepare(struct source_lines *lines, const struct source_file *file,

@@ -347,11 +347,11 @@ void source_reader__run(void)
 {
 	static struct reader reader;
 	struct pollfd socket = { .fd = STDIN_FILENO, .events = POLLIN };
-	int rc = confine();
+	int ret = confine();
 
-	if (rc) {
+	if (ret) {
 		log__error("source lines are not read: the process that reads them cannot be confined: %s",
-			   strerror(-rc));
+			   strerror(-ret));
 		_exit(1);
 	}
 	for (;;) {

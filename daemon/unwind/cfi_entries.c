@@ -203,18 +203,18 @@ static int walk_section(struct walk *w)
 	while ((offset = skip_terminators(w->eh, offset)) < w->eh->size) {
 		Dwarf_Off next = (Dwarf_Off)-1;
 		Dwarf_CFI_Entry entry;
-		int rc = dwarf_next_cfi(w->eh->e_ident, &data, true, offset, &next, &entry);
+		int ret = dwarf_next_cfi(w->eh->e_ident, &data, true, offset, &next, &entry);
 
-		if (rc > 0)
+		if (ret > 0)
 			break;
-		if (rc < 0)
+		if (ret < 0)
 			w->found.n_bad++;
 		else if (dwarf_cfi_cie_p(&entry))
-			rc = add_cie(w, offset, &entry.cie);
+			ret = add_cie(w, offset, &entry.cie);
 		else
-			rc = add_fde(w, &entry.fde);
-		if (rc == -ENOMEM)
-			return rc;
+			ret = add_fde(w, &entry.fde);
+		if (ret == -ENOMEM)
+			return ret;
 		if (next == (Dwarf_Off)-1 || next <= offset ||
 		    next > w->eh->size) /* a length that cannot be stepped over */
 			break;
@@ -246,11 +246,11 @@ static void sort_fdes(struct cfi_entries *found)
 int cfi_entries__read(const struct eh_frame *eh, struct cfi_entries *out)
 {
 	struct walk w = { .eh = eh };
-	int rc = walk_section(&w);
+	int ret = walk_section(&w);
 
-	if (rc) {
+	if (ret) {
 		cfi_entries__release(&w.found);
-		return rc;
+		return ret;
 	}
 	sort_fdes(&w.found);
 	*out = w.found;

@@ -213,15 +213,15 @@ static int recall(struct machine *m)
 /* Reports the row that ends here. 1: the program has passed its last address. */
 static int move_to(struct machine *m, uint64_t pc)
 {
-	int rc;
+	int ret;
 
 	if (!m->initial || pc < m->pc)
 		return -EINVAL;
 	if (pc == m->pc)
 		return 0;
-	rc = m->row(m->context, m->pc, &m->state);
-	if (rc)
-		return rc;
+	ret = m->row(m->context, m->pc, &m->state);
+	if (ret)
+		return ret;
 	m->pc = pc;
 	return pc >= m->program->end;
 }
@@ -301,35 +301,35 @@ static int execute_long(struct machine *m, uint8_t opcode)
 
 static int run(struct machine *m)
 {
-	int rc = 0;
+	int ret = 0;
 
-	while (!rc && m->code.at < m->code.end) {
+	while (!ret && m->code.at < m->code.end) {
 		uint8_t byte = *m->code.at++, low = byte & 0x3f;
 		uint64_t factored;
 
 		switch (byte & 0xc0) {
 		case DW_CFA_advance_loc:
-			rc = advance(m, low);
+			ret = advance(m, low);
 			break;
 		case DW_CFA_offset:
-			rc = cfi_reader__uleb(&m->code, &factored)
-				     ? set_column_offset(m, low, CFI_OFFSET, (int64_t)factored)
-				     : -EINVAL;
+			ret = cfi_reader__uleb(&m->code, &factored)
+				      ? set_column_offset(m, low, CFI_OFFSET, (int64_t)factored)
+				      : -EINVAL;
 			break;
 		case DW_CFA_restore:
-			rc = restore_column(m, low);
+			ret = restore_column(m, low);
 			break;
 		default:
-			rc = execute_long(m, low);
+			ret = execute_long(m, low);
 		}
 	}
-	return rc;
+	return ret;
 }
 
 int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *cie, cfi_row_fn row, void *context)
 {
 	struct machine m;
-	int rc;
+	int ret;
 
 	m.program = program; /* not an initialiser: that would clear the remembered states for every function */
 	m.cie = cie;
@@ -340,20 +340,20 @@ int cfi_program__run(const struct cfi_program *program, const struct cfi_cie *ci
 	m.n_remembered = 0;
 	m.row = row;
 	m.context = context;
-	rc = run(&m);
-	if (rc > 0)
+	ret = run(&m);
+	if (ret > 0)
 		return 0;
-	return rc ? rc : row(context, m.pc, &m.state);
+	return ret ? ret : row(context, m.pc, &m.state);
 }
 
 int cfi_program__run_initial(struct cfi_cie *cie, const uint8_t *code, size_t size)
 {
 	struct cfi_program program = { .code = code, .size = size };
 	struct machine m = { .program = &program, .cie = cie, .code = { code, code + size } };
-	int rc = run(&m);
+	int ret = run(&m);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	cie->initial = m.state;
 	return 0;
 }

@@ -56,13 +56,13 @@ static int source__read(const struct source *src, uint64_t offset, void *buf, si
 
 static int read_header(const struct source *src, Elf64_Ehdr *ehdr, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	if (src->size < sizeof(*ehdr))
 		return so_err(err, -EINVAL, "too short for an ELF file");
-	rc = source__read(src, 0, ehdr, sizeof(*ehdr));
-	if (rc)
-		return so_err(err, rc, "cannot read the ELF header: %s", strerror(-rc));
+	ret = source__read(src, 0, ehdr, sizeof(*ehdr));
+	if (ret)
+		return so_err(err, ret, "cannot read the ELF header: %s", strerror(-ret));
 	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG))
 		return so_err(err, -EINVAL, "not an ELF file");
 	if (ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
@@ -106,13 +106,13 @@ static int read_segments(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	size_t n = ehdr->e_phnum;
 	_cleanup_free_ Elf64_Phdr *phdrs = malloc(n * sizeof(*phdrs));
 	_cleanup_free_ struct eh_frame_range *text = malloc(n * sizeof(*text));
-	int rc;
+	int ret;
 
 	if (!phdrs || !text)
 		return so_err(err, -ENOMEM, "out of memory");
-	rc = source__read(src, ehdr->e_phoff, phdrs, n * sizeof(*phdrs));
-	if (rc)
-		return so_err(err, rc, "cannot read the program headers: %s", strerror(-rc));
+	ret = source__read(src, ehdr->e_phoff, phdrs, n * sizeof(*phdrs));
+	if (ret)
+		return so_err(err, ret, "cannot read the program headers: %s", strerror(-ret));
 
 	eh->n_text = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -138,7 +138,7 @@ static int load(const struct source *src, uint64_t offset, uint64_t size, uint64
 {
 	const size_t slack = 32;
 	_cleanup_free_ uint8_t *data = NULL;
-	int rc;
+	int ret;
 
 	if (size > EH_FRAME_MAX_BYTES)
 		return so_err(err, -EINVAL, ".eh_frame has %llu bytes, more than stakeout reads",
@@ -148,9 +148,9 @@ static int load(const struct source *src, uint64_t offset, uint64_t size, uint64
 	data = malloc(size + slack);
 	if (!data)
 		return so_err(err, -ENOMEM, "out of memory");
-	rc = source__read(src, offset, data, size);
-	if (rc)
-		return so_err(err, rc, "cannot read .eh_frame: %s", strerror(-rc));
+	ret = source__read(src, offset, data, size);
+	if (ret)
+		return so_err(err, ret, "cannot read .eh_frame: %s", strerror(-ret));
 	memset(data + size, 0, slack);
 	eh->data = TAKE_PTR(data);
 	eh->size = size;
@@ -165,7 +165,7 @@ static int read_sections(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	_cleanup_free_ Elf64_Shdr *sections = NULL;
 	uint64_t n = ehdr->e_shnum, names_index = ehdr->e_shstrndx;
 	Elf64_Shdr first;
-	int rc;
+	int ret;
 
 	if (!ehdr->e_shoff || ehdr->e_shentsize != sizeof(first) ||
 	    source__read(src, ehdr->e_shoff, &first, sizeof(first)))
@@ -179,9 +179,9 @@ static int read_sections(const struct source *src, const Elf64_Ehdr *ehdr, Elf64
 	sections = malloc(n * sizeof(*sections));
 	if (!sections)
 		return -ENOMEM;
-	rc = source__read(src, ehdr->e_shoff, sections, n * sizeof(*sections));
-	if (rc)
-		return rc;
+	ret = source__read(src, ehdr->e_shoff, sections, n * sizeof(*sections));
+	if (ret)
+		return ret;
 	*names = sections[names_index];
 	*n_out = n;
 	*out = TAKE_PTR(sections);
@@ -254,12 +254,12 @@ static int load_by_section(const struct source *src, const Elf64_Ehdr *ehdr, str
 	_cleanup_free_ Elf64_Shdr *sections = NULL;
 	Elf64_Shdr names;
 	uint64_t n;
-	int rc = read_sections(src, ehdr, &sections, &n, &names);
+	int ret = read_sections(src, ehdr, &sections, &n, &names);
 
-	if (rc == -ENOENT)
-		return rc;
-	if (rc)
-		return so_err(err, rc, "cannot read the section headers: %s", strerror(-rc));
+	if (ret == -ENOENT)
+		return ret;
+	if (ret)
+		return so_err(err, ret, "cannot read the section headers: %s", strerror(-ret));
 	read_plts(src, sections, n, &names, eh);
 	for (uint64_t i = 1; i < n; i++) {
 		const Elf64_Shdr *s = &sections[i];
@@ -311,16 +311,16 @@ static int load_by_segment(const struct source *src, const Elf64_Phdr *phdrs, si
 {
 	const Elf64_Phdr *hdr = NULL;
 	uint64_t vaddr;
-	int rc;
+	int ret;
 
 	for (size_t i = 0; i < n && !hdr; i++)
 		if (phdrs[i].p_type == PT_GNU_EH_FRAME)
 			hdr = &phdrs[i];
 	if (!hdr)
 		return 0;
-	rc = read_eh_frame_pointer(src, hdr, &vaddr);
-	if (rc)
-		return so_err(err, rc, "cannot read .eh_frame_hdr: %s", strerror(-rc));
+	ret = read_eh_frame_pointer(src, hdr, &vaddr);
+	if (ret)
+		return so_err(err, ret, "cannot read .eh_frame_hdr: %s", strerror(-ret));
 	for (size_t i = 0; i < n; i++) {
 		const Elf64_Phdr *ph = &phdrs[i];
 		uint64_t skip, left;
@@ -333,10 +333,10 @@ static int load_by_segment(const struct source *src, const Elf64_Phdr *phdrs, si
 		left = ph->p_filesz - skip;
 		if (left > EH_FRAME_MAX_BYTES)
 			left = EH_FRAME_MAX_BYTES;
-		rc = load(src, ph->p_offset + skip, left, vaddr, eh, err);
-		if (!rc)
+		ret = load(src, ph->p_offset + skip, left, vaddr, eh, err);
+		if (!ret)
 			cut_at_terminator(eh);
-		return rc;
+		return ret;
 	}
 	return so_err(err, -EINVAL, ".eh_frame_hdr points outside the file");
 }
@@ -346,19 +346,19 @@ static int read_source(const struct source *src, struct eh_frame *out, struct so
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
 	_cleanup_free_ Elf64_Phdr *phdrs = NULL;
 	Elf64_Ehdr ehdr;
-	int rc = read_header(src, &ehdr, err);
+	int ret = read_header(src, &ehdr, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	memcpy(eh.e_ident, ehdr.e_ident, sizeof(eh.e_ident));
-	rc = read_segments(src, &ehdr, &phdrs, &eh, err);
-	if (rc)
-		return rc;
-	rc = load_by_section(src, &ehdr, &eh, err);
-	if (rc == -ENOENT)
-		rc = load_by_segment(src, phdrs, ehdr.e_phnum, &eh, err);
-	if (rc)
-		return rc;
+	ret = read_segments(src, &ehdr, &phdrs, &eh, err);
+	if (ret)
+		return ret;
+	ret = load_by_section(src, &ehdr, &eh, err);
+	if (ret == -ENOENT)
+		ret = load_by_segment(src, phdrs, ehdr.e_phnum, &eh, err);
+	if (ret)
+		return ret;
 	*out = eh;
 	eh = (struct eh_frame){ 0 };
 	return 0;

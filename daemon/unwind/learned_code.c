@@ -59,12 +59,12 @@ static int insert(struct learned_code *code, const struct effect_row *row)
 
 int learned_code__add(struct learned_code *code, const struct effect_rows *rows)
 {
-	int rc = 0;
+	int ret = 0;
 
 	code->groups++;
-	for (size_t i = 0; !rc && i < rows->n; i++)
-		rc = insert(code, &rows->rows[i]);
-	return rc;
+	for (size_t i = 0; !ret && i < rows->n; i++)
+		ret = insert(code, &rows->rows[i]);
+	return ret;
 }
 
 int learned_code__add_failure(struct learned_code *code, uint64_t address)
@@ -225,19 +225,19 @@ static int publish_range(const struct learned_code *code, struct table_pool *poo
 	_cleanup_(unwind_table) struct unwind_table *t = calloc(1, sizeof(*t));
 	struct points points = { 0 };
 	struct merge m = { .code = code, .points = &points, .from = first << SO_BLOCK_SHIFT };
-	int rc;
+	int ret;
 
 	if (!t)
 		return -ENOMEM;
 	t->first_block = first;
 	t->n_blocks = end - first;
-	rc = table_pool__each_row(pool, base, first, end, on_base_row, &m);
+	ret = table_pool__each_row(pool, base, first, end, on_base_row, &m);
 	end_segment(&m, end << SO_BLOCK_SHIFT);
-	rc = rc ?: points.error;
-	rc = rc ?: fill_table(t, &points);
-	rc = rc ?: table_pool__add_of(pool, code->owner, t, out);
+	ret = ret ?: points.error;
+	ret = ret ?: fill_table(t, &points);
+	ret = ret ?: table_pool__add_of(pool, code->owner, t, out);
 	free(points.list);
-	return rc;
+	return ret;
 }
 
 static int append(struct table_pieces *list, const struct table_piece *pieces, size_t n)
@@ -256,9 +256,9 @@ static int append(struct table_pieces *list, const struct table_piece *pieces, s
 /* Appends what the base pieces have of blocks [first, end). Their index arrays serve any part of them. */
 static int append_base(struct table_pieces *out, const struct table_pieces *base, uint64_t first, uint64_t end)
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < base->n; i++) {
+	for (size_t i = 0; !ret && i < base->n; i++) {
 		struct table_piece p = base->pieces[i];
 		uint64_t p_end = p.first_block + p.n_blocks, from = p.first_block > first ? p.first_block : first;
 		uint64_t to = p_end < end ? p_end : end;
@@ -269,9 +269,9 @@ static int append_base(struct table_pieces *out, const struct table_pieces *base
 		p.index += from - p.first_block;
 		p.first_block = from;
 		p.n_blocks = to - from;
-		rc = append(out, &p, 1);
+		ret = append(out, &p, 1);
 	}
-	return rc;
+	return ret;
 }
 
 void learned_table__unref(struct learned_table *table, struct table_pool *pool)
@@ -285,46 +285,46 @@ void learned_table__unref(struct learned_table *table, struct table_pool *pool)
 /* Takes the range's pieces, also on failure. */
 static int append_range(struct table_pieces *out, struct table_pool *pool, struct table_pieces *range)
 {
-	int rc = table_pieces__move(out, range);
+	int ret = table_pieces__move(out, range);
 
-	if (rc)
+	if (ret)
 		table_pool__release(pool, range);
-	return rc;
+	return ret;
 }
 
 static int make_pieces(const struct learned_code *code, struct table_pool *pool, const struct table_pieces *base,
 		       struct table_pieces *out)
 {
 	uint64_t done = 0;
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < code->n;) {
+	for (size_t i = 0; !ret && i < code->n;) {
 		uint64_t first = code->rows[i].address >> SO_BLOCK_SHIFT, end = first;
 		struct table_pieces range = { 0 };
 
 		for (; i < code->n && code->rows[i].address >> SO_BLOCK_SHIFT <= end + NEAR_BLOCKS; i++)
 			end = (code->rows[i].address + code->rows[i].length - 1) >> SO_BLOCK_SHIFT;
 		end++;
-		rc = append_base(out, base, done, first);
-		rc = rc ?: publish_range(code, pool, base, first, end, &range);
-		rc = rc ?: append_range(out, pool, &range);
+		ret = append_base(out, base, done, first);
+		ret = ret ?: publish_range(code, pool, base, first, end, &range);
+		ret = ret ?: append_range(out, pool, &range);
 		done = end;
 	}
-	return rc ?: append_base(out, base, done, UINT64_MAX);
+	return ret ?: append_base(out, base, done, UINT64_MAX);
 }
 
 int learned_code__publish(struct learned_code *code, struct table_pool *pool, const struct table_pieces *base)
 {
 	struct learned_table *table = calloc(1, sizeof(*table));
-	int rc;
+	int ret;
 
 	if (!table)
 		return -ENOMEM;
 	table->refs = 1;
-	rc = make_pieces(code, pool, base, &table->pieces);
-	if (rc) {
+	ret = make_pieces(code, pool, base, &table->pieces);
+	if (ret) {
 		learned_table__unref(table, pool);
-		return rc;
+		return ret;
 	}
 	learned_table__unref(code->table, pool);
 	code->table = table;
@@ -349,9 +349,9 @@ int learned_code__to_table(const struct learned_code *code, struct unwind_table 
 	_cleanup_(unwind_table) struct unwind_table *t = calloc(1, sizeof(*t));
 	struct learned_code good = { 0 };
 	struct points points = { 0 };
-	int rc = t ? copy_understood(code, &good) : -ENOMEM;
+	int ret = t ? copy_understood(code, &good) : -ENOMEM;
 
-	if (!rc) {
+	if (!ret) {
 		const struct effect_row *last = &good.rows[good.n - 1];
 		uint64_t first = good.rows[0].address >> SO_BLOCK_SHIFT;
 		uint64_t end = ((last->address + last->length) >> SO_BLOCK_SHIFT) + 1;
@@ -362,13 +362,13 @@ int learned_code__to_table(const struct learned_code *code, struct unwind_table 
 			add_learned(&points, &good, first << SO_BLOCK_SHIFT, end << SO_BLOCK_SHIFT);
 		else
 			points.error = -ENOSPC;
-		rc = points.error ?: fill_table(t, &points);
+		ret = points.error ?: fill_table(t, &points);
 		free(points.list);
 	}
 	learned_code__release(&good, NULL);
-	if (!rc)
+	if (!ret)
 		*out = TAKE_PTR(t);
-	return rc;
+	return ret;
 }
 
 /* The address at which a row of the table begins; its block is looked for from *block on. */
@@ -382,10 +382,10 @@ static uint64_t row_address(const struct unwind_table *t, uint32_t row, uint32_t
 int learned_code__add_table(struct learned_code *code, const struct unwind_table *t)
 {
 	uint32_t block = 0;
-	int rc = 0;
+	int ret = 0;
 
 	/* The last row ends the last function (unwind_table.h), so each row with a rule has one behind it. */
-	for (uint32_t i = 0; !rc && i + 1 < t->n_rows; i++) {
+	for (uint32_t i = 0; !ret && i + 1 < t->n_rows; i++) {
 		uint64_t address = row_address(t, i, &block);
 		uint32_t next = block, id = SO_ROW_RULE(t->rows[i]);
 		struct effect_row row = { .address = address };
@@ -394,9 +394,9 @@ int learned_code__add_table(struct learned_code *code, const struct unwind_table
 		if (id < SO_FIRST_RULE)
 			continue;
 		row.rule = t->rules[id - SO_FIRST_RULE];
-		rc = insert(code, &row);
+		ret = insert(code, &row);
 	}
-	return rc;
+	return ret;
 }
 
 void learned_code__release(struct learned_code *code, struct table_pool *pool)

@@ -142,15 +142,15 @@ int pool_space__open_shard(struct pool_space *s)
 {
 	struct pool_extent all = { .shard = s->n_shards, .end = SO_SHARD_WORDS };
 	uint32_t *words;
-	int rc = s->n_shards < SO_MAX_SHARDS ? sampler__shard_open(s->sampler, s->n_shards, &words) : -ENOSPC;
+	int ret = s->n_shards < SO_MAX_SHARDS ? sampler__shard_open(s->sampler, s->n_shards, &words) : -ENOSPC;
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	sampler__shard_close(words);
-	rc = insert(s, &all);
-	if (!rc)
+	ret = insert(s, &all);
+	if (!ret)
 		s->n_shards++;
-	return rc;
+	return ret;
 }
 
 void pool_space__take(struct pool_space *s, const struct pool_extent *from, uint32_t words)

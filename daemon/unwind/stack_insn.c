@@ -17,11 +17,11 @@ struct stack_decoder {
 int stack_decoder__new(struct stack_decoder **out)
 {
 	_cleanup_(stack_decoder) struct stack_decoder *d = calloc(1, sizeof(*d));
-	int rc = d ? x86_decoder__open(&d->x86) : -ENOMEM;
+	int ret = d ? x86_decoder__open(&d->x86) : -ENOMEM;
 
-	if (!rc)
+	if (!ret)
 		*out = TAKE_PTR(d);
-	return rc;
+	return ret;
 }
 
 void stack_decoder__free(struct stack_decoder *d)

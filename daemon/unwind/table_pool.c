@@ -88,21 +88,21 @@ static void vacate_unused(struct table_pool *pool)
 	uint64_t now = clock__now_ns(), before = now - POOL_SPACE_GRACE_NS, hash;
 	struct u64_table by_hash = pool->by_hash;
 	uint32_t n_vacant = 0, same;
-	int rc = 0;
+	int ret = 0;
 
 	if (now < pool->next_vacate_ns)
 		return;
 	pool->next_vacate_ns = now + POOL_SPACE_GRACE_NS;
 	pool->by_hash = (struct u64_table){ 0 };
-	for (uint32_t i = SO_FIRST_RULE; !rc && i < pool->n_rules; i++) {
+	for (uint32_t i = SO_FIRST_RULE; !ret && i < pool->n_rules; i++) {
 		const struct rule_use *use = &pool->uses[i];
 
 		if (use->vacant || (!use->tables && use->unused_ns < before))
 			n_vacant++;
 		else if (!find_rule(pool, &rules[i], &hash, &same))
-			rc = u64_table__set(&pool->by_hash, hash, i);
+			ret = u64_table__set(&pool->by_hash, hash, i);
 	}
-	if (rc || n_vacant == pool->n_vacant) {
+	if (ret || n_vacant == pool->n_vacant) {
 		u64_table__release(&pool->by_hash);
 		pool->by_hash = by_hash;
 		return;
@@ -295,9 +295,9 @@ static int choose(struct table_pool *pool, const struct unwind_table *t, uint32_
 		  uint32_t *n)
 {
 	uint64_t rest = piece_words(t, first, t->n_blocks - first);
-	int rc = 0;
+	int ret = 0;
 
-	while (!rc) {
+	while (!ret) {
 		bool any;
 
 		*n = t->n_blocks - first;
@@ -307,9 +307,9 @@ static int choose(struct table_pool *pool, const struct unwind_table *t, uint32_
 		*n = any ? blocks_that_fit(t, first, to->end - to->begin) : 0;
 		if (*n && to->end - to->begin >= GOOD_PIECE_WORDS)
 			return 0;
-		rc = pool_space__open_shard(pool->space);
+		ret = pool_space__open_shard(pool->space);
 	}
-	return *n && to->end - to->begin >= MIN_PIECE_WORDS ? 0 : rc;
+	return *n && to->end - to->begin >= MIN_PIECE_WORDS ? 0 : ret;
 }
 
 static int place(struct table_pool *pool, const struct unwind_table *t, const uint32_t *numbers,
@@ -319,18 +319,18 @@ static int place(struct table_pool *pool, const struct unwind_table *t, const ui
 		struct table_piece piece;
 		struct pool_extent to;
 		uint32_t *words;
-		int rc = choose(pool, t, first, &to, &n);
+		int ret = choose(pool, t, first, &to, &n);
 
-		rc = rc ?: sampler__shard_open(pool->sampler, to.shard, &words);
-		if (rc)
-			return rc;
+		ret = ret ?: sampler__shard_open(pool->sampler, to.shard, &words);
+		if (ret)
+			return ret;
 		write_piece(pool, words, t, first, n, numbers, &to, &piece);
 		sampler__shard_close(words);
 		pool_space__take(pool->space, &to, piece.words);
-		rc = append(out, piece);
-		if (rc) {
+		ret = append(out, piece);
+		if (ret) {
 			give_back(pool, &piece, false);
-			return rc;
+			return ret;
 		}
 	}
 	return 0;
@@ -354,7 +354,7 @@ int table_pool__add_of(struct table_pool *pool, uid_t owner, const struct unwind
 	uint64_t words = table->n_blocks ? piece_words(table, 0, table->n_blocks) : 0;
 	struct table_pieces list = { .era = pool->era, .owner = owner };
 	_cleanup_free_ uint32_t *numbers = NULL;
-	int rc;
+	int ret;
 
 	if (table->first_block + table->n_blocks > UINT32_MAX)
 		return -EFBIG;
@@ -366,15 +366,15 @@ int table_pool__add_of(struct table_pool *pool, uid_t owner, const struct unwind
 		give_shares(pool, &list);
 		return -ENOMEM;
 	}
-	rc = place(pool, table, numbers, &list);
-	if (rc) {
+	ret = place(pool, table, numbers, &list);
+	if (ret) {
 		/* The kernel side has not heard of them. */
 		for (size_t i = 0; i < list.n; i++)
 			give_back(pool, &list.pieces[i], false);
 		give_shares(pool, &list);
 		free(list.pieces);
 		free(list.rules);
-		return rc;
+		return ret;
 	}
 	*out = list;
 	return 0;
@@ -461,15 +461,15 @@ int table_pool__each_row(struct table_pool *pool, const struct table_pieces *pie
 		uint64_t from = piece->first_block > at ? piece->first_block : at,
 			 to = piece_end < end ? piece_end : end;
 		uint32_t *words;
-		int rc;
+		int ret;
 
 		if (from >= to)
 			continue;
 		if (from > at)
 			visit(context, at << SO_BLOCK_SHIFT, NULL);
-		rc = sampler__shard_open(pool->sampler, piece->shard, &words);
-		if (rc)
-			return rc;
+		ret = sampler__shard_open(pool->sampler, piece->shard, &words);
+		if (ret)
+			return ret;
 		visit_piece(&v, words, piece, from, to);
 		sampler__shard_close(words);
 		at = to;
@@ -507,10 +507,10 @@ int table_pool__gap(struct table_pool *pool, const struct table_pieces *pieces, 
 	uint64_t from = (vaddr > reach ? vaddr - reach : 0) >> SO_BLOCK_SHIFT;
 	uint64_t to = ((vaddr + reach) >> SO_BLOCK_SHIFT) + 1;
 	struct gap g = { .vaddr = vaddr, .high = to << SO_BLOCK_SHIFT };
-	int rc = table_pool__each_row(pool, pieces, from, to, on_gap_row, &g);
+	int ret = table_pool__each_row(pool, pieces, from, to, on_gap_row, &g);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	*low = g.inside ? g.low : vaddr;
 	*high = g.inside ? g.high : vaddr;
 	return 0;

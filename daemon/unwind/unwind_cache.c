@@ -97,10 +97,10 @@ static int open_dir(const char *dir, int *out, struct so_error *err)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-	int rc = *dir ? make_dirs(dir) : -EINVAL;
+	int ret = *dir ? make_dirs(dir) : -EINVAL;
 
-	if (rc)
-		return so_err(err, rc, "cannot create the cache folder %s: %s", dir, strerror(-rc));
+	if (ret)
+		return so_err(err, ret, "cannot create the cache folder %s: %s", dir, strerror(-ret));
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		return so_err(err, -errno, "cannot open the cache folder %s: %s", dir, strerror(errno));
@@ -147,11 +147,11 @@ static int scan(const struct unwind_cache *cache, struct file_info **out, size_t
 
 	d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d) {
-		int rc = -errno;
+		int ret = -errno;
 
 		if (fd >= 0)
 			close(fd);
-		return rc;
+		return ret;
 	}
 	*bytes = 0;
 	while ((e = readdir(d))) {
@@ -201,7 +201,7 @@ int unwind_cache__open(const char *dir, uint64_t max_bytes, struct unwind_cache 
 {
 	_cleanup_(unwind_cache) struct unwind_cache *cache = calloc(1, sizeof(*cache));
 	char path[PATH_MAX];
-	int rc;
+	int ret;
 
 	if (!cache)
 		return so_err(err, -ENOMEM, "out of memory");
@@ -209,14 +209,14 @@ int unwind_cache__open(const char *dir, uint64_t max_bytes, struct unwind_cache 
 	cache->max_bytes = max_bytes ? max_bytes : DEFAULT_MAX_BYTES;
 	pthread_mutex_init(&cache->lock, NULL);
 	if (!dir) {
-		rc = default_dir(path, sizeof(path));
-		if (rc)
-			return so_err(err, rc, "no place for the cache: neither STAKEOUT_CACHE_DIR nor HOME is set");
+		ret = default_dir(path, sizeof(path));
+		if (ret)
+			return so_err(err, ret, "no place for the cache: neither STAKEOUT_CACHE_DIR nor HOME is set");
 		dir = path;
 	}
-	rc = open_dir(dir, &cache->dir_fd, err);
-	if (rc)
-		return rc;
+	ret = open_dir(dir, &cache->dir_fd, err);
+	if (ret)
+		return ret;
 	pthread_mutex_lock(&cache->lock);
 	evict(cache);
 	pthread_mutex_unlock(&cache->lock);
@@ -236,7 +236,7 @@ static int load_file(struct unwind_cache *cache, const char *name, const char *k
 {
 	_cleanup_close_ int fd = openat(cache->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
-	int rc;
+	int ret;
 
 	if (fd < 0)
 		return errno == ENOENT ? -ENOENT : errno == ELOOP ? -EBADMSG : -errno;
@@ -244,28 +244,28 @@ static int load_file(struct unwind_cache *cache, const char *name, const char *k
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
 		return -EBADMSG;
-	rc = unwind_cache_file__read(fd, (uint64_t)st.st_size, key, out);
-	if (!rc)
+	ret = unwind_cache_file__read(fd, (uint64_t)st.st_size, key, out);
+	if (!ret)
 		futimens(fd, (const struct timespec[]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_NOW } });
-	return rc;
+	return ret;
 }
 
 int unwind_cache__load(struct unwind_cache *cache, const char *key, struct unwind_table **out)
 {
 	char name[NAME_SIZE];
-	int rc = name_of(key, name);
+	int ret = name_of(key, name);
 
-	if (rc)
-		return rc;
-	rc = load_file(cache, name, key, out);
-	if (rc == -EBADMSG) {
+	if (ret)
+		return ret;
+	ret = load_file(cache, name, key, out);
+	if (ret == -EBADMSG) {
 		/* Another thread may just have replaced it with a sound one: that costs a miss, nothing else. */
 		unlinkat(cache->dir_fd, name, 0);
 		count(cache, &cache->stats.corrupt);
-		rc = -ENOENT;
+		ret = -ENOENT;
 	}
-	count(cache, rc ? &cache->stats.misses : &cache->stats.hits);
-	return rc;
+	count(cache, ret ? &cache->stats.misses : &cache->stats.hits);
+	return ret;
 }
 
 static int store_file(struct unwind_cache *cache, const char *name, const char *key, const struct unwind_table *table,
@@ -274,7 +274,7 @@ static int store_file(struct unwind_cache *cache, const char *name, const char *
 	static atomic_uint serial;
 	_cleanup_close_ int fd = -1;
 	char temp[64];
-	int rc;
+	int ret;
 
 	snprintf(temp, sizeof(temp), TEMP_PREFIX "%d-%u", (int)getpid(), atomic_fetch_add(&serial, 1));
 	fd = openat(cache->dir_fd, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -284,26 +284,26 @@ static int store_file(struct unwind_cache *cache, const char *name, const char *
 	}
 	if (fd < 0)
 		return -errno;
-	rc = unwind_cache_file__write(fd, key, table, bytes);
-	if (!rc && renameat(cache->dir_fd, temp, cache->dir_fd, name))
-		rc = -errno;
-	if (rc)
+	ret = unwind_cache_file__write(fd, key, table, bytes);
+	if (!ret && renameat(cache->dir_fd, temp, cache->dir_fd, name))
+		ret = -errno;
+	if (ret)
 		unlinkat(cache->dir_fd, temp, 0);
-	return rc;
+	return ret;
 }
 
 int unwind_cache__store(struct unwind_cache *cache, const char *key, const struct unwind_table *table)
 {
 	char name[NAME_SIZE];
 	uint64_t bytes;
-	int rc = name_of(key, name);
+	int ret = name_of(key, name);
 
-	if (rc)
-		return rc;
-	rc = store_file(cache, name, key, table, &bytes);
-	if (rc) {
+	if (ret)
+		return ret;
+	ret = store_file(cache, name, key, table, &bytes);
+	if (ret) {
 		count(cache, &cache->stats.store_failed);
-		return rc;
+		return ret;
 	}
 	pthread_mutex_lock(&cache->lock);
 	cache->stats.stored++;

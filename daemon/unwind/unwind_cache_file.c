@@ -151,31 +151,31 @@ int unwind_cache_file__read(int fd, uint64_t size, const char *key, struct unwin
 	_cleanup_(unwind_table) struct unwind_table *t = NULL;
 	_cleanup_free_ uint8_t *frames = NULL;
 	struct unwind_cache_header h;
-	int rc;
+	int ret;
 
 	if (size < sizeof(h))
 		return -EBADMSG;
-	rc = read_exactly(fd, &h, sizeof(h), 0);
-	if (rc)
-		return rc;
+	ret = read_exactly(fd, &h, sizeof(h), 0);
+	if (ret)
+		return ret;
 	size -= sizeof(h);
 	if (size > MAX_FRAMES_BYTES || !header_plausible(&h, size))
 		return -EBADMSG;
 	frames = malloc(size + 1);
 	if (!frames)
 		return -ENOMEM;
-	rc = read_exactly(fd, frames, size, sizeof(h));
-	if (rc)
-		return rc;
+	ret = read_exactly(fd, frames, size, sizeof(h));
+	if (ret)
+		return ret;
 	if (seal(&h, frames, size, key) != h.checksum)
 		return -EBADMSG;
 	t = allocate(&h);
 	if (!t)
 		return -ENOMEM;
-	rc = inflate_parts(&h, frames, t);
-	if (!rc)
+	ret = inflate_parts(&h, frames, t);
+	if (!ret)
 		*out = TAKE_PTR(t);
-	return rc;
+	return ret;
 }
 
 /* All three frames, one behind the other, in one buffer. */
@@ -209,14 +209,14 @@ int unwind_cache_file__write(int fd, const char *key, const struct unwind_table 
 	struct unwind_cache_header h = header_of(table);
 	_cleanup_free_ uint8_t *frames = NULL;
 	size_t size;
-	int rc = deflate_parts(table, &h, &frames, &size);
+	int ret = deflate_parts(table, &h, &frames, &size);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	h.checksum = seal(&h, frames, size, key);
-	rc = write_exactly(fd, &h, sizeof(h), 0);
-	rc = rc ?: write_exactly(fd, frames, size, sizeof(h));
-	if (!rc)
+	ret = write_exactly(fd, &h, sizeof(h), 0);
+	ret = ret ?: write_exactly(fd, frames, size, sizeof(h));
+	if (!ret)
 		*bytes = sizeof(h) + size;
-	return rc;
+	return ret;
 }

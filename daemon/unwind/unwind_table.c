@@ -65,19 +65,19 @@ static int on_row(void *context, uint64_t pc, const struct cfi_state *state)
 	struct builder *b = context;
 	struct so_unwind_rule rule;
 	uint32_t number;
-	int rc;
+	int ret;
 
 	cfi_rules__translate(state, b->signal_frame, &rule);
-	rc = cfi_rules__number(&b->rules, &rule, &number);
-	if (rc)
-		return rc;
+	ret = cfi_rules__number(&b->rules, &rule, &number);
+	if (ret)
+		return ret;
 	if (pc <= b->from) {
 		b->rule_at_from = number;
 		b->pending = true;
 		return 0;
 	}
-	rc = flush_pending(b);
-	return rc ? rc : append_row(b, pc, number);
+	ret = flush_pending(b);
+	return ret ? ret : append_row(b, pc, number);
 }
 
 /* What has no entry, up to `start`, gets no rule. */
@@ -103,7 +103,7 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 		.end = fde->start + fde->length,
 	};
 	uint32_t n_rows = t->n_rows, indexed = b->indexed;
-	int rc;
+	int ret;
 
 	if (fde->start < b->covered_to) {
 		t->n_bad_fdes++;
@@ -113,17 +113,17 @@ static int append_fde(struct builder *b, const struct eh_frame *eh, const struct
 	b->signal_frame = cie->signal_frame;
 	b->from = fde->start > b->covered_to ? fde->start : b->covered_to;
 	b->pending = false;
-	rc = append_gap(b, b->from);
-	rc = rc ?: cfi_program__run(&program, cie, on_row, b);
-	rc = rc ?: flush_pending(b);
-	if (rc == -EINVAL) {
+	ret = append_gap(b, b->from);
+	ret = ret ?: cfi_program__run(&program, cie, on_row, b);
+	ret = ret ?: flush_pending(b);
+	if (ret == -EINVAL) {
 		t->n_rows = n_rows;
 		b->indexed = indexed;
 		t->n_bad_fdes += fde->start >= b->covered_to;
 		return 0;
 	}
 	b->covered_to = program.end;
-	return rc;
+	return ret;
 }
 
 static int append_plain(struct builder *b, uint64_t pc, enum so_cfa_kind kind, int32_t offset, int32_t more_from)
@@ -135,30 +135,30 @@ static int append_plain(struct builder *b, uint64_t pc, enum so_cfa_kind kind, i
 					     .saves = SO_SAVES(SO_SAVE_SAME, SO_SAVE_SAME),
 					     .ra = SO_RA(SO_RA_CFA8, 0) };
 	uint32_t number;
-	int rc = cfi_rules__number(&b->rules, &rule, &number);
+	int ret = cfi_rules__number(&b->rules, &rule, &number);
 
-	return rc ? rc : append_row(b, pc, number);
+	return ret ? ret : append_row(b, pc, number);
 }
 
 /* What linkage tables without an entry push, by their form. `next`: where the next entry's text begins. */
 static int append_plt(struct builder *b, const struct eh_frame_plt *plt, uint64_t next)
 {
 	uint64_t entries = plt->start + (plt->header ? 16 : 0);
-	int rc;
+	int ret;
 
 	if (plt->start < b->covered_to || plt->end > next || plt->end - b->first_vaddr > MAX_SPAN_BYTES)
 		return 0;
-	rc = append_gap(b, plt->start);
+	ret = append_gap(b, plt->start);
 	/* The entry's number is pushed, then the loader's word on the file. */
-	if (!rc && plt->header)
-		rc = append_plain(b, plt->start, SO_CFA_REG, 16, 0);
-	if (!rc && plt->header)
-		rc = append_plain(b, plt->start + 6, SO_CFA_REG, 24, 0);
-	if (!rc && entries < plt->end)
-		rc = append_plain(b, entries, plt->pushed_from < 16 ? SO_CFA_PLT : SO_CFA_REG, 8,
-				  plt->pushed_from < 16 ? plt->pushed_from : 0);
+	if (!ret && plt->header)
+		ret = append_plain(b, plt->start, SO_CFA_REG, 16, 0);
+	if (!ret && plt->header)
+		ret = append_plain(b, plt->start + 6, SO_CFA_REG, 24, 0);
+	if (!ret && entries < plt->end)
+		ret = append_plain(b, entries, plt->pushed_from < 16 ? SO_CFA_PLT : SO_CFA_REG, 8,
+				   plt->pushed_from < 16 ? plt->pushed_from : 0);
 	b->covered_to = plt->end;
-	return rc;
+	return ret;
 }
 
 /* The span of text, and how many of the (sorted) entries lie in it. */
@@ -190,20 +190,20 @@ static int append_all(struct builder *b, const struct eh_frame *eh, const struct
 {
 	struct unwind_table *t = b->table;
 	size_t plt = 0;
-	int rc = 0;
+	int ret = 0;
 
-	for (uint32_t i = 0; i < n && !rc; i++) {
-		for (; plt < eh->n_plts && eh->plts[plt].start < entries->fdes[i].start && !rc; plt++)
-			rc = append_plt(b, &eh->plts[plt], entries->fdes[i].start);
-		rc = rc ?: append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		for (; plt < eh->n_plts && eh->plts[plt].start < entries->fdes[i].start && !ret; plt++)
+			ret = append_plt(b, &eh->plts[plt], entries->fdes[i].start);
+		ret = ret ?: append_fde(b, eh, &entries->cies[entries->fdes[i].cie], &entries->fdes[i]);
 	}
-	for (; plt < eh->n_plts && !rc; plt++)
-		rc = append_plt(b, &eh->plts[plt], UINT64_MAX);
-	if (!rc && t->n_rows)
-		rc = append_row(b, b->covered_to, SO_RULE_NONE);
-	while (!rc && b->indexed <= t->n_blocks)
+	for (; plt < eh->n_plts && !ret; plt++)
+		ret = append_plt(b, &eh->plts[plt], UINT64_MAX);
+	if (!ret && t->n_rows)
+		ret = append_row(b, b->covered_to, SO_RULE_NONE);
+	while (!ret && b->indexed <= t->n_blocks)
 		t->index[b->indexed++] = t->n_rows;
-	return rc;
+	return ret;
 }
 
 /* Gives back what growing left over; failing to shrink costs only memory. */
@@ -229,7 +229,7 @@ static int build(struct unwind_table *t, const struct eh_frame *eh, const struct
 	struct builder b = { .table = t };
 	uint64_t end;
 	uint32_t n;
-	int rc;
+	int ret;
 
 	n = measure_span(eh, entries, &b.first_vaddr, &end);
 	t->n_bad_fdes += entries->n_fdes - n;
@@ -239,15 +239,15 @@ static int build(struct unwind_table *t, const struct eh_frame *eh, const struct
 	t->index = malloc(((size_t)t->n_blocks + 1) * sizeof(*t->index));
 	if (!t->index)
 		return -ENOMEM;
-	rc = cfi_rules__init(&b.rules);
-	rc = rc ?: append_all(&b, eh, entries, n);
+	ret = cfi_rules__init(&b.rules);
+	ret = ret ?: append_all(&b, eh, entries, n);
 	t->rows = shrink(t->rows, t->n_rows * sizeof(*t->rows));
 	t->n_rules = b.rules.n;
 	t->rules = shrink(TAKE_PTR(b.rules.rules), t->n_rules * sizeof(*t->rules));
 	cfi_rules__release(&b.rules);
-	if (!rc)
+	if (!ret)
 		count_unsupported(t);
-	return rc;
+	return ret;
 }
 
 static int build_empty(struct unwind_table *t)
@@ -260,17 +260,17 @@ static int compile(const struct eh_frame *eh, struct unwind_table **out, struct 
 {
 	_cleanup_(unwind_table) struct unwind_table *t = calloc(1, sizeof(*t));
 	_cleanup_(cfi_entries) struct cfi_entries entries = { 0 };
-	int rc = t ? cfi_entries__read(eh, &entries) : -ENOMEM;
+	int ret = t ? cfi_entries__read(eh, &entries) : -ENOMEM;
 
-	if (!rc) {
+	if (!ret) {
 		t->n_fdes = entries.n_read;
 		t->n_bad_fdes = entries.n_bad;
-		rc = entries.n_fdes ? build(t, eh, &entries) : build_empty(t);
+		ret = entries.n_fdes ? build(t, eh, &entries) : build_empty(t);
 	}
-	if (rc == -E2BIG)
+	if (ret == -E2BIG)
 		return so_err(err, -EINVAL, ".eh_frame needs more than %u rows", UNWIND_TABLE_MAX_ROWS);
-	if (rc)
-		return so_err(err, rc, "cannot compile .eh_frame: %s", strerror(-rc));
+	if (ret)
+		return so_err(err, ret, "cannot compile .eh_frame: %s", strerror(-ret));
 	*out = TAKE_PTR(t);
 	return 0;
 }
@@ -278,17 +278,17 @@ static int compile(const struct eh_frame *eh, struct unwind_table **out, struct 
 int unwind_table__compile(int elf_fd, struct unwind_table **out, struct so_error *err)
 {
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
-	int rc = eh_frame__read(elf_fd, &eh, err);
+	int ret = eh_frame__read(elf_fd, &eh, err);
 
-	return rc ? rc : compile(&eh, out, err);
+	return ret ? ret : compile(&eh, out, err);
 }
 
 int unwind_table__compile_memory(const void *image, size_t size, struct unwind_table **out, struct so_error *err)
 {
 	_cleanup_(eh_frame) struct eh_frame eh = { 0 };
-	int rc = eh_frame__read_memory(image, size, &eh, err);
+	int ret = eh_frame__read_memory(image, size, &eh, err);
 
-	return rc ? rc : compile(&eh, out, err);
+	return ret ? ret : compile(&eh, out, err);
 }
 
 const struct so_unwind_rule *unwind_table__lookup(const struct unwind_table *table, uint64_t vaddr)

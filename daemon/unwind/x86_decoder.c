@@ -5,20 +5,20 @@
 
 int x86_decoder__open(struct x86_decoder *d)
 {
-	int rc = -ENOTSUP;
+	int ret = -ENOTSUP;
 
 	*d = (struct x86_decoder){ 0 };
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &d->handle)) {
 		d->handle = 0;
-		return rc;
+		return ret;
 	}
 	if (!cs_option(d->handle, CS_OPT_DETAIL, CS_OPT_ON)) {
 		d->insn = cs_malloc(d->handle);
-		rc = d->insn ? 0 : -ENOMEM;
+		ret = d->insn ? 0 : -ENOMEM;
 	}
-	if (rc)
+	if (ret)
 		x86_decoder__close(d);
-	return rc;
+	return ret;
 }
 
 void x86_decoder__close(struct x86_decoder *d)

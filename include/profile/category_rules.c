@@ -163,16 +163,16 @@ static int add_category(struct reader *reader, const char *name)
 static int begin_section(struct reader *reader, char *line)
 {
 	size_t length = strlen(line);
-	int rc = end_section(reader);
+	int ret = end_section(reader);
 
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
 	if (line[length - 1] != ']')
 		return WRONG(reader, reader->line, "'[' without ']' at the end of the line");
 	line[length - 1] = '\0';
-	rc = check_name(reader, line + 1);
-	if (rc < 0)
-		return rc;
+	ret = check_name(reader, line + 1);
+	if (ret < 0)
+		return ret;
 	for (size_t i = 0; i < reader->rules->n_categories; i++) {
 		struct category *category = &reader->rules->categories[i];
 
@@ -243,13 +243,13 @@ static int add_pattern(struct reader *reader, enum key key, const char *value)
 	struct so_error why = { "" };
 	struct pattern pattern = { reader->category, key, reader->shipped, NULL };
 	_cleanup_(regexp) struct regexp *alone = NULL;
-	int rc;
+	int ret;
 
 	if (rules->n_patterns == CATEGORY_MAX_PATTERNS)
 		return WRONG(reader, reader->line, "more than %d patterns", CATEGORY_MAX_PATTERNS);
-	rc = regexp__compile(value, &alone, &why);
-	if (rc < 0)
-		return so_err(reader->err, rc, "%s:%u: %s", reader->name, reader->line, why.text);
+	ret = regexp__compile(value, &alone, &why);
+	if (ret < 0)
+		return so_err(reader->err, ret, "%s:%u: %s", reader->name, reader->line, why.text);
 	pattern.text = strdup(value);
 	if (!pattern.text || ARRAY_RESERVE(rules->patterns, rules->patterns_capacity, rules->n_patterns + 1)) {
 		free(pattern.text);
@@ -315,13 +315,13 @@ static int read_text(struct category_rules *rules, char *text, const char *name,
 {
 	struct reader reader = { .rules = rules, .name = name, .shipped = shipped, .category = SIZE_MAX, .err = err };
 	char *next = text;
-	int rc = 0;
+	int ret = 0;
 
-	while (!rc && (text = strsep(&next, "\n"))) {
+	while (!ret && (text = strsep(&next, "\n"))) {
 		reader.line++;
-		rc = take_line(&reader, text);
+		ret = take_line(&reader, text);
 	}
-	return rc ? rc : end_section(&reader);
+	return ret ? ret : end_section(&reader);
 }
 
 #define GROUP_PATTERNS 32 /* in one expression at most */
@@ -346,9 +346,9 @@ static int add_groups(struct category_rules *rules, bool shipped)
 {
 	const struct pattern *patterns = rules->patterns;
 	size_t from = 0, to;
-	int rc = 0;
+	int ret = 0;
 
-	for (; !rc && from < rules->n_patterns; from = to) {
+	for (; !ret && from < rules->n_patterns; from = to) {
 		const struct pattern *first = &patterns[from];
 
 		for (to = from + 1;
@@ -357,9 +357,9 @@ static int add_groups(struct category_rules *rules, bool shipped)
 		     to++)
 			;
 		if (first->shipped == shipped && !(shipped && rules->categories[first->category].replaced))
-			rc = add_group(rules, from, to);
+			ret = add_group(rules, from, to);
 	}
-	return rc;
+	return ret;
 }
 
 static int read_all(struct category_rules *rules, const char *text, size_t length, const char *name,
@@ -367,28 +367,28 @@ static int read_all(struct category_rules *rules, const char *text, size_t lengt
 {
 	_cleanup_free_ char *shipped = strdup(category_shipped_text);
 	_cleanup_free_ char *own = text ? strndup(text, length) : NULL;
-	int rc;
+	int ret;
 
 	if (!shipped || (text && !own))
 		return so_err(err, -ENOMEM, "out of memory");
-	rc = read_text(rules, shipped, "shipped rules", true, err);
+	ret = read_text(rules, shipped, "shipped rules", true, err);
 	for (size_t i = 0; i < rules->n_categories; i++)
 		rules->categories[i].line = 0;
-	if (!rc && own)
-		rc = read_text(rules, own, name, false, err);
-	if (rc < 0)
-		return rc;
+	if (!ret && own)
+		ret = read_text(rules, own, name, false, err);
+	if (ret < 0)
+		return ret;
 	/* A user's patterns stand before all others. */
-	rc = add_groups(rules, false);
-	rc = rc ?: add_groups(rules, true);
-	return rc ? so_err(err, rc, "out of memory") : 0;
+	ret = add_groups(rules, false);
+	ret = ret ?: add_groups(rules, true);
+	return ret ? so_err(err, ret, "out of memory") : 0;
 }
 
 int category_rules__new(const char *text, size_t length, const char *name, struct category_rules **out,
 			struct so_error *err)
 {
 	_cleanup_(category_rules) struct category_rules *rules = NULL;
-	int rc;
+	int ret;
 
 	if (text && length > CATEGORY_MAX_FILE_BYTES)
 		return so_err(err, -EFBIG, "%s is too large for categories: more than %u bytes", name,
@@ -398,10 +398,10 @@ int category_rules__new(const char *text, size_t length, const char *name, struc
 	rules = calloc(1, sizeof(*rules));
 	if (!rules)
 		return so_err(err, -ENOMEM, "out of memory");
-	rc = read_all(rules, text, length, name, err);
-	if (!rc)
+	ret = read_all(rules, text, length, name, err);
+	if (!ret)
 		*out = TAKE_PTR(rules);
-	return rc;
+	return ret;
 }
 
 int category_rules__load(const char *path, struct category_rules **out, struct so_error *err)

@@ -70,7 +70,7 @@ static int recall(struct category_memory *memory, const struct category_rules *r
 {
 	struct key key;
 	uint32_t number;
-	int rc;
+	int ret;
 
 	make_key(line, &key);
 	if (memory->functions.n_keys >= CATEGORY_MEMORY_MAX_FUNCTIONS ||
@@ -78,10 +78,10 @@ static int recall(struct category_memory *memory, const struct category_rules *r
 		category_memory__clear(memory);
 	if (ARRAY_RESERVE(memory->ranks, memory->capacity, memory->functions.n_keys + 1))
 		return -ENOMEM;
-	rc = intern__add(&memory->functions, key.bytes, key.length, &number);
-	if (rc < 0)
-		return rc;
-	if (rc) {
+	ret = intern__add(&memory->functions, key.bytes, key.length, &number);
+	if (ret < 0)
+		return ret;
+	if (ret) {
 		category_rules__match(rules, line, &memory->ranks[number]);
 		memory->asked++;
 	}
@@ -100,27 +100,27 @@ int category_lines__match(const struct category_rules *rules, const struct profi
 {
 	struct intern known = { .n_keys = 0 };
 	size_t capacity = 0;
-	int rc = 0;
+	int ret = 0;
 
 	*out = (struct category_lines){ .rules = rules, .profile = profile };
 	out->ranks_of_line = calloc(profile->n_lines + 1, sizeof(*out->ranks_of_line));
 	if (!out->ranks_of_line)
 		return -ENOMEM;
-	for (size_t i = 0; rc >= 0 && i < profile->n_lines; i++) {
+	for (size_t i = 0; ret >= 0 && i < profile->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[i];
 		const struct matter matter = { line->function, line->filename, line->mapping, line->kernel };
 
 		if (ARRAY_RESERVE(out->ranks, capacity, known.n_keys + 1))
-			rc = -ENOMEM;
+			ret = -ENOMEM;
 		else
-			rc = intern__add(&known, &matter, sizeof(matter), &out->ranks_of_line[i]);
-		if (rc > 0 && memory)
-			rc = recall(memory, rules, line, &out->ranks[out->ranks_of_line[i]]);
-		else if (rc > 0)
+			ret = intern__add(&known, &matter, sizeof(matter), &out->ranks_of_line[i]);
+		if (ret > 0 && memory)
+			ret = recall(memory, rules, line, &out->ranks[out->ranks_of_line[i]]);
+		else if (ret > 0)
 			category_rules__match(rules, line, &out->ranks[out->ranks_of_line[i]]);
 	}
 	intern__clear(&known);
-	return rc < 0 ? rc : 0;
+	return ret < 0 ? ret : 0;
 }
 
 static const struct profile_line *line_at(const struct category_lines *lines, const struct profile_sample *sample,

@@ -53,7 +53,7 @@ static int make_room(z_stream *stream, size_t max_bytes, uint8_t **buffer, size_
 static int inflate_all(z_stream *stream, size_t max_bytes, uint8_t **buffer, size_t *used, struct so_error *err)
 {
 	size_t capacity = 0;
-	int z, rc;
+	int z, ret;
 
 	for (;;) {
 		if (make_room(stream, max_bytes, buffer, &capacity, *used))
@@ -64,9 +64,9 @@ static int inflate_all(z_stream *stream, size_t max_bytes, uint8_t **buffer, siz
 			return so_err(err, -EFBIG, "the profile is larger than %zu MiB when decompressed",
 				      max_bytes >> 20);
 		if (z == Z_STREAM_END) {
-			rc = next_member(stream, err);
-			if (rc <= 0)
-				return rc;
+			ret = next_member(stream, err);
+			if (ret <= 0)
+				return ret;
 		} else if (z == Z_BUF_ERROR || (z == Z_OK && !stream->avail_in && stream->avail_out)) {
 			return so_err(err, -EINVAL, "the profile is truncated: its compressed data breaks off");
 		} else if (z == Z_MEM_ERROR) {
@@ -84,16 +84,16 @@ int gunzip(const void *bytes, size_t length, size_t max_bytes, uint8_t **out, si
 	_cleanup_(inflate) z_stream *stream = NULL;
 	_cleanup_free_ uint8_t *buffer = NULL;
 	size_t used = 0;
-	int rc;
+	int ret;
 
 	if (length > UINT_MAX)
 		return so_err(err, -EFBIG, "the profile is larger than 4 GiB");
 	if (inflateInit2(&storage, 15 + 16) != Z_OK)
 		return so_err(err, -ENOMEM, "not enough memory to decompress the profile");
 	stream = &storage;
-	rc = inflate_all(stream, max_bytes, &buffer, &used, err);
-	if (rc < 0)
-		return rc;
+	ret = inflate_all(stream, max_bytes, &buffer, &used, err);
+	if (ret < 0)
+		return ret;
 	*out = TAKE_PTR(buffer);
 	*out_length = used;
 	return 0;

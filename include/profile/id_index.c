@@ -50,16 +50,16 @@ int id_index__new(struct arena *arena, void *const *messages, size_t n, size_t i
 {
 	struct id_index *index = arena__alloc(arena, sizeof(*index));
 	bool in_order = true;
-	int rc;
+	int ret;
 
 	if (!index)
 		return -ENOMEM;
 	*index = (struct id_index){ .n = n };
 	for (size_t i = 0; in_order && i < n; i++)
 		in_order = id_of(messages[i], id_offset) == i + 1;
-	rc = in_order ? 0 : sort_ids(arena, messages, id_offset, index);
-	if (rc < 0)
-		return rc;
+	ret = in_order ? 0 : sort_ids(arena, messages, id_offset, index);
+	if (ret < 0)
+		return ret;
 	*out = index;
 	return 0;
 }

@@ -579,21 +579,21 @@ static int read_plain(const uint8_t *bytes, size_t length, const char *wanted, s
 	_cleanup_(arena) struct arena *arena = arena__new(limit);
 	struct reader reader = { .arena = arena, .err = err, .wanted = wanted };
 	Message *message = NULL;
-	int rc;
+	int ret;
 
 	if (!scratch || !arena)
 		return so_err(err, -ENOMEM, "not enough memory to read the profile");
-	rc = unpack(bytes, length, scratch, &message, err);
-	if (rc < 0)
-		return rc;
+	ret = unpack(bytes, length, scratch, &message, err);
+	if (ret < 0)
+		return ret;
 	reader.profile = arena__alloc(arena, sizeof(*reader.profile));
 	if (!reader.profile)
 		return no_memory(&reader);
 	memset(reader.profile, 0, sizeof(*reader.profile));
 	reader.message = message;
-	rc = read_message(&reader);
-	if (rc < 0)
-		return rc;
+	ret = read_message(&reader);
+	if (ret < 0)
+		return ret;
 	reader.profile->arena = TAKE_PTR(arena);
 	*out = reader.profile;
 	return 0;
@@ -604,14 +604,14 @@ static int read_any(const void *bytes, size_t length, const char *type, struct p
 {
 	_cleanup_free_ uint8_t *plain = NULL;
 	size_t plain_length;
-	int rc;
+	int ret;
 
 	if (length > PROFILE_MAX_BYTES)
 		return so_err(err, -EFBIG, "the profile is larger than %llu MiB", PROFILE_MAX_BYTES >> 20);
 	if (!gunzip__is_gzip(bytes, length))
 		return read_plain(bytes, length, type, out, err);
-	rc = gunzip(bytes, length, PROFILE_MAX_BYTES, &plain, &plain_length, err);
-	return rc < 0 ? rc : read_plain(plain, plain_length, type, out, err);
+	ret = gunzip(bytes, length, PROFILE_MAX_BYTES, &plain, &plain_length, err);
+	return ret < 0 ? ret : read_plain(plain, plain_length, type, out, err);
 }
 
 int profile__read(const void *bytes, size_t length, struct profile **out, struct so_error *err)

@@ -329,14 +329,14 @@ int options__parse(const struct option_table *table, int argc, char **argv, stru
 {
 	struct getopt_tables tables;
 	char command[64];
-	int code, rc = 0;
+	int code, ret = 0;
 
 	build(table, &tables);
 	snprintf(command, sizeof(command), "%s%s%s", table->program ?: "stakeout", table->program ? "" : " ",
 		 table->program ? "" : argv[0]);
 	optind = 0; /* glibc: start afresh */
 	opterr = 0;
-	while (!rc && (code = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
+	while (!ret && (code = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
 		if (code == 'h' || code == HELP_CODE) {
 			print_help(table);
 			return OPTIONS_HELP_SHOWN;
@@ -345,12 +345,12 @@ int options__parse(const struct option_table *table, int argc, char **argv, stru
 			return so_err(err, -EINVAL, "option '%s' needs a value", argv[optind - 1]);
 		if (code == '?')
 			return unknown(command, argv, err);
-		rc = code == 1 ? take_positional(table, command, optarg, err)
-			       : take(entry_of(table, code), optarg, err);
+		ret = code == 1 ? take_positional(table, command, optarg, err)
+				: take(entry_of(table, code), optarg, err);
 	}
-	for (; !rc && optind < argc; optind++)
-		rc = take_positional(table, command, argv[optind], err);
-	return rc;
+	for (; !ret && optind < argc; optind++)
+		ret = take_positional(table, command, argv[optind], err);
+	return ret;
 }
 
 const struct option_entry *options__setting(const struct option_table *table, const char *name)

@@ -172,12 +172,12 @@ static int try_attach(struct engine *engine, const struct attach_options *option
 
 int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id, struct so_error *err)
 {
-	int rc;
+	int ret;
 
 	pthread_mutex_lock(&engine->lock);
-	rc = try_attach(engine, options, id, err);
+	ret = try_attach(engine, options, id, err);
 	pthread_mutex_unlock(&engine->lock);
-	return rc;
+	return ret;
 }
 
 int engine__stop(struct engine *engine, uint32_t id, struct so_error *err)
@@ -242,7 +242,7 @@ int engine__begin_windows(struct engine *engine, uint32_t id, bool cuda, struct 
 int engine__window(struct engine *engine, uint32_t id, struct engine_window *out, struct so_error *err)
 {
 	struct fake_target *target;
-	int rc = -ENOENT;
+	int ret = -ENOENT;
 
 	pthread_mutex_lock(&engine->lock);
 	target = find_windowed(engine, id);
@@ -257,12 +257,12 @@ int engine__window(struct engine *engine, uint32_t id, struct engine_window *out
 		};
 		target->window_ns = out->end_ns;
 		target->in_windows += out->samples;
-		rc = out->profile ? 0 : -ENOMEM;
+		ret = out->profile ? 0 : -ENOMEM;
 	}
-	if (!rc)
+	if (!ret)
 		memcpy(out->profile, engine->profile, engine->profile_bytes);
 	pthread_mutex_unlock(&engine->lock);
-	return rc ? so_err(err, rc, "there are no windows of a target %u", id) : 0;
+	return ret ? so_err(err, ret, "there are no windows of a target %u", id) : 0;
 }
 
 void engine__end_windows(struct engine *engine, uint32_t id)
@@ -356,9 +356,9 @@ int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller
 		    struct so_error *err)
 {
 	struct target_info info;
-	int rc = engine__info(engine, id, &info);
+	int ret = engine__info(engine, id, &info);
 
-	if (!rc && pid && pid != info.pid && pid != engine->child)
+	if (!ret && pid && pid != info.pid && pid != engine->child)
 		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
 	return engine__profile(engine, id, caller, out, length, err);
 }
@@ -386,10 +386,10 @@ int engine__cuda_profile(struct engine *engine, uint32_t id, enum so_cuda_event 
 			 struct so_error *err)
 {
 	json_t *cuda;
-	int rc = engine__cuda(engine, id, &cuda, err);
+	int ret = engine__cuda(engine, id, &cuda, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	json_decref(cuda);
 	*out = (uint8_t *)strdup(so_cuda_events[event].word);
 	*length = *out ? strlen(so_cuda_events[event].word) : 0;

@@ -239,16 +239,16 @@ static void a_disk_that_fills_up(void **state)
 	pid = fork();
 	if (pid == 0) {
 		struct output *output = open_output("old");
-		int rc;
+		int ret;
 
 		signal(SIGXFSZ, SIG_IGN);
 		if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 100000, 100000 }))
 			_exit(9);
 		for (int i = 0; i < 50000; i++)
 			fputs("stack 1\n", output__file(output));
-		rc = output__commit(output, NULL);
+		ret = output__commit(output, NULL);
 		output__free(output);
-		_exit(rc == -EFBIG ? 0 : 1);
+		_exit(ret == -EFBIG ? 0 : 1);
 	}
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);

@@ -233,9 +233,9 @@ static void check_places(const char *config, const char *flag, const char *value
 {
 	const char *path = made_file(config);
 	struct daemon_options options;
-	int rc = flag ? PARSE(path, &options, NULL, (char *)flag, (char *)value) : PARSE(path, &options, NULL);
+	int ret = flag ? PARSE(path, &options, NULL, (char *)flag, (char *)value) : PARSE(path, &options, NULL);
 
-	assert_int_equal(rc, 0);
+	assert_int_equal(ret, 0);
 	if (store)
 		assert_string_equal(options.store_dir, store);
 	else

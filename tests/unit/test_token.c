@@ -21,15 +21,15 @@
 static int read_text(const char *text, size_t n, mode_t mode, struct token **out, struct so_error *err)
 {
 	char path[] = "/tmp/stakeout-test-XXXXXX";
-	int fd = mkstemp(path), rc;
+	int fd = mkstemp(path), ret;
 
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, n), n);
 	assert_int_equal(fchmod(fd, mode), 0);
 	close(fd);
-	rc = token__read(path, out, err);
+	ret = token__read(path, out, err);
 	unlink(path);
-	return rc;
+	return ret;
 }
 
 static struct token *made(void)
@@ -112,12 +112,12 @@ static void files_that_others_know(void **state)
 static int open_door(const char *text, bool anywhere, struct so_error *err)
 {
 	char name[TCP_DOOR_NAME];
-	int fd = -1, rc = tcp_door__open(text, anywhere, &fd, name, err);
+	int fd = -1, ret = tcp_door__open(text, anywhere, &fd, name, err);
 
-	assert_true(rc ? fd == -1 : fd >= 0);
+	assert_true(ret ? fd == -1 : fd >= 0);
 	if (fd >= 0)
 		close(fd);
-	return rc;
+	return ret;
 }
 
 static void doors(void **state)
