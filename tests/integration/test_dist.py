@@ -177,8 +177,13 @@ def test_the_daemon_where_nothing_is_installed():
     target, other = start("split", 600), start("split", 600)
     daemon.client("attach", "-p", str(target.pid))
     made = daemon.request("POST", "/v1/targets", {"pid": other.pid, "cuda": True}, expect=201)
-    wait_until(lambda: any(t["last_ns"] for t in daemon.request("GET", "/v1/history")["targets"]), "a window", step=0.2)
-    assert "split_kernel" in daemon.client("folded", "-p", str(target.pid), "--since", "1h").stdout
+    wait_until(
+        lambda: any(t["last_ns"] for t in daemon.request("GET", "/v1/history")["targets"] if t["pid"] == target.pid),
+        "a window",
+        step=0.2,
+    )
+    folded = daemon.client("folded", "-p", str(target.pid), "--since", "1h")
+    assert "split_kernel" in folded.stdout, (folded.stderr, folded.stdout[:1000])
     problem = daemon.request("GET", f"/v1/targets/{made['id']}/cuda")["gpu_problem"]
     assert f"/{name}/bin/stakeout-nvml" in problem and "does not start" in problem, problem
     assert os.path.exists(os.path.join(root, "store/history.sqlite"))

@@ -141,7 +141,7 @@ def test_what_a_window_has_no_room_for_is_told():
 
     def whole():
         (history,) = daemon.request("GET", "/v1/history")["targets"]
-        return history if history["end"] == "ended" else None
+        return history if history["end"] == "detached" else None
 
     history = wait_until(whole, "the last window in the history", step=0.3)
     assert history["samples"] + history["lost"] == total["samples"], (history, total["samples"])

@@ -109,7 +109,7 @@ def test_a_detached_target_has_its_last_window():
     stacks = daemon.stacks(target.pid)
     daemon.client("detach", "-p", str(target.pid))
     assert daemon.client("list").stdout.count("\n") == 1, "a detached target is listed"
-    entry = wait_until(lambda: (e := daemon.of(target.pid)) and e["end"] == "ended" and e, "the end of its history")
+    entry = wait_until(lambda: (e := daemon.of(target.pid)) and e["end"] == "detached" and e, "the end of its history")
     assert entry["samples"] >= sum(stacks.values()) > 0, (entry, stacks)
     # Watched anew, it goes on with the same history.
     daemon.watch(target)
