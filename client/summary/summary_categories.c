@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/render/frame_text.h"
 #include "profile/category_verdict.h"
 #include "stakeout/array.h"
 
@@ -110,7 +111,8 @@ static uint32_t caller_of(const struct sorter *sorter, const struct profile_samp
 {
 	for (size_t i = outside(sorter, sample, verdict); i < sample->n_lines; i++)
 		if (lines->of_line[sample->lines[i]] != NAMES_NONE)
-			return lines->of_line[sample->lines[i]];
+			return frame_text__is_unnamed(line_at(sorter, sample, i)) ? NAMES_NONE
+										  : lines->of_line[sample->lines[i]];
 	return NAMES_NONE;
 }
 

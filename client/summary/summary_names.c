@@ -139,6 +139,7 @@ int names__lines(const struct scope *scope, struct names *out)
 		sources |= has_source(&scope->profile->lines[i]);
 	}
 	out->none = python ? "no Python frame" : "no source line";
+	out->of_sources = !python;
 	return name_lines(scope->profile, python ? takes_python : sources ? takes_source : has_source, write_line, out);
 }
 
@@ -181,27 +182,34 @@ void rows__sort_by_total(struct rows *rows)
 }
 
 /* Adds a sample to its names. seen: by name, the number of the last sample that had it, plus 1. */
-static void count_sample(const struct profile_sample *sample, size_t number, const struct share *share,
-			 const struct names *names, struct rows *rows, size_t *seen)
+static void count_sample(const struct scope *scope, size_t number, const struct share *share, const struct names *names,
+			 struct rows *rows, size_t *seen)
 {
-	bool named = false;
+	const struct profile_sample *sample = &scope->profile->samples[number];
+	bool nameless = false; /* user code without a line was called by what comes next */
+	struct share *self = NULL;
 
 	for (size_t i = 0; i < sample->n_lines; i++) {
+		const struct profile_line *line = &scope->profile->lines[sample->lines[i]];
 		uint32_t name = names->of_line[sample->lines[i]];
 
-		if (name == NAMES_NONE)
+		if (name == NAMES_NONE) {
+			nameless |= !line->kernel;
 			continue;
-		if (!named)
-			share__add(&rows->list[name].self, share);
-		named = true;
+		}
 		/* Recursion: once a sample. */
-		if (seen[name] == number + 1)
-			continue;
+		if (seen[name] != number + 1)
+			share__add(&rows->list[name].total, share);
 		seen[name] = number + 1;
-		share__add(&rows->list[name].total, share);
+		if (self)
+			continue;
+		/* What code without a symbol calls is neither its own nor its callers'. */
+		if (names->of_sources && nameless && frame_text__is_unnamed(line))
+			self = &rows->none;
+		else
+			self = &rows->list[name].self;
 	}
-	if (!named)
-		share__add(&rows->none, share);
+	share__add(self ?: &rows->none, share);
 }
 
 /* Leaves out what no sample of the scope has. */
@@ -230,7 +238,7 @@ int rows__of_names(const struct scope *scope, const struct names *names, struct 
 					     .line = names->example[i] };
 	for (size_t i = 0; i < scope->profile->n_samples; i++)
 		if (scope__share(scope, &scope->profile->samples[i], &share))
-			count_sample(&scope->profile->samples[i], i, &share, names, out, seen);
+			count_sample(scope, i, &share, names, out, seen);
 	out->n = n;
 	if (names->none_in_rows && out->none.samples)
 		out->list[out->n++] = (struct row){ .text = names->none,

@@ -45,6 +45,7 @@ struct names {
 	size_t capacity;
 	const char *none;  /* how the frames of a sample without any name are called */
 	bool none_in_rows; /* such samples are a row like others */
+	bool of_sources;   /* native source lines, and code that has no name */
 };
 
 /* Functions with their files; those of Python, or all. -ENOMEM; -EFBIG: names of more than 4 GiB in all. */

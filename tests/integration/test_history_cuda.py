@@ -52,7 +52,7 @@ class Historian(Daemon):
         return self.request("GET", f"/v1/history/{self.of(pid)['key']}/cuda?{arguments}", expect=expect)
 
     def ended(self, pid):
-        return wait_until(lambda: (e := self.of(pid)) and e["end"] == "ended" and e, "the end of its history")
+        return wait_until(lambda: (e := self.of(pid)) and e["end"] in ("ended", "detached") and e, "the end of its history")
 
     def cuda(self, pid, *options, **more):
         return self.client("cuda", "-p", str(pid), *options, **more)
