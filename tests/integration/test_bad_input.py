@@ -302,7 +302,7 @@ SEEDS = range(4 if LONG else 1)
 def check_survives(elf):
     """The target runs (it does not need what was broken); the recording keeps every sample."""
     recording = record(Target([write_program(elf), 600]).pid, duration=1).check_totals()
-    assert recording.samples > 50, recording.samples
+    assert recording.samples > 20, recording.samples
     return recording
 
 
