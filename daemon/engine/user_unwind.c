@@ -8,6 +8,7 @@
 
 #define BEYOND_CHECK_BYTES 1024
 #define MAX_STACK_BYTES    (1ull << 30)
+#define LIVE_PAGES         8 /* of a thread that does not run, copied before it is unwound */
 
 /* The unwinder reaches its surroundings through functions without context, so they hang on the thread. */
 static __thread struct {
@@ -68,6 +69,8 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 {
 	if (!bytes || bytes > SO_PAGE_BYTES)
 		return false;
+	if (here.live && read_copy(&here.raw->inner, dst, bytes, address))
+		return true;
 	if (here.live)
 		return read_process(dst, bytes, address);
 	if (read_copy(&here.raw->inner, dst, bytes, address) || read_copy(&here.raw->outer, dst, bytes, address))
@@ -256,6 +259,18 @@ static void walk_python(const struct process *process, struct so_raw_record *raw
 	memcpy(raw->python_words, w->words, w->n * SO_PYTHON_WORDS * sizeof(w->words[0]));
 }
 
+/* The innermost pages at once, since each read is handed to another process; what they lack is read one by one. */
+static void copy_stack(struct so_raw_record *raw)
+{
+	struct so_stack_copy *copy = &raw->inner;
+	uint64_t base = (raw->regs[SO_REG_RSP] - SO_RED_ZONE_BYTES) & ~(SO_PAGE_BYTES - 1ull);
+	size_t pages = memory_lock__read(raw->tgid, base, copy->words, LIVE_PAGES * SO_PAGE_BYTES) / SO_PAGE_BYTES;
+
+	copy->base = base;
+	for (size_t i = 0; i < SO_COPY_PAGES; i++)
+		copy->unreadable[i] = i >= pages;
+}
+
 int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
 		      struct stack **out)
 {
@@ -267,5 +282,6 @@ int user_unwind__live(const struct user_unwind *uu, struct process *process, str
 		if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
 			raw->flags |= SO_STACK_PYTHON_UNREAD;
 	}
+	copy_stack(raw);
 	return unwind_raw(uu, process, raw, uu->pythons->functions, out);
 }

@@ -487,7 +487,8 @@ def test_a_pod():
     """As a kubelet without systemd names its groups."""
     pid = start_in_any(f"/stakeout-test-{os.getpid()}/kubepods/burstable/pod{POD}/{ID}")
     daemon = Daemon("--match", f"cgroup=kubepods.*/pod{POD}/ user=root")
-    assert attached(daemon, pid)["labels"] == {"container": ID, "pod": POD}, targets(daemon)
+    labels = {"container": ID, "pod": POD}
+    wait_until(lambda: attached(daemon, pid)["labels"] == labels, f"its labels in {targets(daemon)}")
     check_container(pid, daemon, ID)
 
 

@@ -171,7 +171,10 @@ def test_file_capabilities():
         wait_until(lambda: "listens" in said() or process.poll() is not None, "the daemon")
         assert process.poll() is None, said()
         for task in os.listdir(f"/proc/{process.pid}/task"):
-            status = status_of(f"{process.pid}/task/{task}")
+            try:
+                status = status_of(f"{process.pid}/task/{task}")
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended since
             assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) and int(status["CapEff"], 16) in may_keep(), (status["CapEff"], said())
             assert status["NoNewPrivs"] == "1"
         daemon = types.SimpleNamespace(socket=path)
