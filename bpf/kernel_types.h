@@ -17,7 +17,7 @@ struct mm_struct {
 	unsigned long start_stack; /* where the main thread's stack began: argc and what lies above it */
 };
 
-/* A function that a return probe waits for: the kernel put another return address on the stack, and keeps the true one. */
+/* A function that a return probe waits for: the kernel keeps the address that it replaced on the stack. */
 struct return_instance {
 	unsigned long stack; /* the stack pointer where the function began: where the address lies */
 	unsigned long orig_ret_vaddr;

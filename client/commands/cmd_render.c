@@ -59,7 +59,8 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	struct render_request request = { .output = "-" };
 	const struct option_entry entries[] = {
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
-		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format, "folded, summary, or pprof (by the ending of FILE, else\nfolded)" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
+		  "folded, summary, or pprof (by the ending of FILE, else\nfolded)" },
 		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
 		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, "
 		  "inuse_space, ..." },

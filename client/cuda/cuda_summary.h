@@ -74,7 +74,7 @@ struct cuda_summary {
 	struct cuda_kernel_row *kernels;
 	struct cuda_line_row *lines; /* all of them; waits are those that waited */
 	struct cuda_copy_row *copies;
-	/* By line. current_bytes below 0: more was freed than allocated since; peak_bytes: the sum of its stacks' peaks. */
+	/* By line. current_bytes below 0: more was freed than allocated since; peak_bytes: the sum of its stacks'. */
 	struct cuda_allocation *sites;
 	struct cuda_error_row *errors; /* CUDA_NOT_READY is not among them */
 	size_t n_apis, n_kernels, n_lines, n_waits, n_copies, n_sites, n_errors;

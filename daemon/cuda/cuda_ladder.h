@@ -4,8 +4,8 @@
  * (SO_CUDA_UNIT()) is on. It has no clock and does no I/O.
  *
  * One rule for going down: while the probes that are always there cost too much, the unit that costs most goes down a
- * rung. Nested calls cost without being counted, so a unit of these goes first, and to the foot. Going up: when the rule, with less
- * allowed, has chosen a higher rung for CUDA_LADDER_CALM_S.
+ * rung. Nested calls cost without being counted, so a unit of these goes first, and to the foot. Going up: when the
+ * rule, with less allowed, has chosen a higher rung for CUDA_LADDER_CALM_S.
  */
 #ifndef STAKEOUT_CUDA_LADDER_H
 #define STAKEOUT_CUDA_LADDER_H

@@ -237,7 +237,7 @@ static void open_cache(struct engine *e, const char *dir)
 		snprintf(e->cache_problem, sizeof(e->cache_problem), "%.255s", problem.text);
 }
 
-/* The kernel side counts by the first namespace's numbers: elsewhere a target's number is that of a stranger's process. */
+/* The kernel side counts by the first namespace's numbers: elsewhere a target's number is a stranger's. */
 static int check_pid_namespace(struct so_error *err)
 {
 	if (proc_info__in_first_pid_namespace())

@@ -92,7 +92,7 @@ struct attach_options {
 /*
  * Begins to watch. *id names the target from now on. Returns when sampling has begun. -ESRCH: no such process, a kernel
  * thread or a zombie; -EPERM: the caller may not look into the process; -EEXIST: already a target, its id in the
- * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one clear line for the user.
+ * message; -EINVAL: rate; -ENOSPC: too many targets; others from the kernel. The message is one line for the user.
  */
 int engine__attach(struct engine *engine, const struct attach_options *options, uint32_t *id, struct so_error *err);
 /* Ends sampling, keeps the data. 0 also when it had ended. -ENOENT: no such target. */

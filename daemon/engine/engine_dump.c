@@ -119,7 +119,7 @@ static int dump_threads(struct dump *d, struct so_error *err)
 	return ret;
 }
 
-/* A target's children are followed whosever they are, and each may execute another program. Also whether it is there. */
+/* A target's children are followed whosever they are, and may execute other programs. Also whether it is there. */
 static int check_process(pid_t pid, struct caller caller, struct so_error *err)
 {
 	struct proc_info info;

@@ -44,10 +44,7 @@ int elf_symbols__open_memory(const void *image, size_t size, struct elf_symbols 
 int elf_symbols__lookup(struct elf_symbols *symbols, uint64_t vaddr, struct elf_symbol *symbol, char *name,
 			size_t name_size);
 
-/*
- * Where a function begins that no symbol covers, by the unwind information of the file. -ENOENT: nothing tells; -EINVAL,
- * -EIO.
- */
+/* Where a function begins that no symbol covers, by the file's unwind information. -ENOENT, -EINVAL, -EIO. */
 int elf_symbols__unnamed(const struct elf_symbols *symbols, uint64_t vaddr, uint64_t *start);
 
 /*

@@ -47,7 +47,8 @@ static void nothing(const char *answer)
 	const struct cuda_findings *findings = found(answer);
 
 	if (findings->n)
-		fail_msg("found %s: %s", cuda_findings__word(findings->list[0].kind), findings->list[0].measured);
+		fail_msg("found %s: %s", cuda_findings__word(findings->list[0].kind),
+			 findings->list[0].measured);
 }
 
 #define LINE(event, api, line, members) \
@@ -71,28 +72,33 @@ static void a_wait(void **state)
 
 static void a_hidden_wait(void **state)
 {
-	static const char words[] = "100 calls to cudaStreamSynchronize, 10.0 a second, took 200 ms, 2.00 ms each; the "
-				    "same line makes 100 asynchronous copies%s of %s each";
+	static const char words[] =
+		"100 calls to cudaStreamSynchronize, 10.0 a second, took 200 ms, 2.00 ms each; the "
+		"same line makes 100 asynchronous copies%s of %s each";
 	const struct cuda_finding *finding;
 	char expected[256];
 
 	snprintf(expected, sizeof(expected), words, "", "4 B");
-	finding = only(LINES(SYNC("200000000") "," COPY("f (a.py:1)", "'calls':100,'bytes':400,'total_ns':1000")),
-		       CUDA_FINDING_HIDDEN_SYNC, expected);
+	finding =
+		only(LINES(SYNC("200000000") "," COPY("f (a.py:1)", "'calls':100,'bytes':400,'total_ns':1000")),
+		     CUDA_FINDING_HIDDEN_SYNC, expected);
 	assert_non_null(strstr(finding->advice, ".item()"));
 	snprintf(expected, sizeof(expected), words, " HtoD", "1.00 MB");
-	finding = only(LINES(SYNC("200000000") "," COPY(
-			       "f (a.py:1)", "'calls':100,'bytes':100000000,'total_ns':1000,'direction':'HtoD'")),
-		       CUDA_FINDING_HIDDEN_SYNC, expected);
+	finding =
+		only(LINES(SYNC("200000000") "," COPY(
+			     "f (a.py:1)", "'calls':100,'bytes':100000000,'total_ns':1000,'direction':'HtoD'")),
+		     CUDA_FINDING_HIDDEN_SYNC, expected);
 	assert_non_null(strstr(finding->advice, "non_blocking=True"));
 	snprintf(expected, sizeof(expected), words, "", "1.00 MB");
-	finding = only(LINES(SYNC("200000000") "," COPY("f (a.py:1)", "'calls':100,'bytes':100000000,'total_ns':1000")),
+	finding = only(LINES(SYNC("200000000") "," COPY("f (a.py:1)",
+							"'calls':100,'bytes':100000000,'total_ns':1000")),
 		       CUDA_FINDING_HIDDEN_SYNC, expected);
 	assert_null(strstr(finding->advice, ".item()"));
 	/* Another line's copies, and too few of them. */
-	assert_int_equal(
-		found(LINES(SYNC("200000000") "," COPY("g (a.py:2)", "'calls':100,'total_ns':1")))->list[0].kind,
-		CUDA_FINDING_SYNC);
+	assert_int_equal(found(LINES(SYNC("200000000") "," COPY("g (a.py:2)", "'calls':100,'total_ns':1")))
+				 ->list[0]
+				 .kind,
+			 CUDA_FINDING_SYNC);
 	assert_int_equal(
 		found(LINES(SYNC("200000000") "," COPY("f (a.py:1)", "'calls':49,'total_ns':1")))->list[0].kind,
 		CUDA_FINDING_SYNC);
@@ -118,23 +124,26 @@ static void a_hidden_wait_of_native_code(void **state)
 	assert_int_equal(found(COPIED("iter (r.cpp:4 in sim)"))->list[0].kind, CUDA_FINDING_SYNC);
 	assert_int_equal(found(COPIED("item (r.h:4 in sim)"))->list[0].kind, CUDA_FINDING_SYNC);
 	/* Two lines of a Python function are two lines. */
-	assert_int_equal(
-		found(LINES(SYNC("200000000") "," COPY("f (a.py:2)", "'calls':100,'total_ns':1")))->list[0].kind,
-		CUDA_FINDING_SYNC);
+	assert_int_equal(found(LINES(SYNC("200000000") "," COPY("f (a.py:2)", "'calls':100,'total_ns':1")))
+				 ->list[0]
+				 .kind,
+			 CUDA_FINDING_SYNC);
 }
 
 static void copies_that_wait(void **state)
 {
-	const struct cuda_finding *finding = only(
-		LINES(LINE("blocking-copy", "cudaMemcpy", "f", "'calls':10,'total_ns':200000000,'bytes':2000000000")),
-		CUDA_FINDING_BLOCKING_COPY,
-		"10 calls to cudaMemcpy, 1.00 a second, took 200 ms, 20.0 ms each; 200 MB each, 10.0 GB a "
-		"second of "
-		"call time");
+	const struct cuda_finding *finding =
+		only(LINES(LINE("blocking-copy", "cudaMemcpy", "f",
+				"'calls':10,'total_ns':200000000,'bytes':2000000000")),
+		     CUDA_FINDING_BLOCKING_COPY,
+		     "10 calls to cudaMemcpy, 1.00 a second, took 200 ms, 20.0 ms each; 200 MB each, 10.0 GB a "
+		     "second of "
+		     "call time");
 
 	assert_non_null(strstr(finding->advice, "pin_memory=True"));
 	/* 10 MB take 159 µs at 63 GB/s: a call of 160 µs may have waited for them, one of 158 µs did not. */
-	only(LINES(COPY("f", "'calls':1000,'total_ns':160000000,'bytes':10000000000")), CUDA_FINDING_SLOW_ASYNC_COPY,
+	only(LINES(COPY("f", "'calls':1000,'total_ns':160000000,'bytes':10000000000")),
+	     CUDA_FINDING_SLOW_ASYNC_COPY,
 	     "1000 calls to cudaMemcpyAsync, 100 a second, took 160 ms, 160 µs each; 10.0 MB each, 62.5 GB a "
 	     "second of call "
 	     "time");
@@ -146,7 +155,8 @@ static void copies_that_wait(void **state)
 /* How few stacks tell of a line is said where its figures rest on them: of two threads together. */
 static void few_stacks_are_said(void **state)
 {
-	static const char all[] = "~400 calls to cudaStreamSynchronize, 40.0 a second, took 400 ms, 1.00 ms each%s";
+	static const char all[] =
+		"~400 calls to cudaStreamSynchronize, 40.0 a second, took 400 ms, 1.00 ms each%s";
 	char expected[256];
 
 #define WAITS(tid, stacks, sampled)                                                                \
@@ -183,7 +193,8 @@ static void no_line_is_known(void **state)
 	     "2.00 kB a second of call time");
 }
 
-#define LAUNCHES(members) CUDA_ANSWER("'calls':[" CUDA_CALL("cudaLaunchKernel", "launch", "'kernel':'k'," members) "]")
+#define LAUNCHES(members) \
+	CUDA_ANSWER("'calls':[" CUDA_CALL("cudaLaunchKernel", "launch", "'kernel':'k'," members) "]")
 
 static void many_launches(void **state)
 {
@@ -235,57 +246,20 @@ static void prefetches(void **state)
  */
 static void allocations_in_segments(void **state)
 {
-#define PIECES(n)                                                                                                        \
-	CUDA_ANSWER("'calls':[" CUDA_CALL("cuMemCreate", "alloc", "'calls':" n ",'total_ns':1000000") "," CUDA_CALL(     \
-		"cuMemMap", "alloc",                                                                                     \
-		"'calls':" n                                                                                             \
-		",'total_ns':2000000") "," CUDA_CALL("cuMemSetAccess", "alloc",                                          \
-						     "'calls':" n                                                        \
-						     ",'total_ns':3000000") "," CUDA_CALL("cuMemUnmap", "free",          \
-											  "'calls':" n ",'total_ns':"    \
-											  "4000000") "," CUDA_CALL("c"   \
-														   "u"   \
-														   "M"   \
-														   "e"   \
-														   "m"   \
-														   "R"   \
-														   "e"   \
-														   "l"   \
-														   "e"   \
-														   "a"   \
-														   "s"   \
-														   "e",  \
-														   "f"   \
-														   "r"   \
-														   "e"   \
-														   "e",  \
-														   "'"   \
-														   "c"   \
-														   "a"   \
-														   "l"   \
-														   "l"   \
-														   "s"   \
-														   "'"   \
-														   ":" n \
-														   ","   \
-														   "'"   \
-														   "t"   \
-														   "o"   \
-														   "t"   \
-														   "a"   \
-														   "l"   \
-														   "_"   \
-														   "n"   \
-														   "s"   \
-														   "'"   \
-														   ":"   \
-														   "5"   \
-														   "0"   \
-														   "0"   \
-														   "0"   \
-														   "0"   \
-														   "0"   \
-														   "0") "]")
+#define PIECES(n)                                                                                                                  \
+	CUDA_ANSWER("'calls':[" CUDA_CALL("cuMemCreate", "alloc", "'calls':" n ",'total_ns':1000000") "," CUDA_CALL(               \
+		"cuMemMap", "alloc",                                                                                               \
+		"'calls':" n                                                                                                       \
+		",'total_ns':2000000") "," CUDA_CALL("cuMemSetAccess", "alloc",                                                    \
+						     "'calls':" n                                                                  \
+						     ",'total_ns':3000000") "," CUDA_CALL("cuMemUnmap",                            \
+											  "free",                                  \
+											  "'calls':" n                             \
+											  ",'total_ns':"                           \
+											  "4000000") "," CUDA_CALL("cuMemRelease", \
+														   "free",         \
+														   "'calls':" n    \
+														   ",'total_ns':5000000") "]")
 	const struct cuda_finding *finding = only(PIECES("100"), CUDA_FINDING_ALLOCATIONS,
 						  "100 allocations and 100 frees, 20.0 a second, took 15.0 ms");
 
@@ -301,9 +275,10 @@ static void allocations(void **state)
 	const struct cuda_finding *finding;
 	char answer[2048];
 
-	snprintf(answer, sizeof(answer), CUDA_ANSWER("%s,'allocations':[{'line':'g (b.py:2)','allocations':50}]"),
-		 many);
-	finding = only(answer, CUDA_FINDING_ALLOCATIONS, "50 allocations and 50 frees, 10.0 a second, took 20.0 ms");
+	snprintf(answer, sizeof(answer),
+		 CUDA_ANSWER("%s,'allocations':[{'line':'g (b.py:2)','allocations':50}]"), many);
+	finding = only(answer, CUDA_FINDING_ALLOCATIONS,
+		       "50 allocations and 50 frees, 10.0 a second, took 20.0 ms");
 	assert_string_equal(finding->line, "g (b.py:2)");
 	/* The line that took most time, rather than the one with most bytes. */
 	snprintf(answer, sizeof(answer),
@@ -315,8 +290,10 @@ static void allocations(void **state)
 	assert_string_equal(found(answer)->list[0].line, "h (b.py:9)");
 	nothing(CUDA_ANSWER("'calls':[" CUDA_CALL("cudaMalloc", "alloc", "'calls':99,'total_ns':5000000") "]"));
 	/* From a pool; and few, at the beginning. */
-	nothing(CUDA_ANSWER("'calls':[" CUDA_CALL("cudaMallocAsync", "alloc", "'calls':9999,'total_ns':5000000") "]"));
-	nothing(CUDA_ANSWER("'calls':[" CUDA_CALL("cudaMalloc", "alloc", "'calls':19,'total_ns':900000000") "]"));
+	nothing(CUDA_ANSWER(
+		"'calls':[" CUDA_CALL("cudaMallocAsync", "alloc", "'calls':9999,'total_ns':5000000") "]"));
+	nothing(CUDA_ANSWER(
+		"'calls':[" CUDA_CALL("cudaMalloc", "alloc", "'calls':19,'total_ns':900000000") "]"));
 }
 
 static void stream_waits(void **state)
@@ -347,8 +324,8 @@ static void failures(void **state)
 	nothing(CUDA_ANSWER("'errors':[{'api':'cudaEventQuery','code':600,'count':3}]"));
 }
 
-#define FAILED(n)                                                                                  \
-	found(CUDA_ANSWER("'errors':[{'api':'cudaMalloc','code':2,'count':" n "}],'lines':[" SYNC( \
+#define FAILED(n)                                                                                          \
+	found(CUDA_ANSWER("'errors':[{'api':'cudaMalloc','code':2,'count':" n "}],'lines':[" SYNC(         \
 		"100000000") "],'calls':[" CUDA_CALL("cudaMalloc", "alloc", "'calls':8,'total_ns':300") "]"))
 
 /* Where most calls fail, nothing else is to be mended first. */
@@ -369,18 +346,19 @@ static void estimates_and_losses(void **state)
 	only(CUDA_ANSWER("'lost':{'novel':3}"), CUDA_FINDING_LOSSES, "novel 3");
 }
 
-#define GPU(devices)                                                                                                \
-	CUDA_ANSWER("'calls':[" CUDA_CALL("cudaMemcpyAsync", "copy",                                                \
-					  "'calls':9,'total_ns':6000000") "],"                                      \
-									  "'gpu':{'driver':'1','devices':[" devices \
-									  "]}")
+#define GPU(devices)                                 \
+	CUDA_ANSWER("'calls':[" CUDA_CALL(           \
+		"cudaMemcpyAsync", "copy",           \
+		"'calls':9,'total_ns':6000000") "]," \
+						"'gpu':{'driver':'1','devices':[" devices "]}")
 #define DEVICE(utilisation, process) \
 	"{'samples':9,'utilisation_percent':" utilisation ",'process_memory_bytes':" process "}"
 
 static void an_idle_gpu(void **state)
 {
 	const struct cuda_finding *finding =
-		only(GPU(DEVICE("70.0", "5") "," DEVICE("89.0", "5") "," DEVICE("0.0", "null")), CUDA_FINDING_GPU_IDLE,
+		only(GPU(DEVICE("70.0", "5") "," DEVICE("89.0", "5") "," DEVICE("0.0", "null")),
+		     CUDA_FINDING_GPU_IDLE,
 		     "utilisation 79.5 % of 2 devices; most of the host's time goes outside CUDA calls, at "
 		     "least 99.9 %");
 
@@ -420,7 +398,8 @@ static void an_empty_answer(void **state)
 
 	nothing("{}");
 	nothing("{'calls':[{'api':'cudaFree','kind':'free','calls':1000000,'total_ns':9000000000000}]}");
-	text = cuda_render_text(CUDA_ANSWER("'calls':[" CUDA_CALL("cudaFree", "free", "'calls':1") "]"), &plain);
+	text = cuda_render_text(CUDA_ANSWER("'calls':[" CUDA_CALL("cudaFree", "free", "'calls':1") "]"),
+				&plain);
 	assert_non_null(strstr(text, "\nFindings: nothing stands out.\n"));
 	free(text);
 }
@@ -432,9 +411,10 @@ static void not_too_many_lines(void **state)
 
 	at += sprintf(at, "{'duration_s':10,'lines':[");
 	for (int i = 0; i < 9; i++)
-		at += sprintf(
-			at, "%s" LINE("sync", "cudaDeviceSynchronize", "f (a.py:%d)", "'calls':1,'total_ns':500000000"),
-			i ? "," : "", i);
+		at += sprintf(at,
+			      "%s" LINE("sync", "cudaDeviceSynchronize", "f (a.py:%d)",
+					"'calls':1,'total_ns':500000000"),
+			      i ? "," : "", i);
 	strcpy(at, "]}");
 	assert_int_equal(found(text)->n, 5);
 }
