@@ -62,19 +62,15 @@ static char *labels_of(const struct target_info *info)
 	return labels ? json_dumps(labels, JSON_COMPACT) : NULL;
 }
 
-static int begin_target(struct history *h, const struct target_info *info, struct watched *w)
+static int begin_target(struct history *h, struct watched *w)
 {
-	_cleanup_free_ char *labels = labels_of(info);
-	char comm[sizeof(info->comm) + 1] = "";
-	struct store_target target = { info->pid, start_ticks(info->pid), comm, labels };
+	_cleanup_free_ char *labels = labels_of(&w->info);
+	char comm[sizeof(w->info.comm) + 1] = "";
+	struct store_target target = { w->pid, w->start_ticks, comm, labels };
 
 	if (!labels)
 		return -ENOMEM;
-	memcpy(comm, info->comm, sizeof(info->comm));
-	w->id = info->id;
-	w->pid = info->pid;
-	w->hides = info->hides;
-	w->start_ticks = target.start_ticks;
+	memcpy(comm, w->info.comm, sizeof(w->info.comm));
 	return store__begin_target(h->store, &target, &w->handle);
 }
 
@@ -121,17 +117,12 @@ static int write_window(struct history *h, struct watched *w, const struct engin
 	return store__add(h->store, w->handle, &add);
 }
 
-/* Before a window with such processes is written: the same target goes on, with other rights. */
+/* Before a window with such processes is written: the same target goes on, with other rights. It may have ended. */
 static int hide(struct history *h, struct watched *w)
 {
-	struct target_info info;
-	int ret = engine__info(h->engine, w->id, &info);
-
-	if (ret)
-		return ret;
-	info.hides = true;
+	w->info.hides = true;
 	store__end_target(h->store, w->handle, STORE_END_DETACHED);
-	return begin_target(h, &info, w);
+	return begin_target(h, w);
 }
 
 /* Called with `work` held. *end: STORE_END_OPEN, or there will be no other, whatever came of this one. */
@@ -148,7 +139,7 @@ static void take_window(struct history *h, struct watched *w, enum store_end *en
 	}
 	if (h->listener.taken)
 		h->listener.taken(h->listener.context, w->id, &window);
-	ret = window.hides && !w->hides ? hide(h, w) : 0;
+	ret = window.hides && !w->info.hides ? hide(h, w) : 0;
 	ret = ret ?: write_window(h, w, &window);
 	free(window.profile);
 	free(window.cuda);
@@ -245,8 +236,7 @@ static void end_earlier(struct history *h, pid_t pid)
 void history__watch(struct history *h, uint32_t id)
 {
 	struct so_error err = { .text = "" };
-	struct target_info info;
-	struct watched w = { 0 };
+	struct watched w = { .id = id };
 	int ret = engine__begin_windows(h->engine, id, true, &err);
 
 	if (ret) {
@@ -255,10 +245,13 @@ void history__watch(struct history *h, uint32_t id)
 	}
 	if (h->listener.watched)
 		h->listener.watched(h->listener.context, id);
-	ret = engine__info(h->engine, id, &info);
-	if (!ret)
-		end_earlier(h, info.pid);
-	ret = ret ?: begin_target(h, &info, &w);
+	ret = engine__info(h->engine, id, &w.info);
+	if (!ret) {
+		end_earlier(h, w.info.pid);
+		w.pid = w.info.pid;
+		w.start_ticks = start_ticks(w.pid);
+	}
+	ret = ret ?: begin_target(h, &w);
 	if (!ret) {
 		ret = add_watched(h, &w);
 		if (ret)

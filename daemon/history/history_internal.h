@@ -14,7 +14,8 @@ struct watched {
 	pid_t pid;
 	uint64_t start_ticks;
 	int64_t end_ns; /* of its last window */
-	bool hides;     /* it has had processes that its viewer may not see: its history is root's */
+	/* When its history began; hides: it has had processes that its viewer may not see, and is root's. */
+	struct target_info info;
 };
 
 struct history {

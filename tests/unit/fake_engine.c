@@ -30,6 +30,7 @@ struct engine {
 	uint8_t *profile;
 	size_t profile_bytes;
 	uint64_t in_windows; /* samples of targets whose windows have ended */
+	bool hides;
 };
 
 /*
@@ -254,6 +255,7 @@ int engine__window(struct engine *engine, uint32_t id, struct engine_window *out
 			.end_ns = wall_ns(),
 			.samples = FAKE_ENGINE_PROFILE_SAMPLES,
 			.last = target->info.state == TARGET_ENDED,
+			.hides = engine->hides,
 		};
 		target->window_ns = out->end_ns;
 		target->in_windows += out->samples;
@@ -475,6 +477,13 @@ void fake_engine__carry(struct engine *engine, bool carries)
 	pthread_mutex_lock(&engine->lock);
 	for (size_t i = 0; i < engine->n; i++)
 		engine->targets[i].info.window_carries = carries;
+	pthread_mutex_unlock(&engine->lock);
+}
+
+void fake_engine__hide(struct engine *engine, bool hides)
+{
+	pthread_mutex_lock(&engine->lock);
+	engine->hides = hides;
 	pthread_mutex_unlock(&engine->lock);
 }
 

@@ -23,6 +23,8 @@ void fake_engine__set_profile(struct engine *engine, const void *bytes, size_t l
 void fake_engine__exit(struct engine *engine, uint32_t id);
 /* Whether the open window of every target has samples of a generation that turned old. */
 void fake_engine__carry(struct engine *engine, bool carries);
+/* Whether windows have processes that the viewers of their targets may not see. */
+void fake_engine__hide(struct engine *engine, bool hides);
 /* The living target whose root process is pid; 0: there is none. */
 uint32_t fake_engine__target_of(struct engine *engine, pid_t pid);
 /* Targets that exist, ended ones too. */

@@ -140,6 +140,21 @@ static void the_last_window_is_taken_of_what_was_detached(void **state)
 	assert_int_equal(fake_engine__count(w->engine), 0);
 }
 
+/* Also of one that was detached since, and whose process has ended. */
+static void what_is_hidden_makes_a_history_roots(void **state)
+{
+	struct world *w = *state;
+	uint32_t id = watch(w, 4000000, USER);
+
+	json_decref(list(w, USER, 1));
+	fake_engine__hide(w->engine, true);
+	assert_int_equal(engine__detach(w->engine, id, NULL), 0);
+	wait_for_end(w, FAKE_ENGINE_PROFILE_SAMPLES);
+	assert_int_equal(field(w, 0, "samples"), FAKE_ENGINE_PROFILE_SAMPLES);
+	json_decref(list(w, 0, 1));
+	json_decref(list(w, USER, 0));
+}
+
 static void it_is_taken_of_what_exited(void **state)
 {
 	struct world *w = *state;
@@ -290,6 +305,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(the_last_window_is_taken_of_what_was_detached),
+		T(what_is_hidden_makes_a_history_roots),
 		T(it_is_taken_of_what_exited),
 		T(open_windows_are_written_at_the_end),
 		T(attaching_anew_continues_and_ends_what_was_before),
