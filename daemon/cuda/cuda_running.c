@@ -10,6 +10,7 @@
 #include "stakeout/array.h"
 
 #define MAX_THREADS 256
+#define MAX_TRIES   1024
 
 static bool read_times(struct cuda_running_thread *thread)
 {
@@ -20,31 +21,29 @@ static bool read_times(struct cuda_running_thread *thread)
 	       sscanf(text, "%" SCNu64 " %" SCNu64, &thread->run_ns, &thread->wait_ns) == 2;
 }
 
-static bool has(const struct cuda_running *running, const struct so_cuda_key *key)
-{
-	for (size_t i = 0; i < running->n; i++) {
-		if (running->threads[i].tid == key->tid && running->threads[i].tgid == key->tgid)
-			return true;
-	}
-	return false;
-}
-
+/* A job may have thousands of threads that have ended, with many entries each: each is looked at once, and not all. */
 void cuda_running__begin(struct cuda_running *running, const struct cuda_snapshot *calls)
 {
+	struct u64_table seen = { .n = 0 };
 	const struct cuda_calls_entry *entries;
 	size_t n;
 
 	running->n = 0;
 	entries = cuda_snapshot__calls(calls, &n);
-	for (size_t i = 0; i < n && running->n < MAX_THREADS; i++) {
+	for (size_t i = 0; i < n && seen.n < MAX_TRIES && running->n < MAX_THREADS; i++) {
 		struct cuda_running_thread thread = { .tgid = entries[i].key.tgid, .tid = entries[i].key.tid };
+		uint64_t key = cuda_threads__key(thread.tgid, thread.tid);
+		uint32_t value;
 
-		if (has(running, &entries[i].key) || !read_times(&thread))
+		if (u64_table__get(&seen, key, &value))
 			continue;
-		if (ARRAY_RESERVE(running->threads, running->cap, running->n + 1))
-			return;
-		running->threads[running->n++] = thread;
+		if (u64_table__set(&seen, key, 1) ||
+		    ARRAY_RESERVE(running->threads, running->cap, running->n + 1))
+			break;
+		if (read_times(&thread))
+			running->threads[running->n++] = thread;
 	}
+	u64_table__release(&seen);
 }
 
 struct cuda_running_time cuda_running__since(const struct cuda_running *running)

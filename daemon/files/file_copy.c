@@ -5,25 +5,16 @@
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "daemon/os/proc_info.h"
 #include "stakeout/cleanup.h"
 
 static uint64_t all_bytes; /* atomic */
-
-static bool in_own_user_namespace(pid_t pid)
-{
-	char path[32];
-	struct stat own, other;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
-	return stat("/proc/self/ns/user", &own) || stat(path, &other) || own.st_ino != other.st_ino;
-}
 
 static bool is_served(pid_t pid, int fd)
 {
@@ -31,7 +22,8 @@ static bool is_served(pid_t pid, int fd)
 
 	if (fstatfs(fd, &fs))
 		return true;
-	return fs.f_type == FUSE_SUPER_MAGIC || (fs.f_type == OVERLAYFS_SUPER_MAGIC && in_own_user_namespace(pid));
+	return fs.f_type == FUSE_SUPER_MAGIC ||
+	       (fs.f_type == OVERLAYFS_SUPER_MAGIC && !proc_info__same_namespace(pid, "user"));
 }
 
 static int copy(int from, int to, uint64_t size)

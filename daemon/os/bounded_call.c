@@ -82,17 +82,12 @@ static void say_free(pid_t pid)
 	log__info("process %d (%s) has let go what was read of it, or ended", pid, comm);
 }
 
-/* Not the owner of /proc/PID: that is root for a process that made itself unreadable. */
+/* Root's where it is not known. */
 static uid_t uid_of(pid_t pid)
 {
-	char text[2048];
-	const char *at;
-	unsigned uid;
+	uid_t uid;
 
-	if (proc_file__read(PROC_FILE_HERE, pid, "status", text, sizeof(text)) <= 0)
-		return 0;
-	at = strstr(text, "\nUid:");
-	return at && sscanf(at + strlen("\nUid:"), "%u", &uid) == 1 ? uid : 0;
+	return proc_file__uid(PROC_FILE_HERE, pid, &uid) ? 0 : uid;
 }
 
 /* With the lock, which is let go while it works and at its end. */
@@ -261,11 +256,9 @@ static int may_begin(const struct bounded_call *call, unsigned *patience_ms)
 static void await(struct waiting *waiting, unsigned patience_ms)
 {
 	uint64_t until_ns = clock__now_ns() + patience_ms * MS;
-	struct timespec at = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
-	int ret = 0;
 
-	while (!waiting->done && !ret)
-		ret = pthread_cond_timedwait(&waiting->changed, &pool.lock, &at);
+	while (!waiting->done && clock__wait(&waiting->changed, &pool.lock, until_ns) != ETIMEDOUT)
+		;
 }
 
 static void give_up(struct worker *w)

@@ -32,6 +32,18 @@ ssize_t proc_file__read(int proc_fd, pid_t pid, const char *name, char *buf, siz
 	return (ssize_t)used;
 }
 
+int proc_file__uid(int proc_fd, pid_t pid, uid_t *uid)
+{
+	char text[4096];
+	const char *at;
+	ssize_t n = proc_file__read(proc_fd, pid, "status", text, sizeof(text));
+
+	if (n < 0)
+		return (int)n;
+	at = strstr(text, "\nUid:");
+	return at && sscanf(at + strlen("\nUid:"), " %u", uid) == 1 ? 0 : -ESRCH;
+}
+
 /* By their numbers in man 5 proc; all behind the state are numbers. */
 enum {
 	FIELD_PPID = 4,

@@ -16,6 +16,12 @@
  */
 ssize_t proc_file__read(int proc_fd, pid_t pid, const char *name, char *buf, size_t size);
 
+/*
+ * The real user of the process, by its file "status"; the owner of /proc/PID is root's for a process that made itself
+ * unreadable. Errors as above.
+ */
+int proc_file__uid(int proc_fd, pid_t pid, uid_t *uid);
+
 struct proc_stat {
 	char comm[16]; /* cut, with a NUL */
 	char state;    /* R, S, D, T, Z, X, … */

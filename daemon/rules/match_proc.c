@@ -135,23 +135,11 @@ void match_proc__cut_cgroups(char *text)
 	*to = '\0';
 }
 
-static int read_uid(int proc_fd, pid_t pid, uid_t *uid)
-{
-	char text[4096];
-	const char *at;
-	ssize_t n = proc_file__read(proc_fd, pid, "status", text, sizeof(text));
-
-	if (n < 0)
-		return (int)n;
-	at = strstr(text, "\nUid:");
-	return at && sscanf(at + strlen("\nUid:"), " %u", uid) == 1 ? 0 : -ESRCH;
-}
-
 int match_proc__describe(int proc_fd, pid_t pid, bool cgroups, struct match_texts *texts, struct match_process *out)
 {
 	uid_t uid = 0;
 	ssize_t n;
-	int ret = read_uid(proc_fd, pid, &uid);
+	int ret = proc_file__uid(proc_fd, pid, &uid);
 
 	if (ret)
 		return ret;
