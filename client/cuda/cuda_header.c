@@ -102,7 +102,7 @@ static void print_intervals(const struct cuda_report *report, const struct cuda_
 	fprintf(out, " (95 %%)\n");
 	if (report->estimate.windows < 2)
 		fprintf(out, "too few windows to know how near they are\n");
-	else if (report->estimate.blind > 0)
+	else if (isnan(cuda_report__interval(report)))
 		fprintf(out, "they are lower bounds: the probes took most of the time in windows\n");
 	for (size_t i = 0; report->apis_known && i < summary->n_apis; i++) {
 		const struct cuda_api_row *row = &summary->apis[i];

@@ -43,15 +43,18 @@ static inline double so_student_95(double freedom)
 	       (3 * pow(z, 7) + 19 * pow(z, 5) + 17 * pow(z, 3) - 15 * z) / (384 * n * n * n);
 }
 
+/* So many windows may be blind: their calls count as slowed down as much as can be known. */
+#define SO_CUDA_BLIND_SHARE 0.05
+
 /*
  * The interval's half, in calls; 0: all were seen. NAN: calls were missed, and windows tell nothing of them: there are
- * fewer than two, or the probes took nearly all of the time in one, and the calls are that many at least.
+ * fewer than two, or the probes took nearly all of the time in too many, and the calls are that many at least.
  */
 static inline double so_cuda_interval(const struct so_cuda_estimate *e)
 {
 	double variance;
 
-	if (e->windows < 2 || e->blind > 0)
+	if (e->windows < 2 || e->blind > SO_CUDA_BLIND_SHARE * e->windows)
 		return e->weight > 0 ? NAN : 0;
 	variance = (e->squares - e->rates * e->rates / e->windows) / (e->windows - 1);
 	return so_student_95(e->windows - 1) * sqrt(fmax(variance, 0) * fmax(e->weight, 0)) + fmax(e->slowdown, 0);

@@ -93,7 +93,7 @@ def busy_loops(n):
 @timeout(3600)
 def test_the_truth_is_within_the_interval():
     """Eight workloads, ten times each, half of them beside four busy loops."""
-    inside = runs = 0
+    inside = runs = bounds = 0
     costs = []
     for run in range(RUNS):
         loops = busy_loops(4 if run % 2 else 0)
@@ -103,14 +103,17 @@ def test_the_truth_is_within_the_interval():
                 fits = is_within(answer, truth)
                 runs += 1
                 inside += fits
+                bounds += bool(answer["estimate"]) and answer["estimate"]["interval"] is None
                 costs.append(answer["probes"]["overhead_percent"])
                 print(describe(name, answer, truth), "" if fits else "OUTSIDE", f"beside {len(loops)}", flush=True)
         finally:
             for loop in loops:
                 loop.kill()
                 loop.wait()
-    print(f"{inside} of {runs} within; cost {sum(costs) / len(costs):.2f} % on average, {max(costs):.2f} % at most")
+    print(f"{inside} of {runs} within, {bounds} of them lower bounds; cost {sum(costs) / len(costs):.2f} % on average, {max(costs):.2f} % at most")
     assert inside >= 0.95 * runs, (inside, runs)
+    # Lower bounds alone, which say little: a loop of calls alone is one, and what has a part of a CPU for itself may be.
+    assert bounds <= runs / 2, (bounds, runs)
     assert max(costs) <= 1.2 * 3, costs
 
 

@@ -269,7 +269,10 @@ static void intervals_have_students_factor(void **state)
 	}
 	report.estimate.slowdown = 5;
 	assert_true(fabs(cuda_report__interval(&report) - 6.962) < 0.01);
-	report.estimate.blind = 1;
+	/* One window in twenty may be blind. */
+	report.estimate.blind = 50;
+	assert_false(isnan(cuda_report__interval(&report)));
+	report.estimate.blind = 51;
 	assert_true(isnan(cuda_report__interval(&report)));
 	report.estimate.blind = 0;
 	report.estimate.windows = 1;
