@@ -3,10 +3,14 @@
 
 #include <errno.h>
 
+#include "stakeout/array.h"
+
 /* DW_EH_PE_*: pointers of 4 bytes, relative to themselves; numbers of 4 bytes; the table relative to its section. */
 #define PCREL_SDATA4   0x1b
 #define UDATA4         0x03
 #define DATAREL_SDATA4 0x3b
+
+#define BLOCK 256 /* entries, 2 KiB */
 
 struct header {
 	uint8_t version, frame_pointer, count, table; /* the last three are encodings */
@@ -46,30 +50,44 @@ int elf_fde_index__locate(const struct elf_image *image, const struct elf_file *
 	return 0;
 }
 
-static int read_entry(const struct elf_fde_index *index, const struct elf_image *image, uint64_t i, struct entry *out)
+static int read_entries(const struct elf_fde_index *index, const struct elf_image *image, uint64_t first, uint64_t n,
+			struct entry *out)
 {
-	return elf_image__read(image, index->at + i * sizeof(*out), out, sizeof(*out));
+	return elf_image__read(image, index->at + first * sizeof(*out), out, n * sizeof(*out));
 }
 
-/* The last function that begins at the address or before it. */
+static bool is_before(const struct elf_fde_index *index, const struct entry *entry, uint64_t vaddr)
+{
+	return index->vaddr + (uint64_t)(int64_t)entry->function <= vaddr;
+}
+
+/* The last function that begins at the address or before it. The last steps are made in one block of the table. */
 static int last_before(const struct elf_fde_index *index, const struct elf_image *image, uint64_t vaddr,
 		       struct entry *out)
 {
-	uint64_t low = 0, high = index->n;
-	struct entry entry;
+	struct entry block[BLOCK];
+	uint64_t low = 0, high = index->n, found;
+	int ret = 0;
 
-	while (low < high) {
+	while (high - low >= BLOCK) {
 		uint64_t middle = low + (high - low) / 2;
-		int ret = read_entry(index, image, middle, &entry);
 
+		ret = read_entries(index, image, middle, 1, block);
 		if (ret)
 			return ret;
-		if (index->vaddr + (uint64_t)(int64_t)entry.function <= vaddr)
-			low = middle + 1;
+		if (is_before(index, &block[0], vaddr))
+			low = middle;
 		else
 			high = middle;
 	}
-	return low ? read_entry(index, image, low - 1, out) : -ENOENT;
+	ret = read_entries(index, image, low, high - low, block);
+	if (ret)
+		return ret;
+	found = ARRAY_BEFORE(i, high - low, is_before(index, &block[i], vaddr));
+	if (!found)
+		return -ENOENT;
+	*out = block[found - 1];
+	return 0;
 }
 
 int elf_fde_index__find(const struct elf_fde_index *index, const struct elf_image *image, const struct elf_file *elf,
