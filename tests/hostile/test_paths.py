@@ -10,6 +10,7 @@ from harness import Daemon, Skip, at_exit, need_tool, spawn, temporary_dir
 from users import MALLORY, as_user, file_of, folder_of, program, start_as
 
 # What opens by itself: the daemon's own, and directories.
+UNFINISHED = " <unfinished ...>"
 OPENED = re.compile(r"\bopen(?:at2?)?\((.*)\) = \d+<([^>]*)>$")
 
 
@@ -28,8 +29,21 @@ class Trace:
         self.process.terminate()
         self.process.wait()
         with open(self.path, encoding="utf-8", errors="replace") as f:
-            found = [OPENED.search(line.rstrip()) for line in f]
+            found = [OPENED.search(line) for line in whole_calls(f)]
         return [(m.group(2), m.group(1)) for m in found if m]
+
+
+def whole_calls(lines):
+    """A call during which another thread was traced stands in two halves."""
+    begun = {}
+    for line in lines:
+        thread, call = line.rstrip().split(maxsplit=1)
+        if call.endswith(UNFINISHED):
+            begun[thread] = call.removesuffix(UNFINISHED)
+        elif call.startswith("<... "):
+            yield begun.pop(thread, "") + call.partition("resumed>")[2]
+        else:
+            yield call
 
 
 def is_harmless(path, arguments):
