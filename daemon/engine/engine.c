@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #include "daemon/engine/engine_internal.h"
-#include "daemon/engine/generations.h"
+#include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/proc_info.h"
 

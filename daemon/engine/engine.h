@@ -15,19 +15,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/os/limits.h"
-#include "daemon/os/process_access.h"
-#include "daemon/processes/process_labels.h"
+#include "daemon/targets/target_info.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
-
-#define ENGINE_MIN_RATE_HZ     1
-#define ENGINE_MAX_RATE_HZ     10000
-#define ENGINE_DEFAULT_RATE_HZ 99
-/* Of ENGINE_MAX_TARGETS those attached for one user other than root, and for all such together: */
-#define ENGINE_MAX_TARGETS_USER  24
-#define ENGINE_MAX_TARGETS_USERS 48
 
 /* Of the target's time, for probes of CUDA calls: a standing watch's, a recording's (struct attach_options.keep). */
 #define ENGINE_CUDA_BUDGET_PERCENT    1.0
@@ -60,20 +51,6 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 void engine__free(struct engine *engine);
 CLEANUP_DEFINE(struct engine *, engine, engine__free)
 
-enum target_state {
-	TARGET_ATTACHING, /* its files are being read */
-	TARGET_SAMPLING,
-	TARGET_ENDED, /* no more samples; what was taken is kept until engine__detach */
-};
-
-enum target_end {
-	TARGET_END_NONE,
-	TARGET_END_DURATION, /* its duration was over */
-	TARGET_END_EXITED,   /* its last process ended */
-	TARGET_END_STOPPED,  /* engine__stop */
-	TARGET_END_FAILED,   /* attaching failed after the call had returned; see error */
-};
-
 struct attach_options {
 	pid_t pid;
 	unsigned rate_hz;           /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
@@ -99,26 +76,6 @@ int engine__attach(struct engine *engine, const struct attach_options *options, 
 int engine__stop(struct engine *engine, uint32_t id, struct so_error *err);
 /* Ends sampling if need be and forgets the target. -ENOENT. */
 int engine__detach(struct engine *engine, uint32_t id, struct so_error *err);
-
-struct target_info {
-	uint32_t id;
-	pid_t pid;
-	uid_t uid;            /* real user of the root process at attach */
-	struct caller viewer; /* who may see the target beside root; uid 0: nobody */
-	char comm[16];        /* of the root process at attach */
-	enum target_state state;
-	enum target_end end;
-	unsigned rate_hz;
-	bool children, kernel, keep;
-	double elapsed_s;   /* of sampling */
-	unsigned processes; /* living now */
-	uint64_t samples;   /* drained so far, lost ones included */
-	uint64_t lost;
-	bool hides;          /* some of its processes are not to be seen by the viewer */
-	bool window_carries; /* its open window has samples of a generation that turned old: it is to be taken soon */
-	uint32_t rule;       /* that attached it; 0: none */
-	struct process_labels labels; /* of the root process */
-};
 
 int engine__info(struct engine *engine, uint32_t id, struct target_info *out);
 /* *out: malloc'ed array, caller frees. */

@@ -5,8 +5,8 @@
 
 #include "daemon/os/clock.h"
 #include "daemon/cuda/cuda_rows.h"
-#include "daemon/engine/cuda_taken.h"
-#include "daemon/engine/engine_cuda_window.h"
+#include "daemon/targets/cuda_taken.h"
+#include "daemon/targets/cuda_window.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/nvml/nvml_watch.h"
 #include "daemon/profile/profile_export.h"

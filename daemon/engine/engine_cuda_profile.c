@@ -6,7 +6,7 @@
 
 #include "daemon/cuda/cuda_line_values.h"
 #include "daemon/cuda/cuda_rows.h"
-#include "daemon/engine/engine_cuda_window.h"
+#include "daemon/targets/cuda_window.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/profile/profile_export.h"
 #include "stakeout/array.h"

@@ -3,9 +3,10 @@
 #ifndef STAKEOUT_ENGINE_INTERNAL_H
 #define STAKEOUT_ENGINE_INTERNAL_H
 
-#include "daemon/engine/file_life.h"
-#include "daemon/engine/scanner.h"
-#include "daemon/engine/viewers.h"
+#include "daemon/engine/engine.h"
+#include "daemon/targets/file_life.h"
+#include "daemon/targets/scanner.h"
+#include "daemon/targets/viewers.h"
 #include "daemon/symbols/kernel_symbols.h"
 #include "daemon/unwind/unwind_cache.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/engine/engine_internal.h"
-#include "daemon/engine/generations.h"
+#include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 
 void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A target's profile in windows (windows.h), and its CUDA calls (engine_cuda_window.h). */
+/* A target's profile in windows (windows.h), and its CUDA calls (cuda_window.h). */
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/engine_cuda_window.h"
+#include "daemon/targets/cuda_window.h"
 #include "daemon/engine/engine_internal.h"
 #include "daemon/os/log.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * include/stakeout/unwinder.h compiled for user space, as daemon/engine/user_unwind.c does it, over the tables of a
+ * include/stakeout/unwinder.h compiled for user space, as daemon/targets/user_unwind.c does it, over the tables of a
  * fake sampler and over any memory: for the tests that compare its frames with those expected. Include cmocka.h before.
  */
 #ifndef STAKEOUT_TESTS_USER_SPACE_H

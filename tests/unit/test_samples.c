@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/generations.h"
+#include "daemon/targets/generations.h"
 
 /* Take the places of the kernel side and of the table of processes. */
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 
 static struct target all[SO_MAX_SLOTS + 1];
 static struct targets table;

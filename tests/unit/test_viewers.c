@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "daemon/engine/viewers.h"
+#include "daemon/targets/viewers.h"
 
 static const struct caller root = { 0, 0 }, user = { 1001, 1001 }, other = { 1002, 1002 };
 

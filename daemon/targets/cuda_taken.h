@@ -4,7 +4,7 @@
 #define STAKEOUT_CUDA_TAKEN_H
 
 #include "daemon/cuda/cuda_watch.h"
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 
 struct cuda_taken {
 	struct cuda_snapshot *calls;

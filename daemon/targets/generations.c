@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/generations.h"
+#include "daemon/targets/generations.h"
 
 #include <errno.h>
 #include <stdlib.h>

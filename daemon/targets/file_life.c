@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/file_life.h"
+#include "daemon/targets/file_life.h"
 
 #include <sys/resource.h>
 

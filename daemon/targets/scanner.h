@@ -7,7 +7,7 @@
 #ifndef STAKEOUT_SCANNER_H
 #define STAKEOUT_SCANNER_H
 
-#include "daemon/engine/process_life.h"
+#include "daemon/targets/process_life.h"
 
 struct scanner {
 	pthread_mutex_t *lock; /* the engine's */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The state of cuda_targets.h, for engine_cuda.c, engine_cuda_window.c and cuda_taken.c alone. */
+/* The state of cuda_targets.h, for cuda_targets.c, cuda_window.c and cuda_taken.c alone. */
 #ifndef STAKEOUT_CUDA_TARGETS_INTERNAL_H
 #define STAKEOUT_CUDA_TARGETS_INTERNAL_H
 
 #include "daemon/cuda/cuda_watch.h"
-#include "daemon/engine/cuda_targets.h"
-#include "daemon/engine/pending_stacks.h"
+#include "daemon/targets/cuda_targets.h"
+#include "daemon/targets/pending_stacks.h"
 #include "daemon/processes/scan_queue.h"
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 #include "daemon/nvml/nvml_watch.h"
 
 /* The readable name of a kernel, and which generation of names it was made of. */

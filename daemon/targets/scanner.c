@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/scanner.h"
+#include "daemon/targets/scanner.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/engine/viewers.h"
+#include "daemon/targets/viewers.h"
 #include "daemon/os/bounded_call.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/collector.h"
+#include "daemon/targets/collector.h"
 
 #include <stdlib.h>
 
-#include "daemon/engine/generations.h"
+#include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 
 /* More waiting samples than these, which hold copies of stacks, are unwound with what is known. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/viewers.h"
+#include "daemon/targets/viewers.h"
 
 #include <errno.h>
 

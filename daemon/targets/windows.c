@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/windows.h"
+#include "daemon/targets/windows.h"
 
 #include <errno.h>
 #include <stdlib.h>

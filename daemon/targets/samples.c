@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/samples.h"
+#include "daemon/targets/samples.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/pythons.h"
+#include "daemon/targets/pythons.h"
 
 #include <errno.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 #include "daemon/os/limits.h"
 #include "daemon/os/memory_lock.h"
 

@@ -7,7 +7,7 @@
 #ifndef STAKEOUT_FILE_LIFE_H
 #define STAKEOUT_FILE_LIFE_H
 
-#include "daemon/engine/collector.h"
+#include "daemon/targets/collector.h"
 
 #define FILE_LIFE_IDLE_MS 600000
 

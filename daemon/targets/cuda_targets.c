@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/engine/cuda_targets_internal.h"
-#include "daemon/engine/engine_cuda_window.h"
+#include "daemon/targets/cuda_targets_internal.h"
+#include "daemon/targets/cuda_window.h"
 #include "daemon/os/log.h"
 #include "daemon/os/proc_maps.h"
 #include "stakeout/array.h"

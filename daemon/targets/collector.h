@@ -6,9 +6,9 @@
 #ifndef STAKEOUT_COLLECTOR_H
 #define STAKEOUT_COLLECTOR_H
 
-#include "daemon/engine/pending_stacks.h"
-#include "daemon/engine/process_life.h"
-#include "daemon/engine/user_unwind.h"
+#include "daemon/targets/pending_stacks.h"
+#include "daemon/targets/process_life.h"
+#include "daemon/targets/user_unwind.h"
 
 /* A sample that waits for its process's mappings to be read. */
 struct waiting_sample {

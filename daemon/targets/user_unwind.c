@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/user_unwind.h"
+#include "daemon/targets/user_unwind.h"
 
 #include <errno.h>
 #include <string.h>

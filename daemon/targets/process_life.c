@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/process_life.h"
+#include "daemon/targets/process_life.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/engine/viewers.h"
+#include "daemon/targets/viewers.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/limits.h"
 #include "daemon/os/proc_info.h"

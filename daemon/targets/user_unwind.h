@@ -8,7 +8,7 @@
 #define STAKEOUT_USER_UNWIND_H
 
 #include "daemon/learner/learn.h"
-#include "daemon/engine/pythons.h"
+#include "daemon/targets/pythons.h"
 #include "daemon/profile/accumulator.h"
 
 struct user_unwind {

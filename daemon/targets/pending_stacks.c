@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/pending_stacks.h"
+#include "daemon/targets/pending_stacks.h"
 
 #include <stdlib.h>
 

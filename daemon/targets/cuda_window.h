@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The CUDA calls of one window of a target's history (.design/history.md). */
-#ifndef STAKEOUT_ENGINE_CUDA_WINDOW_H
-#define STAKEOUT_ENGINE_CUDA_WINDOW_H
+#ifndef STAKEOUT_CUDA_WINDOW_H
+#define STAKEOUT_CUDA_WINDOW_H
 
-#include "daemon/engine/cuda_taken.h"
+#include "daemon/targets/cuda_taken.h"
 
 struct engine;
 

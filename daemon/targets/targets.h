@@ -3,10 +3,10 @@
 #ifndef STAKEOUT_TARGETS_H
 #define STAKEOUT_TARGETS_H
 
-#include "daemon/engine/cuda_targets.h"
-#include "daemon/engine/engine.h"
-#include "daemon/engine/pythons.h"
-#include "daemon/engine/windows.h"
+#include "daemon/targets/cuda_targets.h"
+#include "daemon/targets/pythons.h"
+#include "daemon/targets/target_info.h"
+#include "daemon/targets/windows.h"
 #include "daemon/os/u64_table.h"
 #include "stakeout/sampler_abi.h"
 

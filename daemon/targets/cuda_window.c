@@ -8,12 +8,12 @@
  * What a window of the budget is scaled to is replaced by a later one, which may be lower, so only what is settled is
  * taken.
  */
-#include "daemon/engine/engine_cuda_window.h"
+#include "daemon/targets/cuda_window.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/cuda_targets_internal.h"
+#include "daemon/targets/cuda_targets_internal.h"
 #include "daemon/os/json_text.h"
 
 /* Of a line, in whole numbers: what the windows have had. */

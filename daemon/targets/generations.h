@@ -11,7 +11,7 @@
 #ifndef STAKEOUT_GENERATIONS_H
 #define STAKEOUT_GENERATIONS_H
 
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 #include "daemon/processes/process_table.h"
 
 #define GENERATION_BYTES (48u << 20) /* of a kept target; two of them are kept */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 
 #include <errno.h>
 

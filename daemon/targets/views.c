@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Recordings of processes that are targets already: the difference between two moments of the target's counters. */
 
-#include "daemon/engine/samples.h"
+#include "daemon/targets/samples.h"
 
 int views__begin(struct samples *view, struct samples *of)
 {

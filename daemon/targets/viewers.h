@@ -7,7 +7,7 @@
 #ifndef STAKEOUT_VIEWERS_H
 #define STAKEOUT_VIEWERS_H
 
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 
 /* Hides the process if the viewer may not look into what it executes now. Reads /proc. */
 void viewers__check(struct target *t, pid_t pid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/engine/cuda_taken.h"
-#include "daemon/engine/cuda_targets_internal.h"
+#include "daemon/targets/cuda_taken.h"
+#include "daemon/targets/cuda_targets_internal.h"
 
 #include <errno.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef STAKEOUT_WINDOWS_H
 #define STAKEOUT_WINDOWS_H
 
-#include "daemon/engine/samples.h"
+#include "daemon/targets/samples.h"
 
 /* The first one begins with the target, at that moment. -EEXIST: they are taken already; -EINVAL: a view; -ENOMEM. */
 int windows__begin(struct samples *s, uint64_t at_ns, int64_t wall_ns);

@@ -4,7 +4,7 @@
 #define STAKEOUT_PROCESS_LIFE_H
 
 #include "daemon/processes/scan_queue.h"
-#include "daemon/engine/targets.h"
+#include "daemon/targets/targets.h"
 
 struct process_life {
 	struct sampler *sampler;
