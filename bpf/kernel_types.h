@@ -67,6 +67,14 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime; /* ns on a CPU */
+};
+
+struct sched_info {
+	unsigned long long run_delay; /* ns runnable, but not on a CPU; there with CONFIG_SCHED_INFO */
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -79,6 +87,9 @@ struct task_struct {
 	const struct cred *real_cred; /* that others see and check */
 	struct signal_struct *signal;
 	struct uprobe_task *utask;
+	__u64 start_time; /* ns since boot */
+	struct sched_entity se;
+	struct sched_info sched_info;
 	struct thread_struct thread;
 };
 

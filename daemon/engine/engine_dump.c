@@ -5,6 +5,7 @@
 
 #include "daemon/os/clock.h"
 #include "daemon/engine/engine_internal.h"
+#include "daemon/os/memory_lock.h"
 #include "daemon/os/proc_info.h"
 #include "daemon/profile/profile_export.h"
 #include "daemon/os/thread_list.h"
@@ -34,30 +35,30 @@ static const struct so_thread *find(const struct so_thread *threads, size_t n, u
 	return NULL;
 }
 
-static void fill_raw(struct so_raw_record *raw, const struct so_thread *t, pid_t tgid)
+static bool at_rest(const struct so_thread *t)
 {
-	raw->type = SO_RECORD_RAW;
-	raw->tgid = tgid;
-	raw->tid = t->tid;
-	raw->pc = t->pc;
-	memcpy(raw->regs, t->regs, sizeof(raw->regs));
-	memcpy(raw->comm, t->comm, sizeof(raw->comm));
-	memcpy(raw->returns, t->returns, sizeof(raw->returns));
-	raw->n_kernel = t->n_kernel <= SO_MAX_KERNEL_FRAMES ? t->n_kernel : SO_MAX_KERNEL_FRAMES;
-	memcpy(raw->kernel, t->kernel, raw->n_kernel * sizeof(raw->kernel[0]));
+	return t->user && !t->on_cpu;
 }
 
-/* The stack of a thread that does not run. NULL: out of memory. */
-static struct stack *unwind_thread(struct dump *d, const struct so_thread *t)
+/* The stacks of those that do not run, at the same index; NULL: not caught, or out of memory. */
+static void unwind_threads(struct dump *d, const struct so_thread *threads, size_t n, struct stack **stacks)
 {
-	_cleanup_free_ struct so_raw_record *raw = calloc(1, sizeof(*raw));
-	struct stack *stack = NULL;
+	struct thread_catch_request requests[MEMORY_LOCK_CATCH];
+	_cleanup_free_ struct thread_memory *memory = malloc(MEMORY_LOCK_CATCH * sizeof(*memory));
+	size_t which[MEMORY_LOCK_CATCH], i = 0, taken, caught;
 
-	if (!raw)
-		return NULL;
-	fill_raw(raw, t, d->process->tgid);
-	user_unwind__live(&d->engine->collector.unwind, d->process, raw, t->fsbase, &stack);
-	return stack;
+	while (memory && i < n) {
+		for (taken = 0; i < n && taken < MEMORY_LOCK_CATCH; i++) {
+			if (!at_rest(&threads[i]))
+				continue;
+			user_unwind__request(d->process, &threads[i], &requests[taken]);
+			which[taken++] = i;
+		}
+		caught = memory_lock__catch(requests, memory, taken);
+		for (size_t k = 0; k < caught; k++)
+			user_unwind__caught(&d->engine->collector.unwind, d->process, &threads[which[k]], &memory[k],
+					    &stacks[which[k]]);
+	}
 }
 
 /* Takes the stack, also on failure. */
@@ -71,11 +72,6 @@ static int add_thread(struct dump *d, const struct so_thread *t, struct stack *s
 	return 0;
 }
 
-static bool at_rest(const struct so_thread *t)
-{
-	return t->user && !t->on_cpu;
-}
-
 /* Adds the threads that were caught, and takes them out of the list. */
 static int attempt(struct dump *d, struct so_thread *threads, size_t *n, struct so_error *err)
 {
@@ -84,8 +80,8 @@ static int attempt(struct dump *d, struct so_thread *threads, size_t *n, struct 
 	size_t n_after = 0, left = 0;
 	int ret = stacks ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !ret && i < *n; i++)
-		stacks[i] = at_rest(&threads[i]) ? unwind_thread(d, &threads[i]) : NULL;
+	if (!ret)
+		unwind_threads(d, threads, *n, stacks);
 	ret = ret ?: thread_list__read(d->list, &after, &n_after, err);
 	for (size_t i = 0; !ret && i < *n; i++) {
 		const struct so_thread *now = find(after, n_after, threads[i].tid);

@@ -17,10 +17,12 @@
 #define CHUNK_BYTES (32u << 10) /* of one message */
 #define SPARE       2           /* that are ready, beside such as hang */
 
+/* Of memory, or of all that a thread's stack is made of. */
 struct request {
 	pid_t pid;
-	uint32_t size; /* CHUNK_BYTES at most */
+	uint32_t size; /* CHUNK_BYTES at most; 0: `thread` is asked for */
 	uint64_t address;
+	struct thread_catch_request thread;
 };
 
 struct answer {
@@ -112,7 +114,9 @@ static bool read_all(struct memory_helper *h, pid_t pid, uint64_t address, uint8
 
 	for (*n = 0; *n < size; *n += answer.n) {
 		size_t left = size - *n;
-		struct request request = { pid, left < CHUNK_BYTES ? left : CHUNK_BYTES, address + *n };
+		struct request request = { .pid = pid,
+					   .size = left < CHUNK_BYTES ? left : CHUNK_BYTES,
+					   .address = address + *n };
 
 		if (!ask(h, &request, &answer))
 			return false;
@@ -128,7 +132,7 @@ static bool read_all(struct memory_helper *h, pid_t pid, uint64_t address, uint8
 /* It takes part when it has answered once: a program may take long to start. */
 static void *start_spare(void *context)
 {
-	const struct request nothing = { .pid = getpid() };
+	const struct request nothing = { .pid = getpid(), .size = 1 };
 	struct memory_helper *h = start_helper();
 	struct answer answer;
 
@@ -170,6 +174,38 @@ void memory_helper__enable(bool now)
 		memory_helper__replenish();
 }
 
+static bool ask_for_thread(struct memory_helper *h, const struct thread_catch_request *thread,
+			   struct thread_memory *out)
+{
+	const struct request request = { .pid = thread->pid, .thread = *thread };
+	ssize_t n;
+
+	if (send(h->fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
+		return false;
+	n = recv(h->fd, out, sizeof(*out), 0);
+	return n > 0 && thread_memory__is_whole(out, (size_t)n);
+}
+
+size_t memory_helper__catch(const struct thread_catch_request *requests, struct thread_memory *out, size_t n)
+{
+	struct memory_helper *h = take_helper();
+	size_t done = 0;
+
+	if (!h)
+		memory_helper__replenish();
+	for (; !h && done < n; done++)
+		thread_catch(&requests[done], &out[done]);
+	while (done < n && ask_for_thread(h, &requests[done], &out[done]))
+		done++;
+	if (h && done == n) {
+		give_helper(h);
+	} else if (h) {
+		end_helper(h);
+		memory_helper__replenish();
+	}
+	return done;
+}
+
 size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size)
 {
 	struct memory_helper *h = take_helper();
@@ -188,18 +224,34 @@ size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size)
 	return n;
 }
 
-void memory_helper__run(void)
+static bool answer_thread(const struct request *request)
+{
+	static struct thread_memory memory;
+	size_t bytes;
+
+	thread_catch(&request->thread, &memory);
+	bytes = thread_memory__bytes(&memory);
+	return send(STDIN_FILENO, &memory, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
+static bool answer_read(const struct request *request)
 {
 	static struct answer answer;
+
+	if (request->size > sizeof(answer.bytes))
+		return false;
+	answer.n = (uint32_t)code_reader__read(request->pid, request->address, answer.bytes, request->size);
+	return send(STDIN_FILENO, &answer, offsetof(struct answer, bytes) + answer.n, MSG_NOSIGNAL) >= 0;
+}
+
+void memory_helper__run(void)
+{
 	struct request request;
 
 	/* The name by which rules know what is never a target. */
 	prctl(PR_SET_NAME, "stakeoutd");
 	while (recv(STDIN_FILENO, &request, sizeof(request), 0) == sizeof(request)) {
-		if (request.size > sizeof(answer.bytes))
-			break;
-		answer.n = (uint32_t)code_reader__read(request.pid, request.address, answer.bytes, request.size);
-		if (send(STDIN_FILENO, &answer, offsetof(struct answer, bytes) + answer.n, MSG_NOSIGNAL) < 0)
+		if (request.size ? !answer_read(&request) : !answer_thread(&request))
 			break;
 	}
 	_exit(0);

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/os/thread_catch.h"
+
 /* The first argument of a stakeoutd that is to be one. */
 #define MEMORY_HELPER_ARGUMENT "--read-memory"
 
@@ -26,6 +28,9 @@ void memory_helper__replenish(void);
 
 /* As code_reader__read(). Thread-safe. */
 size_t memory_helper__read(pid_t pid, uint64_t address, void *buf, size_t size);
+
+/* thread_catch() of n threads, one after the other; returns how many were caught. Thread-safe. */
+size_t memory_helper__catch(const struct thread_catch_request *requests, struct thread_memory *out, size_t n);
 
 /* Reads for who holds the other end of the socket that is standard input, until that is closed. */
 void memory_helper__run(void) __attribute__((noreturn));

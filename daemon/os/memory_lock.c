@@ -152,6 +152,42 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)
 	return n;
 }
 
+struct catch {
+	struct thread_catch_request requests[MEMORY_LOCK_CATCH];
+	size_t n, caught;
+	struct thread_memory memory[];
+};
+
+static void run_catch(void *context)
+{
+	struct catch *c = context;
+
+	c->caught = memory_helper__catch(c->requests, c->memory, c->n);
+}
+
+size_t memory_lock__catch(const struct thread_catch_request *requests, struct thread_memory *out, size_t n)
+{
+	struct catch *c = n && n <= MEMORY_LOCK_CATCH ? malloc(sizeof(*c) + n * sizeof(c->memory[0])) : NULL;
+	size_t caught;
+	int ret;
+
+	if (!c)
+		return 0;
+	memcpy(c->requests, requests, n * sizeof(*requests));
+	c->n = n;
+	c->caught = 0;
+	ret = bounded_call__make(
+		&(struct bounded_call){ BOUNDED_CALL_MEMORY, requests->pid, MEMORY_LOCK_READ_MS, run_catch, free, c });
+	if (ret == -EINPROGRESS)
+		memory_helper__replenish();
+	if (ret)
+		return 0;
+	caught = c->caught;
+	memcpy(out, c->memory, caught * sizeof(*out));
+	free(c);
+	return caught;
+}
+
 struct file_read {
 	int proc_fd;
 	pid_t pid;

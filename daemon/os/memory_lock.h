@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/os/thread_catch.h"
+
 /* fork() and munmap() of a large process hold the lock for some 100 ms. */
 #define MEMORY_LOCK_PATIENCE_MS 500
 /* Whoever reads memory may hold a lock that others wait for. */
@@ -32,6 +34,13 @@ int memory_lock__check_now(pid_t pid);
  * then nothing is written to buf. Thread-safe.
  */
 size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size);
+
+/*
+ * thread_catch() of n threads of one process, MEMORY_LOCK_CATCH at most, within MEMORY_LOCK_READ_MS in all. Returns how
+ * many were caught, from the first one on. Thread-safe.
+ */
+#define MEMORY_LOCK_CATCH 32
+size_t memory_lock__catch(const struct thread_catch_request *requests, struct thread_memory *out, size_t n);
 
 /*
  * proc_file__read() of a file that needs the lock, within MEMORY_LOCK_PATIENCE_MS: -EBUSY when it takes longer.

@@ -8,7 +8,6 @@
 
 #define BEYOND_CHECK_BYTES 1024
 #define MAX_STACK_BYTES    (1ull << 30)
-#define LIVE_PAGES         8 /* of a thread that does not run, copied before it is unwound */
 
 /* The unwinder reaches its surroundings through functions without context, so they hang on the thread. */
 static __thread struct {
@@ -125,13 +124,6 @@ static __u64 true_return(__u64 at)
 #define UW_SEARCH          static
 #include "stakeout/unwinder.h"
 
-static bool py_read(void *dst, __u32 bytes, __u64 address)
-{
-	return read_process(dst, bytes, address);
-}
-
-#include "stakeout/python_walker.h"
-
 /* Goes on past code without rules, by one that is learned from it or by its frame pointer. Returns as uw_step(). */
 static int past_unknown_code(const struct user_unwind *uu, struct process *process, struct so_unwind *u)
 {
@@ -240,48 +232,58 @@ int user_unwind__raw(const struct user_unwind *uu, struct process *process, cons
 	return unwind_raw(uu, process, raw, functions, out);
 }
 
-static void walk_python(const struct process *process, struct so_raw_record *raw, uint64_t fsbase)
-{
-	const struct so_python *python = &process->python->walker;
-	_cleanup_free_ struct so_python_walk *w = calloc(1, sizeof(*w));
-
-	if (!w)
-		return;
-	w->state = SO_PYTHON_STATE_DEPTH;
-	if (!py_begin(w, python, &process->python->place, fsbase)) {
-		for (unsigned i = 0; i < PY_MAX_STEPS && !py_step(w, python); i++)
-			;
-	}
-	raw->n_python = w->n;
-	raw->python = w->state;
-	raw->flags = w->flags;
-	raw->python_hash = w->hash;
-	memcpy(raw->python_words, w->words, w->n * SO_PYTHON_WORDS * sizeof(w->words[0]));
-}
-
-/* The innermost pages at once, since each read is handed to another process; what they lack is read one by one. */
-static void copy_stack(struct so_raw_record *raw)
+static void take_memory(struct so_raw_record *raw, const struct thread_memory *memory)
 {
 	struct so_stack_copy *copy = &raw->inner;
-	uint64_t base = (raw->regs[SO_REG_RSP] - SO_RED_ZONE_BYTES) & ~(SO_PAGE_BYTES - 1ull);
-	size_t pages = memory_lock__read(raw->tgid, base, copy->words, LIVE_PAGES * SO_PAGE_BYTES) / SO_PAGE_BYTES;
 
-	copy->base = base;
+	copy->base = memory->base;
 	for (size_t i = 0; i < SO_COPY_PAGES; i++)
-		copy->unreadable[i] = i >= pages;
+		copy->unreadable[i] = i >= memory->n_pages;
+	memcpy(copy->words, memory->words, memory->n_pages * SO_PAGE_BYTES);
+	raw->n_python = memory->n_python;
+	raw->python = memory->python;
+	raw->flags = memory->python_flags;
+	raw->python_hash = memory->python_hash;
+	memcpy(raw->python_words, memory->python_words, memory->n_python * SO_PYTHON_WORDS * sizeof(uint64_t));
 }
 
-int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
-		      struct stack **out)
+static void take_thread(struct so_raw_record *raw, const struct so_thread *t, pid_t tgid)
 {
+	raw->type = SO_RECORD_RAW;
+	raw->tgid = tgid;
+	raw->tid = t->tid;
+	raw->pc = t->pc;
+	memcpy(raw->regs, t->regs, sizeof(raw->regs));
+	memcpy(raw->comm, t->comm, sizeof(raw->comm));
+	memcpy(raw->returns, t->returns, sizeof(raw->returns));
+	raw->n_kernel = t->n_kernel <= SO_MAX_KERNEL_FRAMES ? t->n_kernel : SO_MAX_KERNEL_FRAMES;
+	memcpy(raw->kernel, t->kernel, raw->n_kernel * sizeof(raw->kernel[0]));
+}
+
+void user_unwind__request(const struct process *process, const struct so_thread *thread,
+			  struct thread_catch_request *out)
+{
+	*out = (struct thread_catch_request){ .pid = process->tgid,
+					      .rsp = thread->regs[SO_REG_RSP],
+					      .fsbase = thread->fsbase,
+					      .python = process->python != NULL };
+	if (!process->python)
+		return;
+	out->walker = process->python->walker;
+	out->place = process->python->place;
+}
+
+int user_unwind__caught(const struct user_unwind *uu, struct process *process, const struct so_thread *thread,
+			const struct thread_memory *memory, struct stack **out)
+{
+	_cleanup_free_ struct so_raw_record *raw = calloc(1, sizeof(*raw));
+
+	if (!raw)
+		return -ENOMEM;
+	take_thread(raw, thread, process->tgid);
+	take_memory(raw, memory);
 	here.live = true;
-	here.raw = raw;
-	here.process = process;
-	if (process->python) {
-		walk_python(process, raw, fsbase);
-		if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
-			raw->flags |= SO_STACK_PYTHON_UNREAD;
-	}
-	copy_stack(raw);
+	if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
+		raw->flags |= SO_STACK_PYTHON_UNREAD;
 	return unwind_raw(uu, process, raw, uu->pythons->functions, out);
 }

@@ -8,8 +8,10 @@
 #define STAKEOUT_USER_UNWIND_H
 
 #include "daemon/learner/learn.h"
+#include "daemon/os/thread_catch.h"
 #include "daemon/targets/pythons.h"
 #include "daemon/profile/accumulator.h"
+#include "stakeout/threads_abi.h"
 
 struct user_unwind {
 	struct sampler *sampler;
@@ -23,8 +25,14 @@ struct user_unwind {
  */
 int user_unwind__raw(const struct user_unwind *uu, struct process *process, const struct so_raw_record *raw,
 		     struct python_functions *functions, struct stack **out);
-/* A thread that does not run, over its memory as it is; its Python frames are walked and read as well. -ENOMEM. */
-int user_unwind__live(const struct user_unwind *uu, struct process *process, struct so_raw_record *raw, uint64_t fsbase,
-		      struct stack **out);
+/* What is to be read of a thread before it can be unwound; memory_lock__catch() does that. */
+void user_unwind__request(const struct process *process, const struct so_thread *thread,
+			  struct thread_catch_request *out);
+/*
+ * A thread that does not run, over its memory as it was caught; what was not is read now. It may have run meanwhile:
+ * the caller looks. -ENOMEM.
+ */
+int user_unwind__caught(const struct user_unwind *uu, struct process *process, const struct so_thread *thread,
+			const struct thread_memory *memory, struct stack **out);
 
 #endif

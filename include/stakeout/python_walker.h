@@ -207,10 +207,4 @@ static __always_inline int py_step(struct so_python_walk *w, const struct so_pyt
 	return 0;
 }
 
-/* What the Python frames of a thread that has any add to what its stack is known by. */
-static __always_inline __u64 py_stack_hash(__u64 stack, __u64 python, __u32 tgid, __u32 flags, __u32 state)
-{
-	return so_mix(so_mix(stack, python), (__u64)tgid << 32 | flags << 16 | state);
-}
-
 #endif

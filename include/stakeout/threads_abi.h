@@ -11,12 +11,12 @@ struct so_thread {
 	__u32 on_cpu;   /* it runs right now: its registers are those of its last entry into the kernel */
 	__u32 user;     /* pc and regs are there */
 	__u64 switches; /* context switches so far: unchanged means that it has not run */
+	char comm[16];
 	__u64 fsbase;
 	__u64 pc;
 	__u64 regs[SO_NREGS];
 	__u32 n_kernel;
 	__u32 pad;
-	char comm[16];
 	__u64 kernel[SO_MAX_KERNEL_FRAMES];
 	struct so_return_probe returns[SO_MAX_RETURN_PROBES];
 };

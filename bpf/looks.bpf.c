@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Looks at the threads of the watched processes: an iterator over tasks (5.8), read like a file some times a second.
+ * Nothing is attached to the processes, and nothing of ours runs when their threads switch. A thread that has not run
+ * since the last look stands where it stood: only its time is of interest, and only when all are asked for.
+ */
+#include <stddef.h>
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+#include "bpf/tasks.h"
+#include <bpf/bpf_tracing.h>
+#include "stakeout/looks_abi.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+__u32 mode = SO_LOOK_CHANGED;
+__u32 look_number = 0;
+/* Not CONFIG_SCHED_INFO: the time in which a thread was runnable, but not on a CPU, is not known. */
+const volatile bool have_sched_info = true;
+
+/* The watched processes, by number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* SO_MAX_PROCESSES */
+	__type(key, __u32);
+	__type(value, __u32);
+} watched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SO_MAX_LOOKED_THREADS);
+	__type(key, __u32);
+	__type(value, struct so_looked);
+} looked SEC(".maps");
+
+/* Too large for the stack. One reader at a time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct so_look_record);
+} scratch SEC(".maps");
+
+static __always_inline bool unchanged(const struct so_looked *known, const struct so_look_record *r)
+{
+	const struct so_thread *t = &r->thread;
+
+	return known && known->started_ns == r->started_ns && known->switches == t->switches && !known->on_cpu &&
+	       !t->on_cpu;
+}
+
+static __always_inline void note(struct so_looked *known, struct so_look_record *r)
+{
+	struct so_looked now = { r->thread.switches, r->started_ns, r->at_ns, look_number, r->thread.state,
+				 r->thread.on_cpu };
+
+	if (known)
+		*known = now;
+	else
+		bpf_map_update_elem(&looked, &r->thread.tid, &now, BPF_ANY);
+}
+
+static __always_inline void fill(struct task_struct *task, struct so_look_record *r)
+{
+	r->tgid = task->tgid;
+	r->at_ns = bpf_ktime_get_ns();
+	r->started_ns = task->start_time;
+	r->run_ns = task->se.sum_exec_runtime;
+	r->delay_ns = 0;
+	if (have_sched_info)
+		r->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	read_head(task, &r->thread);
+}
+
+SEC("iter/task")
+int look(struct bpf_iter__task *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	struct task_struct *task = ctx->task;
+	__u32 zero = 0, tgid, tid;
+	struct so_look_record *r;
+	struct so_looked *known;
+	long full;
+
+	if (!task)
+		return 0;
+	tgid = task->tgid;
+	tid = task->pid;
+	if (!bpf_map_lookup_elem(&watched, &tgid))
+		return 0;
+	known = bpf_map_lookup_elem(&looked, &tid);
+	if (mode == SO_LOOK_AGAIN && (!known || known->look != look_number))
+		return 0;
+	r = bpf_map_lookup_elem(&scratch, &zero);
+	if (!r)
+		return 0;
+	fill(task, r);
+	r->same = unchanged(known, r);
+	r->same_ns = known && known->started_ns == r->started_ns ? known->at_ns : 0;
+	if (r->same && mode == SO_LOOK_CHANGED && known->state == r->thread.state) {
+		known->at_ns = r->at_ns;
+		return 0;
+	}
+	r->bytes = SO_LOOK_SHORT_BYTES;
+	if (r->same || r->thread.on_cpu || mode == SO_LOOK_AGAIN) {
+		full = bpf_seq_write(seq, r, SO_LOOK_SHORT_BYTES);
+	} else {
+		r->bytes = sizeof(*r);
+		read_stack(task, &r->thread);
+		full = bpf_seq_write(seq, r, sizeof(*r));
+	}
+	/* What did not fit into the reader's buffer is asked for again. */
+	if (!full && mode != SO_LOOK_AGAIN)
+		note(known, r);
+	return 0;
+}

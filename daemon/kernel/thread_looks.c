@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/kernel/thread_looks.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bpf/looks.skel.h"
+#include "stakeout/array.h"
+
+/* An iterator for each process (6.1) costs some 15 us a look; beyond these all of the machine's tasks are gone through. */
+#define MAX_LINKS 16
+#define READ_STEP (64u << 10)
+
+struct watched_process {
+	pid_t tgid;
+	struct bpf_link *link; /* NULL: seen by `all` */
+};
+
+struct thread_looks {
+	struct looks_bpf *skel;
+	struct bpf_link *all; /* over all tasks; NULL: not needed */
+	struct watched_process *processes;
+	size_t n;
+	bool by_process; /* the kernel can iterate over one process's tasks */
+};
+
+static bool has_sched_info(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	const struct btf_type *type;
+	bool found = false;
+	int id = btf ? btf__find_by_name_kind(btf, "sched_info", BTF_KIND_STRUCT) : -1;
+
+	type = id > 0 ? btf__type_by_id(btf, id) : NULL;
+	found = type && btf_vlen(type) > 0;
+	btf__free(btf);
+	return found;
+}
+
+int thread_looks__open(struct thread_looks **out, struct so_error *err)
+{
+	_cleanup_(thread_looks) struct thread_looks *looks = calloc(1, sizeof(*looks));
+	int ret;
+
+	if (!looks)
+		return so_err(err, -ENOMEM, "out of memory");
+	looks->skel = looks_bpf__open();
+	if (!looks->skel)
+		return so_err(err, -errno, "cannot prepare the program that looks at threads: %s", strerror(errno));
+	looks->skel->rodata->have_task_pt_regs =
+		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
+	looks->skel->rodata->have_sched_info = has_sched_info();
+	ret = looks_bpf__load(looks->skel);
+	if (ret)
+		return so_err(err, ret, "the kernel refused the program that looks at threads: %s", strerror(-ret));
+	looks->by_process = true;
+	*out = TAKE_PTR(looks);
+	return 0;
+}
+
+static void free_processes(struct watched_process *processes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		bpf_link__destroy(processes[i].link);
+	free(processes);
+}
+
+void thread_looks__close(struct thread_looks *looks)
+{
+	if (!looks)
+		return;
+	free_processes(looks->processes, looks->n);
+	bpf_link__destroy(looks->all);
+	looks_bpf__destroy(looks->skel);
+	free(looks);
+}
+
+/* NULL: the kernel is older than 6.1, or the process has gone. */
+static struct bpf_link *link_process(struct thread_looks *looks, pid_t tgid)
+{
+	union bpf_iter_link_info info = { .task.pid = (uint32_t)tgid };
+	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &info, .link_info_len = sizeof(info));
+	struct bpf_link *link = bpf_program__attach_iter(looks->skel->progs.look, &options);
+
+	if (!link && errno != ESRCH)
+		looks->by_process = false;
+	return link;
+}
+
+static struct bpf_link *take_link(struct thread_looks *looks, pid_t tgid)
+{
+	for (size_t i = 0; i < looks->n; i++)
+		if (looks->processes[i].tgid == tgid)
+			return TAKE_PTR(looks->processes[i].link);
+	return NULL;
+}
+
+static bool is_among(const struct watched_process *processes, size_t n, pid_t tgid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (processes[i].tgid == tgid)
+			return true;
+	return false;
+}
+
+static int tell_kernel(struct thread_looks *looks, const struct watched_process *processes, size_t n)
+{
+	int fd = bpf_map__fd(looks->skel->maps.watched), ret = 0;
+	uint32_t tgid, one = 1;
+
+	for (size_t i = 0; i < looks->n; i++) {
+		tgid = (uint32_t)looks->processes[i].tgid;
+		if (!is_among(processes, n, looks->processes[i].tgid))
+			bpf_map_delete_elem(fd, &tgid);
+	}
+	for (size_t i = 0; !ret && i < n; i++) {
+		tgid = (uint32_t)processes[i].tgid;
+		ret = bpf_map_update_elem(fd, &tgid, &one, BPF_ANY);
+	}
+	return ret;
+}
+
+static bool is_same(const struct thread_looks *looks, const pid_t *tgids, size_t n)
+{
+	for (size_t i = 0; i < n && n == looks->n; i++)
+		if (looks->processes[i].tgid != tgids[i])
+			return false;
+	return n == looks->n;
+}
+
+static void link_processes(struct thread_looks *looks, struct watched_process *processes, size_t n)
+{
+	for (size_t i = 0; i < n && n <= MAX_LINKS && looks->by_process; i++)
+		processes[i].link = take_link(looks, processes[i].tgid) ?: link_process(looks, processes[i].tgid);
+}
+
+int thread_looks__watch(struct thread_looks *looks, const pid_t *tgids, size_t n)
+{
+	struct watched_process *processes;
+	bool need_all = n > MAX_LINKS || !looks->by_process;
+	int ret;
+
+	if (is_same(looks, tgids, n))
+		return 0;
+	processes = calloc(n + 1, sizeof(*processes));
+	if (!processes)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		processes[i].tgid = tgids[i];
+	ret = tell_kernel(looks, processes, n);
+	link_processes(looks, processes, n);
+	free_processes(looks->processes, looks->n);
+	looks->processes = processes;
+	looks->n = n;
+	need_all |= n && !looks->by_process;
+	if (need_all && !looks->all) {
+		looks->all = bpf_program__attach_iter(looks->skel->progs.look, NULL);
+		ret = ret ?: looks->all ? 0 : -errno;
+	} else if (!need_all) {
+		bpf_link__destroy(TAKE_PTR(looks->all));
+	}
+	return ret;
+}
+
+struct bytes {
+	uint8_t *data;
+	size_t used, capacity;
+};
+
+static int read_link(const struct bpf_link *link, struct bytes *bytes)
+{
+	_cleanup_close_ int fd = bpf_iter_create(bpf_link__fd(link));
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		if (ARRAY_RESERVE(bytes->data, bytes->capacity, bytes->used + READ_STEP))
+			return -ENOMEM;
+		got = read(fd, bytes->data + bytes->used, bytes->capacity - bytes->used);
+		if (got < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		bytes->used += got > 0 ? got : 0;
+	} while (got);
+	return 0;
+}
+
+int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8_t **out, size_t *length)
+{
+	struct bytes bytes = { 0 };
+	int ret = 0;
+
+	looks->skel->bss->mode = mode;
+	looks->skel->bss->look_number += mode != SO_LOOK_AGAIN;
+	if (looks->all)
+		ret = read_link(looks->all, &bytes);
+	for (size_t i = 0; !ret && i < looks->n && !looks->all; i++) {
+		ret = looks->processes[i].link ? read_link(looks->processes[i].link, &bytes) : 0;
+		/* The process has gone. */
+		ret = ret == -ESRCH ? 0 : ret;
+	}
+	if (ret) {
+		free(bytes.data);
+		return ret;
+	}
+	*out = bytes.data;
+	*length = bytes.used;
+	return 0;
+}
+
+uint64_t thread_looks__end(struct thread_looks *looks, uint32_t tid)
+{
+	int fd = bpf_map__fd(looks->skel->maps.looked);
+	struct so_looked known;
+
+	if (bpf_map_lookup_elem(fd, &tid, &known))
+		return 0;
+	bpf_map_delete_elem(fd, &tid);
+	return known.at_ns;
+}
+
+const struct so_look_record *thread_looks__next(const uint8_t *bytes, size_t length, size_t *at)
+{
+	const struct so_look_record *record = (const void *)(bytes + *at);
+
+	if (!bytes || length - *at < SO_LOOK_SHORT_BYTES || record->bytes < SO_LOOK_SHORT_BYTES ||
+	    record->bytes > length - *at)
+		return NULL;
+	*at += record->bytes;
+	return record;
+}

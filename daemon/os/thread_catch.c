@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/os/thread_catch.h"
+
+#include <string.h>
+
+#include "daemon/os/code_reader.h"
+
+/* The walker reaches the process through a function without context. */
+static __thread pid_t walked;
+
+static bool py_read(void *dst, __u32 bytes, __u64 address)
+{
+	return code_reader__read(walked, address, dst, bytes) == bytes;
+}
+
+#include "stakeout/python_walker.h"
+
+static void walk_python(const struct thread_catch_request *request, struct thread_memory *out)
+{
+	static __thread struct so_python_walk w;
+
+	walked = request->pid;
+	w.state = SO_PYTHON_STATE_DEPTH;
+	if (!py_begin(&w, &request->walker, &request->place, request->fsbase)) {
+		for (unsigned i = 0; i < PY_MAX_STEPS && !py_step(&w, &request->walker); i++)
+			;
+	}
+	out->n_python = w.n;
+	out->python = w.state;
+	out->python_flags = w.flags;
+	out->python_hash = w.hash;
+	memcpy(out->python_words, w.words, w.n * SO_PYTHON_WORDS * sizeof(w.words[0]));
+}
+
+void thread_catch(const struct thread_catch_request *request, struct thread_memory *out)
+{
+	out->base = (request->rsp - SO_RED_ZONE_BYTES) & ~(SO_PAGE_BYTES - 1ull);
+	out->n_python = 0;
+	out->python = SO_PYTHON_STATE_NONE;
+	out->python_flags = 0;
+	out->python_hash = 0;
+	if (request->python)
+		walk_python(request, out);
+	out->n_pages = (uint32_t)(code_reader__read(request->pid, out->base, out->words, sizeof(out->words)) /
+				  SO_PAGE_BYTES);
+}
+
+size_t thread_memory__bytes(const struct thread_memory *memory)
+{
+	return offsetof(struct thread_memory, python_words) +
+	       memory->n_python * SO_PYTHON_WORDS * sizeof(memory->python_words[0]);
+}
+
+bool thread_memory__is_whole(const struct thread_memory *memory, size_t bytes)
+{
+	return bytes >= offsetof(struct thread_memory, python_words) && memory->n_pages <= THREAD_CATCH_PAGES &&
+	       memory->n_python <= SO_MAX_PYTHON_FRAMES && bytes == thread_memory__bytes(memory);
+}
