@@ -2,7 +2,7 @@
 /*
  * Looks at the threads of the watched processes: an iterator over tasks (5.8), read like a file some times a second.
  * Nothing is attached to the processes, and nothing of ours runs when their threads switch. A thread that has not run
- * since the last look stands where it stood: only its time is of interest, and only when all are asked for.
+ * since the last look stands where it stood, and is passed over.
  */
 #include <stddef.h>
 #include <linux/types.h>
@@ -64,10 +64,13 @@ static __always_inline void note(struct so_looked *known, struct so_look_record 
 
 static __always_inline void fill(struct task_struct *task, struct so_look_record *r)
 {
+	struct mm_struct *mm = task->mm;
+
 	r->tgid = task->tgid;
 	r->at_ns = bpf_ktime_get_ns();
 	r->started_ns = task->start_time;
 	r->run_ns = task->se.sum_exec_runtime;
+	r->exec_pages = mm ? BPF_CORE_READ(mm, exec_vm) : 0;
 	r->delay_ns = 0;
 	if (have_sched_info)
 		r->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
@@ -98,7 +101,7 @@ int look(struct bpf_iter__task *ctx)
 		return 0;
 	fill(task, r);
 	r->same = unchanged(known, r);
-	r->same_ns = known && known->started_ns == r->started_ns ? known->at_ns : 0;
+	r->before_ns = known && known->started_ns == r->started_ns ? known->at_ns : 0;
 	if (r->same && mode == SO_LOOK_CHANGED && known->state == r->thread.state) {
 		known->at_ns = r->at_ns;
 		return 0;

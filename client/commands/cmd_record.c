@@ -73,6 +73,7 @@ static int attach(struct recording *recording, struct so_error *err)
 		.duration_s = options->duration_s,
 		.children = options->children,
 		.kernel = options->kernel,
+		.wall = options->wall,
 		.cuda = of_event(recording),
 		.cuda_budget_percent = recording->options->budget_percent,
 	};

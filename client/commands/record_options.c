@@ -34,6 +34,8 @@ static int check_event(struct record_options *options, const char *event, const 
 	options->event = so_cuda_event__find(event);
 	if (options->event == SO_CUDA_EVENT_COUNT)
 		return so_err(err, -EINVAL, "unknown event '%s': " SO_CUDA_EVENT_LIST, event);
+	if (options->wall)
+		return so_err(err, -EINVAL, "--wall is for samples: with --event there are none");
 	if (options->render.gil)
 		return so_err(err, -EINVAL, "--gil is for samples: with --event there are none");
 	return check_weight(options, weight, err);
@@ -83,6 +85,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		SELECTION_ONLY(options.render),
 		SELECTION_FUNCTIONS(options.render),
 		SELECTION_PYTHON_ONLY(options.render),
+		{ OPTION_ON, 'w', "wall", NULL, &options.wall,
+		  "wall time: where threads wait as well, not only where\nthey run; folded stacks count microseconds" },
 		{ OPTION_TEXT, 0, "event", "EVENT", &event,
 		  "stacks of CUDA calls instead of samples:\ncuda-launch, cuda-sync, cuda-copy, cuda-alloc,\n"
 		  "cuda-free, cuda-set" },

@@ -22,6 +22,7 @@ struct record_options {
 	enum format format;
 	const char *stats; /* NULL: none */
 	struct render_options render;
+	bool wall; /* threads that wait as well */
 	bool children, kernel, quiet;
 	enum so_cuda_event event;   /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */
 	double budget_percent;      /* of the event's probes; 0: the daemon's own */

@@ -57,6 +57,8 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 
 	if (!body)
 		return so_err(err, -ENOMEM, "out of memory");
+	if (request->wall)
+		json_object_set_new(body, "wall", json_true());
 	if (request->cuda)
 		json_object_set_new(body, "cuda", json_true());
 	if (request->cuda_budget_percent > 0)

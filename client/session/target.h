@@ -34,6 +34,7 @@ struct attach_request {
 	unsigned rate_hz;
 	double duration_s; /* 0: until stopped */
 	bool children, kernel, keep;
+	bool wall; /* look where its threads wait as well */
 	bool cuda;
 	double cuda_budget_percent; /* 0: the daemon's own */
 };

@@ -28,6 +28,7 @@ static const struct field attach_fields[] = {
 	{ "children", FIELD_BOOL, offsetof(struct attach_options, children), 0, 0 },
 	{ "kernel", FIELD_BOOL, offsetof(struct attach_options, kernel), 0, 0 },
 	{ "keep", FIELD_BOOL, offsetof(struct attach_options, keep), 0, 0 },
+	{ "wall", FIELD_BOOL, offsetof(struct attach_options, wall), 0, 0 },
 	{ "cuda", FIELD_BOOL, offsetof(struct attach_options, cuda), 0, 0 },
 	{ "cuda_budget_percent", FIELD_PERCENT, offsetof(struct attach_options, cuda_budget_percent), 0, 100 },
 };
@@ -142,14 +143,15 @@ static json_t *figures_json(const struct target_info *info)
 	char comm[sizeof(info->comm) + 1] = "";
 
 	memcpy(comm, info->comm, sizeof(info->comm));
-	return json_pack(
-		"{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id", (json_int_t)info->id,
-		"pid", (int)info->pid, "uid", (json_int_t)info->uid, "comm", json_text__new(comm), "state",
-		word(state_words, sizeof(state_words) / sizeof(state_words[0]), info->state), "end",
-		word(end_words, sizeof(end_words) / sizeof(end_words[0]), info->end), "rate_hz", (int)info->rate_hz,
-		"children", (int)info->children, "kernel", (int)info->kernel, "keep", (int)info->keep, "elapsed_s",
-		isfinite(info->elapsed_s) ? round(info->elapsed_s * 1e3) / 1e3 : 0.0, "processes", (int)info->processes,
-		"samples", (json_int_t)info->samples, "lost", (json_int_t)info->lost);
+	return json_pack("{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id",
+			 (json_int_t)info->id, "pid", (int)info->pid, "uid", (json_int_t)info->uid, "comm",
+			 json_text__new(comm), "state",
+			 word(state_words, sizeof(state_words) / sizeof(state_words[0]), info->state), "end",
+			 word(end_words, sizeof(end_words) / sizeof(end_words[0]), info->end), "rate_hz",
+			 (int)info->rate_hz, "children", (int)info->children, "kernel", (int)info->kernel, "keep",
+			 (int)info->keep, "wall", (int)info->wall, "elapsed_s",
+			 isfinite(info->elapsed_s) ? round(info->elapsed_s * 1e3) / 1e3 : 0.0, "processes",
+			 (int)info->processes, "samples", (json_int_t)info->samples, "lost", (json_int_t)info->lost);
 }
 
 /* Those that are known. */

@@ -211,6 +211,32 @@ static void *scan_loop(void *context)
 	return NULL;
 }
 
+/* Between two looks: at random around the mean, lest they keep step with what the target does. */
+static uint64_t until_next_look_ns(void)
+{
+	uint64_t mean_ns = 1000000000ull / WAITS_RATE_HZ;
+
+	return mean_ns / 2 + (uint64_t)random() % mean_ns;
+}
+
+static void *look_loop(void *context)
+{
+	struct engine *e = context;
+	uint64_t until_ns;
+
+	pthread_mutex_lock(&e->lock);
+	while (!e->stopping) {
+		pthread_mutex_unlock(&e->lock);
+		waits__look(e->waits);
+		until_ns = clock__now_ns() + until_next_look_ns();
+		pthread_mutex_lock(&e->lock);
+		if (!e->stopping)
+			clock__wait(&e->looks_wanted, &e->lock, waits__wanted(e->waits) ? until_ns : UINT64_MAX);
+	}
+	pthread_mutex_unlock(&e->lock);
+	return NULL;
+}
+
 static int start_threads(struct engine *e, struct so_error *err)
 {
 	int ret = pthread_create(&e->loop_thread, NULL, loop, e);
@@ -224,6 +250,11 @@ static int start_threads(struct engine *e, struct so_error *err)
 		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
 	pthread_setname_np(e->scanner_thread, "scanner");
 	e->scanner_runs = true;
+	ret = pthread_create(&e->looks_thread, NULL, look_loop, e);
+	if (ret)
+		return so_err(err, -ret, "cannot start a thread: %s", strerror(ret));
+	pthread_setname_np(e->looks_thread, "looks");
+	e->looks_run = true;
 	return 0;
 }
 
@@ -308,6 +339,11 @@ static int compose(struct engine *e, const struct engine_options *o)
 					   .generation_bytes = o->generation_bytes ?: GENERATION_BYTES,
 					   .waiting_end = &e->collector.waiting,
 					   .last_drain_ns = e->started_ns };
+	ret = waits__new(&(struct waits_parts){ &e->lock, &e->targets, e->processes, &e->scans, &e->collector.unwind },
+			 &e->waits);
+	if (ret)
+		return ret;
+	e->collector.waits = e->waits;
 	sampler__set_context(e->sampler, &e->collector);
 	e->file_life = (struct file_life){ .files = e->files,
 					   .pool = e->pool,
@@ -332,6 +368,7 @@ int engine__new(const struct engine_options *options, struct engine **out, struc
 		return so_err(err, -ENOMEM, "out of memory");
 	pthread_mutex_init(&e->lock, NULL);
 	clock__init_cond(&e->scans.wanted);
+	clock__init_cond(&e->looks_wanted);
 	/* The targets may keep all CPUs busy while rings fill up. Where it is not permitted the daemon is late. */
 	setpriority(PRIO_PROCESS, 0, -10);
 	e->started_ns = clock__now_ns();
@@ -357,12 +394,15 @@ static bool stop_threads(struct engine *e)
 	pthread_mutex_lock(&e->lock);
 	e->stopping = true;
 	scan_queue__wake(&e->scans);
+	pthread_cond_signal(&e->looks_wanted);
 	pthread_mutex_unlock(&e->lock);
 	engine_wake(e);
 	if (e->loop_runs)
 		pthread_join(e->loop_thread, NULL);
 	if (e->scanner_runs)
 		pthread_join(e->scanner_thread, NULL);
+	if (e->looks_run)
+		pthread_join(e->looks_thread, NULL);
 	return scanner__stop(&e->scanner);
 }
 
@@ -398,6 +438,7 @@ void engine__free(struct engine *e)
 	collector__forget(&e->collector);
 	pending_stacks__forget(&e->pending);
 	scan_queue__forget(&e->scans);
+	waits__free(e->waits);
 	process_table__free(e->processes);
 	if (stopped)
 		free_files(e);
@@ -411,6 +452,7 @@ void engine__free(struct engine *e)
 	if (!stopped)
 		return;
 	pthread_cond_destroy(&e->scans.wanted);
+	pthread_cond_destroy(&e->looks_wanted);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }

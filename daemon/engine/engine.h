@@ -59,6 +59,7 @@ struct attach_options {
 	bool kernel;                /* keep kernel frames */
 	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
 	bool cuda;                  /* time its CUDA calls as well */
+	bool wall;                  /* look where its threads wait as well */
 	double cuda_budget_percent; /* of the target's time; 0: as above */
 	bool as_watched;   /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */

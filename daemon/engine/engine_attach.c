@@ -98,6 +98,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.kernel = o->kernel;
 	t->info.keep = o->keep;
 	t->info.rule = o->rule;
+	t->own_wall = o->wall;
 	t->caller = o->caller;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
@@ -217,6 +218,7 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 	if (duration_s > 0)
 		t->deadline_ns = t->begin_ns + (uint64_t)(duration_s * 1e9);
 	process_table__each(e->processes, t->slot, activate, e);
+	engine_update_wall(e, t);
 	/* Children forked by a process that was not active yet are copies of that: activate them as well. */
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, activate, e);
@@ -293,6 +295,9 @@ static int begin_view(struct engine *e, struct target *view, struct target *of)
 	view->begin_wall_ns = clock__read_ns(CLOCK_REALTIME);
 	view->seen_processes = of->living;
 	view->info.state = TARGET_SAMPLING;
+	view->info.wall = view->own_wall;
+	of->wall_views += view->info.wall;
+	engine_update_wall(e, of);
 	return 0;
 }
 
@@ -417,6 +422,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
 	if (!ret && o->cuda)
 		ret = cuda_targets__load(e->cuda, err);
+	if (!ret && o->wall)
+		ret = waits__load(e->waits, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);

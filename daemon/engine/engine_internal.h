@@ -7,6 +7,7 @@
 #include "daemon/targets/file_life.h"
 #include "daemon/targets/scanner.h"
 #include "daemon/targets/viewers.h"
+#include "daemon/targets/waits.h"
 #include "daemon/symbols/kernel_symbols.h"
 #include "daemon/unwind/unwind_cache.h"
 
@@ -14,8 +15,8 @@ struct profile_builder;
 
 struct engine {
 	pthread_mutex_t lock;
-	pthread_t loop_thread, scanner_thread;
-	bool loop_runs, scanner_runs, stopping;
+	pthread_t loop_thread, scanner_thread, looks_thread;
+	bool loop_runs, scanner_runs, looks_run, stopping;
 	int wake_fd; /* eventfd: the loop has to look at its timers again */
 	uint64_t started_ns, last_cpu_check_ns;
 	int drain_error;         /* of the last drain by the loop */
@@ -42,6 +43,8 @@ struct engine {
 	struct learner learner;
 	struct cuda_targets *cuda;
 	struct scanner scanner; /* has the struct process_life as well */
+	struct waits *waits;
+	pthread_cond_t looks_wanted; /* a target whose waits are wanted, or the end */
 	struct collector collector;
 	struct file_life file_life;
 };
@@ -55,6 +58,11 @@ void engine_drop_target(struct engine *e, struct target *t);
 void engine_free_target(struct target *t);
 /* For who held it by counting up target.users, to work on it without the lock. */
 void engine_unhold(struct engine *e, struct target *t);
+/*
+ * Whether a target's waits are wanted is decided anew: by itself, or by one of its views. Begins to look, or ends it.
+ * With the lock held.
+ */
+void engine_update_wall(struct engine *e, struct target *t);
 /* With no target left, nothing refers to files, tables or symbols; the next attach finds its tables in the cache. */
 void engine_forget_if_idle(struct engine *e);
 /* Forgets ended targets while they and the others take more than half of what all may. Not from within a drain. */

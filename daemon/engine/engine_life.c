@@ -81,9 +81,25 @@ static void drain_at_end(struct engine *e, struct target *t)
 	collector__hurry_waiting(&e->collector, t->slot);
 }
 
+void engine_update_wall(struct engine *e, struct target *t)
+{
+	bool wanted = t->own_wall || t->wall_views;
+
+	if (wanted == t->info.wall)
+		return;
+	if (!wanted)
+		waits__end(e->waits, t);
+	t->info.wall = wanted;
+	t->wall_since_ns = clock__now_ns();
+	if (wanted)
+		pthread_cond_signal(&e->looks_wanted);
+}
+
 static void end_view(struct engine *e, struct target *view)
 {
 	collector__drain(&e->collector);
+	if (view->info.wall && !--view->of->wall_views)
+		engine_update_wall(e, view->of);
 	cuda_targets__end(e->cuda, view);
 	collector__hurry_waiting(&e->collector, view->of->slot);
 	view->end_ns = clock__now_ns();
@@ -118,6 +134,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, deactivate, e);
 	cuda_targets__stop(t);
+	waits__end(e->waits, t);
 	drain_at_end(e, t);
 	cuda_targets__end(e->cuda, t);
 	samples__end(&t->samples);

@@ -5,7 +5,7 @@
 
 #include "daemon/engine/engine_internal.h"
 #include "daemon/engine/words.h"
-#include "daemon/profile/profile_export.h"
+#include "daemon/profile/profile_wall.h"
 
 static int add_comment(struct profile_builder *b, const char *key, const char *word, uint64_t value)
 {
@@ -76,8 +76,10 @@ static int add_comments(struct profile_builder *b, const struct engine_snapshot 
 
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length)
 {
+	bool wall = s->info.wall;
 	_cleanup_(profile_builder) struct profile_builder *b =
-		profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
+		wall ? profile_builder__new_wall(s->begin_wall_ns, s->duration_ns, s->period_ns)
+		     : profile_builder__new(s->begin_wall_ns, s->duration_ns, s->period_ns);
 	struct profile_source source = { .acc = &s->acc,
 					 .files = e->files,
 					 .main_file = s->main_file,
@@ -92,7 +94,10 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 
 	if (!b)
 		return -ENOMEM;
-	ret = profile_export__samples(&source, b);
+	ret = wall ? profile_wall__samples(&source, s->period_ns, WAITS_RATE_HZ, b)
+		   : profile_export__samples(&source, b);
+	if (!ret && wall)
+		ret = add_comment(b, "wall_hz", NULL, WAITS_RATE_HZ);
 	ret = ret ?: add_comments(b, s);
 	return ret ?: profile_builder__finish(b, out, length);
 }

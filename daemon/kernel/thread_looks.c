@@ -93,30 +93,35 @@ static struct bpf_link *link_process(struct thread_looks *looks, pid_t tgid)
 	return link;
 }
 
+static int compare(const void *a, const void *b)
+{
+	const struct watched_process *x = a, *y = b;
+
+	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
+}
+
+static struct watched_process *find(struct watched_process *processes, size_t n, pid_t tgid)
+{
+	struct watched_process key = { .tgid = tgid };
+
+	return n ? bsearch(&key, processes, n, sizeof(*processes), compare) : NULL;
+}
+
 static struct bpf_link *take_link(struct thread_looks *looks, pid_t tgid)
 {
-	for (size_t i = 0; i < looks->n; i++)
-		if (looks->processes[i].tgid == tgid)
-			return TAKE_PTR(looks->processes[i].link);
-	return NULL;
+	struct watched_process *p = find(looks->processes, looks->n, tgid);
+
+	return p ? TAKE_PTR(p->link) : NULL;
 }
 
-static bool is_among(const struct watched_process *processes, size_t n, pid_t tgid)
-{
-	for (size_t i = 0; i < n; i++)
-		if (processes[i].tgid == tgid)
-			return true;
-	return false;
-}
-
-static int tell_kernel(struct thread_looks *looks, const struct watched_process *processes, size_t n)
+static int tell_kernel(struct thread_looks *looks, struct watched_process *processes, size_t n)
 {
 	int fd = bpf_map__fd(looks->skel->maps.watched), ret = 0;
 	uint32_t tgid, one = 1;
 
 	for (size_t i = 0; i < looks->n; i++) {
 		tgid = (uint32_t)looks->processes[i].tgid;
-		if (!is_among(processes, n, looks->processes[i].tgid))
+		if (!find(processes, n, looks->processes[i].tgid))
 			bpf_map_delete_elem(fd, &tgid);
 	}
 	for (size_t i = 0; !ret && i < n; i++) {
@@ -214,15 +219,14 @@ int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8
 	return 0;
 }
 
-uint64_t thread_looks__end(struct thread_looks *looks, uint32_t tid)
+bool thread_looks__find(const struct thread_looks *looks, uint32_t tid, struct so_looked *out)
 {
-	int fd = bpf_map__fd(looks->skel->maps.looked);
-	struct so_looked known;
+	return !bpf_map_lookup_elem(bpf_map__fd(looks->skel->maps.looked), &tid, out);
+}
 
-	if (bpf_map_lookup_elem(fd, &tid, &known))
-		return 0;
-	bpf_map_delete_elem(fd, &tid);
-	return known.at_ns;
+void thread_looks__forget(struct thread_looks *looks, uint32_t tid)
+{
+	bpf_map_delete_elem(bpf_map__fd(looks->skel->maps.looked), &tid);
 }
 
 const struct so_look_record *thread_looks__next(const uint8_t *bytes, size_t length, size_t *at)

@@ -7,6 +7,7 @@
 #ifndef STAKEOUT_THREAD_LOOKS_H
 #define STAKEOUT_THREAD_LOOKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,7 +23,7 @@ int thread_looks__open(struct thread_looks **out, struct so_error *err);
 void thread_looks__close(struct thread_looks *looks);
 CLEANUP_DEFINE(struct thread_looks *, thread_looks, thread_looks__close)
 
-/* From now on these processes and no others: n numbers. -ENOMEM; others from the kernel. */
+/* From now on these processes and no others: n numbers, ascending. -ENOMEM; others from the kernel. */
 int thread_looks__watch(struct thread_looks *looks, const pid_t *tgids, size_t n);
 
 /*
@@ -31,8 +32,13 @@ int thread_looks__watch(struct thread_looks *looks, const pid_t *tgids, size_t n
  */
 int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8_t **bytes, size_t *length);
 
-/* Of a thread that has ended: when it was last looked at, CLOCK_MONOTONIC; it is forgotten. 0: it is not known. */
-uint64_t thread_looks__end(struct thread_looks *looks, uint32_t tid);
+/*
+ * What the last look that met the thread found. At another time than the last look's the thread has ended. False: it is
+ * not known. Both also while a look is under way.
+ */
+bool thread_looks__find(const struct thread_looks *looks, uint32_t tid, struct so_looked *out);
+/* The next look takes it for one that it never saw. */
+void thread_looks__forget(struct thread_looks *looks, uint32_t tid);
 
 /* The record at `at`, or NULL at the end; *at goes on behind it. */
 const struct so_look_record *thread_looks__next(const uint8_t *bytes, size_t length, size_t *at);

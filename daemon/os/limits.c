@@ -7,6 +7,7 @@
 #include "daemon/os/clock.h"
 #include "daemon/os/bounded_call.h"
 #include "daemon/os/user_shares.h"
+#include "stakeout/looks_abi.h"
 #include "stakeout/sampler_abi.h"
 
 static const struct {

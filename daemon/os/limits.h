@@ -46,6 +46,7 @@
 	X(VIEWS, "views", ENGINE_MAX_VIEWS, true)                                                              \
 	X(USER_RATES, "rates_hz_of_a_user", ENGINE_MAX_USER_RATES_HZ, false)                                   \
 	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                                                      \
+	X(LOOKED_THREADS, "looked_threads", SO_MAX_LOOKED_THREADS, true)                                       \
 	X(STUCK, "stuck_processes", BOUNDED_CALL_MAX_STUCK, true)                                              \
 	X(FILES, "files", SO_MAX_FILES, true)                                                                  \
 	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)                             \

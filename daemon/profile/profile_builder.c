@@ -103,6 +103,20 @@ struct profile_builder *profile_builder__new(uint64_t time_ns, uint64_t duration
 	return b;
 }
 
+struct profile_builder *profile_builder__new_wall(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns)
+{
+	static const struct profile_value_type types[] = { { "samples", "count" },
+							   { "cpu", "nanoseconds" },
+							   { "wall", "nanoseconds" } };
+	struct profile_builder *b = profile_builder__new_values(time_ns, duration_ns, types, 3, 2);
+
+	if (!b)
+		return NULL;
+	b->tables.period_type = b->tables.types[1];
+	b->tables.period = clamp_int64(period_ns);
+	return b;
+}
+
 void profile_builder__free(struct profile_builder *b)
 {
 	if (!b)

@@ -32,6 +32,12 @@ struct profile_value_type {
 	const char *type, *unit;
 };
 /*
+ * The same in wall time: a third value, wall/nanoseconds, is the default. It takes profile_builder__sample_values()
+ * alone.
+ */
+struct profile_builder *profile_builder__new_wall(uint64_t time_ns, uint64_t duration_ns, uint64_t period_ns);
+
+/*
  * A profile of other values, n of them a sample (1 … PROFILE_MAX_VALUES), without a period: sample_type[i] is types[i],
  * default_sample_type that of types[by_default]. It takes profile_builder__sample_values() alone. NULL: out of memory,
  * or a number out of range.

@@ -314,8 +314,10 @@ static size_t stack_locations(struct profile_export *x, struct stack *stack)
 	return n;
 }
 
-static const char *gil_word(const struct so_stack_record *r)
+const char *profile_export__gil(const struct stack *stack)
 {
+	const struct so_stack_record *r = &stack->record;
+
 	if (r->python == SO_PYTHON_STATE_NONE || r->python == SO_PYTHON_STATE_NO_THREAD)
 		return NULL;
 	return r->flags & SO_STACK_GIL ? "held" : "released";
@@ -353,7 +355,7 @@ int profile_export__stack(struct profile_export *x, struct stack *stack, uint64_
 
 	if (ret)
 		return ret;
-	labels->gil = gil_word(&stack->record);
+	labels->gil = profile_export__gil(stack);
 	labels->process = profile_export__process(x, labels->pid);
 	return profile_builder__sample_labelled(x->builder, locations, n, count, labels);
 }
@@ -423,6 +425,8 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 		char comm[sizeof(c->comm) + 1];
 		struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
 
+		if (c->kind != SAMPLE_CPU)
+			continue;
 		if (source->hidden && u64_table__get(source->hidden, c->tgid, &unused))
 			continue;
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);

@@ -33,6 +33,8 @@ int profile_export__stack(struct profile_export *export, struct stack *stack, ui
 /* The numbers of a stack's frames in the builder, leaf first; borrowed until the next call. -ENOMEM. */
 int profile_export__locations(struct profile_export *export, struct stack *stack, const uint64_t **locations,
 			      size_t *n);
+/* Whether the thread "held" or had "released" its interpreter's lock; NULL: it is none of Python's. */
+const char *profile_export__gil(const struct stack *stack);
 /* The number in the builder of what the source says of a process, for struct profile_labels; 0 where it is silent. */
 uint32_t profile_export__process(struct profile_export *export, pid_t pid);
 /* Addresses whose source lines there was no time to read. */

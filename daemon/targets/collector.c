@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/targets/generations.h"
+#include "daemon/targets/waits.h"
 #include "daemon/os/clock.h"
 
 /* More waiting samples than these, which hold copies of stacks, are unwound with what is known. */
@@ -196,6 +197,7 @@ int collector__drain(struct collector *c)
 	sampler__consume_events(c->life.sampler);
 	ret = sampler__drain(c->life.sampler, NULL);
 	cuda_targets__drain(c->life.cuda);
+	waits__settle(c->waits);
 	pending_stacks__turn(c->pending);
 	TARGETS_EACH(t, c->life.targets)
 	samples__next_drain(&t->samples);

@@ -23,6 +23,7 @@ struct collector {
 	struct user_unwind unwind;
 	struct pending_stacks *pending;
 	struct learn_notes *notes;
+	struct waits *waits;
 	size_t generation_bytes; /* generations.h */
 	struct waiting_sample *waiting, **waiting_end;
 	size_t n_waiting;

@@ -42,6 +42,7 @@ struct target_info {
 	enum target_end end;
 	unsigned rate_hz;
 	bool children, kernel, keep;
+	bool wall;          /* its waiting threads are looked at (waits.h) */
 	double elapsed_s;   /* of sampling */
 	unsigned processes; /* living now */
 	uint64_t samples;   /* drained so far, lost ones included */

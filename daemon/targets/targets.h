@@ -32,6 +32,9 @@ struct target {
 	/* A view: a recording of a process that is a target already, which takes no samples of its own (samples.h). */
 	bool view;
 	struct target *of; /* NULL: no view, or one that has ended */
+	uint64_t wall_since_ns; /* from when on its threads' time is counted (waits.h); 0: it is not */
+	bool own_wall;          /* it was attached so, */
+	unsigned wall_views;    /* or so many of its views were */
 	bool reads_old;    /* file_life.c: calls still work on it that began before files were looked at */
 	bool window_cuda, window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
 	/* Each for the part that its header names. */

@@ -10,7 +10,6 @@
 
 enum so_look_mode {
 	SO_LOOK_CHANGED, /* threads that have run since the last look, or are about to */
-	SO_LOOK_ALL,     /* every thread, those that have not run without registers and kernel stack */
 	SO_LOOK_AGAIN,   /* those that were written out by the look before, without registers and kernel stack */
 };
 
@@ -30,11 +29,12 @@ struct so_look_record {
 	__u32 bytes; /* of this record */
 	__u32 tgid;
 	__u64 at_ns;      /* CLOCK_MONOTONIC */
-	__u64 same_ns;    /* the last look at which it had not run since the one before that; 0: this is the first */
+	__u64 before_ns;  /* the look before this one, at which it was as it was written out last; 0: there was none */
 	__u64 started_ns; /* since boot */
 	__u64 run_ns;     /* on a CPU, since it began (task_struct.se.sum_exec_runtime: up to a tick late) */
 	__u64 delay_ns;   /* runnable, but not on a CPU (sched_info.run_delay) */
-	__u64 same;       /* it has not run since the last look */
+	__u64 exec_pages; /* mm->exec_vm: another number than the daemon's means other mappings */
+	__u64 same;       /* it has not run since the look before */
 	struct so_thread thread;
 };
 

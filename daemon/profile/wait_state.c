@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/profile/wait_state.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define KERNEL_MAPPING "[kernel.kallsyms]"
+
+/* How many user frames from the innermost one on may say what a lock is: the C library and the interpreter's locks. */
+#define LOCK_FRAMES 8
+
+struct known_function {
+	const char *name; /* with an asterisk at its end: all that begin so */
+	const char *state;
+};
+
+/* By what a kernel function waits for, the innermost that is listed counts. Linux 5.10 to 6.18. */
+static const struct known_function kernel_functions[] = {
+	{ "futex_*", "lock" },
+	{ "do_futex", "lock" },
+	{ "__futex_wait", "lock" },
+	{ "do_semtimedop", "lock" },
+	{ "hrtimer_nanosleep", "sleep" },
+	{ "do_nanosleep", "sleep" },
+	{ "pipe_*", "pipe" },
+	{ "anon_pipe_*", "pipe" },
+	{ "fifo_open", "pipe" },
+	{ "eventfd_read", "pipe" },
+	{ "n_tty_*", "pipe" },
+	{ "tty_read", "pipe" },
+	{ "unix_*", "io-net" },
+	{ "tcp_*", "io-net" },
+	{ "udp_*", "io-net" },
+	{ "inet_*", "io-net" },
+	{ "inet_csk_accept", "io-net" },
+	{ "sk_wait_data", "io-net" },
+	{ "sk_stream_wait_memory", "io-net" },
+	{ "__skb_*", "io-net" },
+	{ "sock_recvmsg", "io-net" },
+	{ "sock_sendmsg", "io-net" },
+	{ "vsock_*", "io-net" },
+	{ "do_epoll_wait", "poll" },
+	{ "ep_poll", "poll" },
+	{ "do_sys_poll", "poll" },
+	{ "do_poll*", "poll" },
+	{ "do_select", "poll" },
+	{ "do_wait", "child" },
+	{ "__do_wait", "child" },
+	{ "kernel_wait4", "child" },
+	{ "do_signal_stop", "stopped" },
+	{ "ptrace_stop", "stopped" },
+	{ "do_freezer_trap", "stopped" },
+	{ "do_sigtimedwait*", "signal" },
+	{ "sigsuspend", "signal" },
+	{ "__do_sys_pause", "signal" },
+	{ "__x64_sys_pause", "signal" },
+	{ "exc_page_fault", "page-fault" },
+	{ "do_user_addr_fault", "page-fault" },
+	{ "__x64_sys_madvise", "page-fault" },
+	{ "handle_mm_fault", "page-fault" },
+	{ "vfs_read", "io-disk" },
+	{ "vfs_write", "io-disk" },
+	{ "vfs_readv", "io-disk" },
+	{ "vfs_writev", "io-disk" },
+	{ "vfs_fsync*", "io-disk" },
+	{ "do_fsync", "io-disk" },
+	{ "ksys_sync", "io-disk" },
+	{ "__do_sys_sync*", "io-disk" },
+	{ "path_openat", "io-disk" },
+	{ "vfs_statx", "io-disk" },
+	{ "vfs_fstat*", "io-disk" },
+	{ "vfs_unlink", "io-disk" },
+	{ "vfs_rename", "io-disk" },
+	{ "iterate_dir", "io-disk" },
+	{ "filename_lookup", "io-disk" },
+	{ "fuse_*", "io-disk" },
+	{ "nfs_*", "io-disk" },
+	{ "io_cqring_wait", "io-disk" },
+	{ "read_events", "io-disk" },
+	{ "nvidia_*", "gpu" },
+	{ "uvm_*", "gpu" },
+	{ "mutex_lock*", "lock" },
+	{ "__mutex_lock*", "lock" },
+	{ "rwsem_down_*", "lock" },
+	{ "down_read*", "lock" },
+	{ "down_write*", "lock" },
+};
+
+/* CPython 3.8 to 3.14: what a thread is in that waits for the interpreter's lock. */
+static const char *const gil_functions[] = {
+	"take_gil",           "PyEval_RestoreThread",  "PyEval_AcquireThread",
+	"PyEval_AcquireLock", "_PyThreadState_Attach", "PyGILState_Ensure",
+};
+
+/* Threads of pools that have no work. Python's by the file as well. */
+static const struct {
+	const char *function, *file;
+} idle_functions[] = {
+	{ "gomp_thread_start", NULL },
+	{ "__kmp_launch_worker", NULL },
+	{ "blas_thread_server", NULL },
+	{ "c10::ThreadPool::main_loop(unsigned long)", NULL },
+	{ "c10::ThreadPool::main_loop", NULL },
+	{ "thread_main", NULL }, /* pthreadpool */
+	{ "_worker", "concurrent/futures/thread.py" },
+	{ "worker", "multiprocessing/pool.py" },
+	{ "node::(anonymous namespace)::PlatformWorkerThread(void*)", NULL },
+};
+
+/* Functions of a pool's thread that does work lie between its start and where it waits. */
+#define IDLE_USER_FRAMES 8
+
+struct frame {
+	const char *name, *file, *mapping;
+	bool kernel, python;
+};
+
+static void describe(const struct profile_builder *b, uint64_t location, struct frame *out)
+{
+	struct profile_frame frame;
+	size_t last = profile_builder__frames(b, location) - 1;
+
+	profile_builder__describe(b, location, last, &frame, &out->mapping);
+	out->name = frame.name;
+	out->file = frame.filename;
+	out->kernel = !strcmp(out->mapping, KERNEL_MAPPING);
+	out->python = !out->mapping[0] && out->file[0];
+}
+
+static bool matches(const char *pattern, const char *name)
+{
+	size_t length = strlen(pattern);
+
+	if (length && pattern[length - 1] == '*')
+		return !strncmp(pattern, name, length - 1);
+	return !strcmp(pattern, name);
+}
+
+static const char *kernel_state(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kernel_functions) / sizeof(kernel_functions[0]); i++)
+		if (matches(kernel_functions[i].name, name))
+			return kernel_functions[i].state;
+	return NULL;
+}
+
+static bool is_gil(const char *name)
+{
+	for (size_t i = 0; i < sizeof(gil_functions) / sizeof(gil_functions[0]); i++)
+		if (!strcmp(gil_functions[i], name))
+			return true;
+	return false;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && !strcmp(text + n - m, end);
+}
+
+static bool is_idle(const struct frame *f)
+{
+	for (size_t i = 0; i < sizeof(idle_functions) / sizeof(idle_functions[0]); i++)
+		if (!strcmp(idle_functions[i].function, f->name) &&
+		    (!idle_functions[i].file || ends_in(f->file, idle_functions[i].file)))
+			return true;
+	return false;
+}
+
+static bool is_gpu(const struct frame *f)
+{
+	const char *base = strrchr(f->mapping, '/');
+
+	base = base ? base + 1 : f->mapping;
+	return !strncmp(base, "libcuda.so", 10) || !strncmp(base, "libcudart", 9);
+}
+
+struct user_part {
+	unsigned n;
+	bool gil, gpu, idle, python;
+};
+
+/* The frame by which it is known may be the pool's first one, or Python's innermost. */
+static void take_user(struct user_part *u, const struct frame *f)
+{
+	u->gpu |= is_gpu(f);
+	u->gil |= u->n < LOCK_FRAMES && !u->python && is_gil(f->name);
+	u->idle |= (f->python ? !u->python : u->n < IDLE_USER_FRAMES && !u->python) && is_idle(f);
+	u->python |= f->python;
+	u->n++;
+}
+
+const char *wait_state__of(const struct profile_builder *b, const uint64_t *locations, size_t n)
+{
+	const char *state = NULL;
+	struct user_part user = { 0 };
+	struct frame f;
+
+	for (size_t i = 0; i < n; i++) {
+		describe(b, locations[i], &f);
+		if (f.kernel && (!state || !strcmp(state, "io-disk") || !strcmp(state, "lock"))) {
+			const char *outer = kernel_state(f.name);
+
+			/* What a page fault waits for is a read or a lock of the kernel's. */
+			if (!state || (outer && !strcmp(outer, "page-fault")))
+				state = outer;
+		} else if (!f.kernel) {
+			take_user(&user, &f);
+		}
+	}
+	if (user.gpu)
+		return "gpu";
+	if (state && user.gil && !strcmp(state, "lock"))
+		return "gil";
+	if (user.idle)
+		return "idle";
+	return state ?: "waiting";
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Where threads wait, and for how long. Some times a second all threads of the targets that ask for it are looked at
+ * from outside. The kernel's own sums say how much of the time between two looks a thread ran and how much it was
+ * runnable; it waited for the rest, and that goes to the stack at which it is found waiting next. So the parts of each
+ * thread add up to its time, and what is sampled is only which stack the waiting belongs to.
+ *
+ * The functions that look are for one thread, without the engine's lock; all others need it.
+ */
+#ifndef STAKEOUT_WAITS_H
+#define STAKEOUT_WAITS_H
+
+#include <pthread.h>
+
+#include "daemon/kernel/thread_looks.h"
+#include "daemon/processes/scan_queue.h"
+#include "daemon/targets/targets.h"
+#include "daemon/targets/user_unwind.h"
+
+#define WAITS_RATE_HZ 20 /* looks a second, at random distances around that */
+
+struct waits_parts {
+	pthread_mutex_t *lock; /* the engine's */
+	struct targets *targets;
+	struct process_table *processes;
+	struct scan_queue *scans;
+	struct user_unwind *unwind;
+};
+
+/* Since the start. */
+struct waits_figures {
+	uint64_t looks;
+	uint64_t caught; /* stacks */
+	uint64_t moved;  /* threads that ran on while they were looked at, and were left for the next look */
+	uint64_t ns;     /* that the looks took */
+};
+
+struct waits;
+int waits__new(const struct waits_parts *parts, struct waits **out);
+void waits__free(struct waits *waits);
+
+/* Loads what looks need, where that has not been done yet. Without the lock. */
+int waits__load(struct waits *waits, struct so_error *err);
+/* One look at all of them. */
+void waits__look(struct waits *waits);
+
+/* Whether there is a target to be looked at. */
+bool waits__wanted(const struct waits *waits);
+/* All that is known by the last look is counted. Threads that have ended are forgotten. */
+void waits__settle(struct waits *waits);
+/* The same of a target that ends now, or is looked at no more; its threads are taken to have gone on as seen last. */
+void waits__end(struct waits *waits, const struct target *t);
+
+void waits__figures(const struct waits *waits, struct waits_figures *out);
+
+#endif
