@@ -46,6 +46,9 @@ int render__summary_of(const struct profile *profile, const json_t *stats, const
 /* Wilson's score interval for a share of `hits` in `total`, 95 %: Wilson, JASA 22 (1927) 209–212. Shares in 0…1. */
 void wilson_interval(uint64_t hits, uint64_t total, double *low, double *high);
 
+/* The same of counts of a profile, of which several may be one observation. */
+void share_interval(const struct profile *profile, int64_t hits, int64_t total, double *low, double *high);
+
 #define NOT_MEASURED "not measured"
 
 static inline const char *plural(int64_t n)

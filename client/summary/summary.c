@@ -104,13 +104,16 @@ static int print_head(const struct profile *profile, const json_t *stats, int64_
 
 	if (ret < 0)
 		return ret;
-	fprintf(out, "%" PRId64 " %s%s", total, event ? "call" : "sample", plural(total));
+	if (profile->wall)
+		fprintf(out, "%.2f s of wall time", (double)total / 1e6);
+	else
+		fprintf(out, "%" PRId64 " %s%s", total, event ? "call" : "sample", plural(total));
 	if (event) {
 		fprintf(out, " of ");
 		summary__print_foreign(event, out);
 	}
 	print_duration(profile, stats, out);
-	if (cpu > 0)
+	if (cpu > 0 && !profile->wall)
 		fprintf(out, " (%.*f CPU s)", cpu < 100 ? 2 : 0, cpu);
 	if (processes)
 		fprintf(out, " of %zu process%s", processes, processes == 1 ? "" : "es");
@@ -230,7 +233,8 @@ static void print_kept_cost(const struct profile *profile, const json_t *figures
 		fprintf(out, NOT_MEASURED "\n");
 		return;
 	}
-	fprintf(out, "%.1f µs a sample, ", cost_ns / (double)total / 1e3);
+	if (!profile->wall)
+		fprintf(out, "%.1f µs a sample, ", cost_ns / (double)total / 1e3);
 	print_share(100 * cost_ns / 1e9 / cpu_s, out);
 	fprintf(out, " of the target's CPU time\n");
 }
@@ -373,7 +377,8 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 
 	if (ret < 0)
 		return ret;
-	if (!is_part(&part->request->render))
+	summary_wall__print(tables->wall, part->all, out);
+	if (!is_part(&part->request->render) && !profile->wall)
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	ret = print_head(profile, same, total, out);
 	if (forgotten > 0)

@@ -48,10 +48,10 @@ void summary_categories__print_largest(const struct category_table *table, const
 
 	if (!table->n)
 		return;
-	summary__interval(row->share.samples, scope->total.samples, interval);
+	summary__interval(scope->profile, row->share.samples, scope->total.samples, interval);
 	fprintf(out, "largest: %s, %.1f %% %s", row->name, summary__percent(&row->share, &scope->total), interval);
 	if (scope__timed(scope))
-		fprintf(out, ", %.2f CPU s", row->share.ns / 1e9);
+		fprintf(out, ", %.2f %s s", row->share.ns / 1e9, scope->profile->wall ? "wall" : "CPU");
 	fputc('\n', out);
 	print_list("  ", "functions", &row->functions, FUNCTIONS, scope, out);
 	print_list("  ", caller_word(row), &row->callers, CALLERS, scope, out);
@@ -68,13 +68,15 @@ static void print_details(const struct category_row *row, const struct scope *sc
 
 void summary_categories__print(const struct category_table *table, const struct scope *scope, FILE *out)
 {
-	fprintf(out, "  share  [95 %% interval]  " SUMMARY_SECONDS_HEAD " category (all shares are of the whole)\n");
+	fprintf(out, "  share  [95 %% interval]  %s category (all shares are of the whole)\n",
+		summary__seconds_head(scope));
 	for (size_t i = 0; i < table->n; i++) {
 		summary__print_share(&table->rows[i].share, scope, out);
 		fprintf(out, "%s\n", table->rows[i].name);
 		print_details(&table->rows[i], scope, out);
 	}
-	fprintf(out, "  share  [95 %% interval]  " SUMMARY_SECONDS_HEAD " by what means, in all categories together\n");
+	fprintf(out, "  share  [95 %% interval]  %s by what means, in all categories together\n",
+		summary__seconds_head(scope));
 	for (size_t i = 0; i < table->n_means; i++) {
 		summary__print_share(&table->means[i].share, scope, out);
 		fwrite(table->means[i].text, 1, table->means[i].length, out);

@@ -19,7 +19,7 @@ static void set_share(json_t *object, const struct share *share, const struct sc
 {
 	double low, high;
 
-	wilson_interval((uint64_t)share->samples, (uint64_t)scope->total.samples, &low, &high);
+	share_interval(scope->profile, share->samples, scope->total.samples, &low, &high);
 	json_object_set_new(object, "samples", json_integer(share->samples));
 	json_object_set_new(object, "percent", json_real(summary__percent(share, &scope->total)));
 	json_object_set_new(object, "low_percent", json_real(100 * low));
@@ -210,6 +210,7 @@ static int build(const struct profile *profile, const json_t *figures, const str
 	json_object_set_new(object, "categories", categories_of(tables->categories, scope));
 	json_object_set_new(object, "means", parts_of(tables->categories->means, tables->categories->n_means, scope));
 	json_object_set_new(object, "phases", phases);
+	json_object_set_new(object, "wall", summary_wall__json(tables->wall));
 	json_object_set_new(object, "functions", rows_of(&tables->functions, scope, true));
 	json_object_set_new(object, "lines", rows_of(&tables->lines, scope, true));
 	json_object_set_new(object, "threads", rows_of(&tables->threads, scope, false));

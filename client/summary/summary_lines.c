@@ -9,7 +9,7 @@ static void print_row(const struct share *share, const struct share *total, cons
 {
 	char interval[32];
 
-	summary__interval(share->samples, scope->total.samples, interval);
+	summary__interval(scope->profile, share->samples, scope->total.samples, interval);
 	fprintf(out, "%5.1f %%  %-15s  ", summary__percent(share, &scope->total), interval);
 	if (total)
 		fprintf(out, "%5.1f %%  ", summary__percent(total, &scope->total));

@@ -27,7 +27,10 @@ void figures__print_complete(double complete, double all, FILE *out);
 /* summary_table.c: how shares and names are printed, and the tables that rank rows. */
 
 #define SUMMARY_INDENT       "                                        " /* under a row's name */
-#define SUMMARY_SECONDS_HEAD "    CPU s "
+static inline const char *summary__seconds_head(const struct scope *scope)
+{
+	return scope->profile->wall ? "   wall s " : "    CPU s ";
+}
 
 static inline double summary__percent(const struct share *share, const struct share *total)
 {
@@ -35,7 +38,7 @@ static inline double summary__percent(const struct share *share, const struct sh
 }
 
 /* "[ 5.0, 12.3]", in columns. */
-void summary__interval(int64_t hits, int64_t total, char text[32]);
+void summary__interval(const struct profile *profile, int64_t hits, int64_t total, char text[32]);
 /* " 12.0 %  [10.1, 14.2]       1.20 s  ": '-' for the seconds where the profile tells no time. */
 void summary__print_share(const struct share *share, const struct scope *scope, FILE *out);
 /* A name, cut in its middle when it is long. Valid UTF-8. */

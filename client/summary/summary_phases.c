@@ -282,7 +282,7 @@ int phases__print(const struct phases *phases, const struct scope *scope, const 
 
 	if (phases__count(phases))
 		fprintf(out, "  total  [95 %% interval]  %s phase=pattern: all that these functions call\n",
-			SUMMARY_SECONDS_HEAD);
+			summary__seconds_head(scope));
 	for (size_t i = 0; !ret && i < phases__count(phases); i++) {
 		struct phase_result phase;
 

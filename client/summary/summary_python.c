@@ -107,7 +107,7 @@ static void print_gil(const struct profile *profile, const json_t *stats, FILE *
 			gil_share__add(&all, &profile->samples[i]);
 	if (!all.samples)
 		return;
-	wilson_interval((uint64_t)all.held, (uint64_t)all.samples, &low, &high);
+	share_interval(profile, all.held, all.samples, &low, &high);
 	fprintf(out, "GIL held in %.1f %% [%.1f, %.1f] of Python samples", 100 * (double)all.held / (double)all.samples,
 		100 * low, 100 * high);
 	figures__number(stats, "duration_s", &seconds);
@@ -178,7 +178,7 @@ static int compare_threads(const void *a, const void *b)
 	return (x->name->tid > y->name->tid) - (x->name->tid < y->name->tid);
 }
 
-static int print_thread(const struct thread *thread, int64_t total, FILE *out)
+static int print_thread(const struct profile *profile, const struct thread *thread, int64_t total, FILE *out)
 {
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	const struct gil_share *share = &thread->share;
@@ -187,7 +187,7 @@ static int print_thread(const struct thread *thread, int64_t total, FILE *out)
 
 	if (ret < 0)
 		return ret;
-	summary__interval(share->held, share->samples, interval);
+	summary__interval(profile, share->held, share->samples, interval);
 	fprintf(out, "%5.1f %%  %6.1f %%  %-15s  ", 100 * (double)share->samples / (double)total,
 		100 * (double)share->held / (double)share->samples, interval);
 	summary__print_name(text->bytes, text->length, out);
@@ -211,7 +211,7 @@ int summary__python_threads(const struct profile *profile, int64_t total, FILE *
 	qsort(threads->list, n, sizeof(*threads->list), compare_threads);
 	fprintf(out, "    CPU  GIL held  [95 %% interval]  Python thread\n");
 	for (size_t i = 0; !ret && i < n && i < TOP_THREADS; i++)
-		ret = print_thread(&threads->list[i], total, out);
+		ret = print_thread(profile, &threads->list[i], total, out);
 	if (n > TOP_THREADS)
 		fprintf(out, "and %zu more thread%s\n", n - TOP_THREADS, plural((int64_t)(n - TOP_THREADS)));
 	return ret;

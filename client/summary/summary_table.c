@@ -12,11 +12,11 @@
 #define ID_DIGITS     64 /* of a container (daemon/processes/process_labels.h) */
 #define ID_COLUMNS    12
 
-void summary__interval(int64_t hits, int64_t total, char text[32])
+void summary__interval(const struct profile *profile, int64_t hits, int64_t total, char text[32])
 {
 	double low, high;
 
-	wilson_interval((uint64_t)hits, (uint64_t)total, &low, &high);
+	share_interval(profile, hits, total, &low, &high);
 	snprintf(text, 32, "[%4.1f, %4.1f]", 100 * low, 100 * high);
 }
 
@@ -24,7 +24,7 @@ void summary__print_share(const struct share *share, const struct scope *scope, 
 {
 	char interval[32];
 
-	summary__interval(share->samples, scope->total.samples, interval);
+	summary__interval(scope->profile, share->samples, scope->total.samples, interval);
 	fprintf(out, "%5.1f %%  %-15s  ", summary__percent(share, &scope->total), interval);
 	if (scope__timed(scope))
 		fprintf(out, "%8.2f  ", share->ns / 1e9);
@@ -94,7 +94,7 @@ void summary__functions(const struct rows *rows, const struct scope *scope, FILE
 		const struct row *row = &rows->list[n];
 		char interval[32];
 
-		summary__interval(row->self.samples, scope->total.samples, interval);
+		summary__interval(scope->profile, row->self.samples, scope->total.samples, interval);
 		fprintf(out, "%5.1f %%  %-15s  %5.1f %%  ", summary__percent(&row->self, &scope->total), interval,
 			summary__percent(&row->total, &scope->total));
 		summary__print_name(row->text, row->length, out);
@@ -141,8 +141,8 @@ void summary__totals(struct rows *rows, const struct scope *scope, FILE *out)
 	rows__sort_by_total(rows);
 	for (size_t i = 0; i < rows->n; i++)
 		python += is_python(&rows->list[i], scope);
-	fprintf(out, "  total  [95 %% interval]  " SUMMARY_SECONDS_HEAD " %sfunction (file), with all that it calls\n",
-		python ? "Python " : "");
+	fprintf(out, "  total  [95 %% interval]  %s %sfunction (file), with all that it calls\n",
+		summary__seconds_head(scope), python ? "Python " : "");
 	for (size_t i = 0; i < rows->n && printed < SUMMARY_TOP_ROWS; i++) {
 		if (python && !is_python(&rows->list[i], scope))
 			continue;
@@ -158,7 +158,8 @@ void summary__threads(const struct rows *rows, const char *what, const struct sc
 
 	if (rows->n < 2)
 		return;
-	fprintf(out, "    CPU  [95 %% interval]  " SUMMARY_SECONDS_HEAD " %s\n", what);
+	fprintf(out, "    %s  [95 %% interval]  %s %s\n", scope->profile->wall ? "  %" : "CPU",
+		summary__seconds_head(scope), what);
 	for (size_t i = 0; i < rows->n && i < SUMMARY_TOP_ROWS; i++)
 		print_total(&rows->list[i], !strcmp(what, "process"), scope, out);
 	if (more)

@@ -27,6 +27,7 @@ int summary_tables__init(const struct profile *profile, const struct summary_req
 	if (!ret)
 		ret = summary_categories__new(&out->scope, request->rules, &out->all_names, &out->line_names,
 					      &out->categories);
+	ret = ret ?: summary_wall__new(&out->scope, &out->wall);
 	return ret;
 }
 
@@ -37,6 +38,7 @@ void summary_tables__clear(struct summary_tables *tables)
 	rows__clear(&tables->threads);
 	rows__clear(&tables->processes);
 	summary_categories__free(tables->categories);
+	summary_wall__free(tables->wall);
 	names__clear(&tables->all_names);
 	names__clear(&tables->some_names);
 	names__clear(&tables->line_names);

@@ -6,6 +6,7 @@
 #include "client/summary/summary.h"
 #include "client/summary/summary_categories.h"
 #include "client/summary/summary_names.h"
+#include "client/summary/summary_wall.h"
 
 struct summary_tables {
 	struct scope scope;
@@ -14,6 +15,7 @@ struct summary_tables {
 	struct names line_names;
 	struct rows functions, lines, threads, processes;
 	struct category_table *categories;
+	struct summary_wall *wall; /* NULL: the profile is none in wall time */
 };
 
 /* What points to what: the scope to profile and request, all else into the names. -ENOMEM, -EFBIG. */

@@ -170,6 +170,34 @@ static int read_wanted_type(struct reader *r)
 				   found ? "more than one" : "no", r->wanted);
 }
 
+/* Wall time, as stakeout has it beside samples and CPU time. */
+static bool read_wall_type(struct reader *r)
+{
+	const Message *m = r->message;
+
+	for (size_t i = 0; i < m->n_sample_type; i++) {
+		const char *type = string_at(r, m->sample_type[i]->type), *unit = string_at(r, m->sample_type[i]->unit);
+
+		if (!type || !unit || strcmp(type, "wall") || strcmp(unit, "nanoseconds"))
+			continue;
+		r->profile->wall = true;
+		r->plan.count_index = r->plan.time_index = i;
+		r->plan.time_unit_ns = 1;
+		return true;
+	}
+	return false;
+}
+
+/* Looks a second, by which waiting threads were seen. */
+static void read_observation(struct profile *p)
+{
+	const char *text = p->wall ? profile__comment(p, "wall_hz") : NULL;
+	double hz = text ? strtod(text, NULL) : 0;
+
+	if (p->wall && hz >= 1 && hz <= 1e6)
+		p->observation = 1e9 / PROFILE_WALL_UNIT_NS / hz;
+}
+
 /*
  * Which values to use. Counts: samples/count, or else any "samples"; else the CPU time or else the first value, divided
  * by the period if it is a time and the period is known. Time: cpu in any unit of time, or none.
@@ -182,9 +210,12 @@ static int read_sample_types(struct reader *r)
 
 	if (!m->n_sample_type)
 		return so_err(r->err, -EINVAL, "not a profile: it does not say what its values are");
+	r->profile->observation = 1;
 	if (r->wanted)
 		return read_wanted_type(r);
 	plan->time_index = SIZE_MAX;
+	if (read_wall_type(r))
+		return 0;
 	for (size_t i = m->n_sample_type; i-- > 0;) {
 		const char *type = string_at(r, m->sample_type[i]->type);
 		const char *unit = string_at(r, m->sample_type[i]->unit);
@@ -471,6 +502,8 @@ static int read_values(struct reader *r, size_t number, struct profile_sample *o
 			      number + 1);
 	if (plan->count_unit_ns)
 		out->count = periods(out->count, plan->period_ns);
+	if (r->profile->wall)
+		out->count = periods(out->count, PROFILE_WALL_UNIT_NS);
 	/* So that nobody who adds them up needs to check. */
 	if (__builtin_add_overflow(r->total_count, out->count, &r->total_count) ||
 	    __builtin_add_overflow(r->total_ns, out->value_ns, &r->total_ns))
@@ -528,7 +561,10 @@ static int read_message(struct reader *r)
 		e = read_locations(r);
 	if (!e)
 		e = read_samples(r);
-	return e ? e : read_comments(r);
+	e = e ? e : read_comments(r);
+	if (!e)
+		read_observation(r->profile);
+	return e;
 }
 
 static void *unpack_alloc(void *arena, size_t size)

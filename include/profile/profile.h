@@ -34,7 +34,7 @@ struct profile_sample {
 	const uint32_t *lines; /* indices into profile.lines, leaf first, inlined innermost first */
 	size_t n_lines;
 	int64_t count; /* samples (or the value asked for), ≥ 0; the sum over the profile fits, here and in value_ns */
-	int64_t value_ns;      /* CPU time; 0 when the profile has none */
+	int64_t value_ns;      /* CPU time, or wall time (struct profile.wall); 0 when the profile has none */
 	int64_t pid, tid;      /* labels; 0 when absent */
 	const char *comm;      /* label "comm", or the thread's name as other tools call it; "" when absent */
 	const char *rank;      /* label "rank" of its process in a distributed job; NULL or "" when absent */
@@ -49,10 +49,15 @@ struct profile {
 	struct profile_sample *samples;
 	size_t n_samples;
 	int64_t time_ns, duration_ns, period_ns;
+	/* Of running and waiting threads: the counts are microseconds of wall time, value_ns is wall time. */
+	bool wall;
+	double observation; /* counts that one look at a thread, or one sample, is worth; for intervals */
 	const char **comments;
 	size_t n_comments;
 	void *arena; /* owns everything */
 };
+
+#define PROFILE_WALL_UNIT_NS 1000 /* what a count of a wall profile is worth */
 
 #define PROFILE_MAX_BYTES (1ull << 30) /* uncompressed; more is refused */
 

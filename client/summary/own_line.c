@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/summary/own_line.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Where Python keeps what is installed, and code that no file has ("<frozen importlib._bootstrap>"). */
+static bool is_installed(const char *filename)
+{
+	static const char *const folders[] = { "/site-packages/", "/dist-packages/", "/lib/python3" };
+
+	if (*filename == '<')
+		return true;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (strstr(filename, folders[i]))
+			return true;
+	return false;
+}
+
+static bool is_system_library(const char *mapping)
+{
+	static const char *const names[] = { "libc.so",      "libc-2.", "libpthread", "ld-linux", "libm.so",
+					     "libstdc++.so", "libgcc",  "libgomp.so", "ld-musl",  "[" };
+	const char *base = strrchr(mapping, '/');
+
+	base = base ? base + 1 : mapping;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+size_t own_line(const struct profile *profile, const struct profile_sample *sample)
+{
+	size_t python = SIZE_MAX, native = SIZE_MAX, user = SIZE_MAX;
+
+	for (size_t i = 0; i < sample->n_lines; i++) {
+		const struct profile_line *line = &profile->lines[sample->lines[i]];
+
+		if (line->kernel)
+			continue;
+		if (user == SIZE_MAX)
+			user = sample->lines[i];
+		if (line->python && !is_installed(line->filename))
+			return sample->lines[i];
+		if (line->python && python == SIZE_MAX)
+			python = sample->lines[i];
+		if (!line->python && native == SIZE_MAX && *line->mapping && !is_system_library(line->mapping))
+			native = sample->lines[i];
+	}
+	if (python != SIZE_MAX)
+		return python;
+	if (native != SIZE_MAX)
+		return native;
+	if (user != SIZE_MAX)
+		return user;
+	return sample->n_lines ? sample->lines[0] : SIZE_MAX;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The line of a stack that its user wrote, as far as files and paths tell. */
+#ifndef STAKEOUT_CLIENT_OWN_LINE_H
+#define STAKEOUT_CLIENT_OWN_LINE_H
+
+#include <stddef.h>
+
+#include "profile/profile.h"
+
+/*
+ * Index of profile->lines: the innermost Python line outside of the standard library and of installed packages; without
+ * one the innermost Python line; without Python the innermost user frame outside of the C and C++ libraries. SIZE_MAX:
+ * the sample has no frame.
+ */
+size_t own_line(const struct profile *profile, const struct profile_sample *sample);
+
+#endif
