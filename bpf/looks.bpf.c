@@ -16,6 +16,8 @@ char LICENSE[] SEC("license") = "GPL";
 
 __u32 mode = SO_LOOK_CHANGED;
 __u32 look_number = 0;
+/* The iterator goes through all tasks of the machine, not through those of one watched process. */
+__u32 all_processes = 0;
 /* Not CONFIG_SCHED_INFO: the time in which a thread was runnable, but not on a CPU, is not known. */
 const volatile bool have_sched_info = true;
 
@@ -43,12 +45,11 @@ struct {
 	__type(value, struct so_look_record);
 } scratch SEC(".maps");
 
-static __always_inline bool unchanged(const struct so_looked *known, const struct so_look_record *r)
+/* Read before all else: most threads have not run, and are passed over. */
+static __always_inline bool unchanged(const struct so_looked *known, struct task_struct *task)
 {
-	const struct so_thread *t = &r->thread;
-
-	return known && known->started_ns == r->started_ns && known->switches == t->switches && !known->on_cpu &&
-	       !t->on_cpu;
+	return known && known->switches == task->nvcsw + task->nivcsw && !known->on_cpu && !task->on_cpu &&
+	       known->started_ns == task->start_time;
 }
 
 static __always_inline void note(struct so_looked *known, struct so_look_record *r)
@@ -62,19 +63,32 @@ static __always_inline void note(struct so_looked *known, struct so_look_record 
 		bpf_map_update_elem(&looked, &r->thread.tid, &now, BPF_ANY);
 }
 
-static __always_inline void fill(struct task_struct *task, struct so_look_record *r)
+static __always_inline void fill(struct task_struct *task, const struct so_looked *known, struct so_look_record *r)
 {
 	struct mm_struct *mm = task->mm;
 
 	r->tgid = task->tgid;
 	r->at_ns = bpf_ktime_get_ns();
 	r->started_ns = task->start_time;
+	r->before_ns = known && known->started_ns == r->started_ns ? known->at_ns : 0;
 	r->run_ns = task->se.sum_exec_runtime;
 	r->exec_pages = mm ? BPF_CORE_READ(mm, exec_vm) : 0;
 	r->delay_ns = 0;
 	if (have_sched_info)
 		r->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
+	r->same = unchanged(known, task);
 	read_head(task, &r->thread);
+}
+
+/* What did not fit into the reader's buffer is asked for again. */
+static __always_inline long write(struct seq_file *seq, struct task_struct *task, struct so_look_record *r)
+{
+	r->bytes = SO_LOOK_SHORT_BYTES;
+	if (r->same || r->thread.on_cpu || mode == SO_LOOK_AGAIN)
+		return bpf_seq_write(seq, r, SO_LOOK_SHORT_BYTES);
+	r->bytes = sizeof(*r);
+	read_stack(task, &r->thread);
+	return bpf_seq_write(seq, r, sizeof(*r));
 }
 
 SEC("iter/task")
@@ -85,37 +99,25 @@ int look(struct bpf_iter__task *ctx)
 	__u32 zero = 0, tgid, tid;
 	struct so_look_record *r;
 	struct so_looked *known;
-	long full;
 
 	if (!task)
 		return 0;
 	tgid = task->tgid;
 	tid = task->pid;
-	if (!bpf_map_lookup_elem(&watched, &tgid))
+	if (all_processes && !bpf_map_lookup_elem(&watched, &tgid))
 		return 0;
 	known = bpf_map_lookup_elem(&looked, &tid);
 	if (mode == SO_LOOK_AGAIN && (!known || known->look != look_number))
 		return 0;
+	if (mode == SO_LOOK_CHANGED && unchanged(known, task) && known->state == task_state(task)) {
+		known->at_ns = bpf_ktime_get_ns();
+		return 0;
+	}
 	r = bpf_map_lookup_elem(&scratch, &zero);
 	if (!r)
 		return 0;
-	fill(task, r);
-	r->same = unchanged(known, r);
-	r->before_ns = known && known->started_ns == r->started_ns ? known->at_ns : 0;
-	if (r->same && mode == SO_LOOK_CHANGED && known->state == r->thread.state) {
-		known->at_ns = r->at_ns;
-		return 0;
-	}
-	r->bytes = SO_LOOK_SHORT_BYTES;
-	if (r->same || r->thread.on_cpu || mode == SO_LOOK_AGAIN) {
-		full = bpf_seq_write(seq, r, SO_LOOK_SHORT_BYTES);
-	} else {
-		r->bytes = sizeof(*r);
-		read_stack(task, &r->thread);
-		full = bpf_seq_write(seq, r, sizeof(*r));
-	}
-	/* What did not fit into the reader's buffer is asked for again. */
-	if (!full && mode != SO_LOOK_AGAIN)
+	fill(task, known, r);
+	if (!write(seq, task, r) && mode != SO_LOOK_AGAIN)
 		note(known, r);
 	return 0;
 }

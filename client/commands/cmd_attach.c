@@ -46,6 +46,8 @@ static int check(const struct attach_request *request, const char *match, struct
 			      request->rate_hz);
 	if (request->cuda || request->cuda_budget_percent > 0)
 		return so_err(err, -EINVAL, "for CUDA calls, say so in the rule: --match 'cmd=PATTERN cuda'");
+	if (request->wall)
+		return so_err(err, -EINVAL, "for waiting threads, say so in the rule: --match 'cmd=PATTERN wall'");
 	if (!request->children || !request->kernel)
 		return so_err(err, -EINVAL, "rules watch with children and kernel frames");
 	return 0;
@@ -61,10 +63,11 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		{ OPTION_TEXT, 0, "match", "RULE", &match,
 		  "each process that matches, now and later: a regular expression\n"
 		  "of its command line, or terms 'cmd=PATTERN user=NAME\n"
-		  "cgroup=PATTERN rate=HZ cuda' (see stakeoutd(8))" },
+		  "cgroup=PATTERN rate=HZ cuda wall' (see stakeoutd(8))" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &request.rate_hz, "samples a second of CPU time (99)" },
 		{ OPTION_OFF, 0, "no-children", NULL, &request.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &request.kernel, "leave kernel frames out" },
+		{ OPTION_ON, 'w', "wall", NULL, &request.wall, "look where its threads wait as well (record --wall)" },
 		{ OPTION_ON, 0, "cuda", NULL, &request.cuda, "time its CUDA calls as well" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.cuda_budget_percent,
 		  "what the probes of --cuda may cost of the process's\ntime (1); 100: no limit" },

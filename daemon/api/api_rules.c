@@ -24,10 +24,11 @@ static json_int_t count_targets(const struct target_info *targets, size_t n, uin
 
 static json_t *rule_json(const struct match_rule_info *rule, json_int_t targets)
 {
-	return json_pack("{s:I, s:o, s:I, s:s, s:i, s:b, s:I, s:I, s:o}", "id", (json_int_t)rule->id, "match",
+	return json_pack("{s:I, s:o, s:I, s:s, s:i, s:b, s:b, s:I, s:I, s:o}", "id", (json_int_t)rule->id, "match",
 			 json_text__new(rule->text), "uid", (json_int_t)rule->owner, "lasts",
 			 rule->configured ? "configuration" : "until the daemon ends", "rate_hz", (int)rule->rate_hz,
-			 "cuda", (int)rule->cuda, "targets", targets, "attached", (json_int_t)rule->attached, "problem",
+			 "cuda", (int)rule->cuda, "wall", (int)rule->wall, "targets", targets, "attached",
+			 (json_int_t)rule->attached, "problem",
 			 rule->problem[0] ? json_text__new(rule->problem) : json_null());
 }
 

@@ -211,11 +211,9 @@ static void *scan_loop(void *context)
 	return NULL;
 }
 
-/* Between two looks: at random around the mean, lest they keep step with what the target does. */
-static uint64_t until_next_look_ns(void)
+/* At random around the mean, lest looks keep step with what the target does. */
+static uint64_t jittered_ns(uint64_t mean_ns)
 {
-	uint64_t mean_ns = 1000000000ull / WAITS_RATE_HZ;
-
 	return mean_ns / 2 + (uint64_t)random() % mean_ns;
 }
 
@@ -227,8 +225,8 @@ static void *look_loop(void *context)
 	pthread_mutex_lock(&e->lock);
 	while (!e->stopping) {
 		pthread_mutex_unlock(&e->lock);
-		waits__look(e->waits);
-		until_ns = clock__now_ns() + until_next_look_ns();
+		until_ns = jittered_ns(waits__look(e->waits));
+		until_ns += clock__now_ns();
 		pthread_mutex_lock(&e->lock);
 		if (!e->stopping)
 			clock__wait(&e->looks_wanted, &e->lock, waits__wanted(e->waits) ? until_ns : UINT64_MAX);

@@ -91,6 +91,7 @@ void engine_update_wall(struct engine *e, struct target *t)
 		waits__end(e->waits, t);
 	t->info.wall = wanted;
 	t->wall_since_ns = clock__now_ns();
+	t->looks = 0;
 	if (wanted)
 		pthread_cond_signal(&e->looks_wanted);
 }

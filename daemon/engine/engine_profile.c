@@ -94,10 +94,9 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 
 	if (!b)
 		return -ENOMEM;
-	ret = wall ? profile_wall__samples(&source, s->period_ns, WAITS_RATE_HZ, b)
-		   : profile_export__samples(&source, b);
+	ret = wall ? profile_wall__samples(&source, s->period_ns, s->wall_hz, b) : profile_export__samples(&source, b);
 	if (!ret && wall)
-		ret = add_comment(b, "wall_hz", NULL, WAITS_RATE_HZ);
+		ret = add_comment(b, "wall_hz", NULL, s->wall_hz);
 	ret = ret ?: add_comments(b, s);
 	return ret ?: profile_builder__finish(b, out, length);
 }

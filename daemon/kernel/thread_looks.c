@@ -202,6 +202,7 @@ int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8
 	int ret = 0;
 
 	looks->skel->bss->mode = mode;
+	looks->skel->bss->all_processes = looks->all != NULL;
 	looks->skel->bss->look_number += mode != SO_LOOK_AGAIN;
 	if (looks->all)
 		ret = read_link(looks->all, &bytes);

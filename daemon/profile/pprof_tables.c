@@ -13,6 +13,24 @@
 #include "stakeout/cleanup.h"
 #include "stakeout/profile.pb-c.h"
 
+int pprof_tables__add_type(struct pprof_tables *t, const struct pprof_value_type *type, size_t like)
+{
+	size_t n = t->samples.n_keys, old = t->n_types, wide = old + 1;
+	int ret = wide > PPROF_MAX_TYPES ? -EINVAL : ARRAY_RESERVE(t->values, t->values_capacity, n * wide);
+
+	if (ret)
+		return ret;
+	for (size_t i = n; i-- > 0;) {
+		int64_t same = t->values[i * old + like];
+
+		memmove(&t->values[i * wide], &t->values[i * old], old * sizeof(*t->values));
+		t->values[i * wide + old] = same;
+	}
+	t->types[old] = *type;
+	t->n_types = wide;
+	return 0;
+}
+
 void pprof_tables__clear(struct pprof_tables *t)
 {
 	intern__clear(&t->strings);

@@ -13,6 +13,10 @@
 
 #define COMMENT_PREFIX "stakeout."
 
+/* Values of a sample: samples, CPU time and, of some messages, wall time. */
+#define CPU_VALUE  1
+#define WALL_VALUE 2
+
 typedef Stakeout__Pprof__Profile Message;
 
 /* The message's numbers, from 0, to the merger's. */
@@ -27,6 +31,8 @@ struct profile_merge {
 	struct message_memory *memory; /* of the decoded message */
 	unsigned char *scratch;        /* for the key that is looked up */
 	size_t scratch_capacity;
+	bool without_wall;       /* the message at hand has no wall time, others have */
+	int64_t without_wall_ns; /* duration of all such */
 	bool times_set;
 	int64_t set_time_ns, set_duration_ns;
 };
@@ -197,6 +203,24 @@ static bool same_type(const struct pprof_value_type *a, const struct pprof_value
 	return a->type == b->type && a->unit == b->unit;
 }
 
+/* Wall time comes third (profile_builder__new_wall()). */
+static bool is_wall(const struct profile_merge *m, const struct pprof_value_type *type)
+{
+	return !strcmp(intern__key(&m->tables.strings, type->type), "wall");
+}
+
+/* Samples and CPU time of before, now that wall time is known as well: a thread that ran had no other. */
+static int begin_wall(struct profile_merge *m, const Message *message)
+{
+	struct pprof_value_type type;
+	int ret = value_type_of(m, message->sample_type[WALL_VALUE], &type);
+
+	if (ret || !is_wall(m, &type))
+		return -EINVAL;
+	return pprof_tables__add_type(&m->tables, &type, CPU_VALUE)
+		       ?: string_of(m, message->default_sample_type, &m->tables.default_type);
+}
+
 static int take_types(struct profile_merge *m, const Message *message)
 {
 	struct pprof_tables *t = &m->tables;
@@ -205,7 +229,11 @@ static int take_types(struct profile_merge *m, const Message *message)
 
 	if (!message->n_sample_type || message->n_sample_type > PPROF_MAX_TYPES)
 		return -EINVAL;
-	if (!first && message->n_sample_type != t->n_types)
+	if (t->n_types == WALL_VALUE && message->n_sample_type == WALL_VALUE + 1 && begin_wall(m, message))
+		return -EINVAL;
+	m->without_wall = t->n_types == WALL_VALUE + 1 && message->n_sample_type == WALL_VALUE &&
+			  is_wall(m, &t->types[WALL_VALUE]);
+	if (!first && !m->without_wall && message->n_sample_type != t->n_types)
 		return -EINVAL;
 	for (size_t i = 0; i < message->n_sample_type; i++) {
 		if (value_type_of(m, message->sample_type[i], &type) || (!first && !same_type(&type, &t->types[i])))
@@ -215,9 +243,9 @@ static int take_types(struct profile_merge *m, const Message *message)
 	if (value_type_of(m, message->period_type, &type) || (!first && !same_type(&type, &t->period_type)))
 		return -EINVAL;
 	t->period_type = type;
-	t->n_types = message->n_sample_type;
 	if (!first)
 		return 0;
+	t->n_types = message->n_sample_type;
 	return string_of(m, message->default_sample_type, &t->default_type) ?:
 	       string_of(m, message->drop_frames, &t->drop_frames) ?:
 	       string_of(m, message->keep_frames, &t->keep_frames);
@@ -254,8 +282,8 @@ static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *s
 	int64_t *values;
 	int ret;
 
-	if (sample->n_value != t->n_types || sample->n_label > PPROF_MAX_LABELS || sample->n_location_id > UINT32_MAX ||
-	    take_labels(m, sample, labels))
+	if (sample->n_value != t->n_types - m->without_wall || sample->n_label > PPROF_MAX_LABELS ||
+	    sample->n_location_id > UINT32_MAX || take_labels(m, sample, labels))
 		return -EINVAL;
 	stack = pprof_tables__stack(t, sample->n_location_id);
 	if (!stack)
@@ -271,9 +299,11 @@ static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *s
 	if (ret < 0)
 		return ret;
 	for (size_t i = 0; i < t->n_types; i++) {
-		if (sample->value[i] < 0)
+		int64_t more = sample->value[i < sample->n_value ? i : CPU_VALUE];
+
+		if (more < 0)
 			return -EINVAL;
-		if (__builtin_add_overflow(values[i], sample->value[i], &values[i]))
+		if (__builtin_add_overflow(values[i], more, &values[i]))
 			return -EOVERFLOW;
 	}
 	return 0;
@@ -282,7 +312,8 @@ static int take_sample(struct profile_merge *m, const Stakeout__Pprof__Sample *s
 /* "stakeout.KEY=N" that is a sum: the length up to and with the '=', and N. */
 static bool is_sum(const char *text, size_t *length, int64_t *value)
 {
-	static const char *const properties[] = { COMMENT_PREFIX "pid=", COMMENT_PREFIX "sample_hz=" };
+	static const char *const properties[] = { COMMENT_PREFIX "pid=", COMMENT_PREFIX "sample_hz=",
+						  COMMENT_PREFIX "wall_hz=" };
 	const char *equals = strchr(text, '=');
 	char *end;
 
@@ -352,6 +383,9 @@ static int take_message(struct profile_merge *m, const Message *message)
 		ret = take_comment(m, message, message->comment[i]);
 	if (!ret)
 		take_times(&m->tables, message, first);
+	if (!ret && message->n_sample_type == WALL_VALUE && message->duration_nanos > 0 &&
+	    __builtin_add_overflow(m->without_wall_ns, message->duration_nanos, &m->without_wall_ns))
+		m->without_wall_ns = INT64_MAX;
 	return ret;
 }
 
@@ -396,13 +430,31 @@ void profile_merge__set_times(struct profile_merge *m, int64_t time_ns, int64_t 
 	m->set_duration_ns = duration_ns;
 }
 
+/* Once: the merger may go on being used. */
+static int say_without_wall(struct profile_merge *m)
+{
+	static const char key[] = COMMENT_PREFIX "wall.without_ns=";
+	struct pprof_comment comment = { .is_sum = true, .sum = m->without_wall_ns };
+	int ret = intern__add(&m->tables.strings, key, sizeof(key), &comment.text);
+
+	m->without_wall_ns = 0;
+	return ret < 0 ? ret : add_comment(&m->tables, &comment);
+}
+
 int profile_merge__finish(struct profile_merge *m, bool gzip, uint8_t **out, size_t *length)
 {
+	int ret;
+
 	if (!m->tables.n_types)
 		return -ENODATA;
 	if (m->times_set) {
 		m->tables.time_ns = m->set_time_ns;
 		m->tables.duration_ns = m->set_duration_ns;
+	}
+	if (m->tables.n_types == WALL_VALUE + 1 && m->without_wall_ns) {
+		ret = say_without_wall(m);
+		if (ret)
+			return ret;
 	}
 	return pprof_tables__pack(&m->tables, gzip, PROFILE_MERGE_MAX_MESSAGE_BYTES, out, length);
 }

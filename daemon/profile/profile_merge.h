@@ -9,7 +9,9 @@
  * allocate is bounded.
  *
  * What becomes of the other fields:
- * - sample types, period type: those of the first message; one that has others is refused.
+ * - sample types, period type: those of the first message; one that has others is refused. But messages with wall time
+ *   and without add up to one with it: a thread that ran has its CPU time as wall time then, and the comment
+ *   "stakeout.wall.without_ns=N" says of how long waiting threads are not known.
  * - period: the largest, as pprof's own merge does. Values are sums, so nothing is computed from it.
  * - time_nanos: the earliest; duration_nanos: the sum; or what profile_merge__set_times() says.
  * - comments "stakeout.KEY=N", N a whole number: summed, but "pid" and "sample_hz", which are properties; those and all

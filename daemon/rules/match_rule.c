@@ -17,7 +17,7 @@ struct match_rule {
 	bool has_user;
 	uid_t user, owner;
 	unsigned rate_hz;
-	bool cuda;
+	bool cuda, wall;
 };
 
 static int take_pattern(struct regexp **pattern, const char *value, struct so_error *err)
@@ -84,7 +84,7 @@ static int take_rate(struct match_rule *rule, const char *value, struct so_error
 	return 0;
 }
 
-#define TERM_LIST "cmd=, cgroup=, user=, rate= and cuda"
+#define TERM_LIST "cmd=, cgroup=, user=, rate=, cuda and wall"
 
 static const struct term {
 	const char *name; /* with its '=' */
@@ -140,6 +140,16 @@ static int cut_value(char **at, const char *name, char **value, struct so_error 
 	return 0;
 }
 
+/* A term of one word. */
+static bool take_flag(struct match_rule *rule, const char *at, size_t length)
+{
+	bool cuda = length == 4 && !strncmp(at, "cuda", length), wall = length == 4 && !strncmp(at, "wall", length);
+
+	rule->cuda |= cuda;
+	rule->wall |= wall;
+	return cuda || wall;
+}
+
 static int parse_terms(struct match_rule *rule, char *at, struct so_error *err)
 {
 	bool seen[N_TERMS] = { false };
@@ -151,8 +161,7 @@ static int parse_terms(struct match_rule *rule, char *at, struct so_error *err)
 		size_t length = strcspn(at, BLANKS);
 
 		i = find_term(at);
-		if (i == N_TERMS && length == strlen("cuda") && !strncmp(at, "cuda", length)) {
-			rule->cuda = true;
+		if (i == N_TERMS && take_flag(rule, at, length)) {
 			at += length;
 			continue;
 		}
@@ -192,10 +201,10 @@ static int parse_plain(struct match_rule *rule, const char *text, struct so_erro
 	return take_pattern(&rule->command, text, err);
 }
 
-/* "cuda" is a term only before another one: by itself, or before other words, it is a pattern. */
+/* "cuda" and "wall" are terms only before another one: by themselves, or before other words, they are patterns. */
 static bool begins_with_term(const char *text)
 {
-	if (!strncmp(text, "cuda", 4) && text[4] && strchr(BLANKS, text[4]))
+	while ((!strncmp(text, "cuda", 4) || !strncmp(text, "wall", 4)) && text[4] && strchr(BLANKS, text[4]))
 		text += 4 + strspn(text + 4, BLANKS);
 	return find_term(text) != N_TERMS;
 }
@@ -273,6 +282,11 @@ uid_t match_rule__owner(const struct match_rule *rule)
 unsigned match_rule__rate_hz(const struct match_rule *rule)
 {
 	return rule->rate_hz;
+}
+
+bool match_rule__wall(const struct match_rule *rule)
+{
+	return rule->wall;
 }
 
 bool match_rule__cuda(const struct match_rule *rule)

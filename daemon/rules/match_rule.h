@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A rule of which processes become targets (.design/targets.md has its syntax): a text of terms, "cmd=PATTERN",
- * "cgroup=PATTERN", "user=NAME", "rate=HZ", "cuda", or a text without terms, which is a pattern of the command line.
+ * "cgroup=PATTERN", "user=NAME", "rate=HZ", "cuda", "wall", or a text without terms, which is a pattern of the command line.
  * Patterns (stakeout/regexp.h) may match anywhere. Rules come from users whom nobody trusts.
  */
 #ifndef STAKEOUT_MATCH_RULE_H
@@ -32,6 +32,7 @@ CLEANUP_DEFINE(struct match_rule *, match_rule, match_rule__free)
 const char *match_rule__text(const struct match_rule *rule);
 uid_t match_rule__owner(const struct match_rule *rule);
 unsigned match_rule__rate_hz(const struct match_rule *rule); /* 0: none is named */
+bool match_rule__wall(const struct match_rule *rule);
 bool match_rule__cuda(const struct match_rule *rule);
 /* Whether it looks at cgroups at all. */
 bool match_rule__wants_cgroup(const struct match_rule *rule);

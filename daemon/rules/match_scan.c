@@ -178,6 +178,7 @@ static void attach(struct round *r, struct seen *s, const struct match_rule_info
 		.kernel = true,
 		.keep = true,
 		.cuda = rule->cuda,
+		.wall = rule->wall,
 		.caller = { rule->owner, rule->group },
 		.rule = rule->id,
 	};

@@ -71,6 +71,7 @@ static void fill_info(const struct rule *r, struct match_rule_info *out)
 		.configured = r->configured,
 		.rate_hz = match_rule__rate_hz(r->rule) ?: ENGINE_DEFAULT_RATE_HZ,
 		.cuda = match_rule__cuda(r->rule),
+		.wall = match_rule__wall(r->rule),
 		.attached = r->attached,
 	};
 	snprintf(out->text, sizeof(out->text), "%s", match_rule__text(r->rule));

@@ -22,7 +22,7 @@ struct match_rule_info {
 	gid_t group;      /* that the owner had */
 	bool configured;  /* of a flag or the configuration file: it comes back with the daemon */
 	unsigned rate_hz; /* ENGINE_DEFAULT_RATE_HZ where the rule names none */
-	bool cuda;
+	bool cuda, wall;
 	uint64_t attached; /* processes, ever */
 	char text[MATCH_RULE_MAX_BYTES + 1];
 	char problem[256]; /* why it could not attach one, the last time; "": it could */

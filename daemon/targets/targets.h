@@ -32,6 +32,7 @@ struct target {
 	/* A view: a recording of a process that is a target already, which takes no samples of its own (samples.h). */
 	bool view;
 	struct target *of; /* NULL: no view, or one that has ended */
+	uint64_t looks;    /* at its threads, since then: */
 	uint64_t wall_since_ns; /* from when on its threads' time is counted (waits.h); 0: it is not */
 	bool own_wall;          /* it was attached so, */
 	unsigned wall_views;    /* or so many of its views were */

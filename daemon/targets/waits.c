@@ -14,6 +14,14 @@
 #define MAX_ATTEMPTS 3
 /* Stacks that one look catches, some 0.1 ms each: of more threads that have all run, these are chosen at random. */
 #define MAX_CAUGHT 128
+/*
+ * Time between two looks. Going through the threads is to take 1 % of a CPU at most; with the catching of stacks it may
+ * be 4 %, half of it the helper's, but no fewer than five looks a second are made for that.
+ */
+#define MEAN_NS         (1000000000ull / WAITS_RATE_HZ)
+#define READING_SHARE   100
+#define LOOKING_SHARE   50
+#define MAX_CATCHING_NS (4 * MEAN_NS)
 
 struct waits {
 	struct waits_parts parts;
@@ -155,6 +163,14 @@ static void ask_for(struct waits *w, struct look *l, const struct so_look_record
 	l->found[l->n_found++] = (struct found){ .record = r };
 }
 
+/* With the lock. Its time is counted, and its stack is wanted at the next look, where it may not have run until then. */
+static void put_off(struct waits *w, struct target *t, const struct so_look_record *r)
+{
+	thread_looks__forget(w->looks, r->thread.tid);
+	if (t)
+		waiting_threads__found(w->threads, t, r, NULL);
+}
+
 /* With the lock. */
 static void ask_for_chosen(struct waits *w, struct look *l)
 {
@@ -171,8 +187,7 @@ static void ask_for_chosen(struct waits *w, struct look *l)
 			continue;
 		}
 		t = target_of(w, process_table__find(w->parts.processes, r->tgid));
-		if (t)
-			waiting_threads__found(w->threads, t, r, NULL);
+		put_off(w, t, r);
 	}
 }
 
@@ -238,15 +253,14 @@ static void take_stack(struct waits *w, const struct found *f, const struct thre
 	struct target *t = target_of(w, p);
 	struct stack *stack = NULL;
 
-	if (!t || !readable)
+	if (!t)
 		return;
-	if (!user_unwind__caught(w->parts.unwind, p, &f->record->thread, memory, &stack) &&
+	if (readable && !user_unwind__caught(w->parts.unwind, p, &f->record->thread, memory, &stack) &&
 	    !is_premature(w, p, stack)) {
 		w->figures.caught++;
 		waiting_threads__found(w->threads, t, f->record, stack);
 	} else {
-		thread_looks__forget(w->looks, f->record->thread.tid);
-		waiting_threads__found(w->threads, t, f->record, NULL);
+		put_off(w, t, f->record);
 	}
 	stack__unref(stack);
 }
@@ -269,8 +283,10 @@ static size_t catch_some(struct waits *w, struct look *l, size_t first, size_t n
 	pthread_mutex_lock(w->parts.lock);
 	readable = is_readable(w, found->record->tgid);
 	for (size_t i = 0; i < n; i++) {
-		if (i < caught && !found[i].moved)
-			take_stack(w, &found[i], &l->memory[i], readable);
+		if (!found[i].moved)
+			take_stack(w, &found[i], &l->memory[i], readable && i < caught);
+		else
+			thread_looks__forget(w->looks, found[i].record->thread.tid);
 		moved += found[i].moved;
 	}
 	pthread_mutex_unlock(w->parts.lock);
@@ -338,12 +354,15 @@ static void release(struct look *l)
 }
 
 /* Returns how many threads ran on while they were looked at. */
-static size_t look_once(struct waits *w)
+static size_t look_once(struct waits *w, uint64_t *read_ns)
 {
+	uint64_t began_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID);
 	struct look l = { 0 };
 	size_t moved = 0;
+	int ret = thread_looks__read(w->looks, SO_LOOK_CHANGED, &l.bytes, &l.length);
 
-	if (!thread_looks__read(w->looks, SO_LOOK_CHANGED, &l.bytes, &l.length)) {
+	*read_ns += clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+	if (!ret) {
 		take_others(w, &l);
 		if (!choose_threads(w, &l))
 			moved = catch_all(w, &l);
@@ -352,22 +371,43 @@ static size_t look_once(struct waits *w)
 	return moved;
 }
 
-void waits__look(struct waits *w)
+static void count_look(struct waits *w, uint64_t began_ns, uint64_t took_ns, size_t moved)
 {
-	uint64_t began_ns;
-	size_t moved = 1;
+	struct target *t;
 
-	if (!choose_processes(w))
-		return;
-	began_ns = clock__now_ns();
-	for (unsigned i = 0; moved && i < MAX_ATTEMPTS; i++)
-		moved = look_once(w);
 	pthread_mutex_lock(w->parts.lock);
 	w->last_look_ns = began_ns;
 	w->figures.looks++;
 	w->figures.moved += moved;
-	w->figures.ns += clock__now_ns() - began_ns;
+	w->figures.ns += took_ns;
+	TARGETS_EACH(t, w->parts.targets)
+	t->looks += t->info.wall && t->info.state == TARGET_SAMPLING;
 	pthread_mutex_unlock(w->parts.lock);
+}
+
+/* By what a look took of a CPU. */
+static uint64_t until_next(uint64_t read_ns, uint64_t all_ns)
+{
+	uint64_t ns = all_ns * LOOKING_SHARE;
+
+	ns = ns < MAX_CATCHING_NS ? ns : MAX_CATCHING_NS;
+	ns = ns > MEAN_NS ? ns : MEAN_NS;
+	return ns > read_ns * READING_SHARE ? ns : read_ns * READING_SHARE;
+}
+
+uint64_t waits__look(struct waits *w)
+{
+	uint64_t began_ns = clock__now_ns(), began_cpu_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID), read_ns = 0,
+		 took_ns;
+	size_t moved = 1;
+
+	if (!choose_processes(w))
+		return MEAN_NS;
+	for (unsigned i = 0; moved && i < MAX_ATTEMPTS; i++)
+		moved = look_once(w, &read_ns);
+	took_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_cpu_ns;
+	count_look(w, began_ns, took_ns, moved);
+	return until_next(read_ns, took_ns);
 }
 
 bool waits__wanted(const struct waits *w)
@@ -399,7 +439,10 @@ static void settle_thread(void *context, struct target *t, struct waiting_thread
 	if (known.at_ns < w->last_look_ns && (!p || p->gone || p->run)) {
 		waiting_threads__end(w->threads, t, thread, known.at_ns);
 		thread_looks__forget(w->looks, thread->tid);
+		return;
 	}
+	/* Where it has run since, its next look takes back what was too much. */
+	waiting_thread__went_on(t, thread, clock__now_ns());
 }
 
 void waits__settle(struct waits *w)

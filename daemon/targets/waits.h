@@ -17,7 +17,7 @@
 #include "daemon/targets/targets.h"
 #include "daemon/targets/user_unwind.h"
 
-#define WAITS_RATE_HZ 20 /* looks a second, at random distances around that */
+#define WAITS_RATE_HZ 20 /* looks a second, at random distances around that; less where they would cost too much */
 
 struct waits_parts {
 	pthread_mutex_t *lock; /* the engine's */
@@ -32,7 +32,7 @@ struct waits_figures {
 	uint64_t looks;
 	uint64_t caught; /* stacks */
 	uint64_t moved;  /* threads that ran on while they were looked at, and were left for the next look */
-	uint64_t ns;     /* that the looks took */
+	uint64_t ns;     /* CPU time of the thread that looks; as much again is the helper's that reads memory */
 };
 
 struct waits;
@@ -41,12 +41,12 @@ void waits__free(struct waits *waits);
 
 /* Loads what looks need, where that has not been done yet. Without the lock. */
 int waits__load(struct waits *waits, struct so_error *err);
-/* One look at all of them. */
-void waits__look(struct waits *waits);
+/* One look at all of them. Returns how long it is to be, on average, until the next one, ns. */
+uint64_t waits__look(struct waits *waits);
 
 /* Whether there is a target to be looked at. */
 bool waits__wanted(const struct waits *waits);
-/* All that is known by the last look is counted. Threads that have ended are forgotten. */
+/* All that is known is counted, up to now for threads that waited at the last look. Those that have ended are forgotten. */
 void waits__settle(struct waits *waits);
 /* The same of a target that ends now, or is looked at no more; its threads are taken to have gone on as seen last. */
 void waits__end(struct waits *waits, const struct target *t);
