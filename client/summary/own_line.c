@@ -18,6 +18,21 @@ static bool is_installed(const char *filename)
 	return false;
 }
 
+/* Of the standard library: what calls them says more than they do. */
+static bool is_waiting_module(const char *filename)
+{
+	static const char *const names[] = { "threading.py", "queue.py",       "connection.py", "selectors.py",
+					     "socket.py",    "synchronize.py", "subprocess.py", "popen_fork.py",
+					     "ssl.py",	     "process.py" };
+	const char *base = strrchr(filename, '/');
+
+	base = base ? base + 1 : filename;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(base, names[i]))
+			return true;
+	return false;
+}
+
 static bool is_system_library(const char *mapping)
 {
 	static const char *const names[] = { "libc.so",      "libc-2.", "libpthread", "ld-linux", "libm.so",
@@ -33,7 +48,7 @@ static bool is_system_library(const char *mapping)
 
 size_t own_line(const struct profile *profile, const struct profile_sample *sample)
 {
-	size_t python = SIZE_MAX, native = SIZE_MAX, user = SIZE_MAX;
+	size_t python = SIZE_MAX, module = SIZE_MAX, native = SIZE_MAX, user = SIZE_MAX;
 
 	for (size_t i = 0; i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
@@ -44,13 +59,17 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 			user = sample->lines[i];
 		if (line->python && !is_installed(line->filename))
 			return sample->lines[i];
-		if (line->python && python == SIZE_MAX)
+		if (line->python && python == SIZE_MAX && !is_waiting_module(line->filename))
 			python = sample->lines[i];
+		if (line->python && module == SIZE_MAX)
+			module = sample->lines[i];
 		if (!line->python && native == SIZE_MAX && *line->mapping && !is_system_library(line->mapping))
 			native = sample->lines[i];
 	}
 	if (python != SIZE_MAX)
 		return python;
+	if (module != SIZE_MAX)
+		return module;
 	if (native != SIZE_MAX)
 		return native;
 	if (user != SIZE_MAX)

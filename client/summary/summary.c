@@ -125,6 +125,21 @@ static int print_head(const struct profile *profile, const json_t *stats, int64_
 	return ret;
 }
 
+/* A process that waits most of the time is asked about best in wall time. */
+#define MOSTLY_WAITING 0.5
+
+static void print_ran(const struct profile *profile, const json_t *stats, FILE *out)
+{
+	double seconds = (double)profile->duration_ns / 1e9, cpu = cpu_seconds(profile);
+
+	figures__number(stats, "duration_s", &seconds);
+	if (profile->wall || event_of(profile) || !(seconds > 0) || !profile__comment(profile, "pid") ||
+	    cpu >= MOSTLY_WAITING * seconds)
+		return;
+	fprintf(out, "it ran %.2f s of %.1f s (%.0f %%); where it waits, 'stakeout record --wall' tells\n", cpu, seconds,
+		100 * cpu / seconds);
+}
+
 static void print_complete(const json_t *figures, int64_t total, double truncated, FILE *out)
 {
 	double complete;
@@ -381,6 +396,8 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 	if (!is_part(&part->request->render) && !profile->wall)
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	ret = print_head(profile, same, total, out);
+	if (!ret && total > 0)
+		print_ran(profile, same, out);
 	if (forgotten > 0)
 		fprintf(out,
 			"older: %.0f samples are in memory no more (--since 1h and the like read the "

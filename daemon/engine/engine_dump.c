@@ -59,6 +59,7 @@ static void unwind_threads(struct dump *d, const struct so_thread *threads, size
 			user_unwind__caught(&d->engine->collector.unwind, d->process, &threads[which[k]], &memory[k],
 					    &stacks[which[k]]);
 	}
+	user_unwind__done();
 }
 
 /* Takes the stack, also on failure. */

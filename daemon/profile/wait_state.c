@@ -104,8 +104,21 @@ static const struct {
 	{ "thread_main", NULL }, /* pthreadpool */
 	{ "_worker", "concurrent/futures/thread.py" },
 	{ "worker", "multiprocessing/pool.py" },
+	{ "Queue._feed", "multiprocessing/queues.py" },
+	{ "_feed", "multiprocessing/queues.py" },
+	{ "_ResourceSharer._serve", "multiprocessing/resource_sharer.py" },
+	{ "_serve", "multiprocessing/resource_sharer.py" },
+	{ "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)", NULL },
 	{ "node::(anonymous namespace)::PlatformWorkerThread(void*)", NULL },
 };
+
+/* Libraries whose own threads have work only from others: where all of a stack lies in them, there is none. */
+static const char *const pool_libraries[] = { "libgomp", "libiomp5", "libomp.", "libopenblas", "libmkl", "libtbb",
+					      "libpthreadpool" };
+
+/* Python's modules that others wait with: the frame that counts is the one that calls them. */
+static const char *const waiting_modules[] = { "threading.py", "queue.py", "connection.py", "socket.py",
+					       "selectors.py", "synchronize.py" };
 
 /* Functions of a pool's thread that does work lie between its start and where it waits. */
 #define IDLE_USER_FRAMES 8
@@ -179,15 +192,45 @@ static bool is_gpu(const struct frame *f)
 struct user_part {
 	unsigned n;
 	bool gil, gpu, idle, python;
+	bool caller; /* a Python frame outside of the modules that others wait with */
+	bool pool, other; /* frames in libraries of pools; in others than these and the C library */
 };
+
+static bool lies_in_one(const struct frame *f, const char *const *names, size_t n)
+{
+	const char *base = strrchr(f->mapping, '/');
+
+	base = base ? base + 1 : f->mapping;
+	for (size_t i = 0; i < n; i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static bool is_waiting_module(const char *file)
+{
+	const char *base = strrchr(file, '/');
+
+	base = base ? base + 1 : file;
+	for (size_t i = 0; i < sizeof(waiting_modules) / sizeof(waiting_modules[0]); i++)
+		if (!strcmp(base, waiting_modules[i]))
+			return true;
+	return false;
+}
 
 /* The frame by which it is known may be the pool's first one, or Python's innermost. */
 static void take_user(struct user_part *u, const struct frame *f)
 {
+	static const char *const c_library[] = { "libc.so", "libc-2.", "libpthread", "ld-linux", "[vdso]" };
+	bool pool = lies_in_one(f, pool_libraries, sizeof(pool_libraries) / sizeof(pool_libraries[0]));
+
+	u->pool |= pool;
+	u->other |= !pool && !lies_in_one(f, c_library, sizeof(c_library) / sizeof(c_library[0]));
 	u->gpu |= is_gpu(f);
 	u->gil |= u->n < LOCK_FRAMES && !u->python && is_gil(f->name);
-	u->idle |= (f->python ? !u->python : u->n < IDLE_USER_FRAMES && !u->python) && is_idle(f);
+	u->idle |= (f->python ? !u->caller : u->n < IDLE_USER_FRAMES && !u->python) && is_idle(f);
 	u->python |= f->python;
+	u->caller |= f->python && !is_waiting_module(f->file);
 	u->n++;
 }
 
@@ -213,7 +256,7 @@ const char *wait_state__of(const struct profile_builder *b, const uint64_t *loca
 		return "gpu";
 	if (state && user.gil && !strcmp(state, "lock"))
 		return "gil";
-	if (user.idle)
+	if (user.idle || (user.pool && !user.other))
 		return "idle";
 	return state ?: "waiting";
 }

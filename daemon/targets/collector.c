@@ -157,6 +157,7 @@ void collector__unwind_waiting(struct collector *c)
 			sampler__consume_stacks(c->life.sampler);
 		attempts = learner->attempts;
 	}
+	user_unwind__done();
 	learn_notes__publish(c->notes);
 }
 

@@ -159,7 +159,7 @@ static void unwind(const struct user_unwind *uu, struct process *process, struct
 	}
 }
 
-static void close_shards(void)
+void user_unwind__done(void)
 {
 	for (unsigned i = 0; i < SO_MAX_SHARDS; i++) {
 		sampler__shard_close(here.shards[i]);
@@ -208,7 +208,6 @@ static int unwind_raw(const struct user_unwind *uu, struct process *process, con
 		u->n = SO_MAX_USER_FRAMES;
 	add_kernel_frames(u, raw);
 	add_python_frames(u, raw);
-	close_shards();
 	u->record.type = SO_RECORD_STACK;
 	u->record.n_user = u->n;
 	u->record.hash = uw_stack_hash(u, raw->tgid);

@@ -289,6 +289,7 @@ static size_t catch_some(struct waits *w, struct look *l, size_t first, size_t n
 			thread_looks__forget(w->looks, found[i].record->thread.tid);
 		moved += found[i].moved;
 	}
+	user_unwind__done();
 	pthread_mutex_unlock(w->parts.lock);
 	return moved;
 }
