@@ -196,6 +196,25 @@ static int read_link(const struct bpf_link *link, struct bytes *bytes)
 	return 0;
 }
 
+int thread_looks__read_again(struct thread_looks *looks, pid_t tgid, uint8_t **out, size_t *length)
+{
+	struct watched_process *p = find(looks->processes, looks->n, tgid);
+	struct bytes bytes = { 0 };
+	int ret;
+
+	if (looks->all || !p || !p->link)
+		return thread_looks__read(looks, SO_LOOK_AGAIN, out, length);
+	looks->skel->bss->mode = SO_LOOK_AGAIN;
+	ret = read_link(p->link, &bytes);
+	if (ret) {
+		free(bytes.data);
+		return ret;
+	}
+	*out = bytes.data;
+	*length = bytes.used;
+	return 0;
+}
+
 int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8_t **out, size_t *length)
 {
 	struct bytes bytes = { 0 };

@@ -31,6 +31,8 @@ int thread_looks__watch(struct thread_looks *looks, const pid_t *tgids, size_t n
  * *length: of them all. Those of processes that are not watched any more do not come.
  */
 int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8_t **bytes, size_t *length);
+/* SO_LOOK_AGAIN at one process. */
+int thread_looks__read_again(struct thread_looks *looks, pid_t tgid, uint8_t **bytes, size_t *length);
 
 /*
  * What the last look that met the thread found. At another time than the last look's the thread has ended. False: it is

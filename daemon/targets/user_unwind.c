@@ -14,6 +14,7 @@ static __thread struct {
 	struct sampler *sampler;
 	const struct so_raw_record *raw;
 	uint32_t *shards[SO_MAX_SHARDS];
+	unsigned pauses;
 	bool beyond;                   /* something was read that was not copied with the sample */
 	bool live;                     /* the thread does not run: its memory is what it was */
 	const struct process *process; /* NULL: not known any more; nothing is read of it */
@@ -157,6 +158,20 @@ static void unwind(const struct user_unwind *uu, struct process *process, struct
 			return;
 		}
 	}
+}
+
+/* They take address space and count as resident, but mapping one takes some 40 us. */
+#define KEPT_SHARDS 8
+#define KEPT_TIMES  20
+
+void user_unwind__pause(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < SO_MAX_SHARDS; i++)
+		n += here.shards[i] != NULL;
+	if (n > KEPT_SHARDS || ++here.pauses % KEPT_TIMES == 0)
+		user_unwind__done();
 }
 
 void user_unwind__done(void)

@@ -27,6 +27,8 @@ int user_unwind__raw(const struct user_unwind *uu, struct process *process, cons
 		     struct python_functions *functions, struct stack **out);
 /* After one or several of these, before the lock is let go: gives back the tables that this thread had mapped for them. */
 void user_unwind__done(void);
+/* The same for who comes again soon: most times it keeps them. */
+void user_unwind__pause(void);
 /* What is to be read of a thread before it can be unwound; memory_lock__catch() does that. */
 void user_unwind__request(const struct process *process, const struct so_thread *thread,
 			  struct thread_catch_request *out);

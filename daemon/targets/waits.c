@@ -229,7 +229,7 @@ static void check_again(struct waits *w, struct found *found, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		found[i].moved = true;
-	if (thread_looks__read(w->looks, SO_LOOK_AGAIN, &bytes, &length))
+	if (thread_looks__read_again(w->looks, (pid_t)found->record->tgid, &bytes, &length))
 		return;
 	while ((r = thread_looks__next(bytes, length, &at))) {
 		struct found key = { .record = r }, *f = bsearch(&key, found, n, sizeof(*found), compare_tids);
@@ -289,7 +289,6 @@ static size_t catch_some(struct waits *w, struct look *l, size_t first, size_t n
 			thread_looks__forget(w->looks, found[i].record->thread.tid);
 		moved += found[i].moved;
 	}
-	user_unwind__done();
 	pthread_mutex_unlock(w->parts.lock);
 	return moved;
 }
@@ -402,10 +401,13 @@ uint64_t waits__look(struct waits *w)
 		 took_ns;
 	size_t moved = 1;
 
-	if (!choose_processes(w))
+	if (!choose_processes(w)) {
+		user_unwind__done();
 		return MEAN_NS;
+	}
 	for (unsigned i = 0; moved && i < MAX_ATTEMPTS; i++)
 		moved = look_once(w, &read_ns);
+	user_unwind__pause();
 	took_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_cpu_ns;
 	count_look(w, began_ns, took_ns, moved);
 	return until_next(read_ns, took_ns);
