@@ -11,6 +11,8 @@
 struct counted {
 	uint32_t id; /* 0: the place is free */
 	int64_t ns[CATEGORY_COUNTERS_MAX];
+	bool wall; /* a profile in wall time was added */
+	int64_t wall_ns[WALL_STATE_COUNT];
 };
 
 struct category_counters {
@@ -159,9 +161,16 @@ static int sort(struct category_counters *c, const struct profile *profile, int6
 	for (size_t i = 0; !ret && i < profile->n_samples; i++) {
 		struct category_verdict verdict = category_lines__judge(lines, &profile->samples[i]);
 
-		ns[c->place[verdict.category]] += profile->samples[i].value_ns;
+		ns[c->place[verdict.category]] += profile->samples[i].cpu_ns;
 	}
 	return ret;
+}
+
+static void add_states(struct counted *target, const struct profile *profile)
+{
+	target->wall |= profile->wall;
+	for (size_t i = 0; profile->wall && i < profile->n_samples; i++)
+		target->wall_ns[wall_state__index(profile->samples[i].state)] += profile->samples[i].value_ns;
 }
 
 int category_counters__add(struct category_counters *c, uint32_t id, const void *bytes, size_t length,
@@ -181,6 +190,8 @@ int category_counters__add(struct category_counters *c, uint32_t id, const void 
 	target = find(c, id);
 	for (size_t i = 0; target && i < c->n; i++)
 		target->ns[i] += ns[i];
+	if (target)
+		add_states(target, profile);
 	pthread_mutex_unlock(&c->lock);
 	return target ? 0 : so_err(err, -ENOENT, "target %u has no counters", id);
 }
@@ -195,4 +206,18 @@ bool category_counters__get(struct category_counters *c, uint32_t id, int64_t ns
 		memcpy(ns, target->ns, sizeof(target->ns));
 	pthread_mutex_unlock(&c->lock);
 	return target;
+}
+
+bool category_counters__get_states(struct category_counters *c, uint32_t id, int64_t ns[WALL_STATE_COUNT])
+{
+	const struct counted *target;
+	bool wall;
+
+	pthread_mutex_lock(&c->lock);
+	target = id ? find(c, id) : NULL;
+	wall = target && target->wall;
+	if (wall)
+		memcpy(ns, target->wall_ns, sizeof(target->wall_ns));
+	pthread_mutex_unlock(&c->lock);
+	return wall;
 }

@@ -15,6 +15,7 @@
 
 #include "daemon/engine/engine.h"
 #include "profile/category_rules.h"
+#include "profile/wall_states.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
@@ -40,6 +41,8 @@ int category_counters__begin(struct category_counters *counters, uint32_t id);
  */
 int category_counters__add(struct category_counters *counters, uint32_t id, const void *profile, size_t length,
 			   struct so_error *err);
+/* Wall time, ns by state, of all its threads. False: the target's waits are not looked at. */
+bool category_counters__get_states(struct category_counters *counters, uint32_t id, int64_t ns[WALL_STATE_COUNT]);
 /* ns by category. False: the target has no counters. */
 bool category_counters__get(struct category_counters *counters, uint32_t id, int64_t ns[CATEGORY_COUNTERS_MAX]);
 

@@ -57,6 +57,8 @@ struct value_plan {
 	int64_t count_unit_ns; /* not 0: the value is a time, which the period divides into a count */
 	size_t time_index;     /* SIZE_MAX: none */
 	int64_t time_unit_ns;
+	size_t cpu_index; /* the same of CPU time */
+	int64_t cpu_unit_ns;
 	int64_t period_ns; /* 0: unknown */
 };
 
@@ -71,7 +73,7 @@ struct reader {
 	uint32_t *first_line; /* by number of the location; one more than there are locations */
 	const char *wanted;   /* type of the value to read; NULL: samples and CPU time */
 	struct value_plan plan;
-	int64_t total_count, total_ns;
+	int64_t total_count, total_ns, total_cpu_ns;
 };
 
 static int no_memory(const struct reader *r)
@@ -211,11 +213,10 @@ static int read_sample_types(struct reader *r)
 	if (!m->n_sample_type)
 		return so_err(r->err, -EINVAL, "not a profile: it does not say what its values are");
 	r->profile->observation = 1;
+	plan->cpu_index = SIZE_MAX;
 	if (r->wanted)
 		return read_wanted_type(r);
 	plan->time_index = SIZE_MAX;
-	if (read_wall_type(r))
-		return 0;
 	for (size_t i = m->n_sample_type; i-- > 0;) {
 		const char *type = string_at(r, m->sample_type[i]->type);
 		const char *unit = string_at(r, m->sample_type[i]->unit);
@@ -227,10 +228,12 @@ static int read_sample_types(struct reader *r)
 		if (!strcmp(type, "samples") && !unit_ns(unit))
 			samples = i;
 		if (!strcmp(type, "cpu") && unit_ns(unit)) {
-			plan->time_index = i;
-			plan->time_unit_ns = unit_ns(unit);
+			plan->time_index = plan->cpu_index = i;
+			plan->time_unit_ns = plan->cpu_unit_ns = unit_ns(unit);
 		}
 	}
+	if (read_wall_type(r))
+		return 0;
 	if (exact != SIZE_MAX || samples != SIZE_MAX) {
 		plan->count_index = exact != SIZE_MAX ? exact : samples;
 		return 0;
@@ -493,10 +496,13 @@ static int read_values(struct reader *r, size_t number, struct profile_sample *o
 	out->count = sample->value[plan->count_index];
 	if (plan->time_index != SIZE_MAX)
 		out->value_ns = sample->value[plan->time_index];
-	if (out->count < 0 || out->value_ns < 0)
+	if (plan->cpu_index != SIZE_MAX)
+		out->cpu_ns = sample->value[plan->cpu_index];
+	if (out->count < 0 || out->value_ns < 0 || out->cpu_ns < 0)
 		return so_err(r->err, -EINVAL, "sample %zu has a negative value: this is a difference of two profiles",
 			      number + 1);
 	if (__builtin_mul_overflow(out->value_ns, plan->time_unit_ns, &out->value_ns) ||
+	    __builtin_mul_overflow(out->cpu_ns, plan->cpu_unit_ns, &out->cpu_ns) ||
 	    (plan->count_unit_ns && __builtin_mul_overflow(out->count, plan->count_unit_ns, &out->count)))
 		return so_err(r->err, -EINVAL, "the profile is damaged: the time of sample %zu is too large",
 			      number + 1);
@@ -506,7 +512,8 @@ static int read_values(struct reader *r, size_t number, struct profile_sample *o
 		out->count = periods(out->count, PROFILE_WALL_UNIT_NS);
 	/* So that nobody who adds them up needs to check. */
 	if (__builtin_add_overflow(r->total_count, out->count, &r->total_count) ||
-	    __builtin_add_overflow(r->total_ns, out->value_ns, &r->total_ns))
+	    __builtin_add_overflow(r->total_ns, out->value_ns, &r->total_ns) ||
+	    __builtin_add_overflow(r->total_cpu_ns, out->cpu_ns, &r->total_cpu_ns))
 		return so_err(r->err, -EINVAL, "the profile is damaged: its values add up to more than 2^63");
 	return 0;
 }

@@ -35,6 +35,7 @@ struct profile_sample {
 	size_t n_lines;
 	int64_t count; /* samples (or the value asked for), ≥ 0; the sum over the profile fits, here and in value_ns */
 	int64_t value_ns;      /* CPU time, or wall time (struct profile.wall); 0 when the profile has none */
+	int64_t cpu_ns;        /* CPU time; 0 when the profile has none */
 	int64_t pid, tid;      /* labels; 0 when absent */
 	const char *comm;      /* label "comm", or the thread's name as other tools call it; "" when absent */
 	const char *rank;      /* label "rank" of its process in a distributed job; NULL or "" when absent */
