@@ -58,6 +58,7 @@ static __always_inline void read_registers(struct task_struct *task, struct so_t
 	if (!t->user)
 		return;
 	t->pc = regs.rip;
+	t->syscall = (__s64)regs.orig_rax;
 	copy_regs(t->regs, &regs);
 }
 

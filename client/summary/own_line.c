@@ -46,6 +46,11 @@ static bool is_system_library(const char *mapping)
 	return false;
 }
 
+const char *waited_file(const struct profile_line *line)
+{
+	return !*line->mapping && !strncmp(line->function, "[file ", 6) ? line->function + 1 : NULL;
+}
+
 size_t own_line(const struct profile *profile, const struct profile_sample *sample)
 {
 	size_t python = SIZE_MAX, module = SIZE_MAX, native = SIZE_MAX, user = SIZE_MAX;
@@ -53,7 +58,7 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 	for (size_t i = 0; i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
-		if (line->kernel)
+		if (line->kernel || waited_file(line))
 			continue;
 		if (user == SIZE_MAX)
 			user = sample->lines[i];

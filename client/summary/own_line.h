@@ -15,4 +15,7 @@
  */
 size_t own_line(const struct profile *profile, const struct profile_sample *sample);
 
+/* "file PATH]" where the frame is no code but the file that its thread waits for; otherwise NULL. */
+const char *waited_file(const struct profile_line *line);
+
 #endif

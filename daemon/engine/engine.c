@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "daemon/engine/engine_internal.h"
+#include "daemon/profile/file_names.h"
 #include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 #include "daemon/os/proc_info.h"
@@ -337,8 +338,11 @@ static int compose(struct engine *e, const struct engine_options *o)
 					   .generation_bytes = o->generation_bytes ?: GENERATION_BYTES,
 					   .waiting_end = &e->collector.waiting,
 					   .last_drain_ns = e->started_ns };
-	ret = waits__new(&(struct waits_parts){ &e->lock, &e->targets, e->processes, &e->scans, &e->collector.unwind },
-			 &e->waits);
+	ret = file_names__new(&e->waited_files);
+	ret = ret
+		      ?: waits__new(&(struct waits_parts){ &e->lock, &e->targets, e->processes, &e->scans,
+							   &e->collector.unwind, e->waited_files },
+				    &e->waits);
 	if (ret)
 		return ret;
 	e->collector.waits = e->waits;
@@ -437,6 +441,7 @@ void engine__free(struct engine *e)
 	pending_stacks__forget(&e->pending);
 	scan_queue__forget(&e->scans);
 	waits__free(e->waits);
+	file_names__free(e->waited_files);
 	process_table__free(e->processes);
 	if (stopped)
 		free_files(e);

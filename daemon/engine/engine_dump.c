@@ -56,7 +56,7 @@ static void unwind_threads(struct dump *d, const struct so_thread *threads, size
 		}
 		caught = memory_lock__catch(requests, memory, taken);
 		for (size_t k = 0; k < caught; k++)
-			user_unwind__caught(&d->engine->collector.unwind, d->process, &threads[which[k]], &memory[k],
+			user_unwind__caught(&d->engine->collector.unwind, d->process, &threads[which[k]], &memory[k], 0,
 					    &stacks[which[k]]);
 	}
 	user_unwind__done();

@@ -43,6 +43,7 @@ struct engine {
 	struct learner learner;
 	struct cuda_targets *cuda;
 	struct scanner scanner; /* has the struct process_life as well */
+	struct file_names *waited_files;
 	struct waits *waits;
 	pthread_cond_t looks_wanted; /* a target whose waits are wanted, or the end */
 	struct collector collector;

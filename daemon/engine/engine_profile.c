@@ -89,6 +89,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 					 .uid = s->info.uid,
 					 .labels = &s->labels,
 					 .hidden = &s->hidden,
+					 .waited = e->waited_files,
 					 .hasty = hasty };
 	int ret;
 

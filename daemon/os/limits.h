@@ -29,6 +29,9 @@
 #define HTTP_MAX_CONNECTIONS      256 /* a thread each */
 #define HTTP_MAX_USER_CONNECTIONS 16  /* of one user other than root, so that one cannot shut out the others */
 
+/* Names of files that threads waited for. */
+#define FILE_NAMES_MAX 16384
+
 #define DENIALS_LINES_A_SECOND 10
 
 /* Of one table of Python functions, names and all; more is refused. */
@@ -47,6 +50,7 @@
 	X(USER_RATES, "rates_hz_of_a_user", ENGINE_MAX_USER_RATES_HZ, false)                                   \
 	X(PROCESSES, "processes", SO_MAX_PROCESSES, true)                                                      \
 	X(LOOKED_THREADS, "looked_threads", SO_MAX_LOOKED_THREADS, true)                                       \
+	X(FILE_NAMES, "waited_files", FILE_NAMES_MAX, true)                                                    \
 	X(STUCK, "stuck_processes", BOUNDED_CALL_MAX_STUCK, true)                                              \
 	X(FILES, "files", SO_MAX_FILES, true)                                                                  \
 	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)                             \

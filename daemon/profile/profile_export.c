@@ -53,6 +53,17 @@ static const char *const python_cut_names[] = {
 #undef X
 };
 
+/* The file that a thread waits for stands first, as if it were what the thread calls. */
+static uint64_t waited_location(struct profile_export *x, uint32_t number)
+{
+	const char *path = x->source->waited ? file_names__get(x->source->waited, number) : NULL;
+	char name[MAX_NAME];
+	struct profile_frame frame = { .name = name };
+
+	snprintf(name, sizeof(name), "[file %s]", path ?: "?");
+	return profile_builder__location(x->builder, &frame);
+}
+
 /*
  * By name alone: users whom /proc/kallsyms tells no address read profiles. Addresses help to attack the kernel.
  */
@@ -63,6 +74,8 @@ static uint64_t kernel_location(struct profile_export *x, uint64_t address, bool
 	uint64_t id;
 	uint32_t at;
 
+	if (FILE_FRAME_IS(address))
+		return waited_location(x, FILE_FRAME_OF(address));
 	if (u64_table__get(&x->kernel_locations, key, &at))
 		return at;
 	if (x->source->kernel)
@@ -304,7 +317,8 @@ static size_t stack_locations(struct profile_export *x, struct stack *stack)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < r->n_kernel; i++)
-		x->locations[n++] = kernel_location(x, stack->frames[r->n_user + i], i == 0);
+		x->locations[n++] = kernel_location(x, stack->frames[r->n_user + i],
+						    i == 0 || FILE_FRAME_IS(stack->frames[r->n_user + i - 1]));
 	if (r->python != SO_PYTHON_STATE_NONE)
 		return merged_locations(x, stack, n);
 	for (unsigned i = 0; i < r->n_user; i++)

@@ -4,6 +4,7 @@
 #define STAKEOUT_PROFILE_EXPORT_H
 
 #include "daemon/profile/accumulator.h"
+#include "daemon/profile/file_names.h"
 #include "daemon/files/file_registry.h"
 #include "daemon/os/u64_table.h"
 #include "daemon/symbols/kernel_symbols.h"
@@ -21,6 +22,7 @@ struct profile_source {
 	uid_t uid;
 	const struct process_label_table *labels; /* NULL: none */
 	const struct u64_table *hidden;           /* processes whose samples are left out, by number; NULL: none */
+	struct file_names *waited;                /* of files that threads wait for; NULL: stacks have none */
 	bool hasty; /* others wait: source lines that take long are left to a later profile */
 };
 

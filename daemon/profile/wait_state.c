@@ -242,6 +242,9 @@ const char *wait_state__of(const struct profile_builder *b, const uint64_t *loca
 
 	for (size_t i = 0; i < n; i++) {
 		describe(b, locations[i], &f);
+		/* The file that it waits for. */
+		if (!i && !f.mapping[0] && !strncmp(f.name, "[file ", 6))
+			continue;
 		if (f.kernel && (!state || !strcmp(state, "io-disk") || !strcmp(state, "lock"))) {
 			const char *outer = kernel_state(f.name);
 

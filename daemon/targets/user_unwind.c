@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/os/memory_lock.h"
+#include "daemon/profile/file_names.h"
 
 #define BEYOND_CHECK_BYTES 1024
 #define MAX_STACK_BYTES    (1ull << 30)
@@ -274,6 +275,16 @@ static void take_thread(struct so_raw_record *raw, const struct so_thread *t, pi
 	memcpy(raw->kernel, t->kernel, raw->n_kernel * sizeof(raw->kernel[0]));
 }
 
+/* Where there are as many frames as there may be, the outermost one goes. */
+static void put_file_first(struct so_raw_record *raw, uint32_t file)
+{
+	if (raw->n_kernel == SO_MAX_KERNEL_FRAMES)
+		raw->n_kernel--;
+	memmove(&raw->kernel[1], &raw->kernel[0], raw->n_kernel * sizeof(raw->kernel[0]));
+	raw->kernel[0] = FILE_FRAME(file);
+	raw->n_kernel++;
+}
+
 void user_unwind__request(const struct process *process, const struct so_thread *thread,
 			  struct thread_catch_request *out)
 {
@@ -288,7 +299,7 @@ void user_unwind__request(const struct process *process, const struct so_thread 
 }
 
 int user_unwind__caught(const struct user_unwind *uu, struct process *process, const struct so_thread *thread,
-			const struct thread_memory *memory, struct stack **out)
+			const struct thread_memory *memory, uint32_t file, struct stack **out)
 {
 	_cleanup_free_ struct so_raw_record *raw = calloc(1, sizeof(*raw));
 
@@ -296,6 +307,8 @@ int user_unwind__caught(const struct user_unwind *uu, struct process *process, c
 		return -ENOMEM;
 	take_thread(raw, thread, process->tgid);
 	take_memory(raw, memory);
+	if (file)
+		put_file_first(raw, file);
 	here.live = true;
 	if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
 		raw->flags |= SO_STACK_PYTHON_UNREAD;

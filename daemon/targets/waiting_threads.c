@@ -126,13 +126,10 @@ static struct waiting_thread *add(struct waiting_threads *all, const struct targ
 	return thread;
 }
 
-/* Until the look before this one it did not run: it waited all the time where it was seen last. */
-static void count_same(struct target *t, struct waiting_thread *thread, const struct so_look_record *r)
-{
-	if (thread->state == WAITING_WAITS)
-		waiting_thread__went_on(t, thread, r->before_ns);
-}
-
+/*
+ * How long a thread has been runnable is not in the sums until it runs: until then that time passes for waiting, and is
+ * taken back then. So waiting is given to a stack only when the thread is found to wait again.
+ */
 static void count(struct waiting_thread *thread, const struct so_look_record *r)
 {
 	int64_t ns = (int64_t)(r->at_ns - thread->at_ns), ran = (int64_t)(r->run_ns - thread->run_ns),
@@ -176,19 +173,15 @@ void waiting_threads__found(struct waiting_threads *all, struct target *t, const
 	if (!thread)
 		return;
 	memcpy(thread->comm, r->thread.comm, sizeof(thread->comm));
-	count_same(t, thread, r);
+	/* Until the look before this one it did not run. */
+	waiting_thread__went_on(t, thread, r->before_ns);
+	count(thread, r);
 	thread->switches = r->thread.switches;
 	thread->state = state_of(r);
-	/* How long it has been so is not in the sums until it runs. */
-	if (thread->state == WAITING_RUNNABLE) {
-		stack = stack ?: thread->waits;
-		if (stack)
-			set(&thread->runnable, stack);
-		return;
-	}
-	count(thread, r);
 	if (thread->state == WAITING_WAITS && stack)
 		set(&thread->waits, stack);
+	if (thread->state == WAITING_RUNNABLE && (stack || thread->waits))
+		set(&thread->runnable, stack ?: thread->waits);
 	if (thread->state == WAITING_WAITS && (stack || r->same))
 		pay(t, thread, SAMPLE_WAIT, &thread->wait_ns, thread->waits);
 	pay(t, thread, SAMPLE_RUN, &thread->ran_ns, all->nowhere);
@@ -197,9 +190,20 @@ void waiting_threads__found(struct waiting_threads *all, struct target *t, const
 
 void waiting_thread__went_on(struct target *t, struct waiting_thread *thread, uint64_t until_ns)
 {
-	if (thread->state != WAITING_WAITS || !thread->waits || until_ns <= thread->at_ns)
+	uint64_t ns = until_ns - thread->at_ns;
+
+	if (until_ns <= thread->at_ns)
 		return;
-	give(t, thread, SAMPLE_WAIT, until_ns - thread->at_ns, thread->waits);
+	if (thread->state == WAITING_WAITS && thread->waits) {
+		give(t, thread, SAMPLE_WAIT, ns, thread->waits);
+	} else if (thread->state == WAITING_RUNNABLE) {
+		/* The kernel adds it to its sum when the thread gets its CPU. */
+		thread->delay_ns += ns;
+		thread->runnable_ns += (int64_t)ns;
+		pay(t, thread, SAMPLE_RUNNABLE, &thread->runnable_ns, thread->runnable);
+	} else {
+		return;
+	}
 	thread->at_ns = until_ns;
 }
 

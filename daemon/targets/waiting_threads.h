@@ -29,7 +29,7 @@ void waiting_threads__free(struct waiting_threads *all);
 /* A look found it so. stack: of one that is not on a CPU and has run since the look before; NULL: it has none. */
 void waiting_threads__found(struct waiting_threads *all, struct target *t, const struct so_look_record *record,
 			    struct stack *stack);
-/* Up to then it has not run, if it waited at the last look. */
+/* Up to then it has not run, if it waited, or was runnable, at the last look. */
 void waiting_thread__went_on(struct target *t, struct waiting_thread *thread, uint64_t until_ns);
 /* The last of it: up to then it did what it did at the last look. It stays until the next sweep. */
 void waiting_threads__end(struct waiting_threads *all, struct target *t, struct waiting_thread *thread,

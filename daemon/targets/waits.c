@@ -7,6 +7,8 @@
 
 #include "daemon/os/clock.h"
 #include "daemon/os/memory_lock.h"
+#include "daemon/profile/file_names.h"
+#include "daemon/targets/waited_file.h"
 #include "daemon/targets/waiting_threads.h"
 #include "stakeout/array.h"
 
@@ -14,6 +16,8 @@
 #define MAX_ATTEMPTS 3
 /* Stacks that one look catches, some 0.1 ms each: of more threads that have all run, these are chosen at random. */
 #define MAX_CAUGHT 128
+/* Of these the ones in page faults whose file is found. */
+#define MAX_FAULTS 8
 /*
  * Time between two looks. Going through the threads is to take 1 % of a CPU at most; with the catching of stacks it may
  * be 4 %, half of it the helper's, but no fewer than five looks a second are made for that.
@@ -36,6 +40,8 @@ struct found {
 	const struct so_look_record *record;
 	size_t memory; /* index of what was caught of it */
 	bool caught, moved;
+	bool waits_for_file;
+	char path[WAITED_FILE_BYTES];
 };
 
 struct look {
@@ -246,16 +252,32 @@ static bool is_premature(const struct waits *w, const struct process *p, const s
 	       (p->scanning || scan_queue__has(w->parts.scans, p->tgid));
 }
 
+/* By reading, without the lock; whether that may be shown is asked afterwards. */
+static void find_files(struct found *found, size_t n)
+{
+	size_t faults = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct so_look_record *r = found[i].record;
+
+		if (!found[i].moved && (!waited_file__is_dear(&r->thread) || faults++ < MAX_FAULTS))
+			found[i].waits_for_file = waited_file__path((pid_t)r->tgid, &r->thread, found[i].path);
+	}
+}
+
 /* With the lock. */
 static void take_stack(struct waits *w, const struct found *f, const struct thread_memory *memory, bool readable)
 {
 	struct process *p = process_table__find(w->parts.processes, f->record->tgid);
 	struct target *t = target_of(w, p);
 	struct stack *stack = NULL;
+	uint32_t file = 0;
 
 	if (!t)
 		return;
-	if (readable && !user_unwind__caught(w->parts.unwind, p, &f->record->thread, memory, &stack) &&
+	if (readable && f->waits_for_file)
+		file = file_names__number(w->parts.files, f->path, p->uid);
+	if (readable && !user_unwind__caught(w->parts.unwind, p, &f->record->thread, memory, file, &stack) &&
 	    !is_premature(w, p, stack)) {
 		w->figures.caught++;
 		waiting_threads__found(w->threads, t, f->record, stack);
@@ -280,6 +302,7 @@ static size_t catch_some(struct waits *w, struct look *l, size_t first, size_t n
 	bool readable;
 
 	check_again(w, found, n);
+	find_files(found, n);
 	pthread_mutex_lock(w->parts.lock);
 	readable = is_readable(w, found->record->tgid);
 	for (size_t i = 0; i < n; i++) {

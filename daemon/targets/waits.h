@@ -25,6 +25,7 @@ struct waits_parts {
 	struct process_table *processes;
 	struct scan_queue *scans;
 	struct user_unwind *unwind;
+	struct file_names *files;
 };
 
 /* Since the start. */

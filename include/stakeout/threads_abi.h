@@ -14,6 +14,7 @@ struct so_thread {
 	char comm[16];
 	__u64 fsbase;
 	__u64 pc;
+	__s64 syscall; /* that it is in; -1: none, as in a page fault */
 	__u64 regs[SO_NREGS];
 	__u32 n_kernel;
 	__u32 pad;
