@@ -213,6 +213,13 @@ int frame_text__words(const char *words, struct text *text)
 	return append_name(text, words, ' ');
 }
 
+int frame_text__between(const char *before, const char *words, const char *after, struct text *text)
+{
+	int ret = append_string(text, before) ?: append_name(text, words, ' ');
+
+	return ret ?: append_string(text, after);
+}
+
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text)
 {
 	size_t from = text->length;

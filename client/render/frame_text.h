@@ -39,8 +39,9 @@ int frame_text__folded(const struct profile_line *line, bool without_line, struc
 int frame_text__function(const struct profile_line *line, struct text *text);
 /* Of a native frame whose line is known, "function (file.cpp:line in libname.so)"; else as frame_text__function(). */
 int frame_text__line(const struct profile_line *line, struct text *text);
-/* Any other text of a profile. */
+/* Any other text of a profile; and one between two texts of the program's own. */
 int frame_text__words(const char *words, struct text *text);
+int frame_text__between(const char *before, const char *words, const char *after, struct text *text);
 /* The thread of a sample: "comm", or "comm-PID/TID"; blanks as '_', "[unknown]" without a name. */
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text);
 

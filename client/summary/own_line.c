@@ -51,6 +51,28 @@ const char *waited_file(const struct profile_line *line)
 	return !*line->mapping && !strncmp(line->function, "[file ", 6) ? line->function + 1 : NULL;
 }
 
+static bool is_of_threading(const struct profile_line *line)
+{
+	const char *base = strrchr(line->filename, '/');
+
+	return line->python && !strcmp(base ? base + 1 : line->filename, "threading.py");
+}
+
+size_t thread_role(const struct profile *profile, const struct profile_sample *sample)
+{
+	bool thread = false;
+
+	for (size_t i = sample->n_lines; i-- > 0;) {
+		const struct profile_line *line = &profile->lines[sample->lines[i]];
+
+		if (is_of_threading(line))
+			thread |= strstr(line->function, "_bootstrap") != NULL;
+		else if (line->python)
+			return thread ? sample->lines[i] : SIZE_MAX;
+	}
+	return SIZE_MAX;
+}
+
 size_t own_line(const struct profile *profile, const struct profile_sample *sample)
 {
 	size_t python = SIZE_MAX, module = SIZE_MAX, native = SIZE_MAX, user = SIZE_MAX;

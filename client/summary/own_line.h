@@ -15,6 +15,11 @@
  */
 size_t own_line(const struct profile *profile, const struct profile_sample *sample);
 
+/*
+ * What a Python thread was started to do: index of the line of its first function below threading.Thread. SIZE_MAX: it
+ * is no such thread, or no Python.
+ */
+size_t thread_role(const struct profile *profile, const struct profile_sample *sample);
 /* "file PATH]" where the frame is no code but the file that its thread waits for; otherwise NULL. */
 const char *waited_file(const struct profile_line *line);
 

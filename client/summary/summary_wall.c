@@ -27,6 +27,7 @@ struct wall_thread {
 	struct share parts[PARTS];
 	struct share idle;
 	const struct profile_sample *name; /* its largest one: a thread may change its name */
+	size_t role;                       /* line of the profile; SIZE_MAX: not known */
 	size_t wait; /* index in waits_of_threads of what it mostly waits for; SIZE_MAX: nothing */
 };
 
@@ -78,10 +79,9 @@ static int text_number(struct intern *texts, const struct text *text, uint32_t *
 static int add_file(const char *file, struct text *text)
 {
 	char words[512];
-	size_t n = strlen(file);
 
-	snprintf(words, sizeof(words), ", %.*s", (int)(n - 1), file);
-	return frame_text__words(words, text);
+	snprintf(words, sizeof(words), "%.*s", (int)strlen(file) - 1, file);
+	return frame_text__between(", ", words, "", text);
 }
 
 static int line_number(struct summary_wall *w, const struct profile_sample *sample, uint32_t *number)
@@ -108,7 +108,9 @@ static int thread_number(struct summary_wall *w, const struct profile_sample *sa
 	if (ret < 0)
 		return ret;
 	if (ret)
-		w->threads[*number] = (struct wall_thread){ .wait = SIZE_MAX, .name = sample };
+		w->threads[*number] = (struct wall_thread){ .wait = SIZE_MAX, .role = SIZE_MAX, .name = sample };
+	if (w->threads[*number].role == SIZE_MAX)
+		w->threads[*number].role = thread_role(w->scope->profile, sample);
 	if (sample->count > w->threads[*number].name->count)
 		w->threads[*number].name = sample;
 	return 0;
@@ -277,11 +279,21 @@ static void print_text(const struct intern *texts, uint32_t number, FILE *out)
 	summary__print_name(intern__key(texts, number), intern__length(texts, number), out);
 }
 
-static void print_name(const struct wall_thread *thread, FILE *out)
+/* "python3-12/34 (producer)" */
+static int name_of(const struct summary_wall *w, const struct wall_thread *thread, struct text *text)
+{
+	int ret = frame_text__thread(thread->name, true, text);
+
+	if (ret || thread->role == SIZE_MAX)
+		return ret;
+	return frame_text__between(" (", w->scope->profile->lines[thread->role].function, ")", text);
+}
+
+static void print_name(const struct summary_wall *w, const struct wall_thread *thread, FILE *out)
 {
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 
-	if (!frame_text__thread(thread->name, true, text))
+	if (!name_of(w, thread, text))
 		summary__print_name(text->bytes, text->length, out);
 }
 
@@ -316,7 +328,7 @@ static void print_thread(const struct summary_wall *w, const struct wall_thread 
 	for (unsigned i = 0; i < PARTS; i++)
 		fprintf(out, "%6.1f %%  ", percent(thread->parts[i].ns, all));
 	fprintf(out, "%8.2f  ", all / 1e9);
-	print_name(thread, out);
+	print_name(w, thread, out);
 	if (thread->wait != SIZE_MAX) {
 		fprintf(out, "  ");
 		print_wait(w, key_at(&w->waits_of_threads, thread->wait) + 1, out);
@@ -372,7 +384,7 @@ static void print_head(const struct summary_wall *w, FILE *out)
 		const struct wall_thread *first = &w->threads[w->order[0]];
 
 		fprintf(out, "the busiest, ");
-		print_name(first, out);
+		print_name(w, first, out);
 		fprintf(out, ", ran %.1f %% of its time; it waits mostly for ",
 			percent(first->parts[PART_RUNNING].ns, all_ns(first)));
 		print_wait(w, key_at(&w->waits_of_threads, first->wait) + 1, out);
@@ -455,7 +467,7 @@ static json_t *thread_json(const struct summary_wall *w, size_t i)
 
 	_cleanup_(text) struct text *name = &(struct text){ .length = 0 };
 
-	frame_text__thread(thread->name, true, name);
+	name_of(w, thread, name);
 	return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name", json_stringn(name->bytes, name->length),
 			 "pid", (json_int_t)thread->name->pid, "tid", (json_int_t)thread->name->tid, "running_s",
 			 seconds(&thread->parts[PART_RUNNING]), "runnable_s", seconds(&thread->parts[PART_RUNNABLE]),

@@ -13,7 +13,7 @@
 #include "bpf/looks.skel.h"
 #include "stakeout/array.h"
 
-/* An iterator for each process (6.1) costs some 15 us a look; beyond these all of the machine's tasks are gone through. */
+/* An iterator for each process (6.1) costs some 15 us a look. Beyond these, one goes through all tasks there are. */
 #define MAX_LINKS 16
 #define READ_STEP (64u << 10)
 

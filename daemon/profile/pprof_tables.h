@@ -86,7 +86,7 @@ int pprof_tables__mapping(struct pprof_tables *tables, const struct pprof_mappin
 
 /* Room for n ids, which pprof_tables__sample() looks up. NULL: out of memory. */
 uint32_t *pprof_tables__stack(struct pprof_tables *tables, size_t n);
-/* A further value, which each sample that is there has like that of the type number `like`. -EINVAL: no room, -ENOMEM. */
+/* A further value, which samples that are there have from their value number `like`. -EINVAL: no room; -ENOMEM. */
 int pprof_tables__add_type(struct pprof_tables *tables, const struct pprof_value_type *type, size_t like);
 /* *values: the sample's own, zero if it is new; borrowed until the next one. n_types must be set. 0 or -ENOMEM. */
 int pprof_tables__sample(struct pprof_tables *tables, size_t n_locations, const struct pprof_label *labels,

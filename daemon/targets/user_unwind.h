@@ -25,7 +25,7 @@ struct user_unwind {
  */
 int user_unwind__raw(const struct user_unwind *uu, struct process *process, const struct so_raw_record *raw,
 		     struct python_functions *functions, struct stack **out);
-/* After one or several of these, before the lock is let go: gives back the tables that this thread had mapped for them. */
+/* After one or several of these, with the lock: gives back the tables that this thread mapped for them. */
 void user_unwind__done(void);
 /* The same for who comes again soon: most times it keeps them. */
 void user_unwind__pause(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which file a waiting thread reads, writes or syncs: by its system call's descriptor, or by the address that faulted. */
+/* Which file a thread waits for: by its system call's descriptor, or by the address that faulted. */
 #ifndef STAKEOUT_WAITED_FILE_H
 #define STAKEOUT_WAITED_FILE_H
 

@@ -169,7 +169,7 @@ static void ask_for(struct waits *w, struct look *l, const struct so_look_record
 	l->found[l->n_found++] = (struct found){ .record = r };
 }
 
-/* With the lock. Its time is counted, and its stack is wanted at the next look, where it may not have run until then. */
+/* With the lock. Its time is counted; its stack is wanted at the next look, even if it does not run until then. */
 static void put_off(struct waits *w, struct target *t, const struct so_look_record *r)
 {
 	thread_looks__forget(w->looks, r->thread.tid);
@@ -449,8 +449,8 @@ bool waits__wanted(const struct waits *w)
 }
 
 /*
- * Not with what the kernel side knows of a look that is still being taken in. A process that executes another program is
- * not looked at until its mappings are read.
+ * Not with what the kernel side knows of a look that is still being taken in. A process that executes another program
+ * is not looked at until its mappings are read.
  */
 static void settle_thread(void *context, struct target *t, struct waiting_thread *thread)
 {

@@ -47,7 +47,7 @@ uint64_t waits__look(struct waits *waits);
 
 /* Whether there is a target to be looked at. */
 bool waits__wanted(const struct waits *waits);
-/* All that is known is counted, up to now for threads that waited at the last look. Those that have ended are forgotten. */
+/* Counts what is known, up to now for threads that waited at the last look. Forgets those that have ended. */
 void waits__settle(struct waits *waits);
 /* The same of a target that ends now, or is looked at no more; its threads are taken to have gone on as seen last. */
 void waits__end(struct waits *waits, const struct target *t);
