@@ -3,11 +3,13 @@
 #include <curl/curl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/commands/commands.h"
 #include "client/session/message.h"
 #include "stakeout/build_id.h"
+#include "stakeout/nearest.h"
 
 static const struct command {
 	const char *name;
@@ -37,12 +39,12 @@ static void print_help(void)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		printf("  %-10s %s\n", commands[i].name, commands[i].summary);
 	puts("\nOptions before the command:\n"
-	     "  --socket PATH   the daemon's socket (/run/stakeout/stakeoutd.sock, or\n"
+	     "  --socket PATH   the daemon's socket ($STAKEOUT_SOCKET, /run/stakeout/stakeoutd.sock,\n"
 	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
 	     "                  record, dump and cuda start one of their own\n"
 	     "  --version       print the version and the build-id\n"
 	     "  -h, --help      print this help\n\n"
-	     "A first profile:  sudo stakeout record -p PID\n\n"
+	     "A first profile:  sudo stakeout record PID\n\n"
 	     "Exit status: 0 done, 1 failed, 2 wrong usage.");
 }
 
@@ -91,9 +93,43 @@ static int take_globals(int argc, char **argv, struct globals *globals, int *at)
 	return -1;
 }
 
+static int unknown_command(const char *word)
+{
+	size_t distance = NEAREST_FAR;
+	const char *nearest = NULL;
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (nearest__is_nearer(word, commands[i].name, &distance))
+			nearest = commands[i].name;
+	if (!nearest)
+		return usage("unknown command '%s'", word);
+	message__error("unknown command '%s'; did you mean '%s'? (see stakeout --help)", word, nearest);
+	return STATUS_USAGE;
+}
+
+/* "help", "help COMMAND", "version": the options of the same name. Returns -1 to go on with the words of argv. */
+static int take_words(int argc, char **argv, int at)
+{
+	static char help[] = "--help";
+
+	if (!strcmp(argv[at], "version")) {
+		print_version();
+		return STATUS_DONE;
+	}
+	if (strcmp(argv[at], "help") != 0)
+		return -1;
+	if (at + 1 == argc) {
+		print_help();
+		return STATUS_DONE;
+	}
+	argv[at] = argv[at + 1];
+	argv[at + 1] = help;
+	return -1;
+}
+
 int main(int argc, char **argv)
 {
-	struct globals globals = { 0 };
+	struct globals globals = { .socket = getenv("STAKEOUT_SOCKET") };
 	int at = 0, status;
 
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write */
@@ -102,6 +138,11 @@ int main(int argc, char **argv)
 		return status;
 	if (at == argc)
 		return usage("%s", "which command?");
+	if (globals.socket && !globals.socket[0])
+		globals.socket = NULL;
+	status = take_words(argc, argv, at);
+	if (status >= 0)
+		return status;
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[at], commands[i].name))
 			continue;
@@ -115,5 +156,5 @@ int main(int argc, char **argv)
 		}
 		return status;
 	}
-	return usage("unknown command '%s'", argv[at]);
+	return unknown_command(argv[at]);
 }

@@ -7,6 +7,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/running.h"
 #include "client/cuda/cuda_event_summary.h"
+#include "client/session/child_command.h"
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
 #include "client/session/output.h"
@@ -20,7 +21,8 @@
 #define POLL_MS 100
 
 struct recording {
-	const struct record_options *options;
+	struct record_options *options;
+	struct child_command *command; /* that is recorded; NULL: a process that runs already */
 	struct session *session;
 	struct target target;
 	bool progress; /* standard error is a terminal */
@@ -37,6 +39,7 @@ static void cleanup__recording(struct recording *recording)
 	profile__free(recording->profile);
 	json_decref(recording->stats);
 	free(recording->bytes);
+	child_command__free(recording->command);
 	session__free(recording->session);
 	output__free(recording->stats_output);
 	output__free(recording->output);
@@ -236,22 +239,48 @@ static void say_result(const struct recording *recording, bool selected)
 		      stacks == 1 ? "" : "s");
 }
 
-static int record(const struct globals *globals, const struct record_options *options, struct so_error *err)
+/* Before the daemon: it leaves itself out of what started it, and is no child of the command. */
+static int start_command(struct recording *recording, struct so_error *err)
+{
+	struct record_options *options = recording->options;
+	int ret = 0;
+
+	if (options->command)
+		ret = child_command__start(options->command, &recording->command, err);
+	if (recording->command)
+		options->pid = child_command__pid(recording->command);
+	return ret;
+}
+
+/* A command that was interrupted, as the shell's Ctrl-C does, ends by itself or is waited for. */
+static int end_command(struct recording *recording)
+{
+	return recording->command ? child_command__wait(recording->command) : STATUS_DONE;
+}
+
+/* *status: of the command, where it ran. */
+static int record(const struct globals *globals, struct record_options *options, int *status, struct so_error *err)
 {
 	_cleanup_(recording) struct recording recording = { .options = options };
 	int ret;
 
-	recording.progress = !options->quiet && isatty(STDERR_FILENO);
-	ret = open_outputs(&recording, err);
+	/* What a command prints and the progress of its recording would be in each other's way. */
+	recording.progress = !options->quiet && !options->command && isatty(STDERR_FILENO);
+	ret = start_command(&recording, err);
+	ret = ret ?: open_outputs(&recording, err);
 	ret = ret ?: session__open(globals->socket, SESSION_ANY, &recording.session, err);
 	if (!ret && interrupt__pending())
 		ret = so_err(err, -EINTR, "interrupted before sampling began");
 	ret = ret ?: attach(&recording, err);
+	if (!ret && recording.command)
+		ret = child_command__go(recording.command, err);
 	ret = ret ?: wait_for_end(&recording, err);
 	ret = ret ?: fetch(&recording, err);
 	ret = ret ?: write_outputs(&recording, err);
 	if (!ret || (ret == -ENODATA && recording.written))
 		say_result(&recording, !ret);
+	if (!ret)
+		*status = end_command(&recording);
 	return ret;
 }
 
@@ -259,11 +288,12 @@ int cmd_record(const struct globals *globals, int argc, char **argv)
 {
 	struct record_options options;
 	struct so_error err = { .text = "" };
+	int status = STATUS_DONE;
 	int ret = record_options__parse(argc, argv, &options, &err);
 
 	if (ret)
 		return running__parsed(ret, &err);
 	interrupt__install();
-	ret = record(globals, &options, &err);
-	return running__end(ret, &err);
+	ret = record(globals, &options, &status, &err);
+	return ret ? running__end(ret, &err) : status;
 }

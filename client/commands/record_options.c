@@ -45,8 +45,11 @@ static int check(struct record_options *options, const char *format, struct so_e
 {
 	int ret = 0;
 
-	if (!options->pid)
-		return so_err(err, -EINVAL, "which process? Give its ID with -p PID");
+	if (options->pid && options->command)
+		return so_err(err, -EINVAL, "a process ID or a command, not both");
+	if (!options->pid && !options->command)
+		return so_err(err, -EINVAL,
+			      "which process? Give its ID (record PID), or a command to start (record -- COMMAND)");
 	if (options->output && options->stats && !strcmp(options->output, options->stats))
 		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'", options->output);
 	if (format)
@@ -64,7 +67,7 @@ static int check(struct record_options *options, const char *format, struct so_e
 int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err)
 {
 	struct record_options options = {
-		.duration_s = RECORD_DEFAULT_DURATION_S,
+		.duration_s = -1,
 		.rate_hz = RECORD_DEFAULT_RATE_HZ,
 		.children = true,
 		.kernel = true,
@@ -74,7 +77,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &options.duration_s,
-		  "how long (10), or 'unlimited': until Ctrl-C" },
+		  "how long (10; a command: to its end): 90, 5m, 1h,\n'unlimited': until Ctrl-C" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &options.rate_hz, "samples a second of CPU time (99)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
 		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
@@ -103,13 +106,18 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_END },
 	};
 	const struct option_table table = {
-		.usage = "record -p PID [OPTION]...",
+		.usage = "record PID [OPTION]... | record [OPTION]... -- COMMAND...",
 		.about = "Samples the stacks of a process, its threads and its children, and writes how often\n"
-			 "each was seen. Ctrl-C ends it early and writes what was taken.",
+			 "each was seen. Ctrl-C ends it early and writes what was taken. A COMMAND is recorded from its\n"
+			 "first instruction to its end, and its exit status is passed on.",
 		.entries = entries,
+		.command = &options.command,
 	};
 	int ret = options__parse(&table, argc, argv, err);
 
+	/* A command is recorded to its end. */
+	if (options.duration_s < 0)
+		options.duration_s = options.command ? 0 : RECORD_DEFAULT_DURATION_S;
 	if (ret == OPTIONS_GO_ON)
 		ret = check(&options, format, err);
 	if (ret == OPTIONS_GO_ON)

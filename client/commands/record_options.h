@@ -16,6 +16,7 @@
 
 struct record_options {
 	pid_t pid;
+	char **command; /* that is started to be recorded, in place of a PID; NULL: none */
 	double duration_s; /* 0: until stopped */
 	unsigned rate_hz;
 	const char *output; /* NULL: a name made of the PID and the time */

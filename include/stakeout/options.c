@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "stakeout/cleanup.h"
+#include "stakeout/nearest.h"
 
 #define HELP_CODE  1000
 #define FIRST_CODE 1001    /* getopt's code of entry i is FIRST_CODE + i */
@@ -65,6 +67,15 @@ static int parse_rate(const char *text, unsigned *out, struct so_error *err)
 	return 0;
 }
 
+/* "", "s", "m", "h" */
+static bool take_unit(const char *unit, double *value)
+{
+	if (*unit && unit[1])
+		return false;
+	*value *= *unit == 'm' ? 60 : *unit == 'h' ? 3600 : 1;
+	return strchr("smh", *unit) != NULL;
+}
+
 static int parse_duration(const char *text, double *out, struct so_error *err)
 {
 	double value;
@@ -76,9 +87,11 @@ static int parse_duration(const char *text, double *out, struct so_error *err)
 	}
 	value = strtod(text, &end);
 	/* Only digits and a point: strtod also knows "inf", "0x10" and leading blanks. */
-	if (strspn(text, "0123456789.") != strlen(text) || end == text || *end || !(value > 0) ||
-	    value > OPTIONS_MAX_DURATION_S)
-		return so_err(err, -EINVAL, "'%s' is not a duration: seconds above 0 and up to %d, or 'unlimited'",
+	if (strspn(text, "0123456789.") != (size_t)(end - text) || end == text || !take_unit(end, &value) ||
+	    !(value > 0) || value > OPTIONS_MAX_DURATION_S)
+		return so_err(err, -EINVAL,
+			      "'%s' is not a duration: seconds above 0 and up to %d, or with a unit (90s, 5m, 1h), or "
+			      "'unlimited'",
 			      text, OPTIONS_MAX_DURATION_S);
 	*out = value;
 	return 0;
@@ -228,6 +241,15 @@ static int take(const struct option_entry *entry, const char *text, struct so_er
 	return 0;
 }
 
+/* The one that takes a process's number; NULL: there is none. */
+static const struct option_entry *pid_entry(const struct option_table *table)
+{
+	for (const struct option_entry *entry = table->entries; kind_of(entry) != OPTION_END; entry++)
+		if (kind_of(entry) == OPTION_PID)
+			return entry;
+	return NULL;
+}
+
 /* The two forms that getopt_long() wants. */
 struct getopt_tables {
 	struct option longs[OPTIONS_MAX + 2];
@@ -241,7 +263,7 @@ static void build(const struct option_table *table, struct getopt_tables *out)
 
 	memset(out, 0, sizeof(*out));
 	/* '+': options end at the first other word; ':': a missing value is not an unknown option */
-	*s++ = table->positional_value ? '-' : '+';
+	*s++ = table->positional_value || pid_entry(table) ? '-' : '+';
 	*s++ = ':';
 	*s++ = 'h';
 	out->longs[n++] = (struct option){ "help", no_argument, NULL, HELP_CODE };
@@ -270,18 +292,39 @@ static const struct option_entry *entry_of(const struct option_table *table, int
 	return NULL;
 }
 
-static int unknown(const char *command, char **argv, struct so_error *err)
+/* "; did you mean --output?", or "" */
+static void suggest(const struct option_table *table, const char *word, char *text, size_t size)
 {
+	size_t distance = NEAREST_FAR;
+
+	text[0] = '\0';
+	if (strncmp(word, "--", 2) != 0)
+		return;
+	for (const struct option_entry *entry = table->entries; kind_of(entry) != OPTION_END; entry++)
+		if (entry->name && nearest__is_nearer(word + 2, entry->name, &distance))
+			snprintf(text, size, "; did you mean --%s?", entry->name);
+}
+
+static int unknown(const struct option_table *table, const char *command, char **argv, struct so_error *err)
+{
+	char meant[80];
+
 	if (optopt > 0 && optopt < HELP_CODE)
 		return so_err(err, -EINVAL, "unknown option '-%c' (see %s --help)", optopt, command);
 	if (optopt >= HELP_CODE)
 		return so_err(err, -EINVAL, "'%s': this option takes no value", argv[optind - 1]);
-	return so_err(err, -EINVAL, "unknown option '%s' (see %s --help)", argv[optind - 1], command);
+	suggest(table, argv[optind - 1], meant, sizeof(meant));
+	return so_err(err, -EINVAL, "unknown option '%s'%s (see %s --help)", argv[optind - 1], meant, command);
 }
 
 static int take_positional(const struct option_table *table, const char *command, const char *word,
 			   struct so_error *err)
 {
+	const struct option_entry *pid = pid_entry(table);
+	bool number = strspn(word, "0123456789") == strlen(word) && *word;
+
+	if (pid && !*(pid_t *)pid->value && number && (!table->positional_value || access(word, F_OK)))
+		return parse_pid(word, pid->value, err);
 	if (!table->positional_value || *table->positional_value)
 		return so_err(err, -EINVAL, "unexpected argument '%s' (see %s --help)", word, command);
 	*table->positional_value = word;
@@ -344,9 +387,13 @@ int options__parse(const struct option_table *table, int argc, char **argv, stru
 		if (code == ':')
 			return so_err(err, -EINVAL, "option '%s' needs a value", argv[optind - 1]);
 		if (code == '?')
-			return unknown(command, argv, err);
+			return unknown(table, command, argv, err);
 		ret = code == 1 ? take_positional(table, command, optarg, err)
 				: take(entry_of(table, code), optarg, err);
+	}
+	if (!ret && optind < argc && table->command) {
+		*table->command = &argv[optind];
+		return 0;
 	}
 	for (; !ret && optind < argc; optind++)
 		ret = take_positional(table, command, argv[optind], err);

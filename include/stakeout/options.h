@@ -70,7 +70,8 @@ struct option_table {
 	const char *about;   /* what the command does, and what it prints */
 	const struct option_entry *entries;
 	const char *end;               /* what --help ends with, or NULL */
-	const char **positional_value; /* takes the one argument without a dash; NULL: there is none */
+	const char **positional_value; /* takes the one argument without a dash; NULL: there is none, but for a PID */
+	char ***command;               /* takes what follows "--", argv's own, NULL at its end; NULL: nothing may */
 };
 
 enum options_result {
@@ -78,7 +79,11 @@ enum options_result {
 	OPTIONS_HELP_SHOWN, /* on standard output */
 };
 
-/* argv[0] is the command's name. Strings stay argv's. Returns an options_result, or -EINVAL: wrong usage, in words. */
+/*
+ * argv[0] is the command's name. A number without a dash is the value of the option for a PID, where there is one that
+ * has none yet, unless a file is called so and one is asked for. Strings stay argv's. Returns an options_result, or -EINVAL:
+ * wrong usage, in words.
+ */
 int options__parse(const struct option_table *table, int argc, char **argv, struct so_error *err);
 /* The entry of a file of settings, by its full name; NULL: there is no such. */
 const struct option_entry *options__setting(const struct option_table *table, const char *name);
