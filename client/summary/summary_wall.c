@@ -13,6 +13,7 @@
 
 #define TOP_WAITS   10
 #define TOP_HOLDERS 5
+#define WORTH_SAYING 1 /* percent of a thread's time */
 
 enum part { PART_RUNNING, PART_RUNNABLE, PART_WAITING, PARTS };
 
@@ -368,6 +369,24 @@ static void print_states(const struct summary_wall *w, FILE *out)
 }
 
 /* The thread that ran most is the one that the others work for, or that works for them. */
+static void print_busiest(const struct summary_wall *w, const struct wall_thread *first, FILE *out)
+{
+	double all = all_ns(first), runnable = first->parts[PART_RUNNABLE].ns,
+	       wait = first->wait == SIZE_MAX ? 0 : w->waits_of_threads.shares[first->wait].ns;
+
+	fprintf(out, "the busiest, ");
+	print_name(w, first, out);
+	fprintf(out, ", ran %.1f %% of its time", percent(first->parts[PART_RUNNING].ns, all));
+	if (runnable > wait && percent(runnable, all) >= WORTH_SAYING) {
+		fprintf(out, "; for %.1f %% it could have run, but had no CPU", percent(runnable, all));
+	} else if (percent(wait, all) >= WORTH_SAYING) {
+		fprintf(out, "; it waits mostly for ");
+		print_wait(w, key_at(&w->waits_of_threads, first->wait) + 1, out);
+		fprintf(out, ", %.1f %%", percent(wait, all));
+	}
+	fputc('\n', out);
+}
+
 static void print_head(const struct summary_wall *w, FILE *out)
 {
 	double seconds = (double)w->scope->profile->duration_ns / 1e9, ran = 0;
@@ -380,16 +399,8 @@ static void print_head(const struct summary_wall *w, FILE *out)
 		fprintf(out, " in %.1f s (%.0f %% of one CPU)", seconds, percent(ran, seconds));
 	fprintf(out, "; of their wall time, %.1f s:\n", w->total.ns / 1e9);
 	print_states(w, out);
-	if (n && w->threads[w->order[0]].wait != SIZE_MAX) {
-		const struct wall_thread *first = &w->threads[w->order[0]];
-
-		fprintf(out, "the busiest, ");
-		print_name(w, first, out);
-		fprintf(out, ", ran %.1f %% of its time; it waits mostly for ",
-			percent(first->parts[PART_RUNNING].ns, all_ns(first)));
-		print_wait(w, key_at(&w->waits_of_threads, first->wait) + 1, out);
-		fprintf(out, ", %.1f %%\n", percent(w->waits_of_threads.shares[first->wait].ns, all_ns(first)));
-	}
+	if (n)
+		print_busiest(w, &w->threads[w->order[0]], out);
 }
 
 static void print_waits(const struct summary_wall *w, FILE *out)

@@ -131,11 +131,19 @@ static int watch(int epoll_fd, int fd)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
+/* Whether a target may have to end when the loop has slept. */
+static bool is_soon(uint64_t deadline_ns, uint64_t sleep_ns)
+{
+	return deadline_ns != UINT64_MAX && sleep_ns != UINT64_MAX &&
+	       deadline_ns <= clock__now_ns() + sleep_ns + 2 * MS;
+}
+
 static void *loop(void *context)
 {
 	struct engine *e = context;
 	_cleanup_close_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	struct epoll_event events[4];
+	bool look_first = false;
 
 	if (epoll_fd < 0 || watch(epoll_fd, e->wake_fd) || watch(epoll_fd, sampler__stacks_fd(e->sampler)) ||
 	    watch(epoll_fd, sampler__events_fd(e->sampler)))
@@ -143,9 +151,12 @@ static void *loop(void *context)
 	for (;;) {
 		uint64_t sleep_ns;
 
+		if (look_first)
+			waits__update(e->waits);
 		pthread_mutex_lock(&e->lock);
 		take_input(e);
 		sleep_ns = timers(e);
+		look_first = waits__wanted(e->waits) && is_soon(next_deadline(e), sleep_ns);
 		if (e->stopping) {
 			pthread_mutex_unlock(&e->lock);
 			return NULL;

@@ -426,6 +426,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 		ret = waits__load(e->waits, err);
 	if (ret)
 		return ret;
+	waits__update(e->waits);
 	pthread_mutex_lock(&e->lock);
 	/* Again: the pid may have become another process's while the lock was waited for, or programs were loaded. */
 	ret = check_process(o, &info, err);
@@ -444,6 +445,7 @@ int engine__stop(struct engine *e, uint32_t id, struct so_error *err)
 	struct target *t;
 	int ret = 0;
 
+	waits__update(e->waits);
 	pthread_mutex_lock(&e->lock);
 	t = targets__find(&e->targets, id);
 	if (!t)

@@ -93,6 +93,7 @@ int engine_take_snapshot(struct engine *e, uint32_t id, struct caller caller, st
 {
 	int ret;
 
+	waits__update(e->waits);
 	pthread_mutex_lock(&e->lock);
 	ret = take_locked(e, id, caller, s, err);
 	pthread_mutex_unlock(&e->lock);

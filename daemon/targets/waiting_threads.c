@@ -143,6 +143,22 @@ static void count(struct waiting_thread *thread, const struct so_look_record *r)
 	thread->delay_ns = r->delay_ns;
 }
 
+/* What the sums said late was counted for waiting, or for being runnable, before. */
+static void balance(struct waiting_thread *thread)
+{
+	int64_t ns;
+
+	if (thread->wait_ns < 0 && thread->runnable_ns > 0) {
+		ns = -thread->wait_ns < thread->runnable_ns ? -thread->wait_ns : thread->runnable_ns;
+		thread->wait_ns += ns;
+		thread->runnable_ns -= ns;
+	} else if (thread->runnable_ns < 0 && thread->wait_ns > 0) {
+		ns = -thread->runnable_ns < thread->wait_ns ? -thread->runnable_ns : thread->wait_ns;
+		thread->runnable_ns += ns;
+		thread->wait_ns -= ns;
+	}
+}
+
 static enum waiting_state state_of(const struct so_look_record *r)
 {
 	if (r->thread.on_cpu)
@@ -177,6 +193,8 @@ void waiting_threads__found(struct waiting_threads *all, struct target *t, const
 	waiting_thread__went_on(t, thread, r->before_ns);
 	count(thread, r);
 	thread->switches = r->thread.switches;
+	thread->seen_ns = r->at_ns;
+	balance(thread);
 	thread->state = state_of(r);
 	if (thread->state == WAITING_WAITS && stack)
 		set(&thread->waits, stack);
@@ -219,6 +237,7 @@ void waiting_threads__end(struct waiting_threads *all, struct target *t, struct 
 		thread->ran_ns += ns;
 	else if (ns > 0)
 		thread->runnable_ns += ns;
+	balance(thread);
 	pay(t, thread, SAMPLE_WAIT, &thread->wait_ns, thread->waits ?: all->nowhere);
 	pay(t, thread, SAMPLE_RUN, &thread->ran_ns, all->nowhere);
 	pay(t, thread, SAMPLE_RUNNABLE, &thread->runnable_ns, thread->runnable ?: all->nowhere);

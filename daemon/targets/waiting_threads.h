@@ -15,6 +15,7 @@ struct waiting_thread {
 	uint64_t started_ns, switches;
 	enum waiting_state state; /* at the last look */
 	bool ended;
+	uint64_t seen_ns;                 /* by a record */
 	uint64_t at_ns, run_ns, delay_ns; /* up to where its time is counted, and the kernel's sums then */
 	/* Counted, but not given to a stack yet: it has not been found there. Below 0: the kernel's sums were late. */
 	int64_t wait_ns, runnable_ns, ran_ns;

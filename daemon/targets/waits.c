@@ -29,6 +29,7 @@
 
 struct waits {
 	struct waits_parts parts;
+	pthread_mutex_t look_lock;  /* looks are made one at a time; comes before the engine's */
 	struct thread_looks *looks; /* NULL: not loaded yet */
 	struct waiting_threads *threads;
 	uint64_t last_look_ns; /* when the last one began */
@@ -64,6 +65,7 @@ int waits__new(const struct waits_parts *parts, struct waits **out)
 		return ret;
 	}
 	w->parts = *parts;
+	pthread_mutex_init(&w->look_lock, NULL);
 	*out = w;
 	return 0;
 }
@@ -74,6 +76,7 @@ void waits__free(struct waits *w)
 		return;
 	waiting_threads__free(w->threads);
 	thread_looks__close(w->looks);
+	pthread_mutex_destroy(&w->look_lock);
 	free(w);
 }
 
@@ -418,7 +421,28 @@ static uint64_t until_next(uint64_t read_ns, uint64_t all_ns)
 	return ns > read_ns * READING_SHARE ? ns : read_ns * READING_SHARE;
 }
 
-uint64_t waits__look(struct waits *w)
+void waits__update(struct waits *w)
+{
+	struct look l = { 0 };
+	const struct so_look_record *r;
+	size_t at = 0;
+
+	/* A look that is under way will do. */
+	if (pthread_mutex_trylock(&w->look_lock))
+		return;
+	if (choose_processes(w) && !thread_looks__read(w->looks, SO_LOOK_CHANGED, &l.bytes, &l.length)) {
+		take_others(w, &l);
+		pthread_mutex_lock(w->parts.lock);
+		while ((r = thread_looks__next(l.bytes, l.length, &at)))
+			if (has_stack(r))
+				put_off(w, target_of(w, process_table__find(w->parts.processes, r->tgid)), r);
+		pthread_mutex_unlock(w->parts.lock);
+	}
+	release(&l);
+	pthread_mutex_unlock(&w->look_lock);
+}
+
+static uint64_t look_all(struct waits *w)
 {
 	uint64_t began_ns = clock__now_ns(), began_cpu_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID), read_ns = 0,
 		 took_ns;
@@ -436,6 +460,16 @@ uint64_t waits__look(struct waits *w)
 	return until_next(read_ns, took_ns);
 }
 
+uint64_t waits__look(struct waits *w)
+{
+	uint64_t ns;
+
+	pthread_mutex_lock(&w->look_lock);
+	ns = look_all(w);
+	pthread_mutex_unlock(&w->look_lock);
+	return ns;
+}
+
 bool waits__wanted(const struct waits *w)
 {
 	const struct target *t;
@@ -448,6 +482,15 @@ bool waits__wanted(const struct waits *w)
 	return false;
 }
 
+/* When it was seen last, by a look or, where the kernel side was told to forget it, by its last record. */
+static uint64_t last_seen(const struct waits *w, const struct waiting_thread *thread, struct so_looked *known)
+{
+	if (thread_looks__find(w->looks, thread->tid, known) && known->started_ns == thread->started_ns)
+		return known->at_ns;
+	known->switches = thread->switches + 1;
+	return thread->seen_ns;
+}
+
 /*
  * Not with what the kernel side knows of a look that is still being taken in. A process that executes another program
  * is not looked at until its mappings are read.
@@ -456,19 +499,21 @@ static void settle_thread(void *context, struct target *t, struct waiting_thread
 {
 	struct waits *w = context;
 	const struct process *p = process_table__find(w->parts.processes, thread->tgid);
+	uint64_t now_ns = clock__now_ns(), seen_ns;
 	struct so_looked known;
 
-	if (!thread_looks__find(w->looks, thread->tid, &known) || known.started_ns != thread->started_ns ||
-	    known.switches != thread->switches)
-		return;
-	waiting_thread__went_on(t, thread, known.at_ns);
-	if (known.at_ns < w->last_look_ns && (!p || p->gone || p->run)) {
-		waiting_threads__end(w->threads, t, thread, known.at_ns);
+	seen_ns = last_seen(w, thread, &known);
+	if (seen_ns < w->last_look_ns && (!p || p->gone || p->run)) {
+		waiting_threads__end(w->threads, t, thread, seen_ns);
 		thread_looks__forget(w->looks, thread->tid);
 		return;
 	}
+	if (known.switches != thread->switches)
+		return;
+	waiting_thread__went_on(t, thread, seen_ns);
 	/* Where it has run since, its next look takes back what was too much. */
-	waiting_thread__went_on(t, thread, clock__now_ns());
+	if (thread->state == WAITING_WAITS && now_ns - seen_ns < 2 * MEAN_NS)
+		waiting_thread__went_on(t, thread, now_ns);
 }
 
 void waits__settle(struct waits *w)

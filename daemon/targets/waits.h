@@ -45,6 +45,11 @@ int waits__load(struct waits *waits, struct so_error *err);
 /* One look at all of them. Returns how long it is to be, on average, until the next one, ns. */
 uint64_t waits__look(struct waits *waits);
 
+/*
+ * Counts the time of all threads up to now, and catches no stack. Without the lock; from any thread, before an answer is
+ * made or a target ends.
+ */
+void waits__update(struct waits *waits);
 /* Whether there is a target to be looked at. */
 bool waits__wanted(const struct waits *waits);
 /* Counts what is known, up to now for threads that waited at the last look. Forgets those that have ended. */
