@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout summary: where a watched process has spent its time so far, or a recorded one, in words or JSON. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 #include "client/commands/commands.h"
+#include "client/commands/look.h"
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
 #include "client/session/output.h"
@@ -11,6 +13,7 @@
 #include "profile/profile.h"
 #include "client/session/profile_file.h"
 #include "client/commands/running.h"
+#include "client/session/session.h"
 #include "client/render/selection.h"
 #include "client/summary/summary.h"
 #include "client/session/target.h"
@@ -20,6 +23,7 @@ struct summarising {
 	pid_t pid;
 	struct past_options past;
 	struct time_range range; /* of these */
+	double duration_s;       /* of a look; 0: not asked for */
 	const char *input;       /* NULL: the process */
 	bool as_json, print_categories;
 	const char *report, *categories;
@@ -97,17 +101,34 @@ static int summarise_past(struct api_client *api, void *context, struct so_error
 	return ret ? ret : write_all(context, err);
 }
 
-static int summarise_process(struct api_client *api, void *context, struct so_error *err)
+/* What the daemon has of it; a process that is not watched is looked at for some seconds. */
+static int get_present(struct session *session, struct summarising *s, uint8_t **bytes, size_t *length,
+		       struct so_error *err)
 {
-	struct summarising *s = context;
-	_cleanup_free_ uint8_t *bytes = NULL;
+	struct api_client *api = session__api(session);
 	struct target target;
-	size_t length = 0;
-	int ret = target__find(api, s->pid, &target, err);
+	int ret = session__private(session) ? -ENOENT : target__find(api, s->pid, &target, err);
 
-	ret = ret ?: target__profile(api, target.id, &bytes, &length, err);
+	if (ret == -ENOENT && !session__private(session) && kill(s->pid, 0) && errno == ESRCH)
+		return ret;
+	if (ret == -ENOENT || (!ret && s->duration_s > 0))
+		return look__at(session, s->pid, s->duration_s > 0 ? s->duration_s : LOOK_DEFAULT_S, bytes, length,
+				&s->stats, err);
+	ret = ret ?: target__profile(api, target.id, bytes, length, err);
+	return ret ?: target__stats(api, target.id, &s->stats, err);
+}
+
+static int summarise_process(const struct globals *globals, struct summarising *s, struct so_error *err)
+{
+	_cleanup_(session) struct session *session = NULL;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t length = 0;
+	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
+
+	ret = ret ?: get_present(session, s, &bytes, &length, err);
 	ret = ret ?: profile__read(bytes, length, &s->profile, err);
-	ret = ret ?: target__stats(api, target.id, &s->stats, err);
+	if (!ret)
+		err->text[0] = '\0';
 	return ret ? ret : write_all(s, err);
 }
 
@@ -152,7 +173,9 @@ static int prepare(struct summarising *s, struct so_error *err)
 static int parse(int argc, char **argv, struct summarising *s)
 {
 	const struct option_entry entries[] = {
-		{ OPTION_PID, 'p', "pid", "PID", &s->pid, "the process that is watched" },
+		{ OPTION_PID, 'p', "pid", "PID", &s->pid, "the process" },
+		{ OPTION_DURATION, 'd', "duration", "SECONDS", &s->duration_s,
+		  "look at it for so long, in wall time; 5 for a process\nthat is not watched" },
 		PAST_SINCE(s->past),
 		PAST_UNTIL(s->past),
 		PAST_AT(s->past),
@@ -171,12 +194,11 @@ static int parse(int argc, char **argv, struct summarising *s)
 		{ OPTION_END },
 	};
 	const struct option_table table = {
-		.usage = "summary -p PID | FILE [OPTION]...",
-		.about = "Shows where a watched process has spent its time so far: by category, phase, "
-			 "function,\n"
-			 "source line, thread and process. FILE: a recorded pprof file instead; '-' is "
-			 "standard\n"
-			 "input.",
+		.usage = "summary PID | FILE [OPTION]...",
+		.about = "Shows where a process spends its time: who runs, who waits and for what; categories,\n"
+			 "phases, functions, source lines, threads and processes. A watched process's since it\n"
+			 "is watched, another's in the next seconds. FILE: a recorded pprof file instead; '-' is\n"
+			 "standard input.",
 		.entries = entries,
 		.positional_value = &s->input,
 	};
@@ -214,8 +236,10 @@ int cmd_summary(const struct globals *globals, int argc, char **argv)
 	}
 	interrupt__install();
 	ret = open_outputs(&s, &err);
+	if (!ret && s.pid && past__wanted(&s.past))
+		return running__do(globals, summarise_past, &s);
 	if (!ret && s.pid)
-		return running__do(globals, past__wanted(&s.past) ? summarise_past : summarise_process, &s);
+		return running__end(summarise_process(globals, &s, &err), &err);
 	ret = ret ?: summarise_file(&s, &err);
 	return running__end(ret, &err);
 }

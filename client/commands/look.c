@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/commands/look.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "client/session/api_client.h"
+#include "client/session/interrupt.h"
+#include "client/session/target.h"
+
+#define RATE_HZ 99
+#define STEP_MS 100
+
+static int wait_for_end(struct api_client *api, struct target *target, double duration_s, struct so_error *err)
+{
+	bool progress = isatty(STDERR_FILENO);
+	int ret = 0;
+
+	while (!ret && !target__ended(target) && !interrupt__pending()) {
+		if (progress)
+			fprintf(stderr, "\r\033[Klooking at %d (%s): %.1f of %.0f s", target->pid, target->comm,
+				target->elapsed_s, duration_s);
+		interrupt__sleep_ms(STEP_MS);
+		ret = target__get(api, target->id, target, err);
+	}
+	if (progress)
+		fputs("\r\033[K", stderr);
+	return ret;
+}
+
+int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **profile, size_t *length, json_t **stats,
+	     struct so_error *err)
+{
+	const struct attach_request request = {
+		.pid = pid, .rate_hz = RATE_HZ, .duration_s = duration_s, .children = true, .kernel = true, .wall = true
+	};
+	struct api_client *api = session__api(session);
+	struct target target;
+	int ret = target__attach(api, &request, &target, err);
+
+	if (ret)
+		return ret;
+	ret = wait_for_end(api, &target, duration_s, err);
+	ret = ret ?: target__stop(api, target.id, &target, err);
+	ret = ret ?: target__stats(api, target.id, stats, err);
+	ret = ret ?: target__profile(api, target.id, profile, length, err);
+	/* A private daemon ends anyhow. */
+	if (!session__private(session))
+		target__detach(api, target.id, NULL);
+	return ret;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A look at a process that nobody watches yet: some seconds of it, in wall time, with progress and Ctrl-C. */
+#ifndef STAKEOUT_CLIENT_LOOK_H
+#define STAKEOUT_CLIENT_LOOK_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client/session/session.h"
+
+#define LOOK_DEFAULT_S 5
+
+/* *profile: malloc'ed pprof of *length bytes; *stats: new reference. Of an interrupted look what was taken. */
+int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **profile, size_t *length, json_t **stats,
+	     struct so_error *err);
+
+#endif
