@@ -263,7 +263,6 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 static void place_table(struct file_registry *r, struct prepared_file *p, struct slot *slot)
 {
 	struct file_entry *entry = &slot->entry;
-	int ret;
 
 	if (p->broken) {
 		entry->state = SO_MAPPING_BROKEN;
@@ -273,10 +272,8 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 	if (!p->table || !p->table->n_rows)
 		return;
 	entry->state = SO_MAPPING_FULL;
-	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks;
-	ret = table_pool__add_of(r->pool, slot->owner, p->table, &slot->own);
-	if (ret) {
-		slot->over_share = ret == -EDQUOT;
+	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks + 2;
+	if (table_pool__add_of(r->pool, slot->owner, p->table, &slot->own)) {
 		r->stats.refused_tables++;
 		r->stats.full++;
 		return;
@@ -356,13 +353,23 @@ static void give_place(struct file_registry *r, uint32_t place)
 	r->free[(r->first_free + r->n_free++) % SO_MAX_FILES] = place;
 }
 
+/* Best effort: a user who cannot be noted for want of memory is scanned again for another reason. */
+static void note_refused(struct file_registry *r, uid_t uid)
+{
+	uint32_t refused = 0;
+
+	r->stats.refused_shares++;
+	u64_table__get(&r->refused, uid, &refused);
+	r->n_refused += !refused && !u64_table__set(&r->refused, uid, 1);
+}
+
 static int insert_slot(struct file_registry *r, struct slot *slot)
 {
 	uint64_t key = registry_key(slot->dev, slot->inode);
 	uint32_t first = 0, place;
 
 	if (!user_shares__take(&r->place_shares, slot->reader.uid, 1)) {
-		r->stats.refused_files++;
+		note_refused(r, slot->reader.uid);
 		return -ENOSPC;
 	}
 	place = take_place(r);
@@ -755,6 +762,8 @@ static void clear(struct file_registry *r)
 	r->first_free = r->n_free = 0;
 	r->vdso = 0;
 	u64_table__release(&r->by_key);
+	u64_table__release(&r->refused);
+	r->n_refused = 0;
 	user_shares__reset(&r->place_shares);
 }
 
@@ -765,6 +774,7 @@ void file_registry__reset(struct file_registry *r)
 	clear(r);
 	r->stats = (struct file_registry_stats){ .freed = before.freed + before.places - !!r->vdso,
 						 .refused_files = before.refused_files,
+						 .refused_shares = before.refused_shares,
 						 .refused_tables = before.refused_tables };
 	add_vdso(r);
 }
