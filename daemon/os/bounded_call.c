@@ -90,34 +90,42 @@ static uid_t uid_of(pid_t pid)
 	return proc_file__uid(PROC_FILE_HERE, pid, &uid) ? 0 : uid;
 }
 
-/* With the lock, which is let go while it works and at its end. */
+/* With the lock, which is let go meanwhile. The call counts as stuck until its context is given back. */
+static void forget(struct worker *w)
+{
+	pthread_mutex_unlock(&pool.lock);
+	w->call.forget(w->call.context);
+	pthread_mutex_lock(&pool.lock);
+	if (!w->said)
+		return;
+	pthread_mutex_unlock(&pool.lock);
+	say_free(w->call.pid);
+	pthread_mutex_lock(&pool.lock);
+}
+
+/*
+ * With the lock, which is let go while it works. It has nothing to do only at the end: forget() may wait for a lock of
+ * the caller's, who must not be given this worker for another call meanwhile.
+ */
 static void work(struct worker *w)
 {
 	struct bounded_call call = w->call;
-	bool given_up, said;
 
 	w->began_ns = clock__now_ns();
 	pthread_mutex_unlock(&pool.lock);
 	call.run(call.context);
 	pthread_mutex_lock(&pool.lock);
-	given_up = !w->waiting;
-	said = w->said;
 	if (w->waiting) {
 		w->waiting->done = true;
 		w->waiting->ran_ns = clock__now_ns() - w->began_ns;
 		pthread_cond_signal(&w->waiting->changed);
+	} else {
+		forget(w);
+		pool.n_stuck--;
 	}
-	pool.n_stuck -= given_up;
 	pool.n_idle++;
 	w->call.pid = 0;
 	w->waiting = NULL;
-	if (!given_up)
-		return;
-	pthread_mutex_unlock(&pool.lock);
-	call.forget(call.context);
-	if (said)
-		say_free(call.pid);
-	pthread_mutex_lock(&pool.lock);
 }
 
 static void *work_for_ever(void *context)
@@ -216,7 +224,19 @@ static struct slow_user *find_user(uid_t uid, enum bounded_call_kind kind, uint6
 	return found;
 }
 
-/* More users than there is room for share what is left. */
+/* Where one more user is noted: in the place of who was first, if there is no other. */
+static struct slow_user *user_place(void)
+{
+	struct slow_user *first = &pool.users[0];
+
+	if (pool.n_users < N_USERS)
+		return &pool.users[pool.n_users++];
+	for (unsigned i = 1; i < N_USERS; i++)
+		if (pool.users[i].since_ns < first->since_ns)
+			first = &pool.users[i];
+	return first;
+}
+
 static void note_wait(const struct bounded_call *call, uint64_t waited_ns)
 {
 	uint64_t now_ns = clock__now_ns();
@@ -224,7 +244,7 @@ static void note_wait(const struct bounded_call *call, uint64_t waited_ns)
 	struct slow_user *user = find_user(uid, call->kind, now_ns);
 
 	if (!user) {
-		user = &pool.users[pool.n_users < N_USERS ? pool.n_users++ : N_USERS - 1];
+		user = user_place();
 		*user = (struct slow_user){ .uid = uid, .kind = call->kind, .since_ns = now_ns };
 	}
 	user->waited_ns += waited_ns < BOUNDED_CALL_MOST_MS * MS ? waited_ns : BOUNDED_CALL_MOST_MS * MS;
