@@ -78,7 +78,7 @@ void registry_free_slot(struct slot *slot)
 	if (!slot)
 		return;
 	if (slot->copied)
-		file_copy__forget(slot->fd);
+		file_copy__forget(slot->fd, slot->reader.uid);
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
@@ -111,7 +111,7 @@ void prepared_file__free(struct prepared_file *p)
 	if (!p)
 		return;
 	if (p->copied && p->fd >= 0)
-		file_copy__forget(p->fd);
+		file_copy__forget(p->fd, p->slot->reader.uid);
 	if (p->fd >= 0)
 		close(p->fd);
 	registry_free_slot(p->slot);
@@ -234,16 +234,16 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	p->fd = proc_maps__open_file(pid, map);
 	if (p->fd < 0)
 		return p->fd;
-	ret = file_copy__replace(pid, &p->fd);
-	if (ret < 0)
-		return ret;
-	p->copied = ret;
 	p->slot = new_slot(map->path);
 	if (!p->slot)
 		return -ENOMEM;
 	ret = file_reader__of(pid, &p->slot->reader);
 	if (ret)
 		return ret;
+	ret = file_copy__replace(pid, p->slot->reader.uid, &p->fd);
+	if (ret < 0)
+		return ret;
+	p->copied = ret;
 	p->slot->owner = owner_of(p);
 	p->slot->learned.owner = p->slot->owner;
 	p->slot->source = source_of(p->fd);
