@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "daemon/os/open_in_root.h"
+#include "daemon/os/bounded_open.h"
 #include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
 
@@ -409,7 +409,7 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], const s
 	int ret;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
-	fd = open_in_root(root, path, false, reader);
+	fd = bounded_open(root, path, false, reader);
 	if (fd < 0)
 		return so_err(err, fd, "cannot open %s: %s", path, strerror(-fd));
 	if (fstat(fd, &st) < 0)

@@ -219,8 +219,12 @@ int scanner__scan(struct scanner *s, const struct scan_work *work, unsigned pati
 	s->under_way++;
 	count_scan(s, work->tgid, true);
 	pthread_mutex_unlock(s->lock);
-	ret = bounded_call__make(
-		&(struct bounded_call){ BOUNDED_CALL_FILES, work->tgid, patience_ms, run_job, forget_job, job });
+	ret = bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_FILES,
+							 .pid = work->tgid,
+							 .patience_ms = patience_ms,
+							 .run = run_job,
+							 .forget = forget_job,
+							 .context = job });
 	if (ret)
 		return ret;
 	ret = job->ret;

@@ -263,8 +263,18 @@ static void forget_nothing(void *context)
 /* A call that came too late is forgotten by a thread that waits for the caller's lock: the next call has another. */
 static void forgotten_under_a_lock(void **state)
 {
-	const struct bounded_call slow = { BOUNDED_CALL_FILES, FIRST, 5, run_slowly, forget_with_lock, NULL };
-	const struct bounded_call quick = { BOUNDED_CALL_FILES, FIRST + 1, 2000, run_at_once, forget_nothing, NULL };
+	const struct bounded_call slow = { .kind = BOUNDED_CALL_FILES,
+					   .pid = FIRST,
+					   .patience_ms = 5,
+					   .run = run_slowly,
+					   .forget = forget_with_lock,
+					   .context = NULL };
+	const struct bounded_call quick = { .kind = BOUNDED_CALL_FILES,
+					    .pid = FIRST + 1,
+					    .patience_ms = 2000,
+					    .run = run_at_once,
+					    .forget = forget_nothing,
+					    .context = NULL };
 	unsigned stuck;
 	int ret;
 
