@@ -14,7 +14,7 @@
 
 #include "stakeout/abi.h"
 
-/* A kernel without uprobes (CONFIG_UPROBES) has none of their types: nothing of them may be read unless this is asked. */
+/* A kernel without uprobes (CONFIG_UPROBES) lacks their types: nothing of them may be read unless this is asked. */
 static __always_inline bool has_return_probes(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->utask);

@@ -14,8 +14,8 @@
  *
  * 0: the file is one of the kernel's own file systems; fd stays. 1: *fd is a copy in memory now, empty where the file
  * is larger than it may be, and the file is closed. -errno: it could not be read. May hang: see bounded_call.h. pid: a
- * process that maps it, uid: its user; in a user namespace of its own, what lies below an overlay may be such a file as well.
- * Thread-safe.
+ * process that maps it, uid: its user; in a user namespace of its own, what lies below an overlay may be such a file as
+ * well. Thread-safe.
  */
 int file_copy__replace(pid_t pid, uid_t uid, int *fd);
 /* A descriptor of a copy for this user is about to be closed: its bytes are free for others. */

@@ -86,8 +86,8 @@ bool limits__take(enum limit limit, uint64_t n);
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms);
 void limits__give(enum limit limit, uint64_t n);
 /*
- * The same for a user, of LIMIT_PROFILES, LIMIT_REPLY_BYTES and LIMIT_FILE_COPIES: a part of these is every user's at most, and a part is
- * left to root.
+ * The same for a user, of LIMIT_PROFILES, LIMIT_REPLY_BYTES and LIMIT_FILE_COPIES: a part of these is every user's at
+ * most, and a part is left to root.
  */
 bool limits__take_of(enum limit limit, uid_t uid, uint64_t n);
 void limits__give_of(enum limit limit, uid_t uid, uint64_t n);

@@ -84,7 +84,7 @@ def test_file():
 
 
 def test_perf_map():
-    """A folder that never says whether it has a perf map: that target's code has no names, and is waited for so long."""
+    """A folder that never says whether it has a perf map: that target's code has no names, and others do not wait."""
     daemon, target = Daemon(), hanging("map")
     attach(daemon, target)
     time.sleep(1)

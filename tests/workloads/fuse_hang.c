@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Memory and files that never answer: fuse_hang FOLDER UID memory|file|map. Mounts a file system on FOLDER, as root, which
- * serves one file, "file". Nobody but the user UID can look at it, and with "file" and "map" everybody. Its pages are never read,
- * but for one with code. A child of that user's maps it as code, says "ready" and works on: with "memory" in that page,
- * in which code goes on behind its end; with "map" in memory without a file, and it is never said whether the folder
- * has a map of that. A line on standard input answers whatever was asked for; its end ends all.
+ * Memory and files that never answer: fuse_hang FOLDER UID memory|file|map. Mounts a file system on FOLDER, as root,
+ * which serves one file, "file". Nobody but the user UID can look at it, and with "file" and "map" everybody. Its pages
+ * are never read, but for one with code. A child of that user's maps it as code, says "ready" and works on: with
+ * "memory" in that page, in which code goes on behind its end; with "map" in memory without a file, and it is never
+ * said whether the folder has a map of that. A line on standard input answers whatever was asked for; its end ends all.
  */
 #include <errno.h>
 #include <fcntl.h>
