@@ -15,10 +15,12 @@ static __always_inline bool is_dumpable(struct task_struct *task)
 {
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
 	struct mm_struct___bitmap *bits = (void *)mm;
-	unsigned long flags = DUMPABLE_USER;
+	unsigned long flags = 0;
 
+	/* It is exiting: there is no user memory any more that could be looked at. */
 	if (!mm)
-		return false;
+		return true;
+	/* With neither of the two nothing is known, and nobody may look. */
 	if (bpf_core_field_exists(mm->flags))
 		flags = BPF_CORE_READ(mm, flags);
 	else if (bpf_core_field_exists(bits->flags.__mm_flags))

@@ -537,11 +537,15 @@ static __always_inline int take_sample(struct bpf_perf_event_data *ctx, bool by_
 	bool sent = false;
 
 	if (!lookup(&sm) || !(sm.process->flags & SO_PROCESS_ACTIVE) ||
-	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK) || !may_look(sm.process)) {
+	    sm.process->rate_hz != (ctx->sample_period & SO_RATE_MASK)) {
 		note_run(SO_PROGRAM_SAMPLE, begin_ns);
 		return 0;
 	}
 	sm.slot->taken++;
+	if (!may_look(sm.process)) {
+		lose(&sm, SO_LOSS_NOT_PERMITTED);
+		return account(&sm, begin_ns);
+	}
 	walk_python(&sm, by_loop);
 	if (begin_user(ctx, &sm, &sent)) {
 		if (by_loop) {

@@ -59,12 +59,16 @@ static __always_inline struct task_struct *current_task(void)
 __noinline __u64 true_return(__u64 at)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+	struct return_instance *instance;
+	struct so_return_probe probe;
 
+	if (!has_return_probes(task))
+		return 0;
+	instance = BPF_CORE_READ(task, utask, return_instances);
 	for (int i = 0; i < SO_MAX_RETURN_PROBES && instance; i++) {
-		if (BPF_CORE_READ(instance, stack) == at)
-			return BPF_CORE_READ(instance, orig_ret_vaddr);
-		instance = BPF_CORE_READ(instance, next);
+		instance = read_return_probe(instance, &probe);
+		if (probe.at == at)
+			return probe.address;
 	}
 	return 0;
 }

@@ -212,8 +212,12 @@ static __noinline __u64 take_stack(struct pt_regs *ctx, struct so_cuda_call *c, 
 	struct stack_buffer *b;
 	struct walk walk = {};
 
-	if (!process || !c || !may_look(process))
+	if (!process || !c)
 		return 0;
+	if (!may_look(process)) {
+		lose(c->cookie, SO_CUDA_LOSS_STACK_RIGHTS);
+		return 0;
+	}
 	b = take_buffer(&number);
 	if (!b) {
 		lose(c->cookie, SO_CUDA_LOSS_STACK_BUSY);

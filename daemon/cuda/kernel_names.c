@@ -194,6 +194,7 @@ static int process__place(struct process *process, uint64_t handle, struct known
 	if (full) {
 		text__drop(process->ring[at].text);
 		process->next = (at + 1) % KERNEL_NAMES_MAX;
+		limits__hit(LIMIT_KERNEL_NAMES, 1);
 	} else {
 		process->n++;
 	}

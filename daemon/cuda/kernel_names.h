@@ -5,7 +5,8 @@
  *
  * A handle, as in so_cuda_key.kernel, is the address of the kernel's host function, a cudaKernel_t, a CUfunction or a
  * CUkernel. Names and numbers of handles are the target's: any bytes, as many as it likes. What is kept of one
- * process is bounded: KERNEL_NAMES_MAX handles, each with a name of less than SO_CUDA_NAME_BYTES.
+ * process is bounded: KERNEL_NAMES_MAX handles (limits.h, where it is counted what is forgotten), each with a
+ * name of less than SO_CUDA_NAME_BYTES.
  */
 #ifndef STAKEOUT_KERNEL_NAMES_H
 #define STAKEOUT_KERNEL_NAMES_H
@@ -13,10 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/os/limits.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_abi.h"
 
-#define KERNEL_NAMES_MAX       65536 /* handles of one process; the one first told of is forgotten first */
 #define KERNEL_NAMES_MAX_CHAIN 4     /* handles of handles that a look-up follows */
 
 struct kernel_names;

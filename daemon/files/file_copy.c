@@ -11,10 +11,9 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "daemon/os/limits.h"
 #include "daemon/os/proc_info.h"
 #include "stakeout/cleanup.h"
-
-static uint64_t all_bytes; /* atomic */
 
 static bool is_served(pid_t pid, int fd)
 {
@@ -42,7 +41,19 @@ static int copy(int from, int to, uint64_t size)
 	return 0;
 }
 
-int file_copy__replace(pid_t pid, int *fd)
+/* How much of a file of so many bytes is copied: all or nothing. */
+static uint64_t take_bytes(uid_t uid, off_t bytes)
+{
+	if (bytes <= 0)
+		return 0;
+	if (bytes > FILE_COPY_MAX_BYTES) {
+		limits__hit(LIMIT_FILE_COPIES, 1);
+		return 0;
+	}
+	return limits__take_of(LIMIT_FILE_COPIES, uid, (uint64_t)bytes) ? (uint64_t)bytes : 0;
+}
+
+int file_copy__replace(pid_t pid, uid_t uid, int *fd)
 {
 	_cleanup_close_ int made = -1;
 	struct stat st;
@@ -54,14 +65,10 @@ int file_copy__replace(pid_t pid, int *fd)
 	made = memfd_create("copy of a target's file", MFD_CLOEXEC);
 	if (made < 0 || fstat(*fd, &st))
 		return -errno;
-	size = st.st_size > 0 && st.st_size <= FILE_COPY_MAX_BYTES ? (uint64_t)st.st_size : 0;
-	if (__atomic_add_fetch(&all_bytes, size, __ATOMIC_RELAXED) > FILE_COPY_ALL_BYTES) {
-		__atomic_sub_fetch(&all_bytes, size, __ATOMIC_RELAXED);
-		size = 0;
-	}
+	size = take_bytes(uid, st.st_size);
 	ret = copy(*fd, made, size);
 	if (ret) {
-		__atomic_sub_fetch(&all_bytes, size, __ATOMIC_RELAXED);
+		limits__give_of(LIMIT_FILE_COPIES, uid, size);
 		return ret;
 	}
 	close(*fd);
@@ -69,10 +76,10 @@ int file_copy__replace(pid_t pid, int *fd)
 	return 1;
 }
 
-void file_copy__forget(int fd)
+void file_copy__forget(int fd, uid_t uid)
 {
 	struct stat st;
 
 	if (!fstat(fd, &st))
-		__atomic_sub_fetch(&all_bytes, (uint64_t)st.st_size, __ATOMIC_RELAXED);
+		limits__give_of(LIMIT_FILE_COPIES, uid, (uint64_t)st.st_size);
 }

@@ -78,7 +78,7 @@ void registry_free_slot(struct slot *slot)
 	if (!slot)
 		return;
 	if (slot->copied)
-		file_copy__forget(slot->fd);
+		file_copy__forget(slot->fd, slot->reader.uid);
 	if (slot->fd >= 0)
 		close(slot->fd);
 	elf_symbols__free(slot->symbols);
@@ -111,7 +111,7 @@ void prepared_file__free(struct prepared_file *p)
 	if (!p)
 		return;
 	if (p->copied && p->fd >= 0)
-		file_copy__forget(p->fd);
+		file_copy__forget(p->fd, p->slot->reader.uid);
 	if (p->fd >= 0)
 		close(p->fd);
 	registry_free_slot(p->slot);
@@ -234,16 +234,16 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 	p->fd = proc_maps__open_file(pid, map);
 	if (p->fd < 0)
 		return p->fd;
-	ret = file_copy__replace(pid, &p->fd);
-	if (ret < 0)
-		return ret;
-	p->copied = ret;
 	p->slot = new_slot(map->path);
 	if (!p->slot)
 		return -ENOMEM;
 	ret = file_reader__of(pid, &p->slot->reader);
 	if (ret)
 		return ret;
+	ret = file_copy__replace(pid, p->slot->reader.uid, &p->fd);
+	if (ret < 0)
+		return ret;
+	p->copied = ret;
 	p->slot->owner = owner_of(p);
 	p->slot->learned.owner = p->slot->owner;
 	p->slot->source = source_of(p->fd);
@@ -263,7 +263,6 @@ int file_registry__prepare(struct file_registry *r, pid_t pid, const struct proc
 static void place_table(struct file_registry *r, struct prepared_file *p, struct slot *slot)
 {
 	struct file_entry *entry = &slot->entry;
-	int ret;
 
 	if (p->broken) {
 		entry->state = SO_MAPPING_BROKEN;
@@ -273,10 +272,8 @@ static void place_table(struct file_registry *r, struct prepared_file *p, struct
 	if (!p->table || !p->table->n_rows)
 		return;
 	entry->state = SO_MAPPING_FULL;
-	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks;
-	ret = table_pool__add_of(r->pool, slot->owner, p->table, &slot->own);
-	if (ret) {
-		slot->over_share = ret == -EDQUOT;
+	slot->table_words = (uint64_t)p->table->n_rows + p->table->n_blocks + 2;
+	if (table_pool__add_of(r->pool, slot->owner, p->table, &slot->own)) {
 		r->stats.refused_tables++;
 		r->stats.full++;
 		return;
@@ -356,13 +353,23 @@ static void give_place(struct file_registry *r, uint32_t place)
 	r->free[(r->first_free + r->n_free++) % SO_MAX_FILES] = place;
 }
 
+/* Best effort: a user who cannot be noted for want of memory is scanned again for another reason. */
+static void note_refused(struct file_registry *r, uid_t uid)
+{
+	uint32_t refused = 0;
+
+	r->stats.refused_shares++;
+	u64_table__get(&r->refused, uid, &refused);
+	r->n_refused += !refused && !u64_table__set(&r->refused, uid, 1);
+}
+
 static int insert_slot(struct file_registry *r, struct slot *slot)
 {
 	uint64_t key = registry_key(slot->dev, slot->inode);
 	uint32_t first = 0, place;
 
 	if (!user_shares__take(&r->place_shares, slot->reader.uid, 1)) {
-		r->stats.refused_files++;
+		note_refused(r, slot->reader.uid);
 		return -ENOSPC;
 	}
 	place = take_place(r);
@@ -755,6 +762,8 @@ static void clear(struct file_registry *r)
 	r->first_free = r->n_free = 0;
 	r->vdso = 0;
 	u64_table__release(&r->by_key);
+	u64_table__release(&r->refused);
+	r->n_refused = 0;
 	user_shares__reset(&r->place_shares);
 }
 
@@ -765,6 +774,7 @@ void file_registry__reset(struct file_registry *r)
 	clear(r);
 	r->stats = (struct file_registry_stats){ .freed = before.freed + before.places - !!r->vdso,
 						 .refused_files = before.refused_files,
+						 .refused_shares = before.refused_shares,
 						 .refused_tables = before.refused_tables };
 	add_vdso(r);
 }

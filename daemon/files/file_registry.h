@@ -53,6 +53,7 @@ struct file_registry_stats {
 	uint64_t freed;   /* ever */
 	uint64_t full;    /* files that are found without their table: it did not fit into the pool */
 	uint64_t refused_files, refused_tables; /* for want of a place, or of room in the pool, ever */
+	uint64_t refused_shares;                /* files for want of a place in their user's share, ever */
 };
 
 /* What a run of mappings uses. */
@@ -119,6 +120,12 @@ bool file_registry__retire_idle(struct file_registry *registry, uint64_t idle_ns
  * scanned again. Returns how many.
  */
 unsigned file_registry__retire_full(struct file_registry *registry, uint64_t moment);
+/* Users other than root that were refused a place of their share, and did not get one since. */
+bool file_registry__has_refused(const struct file_registry *registry);
+/* Whether the user is one of these and has room for a file now: their processes are to be scanned again. */
+bool file_registry__has_place_again(const struct file_registry *registry, uid_t uid);
+/* Those that have room now were scanned again; whoever is refused another time is one of them anew. */
+void file_registry__forget_refused(struct file_registry *registry);
 /* How many are retired since `moment` or before, and unused. */
 unsigned file_registry__count_retired(const struct file_registry *registry, uint64_t moment);
 

@@ -29,7 +29,6 @@ struct slot {
 	uint32_t next_same_key; /* place of the next file whose key hashes alike; 0: none */
 	uint64_t bad_fdes, unsupported_rows;
 	uid_t owner;          /* the file's, as far as its file system is to be believed */
-	bool over_share;      /* its owner had no room for its table */
 	uint64_t table_words; /* about what its own table needs in the pool */
 	unsigned uses;
 	uint64_t idle_ns; /* when the last use ended */
@@ -48,6 +47,8 @@ struct file_registry {
 	uint32_t *free; /* places among them that are free; a ring, oldest first, of SO_MAX_FILES */
 	uint32_t first_free, n_free;
 	struct user_shares place_shares; /* of who mapped the files first */
+	struct u64_table refused;        /* by user: 1, refused a place of their share; 0, not any more */
+	uint32_t n_refused;              /* users of the former kind */
 	struct u64_table by_key;
 	uint32_t vdso;
 	void *vdso_image;

@@ -120,22 +120,60 @@ bool file_registry__retire_idle(struct file_registry *r, uint64_t idle_ns, uint6
 	return true;
 }
 
+/* Whether the owner may have its table, beside those that are in `wanted` by their owners. */
+static bool fits_share(const struct file_registry *r, const struct slot *slot, struct u64_table *wanted)
+{
+	uint32_t before = 0;
+	uint64_t words;
+
+	u64_table__get(wanted, slot->owner, &before);
+	words = before + slot->table_words;
+	return table_pool__has_share(r->pool, slot->owner, words) &&
+	       !u64_table__set(wanted, slot->owner, (uint32_t)words);
+}
+
 unsigned file_registry__retire_full(struct file_registry *r, uint64_t moment)
 {
 	uint64_t room = table_pool__stats(r->pool).free_bytes / sizeof(uint32_t) / 2;
+	struct u64_table wanted = { 0 };
 	unsigned n = 0;
 
 	for (uint32_t i = 0; i < r->n && r->stats.full; i++) {
 		struct slot *slot = r->slots[i];
 
 		if (!slot || slot->retired || slot->place == r->vdso || slot->entry.state != SO_MAPPING_FULL ||
-		    slot->over_share || slot->table_words > room)
+		    slot->table_words > room || !fits_share(r, slot, &wanted))
 			continue;
 		room -= slot->table_words;
 		retire(r, slot, moment);
 		n++;
 	}
+	u64_table__release(&wanted);
 	return n;
+}
+
+bool file_registry__has_refused(const struct file_registry *r)
+{
+	return r->n_refused;
+}
+
+bool file_registry__has_place_again(const struct file_registry *r, uid_t uid)
+{
+	uint32_t refused = 0;
+
+	return u64_table__get(&r->refused, uid, &refused) && refused && user_shares__has_room(&r->place_shares, uid, 1);
+}
+
+void file_registry__forget_refused(struct file_registry *r)
+{
+	for (size_t i = 0; i < r->refused.capacity; i++) {
+		struct u64_entry *entry = &r->refused.entries[i];
+
+		if (!entry->used || !file_registry__has_place_again(r, (uid_t)entry->key))
+			continue;
+		entry->value = 0;
+		r->n_refused--;
+	}
 }
 
 static bool is_over(const struct slot *slot, uint64_t moment)

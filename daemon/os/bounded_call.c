@@ -17,6 +17,8 @@
 #define MAX_IDLE 4
 /* A wait that is shorter costs nobody anything. */
 #define LONG_NS (2 * MS)
+/* Of a file, from a slow disk perhaps. */
+#define LONG_OPEN_NS (100 * MS)
 #define N_USERS 64
 
 /* Of one caller, on its stack. Under the pool's lock, as all below. */
@@ -29,9 +31,9 @@ struct waiting {
 /* A thread that makes calls. */
 struct worker {
 	struct worker *next;
-	struct bounded_call call; /* no pid: it has nothing to do */
+	struct bounded_call call; /* no run(): it has nothing to do */
 	struct waiting *waiting;  /* NULL: nobody waits for it any more */
-	uid_t uid;                /* of a call that is given up */
+	uid_t uid;                /* whose it is, of a call that is given up */
 	uint64_t began_ns;        /* 0: it was not run yet, for want of a CPU */
 	bool said;
 	pthread_cond_t wake;
@@ -63,10 +65,18 @@ static void describe(pid_t pid, char comm[16])
 	memcpy(comm, stat.comm, sizeof(stat.comm));
 }
 
-static void say_stuck(pid_t pid)
+static void say_stuck(const struct bounded_call *call)
 {
+	pid_t pid = call->pid;
 	char comm[16];
 
+	if (call->kind == BOUNDED_CALL_PATHS) {
+		log__error(
+			"a file system keeps who opens a file for user %u waiting, as a debug file or a perf map: it "
+			"is done without",
+			call->uid);
+		return;
+	}
 	describe(pid, comm);
 	log__error("process %d (%s) keeps who reads its memory or its files waiting, as in uninterruptible sleep, "
 		   "where it "
@@ -74,50 +84,64 @@ static void say_stuck(pid_t pid)
 		   pid, comm);
 }
 
-static void say_free(pid_t pid)
+static void say_free(const struct bounded_call *call)
 {
 	char comm[16];
 
-	describe(pid, comm);
-	log__info("process %d (%s) has let go what was read of it, or ended", pid, comm);
+	if (call->kind == BOUNDED_CALL_PATHS) {
+		log__info("a file for user %u that was waited for could be opened, or not", call->uid);
+		return;
+	}
+	describe(call->pid, comm);
+	log__info("process %d (%s) has let go what was read of it, or ended", call->pid, comm);
 }
 
 /* Root's where it is not known. */
-static uid_t uid_of(pid_t pid)
+static uid_t uid_of(const struct bounded_call *call)
 {
 	uid_t uid;
 
-	return proc_file__uid(PROC_FILE_HERE, pid, &uid) ? 0 : uid;
+	if (call->kind == BOUNDED_CALL_PATHS)
+		return call->uid;
+	return proc_file__uid(PROC_FILE_HERE, call->pid, &uid) ? 0 : uid;
 }
 
-/* With the lock, which is let go while it works and at its end. */
+/* With the lock, which is let go meanwhile. The call counts as stuck until its context is given back. */
+static void forget(struct worker *w)
+{
+	pthread_mutex_unlock(&pool.lock);
+	w->call.forget(w->call.context);
+	pthread_mutex_lock(&pool.lock);
+	if (!w->said)
+		return;
+	pthread_mutex_unlock(&pool.lock);
+	say_free(&w->call);
+	pthread_mutex_lock(&pool.lock);
+}
+
+/*
+ * With the lock, which is let go while it works. It has nothing to do only at the end: forget() may wait for a lock of
+ * the caller's, who must not be given this worker for another call meanwhile.
+ */
 static void work(struct worker *w)
 {
 	struct bounded_call call = w->call;
-	bool given_up, said;
 
 	w->began_ns = clock__now_ns();
 	pthread_mutex_unlock(&pool.lock);
 	call.run(call.context);
 	pthread_mutex_lock(&pool.lock);
-	given_up = !w->waiting;
-	said = w->said;
 	if (w->waiting) {
 		w->waiting->done = true;
 		w->waiting->ran_ns = clock__now_ns() - w->began_ns;
 		pthread_cond_signal(&w->waiting->changed);
+	} else {
+		forget(w);
+		pool.n_stuck--;
 	}
-	pool.n_stuck -= given_up;
 	pool.n_idle++;
-	w->call.pid = 0;
+	w->call.run = NULL;
 	w->waiting = NULL;
-	if (!given_up)
-		return;
-	pthread_mutex_unlock(&pool.lock);
-	call.forget(call.context);
-	if (said)
-		say_free(call.pid);
-	pthread_mutex_lock(&pool.lock);
 }
 
 static void *work_for_ever(void *context)
@@ -126,10 +150,10 @@ static void *work_for_ever(void *context)
 
 	pthread_mutex_lock(&pool.lock);
 	for (;;) {
-		while (!w->call.pid)
+		while (!w->call.run)
 			pthread_cond_wait(&w->wake, &pool.lock);
 		work(w);
-		if (pool.n_idle > MAX_IDLE && !w->call.pid)
+		if (pool.n_idle > MAX_IDLE && !w->call.run)
 			break;
 	}
 	for (at = &pool.workers; *at != w; at = &(*at)->next)
@@ -171,20 +195,30 @@ static struct worker *new_worker(void)
 static struct worker *idle_worker(void)
 {
 	for (struct worker *w = pool.workers; w; w = w->next)
-		if (!w->call.pid)
+		if (!w->call.run)
 			return w;
 	return new_worker();
 }
 
 static bool is_stuck(const struct worker *w)
 {
-	return w->call.pid && !w->waiting;
+	return w->call.run && !w->waiting;
 }
 
+static bool is_about_same(const struct bounded_call *a, const struct bounded_call *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	return a->kind == BOUNDED_CALL_PATHS ? a->uid == b->uid : a->pid == b->pid;
+}
+
+/* A user's files lie in many places, of which one may hang. */
 static bool is_hanging(const struct bounded_call *call)
 {
+	if (call->kind == BOUNDED_CALL_PATHS)
+		return false;
 	for (const struct worker *w = pool.workers; w; w = w->next)
-		if (is_stuck(w) && w->call.pid == call->pid && w->call.kind == call->kind)
+		if (is_stuck(w) && is_about_same(&w->call, call))
 			return true;
 	return false;
 }
@@ -216,15 +250,27 @@ static struct slow_user *find_user(uid_t uid, enum bounded_call_kind kind, uint6
 	return found;
 }
 
-/* More users than there is room for share what is left. */
+/* Where one more user is noted: in the place of who was first, if there is no other. */
+static struct slow_user *user_place(void)
+{
+	struct slow_user *first = &pool.users[0];
+
+	if (pool.n_users < N_USERS)
+		return &pool.users[pool.n_users++];
+	for (unsigned i = 1; i < N_USERS; i++)
+		if (pool.users[i].since_ns < first->since_ns)
+			first = &pool.users[i];
+	return first;
+}
+
 static void note_wait(const struct bounded_call *call, uint64_t waited_ns)
 {
 	uint64_t now_ns = clock__now_ns();
-	uid_t uid = uid_of(call->pid);
+	uid_t uid = uid_of(call);
 	struct slow_user *user = find_user(uid, call->kind, now_ns);
 
 	if (!user) {
-		user = &pool.users[pool.n_users < N_USERS ? pool.n_users++ : N_USERS - 1];
+		user = user_place();
 		*user = (struct slow_user){ .uid = uid, .kind = call->kind, .since_ns = now_ns };
 	}
 	user->waited_ns += waited_ns < BOUNDED_CALL_MOST_MS * MS ? waited_ns : BOUNDED_CALL_MOST_MS * MS;
@@ -234,6 +280,7 @@ static void note_wait(const struct bounded_call *call, uint64_t waited_ns)
 static int may_begin(const struct bounded_call *call, unsigned *patience_ms)
 {
 	const struct slow_user *user;
+	bool bounded;
 	uid_t uid;
 
 	*patience_ms = call->patience_ms;
@@ -241,8 +288,9 @@ static int may_begin(const struct bounded_call *call, unsigned *patience_ms)
 		return 0;
 	if (is_hanging(call))
 		return -EBUSY;
-	uid = uid_of(call->pid);
-	if (pool.n_stuck >= BOUNDED_CALL_MAX_STUCK || (uid && stuck_of(uid) >= BOUNDED_CALL_USER_STUCK)) {
+	uid = uid_of(call);
+	bounded = uid || call->kind == BOUNDED_CALL_PATHS;
+	if (pool.n_stuck >= BOUNDED_CALL_MAX_STUCK || (bounded && stuck_of(uid) >= BOUNDED_CALL_USER_STUCK)) {
 		limits__hit(LIMIT_STUCK, 1);
 		return -EBUSY;
 	}
@@ -264,7 +312,7 @@ static void await(struct waiting *waiting, unsigned patience_ms)
 static void give_up(struct worker *w)
 {
 	w->waiting = NULL;
-	w->uid = uid_of(w->call.pid);
+	w->uid = uid_of(&w->call);
 	pool.n_stuck++;
 	if (w->began_ns)
 		note_wait(&w->call, clock__now_ns() - w->began_ns);
@@ -287,7 +335,7 @@ static int make_locked(const struct bounded_call *call)
 	pthread_cond_signal(&w->wake);
 	await(&waiting, patience_ms);
 	pthread_cond_destroy(&waiting.changed);
-	if (waiting.ran_ns > LONG_NS)
+	if (waiting.ran_ns > (call->kind == BOUNDED_CALL_PATHS ? LONG_OPEN_NS : LONG_NS))
 		note_wait(call, waiting.ran_ns);
 	if (waiting.done)
 		return 0;
@@ -295,41 +343,43 @@ static int make_locked(const struct bounded_call *call)
 	return -EINPROGRESS;
 }
 
-static bool is_said(pid_t pid)
+static bool is_said(const struct bounded_call *call)
 {
 	for (const struct worker *w = pool.workers; w; w = w->next)
-		if (is_stuck(w) && w->said && w->call.pid == pid)
+		if (is_stuck(w) && w->said && is_about_same(&w->call, call))
 			return true;
 	return false;
 }
 
-/* The process of a call that hangs for long and was not logged; 0: none. */
-static pid_t take_unsaid(void)
+/* A call that hangs for long and was not logged, nor another one like it. */
+static bool take_unsaid(struct bounded_call *out)
 {
 	uint64_t now_ns = clock__now_ns();
 
 	for (struct worker *w = pool.workers; w; w = w->next) {
-		if (!is_stuck(w) || is_said(w->call.pid))
+		if (!is_stuck(w) || is_said(&w->call))
 			continue;
 		if (w->began_ns && now_ns - w->began_ns >= BOUNDED_CALL_SAID_MS * MS) {
 			w->said = true;
-			return w->call.pid;
+			*out = w->call;
+			return true;
 		}
 	}
-	return 0;
+	return false;
 }
 
 static void say_all(void)
 {
-	pid_t pid;
+	struct bounded_call call;
+	bool found;
 
 	do {
 		pthread_mutex_lock(&pool.lock);
-		pid = take_unsaid();
+		found = take_unsaid(&call);
 		pthread_mutex_unlock(&pool.lock);
-		if (pid)
-			say_stuck(pid);
-	} while (pid);
+		if (found)
+			say_stuck(&call);
+	} while (found);
 }
 
 int bounded_call__make(const struct bounded_call *call)

@@ -17,7 +17,7 @@
 #define BOUNDED_CALL_MAX_STUCK  32
 #define BOUNDED_CALL_USER_STUCK 8
 /*
- * The waiting that the processes of one user other than root may cost in BOUNDED_CALL_PERIOD_MS, of either kind. Each
+ * The waiting that the processes of one user other than root may cost in BOUNDED_CALL_PERIOD_MS, of each kind. Each
  * wait counts with BOUNDED_CALL_MOST_MS at most. Beyond it, none of them is waited for until that time is over.
  */
 #define BOUNDED_CALL_PERIOD_MS 10000
@@ -26,16 +26,20 @@
 /* What hangs for so long is logged. */
 #define BOUNDED_CALL_SAID_MS 1000
 
-/* Files take long to read without any harm meant, and the memory can be read meanwhile. */
-enum bounded_call_kind { BOUNDED_CALL_MEMORY, BOUNDED_CALL_FILES };
+/*
+ * Files that a process maps take long to read without any harm meant, and the memory can be read meanwhile. Files that
+ * are looked for by a path are about the user for whom that is done; one that hangs says nothing of others.
+ */
+enum bounded_call_kind { BOUNDED_CALL_MEMORY, BOUNDED_CALL_FILES, BOUNDED_CALL_PATHS };
 
 struct bounded_call {
 	enum bounded_call_kind kind;
-	pid_t pid;                     /* the process that it is about */
+	pid_t pid;                     /* the process that it is about; of BOUNDED_CALL_PATHS any */
 	unsigned patience_ms;          /* how long it is waited for */
 	void (*run)(void *context);    /* in another thread, with no lock of the caller's */
 	void (*forget)(void *context); /* gives back what came too late, in that thread; with no lock */
 	void *context;
+	uid_t uid; /* of BOUNDED_CALL_PATHS: for whom */
 };
 
 /*

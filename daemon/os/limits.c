@@ -41,6 +41,7 @@ void limits__set(enum limit limit, uint64_t value)
 /* Under the same lock. */
 static struct user_shares shares[LIMIT_COUNT] = {
 	[LIMIT_PROFILES] = { .of_one = LIMITS_PROFILES / 2, .of_all = LIMITS_PROFILES - 1 },
+	[LIMIT_FILE_COPIES] = { .of_one = FILE_COPY_ALL_BYTES / 4, .of_all = FILE_COPY_ALL_BYTES / 4 * 3 },
 	[LIMIT_REPLY_BYTES] = { .of_one = LIMITS_REPLY_BYTES / 4, .of_all = LIMITS_REPLY_BYTES / 4 * 3 },
 };
 
@@ -97,11 +98,31 @@ void limits__give_of(enum limit limit, uid_t uid, uint64_t n)
 	limits__give(limit, n);
 }
 
+static uint32_t used_by(enum limit limit, uid_t uid, uint32_t *all)
+{
+	uint32_t used;
+
+	pthread_mutex_lock(&lock);
+	used = user_shares__used(&shares[limit], uid);
+	*all = shares[limit].all;
+	pthread_mutex_unlock(&lock);
+	return used;
+}
+
+static int refuse_profile(uid_t uid, struct so_error *err)
+{
+	uint32_t all, own = used_by(LIMIT_PROFILES, uid, &all);
+
+	if (uid && own >= shares[LIMIT_PROFILES].of_one)
+		return so_err(err, -EBUSY, "%u profiles are being built for you already: try again later", own);
+	if (uid && all >= shares[LIMIT_PROFILES].of_all)
+		return so_err(err, -EBUSY, "%u profiles are being built for users already: try again later", all);
+	return so_err(err, -EBUSY, "%d profiles are being built already: try again later", LIMITS_PROFILES);
+}
+
 int limits__wait_profile(uid_t uid, struct so_error *err)
 {
-	if (wait_of(LIMIT_PROFILES, uid, 1, LIMITS_PROFILES_WAIT))
-		return 0;
-	return so_err(err, -EBUSY, "%d profiles are being built already: try again later", LIMITS_PROFILES);
+	return wait_of(LIMIT_PROFILES, uid, 1, LIMITS_PROFILES_WAIT) ? 0 : refuse_profile(uid, err);
 }
 
 json_t *limits__json(void)

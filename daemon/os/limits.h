@@ -39,6 +39,13 @@
 /* As many as there may be before no new one is begun: targets that are quiet for months hold on to tables of before. */
 #define PYTHON_FUNCTIONS_TABLES 16
 
+/* Handles of CUDA kernels of one process whose names are known; the one first told of is forgotten first. */
+#define KERNEL_NAMES_MAX 65536
+
+/* Copies of files that a user's program serves (file_copy.h): of one file, and of all. */
+#define FILE_COPY_MAX_BYTES (64u << 20)
+#define FILE_COPY_ALL_BYTES (256u << 20)
+
 #define LIMITS_REPLY_BYTES   (1u << 30) /* of all answers that are not sent yet */
 #define LIMITS_PROFILES      4          /* built at once; each needs a copy of its target's counters */
 #define LIMITS_PROFILES_WAIT 20000      /* ms that a request waits for its turn */
@@ -56,6 +63,8 @@
 	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)                             \
 	X(UNWIND_RULES, "unwind_rules", SO_MAX_RULES - SO_FIRST_RULE, true)                                    \
 	X(PYTHON_NAMES, "python_names_bytes", (uint64_t)PYTHON_FUNCTIONS_TABLES *PYTHON_FUNCTIONS_BYTES, true) \
+	X(KERNEL_NAMES, "kernel_names_of_a_process", KERNEL_NAMES_MAX, false)                                  \
+	X(FILE_COPIES, "copied_file_bytes", FILE_COPY_ALL_BYTES, true)                                         \
 	X(SAMPLE_BYTES, "sample_bytes", ENGINE_ALL_SAMPLES_BYTES, true)                                        \
 	X(CONNECTIONS, "connections", HTTP_MAX_CONNECTIONS, true)                                              \
 	X(USER_CONNECTIONS, "connections_of_a_user", HTTP_MAX_USER_CONNECTIONS, false)                         \
@@ -82,14 +91,14 @@ bool limits__take(enum limit limit, uint64_t n);
 bool limits__wait(enum limit limit, uint64_t n, unsigned ms);
 void limits__give(enum limit limit, uint64_t n);
 /*
- * The same for a user, of LIMIT_PROFILES and LIMIT_REPLY_BYTES: a part of these is every user's at most, and a part is
- * left to root.
+ * The same for a user, of LIMIT_PROFILES, LIMIT_REPLY_BYTES and LIMIT_FILE_COPIES: a part of these is every user's at
+ * most, and a part is left to root.
  */
 bool limits__take_of(enum limit limit, uid_t uid, uint64_t n);
 void limits__give_of(enum limit limit, uid_t uid, uint64_t n);
 /*
  * Waits for the turn to build a profile: few are built at once, since each takes a copy of what it is built from. To be
- * given back as 1 of LIMIT_PROFILES and the user. -EBUSY.
+ * given back as 1 of LIMIT_PROFILES and the user. -EBUSY: whose turns are taken, as one line for the user.
  */
 int limits__wait_profile(uid_t uid, struct so_error *err);
 

@@ -11,6 +11,7 @@
 
 #include "daemon/os/code_reader.h"
 #include "daemon/os/helper_process.h"
+#include "daemon/os/log.h"
 #include "stakeout/cleanup.h"
 
 #define PROGRAM     "/proc/self/exe"
@@ -129,6 +130,16 @@ static bool read_all(struct memory_helper *h, pid_t pid, uint64_t address, uint8
 	return true;
 }
 
+/* Once. */
+static void say_none(void)
+{
+	static bool said;
+
+	if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		log__error("cannot start a process that reads the memory of others: the daemon reads it itself, and "
+			   "cannot end while such a read hangs");
+}
+
 /* It takes part when it has answered once: a program may take long to start. */
 static void *start_spare(void *context)
 {
@@ -142,6 +153,8 @@ static void *start_spare(void *context)
 	}
 	if (h)
 		give_helper(h);
+	else
+		say_none();
 	pthread_mutex_lock(&helpers.lock);
 	helpers.n_starting--;
 	pthread_mutex_unlock(&helpers.lock);
@@ -152,16 +165,20 @@ void memory_helper__replenish(void)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
+	bool failed = false;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_mutex_lock(&helpers.lock);
 	while (helpers.enabled && helpers.n_idle + helpers.n_starting < SPARE) {
-		if (pthread_create(&thread, &attr, start_spare, NULL))
+		failed = pthread_create(&thread, &attr, start_spare, NULL);
+		if (failed)
 			break;
 		helpers.n_starting++;
 	}
 	pthread_mutex_unlock(&helpers.lock);
+	if (failed)
+		say_none();
 	pthread_attr_destroy(&attr);
 }
 

@@ -99,7 +99,12 @@ static int check(pid_t pid, unsigned patience_ms)
 	if (!c)
 		return -ENOMEM;
 	*c = (struct check){ pid, checks.try_process ?: try_memory };
-	ret = bounded_call__make(&(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, patience_ms, run_check, free, c });
+	ret = bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_MEMORY,
+							 .pid = pid,
+							 .patience_ms = patience_ms,
+							 .run = run_check,
+							 .forget = free,
+							 .context = c });
 	if (ret)
 		return -EBUSY;
 	free(c);
@@ -140,8 +145,12 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size)
 	if (!r)
 		return 0;
 	*r = (struct memory_read){ .pid = pid, .address = address, .size = size };
-	ret = bounded_call__make(
-		&(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, MEMORY_LOCK_READ_MS, run_read, free, r });
+	ret = bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_MEMORY,
+							 .pid = pid,
+							 .patience_ms = MEMORY_LOCK_READ_MS,
+							 .run = run_read,
+							 .forget = free,
+							 .context = r });
 	if (ret == -EINPROGRESS)
 		memory_helper__replenish();
 	if (ret)
@@ -213,8 +222,12 @@ ssize_t memory_lock__read_file(int proc_fd, pid_t pid, const char *name, char *b
 		return -ENOMEM;
 	*r = (struct file_read){ .proc_fd = proc_fd, .pid = pid, .size = size };
 	snprintf(r->name, sizeof(r->name), "%s", name);
-	if (bounded_call__make(&(struct bounded_call){ BOUNDED_CALL_MEMORY, pid, MEMORY_LOCK_PATIENCE_MS, run_file_read,
-						       free, r }))
+	if (bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_MEMORY,
+						       .pid = pid,
+						       .patience_ms = MEMORY_LOCK_PATIENCE_MS,
+						       .run = run_file_read,
+						       .forget = free,
+						       .context = r }))
 		return -EBUSY;
 	n = r->n;
 	if (n >= 0)

@@ -72,36 +72,53 @@ static bool parse_identity(const char *status, struct identity *out)
 	       read_ids(status, "\nGid:", &out->gid, &out->one_user);
 }
 
-/* A first thread that has ended has no memory any more, and says nothing of who may read it: any other thread does. */
-static pid_t other_thread(pid_t pid)
+/* Before a thread is a zombie it lets its memory go (do_exit()), and looks like one that is not dumpable. */
+static bool has_ended(const char *status)
+{
+	return strstr(status, "\nState:\tZ") || !strstr(status, "\nVmSize:");
+}
+
+/* 0: of this thread, which has not ended. */
+static int read_status(pid_t thread, char *status)
+{
+	ssize_t n = proc_file__read(PROC_FILE_HERE, thread, "status", status, STATUS_BYTES);
+
+	if (n < 0)
+		return (int)n;
+	return n && !has_ended(status) ? 0 : -ESRCH;
+}
+
+/* A first thread that has ended says nothing of who may read the memory: any other thread does. */
+static int read_others_status(pid_t pid, pid_t *thread, char *status)
 {
 	struct dirent *entry;
-	pid_t found = 0;
+	int ret = -ESRCH;
 	char path[64];
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir)))
-		found = atoi(entry->d_name) == pid ? 0 : atoi(entry->d_name);
+	while (dir && ret && (entry = readdir(dir))) {
+		*thread = atoi(entry->d_name);
+		if (*thread > 0 && *thread != pid)
+			ret = read_status(*thread, status);
+	}
 	if (dir)
 		closedir(dir);
-	return found;
+	return ret;
 }
 
 /* *thread: the one that was asked. */
 static int read_identity(pid_t pid, pid_t *thread, struct identity *out)
 {
 	_cleanup_free_ char *status = malloc(STATUS_BYTES);
-	ssize_t n = status ? proc_file__read(PROC_FILE_HERE, pid, "status", status, STATUS_BYTES) : -ENOMEM;
+	int ret = status ? read_status(pid, status) : -ENOMEM;
 
 	*thread = pid;
-	if (n > 0 && strstr(status, "\nState:\tZ")) {
-		*thread = other_thread(pid);
-		n = *thread ? proc_file__read(PROC_FILE_HERE, *thread, "status", status, STATUS_BYTES) : -ESRCH;
-	}
-	if (n <= 0)
-		return n ? (int)n : -ESRCH;
+	if (ret == -ESRCH)
+		ret = read_others_status(pid, thread, status);
+	if (ret)
+		return ret;
 	return parse_identity(status, out) ? 0 : -EINVAL;
 }
 
@@ -195,6 +212,9 @@ int process_access__check(pid_t pid, struct caller caller, struct so_error *err)
 	if (is.uid != caller.uid)
 		return refuse(pid, &is, "belongs to another user", err);
 	closed = why_closed(thread, &is);
+	/* It may have ended since it was asked. */
+	if (closed == CLOSED_NOT_DUMPABLE && read_identity(thread, &thread, &is) == -ESRCH)
+		return so_err(err, -ESRCH, "there is no process %d", pid);
 	if (closed)
 		return refuse(pid, &is, closed_words[closed], err);
 	return is.gid == caller.gid ? 0 : refuse(pid, &is, "runs in another group than yours", err);

@@ -28,14 +28,19 @@ static inline uint32_t user_shares__used(const struct user_shares *s, uid_t uid)
 	return u64_table__get(&s->used, uid, &used) ? used : 0;
 }
 
-/* False, and nothing is taken: it would be more than the user may have. Root always may. */
+/* Whether the user may have so much more. Root always may. */
+static inline bool user_shares__has_room(const struct user_shares *s, uid_t uid, uint32_t n)
+{
+	return !uid || (n <= s->of_one && user_shares__used(s, uid) <= s->of_one - n && n <= s->of_all &&
+			s->all <= s->of_all - n);
+}
+
+/* False, and nothing is taken: it would be more than the user may have. */
 static inline bool user_shares__take(struct user_shares *s, uid_t uid, uint32_t n)
 {
-	uint32_t used = user_shares__used(s, uid);
-
 	if (!uid)
 		return true;
-	if (n > s->of_one || used > s->of_one - n || s->all > s->of_all - n || u64_table__set(&s->used, uid, used + n))
+	if (!user_shares__has_room(s, uid, n) || u64_table__set(&s->used, uid, user_shares__used(s, uid) + n))
 		return false;
 	s->all += n;
 	return true;

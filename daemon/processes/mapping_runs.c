@@ -19,7 +19,8 @@ struct mapping_runs {
 	uint32_t next; /* where the search begins */
 	uint32_t used_chunks;
 	uint32_t last_number;
-	struct user_shares shares;   /* of chunks */
+	struct user_shares shares;   /* of chunks of runs that are referred to */
+	struct user_shares held;     /* of those and of the ones that wait */
 	struct mapping_run *waiting; /* oldest first */
 	struct mapping_run **waiting_end;
 };
@@ -31,7 +32,8 @@ int mapping_runs__new(uint32_t capacity, struct mapping_runs **out)
 	if (!r)
 		return -ENOMEM;
 	r->n_chunks = capacity / CHUNK;
-	r->shares = user_shares__of(r->n_chunks);
+	r->shares = r->held = user_shares__of(r->n_chunks);
+	r->held.of_one = 2 * r->shares.of_one;
 	r->used = calloc(r->n_chunks, 1);
 	r->waiting_end = &r->waiting;
 	if (!r->used) {
@@ -51,6 +53,7 @@ static void release(struct mapping_runs *r, struct mapping_run *run)
 {
 	memset(r->used + run->first / CHUNK, 0, chunks(run->n));
 	r->used_chunks -= chunks(run->n);
+	user_shares__give(&r->held, run->uid, chunks(run->n));
 	free(run);
 }
 
@@ -87,20 +90,54 @@ static int find_gap(struct mapping_runs *r, uint32_t wanted, uint32_t *first)
 	return -ENOSPC;
 }
 
-int mapping_runs__alloc(struct mapping_runs *r, uid_t uid, uint32_t n, struct mapping_run **out)
+static int take_shares(struct mapping_runs *r, uid_t uid, uint32_t n)
+{
+	if (!user_shares__take(&r->shares, uid, n))
+		return -ENOSPC;
+	if (user_shares__take(&r->held, uid, n))
+		return 0;
+	user_shares__give(&r->shares, uid, n);
+	return -EAGAIN;
+}
+
+/* The new run takes the place of the replaced one in its user's share, unless another process has that one too. */
+static int take_for(struct mapping_runs *r, uid_t uid, uint32_t n, struct mapping_run *replaced)
+{
+	uint32_t before = 0;
+	int ret;
+
+	if (replaced && replaced->refs == 1 && !replaced->replaced)
+		before = chunks(replaced->n);
+	if (before)
+		user_shares__give(&r->shares, replaced->uid, before);
+	ret = take_shares(r, uid, n);
+	if (!before)
+		return ret;
+	/* It was given just now, so there is room for it. */
+	if (ret)
+		user_shares__take(&r->shares, replaced->uid, before);
+	else
+		replaced->replaced = true;
+	return ret;
+}
+
+int mapping_runs__alloc(struct mapping_runs *r, uid_t uid, uint32_t n, struct mapping_run *replaced,
+			struct mapping_run **out)
 {
 	struct mapping_run *run;
+	int ret;
 	uint32_t first = 0;
 
 	reclaim(r);
 	if (n && find_gap(r, chunks(n), &first))
 		return -ENOSPC;
-	if (!user_shares__take(&r->shares, uid, chunks(n)))
-		return -ENOSPC;
 	run = calloc(1, sizeof(*run));
-	if (!run) {
-		user_shares__give(&r->shares, uid, chunks(n));
+	if (!run)
 		return -ENOMEM;
+	ret = take_for(r, uid, chunks(n), replaced);
+	if (ret) {
+		free(run);
+		return ret;
 	}
 	run->uid = uid;
 	memset(r->used + first, 1, chunks(n));
@@ -118,7 +155,8 @@ void mapping_runs__unref(struct mapping_runs *r, struct mapping_run *run)
 {
 	if (!run || --run->refs)
 		return;
-	user_shares__give(&r->shares, run->uid, chunks(run->n));
+	if (!run->replaced)
+		user_shares__give(&r->shares, run->uid, chunks(run->n));
 	run->freed_ns = clock__now_ns();
 	run->next = NULL;
 	*r->waiting_end = run;
@@ -136,6 +174,7 @@ void mapping_runs__free(struct mapping_runs *r)
 		release(r, run);
 	}
 	user_shares__reset(&r->shares);
+	user_shares__reset(&r->held);
 	free(r->used);
 	free(r);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/os/file_reader.h"
+#include "daemon/os/proc_file.h"
 #include "daemon/processes/process_table.h"
 
 #define MAX_WORKERS 4
@@ -36,14 +36,12 @@ static int read_through_thread(struct process_scan *scan)
 int process_scan__read(struct process_scan *scan, pid_t tgid)
 {
 	struct process_scan fresh = { .tgid = tgid, .reader = tgid, .reported_pages = scan->reported_pages };
-	struct file_reader owner;
-	int ret = file_reader__of(tgid, &owner) ?: proc_maps__read(tgid, true, &fresh.maps, NULL);
+	int ret = proc_file__uid(PROC_FILE_HERE, tgid, &fresh.uid) ?: proc_maps__read(tgid, true, &fresh.maps, NULL);
 
 	if (!ret && !fresh.maps.n)
 		ret = read_through_thread(&fresh);
 	if (ret)
 		return ret;
-	fresh.uid = owner.uid;
 	*scan = fresh;
 	return 0;
 }

@@ -556,7 +556,7 @@ static int replace_run(struct process_table *t, struct process *p, const struct 
 {
 	struct so_mapping *all = sampler__mappings(t->sampler);
 	struct mapping_run *run;
-	int ret = mapping_runs__alloc(t->runs, p->uid, l->n, &run);
+	int ret = mapping_runs__alloc(t->runs, p->uid, l->n, p->run, &run);
 
 	if (ret)
 		return ret;

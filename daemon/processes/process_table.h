@@ -18,7 +18,8 @@ struct mapping_run {
 	uint32_t first, n;
 	uint32_t number; /* never used twice; from 1 */
 	unsigned refs;
-	uid_t uid; /* whose share it is taken from */
+	uid_t uid;             /* whose share it is taken from */
+	bool replaced;         /* another has its place in that share */
 	struct file_use *uses; /* of its files; process_table.c's */
 	size_t n_uses;
 	uint64_t freed_ns;        /* when the last reference went */
@@ -119,7 +120,10 @@ int process_scan__read(struct process_scan *scan, pid_t tgid);
 int process_table__begin_scan(struct process_table *table, struct process_scan *scan);
 /* Reads and compiles them, several at once. */
 void process_scan__prepare(struct process_scan *scan, struct file_registry *registry);
-/* Registers them and gives the kernel the mappings. -ENOENT when the process was removed meanwhile. */
+/*
+ * Registers them and gives the kernel the mappings. -ENOENT when the process was removed meanwhile; -EAGAIN: its user's
+ * runs of before are to be given back first (mapping_runs.h); -ENOSPC, -ENOMEM.
+ */
 int process_table__end_scan(struct process_table *table, struct process_scan *scan);
 void process_scan__release(struct process_scan *scan);
 CLEANUP_DEFINE_OF(struct process_scan, process_scan, process_scan__release)

@@ -142,24 +142,52 @@ static void count(struct python_names_stats *stats, int r)
 	stats->unreadable += r == -EFAULT;
 }
 
+struct noted_memory {
+	const struct foreign_memory *memory;
+	bool failed;
+};
+
+static bool read_noted(void *context, uint64_t address, void *to, size_t bytes)
+{
+	struct noted_memory *noted = context;
+	bool ok = foreign_memory__read(noted->memory, address, to, bytes);
+
+	noted->failed |= !ok;
+	return ok;
+}
+
+/* *keep: another attempt would come to the same. One for which memory could not be read may succeed. */
+static int read_code(struct python_names *names, const struct foreign_memory *memory,
+		     const struct python_layout *layout, uint64_t address, uint64_t sum, struct python_code **code,
+		     bool *keep)
+{
+	struct noted_memory noted = { .memory = memory };
+	const struct foreign_memory through = { read_noted, &noted };
+	int ret = python_code__read(&through, layout, address, sum, code);
+
+	count(&names->stats, ret);
+	*keep = ret != -ENOMEM && !(ret == -EFAULT && noted.failed);
+	return ret;
+}
+
 const struct python_code *python_names__get(struct python_names *names, const struct foreign_memory *memory,
 					    const struct python_layout *layout, uint64_t address, uint64_t sum,
 					    int *why)
 {
 	struct entry *entry = find(names, address, sum);
 	struct python_code *code = NULL;
+	bool keep;
 	int ret;
 
 	if (entry) {
 		ring__remove(entry);
 		ring__add_newest(names, entry);
 	} else {
-		entry = malloc(sizeof(*entry));
-		ret = entry ? python_code__read(memory, layout, address, sum, &code) : -ENOMEM;
-		count(&names->stats, ret);
-		if (ret == -ENOMEM) {
-			free(entry);
-			*why = ret;
+		ret = read_code(names, memory, layout, address, sum, &code, &keep);
+		entry = keep ? malloc(sizeof(*entry)) : NULL;
+		if (!entry) {
+			python_code__free(code);
+			*why = keep ? -ENOMEM : ret;
 			return NULL;
 		}
 		*entry = (struct entry){ .address = address, .sum = sum, .code = code, .why = ret };

@@ -24,7 +24,8 @@ int python_names__new(size_t max_bytes, struct python_names **out);
 
 /*
  * The code object with that checksum (not 0), from the cache or read now. NULL with *why one of -ESTALE, -EFAULT,
- * -ENOMEM. The first two are remembered, so that garbage costs one attempt for each address and checksum. The result
+ * -ENOMEM. -ESTALE is remembered, and -EFAULT where the memory was read and is not what it should be, so that garbage
+ * costs one attempt for each address and checksum; memory that cannot be read now can perhaps be read later. The result
  * lives until the next call.
  */
 const struct python_code *python_names__get(struct python_names *names, const struct foreign_memory *memory,

@@ -10,7 +10,7 @@
 #include <zlib.h>
 
 #include "daemon/elf/elf_file.h"
-#include "daemon/os/open_in_root.h"
+#include "daemon/os/bounded_open.h"
 #include "stakeout/cleanup.h"
 
 #define READ_BYTES (64u << 10)
@@ -84,7 +84,7 @@ static int open_by_build_id(const char *build_id, const struct debug_root *root)
 	if (strlen(build_id) < 3)
 		return -ENOENT;
 	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-	fd = open_in_root(root->path, path, true, root->reader);
+	fd = bounded_open(root->path, path, true, root->reader);
 	if (fd < 0)
 		return fd;
 	if (elf_file__read(fd, &elf, NULL) < 0 || strcmp(elf.build_id, build_id) != 0)
@@ -95,7 +95,7 @@ static int open_by_build_id(const char *build_id, const struct debug_root *root)
 static int open_candidate(const char *path, const struct debuglink *link, const struct elf_image *image,
 			  const char *build_id, const struct debug_root *root)
 {
-	_cleanup_close_ int fd = open_in_root(root->path, path, true, root->reader);
+	_cleanup_close_ int fd = bounded_open(root->path, path, true, root->reader);
 	struct elf_file elf;
 
 	/* A link may name the stripped file itself, where both are in one folder under one name. */
@@ -204,7 +204,7 @@ static int open_alternative(const struct elf_image *image, const struct elf_sect
 	size = section->sh_size - (uint64_t)length - 1;
 	if (size > sizeof(id) || elf_image__read(image, section->sh_offset + (uint64_t)length + 1, id, size))
 		return -ENOENT;
-	fd = open_in_root(root->path, name, true, root->reader);
+	fd = bounded_open(root->path, name, true, root->reader);
 	return fd >= 0 && has_build_id(fd, id, size) ? TAKE_FD(fd) : -ENOENT;
 }
 

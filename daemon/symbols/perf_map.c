@@ -9,12 +9,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "daemon/os/open_in_root.h"
+#include "daemon/os/bounded_open.h"
+#include "daemon/os/proc_file.h"
 #include "stakeout/array.h"
 
 #define MAX_RANGES     (1u << 20)
 #define MAX_NAME_BYTES (64u << 20) /* of all names together */
 #define MAX_NAME       1024        /* of one; a longer one is cut */
+#define STATUS_BYTES   (1u << 20)  /* NSpid stands behind the groups, of which there may be 65536 (NGROUPS_MAX) */
 #define WINDOW_BYTES   (1u << 20)  /* read at a time; a longer line is left out */
 
 /* A line of the file. Their index is their age: 0 is the last line. */
@@ -370,28 +372,29 @@ static int read_backwards(int fd, uint64_t size, struct builder *builder)
 	return 0;
 }
 
-/* From /proc/PID/status: the PID as the process itself knows it, and its real and effective user ids. */
-static int read_status(pid_t pid, pid_t *ns_pid, uid_t uids[2])
+/* The PID as the process itself knows it: the last of the line. */
+static pid_t own_pid(const char *status, pid_t pid)
 {
-	_cleanup_fclose_ FILE *status = NULL;
-	char path[64], line[256];
+	const char *line = strstr(status, "\nNSpid:");
+	const char *end = line ? strchr(line + 1, '\n') : NULL;
+	const char *last = end ? memrchr(line, '\t', (size_t)(end - line)) : NULL;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	status = fopen(path, "re");
-	if (!status)
-		return errno == ENOENT ? -ESRCH : -errno;
-	*ns_pid = pid;
-	uids[0] = uids[1] = (uid_t)-1;
-	while (fgets(line, sizeof(line), status)) {
-		if (strncmp(line, "NSpid:", 6) == 0) {
-			const char *last = strrchr(line, '\t');
+	return last ? (pid_t)strtol(last, NULL, 10) : pid;
+}
 
-			if (last)
-				*ns_pid = (pid_t)strtol(last, NULL, 10);
-		} else if (sscanf(line, "Uid:\t%u\t%u", &uids[0], &uids[1]) == 2) {
-			continue;
-		}
-	}
+/* From /proc/PID/status. uids: real and effective user. */
+static int read_status(pid_t pid, pid_t *ns_pid, uid_t uids[2], struct file_reader *reader)
+{
+	_cleanup_free_ char *status = malloc(STATUS_BYTES);
+	ssize_t n = status ? proc_file__read(PROC_FILE_HERE, pid, "status", status, STATUS_BYTES) : -ENOMEM;
+	const char *uid;
+
+	if (n < 0)
+		return (int)n;
+	uid = strstr(status, "\nUid:");
+	if (!uid || sscanf(uid, "\nUid:\t%u\t%u", &uids[0], &uids[1]) != 2 || !file_reader__parse(status, reader))
+		return -ESRCH;
+	*ns_pid = own_pid(status, pid);
 	return 0;
 }
 
@@ -406,7 +409,7 @@ static int read_map(const char *root, pid_t ns_pid, const uid_t uids[2], const s
 	int ret;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", ns_pid);
-	fd = open_in_root(root, path, false, reader);
+	fd = bounded_open(root, path, false, reader);
 	if (fd < 0)
 		return so_err(err, fd, "cannot open %s: %s", path, strerror(-fd));
 	if (fstat(fd, &st) < 0)
@@ -427,7 +430,7 @@ int perf_map__read(pid_t pid, struct perf_map **out, struct so_error *err)
 	char root[32];
 	int ret;
 
-	ret = read_status(pid, &ns_pid, uids) ?: file_reader__of(pid, &reader);
+	ret = read_status(pid, &ns_pid, uids, &reader);
 	if (ret < 0)
 		return so_err(err, ret, "process %d does not exist (any more)", pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);

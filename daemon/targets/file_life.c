@@ -195,6 +195,23 @@ static void rescan(void *context, struct process *p)
 	scan_queue__request(f->scans, p->tgid, 0);
 }
 
+static void rescan_refused(void *context, struct process *p)
+{
+	const struct file_life *f = context;
+
+	if (file_registry__has_place_again(f->files, p->uid))
+		rescan(context, p);
+}
+
+/* Users who had no room for a file, and have now: a place of theirs was given back. */
+static void try_users_again(struct file_life *f)
+{
+	if (!file_registry__has_refused(f->files))
+		return;
+	process_table__each(f->processes, SO_MAX_SLOTS, rescan_refused, f);
+	file_registry__forget_refused(f->files);
+}
+
 /* Files for which there was no room, and is now. */
 static void try_again(struct file_life *f)
 {
@@ -207,6 +224,7 @@ static void try_again(struct file_life *f)
 	}
 	if (again)
 		process_table__each(f->processes, SO_MAX_SLOTS, rescan, f);
+	try_users_again(f);
 }
 
 static uint64_t look(struct file_life *f, uint64_t now)
@@ -230,7 +248,8 @@ uint64_t file_life__tick(struct file_life *f, uint64_t now)
 	struct file_registry_stats files = file_registry__stats(f->files);
 	uint64_t next;
 
-	if (!files.idle && !files.retired && !files.full && files.refused_files == f->refused_seen)
+	if (!files.idle && !files.retired && !files.full && files.refused_files == f->refused_seen &&
+	    !file_registry__has_refused(f->files))
 		return UINT64_MAX;
 	if (now >= f->next_look_ns)
 		f->next_look_ns = look(f, now);
@@ -250,10 +269,12 @@ void file_life__count(struct file_life *f)
 	limits__set(LIMIT_FILES, files.places);
 	limits__set(LIMIT_TABLE_BYTES, (pool.rows + pool.index_words) * sizeof(uint32_t));
 	limits__hit(LIMIT_FILES, files.refused_files - f->files_hit_seen);
+	limits__hit(LIMIT_FILES, files.refused_shares - f->shares_hit_seen);
 	limits__hit(LIMIT_TABLE_BYTES, files.refused_tables - f->tables_hit_seen);
 	limits__set(LIMIT_UNWIND_RULES, pool.rules);
 	limits__hit(LIMIT_UNWIND_RULES, pool.rules_refused - f->rules_hit_seen);
 	f->rules_hit_seen = pool.rules_refused;
 	f->files_hit_seen = files.refused_files;
+	f->shares_hit_seen = files.refused_shares;
 	f->tables_hit_seen = files.refused_tables;
 }

@@ -37,7 +37,7 @@ struct file_life {
 	uint64_t marked_ns;                /* when the last marking began */
 	unsigned left;                     /* files that it found to be named */
 	uint64_t marked_moves, seen_moves; /* targets__moves() then, and when the first target was begun with */
-	uint64_t refused_seen, files_hit_seen, tables_hit_seen, rules_hit_seen;
+	uint64_t refused_seen, files_hit_seen, shares_hit_seen, tables_hit_seen, rules_hit_seen;
 	struct dead_files *dead; /* to be closed */
 };
 

@@ -10,7 +10,7 @@
 #include "daemon/os/log.h"
 #include "daemon/os/process_access.h"
 
-/* A process whose memory could not be read is asked again after this. */
+/* A process whose memory could not be read, or whose user's mappings wait to be reused, is scanned again after this. */
 #define STUCK_SCAN_NS 1000000000ull
 
 /* How often, and at what distance, the end of scans is asked for. */
@@ -75,7 +75,7 @@ static void find_main_file(const struct scanner *s, const struct process *p)
 	}
 }
 
-/* It cannot be read now. */
+/* It cannot be read now, or its mappings cannot be placed. */
 static void scan_later(const struct scanner *s, const struct scan_work *work)
 {
 	struct process *p;
@@ -140,6 +140,8 @@ static int scan_now(const struct scanner *s, const struct scan_work *work)
 	}
 	cuda_targets__add(s->life.cuda, ret ? 0 : tgid, found);
 	pthread_mutex_unlock(s->lock);
+	if (ret == -EAGAIN)
+		scan_later(s, work);
 	/*
 	 * 0.1 s for libtorch_cuda, seconds from a cold disk: other processes' mappings wait for this thread meanwhile.
 	 */
@@ -217,8 +219,12 @@ int scanner__scan(struct scanner *s, const struct scan_work *work, unsigned pati
 	s->under_way++;
 	count_scan(s, work->tgid, true);
 	pthread_mutex_unlock(s->lock);
-	ret = bounded_call__make(
-		&(struct bounded_call){ BOUNDED_CALL_FILES, work->tgid, patience_ms, run_job, forget_job, job });
+	ret = bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_FILES,
+							 .pid = work->tgid,
+							 .patience_ms = patience_ms,
+							 .run = run_job,
+							 .forget = forget_job,
+							 .context = job });
 	if (ret)
 		return ret;
 	ret = job->ret;

@@ -344,6 +344,11 @@ static void give_shares(struct table_pool *pool, struct table_pieces *of)
 	of->own_words = 0;
 }
 
+bool table_pool__has_share(const struct table_pool *pool, uid_t owner, uint64_t words)
+{
+	return words <= UINT32_MAX && user_shares__has_room(&pool->word_shares, owner, (uint32_t)words);
+}
+
 int table_pool__add(struct table_pool *pool, const struct unwind_table *table, struct table_pieces *out)
 {
 	return table_pool__add_of(pool, 0, table, out);

@@ -54,6 +54,8 @@ int table_pool__add(struct table_pool *pool, const struct unwind_table *table, s
  */
 int table_pool__add_of(struct table_pool *pool, uid_t owner, const struct unwind_table *table,
 		       struct table_pieces *out);
+/* Whether the owner's share has room for so many words more. */
+bool table_pool__has_share(const struct table_pool *pool, uid_t owner, uint64_t words);
 /*
  * Gives back the words that the pieces have, for other tables after POOL_SPACE_GRACE_NS, and frees the array. No run of
  * mappings that a process still has may lead to them. Of pieces from before a reset only the arrays are freed. Rules

@@ -141,7 +141,9 @@ enum so_truncation {
 	X(RING_FULL, "stack-ring-full", "the ring buffer for new stacks was full")                        \
 	X(NO_BUFFER, "no-buffer", "a per-CPU buffer or map was not available, which should not happen")   \
 	X(STACK_MISSING, "stack-missing", "a count arrived whose stack did not, which should not happen") \
-	X(MEMORY, "out-of-memory", "the daemon had no memory for it")
+	X(MEMORY, "out-of-memory", "the daemon had no memory for it")                                     \
+	X(NOT_PERMITTED, "not-permitted",                                                                 \
+	  "the thread had rights that the target's user has not, as set-user-ID programs do")
 
 enum so_loss {
 #define X(name, word, why) SO_LOSS_##name,

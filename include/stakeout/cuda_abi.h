@@ -119,7 +119,9 @@ struct so_cuda_site {
 	X(STACK_BUSY, "stack-busy", "a stack that was due, but the CPU's buffers were in use")            \
 	X(STACK_FULL, "stack-full", "a stack that was due, but the window's map or ring was full")        \
 	X(NAMES_FULL, "names-full", "a kernel's name, for which the ring had no room")                    \
-	X(BATCH, "batch-bytes", "a batch of which only the bytes of the first copies are known")
+	X(BATCH, "batch-bytes", "a batch of which only the bytes of the first copies are known")          \
+	X(STACK_RIGHTS, "stack-not-permitted",                                                            \
+	  "a stack that was due, of a thread with rights that the target's user has not")
 
 /* Copies of a batch whose bytes are read, of one and of three dimensions; before Linux 5.17 (bpf_loop) 16 and 1. */
 #define SO_CUDA_BATCH_COPIES    1024

@@ -24,7 +24,8 @@ def hanging(what):
     need_namespaces()
     if not os.path.exists("/dev/fuse"):
         raise Skip("there is no /dev/fuse")
-    argv = [need_tool("unshare"), "-m", workload("fuse_hang"), temporary_dir(), str(MALLORY), what]
+    folder = "/tmp" if what == "map" else temporary_dir()
+    argv = [need_tool("unshare"), "-m", workload("fuse_hang"), folder, str(MALLORY), what]
     target = Target(argv, ready=False, stdin=subprocess.PIPE)
     if target.process.stdout.readline() != b"ready\n":
         raise Skip("FUSE cannot be mounted here")
@@ -80,3 +81,17 @@ def test_file():
     wait_until(lambda: not os.path.exists(daemon.socket), "the end of what the daemon does", seconds=20)
     let_go(target)
     assert daemon.process.wait(timeout=20) == 0
+
+
+def test_perf_map():
+    """A folder that never says whether it has a perf map: that target's code has no names, and others do not wait."""
+    daemon, target = Daemon(), hanging("map")
+    attach(daemon, target)
+    time.sleep(1)
+    began = time.monotonic()
+    folded = daemon.client("folded", "-p", str(target.pid)).stdout
+    assert "[jit]" in folded, folded
+    assert time.monotonic() - began < PATIENCE_S / 2
+    check_others(daemon)
+    let_go(target)
+    assert daemon.stop() == 0

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "daemon/files/file_registry.c"
+#include "daemon/unwind/table_pool.c"
 #include "tests/unit/fake_sampler.h"
 
 #define PAGE 4096
@@ -739,9 +740,21 @@ static void test_places_of_users(void **state)
 		map.inode = mapped.inode + i;
 		expect_known(w, &map, i != 2);
 	}
+	/* Places that are left are no use to the user who was refused one, until one of theirs is given back. */
+	assert_int_equal(stats_of(w).refused_files, 0);
+	assert_int_equal(stats_of(w).refused_shares, 1);
+	assert_true(file_registry__has_refused(w->files));
+	assert_false(file_registry__has_place_again(w->files, 1000));
+	file_registry__forget_refused(w->files);
+	assert_true(file_registry__has_refused(w->files));
 	retire_all(w, 0, 1);
 	assert_int_equal(collect(w, &nothing, 1), 3);
 	assert_int_equal(w->files->place_shares.all, 0);
+	assert_true(file_registry__has_place_again(w->files, 1000));
+	assert_false(file_registry__has_place_again(w->files, 1001));
+	file_registry__forget_refused(w->files);
+	assert_false(file_registry__has_place_again(w->files, 1000));
+	assert_false(file_registry__has_refused(w->files));
 	munmap(at, PAGE);
 	release_map(&mapped);
 }
@@ -830,6 +843,40 @@ static void test_full_is_tried_again(void **state)
 	release_map(&map);
 }
 
+static void add_of(struct world *w, const struct proc_map *map, uid_t owner, uint64_t inode)
+{
+	struct prepared_file *p;
+
+	assert_int_equal(file_registry__prepare(w->files, getpid(), map, &p), 0);
+	p->inode = inode;
+	p->slot->owner = owner;
+	assert_int_equal(file_registry__add(w->files, p), 0);
+}
+
+/* A table that was beyond its owner's share is tried again once there is room in it, and no more than fit. */
+static void test_share_is_tried_again(void **state)
+{
+	struct world *w = *state;
+	struct proc_map map = map_of((const void *)l64a);
+	struct file_use use;
+	uint32_t one;
+
+	add_of(w, &map, 1000, map.inode);
+	one = user_shares__used(&w->pool->word_shares, 1000);
+	assert_true(one > 0);
+	w->pool->word_shares.of_one = one + one / 2;
+	use = file_registry__use(w->files, &map);
+	for (unsigned i = 1; i < 4; i++)
+		add_of(w, &map, 1000, map.inode + i);
+	assert_int_equal(stats_of(w).full, 3);
+	assert_int_equal(file_registry__retire_full(w->files, 3), 0);
+	w->pool->word_shares.of_one = 3 * one + one / 2;
+	assert_int_equal(file_registry__retire_full(w->files, 3), 2);
+	assert_int_equal(stats_of(w).full, 1);
+	file_registry__unuse(w->files, use);
+	release_map(&map);
+}
+
 static void test_file_set(void **state)
 {
 	struct file_set set = { 0 };
@@ -875,6 +922,7 @@ int main(void)
 		TEST(places_of_users),
 		TEST(learned_of_retired),
 		TEST(full_is_tried_again),
+		TEST(share_is_tried_again),
 		TEST(file_set),
 	};
 

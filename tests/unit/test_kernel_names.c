@@ -130,6 +130,19 @@ static void test_cut(void **state)
 	assert_false(found.cut);
 }
 
+static json_int_t forgotten(void)
+{
+	json_t *all = limits__json(), *one;
+	json_int_t n = -1;
+	size_t i;
+
+	json_array_foreach (all, i, one)
+		if (!strcmp(json_string_value(json_object_get(one, "name")), "kernel_names_of_a_process"))
+			n = json_integer_value(json_object_get(one, "hit"));
+	json_decref(all);
+	return n;
+}
+
 /* Three times what one process may tell; among it a handle that is told again and again. */
 static void test_bounded(void **state)
 {
@@ -147,6 +160,7 @@ static void test_bounded(void **state)
 		snprintf(name, sizeof(name), "k%d", (int)i);
 		expect(names, 1, i * 8, i < n - KERNEL_NAMES_MAX ? NULL : name, i * 8);
 	}
+	assert_int_equal(forgotten(), 2 * KERNEL_NAMES_MAX);
 	/* A handle that was dropped comes back, and is the youngest. */
 	tell(names, 1, 0, 0, "back");
 	expect(names, 1, 0, "back", 0);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/os/limits.h"
+#include "daemon/os/limits.c"
 
 static json_int_t field(const char *name, const char *field)
 {
@@ -99,6 +99,12 @@ static void of_users(void **state)
 	assert_false(limits__take_of(LIMIT_PROFILES, 1002, 1));
 	assert_true(limits__take_of(LIMIT_PROFILES, 0, 1));
 	assert_false(limits__take_of(LIMIT_PROFILES, 0, 1));
+	assert_int_equal(refuse_profile(1000, &err), -EBUSY);
+	assert_string_equal(err.text, "2 profiles are being built for you already: try again later");
+	assert_int_equal(refuse_profile(1002, &err), -EBUSY);
+	assert_string_equal(err.text, "3 profiles are being built for users already: try again later");
+	assert_int_equal(refuse_profile(0, &err), -EBUSY);
+	assert_string_equal(err.text, "4 profiles are being built already: try again later");
 	limits__give_of(LIMIT_PROFILES, 1000, 2);
 	assert_true(limits__take_of(LIMIT_PROFILES, 1002, 1));
 	limits__give_of(LIMIT_PROFILES, 1001, 1);

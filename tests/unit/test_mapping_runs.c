@@ -38,7 +38,7 @@ static struct mapping_run *get(struct mapping_runs *runs, uint32_t n)
 {
 	struct mapping_run *run = NULL;
 
-	assert_int_equal(mapping_runs__alloc(runs, 0, n, &run), 0);
+	assert_int_equal(mapping_runs__alloc(runs, 0, n, NULL, &run), 0);
 	assert_int_equal(run->n, n);
 	assert_int_equal(run->refs, 1);
 	return run;
@@ -48,7 +48,7 @@ static void expect_full(struct mapping_runs *runs, uint32_t n)
 {
 	struct mapping_run *run = (void *)runs;
 
-	assert_int_equal(mapping_runs__alloc(runs, 0, n, &run), -ENOSPC);
+	assert_int_equal(mapping_runs__alloc(runs, 0, n, NULL, &run), -ENOSPC);
 	assert_ptr_equal(run, runs);
 }
 
@@ -184,7 +184,7 @@ static void test_churn(void **state)
 			*place = NULL;
 			continue;
 		}
-		if (mapping_runs__alloc(runs, 0, (seed >> 8) % 200, place)) {
+		if (mapping_runs__alloc(runs, 0, (seed >> 8) % 200, NULL, place)) {
 			full++;
 			continue;
 		}
@@ -208,17 +208,70 @@ static void test_shares(void **state)
 	struct mapping_run *run[4], *none = NULL;
 
 	for (uid_t uid = 1; uid <= 3; uid++) {
-		assert_int_equal(mapping_runs__alloc(runs, uid, 16 * CHUNK, &run[uid]), 0);
-		assert_int_equal(mapping_runs__alloc(runs, uid, 1, &none), -ENOSPC);
+		assert_int_equal(mapping_runs__alloc(runs, uid, 16 * CHUNK, NULL, &run[uid]), 0);
+		assert_int_equal(mapping_runs__alloc(runs, uid, 1, NULL, &none), -ENOSPC);
 	}
-	assert_int_equal(mapping_runs__alloc(runs, 4, 1, &none), -ENOSPC);
-	assert_int_equal(mapping_runs__alloc(runs, 0, 16 * CHUNK, &run[0]), 0);
+	assert_int_equal(mapping_runs__alloc(runs, 4, 1, NULL, &none), -ENOSPC);
+	assert_int_equal(mapping_runs__alloc(runs, 0, 16 * CHUNK, NULL, &run[0]), 0);
 	/* What one gives back is anybody's, after the time of grace. */
 	mapping_runs__unref(runs, run[2]);
 	now_ns += 2 * GRACE_NS;
-	assert_int_equal(mapping_runs__alloc(runs, 4, 16 * CHUNK, &run[2]), 0);
+	assert_int_equal(mapping_runs__alloc(runs, 4, 16 * CHUNK, NULL, &run[2]), 0);
 	for (unsigned i = 0; i < 4; i++)
 		mapping_runs__unref(runs, run[i]);
+	mapping_runs__free(runs);
+}
+
+/* A process with more than half of what its user may have gets other mappings. */
+static void test_replaced(void **state)
+{
+	struct mapping_runs *runs = make(64 * CHUNK);
+	struct mapping_run *a, *b, *none = NULL;
+
+	assert_int_equal(mapping_runs__alloc(runs, 1, 16 * CHUNK, NULL, &a), 0);
+	assert_int_equal(mapping_runs__alloc(runs, 1, 17 * CHUNK, a, &none), -ENOSPC);
+	assert_int_equal(mapping_runs__alloc(runs, 1, 12 * CHUNK, a, &b), 0);
+	mapping_runs__unref(runs, a);
+	assert_int_equal(user_shares__used(&runs->shares, 1), 12);
+	/* What was freed and cannot be reused yet is the user's still. */
+	assert_int_equal(user_shares__used(&runs->held, 1), 28);
+	assert_int_equal(mapping_runs__alloc(runs, 1, 12 * CHUNK, b, &none), -EAGAIN);
+	assert_int_equal(user_shares__used(&runs->shares, 1), 12);
+	assert_int_equal(mapping_runs__alloc(runs, 1, 5 * CHUNK, NULL, &none), -ENOSPC);
+	now_ns += 2 * GRACE_NS;
+	assert_int_equal(mapping_runs__alloc(runs, 1, 12 * CHUNK, b, &a), 0);
+	mapping_runs__unref(runs, b);
+	/* One that another process has too keeps its part of the share. */
+	a->refs++;
+	now_ns += 2 * GRACE_NS;
+	assert_int_equal(mapping_runs__alloc(runs, 1, 5 * CHUNK, a, &none), -ENOSPC);
+	assert_int_equal(mapping_runs__alloc(runs, 1, 4 * CHUNK, a, &b), 0);
+	mapping_runs__unref(runs, a);
+	mapping_runs__unref(runs, a);
+	mapping_runs__unref(runs, b);
+	now_ns += 2 * GRACE_NS;
+	mapping_runs__unref(runs, get(runs, 0));
+	assert_int_equal(runs->shares.all, 0);
+	assert_int_equal(runs->held.all, 0);
+	mapping_runs__free(runs);
+}
+
+/* Runs that are made and freed at once leave other users their part. */
+static void test_churn_of_a_user(void **state)
+{
+	struct mapping_runs *runs = make(64 * CHUNK);
+	struct mapping_run *run = NULL;
+	int ret = 0;
+
+	for (unsigned i = 0; i < 64 && !ret; i++) {
+		ret = mapping_runs__alloc(runs, 1, 4 * CHUNK, NULL, &run);
+		if (!ret)
+			mapping_runs__unref(runs, run);
+	}
+	assert_int_equal(ret, -EAGAIN);
+	assert_int_equal(runs->used_chunks, 32);
+	assert_int_equal(mapping_runs__alloc(runs, 2, 16 * CHUNK, NULL, &run), 0);
+	mapping_runs__unref(runs, run);
 	mapping_runs__free(runs);
 }
 
@@ -229,6 +282,7 @@ int main(void)
 		cmocka_unit_test(test_bounds),     cmocka_unit_test(test_grace),
 		cmocka_unit_test(test_references), cmocka_unit_test(test_no_wrap),
 		cmocka_unit_test(test_churn),      cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_replaced),   cmocka_unit_test(test_churn_of_a_user),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

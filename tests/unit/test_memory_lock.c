@@ -220,6 +220,77 @@ static void no_more_patience(void **state)
 	wait(NULL);
 }
 
+/* Of more slow users than can be noted, who was noted first goes, whose time is over first. */
+static void slow_users(void **state)
+{
+	uint64_t now_ns = clock__now_ns();
+
+	pthread_mutex_lock(&pool.lock);
+	for (unsigned i = 0; i < N_USERS; i++)
+		pool.users[i] = (struct slow_user){ .uid = 1000 + i, .since_ns = now_ns - (i == 5), .waited_ns = 1 };
+	pool.n_users = N_USERS;
+	note_wait(&(struct bounded_call){ .pid = FIRST }, MS);
+	assert_int_equal(pool.n_users, N_USERS);
+	assert_int_equal(pool.users[5].uid, 0);
+	assert_int_equal(pool.users[5].waited_ns, MS);
+	assert_int_equal(pool.users[N_USERS - 1].uid, 1000 + N_USERS - 1);
+	pthread_mutex_unlock(&pool.lock);
+}
+
+static pthread_mutex_t callers_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool forgetting;
+
+static void run_slowly(void *context)
+{
+	try_process(FIRST);
+}
+
+static void run_at_once(void *context)
+{
+}
+
+static void forget_with_lock(void *context)
+{
+	__atomic_store_n(&forgetting, true, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&callers_lock);
+	pthread_mutex_unlock(&callers_lock);
+}
+
+static void forget_nothing(void *context)
+{
+}
+
+/* A call that came too late is forgotten by a thread that waits for the caller's lock: the next call has another. */
+static void forgotten_under_a_lock(void **state)
+{
+	const struct bounded_call slow = { .kind = BOUNDED_CALL_FILES,
+					   .pid = FIRST,
+					   .patience_ms = 5,
+					   .run = run_slowly,
+					   .forget = forget_with_lock,
+					   .context = NULL };
+	const struct bounded_call quick = { .kind = BOUNDED_CALL_FILES,
+					    .pid = FIRST + 1,
+					    .patience_ms = 2000,
+					    .run = run_at_once,
+					    .forget = forget_nothing,
+					    .context = NULL };
+	unsigned stuck;
+	int ret;
+
+	set_hangs(0, true);
+	pthread_mutex_lock(&callers_lock);
+	assert_int_equal(bounded_call__make(&slow), -EINPROGRESS);
+	set_hangs(0, false);
+	for (unsigned i = 0; i < 10000 && !__atomic_load_n(&forgetting, __ATOMIC_ACQUIRE); i++)
+		usleep(2000);
+	ret = bounded_call__make(&quick);
+	stuck = n_stuck();
+	pthread_mutex_unlock(&callers_lock);
+	assert_int_equal(ret, 0);
+	assert_int_equal(stuck, 1);
+}
+
 static void real_processes(void **state)
 {
 	static const char text[] = "there";
@@ -255,6 +326,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(many_that_ask, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_user, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_more_patience, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(slow_users, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(forgotten_under_a_lock, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(real_processes, set_up, tear_down),
 	};
 

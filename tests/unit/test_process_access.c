@@ -7,13 +7,16 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/os/proc_file.h"
 #include "daemon/os/process_access.h"
 
 #define USER  65533
@@ -113,13 +116,68 @@ static void no_process(void **state)
 	assert_false(process_access__holds(pid, (struct caller){ USER, USER }));
 }
 
+static pid_t fork_or_fail(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	return pid;
+}
+
+/* Of its own PID namespace, which it leaves open until another process there is waited for: it has no memory then. */
+static pid_t exiting_process(pid_t *other)
+{
+	int here = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC), gate[2];
+	char status[4096];
+	pid_t pid;
+
+	assert_int_equal(pipe(gate), 0);
+	assert_int_equal(unshare(CLONE_NEWPID), 0);
+	pid = fork_or_fail();
+	if (!pid) {
+		close(gate[1]);
+		if (setgroups(0, NULL) || setgid(USER) || setuid(USER) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
+			_exit(1);
+		_exit(read(gate[0], status, 1) != 0);
+	}
+	close(gate[0]);
+	*other = fork_or_fail();
+	if (!*other) {
+		close(gate[1]);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(setns(here, CLONE_NEWPID), 0);
+	close(here);
+	close(gate[1]);
+	do {
+		usleep(1000);
+		assert_true(proc_file__read(PROC_FILE_HERE, pid, "status", status, sizeof(status)) > 0);
+	} while (strstr(status, "\nVmSize:"));
+	assert_null(strstr(status, "\nState:\tZ"));
+	return pid;
+}
+
+/* It is not taken for one that is not dumpable, which would hide it for good. */
+static void while_it_exits(void **state)
+{
+	pid_t other, pid;
+
+	if (getuid())
+		skip();
+	pid = exiting_process(&other);
+	assert_int_equal(process_access__check(pid, (struct caller){ USER, USER }, NULL), -ESRCH);
+	assert_int_equal(process_access__check(pid, (struct caller){ OTHER, OTHER }, NULL), -ESRCH);
+	assert_int_equal(process_access__check(pid, (struct caller){ 0, 0 }, NULL), 0);
+	assert_int_equal(waitpid(other, NULL, 0), other);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_process),
-		cmocka_unit_test(others_processes),
-		cmocka_unit_test(not_dumpable),
-		cmocka_unit_test(no_process),
+		cmocka_unit_test(own_process), cmocka_unit_test(others_processes), cmocka_unit_test(not_dumpable),
+		cmocka_unit_test(no_process),  cmocka_unit_test(while_it_exits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ struct pages {
 	struct python_layout layout;
 	struct foreign_memory memory;
 	uint32_t lines[MAX_PAGES];
-	bool unreadable[MAX_PAGES];
+	bool unreadable[MAX_PAGES], garbage[MAX_PAGES];
 	uint32_t table_bytes; /* of each line table */
 	unsigned reads;
 };
@@ -55,7 +55,7 @@ static void make_page(const struct pages *pages, uint64_t number, uint8_t *page)
 	put(page, 0, 1, 8);
 	put(page, 8, address + 1536, 8);
 	put(page, code->firstlineno, pages->lines[number], 4);
-	put(page, code->qualname, address + 512, 8);
+	put(page, code->qualname, pages->garbage[number] ? address + 2048 : address + 512, 8);
 	put(page, code->filename, address + 1024, 8);
 	put(page, code->linetable, address + 2048, 8);
 	put_str(pages, page, 512, name);
@@ -176,7 +176,7 @@ static void test_failures_are_remembered(void **state)
 	int why;
 
 	assert_int_equal(python_names__new(0, &names), 0);
-	pages->unreadable[0] = true;
+	pages->garbage[0] = true;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_null(get(names, pages, 0, sum_of(pages, 0), &why));
 		assert_int_equal(why, -EFAULT);
@@ -199,6 +199,28 @@ static void test_failures_are_remembered(void **state)
 	assert_int_equal(stats.read, 1);
 	assert_int_equal(stats.stale, 1 + 498);
 	assert_int_equal(stats.unreadable, 1);
+}
+
+/* A read may fail because its process is kept waiting: the next one may succeed. */
+static void test_unread_memory_is_read_again(void **state)
+{
+	_cleanup_free_ struct pages *pages = new_pages();
+	_cleanup_(python_names) struct python_names *names = NULL;
+	uint64_t sum = sum_of(pages, 0);
+	size_t empty;
+	int why;
+
+	assert_int_equal(python_names__new(0, &names), 0);
+	empty = python_names__stats(names).bytes;
+	pages->unreadable[0] = true;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_null(get(names, pages, 0, sum, &why));
+		assert_int_equal(why, -EFAULT);
+		assert_int_not_equal(pages->reads, 0);
+	}
+	assert_int_equal(python_names__stats(names).bytes, empty);
+	pages->unreadable[0] = false;
+	assert_true(get_good(names, pages, 0));
 }
 
 static void test_the_one_used_longest_ago_goes(void **state)
@@ -308,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read_once),
 		cmocka_unit_test(test_failures_are_remembered),
+		cmocka_unit_test(test_unread_memory_is_read_again),
 		cmocka_unit_test(test_the_one_used_longest_ago_goes),
 		cmocka_unit_test(test_one_larger_than_all),
 		cmocka_unit_test(test_against_a_list),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Memory and files that never answer: fuse_hang FOLDER UID memory|file. Mounts a file system on FOLDER, as root, which
- * serves one file, "file". Nobody but the user UID can look at it, and with "file" everybody. Its pages are never read,
- * but for one with code. A child of that user's maps it as code, says "ready" and works on: with "memory" in that page,
- * in which code goes on behind its end. A line on standard input answers whatever was asked for; its end ends all.
+ * Memory and files that never answer: fuse_hang FOLDER UID memory|file|map. Mounts a file system on FOLDER, as root,
+ * which serves one file, "file". Nobody but the user UID can look at it, and with "file" and "map" everybody. Its pages
+ * are never read, but for one with code. A child of that user's maps it as code, says "ready" and works on: with
+ * "memory" in that page, in which code goes on behind its end; with "map" in memory without a file, and it is never
+ * said whether the folder has a map of that. A line on standard input answers whatever was asked for; its end ends all.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,10 +28,12 @@
 #define WAITING_MAX 64
 
 static int server;
-static bool for_all, answers_all;
+static bool for_all, for_map, answers_all;
 static struct fuse_read_in waiting[WAITING_MAX];
 static uint64_t waiting_unique[WAITING_MAX];
 static unsigned n_waiting;
+static uint64_t looking_up[WAITING_MAX];
+static unsigned n_looking_up;
 
 /*
  * A function without unwind rules that calls another one for ever. What follows the call goes on, in a branch that is
@@ -93,6 +96,14 @@ static void take_read(uint64_t unique, const struct fuse_read_in *in)
 	}
 }
 
+static void take_lookup(uint64_t unique, const char *name)
+{
+	if (for_map && !answers_all && !strncmp(name, "perf-", 5) && n_looking_up < WAITING_MAX)
+		looking_up[n_looking_up++] = unique;
+	else
+		reply(unique, -ENOENT, NULL, 0);
+}
+
 static void initialize(uint64_t unique)
 {
 	struct fuse_init_out out = { .major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = PAGE_BYTES };
@@ -112,7 +123,7 @@ static void answer(const struct fuse_in_header *in, const void *body)
 	else if (in->opcode == FUSE_LOOKUP && !strcmp(body, "file"))
 		reply(in->unique, 0, &entry, sizeof(entry));
 	else if (in->opcode == FUSE_LOOKUP)
-		reply(in->unique, -ENOENT, NULL, 0);
+		take_lookup(in->unique, body);
 	else if (in->opcode == FUSE_GETATTR)
 		reply(in->unique, 0, &attr, sizeof(attr));
 	else if (in->opcode == FUSE_OPEN)
@@ -153,6 +164,8 @@ static void serve(const char *folder)
 		while (n_waiting--)
 			answer_read(waiting_unique[n_waiting], &waiting[n_waiting]);
 		n_waiting = 0;
+		while (n_looking_up)
+			reply(looking_up[--n_looking_up], -ENOENT, NULL, 0);
 	}
 	umount2(folder, MNT_DETACH);
 }
@@ -163,6 +176,17 @@ static char *map(int fd)
 
 	if (pages == MAP_FAILED)
 		_exit(4);
+	return pages;
+}
+
+static char *map_code(void)
+{
+	char *pages =
+		mmap(NULL, 4 * PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		_exit(4);
+	memcpy(pages + PAGE_BYTES, code, sizeof(code));
 	return pages;
 }
 
@@ -188,8 +212,8 @@ static void target(const char *folder, uid_t uid)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		_exit(6);
-	pages = map(fd) + PAGE_BYTES;
-	if (!for_all)
+	pages = (for_map ? map_code() : map(fd)) + PAGE_BYTES;
+	if (!for_all || for_map)
 		memcpy(&run, &pages, sizeof(run));
 	if (write(STDOUT_FILENO, "ready\n", 6) < 0)
 		_exit(7);
@@ -203,7 +227,8 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		return 1;
-	for_all = !strcmp(argv[3], "file");
+	for_map = !strcmp(argv[3], "map");
+	for_all = for_map || !strcmp(argv[3], "file");
 	server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%s,group_id=%s%s", server, argv[2], argv[2],
 		 for_all ? ",allow_other" : "");
