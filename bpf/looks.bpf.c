@@ -16,12 +16,10 @@ char LICENSE[] SEC("license") = "GPL";
 
 __u32 mode = SO_LOOK_CHANGED;
 __u32 look_number = 0;
-/* The iterator goes through all tasks of the machine, not through those of one watched process. */
-__u32 all_processes = 0;
 /* Not CONFIG_SCHED_INFO: the time in which a thread was runnable, but not on a CPU, is not known. */
 const volatile bool have_sched_info = true;
 
-/* The watched processes, by number. */
+/* The epochs of the watched processes, by number: what was noted in another one is of another watch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384); /* SO_MAX_PROCESSES */
@@ -46,16 +44,16 @@ struct {
 } scratch SEC(".maps");
 
 /* Read before all else: most threads have not run, and are passed over. */
-static __always_inline bool unchanged(const struct so_looked *known, struct task_struct *task)
+static __always_inline bool unchanged(const struct so_looked *known, struct task_struct *task, __u32 epoch)
 {
-	return known && known->switches == task->nvcsw + task->nivcsw && !known->on_cpu && !task->on_cpu &&
+	return known && known->epoch == epoch && known->switches == task->nvcsw + task->nivcsw && !known->on_cpu && !task->on_cpu &&
 	       known->started_ns == task->start_time;
 }
 
-static __always_inline void note(struct so_looked *known, struct so_look_record *r)
+static __always_inline void note(struct so_looked *known, struct so_look_record *r, __u32 epoch)
 {
 	struct so_looked now = { r->thread.switches, r->started_ns, r->at_ns, look_number, r->thread.state,
-				 r->thread.on_cpu };
+				 r->thread.on_cpu, epoch };
 
 	if (known)
 		*known = now;
@@ -63,20 +61,21 @@ static __always_inline void note(struct so_looked *known, struct so_look_record 
 		bpf_map_update_elem(&looked, &r->thread.tid, &now, BPF_ANY);
 }
 
-static __always_inline void fill(struct task_struct *task, const struct so_looked *known, struct so_look_record *r)
+static __always_inline void fill(struct task_struct *task, const struct so_looked *known, __u32 epoch,
+				 struct so_look_record *r)
 {
 	struct mm_struct *mm = task->mm;
 
 	r->tgid = task->tgid;
 	r->at_ns = bpf_ktime_get_ns();
 	r->started_ns = task->start_time;
-	r->before_ns = known && known->started_ns == r->started_ns ? known->at_ns : 0;
+	r->before_ns = known && known->epoch == epoch && known->started_ns == r->started_ns ? known->at_ns : 0;
 	r->run_ns = task->se.sum_exec_runtime;
 	r->exec_pages = mm ? BPF_CORE_READ(mm, exec_vm) : 0;
 	r->delay_ns = 0;
 	if (have_sched_info)
 		r->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	r->same = unchanged(known, task);
+	r->same = unchanged(known, task, epoch);
 	read_head(task, &r->thread);
 }
 
@@ -96,7 +95,7 @@ int look(struct bpf_iter__task *ctx)
 {
 	struct seq_file *seq = ctx->meta->seq;
 	struct task_struct *task = ctx->task;
-	__u32 zero = 0, tgid, tid;
+	__u32 zero = 0, tgid, tid, *epoch;
 	struct so_look_record *r;
 	struct so_looked *known;
 
@@ -104,20 +103,21 @@ int look(struct bpf_iter__task *ctx)
 		return 0;
 	tgid = task->tgid;
 	tid = task->pid;
-	if (all_processes && !bpf_map_lookup_elem(&watched, &tgid))
+	epoch = bpf_map_lookup_elem(&watched, &tgid);
+	if (!epoch)
 		return 0;
 	known = bpf_map_lookup_elem(&looked, &tid);
 	if (mode == SO_LOOK_AGAIN && (!known || known->look != look_number))
 		return 0;
-	if (mode == SO_LOOK_CHANGED && unchanged(known, task) && known->state == task_state(task)) {
+	if (mode == SO_LOOK_CHANGED && unchanged(known, task, *epoch) && known->state == task_state(task)) {
 		known->at_ns = bpf_ktime_get_ns();
 		return 0;
 	}
 	r = bpf_map_lookup_elem(&scratch, &zero);
 	if (!r)
 		return 0;
-	fill(task, known, r);
+	fill(task, known, *epoch, r);
 	if (!write(seq, task, r) && mode != SO_LOOK_AGAIN)
-		note(known, r);
+		note(known, r, *epoch);
 	return 0;
 }

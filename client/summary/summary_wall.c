@@ -9,6 +9,7 @@
 #include "client/render/frame_text.h"
 #include "client/summary/own_line.h"
 #include "client/summary/summary_parts.h"
+#include "profile/wall_states.h"
 #include "stakeout/array.h"
 
 #define TOP_WAITS   10
@@ -134,7 +135,7 @@ static int add_wait(struct summary_wall *w, uint32_t thread, uint32_t state, uin
 
 static int add_sample(struct summary_wall *w, const struct profile_sample *sample, const struct share *share)
 {
-	const char *state = *sample->state ? sample->state : "running";
+	const char *state = wall_states[*sample->state ? wall_state__index(sample->state) : 0];
 	enum part part = part_of(state);
 	bool idle = !strcmp(state, "idle");
 	uint32_t number, thread, line;

@@ -80,6 +80,7 @@ struct engine_snapshot {
 	unsigned seen_processes;
 	struct so_slot slot;
 	uint64_t lost;      /* sum of slot.lost */
+	uint64_t wall_lost_ns;
 	unsigned wall_hz;   /* looks a second, about; 0: its waits are not looked at */
 	uint64_t forgotten; /* samples of before, whose stacks are in memory no more */
 	uint32_t main_file;

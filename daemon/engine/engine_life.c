@@ -7,6 +7,7 @@
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"
 #include "daemon/os/proc_info.h"
+#include "daemon/profile/file_names.h"
 
 void engine_wake(struct engine *e)
 {
@@ -92,6 +93,8 @@ void engine_update_wall(struct engine *e, struct target *t)
 	t->info.wall = wanted;
 	t->wall_since_ns = clock__now_ns();
 	t->looks = 0;
+	t->looked_ns = 0;
+	t->wall_refused = false;
 	if (wanted)
 		pthread_cond_signal(&e->looks_wanted);
 }
@@ -99,6 +102,7 @@ void engine_update_wall(struct engine *e, struct target *t)
 static void end_view(struct engine *e, struct target *view)
 {
 	collector__drain(&e->collector);
+	view->wall_hz = view->info.wall ? waits__hz(view->of) : 0;
 	if (view->info.wall && !--view->of->wall_views)
 		engine_update_wall(e, view->of);
 	cuda_targets__end(e->cuda, view);
@@ -161,6 +165,7 @@ void engine_forget_if_idle(struct engine *e)
 	/* In this order: the registry puts the vdso's table into the pool anew. */
 	table_pool__reset(e->pool);
 	file_registry__reset(e->files);
+	file_names__reset(e->waited_files);
 	file_life__forgotten(&e->file_life);
 }
 

@@ -98,6 +98,8 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 	ret = wall ? profile_wall__samples(&source, s->period_ns, s->wall_hz, b) : profile_export__samples(&source, b);
 	if (!ret && wall)
 		ret = add_comment(b, "wall_hz", NULL, s->wall_hz);
+	if (!ret && wall && s->wall_lost_ns)
+		ret = add_comment(b, "wall.lost_ns", NULL, s->wall_lost_ns);
 	ret = ret ?: add_comments(b, s);
 	return ret ?: profile_builder__finish(b, out, length);
 }

@@ -7,15 +7,6 @@
 #include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 
-/* What their cost allows may be less often than the mean that is aimed at. */
-static unsigned looks_hz(const struct target *t)
-{
-	double seconds = (double)((t->end_ns ?: clock__now_ns()) - t->wall_since_ns) / 1e9;
-	double hz = t->wall_since_ns && seconds > 0 ? (double)t->looks / seconds : 0;
-
-	return hz < 1 ? 1 : hz > WAITS_RATE_HZ ? WAITS_RATE_HZ : (unsigned)(hz + 0.5);
-}
-
 void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s)
 {
 	const struct target *proper = target__proper(t);
@@ -25,7 +16,8 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s)
 	s->begin_wall_ns = t->begin_wall_ns;
 	s->duration_ns = t->begin_ns ? (t->end_ns ?: clock__now_ns()) - t->begin_ns : 0;
 	s->period_ns = t->period_ns;
-	s->wall_hz = t->info.wall ? looks_hz(proper) : 0;
+	s->wall_lost_ns = proper->samples.wall_lost_ns;
+	s->wall_hz = t->info.wall ? waits__hz(proper) : 0;
 	s->attach_ns = t->attach_ns;
 	s->cpu_ns_before = t->cpu_ns_before;
 	s->seen_processes = t->seen_processes;

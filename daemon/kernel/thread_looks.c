@@ -18,7 +18,7 @@
 #define READ_STEP (64u << 10)
 
 struct watched_process {
-	pid_t tgid;
+	struct looked_process is;
 	struct bpf_link *link; /* NULL: seen by `all` */
 };
 
@@ -97,12 +97,12 @@ static int compare(const void *a, const void *b)
 {
 	const struct watched_process *x = a, *y = b;
 
-	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
+	return x->is.tgid < y->is.tgid ? -1 : x->is.tgid > y->is.tgid;
 }
 
 static struct watched_process *find(struct watched_process *processes, size_t n, pid_t tgid)
 {
-	struct watched_process key = { .tgid = tgid };
+	struct watched_process key = { .is.tgid = tgid };
 
 	return n ? bsearch(&key, processes, n, sizeof(*processes), compare) : NULL;
 }
@@ -117,24 +117,24 @@ static struct bpf_link *take_link(struct thread_looks *looks, pid_t tgid)
 static int tell_kernel(struct thread_looks *looks, struct watched_process *processes, size_t n)
 {
 	int fd = bpf_map__fd(looks->skel->maps.watched), ret = 0;
-	uint32_t tgid, one = 1;
+	uint32_t tgid;
 
 	for (size_t i = 0; i < looks->n; i++) {
-		tgid = (uint32_t)looks->processes[i].tgid;
-		if (!find(processes, n, looks->processes[i].tgid))
+		tgid = (uint32_t)looks->processes[i].is.tgid;
+		if (!find(processes, n, looks->processes[i].is.tgid))
 			bpf_map_delete_elem(fd, &tgid);
 	}
 	for (size_t i = 0; !ret && i < n; i++) {
-		tgid = (uint32_t)processes[i].tgid;
-		ret = bpf_map_update_elem(fd, &tgid, &one, BPF_ANY);
+		tgid = (uint32_t)processes[i].is.tgid;
+		ret = bpf_map_update_elem(fd, &tgid, &processes[i].is.epoch, BPF_ANY);
 	}
 	return ret;
 }
 
-static bool is_same(const struct thread_looks *looks, const pid_t *tgids, size_t n)
+static bool is_same(const struct thread_looks *looks, const struct looked_process *processes, size_t n)
 {
 	for (size_t i = 0; i < n && n == looks->n; i++)
-		if (looks->processes[i].tgid != tgids[i])
+		if (memcmp(&looks->processes[i].is, &processes[i], sizeof(processes[i])) != 0)
 			return false;
 	return n == looks->n;
 }
@@ -142,34 +142,39 @@ static bool is_same(const struct thread_looks *looks, const pid_t *tgids, size_t
 static void link_processes(struct thread_looks *looks, struct watched_process *processes, size_t n)
 {
 	for (size_t i = 0; i < n && n <= MAX_LINKS && looks->by_process; i++)
-		processes[i].link = take_link(looks, processes[i].tgid) ?: link_process(looks, processes[i].tgid);
+		processes[i].link = take_link(looks, processes[i].is.tgid) ?: link_process(looks, processes[i].is.tgid);
 }
 
-int thread_looks__watch(struct thread_looks *looks, const pid_t *tgids, size_t n)
+static int link_all(struct thread_looks *looks, bool need)
+{
+	if (need && !looks->all)
+		looks->all = bpf_program__attach_iter(looks->skel->progs.look, NULL);
+	else if (!need)
+		bpf_link__destroy(TAKE_PTR(looks->all));
+	return need && !looks->all ? -errno : 0;
+}
+
+int thread_looks__watch(struct thread_looks *looks, const struct looked_process *from, size_t n)
 {
 	struct watched_process *processes;
-	bool need_all = n > MAX_LINKS || !looks->by_process;
 	int ret;
 
-	if (is_same(looks, tgids, n))
+	if (is_same(looks, from, n))
 		return 0;
 	processes = calloc(n + 1, sizeof(*processes));
 	if (!processes)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		processes[i].tgid = tgids[i];
+		processes[i].is = from[i];
 	ret = tell_kernel(looks, processes, n);
 	link_processes(looks, processes, n);
 	free_processes(looks->processes, looks->n);
 	looks->processes = processes;
 	looks->n = n;
-	need_all |= n && !looks->by_process;
-	if (need_all && !looks->all) {
-		looks->all = bpf_program__attach_iter(looks->skel->progs.look, NULL);
-		ret = ret ?: looks->all ? 0 : -errno;
-	} else if (!need_all) {
-		bpf_link__destroy(TAKE_PTR(looks->all));
-	}
+	ret = ret ?: link_all(looks, n > MAX_LINKS || (n && !looks->by_process));
+	/* Told anew next time. */
+	for (size_t i = 0; ret && i < n; i++)
+		processes[i].is.epoch--;
 	return ret;
 }
 
@@ -196,32 +201,12 @@ static int read_link(const struct bpf_link *link, struct bytes *bytes)
 	return 0;
 }
 
-int thread_looks__read_again(struct thread_looks *looks, pid_t tgid, uint8_t **out, size_t *length)
-{
-	struct watched_process *p = find(looks->processes, looks->n, tgid);
-	struct bytes bytes = { 0 };
-	int ret;
-
-	if (looks->all || !p || !p->link)
-		return thread_looks__read(looks, SO_LOOK_AGAIN, out, length);
-	looks->skel->bss->mode = SO_LOOK_AGAIN;
-	ret = read_link(p->link, &bytes);
-	if (ret) {
-		free(bytes.data);
-		return ret;
-	}
-	*out = bytes.data;
-	*length = bytes.used;
-	return 0;
-}
-
 int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8_t **out, size_t *length)
 {
 	struct bytes bytes = { 0 };
 	int ret = 0;
 
 	looks->skel->bss->mode = mode;
-	looks->skel->bss->all_processes = looks->all != NULL;
 	looks->skel->bss->look_number += mode != SO_LOOK_AGAIN;
 	if (looks->all)
 		ret = read_link(looks->all, &bytes);
@@ -247,6 +232,20 @@ bool thread_looks__find(const struct thread_looks *looks, uint32_t tid, struct s
 void thread_looks__forget(struct thread_looks *looks, uint32_t tid)
 {
 	bpf_map_delete_elem(bpf_map__fd(looks->skel->maps.looked), &tid);
+}
+
+void thread_looks__sweep(struct thread_looks *looks, uint64_t since_ns)
+{
+	int fd = bpf_map__fd(looks->skel->maps.looked);
+	uint32_t tid, next;
+	struct so_looked known;
+	bool more = !bpf_map_get_next_key(fd, NULL, &tid);
+
+	for (unsigned i = 0; more && i < SO_MAX_LOOKED_THREADS; i++, tid = next) {
+		more = !bpf_map_get_next_key(fd, &tid, &next);
+		if (!bpf_map_lookup_elem(fd, &tid, &known) && known.at_ns < since_ns)
+			bpf_map_delete_elem(fd, &tid);
+	}
 }
 
 const struct so_look_record *thread_looks__next(const uint8_t *bytes, size_t length, size_t *at)

@@ -23,16 +23,18 @@ int thread_looks__open(struct thread_looks **out, struct so_error *err);
 void thread_looks__close(struct thread_looks *looks);
 CLEANUP_DEFINE(struct thread_looks *, thread_looks, thread_looks__close)
 
-/* From now on these processes and no others: n numbers, ascending. -ENOMEM; others from the kernel. */
-int thread_looks__watch(struct thread_looks *looks, const pid_t *tgids, size_t n);
+struct looked_process {
+	pid_t tgid;
+	uint32_t epoch; /* with another one nothing is known of its threads */
+};
+/* From now on these processes and no others: n of them, ascending by number. -ENOMEM; others from the kernel. */
+int thread_looks__watch(struct thread_looks *looks, const struct looked_process *processes, size_t n);
 
 /*
  * One look. *bytes is malloc'ed: records one after the other, each as long as its `bytes` says, aligned to 8;
  * *length: of them all. Those of processes that are not watched any more do not come.
  */
 int thread_looks__read(struct thread_looks *looks, enum so_look_mode mode, uint8_t **bytes, size_t *length);
-/* SO_LOOK_AGAIN at one process. */
-int thread_looks__read_again(struct thread_looks *looks, pid_t tgid, uint8_t **bytes, size_t *length);
 
 /*
  * What the last look that met the thread found. At another time than the last look's the thread has ended. False: it is
@@ -41,6 +43,9 @@ int thread_looks__read_again(struct thread_looks *looks, pid_t tgid, uint8_t **b
 bool thread_looks__find(const struct thread_looks *looks, uint32_t tid, struct so_looked *out);
 /* The next look takes it for one that it never saw. */
 void thread_looks__forget(struct thread_looks *looks, uint32_t tid);
+
+/* Forgets threads that no look has met since then, CLOCK_MONOTONIC. */
+void thread_looks__sweep(struct thread_looks *looks, uint64_t since_ns);
 
 /* The record at `at`, or NULL at the end; *at goes on behind it. */
 const struct so_look_record *thread_looks__next(const uint8_t *bytes, size_t length, size_t *at);

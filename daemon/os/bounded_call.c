@@ -318,7 +318,7 @@ static void give_up(struct worker *w)
 		note_wait(&w->call, clock__now_ns() - w->began_ns);
 }
 
-static int make_locked(const struct bounded_call *call)
+static int make_locked(const struct bounded_call *call, unsigned things)
 {
 	struct waiting waiting = { .done = false };
 	unsigned patience_ms;
@@ -335,7 +335,7 @@ static int make_locked(const struct bounded_call *call)
 	pthread_cond_signal(&w->wake);
 	await(&waiting, patience_ms);
 	pthread_cond_destroy(&waiting.changed);
-	if (waiting.ran_ns > (call->kind == BOUNDED_CALL_PATHS ? LONG_OPEN_NS : LONG_NS))
+	if (waiting.ran_ns > things * (call->kind == BOUNDED_CALL_PATHS ? LONG_OPEN_NS : LONG_NS))
 		note_wait(call, waiting.ran_ns);
 	if (waiting.done)
 		return 0;
@@ -384,10 +384,15 @@ static void say_all(void)
 
 int bounded_call__make(const struct bounded_call *call)
 {
+	return bounded_call__make_of(call, 1);
+}
+
+int bounded_call__make_of(const struct bounded_call *call, unsigned things)
+{
 	int ret;
 
 	pthread_mutex_lock(&pool.lock);
-	ret = make_locked(call);
+	ret = make_locked(call, things);
 	pthread_mutex_unlock(&pool.lock);
 	if (ret == -EBUSY)
 		call->forget(call->context);

@@ -49,6 +49,8 @@ struct bounded_call {
  * waited for); forget() was called. Thread-safe.
  */
 int bounded_call__make(const struct bounded_call *call);
+/* The same of a call that does so many things that may take their time, before it costs its process's user any. */
+int bounded_call__make_of(const struct bounded_call *call, unsigned things);
 
 /* Calls that hang for BOUNDED_CALL_SAID_MS or longer; logs their processes, each once. Their end is logged too. */
 unsigned bounded_call__stuck(void);

@@ -185,8 +185,13 @@ size_t memory_lock__catch(const struct thread_catch_request *requests, struct th
 	memcpy(c->requests, requests, n * sizeof(*requests));
 	c->n = n;
 	c->caught = 0;
-	ret = bounded_call__make(
-		&(struct bounded_call){ BOUNDED_CALL_MEMORY, requests->pid, MEMORY_LOCK_READ_MS, run_catch, free, c });
+	ret = bounded_call__make_of(&(struct bounded_call){ .kind = BOUNDED_CALL_MEMORY,
+							    .pid = requests->pid,
+							    .patience_ms = MEMORY_LOCK_READ_MS,
+							    .run = run_catch,
+							    .forget = free,
+							    .context = c },
+				    (unsigned)n);
 	if (ret == -EINPROGRESS)
 		memory_helper__replenish();
 	if (ret)

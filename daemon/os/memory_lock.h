@@ -39,7 +39,7 @@ size_t memory_lock__read(pid_t pid, uint64_t address, void *buf, size_t size);
  * thread_catch() of n threads of one process, MEMORY_LOCK_CATCH at most, within MEMORY_LOCK_READ_MS in all. Returns how
  * many were caught, from the first one on. Thread-safe.
  */
-#define MEMORY_LOCK_CATCH 32
+#define MEMORY_LOCK_CATCH 16
 size_t memory_lock__catch(const struct thread_catch_request *requests, struct thread_memory *out, size_t n);
 
 /*

@@ -33,15 +33,24 @@ int file_names__new(struct file_names **out)
 	return 0;
 }
 
+void file_names__reset(struct file_names *f)
+{
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = 1; i <= f->texts.n_keys; i++)
+		free(TAKE_PTR(f->names[i]));
+	intern__clear(&f->texts);
+	f->texts = (struct intern){ 0 };
+	user_shares__reset(&f->shares);
+	limits__set(LIMIT_FILE_NAMES, 0);
+	pthread_mutex_unlock(&f->lock);
+}
+
 void file_names__free(struct file_names *f)
 {
 	if (!f)
 		return;
-	for (size_t i = 0; i <= FILE_NAMES_MAX; i++)
-		free(f->names[i]);
+	file_names__reset(f);
 	free(f->names);
-	intern__clear(&f->texts);
-	user_shares__reset(&f->shares);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }

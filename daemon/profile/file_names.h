@@ -23,9 +23,12 @@ int file_names__new(struct file_names **out);
 void file_names__free(struct file_names *names);
 CLEANUP_DEFINE(struct file_names *, file_names, file_names__free)
 
+/* Forgets all; nobody may have numbers or names of them any more. */
+void file_names__reset(struct file_names *names);
+
 /* From 1; 0: there is no room for another, or for another of that user's. */
 uint32_t file_names__number(struct file_names *names, const char *path, uid_t uid);
-/* Stays as long as the names do; NULL: there is none of that number. */
+/* Stays until they are reset; NULL: there is none of that number. */
 const char *file_names__get(struct file_names *names, uint32_t number);
 
 #endif

@@ -213,8 +213,13 @@ static bool is_wall(const struct profile_merge *m, const struct pprof_value_type
 static int begin_wall(struct profile_merge *m, const Message *message)
 {
 	struct pprof_value_type type;
-	int ret = value_type_of(m, message->sample_type[WALL_VALUE], &type);
+	int ret = 0;
 
+	for (size_t i = 0; !ret && i < WALL_VALUE; i++) {
+		ret = value_type_of(m, message->sample_type[i], &type);
+		ret = ret ?: same_type(&type, &m->tables.types[i]) ? 0 : -EINVAL;
+	}
+	ret = ret ?: value_type_of(m, message->sample_type[WALL_VALUE], &type);
 	if (ret || !is_wall(m, &type))
 		return -EINVAL;
 	return pprof_tables__add_type(&m->tables, &type, CPU_VALUE)

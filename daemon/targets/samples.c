@@ -43,10 +43,20 @@ void samples__add(struct samples *s, const struct stack_sample *sample, const st
 		ret = accumulator__add_stack(&s->acc, stack);
 	}
 	ret = ret ?: accumulator__add(&s->acc, sample);
-	if (ret) {
+	if (ret && sample->kind != SAMPLE_CPU) {
+		s->wall_lost_ns += sample->value;
+		limits__hit(LIMIT_SAMPLE_BYTES, 1);
+	} else if (ret) {
 		samples__lose(s, SO_LOSS_MEMORY, sample->value);
 		limits__hit(LIMIT_SAMPLE_BYTES, sample->value);
 	}
+}
+
+struct stack *samples__stack(const struct samples *s, uint64_t hash)
+{
+	uint32_t at;
+
+	return u64_table__get(&s->acc.stack_by_hash, hash, &at) ? s->acc.stacks[at] : NULL;
 }
 
 uint64_t samples__lost(const struct samples *s, struct so_slot *out)

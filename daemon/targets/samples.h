@@ -46,6 +46,7 @@ struct samples {
 	struct accumulator older;                     /* the generation before acc's */
 	struct accumulator forgotten;                 /* figures only, of all before that */
 	struct samples_moment older_since, acc_since; /* where they begin; that of the first one is all 0 */
+	uint64_t wall_lost_ns;        /* time of threads for which there was no room */
 	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
 	/* Of a view. */
@@ -64,6 +65,8 @@ void samples__release(struct samples *s);
 /* stack: NULL where it never arrived. What cannot be kept is lost, and counted. */
 void samples__add(struct samples *s, const struct stack_sample *sample, const struct stack *stack);
 void samples__lose(struct samples *s, unsigned cause, uint64_t n);
+/* The one of that hash; borrowed; NULL: there is none. */
+struct stack *samples__stack(const struct samples *s, uint64_t hash);
 /* Losses of the kernel side and of the daemon together; returns their sum. out may be NULL. */
 uint64_t samples__lost(const struct samples *s, struct so_slot *out);
 /* So far, without those that were lost. */

@@ -34,6 +34,9 @@ struct target {
 	struct target *of; /* NULL: no view, or one that has ended */
 	uint64_t looks;    /* at its threads, since then: */
 	uint64_t wall_since_ns; /* from when on its threads' time is counted (waits.h); 0: it is not */
+	uint64_t looked_ns;     /* when the last of them began; 0: none has */
+	unsigned wall_hz;       /* of a view that has ended: looks a second */
+	bool wall_refused;      /* its user's threads are too many to be looked at */
 	bool own_wall;          /* it was attached so, */
 	unsigned wall_views;    /* or so many of its views were */
 	bool reads_old;    /* file_life.c: calls still work on it that began before files were looked at */

@@ -9,6 +9,7 @@
 
 #define BEYOND_CHECK_BYTES 1024
 #define MAX_STACK_BYTES    (1ull << 30)
+#define MAX_LATE_READS     64 /* of a stack, some 0.1 ms each */
 
 /* The unwinder reaches its surroundings through functions without context, so they hang on the thread. */
 static __thread struct {
@@ -18,6 +19,7 @@ static __thread struct {
 	unsigned pauses;
 	bool beyond;                   /* something was read that was not copied with the sample */
 	bool live;                     /* the thread does not run: its memory is what it was */
+	unsigned late;                 /* reads of what was not caught of it */
 	const struct process *process; /* NULL: not known any more; nothing is read of it */
 } here;
 
@@ -73,7 +75,7 @@ static bool uw_read_user(void *dst, __u32 bytes, __u64 address)
 	if (here.live && read_copy(&here.raw->inner, dst, bytes, address))
 		return true;
 	if (here.live)
-		return read_process(dst, bytes, address);
+		return here.late++ < MAX_LATE_READS && read_process(dst, bytes, address);
 	if (read_copy(&here.raw->inner, dst, bytes, address) || read_copy(&here.raw->outer, dst, bytes, address))
 		return true;
 	if (address < here.raw->inner.base || address - here.raw->inner.base > MAX_STACK_BYTES || !still_holds(address))
@@ -310,6 +312,7 @@ int user_unwind__caught(const struct user_unwind *uu, struct process *process, c
 	if (file)
 		put_file_first(raw, file);
 	here.live = true;
+	here.late = 0;
 	if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
 		raw->flags |= SO_STACK_PYTHON_UNREAD;
 	return unwind_raw(uu, process, raw, uu->pythons->functions, out);

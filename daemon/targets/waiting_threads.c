@@ -9,6 +9,9 @@
 #include "daemon/os/user_shares.h"
 #include "stakeout/array.h"
 
+/* The kernel's sums of a thread on a CPU are of its last tick. */
+#define LATE_NS 20000000ull
+
 struct waiting_threads {
 	struct waiting_thread *list;
 	size_t n, capacity;
@@ -71,10 +74,14 @@ static void pay(struct target *t, const struct waiting_thread *thread, enum samp
 	*ns = 0;
 }
 
-static void set(struct stack **place, struct stack *stack)
+/* The one that the target's samples have of it, so that it is held once. */
+static void set(struct target *t, struct stack **place, struct stack *stack)
 {
+	struct stack *same = samples__stack(&t->samples, stack->record.hash);
+
+	stack = stack__ref(same ?: stack);
 	stack__unref(*place);
-	*place = stack__ref(stack);
+	*place = stack;
 }
 
 static struct waiting_thread *find(const struct waiting_threads *all, const struct so_look_record *r)
@@ -86,17 +93,21 @@ static struct waiting_thread *find(const struct waiting_threads *all, const stru
 	return &all->list[at];
 }
 
-/* A thread that began after its target did is counted from its beginning, another one from the target's. */
+/*
+ * A thread that began after the last whole look is counted from its beginning; another one from that look, or from when
+ * its target began.
+ */
 static void begin(struct waiting_thread *thread, const struct target *t, const struct so_look_record *r)
 {
-	bool young = r->started_ns > t->wall_since_ns;
+	uint64_t since_ns = t->looked_ns ?: t->wall_since_ns;
+	bool young = r->started_ns > since_ns;
 
 	*thread = (struct waiting_thread){ .tid = r->thread.tid,
 					   .tgid = r->tgid,
 					   .slot = t->slot,
 					   .uid = t->caller.uid,
 					   .started_ns = r->started_ns,
-					   .at_ns = young ? r->started_ns : t->wall_since_ns,
+					   .at_ns = young ? r->started_ns : since_ns,
 					   .run_ns = young ? 0 : r->run_ns,
 					   .delay_ns = young ? 0 : r->delay_ns };
 	/* The sums of when the target began are not known: it did then what it does now. */
@@ -107,12 +118,13 @@ static void begin(struct waiting_thread *thread, const struct target *t, const s
 	}
 }
 
-static struct waiting_thread *add(struct waiting_threads *all, const struct target *t, const struct so_look_record *r)
+static struct waiting_thread *add(struct waiting_threads *all, struct target *t, const struct so_look_record *r)
 {
 	struct waiting_thread *thread;
 
 	if (all->n >= SO_MAX_LOOKED_THREADS || !user_shares__take(&all->shares, t->caller.uid, 1)) {
 		limits__hit(LIMIT_LOOKED_THREADS, 1);
+		t->wall_refused = true;
 		return NULL;
 	}
 	if (ARRAY_RESERVE(all->list, all->capacity, all->n + 1) ||
@@ -132,6 +144,11 @@ static struct waiting_thread *add(struct waiting_threads *all, const struct targ
  */
 static void count(struct waiting_thread *thread, const struct so_look_record *r)
 {
+	/* A thread that executes a program takes its leader's number and start, but keeps its own sums. */
+	if (r->run_ns < thread->run_ns || r->run_ns - thread->run_ns > r->at_ns - thread->at_ns + LATE_NS) {
+		thread->run_ns = r->run_ns;
+		thread->delay_ns = r->delay_ns;
+	}
 	int64_t ns = (int64_t)(r->at_ns - thread->at_ns), ran = (int64_t)(r->run_ns - thread->run_ns),
 		delay = (int64_t)(r->delay_ns - thread->delay_ns);
 
@@ -166,18 +183,27 @@ static enum waiting_state state_of(const struct so_look_record *r)
 	return r->thread.state ? WAITING_WAITS : WAITING_RUNNABLE;
 }
 
-/* The time of a thread whose number or target is another's now is the former's. */
-static struct waiting_thread *find_or_add(struct waiting_threads *all, const struct target *t,
-					  const struct so_look_record *r)
+/* Its number is another thread's now, or its process another target's. */
+static void replace(struct waiting_threads *all, struct waiting_thread *thread, struct target *t,
+		    const struct so_look_record *r)
+{
+	if (thread->slot == t->slot && !thread->ended)
+		waiting_threads__end(all, t, thread, thread->at_ns);
+	forget_stacks(thread);
+	user_shares__give(&all->shares, thread->uid, 1);
+	begin(thread, t, r);
+	if (!user_shares__take(&all->shares, thread->uid, 1))
+		thread->uid = 0;
+}
+
+static struct waiting_thread *find_or_add(struct waiting_threads *all, struct target *t, const struct so_look_record *r)
 {
 	struct waiting_thread *thread = find(all, r);
 
 	if (!thread)
 		return add(all, t, r);
-	if (thread->started_ns != r->started_ns || thread->slot != t->slot) {
-		forget_stacks(thread);
-		begin(thread, t, r);
-	}
+	if (thread->started_ns != r->started_ns || thread->slot != t->slot || thread->ended)
+		replace(all, thread, t, r);
 	return thread;
 }
 
@@ -197,9 +223,9 @@ void waiting_threads__found(struct waiting_threads *all, struct target *t, const
 	balance(thread);
 	thread->state = state_of(r);
 	if (thread->state == WAITING_WAITS && stack)
-		set(&thread->waits, stack);
+		set(t, &thread->waits, stack);
 	if (thread->state == WAITING_RUNNABLE && (stack || thread->waits))
-		set(&thread->runnable, stack ?: thread->waits);
+		set(t, &thread->runnable, stack ?: thread->waits);
 	if (thread->state == WAITING_WAITS && (stack || r->same))
 		pay(t, thread, SAMPLE_WAIT, &thread->wait_ns, thread->waits);
 	pay(t, thread, SAMPLE_RUN, &thread->ran_ns, all->nowhere);

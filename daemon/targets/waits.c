@@ -1,59 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/targets/waits.h"
+#include "daemon/targets/waits_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/os/clock.h"
-#include "daemon/os/memory_lock.h"
-#include "daemon/profile/file_names.h"
-#include "daemon/targets/waited_file.h"
-#include "daemon/targets/waiting_threads.h"
 #include "stakeout/array.h"
 
 /* A thread that ran on while its memory was read is looked at again at once, so often. */
 #define MAX_ATTEMPTS 3
-/* Stacks that one look catches, some 0.1 ms each: of more threads that have all run, these are chosen at random. */
-#define MAX_CAUGHT 128
-/* Of these the ones in page faults whose file is found. */
-#define MAX_FAULTS 8
+/* An answer that comes so soon after another needs no update of its own. */
+#define FRESH_NS 20000000ull
+/* What the kernel side knows of threads that nobody asks for any more is thrown out as often. */
+#define SWEEP_NS 30000000000ull
 /*
  * Time between two looks. Going through the threads is to take 1 % of a CPU at most; with the catching of stacks it may
- * be 4 %, half of it the helper's, but no fewer than five looks a second are made for that.
+ * be 4 %, half of it the helper's, but for that no less than two looks a second are made.
  */
 #define MEAN_NS         (1000000000ull / WAITS_RATE_HZ)
 #define READING_SHARE   100
 #define LOOKING_SHARE   50
-#define MAX_CATCHING_NS (4 * MEAN_NS)
-
-struct waits {
-	struct waits_parts parts;
-	pthread_mutex_t look_lock;  /* looks are made one at a time; comes before the engine's */
-	struct thread_looks *looks; /* NULL: not loaded yet */
-	struct waiting_threads *threads;
-	uint64_t last_look_ns; /* when the last one began */
-	struct waits_figures figures;
-};
-
-/* One thread that was found waiting. */
-struct found {
-	const struct so_look_record *record;
-	size_t memory; /* index of what was caught of it */
-	bool caught, moved;
-	bool waits_for_file;
-	char path[WAITED_FILE_BYTES];
-};
-
-struct look {
-	uint8_t *bytes;
-	size_t length;
-	struct found *found; /* those whose stack is to be caught, by process as the records are */
-	size_t n_found, capacity;
-	size_t n_stacks, first; /* records with a stack; of these MAX_CAUGHT from here on are chosen, in a circle */
-	struct thread_catch_request *requests; /* one for each of found */
-	struct thread_memory *memory;
-};
+#define MAX_CATCHING_NS (10 * MEAN_NS)
 
 int waits__new(const struct waits_parts *parts, struct waits **out)
 {
@@ -102,16 +69,9 @@ int waits__load(struct waits *w, struct so_error *err)
 	return 0;
 }
 
-static struct target *target_of(const struct waits *w, const struct process *p)
-{
-	struct target *t = p && !p->gone ? targets__of_slot(w->parts.targets, p->kernel.slot) : NULL;
-
-	return t && t->info.wall && t->info.state == TARGET_SAMPLING ? t : NULL;
-}
-
 struct watch_list {
 	const struct waits *waits;
-	pid_t *tgids;
+	struct looked_process *processes;
 	size_t n, capacity;
 };
 
@@ -119,15 +79,17 @@ static void add_to_watch(void *context, struct process *p)
 {
 	struct watch_list *list = context;
 
-	if (target_of(list->waits, p) && p->run && !ARRAY_RESERVE(list->tgids, list->capacity, list->n + 1))
-		list->tgids[list->n++] = p->tgid;
+	const struct target *t = waits__target_of(list->waits, p);
+
+	if (t && p->run && !ARRAY_RESERVE(list->processes, list->capacity, list->n + 1))
+		list->processes[list->n++] = (struct looked_process){ p->tgid, (uint32_t)(t->wall_since_ns >> 10) };
 }
 
-static int compare_pids(const void *a, const void *b)
+static int compare_processes(const void *a, const void *b)
 {
-	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+	const struct looked_process *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
 }
 
 /* Returns how many processes there are to look at. */
@@ -142,272 +104,32 @@ static size_t choose_processes(struct waits *w)
 		process_table__each(w->parts.processes, SO_MAX_SLOTS, add_to_watch, &list);
 	pthread_mutex_unlock(w->parts.lock);
 	if (list.n)
-		qsort(list.tgids, list.n, sizeof(list.tgids[0]), compare_pids);
-	if (loaded && thread_looks__watch(w->looks, list.tgids, list.n))
+		qsort(list.processes, list.n, sizeof(list.processes[0]), compare_processes);
+	if (loaded && thread_looks__watch(w->looks, list.processes, list.n))
 		list.n = 0;
-	free(list.tgids);
+	free(list.processes);
 	return list.n;
 }
 
-static bool has_stack(const struct so_look_record *r)
-{
-	return r->bytes == sizeof(*r) && r->thread.user;
-}
-
-static bool is_chosen(const struct look *l, size_t i)
-{
-	return (i + l->n_stacks - l->first) % l->n_stacks < MAX_CAUGHT;
-}
-
-/* With the lock. Mappings that changed are to be read first: scans take longer than a look. */
-static void ask_for(struct waits *w, struct look *l, const struct so_look_record *r)
-{
-	struct process *p = process_table__find(w->parts.processes, r->tgid);
-
-	if (!target_of(w, p) || ARRAY_RESERVE(l->found, l->capacity, l->n_found + 1))
-		return;
-	if (r->exec_pages != p->kernel.exec_pages)
-		scan_queue__request(w->parts.scans, p->tgid, r->exec_pages);
-	user_unwind__request(p, &r->thread, &l->requests[l->n_found]);
-	l->found[l->n_found++] = (struct found){ .record = r };
-}
-
-/* With the lock. Its time is counted; its stack is wanted at the next look, even if it does not run until then. */
-static void put_off(struct waits *w, struct target *t, const struct so_look_record *r)
-{
-	thread_looks__forget(w->looks, r->thread.tid);
-	if (t)
-		waiting_threads__found(w->threads, t, r, NULL);
-}
-
-/* With the lock. */
-static void ask_for_chosen(struct waits *w, struct look *l)
-{
-	const struct so_look_record *r;
-	size_t at = 0, i = 0;
-
-	while ((r = thread_looks__next(l->bytes, l->length, &at))) {
-		struct target *t;
-
-		if (!has_stack(r))
-			continue;
-		if (is_chosen(l, i++)) {
-			ask_for(w, l, r);
-			continue;
-		}
-		t = target_of(w, process_table__find(w->parts.processes, r->tgid));
-		put_off(w, t, r);
-	}
-}
-
-static int choose_threads(struct waits *w, struct look *l)
-{
-	const struct so_look_record *r;
-	size_t at = 0, n = 0;
-
-	while ((r = thread_looks__next(l->bytes, l->length, &at)))
-		n += has_stack(r);
-	if (!n)
-		return 0;
-	l->n_stacks = n;
-	l->first = (size_t)random() % n;
-	l->requests = calloc(n < MAX_CAUGHT ? n : MAX_CAUGHT, sizeof(*l->requests));
-	l->memory = calloc(MEMORY_LOCK_CATCH, sizeof(*l->memory));
-	if (!l->requests || !l->memory)
-		return -ENOMEM;
-	pthread_mutex_lock(w->parts.lock);
-	ask_for_chosen(w, l);
-	pthread_mutex_unlock(w->parts.lock);
-	return 0;
-}
-
-static int compare_tids(const void *a, const void *b)
-{
-	const struct found *x = a, *y = b;
-	uint32_t i = x->record->thread.tid, j = y->record->thread.tid;
-
-	return i < j ? -1 : i > j;
-}
-
-/* Whether each still is where it was found: it has not run since. Those that have not come again have ended. */
-static void check_again(struct waits *w, struct found *found, size_t n)
-{
-	_cleanup_free_ uint8_t *bytes = NULL;
-	const struct so_look_record *r;
-	size_t length = 0, at = 0;
-
-	for (size_t i = 0; i < n; i++)
-		found[i].moved = true;
-	if (thread_looks__read_again(w->looks, (pid_t)found->record->tgid, &bytes, &length))
-		return;
-	while ((r = thread_looks__next(bytes, length, &at))) {
-		struct found key = { .record = r }, *f = bsearch(&key, found, n, sizeof(*found), compare_tids);
-
-		if (f && r->thread.switches == f->record->thread.switches && !r->thread.on_cpu)
-			f->moved = false;
-	}
-}
-
-/* Where its code is in mappings that are being read, a later look will do better. */
-static bool is_premature(const struct waits *w, const struct process *p, const struct stack *stack)
-{
-	return (stack->record.cause == SO_TRUNC_NO_MAPPING || stack->record.cause == SO_TRUNC_MAPS_PENDING) &&
-	       (p->scanning || scan_queue__has(w->parts.scans, p->tgid));
-}
-
-/* By reading, without the lock; whether that may be shown is asked afterwards. */
-static void find_files(struct found *found, size_t n)
-{
-	size_t faults = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const struct so_look_record *r = found[i].record;
-
-		if (!found[i].moved && (!waited_file__is_dear(&r->thread) || faults++ < MAX_FAULTS))
-			found[i].waits_for_file = waited_file__path((pid_t)r->tgid, &r->thread, found[i].path);
-	}
-}
-
-/* With the lock. */
-static void take_stack(struct waits *w, const struct found *f, const struct thread_memory *memory, bool readable)
-{
-	struct process *p = process_table__find(w->parts.processes, f->record->tgid);
-	struct target *t = target_of(w, p);
-	struct stack *stack = NULL;
-	uint32_t file = 0;
-
-	if (!t)
-		return;
-	if (readable && f->waits_for_file)
-		file = file_names__number(w->parts.files, f->path, p->uid);
-	if (readable && !user_unwind__caught(w->parts.unwind, p, &f->record->thread, memory, file, &stack) &&
-	    !is_premature(w, p, stack)) {
-		w->figures.caught++;
-		waiting_threads__found(w->threads, t, f->record, stack);
-	} else {
-		put_off(w, t, f->record);
-	}
-	stack__unref(stack);
-}
-
-static bool is_readable(struct waits *w, pid_t tgid)
-{
-	const struct process *p = process_table__find(w->parts.processes, tgid);
-
-	return p && process__is_readable(p);
-}
-
-/* Those of one process, MEMORY_LOCK_CATCH at most. Returns how many ran on meanwhile. */
-static size_t catch_some(struct waits *w, struct look *l, size_t first, size_t n)
-{
-	size_t caught = memory_lock__catch(&l->requests[first], l->memory, n), moved = 0;
-	struct found *found = &l->found[first];
-	bool readable;
-
-	check_again(w, found, n);
-	find_files(found, n);
-	pthread_mutex_lock(w->parts.lock);
-	readable = is_readable(w, found->record->tgid);
-	for (size_t i = 0; i < n; i++) {
-		if (!found[i].moved)
-			take_stack(w, &found[i], &l->memory[i], readable && i < caught);
-		else
-			thread_looks__forget(w->looks, found[i].record->thread.tid);
-		moved += found[i].moved;
-	}
-	pthread_mutex_unlock(w->parts.lock);
-	return moved;
-}
-
-/* The requests are in the order of the threads that were found: both are sorted together. */
-static int sort_found(struct look *l)
-{
-	_cleanup_free_ struct thread_catch_request *sorted = calloc(l->n_found + 1, sizeof(*sorted));
-
-	if (!sorted)
-		return -ENOMEM;
-	for (size_t i = 0; i < l->n_found; i++)
-		l->found[i].memory = i;
-	for (size_t i = 0, n; i < l->n_found; i += n) {
-		for (n = 1; i + n < l->n_found && l->found[i + n].record->tgid == l->found[i].record->tgid; n++)
-			;
-		qsort(&l->found[i], n, sizeof(l->found[0]), compare_tids);
-	}
-	for (size_t i = 0; i < l->n_found; i++)
-		sorted[i] = l->requests[l->found[i].memory];
-	memcpy(l->requests, sorted, l->n_found * sizeof(*sorted));
-	return 0;
-}
-
-static size_t catch_all(struct waits *w, struct look *l)
-{
-	size_t moved = 0;
-
-	if (sort_found(l))
-		return 0;
-	for (size_t i = 0, n; i < l->n_found; i += n) {
-		for (n = 1; n < MEMORY_LOCK_CATCH && i + n < l->n_found &&
-			    l->found[i + n].record->tgid == l->found[i].record->tgid;
-		     n++)
-			;
-		moved += catch_some(w, l, i, n);
-	}
-	return moved;
-}
-
-/* Those without a stack of their own: they run, or stand where they stood, or have no user stack. */
-static void take_others(struct waits *w, const struct look *l)
-{
-	const struct so_look_record *r;
-	size_t at = 0;
-
-	pthread_mutex_lock(w->parts.lock);
-	while ((r = thread_looks__next(l->bytes, l->length, &at))) {
-		struct target *t = target_of(w, process_table__find(w->parts.processes, r->tgid));
-
-		if (t && !has_stack(r))
-			waiting_threads__found(w->threads, t, r, NULL);
-	}
-	pthread_mutex_unlock(w->parts.lock);
-}
-
-static void release(struct look *l)
-{
-	free(l->bytes);
-	free(l->found);
-	free(l->requests);
-	free(l->memory);
-}
-
-/* Returns how many threads ran on while they were looked at. */
-static size_t look_once(struct waits *w, uint64_t *read_ns)
-{
-	uint64_t began_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID);
-	struct look l = { 0 };
-	size_t moved = 0;
-	int ret = thread_looks__read(w->looks, SO_LOOK_CHANGED, &l.bytes, &l.length);
-
-	*read_ns += clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
-	if (!ret) {
-		take_others(w, &l);
-		if (!choose_threads(w, &l))
-			moved = catch_all(w, &l);
-	}
-	release(&l);
-	return moved;
-}
-
-static void count_look(struct waits *w, uint64_t began_ns, uint64_t took_ns, size_t moved)
+static void count_look(struct waits *w, uint64_t began_ns, uint64_t took_ns, const struct look_outcome *outcome)
 {
 	struct target *t;
 
 	pthread_mutex_lock(w->parts.lock);
-	w->last_look_ns = began_ns;
 	w->figures.looks++;
-	w->figures.moved += moved;
+	w->figures.moved += outcome->moved;
 	w->figures.ns += took_ns;
+	if (outcome->whole) {
+		w->look_before_ns = w->last_look_ns;
+		w->last_look_ns = began_ns;
+	}
 	TARGETS_EACH(t, w->parts.targets)
-	t->looks += t->info.wall && t->info.state == TARGET_SAMPLING;
+	{
+		if (!outcome->whole || !t->info.wall || t->info.state != TARGET_SAMPLING || began_ns < t->wall_since_ns)
+			continue;
+		t->looks++;
+		t->looked_ns = began_ns;
+	}
 	pthread_mutex_unlock(w->parts.lock);
 }
 
@@ -423,41 +145,42 @@ static uint64_t until_next(uint64_t read_ns, uint64_t all_ns)
 
 void waits__update(struct waits *w)
 {
-	struct look l = { 0 };
-	const struct so_look_record *r;
-	size_t at = 0;
+	struct look_outcome outcome = { 0 };
 
 	/* A look that is under way will do. */
 	if (pthread_mutex_trylock(&w->look_lock))
 		return;
-	if (choose_processes(w) && !thread_looks__read(w->looks, SO_LOOK_CHANGED, &l.bytes, &l.length)) {
-		take_others(w, &l);
-		pthread_mutex_lock(w->parts.lock);
-		while ((r = thread_looks__next(l.bytes, l.length, &at)))
-			if (has_stack(r))
-				put_off(w, target_of(w, process_table__find(w->parts.processes, r->tgid)), r);
-		pthread_mutex_unlock(w->parts.lock);
+	if (clock__now_ns() - w->last_update_ns >= FRESH_NS && choose_processes(w)) {
+		waits__look_once(w, false, &outcome);
+		w->last_update_ns = clock__now_ns();
 	}
-	release(&l);
 	pthread_mutex_unlock(&w->look_lock);
+}
+
+static void sweep(struct waits *w, uint64_t now_ns)
+{
+	if (now_ns < w->next_sweep_ns)
+		return;
+	thread_looks__sweep(w->looks, now_ns - SWEEP_NS);
+	w->next_sweep_ns = now_ns + SWEEP_NS;
 }
 
 static uint64_t look_all(struct waits *w)
 {
-	uint64_t began_ns = clock__now_ns(), began_cpu_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID), read_ns = 0,
-		 took_ns;
-	size_t moved = 1;
+	uint64_t began_ns = clock__now_ns(), began_cpu_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
+	struct look_outcome outcome = { .moved = 1 };
 
 	if (!choose_processes(w)) {
 		user_unwind__done();
 		return MEAN_NS;
 	}
-	for (unsigned i = 0; moved && i < MAX_ATTEMPTS; i++)
-		moved = look_once(w, &read_ns);
+	for (unsigned i = 0; outcome.moved && i < MAX_ATTEMPTS; i++)
+		waits__look_once(w, true, &outcome);
 	user_unwind__pause();
+	sweep(w, began_ns);
 	took_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_cpu_ns;
-	count_look(w, began_ns, took_ns, moved);
-	return until_next(read_ns, took_ns);
+	count_look(w, began_ns, took_ns, &outcome);
+	return until_next(outcome.read_ns, took_ns);
 }
 
 uint64_t waits__look(struct waits *w)
@@ -493,17 +216,16 @@ static uint64_t last_seen(const struct waits *w, const struct waiting_thread *th
 
 /*
  * Not with what the kernel side knows of a look that is still being taken in. A process that executes another program
- * is not looked at until its mappings are read.
+ * is not looked at until its mappings are read. since_ns: a thread that was not met from then on has ended.
  */
-static void settle_thread(void *context, struct target *t, struct waiting_thread *thread)
+static void settle_thread(struct waits *w, struct target *t, struct waiting_thread *thread, uint64_t since_ns)
 {
-	struct waits *w = context;
-	const struct process *p = process_table__find(w->parts.processes, thread->tgid);
+	const struct process *p = process_table__find(w->parts.processes, (pid_t)thread->tgid);
 	uint64_t now_ns = clock__now_ns(), seen_ns;
 	struct so_looked known;
 
 	seen_ns = last_seen(w, thread, &known);
-	if (seen_ns < w->last_look_ns && (!p || p->gone || p->run)) {
+	if (seen_ns < since_ns && (!p || p->gone || p->run)) {
 		waiting_threads__end(w->threads, t, thread, seen_ns);
 		thread_looks__forget(w->looks, thread->tid);
 		return;
@@ -516,11 +238,19 @@ static void settle_thread(void *context, struct target *t, struct waiting_thread
 		waiting_thread__went_on(t, thread, now_ns);
 }
 
+/* One look may miss a thread that is there: the kernel's iterator stops at one that ends while it stands there. */
+static void settle_living(void *context, struct target *t, struct waiting_thread *thread)
+{
+	struct waits *w = context;
+
+	settle_thread(w, t, thread, w->look_before_ns);
+}
+
 void waits__settle(struct waits *w)
 {
 	if (!w->looks)
 		return;
-	waiting_threads__each(w->threads, w->parts.targets, settle_thread, w);
+	waiting_threads__each(w->threads, w->parts.targets, settle_living, w);
 	waiting_threads__sweep(w->threads, w->parts.targets);
 }
 
@@ -536,7 +266,7 @@ static void end_thread(void *context, struct target *t, struct waiting_thread *t
 
 	if (t != e->target)
 		return;
-	settle_thread(e->waits, t, thread);
+	settle_thread(e->waits, t, thread, e->waits->last_look_ns);
 	if (!thread->ended)
 		waiting_threads__end(e->waits->threads, t, thread, e->now_ns);
 	thread_looks__forget(e->waits->looks, thread->tid);
@@ -550,6 +280,16 @@ void waits__end(struct waits *w, const struct target *t)
 		return;
 	waiting_threads__each(w->threads, w->parts.targets, end_thread, &e);
 	waiting_threads__sweep(w->threads, w->parts.targets);
+}
+
+unsigned waits__hz(const struct target *t)
+{
+	double seconds = (double)((t->end_ns ?: clock__now_ns()) - t->wall_since_ns) / 1e9;
+	double hz = t->wall_since_ns && seconds > 0 ? (double)t->looks / seconds : 0;
+
+	if (t->wall_hz)
+		return t->wall_hz;
+	return hz < 1 ? 1 : hz > WAITS_RATE_HZ ? WAITS_RATE_HZ : (unsigned)(hz + 0.5);
 }
 
 void waits__figures(const struct waits *w, struct waits_figures *out)

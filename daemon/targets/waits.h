@@ -57,6 +57,8 @@ void waits__settle(struct waits *waits);
 /* The same of a target that ends now, or is looked at no more; its threads are taken to have gone on as seen last. */
 void waits__end(struct waits *waits, const struct target *t);
 
+/* How often the threads of a target have been looked at, a second: what looks cost may allow less than is aimed at. */
+unsigned waits__hz(const struct target *t);
 void waits__figures(const struct waits *waits, struct waits_figures *out);
 
 #endif

@@ -172,6 +172,18 @@ static int read_wanted_type(struct reader *r)
 				   found ? "more than one" : "no", r->wanted);
 }
 
+/* Other tools have wall time, too, but no states of threads. */
+static bool has_wall_comment(const struct reader *r)
+{
+	for (size_t i = 0; i < r->message->n_comment; i++) {
+		const char *text = string_at(r, r->message->comment[i]);
+
+		if (text && !strncmp(text, COMMENT_PREFIX "wall_hz=", strlen(COMMENT_PREFIX "wall_hz=")))
+			return true;
+	}
+	return false;
+}
+
 /* Wall time, as stakeout has it beside samples and CPU time. */
 static bool read_wall_type(struct reader *r)
 {
@@ -180,7 +192,7 @@ static bool read_wall_type(struct reader *r)
 	for (size_t i = 0; i < m->n_sample_type; i++) {
 		const char *type = string_at(r, m->sample_type[i]->type), *unit = string_at(r, m->sample_type[i]->unit);
 
-		if (!type || !unit || strcmp(type, "wall") || strcmp(unit, "nanoseconds"))
+		if (!type || !unit || strcmp(type, "wall") || strcmp(unit, "nanoseconds") || !has_wall_comment(r))
 			continue;
 		r->profile->wall = true;
 		r->plan.count_index = r->plan.time_index = i;

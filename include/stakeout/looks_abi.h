@@ -21,7 +21,7 @@ struct so_looked {
 	__u32 look;       /* the last one that wrote it out */
 	__u32 state;
 	__u32 on_cpu;
-	__u32 pad;
+	__u32 epoch; /* of its process's watch */
 };
 
 /* One thread. A short record ends before `thread.fsbase`. */
