@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/render/dump_internal.h"
 #include "client/render/render.h"
 #include "stakeout/short_path.h"
 #include "stakeout/utf8.h"
@@ -41,8 +42,7 @@ static bool is_control(const unsigned char *s, size_t sequence)
 	return (sequence == 1 && (s[0] < 0x20 || s[0] == 0x7f)) || (sequence == 2 && s[0] == 0xc2 && s[1] < 0xa0);
 }
 
-/* A foreign text without blanks at its ends, which nobody would see. Malloc'ed; NULL: out of memory. */
-static char *clean(const char *foreign)
+char *dump_clean(const char *foreign)
 {
 	const char *s = foreign + strspn(foreign, " ");
 	size_t n = strlen(s), sequence;
@@ -76,9 +76,9 @@ static int read_frame(const struct profile_line *line, struct frame *out)
 {
 	*out = (struct frame){
 		.kind = kind_of(line),
-		.function = clean(line->function),
-		.file = clean(line->filename),
-		.module = clean(line->mapping),
+		.function = dump_clean(line->function),
+		.file = dump_clean(line->filename),
+		.module = dump_clean(line->mapping),
 		.line = line->line,
 	};
 	return out->function && out->file && out->module ? 0 : -ENOMEM;
@@ -89,7 +89,7 @@ static bool is_moved(const struct profile_line *line)
 	return kind_of(line) == FRAME_NATIVE && !*line->mapping && !strcmp(line->function, DUMP_MOVED);
 }
 
-static bool takes_line(const struct dump_part *part, const struct profile_line *line)
+bool dump_takes_line(const struct dump_part *part, const struct profile_line *line)
 {
 	switch (kind_of(line)) {
 	case FRAME_KERNEL:
@@ -121,9 +121,8 @@ static int compare_threads(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The threads of the part in their order; malloc'ed. */
-static int order_threads(const struct dump *dump, const struct dump_part *part, const struct profile_sample ***out,
-			 size_t *n)
+int dump_order_threads(const struct dump *dump, const struct dump_part *part, const struct profile_sample ***out,
+		       size_t *n)
 {
 	const struct profile *profile = dump->profile;
 	const struct profile_sample **threads = calloc(profile->n_samples + 1, sizeof(struct profile_sample *));
@@ -200,31 +199,42 @@ static int print_frame(const struct profile_line *line, FILE *out)
 	return 0;
 }
 
-/* "Thread 4711 (sleeping, holds the GIL): python3" */
-static int print_thread_head(const struct profile_sample *sample, FILE *out)
+int dump_print_doing(const struct profile_sample *sample, FILE *out)
 {
-	_cleanup_free_ char *comm = clean(sample->comm), *state = clean(sample->state);
+	_cleanup_free_ char *state = dump_clean(sample->state);
 	const char *gil = sample->gil == PROFILE_GIL_HELD ? "holds the GIL" : "";
 
-	if (!comm || !state)
+	if (!state)
 		return -ENOMEM;
-	fprintf(out, "\nThread %" PRId64, sample->tid);
 	if (*state || *gil)
 		fprintf(out, " (%s%s%s)", state, *state && *gil ? ", " : "", gil);
-	fprintf(out, ": %s\n", *comm ? comm : "[unknown]");
 	return 0;
 }
 
-static int print_thread(const struct profile *profile, const struct dump_part *part,
-			const struct profile_sample *sample, FILE *out)
+/* "Thread 4711 (sleeping, holds the GIL): python3" */
+int dump_print_thread_head(const struct profile_sample *sample, FILE *out)
 {
-	int ret = print_thread_head(sample, out);
+	_cleanup_free_ char *comm = dump_clean(sample->comm);
+	int ret;
+
+	if (!comm)
+		return -ENOMEM;
+	fprintf(out, "\nThread %" PRId64, sample->tid);
+	ret = dump_print_doing(sample, out);
+	fprintf(out, ": %s\n", *comm ? comm : "[unknown]");
+	return ret;
+}
+
+int dump_print_frames(const struct profile *profile, const struct dump_part *part, const struct profile_sample *sample,
+		      FILE *out)
+{
 	size_t n = 0;
+	int ret = 0;
 
 	for (size_t i = 0; !ret && i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
-		if (!takes_line(part, line))
+		if (!dump_takes_line(part, line))
 			continue;
 		ret = print_frame(line, out);
 		n++;
@@ -234,9 +244,9 @@ static int print_thread(const struct profile *profile, const struct dump_part *p
 	return ret;
 }
 
-static int print_words(const char *before, const char *foreign, FILE *out)
+int dump_print_words(const char *before, const char *foreign, FILE *out)
 {
-	_cleanup_free_ char *text = clean(foreign);
+	_cleanup_free_ char *text = dump_clean(foreign);
 
 	if (!text)
 		return -ENOMEM;
@@ -254,38 +264,37 @@ static int print_python_line(const struct profile *profile, FILE *out)
 
 	for (size_t i = 0; !ret && i < profile->n_comments; i++)
 		if (!strncmp(profile->comments[i], VERSION_COMMENT, skip))
-			ret = print_words(n++ ? ", " : "CPython ", profile->comments[i] + skip, out);
+			ret = dump_print_words(n++ ? ", " : "CPython ", profile->comments[i] + skip, out);
 	if (!ret && n)
 		fputc('\n', out);
 	if (ret || !problem)
 		return ret;
-	ret = print_words("Python: ", problem, out);
+	ret = dump_print_words("Python: ", problem, out);
 	fputc('\n', out);
 	return ret;
 }
 
-/* In its distributed job; "" where it is in none. All threads are of one process. */
-static const char *rank_of(const struct dump *dump)
+const char *dump_rank(const struct dump *dump)
 {
 	const struct profile *profile = dump->profile;
 
 	return (profile->n_samples && profile->samples[0].rank) ? profile->samples[0].rank : "";
 }
 
-static int print_head(const struct dump *dump, FILE *out)
+int dump_print_head(const struct dump *dump, FILE *out)
 {
 	char number[32];
 	int ret;
 
 	snprintf(number, sizeof(number), "Process %d: ", dump->pid);
-	ret = print_words(number, dump->command, out);
-	if (!ret && *rank_of(dump))
-		ret = print_words(", rank ", rank_of(dump), out);
+	ret = dump_print_words(number, dump->command, out);
+	if (!ret && *dump_rank(dump))
+		ret = dump_print_words(", rank ", dump_rank(dump), out);
 	fputc('\n', out);
 	return ret ? ret : print_python_line(dump->profile, out);
 }
 
-static int finish(int ret, FILE *out, struct so_error *err)
+int dump_finish(int ret, FILE *out, struct so_error *err)
 {
 	if (ret)
 		return so_err(err, ret, "out of memory");
@@ -296,15 +305,17 @@ int dump_text__print(const struct dump *dump, const struct dump_part *part, FILE
 {
 	_cleanup_free_ const struct profile_sample **threads = NULL;
 	size_t n = 0;
-	int ret = order_threads(dump, part, &threads, &n);
+	int ret = dump_order_threads(dump, part, &threads, &n);
 
-	ret = ret ?: print_head(dump, out);
-	for (size_t i = 0; !ret && i < n; i++)
-		ret = print_thread(dump->profile, part, threads[i], out);
-	return finish(ret, out, err);
+	ret = ret ?: dump_print_head(dump, out);
+	for (size_t i = 0; !ret && i < n; i++) {
+		ret = dump_print_thread_head(threads[i], out);
+		ret = ret ?: dump_print_frames(dump->profile, part, threads[i], out);
+	}
+	return dump_finish(ret, out, err);
 }
 
-static json_t *text_or_null(const char *clean_text)
+json_t *dump_text_or_null(const char *clean_text)
 {
 	return *clean_text ? json_string(clean_text) : json_null();
 }
@@ -316,9 +327,9 @@ static json_t *frame_json(const struct profile_line *line)
 
 	if (read_frame(line, &frame))
 		return NULL;
-	return json_pack("{s:o, s:o, s:o, s:o, s:s}", "function", text_or_null(frame.function), "file",
-			 text_or_null(frame.file), "line", frame.line ? json_integer(frame.line) : json_null(),
-			 "module", text_or_null(frame.module), "kind", kind_words[frame.kind]);
+	return json_pack("{s:o, s:o, s:o, s:o, s:s}", "function", dump_text_or_null(frame.function), "file",
+			 dump_text_or_null(frame.file), "line", frame.line ? json_integer(frame.line) : json_null(),
+			 "module", dump_text_or_null(frame.module), "kind", kind_words[frame.kind]);
 }
 
 /* NULL: out of memory. */
@@ -330,7 +341,7 @@ static json_t *frames_json(const struct profile *profile, const struct dump_part
 	for (size_t i = 0; frames && i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
-		if (takes_line(part, line) && json_array_append_new(frames, frame_json(line))) {
+		if (dump_takes_line(part, line) && json_array_append_new(frames, frame_json(line))) {
 			json_decref(frames);
 			return NULL;
 		}
@@ -343,17 +354,16 @@ static json_t *gil_json(enum profile_gil gil)
 	return gil == PROFILE_GIL_NONE ? json_null() : json_boolean(gil == PROFILE_GIL_HELD);
 }
 
-/* NULL: out of memory. */
-static json_t *thread_json(const struct profile *profile, const struct dump_part *part,
-			   const struct profile_sample *sample)
+json_t *dump_thread_json(const struct profile *profile, const struct dump_part *part,
+			 const struct profile_sample *sample)
 {
-	_cleanup_free_ char *comm = clean(sample->comm), *state = clean(sample->state);
+	_cleanup_free_ char *comm = dump_clean(sample->comm), *state = dump_clean(sample->state);
 
 	if (!comm || !state)
 		return NULL;
 	/* A NULL among them makes the whole NULL, and the others are given back. */
-	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "tid", (json_int_t)sample->tid, "comm", text_or_null(comm),
-			 "state", text_or_null(state), "gil", gil_json(sample->gil), "frames",
+	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "tid", (json_int_t)sample->tid, "comm", dump_text_or_null(comm),
+			 "state", dump_text_or_null(state), "gil", gil_json(sample->gil), "frames",
 			 frames_json(profile, part, sample));
 }
 
@@ -362,39 +372,43 @@ int dump_text__json(const struct dump *dump, const struct dump_part *part, FILE 
 	_cleanup_free_ const struct profile_sample **threads = NULL;
 	json_t *array = json_array();
 	size_t n = 0;
-	int ret = array ? order_threads(dump, part, &threads, &n) : -ENOMEM;
+	int ret = array ? dump_order_threads(dump, part, &threads, &n) : -ENOMEM;
 
 	for (size_t i = 0; !ret && i < n; i++)
-		if (json_array_append_new(array, thread_json(dump->profile, part, threads[i])))
+		if (json_array_append_new(array, dump_thread_json(dump->profile, part, threads[i])))
 			ret = -ENOMEM;
 	if (!ret && json_dumpf(array, out, JSON_INDENT(2)) && !ferror(out))
 		ret = -ENOMEM;
 	fputc('\n', out);
 	json_decref(array);
-	return finish(ret, out, err);
+	return dump_finish(ret, out, err);
 }
 
-bool dump_text__note(const struct profile *profile, const struct dump_part *part, char *text, size_t size)
+void dump_text__count(const struct profile *profile, const struct dump_part *part, struct dump_left_out *sum)
 {
-	size_t left_out = 0, moved = 0;
-	int n;
-
 	for (size_t i = 0; i < profile->n_samples; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
 
+		sum->threads++;
 		if (takes_thread(part, sample))
 			continue;
-		left_out++;
-		moved += sample->n_lines == 1 && is_moved(&profile->lines[sample->lines[0]]);
+		sum->left_out++;
+		sum->moved += sample->n_lines == 1 && is_moved(&profile->lines[sample->lines[0]]);
 	}
-	if (!left_out)
+}
+
+bool dump_text__note(const struct dump_left_out *sum, char *text, size_t size)
+{
+	int n;
+
+	if (!sum->left_out)
 		return false;
-	n = snprintf(text, size, "%zu of %zu threads left out: ", left_out, profile->n_samples);
+	n = snprintf(text, size, "%zu of %zu threads left out: ", sum->left_out, sum->threads);
 	if (n < 0 || (size_t)n >= size)
 		return true;
-	if (moved)
+	if (sum->moved)
 		snprintf(text + n, size - (size_t)n, "%zu did not hold the GIL, %zu could not be caught",
-			 left_out - moved, moved);
+			 sum->left_out - sum->moved, sum->moved);
 	else
 		snprintf(text + n, size - (size_t)n, "they did not hold the GIL");
 	return true;

@@ -14,9 +14,11 @@
 #define DUMP_MOVED "[moved]"
 
 struct dump {
-	pid_t pid;
+	pid_t pid, ppid;
+	unsigned depth;                /* how many processes of the same dump are above it */
 	const char *command;           /* command line, or name, of the process; any bytes */
-	const struct profile *profile; /* one sample for each thread */
+	const struct profile *profile; /* one sample for each thread; NULL: see problem */
+	const char *problem;           /* why its threads are not known; any bytes; else NULL */
 };
 
 /* Which part of it. */
@@ -24,6 +26,7 @@ struct dump_part {
 	bool gil;         /* only threads that hold it */
 	bool python_only; /* only Python frames, and DUMP_MOVED; a stack that has none becomes RENDER_NATIVE */
 	bool kernel;      /* kernel frames, too */
+	bool merge;       /* threads with equal stacks as one (dump_many.h) */
 };
 
 /*
@@ -37,7 +40,14 @@ int dump_text__print(const struct dump *dump, const struct dump_part *part, FILE
  * known is null, gil also where the thread is none of Python's. A stack without frames is empty.
  */
 int dump_text__json(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err);
-/* What part->gil leaves out, one line; false: nothing is to be said. */
-bool dump_text__note(const struct profile *profile, const struct dump_part *part, char *text, size_t size);
+/* What part->gil leaves out. */
+struct dump_left_out {
+	size_t threads, left_out;
+	size_t moved; /* of those left out, DUMP_MOVED */
+};
+/* Adds the profile's threads. */
+void dump_text__count(const struct profile *profile, const struct dump_part *part, struct dump_left_out *sum);
+/* It in one line; false: nothing is to be said. */
+bool dump_text__note(const struct dump_left_out *sum, char *text, size_t size);
 
 #endif

@@ -27,6 +27,7 @@ enum label_role {
 	LABEL_GIL,
 	LABEL_STATE,
 	LABEL_RANK,
+	LABEL_LOCAL_RANK,
 	LABEL_CONTAINER
 };
 
@@ -48,6 +49,7 @@ static const struct {
 	{ "gil", LABEL_GIL },
 	{ "state", LABEL_STATE },
 	{ "rank", LABEL_RANK },
+	{ "local_rank", LABEL_LOCAL_RANK },
 	{ "container", LABEL_CONTAINER },
 };
 
@@ -451,6 +453,7 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 	out->comm = "";
 	out->state = "";
 	out->rank = "";
+	out->local_rank = "";
 	out->container = "";
 	for (size_t i = 0; i < sample->n_label; i++) {
 		const Stakeout__Pprof__Label *label = sample->label[i];
@@ -480,6 +483,9 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 			break;
 		case LABEL_RANK:
 			out->rank = str;
+			break;
+		case LABEL_LOCAL_RANK:
+			out->local_rank = str;
 			break;
 		case LABEL_CONTAINER:
 			out->container = str;

@@ -39,6 +39,7 @@ struct profile_sample {
 	int64_t pid, tid;      /* labels; 0 when absent */
 	const char *comm;      /* label "comm", or the thread's name as other tools call it; "" when absent */
 	const char *rank;      /* label "rank" of its process in a distributed job; NULL or "" when absent */
+	const char *local_rank; /* label "local_rank": the same on its machine; NULL or "" when absent */
 	const char *container; /* label "container" of its process: an id; NULL or "" when absent */
 	const char *state;     /* label "state": what a thread did when it was looked at; "" when absent */
 	enum profile_gil gil;  /* label "gil": "held" or "released" by this thread */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/render/dump_many.h"
 #include "client/render/dump_text.h"
 #include "profile/profile.h"
 #include "client/render/render.h"
@@ -134,6 +135,7 @@ static void dump(const struct profile *profile, const struct dump_part *part)
 				  .command = profile->n_comments ? profile->comments[0] : "x",
 				  .profile = profile };
 	size_t threads = threads_of(profile, part);
+	struct dump_left_out left_out = { 0 };
 	struct so_error err = { "" };
 	struct memory memory;
 	char note[160] = "";
@@ -148,8 +150,36 @@ static void dump(const struct profile *profile, const struct dump_part *part)
 	fclose(out);
 	check_dump_json(&memory, threads);
 	free(memory.text);
-	REQUIRE(dump_text__note(profile, part, note, sizeof(note)) == (threads < profile->n_samples) &&
+	dump_text__count(profile, part, &left_out);
+	REQUIRE(dump_text__note(&left_out, note, sizeof(note)) == (threads < profile->n_samples) &&
 		!!*note == (threads < profile->n_samples));
+}
+
+/* The same process twice, as one that forked. */
+static void dump_two(const struct profile *profile, const struct dump_part *part)
+{
+	const struct dump_part merged = {
+		.kernel = part->kernel, .gil = part->gil, .python_only = part->python_only, .merge = true
+	};
+	const struct dump two[] = { { .pid = 7, .command = "x", .profile = profile },
+				    { .pid = 8, .command = "x", .profile = profile } };
+	struct so_error err = { "" };
+	struct memory memory;
+	FILE *out = open_memory(&memory);
+
+	REQUIRE(dump_many__print(two, 2, &merged, out, &err) == 0);
+	fclose(out);
+	for (size_t i = 0; i < memory.length; i++) {
+		unsigned char c = (unsigned char)memory.text[i];
+
+		REQUIRE(c == '\n' || (c >= 0x20 && c != 0x7f));
+	}
+	free(memory.text);
+	out = open_memory(&memory);
+	REQUIRE(dump_many__json(two, 2, &merged, out, &err) == 0);
+	fclose(out);
+	check_dump_json(&memory, 2);
+	free(memory.text);
 }
 
 /* Bits of `which` turn the options on; -F has no meaning in a summary. */
@@ -168,6 +198,7 @@ static void render(const struct profile *profile, unsigned which)
 	if (!options.functions) {
 		summarise(profile, &options);
 		dump(profile, &part);
+		dump_two(profile, &part);
 	}
 }
 

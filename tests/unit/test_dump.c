@@ -389,24 +389,32 @@ static void json_of_hostile_names(void **state)
 	json_decref(json);
 }
 
+static bool note(const struct profile *profile, const struct dump_part *part, char *text, size_t size)
+{
+	struct dump_left_out sum = { 0 };
+
+	dump_text__count(profile, part, &sum);
+	return dump_text__note(&sum, text, size);
+}
+
 static void what_is_left_out_is_said(void **state)
 {
 	struct dump_part part = { .kernel = true, .python_only = true };
 	struct profile p = program;
 	char text[160] = "untouched";
 
-	assert_false(dump_text__note(&p, &part, text, sizeof(text)));
+	assert_false(note(&p, &part, text, sizeof(text)));
 	assert_string_equal(text, "untouched");
 	part.gil = true;
-	assert_true(dump_text__note(&p, &part, text, sizeof(text)));
+	assert_true(note(&p, &part, text, sizeof(text)));
 	assert_string_equal(text, "4 of 5 threads left out: 3 did not hold the GIL, 1 could not be caught");
 	p.samples = &threads[1];
 	p.n_samples = 4;
-	assert_true(dump_text__note(&p, &part, text, sizeof(text)));
+	assert_true(note(&p, &part, text, sizeof(text)));
 	assert_string_equal(text, "3 of 4 threads left out: they did not hold the GIL");
 	p.samples = &threads[2];
 	p.n_samples = 1;
-	assert_false(dump_text__note(&p, &part, text, sizeof(text)));
+	assert_false(note(&p, &part, text, sizeof(text)));
 }
 
 /* From the daemon's builder to the text. */
@@ -419,19 +427,22 @@ static void labels_of_the_daemon(void **state)
 	struct profile_labels labels = {
 		.pid = 7, .tid = 8, .comm = "loader", .gil = "held", .state = "traced"
 	};
+	struct process_labels ranks = { .rank = "3", .local_rank = "1" };
 	struct dump dump = { .pid = 7, .command = "x" };
 	struct so_error err = { "" };
 	size_t length;
 	uint64_t location = profile_builder__location(b, &frame);
 
+	labels.process = profile_builder__process(b, &ranks);
 	assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 1, &labels), 0);
-	labels = (struct profile_labels){ .pid = 7, .tid = 7, .comm = "x" };
+	labels = (struct profile_labels){ .pid = 7, .tid = 7, .comm = "x", .process = labels.process };
 	assert_int_equal(profile_builder__sample_labelled(b, &location, 1, 1, &labels), 0);
 	assert_int_equal(profile_builder__finish(b, &bytes, &length), 0);
 	assert_int_equal(profile__read(bytes, length, &p, &err), 0);
+	assert_string_equal(p->samples[1].local_rank, "1");
 	dump.profile = p;
 	assert_text(&dump, &whole,
-		    "Process 7: x\n\nThread 7: x\n    step (/a/env.py:42)\n\n"
+		    "Process 7: x, rank 3\n\nThread 7: x\n    step (/a/env.py:42)\n\n"
 		    "Thread 8 (traced, holds the GIL): loader\n    step (/a/env.py:42)\n");
 }
 

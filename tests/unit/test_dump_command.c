@@ -371,6 +371,129 @@ static void a_child_is_looked_at_through_its_target(void **state)
 	fake_engine__set_child(f->engine, 0);
 }
 
+/* This one, its child that idles, and one that has ended. All have the threads of the same profile. */
+static void a_process_with_its_children(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, ""), gone = fork();
+	const struct outcome *got;
+	struct attach_options asked;
+	char expected[512];
+	siginfo_t info;
+	json_t *json;
+
+	if (!gone)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)gone, &info, WEXITED | WNOWAIT), 0);
+	set_threads(f, pid, NULL, true);
+	got = dump(f, "dump --children -p %d", getpid());
+	assert_int_equal(got->status, STATUS_DONE);
+	assert_string_equal(got->err, "");
+	snprintf(expected, sizeof(expected), "\nProcess %d: idle -c read x\n", pid);
+	if (!strstr(got->out, expected))
+		fail_msg("%s", got->out);
+	snprintf(expected, sizeof(expected),
+		 "\nProcess %d (test_dump_comma) is left out: ended, and not waited for by its parent\n", gone);
+	assert_non_null(strstr(got->out, expected));
+	snprintf(expected, sizeof(expected), "\nMain thread (running, holds the GIL): x\n  PID %d\n    step", pid);
+	assert_non_null(strstr(got->out, expected));
+	asked = fake_engine__last_attach(f->engine);
+	assert_true(asked.kernel && asked.children && !asked.keep);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+
+	json = json_loads(dump(f, "dump --json --children -p %d", getpid())->out, 0, NULL);
+	assert_int_equal(json_array_size(json), 3);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(json, 0), "pid")), getpid());
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(json, 1), "ppid")), getpid());
+	json_decref(json);
+	/* This is no launcher. */
+	got = dump(f, "dump -p %d", getpid());
+	snprintf(expected, sizeof(expected), "Process %d: ", getpid());
+	assert_memory_equal(got->out, expected, strlen(expected));
+	assert_null(strstr(got->out, "idle"));
+	waitpid(gone, NULL, 0);
+}
+
+/* A shell as it is called brings its children; what a script gets is not changed by that. */
+static void a_launcher_brings_its_children(void **state)
+{
+	static const struct {
+		const char *line;
+		bool child, json_of_processes;
+	} cases[] = {
+		{ "dump -p %d", true, false },
+		{ "dump -p %d --no-children", false, false },
+		{ "dump -p %d --json", false, false },
+		{ "dump -p %d --json --children", true, true },
+	};
+	struct fixture *f = *state;
+	pid_t pid = fork();
+
+	f->child = pid;
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execl("/bin/sh", "sh", "-c", "sleep 20 & wait", NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 500 && !strstr(dump(f, "dump -p %d", pid)->out, ": sleep 20\n"); i++) {
+		set_threads(f, pid, NULL, true);
+		usleep(10000);
+	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct outcome *got = dump(f, cases[i].line, pid);
+
+		assert_int_equal(got->status, STATUS_DONE);
+		if ((strstr(got->out, ": sleep 20\n") || strstr(got->out, "\"sleep 20\"")) != cases[i].child)
+			fail_msg("%s: %s", cases[i].line, got->out);
+		assert_int_equal(!!strstr(got->out, "\"ppid\""), cases[i].json_of_processes);
+	}
+}
+
+static void processes_by_their_command_line(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "job-of-this-test");
+	const struct outcome *got;
+	char expected[256];
+	json_t *json;
+
+	set_threads(f, pid, NULL, true);
+	snprintf(expected, sizeof(expected), "Process %d: idle -c read x job-of-this-test\n\nThread %d ", pid, pid);
+	got = dump(f, "dump --match job-of-[a-z]*-test$", 0);
+	assert_string_equal(got->err, "");
+	assert_memory_equal(got->out, expected, strlen(expected));
+	json = json_loads(dump(f, "dump --json --match job-of-this-test", 0)->out, 0, NULL);
+	assert_int_equal(json_array_size(json), 1);
+	assert_int_equal(json_array_size(json_object_get(json_array_get(json, 0), "threads")), 2);
+	json_decref(json);
+	assert_outcome(dump(f, "dump --match no-such-[j]ob", 0), STATUS_FAILED, "",
+		       "stakeout: no process has a command line that matches 'no-such-[j]ob'\n");
+	assert_non_null(strstr(dump(f, "dump --match (", 0)->err, "stakeout: --match '(': "));
+	fake_engine__fail_attach(f->engine, -EPERM, "not yours");
+	got = dump(f, "dump --match job-of-this-test", 0);
+	assert_int_equal(got->status, STATUS_FAILED);
+	assert_non_null(strstr(got->err, "stakeout: not yours\n"));
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
+/* The others are shown. */
+static void one_that_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid = start(f, "");
+	const struct outcome *got;
+	char expected[128];
+
+	set_threads(f, pid, NULL, true);
+	fake_engine__fail_attach(f->engine, -EPERM, "not yours");
+	got = dump(f, "dump --children -p %d", getpid());
+	assert_int_equal(got->status, STATUS_DONE);
+	snprintf(expected, sizeof(expected), "Process %d (", getpid());
+	if (!strstr(got->out, expected) || !strstr(got->out, ") is left out: not yours\n\nMain thread "))
+		fail_msg("%s", got->out);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
 static void failures_keep_the_daemon_s_words(void **state)
 {
 	_cleanup_(profile_builder) struct profile_builder *b = profile_builder__new(1, 0, 0);
@@ -406,6 +529,10 @@ static void wrong_usage(void **state)
 {
 	static const char *const cases[][2] = {
 		{ "dump", "-p PID" },
+		{ "dump --children", "--match PATTERN" },
+		{ "dump -p 1 --match x", "exclude each other" },
+		{ "dump -p 1 --children --no-children", "exclude each other" },
+		{ "dump --match", "needs a value" },
 		{ "dump -p", "'-p' needs a value" },
 		{ "dump -p 0", "process ID" },
 		{ "dump -p x", "'x' is not a process ID" },
@@ -547,6 +674,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(missing_lines_are_said, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_watched_process_stays_watched, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child_is_looked_at_through_its_target, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_process_with_its_children, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_launcher_brings_its_children, setup, teardown),
+		cmocka_unit_test_setup_teardown(processes_by_their_command_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_that_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures_keep_the_daemon_s_words, setup, teardown),
 		cmocka_unit_test(nobody_there),
 		cmocka_unit_test_setup_teardown(wrong_usage, setup, teardown),

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Processes as the client reads them from /proc. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/session/process_arguments.h"
+#include "client/session/process_list.h"
+
+static void lines_of_stat(void **state)
+{
+	static const struct {
+		const char *text;
+		pid_t pid, ppid;
+		bool ended;
+		const char *comm;
+	} cases[] = {
+		{ "7 (bash) S 5 7 7 0", 7, 5, false, "bash" },
+		{ "4194304 (a) b) (c) R 1 2", 4194304, 1, false, "a) b) (c" },
+		{ "7 () Z 0 0", 7, 0, true, "" },
+		{ "7 (x\n) X 3", 7, 3, true, "x\n" },
+	};
+	static const char *const bad[] = { "", "7", "7 (bash", "7 bash) S 5", "7 (bash) S", "x (bash) S 5", ")7( S 5" };
+	struct process_entry entry;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_true(process_list__parse_stat(cases[i].text, &entry));
+		assert_int_equal(entry.pid, cases[i].pid);
+		assert_int_equal(entry.ppid, cases[i].ppid);
+		assert_int_equal(entry.ended, cases[i].ended);
+		assert_string_equal(entry.comm, cases[i].comm);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(process_list__parse_stat(bad[i], &entry));
+}
+
+static void this_process_and_its_child(void **state)
+{
+	_cleanup_(process_list) struct process_list list = { 0 };
+	struct so_error err = { .text = "" };
+	pid_t child = fork();
+	siginfo_t info;
+
+	if (!child)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(process_list__read(&list, &err), 0);
+	for (size_t i = 1; i < list.n; i++)
+		assert_true(list.entries[i - 1].pid < list.entries[i].pid);
+	assert_int_equal(process_list__find(&list, getpid())->ppid, getppid());
+	assert_false(process_list__find(&list, getpid())->ended);
+	assert_true(process_list__find(&list, child)->ended);
+	assert_true(process_list__is_below(&list, child, getpid()));
+	assert_true(process_list__is_below(&list, child, getppid()));
+	assert_false(process_list__is_below(&list, getpid(), child));
+	assert_false(process_list__is_below(&list, child, child));
+	assert_null(process_list__find(&list, 0));
+	waitpid(child, NULL, 0);
+}
+
+/* As a list that was read while processes ended and their numbers were used again. */
+static void a_circle_has_an_end(void **state)
+{
+	struct process_entry entries[] = { { .pid = 3, .ppid = 4 }, { .pid = 4, .ppid = 3 } };
+	const struct process_list list = { .entries = entries, .n = 2 };
+
+	assert_true(process_list__is_below(&list, 3, 4));
+	assert_false(process_list__is_below(&list, 3, 5));
+}
+
+#define ARGUMENTS(text) text, sizeof(text)
+
+static void launchers(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t n;
+		bool launches;
+	} cases[] = {
+		{ "", 0, false },
+		{ ARGUMENTS("bash\0launch.sh"), true },
+		{ ARGUMENTS("-bash"), true },
+		{ ARGUMENTS("/usr/bin/make\0-j2"), true },
+		{ ARGUMENTS("mpirun\0-np\0004"), true },
+		{ ARGUMENTS("slurmstepd: [4711.0]"), true },
+		{ ARGUMENTS("bashful"), false },
+		{ ARGUMENTS("sleep\0bash"), false },
+		{ ARGUMENTS("python3\0train.py"), false },
+		{ ARGUMENTS("python3"), false },
+		{ ARGUMENTS("/opt/bin/python3.11\0-u\0/opt/bin/torchrun\0train.py"), true },
+		{ ARGUMENTS("python\0-X\0dev\0-m\0torch.distributed.run\0train.py"), true },
+		{ ARGUMENTS("python\0-mtorch.distributed.launch"), true },
+		{ ARGUMENTS("python\0-m\0accelerate.commands.launch"), true },
+		{ ARGUMENTS("python\0-m\0torch.distributedness"), false },
+		{ ARGUMENTS("python\0-m"), false },
+		{ ARGUMENTS("python\0-X"), false },
+		{ ARGUMENTS("python\0-c\0bash"), false },
+		{ ARGUMENTS("python\0train.py\0-m\0torch.distributed.run"), false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (process_arguments__are_of_launcher(cases[i].text, cases[i].n) != cases[i].launches)
+			fail_msg("case %zu", i);
+	}
+}
+
+static void arguments_in_a_line(void **state)
+{
+	char text[16] = "a\0b c\0\0", full[9] = "aaaa\0bbb", none[4] = "";
+
+	process_arguments__join(text, 7, sizeof(text));
+	assert_string_equal(text, "a b c");
+	process_arguments__join(full, 8, sizeof(full));
+	assert_string_equal(full, "aaaa …");
+	process_arguments__join(none, 0, sizeof(none));
+	assert_string_equal(none, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_of_stat),       cmocka_unit_test(this_process_and_its_child),
+		cmocka_unit_test(a_circle_has_an_end), cmocka_unit_test(launchers),
+		cmocka_unit_test(arguments_in_a_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
