@@ -222,6 +222,41 @@ static int write_comments(struct writer *w, const struct profile *profile)
 	return 0;
 }
 
+static int write_words(struct writer *w, const char *before, const char *words)
+{
+	_cleanup_(text) struct text *text = &(struct text){ 0 };
+
+	if (frame_text__words(words, text))
+		return -ENOMEM;
+	fputs(before, w->out);
+	write_text(w->out, text->bytes, text->length);
+	return 0;
+}
+
+/* The options that leave something out. */
+static int write_part(struct writer *w, const struct render_options *options)
+{
+	const char *separator = "";
+	int ret = 0;
+
+	fputs(",\n\"part\":[", w->out);
+	if (options->gil) {
+		fputs("\"--gil\"", w->out);
+		separator = ",";
+	}
+	if (options->python_only) {
+		fprintf(w->out, "%s\"--python-only\"", separator);
+		separator = ",";
+	}
+	for (size_t i = 0; !ret && i < options->only.n; i++) {
+		fprintf(w->out, "%s\"--only\"", separator);
+		ret = write_words(w, ",", options->only.list[i]);
+		separator = ",";
+	}
+	fputc(']', w->out);
+	return ret;
+}
+
 /* What one count is worth; 0: not known, or no time. */
 static double count_ns(const struct profile *profile)
 {
@@ -254,7 +289,7 @@ static int write_profile(struct writer *w, const struct profile *profile, const 
 	write_threads(w);
 	write_values(w);
 	write_texts(w);
-	if (write_comments(w, profile))
+	if (write_part(w, options) || write_comments(w, profile))
 		return -ENOMEM;
 	fputs("}\n", w->out);
 	return 0;

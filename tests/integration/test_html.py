@@ -19,10 +19,17 @@ HOSTILE = [
 STEP, MATMUL, FUTEX = ("step", "/app/env.py", 42), ("matmul", "/usr/lib/libblas.so.3"), ("futex_wait", "[kernel.kallsyms]")
 
 
-def made_page():
-    """10 s of wall time: 4 s run in Python and below it, 3 s wait, 1 s of another process, 2 s with hostile names."""
+def render(profile):
     where = temporary_dir()
     pprof, page = os.path.join(where, "x.pb"), os.path.join(where, "x.html")
+    profile.write(pprof)
+    result = run([STAKEOUT, "render", pprof, "-o", page])
+    assert result.returncode == 0 and not result.stderr, result
+    return page
+
+
+def made_page():
+    """10 s of wall time: 4 s run in Python and below it, 3 s wait, 1 s of another process, 2 s with hostile names."""
     profile = Pprof("pid=7", "sample_hz=99", "wall_hz=10", "complete=10", "lost.map=3")
     profile.sample([MATMUL, STEP], 3, pid=7, tid=7, comm="train", state="running")
     profile.sample([STEP], 1, pid=7, tid=7, comm="train", state="running")
@@ -30,10 +37,7 @@ def made_page():
     profile.sample([MATMUL], 1, pid=9, tid=9, comm="other", state="running")
     for i, name in enumerate(HOSTILE):
         profile.sample([(name, name, 3)], 0.5 if i < 2 else 0.25, pid=7, tid=7, comm=name, state=name)
-    profile.write(pprof)
-    result = run([STAKEOUT, "render", pprof, "-o", page])
-    assert result.returncode == 0 and not result.stderr, result
-    return page
+    return render(profile)
 
 
 def share(text):
@@ -111,6 +115,8 @@ def test_in_a_browser():
     look_at_views(browser)
     assert browser.evaluate("performance.getEntriesByName('draw').length") > 10
     assert browser.evaluate("'hacked' in window") is False
+    browser.open(render(Pprof("complete=0")))
+    assert browser.text("#details").startswith("No sample is of these"), browser.text("#details")
     assert not browser.problems and not browser.requests, (browser.problems, browser.requests)
     assert browser.evaluate("fetch('http://127.0.0.1:1/').then(() => 'sent', () => 'refused')") == "refused"
     assert "Content Security Policy" in str(browser.problems), browser.problems
