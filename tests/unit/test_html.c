@@ -232,6 +232,21 @@ static void options_choose_a_part(void **state)
 	assert_string_equal(json_string_value(json_array_get(json_object_get(d.json, "part"), 1)), "pid=8");
 }
 
+/* Of bytes and calls it is not known how many were seen: no interval, and no time. */
+static void another_value_is_named(void **state)
+{
+	const struct render_options options = { .value = "bytes" };
+	_cleanup_(page) struct page page = { 0 };
+	_cleanup_(page) struct page samples = { 0 };
+
+	make_page(&some_profile, &options, &page);
+	assert_string_equal(json_string_value(json_object_get(page.json, "value")), "bytes");
+	assert_true(json_number_value(json_object_get(page.json, "observation")) == 0);
+	make_page(&some_profile, NULL, &samples);
+	assert_string_equal(json_string_value(json_object_get(samples.json, "value")), "");
+	assert_true(json_number_value(json_object_get(samples.json, "observation")) == 1);
+}
+
 static size_t occurrences(const char *text, const char *word)
 {
 	size_t n = 0;
@@ -389,10 +404,11 @@ static void an_empty_profile_makes_a_page(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_page_has_all_of_a_profile),    cmocka_unit_test(options_choose_a_part),
-		cmocka_unit_test(foreign_names_are_data),         cmocka_unit_test(a_page_asks_for_nothing),
-		cmocka_unit_test(a_large_profile_is_cut_to_size), cmocka_unit_test(threads_and_names_are_bounded),
-		cmocka_unit_test(a_full_disk_is_an_error),        cmocka_unit_test(an_empty_profile_makes_a_page),
+		cmocka_unit_test(a_page_has_all_of_a_profile),   cmocka_unit_test(options_choose_a_part),
+		cmocka_unit_test(another_value_is_named),        cmocka_unit_test(foreign_names_are_data),
+		cmocka_unit_test(a_page_asks_for_nothing),       cmocka_unit_test(a_large_profile_is_cut_to_size),
+		cmocka_unit_test(threads_and_names_are_bounded), cmocka_unit_test(a_full_disk_is_an_error),
+		cmocka_unit_test(an_empty_profile_makes_a_page),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
