@@ -101,6 +101,7 @@ $(BUILD)/%.o: %.cpp
 
 # Built in by the assembler, of which the compiler does not tell.
 $(BUILD)/daemon/api/api_schema.o: daemon/api/api_schema.json
+$(BUILD)/client/render/html_page.o: client/render/flamegraph.html
 
 # The version is compiled in: what holds it is made anew when it changes.
 $(BUILD)/version: FORCE

@@ -66,9 +66,9 @@ _stakeout()
 	PID,*) mapfile -t COMPREPLY < <(compgen -W "$(_stakeout_pids)" -- "$word") ;;
 	FORMAT,*)
 		if [ "$command" = record ]; then
-			mapfile -t COMPREPLY < <(compgen -W "folded pprof" -- "$word")
+			mapfile -t COMPREPLY < <(compgen -W "folded html pprof" -- "$word")
 		else
-			mapfile -t COMPREPLY < <(compgen -W "folded pprof summary" -- "$word")
+			mapfile -t COMPREPLY < <(compgen -W "folded html pprof summary" -- "$word")
 		fi
 		;;
 	SECONDS,*) mapfile -t COMPREPLY < <(compgen -W "10 60 unlimited" -- "$word") ;;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* stakeout render: any tool's pprof file as folded stacks, or in a few lines. */
+/* stakeout render: any tool's pprof file as folded stacks, as a flame graph, or in a few lines. */
 #include <errno.h>
 #include <string.h>
 
@@ -60,10 +60,9 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	const struct option_entry entries[] = {
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
-		  "folded, summary, or pprof (by the ending of FILE, else\nfolded)" },
+		  "folded, html (a flame graph), pprof, or summary (by\nthe ending of FILE, else folded)" },
 		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
-		  "what folded stacks count, where the file has several\nvalues: calls, host_time, bytes, "
-		  "inuse_space, ..." },
+		  "what stacks count, where the file has several values:\ncalls, host_time, bytes, inuse_space, ..." },
 		{ OPTION_ON, 't', "threads", NULL, &request.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(request.render),
 		SELECTION_ONLY(request.render),
@@ -95,17 +94,19 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	if (!summary && format__check_terminal(format, request.output, &err))
 		return fail(STATUS_USAGE, &err);
 	if (request.value && (summary || format == FORMAT_PPROF)) {
-		so_err(&err, -EINVAL, "--value is for folded stacks");
+		so_err(&err, -EINVAL, "--value is for folded stacks and flame graphs");
 		return fail(STATUS_USAGE, &err);
 	}
 	if (summary && request.render.functions) {
-		so_err(&err, -EINVAL, "--functions is for folded stacks; a summary has both functions and lines");
+		so_err(&err, -EINVAL,
+		       "--functions is for folded stacks and flame graphs; a summary has both functions and lines");
 		return fail(STATUS_USAGE, &err);
 	}
 	if (only__check(&request.render.only, &err))
 		return fail(STATUS_USAGE, &err);
 	if (!summary && format == FORMAT_PPROF && selection__refuse_for_pprof(&request.render, &err))
 		return fail(STATUS_USAGE, &err);
+	request.render.value = request.value;
 	interrupt__install();
 	return render(&request, format, summary, &err) ? fail(STATUS_FAILED, &err) : STATUS_DONE;
 }

@@ -14,6 +14,7 @@ static int check_weight(struct record_options *options, const char *word, struct
 	options->weight = word ? so_cuda_weight__find(word) : event->weight;
 	if (options->weight == SO_CUDA_WEIGHT_COUNT)
 		return so_err(err, -EINVAL, "unknown weight '%s': calls, time or bytes", word);
+	options->render.value = so_cuda_weights[options->weight].type;
 	if (options->weight == SO_CUDA_WEIGHT_BYTES && !event->has_bytes)
 		return so_err(err, -EINVAL, "%s has no bytes: --weight calls or --weight time", event->word);
 	if (word && options->format == FORMAT_PPROF)
@@ -82,7 +83,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
 		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
-		  "folded or pprof (by the ending of FILE:\n.folded .txt, .pb.gz .pprof .pb)" },
+		  "folded, html (a flame graph) or pprof (by the ending\nof FILE: .folded .txt, .html, .pb.gz .pprof "
+		  ".pb)" },
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
 		SELECTION_ONLY(options.render),

@@ -12,6 +12,7 @@ static const struct {
 	{ "folded", FORMAT_FOLDED },
 	{ "raw", FORMAT_FOLDED }, /* py-spy's word for it */
 	{ "pprof", FORMAT_PPROF },
+	{ "html", FORMAT_HTML },
 };
 
 /* FORMATS: a form that stakeout does not write. The longer ending comes first. */
@@ -21,8 +22,8 @@ static const struct {
 } endings[] = {
 	{ ".pb.gz", FORMAT_PPROF }, { ".pprof.gz", FORMAT_PPROF }, { ".pprof", FORMAT_PPROF },
 	{ ".pb", FORMAT_PPROF },    { ".folded", FORMAT_FOLDED },  { ".txt", FORMAT_FOLDED },
-	{ ".gz", FORMATS },         { ".svg", FORMATS },           { ".html", FORMATS },
-	{ ".json", FORMATS },       { ".zst", FORMATS },
+	{ ".html", FORMAT_HTML },   { ".htm", FORMAT_HTML },       { ".gz", FORMATS },
+	{ ".svg", FORMATS },        { ".json", FORMATS },          { ".zst", FORMATS },
 };
 
 int format__parse(const char *word, enum format *out, struct so_error *err)
@@ -32,7 +33,7 @@ int format__parse(const char *word, enum format *out, struct so_error *err)
 			*out = words[i].format;
 			return 0;
 		}
-	return so_err(err, -EINVAL, "unknown format '%s': folded or pprof", word);
+	return so_err(err, -EINVAL, "unknown format '%s': folded, html or pprof", word);
 }
 
 int format__from_path(const char *path, enum format *out, struct so_error *err)
@@ -46,7 +47,7 @@ int format__from_path(const char *path, enum format *out, struct so_error *err)
 			continue;
 		if (endings[i].format == FORMATS)
 			return so_err(err, -EINVAL,
-				      "stakeout writes no %s file; say what shall be in '%s': -f folded or -f pprof",
+				      "stakeout writes no %s file; say what shall be in '%s': -f folded, html or pprof",
 				      endings[i].ending, path);
 		*out = endings[i].format;
 		return 0;
@@ -57,14 +58,17 @@ int format__from_path(const char *path, enum format *out, struct so_error *err)
 
 int format__check_terminal(enum format format, const char *path, struct so_error *err)
 {
-	if (format != FORMAT_PPROF || strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
+	if (format == FORMAT_FOLDED || strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
 		return 0;
-	return so_err(err, -EINVAL, "a pprof file is not for a terminal: use -o FILE");
+	return so_err(err, -EINVAL, "%s is not for a terminal: use -o FILE",
+		      format == FORMAT_HTML ? "a flame graph" : "a pprof file");
 }
 
 const char *format__ending(enum format format)
 {
-	return format == FORMAT_PPROF ? ".pb.gz" : ".folded";
+	static const char *const texts[FORMATS] = { ".folded", ".pb.gz", ".html" };
+
+	return texts[format];
 }
 
 int format__write(enum format format, const struct format_source *source, const struct render_options *options,
@@ -72,6 +76,8 @@ int format__write(enum format format, const struct format_source *source, const 
 {
 	if (format == FORMAT_FOLDED)
 		return render__folded(source->profile, options, out, err);
+	if (format == FORMAT_HTML)
+		return render__html(source->profile, options, out, err);
 	if (fwrite(source->bytes, 1, source->length, out) != source->length)
 		return so_err(err, -EIO, "cannot write the profile: %s", strerror(errno));
 	return 0;

@@ -14,6 +14,7 @@
 enum format {
 	FORMAT_FOLDED,
 	FORMAT_PPROF,
+	FORMAT_HTML,
 	FORMATS,
 };
 
@@ -21,7 +22,7 @@ enum format {
 int format__parse(const char *word, enum format *out, struct so_error *err);
 /* By the ending of a file's name; folded when it says nothing. -EINVAL when it promises a form that is not written. */
 int format__from_path(const char *path, enum format *out, struct so_error *err);
-/* -EINVAL: a binary form, where path is "-" and standard output a terminal. */
+/* -EINVAL: a form that is not for reading, where path is "-" and standard output a terminal. */
 int format__check_terminal(enum format format, const char *path, struct so_error *err);
 /* The ending that a file of this form gets, with its dot. */
 const char *format__ending(enum format format);
@@ -32,7 +33,7 @@ struct format_source {
 	const struct profile *profile; /* the same, read */
 };
 
-/* options: of the folded form. */
+/* options: of the folded form and the flame graph. */
 int format__write(enum format format, const struct format_source *source, const struct render_options *options,
 		  FILE *out, struct so_error *err);
 

@@ -17,6 +17,7 @@ struct render_options {
 	bool python_only;         /* only Python frames; a stack that has none becomes RENDER_NATIVE */
 	bool addresses;           /* reserved */
 	struct option_texts only; /* KEY=VALUE: only samples that have these (selection.h) */
+	const char *value;        /* type of what is counted; NULL: samples, or wall time */
 };
 
 #define RENDER_NATIVE "[native]"
@@ -31,6 +32,15 @@ struct render_options {
  */
 int render__folded(const struct profile *profile, const struct render_options *options, FILE *out,
 		   struct so_error *err);
+
+#define RENDER_HTML_BYTES 300000
+
+/*
+ * A flame graph as one HTML file that needs nothing else, of RENDER_HTML_BYTES at most: of a profile that is too large
+ * for that the smallest frames are merged, beside their larger siblings. options->threads: how the page begins. -EIO
+ * when writing fails (errno's words in err); -ENOMEM.
+ */
+int render__html(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err);
 
 /*
  * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses

@@ -11,7 +11,7 @@
  *
  * Beyond not crashing: the folded text must be what it promises, lines of the form "STACK COUNT", sorted, unique,
  * without control characters, whose counts add up to those of the samples that the options take. A dump shows all its
- * threads, also as JSON.
+ * threads, also as JSON. A flame graph has its size, and JSON in it.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -84,6 +84,26 @@ static void fold(const struct profile *profile, const struct render_options *opt
 	REQUIRE(render__folded(profile, options, out, NULL) == 0);
 	fclose(out);
 	check_folded(memory.text, memory.length, expected);
+	free(memory.text);
+}
+
+/* What is written into the page's script is its JSON, whatever the names. */
+static void check_page(const struct profile *profile, const struct render_options *options)
+{
+	static const char begin[] = "id=\"profile\">";
+	struct memory memory;
+	FILE *out = open_memory(&memory);
+	const char *text, *end;
+	json_t *json;
+
+	REQUIRE(render__html(profile, options, out, NULL) == 0);
+	fclose(out);
+	REQUIRE(memory.length <= RENDER_HTML_BYTES);
+	text = strstr(memory.text, begin) + sizeof(begin) - 1;
+	end = strstr(text, "</script>");
+	json = json_loadb(text, (size_t)(end - text), JSON_REJECT_DUPLICATES, NULL);
+	REQUIRE(json_is_object(json));
+	json_decref(json);
 	free(memory.text);
 }
 
@@ -195,6 +215,7 @@ static void render(const struct profile *profile, unsigned which)
 	REQUIRE((selection__check(profile, &options, &err) == 0) == !*err.text);
 	REQUIRE(selection__note(profile, &options, note, sizeof(note)) == !!*note);
 	fold(profile, &options);
+	check_page(profile, &options);
 	if (!options.functions) {
 		summarise(profile, &options);
 		dump(profile, &part);

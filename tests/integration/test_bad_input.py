@@ -148,7 +148,7 @@ def test_full_disk():
     need_bpf()
     target = start("split", 600)
     where = full_disk()
-    for ending in ("folded", "pb.gz"):
+    for ending in ("folded", "html", "pb.gz"):
         result = run([STAKEOUT, "record", "-p", target.pid, "-d", "1", "-o", f"{where}/out.{ending}"])
         assert result.returncode == 1, f"{result.returncode}: {result.stderr}"
         lines = [line for line in result.stderr.splitlines() if "space" in line.lower()]

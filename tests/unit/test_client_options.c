@@ -99,6 +99,7 @@ static void events_and_their_weights(void **state)
 	o = good("record -p 1 --event=cuda-sync -o x.pb.gz");
 	assert_int_equal(o.event, SO_CUDA_EVENT_SYNC);
 	assert_int_equal(o.weight, SO_CUDA_WEIGHT_TIME);
+	assert_string_equal(o.render.value, "host_time");
 	assert_int_equal(o.format, FORMAT_PPROF);
 	assert_int_equal(good("record -p 1 --event cuda-copy").weight, SO_CUDA_WEIGHT_TIME);
 	assert_int_equal(good("record -p 1 --event cuda-alloc").weight, SO_CUDA_WEIGHT_BYTES);
@@ -146,7 +147,7 @@ static void wrong_usage(void **state)
 		{ "record -p 1 -d 2592001", "duration" },
 		{ "record -p 1 -d ten", "'ten'" },
 		{ "record -p 1 -o _", "--output needs a value" },
-		{ "record -p 1 -f svg", "unknown format 'svg'" },
+		{ "record -p 1 -f svg", "unknown format 'svg': folded, html or pprof" },
 		{ "record -p 1 -o flame.svg", "no .svg file" },
 		{ "record -p 1 -o x.folded.gz", "no .gz file" },
 		{ "record -p 1 -o - --stats -", "cannot both" },
@@ -192,6 +193,7 @@ static void the_ending_decides(void **state)
 		{ "a.pb", FORMAT_PPROF },         { "a.pprof", FORMAT_PPROF }, { "a.pprof.gz", FORMAT_PPROF },
 		{ "A.PB.GZ", FORMAT_PPROF },      { "a", FORMAT_FOLDED },      { "-", FORMAT_FOLDED },
 		{ "/dev/stdout", FORMAT_FOLDED }, { "a.out", FORMAT_FOLDED },  { ".pb.gz", FORMATS },
+		{ "a.html", FORMAT_HTML },        { "A.HTM", FORMAT_HTML },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -222,6 +224,9 @@ static void the_default_name(void **state)
 	o = good("record -p 42 -f pprof");
 	record_options__default_output(&o, 1700000000, path, sizeof(path));
 	assert_string_equal(path, "stakeout-42-20231114T221320.pb.gz");
+	o = good("record -p 42 -f html");
+	record_options__default_output(&o, 1700000000, path, sizeof(path));
+	assert_string_equal(path, "stakeout-42-20231114T221320.html");
 }
 
 static void a_positional_argument(void **state)
