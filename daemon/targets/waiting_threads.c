@@ -61,14 +61,20 @@ static void give(struct target *t, const struct waiting_thread *thread, enum sam
 		     stack);
 }
 
-/* What is owed to a stack, once there is something. */
-static void pay(struct target *t, const struct waiting_thread *thread, enum sample_kind kind, int64_t *ns,
+/*
+ * What is owed to a stack, once there is something; never more than all that is owed, lest a part that got too much makes
+ * the whole more than the thread's time.
+ */
+static void pay(struct target *t, struct waiting_thread *thread, enum sample_kind kind, int64_t *ns,
 		const struct stack *stack)
 {
-	if (*ns <= 0 || !stack)
+	int64_t all_ns = thread->wait_ns + thread->runnable_ns + thread->ran_ns,
+		paid_ns = *ns < all_ns ? *ns : all_ns;
+
+	if (paid_ns <= 0 || !stack)
 		return;
-	give(t, thread, kind, (uint64_t)*ns, stack);
-	*ns = 0;
+	give(t, thread, kind, (uint64_t)paid_ns, stack);
+	*ns -= paid_ns;
 }
 
 static void set(struct stack **place, struct stack *stack)
@@ -200,6 +206,26 @@ void waiting_thread__went_on(struct target *t, struct waiting_thread *thread, ui
 	if (thread->state != WAITING_WAITS || !thread->waits || until_ns <= thread->at_ns)
 		return;
 	give(t, thread, SAMPLE_WAIT, until_ns - thread->at_ns, thread->waits);
+	thread->at_ns = until_ns;
+}
+
+/* What is given is taken for counted by the kernel's sums: where it was not, the next count() finds less, below 0 too. */
+void waiting_threads__goes_on(struct waiting_threads *all, struct target *t, struct waiting_thread *thread,
+			      uint64_t until_ns)
+{
+	uint64_t ns = until_ns - thread->at_ns;
+
+	if (thread->state == WAITING_WAITS || until_ns <= thread->at_ns) {
+		waiting_thread__went_on(t, thread, until_ns);
+		return;
+	}
+	if (thread->state == WAITING_RUNS) {
+		give(t, thread, SAMPLE_RUN, ns, all->nowhere);
+		thread->run_ns += ns;
+	} else {
+		give(t, thread, SAMPLE_RUNNABLE, ns, thread->runnable ?: all->nowhere);
+		thread->delay_ns += ns;
+	}
 	thread->at_ns = until_ns;
 }
 

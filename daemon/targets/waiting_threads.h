@@ -31,6 +31,9 @@ void waiting_threads__found(struct waiting_threads *all, struct target *t, const
 			    struct stack *stack);
 /* Up to then it has not run, if it waited at the last look. */
 void waiting_thread__went_on(struct target *t, struct waiting_thread *thread, uint64_t until_ns);
+/* Up to then it has done on what it did at the last look, as far as is known; a later look puts right what it did not. */
+void waiting_threads__goes_on(struct waiting_threads *all, struct target *t, struct waiting_thread *thread,
+			      uint64_t until_ns);
 /* The last of it: up to then it did what it did at the last look. It stays until the next sweep. */
 void waiting_threads__end(struct waiting_threads *all, struct target *t, struct waiting_thread *thread,
 			  uint64_t until_ns);

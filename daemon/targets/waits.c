@@ -442,7 +442,7 @@ static void settle_thread(void *context, struct target *t, struct waiting_thread
 		return;
 	}
 	/* Where it has run since, its next look takes back what was too much. */
-	waiting_thread__went_on(t, thread, clock__now_ns());
+	waiting_threads__goes_on(w->threads, t, thread, clock__now_ns());
 }
 
 void waits__settle(struct waits *w)
