@@ -18,7 +18,8 @@
 static const struct {
 	const char *state, *stack;
 } stacks[] = {
-	{ "sleep", "k:hrtimer_nanosleep k:common_nsleep k:__x64_sys_clock_nanosleep libc.so.6:clock_nanosleep p:a.py:f" },
+	{ "sleep",
+	  "k:hrtimer_nanosleep k:common_nsleep k:__x64_sys_clock_nanosleep libc.so.6:clock_nanosleep p:a.py:f" },
 	{ "lock", "k:futex_do_wait k:__futex_wait k:do_futex libc.so.6:__lll_lock_wait app:main" },
 	{ "lock", "k:do_semtimedop libc.so.6:semop app:main" },
 	{ "pipe", "k:anon_pipe_read k:fifo_pipe_read k:vfs_read k:ksys_read libc.so.6:read" },
@@ -45,17 +46,22 @@ static const struct {
 	{ "gpu", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_wait libcuda.so.1:[libcuda.so.1+0x10]" },
 	/* The interpreter's lock: by name, and where it has no symbols by the one condition that is waited for in time. */
 	{ "gil", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_timedwait libpython3.12.so:take_gil p:a.py:f" },
-	{ "gil", "k:futex_do_wait k:do_futex libc.so.6:sem_wait python3.11:x python3.11:PyEval_RestoreThread p:a.py:f" },
-	{ "gil", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_timedwait python3.11:[python3.11+0x4f92c0] p:a.py:f" },
-	{ "gil", "k:futex_do_wait k:do_futex libc.so.6:___pthread_cond_timedwait64 python3.9:[python3.9+0x10] p:a.py:f" },
+	{ "gil",
+	  "k:futex_do_wait k:do_futex libc.so.6:sem_wait python3.11:x python3.11:PyEval_RestoreThread p:a.py:f" },
+	{ "gil",
+	  "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_timedwait python3.11:[python3.11+0x4f92c0] p:a.py:f" },
+	{ "gil",
+	  "k:futex_do_wait k:do_futex libc.so.6:___pthread_cond_timedwait64 python3.9:[python3.9+0x10] p:a.py:f" },
 	{ "lock", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_timedwait app:[app+0x4f92c0] p:a.py:f" },
-	{ "lock", "k:futex_do_wait k:do_futex libc.so.6:sem_wait python3.11:PyThread_acquire_lock_timed p:threading.py:wait" },
+	{ "lock",
+	  "k:futex_do_wait k:do_futex libc.so.6:sem_wait python3.11:PyThread_acquire_lock_timed p:threading.py:wait" },
 	/* Behind Python's frames it is another thing's: a call that has returned to Python waits for no lock of its. */
 	{ "lock", "k:futex_do_wait k:do_futex libc.so.6:sem_wait p:a.py:f python3.11:PyGILState_Ensure" },
 	{ "pipe", "k:pipe_read k:vfs_read libc.so.6:read python3.11:PyEval_RestoreThread" },
 	/* Pools without work, and one that waits in what it works on. */
 	{ "idle", "k:futex_do_wait k:do_futex libgomp.so.1:gomp_team_barrier_wait_end libgomp.so.1:gomp_thread_start" },
-	{ "idle", "k:futex_do_wait libc.so.6:sem_wait p:/usr/lib/python3.11/concurrent/futures/thread.py:_worker p:x.py:run" },
+	{ "idle",
+	  "k:futex_do_wait libc.so.6:sem_wait p:/usr/lib/python3.11/concurrent/futures/thread.py:_worker p:x.py:run" },
 	{ "lock", "k:futex_do_wait libc.so.6:sem_wait p:mine.py:_worker" },
 	{ "sleep", "k:hrtimer_nanosleep p:a.py:work p:/usr/lib/python3.11/concurrent/futures/thread.py:_worker" },
 	{ "waiting", "k:some_driver_wait k:some_driver_ioctl libc.so.6:ioctl app:main" },

@@ -246,10 +246,10 @@ static void change(struct model *m)
 {
 	enum waiting_state old = m->state;
 
-	m->state = old == WAITING_WAITS	     ? WAITING_RUNNABLE :
-		   old == WAITING_RUNNABLE   ? WAITING_RUNS :
-		   unit() < 0.7		     ? WAITING_WAITS :
-					       WAITING_RUNNABLE;
+	m->state = old == WAITING_WAITS      ? WAITING_RUNNABLE
+		   : old == WAITING_RUNNABLE ? WAITING_RUNS
+		   : unit() < 0.7            ? WAITING_WAITS
+					     : WAITING_RUNNABLE;
 	if (old == WAITING_RUNNABLE)
 		m->delay_ns += m->now_ns - m->runnable_since_ns;
 	if (m->state == WAITING_RUNNABLE)
