@@ -31,5 +31,7 @@ void wilson_interval(uint64_t hits, uint64_t total, double *low, double *high)
 
 void share_interval(const struct profile *profile, int64_t hits, int64_t total, double *low, double *high)
 {
-	interval((double)hits / profile->observation, (double)total / profile->observation, low, high);
+	double observation = profile->observation > 0 ? profile->observation : 1;
+
+	interval((double)hits / observation, (double)total / observation, low, high);
 }

@@ -92,6 +92,17 @@ static const char *const gil_functions[] = {
 	"PyEval_AcquireLock", "_PyThreadState_Attach", "PyGILState_Ensure",
 };
 
+/*
+ * Debian's interpreter has no symbol for take_gil(). Nothing else in it waits for a condition with a timeout: its other
+ * locks are semaphores.
+ */
+static const char *const timed_conditions[] = {
+	"pthread_cond_timedwait",
+	"___pthread_cond_timedwait64",
+	"pthread_cond_clockwait",
+	"___pthread_cond_clockwait64",
+};
+
 /* Threads of pools that have no work. Python's by the file as well. */
 static const struct {
 	const char *function, *file;
@@ -165,6 +176,28 @@ static bool is_gil(const char *name)
 	return false;
 }
 
+static bool is_timed_condition(const char *name)
+{
+	for (size_t i = 0; i < sizeof(timed_conditions) / sizeof(timed_conditions[0]); i++)
+		if (!strcmp(timed_conditions[i], name))
+			return true;
+	return false;
+}
+
+/* "[python3.11+0x4f92c0]": a function without a symbol, by its address. */
+static bool is_nameless(const char *name)
+{
+	return !*name || *name == '[';
+}
+
+static bool is_interpreter(const char *mapping)
+{
+	const char *base = strrchr(mapping, '/');
+
+	base = base ? base + 1 : mapping;
+	return !strncmp(base, "python3", 7) || !strncmp(base, "libpython3", 10);
+}
+
 static bool ends_in(const char *text, const char *end)
 {
 	size_t n = strlen(text), m = strlen(end);
@@ -194,6 +227,7 @@ struct user_part {
 	bool gil, gpu, idle, python;
 	bool caller; /* a Python frame outside of the modules that others wait with */
 	bool pool, other; /* frames in libraries of pools; in others than these and the C library */
+	bool timed_condition; /* the frame before */
 };
 
 static bool lies_in_one(const struct frame *f, const char *const *names, size_t n)
@@ -227,7 +261,9 @@ static void take_user(struct user_part *u, const struct frame *f)
 	u->pool |= pool;
 	u->other |= !pool && !lies_in_one(f, c_library, sizeof(c_library) / sizeof(c_library[0]));
 	u->gpu |= is_gpu(f);
-	u->gil |= u->n < LOCK_FRAMES && !u->python && is_gil(f->name);
+	u->gil |= u->n < LOCK_FRAMES && !u->python &&
+		  (is_gil(f->name) || (u->timed_condition && is_nameless(f->name) && is_interpreter(f->mapping)));
+	u->timed_condition = is_timed_condition(f->name);
 	u->idle |= (f->python ? !u->caller : u->n < IDLE_USER_FRAMES && !u->python) && is_idle(f);
 	u->python |= f->python;
 	u->caller |= f->python && !is_waiting_module(f->file);

@@ -64,14 +64,20 @@ static void give(struct target *t, const struct waiting_thread *thread, enum sam
 		     stack);
 }
 
-/* What is owed to a stack, once there is something. */
-static void pay(struct target *t, const struct waiting_thread *thread, enum sample_kind kind, int64_t *ns,
+/*
+ * What is owed to a stack, once there is something; never more than all that is owed, lest a part that got too much makes
+ * the whole more than the thread's time.
+ */
+static void pay(struct target *t, struct waiting_thread *thread, enum sample_kind kind, int64_t *ns,
 		const struct stack *stack)
 {
-	if (*ns <= 0 || !stack)
+	int64_t all_ns = thread->wait_ns + thread->runnable_ns + thread->ran_ns,
+		paid_ns = *ns < all_ns ? *ns : all_ns;
+
+	if (paid_ns <= 0 || !stack)
 		return;
-	give(t, thread, kind, (uint64_t)*ns, stack);
-	*ns = 0;
+	give(t, thread, kind, (uint64_t)paid_ns, stack);
+	*ns -= paid_ns;
 }
 
 /* The one that the target's samples have of it, so that it is held once. */

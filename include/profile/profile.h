@@ -53,7 +53,7 @@ struct profile {
 	int64_t time_ns, duration_ns, period_ns;
 	/* Of running and waiting threads: the counts are microseconds of wall time, value_ns is wall time. */
 	bool wall;
-	double observation; /* counts that one look at a thread, or one sample, is worth; for intervals */
+	double observation; /* counts that one look at a thread, or one sample, is worth; for intervals; 0: 1 */
 	const char **comments;
 	size_t n_comments;
 	void *arena; /* owns everything */

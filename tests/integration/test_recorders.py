@@ -17,6 +17,7 @@ from harness import (
     start,
     temporary_dir,
 )
+from pprof_message import fields, varint
 
 
 def interrupted(with_signal):
@@ -125,30 +126,6 @@ def test_only_a_part():
         assert sum(int(line.rsplit(" ", 1)[1]) for line in f) == json.load(g)["samples"] > 0
     result = run([STAKEOUT, "record", "-p", target.pid, "--only", "comm"])
     assert result.returncode == 2 and "not of the form KEY=VALUE" in result.stderr, result
-
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
-def fields(data):
-    """(field number, value) of a protobuf message: integers, or bytes."""
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        if key & 7 == 0:
-            value, at = varint(data, at)
-        else:
-            assert key & 7 == 2, f"wire type {key & 7}"
-            length, at = varint(data, at)
-            value, at = data[at : at + length], at + length
-        yield key >> 3, value
 
 
 def test_pprof_format():

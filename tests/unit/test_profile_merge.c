@@ -229,6 +229,118 @@ static void test_stages(void **state)
 	}
 }
 
+/* Of 500 ns: one thread that ran for 10 ms at the clock's 7 samples and, with wall time, waited for 30 ms. */
+static struct bytes make_wall(bool wall, const char *hz)
+{
+	_cleanup_(profile_builder) struct profile_builder *b =
+		wall ? profile_builder__new_wall(1000000000, 500, 10000000)
+		     : profile_builder__new(1000000000, 500, 10000000);
+	uint64_t f = profile_builder__location(b, &(struct profile_frame){ .name = "f" });
+	struct profile_labels labels = { .pid = 5, .tid = 9, .comm = "t", .state = wall ? "running" : NULL };
+	_cleanup_bytes_ struct bytes packed = { 0 };
+	struct bytes plain = { 0 };
+
+	if (wall) {
+		assert_int_equal(
+			profile_builder__sample_values(b, &f, 1, (uint64_t[]){ 7, 70000000, 10000000 }, &labels), 0);
+		labels.state = "lock";
+		assert_int_equal(profile_builder__sample_values(b, &f, 1, (uint64_t[]){ 2, 0, 30000000 }, &labels), 0);
+		assert_int_equal(profile_builder__comment(b, "wall_hz", hz), 0);
+	} else {
+		assert_int_equal(profile_builder__sample_labelled(b, &f, 1, 7, &labels), 0);
+	}
+	assert_int_equal(profile_builder__finish(b, &packed.data, &packed.length), 0);
+	assert_int_equal(gunzip(packed.data, packed.length, 1 << 20, &plain.data, &plain.length, NULL), 0);
+	return plain;
+}
+
+static int64_t wall_in(const struct profile *p, const char *state)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < p->n_samples; i++)
+		if (!strcmp(p->samples[i].state, state))
+			sum += p->samples[i].value_ns;
+	return sum;
+}
+
+/* A history in which waits were looked at for a while. kinds: w with wall time, n without. */
+static void check_walls(const char *kinds, int64_t running, int64_t lock, int64_t other, const char *without)
+{
+	_cleanup_(profile_merge) struct profile_merge *merge = profile_merge__new();
+	_cleanup_(profile) struct profile *p = NULL;
+	const char *said;
+
+	for (const char *kind = kinds; *kind; kind++)
+		add(merge, make_wall(*kind == 'w', "20"));
+	p = finish(merge);
+	assert_true(p->wall);
+	assert_int_equal(p->duration_ns, 500 * (int64_t)strlen(kinds));
+	assert_int_equal(wall_in(p, "running"), running);
+	assert_int_equal(wall_in(p, "lock"), lock);
+	assert_int_equal(wall_in(p, ""), other);
+	assert_string_equal(profile__comment(p, "wall_hz"), "20");
+	said = profile__comment(p, "wall.without_ns");
+	if (without)
+		assert_string_equal(said, without);
+	else
+		assert_null(said);
+}
+
+static void test_with_and_without_wall_time(void **state)
+{
+	check_walls("ww", 20000000, 60000000, 0, NULL);
+	/* Of one that ran, its CPU time; whoever came first. */
+	check_walls("wn", 10000000, 30000000, 70000000, "500");
+	check_walls("nw", 10000000, 30000000, 70000000, "500");
+	check_walls("nnwnw", 20000000, 60000000, 210000000, "1500");
+}
+
+/* Sums of sums: what is said of the time without is added up as well, and once. */
+static void test_stages_with_wall_time(void **state)
+{
+	_cleanup_(profile_merge) struct profile_merge *upper = profile_merge__new();
+	_cleanup_(profile) struct profile *p = NULL;
+
+	for (unsigned i = 0; i < 3; i++) {
+		_cleanup_(profile_merge) struct profile_merge *lower = profile_merge__new();
+		_cleanup_bytes_ struct bytes first = { 0 }, again = { 0 };
+
+		add(lower, make_wall(i != 1, "20"));
+		add(lower, make_wall(false, "20"));
+		assert_int_equal(profile_merge__finish(lower, false, &first.data, &first.length), 0);
+		assert_int_equal(profile_merge__finish(lower, false, &again.data, &again.length), 0);
+		assert_int_equal(first.length, again.length);
+		assert_int_equal(profile_merge__add(upper, again.data, again.length, NULL), 0);
+	}
+	p = finish(upper);
+	assert_string_equal(profile__comment(p, "wall.without_ns"), "2000");
+	assert_int_equal(wall_in(p, "running"), 20000000);
+	assert_int_equal(wall_in(p, "lock"), 60000000);
+	assert_int_equal(wall_in(p, ""), 280000000);
+}
+
+/* A third value that is none of wall time is another kind of profile. */
+static void test_other_third_values(void **state)
+{
+	_cleanup_bytes_ struct bytes wall = make_wall(true, "20"), cpu = make_wall(false, NULL), other = { 0 };
+	Stakeout__Pprof__Profile *p = stakeout__pprof__profile__unpack(NULL, wall.length, wall.data);
+
+	assert_non_null(p);
+	p->sample_type[2]->type = p->sample_type[0]->type;
+	other.length = stakeout__pprof__profile__get_packed_size(p);
+	other.data = malloc(other.length);
+	stakeout__pprof__profile__pack(p, other.data);
+	stakeout__pprof__profile__free_unpacked(p, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		_cleanup_(profile_merge) struct profile_merge *merge = profile_merge__new();
+		const struct bytes *first = i ? &cpu : &other, *second = i ? &other : &cpu;
+
+		assert_int_equal(profile_merge__add(merge, first->data, first->length, NULL), 0);
+		assert_int_equal(profile_merge__add(merge, second->data, second->length, NULL), -EINVAL);
+	}
+}
+
 static Stakeout__Pprof__Profile *unpack(const struct bytes *message)
 {
 	Stakeout__Pprof__Profile *p = stakeout__pprof__profile__unpack(NULL, message->length, message->data);
@@ -403,6 +515,9 @@ int main(void)
 		cmocka_unit_test(test_labels_of_processes_are_kept),
 		cmocka_unit_test(test_comments),
 		cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_with_and_without_wall_time),
+		cmocka_unit_test(test_stages_with_wall_time),
+		cmocka_unit_test(test_other_third_values),
 		cmocka_unit_test(test_damaged_references),
 		cmocka_unit_test(test_every_cut_is_survived),
 		cmocka_unit_test(test_sums_that_pass_the_limit),
