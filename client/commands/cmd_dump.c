@@ -89,7 +89,7 @@ static int add_dump(struct dumping *d, const struct dump_process *process, const
 		return -ENOMEM;
 	d->n_dumps++;
 	if (!look)
-		dump->problem = "it has ended, and its parent has not waited for it";
+		dump->problem = "ended, and not waited for by its parent";
 	else if (!look->profile)
 		dump->problem = look->problem.text;
 	return 0;

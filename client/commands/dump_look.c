@@ -2,6 +2,7 @@
 #include "client/commands/dump_look.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "client/session/interrupt.h"
@@ -90,44 +91,87 @@ static int interrupted(struct so_error *err)
 	return so_err(err, -EINTR, "interrupted before the threads were looked at");
 }
 
+static bool has_ended(pid_t pid)
+{
+	return kill(pid, 0) && errno == ESRCH;
+}
+
 /* From the first one on, as many as may be attached at the same time; returns how many. */
 static size_t attach_batch(const struct looking *l, struct dump_look *first)
 {
 	struct dump_look *end = l->looks + l->n, *look = first;
 	unsigned attached = 0;
 
-	/* Who is below an attached one needs no target of its own. */
 	for (; look < end && (attached < MAX_ATTACHED || look->below) && !interrupt__pending(); look++) {
+		/* Most likely it is a child of what is attached now. */
+		look->child = look->below && attached;
+		if (look->child)
+			continue;
 		attach(l, look);
 		attached += look->attached;
 	}
 	return (size_t)(look - first);
 }
 
-static int look_at_batch(const struct looking *l, struct dump_look *first, size_t *n, struct so_error *err)
+static void read_all(const struct looking *l, struct dump_look *first, size_t n)
 {
-	int ret = 0;
-
-	*n = attach_batch(l, first);
 	if (!interrupt__pending())
 		interrupt__sleep_ms(SAMPLE_MS);
-	for (size_t i = 0; i < *n && !interrupt__pending(); i++)
-		first[i].ret = first[i].ret ?: read_profile(l, first, &first[i]);
-	if (interrupt__pending())
-		ret = interrupted(err);
-	/* The recording whose target it was may just have ended. */
-	for (size_t i = 0; !ret && i < *n; i++) {
+	for (size_t i = 0; i < n && !interrupt__pending(); i++) {
 		struct dump_look *look = &first[i];
 
-		if (!look->ret || !look->target.id || look->attached)
-			continue;
-		attach(l, look);
-		interrupt__sleep_ms(SAMPLE_MS);
-		look->ret = look->ret ?: read_profile(l, first, look);
+		if (!look->profile && !look->ret)
+			look->ret = read_profile(l, first, look);
 	}
-	for (size_t i = 0; i < *n; i++)
+}
+
+/* One that alone is asked for has the daemon's words. */
+static bool may_be_tried_again(const struct looking *l, struct dump_look *look)
+{
+	if (!look->ret || look->again || (!look->target.id && (!look->child || l->n == 1)))
+		return false;
+	look->again = true;
+	if (l->n == 1 || !has_ended(look->pid))
+		return true;
+	so_err(&look->problem, 0, "ended meanwhile");
+	return false;
+}
+
+/*
+ * Those whose target has just ended, a recording maybe, and those that are nobody's child after all, each once and as
+ * many as may be attached at the same time. false: there is none.
+ */
+static bool attach_again(const struct looking *l, struct dump_look *first, size_t n)
+{
+	unsigned attached = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < n && attached < MAX_ATTACHED && !interrupt__pending(); i++) {
+		if (!may_be_tried_again(l, &first[i]))
+			continue;
+		attach(l, &first[i]);
+		attached += first[i].attached;
+		any = true;
+	}
+	return any;
+}
+
+static void detach_all(const struct looking *l, struct dump_look *first, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
 		detach(l, &first[i]);
-	return ret;
+}
+
+static int look_at_batch(const struct looking *l, struct dump_look *first, size_t *n, struct so_error *err)
+{
+	*n = attach_batch(l, first);
+	read_all(l, first, *n);
+	detach_all(l, first, *n);
+	while (attach_again(l, first, *n)) {
+		read_all(l, first, *n);
+		detach_all(l, first, *n);
+	}
+	return interrupt__pending() ? interrupted(err) : 0;
 }
 
 int dump_look__at(struct session *session, struct dump_look *looks, size_t n, bool children, struct so_error *err)

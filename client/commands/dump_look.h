@@ -16,7 +16,8 @@ struct dump_look {
 	struct so_error problem;
 	struct target target; /* through which it was looked at */
 	bool attached;        /* by this look, which detaches it before it ends */
-	bool child;           /* of a target that others attached */
+	bool child;           /* of a target, as it seems */
+	bool again;           /* it was tried twice */
 };
 
 /*

@@ -75,21 +75,42 @@ static int print_commands(const struct dump *dumps, size_t n, FILE *out)
 	return ret;
 }
 
+static bool have_same_problem(const struct dump *x, const struct dump *y)
+{
+	return !is_known(x) && !is_known(y) && !strcmp(x->problem, y->problem);
+}
+
+/* "Process 5 (sh) is left out: …", or "3 processes (the first: 5, sh) are left out: …". */
+static int print_problem(const struct dump *dump, size_t n, FILE *out)
+{
+	_cleanup_free_ char *command = dump_clean(dump->command);
+	int ret;
+
+	if (!command)
+		return -ENOMEM;
+	if (n > 1)
+		fprintf(out, "%zu processes (the first: %d, ", n, dump->pid);
+	else
+		fprintf(out, "Process %d (", dump->pid);
+	print_cut(command, 24, out);
+	ret = dump_print_words(n > 1 ? ") are left out: " : ") is left out: ", dump->problem, out);
+	fputc('\n', out);
+	return ret;
+}
+
 static int print_problems(const struct dump *dumps, size_t n, FILE *out)
 {
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < n; i++) {
-		_cleanup_free_ char *command = is_known(&dumps[i]) ? NULL : dump_clean(dumps[i].command);
+		size_t before = 0, same = 0;
 
-		if (is_known(&dumps[i]))
-			continue;
-		if (!command)
-			return -ENOMEM;
-		fprintf(out, "Process %d (", dumps[i].pid);
-		print_cut(command, 24, out);
-		ret = dump_print_words(") is left out: ", dumps[i].problem ? dumps[i].problem : "", out);
-		fputc('\n', out);
+		for (size_t k = 0; k < n && !is_known(&dumps[i]); k++) {
+			before += k < i && have_same_problem(&dumps[k], &dumps[i]);
+			same += have_same_problem(&dumps[k], &dumps[i]);
+		}
+		if (same && !before)
+			ret = print_problem(&dumps[i], same, out);
 	}
 	return ret;
 }

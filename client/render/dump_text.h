@@ -18,7 +18,7 @@ struct dump {
 	unsigned depth;                /* how many processes of the same dump are above it */
 	const char *command;           /* command line, or name, of the process; any bytes */
 	const struct profile *profile; /* one sample for each thread; NULL: see problem */
-	const char *problem;           /* why its threads are not known; any bytes */
+	const char *problem;           /* why its threads are not known; any bytes; else NULL */
 };
 
 /* Which part of it. */

@@ -9,7 +9,7 @@
 
 #define COLUMNS    80
 #define EACH_MAX   4  /* processes that are named one by one in a group */
-#define RANGES_MAX 16 /* more of a group's TIDs are counted only */
+#define RANGES_MAX 16 /* more of a group's PIDs and TIDs are counted only */
 
 #define GLUE '\x01' /* a blank at which no line ends */
 
@@ -114,12 +114,14 @@ static int print_places(struct place *places, size_t n, size_t each_max, FILE *o
 
 		fprintf(out, "rank%s%c", one ? "" : "s", GLUE);
 		print_ranges(numbers, n, n, out);
+		if (n > RANGES_MAX)
+			return 0; /* the head has their PIDs */
 		fprintf(out, " (");
 	}
 	for (size_t i = 0; i < n; i++)
 		numbers[i] = places[i].pid;
 	fprintf(out, "PIDs%c", GLUE);
-	print_ranges(numbers, n, n, out);
+	print_ranges(numbers, n, RANGES_MAX, out);
 	if (ranked)
 		fputc(')', out);
 	return 0;

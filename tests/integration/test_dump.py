@@ -196,7 +196,7 @@ def test_workers_of_multiprocessing():
     os.kill(workers[1], 9)  # their parent waits for the first one
     wait_until(lambda: status_of(workers[1])["State"][0] == "Z", "its end")
     text = dump(target.pid, "--children", "--python-only").stdout
-    assert f"Process {workers[1]} (python3) is left out: it has ended, " in text, text
+    assert f"Process {workers[1]} (python3) is left out: ended, " in text, text
     assert groups_of(text)[0][0].startswith("2 of 3 main threads"), text
 
 

@@ -219,6 +219,19 @@ static void the_rank_that_differs(void **state)
 		    "    futex_wait [kernel]\n    read (libc.so.6)\n");
 }
 
+/* Then their PIDs are in the head alone. */
+static void many_ranks(void **state)
+{
+	static struct process processes[65];
+	struct dump dumps[65];
+	char *text = render(dump_many__print, dumps, start_job(processes, dumps, 64), &merged);
+
+	assert_non_null(strstr(text, " rank 63 (PID 730)\nCPython"));
+	assert_non_null(strstr(text, "\n63 of 64 main threads (sleeping): python3\n  ranks 0, 1, 3-63\n    futex"));
+	assert_non_null(strstr(text, "more) of ranks 0-63\n"));
+	free(text);
+}
+
 static void ranks_that_agree(void **state)
 {
 	static struct process processes[3];
@@ -260,7 +273,7 @@ static void processes_without_ranks(void **state)
 	static struct process processes[3];
 	const char *problem = "stakeout.python.problem=CPython 3.7 is not\x1bsupported";
 	char command[200];
-	struct dump dumps[4];
+	struct dump dumps[7];
 
 	memset(command, 'a', sizeof(command) - 1);
 	command[sizeof(command) - 1] = '\0';
@@ -273,12 +286,15 @@ static void processes_without_ranks(void **state)
 	processes[1].profile.comments = &problem;
 	processes[1].profile.n_comments = 1;
 	dumps[3] = (struct dump){ .pid = 5000, .command = "gone\x1b", .problem = "process 5000\nhas ended" };
-	assert_text(dumps, 4, &merged,
+	for (int i = 4; i < 7; i++)
+		dumps[i] = (struct dump){ .pid = 6000 + i, .command = "sh -c x", .problem = "ended meanwhile" };
+	assert_text(dumps, 7, &merged,
 		    "Process 4711: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaöbbbb…\n"
 		    "2 processes: worker?\n"
 		    "  PIDs 4712, 4713\n"
 		    "Python: CPython 3.7 is not?supported\n"
 		    "Process 5000 (gone?) is left out: process 5000?has ended\n"
+		    "3 processes (the first: 6004, sh -c x) are left out: ended meanwhile\n"
 		    "\nAll 2 main threads (sleeping): w\n"
 		    "  PIDs 4712, 4713\n"
 		    "    futex_wait [kernel]\n    read (libc.so.6)\n"
@@ -351,6 +367,7 @@ int main(void)
 		cmocka_unit_test(different_threads_stay_as_they_were),
 		cmocka_unit_test(what_differs),
 		cmocka_unit_test(the_rank_that_differs),
+		cmocka_unit_test(many_ranks),
 		cmocka_unit_test(ranks_that_agree),
 		cmocka_unit_test(each_process_without_merging),
 		cmocka_unit_test(processes_without_ranks),
