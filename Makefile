@@ -34,7 +34,7 @@ endif
 
 LIBS_DAEMON := -lbpf -lsqlite3 -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lre2 -lstdc++ \
 	-lpthread -lm
-LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lre2 -lstdc++ -lm
+LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lre2 -lstdc++ -lpthread -lm
 
 # A room is a folder; .design/rooms.md says which may use which.
 PROTO_C     := $(BUILD)/gen/stakeout/profile.pb-c.c

@@ -14,7 +14,7 @@
 #include "client/session/interrupt.h"
 #include "client/render/lines_missing.h"
 #include "client/session/message.h"
-#include "client/session/process_list.h"
+#include "client/session/process_arguments.h"
 #include "stakeout/options.h"
 #include "client/session/output.h"
 #include "client/render/selection.h"
@@ -75,14 +75,14 @@ static int add_dump(struct dumping *d, const struct dump_process *process, const
 {
 	struct dump *dump = &d->dumps[d->n_dumps];
 	char command[COMMAND_BYTES];
-	size_t n = process_arguments__read(process->pid, command, sizeof(command));
+	ssize_t n = process_arguments__read(process->pid, command, sizeof(command));
 
-	process_arguments__join(command, n, sizeof(command));
+	process_arguments__join(command, n > 0 ? (size_t)n : 0, sizeof(command));
 	*dump = (struct dump){
 		.pid = process->pid,
 		.ppid = process->ppid,
 		.depth = process->depth,
-		.command = strdup(n ? command : name_of(process, look)),
+		.command = strdup(n > 0 ? command : name_of(process, look)),
 		.profile = look ? look->profile : NULL,
 	};
 	if (!dump->command)
@@ -129,7 +129,7 @@ static int check_dumps(const struct dumping *d, struct so_error *err)
 			return 0;
 	}
 	if (!d->n_dumps)
-		return so_err(err, -EPERM, "all %zu processes that match '%.100s' are other users'", d->n_denied,
+		return so_err(err, -EPERM, "all %zu processes found by '%.100s' are other users'", d->n_denied,
 			      d->choice.match);
 	return so_err(err, -ESRCH, "none of %zu processes could be looked at; the first, %d: %.300s", d->n_dumps,
 		      d->dumps[0].pid, d->dumps[0].problem);
@@ -250,7 +250,7 @@ static void say_notes(const struct dumping *d)
 	if (dump_text__note(&left_out, note, sizeof(note)))
 		message__note("%s", note);
 	if (d->n_denied)
-		message__note("%zu more that match: other users' processes", d->n_denied);
+		message__note("%zu more are other users' processes", d->n_denied);
 }
 
 static int check_options(struct dumping *d, struct so_error *err)

@@ -6,8 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/session/message.h"
+#include "client/session/process_arguments.h"
 #include "client/session/process_list.h"
 #include "stakeout/regexp.h"
+#include "stakeout/short_path.h"
 
 #define COMMAND_BYTES 4096 /* as much of a command line is matched by the daemon's rules */
 
@@ -32,30 +35,44 @@ static bool runs_this(const struct choosing *c, pid_t pid, const char *command)
 	       process_list__is_below(&c->list, getpid(), pid);
 }
 
-static bool matches(const struct choosing *c, pid_t pid)
+/* Of a daemon the rules, of a client its options name the job. */
+static bool is_stakeout(const char *arguments)
 {
-	char command[COMMAND_BYTES];
-	size_t n = process_arguments__read(pid, command, sizeof(command));
+	const char *name = short_path(arguments);
 
-	if (!n)
-		return false;
-	process_arguments__join(command, n, sizeof(command));
-	return regexp__matches(c->pattern, command, strlen(command)) && !runs_this(c, pid, command);
+	return !strcmp(name, "stakeout") || !strcmp(name, "stakeoutd");
 }
 
-static bool is_named(const struct choosing *c, pid_t pid)
+static bool matches(const struct choosing *c, const struct process_entry *entry)
 {
-	return c->pattern ? matches(c, pid) : pid == c->choice->pid;
+	char command[COMMAND_BYTES];
+	ssize_t n = process_arguments__read(entry->pid, command, sizeof(command));
+
+	if (n == -EBUSY)
+		message__note(
+			"process %d (%s) is left out: its command line cannot be read, as in uninterruptible sleep "
+			"(D in ps)",
+			entry->pid, entry->comm);
+	if (n <= 0 || is_stakeout(command))
+		return false;
+	process_arguments__join(command, (size_t)n, sizeof(command));
+	return regexp__matches(c->pattern, command, strlen(command)) && !runs_this(c, entry->pid, command);
+}
+
+static bool is_named(const struct choosing *c, const struct process_entry *entry)
+{
+	return c->pattern ? matches(c, entry) : entry->pid == c->choice->pid;
 }
 
 static bool brings_its_tree(const struct choosing *c, pid_t pid)
 {
 	char arguments[COMMAND_BYTES];
+	ssize_t n;
 
 	if (c->choice->tree != DUMP_TREE_OF_LAUNCHERS)
 		return c->choice->tree == DUMP_TREE_ALWAYS;
-	return process_arguments__are_of_launcher(arguments,
-						  process_arguments__read(pid, arguments, sizeof(arguments)));
+	n = process_arguments__read(pid, arguments, sizeof(arguments));
+	return n > 0 && process_arguments__are_of_launcher(arguments, (size_t)n);
 }
 
 static void take_tree(struct choosing *c, pid_t root)
@@ -71,7 +88,7 @@ static void take_all(struct choosing *c)
 	for (size_t i = 0; i < c->list.n; i++) {
 		pid_t pid = c->list.entries[i].pid;
 
-		if (!is_named(c, pid))
+		if (!is_named(c, &c->list.entries[i]))
 			continue;
 		c->taken[i] = true;
 		if (brings_its_tree(c, pid))

@@ -12,6 +12,7 @@
 /* Processes that are compared with each other. */
 struct role {
 	size_t peers, groups;
+	bool python; /* one of them at least has Python frames */
 };
 
 struct making {
@@ -110,8 +111,10 @@ static int new_group(struct making *m, const struct dump_thread *thread, uint32_
 		.python = has_python(thread),
 	};
 	m->role_of_group[out->n++] = role;
-	if (role != NO_ROLE)
+	if (role != NO_ROLE) {
 		m->roles[role].groups++;
+		m->roles[role].python |= out->groups[out->n - 1].python;
+	}
 	return 0;
 }
 
@@ -161,6 +164,7 @@ static int fill_groups(struct making *m)
 		if (group->main) {
 			group->peers = m->roles[m->role_of_group[i]].peers;
 			group->peer_groups = m->roles[m->role_of_group[i]].groups;
+			group->peer_python = m->roles[m->role_of_group[i]].python;
 		}
 	}
 	for (size_t i = 0; i < out->n_threads; i++) {
@@ -181,8 +185,9 @@ static int descending(size_t a, size_t b)
 /* Groups of main threads that are compared stay together: their processes are equally many and equally deep. */
 static int compare_main(const struct dump_group *x, const struct dump_group *y)
 {
-	int ret = descending(x->peer_groups > 1, y->peer_groups > 1) ?: descending(x->peers, y->peers);
+	int ret = descending(x->peer_groups > 1, y->peer_groups > 1) ?: descending(x->peer_python, y->peer_python);
 
+	ret = ret ?: descending(x->peers, y->peers);
 	ret = ret ?: descending(y->threads[0]->dump->depth, x->threads[0]->dump->depth);
 	return ret ?: strcmp(x->threads[0]->sample->comm, y->threads[0]->sample->comm);
 }

@@ -48,9 +48,10 @@ struct dump_group {
 	bool main, python;
 	/*
 	 * Of main threads: the processes that are compared, which are equally far below the first of their tree and
-	 * whose main threads have the same name; and into how many groups these fall.
+	 * whose main threads have the same name; into how many groups these fall, and whether any has Python frames.
 	 */
 	size_t peers, peer_groups;
+	bool peer_python;
 };
 
 struct dump_groups {

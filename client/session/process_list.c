@@ -12,12 +12,12 @@
 
 #include "stakeout/array.h"
 
-static ssize_t read_file(pid_t pid, const char *name, char *text, size_t size)
+static ssize_t read_stat(pid_t pid, char *text, size_t size)
 {
 	_cleanup_close_ int fd = -1;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : read(fd, text, size);
 }
@@ -40,7 +40,7 @@ bool process_list__parse_stat(const char *text, struct process_entry *out)
 static int add(struct process_list *list, pid_t pid)
 {
 	char text[1024];
-	ssize_t n = read_file(pid, "stat", text, sizeof(text) - 1);
+	ssize_t n = read_stat(pid, text, sizeof(text) - 1);
 	struct process_entry entry;
 
 	if (n <= 0)
@@ -116,97 +116,4 @@ bool process_list__is_below(const struct process_list *list, pid_t pid, pid_t ab
 		entry = process_list__find(list, entry->ppid);
 	}
 	return false;
-}
-
-size_t process_arguments__read(pid_t pid, char *text, size_t size)
-{
-	ssize_t n = read_file(pid, "cmdline", text, size - 1);
-
-	n = n < 0 ? 0 : n;
-	text[n] = '\0';
-	return (size_t)n;
-}
-
-void process_arguments__join(char *text, size_t n, size_t size)
-{
-	static const char more[] = "…";
-	const bool cut = n == size - 1;
-
-	for (size_t i = 0; i < n; i++) {
-		if (!text[i])
-			text[i] = ' ';
-	}
-	if (cut) {
-		strcpy(text + size - sizeof(more), more);
-		return;
-	}
-	while (n && text[n - 1] == ' ')
-		text[--n] = '\0';
-}
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-	while (*names && strcmp(name, *names))
-		names++;
-	return *names;
-}
-
-static bool is_launcher(const char *name)
-{
-	static const char *const names[] = {
-		/* shells */
-		"sh", "bash", "dash", "zsh", "ksh", "fish",
-		/* what starts a job, or runs one command for something else */
-		"make", "gmake", "ninja", "sudo", "timeout", "xargs", "parallel", "tini", "dumb-init", "docker-init",
-		/* ranks */
-		"mpirun", "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted", "prterun", "prted", "srun",
-		"slurmstepd", "torchrun", "accelerate", "deepspeed", "horovodrun", NULL
-	};
-
-	return is_one_of(name, names);
-}
-
-static bool is_launching_module(const char *module)
-{
-	static const char *const names[] = { "accelerate.commands.launch", "deepspeed.launcher.runner",
-					     "deepspeed.launcher.launch", "horovod.runner", NULL };
-	static const char torch[] = "torch.distributed.";
-
-	return !strncmp(module, torch, sizeof(torch) - 1) || is_one_of(module, names);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* python3 [-u] [-X dev] -m MODULE, or SCRIPT */
-static bool python_launches(const char *at, const char *end)
-{
-	for (; at < end; at += strlen(at) + 1) {
-		if (!strncmp(at, "-m", 2))
-			return is_launching_module(at[2] ? at + 2 : at + 3 < end ? at + 3 : "");
-		if (*at != '-')
-			return is_launcher(base_name(at));
-		if (!strncmp(at, "-c", 2))
-			return false;
-		if (!strcmp(at, "-X") || !strcmp(at, "-W"))
-			at += strlen(at) + 1;
-	}
-	return false;
-}
-
-bool process_arguments__are_of_launcher(const char *text, size_t n)
-{
-	const char *name, *end = text + n;
-
-	if (!n)
-		return false;
-	name = base_name(*text == '-' ? text + 1 : text); /* a login shell's begins with '-' */
-	if (!strncmp(name, "python", 6))
-		return python_launches(text + strlen(text) + 1, end);
-	/* "slurmstepd: [4711.0]" */
-	return is_launcher(name) || !strncmp(name, "slurmstepd:", 11);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The machine's processes with their parents and command lines, from /proc. */
+/* The machine's processes and whose children they are, from /proc. */
 #ifndef STAKEOUT_CLIENT_PROCESS_LIST_H
 #define STAKEOUT_CLIENT_PROCESS_LIST_H
 
@@ -35,19 +35,5 @@ bool process_list__is_below(const struct process_list *list, pid_t pid, pid_t ab
 
 /* A line of /proc/PID/stat, man 5 proc_pid_stat. false: it is none. */
 bool process_list__parse_stat(const char *text, struct process_entry *out);
-
-/*
- * Arguments of a process as /proc/PID/cmdline has them, a NUL behind each; text[size - 1] is always NUL. Returns their
- * bytes, 0 where there are none.
- */
-size_t process_arguments__read(pid_t pid, char *text, size_t size);
-/* Makes a line of them, a blank between; what did not fit is "…" at its end. */
-void process_arguments__join(char *text, size_t n, size_t size);
-
-/*
- * Whether those are the arguments of a program that starts others and waits for them: a shell, make, mpirun, srun,
- * torchrun, …; or of Python running such a script or module (torch.distributed.*).
- */
-bool process_arguments__are_of_launcher(const char *text, size_t n);
 
 #endif

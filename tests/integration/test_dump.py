@@ -103,6 +103,7 @@ def test_sleeping_program():
 
 RANKS = 4
 POOL = 5  # of py_hang.py
+JOB = f"job-{os.getpid()}"  # as no other test's
 
 
 def settled(pid):
@@ -115,7 +116,7 @@ def settled(pid):
 
 def start_job():
     """A shell that launches ranks, and these in order."""
-    loop = f"for r in 0 1 2 3; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=4 {PYTHON} {script('py_hang.py')} & done; wait"
+    loop = f"for r in 0 1 2 3; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=4 {PYTHON} {script('py_hang.py')} {JOB} & done; wait"
     target = Target([need_tool("bash"), "-c", loop], ready=False)
     return target, wait_until(lambda: settled(target.pid), "the job to hang")
 
@@ -172,9 +173,9 @@ def test_job_as_json():
 def test_job_by_its_command_line():
     """Under a daemon that watches one of its ranks; nothing is attached afterwards but that."""
     target, ranks = start_job()
-    daemon = Daemon()
+    daemon = Daemon("--match", f"not py_hang.py {JOB}")  # whose own command line is not meant
     daemon.client("attach", "-p", ranks[1], "--no-children")
-    text = daemon.client("dump", "--match", "[p]y_hang.py$", "--python-only").stdout
+    text = daemon.client("dump", "--match", f"py_hang.py {JOB}$", "--python-only").stdout
     assert not check_job(text, ranks)[1:], text
     assert text.startswith("4 processes: "), text
     assert [t["pid"] for t in daemon.request("GET", "/v1/targets")] == [ranks[1]]

@@ -92,6 +92,11 @@ def test_rules_and_recordings_go_on():
         daemon.record(other.pid, duration=1).check_complete()
         refused = daemon.client("record", "-p", str(target.pid), "-d", "1", "-o", "/dev/null", expect=1)
         assert "uninterruptible sleep" in one_clear_line(refused.stderr), refused.stderr
+        refused = daemon.client("dump", "-p", target.pid, expect=1)
+        assert "uninterruptible sleep" in one_clear_line(refused.stderr), refused.stderr
+        found = daemon.client("dump", "--match", f"^[^ ]*/workloads/(split {JOB_S}|stuck {target.file})")
+        assert found.stdout.startswith(f"Process {job.pid}: ") and str(target.pid) not in found.stdout, found.stdout
+        assert f"process {target.pid} (stuck) is left out" in found.stderr, found.stderr
         assert not sampling(daemon, target.pid)
         assert limit(daemon, "stuck_processes")["now"] == 1
         assert daemon.log().count("holds the lock of its memory") == 1, daemon.log()

@@ -253,6 +253,19 @@ static void ranks_that_agree(void **state)
 		    "    [native]\n");
 }
 
+/* Though the shell is above it. */
+static void python_comes_before_its_shell(void **state)
+{
+	static struct process processes[2];
+	struct dump dumps[2];
+	char *text = render(dump_many__print, dumps, start_job(processes, dumps, 1), &merged);
+	const char *python = strstr(text, "\nMain thread (sleeping): python3\n  rank 0 (PID 100)\n");
+
+	assert_non_null(python);
+	assert_non_null(strstr(python, "\nMain thread (sleeping): bash\n  PID 70\n"));
+	free(text);
+}
+
 static void each_process_without_merging(void **state)
 {
 	static struct process processes[2];
@@ -369,6 +382,7 @@ int main(void)
 		cmocka_unit_test(the_rank_that_differs),
 		cmocka_unit_test(many_ranks),
 		cmocka_unit_test(ranks_that_agree),
+		cmocka_unit_test(python_comes_before_its_shell),
 		cmocka_unit_test(each_process_without_merging),
 		cmocka_unit_test(processes_without_ranks),
 		cmocka_unit_test(lines_stay_short),

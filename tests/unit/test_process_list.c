@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "client/session/process_arguments.h"
 #include "client/session/process_list.h"
 
 static void lines_of_stat(void **state)

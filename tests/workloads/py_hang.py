@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A rank of a job that hangs: all wait for each other, but rank 2 reads what nobody writes. Each has a pool of threads.
 
-Usage: py_hang.py [workers]. With workers it forks these, by multiprocessing, and waits for them; else it is rank $RANK.
+Usage: py_hang.py WORKERS|NAME. It forks workers, by multiprocessing, and waits for them; with a name it is rank $RANK.
 """
 import multiprocessing
 import os
@@ -39,7 +39,7 @@ def work(rank):
 
 
 def main():
-    if len(sys.argv) < 2:
+    if not sys.argv[1].isdigit():
         work(int(os.environ["RANK"]))
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=work, args=(rank,)) for rank in range(int(sys.argv[1]))]

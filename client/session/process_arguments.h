@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a process was called with, and what that says of it. */
+#ifndef STAKEOUT_CLIENT_PROCESS_ARGUMENTS_H
+#define STAKEOUT_CLIENT_PROCESS_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * As /proc/PID/cmdline has them, a NUL behind each; text[size - 1] is always NUL. Returns their bytes, 0 where there are
+ * none; -EBUSY, and an empty text, when that takes long: while a thread in uninterruptible sleep holds the lock of the
+ * process's memory, who reads there hangs.
+ */
+ssize_t process_arguments__read(pid_t pid, char *text, size_t size);
+/* Makes a line of them, a blank between; what did not fit is "…" at its end. */
+void process_arguments__join(char *text, size_t n, size_t size);
+
+/*
+ * Whether those are the arguments of a program that starts others and waits for them: a shell, make, mpirun, srun,
+ * torchrun, …; or of Python running such a script or module (torch.distributed.*).
+ */
+bool process_arguments__are_of_launcher(const char *text, size_t n);
+
+#endif
