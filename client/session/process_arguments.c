@@ -125,15 +125,20 @@ static bool is_launching_module(const char *module)
 /* python3 [-u] [-X dev] -m MODULE, or SCRIPT */
 static bool python_launches(const char *at, const char *end)
 {
+	bool value = false; /* of the option before */
+
 	for (; at < end; at += strlen(at) + 1) {
+		if (value) {
+			value = false;
+			continue;
+		}
 		if (!strncmp(at, "-m", 2))
 			return is_launching_module(at[2] ? at + 2 : at + 3 < end ? at + 3 : "");
 		if (*at != '-')
 			return is_launcher(short_path(at));
 		if (!strncmp(at, "-c", 2))
 			return false;
-		if (!strcmp(at, "-X") || !strcmp(at, "-W"))
-			at += strlen(at) + 1;
+		value = !strcmp(at, "-X") || !strcmp(at, "-W");
 	}
 	return false;
 }
