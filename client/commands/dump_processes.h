@@ -29,9 +29,10 @@ struct dump_choice {
 };
 
 /*
- * Each followed by those below it. *out: malloc'ed, the caller's. The process of choice->pid is always in, whether there
- * is such or not. This command is not; `match` finds no process of stakeout, nor what was started to run this one (sudo,
- * sh -c), and says which command lines cannot be read. -ENOENT, in words: nothing matches; -EINVAL: no pattern.
+ * Each followed by those below it. *out: malloc'ed, the caller's. The process of choice->pid is always in, whether
+ * there is such or not. This command is not; `match` finds no process of stakeout, nor what was started to run this
+ * one (sudo, sh -c), and says which command lines cannot be read. -ENOENT, in words: nothing matches; -EINVAL: no
+ * pattern.
  */
 int dump_processes__choose(const struct dump_choice *choice, struct dump_process **out, size_t *n,
 			   struct so_error *err);

@@ -7,9 +7,10 @@
 
 /*
  * Of one process whose threads all differ, or without part->merge, as dump_text__print() has each. Otherwise the
- * processes, then groups of equal threads: same state, hold of the GIL, and frames by function, file and line, as far as
- * part shows them. Groups of main threads come first: those of processes that differ before others, and of these the
- * larger group first. Then groups with Python frames, then the others, the smaller first.
+ * processes, then groups of equal threads: same state, hold of the GIL, and frames by function, file and line, as far
+ * as part shows them. Groups of main threads come first: those of processes that differ before others, those with
+ * Python frames before others, and of the processes that are compared the larger group first. Then groups of other
+ * threads, those with Python frames first, and of these the smaller first.
  */
 int dump_many__print(const struct dump *dumps, size_t n, const struct dump_part *part, FILE *out, struct so_error *err);
 /*

@@ -8,9 +8,9 @@
 #include <sys/types.h>
 
 /*
- * As /proc/PID/cmdline has them, a NUL behind each; text[size - 1] is always NUL. Returns their bytes, 0 where there are
- * none; -EBUSY, and an empty text, when that takes long: while a thread in uninterruptible sleep holds the lock of the
- * process's memory, who reads there hangs.
+ * As /proc/PID/cmdline has them, a NUL behind each; text[size - 1] is always NUL. Returns their bytes, 0 where there
+ * are none; -EBUSY, and an empty text, when that takes long: while a thread in uninterruptible sleep holds the lock of
+ * the process's memory, who reads there hangs.
  */
 ssize_t process_arguments__read(pid_t pid, char *text, size_t size);
 /* Makes a line of them, a blank between; what did not fit is "…" at its end. */

@@ -77,7 +77,7 @@ static int teardown(void **state)
 
 struct outcome {
 	int status;
-	char out[16384], err[2048];
+	char out[65536], err[2048];
 };
 
 static void read_all(FILE *file, char *text, size_t size)
@@ -476,6 +476,28 @@ static void processes_by_their_command_line(void **state)
 	assert_int_equal(fake_engine__count(f->engine), 0);
 }
 
+/* More than are attached at the same time. */
+static void many_processes(void **state)
+{
+	enum { N = 20 };
+	struct fixture *f = *state, others[N];
+	json_t *json;
+
+	for (int i = 0; i < N; i++) {
+		others[i] = (struct fixture){ 0 };
+		start(&others[i], "one-of-many-here");
+	}
+	set_threads(f, others[0].child, NULL, true);
+	json = json_loads(dump(f, "dump --no-kernel --json --match one-of-many-here$", 0)->out, 0, NULL);
+	for (int i = 0; i < N; i++)
+		end_child(&others[i]);
+	assert_int_equal(json_array_size(json), N);
+	for (int i = 0; i < N; i++)
+		assert_true(json_is_null(json_object_get(json_array_get(json, (size_t)i), "error")));
+	json_decref(json);
+	assert_int_equal(fake_engine__count(f->engine), 0);
+}
+
 /* The others are shown. */
 static void one_that_is_refused(void **state)
 {
@@ -677,6 +699,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_process_with_its_children, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_launcher_brings_its_children, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_by_their_command_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_processes, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_that_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures_keep_the_daemon_s_words, setup, teardown),
 		cmocka_unit_test(nobody_there),
