@@ -50,7 +50,7 @@ static int check(struct record_options *options, const char *format, struct so_e
 		return so_err(err, -EINVAL, "a process ID or a command, not both");
 	if (!options->pid && !options->command)
 		return so_err(err, -EINVAL,
-			      "which process? Give its ID (record PID), or a command to start (record -- COMMAND)");
+			      "which process? Give its ID (-p PID), or a command to start (record -- COMMAND)");
 	if (options->output && options->stats && !strcmp(options->output, options->stats))
 		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'", options->output);
 	if (format)
