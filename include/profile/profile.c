@@ -174,34 +174,22 @@ static int read_wanted_type(struct reader *r)
 				   found ? "more than one" : "no", r->wanted);
 }
 
-/* Other tools have wall time, too, but no states of threads. */
-static bool has_wall_comment(const struct reader *r)
-{
-	for (size_t i = 0; i < r->message->n_comment; i++) {
-		const char *text = string_at(r, r->message->comment[i]);
-
-		if (text && !strncmp(text, COMMENT_PREFIX "wall_hz=", strlen(COMMENT_PREFIX "wall_hz=")))
-			return true;
-	}
-	return false;
-}
-
-/* Wall time, as stakeout has it beside samples and CPU time. */
+/* Wall time, as stakeout has it: the third value, behind samples and CPU time. */
 static bool read_wall_type(struct reader *r)
 {
 	const Message *m = r->message;
+	const char *type, *unit;
 
-	for (size_t i = 0; i < m->n_sample_type; i++) {
-		const char *type = string_at(r, m->sample_type[i]->type), *unit = string_at(r, m->sample_type[i]->unit);
-
-		if (!type || !unit || strcmp(type, "wall") || strcmp(unit, "nanoseconds") || !has_wall_comment(r))
-			continue;
-		r->profile->wall = true;
-		r->plan.count_index = r->plan.time_index = i;
-		r->plan.time_unit_ns = 1;
-		return true;
-	}
-	return false;
+	if (m->n_sample_type != 3)
+		return false;
+	type = string_at(r, m->sample_type[2]->type);
+	unit = string_at(r, m->sample_type[2]->unit);
+	if (!type || !unit || strcmp(type, "wall") || strcmp(unit, "nanoseconds"))
+		return false;
+	r->profile->wall = true;
+	r->plan.count_index = r->plan.time_index = 2;
+	r->plan.time_unit_ns = 1;
+	return true;
 }
 
 /* Looks a second, by which waiting threads were seen. */
