@@ -168,7 +168,7 @@ static void wrong_usage(void **state)
 		{ "record -p 1 --event cuda-copy --weight time -f pprof", "--weight is for folded stacks" },
 		{ "record -p 1 --event cuda-copy --gil", "--gil is for samples" },
 		{ "record -p 1 2", "unexpected argument '2'" },
-		{ "record 1", "unexpected argument '1'" },
+		{ "record x", "unexpected argument 'x'" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
