@@ -41,7 +41,7 @@ static void print_help(void)
 	puts("\nOptions before the command:\n"
 	     "  --socket PATH   the daemon's socket ($STAKEOUT_SOCKET, /run/stakeout/stakeoutd.sock,\n"
 	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
-	     "                  record, dump and cuda start one of their own\n"
+	     "                  record, summary, dump and cuda start one of their own\n"
 	     "  --version       print the version and the build-id\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record PID\n\n"

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 
 from harness import (
@@ -47,6 +48,31 @@ def test_recordings_end_in_time_and_cost_little():
     assert abs(stats["duration_s"] - 4) < 0.3, stats["duration_s"]
     assert stats["attach_ms"] < 5000 and stats["daemon"]["cpu_s"] < 5 and stats["overhead_percent"] < 10, stats
     assert stats["samples"] > 3500, stats["samples"]
+
+
+def test_a_command():
+    """Recorded from its first instruction; output and exit status are its own."""
+    need_bpf()
+    path = os.path.join(temporary_dir(), "command.folded")
+    code = "import sys\nx = 0\nfor i in range(3000000): x += i\nprint('done', file=sys.stdout)\nsys.exit(7)"
+    done = run([STAKEOUT, "record", "-q", "-o", path, "--", sys.executable, "-c", code])
+    assert done.returncode == 7 and done.stdout == "done\n" and done.stderr == "", done
+    with open(path, encoding="utf-8") as f:
+        folded = f.read()
+    assert "<module> (<string>:3)" in folded, folded[:2000]
+    missing = run([STAKEOUT, "record", "-o", path, "--", "/no/such/program"])
+    assert missing.returncode == 1 and missing.stderr.endswith("cannot execute '/no/such/program': No such file or directory\n"), missing.stderr
+    ended = run([STAKEOUT, "record", "-q", "-o", path, "--", "sh", "-c", "kill -TERM $$"])
+    assert ended.returncode == 128 + 15 and ended.stderr == "", ended.stderr
+
+
+def test_a_look_at_an_unwatched_process():
+    """A summary of a process needs no daemon, and is in wall time."""
+    need_bpf()
+    target = start("split", 600)
+    done = run([STAKEOUT, "summary", str(target.pid), "-d", "2"])
+    assert re.match(r"\d+ threads? ran [0-9.]+ s in [0-9.]+ s", done.stdout), done.stdout[:500]
+    assert "of 1 process" in done.stdout and done.stderr == "", done.stderr
 
 
 def test_two_recorders_of_one_process():

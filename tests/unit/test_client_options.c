@@ -110,6 +110,30 @@ static void events_and_their_weights(void **state)
 	assert_true(o.render.threads && o.render.python_only && o.render.functions);
 }
 
+static void a_process_without_its_option(void **state)
+{
+	struct record_options o = good("record 12 -d 5m");
+
+	assert_int_equal(o.pid, 12);
+	assert_true(o.duration_s == 300);
+	assert_true(good("record -d 1.5h 12").duration_s == 5400);
+	assert_true(good("record 12 -d 90s").duration_s == 90);
+	assert_true(good("record 12").duration_s == RECORD_DEFAULT_DURATION_S);
+}
+
+static void a_command(void **state)
+{
+	struct record_options o = good("record -r 49 -- prog -r 1 --help");
+
+	assert_int_equal(o.rate_hz, 49);
+	assert_int_equal(o.pid, 0);
+	assert_true(o.duration_s == 0);
+	assert_string_equal(o.command[0], "prog");
+	assert_string_equal(o.command[3], "--help");
+	assert_null(o.command[4]);
+	assert_true(good("record -d 3 -- prog").duration_s == 3);
+}
+
 static void the_last_one_counts(void **state)
 {
 	assert_int_equal(good("record -p 1 -r 5 -r 7").rate_hz, 7);
@@ -152,7 +176,13 @@ static void wrong_usage(void **state)
 		{ "record -p 1 -o x.folded.gz", "no .gz file" },
 		{ "record -p 1 -o - --stats -", "cannot both" },
 		{ "record -p 1 -x", "unknown option '-x'" },
-		{ "record -p 1 --foo", "unknown option '--foo'" },
+		{ "record -p 1 --foo", "unknown option '--foo' (see" },
+		{ "record -p 1 --treads", "unknown option '--treads'; did you mean --threads?" },
+		{ "record -p 1 --outputs x", "did you mean --output?" },
+		{ "record 1 -- prog", "a process ID or a command, not both" },
+		{ "record -p 1 -d 5x", "'5x' is not a duration" },
+		{ "record -p 1 -d 5mm", "duration" },
+		{ "record -p 1 -d m", "duration" },
 		{ "record -p 1 --threads=1", "takes no value" },
 		{ "record -p 1 -g -f pprof", "--gil is for folded stacks" },
 		{ "record -p 1 -F -o x.pb.gz", "'stakeout render FILE --functions'" },
@@ -262,6 +292,8 @@ int main(void)
 		cmocka_unit_test(parts_of_a_profile),
 		cmocka_unit_test(events_and_their_weights),
 		cmocka_unit_test(the_last_one_counts),
+		cmocka_unit_test(a_process_without_its_option),
+		cmocka_unit_test(a_command),
 		cmocka_unit_test(wrong_usage),
 		cmocka_unit_test(the_ending_decides),
 		cmocka_unit_test(the_given_format_wins),
