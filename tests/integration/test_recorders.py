@@ -61,7 +61,8 @@ def test_a_command():
         folded = f.read()
     assert "<module> (<string>:3)" in folded, folded[:2000]
     missing = run([STAKEOUT, "record", "-o", path, "--", "/no/such/program"])
-    assert missing.returncode == 1 and missing.stderr.endswith("cannot execute '/no/such/program': No such file or directory\n"), missing.stderr
+    assert missing.returncode == 1, missing
+    assert missing.stderr.endswith("cannot execute '/no/such/program': No such file or directory\n"), missing.stderr
     ended = run([STAKEOUT, "record", "-q", "-o", path, "--", "sh", "-c", "kill -TERM $$"])
     assert ended.returncode == 128 + 15 and ended.stderr == "", ended.stderr
 
