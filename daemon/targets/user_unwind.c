@@ -308,11 +308,12 @@ int user_unwind__caught(const struct user_unwind *uu, struct process *process, c
 	if (!raw)
 		return -ENOMEM;
 	take_thread(raw, thread, process->tgid);
-	take_memory(raw, memory);
+	if (memory)
+		take_memory(raw, memory);
 	if (file)
 		put_file_first(raw, file);
 	here.live = true;
-	here.late = 0;
+	here.late = memory ? 0 : MAX_LATE_READS;
 	if (!pythons__read(uu->pythons, raw->tgid, (uint64_t *)raw->python_words, raw->n_python))
 		raw->flags |= SO_STACK_PYTHON_UNREAD;
 	return unwind_raw(uu, process, raw, uu->pythons->functions, out);

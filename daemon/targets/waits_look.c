@@ -20,6 +20,8 @@
 #define MAX_PASS_NS 100000000ull
 /* Page faults whose file is found. */
 #define MAX_FAULTS 8
+/* A bit of task_struct.__state (include/linux/sched.h). */
+#define TASK_UNINTERRUPTIBLE 2
 /* Stacks that are unwound before others may have the lock. */
 #define UNWIND_AT_ONCE 4
 
@@ -199,6 +201,12 @@ static bool is_premature(const struct waits *w, const struct process *p, const s
 	       (p->scanning || scan_queue__has(w->parts.scans, p->tgid));
 }
 
+/* In a page fault, or another sleep that no signal ends: its memory may not be readable as long as that lasts. */
+static bool sleeps_deeply(const struct so_look_record *r)
+{
+	return r->thread.state & TASK_UNINTERRUPTIBLE;
+}
+
 /* With the lock. NULL: not now. */
 static struct stack *unwind(struct pass *p, struct target *t, const struct found *f, const struct thread_memory *memory)
 {
@@ -207,11 +215,11 @@ static struct stack *unwind(struct pass *p, struct target *t, const struct found
 	struct stack *stack = NULL;
 	uint32_t file = 0;
 
-	if (f->moved || !f->caught || !process__is_readable(process))
+	if (f->moved || (!f->caught && !sleeps_deeply(f->record)) || !process__is_readable(process))
 		return NULL;
 	if (f->waits_for_file)
 		file = file_names__number(w->parts.files, f->path, t->caller.uid);
-	if (user_unwind__caught(w->parts.unwind, process, &f->record->thread, memory, file, &stack))
+	if (user_unwind__caught(w->parts.unwind, process, &f->record->thread, f->caught ? memory : NULL, file, &stack))
 		return NULL;
 	if (is_premature(w, process, stack)) {
 		stack__unref(stack);

@@ -15,6 +15,7 @@ import report as reports  # noqa: E402  pylint: disable=C0413
 import sections  # noqa: E402  pylint: disable=C0413
 import categories_section  # noqa: E402  pylint: disable=C0413
 import store_section  # noqa: E402  pylint: disable=C0413
+import waits_section  # noqa: E402  pylint: disable=C0413
 import tools  # noqa: E402  pylint: disable=C0413
 
 SECTIONS = {
@@ -22,6 +23,7 @@ SECTIONS = {
     "python": python_section.python,
     "store": store_section.store,
     "categories": categories_section.categories,
+    "waits": waits_section.waits,
 }
 
 
