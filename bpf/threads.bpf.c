@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile __u32 wanted_tgid = 0;
+__u32 wanted_tgid = 0;
 
 /* Too large for the stack. One reader at a time. */
 struct {

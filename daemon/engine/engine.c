@@ -451,6 +451,7 @@ void engine__free(struct engine *e)
 	collector__forget(&e->collector);
 	pending_stacks__forget(&e->pending);
 	scan_queue__forget(&e->scans);
+	thread_list__close(e->thread_list);
 	waits__free(e->waits);
 	file_names__free(e->waited_files);
 	process_table__free(e->processes);

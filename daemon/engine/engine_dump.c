@@ -18,7 +18,6 @@ struct dump {
 	struct caller caller;
 	struct target *target;
 	struct process *process;
-	struct thread_list *list;
 	struct caught {
 		struct so_thread thread;
 		struct stack *stack; /* NULL: it could not be caught */
@@ -83,7 +82,7 @@ static int attempt(struct dump *d, struct so_thread *threads, size_t *n, struct 
 
 	if (!ret)
 		unwind_threads(d, threads, *n, stacks);
-	ret = ret ?: thread_list__read(d->list, &after, &n_after, err);
+	ret = ret ?: thread_list__read(d->engine->thread_list, d->process->tgid, &after, &n_after, err);
 	for (size_t i = 0; !ret && i < *n; i++) {
 		const struct so_thread *now = find(after, n_after, threads[i].tid);
 
@@ -104,7 +103,7 @@ static int dump_threads(struct dump *d, struct so_error *err)
 {
 	_cleanup_free_ struct so_thread *threads = NULL;
 	size_t n = 0;
-	int ret = thread_list__read(d->list, &threads, &n, err);
+	int ret = thread_list__read(d->engine->thread_list, d->process->tgid, &threads, &n, err);
 
 	for (unsigned i = 0; !ret && n && i < MAX_ATTEMPTS; i++)
 		ret = attempt(d, threads, &n, err);
@@ -210,10 +209,32 @@ static int build(const struct engine *e, const struct dump *d, const struct engi
 	return ret ?: profile_builder__finish(builder, out, length);
 }
 
+/* For all dumps, since a dump of a whole job is one of each process. */
+static int load_thread_list(struct engine *e, struct so_error *err)
+{
+	struct thread_list *list;
+	bool loaded;
+	int ret;
+
+	pthread_mutex_lock(&e->lock);
+	loaded = e->thread_list;
+	pthread_mutex_unlock(&e->lock);
+	if (loaded)
+		return 0;
+	ret = thread_list__open(&list, err);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&e->lock);
+	if (!e->thread_list)
+		e->thread_list = TAKE_PTR(list);
+	pthread_mutex_unlock(&e->lock);
+	thread_list__close(list);
+	return 0;
+}
+
 int engine__threads(struct engine *e, uint32_t id, pid_t pid, struct caller caller, uint8_t **out, size_t *length,
 		    struct so_error *err)
 {
-	_cleanup_(thread_list) struct thread_list *list = NULL;
 	uint64_t begin_ns = clock__now_ns(), wall_ns = clock__read_ns(CLOCK_REALTIME);
 	struct engine_snapshot s = { 0 };
 	struct dump d = { .engine = e, .caller = caller };
@@ -224,10 +245,9 @@ int engine__threads(struct engine *e, uint32_t id, pid_t pid, struct caller call
 		return so_err(err, ret, "there is no target %u", id);
 	pid = pid ?: info.pid;
 	ret = check_process(pid, caller, err);
-	ret = ret ?: thread_list__open(pid, &list, err);
+	ret = ret ?: load_thread_list(e, err);
 	if (ret)
 		return ret;
-	d.list = list;
 	pthread_mutex_lock(&e->lock);
 	ret = dump_locked(&d, id, pid, &s, err);
 	pthread_mutex_unlock(&e->lock);

@@ -9,6 +9,7 @@
 #include "daemon/targets/viewers.h"
 #include "daemon/targets/waits.h"
 #include "daemon/symbols/kernel_symbols.h"
+#include "daemon/os/thread_list.h"
 #include "daemon/unwind/unwind_cache.h"
 
 struct profile_builder;
@@ -44,6 +45,7 @@ struct engine {
 	struct cuda_targets *cuda;
 	struct scanner scanner; /* has the struct process_life as well */
 	struct file_names *waited_files;
+	struct thread_list *thread_list; /* loaded when first needed */
 	struct waits *waits;
 	pthread_cond_t looks_wanted; /* a target whose waits are wanted, or the end */
 	struct collector collector;

@@ -22,7 +22,7 @@ struct thread_list {
 	struct bpf_link *link;
 };
 
-int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err)
+int thread_list__open(struct thread_list **out, struct so_error *err)
 {
 	_cleanup_(thread_list) struct thread_list *list = calloc(1, sizeof(*list));
 	int ret;
@@ -32,7 +32,6 @@ int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err
 	list->skel = threads_bpf__open();
 	if (!list->skel)
 		return so_err(err, -errno, "cannot prepare the program that lists threads: %s", strerror(errno));
-	list->skel->rodata->wanted_tgid = tgid;
 	list->skel->rodata->have_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
 	ret = threads_bpf__load(list->skel);
@@ -64,11 +63,13 @@ static int read_all(int fd, struct so_thread **threads, size_t *n)
 	return 0;
 }
 
-int thread_list__read(struct thread_list *list, struct so_thread **threads, size_t *n, struct so_error *err)
+int thread_list__read(struct thread_list *list, pid_t tgid, struct so_thread **threads, size_t *n, struct so_error *err)
 {
 	_cleanup_close_ int fd = bpf_iter_create(bpf_link__fd(list->link));
-	int ret = fd < 0 ? -errno : read_all(fd, threads, n);
+	int ret;
 
+	list->skel->bss->wanted_tgid = (uint32_t)tgid;
+	ret = fd < 0 ? -errno : read_all(fd, threads, n);
 	return ret ? so_err(err, ret, "cannot read the list of threads: %s", strerror(-ret)) : 0;
 }
 

@@ -12,10 +12,11 @@
 
 struct thread_list;
 
-/* Loads the program that reads them. */
-int thread_list__open(pid_t tgid, struct thread_list **out, struct so_error *err);
-/* *threads is malloc'ed, ordered as the kernel has them; n may be 0: the process is gone. */
-int thread_list__read(struct thread_list *list, struct so_thread **threads, size_t *n, struct so_error *err);
+/* Loads the program that reads them, which takes some 100 ms. */
+int thread_list__open(struct thread_list **out, struct so_error *err);
+/* *threads is malloc'ed, ordered as the kernel has them; n may be 0: the process is gone. For one caller at a time. */
+int thread_list__read(struct thread_list *list, pid_t tgid, struct so_thread **threads, size_t *n,
+		      struct so_error *err);
 void thread_list__close(struct thread_list *list);
 CLEANUP_DEFINE(struct thread_list *, thread_list, thread_list__close)
 
