@@ -26,7 +26,8 @@ class Pprof:
 
     def __init__(self, *comments):
         self.strings, self.frames, self.mappings = {b"": 0}, {}, {}
-        self.body = [(1, message((1, self.string("wall")), (2, self.string("nanoseconds"))))]
+        types = [("samples", "count"), ("cpu", "nanoseconds"), ("wall", "nanoseconds")]
+        self.body = [(1, message((1, self.string(name)), (2, self.string(unit)))) for name, unit in types]
         self.body += [(9, 1700000000 * 10**9), (10, 2 * 10**9)]
         self.body += [(13, varint(self.string("stakeout." + text))) for text in comments]
 
@@ -51,7 +52,7 @@ class Pprof:
         return number
 
     def sample(self, stack, seconds, **labels):
-        fields = [(1, b"".join(varint(self._frame(frame)) for frame in stack)), (2, varint(round(seconds * 1e9)))]
+        fields = [(1, b"".join(varint(self._frame(frame)) for frame in stack)), (2, b"\0\0" + varint(round(seconds * 1e9)))]
         for key, value in labels.items():
             kind = 3 if isinstance(value, int) else 2
             value = value if kind == 3 else self.string(value)

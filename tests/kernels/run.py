@@ -280,6 +280,22 @@ def check_recording(pieces, mode, workload):
     )
 
 
+def check_wall(pieces):
+    """The shell that waits for its child is there with all of its time."""
+
+    def piece(name):
+        return pieces.get(("wall", "-", name), "").strip("\n")
+
+    if piece("status") != "0" or not piece("wall.json"):
+        raise AssertionError(f"stakeout record --wall ended with {piece('status')}:\n{piece('client.log')}")
+    summary = json.loads(piece("wall.json"))
+    shell = [thread for thread in summary["wall"]["threads"] if thread["tid"] == 1][0]
+    parts = shell["running_s"] + shell["runnable_s"] + shell["waiting_s"]
+    assert abs(parts - summary["duration_s"]) <= 0.05 * summary["duration_s"] + 0.1, (shell, summary["duration_s"])
+    assert shell["waits_for"]["state"] == "child", shell
+    return f"{parts:.2f} s of {summary['duration_s']:.2f} s, {len(summary['wall']['threads'])} threads"
+
+
 def report_failure(guest, error):
     print(f"      {error or repr(error)}".rstrip().replace("\n", "\n      "))
     if not guest.text("results"):
@@ -305,7 +321,8 @@ def workload_checks(pieces, name):
         for mode in MODES
         for workload in WORKLOADS
     ]
-    return [("stakeout check", machine), *recordings, ("daemon", daemon), *cuda_checks.check(pieces, name)]
+    wall = ("wall time", lambda: check_wall(pieces))
+    return [("stakeout check", machine), *recordings, wall, ("daemon", daemon), *cuda_checks.check(pieces, name)]
 
 
 def check_guest(guest, ended, name, verbose):
