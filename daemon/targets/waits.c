@@ -133,11 +133,13 @@ static void count_look(struct waits *w, uint64_t began_ns, uint64_t took_ns, con
 	pthread_mutex_unlock(w->parts.lock);
 }
 
-/* By what a look took of a CPU. */
-static uint64_t until_next(uint64_t read_ns, uint64_t all_ns)
+/* By what looks take of a CPU: a first one, which has every stack to catch, is not to put off the second for long. */
+static uint64_t until_next(struct waits *w, uint64_t read_ns, uint64_t all_ns)
 {
-	uint64_t ns = all_ns * LOOKING_SHARE;
+	uint64_t ns;
 
+	w->cost_ns = (3 * w->cost_ns + all_ns) / 4;
+	ns = w->cost_ns * LOOKING_SHARE;
 	ns = ns < MAX_CATCHING_NS ? ns : MAX_CATCHING_NS;
 	ns = ns > MEAN_NS ? ns : MEAN_NS;
 	return ns > read_ns * READING_SHARE ? ns : read_ns * READING_SHARE;
@@ -180,7 +182,7 @@ static uint64_t look_all(struct waits *w)
 	sweep(w, began_ns);
 	took_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_cpu_ns;
 	count_look(w, began_ns, took_ns, &outcome);
-	return until_next(outcome.read_ns, took_ns);
+	return until_next(w, outcome.read_ns, took_ns);
 }
 
 uint64_t waits__look(struct waits *w)

@@ -14,6 +14,7 @@ struct waits {
 	uint64_t last_look_ns, look_before_ns; /* when the last two that were whole began */
 	uint64_t last_update_ns;
 	uint64_t next_sweep_ns;
+	uint64_t cost_ns; /* of a look, CPU time: the last ones count most */
 	struct waits_figures figures;
 };
 

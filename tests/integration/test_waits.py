@@ -332,9 +332,10 @@ def test_threads_and_processes_that_come_and_go():
         total = sum(found.states(tid).values())
         lived = found.measured(tid, "sleep") * found.duration_ns
         # It may begin long before what it measures, and end long after. Of one that lived between two looks nothing is
-        # known, nor of what it did after the last that met it.
+        # known, nor of what it did after the last that met it; looks are at random distances, and further apart where
+        # they cost more.
         assert total <= found.duration_ns + SLACK_NS, (tid, total, log)
-        assert total >= lived - found.distance_ns, (tid, total, lived, log)
+        assert total >= lived - 4 * found.distance_ns, (tid, total, lived, log)
         seen += total > 0
     assert seen > 5, found.states()
     executed = {s.labels["pid"] for s in found.message.samples if s.labels["comm"] == "sleep"}
