@@ -14,7 +14,7 @@
 
 static int there[2], back[2];
 
-static void *answer(void *unused)
+static void *answer(__attribute__((unused)) void *context)
 {
 	char byte;
 
