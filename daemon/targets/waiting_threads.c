@@ -23,12 +23,13 @@ struct waiting_threads {
 int waiting_threads__new(struct waiting_threads **out)
 {
 	const struct so_stack_record none = { .type = SO_RECORD_STACK, .hash = so_mix(0, 1) };
+	const uint64_t no_frames = 0;
 	struct waiting_threads *all = calloc(1, sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
 	all->shares = user_shares__of(SO_MAX_LOOKED_THREADS);
-	all->nowhere = stack__new(&none, NULL, NULL);
+	all->nowhere = stack__new(&none, &no_frames, NULL);
 	if (!all->nowhere) {
 		free(all);
 		return -ENOMEM;
