@@ -16,8 +16,6 @@ char LICENSE[] SEC("license") = "GPL";
 
 __u32 mode = SO_LOOK_CHANGED;
 __u32 look_number = 0;
-/* Not CONFIG_SCHED_INFO: the time in which a thread was runnable, but not on a CPU, is not known. */
-const volatile bool have_sched_info = true;
 
 /* The epochs of the watched processes, by number: what was noted in another one is of another watch. */
 struct {
@@ -46,8 +44,8 @@ struct {
 /* Read before all else: most threads have not run, and are passed over. */
 static __always_inline bool unchanged(const struct so_looked *known, struct task_struct *task, __u32 epoch)
 {
-	return known && known->epoch == epoch && known->switches == task->nvcsw + task->nivcsw && !known->on_cpu && !task->on_cpu &&
-	       known->started_ns == task->start_time;
+	return known && known->epoch == epoch && known->switches == task->nvcsw + task->nivcsw && !known->on_cpu &&
+	       !task->on_cpu && known->started_ns == task->start_time;
 }
 
 static __always_inline void note(struct so_looked *known, struct so_look_record *r, __u32 epoch)
@@ -72,8 +70,9 @@ static __always_inline void fill(struct task_struct *task, const struct so_looke
 	r->before_ns = known && known->epoch == epoch && known->started_ns == r->started_ns ? known->at_ns : 0;
 	r->run_ns = task->se.sum_exec_runtime;
 	r->exec_pages = mm ? BPF_CORE_READ(mm, exec_vm) : 0;
+	/* Without CONFIG_SCHED_INFO it is not known. */
 	r->delay_ns = 0;
-	if (have_sched_info)
+	if (bpf_core_field_exists(task->sched_info.run_delay))
 		r->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
 	r->same = unchanged(known, task, epoch);
 	read_head(task, &r->thread);

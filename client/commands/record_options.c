@@ -110,8 +110,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	const struct option_table table = {
 		.usage = "record PID [OPTION]... | record [OPTION]... -- COMMAND...",
 		.about = "Samples the stacks of a process, its threads and its children, and writes how often\n"
-			 "each was seen. Ctrl-C ends it early and writes what was taken. A COMMAND is recorded from its\n"
-			 "first instruction to its end, and its exit status is passed on.",
+			 "each was seen. Ctrl-C ends it early and writes what was taken. A COMMAND is recorded\n"
+			 "from its first instruction to its end, and its exit status is passed on.",
 		.entries = entries,
 		.command = &options.command,
 	};

@@ -26,6 +26,8 @@ static void execute(char *const *argv, int go_fd, int error_fd)
 	int error;
 	char go;
 
+	/* What is ignored stays so in the program: a closed pipe is stakeout's to look for, not the program's. */
+	signal(SIGPIPE, SIG_DFL);
 	/* Until then it is called as its program will be. */
 	prctl(PR_SET_NAME, name ? name + 1 : argv[0]);
 	/* Ctrl-C before it is let go ends it with its parent's pipe. */

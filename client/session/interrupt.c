@@ -29,7 +29,7 @@ static void on_signal(int signo)
 
 void interrupt__install(void)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = on_signal }, before;
 
 	/* No SA_RESTART: what waits shall look again. */
 	sigemptyset(&action.sa_mask);
@@ -38,7 +38,9 @@ void interrupt__install(void)
 	sigaddset(&action.sa_mask, SIGHUP);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
+	/* nohup ignores it, for a command that is recorded as well. */
+	if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &action, NULL);
 }
 
 bool interrupt__pending(void)

@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "profile/waiting_modules.h"
+#include "stakeout/short_path.h"
+
 /* Where Python keeps what is installed, and code that no file has ("<frozen importlib._bootstrap>"). */
 static bool is_installed(const char *filename)
 {
@@ -18,30 +21,13 @@ static bool is_installed(const char *filename)
 	return false;
 }
 
-/* Of the standard library: what calls them says more than they do. */
-static bool is_waiting_module(const char *filename)
-{
-	static const char *const names[] = { "threading.py", "queue.py",       "connection.py", "selectors.py",
-					     "socket.py",    "synchronize.py", "subprocess.py", "popen_fork.py",
-					     "ssl.py",	     "process.py" };
-	const char *base = strrchr(filename, '/');
-
-	base = base ? base + 1 : filename;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(base, names[i]))
-			return true;
-	return false;
-}
-
 static bool is_system_library(const char *mapping)
 {
 	static const char *const names[] = { "libc.so",      "libc-2.", "libpthread", "ld-linux", "libm.so",
 					     "libstdc++.so", "libgcc",  "libgomp.so", "ld-musl",  "[" };
-	const char *base = strrchr(mapping, '/');
 
-	base = base ? base + 1 : mapping;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(base, names[i], strlen(names[i])))
+		if (!strncmp(short_path(mapping), names[i], strlen(names[i])))
 			return true;
 	return false;
 }
@@ -53,9 +39,7 @@ const char *waited_file(const struct profile_line *line)
 
 static bool is_of_threading(const struct profile_line *line)
 {
-	const char *base = strrchr(line->filename, '/');
-
-	return line->python && !strcmp(base ? base + 1 : line->filename, "threading.py");
+	return line->python && !strcmp(short_path(line->filename), "threading.py");
 }
 
 size_t thread_role(const struct profile *profile, const struct profile_sample *sample)

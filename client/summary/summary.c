@@ -136,7 +136,7 @@ static void print_ran(const struct profile *profile, const json_t *stats, FILE *
 	if (profile->wall || event_of(profile) || !(seconds > 0) || !profile__comment(profile, "pid") ||
 	    cpu >= MOSTLY_WAITING * seconds)
 		return;
-	fprintf(out, "it ran %.2f s of %.1f s (%.0f %%); where it waits, 'stakeout record --wall' tells\n", cpu, seconds,
+	fprintf(out, "it ran %.2f s of %.1f s (%.0f %%); where it waits: stakeout record --wall\n", cpu, seconds,
 		100 * cpu / seconds);
 }
 
@@ -392,7 +392,7 @@ static int print_all(const struct profile *profile, const json_t *stats, const j
 
 	if (ret < 0)
 		return ret;
-	summary_wall__print(tables->wall, part->all, out);
+	summary_wall__print(tables->wall, out);
 	if (!is_part(&part->request->render) && !profile->wall)
 		summary_categories__print_largest(tables->categories, &tables->scope, out);
 	ret = print_head(profile, same, total, out);

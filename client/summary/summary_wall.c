@@ -404,6 +404,16 @@ static void print_head(const struct summary_wall *w, FILE *out)
 		print_busiest(w, &w->threads[w->order[0]], out);
 }
 
+/* What a profile says is not in it. */
+static void print_missing(const struct summary_wall *w, const char *key, const char *words, FILE *out)
+{
+	const char *text = profile__comment(w->scope->profile, key);
+	double ns = text ? strtod(text, NULL) : 0;
+
+	if (ns > 0)
+		fprintf(out, "for %.1f %s\n", ns / 1e9, words);
+}
+
 static void print_waits(const struct summary_wall *w, FILE *out)
 {
 	_cleanup_free_ size_t *order = sorted(&w->waits);
@@ -445,11 +455,14 @@ static void print_holders(const struct summary_wall *w, FILE *out)
 	}
 }
 
-void summary_wall__print(const struct summary_wall *w, bool all, FILE *out)
+void summary_wall__print(const struct summary_wall *w, FILE *out)
 {
 	if (!w || !w->thread_ids.n_keys)
 		return;
 	print_head(w, out);
+	print_missing(w, "wall.without_ns", "s of this there was no look at waiting threads: only who ran is in it",
+		      out);
+	print_missing(w, "wall.lost_ns", "s of threads' time there was no memory: it is missing", out);
 	print_threads(w, out);
 	print_waits(w, out);
 	print_holders(w, out);

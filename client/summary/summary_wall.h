@@ -15,8 +15,8 @@ int summary_wall__new(const struct scope *scope, struct summary_wall **out);
 void summary_wall__free(struct summary_wall *wall);
 CLEANUP_DEFINE(struct summary_wall *, summary_wall, summary_wall__free)
 
-/* all: every table; otherwise the few lines that end a recording. Nothing where wall is NULL. */
-void summary_wall__print(const struct summary_wall *wall, bool all, FILE *out);
+/* Nothing where wall is NULL. */
+void summary_wall__print(const struct summary_wall *wall, FILE *out);
 /* {"states", "threads", "waits", "gil_holders"} (.design/summary.md); null where wall is NULL. New reference. */
 json_t *summary_wall__json(const struct summary_wall *wall);
 

@@ -16,7 +16,7 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s)
 	s->begin_wall_ns = t->begin_wall_ns;
 	s->duration_ns = t->begin_ns ? (t->end_ns ?: clock__now_ns()) - t->begin_ns : 0;
 	s->period_ns = t->period_ns;
-	s->wall_lost_ns = proper->samples.wall_lost_ns;
+	s->wall_lost_ns = samples__wall_lost_ns(&t->samples);
 	s->wall_hz = t->info.wall ? waits__hz(proper) : 0;
 	s->attach_ns = t->attach_ns;
 	s->cpu_ns_before = t->cpu_ns_before;
@@ -40,6 +40,7 @@ void engine_subtract_moment(struct engine_snapshot *s, const struct samples_mome
 	s->slot.run_ns -= from->slot.run_ns;
 	for (unsigned i = 0; i < SO_LOSS_COUNT; i++)
 		s->slot.lost[i] -= from->slot.lost[i];
+	s->wall_lost_ns -= from->wall_lost_ns;
 	s->python.names.stale -= from->names.stale;
 	s->python.names.unreadable -= from->names.unreadable;
 }

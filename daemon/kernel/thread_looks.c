@@ -2,7 +2,6 @@
 #include "daemon/kernel/thread_looks.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -30,19 +29,6 @@ struct thread_looks {
 	bool by_process; /* the kernel can iterate over one process's tasks */
 };
 
-static bool has_sched_info(void)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	const struct btf_type *type;
-	bool found = false;
-	int id = btf ? btf__find_by_name_kind(btf, "sched_info", BTF_KIND_STRUCT) : -1;
-
-	type = id > 0 ? btf__type_by_id(btf, id) : NULL;
-	found = type && btf_vlen(type) > 0;
-	btf__free(btf);
-	return found;
-}
-
 int thread_looks__open(struct thread_looks **out, struct so_error *err)
 {
 	_cleanup_(thread_looks) struct thread_looks *looks = calloc(1, sizeof(*looks));
@@ -55,7 +41,6 @@ int thread_looks__open(struct thread_looks **out, struct so_error *err)
 		return so_err(err, -errno, "cannot prepare the program that looks at threads: %s", strerror(errno));
 	looks->skel->rodata->have_task_pt_regs =
 		libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, BPF_FUNC_task_pt_regs, NULL) == 1;
-	looks->skel->rodata->have_sched_info = has_sched_info();
 	ret = looks_bpf__load(looks->skel);
 	if (ret)
 		return so_err(err, ret, "the kernel refused the program that looks at threads: %s", strerror(-ret));

@@ -27,7 +27,7 @@ struct thread_memory {
 	uint32_t python, python_flags;
 	uint64_t python_hash;
 	uint64_t words[THREAD_CATCH_PAGES * SO_PAGE_BYTES / 8];
-	uint64_t python_words[SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS]; /* last: a message ends behind those that are used */
+	uint64_t python_words[SO_MAX_PYTHON_FRAMES * SO_PYTHON_WORDS]; /* last: a message ends with those used */
 };
 
 /* Reads by whoever calls: it may hang (memory_lock.h has the same with a bound). out: whole. */

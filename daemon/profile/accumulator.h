@@ -26,8 +26,8 @@ enum sample_kind {
 	/* samples of a thread that ran, taken by the clock event; the only ones in an accumulator's figures */
 	SAMPLE_CPU,
 	/*
-	 * Nanoseconds in which a thread waited there, and in which it was runnable there but not on a CPU (waits.h); and
-	 * those that it ran, all on one stack without frames.
+	 * Nanoseconds in which a thread waited there, and in which it was runnable there but not on a CPU (waits.h);
+	 * and those that it ran, all on one stack without frames.
 	 */
 	SAMPLE_WAIT,
 	SAMPLE_RUNNABLE,

@@ -4,6 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "profile/waiting_modules.h"
+#include "stakeout/short_path.h"
+
 #define KERNEL_MAPPING "[kernel.kallsyms]"
 
 /* How many user frames from the innermost one on may say what a lock is: the C library and the interpreter's locks. */
@@ -127,10 +130,6 @@ static const struct {
 static const char *const pool_libraries[] = { "libgomp", "libiomp5", "libomp.", "libopenblas", "libmkl", "libtbb",
 					      "libpthreadpool" };
 
-/* Python's modules that others wait with: the frame that counts is the one that calls them. */
-static const char *const waiting_modules[] = { "threading.py", "queue.py", "connection.py", "socket.py",
-					       "selectors.py", "synchronize.py" };
-
 /* Functions of a pool's thread that does work lie between its start and where it waits. */
 #define IDLE_USER_FRAMES 8
 
@@ -192,9 +191,8 @@ static bool is_nameless(const char *name)
 
 static bool is_interpreter(const char *mapping)
 {
-	const char *base = strrchr(mapping, '/');
+	const char *base = short_path(mapping);
 
-	base = base ? base + 1 : mapping;
 	return !strncmp(base, "python3", 7) || !strncmp(base, "libpython3", 10);
 }
 
@@ -216,9 +214,8 @@ static bool is_idle(const struct frame *f)
 
 static bool is_gpu(const struct frame *f)
 {
-	const char *base = strrchr(f->mapping, '/');
+	const char *base = short_path(f->mapping);
 
-	base = base ? base + 1 : f->mapping;
 	return !strncmp(base, "libcuda.so", 10) || !strncmp(base, "libcudart", 9);
 }
 
@@ -232,22 +229,10 @@ struct user_part {
 
 static bool lies_in_one(const struct frame *f, const char *const *names, size_t n)
 {
-	const char *base = strrchr(f->mapping, '/');
+	const char *base = short_path(f->mapping);
 
-	base = base ? base + 1 : f->mapping;
 	for (size_t i = 0; i < n; i++)
 		if (!strncmp(base, names[i], strlen(names[i])))
-			return true;
-	return false;
-}
-
-static bool is_waiting_module(const char *file)
-{
-	const char *base = strrchr(file, '/');
-
-	base = base ? base + 1 : file;
-	for (size_t i = 0; i < sizeof(waiting_modules) / sizeof(waiting_modules[0]); i++)
-		if (!strcmp(base, waiting_modules[i]))
 			return true;
 	return false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A rule of which processes become targets (.design/targets.md has its syntax): a text of terms, "cmd=PATTERN",
- * "cgroup=PATTERN", "user=NAME", "rate=HZ", "cuda", "wall", or a text without terms, which is a pattern of the command line.
+ * "cgroup=PATTERN", "user=NAME", "rate=HZ", "cuda", "wall", or a text without terms, which is a pattern of the command
+ * line.
  * Patterns (stakeout/regexp.h) may match anywhere. Rules come from users whom nobody trusts.
  */
 #ifndef STAKEOUT_MATCH_RULE_H

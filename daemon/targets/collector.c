@@ -198,7 +198,7 @@ int collector__drain(struct collector *c)
 	sampler__consume_events(c->life.sampler);
 	ret = sampler__drain(c->life.sampler, NULL);
 	cuda_targets__drain(c->life.cuda);
-	waits__settle(c->waits);
+	waits__tick(c->waits);
 	pending_stacks__turn(c->pending);
 	TARGETS_EACH(t, c->life.targets)
 	samples__next_drain(&t->samples);

@@ -52,6 +52,11 @@ void samples__add(struct samples *s, const struct stack_sample *sample, const st
 	}
 }
 
+uint64_t samples__wall_lost_ns(const struct samples *s)
+{
+	return s->wall_lost_ns + (s->of ? s->of->wall_lost_ns - s->base_wall_lost_ns : 0);
+}
+
 struct stack *samples__stack(const struct samples *s, uint64_t hash)
 {
 	uint32_t at;

@@ -19,6 +19,7 @@
 struct samples_moment {
 	struct so_slot slot; /* samples__lost() */
 	struct python_names_stats names;
+	uint64_t wall_lost_ns; /* samples__wall_lost_ns() */
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 	int64_t wall_ns;
 };
@@ -53,6 +54,7 @@ struct samples {
 	struct samples *of; /* its target's; NULL: no view, or one that has ended */
 	struct samples_base base;
 	struct so_slot base_slot;
+	uint64_t base_wall_lost_ns;
 	struct samples_window *window;      /* where the open window began; NULL: the profile is not taken in windows */
 	struct samples_window *next_window; /* where the one after it begins, while it is being built */
 };
@@ -69,6 +71,8 @@ void samples__lose(struct samples *s, unsigned cause, uint64_t n);
 struct stack *samples__stack(const struct samples *s, uint64_t hash);
 /* Losses of the kernel side and of the daemon together; returns their sum. out may be NULL. */
 uint64_t samples__lost(const struct samples *s, struct so_slot *out);
+/* Time of threads for which there was no memory; of a view since it began. */
+uint64_t samples__wall_lost_ns(const struct samples *s);
 /* So far, without those that were lost. */
 uint64_t samples__count(const struct samples *s);
 /* Samples whose stacks are in memory no more. */

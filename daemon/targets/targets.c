@@ -249,6 +249,7 @@ void target__moment(const struct target *t, struct samples_moment *out)
 
 	samples__lost(&t->samples, &out->slot);
 	out->names = target_python__names(&t->python);
+	out->wall_lost_ns = samples__wall_lost_ns(&t->samples);
 	out->at_ns = t->end_ns ? t->end_ns : now_ns;
 	out->wall_ns = (int64_t)(clock__read_ns(CLOCK_REALTIME) - (now_ns - out->at_ns));
 }

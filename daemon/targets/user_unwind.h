@@ -34,8 +34,8 @@ void user_unwind__request(const struct process *process, const struct so_thread 
 			  struct thread_catch_request *out);
 /*
  * A thread that does not run, over its memory as it was caught; what was not is read now. It may have run meanwhile:
- * the caller looks. memory: NULL where none of it can be read: then there are the kernel's frames and the innermost one.
- * file: number of the file that it waits for, which becomes the innermost frame; 0: none. -ENOMEM.
+ * the caller looks. memory: NULL where none of it can be read: then there are the kernel's frames and the innermost
+ * one. file: number of the file that it waits for, which becomes the innermost frame; 0: none. -ENOMEM.
  */
 int user_unwind__caught(const struct user_unwind *uu, struct process *process, const struct so_thread *thread,
 			const struct thread_memory *memory, uint32_t file, struct stack **out);

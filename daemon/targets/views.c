@@ -10,6 +10,7 @@ int views__begin(struct samples *view, struct samples *of)
 	if (ret)
 		return ret;
 	samples__lost(of, &view->base_slot);
+	view->base_wall_lost_ns = of->wall_lost_ns;
 	view->of = of;
 	return 0;
 }
@@ -43,6 +44,7 @@ void views__end(struct samples *view)
 		views__turn(view, &part);
 	accumulator__release(&part);
 	view->kernel = slot;
+	view->wall_lost_ns = samples__wall_lost_ns(view);
 	view->of = NULL;
 	view->ended = true;
 	/* The target went on meanwhile: what it took is not known to the sample, what came of it is. */

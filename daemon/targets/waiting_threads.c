@@ -66,8 +66,8 @@ static void give(struct target *t, const struct waiting_thread *thread, enum sam
 }
 
 /*
- * What is owed to a stack, once there is something; never more than all that is owed, lest a part that got too much makes
- * the whole more than the thread's time.
+ * What is owed to a stack, once there is something; never more than all that is owed, lest a part that got too much
+ * makes the whole more than the thread's time.
  */
 static void pay(struct target *t, struct waiting_thread *thread, enum sample_kind kind, int64_t *ns,
 		const struct stack *stack)

@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/os/clock.h"
+#include "daemon/os/log.h"
 #include "stakeout/array.h"
 
 /* A thread that ran on while its memory was read is looked at again at once, so often. */
 #define MAX_ATTEMPTS 3
 /* An answer that comes so soon after another needs no update of its own. */
 #define FRESH_NS 20000000ull
+/* A drain may come 50 times a second; each of these asks the kernel side for every thread. */
+#define SETTLE_NS 1000000000ull
 /* What the kernel side knows of threads that nobody asks for any more is thrown out as often. */
 #define SWEEP_NS 30000000000ull
 /*
@@ -92,11 +96,20 @@ static int compare_processes(const void *a, const void *b)
 	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
 }
 
-/* Returns how many processes there are to look at. */
+/* With look_lock held. Time that is not looked at is missing in what is said of waits. */
+static void say(struct waits *w, int error)
+{
+	if (error && !w->failing)
+		log__error("the threads of watched processes cannot be looked at: %s", strerror(-error));
+	w->failing = error != 0;
+}
+
+/* With look_lock held. Returns how many processes there are to look at. */
 static size_t choose_processes(struct waits *w)
 {
 	struct watch_list list = { .waits = w };
 	bool loaded;
+	int ret = 0;
 
 	pthread_mutex_lock(w->parts.lock);
 	loaded = w->looks;
@@ -105,27 +118,24 @@ static size_t choose_processes(struct waits *w)
 	pthread_mutex_unlock(w->parts.lock);
 	if (list.n)
 		qsort(list.processes, list.n, sizeof(list.processes[0]), compare_processes);
-	if (loaded && thread_looks__watch(w->looks, list.processes, list.n))
-		list.n = 0;
+	if (loaded)
+		ret = thread_looks__watch(w->looks, list.processes, list.n);
+	if (ret)
+		say(w, ret);
 	free(list.processes);
-	return list.n;
+	return ret ? 0 : list.n;
 }
 
-static void count_look(struct waits *w, uint64_t began_ns, uint64_t took_ns, const struct look_outcome *outcome)
+static void count_look(struct waits *w, uint64_t began_ns)
 {
 	struct target *t;
 
 	pthread_mutex_lock(w->parts.lock);
-	w->figures.looks++;
-	w->figures.moved += outcome->moved;
-	w->figures.ns += took_ns;
-	if (outcome->whole) {
-		w->look_before_ns = w->last_look_ns;
-		w->last_look_ns = began_ns;
-	}
+	w->look_before_ns = w->last_look_ns;
+	w->last_look_ns = began_ns;
 	TARGETS_EACH(t, w->parts.targets)
 	{
-		if (!outcome->whole || !t->info.wall || t->info.state != TARGET_SAMPLING || began_ns < t->wall_since_ns)
+		if (!t->info.wall || t->info.state != TARGET_SAMPLING || began_ns < t->wall_since_ns)
 			continue;
 		t->looks++;
 		t->looked_ns = began_ns;
@@ -143,20 +153,6 @@ static uint64_t until_next(struct waits *w, uint64_t read_ns, uint64_t all_ns)
 	ns = ns < MAX_CATCHING_NS ? ns : MAX_CATCHING_NS;
 	ns = ns > MEAN_NS ? ns : MEAN_NS;
 	return ns > read_ns * READING_SHARE ? ns : read_ns * READING_SHARE;
-}
-
-void waits__update(struct waits *w)
-{
-	struct look_outcome outcome = { 0 };
-
-	/* A look that is under way will do. */
-	if (pthread_mutex_trylock(&w->look_lock))
-		return;
-	if (clock__now_ns() - w->last_update_ns >= FRESH_NS && choose_processes(w)) {
-		waits__look_once(w, false, &outcome);
-		w->last_update_ns = clock__now_ns();
-	}
-	pthread_mutex_unlock(&w->look_lock);
 }
 
 static void sweep(struct waits *w, uint64_t now_ns)
@@ -181,7 +177,9 @@ static uint64_t look_all(struct waits *w)
 	user_unwind__pause();
 	sweep(w, began_ns);
 	took_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_cpu_ns;
-	count_look(w, began_ns, took_ns, &outcome);
+	say(w, outcome.error);
+	if (!outcome.error)
+		count_look(w, began_ns);
 	return until_next(w, outcome.read_ns, took_ns);
 }
 
@@ -248,12 +246,40 @@ static void settle_living(void *context, struct target *t, struct waiting_thread
 	settle_thread(w, t, thread, w->look_before_ns);
 }
 
-void waits__settle(struct waits *w)
+/* With the engine's lock. */
+static void settle(struct waits *w)
 {
 	if (!w->looks)
 		return;
 	waiting_threads__each(w->threads, w->parts.targets, settle_living, w);
 	waiting_threads__sweep(w->threads, w->parts.targets);
+}
+
+void waits__tick(struct waits *w)
+{
+	uint64_t now_ns = clock__now_ns();
+
+	if (now_ns < w->next_settle_ns)
+		return;
+	settle(w);
+	w->next_settle_ns = now_ns + SETTLE_NS;
+}
+
+void waits__update(struct waits *w)
+{
+	struct look_outcome outcome = { 0 };
+
+	/* A look that is under way will do. */
+	if (!pthread_mutex_trylock(&w->look_lock)) {
+		if (clock__now_ns() - w->last_update_ns >= FRESH_NS && choose_processes(w)) {
+			waits__look_once(w, false, &outcome);
+			w->last_update_ns = clock__now_ns();
+		}
+		pthread_mutex_unlock(&w->look_lock);
+	}
+	pthread_mutex_lock(w->parts.lock);
+	settle(w);
+	pthread_mutex_unlock(w->parts.lock);
 }
 
 struct ending {
@@ -292,9 +318,4 @@ unsigned waits__hz(const struct target *t)
 	if (t->wall_hz)
 		return t->wall_hz;
 	return hz < 1 ? 1 : hz > WAITS_RATE_HZ ? WAITS_RATE_HZ : (unsigned)(hz + 0.5);
-}
-
-void waits__figures(const struct waits *w, struct waits_figures *out)
-{
-	*out = w->figures;
 }

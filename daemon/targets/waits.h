@@ -28,14 +28,6 @@ struct waits_parts {
 	struct file_names *files;
 };
 
-/* Since the start. */
-struct waits_figures {
-	uint64_t looks;
-	uint64_t caught; /* stacks */
-	uint64_t moved;  /* threads that ran on while they were looked at, and were left for the next look */
-	uint64_t ns;     /* CPU time of the thread that looks; as much again is the helper's that reads memory */
-};
-
 struct waits;
 int waits__new(const struct waits_parts *parts, struct waits **out);
 void waits__free(struct waits *waits);
@@ -46,19 +38,18 @@ int waits__load(struct waits *waits, struct so_error *err);
 uint64_t waits__look(struct waits *waits);
 
 /*
- * Counts the time of all threads up to now, and catches no stack. Without the lock; from any thread, before an answer is
- * made or a target ends.
+ * Counts the time of all threads up to now, and catches no stack. Without the lock; from any thread, before an answer
+ * is made or a target ends.
  */
 void waits__update(struct waits *waits);
 /* Whether there is a target to be looked at. */
 bool waits__wanted(const struct waits *waits);
-/* Counts what is known, up to now for threads that waited at the last look. Forgets those that have ended. */
-void waits__settle(struct waits *waits);
-/* The same of a target that ends now, or is looked at no more; its threads are taken to have gone on as seen last. */
+/* With every drain; at times it counts what is known, and forgets threads that have ended. */
+void waits__tick(struct waits *waits);
+/* Of a target that ends now, or is looked at no more: its threads are taken to have gone on as they were seen last. */
 void waits__end(struct waits *waits, const struct target *t);
 
 /* How often the threads of a target have been looked at, a second: what looks cost may allow less than is aimed at. */
 unsigned waits__hz(const struct target *t);
-void waits__figures(const struct waits *waits, struct waits_figures *out);
 
 #endif

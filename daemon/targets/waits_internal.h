@@ -15,7 +15,8 @@ struct waits {
 	uint64_t last_update_ns;
 	uint64_t next_sweep_ns;
 	uint64_t cost_ns; /* of a look, CPU time: the last ones count most */
-	struct waits_figures figures;
+	uint64_t next_settle_ns;
+	bool failing; /* the last look did, which has been logged */
 };
 
 /* Whose threads are looked at; NULL: they are not, or not any more. With the engine's lock. */
@@ -27,7 +28,7 @@ static inline struct target *waits__target_of(const struct waits *w, const struc
 }
 
 struct look_outcome {
-	bool whole;       /* the kernel gave all threads that there are */
+	int error;        /* 0: the kernel gave all threads that there are */
 	size_t moved;     /* threads that ran on while they were looked at */
 	uint64_t read_ns; /* CPU time for going through the threads */
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * One pass over the threads. The memory of those that wait is caught without the engine's lock, then it is asked whether
- * they have run meanwhile, and only then their stacks are unwound and counted, a few at a time under the lock.
+ * One pass over the threads. The memory of those that wait is caught without the engine's lock, then it is asked
+ * whether they have run meanwhile, and only then their stacks are unwound and counted, a few at a time under the lock.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -225,7 +225,6 @@ static struct stack *unwind(struct pass *p, struct target *t, const struct found
 		stack__unref(stack);
 		return NULL;
 	}
-	w->figures.caught++;
 	return stack;
 }
 
@@ -279,9 +278,9 @@ void waits__look_once(struct waits *w, bool catches, struct look_outcome *out)
 	uint64_t began_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID);
 	struct pass p = { .waits = w, .began_ns = clock__now_ns() };
 
-	out->whole = !thread_looks__read(w->looks, SO_LOOK_CHANGED, &p.bytes, &p.length);
+	out->error = thread_looks__read(w->looks, SO_LOOK_CHANGED, &p.bytes, &p.length);
 	p.read_ns = clock__read_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
-	if (out->whole && !choose_threads(&p, catches) && p.n_found)
+	if (!out->error && !choose_threads(&p, catches) && p.n_found)
 		catch_all(&p);
 	release(&p);
 	out->moved = p.moved;

@@ -5,7 +5,7 @@
 
 #include "stakeout/threads_abi.h"
 
-/* Threads of all watched processes together. Those beyond are written out at each look, which is dear but right. */
+/* Threads of all watched processes together. Those beyond are written out at each look, and have no stacks. */
 #define SO_MAX_LOOKED_THREADS 65536
 
 enum so_look_mode {

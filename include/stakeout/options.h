@@ -81,8 +81,8 @@ enum options_result {
 
 /*
  * argv[0] is the command's name. A number without a dash is the value of the option for a PID, where there is one that
- * has none yet, unless a file is called so and one is asked for. Strings stay argv's. Returns an options_result, or -EINVAL:
- * wrong usage, in words.
+ * has none yet, unless a file is called so and one is asked for. Strings stay argv's. Returns an options_result, or
+ * -EINVAL: wrong usage, in words.
  */
 int options__parse(const struct option_table *table, int argc, char **argv, struct so_error *err);
 /* The entry of a file of settings, by its full name; NULL: there is no such. */

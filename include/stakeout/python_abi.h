@@ -128,7 +128,8 @@ enum so_python_state {
 };
 
 /* What the Python frames of a thread that has any add to what its stack is known by. */
-static inline __attribute__((always_inline)) __u64 py_stack_hash(__u64 stack, __u64 python, __u32 tgid, __u32 flags, __u32 state)
+static inline __attribute__((always_inline)) __u64 py_stack_hash(__u64 stack, __u64 python, __u32 tgid, __u32 flags,
+								 __u32 state)
 {
 	return so_mix(so_mix(stack, python), (__u64)tgid << 32 | flags << 16 | state);
 }

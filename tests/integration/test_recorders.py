@@ -65,6 +65,10 @@ def test_a_command():
     assert missing.stderr.endswith("cannot execute '/no/such/program': No such file or directory\n"), missing.stderr
     ended = run([STAKEOUT, "record", "-q", "-o", path, "--", "sh", "-c", "kill -TERM $$"])
     assert ended.returncode == 128 + 15 and ended.stderr == "", ended.stderr
+    piped = run([STAKEOUT, "record", "-q", "-o", path, "--", "sh", "-c", "kill -PIPE $$"])
+    assert piped.returncode == 128 + 13, piped
+    spared = run(["nohup", STAKEOUT, "record", "-q", "-o", path, "--", "sh", "-c", "kill -HUP $$; exit 3"])
+    assert spared.returncode == 3, spared
 
 
 def test_a_look_at_an_unwatched_process():

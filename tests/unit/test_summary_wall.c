@@ -69,7 +69,7 @@ static void the_line_that_its_user_wrote(void **state)
 {
 	assert_int_equal(OWN(FUTEX, SEM, WAIT_LINE, QUEUE, CONSUME, PRODUCE), CONSUME);
 	assert_int_equal(OWN(CPP, TORCH, CONSUME), CONSUME);
-	/* Without one of its own: the innermost of Python, else of its own library, else of the C library, else at all. */
+	/* Without one of its own: the innermost of Python, else of a library, else of the C library, else at all. */
 	assert_int_equal(OWN(FUTEX, SEM, FROZEN, WAIT_LINE, TORCH, CPP), FROZEN);
 	assert_int_equal(OWN(FUTEX, SEM, CPP), CPP);
 	assert_int_equal(OWN(FUTEX, POLL, SEM), POLL);
@@ -116,6 +116,29 @@ static struct summary_wall *summarise(const struct profile *profile, struct scop
 	return wall;
 }
 
+static void what_is_missing_is_said(void **state)
+{
+	const char *comments[] = { "stakeout.wall.without_ns=2500000000", "stakeout.wall.lost_ns=1000000000" };
+	struct profile profile = fed;
+	struct scope scope;
+	size_t length;
+	char *text;
+	FILE *out = open_memstream(&text, &length);
+
+	profile.comments = comments;
+	profile.n_comments = 2;
+	{
+		_cleanup_(summary_wall) struct summary_wall *wall = summarise(&profile, &scope);
+
+		summary_wall__print(wall, out);
+	}
+	fclose(out);
+	assert_non_null(
+		strstr(text, "\nfor 2.5 s of this there was no look at waiting threads: only who ran is in it\n"));
+	assert_non_null(strstr(text, "\nfor 1.0 s of threads' time there was no memory: it is missing\n"));
+	free(text);
+}
+
 static void as_text(void **state)
 {
 	struct scope scope;
@@ -124,7 +147,7 @@ static void as_text(void **state)
 	char *text;
 	FILE *out = open_memstream(&text, &length);
 
-	summary_wall__print(wall, false, out);
+	summary_wall__print(wall, out);
 	fclose(out);
 	assert_string_equal(
 		text, "5 threads ran 3.10 s in 10.0 s (31 % of one CPU); of their wall time, 50.0 s:\n"
@@ -224,7 +247,7 @@ static void a_profile_of_nothing(void **state)
 
 	none.n_samples = 0;
 	wall = summarise(&none, &scope);
-	summary_wall__print(wall, false, out);
+	summary_wall__print(wall, out);
 	fclose(out);
 	assert_string_equal(text, "");
 	free(text);
@@ -237,11 +260,9 @@ static void a_profile_of_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_line_that_its_user_wrote),
-		cmocka_unit_test(as_text),
-		cmocka_unit_test(as_json),
-		cmocka_unit_test(a_profile_without_wall_time),
-		cmocka_unit_test(a_profile_of_nothing),
+		cmocka_unit_test(the_line_that_its_user_wrote), cmocka_unit_test(as_text),
+		cmocka_unit_test(what_is_missing_is_said),      cmocka_unit_test(as_json),
+		cmocka_unit_test(a_profile_without_wall_time),  cmocka_unit_test(a_profile_of_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

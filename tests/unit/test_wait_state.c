@@ -44,7 +44,7 @@ static const struct {
 	{ "io-disk", "k:jbd2_log_wait_commit k:ext4_sync_file k:vfs_fsync_range k:do_fsync libc.so.6:fsync" },
 	{ "gpu", "k:nvidia_poll k:do_sys_poll libc.so.6:poll libcuda.so.535.1:cuCtxSynchronize p:t.py:f" },
 	{ "gpu", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_wait libcuda.so.1:[libcuda.so.1+0x10]" },
-	/* The interpreter's lock: by name, and where it has no symbols by the one condition that is waited for in time. */
+	/* The interpreter's lock: by name, and without symbols by the one condition with a timeout. */
 	{ "gil", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_timedwait libpython3.12.so:take_gil p:a.py:f" },
 	{ "gil",
 	  "k:futex_do_wait k:do_futex libc.so.6:sem_wait python3.11:x python3.11:PyEval_RestoreThread p:a.py:f" },
