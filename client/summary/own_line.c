@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "client/render/frame_text.h"
 #include "profile/waiting_modules.h"
 #include "stakeout/short_path.h"
 
@@ -59,7 +60,7 @@ size_t thread_role(const struct profile *profile, const struct profile_sample *s
 
 size_t own_line(const struct profile *profile, const struct profile_sample *sample)
 {
-	size_t python = SIZE_MAX, module = SIZE_MAX, native = SIZE_MAX, user = SIZE_MAX;
+	size_t python = SIZE_MAX, module = SIZE_MAX, native = SIZE_MAX, nameless = SIZE_MAX, user = SIZE_MAX;
 
 	for (size_t i = 0; i < sample->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
@@ -74,7 +75,11 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 			python = sample->lines[i];
 		if (line->python && module == SIZE_MAX)
 			module = sample->lines[i];
-		if (!line->python && native == SIZE_MAX && *line->mapping && !is_system_library(line->mapping))
+		if (line->python || !*line->mapping || is_system_library(line->mapping))
+			continue;
+		if (frame_text__is_unnamed(line))
+			nameless = nameless == SIZE_MAX ? sample->lines[i] : nameless;
+		else if (native == SIZE_MAX)
 			native = sample->lines[i];
 	}
 	if (python != SIZE_MAX)
@@ -83,6 +88,8 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 		return module;
 	if (native != SIZE_MAX)
 		return native;
+	if (nameless != SIZE_MAX)
+		return nameless;
 	if (user != SIZE_MAX)
 		return user;
 	return sample->n_lines ? sample->lines[0] : SIZE_MAX;

@@ -10,8 +10,8 @@
 /*
  * Index of profile->lines: the innermost Python line outside of the standard library and of installed packages; without
  * one the innermost outside of the modules that others wait with (threading, queue, ...), or the innermost of all;
- * without Python the innermost user frame outside of the C and C++ libraries. SIZE_MAX:
- * the sample has no frame.
+ * without Python the innermost user frame outside of the C and C++ libraries, one with a name before one without.
+ * SIZE_MAX: the sample has no frame.
  */
 size_t own_line(const struct profile *profile, const struct profile_sample *sample);
 

@@ -38,6 +38,7 @@ enum {
 	CPP,
 	FROZEN,
 	POLL,
+	STRIPPED,
 };
 
 static struct profile_line lines[] = {
@@ -54,6 +55,7 @@ static struct profile_line lines[] = {
 	[CPP] = NATIVE("Simulator::step()", "/app/libsim.so"),
 	[FROZEN] = PY("_find_and_load", "<frozen importlib._bootstrap>", 3),
 	[POLL] = NATIVE("[vdso]", "[vdso]"),
+	[STRIPPED] = NATIVE("[libruby.so+0x20a240]", "/usr/lib/libruby.so"),
 };
 
 static size_t own(const uint32_t *stack, size_t n)
@@ -72,6 +74,8 @@ static void the_line_that_its_user_wrote(void **state)
 	/* Without one of its own: the innermost of Python, else of a library, else of the C library, else at all. */
 	assert_int_equal(OWN(FUTEX, SEM, FROZEN, WAIT_LINE, TORCH, CPP), FROZEN);
 	assert_int_equal(OWN(FUTEX, SEM, CPP), CPP);
+	assert_int_equal(OWN(FUTEX, SEM, STRIPPED, CPP), CPP);
+	assert_int_equal(OWN(FUTEX, SEM, STRIPPED), STRIPPED);
 	assert_int_equal(OWN(FUTEX, POLL, SEM), POLL);
 	assert_int_equal(OWN(FUTEX, SEM), SEM);
 	assert_int_equal(OWN(FUTEX), FUTEX);
