@@ -13,7 +13,7 @@ struct dump_process {
 	pid_t pid, ppid;
 	unsigned depth; /* how many others of them are above it */
 	bool ended;
-	char comm[64];
+	char comm[16];
 };
 
 enum dump_tree {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "stakeout/array.h"
+#include "stakeout/proc_stat.h"
 
 static ssize_t read_stat(pid_t pid, char *text, size_t size)
 {
@@ -22,32 +23,21 @@ static ssize_t read_stat(pid_t pid, char *text, size_t size)
 	return fd < 0 ? -errno : read(fd, text, size);
 }
 
-/* The name may have any bytes in it, parentheses too: it ends at the last one. */
-bool process_list__parse_stat(const char *text, struct process_entry *out)
-{
-	const char *begin = strchr(text, '('), *end = strrchr(text, ')');
-	struct process_entry entry = { .pid = atoi(text) };
-	char state;
-
-	if (!begin || !end || end < begin || entry.pid <= 0 || sscanf(end + 1, " %c %d", &state, &entry.ppid) != 2)
-		return false;
-	snprintf(entry.comm, sizeof(entry.comm), "%.*s", (int)(end - begin - 1), begin + 1);
-	entry.ended = state == 'Z' || state == 'X';
-	*out = entry;
-	return true;
-}
-
 static int add(struct process_list *list, pid_t pid)
 {
 	char text[1024];
 	ssize_t n = read_stat(pid, text, sizeof(text) - 1);
-	struct process_entry entry;
+	struct process_entry entry = { .pid = pid };
+	struct proc_stat stat;
 
 	if (n <= 0)
 		return 0; /* it has ended */
 	text[n] = '\0';
-	if (!process_list__parse_stat(text, &entry))
+	if (!proc_stat__parse(text, &stat))
 		return 0;
+	entry.ppid = stat.ppid;
+	entry.ended = stat.ended;
+	snprintf(entry.comm, sizeof(entry.comm), "%s", stat.comm);
 	if (ARRAY_RESERVE(list->entries, list->capacity, list->n + 1))
 		return -ENOMEM;
 	list->entries[list->n++] = entry;

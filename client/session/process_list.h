@@ -12,8 +12,8 @@
 
 struct process_entry {
 	pid_t pid, ppid;
-	bool ended;    /* a zombie: its parent has not waited for it yet */
-	char comm[64]; /* any bytes */
+	bool ended;    /* all of its threads have; its parent has not waited for it yet */
+	char comm[16]; /* any bytes */
 };
 
 /* All zero is an empty one. */
@@ -32,8 +32,5 @@ const struct process_entry *process_list__find(const struct process_list *list, 
 bool process_list__has_children(const struct process_list *list, pid_t pid);
 /* Whether `above` is the parent of pid, or that parent's parent, and so on. */
 bool process_list__is_below(const struct process_list *list, pid_t pid, pid_t above);
-
-/* A line of /proc/PID/stat, man 5 proc_pid_stat. false: it is none. */
-bool process_list__parse_stat(const char *text, struct process_entry *out);
 
 #endif

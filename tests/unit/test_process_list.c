@@ -13,32 +13,40 @@
 
 #include "client/session/process_arguments.h"
 #include "client/session/process_list.h"
+#include "stakeout/proc_stat.h"
+
+/* Behind a process's parent: 18 numbers, its threads, and 31 more. */
+#define REST(threads)                                                                                                  \
+	" 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 " #threads                                                             \
+	" 0 99 4096 1 18446744073709551615 1 1 140 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 1 1 1 200 1 1 1 0"
 
 static void lines_of_stat(void **state)
 {
 	static const struct {
 		const char *text;
-		pid_t pid, ppid;
+		pid_t ppid;
 		bool ended;
 		const char *comm;
 	} cases[] = {
-		{ "7 (bash) S 5 7 7 0", 7, 5, false, "bash" },
-		{ "4194304 (a) b) (c) R 1 2", 4194304, 1, false, "a) b) (c" },
-		{ "7 () Z 0 0", 7, 0, true, "" },
-		{ "7 (x\n) X 3", 7, 3, true, "x\n" },
+		{ "7 (bash) S 5" REST(1), 5, false, "bash" },
+		{ "4194304 (a) b) (c) R 1" REST(1), 1, false, "a) b) (c" },
+		{ "7 () Z 0" REST(1), 0, true, "" },
+		{ "7 (x\n) X 3" REST(1), 3, true, "x\n" },
+		/* The first thread has ended, others have not. */
+		{ "7 (x) Z 3" REST(2), 3, false, "x" },
 	};
-	static const char *const bad[] = { "", "7", "7 (bash", "7 bash) S 5", "7 (bash) S", "x (bash) S 5", ")7( S 5" };
-	struct process_entry entry;
+	static const char *const bad[] = { "",		"7",		   "7 (bash",	       "7 bash) S 5" REST(1),
+					   "7 (bash) S", "7 (bash) S 5 7 7", ")7( S 5" REST(1) };
+	struct proc_stat stat;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		assert_true(process_list__parse_stat(cases[i].text, &entry));
-		assert_int_equal(entry.pid, cases[i].pid);
-		assert_int_equal(entry.ppid, cases[i].ppid);
-		assert_int_equal(entry.ended, cases[i].ended);
-		assert_string_equal(entry.comm, cases[i].comm);
+		assert_true(proc_stat__parse(cases[i].text, &stat));
+		assert_int_equal(stat.ppid, cases[i].ppid);
+		assert_int_equal(stat.ended, cases[i].ended);
+		assert_string_equal(stat.comm, cases[i].comm);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_false(process_list__parse_stat(bad[i], &entry));
+		assert_false(proc_stat__parse(bad[i], &stat));
 }
 
 static void this_process_and_its_child(void **state)
