@@ -3,11 +3,13 @@
 # unless the caller says how many.
 
 #: make check        builds everything and runs the tests, some minutes (FILTER=PATTERN: those whose names hold it)
-#: make check-long   all tests: also machines under qemu, statistics, sanitizers, fuzzers (FUZZ_SECONDS=60 each)
+#: make check-long   all tests: also machines under qemu, statistics, sanitizers, fuzzers (FUZZ_SECONDS=60 each), two
+#:                   hours of mixed load (LOAD_SECONDS=7200)
 
 FUZZ_NAMES   := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TESTS   := $(FUZZ_NAMES:%=$(BUILD)/tests/fuzz/%)
 FUZZ_SECONDS ?= 60
+LOAD_SECONDS ?= 7200
 FILTER       ?=
 RUN_OPTIONS  ?=
 
@@ -33,7 +35,7 @@ pythons:
 	-tests/pythons/fetch $(PYTHONS) 3.14
 
 ALL_CPUS  = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
-RUN_TESTS = MAKEFLAGS= STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) \
+RUN_TESTS = MAKEFLAGS= STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) STAKEOUT_LOAD_SECONDS=$(LOAD_SECONDS) \
 	STAKEOUT_PYTHONS=$$(echo $(abspath $(PYTHONS))/*/python3 | tr ' ' :) \
 	tests/run $(if $(FILTER),--filter '$(FILTER)') $(RUN_OPTIONS)
 
