@@ -5,6 +5,7 @@ stay whole, the daemon answers, and its resident memory stays within what .desig
 STAKEOUT_LOAD_SECONDS says for how long (two hours, `make check-long LOAD_SECONDS=600`). Prints a line a minute.
 """
 import contextlib
+import ctypes
 import json
 import os
 import random
@@ -55,9 +56,12 @@ class Actor:
 
     @staticmethod
     def end(process):
-        """With its children."""
+        """With its children, which are this process's then."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.waitpid(-process.pid, 0)
         process.wait()
 
     def attach(self):
@@ -133,6 +137,7 @@ def start_actor(daemon, seed, programs, deadline):
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         become(MALLORY, MALLORY, [])
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
         Actor(daemon, seed, programs).run(deadline)
         status = 0
     finally:

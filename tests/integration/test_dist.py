@@ -99,7 +99,10 @@ def test_archive_is_whole():
         "bin/stakeout-nvml",
         "lib/systemd/system/stakeoutd.service",
         "share/bash-completion/completions/stakeout",
+        "share/doc/stakeout/cuda.md",
         "share/doc/stakeout/stakeoutd.conf",
+        "share/doc/stakeout/waiting.md",
+        "share/man/man1/stakeout-cuda.1",
         "share/man/man1/stakeout.1",
         "share/man/man8/stakeoutd.8",
     } < set(found), found

@@ -45,6 +45,7 @@ def test_install_and_uninstall():
         "bin/stakeoutd",
         "lib/systemd/system/stakeoutd.service",
         "share/bash-completion/completions/stakeout",
+        "share/man/man1/stakeout-cuda.1",
         "share/man/man1/stakeout.1",
         "share/man/man8/stakeoutd.8",
     ]

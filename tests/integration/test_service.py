@@ -339,6 +339,9 @@ def test_directories_of_a_service():
     assert os.listdir(other) == ["store"]
 
 
+MAN_PAGES = ("client/stakeout.1", "client/stakeout-cuda.1", "daemon/stakeoutd.8")
+
+
 def pages():
     for program, page in ((STAKEOUT, "client/stakeout.1"), (STAKEOUTD, "daemon/stakeoutd.8")):
         with open(os.path.join(SOURCE_DIR, page), encoding="utf-8") as f:
@@ -376,13 +379,13 @@ def test_man_pages_have_all_options():
 
 def test_man_pages_are_well_formed():
     man = need_tool("man")
-    for page in ("client/stakeout.1", "daemon/stakeoutd.8"):
+    for page in MAN_PAGES:
         result = run([man, "--warnings", "-l", os.path.join(SOURCE_DIR, page)], env={**os.environ, "MANPAGER": "cat"})
         assert result.returncode == 0 and not result.stderr, result.stderr
         assert "SEE ALSO" in result.stdout
     mandoc = shutil.which("mandoc")
     if mandoc:
-        for page in ("client/stakeout.1", "daemon/stakeoutd.8"):
+        for page in MAN_PAGES:
             result = run([mandoc, "-T", "lint", "-W", "warning", os.path.join(SOURCE_DIR, page)])
             assert result.returncode == 0, result.stdout
 
