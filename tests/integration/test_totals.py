@@ -130,13 +130,13 @@ def test_children_that_exist_at_attach():
 
 def test_exec():
     """The target becomes another program: the names before and after are those of their own files."""
-    target = start("execer", 4, workload("split-nopie"), 600)
-    recording = record(target.pid, duration=7).check_totals()
+    target = start("execer", 6, workload("split-nopie"), 600)
+    recording = record(target.pid, duration=9).check_totals()
     check_lost(recording)
     before, after = recording.count("before_exec", comm="execer"), recording.count("split_bag", "split_kernel")
-    assert before > 100 and after > 100, recording.comms()
+    assert before > 10 and after > 10, recording.comms()
     assert recording.count("before_exec", "split_kernel") == 0
-    assert recording.comms().get("split-nopie", 0) > 100, recording.comms()
+    assert recording.comms().get("split-nopie", 0) > 10, recording.comms()
     return recording
 
 
@@ -163,9 +163,9 @@ def test_dlopen_cuts_few_stacks():
 
 
 def test_target_ends_mid_way():
-    target = start("split", 6)
-    recording = record(target.pid, duration=30).check_complete()
-    assert recording.count("split_kernel") > 100
+    target = start("split", 8)
+    recording = record(target.pid, duration=30).check_complete(least=10)
+    assert recording.count("split_kernel") > 0.2 * recording.samples
     assert recording.stats["duration_s"] < 25, recording.stats["duration_s"]
     said = [line for line in recording.stderr.splitlines() if "end" in line or "exit" in line]
     assert said, f"nothing says that the target ended: {recording.stderr}"
