@@ -3,6 +3,7 @@
 and as many samples as the target used CPU time."""
 import os
 import re
+import signal
 
 from harness import (
     PYTHON,
@@ -130,8 +131,18 @@ def test_children_that_exist_at_attach():
 
 def test_exec():
     """The target becomes another program: the names before and after are those of their own files."""
-    target = start("execer", 6, workload("split-nopie"), 600)
-    recording = record(target.pid, duration=9).check_totals()
+    daemon, target = Daemon(), start("execer", 600, workload("split-nopie"), 600)
+    recorder = Recorder(target.pid, duration=600, global_options=("--socket", daemon.socket))
+
+    def sampled(more):
+        watched = daemon.request("GET", "/v1/targets")
+        return watched and watched[0]["samples"] > more and watched[0]["samples"]
+
+    samples = wait_until(lambda: sampled(100), "samples of the first program")
+    target.process.send_signal(signal.SIGUSR1)
+    wait_until(lambda: sampled(samples + 500), "samples of the second program")
+    recorder.process.send_signal(signal.SIGINT)
+    recording = recorder.wait().check_totals()
     check_lost(recording)
     before, after = recording.count("before_exec", comm="execer"), recording.count("split_bag", "split_kernel")
     assert before > 10 and after > 10, recording.comms()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Works for a while, then becomes another program. Usage: execer SECONDS PROGRAM [ARGUMENT …] */
+/* Works for a while or until SIGUSR1, then becomes another program. Usage: execer SECONDS PROGRAM [ARGUMENT …] */
+#include <signal.h>
 #include <unistd.h>
 
 #include "work.h"
@@ -7,6 +8,14 @@
 FRAME uint64_t before_exec(uint64_t x)
 {
 	return work__mix(x, 20000) + 1;
+}
+
+static volatile sig_atomic_t told;
+
+static void tell(int signal)
+{
+	(void)signal;
+	told = 1;
 }
 
 int main(int argc, char **argv)
@@ -18,8 +27,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: execer SECONDS PROGRAM [ARGUMENT …]\n");
 		return 2;
 	}
+	signal(SIGUSR1, tell);
 	work__ready();
-	while (work__now_s() < deadline)
+	while (work__now_s() < deadline && !told)
 		work__same(&first, before_exec(13));
 	printf("exec %016llx\n", (unsigned long long)first);
 	fflush(stdout);
