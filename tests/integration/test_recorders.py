@@ -9,12 +9,15 @@ import sys
 import time
 
 from harness import (
+    PYTHON,
     STAKEOUT,
     Recorder,
+    Target,
     need_bpf,
     quiet,
     record,
     run,
+    script,
     start,
     temporary_dir,
 )
@@ -69,6 +72,26 @@ def test_a_command():
     assert piped.returncode == 128 + 13, piped
     spared = run(["nohup", STAKEOUT, "record", "-q", "-o", path, "--", "sh", "-c", "kill -HUP $$; exit 3"])
     assert spared.returncode == 3, spared
+
+
+def test_without_a_file_a_new_one_is_kept():
+    """It is named by what was recorded, is pprof wherever standard output goes, and the next commands read it."""
+    need_bpf()
+    where = temporary_dir()
+    target = Target([PYTHON, script("py_order.py"), "600"])
+    done = run([STAKEOUT, "record", "-p", target.pid, "-d", "1"], cwd=where)
+    assert done.returncode == 0 and done.stdout == "", done
+    (name,) = os.listdir(where)
+    assert re.fullmatch(rf"stakeout-py_order.py-{target.pid}-\d{{8}}T\d{{6}}[.]pb[.]gz", name), name
+    commands = re.findall(r"^(?:next:|     ) (stakeout .*)$", done.stderr, re.M)
+    assert len(commands) == 2 and all(name in command for command in commands), done.stderr
+    for command in commands:
+        next_one = run([STAKEOUT, *command.split()[1:]], cwd=where)
+        assert next_one.returncode == 0 and next_one.stderr == "", next_one
+    assert sorted(os.listdir(where)) == [name.replace(".pb.gz", ".html"), name], os.listdir(where)
+    folded = run([STAKEOUT, "record", "-q", "-p", target.pid, "-d", "1", "-o", "-"], cwd=where)
+    assert re.match(r"python\S*;.* \d+$", folded.stdout.splitlines()[0]), folded.stdout[:500]
+    assert len(os.listdir(where)) == 2, os.listdir(where)
 
 
 def test_a_look_at_an_unwatched_process():
