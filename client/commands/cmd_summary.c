@@ -134,11 +134,10 @@ static int summarise_process(const struct globals *globals, struct summarising *
 
 static int summarise_file(struct summarising *s, struct so_error *err)
 {
-	_cleanup_free_ uint8_t *bytes = NULL;
-	size_t length = 0;
-	int ret = profile_file__read(s->input, &bytes, &length, err);
+	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
+	int ret = profile_file__read(s->input, NULL, &file, err);
 
-	ret = ret ?: profile__read(bytes, length, &s->profile, err);
+	s->profile = TAKE_PTR(file.profile);
 	return ret ? ret : write_all(s, err);
 }
 
@@ -197,8 +196,8 @@ static int parse(int argc, char **argv, struct summarising *s)
 		.usage = "summary PID | FILE [OPTION]...",
 		.about = "Shows where a process spends its time: who runs, who waits and for what; categories,\n"
 			 "phases, functions, source lines, threads and processes. A watched process's since it\n"
-			 "is watched, another's in the next seconds. FILE: a recorded pprof file instead; '-' is\n"
-			 "standard input.",
+			 "is watched, another's in the next seconds. FILE: a recorded pprof file, or folded\n"
+			 "stacks, instead; '-' is standard input.",
 		.entries = entries,
 		.positional_value = &s->input,
 	};
