@@ -7,6 +7,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/look.h"
 #include "client/session/interrupt.h"
+#include "client/session/named_process.h"
 #include "client/session/message.h"
 #include "client/session/output.h"
 #include "client/session/past.h"
@@ -199,6 +200,7 @@ static int parse(int argc, char **argv, struct summarising *s)
 			 "is watched, another's in the next seconds. FILE: a recorded pprof file, or folded\n"
 			 "stacks, instead; '-' is standard input.",
 		.entries = entries,
+		.find_process = named_process__find,
 		.positional_value = &s->input,
 	};
 

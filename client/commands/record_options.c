@@ -7,6 +7,7 @@
 
 #include "stakeout/options.h"
 #include "client/render/selection.h"
+#include "client/session/named_process.h"
 
 static int check_weight(struct record_options *options, const char *word, struct so_error *err)
 {
@@ -90,7 +91,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	};
 	const char *format = NULL, *event = NULL, *weight = NULL;
 	const struct option_entry entries[] = {
-		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record" },
+		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &options.duration_s,
 		  "how long (10; a command: to its end): 90, 5m, 1h,\n'unlimited': until Ctrl-C" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &options.rate_hz, "samples a second of CPU time (99)" },
@@ -129,6 +130,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 			 "Without -o and -f a pprof file is kept in the working directory, wherever standard\n"
 			 "output goes; -o - writes folded stacks there.",
 		.entries = entries,
+		.find_process = named_process__find,
 		.command = &options.command,
 	};
 	int ret = options__parse(&table, argc, argv, err);

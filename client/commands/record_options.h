@@ -19,7 +19,7 @@ struct record_options {
 	char **command; /* that is started to be recorded, in place of a PID; NULL: none */
 	double duration_s; /* 0: until stopped */
 	unsigned rate_hz;
-	const char *output; /* NULL: a new file in the working directory */
+	const char *output; /* NULL: a new file in this directory */
 	enum format format;
 	const char *stats; /* NULL: none */
 	struct render_options render;
@@ -35,8 +35,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 
 #define RECORD_STEM_BYTES 128
 /*
- * How the file begins when -o is absent: stakeout-NAME-PID-YYYYmmddTHHMMSS, local time. name: of the process or command,
- * any bytes; what a shell would act on becomes '_'.
+ * How the file begins when -o is absent: stakeout-NAME-PID-YYYYmmddTHHMMSS, local time. name: of the process or
+ * command, any bytes; what a shell would act on becomes '_'.
  */
 void record_options__default_stem(const struct record_options *options, const char *name, time_t now,
 				  char stem[RECORD_STEM_BYTES]);

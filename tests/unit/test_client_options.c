@@ -152,6 +152,7 @@ static void wrong_usage(void **state)
 		{ "record -p +5", "process ID" },
 		{ "record -p 0x10", "process ID" },
 		{ "record -p 12x", "process ID" },
+		{ "record -p no-such-program", "'no-such-program' is not a process ID, and no process is called so" },
 		{ "record -p 4194305", "process ID" },
 		{ "record -p 99999999999999999999", "process ID" },
 		{ "record -p 1 -r 0", "sampling rate" },
