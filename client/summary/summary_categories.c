@@ -80,10 +80,7 @@ static uint32_t function_of(const struct sorter *sorter, const struct profile_sa
 	for (size_t i = 0; i <= verdict->frame && verdict->frame < sample->n_lines; i++)
 		if (line_at(sorter, sample, i)->python)
 			return functions->of_line[sample->lines[i]];
-	for (size_t i = 0; i < sample->n_lines; i++)
-		if (functions->of_line[sample->lines[i]] != NAMES_NONE)
-			return functions->of_line[sample->lines[i]];
-	return NAMES_NONE;
+	return names__leaf(functions, sample);
 }
 
 /* Outside the outermost frame of the activity that holds together with the innermost one. */
