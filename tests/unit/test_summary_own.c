@@ -87,6 +87,12 @@ static void own_lines_before_libraries(void **state)
 		   true);
 }
 
+/* Nobody wrote a frame that could not be read. */
+static void a_frame_without_a_file_is_no_line(void **state)
+{
+	assert_has("python3;main (own.py:3);[python:stale] 9\n", &plain, "largest: main (own.py:3), 100.0 % [", true);
+}
+
 static void tables_stand_in_their_order(void **state)
 {
 	static const char *const titles[] = {
@@ -133,6 +139,7 @@ int main(void)
 		cmocka_unit_test(one_line_is_named),
 		cmocka_unit_test(code_of_the_interpreter_is_the_functions),
 		cmocka_unit_test(own_lines_before_libraries),
+		cmocka_unit_test(a_frame_without_a_file_is_no_line),
 		cmocka_unit_test(tables_stand_in_their_order),
 		cmocka_unit_test(rows_and_terminals),
 		cmocka_unit_test(short_lived_processes_are_one_row),
