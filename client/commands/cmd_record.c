@@ -18,6 +18,7 @@
 #include "client/render/selection.h"
 #include "client/session/session.h"
 #include "client/session/target.h"
+#include "client/session/waiting_note.h"
 
 #define POLL_MS 100
 
@@ -100,6 +101,8 @@ static int attach(struct recording *recording, struct so_error *err)
 		.cuda = of_event(recording),
 		.cuda_budget_percent = recording->options->budget_percent,
 	};
+	_cleanup_(waiting_note) struct waiting_note *note =
+		recording->progress ? waiting_note__begin("reading the tables of process %d", options->pid) : NULL;
 
 	if (of_event(recording))
 		return target__attach_at_any_rate(session__api(recording->session), &request, &recording->target, err);

@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Programs of known truth: the first line of the summary names the line in which most of the time goes."""
+import contextlib
 import json
 import os
+import pty
 import re
+import subprocess
 
-from harness import PYTHON, SOURCE_DIR, STAKEOUT, Target, long, need_bpf, need_module, run, start, temporary_dir
+from harness import (
+    PYTHON,
+    SOURCE_DIR,
+    STAKEOUT,
+    Target,
+    long,
+    need_bpf,
+    need_module,
+    run,
+    spawn,
+    start,
+    temporary_dir,
+)
 
 # In each the line with "HOT" takes nearly all of the CPU time, in its own code or in what it calls.
 ARITHMETIC = """
@@ -135,3 +150,29 @@ def test_cpp():
     with open(os.path.join(SOURCE_DIR, "tests/workloads/cpp_lines.cpp"), encoding="utf-8") as file:
         line = next(i + 1 for i, text in enumerate(file) if "LINE cell" in text)
     check_verdict(record(start("cpp_lines", "600")), f"(cpp_lines.cpp:{line} in cpp_lines)")
+
+
+def on_a_terminal(argv):
+    """What a program writes to a terminal that is its standard error; its standard output is a pipe."""
+    ours, theirs = pty.openpty()
+    process = spawn(argv, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    text = b""
+    with contextlib.suppress(OSError):  # the end of a terminal's last writer
+        while True:
+            text += os.read(ours, 4096)
+    os.close(ours)
+    assert process.wait() == 0, text
+    return text.decode()
+
+
+def test_progress_while_tables_are_read():
+    need_bpf()
+    target = start("split", 600)
+    words = f"reading the tables of process {target.pid}"
+    for command in (["record", "-o", os.devnull, "-f", "folded"], ["summary"]):
+        argv = [STAKEOUT, *command, "-p", str(target.pid), "-d", "1"]
+        text = on_a_terminal(argv)
+        assert text.index(words) < text.rindex("\r\x1b[K"), text
+        assert words not in run(argv).stderr
+    assert words not in on_a_terminal([STAKEOUT, "record", "-q", "-o", os.devnull, "-f", "folded", *argv[2:]])
