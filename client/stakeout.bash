@@ -22,14 +22,15 @@ _stakeout_argument()
 		sed -nE '1s/^ +(-., +)?--[a-z-]+ ([A-Z=]+) .*/\2/p'
 }
 
-# All processes but kernel threads, which have no command line.
+# All processes but kernel threads, which have no command line; and how they are called, but for names with blanks.
 _stakeout_pids()
 {
-	local dir
+	local dir comm
 
 	for dir in /proc/[0-9]*; do
 		if [ -r "$dir/cmdline" ] && read -r -n 1 _ 2>/dev/null < "$dir/cmdline"; then
 			echo "${dir#/proc/}"
+			read -r comm 2>/dev/null < "$dir/comm" && [[ $comm =~ ^[[:alnum:]._+-]+$ ]] && echo "$comm"
 		fi
 	done
 }

@@ -5,6 +5,7 @@
 
 #include "client/commands/commands.h"
 #include "client/session/message.h"
+#include "client/session/named_process.h"
 #include "client/session/rules.h"
 #include "client/commands/running.h"
 #include "client/session/target.h"
@@ -78,6 +79,7 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		.about = "Lets the running daemon watch a process until 'stakeout detach' or its end, or all\n"
 			 "processes that match a rule, those that begin later too, until the daemon's end.",
 		.entries = entries,
+		.find_process = named_process__find,
 	};
 	int status = running__parse(&table, argc, argv);
 

@@ -8,6 +8,7 @@
 #include "client/commands/commands.h"
 #include "client/cuda/cuda_view.h"
 #include "client/session/interrupt.h"
+#include "client/session/named_process.h"
 #include "client/session/message.h"
 #include "client/session/output.h"
 #include "client/session/past.h"
@@ -192,6 +193,7 @@ static int parse(int argc, char **argv, struct watching *w)
 			 "about them. Times are those of the calls, never of the kernels on the GPU.\n"
 			 "--since and --at show the past of a process that is or was attached with --cuda.",
 		.entries = entries,
+		.find_process = named_process__find,
 	};
 	struct so_error err = { .text = "" };
 	int status = running__parse_pid(&table, &w->pid, argc, argv);

@@ -4,6 +4,7 @@
 
 #include "client/commands/commands.h"
 #include "client/session/message.h"
+#include "client/session/named_process.h"
 #include "client/session/rules.h"
 #include "client/commands/running.h"
 #include "client/session/target.h"
@@ -49,6 +50,7 @@ int cmd_detach(const struct globals *globals, int argc, char **argv)
 			 "rule,\n"
 			 "with the watch over all that it attached.",
 		.entries = entries,
+		.find_process = named_process__find,
 	};
 	int status = running__parse(&table, argc, argv);
 

@@ -9,6 +9,7 @@
 #include "client/commands/dump_look.h"
 #include "client/commands/dump_processes.h"
 #include "client/commands/running.h"
+#include "client/session/named_process.h"
 #include "client/render/dump_many.h"
 #include "client/render/dump_text.h"
 #include "client/session/interrupt.h"
@@ -297,6 +298,7 @@ static int parse(int argc, char **argv, struct dumping *d, struct so_error *err)
 			 "that runs all the time shows the stack it had most often in a tenth of a second.\n"
 			 "Threads with equal stacks are shown as one, those of several processes too.",
 		.entries = entries,
+		.find_process = named_process__find,
 		.end = "A launcher is shown with all processes below it, but for --json: a shell, make, sudo,\n"
 		       "timeout, xargs, mpirun, mpiexec, srun, torchrun, accelerate, deepspeed and their like,\n"
 		       "and Python that runs one of these or a module of torch.distributed.",

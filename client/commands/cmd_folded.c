@@ -3,6 +3,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/fetch.h"
 #include "client/commands/running.h"
+#include "client/session/named_process.h"
 #include "client/render/selection.h"
 
 int cmd_folded(const struct globals *globals, int argc, char **argv)
@@ -27,6 +28,7 @@ int cmd_folded(const struct globals *globals, int argc, char **argv)
 			 "those\n"
 			 "of a time that its history holds.",
 		.entries = entries,
+		.find_process = named_process__find,
 	};
 	int status = running__parse_pid(&table, &options.pid, argc, argv);
 

@@ -3,6 +3,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/fetch.h"
 #include "client/commands/running.h"
+#include "client/session/named_process.h"
 #include "client/render/format.h"
 #include "client/session/message.h"
 
@@ -23,6 +24,7 @@ int cmd_profile(const struct globals *globals, int argc, char **argv)
 		.about = "Writes the profile that the running daemon has of a process: pprof, gzip-compressed.\n"
 			 "It holds everything; 'stakeout render' shows parts of it.",
 		.entries = entries,
+		.find_process = named_process__find,
 	};
 	int status = running__parse_pid(&table, &options.pid, argc, argv);
 

@@ -11,12 +11,14 @@
 #include "client/session/interrupt.h"
 #include "client/session/message.h"
 #include "client/session/output.h"
+#include "client/session/process_arguments.h"
 #include "profile/profile.h"
 #include "client/commands/record_options.h"
 #include "client/render/render.h"
 #include "client/render/selection.h"
 #include "client/session/session.h"
 #include "client/session/target.h"
+#include "client/session/waiting_note.h"
 
 #define POLL_MS 100
 
@@ -45,18 +47,37 @@ static void cleanup__recording(struct recording *recording)
 	output__free(recording->output);
 }
 
+/* What the process or command is called; "": it has no arguments, or cannot be read. */
+static void read_name(const struct record_options *options, char *name, size_t size)
+{
+	char arguments[4096];
+	ssize_t n = 0;
+
+	/* The command has not begun yet: its process is still a copy of this one. */
+	if (options->command) {
+		for (char **word = options->command; *word && (size_t)n + strlen(*word) < sizeof(arguments); word++)
+			n += stpcpy(arguments + n, *word) + 1 - (arguments + n);
+	} else {
+		n = process_arguments__read(options->pid, arguments, sizeof(arguments));
+	}
+	snprintf(name, size, "%s", n > 0 ? process_arguments__name(arguments, (size_t)n) : "");
+}
+
+static int open_new(struct recording *recording, struct so_error *err)
+{
+	const struct record_options *options = recording->options;
+	char name[64], stem[RECORD_STEM_BYTES];
+
+	read_name(options, name, sizeof(name));
+	record_options__default_stem(options, name, time(NULL), stem);
+	return output__open_new(stem, format__ending(options->format), &recording->output, err);
+}
+
 static int open_outputs(struct recording *recording, struct so_error *err)
 {
 	const struct record_options *options = recording->options;
-	char path[128];
-	int ret;
+	int ret = options->output ? output__open(options->output, &recording->output, err) : open_new(recording, err);
 
-	if (!options->output) {
-		record_options__default_output(options, time(NULL), path, sizeof(path));
-		if (!options->quiet)
-			message__note("recording into %s", path);
-	}
-	ret = output__open(options->output ? options->output : path, &recording->output, err);
 	if (!ret && options->stats)
 		ret = output__open(options->stats, &recording->stats_output, err);
 	return ret;
@@ -80,6 +101,8 @@ static int attach(struct recording *recording, struct so_error *err)
 		.cuda = of_event(recording),
 		.cuda_budget_percent = recording->options->budget_percent,
 	};
+	_cleanup_(waiting_note) struct waiting_note *note =
+		recording->progress ? waiting_note__begin("reading the tables of process %d", options->pid) : NULL;
 
 	if (of_event(recording))
 		return target__attach_at_any_rate(session__api(recording->session), &request, &recording->target, err);
@@ -218,6 +241,18 @@ static int write_outputs(struct recording *recording, struct so_error *err)
 	return ret ? ret : empty;
 }
 
+/* The name has nothing that a shell would act on. */
+static void say_next(const struct recording *recording)
+{
+	const char *name = output__name(recording->output);
+	int stem = (int)(strlen(name) - strlen(format__ending(recording->options->format)));
+
+	if (recording->options->output || recording->options->format == FORMAT_HTML)
+		return;
+	message__note("next: stakeout summary %s", name);
+	message__note("      stakeout render %s -o %.*s.html", name, stem, name);
+}
+
 /* selected: not more than was asked for. */
 static void say_result(const struct recording *recording, bool selected)
 {
@@ -237,6 +272,7 @@ static void say_result(const struct recording *recording, bool selected)
 		message__note("%s", note);
 	message__note("wrote %s (%llu stack%s)", output__name(recording->output), (unsigned long long)stacks,
 		      stacks == 1 ? "" : "s");
+	say_next(recording);
 }
 
 /* Before the daemon: it leaves itself out of what started it, and is no child of the command. */

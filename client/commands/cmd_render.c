@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* stakeout render: any tool's pprof file as folded stacks, as a flame graph, or in a few lines. */
+/* stakeout render: any tool's pprof file or folded stacks as folded stacks, as a flame graph, or in a few lines. */
 #include <errno.h>
 #include <string.h>
 
@@ -22,28 +22,25 @@ struct render_request {
 static int render(const struct render_request *request, enum format format, bool summary, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
-	_cleanup_(profile) struct profile *profile = NULL;
-	_cleanup_free_ uint8_t *bytes = NULL;
-	struct format_source source = { 0 };
+	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	char note[160];
 	int ret = output__open(request->output, &output, err);
 
-	ret = ret ?: profile_file__read(request->input, &bytes, &source.length, err);
-	if (!ret)
-		ret = request->value ? profile__read_value(bytes, source.length, request->value, &profile, err)
-				     : profile__read(bytes, source.length, &profile, err);
-	ret = ret ?: selection__check(profile, &request->render, err);
+	ret = ret ?: profile_file__read(request->input, request->value, &file, err);
+	if (!ret && file.folded && !summary && format == FORMAT_PPROF)
+		ret = so_err(err, -EINVAL, "%s has folded stacks, and these lack what a pprof file has",
+			     request->input);
+	ret = ret ?: selection__check(file.profile, &request->render, err);
 	if (ret)
 		return ret;
-	source.bytes = bytes;
-	source.profile = profile;
 	if (summary)
-		ret = render__summary_of(profile, NULL, &request->render, output__file(output), err);
+		ret = render__summary_of(file.profile, NULL, &request->render, output__file(output), err);
 	else
-		ret = format__write(format, &source, &request->render, output__file(output), err);
+		ret = format__write(format, &(struct format_source){ file.bytes, file.length, file.profile },
+				    &request->render, output__file(output), err);
 	if (!ret || ret == -EIO)
 		ret = output__commit(output, err);
-	if (!ret && !summary && selection__note(profile, &request->render, note, sizeof(note)))
+	if (!ret && !summary && selection__note(file.profile, &request->render, note, sizeof(note)))
 		message__note("%s", note);
 	return ret;
 }
@@ -72,7 +69,8 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	};
 	const struct option_table table = {
 		.usage = "render FILE [OPTION]...",
-		.about = "Turns a pprof file, of any tool, into another form. FILE '-' is standard input.",
+		.about = "Turns a pprof file or folded stacks, of any tool, into another form. FILE '-' is\n"
+			 "standard input.",
 		.entries = entries,
 		.positional_value = &request.input,
 	};

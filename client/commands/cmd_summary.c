@@ -2,11 +2,15 @@
 /* stakeout summary: where a watched process has spent its time so far, or a recorded one, in words or JSON. */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "client/commands/commands.h"
 #include "client/commands/look.h"
 #include "client/session/interrupt.h"
+#include "client/session/named_process.h"
 #include "client/session/message.h"
 #include "client/session/output.h"
 #include "client/session/past.h"
@@ -18,6 +22,8 @@
 #include "client/summary/summary.h"
 #include "client/session/target.h"
 
+#define DEFAULT_TOP 10
+
 /* What the command line says, and what becomes of it. */
 struct summarising {
 	pid_t pid;
@@ -26,6 +32,8 @@ struct summarising {
 	double duration_s;       /* of a look; 0: not asked for */
 	const char *input;       /* NULL: the process */
 	bool as_json, print_categories;
+	bool verbose;
+	unsigned top;
 	const char *report, *categories;
 	struct option_texts phase_words;
 	struct summary_request request;
@@ -62,6 +70,25 @@ static int commit(struct output *output, int ret, struct so_error *err)
 	return ret && ret != -EIO ? ret : output__commit(output, err);
 }
 
+/* https://no-color.org: set, to whatever. */
+static bool shows_color(void)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+}
+
+static void fit_to_terminal(struct summary_style *style)
+{
+	struct winsize size;
+
+	if (!isatty(STDOUT_FILENO))
+		return;
+	style->color = shows_color();
+	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		style->columns = size.ws_col;
+}
+
 static int write_all(struct summarising *s, struct so_error *err)
 {
 	FILE *out = output__file(s->output);
@@ -69,6 +96,9 @@ static int write_all(struct summarising *s, struct so_error *err)
 
 	if (ret)
 		return ret;
+	s->request.style.page = true;
+	s->request.style.details = s->verbose;
+	s->request.style.top = s->verbose ? SIZE_MAX : s->top;
 	/* First the report: who reads standard output may have left. */
 	if (s->report_output) {
 		ret = summary__print(s->profile, s->stats, &s->request, output__file(s->report_output), err);
@@ -76,6 +106,7 @@ static int write_all(struct summarising *s, struct so_error *err)
 	}
 	if (ret)
 		return ret;
+	fit_to_terminal(&s->request.style);
 	ret = s->as_json ? summary__print_json(s->profile, s->stats, &s->request, out, err)
 			 : summary__print(s->profile, s->stats, &s->request, out, err);
 	return commit(s->output, ret, err);
@@ -134,11 +165,10 @@ static int summarise_process(const struct globals *globals, struct summarising *
 
 static int summarise_file(struct summarising *s, struct so_error *err)
 {
-	_cleanup_free_ uint8_t *bytes = NULL;
-	size_t length = 0;
-	int ret = profile_file__read(s->input, &bytes, &length, err);
+	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
+	int ret = profile_file__read(s->input, NULL, &file, err);
 
-	ret = ret ?: profile__read(bytes, length, &s->profile, err);
+	s->profile = TAKE_PTR(file.profile);
 	return ret ? ret : write_all(s, err);
 }
 
@@ -179,6 +209,11 @@ static int parse(int argc, char **argv, struct summarising *s)
 		PAST_SINCE(s->past),
 		PAST_UNTIL(s->past),
 		PAST_AT(s->past),
+		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&s->top, 1, 100000), "rows of each table (10)" },
+		{ OPTION_ON, 'v', "verbose", NULL, &s->verbose,
+		  "all rows, the innermost lines, what is in a category,\nand each short-lived process" },
+		{ OPTION_ON, 0, "native-interpreter", NULL, &s->request.style.native_interpreter,
+		  "Python's own C functions as others, not as a part of\nthe Python function that they run" },
 		{ OPTION_TEXTS, 0, "phase", "NAME=PATTERN", &s->phase_words,
 		  "the time under the functions that match this regular\n"
 		  "expression, all that they call included; may be repeated" },
@@ -197,9 +232,10 @@ static int parse(int argc, char **argv, struct summarising *s)
 		.usage = "summary PID | FILE [OPTION]...",
 		.about = "Shows where a process spends its time: who runs, who waits and for what; categories,\n"
 			 "phases, functions, source lines, threads and processes. A watched process's since it\n"
-			 "is watched, another's in the next seconds. FILE: a recorded pprof file instead; '-' is\n"
-			 "standard input.",
+			 "is watched, another's in the next seconds. FILE: a recorded pprof file, or folded\n"
+			 "stacks, instead; '-' is standard input.",
 		.entries = entries,
+		.find_process = named_process__find,
 		.positional_value = &s->input,
 	};
 
@@ -221,7 +257,7 @@ static int print_categories(void)
 
 int cmd_summary(const struct globals *globals, int argc, char **argv)
 {
-	_cleanup_(summarising) struct summarising s = { .pid = 0 };
+	_cleanup_(summarising) struct summarising s = { .top = DEFAULT_TOP };
 	struct so_error err = { .text = "" };
 	int status = parse(argc, argv, &s), ret;
 

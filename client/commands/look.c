@@ -8,6 +8,7 @@
 #include "client/session/api_client.h"
 #include "client/session/interrupt.h"
 #include "client/session/target.h"
+#include "client/session/waiting_note.h"
 
 #define RATE_HZ 99
 #define STEP_MS 100
@@ -37,8 +38,10 @@ int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **pr
 	};
 	struct api_client *api = session__api(session);
 	struct target target;
+	struct waiting_note *note = waiting_note__begin("reading the tables of process %d", pid);
 	int ret = target__attach(api, &request, &target, err);
 
+	waiting_note__end(note);
 	if (ret)
 		return ret;
 	ret = wait_for_end(api, &target, duration_s, err);

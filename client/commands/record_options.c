@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "client/commands/record_options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include "stakeout/options.h"
 #include "client/render/selection.h"
+#include "client/session/named_process.h"
 
 static int check_weight(struct record_options *options, const char *word, struct so_error *err)
 {
@@ -42,9 +44,25 @@ static int check_event(struct record_options *options, const char *event, const 
 	return check_weight(options, weight, err);
 }
 
-static int check(struct record_options *options, const char *format, struct so_error *err)
+/* A file that every command reads; but what shapes folded stacks asks for these. */
+static enum format default_format(const struct record_options *options, const char *weight)
 {
-	int ret = 0;
+	return weight || selection__refuse_for_pprof(&options->render, NULL) ? FORMAT_FOLDED : FORMAT_PPROF;
+}
+
+static int choose_format(struct record_options *options, const char *format, const char *weight, struct so_error *err)
+{
+	if (format)
+		return format__parse(format, &options->format, err);
+	if (options->output)
+		return format__from_path(options->output, &options->format, err);
+	options->format = default_format(options, weight);
+	return 0;
+}
+
+static int check(struct record_options *options, const char *format, const char *weight, struct so_error *err)
+{
+	int ret;
 
 	if (options->pid && options->command)
 		return so_err(err, -EINVAL, "a process ID or a command, not both");
@@ -53,10 +71,7 @@ static int check(struct record_options *options, const char *format, struct so_e
 			      "which process? Give its ID (-p PID), or a command to start (record -- COMMAND)");
 	if (options->output && options->stats && !strcmp(options->output, options->stats))
 		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'", options->output);
-	if (format)
-		ret = format__parse(format, &options->format, err);
-	else if (options->output)
-		ret = format__from_path(options->output, &options->format, err);
+	ret = choose_format(options, format, weight, err);
 	if (!ret && options->output)
 		ret = format__check_terminal(options->format, options->output, err);
 	ret = ret ?: only__check(&options->render.only, err);
@@ -76,15 +91,15 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	};
 	const char *format = NULL, *event = NULL, *weight = NULL;
 	const struct option_entry entries[] = {
-		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record" },
+		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &options.duration_s,
 		  "how long (10; a command: to its end): 90, 5m, 1h,\n'unlimited': until Ctrl-C" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &options.rate_hz, "samples a second of CPU time (99)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
-		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
+		  "where to write; '-' is standard output (a new file\nstakeout-NAME-PID-TIME.pb.gz)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
 		  "folded, html (a flame graph) or pprof (by the ending\nof FILE: .folded .txt, .html, .pb.gz .pprof "
-		  ".pb)" },
+		  ".pb;\nelse folded; without FILE pprof)" },
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
 		SELECTION_ONLY(options.render),
@@ -111,8 +126,11 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		.usage = "record PID [OPTION]... | record [OPTION]... -- COMMAND...",
 		.about = "Samples the stacks of a process, its threads and its children, and writes how often\n"
 			 "each was seen. Ctrl-C ends it early and writes what was taken. A COMMAND is recorded\n"
-			 "from its first instruction to its end, and its exit status is passed on.",
+			 "from its first instruction to its end, and its exit status is passed on.\n"
+			 "Without -o and -f a pprof file is kept in the working directory, wherever standard\n"
+			 "output goes; -o - writes folded stacks there.",
 		.entries = entries,
+		.find_process = named_process__find,
 		.command = &options.command,
 	};
 	int ret = options__parse(&table, argc, argv, err);
@@ -121,7 +139,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	if (options.duration_s < 0)
 		options.duration_s = options.command ? 0 : RECORD_DEFAULT_DURATION_S;
 	if (ret == OPTIONS_GO_ON)
-		ret = check(&options, format, err);
+		ret = check(&options, format, weight, err);
 	if (ret == OPTIONS_GO_ON)
 		ret = check_event(&options, event, weight, err);
 	if (ret == OPTIONS_GO_ON)
@@ -129,12 +147,26 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	return ret;
 }
 
-void record_options__default_output(const struct record_options *options, time_t now, char *path, size_t size)
+/* In front of the PID. */
+static void write_name(const char *name, char *text, size_t size)
 {
+	size_t n = 0;
+
+	for (; *name && n + 2 < size; name++)
+		text[n++] = isalnum((unsigned char)*name) || strchr("._+-", *name) ? *name : '_';
+	if (n)
+		text[n++] = '-';
+	text[n] = '\0';
+}
+
+void record_options__default_stem(const struct record_options *options, const char *name, time_t now,
+				  char stem[RECORD_STEM_BYTES])
+{
+	char when[32], word[64];
 	struct tm tm;
-	char when[32];
 
 	localtime_r(&now, &tm);
 	strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &tm);
-	snprintf(path, size, "stakeout-%d-%s%s", options->pid, when, format__ending(options->format));
+	write_name(name, word, sizeof(word));
+	snprintf(stem, RECORD_STEM_BYTES, "stakeout-%s%d-%s", word, options->pid, when);
 }

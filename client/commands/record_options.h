@@ -19,7 +19,7 @@ struct record_options {
 	char **command; /* that is started to be recorded, in place of a PID; NULL: none */
 	double duration_s; /* 0: until stopped */
 	unsigned rate_hz;
-	const char *output; /* NULL: a name made of the PID and the time */
+	const char *output; /* NULL: a new file in this directory */
 	enum format format;
 	const char *stats; /* NULL: none */
 	struct render_options render;
@@ -32,7 +32,13 @@ struct record_options {
 
 /* An options_result, or -EINVAL: wrong usage, in words. Strings stay argv's. */
 int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err);
-/* The name of the file when -o is absent: stakeout-PID-YYYYmmddTHHMMSS.ENDING, local time. */
-void record_options__default_output(const struct record_options *options, time_t now, char *path, size_t size);
+
+#define RECORD_STEM_BYTES 128
+/*
+ * How the file begins when -o is absent: stakeout-NAME-PID-YYYYmmddTHHMMSS, local time. name: of the process or
+ * command, any bytes; what a shell would act on becomes '_'.
+ */
+void record_options__default_stem(const struct record_options *options, const char *name, time_t now,
+				  char stem[RECORD_STEM_BYTES]);
 
 #endif

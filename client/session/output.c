@@ -13,6 +13,8 @@
 
 #include "client/session/interrupt.h"
 
+#define MAX_SAME_NAMES 1000
+
 struct output {
 	FILE *file;
 	int fd;
@@ -21,6 +23,7 @@ struct output {
 	uint64_t lines;
 	char *name;
 	char *final, *temp; /* NULL: written in place */
+	char *stem, *ending; /* of a new file; NULL: the place has a name */
 };
 
 static int empty(struct output *output)
@@ -151,27 +154,72 @@ static int open_place(struct output *output, const char *path, struct so_error *
 	return output->fd < 0 ? cannot_write(output->name, errno, err) : 0;
 }
 
-int output__open(const char *path, struct output **out, struct so_error *err)
+static int new_output(const char *name, struct output **out, struct so_error *err)
+{
+	struct output *output = calloc(1, sizeof(*output));
+
+	if (output)
+		output->name = strdup(name);
+	if (!output || !output->name) {
+		free(output);
+		return so_err(err, -ENOMEM, "out of memory");
+	}
+	output->fd = -1;
+	*out = output;
+	return 0;
+}
+
+static int open_stream(struct output *output, struct so_error *err)
 {
 	static const cookie_io_functions_t sink = { .write = sink_write };
-	_cleanup_(output) struct output *output = calloc(1, sizeof(*output));
-	int ret;
 
-	if (!output)
-		return so_err(err, -ENOMEM, "out of memory");
-	output->fd = -1;
-	output->name = strdup(strcmp(path, "-") ? path : "standard output");
-	if (!output->name)
-		return so_err(err, -ENOMEM, "out of memory");
-	ret = open_place(output, path, err);
-	if (ret)
-		return ret;
 	output->file = fopencookie(output, "w", sink);
 	if (!output->file)
 		return so_err(err, -ENOMEM, "out of memory");
 	setvbuf(output->file, NULL, _IOFBF, 65536);
-	*out = TAKE_PTR(output);
 	return 0;
+}
+
+int output__open(const char *path, struct output **out, struct so_error *err)
+{
+	_cleanup_(output) struct output *output = NULL;
+	int ret = new_output(strcmp(path, "-") ? path : "standard output", &output, err);
+
+	ret = ret ?: open_place(output, path, err);
+	ret = ret ?: open_stream(output, err);
+	if (!ret)
+		*out = TAKE_PTR(output);
+	return ret;
+}
+
+/* The name of the n-th try: STEM ENDING, STEM-2 ENDING, … NULL: no memory. */
+static char *numbered(const char *stem, const char *ending, unsigned n)
+{
+	char number[16] = "", *path;
+
+	if (n > 1)
+		snprintf(number, sizeof(number), "-%u", n);
+	return asprintf(&path, "%s%s%s", stem, number, ending) < 0 ? NULL : path;
+}
+
+int output__open_new(const char *stem, const char *ending, struct output **out, struct so_error *err)
+{
+	_cleanup_free_ char *path = numbered(stem, ending, 1);
+	_cleanup_(output) struct output *output = NULL;
+	int ret = path ? new_output(path, &output, err) : so_err(err, -ENOMEM, "out of memory");
+
+	if (ret)
+		return ret;
+	output->stem = strdup(stem);
+	output->ending = strdup(ending);
+	output->final = strdup(path);
+	if (!output->stem || !output->ending || !output->final)
+		return so_err(err, -ENOMEM, "out of memory");
+	ret = open_temp(output, 0666, err);
+	ret = ret ?: open_stream(output, err);
+	if (!ret)
+		*out = TAKE_PTR(output);
+	return ret;
 }
 
 FILE *output__file(struct output *output)
@@ -189,6 +237,47 @@ const char *output__name(const struct output *output)
 	return output->name;
 }
 
+/* A file system that cannot rename without replacing can link. */
+static int rename_to_new(const char *from, const char *to)
+{
+	if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	return link(from, to) ? -errno : unlink(from) ? -errno : 0;
+}
+
+static int name_new(struct output *output, struct so_error *err)
+{
+	int ret = -EEXIST;
+
+	for (unsigned i = 1; i <= MAX_SAME_NAMES && ret == -EEXIST; i++) {
+		char *path = numbered(output->stem, output->ending, i);
+
+		if (!path)
+			return so_err(err, -ENOMEM, "out of memory");
+		free(output->name);
+		output->name = path;
+		ret = rename_to_new(output->temp, path);
+	}
+	return ret ? cannot_write(output->name, -ret, err) : 0;
+}
+
+static int name_file(struct output *output, struct so_error *err)
+{
+	int ret = 0;
+
+	if (output->stem)
+		ret = name_new(output, err);
+	else if (rename(output->temp, output->final))
+		ret = cannot_write(output->name, errno, err);
+	if (ret)
+		return ret;
+	interrupt__forget(output->temp);
+	free(TAKE_PTR(output->temp));
+	return 0;
+}
+
 int output__commit(struct output *output, struct so_error *err)
 {
 	int failed = fflush(output->file) || ferror(output->file);
@@ -202,13 +291,7 @@ int output__commit(struct output *output, struct so_error *err)
 		output->error = EIO;
 	if (output->error)
 		return cannot_write(output->name, output->error, err);
-	if (output->temp) {
-		if (rename(output->temp, output->final))
-			return cannot_write(output->name, errno, err);
-		interrupt__forget(output->temp);
-		free(TAKE_PTR(output->temp));
-	}
-	return 0;
+	return output->temp ? name_file(output, err) : 0;
 }
 
 void output__free(struct output *output)
@@ -224,6 +307,8 @@ void output__free(struct output *output)
 	}
 	free(output->temp);
 	free(output->final);
+	free(output->stem);
+	free(output->ending);
 	free(output->name);
 	free(output);
 }

@@ -18,6 +18,11 @@ struct output;
 
 /* path "-": standard output. Pipes and devices are written as they are. Copied. */
 int output__open(const char *path, struct output **out, struct so_error *err);
+/*
+ * A regular file that is new: STEM ENDING, or where that is there already STEM-2 ENDING, and so on. Nothing is
+ * replaced, and the name is decided by output__commit(). Copied.
+ */
+int output__open_new(const char *stem, const char *ending, struct output **out, struct so_error *err);
 /* For writing; errors may be left to output__commit(). */
 FILE *output__file(struct output *output);
 /* Lines written and flushed so far; all of them after output__commit(). */

@@ -122,8 +122,8 @@ static bool is_launching_module(const char *module)
 	return !strncmp(module, torch, sizeof(torch) - 1) || is_one_of(module, names);
 }
 
-/* python3 [-u] [-X dev] -m MODULE, or SCRIPT */
-static bool python_launches(const char *at, const char *end)
+/* What Python runs, of "[-u] [-X dev] -m MODULE, or SCRIPT"; NULL: neither. */
+static const char *python_program(const char *at, const char *end, bool *module)
 {
 	bool value = false; /* of the option before */
 
@@ -132,15 +132,62 @@ static bool python_launches(const char *at, const char *end)
 			value = false;
 			continue;
 		}
-		if (!strncmp(at, "-m", 2))
-			return is_launching_module(at[2] ? at + 2 : at + 3 < end ? at + 3 : "");
+		*module = !strncmp(at, "-m", 2);
+		if (*module)
+			return at[2] ? at + 2 : at + 3 < end ? at + 3 : "";
 		if (*at != '-')
-			return is_launcher(short_path(at));
+			return at;
 		if (!strncmp(at, "-c", 2))
-			return false;
+			return NULL;
 		value = !strcmp(at, "-X") || !strcmp(at, "-W");
 	}
-	return false;
+	return NULL;
+}
+
+static bool python_launches(const char *at, const char *end)
+{
+	bool module;
+	const char *program = python_program(at, end, &module);
+
+	if (!program)
+		return false;
+	return module ? is_launching_module(program) : is_launcher(short_path(program));
+}
+
+static bool is_interpreter(const char *name)
+{
+	static const char *const names[] = { "sh", "bash", "dash", "zsh", "ksh", "perl", "ruby", "node", NULL };
+
+	return is_one_of(name, names);
+}
+
+/* A login shell's first word begins with '-'. */
+static const char *program_name(const char *text)
+{
+	return short_path(*text == '-' ? text + 1 : text);
+}
+
+const char *process_arguments__script(const char *text, size_t n)
+{
+	const char *end = text + n, *second = n ? text + strlen(text) + 1 : end, *script = NULL;
+	bool module = false;
+
+	if (second >= end)
+		return NULL;
+	if (!strncmp(program_name(text), "python", 6))
+		script = python_program(second, end, &module);
+	else if (is_interpreter(program_name(text)) && *second != '-')
+		script = second;
+	if (script && !module)
+		script = short_path(script);
+	return script && *script ? script : NULL;
+}
+
+const char *process_arguments__name(const char *text, size_t n)
+{
+	const char *script = process_arguments__script(text, n);
+
+	return script ? script : n ? program_name(text) : "";
 }
 
 bool process_arguments__are_of_launcher(const char *text, size_t n)
@@ -149,7 +196,7 @@ bool process_arguments__are_of_launcher(const char *text, size_t n)
 
 	if (!n)
 		return false;
-	name = short_path(*text == '-' ? text + 1 : text); /* a login shell's begins with '-' */
+	name = program_name(text);
 	if (!strncmp(name, "python", 6))
 		return python_launches(text + strlen(text) + 1, end);
 	/* "slurmstepd: [4711.0]" */

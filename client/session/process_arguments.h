@@ -17,6 +17,14 @@ ssize_t process_arguments__read(pid_t pid, char *text, size_t size);
 void process_arguments__join(char *text, size_t n, size_t size);
 
 /*
+ * What an interpreter among them was given to run: the base name of a script, or a module of Python's -m. NULL: it is
+ * no interpreter, or runs no script. It points into text.
+ */
+const char *process_arguments__script(const char *text, size_t n);
+/* That, or else the program's base name; "": there are no arguments. */
+const char *process_arguments__name(const char *text, size_t n);
+
+/*
  * Whether those are the arguments of a program that starts others and waits for them: a shell, make, mpirun, srun,
  * torchrun, …; or of Python running such a script or module (torch.distributed.*).
  */

@@ -37,6 +37,7 @@ static int add(struct process_list *list, pid_t pid)
 		return 0;
 	entry.ppid = stat.ppid;
 	entry.ended = stat.ended;
+	entry.start_ticks = stat.start_ticks;
 	snprintf(entry.comm, sizeof(entry.comm), "%s", stat.comm);
 	if (ARRAY_RESERVE(list->entries, list->capacity, list->n + 1))
 		return -ENOMEM;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "stakeout/cleanup.h"
@@ -12,6 +13,7 @@
 
 struct process_entry {
 	pid_t pid, ppid;
+	uint64_t start_ticks; /* after boot */
 	bool ended;    /* all of its threads have; its parent has not waited for it yet */
 	char comm[16]; /* any bytes */
 };

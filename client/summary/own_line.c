@@ -22,6 +22,11 @@ static bool is_installed(const char *filename)
 	return false;
 }
 
+bool is_own_python(const struct profile_line *line)
+{
+	return line->python && *line->filename && !is_installed(line->filename);
+}
+
 static bool is_system_library(const char *mapping)
 {
 	static const char *const names[] = { "libc.so",      "libc-2.", "libpthread", "ld-linux", "libm.so",
@@ -69,8 +74,11 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 			continue;
 		if (user == SIZE_MAX)
 			user = sample->lines[i];
-		if (line->python && !is_installed(line->filename))
+		if (is_own_python(line))
 			return sample->lines[i];
+		/* A frame that could not be read is nobody's line. */
+		if (line->python && !*line->filename)
+			continue;
 		if (line->python && python == SIZE_MAX && !is_waiting_module(line->filename))
 			python = sample->lines[i];
 		if (line->python && module == SIZE_MAX)

@@ -3,6 +3,7 @@
 #ifndef STAKEOUT_CLIENT_OWN_LINE_H
 #define STAKEOUT_CLIENT_OWN_LINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "profile/profile.h"
@@ -14,6 +15,9 @@
  * SIZE_MAX: the sample has no frame.
  */
 size_t own_line(const struct profile *profile, const struct profile_sample *sample);
+
+/* A Python line outside of the standard library and of installed packages. */
+bool is_own_python(const struct profile_line *line);
 
 /*
  * What a Python thread was started to do: index of the line of its first function below threading.Thread. SIZE_MAX: it

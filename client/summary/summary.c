@@ -7,6 +7,7 @@
 
 #include "client/render/lines_missing.h"
 #include "client/summary/summary.h"
+#include "client/summary/summary_own.h"
 #include "client/summary/summary_parts.h"
 #include "client/summary/summary_tables.h"
 #include "stakeout/intern.h"
@@ -300,25 +301,33 @@ struct part_of_summary {
 	bool all;
 };
 
-static int print_tables(struct summary_tables *tables, const struct part_of_summary *part, FILE *out)
+/* The user's own code first, mechanisms last. */
+static int print_page(struct summary_tables *tables, const struct part_of_summary *part, FILE *out)
 {
 	const struct scope *scope = &tables->scope;
-	int ret = 0;
+	int ret = phases__print(part->request->phases, scope, &tables->all_names, out);
 
-	if (part->all)
-		ret = phases__print(part->request->phases, scope, &tables->all_names, out);
 	if (ret < 0)
 		return ret;
-	if (part->all)
-		summary_categories__print(tables->categories, scope, out);
+	summary_own__print(&tables->own, scope, out);
+	summary__totals(&tables->functions, scope, out);
+	summary_categories__print(tables->categories, scope, out);
+	rows__sort_by_self(&tables->functions);
 	summary__functions(&tables->functions, scope, out);
+	if (scope->style->details)
+		summary__lines(&tables->lines, &tables->line_names, scope, out);
+	summary__threads(&tables->threads, "thread", scope, out);
+	ret = summary__processes(&tables->processes, scope, out);
+	summary_categories__print_means(tables->categories, scope, out);
+	return ret;
+}
+
+static int print_tables(struct summary_tables *tables, const struct part_of_summary *part, FILE *out)
+{
 	if (part->all)
-		summary__totals(&tables->functions, scope, out);
-	summary__lines(&tables->lines, &tables->line_names, scope, out);
-	if (part->all) {
-		summary__threads(&tables->threads, "thread", scope, out);
-		summary__threads(&tables->processes, "process", scope, out);
-	}
+		return print_page(tables, part, out);
+	summary__functions(&tables->functions, &tables->scope, out);
+	summary__lines(&tables->lines, &tables->line_names, &tables->scope, out);
 	return 0;
 }
 
@@ -327,18 +336,23 @@ static bool is_part(const struct render_options *options)
 	return options->gil || options->only.n;
 }
 
+static int print_verdict(const struct summary_tables *tables, FILE *out)
+{
+	return summary_own__print_verdict(&tables->own, tables->categories, &tables->all_names, &tables->scope, out);
+}
+
 /* The tables, of the samples that the options let through. */
-static int print_where(struct summary_tables *tables, const struct part_of_summary *part, int64_t total, FILE *out)
+static int print_where(struct summary_tables *tables, const struct part_of_summary *part, FILE *out)
 {
 	int64_t taken = tables->scope.total.samples;
-	int ret = summary__python_threads(tables->scope.profile, total, out);
+	int ret = 0;
 
-	if (!ret && is_part(&part->request->render)) {
+	if (is_part(&part->request->render)) {
 		fprintf(out, "of the %" PRId64 " sample%s %s:\n", taken, plural(taken),
 			!part->request->render.only.n ? "that held the GIL"
 			: part->request->render.gil   ? "of --only that held the GIL"
 						      : "of --only");
-		summary_categories__print_largest(tables->categories, &tables->scope, out);
+		ret = print_verdict(tables, out);
 	}
 	return ret < 0 || !tables->scope.total.samples ? ret : print_tables(tables, part, out);
 }
@@ -380,44 +394,75 @@ static void print_lines_missing(const struct profile *profile, FILE *out)
 	json_decref(figures);
 }
 
+/* What is summarised: whole, lost, at what cost. */
+struct subject {
+	const struct profile *profile;
+	const json_t *stats;   /* NULL: a file alone */
+	const json_t *figures; /* the same, or what the comments say */
+	const json_t *same;    /* the stats, unless they are of more than the profile */
+	int64_t total;
+};
+
+static int print_facts(const struct subject *of, FILE *out)
+{
+	double forgotten = 0;
+	int ret = print_head(of->profile, of->same, of->total, out);
+
+	if (figures__number(of->figures, "forgotten", &forgotten) && forgotten > 0)
+		fprintf(out,
+			"older: %.0f samples are in memory no more (--since 1h and the like read the "
+			"history)\n",
+			forgotten);
+	print_lines_missing(of->profile, out);
+	if (!ret && !event_of(of->profile))
+		ret = print_quality(of->figures, of->total, out);
+	ret = ret ?: summary__python(of->profile, of->same, of->figures, out);
+	if (ret < 0)
+		return ret;
+	if (of->stats)
+		print_cost(of->stats, stats_samples(of->stats, of->total), out);
+	else
+		print_kept_cost(of->profile, of->figures, of->total, out);
+	print_jit(of->profile, of->total, out);
+	return summary__python_threads(of->profile, of->total, out);
+}
+
+/* A page ends with what it was made of; the end of a recording begins with it. */
+static int print_parts(struct summary_tables *tables, const struct subject *of, const struct part_of_summary *part,
+		       FILE *out)
+{
+	bool page = part->all && of->total > 0;
+	int ret = 0;
+
+	summary_wall__print(tables->wall, out);
+	if (!is_part(&part->request->render) && !of->profile->wall)
+		ret = print_verdict(tables, out);
+	if (!ret && of->total > 0)
+		print_ran(of->profile, of->same, out);
+	if (!ret && !page)
+		ret = print_facts(of, out);
+	if (!ret && of->total > 0)
+		ret = print_where(tables, part, out);
+	else if (!ret)
+		print_why_empty(of->profile, of->figures, out);
+	if (ret || !page)
+		return ret;
+	summary__title(&tables->scope, "What this was made of", out);
+	return print_facts(of, out);
+}
+
 static int print_all(const struct profile *profile, const json_t *stats, const json_t *figures,
 		     const struct part_of_summary *part, FILE *out)
 {
 	_cleanup_(summary_tables) struct summary_tables *tables = &(struct summary_tables){ .categories = NULL };
 	/* The daemon's figures are of all since the target was attached. */
 	double forgotten = 0;
-	const json_t *same = figures__number(figures, "forgotten", &forgotten) ? NULL : stats;
-	int64_t total = total_count(profile);
+	const struct subject of = { profile, stats, figures,
+				    figures__number(figures, "forgotten", &forgotten) ? NULL : stats,
+				    total_count(profile) };
 	int ret = summary_tables__init(profile, part->request, tables);
 
-	if (ret < 0)
-		return ret;
-	summary_wall__print(tables->wall, out);
-	if (!is_part(&part->request->render) && !profile->wall)
-		summary_categories__print_largest(tables->categories, &tables->scope, out);
-	ret = print_head(profile, same, total, out);
-	if (!ret && total > 0)
-		print_ran(profile, same, out);
-	if (forgotten > 0)
-		fprintf(out,
-			"older: %.0f samples are in memory no more (--since 1h and the like read the "
-			"history)\n",
-			forgotten);
-	print_lines_missing(profile, out);
-	if (!ret && !event_of(profile))
-		ret = print_quality(figures, total, out);
-	ret = ret ?: summary__python(profile, same, figures, out);
-	if (ret < 0)
-		return ret;
-	if (stats)
-		print_cost(stats, stats_samples(stats, total), out);
-	else
-		print_kept_cost(profile, figures, total, out);
-	print_jit(profile, total, out);
-	if (total > 0)
-		return print_where(tables, part, total, out);
-	print_why_empty(profile, figures, out);
-	return 0;
+	return ret < 0 ? ret : print_parts(tables, &of, part, out);
 }
 
 static int print(const struct profile *profile, const json_t *stats, const struct part_of_summary *part, FILE *out,
@@ -448,7 +493,10 @@ static int print_plain(const struct profile *profile, const json_t *stats, const
 		       bool all, FILE *out, struct so_error *err)
 {
 	_cleanup_(category_rules) struct category_rules *rules = NULL;
-	struct summary_request request = { .render = *options };
+	struct summary_request request = {
+		.render = *options,
+		.style = { .page = all, .details = true, .top = SUMMARY_TOP_ROWS },
+	};
 	int ret = category_rules__load(NULL, &rules, err);
 
 	request.rules = rules;

@@ -8,12 +8,14 @@
 
 #include "profile/category_rules.h"
 #include "client/render/render.h"
+#include "client/summary/summary_names.h"
 #include "client/summary/summary_phases.h"
 
 struct summary_request {
 	struct render_options render;
 	const struct category_rules *rules;
 	const struct phases *phases; /* NULL: none */
+	struct summary_style style;
 };
 
 /* stats as for render__summary(). Errors: -ENOMEM, -EFBIG (names of more than 4 GiB), -EIO, in words. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/render/frame_text.h"
+#include "client/summary/own_line.h"
 #include "profile/category_verdict.h"
 #include "stakeout/array.h"
 
@@ -80,10 +81,7 @@ static uint32_t function_of(const struct sorter *sorter, const struct profile_sa
 	for (size_t i = 0; i <= verdict->frame && verdict->frame < sample->n_lines; i++)
 		if (line_at(sorter, sample, i)->python)
 			return functions->of_line[sample->lines[i]];
-	for (size_t i = 0; i < sample->n_lines; i++)
-		if (functions->of_line[sample->lines[i]] != NAMES_NONE)
-			return functions->of_line[sample->lines[i]];
-	return NAMES_NONE;
+	return names__leaf(functions, sample);
 }
 
 /* Outside the outermost frame of the activity that holds together with the innermost one. */
@@ -109,7 +107,13 @@ static size_t outside(const struct sorter *sorter, const struct profile_sample *
 static uint32_t caller_of(const struct sorter *sorter, const struct profile_sample *sample,
 			  const struct category_verdict *verdict, const struct names *lines)
 {
-	for (size_t i = outside(sorter, sample, verdict); i < sample->n_lines; i++)
+	size_t begin = outside(sorter, sample, verdict);
+
+	/* The user's line says more than that of a library between it and the activity. */
+	for (size_t i = begin; i < sample->n_lines && verdict->frame < sample->n_lines; i++)
+		if (is_own_python(line_at(sorter, sample, i)) && lines->of_line[sample->lines[i]] != NAMES_NONE)
+			return lines->of_line[sample->lines[i]];
+	for (size_t i = begin; i < sample->n_lines; i++)
 		if (lines->of_line[sample->lines[i]] != NAMES_NONE)
 			return frame_text__is_unnamed(line_at(sorter, sample, i)) ? NAMES_NONE
 										  : lines->of_line[sample->lines[i]];

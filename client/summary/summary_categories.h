@@ -56,9 +56,9 @@ int summary_categories__new(const struct scope *scope, const struct category_rul
 void summary_categories__free(struct category_table *table);
 CLEANUP_DEFINE(struct category_table *, category_table, summary_categories__free)
 
-/* summary_category_text.c. Two or three lines on the largest category: nothing without samples. */
-void summary_categories__print_largest(const struct category_table *table, const struct scope *scope, FILE *out);
-/* All categories, with their five leading functions, means and callers; then the means of all. */
+/* summary_category_text.c. All categories; with details their five leading functions, means and callers. */
 void summary_categories__print(const struct category_table *table, const struct scope *scope, FILE *out);
+/* The means of all. */
+void summary_categories__print_means(const struct category_table *table, const struct scope *scope, FILE *out);
 
 #endif

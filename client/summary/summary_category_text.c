@@ -41,22 +41,6 @@ static const char *caller_word(const struct category_row *row)
 	return !strcmp(row->kind, "activity") ? "called from" : "in line";
 }
 
-void summary_categories__print_largest(const struct category_table *table, const struct scope *scope, FILE *out)
-{
-	const struct category_row *row = table->rows;
-	char interval[32];
-
-	if (!table->n)
-		return;
-	summary__interval(scope->profile, row->share.samples, scope->total.samples, interval);
-	fprintf(out, "largest: %s, %.1f %% %s", row->name, summary__percent(&row->share, &scope->total), interval);
-	if (scope__timed(scope))
-		fprintf(out, ", %.2f %s s", row->share.ns / 1e9, scope->profile->wall ? "wall" : "CPU");
-	fputc('\n', out);
-	print_list("  ", "functions", &row->functions, FUNCTIONS, scope, out);
-	print_list("  ", caller_word(row), &row->callers, CALLERS, scope, out);
-}
-
 /* Means say something where there is more than one. */
 static void print_details(const struct category_row *row, const struct scope *scope, FILE *out)
 {
@@ -68,13 +52,20 @@ static void print_details(const struct category_row *row, const struct scope *sc
 
 void summary_categories__print(const struct category_table *table, const struct scope *scope, FILE *out)
 {
+	summary__title(scope, "Activities: what the time was for", out);
 	fprintf(out, "  share  [95 %% interval]  %s category (all shares are of the whole)\n",
 		summary__seconds_head(scope));
 	for (size_t i = 0; i < table->n; i++) {
 		summary__print_share(&table->rows[i].share, scope, out);
 		fprintf(out, "%s\n", table->rows[i].name);
-		print_details(&table->rows[i], scope, out);
+		if (scope->style->details)
+			print_details(&table->rows[i], scope, out);
 	}
+}
+
+void summary_categories__print_means(const struct category_table *table, const struct scope *scope, FILE *out)
+{
+	summary__title(scope, "Mechanisms: by what means", out);
 	fprintf(out, "  share  [95 %% interval]  %s by what means, in all categories together\n",
 		summary__seconds_head(scope));
 	for (size_t i = 0; i < table->n_means; i++) {

@@ -198,10 +198,13 @@ static int build(const struct profile *profile, const json_t *figures, const str
 		 json_t *object)
 {
 	_cleanup_(summary_tables) struct summary_tables *tables = &(struct summary_tables){ .categories = NULL };
-	int ret = summary_tables__init(profile, request, tables);
+	struct summary_request all = *request;
+	int ret;
 	const struct scope *scope = &tables->scope;
 	json_t *phases;
 
+	all.style.native_interpreter = true;
+	ret = summary_tables__init(profile, &all, tables);
 	if (ret < 0)
 		return ret;
 	phases = json_array();
@@ -213,6 +216,7 @@ static int build(const struct profile *profile, const json_t *figures, const str
 	json_object_set_new(object, "wall", summary_wall__json(tables->wall));
 	json_object_set_new(object, "functions", rows_of(&tables->functions, scope, true));
 	json_object_set_new(object, "lines", rows_of(&tables->lines, scope, true));
+	json_object_set_new(object, "own_lines", rows_of(&tables->own, scope, true));
 	json_object_set_new(object, "threads", rows_of(&tables->threads, scope, false));
 	json_object_set_new(object, "processes", rows_of(&tables->processes, scope, false));
 	return ret;

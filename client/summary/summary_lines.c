@@ -15,7 +15,7 @@ static void print_row(const struct share *share, const struct share *total, cons
 		fprintf(out, "%5.1f %%  ", summary__percent(total, &scope->total));
 	else
 		fprintf(out, "%5s    ", "");
-	summary__print_name(text, length, out);
+	summary__print_cell(scope, 36, text, length, out);
 	fputc('\n', out);
 }
 
@@ -25,8 +25,9 @@ void summary__lines(const struct rows *rows, const struct names *names, const st
 
 	if (!rows->n)
 		return;
+	summary__title(scope, "Innermost lines", out);
 	fprintf(out, "   line  [95 %% interval]    total  function (file:line), with the native code it calls\n");
-	for (; n < rows->n && n < SUMMARY_TOP_ROWS && rows->list[n].self.samples; n++) {
+	for (; n < rows->n && n < scope->style->top && rows->list[n].self.samples; n++) {
 		const struct row *row = &rows->list[n];
 
 		print_row(&row->self, &row->total, row->text, row->length, scope, out);

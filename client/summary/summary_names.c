@@ -14,11 +14,12 @@
 
 #define TEXT_BUDGET_BYTES ((size_t)4 << 30) /* of names read, as in folded.c */
 
-void scope__init(const struct profile *profile, const struct render_options *options, struct scope *out)
+void scope__init(const struct profile *profile, const struct render_options *options, const struct summary_style *style,
+		 struct scope *out)
 {
 	struct share share;
 
-	*out = (struct scope){ .profile = profile, .options = options };
+	*out = (struct scope){ .profile = profile, .options = options, .style = style };
 	for (size_t i = 0; i < profile->n_samples; i++)
 		if (scope__share(out, &profile->samples[i], &share))
 			share__add(&out->total, &share);
@@ -123,11 +124,58 @@ static int write_line(const struct profile_line *line, struct text *text)
 	return frame_text__words(whole, text);
 }
 
+#define INTERPRETER "Python interpreter"
+
+/* "python3.11", "libpython3.11.so.1.0": its main program too, which is a few frames at the root of each stack. */
+static bool is_of_interpreter(const struct profile_line *line)
+{
+	const char *file = short_path(line->mapping);
+
+	if (line->python || line->kernel)
+		return false;
+	if (!strncmp(file, "libpython", 9))
+		return true;
+	return !strncmp(file, "python", 6) && strspn(file + 6, "0123456789.") == strlen(file + 6);
+}
+
+static int write_function(const struct profile_line *line, struct text *text)
+{
+	return is_of_interpreter(line) ? frame_text__words(INTERPRETER, text) : frame_text__function(line, text);
+}
+
+/* Whoever has the interpreter's name by chance is no part of it. */
+static int find_folded(struct names *names)
+{
+	uint32_t number;
+
+	if (intern__find(&names->texts, INTERPRETER, strlen(INTERPRETER), &number))
+		names->folded = number;
+	return 0;
+}
+
+uint32_t names__leaf(const struct names *names, const struct profile_sample *sample)
+{
+	uint32_t folded = NAMES_NONE;
+
+	for (size_t i = 0; i < sample->n_lines; i++) {
+		uint32_t name = names->of_line[sample->lines[i]];
+
+		if (name != NAMES_NONE && name != names->folded)
+			return name;
+		if (name != NAMES_NONE)
+			folded = name;
+	}
+	return folded;
+}
+
 int names__functions(const struct scope *scope, bool python_only, struct names *out)
 {
 	out->none = python_only ? RENDER_NATIVE : "[no stack]";
 	out->none_in_rows = true;
-	return name_lines(scope->profile, python_only ? takes_python : takes_all, frame_text__function, out);
+	out->folded = NAMES_NONE;
+	return name_lines(scope->profile, python_only ? takes_python : takes_all,
+			  scope->style->native_interpreter ? frame_text__function : write_function, out)
+		       ?: find_folded(out);
 }
 
 int names__lines(const struct scope *scope, struct names *out)
@@ -140,6 +188,7 @@ int names__lines(const struct scope *scope, struct names *out)
 	}
 	out->none = python ? "no Python frame" : "no source line";
 	out->of_sources = !python;
+	out->folded = NAMES_NONE;
 	return name_lines(scope->profile, python ? takes_python : sources ? takes_source : has_source, write_line, out);
 }
 
@@ -181,11 +230,77 @@ void rows__sort_by_total(struct rows *rows)
 	qsort(rows->list, rows->n, sizeof(*rows->list), compare_total);
 }
 
+void rows__sort_by_self(struct rows *rows)
+{
+	qsort(rows->list, rows->n, sizeof(*rows->list), rows__compare_self);
+}
+
+#define SMALL_SHARE 0.05
+#define MIN_ALIKE   3
+
+/* "sh" of "sh-4711"; a rank's process is itself. 0: it stands alone. */
+static size_t common_name(const struct row *row, const struct scope *scope)
+{
+	const char *dash = memrchr(row->text, '-', row->length);
+
+	if (!dash || (row->rank && *row->rank) ||
+	    (double)row->total.samples >= SMALL_SHARE * (double)scope->total.samples)
+		return 0;
+	return (size_t)(dash - row->text);
+}
+
+static int join(const struct rows *rows, const struct scope *scope, struct intern *names, size_t *counts,
+		struct rows *out)
+{
+	for (size_t pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < rows->n; i++) {
+			size_t length = common_name(&rows->list[i], scope);
+			uint32_t number = 0;
+			int ret = length ? intern__add(names, rows->list[i].text, length, &number) : 0;
+
+			if (ret < 0)
+				return ret;
+			if (pass == 0) {
+				counts[number] += length > 0;
+				continue;
+			}
+			if (!length || counts[number] < MIN_ALIKE) {
+				out->list[out->n++] = rows->list[i];
+				continue;
+			}
+			/* The row of a name lies behind those of processes. */
+			share__add(&out->list[rows->n + number].total, &rows->list[i].total);
+			out->list[rows->n + number].alike++;
+			out->list[rows->n + number].text = rows->list[i].text;
+			out->list[rows->n + number].length = length;
+		}
+	return 0;
+}
+
+int rows__join_alike(const struct rows *rows, const struct scope *scope, struct rows *out)
+{
+	_cleanup_free_ size_t *counts = calloc(rows->n + 1, sizeof(*counts));
+	struct intern names = { .n_keys = 0 };
+	int ret;
+
+	out->list = calloc(2 * rows->n + 1, sizeof(*out->list));
+	if (!counts || !out->list)
+		return -ENOMEM;
+	ret = join(rows, scope, &names, counts, out);
+	for (size_t i = 0; i < names.n_keys; i++)
+		if (out->list[rows->n + i].alike)
+			out->list[out->n++] = out->list[rows->n + i];
+	intern__clear(&names);
+	rows__sort_by_total(out);
+	return ret;
+}
+
 /* Adds a sample to its names. seen: by name, the number of the last sample that had it, plus 1. */
 static void count_sample(const struct scope *scope, size_t number, const struct share *share, const struct names *names,
 			 struct rows *rows, size_t *seen)
 {
 	const struct profile_sample *sample = &scope->profile->samples[number];
+	bool interpreter = false;
 	bool nameless = false; /* user code without a line was called by what comes next */
 	struct share *self = NULL;
 
@@ -195,6 +310,10 @@ static void count_sample(const struct scope *scope, size_t number, const struct 
 
 		if (name == NAMES_NONE) {
 			nameless |= !line->kernel;
+			continue;
+		}
+		if (name == names->folded) {
+			interpreter = true;
 			continue;
 		}
 		/* Recursion: once a sample. */
@@ -208,6 +327,10 @@ static void count_sample(const struct scope *scope, size_t number, const struct 
 			self = &rows->none;
 		else
 			self = &rows->list[name].self;
+	}
+	if (!self && interpreter) {
+		self = &rows->list[names->folded].self;
+		share__add(&rows->list[names->folded].total, share);
 	}
 	share__add(self ?: &rows->none, share);
 }

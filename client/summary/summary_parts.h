@@ -41,6 +41,15 @@ static inline double summary__percent(const struct share *share, const struct sh
 void summary__interval(const struct profile *profile, int64_t hits, int64_t total, char text[32]);
 /* " 12.0 %  [10.1, 14.2]       1.20 s  ": '-' for the seconds where the profile tells no time. */
 void summary__print_share(const struct share *share, const struct scope *scope, FILE *out);
+#define SUMMARY_SHARE_COLUMNS 35 /* of summary__print_share() */
+
+/* Of a page: a blank line, and what the table below is. */
+void summary__title(const struct scope *scope, const char *text, FILE *out);
+/* Nothing without colour. */
+void summary__bold(const struct scope *scope, FILE *out);
+void summary__plain(const struct scope *scope, FILE *out);
+/* A name that begins in that column, cut in its middle so that the terminal holds it. */
+void summary__print_cell(const struct scope *scope, size_t column, const char *text, size_t length, FILE *out);
 /* A name, cut in its middle when it is long. Valid UTF-8. */
 void summary__print_name(const char *text, size_t length, FILE *out);
 /* The same, in a list of names. */
@@ -57,6 +66,8 @@ void summary__functions(const struct rows *rows, const struct scope *scope, FILE
 void summary__totals(struct rows *rows, const struct scope *scope, FILE *out);
 /* Threads, or processes ("thread", "process"), nothing with one alone. */
 void summary__threads(const struct rows *rows, const char *what, const struct scope *scope, FILE *out);
+/* The same of processes; short-lived ones of one name are one row, unless details are asked for. -ENOMEM. */
+int summary__processes(const struct rows *rows, const struct scope *scope, FILE *out);
 /* What of rows is behind the printed ones, and what has no name. */
 void summary__print_rest(const struct rows *rows, size_t n, const char *what, FILE *out);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The tables of the summary: how shares and names are printed; functions, threads and processes. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/render/frame_text.h"
@@ -8,6 +9,7 @@
 #include "stakeout/utf8.h"
 
 #define NAME_COLUMNS  100
+#define MIN_COLUMNS   20 /* of a name, on the narrowest terminal */
 #define SHORT_COLUMNS 56
 #define ID_DIGITS     64 /* of a container (daemon/processes/process_labels.h) */
 #define ID_COLUMNS    12
@@ -54,6 +56,38 @@ static void print_cut(const char *text, size_t length, size_t width, FILE *out)
 	fwrite(text + tail_begin, 1, length - tail_begin, out);
 }
 
+void summary__bold(const struct scope *scope, FILE *out)
+{
+	if (scope->style->color)
+		fputs("\033[1m", out);
+}
+
+void summary__plain(const struct scope *scope, FILE *out)
+{
+	if (scope->style->color)
+		fputs("\033[0m", out);
+}
+
+void summary__title(const struct scope *scope, const char *text, FILE *out)
+{
+	if (!scope->style->page)
+		return;
+	fputc('\n', out);
+	summary__bold(scope, out);
+	fputs(text, out);
+	summary__plain(scope, out);
+	fputc('\n', out);
+}
+
+void summary__print_cell(const struct scope *scope, size_t column, const char *text, size_t length, FILE *out)
+{
+	size_t columns = scope->style->columns, width = columns > column + MIN_COLUMNS ? columns - column : MIN_COLUMNS;
+
+	if (!columns)
+		width = NAME_COLUMNS;
+	print_cut(text, length, width, out);
+}
+
 void summary__print_name(const char *text, size_t length, FILE *out)
 {
 	print_cut(text, length, NAME_COLUMNS, out);
@@ -88,16 +122,17 @@ void summary__functions(const struct rows *rows, const struct scope *scope, FILE
 {
 	size_t n = 0;
 
+	summary__title(scope, "Functions, by the time in themselves", out);
 	fprintf(out, "   self  [95 %% interval]    total  function (file)%s\n",
 		scope->options->python_only ? ", with the native code it calls" : "");
-	for (; n < rows->n && n < SUMMARY_TOP_ROWS && rows->list[n].self.samples; n++) {
+	for (; n < rows->n && n < scope->style->top && rows->list[n].self.samples; n++) {
 		const struct row *row = &rows->list[n];
 		char interval[32];
 
 		summary__interval(scope->profile, row->self.samples, scope->total.samples, interval);
 		fprintf(out, "%5.1f %%  %-15s  %5.1f %%  ", summary__percent(&row->self, &scope->total), interval,
 			summary__percent(&row->total, &scope->total));
-		summary__print_name(row->text, row->length, out);
+		summary__print_cell(scope, 36, row->text, row->length, out);
 		fputc('\n', out);
 	}
 	summary__print_rest(rows, n, rows->n - n == 1 ? "function" : "functions", out);
@@ -124,7 +159,9 @@ int summary__print_labels(const char *before, const char *rank, const char *cont
 static void print_total(const struct row *row, bool with_container, const struct scope *scope, FILE *out)
 {
 	summary__print_share(&row->total, scope, out);
-	summary__print_name(row->text, row->length, out);
+	summary__print_cell(scope, SUMMARY_SHARE_COLUMNS, row->text, row->length, out);
+	if (row->alike)
+		fprintf(out, " (%zu processes)", row->alike);
 	summary__print_labels("  ", row->rank, with_container ? row->container : NULL, out);
 	fputc('\n', out);
 }
@@ -141,9 +178,12 @@ void summary__totals(struct rows *rows, const struct scope *scope, FILE *out)
 	rows__sort_by_total(rows);
 	for (size_t i = 0; i < rows->n; i++)
 		python += is_python(&rows->list[i], scope);
+	summary__title(scope,
+		       python ? "Python functions, with all that they call" : "Functions, with all that they call",
+		       out);
 	fprintf(out, "  total  [95 %% interval]  %s %sfunction (file), with all that it calls\n",
 		summary__seconds_head(scope), python ? "Python " : "");
-	for (size_t i = 0; i < rows->n && printed < SUMMARY_TOP_ROWS; i++) {
+	for (size_t i = 0; i < rows->n && printed < scope->style->top; i++) {
 		if (python && !is_python(&rows->list[i], scope))
 			continue;
 		print_total(&rows->list[i], false, scope, out);
@@ -151,16 +191,35 @@ void summary__totals(struct rows *rows, const struct scope *scope, FILE *out)
 	}
 }
 
-void summary__threads(const struct rows *rows, const char *what, const struct scope *scope, FILE *out)
+int summary__processes(const struct rows *rows, const struct scope *scope, FILE *out)
 {
-	size_t more = rows->n > SUMMARY_TOP_ROWS ? rows->n - SUMMARY_TOP_ROWS : 0;
-	const char *plural_ending = !strcmp(what, "process") ? "es" : "s";
+	struct rows joined = { .n = 0 };
+	int ret = 0;
 
 	if (rows->n < 2)
+		return 0;
+	if (scope->style->details) {
+		summary__threads(rows, "process", scope, out);
+		return 0;
+	}
+	ret = rows__join_alike(rows, scope, &joined);
+	if (!ret)
+		summary__threads(&joined, "process", scope, out);
+	free(joined.list);
+	return ret;
+}
+
+void summary__threads(const struct rows *rows, const char *what, const struct scope *scope, FILE *out)
+{
+	size_t more = rows->n > scope->style->top ? rows->n - scope->style->top : 0;
+	const char *plural_ending = !strcmp(what, "process") ? "es" : "s";
+
+	if (!rows->n || (rows->n < 2 && !rows->list[0].alike))
 		return;
+	summary__title(scope, !strcmp(what, "process") ? "Processes" : "Threads", out);
 	fprintf(out, "    %s  [95 %% interval]  %s %s\n", scope->profile->wall ? "  %" : "CPU",
 		summary__seconds_head(scope), what);
-	for (size_t i = 0; i < rows->n && i < SUMMARY_TOP_ROWS; i++)
+	for (size_t i = 0; i < rows->n && i < scope->style->top; i++)
 		print_total(&rows->list[i], !strcmp(what, "process"), scope, out);
 	if (more)
 		fprintf(out, "and %zu more %s%s\n", more, what, more == 1 ? "" : plural_ending);

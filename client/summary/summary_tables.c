@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "client/summary/summary_tables.h"
 
+#include "client/summary/summary_own.h"
+
 static int count_functions(struct summary_tables *out)
 {
 	bool python_only = out->scope.options->python_only;
@@ -18,10 +20,11 @@ int summary_tables__init(const struct profile *profile, const struct summary_req
 {
 	int ret;
 
-	scope__init(profile, &request->render, &out->scope);
+	scope__init(profile, &request->render, &request->style, &out->scope);
 	ret = count_functions(out);
 	ret = ret ?: names__lines(&out->scope, &out->line_names);
 	ret = ret ?: rows__of_names(&out->scope, &out->line_names, &out->lines);
+	ret = ret ?: rows__of_own_lines(&out->scope, &out->own);
 	ret = ret ?: rows__of_threads(&out->scope, true, &out->threads);
 	ret = ret ?: rows__of_threads(&out->scope, false, &out->processes);
 	if (!ret)
@@ -35,6 +38,7 @@ void summary_tables__clear(struct summary_tables *tables)
 {
 	rows__clear(&tables->functions);
 	rows__clear(&tables->lines);
+	rows__clear(&tables->own);
 	rows__clear(&tables->threads);
 	rows__clear(&tables->processes);
 	summary_categories__free(tables->categories);

@@ -13,7 +13,7 @@ struct summary_tables {
 	struct names all_names;  /* of functions */
 	struct names some_names; /* of Python functions, with python_only; else empty */
 	struct names line_names;
-	struct rows functions, lines, threads, processes;
+	struct rows functions, lines, own, threads, processes;
 	struct category_table *categories;
 	struct summary_wall *wall; /* NULL: the profile is none in wall time */
 };

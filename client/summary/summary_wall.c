@@ -12,7 +12,6 @@
 #include "profile/wall_states.h"
 #include "stakeout/array.h"
 
-#define TOP_WAITS   10
 #define TOP_HOLDERS 5
 #define WORTH_SAYING 1 /* percent of a thread's time */
 
@@ -341,8 +340,9 @@ static void print_thread(const struct summary_wall *w, const struct wall_thread 
 static void print_threads(const struct summary_wall *w, FILE *out)
 {
 	size_t n = w->thread_ids.n_keys, busy = n - w->n_idle,
-	       shown = busy < SUMMARY_TOP_ROWS ? busy : SUMMARY_TOP_ROWS;
+	       shown = busy < w->scope->style->top ? busy : w->scope->style->top;
 
+	summary__title(w->scope, "Threads, and what each mostly waits for", out);
 	fprintf(out, " running  runnable  waiting    wall s  thread, and what it mostly waits for\n");
 	for (size_t i = 0; i < shown; i++)
 		print_thread(w, &w->threads[w->order[i]], out);
@@ -421,15 +421,17 @@ static void print_waits(const struct summary_wall *w, FILE *out)
 
 	if (!n || !order)
 		return;
+	summary__title(w->scope, "Waits", out);
 	fprintf(out,
 		"   wait  [95 %% interval]     wall s  for what, and in which line (all shares are of the whole)\n");
-	for (size_t i = 0; i < n && i < TOP_WAITS; i++) {
+	for (size_t i = 0; i < n && i < w->scope->style->top; i++) {
 		summary__print_share(&w->waits.shares[order[i]], w->scope, out);
 		print_wait(w, key_at(&w->waits, order[i]), out);
 		fputc('\n', out);
 	}
-	if (n > TOP_WAITS)
-		fprintf(out, "and %zu more place%s\n", n - TOP_WAITS, plural((int64_t)(n - TOP_WAITS)));
+	if (n > w->scope->style->top)
+		fprintf(out, "and %zu more place%s\n", n - w->scope->style->top,
+			plural((int64_t)(n - w->scope->style->top)));
 }
 
 /* Whoever has the lock keeps the others from it: by how long each line had it. */
@@ -442,6 +444,7 @@ static void print_holders(const struct summary_wall *w, FILE *out)
 		return;
 	for (size_t i = 0; i < w->holders.keys.n_keys; i++)
 		share__add(&held, &w->holders.shares[i]);
+	summary__title(w->scope, "Who held the GIL", out);
 	fprintf(out, "threads waited %.2f s for the GIL, which these lines held (%.2f s in all):\n", w->gil.ns / 1e9,
 		held.ns / 1e9);
 	for (size_t i = 0; i < w->holders.keys.n_keys && i < TOP_HOLDERS; i++) {

@@ -99,7 +99,7 @@ const char category_shipped_text[] =
 	"frame = (^|[.:])_*(encode|build|make|get|compute|collect|process|preprocess|normali[sz]e|stack|concat|flatten|featuri[sz]e|write|fill)_?(the_|all_|batch_|raw_|agent_)?(obs|observations?)(_[a-z_]+)?$\n"
 	"frame = (^|[.:])_*(obs|observations?|state)_(to_(tensor|numpy|array|features?|vector)|encod(e|er|ing)|as_tensor|features?)$\n"
 	"frame = (^|[.:])_*(observe|observation|featuri[sz]e(_[a-z_]+)?|encode_(state|states|features?|frames?|inputs?)|get_state_features?)$\n"
-	"frame = (^|[.:])encode [(].*/[A-Za-z0-9_]*(obs|env|sim|feature|encod)[A-Za-z0-9_]*[.]py\n"
+	"frame = (^|[.:])encode [(].*([^n]|[^o]n|[^s]on)/[A-Za-z0-9_]*(obs|env|sim|feature|encod)[A-Za-z0-9_]*[.]py\n"
 	"\n"
 	"[simulator step]\n"
 	"file = /(gymnasium|pettingzoo|supersuit|envpool|procgen|minigrid|ale_py|atari_py|mujoco_py|dm_control|dm_env|pybullet|pybullet_envs|isaacgym|isaaclab|isaacsim|omni/isaac|minihack|highway_env|metadrive|pufferlib|gym3|robosuite|metaworld|vizdoom|minerl|mani_skill|habitat_sim|waymax|libsumo)/\n"

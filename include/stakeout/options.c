@@ -241,6 +241,15 @@ static int take(const struct option_entry *entry, const char *text, struct so_er
 	return 0;
 }
 
+/* What is no process's number may be its name. */
+static int take_option(const struct option_table *table, const struct option_entry *entry, const char *text,
+		       struct so_error *err)
+{
+	if (kind_of(entry) == OPTION_PID && table->find_process && strspn(text, "0123456789") < strlen(text))
+		return table->find_process(text, entry->value, err) ? -EINVAL : 0;
+	return take(entry, text, err);
+}
+
 /* The one that takes a process's number; NULL: there is none. */
 static const struct option_entry *pid_entry(const struct option_table *table)
 {
@@ -389,7 +398,7 @@ int options__parse(const struct option_table *table, int argc, char **argv, stru
 		if (code == '?')
 			return unknown(table, command, argv, err);
 		ret = code == 1 ? take_positional(table, command, optarg, err)
-				: take(entry_of(table, code), optarg, err);
+				: take_option(table, entry_of(table, code), optarg, err);
 	}
 	if (!ret && optind < argc && table->command) {
 		*table->command = &argv[optind];

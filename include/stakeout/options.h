@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "stakeout/error.h"
 
@@ -31,7 +32,7 @@ enum option_kind {
 	OPTION_TEXT,     /* const char *: not empty */
 	OPTION_ANY_TEXT, /* the same, which may be empty */
 	OPTION_TEXTS,    /* struct option_texts: may be given again */
-	OPTION_PID,      /* pid_t: 1 … the kernel's pid_max */
+	OPTION_PID,      /* pid_t: 1 … the kernel's pid_max; or a name (struct option_table) */
 	OPTION_RATE,     /* unsigned: Hz */
 	OPTION_DURATION, /* double: seconds above 0, or "unlimited" = 0 */
 	OPTION_PERCENT,  /* double: above 0, up to 100 */
@@ -71,6 +72,8 @@ struct option_table {
 	const struct option_entry *entries;
 	const char *end;               /* what --help ends with, or NULL */
 	const char **positional_value; /* takes the one argument without a dash; NULL: there is none, but for a PID */
+	/* The process of a name, where one is given for a PID; as of options__parse(), *out is untouched on failure. */
+	int (*find_process)(const char *name, pid_t *out, struct so_error *err);
 	char ***command;               /* takes what follows "--", argv's own, NULL at its end; NULL: nothing may */
 };
 

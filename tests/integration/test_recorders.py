@@ -9,13 +9,17 @@ import sys
 import time
 
 from harness import (
+    PYTHON,
     STAKEOUT,
     Recorder,
+    Target,
     cpu_seconds,
     need_bpf,
+    one_clear_line,
     quiet,
     record,
     run,
+    script,
     start,
     temporary_dir,
     wait_until,
@@ -72,6 +76,50 @@ def test_a_command():
     assert piped.returncode == 128 + 13, piped
     spared = run(["nohup", STAKEOUT, "record", "-q", "-o", path, "--", "sh", "-c", "kill -HUP $$; exit 3"])
     assert spared.returncode == 3, spared
+
+
+def test_without_a_file_a_new_one_is_kept():
+    """It is named by what was recorded, is pprof wherever standard output goes, and the next commands read it."""
+    need_bpf()
+    where = temporary_dir()
+    target = Target([PYTHON, script("py_order.py"), "600"])
+    done = run([STAKEOUT, "record", "-p", target.pid, "-d", "1"], cwd=where)
+    assert done.returncode == 0 and done.stdout == "", done
+    (name,) = os.listdir(where)
+    assert re.fullmatch(rf"stakeout-py_order.py-{target.pid}-\d{{8}}T\d{{6}}[.]pb[.]gz", name), name
+    commands = re.findall(r"^(?:next:|     ) (stakeout .*)$", done.stderr, re.M)
+    assert len(commands) == 2 and all(name in command for command in commands), done.stderr
+    for command in commands:
+        next_one = run([STAKEOUT, *command.split()[1:]], cwd=where)
+        assert next_one.returncode == 0 and next_one.stderr == "", next_one
+    assert sorted(os.listdir(where)) == [name.replace(".pb.gz", ".html"), name], os.listdir(where)
+    folded = run([STAKEOUT, "record", "-q", "-p", target.pid, "-d", "1", "-o", "-"], cwd=where)
+    assert re.match(r"python\S*;.* \d+$", folded.stdout.splitlines()[0]), folded.stdout[:500]
+    assert len(os.listdir(where)) == 2, os.listdir(where)
+
+
+def test_a_process_by_its_name():
+    """One that is called exactly so is taken, with those below it; several are listed, and none of them is taken."""
+    need_bpf()
+    name = f"named-{os.getpid()}.py"
+    path = os.path.join(temporary_dir(), name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("import os\nif os.fork():\n print('ready', flush=True)\nwhile True: sum(range(999))\n")
+    first = Target([PYTHON, path])
+    done = run([STAKEOUT, "record", "-p", name, "-d", "2", "-o", "-"])
+    assert done.returncode == 0 and "of 2 processes" in done.stderr, done.stderr
+    assert one_clear_line(run([STAKEOUT, "record", "-p", name[:-1]]).stderr).endswith(
+        f"'{name[:-1]}' is not a process ID, and no process is called so"
+    )
+    second = Target([PYTHON, path])
+    for command in ("record", "summary", "dump", "cuda", "attach", "detach", "folded", "profile"):
+        refused = run([STAKEOUT, command, "-p", name])
+        assert refused.returncode == 2 and refused.stdout == "", refused
+        head, *rows, last = refused.stderr.splitlines()
+        assert head.split() == ["PID", "USER", "AGE", "COMMAND"], head
+        assert [int(row.split()[0]) for row in rows] == sorted([first.pid, second.pid]), rows
+        assert all(re.fullmatch(rf" *\d+  root +\d+[ms]\w*  {PYTHON} {path}", row) for row in rows), rows
+        assert last == f"stakeout: 2 processes are called '{name}': say which with -p PID", last
 
 
 def test_a_look_at_an_unwatched_process():

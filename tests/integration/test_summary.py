@@ -51,8 +51,8 @@ def test_a_training_loop_that_logs():
     text = summary(path, "--report", report).stdout
     lines = text.splitlines()
     check_share(lines[0])
-    assert lines[1].startswith("  functions: ") and lines[1].count(" %") == 5, lines[1]
-    assert re.match(r"  called from: main \(py_logging_training.py:\d+\) ", lines[2]), lines[2]
+    assert re.match(r"  how sure: within the interval in 95 of 100 cases, by \d+ samples$", lines[1]), lines[1]
+    assert re.match(r"  look at: main \(py_logging_training.py:\d+\) [\d.]+ %, which calls ", lines[2]), lines[2]
     with open(report, encoding="utf-8") as file:
         assert file.read() == text
     for category in ("simulator step", "observation encoding", "inference", "optimizer"):
@@ -120,3 +120,48 @@ def test_wrong_usage():
         assert result.stdout == "" and words in one_clear_line(result.stderr), result.stderr
     result = summary("/nonexistent.pb.gz", expect=1)
     assert "No such file" in one_clear_line(result.stderr)
+
+
+FOLDED = """python3;main (train.py:9);step (train.py:4);[libc.so.6] 90
+python3;main (train.py:9);load (train.py:7);do_sys_read_[k] 10
+"""
+
+
+def write(name, content):
+    path = os.path.join(temporary_dir(), name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)
+    return path
+
+
+def test_folded_stacks():
+    """Told from pprof by what is in the file, whatever its name."""
+    path = write("stacks.pb.gz", FOLDED)
+    everything = json.loads(summary(path, "--json").stdout)
+    assert everything["samples"] == 100, everything
+    lines = {line["name"]: line["self"]["samples"] for line in everything["lines"]}
+    assert lines == {"step (train.py:4)": 90, "load (train.py:7)": 10, "main (train.py:9)": 0}, lines
+    assert "step (train.py:4)" in summary(path).stdout
+    assert sorted(run([STAKEOUT, "render", path]).stdout.splitlines()) == sorted(FOLDED.splitlines())
+    page = os.path.join(temporary_dir(), "page.html")
+    assert run([STAKEOUT, "render", path, "-o", page]).returncode == 0 and os.path.getsize(page) > 1000
+    for options, words in (
+        (["-f", "pprof", "-o", page], "has folded stacks"),
+        (["--value", "bytes"], "only the values of a pprof file have types"),
+    ):
+        refused = run([STAKEOUT, "render", path, *options])
+        assert refused.returncode == 1 and words in one_clear_line(refused.stderr), refused
+
+
+def test_files_that_are_no_profile():
+    for content, words in (
+        ("", "is empty"),
+        ('{"version": 1}\n', "is neither a pprof file nor folded stacks: line 1 has no count"),
+        ("a;b 1\na;c\n", "line 2 has no count behind a stack"),
+        ("\x01\x02", "not a profile"),
+    ):
+        path = write("what", content)
+        for command in ("summary", "render"):
+            refused = run([STAKEOUT, command, path])
+            assert refused.returncode == 1 and refused.stdout == "", refused
+            assert words in one_clear_line(refused.stderr), refused.stderr

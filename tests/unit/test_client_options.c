@@ -50,7 +50,7 @@ static void defaults(void **state)
 	assert_int_equal(o.rate_hz, 99);
 	assert_null(o.output);
 	assert_null(o.stats);
-	assert_int_equal(o.format, FORMAT_FOLDED);
+	assert_int_equal(o.format, FORMAT_PPROF);
 	assert_true(!o.render.gil && !o.render.functions && !o.render.python_only);
 	assert_true(o.children && o.kernel && !o.render.threads && !o.quiet);
 }
@@ -152,6 +152,7 @@ static void wrong_usage(void **state)
 		{ "record -p +5", "process ID" },
 		{ "record -p 0x10", "process ID" },
 		{ "record -p 12x", "process ID" },
+		{ "record -p no-such-program", "'no-such-program' is not a process ID, and no process is called so" },
 		{ "record -p 4194305", "process ID" },
 		{ "record -p 99999999999999999999", "process ID" },
 		{ "record -p 1 -r 0", "sampling rate" },
@@ -243,20 +244,36 @@ static void the_given_format_wins(void **state)
 	assert_int_equal(good("record -p 1 -o a.svg -f pprof").format, FORMAT_PPROF);
 }
 
+/* What a file is for that has no name: every command reads pprof, but what shapes folded stacks asks for these. */
+static void without_a_file_it_is_pprof(void **state)
+{
+	assert_int_equal(good("record -p 1").format, FORMAT_PPROF);
+	assert_int_equal(good("record -p 1 -t --wall").format, FORMAT_PPROF);
+	assert_int_equal(good("record -p 1 --event cuda-copy").format, FORMAT_PPROF);
+	assert_int_equal(good("record -p 1 -f folded").format, FORMAT_FOLDED);
+	assert_int_equal(good("record -p 1 -o -").format, FORMAT_FOLDED);
+	assert_int_equal(good("record -p 1 --gil").format, FORMAT_FOLDED);
+	assert_int_equal(good("record -p 1 --only tid=1").format, FORMAT_FOLDED);
+	assert_int_equal(good("record -p 1 --event cuda-copy --weight time").format, FORMAT_FOLDED);
+}
+
 static void the_default_name(void **state)
 {
 	struct record_options o = good("record -p 42");
-	char path[128];
+	char stem[RECORD_STEM_BYTES];
+	char lengthy[300];
 
 	setenv("TZ", "UTC", 1);
-	record_options__default_output(&o, 1700000000, path, sizeof(path));
-	assert_string_equal(path, "stakeout-42-20231114T221320.folded");
-	o = good("record -p 42 -f pprof");
-	record_options__default_output(&o, 1700000000, path, sizeof(path));
-	assert_string_equal(path, "stakeout-42-20231114T221320.pb.gz");
-	o = good("record -p 42 -f html");
-	record_options__default_output(&o, 1700000000, path, sizeof(path));
-	assert_string_equal(path, "stakeout-42-20231114T221320.html");
+	record_options__default_stem(&o, "train.py", 1700000000, stem);
+	assert_string_equal(stem, "stakeout-train.py-42-20231114T221320");
+	record_options__default_stem(&o, "", 1700000000, stem);
+	assert_string_equal(stem, "stakeout-42-20231114T221320");
+	record_options__default_stem(&o, "a b;$(c)/\x1b\xc3\xa4", 1700000000, stem);
+	assert_string_equal(stem, "stakeout-a_b___c_____-42-20231114T221320");
+	memset(lengthy, 'x', sizeof(lengthy) - 1);
+	lengthy[sizeof(lengthy) - 1] = '\0';
+	record_options__default_stem(&o, lengthy, 1700000000, stem);
+	assert_non_null(strstr(stem, "xxx-42-20231114T221320"));
 }
 
 static void a_positional_argument(void **state)
@@ -297,6 +314,7 @@ int main(void)
 		cmocka_unit_test(wrong_usage),
 		cmocka_unit_test(the_ending_decides),
 		cmocka_unit_test(the_given_format_wins),
+		cmocka_unit_test(without_a_file_it_is_pprof),
 		cmocka_unit_test(the_default_name),
 		cmocka_unit_test(a_positional_argument),
 	};

@@ -109,6 +109,33 @@ static void a_new_file(void **state)
 	assert_int_equal(files(), 1);
 }
 
+/* Two that are written at the same time, and one that was there, are three files. */
+static void a_new_name_replaces_nothing(void **state)
+{
+	struct output *first, *second;
+	struct so_error err = { .text = "" };
+
+	put("kept.pb.gz", "old\n");
+	assert_int_equal(output__open_new("kept", ".pb.gz", &first, &err), 0);
+	assert_int_equal(output__open_new("kept", ".pb.gz", &second, &err), 0);
+	fputs("first\n", output__file(first));
+	fputs("second\n", output__file(second));
+	assert_int_equal(output__commit(second, &err), 0);
+	assert_int_equal(output__commit(first, &err), 0);
+	assert_string_equal(output__name(second), "kept-2.pb.gz");
+	assert_string_equal(output__name(first), "kept-3.pb.gz");
+	assert_string_equal(content("kept.pb.gz"), "old\n");
+	assert_string_equal(content("kept-2.pb.gz"), "second\n");
+	assert_string_equal(content("kept-3.pb.gz"), "first\n");
+	output__free(first);
+	output__free(second);
+	assert_int_equal(output__open_new("none", ".x", &first, &err), 0);
+	output__free(first);
+	assert_int_equal(files(), 3);
+	assert_int_equal(output__open_new("/nonexistent/x", ".y", &first, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "cannot write /nonexistent/x.y"));
+}
+
 static void nothing_shows_before_the_commit(void **state)
 {
 	struct output *output;
@@ -332,6 +359,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		OUTPUT_TEST(a_new_file),
+		OUTPUT_TEST(a_new_name_replaces_nothing),
 		OUTPUT_TEST(nothing_shows_before_the_commit),
 		OUTPUT_TEST(an_existing_file_keeps_its_mode),
 		OUTPUT_TEST(a_link_stays_one),

@@ -119,6 +119,38 @@ static void launchers(void **state)
 	}
 }
 
+static void names(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t n;
+		const char *script, *name;
+	} cases[] = {
+		{ "", 0, NULL, "" },
+		{ ARGUMENTS("/usr/bin/sleep\0001"), NULL, "sleep" },
+		{ ARGUMENTS("python3\0train.py"), "train.py", "train.py" },
+		{ ARGUMENTS("/usr/bin/python3.11\0-u\0-X\0dev\0/app/train.py\0other.py"), "train.py", "train.py" },
+		{ ARGUMENTS("python3\0-m\0torch.distributed.run\0train.py"), "torch.distributed.run",
+		  "torch.distributed.run" },
+		{ ARGUMENTS("python3\0-c\0train.py"), NULL, "python3" },
+		{ ARGUMENTS("python3"), NULL, "python3" },
+		{ ARGUMENTS("-bash"), NULL, "bash" },
+		{ ARGUMENTS("bash\0/x/run.sh"), "run.sh", "run.sh" },
+		{ ARGUMENTS("bash\0-c\0run.sh"), NULL, "bash" },
+		{ ARGUMENTS("cat\0train.py"), NULL, "cat" },
+		{ ARGUMENTS("python3\0/x/"), NULL, "python3" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *script = process_arguments__script(cases[i].text, cases[i].n);
+
+		assert_int_equal(!script, !cases[i].script);
+		if (script)
+			assert_string_equal(script, cases[i].script);
+		assert_string_equal(process_arguments__name(cases[i].text, cases[i].n), cases[i].name);
+	}
+}
+
 static void arguments_in_a_line(void **state)
 {
 	char text[16] = "a\0b c\0\0", full[9] = "aaaa\0bbb", none[4] = "";
@@ -136,7 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_of_stat),       cmocka_unit_test(this_process_and_its_child),
 		cmocka_unit_test(a_circle_has_an_end), cmocka_unit_test(launchers),
-		cmocka_unit_test(arguments_in_a_line),
+		cmocka_unit_test(arguments_in_a_line), cmocka_unit_test(names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

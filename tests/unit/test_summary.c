@@ -62,9 +62,10 @@ static struct profile recording = {
 	.period_ns = MS,
 };
 /* A step of an environment, by its file; what no rule knows is another category. */
-#define LARGEST                                                      \
-	"largest: simulator step, 71.5 % [68.6, 74.2], 7.15 CPU s\n" \
-	"  functions: step (env.py) 71.5 %\n"
+#define LARGEST                                                                \
+	"largest: simulator step, 71.5 % [68.6, 74.2], 7.15 CPU s\n"           \
+	"  how sure: within the interval in 95 of 100 cases, by 990 samples\n" \
+	"  look at: step (env.py) 71.5 %\n"
 #define LINES                                                                                      \
 	"   line  [95 % interval]    total  function (file:line), with the native code it calls\n" \
 	" 61.4 %  [58.3, 64.4]      61.4 %  step (env.py:1)\n"                                     \
@@ -206,7 +207,9 @@ static void singular_and_samples_without_a_stack(void **state)
 
 	assert_summary(&p, NULL,
 		       "largest: no stack, 100.0 % [20.7, 100.0]\n"
-		       "  functions: [no stack] 100.0 %\n"
+		       "  how sure: within the interval in 95 of 100 cases, by 1 sample; that is few: look for "
+		       "longer, or more often\n"
+		       "  look at: [no stack] 100.0 %\n"
 		       "1 sample in 1.0 s at 1.5 Hz of 1 process, 1 thread\n"
 		       "complete not measured   truncated not measured   lost not measured\n"
 		       "cost: not measured\n"

@@ -131,7 +131,7 @@ static void what_is_not_known_is_null(void **state)
 	static const char *const keys[] = {
 		"version",   "samples", "cpu_s",   "duration_s",       "sample_hz",  "gil_only", "complete",
 		"truncated", "lost",    "python",  "overhead_percent", "categories", "means",    "phases",
-		"functions", "lines",   "threads", "processes",        "only",       "wall"
+		"functions", "lines",   "threads", "processes",        "only",       "wall",     "own_lines"
 	};
 	const struct profile none = { .n_samples = 0 };
 	struct summary_request request = { .render = { .gil = true } };

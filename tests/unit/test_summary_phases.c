@@ -20,9 +20,11 @@ struct world {
 	struct names functions;
 };
 
+static const struct summary_style style = { .native_interpreter = true, .top = 10 };
+
 static void build(struct world *world, const struct profile *profile, const struct render_options *options)
 {
-	scope__init(profile, options, &world->scope);
+	scope__init(profile, options, &style, &world->scope);
 	assert_int_equal(names__functions(&world->scope, false, &world->functions), 0);
 }
 

@@ -110,12 +110,14 @@ static const struct profile fed = {
 	.observation = 50000, /* 20 Hz */
 };
 
+static const struct summary_style style = { .native_interpreter = true, .top = 10 };
+
 static struct summary_wall *summarise(const struct profile *profile, struct scope *scope)
 {
 	static const struct render_options options;
 	struct summary_wall *wall;
 
-	scope__init(profile, &options, scope);
+	scope__init(profile, &options, &style, scope);
 	assert_int_equal(summary_wall__new(scope, &wall), 0);
 	return wall;
 }
