@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "client/render/frame_text.h"
 #include "profile/profile.h"
 
 /*
@@ -14,6 +15,11 @@
  * SIZE_MAX: the sample has no frame.
  */
 size_t own_line(const struct profile *profile, const struct profile_sample *sample);
+/*
+ * Appends "function (file.py:line)", and ", file PATH" where its thread waits for a file; nothing without a frame.
+ * -ENOMEM.
+ */
+int own_line__text(const struct profile *profile, const struct profile_sample *sample, struct text *text);
 
 /*
  * What a Python thread was started to do: index of the line of its first function below threading.Thread. SIZE_MAX: it
