@@ -12,12 +12,17 @@
 static volatile sig_atomic_t signals_;
 /* Written by the main flow and read by the handler that interrupts it: each entry is replaced as a whole. */
 static const char *_Atomic paths_[MAX_PATHS];
+static void (*_Atomic on_abort_)(void);
 
 /* unlink() and _exit() are async-signal-safe. A private daemon ends by itself when its client does. */
 static void on_signal(int signo)
 {
+	void (*on_abort)(void) = atomic_load(&on_abort_);
+
 	if (signals_++ == 0)
 		return;
+	if (on_abort)
+		on_abort();
 	for (size_t i = 0; i < MAX_PATHS; i++) {
 		const char *path = atomic_load(&paths_[i]);
 
@@ -69,4 +74,9 @@ void interrupt__forget(const char *path)
 	for (size_t i = 0; i < MAX_PATHS; i++)
 		if (atomic_load(&paths_[i]) == path)
 			atomic_store(&paths_[i], NULL);
+}
+
+void interrupt__call_on_abort(void (*function)(void))
+{
+	atomic_store(&on_abort_, function);
 }

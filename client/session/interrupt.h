@@ -13,5 +13,7 @@ void interrupt__sleep_ms(unsigned ms);
 /* Files that a second Ctrl-C removes. The path is not copied; forget it before freeing it. */
 void interrupt__remove_on_abort(const char *path);
 void interrupt__forget(const char *path);
+/* What the second one calls as well, from the handler: signal-safety(7). NULL: nothing. */
+void interrupt__call_on_abort(void (*function)(void));
 
 #endif

@@ -17,6 +17,8 @@ void target__read(const json_t *json, struct target *out)
 		.pid = (pid_t)json_value__number(json, "pid"),
 		.rate_hz = (unsigned)json_value__number(json, "rate_hz"),
 		.keep = json_is_true(json_object_get(json, "keep")),
+		.children = json_is_true(json_object_get(json, "children")),
+		.kernel = json_is_true(json_object_get(json, "kernel")),
 		.elapsed_s = json_number_value(json_object_get(json, "elapsed_s")),
 		.processes = json_value__number(json, "processes"),
 		.samples = json_value__number(json, "samples"),

@@ -17,7 +17,7 @@ struct target {
 	char comm[64];
 	char state[16], end[16]; /* the API's words; end is "" while it runs */
 	unsigned rate_hz;
-	bool keep;
+	bool keep, children, kernel;
 	double elapsed_s;
 	uint64_t processes, samples, lost;
 	uint32_t rule;      /* that attached it; 0: none */

@@ -3,9 +3,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "client/render/frame_text.h"
 #include "profile/waiting_modules.h"
 #include "stakeout/short_path.h"
 
@@ -101,4 +101,22 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 	if (user != SIZE_MAX)
 		return user;
 	return sample->n_lines ? sample->lines[0] : SIZE_MAX;
+}
+
+static int add_file(const char *file, struct text *text)
+{
+	char words[512];
+
+	snprintf(words, sizeof(words), "%.*s", (int)strlen(file) - 1, file);
+	return frame_text__between(", ", words, "", text);
+}
+
+int own_line__text(const struct profile *profile, const struct profile_sample *sample, struct text *text)
+{
+	size_t line = own_line(profile, sample);
+	const struct profile_line *at = line == SIZE_MAX ? NULL : &profile->lines[line];
+	const char *file = sample->n_lines ? waited_file(&profile->lines[sample->lines[0]]) : NULL;
+	int ret = !at ? 0 : at->python ? frame_text__folded(at, false, text) : frame_text__line(at, text);
+
+	return ret || !file ? ret : add_file(file, text);
 }

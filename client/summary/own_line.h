@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/render/frame_text.h"
 #include "profile/profile.h"
 
 /*
@@ -15,6 +16,11 @@
  * SIZE_MAX: the sample has no frame.
  */
 size_t own_line(const struct profile *profile, const struct profile_sample *sample);
+/*
+ * Appends "function (file.py:line)", and ", file PATH" where its thread waits for a file; nothing without a frame.
+ * -ENOMEM.
+ */
+int own_line__text(const struct profile *profile, const struct profile_sample *sample, struct text *text);
 
 /* A Python line outside of the standard library and of installed packages. */
 bool is_own_python(const struct profile_line *line);

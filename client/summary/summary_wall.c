@@ -76,25 +76,11 @@ static int text_number(struct intern *texts, const struct text *text, uint32_t *
 	return ret < 0 ? ret : 0;
 }
 
-/* ", file PATH" */
-static int add_file(const char *file, struct text *text)
-{
-	char words[512];
-
-	snprintf(words, sizeof(words), "%.*s", (int)strlen(file) - 1, file);
-	return frame_text__between(", ", words, "", text);
-}
-
 static int line_number(struct summary_wall *w, const struct profile_sample *sample, uint32_t *number)
 {
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
-	size_t line = own_line(w->scope->profile, sample);
-	const struct profile_line *at = line == SIZE_MAX ? NULL : &w->scope->profile->lines[line];
-	const struct profile_line *first = sample->n_lines ? &w->scope->profile->lines[sample->lines[0]] : NULL;
-	int ret = !at ? 0 : at->python ? frame_text__folded(at, false, text) : frame_text__line(at, text);
+	int ret = own_line__text(w->scope->profile, sample, text);
 
-	if (ret >= 0 && first && waited_file(first))
-		ret = add_file(waited_file(first), text);
 	return ret < 0 ? ret : text_number(&w->texts, text, number);
 }
 
