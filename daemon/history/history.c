@@ -66,7 +66,7 @@ static int begin_target(struct history *h, struct watched *w)
 {
 	_cleanup_free_ char *labels = labels_of(&w->info);
 	char comm[sizeof(w->info.comm) + 1] = "";
-	struct store_target target = { w->pid, w->start_ticks, comm, labels };
+	struct store_target target = { w->pid, w->start_ticks, comm, labels, w->info.uid };
 
 	if (!labels)
 		return -ENOMEM;

@@ -13,10 +13,14 @@
  * not at all.
  *
  * Bounds. The file with its write-ahead log stays within retain_size_bytes: before a window is written, room is made in
- * the same transaction: first the oldest parts beside their sums go (STORE_FINE_LEAST_NS, STORE_MINUTE_LEAST_NS), then
- * the oldest windows; incremental auto-vacuum gives the pages back. Windows that ended longer ago than retain_age_ns go
+ * the same transaction: of one user, first the oldest parts beside their sums go (STORE_FINE_LEAST_NS,
+ * STORE_MINUTE_LEAST_NS), then the oldest windows; incremental auto-vacuum gives the pages back. Windows that ended longer ago than retain_age_ns go
  * in store__maintain(), and with them targets and gaps that have nothing left. The wall clock may be set by years, so
  * ages go by a clock of the store's own, which is kept in it (daemon/history/store_clock.c).
+ *
+ * Shares. A user other than root has a quarter of it, all such users together three quarters, and the rest of it as long
+ * as nobody else needs it. Where room is made, it is made by whoever writes, if that is beyond their share; else by the
+ * user who is furthest beyond theirs; else by root, who has the rest. `users` counts what each has, by what is written.
  *
  * Crashes. Write-ahead log, synchronous=NORMAL: a killed daemon loses no window that store__add() had taken, a machine
  * that loses power may lose the last ones; neither corrupts. When a store is opened, targets that were not ended are
@@ -115,6 +119,7 @@ struct store_target {
 	uint64_t start_ticks; /* field 22 of /proc/PID/stat: clock ticks after boot */
 	const char *comm;
 	const char *labels; /* a JSON object, for whoever reads the list; NULL: none */
+	uid_t uid;          /* whose share its windows are of */
 };
 
 /*

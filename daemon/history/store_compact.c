@@ -5,7 +5,8 @@
 
 #include "daemon/history/store_internal.h"
 
-#define LEVELS 2 /* that are merged: 0 and 1 */
+#define LEVELS   2  /* that are merged: 0 and 1 */
+#define SUM_PART 16 /* a sum has one in so many bytes at most: a user's share holds some of them, with their parts */
 
 static const struct {
 	int64_t width_ns;     /* of the sums */
@@ -18,6 +19,7 @@ static const struct {
 /* The windows of one target whose begins lie in [from_ns, to_ns). */
 struct group {
 	int64_t target, level, from_ns, to_ns;
+	uid_t uid; /* of its first window */
 };
 
 #define GROUP "target_id = ?1 AND level = ?2 AND begin_ns >= ?3 AND begin_ns < ?4 AND part_of IS NULL"
@@ -44,7 +46,7 @@ static int find_group(struct store *store, int level, struct group *out)
 	int64_t width_ns = levels[level].width_ns, begin_ns;
 	int64_t complete_ns = (store->now_ns() - STORE_GRACE_NS) / width_ns * width_ns;
 	int ret = sql__prepare_numbers(store->db,
-				       "SELECT target_id, begin_ns FROM windows INDEXED BY windows_whole"
+				       "SELECT target_id, begin_ns, uid FROM windows INDEXED BY windows_whole"
 				       " WHERE level = ?1 AND part_of IS NULL AND begin_ns < ?2"
 				       " ORDER BY begin_ns LIMIT 1",
 				       2, (int64_t[]){ level, complete_ns }, &s);
@@ -53,7 +55,8 @@ static int find_group(struct store *store, int level, struct group *out)
 	if (ret <= 0)
 		return ret;
 	begin_ns = sqlite3_column_int64(s, 1) / width_ns * width_ns;
-	*out = (struct group){ sqlite3_column_int64(s, 0), level, begin_ns, begin_ns + width_ns };
+	*out = (struct group){ sqlite3_column_int64(s, 0), level, begin_ns, begin_ns + width_ns,
+			       (uid_t)sqlite3_column_int64(s, 2) };
 	return 1;
 }
 
@@ -120,7 +123,8 @@ static int write_sum(struct store *store, const struct group *group, const struc
 		      ?: SQL_RUN(store->db, "UPDATE windows SET part_of = ?5 WHERE " GROUP, group->target, group->level,
 				 group->from_ns, group->to_ns, id);
 	ret = ret ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 1 WHERE id = ?1", id);
-	return sql__end(store->db, ret);
+	/* For the sum, which is written already. */
+	return sql__end(store->db, ret ?: store_retain__make_room(store, group->uid, 0));
 }
 
 static int encode_cuda(struct store *store, struct sum *sum, uint8_t **blob)
@@ -158,9 +162,10 @@ static int finish_sum(struct store *store, const struct group *group, struct sum
 	ret = ret ?: encode_cuda(store, sum, &cuda);
 	if (ret)
 		return ret;
-	if ((int64_t)(row->profile_size + row->cuda_size) > store_retain__limit(store) / 4)
+	if ((int64_t)(row->profile_size + row->cuda_size) > store_retain__limit(store) / SUM_PART)
 		return -EFBIG;
 	row->target = group->target;
+	row->uid = group->uid;
 	row->level = group->level + 1;
 	row->profile = profile;
 	row->profile_bytes = (int64_t)content;
@@ -196,7 +201,30 @@ int store_compact__merge(struct store *store, int level)
 	return ret ? ret : 1;
 }
 
-int store_compact__drop_before(struct store *store, int level, int64_t before_ns)
+/* found: 0 or -errno of looking for the sum. */
+static int drop_parts_of(struct store *store, int found, int64_t sum)
+{
+	int ret;
+
+	if (found)
+		return found == -ENOENT ? 0 : found;
+	ret = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
+	return ret ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
+}
+
+int store_compact__drop_before_of(struct store *store, uid_t uid, int level, int64_t before_ns)
+{
+	int64_t sum;
+	int ret = SQL_GET(store->db, &sum,
+			  "SELECT part_of FROM windows INDEXED BY windows_parts_of_user"
+			  " WHERE uid = ?1 AND level = ?2 AND part_of IS NOT NULL AND begin_ns < ?3"
+			  " ORDER BY begin_ns LIMIT 1",
+			  uid, level, before_ns);
+
+	return drop_parts_of(store, ret, sum);
+}
+
+static int drop_before(struct store *store, int level, int64_t before_ns)
 {
 	int64_t sum;
 	int ret = SQL_GET(store->db, &sum,
@@ -204,10 +232,7 @@ int store_compact__drop_before(struct store *store, int level, int64_t before_ns
 			  " WHERE level = ?1 AND part_of IS NOT NULL AND begin_ns < ?2 ORDER BY begin_ns LIMIT 1",
 			  level, before_ns);
 
-	if (ret)
-		return ret == -ENOENT ? 0 : ret;
-	ret = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
-	return ret ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
+	return drop_parts_of(store, ret, sum);
 }
 
 int store_compact__drop_parts(struct store *store, int level)
@@ -217,7 +242,7 @@ int store_compact__drop_parts(struct store *store, int level)
 
 	if (ret)
 		return ret;
-	dropped = store_compact__drop_before(store, level, before_ns);
+	dropped = drop_before(store, level, before_ns);
 	ret = sql__end(store->db, dropped < 0 ? dropped : 0);
 	return ret ? ret : dropped;
 }

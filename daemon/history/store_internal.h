@@ -88,8 +88,8 @@ static inline int64_t store_retain__limit(const struct store *store)
 	return store->retain_size_bytes - STORE_WAL_BYTES;
 }
 
-/* Within a transaction: removes the oldest windows until so many bytes fit. */
-int store_retain__make_room(struct store *store, int64_t bytes);
+/* Within a transaction: removes windows until so many bytes of this user's fit, those of others within their shares. */
+int store_retain__make_room(struct store *store, uid_t uid, int64_t bytes);
 /* One step each: 1: done something, 0: nothing to do. */
 int store_retain__by_age(struct store *store);
 int store_retain__by_size(struct store *store);
@@ -100,14 +100,15 @@ int store_retain__sweep(struct store *store);
 /* store_compact.c */
 /* One step: merges the windows of one target and one minute (level 0) or ten minutes (1). 1: done; 0: nothing to do. */
 int store_compact__merge(struct store *store, int level);
-/* Within a transaction: removes the parts of the oldest sum whose parts begin before then. 1: done; 0: none. */
-int store_compact__drop_before(struct store *store, int level, int64_t before_ns);
-/* One step: the same for those that are past their age. */
+/* Within a transaction: removes the parts of the user's oldest sum whose parts begin before then. 1: done; 0: none. */
+int store_compact__drop_before_of(struct store *store, uid_t uid, int level, int64_t before_ns);
+/* One step: the same of any user's that are past their age. */
 int store_compact__drop_parts(struct store *store, int level);
 
 /* store_rows.c: a row of `windows` and its blobs. */
 struct window_row {
 	int64_t target, level, begin_ns, end_ns, covered_ns, samples, lost;
+	uid_t uid;                     /* whose */
 	const uint8_t *profile, *cuda; /* blobs; cuda NULL: none */
 	size_t profile_size, cuda_size;
 	int64_t profile_bytes, cuda_bytes; /* of their contents */

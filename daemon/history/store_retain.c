@@ -5,6 +5,7 @@
 #include "daemon/history/store_internal.h"
 
 #define AGE_STEP_WINDOWS  16
+#define ENDED_STEP_TARGETS "256"
 #define SHRINK_STEP_PAGES 256
 #define SHRINK_PART       8 /* free pages that are kept for what comes: one in so many */
 #define SWEEP_NS          STORE_MINUTE_NS
@@ -57,29 +58,79 @@ static int remove_oldest(struct store *store, int64_t ended_before_ns)
  * One that was written while the clock was ahead: it has no time that it could be asked for by. By the later of both
  * clocks: while the wall clock is far behind, all that there is lies in its future.
  */
-static int remove_future(struct store *store)
+static int remove_future(struct store *store, uid_t uid)
 {
 	int64_t wall_ns = store->now_ns(), id;
 	int64_t now_ns = store->clock.now_ns > wall_ns ? store->clock.now_ns : wall_ns;
 	int ret = SQL_GET(store->db, &id,
-			  "SELECT id FROM windows INDEXED BY windows_by_begin WHERE begin_ns > ?1 AND " WHOLE_BY_AGE,
-			  now_ns + FUTURE_NS);
+			  "SELECT id FROM windows INDEXED BY windows_of_user WHERE uid = ?1 AND begin_ns > ?2"
+			  " AND " WHOLE_BY_AGE,
+			  uid, now_ns + FUTURE_NS);
 
 	return remove_window(store, ret, id);
 }
 
-/* For room, detail goes before history: parts that are not young by the wall clock; sums stay. 1: done; 0: none. */
-static int remove_something(struct store *store)
+static int remove_oldest_of(struct store *store, uid_t uid)
 {
-	int64_t now_ns = store->now_ns();
-	int ret = store_compact__drop_before(store, 0, now_ns - STORE_FINE_LEAST_NS);
+	int64_t id;
+	int ret = SQL_GET(store->db, &id,
+			  "SELECT id FROM windows INDEXED BY windows_of_user WHERE uid = ?1 AND " WHOLE_BY_AGE, uid);
 
-	ret = ret ?: store_compact__drop_before(store, 1, now_ns - STORE_MINUTE_LEAST_NS);
-	ret = ret ?: remove_future(store);
-	return ret ?: remove_oldest(store, INT64_MAX);
+	return remove_window(store, ret, id);
 }
 
-int store_retain__make_room(struct store *store, int64_t bytes)
+/* A user of whom there are no windows may have watched very many processes. */
+static int remove_ended_targets(struct store *store, uid_t uid)
+{
+	int ret = SQL_RUN(store->db,
+			  "DELETE FROM targets WHERE id IN (SELECT id FROM targets t WHERE uid = ?1"
+			  " AND ended_ns IS NOT NULL AND NOT EXISTS(SELECT 1 FROM windows w WHERE w.target_id = t.id)"
+			  " LIMIT " ENDED_STEP_TARGETS ")",
+			  uid);
+
+	return ret ?: sqlite3_changes(store->db) > 0;
+}
+
+/* Detail goes before history: parts that are not young by the wall clock; sums stay. 1: done; 0: none. */
+static int remove_something_of(struct store *store, uid_t uid)
+{
+	int64_t now_ns = store->now_ns();
+	int ret = store_compact__drop_before_of(store, uid, 0, now_ns - STORE_FINE_LEAST_NS);
+
+	ret = ret ?: store_compact__drop_before_of(store, uid, 1, now_ns - STORE_MINUTE_LEAST_NS);
+	ret = ret ?: remove_future(store, uid);
+	ret = ret ?: remove_oldest_of(store, uid);
+	return ret ?: remove_ended_targets(store, uid);
+}
+
+/*
+ * Who makes room, one after the other until there is something that can go. ?1 writes ?2 bytes; ?3 is one user's share,
+ * ?4 that of all but root.
+ */
+#define WHO_MAKES_ROOM                                                                 \
+	"SELECT uid FROM users ORDER BY"                                               \
+	" uid <> 0 AND uid = ?1 AND bytes + ?2 > ?3 DESC,"                             \
+	" uid <> 0 AND (bytes > ?3 OR"                                                 \
+	"  (SELECT sum(bytes) FROM users WHERE uid <> 0) + (?1 <> 0) * ?2 > ?4) DESC," \
+	" uid = 0 DESC, bytes DESC"
+
+/* 1: done; 0: there is nothing. */
+static int remove_something(struct store *store, uid_t writer, int64_t bytes)
+{
+	_cleanup_(statement) sqlite3_stmt *s = NULL;
+	int64_t quarter = store_retain__limit(store) / 4;
+	int ret = sql__prepare_numbers(store->db, WHO_MAKES_ROOM, 4, (int64_t[]){ writer, bytes, quarter, 3 * quarter },
+				       &s);
+	int removed = 0;
+
+	while (!ret && !removed && (ret = sql__step(store->db, s)) > 0) {
+		removed = remove_something_of(store, (uid_t)sqlite3_column_int64(s, 0));
+		ret = removed < 0 ? removed : 0;
+	}
+	return ret ?: removed;
+}
+
+int store_retain__make_room(struct store *store, uid_t uid, int64_t bytes)
 {
 	int64_t used;
 
@@ -90,7 +141,7 @@ int store_retain__make_room(struct store *store, int64_t bytes)
 			return ret;
 		if (used + bytes <= store_retain__limit(store))
 			return 0;
-		ret = remove_something(store);
+		ret = remove_something(store, uid, bytes);
 		if (ret <= 0)
 			return ret;
 	}
@@ -106,7 +157,7 @@ int store_retain__by_size(struct store *store)
 	ret = sql__begin(store->db);
 	if (ret)
 		return ret;
-	ret = remove_something(store);
+	ret = remove_something(store, 0, 0);
 	return ret > 0 ? (sql__commit(store->db) ?: 1) : sql__end(store->db, ret);
 }
 
@@ -164,6 +215,7 @@ int store_retain__sweep(struct store *store)
 		      "DELETE FROM targets WHERE ended_ns < ?1"
 		      " AND NOT EXISTS(SELECT 1 FROM windows w WHERE w.target_id = targets.id)",
 		      before_ns);
+	ret = ret ?: sql__run(store->db, "DELETE FROM users WHERE bytes = 0");
 	/* Of a target with nothing left but a recent end, the list still tells. */
 	ret = ret ?: SQL_RUN(store->db, "DELETE FROM gaps WHERE coalesce(end_ns, begin_ns) < ?1", before_ns);
 	ret = ret

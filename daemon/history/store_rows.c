@@ -22,8 +22,8 @@ static int insert_target(struct store *store, const struct open_target *target, 
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	char key[96];
 	int ret = sql__prepare(store->db,
-			       "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end)"
-			       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open')"
+			       "INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, end, uid)"
+			       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', ?8)"
 			       " ON CONFLICT(key) DO UPDATE SET comm = ?5, ended_ns = NULL, end = 'open',"
 			       /* What was root's alone stays so: windows of then are among those that are there. */
 			       " labels = CASE json_valid(labels) WHEN 1 THEN"
@@ -44,6 +44,7 @@ static int insert_target(struct store *store, const struct open_target *target, 
 	sqlite3_bind_text(s, 5, target->comm, -1, SQLITE_STATIC);
 	sqlite3_bind_text(s, 6, target->labels, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(s, 7, store->now_ns());
+	sqlite3_bind_int64(s, 8, target->target.uid);
 	ret = sql__step(store->db, s);
 	if (ret < 0)
 		return ret;
@@ -127,9 +128,10 @@ int store_rows__window(sqlite3 *db, const struct window_row *row, int64_t *id)
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	int ret =
 		SQL_RUN(db,
-			"INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost)"
-			" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-			row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost);
+			"INSERT INTO windows(target_id, level, begin_ns, end_ns, covered_ns, samples, lost, uid, bytes)"
+			" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+			row->target, row->level, row->begin_ns, row->end_ns, row->covered_ns, row->samples, row->lost,
+			row->uid, (int64_t)(STORE_ROW_BYTES + row->profile_size + row->cuda_size));
 
 	if (ret)
 		return ret;

@@ -19,6 +19,19 @@
 #define TEXT(x)   #x
 #define NUMBER(x) TEXT(x)
 
+#define ROW NUMBER(STORE_ROW_BYTES)
+#define ROW_BYTES_OF_BLOBS \
+	" bytes = " ROW " + (SELECT length(profile) + coalesce(length(cuda), 0) FROM blobs WHERE window_id = id);"
+
+/* `users` has the sums, whatever writes or removes rows, and be it a foreign key. */
+#define ADDED(table, bytes)                                              \
+	"CREATE TRIGGER " table "_added AFTER INSERT ON " table " BEGIN" \
+	" INSERT INTO users(uid, bytes) VALUES(new.uid, " bytes ")"      \
+	" ON CONFLICT(uid) DO UPDATE SET bytes = bytes + excluded.bytes; END;"
+#define REMOVED(table, removed)                                            \
+	"CREATE TRIGGER " table "_removed AFTER DELETE ON " table " BEGIN" \
+	" UPDATE users SET bytes = bytes - " removed " WHERE uid = old.uid; END;"
+
 /* Brings a database from version i to i + 1. Auto-vacuum must be chosen before there is a table. */
 static const char *const migrations[] = {
 	"CREATE TABLE targets("
@@ -65,6 +78,21 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE clock(now_ns INTEGER NOT NULL);" /* one row: store_clock.c; 0: not known */
 	"INSERT INTO clock SELECT coalesce(max(end_ns), 0) FROM windows;",
+
+	/* Whose process it was when it was written, and what it counts for in that user's share. */
+	"ALTER TABLE targets ADD COLUMN uid INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE windows ADD COLUMN uid INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE windows ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE targets SET uid = json_extract(labels, '$.uid')"
+	" WHERE CASE json_valid(labels) WHEN 1 THEN json_type(labels, '$.uid') END = 'integer';"
+	"UPDATE windows SET uid = (SELECT uid FROM targets WHERE targets.id = target_id)," ROW_BYTES_OF_BLOBS
+	"CREATE INDEX windows_of_user ON windows(uid, begin_ns) WHERE part_of IS NULL;"
+	"CREATE INDEX windows_parts_of_user ON windows(uid, level, begin_ns) WHERE part_of IS NOT NULL;"
+	"CREATE TABLE users(uid INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);"
+	"INSERT INTO users SELECT uid, sum(bytes) FROM"
+	" (SELECT uid, bytes FROM windows UNION ALL SELECT uid, " ROW
+	" FROM targets) GROUP BY uid;" ADDED("windows", "new.bytes") REMOVED("windows", "old.bytes")
+		ADDED("targets", ROW) REMOVED("targets", ROW),
 };
 
 #define VERSION ((int64_t)(sizeof(migrations) / sizeof(migrations[0])))

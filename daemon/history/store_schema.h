@@ -6,6 +6,7 @@
 #include "daemon/history/store_sql.h"
 #include "stakeout/error.h"
 
+#define STORE_ROW_BYTES 512                /* what a window counts beside its blobs, and a target's row */
 #define STORE_WAL_BYTES ((int64_t)8 << 20) /* of the write-ahead log; more only while a long read goes on */
 
 /*

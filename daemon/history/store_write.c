@@ -203,7 +203,7 @@ static int write_window(struct store *store, struct window_row *row)
 		return ret;
 	if (bytes > store_retain__limit(store) / 4)
 		ret = -EFBIG;
-	ret = ret ?: store_retain__make_room(store, bytes + ROW_BYTES);
+	ret = ret ?: store_retain__make_room(store, row->uid, bytes + ROW_BYTES);
 	ret = ret ?: write_missed(store);
 	ret = ret ?: store_rows__window(store->db, row, &id);
 	/* The first window's clock begins with it: until the next sweep, its age would be the wall clock's. */
@@ -228,6 +228,7 @@ static int add_locked(struct store *store, uint32_t handle, struct window_row *r
 		target = find_target(store, handle);
 	}
 	row->target = target->row;
+	row->uid = target->target.uid;
 	ret = ret ?: write_window(store, row);
 	if (ret)
 		return store__failed(store, ret);

@@ -222,8 +222,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (unsigned t = 0; t < n; t++)
-		store__begin_target(store, &(struct store_target){ 100 + (pid_t)t, t, "train", NULL },
-				    &targets[t]);
+		store__begin_target(store, &(struct store_target){ 100 + (pid_t)t, t, "train", NULL, 0 }, &targets[t]);
 	for (unsigned hour = 0; !r && hour < hours; hour++)
 		r = run_hour(store, options.dir, &material, targets, n, hour);
 	r = r ? r : ask(store, 1, "one target", BEGIN_NS, now_ns);

@@ -126,14 +126,19 @@ static inline int store_world_teardown(void **state)
 	return 0;
 }
 
-static inline uint32_t store_world_target(struct store_world *w, pid_t pid)
+static inline uint32_t store_world_target_of(struct store_world *w, uid_t uid, pid_t pid)
 {
-	const struct store_target target = { pid, 1000 + (uint64_t)pid, "train", "{\"job\":\"x\"}" };
+	const struct store_target target = { pid, 1000 + (uint64_t)pid, "train", "{\"job\":\"x\"}", uid };
 	uint32_t handle = 0;
 
 	assert_int_equal(store__begin_target(w->store, &target, &handle), 0);
 	assert_true(handle > 0);
 	return handle;
+}
+
+static inline uint32_t store_world_target(struct store_world *w, pid_t pid)
+{
+	return store_world_target_of(w, 0, pid);
 }
 
 /* A small profile that differs with `seed`; the number of samples comes back. */
@@ -226,8 +231,32 @@ static inline void store_world_run(const struct store_world *w, const char *text
 	assert_int_equal(sql__run(db, text), 0);
 }
 
+/* As if a daemon of version 2 had written it, which knew no shares. */
+static inline void store_world_forget_shares(const struct store_world *w)
+{
+	store_world_run(w, "DROP TRIGGER windows_added; DROP TRIGGER windows_removed;"
+			   "DROP TRIGGER targets_added; DROP TRIGGER targets_removed; DROP TABLE users;"
+			   "DROP INDEX windows_of_user; DROP INDEX windows_parts_of_user;"
+			   "ALTER TABLE windows DROP COLUMN uid; ALTER TABLE windows DROP COLUMN bytes;"
+			   "ALTER TABLE targets DROP COLUMN uid; PRAGMA user_version = 2");
+}
+
+/* What the users have is what there is. */
+static inline void store_world_check_shares(const struct store_world *w)
+{
+	assert_int_equal(
+		store_world_number(w, "SELECT count(*) FROM users u WHERE bytes <>"
+				      " (SELECT coalesce(sum(512 + length(profile) + coalesce(length(cuda), 0)), 0)"
+				      "  FROM windows w JOIN blobs ON window_id = w.id WHERE w.uid = u.uid)"
+				      " + 512 * (SELECT count(*) FROM targets t WHERE t.uid = u.uid)"),
+		0);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM windows WHERE uid NOT IN (SELECT uid FROM users)"),
+			 0);
+}
+
 static inline void store_world_check_integrity(const struct store_world *w)
 {
+	store_world_check_shares(w);
 	assert_int_equal(
 		store_world_number(w,
 				   "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"),

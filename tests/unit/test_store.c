@@ -438,6 +438,7 @@ static void test_a_store_without_a_clock(void **state)
 	uint64_t samples = add_hour(w, store_world_target(w, 7));
 
 	store__close(w->store);
+	store_world_forget_shares(w);
 	store_world_run(w, "DROP TABLE clock; PRAGMA user_version = 1");
 	store_world_set_clock(1000 * HOUR_NS);
 	store_world_open(w);
@@ -617,6 +618,135 @@ static void test_size_bound_and_the_clock(void **state)
 	store_world_check_integrity(w);
 }
 
+#define ALICE   1000
+#define MALLORY 1001
+
+static void open_with_size(struct store_world *w, uint64_t bytes)
+{
+	struct store_options options = store_world_options(w);
+
+	store__close(w->store);
+	options.retain_size_bytes = bytes;
+	assert_int_equal(store__open(&options, &w->store, NULL), 0);
+}
+
+/* So many windows of 200 kB, from the first-th on, and what is to be done after each minute. */
+static void fill(struct store_world *w, uint32_t target, int first, int n)
+{
+	for (int i = first; i < first + n; i++) {
+		add_bulky(w, target, EPOCH_NS + i * WINDOW_NS, 200000);
+		if (i % 6 == 0)
+			store_world_settle(w);
+	}
+}
+
+/* One user who writes without end loses their own oldest windows; what others have within their shares stays. */
+static void test_shares(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t alice, mallory, root;
+
+	open_with_size(w, 24 << 20);
+	alice = store_world_target_of(w, ALICE, 7);
+	mallory = store_world_target_of(w, MALLORY, 8);
+	root = store_world_target(w, 9);
+	fill(w, root, 0, 12);
+	fill(w, alice, 12, 6);
+	fill(w, mallory, 18, 240);
+	store_world_settle(w);
+	assert_int_equal(store_world_number(w, "SELECT min(begin_ns) FROM windows WHERE uid = 0"), EPOCH_NS);
+	assert_int_equal(store_world_number(w, "SELECT sum(covered_ns) FROM windows WHERE uid = 0 AND part_of IS NULL"),
+			 12 * WINDOW_NS);
+	assert_int_equal(
+		store_world_number(w, "SELECT sum(covered_ns) FROM windows WHERE uid = 1000 AND part_of IS NULL"),
+		6 * WINDOW_NS);
+	assert_true(store_world_number(w, "SELECT min(begin_ns) FROM windows WHERE uid = 1001") >
+		    EPOCH_NS + 20 * WINDOW_NS);
+	assert_int_equal(store_world_number(w, "SELECT max(end_ns) FROM windows WHERE uid = 1001"),
+			 EPOCH_NS + 258 * WINDOW_NS);
+	/* What nobody else needs is Mallory's, beyond the quarter of 16 MiB. */
+	assert_true(store_world_number(w, "SELECT bytes FROM users WHERE uid = 1001") > 6 << 20);
+	store_world_check_integrity(w);
+}
+
+/* Who had all of it while alone gives back what others need, and no more. */
+static void test_shares_of_those_who_come_later(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t alice, mallory, root;
+
+	open_with_size(w, 24 << 20);
+	alice = store_world_target_of(w, ALICE, 7);
+	mallory = store_world_target_of(w, MALLORY, 8);
+	root = store_world_target(w, 9);
+	fill(w, alice, 0, 120);
+	assert_true(store_world_number(w, "SELECT bytes FROM users WHERE uid = 1000") > 14 << 20);
+	fill(w, mallory, 120, 120);
+	assert_in_range(store_world_number(w, "SELECT bytes FROM users WHERE uid = 1001"), 3 << 20, 4 << 20);
+	assert_true(store_world_number(w, "SELECT bytes FROM users WHERE uid = 1000") > 11 << 20);
+	fill(w, root, 240, 120);
+	assert_in_range(store_world_number(w, "SELECT bytes FROM users WHERE uid = 1000"), 3 << 20, 4 << 20);
+	assert_in_range(store_world_number(w, "SELECT bytes FROM users WHERE uid = 1001"), 3 << 20, 4 << 20);
+	store_world_check_integrity(w);
+}
+
+/* Many users have three quarters together, and the rest stays root's. */
+static void test_shares_of_all(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t root;
+
+	open_with_size(w, 24 << 20);
+	root = store_world_target(w, 9);
+	fill(w, root, 0, 60);
+	for (int i = 0; i < 10; i++)
+		fill(w, store_world_target_of(w, 2000 + (uid_t)i, 20 + i), 60 + 18 * i, 18);
+	assert_in_range(store_world_number(w, "SELECT bytes FROM users WHERE uid = 0"), 7 << 19, 9 << 19);
+	assert_in_range(store_world_number(w, "SELECT sum(bytes) FROM users WHERE uid <> 0"), 8 << 20, 12 << 20);
+	store_world_check_integrity(w);
+}
+
+/* Processes without windows count as well. */
+static void test_shares_of_targets(void **state)
+{
+	struct store_world *w = *state;
+	uint32_t root;
+
+	open_with_size(w, 24 << 20);
+	root = store_world_target(w, 9);
+	fill(w, root, 0, 12);
+	store_world_run(
+		w, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+		   " INSERT INTO targets(key, boot_id, pid, start_ticks, comm, labels, began_ns, ended_ns, end, uid)"
+		   " SELECT 'k' || i, '', i, i, '', '', 1700000400000000000, 1700000400000000000, 'ended', 1001"
+		   " FROM n");
+	fill(w, root, 12, 60);
+	assert_true(store_world_number(w, "SELECT count(*) FROM targets WHERE uid = 1001") <= (4 << 20) / 512);
+	store_world_check_integrity(w);
+}
+
+/* A store of before there were shares: what is in it counts for those whose processes they are. */
+static void test_a_store_without_shares(void **state)
+{
+	struct store_world *w = *state;
+	struct store_target target = { 7, 7, "train", "{\"uid\":1000}", ALICE };
+	uint32_t handle;
+
+	assert_int_equal(store__begin_target(w->store, &target, &handle), 0);
+	for (int i = 0; i < 12; i++)
+		assert_int_equal(store_world_add(w, handle, EPOCH_NS + i * WINDOW_NS, NULL), 0);
+	handle = store_world_target(w, 8);
+	assert_int_equal(store_world_add(w, handle, EPOCH_NS + 12 * WINDOW_NS, NULL), 0);
+	store_world_settle(w);
+	store__close(w->store);
+	store_world_forget_shares(w);
+	store_world_open(w);
+	assert_int_equal(store_world_number(w, "SELECT count(*) FROM users"), 2);
+	assert_true(store_world_number(w, "SELECT count(*) FROM windows WHERE uid = 1000") > 12);
+	assert_int_equal(store_world_number(w, "SELECT uid FROM targets WHERE pid = 7"), ALICE);
+	store_world_check_integrity(w);
+}
+
 /* Windows of one program, which take little more together than each: their parts go first, and no time is lost. */
 static void test_detail_goes_before_history(void **state)
 {
@@ -701,8 +831,7 @@ static void test_targets_go_on(void **state)
 	/* The same process, then another one that got the PID. */
 	target = store_world_target(w, 7);
 	assert_int_equal(store_world_add(w, target, EPOCH_NS + WINDOW_NS, &samples), 0);
-	assert_int_equal(store__begin_target(w->store, &(struct store_target){ 7, 5, "later", NULL }, &target),
-			 0);
+	assert_int_equal(store__begin_target(w->store, &(struct store_target){ 7, 5, "later", NULL, 0 }, &target), 0);
 	assert_int_equal(store__targets(w->store, &targets, &n, NULL), 0);
 	assert_int_equal(n, 2);
 	assert_int_equal(targets[0].end, STORE_END_OPEN);
@@ -797,6 +926,11 @@ int main(void)
 		TEST(test_size_bound),
 		TEST(test_size_bound_and_the_clock),
 		TEST(test_too_large_a_window),
+		TEST(test_shares),
+		TEST(test_shares_of_those_who_come_later),
+		TEST(test_shares_of_all),
+		TEST(test_shares_of_targets),
+		TEST(test_a_store_without_shares),
 		TEST(test_detail_goes_before_history),
 		TEST(test_targets_go_on),
 		TEST(test_readers_beside_the_writer),
