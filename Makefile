@@ -34,11 +34,11 @@ endif
 
 LIBS_DAEMON := -lbpf -lsqlite3 -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lre2 -lstdc++ \
 	-lpthread -lm
-LIBS_CLIENT := -lcurl -ljansson -lprotobuf-c -lz -lre2 -lstdc++ -lpthread -lm
+LIBS_CLIENT := -lcurl -lmicrohttpd -ljansson -lprotobuf-c -lz -lre2 -lstdc++ -lpthread -lm
 
 # A room is a folder; .design/rooms.md says which may use which.
 PROTO_C     := $(BUILD)/gen/stakeout/profile.pb-c.c
-SHARED_SRCS := $(wildcard include/profile/*.c include/stakeout/*.c)
+SHARED_SRCS := $(wildcard include/page/*.c include/profile/*.c include/stakeout/*.c)
 SHARED_CXX  := $(wildcard include/stakeout/*.cpp)
 DAEMON_SRCS := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_SRCS := $(wildcard client/*.c client/*/*.c)
@@ -101,7 +101,8 @@ $(BUILD)/%.o: %.cpp
 
 # Built in by the assembler, of which the compiler does not tell.
 $(BUILD)/daemon/api/api_schema.o: daemon/api/api_schema.json
-$(BUILD)/client/render/html_page.o: client/render/flamegraph.html
+$(BUILD)/daemon/api/pages.o: daemon/api/live.html
+$(BUILD)/include/page/flame_graph_page.o: include/page/flamegraph.html
 
 # The version is compiled in: what holds it is made anew when it changes.
 $(BUILD)/version: FORCE

@@ -27,6 +27,7 @@ static const struct command {
 	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
 	{ "top", cmd_top, "what processes do now, live in the terminal" },
 	{ "history", cmd_history, "whose past the daemon has; see --since of summary and folded" },
+	{ "open", cmd_open, "the live page in a browser: processes, time by category, flame graphs" },
 	{ "render", cmd_render, "turn a profile's file into folded stacks, a flame graph or a summary" },
 	{ "status", cmd_status, "the running daemon's state" },
 	{ "check", cmd_check, "what this machine offers and what it lacks" },

@@ -21,6 +21,7 @@ int cmd_profile(const struct globals *globals, int argc, char **argv);
 int cmd_summary(const struct globals *globals, int argc, char **argv);
 int cmd_top(const struct globals *globals, int argc, char **argv);
 int cmd_history(const struct globals *globals, int argc, char **argv);
+int cmd_open(const struct globals *globals, int argc, char **argv);
 int cmd_render(const struct globals *globals, int argc, char **argv);
 
 #endif

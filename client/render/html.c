@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/render/html_page.h"
 #include "client/render/html_tree.h"
 #include "client/render/render.h"
+#include "page/flame_graph_page.h"
 
 #define NONE         UINT32_MAX
 #define COMMENTS     64     /* of the profile, that the page gets */
@@ -338,7 +338,7 @@ int render__html(const struct profile *profile, const struct render_options *opt
 {
 	static const struct render_options all = { .threads = false };
 	_cleanup_(html_tree) struct html_tree *tree = &(struct html_tree){ 0 };
-	struct html_page page = html_page__get();
+	struct flame_graph_page page = flame_graph_page__get();
 	size_t around = page.before_length + page.after_length;
 	_cleanup_free_ char *text = NULL;
 	ssize_t length;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/session/interrupt.h"
+
 #define MAX_ANSWER_BYTES ((size_t)1 << 30)
 
 struct api_client {
@@ -107,6 +109,8 @@ static int transfer_error(struct api_client *client, CURLcode code, const struct
 		return so_err(err, -EIO, "the daemon closed the connection before its answer was complete");
 	case CURLE_WRITE_ERROR:
 		return so_err(err, -answer->error, "the daemon's answer is too large: %s", strerror(answer->error));
+	case CURLE_ABORTED_BY_CALLBACK:
+		return so_err(err, -ECANCELED, "interrupted");
 	default:
 		return so_err(err, -EIO, "talking to the daemon failed: %s", curl_easy_strerror(code));
 	}
@@ -134,8 +138,8 @@ static int refusal(const struct answer *answer, struct so_error *err)
 }
 
 /* A connection that was kept open is asked first; curl itself tries again when the daemon had closed it. */
-static int perform(struct api_client *client, const char *method, const char *path, const char *body,
-		   struct answer *answer, struct so_error *err)
+static int transfer(struct api_client *client, const char *method, const char *path, const char *body,
+		    struct answer *answer, struct so_error *err)
 {
 	CURL *curl = client->curl;
 	char url[256], error[CURL_ERROR_SIZE] = "";
@@ -157,6 +161,16 @@ static int perform(struct api_client *client, const char *method, const char *pa
 	if (code)
 		return transfer_error(client, code, answer, err);
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+	return 0;
+}
+
+static int perform(struct api_client *client, const char *method, const char *path, const char *body,
+		   struct answer *answer, struct so_error *err)
+{
+	int ret = transfer(client, method, path, body, answer, err);
+
+	if (ret)
+		return ret;
 	return answer->status >= 200 && answer->status < 300 ? 0 : refusal(answer, err);
 }
 
@@ -200,5 +214,43 @@ int api_client__download(struct api_client *client, const char *path, uint8_t **
 	}
 	*length = answer.length;
 	*out = (uint8_t *)TAKE_PTR(answer.bytes);
+	return 0;
+}
+
+const char *api_client__socket(const struct api_client *client)
+{
+	return client->socket_path;
+}
+
+static int is_given_up(void *context, curl_off_t total, curl_off_t now, curl_off_t total_up, curl_off_t now_up)
+{
+	return interrupt__pending();
+}
+
+static void take_header(CURL *curl, const char *name, char *text, size_t size)
+{
+	struct curl_header *header;
+
+	text[0] = '\0';
+	if (curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK)
+		snprintf(text, size, "%s", header->value);
+}
+
+int api_client__pass(struct api_client *client, const char *path, struct api_answer *out, struct so_error *err)
+{
+	_cleanup_(answer) struct answer answer = { 0 };
+	int ret;
+
+	curl_easy_setopt(client->curl, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(client->curl, CURLOPT_XFERINFOFUNCTION, is_given_up);
+	curl_easy_setopt(client->curl, CURLOPT_NOPROGRESS, 0L);
+	ret = transfer(client, "GET", path, NULL, &answer, err);
+	curl_easy_setopt(client->curl, CURLOPT_NOPROGRESS, 1L);
+	if (ret)
+		return ret;
+	*out = (struct api_answer){ .status = (unsigned)answer.status, .length = answer.length };
+	take_header(client->curl, "Content-Type", out->type, sizeof(out->type));
+	take_header(client->curl, "Content-Security-Policy", out->policy, sizeof(out->policy));
+	out->bytes = (uint8_t *)TAKE_PTR(answer.bytes);
 	return 0;
 }

@@ -27,4 +27,22 @@ int api_client__call(struct api_client *client, const char *method, const char *
 int api_client__download(struct api_client *client, const char *path, uint8_t **out, size_t *length,
 			 struct so_error *err);
 
+/* The socket that it asks; the client's. */
+const char *api_client__socket(const struct api_client *client);
+
+/* An answer as it came, whatever its status. */
+struct api_answer {
+	unsigned status;
+	char type[64];    /* Content-Type */
+	char policy[512]; /* Content-Security-Policy; "" without */
+	uint8_t *bytes;   /* malloc'ed; NULL when there are none */
+	size_t length;
+};
+
+/*
+ * A GET for somebody else, which may be given up: at a signal (interrupt.h), -ECANCELED. What the daemon refuses is an
+ * answer; errors are those of talking to it. *out: its bytes are the caller's.
+ */
+int api_client__pass(struct api_client *client, const char *path, struct api_answer *out, struct so_error *err);
+
 #endif

@@ -13,11 +13,13 @@
 #include "daemon/api/api_json.h"
 #include "daemon/api/api_pull.h"
 #include "daemon/api/api_rules.h"
+#include "daemon/api/api_series.h"
 #include "daemon/api/api_status.h"
 #include "daemon/api/denials.h"
 #include "daemon/api/lease.h"
 #include "daemon/os/limits.h"
 #include "daemon/api/metrics.h"
+#include "daemon/api/pages.h"
 #include "daemon/os/json_text.h"
 
 #define DEFAULT_ENDED_IDLE_S   300
@@ -342,6 +344,15 @@ static int get_history_profile(struct call *call)
 	return ret ?: answer_history(call, call->id, &range);
 }
 
+static int get_history_series(struct call *call)
+{
+	json_t *answer;
+	int ret = api_series__get(call->api->history, call->api->categories, call->request, call->id, &answer,
+				  &call->error);
+
+	return ret ?: answer_json(call, MHD_HTTP_OK, answer);
+}
+
 static int get_rules(struct call *call)
 {
 	json_t *list;
@@ -486,7 +497,14 @@ static int get_pull(struct call *call)
 	return ret;
 }
 
+static int get_page(struct call *call)
+{
+	return pages__get(call->request->path, call->reply) ? 0 : fail(call, -ENOENT, "there is no such page");
+}
+
 static const struct route routes[] = {
+	{ "GET", "/", get_page, false },
+	{ "GET", "/flamegraph.html", get_page, false },
 	{ "GET", "/v1/status", get_status, false },
 	{ "GET", "/v1/check", get_check, false },
 	{ "GET", "/v1/targets", get_targets, false },
@@ -504,6 +522,7 @@ static const struct route routes[] = {
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },
+	{ "GET", "/v1/history/ID/series", get_history_series, false },
 	{ "GET", "/metrics", get_metrics, false },
 	{ "GET", "/debug/pprof/profile", get_pull, false },
 };

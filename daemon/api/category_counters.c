@@ -150,7 +150,17 @@ int category_counters__begin(struct category_counters *c, uint32_t id)
 	return ret;
 }
 
-static int sort(struct category_counters *c, const struct profile *profile, int64_t ns[CATEGORY_COUNTERS_MAX])
+static void add_sample(struct category_sums *sums, const struct profile *profile, const struct profile_sample *sample,
+		       size_t category)
+{
+	sums->cpu_ns[category] += sample->cpu_ns;
+	if (!profile->wall)
+		return;
+	sums->wall_ns[category] += sample->value_ns;
+	sums->state_ns[wall_state__index(sample->state)] += sample->value_ns;
+}
+
+static int sort(struct category_counters *c, const struct profile *profile, struct category_sums *sums)
 {
 	_cleanup_(category_lines) struct category_lines *lines = &(struct category_lines){ 0 };
 	int ret;
@@ -158,40 +168,51 @@ static int sort(struct category_counters *c, const struct profile *profile, int6
 	pthread_mutex_lock(&c->work);
 	ret = category_lines__match(c->rules, profile, &c->memory, lines);
 	pthread_mutex_unlock(&c->work);
-	for (size_t i = 0; !ret && i < profile->n_samples; i++) {
-		struct category_verdict verdict = category_lines__judge(lines, &profile->samples[i]);
+	if (ret)
+		return ret;
+	sums->wall |= profile->wall;
+	for (size_t i = 0; i < profile->n_samples; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
 
-		ns[c->place[verdict.category]] += profile->samples[i].cpu_ns;
+		add_sample(sums, profile, sample, c->place[category_lines__judge(lines, sample).category]);
 	}
-	return ret;
+	return 0;
 }
 
-static void add_states(struct counted *target, const struct profile *profile)
+int category_counters__sum(struct category_counters *c, const void *bytes, size_t length, struct category_sums *sums,
+			   struct so_error *err)
 {
-	target->wall |= profile->wall;
-	for (size_t i = 0; profile->wall && i < profile->n_samples; i++)
-		target->wall_ns[wall_state__index(profile->samples[i].state)] += profile->samples[i].value_ns;
+	_cleanup_(profile) struct profile *profile = NULL;
+	int ret = profile__read(bytes, length, &profile, err);
+
+	if (ret)
+		return ret;
+	ret = sort(c, profile, sums);
+	return ret ? so_err(err, ret, "out of memory") : 0;
+}
+
+static void add_sums(struct counted *target, size_t n, const struct category_sums *sums)
+{
+	for (size_t i = 0; i < n; i++)
+		target->ns[i] += sums->cpu_ns[i];
+	target->wall |= sums->wall;
+	for (size_t i = 0; i < WALL_STATE_COUNT; i++)
+		target->wall_ns[i] += sums->state_ns[i];
 }
 
 int category_counters__add(struct category_counters *c, uint32_t id, const void *bytes, size_t length,
 			   struct so_error *err)
 {
-	_cleanup_(profile) struct profile *profile = NULL;
-	int64_t ns[CATEGORY_COUNTERS_MAX] = { 0 };
+	struct category_sums sums = { 0 };
 	struct counted *target;
-	int ret = profile__read(bytes, length, &profile, err);
+	int ret = category_counters__sum(c, bytes, length, &sums, err);
 
 	if (ret)
 		return ret;
-	ret = sort(c, profile, ns);
-	if (ret)
-		return so_err(err, ret, "out of memory");
 	pthread_mutex_lock(&c->lock);
 	target = find(c, id);
-	for (size_t i = 0; target && i < c->n; i++)
-		target->ns[i] += ns[i];
 	if (target)
-		add_states(target, profile);
+		add_sums(target, c->n, &sums);
 	pthread_mutex_unlock(&c->lock);
 	return target ? 0 : so_err(err, -ENOENT, "target %u has no counters", id);
 }

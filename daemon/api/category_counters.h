@@ -41,6 +41,18 @@ int category_counters__begin(struct category_counters *counters, uint32_t id);
  */
 int category_counters__add(struct category_counters *counters, uint32_t id, const void *profile, size_t length,
 			   struct so_error *err);
+
+/* What profiles add up to. In wall time each sample is in one category as well. */
+struct category_sums {
+	int64_t cpu_ns[CATEGORY_COUNTERS_MAX];
+	bool wall; /* one of them was in wall time; else the next two are 0 */
+	int64_t wall_ns[CATEGORY_COUNTERS_MAX];
+	int64_t state_ns[WALL_STATE_COUNT];
+};
+/* Adds a profile, of whatever target, to *sums instead: all of it or nothing. Errors as profile__read()'s. */
+int category_counters__sum(struct category_counters *counters, const void *profile, size_t length,
+			   struct category_sums *sums, struct so_error *err);
+
 /* Wall time, ns by state, of all its threads. False: the target's waits are not looked at. */
 bool category_counters__get_states(struct category_counters *counters, uint32_t id, int64_t ns[WALL_STATE_COUNT]);
 /* ns by category. False: the target has no counters. */

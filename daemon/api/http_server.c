@@ -13,6 +13,7 @@
 
 #include "daemon/api/denials.h"
 #include "daemon/os/limits.h"
+#include "daemon/api/pages.h"
 #include "daemon/api/peer.h"
 
 /* A body beyond its limit is read on this far, so that its sender gets to read the answer. */
@@ -179,18 +180,39 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	*state = peer;
 }
 
+static bool add_headers(struct MHD_Response *response, const struct http_reply *reply)
+{
+	const struct http_header one = { reply->header, reply->header_value };
+	bool ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) == MHD_YES &&
+		  MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") == MHD_YES &&
+		  MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES;
+
+	if (one.name)
+		ok = ok && MHD_add_response_header(response, one.name, one.value) == MHD_YES;
+	for (const struct http_header *more = reply->more_headers; more && more->name; more++)
+		ok = ok && MHD_add_response_header(response, more->name, more->value) == MHD_YES;
+	return ok;
+}
+
+static struct MHD_Response *make_response(const struct http_reply *reply)
+{
+	/* The library takes what it does not change as void *. */
+	if (reply->text)
+		return MHD_create_response_from_buffer(reply->body_bytes, (void *)(uintptr_t)reply->text,
+						       MHD_RESPMEM_PERSISTENT);
+	return MHD_create_response_from_buffer_with_free_callback(reply->body_bytes, reply->body, free);
+}
+
 static enum MHD_Result send_reply(struct MHD_Connection *connection, struct http_reply *reply)
 {
-	struct MHD_Response *response =
-		MHD_create_response_from_buffer_with_free_callback(reply->body_bytes, reply->body, free);
+	struct MHD_Response *response = make_response(reply);
 	enum MHD_Result ret = MHD_NO;
 
 	if (!response) {
 		free(reply->body);
 		return MHD_NO;
 	}
-	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) == MHD_YES &&
-	    (!reply->header || MHD_add_response_header(response, reply->header, reply->header_value) == MHD_YES))
+	if (add_headers(response, reply))
 		ret = MHD_queue_response(connection, reply->status, response);
 	MHD_destroy_response(response);
 	return ret;
@@ -254,6 +276,16 @@ static enum MHD_Result refuse_stranger(struct MHD_Connection *connection, const 
 	return reply.body ? send_reply(connection, &reply) : MHD_NO;
 }
 
+/* What needs no token: it says nothing of this machine. */
+static enum MHD_Result answer_stranger(struct MHD_Connection *connection, const char *method, const char *path)
+{
+	struct http_reply reply = { 0 };
+
+	if (!strcmp(method, MHD_HTTP_METHOD_GET) && pages__get(path, &reply))
+		return send_reply(connection, &reply);
+	return refuse_stranger(connection, method, path);
+}
+
 static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *connection, const char *url,
 			     const char *method, void **state)
 {
@@ -262,7 +294,7 @@ static enum MHD_Result begin(struct http_server *server, struct MHD_Connection *
 
 	if (server->token && !token__matches(server->token, MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
 											MHD_HTTP_HEADER_AUTHORIZATION)))
-		return refuse_stranger(connection, method, url);
+		return answer_stranger(connection, method, url);
 	if (length && strtoull(length, NULL, 10) > HTTP_MAX_BODY_BYTES)
 		return refuse_large(connection);
 	exchange = calloc(1, sizeof(*exchange));
@@ -318,6 +350,8 @@ static enum MHD_Result dispatch(struct http_server *server, struct MHD_Connectio
 	request.peer_pid = from->who.pid;
 	request.fd = fd->connect_fd;
 	server->handler(server->context, &request, &reply);
+	if (reply.text)
+		return send_reply(connection, &reply);
 	if (!limits__take_of(LIMIT_REPLY_BYTES, request.caller.uid, reply.body_bytes)) {
 		free(reply.body);
 		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE,

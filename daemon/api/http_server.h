@@ -39,12 +39,19 @@ struct http_request {
 /* Value of ?name=…, percent-decoded; NULL when absent. Lives as long as the request. */
 const char *http_request__argument(const struct http_request *request, const char *name);
 
+struct http_header {
+	const char *name, *value;
+};
+
+/* Nothing that is answered is kept by a cache, or taken for another type than it says. */
 struct http_reply {
 	unsigned status;
 	const char *content_type;
 	const char *header; /* name of one more header, or NULL */
 	char header_value[64];
-	uint8_t *body; /* malloc'ed; the server frees it */
+	const struct http_header *more_headers; /* constant; up to one without a name; NULL: none */
+	uint8_t *body;                          /* malloc'ed; the server frees it */
+	const char *text;                       /* instead of body: a constant */
 	size_t body_bytes;
 };
 
@@ -56,8 +63,8 @@ struct http_server;
 /*
  * listen_fd is the server's from here on, also on failure. Requests of members of group come as root's (PEER_NO_GROUP:
  * none). token NULL: a Unix socket. Otherwise a TCP one, where nobody says who the peer is: a request whose
- * Authorization header does not match is answered 401 before its body is read; one that does comes as root's,
- * read-only. Up to HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
+ * Authorization header does not match is answered 401 before its body is read, or with one of the pages that are for
+ * everyone (pages.h); one that does comes as root's, read-only. Up to HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
  */
 int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler, void *context,
 		       struct http_server **out, struct so_error *err);

@@ -75,6 +75,10 @@ struct history_profile {
 int history__profile(struct history *history, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns,
 		     struct history_profile *out, struct so_error *err);
 
+/* The same windows one by one, as store__windows() has them. One range of all is read at a time. */
+int history__windows(struct history *history, struct caller caller, const struct store_query *query, int64_t longest_ns,
+		     store_window_fn *take, void *data, struct store_span *span, struct so_error *err);
+
 /*
  * The CUDA calls of one process in a range, in the form of GET /v1/targets/ID/cuda, with a member "history"
  * (.design/history.md). As above; -ENODATA, in words: no window of the range has any, because the process was attached

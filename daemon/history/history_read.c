@@ -202,6 +202,13 @@ static int prepare(struct history *h, struct caller caller, int64_t key, int64_t
 	return ret ?: so_err(err, -ENOENT, "there is no history %" PRId64, key);
 }
 
+static void log_damaged(const struct store_span *span, int64_t key)
+{
+	if (span->damaged)
+		log__error("history: %" PRIu64 " windows of history %" PRId64 " are damaged and left out",
+			   span->damaged, key);
+}
+
 int history__profile(struct history *h, struct caller caller, int64_t key, int64_t from_ns, int64_t to_ns,
 		     struct history_profile *out, struct so_error *err)
 {
@@ -220,11 +227,25 @@ int history__profile(struct history *h, struct caller caller, int64_t key, int64
 	pthread_mutex_unlock(&h->reading);
 	if (ret)
 		return ret;
-	if (answer.span.damaged)
-		log__error("history: %" PRIu64 " windows of history %" PRId64 " are damaged and left out",
-			   answer.span.damaged, key);
+	log_damaged(&answer.span, key);
 	*out = answer;
 	return 0;
+}
+
+int history__windows(struct history *h, struct caller caller, const struct store_query *query, int64_t longest_ns,
+		     store_window_fn *take, void *data, struct store_span *span, struct so_error *err)
+{
+	int ret = query->target < 1 ? so_err(err, -ENOENT, "there is no history %" PRId64, query->target) : 0;
+
+	ret = ret ?: prepare(h, caller, query->target, query->to_ns, err);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&h->reading);
+	ret = store__windows(h->store, query, longest_ns, take, data, span, err);
+	pthread_mutex_unlock(&h->reading);
+	if (!ret)
+		log_damaged(span, query->target);
+	return ret;
 }
 
 /* What a range's CUDA documents are added up in. */

@@ -201,6 +201,24 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 int store__cuda(struct store *store, const struct store_query *query, int (*take)(void *data, const json_t *documents),
 		void *data, struct store_span *span, struct so_error *err);
 
+/* A window as it is read. profile: a plain pprof message, the store's own until the function returns. */
+struct store_window_info {
+	int64_t begin_ns, end_ns, covered_ns;
+	uint64_t samples, lost;
+	bool cuda; /* it has CUDA documents */
+	const void *profile;
+	size_t profile_bytes;
+};
+/* 0, -EBADMSG: it counts as damaged, or another error, in words, which ends the reading. */
+typedef int store_window_fn(void *data, const struct store_window_info *window, struct so_error *err);
+
+/*
+ * The same windows one after the other, by their begin; of a sum that is longer than longest_ns the parts instead, where
+ * they are still there. Errors as store__profile()'s. Memory: one window's at a time.
+ */
+int store__windows(struct store *store, const struct store_query *query, int64_t longest_ns, store_window_fn *take,
+		   void *data, struct store_span *span, struct so_error *err);
+
 struct store_target_info {
 	int64_t id;
 	pid_t pid;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Answers over a range. Of a sum and its parts, the sum is read where it lies within the range and the parts where it
- * does not: a window counts if the sum above it does not lie within the range, and either lies within it itself or has
- * no parts any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement
+ * does not, or is longer than what is asked for: a window counts if the sum above it does not fit so, and either fits itself
+ * or has no parts any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement
  * reads one state of the database, whatever is written meanwhile.
  */
 #include <errno.h>
@@ -13,9 +13,9 @@
 /* A sum's windows begin within STORE_TEN_MINUTE_NS, and the last of them is as long as a window may be. */
 #define LONGEST_NS (STORE_TEN_MINUTE_NS + STORE_MAX_WINDOW_NS)
 
-#define WITHIN(w) "(" w ".begin_ns >= ?2 AND " w ".end_ns <= ?3)"
+#define WITHIN(w) "(" w ".begin_ns >= ?2 AND " w ".end_ns <= ?3 AND " w ".end_ns - " w ".begin_ns <= ?5)"
 
-/* ?1 target, ?2 from, ?3 to, ?4 the earliest begin of a window that can reach into the range */
+/* ?1 target, ?2 from, ?3 to, ?4 the earliest begin of a window that can reach into the range, ?5 the longest sum */
 #define RANGE(index, which_target)                                                            \
 	" FROM windows w INDEXED BY " index " JOIN blobs b ON b.window_id = w.id"             \
 	" LEFT JOIN windows p ON p.id = w.part_of"                                            \
@@ -27,10 +27,10 @@
 
 #define COLUMNS "SELECT w.begin_ns, w.end_ns, w.covered_ns, w.samples, w.lost,"
 
-static const char profile_of_one[] = COLUMNS " b.profile_bytes, b.profile" OF_ONE;
-static const char profile_of_all[] = COLUMNS " b.profile_bytes, b.profile" OF_ALL;
-static const char cuda_of_one[] = COLUMNS " b.cuda_bytes, b.cuda" OF_ONE;
-static const char cuda_of_all[] = COLUMNS " b.cuda_bytes, b.cuda" OF_ALL;
+static const char profile_of_one[] = COLUMNS " b.profile_bytes, b.profile, b.cuda IS NOT NULL" OF_ONE;
+static const char profile_of_all[] = COLUMNS " b.profile_bytes, b.profile, b.cuda IS NOT NULL" OF_ALL;
+static const char cuda_of_one[] = COLUMNS " b.cuda_bytes, b.cuda, b.cuda IS NOT NULL" OF_ONE;
+static const char cuda_of_all[] = COLUMNS " b.cuda_bytes, b.cuda, b.cuda IS NOT NULL" OF_ALL;
 
 struct reading {
 	const struct store_query *query;
@@ -40,6 +40,8 @@ struct reading {
 	int (*take)(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err);
 	struct profile_merge *merge;
 	int (*take_documents)(void *data, const json_t *documents);
+	store_window_fn *take_window;
+	struct store_window_info window; /* the one being taken; without its profile */
 	void *data;
 };
 
@@ -84,6 +86,19 @@ static int take_cuda(struct reading *reading, const void *blob, size_t size, int
 	return ret ?: reading->take_documents(reading->data, documents);
 }
 
+static int take_window(struct reading *reading, const void *blob, size_t size, int64_t bytes, struct so_error *err)
+{
+	struct store_window_info window = reading->window;
+	const uint8_t *content;
+	int ret = store_blob_reader__decode(reading->reader, blob, size, (uint64_t)bytes, &content);
+
+	if (ret)
+		return ret;
+	window.profile = content;
+	window.profile_bytes = (size_t)bytes;
+	return reading->take_window(reading->data, &window, err);
+}
+
 /* Rows come by begin, so what all targets cover is a sweep. */
 static void extend_span(struct reading *reading, sqlite3_stmt *s)
 {
@@ -108,8 +123,16 @@ static void extend_span(struct reading *reading, sqlite3_stmt *s)
 
 static int take_row(struct reading *reading, sqlite3_stmt *s, struct so_error *err)
 {
-	int ret = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
-				sqlite3_column_int64(s, 5), err);
+	int ret;
+
+	reading->window = (struct store_window_info){ .begin_ns = sqlite3_column_int64(s, 0),
+						      .end_ns = sqlite3_column_int64(s, 1),
+						      .covered_ns = sqlite3_column_int64(s, 2),
+						      .samples = (uint64_t)sqlite3_column_int64(s, 3),
+						      .lost = (uint64_t)sqlite3_column_int64(s, 4),
+						      .cuda = sqlite3_column_int(s, 7) != 0 };
+	ret = reading->take(reading, sqlite3_column_blob(s, 6), (size_t)sqlite3_column_bytes(s, 6),
+			    sqlite3_column_int64(s, 5), err);
 
 	/* The blob alone is damaged: its checksum says so, or its size. Nothing of it has been added. */
 	if (ret == -EBADMSG) {
@@ -129,10 +152,12 @@ static int no_windows(const struct reading *reading, struct so_error *err)
 	return so_err(err, -ENODATA, "there is no history of that time");
 }
 
-static int read_range(struct store *store, struct reading *reading, const char *text, struct so_error *err)
+/* longest_ns: of a sum that is read in the place of its parts. */
+static int read_range(struct store *store, struct reading *reading, const char *text, int64_t longest_ns,
+		      struct so_error *err)
 {
 	const struct store_query *query = reading->query;
-	int64_t numbers[] = { query->target, query->from_ns, query->to_ns, query->from_ns - LONGEST_NS };
+	int64_t numbers[] = { query->target, query->from_ns, query->to_ns, query->from_ns - LONGEST_NS, longest_ns };
 	_cleanup_(database) sqlite3 *db = NULL;
 	_cleanup_(statement) sqlite3_stmt *s = NULL;
 	int ret;
@@ -168,7 +193,7 @@ int store__profile(struct store *store, const struct store_query *query, uint8_t
 
 	if (!reading.merge)
 		return so_err(err, -ENOMEM, "not enough memory to read the history");
-	ret = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, err);
+	ret = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, INT64_MAX, err);
 	if (ret)
 		return ret;
 	profile_merge__set_times(reading.merge, reading.span.begin_ns, reading.span.covered_ns);
@@ -185,7 +210,20 @@ int store__cuda(struct store *store, const struct store_query *query, int (*take
 	__attribute__((cleanup(reading__clear))) struct reading reading = {
 		.query = query, .take = take_cuda, .take_documents = take, .data = data
 	};
-	int ret = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, err);
+	int ret = read_range(store, &reading, query->target ? cuda_of_one : cuda_of_all, INT64_MAX, err);
+
+	if (!ret)
+		*span = reading.span;
+	return ret;
+}
+
+int store__windows(struct store *store, const struct store_query *query, int64_t longest_ns, store_window_fn *take,
+		   void *data, struct store_span *span, struct so_error *err)
+{
+	__attribute__((cleanup(reading__clear))) struct reading reading = {
+		.query = query, .take = take_window, .take_window = take, .data = data
+	};
+	int ret = read_range(store, &reading, query->target ? profile_of_one : profile_of_all, longest_ns, err);
 
 	if (!ret)
 		*span = reading.span;

@@ -34,7 +34,7 @@ DIST_LINK   := $(CC) -static-pie -s -Wl,--gc-sections -Wl,--build-id
 
 # The libraries that Debian's curl and libmicrohttpd were built with, beyond what plain HTTP needs.
 DIST_LEFT_OUT_stakeoutd := gnutls_.*
-DIST_LEFT_OUT_stakeout  := (ASN1|BIO|BN|CRYPTO|DES|ENGINE|ERR|EVP|GENERAL|MD5|OCSP|OPENSSL|PEM|PKCS12|RAND|RSA|SSL|UI|X509|X509V3)_.*|TLS_client_method|OpenSSL_version|(d2i|i2d|i2a|i2t)_.*|(RTMP|ldap|ber|gss|idn2|libssh2|nghttp2|psl)_.*|Brotli.*
+DIST_LEFT_OUT_stakeout  := gnutls_.*|(ASN1|BIO|BN|CRYPTO|DES|ENGINE|ERR|EVP|GENERAL|MD5|OCSP|OPENSSL|PEM|PKCS12|RAND|RSA|SSL|UI|X509|X509V3)_.*|TLS_client_method|OpenSSL_version|(d2i|i2d|i2a|i2t)_.*|(RTMP|ldap|ber|gss|idn2|libssh2|nghttp2|psl)_.*|Brotli.*
 DIST_LIBS_stakeoutd := $(LIBS_DAEMON)
 DIST_LIBS_stakeout  := $(LIBS_CLIENT) -lzstd -lpthread
 

@@ -157,7 +157,8 @@ static void check_reply(const struct http_reply *reply)
 {
 	json_t *json;
 
-	if (reply->status < 200 || reply->status > 599 || !reply->content_type || (reply->body_bytes && !reply->body))
+	if (reply->status < 200 || reply->status > 599 || !reply->content_type ||
+	    (reply->body_bytes && !reply->body && !reply->text))
 		abort();
 	if (strcmp(reply->content_type, "application/json") != 0) {
 		if (reply->status >= 400)
@@ -177,7 +178,7 @@ static bool shows(const struct http_reply *reply, pid_t pid)
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", pid);
 
-	return reply->body_bytes && memmem(reply->body, reply->body_bytes, text, (size_t)n);
+	return reply->body && memmem(reply->body, reply->body_bytes, text, (size_t)n);
 }
 
 static bool changes(const char *method)

@@ -74,7 +74,10 @@ class Browser:
             self._take(answer)
 
     def open(self, path):
-        self.page = "file://" + path
+        self.visit("file://" + path)
+
+    def visit(self, url):
+        self.page = url
         self.events.clear()
         self.call("Page.navigate", url=self.page)
         while "Page.loadEventFired" not in self.events:
@@ -94,10 +97,10 @@ class Browser:
     def text(self, selector):
         return self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
 
-    def press(self, *keys):
+    def press(self, *keys, modifiers=0):
         for key in keys:
             for kind in ("keyDown", "keyUp"):
-                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key])
+                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key], modifiers=modifiers)
         self.drawn()
 
     def type(self, text):
@@ -107,6 +110,13 @@ class Browser:
     def click(self, x, y):
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.drawn()
+
+    def drag(self, from_x, to_x, y):
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=from_x, y=y, button="left", clickCount=1)
+        for x in ((from_x + to_x) / 2, to_x):
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=to_x, y=y, button="left", clickCount=1)
         self.drawn()
 
     def choose(self, selector, value):

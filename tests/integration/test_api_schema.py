@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 
 from api_schema import errors_of
 from harness import Daemon, Target, UnixConnection, start, start_script, temporary_dir, wait_until, workload, PYTHON
@@ -79,7 +80,7 @@ def test_real_answers_of_every_route():
         if path.startswith("/v1/rules"):
             number = rules[-1] if process is target else 424242
             body = {"match": "cmd=never user=root"} if method == "POST" else None
-        where = fill(path, id=number, key=keys.get(process.pid, 1)) + query(operation, pid=pulled.pid)
+        where = fill(path, id=number, key=keys.get(process.pid, 1)) + query(operation, pid=pulled.pid, from_ns=0, to_ns=time.time_ns())
         where += f"?pid={pulled.pid}&seconds=1" if "debug" in path else ""
         status = check(document, operation, method, path, ask(daemon, method, where, body))
         if 200 <= status < 300:
@@ -119,4 +120,4 @@ def test_no_history_is_an_answer():
     document, daemon = schema(), Daemon()
     for method, path, operation in operations():
         if path.startswith("/v1/history"):
-            assert check(document, operation, method, path, ask(daemon, method, fill(path, key=1))) == 409
+            assert check(document, operation, method, path, ask(daemon, method, fill(path, key=1) + query(operation, from_ns=1, to_ns=2))) == 409

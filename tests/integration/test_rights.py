@@ -322,7 +322,7 @@ def test_strangers_on_every_route():
             pid, body = target.pid, {} if "requestBody" in operation else None
         if path == "/v1/rules" and body is not None:
             body = {"match": "user=root"}
-        where = fill(path, id=rule if "rules" in path else number, key=key) + query(operation, pid=pid) + (f"?pid={pid}" if "/debug/" in path else "")
+        where = fill(path, id=rule if "rules" in path else number, key=key) + query(operation, pid=pid, from_ns=0, to_ns=time.time_ns()) + (f"?pid={pid}" if "/debug/" in path else "")
         requests.append((method, where, body))
         tried.append((method, path, operation["x-rights"]))
     answers = ask_as(daemon, requests)

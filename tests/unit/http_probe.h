@@ -15,7 +15,7 @@ void http_probe__send(int fd, const char *bytes, size_t length);
 struct http_answer {
 	int status; /* 0: the server closed the connection without an answer */
 	char headers[2048];
-	char body[8192];
+	char body[131072];
 	size_t body_bytes;
 };
 

@@ -260,6 +260,9 @@ static void read_only_callers_change_nothing(void **state)
 		{ "GET", "/v1/status", 200 },
 		{ "GET", "/metrics", 200 },
 		{ "PUT", "/v1/targets", 405 },
+		{ "GET", "/", 200 },
+		{ "GET", "/flamegraph.html", 200 },
+		{ "POST", "/", 405 },
 		{ "GET", "/nowhere", 404 },
 	};
 
@@ -596,8 +599,9 @@ static void the_owner_counts(void **state)
 static void unknown_paths_and_methods(void **state)
 {
 	static const char *const paths[] = {
-		"/",
 		"",
+		"//",
+		"/flamegraph.html/",
 		"/v1",
 		"/v1/targets/",
 		"/v1/targets/x",

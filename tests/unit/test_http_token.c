@@ -79,13 +79,18 @@ static int dial(const struct fixture *f)
 	return fd;
 }
 
-static struct http_answer ask_on(int fd, const char *headers)
+static struct http_answer ask_for(int fd, const char *what, const char *headers)
 {
 	char text[512];
-	int n = snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: x\r\n%s\r\n", headers);
+	int n = snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: x\r\n%s\r\n", what, headers);
 
 	http_probe__send(fd, text, (size_t)n);
 	return http_probe__receive(fd);
+}
+
+static struct http_answer ask_on(int fd, const char *headers)
+{
+	return ask_for(fd, "GET /v1/status", headers);
 }
 
 static int status_of(const struct fixture *f, const char *headers)
@@ -147,7 +152,7 @@ static void each_request_needs_it(void **state)
 static void no_body_is_waited_for(void **state)
 {
 	int fd = dial(*state);
-	static const char text[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\nx";
+	static const char text[] = "POST /v1/targets HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\nx";
 	double began_s = http_probe__now_s();
 
 	http_probe__send(fd, text, sizeof(text) - 1);
@@ -157,12 +162,40 @@ static void no_body_is_waited_for(void **state)
 	close(fd);
 }
 
+/* They say nothing of the machine. What is like them needs it. */
+static void pages_need_no_token(void **state)
+{
+	static const char *const pages[] = { "GET /", "GET /?x=1", "GET /flamegraph.html" };
+	static const char *const others[] = { "POST /",         "DELETE /flamegraph.html",
+					      "GET //",         "GET /flamegraph.html/",
+					      "GET /live.html", "GET /v1/targets" };
+
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		int fd = dial(*state);
+		struct http_answer a = ask_for(fd, pages[i], "");
+
+		close(fd);
+		assert_int_equal(a.status, 200);
+		assert_non_null(strstr(a.headers, "Content-Security-Policy: default-src 'none';"));
+		assert_non_null(strstr(a.headers, "X-Content-Type-Options: nosniff"));
+		assert_non_null(strstr(a.headers, "Cache-Control: no-store"));
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		int fd = dial(*state);
+
+		assert_int_equal(ask_for(fd, others[i], "").status, 401);
+		close(fd);
+	}
+	assert_int_equal(handled, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(with_the_token, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(each_request_needs_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(pages_need_no_token, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_body_is_waited_for, setup, teardown),
 	};
 

@@ -96,6 +96,51 @@ static void test_merging_changes_no_answer(void **state)
 	store_world_check_integrity(w);
 }
 
+struct seen_windows {
+	uint64_t windows, samples;
+	int64_t longest_ns, end_ns;
+};
+
+static int see_window(void *data, const struct store_window_info *window, struct so_error *err)
+{
+	struct seen_windows *seen = data;
+
+	assert_true(window->profile_bytes > 0);
+	assert_true(window->begin_ns >= seen->end_ns);
+	seen->windows++;
+	seen->samples += window->samples;
+	seen->end_ns = window->end_ns;
+	if (window->end_ns - window->begin_ns > seen->longest_ns)
+		seen->longest_ns = window->end_ns - window->begin_ns;
+	return 0;
+}
+
+/* Whatever the length that is asked for, each sample is there once. */
+static void test_windows_one_by_one(void **state)
+{
+	static const int64_t longest_ns[] = { WINDOW_NS, STORE_MINUTE_NS, STORE_TEN_MINUTE_NS, INT64_MAX };
+	static const uint64_t windows[] = { 120, 20, 2, 2 };
+	struct store_world *w = *state;
+	uint32_t target = store_world_target(w, 7);
+	uint64_t samples = 0;
+
+	for (int i = 0; i < 120; i++)
+		assert_int_equal(store_world_add(w, target, EPOCH_NS + i * WINDOW_NS, &samples), 0);
+	store_world_now_ns += 2 * STORE_MINUTE_NS;
+	store_world_settle(w);
+	for (int i = 0; i < 4; i++) {
+		const struct store_query query = { 1, EPOCH_NS, EPOCH_NS + 120 * WINDOW_NS };
+		struct seen_windows seen = { 0 };
+		struct store_span span;
+
+		assert_int_equal(store__windows(w->store, &query, longest_ns[i], see_window, &seen, &span, NULL), 0);
+		assert_int_equal(seen.samples, samples);
+		assert_int_equal(seen.windows, windows[i]);
+		assert_int_equal(span.windows, windows[i]);
+		assert_true(seen.longest_ns <= longest_ns[i]);
+	}
+}
+
 static int64_t sum_of_samples(const struct store_world *w)
 {
 	return store_world_number(w, "SELECT sum(samples) FROM windows WHERE part_of IS NULL");
@@ -918,6 +963,7 @@ int main(void)
 		TEST(test_a_store_without_a_clock),
 		TEST(test_age_after_a_long_rest),
 		TEST(test_merging_changes_no_answer),
+		TEST(test_windows_one_by_one),
 		TEST(test_parts_go_with_age),
 		TEST(test_cuda_documents),
 		TEST(test_cuda_calls_are_merged),
