@@ -181,6 +181,7 @@ static bool counts(const struct profile *profile, const struct profile_sample *s
 static int add_names(struct top_sums *s, const struct profile *profile, bool running, struct profile_sample *samples)
 {
 	static const struct render_options all = { .threads = false };
+	static const struct summary_style plain;
 	struct names functions = { .of_line = NULL }, lines = { .of_line = NULL };
 	struct profile part = *profile;
 	struct scope scope;
@@ -191,7 +192,7 @@ static int add_names(struct top_sums *s, const struct profile *profile, bool run
 	for (size_t i = 0; i < profile->n_samples; i++)
 		if (counts(profile, &profile->samples[i], running))
 			samples[part.n_samples++] = profile->samples[i];
-	scope__init(&part, &all, &scope);
+	scope__init(&part, &all, &plain, &scope);
 	ret = part.n_samples ? names__functions(&scope, false, &functions) : 0;
 	if (!ret && part.n_samples)
 		ret = add_rows(&s->functions, &scope, &functions, running);

@@ -52,7 +52,7 @@ class Actor:
             self.end(self.running.pop(self.random.randrange(len(self.running))))
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         argv = ["chrt", "--idle", "0", *self.random.choice(self.programs)]  # the CPUs are not what this is about
-        self.running.append(subprocess.Popen(argv, cwd="/", start_new_session=True, **quiet))  # pylint: disable=R1732
+        self.running.append(subprocess.Popen(argv, cwd="/", process_group=0, **quiet))  # pylint: disable=R1732
 
     @staticmethod
     def end(process):
