@@ -20,7 +20,7 @@ struct profile_file {
 };
 
 /*
- * path "-": standard input. value: a type of pprof's values, as profile__read_value(), or NULL; folded stacks have none.
+ * path "-": standard input. value: a type of values as profile__read_value() takes it, or NULL; folded ones have none.
  * -EFBIG: more than PROFILE_MAX_BYTES; -EINVAL: neither form; other -errno, all in words.
  */
 int profile_file__read(const char *path, const char *value, struct profile_file *out, struct so_error *err);

@@ -451,7 +451,11 @@ def test_status_shows_limits_and_costs():
     daemon.request("POST", "/v1/targets", {"pid": "x" * 70000}, expect=413)
     after = {entry["name"]: entry for entry in daemon.request("GET", "/v1/status")["limits"]}
     assert after["body_bytes"]["hit"] == limits["body_bytes"]["hit"] + 1
-    text = daemon.client("status").stdout
+    # The table: what each target costs, and the limits that were reached.
+    table = daemon.client("status").stdout
+    assert re.search(rf"^ *\d+ +{target.pid} split +1 +\d+ +0 +[\d.]+ % +[\d.]+ MB$", table, re.M), table
+    assert re.search(r"^body_bytes +0 +65536 +[1-9]\d*$", table, re.M) and len(table.splitlines()) < 30, table
+    text = daemon.client("status", "--json").stdout
     for word in ("cpu_s", "rss_bytes", "used_bytes", "overhead_percent", "CAP_BPF", "store_bytes", "sample_bytes"):
         assert word in text, text
     assert ask_as(daemon, [("GET", "/v1/status", None)])[0][0] == 200
