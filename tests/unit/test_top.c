@@ -375,6 +375,10 @@ static void a_screen_is_drawn(void **state)
 	assert_non_null(strstr(text, "    55.0       5.0     40.0    10 main  running in compute (main.py:7)\n"));
 	assert_non_null(strstr(text, "     0.0       0.0    100.0      20 child  idle in Condition.wait"));
 	free(text);
+	/* Where it is has more of the room than what it is called. */
+	text = draw(&view, &sums, 60, 0, false);
+	assert_non_null(strstr(text, "    11 worker  lock in con…py:12)\n"));
+	free(text);
 }
 
 /* In no size is there more than fits, and from a name comes nothing that steers the terminal. */
