@@ -54,7 +54,7 @@ static int check(struct record_options *options, const char *format, struct so_e
 	if (options->output && options->stats && !strcmp(options->output, options->stats))
 		return so_err(err, -EINVAL, "the profile and the statistics cannot both go to '%s'", options->output);
 	if (format)
-		ret = format__parse(format, &options->format, err);
+		ret = format__parse(format, options->output, &options->format, err);
 	else if (options->output)
 		ret = format__from_path(options->output, &options->format, err);
 	if (!ret && options->output)
@@ -83,8 +83,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
 		  "where to write; '-' is standard output\n(stakeout-PID-TIME.folded)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
-		  "folded, html (a flame graph) or pprof (by the ending\nof FILE: .folded .txt, .html, .pb.gz .pprof "
-		  ".pb)" },
+		  "folded, html (a flame graph), speedscope, firefox or\npprof (by the ending of FILE: .folded .txt, .html,\n"
+		  ".speedscope.json, .firefox.json .json.gz,\n.pb.gz .pprof .pb)" },
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
 		SELECTION_ONLY(options.render),
