@@ -43,8 +43,8 @@ int render__folded(const struct profile *profile, const struct render_options *o
 int render__html(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err);
 
 /*
- * speedscope's own format, a profile for each thread name, or with options->threads for each thread. Weights are counts, as
- * in the folded form. Errors as render__folded().
+ * speedscope's own format, a profile for each thread name, or with options->threads for each thread. Weights are
+ * counts, as in the folded form. Errors as render__folded().
  */
 int render__speedscope(const struct profile *profile, const struct render_options *options, FILE *out,
 		       struct so_error *err);
