@@ -57,7 +57,7 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	const struct option_entry entries[] = {
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
-		  "folded, html (a flame graph), pprof, or summary (by\nthe ending of FILE, else folded)" },
+		  "folded, html (a flame graph), speedscope, firefox,\npprof, or summary (by the ending of FILE, else folded)" },
 		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
 		  "what stacks count, where the file has several values:\ncalls, host_time, bytes, inuse_space, ..." },
 		{ OPTION_ON, 't', "threads", NULL, &request.render.threads, "tell threads apart: comm-PID/TID" },
@@ -86,13 +86,13 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		so_err(&err, -EINVAL, "which file?");
 		return fail(STATUS_USAGE, &err);
 	}
-	if (!summary && (request.format ? format__parse(request.format, &format, &err)
+	if (!summary && (request.format ? format__parse(request.format, request.output, &format, &err)
 					: format__from_path(request.output, &format, &err)))
 		return fail(STATUS_USAGE, &err);
 	if (!summary && format__check_terminal(format, request.output, &err))
 		return fail(STATUS_USAGE, &err);
 	if (request.value && (summary || format == FORMAT_PPROF)) {
-		so_err(&err, -EINVAL, "--value is for folded stacks and flame graphs");
+		so_err(&err, -EINVAL, "--value is not for a pprof file or a summary: these have all values");
 		return fail(STATUS_USAGE, &err);
 	}
 	if (summary && request.render.functions) {

@@ -190,7 +190,7 @@ static int parse(int argc, char **argv, struct watching *w)
 		{ OPTION_NUMBER, 'd', "duration", "SECONDS", OPTION_RANGE(&w->request.span, 1, TOP_MAX_SPAN),
 		  "figures are of the last so many seconds (5)" },
 		{ OPTION_ON, 'c', "cuda", NULL, &w->request.cuda, "time its CUDA calls, if it is not watched yet" },
-		{ OPTION_ON, '1', "once", NULL, &w->once, "print one screen of each table as text, and end" },
+		{ OPTION_ON, 0, "once", NULL, &w->once, "print one screen of each table as text, and end" },
 		{ OPTION_END },
 	};
 	const struct option_table table = {

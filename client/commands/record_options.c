@@ -53,7 +53,7 @@ static enum format default_format(const struct record_options *options, const ch
 static int choose_format(struct record_options *options, const char *format, const char *weight, struct so_error *err)
 {
 	if (format)
-		return format__parse(format, &options->format, err);
+		return format__parse(format, options->output, &options->format, err);
 	if (options->output)
 		return format__from_path(options->output, &options->format, err);
 	options->format = default_format(options, weight);
@@ -98,8 +98,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
 		  "where to write; '-' is standard output (a new file\nstakeout-NAME-PID-TIME.pb.gz)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
-		  "folded, html (a flame graph) or pprof (by the ending\nof FILE: .folded .txt, .html, .pb.gz .pprof "
-		  ".pb;\nelse folded; without FILE pprof)" },
+		  "folded, html (a flame graph), speedscope, firefox or\npprof (by the ending of FILE: .folded .txt, .html,\n"
+		  ".speedscope.json, .firefox.json .json.gz,\n.pb.gz .pprof .pb; else folded; without FILE pprof)" },
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
 		SELECTION_ONLY(options.render),

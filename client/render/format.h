@@ -15,11 +15,16 @@ enum format {
 	FORMAT_FOLDED,
 	FORMAT_PPROF,
 	FORMAT_HTML,
+	FORMAT_SPEEDSCOPE,
+	FORMAT_FIREFOX,
+	FORMAT_FIREFOX_GZIP,
 	FORMATS,
 };
 
-/* -EINVAL: an unknown word, in words. */
-int format__parse(const char *word, enum format *out, struct so_error *err);
+#define FORMAT_LIST "folded, html, speedscope, firefox or pprof"
+
+/* -EINVAL: an unknown word, in words. path: where it goes, which may ask for compression; NULL: not known. */
+int format__parse(const char *word, const char *path, enum format *out, struct so_error *err);
 /* By the ending of a file's name; folded when it says nothing. -EINVAL when it promises a form that is not written. */
 int format__from_path(const char *path, enum format *out, struct so_error *err);
 /* -EINVAL: a form that is not for reading, where path is "-" and standard output a terminal. */
@@ -33,7 +38,7 @@ struct format_source {
 	const struct profile *profile; /* the same, read */
 };
 
-/* options: of the folded form and the flame graph. */
+/* options: not of a pprof file, which holds everything. */
 int format__write(enum format format, const struct format_source *source, const struct render_options *options,
 		  FILE *out, struct so_error *err);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/render/html_tree.h"
+#include "client/render/json_text.h"
 #include "client/render/render.h"
 #include "page/flame_graph_page.h"
 
@@ -46,28 +47,6 @@ static void write_number(FILE *out, uint64_t n)
 	for (; n >= 32; n >>= 5)
 		putc_unlocked(digits[32 | (n & 31)], out);
 	putc_unlocked(digits[n], out);
-}
-
-/*
- * A foreign text that was cleaned. What could end the element, or a line in JavaScript, is written by its number, so
- * that the page holds whatever reads it.
- */
-static void write_text(FILE *out, const char *text, size_t n)
-{
-	putc_unlocked('"', out);
-	for (size_t at = 0; at < n; at++) {
-		unsigned char c = (unsigned char)text[at];
-
-		if (n - at > 2 && (!memcmp(text + at, "\xe2\x80\xa8", 3) || !memcmp(text + at, "\xe2\x80\xa9", 3))) {
-			fprintf(out, "\\u%x", 0x2028 + (text[at + 2] & 1));
-			at += 2;
-		} else if (c < 0x20 || strchr("\"\\<>&'", c)) {
-			fprintf(out, "\\u%04x", c);
-		} else {
-			putc_unlocked(c, out);
-		}
-	}
-	putc_unlocked('"', out);
 }
 
 static void write_number_of(struct writer *w, uint32_t text)
@@ -191,8 +170,8 @@ static void write_texts(struct writer *w)
 	for (size_t i = 0; i < w->n_texts; i++) {
 		if (i)
 			putc(',', w->out);
-		write_text(w->out, intern__key(&w->tree->texts, w->text_order[i]),
-			   intern__length(&w->tree->texts, w->text_order[i]));
+		json_text__write(w->out, intern__key(&w->tree->texts, w->text_order[i]),
+				 intern__length(&w->tree->texts, w->text_order[i]));
 	}
 	putc(']', w->out);
 }
@@ -216,7 +195,7 @@ static int write_comments(struct writer *w, const struct profile *profile)
 			continue;
 		if (written++)
 			putc(',', w->out);
-		write_text(w->out, text->bytes, text->length);
+		json_text__write(w->out, text->bytes, text->length);
 	}
 	putc(']', w->out);
 	return 0;
@@ -229,7 +208,7 @@ static int write_words(struct writer *w, const char *before, const char *words)
 	if (frame_text__words(words, text))
 		return -ENOMEM;
 	fputs(before, w->out);
-	write_text(w->out, text->bytes, text->length);
+	json_text__write(w->out, text->bytes, text->length);
 	return 0;
 }
 
@@ -282,7 +261,7 @@ static int write_profile(struct writer *w, const struct profile *profile, const 
 	fprintf(w->out, ",\"observation\":%.9g,\"split_threads\":%s,\"lines\":%s,\"value\":",
 		options->value ? 0 : profile->observation, options->threads ? "true" : "false",
 		options->functions ? "false" : "true");
-	write_text(w->out, options->value ?: "", strlen(options->value ?: ""));
+	json_text__write(w->out, options->value ?: "", strlen(options->value ?: ""));
 	fprintf(w->out, ",\"merged\":%" PRIu64 ",\"merged_value\":%" PRId64, w->cut->merged, w->cut->merged_value);
 	write_frames(w);
 	write_nodes(w);

@@ -43,6 +43,18 @@ int render__folded(const struct profile *profile, const struct render_options *o
 int render__html(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err);
 
 /*
+ * speedscope's own format, a profile for each thread name, or with options->threads for each thread. Weights are
+ * counts, as in the folded form. Errors as render__folded().
+ */
+int render__speedscope(const struct profile *profile, const struct render_options *options, FILE *out,
+		       struct so_error *err);
+/* The Firefox Profiler's processed format, plain and compressed, always with each thread by itself; wall time in ms. */
+int render__firefox(const struct profile *profile, const struct render_options *options, FILE *out,
+		    struct so_error *err);
+int render__firefox_gzip(const struct profile *profile, const struct render_options *options, FILE *out,
+			 struct so_error *err);
+
+/*
  * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses
  * by cause, the same for Python and how much the GIL was held, cost, and the ten functions with most self time and the
  * ten innermost Python lines with most time, with their 95 % intervals. stats: the `--stats` object, or NULL when only

@@ -14,11 +14,10 @@ int selection__refuse_for_pprof(const struct render_options *options, struct so_
 
 	if (!options->gil && !options->functions && !options->python_only && !options->only.n)
 		return 0;
-	return so_err(
-		err, -EINVAL,
-		"%s is for folded stacks and flame graphs; a pprof file holds everything, and 'stakeout render FILE "
-		"%s' shows that part of it",
-		word, word);
+	return so_err(err, -EINVAL,
+		      "%s is not for a pprof file, which holds everything, and 'stakeout render FILE "
+		      "%s' shows that part of it",
+		      word, word);
 }
 
 struct counts {

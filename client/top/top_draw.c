@@ -174,6 +174,21 @@ static void write_value(const struct pen *pen, int width, double ns, bool known)
 		fprintf(pen->out, "%*s ", width, "-");
 }
 
+/* Where there is no room for both, a thread's name has no more than two fifths of it. */
+static void write_name(const struct pen *pen, const struct top_row *row, size_t left)
+{
+	const char *text = row->text.bytes ?: "";
+	size_t name = row->name_length;
+
+	if (name && top_text__columns(text, row->text.length) > left) {
+		left -= top_text__fit(text, name, left * 2 / 5, TOP_CUT_END, pen->out);
+		text += name;
+	} else {
+		name = 0;
+	}
+	top_text__fit(text, row->text.length - name, left, TOP_CUT_MIDDLE, pen->out);
+}
+
 static void write_row(struct pen *pen, const struct top_row *row, enum top_table table)
 {
 	const struct top_screen *screen = pen->screen;
@@ -194,7 +209,7 @@ static void write_row(struct pen *pen, const struct top_row *row, enum top_table
 		n = snprintf(id, sizeof(id), "%*s%lld ", (int)indent, "", (long long)(row->tid ?: row->pid));
 	}
 	left -= top_text__fit(id, (size_t)n, left, TOP_CUT_END, pen->out);
-	top_text__fit(row->text.bytes ?: "", row->text.length, left, TOP_CUT_MIDDLE, pen->out);
+	write_name(pen, row, left);
 	begin_style(pen, row->process ? PLAIN : "");
 	end_line(pen);
 }

@@ -89,7 +89,8 @@ static void tree__clear(struct tree *tree)
 CLEANUP_DEFINE(struct tree *, tree, tree__clear)
 
 /* "worker (producer)  lock in consume (loop.py:12)" */
-static int describe_thread(const struct top_sums *s, const struct top_thread *thread, struct text *text)
+static int describe_thread(const struct top_sums *s, const struct top_thread *thread, struct text *text,
+			   size_t *name_length)
 {
 	int ret = add_text(text, &s->texts, thread->comm);
 
@@ -97,6 +98,7 @@ static int describe_thread(const struct top_sums *s, const struct top_thread *th
 		ret = add_words(text, " (") ?: add_text(text, &s->texts, thread->role);
 		ret = ret ?: add_words(text, ")");
 	}
+	*name_length = text->length;
 	if (ret || thread->state == TOP_NO_TEXT)
 		return ret;
 	ret = add_words(text, "  ") ?: add_text(text, &s->texts, thread->state);
@@ -114,7 +116,7 @@ static int add_thread(struct tree *tree, const struct top_thread *thread)
 	row->pid = thread->pid;
 	row->tid = thread->tid;
 	memcpy(row->ns, thread->ns, sizeof(row->ns));
-	return describe_thread(tree->sums, thread, &row->text);
+	return describe_thread(tree->sums, thread, &row->text, &row->name_length);
 }
 
 static struct top_row *find_parent(struct tree *tree, int64_t pid)

@@ -20,6 +20,7 @@ struct top_row {
 	int64_t pid, tid;
 	double ns[TOP_COLUMNS]; /* threads: by top_part; a process: of its own threads; else by top_value */
 	struct text text;
+	size_t name_length; /* of a thread's text: what it is called, before where it is */
 };
 
 /* All zero is an empty one. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the figures of `stakeout top` come from: of each target one short recording after the other, in wall time. Each is
- * a view of the target's samples (POST /v1/targets of a process that is watched), so the next one costs the target
+ * Where the figures of `stakeout top` come from: of each target one short recording after the other, in wall time. Each
+ * is a view of the target's samples (POST /v1/targets of a process that is watched), so the next one costs the target
  * nothing, and the daemon builds the profile of a second, not of all that it has.
  */
 #ifndef STAKEOUT_CLIENT_TOP_SOURCE_H
@@ -35,8 +35,8 @@ void top_source__free(struct top_source *source);
 CLEANUP_DEFINE(struct top_source *, top_source, top_source__free)
 
 /*
- * Takes what was recorded since the last call, and goes on; TOP_STEP_MS apart. *ended: the one process has, and its last
- * recording is taken. Errors in words: the daemon has ended, say.
+ * Takes what was recorded since the last call, and goes on; TOP_STEP_MS apart. *ended: the one process has, and its
+ * last recording is taken. Errors in words: the daemon has ended, say.
  */
 int top_source__step(struct top_source *source, bool *ended, struct so_error *err);
 /* Adds up the last recordings; *out is an empty one. -ENOMEM, -EFBIG. */

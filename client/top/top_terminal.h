@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The terminal while `stakeout top` has it: another screen, keys one by one. However the program ends, it is given back. */
+/* The terminal while `stakeout top` has it: another screen, keys one by one. It is given back however that ends. */
 #ifndef STAKEOUT_CLIENT_TOP_TERMINAL_H
 #define STAKEOUT_CLIENT_TOP_TERMINAL_H
 
@@ -19,8 +19,8 @@ void top_terminal__close(void);
 /* In columns and rows; 80 and 24 where it does not say. */
 void top_terminal__size(unsigned *width, unsigned *height);
 /*
- * What keys sent, waiting for it up to so many milliseconds, less when its size changes or a signal comes. Returns bytes,
- * 0 for none; -errno: -EIO where it is gone.
+ * What keys sent, waiting for it up to so many milliseconds, less when its size changes or a signal comes. Returns
+ * bytes, 0 for none; -errno: -EIO where it is gone.
  */
 ssize_t top_terminal__read(char *bytes, size_t size, unsigned wait_ms);
 /* A whole screen. -errno. */

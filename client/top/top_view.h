@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the user of `stakeout top` wants to see: which table, in which order, what of it; and what keys change of that. */
+/* What the user of `stakeout top` wants to see: which table, in which order, what of it; and how keys change that. */
 #ifndef STAKEOUT_CLIENT_TOP_VIEW_H
 #define STAKEOUT_CLIENT_TOP_VIEW_H
 

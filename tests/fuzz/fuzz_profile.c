@@ -11,7 +11,8 @@
  *
  * Beyond not crashing: the folded text must be what it promises, lines of the form "STACK COUNT", sorted, unique,
  * without control characters, whose counts add up to those of the samples that the options take. A dump shows all its
- * threads, also as JSON. A flame graph has its size, and JSON in it.
+ * threads, also as JSON. A flame graph has its size, and JSON in it;
+ * files for speedscope and the Firefox Profiler are JSON.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -102,6 +103,23 @@ static void check_page(const struct profile *profile, const struct render_option
 	text = strstr(memory.text, begin) + sizeof(begin) - 1;
 	end = strstr(text, "</script>");
 	json = json_loadb(text, (size_t)(end - text), JSON_REJECT_DUPLICATES, NULL);
+	REQUIRE(json_is_object(json));
+	json_decref(json);
+	free(memory.text);
+}
+
+typedef int render_fn(const struct profile *profile, const struct render_options *options, FILE *out,
+		      struct so_error *err);
+
+static void check_json(const struct profile *profile, const struct render_options *options, render_fn *render)
+{
+	struct memory memory;
+	FILE *out = open_memory(&memory);
+	json_t *json;
+
+	REQUIRE(render(profile, options, out, NULL) == 0);
+	fclose(out);
+	json = json_loadb(memory.text, memory.length, JSON_REJECT_DUPLICATES, NULL);
 	REQUIRE(json_is_object(json));
 	json_decref(json);
 	free(memory.text);
@@ -216,6 +234,8 @@ static void render(const struct profile *profile, unsigned which)
 	REQUIRE(selection__note(profile, &options, note, sizeof(note)) == !!*note);
 	fold(profile, &options);
 	check_page(profile, &options);
+	check_json(profile, &options, render__speedscope);
+	check_json(profile, &options, render__firefox);
 	if (!options.functions) {
 		summarise(profile, &options);
 		dump(profile, &part);

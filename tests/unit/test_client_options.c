@@ -172,7 +172,7 @@ static void wrong_usage(void **state)
 		{ "record -p 1 -d 2592001", "duration" },
 		{ "record -p 1 -d ten", "'ten'" },
 		{ "record -p 1 -o _", "--output needs a value" },
-		{ "record -p 1 -f svg", "unknown format 'svg': folded, html or pprof" },
+		{ "record -p 1 -f svg", "unknown format 'svg': folded, html, speedscope, firefox or pprof" },
 		{ "record -p 1 -o flame.svg", "no .svg file" },
 		{ "record -p 1 -o x.folded.gz", "no .gz file" },
 		{ "record -p 1 -o - --stats -", "cannot both" },
@@ -185,9 +185,9 @@ static void wrong_usage(void **state)
 		{ "record -p 1 -d 5mm", "duration" },
 		{ "record -p 1 -d m", "duration" },
 		{ "record -p 1 --threads=1", "takes no value" },
-		{ "record -p 1 -g -f pprof", "--gil is for folded stacks" },
+		{ "record -p 1 -g -f pprof", "--gil is not for a pprof file" },
 		{ "record -p 1 -F -o x.pb.gz", "'stakeout render FILE --functions'" },
-		{ "record -p 1 --python-only -o x.pprof", "--python-only is for folded stacks" },
+		{ "record -p 1 --python-only -o x.pprof", "--python-only is not for a pprof file" },
 		{ "record -p 1 --gil=yes", "takes no value" },
 		{ "record -p 1 --event sync", "unknown event 'sync': cuda-launch, cuda-sync" },
 		{ "record -p 1 --event _", "--event needs a value" },
@@ -220,11 +220,25 @@ static void the_ending_decides(void **state)
 		const char *path;
 		enum format format;
 	} cases[] = {
-		{ "a.folded", FORMAT_FOLDED },    { "a.txt", FORMAT_FOLDED },  { "a.pb.gz", FORMAT_PPROF },
-		{ "a.pb", FORMAT_PPROF },         { "a.pprof", FORMAT_PPROF }, { "a.pprof.gz", FORMAT_PPROF },
-		{ "A.PB.GZ", FORMAT_PPROF },      { "a", FORMAT_FOLDED },      { "-", FORMAT_FOLDED },
-		{ "/dev/stdout", FORMAT_FOLDED }, { "a.out", FORMAT_FOLDED },  { ".pb.gz", FORMATS },
-		{ "a.html", FORMAT_HTML },        { "A.HTM", FORMAT_HTML },
+		{ "a.folded", FORMAT_FOLDED },
+		{ "a.txt", FORMAT_FOLDED },
+		{ "a.pb.gz", FORMAT_PPROF },
+		{ "a.pb", FORMAT_PPROF },
+		{ "a.pprof", FORMAT_PPROF },
+		{ "a.pprof.gz", FORMAT_PPROF },
+		{ "A.PB.GZ", FORMAT_PPROF },
+		{ "a", FORMAT_FOLDED },
+		{ "-", FORMAT_FOLDED },
+		{ "/dev/stdout", FORMAT_FOLDED },
+		{ "a.out", FORMAT_FOLDED },
+		{ ".pb.gz", FORMATS },
+		{ "a.html", FORMAT_HTML },
+		{ "A.HTM", FORMAT_HTML },
+		{ "a.speedscope.json", FORMAT_SPEEDSCOPE },
+		{ "a.firefox.json", FORMAT_FIREFOX },
+		{ "a.firefox.json.gz", FORMAT_FIREFOX_GZIP },
+		{ "a.json.gz", FORMAT_FIREFOX_GZIP },
+		{ "a.json", FORMATS },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -242,6 +256,9 @@ static void the_given_format_wins(void **state)
 {
 	assert_int_equal(good("record -p 1 -o a.pb.gz -f folded").format, FORMAT_FOLDED);
 	assert_int_equal(good("record -p 1 -o a.svg -f pprof").format, FORMAT_PPROF);
+	assert_int_equal(good("record -p 1 -o a.json -f speedscope").format, FORMAT_SPEEDSCOPE);
+	assert_int_equal(good("record -p 1 -o a.json -f firefox").format, FORMAT_FIREFOX);
+	assert_int_equal(good("record -p 1 -o a.gz -f firefox").format, FORMAT_FIREFOX_GZIP);
 }
 
 /* What a file is for that has no name: every command reads pprof, but what shapes folded stacks asks for these. */

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "client/top/top_cuda.h"
 #include "client/top/top_draw.h"
 #include "client/top/top_rows.h"
 #include "client/top/top_sums.h"
@@ -375,6 +376,10 @@ static void a_screen_is_drawn(void **state)
 	assert_non_null(strstr(text, "    55.0       5.0     40.0    10 main  running in compute (main.py:7)\n"));
 	assert_non_null(strstr(text, "     0.0       0.0    100.0      20 child  idle in Condition.wait"));
 	free(text);
+	/* Where it is has more of the room than what it is called. */
+	text = draw(&view, &sums, 60, 0, false);
+	assert_non_null(strstr(text, "    11 worker  lock in con…py:12)\n"));
+	free(text);
 }
 
 /* In no size is there more than fits, and from a name comes nothing that steers the terminal. */
@@ -411,20 +416,51 @@ static void a_screen_fits_its_terminal(void **state)
 	}
 }
 
+static void take_cuda(struct top_cuda *cuda, int launches, int syncs, int waits_ms, double now_s)
+{
+	json_auto_t *answer = json_pack(
+		"{s:i, s:b, s:[{s:s, s:s, s:i, s:I}, {s:s, s:s, s:i, s:I}]}", "pid", 7, "available", 1, "calls", "api",
+		"cudaLaunchKernel", "kind", "launch", "calls", launches, "total_ns", (json_int_t)launches * 5000, "api",
+		"cudaStreamSynchronize", "kind", "stream-sync", "calls", syncs, "total_ns", (json_int_t)waits_ms * MS);
+	struct so_error err = { .text = "" };
+
+	assert_non_null(answer);
+	assert_int_equal(top_cuda__take(cuda, answer, now_s, &err), 0);
+}
+
+static void assert_cuda(const struct top_cuda *cuda, const char *expected)
+{
+	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+
+	assert_int_equal(top_cuda__text(cuda, text), 0);
+	assert_int_equal(text->length, strlen(expected));
+	assert_memory_equal(text->bytes ?: "", expected, text->length);
+}
+
+/* Of two answers the difference; nothing of a target that was attached anew meanwhile. */
+static void cuda_calls_are_counted_a_second(void **state)
+{
+	struct top_cuda cuda = { .at_s = 0 };
+
+	take_cuda(&cuda, 1000, 10, 100, 50);
+	assert_cuda(&cuda, "");
+	take_cuda(&cuda, 3000, 30, 1100, 52);
+	assert_cuda(&cuda,
+		    "CUDA 1010 calls/s, waits 50.0 %: cudaStreamSynchronize 10/s 50.0 %, cudaLaunchKernel 1000/s");
+	take_cuda(&cuda, 100, 1, 10, 54);
+	assert_cuda(&cuda, "CUDA 0 calls/s, waits 0.0 %");
+	top_cuda__clear(&cuda);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(time_is_added_up),
-		cmocka_unit_test(a_thread_is_where_it_was_last),
-		cmocka_unit_test(threads_are_a_tree),
-		cmocka_unit_test(a_circle_of_parents_ends),
-		cmocka_unit_test(rows_are_sorted),
-		cmocka_unit_test(rows_are_filtered),
-		cmocka_unit_test(keys_change_the_view),
-		cmocka_unit_test(a_filter_is_typed),
-		cmocka_unit_test(text_fits_into_columns),
-		cmocka_unit_test(a_screen_is_drawn),
-		cmocka_unit_test(a_screen_fits_its_terminal),
+		cmocka_unit_test(time_is_added_up),       cmocka_unit_test(a_thread_is_where_it_was_last),
+		cmocka_unit_test(threads_are_a_tree),     cmocka_unit_test(a_circle_of_parents_ends),
+		cmocka_unit_test(rows_are_sorted),        cmocka_unit_test(rows_are_filtered),
+		cmocka_unit_test(keys_change_the_view),   cmocka_unit_test(a_filter_is_typed),
+		cmocka_unit_test(text_fits_into_columns), cmocka_unit_test(cuda_calls_are_counted_a_second),
+		cmocka_unit_test(a_screen_is_drawn),      cmocka_unit_test(a_screen_fits_its_terminal),
 	};
 
 	top_text__prepare();
