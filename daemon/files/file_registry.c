@@ -606,12 +606,26 @@ struct lines_of {
 	const struct debug_root root;
 };
 
+/* Root's file is not to be read, together with others, from what another user says of it. A copy is the daemon's. */
+static bool is_of(int fd, uid_t owner)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (!st.st_uid || st.st_uid == owner || st.st_uid == geteuid());
+}
+
 static int open_lines(void *context, bool quick, int fds[2])
 {
 	const struct lines_of *of = context;
+	int ret = debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, &of->root,
+					  quick, fds);
 
-	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, &of->root,
-				       quick, fds);
+	if (ret || (is_of(fds[0], of->slot->owner) && (fds[1] < 0 || is_of(fds[1], of->slot->owner))))
+		return ret;
+	close(fds[0]);
+	if (fds[1] >= 0)
+		close(fds[1]);
+	return -EACCES;
 }
 
 /* A file that could not be looked at (inode 0) cannot be distinguished from others. */
@@ -630,8 +644,8 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 	if (!may_have_lines(r, slot))
 		return 0;
 	return source_lines__find(r->source_lines, &slot->source,
-				  &(struct source_opener){ open_lines, &of, slot->entry.path }, vaddr, deadline_ns,
-				  out);
+				  &(struct source_opener){ open_lines, &of, slot->entry.path, slot->owner }, vaddr,
+				  deadline_ns, out);
 }
 
 void file_registry__prepare_lines(struct file_registry *r, uint32_t number)
@@ -641,7 +655,7 @@ void file_registry__prepare_lines(struct file_registry *r, uint32_t number)
 
 	if (may_have_lines(r, slot))
 		source_lines__prepare(r->source_lines, &slot->source,
-				      &(struct source_opener){ open_lines, &of, slot->entry.path });
+				      &(struct source_opener){ open_lines, &of, slot->entry.path, slot->owner });
 }
 
 uint64_t file_registry__lines_patience_ns(const struct file_registry *r)

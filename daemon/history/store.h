@@ -12,21 +12,24 @@
  * written in one transaction, and so are the parts' removal and the mark on the sum: no moment counts a sample twice or
  * not at all.
  *
- * Bounds. The file with its write-ahead log stays within retain_size_bytes: before a window is written, room is made in
- * the same transaction: of one user, first the oldest parts beside their sums go (STORE_FINE_LEAST_NS,
- * STORE_MINUTE_LEAST_NS), then the oldest windows; incremental auto-vacuum gives the pages back. Windows that ended longer ago than retain_age_ns go
- * in store__maintain(), and with them targets and gaps that have nothing left. The wall clock may be set by years, so
- * ages go by a clock of the store's own, which is kept in it (daemon/history/store_clock.c).
+ * Bounds. The file with its write-ahead log stays within retain_size_bytes: before a window is written, room is made
+ * in the same transaction: of one user, first the oldest parts beside their sums go (STORE_FINE_LEAST_NS,
+ * STORE_MINUTE_LEAST_NS), then the oldest windows; incremental auto-vacuum gives the pages back. Windows that ended
+ * longer ago than retain_age_ns go in store__maintain(), and with them targets and gaps that have nothing left. The
+ * wall clock may be set by years, so ages go by a clock of the store's own, which is kept in it
+ * (daemon/history/store_clock.c).
  *
- * Shares. A user other than root has a quarter of it, all such users together three quarters, and the rest of it as long
- * as nobody else needs it. Where room is made, it is made by whoever writes, if that is beyond their share; else by the
- * user who is furthest beyond theirs; else by root, who has the rest. `users` counts what each has, by what is written.
+ * Shares. A user other than root has a quarter of it, all such users together three quarters, and the rest of it as
+ * long as nobody else needs it. Where room is made, it is made by whoever writes, if that is beyond their share; else
+ * by the user who is furthest beyond theirs; else by root, who has the rest. `users` counts what each has, by what is
+ * written.
  *
- * Crashes. Write-ahead log, synchronous=NORMAL: a killed daemon loses no window that store__add() had taken, a machine
- * that loses power may lose the last ones; neither corrupts. When a store is opened, targets that were not ended are
- * marked STORE_END_UNKNOWN, with a gap from their last window on: the window that was open is lost. A database that
- * fails its check (PRAGMA quick_check, for half a second at most) is renamed to history.sqlite.corrupt-TIME, and a new
- * one begun. So it is when the file is removed while the daemon runs.
+ * Crashes (.design/history.md: what is on the disk when). Write-ahead log, synchronous=NORMAL: a killed daemon loses
+ * no window that store__add() had taken, a machine that loses power may lose the last ones; neither corrupts. When a
+ * store is opened, targets that were not ended are marked STORE_END_UNKNOWN, with a gap from their last window on: the
+ * window that was open is lost. A database that fails its check (PRAGMA quick_check, for half a second at most) is
+ * renamed to history.sqlite.corrupt-TIME, and a new one begun. So it is when the file is removed while the daemon
+ * runs.
  *
  * Full disks, read-only stores. History is then off: logged once, reported by store__problem(), tried again every
  * STORE_RETRY_NS; the windows that could not be written become one gap. The daemon goes on meanwhile.

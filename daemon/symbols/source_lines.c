@@ -21,6 +21,7 @@
 
 #define MS       1000000ull
 #define RETRY_NS 60000000000ull /* after a reader that did not start */
+#define BUSY_NS  (10 * MS)      /* until it is looked again whether a reader is free */
 
 enum file_state {
 	FILE_NEW,
@@ -46,6 +47,27 @@ struct file {
 	uint64_t open_cpu_ns; /* what that took */
 };
 
+/* A process that reads, of one user's files. Whoever speaks with it holds `lock`, and takes that of all within it. */
+struct line_reader {
+	pthread_mutex_t lock;
+	uid_t uid;        /* whose; changed with both locks */
+	uint64_t used_ns; /* last, with both locks; 0: never */
+	uint64_t bytes;   /* of memory, when it last answered */
+	struct helper_process process;
+	int fd;
+	uint64_t not_before_ns; /* when one may be started again */
+	uint64_t cpu_ns;        /* of this one */
+	/* What it was asked and nobody waited for. */
+	struct {
+		bool asked;
+		uint32_t file;
+		char path[256];
+		uint32_t kind;
+		uint64_t until_ns, asked_ns;
+	} pending;
+	_Alignas(struct source_answer) unsigned char answer[SOURCE_MAX_ANSWER];
+};
+
 struct source_lines {
 	char *program;
 	/*
@@ -59,25 +81,10 @@ struct source_lines {
 	size_t n_frames, cap_frames;
 	struct u64_table by_address; /* of a file's number and the address -> in found */
 	struct intern file_keys;
-	struct file *files;
-	size_t cap_files;
+	struct file *files; /* of SOURCE_MAX_FILES; a file's is for who has its user's reader */
 	struct source_lines_stats stats;
-	/* Whoever speaks with the reader holds this, and takes `lock` within it. */
-	pthread_mutex_t reader_lock;
-	struct helper_process reader;
-	int fd;
-	uint64_t not_before_ns; /* when a reader may be started again */
-	uint64_t reader_cpu_ns; /* of this one */
-	/* What the reader was asked and nobody waited for. */
-	struct {
-		bool asked;
-		uint32_t file;
-		char path[256];
-		uint32_t kind;
-		uint64_t until_ns;
-	} pending;
+	struct line_reader readers[SOURCE_MAX_READERS]; /* the first is root's */
 	uint64_t patience_ns;
-	_Alignas(struct source_answer) unsigned char answer[SOURCE_MAX_ANSWER];
 };
 
 struct source_lines *source_lines__new(const char *program, uint64_t patience_ns)
@@ -86,12 +93,15 @@ struct source_lines *source_lines__new(const char *program, uint64_t patience_ns
 
 	if (!lines)
 		return NULL;
-	lines->fd = -1;
 	lines->patience_ns = patience_ns;
 	pthread_mutex_init(&lines->lock, NULL);
-	pthread_mutex_init(&lines->reader_lock, NULL);
+	for (unsigned i = 0; i < SOURCE_MAX_READERS; i++) {
+		lines->readers[i].fd = -1;
+		pthread_mutex_init(&lines->readers[i].lock, NULL);
+	}
 	lines->program = strdup(program ?: "/proc/self/exe");
-	if (!lines->program) {
+	lines->files = calloc(SOURCE_MAX_FILES, sizeof(*lines->files));
+	if (!lines->program || !lines->files) {
 		source_lines__free(lines);
 		return NULL;
 	}
@@ -110,64 +120,67 @@ static void forget_all(struct source_lines *lines)
 	lines->n_found = lines->cap_found = lines->n_frames = lines->cap_frames = 0;
 }
 
-static void end_reader(struct source_lines *lines)
+static void end_reader(struct line_reader *r)
 {
-	if (lines->fd >= 0)
-		close(lines->fd);
-	lines->fd = -1;
-	lines->reader_cpu_ns = 0;
-	lines->pending.asked = false;
-	helper_process__end(&lines->reader);
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
+	r->cpu_ns = 0;
+	r->pending.asked = false;
+	__atomic_store_n(&r->bytes, 0, __ATOMIC_RELAXED);
+	helper_process__end(&r->process);
 }
 
 void source_lines__free(struct source_lines *lines)
 {
 	if (!lines)
 		return;
-	end_reader(lines);
+	for (unsigned i = 0; i < SOURCE_MAX_READERS; i++) {
+		end_reader(&lines->readers[i]);
+		pthread_mutex_destroy(&lines->readers[i].lock);
+	}
 	forget_all(lines);
 	intern__clear(&lines->file_keys);
 	free(lines->files);
 	pthread_mutex_destroy(&lines->lock);
-	pthread_mutex_destroy(&lines->reader_lock);
 	free(lines->program);
 	free(lines);
 }
 
 /* The reader. */
 
-static int start_reader(struct source_lines *lines)
+static int start_reader(const struct source_lines *lines, struct line_reader *r)
 {
 	uint64_t now_ns = clock__now_ns();
 	int pair[2], ret;
 
-	if (now_ns < lines->not_before_ns)
+	if (now_ns < r->not_before_ns)
 		return -ENOTSUP;
 	ret = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ? -errno : 0;
 	if (!ret) {
-		ret = helper_process__start(&lines->reader, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
+		ret = helper_process__start(&r->process, lines->program, SOURCE_READER_ARGUMENT, pair[1]);
 		close(pair[1]);
 		if (ret)
 			close(pair[0]);
 	}
 	if (ret) {
-		lines->not_before_ns = now_ns + RETRY_NS;
+		r->not_before_ns = now_ns + RETRY_NS;
 		log__error("no process that reads source lines: %s", strerror(-ret));
 		return -ENOTSUP;
 	}
-	lines->fd = pair[0];
+	r->fd = pair[0];
 	return 0;
 }
 
 /* A reader that is idle says nothing: what can be read is its end. */
-static bool runs(const struct source_lines *lines)
+static bool runs(const struct line_reader *r)
 {
-	struct pollfd fd = { .fd = lines->fd, .events = POLLIN };
+	struct pollfd fd = { .fd = r->fd, .events = POLLIN };
 
-	return lines->fd >= 0 && poll(&fd, 1, 0) == 0;
+	return r->fd >= 0 && poll(&fd, 1, 0) == 0;
 }
 
-static int send_request(const struct source_lines *lines, const struct source_request *request, const int fds[2])
+static int send_request(const struct line_reader *r, const struct source_request *request, const int fds[2])
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = { 0 };
 	struct iovec part = { (void *)request, sizeof(*request) };
@@ -184,19 +197,19 @@ static int send_request(const struct source_lines *lines, const struct source_re
 		head->cmsg_len = CMSG_LEN(n * sizeof(int));
 		memcpy(CMSG_DATA(head), fds, n * sizeof(int));
 	}
-	return sendmsg(lines->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*request) ? 0 : -EPIPE;
+	return sendmsg(r->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*request) ? 0 : -EPIPE;
 }
 
 /* What is there is taken, however late it is. */
-static ssize_t receive(struct source_lines *lines, uint64_t deadline_ns)
+static ssize_t receive(struct line_reader *r, uint64_t deadline_ns)
 {
 	for (;;) {
-		struct pollfd fd = { .fd = lines->fd, .events = POLLIN };
+		struct pollfd fd = { .fd = r->fd, .events = POLLIN };
 		uint64_t now_ns = clock__now_ns();
 		int wait_ms = now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / MS) + 1 : 0;
 
 		if (poll(&fd, 1, wait_ms) > 0)
-			return recv(lines->fd, lines->answer, sizeof(lines->answer), MSG_DONTWAIT);
+			return recv(r->fd, r->answer, sizeof(r->answer), MSG_DONTWAIT);
 		if (!wait_ms)
 			return -ETIMEDOUT;
 	}
@@ -229,19 +242,19 @@ static bool is_sound(const unsigned char *bytes, size_t n)
 }
 
 /* Returns the CPU time that the answer took. */
-static uint64_t note_use(struct source_lines *lines, const struct source_answer *head)
+static uint64_t note_use(struct source_lines *lines, struct line_reader *r, const struct source_answer *head)
 {
-	uint64_t took_ns = head->cpu_ns > lines->reader_cpu_ns ? head->cpu_ns - lines->reader_cpu_ns : 0;
+	uint64_t took_ns = head->cpu_ns > r->cpu_ns ? head->cpu_ns - r->cpu_ns : 0;
 
 	pthread_mutex_lock(&lines->lock);
 	lines->stats.cpu_ns += took_ns;
-	lines->stats.bytes = head->bytes;
+	r->bytes = head->bytes;
 	pthread_mutex_unlock(&lines->lock);
-	lines->reader_cpu_ns = head->cpu_ns;
+	r->cpu_ns = head->cpu_ns;
 	return took_ns;
 }
 
-/* Only who holds reader_lock changes a file's state, and may read it without `lock`. */
+/* Only who holds the lock of its user's reader changes a file's state, and may read it without `lock`. */
 static void set_state(struct source_lines *lines, uint32_t number, enum file_state state)
 {
 	struct file *file;
@@ -256,65 +269,68 @@ static void set_state(struct source_lines *lines, uint32_t number, enum file_sta
 }
 
 /* Ends a reader that did not survive what was pending, or took too long. Its file is not opened again. */
-static void give_up(struct source_lines *lines, int error)
+static void give_up(struct source_lines *lines, struct line_reader *r, int error)
 {
-	log__error("source lines of %s are not read: the process that read them %s", lines->pending.path,
+	log__error("source lines of %s are not read: the process that read them %s", r->pending.path,
 		   error == -ETIMEDOUT ? "took too long" : "ended");
-	set_state(lines, lines->pending.file, FILE_FAILED);
+	set_state(lines, r->pending.file, FILE_FAILED);
 	pthread_mutex_lock(&lines->lock);
 	lines->stats.failed++;
 	pthread_mutex_unlock(&lines->lock);
-	end_reader(lines);
+	end_reader(r);
 }
 
-static void note_opened(struct source_lines *lines, const struct source_answer *head, uint64_t took_ns)
+static void note_opened(struct source_lines *lines, struct line_reader *r, const struct source_answer *head,
+			uint64_t took_ns)
 {
-	struct file *file = &lines->files[lines->pending.file];
+	struct file *file = &lines->files[r->pending.file];
 
-	if (lines->pending.kind != SOURCE_OPEN)
+	if (r->pending.kind != SOURCE_OPEN)
 		return;
-	set_state(lines, lines->pending.file, head->status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
+	set_state(lines, r->pending.file, head->status == SOURCE_OK ? FILE_HAS_LINES : FILE_HAS_NONE);
 	file->open_cpu_ns = took_ns;
 }
 
 /*
- * Waits for the answer to what is pending, which is in lines->answer then. 0; -EPIPE: the reader has ended, or was
+ * Waits for the answer to what is pending, which is in r->answer then. 0; -EPIPE: the reader has ended, or was
  * ended;
  * -EAGAIN: nothing is pending; -ETIMEDOUT: there is none by the deadline, and it is pending still.
  */
-static int await(struct source_lines *lines, uint64_t deadline_ns, struct source_answer *head)
+static int await(struct source_lines *lines, struct line_reader *r, uint64_t deadline_ns, struct source_answer *head)
 {
-	uint64_t until_ns = deadline_ns < lines->pending.until_ns ? deadline_ns : lines->pending.until_ns;
+	uint64_t until_ns = deadline_ns < r->pending.until_ns ? deadline_ns : r->pending.until_ns;
 	ssize_t n;
 
-	if (!lines->pending.asked)
+	if (!r->pending.asked)
 		return -EAGAIN;
-	n = receive(lines, until_ns);
-	if (n == -ETIMEDOUT && until_ns < lines->pending.until_ns)
+	n = receive(r, until_ns);
+	if (n == -ETIMEDOUT && until_ns < r->pending.until_ns)
 		return -ETIMEDOUT;
-	if (n <= 0 || !is_sound(lines->answer, (size_t)n)) {
-		give_up(lines, n == -ETIMEDOUT ? -ETIMEDOUT : -EPIPE);
+	if (n <= 0 || !is_sound(r->answer, (size_t)n)) {
+		give_up(lines, r, n == -ETIMEDOUT ? -ETIMEDOUT : -EPIPE);
 		return -EPIPE;
 	}
-	memcpy(head, lines->answer, sizeof(*head));
-	lines->pending.asked = false;
-	note_opened(lines, head, note_use(lines, head));
+	memcpy(head, r->answer, sizeof(*head));
+	r->pending.asked = false;
+	note_opened(lines, r, head, note_use(lines, r, head));
 	return 0;
 }
 
 /* Asks, so that it is pending. The reader runs, and nothing else is pending. */
-static int ask(struct source_lines *lines, const char *path, const struct source_request *request, const int fds[2])
+static int ask(struct source_lines *lines, struct line_reader *r, const char *path,
+	       const struct source_request *request, const int fds[2])
 {
 	uint64_t limit_ns = request->kind == SOURCE_OPEN ? SOURCE_OPEN_LIMIT_NS : SOURCE_FIND_LIMIT_NS;
 
-	lines->pending.asked = true;
-	lines->pending.kind = request->kind;
-	lines->pending.file = request->file;
-	lines->pending.until_ns = clock__now_ns() + limit_ns;
-	snprintf(lines->pending.path, sizeof(lines->pending.path), "%s", path);
-	if (!send_request(lines, request, fds))
+	r->pending.asked = true;
+	r->pending.kind = request->kind;
+	r->pending.file = request->file;
+	r->pending.asked_ns = clock__now_ns();
+	r->pending.until_ns = r->pending.asked_ns + limit_ns;
+	snprintf(r->pending.path, sizeof(r->pending.path), "%s", path);
+	if (!send_request(r, request, fds))
 		return 0;
-	give_up(lines, -EPIPE);
+	give_up(lines, r, -EPIPE);
 	return -EPIPE;
 }
 
@@ -333,7 +349,8 @@ static bool is_too_soon(const struct file *file)
 }
 
 /* 0: asked; -ENODATA: the file has no lines; -ENOTSUP: there is no reader; -ETIMEDOUT, -EAGAIN: later. */
-static int ask_to_open(struct source_lines *lines, uint32_t number, const struct source_opener *opener, bool quick)
+static int ask_to_open(struct source_lines *lines, struct line_reader *r, uint32_t number,
+		       const struct source_opener *opener, bool quick)
 {
 	const struct source_request request = { SOURCE_OPEN, number, 0 };
 	int fds[2] = { -1, -1 }, ret;
@@ -347,31 +364,31 @@ static int ask_to_open(struct source_lines *lines, uint32_t number, const struct
 		set_state(lines, number, FILE_HAS_NONE);
 		return -ENODATA;
 	}
-	if (!runs(lines))
-		end_reader(lines);
-	ret = lines->fd >= 0 ? 0 : start_reader(lines);
+	if (!runs(r))
+		end_reader(r);
+	ret = r->fd >= 0 ? 0 : start_reader(lines, r);
 	if (!ret)
-		ret = ask(lines, opener->path, &request, fds) ? -ENODATA : 0;
+		ret = ask(lines, r, opener->path, &request, fds) ? -ENODATA : 0;
 	close(fds[0]);
 	if (fds[1] >= 0)
 		close(fds[1]);
 	return ret;
 }
 
-/* 0 and the answer in lines->answer; -ENODATA: nothing is known; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
-static int read_address(struct source_lines *lines, uint32_t number, const struct source_opener *opener,
-			uint64_t address, uint64_t deadline_ns)
+/* 0 and the answer in r->answer; -ENODATA: nothing is known; -ENOTSUP: there is no reader; -ETIMEDOUT: later. */
+static int read_address(struct source_lines *lines, struct line_reader *r, uint32_t number,
+			const struct source_opener *opener, uint64_t address, uint64_t deadline_ns)
 {
 	const struct source_request request = { SOURCE_FIND, number, address };
 	struct source_answer head = { .status = SOURCE_NOT_OPEN };
-	int ret = await(lines, deadline_ns, &head);
+	int ret = await(lines, r, deadline_ns, &head);
 
 	if (ret == -ETIMEDOUT)
 		return ret;
 	/* A reader that has ended has no open files, and one may have closed this one. */
 	for (unsigned tries = 0; tries < 2; tries++) {
-		if (lines->files[number].state == FILE_HAS_LINES && runs(lines)) {
-			ret = ask(lines, opener->path, &request, NULL) ?: await(lines, deadline_ns, &head);
+		if (lines->files[number].state == FILE_HAS_LINES && runs(r)) {
+			ret = ask(lines, r, opener->path, &request, NULL) ?: await(lines, r, deadline_ns, &head);
 			if (ret)
 				return ret == -ETIMEDOUT ? ret : -ENODATA;
 			if (head.status != SOURCE_NOT_OPEN)
@@ -379,7 +396,7 @@ static int read_address(struct source_lines *lines, uint32_t number, const struc
 		}
 		if (is_without(&lines->files[number]))
 			return -ENODATA;
-		ret = ask_to_open(lines, number, opener, false) ?: await(lines, deadline_ns, &head);
+		ret = ask_to_open(lines, r, number, opener, false) ?: await(lines, r, deadline_ns, &head);
 		if (ret)
 			return ret == -EPIPE ? -ENODATA : ret;
 	}
@@ -441,13 +458,13 @@ static int intern_text(struct source_lines *lines, const unsigned char *bytes, s
 	return ret < 0 ? ret : 0;
 }
 
-/* Keeps the answer's frames; *frames is how many there are. */
-static int keep_frames(struct source_lines *lines, uint32_t *n_frames)
+/* Keeps the answer's frames; *n_frames is how many there are. */
+static int keep_frames(struct source_lines *lines, const unsigned char *answer_bytes, uint32_t *n_frames)
 {
-	const unsigned char *at = lines->answer + sizeof(struct source_answer);
+	const unsigned char *at = answer_bytes + sizeof(struct source_answer);
 	struct source_answer head;
 
-	memcpy(&head, lines->answer, sizeof(head));
+	memcpy(&head, answer_bytes, sizeof(head));
 	*n_frames = head.n_frames;
 	if (ARRAY_RESERVE(lines->frames, lines->cap_frames, lines->n_frames + head.n_frames))
 		return -ENOMEM;
@@ -474,15 +491,16 @@ static size_t kept_bytes(const struct source_lines *lines)
 	       lines->by_address.capacity * sizeof(*lines->by_address.entries);
 }
 
-/* answered: lines->answer holds the frames; else there are none. NULL: out of memory. */
-static const struct found *keep(struct source_lines *lines, uint32_t file, uint64_t address, bool answered)
+/* answer: it holds the frames; NULL: there are none. NULL: out of memory. */
+static const struct found *keep(struct source_lines *lines, uint32_t file, uint64_t address,
+				const unsigned char *answer)
 {
 	struct found found = { .address = address, .file = file };
 
 	if (kept_bytes(lines) > SOURCE_MEMORY_BYTES)
 		forget_all(lines);
 	found.first = (uint32_t)lines->n_frames;
-	if ((answered && keep_frames(lines, &found.n_frames)) ||
+	if ((answer && keep_frames(lines, answer, &found.n_frames)) ||
 	    ARRAY_RESERVE(lines->found, lines->cap_found, lines->n_found + 1) ||
 	    u64_table__set(&lines->by_address, key_of(file, address), (uint32_t)lines->n_found)) {
 		lines->n_frames = found.first;
@@ -492,35 +510,45 @@ static const struct found *keep(struct source_lines *lines, uint32_t file, uint6
 	return &lines->found[lines->n_found++];
 }
 
-/* The file's number; -ENOMEM. Only who holds reader_lock makes new ones. */
-static int number_of(struct source_lines *lines, const struct source_file *file, uint32_t *number)
+/*
+ * With all readers' locks, or none is taken: what they have open keeps a number that means another file then. own: the
+ * one whose lock is held. False: another one is in use.
+ */
+static bool forget_files(struct source_lines *lines, const struct line_reader *own)
 {
-	int ret;
+	unsigned n;
 
-	if (lines->file_keys.n_keys >= SOURCE_MAX_FILES) {
-		/* What the reader has open keeps a number that means another file then. */
-		end_reader(lines);
+	for (n = 0; n < SOURCE_MAX_READERS; n++)
+		if (&lines->readers[n] != own && pthread_mutex_trylock(&lines->readers[n].lock))
+			break;
+	if (n == SOURCE_MAX_READERS) {
+		for (unsigned i = 0; i < n; i++)
+			end_reader(&lines->readers[i]);
 		forget_all(lines);
 		intern__clear(&lines->file_keys);
 		lines->file_keys = (struct intern){ 0 };
 		lines->stats.files = 0;
 	}
-	if (ARRAY_RESERVE(lines->files, lines->cap_files, lines->file_keys.n_keys + 1))
-		return -ENOMEM;
-	ret = intern__add(&lines->file_keys, file, sizeof(*file), number);
-	if (ret > 0)
-		lines->files[*number] = (struct file){ .state = FILE_NEW };
-	return ret < 0 ? ret : 0;
+	for (unsigned i = 0; i < n; i++)
+		if (&lines->readers[i] != own)
+			pthread_mutex_unlock(&lines->readers[i].lock);
+	return n == SOURCE_MAX_READERS;
 }
 
-static int give_number(struct source_lines *lines, const struct source_file *file, uint32_t *number)
+/* The file's number; -ENOMEM, -EBUSY: there are too many files, and they cannot be forgotten now. */
+static int give_number(struct source_lines *lines, const struct line_reader *r, const struct source_file *file,
+		       uint32_t *number)
 {
-	int ret;
+	int ret = 0;
 
 	pthread_mutex_lock(&lines->lock);
-	ret = number_of(lines, file, number);
+	if (lines->file_keys.n_keys >= SOURCE_MAX_FILES && !forget_files(lines, r))
+		ret = -EBUSY;
+	ret = ret ?: intern__add(&lines->file_keys, file, sizeof(*file), number);
+	if (ret > 0)
+		lines->files[*number] = (struct file){ .state = FILE_NEW };
 	pthread_mutex_unlock(&lines->lock);
-	return ret;
+	return ret < 0 ? ret : 0;
 }
 
 /* Whether nothing has to be read: *out is what is known. */
@@ -543,29 +571,125 @@ static bool is_known(struct source_lines *lines, const struct source_file *file,
 	return known || found;
 }
 
-static bool lock_reader(struct source_lines *lines, uint64_t deadline_ns)
+/* The reader of the user, or NULL. Under `lock`. */
+static struct line_reader *reader_of(struct source_lines *lines, uid_t uid)
+{
+	for (unsigned i = 0; i < SOURCE_MAX_READERS; i++)
+		if (lines->readers[i].uid == uid)
+			return &lines->readers[i];
+	return NULL;
+}
+
+/* Whether nobody loses by its end but who has kept it busy for long. With its lock. */
+static bool may_end(const struct line_reader *r)
+{
+	return !r->pending.asked || clock__now_ns() - r->pending.asked_ns > SOURCE_FIND_LIMIT_NS;
+}
+
+/* The one that was used longest ago of those that nobody uses, and locks it; NULL: none. Under `lock`. */
+static struct line_reader *lock_oldest(struct source_lines *lines)
+{
+	struct line_reader *oldest = NULL;
+
+	for (unsigned i = 1; i < SOURCE_MAX_READERS; i++) {
+		struct line_reader *r = &lines->readers[i];
+
+		if ((oldest && r->used_ns >= oldest->used_ns) || pthread_mutex_trylock(&r->lock))
+			continue;
+		if (!may_end(r)) {
+			pthread_mutex_unlock(&r->lock);
+			continue;
+		}
+		if (oldest)
+			pthread_mutex_unlock(&oldest->lock);
+		oldest = r;
+	}
+	return oldest;
+}
+
+/* Locks one that becomes this user's. NULL: another thread has made one the user's meanwhile, or all are in use. */
+static struct line_reader *take_reader(struct source_lines *lines, uid_t uid)
+{
+	struct line_reader *r = NULL;
+
+	pthread_mutex_lock(&lines->lock);
+	if (!reader_of(lines, uid))
+		r = lock_oldest(lines);
+	if (r)
+		r->uid = uid;
+	pthread_mutex_unlock(&lines->lock);
+	if (r)
+		end_reader(r);
+	return r;
+}
+
+static struct line_reader *find_reader(struct source_lines *lines, uid_t uid)
+{
+	struct line_reader *r;
+
+	pthread_mutex_lock(&lines->lock);
+	r = reader_of(lines, uid);
+	pthread_mutex_unlock(&lines->lock);
+	return r;
+}
+
+static bool lock_until(struct line_reader *r, uint64_t deadline_ns)
 {
 	struct timespec until = { (time_t)(deadline_ns / 1000000000ull), (long)(deadline_ns % 1000000000ull) };
 
-	return clock__now_ns() < deadline_ns && !pthread_mutex_clocklock(&lines->reader_lock, CLOCK_MONOTONIC, &until);
+	return !pthread_mutex_clocklock(&r->lock, CLOCK_MONOTONIC, &until);
 }
 
-/* With reader_lock held. */
-static int read_and_keep(struct source_lines *lines, const struct source_file *file, const struct source_opener *opener,
-			 uint64_t address, uint64_t deadline_ns, struct source_frames *out)
+/* The user's reader with its lock; NULL: not by then. One that is free is had at any deadline. */
+static struct line_reader *lock_reader(struct source_lines *lines, uid_t uid, uint64_t deadline_ns)
+{
+	struct line_reader *r;
+
+	do {
+		r = find_reader(lines, uid);
+		if (!r) {
+			r = take_reader(lines, uid);
+			if (r)
+				return r;
+			if (clock__now_ns() < deadline_ns)
+				nanosleep(&(struct timespec){ 0, BUSY_NS }, NULL);
+			continue;
+		}
+		if (!lock_until(r, deadline_ns))
+			return NULL;
+		/* It may have become another user's before it was locked. */
+		if (r->uid == uid)
+			return r;
+		pthread_mutex_unlock(&r->lock);
+	} while (clock__now_ns() < deadline_ns);
+	return NULL;
+}
+
+static void unlock_reader(struct source_lines *lines, struct line_reader *r)
+{
+	pthread_mutex_lock(&lines->lock);
+	r->used_ns = clock__now_ns();
+	pthread_mutex_unlock(&lines->lock);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* With the reader's lock. */
+static int read_and_keep(struct source_lines *lines, struct line_reader *r, const struct source_file *file,
+			 const struct source_opener *opener, uint64_t address, uint64_t deadline_ns,
+			 struct source_frames *out)
 {
 	const struct found *found;
 	uint32_t number;
-	int ret = give_number(lines, file, &number);
+	int ret = give_number(lines, r, file, &number);
 
 	if (ret)
 		return 0;
-	ret = read_address(lines, number, opener, address, deadline_ns);
+	ret = read_address(lines, r, number, opener, address, deadline_ns);
 	pthread_mutex_lock(&lines->lock);
 	lines->stats.read += !ret;
 	/* Not what may come later: without a reader, or without lines. */
 	found = lines->files[number].state == FILE_HAS_LINES && (!ret || ret == -ENODATA)
-			? keep(lines, number, address, !ret)
+			? keep(lines, number, address, ret ? NULL : r->answer)
 			: NULL;
 	if (found)
 		copy_out(lines, found, out);
@@ -576,31 +700,34 @@ static int read_and_keep(struct source_lines *lines, const struct source_file *f
 int source_lines__find(struct source_lines *lines, const struct source_file *file, const struct source_opener *opener,
 		       uint64_t address, uint64_t deadline_ns, struct source_frames *out)
 {
+	struct line_reader *r;
 	int ret = 0;
 
 	if (is_known(lines, file, address, out))
 		return 0;
-	if (!lock_reader(lines, deadline_ns))
+	r = clock__now_ns() < deadline_ns ? lock_reader(lines, opener->uid, deadline_ns) : NULL;
+	if (!r)
 		return -ETIMEDOUT;
 	/* Another thread may have asked meanwhile. */
 	if (!is_known(lines, file, address, out))
-		ret = read_and_keep(lines, file, opener, address, deadline_ns, out);
-	pthread_mutex_unlock(&lines->reader_lock);
+		ret = read_and_keep(lines, r, file, opener, address, deadline_ns, out);
+	unlock_reader(lines, r);
 	return ret;
 }
 
 void source_lines__prepare(struct source_lines *lines, const struct source_file *file,
 			   const struct source_opener *opener)
 {
+	struct line_reader *r = lock_reader(lines, opener->uid, 0);
 	struct source_answer head;
 	uint32_t number;
 
-	if (pthread_mutex_trylock(&lines->reader_lock))
+	if (!r)
 		return;
-	if (!give_number(lines, file, &number) && lines->files[number].state == FILE_NEW &&
-	    await(lines, 0, &head) != -ETIMEDOUT && lines->files[number].state == FILE_NEW)
-		ask_to_open(lines, number, opener, true);
-	pthread_mutex_unlock(&lines->reader_lock);
+	if (!give_number(lines, r, file, &number) && lines->files[number].state == FILE_NEW &&
+	    await(lines, r, 0, &head) != -ETIMEDOUT && lines->files[number].state == FILE_NEW)
+		ask_to_open(lines, r, number, opener, true);
+	unlock_reader(lines, r);
 }
 
 uint64_t source_lines__patience_ns(const struct source_lines *lines)
@@ -614,6 +741,8 @@ struct source_lines_stats source_lines__stats(struct source_lines *lines)
 
 	pthread_mutex_lock(&lines->lock);
 	stats = lines->stats;
+	for (unsigned i = 0; i < SOURCE_MAX_READERS; i++)
+		stats.bytes += __atomic_load_n(&lines->readers[i].bytes, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&lines->lock);
 	return stats;
 }

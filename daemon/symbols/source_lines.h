@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Source lines and inlined functions of addresses, for files that have DWARF information, their own or in a separate
- * debug file. It is read by another process (source_reader.h), which is started when a file with such information is
- * first asked about; one that ends, or does not answer in time, costs the file that it was asked about its lines, and
- * nothing else. What was found is remembered.
+ * debug file. It is read by other processes (source_reader.h), one for each user's files, which are started when a file
+ * with such information is first asked about; one that ends, or does not answer in time, costs the file that it was
+ * asked about its lines, and keeps waiting who asks about files of the same user. Root has one of its own; for one more
+ * of the others, the one that was used longest ago ends. What was found is remembered.
  *
  * Thread-safe. No lock of the engine's may be held: a large file's units take seconds.
  */
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/symbols/source_reader.h"
 #include "stakeout/cleanup.h"
@@ -27,6 +29,7 @@
 /* A file without lines is looked at again: a debug package may have been installed. */
 #define SOURCE_AGAIN_NS     600000000000ull
 #define SOURCE_MEMORY_BYTES (64u << 20) /* of what was found; then all of it is forgotten */
+#define SOURCE_MAX_READERS  4           /* at a time; one of them root's */
 #define SOURCE_MAX_FILES    65536       /* that were asked about; then all that is known is forgotten */
 
 struct source_lines;
@@ -53,6 +56,7 @@ struct source_opener {
 	int (*open)(void *context, bool quick, int fds[2]); /* quick: -EAGAIN instead of reading much */
 	void *context;
 	const char *path; /* for the log */
+	uid_t uid;        /* whose file it is, always the same for a file: it is read together with no other user's */
 };
 
 struct source_frame {
@@ -84,7 +88,7 @@ struct source_lines_stats {
 	uint64_t files;  /* that have lines */
 	uint64_t failed; /* files that the reader did not survive, or that took too long */
 	uint64_t cpu_ns; /* of readers */
-	uint64_t bytes;  /* of memory that the reader had when it last answered */
+	uint64_t bytes;  /* of memory that the readers had when they last answered */
 };
 struct source_lines_stats source_lines__stats(struct source_lines *lines);
 

@@ -49,7 +49,7 @@ static struct source_frames found;
 static int find(struct source_lines *lines, const struct source_file *file, struct opened *opened,
 		uint64_t address)
 {
-	const struct source_opener opener = { open_it, opened, opened->path ?: "none" };
+	const struct source_opener opener = { open_it, opened, opened->path ?: "none", 0 };
 
 	return source_lines__find(lines, file, &opener, address, clock__now_ns() + 60 * SECOND_NS, &found);
 }
@@ -221,7 +221,7 @@ static void test_deadline(void **state)
 {
 	_cleanup_(source_lines) struct source_lines *lines = with_reader();
 	struct opened opened = { .path = "/proc/self/exe" };
-	const struct source_opener opener = { open_it, &opened, "this" };
+	const struct source_opener opener = { open_it, &opened, "this", 0 };
 	const struct source_file file = { .inode = 1 };
 	uint64_t here = here__vaddr(here__outer());
 
@@ -238,7 +238,7 @@ static void test_prepared(void **state)
 {
 	_cleanup_(source_lines) struct source_lines *lines = with_reader();
 	struct opened opened = { .path = "/proc/self/exe" };
-	const struct source_opener opener = { open_it, &opened, "this" };
+	const struct source_opener opener = { open_it, &opened, "this", 0 };
 	const struct source_file file = { .inode = 1 }, other = { .inode = 2 };
 	uint64_t here = here__vaddr(here__outer());
 
@@ -264,7 +264,7 @@ static void test_prepared_quickly(void **state)
 {
 	_cleanup_(source_lines) struct source_lines *lines = with_reader();
 	struct opened opened = { .path = "/proc/self/exe", .slow = true };
-	const struct source_opener opener = { open_it, &opened, "this" };
+	const struct source_opener opener = { open_it, &opened, "this", 0 };
 	const struct source_file file = { .inode = 1 };
 
 	source_lines__prepare(lines, &file, &opener);
@@ -278,7 +278,7 @@ static void test_slow_reader(void **state)
 {
 	_cleanup_(source_lines) struct source_lines *lines = with_reader();
 	struct opened opened = { .path = "/proc/self/exe" };
-	const struct source_opener opener = { open_it, &opened, "this" };
+	const struct source_opener opener = { open_it, &opened, "this", 0 };
 	const struct source_file file = { .inode = 1 };
 	uint64_t here = here__vaddr(here__outer()), began_ns;
 
@@ -303,11 +303,112 @@ static void test_slow_reader(void **state)
 	assert_int_equal(source_lines__stats(lines).failed, 0);
 }
 
+/* How many children this process has, those of failed tests included; the last one is the youngest. */
+static unsigned readers(pid_t *last)
+{
+	char path[64], text[256] = "", *save = NULL;
+	unsigned n = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	file = fopen(path, "r");
+	assert_non_null(file);
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	for (char *pid = strtok_r(text, " \n", &save); pid; pid = strtok_r(NULL, " \n", &save), n++)
+		*last = (pid_t)atoi(pid);
+	return n;
+}
+
+/* file: a number; one that had taken long to open is not opened again at once, so tests take another one. */
+static int find_of(struct source_lines *lines, uid_t uid, unsigned file, uint64_t address, uint64_t wait_ns)
+{
+	struct opened opened = { .path = "/proc/self/exe" };
+	const struct source_opener opener = { open_it, &opened, "this", uid };
+	const struct source_file key = { .dev = file, .inode = 1 + uid };
+
+	return source_lines__find(lines, &key, &opener, address, clock__now_ns() + wait_ns, &found);
+}
+
+/* One user's file keeps its reader busy for ever: others have their lines, root among them. */
+static void test_one_stalls(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	uint64_t here = here__vaddr(here__outer());
+	pid_t stalled = 0, other = 0;
+	unsigned before = readers(&other);
+
+	assert_int_equal(find_of(lines, 1, 0, here, 60 * SECOND_NS), 0);
+	assert_int_equal(readers(&stalled), before + 1);
+	kill(stalled, SIGSTOP);
+	assert_int_equal(find_of(lines, 1, 0, here + 1, SECOND_NS / 20), -ETIMEDOUT);
+	for (uid_t uid = 0; uid <= 2; uid += 2) {
+		assert_int_equal(find_of(lines, uid, 0, here, 60 * SECOND_NS), 0);
+		check_here();
+	}
+	assert_int_equal(readers(&other), before + 3);
+	kill(stalled, SIGCONT);
+	assert_int_equal(find_of(lines, 1, 0, here + 1, 60 * SECOND_NS), 0);
+	assert_true(found.n > 0);
+	assert_int_equal(source_lines__stats(lines).failed, 0);
+}
+
+/* One user's file ends its reader: the others' go on. */
+static void test_one_crashes(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	uint64_t here = here__vaddr(here__outer());
+	pid_t kept = 0, killed = 0;
+	unsigned before = readers(&kept);
+
+	assert_int_equal(find_of(lines, 2, 0, here, 60 * SECOND_NS), 0);
+	assert_int_equal(readers(&kept), before + 1);
+	assert_int_equal(find_of(lines, 1, 0, here, 60 * SECOND_NS), 0);
+	assert_int_equal(readers(&killed), before + 2);
+	kill(killed, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)killed, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+	assert_int_equal(find_of(lines, 1, 1, here, 60 * SECOND_NS), 0);
+	check_here();
+	assert_int_equal(find_of(lines, 2, 0, here + 1, 60 * SECOND_NS), 0);
+	assert_true(found.n > 0);
+	assert_int_equal(kill(kept, 0), 0);
+	assert_int_equal(source_lines__stats(lines).failed, 0);
+}
+
+/* There are no more than so many: the one that was used longest ago makes place, and never root's. */
+static void test_readers_are_bounded(void **state)
+{
+	_cleanup_(source_lines) struct source_lines *lines = with_reader();
+	uint64_t here = here__vaddr(here__outer());
+	pid_t root = 0, last;
+	unsigned before = readers(&root);
+
+	assert_int_equal(find_of(lines, 0, 0, here, 60 * SECOND_NS), 0);
+	assert_int_equal(readers(&root), before + 1);
+	for (uid_t uid = 1; uid <= 2 * SOURCE_MAX_READERS; uid++) {
+		assert_int_equal(find_of(lines, uid, 0, here, 60 * SECOND_NS), 0);
+		check_here();
+		assert_true(readers(&last) <= before + SOURCE_MAX_READERS);
+	}
+	assert_int_equal(readers(&last), before + SOURCE_MAX_READERS);
+	assert_int_equal(kill(root, 0), 0);
+	/* What is known is so without a reader; for what is not, the user gets one again. */
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(find_of(lines, 1, i, here, 60 * SECOND_NS), 0);
+		check_here();
+	}
+	assert_int_equal(readers(&last), before + SOURCE_MAX_READERS);
+	assert_int_equal(source_lines__stats(lines).failed, 0);
+}
+
 static void *ask_often(void *context)
 {
 	struct source_lines *lines = context;
 	struct opened opened = { .path = "/proc/self/exe" };
-	const struct source_opener opener = { open_it, &opened, "this" };
+	static uid_t users;
+	const uid_t uid = __atomic_fetch_add(&users, 1, __ATOMIC_RELAXED) / 2;
+	const struct source_opener opener = { open_it, &opened, "this", uid };
 	struct source_frames *mine = malloc(sizeof(*mine));
 	const struct source_file file = { .inode = (uintptr_t)mine };
 
@@ -411,6 +512,9 @@ int main(void)
 		cmocka_unit_test(test_prepared),
 		cmocka_unit_test(test_prepared_quickly),
 		cmocka_unit_test(test_slow_reader),
+		cmocka_unit_test(test_one_stalls),
+		cmocka_unit_test(test_one_crashes),
+		cmocka_unit_test(test_readers_are_bounded),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_cut_while_open),
