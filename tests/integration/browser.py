@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A headless Chromium that a test drives: the DevTools protocol over a pair of pipes, messages ended by NUL."""
+import base64
+import contextlib
 import json
 import os
 import select
 import time
 
-from harness import PATIENCE_S, at_exit, need_tool, spawn, temporary_dir
+from harness import PATIENCE_S, at_exit, need_tool, spawn, temporary_dir, wait_until
 
 OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars --disable-sync "
     "--disable-background-networking --disable-component-update --disable-extensions --remote-debugging-pipe"
 ).split()
-KEYS = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}
+KEYS = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191, "Home": 36, "End": 35}
+SHIFT = 8
 
 
 class Browser:
@@ -34,6 +37,9 @@ class Browser:
         self.events, self.problems, self.requests, self.page = [], [], [], None
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        self._listen()
+
+    def _listen(self):
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(domain + ".enable")
 
@@ -77,9 +83,9 @@ class Browser:
         self.visit("file://" + path)
 
     def visit(self, url):
-        self.page = url
+        self.page = url.split("#")[0]
         self.events.clear()
-        self.call("Page.navigate", url=self.page)
+        self.call("Page.navigate", url=url)
         while "Page.loadEventFired" not in self.events:
             self._take(self._message())
         self.drawn()
@@ -96,6 +102,32 @@ class Browser:
 
     def text(self, selector):
         return self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
+
+    @contextlib.contextmanager
+    def frame(self):
+        """Within it all is done in the page's one sandboxed frame, which is a target of its own."""
+        page, self.session = self.session, None
+
+        def find():
+            return next((t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "iframe"), None)
+
+        self.session = self.call("Target.attachToTarget", targetId=wait_until(find, "the frame")["targetId"], flatten=True)["sessionId"]
+        self._listen()
+        yield
+        self.session = page
+
+    def wait_for(self, expression):
+        return wait_until(lambda: self.evaluate(expression), expression, step=0.2)
+
+    def look(self, width, height, scheme):
+        """The window's size, and whether it is "light" or "dark"."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.drawn()
+
+    def screenshot(self, path):
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def press(self, *keys, modifiers=0):
         for key in keys:
