@@ -69,6 +69,8 @@ static int thread_text(struct folder *f, const struct profile_sample *sample, ui
 
 	f->text.length = 0;
 	ret = frame_text__thread(sample, f->options->threads, &f->text);
+	if (!ret && f->options->threads)
+		ret = frame_text__thread_name(sample, '_', &f->text);
 	return ret ? ret : take_text(f, number);
 }
 
