@@ -429,6 +429,8 @@ def test_by_a_rule():
 
     def sampled():
         targets = daemon.request("GET", "/v1/targets")
+        # Also while it attaches.
+        assert all(t["wall"] is True for t in targets), targets
         return [t for t in targets if t["pid"] == target.pid and t["state"] == "sampling"]
 
     listed = wait_until(sampled, "the target")
