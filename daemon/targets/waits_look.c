@@ -18,7 +18,7 @@
 #define MAX_CAUGHT 128
 /* Beyond this what is left is put off. */
 #define MAX_PASS_NS 100000000ull
-/* Page faults whose file is found. */
+/* Page faults and paths whose file is found. */
 #define MAX_FAULTS 8
 /* A bit of task_struct.__state (include/linux/sched.h). */
 #define TASK_UNINTERRUPTIBLE 2
