@@ -10,6 +10,8 @@
 
 /* A foreign text without blanks at its ends, which nobody would see. Malloc'ed; NULL: out of memory. */
 char *dump_clean(const char *foreign);
+/* What a thread is called: "python3", or "python3 (loader-3)"; the same of both. */
+char *dump_thread_name(const struct profile_sample *sample);
 /* It behind `before`. */
 int dump_print_words(const char *before, const char *foreign, FILE *out);
 

@@ -166,6 +166,11 @@ static void generalise(char *name)
 	*out = '\0';
 }
 
+static bool is_called_alike(const struct profile_sample *a, const struct profile_sample *b)
+{
+	return !strcmp(a->comm, b->comm) && !strcmp(a->thread ?: "", b->thread ?: "");
+}
+
 /* ": python3", or ": pool-*, writer" where they are called differently. */
 static int print_names(const struct dump_group *group, FILE *out)
 {
@@ -174,19 +179,16 @@ static int print_names(const struct dump_group *group, FILE *out)
 	int ret = 0;
 
 	for (size_t i = 1; alike && i < group->n; i++)
-		alike = !strcmp(group->threads[i]->sample->comm, group->threads[0]->sample->comm);
+		alike = is_called_alike(group->threads[i]->sample, group->threads[0]->sample);
 	for (size_t i = 0; ret >= 0 && i < (alike ? 1 : group->n) && seen.n_keys <= NAMES_MAX; i++) {
-		_cleanup_free_ char *name = dump_clean(group->threads[i]->sample->comm);
+		_cleanup_free_ char *name = dump_thread_name(group->threads[i]->sample);
 		uint32_t number;
 
 		if (name && !alike)
 			generalise(name);
 		ret = name ? intern__add(&seen, name, strlen(name), &number) : -ENOMEM;
 		if (ret > 0)
-			fprintf(out, "%s%s", seen.n_keys > 1 ? ", " : ": ",
-				seen.n_keys > NAMES_MAX ? "…"
-				: *name                 ? name
-							: "[unknown]");
+			fprintf(out, "%s%s", seen.n_keys > 1 ? ", " : ": ", seen.n_keys > NAMES_MAX ? "…" : name);
 	}
 	fputc('\n', out);
 	intern__clear(&seen);

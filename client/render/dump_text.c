@@ -66,6 +66,16 @@ char *dump_clean(const char *foreign)
 	return text;
 }
 
+char *dump_thread_name(const struct profile_sample *sample)
+{
+	_cleanup_free_ char *comm = dump_clean(sample->comm), *name = dump_clean(sample->thread ?: "");
+	char *text = NULL;
+
+	if (!comm || !name || asprintf(&text, *name ? "%s (%s)" : "%s", *comm ? comm : "[unknown]", name) < 0)
+		return NULL;
+	return text;
+}
+
 static enum frame_kind kind_of(const struct profile_line *line)
 {
 	return line->kernel ? FRAME_KERNEL : line->python ? FRAME_PYTHON : FRAME_NATIVE;
@@ -211,17 +221,17 @@ int dump_print_doing(const struct profile_sample *sample, FILE *out)
 	return 0;
 }
 
-/* "Thread 4711 (sleeping, holds the GIL): python3" */
+/* "Thread 4711 (sleeping, holds the GIL): python3 (loader-3)" */
 int dump_print_thread_head(const struct profile_sample *sample, FILE *out)
 {
-	_cleanup_free_ char *comm = dump_clean(sample->comm);
+	_cleanup_free_ char *name = dump_thread_name(sample);
 	int ret;
 
-	if (!comm)
+	if (!name)
 		return -ENOMEM;
 	fprintf(out, "\nThread %" PRId64, sample->tid);
 	ret = dump_print_doing(sample, out);
-	fprintf(out, ": %s\n", *comm ? comm : "[unknown]");
+	fprintf(out, ": %s\n", name);
 	return ret;
 }
 
@@ -357,14 +367,15 @@ static json_t *gil_json(enum profile_gil gil)
 json_t *dump_thread_json(const struct profile *profile, const struct dump_part *part,
 			 const struct profile_sample *sample)
 {
-	_cleanup_free_ char *comm = dump_clean(sample->comm), *state = dump_clean(sample->state);
+	_cleanup_free_ char *comm = dump_clean(sample->comm), *state = dump_clean(sample->state),
+			    *name = dump_clean(sample->thread ?: "");
 
-	if (!comm || !state)
+	if (!comm || !state || !name)
 		return NULL;
 	/* A NULL among them makes the whole NULL, and the others are given back. */
-	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "tid", (json_int_t)sample->tid, "comm", dump_text_or_null(comm),
-			 "state", dump_text_or_null(state), "gil", gil_json(sample->gil), "frames",
-			 frames_json(profile, part, sample));
+	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "tid", (json_int_t)sample->tid, "comm",
+			 dump_text_or_null(comm), "thread", dump_text_or_null(name), "state", dump_text_or_null(state),
+			 "gil", gil_json(sample->gil), "frames", frames_json(profile, part, sample));
 }
 
 int dump_text__json(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err)

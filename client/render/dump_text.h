@@ -36,8 +36,8 @@ struct dump_part {
  */
 int dump_text__print(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err);
 /*
- * The same threads as an array of {tid, comm, state, gil, frames: [{function, file, line, module, kind}]}. What is not
- * known is null, gil also where the thread is none of Python's. A stack without frames is empty.
+ * The same threads as an array of {tid, comm, thread, state, gil, frames: [{function, file, line, module,
+ * kind}]}. What is not known is null, gil also where the thread is none of Python's. A stack without frames is empty.
  */
 int dump_text__json(const struct dump *dump, const struct dump_part *part, FILE *out, struct so_error *err);
 /* What part->gil leaves out. */

@@ -233,3 +233,14 @@ int frame_text__thread(const struct profile_sample *sample, bool ids, struct tex
 		ret = append_format(text, "/%" PRId64, sample->tid);
 	return ret;
 }
+
+int frame_text__thread_name(const struct profile_sample *sample, char blank, struct text *text)
+{
+	int ret;
+
+	if (!sample->thread || !*sample->thread)
+		return 0;
+	ret = append_format(text, "%c(", blank);
+	ret = ret ?: append_name(text, sample->thread, blank);
+	return ret ?: append_string(text, ")");
+}

@@ -44,5 +44,7 @@ int frame_text__words(const char *words, struct text *text);
 int frame_text__between(const char *before, const char *words, const char *after, struct text *text);
 /* The thread of a sample: "comm", or "comm-PID/TID"; blanks as '_', "[unknown]" without a name. */
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text);
+/* Behind that, " (loader-3)", what its program calls it, where that is known; blanks as `blank`. */
+int frame_text__thread_name(const struct profile_sample *sample, char blank, struct text *text);
 
 #endif

@@ -132,7 +132,7 @@ static void write_nodes(struct writer *w)
 	putc('"', w->out);
 }
 
-/* Of each: PID, TID, name, state. */
+/* Of each: PID, TID, name in the kernel, state, name in its program. */
 static void write_threads(struct writer *w)
 {
 	fputs(",\n\"threads\":\"", w->out);
@@ -143,6 +143,7 @@ static void write_threads(struct writer *w)
 		write_number(w->out, thread->tid > 0 ? (uint64_t)thread->tid : 0);
 		write_number_of(w, thread->comm);
 		write_number_of(w, thread->state);
+		write_number_of(w, thread->name);
 	}
 	putc('"', w->out);
 }

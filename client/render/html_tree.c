@@ -159,9 +159,11 @@ static int thread_of(struct html_tree *tree, const struct profile_sample *sample
 	int ret = html_tree__text(tree, *sample->comm ? sample->comm : "[unknown]", &thread.comm);
 
 	ret = ret ?: html_tree__text(tree, state, &thread.state);
+	ret = ret ?: html_tree__text(tree, sample->thread ?: "", &thread.name);
 	if (ret || tree->threads.n_keys < HTML_THREADS || intern__find(&tree->threads, &thread, sizeof(thread), number))
 		return ret ?: add_key(&tree->threads, &thread, sizeof(thread), number);
 	thread.pid = thread.tid = 0;
+	thread.name = 0;
 	ret = html_tree__text(tree, "(further threads)", &thread.comm);
 	ret = ret ?: html_tree__text(tree, *state ? wall_states[wall_state__index(state)] : "", &thread.state);
 	return ret ?: add_key(&tree->threads, &thread, sizeof(thread), number);

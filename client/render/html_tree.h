@@ -42,6 +42,8 @@ struct html_node {
 struct html_thread {
 	int64_t pid, tid;     /* 0: not known */
 	uint32_t comm, state; /* numbers of texts */
+	uint32_t name;        /* what its program calls it; 0: not known */
+	uint32_t unused;
 };
 
 struct html_cell {

@@ -42,6 +42,8 @@ static int thread_text(struct stack_table *t, const struct profile_sample *sampl
 
 	t->text.length = 0;
 	ret = frame_text__thread(sample, t->options->threads, &t->text);
+	if (!ret && t->options->threads)
+		ret = frame_text__thread_name(sample, '_', &t->text);
 	ret = ret ?: take_text(t, number);
 	if (!ret)
 		t->of[*number].thread = t->of[*number].thread ?: sample;

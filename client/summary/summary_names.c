@@ -431,6 +431,8 @@ static int name_group(const struct group *group, bool threads, struct rows *out,
 		named.tid = 0;
 	text->length = 0;
 	ret = frame_text__thread(&named, true, text);
+	if (!ret && threads)
+		ret = frame_text__thread_name(&named, ' ', text);
 	ret = ret ?: intern__add(&out->texts, text->bytes, text->length, &number);
 	if (ret < 0)
 		return ret;

@@ -185,6 +185,7 @@ static int print_thread(const struct profile *profile, const struct thread *thre
 	char interval[32];
 	int ret = frame_text__thread(thread->name, true, text);
 
+	ret = ret ?: frame_text__thread_name(thread->name, ' ', text);
 	if (ret < 0)
 		return ret;
 	summary__interval(profile, share->held, share->samples, interval);

@@ -84,6 +84,11 @@ static int line_number(struct summary_wall *w, const struct profile_sample *samp
 	return ret < 0 ? ret : text_number(&w->texts, text, number);
 }
 
+static bool is_named(const struct profile_sample *sample)
+{
+	return sample->thread && *sample->thread;
+}
+
 static int thread_number(struct summary_wall *w, const struct profile_sample *sample, uint32_t *number)
 {
 	const int64_t id[2] = { sample->pid, sample->tid };
@@ -98,7 +103,8 @@ static int thread_number(struct summary_wall *w, const struct profile_sample *sa
 		w->threads[*number] = (struct wall_thread){ .wait = SIZE_MAX, .role = SIZE_MAX, .name = sample };
 	if (w->threads[*number].role == SIZE_MAX)
 		w->threads[*number].role = thread_role(w->scope->profile, sample);
-	if (sample->count > w->threads[*number].name->count)
+	if (is_named(sample) != is_named(w->threads[*number].name) ? is_named(sample)
+								   : sample->count > w->threads[*number].name->count)
 		w->threads[*number].name = sample;
 	return 0;
 }
@@ -266,12 +272,13 @@ static void print_text(const struct intern *texts, uint32_t number, FILE *out)
 	summary__print_name(intern__key(texts, number), intern__length(texts, number), out);
 }
 
-/* "python3-12/34 (producer)" */
+/* "python3-12/34 (loader-3)"; without a name by what it was started to do: "python3-12/34 (producer)". */
 static int name_of(const struct summary_wall *w, const struct wall_thread *thread, struct text *text)
 {
 	int ret = frame_text__thread(thread->name, true, text);
 
-	if (ret || thread->role == SIZE_MAX)
+	ret = ret ?: frame_text__thread_name(thread->name, ' ', text);
+	if (ret || thread->role == SIZE_MAX || is_named(thread->name))
 		return ret;
 	return frame_text__between(" (", w->scope->profile->lines[thread->role].function, ")", text);
 }

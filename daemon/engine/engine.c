@@ -202,7 +202,7 @@ static void *scan_loop(void *context)
 
 	pthread_mutex_lock(&e->lock);
 	while (!e->stopping) {
-		bool scans = scan_queue__take(&e->scans, &work), learns = false, late = e->scanner.late;
+		bool scans = scan_queue__take(&e->scans, &work), works = false, late = e->scanner.late;
 
 		e->scanner.late = false;
 
@@ -210,11 +210,11 @@ static void *scan_loop(void *context)
 		if (scans)
 			scan(e, &work);
 		else
-			learns = learn_ahead__work(&e->ahead);
+			works = thread_namer__work(&e->namer) || learn_ahead__work(&e->ahead);
 		e->scans.busy = false;
 		if (scans || late)
 			collector__unwind_waiting(&e->collector);
-		if (scans || learns || late)
+		if (scans || works || late)
 			engine_forget_if_idle(e);
 		else
 			scan_queue__wait(&e->scans);
@@ -346,13 +346,19 @@ static int compose(struct engine *e, const struct engine_options *o)
 					   .unwind = { e->sampler, &e->learner, &e->pythons },
 					   .pending = &e->pending,
 					   .notes = &e->notes,
+					   .namer = &e->namer,
 					   .generation_bytes = o->generation_bytes ?: GENERATION_BYTES,
 					   .waiting_end = &e->collector.waiting,
 					   .last_drain_ns = e->started_ns };
+	e->namer = (struct thread_namer){ .lock = &e->lock,
+					  .targets = &e->targets,
+					  .processes = e->processes,
+					  .scans = &e->scans,
+					  .list = &e->thread_list };
 	ret = file_names__new(&e->waited_files);
 	ret = ret
 		      ?: waits__new(&(struct waits_parts){ &e->lock, &e->targets, e->processes, &e->scans,
-							   &e->collector.unwind, e->waited_files },
+							   &e->collector.unwind, e->waited_files, &e->namer },
 				    &e->waits);
 	if (ret)
 		return ret;

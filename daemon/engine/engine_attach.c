@@ -482,6 +482,9 @@ static void fill_info(const struct target *t, struct target_info *out)
 	uint64_t end = t->end_ns ? t->end_ns : clock__now_ns();
 
 	*out = t->info;
+	/* What will be. */
+	if (t->info.state == TARGET_ATTACHING)
+		out->wall = t->own_wall;
 	out->elapsed_s = t->begin_ns ? (end - t->begin_ns) / 1e9 : 0;
 	out->processes = target__proper(t)->living;
 	out->lost = samples__lost(&t->samples, NULL);

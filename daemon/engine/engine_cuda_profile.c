@@ -18,6 +18,7 @@ struct event_profile {
 	struct profile_builder *builder;
 	struct profile_export *export;
 	struct process_label_table labels; /* a copy */
+	struct thread_names thread_names;  /* a copy */
 	struct u64_table leaves;           /* process and API: location of the API's pseudo frame */
 	uint64_t *locations;               /* room for a stack and its leaf */
 	size_t locations_capacity;
@@ -149,6 +150,8 @@ static int add_lines(struct event_profile *p)
 						       .process = profile_export__process(p->export, (pid_t)line->tgid),
 						       .tid = (pid_t)line->tid,
 						       .comm = comm,
+						       .thread = thread_names__get(&p->thread_names, (pid_t)line->tgid,
+										   line->tid),
 						       .api = cuda_names__api(line->api) };
 		size_t n;
 
@@ -325,8 +328,10 @@ int engine__cuda_profile(struct engine *e, uint32_t id, enum so_cuda_event event
 
 	pthread_mutex_lock(&e->lock);
 	ret = engine_cuda_taken(e, id, true, &taken, &own, &held, err);
-	if (!ret)
+	if (!ret) {
 		process_label_table__copy(engine_labels(held), &p.labels);
+		thread_names__copy(&target__proper(held)->thread_names, &p.thread_names);
+	}
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
@@ -334,6 +339,7 @@ int engine__cuda_profile(struct engine *e, uint32_t id, enum so_cuda_event event
 	p.target = held;
 	ret = build(e, &p, out, length);
 	process_label_table__release(&p.labels);
+	thread_names__release(&p.thread_names);
 	if (own)
 		cuda_taken__free(taken);
 	pthread_mutex_lock(&e->lock);

@@ -9,9 +9,12 @@
 #include "daemon/os/proc_info.h"
 #include "daemon/profile/profile_export.h"
 #include "daemon/os/thread_list.h"
+#include "daemon/targets/thread_namer.h"
 #include "stakeout/array.h"
 
 #define MAX_ATTEMPTS 5
+/* For what its threads are called. */
+#define MAX_NAMING_NS 1000000000ull
 
 struct dump {
 	struct engine *engine;
@@ -23,6 +26,10 @@ struct dump {
 		struct stack *stack; /* NULL: it could not be caught */
 	} * caught;
 	size_t n_caught, capacity;
+	struct python_process python; /* a copy, if has_python */
+	bool has_python;
+	unsigned execs;
+	struct thread_to_name *names; /* as `caught`; NULL: they have none */
 };
 
 static const struct so_thread *find(const struct so_thread *threads, size_t n, uint32_t tid)
@@ -148,19 +155,47 @@ static int dump_locked(struct dump *d, uint32_t id, pid_t pid, struct engine_sna
 	ret = ret ?: process_access__check(pid, d->caller, err);
 	if (ret)
 		return ret;
+	d->has_python = d->process->python;
+	if (d->has_python)
+		d->python = *d->process->python;
+	d->execs = d->process->execs;
 	engine_fill_snapshot(t, s);
 	engine_hold_snapshot(t, s);
 	return 0;
 }
 
+/* Without the lock. Names that the caller may not see, since the process is another by now, are forgotten. */
+static int read_names(struct dump *d, pid_t pid, struct so_error *err)
+{
+	struct thread_to_name *names = d->has_python ? calloc(d->n_caught + 1, sizeof(*names)) : NULL;
+	const struct process *p;
+
+	if (!names)
+		return 0;
+	for (size_t i = 0; i < d->n_caught; i++) {
+		names[i].tid = d->caught[i].thread.tid;
+		names[i].fsbase = d->caught[i].thread.fsbase;
+	}
+	thread_namer__read(pid, &d->python, names, d->n_caught, MAX_NAMING_NS);
+	pthread_mutex_lock(&d->engine->lock);
+	p = process_table__find(d->engine->processes, pid);
+	if (p && p == d->process && p->execs == d->execs && process__is_readable(p))
+		d->names = TAKE_PTR(names);
+	pthread_mutex_unlock(&d->engine->lock);
+	free(names);
+	return process_access__check(pid, d->caller, err) == -EPERM ? -EPERM : 0;
+}
+
 static int export_thread(struct profile_export *export, struct profile_builder *builder, pid_t pid,
-			 const struct caught *caught)
+			 const struct caught *caught, const char *name)
 {
 	struct profile_frame moved = { .name = "[moved]" };
 	char comm[sizeof(caught->thread.comm) + 1];
-	struct profile_labels labels = {
-		.pid = pid, .tid = caught->thread.tid, .comm = comm, .state = thread_list__state(&caught->thread)
-	};
+	struct profile_labels labels = { .pid = pid,
+					 .tid = caught->thread.tid,
+					 .comm = comm,
+					 .state = thread_list__state(&caught->thread),
+					 .thread = name };
 	uint64_t location;
 
 	snprintf(comm, sizeof(comm), "%.16s", caught->thread.comm);
@@ -171,6 +206,14 @@ static int export_thread(struct profile_export *export, struct profile_builder *
 	return location ? profile_builder__sample_labelled(builder, &location, 1, 1, &labels) : -ENOMEM;
 }
 
+/* As it was read now, or what was known of a thread that is watched. NULL: it has none. */
+static const char *name_of(const struct dump *d, const struct profile_source *source, pid_t pid, size_t i)
+{
+	if (d->names && d->names[i].text[0])
+		return d->names[i].text;
+	return thread_names__get(source->thread_names, pid, d->caught[i].thread.tid);
+}
+
 /* Without the lock: names may have to be read first. The target is held, so its files stay. */
 static int export_threads(const struct dump *d, const struct profile_source *source, pid_t pid,
 			  struct profile_builder *builder)
@@ -179,7 +222,7 @@ static int export_threads(const struct dump *d, const struct profile_source *sou
 	int ret = export ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !ret && i < d->n_caught; i++)
-		ret = export_thread(export, builder, pid, &d->caught[i]);
+		ret = export_thread(export, builder, pid, &d->caught[i], name_of(d, source, pid, i));
 	ret = ret ?: profile_export__comment(export);
 	profile_export__free(export);
 	return ret;
@@ -190,6 +233,7 @@ static void release(struct dump *d)
 	for (size_t i = 0; i < d->n_caught; i++)
 		stack__unref(d->caught[i].stack);
 	free(d->caught);
+	free(d->names);
 }
 
 static int build(const struct engine *e, const struct dump *d, const struct engine_snapshot *s, uint64_t begin_ns,
@@ -201,35 +245,13 @@ static int build(const struct engine *e, const struct dump *d, const struct engi
 					       .uid = s->info.uid,
 					       .own_namespaces = s->own_namespaces,
 					       .main_file = s->main_file,
-					       .labels = &s->labels };
+					       .labels = &s->labels,
+					       .thread_names = &s->thread_names };
 	_cleanup_(profile_builder) struct profile_builder *builder = profile_builder__new(wall_ns, 0, 0);
 	int ret = builder ? engine_add_python_comments(&s->python, builder) : -ENOMEM;
 
 	ret = ret ?: export_threads(d, &source, pid, builder);
 	return ret ?: profile_builder__finish(builder, out, length);
-}
-
-/* For all dumps, since a dump of a whole job is one of each process. */
-static int load_thread_list(struct engine *e, struct so_error *err)
-{
-	struct thread_list *list;
-	bool loaded;
-	int ret;
-
-	pthread_mutex_lock(&e->lock);
-	loaded = e->thread_list;
-	pthread_mutex_unlock(&e->lock);
-	if (loaded)
-		return 0;
-	ret = thread_list__open(&list, err);
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&e->lock);
-	if (!e->thread_list)
-		e->thread_list = TAKE_PTR(list);
-	pthread_mutex_unlock(&e->lock);
-	thread_list__close(list);
-	return 0;
 }
 
 int engine__threads(struct engine *e, uint32_t id, pid_t pid, struct caller caller, uint8_t **out, size_t *length,
@@ -245,12 +267,14 @@ int engine__threads(struct engine *e, uint32_t id, pid_t pid, struct caller call
 		return so_err(err, ret, "there is no target %u", id);
 	pid = pid ?: info.pid;
 	ret = check_process(pid, caller, err);
-	ret = ret ?: load_thread_list(e, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&e->lock);
-	ret = dump_locked(&d, id, pid, &s, err);
+	/* For all dumps, since a dump of a whole job is one of each process. */
+	ret = thread_list__load(&e->thread_list, &e->lock, err);
+	ret = ret ?: dump_locked(&d, id, pid, &s, err);
 	pthread_mutex_unlock(&e->lock);
+	ret = ret ?: read_names(&d, pid, err);
 	ret = ret ?: build(e, &d, &s, begin_ns, wall_ns, pid, out, length);
 	release(&d);
 	engine_release_snapshot(e, &s);

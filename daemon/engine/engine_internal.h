@@ -6,6 +6,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/targets/file_life.h"
 #include "daemon/targets/scanner.h"
+#include "daemon/targets/thread_namer.h"
 #include "daemon/targets/viewers.h"
 #include "daemon/targets/waits.h"
 #include "daemon/symbols/kernel_symbols.h"
@@ -46,6 +47,7 @@ struct engine {
 	struct scanner scanner; /* has the struct process_life as well */
 	struct file_names *waited_files;
 	struct thread_list *thread_list; /* loaded when first needed */
+	struct thread_namer namer;
 	struct waits *waits;
 	pthread_cond_t looks_wanted; /* a target whose waits are wanted, or the end */
 	struct collector collector;
@@ -89,10 +91,11 @@ struct engine_snapshot {
 	bool own_namespaces;
 	struct python_facts python;
 	struct process_label_table labels; /* a copy */
+	struct thread_names thread_names;  /* a copy */
 	struct u64_table hidden;           /* processes that the caller may not see */
 };
 
-/* With the lock held: all but `acc`, `held` and `labels`. */
+/* With the lock held: all but `acc`, `held`, `labels` and `thread_names`. */
 void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s);
 /* And these two. */
 void engine_hold_snapshot(struct target *t, struct engine_snapshot *s);

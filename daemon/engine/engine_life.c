@@ -112,6 +112,7 @@ static void end_view(struct engine *e, struct target *view)
 	targets__stacks_moved(&e->targets);
 	view->info.state = TARGET_ENDED;
 	process_label_table__copy(&view->of->labels, &view->labels);
+	thread_names__copy(&view->of->thread_names, &view->thread_names);
 	viewers__keep(view);
 	view->main_file = view->of->main_file;
 	view->of = NULL;
@@ -206,6 +207,7 @@ void engine_free_target(struct target *t)
 	json_decref(t->programs_before);
 	target_python__release(&t->python);
 	process_label_table__release(&t->labels);
+	thread_names__release(&t->thread_names);
 	u64_table__release(&t->hidden);
 	cuda_targets__free_target(t);
 	free(t);

@@ -88,6 +88,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 					 .own_namespaces = s->own_namespaces,
 					 .uid = s->info.uid,
 					 .labels = &s->labels,
+					 .thread_names = &s->thread_names,
 					 .hidden = &s->hidden,
 					 .waited = e->waited_files,
 					 .hasty = hasty };

@@ -32,6 +32,7 @@ void engine_hold_snapshot(struct target *t, struct engine_snapshot *s)
 	t->users++;
 	s->held = t;
 	process_label_table__copy(engine_labels(t), &s->labels);
+	thread_names__copy(&target__proper(t)->thread_names, &s->thread_names);
 }
 
 void engine_subtract_moment(struct engine_snapshot *s, const struct samples_moment *from)
@@ -97,6 +98,7 @@ void engine_release_snapshot(struct engine *e, struct engine_snapshot *s)
 {
 	accumulator__release(&s->acc);
 	process_label_table__release(&s->labels);
+	thread_names__release(&s->thread_names);
 	u64_table__release(&s->hidden);
 	if (!s->held)
 		return;

@@ -34,6 +34,9 @@
 
 #define DENIALS_LINES_A_SECOND 10
 
+/* Threads of one target whose names in the program are known; beyond, half of them are forgotten (thread_names.h). */
+#define THREAD_NAMES_MAX 4096
+
 /* Of one table of Python functions, names and all; more is refused. */
 #define PYTHON_FUNCTIONS_BYTES (16u << 20)
 /* As many as there may be before no new one is begun: targets that are quiet for months hold on to tables of before. */
@@ -59,6 +62,7 @@
 	X(LOOKED_THREADS, "looked_threads", SO_MAX_LOOKED_THREADS, true)                                       \
 	X(FILE_NAMES, "waited_files", FILE_NAMES_MAX, true)                                                    \
 	X(STUCK, "stuck_processes", BOUNDED_CALL_MAX_STUCK, true)                                              \
+	X(THREAD_NAMES, "thread_names_of_a_target", THREAD_NAMES_MAX, false)                                   \
 	X(FILES, "files", SO_MAX_FILES, true)                                                                  \
 	X(TABLE_BYTES, "table_bytes", SO_MAX_SHARDS * 4ull * SO_SHARD_WORDS, true)                             \
 	X(UNWIND_RULES, "unwind_rules", SO_MAX_RULES - SO_FIRST_RULE, true)                                    \

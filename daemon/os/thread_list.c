@@ -44,6 +44,22 @@ int thread_list__open(struct thread_list **out, struct so_error *err)
 	return 0;
 }
 
+int thread_list__load(struct thread_list **list, pthread_mutex_t *lock, struct so_error *err)
+{
+	struct thread_list *loaded = NULL;
+	int ret = 0;
+
+	if (*list)
+		return 0;
+	pthread_mutex_unlock(lock);
+	ret = thread_list__open(&loaded, err);
+	pthread_mutex_lock(lock);
+	if (!ret && !*list)
+		*list = TAKE_PTR(loaded);
+	thread_list__close(loaded);
+	return ret;
+}
+
 static int read_all(int fd, struct so_thread **threads, size_t *n)
 {
 	_cleanup_free_ char *bytes = NULL;

@@ -3,6 +3,7 @@
 #ifndef STAKEOUT_THREAD_LIST_H
 #define STAKEOUT_THREAD_LIST_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -14,6 +15,8 @@ struct thread_list;
 
 /* Loads the program that reads them, which takes some 100 ms. */
 int thread_list__open(struct thread_list **out, struct so_error *err);
+/* The same into *list under its lock, which is held before and after and let go meanwhile, unless it is there. */
+int thread_list__load(struct thread_list **list, pthread_mutex_t *lock, struct so_error *err);
 /* *threads is malloc'ed, ordered as the kernel has them; n may be 0: the process is gone. For one caller at a time. */
 int thread_list__read(struct thread_list *list, pid_t tgid, struct so_thread **threads, size_t *n,
 		      struct so_error *err);

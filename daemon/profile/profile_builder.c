@@ -11,7 +11,7 @@
 #include "stakeout/utf8.h"
 
 #define PROCESS_LABELS 5
-#define LABELS_MAX     (6 + PROCESS_LABELS) /* pid, tid, comm, gil, state, api */
+#define LABELS_MAX     (7 + PROCESS_LABELS) /* pid, tid, comm, thread, gil, state, api */
 
 /* Of one process: strings. */
 struct process_key {
@@ -25,8 +25,8 @@ struct profile_builder {
 	char *scratch; /* for the string that is looked up */
 	size_t scratch_capacity;
 	struct {
-		uint32_t pid, tid, comm, gil, state, api;
-	} words; /* strings that every profile has; "api" only if a sample has such a label */
+		uint32_t pid, tid, comm, gil, state, api, thread;
+	} words; /* strings that every profile has; "api" and "thread" only if a sample has such a label */
 };
 
 static int64_t clamp_int64(uint64_t value)
@@ -273,18 +273,20 @@ static void add_label(struct pprof_label *labels, size_t *n, uint32_t key, uint3
 static int take_labels(struct profile_builder *b, const struct profile_labels *from, struct pprof_label *labels,
 		       size_t *n)
 {
-	uint32_t comm, gil, state, api;
+	uint32_t comm, gil, state, api, thread;
 
 	if (from->process > b->processes.n_keys)
 		return -EINVAL;
 	if (string_number(b, from->comm, &comm) || string_number(b, from->gil, &gil) ||
 	    string_number(b, from->state, &state) || string_number(b, from->api, &api) ||
-	    (api && string_number(b, "api", &b->words.api)))
+	    string_number(b, from->thread, &thread) || (api && string_number(b, "api", &b->words.api)) ||
+	    (thread && string_number(b, "thread", &b->words.thread)))
 		return -ENOMEM;
 	*n = 0;
 	add_label(labels, n, b->words.pid, 0, from->pid);
 	add_label(labels, n, b->words.tid, 0, from->tid);
 	add_label(labels, n, b->words.comm, comm, 0);
+	add_label(labels, n, b->words.thread, thread, 0);
 	add_label(labels, n, b->words.gil, gil, 0);
 	add_label(labels, n, b->words.state, state, 0);
 	add_label(labels, n, b->words.api, api, 0);

@@ -88,6 +88,7 @@ struct profile_labels {
 	const char *comm;
 	const char *gil;   /* "held", "released"; NULL, and no such label: the thread is none of Python's */
 	const char *state; /* of a thread that was looked at, not sampled; NULL: no such label */
+	const char *thread; /* what its program calls the thread; NULL, "": no such label */
 	const char *api;   /* name of the call that the sample is of; NULL: no such label */
 	uint32_t process;  /* of profile_builder__process(): labels that all samples of a process have; 0: none */
 };

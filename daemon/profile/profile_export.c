@@ -444,6 +444,7 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 		if (source->hidden && u64_table__get(source->hidden, c->tgid, &unused))
 			continue;
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
+		labels.thread = thread_names__get(source->thread_names, (pid_t)c->tgid, c->tid);
 		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
 	}
 	ret = ret ?: profile_export__comment(x);

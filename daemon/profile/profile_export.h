@@ -9,6 +9,7 @@
 #include "daemon/os/u64_table.h"
 #include "daemon/symbols/kernel_symbols.h"
 #include "daemon/processes/process_labels.h"
+#include "daemon/processes/thread_names.h"
 #include "daemon/profile/profile_builder.h"
 
 struct profile_source {
@@ -21,6 +22,7 @@ struct profile_source {
 	bool own_namespaces;
 	uid_t uid;
 	const struct process_label_table *labels; /* NULL: none */
+	const struct thread_names *thread_names;  /* NULL: none */
 	const struct u64_table *hidden;           /* processes whose samples are left out, by number; NULL: none */
 	struct file_names *waited;                /* of files that threads wait for; NULL: stacks have none */
 	bool hasty; /* others wait: source lines that take long are left to a later profile */

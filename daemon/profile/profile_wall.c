@@ -118,6 +118,7 @@ static int add(struct wall *w, const struct counter *c)
 	struct profile_labels labels = { .pid = c->tgid, .tid = c->tid, .comm = comm };
 
 	snprintf(comm, sizeof(comm), "%.16s", c->comm);
+	labels.thread = thread_names__get(w->source->thread_names, (pid_t)c->tgid, c->tid);
 	labels.process = profile_export__process(w->export, c->tgid);
 	return c->kind == SAMPLE_RUN ? add_run(w, c, &labels) : add_stack(w, c, &labels);
 }

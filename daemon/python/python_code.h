@@ -9,18 +9,14 @@
 
 #include "daemon/os/foreign_memory.h"
 #include "daemon/python/python_layout.h"
+#include "daemon/python/python_str.h"
 #include "stakeout/cleanup.h"
 
-#define PYTHON_NAME_MAX_BYTES      1024u      /* of UTF-8; longer names are cut there, between characters */
 #define PYTHON_LINETABLE_MAX_BYTES (1u << 20) /* a longer one is not read: lines are then those of the definition */
 
 struct python_code {
 	uint64_t sum; /* python_code__sum() when it was read */
-	/*
-	 * UTF-8, valid; the qualified name where the version has it. Control characters and line separators are '?', a
-	 * surrogate that stands for itself (bytes of a file name that could not be decoded) is \udcff as in repr().
-	 */
-	char *name;
+	char *name;   /* as python_str__read() has it; the qualified name where the version has it */
 	char *filename; /* the same */
 	int first_line;
 	uint8_t *linetable; /* NULL: none, or not read */

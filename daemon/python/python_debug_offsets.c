@@ -22,6 +22,8 @@ enum { COOKIE_AT, VERSION_AT, FREE_THREADED_AT, N_FIXED };
 /* From co_names to co_linetable, co_version among them: what never changes in a code object. */
 #define SUM_BEFORE_ARGCOUNT 20
 #define SUM_WORDS           0x3fff
+/* PyHeapTypeObject.ht_cached_keys (Include/cpython/object.h of 3.13). */
+#define HEAP_TYPE_CACHED_KEYS 880
 
 /* The words that are used: X(name, which word in 3.13, which in 3.14). */
 #define TABLE_WORDS(X)                \
@@ -46,6 +48,7 @@ enum { COOKIE_AT, VERSION_AT, FREE_THREADED_AT, N_FIXED };
 	X(EXECUTABLE, 30, 33)         \
 	X(INSTRUCTION, 31, 34)        \
 	X(OWNER, 33, 36)              \
+	X(LOCALS, 32, 35)             \
 	X(CODE, 34, 39)               \
 	X(FILENAME, 35, 40)           \
 	X(NAME, 36, 41)               \
@@ -141,6 +144,7 @@ static const struct {
 	{ "interpreter_frame.executable", W_EXECUTABLE, W_FRAME, 8 },
 	{ "interpreter_frame.instr_ptr", W_INSTRUCTION, W_FRAME, 8 },
 	{ "interpreter_frame.owner", W_OWNER, W_FRAME, 1 },
+	{ "interpreter_frame.localsplus", W_LOCALS, W_FRAME, 8 },
 	{ "code_object.filename", W_FILENAME, W_CODE, 8 },
 	{ "code_object.name", W_NAME, W_CODE, 8 },
 	{ "code_object.qualname", W_QUALNAME, W_CODE, 8 },
@@ -279,6 +283,7 @@ static struct python_layout layout_from_table(const struct table_format *format,
 		.thread_native_id = (uint16_t)words[W_NATIVE_ID],
 		.object_type = (uint16_t)words[W_OBJECT_TYPE],
 		.type_name = (uint16_t)words[W_TYPE_NAME],
+		.frame_locals = (uint16_t)words[W_LOCALS],
 		.code = {
 			.argcount = argcount,
 			.kwonlyargcount = (uint16_t)(argcount + 8),
@@ -299,6 +304,7 @@ static struct python_layout layout_from_table(const struct table_format *format,
 			.size = (uint16_t)words[W_BYTES_SIZE],
 			.data = (uint16_t)words[W_BYTES_DATA],
 		},
+		.attributes = { PYTHON_ATTRIBUTES_INLINE, HEAP_TYPE_CACHED_KEYS },
 	};
 }
 

@@ -9,7 +9,7 @@
  *   PyThreadState, _PyCFrame     Include/cpython/pystate.h
  *   PyFrameObject                Include/cpython/frameobject.h; in 3.8 Include/frameobject.h
  *   _PyInterpreterFrame          Include/internal/pycore_frame.h, from 3.11 on
- *   PyObject, PyTypeObject       Include/object.h, Include/cpython/object.h
+ *   PyObject, PyTypeObject       Include/object.h, Include/cpython/object.h (PyHeapTypeObject is there, too)
  *   PyCodeObject                 Include/cpython/code.h; in 3.8 Include/code.h
  *   PyASCIIObject, PyBytesObject Include/cpython/unicodeobject.h, Include/cpython/bytesobject.h
  */
@@ -52,7 +52,7 @@
 	}
 
 /* 3.8 to 3.10 differ in a few places. */
-#define BEFORE_3_11(number, extra_flags, lasti, tss_key, gil)                                                 \
+#define BEFORE_3_11(number, extra_flags, lasti, tss_key, gil, locals)                                         \
 	{                                                                                                     \
 		.version = (number),                                                                        \
 		.walker = {                                                                                 \
@@ -80,6 +80,7 @@
 		.interp_threads_head = 8,                                                                   \
 		.thread_next = 8,                                                                           \
 		OBJECT,                                                                           \
+		.frame_locals = (locals),                                                                           \
 		.code = {                                                                                   \
 			.argcount = 16,                                                                     \
 			.kwonlyargcount = 24,                                                               \
@@ -94,9 +95,9 @@
 	}
 
 static const struct python_layout layouts[] = {
-	BEFORE_3_11(0x0308, SO_PYTHON_LASTI_BYTES, 104, 1392, 1152),
-	BEFORE_3_11(0x0309, SO_PYTHON_LASTI_BYTES, 104, 584, 352),
-	BEFORE_3_11(0x030a, 0, 96, 584, 352),
+	BEFORE_3_11(0x0308, SO_PYTHON_LASTI_BYTES, 104, 1392, 1152, 360),
+	BEFORE_3_11(0x0309, SO_PYTHON_LASTI_BYTES, 104, 584, 352, 360),
+	BEFORE_3_11(0x030a, 0, 96, 584, 352, 352),
 	{
 		.version = 0x030b,
 		.walker = {
@@ -128,6 +129,7 @@ static const struct python_layout layouts[] = {
 		.thread_next = 8,
 		OBJECT,
 		.thread_native_id = 160,
+		.frame_locals = 72,
 		.code = {
 			.argcount = 56,
 			.kwonlyargcount = 64,
@@ -140,6 +142,7 @@ static const struct python_layout layouts[] = {
 		},
 		.str = STR_BEFORE_3_12,
 		.bytes = BYTES,
+		.attributes = { PYTHON_ATTRIBUTES_POINTERS, 872 },
 	},
 	{
 		.version = 0x030c,
@@ -171,6 +174,7 @@ static const struct python_layout layouts[] = {
 		.thread_next = 8,
 		OBJECT,
 		.thread_native_id = 144,
+		.frame_locals = 72,
 		.code = {
 			.argcount = 52,
 			.kwonlyargcount = 60,
@@ -183,6 +187,7 @@ static const struct python_layout layouts[] = {
 		},
 		.str = { .length = 16, .state = 32, .ascii_data = 40, .compact_data = 56 },
 		.bytes = BYTES,
+		.attributes = { PYTHON_ATTRIBUTES_TAGGED, 880 },
 	},
 };
 

@@ -34,6 +34,19 @@ struct python_bytes_layout {
 	uint16_t data;
 };
 
+/* How an object has its attributes (python_attributes.c says how each way works). */
+enum python_attributes_way {
+	PYTHON_ATTRIBUTES_DICT,     /* 3.8 to 3.10: a dict, or a row of values that shares its keys with others */
+	PYTHON_ATTRIBUTES_POINTERS, /* 3.11: in front of the object a pointer to values, and one to a dict */
+	PYTHON_ATTRIBUTES_TAGGED,   /* 3.12: in front of it one pointer; its lowest bit set: to values */
+	PYTHON_ATTRIBUTES_INLINE,   /* 3.13 on: the values behind the object, but for such as have a dict */
+};
+
+struct python_attributes_layout {
+	uint16_t way;         /* enum python_attributes_way */
+	uint16_t cached_keys; /* PyHeapTypeObject: the keys of its objects' values; 0: they have none (before 3.11) */
+};
+
 struct python_layout {
 	uint16_t version;        /* 0x030b for 3.11 */
 	struct so_python walker; /* for the kernel side; gil and tss belong to a process and are 0 here */
@@ -51,9 +64,11 @@ struct python_layout {
 	uint16_t thread_native_id; /* 0: none (before 3.11) */
 	uint16_t object_type;      /* PyObject: PyTypeObject * */
 	uint16_t type_name;        /* PyTypeObject: const char * */
+	uint16_t frame_locals;     /* of a frame: its local variables, PyObject *[]; 0: not known */
 	struct python_code_layout code;
 	struct python_str_layout str;
 	struct python_bytes_layout bytes;
+	struct python_attributes_layout attributes;
 };
 
 /* Minor versions that are supported. */

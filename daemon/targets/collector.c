@@ -47,8 +47,10 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 	struct target *t = targets__of_slot(c->life.targets, count->slot);
 	const struct stack_sample sample = { SAMPLE_CPU, key->tgid, key->tid, count->comm, key->stack, count->count };
 
-	if (t)
-		samples__add(&t->samples, &sample, pending_stacks__find(c->pending, key->stack));
+	if (!t)
+		return;
+	samples__add(&t->samples, &sample, pending_stacks__find(c->pending, key->stack));
+	thread_namer__seen(c->namer, t, (pid_t)key->tgid, key->tid, count->comm);
 }
 
 static void on_raw(void *context, const struct so_raw_record *record)
@@ -112,6 +114,7 @@ static void finish_waiting(struct collector *c, const struct waiting_sample *w, 
 	}
 	samples__add(&t->samples, &(struct stack_sample){ SAMPLE_CPU, r->tgid, r->tid, r->comm, stack->record.hash, 1 },
 		     stack);
+	thread_namer__seen(c->namer, t, (pid_t)r->tgid, r->tid, r->comm);
 	stack__unref(stack);
 }
 

@@ -8,6 +8,7 @@
 
 #include "daemon/targets/pending_stacks.h"
 #include "daemon/targets/process_life.h"
+#include "daemon/targets/thread_namer.h"
 #include "daemon/targets/user_unwind.h"
 
 /* A sample that waits for its process's mappings to be read. */
@@ -23,6 +24,7 @@ struct collector {
 	struct user_unwind unwind;
 	struct pending_stacks *pending;
 	struct learn_notes *notes;
+	struct thread_namer *namer;
 	struct waits *waits;
 	size_t generation_bytes; /* generations.h */
 	struct waiting_sample *waiting, **waiting_end;

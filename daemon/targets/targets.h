@@ -8,6 +8,7 @@
 #include "daemon/targets/target_info.h"
 #include "daemon/targets/windows.h"
 #include "daemon/os/u64_table.h"
+#include "daemon/processes/thread_names.h"
 #include "stakeout/sampler_abi.h"
 
 struct target {
@@ -29,6 +30,7 @@ struct target {
 	json_t *programs_before;
 	uint32_t main_file;                /* in the registry: its first process's program; 0: not known */
 	struct process_label_table labels; /* of its processes; a view's own once it has ended */
+	struct thread_names thread_names;  /* of its processes; the same */
 	/* A view: a recording of a process that is a target already, which takes no samples of its own (samples.h). */
 	bool view;
 	struct target *of; /* NULL: no view, or one that has ended */

@@ -48,20 +48,54 @@ static bool takes_descriptor(int64_t number)
 	}
 }
 
-static bool keep_end(const char *from, char path[WAITED_FILE_BYTES])
+/* System calls that are given a path: which of their arguments it is, from 1; 0: none of them. */
+static unsigned path_argument(int64_t number)
+{
+	switch (number) {
+	case SYS_open:
+	case SYS_creat:
+	case SYS_stat:
+	case SYS_lstat:
+	case SYS_access:
+	case SYS_execve:
+	case SYS_readlink:
+	case SYS_truncate:
+	case SYS_statfs:
+	case SYS_chdir:
+	case SYS_mkdir:
+	case SYS_rmdir:
+	case SYS_unlink:
+	case SYS_rename:
+		return 1;
+	case SYS_openat:
+	case SYS_openat2:
+	case SYS_newfstatat:
+	case SYS_statx:
+	case SYS_faccessat:
+	case SYS_faccessat2:
+	case SYS_execveat:
+	case SYS_readlinkat:
+	case SYS_mkdirat:
+	case SYS_unlinkat:
+	case SYS_renameat:
+	case SYS_renameat2:
+		return 2;
+	default:
+		return 0;
+	}
+}
+
+static void keep_end(const char *from, char path[WAITED_FILE_BYTES])
 {
 	static const char more[] = "…";
 	size_t n = strlen(from), room = WAITED_FILE_BYTES - sizeof(more);
 
-	if (*from != '/')
-		return false;
 	if (n > room) {
 		memcpy(path, more, sizeof(more));
 		memcpy(path + sizeof(more) - 1, from + n - room, room + 1);
 	} else {
 		memcpy(path, from, n + 1);
 	}
-	return true;
 }
 
 /* A link of /proc: no file system is asked. A socket's or a pipe's has no path. */
@@ -75,7 +109,26 @@ static bool of_descriptor(pid_t tgid, int fd, char path[WAITED_FILE_BYTES])
 	if (n <= 0)
 		return false;
 	target[n] = '\0';
-	return keep_end(target, path);
+	if (*target != '/')
+		return false;
+	keep_end(target, path);
+	return true;
+}
+
+/* As the program gave it, which may be relative. It is in memory that the program may change meanwhile. */
+static bool of_path(pid_t tgid, uint64_t address, char path[WAITED_FILE_BYTES])
+{
+	char text[4096 + 1]; /* PATH_MAX */
+	size_t n = memory_lock__read(tgid, address, text, sizeof(text) - 1);
+
+	text[n] = '\0';
+	for (char *at = text; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == '\x7f')
+			*at = '?';
+	if (!*text)
+		return false;
+	keep_end(text, path);
+	return true;
 }
 
 static uint64_t register_value(const struct so_thread *t, unsigned reg, uint64_t next_pc)
@@ -140,12 +193,15 @@ static bool of_fault(pid_t tgid, const struct so_thread *t, char path[WAITED_FIL
 	/* The code itself may be what is not there. */
 	if (!map || !map->inode)
 		map = read ? NULL : proc_maps__find(&maps, t->pc);
-	return map && map->inode && keep_end(map->path, path);
+	if (!map || !map->inode || *map->path != '/')
+		return false;
+	keep_end(map->path, path);
+	return true;
 }
 
 bool waited_file__is_dear(const struct so_thread *t)
 {
-	return t->syscall == NO_SYSCALL;
+	return t->syscall == NO_SYSCALL || path_argument(t->syscall);
 }
 
 bool waited_file__path(pid_t tgid, const struct so_thread *t, char path[WAITED_FILE_BYTES])
@@ -154,5 +210,7 @@ bool waited_file__path(pid_t tgid, const struct so_thread *t, char path[WAITED_F
 		return false;
 	if (t->syscall == NO_SYSCALL)
 		return of_fault(tgid, t, path);
+	if (path_argument(t->syscall))
+		return of_path(tgid, t->regs[path_argument(t->syscall) == 1 ? SO_REG_RDI : SO_REG_RSI], path);
 	return takes_descriptor(t->syscall) && of_descriptor(tgid, (int)t->regs[SO_REG_RDI], path);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which file a thread waits for: by its system call's descriptor, or by the address that faulted. */
+/* Which file a thread waits for: by its system call's descriptor or path, or by the address that faulted. */
 #ifndef STAKEOUT_WAITED_FILE_H
 #define STAKEOUT_WAITED_FILE_H
 
@@ -12,9 +12,9 @@
 
 #define WAITED_FILE_BYTES 256
 
-/* A page fault's takes reading the process's map of memory: some 0.1 ms. */
+/* It takes reading the process's memory, or its map for a page fault: some 0.1 ms. */
 bool waited_file__is_dear(const struct so_thread *thread);
-/* Its path as the process has it, the end of a long one, into path[]; false: it waits for no file. Without a lock. */
+/* Its path as the process has it or gave it, the end of a long one, into path[]; false: it waits for no file. Without a lock. */
 bool waited_file__path(pid_t tgid, const struct so_thread *thread, char path[WAITED_FILE_BYTES]);
 
 #endif

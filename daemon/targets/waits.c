@@ -244,6 +244,9 @@ static void settle_living(void *context, struct target *t, struct waiting_thread
 	struct waits *w = context;
 
 	settle_thread(w, t, thread, w->look_before_ns);
+	/* One that waits on since before its interpreter was found is in no record again. */
+	if (!thread->ended)
+		thread_namer__seen(w->parts.namer, t, (pid_t)thread->tgid, thread->tid, thread->comm);
 }
 
 /* With the engine's lock. */

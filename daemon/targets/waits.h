@@ -15,6 +15,7 @@
 #include "daemon/kernel/thread_looks.h"
 #include "daemon/processes/scan_queue.h"
 #include "daemon/targets/targets.h"
+#include "daemon/targets/thread_namer.h"
 #include "daemon/targets/user_unwind.h"
 
 #define WAITS_RATE_HZ 20 /* looks a second, at random distances around that; less where they would cost too much */
@@ -26,6 +27,7 @@ struct waits_parts {
 	struct scan_queue *scans;
 	struct user_unwind *unwind;
 	struct file_names *files;
+	struct thread_namer *namer;
 };
 
 struct waits;

@@ -18,7 +18,7 @@
 #define MAX_CAUGHT 128
 /* Beyond this what is left is put off. */
 #define MAX_PASS_NS 100000000ull
-/* Page faults whose file is found. */
+/* Page faults and paths whose file is found. */
 #define MAX_FAULTS 8
 /* A bit of task_struct.__state (include/linux/sched.h). */
 #define TASK_UNINTERRUPTIBLE 2
@@ -56,6 +56,13 @@ static struct process *process_of(const struct pass *p, const struct so_look_rec
 	return process_table__find(p->waits->parts.processes, (pid_t)r->tgid);
 }
 
+/* With the lock. */
+static void count(struct pass *p, struct target *t, const struct so_look_record *r, struct stack *stack)
+{
+	waiting_threads__found(p->waits->threads, t, r, stack);
+	thread_namer__seen(p->waits->parts.namer, t, (pid_t)r->tgid, r->thread.tid, r->thread.comm);
+}
+
 /* With the lock. Its time is counted; its stack is wanted at the next look, even if it does not run until then. */
 static void put_off(struct pass *p, const struct so_look_record *r)
 {
@@ -63,7 +70,7 @@ static void put_off(struct pass *p, const struct so_look_record *r)
 
 	thread_looks__forget(p->waits->looks, r->thread.tid);
 	if (t)
-		waiting_threads__found(p->waits->threads, t, r, NULL);
+		count(p, t, r, NULL);
 }
 
 static bool is_chosen(const struct pass *p, size_t i)
@@ -104,7 +111,7 @@ static void sort_records(struct pass *p, bool catches)
 		if (has_stack(r) || !t)
 			put_off(p, r);
 		else
-			waiting_threads__found(p->waits->threads, t, r, NULL);
+			count(p, t, r, NULL);
 	}
 }
 
@@ -235,7 +242,7 @@ static void take(struct pass *p, const struct found *f, const struct thread_memo
 	struct stack *stack = t ? unwind(p, t, f, memory) : NULL;
 
 	if (stack)
-		waiting_threads__found(p->waits->threads, t, f->record, stack);
+		count(p, t, f->record, stack);
 	else
 		put_off(p, f->record);
 	stack__unref(stack);

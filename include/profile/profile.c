@@ -31,7 +31,7 @@ enum label_role {
 	LABEL_CONTAINER
 };
 
-/* Names under which tools give the process, the thread and its name. "comm" wins over a thread's name. */
+/* Names under which tools give the process, the thread and its name. Without "comm" a thread's name is that. */
 static const struct {
 	const char *key;
 	enum label_role role;
@@ -439,6 +439,7 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 	const Stakeout__Pprof__Sample *sample = r->message->sample[number];
 
 	out->comm = "";
+	out->thread = "";
 	out->state = "";
 	out->rank = "";
 	out->local_rank = "";
@@ -460,8 +461,7 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 			out->comm = str;
 			break;
 		case LABEL_THREAD:
-			if (!*out->comm)
-				out->comm = str;
+			out->thread = str;
 			break;
 		case LABEL_GIL:
 			out->gil = gil_state(str);
@@ -481,6 +481,10 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 		case LABEL_OTHER:
 			break;
 		}
+	}
+	if (!*out->comm) {
+		out->comm = out->thread;
+		out->thread = "";
 	}
 	return 0;
 }

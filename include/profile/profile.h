@@ -38,6 +38,7 @@ struct profile_sample {
 	int64_t cpu_ns;        /* CPU time; 0 when the profile has none */
 	int64_t pid, tid;      /* labels; 0 when absent */
 	const char *comm;      /* label "comm", or the thread's name as other tools call it; "" when absent */
+	const char *thread;    /* label "thread" beside "comm": what its program calls it; NULL or "" when absent */
 	const char *rank;      /* label "rank" of its process in a distributed job; NULL or "" when absent */
 	const char *local_rank; /* label "local_rank": the same on its machine; NULL or "" when absent */
 	const char *container; /* label "container" of its process: an id; NULL or "" when absent */

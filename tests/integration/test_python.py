@@ -3,12 +3,32 @@
 import collections
 import functools
 import glob
+import json
 import math
 import os
 import re
 import subprocess
 
-from harness import BUILD_DIR, PYTHON, SANITIZED, Skip, Target, long, need_module, quiet, record, script, start
+from harness import (
+    BUILD_DIR,
+    PYTHON,
+    SANITIZED,
+    STAKEOUT,
+    Daemon,
+    Skip,
+    Target,
+    long,
+    need_bpf,
+    need_module,
+    quiet,
+    record,
+    run,
+    script,
+    start,
+    temporary_dir,
+    wait_until,
+)
+from pprof_message import Message
 
 FIRST = "test_order"
 VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
@@ -173,6 +193,35 @@ def test_threads(version, share=0.5):
     assert 0.8 * (heavy + light) < gil < 1.1 * (heavy + light) + share * unlocked, (gil, heavy, light, unlocked)
 
 
+def test_thread_names(version):
+    """What a program calls its threads: in a profile's labels, folded stacks, the summary, a dump."""
+    need_bpf()
+    target = Target([interpreter(version), script("py_names.py"), "600"], ready=False)
+    names = {int(tid): name for tid, name in json.loads(target.process.stdout.readline()).items()}
+    assert len(names) == 4, names
+    daemon, path = Daemon(), os.path.join(temporary_dir(), "names.pb.gz")
+    daemon.client("attach", "--wall", "-p", str(target.pid))
+
+    def labels():
+        daemon.client("profile", "-p", str(target.pid), "-o", path)
+        return {(s.labels["tid"], s.labels.get("thread")) for s in Message(path).samples}
+
+    # Each by one name, also what was sampled before it was known; and the main thread by none.
+    wanted = {*names.items(), (target.pid, None)}
+    wait_until(lambda: labels() == wanted, "all names")
+    folded = run([STAKEOUT, "render", "-f", "folded", "-t", path]).stdout
+    assert f"/{target.pid};" in folded, folded
+    shown = run([STAKEOUT, "summary", path]).stdout
+    for tid, name in names.items():
+        assert f"/{tid}_({name.replace(' ', '_').replace(';', ':')});" in folded, (name, folded)
+        assert f"/{tid} ({name.replace(';', ':')})" in shown, (name, shown)
+    threads = json.loads(daemon.client("dump", "--json", "-p", str(target.pid)).stdout)
+    assert {(t["tid"], t["thread"]) for t in threads} == wanted, threads
+    text = daemon.client("dump", "-p", str(target.pid)).stdout
+    heads = re.findall(r"^Thread (\d+) .*: \S+.* \((.*)\)$", text, re.MULTILINE)
+    assert {(int(tid), name) for tid, name in heads} == set(names.items()), heads
+
+
 def test_churn(version):
     """Names of functions that live for a moment are right or said to be unknown, never another's."""
     recording = record_script(version, "py_churn.py", 30, duration=4)
@@ -248,6 +297,7 @@ for _test in (
     test_kinds,
     test_lines,
     test_threads,
+    test_thread_names,
     test_churn,
     test_workers,
     test_released,

@@ -320,6 +320,33 @@ def test_page_fault():
     assert found.waits_for(tid)["line"].startswith("fault.<locals>.reads_memory (py_waits.py:"), found.waits_for(tid)
 
 
+OPENS = """
+import os, sys, threading
+os.chdir(sys.argv[1])
+for path in (os.path.join(sys.argv[1], "whole"), "part\\x1b[31m"):
+    os.mkfifo(path)
+    threading.Thread(target=os.open, args=(path, os.O_RDONLY), daemon=True).start()
+os.write(1, b"ready\\n")
+os.read(0, 1)
+"""
+
+
+def test_file_that_is_opened():
+    """A path as the program gave it, absolute or not, without what a terminal would obey."""
+    folder = temporary_dir()
+    target = Target([PYTHON, "-c", OPENS, folder], stdin=subprocess.PIPE)
+    path, wanted = os.path.join(temporary_dir(), "wall.pb.gz"), {f"[file {folder}/whole]", "[file part?[31m]"}
+    daemon = Daemon()
+    daemon.client("attach", "--wall", "-p", str(target.pid))
+
+    def files():
+        daemon.client("profile", "-p", str(target.pid), "-o", path)
+        names = {sample.frames[0][0] for sample in Message(path).samples if sample.frames}
+        return {name for name in names if name.startswith("[file ")}
+
+    wait_until(lambda: files() >= wanted, "both files")
+
+
 def test_threads_and_processes_that_come_and_go():
     target = program("churn")
     path = record_wall(target.pid)
@@ -429,6 +456,8 @@ def test_by_a_rule():
 
     def sampled():
         targets = daemon.request("GET", "/v1/targets")
+        # Also while it attaches.
+        assert all(t["wall"] is True for t in targets), targets
         return [t for t in targets if t["pid"] == target.pid and t["state"] == "sampling"]
 
     listed = wait_until(sampled, "the target")

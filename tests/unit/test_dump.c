@@ -346,7 +346,8 @@ static void the_program_as_json(void **state)
 
 	assert_int_equal(json_array_size(all), 5);
 	assert_json(json_array_get(all, 2),
-		    "{\"tid\": 71, \"comm\": \"loader\", \"state\": \"sleeping\", \"gil\": false, \"frames\": ["
+		    "{\"tid\": 71, \"comm\": \"loader\", \"thread\": null, \"state\": \"sleeping\","
+		    " \"gil\": false, \"frames\": ["
 		    "{\"function\": \"futex_wait\", \"file\": null, \"line\": null,"
 		    " \"module\": \"[kernel.kallsyms]\", \"kind\": \"kernel\"},"
 		    "{\"function\": \"pthread_cond_timedwait\", \"file\": null, \"line\": null,"
@@ -361,8 +362,9 @@ static void the_program_as_json(void **state)
 	/* A frame without a symbol has no name; a marker of the text has no place in an empty stack. */
 	assert_true(json_is_null(json_object_get(
 		json_array_get(json_object_get(json_array_get(gil, 0), "frames"), 1), "function")));
-	assert_json(json_array_get(only, 1), "{\"tid\": 9, \"comm\": \"pool\", \"state\": \"sleeping\","
-					     " \"gil\": null, \"frames\": []}");
+	assert_json(json_array_get(only, 1),
+		    "{\"tid\": 9, \"comm\": \"pool\", \"thread\": null, \"state\": \"sleeping\","
+		    " \"gil\": null, \"frames\": []}");
 	json_decref(all);
 	json_decref(gil);
 	json_decref(only);
@@ -379,9 +381,10 @@ static void json_of_hostile_names(void **state)
 	sample.comm = "\xe2\x82";
 	sample.state = "";
 	json = render_json(&dump, &whole);
-	assert_json(json, "[{\"tid\": 7, \"comm\": \"??\", \"state\": null, \"gil\": null, \"frames\": ["
-			  "{\"function\": \"?\\\"?\", \"file\": \"?.py\", \"line\": 3, \"module\": null,"
-			  " \"kind\": \"python\"}]}]");
+	assert_json(json,
+		    "[{\"tid\": 7, \"comm\": \"??\", \"thread\": null, \"state\": null, \"gil\": null, \"frames\": ["
+		    "{\"function\": \"?\\\"?\", \"file\": \"?.py\", \"line\": 3, \"module\": null,"
+		    " \"kind\": \"python\"}]}]");
 	json_decref(json);
 	p.n_samples = 0;
 	json = render_json(&dump, &whole);

@@ -122,7 +122,7 @@ static int64_t total(const struct page *page, uint64_t *merged, size_t *n_nodes)
 	}
 	for (size_t i = 0; i < n_values; i += 3) {
 		node += values[i];
-		assert_true(node < *n_nodes && values[i + 1] < n_threads / 4);
+		assert_true(node < *n_nodes && values[i + 1] < n_threads / 5);
 		assert_true(values[i + 2] > 0);
 		sum += (int64_t)values[i + 2];
 	}
@@ -195,9 +195,9 @@ static void a_page_has_all_of_a_profile(void **state)
 	values = numbers(&page, "values", &n);
 	assert_int_equal(n, 4 * 3);
 	threads = numbers(&page, "threads", &n);
-	assert_int_equal(n, 4 * 4);
-	assert_string_equal(text_at(&page, threads[4 + 3]), "gpu");
-	assert_string_equal(text_at(&page, threads[12 + 2]), "[unknown]");
+	assert_int_equal(n, 4 * 5);
+	assert_string_equal(text_at(&page, threads[5 + 3]), "gpu");
+	assert_string_equal(text_at(&page, threads[15 + 2]), "[unknown]");
 	assert_frame(&page, 0, "step", "/app/env.py", 42, HTML_PYTHON);
 	assert_frame(&page, 1, "matmul", "", 0, HTML_NATIVE);
 	assert_frame(&page, 2, "do_syscall_64", "", 0, HTML_KERNEL);
