@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The Firefox Profiler's processed profile format, version 62 (docs-developer/ and src/types/profile.js of
- * https://github.com/firefox-devtools/profiler): one table of strings, functions, frames and stacks, and for each
- * thread the stacks that it had with their weights. A profile does not tell when each sample was taken: they stand in
- * a row.
+ * The Firefox Profiler's processed profile format, version 62, with the members that fxprof-processed-profile writes
+ * (its profile_without_js.snap, https://github.com/mstange/samply): one table of strings, functions, frames and stacks,
+ * and for each thread the stacks that it had with their weights. A profile does not tell when each sample was taken:
+ * they stand in a row.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -140,13 +140,14 @@ static int take_view(struct top_source *source, struct top_target *t, uint32_t i
 	return ret;
 }
 
-/* Those of others are not asked for again. */
+/* First at once, then at the end of each span. Where calls are not timed, or are others', it is not asked for again. */
 static int take_cuda(struct top_source *source, struct top_target *t, struct so_error *err)
 {
+	unsigned steps = source->request.span < CUDA_STEPS ? source->request.span : CUDA_STEPS;
 	json_auto_t *answer = NULL;
 	int ret;
 
-	if (t->without_cuda || source->steps % CUDA_STEPS)
+	if (t->without_cuda || (t->cuda.at_s > 0 && (source->steps + 1) % steps))
 		return 0;
 	ret = target__cuda(api_of(source), t->base.id, &answer, NULL);
 	t->without_cuda = ret == -EEXIST || ret == -EPERM;

@@ -10,6 +10,7 @@ import struct
 import termios
 import time
 
+from cuda_targets import go, python_program
 from harness import PYTHON, STAKEOUT, Daemon, Target, at_exit, children_of, need_bpf, one_clear_line, run, wait_until
 
 PROGRAM = r"""
@@ -282,3 +283,14 @@ def test_the_daemon_ends():
     daemon.process.kill()
     status, words = screen.end()
     assert status == 1 and words.startswith("stakeout: ") and words.count("\n") == 1, (status, words)
+
+
+def test_cuda_calls():
+    need_bpf()
+    target, daemon = python_program("py_cuda_training.py", 10000000), Daemon()
+    go(target)
+    text = daemon.client("top", str(target.pid), "--cuda", "--once", "-d", "6").stdout
+    line = re.search(r"^CUDA (\d+) calls/s, waits ([0-9.]+) %: (.*)$", text, re.MULTILINE)
+    assert line and int(line[1]) > 0 and float(line[2]) > 0, text
+    # Nearly all of the waiting is in the one call for it, and most calls launch.
+    assert re.match(r"cudaStreamSynchronize \d+/s [0-9.]+ %, ", line[3]) and "cudaLaunchKernel" in line[3], text
