@@ -8,33 +8,75 @@
 #include "daemon/os/log.h"
 #include "daemon/os/memory_lock.h"
 
-/* For the threads that are asked for at once, some 0.2 ms each. */
+/* For the threads that are asked for at once. */
 #define MAX_READING_NS 200000000ull
+
+/* What threads are known by lies close together, and each read costs a hand-over: whole pages, which are kept. */
+#define PAGES 64
+
+struct page {
+	uint64_t address; /* 0: none */
+	uint8_t bytes[SO_PAGE_BYTES];
+};
 
 struct reading {
 	pid_t tgid;
 	uint64_t until_ns;
+	struct page pages[PAGES];
 };
+
+/* NULL: it cannot be read, or there is no time left. */
+static const struct page *page_of(struct reading *reading, uint64_t address)
+{
+	uint64_t start = address & ~(SO_PAGE_BYTES - 1ull);
+	struct page *page = &reading->pages[start / SO_PAGE_BYTES * 0x9e3779b97f4a7c15ull >> 32 & (PAGES - 1)];
+
+	if (page->address == start && start)
+		return page;
+	page->address = 0;
+	if (clock__now_ns() >= reading->until_ns ||
+	    memory_lock__read(reading->tgid, start, page->bytes, sizeof(page->bytes)) != sizeof(page->bytes))
+		return NULL;
+	page->address = start;
+	return page;
+}
 
 static bool read_process(void *context, uint64_t address, void *to, size_t bytes)
 {
-	const struct reading *reading = context;
+	for (size_t done = 0, n; done < bytes; done += n) {
+		const struct page *page = page_of(context, address + done);
+		size_t at = (address + done) % SO_PAGE_BYTES;
 
-	return clock__now_ns() < reading->until_ns && memory_lock__read(reading->tgid, address, to, bytes) == bytes;
+		if (!page)
+			return false;
+		n = bytes - done < SO_PAGE_BYTES - at ? bytes - done : SO_PAGE_BYTES - at;
+		memcpy((char *)to + done, page->bytes + at, n);
+	}
+	return true;
 }
 
-void thread_namer__read(pid_t tgid, const struct python_process *python, struct thread_to_name *threads, size_t n,
-			uint64_t most_ns)
+size_t thread_namer__read(pid_t tgid, const struct python_process *python, struct thread_to_name *threads, size_t n,
+			  uint64_t most_ns)
 {
-	struct reading reading = { tgid, clock__now_ns() + most_ns };
-	const struct foreign_memory memory = { read_process, &reading };
+	_cleanup_free_ struct reading *reading = calloc(1, sizeof(*reading));
+	const struct foreign_memory memory = { read_process, reading };
+	size_t i = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		threads[i].text[0] = '\0';
+	if (!reading)
+		return 0;
+	reading->tgid = tgid;
+	reading->until_ns = clock__now_ns() + most_ns;
+	for (; i < n; i++) {
 		/* What cannot be read now has no name. */
 		if (threads[i].fsbase)
 			python_thread__name(&memory, python, threads[i].fsbase, threads[i].text);
+		/* This one may be cut short. */
+		if (clock__now_ns() >= reading->until_ns) {
+			threads[i].text[0] = '\0';
+			break;
+		}
 	}
+	return i;
 }
 
 void thread_namer__seen(struct thread_namer *namer, struct target *t, pid_t tgid, uint32_t tid, const char comm[16])
@@ -106,8 +148,11 @@ static bool choose(struct thread_namer *namer, struct asking *a)
 	return false;
 }
 
-/* The process may be another by now, or its program one that its target's user may not read. */
-static void keep(struct thread_namer *namer, const struct asking *a)
+/*
+ * n: how many were asked; the others still are to be. The process may be another by now, or its program one that its
+ * target's user may not read.
+ */
+static void keep(struct thread_namer *namer, const struct asking *a, size_t n)
 {
 	const struct process *p = process_table__find(namer->processes, a->tgid);
 	struct target *t = targets__find(namer->targets, a->target);
@@ -118,7 +163,10 @@ static void keep(struct thread_namer *namer, const struct asking *a)
 		put_off(&t->thread_names, a);
 		return;
 	}
-	for (size_t i = 0; i < a->n; i++)
+	/* One that takes all the time there is comes after the others. */
+	if (!n)
+		thread_names__set(&t->thread_names, a->tgid, a->threads[0].tid, NULL, clock__now_ns());
+	for (size_t i = 0; i < n; i++)
 		thread_names__set(&t->thread_names, a->tgid, a->threads[i].tid,
 				  a->threads[i].fsbase ? a->threads[i].text : NULL, clock__now_ns());
 }
@@ -138,6 +186,7 @@ static bool load(struct thread_namer *namer)
 bool thread_namer__work(struct thread_namer *namer)
 {
 	_cleanup_free_ struct asking *a = namer->wanted ? calloc(1, sizeof(*a)) : NULL;
+	size_t n;
 
 	namer->wanted = false;
 	if (!a || !load(namer) || !choose(namer, a))
@@ -145,8 +194,8 @@ bool thread_namer__work(struct thread_namer *namer)
 	/* There may be more. */
 	namer->wanted = true;
 	pthread_mutex_unlock(namer->lock);
-	thread_namer__read(a->tgid, &a->python, a->threads, a->n, MAX_READING_NS);
+	n = thread_namer__read(a->tgid, &a->python, a->threads, a->n, MAX_READING_NS);
 	pthread_mutex_lock(namer->lock);
-	keep(namer, a);
+	keep(namer, a, n);
 	return true;
 }

@@ -31,9 +31,10 @@ struct thread_to_name {
 };
 /*
  * Reads the names of n threads of a process, of each "" where it has none, and where that would take more than most_ns
- * in all. Without the lock; the caller asks afterwards whether what was read may be shown (process__is_readable()).
+ * in all; returns how many, in their order, there was time for. Without the lock; the caller asks afterwards whether
+ * what was read may be shown (process__is_readable()).
  */
-void thread_namer__read(pid_t tgid, const struct python_process *python, struct thread_to_name *threads, size_t n,
-			uint64_t most_ns);
+size_t thread_namer__read(pid_t tgid, const struct python_process *python, struct thread_to_name *threads, size_t n,
+			  uint64_t most_ns);
 
 #endif

@@ -219,7 +219,8 @@ def test_thread_names(version):
     assert {(t["tid"], t["thread"]) for t in threads} == wanted, threads
     text = daemon.client("dump", "-p", str(target.pid)).stdout
     heads = re.findall(r"^Thread (\d+) .*: \S+.* \((.*)\)$", text, re.MULTILINE)
-    assert {(int(tid), name) for tid, name in heads} == set(names.items()), heads
+    # Threads with equal stacks have one head.
+    assert "größe; 12" in dict(heads).values() and {(int(tid), name) for tid, name in heads} <= wanted, text
 
 
 def test_churn(version):
