@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* flamegraph.html, which is built in: the client writes a profile into it, the daemon's live page does so in the browser. */
+/*
+ * flamegraph.html, which is built in: the client writes a profile into it, and so does the daemon's live page in the
+ * browser.
+ */
 #ifndef STAKEOUT_PAGE_FLAME_GRAPH_PAGE_H
 #define STAKEOUT_PAGE_FLAME_GRAPH_PAGE_H
 
