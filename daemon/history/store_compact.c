@@ -201,29 +201,6 @@ int store_compact__merge(struct store *store, int level)
 	return ret ? ret : 1;
 }
 
-/* found: 0 or -errno of looking for the sum. */
-static int drop_parts_of(struct store *store, int found, int64_t sum)
-{
-	int ret;
-
-	if (found)
-		return found == -ENOENT ? 0 : found;
-	ret = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
-	return ret ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
-}
-
-int store_compact__drop_before_of(struct store *store, uid_t uid, int level, int64_t before_ns)
-{
-	int64_t sum;
-	int ret = SQL_GET(store->db, &sum,
-			  "SELECT part_of FROM windows INDEXED BY windows_parts_of_user"
-			  " WHERE uid = ?1 AND level = ?2 AND part_of IS NOT NULL AND begin_ns < ?3"
-			  " ORDER BY begin_ns LIMIT 1",
-			  uid, level, before_ns);
-
-	return drop_parts_of(store, ret, sum);
-}
-
 static int drop_before(struct store *store, int level, int64_t before_ns)
 {
 	int64_t sum;
@@ -232,7 +209,7 @@ static int drop_before(struct store *store, int level, int64_t before_ns)
 			  " WHERE level = ?1 AND part_of IS NOT NULL AND begin_ns < ?2 ORDER BY begin_ns LIMIT 1",
 			  level, before_ns);
 
-	return drop_parts_of(store, ret, sum);
+	return store_retain__drop_parts(store, ret, sum);
 }
 
 int store_compact__drop_parts(struct store *store, int level)

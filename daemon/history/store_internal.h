@@ -90,6 +90,8 @@ static inline int64_t store_retain__limit(const struct store *store)
 
 /* Within a transaction: removes windows until so many bytes of this user's fit, those of others within their shares. */
 int store_retain__make_room(struct store *store, uid_t uid, int64_t bytes);
+/* Within a transaction: removes a sum's parts. found: 0 or -errno of looking for it. 1: done; 0: there is none. */
+int store_retain__drop_parts(struct store *store, int found, int64_t sum);
 /* One step each: 1: done something, 0: nothing to do. */
 int store_retain__by_age(struct store *store);
 int store_retain__by_size(struct store *store);
@@ -100,9 +102,7 @@ int store_retain__sweep(struct store *store);
 /* store_compact.c */
 /* One step: merges the windows of one target and one minute (level 0) or ten minutes (1). 1: done; 0: nothing to do. */
 int store_compact__merge(struct store *store, int level);
-/* Within a transaction: removes the parts of the user's oldest sum whose parts begin before then. 1: done; 0: none. */
-int store_compact__drop_before_of(struct store *store, uid_t uid, int level, int64_t before_ns);
-/* One step: the same of any user's that are past their age. */
+/* One step: removes the parts of the oldest sum, of any user's, that are past their age. */
 int store_compact__drop_parts(struct store *store, int level);
 
 /* store_rows.c: a row of `windows` and its blobs. */

@@ -91,13 +91,36 @@ static int remove_ended_targets(struct store *store, uid_t uid)
 	return ret ?: sqlite3_changes(store->db) > 0;
 }
 
+int store_retain__drop_parts(struct store *store, int found, int64_t sum)
+{
+	int ret;
+
+	if (found)
+		return found == -ENOENT ? 0 : found;
+	ret = SQL_RUN(store->db, "DELETE FROM windows WHERE part_of = ?1", sum);
+	return ret ?: SQL_RUN(store->db, "UPDATE windows SET has_parts = 0 WHERE id = ?1", sum) ?: 1;
+}
+
+/* The parts of the user's oldest sum whose parts begin before then. 1: done; 0: none. */
+static int drop_before_of(struct store *store, uid_t uid, int level, int64_t before_ns)
+{
+	int64_t sum;
+	int ret = SQL_GET(store->db, &sum,
+			  "SELECT part_of FROM windows INDEXED BY windows_parts_of_user"
+			  " WHERE uid = ?1 AND level = ?2 AND part_of IS NOT NULL AND begin_ns < ?3"
+			  " ORDER BY begin_ns LIMIT 1",
+			  uid, level, before_ns);
+
+	return store_retain__drop_parts(store, ret, sum);
+}
+
 /* Detail goes before history: parts that are not young by the wall clock; sums stay. 1: done; 0: none. */
 static int remove_something_of(struct store *store, uid_t uid)
 {
 	int64_t now_ns = store->now_ns();
-	int ret = store_compact__drop_before_of(store, uid, 0, now_ns - STORE_FINE_LEAST_NS);
+	int ret = drop_before_of(store, uid, 0, now_ns - STORE_FINE_LEAST_NS);
 
-	ret = ret ?: store_compact__drop_before_of(store, uid, 1, now_ns - STORE_MINUTE_LEAST_NS);
+	ret = ret ?: drop_before_of(store, uid, 1, now_ns - STORE_MINUTE_LEAST_NS);
 	ret = ret ?: remove_future(store, uid);
 	ret = ret ?: remove_oldest_of(store, uid);
 	return ret ?: remove_ended_targets(store, uid);
