@@ -210,7 +210,7 @@ int summary__python_threads(const struct profile *profile, int64_t total, FILE *
 	if (ret < 0 || n < 2)
 		return ret;
 	qsort(threads->list, n, sizeof(*threads->list), compare_threads);
-	fprintf(out, "    CPU  GIL held  [95 %% interval]  Python thread\n");
+	fprintf(out, "   %s  GIL held  [95 %% interval]  Python thread\n", profile->wall ? "wall" : " CPU");
 	for (size_t i = 0; !ret && i < n && i < TOP_THREADS; i++)
 		ret = print_thread(profile, &threads->list[i], total, out);
 	if (n > TOP_THREADS)

@@ -53,6 +53,7 @@ static int find_thread(struct top_sums *s, const struct profile *profile, const 
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
 	const int64_t id[2] = { sample->pid, sample->tid };
 	struct top_thread *thread;
+	const char *name;
 	size_t role;
 	int ret;
 
@@ -68,11 +69,14 @@ static int find_thread(struct top_sums *s, const struct profile *profile, const 
 		ret = frame_text__thread(sample, false, text);
 		ret = ret ?: add_text(s, text->bytes, text->length, &thread->comm);
 	}
-	role = ret || thread->role != TOP_NO_TEXT ? SIZE_MAX : thread_role(profile, sample);
-	if (role == SIZE_MAX)
+	if (ret || thread->role != TOP_NO_TEXT)
 		return ret;
+	name = sample->thread && *sample->thread ? sample->thread : NULL;
+	role = name ? SIZE_MAX : thread_role(profile, sample);
+	if (!name && role == SIZE_MAX)
+		return 0;
 	text->length = 0;
-	ret = frame_text__words(profile->lines[role].function, text);
+	ret = frame_text__words(name ?: profile->lines[role].function, text);
 	return ret ?: add_text(s, text->bytes, text->length, &thread->role);
 }
 
