@@ -132,6 +132,18 @@ def look_at_ranges(browser, daemon, path):
     browser.press("ArrowRight", "ArrowRight", modifiers=SHIFT)
     assert browser.evaluate("selection[1] - selection[0]") == 2 and browser.evaluate("selection[0] === series.first")
     assert browser.text("#chosen").startswith("Selected: "), browser.text("#chosen")
+    # However narrow the selection, whatever window reaches into it is in it.
+    empty = """(() => {
+        const { from, to } = spanOf(series.slices), empty = [];
+        for (let n = series.first; n <= series.last; n++) {
+            select(n, n);
+            const within = 1000 * (n + 1) * series.length > toMs(from) && 1000 * n * series.length < toMs(to);
+            if (within !== chosenSlices().length > 0)
+                empty.push(n - series.first);
+        }
+        return empty;
+    })()"""
+    assert browser.evaluate(empty) == []
     browser.press("Escape")
     assert browser.evaluate("selection") is None and browser.text("#chosen").startswith("All: ")
     browser.press("Enter")
