@@ -151,6 +151,25 @@ def look_at_ranges(browser, daemon, path):
     assert look_at_totals(browser, daemon, path) == whole
 
 
+def look_at_long_ranges(browser):
+    """What is asked for in parts is what is there at once; what the daemon does not add up is asked for once."""
+    figures = "slices => slices.map(slice => `${slice.number} ${sum(slice.cpu_ns)} ${slice.windows}`)"
+    parts = "askSlices(chosenEntry(), series.length, series.first - AT_ONCE + 4, series.last).then(({ found }) => found)"
+    assert browser.evaluate(f"{parts}.then({figures})") == browser.evaluate(f"({figures})(series.slices)")
+    browser.evaluate("""(() => {
+        window.askWell = askJson;
+        window.asked = 0;
+        askJson = path => path.includes("/series?") ? (asked++, Promise.reject(new Refused(500, "too much"))) : askWell(path);
+    })()""")
+    browser.choose("#span", "0")
+    browser.wait_for("element('chosen').textContent === 'The daemon refuses: too much' && element('load').disabled")
+    browser.evaluate("refresh().then(refresh)")
+    assert browser.evaluate("asked") == 1 and browser.evaluate("element('sums').hidden && element('slices').hidden")
+    browser.evaluate("askJson = askWell")
+    browser.choose("#span", "900")
+    browser.wait_for("series && !element('load').disabled && element('flame-state').textContent === shown.title")
+
+
 def look_at_flame_graph(browser):
     browser.evaluate("document.querySelector('iframe').scrollIntoView()")
     with browser.frame():
@@ -201,6 +220,7 @@ def test_page():
     choose(browser, key)
     take_pictures(browser)
     look_at_ranges(browser, daemon, f"/v1/history/{key}")
+    look_at_long_ranges(browser)
     look_at_flame_graph(browser)
     look_at_cuda(browser, daemon, calls)
     choose(browser, history_of(daemon, lives)["key"])
