@@ -132,11 +132,42 @@ def look_at_ranges(browser, daemon, path):
     browser.press("ArrowRight", "ArrowRight", modifiers=SHIFT)
     assert browser.evaluate("selection[1] - selection[0]") == 2 and browser.evaluate("selection[0] === series.first")
     assert browser.text("#chosen").startswith("Selected: "), browser.text("#chosen")
+    # However narrow the selection, whatever window reaches into it is in it.
+    empty = """(() => {
+        const { from, to } = spanOf(series.slices), empty = [];
+        for (let n = series.first; n <= series.last; n++) {
+            select(n, n);
+            const within = 1000 * (n + 1) * series.length > toMs(from) && 1000 * n * series.length < toMs(to);
+            if (within !== chosenSlices().length > 0)
+                empty.push(n - series.first);
+        }
+        return empty;
+    })()"""
+    assert browser.evaluate(empty) == []
     browser.press("Escape")
     assert browser.evaluate("selection") is None and browser.text("#chosen").startswith("All: ")
     browser.press("Enter")
     browser.wait_for("element('flame-state').textContent === shown.title")
     assert look_at_totals(browser, daemon, path) == whole
+
+
+def look_at_long_ranges(browser):
+    """What is asked for in parts is what is there at once; what the daemon does not add up is asked for once."""
+    figures = "slices => slices.map(slice => `${slice.number} ${sum(slice.cpu_ns)} ${slice.windows}`)"
+    parts = "askSlices(chosenEntry(), series.length, series.first - AT_ONCE + 4, series.last).then(({ found }) => found)"
+    assert browser.evaluate(f"{parts}.then({figures})") == browser.evaluate(f"({figures})(series.slices)")
+    browser.evaluate("""(() => {
+        window.askWell = askJson;
+        window.asked = 0;
+        askJson = path => path.includes("/series?") ? (asked++, Promise.reject(new Refused(500, "too much"))) : askWell(path);
+    })()""")
+    browser.choose("#span", "0")
+    browser.wait_for("element('chosen').textContent === 'The daemon refuses: too much' && element('load').disabled")
+    browser.evaluate("refresh().then(refresh)")
+    assert browser.evaluate("asked") == 1 and browser.evaluate("element('sums').hidden && element('slices').hidden")
+    browser.evaluate("askJson = askWell")
+    browser.choose("#span", "900")
+    browser.wait_for("series && !element('load').disabled && element('flame-state').textContent === shown.title")
 
 
 def look_at_flame_graph(browser):
@@ -189,6 +220,7 @@ def test_page():
     choose(browser, key)
     take_pictures(browser)
     look_at_ranges(browser, daemon, f"/v1/history/{key}")
+    look_at_long_ranges(browser)
     look_at_flame_graph(browser)
     look_at_cuda(browser, daemon, calls)
     choose(browser, history_of(daemon, lives)["key"])

@@ -120,7 +120,8 @@ static void windows_add_up(void **state)
 {
 	struct made_profile made = MADE_PROFILE_TRAINING;
 	_cleanup_free_ uint8_t *bytes = NULL;
-	int64_t samples = 0;
+	struct category_sums sums = { 0 };
+	int64_t samples = 0, all_ns = 0;
 	size_t length;
 	struct world w;
 
@@ -138,8 +139,13 @@ static void windows_add_up(void **state)
 	for (made.seed = 1; made.seed <= 3; made.seed++) {
 		samples += (int64_t)made_profile__make(&made, &bytes, &length);
 		assert_int_equal(category_counters__add(w.counters, 2, bytes, length, NULL), 0);
+		assert_int_equal(category_counters__sum(w.counters, bytes, length, &sums, NULL), 0);
 		free(TAKE_PTR(bytes));
 	}
+	for (size_t i = 0; i < CATEGORY_COUNTERS_MAX; i++)
+		all_ns += sums.cpu_ns[i];
+	assert_int_equal(all_ns, samples * PERIOD_NS);
+	assert_false(sums.wall);
 	assert_int_equal(sum_of(w.counters, 2), (samples + 1) * PERIOD_NS);
 	category_counters__begin(w.counters, 1); /* had begun */
 	assert_int_equal(sum_of(w.counters, 1), 10 * PERIOD_NS);
@@ -150,6 +156,7 @@ static void a_damaged_profile_adds_nothing(void **state)
 {
 	struct made_profile made = MADE_PROFILE_TRAINING;
 	_cleanup_free_ uint8_t *bytes = NULL;
+	struct category_sums sums = { 0 };
 	struct so_error err = { "" };
 	size_t length;
 	struct world w;
@@ -157,6 +164,8 @@ static void a_damaged_profile_adds_nothing(void **state)
 	open_world(&w, NULL);
 	made_profile__make(&made, &bytes, &length);
 	category_counters__begin(w.counters, 1);
+	assert_int_equal(category_counters__sum(w.counters, bytes, length / 2, &sums, &err), -EINVAL);
+	assert_memory_equal(&sums, &(struct category_sums){ 0 }, sizeof(sums));
 	assert_int_equal(category_counters__add(w.counters, 1, bytes, length / 2, &err), -EINVAL);
 	assert_true(err.text[0]);
 	assert_int_equal(sum_of(w.counters, 1), 0);
