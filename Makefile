@@ -146,7 +146,7 @@ install: all
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(UNITDIR) \
 		$(DESTDIR)$(COMPLETIONDIR)
 	install -m 0755 $(BUILD)/stakeout $(BUILD)/stakeoutd $(DESTDIR)$(BINDIR)
-	install -m 0644 client/stakeout.1 client/stakeout-cuda.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 0644 $(wildcard client/*.1) $(DESTDIR)$(MANDIR)/man1
 	install -m 0644 daemon/stakeoutd.8 $(DESTDIR)$(MANDIR)/man8
 	sed 's|@BINDIR@|$(BINDIR)|' daemon/stakeoutd.service > $(BUILD)/stakeoutd.service
 	install -m 0644 $(BUILD)/stakeoutd.service $(DESTDIR)$(UNITDIR)
@@ -154,7 +154,7 @@ install: all
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/stakeout $(DESTDIR)$(BINDIR)/stakeoutd
-	rm -f $(addprefix $(DESTDIR)$(MANDIR)/,man1/stakeout.1 man1/stakeout-cuda.1 man8/stakeoutd.8)
+	rm -f $(addprefix $(DESTDIR)$(MANDIR)/,$(patsubst client/%,man1/%,$(wildcard client/*.1)) man8/stakeoutd.8)
 	rm -f $(DESTDIR)$(UNITDIR)/stakeoutd.service $(DESTDIR)$(COMPLETIONDIR)/stakeout
 
 # Debian packages, installed before anything is built; PACKAGES=no leaves the system as it is. make remakes the files that it

@@ -103,6 +103,7 @@ def test_archive_is_whole():
         "share/doc/stakeout/stakeoutd.conf",
         "share/doc/stakeout/waiting.md",
         "share/man/man1/stakeout-cuda.1",
+        "share/man/man1/stakeout-summary.1",
         "share/man/man1/stakeout.1",
         "share/man/man8/stakeoutd.8",
     } < set(found), found

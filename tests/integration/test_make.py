@@ -46,6 +46,7 @@ def test_install_and_uninstall():
         "lib/systemd/system/stakeoutd.service",
         "share/bash-completion/completions/stakeout",
         "share/man/man1/stakeout-cuda.1",
+        "share/man/man1/stakeout-summary.1",
         "share/man/man1/stakeout.1",
         "share/man/man8/stakeoutd.8",
     ]

@@ -339,7 +339,7 @@ def test_directories_of_a_service():
     assert os.listdir(other) == ["store"]
 
 
-MAN_PAGES = ("client/stakeout.1", "client/stakeout-cuda.1", "daemon/stakeoutd.8")
+MAN_PAGES = ("client/stakeout.1", "client/stakeout-cuda.1", "client/stakeout-summary.1", "daemon/stakeoutd.8")
 
 
 def pages():
