@@ -129,6 +129,11 @@ RECORD_OUT     ?= profile.folded
 demo: all $(BUILD)/workloads/cpp_sim
 	@tests/demo $(BUILD) $(DEMO_SECONDS)
 
+#: make examples     makes the examples of README.md anew, from real output
+.PHONY: examples
+examples: all workloads
+	@tests/examples $(BUILD) --write
+
 .PHONY: record
 record: all
 	@test -n "$(PID)" || { echo "usage: make record PID=… [RECORD_SECONDS=10] [RECORD_HZ=99] [RECORD_OUT=profile.folded]" >&2; exit 2; }

@@ -6,12 +6,14 @@ from harness import (
     BUILD_DIR,
     SANITIZED,
     SOURCE_DIR,
+    long,
     need_bpf,
     need_tool,
     parse_folded,
     run,
     start,
     temporary_dir,
+    timeout,
     workload,
 )
 
@@ -72,3 +74,13 @@ def test_demo():
         stacks = parse_folded(f.read())
     assert any("sim::run_epoch" in stack for stack in stacks), stacks
     assert "sim::run_epoch" in result.stdout, result.stdout
+
+
+@long
+@timeout(200)
+def test_examples_of_the_readme():
+    """They look as what is printed looks, but for figures and names."""
+    need_bpf()
+    workload("cpp_sim")
+    result = run([os.path.join(SOURCE_DIR, "tests", "examples"), BUILD_DIR], seconds=180)
+    assert result.returncode == 0, f"{result.stdout}{result.stderr}"
