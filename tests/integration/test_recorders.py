@@ -61,7 +61,7 @@ def test_a_command():
     """Recorded from its first instruction; output and exit status are its own."""
     need_bpf()
     path = os.path.join(temporary_dir(), "command.folded")
-    code = "import sys\nx = 0\nfor i in range(3000000): x += i\nprint('done', file=sys.stdout)\nsys.exit(7)"
+    code = "import sys\nx = 0\nfor i in range(10000000): x += i\nprint('done', file=sys.stdout)\nsys.exit(7)"
     done = run([STAKEOUT, "record", "-q", "-o", path, "--", sys.executable, "-c", code])
     assert done.returncode == 7 and done.stdout == "done\n" and done.stderr == "", done
     with open(path, encoding="utf-8") as f:
