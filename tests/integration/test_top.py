@@ -150,7 +150,7 @@ def check_program(text, pid):
     spinner = next(f for name, f in rows.items() if " spinner " in name)
     assert napper[2] > napper[0] + napper[1], text
     assert spinner[0] > 0 and spinner[0] + spinner[1] > 0, text
-    assert re.search(r"\d+ napper \(named.<locals>.begin\)  sleep in nap \(<string>:13\)", text), text
+    assert re.search(r"\d+ napper \(Thread-\d+ \(begin\)\)  sleep in nap \(<string>:13\)", text), text
     assert re.search(rf"{pid} python3", text) and re.search(r"^.*  {4}\d+ sleep  sleep in ", text, re.MULTILINE), text
     assert "\x1b" not in text and "?[31m漢??" in text, text
 
