@@ -101,7 +101,7 @@ $(BUILD)/%.o: %.cpp
 
 # Built in by the assembler, of which the compiler does not tell.
 $(BUILD)/daemon/api/api_schema.o: daemon/api/api_schema.json
-$(BUILD)/daemon/api/pages.o: daemon/api/live.html
+$(BUILD)/daemon/http/pages.o: daemon/http/live.html
 $(BUILD)/include/page/flame_graph_page.o: include/page/flamegraph.html
 
 # The version is compiled in: what holds it is made anew when it changes.

@@ -15,11 +15,11 @@
 #include "daemon/api/api_rules.h"
 #include "daemon/api/api_series.h"
 #include "daemon/api/api_status.h"
-#include "daemon/api/denials.h"
+#include "daemon/http/denials.h"
 #include "daemon/api/lease.h"
 #include "daemon/os/limits.h"
-#include "daemon/api/metrics.h"
-#include "daemon/api/pages.h"
+#include "daemon/metrics/metrics.h"
+#include "daemon/http/pages.h"
 #include "daemon/os/json_text.h"
 
 #define DEFAULT_ENDED_IDLE_S   300

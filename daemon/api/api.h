@@ -3,10 +3,10 @@
 #ifndef STAKEOUT_API_H
 #define STAKEOUT_API_H
 
-#include "daemon/api/category_windows.h"
+#include "daemon/metrics/category_windows.h"
 #include "daemon/engine/engine.h"
 #include "daemon/history/history.h"
-#include "daemon/api/http_server.h"
+#include "daemon/http/http_server.h"
 #include "daemon/rules/match_scan.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"

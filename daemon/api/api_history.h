@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "daemon/history/history.h"
-#include "daemon/api/http_server.h"
+#include "daemon/http/http_server.h"
 #include "stakeout/error.h"
 
 struct history_range {

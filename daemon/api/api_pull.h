@@ -4,7 +4,7 @@
 #define STAKEOUT_API_PULL_H
 
 #include "daemon/engine/engine.h"
-#include "daemon/api/http_server.h"
+#include "daemon/http/http_server.h"
 #include "daemon/api/lease.h"
 
 /* The request's argument `pid`; 0: it has none. -EINVAL. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "daemon/engine/engine.h"
-#include "daemon/api/http_server.h"
+#include "daemon/http/http_server.h"
 #include "daemon/rules/match_scan.h"
 #include "stakeout/error.h"
 

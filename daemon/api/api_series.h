@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "daemon/api/category_counters.h"
-#include "daemon/api/http_server.h"
+#include "daemon/metrics/category_counters.h"
+#include "daemon/http/http_server.h"
 #include "daemon/history/history.h"
 #include "stakeout/error.h"
 

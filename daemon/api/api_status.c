@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/api/api_json.h"
-#include "daemon/api/denials.h"
+#include "daemon/http/denials.h"
 #include "daemon/os/limits.h"
 #include "daemon/os/bounded_call.h"
 #include "daemon/os/privileges.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "daemon/api/category_counters.h"
+#include "daemon/metrics/category_counters.h"
 #include "daemon/os/clock.h"
 #include "profile/category_rules.h"
 #include "tests/unit/made_profile.h"

@@ -16,7 +16,7 @@
 
 #include "daemon/api/api.h"
 #include "daemon/api/api_json.h"
-#include "daemon/api/listen_socket.h"
+#include "daemon/http/listen_socket.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/http_probe.h"
 

@@ -22,7 +22,7 @@
 #include "client/session/session.h"
 #include "client/session/target.h"
 #include "daemon/api/api.h"
-#include "daemon/api/listen_socket.h"
+#include "daemon/http/listen_socket.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/http_probe.h"
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/api/category_counters.h"
-#include "daemon/api/category_windows.c"
+#include "daemon/metrics/category_counters.h"
+#include "daemon/metrics/category_windows.c"
 #include "daemon/os/clock.h"
 #include "daemon/os/log.h"
 #include "profile/category_verdict.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/api/denials.h"
+#include "daemon/http/denials.h"
 #include "daemon/os/limits.h"
 
 static char text[16384];

@@ -20,7 +20,7 @@
 #include "client/commands/commands.h"
 #include "client/session/message.h"
 #include "daemon/api/api.h"
-#include "daemon/api/listen_socket.h"
+#include "daemon/http/listen_socket.h"
 #include "daemon/profile/profile_builder.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/http_probe.h"

@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/api/heartbeat.h"
-#include "daemon/api/http_server.h"
-#include "daemon/api/listen_socket.h"
+#include "daemon/http/heartbeat.h"
+#include "daemon/http/http_server.h"
+#include "daemon/http/listen_socket.h"
 #include "tests/unit/http_probe.h"
 
 static unsigned asked;

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/api/http_server.h"
-#include "daemon/api/listen_socket.h"
+#include "daemon/http/http_server.h"
+#include "daemon/http/listen_socket.h"
 #include "tests/unit/http_probe.h"
 
 #define OTHER_USER 65534

@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/api/http_server.h"
-#include "daemon/api/tcp_door.h"
+#include "daemon/http/http_server.h"
+#include "daemon/http/tcp_door.h"
 #include "tests/unit/http_probe.h"
 
 #define SECRET "0123456789abcdef"

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/api/metrics.h"
-#include "daemon/api/metrics_text.h"
+#include "daemon/metrics/metrics.h"
+#include "daemon/metrics/metrics_text.h"
 #include "stakeout/cuda_api.h"
 #include "tests/unit/made_profile.h"
 
@@ -38,7 +38,7 @@ int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct 
 	return 0;
 }
 
-/* What daemon/api/category_windows.c would ask, which has no part in this. */
+/* What daemon/metrics/category_windows.c would ask, which has no part in this. */
 int engine__info(struct engine *engine, uint32_t id, struct target_info *out)
 {
 	return -ENOENT;

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/api/peer.h"
+#include "daemon/http/peer.h"
 
 #define USER  54321
 #define GROUP 54322

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/api/tcp_door.h"
-#include "daemon/api/token.h"
+#include "daemon/http/tcp_door.h"
+#include "daemon/http/token.h"
 
 #define SECRET "0123456789abcdefXYZ=="
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/pages.h"
+#include "daemon/http/pages.h"
 
 #include <microhttpd.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 /* The assembler reads the file, by its path below the directory that the compiler runs in: the repository's. */
 __asm__(".pushsection .rodata\n"
 	"live_page_begin:\n"
-	".incbin \"daemon/api/live.html\"\n"
+	".incbin \"daemon/http/live.html\"\n"
 	".byte 0\n"
 	".popsection\n");
 

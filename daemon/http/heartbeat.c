@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/heartbeat.h"
+#include "daemon/http/heartbeat.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "daemon/api/category_counters.h"
+#include "daemon/metrics/category_counters.h"
 #include "daemon/engine/engine.h"
 #include "daemon/rules/match_table.h"
 
@@ -44,14 +44,14 @@ struct metrics_target {
 	json_t *cuda;  /* of engine__cuda(), owned; NULL: its calls are not timed */
 };
 
-/* The part that daemon/api/metrics_categories.c renders: CPU time by category, of targets that have counters. */
+/* The part that daemon/metrics/metrics_categories.c renders: CPU time by category, of targets that have counters. */
 void metrics_categories__print(struct category_counters *counters, const struct metrics_target *targets, size_t n,
 			       FILE *out);
-/* The part that daemon/api/metrics_labels.c renders: what is known of targets in words, and the rules. */
+/* The part that daemon/metrics/metrics_labels.c renders: what is known of targets in words, and the rules. */
 void metrics_labels__print(const struct metrics_target *targets, size_t n, FILE *out);
 void metrics_labels__print_rules(const struct match_rule_info *rules, size_t n, FILE *out);
 
-/* The part that daemon/api/metrics_cuda.c renders: calls, errors, losses, GPUs. -ENOMEM. */
+/* The part that daemon/metrics/metrics_cuda.c renders: calls, errors, losses, GPUs. -ENOMEM. */
 int metrics_cuda__print(const struct metrics_target *targets, size_t n, FILE *out);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/metrics.h"
+#include "daemon/metrics/metrics.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/api/metrics_text.h"
+#include "daemon/metrics/metrics_text.h"
 #include "stakeout/abi.h"
 
 static const char *const truncation_words[] = {

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/api/peer.h"
-#include "daemon/api/token.h"
+#include "daemon/http/peer.h"
+#include "daemon/http/token.h"
 #include "daemon/os/limits.h"
 #include "daemon/os/process_access.h"
 #include "stakeout/cleanup.h"

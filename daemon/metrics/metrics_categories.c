@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/metrics.h"
-#include "daemon/api/metrics_text.h"
+#include "daemon/metrics/metrics.h"
+#include "daemon/metrics/metrics_text.h"
 
 #define NAME "stakeout_target_category_cpu_seconds_total"
 

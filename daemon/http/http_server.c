@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/http_server.h"
+#include "daemon/http/http_server.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/api/denials.h"
+#include "daemon/http/denials.h"
 #include "daemon/os/limits.h"
-#include "daemon/api/pages.h"
-#include "daemon/api/peer.h"
+#include "daemon/http/pages.h"
+#include "daemon/http/peer.h"
 
 /* A body beyond its limit is read on this far, so that its sender gets to read the answer. */
 #define DRAIN_BYTES (16 * HTTP_MAX_BODY_BYTES)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/tcp_door.h"
+#include "daemon/http/tcp_door.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <inttypes.h>
 
-#include "daemon/api/metrics.h"
-#include "daemon/api/metrics_text.h"
+#include "daemon/metrics/metrics.h"
+#include "daemon/metrics/metrics_text.h"
 
 /* Not there where it is not known. */
 static struct metrics_label known(const char *name, const char *value)

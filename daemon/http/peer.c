@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/peer.h"
+#include "daemon/http/peer.h"
 
 #include <errno.h>
 #include <stdlib.h>

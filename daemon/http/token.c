@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/token.h"
+#include "daemon/http/token.h"
 
 #include <errno.h>
 #include <fcntl.h>

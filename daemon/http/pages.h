@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "daemon/api/http_server.h"
+#include "daemon/http/http_server.h"
 
 /* The page at a path, with the headers that keep it to its own origin. False: there is none; *reply is untouched. */
 bool pages__get(const char *path, struct http_reply *reply);

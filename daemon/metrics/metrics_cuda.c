@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/api/metrics.h"
-#include "daemon/api/metrics_text.h"
+#include "daemon/metrics/metrics.h"
+#include "daemon/metrics/metrics_text.h"
 #include "stakeout/cuda_names.h"
 
 #define FINITE_BUCKETS (METRICS_BUCKETS - 1)

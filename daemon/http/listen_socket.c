@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/listen_socket.h"
+#include "daemon/http/listen_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>

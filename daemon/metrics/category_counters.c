@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/category_counters.h"
+#include "daemon/metrics/category_counters.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/metrics_text.h"
+#include "daemon/metrics/metrics_text.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "daemon/api/denials.h"
+#include "daemon/http/denials.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * holds what its window has counted. So a thread looks each second for targets that ended and for windows that nobody
  * asks for any more. It sleeps as long as no windows are taken.
  */
-#include "daemon/api/category_windows.h"
+#include "daemon/metrics/category_windows.h"
 
 #include <errno.h>
 #include <pthread.h>
