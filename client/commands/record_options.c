@@ -98,7 +98,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
 		  "where to write; '-' is standard output (a new file\nstakeout-NAME-PID-TIME.pb.gz)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
-		  "folded, html (a flame graph), speedscope, firefox or\npprof (by the ending of FILE: .folded .txt, .html,\n"
+		  "folded, html (a flame graph), speedscope, firefox or\n"
+		  "pprof (by the ending of FILE: .folded .txt, .html,\n"
 		  ".speedscope.json, .firefox.json .json.gz,\n.pb.gz .pprof .pb; else folded; without FILE pprof)" },
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),

@@ -390,7 +390,7 @@ static int write_gzip(const char *text, size_t length, FILE *out)
 		fwrite(chunk, 1, sizeof(chunk) - z.avail_out, out);
 	} while (ret == Z_OK && !ferror(out));
 	deflateEnd(&z);
-	return 0;
+	return ret == Z_STREAM_END && !ferror(out) ? 0 : -EIO;
 }
 
 int render__firefox_gzip(const struct profile *profile, const struct render_options *options, FILE *out,
@@ -407,7 +407,9 @@ int render__firefox_gzip(const struct profile *profile, const struct render_opti
 	ret = ret ?: write_gzip(text, length, out);
 	if (ret == -ENOMEM)
 		return stack_table__say(ret, "the Firefox profile", err);
-	if (!ret && (fflush(out) || ferror(out)))
+	if (!ret && fflush(out))
+		ret = -EIO;
+	if (ret == -EIO)
 		return so_err(err, -EIO, "cannot write the Firefox profile: %s", strerror(errno ? errno : EIO));
 	return ret;
 }

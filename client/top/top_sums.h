@@ -22,7 +22,7 @@ enum top_part {
 struct top_thread {
 	int64_t pid, tid;
 	double ns[TOP_PARTS];
-	uint32_t comm, role;  /* texts; role: the name of a Python thread, else what it was started to do, or TOP_NO_TEXT */
+	uint32_t comm, role;  /* texts; of a Python thread its name, else what it was started to do; or TOP_NO_TEXT */
 	uint32_t state, line; /* texts: where most of the newest profile's time went; TOP_NO_TEXT: not seen in it */
 	double place_ns;
 };

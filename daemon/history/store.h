@@ -216,8 +216,8 @@ struct store_window_info {
 typedef int store_window_fn(void *data, const struct store_window_info *window, struct so_error *err);
 
 /*
- * The same windows one after the other, by their begin; of a sum that is longer than longest_ns the parts instead, where
- * they are still there. Errors as store__profile()'s. Memory: one window's at a time.
+ * The same windows one after the other, by their begin; of a sum that is longer than longest_ns the parts instead,
+ * where they are still there. Errors as store__profile()'s. Memory: one window's at a time.
  */
 int store__windows(struct store *store, const struct store_query *query, int64_t longest_ns, store_window_fn *take,
 		   void *data, struct store_span *span, struct so_error *err);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Answers over a range. Of a sum and its parts, the sum is read where it lies within the range and the parts where it
- * does not, or is longer than what is asked for: a window counts if the sum above it does not fit so, and either fits itself
- * or has no parts any more. Sums nest, so exactly one window of each line from a part up to its last sum counts. One statement
- * reads one state of the database, whatever is written meanwhile.
+ * does not, or is longer than what is asked for: a window counts if the sum above it does not fit so, and either fits
+ * itself or has no parts any more. Sums nest, so exactly one window of each line from a part up to its last sum counts.
+ * One statement reads one state of the database, whatever is written meanwhile.
  */
 #include <errno.h>
 #include <string.h>

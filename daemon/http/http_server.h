@@ -64,7 +64,8 @@ struct http_server;
  * listen_fd is the server's from here on, also on failure. Requests of members of group come as root's (PEER_NO_GROUP:
  * none). token NULL: a Unix socket. Otherwise a TCP one, where nobody says who the peer is: a request whose
  * Authorization header does not match is answered 401 before its body is read, or with one of the pages that are for
- * everyone (pages.h); one that does comes as root's, read-only. Up to HTTP_MAX_CONNECTIONS, not counted by user. The token stays the caller's and must live longer.
+ * everyone (pages.h); one that does comes as root's, read-only. Up to HTTP_MAX_CONNECTIONS, not counted by user. The
+ * token stays the caller's and must live longer.
  */
 int http_server__start(int listen_fd, gid_t group, const struct token *token, http_handler_fn *handler, void *context,
 		       struct http_server **out, struct so_error *err);

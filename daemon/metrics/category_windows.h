@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Takes the windows of kept targets for their counters by category (daemon/metrics/category_counters.h) where no history
+ * Takes the windows of kept targets for their counters by category (category_counters.h) where no history
  * takes them: when somebody asks for the counters, and once at a target's end. Where nobody has asked yet, nothing is
  * done. Once somebody has, a window that nobody asks for is taken all the same: when it is CATEGORY_WINDOWS_IDLE_NS
  * old, or its target begins a new generation of samples and the window would have to hold on to the old one.

@@ -14,7 +14,7 @@
 
 /* It takes reading the process's memory, or its map for a page fault: some 0.1 ms. */
 bool waited_file__is_dear(const struct so_thread *thread);
-/* Its path as the process has it or gave it, the end of a long one, into path[]; false: it waits for no file. Without a lock. */
+/* Its path as the process has it or gave it, the end of a long one, into path[]; false: it waits for none. Without a lock. */
 bool waited_file__path(pid_t tgid, const struct so_thread *thread, char path[WAITED_FILE_BYTES]);
 
 #endif
