@@ -96,19 +96,33 @@ size_t thread_names__due(const struct thread_names *names, uint64_t now_ns, pid_
 	return n;
 }
 
-void thread_names__set(struct thread_names *names, pid_t tgid, uint32_t tid, const char *text, uint64_t now_ns)
+static struct named_thread *note_asked(struct thread_names *names, pid_t tgid, uint32_t tid, uint64_t now_ns)
 {
 	struct named_thread *name = find(names, tgid, tid);
 
 	if (!name)
-		return;
+		return NULL;
 	name->asked_ns = now_ns;
-	name->gone = !text;
+	name->gone = false;
 	name->distance_ns = name->distance_ns ? 2 * name->distance_ns : FIRST_DISTANCE_NS;
 	if (name->distance_ns > MAX_DISTANCE_NS)
 		name->distance_ns = MAX_DISTANCE_NS;
-	if (text)
+	return name;
+}
+
+void thread_names__set(struct thread_names *names, pid_t tgid, uint32_t tid, const char *text, uint64_t now_ns)
+{
+	struct named_thread *name = note_asked(names, tgid, tid, now_ns);
+
+	if (name && text)
 		snprintf(name->text, sizeof(name->text), "%s", text);
+	else if (name)
+		name->gone = true;
+}
+
+void thread_names__unread(struct thread_names *names, pid_t tgid, uint32_t tid, uint64_t now_ns)
+{
+	note_asked(names, tgid, tid, now_ns);
 }
 
 const char *thread_names__get(const struct thread_names *names, pid_t tgid, uint32_t tid)

@@ -41,6 +41,8 @@ bool thread_names__seen(struct thread_names *names, pid_t tgid, uint32_t tid, co
 size_t thread_names__due(const struct thread_names *names, uint64_t now_ns, pid_t *tgid, uint32_t *tids);
 /* It was asked. text: NULL: there is no such thread any more, and its name stays what it was. */
 void thread_names__set(struct thread_names *names, pid_t tgid, uint32_t tid, const char *text, uint64_t now_ns);
+/* It was asked, and could not be read: its name stays what it was. */
+void thread_names__unread(struct thread_names *names, pid_t tgid, uint32_t tid, uint64_t now_ns);
 
 /* NULL: it has none that is known. names may be NULL. */
 const char *thread_names__get(const struct thread_names *names, pid_t tgid, uint32_t tid);

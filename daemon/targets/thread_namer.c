@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/targets/thread_namer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,9 +68,11 @@ size_t thread_namer__read(pid_t tgid, const struct python_process *python, struc
 	reading->tgid = tgid;
 	reading->until_ns = clock__now_ns() + most_ns;
 	for (; i < n; i++) {
-		/* What cannot be read now has no name. */
-		if (threads[i].fsbase)
-			python_thread__name(&memory, python, threads[i].fsbase, threads[i].text);
+		if (threads[i].fsbase) {
+			int ret = python_thread__name(&memory, python, threads[i].fsbase, threads[i].text);
+
+			threads[i].unread = ret && ret != -ENOENT;
+		}
 		/* This one may be cut short. */
 		if (clock__now_ns() >= reading->until_ns) {
 			threads[i].text[0] = '\0';
@@ -166,9 +169,15 @@ static void keep(struct thread_namer *namer, const struct asking *a, size_t n)
 	/* One that takes all the time there is comes after the others. */
 	if (!n)
 		thread_names__set(&t->thread_names, a->tgid, a->threads[0].tid, NULL, clock__now_ns());
-	for (size_t i = 0; i < n; i++)
-		thread_names__set(&t->thread_names, a->tgid, a->threads[i].tid,
-				  a->threads[i].fsbase ? a->threads[i].text : NULL, clock__now_ns());
+	for (size_t i = 0; i < n; i++) {
+		const struct thread_to_name *thread = &a->threads[i];
+
+		if (thread->unread)
+			thread_names__unread(&t->thread_names, a->tgid, thread->tid, clock__now_ns());
+		else
+			thread_names__set(&t->thread_names, a->tgid, thread->tid, thread->fsbase ? thread->text : NULL,
+					  clock__now_ns());
+	}
 }
 
 /* With the lock, which is let go meanwhile. */

@@ -27,6 +27,7 @@ bool thread_namer__work(struct thread_namer *namer);
 struct thread_to_name {
 	uint32_t tid;
 	uint64_t fsbase; /* 0: there is no such thread */
+	bool unread;     /* it may have a name, which could not be read now */
 	char text[PYTHON_THREAD_NAME_BYTES];
 };
 /*
