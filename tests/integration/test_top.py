@@ -73,6 +73,7 @@ class Screen:
 
     @staticmethod
     def _login(slave):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, or what runs the tests, may have it ignored
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         for fd in range(3):
