@@ -44,6 +44,11 @@ def sums_of(daemon, path):
     return [sum(column) for column in zip(*values)]
 
 
+def covered_ns(history):
+    """Time from a target's first window to its last one; 0 before there is one."""
+    return history["last_ns"] - history["first_ns"] if history["first_ns"] else 0
+
+
 def watched():
     """A daemon with a history of a Python program in wall time and of one with CUDA calls, both ended; and one that runs."""
     folder = os.path.join(workload("cuda"), "ibt")
@@ -56,7 +61,7 @@ def watched():
     watch(daemon, lives)
     calls.process.stdin.write(b"\n")
     calls.process.stdin.flush()
-    wait_until(lambda: history_of(daemon, waits)["last_ns"] - history_of(daemon, waits)["first_ns"] > 6e9, "six windows", step=0.3)
+    wait_until(lambda: covered_ns(history_of(daemon, waits)) > 6e9, "six windows", step=0.3)
     key = history_of(daemon, calls)["key"]
 
     def has_calls():
