@@ -20,16 +20,17 @@ V   ?=
 Q   := $(if $(filter-out 0,$(V)),,@)
 say = $(if $(Q),@printf '  %-8s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$@)')
 
-# SANITIZE=1 builds everything in user space with ASan and UBSan.
+# SANITIZE=1 builds everything in user space with ASan and UBSan, SANITIZE=thread with TSan.
 SANITIZE ?=
+SANITIZERS := $(if $(SANITIZE),$(if $(filter thread,$(SANITIZE)),thread,address -fsanitize=undefined))
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter -Werror
 CFLAGS  ?= -O2 -g
 ALL_CFLAGS := -std=gnu11 $(WARN) $(CFLAGS) -D_GNU_SOURCE -DSTAKEOUT_VERSION='"$(VERSION)"' -I. -Iinclude -I$(BUILD) -I$(BUILD)/gen \
 	-fno-omit-frame-pointer
 LDFLAGS ?=
 ifneq ($(SANITIZE),)
-ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined
-LDFLAGS += -fsanitize=address,undefined
+ALL_CFLAGS += -fsanitize=$(SANITIZERS) -fno-sanitize-recover=undefined
+LDFLAGS += -fsanitize=$(SANITIZERS)
 endif
 
 LIBS_DAEMON := -lbpf -lsqlite3 -lcapstone -ldw -lelf -llzma -lzstd -lz -lmicrohttpd -ljansson -lprotobuf-c -liberty -lre2 -lstdc++ \
