@@ -91,7 +91,7 @@ static void what_hangs(void **state)
 	pthread_mutex_lock(&gate);
 	for (unsigned i = 0; i < 3; i++)
 		ret[i] = open_for(USER, "/hangs/file");
-	before = n_opened;
+	before = __atomic_load_n(&n_opened, __ATOMIC_RELAXED);
 	ret[3] = open_for(USER, "/file");
 	other += open_for(OTHER, "/file") == 0;
 	other += open_for(0, "/file") == 0;
