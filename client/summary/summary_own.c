@@ -11,7 +11,6 @@
 #include "stakeout/array.h"
 
 #define CLEARLY_MORE  1.1
-#define FEW_SAMPLES   100
 #define PLACES        3 /* named as those to look at */
 #define WORTH_PERCENT 0.05
 
@@ -119,6 +118,12 @@ static void print_place(const char *before, const char *text, size_t length, con
 	fprintf(out, " %.1f %%", summary__percent(share, &scope->total));
 }
 
+static bool is_named(const struct row *row, const struct names *functions, size_t name)
+{
+	return intern__length(&functions->texts, name) == row->length &&
+	       !memcmp(intern__key(&functions->texts, name), row->text, row->length);
+}
+
 /* "  look at: step (train.py:7), whose time is in dgemm (libopenblas.so) 60.0 %, step (train.py) 25.0 %" */
 static int print_line_place(const struct row *row, const struct names *functions, const struct scope *scope, FILE *out)
 {
@@ -136,6 +141,9 @@ static int print_line_place(const struct row *row, const struct names *functions
 			if (leaves[i].samples > leaves[best].samples)
 				best = i;
 		if (!leaves[best].samples || (shown && summary__percent(&leaves[best], &scope->total) < WORTH_PERCENT))
+			break;
+		/* Without source lines the place is a function, which may be all that there is to say. */
+		if (!shown && is_named(row, functions, best) && leaves[best].samples == row->self.samples)
 			break;
 		print_place(shown ? ", " : "; its time is in ", intern__key(&functions->texts, best),
 			    intern__length(&functions->texts, best), &leaves[best], scope, out);
@@ -177,20 +185,6 @@ static bool line_leads(const struct row *line, const struct category_row *catego
 	return !strcmp(category->kind, "leftover") || samples >= (double)category->share.samples / 2;
 }
 
-/* Looks in wall time are so many a second; samples are counted one by one. */
-static void print_how_sure(const struct scope *scope, FILE *out)
-{
-	const struct profile *profile = scope->profile;
-	double each = profile->observation > 0 ? profile->observation : 1,
-	       n = (double)scope->total.samples / (profile->wall ? each : 1);
-
-	fprintf(out, "  how sure: within the interval in 95 of 100 cases, by %.0f %s%s", n,
-		profile__comment(profile, "event") ? "call" : "sample", n < 1.5 ? "" : "s");
-	if (n < FEW_SAMPLES)
-		fprintf(out, "; that is few: look for longer, or more often");
-	fputc('\n', out);
-}
-
 int summary_own__print_verdict(const struct rows *own, const struct category_table *categories,
 			       const struct names *functions, const struct scope *scope, FILE *out)
 {
@@ -216,25 +210,42 @@ int summary_own__print_verdict(const struct rows *own, const struct category_tab
 		fprintf(out, ", %.2f %s s", share->ns / 1e9, scope->profile->wall ? "wall" : "CPU");
 	summary__plain(scope, out);
 	fputc('\n', out);
-	print_how_sure(scope, out);
+	summary__how_sure(scope, scope->total.samples, out);
 	if (line)
 		return print_line_place(line, functions, scope, out);
 	print_category_place(category, scope, out);
 	return 0;
 }
 
+static bool has_lines(const struct rows *own, const struct profile *profile)
+{
+	for (size_t i = 0; i < own->n; i++)
+		if (*profile->lines[own->list[i].line].filename)
+			return true;
+	return false;
+}
+
 void summary_own__print(const struct rows *own, const struct scope *scope, FILE *out)
 {
+	bool lines = has_lines(own, scope->profile);
 	size_t n = 0;
 
 	if (!own->n)
 		return;
-	summary__title(scope, "Your own lines, each with all that it calls in others' code", out);
-	fprintf(out, "  share  [95 %% interval]  %s function (file:line)\n", summary__seconds_head(scope));
+	summary__title(scope,
+		       lines ? "Your own lines, each with all that it calls in others' code"
+			     : "Functions outside the system's libraries, each with all that it calls in these",
+		       out);
+	fprintf(out, "  share  [95 %% interval]  %s function (%s)\n", summary__seconds_head(scope),
+		lines ? "file:line" : "program or library; no source lines are known");
 	for (; n < own->n && n < scope->style->top; n++) {
 		summary__print_share(&own->list[n].self, scope, out);
 		summary__print_cell(scope, SUMMARY_SHARE_COLUMNS, own->list[n].text, own->list[n].length, out);
 		fputc('\n', out);
 	}
-	summary__print_rest(own, n, own->n - n == 1 ? "line" : "lines", out);
+	summary__print_rest(own, n,
+			    lines             ? own->n - n == 1 ? "line" : "lines"
+			    : own->n - n == 1 ? "function"
+					      : "functions",
+			    out);
 }

@@ -45,6 +45,8 @@ void summary__print_share(const struct share *share, const struct scope *scope, 
 
 /* Of a page: a blank line, and what the table below is. */
 void summary__title(const struct scope *scope, const char *text, FILE *out);
+/* The second line of a verdict: how well the interval is known that so many samples (of the profile's) gave. */
+void summary__how_sure(const struct scope *scope, int64_t samples, FILE *out);
 /* Nothing without colour. */
 void summary__bold(const struct scope *scope, FILE *out);
 void summary__plain(const struct scope *scope, FILE *out);

@@ -13,6 +13,7 @@
 #define SHORT_COLUMNS 56
 #define ID_DIGITS     64 /* of a container (daemon/processes/process_labels.h) */
 #define ID_COLUMNS    12
+#define FEW_SAMPLES   100
 
 void summary__interval(const struct profile *profile, int64_t hits, int64_t total, char text[32])
 {
@@ -76,6 +77,19 @@ void summary__title(const struct scope *scope, const char *text, FILE *out)
 	summary__bold(scope, out);
 	fputs(text, out);
 	summary__plain(scope, out);
+	fputc('\n', out);
+}
+
+/* Looks in wall time are so many a second; samples are counted one by one. */
+void summary__how_sure(const struct scope *scope, int64_t samples, FILE *out)
+{
+	const struct profile *profile = scope->profile;
+	double each = profile->wall && profile->observation > 0 ? profile->observation : 1, n = (double)samples / each;
+	const char *what = profile->wall ? "look" : profile__comment(profile, "event") ? "call" : "sample";
+
+	fprintf(out, "  how sure: within the interval in 95 of 100 cases, by %.0f %s%s", n, what, n < 1.5 ? "" : "s");
+	if (n < FEW_SAMPLES)
+		fprintf(out, "; that is few: look for longer, or more often");
 	fputc('\n', out);
 }
 

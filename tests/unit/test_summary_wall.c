@@ -156,10 +156,12 @@ static void as_text(void **state)
 	summary_wall__print(wall, out);
 	fclose(out);
 	assert_string_equal(
-		text, "5 threads ran 3.10 s in 10.0 s (31 % of one CPU); of their wall time, 50.0 s:\n"
+		text, "largest: lock in consume (loop.py:12), 60.0 % [53.1, 66.5] of the time of eater-7/9, the busiest "
+		      "thread\n"
+		      "  how sure: within the interval in 95 of 100 cases, by 200 looks\n"
+		      "  look at: consume (loop.py:12) 60.0 %; meanwhile keeper-7/10: sleep in hold (slow.py:40)\n"
+		      "5 threads ran 3.10 s in 10.0 s (31 % of one CPU); of their wall time, 50.0 s:\n"
 		      "  idle 39.8 %, sleep 38.0 %, lock 12.0 %, running 6.2 %, gil 3.0 %, runnable 1.0 %\n"
-		      "the busiest, eater-7/9, ran 20.0 % of its time; it waits mostly for lock in consume "
-		      "(loop.py:12), 60.0 %\n"
 		      " running  runnable  waiting    wall s  thread, and what it mostly waits for\n"
 		      "  20.0 %     5.0 %    75.0 %     10.00  eater-7/9  lock in consume (loop.py:12)\n"
 		      "  10.0 %     0.0 %    90.0 %     10.00  keeper-7/10  sleep in hold (slow.py:40)\n"
