@@ -60,6 +60,33 @@ def step():
 print('ready', flush=True)
 while True: step(); sum(range(999))
 """
+LOGGING = """
+import io, logging
+log = logging.getLogger('train')
+log.addHandler(logging.StreamHandler(io.StringIO()))
+log.setLevel(logging.DEBUG)
+def step(n):
+    for i in range(n): log.debug('step %d of %d: loss %f', i, n, i / 7)  # HOT
+def rest(n):
+    return sum(range(n))
+print('ready', flush=True)
+while True: step(1000); rest(9999)
+"""
+QUEUE = """
+import queue, threading, time
+batches = queue.Queue(maxsize=4)
+def load():
+    while True:
+        time.sleep(0.05)
+        batches.put(bytes(30000))
+threading.Thread(target=load, daemon=True).start()
+def train():
+    while True:
+        batch = batches.get()  # HOT
+        sum(i * i for i in range(len(batch)))
+print('ready', flush=True)
+train()
+"""
 GIL = """
 import threading, time
 def hog():
@@ -90,9 +117,9 @@ def hot_line(source):
     return next(i + 1 for i, line in enumerate(source.splitlines()) if "HOT" in line)
 
 
-def record(target):
+def record(target, *options):
     path = os.path.join(temporary_dir(), "first.pb.gz")
-    result = run([STAKEOUT, "record", "-q", "-p", target.pid, "-d", "3", "-r", "499", "-o", path])
+    result = run([STAKEOUT, "record", "-q", "-p", target.pid, "-d", "3", "-r", "499", "-o", path, *options])
     assert result.returncode == 0, result.stderr
     return path
 
@@ -109,14 +136,18 @@ def check_verdict(path, place):
     return text
 
 
+def program(source):
+    path = os.path.join(temporary_dir(), "program.py")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(source)
+    return Target([PYTHON, path])
+
+
 def look(source, module=None):
     need_bpf()
     if module:
         need_module(module)
-    path = os.path.join(temporary_dir(), "program.py")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(source)
-    return check_verdict(record(Target([PYTHON, path])), f"(program.py:{hot_line(source)})")
+    return check_verdict(record(program(source)), f"(program.py:{hot_line(source)})")
 
 
 def test_python_arithmetic():
@@ -135,6 +166,24 @@ def test_numpy():
 @long
 def test_pytorch():
     look(TORCH, "torch")
+
+
+def test_logging():
+    need_bpf()
+    lines = run([STAKEOUT, "summary", record(program(LOGGING))]).stdout.splitlines()
+    match = re.match(r"largest: logging, ([\d.]+) % \[", lines[0])
+    assert match and float(match.group(1)) > 60, lines[:3]
+    assert lines[2].startswith(f"  look at: step (program.py:{hot_line(LOGGING)}) "), lines[:3]
+
+
+def test_a_wait_for_a_queue():
+    need_bpf()
+    first, sure, look_at = run([STAKEOUT, "summary", record(program(QUEUE), "--wall")]).stdout.splitlines()[:3]
+    place = re.escape(f"train (program.py:{hot_line(QUEUE)})")
+    match = re.match(rf"largest: lock in {place}, ([\d.]+) % \[.*\] of the time of python3.*, the busiest thread", first)
+    assert match and float(match.group(1)) > 60, first
+    assert re.match(r"  how sure: .* \d+ looks", sure), sure
+    assert re.search(rf"look at: {place} [\d.]+ %; meanwhile .*: sleep in load \(program.py:\d+\)", look_at), look_at
 
 
 def test_a_fight_for_the_gil():
