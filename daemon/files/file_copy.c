@@ -2,28 +2,16 @@
 #include "daemon/files/file_copy.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "daemon/os/limits.h"
-#include "daemon/os/proc_info.h"
+#include "daemon/os/served_file.h"
 #include "stakeout/cleanup.h"
-
-static bool is_served(pid_t pid, int fd)
-{
-	struct statfs fs;
-
-	if (fstatfs(fd, &fs))
-		return true;
-	return fs.f_type == FUSE_SUPER_MAGIC ||
-	       (fs.f_type == OVERLAYFS_SUPER_MAGIC && !proc_info__same_namespace(pid, "user"));
-}
 
 static int copy(int from, int to, uint64_t size)
 {
@@ -60,7 +48,7 @@ int file_copy__replace(pid_t pid, uid_t uid, int *fd)
 	uint64_t size;
 	int ret;
 
-	if (!is_served(pid, *fd))
+	if (!served_file(pid, *fd))
 		return 0;
 	made = memfd_create("copy of a target's file", MFD_CLOEXEC);
 	if (made < 0 || fstat(*fd, &st))

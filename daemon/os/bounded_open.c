@@ -2,14 +2,14 @@
 #include "daemon/os/bounded_open.h"
 
 #include <errno.h>
-#include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "daemon/os/bounded_call.h"
 #include "daemon/os/open_in_root.h"
+#include "daemon/os/served_file.h"
 #include "stakeout/cleanup.h"
 
 struct opening {
@@ -30,13 +30,17 @@ static void forget_opening(void *context)
 	free(o);
 }
 
+/* Of "/proc/PID/root"; 0: of "/". */
+static pid_t pid_of(const char *root)
+{
+	int pid;
+
+	return sscanf(root, "/proc/%d/root", &pid) == 1 ? pid : 0;
+}
+
 static bool is_users_program(const struct opening *o, int fd)
 {
-	struct statfs fs;
-
-	if (geteuid() || !o->has_reader || !o->reader.uid)
-		return false;
-	return fstatfs(fd, &fs) || fs.f_type == FUSE_SUPER_MAGIC;
+	return !geteuid() && o->has_reader && o->reader.uid && served_file(pid_of(o->root), fd);
 }
 
 static int open_and_try(const struct opening *o)

@@ -7,7 +7,9 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
+#include <sys/statfs.h>
 
 #include "daemon/os/bounded_call.c"
 #include "daemon/os/bounded_open.c"

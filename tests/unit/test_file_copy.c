@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <linux/magic.h>
 #include <string.h>
+#include <sys/statfs.h>
 
 #include "daemon/files/file_copy.c"
 
