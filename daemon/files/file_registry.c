@@ -183,12 +183,17 @@ static int prepare_table(struct file_registry *r, struct prepared_file *p)
 	return 0;
 }
 
+static struct debug_root debug_root_of(const struct file_registry *r, const struct slot *slot)
+{
+	return (struct debug_root){ r->debug_root, &slot->reader, slot->owner };
+}
+
 static void look_for_python(const struct file_registry *r, struct prepared_file *p)
 {
 	struct file_entry *entry = &p->slot->entry;
 	struct python_image image;
 	struct so_error why = { "" };
-	const struct debug_root root = { r->debug_root, &p->slot->reader };
+	const struct debug_root root = debug_root_of(r, p->slot);
 	int ret = python_image__read(p->fd, entry->path, &root, &image, &why);
 
 	if (ret == -ENOTSUP)
@@ -502,7 +507,7 @@ int file_registry__publish_learned(struct file_registry *r, uint32_t number)
 
 static struct elf_symbols *open_symbols(const struct file_registry *r, const struct slot *slot)
 {
-	const struct debug_root root = { r->debug_root, &slot->reader };
+	const struct debug_root root = debug_root_of(r, slot);
 	struct elf_symbols *symbols = NULL;
 
 	if (slot->fd >= 0)
@@ -603,29 +608,15 @@ void file_registry__set_source_lines(struct file_registry *r, struct source_line
 /* The file that is read, and where what belongs to it is looked for. */
 struct lines_of {
 	const struct slot *slot;
-	const struct debug_root root;
+	struct debug_root root;
 };
-
-/* Root's file is not to be read, together with others, from what another user says of it. A copy is the daemon's. */
-static bool is_of(int fd, uid_t owner)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && (!st.st_uid || st.st_uid == owner || st.st_uid == geteuid());
-}
 
 static int open_lines(void *context, bool quick, int fds[2])
 {
 	const struct lines_of *of = context;
-	int ret = debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, &of->root,
-					  quick, fds);
 
-	if (ret || (is_of(fds[0], of->slot->owner) && (fds[1] < 0 || is_of(fds[1], of->slot->owner))))
-		return ret;
-	close(fds[0]);
-	if (fds[1] >= 0)
-		close(fds[1]);
-	return -EACCES;
+	return debug_files__open_lines(of->slot->fd, of->slot->entry.elf.build_id, of->slot->entry.path, &of->root,
+				       quick, fds);
 }
 
 /* A file that could not be looked at (inode 0) cannot be distinguished from others. */
@@ -638,11 +629,12 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 				struct source_frames *out)
 {
 	struct slot *slot = registry_slot(r, number);
-	struct lines_of of = { slot, { r->debug_root, slot ? &slot->reader : NULL } };
+	struct lines_of of = { slot, { NULL } };
 
 	out->n = 0;
 	if (!may_have_lines(r, slot))
 		return 0;
+	of.root = debug_root_of(r, slot);
 	return source_lines__find(r->source_lines, &slot->source,
 				  &(struct source_opener){ open_lines, &of, slot->entry.path, slot->owner }, vaddr,
 				  deadline_ns, out);
@@ -651,11 +643,13 @@ int file_registry__source_lines(struct file_registry *r, uint32_t number, uint64
 void file_registry__prepare_lines(struct file_registry *r, uint32_t number)
 {
 	struct slot *slot = registry_slot(r, number);
-	struct lines_of of = { slot, { r->debug_root, slot ? &slot->reader : NULL } };
+	struct lines_of of = { slot, { NULL } };
 
-	if (may_have_lines(r, slot))
-		source_lines__prepare(r->source_lines, &slot->source,
-				      &(struct source_opener){ open_lines, &of, slot->entry.path, slot->owner });
+	if (!may_have_lines(r, slot))
+		return;
+	of.root = debug_root_of(r, slot);
+	source_lines__prepare(r->source_lines, &slot->source,
+			      &(struct source_opener){ open_lines, &of, slot->entry.path, slot->owner });
 }
 
 uint64_t file_registry__lines_patience_ns(const struct file_registry *r)

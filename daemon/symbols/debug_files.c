@@ -74,6 +74,16 @@ static bool same_file(int fd, const struct elf_image *image)
 	       a.st_ino == b.st_ino;
 }
 
+static int open_of(const struct debug_root *root, const char *path)
+{
+	_cleanup_close_ int fd = bounded_open(root->path, path, true, root->reader);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) || (st.st_uid && st.st_uid != root->owner && st.st_uid != geteuid())))
+		return -EACCES;
+	return TAKE_FD(fd);
+}
+
 static int open_by_build_id(const char *build_id, const struct debug_root *root)
 {
 	_cleanup_close_ int fd = -1;
@@ -84,7 +94,7 @@ static int open_by_build_id(const char *build_id, const struct debug_root *root)
 	if (strlen(build_id) < 3)
 		return -ENOENT;
 	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-	fd = bounded_open(root->path, path, true, root->reader);
+	fd = open_of(root, path);
 	if (fd < 0)
 		return fd;
 	if (elf_file__read(fd, &elf, NULL) < 0 || strcmp(elf.build_id, build_id) != 0)
@@ -95,7 +105,7 @@ static int open_by_build_id(const char *build_id, const struct debug_root *root)
 static int open_candidate(const char *path, const struct debuglink *link, const struct elf_image *image,
 			  const char *build_id, const struct debug_root *root)
 {
-	_cleanup_close_ int fd = bounded_open(root->path, path, true, root->reader);
+	_cleanup_close_ int fd = open_of(root, path);
 	struct elf_file elf;
 
 	/* A link may name the stripped file itself, where both are in one folder under one name. */
@@ -204,7 +214,7 @@ static int open_alternative(const struct elf_image *image, const struct elf_sect
 	size = section->sh_size - (uint64_t)length - 1;
 	if (size > sizeof(id) || elf_image__read(image, section->sh_offset + (uint64_t)length + 1, id, size))
 		return -ENOENT;
-	fd = bounded_open(root->path, name, true, root->reader);
+	fd = open_of(root, name);
 	return fd >= 0 && has_build_id(fd, id, size) ? TAKE_FD(fd) : -ENOENT;
 }
 

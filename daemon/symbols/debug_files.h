@@ -9,10 +9,14 @@
 
 #define DEBUG_FILES_MAX_CRC_BYTES (1ull << 30) /* a larger file is not taken by its checksum */
 
-/* Where debug files are looked up, and for whom: what the reader could not read is not found. */
+/*
+ * Where debug files are looked up, and for whom: what the reader could not read is not found, nor what is of neither
+ * the file's owner, nor root, nor the caller: nobody else says what is in it.
+ */
 struct debug_root {
 	const char *path;                 /* "/" or "/proc/PID/root" */
 	const struct file_reader *reader; /* NULL: root */
+	uid_t owner;                      /* of the file whose debug file it is */
 };
 
 /*

@@ -5,9 +5,10 @@ import re
 import stat
 import subprocess
 import time
+import zlib
 
 from harness import Daemon, Skip, at_exit, need_tool, spawn, temporary_dir
-from users import MALLORY, as_user, file_of, folder_of, program, start_as
+from users import ALICE, MALLORY, as_user, file_of, folder_of, program, start_as
 
 # What opens by itself: the daemon's own, and directories.
 UNFINISHED = " <unfinished ...>"
@@ -97,6 +98,28 @@ def test_roots_debug_file():
     folder = folder_of(MALLORY)
     secret = file_of(0, os.path.join(folder, "link.debug"), b"\x7fELF, and what nobody is to know", mode=0o600)
     assert secret not in look_at(with_sections(folder, gnu_debuglink=b"link.debug\0\0" + b"crc!"))
+
+
+def names_with_debug_file_of(uid):
+    """A stripped program of Mallory's, and whether its functions have the names that a debug file of `uid` has."""
+    folder = folder_of(MALLORY)
+    debug = os.path.join(folder, "link.debug")
+    subprocess.run([need_tool("objcopy"), "--only-keep-debug", program("split"), debug], check=True)
+    with open(debug, "rb") as f:
+        link = b"link.debug\0\0" + zlib.crc32(f.read()).to_bytes(4, "little")
+    os.chown(debug, uid, uid)
+    os.chmod(debug, 0o644)
+    path = with_sections(folder, gnu_debuglink=link)
+    os.chown(path, MALLORY, MALLORY)
+    recording = Daemon("--no-cache").record(start_as(MALLORY, [path, "600"]).pid, duration=1).check_totals()
+    assert recording.samples > 20, recording.stats
+    return recording.count("main") > 0
+
+
+def test_another_users_debug_file():
+    """Nobody but the program's owner and root says what its functions are called: a checksum is easily made."""
+    assert names_with_debug_file_of(MALLORY) and names_with_debug_file_of(0)
+    assert not names_with_debug_file_of(ALICE)
 
 
 def anonymous_code(pid):

@@ -70,7 +70,7 @@ static struct elf_symbols *open_at(const char *file, const char *path, const cha
 	int r;
 
 	assert_true(fd >= 0);
-	r = elf_symbols__open(fd, path, root ? &(struct debug_root){ root, NULL } : NULL, &symbols, &err);
+	r = elf_symbols__open(fd, path, root ? &(struct debug_root){ root, NULL, 0 } : NULL, &symbols, &err);
 	if (r < 0)
 		fail_msg("%s: %d %s", file, r, err.text);
 	return symbols;

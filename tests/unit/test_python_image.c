@@ -36,7 +36,7 @@ static int tear_down(void **state)
 	return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static const struct debug_root everywhere = { "/", NULL };
+static const struct debug_root everywhere = { "/", NULL, 0 };
 
 static int read_path(const char *path, const char *name, const char *debug_root, struct python_image *image,
 		     struct so_error *err)
@@ -44,7 +44,7 @@ static int read_path(const char *path, const char *name, const char *debug_root,
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	return python_image__read(fd, name ? name : path, debug_root ? &(struct debug_root){ debug_root, NULL } : NULL,
+	return python_image__read(fd, name ? name : path, debug_root ? &(struct debug_root){ debug_root, NULL, 0 } : NULL,
 				  image, err);
 }
 
