@@ -60,6 +60,8 @@ struct profile {
 	void *arena; /* owns everything */
 };
 
+#define PROFILE_NATIVE "[native]" /* a stack without Python frames, where only those are shown */
+
 #define PROFILE_WALL_UNIT_NS 1000 /* what a count of a wall profile is worth */
 
 #define PROFILE_MAX_BYTES (1ull << 30) /* uncompressed; more is refused */
