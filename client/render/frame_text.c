@@ -92,6 +92,12 @@ bool frame_text__is_unnamed(const struct profile_line *line)
 	return *line->mapping != '[' && (!*line->function || *line->function == '[');
 }
 
+/* Code that a just-in-time compiler has named, and its source. */
+static bool is_script(const struct profile_line *line)
+{
+	return !line->python && !line->kernel && !*line->mapping && *line->filename;
+}
+
 int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text)
 {
 	size_t from = text->length;
@@ -101,7 +107,7 @@ int frame_text__folded(const struct profile_line *line, bool without_line, struc
 		return ret;
 	if (text->length == from) {
 		ret = append_unknown(text, line);
-	} else if (line->python && *line->filename) {
+	} else if ((line->python && *line->filename) || is_script(line)) {
 		ret = append_string(text, " (");
 		ret = ret ?: text__append_clean(text, short_path__python(line->filename), ' ');
 		if (!ret)
@@ -119,7 +125,7 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 {
 	const char *file = line->kernel   ? "kernel"
 			   : line->python ? short_path__python(line->filename)
-					  : short_path(line->mapping);
+					  : short_path(is_script(line) ? line->filename : line->mapping);
 	size_t from = text->length;
 	int ret = text__append_clean(text, line->function, ' ');
 

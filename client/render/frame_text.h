@@ -14,7 +14,8 @@ bool frame_text__is_unnamed(const struct profile_line *line);
 /*
  * These append to the text; -ENOMEM.
  *
- * A frame of a folded stack: "function", "function (file.py:line)" in Python or without_line "function (file.py)",
+ * A frame of a folded stack: "function", "function (file.py:line)" in Python and in a script that a just-in-time
+ * compiler has named, or without_line "function (file.py)",
  * "[python:CAUSE]" for a Python frame without a source file, "function_[k]" in the kernel,
  * "[libname.so]" without a symbol, "[unknown]" without a mapping either; stakeout's own profiles have
  * "[libname.so+0xADDRESS]", by where the function begins, where that is known. A name that ends in a blank and a number
