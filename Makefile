@@ -39,7 +39,7 @@ LIBS_CLIENT := -lcurl -lmicrohttpd -ljansson -lprotobuf-c -lz -lre2 -lstdc++ -lp
 
 # A room is a folder; .design/rooms.md says which may use which.
 PROTO_C     := $(BUILD)/gen/stakeout/profile.pb-c.c
-SHARED_SRCS := $(wildcard include/page/*.c include/profile/*.c include/stakeout/*.c)
+SHARED_SRCS := $(wildcard include/cuda/*.c include/page/*.c include/profile/*.c include/stakeout/*.c)
 SHARED_CXX  := $(wildcard include/stakeout/*.cpp)
 DAEMON_SRCS := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_SRCS := $(wildcard client/*.c client/*/*.c)

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_text.h"
+#include "client/cuda/cuda_column.h"
+#include "cuda/cuda_text.h"
 #include "client/render/frame_text.h"
 #include "client/render/lines_missing.h"
 #include "client/session/message.h"
@@ -181,9 +182,9 @@ static void print_places(struct places *p, enum so_cuda_weight weight, FILE *out
 
 		weight_text(weight, (double)place->weight, text);
 		fprintf(out, "%5.1f %%  ", 100.0 * (double)place->weight / (double)p->total);
-		cuda_text__cell(text, 10, out);
+		cuda_column__cell(text, 10, out);
 		fputs("  ", out);
-		cuda_text__name(name ?: "?", NAME_COLUMNS, out);
+		cuda_column__name(name ?: "?", NAME_COLUMNS, out);
 		fputc('\n', out);
 	}
 	if (n > TOP_LINES)

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "client/cuda/cuda_table.h"
-#include "client/cuda/cuda_text.h"
+#include "client/cuda/cuda_column.h"
+#include "cuda/cuda_text.h"
 #include "client/render/lines_missing.h"
 #include "client/render/render.h"
 #include "stakeout/cuda_abi.h"
@@ -150,7 +151,7 @@ static void print_missing(const struct cuda_report *report, const struct cuda_vi
 			i + 1 == report->n_losses ? "\n" : "");
 	for (size_t i = 0; i < report->n_problems; i++) {
 		fprintf(out, "problem: ");
-		cuda_text__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
+		cuda_column__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
 	}
 	for (size_t i = 0; i < report->n_in_progress; i++) {
 		const struct so_cuda_in_progress_row *call = &report->in_progress[i];

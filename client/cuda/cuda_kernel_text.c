@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_text.h"
+#include "client/cuda/cuda_column.h"
 #include "stakeout/cleanup.h"
 
 #define ANONYMOUS "(anonymous namespace)::"
@@ -187,7 +187,7 @@ static bool fold_deepest(char *text)
 
 static bool is_longer(const char *text, unsigned columns)
 {
-	return columns && cuda_text__columns(text, strlen(text)) > columns;
+	return columns && cuda_column__width(text, strlen(text)) > columns;
 }
 
 /* The kernel's own: "at::native::fill<int>" becomes "fill<int>". */

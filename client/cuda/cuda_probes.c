@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "client/cuda/cuda_table.h"
-#include "client/cuda/cuda_text.h"
+#include "client/cuda/cuda_column.h"
+#include "cuda/cuda_text.h"
 #include "client/render/render.h"
 
 /* Widest names of a library's probes, so that columns stand below one another. */
@@ -14,7 +15,7 @@ struct widths {
 
 static unsigned columns_of(const char *text)
 {
-	return cuda_text__columns(text, strlen(text));
+	return cuda_column__width(text, strlen(text));
 }
 
 static struct widths measure(const struct cuda_library *library)
@@ -38,7 +39,7 @@ static void left_cell(const char *text, unsigned columns, FILE *out)
 {
 	unsigned own = columns_of(text);
 
-	cuda_text__name(text, columns, out);
+	cuda_column__name(text, columns, out);
 	fprintf(out, "%*s", own < columns ? (int)(columns - own) : 0, "");
 }
 
@@ -93,7 +94,7 @@ void cuda_table__probes(const struct cuda_report *report, const struct cuda_view
 	fputc('\n', out);
 	for (size_t i = 0; i < report->n_problems; i++) {
 		fprintf(out, "problem: ");
-		cuda_text__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
+		cuda_column__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
 	}
 	for (size_t i = 0; i < report->n_libraries; i++)
 		print_library(&report->libraries[i], view, out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/cuda/cuda_table.h"
+#include "cuda/cuda_json.h"
 
 /* 15 digits are what a double keeps of a decimal number; with 17, 0.1 would be written as 0.10000000000000001. */
 #define JSON_STYLE (JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15))

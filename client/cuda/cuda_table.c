@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "client/cuda/cuda_kernel_text.h"
-#include "client/cuda/cuda_text.h"
+#include "client/cuda/cuda_column.h"
+#include "cuda/cuda_text.h"
 
 #define LEAST_NAME   32  /* columns, however narrow the terminal */
 #define PIPE_NAME    140 /* where there is no terminal: names beyond that are folded */
@@ -20,7 +21,7 @@ static void count(uint64_t n, unsigned columns, FILE *out)
 	char text[CUDA_TEXT_BYTES];
 
 	cuda_text__count(n, text);
-	cuda_text__cell(text, columns, out);
+	cuda_column__cell(text, columns, out);
 }
 
 static void calls_of(uint64_t n, bool estimated, FILE *out)
@@ -28,7 +29,7 @@ static void calls_of(uint64_t n, bool estimated, FILE *out)
 	char text[CUDA_TEXT_BYTES + 1] = "~";
 
 	cuda_text__count(n, text + 1);
-	cuda_text__cell(estimated ? text : text + 1, COUNT_COLUMNS, out);
+	cuda_column__cell(estimated ? text : text + 1, COUNT_COLUMNS, out);
 }
 
 static void time_of(double ns, FILE *out)
@@ -36,7 +37,7 @@ static void time_of(double ns, FILE *out)
 	char text[CUDA_TEXT_BYTES];
 
 	cuda_text__time(ns, text);
-	cuda_text__unit_cell(text, TIME_COLUMNS, out);
+	cuda_column__unit_cell(text, TIME_COLUMNS, out);
 }
 
 static void size_of(double bytes, FILE *out)
@@ -44,7 +45,7 @@ static void size_of(double bytes, FILE *out)
 	char text[CUDA_TEXT_BYTES];
 
 	cuda_text__bytes(bytes, text);
-	cuda_text__unit_cell(text, SIZE_COLUMNS, out);
+	cuda_column__unit_cell(text, SIZE_COLUMNS, out);
 }
 
 static void share_of(double share, FILE *out)
@@ -52,7 +53,7 @@ static void share_of(double share, FILE *out)
 	char text[CUDA_TEXT_BYTES];
 
 	cuda_text__share(share, text);
-	cuda_text__cell(text, SHARE_COLUMNS, out);
+	cuda_column__cell(text, SHARE_COLUMNS, out);
 }
 
 /* The last column, which takes what is left of the terminal. used: columns in front of it */
@@ -108,11 +109,11 @@ static void print_api(const struct cuda_api_row *row, const struct cuda_summary 
 		unsigned used = (unsigned)strlen(row->api) + 3;
 
 		fprintf(out, " (");
-		cuda_text__name(*row->library ? row->library : "library not known",
-				columns && columns > used + LEAST_NAME ? columns - used
-				: columns                              ? LEAST_NAME
-								       : 0,
-				out);
+		cuda_column__name(*row->library ? row->library : "library not known",
+				  columns && columns > used + LEAST_NAME ? columns - used
+				  : columns                              ? LEAST_NAME
+									 : 0,
+				  out);
 		fputc(')', out);
 	}
 	fputc('\n', out);
@@ -140,7 +141,7 @@ static void print_dim3(const uint32_t dim[3], FILE *out)
 	char text[64];
 
 	snprintf(text, sizeof(text), "(%" PRIu32 ",%" PRIu32 ",%" PRIu32 ")", dim[0], dim[1], dim[2]);
-	cuda_text__cell(text, 16, out);
+	cuda_column__cell(text, 16, out);
 }
 
 /* Returns whether its name is shorter than it was. */
@@ -159,9 +160,9 @@ static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_su
 	time_of((double)figures->max_ns, out);
 	if (row->graph) {
 		for (unsigned i = 0; i < 2; i++)
-			cuda_text__cell("-", 16, out);
+			cuda_column__cell("-", 16, out);
 		for (unsigned i = 0; i < 2; i++)
-			cuda_text__cell("-", COUNT_COLUMNS, out);
+			cuda_column__cell("-", COUNT_COLUMNS, out);
 	} else {
 		print_dim3(row->grid, out);
 		print_dim3(row->block, out);
@@ -175,7 +176,7 @@ static bool print_kernel(const struct cuda_kernel_row *row, const struct cuda_su
 		snprintf(name, sizeof(name), "unknown kernel 0x%" PRIx64, row->address);
 	if (row->kernel)
 		text = cuda_kernel_text__of(row->kernel, columns ? columns : PIPE_NAME, &shortened);
-	cuda_text__name(text ? text : row->kernel ? row->kernel : name, columns, out);
+	cuda_column__name(text ? text : row->kernel ? row->kernel : name, columns, out);
 	fputc('\n', out);
 	return shortened;
 }
@@ -214,13 +215,13 @@ static void print_stack(const struct cuda_stack *stack, bool python_only, unsign
 	bool left_out = false, begun = false;
 
 	for (size_t i = 0; i < stack->n_frames; i++)
-		n += cuda_summary__is_python(stack->frames[i]);
+		n += cuda_places__is_python(stack->frames[i]);
 	if (!n && python_only)
 		return;
 	python_only |= n > 0;
 	n = n ? n : stack->n_frames;
 	for (size_t i = 0; i < stack->n_frames; i++) {
-		if (python_only && !cuda_summary__is_python(stack->frames[i]))
+		if (python_only && !cuda_places__is_python(stack->frames[i]))
 			continue;
 		if (at++ >= OUTER_FRAMES && at + INNER_FRAMES <= n) {
 			left_out = true;
@@ -229,7 +230,7 @@ static void print_stack(const struct cuda_stack *stack, bool python_only, unsign
 		fputs(!begun ? "          " : left_out ? " > … > " : " > ", out);
 		left_out = false;
 		begun = true;
-		cuda_text__name(stack->frames[i], columns, out);
+		cuda_column__name(stack->frames[i], columns, out);
 	}
 	if (begun)
 		fputc('\n', out);
@@ -244,7 +245,7 @@ static void print_wait(const struct cuda_line_row *row, const struct cuda_summar
 	time_of((double)row->total_ns / (double)row->calls, out);
 	fprintf(out, "  %-24s", row->api);
 	fprintf(out, "  ");
-	cuda_text__name(row->line, name_columns(view, SHARE_COLUMNS + 2 * TIME_COLUMNS + COUNT_COLUMNS + 28), out);
+	cuda_column__name(row->line, name_columns(view, SHARE_COLUMNS + 2 * TIME_COLUMNS + COUNT_COLUMNS + 28), out);
 	fputc('\n', out);
 	if (view->stacks)
 		print_stack(row->stack, view->python_only, view->width ? LEAST_NAME + 8 : 0, out);
@@ -298,7 +299,7 @@ static void signed_size(int64_t bytes, FILE *out)
 	char text[CUDA_TEXT_BYTES + 1] = "-";
 
 	cuda_text__bytes(fabs((double)bytes), text + 1);
-	cuda_text__unit_cell(bytes < 0 ? text : text + 1, SIZE_COLUMNS, out);
+	cuda_column__unit_cell(bytes < 0 ? text : text + 1, SIZE_COLUMNS, out);
 }
 
 void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_view *view, FILE *out)
@@ -320,9 +321,9 @@ void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_vie
 		signed_size(row->current_bytes, out);
 		signed_size(row->peak_bytes, out);
 		cuda_text__rate(cuda_summary__ratio((double)row->allocations, summary->duration_ns / 1e9), rate);
-		cuda_text__cell(rate, RATE_COLUMNS, out);
+		cuda_column__cell(rate, RATE_COLUMNS, out);
 		fprintf(out, "  ");
-		cuda_text__name(row->line, columns, out);
+		cuda_column__name(row->line, columns, out);
 		fprintf(out, "%s\n", row->host ? " (host memory)" : "");
 	}
 	print_rest(view, summary->n_sites, "line", "lines", out);
@@ -339,7 +340,7 @@ static void print_advice(const struct cuda_findings *findings, size_t i, unsigne
 			fprintf(out, "as for %zu\n", k + 1);
 			return;
 		}
-	cuda_text__paragraph(advice, 13, columns, out);
+	cuda_column__paragraph(advice, 13, columns, out);
 }
 
 static void print_finding(const struct cuda_findings *findings, size_t i, const struct cuda_view *view, FILE *out)
@@ -351,14 +352,14 @@ static void print_finding(const struct cuda_findings *findings, size_t i, const 
 
 	cuda_text__share(finding->share, share);
 	fprintf(out, "%2zu. ", i + 1);
-	cuda_text__cell(share, SHARE_COLUMNS - 1, out);
+	cuda_column__cell(share, SHARE_COLUMNS - 1, out);
 	fprintf(out, "  %s", title);
 	if (finding->line) {
 		fprintf(out, ": ");
-		cuda_text__name(finding->line, name_columns(view, 15 + (unsigned)strlen(title)), out);
+		cuda_column__name(finding->line, name_columns(view, 15 + (unsigned)strlen(title)), out);
 	}
 	fprintf(out, "\n             ");
-	cuda_text__paragraph(finding->measured, 13, columns, out);
+	cuda_column__paragraph(finding->measured, 13, columns, out);
 	print_advice(findings, i, columns, out);
 }
 

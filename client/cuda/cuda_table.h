@@ -6,8 +6,8 @@
 #ifndef STAKEOUT_CLIENT_CUDA_TABLE_H
 #define STAKEOUT_CLIENT_CUDA_TABLE_H
 
-#include "client/cuda/cuda_findings.h"
-#include "client/cuda/cuda_summary.h"
+#include "cuda/cuda_findings.h"
+#include "cuda/cuda_summary.h"
 #include "client/cuda/cuda_view.h"
 
 /* cuda_header.c: the target, how much was counted, at what cost, what was lost, the GPU. */
@@ -24,9 +24,5 @@ void cuda_table__findings(const struct cuda_findings *findings, const struct cud
 
 /* cuda_probes.c: every probed instruction. */
 void cuda_table__probes(const struct cuda_report *report, const struct cuda_view *view, FILE *out);
-
-/* cuda_json.c: the member "summary". New reference; NULL: out of memory. */
-json_t *cuda_json__summary(const struct cuda_report *report, const struct cuda_summary *summary,
-			   const struct cuda_findings *findings);
 
 #endif

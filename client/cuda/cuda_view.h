@@ -13,7 +13,7 @@
 struct cuda_view {
 	bool json;        /* the answer, with a member "summary" of the figures computed from it; all rows */
 	bool probes;      /* which instructions are probed, instead of the tables; not in JSON, which has both */
-	bool python_only; /* lines and stacks: only Python frames; a line that has none becomes RENDER_NATIVE */
+	bool python_only; /* lines and stacks: only Python frames; a line that has none becomes PROFILE_NATIVE */
 	bool stacks;      /* below each wait the outer and inner end of its stack */
 	size_t rows;      /* of each table; 0: all */
 	unsigned width;   /* of the terminal, in columns; 0: nothing is cut or broken */

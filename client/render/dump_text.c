@@ -250,7 +250,7 @@ int dump_print_frames(const struct profile *profile, const struct dump_part *par
 		n++;
 	}
 	if (!ret && !n)
-		fprintf(out, "    %s\n", part->python_only ? RENDER_NATIVE : "[no frames]");
+		fprintf(out, "    %s\n", part->python_only ? PROFILE_NATIVE : "[no frames]");
 	return ret;
 }
 

@@ -24,7 +24,7 @@ struct dump {
 /* Which part of it. */
 struct dump_part {
 	bool gil;         /* only threads that hold it */
-	bool python_only; /* only Python frames, and DUMP_MOVED; a stack that has none becomes RENDER_NATIVE */
+	bool python_only; /* only Python frames, and DUMP_MOVED; a stack that has none becomes PROFILE_NATIVE */
 	bool kernel;      /* kernel frames, too */
 	bool merge;       /* threads with equal stacks as one (dump_many.h) */
 };

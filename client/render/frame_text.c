@@ -7,28 +7,12 @@
 
 #include "stakeout/array.h"
 #include "stakeout/short_path.h"
-#include "stakeout/utf8.h"
 
 #define KERNEL_SUFFIX "_[k]"
 
-void text__clear(struct text *text)
-{
-	free(text->bytes);
-	memset(text, 0, sizeof(*text));
-}
-
-static int append(struct text *text, const char *bytes, size_t n)
-{
-	if (ARRAY_RESERVE(text->bytes, text->capacity, text->length + n))
-		return -ENOMEM;
-	memcpy(text->bytes + text->length, bytes, n);
-	text->length += n;
-	return 0;
-}
-
 static int append_string(struct text *text, const char *string)
 {
-	return append(text, string, strlen(string));
+	return text__append(text, string, strlen(string));
 }
 
 __attribute__((format(printf, 2, 3))) static int append_format(struct text *text, const char *format, ...)
@@ -40,47 +24,7 @@ __attribute__((format(printf, 2, 3))) static int append_format(struct text *text
 	va_start(ap, format);
 	n = vsnprintf(buffer, sizeof(buffer), format, ap);
 	va_end(ap);
-	return append(text, buffer, n < (int)sizeof(buffer) ? (size_t)n : sizeof(buffer) - 1);
-}
-
-/* C0, DEL, and C1 in its two-byte form. */
-static bool is_control(const char *s, size_t sequence)
-{
-	const unsigned char *u = (const unsigned char *)s;
-
-	return (sequence == 1 && (u[0] < 0x20 || u[0] == 0x7f)) || (sequence == 2 && u[0] == 0xc2 && u[1] < 0xa0);
-}
-
-/* Appends a foreign name, cleaned. blank: what a blank inside becomes. */
-static int append_name(struct text *text, const char *name, char blank)
-{
-	size_t n, sequence;
-
-	name += strspn(name, " ");
-	n = strlen(name);
-	while (n && name[n - 1] == ' ')
-		n--;
-	/* No character gets longer. */
-	if (ARRAY_RESERVE(text->bytes, text->capacity, text->length + n))
-		return -ENOMEM;
-	for (; n; n -= sequence, name += sequence) {
-		char *out = text->bytes + text->length;
-
-		sequence = utf8__sequence(name, n);
-		if (!sequence || is_control(name, sequence)) {
-			sequence = sequence ? sequence : 1;
-			*out = '?';
-			text->length++;
-			continue;
-		}
-		memcpy(out, name, sequence);
-		if (*out == ' ')
-			*out = blank;
-		else if (*out == ';')
-			*out = ':';
-		text->length += sequence;
-	}
-	return 0;
+	return text__append(text, buffer, n < (int)sizeof(buffer) ? (size_t)n : sizeof(buffer) - 1);
 }
 
 /*
@@ -111,7 +55,7 @@ static int append_mapping(struct text *text, const char *mapping)
 	const char *name = short_path(mapping);
 	bool bare = *name != '[';
 
-	if ((bare && append_string(text, "[")) || append_name(text, name, ' '))
+	if ((bare && append_string(text, "[")) || text__append_clean(text, name, ' '))
 		return -ENOMEM;
 	return bare ? append_string(text, "]") : 0;
 }
@@ -148,18 +92,24 @@ bool frame_text__is_unnamed(const struct profile_line *line)
 	return *line->mapping != '[' && (!*line->function || *line->function == '[');
 }
 
+/* Code that a just-in-time compiler has named, and its source. */
+static bool is_script(const struct profile_line *line)
+{
+	return !line->python && !line->kernel && !*line->mapping && *line->filename;
+}
+
 int frame_text__folded(const struct profile_line *line, bool without_line, struct text *text)
 {
 	size_t from = text->length;
-	int ret = append_name(text, line->function, ' ');
+	int ret = text__append_clean(text, line->function, ' ');
 
 	if (ret < 0)
 		return ret;
 	if (text->length == from) {
 		ret = append_unknown(text, line);
-	} else if (line->python && *line->filename) {
+	} else if ((line->python && *line->filename) || is_script(line)) {
 		ret = append_string(text, " (");
-		ret = ret ?: append_name(text, short_path__python(line->filename), ' ');
+		ret = ret ?: text__append_clean(text, short_path__python(line->filename), ' ');
 		if (!ret)
 			ret = line->line && !without_line ? append_format(text, ":%" PRId64 ")", line->line)
 							  : append_string(text, ")");
@@ -175,9 +125,9 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 {
 	const char *file = line->kernel   ? "kernel"
 			   : line->python ? short_path__python(line->filename)
-					  : short_path(line->mapping);
+					  : short_path(is_script(line) ? line->filename : line->mapping);
 	size_t from = text->length;
-	int ret = append_name(text, line->function, ' ');
+	int ret = text__append_clean(text, line->function, ' ');
 
 	if (ret < 0)
 		return ret;
@@ -190,7 +140,7 @@ int frame_text__function(const struct profile_line *line, struct text *text)
 	if (ret || !*file)
 		return ret;
 	ret = append_string(text, " (");
-	ret = ret ?: append_name(text, file, ' ');
+	ret = ret ?: text__append_clean(text, file, ' ');
 	return ret ? ret : append_string(text, ")");
 }
 
@@ -200,22 +150,22 @@ int frame_text__line(const struct profile_line *line, struct text *text)
 
 	if (line->python || !*line->function || !*line->filename || line->line <= 0)
 		return frame_text__function(line, text);
-	ret = append_name(text, line->function, ' ') ?: append_string(text, " (");
-	ret = ret ?: append_name(text, short_path(line->filename), ' ');
+	ret = text__append_clean(text, line->function, ' ') ?: append_string(text, " (");
+	ret = ret ?: text__append_clean(text, short_path(line->filename), ' ');
 	ret = ret ?: append_format(text, ":%" PRId64, line->line);
 	if (!ret && *line->mapping)
-		ret = append_string(text, " in ") ?: append_name(text, short_path(line->mapping), ' ');
+		ret = append_string(text, " in ") ?: text__append_clean(text, short_path(line->mapping), ' ');
 	return ret ?: append_string(text, ")");
 }
 
 int frame_text__words(const char *words, struct text *text)
 {
-	return append_name(text, words, ' ');
+	return text__append_clean(text, words, ' ');
 }
 
 int frame_text__between(const char *before, const char *words, const char *after, struct text *text)
 {
-	int ret = append_string(text, before) ?: append_name(text, words, ' ');
+	int ret = append_string(text, before) ?: text__append_clean(text, words, ' ');
 
 	return ret ?: append_string(text, after);
 }
@@ -223,7 +173,7 @@ int frame_text__between(const char *before, const char *words, const char *after
 int frame_text__thread(const struct profile_sample *sample, bool ids, struct text *text)
 {
 	size_t from = text->length;
-	int ret = append_name(text, sample->comm, '_');
+	int ret = text__append_clean(text, sample->comm, '_');
 
 	if (!ret && text->length == from)
 		ret = append_string(text, "[unknown]");
@@ -241,6 +191,6 @@ int frame_text__thread_name(const struct profile_sample *sample, char blank, str
 	if (!sample->thread || !*sample->thread)
 		return 0;
 	ret = append_format(text, "%c(", blank);
-	ret = ret ?: append_name(text, sample->thread, blank);
+	ret = ret ?: text__append_clean(text, sample->thread, blank);
 	return ret ?: append_string(text, ")");
 }

@@ -1,26 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * How a frame and a thread are written for people. Whatever the names contain, what comes out is valid UTF-8 in one
- * line: bytes that are none, and control characters (with which a name could steer a terminal), become '?'; ';',
- * the separator of folded stacks, becomes ':'; blanks at the ends are dropped.
- */
+/* How a frame and a thread are written for people: names as text__append_clean() has them. */
 #ifndef STAKEOUT_CLIENT_FRAME_TEXT_H
 #define STAKEOUT_CLIENT_FRAME_TEXT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "profile/profile.h"
-#include "stakeout/cleanup.h"
-
-/* A text that grows; all zero is an empty one. Not terminated. */
-struct text {
-	char *bytes;
-	size_t length, capacity;
-};
-
-void text__clear(struct text *text);
-CLEANUP_DEFINE(struct text *, text, text__clear)
+#include "profile/text.h"
 
 /* Code without a symbol: of a file, or of a just-in-time compiler. */
 bool frame_text__is_unnamed(const struct profile_line *line);
@@ -28,7 +14,8 @@ bool frame_text__is_unnamed(const struct profile_line *line);
 /*
  * These append to the text; -ENOMEM.
  *
- * A frame of a folded stack: "function", "function (file.py:line)" in Python or without_line "function (file.py)",
+ * A frame of a folded stack: "function", "function (file.py:line)" in Python and in a script that a just-in-time
+ * compiler has named, or without_line "function (file.py)",
  * "[python:CAUSE]" for a Python frame without a source file, "function_[k]" in the kernel,
  * "[libname.so]" without a symbol, "[unknown]" without a mapping either; stakeout's own profiles have
  * "[libname.so+0xADDRESS]", by where the function begins, where that is known. A name that ends in a blank and a number

@@ -135,7 +135,7 @@ static int add_node(struct html_tree *tree, uint32_t frame, uint32_t *at)
 static int add_stack(struct html_tree *tree, const struct profile *profile, const struct profile_sample *sample,
 		     const struct render_options *options, uint32_t *at)
 {
-	static const struct profile_line native = { .function = RENDER_NATIVE, .filename = "", .mapping = "" };
+	static const struct profile_line native = { .function = PROFILE_NATIVE, .filename = "", .mapping = "" };
 	uint32_t frame;
 	int ret = 0;
 

@@ -14,13 +14,11 @@ struct render_options {
 	bool threads;             /* first frame is comm-PID/TID rather than comm */
 	bool gil;                 /* only samples whose thread held the GIL */
 	bool functions;           /* Python frames without their lines */
-	bool python_only;         /* only Python frames; a stack that has none becomes RENDER_NATIVE */
+	bool python_only;         /* only Python frames; a stack that has none becomes PROFILE_NATIVE */
 	bool addresses;           /* reserved */
 	struct option_texts only; /* KEY=VALUE: only samples that have these (selection.h) */
 	const char *value;        /* type of what is counted; NULL: samples, or wall time */
 };
-
-#define RENDER_NATIVE "[native]"
 
 /*
  * Folded stacks (DESIGN: "comm;outermost;…;innermost COUNT"): blanks in comm become '_', ';' in a name ':',

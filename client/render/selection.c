@@ -81,7 +81,7 @@ bool selection__note(const struct profile *profile, const struct render_options 
 		return true;
 	}
 	if (options->python_only && counts.all && !has_python_frames(profile)) {
-		snprintf(text, size, "no Python frames here: each stack reads " RENDER_NATIVE);
+		snprintf(text, size, "no Python frames here: each stack reads " PROFILE_NATIVE);
 		return true;
 	}
 	return false;

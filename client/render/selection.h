@@ -19,10 +19,10 @@
 	{                                                                                                         \
 		OPTION_ON, 'F', "functions", NULL, &(o).functions, "Python functions as a whole: no line numbers" \
 	}
-#define SELECTION_PYTHON_ONLY(o)                                                      \
-	{                                                                             \
-		OPTION_ON, 0, "python-only", NULL, &(o).python_only,                  \
-			"only Python frames (" RENDER_NATIVE " where there are none)" \
+#define SELECTION_PYTHON_ONLY(o)                                                       \
+	{                                                                              \
+		OPTION_ON, 0, "python-only", NULL, &(o).python_only,                   \
+			"only Python frames (" PROFILE_NATIVE " where there are none)" \
 	}
 
 #define SELECTION_ONLY(o)                                                           \

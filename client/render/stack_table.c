@@ -68,7 +68,7 @@ static int line_text(struct stack_table *t, const struct profile_line *line, uin
 static int add_frames(struct stack_table *t, const struct profile *profile, const struct profile_sample *sample,
 		      size_t *n)
 {
-	static const struct profile_line native = { .function = RENDER_NATIVE, .filename = "", .mapping = "" };
+	static const struct profile_line native = { .function = PROFILE_NATIVE, .filename = "", .mapping = "" };
 	int ret = 0;
 
 	for (size_t i = sample->n_lines; !ret && i-- > 0;) {

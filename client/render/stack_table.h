@@ -30,7 +30,7 @@ struct stack_table {
 	struct intern stacks;  /* uint32_t text numbers: the thread, then frames from the outermost one */
 	int64_t *counts;       /* by stack */
 	size_t of_capacity, counts_capacity;
-	uint32_t *line_texts; /* by line of the profile, until needed none; behind them RENDER_NATIVE's */
+	uint32_t *line_texts; /* by line of the profile, until needed none; behind them PROFILE_NATIVE's */
 	uint32_t *sequence;
 	size_t sequence_capacity;
 	struct text text;

@@ -27,6 +27,12 @@ bool is_own_python(const struct profile_line *line)
 	return line->python && *line->filename && !is_installed(line->filename);
 }
 
+/* A script's frame, named by its just-in-time compiler: neither Node's own nor of an installed package. */
+static bool is_own_script(const struct profile_line *line)
+{
+	return !line->python && !*line->mapping && *line->filename == '/' && !strstr(line->filename, "/node_modules/");
+}
+
 static bool is_system_library(const char *mapping)
 {
 	static const char *const names[] = { "libc.so",      "libc-2.", "libpthread", "ld-linux", "libm.so",
@@ -74,7 +80,7 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 			continue;
 		if (user == SIZE_MAX)
 			user = sample->lines[i];
-		if (is_own_python(line))
+		if (is_own_python(line) || is_own_script(line))
 			return sample->lines[i];
 		/* A frame that could not be read is nobody's line. */
 		if (line->python && !*line->filename)

@@ -170,7 +170,7 @@ uint32_t names__leaf(const struct names *names, const struct profile_sample *sam
 
 int names__functions(const struct scope *scope, bool python_only, struct names *out)
 {
-	out->none = python_only ? RENDER_NATIVE : "[no stack]";
+	out->none = python_only ? PROFILE_NATIVE : "[no stack]";
 	out->none_in_rows = true;
 	out->folded = NAMES_NONE;
 	return name_lines(scope->profile, python_only ? takes_python : takes_all,

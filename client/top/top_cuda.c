@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_report.h"
+#include "cuda/cuda_report.h"
 #include "stakeout/array.h"
 
 #define NAMED_APIS 4

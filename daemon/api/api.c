@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "cuda/cuda_json.h"
 #include "daemon/api/api_history.h"
 #include "daemon/api/api_json.h"
 #include "daemon/api/api_pull.h"
@@ -409,13 +410,32 @@ static int get_stats(struct call *call)
 	return answer_json(call, MHD_HTTP_OK, stats);
 }
 
+/* The answer is taken over. With summary=1: and what `stakeout cuda` makes of it, which takes as much as a profile. */
+static int answer_cuda(struct call *call, json_t *answer)
+{
+	const char *wanted = http_request__argument(call->request, "summary");
+	uid_t uid = call->request->caller.uid;
+	int ret = 0;
+
+	if (wanted && strcmp(wanted, "1") != 0)
+		ret = so_err(&call->error, -EINVAL, "summary is 1 or left out, not '%.40s'", wanted);
+	if (!ret && wanted && !(ret = limits__wait_profile(uid, &call->error))) {
+		ret = cuda_json__add_summary(answer, &call->error);
+		limits__give_of(LIMIT_PROFILES, uid, 1);
+	}
+	if (!ret)
+		return answer_json(call, MHD_HTTP_OK, answer);
+	json_decref(answer);
+	return ret;
+}
+
 static int answer_history_cuda(struct call *call, int64_t key, const struct history_range *range)
 {
 	json_t *answer;
 	int ret = history__cuda(call->api->history, call->request->caller, key, range->from_ns, range->to_ns, &answer,
 				&call->error);
 
-	return ret ?: answer_json(call, MHD_HTTP_OK, answer);
+	return ret ?: answer_cuda(call, answer);
 }
 
 static int get_history_cuda(struct call *call)
@@ -450,7 +470,7 @@ static int get_cuda(struct call *call)
 		ret = engine__cuda(call->api->engine, call->id, &answer, &call->error) ?: check_sees_all(call);
 	if (ret)
 		json_decref(answer);
-	return ret ? ret : answer_json(call, MHD_HTTP_OK, answer);
+	return ret ? ret : answer_cuda(call, answer);
 }
 
 /*

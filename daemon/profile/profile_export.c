@@ -8,6 +8,7 @@
 #include "daemon/os/clock.h"
 #include "daemon/symbols/demangle.h"
 #include "daemon/symbols/perf_map.h"
+#include "daemon/symbols/v8_name.h"
 #include "daemon/python/python_merge.h"
 
 #define MAX_NAME 4096
@@ -111,11 +112,17 @@ static uint64_t fileless_location(struct profile_export *x, pid_t tgid, uint64_t
 	_cleanup_free_ char *readable = NULL;
 	struct profile_frame frame = { .address = address, .name = mapped ? "[jit]" : NULL };
 	const char *name = map ? perf_map__lookup(map, address) : NULL;
+	struct v8_name script;
 
 	if (name) {
 		readable = demangle(name);
 		frame.name = readable;
 		frame.system_name = name;
+	}
+	if (readable && v8_name__split(readable, &script)) {
+		frame.name = script.function;
+		frame.filename = script.file;
+		frame.line = frame.start_line = script.line;
 	}
 	return profile_builder__location(x->builder, &frame);
 }

@@ -276,7 +276,10 @@ static bool is_python(const Stakeout__Pprof__Location *location, const Stakeout_
 		return true;
 	if (location->mapping_id)
 		return false;
-	return *line->filename ? line->line > 0 || function->start_line > 0 : is_python_failure(line->function);
+	if (!*line->filename)
+		return is_python_failure(line->function);
+	/* A script's that a just-in-time compiler has named lies at an address. */
+	return !location->address && (line->line > 0 || function->start_line > 0);
 }
 
 static int index_ids(struct reader *r)

@@ -18,7 +18,7 @@ struct profile_line {         /* one readable frame; a location with inlined fun
 	uint64_t address;
 	bool kernel; /* lies in the kernel's mapping */
 	/*
-	 * A Python frame: no mapping, source file and a line (its own or its function's first) known; or the
+	 * A Python frame: no mapping, no address, source file and a line (its own or its function's first) known; or the
 	 * source file is a .py; or "[python:CAUSE]", one that could not be read, without mapping and source file.
 	 */
 	bool python;
@@ -59,6 +59,8 @@ struct profile {
 	size_t n_comments;
 	void *arena; /* owns everything */
 };
+
+#define PROFILE_NATIVE "[native]" /* a stack without Python frames, where only those are shown */
 
 #define PROFILE_WALL_UNIT_NS 1000 /* what a count of a wall profile is worth */
 

@@ -3,7 +3,7 @@
  * The rows of a document about CUDA calls (GET /v1/targets/ID/cuda, .design/cuda.md): each member once, with its type,
  * its word in JSON, and what becomes of it where documents are added up. The daemon writes documents
  * (daemon/cuda/cuda_rows.h), the history adds them up (daemon/history/cuda_merge.h), the client reads them
- * (client/cuda/cuda_report.h). A new member is a line here, and its value where the daemon fills the row.
+ * (cuda/cuda_report.h). A new member is a line here, and its value where the daemon fills the row.
  */
 #ifndef STAKEOUT_CUDA_DOCUMENT_H
 #define STAKEOUT_CUDA_DOCUMENT_H

@@ -335,7 +335,10 @@ static int take_positional(const struct option_table *table, const char *command
 	if (pid && !*(pid_t *)pid->value && number && (!table->positional_value || access(word, F_OK)))
 		return parse_pid(word, pid->value, err);
 	if (!table->positional_value || *table->positional_value)
-		return so_err(err, -EINVAL, "unexpected argument '%s' (see %s --help)", word, command);
+		return so_err(err, -EINVAL, "unexpected argument '%s'%s (see %s --help)", word,
+			      pid && !*(pid_t *)pid->value && table->find_process ? "; a process's name goes with -p"
+										  : "",
+			      command);
 	*table->positional_value = word;
 	return 0;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "client/cuda/cuda_report.h"
+#include "cuda/cuda_report.h"
 #include "daemon/history/cuda_merge.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_report.h"
+#include "cuda/cuda_report.h"
 #include "client/cuda/cuda_view.h"
 
 /*

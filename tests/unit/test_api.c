@@ -513,10 +513,20 @@ static void an_exit_is_told(void **state)
 	json_decref(json);
 }
 
+/* Through the socket: the server reads the query. */
+static struct http_answer cuda_of(uint32_t id, const char *query)
+{
+	char url[96];
+
+	snprintf(url, sizeof(url), "/v1/targets/%u/cuda%s", id, query);
+	return http_probe__request(http_probe__socket_path(), "GET", url, NULL);
+}
+
 static void cuda_is_for_those_who_asked(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t without = attach(f, USER, "{\"pid\":77}"), with;
+	struct http_answer a;
 	json_t *json;
 
 	expect_error(f, USER, "GET", path_of(without, "/cuda"), NULL, 409, "without \"cuda\"");
@@ -527,7 +537,14 @@ static void cuda_is_for_those_who_asked(void **state)
 	json = call(f, USER, "GET", path_of(with, "/cuda"), NULL, 200);
 	assert_int_equal(json_integer_value(json_object_get(json, "pid")), 78);
 	assert_true(json_real_value(json_object_get(json, "budget")) == 2.5);
+	assert_null(json_object_get(json, "summary"));
 	json_decref(json);
+	a = cuda_of(with, "?summary=1");
+	assert_int_equal(a.status, 200);
+	assert_non_null(strstr(a.body, "\"findings\""));
+	a = cuda_of(with, "?summary=yes");
+	assert_int_equal(a.status, 400);
+	assert_non_null(strstr(a.body, "summary is 1 or left out"));
 }
 
 static struct http_answer profile_of(uint32_t id, const char *event)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/cuda/cuda_findings.h"
+#include "cuda/cuda_findings.h"
 #include "tests/unit/cuda_answers.h"
 
 /* What was found in an answer; all of it lives till the next call. */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/cuda/cuda_stats.h"
+#include "cuda/cuda_stats.h"
 
 #define TIMES 2001
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "client/cuda/cuda_codes.h"
-#include "client/cuda/cuda_summary.h"
-#include "client/cuda/cuda_text.h"
+#include "cuda/cuda_codes.h"
+#include "cuda/cuda_summary.h"
+#include "cuda/cuda_text.h"
 #include "stakeout/utf8.h"
 #include "tests/unit/cuda_answers.h"
 
@@ -498,11 +498,11 @@ static void python_alone(void **state)
 
 	assert_contains(CUDA_TRAINING, &view, "cudaMemcpy                [native]\n");
 	assert_lacks(CUDA_TRAINING, &view, "upload(");
-	assert_true(cuda_summary__is_python("f (a.py:1)"));
-	assert_false(cuda_summary__is_python("f (libx.so)"));
-	assert_false(cuda_summary__is_python("f (a.py:)"));
-	assert_false(cuda_summary__is_python("12)"));
-	assert_false(cuda_summary__is_python(""));
+	assert_true(cuda_places__is_python("f (a.py:1)"));
+	assert_false(cuda_places__is_python("f (libx.so)"));
+	assert_false(cuda_places__is_python("f (a.py:)"));
+	assert_false(cuda_places__is_python("12)"));
+	assert_false(cuda_places__is_python(""));
 }
 
 static void rows_are_limited(void **state)

@@ -562,7 +562,7 @@ static void wrong_usage(void **state)
 		{ "dump -p 1 --subprocesses", "unknown option '--subprocesses'" },
 		{ "dump -p 1 --json=yes", "takes no value" },
 		{ "dump -p 1 2", "unexpected argument '2'" },
-		{ "dump x", "unexpected argument 'x'" },
+		{ "dump x", "unexpected argument 'x'; a process's name goes with -p" },
 	};
 	struct fixture *f = *state;
 

@@ -70,6 +70,7 @@ static void frames_read_as_documented(void **state)
 		{ PYTHON("step", "env.py", 0), "step (env.py)" },
 		{ PYTHON("Outer.<locals>.f 3", "/app/x y.py", 7), "Outer.<locals>.f 3 (x y.py:7)" },
 		{ PYTHON("[python:stale]", "", 0), "[python:stale]" },
+		{ { .function = "f", .filename = "/app/server.js", .mapping = "", .line = 15 }, "f (server.js:15)" },
 		{ PYTHON("a;b", "x;y.py", INT64_MAX), "a:b (x:y.py:9223372036854775807)" },
 		{ NATIVE("a;b;", ""), "a:b:" },
 		{ NATIVE("line\nfeed\ttab\rreturn\x7f", ""), "line?feed?tab?return?" },

@@ -222,7 +222,7 @@ static void options_choose_a_part(void **state)
 	assert_frame(&a, 0, "step", "/app/env.py", 0, HTML_PYTHON);
 	make_page(&some_profile, &python, &b);
 	assert_int_equal(whole(&b), 25);
-	assert_frame(&b, 2, RENDER_NATIVE, "", 0, HTML_NATIVE);
+	assert_frame(&b, 2, PROFILE_NATIVE, "", 0, HTML_NATIVE);
 	make_page(&some_profile, &gil, &c);
 	assert_int_equal(whole(&c), 5);
 	assert_int_equal(integer(&c, "total"), 5);

@@ -255,26 +255,30 @@ static void kernel_and_python_frames_are_told_by_their_files(void **state)
 		bool mapped, kernel, python;
 		char *name;
 		int64_t first_line;
+		uint64_t address;
 	} cases[] = {
-		{ "[kernel.kallsyms]", "", 0, true, true, false, "step", 0 },
-		{ "[kernel]", "", 0, true, true, false, "step", 0 },
-		{ "[guest.kernel.kallsyms]", "", 0, true, true, false, "step", 0 },
-		{ "[vmlinux]", "sched.c", 1, true, true, false, "step", 0 },
-		{ "/usr/lib/kernel.so", "a.c", 1, true, false, false, "step", 0 },
-		{ "/usr/bin/python3", "env.py", 0, true, false, true, "step", 0 },
-		{ "", "<string>", 1, false, false, true, "step", 0 },
-		{ "", "<string>", 0, false, false, false, "step", 0 },
-		{ "", "env.py", 0, false, false, true, "step", 0 },
-		{ "", ".py", 0, false, false, false, "step", 0 },
-		{ "", "", 5, false, false, false, "step", 0 },
+		{ "[kernel.kallsyms]", "", 0, true, true, false, "step", 0, 0 },
+		{ "[kernel]", "", 0, true, true, false, "step", 0, 0 },
+		{ "[guest.kernel.kallsyms]", "", 0, true, true, false, "step", 0, 0 },
+		{ "[vmlinux]", "sched.c", 1, true, true, false, "step", 0, 0 },
+		{ "/usr/lib/kernel.so", "a.c", 1, true, false, false, "step", 0, 0 },
+		{ "/usr/bin/python3", "env.py", 0, true, false, true, "step", 0, 0 },
+		{ "", "<string>", 1, false, false, true, "step", 0, 0 },
+		{ "", "<string>", 0, false, false, false, "step", 0, 0 },
+		{ "", "env.py", 0, false, false, true, "step", 0, 0 },
+		{ "", ".py", 0, false, false, false, "step", 0, 0 },
+		{ "", "", 5, false, false, false, "step", 0, 0 },
 		/* Where an instruction belongs to no line, the function still has its first one. */
-		{ "", "<string>", 0, false, false, true, "step", 7 },
-		{ "", "", 0, false, false, false, "step", 7 },
-		{ "/usr/lib/libfoo.so.1", "a.c", 0, true, false, false, "step", 7 },
-		{ "", "", 0, false, false, true, "[python:stale]", 0 },
-		{ "/usr/lib/libfoo.so.1", "", 0, true, false, false, "[python:stale]", 0 },
-		{ "", "", 0, false, false, false, "[python:stale", 0 },
-		{ "", "", 0, false, false, false, "python:stale]", 0 },
+		{ "", "<string>", 0, false, false, true, "step", 7, 0 },
+		{ "", "", 0, false, false, false, "step", 7, 0 },
+		{ "/usr/lib/libfoo.so.1", "a.c", 0, true, false, false, "step", 7, 0 },
+		{ "", "", 0, false, false, true, "[python:stale]", 0, 0 },
+		{ "/usr/lib/libfoo.so.1", "", 0, true, false, false, "[python:stale]", 0, 0 },
+		{ "", "", 0, false, false, false, "[python:stale", 0, 0 },
+		{ "", "", 0, false, false, false, "python:stale]", 0, 0 },
+		/* A script's code that a just-in-time compiler made and named. */
+		{ "", "/app/server.js", 15, false, false, false, "renderPage", 15, 0x7f0000001000 },
+		{ "", "/app/env.py", 15, false, false, true, "step", 15, 0x7f0000001000 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -289,6 +293,7 @@ static void kernel_and_python_frames_are_told_by_their_files(void **state)
 		e.functions[2].start_line = cases[i].first_line;
 		e.lines[2].line = cases[i].line;
 		e.locations[1].mapping_id = cases[i].mapped;
+		e.locations[1].address = cases[i].address;
 		assert_int_equal(read_example(&e, &p), 0);
 		line = &p->lines[p->samples[0].lines[2]];
 		assert_string_equal(line->function, cases[i].name);

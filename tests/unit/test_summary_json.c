@@ -165,7 +165,7 @@ static void names_of_any_bytes(void **state)
 	assert_int_equal(phases__new(&word, 1, &phases, NULL), 0);
 	request.phases = phases;
 	json = json_of(&one, NULL, &request);
-	assert_string_equal(string(first(json, "functions"), "name"), "f??[2J");
+	assert_string_equal(string(first(json, "functions"), "name"), "f??[2J (a?.py)");
 	assert_true(json_is_null(json_object_get(first(json, "functions"), "file")));
 	assert_true(json_is_null(json_object_get(first(json, "phases"), "pattern")));
 	assert_string_equal(string(first(json, "processes"), "name"), "?-3");

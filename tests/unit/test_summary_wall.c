@@ -24,6 +24,11 @@
 		.function = name, .filename = "", .mapping = "[kernel.kallsyms]", .kernel = true \
 	}
 
+#define JS(name, file, number)                                                    \
+	{                                                                         \
+		.function = name, .filename = file, .mapping = "", .line = number \
+	}
+
 enum {
 	FUTEX,
 	SEM,
@@ -39,6 +44,9 @@ enum {
 	FROZEN,
 	POLL,
 	STRIPPED,
+	SCRIPT,
+	PACKAGE,
+	NODE,
 };
 
 static struct profile_line lines[] = {
@@ -56,6 +64,9 @@ static struct profile_line lines[] = {
 	[FROZEN] = PY("_find_and_load", "<frozen importlib._bootstrap>", 3),
 	[POLL] = NATIVE("[vdso]", "[vdso]"),
 	[STRIPPED] = NATIVE("[libruby.so+0x20a240]", "/usr/lib/libruby.so"),
+	[SCRIPT] = JS("renderPage", "/app/server.js", 15),
+	[PACKAGE] = JS("render", "/app/node_modules/x/index.js", 3),
+	[NODE] = JS("emit", "node:events", 518),
 };
 
 static size_t own(const uint32_t *stack, size_t n)
@@ -74,6 +85,7 @@ static void the_line_that_its_user_wrote(void **state)
 	/* Without one of its own: the innermost of Python, else of a library, else of the C library, else at all. */
 	assert_int_equal(OWN(FUTEX, SEM, FROZEN, WAIT_LINE, TORCH, CPP), FROZEN);
 	assert_int_equal(OWN(FUTEX, SEM, CPP), CPP);
+	assert_int_equal(OWN(SEM, CPP, NODE, PACKAGE, SCRIPT, NODE, CPP), SCRIPT);
 	assert_int_equal(OWN(FUTEX, SEM, STRIPPED, CPP), CPP);
 	assert_int_equal(OWN(FUTEX, SEM, STRIPPED), STRIPPED);
 	assert_int_equal(OWN(FUTEX, POLL, SEM), POLL);

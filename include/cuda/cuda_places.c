@@ -4,13 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_summary_parts.h"
-#include "client/render/render.h"
+#include "cuda/cuda_summary_parts.h"
+#include "profile/profile.h"
+
+bool cuda_places__is_python(const char *frame)
+{
+	size_t n = strlen(frame), digits = 0;
+
+	if (n < 2 || frame[n - 1] != ')')
+		return false;
+	for (n--; n && frame[n - 1] >= '0' && frame[n - 1] <= '9'; n--)
+		digits++;
+	return digits && n && frame[n - 1] == ':';
+}
 
 static const char *place(const char *line, bool python_only)
 {
-	if (python_only && !cuda_summary__is_python(line))
-		return RENDER_NATIVE;
+	if (python_only && !cuda_places__is_python(line))
+		return PROFILE_NATIVE;
 	return *line ? line : "[unknown]";
 }
 

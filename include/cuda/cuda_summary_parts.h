@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The parts of cuda_summary__new(). Each fills its list of the summary; -ENOMEM. */
-#ifndef STAKEOUT_CLIENT_CUDA_SUMMARY_PARTS_H
-#define STAKEOUT_CLIENT_CUDA_SUMMARY_PARTS_H
+#ifndef STAKEOUT_CUDA_SUMMARY_PARTS_H
+#define STAKEOUT_CUDA_SUMMARY_PARTS_H
 
-#include "client/cuda/cuda_summary.h"
+#include "cuda/cuda_summary.h"
 
-/* cuda_summary.c: "" without a library. */
-const char *cuda_summary__path(const struct cuda_library *library);
+/* "" without a library. */
+static inline const char *cuda_summary__path(const struct cuda_library *library)
+{
+	return library ? library->path : "";
+}
 
 /* cuda_places.c: what is known by its place in the source, and by error code. */
 int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_report *report, bool python_only);

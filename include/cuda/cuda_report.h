@@ -8,8 +8,8 @@
  * All texts are valid UTF-8 in one line without control characters (each becomes '?'), without blanks at their ends,
  * and belong to the report.
  */
-#ifndef STAKEOUT_CLIENT_CUDA_REPORT_H
-#define STAKEOUT_CLIENT_CUDA_REPORT_H
+#ifndef STAKEOUT_CUDA_REPORT_H
+#define STAKEOUT_CUDA_REPORT_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * CUDA toolkit 12, as the reference manuals of the runtime and driver API list them. Both share their numbers since
  * CUDA 10.1.
  */
-#ifndef STAKEOUT_CLIENT_CUDA_CODES_H
-#define STAKEOUT_CLIENT_CUDA_CODES_H
+#ifndef STAKEOUT_CUDA_CODES_H
+#define STAKEOUT_CUDA_CODES_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "client/cuda/cuda_host.h"
+#include "cuda/cuda_host.h"
 
 #include <math.h>
 

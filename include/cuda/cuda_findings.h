@@ -3,11 +3,11 @@
  * What stands out in a report: each with the figures it rests on, its source line where one is known, and what to try.
  * The thresholds and why they are where they are stand in cuda_findings.c.
  */
-#ifndef STAKEOUT_CLIENT_CUDA_FINDINGS_H
-#define STAKEOUT_CLIENT_CUDA_FINDINGS_H
+#ifndef STAKEOUT_CUDA_FINDINGS_H
+#define STAKEOUT_CUDA_FINDINGS_H
 
-#include "client/cuda/cuda_host.h"
-#include "client/cuda/cuda_summary.h"
+#include "cuda/cuda_host.h"
+#include "cuda/cuda_summary.h"
 
 /* X(enumerator, word in JSON, title) */
 #define CUDA_FINDINGS(X)                                                               \

@@ -3,15 +3,15 @@
  * What follows from a report: its rows added up by API, kernel, line, direction, site and error code. Every time is the
  * host's, spent in calls; none is a kernel's execution time. Texts belong to the report, which must outlive this.
  */
-#ifndef STAKEOUT_CLIENT_CUDA_SUMMARY_H
-#define STAKEOUT_CLIENT_CUDA_SUMMARY_H
+#ifndef STAKEOUT_CUDA_SUMMARY_H
+#define STAKEOUT_CUDA_SUMMARY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/cuda/cuda_report.h"
-#include "client/cuda/cuda_stats.h"
+#include "cuda/cuda_report.h"
+#include "cuda/cuda_stats.h"
 
 /*
  * An enqueueing call takes some 2 to 20 µs on the host; one that takes 100 µs has probably waited: for the device, a
@@ -94,7 +94,7 @@ struct cuda_summary {
 	uint64_t unknown_kernels, unknown_launches;
 };
 
-/* python_only: lines without a Python frame become RENDER_NATIVE. -ENOMEM. */
+/* python_only: lines without a Python frame become PROFILE_NATIVE. -ENOMEM. */
 int cuda_summary__new(const struct cuda_report *report, bool python_only, struct cuda_summary **out);
 void cuda_summary__free(struct cuda_summary *summary);
 CLEANUP_DEFINE(struct cuda_summary *, cuda_summary, cuda_summary__free)
@@ -104,7 +104,7 @@ uint64_t cuda_summary__calls(const struct cuda_summary *summary, enum so_cuda_ki
 bool cuda_summary__is_estimate(const struct cuda_summary *summary, enum so_cuda_kind does);
 /* part / whole; NAN if whole is 0 or not known. */
 double cuda_summary__ratio(double part, double whole);
-/* Whether a frame is Python's, by its form "function (file.py:42)". */
-bool cuda_summary__is_python(const char *frame);
+/* cuda_places.c: whether a frame is Python's, by its form "function (file.py:42)". */
+bool cuda_places__is_python(const char *frame);
 
 #endif

@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "client/cuda/cuda_summary.h"
+#include "cuda/cuda_summary.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_summary_parts.h"
+#include "cuda/cuda_summary_parts.h"
 
 double cuda_summary__ratio(double part, double whole)
 {
 	return whole > 0 ? part / whole : NAN;
-}
-
-bool cuda_summary__is_python(const char *frame)
-{
-	size_t n = strlen(frame), digits = 0;
-
-	if (n < 2 || frame[n - 1] != ')')
-		return false;
-	for (n--; n && frame[n - 1] >= '0' && frame[n - 1] <= '9'; n--)
-		digits++;
-	return digits && n && frame[n - 1] == ':';
-}
-
-const char *cuda_summary__path(const struct cuda_library *library)
-{
-	return library ? library->path : "";
 }
 
 /* A run of calls that belong to one row. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whether the device or the host bounds a process, and on what the host spends its time. */
-#ifndef STAKEOUT_CLIENT_CUDA_HOST_H
-#define STAKEOUT_CLIENT_CUDA_HOST_H
+#ifndef STAKEOUT_CUDA_HOST_H
+#define STAKEOUT_CUDA_HOST_H
 
-#include "client/cuda/cuda_summary.h"
+#include "cuda/cuda_summary.h"
 
 /*
  * Utilisation is NVML's: the share of time in which at least one kernel ran. Training that keeps a device fed shows 95

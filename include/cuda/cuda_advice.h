@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What to try, for each finding of cuda_findings.c. */
-#ifndef STAKEOUT_CLIENT_CUDA_ADVICE_H
-#define STAKEOUT_CLIENT_CUDA_ADVICE_H
+#ifndef STAKEOUT_CUDA_ADVICE_H
+#define STAKEOUT_CUDA_ADVICE_H
 
 static const char HIDDEN_SCALAR[] =
 	"`.item()`, `.tolist()`, `.cpu()`, `float(tensor)`, `if tensor:` read a value and wait until the GPU "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "client/cuda/cuda_findings.h"
+#include "cuda/cuda_findings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cuda/cuda_advice.h"
-#include "client/cuda/cuda_codes.h"
-#include "client/cuda/cuda_text.h"
+#include "cuda/cuda_advice.h"
+#include "cuda/cuda_codes.h"
+#include "cuda/cuda_text.h"
 #include "stakeout/array.h"
 #include "stakeout/cuda_abi.h"
 

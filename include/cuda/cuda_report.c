@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "client/cuda/cuda_report.h"
+#include "cuda/cuda_report.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/render/frame_text.h"
 #include "profile/arena.h"
+#include "profile/text.h"
 #include "stakeout/array.h"
 #include "stakeout/cuda_names.h"
 #include "stakeout/intern.h"
@@ -56,7 +56,7 @@ static void *new_array(struct reading *r, size_t n, size_t size)
 	return array;
 }
 
-/* By frame_text__words(), in the arena. */
+/* By text__append_clean(), in the arena. */
 static const char *clean(void *data, const char *text)
 {
 	struct reading *r = data;
@@ -71,7 +71,7 @@ static const char *clean(void *data, const char *text)
 	if (ret == 0)
 		return r->cleaned[number];
 	r->text.length = 0;
-	if (ret > 0 && !frame_text__words(text, &r->text)) {
+	if (ret > 0 && !text__append_clean(&r->text, text, ' ')) {
 		copy = new_array(r, r->text.length + 1, 1);
 		if (copy && r->text.length)
 			memcpy(copy, r->text.bytes, r->text.length);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * The member "summary" of `stakeout cuda --json`: the figures of the tables and the findings. What is not known is
- * null.
- */
+/* The figures of the tables and the findings. What is not known is null. */
+#include "cuda/cuda_json.h"
+
+#include <errno.h>
 #include <math.h>
 
-#include "client/cuda/cuda_codes.h"
-#include "client/cuda/cuda_table.h"
+#include "cuda/cuda_codes.h"
+#include "cuda/cuda_host.h"
 #include "stakeout/cuda_names.h"
 
 static json_t *number(double value)
@@ -219,4 +219,21 @@ json_t *cuda_json__summary(const struct cuda_report *report, const struct cuda_s
 			 list(summary, summary->n_copies, copy_json), "allocations",
 			 list(summary, summary->n_sites, site_json), "errors",
 			 list(summary, summary->n_errors, error_json), "findings", findings_json(findings));
+}
+
+int cuda_json__add_summary(json_t *answer, struct so_error *err)
+{
+	_cleanup_(cuda_report) struct cuda_report *report = NULL;
+	_cleanup_(cuda_summary) struct cuda_summary *summary = NULL;
+	_cleanup_(cuda_findings) struct cuda_findings *findings = NULL;
+	int ret = cuda_report__read(answer, &report, err);
+
+	if (ret)
+		return ret;
+	ret = cuda_summary__new(report, false, &summary);
+	ret = ret ?: cuda_findings__new(report, summary, &findings);
+	/* A NULL is refused. */
+	if (ret || json_object_set_new(answer, "summary", cuda_json__summary(report, summary, findings)))
+		return so_err(err, -ENOMEM, "out of memory");
+	return 0;
 }

@@ -3,12 +3,12 @@
  * Calls of several rows taken together: sums, extremes, and what the histogram tells. Sums stop at INT64_MAX instead of
  * wrapping around, so they fit a JSON integer whatever the rows hold.
  */
-#ifndef STAKEOUT_CLIENT_CUDA_STATS_H
-#define STAKEOUT_CLIENT_CUDA_STATS_H
+#ifndef STAKEOUT_CUDA_STATS_H
+#define STAKEOUT_CUDA_STATS_H
 
 #include <stdint.h>
 
-#include "client/cuda/cuda_report.h"
+#include "cuda/cuda_report.h"
 
 /* All zero is the sum of no rows. */
 struct cuda_stats {
