@@ -107,14 +107,6 @@ static int draw_on_terminal(struct watching *w, struct so_error *err)
 	return ret && !interrupt__pending() ? so_err(err, ret, "cannot write to the terminal: %s", strerror(-ret)) : 0;
 }
 
-static double now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
-}
-
 /* false: the user has enough. */
 static bool take_keys(struct watching *w, const char *bytes, size_t n)
 {
@@ -128,20 +120,20 @@ static bool take_keys(struct watching *w, const char *bytes, size_t n)
 
 static int watch(struct watching *w, struct so_error *err)
 {
-	double next_ms = now_ms() + TOP_STEP_MS;
+	double next_ms = 1e3 * top_source__now_s() + TOP_STEP_MS;
 	char bytes[256];
 	ssize_t n;
 	int ret = draw_on_terminal(w, err);
 
 	while (!ret && !interrupt__pending() && !w->ended) {
-		double left_ms = next_ms - now_ms();
+		double left_ms = next_ms - 1e3 * top_source__now_s();
 
 		n = top_terminal__read(bytes, sizeof(bytes), left_ms > 0 ? (unsigned)left_ms + 1 : 0);
 		if (n < 0 || (n > 0 && !take_keys(w, bytes, (size_t)n)))
 			return 0;
-		if (now_ms() >= next_ms) {
+		if (1e3 * top_source__now_s() >= next_ms) {
 			ret = step(w, err);
-			next_ms = now_ms() + TOP_STEP_MS;
+			next_ms = 1e3 * top_source__now_s() + TOP_STEP_MS;
 		}
 		ret = ret ?: draw_on_terminal(w, err);
 	}

@@ -114,7 +114,7 @@ static void write_figures(struct pen *pen, const struct top_view *view)
 	double samples = sums->complete + sums->truncated;
 
 	if (isfinite(screen->watched_s))
-		snprintf(watched, sizeof(watched), "   watched for %.0f s", screen->watched_s);
+		snprintf(watched, sizeof(watched), ", watched for %.0f s", screen->watched_s);
 	if (sums->duration_ns > 0 && !complete_text(sums, &complete))
 		write_words(pen, "", "%slast %.1f s: CPU %.1f %%, %.0f samples, %s, lost %.0f%s",
 			    view->frozen ? "FROZEN   " : "", sums->duration_ns / 1e9,
@@ -144,10 +144,10 @@ static void write_bar(struct pen *pen, const struct top_view *view, size_t n)
 	if (*view->filter || view->typing)
 		snprintf(filter, sizeof(filter), "   /%s%s", view->filter, view->typing ? "_" : "");
 	if (pen->screen->terminal)
-		write_words(pen, BOLD, "%s by %s%s   (%zu)   t f l s / space q, ? for help", names[view->table], by,
-			    filter, n);
+		write_words(pen, BOLD, "%s by %s, %% of the time%s   (%zu)   t f l s / space q, ? for help",
+			    names[view->table], by, filter, n);
 	else
-		write_words(pen, "", "%s by %s", names[view->table], by);
+		write_words(pen, "", "%s by %s, %% of the time", names[view->table], by);
 }
 
 static void write_heads(struct pen *pen, const struct top_view *view)
@@ -172,6 +172,15 @@ static void write_value(const struct pen *pen, int width, double ns, bool known)
 		fprintf(pen->out, "%*.1f ", width, percent(ns, pen->screen->sums));
 	else
 		fprintf(pen->out, "%*s ", width, "-");
+}
+
+/* What the threads of a process wait together says nothing: most have nothing to do. */
+static void write_waiting(const struct pen *pen, int width, const struct top_row *row)
+{
+	if (row->process && row->ns[TOP_WAITING] > pen->screen->sums->duration_ns && pen->screen->sums->wall)
+		fprintf(pen->out, "%*s ", width, "");
+	else
+		write_value(pen, width, row->ns[2], pen->screen->sums->wall);
 }
 
 /* Where there is no room for both, a thread's name has no more than two fifths of it. */
@@ -202,7 +211,7 @@ static void write_row(struct pen *pen, const struct top_row *row, enum top_table
 	begin_style(pen, row->process ? BOLD : "");
 	write_value(pen, 8, row->ns[0], true);
 	write_value(pen, 9, row->ns[1], wall || !tree);
-	write_value(pen, 8, row->ns[2], wall);
+	write_waiting(pen, 8, row);
 	fputc(' ', pen->out);
 	if (tree) {
 		indent = indent > 16 ? 16 : indent;

@@ -88,16 +88,38 @@ static void tree__clear(struct tree *tree)
 }
 CLEANUP_DEFINE(struct tree *, tree, tree__clear)
 
+static bool is_called(const struct top_sums *s, uint32_t number, const char *name)
+{
+	return strlen(name) == intern__length(&s->texts, number) &&
+	       !memcmp(name, intern__key(&s->texts, number), strlen(name));
+}
+
+/* Of a thread that is called like its process, what it is for says more. */
+static int name_thread(const struct tree *tree, const struct top_thread *thread, struct text *text)
+{
+	const struct process_entry *entry = process_list__find(tree->processes, (pid_t)thread->pid);
+	const struct intern *texts = &tree->sums->texts;
+	char comm[sizeof(entry->comm) + 1] = "";
+	int ret;
+
+	if (entry)
+		snprintf(comm, sizeof(comm), "%.*s", (int)sizeof(entry->comm), entry->comm);
+	if (thread->role == TOP_NO_TEXT)
+		return add_text(text, texts, thread->comm);
+	if (is_called(tree->sums, thread->comm, comm))
+		return add_text(text, texts, thread->role);
+	ret = add_text(text, texts, thread->comm) ?: add_words(text, " (");
+	ret = ret ?: add_text(text, texts, thread->role);
+	return ret ?: add_words(text, ")");
+}
+
 /* "worker (producer)  lock in consume (loop.py:12)" */
-static int describe_thread(const struct top_sums *s, const struct top_thread *thread, struct text *text,
+static int describe_thread(const struct tree *tree, const struct top_thread *thread, struct text *text,
 			   size_t *name_length)
 {
-	int ret = add_text(text, &s->texts, thread->comm);
+	const struct top_sums *s = tree->sums;
+	int ret = name_thread(tree, thread, text);
 
-	if (!ret && thread->role != TOP_NO_TEXT) {
-		ret = add_words(text, " (") ?: add_text(text, &s->texts, thread->role);
-		ret = ret ?: add_words(text, ")");
-	}
 	*name_length = text->length;
 	if (ret || thread->state == TOP_NO_TEXT)
 		return ret;
@@ -105,6 +127,18 @@ static int describe_thread(const struct top_sums *s, const struct top_thread *th
 	if (!ret && intern__length(&s->texts, thread->line))
 		ret = add_words(text, " in ") ?: add_text(text, &s->texts, thread->line);
 	return ret;
+}
+
+/* What lies between two recordings is in both (top_source.c): no thread has more than all of the time. */
+static void set_parts(const struct top_sums *s, const struct top_thread *thread, double ns[TOP_COLUMNS])
+{
+	double all = 0, scale;
+
+	for (unsigned i = 0; i < TOP_PARTS; i++)
+		all += thread->ns[i];
+	scale = s->duration_ns > 0 && all > s->duration_ns ? s->duration_ns / all : 1;
+	for (unsigned i = 0; i < TOP_PARTS; i++)
+		ns[i] = scale * thread->ns[i];
 }
 
 static int add_thread(struct tree *tree, const struct top_thread *thread)
@@ -115,8 +149,8 @@ static int add_thread(struct tree *tree, const struct top_thread *thread)
 		return -ENOMEM;
 	row->pid = thread->pid;
 	row->tid = thread->tid;
-	memcpy(row->ns, thread->ns, sizeof(row->ns));
-	return describe_thread(tree->sums, thread, &row->text, &row->name_length);
+	set_parts(tree->sums, thread, row->ns);
+	return describe_thread(tree, thread, &row->text, &row->name_length);
 }
 
 static struct top_row *find_parent(struct tree *tree, int64_t pid)
@@ -142,6 +176,7 @@ static int name_process(struct tree *tree, const struct top_thread *thread, stru
 static int count_process(struct tree *tree, const struct top_thread *thread)
 {
 	struct top_row *row = find_parent(tree, thread->pid);
+	double ns[TOP_COLUMNS];
 	int ret = 0;
 
 	if (!row) {
@@ -152,8 +187,9 @@ static int count_process(struct tree *tree, const struct top_thread *thread)
 		row->pid = thread->pid;
 		ret = name_process(tree, thread, row);
 	}
+	set_parts(tree->sums, thread, ns);
 	for (unsigned i = 0; i < TOP_COLUMNS; i++)
-		row->ns[i] += thread->ns[i];
+		row->ns[i] += ns[i];
 	return ret;
 }
 

@@ -37,7 +37,7 @@ struct top_source {
 	struct so_error note;
 };
 
-static double now_s(void)
+double top_source__now_s(void)
 {
 	struct timespec ts;
 
@@ -151,7 +151,7 @@ static int take_cuda(struct top_source *source, struct top_target *t, struct so_
 		return 0;
 	ret = target__cuda(api_of(source), t->base.id, &answer, NULL);
 	t->without_cuda = ret == -EEXIST || ret == -EPERM;
-	return ret ? 0 : top_cuda__take(&t->cuda, answer, now_s(), err);
+	return ret ? 0 : top_cuda__take(&t->cuda, answer, top_source__now_s(), err);
 }
 
 /* Somebody else's recording ended, whose process goes on. */

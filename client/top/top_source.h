@@ -27,6 +27,9 @@ struct top_request {
 
 struct top_source;
 
+/* A clock that always goes on; from any beginning. */
+double top_source__now_s(void);
+
 /* Begins the first recordings. The session must live longer. Errors in words. */
 int top_source__new(struct session *session, const struct top_request *request, struct top_source **out,
 		    struct so_error *err);

@@ -162,7 +162,7 @@ def test_one_screen_as_text():
     tables = text.split("\n\n")
     assert len(tables) == 3, text
     assert text.startswith(f"stakeout top   {target.pid}  {PYTHON} -c "), text
-    assert re.search(r"^last [0-9.]+ s: CPU [0-9.]+ %, \d+ samples, complete [0-9.]+ %, lost \d+ ", text, re.MULTILINE)
+    assert re.search(r"^last [0-9.]+ s: CPU [0-9.]+ %, \d+ samples, complete [0-9.]+ %, lost \d+,", text, re.MULTILINE)
     check_program(tables[0], target.pid)
     assert any(name == "spin (<string>)" and f[0] > 0 for f, name in rows_of(tables[1])), tables[1]
     assert any(re.match(r"spin \(<string>:1[6-9]\)", name) for f, name in rows_of(tables[2])), tables[2]

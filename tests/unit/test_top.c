@@ -371,7 +371,7 @@ static void a_screen_is_drawn(void **state)
 	text = draw(&view, &sums, 80, 0, false);
 	assert_non_null(strstr(text, "stakeout top   10  python3?]0;x? main.py\n"));
 	assert_non_null(
-		strstr(text, "last 2.0 s: CPU 105.0 %, 20 samples, complete 80.0 %, lost 6   watched for 3 s\n"));
+		strstr(text, "last 2.0 s: CPU 105.0 %, 20 samples, complete 80.0 %, lost 6, watched for 3 s\n"));
 	assert_non_null(strstr(text, "   105.0       5.0     90.0  10 python3\n"));
 	assert_non_null(strstr(text, "    55.0       5.0     40.0    10 main  running in compute (main.py:7)\n"));
 	assert_non_null(strstr(text, "     0.0       0.0    100.0      20 child  idle in Condition.wait"));
