@@ -33,6 +33,11 @@ static bool is_own_script(const struct profile_line *line)
 	return !line->python && !*line->mapping && *line->filename == '/' && !strstr(line->filename, "/node_modules/");
 }
 
+bool is_own_code(const struct profile_line *line)
+{
+	return is_own_python(line) || is_own_script(line);
+}
+
 static bool is_system_library(const char *mapping)
 {
 	static const char *const names[] = { "libc.so",      "libc-2.", "libpthread", "ld-linux", "libm.so",
@@ -80,7 +85,7 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 			continue;
 		if (user == SIZE_MAX)
 			user = sample->lines[i];
-		if (is_own_python(line) || is_own_script(line))
+		if (is_own_code(line))
 			return sample->lines[i];
 		/* A frame that could not be read is nobody's line. */
 		if (line->python && !*line->filename)

@@ -24,6 +24,8 @@ int own_line__text(const struct profile *profile, const struct profile_sample *s
 
 /* A Python line outside of the standard library and of installed packages. */
 bool is_own_python(const struct profile_line *line);
+/* That, or a script's that a just-in-time compiler names. */
+bool is_own_code(const struct profile_line *line);
 
 /*
  * What a Python thread was started to do: index of the line of its first function below threading.Thread. SIZE_MAX: it

@@ -26,7 +26,7 @@ void figures__print_complete(double complete, double all, FILE *out);
 
 /* summary_table.c: how shares and names are printed, and the tables that rank rows. */
 
-#define SUMMARY_INDENT       "                                        " /* under a row's name */
+#define SUMMARY_INDENT "                                        " /* under a row's name */
 static inline const char *summary__seconds_head(const struct scope *scope)
 {
 	return scope->profile->wall ? "   wall s " : "    CPU s ";

@@ -88,6 +88,13 @@ static int add_to_lines(struct summary_wall *w, uint32_t thread, uint32_t state,
 	return ret ?: sums__add(&w->of_threads, of_thread, 3, share);
 }
 
+static bool is_in_own_code(const struct profile *profile, const struct profile_sample *sample)
+{
+	size_t line = own_line(profile, sample);
+
+	return line != SIZE_MAX && is_own_code(&profile->lines[line]);
+}
+
 static int add_sample(struct summary_wall *w, const struct profile_sample *sample, const struct share *share)
 {
 	uint32_t state = *sample->state ? (uint32_t)wall_state__index(sample->state) : 0, thread, line;
@@ -100,6 +107,7 @@ static int add_sample(struct summary_wall *w, const struct profile_sample *sampl
 		return ret;
 	share__add(&w->total, share);
 	share__add(&w->threads[thread].parts[part], share);
+	w->threads[thread].own |= is_in_own_code(w->scope->profile, sample);
 	if (idle)
 		share__add(&w->threads[thread].idle, share);
 	if (!strcmp(wall_states[state], "gil"))

@@ -165,15 +165,28 @@ static bool is_any_of(uint32_t state, const char *const words[], size_t n)
 	return false;
 }
 
+/* Of the threads that have work the n-th busiest, of those in the user's own code first; SIZE_MAX: there is none. */
+static size_t busiest(const struct summary_wall *w, size_t n)
+{
+	size_t busy = w->thread_ids.n_keys - w->n_idle, found = 0;
+
+	for (size_t i = 0; i < 2 * busy; i++) {
+		size_t thread = w->order[i % busy];
+
+		if (w->threads[thread].own == (i < busy) && found++ == n)
+			return thread;
+	}
+	return n ? SIZE_MAX : w->order[0];
+}
+
 /* "; meanwhile python3-12/35 (loader): sleep in load (train.py:4)": the next one of those that have work. */
 static void print_meanwhile(const struct summary_wall *w, FILE *out)
 {
-	uint32_t thread;
-	size_t line;
+	size_t next = busiest(w, 1), line;
+	uint32_t thread = (uint32_t)next;
 
-	if (w->thread_ids.n_keys - w->n_idle < 2)
+	if (next == SIZE_MAX)
 		return;
-	thread = (uint32_t)w->order[1];
 	line = leading_line(w, thread, leading_state(w, thread));
 	if (line == SIZE_MAX)
 		return;
@@ -206,8 +219,8 @@ static void print_cause(const struct summary_wall *w, uint32_t state, FILE *out)
  */
 static void print_verdict(const struct summary_wall *w, FILE *out)
 {
-	const struct wall_thread *first = &w->threads[w->order[0]];
-	uint32_t thread = (uint32_t)w->order[0], state = leading_state(w, thread);
+	uint32_t thread = (uint32_t)busiest(w, 0), state = leading_state(w, thread);
+	const struct wall_thread *first = &w->threads[thread];
 	size_t line = leading_line(w, thread, state);
 	struct share all = { 0 }, share = in_state(w, thread, state);
 	char interval[32];
@@ -226,7 +239,7 @@ static void print_verdict(const struct summary_wall *w, FILE *out)
 	fprintf(out, ", %.1f %% %s of the time of ", summary__percent(&share, &all), interval);
 	print_name(w, first, out);
 	if (w->thread_ids.n_keys > 1)
-		fprintf(out, ", the busiest thread");
+		fprintf(out, ", the busiest thread%s", first->own ? " of your code" : "");
 	summary__plain(w->scope, out);
 	fputc('\n', out);
 	summary__how_sure(w->scope, all.samples, out);

@@ -169,7 +169,7 @@ static void as_text(void **state)
 	fclose(out);
 	assert_string_equal(
 		text, "largest: lock in consume (loop.py:12), 60.0 % [53.1, 66.5] of the time of eater-7/9, the busiest "
-		      "thread\n"
+		      "thread of your code\n"
 		      "  how sure: within the interval in 95 of 100 cases, by 200 looks\n"
 		      "  look at: consume (loop.py:12) 60.0 %; meanwhile keeper-7/10: sleep in hold (slow.py:40)\n"
 		      "5 threads ran 3.10 s in 10.0 s (31 % of one CPU); of their wall time, 50.0 s:\n"
