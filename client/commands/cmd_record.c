@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout record: attach, wait, write. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -27,7 +28,9 @@ struct recording {
 	struct child_command *command; /* that is recorded; NULL: a process that runs already */
 	struct session *session;
 	struct target target;
-	bool progress; /* standard error is a terminal */
+	struct target warm; /* attached before the recording begins, in a schedule */
+	unsigned cycle;     /* of a schedule, from 1 */
+	bool progress;      /* standard error is a terminal */
 	struct output *output, *stats_output;
 	json_t *stats;
 	uint8_t *bytes; /* pprof */
@@ -36,15 +39,22 @@ struct recording {
 	bool written;
 };
 
+/* What one cycle took. */
+static void forget_cycle(struct recording *recording)
+{
+	profile__free(TAKE_PTR(recording->profile));
+	json_decref(TAKE_PTR(recording->stats));
+	free(TAKE_PTR(recording->bytes));
+	output__free(TAKE_PTR(recording->stats_output));
+	output__free(TAKE_PTR(recording->output));
+	recording->written = false;
+}
+
 static void cleanup__recording(struct recording *recording)
 {
-	profile__free(recording->profile);
-	json_decref(recording->stats);
-	free(recording->bytes);
+	forget_cycle(recording);
 	child_command__free(recording->command);
 	session__free(recording->session);
-	output__free(recording->stats_output);
-	output__free(recording->output);
 }
 
 /* What the process or command is called; "": it has no arguments, or cannot be read. */
@@ -73,13 +83,26 @@ static int open_new(struct recording *recording, struct so_error *err)
 	return output__open_new(stem, format__ending(options->format), &recording->output, err);
 }
 
+/* In a schedule of several cycles with the cycle's number in the name. */
+static int open_named(const struct recording *recording, const char *path, struct output **out, struct so_error *err)
+{
+	const struct record_schedule *schedule = &recording->options->schedule;
+	_cleanup_free_ char *numbered = NULL;
+
+	if (!record_schedule__is_set(schedule) || schedule->repeat == 1)
+		return output__open(path, out, err);
+	numbered = record_schedule__path(path, recording->cycle);
+	return numbered ? output__open(numbered, out, err) : so_err(err, -ENOMEM, "out of memory");
+}
+
 static int open_outputs(struct recording *recording, struct so_error *err)
 {
 	const struct record_options *options = recording->options;
-	int ret = options->output ? output__open(options->output, &recording->output, err) : open_new(recording, err);
+	int ret = options->output ? open_named(recording, options->output, &recording->output, err)
+				  : open_new(recording, err);
 
 	if (!ret && options->stats)
-		ret = output__open(options->stats, &recording->stats_output, err);
+		ret = open_named(recording, options->stats, &recording->stats_output, err);
 	return ret;
 }
 
@@ -88,13 +111,14 @@ static bool of_event(const struct recording *recording)
 	return recording->options->event != SO_CUDA_EVENT_COUNT;
 }
 
-static int attach(struct recording *recording, struct so_error *err)
+/* duration_s: 0: until it is detached. */
+static int attach(struct recording *recording, double duration_s, struct target *target, struct so_error *err)
 {
 	const struct record_options *options = recording->options;
 	const struct attach_request request = {
 		.pid = options->pid,
 		.rate_hz = options->rate_hz,
-		.duration_s = options->duration_s,
+		.duration_s = duration_s,
 		.children = options->children,
 		.kernel = options->kernel,
 		.wall = options->wall,
@@ -105,8 +129,8 @@ static int attach(struct recording *recording, struct so_error *err)
 		recording->progress ? waiting_note__begin("reading the tables of process %d", options->pid) : NULL;
 
 	if (of_event(recording))
-		return target__attach_at_any_rate(session__api(recording->session), &request, &recording->target, err);
-	return target__attach(session__api(recording->session), &request, &recording->target, err);
+		return target__attach_at_any_rate(session__api(recording->session), &request, target, err);
+	return target__attach(session__api(recording->session), &request, target, err);
 }
 
 static void show_progress(const struct recording *recording)
@@ -262,7 +286,9 @@ static void say_result(const struct recording *recording, bool selected)
 
 	if (recording->options->quiet)
 		return;
-	if (of_event(recording))
+	if (recording->cycle > 0 && recording->options->schedule.repeat != 1)
+		fprintf(stderr, "cycle %u: ", recording->cycle);
+	else if (of_event(recording))
 		cuda_event_summary__print(recording->bytes, recording->length,
 					  &so_cuda_events[recording->options->event], recording->options->weight,
 					  stderr);
@@ -294,27 +320,92 @@ static int end_command(struct recording *recording)
 	return recording->command ? child_command__wait(recording->command) : STATUS_DONE;
 }
 
+static int interrupted(struct so_error *err)
+{
+	return so_err(err, -EINTR, "interrupted before sampling began");
+}
+
+static int wait_for_clock(const struct recording *recording, struct so_error *err)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	record_schedule__sleep_s(record_schedule__until_clock_s(&recording->options->schedule, now));
+	return interrupt__pending() ? interrupted(err) : 0;
+}
+
+/* What comes before the n-th active part. */
+static int prepare_cycle(struct recording *recording, struct so_error *err)
+{
+	const struct record_schedule *schedule = &recording->options->schedule;
+	int ret = 0;
+
+	record_schedule__sleep_s(schedule->wait_s);
+	if (!interrupt__pending() && schedule->warmup_s > 0)
+		ret = attach(recording, 0, &recording->warm, err);
+	if (!ret && schedule->warmup_s > 0)
+		record_schedule__sleep_s(schedule->warmup_s);
+	return ret ?: wait_for_clock(recording, err);
+}
+
+static int record_once(struct recording *recording, struct so_error *err)
+{
+	int ret = recording->output ? 0 : open_outputs(recording, err);
+
+	ret = ret ?: attach(recording, recording->options->duration_s, &recording->target, err);
+	if (!ret && recording->command && !record_schedule__is_set(&recording->options->schedule))
+		ret = child_command__go(recording->command, err);
+	ret = ret ?: wait_for_end(recording, err);
+	ret = ret ?: fetch(recording, err);
+	ret = ret ?: write_outputs(recording, err);
+	if (!ret || (ret == -ENODATA && recording->written))
+		say_result(recording, !ret);
+	return ret;
+}
+
+/* Whether there was enough of it: some cycles were written, and then the process or its user ended it. */
+static bool is_over(const struct recording *recording)
+{
+	return recording->cycle > 1 && (interrupt__pending() || (kill(recording->options->pid, 0) && errno == ESRCH));
+}
+
+static int record_cycles(struct recording *recording, struct so_error *err)
+{
+	const struct record_schedule *schedule = &recording->options->schedule;
+	int ret = recording->command ? child_command__go(recording->command, err) : 0;
+
+	for (recording->cycle = 1; !ret; recording->cycle++) {
+		ret = prepare_cycle(recording, err) ?: record_once(recording, err);
+		if (recording->warm.id)
+			target__detach(session__api(recording->session), recording->warm.id, NULL);
+		recording->warm = (struct target){ .id = 0 };
+		if (ret && is_over(recording))
+			return 0;
+		if (ret || !record_schedule__goes_on(schedule, recording->cycle) || interrupt__pending() ||
+		    !strcmp(recording->target.end, "exited"))
+			break;
+		forget_cycle(recording);
+	}
+	return ret;
+}
+
 /* *status: of the command, where it ran. */
 static int record(const struct globals *globals, struct record_options *options, int *status, struct so_error *err)
 {
 	_cleanup_(recording) struct recording recording = { .options = options };
+	bool cycles = record_schedule__is_set(&options->schedule);
 	int ret;
 
 	/* What a command prints and the progress of its recording would be in each other's way. */
 	recording.progress = !options->quiet && !options->command && isatty(STDERR_FILENO);
 	ret = start_command(&recording, err);
-	ret = ret ?: open_outputs(&recording, err);
+	if (!ret && !cycles)
+		ret = open_outputs(&recording, err);
 	ret = ret ?: session__open(globals->socket, SESSION_ANY, &recording.session, err);
-	if (!ret && interrupt__pending())
-		ret = so_err(err, -EINTR, "interrupted before sampling began");
-	ret = ret ?: attach(&recording, err);
-	if (!ret && recording.command)
-		ret = child_command__go(recording.command, err);
-	ret = ret ?: wait_for_end(&recording, err);
-	ret = ret ?: fetch(&recording, err);
-	ret = ret ?: write_outputs(&recording, err);
-	if (!ret || (ret == -ENODATA && recording.written))
-		say_result(&recording, !ret);
+	if (cycles)
+		ret = ret ?: record_cycles(&recording, err);
+	else
+		ret = ret ?: wait_for_clock(&recording, err) ?: record_once(&recording, err);
 	if (!ret)
 		*status = end_command(&recording);
 	return ret;

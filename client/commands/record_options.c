@@ -3,11 +3,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "stakeout/options.h"
 #include "client/render/selection.h"
 #include "client/session/named_process.h"
+
+#define NO_REPEAT UINT_MAX
 
 static int check_weight(struct record_options *options, const char *word, struct so_error *err)
 {
@@ -80,6 +83,23 @@ static int check(struct record_options *options, const char *format, const char 
 	return ret;
 }
 
+static int check_schedule(struct record_options *options, const char *clock, unsigned repeat, struct so_error *err)
+{
+	struct record_schedule *schedule = &options->schedule;
+	int ret = clock ? record_schedule__parse_clock(clock, &schedule->clock_s, err) : 0;
+
+	ret = ret ?: record_schedule__check(schedule, repeat != NO_REPEAT, err);
+	if (ret || !record_schedule__is_set(schedule))
+		return ret;
+	if (options->duration_s >= 0)
+		return so_err(err, -EINVAL, "--active or --duration, not both");
+	schedule->repeat = repeat == NO_REPEAT ? 1 : repeat;
+	if (options->output && !strcmp(options->output, "-") && schedule->repeat != 1)
+		return so_err(err, -EINVAL, "each cycle has a file of its own: not standard output (-o -)");
+	options->duration_s = schedule->active_s;
+	return 0;
+}
+
 int record_options__parse(int argc, char **argv, struct record_options *out, struct so_error *err)
 {
 	struct record_options options = {
@@ -89,11 +109,22 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		.kernel = true,
 		.event = SO_CUDA_EVENT_COUNT,
 	};
-	const char *format = NULL, *event = NULL, *weight = NULL;
+	const char *format = NULL, *event = NULL, *weight = NULL, *clock = NULL;
+	unsigned repeat = NO_REPEAT;
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record; or its name, or its script's" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &options.duration_s,
 		  "how long (10; a command: to its end): 90, 5m, 1h,\n'unlimited': until Ctrl-C" },
+		{ OPTION_DURATION, 0, "active", "SECONDS", &options.schedule.active_s,
+		  "record in cycles, a file each (-1, -2 … in its name):\nso long in each cycle" },
+		{ OPTION_DURATION, 0, "wait", "SECONDS", &options.schedule.wait_s,
+		  "of each cycle: nothing is done for so long" },
+		{ OPTION_DURATION, 0, "warmup", "SECONDS", &options.schedule.warmup_s,
+		  "of each cycle: then attached for so long, and nothing\nkept" },
+		{ OPTION_NUMBER, 0, "repeat", "N", OPTION_RANGE(&repeat, 0, RECORD_SCHEDULE_MAX_CYCLES),
+		  "so many cycles (1); 0: until the process ends" },
+		{ OPTION_TEXT, 0, "at-clock", "/SECONDS", &clock,
+		  "begin at a multiple of it by the clock, UTC: /10s, so\nthat ranks record the same moment" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &options.rate_hz, "samples a second of CPU time (99)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
 		  "where to write; '-' is standard output (a new file\nstakeout-NAME-PID-TIME.pb.gz)" },
@@ -136,6 +167,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	};
 	int ret = options__parse(&table, argc, argv, err);
 
+	if (ret == OPTIONS_GO_ON)
+		ret = check_schedule(&options, clock, repeat, err);
 	/* A command is recorded to its end. */
 	if (options.duration_s < 0)
 		options.duration_s = options.command ? 0 : RECORD_DEFAULT_DURATION_S;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "client/commands/record_schedule.h"
 #include "client/render/format.h"
 #include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
@@ -17,7 +18,8 @@
 struct record_options {
 	pid_t pid;
 	char **command; /* that is started to be recorded, in place of a PID; NULL: none */
-	double duration_s; /* 0: until stopped */
+	double duration_s; /* 0: until stopped; in a schedule that of its active parts */
+	struct record_schedule schedule;
 	unsigned rate_hz;
 	const char *output; /* NULL: a new file in this directory */
 	enum format format;

@@ -76,7 +76,7 @@ static bool take_unit(const char *unit, double *value)
 	return strchr("smh", *unit) != NULL;
 }
 
-static int parse_duration(const char *text, double *out, struct so_error *err)
+int options__duration(const char *text, double *out, struct so_error *err)
 {
 	double value;
 	char *end;
@@ -217,7 +217,7 @@ static int take(const struct option_entry *entry, const char *text, struct so_er
 	case OPTION_RATE:
 		return parse_rate(text, entry->value, err);
 	case OPTION_DURATION:
-		return parse_duration(text, entry->value, err);
+		return options__duration(text, entry->value, err);
 	case OPTION_PERCENT:
 		return parse_percent(entry, text, err);
 	case OPTION_NONE:

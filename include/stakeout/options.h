@@ -74,7 +74,7 @@ struct option_table {
 	const char **positional_value; /* takes the one argument without a dash; NULL: there is none, but for a PID */
 	/* The process of a name, where one is given for a PID; as of options__parse(), *out is untouched on failure. */
 	int (*find_process)(const char *name, pid_t *out, struct so_error *err);
-	char ***command;               /* takes what follows "--", argv's own, NULL at its end; NULL: nothing may */
+	char ***command; /* takes what follows "--", argv's own, NULL at its end; NULL: nothing may */
 };
 
 enum options_result {
@@ -92,5 +92,8 @@ int options__parse(const struct option_table *table, int argc, char **argv, stru
 const struct option_entry *options__setting(const struct option_table *table, const char *name);
 /* Its value; one without an argument is "yes" or "no". -EINVAL, in words. */
 int options__set(const struct option_entry *entry, const char *value, struct so_error *err);
+
+/* "90", "1.5", "90s", "5m", "1h": seconds above 0; "unlimited": 0. -EINVAL, in words. */
+int options__duration(const char *text, double *out, struct so_error *err);
 
 #endif

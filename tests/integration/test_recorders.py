@@ -20,6 +20,7 @@ from harness import (
     record,
     run,
     script,
+    spawn,
     start,
     temporary_dir,
     wait_until,
@@ -55,6 +56,32 @@ def test_recordings_end_in_time_and_cost_little():
     assert abs(stats["duration_s"] - 4) < 0.3, stats["duration_s"]
     assert stats["attach_ms"] < 5000 and stats["daemon"]["cpu_s"] < 5 and stats["overhead_percent"] < 10, stats
     assert stats["samples"] > 3500, stats["samples"]
+
+
+def start_ns(path):
+    with gzip.open(path) as f:
+        return next(value for field, value in fields(f.read()) if field == 9)
+
+
+def test_cycles():
+    """A file for each active part, which begins with the clock; what is between them is in none."""
+    need_bpf()
+    target, path = start("split", 600), os.path.join(temporary_dir(), "run.pb.gz")
+    schedule = ["--wait", "0.5", "--warmup", "0.5", "--active", "1", "--repeat", "2", "--at-clock", "/4s"]
+    done = run([STAKEOUT, "record", "-p", target.pid, *schedule, "-o", path])
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"(cycle \d: wrote \S+run-\d\.pb\.gz \(\d+ stacks?\)\n){2}", done.stderr), done.stderr
+    began = [start_ns(path.replace("run", f"run-{n}")) for n in (1, 2)]
+    assert began[1] - began[0] > 3e9 and all(ns % 4e9 < 1.5e9 for ns in began), began
+    assert not os.path.exists(path) and not os.path.exists(path.replace("run", "run-3"))
+    # Without end until the process ends; the cycle that it ends in is the last one.
+    recorder = spawn([STAKEOUT, "record", "-q", "-p", str(target.pid), "--active", "1", "--repeat", "0", "-o", path])
+    wait_until(lambda: os.path.exists(path.replace("run", "run-4")), "a fourth cycle")
+    target.process.kill()
+    assert recorder.wait(timeout=60) == 0
+    for words, why in ((["--warmup", "1"], "they need --active"), (["--active", "1", "-d", "1"], "not both")):
+        refused = run([STAKEOUT, "record", "-p", os.getpid(), *words])
+        assert refused.returncode == 2 and why in one_clear_line(refused.stderr), refused
 
 
 def test_a_command():
@@ -127,7 +154,7 @@ def test_a_look_at_an_unwatched_process():
     need_bpf()
     target = start("split", 600)
     done = run([STAKEOUT, "summary", str(target.pid), "-d", "2"])
-    assert re.match(r"\d+ threads? ran [0-9.]+ s in [0-9.]+ s", done.stdout), done.stdout[:500]
+    assert re.search(r"\n\d+ threads? ran [0-9.]+ s in [0-9.]+ s", done.stdout), done.stdout[:500]
     assert "of 1 process" in done.stdout and done.stderr == "", done.stderr
 
 
