@@ -6,7 +6,9 @@ import http.client
 import json
 import os
 import re
+import select
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -198,9 +200,19 @@ def look_at_cuda(browser, daemon, target):
     choose(browser, key)
     browser.wait_for("!element('cuda').hidden")
     begin, end = shown_range(browser)
-    calls = json.loads(get(daemon, f"/v1/history/{key}/cuda?from_ns={begin}&to_ns={end}"))["calls"]
-    launches = sum(row["calls"] for row in calls if row["api"] == "cudaLaunchKernel")
-    assert launches and f"cudaLaunchKernel\t{launches:,}\t" in browser.text("#cuda-tables"), browser.text("#cuda-tables")
+    answer = json.loads(get(daemon, f"/v1/history/{key}/cuda?from_ns={begin}&to_ns={end}&summary=1"))
+    launches = sum(row["calls"] for row in answer["calls"] if row["api"] == "cudaLaunchKernel")
+    rows = {row["api"]: row for row in answer["summary"]["by_api"]}
+    shown, titles = browser.text("#cuda-tables"), browser.evaluate("[...document.querySelectorAll('#cuda h3')].map(it => it.textContent)")
+    assert launches and rows["cudaLaunchKernel"]["calls"] == launches
+    for api, row in rows.items():
+        assert re.search(rf"^{api}\t[<\d. %]+\t~?{row['calls']:,}\t", shown, re.MULTILINE), (row, shown)
+    findings = answer["summary"]["findings"]
+    assert browser.evaluate("document.querySelectorAll('#cuda li').length") == len(findings)
+    for finding in findings:
+        assert finding["title"] in shown and finding["measured"] in shown, (finding, shown)
+    for title, rows_name in (("Launches by kernel", "by_kernel"), ("Waits of the host by source line", "waits")):
+        assert (title in titles) == bool(answer["summary"][rows_name]), titles
 
 
 def take_pictures(browser):
@@ -212,6 +224,24 @@ def take_pictures(browser):
             time.sleep(1)
             browser.screenshot(os.path.join(PICTURES, f"{width}-{scheme}.png"))
     browser.look(1280, 800, "light")
+
+
+def look_at_a_lost_daemon(browser, daemon):
+    """Whoever takes its port gets the token only when the user asks for that."""
+    daemon.process.kill()
+    daemon.process.wait()
+    browser.wait_for("element('state').textContent.startsWith('The daemon does not answer') && !running")
+    with contextlib.closing(socket.create_server(("127.0.0.1", daemon.port))) as other:
+        other.settimeout(60)
+        browser.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        browser.evaluate("tick()")
+        browser.evaluate("element('load').click()")
+        browser.wait_for("element('flame-state').textContent.includes('does not answer')")
+        assert select.select([other], [], [], 0)[0] == [], "something was sent"
+        browser.evaluate("element('try-again').click()")
+        with contextlib.closing(other.accept()[0]) as connection:
+            assert TOKEN in connection.recv(65536).decode()
+    browser.wait_for("!element('try-again').hidden")
 
 
 def test_page():
@@ -235,8 +265,7 @@ def test_page():
     # One request may be the one that the flame graph was refused.
     assert all(url.startswith(origin) for url in browser.requests), browser.requests
     assert not any(TOKEN in url for url in browser.requests)
-    daemon.process.kill()
-    browser.wait_for("element('state').textContent.startsWith('The daemon does not answer')")
+    look_at_a_lost_daemon(browser, daemon)
 
 
 def test_series():
