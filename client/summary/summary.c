@@ -357,14 +357,11 @@ static int print_where(struct summary_tables *tables, const struct part_of_summa
 	return ret < 0 || !tables->scope.total.samples ? ret : print_tables(tables, part, out);
 }
 
-static bool is_jit(const struct profile *profile, const struct profile_sample *sample)
+static bool has_jit(const struct profile *profile, const struct profile_sample *sample)
 {
-	for (size_t i = 0; i < sample->n_lines; i++) {
-		const struct profile_line *line = &profile->lines[sample->lines[i]];
-
-		if (!line->kernel)
-			return !strcmp(line->function, "[jit]");
-	}
+	for (size_t i = 0; i < sample->n_lines; i++)
+		if (!strcmp(profile->lines[sample->lines[i]].function, "[jit]"))
+			return true;
 	return false;
 }
 
@@ -374,11 +371,12 @@ static void print_jit(const struct profile *profile, int64_t total, FILE *out)
 	int64_t without = 0;
 
 	for (size_t i = 0; i < profile->n_samples; i++)
-		without += is_jit(profile, &profile->samples[i]) ? profile->samples[i].count : 0;
+		without += has_jit(profile, &profile->samples[i]) ? profile->samples[i].count : 0;
 	if ((double)without < MUCH_JIT * (double)total || !without)
 		return;
 	fprintf(out,
-		"%.0f %% is just-in-time code without names ([jit]); to have them: node --perf-basic-prof, "
+		"%.0f %% is in just-in-time code without names ([jit]) or called from it; to have them: node "
+		"--perf-basic-prof, "
 		"or of a JVM 'jcmd PID Compiler.perfmap'\n",
 		100 * (double)without / (double)total);
 }
@@ -423,7 +421,6 @@ static int print_facts(const struct subject *of, FILE *out)
 		print_cost(of->stats, stats_samples(of->stats, of->total), out);
 	else
 		print_kept_cost(of->profile, of->figures, of->total, out);
-	print_jit(of->profile, of->total, out);
 	return summary__python_threads(of->profile, of->total, out);
 }
 
@@ -437,8 +434,10 @@ static int print_parts(struct summary_tables *tables, const struct subject *of, 
 	summary_wall__print(tables->wall, out);
 	if (!is_part(&part->request->render) && !of->profile->wall)
 		ret = print_verdict(tables, out);
-	if (!ret && of->total > 0)
+	if (!ret && of->total > 0) {
 		print_ran(of->profile, of->same, out);
+		print_jit(of->profile, of->total, out);
+	}
 	if (!ret && !page)
 		ret = print_facts(of, out);
 	if (!ret && of->total > 0)

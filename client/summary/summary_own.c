@@ -217,12 +217,17 @@ int summary_own__print_verdict(const struct rows *own, const struct category_tab
 	return 0;
 }
 
+/* Most of it has lines; a library here and there says nothing of the program. */
 static bool has_lines(const struct rows *own, const struct profile *profile)
 {
-	for (size_t i = 0; i < own->n; i++)
+	int64_t with = 0, all = 0;
+
+	for (size_t i = 0; i < own->n; i++) {
+		all += own->list[i].self.samples;
 		if (*profile->lines[own->list[i].line].filename)
-			return true;
-	return false;
+			with += own->list[i].self.samples;
+	}
+	return 2 * with > all;
 }
 
 void summary_own__print(const struct rows *own, const struct scope *scope, FILE *out)
