@@ -114,6 +114,19 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 	return sample->n_lines ? sample->lines[0] : SIZE_MAX;
 }
 
+/* The call into CUDA in which the thread waits for the GPU, the program's own: a runtime's calls the driver's. */
+static const char *cuda_call(const struct profile *profile, const struct profile_sample *sample)
+{
+	for (size_t i = sample->n_lines; i-- > 0 && !strcmp(sample->state, "gpu");) {
+		const struct profile_line *line = &profile->lines[sample->lines[i]];
+
+		if (!line->kernel && !strncmp(short_path(line->mapping), "libcuda", strlen("libcuda")) &&
+		    !strncmp(line->function, "cu", 2))
+			return line->function;
+	}
+	return NULL;
+}
+
 static int add_file(const char *file, struct text *text)
 {
 	char words[512];
@@ -127,7 +140,10 @@ int own_line__text(const struct profile *profile, const struct profile_sample *s
 	size_t line = own_line(profile, sample);
 	const struct profile_line *at = line == SIZE_MAX ? NULL : &profile->lines[line];
 	const char *file = sample->n_lines ? waited_file(&profile->lines[sample->lines[0]]) : NULL;
+	const char *call = cuda_call(profile, sample);
 	int ret = !at ? 0 : at->python ? frame_text__folded(at, false, text) : frame_text__line(at, text);
 
+	if (!ret && call)
+		ret = frame_text__between(", ", call, "", text);
 	return ret || !file ? ret : add_file(file, text);
 }

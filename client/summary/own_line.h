@@ -17,7 +17,8 @@
  */
 size_t own_line(const struct profile *profile, const struct profile_sample *sample);
 /*
- * Appends "function (file.py:line)", and ", file PATH" where its thread waits for a file; nothing without a frame.
+ * Appends "function (file.py:line)", ", file PATH" where its thread waits for a file, and ", cudaStreamSynchronize"
+ * where it waits for the GPU in that call, as the tables of `stakeout cuda` name it; nothing without a frame.
  * -ENOMEM.
  */
 int own_line__text(const struct profile *profile, const struct profile_sample *sample, struct text *text);

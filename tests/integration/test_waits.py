@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 
+import cuda_targets
 from harness import (
     PYTHON,
     STAKEOUT,
@@ -283,6 +284,19 @@ def test_places():
     for name, state in expected.items():
         wait = found.waits_for(found.tids(name)[0])
         assert wait["state"] == state and wait["line"].startswith(f"places.<locals>.{name} (py_waits.py:"), wait
+
+
+def test_gpu():
+    """By line and call, as `stakeout cuda` names it."""
+    need_bpf()
+    target = cuda_targets.python_program("py_cuda_training.py", 2000, rules="cudaStreamSynchronize=20ms")
+    cuda_targets.go(target)
+    path = os.path.join(temporary_dir(), "gpu.pb.gz")
+    done = run([STAKEOUT, "record", "-q", "--wall", "-p", target.pid, "-d", str(RECORD_S), "-o", path])
+    assert done.returncode == 0, done.stderr
+    first = json.loads(run([STAKEOUT, "summary", "--json", path]).stdout)["wall"]["waits"][0]
+    assert first["state"] == "gpu" and first["line"].startswith("item (py_cuda_training.py:"), first
+    assert first["line"].endswith("), cudaStreamSynchronize"), first
 
 
 def test_stopped():
