@@ -16,7 +16,8 @@ struct stack *stack__new(const struct so_stack_record *record, const uint64_t *f
 	stack->refs = 1;
 	stack->functions = record->n_python ? python_functions__ref(functions) : NULL;
 	stack->record = *record;
-	memcpy(stack->frames, frames, n * sizeof(*frames));
+	if (n)
+		memcpy(stack->frames, frames, n * sizeof(*frames));
 	return stack;
 }
 

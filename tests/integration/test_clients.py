@@ -137,7 +137,7 @@ def test_go_tool_pprof_has_the_same_top():
         theirs = collections.Counter()
         for row_flat, _, name in rows:
             theirs[name] += row_flat
-        assert sum(flat.values()) > 20 and +theirs == +flat, (theirs - flat, flat - theirs)
+        assert sum(flat.values()) > 0 and +theirs == +flat, (theirs - flat, flat - theirs)
         names = [name for _, cumulative, name in rows if name in whole]
         assert len(names) > 3, rows
         wrong = [(name, cumulative, whole[name]) for _, cumulative, name in rows if name in whole and whole[name] != cumulative]

@@ -187,15 +187,23 @@ static void test_refused(void **state)
 	assert_int_equal(cuda_perf_events__pending(events), 0);
 }
 
-/* With more events than may be waited for: they go all the same, and nobody waits. */
+/*
+ * With more events than may be waited for: they go all the same, and nobody waits. Any single time the machine may be
+ * so busy that they have gone by when this thread runs again.
+ */
 static void test_handed_over(void **state)
 {
-	struct cuda_perf_events *events = new_events();
+	unsigned left = 0;
 
-	cuda_perf_set__free(attach(events));
-	cuda_perf_events__free(events);
-	assert_true(probed() >= FUNCTIONS - 1);
-	await_probed(0);
+	for (unsigned i = 0; i < 20 && left < FUNCTIONS - 1; i++) {
+		struct cuda_perf_events *events = new_events();
+
+		cuda_perf_set__free(attach(events));
+		cuda_perf_events__free(events);
+		left = probed();
+		await_probed(0);
+	}
+	assert_true(left >= FUNCTIONS - 1);
 }
 
 int main(void)
