@@ -49,7 +49,7 @@ def check_others(daemon):
     daemon.request("GET", "/v1/status", seconds=10)
     recording = daemon.record(other.pid, duration=2).check_totals()
     assert recording.count("main", "plugin_run", "plugin_burn") > 0, recording.stats
-    assert recording.samples > 100 and not recording.stats["truncated"].get("maps-pending"), recording.stats
+    assert recording.samples > 20 and not recording.stats["truncated"].get("maps-pending"), recording.stats
     daemon.request("GET", "/v1/status", seconds=10)
     assert time.monotonic() - began < PATIENCE_S / 2
 

@@ -417,12 +417,12 @@ def test_attached_and_kept():
     daemon.client("attach", "--wall", "-p", str(target.pid))
     time.sleep(3.5)
     now = daemon.profile(target.pid)
-    now.check_whole(target.pid).check_complete()
+    now.check_whole(target.pid, slack_ns=2 * now.distance_ns).check_complete()
     daemon.client("detach", "-p", str(target.pid))
     kept = daemon.profile(target.pid, "--since", "1h")
     tids = kept.tids_of(target.pid)
     assert len(tids) == 3, tids
-    kept.check_whole(*tids).check_complete()
+    kept.check_whole(*tids, slack_ns=2 * kept.distance_ns).check_complete()
     assert "wall.without_ns" not in kept.message.comments, kept.message.comments
     shown = json.loads(daemon.client("summary", "-p", str(target.pid), "--since", "1h", "--json").stdout)
     assert len(shown["wall"]["threads"]) == 3, shown["wall"]
