@@ -6,7 +6,9 @@ import http.client
 import json
 import os
 import re
+import select
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -54,7 +56,7 @@ def watched():
     folder = os.path.join(workload("cuda"), "ibt")
     daemon = tcp_daemon("--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder})
     waits = start_script("py_waits.py", "convoy", stdin=subprocess.PIPE)
-    calls = start_script("py_cuda_launches.py", folder, 500, 20, 1, "stdin", stdin=subprocess.PIPE)
+    calls = start_script("py_cuda_training.py", folder, 1000000, stdin=subprocess.PIPE)
     lives = start("split", 600)
     watch(daemon, waits, wall=True, rate_hz=499)
     watch(daemon, calls, cuda=True, rate_hz=499)
@@ -198,20 +200,49 @@ def look_at_cuda(browser, daemon, target):
     choose(browser, key)
     browser.wait_for("!element('cuda').hidden")
     begin, end = shown_range(browser)
-    calls = json.loads(get(daemon, f"/v1/history/{key}/cuda?from_ns={begin}&to_ns={end}"))["calls"]
-    launches = sum(row["calls"] for row in calls if row["api"] == "cudaLaunchKernel")
-    assert launches and f"cudaLaunchKernel\t{launches:,}\t" in browser.text("#cuda-tables"), browser.text("#cuda-tables")
+    answer = json.loads(get(daemon, f"/v1/history/{key}/cuda?from_ns={begin}&to_ns={end}&summary=1"))
+    launches = sum(row["calls"] for row in answer["calls"] if row["api"] == "cudaLaunchKernel")
+    rows = {row["api"]: row for row in answer["summary"]["by_api"]}
+    shown, titles = browser.text("#cuda-tables"), browser.evaluate("[...document.querySelectorAll('#cuda h3')].map(it => it.textContent)")
+    assert launches and rows["cudaLaunchKernel"]["calls"] == launches
+    for api, row in rows.items():
+        assert re.search(rf"^{api}\t[<\d. %]+\t~?{row['calls']:,}\t", shown, re.MULTILINE), (row, shown)
+    findings = answer["summary"]["findings"]
+    assert any("item (py_cuda_training.py:" in (finding["line"] or "") for finding in findings), findings
+    assert browser.evaluate("document.querySelectorAll('#cuda li').length") == len(findings)
+    for finding in findings:
+        assert finding["title"] in shown and finding["measured"] in shown, (finding, shown)
+    for title, rows_name in (("Launches by kernel", "by_kernel"), ("Waits of the host by source line", "waits")):
+        assert (title in titles) == bool(answer["summary"][rows_name]), titles
 
 
-def take_pictures(browser):
+def take_pictures(browser, name):
     for width, scheme in ((1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")):
         browser.look(width, 800, scheme)
         assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"wider than {width} px"
         if PICTURES:
             browser.look(width, browser.evaluate("document.documentElement.scrollHeight"), scheme)
             time.sleep(1)
-            browser.screenshot(os.path.join(PICTURES, f"{width}-{scheme}.png"))
+            browser.screenshot(os.path.join(PICTURES, f"{name}-{width}-{scheme}.png"))
     browser.look(1280, 800, "light")
+
+
+def look_at_a_lost_daemon(browser, daemon):
+    """Whoever takes its port gets the token only when the user asks for that."""
+    daemon.process.kill()
+    daemon.process.wait()
+    browser.wait_for("element('state').textContent.startsWith('The daemon does not answer') && !running")
+    with contextlib.closing(socket.create_server(("127.0.0.1", daemon.port))) as other:
+        other.settimeout(60)
+        browser.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        browser.evaluate("tick()")
+        browser.evaluate("element('load').click()")
+        browser.wait_for("element('flame-state').textContent.includes('does not answer')")
+        assert select.select([other], [], [], 0)[0] == [], "something was sent"
+        browser.evaluate("element('try-again').click()")
+        with contextlib.closing(other.accept()[0]) as connection:
+            assert TOKEN in connection.recv(65536).decode()
+    browser.wait_for("!element('try-again').hidden")
 
 
 def test_page():
@@ -223,11 +254,12 @@ def test_page():
     look_at_sign_in(browser)
     key = history_of(daemon, waits)["key"]
     choose(browser, key)
-    take_pictures(browser)
+    take_pictures(browser, "wall")
     look_at_ranges(browser, daemon, f"/v1/history/{key}")
     look_at_long_ranges(browser)
     look_at_flame_graph(browser)
     look_at_cuda(browser, daemon, calls)
+    take_pictures(browser, "cuda")
     choose(browser, history_of(daemon, lives)["key"])
     assert browser.evaluate("chosenEntry().running && element('kind-label').hidden && element('cuda').hidden")
     assert browser.evaluate("element('targets').tBodies[0].rows.length") == 3
@@ -235,8 +267,7 @@ def test_page():
     # One request may be the one that the flame graph was refused.
     assert all(url.startswith(origin) for url in browser.requests), browser.requests
     assert not any(TOKEN in url for url in browser.requests)
-    daemon.process.kill()
-    browser.wait_for("element('state').textContent.startsWith('The daemon does not answer')")
+    look_at_a_lost_daemon(browser, daemon)
 
 
 def test_series():
