@@ -24,7 +24,7 @@ static int check_weight(struct record_options *options, const char *word, struct
 		return so_err(err, -EINVAL, "%s has no bytes: --weight calls or --weight time", event->word);
 	if (word && options->format == FORMAT_PPROF)
 		return so_err(err, -EINVAL,
-			      "--weight is for folded stacks; a pprof file has calls, host_time and bytes");
+			      "--weight chooses what stacks count; a pprof file has all: calls, host_time and bytes");
 	return 0;
 }
 

@@ -299,10 +299,11 @@ static json_t *build(struct answer *a)
 		cuda_rows__errors(taken->reported, &world), "lines", by_line, "allocations",
 		a->brief ? json_array() : cuda_rows__allocations(taken->reported, &world), "lost", lost(a),
 		"in_progress", taken->in_progress ? json_incref(taken->in_progress) : json_array());
-	uint64_t missing = profile_export__lines_missing(a->export);
+	/* Known now that all the names above were asked for. */
+	json_int_t missing = (json_int_t)profile_export__lines_missing(a->export);
 
 	if (!name || !parts || json_object_update(root, parts) || add_gpu(a, root) ||
-	    (missing && json_object_set_new(root, "lines_missing", json_integer((json_int_t)missing))))
+	    json_object_set_new(root, "lines_missing", json_integer(missing)))
 		return NULL;
 	return TAKE_PTR(root);
 }

@@ -7,12 +7,9 @@ static const char HIDDEN_SCALAR[] =
 	"`.item()`, `.tolist()`, `.cpu()`, `float(tensor)`, `if tensor:` read a value and wait until the GPU "
 	"has come to it. "
 	"Keep it on the GPU (torch.where, in-place sums), or read it once in many steps";
-static const char HIDDEN_UPLOAD[] = "`.to(device)` and `.cuda()` wait for their copy unless the memory is "
-				    "pinned and non_blocking=True is given: "
-				    "pin_memory=True in the DataLoader, or build the tensor on the GPU";
-static const char HIDDEN_OTHER[] = "a copy to or from the host that is waited for: copy into pinned memory "
-				   "with non_blocking=True and wait once, when the "
-				   "value is needed; or keep it on the GPU";
+static const char HIDDEN_OTHER[] = "`.to(device)`, `.cuda()` and `.cpu()` wait for their copy unless the memory is "
+				   "pinned and non_blocking=True is given: pin_memory=True in the DataLoader, and wait "
+				   "once, when the value is needed; or keep it on the GPU";
 static const char EXPLICIT_SYNC[] = "torch.cuda.synchronize() and its like are needed to take times, seldom "
 				    "for results: queue the next step's work before "
 				    "waiting, or wait for one event instead of the whole device";

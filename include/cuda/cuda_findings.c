@@ -141,25 +141,20 @@ static bool is_hidden(const struct cuda_line_row *row)
 
 static const char *hidden_advice(const struct cuda_line_row *row)
 {
-	if (!strcmp(row->copies_direction, "HtoD"))
-		return HIDDEN_UPLOAD;
-	if (row->copied_bytes / row->copies <= FEW_BYTES || !strcmp(row->copies_direction, "DtoH"))
-		return HIDDEN_SCALAR;
-	return HIDDEN_OTHER;
+	return row->copied_bytes / row->copies <= FEW_BYTES ? HIDDEN_SCALAR : HIDDEN_OTHER;
 }
 
 static int add_sync(struct search *search, const struct cuda_line_row *row)
 {
 	char calls[512], bytes[CUDA_TEXT_BYTES];
-	const char *direction = row->copies_direction;
 
 	say_calls(search, row, calls, sizeof(calls));
 	if (!is_hidden(row))
 		return add(search, of_row(search, row, CUDA_FINDING_SYNC, EXPLICIT_SYNC), "%s", calls);
 	cuda_text__bytes((double)row->copied_bytes / (double)row->copies, bytes);
 	return add(search, of_row(search, row, CUDA_FINDING_HIDDEN_SYNC, hidden_advice(row)),
-		   "%s; the same %s makes %" PRIu64 " asynchronous copies%s%s of %s each", calls,
-		   row->copies_of_function ? "function" : "line", row->copies, *direction ? " " : "", direction, bytes);
+		   "%s; the same %s makes %" PRIu64 " asynchronous copies of %s each", calls,
+		   row->copies_of_function ? "function" : "line", row->copies, bytes);
 }
 
 static int add_copy(struct search *search, const struct cuda_line_row *row)
@@ -180,8 +175,8 @@ static int add_copy(struct search *search, const struct cuda_line_row *row)
 	say_calls(search, row, calls, sizeof(calls));
 	cuda_text__bytes(each_bytes, bytes);
 	cuda_text__bytes(cuda_summary__ratio((double)row->bytes, (double)row->total_ns / 1e9), rate);
-	return add(search, of_row(search, row, kind, PAGEABLE), "%s; %s each, %s a second of call time%s%s", calls,
-		   bytes, rate, *row->direction ? ", " : "", row->direction);
+	return add(search, of_row(search, row, kind, PAGEABLE), "%s; %s each, %s a second of call time", calls, bytes,
+		   rate);
 }
 
 typedef int add_row(struct search *search, const struct cuda_line_row *row);
@@ -197,7 +192,6 @@ static int search_apis(struct search *search, enum so_cuda_kind event, add_row *
 		struct cuda_line_row row = { .kind = api->kind,
 					     .event = event,
 					     .api = api->api,
-					     .direction = "",
 					     .calls = api->figures.calls,
 					     .total_ns = api->figures.total_ns,
 					     .bytes = api->figures.bytes };

@@ -83,8 +83,6 @@ static size_t merge_lines(struct cuda_line_row *rows, size_t n)
 		row->bytes = cuda_stats__sum(row->bytes, rows[i].bytes);
 		row->stacks = cuda_stats__sum(row->stacks, rows[i].stacks);
 		row->sampled |= rows[i].sampled;
-		if (strcmp(row->direction, rows[i].direction))
-			row->direction = "";
 	}
 	return kept;
 }
@@ -116,7 +114,7 @@ static bool one_piece(const char *a, const char *b)
 static void note_copies(struct cuda_line_row *rows, size_t n)
 {
 	uint64_t copies = 0, bytes = 0;
-	const char *direction = NULL, *line = NULL;
+	const char *line = NULL;
 	bool one_line = true;
 
 	for (size_t i = 0; i < n; i++) {
@@ -127,14 +125,12 @@ static void note_copies(struct cuda_line_row *rows, size_t n)
 		line = rows[i].line;
 		copies = cuda_stats__sum(copies, rows[i].calls);
 		bytes = cuda_stats__sum(bytes, rows[i].bytes);
-		direction = !direction || !strcmp(direction, rows[i].direction) ? rows[i].direction : "";
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (rows[i].event != SO_CUDA_SYNC)
 			continue;
 		rows[i].copies = copies;
 		rows[i].copied_bytes = bytes;
-		rows[i].copies_direction = direction ? direction : "";
 		rows[i].copies_of_function = line && !(one_line && !strcmp(line, rows[i].line));
 	}
 }
@@ -154,14 +150,12 @@ int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_repo
 						  .event = line->event,
 						  .api = line->api,
 						  .line = place(line->line, python_only),
-						  .direction = line->direction,
 						  .stack = &line->stack,
 						  .calls = line->calls,
 						  .total_ns = line->total_ns,
 						  .bytes = line->bytes,
 						  .stacks = line->stacks,
-						  .sampled = line->sampled,
-						  .copies_direction = "" };
+						  .sampled = line->sampled };
 	}
 	qsort(rows, report->n_lines, sizeof(*rows), by_place_and_time);
 	summary->n_lines = merge_lines(rows, report->n_lines);

@@ -219,7 +219,6 @@ static bool finish_line(struct reading *r, const json_t *json, void *row)
 
 	line->kind = kind_of(line->event_word, line->api);
 	line->event = so_cuda_kind__does(line->kind);
-	line->direction = text(r, json, "direction", "");
 	line->stack.frames = read_texts(r, line->stack_json, "stack", &line->stack.n_frames);
 	return line->calls > 0;
 }
@@ -341,7 +340,6 @@ static void read_all(struct reading *r, const json_t *answer)
 	read_row(r, SO_CUDA_ROW_HEAD, answer, r->report);
 	if (!json_fields__member(&r->fields, answer, "available"))
 		r->report->available = true;
-	r->report->lines_missing = json_fields__count(&r->fields, answer, "lines_missing");
 	read_estimates(r, answer);
 	r->report->problems = read_texts(r, json_fields__list(&r->fields, answer, "problems", MAX_PROBLEMS), "problems",
 					 &r->report->n_problems);

@@ -57,7 +57,6 @@ struct cuda_stack {
 struct cuda_line {
 	SO_CUDA_LINE_ROW(SO_CUDA_FIELD)
 	enum so_cuda_kind kind, event; /* event: so_cuda_kind__does() */
-	const char *direction;         /* of a copy; "": not said */
 	struct cuda_stack stack;
 };
 
@@ -111,7 +110,6 @@ struct cuda_report {
 	const char *driver; /* NULL: there is no "gpu" */
 	struct so_cuda_device_row *devices;
 	const char *gpu_problem;
-	uint64_t lines_missing; /* addresses of native code whose source lines there was no time to read */
 	size_t n_problems, n_losses, n_libraries, n_calls, n_errors, n_lines, n_allocations, n_in_progress, n_devices;
 	struct arena *arena; /* all of the above */
 };

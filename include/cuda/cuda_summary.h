@@ -46,13 +46,11 @@ struct cuda_kernel_row {
 struct cuda_line_row {
 	enum so_cuda_kind kind, event; /* event: so_cuda_kind__does() */
 	const char *api, *line;
-	const char *direction;          /* "": none, several, or not said */
 	const struct cuda_stack *stack; /* of its row with most time */
 	uint64_t calls, total_ns, bytes;
 	uint64_t stacks; /* that say so; 0: not said */
 	bool sampled, waited;
 	uint64_t copies, copied_bytes; /* a sync's: asynchronous copies from the same line, or native function */
-	const char *copies_direction;
 	bool copies_of_function; /* of other lines of the same native function */
 };
 

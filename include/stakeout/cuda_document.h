@@ -71,14 +71,18 @@ enum so_cuda_sum {
 
 /* X(type, member, word in JSON, sum), in the order in which they are written. */
 
-/* What stands in the document itself. estimated: some calls were not seen. available: CUDA is loaded. */
+/*
+ * What stands in the document itself. estimated: some calls were not seen. available: CUDA is loaded. lines_missing:
+ * addresses of native code whose source lines there was no time to read.
+ */
 #define SO_CUDA_HEAD_ROW(X)                       \
 	X(INTEGER, pid, "pid", LAST)              \
 	X(TEXT, comm, "comm", LAST)               \
 	X(SECONDS, duration_s, "duration_s", SUM) \
 	X(SECONDS, cpu_s, "cpu_s", SUM)           \
 	X(FLAG, estimated, "estimated", SUM)      \
-	X(FLAG, available, "available", SUM)
+	X(FLAG, available, "available", SUM)      \
+	X(COUNT, lines_missing, "lines_missing", SUM)
 
 #define SO_CUDA_LIBRARY_ROW(X)            \
 	X(INTEGER, id, "id", OWN)         \

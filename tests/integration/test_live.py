@@ -56,7 +56,7 @@ def watched():
     folder = os.path.join(workload("cuda"), "ibt")
     daemon = tcp_daemon("--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder})
     waits = start_script("py_waits.py", "convoy", stdin=subprocess.PIPE)
-    calls = start_script("py_cuda_launches.py", folder, 500, 20, 1, "stdin", stdin=subprocess.PIPE)
+    calls = start_script("py_cuda_training.py", folder, 1000000, stdin=subprocess.PIPE)
     lives = start("split", 600)
     watch(daemon, waits, wall=True, rate_hz=499)
     watch(daemon, calls, cuda=True, rate_hz=499)
@@ -208,6 +208,7 @@ def look_at_cuda(browser, daemon, target):
     for api, row in rows.items():
         assert re.search(rf"^{api}\t[<\d. %]+\t~?{row['calls']:,}\t", shown, re.MULTILINE), (row, shown)
     findings = answer["summary"]["findings"]
+    assert any("item (py_cuda_training.py:" in (finding["line"] or "") for finding in findings), findings
     assert browser.evaluate("document.querySelectorAll('#cuda li').length") == len(findings)
     for finding in findings:
         assert finding["title"] in shown and finding["measured"] in shown, (finding, shown)
@@ -215,14 +216,14 @@ def look_at_cuda(browser, daemon, target):
         assert (title in titles) == bool(answer["summary"][rows_name]), titles
 
 
-def take_pictures(browser):
+def take_pictures(browser, name):
     for width, scheme in ((1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")):
         browser.look(width, 800, scheme)
         assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"wider than {width} px"
         if PICTURES:
             browser.look(width, browser.evaluate("document.documentElement.scrollHeight"), scheme)
             time.sleep(1)
-            browser.screenshot(os.path.join(PICTURES, f"{width}-{scheme}.png"))
+            browser.screenshot(os.path.join(PICTURES, f"{name}-{width}-{scheme}.png"))
     browser.look(1280, 800, "light")
 
 
@@ -253,11 +254,12 @@ def test_page():
     look_at_sign_in(browser)
     key = history_of(daemon, waits)["key"]
     choose(browser, key)
-    take_pictures(browser)
+    take_pictures(browser, "wall")
     look_at_ranges(browser, daemon, f"/v1/history/{key}")
     look_at_long_ranges(browser)
     look_at_flame_graph(browser)
     look_at_cuda(browser, daemon, calls)
+    take_pictures(browser, "cuda")
     choose(browser, history_of(daemon, lives)["key"])
     assert browser.evaluate("chosenEntry().running && element('kind-label').hidden && element('cuda').hidden")
     assert browser.evaluate("element('targets').tBodies[0].rows.length") == 3
