@@ -8,9 +8,9 @@
 #define MS 1000000ull
 /* An on-window, if the budget leaves two seconds between two of them; PERF_TIMES as long with slow probes. */
 #define LEAST_WINDOW_NS 40e6
-#define MOST_WINDOW_NS  250e6
+#define MOST_WINDOW_NS  125e6
 #define PERF_TIMES      4
-#define CYCLE_NS        1.25e9
+#define CYCLE_NS        0.5e9 /* an estimate is as good as its windows are many */
 #define MOST_CYCLE_NS   30e9
 #define MOST_SHARE      0.5 /* of a cycle */
 /* To place probes stops the target for a moment, which it may compensate by calls in quick succession. */
