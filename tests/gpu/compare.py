@@ -147,10 +147,11 @@ class Counted:
                 self.unnamed_launches += row["calls"]
 
     def waits(self):
-        """[(line, nanoseconds, calls)] of synchronising calls and copies, the longest first."""
+        """[(line, nanoseconds, calls)] of calls in which the host waits for the GPU, the longest first. An asynchronous copy
+        is none: what it takes is the host's own time."""
         total = {}
         for row in self.report["lines"]:
-            if row["event"] in ("sync", "copy", "blocking-copy"):
+            if row["event"] in ("sync", "blocking-copy"):
                 ns, calls = total.get(row["line"], (0, 0))
                 total[row["line"]] = (ns + row["total_ns"], calls + row["calls"])
         return sorted(((line, ns, calls) for line, (ns, calls) in total.items()), key=lambda row: -row[1])
