@@ -2,6 +2,7 @@
 /* The head of `stakeout cuda`: what was watched, what that cost, what is missing, and how busy the GPU was. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cuda/cuda_table.h"
@@ -9,6 +10,7 @@
 #include "cuda/cuda_text.h"
 #include "client/render/lines_missing.h"
 #include "client/render/render.h"
+#include "stakeout/cleanup.h"
 #include "stakeout/cuda_abi.h"
 #include "stakeout/cuda_names.h"
 
@@ -144,15 +146,59 @@ static void print_cost(const struct cuda_report *report, const struct cuda_summa
 		print_intervals(report, summary, out);
 }
 
+/* What is said of a file, "PATH: …"; of something else NULL. */
+static const char *said_of_file(const char *problem)
+{
+	const char *said = strstr(problem, ": ");
+
+	return said && (*problem == '/' || strstr(problem, ".so")) ? said : NULL;
+}
+
+/* Of several files in one line, by their names: PyTorch has nine with a runtime of their own. */
+static void print_problem(const struct cuda_report *report, size_t i, const struct cuda_view *view, FILE *out)
+{
+	const char *problem = *report->problems[i] ? report->problems[i] : "-", *said = said_of_file(problem);
+	_cleanup_free_ char *text = NULL;
+	size_t length, others = 0;
+	FILE *memory;
+
+	for (size_t j = 0; said && j < report->n_problems; j++) {
+		const char *other = j == i ? NULL : said_of_file(report->problems[j]);
+
+		if (!other || strcmp(other, said) != 0)
+			continue;
+		if (j < i)
+			return;
+		others++;
+	}
+	fprintf(out, "problem: ");
+	memory = others ? open_memstream(&text, &length) : NULL;
+	for (size_t j = i; memory && j < report->n_problems; j++) {
+		const char *path = report->problems[j], *end = said_of_file(path), *name = path;
+
+		if (!end || strcmp(end, said) != 0)
+			continue;
+		for (const char *c = path; c < end; c++)
+			name = *c == '/' ? c + 1 : name;
+		fprintf(memory, "%s%.*s", j > i ? ", " : "", (int)(end - name), name);
+	}
+	if (memory) {
+		fputs(said, memory);
+		if (fclose(memory)) {
+			free(text);
+			text = NULL;
+		}
+	}
+	cuda_column__paragraph(text ?: problem, 9, view->width, out);
+}
+
 static void print_missing(const struct cuda_report *report, const struct cuda_view *view, FILE *out)
 {
 	for (size_t i = 0; i < report->n_losses; i++)
 		fprintf(out, "%s %s %" PRIu64 "%s", i ? "," : "lost:", report->losses[i].word, report->losses[i].count,
 			i + 1 == report->n_losses ? "\n" : "");
-	for (size_t i = 0; i < report->n_problems; i++) {
-		fprintf(out, "problem: ");
-		cuda_column__paragraph(*report->problems[i] ? report->problems[i] : "-", 9, view->width, out);
-	}
+	for (size_t i = 0; i < report->n_problems; i++)
+		print_problem(report, i, view, out);
 	for (size_t i = 0; i < report->n_in_progress; i++) {
 		const struct so_cuda_in_progress_row *call = &report->in_progress[i];
 		char since[CUDA_TEXT_BYTES];

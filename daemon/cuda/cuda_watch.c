@@ -9,6 +9,7 @@
 
 #include "daemon/os/clock.h"
 #include "stakeout/array.h"
+#include "stakeout/short_path.h"
 
 /*
  * Processes that have ended and made calls. So many are kept apart, or fewer where the figures of all take more than
@@ -159,7 +160,8 @@ static void attach_first(struct cuda_watch *w, struct cuda_mapped *m)
 {
 	m->problem[0] = '\0';
 	if (m->library.problem[0])
-		snprintf(m->problem, sizeof(m->problem), "%.80s: %.170s", m->path, m->library.problem);
+		snprintf(m->problem, sizeof(m->problem), "%.80s: %.170s",
+			 strlen(m->path) > 80 ? short_path(m->path) : m->path, m->library.problem);
 	m->waits = m->library.n_functions && cuda_probes__are_crowded(w->probes);
 	if (m->waits)
 		snprintf(m->problem, sizeof(m->problem),
