@@ -114,14 +114,26 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
 	return sample->n_lines ? sample->lines[0] : SIZE_MAX;
 }
 
-/* The call into CUDA in which the thread waits for the GPU, the program's own: a runtime's calls the driver's. */
-static const char *cuda_call(const struct profile *profile, const struct profile_sample *sample)
+static bool is_cuda_call(const struct profile_line *line)
 {
-	for (size_t i = sample->n_lines; i-- > 0 && !strcmp(sample->state, "gpu");) {
+	return !line->kernel && !strncmp(short_path(line->mapping), "libcuda", strlen("libcuda")) &&
+	       !strncmp(line->function, "cu", 2);
+}
+
+/* Calls that return when the GPU has come to them. */
+static bool waits_for_gpu(const char *call)
+{
+	return strstr(call, "Synchronize") || (strstr(call, "Memcpy") && !strstr(call, "Async"));
+}
+
+const char *own_line__gpu_wait(const struct profile *profile, const struct profile_sample *sample)
+{
+	bool waiting = sample->state && !strcmp(sample->state, "gpu");
+
+	for (size_t i = sample->n_lines; i-- > 0;) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
-		if (!line->kernel && !strncmp(short_path(line->mapping), "libcuda", strlen("libcuda")) &&
-		    !strncmp(line->function, "cu", 2))
+		if (is_cuda_call(line) && (waiting || waits_for_gpu(line->function)))
 			return line->function;
 	}
 	return NULL;
@@ -140,7 +152,7 @@ int own_line__text(const struct profile *profile, const struct profile_sample *s
 	size_t line = own_line(profile, sample);
 	const struct profile_line *at = line == SIZE_MAX ? NULL : &profile->lines[line];
 	const char *file = sample->n_lines ? waited_file(&profile->lines[sample->lines[0]]) : NULL;
-	const char *call = cuda_call(profile, sample);
+	const char *call = own_line__gpu_wait(profile, sample);
 	int ret = !at ? 0 : at->python ? frame_text__folded(at, false, text) : frame_text__line(at, text);
 
 	if (!ret && call)

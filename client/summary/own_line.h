@@ -23,6 +23,12 @@ size_t own_line(const struct profile *profile, const struct profile_sample *samp
  */
 int own_line__text(const struct profile *profile, const struct profile_sample *sample, struct text *text);
 
+/*
+ * The call into CUDA in which the thread waits for the GPU, the program's own: a runtime's calls the driver's. It may
+ * sleep there or, as CUDA does where it is not told otherwise, run all the time until the GPU is done. NULL: in none.
+ */
+const char *own_line__gpu_wait(const struct profile *profile, const struct profile_sample *sample);
+
 /* A Python line outside of the standard library and of installed packages. */
 bool is_own_python(const struct profile_line *line);
 /* That, or a script's that a just-in-time compiler names. */

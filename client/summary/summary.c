@@ -309,6 +309,9 @@ static int print_page(struct summary_tables *tables, const struct part_of_summar
 
 	if (ret < 0)
 		return ret;
+	if (scope->idle.samples)
+		fprintf(out, "\nBelow, what threads of pools waited for work is left out: %.1f %% of the whole.\n",
+			summary__percent(&scope->idle, &scope->total));
 	summary_own__print(&tables->own, scope, out);
 	summary__totals(&tables->functions, scope, out);
 	summary_categories__print(tables->categories, scope, out);

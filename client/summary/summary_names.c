@@ -14,23 +14,37 @@
 
 #define TEXT_BUDGET_BYTES ((size_t)4 << 30) /* of names read, as in folded.c */
 
+static bool is_idle(const struct profile_sample *sample)
+{
+	return sample->state && !strcmp(sample->state, "idle");
+}
+
 void scope__init(const struct profile *profile, const struct render_options *options, const struct summary_style *style,
 		 struct scope *out)
 {
 	struct share share;
 
 	*out = (struct scope){ .profile = profile, .options = options, .style = style };
-	for (size_t i = 0; i < profile->n_samples; i++)
-		if (scope__share(out, &profile->samples[i], &share))
-			share__add(&out->total, &share);
+	for (size_t i = 0; i < profile->n_samples; i++) {
+		if (!scope__share_any(out, &profile->samples[i], &share))
+			continue;
+		share__add(&out->total, &share);
+		if (is_idle(&profile->samples[i]))
+			share__add(&out->idle, &share);
+	}
 }
 
-bool scope__share(const struct scope *scope, const struct profile_sample *sample, struct share *out)
+bool scope__share_any(const struct scope *scope, const struct profile_sample *sample, struct share *out)
 {
 	if (!selection__takes(scope->options, sample))
 		return false;
 	*out = (struct share){ sample->count, (double)sample->value_ns };
 	return true;
+}
+
+bool scope__share(const struct scope *scope, const struct profile_sample *sample, struct share *out)
+{
+	return !is_idle(sample) && scope__share_any(scope, sample, out);
 }
 
 void names__clear(struct names *names)

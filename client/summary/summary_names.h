@@ -35,11 +35,14 @@ struct scope {
 	const struct profile *profile;
 	const struct render_options *options;
 	struct share total; /* of the samples that the options let through */
+	struct share idle;  /* of these, what threads of pools waited for work */
 };
 
 void scope__init(const struct profile *profile, const struct render_options *options, const struct summary_style *style,
 		 struct scope *out);
 /* false: the options leave this sample out. */
+bool scope__share_any(const struct scope *scope, const struct profile_sample *sample, struct share *out);
+/* The same without the threads of pools that have no work: nothing happens there, and they would lead every table. */
 bool scope__share(const struct scope *scope, const struct profile_sample *sample, struct share *out);
 /* Does the profile tell time? Otherwise ns is 0 everywhere and means nothing. */
 static inline bool scope__timed(const struct scope *scope)

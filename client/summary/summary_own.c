@@ -84,9 +84,9 @@ int rows__of_own_lines(const struct scope *scope, struct rows *out)
 	return ret;
 }
 
-/* What the time of a line went into: its leaves, by function. */
+/* What the time of a line went into: its leaves, by function; gpu: what of it waited for the GPU. */
 static int leaves_of(const struct row *row, const struct names *functions, const struct scope *scope,
-		     struct share *leaves)
+		     struct share *leaves, struct share *gpu)
 {
 	const struct profile *profile = scope->profile;
 	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
@@ -103,6 +103,8 @@ static int leaves_of(const struct row *row, const struct names *functions, const
 		ret = write_name(&profile->lines[line], text);
 		if (ret || text->length != row->length || memcmp(text->bytes, row->text, row->length))
 			continue;
+		if (own_line__gpu_wait(profile, sample))
+			share__add(gpu, &share);
 		name = names__leaf(functions, sample);
 		if (name != NAMES_NONE)
 			share__add(&leaves[name], &share);
@@ -128,12 +130,18 @@ static bool is_named(const struct row *row, const struct names *functions, size_
 static int print_line_place(const struct row *row, const struct names *functions, const struct scope *scope, FILE *out)
 {
 	_cleanup_free_ struct share *leaves = calloc(functions->texts.n_keys + 1, sizeof(*leaves));
-	int ret = leaves ? leaves_of(row, functions, scope, leaves) : -ENOMEM;
+	struct share gpu = { 0 };
+	int ret = leaves ? leaves_of(row, functions, scope, leaves, &gpu) : -ENOMEM;
 
 	if (ret)
 		return ret;
 	fprintf(out, "  look at: ");
 	summary__print_short(row->text, row->length, out);
+	if (2 * gpu.samples > row->self.samples) {
+		fprintf(out, "; %.1f %% is waiting for the GPU there: CUDA lets the thread run until it is done\n",
+			summary__percent(&gpu, &scope->total));
+		return 0;
+	}
 	for (size_t shown = 0; shown < PLACES; shown++) {
 		size_t best = 0;
 

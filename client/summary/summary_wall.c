@@ -110,6 +110,8 @@ static int add_sample(struct summary_wall *w, const struct profile_sample *sampl
 	w->threads[thread].own |= is_in_own_code(w->scope->profile, sample);
 	if (idle)
 		share__add(&w->threads[thread].idle, share);
+	if (part == PART_RUNNING && own_line__gpu_wait(w->scope->profile, sample))
+		share__add(&w->threads[thread].spinning, share);
 	if (!strcmp(wall_states[state], "gil"))
 		share__add(&w->gil, share);
 	ret = sums__add(&w->by_state, &state, 1, share);
@@ -182,7 +184,7 @@ int summary_wall__new(const struct scope *scope, struct summary_wall **out)
 		return -ENOMEM;
 	w->scope = scope;
 	for (size_t i = 0; !ret && i < scope->profile->n_samples; i++)
-		if (scope__share(scope, &scope->profile->samples[i], &share))
+		if (scope__share_any(scope, &scope->profile->samples[i], &share))
 			ret = add_sample(w, &scope->profile->samples[i], &share);
 	if (ret < 0)
 		return ret;

@@ -20,6 +20,7 @@ struct sums {
 struct wall_thread {
 	struct share parts[PARTS];
 	struct share idle;
+	struct share spinning;             /* running, until the GPU has done something */
 	bool own;                          /* it was in the user's Python or scripts */
 	const struct profile_sample *name; /* its largest one: a thread may change its name */
 	size_t role;                       /* line of the profile; SIZE_MAX: not known */

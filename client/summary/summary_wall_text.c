@@ -179,31 +179,49 @@ static size_t busiest(const struct summary_wall *w, size_t n)
 	return n ? SIZE_MAX : w->order[0];
 }
 
-/* "; meanwhile python3-12/35 (loader): sleep in load (train.py:4)": the next one of those that have work. */
-static void print_meanwhile(const struct summary_wall *w, FILE *out)
+/*
+ * Who works while that thread waits: the one that ran most, if it ran for half of that time, as autograd's does in the
+ * backward pass. SIZE_MAX: nobody. Threads are in the order of how long they ran.
+ */
+static size_t worker(const struct summary_wall *w, size_t waiting, double ns)
 {
-	size_t next = busiest(w, 1), line;
+	for (size_t i = 0; i < w->thread_ids.n_keys && i < 2; i++)
+		if (w->order[i] != waiting)
+			return w->threads[w->order[i]].parts[PART_RUNNING].ns >= ns / 2 ? w->order[i] : SIZE_MAX;
+	return SIZE_MAX;
+}
+
+/* "; meanwhile python3-12/35 (loader): sleep in load (train.py:4)": who works, or the next of those that have work. */
+static void print_meanwhile(const struct summary_wall *w, size_t waiting, double ns, FILE *out)
+{
+	size_t works = worker(w, waiting, ns), next = works == SIZE_MAX ? busiest(w, 1) : works, line;
 	uint32_t thread = (uint32_t)next;
 
 	if (next == SIZE_MAX)
 		return;
-	line = leading_line(w, thread, leading_state(w, thread));
+	line = leading_line(w, thread, works == SIZE_MAX ? leading_state(w, thread) : 0);
 	if (line == SIZE_MAX)
 		return;
 	fprintf(out, "; meanwhile ");
 	print_name(w, &w->threads[thread], out);
+	if (works != SIZE_MAX)
+		fprintf(out, " runs %.1f %% of the time; there",
+			percent(w->threads[works].parts[PART_RUNNING].ns, all_ns(&w->threads[works])));
 	fprintf(out, ": ");
 	print_wait(w, sums__key(&w->of_threads, line) + 1, out);
 }
 
-/* What the thread's own line does not say of why it is there. */
-static void print_cause(const struct summary_wall *w, uint32_t state, FILE *out)
+/* What the thread's own line does not say of why it is there; share: what it did most. */
+static void print_cause(const struct summary_wall *w, size_t thread, uint32_t state, const struct share *share,
+			FILE *out)
 {
 	static const char *const others[] = { "lock", "pipe", "poll", "child", "io-net" };
 	_cleanup_free_ size_t *order = sums__sorted(&w->holders);
 
 	if (is_any_of(state, others, sizeof(others) / sizeof(others[0]))) {
-		print_meanwhile(w, out);
+		print_meanwhile(w, thread, share->ns, out);
+	} else if (!strcmp(wall_states[state], "running") && 2 * w->threads[thread].spinning.ns > share->ns) {
+		fprintf(out, "; it waits for the GPU there: CUDA lets the thread run until the GPU is done");
 	} else if (!strcmp(wall_states[state], "runnable")) {
 		fprintf(out, "; more threads want to run than there are CPUs for them");
 	} else if (!strcmp(wall_states[state], "gil") && order && w->holders.keys.n_keys) {
@@ -244,7 +262,7 @@ static void print_verdict(const struct summary_wall *w, FILE *out)
 	fputc('\n', out);
 	summary__how_sure(w->scope, all.samples, out);
 	print_places(w, thread, state, &all, out);
-	print_cause(w, state, out);
+	print_cause(w, thread, state, &share, out);
 	fputc('\n', out);
 }
 

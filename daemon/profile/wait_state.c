@@ -122,13 +122,29 @@ static const struct {
 	{ "_feed", "multiprocessing/queues.py" },
 	{ "_ResourceSharer._serve", "multiprocessing/resource_sharer.py" },
 	{ "_serve", "multiprocessing/resource_sharer.py" },
-	{ "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)", NULL },
+	/* PyTorch's loader: a worker that waits to be asked for a batch, and the thread that pins what workers bring. */
+	{ "_worker_loop", "torch/utils/data/_utils/worker.py" },
+	{ "_pin_memory_loop.<locals>.do_one_step", "torch/utils/data/_utils/pin_memory.py" },
+	{ "do_one_step", "torch/utils/data/_utils/pin_memory.py" },
+	{ "_pin_memory_loop", "torch/utils/data/_utils/pin_memory.py" },
 	{ "node::(anonymous namespace)::PlatformWorkerThread(void*)", NULL },
+	{ "node::(anonymous namespace)::PlatformWorkerThread", NULL },
+	{ "background_thread_entry", NULL }, /* jemalloc */
 };
 
-/* Libraries whose own threads have work only from others: where all of a stack lies in them, there is none. */
-static const char *const pool_libraries[] = { "libgomp", "libiomp5", "libomp.", "libopenblas", "libmkl", "libtbb",
-					      "libpthreadpool" };
+/* The same, where no Python frame is below: a Python thread that waits for others is in these as well. */
+static const char *const idle_native_functions[] = {
+	"torch::autograd::ReadyQueue::pop",         "c10d::ProcessGroupNCCL::Watchdog::runLoop",
+	"c10d::ProcessGroupNCCL::watchdogHandler",  "c10d::ProcessGroupNCCL::HeartbeatMonitor::runLoop",
+	"c10d::ProcessGroupNCCL::heartbeatMonitor",
+};
+
+/*
+ * Libraries whose own threads have work only from others: where all of a stack lies in them, there is none. Two of
+ * libcuda.so wait for events of the driver's in each process that uses a GPU (driver 580).
+ */
+static const char *const pool_libraries[] = { "libgomp", "libiomp5",          "libomp.",        "libopenblas", "libmkl",
+					      "libtbb",  "libscipy_openblas", "libpthreadpool", "libcuda.so" };
 
 /* Functions of a pool's thread that does work lie between its start and where it waits. */
 #define IDLE_USER_FRAMES 8
@@ -212,6 +228,14 @@ static bool is_idle(const struct frame *f)
 	return false;
 }
 
+static bool is_idle_native(const char *name)
+{
+	for (size_t i = 0; i < sizeof(idle_native_functions) / sizeof(idle_native_functions[0]); i++)
+		if (!strcmp(idle_native_functions[i], name))
+			return true;
+	return false;
+}
+
 static bool is_gpu(const struct frame *f)
 {
 	const char *base = short_path(f->mapping);
@@ -222,8 +246,9 @@ static bool is_gpu(const struct frame *f)
 struct user_part {
 	unsigned n;
 	bool gil, gpu, idle, python;
-	bool caller; /* a Python frame outside of the modules that others wait with */
-	bool pool, other; /* frames in libraries of pools; in others than these and the C library */
+	bool idle_native;     /* unless a Python frame is below */
+	bool caller;          /* a Python frame outside of the modules that others wait with */
+	bool pool, other;     /* frames in libraries of pools; in others than these and the C library */
 	bool timed_condition; /* the frame before */
 };
 
@@ -250,6 +275,7 @@ static void take_user(struct user_part *u, const struct frame *f)
 		  (is_gil(f->name) || (u->timed_condition && is_nameless(f->name) && is_interpreter(f->mapping)));
 	u->timed_condition = is_timed_condition(f->name);
 	u->idle |= (f->python ? !u->caller : u->n < IDLE_USER_FRAMES && !u->python) && is_idle(f);
+	u->idle_native |= u->n < IDLE_USER_FRAMES && is_idle_native(f->name);
 	u->python |= f->python;
 	u->caller |= f->python && !is_waiting_module(f->file);
 	u->n++;
@@ -276,11 +302,13 @@ const char *wait_state__of(const struct profile_builder *b, const uint64_t *loca
 			take_user(&user, &f);
 		}
 	}
+	if (user.pool && !user.other)
+		return "idle";
 	if (user.gpu)
 		return "gpu";
 	if (state && user.gil && !strcmp(state, "lock"))
 		return "gil";
-	if (user.idle || (user.pool && !user.other))
+	if (user.idle || (user.idle_native && !user.python))
 		return "idle";
 	return state ?: "waiting";
 }

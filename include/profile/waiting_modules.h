@@ -11,7 +11,7 @@ static inline bool is_waiting_module(const char *filename)
 {
 	static const char *const names[] = { "threading.py", "queue.py",       "connection.py", "selectors.py",
 					     "socket.py",    "synchronize.py", "subprocess.py", "popen_fork.py",
-					     "ssl.py",       "process.py" };
+					     "queues.py",    "ssl.py",         "process.py" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(short_path(filename), names[i]))

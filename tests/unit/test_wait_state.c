@@ -43,7 +43,10 @@ static const struct {
 	{ "io-disk", "k:request_wait_answer k:fuse_direct_io k:vfs_read libc.so.6:read" },
 	{ "io-disk", "k:jbd2_log_wait_commit k:ext4_sync_file k:vfs_fsync_range k:do_fsync libc.so.6:fsync" },
 	{ "gpu", "k:nvidia_poll k:do_sys_poll libc.so.6:poll libcuda.so.535.1:cuCtxSynchronize p:t.py:f" },
-	{ "gpu", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_wait libcuda.so.1:[libcuda.so.1+0x10]" },
+	{ "gpu", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_wait libcuda.so.1:[libcuda.so.1+0x10] app:main" },
+	/* The driver's own threads. */
+	{ "idle",
+	  "k:do_sys_poll libc.so.6:__poll libcuda.so.580.1:[libcuda.so.580.1+0x319de0] libc.so.6:start_thread" },
 	/* The interpreter's lock: by name, and without symbols by the one condition with a timeout. */
 	{ "gil", "k:futex_do_wait k:do_futex libc.so.6:pthread_cond_timedwait libpython3.12.so:take_gil p:a.py:f" },
 	{ "gil",
@@ -63,6 +66,16 @@ static const struct {
 	{ "idle",
 	  "k:futex_do_wait libc.so.6:sem_wait p:/usr/lib/python3.11/concurrent/futures/thread.py:_worker p:x.py:run" },
 	{ "lock", "k:futex_do_wait libc.so.6:sem_wait p:mine.py:_worker" },
+	{ "idle", "k:futex_do_wait libc.so.6:pthread_cond_wait libtorch_cpu.so:torch::autograd::ReadyQueue::pop "
+		  "libtorch_cpu.so:torch::autograd::Engine::thread_main libtorch_cpu.so:thread_init libc.so.6:clone3" },
+	{ "lock", "k:futex_do_wait libc.so.6:pthread_cond_wait libtorch_cpu.so:torch::autograd::ReadyQueue::pop "
+		  "libtorch_cpu.so:torch::autograd::Engine::execute p:train.py:backward" },
+	{ "idle", "k:do_sys_poll libc.so.6:poll p:/x/selectors.py:select p:/x/multiprocessing/connection.py:wait "
+		  "p:/x/multiprocessing/queues.py:Queue.get p:/x/torch/utils/data/_utils/worker.py:_worker_loop" },
+	{ "io-disk",
+	  "k:vfs_read libc.so.6:read p:/mine/data.py:load p:/x/torch/utils/data/_utils/worker.py:_worker_loop" },
+	{ "poll", "k:do_sys_poll libc.so.6:poll p:/x/selectors.py:select p:/x/multiprocessing/queues.py:Queue.get "
+		  "p:/x/torch/utils/data/dataloader.py:_try_get_data p:train.py:main" },
 	{ "sleep", "k:hrtimer_nanosleep p:a.py:work p:/usr/lib/python3.11/concurrent/futures/thread.py:_worker" },
 	{ "waiting", "k:some_driver_wait k:some_driver_ioctl libc.so.6:ioctl app:main" },
 	{ "waiting", "app:main" },
