@@ -25,9 +25,10 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define SAME_ENTRY_NS  5000 /* between two probes on one entry, at most */
-#define MAX_PROGRAM_NS 8000 /* what is longer was interrupted */
-#define NOT_READY      600  /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
+#define SAME_ENTRY_NS  5000  /* between two probes on one entry, at most */
+#define JUMP_NS        50000 /* between a function's entry and that of the one that it only jumps to */
+#define MAX_PROGRAM_NS 8000  /* what is longer was interrupted */
+#define NOT_READY      600   /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
@@ -52,6 +53,8 @@ static __always_inline struct so_cuda_calls *calls_of(const struct so_cuda_key *
 
 	if (calls)
 		return calls;
+	if (key->kernel && launches_handle(bounded_api(key->api)))
+		tell_handle(key->kernel, 0, SO_CUDA_READ_HANDLE);
 	bpf_map_update_elem(&cuda_calls, key, &none, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&cuda_calls, key);
 }
@@ -233,6 +236,10 @@ static __always_inline bool is_inside(struct so_cuda_call *c, struct so_cuda_slo
 	}
 	if (a->rsp < c->sp)
 		return true;
+	/* It jumped to the function of that name in another library, as those do that load the driver when it is needed. */
+	if (a->rsp == c->sp && c->cookie != cookie && SO_CUDA_COOKIE_CALL(c->cookie) == SO_CUDA_COOKIE_CALL(cookie) &&
+	    bpf_ktime_get_ns() - c->begin_ns < JUMP_NS)
+		return true;
 	/* That call is over: a jump left it. Or it is the same entry, with two probes while others are placed. */
 	if (a->rsp != c->sp || c->cookie != cookie || bpf_ktime_get_ns() - c->begin_ns > SAME_ENTRY_NS)
 		slot->lost[SO_CUDA_LOSS_UNFINISHED]++;
@@ -291,6 +298,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		slot->nested++;
 		slot->unit_nested[unit]++;
 		c->own_ns += control->nested_ns + stepped * control->stepped_ns;
+		tell_pair(c, slot, &a, call);
 		return end_untimed(slot, begin);
 	}
 	if (calls_info[call].of == SO_CUDA_OF_DRIVER && is_called_by_runtime(&a)) {

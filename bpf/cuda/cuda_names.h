@@ -28,6 +28,45 @@ static __always_inline void tell_name(const struct so_cuda_call *c, __u32 namer,
 	bpf_ringbuf_submit(n, 0);
 }
 
+/* A name that cannot be told is read again with the next window, or never: then the kernel has none, and that is said. */
+static __noinline int tell_handle(__u64 handle, __u64 other, __u32 namer)
+{
+	__u64 text = 0;
+	struct so_cuda_name *n;
+
+	if (bpf_probe_read_user(&text, sizeof(text), (void *)(handle + SO_CUDA_HANDLE_NAME_AT)))
+		text = 0;
+	n = bpf_ringbuf_reserve(&cuda_names, sizeof(*n), 0);
+	if (!n)
+		return 0;
+	n->tgid = bpf_get_current_pid_tgid() >> 32;
+	n->namer = namer;
+	n->handle = handle;
+	n->other = other;
+	n->name[0] = 0;
+	if (!text || bpf_probe_read_user_str(n->name, sizeof(n->name), (void *)text) < 0)
+		n->name[0] = 0;
+	bpf_ringbuf_submit(n, 0);
+	return 0;
+}
+
+static __always_inline bool launches_handle(__u32 api)
+{
+	return calls_info[api].args == SO_CUDA_ARGS_CU_LAUNCH || calls_info[api].args == SO_CUDA_ARGS_CU_LAUNCH_CONFIG;
+}
+
+#define PAIRS_A_CPU 8
+
+/* The runtime's launch of a host function makes the driver's of the handle that the function has there. */
+static __always_inline void tell_pair(const struct so_cuda_call *c, struct so_cuda_slot *slot,
+				      const struct arguments *a, __u32 api)
+{
+	if (slot->pairs >= PAIRS_A_CPU || !launches_handle(api) || !c->kernel)
+		return;
+	slot->pairs++;
+	tell_handle(calls_info[api].args == SO_CUDA_ARGS_CU_LAUNCH ? a->rdi : a->rsi, c->kernel, SO_CUDA_READ_PAIR);
+}
+
 /* Not 0: the return is of no interest. */
 static __always_inline int enter_namer(const struct arguments *ctx, struct so_cuda_call *c, __u64 cookie, __u32 namer)
 {

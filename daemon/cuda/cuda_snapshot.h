@@ -41,7 +41,7 @@ struct cuda_slot_entry {
 /* A slot is nothing but 64-bit counters. */
 #define CUDA_SLOT_WORDS (sizeof(struct so_cuda_slot) / sizeof(__u64))
 _Static_assert(offsetof(struct so_cuda_slot, lost) == 11 * sizeof(__u64) &&
-		       CUDA_SLOT_WORDS == 11 + SO_CUDA_LOSS_COUNT + 3 * SO_CUDA_UNITS,
+		       CUDA_SLOT_WORDS == 11 + SO_CUDA_LOSS_COUNT + 3 * SO_CUDA_UNITS + 1,
 	       "all of struct so_cuda_slot is counted");
 
 int cuda_snapshot__new(struct cuda_snapshot **out);

@@ -15,6 +15,7 @@
 #include "daemon/cuda/cuda_probes.h"
 #include "daemon/cuda/cuda_running.h"
 #include "daemon/cuda/cuda_stack_plan.h"
+#include "daemon/cuda/handle_names.h"
 #include "daemon/cuda/kernel_names.h"
 
 /* A library of one process. */

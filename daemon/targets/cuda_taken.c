@@ -317,7 +317,17 @@ static char *stub_of_caller(struct cuda_targets *c, const struct process *p, uin
 	return file_registry__launch(c->files, m->file, caller - m->bias, raw, MAX_SYMBOL) ? NULL : readable(raw);
 }
 
-/* A handle that was made before watching began has been told by nobody: then its stub's symbol names it. */
+static char *read_behind(struct cuda_targets *c, const struct process *p, uint64_t handle)
+{
+	const char *name = handle_names__find(c->handle_names, (uint32_t)p->tgid, handle);
+
+	return name ? kernel_names__readable(name, strlen(name) == SO_CUDA_NAME_BYTES - 1) : NULL;
+}
+
+/*
+ * A handle that was made before watching began has been told by nobody: then its stub's symbol names it, or what the
+ * driver keeps behind it.
+ */
 static char *name_of(struct cuda_targets *c, const struct process *p, uint64_t kernel, uint64_t caller)
 {
 	struct kernel_name told;
@@ -327,6 +337,7 @@ static char *name_of(struct cuda_targets *c, const struct process *p, uint64_t k
 	if (told.name && !told.cut)
 		return kernel_names__readable(told.name, false);
 	symbol = host_function(c, p, told.address ?: kernel);
+	symbol = symbol ?: read_behind(c, p, kernel);
 	symbol = symbol ?: stub_of_caller(c, p, caller);
 	return symbol ?: told.name ? kernel_names__readable(told.name, true) : NULL;
 }
@@ -337,6 +348,11 @@ void cuda_taken__forget_names(struct cuda_targets *c)
 		free(c->kernel_texts[i].text);
 	c->n_kernel_texts = 0;
 	u64_table__release(&c->kernel_by_handle);
+}
+
+static uint64_t generation(const struct cuda_targets *c)
+{
+	return kernel_names__generation(c->kernel_names) + handle_names__generation(c->handle_names);
 }
 
 /* The handle is another kernel's by now, of which nobody has told: no name is better than a wrong one. */
@@ -351,7 +367,7 @@ static void drop_text(struct cuda_targets *c, uint64_t key)
 /* Takes the text. Where there are too many, all begin anew: those of processes that live are made again. */
 static void keep_text(struct cuda_targets *c, uint64_t key, char *text)
 {
-	struct kernel_text new = { text, kernel_names__generation(c->kernel_names) };
+	struct kernel_text new = { text, generation(c) };
 	uint32_t at;
 
 	if (u64_table__get(&c->kernel_by_handle, key, &at)) {
@@ -375,10 +391,10 @@ static bool is_remembered(const struct cuda_targets *c, const struct so_cuda_key
 	uint32_t at;
 
 	return u64_table__get(&c->kernel_by_handle, kernel_key(key->tgid, key->kernel), &at) &&
-	       c->kernel_texts[at].generation == kernel_names__generation(c->kernel_names);
+	       c->kernel_texts[at].generation == generation(c);
 }
 
-void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapshot *calls, uint32_t tgid)
+static void remember_names(struct cuda_targets *c, const struct cuda_snapshot *calls, uint32_t tgid)
 {
 	const struct cuda_calls_entry *entries;
 	size_t n;
@@ -396,6 +412,56 @@ void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapsh
 		else if (p && !p->gone)
 			drop_text(c, kernel_key(key->tgid, key->kernel));
 	}
+}
+
+/*
+ * "void at::add<float>(float*)": "at::add". Linkers fold instances of a template that do the same, so that a stub's
+ * symbol may be that of another instance.
+ */
+static void plain_name(const char *text, char out[MAX_SYMBOL])
+{
+	static const char anonymous[] = "(anonymous namespace)";
+	size_t n = 0;
+
+	for (unsigned depth = 0; *text && n < MAX_SYMBOL - 1; text++) {
+		if (!depth && !strncmp(text, anonymous, sizeof(anonymous) - 1))
+			text += sizeof(anonymous) - 2;
+		else if (*text == '<' || *text == '(')
+			depth++;
+		else if (*text == '>' || *text == ')')
+			depth -= depth > 0;
+		else if (!depth && *text == ' ')
+			n = 0;
+		else if (!depth)
+			out[n++] = *text;
+	}
+	out[n] = '\0';
+}
+
+static int compare_name(void *context, uint32_t tgid, uint64_t kernel, const char *name)
+{
+	struct cuda_targets *c = context;
+	_cleanup_free_ char *read = NULL;
+	char known[MAX_SYMBOL], found[MAX_SYMBOL];
+	uint32_t at;
+
+	/* One that is cut cannot be read. */
+	if (strlen(name) == SO_CUDA_NAME_BYTES - 1 ||
+	    !u64_table__get(&c->kernel_by_handle, kernel_key(tgid, kernel), &at) || !c->kernel_texts[at].text)
+		return -1;
+	read = kernel_names__readable(name, false);
+	if (!read)
+		return -1;
+	plain_name(c->kernel_texts[at].text, known);
+	plain_name(read, found);
+	return !strcmp(known, found);
+}
+
+void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapshot *calls, uint32_t tgid)
+{
+	remember_names(c, calls, tgid);
+	if (handle_names__compare(c->handle_names, compare_name, c))
+		remember_names(c, calls, tgid);
 }
 
 const char *cuda_taken__kernel(const struct cuda_targets *c, uint32_t tgid, uint64_t kernel)

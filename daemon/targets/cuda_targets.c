@@ -31,7 +31,11 @@ static void on_name(void *context, const struct so_cuda_name *name)
 	struct cuda_targets *c = context;
 	const struct process *p = process_table__find(c->processes, (pid_t)name->tgid);
 
-	if (p && !p->gone && watching_target(c, p->kernel.slot))
+	if (!p || p->gone || !watching_target(c, p->kernel.slot))
+		return;
+	if (name->namer >= SO_CUDA_READ_HANDLE)
+		handle_names__add(c->handle_names, name);
+	else
 		kernel_names__add(c->kernel_names, name);
 }
 
@@ -73,6 +77,7 @@ int cuda_targets__load(struct cuda_targets *c, struct so_error *err)
 		ret = cuda_probes__new(c->sampler, &handlers, &probes, err);
 		ret = ret ?: cuda_threads__new(SO_CUDA_CALLS_ENTRIES, cuda_threads__lives, &c->threads);
 		ret = ret ?: kernel_names__new(&c->kernel_names);
+		ret = ret ?: handle_names__new(&c->handle_names);
 		pthread_mutex_lock(c->lock);
 		c->probes = ret ? NULL : probes;
 		pthread_mutex_unlock(c->lock);
@@ -121,6 +126,7 @@ void cuda_targets__free(struct cuda_targets *c)
 	cuda_probes__free(c->probes);
 	cuda_threads__free(c->threads);
 	kernel_names__free(c->kernel_names);
+	handle_names__free(c->handle_names);
 	cuda_targets__forget_files(c);
 	cuda_taken__forget_names(c);
 	free(c->kernel_texts);
@@ -164,6 +170,7 @@ static void forget_names(void *context, struct process *p)
 	struct cuda_targets *c = context;
 
 	kernel_names__forget(c->kernel_names, (uint32_t)p->tgid);
+	handle_names__forget(c->handle_names, (uint32_t)p->tgid);
 }
 
 /* Nobody tells the processes' names from here on, nor when a handle or a process's number becomes another's. */
@@ -246,6 +253,7 @@ void cuda_targets__process_gone(struct cuda_targets *c, struct target *t, pid_t 
 	if (calls)
 		cuda_taken__remember_names(c, t->cuda.watch->total, (uint32_t)tgid);
 	kernel_names__forget(c->kernel_names, (uint32_t)tgid);
+	handle_names__forget(c->handle_names, (uint32_t)tgid);
 }
 
 /* What mm->exec_vm counts, by the sum of two lines of /proc/PID/status (proc(5)); 0: not known. */

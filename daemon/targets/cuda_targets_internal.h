@@ -26,6 +26,7 @@ struct cuda_targets {
 	struct scan_queue *scans;
 	struct cuda_probes *probes; /* loaded when first asked for */
 	struct kernel_names *kernel_names;
+	struct handle_names *handle_names;
 	struct u64_table kernel_by_handle; /* hash of process and handle: place in kernel_texts */
 	struct kernel_text *kernel_texts;  /* readable */
 	size_t n_kernel_texts, cap_kernel_texts;

@@ -12,9 +12,8 @@
 #include "stakeout/latency.h"
 #include "stakeout/sampler_abi.h"
 
-#define SO_CUDA_SLOTS \
-	(2 * SO_MAX_SLOTS) /* targets; the first of the second half is for measuring a probe's own cost */
-#define SO_CUDA_MAX_LIBRARIES      4096 /* of all processes together; number 0 is none */
+#define SO_CUDA_SLOTS              (2 * SO_MAX_SLOTS) /* targets; the first of the second half is for measuring a probe's own cost */
+#define SO_CUDA_MAX_LIBRARIES      4096               /* of all processes together; number 0 is none */
 #define SO_CUDA_CALLS_ENTRIES      65536
 #define SO_CUDA_ERROR_ENTRIES      4096
 #define SO_CUDA_ALLOCATION_ENTRIES (1u << 20)
@@ -166,6 +165,7 @@ struct so_cuda_slot {
 	__u64 unit_hits[SO_CUDA_UNITS];   /* entries while the unit counts */
 	__u64 unit_nested[SO_CUDA_UNITS]; /* of which nested ones */
 	__u64 unit_ns[SO_CUDA_UNITS];     /* what timed calls took, each up to so_cuda_control.stack_time_ns */
+	__u64 pairs;                      /* told, as SO_CUDA_READ_PAIR */
 };
 
 /* Map `cuda_threads`, a task's storage: the call that a thread is in. Written to by that thread alone. */
@@ -251,10 +251,22 @@ struct so_cuda_owner {
 	__u32 library; /* as in the cookie */
 };
 
+/*
+ * Where a CUfunction, and a CUkernel, has the address of its name: as measured with driver 580.159 (CUDA 13.0), in no
+ * documentation. It is believed where it proves right alone (daemon/cuda/handle_names.h).
+ */
+#define SO_CUDA_HANDLE_NAME_AT 8
+
+/* What else a record of the ring tells: a name that was read behind the handle of a launch of the driver's. */
+enum so_cuda_read {
+	SO_CUDA_READ_HANDLE = SO_CUDA_NAMER_COUNT,
+	SO_CUDA_READ_PAIR, /* `other` is the host function whose launch by the runtime made this one */
+};
+
 /* Record of the ring `cuda_names`. */
 struct so_cuda_name {
 	__u32 tgid;
-	__u32 namer;                   /* enum so_cuda_namer */
+	__u32 namer;                   /* enum so_cuda_namer, enum so_cuda_read */
 	__u64 handle;                  /* the kernel's, as in so_cuda_key.kernel */
 	__u64 other;                   /* __cudaGetKernel, cuKernelGetFunction: what the handle was made of */
 	char name[SO_CUDA_NAME_BYTES]; /* mangled; "" if it has no name of its own */

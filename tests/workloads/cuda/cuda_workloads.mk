@@ -74,6 +74,10 @@ $(eval $(call CUDA_THUNKS,driver,$(CUDA_DRIVER_SRCS),libcuda.so.1))
 $(eval $(call CUDA_THUNKS,runtime,$(CUDA_RUNTIME_SRCS),libcudart.so.12))
 CUDA_STANDINS += $(addprefix $(CUDA_DIR)/thunk/,libcuda.so.1 libcudart.so.12)
 
+CUDA_STANDINS += $(CUDA_DIR)/plain/libjump.so
+$(CUDA_DIR)/plain/libjump.so: $(CUDA_SRC)/jump.c $(CUDA_HDRS) $(CUDA_DIR)/plain/libcuda.so.1
+	$(Q)gcc $(CUDA_CFLAGS) $(CUDA_plain) $(CUDA_SO) -o $@ $< -ldl
+
 # Programs find the plain libraries; LD_LIBRARY_PATH=…/ibt puts the others before them.
 CUDA_PROGRAMS := $(addprefix $(CUDA_DIR)/,cuda_calls cuda_each cuda_dlopen cuda_static cuda_static_hidden cuda_static_stripped \
 	cuda_blocked cuda_training cuda_training13 cuda_training_stripped cuda_training13_stripped cuda_real cuda_lines)
