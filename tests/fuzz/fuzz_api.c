@@ -19,6 +19,7 @@
 #include "daemon/api/api_json.h"
 #include "daemon/os/log.h"
 #include "tests/unit/fake_engine.c"
+#include "tests/fuzz/few_categories.h"
 
 #define USER  1000
 #define OTHER 65534

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "profile/category_rules.h"
+#include "tests/fuzz/few_categories.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

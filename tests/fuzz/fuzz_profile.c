@@ -23,6 +23,7 @@
 #include "profile/profile.h"
 #include "client/render/render.h"
 #include "client/render/selection.h"
+#include "tests/fuzz/few_categories.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
