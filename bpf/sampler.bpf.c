@@ -463,6 +463,8 @@ static __always_inline int count(struct sample *sm)
 	key.stack = uw_stack_hash(u, sm->tgid);
 	if (sm->w && sm->w->state != SO_PYTHON_STATE_NONE)
 		key.stack = py_stack_hash(key.stack, sm->w->hash, sm->tgid, sm->w->flags, sm->w->state);
+	if (sm->process->flags & SO_PROCESS_TIMED)
+		key.when_ns = bpf_ktime_get_ns();
 	window = bpf_map_lookup_elem(&open_window, &zero);
 	if (!window)
 		return lose(sm, SO_LOSS_NO_BUFFER);
@@ -597,6 +599,30 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 	}
 	finish(ctx, &sm);
 	return account(&sm, sm.u->begin_ns);
+}
+
+/* A step of the program begins: counted as a stack of its own, with the time. */
+SEC("kprobe")
+int on_step(struct pt_regs *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct so_count_key key = { .tgid = id >> 32, .tid = (__u32)id, .stack = SO_STEP_STACK };
+	struct so_process *process = bpf_map_lookup_elem(&processes, &key.tgid);
+	struct so_count first = { .count = 1 };
+	__u32 zero = 0;
+	void *window;
+
+	if (!process ||
+	    (process->flags & (SO_PROCESS_ACTIVE | SO_PROCESS_TIMED)) != (SO_PROCESS_ACTIVE | SO_PROCESS_TIMED))
+		return 0;
+	window = bpf_map_lookup_elem(&open_window, &zero);
+	if (!window)
+		return 0;
+	key.when_ns = bpf_ktime_get_ns();
+	first.slot = process->slot;
+	bpf_get_current_comm(first.comm, sizeof(first.comm));
+	bpf_map_update_elem(window, &key, &first, BPF_ANY);
+	return 0;
 }
 
 static __always_inline void follow_fork(__u32 parent_tgid, __u32 child_tgid)

@@ -25,6 +25,7 @@ static const struct command {
 	{ "folded", cmd_folded, "a watched process's profile so far, as folded stacks" },
 	{ "profile", cmd_profile, "the same, as pprof" },
 	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
+	{ "steps", cmd_steps, "how long its steps take, and what the slow ones did" },
 	{ "top", cmd_top, "what processes do now, live in the terminal" },
 	{ "history", cmd_history, "whose past the daemon has; see --since of summary and folded" },
 	{ "open", cmd_open, "the live page in a browser: processes, time by category, flame graphs" },
@@ -43,7 +44,7 @@ static void print_help(void)
 	puts("\nOptions before the command:\n"
 	     "  --socket PATH   the daemon's socket ($STAKEOUT_SOCKET, /run/stakeout/stakeoutd.sock,\n"
 	     "                  $XDG_RUNTIME_DIR/stakeout/stakeoutd.sock); without a daemon,\n"
-	     "                  record, summary, top, dump and cuda start one of their own\n"
+	     "                  record, summary, steps, top, dump and cuda start one of their own\n"
 	     "  --version       print the version and the build-id\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record PID\n\n"

@@ -77,7 +77,7 @@ _stakeout()
 	,-*) mapfile -t COMPREPLY < <(compgen -W "$(_stakeout_options "$program" "$command")" -- "$word") ;;
 	,*)
 		case $command in
-		render | summary) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+		render | steps | summary) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 		esac
 		;;
 	esac

@@ -122,6 +122,8 @@ static int attach(struct recording *recording, double duration_s, struct target 
 		.children = options->children,
 		.kernel = options->kernel,
 		.wall = options->wall,
+		.timed = options->timeline,
+		.step = options->step,
 		.cuda = of_event(recording),
 		.cuda_budget_percent = recording->options->budget_percent,
 	};

@@ -30,21 +30,18 @@ static int wait_for_end(struct api_client *api, struct target *target, double du
 	return ret;
 }
 
-int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **profile, size_t *length, json_t **stats,
-	     struct so_error *err)
+static int look(struct session *session, const struct attach_request *request, uint8_t **profile, size_t *length,
+		json_t **stats, struct so_error *err)
 {
-	const struct attach_request request = {
-		.pid = pid, .rate_hz = RATE_HZ, .duration_s = duration_s, .children = true, .kernel = true, .wall = true
-	};
 	struct api_client *api = session__api(session);
 	struct target target;
-	struct waiting_note *note = waiting_note__begin("reading the tables of process %d", pid);
-	int ret = target__attach(api, &request, &target, err);
+	struct waiting_note *note = waiting_note__begin("reading the tables of process %d", request->pid);
+	int ret = target__attach(api, request, &target, err);
 
 	waiting_note__end(note);
 	if (ret)
 		return ret;
-	ret = wait_for_end(api, &target, duration_s, err);
+	ret = wait_for_end(api, &target, request->duration_s, err);
 	ret = ret ?: target__stop(api, target.id, &target, err);
 	ret = ret ?: target__stats(api, target.id, stats, err);
 	ret = ret ?: target__profile(api, target.id, profile, length, err);
@@ -52,4 +49,29 @@ int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **pr
 	if (!session__private(session))
 		target__detach(api, target.id, NULL);
 	return ret;
+}
+
+int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **profile, size_t *length, json_t **stats,
+	     struct so_error *err)
+{
+	const struct attach_request request = {
+		.pid = pid, .rate_hz = RATE_HZ, .duration_s = duration_s, .children = true, .kernel = true, .wall = true
+	};
+
+	return look(session, &request, profile, length, stats, err);
+}
+
+int look__closely(struct session *session, const struct look_request *request, uint8_t **profile, size_t *length,
+		  json_t **stats, struct so_error *err)
+{
+	const struct attach_request attach = { .pid = request->pid,
+					       .rate_hz = request->rate_hz,
+					       .duration_s = request->duration_s,
+					       .children = true,
+					       .kernel = true,
+					       .wall = true,
+					       .timed = true,
+					       .step = request->step };
+
+	return look(session, &attach, profile, length, stats, err);
 }

@@ -16,4 +16,15 @@
 int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **profile, size_t *length, json_t **stats,
 	     struct so_error *err);
 
+/* One of which each sample has its time. */
+struct look_request {
+	pid_t pid;
+	double duration_s;
+	unsigned rate_hz;
+	const char *step; /* the function that begins a step */
+};
+/* As look__at(). -ENOENT: there is no such function. */
+int look__closely(struct session *session, const struct look_request *request, uint8_t **profile, size_t *length,
+		  json_t **stats, struct so_error *err);
+
 #endif

@@ -42,6 +42,8 @@ static int check_event(struct record_options *options, const char *event, const 
 		return so_err(err, -EINVAL, "unknown event '%s': " SO_CUDA_EVENT_LIST, event);
 	if (options->wall)
 		return so_err(err, -EINVAL, "--wall is for samples: with --event there are none");
+	if (options->timeline)
+		return so_err(err, -EINVAL, "--timeline is for samples: with --event there are none");
 	if (options->render.gil)
 		return so_err(err, -EINVAL, "--gil is for samples: with --event there are none");
 	return check_weight(options, weight, err);
@@ -78,6 +80,10 @@ static int check(struct record_options *options, const char *format, const char 
 	if (!ret && options->output)
 		ret = format__check_terminal(options->format, options->output, err);
 	ret = ret ?: only__check(&options->render.only, err);
+	if (!ret && options->step && !options->timeline)
+		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
+	if (!ret && options->timeline && options->format != FORMAT_PPROF)
+		return so_err(err, -EINVAL, "--timeline is for pprof files: only these have times");
 	if (!ret && options->format == FORMAT_PPROF)
 		ret = selection__refuse_for_pprof(&options->render, err);
 	return ret;
@@ -139,6 +145,9 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		SELECTION_PYTHON_ONLY(options.render),
 		{ OPTION_ON, 'w', "wall", NULL, &options.wall,
 		  "wall time: where threads wait as well, not only where\nthey run; folded stacks count microseconds" },
+		{ OPTION_ON, 0, "timeline", NULL, &options.timeline, "keep when each sample was, in a pprof file" },
+		{ OPTION_TEXT, 0, "step", "FUNCTION", &options.step,
+		  "with --timeline: the function that is called once a\nstep of the program; for stakeout steps FILE" },
 		{ OPTION_TEXT, 0, "event", "EVENT", &event,
 		  "stacks of CUDA calls instead of samples:\ncuda-launch, cuda-sync, cuda-copy, cuda-alloc,\n"
 		  "cuda-free, cuda-set" },

@@ -17,7 +17,7 @@
 
 struct record_options {
 	pid_t pid;
-	char **command; /* that is started to be recorded, in place of a PID; NULL: none */
+	char **command;    /* that is started to be recorded, in place of a PID; NULL: none */
 	double duration_s; /* 0: until stopped; in a schedule that of its active parts */
 	struct record_schedule schedule;
 	unsigned rate_hz;
@@ -25,7 +25,9 @@ struct record_options {
 	enum format format;
 	const char *stats; /* NULL: none */
 	struct render_options render;
-	bool wall; /* threads that wait as well */
+	bool wall;        /* threads that wait as well */
+	bool timeline;    /* samples with their times */
+	const char *step; /* the function that begins a step; NULL: none */
 	bool children, kernel, quiet;
 	enum so_cuda_event event;   /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */
 	double budget_percent;      /* of the event's probes; 0: the daemon's own */

@@ -61,6 +61,10 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		return so_err(err, -ENOMEM, "out of memory");
 	if (request->wall)
 		json_object_set_new(body, "wall", json_true());
+	if (request->timed)
+		json_object_set_new(body, "timed", json_true());
+	if (request->step && json_object_set_new(body, "step", json_string(request->step)))
+		return so_err(err, -EINVAL, "the function's name is not UTF-8");
 	if (request->cuda)
 		json_object_set_new(body, "cuda", json_true());
 	if (request->cuda_budget_percent > 0)

@@ -34,7 +34,9 @@ struct attach_request {
 	unsigned rate_hz;
 	double duration_s; /* 0: until stopped */
 	bool children, kernel, keep;
-	bool wall; /* look where its threads wait as well */
+	bool wall;        /* look where its threads wait as well */
+	bool timed;       /* keep each sample with its time */
+	const char *step; /* the function that begins its steps; NULL: none */
 	bool cuda;
 	double cuda_budget_percent; /* 0: the daemon's own */
 };

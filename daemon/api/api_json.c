@@ -12,6 +12,7 @@ enum field_kind {
 	FIELD_SECONDS,
 	FIELD_PERCENT,
 	FIELD_BOOL,
+	FIELD_STEP,
 };
 
 struct field {
@@ -29,6 +30,8 @@ static const struct field attach_fields[] = {
 	{ "kernel", FIELD_BOOL, offsetof(struct attach_options, kernel), 0, 0 },
 	{ "keep", FIELD_BOOL, offsetof(struct attach_options, keep), 0, 0 },
 	{ "wall", FIELD_BOOL, offsetof(struct attach_options, wall), 0, 0 },
+	{ "timed", FIELD_BOOL, offsetof(struct attach_options, timed), 0, 0 },
+	{ "step", FIELD_STEP, offsetof(struct attach_options, step), 0, 0 },
 	{ "cuda", FIELD_BOOL, offsetof(struct attach_options, cuda), 0, 0 },
 	{ "cuda_budget_percent", FIELD_PERCENT, offsetof(struct attach_options, cuda_budget_percent), 0, 100 },
 };
@@ -97,6 +100,13 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 			return so_err(err, -EINVAL, "%s must be true or false", field->name);
 		*(bool *)at = json_is_true(value);
 		return 0;
+	case FIELD_STEP:
+		if (!json_is_string(value) || json_string_length(value) >= sizeof(options->step) ||
+		    strlen(json_string_value(value)) != json_string_length(value) || !json_string_length(value))
+			return so_err(err, -EINVAL, "%s must be the name of a function, of at most %zu bytes",
+				      field->name, sizeof(options->step) - 1);
+		strcpy(at, json_string_value(value));
+		return 0;
 	}
 	return so_err(err, -EINVAL, "%s is of no known kind", field->name);
 }
@@ -143,13 +153,13 @@ static json_t *figures_json(const struct target_info *info)
 	char comm[sizeof(info->comm) + 1] = "";
 
 	memcpy(comm, info->comm, sizeof(info->comm));
-	return json_pack("{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id",
+	return json_pack("{s:I, s:i, s:I, s:o, s:s?, s:s?, s:i, s:b, s:b, s:b, s:b, s:b, s:f, s:i, s:I, s:I}", "id",
 			 (json_int_t)info->id, "pid", (int)info->pid, "uid", (json_int_t)info->uid, "comm",
 			 json_text__new(comm), "state",
 			 word(state_words, sizeof(state_words) / sizeof(state_words[0]), info->state), "end",
 			 word(end_words, sizeof(end_words) / sizeof(end_words[0]), info->end), "rate_hz",
 			 (int)info->rate_hz, "children", (int)info->children, "kernel", (int)info->kernel, "keep",
-			 (int)info->keep, "wall", (int)info->wall, "elapsed_s",
+			 (int)info->keep, "wall", (int)info->wall, "timed", (int)info->timed, "elapsed_s",
 			 isfinite(info->elapsed_s) ? round(info->elapsed_s * 1e3) / 1e3 : 0.0, "processes",
 			 (int)info->processes, "samples", (json_int_t)info->samples, "lost", (json_int_t)info->lost);
 }

@@ -12,21 +12,11 @@
 #include "bpf/cuda/cuda.skel.h"
 #include "daemon/cuda/cuda_perf_events.h"
 #include "daemon/os/fd_closer.h"
+#include "daemon/os/uprobe_links.h"
 #include "daemon/os/privileges.h"
 #include "stakeout/array.h"
 
 #define BATCH 512
-
-/* include/uapi/linux/bpf.h of 6.6 and 6.13: enum bpf_attach_type, and the part of union bpf_attr for these links. */
-#define ATTACH_UPROBE_MULTI   48
-#define ATTACH_UPROBE_SESSION 57
-#define UPROBE_MULTI_RETURN   1
-
-struct uprobe_multi_attr {
-	uint32_t prog_fd, target_fd, attach_type, flags;
-	uint64_t path, offsets, ref_ctr_offsets, cookies;
-	uint32_t count, multi_flags, pid, unused;
-};
 
 /* Of links that are being closed: the process, and the slot. */
 #define PID_MASK  0xffffffffull
@@ -86,10 +76,10 @@ static int set_kind(struct cuda_bpf *skel, enum cuda_probe_kind kind)
 	ret = ret ?: bpf_program__set_autoload(skel->progs.cuda_enter, !session);
 	ret = ret ?: bpf_program__set_autoload(skel->progs.cuda_leave, !session);
 	if (session)
-		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_session, ATTACH_UPROBE_SESSION);
+		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_session, UPROBE_LINKS_SESSION);
 	if (kind == CUDA_PROBE_MULTI) {
-		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_enter, ATTACH_UPROBE_MULTI);
-		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_leave, ATTACH_UPROBE_MULTI);
+		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_enter, UPROBE_LINKS_MULTI);
+		ret = ret ?: bpf_program__set_expected_attach_type(skel->progs.cuda_leave, UPROBE_LINKS_MULTI);
 	}
 	return ret;
 }
@@ -120,42 +110,10 @@ static int load(const struct sampler_shared *shared, enum cuda_probe_kind kind, 
 	return 0;
 }
 
-static int link_multi(int program_fd, uint32_t type, bool at_return, const char *path, const uint64_t *offsets,
-		      const uint64_t *cookies, uint32_t count, pid_t pid)
-{
-	struct uprobe_multi_attr attr = { .prog_fd = (uint32_t)program_fd,
-					  .attach_type = type,
-					  .path = (uintptr_t)path,
-					  .offsets = (uintptr_t)offsets,
-					  .cookies = (uintptr_t)cookies,
-					  .count = count,
-					  .multi_flags = at_return ? UPROBE_MULTI_RETURN : 0,
-					  .pid = (uint32_t)pid };
-	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-
-	return fd < 0 ? -errno : (int)fd;
-}
-
-/* Whether the kernel has links for many uprobes: they tell a directory from a file. Asked before the slow loading. */
-static bool has_links(uint32_t type)
-{
-	const struct bpf_insn nothing[] = { { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
-					    { .code = BPF_JMP | BPF_EXIT } };
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = (enum bpf_attach_type)type);
-	const uint64_t offset = 0, cookie = 0;
-	_cleanup_close_ int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, NULL, "GPL", nothing, 2, &opts);
-	_cleanup_close_ int link = -1;
-
-	if (program < 0)
-		return false;
-	link = link_multi(program, type, false, "/", &offset, &cookie, 1, 0);
-	return link == -EBADF;
-}
-
 static bool is_supported(enum cuda_probe_kind kind)
 {
 	return kind == CUDA_PROBE_PERF ||
-	       has_links(kind == CUDA_PROBE_SESSION ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI);
+	       uprobe_links__supported(kind == CUDA_PROBE_SESSION ? UPROBE_LINKS_SESSION : UPROBE_LINKS_MULTI);
 }
 
 static int new_perf(struct cuda_probes *p)
@@ -304,8 +262,8 @@ void cuda_link__free(struct cuda_link *link)
 static int link_places(const struct bpf_program *program, uint32_t type, bool at_return, const char *path,
 		       const struct cuda_places *places, pid_t pid, int *fd)
 {
-	int ret = link_multi(bpf_program__fd(program), type, at_return, path, places->offsets, places->cookies,
-			     places->n, pid);
+	int ret = uprobe_links__make(bpf_program__fd(program), type, at_return, path, places->offsets, places->cookies,
+				     places->n, pid);
 
 	if (ret < 0)
 		return ret;
@@ -321,12 +279,12 @@ static int attach_multi(const struct cuda_probes *p, struct cuda_link *link, con
 	/* The process may be another program now, whose calls would be counted twice. */
 	fd_closer__wait(p->closer, tag_of(pid, 0), PID_MASK);
 	if (p->kind == CUDA_PROBE_SESSION)
-		return link_places(p->skel->progs.cuda_session, ATTACH_UPROBE_SESSION, false, path, places, pid,
+		return link_places(p->skel->progs.cuda_session, UPROBE_LINKS_SESSION, false, path, places, pid,
 				   &link->fds[0]);
 	/* Returns first: an entry that is seen has its return seen. */
-	ret = link_places(p->skel->progs.cuda_leave, ATTACH_UPROBE_MULTI, true, path, places, pid, &link->fds[1]);
+	ret = link_places(p->skel->progs.cuda_leave, UPROBE_LINKS_MULTI, true, path, places, pid, &link->fds[1]);
 	return ret
-		       ?: link_places(p->skel->progs.cuda_enter, ATTACH_UPROBE_MULTI, false, path, places, pid,
+		       ?: link_places(p->skel->progs.cuda_enter, UPROBE_LINKS_MULTI, false, path, places, pid,
 				      &link->fds[0]);
 }
 

@@ -60,6 +60,8 @@ struct attach_options {
 	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
 	bool cuda;                  /* time its CUDA calls as well */
 	bool wall;                  /* look where its threads wait as well */
+	bool timed;                 /* keep its samples with their times */
+	char step[256];             /* the function that begins its steps (steps.h); "": none */
 	double cuda_budget_percent; /* of the target's time; 0: as above */
 	bool as_watched;   /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */

@@ -99,6 +99,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.keep = o->keep;
 	t->info.rule = o->rule;
 	t->own_wall = o->wall;
+	t->own_timed = t->info.timed = o->timed;
 	t->caller = o->caller;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
@@ -112,7 +113,7 @@ static int add_process(struct engine *e, struct target *t, pid_t pid)
 	struct caller owner = t->caller.uid ? t->caller : t->info.viewer;
 	struct so_process kernel = {
 		.flags = (t->info.children ? SO_PROCESS_FOLLOW : 0) | (t->info.kernel ? SO_PROCESS_KERNEL : 0) |
-			 (t->caller.uid ? SO_PROCESS_OWNED : 0),
+			 (t->caller.uid ? SO_PROCESS_OWNED : 0) | (t->info.timed ? SO_PROCESS_TIMED : 0),
 		.slot = t->slot,
 		.rate_hz = t->info.rate_hz,
 		.uid = owner.uid,
@@ -298,6 +299,8 @@ static int begin_view(struct engine *e, struct target *view, struct target *of)
 	view->info.wall = view->own_wall;
 	of->wall_views += view->info.wall;
 	engine_update_wall(e, of);
+	of->timed_views += view->info.timed;
+	engine_update_timed(e, of);
 	return 0;
 }
 
@@ -311,8 +314,9 @@ static int begin_cuda(struct engine *e, struct target *t, const struct attach_op
 	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard, err);
 }
 
-static int attach_locked(struct engine *e, const struct attach_options *o, const struct proc_info *info,
-			 uint64_t called_ns, uint32_t *id, struct so_error *err)
+/* step: where its steps begin; NULL: nowhere. */
+static int attach_locked(struct engine *e, const struct attach_options *o, const struct step_place *step,
+			 const struct proc_info *info, uint64_t called_ns, uint32_t *id, struct so_error *err)
 {
 	struct attach_options as = *o;
 	struct target *t, *of;
@@ -323,6 +327,8 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	if (of && !caller__sees(o->caller, of->info.viewer))
 		return so_err(err, -EPERM, "process %d is watched already, as target %u, which is shown to root alone",
 			      o->pid, of->id);
+	/* Steps are samples with times. */
+	as.timed |= step != NULL;
 	if (of) {
 		as.rate_hz = of->info.rate_hz;
 		as.children = of->info.children;
@@ -343,6 +349,12 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 		if (ret) {
 			engine_drop_target(e, t);
 			return so_err(err, ret, "out of memory");
+		}
+		ret = step ? steps__begin(t, e->sampler, step, err) : 0;
+		if (ret) {
+			engine_end_target(e, t, TARGET_END_FAILED);
+			engine_drop_target(e, t);
+			return ret;
 		}
 		if (o->cuda) {
 			ret = begin_cuda(e, t, o, err);
@@ -381,8 +393,11 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	t->users--;
 	/* What they opened or forked while files were read. */
 	sampler__consume_events(e->sampler);
-	ret = t->living ? begin(e, t, o->duration_s, err)
-			: so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
+	ret = t->living ? 0 : so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
+	/* Before samples count: the first step is not to be missed. */
+	if (!ret && step)
+		ret = steps__begin(t, e->sampler, step, err);
+	ret = ret ?: begin(e, t, o->duration_s, err);
 	if (ret || t->doomed) {
 		engine_drop_target(e, t);
 		return ret ?: so_err(err, -ECANCELED, "detached while attaching");
@@ -414,12 +429,18 @@ static int check_memory(struct engine *e, const struct attach_options *o, const 
 int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *id, struct so_error *err)
 {
 	uint64_t called_ns = clock__now_ns();
+	_cleanup_close_ int step_fd = -1;
+	struct step_place place = { .fd = -1 };
 	struct proc_info info;
 	int ret = check_options(o, err);
 
 	if (ret)
 		return ret;
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
+	if (!ret && o->step[0]) {
+		ret = steps__find(o->pid, o->step, &place, err);
+		step_fd = place.fd;
+	}
 	if (!ret && o->cuda)
 		ret = cuda_targets__load(e->cuda, err);
 	if (!ret && o->wall)
@@ -430,7 +451,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	pthread_mutex_lock(&e->lock);
 	/* Again: the pid may have become another process's while the lock was waited for, or programs were loaded. */
 	ret = check_process(o, &info, err);
-	ret = ret ?: attach_locked(e, o, &info, called_ns, id, err);
+	ret = ret ?: attach_locked(e, o, o->step[0] ? &place : NULL, &info, called_ns, id, err);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
 }

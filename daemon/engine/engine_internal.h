@@ -6,6 +6,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/targets/file_life.h"
 #include "daemon/targets/scanner.h"
+#include "daemon/targets/steps.h"
 #include "daemon/targets/thread_namer.h"
 #include "daemon/targets/viewers.h"
 #include "daemon/targets/waits.h"
@@ -68,6 +69,8 @@ void engine_unhold(struct engine *e, struct target *t);
  * With the lock held.
  */
 void engine_update_wall(struct engine *e, struct target *t);
+/* Of the target's processes that are there; what they fork later does as they do. */
+void engine_update_timed(struct engine *e, struct target *t);
 /* With no target left, nothing refers to files, tables or symbols; the next attach finds its tables in the cache. */
 void engine_forget_if_idle(struct engine *e);
 /* Forgets ended targets while they and the others take more than half of what all may. Not from within a drain. */
@@ -83,7 +86,7 @@ struct engine_snapshot {
 	uint64_t begin_ns, begin_wall_ns, duration_ns, period_ns, attach_ns, cpu_ns_before;
 	unsigned seen_processes;
 	struct so_slot slot;
-	uint64_t lost;      /* sum of slot.lost */
+	uint64_t lost; /* sum of slot.lost */
 	uint64_t wall_lost_ns;
 	unsigned wall_hz;   /* looks a second, about; 0: its waits are not looked at */
 	uint64_t forgotten; /* samples of before, whose stacks are in memory no more */

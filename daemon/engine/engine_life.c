@@ -99,9 +99,35 @@ void engine_update_wall(struct engine *e, struct target *t)
 		pthread_cond_signal(&e->looks_wanted);
 }
 
+static void set_timed(void *context, struct process *p)
+{
+	struct engine *e = context;
+	const struct target *t = targets__of_slot(&e->targets, p->kernel.slot);
+	uint32_t flags = p->kernel.flags & ~(uint32_t)SO_PROCESS_TIMED;
+
+	if (!p->gone && t)
+		process_table__set_flags(e->processes, p, flags | (t->info.timed ? SO_PROCESS_TIMED : 0));
+}
+
+void engine_update_timed(struct engine *e, struct target *t)
+{
+	bool wanted = t->own_timed || t->timed_views;
+
+	if (wanted == t->info.timed)
+		return;
+	t->info.timed = wanted;
+	process_table__each(e->processes, t->slot, set_timed, e);
+	/* Children forked meanwhile are copies of what was. */
+	sampler__consume_events(e->sampler);
+	process_table__each(e->processes, t->slot, set_timed, e);
+}
+
 static void end_view(struct engine *e, struct target *view)
 {
 	collector__drain(&e->collector);
+	steps__end(view);
+	if (view->info.timed && !--view->of->timed_views)
+		engine_update_timed(e, view->of);
 	view->wall_hz = view->info.wall ? waits__hz(view->of) : 0;
 	if (view->info.wall && !--view->of->wall_views)
 		engine_update_wall(e, view->of);
@@ -140,6 +166,7 @@ void engine_end_target(struct engine *e, struct target *t, enum target_end end)
 	sampler__consume_events(e->sampler);
 	process_table__each(e->processes, t->slot, deactivate, e);
 	cuda_targets__stop(t);
+	steps__end(t);
 	waits__end(e->waits, t);
 	drain_at_end(e, t);
 	cuda_targets__end(e->cuda, t);
@@ -203,6 +230,7 @@ void engine_unhold(struct engine *e, struct target *t)
 
 void engine_free_target(struct target *t)
 {
+	steps__end(t);
 	samples__release(&t->samples);
 	json_decref(t->programs_before);
 	target_python__release(&t->python);

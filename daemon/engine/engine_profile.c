@@ -2,6 +2,8 @@
 /* A target's samples as a profile, and what it says in its comments. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/engine/engine_internal.h"
 #include "daemon/engine/words.h"
@@ -74,6 +76,61 @@ static int add_comments(struct profile_builder *b, const struct engine_snapshot 
 	return ret ?: add_python_comments(b, s);
 }
 
+static int compare_steps(const void *a, const void *b)
+{
+	const struct counter *x = *(const struct counter *const *)a, *y = *(const struct counter *const *)b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return (x->when_ns > y->when_ns) - (x->when_ns < y->when_ns);
+}
+
+/* "PID/TID:" and when each of the thread's steps began, in nanoseconds since the one before; the first since begin_ns. */
+static int add_steps_of_thread(struct profile_builder *b, const struct counter *const *steps, size_t n,
+			       uint64_t begin_ns)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	uint64_t before = begin_ns;
+
+	if (!out)
+		return -ENOMEM;
+	fprintf(out, "%u/%u:", steps[0]->tgid, steps[0]->tid);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t when = steps[i]->when_ns > before ? steps[i]->when_ns : before;
+
+		fprintf(out, i ? ",%" PRIu64 : "%" PRIu64, when - before);
+		before = when;
+	}
+	return fclose(out) ? -ENOMEM : profile_builder__comment(b, "steps", text);
+}
+
+static int add_steps(struct profile_builder *b, const struct engine_snapshot *s)
+{
+	_cleanup_free_ const struct counter **steps = calloc(s->acc.n_counters + 1, sizeof(*steps));
+	uint32_t unused;
+	size_t n = 0;
+	int ret = 0;
+
+	if (!steps)
+		return -ENOMEM;
+	for (size_t i = 0; s->info.timed && i < s->acc.n_counters; i++) {
+		const struct counter *c = &s->acc.counters[i];
+
+		if (c->kind == SAMPLE_STEP && !u64_table__get(&s->hidden, c->tgid, &unused))
+			steps[n++] = c;
+	}
+	if (n)
+		qsort(steps, n, sizeof(*steps), compare_steps);
+	for (size_t i = 0, end; !ret && i < n; i = end) {
+		for (end = i + 1; end < n && steps[end]->tid == steps[i]->tid;)
+			end++;
+		ret = add_steps_of_thread(b, steps + i, end - i, s->begin_ns);
+	}
+	return ret;
+}
+
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length)
 {
 	bool wall = s->info.wall;
@@ -91,6 +148,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 					 .thread_names = &s->thread_names,
 					 .hidden = &s->hidden,
 					 .waited = e->waited_files,
+					 .timed = s->info.timed,
 					 .hasty = hasty };
 	int ret;
 
@@ -102,6 +160,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 	if (!ret && wall && s->wall_lost_ns)
 		ret = add_comment(b, "wall.lost_ns", NULL, s->wall_lost_ns);
 	ret = ret ?: add_comments(b, s);
+	ret = ret ?: add_steps(b, s);
 	return ret ?: profile_builder__finish(b, out, length);
 }
 

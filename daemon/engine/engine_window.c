@@ -156,6 +156,8 @@ int engine__window(struct engine *e, uint32_t id, struct engine_window *out, str
 	pthread_mutex_unlock(&e->lock);
 	if (ret)
 		return ret;
+	/* Windows are merged, and would be none the smaller with times. */
+	s.info.timed = false;
 	ret = engine_build_profile(e, &s, true, &window.profile, &window.length);
 	if (!ret)
 		build_cuda(e, s.held, cuda, &window.cuda);

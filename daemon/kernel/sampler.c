@@ -12,6 +12,7 @@
 #include "bpf/sampler.skel.h"
 #include "daemon/kernel/clock_events.h"
 #include "daemon/os/privileges.h"
+#include "daemon/os/uprobe_links.h"
 
 #define BATCH       2048
 #define RULES_BYTES (SO_MAX_RULES * sizeof(struct so_unwind_rule))
@@ -30,6 +31,12 @@ struct sampler {
 	struct so_count_key *keys;
 	struct so_count *counts;
 	bool tail_calls;
+	bool multi_probes; /* the kernel has links of many uprobes, which need fewer rights than perf's */
+};
+
+struct step_probe {
+	int fd;                /* a link's; -1: the other one */
+	struct bpf_link *link; /* NULL: the other one */
 };
 
 static int silent(enum libbpf_print_level level, const char *format, va_list ap)
@@ -118,6 +125,9 @@ static void choose_mechanisms(struct sampler *s, const struct sampler_options *o
 	s->skel->rodata->have_task_pt_regs = has_helper(BPF_FUNC_task_pt_regs);
 	s->skel->rodata->have_task_btf = has_helper(BPF_FUNC_get_current_task_btf);
 	bpf_program__set_autoload(s->skel->progs.sample_chained, s->tail_calls);
+	s->multi_probes = uprobe_links__supported(UPROBE_LINKS_MULTI);
+	if (s->multi_probes)
+		bpf_program__set_expected_attach_type(s->skel->progs.on_step, UPROBE_LINKS_MULTI);
 }
 
 /* The program that a tick runs. */
@@ -408,6 +418,39 @@ int sampler__drain(struct sampler *s, struct so_error *err)
 	sampler__consume_stacks(s);
 	ret = hand_over_counts(s, fds[old]);
 	return ret ? so_err(err, ret, "cannot read the window of counts: %s", strerror(-ret)) : 0;
+}
+
+int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t offset, struct step_probe **out)
+{
+	struct step_probe *probe = calloc(1, sizeof(*probe));
+	int ret = 0;
+
+	if (!probe)
+		return -ENOMEM;
+	probe->fd = -1;
+	if (s->multi_probes) {
+		probe->fd = uprobe_links__make(bpf_program__fd(s->skel->progs.on_step), UPROBE_LINKS_MULTI, false, path,
+					       &offset, &(const uint64_t){ 0 }, 1, pid);
+		ret = probe->fd < 0 ? probe->fd : 0;
+	} else {
+		probe->link = bpf_program__attach_uprobe(s->skel->progs.on_step, false, pid, path, offset);
+		ret = probe->link ? 0 : -errno;
+	}
+	if (ret)
+		free(probe);
+	else
+		*out = probe;
+	return ret;
+}
+
+void sampler__end_probe(struct step_probe *probe)
+{
+	if (!probe)
+		return;
+	bpf_link__destroy(probe->link);
+	if (probe->fd >= 0)
+		close(probe->fd);
+	free(probe);
 }
 
 unsigned sampler__window_entries(const struct sampler *s)

@@ -90,6 +90,15 @@ uint64_t sampler__take_lost_events(struct sampler *s);
 int sampler__drain(struct sampler *s, struct so_error *err);
 unsigned sampler__window_entries(const struct sampler *s);
 
+/*
+ * Tells each time that a thread of the process comes to a place of a file, as counts of SO_STEP_STACK. path: of the file;
+ * offset: in it. -errno of the kernel.
+ */
+struct step_probe;
+int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t offset, struct step_probe **out);
+/* NULL is fine. */
+void sampler__end_probe(struct step_probe *probe);
+
 /* Sum over the CPUs of a slot's counters, and their reset. */
 int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum);
 int sampler__clear_slot(struct sampler *s, unsigned slot);

@@ -100,12 +100,12 @@ static struct counter *find_counter(struct accumulator *acc, const struct stack_
 	uint32_t at;
 
 	/* Counters whose hashes are equal by chance sit under the next hash values. */
-	for (*hash = counter_hash(s->tgid, s->tid, stack, s->comm) + s->kind;
+	for (*hash = (counter_hash(s->tgid, s->tid, stack, s->comm) ^ s->when_ns * 0x9e3779b97f4a7c15ull) + s->kind;
 	     u64_table__get(&acc->counter_by_hash, *hash, &at); ++*hash) {
 		struct counter *c = &acc->counters[at];
 
-		if (c->kind == s->kind && c->tgid == s->tgid && c->tid == s->tid && c->stack == stack &&
-		    !memcmp(c->comm, s->comm, sizeof(c->comm)))
+		if (c->kind == s->kind && c->when_ns == s->when_ns && c->tgid == s->tgid && c->tid == s->tid &&
+		    c->stack == stack && !memcmp(c->comm, s->comm, sizeof(c->comm)))
 			return c;
 	}
 	return NULL;
@@ -153,7 +153,11 @@ int accumulator__add(struct accumulator *acc, const struct stack_sample *sample)
 		ret = new_counter(acc, counter_key, &c);
 		if (ret)
 			return ret;
-		*c = (struct counter){ .kind = sample->kind, .tgid = sample->tgid, .tid = sample->tid, .stack = stack };
+		*c = (struct counter){ .kind = sample->kind,
+				       .tgid = sample->tgid,
+				       .tid = sample->tid,
+				       .stack = stack,
+				       .when_ns = sample->when_ns };
 		memcpy(c->comm, sample->comm, sizeof(c->comm));
 	}
 	if (c->window != acc->window)
@@ -185,8 +189,8 @@ static int merge_counter(struct accumulator *to, const struct counter *c, const 
 		if (ret)
 			return ret;
 	}
-	return accumulator__add(
-		to, &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm, stack->record.hash, c->count });
+	return accumulator__add(to, &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm, stack->record.hash,
+							    c->count, c->when_ns });
 }
 
 int accumulator__merge(struct accumulator *to, const struct accumulator *from)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A target's samples: distinct stacks, and one counter for each (process, thread, name, stack). */
+/* A target's samples: distinct stacks, and one counter for each (process, thread, name, stack, and time if it is kept). */
 #ifndef STAKEOUT_ACCUMULATOR_H
 #define STAKEOUT_ACCUMULATOR_H
 
@@ -32,6 +32,7 @@ enum sample_kind {
 	SAMPLE_WAIT,
 	SAMPLE_RUNNABLE,
 	SAMPLE_RUN,
+	SAMPLE_STEP, /* the thread began a step then (steps.h), on a stack without frames */
 };
 
 /* One sample, or several equal ones. */
@@ -41,15 +42,17 @@ struct stack_sample {
 	const char *comm; /* 16 bytes */
 	uint64_t stack;   /* its hash */
 	uint64_t value;
+	uint64_t when_ns; /* CLOCK_MONOTONIC: when it was taken, or what it counts began; 0: times are not kept */
 };
 
 struct counter {
 	uint32_t tgid, tid;
 	uint32_t stack; /* index of accumulator.stacks */
 	char comm[16];
-	uint32_t kind;   /* enum sample_kind */
-	uint64_t count;  /* sum of the values */
-	uint64_t latest; /* of these, in the window of that number: the last in which there were any */
+	uint32_t kind;    /* enum sample_kind */
+	uint64_t when_ns; /* as struct stack_sample has it */
+	uint64_t count;   /* sum of the values */
+	uint64_t latest;  /* of these, in the window of that number: the last in which there were any */
 	uint64_t window;
 };
 

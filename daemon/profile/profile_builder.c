@@ -11,7 +11,7 @@
 #include "stakeout/utf8.h"
 
 #define PROCESS_LABELS 5
-#define LABELS_MAX     (7 + PROCESS_LABELS) /* pid, tid, comm, thread, gil, state, api */
+#define LABELS_MAX     (8 + PROCESS_LABELS) /* pid, tid, comm, thread, gil, state, api, time_ns */
 
 /* Of one process: strings. */
 struct process_key {
@@ -25,8 +25,8 @@ struct profile_builder {
 	char *scratch; /* for the string that is looked up */
 	size_t scratch_capacity;
 	struct {
-		uint32_t pid, tid, comm, gil, state, api, thread;
-	} words; /* strings that every profile has; "api" and "thread" only if a sample has such a label */
+		uint32_t pid, tid, comm, gil, state, api, thread, time;
+	} words; /* strings that every profile has; "api", "thread", "time_ns" only if a sample has such a label */
 };
 
 static int64_t clamp_int64(uint64_t value)
@@ -280,7 +280,8 @@ static int take_labels(struct profile_builder *b, const struct profile_labels *f
 	if (string_number(b, from->comm, &comm) || string_number(b, from->gil, &gil) ||
 	    string_number(b, from->state, &state) || string_number(b, from->api, &api) ||
 	    string_number(b, from->thread, &thread) || (api && string_number(b, "api", &b->words.api)) ||
-	    (thread && string_number(b, "thread", &b->words.thread)))
+	    (thread && string_number(b, "thread", &b->words.thread)) ||
+	    (from->time_ns && string_number(b, "time_ns", &b->words.time)))
 		return -ENOMEM;
 	*n = 0;
 	add_label(labels, n, b->words.pid, 0, from->pid);
@@ -290,6 +291,8 @@ static int take_labels(struct profile_builder *b, const struct profile_labels *f
 	add_label(labels, n, b->words.gil, gil, 0);
 	add_label(labels, n, b->words.state, state, 0);
 	add_label(labels, n, b->words.api, api, 0);
+	if (from->time_ns)
+		add_label(labels, n, b->words.time, 0, from->time_ns);
 	if (from->process) {
 		const struct process_key *key = intern__key(&b->processes, from->process - 1);
 

@@ -6,7 +6,7 @@
  *
  * How stakeout fills the message: sample_type[0] is samples/count, sample_type[1] is cpu/nanoseconds (count ×
  * period), default_sample_type "cpu"; period_type cpu/nanoseconds. Labels of a sample: "pid" and "tid" (num),
- * "comm" (str), "gil" (str), "state" (str), "api" (str), and those of a process. Frames of the kernel lie in a mapping
+ * "comm" (str), "gil" (str), "state" (str), "api" (str), "time_ns" (num), and those of a process. Frames of the kernel lie in a mapping
  * whose filename is "[kernel.kallsyms]". A Python frame has no mapping, and a function with filename and a line. A cut
  * stack ends (outermost) in a frame without mapping named "[truncated:CAUSE]". Figures about the recording are comments
  * of the form "stakeout.KEY=VALUE".
@@ -86,11 +86,12 @@ void profile_builder__describe(const struct profile_builder *b, uint64_t locatio
 struct profile_labels {
 	pid_t pid, tid;
 	const char *comm;
-	const char *gil;   /* "held", "released"; NULL, and no such label: the thread is none of Python's */
-	const char *state; /* of a thread that was looked at, not sampled; NULL: no such label */
+	const char *gil;    /* "held", "released"; NULL, and no such label: the thread is none of Python's */
+	const char *state;  /* of a thread that was looked at, not sampled; NULL: no such label */
 	const char *thread; /* what its program calls the thread; NULL, "": no such label */
-	const char *api;   /* name of the call that the sample is of; NULL: no such label */
-	uint32_t process;  /* of profile_builder__process(): labels that all samples of a process have; 0: none */
+	const char *api;    /* name of the call that the sample is of; NULL: no such label */
+	int64_t time_ns;    /* when it was, or began, since the profile's begin; 0: no such label */
+	uint32_t process;   /* of profile_builder__process(): labels that all samples of a process have; 0: none */
 };
 
 /*

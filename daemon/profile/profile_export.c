@@ -357,6 +357,13 @@ int profile_export__locations(struct profile_export *x, struct stack *stack, con
 	return 0;
 }
 
+int64_t profile_export__time(const struct profile_source *source, const struct counter *c)
+{
+	if (!source->timed || !c->when_ns)
+		return 0;
+	return c->when_ns > source->since_ns ? (int64_t)(c->when_ns - source->since_ns) : 1;
+}
+
 uint32_t profile_export__process(struct profile_export *x, pid_t pid)
 {
 	uint32_t set = process_label_table__find(x->source->labels, pid);
@@ -452,6 +459,7 @@ int profile_export__samples(const struct profile_source *source, struct profile_
 			continue;
 		snprintf(comm, sizeof(comm), "%.16s", c->comm);
 		labels.thread = thread_names__get(source->thread_names, (pid_t)c->tgid, c->tid);
+		labels.time_ns = profile_export__time(source, c);
 		ret = profile_export__stack(x, source->acc->stacks[c->stack], c->count, &labels);
 	}
 	ret = ret ?: profile_export__comment(x);

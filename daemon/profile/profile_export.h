@@ -25,6 +25,7 @@ struct profile_source {
 	const struct thread_names *thread_names;  /* NULL: none */
 	const struct u64_table *hidden;           /* processes whose samples are left out, by number; NULL: none */
 	struct file_names *waited;                /* of files that threads wait for; NULL: stacks have none */
+	bool timed;                               /* samples have their times, since since_ns */
 	bool hasty; /* others wait: source lines that take long are left to a later profile */
 };
 
@@ -39,6 +40,8 @@ int profile_export__locations(struct profile_export *export, struct stack *stack
 			      size_t *n);
 /* Whether the thread "held" or had "released" its interpreter's lock; NULL: it is none of Python's. */
 const char *profile_export__gil(const struct stack *stack);
+/* For labels->time_ns, of a counter. */
+int64_t profile_export__time(const struct profile_source *source, const struct counter *c);
 /* The number in the builder of what the source says of a process, for struct profile_labels; 0 where it is silent. */
 uint32_t profile_export__process(struct profile_export *export, pid_t pid);
 /* Addresses whose source lines there was no time to read. */

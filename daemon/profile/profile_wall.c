@@ -120,6 +120,7 @@ static int add(struct wall *w, const struct counter *c)
 	snprintf(comm, sizeof(comm), "%.16s", c->comm);
 	labels.thread = thread_names__get(w->source->thread_names, (pid_t)c->tgid, c->tid);
 	labels.process = profile_export__process(w->export, c->tgid);
+	labels.time_ns = profile_export__time(w->source, c);
 	return c->kind == SAMPLE_RUN ? add_run(w, c, &labels) : add_stack(w, c, &labels);
 }
 
@@ -138,7 +139,9 @@ static int add_all(struct wall *w)
 	for (size_t i = 0; !ret && i < acc->n_counters; i++)
 		ret = sum_up(w, &acc->counters[i]);
 	for (size_t i = 0; !ret && i < acc->n_counters; i++)
-		ret = is_hidden(w, &acc->counters[i]) ? 0 : add(w, &acc->counters[i]);
+		ret = is_hidden(w, &acc->counters[i]) || acc->counters[i].kind == SAMPLE_STEP
+			      ? 0
+			      : add(w, &acc->counters[i]);
 	return ret ?: profile_export__comment(w->export);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/targets/generations.h"
+#include "daemon/targets/steps.h"
 #include "daemon/targets/waits.h"
 #include "daemon/os/clock.h"
 
@@ -45,10 +46,15 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 {
 	struct collector *c = context;
 	struct target *t = targets__of_slot(c->life.targets, count->slot);
-	const struct stack_sample sample = { SAMPLE_CPU, key->tgid, key->tid, count->comm, key->stack, count->count };
+	const struct stack_sample sample = { SAMPLE_CPU, key->tgid,    key->tid,    count->comm,
+					     key->stack, count->count, key->when_ns };
 
 	if (!t)
 		return;
+	if (key->stack == SO_STEP_STACK) {
+		steps__add(t, &sample);
+		return;
+	}
 	samples__add(&t->samples, &sample, pending_stacks__find(c->pending, key->stack));
 	thread_namer__seen(c->namer, t, (pid_t)key->tgid, key->tid, count->comm);
 }
@@ -112,7 +118,9 @@ static void finish_waiting(struct collector *c, const struct waiting_sample *w, 
 		samples__lose(&t->samples, SO_LOSS_MEMORY, 1);
 		return;
 	}
-	samples__add(&t->samples, &(struct stack_sample){ SAMPLE_CPU, r->tgid, r->tid, r->comm, stack->record.hash, 1 },
+	samples__add(&t->samples,
+		     &(struct stack_sample){ SAMPLE_CPU, r->tgid, r->tid, r->comm, stack->record.hash, 1,
+					     t->info.timed ? w->arrived_ns : 0 },
 		     stack);
 	thread_namer__seen(c->namer, t, (pid_t)r->tgid, r->tid, r->comm);
 	stack__unref(stack);

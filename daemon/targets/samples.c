@@ -142,8 +142,9 @@ int samples__since(const struct accumulator *carried, const struct accumulator *
 			continue;
 		ret = accumulator__add_stack(&acc, stack);
 		ret = ret
-			      ?: accumulator__add(&acc, &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm,
-										stack->record.hash, count });
+			      ?: accumulator__add(&acc,
+						  &(struct stack_sample){ c->kind, c->tgid, c->tid, c->comm,
+									  stack->record.hash, count, c->when_ns });
 	}
 	if (ret)
 		accumulator__release(&acc);

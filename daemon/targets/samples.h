@@ -20,7 +20,7 @@ struct samples_moment {
 	struct so_slot slot; /* samples__lost() */
 	struct python_names_stats names;
 	uint64_t wall_lost_ns; /* samples__wall_lost_ns() */
-	uint64_t at_ns; /* CLOCK_MONOTONIC */
+	uint64_t at_ns;        /* CLOCK_MONOTONIC */
 	int64_t wall_ns;
 };
 
@@ -47,7 +47,7 @@ struct samples {
 	struct accumulator older;                     /* the generation before acc's */
 	struct accumulator forgotten;                 /* figures only, of all before that */
 	struct samples_moment older_since, acc_since; /* where they begin; that of the first one is all 0 */
-	uint64_t wall_lost_ns;        /* time of threads for which there was no room */
+	uint64_t wall_lost_ns;                        /* time of threads for which there was no room */
 	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
 	/* Of a view. */

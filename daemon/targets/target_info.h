@@ -43,6 +43,7 @@ struct target_info {
 	unsigned rate_hz;
 	bool children, kernel, keep;
 	bool wall;          /* its waiting threads are looked at (waits.h) */
+	bool timed;         /* its samples are kept with their times */
 	double elapsed_s;   /* of sampling */
 	unsigned processes; /* living now */
 	uint64_t samples;   /* drained so far, lost ones included */

@@ -33,15 +33,18 @@ struct target {
 	struct thread_names thread_names;  /* of its processes; the same */
 	/* A view: a recording of a process that is a target already, which takes no samples of its own (samples.h). */
 	bool view;
-	struct target *of; /* NULL: no view, or one that has ended */
-	uint64_t looks;    /* at its threads, since then: */
+	struct target *of;      /* NULL: no view, or one that has ended */
+	uint64_t looks;         /* at its threads, since then: */
 	uint64_t wall_since_ns; /* from when on its threads' time is counted (waits.h); 0: it is not */
 	uint64_t looked_ns;     /* when the last of them began; 0: none has */
 	unsigned wall_hz;       /* of a view that has ended: looks a second */
 	bool wall_refused;      /* its user's threads are too many to be looked at */
 	bool own_wall;          /* it was attached so, */
 	unsigned wall_views;    /* or so many of its views were */
-	bool reads_old;    /* file_life.c: calls still work on it that began before files were looked at */
+	bool own_timed;         /* the same for info.timed */
+	unsigned timed_views;
+	struct step_probe *step_probe; /* steps.h; NULL: none */
+	bool reads_old;                /* file_life.c: calls still work on it that began before files were looked at */
 	bool window_cuda, window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
 	/* Each for the part that its header names. */
 	struct samples samples;

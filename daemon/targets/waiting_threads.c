@@ -57,11 +57,13 @@ void waiting_threads__free(struct waiting_threads *all)
 	free(all);
 }
 
+/* until_ns: it did so up to then. */
 static void give(struct target *t, const struct waiting_thread *thread, enum sample_kind kind, uint64_t ns,
-		 const struct stack *stack)
+		 const struct stack *stack, uint64_t until_ns)
 {
 	samples__add(&t->samples,
-		     &(struct stack_sample){ kind, thread->tgid, thread->tid, thread->comm, stack->record.hash, ns },
+		     &(struct stack_sample){ kind, thread->tgid, thread->tid, thread->comm, stack->record.hash, ns,
+					     t->info.timed && until_ns > ns ? until_ns - ns : 0 },
 		     stack);
 }
 
@@ -72,12 +74,11 @@ static void give(struct target *t, const struct waiting_thread *thread, enum sam
 static void pay(struct target *t, struct waiting_thread *thread, enum sample_kind kind, int64_t *ns,
 		const struct stack *stack)
 {
-	int64_t all_ns = thread->wait_ns + thread->runnable_ns + thread->ran_ns,
-		paid_ns = *ns < all_ns ? *ns : all_ns;
+	int64_t all_ns = thread->wait_ns + thread->runnable_ns + thread->ran_ns, paid_ns = *ns < all_ns ? *ns : all_ns;
 
 	if (paid_ns <= 0 || !stack)
 		return;
-	give(t, thread, kind, (uint64_t)paid_ns, stack);
+	give(t, thread, kind, (uint64_t)paid_ns, stack, thread->at_ns);
 	*ns -= paid_ns;
 }
 
@@ -246,7 +247,7 @@ void waiting_thread__went_on(struct target *t, struct waiting_thread *thread, ui
 	if (until_ns <= thread->at_ns)
 		return;
 	if (thread->state == WAITING_WAITS && thread->waits) {
-		give(t, thread, SAMPLE_WAIT, ns, thread->waits);
+		give(t, thread, SAMPLE_WAIT, ns, thread->waits, until_ns);
 	} else if (thread->state == WAITING_RUNNABLE) {
 		/* The kernel adds it to its sum when the thread gets its CPU. */
 		thread->delay_ns += ns;

@@ -143,15 +143,28 @@ static void count_look(struct waits *w, uint64_t began_ns)
 	pthread_mutex_unlock(w->parts.lock);
 }
 
+/* Between two looks, where they cost little. */
+static uint64_t pace_ns(const struct waits *w)
+{
+	const struct target *t;
+	bool timed = false;
+
+	pthread_mutex_lock(w->parts.lock);
+	TARGETS_EACH(t, w->parts.targets)
+	timed |= t->info.wall && t->info.timed && t->info.state == TARGET_SAMPLING && !t->view;
+	pthread_mutex_unlock(w->parts.lock);
+	return timed ? 1000000000ull / WAITS_TIMED_HZ : MEAN_NS;
+}
+
 /* By what looks take of a CPU: a first one, which has every stack to catch, is not to put off the second for long. */
 static uint64_t until_next(struct waits *w, uint64_t read_ns, uint64_t all_ns)
 {
-	uint64_t ns;
+	uint64_t ns, pace = pace_ns(w);
 
 	w->cost_ns = (3 * w->cost_ns + all_ns) / 4;
 	ns = w->cost_ns * LOOKING_SHARE;
 	ns = ns < MAX_CATCHING_NS ? ns : MAX_CATCHING_NS;
-	ns = ns > MEAN_NS ? ns : MEAN_NS;
+	ns = ns > pace ? ns : pace;
 	return ns > read_ns * READING_SHARE ? ns : read_ns * READING_SHARE;
 }
 
@@ -320,5 +333,5 @@ unsigned waits__hz(const struct target *t)
 
 	if (t->wall_hz)
 		return t->wall_hz;
-	return hz < 1 ? 1 : hz > WAITS_RATE_HZ ? WAITS_RATE_HZ : (unsigned)(hz + 0.5);
+	return hz < 1 ? 1 : hz > WAITS_TIMED_HZ ? WAITS_TIMED_HZ : (unsigned)(hz + 0.5);
 }

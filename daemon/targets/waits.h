@@ -19,6 +19,8 @@
 #include "daemon/targets/user_unwind.h"
 
 #define WAITS_RATE_HZ 20 /* looks a second, at random distances around that; less where they would cost too much */
+#define WAITS_TIMED_HZ \
+	100 /* while a target keeps times: a wait of a few hundredths of a second is to be seen where it was */
 
 struct waits_parts {
 	pthread_mutex_t *lock; /* the engine's */

@@ -26,6 +26,7 @@ enum label_role {
 	LABEL_THREAD,
 	LABEL_GIL,
 	LABEL_STATE,
+	LABEL_TIME,
 	LABEL_RANK,
 	LABEL_LOCAL_RANK,
 	LABEL_CONTAINER
@@ -48,6 +49,7 @@ static const struct {
 	{ "thread name", LABEL_THREAD },
 	{ "gil", LABEL_GIL },
 	{ "state", LABEL_STATE },
+	{ "time_ns", LABEL_TIME },
 	{ "rank", LABEL_RANK },
 	{ "local_rank", LABEL_LOCAL_RANK },
 	{ "container", LABEL_CONTAINER },
@@ -471,6 +473,9 @@ static int read_labels(const struct reader *r, size_t number, struct profile_sam
 			break;
 		case LABEL_STATE:
 			out->state = str;
+			break;
+		case LABEL_TIME:
+			out->time_ns = label->num > 0 ? label->num : 0;
 			break;
 		case LABEL_RANK:
 			out->rank = str;

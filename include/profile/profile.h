@@ -34,16 +34,17 @@ struct profile_sample {
 	const uint32_t *lines; /* indices into profile.lines, leaf first, inlined innermost first */
 	size_t n_lines;
 	int64_t count; /* samples (or the value asked for), ≥ 0; the sum over the profile fits, here and in value_ns */
-	int64_t value_ns;      /* CPU time, or wall time (struct profile.wall); 0 when the profile has none */
-	int64_t cpu_ns;        /* CPU time; 0 when the profile has none */
-	int64_t pid, tid;      /* labels; 0 when absent */
-	const char *comm;      /* label "comm", or the thread's name as other tools call it; "" when absent */
-	const char *thread;    /* label "thread" beside "comm": what its program calls it; NULL or "" when absent */
-	const char *rank;      /* label "rank" of its process in a distributed job; NULL or "" when absent */
+	int64_t value_ns;       /* CPU time, or wall time (struct profile.wall); 0 when the profile has none */
+	int64_t cpu_ns;         /* CPU time; 0 when the profile has none */
+	int64_t pid, tid;       /* labels; 0 when absent */
+	const char *comm;       /* label "comm", or the thread's name as other tools call it; "" when absent */
+	const char *thread;     /* label "thread" beside "comm": what its program calls it; NULL or "" when absent */
+	const char *rank;       /* label "rank" of its process in a distributed job; NULL or "" when absent */
 	const char *local_rank; /* label "local_rank": the same on its machine; NULL or "" when absent */
-	const char *container; /* label "container" of its process: an id; NULL or "" when absent */
-	const char *state;     /* label "state": what a thread did when it was looked at; "" when absent */
-	enum profile_gil gil;  /* label "gil": "held" or "released" by this thread */
+	const char *container;  /* label "container" of its process: an id; NULL or "" when absent */
+	const char *state;      /* label "state": what a thread did when it was looked at; "" when absent */
+	int64_t time_ns;        /* label "time_ns": when it was, or began, since the profile's begin; 0 when absent */
+	enum profile_gil gil;   /* label "gil": "held" or "released" by this thread */
 };
 
 struct profile {

@@ -61,6 +61,7 @@ enum so_process_flags {
 	SO_PROCESS_KERNEL = 1 << 2, /* keep kernel frames */
 	SO_PROCESS_KNOWN = 1 << 3,  /* the daemon has given it its mappings (or its parent's at fork) */
 	SO_PROCESS_OWNED = 1 << 4,  /* it is profiled for that user: only while all its rights are uid's and gid's */
+	SO_PROCESS_TIMED = 1 << 5,  /* each sample is told by itself, with its time */
 };
 
 /* A sample period's bits that name its rate, in samples a second: clocks of several rates share a CPU. */
@@ -111,7 +112,11 @@ struct so_program_time {
 struct so_count_key {
 	__u32 tgid, tid;
 	__u64 stack;
+	__u64 when_ns; /* CLOCK_MONOTONIC; 0: any, as of all processes that are not SO_PROCESS_TIMED */
 };
+
+/* In the place of a stack's hash: the thread came to where its program's steps begin. */
+#define SO_STEP_STACK 0x73746570ull
 
 struct so_count {
 	__u64 count;

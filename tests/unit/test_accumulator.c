@@ -57,7 +57,7 @@ static void test_counts(void **state)
 {
 	struct accumulator acc = { 0 };
 
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 1 }),
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 1, 0 }),
 			 -ENOENT);
 	assert_false(accumulator__has_stack(&acc, 100));
 	assert_int_equal(add_stack(&acc, 100, SO_TRUNC_NONE, 0), 0);
@@ -66,12 +66,12 @@ static void test_counts(void **state)
 	assert_true(accumulator__has_stack(&acc, 100));
 	assert_int_equal(acc.n_stacks, 2);
 
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 3 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 4 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 5 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, worker, 100, 6 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 3, python, 100, 7 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 2, 2, python, 100, 8 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 3, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 4, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 5, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, worker, 100, 6, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 3, python, 100, 7, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 2, 2, python, 100, 8, 0 }), 0);
 	assert_int_equal(acc.n_counters, 5);
 	assert_int_equal(acc.counters[0].count, 7);
 	assert_int_equal(acc.counters[1].stack, 1);
@@ -91,7 +91,7 @@ static void test_unknown_cause(void **state)
 	struct accumulator acc = { 0 };
 
 	assert_int_equal(add_stack(&acc, 1, 65535, 0), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 1, python, 1, 2 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 1, python, 1, 2, 0 }), 0);
 	assert_int_equal(acc.truncated[SO_TRUNC_TABLE_LOOKUP], 2);
 	assert_int_equal(acc.samples, 2);
 	accumulator__release(&acc);
@@ -108,7 +108,7 @@ static void test_many(void **state)
 			for (unsigned tid = 0; tid < 3; tid++)
 				assert_int_equal(
 					accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 9, tid,
-										       python, i, 1 }),
+										       python, i, 1, 0 }),
 					0);
 	assert_int_equal(acc.n_counters, 9000);
 	assert_int_equal(acc.samples, 18000);
@@ -137,7 +137,7 @@ static void test_bound(void **state)
 
 	acc.max_bytes = 64 << 10;
 	assert_int_equal(add_stack(&acc, 0, SO_TRUNC_NONE, 0), 0);
-	while (!(ret = accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, counters, python, 0, 1 })))
+	while (!(ret = accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, counters, python, 0, 1, 0 })))
 		counters++;
 	assert_int_equal(ret, -ENOSPC);
 	assert_int_equal(acc.n_counters, counters);
@@ -145,7 +145,7 @@ static void test_bound(void **state)
 	assert_int_equal(acc.truncated[SO_TRUNC_NONE], counters);
 	assert_true(counters > 100 && counters < 2000);
 	/* A counter that is there goes on counting. */
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 0, python, 0, 1 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 0, python, 0, 1, 0 }), 0);
 	accumulator__release(&acc);
 }
 
@@ -157,8 +157,8 @@ static void test_copy(void **state)
 	assert_int_equal(copy.samples, 0);
 	assert_int_equal(add_stack(&acc, 100, SO_TRUNC_NONE, 0), 0);
 	assert_int_equal(add_stack(&acc, 200, SO_TRUNC_DEPTH, SO_STACK_FRAME_POINTER), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 5 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, worker, 100, 6 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 5, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, worker, 100, 6, 0 }), 0);
 	assert_int_equal(accumulator__copy(&acc, &copy), 0);
 	accumulator__release(&acc);
 	assert_int_equal(copy.samples, 11);
@@ -179,15 +179,15 @@ static void test_merge(void **state)
 
 	assert_int_equal(add_stack(&older, 100, SO_TRUNC_NONE, 0), 0);
 	assert_int_equal(add_stack(&older, 200, SO_TRUNC_DEPTH, SO_STACK_FRAME_POINTER), 0);
-	assert_int_equal(accumulator__add(&older, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 5 }),
+	assert_int_equal(accumulator__add(&older, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 5, 0 }),
 			 0);
-	assert_int_equal(accumulator__add(&older, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 6 }),
+	assert_int_equal(accumulator__add(&older, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 6, 0 }),
 			 0);
 	assert_int_equal(add_stack(&acc, 300, SO_TRUNC_NONE, SO_STACK_GIL), 0);
 	assert_int_equal(add_stack(&acc, 100, SO_TRUNC_NONE, 0), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 7 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 3, python, 100, 8 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 300, 9 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 7, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 3, python, 100, 8, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 300, 9, 0 }), 0);
 	accumulator__add_figures(&figures, &older);
 	accumulator__add_figures(&figures, &acc);
 	assert_int_equal(accumulator__merge(&acc, &older), 0);
@@ -214,16 +214,16 @@ static void test_merge_beyond_the_bound(void **state)
 	uint64_t sum = 0;
 
 	assert_int_equal(add_stack(&acc, 1, SO_TRUNC_NONE, 0), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 1, 1000 }),
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 1, 1000, 0 }),
 			 0);
 	for (unsigned i = 0; i < 2000; i++) {
 		assert_int_equal(add_stack(&part, 100 + i, SO_TRUNC_NONE, 0), 0);
 		assert_int_equal(
-			accumulator__add(&part, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100 + i, 3 }),
+			accumulator__add(&part, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100 + i, 3, 0 }),
 			0);
 	}
 	assert_int_equal(add_stack(&part, 1, SO_TRUNC_NONE, 0), 0);
-	assert_int_equal(accumulator__add(&part, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 1, 500 }),
+	assert_int_equal(accumulator__add(&part, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 1, 500, 0 }),
 			 0);
 	for (unsigned round = 1; round <= 2; round++) {
 		assert_int_equal(accumulator__merge(&acc, &part), -ENOSPC);
@@ -247,12 +247,12 @@ static void test_windows(void **state)
 
 	assert_int_equal(add_stack(&acc, 100, 0, 0), 0);
 	assert_int_equal(add_stack(&acc, 200, 0, 0), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 1000 }),
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 1000, 0 }),
 			 0);
 	acc.window++;
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 3 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 5 }), 0);
-	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 1 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 3, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 200, 5, 0 }), 0);
+	assert_int_equal(accumulator__add(&acc, &(struct stack_sample){ SAMPLE_CPU, 1, 2, python, 100, 1, 0 }), 0);
 	acc.window++;
 	assert_int_equal(acc.n_counters, 2);
 	assert_int_equal(acc.counters[0].count, 1004);

@@ -215,7 +215,7 @@ static void add_sample(struct world *w, uint64_t hash, uint16_t cause, const uin
 	memcpy(name, comm, strnlen(comm, 16));
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, &(struct stack_sample){ SAMPLE_CPU, (uint32_t)getpid(), 77, name,
-									   hash, count }),
+									   hash, count, 0 }),
 			 0);
 	stack__unref(stack);
 }
@@ -332,7 +332,7 @@ static void add_python_sample(struct world *w, uint16_t n_python, uint16_t state
 	assert_non_null(stack);
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, &(struct stack_sample){ SAMPLE_CPU, (uint32_t)getpid(), 77,
-									   "python\0\0\0\0\0\0\0\0\0", 1, 3 }),
+									   "python\0\0\0\0\0\0\0\0\0", 1, 3, 0 }),
 			 0);
 	stack__unref(stack);
 }
@@ -507,7 +507,7 @@ static void test_jit_of_ended_process(void **state)
 	stack = stack__new(&record, &frame, NULL);
 	assert_int_equal(accumulator__add_stack(&w->acc, stack), 0);
 	assert_int_equal(accumulator__add(&w->acc, &(struct stack_sample){ SAMPLE_CPU, (uint32_t)pid, 77,
-									   "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 1 }),
+									   "a\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 1, 0 }),
 			 0);
 	stack__unref(stack);
 	w->source.uid = getuid();

@@ -40,7 +40,7 @@ static void add_kind(struct samples *s, enum sample_kind kind, uint32_t tid, uin
 {
 	struct stack *stack = make_stack(hash);
 
-	samples__add(s, &(struct stack_sample){ kind, 1, tid, comm, hash, value }, stack);
+	samples__add(s, &(struct stack_sample){ kind, 1, tid, comm, hash, value, 0 }, stack);
 	stack__unref(stack);
 }
 
@@ -76,7 +76,7 @@ static void test_what_is_counted_and_lost(void **state)
 	begin(&s);
 	add(&s, 10, 3);
 	add(&s, 11, 4);
-	samples__add(&s, &(struct stack_sample){ SAMPLE_CPU, 1, 2, comm, 12, 5 }, NULL);
+	samples__add(&s, &(struct stack_sample){ SAMPLE_CPU, 1, 2, comm, 12, 5, 0 }, NULL);
 	samples__lose(&s, SO_LOSS_MEMORY, 1);
 	kernel.lost[SO_LOSS_MEMORY] = 2;
 	assert_int_equal(samples__count(&s), 7);

@@ -3,7 +3,7 @@
 
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
-WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter unmapper switcher sleeper stuck resonant fuse_hang
+WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter unmapper switcher sleeper stuck resonant fuse_hang steps
 WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim cpp_lines plugin.so libtiny.so \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout steps: how long a program's steps take, and what the slow ones did. */
+#include <errno.h>
+#include <string.h>
+
+#include "client/commands/commands.h"
+#include "client/commands/look.h"
+#include "client/commands/running.h"
+#include "client/session/interrupt.h"
+#include "client/session/message.h"
+#include "client/session/named_process.h"
+#include "client/session/output.h"
+#include "client/session/profile_file.h"
+#include "client/session/session.h"
+#include "client/steps/steps.h"
+#include "profile/profile.h"
+
+#define DEFAULT_DURATION_S 30
+#define DEFAULT_RATE_HZ    199
+/* Once a backward pass, in every PyTorch of 2.x and the late 1.x. */
+#define PYTORCH_STEP "torch::autograd::Engine::execute"
+
+struct steps_request {
+	pid_t pid;
+	const char *input, *step, *keep;
+	double duration_s;
+	unsigned rate_hz;
+	bool as_json;
+};
+
+/* Where nobody has said what a step is, and the program is none of PyTorch's. */
+static void explain(const struct steps_request *request, struct so_error *err)
+{
+	if (!request->step)
+		so_err(err, -ENOENT,
+		       "process %d has no %s, which begins PyTorch's steps: name the function that begins yours "
+		       "(--step FUNCTION)",
+		       request->pid, PYTORCH_STEP);
+}
+
+static int keep(const struct steps_request *request, const uint8_t *bytes, size_t length, struct so_error *err)
+{
+	_cleanup_(output) struct output *output = NULL;
+	int ret = request->keep ? output__open(request->keep, &output, err) : 0;
+
+	if (ret || !output)
+		return ret;
+	fwrite(bytes, 1, length, output__file(output));
+	return output__commit(output, err);
+}
+
+static int look(const struct globals *globals, const struct steps_request *request, struct profile **out,
+		struct so_error *err)
+{
+	_cleanup_(session) struct session *session = NULL;
+	_cleanup_free_ uint8_t *bytes = NULL;
+	const struct look_request look = { .pid = request->pid,
+					   .duration_s = request->duration_s,
+					   .rate_hz = request->rate_hz,
+					   .step = request->step ?: PYTORCH_STEP };
+	json_t *stats = NULL;
+	size_t length = 0;
+	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
+
+	ret = ret ?: look__closely(session, &look, &bytes, &length, &stats, err);
+	json_decref(stats);
+	if (ret == -ENOENT)
+		explain(request, err);
+	ret = ret ?: keep(request, bytes, length, err);
+	return ret ?: profile__read(bytes, length, out, err);
+}
+
+static int print(const struct steps *steps, bool as_json, struct so_error *err)
+{
+	_cleanup_(output) struct output *output = NULL;
+	int ret = output__open("-", &output, err);
+	json_t *json;
+
+	if (ret)
+		return ret;
+	if (!as_json) {
+		steps__print(steps, output__file(output));
+		return output__commit(output, err);
+	}
+	json = steps__json(steps);
+	if (!json || json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
+		ret = so_err(err, -ENOMEM, "out of memory");
+	json_decref(json);
+	if (!ret)
+		fputc('\n', output__file(output));
+	return ret ?: output__commit(output, err);
+}
+
+static int run(const struct globals *globals, const struct steps_request *request, struct so_error *err)
+{
+	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
+	_cleanup_(profile) struct profile *profile = NULL;
+	_cleanup_(steps) struct steps *steps = NULL;
+	int ret = request->input ? profile_file__read(request->input, NULL, &file, err)
+				 : look(globals, request, &profile, err);
+
+	ret = ret ?: steps__of(profile ?: file.profile, &steps, err);
+	return ret ?: print(steps, request->as_json, err);
+}
+
+static int check(const struct steps_request *request, struct so_error *err)
+{
+	if (request->pid && request->input)
+		return so_err(err, -EINVAL, "a process (-p PID) or a file, not both");
+	if (!request->pid && !request->input)
+		return so_err(err, -EINVAL,
+			      "which process? -p PID, or a file of 'stakeout record --timeline --step FUNCTION'");
+	if (request->input && (request->step || request->keep))
+		return so_err(err, -EINVAL, "--step and -o are for a process: the file has its steps");
+	return 0;
+}
+
+int cmd_steps(const struct globals *globals, int argc, char **argv)
+{
+	struct steps_request request = { .duration_s = DEFAULT_DURATION_S, .rate_hz = DEFAULT_RATE_HZ };
+	const struct option_entry entries[] = {
+		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
+		{ OPTION_TEXT, 's', "step", "FUNCTION", &request.step,
+		  "the function that is called once a step, as stakeout\nshows it, without parameters (of "
+		  "PyTorch:\n" PYTORCH_STEP ")" },
+		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (30): 90, 5m" },
+		{ OPTION_RATE, 'r', "rate", "HZ", &request.rate_hz, "samples a second of CPU time (199)" },
+		{ OPTION_TEXT, 'o', "output", "FILE", &request.keep, "keep what was recorded, as pprof with times" },
+		{ OPTION_ON, 0, "json", NULL, &request.as_json, "as JSON" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "steps -p PID [--step FUNCTION] [OPTION]... | steps FILE",
+		.about =
+			"How long the steps of a program take, exactly and without a change of it: a probe tells each\n"
+			"entry of the function that begins one. Then the slowest, each with what it did for longer\n"
+			"than a typical step did. FILE: of 'stakeout record --timeline --step FUNCTION'.",
+		.entries = entries,
+		.find_process = named_process__find,
+		.positional_value = &request.input,
+	};
+	struct so_error err = { .text = "" };
+	int status = running__parse(&table, argc, argv), ret;
+
+	if (status >= 0)
+		return status;
+	if (check(&request, &err)) {
+		message__error("%s (see stakeout steps --help)", err.text);
+		return STATUS_USAGE;
+	}
+	interrupt__install();
+	ret = run(globals, &request, &err);
+	return ret ? running__end(ret, &err) : STATUS_DONE;
+}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Steps of a program that knows its own times: how many, how long, and what the slow ones did."""
+import json
+import os
+import subprocess
+
+from harness import STAKEOUT, Daemon, quiet, run, spawn, start, temporary_dir, timeout, wait_until
+
+
+def steps_of(target, *arguments):
+    """What is said of a target's steps, from before the first one to its end, and when it says that each began, ns."""
+    daemon = Daemon()
+    client = spawn(
+        [STAKEOUT, "--socket", daemon.socket, "steps", "-p", target.pid, "--step", "training_step", "-d", "120", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def watched():
+        assert client.poll() is None, client.stderr.read()
+        return any(t["pid"] == target.pid and t["state"] == "sampling" for t in daemon.request("GET", "/v1/targets"))
+
+    wait_until(watched, "the target to be watched")
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    begins = json.loads(target.finish(100).splitlines()[-1])
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 0, err
+    return out, begins
+
+
+def program(*arguments):
+    return start("steps", *arguments, stdin=subprocess.PIPE)
+
+
+def durations(begins):
+    return sorted(b - a for a, b in zip(begins, begins[1:]))
+
+
+def check_quantiles(said, begins, within):
+    true = durations(begins)
+    for quantile in said["quantiles"]:
+        q = quantile["q"]
+        rank = -int(-len(true) * q // 1)
+        assert abs(quantile["ns"] / true[rank - 1] - 1) < within, (quantile, true[rank - 1])
+        assert quantile["low_ns"] <= quantile["ns"] <= quantile["high_ns"], quantile
+
+
+@timeout(120)
+def test_counts_and_times():
+    out, begins = steps_of(program(2000, 1), "--json")
+    said = json.loads(out)
+    # One lasts to the beginning of the next.
+    assert said["steps"] == len(begins) - 1 == 1999, said["steps"]
+    assert sum(said["histogram"]) == 1999
+    check_quantiles(said, begins, 0.03)
+    assert abs(said["span_ns"] / (begins[-1] - begins[0]) - 1) < 0.001, said["span_ns"]
+
+
+@quiet
+@timeout(300)
+def test_ten_thousand_steps():
+    out, begins = steps_of(program(10000, 2, 10), "--json")
+    said = json.loads(out)
+    assert said["steps"] == 9999
+    check_quantiles(said, begins, 0.01)
+
+
+@timeout(120)
+def test_slow_steps_say_why():
+    """Four kinds of them, among a thousand: each is named by its line, those that were seen."""
+    causes = {20: "compute (", 40: "take_lock (", 60: "read_batch (", 80: "launch_slowly ("}
+    out, _ = steps_of(program(400, 2, 80), "--json")
+    said = json.loads(out)
+    slowest = said["slowest"]
+    assert len(slowest) == 5, slowest
+    for slow in slowest:
+        cause = causes.get(slow["step"] % 100)
+        assert cause, f"no slow step: {slow}"
+        assert slow["ns"] > 80e6, slow
+        assert slow["longer_by"] and cause in slow["longer_by"][0]["what"], slow
+        assert sum(more["ns"] for more in slow["longer_by"] if cause in more["what"]) > 40e6, slow
+    # Each of the four is there once in a hundred steps; a busy machine makes others slow as well.
+    assert said["slow_steps"] >= 15, said["slow_steps"]
+    named = [cause["what"] for cause in said["causes"] if cause["what"]]
+    for cause in causes.values():
+        assert any(cause in what for what in named), (cause, said["causes"])
+
+
+def test_a_file_of_steps():
+    """Recorded once, read again; an ordinary profile has no steps, and says so."""
+    target, where = program(600, 2), temporary_dir()
+    path, plain = os.path.join(where, "steps.pb.gz"), os.path.join(where, "plain.pb.gz")
+    out, _ = steps_of(target, "-o", path)
+    again = run([STAKEOUT, "steps", path])
+    assert again.returncode == 0 and again.stdout == out, (again.stderr, again.stdout, out)
+    assert "599 steps in" in out, out
+    target = program(600, 2)
+    recorded = run([STAKEOUT, "record", target.pid, "-d", "1", "-o", plain, "-q", "--wall"])
+    assert recorded.returncode == 0, recorded.stderr
+    refused = run([STAKEOUT, "steps", plain])
+    assert refused.returncode == 1 and "there are no steps in it" in refused.stderr, refused.stderr
+
+
+def test_no_such_function():
+    target = program(600, 2)
+    for arguments, words in (
+        (["--step", "no_such_function"], "no file that process"),
+        ([], "which begins PyTorch's steps: name the function that begins yours"),
+    ):
+        said = run([STAKEOUT, "steps", "-p", target.pid, "-d", "1", *arguments])
+        assert said.returncode == 1 and words in said.stderr and said.stderr.count("\n") == 1, said.stderr
+    assert target.process.poll() is None
