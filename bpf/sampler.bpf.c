@@ -602,8 +602,7 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 }
 
 /* A step of the program begins: counted as a stack of its own, with the time. */
-SEC("kprobe")
-int on_step(struct pt_regs *ctx)
+static __always_inline int count_step(void)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct so_count_key key = { .tgid = id >> 32, .tid = (__u32)id, .stack = SO_STEP_STACK };
@@ -612,8 +611,7 @@ int on_step(struct pt_regs *ctx)
 	__u32 zero = 0;
 	void *window;
 
-	if (!process ||
-	    (process->flags & (SO_PROCESS_ACTIVE | SO_PROCESS_TIMED)) != (SO_PROCESS_ACTIVE | SO_PROCESS_TIMED))
+	if (!process || !(process->flags & SO_PROCESS_ACTIVE) || !(process->flags & SO_PROCESS_TIMED))
 		return 0;
 	window = bpf_map_lookup_elem(&open_window, &zero);
 	if (!window)
@@ -623,6 +621,20 @@ int on_step(struct pt_regs *ctx)
 	bpf_get_current_comm(first.comm, sizeof(first.comm));
 	bpf_map_update_elem(window, &key, &first, BPF_ANY);
 	return 0;
+}
+
+/* On a function's entry. */
+SEC("kprobe")
+int on_step(struct pt_regs *ctx)
+{
+	return count_step();
+}
+
+/* On a watchpoint of a bytecode instruction. */
+SEC("perf_event")
+int on_step_watch(struct bpf_perf_event_data *ctx)
+{
+	return count_step();
 }
 
 static __always_inline void follow_fork(__u32 parent_tgid, __u32 child_tgid)

@@ -100,6 +100,12 @@ static int run(const struct globals *globals, const struct steps_request *reques
 				 : look(globals, request, &profile, err);
 
 	ret = ret ?: steps__of(profile ?: file.profile, &steps, err);
+	if (ret == -ENODATA && request->step)
+		so_err(err, ret,
+		       "fewer than two steps of '%s' were seen in %.0f s: it is not called so often, or in Python "
+		       "(CPython "
+		       "3.11 and later) not by this name: FILE.py:FUNCTION or FILE.py:LINE, of a line in the loop",
+		       request->step, request->duration_s);
 	return ret ?: print(steps, request->as_json, err);
 }
 
@@ -122,7 +128,7 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_TEXT, 's', "step", "FUNCTION", &request.step,
 		  "the function that is called once a step, as stakeout\nshows it, without parameters (of "
-		  "PyTorch:\n" PYTORCH_STEP ")" },
+		  "PyTorch:\n" PYTORCH_STEP ");\nof Python train.py:FUNCTION, or train.py:LINE" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (30): 90, 5m" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &request.rate_hz, "samples a second of CPU time (199)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.keep, "keep what was recorded, as pprof with times" },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The steps of a program in a profile that keeps times (`stakeout record --timeline --step FUNCTION`): how long they took,
- * and what the slowest did that others did not. A step lasts from one entry of its function to the next one.
+ * The steps of a program in a profile that keeps times (`stakeout record --timeline --step FUNCTION`): how long they
+ * took, and what the slowest did that others did not. A step lasts from one entry of its function to the next one.
  */
 #ifndef STAKEOUT_CLIENT_STEPS_H
 #define STAKEOUT_CLIENT_STEPS_H

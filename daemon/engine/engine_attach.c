@@ -314,6 +314,15 @@ static int begin_cuda(struct engine *e, struct target *t, const struct attach_op
 	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard, err);
 }
 
+static int begin_steps(struct engine *e, struct target *t, const char *name, const struct step_place *place,
+		       struct so_error *err)
+{
+	struct python_step python;
+
+	return steps__parse_python(name, &python) ? steps__begin_python(t, &python, err)
+						  : steps__begin(t, e->sampler, place, err);
+}
+
 /* step: where its steps begin; NULL: nowhere. */
 static int attach_locked(struct engine *e, const struct attach_options *o, const struct step_place *step,
 			 const struct proc_info *info, uint64_t called_ns, uint32_t *id, struct so_error *err)
@@ -350,7 +359,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			engine_drop_target(e, t);
 			return so_err(err, ret, "out of memory");
 		}
-		ret = step ? steps__begin(t, e->sampler, step, err) : 0;
+		ret = step ? begin_steps(e, t, o->step, step, err) : 0;
 		if (ret) {
 			engine_end_target(e, t, TARGET_END_FAILED);
 			engine_drop_target(e, t);
@@ -396,7 +405,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	ret = t->living ? 0 : so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
 	/* Before samples count: the first step is not to be missed. */
 	if (!ret && step)
-		ret = steps__begin(t, e->sampler, step, err);
+		ret = begin_steps(e, t, o->step, step, err);
 	ret = ret ?: begin(e, t, o->duration_s, err);
 	if (ret || t->doomed) {
 		engine_drop_target(e, t);
@@ -437,7 +446,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (ret)
 		return ret;
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
-	if (!ret && o->step[0]) {
+	if (!ret && o->step[0] && !steps__parse_python(o->step, &(struct python_step){ .line = 0 })) {
 		ret = steps__find(o->pid, o->step, &place, err);
 		step_fd = place.fd;
 	}

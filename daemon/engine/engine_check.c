@@ -11,6 +11,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/os/privileges.h"
 #include "daemon/os/proc_info.h"
+#include "daemon/os/watchpoint.h"
 
 /* include/uapi/linux/capability.h */
 #define CAP_BIT_SYS_PTRACE         19
@@ -128,6 +129,12 @@ static bool check_kallsyms(char *used, size_t size)
 	return address != 0;
 }
 
+static bool check_watchpoint(char *used, size_t size)
+{
+	snprintf(used, size, "tried out here");
+	return watchpoint__works();
+}
+
 static const struct check {
 	const char *name;
 	bool required;
@@ -155,6 +162,9 @@ static const struct check {
 	  "stacks are unwound by chained programs: longer to load, a little slower" },
 	{ "saved user registers", false, check_task_regs,
 	  "they are found by the size of the kernel stack, which fits the usual kernel configurations" },
+	{ "hardware watchpoints", false, check_watchpoint,
+	  "steps cannot be told by a Python function or line, but by a native function: a virtual machine lets them "
+	  "not fire" },
 	{ "kernel symbols", false, check_kallsyms, "kernel frames have no names: kernel.kptr_restrict, CAP_SYSLOG" },
 };
 

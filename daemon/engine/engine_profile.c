@@ -85,7 +85,7 @@ static int compare_steps(const void *a, const void *b)
 	return (x->when_ns > y->when_ns) - (x->when_ns < y->when_ns);
 }
 
-/* "PID/TID:" and when each of the thread's steps began, in nanoseconds since the one before; the first since begin_ns. */
+/* "PID/TID:" and when each of the thread's steps began, in ns since the one before; the first since begin_ns. */
 static int add_steps_of_thread(struct profile_builder *b, const struct counter *const *steps, size_t n,
 			       uint64_t begin_ns)
 {

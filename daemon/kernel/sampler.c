@@ -13,6 +13,7 @@
 #include "daemon/kernel/clock_events.h"
 #include "daemon/os/privileges.h"
 #include "daemon/os/uprobe_links.h"
+#include "daemon/os/watchpoint.h"
 
 #define BATCH       2048
 #define RULES_BYTES (SO_MAX_RULES * sizeof(struct so_unwind_rule))
@@ -441,6 +442,28 @@ int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t
 	else
 		*out = probe;
 	return ret;
+}
+
+int sampler__watch_step(struct sampler *s, pid_t tid, uint64_t address, struct step_probe **out)
+{
+	struct step_probe *probe = calloc(1, sizeof(*probe));
+	int fd = probe ? watchpoint__open(tid, address) : -ENOMEM, ret;
+
+	if (fd < 0) {
+		free(probe);
+		return fd;
+	}
+	/* The link closes the event. */
+	probe->fd = -1;
+	probe->link = bpf_program__attach_perf_event(s->skel->progs.on_step_watch, fd);
+	if (!probe->link) {
+		ret = -errno;
+		close(fd);
+		free(probe);
+		return ret;
+	}
+	*out = probe;
+	return 0;
 }
 
 void sampler__end_probe(struct step_probe *probe)

@@ -96,6 +96,8 @@ unsigned sampler__window_entries(const struct sampler *s);
  */
 struct step_probe;
 int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t offset, struct step_probe **out);
+/* The same each time that a thread reads a byte of its memory (os/watchpoint.h). */
+int sampler__watch_step(struct sampler *s, pid_t tid, uint64_t address, struct step_probe **out);
 /* NULL is fine. */
 void sampler__end_probe(struct step_probe *probe);
 

@@ -56,6 +56,8 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 		return;
 	}
 	samples__add(&t->samples, &sample, pending_stacks__find(c->pending, key->stack));
+	steps__seen_stack(t, c->life.sampler, (pid_t)key->tgid, (pid_t)key->tid,
+			  pending_stacks__find(c->pending, key->stack));
 	thread_namer__seen(c->namer, t, (pid_t)key->tgid, key->tid, count->comm);
 }
 

@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/elf/elf_file.h"
 #include "daemon/os/bounded_call.h"
+#include "daemon/os/log.h"
+#include "daemon/os/watchpoint.h"
 #include "daemon/os/proc_maps.h"
 #include "daemon/symbols/demangle.h"
 #include "daemon/symbols/elf_symbols.h"
@@ -17,6 +20,8 @@
 #define PATIENCE_MS 30000
 #define MAX_NAME    4096
 #define CHUNK       1024 /* functions at a time */
+
+#define MAX_INSTRUCTIONS 65536 /* of a code object, that are looked through for a line */
 
 void steps__add(struct target *t, const struct stack_sample *sample)
 {
@@ -179,6 +184,106 @@ int steps__find(pid_t pid, const char *name, struct step_place *place, struct so
 	return ret;
 }
 
+bool steps__parse_python(const char *name, struct python_step *out)
+{
+	const char *colon = strrchr(name, ':');
+	size_t length = colon ? (size_t)(colon - name) : 0;
+	char *end;
+	long line;
+
+	*out = (struct python_step){ .line = 0 };
+	if (length < 4 || strncmp(colon - 3, ".py", 3) || !colon[1] || length >= sizeof(out->file) ||
+	    strlen(colon + 1) >= sizeof(out->function))
+		return false;
+	snprintf(out->file, sizeof(out->file), "%.*s", (int)length, name);
+	line = strtol(colon + 1, &end, 10);
+	if (*end)
+		snprintf(out->function, sizeof(out->function), "%s", colon + 1);
+	else
+		out->line = line > 0 && line < INT_MAX ? (int)line : 0;
+	return true;
+}
+
+static bool is_file(const struct python_step *step, const char *path)
+{
+	size_t n = strlen(path), m = strlen(step->file);
+
+	return n >= m && !strcmp(path + n - m, step->file) && (n == m || path[n - m - 1] == '/');
+}
+
+/* The last part of a qualified name may be given alone. */
+static bool is_function(const struct python_step *step, const char *name)
+{
+	const char *last = strrchr(name, '.');
+
+	return !strcmp(name, step->function) || (last && !strcmp(last + 1, step->function));
+}
+
+/* Of the code object's instructions the first one that the line has; false: it has none. */
+static bool find_line(const struct python_code *code, uint16_t version, int line, uint32_t *instruction)
+{
+	for (uint32_t i = 0; i < MAX_INSTRUCTIONS; i++) {
+		if (python_code__line(code, version, i) == line) {
+			*instruction = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+void steps__seen_code(struct target *t, pid_t tgid, uint64_t address, const struct python_layout *layout,
+		      const struct python_code *code)
+{
+	struct python_step *step = &t->python_step;
+	uint32_t instruction = 0;
+
+	if (!step->file[0] || step->tgid || layout->version < 0x030b || !is_file(step, code->filename))
+		return;
+	if (step->function[0] ? !is_function(step, code->name)
+			      : !find_line(code, layout->version, step->line, &instruction))
+		return;
+	step->address = address + layout->walker.code_first + 2ull * instruction;
+	step->tgid = tgid;
+	/* The name as it is, for the stacks that show it. */
+	snprintf(step->function, sizeof(step->function), "%s", code->name);
+}
+
+void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack)
+{
+	const struct python_step *step = &t->python_step;
+	const struct python_frame *frames;
+
+	if (!step->tgid || step->tgid != tgid || t->step_probe || !stack)
+		return;
+	frames = stack__python((struct stack *)stack);
+	for (unsigned i = 0; i < stack->record.n_python; i++) {
+		const struct python_function *f = frames[i].function;
+
+		if (!f || strcmp(f->name, step->function) || !is_file(step, f->filename))
+			continue;
+		if (sampler__watch_step(sampler, tid, step->address, &t->step_probe))
+			log__error("no watchpoint in thread %d: its debug registers are taken", tid);
+		return;
+	}
+}
+
+int steps__begin_python(struct target *view, const struct python_step *step, struct so_error *err)
+{
+	struct target *t = view->of ?: view;
+
+	if (!watchpoint__works())
+		return so_err(
+			err, -ENOTSUP,
+			"this machine's hardware watchpoints do not fire, as on some virtual machines: steps of Python "
+			"cannot be told; name a native function, such as torch::autograd::Engine::execute");
+	if (t->python_step.file[0])
+		return so_err(err, -EBUSY, "steps of process %d are told already, by %s", t->info.pid,
+			      t->python_step.file);
+	t->python_step = *step;
+	view->tells_python_steps = true;
+	return 0;
+}
+
 int steps__begin(struct target *t, struct sampler *sampler, const struct step_place *place, struct so_error *err)
 {
 	char path[64];
@@ -192,6 +297,13 @@ int steps__begin(struct target *t, struct sampler *sampler, const struct step_pl
 
 void steps__end(struct target *t)
 {
+	struct target *proper = t->of ?: t;
+
+	if (t->tells_python_steps) {
+		sampler__end_probe(TAKE_PTR(proper->step_probe));
+		proper->python_step = (struct python_step){ .line = 0 };
+		t->tells_python_steps = false;
+	}
 	sampler__end_probe(t->step_probe);
 	t->step_probe = NULL;
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where a program's steps begin: a function, which is entered once a step. A probe on its entry tells each entry with its
- * time (SO_STEP_STACK), as a sample of kind SAMPLE_STEP.
+ * Where a program's steps begin: a function, which is entered once a step. Each entry is told with its time
+ * (SO_STEP_STACK), as a sample of kind SAMPLE_STEP.
  *
- * A native function is found by its name, as profiles show it ("torch::autograd::Engine::execute"), in the files that the
- * target's root process maps, and gets a uprobe in this process and what it forks.
+ * A native function is found by its name, as profiles show it ("torch::autograd::Engine::execute"), in the files that
+ * the target's root process maps, and gets a uprobe in this process and what it forks.
+ *
+ * A Python function ("train.py:train_step"), or a line ("train.py:28"), is known by its code object, once that is seen
+ * in a stack: a hardware watchpoint (os/watchpoint.h) on the first instruction fires when the interpreter fetches it, in
+ * the thread that was seen there. CPython 3.11 and later, which have the instructions in the code object.
  */
 #ifndef STAKEOUT_STEPS_H
 #define STAKEOUT_STEPS_H
 
+#include "daemon/python/python_code.h"
 #include "daemon/targets/targets.h"
 
 /* With the engine's lock. */
@@ -28,8 +33,18 @@ struct step_place {
  */
 int steps__find(pid_t pid, const char *name, struct step_place *place, struct so_error *err);
 
+/* Whether it is a place in Python: "FILE.py:FUNCTION" or "FILE.py:LINE". */
+bool steps__parse_python(const char *name, struct python_step *out);
+/* For pythons.c, of each code object that a stack of the target's processes shows. */
+void steps__seen_code(struct target *t, pid_t tgid, uint64_t address, const struct python_layout *layout,
+		      const struct python_code *code);
+/* For collector.c, of a stack of the target's thread: arms the watchpoint where it is in the function. */
+void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack);
+
 /* Places the probe. With the engine's lock. */
 int steps__begin(struct target *t, struct sampler *sampler, const struct step_place *place, struct so_error *err);
+/* The same of a place in Python; the watchpoint comes later. -ENOTSUP: watchpoints do not fire here; -EBUSY. */
+int steps__begin_python(struct target *t, const struct python_step *step, struct so_error *err);
 /* Takes it away. */
 void steps__end(struct target *t);
 

@@ -11,6 +11,15 @@
 #include "daemon/processes/thread_names.h"
 #include "stakeout/sampler_abi.h"
 
+/* A Python function, or a line of one, that begins a step (steps.h). */
+struct python_step {
+	char file[128];     /* its base name; "": there is none */
+	char function[128]; /* "": the line */
+	int line;
+	pid_t tgid;       /* in which its code object was seen; 0: not yet */
+	uint64_t address; /* of the instruction there */
+};
+
 struct target {
 	uint32_t id;
 	uint32_t slot;
@@ -44,7 +53,9 @@ struct target {
 	bool own_timed;         /* the same for info.timed */
 	unsigned timed_views;
 	struct step_probe *step_probe; /* steps.h; NULL: none */
-	bool reads_old;                /* file_life.c: calls still work on it that began before files were looked at */
+	struct python_step python_step;
+	bool tells_python_steps; /* it is this one's, or this view's */
+	bool reads_old;          /* file_life.c: calls still work on it that began before files were looked at */
 	bool window_cuda, window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
 	/* Each for the part that its header names. */
 	struct samples samples;

@@ -4,14 +4,29 @@ import json
 import os
 import subprocess
 
-from harness import STAKEOUT, Daemon, quiet, run, spawn, start, temporary_dir, timeout, wait_until
+import test_python
+from harness import (
+    STAKEOUT,
+    Daemon,
+    Skip,
+    Target,
+    long,
+    quiet,
+    run,
+    script,
+    spawn,
+    start,
+    temporary_dir,
+    timeout,
+    wait_until,
+)
 
 
-def steps_of(target, *arguments):
+def steps_of(target, *arguments, step="training_step"):
     """What is said of a target's steps, from before the first one to its end, and when it says that each began, ns."""
     daemon = Daemon()
     client = spawn(
-        [STAKEOUT, "--socket", daemon.socket, "steps", "-p", target.pid, "--step", "training_step", "-d", "120", *arguments],
+        [STAKEOUT, "--socket", daemon.socket, "steps", "-p", target.pid, "--step", step, "-d", "120", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -112,3 +127,47 @@ def test_no_such_function():
         said = run([STAKEOUT, "steps", "-p", target.pid, "-d", "1", *arguments])
         assert said.returncode == 1 and words in said.stderr and said.stderr.count("\n") == 1, said.stderr
     assert target.process.poll() is None
+
+
+def python_steps(version, step):
+    """What is said of the last steps, from when the code was first seen; how many the program made since then."""
+    if "found    hardware watchpoints" not in run([STAKEOUT, "check"]).stdout:
+        raise Skip("this machine's watchpoints do not fire")
+    target = Target([test_python.interpreter(version), script("py_steps.py"), "700"], stdin=subprocess.PIPE)
+    out, begins = steps_of(target, "--json", step=step)
+    said = json.loads(out)
+    first = min(range(len(begins)), key=lambda i: abs(begins[-1] - begins[i] - said["span_ns"]))
+    return said, begins[first:]
+
+
+def check_python_steps(version):
+    with open(script("py_steps.py"), encoding="utf-8") as f:
+        line = next(i for i, text in enumerate(f, 1) if text.rstrip().endswith("# a step"))
+    for step in ("py_steps.py:training_step", f"py_steps.py:{line}"):
+        said, begins = python_steps(version, step)
+        # The instruction is written as well, when the interpreter makes a faster one of it: then it is soon after a read.
+        extra = said["steps"] - (len(begins) - 1)
+        assert 0 <= extra <= 2 and len(begins) > 400, (version, step, extra, len(begins))
+        check_quantiles(said, begins, 0.05)
+
+
+@timeout(120)
+def test_steps_of_python():
+    check_python_steps("system")
+
+
+@long
+@timeout(120)
+def test_steps_of_python_3_12():
+    check_python_steps("3.12")
+
+
+@long
+@timeout(120)
+def test_steps_of_python_3_13():
+    check_python_steps("3.13")
+
+
+@timeout(120)
+def test_steps_of_python_3_14():
+    check_python_steps("3.14")
