@@ -67,9 +67,9 @@ _stakeout()
 	PID,*) mapfile -t COMPREPLY < <(compgen -W "$(_stakeout_pids)" -- "$word") ;;
 	FORMAT,*)
 		if [ "$command" = record ]; then
-			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox pprof" -- "$word")
+			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof" -- "$word")
 		else
-			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox pprof summary" -- "$word")
+			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof summary" -- "$word")
 		fi
 		;;
 	SECONDS,*) mapfile -t COMPREPLY < <(compgen -W "10 60 unlimited" -- "$word") ;;

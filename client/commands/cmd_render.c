@@ -58,7 +58,7 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.output, "where to write (-: standard output)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format,
 		  "folded, html (a flame graph), speedscope, firefox,\n"
-		  "pprof, or summary (by the ending of FILE, else folded)" },
+		  "trace (of a profile with times), pprof, or summary (by\nthe ending of FILE, else folded)" },
 		{ OPTION_TEXT, 0, "value", "TYPE", &request.value,
 		  "what stacks count, where the file has several values:\ncalls, host_time, bytes, inuse_space, ..." },
 		{ OPTION_ON, 't', "threads", NULL, &request.render.threads, "tell threads apart: comm-PID/TID" },

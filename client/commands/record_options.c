@@ -80,10 +80,12 @@ static int check(struct record_options *options, const char *format, const char 
 	if (!ret && options->output)
 		ret = format__check_terminal(options->format, options->output, err);
 	ret = ret ?: only__check(&options->render.only, err);
+	if (!ret && options->format == FORMAT_TRACE)
+		options->timeline = options->wall = true;
 	if (!ret && options->step && !options->timeline)
 		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
-	if (!ret && options->timeline && options->format != FORMAT_PPROF)
-		return so_err(err, -EINVAL, "--timeline is for pprof files: only these have times");
+	if (!ret && options->timeline && options->format != FORMAT_PPROF && options->format != FORMAT_TRACE)
+		return so_err(err, -EINVAL, "--timeline is for pprof files and traces: only these have times");
 	if (!ret && options->format == FORMAT_PPROF)
 		ret = selection__refuse_for_pprof(&options->render, err);
 	return ret;
@@ -135,9 +137,10 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
 		  "where to write; '-' is standard output (a new file\nstakeout-NAME-PID-TIME.pb.gz)" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &format,
-		  "folded, html (a flame graph), speedscope, firefox or\n"
-		  "pprof (by the ending of FILE: .folded .txt, .html,\n"
-		  ".speedscope.json, .firefox.json .json.gz,\n.pb.gz .pprof .pb; else folded; without FILE pprof)" },
+		  "folded, html (a flame graph), speedscope, firefox,\n"
+		  "trace (a time line) or pprof (by the ending of FILE:\n"
+		  ".folded .txt, .html, .speedscope.json, .firefox.json\n.json.gz, .trace.json, .pb.gz .pprof .pb; "
+		  "else folded;\nwithout FILE pprof)" },
 		{ OPTION_ON, 't', "threads", NULL, &options.render.threads, "tell threads apart: comm-PID/TID" },
 		SELECTION_GIL(options.render),
 		SELECTION_ONLY(options.render),
@@ -145,7 +148,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		SELECTION_PYTHON_ONLY(options.render),
 		{ OPTION_ON, 'w', "wall", NULL, &options.wall,
 		  "wall time: where threads wait as well, not only where\nthey run; folded stacks count microseconds" },
-		{ OPTION_ON, 0, "timeline", NULL, &options.timeline, "keep when each sample was, in a pprof file" },
+		{ OPTION_ON, 0, "timeline", NULL, &options.timeline,
+		  "keep when each sample was, in a pprof file; a trace\nhas times in any case, and wall time" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &options.step,
 		  "with --timeline: the function that is called once a\nstep of the program; for stakeout steps FILE" },
 		{ OPTION_TEXT, 0, "event", "EVENT", &event,

@@ -9,9 +9,9 @@ static const struct {
 	const char *word;
 	enum format format;
 } words[] = {
-	{ "folded", FORMAT_FOLDED },         { "raw", FORMAT_FOLDED }, /* py-spy's word for it */
-	{ "pprof", FORMAT_PPROF },           { "html", FORMAT_HTML },
-	{ "speedscope", FORMAT_SPEEDSCOPE }, { "firefox", FORMAT_FIREFOX },
+	{ "folded", FORMAT_FOLDED },   { "raw", FORMAT_FOLDED }, /* py-spy's word for it */
+	{ "pprof", FORMAT_PPROF },     { "html", FORMAT_HTML },   { "speedscope", FORMAT_SPEEDSCOPE },
+	{ "firefox", FORMAT_FIREFOX }, { "trace", FORMAT_TRACE },
 };
 
 /* FORMATS: a form that stakeout does not write. The longer ending comes first. */
@@ -29,6 +29,7 @@ static const struct {
 	{ ".htm", FORMAT_HTML },
 	{ ".speedscope.json", FORMAT_SPEEDSCOPE },
 	{ ".firefox.json", FORMAT_FIREFOX },
+	{ ".trace.json", FORMAT_TRACE },
 	{ ".json.gz", FORMAT_FIREFOX_GZIP },
 	{ ".gz", FORMATS },
 	{ ".svg", FORMATS },
@@ -77,7 +78,8 @@ int format__check_terminal(enum format format, const char *path, struct so_error
 						    [FORMAT_HTML] = "a flame graph",
 						    [FORMAT_SPEEDSCOPE] = "a speedscope file",
 						    [FORMAT_FIREFOX] = "a Firefox profile",
-						    [FORMAT_FIREFOX_GZIP] = "a Firefox profile" };
+						    [FORMAT_FIREFOX_GZIP] = "a Firefox profile",
+						    [FORMAT_TRACE] = "a trace" };
 
 	if (format == FORMAT_FOLDED || strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
 		return 0;
@@ -87,7 +89,8 @@ int format__check_terminal(enum format format, const char *path, struct so_error
 const char *format__ending(enum format format)
 {
 	static const char *const texts[FORMATS] = { ".folded",          ".pb.gz",        ".html",
-						    ".speedscope.json", ".firefox.json", ".firefox.json.gz" };
+						    ".speedscope.json", ".firefox.json", ".firefox.json.gz",
+						    ".trace.json" };
 
 	return texts[format];
 }
@@ -102,6 +105,7 @@ int format__write(enum format format, const struct format_source *source, const 
 		[FORMAT_SPEEDSCOPE] = render__speedscope,
 		[FORMAT_FIREFOX] = render__firefox,
 		[FORMAT_FIREFOX_GZIP] = render__firefox_gzip,
+		[FORMAT_TRACE] = render__trace,
 	};
 
 	if (write[format])

@@ -18,10 +18,11 @@ enum format {
 	FORMAT_SPEEDSCOPE,
 	FORMAT_FIREFOX,
 	FORMAT_FIREFOX_GZIP,
+	FORMAT_TRACE,
 	FORMATS,
 };
 
-#define FORMAT_LIST "folded, html, speedscope, firefox or pprof"
+#define FORMAT_LIST "folded, html, speedscope, firefox, trace or pprof"
 
 /* -EINVAL: an unknown word, in words. path: where it goes, which may ask for compression; NULL: not known. */
 int format__parse(const char *word, const char *path, enum format *out, struct so_error *err);

@@ -51,6 +51,8 @@ int render__firefox(const struct profile *profile, const struct render_options *
 		    struct so_error *err);
 int render__firefox_gzip(const struct profile *profile, const struct render_options *options, FILE *out,
 			 struct so_error *err);
+/* A time line for Perfetto's interface and chrome://tracing. -ENODATA: the profile keeps no times. */
+int render__trace(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err);
 
 /*
  * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses

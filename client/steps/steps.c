@@ -12,7 +12,8 @@
 #include "stakeout/array.h"
 
 #define COMMENT     "stakeout.steps="
-#define LEAST_FIFTH 5 /* steps */
+#define MOST_NS     (INT64_MAX / 4) /* later, or longer, is nothing that was */
+#define LEAST_FIFTH 5               /* steps */
 #define Z_95        1.96
 
 /* Steps. */
@@ -59,7 +60,7 @@ static int read_begins(struct steps *s, const char *text)
 		char *end;
 		long long more = strtoll(c, &end, 10);
 
-		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when))
+		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when) || when >= MOST_NS)
 			return -EINVAL;
 		s->begins[at++] = when;
 		c = *end == ',' ? end + 1 : end;
@@ -294,7 +295,8 @@ static int compare_steps(struct steps *s)
 	for (size_t i = 0; !ret && i < s->profile->n_samples; i++) {
 		const struct profile_sample *sample = &s->profile->samples[i];
 
-		if (sample->time_ns && sample->pid == s->pid && !(sample->state && !strcmp(sample->state, "idle")))
+		if (sample->time_ns && sample->time_ns < MOST_NS && sample->value_ns < MOST_NS &&
+		    sample->pid == s->pid && !(sample->state && !strcmp(sample->state, "idle")))
 			ret = add_sample(&c, sample);
 	}
 	if (!ret)

@@ -14,6 +14,7 @@
  * threads, also as JSON. A flame graph has its size, and JSON in it;
  * files for speedscope and the Firefox Profiler are JSON.
  */
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "profile/profile.h"
 #include "client/render/render.h"
 #include "client/render/selection.h"
+#include "client/steps/steps.h"
 #include "tests/fuzz/few_categories.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -124,6 +126,44 @@ static void check_json(const struct profile *profile, const struct render_option
 	REQUIRE(json_is_object(json));
 	json_decref(json);
 	free(memory.text);
+}
+
+/* Of a profile that keeps times. */
+static void trace(const struct profile *profile, const struct render_options *options)
+{
+	struct memory memory;
+	FILE *out = open_memory(&memory);
+	struct so_error err = { "" };
+	int ret = render__trace(profile, options, out, &err);
+	json_t *json;
+
+	fclose(out);
+	REQUIRE(!ret || ret == -ENODATA);
+	json = ret ? NULL : json_loadb(memory.text, memory.length, 0, NULL);
+	REQUIRE(ret || json_is_object(json));
+	json_decref(json);
+	free(memory.text);
+}
+
+static void tell_steps(const struct profile *profile)
+{
+	_cleanup_(steps) struct steps *steps = NULL;
+	struct so_error err = { "" };
+	struct memory memory;
+	FILE *out;
+	json_t *json;
+
+	if (steps__of(profile, &steps, &err)) {
+		REQUIRE(*err.text && !strchr(err.text, '\n'));
+		return;
+	}
+	out = open_memory(&memory);
+	steps__print(steps, out);
+	fclose(out);
+	free(memory.text);
+	json = steps__json(steps);
+	REQUIRE(json_is_object(json));
+	json_decref(json);
 }
 
 static void summarise(const struct profile *profile, const struct render_options *options)
@@ -237,6 +277,8 @@ static void render(const struct profile *profile, unsigned which)
 	check_page(profile, &options);
 	check_json(profile, &options, render__speedscope);
 	check_json(profile, &options, render__firefox);
+	trace(profile, &options);
+	tell_steps(profile);
 	if (!options.functions) {
 		summarise(profile, &options);
 		dump(profile, &part);

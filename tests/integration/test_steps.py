@@ -20,6 +20,7 @@ from harness import (
     timeout,
     wait_until,
 )
+from pprof_message import Message
 
 
 def steps_of(target, *arguments, step="training_step"):
@@ -171,3 +172,48 @@ def test_steps_of_python_3_13():
 @timeout(120)
 def test_steps_of_python_3_14():
     check_python_steps("3.14")
+
+
+def slices_of(path):
+    """{(thread name, thread): [(begin, end, name)]} of a trace, in microseconds, which must nest."""
+    with open(path, encoding="utf-8") as f:
+        events = json.load(f)["traceEvents"]
+    names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
+    tracks = {}
+    for e in events:
+        if e["ph"] == "X":
+            tracks.setdefault((names[e["tid"]], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"], e["name"]))
+    for track in tracks.values():
+        around = []
+        for begin, end, name in sorted(track, key=lambda s: (s[0], -s[1])):
+            while around and around[-1] <= begin + 0.11:  # one decimal
+                around.pop()
+            assert not around or end <= around[-1] + 0.2, f"{name} ends after what it is in"
+            around.append(end)
+    return tracks
+
+
+@timeout(120)
+def test_a_trace_has_the_times_of_the_profile():
+    """A time line of slices: they nest, fill the thread's time, and come to what the profile says of each function."""
+    target, where = program(1500, 2, 40), temporary_dir()
+    path, trace = os.path.join(where, "steps.pb.gz"), os.path.join(where, "steps.trace.json")
+    steps_of(target, "-o", path)
+    rendered = run([STAKEOUT, "render", path, "-o", trace])
+    assert rendered.returncode == 0, rendered.stderr
+    message, tracks = Message(path), slices_of(trace)
+    track = tracks[("steps", target.pid)]
+    assert len(tracks[("steps", -target.pid)]) == 1499
+    whole = sum(s.wall_ns for s in message.samples if s.labels["tid"] == target.pid)
+    for function in ("training_step", "compute", "launch_slowly", "read_batch", "main"):
+        profile = sum(s.wall_ns for s in message.samples if s.labels["tid"] == target.pid and function in s.names())
+        here = sum(end - begin for begin, end, name in track if name == function) * 1e3
+        assert profile > 0 and abs(here - profile) < 0.05 * whole, (function, here / whole, profile / whole)
+    outermost = min(begin for begin, _, _ in track), max(end for _, end, _ in track)
+    assert abs((outermost[1] - outermost[0]) * 1e3 / whole - 1) < 0.03, (outermost, whole)
+    # What has no times makes none.
+    plain = os.path.join(where, "plain.pb.gz")
+    recorded = run([STAKEOUT, "record", os.getpid(), "-d", "0.3", "-o", plain, "-q", "--wall"])
+    assert recorded.returncode == 0, recorded.stderr
+    refused = run([STAKEOUT, "render", plain, "-f", "trace"])
+    assert refused.returncode == 1 and "there are no times in it" in refused.stderr, refused.stderr

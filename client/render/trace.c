@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A time line in Chrome's trace format (the "Trace Event Format" of the Chromium project), which Perfetto's interface and
+ * chrome://tracing open: a track a thread, on it the Python functions as slices made of samples, with what each called
+ * and what it waited for as the innermost one; and a track of steps. Only of a profile that keeps times.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/render/frame_text.h"
+#include "client/render/json_text.h"
+#include "client/render/render.h"
+#include "client/render/selection.h"
+#include "stakeout/intern.h"
+#include "stakeout/short_path.h"
+
+#define MAX_DEPTH     32 /* slices above one another */
+#define KNOWN_PERIODS 20 /* between two samples of a thread that runs, at most */
+#define NAME_BYTES    100
+#define MOST_NS       (INT64_MAX / 4) /* later, or longer, is nothing that was */
+#define STEPS         "stakeout.steps="
+
+/* What a thread did for some time, as the samples tell it. */
+struct segment {
+	int64_t begin_ns, end_ns;
+	size_t sample;
+};
+
+struct slice {
+	uint32_t name;
+	int64_t begin_ns;
+};
+
+struct tracer {
+	const struct profile *profile;
+	FILE *out;
+	struct intern names;
+	bool any; /* an event has been written */
+	struct slice open[MAX_DEPTH];
+	size_t n_open;
+	int64_t pid, tid; /* of the track */
+};
+
+static bool is_interpreter(const struct profile_line *line)
+{
+	const char *base = short_path(line->mapping);
+
+	return !strncmp(base, "python3", 7) || !strncmp(base, "libpython3", 10);
+}
+
+static int name_of(struct tracer *t, const struct profile_line *line, uint32_t *number)
+{
+	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+	int ret = frame_text__folded(line, true, text);
+
+	ret = ret ?: intern__add(&t->names, text->bytes, text->length, number);
+	return ret < 0 ? ret : 0;
+}
+
+/*
+ * Python functions, outermost first, and below the innermost what it calls outside of the interpreter; without Python
+ * the functions themselves, the outermost of them.
+ */
+static int stack_of(struct tracer *t, const struct profile_sample *sample, uint32_t *names, size_t *n)
+{
+	const struct profile *profile = t->profile;
+	bool python = false, called = false;
+	int ret = 0;
+
+	*n = 0;
+	for (size_t i = 0; i < sample->n_lines; i++)
+		python |= profile->lines[sample->lines[i]].python;
+	for (size_t i = sample->n_lines, left = 0; !ret && i-- > 0 && *n + 1 < MAX_DEPTH;) {
+		const struct profile_line *line = &profile->lines[sample->lines[i]];
+
+		if (line->kernel)
+			continue;
+		left += line->python;
+		if (python && !line->python) {
+			/* Whether a Python frame is further in. */
+			bool inner = false;
+
+			for (size_t k = 0; k < i; k++)
+				inner |= profile->lines[sample->lines[k]].python;
+			if (inner || called || !left || is_interpreter(line))
+				continue;
+			called = true;
+		}
+		ret = name_of(t, line, &names[(*n)++]);
+	}
+	return ret;
+}
+
+static int wait_of(struct tracer *t, const struct profile_sample *sample, uint32_t *names, size_t *n)
+{
+	char text[48];
+	int ret;
+
+	if (!sample->state || !*sample->state || !strcmp(sample->state, "running") || *n == MAX_DEPTH)
+		return 0;
+	snprintf(text, sizeof(text), "[%s]", sample->state);
+	ret = intern__add(&t->names, text, strlen(text), &names[*n]);
+	if (ret < 0)
+		return ret;
+	++*n;
+	return 0;
+}
+
+/* Cut in its middle, lest a template's name be most of the file. */
+static void write_name(struct tracer *t, uint32_t number)
+{
+	const char *name = intern__key(&t->names, number);
+	size_t length = intern__length(&t->names, number), head = NAME_BYTES / 2;
+
+	if (length <= NAME_BYTES) {
+		json_text__write(t->out, name, length);
+		return;
+	}
+	while (head > 0 && ((unsigned char)name[head] & 0xc0) == 0x80)
+		head--;
+	size_t tail = length - NAME_BYTES / 2 + 3;
+
+	while (tail < length && ((unsigned char)name[tail] & 0xc0) == 0x80)
+		tail++;
+	char cut[NAME_BYTES + 8];
+	int n = snprintf(cut, sizeof(cut), "%.*s...%.*s", (int)head, name, (int)(length - tail), name + tail);
+
+	json_text__write(t->out, cut, (size_t)n);
+}
+
+static void begin_event(struct tracer *t)
+{
+	fputs(t->any ? ",\n" : "\n", t->out);
+	t->any = true;
+}
+
+static void close_to(struct tracer *t, size_t depth, int64_t end_ns)
+{
+	while (t->n_open > depth) {
+		const struct slice *slice = &t->open[--t->n_open];
+
+		begin_event(t);
+		fputs("{\"ph\":\"X\",\"name\":", t->out);
+		write_name(t, slice->name);
+		fprintf(t->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":%.1f,\"dur\":%.1f}", t->pid, t->tid,
+			(double)slice->begin_ns / 1e3, (double)(end_ns - slice->begin_ns) / 1e3);
+	}
+}
+
+static int add_segment(struct tracer *t, const struct segment *segment, int64_t begin_ns)
+{
+	uint32_t names[MAX_DEPTH];
+	size_t n, same = 0;
+	const struct profile_sample *sample = &t->profile->samples[segment->sample];
+	int ret = stack_of(t, sample, names, &n);
+
+	ret = ret ?: wait_of(t, sample, names, &n);
+	if (ret)
+		return ret;
+	while (same < n && same < t->n_open && t->open[same].name == names[same])
+		same++;
+	close_to(t, same, begin_ns);
+	for (; t->n_open < n; t->n_open++)
+		t->open[t->n_open] = (struct slice){ names[t->n_open], begin_ns };
+	return 0;
+}
+
+static bool is_moment(const struct profile_sample *sample)
+{
+	return !sample->state || !*sample->state || !strcmp(sample->state, "running");
+}
+
+/* A sample of one that ran stands for the time before it. */
+static struct segment segment_of(const struct profile_sample *sample, size_t number)
+{
+	bool moment = is_moment(sample);
+	int64_t begin = moment ? sample->time_ns - sample->value_ns : sample->time_ns;
+
+	return (struct segment){ begin > 0 ? begin : 0, moment ? sample->time_ns : sample->time_ns + sample->value_ns,
+				 number };
+}
+
+static int compare_segments(const void *a, const void *b, void *context)
+{
+	const struct profile_sample *samples = context;
+	const struct segment *x = a, *y = b;
+	const struct profile_sample *s = &samples[x->sample], *u = &samples[y->sample];
+
+	if (s->pid != u->pid)
+		return s->pid < u->pid ? -1 : 1;
+	if (s->tid != u->tid)
+		return s->tid < u->tid ? -1 : 1;
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static void name_track(struct tracer *t, const char *name, size_t length)
+{
+	begin_event(t);
+	fprintf(t->out,
+		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"args\":{\"name\":",
+		t->pid, t->tid);
+	json_text__write(t->out, name, length);
+	fputs("}}", t->out);
+}
+
+static int name_thread(struct tracer *t, const struct profile_sample *sample)
+{
+	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+	int ret = frame_text__words(sample->thread && *sample->thread ? sample->thread : sample->comm, text);
+
+	if (!ret)
+		name_track(t, text->length ? text->bytes : "?", text->length ? text->length : 1);
+	return ret;
+}
+
+/*
+ * Samples come at random distances, and in wall time a thread runs whenever it does not wait: from one sample to the next
+ * one, the border in their middle, and up to what it waits for next.
+ */
+static void fill_gaps(const struct tracer *t, struct segment *segments, size_t n)
+{
+	const struct profile_sample *samples = t->profile->samples;
+	int64_t most = KNOWN_PERIODS * t->profile->period_ns;
+
+	for (size_t i = 1; t->profile->wall && i < n; i++) {
+		struct segment *before = &segments[i - 1], *here = &segments[i];
+		const struct profile_sample *last = &samples[before->sample], *now = &samples[here->sample];
+
+		if (is_moment(last) && is_moment(now) && now->time_ns - last->time_ns < most)
+			before->end_ns = here->begin_ns = last->time_ns + (now->time_ns - last->time_ns) / 2;
+		else if (is_moment(last) && !is_moment(now) && now->time_ns - last->time_ns < most)
+			before->end_ns = here->begin_ns > last->time_ns ? here->begin_ns : last->time_ns;
+		else if (!is_moment(last) && is_moment(now) && here->begin_ns - before->end_ns < most)
+			here->begin_ns = before->end_ns;
+	}
+}
+
+/* One thread's; its segments may overlap a little, and what begins later goes on. */
+static int write_thread(struct tracer *t, struct segment *segments, size_t n)
+{
+	int64_t end = 0;
+	int ret;
+
+	t->pid = t->profile->samples[segments[0].sample].pid;
+	t->tid = t->profile->samples[segments[0].sample].tid;
+	ret = name_thread(t, &t->profile->samples[segments[0].sample]);
+	fill_gaps(t, segments, n);
+	for (size_t i = 0; !ret && i < n; i++) {
+		int64_t begin = segments[i].begin_ns > end ? segments[i].begin_ns : end;
+
+		/* Where nothing is known of it, there is a gap; one of a sample's length is none. */
+		if (segments[i].begin_ns > end + t->profile->period_ns)
+			close_to(t, 0, end);
+		else if (i)
+			begin = end;
+		if (segments[i].end_ns <= begin)
+			continue;
+		ret = add_segment(t, &segments[i], begin);
+		end = segments[i].end_ns;
+	}
+	close_to(t, 0, end);
+	return ret;
+}
+
+static int write_threads(struct tracer *t, const struct render_options *options)
+{
+	const struct profile *profile = t->profile;
+	_cleanup_free_ struct segment *all = calloc(profile->n_samples + 1, sizeof(*all));
+	size_t n = 0;
+	int ret = all ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < profile->n_samples; i++)
+		if (profile->samples[i].time_ns && profile->samples[i].time_ns < MOST_NS &&
+		    profile->samples[i].value_ns < MOST_NS &&
+		    (!options || selection__takes(options, &profile->samples[i])))
+			all[n++] = segment_of(&profile->samples[i], i);
+	if (!ret && n)
+		qsort_r(all, n, sizeof(*all), compare_segments, profile->samples);
+	for (size_t i = 0, end; !ret && i < n; i = end) {
+		const struct profile_sample *first = &profile->samples[all[i].sample];
+
+		for (end = i + 1; end < n && profile->samples[all[end].sample].pid == first->pid &&
+				  profile->samples[all[end].sample].tid == first->tid;)
+			end++;
+		ret = write_thread(t, &all[i], end - i);
+	}
+	return ret;
+}
+
+/* A track of its own, by a number that no thread has. */
+static void write_steps(struct tracer *t, const char *text)
+{
+	int64_t pid, tid, when = 0, before = -1;
+	const char *list = strchr(text, ':');
+
+	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 ":", &pid, &tid) != 2 || tid < 0)
+		return;
+	t->pid = pid;
+	t->tid = -tid;
+	name_track(t, "steps", strlen("steps"));
+	for (const char *c = list + 1; *c;) {
+		char *end;
+		long long more = strtoll(c, &end, 10);
+
+		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when) || when >= MOST_NS)
+			return;
+		if (before >= 0) {
+			begin_event(t);
+			fprintf(t->out,
+				"{\"ph\":\"X\",\"name\":\"step\",\"pid\":%" PRId64 ",\"tid\":%" PRId64
+				",\"ts\":%.1f,\"dur\":%.1f}",
+				t->pid, t->tid, (double)before / 1e3, (double)(when - before) / 1e3);
+		}
+		before = when;
+		c = *end == ',' ? end + 1 : end;
+	}
+}
+
+static bool has_times(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->n_samples; i++)
+		if (profile->samples[i].time_ns)
+			return true;
+	return false;
+}
+
+int render__trace(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err)
+{
+	struct tracer t = { .profile = profile, .out = out };
+	int ret;
+
+	if (!has_times(profile))
+		return so_err(err, -ENODATA,
+			      "there are no times in it: a trace is made of 'stakeout record --timeline --wall'");
+	fprintf(out,
+		"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"made by\":\"stakeout\",\"slices\":\"of samples, %.0f a "
+		"second of "
+		"CPU time\"},\"traceEvents\":[",
+		profile->period_ns ? 1e9 / (double)profile->period_ns : 0);
+	ret = write_threads(&t, options);
+	for (size_t i = 0; !ret && i < profile->n_comments; i++)
+		if (!strncmp(profile->comments[i], STEPS, strlen(STEPS)))
+			write_steps(&t, profile->comments[i] + strlen(STEPS));
+	fputs("\n]}\n", out);
+	intern__clear(&t.names);
+	if (ret)
+		return so_err(err, ret, "out of memory");
+	return ferror(out) ? so_err(err, -EIO, "cannot write the trace") : 0;
+}
