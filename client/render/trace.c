@@ -149,7 +149,8 @@ static void close_to(struct tracer *t, size_t depth, int64_t end_ns)
 	}
 }
 
-static int add_segment(struct tracer *t, const struct segment *segment, int64_t begin_ns)
+/* end_ns: when the one before ended. In between it ran without a sample, in the functions that both have in common. */
+static int add_segment(struct tracer *t, const struct segment *segment, int64_t end_ns, int64_t begin_ns)
 {
 	uint32_t names[MAX_DEPTH];
 	size_t n, same = 0;
@@ -161,7 +162,7 @@ static int add_segment(struct tracer *t, const struct segment *segment, int64_t 
 		return ret;
 	while (same < n && same < t->n_open && t->open[same].name == names[same])
 		same++;
-	close_to(t, same, begin_ns);
+	close_to(t, same, end_ns);
 	for (; t->n_open < n; t->n_open++)
 		t->open[t->n_open] = (struct slice){ names[t->n_open], begin_ns };
 	return 0;
@@ -192,8 +193,9 @@ static int compare_segments(const void *a, const void *b, void *context)
 		return s->pid < u->pid ? -1 : 1;
 	if (s->tid != u->tid)
 		return s->tid < u->tid ? -1 : 1;
-	if (x->begin_ns != y->begin_ns)
-		return x->begin_ns < y->begin_ns ? -1 : 1;
+	/* When a sample was, or a wait began. */
+	if (s->time_ns != u->time_ns)
+		return s->time_ns < u->time_ns ? -1 : 1;
 	return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
@@ -252,14 +254,9 @@ static int write_thread(struct tracer *t, struct segment *segments, size_t n)
 	for (size_t i = 0; !ret && i < n; i++) {
 		int64_t begin = segments[i].begin_ns > end ? segments[i].begin_ns : end;
 
-		/* Where nothing is known of it, there is a gap; one of a sample's length is none. */
-		if (segments[i].begin_ns > end + t->profile->period_ns)
-			close_to(t, 0, end);
-		else if (i)
-			begin = end;
 		if (segments[i].end_ns <= begin)
 			continue;
-		ret = add_segment(t, &segments[i], begin);
+		ret = add_segment(t, &segments[i], begin - end < t->profile->period_ns ? begin : end, begin);
 		end = segments[i].end_ns;
 	}
 	close_to(t, 0, end);

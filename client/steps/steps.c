@@ -15,6 +15,7 @@
 #define MOST_NS     (INT64_MAX / 4) /* later, or longer, is nothing that was */
 #define LEAST_FIFTH 5               /* steps */
 #define Z_95        1.96
+#define ONE_SAMPLE  1.5 /* of what one stands for */
 
 /* Steps. */
 
@@ -141,6 +142,7 @@ static int measure(struct steps *s)
 
 /* Of each thing that was done: in all typical steps together, and in each of the slow ones. */
 struct sums {
+	int64_t least_ns; /* less of it may be chance: of another thread, one sample */
 	double typical;
 	double slow[STEPS_COMPARED];
 };
@@ -214,7 +216,8 @@ static int what_of(struct comparing *c, const struct profile_sample *sample, uin
 		return -ENOMEM;
 	ret = intern__add(&c->s->doings, text->bytes, text->length, what);
 	if (ret > 0)
-		c->sums[*what] = (struct sums){ 0 };
+		c->sums[*what] =
+			(struct sums){ .least_ns = sample->tid == c->s->tid ? 0 : ONE_SAMPLE * sample->value_ns };
 	return ret < 0 ? ret : 0;
 }
 
@@ -275,7 +278,7 @@ static void tell_differences(struct comparing *c)
 			double typical = c->n_typical ? c->sums[what].typical / (double)c->n_typical : 0;
 			double more = c->sums[what].slow[i] - typical;
 
-			if (more > extra / 10 && more > 0)
+			if (more > extra / 10 && more > (double)c->sums[what].least_ns)
 				insert(&s->slow[i], what, more);
 		}
 	}

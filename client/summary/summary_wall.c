@@ -110,13 +110,13 @@ static int add_sample(struct summary_wall *w, const struct profile_sample *sampl
 	w->threads[thread].own |= is_in_own_code(w->scope->profile, sample);
 	if (idle)
 		share__add(&w->threads[thread].idle, share);
-	if (part == PART_RUNNING && own_line__gpu_wait(w->scope->profile, sample))
-		share__add(&w->threads[thread].spinning, share);
 	if (!strcmp(wall_states[state], "gil"))
 		share__add(&w->gil, share);
 	ret = sums__add(&w->by_state, &state, 1, share);
 	if (!ret)
 		ret = add_to_lines(w, thread, state, line, share, part == PART_WAITING && !idle);
+	if (!ret && part == PART_RUNNING && own_line__gpu_wait(w->scope->profile, sample))
+		ret = sums__add(&w->spins, (const uint32_t[]){ thread, state, line }, 3, share);
 	if (!ret && sample->gil == PROFILE_GIL_HELD)
 		ret = sums__add(&w->holders, &line, 1, share);
 	return ret;
@@ -203,6 +203,7 @@ void summary_wall__free(struct summary_wall *w)
 	sums__clear(&w->waits);
 	sums__clear(&w->of_threads);
 	sums__clear(&w->holders);
+	sums__clear(&w->spins);
 	intern__clear(&w->texts);
 	intern__clear(&w->thread_ids);
 	free(w->threads);

@@ -20,7 +20,6 @@ struct sums {
 struct wall_thread {
 	struct share parts[PARTS];
 	struct share idle;
-	struct share spinning;             /* running, until the GPU has done something */
 	bool own;                          /* it was in the user's Python or scripts */
 	const struct profile_sample *name; /* its largest one: a thread may change its name */
 	size_t role;                       /* line of the profile; SIZE_MAX: not known */
@@ -33,6 +32,7 @@ struct summary_wall {
 	struct sums by_state;     /* state (index in wall_states) */
 	struct sums waits;        /* state, line */
 	struct sums of_threads;   /* thread, state, line */
+	struct sums spins;        /* the same, of lines that run until the GPU has done something */
 	struct sums holders;      /* line */
 	struct intern thread_ids; /* pid, tid */
 	struct wall_thread *threads;

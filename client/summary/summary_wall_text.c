@@ -6,9 +6,10 @@
 
 #include "profile/wall_states.h"
 
-#define TOP_HOLDERS  5
-#define PLACES       3
-#define WORTH_SAYING 1 /* percent of a thread's time */
+#define TOP_HOLDERS   5
+#define PLACES        3
+#define WORTH_SAYING  1 /* percent of a thread's time */
+#define WORTH_PERCENT 0.05
 
 static void print_text(const struct intern *texts, uint32_t number, FILE *out)
 {
@@ -55,7 +56,7 @@ static void print_thread(const struct summary_wall *w, const struct wall_thread 
 		fprintf(out, "%6.1f %%  ", percent(thread->parts[i].ns, all));
 	fprintf(out, "%8.2f  ", all / 1e9);
 	print_name(w, thread, out);
-	if (thread->wait != SIZE_MAX) {
+	if (thread->wait != SIZE_MAX && percent(thread->parts[PART_WAITING].ns, all) >= WORTH_PERCENT) {
 		fprintf(out, "  ");
 		print_wait(w, sums__key(&w->of_threads, thread->wait) + 1, out);
 	}
@@ -211,6 +212,17 @@ static void print_meanwhile(const struct summary_wall *w, size_t waiting, double
 	print_wait(w, sums__key(&w->of_threads, line) + 1, out);
 }
 
+/* Whether where the thread was longest in that state it ran until the GPU had done something. */
+static bool spins(const struct summary_wall *w, size_t thread, uint32_t state)
+{
+	size_t line = leading_line(w, (uint32_t)thread, state);
+
+	for (size_t i = 0; line != SIZE_MAX && i < w->spins.keys.n_keys; i++)
+		if (!memcmp(sums__key(&w->spins, i), sums__key(&w->of_threads, line), 3 * sizeof(uint32_t)))
+			return true;
+	return false;
+}
+
 /* What the thread's own line does not say of why it is there; share: what it did most. */
 static void print_cause(const struct summary_wall *w, size_t thread, uint32_t state, const struct share *share,
 			FILE *out)
@@ -220,7 +232,7 @@ static void print_cause(const struct summary_wall *w, size_t thread, uint32_t st
 
 	if (is_any_of(state, others, sizeof(others) / sizeof(others[0]))) {
 		print_meanwhile(w, thread, share->ns, out);
-	} else if (!strcmp(wall_states[state], "running") && 2 * w->threads[thread].spinning.ns > share->ns) {
+	} else if (spins(w, thread, state)) {
 		fprintf(out, "; it waits for the GPU there: CUDA lets the thread run until the GPU is done");
 	} else if (!strcmp(wall_states[state], "runnable")) {
 		fprintf(out, "; more threads want to run than there are CPUs for them");

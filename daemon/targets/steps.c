@@ -231,40 +231,61 @@ static bool find_line(const struct python_code *code, uint16_t version, int line
 	return false;
 }
 
+static uint64_t *place_of(struct python_step *step, pid_t tgid)
+{
+	for (unsigned i = 0; i < step->n_places; i++)
+		if (step->places[i].tgid == tgid)
+			return &step->places[i].address;
+	return NULL;
+}
+
 void steps__seen_code(struct target *t, pid_t tgid, uint64_t address, const struct python_layout *layout,
 		      const struct python_code *code)
 {
 	struct python_step *step = &t->python_step;
 	uint32_t instruction = 0;
 
-	if (!step->file[0] || step->tgid || layout->version < 0x030b || !is_file(step, code->filename))
+	if (!step->file[0] || step->n_places == PYTHON_STEP_PLACES || layout->version < 0x030b ||
+	    !is_file(step, code->filename) || place_of(step, tgid))
 		return;
-	if (step->function[0] ? !is_function(step, code->name)
-			      : !find_line(code, layout->version, step->line, &instruction))
+	if (step->line ? !find_line(code, layout->version, step->line, &instruction) : !is_function(step, code->name))
 		return;
-	step->address = address + layout->walker.code_first + 2ull * instruction;
-	step->tgid = tgid;
+	step->places[step->n_places].tgid = tgid;
+	step->places[step->n_places++].address = address + layout->walker.code_first + 2ull * instruction;
 	/* The name as it is, for the stacks that show it. */
 	snprintf(step->function, sizeof(step->function), "%s", code->name);
 }
 
-void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack)
+static bool is_in_function(const struct python_step *step, const struct stack *stack)
 {
-	const struct python_step *step = &t->python_step;
-	const struct python_frame *frames;
+	const struct python_frame *frames = stack__python((struct stack *)stack);
 
-	if (!step->tgid || step->tgid != tgid || t->step_probe || !stack)
-		return;
-	frames = stack__python((struct stack *)stack);
 	for (unsigned i = 0; i < stack->record.n_python; i++) {
 		const struct python_function *f = frames[i].function;
 
-		if (!f || strcmp(f->name, step->function) || !is_file(step, f->filename))
-			continue;
-		if (sampler__watch_step(sampler, tid, step->address, &t->step_probe))
-			log__error("no watchpoint in thread %d: its debug registers are taken", tid);
-		return;
+		if (f && !strcmp(f->name, step->function) && is_file(step, f->filename))
+			return true;
 	}
+	return false;
+}
+
+/* A thread of a process that forked in the function is in it as well, and may never begin a step: it costs nothing. */
+void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack)
+{
+	struct python_step *step = &t->python_step;
+	const uint64_t *address = step->n_places ? place_of(step, tgid) : NULL;
+
+	if (!address || !stack || step->n_threads == PYTHON_STEP_PLACES)
+		return;
+	for (unsigned i = 0; i < step->n_threads; i++)
+		if (step->threads[i].tid == tid)
+			return;
+	if (!is_in_function(step, stack))
+		return;
+	step->threads[step->n_threads].tid = tid;
+	if (sampler__watch_step(sampler, tid, *address, &step->threads[step->n_threads].probe))
+		log__error("no watchpoint in thread %d: its debug registers are taken", tid);
+	step->n_threads++;
 }
 
 int steps__begin_python(struct target *view, const struct python_step *step, struct so_error *err)
@@ -300,7 +321,8 @@ void steps__end(struct target *t)
 	struct target *proper = t->of ?: t;
 
 	if (t->tells_python_steps) {
-		sampler__end_probe(TAKE_PTR(proper->step_probe));
+		for (unsigned i = 0; i < proper->python_step.n_threads; i++)
+			sampler__end_probe(proper->python_step.threads[i].probe);
 		proper->python_step = (struct python_step){ .line = 0 };
 		t->tells_python_steps = false;
 	}

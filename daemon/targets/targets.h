@@ -11,13 +11,24 @@
 #include "daemon/processes/thread_names.h"
 #include "stakeout/sampler_abi.h"
 
+#define PYTHON_STEP_PLACES 16
+
 /* A Python function, or a line of one, that begins a step (steps.h). */
 struct python_step {
 	char file[128];     /* its base name; "": there is none */
 	char function[128]; /* "": the line */
 	int line;
-	pid_t tgid;       /* in which its code object was seen; 0: not yet */
-	uint64_t address; /* of the instruction there */
+	/* Processes in which its code object was seen, and where the instruction is there. */
+	struct {
+		pid_t tgid;
+		uint64_t address;
+	} places[PYTHON_STEP_PLACES];
+	/* Threads that were seen in it, each with its watchpoint; NULL: there is none to be had. */
+	struct {
+		pid_t tid;
+		struct step_probe *probe;
+	} threads[PYTHON_STEP_PLACES];
+	unsigned n_places, n_threads;
 };
 
 struct target {
