@@ -601,6 +601,20 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 	return account(&sm, sm.u->begin_ns);
 }
 
+/* By slot; the last one is of all. A step may be counted in the wrong second where two CPUs turn it: that is no matter. */
+struct so_step_rate step_rates[SO_MAX_SLOTS + 1];
+
+static __always_inline bool is_too_fast(__u32 slot, __u32 most, __u64 second)
+{
+	struct so_step_rate *rate = &step_rates[slot <= SO_MAX_SLOTS ? slot : SO_MAX_SLOTS];
+
+	if (rate->second != second) {
+		rate->second = second;
+		rate->steps = 0;
+	}
+	return __sync_fetch_and_add(&rate->steps, 1) >= most;
+}
+
 /* A step of the program begins: counted as a stack of its own, with the time. */
 static __always_inline int count_step(void)
 {
@@ -608,6 +622,7 @@ static __always_inline int count_step(void)
 	struct so_count_key key = { .tgid = id >> 32, .tid = (__u32)id, .stack = SO_STEP_STACK };
 	struct so_process *process = bpf_map_lookup_elem(&processes, &key.tgid);
 	struct so_count first = { .count = 1 };
+	struct so_slot *slot;
 	__u32 zero = 0;
 	void *window;
 
@@ -618,8 +633,16 @@ static __always_inline int count_step(void)
 		return 0;
 	key.when_ns = bpf_ktime_get_ns();
 	first.slot = process->slot;
+	slot = bpf_map_lookup_elem(&slots, &first.slot);
+	if (is_too_fast(first.slot, SO_STEPS_A_SECOND, key.when_ns >> 30) ||
+	    is_too_fast(SO_MAX_SLOTS, SO_ALL_STEPS_A_SECOND, key.when_ns >> 30)) {
+		if (slot)
+			__sync_fetch_and_add(&slot->steps_lost, 1);
+		return 0;
+	}
 	bpf_get_current_comm(first.comm, sizeof(first.comm));
-	bpf_map_update_elem(window, &key, &first, BPF_ANY);
+	if (bpf_map_update_elem(window, &key, &first, BPF_ANY) && slot)
+		__sync_fetch_and_add(&slot->steps_lost, 1);
 	return 0;
 }
 

@@ -38,8 +38,12 @@ static int check(const struct attach_request *request, const char *match, struct
 		return so_err(err, -EINVAL, "which process? Give its ID with -p PID, or a rule with --match");
 	if (!match && request->cuda_budget_percent > 0 && !request->cuda)
 		return so_err(err, -EINVAL, "--budget is for the probes of CUDA calls: it needs --cuda");
+	if (!match && request->step && !request->timed)
+		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
 	if (!match)
 		return 0;
+	if (request->timed || request->step)
+		return so_err(err, -EINVAL, "--timeline is for one process: -p PID");
 	if (request->pid)
 		return so_err(err, -EINVAL, "-p or --match, not both");
 	if (request->rate_hz)
@@ -69,6 +73,10 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		{ OPTION_OFF, 0, "no-children", NULL, &request.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &request.kernel, "leave kernel frames out" },
 		{ OPTION_ON, 'w', "wall", NULL, &request.wall, "look where its threads wait as well (record --wall)" },
+		{ OPTION_ON, 0, "timeline", NULL, &request.timed,
+		  "keep when each sample was, of the latest minutes: for\n'stakeout profile --last 30'" },
+		{ OPTION_TEXT, 0, "step", "FUNCTION", &request.step,
+		  "with --timeline: the function that begins a step of\nthe program, as stakeout steps has it" },
 		{ OPTION_ON, 0, "cuda", NULL, &request.cuda, "time its CUDA calls as well" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.cuda_budget_percent,
 		  "what the probes of --cuda may cost of the process's\ntime (1); 100: no limit" },

@@ -10,13 +10,17 @@
 int cmd_profile(const struct globals *globals, int argc, char **argv)
 {
 	struct fetch_options options = { .output = "-", .format = FORMAT_PPROF };
+	enum format format;
 	struct so_error err = { .text = "" };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process that is watched" },
 		PAST_SINCE(options.past),
 		PAST_UNTIL(options.past),
 		PAST_AT(options.past),
-		{ OPTION_TEXT, 'o', "output", "FILE", &options.output, "where to write (-: standard output)" },
+		{ OPTION_DURATION, 0, "last", "SECONDS", &options.last_s,
+		  "of the latest seconds alone, of a process that was\nattached with --timeline" },
+		{ OPTION_TEXT, 'o', "output", "FILE", &options.output,
+		  "where to write (-: standard output); the ending may ask\nfor another form: .html, .trace.json" },
 		{ OPTION_END },
 	};
 	const struct option_table table = {
@@ -30,6 +34,12 @@ int cmd_profile(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (format__from_path(options.output, &format, &err)) {
+		message__error("%s", err.text);
+		return STATUS_USAGE;
+	}
+	if (format != FORMAT_FOLDED)
+		options.format = format;
 	if (format__check_terminal(options.format, options.output, &err)) {
 		message__error("%s", err.text);
 		return STATUS_USAGE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout steps: how long a program's steps take, and what the slow ones did. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/commands/commands.h"
@@ -17,6 +18,8 @@
 
 #define DEFAULT_DURATION_S 30
 #define DEFAULT_RATE_HZ    199
+#define DEFAULT_LAST_S     30
+#define MOST_FACTOR        1000
 /* Once a backward pass, in every PyTorch of 2.x and the late 1.x. */
 #define PYTORCH_STEP "torch::autograd::Engine::execute"
 
@@ -26,6 +29,8 @@ struct steps_request {
 	double duration_s;
 	unsigned rate_hz;
 	bool as_json;
+	const char *until_slow; /* as it is given; NULL: for a time */
+	double factor, last_s;  /* of it */
 };
 
 /* Where nobody has said what a step is, and the program is none of PyTorch's. */
@@ -54,10 +59,12 @@ static int look(const struct globals *globals, const struct steps_request *reque
 {
 	_cleanup_(session) struct session *session = NULL;
 	_cleanup_free_ uint8_t *bytes = NULL;
-	const struct look_request look = { .pid = request->pid,
-					   .duration_s = request->duration_s,
-					   .rate_hz = request->rate_hz,
-					   .step = request->step ?: PYTORCH_STEP };
+	struct look_request look = { .pid = request->pid,
+				     .duration_s = request->until_slow ? 0 : request->duration_s,
+				     .rate_hz = request->rate_hz,
+				     .step = request->step ?: PYTORCH_STEP,
+				     .until_slow = request->factor,
+				     .last_s = request->until_slow ? request->last_s : 0 };
 	json_t *stats = NULL;
 	size_t length = 0;
 	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
@@ -66,6 +73,9 @@ static int look(const struct globals *globals, const struct steps_request *reque
 	json_decref(stats);
 	if (ret == -ENOENT)
 		explain(request, err);
+	if (!ret && look.slow_step_ns)
+		message__note("a step took %.1f ms, where 95 in 100 took no more than %.1f ms: the %.0f s up to it",
+			      (double)look.slow_step_ns / 1e6, (double)look.usual_step_ns / 1e6, request->last_s);
 	ret = ret ?: keep(request, bytes, length, err);
 	return ret ?: profile__read(bytes, length, out, err);
 }
@@ -121,9 +131,27 @@ static int check(const struct steps_request *request, struct so_error *err)
 	return 0;
 }
 
+/* "2", "2.5", "3x": so many times the 95th percentile. */
+static int check_factor(struct steps_request *request, struct so_error *err)
+{
+	char *end;
+
+	if (!request->until_slow)
+		return 0;
+	request->factor = strtod(request->until_slow, &end);
+	if (end == request->until_slow || (*end && strcmp(end, "x")) ||
+	    !(request->factor >= 1 && request->factor <= MOST_FACTOR))
+		return so_err(err, -EINVAL,
+			      "--until-slow %s: how many times the 95th percentile a step must take, from 1 to %d",
+			      request->until_slow, MOST_FACTOR);
+	return request->input ? so_err(err, -EINVAL, "--until-slow is for a process") : 0;
+}
+
 int cmd_steps(const struct globals *globals, int argc, char **argv)
 {
-	struct steps_request request = { .duration_s = DEFAULT_DURATION_S, .rate_hz = DEFAULT_RATE_HZ };
+	struct steps_request request = { .duration_s = DEFAULT_DURATION_S,
+					 .rate_hz = DEFAULT_RATE_HZ,
+					 .last_s = DEFAULT_LAST_S };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
 		{ OPTION_TEXT, 's', "step", "FUNCTION", &request.step,
@@ -131,6 +159,10 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		  "PyTorch:\n" PYTORCH_STEP ");\nof Python train.py:FUNCTION, or train.py:LINE" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (30): 90, 5m" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &request.rate_hz, "samples a second of CPU time (199)" },
+		{ OPTION_TEXT, 0, "until-slow", "FACTOR", &request.until_slow,
+		  "instead of -d: wait until a step takes so many times\nthe 95th percentile (2), or is under way for "
+		  "so long" },
+		{ OPTION_DURATION, 0, "last", "SECONDS", &request.last_s, "with --until-slow: what led to it (30)" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.keep, "keep what was recorded, as pprof with times" },
 		{ OPTION_ON, 0, "json", NULL, &request.as_json, "as JSON" },
 		{ OPTION_END },
@@ -150,7 +182,7 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (check(&request, &err)) {
+	if (check(&request, &err) || check_factor(&request, &err)) {
 		message__error("%s (see stakeout steps --help)", err.text);
 		return STATUS_USAGE;
 	}

@@ -21,7 +21,7 @@ static int get_profile(struct api_client *api, const struct fetch_options *optio
 	if (past__wanted(&options->past))
 		return past__profile(api, options->pid, &options->range, bytes, length, err);
 	ret = target__find(api, options->pid, &target, err);
-	return ret ? ret : target__profile(api, target.id, bytes, length, err);
+	return ret ? ret : target__last(api, target.id, options->last_s, bytes, length, err);
 }
 
 /* The daemon keeps the latest part of what it watches for long. */

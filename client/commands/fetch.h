@@ -13,6 +13,7 @@
 struct fetch_options {
 	pid_t pid;
 	struct past_options past; /* none: since it is watched */
+	double last_s;            /* the latest seconds alone; 0: all */
 	const char *output;
 	enum format format;
 	struct render_options render;

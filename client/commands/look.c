@@ -19,9 +19,12 @@ static int wait_for_end(struct api_client *api, struct target *target, double du
 	int ret = 0;
 
 	while (!ret && !target__ended(target) && !interrupt__pending()) {
-		if (progress)
+		if (progress && duration_s > 0)
 			fprintf(stderr, "\r\033[Klooking at %d (%s): %.1f of %.0f s", target->pid, target->comm,
 				target->elapsed_s, duration_s);
+		else if (progress)
+			fprintf(stderr, "\r\033[Kwaiting for a slow step of %d (%s): %.0f s", target->pid, target->comm,
+				target->elapsed_s);
 		interrupt__sleep_ms(STEP_MS);
 		ret = target__get(api, target->id, target, err);
 	}
@@ -30,8 +33,8 @@ static int wait_for_end(struct api_client *api, struct target *target, double du
 	return ret;
 }
 
-static int look(struct session *session, const struct attach_request *request, uint8_t **profile, size_t *length,
-		json_t **stats, struct so_error *err)
+static int look(struct session *session, const struct attach_request *request, struct look_request *close,
+		uint8_t **profile, size_t *length, json_t **stats, struct so_error *err)
 {
 	struct api_client *api = session__api(session);
 	struct target target;
@@ -44,7 +47,11 @@ static int look(struct session *session, const struct attach_request *request, u
 	ret = wait_for_end(api, &target, request->duration_s, err);
 	ret = ret ?: target__stop(api, target.id, &target, err);
 	ret = ret ?: target__stats(api, target.id, stats, err);
-	ret = ret ?: target__profile(api, target.id, profile, length, err);
+	ret = ret ?: target__last(api, target.id, close ? close->last_s : 0, profile, length, err);
+	if (!ret && close) {
+		close->slow_step_ns = target.slow_step_ns;
+		close->usual_step_ns = target.usual_step_ns;
+	}
 	/* A private daemon ends anyhow. */
 	if (!session__private(session))
 		target__detach(api, target.id, NULL);
@@ -58,10 +65,10 @@ int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **pr
 		.pid = pid, .rate_hz = RATE_HZ, .duration_s = duration_s, .children = true, .kernel = true, .wall = true
 	};
 
-	return look(session, &request, profile, length, stats, err);
+	return look(session, &request, NULL, profile, length, stats, err);
 }
 
-int look__closely(struct session *session, const struct look_request *request, uint8_t **profile, size_t *length,
+int look__closely(struct session *session, struct look_request *request, uint8_t **profile, size_t *length,
 		  json_t **stats, struct so_error *err)
 {
 	const struct attach_request attach = { .pid = request->pid,
@@ -71,7 +78,9 @@ int look__closely(struct session *session, const struct look_request *request, u
 					       .kernel = true,
 					       .wall = true,
 					       .timed = true,
-					       .step = request->step };
+					       .step = request->step,
+					       .until_slow = request->until_slow,
+					       .keep = request->until_slow > 0 };
 
-	return look(session, &attach, profile, length, stats, err);
+	return look(session, &attach, request, profile, length, stats, err);
 }

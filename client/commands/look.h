@@ -21,10 +21,14 @@ struct look_request {
 	pid_t pid;
 	double duration_s;
 	unsigned rate_hz;
-	const char *step; /* the function that begins a step */
+	const char *step;  /* the function that begins a step */
+	double until_slow; /* until a step takes so many times the 95th percentile; 0: for duration_s */
+	double last_s;     /* then: what was kept of the latest seconds */
+	/* Filled in: the step, and the percentile; 0: there was none. */
+	uint64_t slow_step_ns, usual_step_ns;
 };
 /* As look__at(). -ENOENT: there is no such function. */
-int look__closely(struct session *session, const struct look_request *request, uint8_t **profile, size_t *length,
+int look__closely(struct session *session, struct look_request *request, uint8_t **profile, size_t *length,
 		  json_t **stats, struct so_error *err);
 
 #endif

@@ -25,6 +25,8 @@ void target__read(const json_t *json, struct target *out)
 		.lost = json_value__number(json, "lost"),
 		.rule = (uint32_t)json_value__number(json, "rule"),
 	};
+	out->slow_step_ns = json_value__number(json_object_get(json, "slow_step"), "ns");
+	out->usual_step_ns = json_value__number(json_object_get(json, "slow_step"), "p95_ns");
 	json_value__text(json, "comm", out->comm, sizeof(out->comm));
 	json_value__text(json, "state", out->state, sizeof(out->state));
 	json_value__text(json, "end", out->end, sizeof(out->end));
@@ -65,6 +67,8 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		json_object_set_new(body, "timed", json_true());
 	if (request->step && json_object_set_new(body, "step", json_string(request->step)))
 		return so_err(err, -EINVAL, "the function's name is not UTF-8");
+	if (request->until_slow > 0)
+		json_object_set_new(body, "until_slow", json_real(request->until_slow));
 	if (request->cuda)
 		json_object_set_new(body, "cuda", json_true());
 	if (request->cuda_budget_percent > 0)
@@ -142,6 +146,16 @@ int target__detach(struct api_client *api, uint32_t id, struct so_error *err)
 
 	target_path(path, id, "");
 	return api_client__call(api, "DELETE", path, NULL, NULL, err);
+}
+
+int target__last(struct api_client *api, uint32_t id, double last_s, uint8_t **out, size_t *length,
+		 struct so_error *err)
+{
+	char path[PATH_BYTES], what[40];
+
+	snprintf(what, sizeof(what), last_s > 0 ? "/profile?last_s=%.3f" : "/profile", last_s);
+	target_path(path, id, what);
+	return api_client__download(api, path, out, length, err);
 }
 
 int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)

@@ -20,9 +20,10 @@ struct target {
 	bool keep, children, kernel;
 	double elapsed_s;
 	uint64_t processes, samples, lost;
-	uint32_t rule;      /* that attached it; 0: none */
-	char rank[16];      /* of its process in a distributed job; "": it has none */
-	char container[13]; /* as much of its id as container tools show; "": it is in none */
+	uint32_t rule;                        /* that attached it; 0: none */
+	char rank[16];                        /* of its process in a distributed job; "": it has none */
+	uint64_t slow_step_ns, usual_step_ns; /* the step for which it ended, and the 95th percentile; 0: none */
+	char container[13];                   /* as much of its id as container tools show; "": it is in none */
 };
 
 /* From the API's JSON; absent fields are zero. */
@@ -34,9 +35,10 @@ struct attach_request {
 	unsigned rate_hz;
 	double duration_s; /* 0: until stopped */
 	bool children, kernel, keep;
-	bool wall;        /* look where its threads wait as well */
-	bool timed;       /* keep each sample with its time */
-	const char *step; /* the function that begins its steps; NULL: none */
+	bool wall;         /* look where its threads wait as well */
+	bool timed;        /* keep each sample with its time */
+	const char *step;  /* the function that begins its steps; NULL: none */
+	double until_slow; /* end after a step of so many times the 95th percentile; 0: do not */
 	bool cuda;
 	double cuda_budget_percent; /* 0: the daemon's own */
 };
@@ -51,7 +53,9 @@ int target__get(struct api_client *api, uint32_t id, struct target *out, struct 
 int target__find(struct api_client *api, pid_t pid, struct target *out, struct so_error *err);
 int target__stop(struct api_client *api, uint32_t id, struct target *out, struct so_error *err);
 int target__detach(struct api_client *api, uint32_t id, struct so_error *err);
-/* *out: malloc'ed gzip-compressed pprof. */
+/* *out: malloc'ed gzip-compressed pprof. last_s: of the latest seconds alone, where it keeps times; 0: all. */
+int target__last(struct api_client *api, uint32_t id, double last_s, uint8_t **out, size_t *length,
+		 struct so_error *err);
 int target__profile(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 /* Stacks of its CUDA calls, in the same form; event: a word of SO_CUDA_EVENTS. For a target attached with `cuda`. */
 int target__cuda_profile(struct api_client *api, uint32_t id, const char *event, uint8_t **out, size_t *length,

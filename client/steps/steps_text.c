@@ -2,6 +2,7 @@
 #include "client/steps/steps_internal.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/summary/summary_parts.h"
@@ -40,12 +41,18 @@ static void print_verdict(const struct steps *s, FILE *out)
 static void print_head(const struct steps *s, FILE *out)
 {
 	double seconds = (double)(s->begins[s->n] - s->begins[0]) / 1e9;
+	const char *lost = profile__comment(s->profile, "steps_lost");
 
 	fprintf(out, "%zu steps in %.1f s, %.2f a second, of thread %" PRId64 "/%" PRId64, s->n, seconds,
 		seconds > 0 ? (double)s->n / seconds : 0, s->pid, s->tid);
 	if (s->threads > 1)
 		fprintf(out, "; %u more thread%s steps as well", s->threads - 1, s->threads == 2 ? " has" : "s have");
 	fputc('\n', out);
+	if (lost)
+		fprintf(out,
+			"%s more began too fast to be told, so durations are of more than one: is that function a "
+			"step?\n",
+			lost);
 }
 
 static void print_quantiles(const struct steps *s, FILE *out)
@@ -165,6 +172,7 @@ static json_t *cause_json(const struct steps *s, const struct step_cause *cause)
 
 json_t *steps__json(const struct steps *s)
 {
+	const char *lost = profile__comment(s->profile, "steps_lost");
 	json_t *quantiles = json_array(), *slow = json_array(), *histogram = json_array(), *causes_list = json_array();
 	struct step_cause causes[STEPS_CAUSES];
 	size_t n_causes = steps__causes(s, causes);
@@ -180,10 +188,11 @@ json_t *steps__json(const struct steps *s)
 		json_array_append_new(slow, slow_json(s, &s->slow[i]));
 	for (size_t i = 0; i < n_causes; i++)
 		json_array_append_new(causes_list, cause_json(s, &causes[i]));
-	return json_pack("{s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:o}", "pid", (json_int_t)s->pid,
-			 "tid", (json_int_t)s->tid, "steps", (json_int_t)s->n, "span_ns",
-			 (json_int_t)(s->begins[s->n] - s->begins[0]), "quantiles", quantiles, "max_ns",
-			 (json_int_t)s->sorted[s->n - 1], "first_fifth_ns", (json_int_t)s->first_ns, "last_fifth_ns",
-			 (json_int_t)s->last_ns, "histogram_bin_ns", s->bin_ns, "histogram", histogram, "slow_steps",
-			 (json_int_t)s->n_twice, "causes", causes_list, "slowest", slow);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:o}", "pid",
+			 (json_int_t)s->pid, "tid", (json_int_t)s->tid, "steps", (json_int_t)s->n, "lost",
+			 (json_int_t)(lost ? atoll(lost) : 0), "span_ns", (json_int_t)(s->begins[s->n] - s->begins[0]),
+			 "quantiles", quantiles, "max_ns", (json_int_t)s->sorted[s->n - 1], "first_fifth_ns",
+			 (json_int_t)s->first_ns, "last_fifth_ns", (json_int_t)s->last_ns, "histogram_bin_ns",
+			 s->bin_ns, "histogram", histogram, "slow_steps", (json_int_t)s->n_twice, "causes", causes_list,
+			 "slowest", slow);
 }

@@ -262,7 +262,7 @@ static void answer_bytes(struct call *call, uint8_t *bytes, size_t length)
 }
 
 /* event: one of CUDA's, or SO_CUDA_EVENT_COUNT: the samples. */
-static int answer_profile(struct call *call, enum so_cuda_event event)
+static int answer_profile(struct call *call, enum so_cuda_event event, double last_s)
 {
 	struct engine *engine = call->api->engine;
 	uint8_t *bytes;
@@ -272,7 +272,7 @@ static int answer_profile(struct call *call, enum so_cuda_event event)
 	if (ret)
 		return ret;
 	ret = event == SO_CUDA_EVENT_COUNT
-		      ? engine__profile(engine, call->id, call->request->caller, &bytes, &length, &call->error)
+		      ? engine__profile(engine, call->id, call->request->caller, last_s, &bytes, &length, &call->error)
 		      : engine__cuda_profile(engine, call->id, event, &bytes, &length, &call->error);
 	limits__give_of(LIMIT_PROFILES, call->request->caller.uid, 1);
 	if (ret)
@@ -305,12 +305,28 @@ static int answer_history(struct call *call, int64_t key, const struct history_r
 	return 0;
 }
 
+/* The latest seconds alone; 0: all. */
+static int read_last(struct call *call, double *last_s)
+{
+	const char *text = http_request__argument(call->request, "last_s");
+	char *end;
+
+	*last_s = 0;
+	if (!text)
+		return 0;
+	*last_s = strtod(text, &end);
+	if (end == text || *end || !(*last_s > 0 && *last_s <= API_MAX_DURATION_S))
+		return so_err(&call->error, -EINVAL, "last_s must be a number of seconds above 0");
+	return 0;
+}
+
 static int get_profile(struct call *call)
 {
 	struct target_info info;
 	const char *word = http_request__argument(call->request, "event");
 	enum so_cuda_event event = word ? so_cuda_event__find(word) : SO_CUDA_EVENT_COUNT;
 	struct history_range range;
+	double last_s;
 	int64_t key;
 	int ret = target(call, &info);
 
@@ -319,8 +335,9 @@ static int get_profile(struct call *call)
 	if (!ret && word && api_history__wants_range(call->request))
 		ret = so_err(&call->error, -EINVAL,
 			     "the history keeps no stacks of CUDA calls: leave since and until out");
+	ret = ret ?: read_last(call, &last_s);
 	if (ret || !api_history__wants_range(call->request))
-		return ret ? ret : answer_profile(call, event);
+		return ret ? ret : answer_profile(call, event, last_s);
 	ret = api_history__ago(call->request, &range, &call->error);
 	ret = ret ?: api_history__check(call->api->history, &call->error);
 	ret = ret ?: history__key(call->api->history, call->id, &key, &call->error);

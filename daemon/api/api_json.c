@@ -13,6 +13,7 @@ enum field_kind {
 	FIELD_PERCENT,
 	FIELD_BOOL,
 	FIELD_STEP,
+	FIELD_FACTOR,
 };
 
 struct field {
@@ -32,6 +33,7 @@ static const struct field attach_fields[] = {
 	{ "wall", FIELD_BOOL, offsetof(struct attach_options, wall), 0, 0 },
 	{ "timed", FIELD_BOOL, offsetof(struct attach_options, timed), 0, 0 },
 	{ "step", FIELD_STEP, offsetof(struct attach_options, step), 0, 0 },
+	{ "until_slow", FIELD_FACTOR, offsetof(struct attach_options, until_slow), 1, 1000 },
 	{ "cuda", FIELD_BOOL, offsetof(struct attach_options, cuda), 0, 0 },
 	{ "cuda_budget_percent", FIELD_PERCENT, offsetof(struct attach_options, cuda_budget_percent), 0, 100 },
 };
@@ -100,6 +102,13 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 			return so_err(err, -EINVAL, "%s must be true or false", field->name);
 		*(bool *)at = json_is_true(value);
 		return 0;
+	case FIELD_FACTOR:
+		seconds = json_number_value(value);
+		if (!json_is_number(value) || !(seconds >= field->min && seconds <= field->max))
+			return so_err(err, -EINVAL, "%s must be a number from %lld to %lld", field->name,
+				      (long long)field->min, (long long)field->max);
+		*(double *)at = seconds;
+		return 0;
 	case FIELD_STEP:
 		if (!json_is_string(value) || json_string_length(value) >= sizeof(options->step) ||
 		    strlen(json_string_value(value)) != json_string_length(value) || !json_string_length(value))
@@ -143,6 +152,8 @@ int api_json__attach_options(const char *body, size_t length, struct attach_opti
 	json_decref(root);
 	if (!ret && !options.pid)
 		ret = so_err(err, -EINVAL, "pid is missing");
+	if (!ret && options.until_slow > 0 && !options.step[0])
+		ret = so_err(err, -EINVAL, "until_slow needs step: the function that begins one");
 	if (!ret)
 		*out = options;
 	return ret;
@@ -190,6 +201,10 @@ json_t *api_json__target(const struct target_info *info)
 	json_t *target = figures_json(info);
 
 	json_object_set_new(target, "rule", info->rule ? json_integer(info->rule) : json_null());
+	json_object_set_new(target, "slow_step",
+			    info->slow_step_ns ? json_pack("{s:I, s:I}", "ns", (json_int_t)info->slow_step_ns, "p95_ns",
+							   (json_int_t)info->usual_step_ns)
+					       : json_null());
 	json_object_set_new(target, "labels", labels_json(&info->labels));
 	return target;
 }

@@ -152,7 +152,7 @@ static int add_profile(struct recordings *r, uint32_t id, struct so_error *err)
 {
 	_cleanup_free_ uint8_t *packed = NULL, *message = NULL;
 	size_t packed_bytes, length;
-	int ret = engine__profile(r->pull->engine, id, r->pull->request->caller, &packed, &packed_bytes, err);
+	int ret = engine__profile(r->pull->engine, id, r->pull->request->caller, 0, &packed, &packed_bytes, err);
 
 	if (ret)
 		return ret;
@@ -321,7 +321,8 @@ static int answer(struct recordings *r, double seconds, uint8_t **out, size_t *l
 	if (ret)
 		return ret;
 	ret = r->all ? add_up(r, seconds, out, length, err)
-		     : engine__profile(r->pull->engine, r->entries[0].id, r->pull->request->caller, out, length, err);
+		     : engine__profile(r->pull->engine, r->entries[0].id, r->pull->request->caller, 0, out, length,
+				       err);
 	limits__give_of(LIMIT_PROFILES, r->pull->request->caller.uid, 1);
 	return ret;
 }

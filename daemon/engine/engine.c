@@ -24,6 +24,8 @@
 #define CPU_CHECK_NS      (200 * MS)
 #define CPU_CHECK_MANY_NS (1000 * MS)
 #define MANY_PROCESSES    32
+/* A target that waited for a slow step goes on for so long. */
+#define AFTER_SLOW_NS (1000 * MS)
 
 /* A sample makes two entries at most, so a window of this length cannot fill its map more than half. */
 static uint64_t window_ns(const struct engine *e)
@@ -46,6 +48,19 @@ static void end_due_targets(struct engine *e, uint64_t now)
 			engine_end_target(e, t, TARGET_END_EXITED);
 		else if (t->deadline_ns && now >= t->deadline_ns)
 			engine_end_target(e, t, TARGET_END_DURATION);
+	}
+}
+
+/* What led to it is in memory; a little of what comes after is kept as well. */
+static void look_for_slow_steps(struct engine *e, uint64_t drained_ns)
+{
+	struct target *t;
+
+	TARGETS_EACH(t, &e->targets)
+	{
+		if (t->info.state == TARGET_SAMPLING && t->slow.factor > 0 && !t->info.slow_step_ns &&
+		    steps__was_slow(t, drained_ns))
+			t->deadline_ns = clock__now_ns() + AFTER_SLOW_NS;
 	}
 }
 
@@ -102,6 +117,7 @@ static uint64_t timers(struct engine *e)
 	}
 	if (now - e->collector.last_drain_ns >= window_ns(e))
 		e->drain_error = collector__drain(&e->collector);
+	look_for_slow_steps(e, e->collector.last_drain_ns);
 	end_due_targets(e, now);
 	engine_forget_ended(e);
 	look_at_cpus(e, now);

@@ -53,15 +53,16 @@ CLEANUP_DEFINE(struct engine *, engine, engine__free)
 
 struct attach_options {
 	pid_t pid;
-	unsigned rate_hz;           /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
-	double duration_s;          /* 0: until stopped */
-	bool children;              /* follow descendants, existing and later ones */
-	bool kernel;                /* keep kernel frames */
-	bool keep;                  /* a long-lived target of a daemon, as opposed to one client's recording */
-	bool cuda;                  /* time its CUDA calls as well */
-	bool wall;                  /* look where its threads wait as well */
-	bool timed;                 /* keep its samples with their times */
-	char step[256];             /* the function that begins its steps (steps.h); "": none */
+	unsigned rate_hz;  /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
+	double duration_s; /* 0: until stopped */
+	bool children;     /* follow descendants, existing and later ones */
+	bool kernel;       /* keep kernel frames */
+	bool keep;         /* a long-lived target of a daemon, as opposed to one client's recording */
+	bool cuda;         /* time its CUDA calls as well */
+	bool wall;         /* look where its threads wait as well */
+	bool timed;        /* keep its samples with their times */
+	char step[256];    /* the function that begins its steps (steps.h); "": none */
+	double until_slow; /* it ends itself after a step of so many times the 95th percentile; 0: it does not */
 	double cuda_budget_percent; /* of the target's time; 0: as above */
 	bool as_watched;   /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
@@ -86,10 +87,11 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 
 /*
  * The profile up to this call, as a gzip-compressed pprof message (stakeout/profile.proto), but for processes that
- * `caller` may not see. *out: malloc'ed. -ENOENT; -EPERM; -ENOMEM.
+ * `caller` may not see. last_s: of the latest seconds alone, for a target that keeps times (else -EINVAL); 0: all.
+ * *out: malloc'ed. -ENOENT; -EPERM; -ENOMEM.
  */
-int engine__profile(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
-		    struct so_error *err);
+int engine__profile(struct engine *engine, uint32_t id, struct caller caller, double last_s, uint8_t **out,
+		    size_t *length, struct so_error *err);
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
  * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: the caller

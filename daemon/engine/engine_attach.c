@@ -100,6 +100,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.rule = o->rule;
 	t->own_wall = o->wall;
 	t->own_timed = t->info.timed = o->timed;
+	t->slow.factor = o->until_slow;
 	t->caller = o->caller;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
@@ -338,6 +339,11 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			      o->pid, of->id);
 	/* Steps are samples with times. */
 	as.timed |= step != NULL;
+	if (of && o->until_slow > 0)
+		return so_err(
+			err, -EEXIST,
+			"process %d is watched already, as target %u: a slow step is waited for by a target of its own",
+			o->pid, of->id);
 	if (of) {
 		as.rate_hz = of->info.rate_hz;
 		as.children = of->info.children;

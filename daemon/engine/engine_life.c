@@ -231,6 +231,7 @@ void engine_unhold(struct engine *e, struct target *t)
 void engine_free_target(struct target *t)
 {
 	steps__end(t);
+	free(t->slow.pending);
 	samples__release(&t->samples);
 	json_decref(t->programs_before);
 	target_python__release(&t->python);

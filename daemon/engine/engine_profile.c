@@ -123,6 +123,8 @@ static int add_steps(struct profile_builder *b, const struct engine_snapshot *s)
 	}
 	if (n)
 		qsort(steps, n, sizeof(*steps), compare_steps);
+	if (s->info.timed && s->slot.steps_lost)
+		ret = add_comment(b, "steps_lost", NULL, s->slot.steps_lost);
 	for (size_t i = 0, end; !ret && i < n; i = end) {
 		for (end = i + 1; end < n && steps[end]->tid == steps[i]->tid;)
 			end++;
@@ -172,12 +174,68 @@ static int build_and_say(struct engine *e, const struct engine_snapshot *s, uint
 	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
 }
 
-int engine__profile(struct engine *e, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+/* Of a wait, the part since then. */
+static uint64_t count_since(const struct counter *c, uint64_t from_ns)
+{
+	uint64_t end_ns = c->when_ns + c->count;
+
+	if (c->kind == SAMPLE_CPU || c->kind == SAMPLE_STEP)
+		return c->when_ns >= from_ns ? c->count : 0;
+	if (end_ns <= from_ns)
+		return 0;
+	return c->when_ns >= from_ns ? c->count : end_ns - from_ns;
+}
+
+/* Leaves what was before that moment out. */
+static int keep_since(struct engine_snapshot *s, uint64_t from_ns)
+{
+	struct accumulator acc = { 0 };
+	int ret = 0;
+
+	if (from_ns <= s->begin_ns)
+		return 0;
+	for (size_t i = 0; !ret && i < s->acc.n_counters; i++) {
+		const struct counter *c = &s->acc.counters[i];
+		const struct stack *stack = s->acc.stacks[c->stack];
+		uint64_t count = count_since(c, from_ns);
+
+		if (!count)
+			continue;
+		ret = accumulator__add_stack(&acc, stack);
+		ret = ret
+			      ?: accumulator__add(&acc, &(struct stack_sample){
+								c->kind, c->tgid, c->tid, c->comm, stack->record.hash,
+								count, c->when_ns < from_ns ? from_ns : c->when_ns });
+	}
+	accumulator__release(&s->acc);
+	s->acc = acc;
+	s->begin_wall_ns += from_ns - s->begin_ns;
+	s->duration_ns -= from_ns - s->begin_ns;
+	s->begin_ns = from_ns;
+	return ret;
+}
+
+static int leave_out_older(struct engine_snapshot *s, double last_s, struct so_error *err)
+{
+	uint64_t end_ns = s->begin_ns + s->duration_ns, last_ns = (uint64_t)(last_s * 1e9);
+
+	if (!(last_s > 0))
+		return 0;
+	if (!s->info.timed)
+		return so_err(err, -EINVAL,
+			      "target %u keeps no times, so its latest seconds are not known by themselves "
+			      "(attach it with --timeline)",
+			      s->info.id);
+	return keep_since(s, last_ns < end_ns ? end_ns - last_ns : 0) ? so_err(err, -ENOMEM, "out of memory") : 0;
+}
+
+int engine__profile(struct engine *e, uint32_t id, struct caller caller, double last_s, uint8_t **out, size_t *length,
 		    struct so_error *err)
 {
 	struct engine_snapshot s = { 0 };
 	int ret = engine_take_snapshot(e, id, caller, &s, err);
 
+	ret = ret ?: leave_out_older(&s, last_s, err);
 	ret = ret ?: build_and_say(e, &s, out, length, err);
 	engine_release_snapshot(e, &s);
 	return ret;

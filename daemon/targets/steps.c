@@ -15,6 +15,7 @@
 #include "daemon/os/proc_maps.h"
 #include "daemon/symbols/demangle.h"
 #include "daemon/symbols/elf_symbols.h"
+#include "stakeout/array.h"
 #include "stakeout/short_path.h"
 
 #define PATIENCE_MS 30000
@@ -36,6 +37,95 @@ void steps__add(struct target *t, const struct stack_sample *sample)
 		stack = stack__new(&none, &no_frames, NULL);
 	samples__add(&t->samples, &step, stack);
 	stack__unref(stack);
+	if (t->slow.factor > 0 && !ARRAY_RESERVE(t->slow.pending, t->slow.capacity, t->slow.n_pending + 1))
+		t->slow.pending[t->slow.n_pending++] = (struct step_moment){ sample->tid, sample->when_ns };
+}
+
+static int compare_moments(const void *a, const void *b)
+{
+	const struct step_moment *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return (x->when_ns > y->when_ns) - (x->when_ns < y->when_ns);
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static uint64_t usual_ns(const struct slow_watch *w)
+{
+	uint64_t sorted[SLOW_WATCH_STEPS];
+
+	memcpy(sorted, w->ns, w->n * sizeof(*sorted));
+	qsort(sorted, w->n, sizeof(*sorted), compare_ns);
+	return sorted[w->n * 95 / 100];
+}
+
+/* The thread's entry before that one, in whose place it is put; 0: there is none. */
+static uint64_t replace_last(struct slow_watch *w, const struct step_moment *moment)
+{
+	uint64_t before;
+
+	for (unsigned i = 0; i < w->n_last; i++) {
+		if (w->last[i].tid != moment->tid)
+			continue;
+		before = w->last[i].when_ns;
+		w->last[i] = *moment;
+		return before;
+	}
+	if (w->n_last < SLOW_WATCH_THREADS)
+		w->last[w->n_last++] = *moment;
+	return 0;
+}
+
+static void take_step(struct slow_watch *w, uint64_t ns, uint64_t usual)
+{
+	if (usual && (double)ns > w->factor * (double)usual && ns > w->slow_ns) {
+		w->slow_ns = ns;
+		w->usual_ns = usual;
+	}
+	w->ns[w->next] = ns;
+	w->next = (w->next + 1) % SLOW_WATCH_STEPS;
+	w->n += w->n < SLOW_WATCH_STEPS;
+}
+
+/* One that is under way for that long is slow already, and may never end. */
+static void look_at_current(struct slow_watch *w, uint64_t usual, uint64_t now_ns)
+{
+	uint64_t latest = 0;
+
+	for (unsigned i = 0; i < w->n_last; i++)
+		latest = w->last[i].when_ns > latest ? w->last[i].when_ns : latest;
+	if (latest && usual && !w->slow_ns && now_ns > latest &&
+	    (double)(now_ns - latest) > w->factor * (double)usual) {
+		w->slow_ns = now_ns - latest;
+		w->usual_ns = usual;
+	}
+}
+
+bool steps__was_slow(struct target *t, uint64_t now_ns)
+{
+	struct slow_watch *w = &t->slow;
+	uint64_t usual = w->n >= STEPS_TO_KNOW ? usual_ns(w) : 0;
+
+	if (w->n_pending)
+		qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_moments);
+	for (size_t i = 0; i < w->n_pending; i++) {
+		uint64_t before = replace_last(w, &w->pending[i]);
+
+		if (before && w->pending[i].when_ns > before)
+			take_step(w, w->pending[i].when_ns - before, usual);
+	}
+	w->n_pending = 0;
+	look_at_current(w, usual, now_ns);
+	t->info.slow_step_ns = w->slow_ns;
+	t->info.usual_step_ns = w->usual_ns;
+	return w->slow_ns != 0;
 }
 
 /* What a bounded call works on. */

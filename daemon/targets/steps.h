@@ -45,6 +45,12 @@ void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pi
 int steps__begin(struct target *t, struct sampler *sampler, const struct step_place *place, struct so_error *err);
 /* The same of a place in Python; the watchpoint comes later. -ENOTSUP: watchpoints do not fire here; -EBUSY. */
 int steps__begin_python(struct target *t, const struct python_step *step, struct so_error *err);
+/*
+ * After a drain: whether a step was slow, for a target that waits for one (slow.factor). It is to take so many times the 95th
+ * percentile of the latest ones, of which there must be STEPS_TO_KNOW. now_ns: no entry is later that is not known yet.
+ */
+#define STEPS_TO_KNOW 20
+bool steps__was_slow(struct target *t, uint64_t now_ns);
 /* Takes it away. */
 void steps__end(struct target *t);
 

@@ -44,6 +44,7 @@ struct target_info {
 	bool children, kernel, keep;
 	bool wall;          /* its waiting threads are looked at (waits.h) */
 	bool timed;         /* its samples are kept with their times */
+	uint64_t slow_step_ns, usual_step_ns; /* the step that it was ended for, and the 95th percentile; 0: none */
 	double elapsed_s;   /* of sampling */
 	unsigned processes; /* living now */
 	uint64_t samples;   /* drained so far, lost ones included */

@@ -12,6 +12,23 @@
 #include "stakeout/sampler_abi.h"
 
 #define PYTHON_STEP_PLACES 16
+#define SLOW_WATCH_STEPS   1024 /* of which the 95th percentile is taken */
+#define SLOW_WATCH_THREADS 16
+
+/* Waits for a slow step (steps.h). */
+struct slow_watch {
+	double factor; /* slow is what takes so many times the 95th percentile; 0: nothing is waited for */
+	struct step_moment {
+		uint32_t tid;
+		uint64_t when_ns;
+	} * pending; /* entries since the last look, in no order */
+	size_t n_pending, capacity;
+	struct step_moment last[SLOW_WATCH_THREADS]; /* entries of threads before that */
+	unsigned n_last;
+	uint64_t ns[SLOW_WATCH_STEPS]; /* the latest durations, as a ring */
+	size_t n, next;
+	uint64_t slow_ns, usual_ns; /* that one, and the percentile before it; 0: none yet */
+};
 
 /* A Python function, or a line of one, that begins a step (steps.h). */
 struct python_step {
@@ -66,7 +83,8 @@ struct target {
 	struct step_probe *step_probe; /* steps.h; NULL: none */
 	struct python_step python_step;
 	bool tells_python_steps; /* it is this one's, or this view's */
-	bool reads_old;          /* file_life.c: calls still work on it that began before files were looked at */
+	struct slow_watch slow;
+	bool reads_old; /* file_life.c: calls still work on it that began before files were looked at */
 	bool window_cuda, window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
 	/* Each for the part that its header names. */
 	struct samples samples;

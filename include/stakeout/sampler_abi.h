@@ -85,6 +85,16 @@ struct so_slot {
 	__u64 taken;
 	__u64 run_ns; /* what taking them took */
 	__u64 lost[SO_LOSS_COUNT];
+	__u64 steps_lost; /* that came too fast */
+};
+
+/* Steps a second that are told, of one target and of all: they share the window with samples. */
+#define SO_STEPS_A_SECOND     4096
+#define SO_ALL_STEPS_A_SECOND 12288
+
+struct so_step_rate {
+	__u64 second; /* of 2^30 ns */
+	__u32 steps, pad;
 };
 
 /* What each program takes, by its own clock: BPF_ENABLE_STATS would time all programs of the machine. */

@@ -412,7 +412,7 @@ def test_completion():
     for words in (("record", "-p", pid), ("record", "--pid", pid), ("--socket", "x", "dump", "-t", "-p", pid)):
         assert pid in complete(*words), words
     assert complete("record", "-f", "p") == {"pprof"}
-    assert complete("record", "-f", "") == {"folded", "html", "speedscope", "firefox", "pprof"}
+    assert complete("record", "-f", "") == {"folded", "html", "speedscope", "firefox", "trace", "pprof"}
     assert complete("render", "-f", "h") == {"html"}
     assert os.path.join(SOURCE_DIR, "README.md") in complete("render", os.path.join(SOURCE_DIR, "READ"))
 

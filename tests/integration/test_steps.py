@@ -2,7 +2,9 @@
 """Steps of a program that knows its own times: how many, how long, and what the slow ones did."""
 import json
 import os
+import signal
 import subprocess
+import time
 
 import test_python
 from harness import (
@@ -219,3 +221,72 @@ def test_a_trace_has_the_times_of_the_profile():
     assert recorded.returncode == 0, recorded.stderr
     refused = run([STAKEOUT, "render", plain, "-f", "trace"])
     assert refused.returncode == 1 and "there are no times in it" in refused.stderr, refused.stderr
+
+
+@timeout(120)
+def test_until_a_step_is_slow():
+    """It waits for one, and keeps the seconds up to it."""
+    target, where = program(30000, 2), temporary_dir()
+    slow = os.path.join(where, "slow.pb.gz")
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    client = spawn(
+        [STAKEOUT, "steps", "-p", target.pid, "--step", "training_step", "--until-slow", "20x", "--last", "3", "--json", "-o", slow],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(5)
+    assert client.poll() is None, client.stderr.read()
+    os.kill(target.pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(target.pid, signal.SIGCONT)
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 0, err
+    said = json.loads(out)
+    assert said["slowest"][0]["ns"] > 1e9 and "a step took" in err, (said["slowest"][0], err)
+    assert "stopped in " in said["slowest"][0]["longer_by"][0]["what"], said["slowest"][0]
+    message = Message(slow)
+    assert 2.9e9 < message.duration_ns < 3.1e9, message.duration_ns
+    assert all(0 < s.labels["time_ns"] <= message.duration_ns for s in message.samples)
+
+
+@timeout(120)
+def test_the_latest_seconds():
+    """A recorder that goes on: what it has of the last two seconds, as a profile and as a time line."""
+    daemon, target, where = Daemon(), program(30000, 2), temporary_dir()
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    attached = run([STAKEOUT, "--socket", daemon.socket, "attach", "-p", target.pid, "--timeline", "--wall", "--step", "training_step"])
+    assert attached.returncode == 0, attached.stderr
+    time.sleep(5)
+    path, trace = os.path.join(where, "last.pb.gz"), os.path.join(where, "last.trace.json")
+    for name in (path, trace):
+        saved = run([STAKEOUT, "--socket", daemon.socket, "profile", "-p", target.pid, "--last", "2", "-o", name])
+        assert saved.returncode == 0, saved.stderr
+    message = Message(path)
+    assert 1.9e9 < message.duration_ns < 2.1e9, message.duration_ns
+    wall = sum(s.wall_ns for s in message.samples if s.labels["tid"] == target.pid)
+    assert 1.6e9 < wall < 2.3e9, wall
+    assert ("steps", -target.pid) in slices_of(trace)
+    # One that keeps no times has no latest seconds.
+    plain = start("split", 60)
+    assert run([STAKEOUT, "--socket", daemon.socket, "attach", "-p", plain.pid]).returncode == 0
+    refused = run([STAKEOUT, "--socket", daemon.socket, "profile", "-p", plain.pid, "--last", "2", "-o", path])
+    assert refused.returncode == 1 and "keeps no times" in refused.stderr, refused.stderr
+
+
+@timeout(120)
+def test_what_is_no_step():
+    """A function that is called all the time is told in part, and others' samples are not lost for it."""
+    daemon, other = Daemon(), start("split", 60)
+    recorded = daemon.request("POST", "/v1/targets", {"pid": other.pid, "rate_hz": 999, "keep": True}, expect=201)
+    target = program(2000000, 0.002)
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    said = run([STAKEOUT, "--socket", daemon.socket, "steps", "-p", target.pid, "--step", "training_step", "-d", "3", "--json"])
+    assert said.returncode == 0, said.stderr
+    steps = json.loads(said.stdout)
+    assert steps["lost"] > 10000 and steps["steps"] <= 5 * 4096, steps
+    stats = daemon.request("GET", f"/v1/targets/{recorded['id']}/stats")
+    assert not any(stats["lost"].values()), stats["lost"]

@@ -334,8 +334,8 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n)
 	return 0;
 }
 
-int engine__profile(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
-		    struct so_error *err)
+int engine__profile(struct engine *engine, uint32_t id, struct caller caller, double last_s, uint8_t **out,
+		    size_t *length, struct so_error *err)
 {
 	uint8_t *copy = NULL;
 
@@ -362,7 +362,7 @@ int engine__threads(struct engine *engine, uint32_t id, pid_t pid, struct caller
 
 	if (!ret && pid && pid != info.pid && pid != engine->child)
 		return so_err(err, -ESRCH, "process %d is none of target %u", pid, id);
-	return engine__profile(engine, id, caller, out, length, err);
+	return engine__profile(engine, id, caller, 0, out, length, err);
 }
 
 int engine__cuda_calls(struct engine *engine, uint32_t id, json_t **out, struct so_error *err)

@@ -172,7 +172,7 @@ static void wrong_usage(void **state)
 		{ "record -p 1 -d 2592001", "duration" },
 		{ "record -p 1 -d ten", "'ten'" },
 		{ "record -p 1 -o _", "--output needs a value" },
-		{ "record -p 1 -f svg", "unknown format 'svg': folded, html, speedscope, firefox or pprof" },
+		{ "record -p 1 -f svg", "unknown format 'svg': folded, html, speedscope, firefox, trace or pprof" },
 		{ "record -p 1 -o flame.svg", "no .svg file" },
 		{ "record -p 1 -o x.folded.gz", "no .gz file" },
 		{ "record -p 1 -o - --stats -", "cannot both" },
