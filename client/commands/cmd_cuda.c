@@ -26,6 +26,7 @@ struct watching {
 	double duration_s;
 	const char *path;
 	double budget_percent;
+	const char *step; /* the function that begins a step; NULL: none */
 	bool children, quiet, all;
 	struct past_options past;
 	struct time_range range; /* of these */
@@ -52,6 +53,8 @@ static int attach(struct watching *w, struct so_error *err)
 					  .children = w->children,
 					  .kernel = true,
 					  .cuda = true,
+					  .timed = w->step != NULL,
+					  .step = w->step,
 					  .cuda_budget_percent = w->budget_percent };
 	struct api_client *api = session__api(w->session);
 	struct target running;
@@ -105,6 +108,8 @@ static int fetch(struct watching *w, struct so_error *err)
 	ret = ret ?: target__cuda(api, w->target.id, &w->answer, err);
 	if (!session__private(w->session))
 		target__detach(api, w->target.id, NULL);
+	if (!ret && w->step && json_integer_value(json_object_get(w->answer, "steps")) < 2)
+		message__note("%s was not seen to be entered twice: there are no calls a step", w->step);
 	return ret;
 }
 
@@ -176,6 +181,8 @@ static int parse(int argc, char **argv, struct watching *w)
 		{ OPTION_ON, 'j', "json", NULL, &w->view.json, "write JSON: all rows, and the figures computed" },
 		{ OPTION_ON, 0, "probes", NULL, &w->view.probes,
 		  "list the probes: file, symbol, place, and why there" },
+		{ OPTION_TEXT, 0, "step", "FUNCTION", &w->step,
+		  "the function that begins a step of the program, as\nstakeout steps has it: calls a step, by kind" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &w->budget_percent,
 		  "what watching may cost of the process's time (3);\n100: no limit, every call is "
 		  "counted" },

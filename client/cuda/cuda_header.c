@@ -33,6 +33,35 @@ static void print_target(const struct cuda_report *report, const struct cuda_sum
 	fprintf(out, ", %" PRIu64 " failed\n", summary->failed);
 }
 
+/*
+ * "a step (of 292): 826 calls; 680 launch, 12.3 ms; 1 sync, 4.50 ms; 3 copy, 62.0 µs". Steps of Python are told only
+ * once the function was seen, so it goes by how many there are a second.
+ */
+static void print_steps(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
+{
+	double steps, calls, ns;
+	char time[CUDA_TEXT_BYTES];
+
+	if (report->steps < 2 || !(report->steps_s > 0))
+		return;
+	steps = (double)(report->steps - 1) / report->steps_s * report->duration_s;
+	fprintf(out, "a step (of %" PRIu64 "): %.4g calls", report->steps, (double)summary->calls / steps);
+	for (enum so_cuda_kind does = 0; does < SO_CUDA_KIND_COUNT; does++) {
+		calls = ns = 0;
+		for (enum so_cuda_kind kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
+			if (so_cuda_kind__does(kind) != does)
+				continue;
+			calls += (double)summary->kind_calls[kind];
+			ns += (double)summary->kind_ns[kind];
+		}
+		if (!calls)
+			continue;
+		cuda_text__time(ns / steps, time);
+		fprintf(out, "; %.3g %s, %s", calls / steps, cuda_names__kind_word(does), time);
+	}
+	fputc('\n', out);
+}
+
 /* Of the kinds that were called. */
 static void print_stack_periods(const struct cuda_watching *watching, const struct cuda_summary *summary, FILE *out)
 {
@@ -299,6 +328,7 @@ void cuda_table__header(const struct cuda_report *report, const struct cuda_summ
 		return;
 	}
 	print_target(report, summary, out);
+	print_steps(report, summary, out);
 	print_cost(report, summary, out);
 	print_missing(report, view, out);
 	print_gpu(report, summary, out);

@@ -289,6 +289,8 @@ static json_t *build(struct answer *a)
 						       (double)(taken->moment.at_ns - taken->moment.begin_ns) / 1e9,
 					       .cpu_s = (double)taken->moment.cpu_ns / 1e9,
 					       .estimated = taken->estimated,
+					       .steps = taken->steps,
+					       .steps_s = (double)taken->steps_ns / 1e9,
 					       .available = json_array_size(taken->libraries) > 0 };
 	_cleanup_(json) json_t *root = so_cuda_row__write(SO_CUDA_ROW_HEAD, &head, a->stored);
 	json_t *by_line = a->brief ? json_array() : lines(a); /* says what is lost */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "daemon/targets/cuda_taken.h"
 #include "daemon/targets/cuda_targets_internal.h"
+#include "daemon/targets/steps.h"
 
 #include <errno.h>
 #include <math.h>
@@ -130,6 +131,7 @@ static int take(struct cuda_targets *c, struct target *t, bool begins, struct cu
 	ret = t->cuda.base ? 0 : cuda_snapshot__merge(taken->calls, w->folded, 0);
 	if (ret)
 		return ret;
+	taken->steps = steps__since(t->of ?: t, taken->moment.begin_ns, &taken->steps_ns);
 	taken->probes = cuda_watch__probes(w);
 	taken->libraries = cuda_watch__libraries(w);
 	taken->problems = cuda_watch__problems(w);

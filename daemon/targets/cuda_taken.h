@@ -11,6 +11,8 @@ struct cuda_taken {
 	struct cuda_line *lines; /* as sampled; in the places that they have in the watch, vacant ones too */
 	size_t n_lines;
 	struct cuda_moment moment;
+	uint64_t steps;                 /* that began meanwhile; 0 also: they are not told */
+	uint64_t steps_ns;              /* from the first to the last of these */
 	bool estimated;                 /* some of its calls were not seen */
 	struct cuda_snapshot *reported; /* `calls`, with times of those that were not timed; NULL: a beginning */
 	json_t *probes, *libraries, *problems, *in_progress;

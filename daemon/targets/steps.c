@@ -41,6 +41,27 @@ void steps__add(struct target *t, const struct stack_sample *sample)
 		t->slow.pending[t->slow.n_pending++] = (struct step_moment){ sample->tid, sample->when_ns };
 }
 
+uint64_t steps__since(const struct target *t, uint64_t since_ns, uint64_t *span_ns)
+{
+	uint64_t n = 0, first = UINT64_MAX, last = 0;
+
+	for (unsigned part = 0; t->info.timed && part < SAMPLES_PARTS; part++) {
+		const struct accumulator *acc = samples__part(&t->samples, part);
+
+		for (size_t i = 0; acc && i < acc->n_counters; i++) {
+			const struct counter *c = &acc->counters[i];
+
+			if (c->kind != SAMPLE_STEP || c->when_ns < since_ns)
+				continue;
+			n += c->count;
+			first = c->when_ns < first ? c->when_ns : first;
+			last = c->when_ns > last ? c->when_ns : last;
+		}
+	}
+	*span_ns = n ? last - first : 0;
+	return n;
+}
+
 static int compare_moments(const void *a, const void *b)
 {
 	const struct step_moment *x = a, *y = b;

@@ -33,6 +33,8 @@ struct step_place {
  */
 int steps__find(pid_t pid, const char *name, struct step_place *place, struct so_error *err);
 
+/* How many of a target's began since then, of those in memory; *span_ns: from the first to the last of them. */
+uint64_t steps__since(const struct target *t, uint64_t since_ns, uint64_t *span_ns);
 /* Whether it is a place in Python: "FILE.py:FUNCTION" or "FILE.py:LINE". */
 bool steps__parse_python(const char *name, struct python_step *out);
 /* For pythons.c, of each code object that a stack of the target's processes shows. */

@@ -42,12 +42,12 @@ struct target_info {
 	enum target_end end;
 	unsigned rate_hz;
 	bool children, kernel, keep;
-	bool wall;          /* its waiting threads are looked at (waits.h) */
-	bool timed;         /* its samples are kept with their times */
+	bool wall;                            /* its waiting threads are looked at (waits.h) */
+	bool timed;                           /* its samples are kept with their times */
 	uint64_t slow_step_ns, usual_step_ns; /* the step that it was ended for, and the 95th percentile; 0: none */
-	double elapsed_s;   /* of sampling */
-	unsigned processes; /* living now */
-	uint64_t samples;   /* drained so far, lost ones included */
+	double elapsed_s;                     /* of sampling */
+	unsigned processes;                   /* living now */
+	uint64_t samples;                     /* drained so far, lost ones included */
 	uint64_t lost;
 	bool hides;          /* some of its processes are not to be seen by the viewer */
 	bool window_carries; /* its open window has samples of a generation that turned old: it is to be taken soon */

@@ -72,8 +72,8 @@ enum so_cuda_sum {
 /* X(type, member, word in JSON, sum), in the order in which they are written. */
 
 /*
- * What stands in the document itself. estimated: some calls were not seen. available: CUDA is loaded. lines_missing:
- * addresses of native code whose source lines there was no time to read.
+ * What stands in the document itself. estimated: some calls were not seen. available: CUDA is loaded. steps: of the
+ * program that began meanwhile, where they are told (.design/steps.md); steps_s: from the first to the last of them. lines_missing: addresses of native code whose source lines there was no time to read.
  */
 #define SO_CUDA_HEAD_ROW(X)                       \
 	X(INTEGER, pid, "pid", LAST)              \
@@ -82,6 +82,8 @@ enum so_cuda_sum {
 	X(SECONDS, cpu_s, "cpu_s", SUM)           \
 	X(FLAG, estimated, "estimated", SUM)      \
 	X(FLAG, available, "available", SUM)      \
+	X(COUNT, steps, "steps", SUM)             \
+	X(SECONDS, steps_s, "steps_s", SUM)       \
 	X(COUNT, lines_missing, "lines_missing", SUM)
 
 #define SO_CUDA_LIBRARY_ROW(X)            \

@@ -2,11 +2,13 @@
 """Steps of a program that knows its own times: how many, how long, and what the slow ones did."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 
 import test_python
+from cuda_targets import go, python_program
 from harness import (
     STAKEOUT,
     Daemon,
@@ -132,10 +134,14 @@ def test_no_such_function():
     assert target.process.poll() is None
 
 
-def python_steps(version, step):
-    """What is said of the last steps, from when the code was first seen; how many the program made since then."""
+def need_watchpoints():
     if "found    hardware watchpoints" not in run([STAKEOUT, "check"]).stdout:
         raise Skip("this machine's watchpoints do not fire")
+
+
+def python_steps(version, step):
+    """What is said of the last steps, from when the code was first seen; how many the program made since then."""
+    need_watchpoints()
     target = Target([test_python.interpreter(version), script("py_steps.py"), "700"], stdin=subprocess.PIPE)
     out, begins = steps_of(target, "--json", step=step)
     said = json.loads(out)
@@ -290,3 +296,20 @@ def test_what_is_no_step():
     assert steps["lost"] > 10000 and steps["steps"] <= 5 * 4096, steps
     stats = daemon.request("GET", f"/v1/targets/{recorded['id']}/stats")
     assert not any(stats["lost"].values()), stats["lost"]
+
+
+@timeout(120)
+def test_cuda_calls_a_step():
+    """Of a training on the stand-in libraries: each of its steps makes the same calls."""
+    need_watchpoints()
+    target = python_program("py_cuda_training.py", 100000)
+    go(target)
+    step = "py_cuda_training.py:iteration"
+    watched = run([STAKEOUT, "cuda", "-p", target.pid, "-d", "5", "--step", step, "--budget", "100"])
+    assert watched.returncode == 0, watched.stderr
+    said = re.search(r"^a step \(of (\d+)\): ([\d.]+) calls; ([\d.]+) launch, .*?; ([\d.]+) device-sync, ", watched.stdout, re.M)
+    assert said and int(said.group(1)) > 50, watched.stdout[:600]
+    for number, true in ((2, 26), (3, 20), (4, 1)):
+        assert abs(float(said.group(number)) / true - 1) < 0.05, said.group(0)
+    none = run([STAKEOUT, "cuda", "-p", target.pid, "-d", "1", "--step", "py_cuda_training.py:no_such"])
+    assert none.returncode == 0 and "no_such was not seen to be entered twice" in none.stderr, none.stderr
