@@ -601,7 +601,10 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 	return account(&sm, sm.u->begin_ns);
 }
 
-/* By slot; the last one is of all. A step may be counted in the wrong second where two CPUs turn it: that is no matter. */
+/*
+ * By slot; the last one is of all. Where CPUs are at it at once, a step may be counted in the wrong second, or one more be
+ * let in: that is no matter.
+ */
 struct so_step_rate step_rates[SO_MAX_SLOTS + 1];
 
 static __always_inline bool is_too_fast(__u32 slot, __u32 most, __u64 second)
@@ -612,7 +615,10 @@ static __always_inline bool is_too_fast(__u32 slot, __u32 most, __u64 second)
 		rate->second = second;
 		rate->steps = 0;
 	}
-	return __sync_fetch_and_add(&rate->steps, 1) >= most;
+	if (rate->steps >= most)
+		return true;
+	__sync_fetch_and_add(&rate->steps, 1); /* its result is of no use before 5.12 */
+	return false;
 }
 
 /* A step of the program begins: counted as a stack of its own, with the time. */

@@ -166,6 +166,41 @@ static __always_inline void end_timed(const struct so_cuda_call *c, __u64 return
 	}
 }
 
+struct so_cuda_call_rate call_rates[SO_CUDA_SLOTS];
+
+/* A call of a time line. Two CPUs may turn the second at once: some calls more are told then. */
+static __noinline int tell_call(struct so_cuda_call *c, __u32 api, __u64 ns)
+{
+	__u64 id = bpf_get_current_pid_tgid(), second = bpf_ktime_get_ns() >> 30;
+	__u32 slot = SO_CUDA_COOKIE_SLOT(c->cookie);
+	struct so_cuda_call_rate *rate = &call_rates[slot & (SO_CUDA_SLOTS - 1)];
+	struct so_call_record *record = NULL;
+
+	if (rate->second != second) {
+		rate->second = second;
+		rate->calls = 0;
+	}
+	__sync_fetch_and_add(&rate->calls, 1);
+	if (rate->calls <= SO_CALLS_A_SECOND)
+		record = bpf_ringbuf_reserve(&stacks, sizeof(*record), 0);
+	if (!record) {
+		__sync_fetch_and_add(&rate->missed, 1);
+		return 0;
+	}
+	record->type = SO_RECORD_CALL;
+	record->slot = slot;
+	record->tgid = id >> 32;
+	record->tid = (__u32)id;
+	record->api = api;
+	record->missed = rate->missed;
+	rate->missed = 0;
+	record->begin_ns = c->begin_ns;
+	record->ns = ns;
+	record->bytes = c->bytes;
+	bpf_ringbuf_submit(record, 0);
+	return 0;
+}
+
 /* return_ns: when the call returned. */
 static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, __u32 api, __u64 ns, __u64 return_ns)
 {
@@ -178,6 +213,8 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 		count_error(c, bpf_get_current_pid_tgid() >> 32, api, code);
 		c->bytes = 0;
 	}
+	if (control_of(c->cookie)->tell_ns && ns >= control_of(c->cookie)->tell_ns)
+		tell_call(c, api, ns);
 	end_timed(c, return_ns);
 	period = stack_period(control_of(c->cookie), kind, ns);
 	if (have_loop && period && (period == 1 || bpf_get_prandom_u32() % period == 0))

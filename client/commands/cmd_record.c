@@ -124,7 +124,7 @@ static int attach(struct recording *recording, double duration_s, struct target 
 		.wall = options->wall,
 		.timed = options->timeline,
 		.step = options->step,
-		.cuda = of_event(recording),
+		.cuda = of_event(recording) || options->cuda,
 		.cuda_budget_percent = recording->options->budget_percent,
 	};
 	_cleanup_(waiting_note) struct waiting_note *note =
@@ -279,6 +279,24 @@ static void say_next(const struct recording *recording)
 	message__note("      stakeout render %s -o %.*s.html", name, stem, name);
 }
 
+/* What the time line lacks of CUDA's calls. */
+static void say_calls(const struct profile *profile)
+{
+	const char *missed = profile__comment(profile, "calls_missed"),
+		   *since = profile__comment(profile, "calls_since_ns");
+
+	if (!profile__comment(profile, "calls"))
+		message__note("no CUDA call that took 50 µs or longer was seen");
+	if (profile__comment(profile, "calls_partial"))
+		message__note("the budget left a part of the CUDA calls untimed: the time line lacks those (--budget "
+			      "100: all)");
+	if (missed)
+		message__note("the time line lacks %s CUDA calls that came too fast", missed);
+	if (since)
+		message__note("only the latest CUDA calls are in the time line, from %.1f s on",
+			      strtod(since, NULL) / 1e9);
+}
+
 /* selected: not more than was asked for. */
 static void say_result(const struct recording *recording, bool selected)
 {
@@ -298,6 +316,8 @@ static void say_result(const struct recording *recording, bool selected)
 		render__summary(recording->profile, recording->stats, stderr, NULL);
 	if (selected && selection__note(recording->profile, &recording->options->render, note, sizeof(note)))
 		message__note("%s", note);
+	if (recording->options->cuda)
+		say_calls(recording->profile);
 	message__note("wrote %s (%llu stack%s)", output__name(recording->output), (unsigned long long)stacks,
 		      stacks == 1 ? "" : "s");
 	say_next(recording);

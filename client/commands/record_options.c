@@ -32,9 +32,10 @@ static int check_event(struct record_options *options, const char *event, const 
 {
 	if (!event && weight)
 		return so_err(err, -EINVAL, "--weight is for the stacks of CUDA calls: it needs --event");
-	if (!event && options->budget_percent > 0)
-		return so_err(err, -EINVAL,
-			      "--budget is for the probes of CUDA calls: it needs --event (for samples: --rate)");
+	if (!event && !options->cuda && options->budget_percent > 0)
+		return so_err(
+			err, -EINVAL,
+			"--budget is for the probes of CUDA calls: it needs --event or --cuda (for samples: --rate)");
 	if (!event)
 		return 0;
 	options->event = so_cuda_event__find(event);
@@ -84,6 +85,8 @@ static int check(struct record_options *options, const char *format, const char 
 		options->timeline = options->wall = true;
 	if (!ret && options->step && !options->timeline)
 		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
+	if (!ret && options->cuda && !options->timeline)
+		return so_err(err, -EINVAL, "--cuda needs --timeline, or a trace: it is about when calls were made");
 	if (!ret && options->timeline && options->format != FORMAT_PPROF && options->format != FORMAT_TRACE)
 		return so_err(err, -EINVAL, "--timeline is for pprof files and traces: only these have times");
 	if (!ret && options->format == FORMAT_PPROF)
@@ -152,13 +155,15 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		  "keep when each sample was, in a pprof file; a trace\nhas times in any case, and wall time" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &options.step,
 		  "with --timeline: the function that is called once a\nstep of the program; for stakeout steps FILE" },
+		{ OPTION_ON, 0, "cuda", NULL, &options.cuda,
+		  "with --timeline, or in a trace: when CUDA calls were\nmade, those that took 50 µs or longer" },
 		{ OPTION_TEXT, 0, "event", "EVENT", &event,
 		  "stacks of CUDA calls instead of samples:\ncuda-launch, cuda-sync, cuda-copy, cuda-alloc,\n"
 		  "cuda-free, cuda-set" },
 		{ OPTION_TEXT, 0, "weight", "WEIGHT", &weight,
 		  "what the stacks of --event count: calls, time on\nthe host in ns, or bytes" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &options.budget_percent,
-		  "what the probes of --event may cost of the process's\ntime (3); 100: no limit" },
+		  "what the probes of --event or --cuda may cost of the\nprocess's time (3); 100: no limit" },
 		{ OPTION_OFF, 0, "no-children", NULL, &options.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &options.kernel, "leave kernel frames out" },
 		{ OPTION_TEXT, 0, "stats", "FILE", &options.stats, "write figures about the recording as JSON" },

@@ -27,6 +27,7 @@ struct record_options {
 	struct render_options render;
 	bool wall;        /* threads that wait as well */
 	bool timeline;    /* samples with their times */
+	bool cuda;        /* and CUDA calls with theirs */
 	const char *step; /* the function that begins a step; NULL: none */
 	bool children, kernel, quiet;
 	enum so_cuda_event event;   /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */

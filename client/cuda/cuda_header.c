@@ -57,7 +57,7 @@ static void print_steps(const struct cuda_report *report, const struct cuda_summ
 		if (!calls)
 			continue;
 		cuda_text__time(ns / steps, time);
-		fprintf(out, "; %.3g %s, %s", calls / steps, cuda_names__kind_word(does), time);
+		fprintf(out, "; %.3g %s, %s", calls / steps, cuda_names__does_word(does), time);
 	}
 	fputc('\n', out);
 }

@@ -2,7 +2,7 @@
 /*
  * A time line in Chrome's trace format (the "Trace Event Format" of the Chromium project), which Perfetto's interface and
  * chrome://tracing open: a track a thread, on it the Python functions as slices made of samples, with what each called
- * and what it waited for as the innermost one; and a track of steps. Only of a profile that keeps times.
+ * and what it waited for as the innermost one; a track of steps, and of each thread's CUDA calls. Only of a profile that keeps times.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,6 +21,8 @@
 #define NAME_BYTES    100
 #define MOST_NS       (INT64_MAX / 4) /* later, or longer, is nothing that was */
 #define STEPS         "stakeout.steps="
+#define CALLS         "stakeout.calls="
+#define CALLS_TRACK   (1 << 23) /* no thread has a number as high */
 
 /* What a thread did for some time, as the samples tell it. */
 struct segment {
@@ -317,6 +319,48 @@ static void write_steps(struct tracer *t, const char *text)
 	}
 }
 
+/* "BEGIN+TOOK[xBYTES]" at *at, which goes behind it and the comma. False: there is none. */
+static bool read_call(const char **at, int64_t *when, int64_t *took, int64_t *bytes)
+{
+	char *end;
+	long long more = strtoll(*at, &end, 10);
+
+	if (end == *at || *end != '+' || more < 0 || __builtin_add_overflow(*when, more, when) || *when >= MOST_NS)
+		return false;
+	*took = strtoll(end + 1, &end, 10);
+	*bytes = *end == 'x' ? strtoll(end + 1, &end, 10) : 0;
+	*at = *end == ',' ? end + 1 : end;
+	return *took > 0 && *took < MOST_NS && *bytes >= 0 && (!*end || *end == ',');
+}
+
+/* A thread's calls of one function, on a track beside the thread's own: theirs are moments, that one's are samples. */
+static void write_calls(struct tracer *t, const char *text)
+{
+	int64_t pid, tid, when = 0, took, bytes;
+	const char *list = strchr(text, ':'), *name;
+	char track[48];
+	int at = 0;
+
+	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 "/%n", &pid, &tid, &at) != 2 || !at || tid < 0 ||
+	    tid >= CALLS_TRACK || text + at > list)
+		return;
+	name = text + at;
+	t->pid = pid;
+	t->tid = CALLS_TRACK + tid;
+	snprintf(track, sizeof(track), "CUDA calls of %" PRId64, tid);
+	name_track(t, track, strlen(track));
+	for (const char *c = list + 1; *c && read_call(&c, &when, &took, &bytes);) {
+		begin_event(t);
+		fputs("{\"ph\":\"X\",\"name\":", t->out);
+		json_text__write(t->out, name, (size_t)(list - name));
+		fprintf(t->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":%.1f,\"dur\":%.1f", t->pid, t->tid,
+			(double)when / 1e3, (double)took / 1e3);
+		if (bytes)
+			fprintf(t->out, ",\"args\":{\"bytes\":%" PRId64 "}", bytes);
+		fputc('}', t->out);
+	}
+}
+
 static bool has_times(const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_samples; i++)
@@ -342,6 +386,8 @@ int render__trace(const struct profile *profile, const struct render_options *op
 	for (size_t i = 0; !ret && i < profile->n_comments; i++)
 		if (!strncmp(profile->comments[i], STEPS, strlen(STEPS)))
 			write_steps(&t, profile->comments[i] + strlen(STEPS));
+		else if (!strncmp(profile->comments[i], CALLS, strlen(CALLS)))
+			write_calls(&t, profile->comments[i] + strlen(CALLS));
 	fputs("\n]}\n", out);
 	intern__clear(&t.names);
 	if (ret)

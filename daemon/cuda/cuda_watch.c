@@ -41,6 +41,7 @@ static void prepare(struct cuda_watch *w)
 	memset(control->segment, 0, sizeof(control->segment));
 	for (unsigned i = 0; i < SO_CUDA_UNITS; i++)
 		control->since_ns[i] = w->begin_ns;
+	control->tell_ns = 0;
 	cuda_watch_set_stacks(w);
 	control->on = 1;
 }
@@ -72,6 +73,11 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	prepare(w);
 	*out = TAKE_PTR(w);
 	return 0;
+}
+
+void cuda_watch__tell_calls(struct cuda_watch *w, uint64_t ns)
+{
+	cuda_probes__control(w->probes, w->slot)->tell_ns = ns;
 }
 
 void cuda_watch__stop(struct cuda_watch *w)

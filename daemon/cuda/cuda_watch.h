@@ -171,6 +171,10 @@ int cuda_watch__cut(struct cuda_watch *watch, struct cuda_snapshot **out);
 /* {"installed", "kind", ...} and the list of libraries with their probes, as in .design/cuda.md. New references. */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 /* What the probes cost since the watch began, in percent of the target's time. */
+/* Each call that takes so long is told by itself (struct so_call_record); 0: none. */
+void cuda_watch__tell_calls(struct cuda_watch *watch, uint64_t ns);
+/* Whether each call is timed now: no unit that has calls is on a lower rung. */
+bool cuda_watch__times_all(const struct cuda_watch *watch);
 double cuda_watch__overhead(const struct cuda_watch *watch);
 json_t *cuda_watch__libraries(const struct cuda_watch *watch);
 json_t *cuda_watch__problems(const struct cuda_watch *watch);

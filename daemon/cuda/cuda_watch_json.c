@@ -70,7 +70,7 @@ static json_t *rungs(const struct cuda_watch *w)
 }
 
 /* The lowest rung of a unit that has calls; nested ones do not matter. */
-static const char *state_of(const struct cuda_watch *w)
+static enum cuda_rung lowest_rung(const struct cuda_watch *w)
 {
 	enum cuda_rung lowest = CUDA_RUNG_FULL;
 
@@ -78,6 +78,18 @@ static const char *state_of(const struct cuda_watch *w)
 		if (w->hits_per_s[i] > w->nested_per_s[i] && w->ladder.rung[i] > lowest)
 			lowest = w->ladder.rung[i];
 	}
+	return lowest;
+}
+
+bool cuda_watch__times_all(const struct cuda_watch *w)
+{
+	return lowest_rung(w) == CUDA_RUNG_FULL;
+}
+
+static const char *state_of(const struct cuda_watch *w)
+{
+	enum cuda_rung lowest = lowest_rung(w);
+
 	return lowest == CUDA_RUNG_FULL && w->stacks.fewer ? "fewer-stacks" : cuda_ladder__word(lowest);
 }
 

@@ -82,7 +82,8 @@ uint64_t engine_cpu_ns(struct engine *e);
 struct engine_snapshot {
 	struct target *held; /* its files stay; NULL: figures alone */
 	struct target_info info;
-	struct accumulator acc; /* a copy, or the figures of one */
+	struct accumulator acc;  /* a copy, or the figures of one */
+	struct call_times calls; /* a copy */
 	uint64_t begin_ns, begin_wall_ns, duration_ns, period_ns, attach_ns, cpu_ns_before;
 	unsigned seen_processes;
 	struct so_slot slot;

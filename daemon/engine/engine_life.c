@@ -137,6 +137,8 @@ static void end_view(struct engine *e, struct target *view)
 	views__end(&view->samples);
 	targets__stacks_moved(&e->targets);
 	view->info.state = TARGET_ENDED;
+	if (call_times__copy(&view->of->calls, view->begin_ns, &view->calls))
+		view->calls.gone_ns = view->end_ns;
 	process_label_table__copy(&view->of->labels, &view->labels);
 	thread_names__copy(&view->of->thread_names, &view->thread_names);
 	viewers__keep(view);
@@ -239,6 +241,7 @@ void engine_free_target(struct target *t)
 	thread_names__release(&t->thread_names);
 	u64_table__release(&t->hidden);
 	cuda_targets__free_target(t);
+	call_times__release(&t->calls);
 	free(t);
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/engine/words.h"
 #include "daemon/profile/profile_wall.h"
+#include "stakeout/cuda_names.h"
 
 static int add_comment(struct profile_builder *b, const char *key, const char *word, uint64_t value)
 {
@@ -133,6 +134,75 @@ static int add_steps(struct profile_builder *b, const struct engine_snapshot *s)
 	return ret;
 }
 
+static int compare_calls(const void *a, const void *b)
+{
+	const struct call_time *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	if (x->api != y->api)
+		return x->api < y->api ? -1 : 1;
+	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+}
+
+/* "PID/TID/NAME:" and of each call: when it began, in ns since the one before; "+" how long it took; "x" its bytes. */
+static int add_calls_of_api(struct profile_builder *b, const struct call_time *calls, size_t n, uint64_t begin_ns)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	uint64_t before = begin_ns;
+
+	if (!out)
+		return -ENOMEM;
+	fprintf(out, "%u/%u/%s:", calls[0].tgid, calls[0].tid, cuda_names__api(calls[0].api));
+	for (size_t i = 0; i < n; i++) {
+		uint64_t end = calls[i].begin_ns + calls[i].ns;
+		uint64_t begin = calls[i].begin_ns > before ? calls[i].begin_ns : before;
+
+		fprintf(out, "%s%" PRIu64 "+%" PRIu64, i ? "," : "", begin - before, end - begin);
+		if (calls[i].bytes)
+			fprintf(out, "x%" PRIu64, calls[i].bytes);
+		before = begin;
+	}
+	return fclose(out) ? -ENOMEM : profile_builder__comment(b, "calls", text);
+}
+
+/* What a time line lacks is said as well: calls that were not timed, that were too many, and the oldest. */
+static int add_calls(struct profile_builder *b, const struct engine_snapshot *s)
+{
+	const struct call_times *all = &s->calls;
+	_cleanup_free_ struct call_time *calls = calloc(all->n + 1, sizeof(*calls));
+	uint64_t missed = 0;
+	uint32_t unused;
+	size_t n = 0;
+	int ret = 0;
+
+	if (!calls)
+		return -ENOMEM;
+	for (size_t i = 0; i < all->n; i++) {
+		const struct call_time *call = &all->ring[i];
+
+		if (call->begin_ns + call->ns <= s->begin_ns || u64_table__get(&s->hidden, call->tgid, &unused))
+			continue;
+		missed += call->missed;
+		calls[n++] = *call;
+	}
+	qsort(calls, n, sizeof(*calls), compare_calls);
+	if (missed)
+		ret = add_comment(b, "calls_missed", NULL, missed);
+	if (!ret && all->gone_ns > s->begin_ns)
+		ret = add_comment(b, "calls_since_ns", NULL, all->gone_ns - s->begin_ns);
+	if (!ret && all->partial_ns > s->begin_ns)
+		ret = add_comment(b, "calls_partial", NULL, 1);
+	for (size_t i = 0, end; !ret && i < n; i = end) {
+		for (end = i + 1; end < n && calls[end].tid == calls[i].tid && calls[end].api == calls[i].api;)
+			end++;
+		ret = add_calls_of_api(b, calls + i, end - i, s->begin_ns);
+	}
+	return ret;
+}
+
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length)
 {
 	bool wall = s->info.wall;
@@ -163,6 +233,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 		ret = add_comment(b, "wall.lost_ns", NULL, s->wall_lost_ns);
 	ret = ret ?: add_comments(b, s);
 	ret = ret ?: add_steps(b, s);
+	ret = ret || !s->info.timed ? ret : add_calls(b, s);
 	return ret ?: profile_builder__finish(b, out, length);
 }
 

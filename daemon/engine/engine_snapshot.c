@@ -74,7 +74,8 @@ static int take_locked(struct engine *e, uint32_t id, struct caller caller, stru
 	ret = viewers__hidden_from(t, caller, &s->hidden);
 	if (ret == -EPERM)
 		return so_err(err, ret, "target %u is shown to root alone", id);
-	if (ret || samples__copy(&t->samples, &s->acc))
+	if (ret || samples__copy(&t->samples, &s->acc) ||
+	    call_times__copy(&target__proper(t)->calls, t->begin_ns, &s->calls))
 		return so_err(err, -ENOMEM, "out of memory");
 	engine_fill_snapshot(t, s);
 	engine_hold_snapshot(t, s);
@@ -97,6 +98,7 @@ int engine_take_snapshot(struct engine *e, uint32_t id, struct caller caller, st
 void engine_release_snapshot(struct engine *e, struct engine_snapshot *s)
 {
 	accumulator__release(&s->acc);
+	call_times__release(&s->calls);
 	process_label_table__release(&s->labels);
 	thread_names__release(&s->thread_names);
 	u64_table__release(&s->hidden);

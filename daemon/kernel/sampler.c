@@ -50,12 +50,15 @@ static int on_stack(void *context, void *data, size_t size)
 	struct sampler *s = context;
 	const struct so_stack_record *r = data;
 	const struct so_raw_record *raw = data;
+	const struct so_call_record *call = data;
 
 	if (size >= sizeof(*r) && r->type == SO_RECORD_STACK &&
 	    size >= sizeof(*r) + 8ull * (r->n_user + r->n_kernel + r->n_python * SO_PYTHON_WORDS))
 		s->handlers.stack(s->handlers.context, r, (const uint64_t *)(r + 1));
 	else if (size >= sizeof(*raw) && raw->type == SO_RECORD_RAW)
 		s->handlers.raw(s->handlers.context, raw);
+	else if (size >= sizeof(*call) && call->type == SO_RECORD_CALL)
+		s->handlers.call(s->handlers.context, call);
 	return 0;
 }
 

@@ -28,6 +28,7 @@ struct sampler_handlers {
 	void *context;
 	void (*stack)(void *context, const struct so_stack_record *record, const uint64_t *frames);
 	void (*raw)(void *context, const struct so_raw_record *record);
+	void (*call)(void *context, const struct so_call_record *record);
 	void (*event)(void *context, const struct so_event *event);
 	void (*count)(void *context, const struct so_count_key *key, const struct so_count *count);
 };

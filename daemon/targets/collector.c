@@ -86,6 +86,16 @@ static void on_raw(void *context, const struct so_raw_record *record)
 	c->n_waiting++;
 }
 
+static void on_call(void *context, const struct so_call_record *record)
+{
+	struct collector *c = context;
+	struct target *t = targets__of_slot(c->life.targets, record->slot);
+
+	/* What is left of the slot's target before is none of this one's. */
+	if (t && record->begin_ns >= t->begin_ns)
+		call_times__add(&t->calls, record);
+}
+
 static void on_event(void *context, const struct so_event *event)
 {
 	struct collector *c = context;
@@ -96,6 +106,7 @@ static void on_event(void *context, const struct so_event *event)
 const struct sampler_handlers collector_handlers = {
 	.stack = on_stack,
 	.raw = on_raw,
+	.call = on_call,
 	.event = on_event,
 	.count = on_count,
 };

@@ -144,6 +144,14 @@ static void request_scan(void *context, struct process *p)
 		scan_queue__request(c->scans, p->tgid, 0);
 }
 
+/* A time line's calls are told by themselves. */
+static void tell_calls(struct target *t, uint64_t now)
+{
+	cuda_watch__tell_calls(t->cuda.watch, t->info.timed ? CALL_TIMES_TELL_NS : 0);
+	if (t->info.timed && !cuda_watch__times_all(t->cuda.watch))
+		t->calls.partial_ns = now;
+}
+
 int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_percent, struct so_error *err)
 {
 	struct target *proper = t->of ?: t;
@@ -162,6 +170,7 @@ int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_
 	if (ret)
 		return so_err(err, ret, "cannot watch CUDA calls: %s", strerror(-ret));
 	proper->cuda.users++;
+	tell_calls(proper, clock__now_ns());
 	return 0;
 }
 
@@ -356,6 +365,7 @@ uint64_t cuda_targets__tick(struct cuda_targets *c, uint64_t now)
 			c->threads_ns = now;
 		}
 		at = cuda_watch__tick(t->cuda.watch, now);
+		tell_calls(t, now);
 		fold_threads(c, t, now);
 		if (at < next)
 			next = at;

@@ -201,7 +201,7 @@ bool targets__use_rate(const struct targets *ts, unsigned rate_hz)
 
 size_t target__bytes(const struct target *t)
 {
-	return samples__bytes(&t->samples) + target_cuda__bytes(&t->cuda);
+	return samples__bytes(&t->samples) + target_cuda__bytes(&t->cuda) + call_times__bytes(&t->calls);
 }
 
 size_t targets__bytes(const struct targets *ts)

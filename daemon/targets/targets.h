@@ -3,6 +3,7 @@
 #ifndef STAKEOUT_TARGETS_H
 #define STAKEOUT_TARGETS_H
 
+#include "daemon/targets/call_times.h"
 #include "daemon/targets/cuda_targets.h"
 #include "daemon/targets/pythons.h"
 #include "daemon/targets/target_info.h"
@@ -84,7 +85,8 @@ struct target {
 	struct python_step python_step;
 	bool tells_python_steps; /* it is this one's, or this view's */
 	struct slow_watch slow;
-	bool reads_old; /* file_life.c: calls still work on it that began before files were looked at */
+	struct call_times calls; /* of its processes; a view's own once it has ended */
+	bool reads_old;          /* file_life.c: calls still work on it that began before files were looked at */
 	bool window_cuda, window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */
 	/* Each for the part that its header names. */
 	struct samples samples;

@@ -207,6 +207,14 @@ struct so_cuda_control {
 	__u32 segment[SO_CUDA_UNITS];
 	/* CLOCK_MONOTONIC. Of a call that was entered before, the return is not seen: its probe had gone. */
 	__u64 since_ns[SO_CUDA_UNITS];
+	/* Each call that takes so long is told by itself, with its time (struct so_call_record); 0: none. */
+	__u64 tell_ns;
+};
+
+/* Of calls that are told by themselves, by slot. */
+struct so_cuda_call_rate {
+	__u64 second; /* of 2^30 ns */
+	__u32 calls, missed;
 };
 
 /*

@@ -138,7 +138,22 @@ struct so_count {
 enum so_record_type {
 	SO_RECORD_STACK = 1, /* struct so_stack_record */
 	SO_RECORD_RAW = 2,   /* struct so_raw_record */
+	SO_RECORD_CALL = 3,  /* struct so_call_record */
 };
+
+/* A CUDA call that took long, of a process that is SO_PROCESS_TIMED (so_cuda_control.tell_ns). */
+struct so_call_record {
+	__u32 type;
+	__u32 slot;
+	__u32 tgid, tid;
+	__u32 api;    /* enum so_cuda_api */
+	__u32 missed; /* others of the slot before it, that came too fast or for which the ring had no room */
+	__u64 begin_ns, ns;
+	__u64 bytes;
+};
+
+/* Calls a second that are told, of one target. */
+#define SO_CALLS_A_SECOND 2048
 
 /*
  * A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, then

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import time
 
@@ -307,9 +308,37 @@ def test_cuda_calls_a_step():
     step = "py_cuda_training.py:iteration"
     watched = run([STAKEOUT, "cuda", "-p", target.pid, "-d", "5", "--step", step, "--budget", "100"])
     assert watched.returncode == 0, watched.stderr
-    said = re.search(r"^a step \(of (\d+)\): ([\d.]+) calls; ([\d.]+) launch, .*?; ([\d.]+) device-sync, ", watched.stdout, re.M)
+    said = re.search(r"^a step \(of (\d+)\): ([\d.]+) calls; ([\d.]+) launch, .*?; ([\d.]+) sync, ", watched.stdout, re.M)
     assert said and int(said.group(1)) > 50, watched.stdout[:600]
     for number, true in ((2, 26), (3, 20), (4, 1)):
         assert abs(float(said.group(number)) / true - 1) < 0.05, said.group(0)
     none = run([STAKEOUT, "cuda", "-p", target.pid, "-d", "1", "--step", "py_cuda_training.py:no_such"])
     assert none.returncode == 0 and "no_such was not seen to be entered twice" in none.stderr, none.stderr
+
+
+@timeout(120)
+def test_cuda_calls_in_the_time_line():
+    """Each wait for the device, once a step, with its own time; and what a daemon's recorder has of them."""
+    need_watchpoints()
+    target = python_program("py_cuda_training.py", 100000)
+    go(target)
+    trace = os.path.join(temporary_dir(), "calls.trace.json")
+    step = "py_cuda_training.py:iteration"
+    asked = ["--cuda", "--budget", "100", "--step", step]
+    recorded = run([STAKEOUT, "record", "-p", target.pid, "-d", "4", "-o", trace, *asked])
+    assert recorded.returncode == 0, recorded.stderr
+    events = json.load(open(trace))["traceEvents"]
+    calls = [e for e in events if e["tid"] > 1 << 23 and e["ph"] == "X"]
+    steps = [e for e in events if e["tid"] == -target.pid and e["ph"] == "X"]
+    waits = sorted((e["ts"], e["dur"]) for e in calls if e["name"] == "cudaStreamSynchronize")
+    assert len(steps) > 100 and waits, recorded.stderr
+    # Between the first step that was seen and the last one.
+    inside = [w for w in waits if steps[0]["ts"] <= w[0] < steps[-1]["ts"] + steps[-1]["dur"]]
+    assert abs(len(inside) - len(steps)) <= 1, (len(inside), len(steps))
+    assert all(ts + dur <= following for (ts, dur), (following, _) in zip(waits, waits[1:]))
+    assert 2900 < statistics.median(dur for _, dur in waits) < 4500
+    assert all(e["dur"] >= 50 for e in calls)
+    names = {e["args"]["name"] for e in events if e["ph"] == "M" and e["tid"] > 1 << 23}
+    assert names == {"CUDA calls of %d" % target.pid}
+    refused = run([STAKEOUT, "record", "-p", target.pid, "--cuda", "-f", "folded"])
+    assert refused.returncode == 2 and "--cuda needs --timeline" in refused.stderr, refused.stderr
