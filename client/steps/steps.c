@@ -54,7 +54,7 @@ static int read_begins(struct steps *s, const char *text)
 
 	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 ":", &s->pid, &s->tid) != 2)
 		return -EINVAL;
-	s->begins = calloc(n, sizeof(*s->begins));
+	s->begins = calloc(n + 1, sizeof(*s->begins));
 	if (!s->begins)
 		return -ENOMEM;
 	for (const char *c = list + 1; *c && at < n;) {
@@ -124,9 +124,21 @@ static void fill_figures(struct steps *s)
 	}
 }
 
+/* It may never end, as one that waits for another rank. */
+static void add_current(struct steps *s)
+{
+	int64_t end = s->profile->duration_ns, begin = s->begins[s->n];
+
+	s->n_all = s->n;
+	if (end >= MOST_NS || end - begin <= s->sorted[s->n - 1])
+		return;
+	s->ns[s->n_all++] = end - begin;
+	s->begins[s->n_all] = end;
+}
+
 static int measure(struct steps *s)
 {
-	s->ns = calloc(s->n, sizeof(*s->ns));
+	s->ns = calloc(s->n + 1, sizeof(*s->ns));
 	s->sorted = calloc(s->n, sizeof(*s->sorted));
 	if (!s->ns || !s->sorted)
 		return -ENOMEM;
@@ -135,6 +147,7 @@ static int measure(struct steps *s)
 	memcpy(s->sorted, s->ns, s->n * sizeof(*s->sorted));
 	qsort(s->sorted, s->n, sizeof(*s->sorted), compare_ns);
 	fill_figures(s);
+	add_current(s);
 	return 0;
 }
 
@@ -160,12 +173,12 @@ static void choose_slow(struct comparing *c)
 {
 	struct steps *s = c->s;
 
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < s->n_all; i++)
 		s->n_twice += s->ns[i] > 2 * s->quantiles[0].ns;
-	while (s->n_slow < STEPS_COMPARED && s->n_slow < s->n) {
+	while (s->n_slow < STEPS_COMPARED && s->n_slow < s->n_all) {
 		size_t best = SIZE_MAX;
 
-		for (size_t i = 0; i < s->n; i++)
+		for (size_t i = 0; i < s->n_all; i++)
 			if (!c->slow_of[i] && (best == SIZE_MAX || s->ns[i] > s->ns[best]))
 				best = i;
 		if (best == SIZE_MAX || (s->n_slow >= STEPS_SLOWEST && s->ns[best] <= 2 * s->quantiles[0].ns))
@@ -178,9 +191,9 @@ static void choose_slow(struct comparing *c)
 /* The step in which that was; SIZE_MAX: before the first, or after the last. */
 static size_t step_at(const struct steps *s, int64_t when)
 {
-	size_t low = 0, high = s->n;
+	size_t low = 0, high = s->n_all;
 
-	if (when < s->begins[0] || when >= s->begins[s->n])
+	if (when < s->begins[0] || when >= s->begins[s->n_all])
 		return SIZE_MAX;
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
@@ -241,7 +254,7 @@ static int add_sample(struct comparing *c, const struct profile_sample *sample)
 		add_to_step(c, step, what, (double)sample->value_ns);
 		return 0;
 	}
-	for (; step < s->n && s->begins[step] < end; step++) {
+	for (; step < s->n_all && s->begins[step] < end; step++) {
 		int64_t from = begin > s->begins[step] ? begin : s->begins[step],
 			to = end < s->begins[step + 1] ? end : s->begins[step + 1];
 
@@ -289,7 +302,7 @@ static int compare_steps(struct steps *s)
 	struct comparing c = { .s = s, .low_ns = s->sorted[s->n / 4], .high_ns = s->sorted[s->n * 3 / 4] };
 	int ret = 0;
 
-	c.slow_of = calloc(s->n + 1, 1);
+	c.slow_of = calloc(s->n_all + 1, 1);
 	if (!c.slow_of)
 		return -ENOMEM;
 	choose_slow(&c);

@@ -25,10 +25,11 @@ struct slow_step {
 struct steps {
 	const struct profile *profile;
 	int64_t pid, tid;
-	int64_t *begins; /* of n + 1: the last is where the last step ends */
-	int64_t *ns;     /* durations */
-	int64_t *sorted;
-	size_t n;
+	int64_t *begins;  /* of n_all + 1: the last is where the last step ends */
+	int64_t *ns;      /* durations */
+	int64_t *sorted;  /* of whole ones */
+	size_t n;         /* whole steps */
+	size_t n_all;     /* one more, where at the profile's end one is under way for longer than any took */
 	unsigned threads; /* that have steps; these are of the one with most */
 	struct steps_quantile quantiles[STEPS_QUANTILES];
 	size_t histogram[STEPS_HISTOGRAM];

@@ -22,13 +22,20 @@ static double median_ns(const struct steps *s)
 	return (double)s->quantiles[0].ns;
 }
 
+/* One that is under way at the end took at least that long. */
+static bool is_whole(const struct steps *s, const struct slow_step *slow)
+{
+	return slow->number < s->n;
+}
+
 /* "largest: step 350 took 64.1 ms, 16.0 × the median: 60.0 ms sleep in slow_read (loop.c:8)" */
 static void print_verdict(const struct steps *s, FILE *out)
 {
 	const struct slow_step *slow = &s->slow[0];
 	char text[CUDA_TEXT_BYTES], more[CUDA_TEXT_BYTES];
 
-	fprintf(out, "slowest: step %zu took %s, %.1f × the median", slow->number, time_text((double)slow->ns, text),
+	fprintf(out, "slowest: step %zu %s %s, %.1f × the median", slow->number,
+		is_whole(s, slow) ? "took" : "was under way at the end, for", time_text((double)slow->ns, text),
 		median_ns(s) > 0 ? (double)slow->ns / median_ns(s) : 0);
 	if (slow->n_more) {
 		fprintf(out, ": %s more ", time_text(slow->more[0].ns, more));
@@ -97,8 +104,9 @@ static void print_slow(const struct steps *s, const struct slow_step *slow, FILE
 {
 	char text[CUDA_TEXT_BYTES];
 
-	fprintf(out, "%8zu  %8.2f s  %9s  %8.1f  ", slow->number, (double)s->begins[slow->number] / 1e9,
-		time_text((double)slow->ns, text), median_ns(s) > 0 ? (double)slow->ns / median_ns(s) : 0);
+	fprintf(out, "%8zu  %8.2f s %s%9s  %8.1f  ", slow->number, (double)s->begins[slow->number] / 1e9,
+		is_whole(s, slow) ? " " : ">", time_text((double)slow->ns, text),
+		median_ns(s) > 0 ? (double)slow->ns / median_ns(s) : 0);
 	for (size_t i = 0; i < slow->n_more; i++) {
 		fprintf(out, "%s%s ", i ? "; " : "", time_text(slow->more[i].ns, text));
 		summary__print_name(intern__key(&s->doings, slow->more[i].what),
@@ -157,8 +165,9 @@ static json_t *slow_json(const struct steps *s, const struct slow_step *slow)
 		json_array_append_new(more, json_pack("{s:f, s:o}", "ns", slow->more[i].ns, "what",
 						      json_stringn(intern__key(&s->doings, slow->more[i].what),
 								   intern__length(&s->doings, slow->more[i].what))));
-	return json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)slow->number, "begin_ns",
-			 (json_int_t)s->begins[slow->number], "ns", (json_int_t)slow->ns, "longer_by", more);
+	return json_pack("{s:I, s:I, s:I, s:b, s:o}", "step", (json_int_t)slow->number, "begin_ns",
+			 (json_int_t)s->begins[slow->number], "ns", (json_int_t)slow->ns, "whole", is_whole(s, slow),
+			 "longer_by", more);
 }
 
 static json_t *cause_json(const struct steps *s, const struct step_cause *cause)

@@ -229,13 +229,15 @@ static uint64_t last_seen(const struct waits *w, const struct waiting_thread *th
 
 /*
  * Not with what the kernel side knows of a look that is still being taken in. A process that executes another program
- * is not looked at until its mappings are read. since_ns: a thread that was not met from then on has ended.
+ * is not looked at until its mappings are read. since_ns: a thread that was not met from then on has ended. now_ns: or
+ * when the target ended; what the kernel side knows may be later.
  */
-static void settle_thread(struct waits *w, struct target *t, struct waiting_thread *thread, uint64_t since_ns)
+static void settle_thread(struct waits *w, struct target *t, struct waiting_thread *thread, uint64_t since_ns,
+			  uint64_t now_ns)
 {
 	const struct process *p = process_table__find(w->parts.processes, (pid_t)thread->tgid);
-	uint64_t now_ns = clock__now_ns(), seen_ns;
 	struct so_looked known;
+	uint64_t seen_ns;
 
 	seen_ns = last_seen(w, thread, &known);
 	if (seen_ns < since_ns && (!p || p->gone || p->run)) {
@@ -245,9 +247,9 @@ static void settle_thread(struct waits *w, struct target *t, struct waiting_thre
 	}
 	if (known.switches != thread->switches)
 		return;
-	waiting_thread__went_on(t, thread, seen_ns);
+	waiting_thread__went_on(t, thread, seen_ns < now_ns ? seen_ns : now_ns);
 	/* Where it has run since, its next look takes back what was too much. */
-	if (thread->state == WAITING_WAITS && now_ns - seen_ns < 2 * MEAN_NS)
+	if (thread->state == WAITING_WAITS && now_ns < seen_ns + 2 * MEAN_NS)
 		waiting_thread__went_on(t, thread, now_ns);
 }
 
@@ -256,7 +258,7 @@ static void settle_living(void *context, struct target *t, struct waiting_thread
 {
 	struct waits *w = context;
 
-	settle_thread(w, t, thread, w->look_before_ns);
+	settle_thread(w, t, thread, w->look_before_ns, clock__now_ns());
 	/* One that waits on since before its interpreter was found is in no record again. */
 	if (!thread->ended)
 		thread_namer__seen(w->parts.namer, t, (pid_t)thread->tgid, thread->tid, thread->comm);
@@ -310,7 +312,7 @@ static void end_thread(void *context, struct target *t, struct waiting_thread *t
 
 	if (t != e->target)
 		return;
-	settle_thread(e->waits, t, thread, e->waits->last_look_ns);
+	settle_thread(e->waits, t, thread, e->waits->last_look_ns, e->now_ns);
 	if (!thread->ended)
 		waiting_threads__end(e->waits->threads, t, thread, e->now_ns);
 	thread_looks__forget(e->waits->looks, thread->tid);

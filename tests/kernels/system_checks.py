@@ -145,8 +145,8 @@ class Answers:
 
 
 def counts(folded):
-    """{stack: samples}"""
-    rows = (line.rpartition(" ") for line in folded.splitlines())
+    """{stack: samples}; without the note of what part of the history it is."""
+    rows = (line.rpartition(" ") for line in folded.splitlines() if "from the history: " not in line)
     return {stack: int(n) for stack, _, n in rows}
 
 
