@@ -315,7 +315,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 	if (!control->on || SO_CUDA_COOKIE_GENERATION(cookie) != control->generation)
 		return 1;
 	unit = unit_of(call);
-	if (call < SO_CUDA_API_COUNT && control->off[unit])
+	if (call < SO_CUDA_API_COUNT && (control->on != SO_CUDA_ON || control->off[unit]))
 		return 1;
 	draw = bpf_get_prandom_u32() % SO_CUDA_TIMED_ONE_IN;
 	timed = !draw || !control->counted[unit];

@@ -206,9 +206,9 @@ int cuda_calibration__run(struct cuda_probes *probes, struct cuda_prices *out)
 	ret = ret ?: cuda_probes__attach_places(probes, getpid(), fd, &places, &link);
 	if (ret)
 		return ret;
-	control->on = 1;
+	control->on = SO_CUDA_ON;
 	ret = measure(probes, plain, &prices);
-	control->on = 0;
+	control->on = SO_CUDA_OFF;
 	cuda_probes__forget(probes, is_own, NULL);
 	if (!ret)
 		*out = prices;

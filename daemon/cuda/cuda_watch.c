@@ -43,7 +43,7 @@ static void prepare(struct cuda_watch *w)
 		control->since_ns[i] = w->begin_ns;
 	control->tell_ns = 0;
 	cuda_watch_set_stacks(w);
-	control->on = 1;
+	control->on = SO_CUDA_NAMES;
 }
 
 int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_percent, struct cuda_watch **out)
@@ -75,6 +75,18 @@ int cuda_watch__new(struct cuda_probes *probes, uint32_t slot, double budget_per
 	return 0;
 }
 
+void cuda_watch__count(struct cuda_watch *w)
+{
+	struct so_cuda_control *control = cuda_probes__control(w->probes, w->slot);
+
+	w->begin_ns = w->checked_ns = w->decided_ns = w->accounted_ns = w->settled_ns = clock__now_ns();
+	for (unsigned i = 0; i < SO_CUDA_UNITS; i++)
+		control->since_ns[i] = w->begin_ns;
+	for (size_t i = 0; i < w->n_processes; i++)
+		w->processes[i].cpu_ns = cuda_watch_cpu_of(&w->processes[i]);
+	control->on = SO_CUDA_ON;
+}
+
 void cuda_watch__tell_calls(struct cuda_watch *w, uint64_t ns)
 {
 	cuda_probes__control(w->probes, w->slot)->tell_ns = ns;
@@ -82,7 +94,7 @@ void cuda_watch__tell_calls(struct cuda_watch *w, uint64_t ns)
 
 void cuda_watch__stop(struct cuda_watch *w)
 {
-	cuda_probes__control(w->probes, w->slot)->on = 0;
+	cuda_probes__control(w->probes, w->slot)->on = SO_CUDA_OFF;
 }
 
 static bool takes(void *context, uint32_t tgid)
@@ -95,7 +107,7 @@ void cuda_watch__free(struct cuda_watch *w)
 	if (!w)
 		return;
 	if (w->probes)
-		cuda_probes__control(w->probes, w->slot)->on = 0;
+		cuda_probes__control(w->probes, w->slot)->on = SO_CUDA_OFF;
 	for (size_t i = 0; i < w->n_mapped; i++)
 		release_mapped(&w->mapped[i]);
 	if (w->probes && w->n_processes)

@@ -171,6 +171,11 @@ int cuda_watch__cut(struct cuda_watch *watch, struct cuda_snapshot **out);
 /* {"installed", "kind", ...} and the list of libraries with their probes, as in .design/cuda.md. New references. */
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 /* What the probes cost since the watch began, in percent of the target's time. */
+/*
+ * From here on calls count. Before, the probes of libraries that are mapped already are placed, of PyTorch thousands in a
+ * second or two: what some of them saw meanwhile is of no known time.
+ */
+void cuda_watch__count(struct cuda_watch *watch);
 /* Each call that takes so long is told by itself (struct so_call_record); 0: none. */
 void cuda_watch__tell_calls(struct cuda_watch *watch, uint64_t ns);
 /* Whether each call is timed now: no unit that has calls is on a lower rung. */

@@ -217,6 +217,7 @@ static int begin(struct engine *e, struct target *t, double duration_s, struct s
 		return ret;
 	t->begin_ns = clock__now_ns();
 	t->begin_wall_ns = clock__read_ns(CLOCK_REALTIME);
+	cuda_targets__count(t);
 	if (duration_s > 0)
 		t->deadline_ns = t->begin_ns + (uint64_t)(duration_s * 1e9);
 	process_table__each(e->processes, t->slot, activate, e);

@@ -162,8 +162,10 @@ int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_
 		proper->cuda.stacks.max_bytes = TARGET_CUDA_STACK_BYTES;
 		ret = cuda_watch__new(c->probes, proper->slot, budget_percent, &proper->cuda.watch);
 		/* The libraries of a target that is sampled already. */
-		if (!ret && proper->info.state == TARGET_SAMPLING)
+		if (!ret && proper->info.state == TARGET_SAMPLING) {
+			cuda_watch__count(proper->cuda.watch);
 			process_table__each(c->processes, proper->slot, request_scan, c);
+		}
 	}
 	if (!ret && t->of)
 		ret = cuda_taken__begin(c, t, &t->cuda.base);
@@ -172,6 +174,12 @@ int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_
 	proper->cuda.users++;
 	tell_calls(proper, clock__now_ns());
 	return 0;
+}
+
+void cuda_targets__count(struct target *t)
+{
+	if (t->cuda.watch)
+		cuda_watch__count(t->cuda.watch);
 }
 
 static void forget_names(void *context, struct process *p)

@@ -55,6 +55,8 @@ void cuda_targets__free(struct cuda_targets *c);
 int cuda_targets__load(struct cuda_targets *c, struct so_error *err);
 /* After a drain, so that what the slot's target before left is gone. */
 int cuda_targets__begin(struct cuda_targets *c, struct target *t, double budget_percent, struct so_error *err);
+/* Its sampling begins: calls count from here on. Those of a target that is sampled already count from its beginning. */
+void cuda_targets__count(struct target *t);
 /* No call counts from here on, so that the drain that follows has the lines of all that were counted. */
 void cuda_targets__stop(struct target *t);
 void cuda_targets__end(struct cuda_targets *c, struct target *t);

@@ -189,9 +189,15 @@ struct so_cuda_call {
 	__u64 own_ns;     /* what the probes have added to the call's time so far */
 };
 
+enum so_cuda_on {
+	SO_CUDA_OFF,   /* nothing counts, and nothing is written */
+	SO_CUDA_NAMES, /* kernels' names are told; no call counts yet */
+	SO_CUDA_ON,
+};
+
 /* What the daemon decides, by target slot; changes take effect at once. */
 struct so_cuda_control {
-	__u32 on;                 /* 0: nothing counts, and nothing is written */
+	__u32 on;                 /* enum so_cuda_on */
 	__u32 generation;         /* probes of others do not count (SO_CUDA_COOKIE_GENERATION) */
 	__u32 off[SO_CUDA_UNITS]; /* not 0: calls of the unit do not count now */
 	__u32 counted
