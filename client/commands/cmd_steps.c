@@ -13,6 +13,7 @@
 #include "client/session/output.h"
 #include "client/session/profile_file.h"
 #include "client/session/session.h"
+#include "client/steps/step_phases.h"
 #include "client/steps/steps.h"
 #include "profile/profile.h"
 
@@ -31,6 +32,8 @@ struct steps_request {
 	bool as_json;
 	const char *until_slow; /* as it is given; NULL: for a time */
 	double factor, last_s;  /* of it */
+	struct option_texts phase_words;
+	struct phases *phases; /* NULL: none */
 };
 
 /* Where nobody has said what a step is, and the program is none of PyTorch's. */
@@ -80,7 +83,7 @@ static int look(const struct globals *globals, const struct steps_request *reque
 	return ret ?: profile__read(bytes, length, out, err);
 }
 
-static int print(const struct steps *steps, bool as_json, struct so_error *err)
+static int print(const struct steps *steps, const struct phases *phases, bool as_json, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open("-", &output, err);
@@ -90,10 +93,13 @@ static int print(const struct steps *steps, bool as_json, struct so_error *err)
 		return ret;
 	if (!as_json) {
 		steps__print(steps, output__file(output));
+		if (step_phases__print(steps, phases, output__file(output)))
+			return so_err(err, -ENOMEM, "out of memory");
 		return output__commit(output, err);
 	}
 	json = steps__json(steps);
-	if (!json || json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
+	if (!json || json_object_set_new(json, "phases", step_phases__json(steps, phases)) ||
+	    json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
 		ret = so_err(err, -ENOMEM, "out of memory");
 	json_decref(json);
 	if (!ret)
@@ -116,7 +122,7 @@ static int run(const struct globals *globals, const struct steps_request *reques
 		       "(CPython "
 		       "3.11 and later) not by this name: FILE.py:FUNCTION or FILE.py:LINE, of a line in the loop",
 		       request->step, request->duration_s);
-	return ret ?: print(steps, request->as_json, err);
+	return ret ?: print(steps, request->phases, request->as_json, err);
 }
 
 static int check(const struct steps_request *request, struct so_error *err)
@@ -163,6 +169,8 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		  "instead of -d: wait until a step takes so many times\nthe 95th percentile (2), or is under way for "
 		  "so long" },
 		{ OPTION_DURATION, 0, "last", "SECONDS", &request.last_s, "with --until-slow: what led to it (30)" },
+		{ OPTION_TEXTS, 0, "phase", "NAME=PATTERN", &request.phase_words,
+		  "what a step spends under the functions that match this\nregular expression; may be repeated" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.keep, "keep what was recorded, as pprof with times" },
 		{ OPTION_ON, 0, "json", NULL, &request.as_json, "as JSON" },
 		{ OPTION_END },
@@ -182,11 +190,13 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (check(&request, &err) || check_factor(&request, &err)) {
+	if (check(&request, &err) || check_factor(&request, &err) ||
+	    phases__new(request.phase_words.list, request.phase_words.n, &request.phases, &err)) {
 		message__error("%s (see stakeout steps --help)", err.text);
 		return STATUS_USAGE;
 	}
 	interrupt__install();
 	ret = run(globals, &request, &err);
+	phases__free(request.phases);
 	return ret ? running__end(ret, &err) : STATUS_DONE;
 }

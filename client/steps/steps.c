@@ -234,34 +234,69 @@ static int what_of(struct comparing *c, const struct profile_sample *sample, uin
 	return ret < 0 ? ret : 0;
 }
 
-/* A sample of one that ran is of a moment, all else lasted. */
-static int add_sample(struct comparing *c, const struct profile_sample *sample)
+static bool is_moment(const struct profile_sample *sample)
 {
-	const struct steps *s = c->s;
-	bool moment = !sample->state || !*sample->state || !strcmp(sample->state, "running");
-	int64_t begin = sample->time_ns, end = begin + (moment ? 1 : sample->value_ns);
-	size_t step = step_at(s, begin < s->begins[0] ? s->begins[0] : begin);
-	uint32_t what;
-	int ret;
+	return !sample->state || !*sample->state || !strcmp(sample->state, "running");
+}
 
-	/* That another thread waits, it does for longer in any longer step. */
-	if (step == SIZE_MAX || end <= s->begins[0] || (!moment && sample->tid != s->tid))
-		return 0;
-	ret = what_of(c, sample, &what);
-	if (ret)
-		return ret;
-	if (moment) {
-		add_to_step(c, step, what, (double)sample->value_ns);
-		return 0;
+/* The first step that the sample touches; SIZE_MAX: none. A sample of one that ran is of a moment, all else lasted. */
+static size_t first_step(const struct steps *s, const struct profile_sample *sample, int64_t *end)
+{
+	int64_t begin = sample->time_ns;
+
+	*end = begin + (is_moment(sample) ? 1 : sample->value_ns);
+	return *end <= s->begins[0] ? SIZE_MAX : step_at(s, begin < s->begins[0] ? s->begins[0] : begin);
+}
+
+bool steps__takes(const struct steps *s, const struct profile_sample *sample)
+{
+	return sample->time_ns && sample->time_ns < MOST_NS && sample->value_ns < MOST_NS && sample->pid == s->pid &&
+	       !(sample->state && !strcmp(sample->state, "idle"));
+}
+
+void steps__divide(const struct steps *s, const struct profile_sample *sample, steps_take *take, void *context)
+{
+	int64_t begin = sample->time_ns, end;
+	size_t step = first_step(s, sample, &end);
+
+	if (step != SIZE_MAX && is_moment(sample)) {
+		take(context, step, (double)sample->value_ns, true);
+		return;
 	}
 	for (; step < s->n_all && s->begins[step] < end; step++) {
 		int64_t from = begin > s->begins[step] ? begin : s->begins[step],
 			to = end < s->begins[step + 1] ? end : s->begins[step + 1];
 
 		if (to > from)
-			add_to_step(c, step, what, (double)(to - from));
+			take(context, step, (double)(to - from), false);
 	}
-	return 0;
+}
+
+struct adding {
+	struct comparing *comparing;
+	uint32_t what;
+};
+
+static void add_to_sums(void *context, size_t step, double ns, bool ran)
+{
+	struct adding *a = context;
+
+	add_to_step(a->comparing, step, a->what, ns);
+}
+
+static int add_sample(struct comparing *c, const struct profile_sample *sample)
+{
+	struct adding adding = { .comparing = c };
+	int64_t end;
+	int ret;
+
+	/* That another thread waits, it does for longer in any longer step. */
+	if (first_step(c->s, sample, &end) == SIZE_MAX || (!is_moment(sample) && sample->tid != c->s->tid))
+		return 0;
+	ret = what_of(c, sample, &adding.what);
+	if (!ret)
+		steps__divide(c->s, sample, add_to_sums, &adding);
+	return ret;
 }
 
 static void insert(struct slow_step *slow, uint32_t what, double ns)
@@ -309,11 +344,8 @@ static int compare_steps(struct steps *s)
 	for (size_t i = 0; i < s->n; i++)
 		c.n_typical += !c.slow_of[i] && s->ns[i] >= c.low_ns && s->ns[i] <= c.high_ns;
 	for (size_t i = 0; !ret && i < s->profile->n_samples; i++) {
-		const struct profile_sample *sample = &s->profile->samples[i];
-
-		if (sample->time_ns && sample->time_ns < MOST_NS && sample->value_ns < MOST_NS &&
-		    sample->pid == s->pid && !(sample->state && !strcmp(sample->state, "idle")))
-			ret = add_sample(&c, sample);
+		if (steps__takes(s, &s->profile->samples[i]))
+			ret = add_sample(&c, &s->profile->samples[i]);
 	}
 	if (!ret)
 		tell_differences(&c);

@@ -41,6 +41,12 @@ struct steps {
 	size_t n_twice; /* steps of more than twice the median, compared or not */
 };
 
+/* Whether it is of the steps' process, of a known time, and no thread of a pool that has no work. */
+bool steps__takes(const struct steps *steps, const struct profile_sample *sample);
+/* Tells the steps in which the sample was, and for how long in each; ran: it is one of a thread that ran, and of a moment. */
+typedef void steps_take(void *context, size_t step, double ns, bool ran);
+void steps__divide(const struct steps *steps, const struct profile_sample *sample, steps_take *take, void *context);
+
 #define STEPS_CAUSES 5
 
 /* What slow steps did for longer than others, most of all. */

@@ -92,10 +92,19 @@ size_t phases__count(const struct phases *phases)
 	return phases ? phases->n : 0;
 }
 
-/* By line: does its function match? NULL: out of memory. */
-static bool *match_lines(const struct phase *phase, const struct scope *scope, const struct names *functions)
+const char *phases__name(const struct phases *phases, size_t i)
 {
-	const struct profile *profile = scope->profile;
+	return phases->list[i].name;
+}
+
+const char *phases__pattern(const struct phases *phases, size_t i)
+{
+	return phases->list[i].pattern;
+}
+
+/* functions: those without a name match nothing; NULL: all may. */
+static bool *match_lines(const struct phase *phase, const struct profile *profile, const struct names *functions)
+{
 	bool *matches = calloc(profile->n_lines + 1, sizeof(*matches));
 	/* Lines of one function follow each other mostly. */
 	const struct profile_line *last = NULL;
@@ -104,7 +113,7 @@ static bool *match_lines(const struct phase *phase, const struct scope *scope, c
 	for (size_t i = 0; matches && i < profile->n_lines; i++) {
 		const struct profile_line *line = &profile->lines[i];
 
-		if (functions->of_line[i] == NAMES_NONE)
+		if (functions && functions->of_line[i] == NAMES_NONE)
 			continue;
 		if (!last || last->function != line->function || last->filename != line->filename ||
 		    last->mapping != line->mapping)
@@ -113,6 +122,11 @@ static bool *match_lines(const struct phase *phase, const struct scope *scope, c
 		matches[i] = matched;
 	}
 	return matches;
+}
+
+bool *phases__lines(const struct phases *phases, size_t i, const struct profile *profile)
+{
+	return match_lines(&phases->list[i], profile, NULL);
 }
 
 struct matched {
@@ -229,7 +243,7 @@ int phases__measure(const struct phases *phases, size_t i, const struct scope *s
 {
 	const struct phase *phase = &phases->list[i];
 	size_t n = functions->texts.n_keys;
-	_cleanup_free_ bool *matches = match_lines(phase, scope, functions);
+	_cleanup_free_ bool *matches = match_lines(phase, scope->profile, functions);
 	_cleanup_free_ struct matched *by_name = calloc(n + 1, sizeof(*by_name));
 
 	if (!matches || !by_name)

@@ -24,6 +24,10 @@ int phases__new(const char *const *words, size_t n, struct phases **out, struct 
 void phases__free(struct phases *phases);
 CLEANUP_DEFINE(struct phases *, phases, phases__free)
 size_t phases__count(const struct phases *phases);
+const char *phases__name(const struct phases *phases, size_t i);
+const char *phases__pattern(const struct phases *phases, size_t i);
+/* By line of the profile: does its function match phase i? The caller's; NULL: no memory. */
+bool *phases__lines(const struct phases *phases, size_t i, const struct profile *profile);
 
 struct phase_result {
 	const char *name, *pattern;

@@ -261,6 +261,34 @@ def test_until_a_step_is_slow():
 
 
 @timeout(120)
+def test_phases_of_a_step():
+    """What a step spends under functions: waits as they were, what runs by samples, within the interval."""
+    phases = {
+        "wait": "^(read_batch|take_lock|launch_slowly)$",
+        "read": "^read_batch$",
+        "compute": "^compute$",
+        # Its last call is a jump: it is on no stack then.
+        "all": "^(training_step|collect_garbage|take_lock|read_batch|launch_slowly)$",
+        "none": "^no_such",
+    }
+    out, begins = steps_of(program(800, 4, 40), "--json", *(w for p in phases.items() for w in ("--phase", "=".join(p))))
+    said = json.loads(out)
+    mean = (begins[-1] - begins[0]) / (len(begins) - 1)
+    by_name = {phase["name"]: phase for phase in said["phases"]}
+    assert list(by_name) == list(phases) and by_name["read"]["pattern"] == "^read_batch$", by_name
+    # Of a hundred steps one reads, one waits for the lock and one sleeps, 40 ms each.
+    # On a busy machine it is longer, until it gets a CPU again.
+    assert 0.39e6 < by_name["read"]["ns"] < 1.5e6, by_name["read"]
+    assert 1.17e6 < by_name["wait"]["ns"] < 4.5e6 and 39e6 < by_name["wait"]["p99_ns"] < 120e6, by_name["wait"]
+    assert abs(by_name["all"]["share"] - 1) < 0.05 and abs(by_name["all"]["ns"] / mean - 1) < 0.05, (by_name["all"], mean)
+    # It is what is left, and the intervals are two in twenty too narrow at most.
+    rest = mean - by_name["wait"]["ns"]
+    compute = by_name["compute"]
+    assert abs(compute["ns"] - rest) < max(3 * compute["interval_ns"], 0.05 * mean), (compute, rest)
+    assert compute["p99_ns"] is None and by_name["none"]["ns"] == 0, by_name
+
+
+@timeout(120)
 def test_a_step_that_does_not_end():
     """It is among the slowest, and in no count."""
     target, where = program(30000, 2), temporary_dir()
