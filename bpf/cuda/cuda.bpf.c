@@ -25,10 +25,10 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define SAME_ENTRY_NS  5000  /* between two probes on one entry, at most */
-#define JUMP_NS        50000 /* between a function's entry and that of the one that it only jumps to */
-#define MAX_PROGRAM_NS 8000  /* what is longer was interrupted */
-#define NOT_READY      600   /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
+#define SAME_ENTRY_NS  5000     /* between two probes on one entry, at most */
+#define JUMP_NS        20000000 /* to the entry of the one that it only jumps to; it may lose its CPU there */
+#define MAX_PROGRAM_NS 8000     /* what is longer was interrupted */
+#define NOT_READY      600      /* cudaErrorNotReady, CUDA_ERROR_NOT_READY: what a query says of work that goes on */
 
 static __always_inline void count_error(const struct so_cuda_call *c, __u32 tgid, __u32 api, __u32 code)
 {
