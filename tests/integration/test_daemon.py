@@ -238,7 +238,7 @@ def test_corrupt_cache_is_rebuilt():
             with open(path, "wb") as f:
                 f.write(damage(content))
         daemon = Daemon("--cache-dir", cache)
-        recording = daemon.record(target.pid, duration=1).check_complete()
+        recording = daemon.record(target.pid, duration=1).check_complete(least=20)
         inside = recording.count("main", "split_bag", "split_kernel")
         assert inside > recording.samples / 2, f"damage {number}: {recording.examples('')}"
         assert daemon.stop() == 0, daemon.log()
