@@ -166,9 +166,22 @@ static __always_inline void end_timed(const struct so_cuda_call *c, __u64 return
 	}
 }
 
-struct so_cuda_call_rate call_rates[SO_CUDA_SLOTS];
+struct so_cuda_call_rate call_rates[SO_CUDA_SLOTS], all_calls;
 
-/* A call of a time line. Two CPUs may turn the second at once: some calls more are told then. */
+/* Two CPUs may turn the second at once: some calls more are let in then. */
+static __always_inline bool is_too_fast(struct so_cuda_call_rate *rate, __u32 most, __u64 second)
+{
+	if (rate->second != second) {
+		rate->second = second;
+		rate->calls = 0;
+	}
+	if (rate->calls >= most)
+		return true;
+	__sync_fetch_and_add(&rate->calls, 1);
+	return false;
+}
+
+/* A call of a time line. */
 static __noinline int tell_call(struct so_cuda_call *c, __u32 api, __u64 ns)
 {
 	__u64 id = bpf_get_current_pid_tgid(), second = bpf_ktime_get_ns() >> 30;
@@ -176,12 +189,7 @@ static __noinline int tell_call(struct so_cuda_call *c, __u32 api, __u64 ns)
 	struct so_cuda_call_rate *rate = &call_rates[slot & (SO_CUDA_SLOTS - 1)];
 	struct so_call_record *record = NULL;
 
-	if (rate->second != second) {
-		rate->second = second;
-		rate->calls = 0;
-	}
-	__sync_fetch_and_add(&rate->calls, 1);
-	if (rate->calls <= SO_CALLS_A_SECOND)
+	if (!is_too_fast(rate, SO_CALLS_A_SECOND, second) && !is_too_fast(&all_calls, SO_ALL_CALLS_A_SECOND, second))
 		record = bpf_ringbuf_reserve(&stacks, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&rate->missed, 1);

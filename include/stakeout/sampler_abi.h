@@ -152,8 +152,9 @@ struct so_call_record {
 	__u64 bytes;
 };
 
-/* Calls a second that are told, of one target. */
-#define SO_CALLS_A_SECOND 2048
+/* Calls a second that are told, of one target and of all. */
+#define SO_CALLS_A_SECOND     2048
+#define SO_ALL_CALLS_A_SECOND 8192
 
 /*
  * A stack not sent before in this window: this header, then n_user user frames, then n_kernel kernel frames, then
