@@ -84,6 +84,7 @@ def check_not_seen(mode, owner):
     wait = f"while ! [ -e {path}.go ]; do :; done"
     target = start_as(MALLORY, ["sh", "-c", f"echo ready; {wait}; {path} 600 >/dev/null; true"])
     made = json.loads(ask(daemon, "POST", "/v1/targets", {"pid": target.pid, "rate_hz": 999, "keep": True}))
+    wait_until(lambda: daemon.request("GET", f"/v1/targets/{made['id']}")["samples"] > 20, "samples of the shell")
     with stopped(daemon):
         with open(path + ".go", "wb"):
             pass
