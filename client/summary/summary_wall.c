@@ -10,6 +10,8 @@
 #include "profile/wall_states.h"
 #include "stakeout/array.h"
 
+#define POINTS 16 /* in a time that a thread had the lock, at which it is asked who waited */
+
 static int sums__add(struct sums *sums, const uint32_t *key, size_t n, const struct share *share)
 {
 	uint32_t number;
@@ -97,7 +99,7 @@ static bool is_in_own_code(const struct profile *profile, const struct profile_s
 
 static int add_sample(struct summary_wall *w, const struct profile_sample *sample, const struct share *share)
 {
-	uint32_t state = *sample->state ? (uint32_t)wall_state__index(sample->state) : 0, thread, line;
+	uint32_t state = *sample->state ? (uint32_t)wall_state__index(sample->state) : 0, thread = 0, line = 0;
 	bool idle = !strcmp(wall_states[state], "idle");
 	enum part part = part_of(state);
 	int ret = line_number(w, sample, &line);
@@ -120,6 +122,118 @@ static int add_sample(struct summary_wall *w, const struct profile_sample *sampl
 	if (!ret && sample->gil == PROFILE_GIL_HELD)
 		ret = sums__add(&w->holders, &line, 1, share);
 	return ret;
+}
+
+/* Begins and ends of waits for the GIL, each in the order of process and time. */
+struct moment {
+	int64_t pid, when;
+};
+
+struct gil_waits {
+	struct moment *begins, *ends;
+	size_t n;
+};
+
+static int compare_moments(const void *a, const void *b)
+{
+	const struct moment *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->when > y->when) - (x->when < y->when);
+}
+
+/* How many of the process are not later than that. */
+static size_t until(const struct moment *all, size_t n, struct moment last)
+{
+	size_t first = 0, low, high;
+	struct moment before = { last.pid, INT64_MIN };
+	const struct moment *sought[] = { &before, &last };
+
+	for (unsigned i = 0; i < 2; i++) {
+		for (low = 0, high = n; low < high;) {
+			size_t middle = low + (high - low) / 2;
+
+			if (compare_moments(&all[middle], sought[i]) <= 0)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (!i)
+			first = low;
+	}
+	return low - first;
+}
+
+static int find_gil_waits(const struct summary_wall *w, struct gil_waits *out)
+{
+	const struct profile *profile = w->scope->profile;
+	struct share share;
+
+	out->begins = calloc(profile->n_samples + 1, sizeof(*out->begins));
+	out->ends = calloc(profile->n_samples + 1, sizeof(*out->ends));
+	if (!out->begins || !out->ends)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_samples; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
+
+		if (!sample->time_ns || strcmp(sample->state, "gil") || !scope__share_any(w->scope, sample, &share))
+			continue;
+		out->begins[out->n] = (struct moment){ sample->pid, sample->time_ns };
+		out->ends[out->n++] = (struct moment){ sample->pid, sample->time_ns + (int64_t)share.ns };
+	}
+	qsort(out->begins, out->n, sizeof(*out->begins), compare_moments);
+	qsort(out->ends, out->n, sizeof(*out->ends), compare_moments);
+	return 0;
+}
+
+/*
+ * How many waited while a thread had the lock: at the moment of a sample that ran, else on average from when it was seen
+ * there first to the last.
+ */
+static double waited_meanwhile(const struct gil_waits *waits, const struct profile_sample *sample, double ns)
+{
+	bool moment = !*sample->state || !strcmp(sample->state, "running");
+	unsigned points = moment ? 1 : POINTS;
+	size_t sum = 0;
+
+	for (unsigned i = 0; i < points; i++) {
+		int64_t after = moment ? 0 : (int64_t)(ns * (i + 0.5) / points);
+		struct moment now = { sample->pid, sample->time_ns + after };
+
+		sum += until(waits->begins, waits->n, now) - until(waits->ends, waits->n, now);
+	}
+	return (double)sum / points;
+}
+
+/* Each sample of a holder stands for its period, in which so many others waited. */
+static int weigh_holders(struct summary_wall *w)
+{
+	const struct profile *profile = w->scope->profile;
+	struct gil_waits waits = { .n = 0 };
+	int ret = find_gil_waits(w, &waits);
+
+	for (size_t i = 0; ret >= 0 && i < profile->n_samples; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
+		struct share share;
+		uint32_t line;
+
+		if (!sample->time_ns || sample->gil != PROFILE_GIL_HELD || !scope__share_any(w->scope, sample, &share))
+			continue;
+		w->timed = true;
+		share.ns *= waited_meanwhile(&waits, sample, share.ns);
+		ret = line_number(w, sample, &line);
+		if (ret >= 0)
+			ret = sums__add(&w->blocking, &line, 1, &share);
+	}
+	free(waits.begins);
+	free(waits.ends);
+	return ret < 0 ? ret : 0;
+}
+
+const struct sums *summary_wall__blamed(const struct summary_wall *w)
+{
+	return w->timed ? &w->blocking : &w->holders;
 }
 
 static void find_leading_waits(struct summary_wall *w)
@@ -186,6 +300,8 @@ int summary_wall__new(const struct scope *scope, struct summary_wall **out)
 	for (size_t i = 0; !ret && i < scope->profile->n_samples; i++)
 		if (scope__share_any(scope, &scope->profile->samples[i], &share))
 			ret = add_sample(w, &scope->profile->samples[i], &share);
+	if (ret >= 0)
+		ret = weigh_holders(w);
 	if (ret < 0)
 		return ret;
 	find_leading_waits(w);
@@ -203,6 +319,7 @@ void summary_wall__free(struct summary_wall *w)
 	sums__clear(&w->waits);
 	sums__clear(&w->of_threads);
 	sums__clear(&w->holders);
+	sums__clear(&w->blocking);
 	sums__clear(&w->spins);
 	intern__clear(&w->texts);
 	intern__clear(&w->thread_ids);
@@ -297,11 +414,13 @@ json_t *summary_wall__json(const struct summary_wall *w)
 	for (size_t i = 0; order && i < w->waits.keys.n_keys; i++)
 		json_array_append_new(waits, wait_json(w, sums__key(&w->waits, order[i]), &w->waits.shares[order[i]]));
 	free(order);
-	order = sums__sorted(&w->holders);
+	order = sums__sorted(summary_wall__blamed(w));
 	for (size_t i = 0; order && i < w->holders.keys.n_keys; i++)
-		json_array_append_new(holders, json_pack("{s:o, s:o}", "line",
-							 text_json(&w->texts, sums__key(&w->holders, order[i])[0]),
-							 "wall_s", seconds(&w->holders.shares[order[i]])));
+		json_array_append_new(holders,
+				      json_pack("{s:o, s:o, s:o}", "line",
+						text_json(&w->texts, sums__key(&w->holders, order[i])[0]), "wall_s",
+						seconds(&w->holders.shares[order[i]]), "others_waited_s",
+						w->timed ? seconds(&w->blocking.shares[order[i]]) : json_null()));
 	free(order);
 	return json_pack("{s:o, s:o, s:o, s:o}", "states", states, "threads", threads, "waits", waits, "gil_holders",
 			 holders);

@@ -34,6 +34,8 @@ struct summary_wall {
 	struct sums of_threads;   /* thread, state, line */
 	struct sums spins;        /* the same, of lines that run until the GPU has done something */
 	struct sums holders;      /* line */
+	struct sums blocking;     /* the same line: what others waited for the GIL while it had it; needs times */
+	bool timed;               /* the profile keeps times */
 	struct intern thread_ids; /* pid, tid */
 	struct wall_thread *threads;
 	size_t thread_capacity;
@@ -48,6 +50,11 @@ static inline const uint32_t *sums__key(const struct sums *sums, size_t i)
 	return intern__key(&sums->keys, i);
 }
 
+/*
+ * Of the lines that held the GIL, what tells which of them kept others from it: how long these waited meanwhile, or, where
+ * the profile has no times, how long it was held. Both have the same lines at the same places.
+ */
+const struct sums *summary_wall__blamed(const struct summary_wall *w);
 /* Their indices, the largest first; NULL: no memory. */
 size_t *sums__sorted(const struct sums *sums);
 /* "python3-12/34 (loader-3)"; without a name by what it was started to do: "python3-12/34 (producer)". */

@@ -228,7 +228,7 @@ static void print_cause(const struct summary_wall *w, size_t thread, uint32_t st
 			FILE *out)
 {
 	static const char *const others[] = { "lock", "pipe", "poll", "child", "io-net" };
-	_cleanup_free_ size_t *order = sums__sorted(&w->holders);
+	_cleanup_free_ size_t *order = sums__sorted(summary_wall__blamed(w));
 
 	if (is_any_of(state, others, sizeof(others) / sizeof(others[0]))) {
 		print_meanwhile(w, thread, share->ns, out);
@@ -322,10 +322,10 @@ static void print_waits(const struct summary_wall *w, FILE *out)
 			plural((int64_t)(n - w->scope->style->top)));
 }
 
-/* Whoever has the lock keeps the others from it: by how long each line had it. */
+/* Whoever has the lock keeps the others from it: by how long these waited, or how long each line had it. */
 static void print_holders(const struct summary_wall *w, FILE *out)
 {
-	_cleanup_free_ size_t *order = sums__sorted(&w->holders);
+	_cleanup_free_ size_t *order = sums__sorted(summary_wall__blamed(w));
 	struct share held = { 0 };
 
 	if (!(w->gil.ns > 0) || !order)
@@ -335,12 +335,18 @@ static void print_holders(const struct summary_wall *w, FILE *out)
 	summary__title(w->scope, "Who held the GIL", out);
 	fprintf(out, "threads waited %.2f s for the GIL, which these lines held (%.2f s in all):\n", w->gil.ns / 1e9,
 		held.ns / 1e9);
+	if (w->timed)
+		fprintf(out, "  held  [95 %% interval]    held s  others waited s meanwhile\n");
+	else if (w->holders.keys.n_keys > 1)
+		fprintf(out, "(whether just then somebody waited needs times: record --wall --timeline)\n");
 	for (size_t i = 0; i < w->holders.keys.n_keys && i < TOP_HOLDERS; i++) {
 		const struct share *share = &w->holders.shares[order[i]];
 		char interval[32];
 
 		summary__interval(w->scope->profile, share->samples, held.samples, interval);
 		fprintf(out, "%5.1f %%  %-15s  %8.2f  ", summary__percent(share, &held), interval, share->ns / 1e9);
+		if (w->timed)
+			fprintf(out, "%15.2f  ", w->blocking.shares[order[i]].ns / 1e9);
 		print_text(&w->texts, sums__key(&w->holders, order[i])[0], out);
 		fputc('\n', out);
 	}

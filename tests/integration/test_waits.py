@@ -267,6 +267,32 @@ def test_gil_holder():
     assert "for the GIL, which these lines held" in text, text
 
 
+def test_gil_by_turns():
+    """With times it is known for which line the others waited, here for the one that has the lock for a third of the time."""
+    target = start_script("py_gil_by_turns.py")
+    path = os.path.join(temporary_dir(), "turns.pb.gz")
+
+    def recorded(*options):
+        done = run([STAKEOUT, "record", "-q", "--wall", "-p", target.pid, "-d", "6", "-o", path, *options])
+        assert done.returncode == 0, done.stderr
+        wall = json.loads(run([STAKEOUT, "summary", path, "--json"]).stdout)["wall"]
+        return wall, run([STAKEOUT, "summary", path]).stdout
+
+    wall, text = recorded("--timeline")
+    rows = wall["gil_holders"]
+    held, waited = ({name: sum(r[key] for r in rows if r["line"].startswith(name)) for name in ("alone", "crowd")}
+                    for key in ("wall_s", "others_waited_s"))
+    [gil] = [s["wall_s"] for s in wall["states"] if s["state"] == "gil"]
+    assert rows[0]["line"].startswith("crowd ") and held["crowd"] < held["alone"], rows
+    assert waited["crowd"] > 0.9 * (waited["crowd"] + waited["alone"]), waited
+    # All that waited did so for somebody.
+    assert gil > 3 and 0.75 * gil < waited["crowd"] < 1.25 * gil, (waited, gil)
+    assert "others waited s meanwhile" in text, text
+    wall, text = recorded()
+    assert wall["gil_holders"][0]["line"].startswith("alone ") and wall["gil_holders"][0]["others_waited_s"] is None, wall
+    assert "needs times: record --wall --timeline" in text, text
+
+
 def test_places():
     """Each of them with its line."""
     found = watch("places")
