@@ -6,7 +6,7 @@
 #include "client/steps/steps.h"
 #include "client/summary/summary_phases.h"
 
-/* A phase's time is what its thread waited there, exactly, and one period for each sample of it running. */
+/* A phase's time is what its thread waited there, as looks found it, and one period for each sample of it running. */
 struct step_phase {
 	const char *name, *pattern; /* the phases' */
 	double ns;                  /* a whole step, on average, */

@@ -279,7 +279,8 @@ def test_phases_of_a_step():
     # Of a hundred steps one reads, one waits for the lock and one sleeps, 40 ms each.
     # On a busy machine it is longer, until it gets a CPU again.
     assert 0.39e6 < by_name["read"]["ns"] < 1.5e6, by_name["read"]
-    assert 1.17e6 < by_name["wait"]["ns"] < 4.5e6 and 39e6 < by_name["wait"]["p99_ns"] < 120e6, by_name["wait"]
+    # Of one wait, what is before the first look may be in another place: 10 ms, on a busy machine more.
+    assert 1.17e6 < by_name["wait"]["ns"] < 4.5e6 and 25e6 < by_name["wait"]["p99_ns"] < 120e6, by_name["wait"]
     whole = by_name["all"]
     assert abs(whole["ns"] - mean) < 3 * whole["interval_ns"] + 0.02 * mean, (whole, mean)
     assert abs(whole["share"] / (whole["ns"] / mean) - 1) < 0.01, (whole, mean)

@@ -185,6 +185,7 @@ static void as_text(void **state)
 		      " 12.0 %  [10.1, 14.2]         6.00  lock in consume (loop.py:12)\n"
 		      "  3.0 %  [ 2.1,  4.3]         1.50  gil in consume (loop.py:12)\n"
 		      "threads waited 1.50 s for the GIL, which these lines held (12.50 s in all):\n"
+		      "(whether just then somebody waited needs times: record --wall --timeline)\n"
 		      " 80.0 %  [74.6, 84.5]        10.00  hold (slow.py:40)\n"
 		      " 20.0 %  [15.5, 25.4]         2.50  consume (loop.py:12)\n");
 	free(text);
