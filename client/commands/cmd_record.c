@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* stakeout record: attach, wait, write. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -385,10 +384,18 @@ static int record_once(struct recording *recording, struct so_error *err)
 	return ret;
 }
 
+/* One that has ended and waits for its parent has no arguments any more. */
+static bool has_ended(pid_t pid)
+{
+	char arguments[2];
+
+	return !process_arguments__read(pid, arguments, sizeof(arguments));
+}
+
 /* Whether there was enough of it: some cycles were written, and then the process or its user ended it. */
 static bool is_over(const struct recording *recording)
 {
-	return recording->cycle > 1 && (interrupt__pending() || (kill(recording->options->pid, 0) && errno == ESRCH));
+	return recording->cycle > 1 && (interrupt__pending() || has_ended(recording->options->pid));
 }
 
 static int record_cycles(struct recording *recording, struct so_error *err)
