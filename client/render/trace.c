@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A time line in Chrome's trace format (the "Trace Event Format" of the Chromium project), which Perfetto's interface and
- * chrome://tracing open: a track a thread, on it the Python functions as slices made of samples, with what each called
- * and what it waited for as the innermost one; a track of steps, and of each thread's CUDA calls. Only of a profile that keeps times.
+ * A time line in Chrome's trace format (the "Trace Event Format" of the Chromium project), which Perfetto's interface
+ * and chrome://tracing open: a track a thread, on it the Python functions as slices made of samples, with what each
+ * called and what it waited for as the innermost one; a track of steps, and of each thread's CUDA calls. Only of a
+ * profile that keeps times.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -170,15 +171,10 @@ static int add_segment(struct tracer *t, const struct segment *segment, int64_t 
 	return 0;
 }
 
-static bool is_moment(const struct profile_sample *sample)
-{
-	return !sample->state || !*sample->state || !strcmp(sample->state, "running");
-}
-
 /* A sample of one that ran stands for the time before it. */
 static struct segment segment_of(const struct profile_sample *sample, size_t number)
 {
-	bool moment = is_moment(sample);
+	bool moment = profile_sample__is_moment(sample);
 	int64_t begin = moment ? sample->time_ns - sample->value_ns : sample->time_ns;
 
 	return (struct segment){ begin > 0 ? begin : 0, moment ? sample->time_ns : sample->time_ns + sample->value_ns,
@@ -222,8 +218,8 @@ static int name_thread(struct tracer *t, const struct profile_sample *sample)
 }
 
 /*
- * Samples come at random distances, and in wall time a thread runs whenever it does not wait: from one sample to the next
- * one, the border in their middle, and up to what it waits for next.
+ * Samples come at random distances, and in wall time a thread runs whenever it does not wait: from one sample to the
+ * next one, the border in their middle, and up to what it waits for next.
  */
 static void fill_gaps(const struct tracer *t, struct segment *segments, size_t n)
 {
@@ -234,11 +230,14 @@ static void fill_gaps(const struct tracer *t, struct segment *segments, size_t n
 		struct segment *before = &segments[i - 1], *here = &segments[i];
 		const struct profile_sample *last = &samples[before->sample], *now = &samples[here->sample];
 
-		if (is_moment(last) && is_moment(now) && now->time_ns - last->time_ns < most)
+		if (profile_sample__is_moment(last) && profile_sample__is_moment(now) &&
+		    now->time_ns - last->time_ns < most)
 			before->end_ns = here->begin_ns = last->time_ns + (now->time_ns - last->time_ns) / 2;
-		else if (is_moment(last) && !is_moment(now) && now->time_ns - last->time_ns < most)
+		else if (profile_sample__is_moment(last) && !profile_sample__is_moment(now) &&
+			 now->time_ns - last->time_ns < most)
 			before->end_ns = here->begin_ns > last->time_ns ? here->begin_ns : last->time_ns;
-		else if (!is_moment(last) && is_moment(now) && here->begin_ns - before->end_ns < most)
+		else if (!profile_sample__is_moment(last) && profile_sample__is_moment(now) &&
+			 here->begin_ns - before->end_ns < most)
 			here->begin_ns = before->end_ns;
 	}
 }

@@ -234,17 +234,12 @@ static int what_of(struct comparing *c, const struct profile_sample *sample, uin
 	return ret < 0 ? ret : 0;
 }
 
-static bool is_moment(const struct profile_sample *sample)
-{
-	return !sample->state || !*sample->state || !strcmp(sample->state, "running");
-}
-
 /* The first step that the sample touches; SIZE_MAX: none. A sample of one that ran is of a moment, all else lasted. */
 static size_t first_step(const struct steps *s, const struct profile_sample *sample, int64_t *end)
 {
 	int64_t begin = sample->time_ns;
 
-	*end = begin + (is_moment(sample) ? 1 : sample->value_ns);
+	*end = begin + (profile_sample__is_moment(sample) ? 1 : sample->value_ns);
 	return *end <= s->begins[0] ? SIZE_MAX : step_at(s, begin < s->begins[0] ? s->begins[0] : begin);
 }
 
@@ -259,7 +254,7 @@ void steps__divide(const struct steps *s, const struct profile_sample *sample, s
 	int64_t begin = sample->time_ns, end;
 	size_t step = first_step(s, sample, &end);
 
-	if (step != SIZE_MAX && is_moment(sample)) {
+	if (step != SIZE_MAX && profile_sample__is_moment(sample)) {
 		take(context, step, (double)sample->value_ns, true);
 		return;
 	}
@@ -291,7 +286,8 @@ static int add_sample(struct comparing *c, const struct profile_sample *sample)
 	int ret;
 
 	/* That another thread waits, it does for longer in any longer step. */
-	if (first_step(c->s, sample, &end) == SIZE_MAX || (!is_moment(sample) && sample->tid != c->s->tid))
+	if (first_step(c->s, sample, &end) == SIZE_MAX ||
+	    (!profile_sample__is_moment(sample) && sample->tid != c->s->tid))
 		return 0;
 	ret = what_of(c, sample, &adding.what);
 	if (!ret)

@@ -43,7 +43,7 @@ struct steps {
 
 /* Whether it is of the steps' process, of a known time, and no thread of a pool that has no work. */
 bool steps__takes(const struct steps *steps, const struct profile_sample *sample);
-/* Tells the steps in which the sample was, and for how long in each; ran: it is one of a thread that ran, and of a moment. */
+/* Calls `take` for each step in which the sample was, with its time in it; ran: profile_sample__is_moment(). */
 typedef void steps_take(void *context, size_t step, double ns, bool ran);
 void steps__divide(const struct steps *steps, const struct profile_sample *sample, steps_take *take, void *context);
 

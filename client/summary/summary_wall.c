@@ -143,26 +143,25 @@ static int compare_moments(const void *a, const void *b)
 	return (x->when > y->when) - (x->when < y->when);
 }
 
-/* How many of the process are not later than that. */
-static size_t until(const struct moment *all, size_t n, struct moment last)
+static size_t not_later(const struct moment *all, size_t n, struct moment last)
 {
-	size_t first = 0, low, high;
-	struct moment before = { last.pid, INT64_MIN };
-	const struct moment *sought[] = { &before, &last };
+	size_t low = 0, high = n;
 
-	for (unsigned i = 0; i < 2; i++) {
-		for (low = 0, high = n; low < high;) {
-			size_t middle = low + (high - low) / 2;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
 
-			if (compare_moments(&all[middle], sought[i]) <= 0)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (!i)
-			first = low;
+		if (compare_moments(&all[middle], &last) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return low - first;
+	return low;
+}
+
+/* How many of the process wait then. Of each process before it, as many waits have begun as have ended. */
+static size_t waiting_at(const struct gil_waits *waits, struct moment now)
+{
+	return not_later(waits->begins, waits->n, now) - not_later(waits->ends, waits->n, now);
 }
 
 static int find_gil_waits(const struct summary_wall *w, struct gil_waits *out)
@@ -188,12 +187,12 @@ static int find_gil_waits(const struct summary_wall *w, struct gil_waits *out)
 }
 
 /*
- * How many waited while a thread had the lock: at the moment of a sample that ran, else on average from when it was seen
- * there first to the last.
+ * How many waited while a thread had the lock: at the moment of a sample that ran, else on average over the time that it
+ * was seen there.
  */
 static double waited_meanwhile(const struct gil_waits *waits, const struct profile_sample *sample, double ns)
 {
-	bool moment = !*sample->state || !strcmp(sample->state, "running");
+	bool moment = profile_sample__is_moment(sample);
 	unsigned points = moment ? 1 : POINTS;
 	size_t sum = 0;
 
@@ -201,7 +200,7 @@ static double waited_meanwhile(const struct gil_waits *waits, const struct profi
 		int64_t after = moment ? 0 : (int64_t)(ns * (i + 0.5) / points);
 		struct moment now = { sample->pid, sample->time_ns + after };
 
-		sum += until(waits->begins, waits->n, now) - until(waits->ends, waits->n, now);
+		sum += waiting_at(waits, now);
 	}
 	return (double)sum / points;
 }

@@ -51,8 +51,8 @@ static inline const uint32_t *sums__key(const struct sums *sums, size_t i)
 }
 
 /*
- * Of the lines that held the GIL, what tells which of them kept others from it: how long these waited meanwhile, or, where
- * the profile has no times, how long it was held. Both have the same lines at the same places.
+ * By line that held the GIL: how long others waited for it meanwhile, or, where the profile has no times, how long it
+ * was held. Both have the same lines at the same places.
  */
 const struct sums *summary_wall__blamed(const struct summary_wall *w);
 /* Their indices, the largest first; NULL: no memory. */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
@@ -46,6 +47,12 @@ struct profile_sample {
 	int64_t time_ns;        /* label "time_ns": when it was, or began, since the profile's begin; 0 when absent */
 	enum profile_gil gil;   /* label "gil": "held" or "released" by this thread */
 };
+
+/* Of a thread that ran: taken at one moment. All others say where it was for some time, from time_ns on. */
+static inline bool profile_sample__is_moment(const struct profile_sample *sample)
+{
+	return !sample->state || !*sample->state || !strcmp(sample->state, "running");
+}
 
 struct profile {
 	struct profile_line *lines;
