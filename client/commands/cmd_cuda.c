@@ -153,6 +153,7 @@ static int check_past(struct watching *w, struct so_error *err)
 {
 	const char *option = w->duration_s >= 0  ? "-d"
 			     : w->budget_percent ? "--budget"
+			     : w->step           ? "--step"
 			     : w->view.probes    ? "--probes"
 			     : !w->children      ? "--no-children"
 						 : NULL;

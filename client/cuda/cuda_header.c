@@ -39,24 +39,20 @@ static void print_target(const struct cuda_report *report, const struct cuda_sum
  */
 static void print_steps(const struct cuda_report *report, const struct cuda_summary *summary, FILE *out)
 {
-	double steps, calls, ns;
+	double ns[SO_CUDA_KIND_COUNT] = { 0 }, steps, calls;
 	char time[CUDA_TEXT_BYTES];
 
 	if (report->steps < 2 || !(report->steps_s > 0))
 		return;
 	steps = (double)(report->steps - 1) / report->steps_s * report->duration_s;
 	fprintf(out, "a step (of %" PRIu64 "): %.4g calls", report->steps, (double)summary->calls / steps);
+	for (enum so_cuda_kind kind = 0; kind < SO_CUDA_KIND_COUNT; kind++)
+		ns[so_cuda_kind__does(kind)] += (double)summary->kind_ns[kind];
 	for (enum so_cuda_kind does = 0; does < SO_CUDA_KIND_COUNT; does++) {
-		calls = ns = 0;
-		for (enum so_cuda_kind kind = 0; kind < SO_CUDA_KIND_COUNT; kind++) {
-			if (so_cuda_kind__does(kind) != does)
-				continue;
-			calls += (double)summary->kind_calls[kind];
-			ns += (double)summary->kind_ns[kind];
-		}
-		if (!calls)
+		calls = (double)cuda_summary__calls(summary, does);
+		if (!(calls > 0))
 			continue;
-		cuda_text__time(ns / steps, time);
+		cuda_text__time(ns[does] / steps, time);
 		fprintf(out, "; %.3g %s, %s", calls / steps, cuda_names__does_word(does), time);
 	}
 	fputc('\n', out);

@@ -426,6 +426,7 @@ int cuda_probes__clear_slot(struct cuda_probes *p, uint32_t slot)
 {
 	/* Probes of the slot's former target; one's program may still be running. */
 	fd_closer__drain(p->closer, tag_of(0, slot), SLOT_MASK);
+	p->skel->bss->call_rates[slot % SO_CUDA_SLOTS] = (struct so_cuda_call_rate){ 0 };
 	return clear_cpus(p->skel->maps.cuda_slots, slot, sizeof(struct so_cuda_slot));
 }
 

@@ -46,6 +46,7 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 {
 	struct collector *c = context;
 	struct target *t = targets__of_slot(c->life.targets, count->slot);
+	const struct stack *stack;
 	const struct stack_sample sample = { SAMPLE_CPU, key->tgid,    key->tid,    count->comm,
 					     key->stack, count->count, key->when_ns };
 
@@ -55,9 +56,9 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 		steps__add(t, &sample);
 		return;
 	}
-	samples__add(&t->samples, &sample, pending_stacks__find(c->pending, key->stack));
-	steps__seen_stack(t, c->life.sampler, (pid_t)key->tgid, (pid_t)key->tid,
-			  pending_stacks__find(c->pending, key->stack));
+	stack = pending_stacks__find(c->pending, key->stack);
+	samples__add(&t->samples, &sample, stack);
+	steps__seen_stack(t, c->life.sampler, (pid_t)key->tgid, (pid_t)key->tid, stack);
 	thread_namer__seen(c->namer, t, (pid_t)key->tgid, key->tid, count->comm);
 }
 
