@@ -602,8 +602,8 @@ int sample_chained(struct bpf_perf_event_data *ctx)
 }
 
 /*
- * By slot; the last one is of all. Where CPUs are at it at once, a step may be counted in the wrong second, or one more be
- * let in: that is no matter.
+ * By slot; the last one is of all. A race between CPUs may count a step in the wrong second, or let one more in: that
+ * does no harm.
  */
 struct so_step_rate step_rates[SO_MAX_SLOTS + 1];
 

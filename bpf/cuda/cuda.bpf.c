@@ -281,7 +281,7 @@ static __always_inline bool is_inside(struct so_cuda_call *c, struct so_cuda_slo
 	}
 	if (a->rsp < c->sp)
 		return true;
-	/* It jumped to the function of that name in another library, as those do that load the driver when it is needed. */
+	/* It jumped to that function in another library, as those do that load the driver when it is needed. */
 	if (a->rsp == c->sp && c->cookie != cookie && SO_CUDA_COOKIE_CALL(c->cookie) == SO_CUDA_COOKIE_CALL(cookie) &&
 	    bpf_ktime_get_ns() - c->begin_ns < JUMP_NS)
 		return true;

@@ -28,7 +28,7 @@ static __always_inline void tell_name(const struct so_cuda_call *c, __u32 namer,
 	bpf_ringbuf_submit(n, 0);
 }
 
-/* A name that cannot be told is read again with the next window, or never: then the kernel has none, and that is said. */
+/* A name that cannot be reported is read again in the next window, or never: then the kernel is shown as nameless. */
 static __noinline int tell_handle(__u64 handle, __u64 other, __u32 namer)
 {
 	__u64 text = 0;

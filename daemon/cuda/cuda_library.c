@@ -458,8 +458,8 @@ static int read_image(const struct elf_image *image, const struct elf_file *elf,
 	if (library.kind != CUDA_LIBRARY_RUNTIME && library.kind != CUDA_LIBRARY_RUNTIME_STATIC &&
 	    has_stripped_runtime(&r))
 		note_problem(&library,
-			     "has a CUDA runtime linked in, without symbols: its calls are seen as those that it makes of the "
-			     "driver");
+			     "has a CUDA runtime linked in, without symbols: its calls are seen as those that it makes "
+			     "of the driver");
 	*out = library;
 	library = (struct cuda_library){ 0 };
 	return 0;

@@ -172,8 +172,8 @@ int cuda_watch__cut(struct cuda_watch *watch, struct cuda_snapshot **out);
 json_t *cuda_watch__probes(const struct cuda_watch *watch);
 /* What the probes cost since the watch began, in percent of the target's time. */
 /*
- * From here on calls count. Before, the probes of libraries that are mapped already are placed, of PyTorch thousands in a
- * second or two: what some of them saw meanwhile is of no known time.
+ * Calls count from here on. Before it, the probes of libraries that are mapped already are placed: PyTorch's thousands
+ * take a second or two, and what the first of them see in it is not part of the recording.
  */
 void cuda_watch__count(struct cuda_watch *watch);
 /* Each call that takes so long is told by itself (struct so_call_record); 0: none. */

@@ -41,7 +41,7 @@ typedef int handle_names_compare_fn(void *context, uint32_t tgid, uint64_t kerne
 /* Asks of all pairs that wait for an answer. Whether another process is believed, or not any more. */
 bool handle_names__compare(struct handle_names *names, handle_names_compare_fn *compare, void *context);
 
-/* The name, mangled; it may lack its end where it is SO_CUDA_NAME_BYTES - 1 long. NULL: none, or none to be believed. */
+/* The name, mangled; one of SO_CUDA_NAME_BYTES - 1 bytes may be cut. NULL: none, or none that is proved. */
 const char *handle_names__find(const struct handle_names *names, uint32_t tgid, uint64_t handle);
 
 /* Changes whenever a name may have. */

@@ -92,8 +92,8 @@ int sampler__drain(struct sampler *s, struct so_error *err);
 unsigned sampler__window_entries(const struct sampler *s);
 
 /*
- * Tells each time that a thread of the process comes to a place of a file, as counts of SO_STEP_STACK. path: of the file;
- * offset: in it. -errno of the kernel.
+ * Reports each time that a thread of the process reaches an offset of a file, as a count of SO_STEP_STACK. path: of the
+ * file. -errno of the kernel.
  */
 struct step_probe;
 int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t offset, struct step_probe **out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hardware watchpoints: a perf event that fires in one thread each time it reads or writes a byte of its memory, in one of
- * the four debug registers that a thread has. Some virtual machines take them and never let them fire.
+ * Hardware watchpoints: a perf event that fires in one thread each time it reads or writes a byte of its memory, in one
+ * of the four debug registers that a thread has. Some virtual machines take them and never let them fire.
  */
 #ifndef STAKEOUT_WATCHPOINT_H
 #define STAKEOUT_WATCHPOINT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A target's samples: distinct stacks, and one counter for each (process, thread, name, stack, and time if it is kept). */
+/* A target's samples: distinct stacks, and one counter for each (process, thread, name, stack, time if it is kept). */
 #ifndef STAKEOUT_ACCUMULATOR_H
 #define STAKEOUT_ACCUMULATOR_H
 

@@ -122,7 +122,7 @@ static const struct {
 	{ "_feed", "multiprocessing/queues.py" },
 	{ "_ResourceSharer._serve", "multiprocessing/resource_sharer.py" },
 	{ "_serve", "multiprocessing/resource_sharer.py" },
-	/* PyTorch's loader: a worker that waits to be asked for a batch, and the thread that pins what workers bring. */
+	/* PyTorch's loader: a worker without a request for a batch, and the thread that pins what workers bring. */
 	{ "_worker_loop", "torch/utils/data/_utils/worker.py" },
 	{ "_pin_memory_loop.<locals>.do_one_step", "torch/utils/data/_utils/pin_memory.py" },
 	{ "do_one_step", "torch/utils/data/_utils/pin_memory.py" },

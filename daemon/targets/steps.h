@@ -6,9 +6,9 @@
  * A native function is found by its name, as profiles show it ("torch::autograd::Engine::execute"), in the files that
  * the target's root process maps, and gets a uprobe in this process and what it forks.
  *
- * A Python function ("train.py:train_step"), or a line ("train.py:28"), is known by its code object, once that is seen
- * in a stack: a hardware watchpoint (os/watchpoint.h) on the first instruction fires when the interpreter fetches it, in
- * the thread that was seen there. CPython 3.11 and later, which have the instructions in the code object.
+ * A Python function ("train.py:train_step"), or a line ("train.py:28"), is known by its code object, once that is
+ * seen in a stack: a hardware watchpoint (os/watchpoint.h) on the first instruction fires when the interpreter fetches
+ * it, in the thread that was seen there. CPython 3.11 and later, which have the instructions in the code object.
  */
 #ifndef STAKEOUT_STEPS_H
 #define STAKEOUT_STEPS_H
@@ -48,8 +48,8 @@ int steps__begin(struct target *t, struct sampler *sampler, const struct step_pl
 /* The same of a place in Python; the watchpoint comes later. -ENOTSUP: watchpoints do not fire here; -EBUSY. */
 int steps__begin_python(struct target *t, const struct python_step *step, struct so_error *err);
 /*
- * After a drain: whether a step was slow, for a target that waits for one (slow.factor). It is to take so many times the 95th
- * percentile of the latest ones, of which there must be STEPS_TO_KNOW. now_ns: no entry is later that is not known yet.
+ * After a drain: whether a step was slow, for a target that waits for one: whether it took slow.factor times the 95th
+ * percentile of the latest ones, of which there must be STEPS_TO_KNOW. now_ns: all entries up to then are known.
  */
 #define STEPS_TO_KNOW 20
 bool steps__was_slow(struct target *t, uint64_t now_ns);

@@ -12,8 +12,9 @@
 #include "stakeout/latency.h"
 #include "stakeout/sampler_abi.h"
 
-#define SO_CUDA_SLOTS              (2 * SO_MAX_SLOTS) /* targets; the first of the second half is for measuring a probe's own cost */
-#define SO_CUDA_MAX_LIBRARIES      4096               /* of all processes together; number 0 is none */
+/* Of targets; the first of the second half is for measuring what a probe itself costs. */
+#define SO_CUDA_SLOTS              (2 * SO_MAX_SLOTS)
+#define SO_CUDA_MAX_LIBRARIES      4096 /* of all processes together; number 0 is none */
 #define SO_CUDA_CALLS_ENTRIES      65536
 #define SO_CUDA_ERROR_ENTRIES      4096
 #define SO_CUDA_ALLOCATION_ENTRIES (1u << 20)

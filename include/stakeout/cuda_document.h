@@ -73,7 +73,8 @@ enum so_cuda_sum {
 
 /*
  * What stands in the document itself. estimated: some calls were not seen. available: CUDA is loaded. steps: of the
- * program that began meanwhile, where they are told (.design/steps.md); steps_s: from the first to the last of them. lines_missing: addresses of native code whose source lines there was no time to read.
+ * program that began meanwhile, where they are reported (.design/steps.md); steps_s: from the first to the last of
+ * them. lines_missing: addresses of native code whose source lines there was no time to read.
  */
 #define SO_CUDA_HEAD_ROW(X)                       \
 	X(INTEGER, pid, "pid", LAST)              \

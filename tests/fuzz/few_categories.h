@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Instead of the shipped rules, whose patterns take a second to compile with AddressSanitizer, and again for each input. */
+/* Instead of the shipped rules, whose patterns take a second to compile with AddressSanitizer, for each input. */
 #ifndef STAKEOUT_FUZZ_FEW_CATEGORIES_H
 #define STAKEOUT_FUZZ_FEW_CATEGORIES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A program of steps that knows its own times. Usage: steps STEPS MS [SLOW_MS]; begins when a byte comes on standard input.
+ * A program of steps that knows its own times. Usage: steps STEPS MS [SLOW_MS]; begins at a byte on standard input.
  * Of a hundred steps four take SLOW_MS longer: one computes, one waits for a lock, one for a pipe, one sleeps. The last
  * line is JSON: when each step began, in nanoseconds since the first one.
  */
