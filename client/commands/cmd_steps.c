@@ -119,8 +119,7 @@ static int run(const struct globals *globals, const struct steps_request *reques
 	if (ret == -ENODATA && request->step)
 		so_err(err, ret,
 		       "fewer than two steps of '%s' were seen in %.0f s: it is not called so often, or in Python "
-		       "(CPython "
-		       "3.11 and later) not by this name: FILE.py:FUNCTION or FILE.py:LINE, of a line in the loop",
+		       "not by this name: FILE.py:FUNCTION or FILE.py:LINE, of a line in the loop",
 		       request->step, request->duration_s);
 	return ret ?: print(steps, request->phases, request->as_json, err);
 }

@@ -54,6 +54,7 @@ static size_t code_size(const struct python_layout *layout)
 	size = max_size(size, max_size(code->argcount + 4u, code->kwonlyargcount + 4u));
 	size = max_size(size, max_size(code->flags + 4u, code->firstlineno + 4u));
 	size = max_size(size, max_size(code->filename + 8u, code->name + 8u));
+	size = max_size(size, code->instructions + 8u);
 	return max_size(size, max_size(code->qualname + 8u, code->linetable + 8u));
 }
 
@@ -91,7 +92,7 @@ static bool is_plausible(const struct python_object *object, const struct python
 }
 
 /* What the code object's pointers lead to. */
-static int read_parts(const struct foreign_memory *memory, const struct python_layout *layout,
+static int read_parts(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
 		      const struct python_object *object, struct python_code *code)
 {
 	const struct python_code_layout *at = &layout->code;
@@ -99,6 +100,10 @@ static int read_parts(const struct foreign_memory *memory, const struct python_l
 
 	if (!is_plausible(object, at))
 		return -EFAULT;
+	if (at->instructions)
+		code->instructions = python_object__u64(object, at->instructions) + layout->bytes.data;
+	else if (layout->walker.code_first)
+		code->instructions = address + layout->walker.code_first;
 	code->first_line = (int)python_object__u32(object, at->firstlineno);
 	ret = python_str__read(memory, layout, python_object__u64(object, at->qualname ? at->qualname : at->name),
 			       &code->name);
@@ -158,7 +163,7 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 		return -ESTALE;
 	if (!is_code(memory, &before))
 		return -EFAULT;
-	ret = read_parts(memory, layout, &before, code);
+	ret = read_parts(memory, layout, address, &before, code);
 	if (ret == -ENOMEM)
 		return ret;
 	/*

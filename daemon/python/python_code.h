@@ -15,12 +15,13 @@
 #define PYTHON_LINETABLE_MAX_BYTES (1u << 20) /* a longer one is not read: lines are then those of the definition */
 
 struct python_code {
-	uint64_t sum; /* python_code__sum() when it was read */
-	char *name;   /* as python_str__read() has it; the qualified name where the version has it */
+	uint64_t sum;   /* python_code__sum() when it was read */
+	char *name;     /* as python_str__read() has it; the qualified name where the version has it */
 	char *filename; /* the same */
 	int first_line;
 	uint8_t *linetable; /* NULL: none, or not read */
 	size_t linetable_bytes;
+	uint64_t instructions; /* address of the first one, two bytes each; 0: not known */
 };
 
 /*

@@ -89,6 +89,7 @@
 			.filename = 104,                                                                    \
 			.name = 112,                                                                        \
 			.linetable = 120,                                                                   \
+			.instructions = 48,                                                                 \
 		},                                                                                          \
 		.str = STR_BEFORE_3_12,                                                                     \
 		.bytes = BYTES, \

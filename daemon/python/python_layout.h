@@ -18,6 +18,8 @@ struct python_code_layout {
 	uint16_t filename, name;                               /* PyObject *, str */
 	uint16_t qualname;                                     /* the same; 0: this version has none (before 3.11) */
 	uint16_t linetable;                                    /* PyObject *, bytes; co_lnotab before 3.10 */
+	uint16_t
+		instructions; /* PyObject *, bytes: co_code before 3.11; 0: they lie in the object (walker.code_first) */
 };
 
 /* PyASCIIObject and PyCompactUnicodeObject: str objects that name things are always compact. */

@@ -188,7 +188,7 @@ static bool read_frame(struct pythons *ps, struct process *p, uint64_t *words)
 	if (code) {
 		frame.function = python_functions__get(ps->functions, code->name, code->filename, code->first_line);
 		frame.line = python_code__line(code, p->python->layout.version, SO_PYTHON_FRAME_INSTRUCTION(words[0]));
-		steps__seen_code(target_of(ps, p), p->tgid, SO_PYTHON_FRAME_CODE(words[0]), &p->python->layout, code);
+		steps__seen_code(target_of(ps, p), p->tgid, p->python->layout.version, code);
 	}
 	if (code && !frame.function) {
 		limits__hit(LIMIT_PYTHON_NAMES, 1);

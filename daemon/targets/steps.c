@@ -350,19 +350,18 @@ static uint64_t *place_of(struct python_step *step, pid_t tgid)
 	return NULL;
 }
 
-void steps__seen_code(struct target *t, pid_t tgid, uint64_t address, const struct python_layout *layout,
-		      const struct python_code *code)
+void steps__seen_code(struct target *t, pid_t tgid, uint16_t version, const struct python_code *code)
 {
 	struct python_step *step = &t->python_step;
 	uint32_t instruction = 0;
 
-	if (!step->file[0] || step->n_places == PYTHON_STEP_PLACES || layout->version < 0x030b ||
+	if (!step->file[0] || step->n_places == PYTHON_STEP_PLACES || !code->instructions ||
 	    !is_file(step, code->filename) || place_of(step, tgid))
 		return;
-	if (step->line ? !find_line(code, layout->version, step->line, &instruction) : !is_function(step, code->name))
+	if (step->line ? !find_line(code, version, step->line, &instruction) : !is_function(step, code->name))
 		return;
 	step->places[step->n_places].tgid = tgid;
-	step->places[step->n_places++].address = address + layout->walker.code_first + 2ull * instruction;
+	step->places[step->n_places++].address = code->instructions + 2ull * instruction;
 	/* The name as it is, for the stacks that show it. */
 	snprintf(step->function, sizeof(step->function), "%s", code->name);
 }

@@ -8,7 +8,7 @@
  *
  * A Python function ("train.py:train_step"), or a line ("train.py:28"), is known by its code object, once that is
  * seen in a stack: a hardware watchpoint (os/watchpoint.h) on the first instruction fires when the interpreter fetches
- * it, in the thread that was seen there. CPython 3.11 and later, which have the instructions in the code object.
+ * it, in the thread that was seen there.
  */
 #ifndef STAKEOUT_STEPS_H
 #define STAKEOUT_STEPS_H
@@ -38,8 +38,7 @@ uint64_t steps__since(const struct target *t, uint64_t since_ns, uint64_t *span_
 /* Whether it is a place in Python: "FILE.py:FUNCTION" or "FILE.py:LINE". */
 bool steps__parse_python(const char *name, struct python_step *out);
 /* For pythons.c, of each code object that a stack of the target's processes shows. */
-void steps__seen_code(struct target *t, pid_t tgid, uint64_t address, const struct python_layout *layout,
-		      const struct python_code *code);
+void steps__seen_code(struct target *t, pid_t tgid, uint16_t version, const struct python_code *code);
 /* For collector.c, of a stack of the target's thread: arms the watchpoint where it is in the function. */
 void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack);
 

@@ -166,6 +166,24 @@ def test_steps_of_python():
     check_python_steps("system")
 
 
+@timeout(120)
+def test_steps_of_python_3_10():
+    """Before 3.11 the instructions are a bytes object of their own."""
+    check_python_steps("3.10")
+
+
+@long
+@timeout(120)
+def test_steps_of_python_3_8():
+    check_python_steps("3.8")
+
+
+@long
+@timeout(120)
+def test_steps_of_python_3_9():
+    check_python_steps("3.9")
+
+
 @long
 @timeout(120)
 def test_steps_of_python_3_12():
