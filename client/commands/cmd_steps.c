@@ -29,7 +29,7 @@ struct steps_request {
 	const char *input, *step, *keep;
 	double duration_s;
 	unsigned rate_hz;
-	bool as_json;
+	bool as_json, by_samples;
 	const char *until_slow; /* as it is given; NULL: for a time */
 	double factor, last_s;  /* of it */
 	struct option_texts phase_words;
@@ -65,7 +65,7 @@ static int look(const struct globals *globals, const struct steps_request *reque
 	struct look_request look = { .pid = request->pid,
 				     .duration_s = request->until_slow ? 0 : request->duration_s,
 				     .rate_hz = request->rate_hz,
-				     .step = request->step ?: PYTORCH_STEP,
+				     .step = request->by_samples ? NULL : request->step ?: PYTORCH_STEP,
 				     .until_slow = request->factor,
 				     .last_s = request->until_slow ? request->last_s : 0 };
 	json_t *stats = NULL;
@@ -107,16 +107,29 @@ static int print(const struct steps *steps, const struct phases *phases, bool as
 	return ret ?: output__commit(output, err);
 }
 
-static int run(const struct globals *globals, const struct steps_request *request, struct so_error *err)
+/* What the machine's hardware does not tell, samples do. */
+static int look_somehow(const struct globals *globals, struct steps_request *request, struct profile **out,
+			struct so_error *err)
+{
+	int ret = look(globals, request, out, err);
+
+	if (ret != -ENOTSUP || !request->step || request->until_slow)
+		return ret;
+	message__note("this machine's watchpoints do not fire: steps are taken from samples");
+	request->by_samples = true;
+	return look(globals, request, out, err);
+}
+
+static int run(const struct globals *globals, struct steps_request *request, struct so_error *err)
 {
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_(profile) struct profile *profile = NULL;
 	_cleanup_(steps) struct steps *steps = NULL;
 	int ret = request->input ? profile_file__read(request->input, NULL, &file, err)
-				 : look(globals, request, &profile, err);
+				 : look_somehow(globals, request, &profile, err);
 
-	ret = ret ?: steps__of(profile ?: file.profile, &steps, err);
-	if (ret == -ENODATA && request->step)
+	ret = ret ?: steps__of(profile ?: file.profile, request->by_samples ? request->step : NULL, &steps, err);
+	if (ret == -ENODATA && request->step && !request->by_samples)
 		so_err(err, ret,
 		       "fewer than two steps of '%s' were seen in %.0f s: it is not called so often, or in Python "
 		       "not by this name: FILE.py:FUNCTION or FILE.py:LINE, of a line in the loop",
@@ -131,9 +144,13 @@ static int check(const struct steps_request *request, struct so_error *err)
 	if (!request->pid && !request->input)
 		return so_err(err, -EINVAL,
 			      "which process? -p PID, or a file of 'stakeout record --timeline --step FUNCTION'");
-	if (request->input && (request->step || request->keep))
-		return so_err(err, -EINVAL, "--step and -o are for a process: the file has its steps");
-	return 0;
+	if (request->input && request->keep)
+		return so_err(err, -EINVAL, "-o is for a process: this is a file already");
+	if (request->by_samples && !request->step)
+		return so_err(err, -EINVAL, "--by-samples needs --step: a line, or a function");
+	return request->by_samples && request->until_slow
+		       ? so_err(err, -EINVAL, "--until-slow needs each step as it begins, not samples")
+		       : 0;
 }
 
 /* "2", "2.5", "3x": so many times the 95th percentile. */
@@ -162,6 +179,9 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		{ OPTION_TEXT, 's', "step", "FUNCTION", &request.step,
 		  "the function that is called once a step, as stakeout\nshows it, without parameters (of "
 		  "PyTorch:\n" PYTORCH_STEP ");\nof Python train.py:FUNCTION, or train.py:LINE" },
+		{ OPTION_ON, 0, "by-samples", NULL, &request.by_samples,
+		  "without a probe: each arrival at the line, or at that of\nthe function where it stays longest, that "
+		  "samples show" },
 		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (30): 90, 5m" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &request.rate_hz, "samples a second of CPU time (199)" },
 		{ OPTION_TEXT, 0, "until-slow", "FACTOR", &request.until_slow,
@@ -179,7 +199,8 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		.about =
 			"How long the steps of a program take, exactly and without a change of it: a probe tells each\n"
 			"entry of the function that begins one. Then the slowest, each with what it did for longer\n"
-			"than a typical step did. FILE: of 'stakeout record --timeline --step FUNCTION'.",
+			"than a typical step did. FILE: of 'stakeout record --timeline --step FUNCTION'; of one\n"
+			"without steps --step says where they begin, by samples.",
 		.entries = entries,
 		.find_process = named_process__find,
 		.positional_value = &request.input,
@@ -189,6 +210,8 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	/* The steps that a file has are those of the function that it was recorded with. */
+	request.by_samples |= request.input && request.step;
 	if (check(&request, &err) || check_factor(&request, &err) ||
 	    phases__new(request.phase_words.list, request.phase_words.n, &request.phases, &err)) {
 		message__error("%s (see stakeout steps --help)", err.text);

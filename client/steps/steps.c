@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/render/frame_text.h"
+#include "client/steps/steps_seen.h"
 #include "client/summary/own_line.h"
 #include "stakeout/array.h"
 
@@ -376,24 +377,51 @@ size_t steps__causes(const struct steps *s, struct step_cause out[STEPS_CAUSES])
 	return n;
 }
 
-int steps__of(const struct profile *profile, struct steps **out, struct so_error *err)
+static int find_told(struct steps *s, struct so_error *err)
 {
-	_cleanup_(steps) struct steps *s = calloc(1, sizeof(*s));
-	unsigned threads;
-	const char *text = find_comment(profile, &threads);
+	const char *text = find_comment(s->profile, &s->threads);
 	int ret;
 
-	if (!s)
-		return so_err(err, -ENOMEM, "out of memory");
 	if (!text)
 		return so_err(err, -ENODATA,
 			      "there are no steps in it: the function was not called, or the profile has no times "
 			      "(stakeout steps -p PID --step FUNCTION)");
-	s->profile = profile;
-	s->threads = threads;
 	ret = read_begins(s, text);
-	if (ret == -EINVAL)
-		return so_err(err, ret, "damaged profile: its steps cannot be read");
+	return ret == -EINVAL ? so_err(err, ret, "damaged profile: its steps cannot be read") : ret;
+}
+
+static int find_seen(struct steps *s, const char *place, struct so_error *err)
+{
+	struct steps_seen seen;
+	int ret = steps_seen__find(s->profile, place, &seen, err);
+
+	if (ret) {
+		free(seen.begins);
+		return ret;
+	}
+	s->seen = true;
+	s->pid = seen.pid;
+	s->tid = seen.tid;
+	s->threads = seen.threads;
+	s->begins = seen.begins;
+	s->n = seen.n_begins ? seen.n_begins - 1 : 0;
+	s->n_brief = seen.n_brief;
+	s->unsure_ns = seen.unsure_ns;
+	snprintf(s->where, sizeof(s->where), "%s", seen.where);
+	return 0;
+}
+
+int steps__of(const struct profile *profile, const char *place, struct steps **out, struct so_error *err)
+{
+	_cleanup_(steps) struct steps *s = calloc(1, sizeof(*s));
+	int ret;
+
+	if (!s)
+		return so_err(err, -ENOMEM, "out of memory");
+	s->profile = profile;
+	ret = place ? find_seen(s, place, err) : find_told(s, err);
+	if (ret && ret != -ENOMEM)
+		return ret;
 	if (!ret && s->n < 2)
 		return so_err(err, -ENODATA, "less than two steps were seen whole: look for longer (-d)");
 	ret = ret ?: measure(s) ?: compare_steps(s);

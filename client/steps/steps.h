@@ -19,8 +19,11 @@
 
 struct steps;
 
-/* profile: borrowed, and to stay. -ENODATA: it has no steps, or less than two; -ENOMEM. */
-int steps__of(const struct profile *profile, struct steps **out, struct so_error *err);
+/*
+ * profile: borrowed, and to stay. place: NULL, or where steps begin by samples (steps_seen.h), whatever the profile says of
+ * them. -ENODATA: it has no steps, or less than two; -ENOMEM; of place also -EINVAL.
+ */
+int steps__of(const struct profile *profile, const char *place, struct steps **out, struct so_error *err);
 void steps__free(struct steps *steps);
 CLEANUP_DEFINE(struct steps *, steps, steps__free)
 

@@ -34,7 +34,11 @@ struct steps {
 	struct steps_quantile quantiles[STEPS_QUANTILES];
 	size_t histogram[STEPS_HISTOGRAM];
 	double bin_ns;
-	int64_t first_ns, last_ns;             /* medians of the first and the last fifth; 0: too few */
+	int64_t first_ns, last_ns; /* medians of the first and the last fifth; 0: too few */
+	bool seen;                 /* by samples: */
+	size_t n_brief;
+	int64_t unsure_ns;
+	char where[512];                       /* all as in steps_seen.h */
 	struct intern doings;                  /* "sleep in slow_read (loop.c:8)" */
 	struct slow_step slow[STEPS_COMPARED]; /* the slowest first */
 	size_t n_slow;

@@ -8,8 +8,8 @@
 #include "client/summary/summary_parts.h"
 #include "cuda/cuda_text.h"
 
-#define BAR         40
-#define WORTH_DRIFT 0.02
+#define BAR        40
+#define SEEN_BRIEF 0.05 /* of the steps: more of them is said */
 
 static const char *time_text(double ns, char text[CUDA_TEXT_BYTES])
 {
@@ -45,6 +45,22 @@ static void print_verdict(const struct steps *s, FILE *out)
 	fputc('\n', out);
 }
 
+/* By samples the count is no better than they are. */
+static void print_seen(const struct steps *s, FILE *out)
+{
+	char text[CUDA_TEXT_BYTES];
+
+	fputs("by samples: each arrival at ", out);
+	summary__print_name(s->where, strlen(s->where), out);
+	fprintf(out, ", within %s\n", time_text((double)s->unsure_ns, text));
+	if (s->n_brief > s->n * SEEN_BRIEF)
+		fprintf(out,
+			"%zu stays there, or elsewhere, were seen by one sample alone, so steps are missing: take a "
+			"line "
+			"where more time goes, or a higher rate (-r)\n",
+			s->n_brief);
+}
+
 static void print_head(const struct steps *s, FILE *out)
 {
 	double seconds = (double)(s->begins[s->n] - s->begins[0]) / 1e9;
@@ -55,7 +71,9 @@ static void print_head(const struct steps *s, FILE *out)
 	if (s->threads > 1)
 		fprintf(out, "; %u more thread%s steps as well", s->threads - 1, s->threads == 2 ? " has" : "s have");
 	fputc('\n', out);
-	if (lost)
+	if (s->seen)
+		print_seen(s, out);
+	if (lost && !s->seen)
 		fprintf(out,
 			"%s more began too fast to be told, so durations are of more than one: is that function a "
 			"step?\n",
@@ -179,6 +197,13 @@ static json_t *cause_json(const struct steps *s, const struct step_cause *cause)
 	return json_pack("{s:I, s:f, s:o}", "steps", (json_int_t)cause->steps, "lost_ns", cause->lost_ns, "what", what);
 }
 
+static json_t *seen_json(const struct steps *s)
+{
+	return s->seen ? json_pack("{s:s, s:I, s:I}", "where", s->where, "within_ns", (json_int_t)s->unsure_ns,
+				   "brief_stays", (json_int_t)s->n_brief)
+		       : json_null();
+}
+
 json_t *steps__json(const struct steps *s)
 {
 	const char *lost = profile__comment(s->profile, "steps_lost");
@@ -197,11 +222,11 @@ json_t *steps__json(const struct steps *s)
 		json_array_append_new(slow, slow_json(s, &s->slow[i]));
 	for (size_t i = 0; i < n_causes; i++)
 		json_array_append_new(causes_list, cause_json(s, &causes[i]));
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:o}", "pid",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:o, s:o}", "pid",
 			 (json_int_t)s->pid, "tid", (json_int_t)s->tid, "steps", (json_int_t)s->n, "lost",
 			 (json_int_t)(lost ? atoll(lost) : 0), "span_ns", (json_int_t)(s->begins[s->n] - s->begins[0]),
 			 "quantiles", quantiles, "max_ns", (json_int_t)s->sorted[s->n - 1], "first_fifth_ns",
 			 (json_int_t)s->first_ns, "last_fifth_ns", (json_int_t)s->last_ns, "histogram_bin_ns",
 			 s->bin_ns, "histogram", histogram, "slow_steps", (json_int_t)s->n_twice, "causes", causes_list,
-			 "slowest", slow);
+			 "slowest", slow, "by_samples", seen_json(s));
 }

@@ -95,6 +95,8 @@ static unsigned http_status(int code)
 	case -EBUSY:
 	case -ECANCELED:
 		return MHD_HTTP_SERVICE_UNAVAILABLE;
+	case -ENOTSUP:
+		return MHD_HTTP_NOT_IMPLEMENTED;
 	default:
 		return MHD_HTTP_INTERNAL_SERVER_ERROR;
 	}

@@ -145,7 +145,8 @@ static void trace(const struct profile *profile, const struct render_options *op
 	free(memory.text);
 }
 
-static void tell_steps(const struct profile *profile)
+/* place: NULL, or where steps begin by samples. */
+static void tell_steps(const struct profile *profile, const char *place)
 {
 	_cleanup_(steps) struct steps *steps = NULL;
 	struct so_error err = { "" };
@@ -153,7 +154,7 @@ static void tell_steps(const struct profile *profile)
 	FILE *out;
 	json_t *json;
 
-	if (steps__of(profile, &steps, &err)) {
+	if (steps__of(profile, place, &steps, &err)) {
 		REQUIRE(*err.text && !strchr(err.text, '\n'));
 		return;
 	}
@@ -278,7 +279,9 @@ static void render(const struct profile *profile, unsigned which)
 	check_json(profile, &options, render__speedscope);
 	check_json(profile, &options, render__firefox);
 	trace(profile, &options);
-	tell_steps(profile);
+	tell_steps(profile, NULL);
+	tell_steps(profile, "a.py:f");
+	tell_steps(profile, "main");
 	if (!options.functions) {
 		summarise(profile, &options);
 		dump(profile, &part);

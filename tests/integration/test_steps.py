@@ -151,8 +151,7 @@ def python_steps(version, step):
 
 
 def check_python_steps(version):
-    with open(script("py_steps.py"), encoding="utf-8") as f:
-        line = next(i for i, text in enumerate(f, 1) if text.rstrip().endswith("# a step"))
+    line = line_of("py_steps.py", "# a step")
     for step in ("py_steps.py:training_step", f"py_steps.py:{line}"):
         said, begins = python_steps(version, step)
         # The instruction is written as well, when the interpreter makes a faster one of it: then it is soon after a read.
@@ -199,6 +198,43 @@ def test_steps_of_python_3_13():
 @timeout(120)
 def test_steps_of_python_3_14():
     check_python_steps("3.14")
+
+
+def line_of(name, mark):
+    with open(script(name), encoding="utf-8") as f:
+        return next(i for i, text in enumerate(f, 1) if text.rstrip().endswith(mark))
+
+
+@timeout(120)
+def test_by_samples():
+    """Without a probe, live and from a file that has no steps: each arrival at a line, to about the time between two samples."""
+    target = Target([test_python.interpreter("system"), script("py_parts.py"), "80"], stdin=subprocess.PIPE)
+    path = os.path.join(temporary_dir(), "parts.pb.gz")
+    batch, longest = line_of("py_parts.py", "# a step"), line_of("py_parts.py", "# the longest part")
+    out, begins = steps_of(target, "--json", "--by-samples", "-o", path, step=f"py_parts.py:{batch}")
+    said = {f"py_parts.py:{batch}": json.loads(out)}
+    for step in (f"py_parts.py:{longest}", "py_parts.py:training_loop"):
+        again = run([STAKEOUT, "steps", path, "--json", "--step", step])
+        assert again.returncode == 0, again.stderr
+        said[step] = json.loads(again.stdout)
+    assert said["py_parts.py:training_loop"] == said[f"py_parts.py:{longest}"], said
+    true = durations(begins)
+    for step, steps in said.items():
+        seen = steps["by_samples"]
+        assert seen and seen["within_ns"] < 10e6, (step, seen)
+        # A look that comes late on a busy machine may miss a wait of 20 ms, or say of one that it began too early.
+        assert abs(len(begins) - 1 - steps["steps"]) <= 6, (step, steps)
+        median = steps["quantiles"][0]
+        assert abs(median["ns"] - true[len(true) // 2]) < seen["within_ns"], (step, median, true[len(true) // 2])
+        assert "training_loop (py_parts.py" in steps["causes"][0]["what"], (step, steps["causes"])
+    text = run([STAKEOUT, "steps", path, "--step", f"py_parts.py:{longest}"]).stdout
+    assert f"by samples: each arrival at py_parts.py:{longest}, within" in text, text
+    for step, words in (
+        ("py_parts.py:1", "no sample shows a thread that comes to 'py_parts.py:1'"),
+        ("py_parts.py:0", "lines count from 1"),
+    ):
+        refused = run([STAKEOUT, "steps", path, "--step", step])
+        assert refused.returncode == 1 and words in refused.stderr and refused.stderr.count("\n") == 1, refused
 
 
 def slices_of(path):

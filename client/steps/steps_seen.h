@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Steps by samples, where nothing told when they began: each arrival of a thread at one line, from elsewhere. It is known
+ * to about the time between two samples, and an arrival that no sample saw is missed.
+ */
+#ifndef STAKEOUT_CLIENT_STEPS_SEEN_H
+#define STAKEOUT_CLIENT_STEPS_SEEN_H
+
+#include "profile/profile.h"
+#include "stakeout/cleanup.h"
+#include "stakeout/error.h"
+
+struct steps_seen {
+	int64_t pid, tid; /* the thread that arrived most often */
+	unsigned threads; /* that arrived */
+	int64_t *begins;  /* of n_begins, in ns since the profile's begin: halfway between the samples around it */
+	size_t n_begins;
+	size_t n_brief;    /* stays at the line, or elsewhere, that a single sample saw: about as many were missed */
+	int64_t unsure_ns; /* how far an arrival may be from what begins says: median */
+	char where[512];   /* "train.py:28": the line; a native function's name */
+};
+
+/*
+ * place: "FILE.py:LINE"; "FILE.py:FUNCTION": at that of its lines where a thread stays longest at a time,
+ * of those that have a fifth of its time or more; or a native function: from outside.
+ * -ENODATA: it is in no sample, or the profile has no times; -ENOMEM. begins is the caller's to free.
+ */
+int steps_seen__find(const struct profile *profile, const char *place, struct steps_seen *out, struct so_error *err);
+
+#endif
