@@ -27,6 +27,8 @@ static const struct command {
 	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
 	{ "steps", cmd_steps, "how long its steps take, and what the slow ones did" },
 	{ "top", cmd_top, "what processes do now, live in the terminal" },
+	{ "incidents", cmd_incidents, "slow steps and the like that the daemon kept, to be written to a file" },
+	{ "save", cmd_save, "keep the latest seconds of a watched process, as an incident" },
 	{ "history", cmd_history, "whose past the daemon has; see --since of summary and folded" },
 	{ "open", cmd_open, "the live page in a browser: processes, time by category, flame graphs" },
 	{ "render", cmd_render, "turn a profile's file into folded stacks, a flame graph or a summary" },

@@ -22,6 +22,7 @@
 #include "daemon/http/heartbeat.h"
 #include "daemon/history/history.h"
 #include "daemon/http/http_server.h"
+#include "daemon/incidents/incidents.h"
 #include "daemon/http/listen_socket.h"
 #include "daemon/os/log.h"
 #include "daemon/rules/match_scan.h"
@@ -297,6 +298,22 @@ static int open_counters(const struct category_rules *rules, struct engine *engi
 	return rules && category_counters__new(engine, rules, out) ? so_err(err, -ENOMEM, "out of memory") : 0;
 }
 
+static int open_incidents(const struct daemon_options *options, struct engine *engine, struct incidents **out,
+			  struct so_error *err)
+{
+	_cleanup_free_ char *dir = NULL;
+
+	if (!options->store_dir || !options->store_dir[0])
+		return 0;
+	if (asprintf(&dir, "%s/incidents", options->store_dir) < 0)
+		return so_err(err, -ENOMEM, "out of memory");
+	if (!incidents__new(engine, dir, out, err))
+		return 0;
+	/* A full or read-only disk: as the history, the daemon serves on without. */
+	log__error("%s", err->text);
+	return 0;
+}
+
 static int serve(const struct daemon_options *options, const struct category_rules *rules, struct engine *engine,
 		 struct listen_socket *sock, gid_t group, struct door *door, int signal_fd, struct so_error *err)
 {
@@ -304,6 +321,7 @@ static int serve(const struct daemon_options *options, const struct category_rul
 	_cleanup_(category_counters) struct category_counters *counters = NULL; /* ends after all that counts */
 	_cleanup_(category_windows) struct category_windows *windows = NULL;
 	_cleanup_(history) struct history *history = NULL;
+	_cleanup_(incidents) struct incidents *incidents = NULL;
 	_cleanup_(match_scan) struct match_scan *scan = NULL;     /* ends before the history */
 	_cleanup_(api) struct api *api = NULL;                    /* ends before the history and the rules */
 	_cleanup_(http_server) struct http_server *server = NULL; /* servers end before the api */
@@ -314,13 +332,16 @@ static int serve(const struct daemon_options *options, const struct category_rul
 	ret = ret ?: open_history(options, engine, counters, &history, err);
 	if (!ret && counters && !history)
 		ret = category_windows__new(engine, counters, &windows, err);
+	ret = ret ?: open_incidents(options, engine, &incidents, err);
 	ret = ret ?: open_scan(options, engine, history, &scan, err);
 	if (!ret)
-		ret = api__new(
-			engine,
-			&(struct api_options){
-				.history = history, .scan = scan, .categories = counters, .category_windows = windows },
-			&api, err);
+		ret = api__new(engine,
+			       &(struct api_options){ .history = history,
+						      .incidents = incidents,
+						      .scan = scan,
+						      .categories = counters,
+						      .category_windows = windows },
+			       &api, err);
 	ret = ret ?: http_server__start(listen_socket__take_fd(sock), group, NULL, api__handle, api, &server, err);
 	ret = ret ?: door__serve(door, api, &tcp_server, err);
 	if (ret)

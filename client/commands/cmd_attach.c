@@ -40,9 +40,13 @@ static int check(const struct attach_request *request, const char *match, struct
 		return so_err(err, -EINVAL, "--budget is for the probes of CUDA calls: it needs --cuda");
 	if (!match && request->step && !request->timed)
 		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
+	if (!match && request->save_on && !request->timed)
+		return so_err(err, -EINVAL, "--save-on needs --timeline: what is kept are the latest seconds");
+	if ((request->save_last_s > 0 || request->save_pause_s > 0) && !request->save_on)
+		return so_err(err, -EINVAL, "--save-last and --save-pause need --save-on: when to save");
 	if (!match)
 		return 0;
-	if (request->timed || request->step)
+	if (request->timed || request->step || request->save_on)
 		return so_err(err, -EINVAL, "--timeline is for one process: -p PID");
 	if (request->pid)
 		return so_err(err, -EINVAL, "-p or --match, not both");
@@ -77,6 +81,13 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		  "keep when each sample was, of the latest minutes: for\n'stakeout profile --last 30'" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &request.step,
 		  "with --timeline: the function that begins a step of\nthe program, as stakeout steps has it" },
+		{ OPTION_TEXT, 0, "save-on", "RULES", &request.save_on,
+		  "with --timeline: keep what led to it as an incident\nwhenever 'step>2x' (times the 95th "
+		  "percentile; --step),\n'step>500ms', 'cpu<5%/30s' (of one CPU, for 30 s) or\n'gpu<20%' (--cuda); "
+		  "several with commas" },
+		{ OPTION_DURATION, 0, "save-last", "SECONDS", &request.save_last_s, "so much of what led to it (30)" },
+		{ OPTION_DURATION, 0, "save-pause", "SECONDS", &request.save_pause_s,
+		  "then no further one for so long (600): 10m" },
 		{ OPTION_ON, 0, "cuda", NULL, &request.cuda, "time its CUDA calls as well" },
 		{ OPTION_PERCENT, 0, "budget", "PERCENT", &request.cuda_budget_percent,
 		  "what the probes of --cuda may cost of the process's\ntime (1); 100: no limit" },

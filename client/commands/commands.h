@@ -21,6 +21,8 @@ int cmd_profile(const struct globals *globals, int argc, char **argv);
 int cmd_summary(const struct globals *globals, int argc, char **argv);
 int cmd_steps(const struct globals *globals, int argc, char **argv);
 int cmd_top(const struct globals *globals, int argc, char **argv);
+int cmd_incidents(const struct globals *globals, int argc, char **argv);
+int cmd_save(const struct globals *globals, int argc, char **argv);
 int cmd_history(const struct globals *globals, int argc, char **argv);
 int cmd_open(const struct globals *globals, int argc, char **argv);
 int cmd_render(const struct globals *globals, int argc, char **argv);

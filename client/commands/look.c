@@ -12,6 +12,7 @@
 
 #define RATE_HZ 99
 #define STEP_MS 100
+#define AFTER_S 1 /* that the daemon goes on for after a slow step */
 
 static int wait_for_end(struct api_client *api, struct target *target, double duration_s, struct so_error *err)
 {
@@ -33,6 +34,12 @@ static int wait_for_end(struct api_client *api, struct target *target, double du
 	return ret;
 }
 
+/* What led to a slow step, that step, and what came after it. 0: all. */
+static double close_seconds(const struct look_request *close)
+{
+	return close->last_s > 0 ? close->last_s + (double)close->slow_step_ns / 1e9 + AFTER_S : 0;
+}
+
 static int look(struct session *session, const struct attach_request *request, struct look_request *close,
 		uint8_t **profile, size_t *length, json_t **stats, struct so_error *err)
 {
@@ -47,11 +54,11 @@ static int look(struct session *session, const struct attach_request *request, s
 	ret = wait_for_end(api, &target, request->duration_s, err);
 	ret = ret ?: target__stop(api, target.id, &target, err);
 	ret = ret ?: target__stats(api, target.id, stats, err);
-	ret = ret ?: target__last(api, target.id, close ? close->last_s : 0, profile, length, err);
 	if (!ret && close) {
 		close->slow_step_ns = target.slow_step_ns;
 		close->usual_step_ns = target.usual_step_ns;
 	}
+	ret = ret ?: target__last(api, target.id, close ? close_seconds(close) : 0, profile, length, err);
 	/* A private daemon ends anyhow. */
 	if (!session__private(session))
 		target__detach(api, target.id, NULL);

@@ -23,7 +23,7 @@ struct look_request {
 	unsigned rate_hz;
 	const char *step;  /* the function that begins a step */
 	double until_slow; /* until a step takes so many times the 95th percentile; 0: for duration_s */
-	double last_s;     /* then: what was kept of the latest seconds */
+	double last_s;     /* then: what is wanted of before that step; 0: all */
 	/* Filled in: the step, and the percentile; 0: there was none. */
 	uint64_t slow_step_ns, usual_step_ns;
 };

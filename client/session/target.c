@@ -69,6 +69,12 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		return so_err(err, -EINVAL, "the function's name is not UTF-8");
 	if (request->until_slow > 0)
 		json_object_set_new(body, "until_slow", json_real(request->until_slow));
+	if (request->save_on && json_object_set_new(body, "save_on", json_string(request->save_on)))
+		return so_err(err, -EINVAL, "the rule is not UTF-8");
+	if (request->save_last_s > 0)
+		json_object_set_new(body, "save_last_s", json_real(request->save_last_s));
+	if (request->save_pause_s > 0)
+		json_object_set_new(body, "save_pause_s", json_real(request->save_pause_s));
 	if (request->cuda)
 		json_object_set_new(body, "cuda", json_true());
 	if (request->cuda_budget_percent > 0)

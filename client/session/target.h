@@ -39,6 +39,12 @@ struct attach_request {
 	bool timed;        /* keep each sample with its time */
 	const char *step;  /* the function that begins its steps; NULL: none */
 	double until_slow; /* end after a step of so many times the 95th percentile; 0: do not */
+	/*
+	 * With `timed`: when to keep the latest seconds as an incident (rules with commas), and how; NULL, 0: the
+	 * defaults.
+	 */
+	const char *save_on;
+	double save_last_s, save_pause_s;
 	bool cuda;
 	double cuda_budget_percent; /* 0: the daemon's own */
 };

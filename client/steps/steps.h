@@ -20,8 +20,8 @@
 struct steps;
 
 /*
- * profile: borrowed, and to stay. place: NULL, or where steps begin by samples (steps_seen.h), whatever the profile says of
- * them. -ENODATA: it has no steps, or less than two; -ENOMEM; of place also -EINVAL.
+ * profile: borrowed, and to stay. place: NULL, or where steps begin by samples (steps_seen.h), whatever the profile
+ * says of them. -ENODATA: it has no steps, or less than two; -ENOMEM; of place also -EINVAL.
  */
 int steps__of(const struct profile *profile, const char *place, struct steps **out, struct so_error *err);
 void steps__free(struct steps *steps);

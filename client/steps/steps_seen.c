@@ -9,7 +9,7 @@
 #include "stakeout/array.h"
 
 #define MOST_NS   (INT64_MAX / 4) /* later, or longer, is nothing that was */
-#define GOOD_PART 5               /* one in so many of a function's time */
+#define GOOD_PART 6               /* one in so many of a function's time */
 
 /* What is looked for. */
 struct place {
@@ -205,8 +205,8 @@ static int mean_stay(const struct profile *profile, const struct place *place, i
 }
 
 /*
- * Of the lines that have a good part of the function's time the one where a thread stays longest at a time: those of a loop
- * within the function are come to more often than once a call, and stay shorter.
+ * Of the lines that have a good part of the function's time the one where a thread stays longest at a time: those of a
+ * loop within the function are come to more often than once a call, and stay shorter.
  */
 static int choose_line(const struct profile *profile, struct place *place)
 {

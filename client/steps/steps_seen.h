@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Steps by samples, where nothing told when they began: each arrival of a thread at one line, from elsewhere. It is known
- * to about the time between two samples, and an arrival that no sample saw is missed.
+ * Steps by samples, where nothing told when they began: each arrival of a thread at one line, from elsewhere. It is
+ * known to about the time between two samples, and an arrival that no sample saw is missed.
  */
 #ifndef STAKEOUT_CLIENT_STEPS_SEEN_H
 #define STAKEOUT_CLIENT_STEPS_SEEN_H
@@ -22,7 +22,7 @@ struct steps_seen {
 
 /*
  * place: "FILE.py:LINE"; "FILE.py:FUNCTION": at that of its lines where a thread stays longest at a time,
- * of those that have a fifth of its time or more; or a native function: from outside.
+ * of those that have a sixth of its time or more; or a native function: from outside.
  * -ENODATA: it is in no sample, or the profile has no times; -ENOMEM. begins is the caller's to free.
  */
 int steps_seen__find(const struct profile *profile, const char *place, struct steps_seen *out, struct so_error *err);

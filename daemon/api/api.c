@@ -28,8 +28,9 @@
 
 struct api {
 	struct engine *engine;
-	struct history *history; /* NULL: none is kept */
-	struct match_scan *scan; /* NULL: no rules */
+	struct history *history;     /* NULL: none is kept */
+	struct incidents *incidents; /* the same */
+	struct match_scan *scan;     /* NULL: no rules */
 	struct category_counters *categories;
 	struct category_windows *category_windows;
 	struct leases *leases;
@@ -121,6 +122,14 @@ static void answer_error(struct call *call, int code)
 	};
 }
 
+/* Where there is a history, there are incidents. */
+static int check_incidents(const struct incidents *incidents, struct so_error *err)
+{
+	return incidents ? 0
+			 : so_err(err, -ENODATA,
+				  "the daemon keeps no history, and so no incidents: start it with --store DIR");
+}
+
 static bool may_see(const struct call *call, const struct target_info *info)
 {
 	return caller__sees(call->request->caller, info->viewer);
@@ -186,17 +195,24 @@ static int get_targets(struct call *call)
 	return answer_json(call, MHD_HTTP_OK, list);
 }
 
-static int attach(struct call *call, struct attach_options *options)
+static int attach(struct call *call, struct api_attach *request)
 {
+	struct attach_options *options = &request->options;
 	struct api *api = call->api;
 	uint32_t id;
-	int ret;
+	int ret = request->incidents.n_rules ? check_incidents(api->incidents, &call->error) : 0;
 
+	if (ret)
+		return ret;
 	options->caller = call->request->caller;
 	ret = engine__attach(api->engine, options, &id, &call->error);
 	if (ret)
 		return ret;
 	if (!options->keep && leases__add(api->leases, id, options->duration_s == 0)) {
+		engine__detach(api->engine, id, NULL);
+		return fail(call, -ENOMEM, "out of memory");
+	}
+	if (request->incidents.n_rules && incidents__watch(api->incidents, id, options->caller, &request->incidents)) {
 		engine__detach(api->engine, id, NULL);
 		return fail(call, -ENOMEM, "out of memory");
 	}
@@ -208,12 +224,12 @@ static int attach(struct call *call, struct attach_options *options)
 
 static int post_targets(struct call *call)
 {
-	struct attach_options options;
+	struct api_attach request;
 	struct target_info info;
-	int ret = api_json__attach_options(call->request->body, call->request->body_bytes, &options, &call->error);
+	int ret = api_json__attach(call->request->body, call->request->body_bytes, &request, &call->error);
 
 	if (!ret)
-		ret = attach(call, &options);
+		ret = attach(call, &request);
 	if (!ret)
 		ret = target(call, &info);
 	if (ret)
@@ -371,6 +387,50 @@ static int get_history_series(struct call *call)
 				  &call->error);
 
 	return ret ?: answer_json(call, MHD_HTTP_OK, answer);
+}
+
+static int post_save(struct call *call)
+{
+	struct target_info info;
+	double last_s;
+	json_t *saved = NULL;
+	int ret = target(call, &info);
+
+	ret = ret ?: read_last(call, &last_s);
+	ret = ret ?: check_incidents(call->api->incidents, &call->error);
+	ret = ret
+		      ?: incidents__save(call->api->incidents, call->id, call->request->caller, last_s, &saved,
+					 &call->error);
+	return ret ?: answer_json(call, MHD_HTTP_CREATED, saved);
+}
+
+static int get_incidents(struct call *call)
+{
+	int ret = check_incidents(call->api->incidents, &call->error);
+
+	return ret ?: answer_json(call, MHD_HTTP_OK, incidents__list(call->api->incidents, call->request->caller));
+}
+
+static int get_incident_profile(struct call *call)
+{
+	uint8_t *bytes;
+	size_t length;
+	int ret = check_incidents(call->api->incidents, &call->error);
+
+	ret = ret
+		      ?: incidents__read(call->api->incidents, call->request->caller, call->id, &bytes, &length,
+					 &call->error);
+	if (!ret)
+		answer_bytes(call, bytes, length);
+	return ret;
+}
+
+static int delete_incident(struct call *call)
+{
+	int ret = check_incidents(call->api->incidents, &call->error);
+
+	ret = ret ?: incidents__remove(call->api->incidents, call->request->caller, call->id, &call->error);
+	return ret ?: answer_json(call, MHD_HTTP_OK, json_pack("{s:I, s:b}", "id", (json_int_t)call->id, "removed", 1));
 }
 
 static int get_rules(struct call *call)
@@ -553,6 +613,10 @@ static const struct route routes[] = {
 	{ "POST", "/v1/targets/ID/stop", post_stop, true },
 	{ "GET", "/v1/targets/ID/profile", get_profile, false },
 	{ "GET", "/v1/targets/ID/threads", get_threads, false },
+	{ "POST", "/v1/targets/ID/save", post_save, true },
+	{ "GET", "/v1/incidents", get_incidents, false },
+	{ "DELETE", "/v1/incidents/ID", delete_incident, true },
+	{ "GET", "/v1/incidents/ID/profile", get_incident_profile, false },
 	{ "GET", "/v1/rules", get_rules, false },
 	{ "POST", "/v1/rules", post_rules, true },
 	{ "DELETE", "/v1/rules/ID", delete_rule, true },
@@ -644,6 +708,7 @@ int api__new(struct engine *engine, const struct api_options *options, struct ap
 		return so_err(err, -ENOMEM, "out of memory");
 	api->engine = engine;
 	api->history = options ? options->history : NULL;
+	api->incidents = options ? options->incidents : NULL;
 	api->scan = options ? options->scan : NULL;
 	api->categories = options ? options->categories : NULL;
 	api->category_windows = options ? options->category_windows : NULL;

@@ -6,6 +6,7 @@
 #include "daemon/metrics/category_windows.h"
 #include "daemon/engine/engine.h"
 #include "daemon/history/history.h"
+#include "daemon/incidents/incidents.h"
 #include "daemon/http/http_server.h"
 #include "daemon/rules/match_scan.h"
 #include "stakeout/cleanup.h"
@@ -13,10 +14,11 @@
 
 struct api_options {
 	/* How long a recording (a target that nobody asked to keep) may last without any request; 0: the default. */
-	double ended_idle_s;     /* an ended one is forgotten after this, default 300 */
-	double running_idle_s;   /* one without a duration is stopped after this, default 60 */
-	struct history *history; /* of the targets that are kept; the caller's, must live longer; NULL: none */
-	struct match_scan *scan; /* of the rules; the same */
+	double ended_idle_s;         /* an ended one is forgotten after this, default 300 */
+	double running_idle_s;       /* one without a duration is stopped after this, default 60 */
+	struct incidents *incidents; /* the same as the history; NULL: none */
+	struct history *history;     /* of the targets that are kept; the caller's, must live longer; NULL: none */
+	struct match_scan *scan;     /* of the rules; the same */
 	struct category_counters *categories;      /* of the targets that are kept; the same */
 	struct category_windows *category_windows; /* what counts them; NULL: the history does */
 };

@@ -12,30 +12,35 @@ enum field_kind {
 	FIELD_SECONDS,
 	FIELD_PERCENT,
 	FIELD_BOOL,
-	FIELD_STEP,
+	FIELD_TEXT,
 	FIELD_FACTOR,
 };
 
 struct field {
 	const char *name;
 	enum field_kind kind;
-	size_t offset;       /* in struct attach_options */
-	json_int_t min, max; /* of numbers */
+	size_t offset;       /* in struct api_attach */
+	json_int_t min, max; /* of numbers; max of a text: the bytes of its place */
 };
 
 static const struct field attach_fields[] = {
-	{ "pid", FIELD_PID, offsetof(struct attach_options, pid), 1, API_MAX_PID },
-	{ "rate_hz", FIELD_UNSIGNED, offsetof(struct attach_options, rate_hz), ENGINE_MIN_RATE_HZ, ENGINE_MAX_RATE_HZ },
-	{ "duration_s", FIELD_SECONDS, offsetof(struct attach_options, duration_s), 0, API_MAX_DURATION_S },
-	{ "children", FIELD_BOOL, offsetof(struct attach_options, children), 0, 0 },
-	{ "kernel", FIELD_BOOL, offsetof(struct attach_options, kernel), 0, 0 },
-	{ "keep", FIELD_BOOL, offsetof(struct attach_options, keep), 0, 0 },
-	{ "wall", FIELD_BOOL, offsetof(struct attach_options, wall), 0, 0 },
-	{ "timed", FIELD_BOOL, offsetof(struct attach_options, timed), 0, 0 },
-	{ "step", FIELD_STEP, offsetof(struct attach_options, step), 0, 0 },
-	{ "until_slow", FIELD_FACTOR, offsetof(struct attach_options, until_slow), 1, 1000 },
-	{ "cuda", FIELD_BOOL, offsetof(struct attach_options, cuda), 0, 0 },
-	{ "cuda_budget_percent", FIELD_PERCENT, offsetof(struct attach_options, cuda_budget_percent), 0, 100 },
+	{ "pid", FIELD_PID, offsetof(struct api_attach, options.pid), 1, API_MAX_PID },
+	{ "rate_hz", FIELD_UNSIGNED, offsetof(struct api_attach, options.rate_hz), ENGINE_MIN_RATE_HZ,
+	  ENGINE_MAX_RATE_HZ },
+	{ "duration_s", FIELD_SECONDS, offsetof(struct api_attach, options.duration_s), 0, API_MAX_DURATION_S },
+	{ "children", FIELD_BOOL, offsetof(struct api_attach, options.children), 0, 0 },
+	{ "kernel", FIELD_BOOL, offsetof(struct api_attach, options.kernel), 0, 0 },
+	{ "keep", FIELD_BOOL, offsetof(struct api_attach, options.keep), 0, 0 },
+	{ "wall", FIELD_BOOL, offsetof(struct api_attach, options.wall), 0, 0 },
+	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
+	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
+	  sizeof(((struct api_attach *)0)->options.step) },
+	{ "until_slow", FIELD_FACTOR, offsetof(struct api_attach, options.until_slow), 1, 1000 },
+	{ "cuda", FIELD_BOOL, offsetof(struct api_attach, options.cuda), 0, 0 },
+	{ "save_on", FIELD_TEXT, offsetof(struct api_attach, save_on), 0, INCIDENT_RULE_TEXT },
+	{ "save_last_s", FIELD_SECONDS, offsetof(struct api_attach, incidents.last_s), 1, INCIDENTS_MAX_LAST_S },
+	{ "save_pause_s", FIELD_SECONDS, offsetof(struct api_attach, incidents.pause_s), 1, INCIDENTS_MAX_PAUSE_S },
+	{ "cuda_budget_percent", FIELD_PERCENT, offsetof(struct api_attach, options.cuda_budget_percent), 0, 100 },
 };
 
 static const char *const state_words[] = {
@@ -65,9 +70,9 @@ static int decode_whole(const struct field *field, const json_t *value, json_int
 	return 0;
 }
 
-static int decode(const struct field *field, const json_t *value, struct attach_options *options, struct so_error *err)
+static int decode(const struct field *field, const json_t *value, struct api_attach *attach, struct so_error *err)
 {
-	void *at = (char *)options + field->offset;
+	void *at = (char *)attach + field->offset;
 	json_int_t whole = 0;
 	double seconds;
 	int ret;
@@ -86,8 +91,9 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 	case FIELD_SECONDS:
 		seconds = json_number_value(value);
 		if (!json_is_number(value) || !(seconds >= field->min && seconds <= field->max))
-			return so_err(err, -EINVAL, "%s must be a number of seconds from %lld (until stopped) to %lld",
-				      field->name, (long long)field->min, (long long)field->max);
+			return so_err(err, -EINVAL, "%s must be a number of seconds from %lld%s to %lld", field->name,
+				      (long long)field->min, field->min ? "" : " (until stopped)",
+				      (long long)field->max);
 		*(double *)at = seconds;
 		return 0;
 	case FIELD_PERCENT:
@@ -109,31 +115,57 @@ static int decode(const struct field *field, const json_t *value, struct attach_
 				      (long long)field->min, (long long)field->max);
 		*(double *)at = seconds;
 		return 0;
-	case FIELD_STEP:
-		if (!json_is_string(value) || json_string_length(value) >= sizeof(options->step) ||
+	case FIELD_TEXT:
+		if (!json_is_string(value) || (json_int_t)json_string_length(value) >= field->max ||
 		    strlen(json_string_value(value)) != json_string_length(value) || !json_string_length(value))
-			return so_err(err, -EINVAL, "%s must be the name of a function, of at most %zu bytes",
-				      field->name, sizeof(options->step) - 1);
+			return so_err(err, -EINVAL, "%s must be a text of at most %lld bytes", field->name,
+				      (long long)field->max - 1);
 		strcpy(at, json_string_value(value));
 		return 0;
 	}
 	return so_err(err, -EINVAL, "%s is of no known kind", field->name);
 }
 
-static int decode_field(const char *name, const json_t *value, struct attach_options *options, struct so_error *err)
+static int decode_field(const char *name, const json_t *value, struct api_attach *attach, struct so_error *err)
 {
 	for (size_t i = 0; i < sizeof(attach_fields) / sizeof(attach_fields[0]); i++)
 		if (!strcmp(attach_fields[i].name, name))
-			return decode(&attach_fields[i], value, options, err);
+			return decode(&attach_fields[i], value, attach, err);
 	return so_err(err, -EINVAL, "unknown field '%.60s'", name);
 }
 
-int api_json__attach_options(const char *body, size_t length, struct attach_options *out, struct so_error *err)
+/* What has to go together. */
+static int check_attach(struct api_attach *attach, struct so_error *err)
 {
-	struct attach_options options = {
-		.rate_hz = ENGINE_DEFAULT_RATE_HZ,
-		.children = true,
-		.kernel = true,
+	const struct attach_options *o = &attach->options;
+	int ret;
+
+	if (!o->pid)
+		return so_err(err, -EINVAL, "pid is missing");
+	if (o->until_slow > 0 && !o->step[0])
+		return so_err(err, -EINVAL, "until_slow needs step: the function that begins one");
+	if (!attach->save_on[0])
+		return attach->incidents.last_s > 0 || attach->incidents.pause_s > 0
+			       ? so_err(err, -EINVAL, "save_last_s and save_pause_s need save_on: when to save")
+			       : 0;
+	ret = incident_rules__parse(attach->save_on, attach->incidents.rules, &attach->incidents.n_rules, err);
+	if (ret)
+		return -EINVAL;
+	if (!o->keep || !o->timed)
+		return so_err(err, -EINVAL, "save_on needs keep and timed: what is saved are the latest seconds");
+	incidents__prepare(&attach->incidents, &attach->options);
+	if ((o->slow_factor > 0 || o->slow_ns) && !o->step[0])
+		return so_err(err, -EINVAL, "a rule about steps needs step: the function that begins one");
+	for (size_t i = 0; i < attach->incidents.n_rules; i++)
+		if (attach->incidents.rules[i].kind == INCIDENT_GPU && !o->cuda)
+			return so_err(err, -EINVAL, "a rule about the GPU needs cuda: which GPUs it uses");
+	return 0;
+}
+
+int api_json__attach(const char *body, size_t length, struct api_attach *out, struct so_error *err)
+{
+	struct api_attach attach = {
+		.options = { .rate_hz = ENGINE_DEFAULT_RATE_HZ, .children = true, .kernel = true },
 	};
 	json_error_t why;
 	json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &why), *value;
@@ -147,15 +179,12 @@ int api_json__attach_options(const char *body, size_t length, struct attach_opti
 		ret = so_err(err, -EINVAL, "the body must be a JSON object");
 	json_object_foreach (root, name, value) {
 		if (!ret)
-			ret = decode_field(name, value, &options, err);
+			ret = decode_field(name, value, &attach, err);
 	}
 	json_decref(root);
-	if (!ret && !options.pid)
-		ret = so_err(err, -EINVAL, "pid is missing");
-	if (!ret && options.until_slow > 0 && !options.step[0])
-		ret = so_err(err, -EINVAL, "until_slow needs step: the function that begins one");
+	ret = ret ?: check_attach(&attach, err);
 	if (!ret)
-		*out = options;
+		*out = attach;
 	return ret;
 }
 

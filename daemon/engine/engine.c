@@ -58,8 +58,10 @@ static void look_for_slow_steps(struct engine *e, uint64_t drained_ns)
 
 	TARGETS_EACH(t, &e->targets)
 	{
-		if (t->info.state == TARGET_SAMPLING && t->slow.factor > 0 && !t->info.slow_step_ns &&
-		    steps__was_slow(t, drained_ns))
+		if (t->info.state != TARGET_SAMPLING || !steps__waits_for_slow(t) ||
+		    (t->slow.ends && t->info.slow_step_ns))
+			continue;
+		if (steps__was_slow(t, drained_ns) && t->slow.ends)
 			t->deadline_ns = clock__now_ns() + AFTER_SLOW_NS;
 	}
 }

@@ -63,6 +63,12 @@ struct attach_options {
 	bool timed;        /* keep its samples with their times */
 	char step[256];    /* the function that begins its steps (steps.h); "": none */
 	double until_slow; /* it ends itself after a step of so many times the 95th percentile; 0: it does not */
+	/*
+	 * Slow steps are reported by engine__pulse(): of so many times the 95th percentile, or longer than that. 0:
+	 * not.
+	 */
+	double slow_factor;
+	uint64_t slow_ns;
 	double cuda_budget_percent; /* of the target's time; 0: as above */
 	bool as_watched;   /* of a process that is a target already: at its rate, with its children and kernel frames */
 	bool only_watched; /* nothing is attached to that is no target yet: -EPERM */
@@ -92,6 +98,22 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
  */
 int engine__profile(struct engine *engine, uint32_t id, struct caller caller, double last_s, uint8_t **out,
 		    size_t *length, struct so_error *err);
+/* What a target does, for whoever looks at it once a second (incidents/). */
+struct engine_pulse {
+	uint64_t now_ns;                 /* CLOCK_MONOTONIC */
+	uint64_t running_ns;             /* CPU time of all its processes since it was attached, by samples */
+	double gpu_percent;              /* mean of the GPUs that it uses since since_ns; negative: not known */
+	uint64_t slow_step_ns, usual_ns; /* the slowest since the last engine__forgive_slow(); 0: none was slow */
+	bool slow_under_way;             /* that step has not ended */
+	bool ended;                      /* the target has */
+	pid_t pid;
+	char comm[17];
+};
+/* since_ns: of the GPUs' figures; 0: none is wanted. -ENOENT: no such target. */
+int engine__pulse(struct engine *engine, uint32_t id, uint64_t since_ns, struct engine_pulse *out);
+/* The slow step has been dealt with: the next one counts. */
+void engine__forgive_slow(struct engine *engine, uint32_t id);
+
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its
  * state as a label. pid: 0 for its root process. -ESRCH: it has ended, or is none of the target's; -EPERM: the caller

@@ -100,7 +100,9 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->info.rule = o->rule;
 	t->own_wall = o->wall;
 	t->own_timed = t->info.timed = o->timed;
-	t->slow.factor = o->until_slow;
+	t->slow.ends = o->until_slow > 0;
+	t->slow.factor = o->until_slow > 0 ? o->until_slow : o->slow_factor;
+	t->slow.limit_ns = o->slow_ns;
 	t->caller = o->caller;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
@@ -340,7 +342,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			      o->pid, of->id);
 	/* Steps are samples with times. */
 	as.timed |= step != NULL;
-	if (of && o->until_slow > 0)
+	if (of && (o->until_slow > 0 || o->slow_factor > 0 || o->slow_ns))
 		return so_err(
 			err, -EEXIST,
 			"process %d is watched already, as target %u: a slow step is waited for by a target of its own",

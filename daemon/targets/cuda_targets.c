@@ -250,6 +250,32 @@ json_t *cuda_targets__gpu(struct cuda_targets *c, const struct cuda_taken *taken
 	return nvml_watch__report(c->nvml, taken->pids, taken->n_pids, taken->moment.begin_ns, problem);
 }
 
+int cuda_targets__pids(const struct target *t, pid_t **out, size_t *n)
+{
+	const struct cuda_watch *w = target__proper(t)->cuda.watch;
+
+	return w ? cuda_watch__pids(w, out, n) : -ENODATA;
+}
+
+double cuda_targets__gpu_percent(struct cuda_targets *c, const pid_t *pids, size_t n, uint64_t since_ns)
+{
+	char problem[NVML_WATCH_TEXT_BYTES];
+	json_t *report = nvml_watch__report(c->nvml, pids, n, since_ns, problem), *device;
+	double sum = 0;
+	size_t i, known = 0;
+
+	json_array_foreach (json_object_get(report, "devices"), i, device) {
+		json_t *percent = json_object_get(device, "utilisation_percent");
+
+		if (!json_is_number(percent) || json_number_value(json_object_get(device, "process_memory_bytes")) <= 0)
+			continue;
+		sum += json_number_value(percent);
+		known++;
+	}
+	json_decref(report);
+	return known ? sum / (double)known : -1;
+}
+
 void cuda_targets__forked(struct cuda_targets *c, pid_t parent, pid_t child)
 {
 	if (!c->probes)

@@ -86,5 +86,9 @@ const struct accumulator *cuda_targets__stacks(const struct target *t, unsigned 
 json_t *cuda_targets__overhead(const struct target *t);
 /* NVML's word on the GPUs for the time of what was taken; NULL: see `problem`. New reference. Without the lock. */
 json_t *cuda_targets__gpu(struct cuda_targets *c, const struct cuda_taken *taken, char *problem);
+/* The processes of a target that have CUDA; malloc'ed. -ENODATA: its calls are not timed; -ENOMEM. */
+int cuda_targets__pids(const struct target *t, pid_t **out, size_t *n);
+/* Mean utilisation since then of the GPUs that they have memory of; negative: not known. Without the lock. */
+double cuda_targets__gpu_percent(struct cuda_targets *c, const pid_t *pids, size_t n, uint64_t since_ns);
 
 #endif

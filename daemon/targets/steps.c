@@ -37,7 +37,7 @@ void steps__add(struct target *t, const struct stack_sample *sample)
 		stack = stack__new(&none, &no_frames, NULL);
 	samples__add(&t->samples, &step, stack);
 	stack__unref(stack);
-	if (t->slow.factor > 0 && !ARRAY_RESERVE(t->slow.pending, t->slow.capacity, t->slow.n_pending + 1))
+	if (steps__waits_for_slow(t) && !ARRAY_RESERVE(t->slow.pending, t->slow.capacity, t->slow.n_pending + 1))
 		t->slow.pending[t->slow.n_pending++] = (struct step_moment){ sample->tid, sample->when_ns };
 }
 
@@ -104,11 +104,17 @@ static uint64_t replace_last(struct slow_watch *w, const struct step_moment *mom
 	return 0;
 }
 
-static void take_step(struct slow_watch *w, uint64_t ns, uint64_t usual)
+static bool is_slow(const struct slow_watch *w, uint64_t ns, uint64_t usual)
 {
-	if (usual && (double)ns > w->factor * (double)usual && ns > w->slow_ns) {
+	return (w->factor > 0 && usual && (double)ns > w->factor * (double)usual) || (w->limit_ns && ns > w->limit_ns);
+}
+
+static void take_step(struct slow_watch *w, uint64_t begin_ns, uint64_t ns, uint64_t usual)
+{
+	if (begin_ns >= w->forgiven_ns && is_slow(w, ns, usual) && (ns > w->slow_ns || w->under_way)) {
 		w->slow_ns = ns;
 		w->usual_ns = usual;
+		w->under_way = false;
 	}
 	w->ns[w->next] = ns;
 	w->next = (w->next + 1) % SLOW_WATCH_STEPS;
@@ -122,10 +128,11 @@ static void look_at_current(struct slow_watch *w, uint64_t usual, uint64_t now_n
 
 	for (unsigned i = 0; i < w->n_last; i++)
 		latest = w->last[i].when_ns > latest ? w->last[i].when_ns : latest;
-	if (latest && usual && !w->slow_ns && now_ns > latest &&
-	    (double)(now_ns - latest) > w->factor * (double)usual) {
+	if (latest && latest >= w->forgiven_ns && (!w->slow_ns || w->under_way) && now_ns > latest &&
+	    is_slow(w, now_ns - latest, usual)) {
 		w->slow_ns = now_ns - latest;
 		w->usual_ns = usual;
+		w->under_way = true;
 	}
 }
 
@@ -140,13 +147,24 @@ bool steps__was_slow(struct target *t, uint64_t now_ns)
 		uint64_t before = replace_last(w, &w->pending[i]);
 
 		if (before && w->pending[i].when_ns > before)
-			take_step(w, w->pending[i].when_ns - before, usual);
+			take_step(w, before, w->pending[i].when_ns - before, usual);
 	}
 	w->n_pending = 0;
 	look_at_current(w, usual, now_ns);
 	t->info.slow_step_ns = w->slow_ns;
 	t->info.usual_step_ns = w->usual_ns;
 	return w->slow_ns != 0;
+}
+
+void steps__forgive_slow(struct target *t)
+{
+	struct slow_watch *w = &t->slow;
+
+	for (unsigned i = 0; i < w->n_last; i++)
+		w->forgiven_ns = w->last[i].when_ns >= w->forgiven_ns ? w->last[i].when_ns + 1 : w->forgiven_ns;
+	w->slow_ns = w->usual_ns = 0;
+	w->under_way = false;
+	t->info.slow_step_ns = t->info.usual_step_ns = 0;
 }
 
 /* What a bounded call works on. */

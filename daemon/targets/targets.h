@@ -18,7 +18,9 @@
 
 /* Waits for a slow step (steps.h). */
 struct slow_watch {
-	double factor; /* slow is what takes so many times the 95th percentile; 0: nothing is waited for */
+	double factor;     /* slow is what takes so many times the 95th percentile; 0: not by that */
+	uint64_t limit_ns; /* or what takes longer than this; 0: not by that */
+	bool ends;         /* the target ends with it; else it is reported to whoever asks, again and again */
 	struct step_moment {
 		uint32_t tid;
 		uint64_t when_ns;
@@ -28,7 +30,9 @@ struct slow_watch {
 	unsigned n_last;
 	uint64_t ns[SLOW_WATCH_STEPS]; /* the latest durations, as a ring */
 	size_t n, next;
-	uint64_t slow_ns, usual_ns; /* that one, and the percentile before it; 0: none yet */
+	uint64_t slow_ns, usual_ns; /* that one, and the percentile before it; 0: none yet, or not known */
+	bool under_way;             /* it has not ended yet */
+	uint64_t forgiven_ns;       /* steps that began before do not count */
 };
 
 /* A Python function, or a line of one, that begins a step (steps.h). */

@@ -60,7 +60,7 @@ def test_real_answers_of_every_route():
     daemon = Daemon("--store", temporary_dir(), "--window", "1", env={"LD_LIBRARY_PATH": folder})
     target = start_script("py_cuda_launches.py", folder, 500, 20, 1, "stdin", stdin=subprocess.PIPE)
     native, pulled = start("split", 600), start("split", 600)
-    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True, "timed": True}, expect=201)
     other = daemon.request("POST", "/v1/targets", {"pid": native.pid, "rate_hz": 499, "keep": True}, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
@@ -80,6 +80,8 @@ def test_real_answers_of_every_route():
         if path.startswith("/v1/rules"):
             number = rules[-1] if process is target else 424242
             body = {"match": "cmd=never user=root"} if method == "POST" else None
+        if path.startswith("/v1/incidents"):
+            number = 1 if process is target else 424242
         where = fill(path, id=number, key=keys.get(process.pid, 1)) + query(operation, pid=pulled.pid, from_ns=0, to_ns=time.time_ns())
         where += f"?pid={pulled.pid}&seconds=1" if "debug" in path else ""
         status = check(document, operation, method, path, ask(daemon, method, where, body))

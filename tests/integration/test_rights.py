@@ -250,7 +250,7 @@ def roots_target(daemon):
     """A root's process, watched, with CUDA and a history: all that a route may ask for is there."""
     folder = os.path.join(workload("cuda"), "ibt")
     target = start_script("py_cuda_launches.py", folder, 500, 60, 1, "stdin", stdin=subprocess.PIPE)
-    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True}, expect=201)
+    made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "cuda": True, "keep": True, "timed": True}, expect=201)
     target.process.stdin.write(b"\n")
     target.process.stdin.flush()
     wait_until(lambda: daemon.request("GET", "/v1/history")["targets"], "its history", step=0.2)
@@ -313,6 +313,7 @@ def test_strangers_on_every_route():
     target, number, key = roots_target(daemon)
     second = start("split", 600)  # root's too, and no target yet
     rule = daemon.request("POST", "/v1/rules", {"match": "py_cuda_launches never"}, expect=201)["id"]
+    kept = daemon.request("POST", f"/v1/targets/{number}/save", expect=201)["id"]
     tried, requests = [], []
     for method, path, operation in operations():
         if operation["x-rights"] == "own" and "{" not in path:
@@ -322,7 +323,7 @@ def test_strangers_on_every_route():
             pid, body = target.pid, {} if "requestBody" in operation else None
         if path == "/v1/rules" and body is not None:
             body = {"match": "user=root"}
-        where = fill(path, id=rule if "rules" in path else number, key=key) + query(operation, pid=pid, from_ns=0, to_ns=time.time_ns()) + (f"?pid={pid}" if "/debug/" in path else "")
+        where = fill(path, id=rule if "rules" in path else kept if "incidents" in path else number, key=key) + query(operation, pid=pid, from_ns=0, to_ns=time.time_ns()) + (f"?pid={pid}" if "/debug/" in path else "")
         requests.append((method, where, body))
         tried.append((method, path, operation["x-rights"]))
     answers = ask_as(daemon, requests)
@@ -344,6 +345,7 @@ def test_strangers_on_every_route():
     assert daemon.request("GET", f"/v1/targets/{number}")["state"] == "sampling"
     assert [t["id"] for t in daemon.request("GET", "/v1/targets")] == [number]
     assert [r["id"] for r in daemon.request("GET", "/v1/rules")] == [rule]
+    assert [i["id"] for i in daemon.request("GET", "/v1/incidents")] == [kept]
     for (method, path, rights), (_, where, body) in zip(tried, requests):
         if method == "GET" and "/debug/" not in path:
             daemon.request(method, where)

@@ -14,7 +14,7 @@ def compute(seconds):
 
 
 def wait_for_batch():
-    time.sleep(0.02)
+    time.sleep(0.05)
 
 
 def training_loop(n):
@@ -22,12 +22,12 @@ def training_loop(n):
     for step in range(n):
         begins.append(time.monotonic_ns())
         wait_for_batch()  # a step
-        compute(0.04)  # the longest part
+        compute(0.06)  # the longest part
         for _ in range(4):
             compute(0.012)
             compute(0.012)
         if step % 20 == 7:
-            time.sleep(0.4)  # seldom
+            time.sleep(0.3)  # seldom
     return begins
 
 

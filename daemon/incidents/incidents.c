@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/incidents/incidents.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/incidents/incident_store.h"
+#include "daemon/os/clock.h"
+#include "daemon/os/limits.h"
+#include "daemon/os/log.h"
+#include "stakeout/array.h"
+
+#define SECOND_NS 1000000000ull
+/* A step that is under way may end: its whole time is worth so much patience. */
+#define PATIENCE_NS (30 * SECOND_NS)
+/* How fresh the GPUs' figures are that a look goes by: NVML is asked twice a second at most. */
+#define GPU_SINCE_NS (2 * SECOND_NS)
+#define AFTER_S      1 /* of a whole step's end: what came next */
+
+struct watch {
+	uint32_t target;
+	struct caller caller;
+	struct incident_options options;
+	struct incident_memory memory[INCIDENT_RULES_MAX];
+	uint64_t next_ns;  /* not before; 0: at any time */
+	uint64_t slow_ns;  /* when a slow step was first seen; 0: none is waited for */
+	unsigned left_out; /* since the last one that was kept */
+};
+
+struct incidents {
+	struct engine *engine;
+	struct incident_store *store;
+	pthread_mutex_t lock; /* for all that follows, and the store; never while a profile is built */
+	pthread_cond_t wake;
+	struct watch *watches;
+	size_t n, capacity;
+	bool stop;
+	pthread_t thread;
+	bool runs;
+};
+
+static void fill(const struct engine_pulse *pulse, uid_t uid, double last_s, const char *why, struct incident *out)
+{
+	*out = (struct incident){
+		.time_ns = (int64_t)clock__read_ns(CLOCK_REALTIME), .pid = pulse->pid, .uid = uid, .last_s = last_s
+	};
+	memcpy(out->comm, pulse->comm, sizeof(out->comm));
+	snprintf(out->why, sizeof(out->why), "%s", why);
+}
+
+/* incident: id and bytes are filled in. Without the lock. */
+static int keep(struct incidents *all, uint32_t target, struct caller caller, struct incident *incident,
+		struct so_error *err)
+{
+	_cleanup_free_ uint8_t *profile = NULL;
+	size_t length;
+	int ret = limits__wait_profile(caller.uid, err);
+
+	if (ret)
+		return ret;
+	ret = engine__profile(all->engine, target, caller, incident->last_s, &profile, &length, err);
+	limits__give_of(LIMIT_PROFILES, caller.uid, 1);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&all->lock);
+	ret = incident_store__add(all->store, incident, profile, length, err);
+	pthread_mutex_unlock(&all->lock);
+	return ret;
+}
+
+static void keep_and_log(struct incidents *all, struct watch *w, struct incident *incident)
+{
+	struct so_error err = { .text = "" };
+
+	incident->left_out = w->left_out;
+	if (keep(all, w->target, w->caller, incident, &err)) {
+		log__error("an incident of process %d is not kept (%s): %s", incident->pid, incident->why, err.text);
+		return;
+	}
+	w->left_out = 0;
+	log__info("incident %u, process %d (%s): %s", incident->id, incident->pid, incident->comm, incident->why);
+}
+
+/* A slow step that is under way is waited for, up to a bound; what it was is in `pulse` once it has ended. */
+static bool waits_for_end(struct watch *w, const struct engine_pulse *pulse)
+{
+	if (!pulse->slow_step_ns)
+		return false;
+	if (!w->slow_ns)
+		w->slow_ns = pulse->now_ns;
+	/* One second more, so that it is seen what came after. */
+	return pulse->now_ns - w->slow_ns < (pulse->slow_under_way ? PATIENCE_NS : SECOND_NS / 2);
+}
+
+/* NULL: none of the rules is met. */
+static const struct incident_rule *find_met(struct watch *w, const struct engine_pulse *pulse, char *why)
+{
+	const struct incident_rule *met = NULL;
+
+	for (size_t i = 0; i < w->options.n_rules; i++) {
+		char text[INCIDENT_WHY_TEXT];
+
+		/* All are asked, as they remember. */
+		if (incident_rule__is_met(&w->options.rules[i], pulse, &w->memory[i], text) && !met) {
+			met = &w->options.rules[i];
+			memcpy(why, text, sizeof(text));
+		}
+	}
+	return met;
+}
+
+static void look_at(struct incidents *all, struct watch *w, const struct engine_pulse *pulse)
+{
+	char why[INCIDENT_WHY_TEXT] = "";
+	struct incident incident;
+	double last_s = w->options.last_s;
+	const struct incident_rule *met = waits_for_end(w, pulse) ? NULL : find_met(w, pulse, why);
+
+	if (!met)
+		return;
+	w->slow_ns = 0;
+	/* What led to a step is before its beginning, and to a pause before that. */
+	if (met->kind == INCIDENT_STEP) {
+		engine__forgive_slow(all->engine, w->target);
+		last_s += (double)pulse->slow_step_ns / 1e9 + AFTER_S;
+	} else {
+		last_s += (double)met->hold_ns / 1e9;
+	}
+	if (pulse->now_ns < w->next_ns) {
+		w->left_out++;
+		return;
+	}
+	w->next_ns = pulse->now_ns + (uint64_t)(w->options.pause_s * 1e9);
+	fill(pulse, w->caller.uid, last_s, why, &incident);
+	keep_and_log(all, w, &incident);
+}
+
+static bool wants_gpu(const struct watch *w)
+{
+	for (size_t i = 0; i < w->options.n_rules; i++)
+		if (w->options.rules[i].kind == INCIDENT_GPU)
+			return true;
+	return false;
+}
+
+/* A copy is looked at, as saving takes long; who is added meanwhile goes behind. */
+static void look_at_all(struct incidents *all)
+{
+	for (size_t i = 0; i < all->n && !all->stop;) {
+		struct watch w = all->watches[i];
+		struct engine_pulse pulse;
+		bool gone;
+
+		pthread_mutex_unlock(&all->lock);
+		gone = engine__pulse(all->engine, w.target, wants_gpu(&w) ? clock__now_ns() - GPU_SINCE_NS : 0,
+				     &pulse) ||
+		       pulse.ended;
+		if (!gone)
+			look_at(all, &w, &pulse);
+		pthread_mutex_lock(&all->lock);
+		all->watches[i] = w;
+		if (gone)
+			all->watches[i] = all->watches[--all->n];
+		else
+			i++;
+	}
+}
+
+static void *run(void *context)
+{
+	struct incidents *all = context;
+
+	pthread_mutex_lock(&all->lock);
+	while (!all->stop) {
+		clock__wait(&all->wake, &all->lock, all->n ? clock__now_ns() + SECOND_NS : UINT64_MAX);
+		look_at_all(all);
+	}
+	pthread_mutex_unlock(&all->lock);
+	return NULL;
+}
+
+int incidents__new(struct engine *engine, const char *dir, struct incidents **out, struct so_error *err)
+{
+	_cleanup_(incidents) struct incidents *all = calloc(1, sizeof(*all));
+	int ret;
+
+	if (!all)
+		return so_err(err, -ENOMEM, "out of memory");
+	all->engine = engine;
+	pthread_mutex_init(&all->lock, NULL);
+	clock__init_cond(&all->wake);
+	ret = incident_store__open(dir, 0, &all->store, err);
+	if (ret)
+		return ret;
+	ret = -pthread_create(&all->thread, NULL, run, all);
+	if (ret)
+		return so_err(err, ret, "cannot start a thread: %s", strerror(-ret));
+	all->runs = true;
+	*out = TAKE_PTR(all);
+	return 0;
+}
+
+void incidents__free(struct incidents *all)
+{
+	if (!all)
+		return;
+	pthread_mutex_lock(&all->lock);
+	all->stop = true;
+	pthread_cond_signal(&all->wake);
+	pthread_mutex_unlock(&all->lock);
+	if (all->runs)
+		pthread_join(all->thread, NULL);
+	incident_store__close(all->store);
+	pthread_cond_destroy(&all->wake);
+	pthread_mutex_destroy(&all->lock);
+	free(all->watches);
+	free(all);
+}
+
+void incidents__prepare(const struct incident_options *options, struct attach_options *attach)
+{
+	for (size_t i = 0; i < options->n_rules; i++) {
+		if (options->rules[i].kind != INCIDENT_STEP)
+			continue;
+		attach->slow_factor = options->rules[i].factor;
+		attach->slow_ns = options->rules[i].limit_ns;
+	}
+}
+
+int incidents__watch(struct incidents *all, uint32_t id, struct caller caller, const struct incident_options *options)
+{
+	struct watch w = { .target = id, .caller = caller, .options = *options };
+	int ret;
+
+	w.options.last_s = options->last_s > 0 ? options->last_s : INCIDENTS_DEFAULT_LAST_S;
+	w.options.pause_s = options->pause_s > 0 ? options->pause_s : INCIDENTS_DEFAULT_PAUSE_S;
+	if (caller.uid && w.options.pause_s < INCIDENTS_LEAST_PAUSE_S)
+		w.options.pause_s = INCIDENTS_LEAST_PAUSE_S;
+	pthread_mutex_lock(&all->lock);
+	ret = ARRAY_RESERVE(all->watches, all->capacity, all->n + 1) ? -ENOMEM : 0;
+	if (!ret)
+		all->watches[all->n++] = w;
+	pthread_cond_signal(&all->wake);
+	pthread_mutex_unlock(&all->lock);
+	return ret;
+}
+
+int incidents__save(struct incidents *all, uint32_t id, struct caller caller, double last_s, json_t **out,
+		    struct so_error *err)
+{
+	struct incident incident;
+	struct engine_pulse pulse;
+	int ret = engine__pulse(all->engine, id, 0, &pulse);
+
+	if (ret)
+		return so_err(err, ret, "there is no target %u", id);
+	fill(&pulse, caller.uid, last_s > 0 ? last_s : INCIDENTS_DEFAULT_LAST_S, "asked for", &incident);
+	ret = keep(all, id, caller, &incident, err);
+	if (ret)
+		return ret;
+	*out = incident__json(&incident);
+	return *out ? 0 : so_err(err, -ENOMEM, "out of memory");
+}
+
+static bool may_see(struct caller caller, const struct incident *incident)
+{
+	return !caller.uid || caller.uid == incident->uid;
+}
+
+json_t *incidents__list(struct incidents *all, struct caller caller)
+{
+	json_t *list = json_array();
+	const struct incident *incidents;
+	size_t n;
+
+	pthread_mutex_lock(&all->lock);
+	incidents = incident_store__list(all->store, &n);
+	for (size_t i = 0; i < n; i++)
+		if (may_see(caller, &incidents[i]))
+			json_array_append_new(list, incident__json(&incidents[i]));
+	pthread_mutex_unlock(&all->lock);
+	return list;
+}
+
+/* Another user's is as one that is not there. With the lock held. */
+static int check(struct incidents *all, struct caller caller, uint32_t id, struct so_error *err)
+{
+	size_t n;
+	const struct incident *incidents = incident_store__list(all->store, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (incidents[i].id == id && may_see(caller, &incidents[i]))
+			return 0;
+	return so_err(err, -ENOENT, "there is no incident %u", id);
+}
+
+int incidents__read(struct incidents *all, struct caller caller, uint32_t id, uint8_t **out, size_t *length,
+		    struct so_error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&all->lock);
+	ret = check(all, caller, id, err) ?: incident_store__read(all->store, id, out, length, err);
+	pthread_mutex_unlock(&all->lock);
+	return ret;
+}
+
+int incidents__remove(struct incidents *all, struct caller caller, uint32_t id, struct so_error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&all->lock);
+	ret = check(all, caller, id, err) ?: incident_store__remove(all->store, id, err);
+	pthread_mutex_unlock(&all->lock);
+	return ret;
+}
