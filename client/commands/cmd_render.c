@@ -15,7 +15,9 @@
 #include "client/render/selection.h"
 
 struct render_request {
-	const char *input, *output, *format, *value;
+	struct option_texts inputs;
+	const char *input; /* the first of them; NULL: there is none */
+	const char *output, *format, *value;
 	struct render_options render;
 };
 
@@ -45,6 +47,27 @@ static int render(const struct render_request *request, enum format format, bool
 	return ret;
 }
 
+/* Several on one time line. */
+static int render_together(const struct render_request *request, struct so_error *err)
+{
+	_cleanup_(output) struct output *output = NULL;
+	struct profile_file files[OPTION_TEXTS_MAX] = { 0 };
+	const struct profile *profiles[OPTION_TEXTS_MAX];
+	int ret = output__open(request->output, &output, err);
+
+	for (size_t i = 0; !ret && i < request->inputs.n; i++) {
+		ret = profile_file__read(request->inputs.list[i], NULL, &files[i], err);
+		profiles[i] = files[i].profile;
+		ret = ret ?: selection__check(profiles[i], &request->render, err);
+	}
+	ret = ret ?: render__traces(profiles, request->inputs.n, &request->render, output__file(output), err);
+	if (!ret || ret == -EIO)
+		ret = output__commit(output, err);
+	for (size_t i = 0; i < request->inputs.n; i++)
+		profile_file__release(&files[i]);
+	return ret;
+}
+
 static int fail(int status, const struct so_error *err)
 {
 	message__error("%s", err->text);
@@ -69,11 +92,11 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 		{ OPTION_END },
 	};
 	const struct option_table table = {
-		.usage = "render FILE [OPTION]...",
+		.usage = "render FILE... [OPTION]...",
 		.about = "Turns a pprof file or folded stacks, of any tool, into another form. FILE '-' is\n"
-			 "standard input.",
+			 "standard input. Several files make one trace: the ranks of a job, by their clocks.",
 		.entries = entries,
-		.positional_value = &request.input,
+		.positionals = &request.inputs,
 	};
 	enum format format = FORMAT_FOLDED;
 	struct so_error err = { .text = "" };
@@ -82,6 +105,7 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	request.input = request.inputs.n ? request.inputs.list[0] : NULL;
 	summary = request.format && !strcmp(request.format, "summary");
 	if (!request.input) {
 		so_err(&err, -EINVAL, "which file?");
@@ -106,6 +130,12 @@ int cmd_render(const struct globals *globals, int argc, char **argv)
 	if (!summary && format == FORMAT_PPROF && selection__refuse_for_pprof(&request.render, &err))
 		return fail(STATUS_USAGE, &err);
 	request.render.value = request.value;
+	if (request.inputs.n > 1 && (summary || format != FORMAT_TRACE || request.value)) {
+		so_err(&err, -EINVAL, "several files make a trace only: -o all.trace.json");
+		return fail(STATUS_USAGE, &err);
+	}
 	interrupt__install();
+	if (request.inputs.n > 1)
+		return render_together(&request, &err) ? fail(STATUS_FAILED, &err) : STATUS_DONE;
 	return render(&request, format, summary, &err) ? fail(STATUS_FAILED, &err) : STATUS_DONE;
 }

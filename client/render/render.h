@@ -53,6 +53,9 @@ int render__firefox_gzip(const struct profile *profile, const struct render_opti
 			 struct so_error *err);
 /* A time line for Perfetto's interface and chrome://tracing. -ENODATA: the profile keeps no times. */
 int render__trace(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err);
+/* Of several on one time line, each where its own clock put it: ranks of a job. -ERANGE: they are too far apart. */
+int render__traces(const struct profile *const *profiles, size_t n, const struct render_options *options, FILE *out,
+		   struct so_error *err);
 
 /*
  * The short summary at the end of a recording: the largest category of the shipped rules, samples, complete %, losses

@@ -12,39 +12,13 @@
 
 #include "client/render/frame_text.h"
 #include "client/render/json_text.h"
-#include "client/render/render.h"
 #include "client/render/selection.h"
-#include "stakeout/intern.h"
+#include "client/render/trace_internal.h"
 #include "stakeout/short_path.h"
 
-#define MAX_DEPTH     32 /* slices above one another */
-#define KNOWN_PERIODS 20 /* between two samples of a thread that runs, at most */
-#define NAME_BYTES    100
-#define MOST_NS       (INT64_MAX / 4) /* later, or longer, is nothing that was */
-#define STEPS         "stakeout.steps="
-#define CALLS         "stakeout.calls="
-#define CALLS_TRACK   (1 << 23) /* no thread has a number as high */
-
-/* What a thread did for some time, as the samples tell it. */
-struct segment {
-	int64_t begin_ns, end_ns;
-	size_t sample;
-};
-
-struct slice {
-	uint32_t name;
-	int64_t begin_ns;
-};
-
-struct tracer {
-	const struct profile *profile;
-	FILE *out;
-	struct intern names;
-	bool any; /* an event has been written */
-	struct slice open[MAX_DEPTH];
-	size_t n_open;
-	int64_t pid, tid; /* of the track */
-};
+#define NAME_BYTES 100
+#define STEPS      "stakeout.steps="
+#define CALLS      "stakeout.calls="
 
 static bool is_interpreter(const struct profile_line *line)
 {
@@ -75,7 +49,7 @@ static int stack_of(struct tracer *t, const struct profile_sample *sample, uint3
 	*n = 0;
 	for (size_t i = 0; i < sample->n_lines; i++)
 		python |= profile->lines[sample->lines[i]].python;
-	for (size_t i = sample->n_lines, left = 0; !ret && i-- > 0 && *n + 1 < MAX_DEPTH;) {
+	for (size_t i = sample->n_lines, left = 0; !ret && i-- > 0 && *n + 1 < TRACE_MAX_DEPTH;) {
 		const struct profile_line *line = &profile->lines[sample->lines[i]];
 
 		if (line->kernel)
@@ -101,7 +75,7 @@ static int wait_of(struct tracer *t, const struct profile_sample *sample, uint32
 	char text[48];
 	int ret;
 
-	if (!sample->state || !*sample->state || !strcmp(sample->state, "running") || *n == MAX_DEPTH)
+	if (!sample->state || !*sample->state || !strcmp(sample->state, "running") || *n == TRACE_MAX_DEPTH)
 		return 0;
 	snprintf(text, sizeof(text), "[%s]", sample->state);
 	ret = intern__add(&t->names, text, strlen(text), &names[*n]);
@@ -112,10 +86,11 @@ static int wait_of(struct tracer *t, const struct profile_sample *sample, uint32
 }
 
 /* Cut in its middle, lest a template's name be most of the file. */
-static void write_name(struct tracer *t, uint32_t number)
+static void write_name(struct tracer *t, const char *name, size_t length)
 {
-	const char *name = intern__key(&t->names, number);
-	size_t length = intern__length(&t->names, number), head = NAME_BYTES / 2;
+	size_t head = NAME_BYTES / 2, tail = length - NAME_BYTES / 2 + 3;
+	char cut[NAME_BYTES + 8];
+	int n;
 
 	if (length <= NAME_BYTES) {
 		json_text__write(t->out, name, length);
@@ -123,20 +98,26 @@ static void write_name(struct tracer *t, uint32_t number)
 	}
 	while (head > 0 && ((unsigned char)name[head] & 0xc0) == 0x80)
 		head--;
-	size_t tail = length - NAME_BYTES / 2 + 3;
-
 	while (tail < length && ((unsigned char)name[tail] & 0xc0) == 0x80)
 		tail++;
-	char cut[NAME_BYTES + 8];
-	int n = snprintf(cut, sizeof(cut), "%.*s...%.*s", (int)head, name, (int)(length - tail), name + tail);
-
+	n = snprintf(cut, sizeof(cut), "%.*s...%.*s", (int)head, name, (int)(length - tail), name + tail);
 	json_text__write(t->out, cut, (size_t)n);
 }
 
-static void begin_event(struct tracer *t)
+void trace__begin_event(struct tracer *t)
 {
 	fputs(t->any ? ",\n" : "\n", t->out);
 	t->any = true;
+}
+
+void trace__begin_slice(struct tracer *t, const char *name, size_t length, int64_t begin_ns, int64_t end_ns)
+{
+	trace__begin_event(t);
+	fputs("{\"ph\":\"X\",\"name\":", t->out);
+	write_name(t, name, length);
+	/* In microseconds. */
+	fprintf(t->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":%.1f,\"dur\":%.1f", t->pid, t->tid,
+		(double)(t->offset_ns + begin_ns) / 1e3, (double)(end_ns - begin_ns) / 1e3);
 }
 
 static void close_to(struct tracer *t, size_t depth, int64_t end_ns)
@@ -144,18 +125,16 @@ static void close_to(struct tracer *t, size_t depth, int64_t end_ns)
 	while (t->n_open > depth) {
 		const struct slice *slice = &t->open[--t->n_open];
 
-		begin_event(t);
-		fputs("{\"ph\":\"X\",\"name\":", t->out);
-		write_name(t, slice->name);
-		fprintf(t->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":%.1f,\"dur\":%.1f}", t->pid, t->tid,
-			(double)slice->begin_ns / 1e3, (double)(end_ns - slice->begin_ns) / 1e3);
+		trace__begin_slice(t, intern__key(&t->names, slice->name), intern__length(&t->names, slice->name),
+				   slice->begin_ns, end_ns);
+		fputc('}', t->out);
 	}
 }
 
 /* end_ns: when the one before ended. In between it ran without a sample, in the functions that both have in common. */
 static int add_segment(struct tracer *t, const struct segment *segment, int64_t end_ns, int64_t begin_ns)
 {
-	uint32_t names[MAX_DEPTH];
+	uint32_t names[TRACE_MAX_DEPTH];
 	size_t n, same = 0;
 	const struct profile_sample *sample = &t->profile->samples[segment->sample];
 	int ret = stack_of(t, sample, names, &n);
@@ -197,9 +176,9 @@ static int compare_segments(const void *a, const void *b, void *context)
 	return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-static void name_track(struct tracer *t, const char *name, size_t length)
+void trace__name_track(struct tracer *t, const char *name, size_t length)
 {
-	begin_event(t);
+	trace__begin_event(t);
 	fprintf(t->out,
 		"{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"args\":{\"name\":",
 		t->pid, t->tid);
@@ -213,7 +192,7 @@ static int name_thread(struct tracer *t, const struct profile_sample *sample)
 	int ret = frame_text__words(sample->thread && *sample->thread ? sample->thread : sample->comm, text);
 
 	if (!ret)
-		name_track(t, text->length ? text->bytes : "?", text->length ? text->length : 1);
+		trace__name_track(t, text->length ? text->bytes : "?", text->length ? text->length : 1);
 	return ret;
 }
 
@@ -224,7 +203,7 @@ static int name_thread(struct tracer *t, const struct profile_sample *sample)
 static void fill_gaps(const struct tracer *t, struct segment *segments, size_t n)
 {
 	const struct profile_sample *samples = t->profile->samples;
-	int64_t most = KNOWN_PERIODS * t->profile->period_ns;
+	int64_t most = TRACE_KNOWN_PERIODS * t->profile->period_ns;
 
 	for (size_t i = 1; t->profile->wall && i < n; i++) {
 		struct segment *before = &segments[i - 1], *here = &segments[i];
@@ -248,7 +227,7 @@ static int write_thread(struct tracer *t, struct segment *segments, size_t n)
 	int64_t end = 0;
 	int ret;
 
-	t->pid = t->profile->samples[segments[0].sample].pid;
+	t->pid = t->pid_offset + t->profile->samples[segments[0].sample].pid;
 	t->tid = t->profile->samples[segments[0].sample].tid;
 	ret = name_thread(t, &t->profile->samples[segments[0].sample]);
 	fill_gaps(t, segments, n);
@@ -264,7 +243,32 @@ static int write_thread(struct tracer *t, struct segment *segments, size_t n)
 	return ret;
 }
 
-static int write_threads(struct tracer *t, const struct render_options *options)
+/* Behind the last of the segments from `at` on that are of the same process, or of the same thread of it. */
+static size_t end_of(const struct profile *profile, const struct segment *all, size_t n, size_t at, bool thread)
+{
+	const struct profile_sample *first = &profile->samples[all[at].sample];
+	size_t end = at + 1;
+
+	while (end < n && profile->samples[all[end].sample].pid == first->pid &&
+	       (!thread || profile->samples[all[end].sample].tid == first->tid))
+		end++;
+	return end;
+}
+
+static int write_process(struct tracer *t, struct segment *segments, size_t n)
+{
+	int ret;
+
+	t->pid = t->pid_offset + t->profile->samples[segments[0].sample].pid;
+	ret = trace__write_process(t, segments, n);
+	for (size_t i = 0, end; !ret && i < n; i = end) {
+		end = end_of(t->profile, segments, n, i, true);
+		ret = write_thread(t, &segments[i], end - i);
+	}
+	return ret;
+}
+
+static int write_processes(struct tracer *t, const struct render_options *options)
 {
 	const struct profile *profile = t->profile;
 	_cleanup_free_ struct segment *all = calloc(profile->n_samples + 1, sizeof(*all));
@@ -272,19 +276,15 @@ static int write_threads(struct tracer *t, const struct render_options *options)
 	int ret = all ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !ret && i < profile->n_samples; i++)
-		if (profile->samples[i].time_ns && profile->samples[i].time_ns < MOST_NS &&
-		    profile->samples[i].value_ns < MOST_NS &&
+		if (profile->samples[i].time_ns && profile->samples[i].time_ns < TRACE_MOST_NS &&
+		    profile->samples[i].value_ns < TRACE_MOST_NS &&
 		    (!options || selection__takes(options, &profile->samples[i])))
 			all[n++] = segment_of(&profile->samples[i], i);
 	if (!ret && n)
 		qsort_r(all, n, sizeof(*all), compare_segments, profile->samples);
 	for (size_t i = 0, end; !ret && i < n; i = end) {
-		const struct profile_sample *first = &profile->samples[all[i].sample];
-
-		for (end = i + 1; end < n && profile->samples[all[end].sample].pid == first->pid &&
-				  profile->samples[all[end].sample].tid == first->tid;)
-			end++;
-		ret = write_thread(t, &all[i], end - i);
+		end = end_of(profile, all, n, i, false);
+		ret = write_process(t, &all[i], end - i);
 	}
 	return ret;
 }
@@ -297,21 +297,18 @@ static void write_steps(struct tracer *t, const char *text)
 
 	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 ":", &pid, &tid) != 2 || tid < 0)
 		return;
-	t->pid = pid;
+	t->pid = t->pid_offset + pid;
 	t->tid = -tid;
-	name_track(t, "steps", strlen("steps"));
+	trace__name_track(t, "steps", strlen("steps"));
 	for (const char *c = list + 1; *c;) {
 		char *end;
 		long long more = strtoll(c, &end, 10);
 
-		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when) || when >= MOST_NS)
+		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when) || when >= TRACE_MOST_NS)
 			return;
 		if (before >= 0) {
-			begin_event(t);
-			fprintf(t->out,
-				"{\"ph\":\"X\",\"name\":\"step\",\"pid\":%" PRId64 ",\"tid\":%" PRId64
-				",\"ts\":%.1f,\"dur\":%.1f}",
-				t->pid, t->tid, (double)before / 1e3, (double)(when - before) / 1e3);
+			trace__begin_slice(t, "step", strlen("step"), before, when);
+			fputc('}', t->out);
 		}
 		before = when;
 		c = *end == ',' ? end + 1 : end;
@@ -324,12 +321,13 @@ static bool read_call(const char **at, int64_t *when, int64_t *took, int64_t *by
 	char *end;
 	long long more = strtoll(*at, &end, 10);
 
-	if (end == *at || *end != '+' || more < 0 || __builtin_add_overflow(*when, more, when) || *when >= MOST_NS)
+	if (end == *at || *end != '+' || more < 0 || __builtin_add_overflow(*when, more, when) ||
+	    *when >= TRACE_MOST_NS)
 		return false;
 	*took = strtoll(end + 1, &end, 10);
 	*bytes = *end == 'x' ? strtoll(end + 1, &end, 10) : 0;
 	*at = *end == ',' ? end + 1 : end;
-	return *took > 0 && *took < MOST_NS && *bytes >= 0 && (!*end || *end == ',');
+	return *took > 0 && *took < TRACE_MOST_NS && *bytes >= 0 && (!*end || *end == ',');
 }
 
 /* A thread's calls of one function, on a track beside the thread's own: theirs are moments, that one's are samples. */
@@ -341,19 +339,15 @@ static void write_calls(struct tracer *t, const char *text)
 	int at = 0;
 
 	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 "/%n", &pid, &tid, &at) != 2 || !at || tid < 0 ||
-	    tid >= CALLS_TRACK || text + at > list)
+	    tid >= TRACE_CALLS_TRACK || text + at > list)
 		return;
 	name = text + at;
-	t->pid = pid;
-	t->tid = CALLS_TRACK + tid;
+	t->pid = t->pid_offset + pid;
+	t->tid = TRACE_CALLS_TRACK + tid;
 	snprintf(track, sizeof(track), "CUDA calls of %" PRId64, tid);
-	name_track(t, track, strlen(track));
+	trace__name_track(t, track, strlen(track));
 	for (const char *c = list + 1; *c && read_call(&c, &when, &took, &bytes);) {
-		begin_event(t);
-		fputs("{\"ph\":\"X\",\"name\":", t->out);
-		json_text__write(t->out, name, (size_t)(list - name));
-		fprintf(t->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":%.1f,\"dur\":%.1f", t->pid, t->tid,
-			(double)when / 1e3, (double)took / 1e3);
+		trace__begin_slice(t, name, (size_t)(list - name), when, when + took);
 		if (bytes)
 			fprintf(t->out, ",\"args\":{\"bytes\":%" PRId64 "}", bytes);
 		fputc('}', t->out);
@@ -368,28 +362,63 @@ static bool has_times(const struct profile *profile)
 	return false;
 }
 
-int render__trace(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err)
+static int write_profile(struct tracer *t, const struct render_options *options)
 {
-	struct tracer t = { .profile = profile, .out = out };
-	int ret;
+	const struct profile *profile = t->profile;
+	int ret = write_processes(t, options);
 
-	if (!has_times(profile))
-		return so_err(err, -ENODATA,
-			      "there are no times in it: a trace is made of 'stakeout record --timeline --wall'");
+	for (size_t i = 0; !ret && i < profile->n_comments; i++)
+		if (!strncmp(profile->comments[i], STEPS, strlen(STEPS)))
+			write_steps(t, profile->comments[i] + strlen(STEPS));
+		else if (!strncmp(profile->comments[i], CALLS, strlen(CALLS)))
+			write_calls(t, profile->comments[i] + strlen(CALLS));
+	return ret;
+}
+
+/* When the first of them begins. */
+static int64_t first_begin(const struct profile *const *profiles, size_t n)
+{
+	int64_t first = profiles[0]->time_ns;
+
+	for (size_t i = 1; i < n; i++)
+		first = profiles[i]->time_ns < first ? profiles[i]->time_ns : first;
+	return first;
+}
+
+int render__traces(const struct profile *const *profiles, size_t n, const struct render_options *options, FILE *out,
+		   struct so_error *err)
+{
+	struct tracer t = { .out = out };
+	int64_t begin = first_begin(profiles, n);
+	int ret = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!has_times(profiles[i]))
+			return so_err(
+				err, -ENODATA,
+				"there are no times in it: a trace is made of 'stakeout record --timeline --wall'");
+		if (__builtin_sub_overflow(profiles[i]->time_ns, begin, &t.offset_ns) || t.offset_ns >= TRACE_MOST_NS)
+			return so_err(err, -ERANGE, "the recordings are years apart: they have no common time line");
+	}
 	fprintf(out,
 		"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"made by\":\"stakeout\",\"slices\":\"of samples, %.0f a "
 		"second of "
 		"CPU time\"},\"traceEvents\":[",
-		profile->period_ns ? 1e9 / (double)profile->period_ns : 0);
-	ret = write_threads(&t, options);
-	for (size_t i = 0; !ret && i < profile->n_comments; i++)
-		if (!strncmp(profile->comments[i], STEPS, strlen(STEPS)))
-			write_steps(&t, profile->comments[i] + strlen(STEPS));
-		else if (!strncmp(profile->comments[i], CALLS, strlen(CALLS)))
-			write_calls(&t, profile->comments[i] + strlen(CALLS));
+		profiles[0]->period_ns ? 1e9 / (double)profiles[0]->period_ns : 0);
+	for (size_t i = 0; !ret && i < n; i++) {
+		t.profile = profiles[i];
+		t.offset_ns = profiles[i]->time_ns - begin;
+		t.pid_offset = (int64_t)i * TRACE_FILE_PIDS;
+		ret = write_profile(&t, options);
+	}
 	fputs("\n]}\n", out);
 	intern__clear(&t.names);
 	if (ret)
 		return so_err(err, ret, "out of memory");
 	return ferror(out) ? so_err(err, -EIO, "cannot write the trace") : 0;
+}
+
+int render__trace(const struct profile *profile, const struct render_options *options, FILE *out, struct so_error *err)
+{
+	return render__traces(&profile, 1, options, out, err);
 }

@@ -272,7 +272,7 @@ static void build(const struct option_table *table, struct getopt_tables *out)
 
 	memset(out, 0, sizeof(*out));
 	/* '+': options end at the first other word; ':': a missing value is not an unknown option */
-	*s++ = table->positional_value || pid_entry(table) ? '-' : '+';
+	*s++ = table->positional_value || table->positionals || pid_entry(table) ? '-' : '+';
 	*s++ = ':';
 	*s++ = 'h';
 	out->longs[n++] = (struct option){ "help", no_argument, NULL, HELP_CODE };
@@ -332,6 +332,12 @@ static int take_positional(const struct option_table *table, const char *command
 	const struct option_entry *pid = pid_entry(table);
 	bool number = strspn(word, "0123456789") == strlen(word) && *word;
 
+	if (table->positionals) {
+		if (table->positionals->n == OPTION_TEXTS_MAX)
+			return so_err(err, -EINVAL, "more than %d files (see %s --help)", OPTION_TEXTS_MAX, command);
+		table->positionals->list[table->positionals->n++] = word;
+		return 0;
+	}
 	if (pid && !*(pid_t *)pid->value && number && (!table->positional_value || access(word, F_OK)))
 		return parse_pid(word, pid->value, err);
 	if (!table->positional_value || *table->positional_value)

@@ -72,6 +72,7 @@ struct option_table {
 	const struct option_entry *entries;
 	const char *end;               /* what --help ends with, or NULL */
 	const char **positional_value; /* takes the one argument without a dash; NULL: there is none, but for a PID */
+	struct option_texts *positionals; /* takes all of them instead */
 	/* The process of a name, where one is given for a PID; as of options__parse(), *out is untouched on failure. */
 	int (*find_process)(const char *name, pid_t *out, struct so_error *err);
 	char ***command; /* takes what follows "--", argv's own, NULL at its end; NULL: nothing may */

@@ -21,6 +21,7 @@ from harness import (
     script,
     spawn,
     start,
+    start_script,
     temporary_dir,
     timeout,
     wait_until,
@@ -245,11 +246,15 @@ def test_by_samples():
         assert refused.returncode == 1 and words in refused.stderr and refused.stderr.count("\n") == 1, refused
 
 
-def slices_of(path):
-    """{(thread name, thread): [(begin, end, name)]} of a trace, in microseconds, which must nest."""
+def trace_events(path):
     with open(path, encoding="utf-8") as f:
-        events = json.load(f)["traceEvents"]
-    names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
+        return json.load(f)["traceEvents"]
+
+
+def slices_of(path):
+    """{(thread name, thread): [(begin, end, name)]} of a trace of one process, in microseconds, which must nest."""
+    events = trace_events(path)
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     tracks = {}
     for e in events:
         if e["ph"] == "X":
@@ -290,6 +295,45 @@ def test_a_trace_has_the_times_of_the_profile():
     assert recorded.returncode == 0, recorded.stderr
     refused = run([STAKEOUT, "render", plain, "-f", "trace"])
     assert refused.returncode == 1 and "there are no times in it" in refused.stderr, refused.stderr
+
+
+@timeout(120)
+def test_a_trace_of_ranks():
+    """Two recordings on one time line: each process by its rank, what ran when, and who held the GIL."""
+    where = temporary_dir()
+    paths = [os.path.join(where, f"{rank}.pb.gz") for rank in range(2)]
+    trace = os.path.join(where, "all.trace.json")
+    targets = [start_script("py_gil_by_turns.py", env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
+    recordings = []
+    for target, path in zip(targets, paths):
+        recordings.append(spawn([STAKEOUT, "record", "-q", "--wall", "--timeline", "-r", "199", "-p", target.pid, "-d", "6", "-o", path], stderr=subprocess.PIPE))
+        time.sleep(2)
+    for recording in recordings:
+        assert recording.wait(60) == 0, recording.stderr.read()
+    rendered = run([STAKEOUT, "render", *paths, "-o", trace])
+    assert rendered.returncode == 0, rendered.stderr
+    events, messages = trace_events(trace), [Message(path) for path in paths]
+    pids = [target.pid + k * 10_000_000 for k, target in enumerate(targets)]
+    named = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert [named[pid] for pid in pids] == [f"rank {r}: python3 (PID {t.pid})" for r, t in enumerate(targets)], named
+    assert {e["pid"]: e["args"]["sort_index"] for e in events if e["name"] == "process_sort_index"} == dict(zip(pids, range(2)))
+    # Each at the time of its own clock.
+    begins = [min(e["ts"] for e in events if e["pid"] == pid and e["ph"] == "X") for pid in pids]
+    apart = (messages[1].time_ns - messages[0].time_ns) / 1e3
+    assert apart > 1.5e6 and abs(begins[1] - begins[0] - apart) < 5e4, (begins, apart)
+    for pid, message in zip(pids, messages):
+        counter = [(e["ts"], e["args"]["threads"]) for e in events if e["pid"] == pid and e["name"] == "running"]
+        end = begins[pids.index(pid)] + message.duration_ns / 1e3
+        ran = sum((b[0] - a[0]) * a[1] for a, b in zip(counter, [*counter[1:], (end, 0)])) / 1e6
+        true = sum(s.wall_ns for s in message.samples if s.labels["state"] == "running") / 1e9
+        assert abs(ran / true - 1) < 0.05, (ran, true)
+        assert any(e["pid"] == pid and e["name"] == "waiting for the GIL" and e["args"]["threads"] > 1 for e in events)
+        # One thread has it for a second, six for half a second.
+        held = [e for e in events if e["pid"] == pid and e["ph"] == "X" and e["tid"] == 1 << 24]
+        alone = sum(e["dur"] for e in held if e["name"].endswith(f"({pid % 10_000_000})"))
+        assert 0.4 < alone / sum(e["dur"] for e in held) < 0.85, (alone, held[:5])
+    refused = run([STAKEOUT, "render", *paths, "-o", os.path.join(where, "x.folded")])
+    assert refused.returncode == 2 and "several files make a trace only" in refused.stderr, refused.stderr
 
 
 @timeout(120)
@@ -449,9 +493,10 @@ def test_cuda_calls_in_the_time_line():
     asked = ["--cuda", "--budget", "100", "--step", step]
     recorded = run([STAKEOUT, "record", "-p", target.pid, "-d", "4", "-o", trace, *asked])
     assert recorded.returncode == 0, recorded.stderr
-    events = json.load(open(trace))["traceEvents"]
-    calls = [e for e in events if e["tid"] > 1 << 23 and e["ph"] == "X"]
-    steps = [e for e in events if e["tid"] == -target.pid and e["ph"] == "X"]
+    events = trace_events(trace)
+    slices = [e for e in events if e["ph"] == "X"]
+    calls = [e for e in slices if 1 << 23 < e["tid"] < 1 << 24]
+    steps = [e for e in slices if e["tid"] == -target.pid]
     waits = sorted((e["ts"], e["dur"]) for e in calls if e["name"] == "cudaStreamSynchronize")
     assert len(steps) > 100 and waits, recorded.stderr
     # Between the first step that was seen and the last one.
@@ -460,7 +505,7 @@ def test_cuda_calls_in_the_time_line():
     assert all(ts + dur <= following for (ts, dur), (following, _) in zip(waits, waits[1:]))
     assert 2900 < statistics.median(dur for _, dur in waits) < 4500
     assert all(e["dur"] >= 50 for e in calls)
-    names = {e["args"]["name"] for e in events if e["ph"] == "M" and e["tid"] > 1 << 23}
+    names = {e["args"]["name"] for e in events if e["name"] == "thread_name" and 1 << 23 < e["tid"] < 1 << 24}
     assert names == {"CUDA calls of %d" % target.pid}
     refused = run([STAKEOUT, "record", "-p", target.pid, "--cuda", "-f", "folded"])
     assert refused.returncode == 2 and "--cuda needs --timeline" in refused.stderr, refused.stderr
