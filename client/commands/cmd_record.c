@@ -110,6 +110,11 @@ static bool of_event(const struct recording *recording)
 	return recording->options->event != SO_CUDA_EVENT_COUNT;
 }
 
+static unsigned steps_before(const struct record_schedule *schedule)
+{
+	return (unsigned)(schedule->wait_s + schedule->warmup_s);
+}
+
 /* duration_s: 0: until it is detached. */
 static int attach(struct recording *recording, double duration_s, struct target *target, struct so_error *err)
 {
@@ -123,6 +128,8 @@ static int attach(struct recording *recording, double duration_s, struct target 
 		.wall = options->wall,
 		.timed = options->timeline,
 		.step = options->step,
+		.skip_steps = options->schedule.in_steps ? steps_before(&options->schedule) : 0,
+		.steps = options->schedule.in_steps ? (unsigned)options->schedule.active_s : 0,
 		.cuda = of_event(recording) || options->cuda,
 		.cuda_budget_percent = recording->options->budget_percent,
 	};
@@ -305,7 +312,8 @@ static void say_result(const struct recording *recording, bool selected)
 
 	if (recording->options->quiet)
 		return;
-	if (recording->cycle > 0 && recording->options->schedule.repeat != 1)
+	/* Figures are of all that was sampled. */
+	if (recording->cycle > 0 && (recording->options->schedule.repeat != 1 || recording->options->schedule.in_steps))
 		fprintf(stderr, "cycle %u: ", recording->cycle);
 	else if (of_event(recording))
 		cuda_event_summary__print(recording->bytes, recording->length,
@@ -361,6 +369,9 @@ static int prepare_cycle(struct recording *recording, struct so_error *err)
 	const struct record_schedule *schedule = &recording->options->schedule;
 	int ret = 0;
 
+	/* The daemon counts these. */
+	if (schedule->in_steps)
+		return 0;
 	record_schedule__sleep_s(schedule->wait_s);
 	if (!interrupt__pending() && schedule->warmup_s > 0)
 		ret = attach(recording, 0, &recording->warm, err);

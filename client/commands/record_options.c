@@ -83,7 +83,7 @@ static int check(struct record_options *options, const char *format, const char 
 	ret = ret ?: only__check(&options->render.only, err);
 	if (!ret && options->format == FORMAT_TRACE)
 		options->timeline = options->wall = true;
-	if (!ret && options->step && !options->timeline)
+	if (!ret && options->step && !options->timeline && !options->schedule.in_steps)
 		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
 	if (!ret && options->cuda && !options->timeline)
 		return so_err(err, -EINVAL, "--cuda needs --timeline, or a trace: it is about when calls were made");
@@ -94,12 +94,14 @@ static int check(struct record_options *options, const char *format, const char 
 	return ret;
 }
 
-static int check_schedule(struct record_options *options, const char *clock, unsigned repeat, struct so_error *err)
+static int check_schedule(struct record_options *options, const char *clock, const char *unit, unsigned repeat,
+			  struct so_error *err)
 {
 	struct record_schedule *schedule = &options->schedule;
 	int ret = clock ? record_schedule__parse_clock(clock, &schedule->clock_s, err) : 0;
 
 	ret = ret ?: record_schedule__check(schedule, repeat != NO_REPEAT, err);
+	ret = ret ?: record_schedule__take_unit(schedule, unit, err);
 	if (ret || !record_schedule__is_set(schedule))
 		return ret;
 	if (options->duration_s >= 0)
@@ -107,7 +109,11 @@ static int check_schedule(struct record_options *options, const char *clock, uns
 	schedule->repeat = repeat == NO_REPEAT ? 1 : repeat;
 	if (options->output && !strcmp(options->output, "-") && schedule->repeat != 1)
 		return so_err(err, -EINVAL, "each cycle has a file of its own: not standard output (-o -)");
-	options->duration_s = schedule->active_s;
+	options->duration_s = schedule->in_steps ? 0 : schedule->active_s;
+	if (schedule->in_steps && !options->step)
+		return so_err(err, -EINVAL, "--unit steps needs --step: the function that begins one");
+	if (schedule->in_steps && options->stats)
+		return so_err(err, -EINVAL, "--stats is of all that was sampled, not of some steps: --unit seconds");
 	return 0;
 }
 
@@ -120,7 +126,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		.kernel = true,
 		.event = SO_CUDA_EVENT_COUNT,
 	};
-	const char *format = NULL, *event = NULL, *weight = NULL, *clock = NULL;
+	const char *format = NULL, *event = NULL, *weight = NULL, *clock = NULL, *unit = NULL;
 	unsigned repeat = NO_REPEAT;
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &options.pid, "the process to record; or its name, or its script's" },
@@ -134,6 +140,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		  "of each cycle: then attached for so long, and nothing\nkept" },
 		{ OPTION_NUMBER, 0, "repeat", "N", OPTION_RANGE(&repeat, 0, RECORD_SCHEDULE_MAX_CYCLES),
 		  "so many cycles (1); 0: until the process ends" },
+		{ OPTION_TEXT, 0, "unit", "UNIT", &unit,
+		  "of --wait, --warmup and --active: seconds, or steps\n(--step): a file begins and ends with one" },
 		{ OPTION_TEXT, 0, "at-clock", "/SECONDS", &clock,
 		  "begin at a multiple of it by the clock, UTC: /10s, so\nthat ranks record the same moment" },
 		{ OPTION_RATE, 'r', "rate", "HZ", &options.rate_hz, "samples a second of CPU time (99)" },
@@ -154,7 +162,8 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_ON, 0, "timeline", NULL, &options.timeline,
 		  "keep when each sample was, in a pprof file; a trace\nhas times in any case, and wall time" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &options.step,
-		  "with --timeline: the function that is called once a\nstep of the program; for stakeout steps FILE" },
+		  "with --timeline or --unit steps: the function that is\ncalled once a step of the program, as "
+		  "stakeout steps\nhas it" },
 		{ OPTION_ON, 0, "cuda", NULL, &options.cuda,
 		  "with --timeline, or in a trace: when CUDA calls were\nmade, those that took 50 µs or longer" },
 		{ OPTION_TEXT, 0, "event", "EVENT", &event,
@@ -186,7 +195,7 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 	int ret = options__parse(&table, argc, argv, err);
 
 	if (ret == OPTIONS_GO_ON)
-		ret = check_schedule(&options, clock, repeat, err);
+		ret = check_schedule(&options, clock, unit, repeat, err);
 	/* A command is recorded to its end. */
 	if (options.duration_s < 0)
 		options.duration_s = options.command ? 0 : RECORD_DEFAULT_DURATION_S;

@@ -21,6 +21,27 @@ int record_schedule__parse_clock(const char *text, double *clock_s, struct so_er
 	return ret;
 }
 
+static bool are_steps(double n)
+{
+	return n == floor(n) && n <= RECORD_SCHEDULE_MAX_STEPS;
+}
+
+int record_schedule__take_unit(struct record_schedule *s, const char *unit, struct so_error *err)
+{
+	if (!unit || !strcmp(unit, "seconds"))
+		return 0;
+	if (strcmp(unit, "steps"))
+		return so_err(err, -EINVAL, "--unit %.20s: it is seconds or steps", unit);
+	if (!record_schedule__is_set(s))
+		return so_err(err, -EINVAL, "--unit steps is for cycles: it needs --active STEPS");
+	if (!are_steps(s->wait_s) || !are_steps(s->warmup_s) || !are_steps(s->active_s))
+		return so_err(err, -EINVAL, "--wait, --warmup and --active are whole numbers of steps");
+	if (s->clock_s > 0)
+		return so_err(err, -EINVAL, "--at-clock or --unit steps, not both");
+	s->in_steps = true;
+	return 0;
+}
+
 int record_schedule__check(const struct record_schedule *schedule, bool repeat_given, struct so_error *err)
 {
 	if (record_schedule__is_set(schedule))

@@ -16,11 +16,15 @@ struct record_schedule {
 	double warmup_s; /* then attached to already, so that what is read for the first time is not recorded */
 	double active_s; /* then recorded; above 0 in a schedule */
 	unsigned repeat; /* cycles; 0: until the process ends */
+	bool in_steps;   /* the three are steps of the program, not seconds; those of the first two are in no file */
 	double clock_s;  /* active parts begin at multiples of it by the clock (UTC); 0: at any time */
 };
 
 /* text: "10s", or "/10s". -EINVAL: none, in words. */
 int record_schedule__parse_clock(const char *text, double *clock_s, struct so_error *err);
+#define RECORD_SCHEDULE_MAX_STEPS 500000000
+/* unit: "seconds", "steps", or NULL. -EINVAL: another, or parts that are no number of steps, in words. */
+int record_schedule__take_unit(struct record_schedule *schedule, const char *unit, struct so_error *err);
 /* -EINVAL: parts of a schedule without active ones, in words. given: what of it was on the command line. */
 int record_schedule__check(const struct record_schedule *schedule, bool repeat_given, struct so_error *err);
 

@@ -67,6 +67,10 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		json_object_set_new(body, "timed", json_true());
 	if (request->step && json_object_set_new(body, "step", json_string(request->step)))
 		return so_err(err, -EINVAL, "the function's name is not UTF-8");
+	if (request->steps) {
+		json_object_set_new(body, "steps", json_integer(request->steps));
+		json_object_set_new(body, "skip_steps", json_integer(request->skip_steps));
+	}
 	if (request->until_slow > 0)
 		json_object_set_new(body, "until_slow", json_real(request->until_slow));
 	if (request->save_on && json_object_set_new(body, "save_on", json_string(request->save_on)))

@@ -35,6 +35,8 @@ static const struct field attach_fields[] = {
 	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
 	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
 	  sizeof(((struct api_attach *)0)->options.step) },
+	{ "skip_steps", FIELD_UNSIGNED, offsetof(struct api_attach, options.skip_steps), 0, API_MAX_STEPS },
+	{ "steps", FIELD_UNSIGNED, offsetof(struct api_attach, options.steps), 1, API_MAX_STEPS },
 	{ "until_slow", FIELD_FACTOR, offsetof(struct api_attach, options.until_slow), 1, 1000 },
 	{ "cuda", FIELD_BOOL, offsetof(struct api_attach, options.cuda), 0, 0 },
 	{ "save_on", FIELD_TEXT, offsetof(struct api_attach, save_on), 0, INCIDENT_RULE_TEXT },
@@ -144,6 +146,10 @@ static int check_attach(struct api_attach *attach, struct so_error *err)
 		return so_err(err, -EINVAL, "pid is missing");
 	if (o->until_slow > 0 && !o->step[0])
 		return so_err(err, -EINVAL, "until_slow needs step: the function that begins one");
+	if ((o->steps || o->skip_steps) && (!o->step[0] || !o->steps))
+		return so_err(err, -EINVAL, "skip_steps needs steps, and that step: the function that begins one");
+	if (o->steps && (o->keep || o->until_slow > 0 || attach->save_on[0]))
+		return so_err(err, -EINVAL, "steps goes with neither keep nor until_slow nor save_on");
 	if (!attach->save_on[0])
 		return attach->incidents.last_s > 0 || attach->incidents.pause_s > 0
 			       ? so_err(err, -EINVAL, "save_last_s and save_pause_s need save_on: when to save")

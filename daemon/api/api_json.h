@@ -12,6 +12,7 @@
 
 #define API_MAX_PID        4194304 /* PID_MAX_LIMIT of the kernel's include/linux/threads.h */
 #define API_MAX_DURATION_S 2592000 /* 30 days */
+#define API_MAX_STEPS      1000000000
 
 /* What a request to watch says. */
 struct api_attach {

@@ -51,18 +51,22 @@ static void end_due_targets(struct engine *e, uint64_t now)
 	}
 }
 
-/* What led to it is in memory; a little of what comes after is kept as well. */
-static void look_for_slow_steps(struct engine *e, uint64_t drained_ns)
+/* What led to a slow step is in memory; a little of what comes after is kept as well. */
+static void look_for_steps(struct engine *e, uint64_t drained_ns)
 {
 	struct target *t;
 
 	TARGETS_EACH(t, &e->targets)
 	{
-		if (t->info.state != TARGET_SAMPLING || !steps__waits_for_slow(t) ||
-		    (t->slow.ends && t->info.slow_step_ns))
+		bool done = t->slow.ends && t->info.slow_step_ns;
+
+		if (t->info.state != TARGET_SAMPLING || done || (!steps__waits_for_slow(t) && !t->span.count))
 			continue;
-		if (steps__was_slow(t, drained_ns) && t->slow.ends)
+		steps__look(t, drained_ns);
+		if (t->slow.ends && t->info.slow_step_ns)
 			t->deadline_ns = clock__now_ns() + AFTER_SLOW_NS;
+		if (t->span.to_ns && !t->deadline_ns)
+			t->deadline_ns = clock__now_ns();
 	}
 }
 
@@ -119,7 +123,7 @@ static uint64_t timers(struct engine *e)
 	}
 	if (now - e->collector.last_drain_ns >= window_ns(e))
 		e->drain_error = collector__drain(&e->collector);
-	look_for_slow_steps(e, e->collector.last_drain_ns);
+	look_for_steps(e, e->collector.last_drain_ns);
 	end_due_targets(e, now);
 	engine_forget_ended(e);
 	look_at_cpus(e, now);

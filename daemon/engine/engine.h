@@ -62,6 +62,8 @@ struct attach_options {
 	bool wall;         /* look where its threads wait as well */
 	bool timed;        /* keep its samples with their times */
 	char step[256];    /* the function that begins its steps (steps.h); "": none */
+	/* It is of so many steps, which come after others, and ends with them; steps 0: it is not. */
+	unsigned skip_steps, steps;
 	double until_slow; /* it ends itself after a step of so many times the 95th percentile; 0: it does not */
 	/*
 	 * Slow steps are reported by engine__pulse(): of so many times the 95th percentile, or longer than that. 0:
@@ -94,6 +96,7 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 /*
  * The profile up to this call, as a gzip-compressed pprof message (stakeout/profile.proto), but for processes that
  * `caller` may not see. last_s: of the latest seconds alone, for a target that keeps times (else -EINVAL); 0: all.
+ * Of one that is of some steps these alone; -ENODATA: the first has not begun.
  * *out: malloc'ed. -ENOENT; -EPERM; -ENOMEM.
  */
 int engine__profile(struct engine *engine, uint32_t id, struct caller caller, double last_s, uint8_t **out,

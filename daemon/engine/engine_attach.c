@@ -103,6 +103,7 @@ static struct target *new_target(struct engine *e, const struct attach_options *
 	t->slow.ends = o->until_slow > 0;
 	t->slow.factor = o->until_slow > 0 ? o->until_slow : o->slow_factor;
 	t->slow.limit_ns = o->slow_ns;
+	t->span = (struct step_span){ .skip = o->skip_steps, .count = o->steps };
 	t->caller = o->caller;
 	t->period_ns = 1000000000ull / o->rate_hz;
 	t->programs_before = sampler__programs(e->sampler);
@@ -342,10 +343,10 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			      o->pid, of->id);
 	/* Steps are samples with times. */
 	as.timed |= step != NULL;
-	if (of && (o->until_slow > 0 || o->slow_factor > 0 || o->slow_ns))
+	if (of && (o->until_slow > 0 || o->slow_factor > 0 || o->slow_ns || o->steps))
 		return so_err(
 			err, -EEXIST,
-			"process %d is watched already, as target %u: a slow step is waited for by a target of its own",
+			"process %d is watched already, as target %u: its steps are counted by a target of its own",
 			o->pid, of->id);
 	if (of) {
 		as.rate_hz = of->info.rate_hz;

@@ -89,8 +89,10 @@ struct engine_snapshot {
 	struct so_slot slot;
 	uint64_t lost; /* sum of slot.lost */
 	uint64_t wall_lost_ns;
-	unsigned wall_hz;   /* looks a second, about; 0: its waits are not looked at */
-	uint64_t forgotten; /* samples of before, whose stacks are in memory no more */
+	bool of_steps;                   /* only what lies between these two is wanted: */
+	uint64_t steps_ns, steps_end_ns; /* 0: not known */
+	unsigned wall_hz;                /* looks a second, about; 0: its waits are not looked at */
+	uint64_t forgotten;              /* samples of before, whose stacks are in memory no more */
 	uint32_t main_file;
 	bool own_namespaces;
 	struct python_facts python;

@@ -183,7 +183,8 @@ static int add_calls(struct profile_builder *b, const struct engine_snapshot *s)
 	for (size_t i = 0; i < all->n; i++) {
 		const struct call_time *call = &all->ring[i];
 
-		if (call->begin_ns + call->ns <= s->begin_ns || u64_table__get(&s->hidden, call->tgid, &unused))
+		if (call->begin_ns + call->ns <= s->begin_ns || call->begin_ns >= s->begin_ns + s->duration_ns ||
+		    u64_table__get(&s->hidden, call->tgid, &unused))
 			continue;
 		missed += call->missed;
 		calls[n++] = *call;
@@ -245,30 +246,30 @@ static int build_and_say(struct engine *e, const struct engine_snapshot *s, uint
 	return ret ? so_err(err, ret, "cannot build the profile: %s", strerror(-ret)) : 0;
 }
 
-/* Of a wait, the part since then. */
-static uint64_t count_since(const struct counter *c, uint64_t from_ns)
+/* What of the counter lies between two moments; of those of a moment, steps alone are counted at the end as well. */
+static uint64_t count_between(const struct counter *c, uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t end_ns = c->when_ns + c->count;
+	uint64_t begin_ns = c->when_ns > from_ns ? c->when_ns : from_ns, end_ns = c->when_ns + c->count;
 
 	if (c->kind == SAMPLE_CPU || c->kind == SAMPLE_STEP)
-		return c->when_ns >= from_ns ? c->count : 0;
-	if (end_ns <= from_ns)
-		return 0;
-	return c->when_ns >= from_ns ? c->count : end_ns - from_ns;
+		return c->when_ns >= from_ns && (c->when_ns < to_ns || (c->kind == SAMPLE_STEP && c->when_ns == to_ns))
+			       ? c->count
+			       : 0;
+	end_ns = end_ns < to_ns ? end_ns : to_ns;
+	return end_ns > begin_ns ? end_ns - begin_ns : 0;
 }
 
-/* Leaves what was before that moment out. */
-static int keep_since(struct engine_snapshot *s, uint64_t from_ns)
+/* Leaves what was before and after out. to_ns: no later than the snapshot's end. */
+static int keep_between(struct engine_snapshot *s, uint64_t from_ns, uint64_t to_ns)
 {
 	struct accumulator acc = { 0 };
 	int ret = 0;
 
-	if (from_ns <= s->begin_ns)
-		return 0;
+	from_ns = from_ns > s->begin_ns ? from_ns : s->begin_ns;
 	for (size_t i = 0; !ret && i < s->acc.n_counters; i++) {
 		const struct counter *c = &s->acc.counters[i];
 		const struct stack *stack = s->acc.stacks[c->stack];
-		uint64_t count = count_since(c, from_ns);
+		uint64_t count = count_between(c, from_ns, to_ns);
 
 		if (!count)
 			continue;
@@ -281,7 +282,7 @@ static int keep_since(struct engine_snapshot *s, uint64_t from_ns)
 	accumulator__release(&s->acc);
 	s->acc = acc;
 	s->begin_wall_ns += from_ns - s->begin_ns;
-	s->duration_ns -= from_ns - s->begin_ns;
+	s->duration_ns = to_ns > from_ns ? to_ns - from_ns : 0;
 	s->begin_ns = from_ns;
 	return ret;
 }
@@ -297,7 +298,23 @@ static int leave_out_older(struct engine_snapshot *s, double last_s, struct so_e
 			      "target %u keeps no times, so its latest seconds are not known by themselves "
 			      "(attach it with --timeline)",
 			      s->info.id);
-	return keep_since(s, last_ns < end_ns ? end_ns - last_ns : 0) ? so_err(err, -ENOMEM, "out of memory") : 0;
+	if (last_ns >= s->duration_ns)
+		return 0;
+	return keep_between(s, end_ns - last_ns, end_ns) ? so_err(err, -ENOMEM, "out of memory") : 0;
+}
+
+/* Of a target that is of some steps; those that there were, where it was ended before. */
+static int leave_out_other_steps(struct engine_snapshot *s, struct so_error *err)
+{
+	uint64_t end_ns = s->begin_ns + s->duration_ns;
+
+	if (!s->of_steps)
+		return 0;
+	if (!s->steps_ns)
+		return so_err(err, -ENODATA, "the steps that are wanted of process %d have not begun", s->info.pid);
+	if (s->steps_end_ns && s->steps_end_ns < end_ns)
+		end_ns = s->steps_end_ns;
+	return keep_between(s, s->steps_ns, end_ns) ? so_err(err, -ENOMEM, "out of memory") : 0;
 }
 
 int engine__profile(struct engine *e, uint32_t id, struct caller caller, double last_s, uint8_t **out, size_t *length,
@@ -306,6 +323,7 @@ int engine__profile(struct engine *e, uint32_t id, struct caller caller, double 
 	struct engine_snapshot s = { 0 };
 	int ret = engine_take_snapshot(e, id, caller, &s, err);
 
+	ret = ret ?: leave_out_other_steps(&s, err);
 	ret = ret ?: leave_out_older(&s, last_s, err);
 	ret = ret ?: build_and_say(e, &s, out, length, err);
 	engine_release_snapshot(e, &s);

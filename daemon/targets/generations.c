@@ -120,7 +120,9 @@ void generations__turn(struct targets *ts, struct process_table *processes, size
 	/* For want of memory it is tried again; what does not fit meanwhile is counted as lost. */
 	TARGETS_EACH(t, ts)
 	{
-		if (t->info.keep && !t->of && t->info.state == TARGET_SAMPLING && t->samples.acc.bytes > most)
+		/* What comes before the steps that are wanted may take hours. */
+		if ((t->info.keep || t->span.count) && !t->of && t->info.state == TARGET_SAMPLING &&
+		    t->samples.acc.bytes > most)
 			turn(ts, processes, t, WINDOW_GENERATIONS * most);
 	}
 }

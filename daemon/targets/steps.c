@@ -37,7 +37,8 @@ void steps__add(struct target *t, const struct stack_sample *sample)
 		stack = stack__new(&none, &no_frames, NULL);
 	samples__add(&t->samples, &step, stack);
 	stack__unref(stack);
-	if (steps__waits_for_slow(t) && !ARRAY_RESERVE(t->slow.pending, t->slow.capacity, t->slow.n_pending + 1))
+	if ((steps__waits_for_slow(t) || t->span.count) &&
+	    !ARRAY_RESERVE(t->slow.pending, t->slow.capacity, t->slow.n_pending + 1))
 		t->slow.pending[t->slow.n_pending++] = (struct step_moment){ sample->tid, sample->when_ns };
 }
 
@@ -136,24 +137,60 @@ static void look_at_current(struct slow_watch *w, uint64_t usual, uint64_t now_n
 	}
 }
 
-bool steps__was_slow(struct target *t, uint64_t now_ns)
+/* How many the thread has begun, this one included. */
+static uint64_t count_begun(struct step_span *s, uint32_t tid)
+{
+	for (unsigned i = 0; i < s->n_threads; i++)
+		if (s->threads[i].tid == tid)
+			return ++s->threads[i].begun;
+	if (s->n_threads == SLOW_WATCH_THREADS)
+		return 0;
+	s->threads[s->n_threads].tid = tid;
+	return s->threads[s->n_threads++].begun = 1;
+}
+
+/* In order of time within each thread; known: its first one was known before these. */
+static void take_begin(struct step_span *s, const struct step_moment *m, bool known)
+{
+	uint64_t begun = count_begun(s, m->tid);
+
+	if (begun == s->skip + 1 && !known && (!s->from_ns || m->when_ns < s->from_ns)) {
+		s->tid = m->tid;
+		s->from_ns = m->when_ns;
+		s->to_ns = 0;
+	}
+	if (m->tid == s->tid && begun == s->skip + s->count + 1)
+		s->to_ns = m->when_ns;
+}
+
+static void look_for_slow(struct target *t, uint64_t now_ns)
 {
 	struct slow_watch *w = &t->slow;
 	uint64_t usual = w->n >= STEPS_TO_KNOW ? usual_ns(w) : 0;
 
-	if (w->n_pending)
-		qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_moments);
 	for (size_t i = 0; i < w->n_pending; i++) {
 		uint64_t before = replace_last(w, &w->pending[i]);
 
 		if (before && w->pending[i].when_ns > before)
 			take_step(w, before, w->pending[i].when_ns - before, usual);
 	}
-	w->n_pending = 0;
 	look_at_current(w, usual, now_ns);
 	t->info.slow_step_ns = w->slow_ns;
 	t->info.usual_step_ns = w->usual_ns;
-	return w->slow_ns != 0;
+}
+
+void steps__look(struct target *t, uint64_t now_ns)
+{
+	struct slow_watch *w = &t->slow;
+	bool known = t->span.from_ns != 0;
+
+	if (w->n_pending)
+		qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_moments);
+	for (size_t i = 0; t->span.count && i < w->n_pending; i++)
+		take_begin(&t->span, &w->pending[i], known);
+	if (steps__waits_for_slow(t))
+		look_for_slow(t, now_ns);
+	w->n_pending = 0;
 }
 
 void steps__forgive_slow(struct target *t)

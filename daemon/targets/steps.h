@@ -46,6 +46,8 @@ void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pi
 int steps__begin(struct target *t, struct sampler *sampler, const struct step_place *place, struct so_error *err);
 /* The same of a place in Python; the watchpoint comes later. -ENOTSUP: watchpoints do not fire here; -EBUSY. */
 int steps__begin_python(struct target *t, const struct python_step *step, struct so_error *err);
+#define STEPS_TO_KNOW 20
+
 /* Whether a target waits for a slow step. */
 static inline bool steps__waits_for_slow(const struct target *t)
 {
@@ -53,12 +55,11 @@ static inline bool steps__waits_for_slow(const struct target *t)
 }
 
 /*
- * After a drain: whether a step was slow, for a target that waits for one: whether it took slow.factor times the 95th
- * percentile of the latest ones, of which there must be STEPS_TO_KNOW, or longer than slow.limit_ns. now_ns: all
- * entries up to then are known.
+ * After a drain, with all entries up to now_ns known: finds the steps that a target is to be of (struct target.span),
+ * and a slow one, for a target that waits for it (struct target_info.slow_step_ns): it took slow.factor times the 95th
+ * percentile of the latest ones, of which there must be STEPS_TO_KNOW, or longer than slow.limit_ns.
  */
-#define STEPS_TO_KNOW 20
-bool steps__was_slow(struct target *t, uint64_t now_ns);
+void steps__look(struct target *t, uint64_t now_ns);
 /* From now on the next slow one is waited for; one that is under way does not count once more. */
 void steps__forgive_slow(struct target *t);
 /* Takes it away. */

@@ -35,6 +35,18 @@ struct slow_watch {
 	uint64_t forgiven_ns;       /* steps that began before do not count */
 };
 
+/* A target that is to be of some of its program's steps (steps.h): those of the thread that comes to the first one. */
+struct step_span {
+	uint64_t skip, count; /* so many, and then these; count 0: it is not */
+	struct {
+		uint32_t tid;
+		uint64_t begun; /* steps */
+	} threads[SLOW_WATCH_THREADS];
+	unsigned n_threads;
+	uint32_t tid;            /* that one; 0: not known yet */
+	uint64_t from_ns, to_ns; /* where they begin and end; 0: not known yet */
+};
+
 /* A Python function, or a line of one, that begins a step (steps.h). */
 struct python_step {
 	char file[128];     /* its base name; "": there is none */
@@ -89,6 +101,7 @@ struct target {
 	struct python_step python_step;
 	bool tells_python_steps; /* it is this one's, or this view's */
 	struct slow_watch slow;
+	struct step_span span;
 	struct call_times calls; /* of its processes; a view's own once it has ended */
 	bool reads_old;          /* file_life.c: calls still work on it that began before files were looked at */
 	bool window_cuda, window_cuda_missed; /* engine_window.c: windows have CUDA calls; they could not be taken */

@@ -251,6 +251,50 @@ def trace_events(path):
         return json.load(f)["traceEvents"]
 
 
+@timeout(120)
+def test_cycles_in_steps():
+    """A file of so many steps, after so many others: it begins and ends with one, as the program itself says."""
+    target, daemon, path = program(1500, 2), Daemon(), os.path.join(temporary_dir(), "run.pb.gz")
+    schedule = ["--unit", "steps", "--wait", "150", "--warmup", "50", "--active", "300"]
+    recorder = spawn([STAKEOUT, "--socket", daemon.socket, "record", "-p", target.pid, "--wall", "--step", "training_step", *schedule, "-o", path], stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: any(t["state"] == "sampling" for t in daemon.request("GET", "/v1/targets")), "the target to be watched")
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    assert recorder.wait(60) == 0, recorder.stderr.read()
+    begins = json.loads(target.finish(100).splitlines()[-1])
+    said = json.loads(run([STAKEOUT, "steps", path, "--json"]).stdout)
+    assert said["steps"] == 300, said
+    true = begins[500] - begins[200]
+    assert abs(said["span_ns"] - true) < 1e6, (said["span_ns"], true)
+    message = Message(path)
+    assert message.duration_ns == said["span_ns"], (message.duration_ns, said["span_ns"])
+    wall = sum(s.wall_ns for s in message.samples if s.labels["tid"] == target.pid)
+    assert abs(wall / message.duration_ns - 1) < 0.05, (wall, message.duration_ns)
+
+
+@timeout(60)
+def test_cycles_in_steps_that_cannot_be():
+    target, where = program(600, 2), temporary_dir()
+    path = os.path.join(where, "x.pb.gz")
+    for words, why in (
+        (["--active", "5", "--unit", "steps"], "--unit steps needs --step"),
+        (["--unit", "steps", "--step", "main"], "it needs --active STEPS"),
+        (["--active", "5", "--unit", "turns", "--step", "main"], "it is seconds or steps"),
+        (["--active", "0.5", "--unit", "steps", "--step", "main"], "whole numbers of steps"),
+        (["--active", "5", "--unit", "steps", "--step", "main", "--at-clock", "/10s"], "not both"),
+        (["--active", "5", "--unit", "steps", "--step", "main", "--stats", path], "--stats is of all"),
+    ):
+        refused = run([STAKEOUT, "record", "-p", target.pid, "-o", path, *words])
+        assert refused.returncode == 2 and why in refused.stderr and refused.stderr.count("\n") == 1, (words, refused)
+    # One that ends before the first of them begins: there is nothing to write.
+    recorder = spawn([STAKEOUT, "record", "-p", target.pid, "--step", "training_step", "--unit", "steps", "--wait", "100", "--active", "5", "-o", path], stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    recorder.send_signal(signal.SIGINT)
+    _, err = recorder.communicate(timeout=60)
+    assert recorder.returncode == 1 and "have not begun" in err, err
+    assert not os.path.exists(path)
+
+
 def slices_of(path):
     """{(thread name, thread): [(begin, end, name)]} of a trace of one process, in microseconds, which must nest."""
     events = trace_events(path)
