@@ -18,6 +18,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/cuda/cuda_arguments.h"
+#include "bpf/cuda/cuda_events.h"
 #include "bpf/cuda/cuda_handles.h"
 #include "bpf/cuda/cuda_memory.h"
 #include "bpf/cuda/cuda_names.h"
@@ -220,6 +221,9 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 	if (failed) {
 		count_error(c, bpf_get_current_pid_tgid() >> 32, api, code);
 		c->bytes = 0;
+		c->needless = 0;
+	} else if (does == SO_CUDA_SYNC) {
+		c->needless = ns < SO_CUDA_IDLE_NS;
 	}
 	if (control_of(c->cookie)->tell_ns && ns >= control_of(c->cookie)->tell_ns)
 		tell_call(c, api, ns);
@@ -352,6 +356,7 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		return end_untimed(slot, begin);
 	}
 	read_arguments(c, ctx, &a, call);
+	note_event(c, &a, cookie, call);
 	if (!timed) {
 		slot->calls++;
 		count_untimed(c, cookie, call);

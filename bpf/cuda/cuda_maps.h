@@ -95,6 +95,13 @@ struct {
 	__type(value, __u64);
 } cuda_heat SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SO_CUDA_EVENT_ENTRIES);
+	__type(key, struct so_cuda_event_key);
+	__type(value, struct so_cuda_event_times);
+} cuda_events SEC(".maps");
+
 struct window {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SO_CUDA_WINDOW_ENTRIES);

@@ -174,7 +174,7 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 					.segment = control_of(c->cookie)->segment[unit_of(api)] },
 				marker = { .stack = hash };
 	struct so_cuda_line *known;
-	__u32 zero = 0;
+	__u32 zero = 0, needless = c->needless ? weight : 0;
 	void *window = bpf_map_lookup_elem(&cuda_open_window, &zero);
 
 	if (!window)
@@ -187,6 +187,8 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 		known->seen++;
 		known->seen_ns += ns;
 		known->seen_bytes += c->bytes;
+		known->needless += needless;
+		known->needless_ns += ns * needless;
 		return true;
 	}
 	b->line = (struct so_cuda_line){ .calls = weight,
@@ -195,6 +197,8 @@ static __always_inline bool count_stack(struct stack_buffer *b, const struct so_
 					 .seen = 1,
 					 .seen_ns = ns,
 					 .seen_bytes = c->bytes,
+					 .needless = needless,
+					 .needless_ns = ns * needless,
 					 .slot = SO_CUDA_COOKIE_SLOT(c->cookie) };
 	if (!bpf_map_lookup_elem(window, &marker) &&
 	    (!send_stack(b, hash, key.tgid) || bpf_map_update_elem(window, &marker, &b->line, BPF_ANY)))

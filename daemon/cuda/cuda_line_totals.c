@@ -136,3 +136,8 @@ int cuda_line_totals__apply(struct cuda_line_share *lines, size_t n, const struc
 			scale(&lines[i], &ratios[lines[i].group]);
 	return 0;
 }
+
+double cuda_line_totals__part(double part, double before, double after)
+{
+	return before > 0 && part > 0 ? fmin(part / before, 1) * after : 0;
+}

@@ -45,4 +45,7 @@ struct cuda_line_share {
 int cuda_line_totals__apply(struct cuda_line_share *lines, size_t n, const struct cuda_line_figures *counted,
 			    size_t n_groups);
 
+/* What a part of a line's figure is when the figure has become another: its share stays, and it is no more than all. */
+double cuda_line_totals__part(double part, double before, double after);
+
 #endif

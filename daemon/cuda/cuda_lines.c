@@ -64,6 +64,8 @@ int cuda_lines__add(struct cuda_lines *lines, const struct so_cuda_line_key *key
 	l->calls += (double)line->calls * factor;
 	l->total_ns += (double)line->total_ns * factor;
 	l->bytes += (double)line->bytes * factor;
+	l->needless += (double)line->needless * factor;
+	l->needless_ns += (double)line->needless_ns * factor;
 	l->seen.calls += (double)line->seen;
 	l->seen.total_ns += (double)line->seen_ns;
 	l->seen.bytes += (double)line->seen_bytes;

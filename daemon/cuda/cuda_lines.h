@@ -24,6 +24,7 @@ struct cuda_line {
 	uint32_t api;
 	uint64_t stack; /* its hash */
 	double calls, total_ns, bytes;
+	double needless, needless_ns;  /* of calls and total_ns, as in struct so_cuda_line */
 	struct cuda_line_figures seen; /* of the calls whose stacks were taken, which stand for all of these */
 	bool sampled;       /* some of these calls had no stack taken; as it was read (cuda_taken__lines()) */
 	uint64_t latest_ns; /* when something was added last, CLOCK_MONOTONIC */

@@ -225,6 +225,8 @@ static json_t *line(struct answer *a, const struct cuda_line *l)
 					.bytes = (uint64_t)(l->bytes + 0.5),
 					.stacks = (uint64_t)(l->seen.calls + 0.5),
 					.sampled = l->sampled,
+					.needless = (uint64_t)(l->needless + 0.5),
+					.needless_ns = (uint64_t)(l->needless_ns + 0.5),
 					.stacks_ns = (uint64_t)(l->seen.total_ns + 0.5),
 					.stacks_bytes = (uint64_t)(l->seen.bytes + 0.5) };
 

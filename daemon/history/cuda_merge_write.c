@@ -288,6 +288,13 @@ static void replace(uint64_t *count, double figure)
 		*count = (uint64_t)fmin(round(figure), 0x1p62);
 }
 
+/* Of a figure that becomes another. */
+static void replace_part(uint64_t *part, double before, double after)
+{
+	if (before != after)
+		replace(part, cuda_line_totals__part((double)*part, before, after));
+}
+
 /* Lines that add up to the calls, in rows of the writing's own; in the stored form as they were sampled. */
 static int take_lines(struct writing *w)
 {
@@ -312,6 +319,8 @@ static int take_lines(struct writing *w)
 		return ret;
 	ret = share_out(w->merge, shares);
 	for (size_t i = 0; !ret && i < n; i++) {
+		replace_part(&rows[i].sum.needless, (double)rows[i].sum.calls, shares[i].all.calls);
+		replace_part(&rows[i].sum.needless_ns, (double)rows[i].sum.total_ns, shares[i].all.total_ns);
 		replace(&rows[i].sum.calls, shares[i].all.calls);
 		rows[i].sum.sampled |= shares[i].lacks;
 		replace(&rows[i].sum.total_ns, shares[i].all.total_ns);

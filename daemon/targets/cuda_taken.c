@@ -41,6 +41,8 @@ static int subtract(struct cuda_taken *taken, const struct cuda_taken *base)
 		taken->lines[i].calls -= base->lines[i].calls;
 		taken->lines[i].total_ns -= base->lines[i].total_ns;
 		taken->lines[i].bytes -= base->lines[i].bytes;
+		taken->lines[i].needless -= base->lines[i].needless;
+		taken->lines[i].needless_ns -= base->lines[i].needless_ns;
 		taken->lines[i].seen.calls -= base->lines[i].seen.calls;
 		taken->lines[i].seen.total_ns -= base->lines[i].seen.total_ns;
 		taken->lines[i].seen.bytes -= base->lines[i].seen.bytes;
@@ -210,6 +212,9 @@ int cuda_taken__lines(const struct cuda_taken *taken, bool as_sampled, struct cu
 	if (!ret && !as_sampled && !are_lacking(taken))
 		ret = share_out(taken, shares);
 	for (size_t i = 0; !ret && !as_sampled && i < taken->n_lines; i++) {
+		lines[i].needless = cuda_line_totals__part(lines[i].needless, lines[i].calls, shares[i].all.calls);
+		lines[i].needless_ns =
+			cuda_line_totals__part(lines[i].needless_ns, lines[i].total_ns, shares[i].all.total_ns);
 		lines[i].calls = shares[i].all.calls;
 		lines[i].sampled |= shares[i].lacks;
 		lines[i].total_ns = shares[i].all.total_ns;

@@ -20,7 +20,8 @@
 #define SO_CUDA_ALLOCATION_ENTRIES (1u << 20)
 #define SO_CUDA_SITE_ENTRIES       16384
 #define SO_CUDA_HEAT_ENTRIES       16384
-#define SO_CUDA_STACKS_A_CPU       2 /* a thread may be preempted while its stack is taken */
+#define SO_CUDA_EVENT_ENTRIES      16384 /* each CPU keeps up to 128 of them ready for itself */
+#define SO_CUDA_STACKS_A_CPU       2     /* a thread may be preempted while its stack is taken */
 #define SO_CUDA_NAME_BYTES         512
 
 /* A probe's cookie: which call (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), target and library. */
@@ -181,7 +182,8 @@ struct so_cuda_call {
 	__u32 host;       /* cuMemCreate: of memory of the host */
 	__u32 has_stream; /* stream was read in this call */
 	__u32 active;
-	__u32 seen; /* launches */
+	__u32 seen;     /* launches */
+	__u32 needless; /* it waited for nothing, as in so_cuda_line */
 	/* A call that tells a name; it may be nested in one that is counted. */
 	__u32 naming;
 	__u64 naming_cookie, naming_sp;
@@ -225,6 +227,33 @@ struct so_cuda_call_rate {
 };
 
 /*
+ * A synchronisation that returns sooner found its work done: on the host of an H200 one that has nothing to wait for
+ * takes 2 to 5 µs, and one that waits for the smallest kernel also the time until the host sees it end. A bucket of the
+ * histogram begins here.
+ */
+#define SO_CUDA_IDLE_NS 8192
+
+/*
+ * Map `cuda_events`: when an event was recorded last (stream SO_CUDA_EVENT_RECORD), and what a stream has waited for.
+ * Each thread has the streams below SO_CUDA_DEFAULT_STREAMS for itself: they are the default ones, of the thread or of
+ * its device.
+ */
+#define SO_CUDA_EVENT_RECORD    (~0ull)
+#define SO_CUDA_DEFAULT_STREAMS 3
+
+struct so_cuda_event_key {
+	__u32 tgid;
+	__u32 tid; /* 0: the stream is the same in all threads */
+	__u64 event, stream;
+};
+
+struct so_cuda_event_times {
+	/* CLOCK_MONOTONIC. Of a record that was before its event's first wait: when that was. */
+	__u64 recorded_ns;
+	__u64 waited_ns; /* of a stream's entry: its last wait, and recorded_ns is that of the record it was for */
+};
+
+/*
  * Maps `cuda_window_a` and `_b`, one of them open: calls whose stack was taken, each as often as the sampling period
  * says. A stack that the daemon has been sent in this window has an entry of tgid 0 and tid 0.
  */
@@ -242,6 +271,12 @@ struct so_cuda_line {
 	__u64 total_ns;
 	__u64 bytes;
 	__u64 seen, seen_ns, seen_bytes; /* these calls themselves */
+	/*
+	 * Of `calls` and `total_ns`, those that waited for nothing: synchronisations that took less than
+	 * SO_CUDA_IDLE_NS, and waits of a stream for an event that it had waited for, not recorded since. Failed calls
+	 * are not among them.
+	 */
+	__u64 needless, needless_ns;
 	__u32 slot;
 	__u32 pad;
 };

@@ -137,7 +137,10 @@ enum so_cuda_sum {
 	X(CODE, code, "code", KEY)             \
 	X(COUNT, count, "count", SUM)
 
-/* stacks: of calls whose stacks were taken. sampled: one stack in several calls; the figures are scaled. */
+/*
+ * stacks: of calls whose stacks were taken. sampled: one stack in several calls; the figures are scaled. needless:
+ * calls that waited for nothing (struct so_cuda_line).
+ */
 #define SO_CUDA_LINE_ROW(X)                          \
 	X(TEXT, line, "line", KEY)                   \
 	X(STACK, stack_json, "stack", OWN)           \
@@ -150,6 +153,8 @@ enum so_cuda_sum {
 	X(COUNT, bytes, "bytes", SUM)                \
 	X(COUNT, stacks, "stacks", SUM)              \
 	X(FLAG, sampled, "sampled", SUM)             \
+	X(COUNT, needless, "needless", SUM)          \
+	X(COUNT, needless_ns, "needless_ns", SUM)    \
 	X(STORED_COUNT, stacks_ns, "stacks_ns", SUM) \
 	X(STORED_COUNT, stacks_bytes, "stacks_bytes", SUM)
 

@@ -231,6 +231,13 @@ static void nearer_than_stacks_alone(void **state)
 		assert_true(sqrt(time[i]) < 1.01 * sqrt(time_before[i]));
 }
 
+static void a_part_keeps_its_share(void **state)
+{
+	assert_true(cuda_line_totals__part(3, 4, 8) == 6 && cuda_line_totals__part(3, 4, 2) == 1.5);
+	assert_true(cuda_line_totals__part(5, 4, 8) == 8);
+	assert_true(cuda_line_totals__part(3, 0, 8) == 0 && cuda_line_totals__part(-1e-9, 4, 8) == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +246,7 @@ int main(void)
 		cmocka_unit_test(there_are_bounds),
 		cmocka_unit_test(a_line_that_was_not_seen),
 		cmocka_unit_test(a_small_line_gives_up_what_it_has),
+		cmocka_unit_test(a_part_keeps_its_share),
 		cmocka_unit_test(nearer_than_stacks_alone),
 	};
 

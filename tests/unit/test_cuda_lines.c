@@ -48,9 +48,14 @@ static void test_add(void **state)
 {
 	struct cuda_lines lines = { 0 };
 	const struct so_cuda_line_key key = key_of(1);
-	const struct so_cuda_line line = {
-		.calls = 2, .total_ns = 5, .bytes = 8, .seen = 1, .seen_ns = 3, .seen_bytes = 4
-	};
+	const struct so_cuda_line line = { .calls = 2,
+					   .total_ns = 5,
+					   .bytes = 8,
+					   .seen = 1,
+					   .seen_ns = 3,
+					   .seen_bytes = 4,
+					   .needless = 2,
+					   .needless_ns = 4 };
 
 	assert_int_equal(add(&lines, 0, 4, 100), 0);
 	assert_int_equal(add(&lines, 1, 1, 100), 0);
@@ -63,6 +68,7 @@ static void test_add(void **state)
 	assert_true(find(&lines, 1)->calls == 6 && find(&lines, 1)->total_ns == 22.5 &&
 		    find(&lines, 1)->bytes == 23);
 	assert_int_equal(find(&lines, 1)->latest_ns, 300);
+	assert_true(find(&lines, 1)->needless == 5 && find(&lines, 1)->needless_ns == 10);
 	/* Calls that were seen are no more for standing for others. */
 	assert_true(find(&lines, 1)->seen.calls == 1 && find(&lines, 1)->seen.total_ns == 3 &&
 		    find(&lines, 1)->seen.bytes == 4);

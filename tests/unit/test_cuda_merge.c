@@ -186,7 +186,8 @@ static void lines_are_known_by_their_stacks(void **state)
 	"{" frames                                                                                    \
 	"'lines':[{'event':'sync','api':'cuCtxSynchronize','pid':1,'tid':2,'line':'b','stack':" stack \
 	",'calls':" calls                                                                             \
-	",'total_ns':10,'bytes':1,'stacks':3,'stacks_ns':2,'stacks_bytes':1,'sampled':" sampled "}]}"
+	",'total_ns':10,'bytes':1,'stacks':3,'stacks_ns':2,'stacks_bytes':1,'needless':1,'needless_ns':2," \
+	"'sampled':" sampled "}]}"
 	_cleanup_(json) json_t *sum = SUM(LINE("['a','b']", "", "1", "false"), LINE("['b']", "", "1", "false"),
 					  LINE("[1,0]", "'frames':['b','a'],", "5", "true"));
 
@@ -195,6 +196,8 @@ static void lines_are_known_by_their_stacks(void **state)
 	expect(sum, "lines", 0, "calls", "6");
 	expect(sum, "lines", 0, "total_ns", "20");
 	expect(sum, "lines", 0, "stacks", "6");
+	expect(sum, "lines", 0, "needless", "2");
+	expect(sum, "lines", 0, "needless_ns", "4");
 	expect(sum, "lines", 0, "sampled", "true");
 	expect(sum, "lines", 1, "stack", "['b']");
 	expect(sum, "lines", 1, "sampled", "false");
@@ -239,7 +242,7 @@ static void lines_add_up_to_the_calls(void **state)
 #define SAMPLED(line, calls, stacks, told)                                                            \
 	"{'event':'copy','api':'cudaMemcpyAsync','pid':7,'tid':8,'line':" line ",'stack':[" line "]," \
 	"'calls':" calls ",'total_ns':1000,'bytes':0,'stacks':" stacks ",'sampled':true" told "}"
-#define TOLD ",'stacks_ns':1000,'stacks_bytes':0"
+#define TOLD ",'stacks_ns':1000,'stacks_bytes':0,'needless':5"
 #define WINDOW(losses, more)                                                                               \
 	"{'lost':" losses ",'calls':[{'api':'cudaMemcpyAsync','kind':'copy','library':0,'pid':7,'tid':8,"  \
 	"'comm':'c','kernel':null,'kernel_address':null,'direction':'','calls':100,'errors':0,'total_ns':" \
@@ -259,6 +262,8 @@ static void lines_add_up_to_the_calls(void **state)
 	_cleanup_(cuda_merge) struct cuda_merge *m = cuda_merge__new();
 
 	expect(sum, "lines", 0, "calls", "130");
+	/* 10 of 160 are 8.1 of 130. */
+	expect(sum, "lines", 0, "needless", "8");
 	expect(sum, "lines", 1, "calls", "65");
 	expect(sum, "lines", 2, "calls", "5");
 	expect(sum, "lines", 0, "stacks", "4");
@@ -266,6 +271,7 @@ static void lines_add_up_to_the_calls(void **state)
 	add(m, first);
 	stored = cuda_merge__finish(m, true);
 	expect(stored, "lines", 0, "calls", "80");
+	expect(stored, "lines", 0, "needless", "5");
 	expect(stored, "lines", 0, "stacks_ns", "1000");
 	cuda_merge__free(m);
 	m = cuda_merge__new();
