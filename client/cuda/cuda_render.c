@@ -36,6 +36,8 @@ static void print_tables(const struct cuda_report *report, const struct cuda_sum
 	cuda_table__apis(summary, view, out);
 	cuda_table__kernels(summary, view, out);
 	cuda_table__waits(summary, view, out);
+	cuda_table__stream_waits(summary, view, out);
+	cuda_table__graphs(summary, out);
 	cuda_table__copies(summary, view, out);
 	cuda_table__sites(summary, view, out);
 	cuda_table__findings(findings, view, out);

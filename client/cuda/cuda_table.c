@@ -5,82 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/cuda/cuda_cells.h"
 #include "client/cuda/cuda_kernel_text.h"
-#include "client/cuda/cuda_column.h"
-#include "cuda/cuda_text.h"
 
-#define LEAST_NAME   32  /* columns, however narrow the terminal */
 #define PIPE_NAME    140 /* where there is no terminal: names beyond that are folded */
 #define OUTER_FRAMES 2
 #define INNER_FRAMES 3
-
-enum { COUNT_COLUMNS = 11, TIME_COLUMNS = 10, SHARE_COLUMNS = 8, SIZE_COLUMNS = 10, RATE_COLUMNS = 10 };
-
-static void count(uint64_t n, unsigned columns, FILE *out)
-{
-	char text[CUDA_TEXT_BYTES];
-
-	cuda_text__count(n, text);
-	cuda_column__cell(text, columns, out);
-}
-
-static void calls_of(uint64_t n, bool estimated, FILE *out)
-{
-	char text[CUDA_TEXT_BYTES + 1] = "~";
-
-	cuda_text__count(n, text + 1);
-	cuda_column__cell(estimated ? text : text + 1, COUNT_COLUMNS, out);
-}
-
-static void time_of(double ns, FILE *out)
-{
-	char text[CUDA_TEXT_BYTES];
-
-	cuda_text__time(ns, text);
-	cuda_column__unit_cell(text, TIME_COLUMNS, out);
-}
-
-static void size_of(double bytes, FILE *out)
-{
-	char text[CUDA_TEXT_BYTES];
-
-	cuda_text__bytes(bytes, text);
-	cuda_column__unit_cell(text, SIZE_COLUMNS, out);
-}
-
-static void share_of(double share, FILE *out)
-{
-	char text[CUDA_TEXT_BYTES];
-
-	cuda_text__share(share, text);
-	cuda_column__cell(text, SHARE_COLUMNS, out);
-}
-
-/* The last column, which takes what is left of the terminal. used: columns in front of it */
-static unsigned name_columns(const struct cuda_view *view, unsigned used)
-{
-	if (!view->width)
-		return 0;
-	return view->width > used + LEAST_NAME ? view->width - used : LEAST_NAME;
-}
-
-static size_t shown(const struct cuda_view *view, size_t n)
-{
-	return view->rows && view->rows < n ? view->rows : n;
-}
-
-static void print_rest(const struct cuda_view *view, size_t n, const char *one, const char *many, FILE *out)
-{
-	size_t rest = n - shown(view, n);
-
-	if (rest)
-		fprintf(out, "and %zu more %s\n", rest, rest == 1 ? one : many);
-}
-
-static void print_head(const char *title, const char *columns, FILE *out)
-{
-	fprintf(out, "\n%s\n%s\n", title, columns);
-}
 
 static void print_times(const struct cuda_figures *figures, FILE *out)
 {
@@ -110,9 +40,9 @@ static void print_api(const struct cuda_api_row *row, const struct cuda_summary 
 
 		fprintf(out, " (");
 		cuda_column__name(*row->library ? row->library : "library not known",
-				  columns && columns > used + LEAST_NAME ? columns - used
-				  : columns                              ? LEAST_NAME
-									 : 0,
+				  columns && columns > used + CUDA_LEAST_NAME ? columns - used
+				  : columns                                   ? CUDA_LEAST_NAME
+									      : 0,
 				  out);
 		fputc(')', out);
 	}
@@ -243,12 +173,17 @@ static void print_wait(const struct cuda_line_row *row, const struct cuda_summar
 	time_of((double)row->total_ns, out);
 	calls_of(row->calls, row->sampled || summary->kind_estimated[row->kind], out);
 	time_of((double)row->total_ns / (double)row->calls, out);
+	if (row->event == SO_CUDA_SYNC)
+		calls_of(row->needless, row->sampled || summary->kind_estimated[row->kind], out);
+	else
+		cuda_column__cell("-", COUNT_COLUMNS, out);
 	fprintf(out, "  %-24s", row->api);
 	fprintf(out, "  ");
-	cuda_column__name(row->line, name_columns(view, SHARE_COLUMNS + 2 * TIME_COLUMNS + COUNT_COLUMNS + 28), out);
+	cuda_column__name(row->line, name_columns(view, SHARE_COLUMNS + 2 * TIME_COLUMNS + 2 * COUNT_COLUMNS + 28),
+			  out);
 	fputc('\n', out);
 	if (view->stacks)
-		print_stack(row->stack, view->python_only, view->width ? LEAST_NAME + 8 : 0, out);
+		print_stack(row->stack, view->python_only, view->width ? CUDA_LEAST_NAME + 8 : 0, out);
 }
 
 void cuda_table__waits(const struct cuda_summary *summary, const struct cuda_view *view, FILE *out)
@@ -259,7 +194,7 @@ void cuda_table__waits(const struct cuda_summary *summary, const struct cuda_vie
 	if (!summary->n_waits)
 		return;
 	print_head("Waits of the host by source line (share of the recording)",
-		   "   Share  Total Time  Num Calls       Avg  Name                      Line", out);
+		   "   Share  Total Time  Num Calls       Avg   Needless  Name                      Line", out);
 	for (size_t i = 0; left && i < summary->n_lines; i++) {
 		if (!summary->lines[i].waited)
 			continue;

@@ -22,6 +22,10 @@ void cuda_table__copies(const struct cuda_summary *summary, const struct cuda_vi
 void cuda_table__sites(const struct cuda_summary *summary, const struct cuda_view *view, FILE *out);
 void cuda_table__findings(const struct cuda_findings *findings, const struct cuda_view *view, FILE *out);
 
+/* cuda_streams.c */
+void cuda_table__stream_waits(const struct cuda_summary *summary, const struct cuda_view *view, FILE *out);
+void cuda_table__graphs(const struct cuda_summary *summary, FILE *out);
+
 /* cuda_probes.c: every probed instruction. */
 void cuda_table__probes(const struct cuda_report *report, const struct cuda_view *view, FILE *out);
 

@@ -33,10 +33,6 @@ static const char SEGMENT_MEMORY[] =
 	"torch.cuda.empty_cache(), for memory near its limit and for changing shapes. To unmap and to release "
 	"may "
 	"wait for the device";
-static const char FEWER_WAITS[] =
-	"work in one stream is in order by itself: keep dependent kernels in one stream, and wait once for an "
-	"event behind many "
-	"kernels (look for wait_stream(), record_stream() and changing streams in a loop)";
 static const char FEED_THE_GPU[] = "the other findings and the tables say what the host does meanwhile. For "
 				   "its time outside CUDA calls: stakeout record";
 static const char READ_ERRORS[] = "failures of asynchronous work are returned by later calls: compute-sanitizer, or "

@@ -4,21 +4,19 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/cuda_advice.h"
 #include "cuda/cuda_codes.h"
+#include "cuda/cuda_search.h"
+#include "cuda/cuda_streams.h"
 #include "cuda/cuda_text.h"
-#include "stakeout/array.h"
 #include "stakeout/cuda_abi.h"
 
 /* Of the recording. What takes less is within what two runs of a training differ by anyway. */
 #define NOTABLE_SHARE 0.01
-/* Lines of one kind of finding; the table of waits has the others. */
-#define MOST_LINES 5
 /* Failures are listed by call and code; a program that fails in more ways has one cause for them. */
 #define MOST_ERRORS 10
 /* A program whose calls fail does not do what the other findings are about. */
@@ -34,8 +32,6 @@
  * copy.
  */
 #define LINK_BYTES_PER_NS 63.0
-/* So few tell of a line's share of its calls within a third or worse (95 %): then it says how many. */
-#define FEW_STACKS 30
 /*
  * A launch costs the host 3 to 10 µs: 10,000 a second are 3 to 10 % of one core, before any framework's work on them.
  */
@@ -50,9 +46,6 @@
  */
 #define ALLOCATIONS_PER_S 10.0
 #define LEAST_ALLOCATIONS 20
-/* One wait for every second launch orders single kernels; a pipeline of two streams waits once for many. */
-#define WAITS_PER_LAUNCH  0.5
-#define LEAST_WAITS_PER_S 100.0
 
 static const struct {
 	const char *word, *title;
@@ -72,61 +65,25 @@ const char *cuda_findings__title(enum cuda_finding_kind kind)
 	return kinds[kind].title;
 }
 
-struct search {
-	const struct cuda_report *report;
-	const struct cuda_summary *summary;
-	struct cuda_findings *findings;
-};
-
-/* measured: the format and what follows. */
-__attribute__((format(printf, 3, 4))) static int add(struct search *search, struct cuda_finding finding,
-						     const char *measured, ...)
-{
-	struct cuda_findings *findings = search->findings;
-	va_list ap;
-	int n;
-
-	if (ARRAY_RESERVE(findings->list, findings->capacity, findings->n + 1))
-		return -ENOMEM;
-	va_start(ap, measured);
-	n = vasprintf(&finding.measured, measured, ap);
-	va_end(ap);
-	if (n < 0)
-		return -ENOMEM;
-	findings->list[findings->n++] = finding;
-	return 0;
-}
-
-static double share_of(const struct search *search, double ns)
-{
-	return cuda_summary__ratio(ns, search->summary->duration_ns);
-}
-
-static double per_second(const struct search *search, double n)
-{
-	return cuda_summary__ratio(n, search->summary->duration_ns / 1e9);
-}
-
 /* "2000 calls to cudaStreamSynchronize, 200 a second, took 1.84 s, 920 µs each" */
-static void say_calls(const struct search *search, const struct cuda_line_row *row, char *text, size_t size)
+static void say_calls(const struct cuda_search *search, const struct cuda_line_row *row, char *text, size_t size)
 {
-	char total[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES], stacks[64] = "";
+	char total[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES], rate[CUDA_TEXT_BYTES], stacks[CUDA_SEARCH_STACKS_BYTES];
 
-	if (row->sampled && row->stacks && row->stacks < FEW_STACKS)
-		snprintf(stacks, sizeof(stacks), ", by %" PRIu64 " stack%s", row->stacks, row->stacks == 1 ? "" : "s");
+	cuda_search__say_stacks(row, stacks);
 	cuda_text__time((double)row->total_ns, total);
 	cuda_text__time((double)row->total_ns / (double)row->calls, each);
-	cuda_text__rate(per_second(search, (double)row->calls), rate);
+	cuda_text__rate(cuda_search__per_second(search, (double)row->calls), rate);
 	snprintf(text, size, "%s%" PRIu64 " call%s to %s, %s a second, took %s, %s each%s%s", row->sampled ? "~" : "",
 		 row->calls, row->calls == 1 ? "" : "s", row->api, rate, total, each, stacks,
 		 row->line ? "" : " (no stack tells the source line)");
 }
 
-static struct cuda_finding of_row(const struct search *search, const struct cuda_line_row *row,
+static struct cuda_finding of_row(const struct cuda_search *search, const struct cuda_line_row *row,
 				  enum cuda_finding_kind kind, const char *advice)
 {
 	return (struct cuda_finding){ .kind = kind,
-				      .share = share_of(search, (double)row->total_ns),
+				      .share = cuda_search__share(search, (double)row->total_ns),
 				      .line = row->line,
 				      .advice = advice,
 				      .count = row->calls,
@@ -144,20 +101,20 @@ static const char *hidden_advice(const struct cuda_line_row *row)
 	return row->copied_bytes / row->copies <= FEW_BYTES ? HIDDEN_SCALAR : HIDDEN_OTHER;
 }
 
-static int add_sync(struct search *search, const struct cuda_line_row *row)
+static int add_sync(struct cuda_search *search, const struct cuda_line_row *row)
 {
 	char calls[512], bytes[CUDA_TEXT_BYTES];
 
 	say_calls(search, row, calls, sizeof(calls));
 	if (!is_hidden(row))
-		return add(search, of_row(search, row, CUDA_FINDING_SYNC, EXPLICIT_SYNC), "%s", calls);
+		return cuda_search__add(search, of_row(search, row, CUDA_FINDING_SYNC, EXPLICIT_SYNC), "%s", calls);
 	cuda_text__bytes((double)row->copied_bytes / (double)row->copies, bytes);
-	return add(search, of_row(search, row, CUDA_FINDING_HIDDEN_SYNC, hidden_advice(row)),
-		   "%s; the same %s makes %" PRIu64 " asynchronous copies of %s each", calls,
-		   row->copies_of_function ? "function" : "line", row->copies, bytes);
+	return cuda_search__add(search, of_row(search, row, CUDA_FINDING_HIDDEN_SYNC, hidden_advice(row)),
+				"%s; the same %s makes %" PRIu64 " asynchronous copies of %s each", calls,
+				row->copies_of_function ? "function" : "line", row->copies, bytes);
 }
 
-static int add_copy(struct search *search, const struct cuda_line_row *row)
+static int add_copy(struct cuda_search *search, const struct cuda_line_row *row)
 {
 	double each_bytes = (double)row->bytes / (double)row->calls;
 	double each_ns = (double)row->total_ns / (double)row->calls;
@@ -175,19 +132,20 @@ static int add_copy(struct search *search, const struct cuda_line_row *row)
 	say_calls(search, row, calls, sizeof(calls));
 	cuda_text__bytes(each_bytes, bytes);
 	cuda_text__bytes(cuda_summary__ratio((double)row->bytes, (double)row->total_ns / 1e9), rate);
-	return add(search, of_row(search, row, kind, PAGEABLE), "%s; %s each, %s a second of call time", calls, bytes,
-		   rate);
+	return cuda_search__add(search, of_row(search, row, kind, PAGEABLE), "%s; %s each, %s a second of call time",
+				calls, bytes, rate);
 }
 
-typedef int add_row(struct search *search, const struct cuda_line_row *row);
+typedef int add_row(struct cuda_search *search, const struct cuda_line_row *row);
 
 /* Where no line is known, by API. */
-static int search_apis(struct search *search, enum so_cuda_kind event, add_row *add_one)
+static int search_apis(struct cuda_search *search, enum so_cuda_kind event, add_row *add_one)
 {
 	size_t before = search->findings->n;
 	int ret = 0;
 
-	for (size_t i = 0; !ret && i < search->summary->n_apis && search->findings->n - before < MOST_LINES; i++) {
+	for (size_t i = 0; !ret && i < search->summary->n_apis && search->findings->n - before < CUDA_SEARCH_LINES;
+	     i++) {
 		const struct cuda_api_row *api = &search->summary->apis[i];
 		struct cuda_line_row row = { .kind = api->kind,
 					     .event = event,
@@ -196,21 +154,14 @@ static int search_apis(struct search *search, enum so_cuda_kind event, add_row *
 					     .total_ns = api->figures.total_ns,
 					     .bytes = api->figures.bytes };
 
-		if (so_cuda_kind__does(api->kind) == event && share_of(search, (double)row.total_ns) >= NOTABLE_SHARE)
+		if (so_cuda_kind__does(api->kind) == event &&
+		    cuda_search__share(search, (double)row.total_ns) >= NOTABLE_SHARE)
 			ret = add_one(search, &row);
 	}
 	return ret;
 }
 
-static const struct cuda_line_row *top_line(const struct search *search, enum so_cuda_kind kind)
-{
-	for (size_t i = 0; i < search->summary->n_lines; i++)
-		if (search->summary->lines[i].kind == kind)
-			return &search->summary->lines[i];
-	return NULL;
-}
-
-static bool has_line(const struct search *search, enum so_cuda_kind event)
+static bool has_line(const struct cuda_search *search, enum so_cuda_kind event)
 {
 	for (size_t i = 0; i < search->summary->n_lines; i++)
 		if (search->summary->lines[i].event == event)
@@ -218,7 +169,7 @@ static bool has_line(const struct search *search, enum so_cuda_kind event)
 	return false;
 }
 
-static int search_lines(struct search *search, enum so_cuda_kind event, add_row *add_one)
+static int search_lines(struct cuda_search *search, enum so_cuda_kind event, add_row *add_one)
 {
 	size_t before = search->findings->n;
 	int ret = 0;
@@ -229,8 +180,8 @@ static int search_lines(struct search *search, enum so_cuda_kind event, add_row 
 		const struct cuda_line_row *row = &search->summary->lines[i];
 
 		/* By falling time: the others are below the threshold, too. */
-		if (!(share_of(search, (double)row->total_ns) >= NOTABLE_SHARE) ||
-		    search->findings->n - before >= MOST_LINES)
+		if (!(cuda_search__share(search, (double)row->total_ns) >= NOTABLE_SHARE) ||
+		    search->findings->n - before >= CUDA_SEARCH_LINES)
 			break;
 		if (row->event == event)
 			ret = add_one(search, row);
@@ -238,7 +189,7 @@ static int search_lines(struct search *search, enum so_cuda_kind event, add_row 
 	return ret;
 }
 
-static int find_idle(struct search *search)
+static int find_idle(struct cuda_search *search)
 {
 	struct cuda_finding finding = { .kind = CUDA_FINDING_GPU_IDLE, .advice = FEED_THE_GPU, .total_ns = NAN };
 	char utilisation[CUDA_TEXT_BYTES], part[CUDA_TEXT_BYTES];
@@ -250,20 +201,22 @@ static int find_idle(struct search *search)
 	finding.share = 1 - host.utilisation;
 	cuda_text__share(host.utilisation, utilisation);
 	cuda_text__share(cuda_summary__ratio(host.ns[host.leading], host.whole_ns), part);
-	return add(search, finding, "utilisation %s of %zu device%s; most of the host's time goes %s, %s%s",
-		   utilisation, host.n_devices, host.n_devices == 1 ? "" : "s", cuda_host__words(host.leading),
-		   host.leading == CUDA_HOST_OUTSIDE ? "at least " : "", part);
+	return cuda_search__add(search, finding,
+				"utilisation %s of %zu device%s; most of the host's time goes %s, %s%s", utilisation,
+				host.n_devices, host.n_devices == 1 ? "" : "s", cuda_host__words(host.leading),
+				host.leading == CUDA_HOST_OUTSIDE ? "at least " : "", part);
 }
 
-static int find_launches(struct search *search)
+static int find_launches(struct cuda_search *search)
 {
 	const struct cuda_stats *launches = search->summary->launches;
-	const struct cuda_line_row *top = top_line(search, SO_CUDA_LAUNCH);
+	const struct cuda_line_row *top = cuda_search__top_line(search, SO_CUDA_LAUNCH);
 	double cpu_ns = search->report->cpu_s * 1e9, total_ns = (double)launches->total_ns;
-	double rate = per_second(search, (double)launches->calls), cpu_share = cuda_summary__ratio(total_ns, cpu_ns);
+	double rate = cuda_search__per_second(search, (double)launches->calls),
+	       cpu_share = cuda_summary__ratio(total_ns, cpu_ns);
 	char rate_text[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES], share[CUDA_TEXT_BYTES], each[CUDA_TEXT_BYTES];
 	struct cuda_finding finding = { .kind = CUDA_FINDING_TINY_LAUNCHES,
-					.share = share_of(search, total_ns),
+					.share = cuda_search__share(search, total_ns),
 					.line = top ? top->line : NULL,
 					.advice = FEWER_LAUNCHES,
 					.count = launches->calls,
@@ -278,13 +231,14 @@ static int find_launches(struct search *search)
 	cuda_text__time(total_ns, total);
 	cuda_text__time(total_ns / (double)launches->calls, each);
 	cuda_text__share(cpu_share, share);
-	return add(search, finding,
-		   "%s launches a second, %.0f threads each on average; launching took %s, %s each: %s of the "
-		   "CPU time",
-		   rate_text, (double)launches->threads / (double)launches->calls, total, each, share);
+	return cuda_search__add(
+		search, finding,
+		"%s launches a second, %.0f threads each on average; launching took %s, %s each: %s of the "
+		"CPU time",
+		rate_text, (double)launches->threads / (double)launches->calls, total, each, share);
 }
 
-static int find_outliers(struct search *search)
+static int find_outliers(struct cuda_search *search)
 {
 	const struct cuda_stats *launches = search->summary->launches;
 	struct cuda_finding finding = { .kind = CUDA_FINDING_LAUNCH_OUTLIERS, .advice = SLOW_LAUNCH };
@@ -292,16 +246,16 @@ static int find_outliers(struct search *search)
 	double count_share;
 
 	finding.count = cuda_stats__from(launches, OUTLIER_NS, &finding.total_ns);
-	finding.share = share_of(search, finding.total_ns);
+	finding.share = cuda_search__share(search, finding.total_ns);
 	count_share = cuda_summary__ratio((double)finding.count, (double)launches->calls);
 	if (!finding.count || (!(count_share >= OUTLIER_COUNT_SHARE) && !(finding.share >= NOTABLE_SHARE)))
 		return 0;
 	cuda_text__share(count_share, percent);
 	cuda_text__time(finding.total_ns, total);
 	cuda_text__time((double)launches->max_ns, most);
-	return add(search, finding,
-		   "%" PRIu64 " of %" PRIu64 " launches (%s) took over 100 µs, %s in all, the longest %s",
-		   finding.count, launches->calls, percent, total, most);
+	return cuda_search__add(search, finding,
+				"%" PRIu64 " of %" PRIu64 " launches (%s) took over 100 µs, %s in all, the longest %s",
+				finding.count, launches->calls, percent, total, most);
 }
 
 /*
@@ -319,11 +273,12 @@ static bool is_step(const char *api)
 	return false;
 }
 
-static int find_allocations(struct search *search)
+static int find_allocations(struct cuda_search *search)
 {
 	const struct cuda_summary *summary = search->summary;
 	/* The asynchronous ones take from a pool. */
-	const struct cuda_line_row *alloc = top_line(search, SO_CUDA_ALLOC), *release = top_line(search, SO_CUDA_FREE);
+	const struct cuda_line_row *alloc = cuda_search__top_line(search, SO_CUDA_ALLOC),
+				   *release = cuda_search__top_line(search, SO_CUDA_FREE);
 	uint64_t allocations = 0, frees = 0, total_ns = 0;
 	char rate[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES];
 	struct cuda_finding finding = { .kind = CUDA_FINDING_ALLOCATIONS, .advice = POOL_MEMORY };
@@ -343,45 +298,22 @@ static int find_allocations(struct search *search)
 	}
 	finding.count = cuda_stats__sum(allocations, frees);
 	finding.total_ns = (double)total_ns;
-	finding.share = share_of(search, finding.total_ns);
+	finding.share = cuda_search__share(search, finding.total_ns);
 	if (finding.count < LEAST_ALLOCATIONS ||
-	    !(per_second(search, (double)finding.count) >= ALLOCATIONS_PER_S || finding.share >= NOTABLE_SHARE))
+	    !(cuda_search__per_second(search, (double)finding.count) >= ALLOCATIONS_PER_S ||
+	      finding.share >= NOTABLE_SHARE))
 		return 0;
 	if (alloc || release)
 		finding.line = !alloc || (release && release->total_ns > alloc->total_ns) ? release->line : alloc->line;
 	else if (summary->n_sites)
 		finding.line = summary->sites[0].line;
-	cuda_text__rate(per_second(search, (double)finding.count), rate);
+	cuda_text__rate(cuda_search__per_second(search, (double)finding.count), rate);
 	cuda_text__time(finding.total_ns, total);
-	return add(search, finding, "%" PRIu64 " allocations and %" PRIu64 " frees, %s a second, took %s", allocations,
-		   frees, rate, total);
+	return cuda_search__add(search, finding, "%" PRIu64 " allocations and %" PRIu64 " frees, %s a second, took %s",
+				allocations, frees, rate, total);
 }
 
-static int find_stream_waits(struct search *search)
-{
-	const struct cuda_summary *summary = search->summary;
-	const struct cuda_line_row *top = top_line(search, SO_CUDA_WAIT);
-	uint64_t waits = summary->kind_calls[SO_CUDA_WAIT], launches = cuda_summary__calls(summary, SO_CUDA_LAUNCH);
-	char rate[CUDA_TEXT_BYTES], total[CUDA_TEXT_BYTES];
-	struct cuda_finding finding = { .kind = CUDA_FINDING_STREAM_WAITS,
-					.line = top ? top->line : NULL,
-					.advice = FEWER_WAITS,
-					.count = waits,
-					.total_ns = (double)summary->kind_ns[SO_CUDA_WAIT] };
-
-	finding.share = share_of(search, finding.total_ns);
-	if (!(per_second(search, (double)waits) >= LEAST_WAITS_PER_S) ||
-	    (double)waits < WAITS_PER_LAUNCH * (double)launches)
-		return 0;
-	cuda_text__rate(per_second(search, (double)waits), rate);
-	cuda_text__time(finding.total_ns, total);
-	return add(search, finding,
-		   "%" PRIu64 " times a stream was made to wait for an event, %s a second, beside %" PRIu64
-		   " launches; making the calls took %s",
-		   waits, rate, launches, total);
-}
-
-static uint64_t calls_to(const struct search *search, const char *api)
+static uint64_t calls_to(const struct cuda_search *search, const char *api)
 {
 	uint64_t calls = 0;
 
@@ -392,7 +324,7 @@ static uint64_t calls_to(const struct search *search, const char *api)
 	return calls;
 }
 
-static int find_errors(struct search *search)
+static int find_errors(struct cuda_search *search)
 {
 	uint64_t calls;
 	int ret = 0;
@@ -408,8 +340,9 @@ static int find_errors(struct search *search)
 
 		calls = calls_to(search, row->api);
 		finding.foremost = calls && (double)row->count >= MOSTLY * (double)calls;
-		ret = add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)", row->count,
-			  row->count == 1 ? "" : "s", row->api, row->code, name ? name : "a code without a known name");
+		ret = cuda_search__add(search, finding, "%" PRIu64 " call%s to %s returned %" PRIu32 " (%s)",
+				       row->count, row->count == 1 ? "" : "s", row->api, row->code,
+				       name ? name : "a code without a known name");
 	}
 	return ret;
 }
@@ -448,7 +381,7 @@ static const char *advice_on(const char *loss)
 	return strcmp(loss, "unfinished") ? INCOMPLETE : UNFINISHED;
 }
 
-static int find_remarks(struct search *search)
+static int find_remarks(struct cuda_search *search)
 {
 	const struct cuda_report *report = search->report;
 	struct cuda_finding finding = { .kind = CUDA_FINDING_ESTIMATED,
@@ -461,10 +394,11 @@ static int find_remarks(struct search *search)
 
 	if (report->estimated) {
 		cuda_text__share(report->watching.budget_percent / 100, budget);
-		ret = add(search, finding,
-			  "some calls were counted in windows alone, to keep the cost of watching within its "
-			  "budget (%s), and scaled to all of the time",
-			  budget);
+		ret = cuda_search__add(
+			search, finding,
+			"some calls were counted in windows alone, to keep the cost of watching within its "
+			"budget (%s), and scaled to all of the time",
+			budget);
 	}
 	finding.kind = CUDA_FINDING_LOSSES;
 	for (size_t i = 0; !ret && i < report->n_losses; i++) {
@@ -472,8 +406,8 @@ static int find_remarks(struct search *search)
 
 		finding.count = report->losses[i].count;
 		finding.advice = advice_on(report->losses[i].word);
-		ret = add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count, why ? ": " : "",
-			  why ? why : "");
+		ret = cuda_search__add(search, finding, "%s %" PRIu64 "%s%s", report->losses[i].word, finding.count,
+				       why ? ": " : "", why ? why : "");
 	}
 	return ret;
 }
@@ -500,7 +434,7 @@ static int compare_findings(const void *a, const void *b)
 	return strcmp(x->measured, y->measured);
 }
 
-static int find_all(struct search *search)
+static int find_all(struct cuda_search *search)
 {
 	int ret = find_idle(search);
 
@@ -510,7 +444,7 @@ static int find_all(struct search *search)
 	ret = ret ?: find_launches(search);
 	ret = ret ?: find_outliers(search);
 	ret = ret ?: find_allocations(search);
-	ret = ret ?: find_stream_waits(search);
+	ret = ret ?: cuda_streams__find(search);
 	ret = ret ?: find_errors(search);
 	return ret ?: find_remarks(search);
 }
@@ -518,7 +452,7 @@ static int find_all(struct search *search)
 int cuda_findings__new(const struct cuda_report *report, const struct cuda_summary *summary, struct cuda_findings **out)
 {
 	_cleanup_(cuda_findings) struct cuda_findings *findings = calloc(1, sizeof(*findings));
-	struct search search = { report, summary, findings };
+	struct cuda_search search = { report, summary, findings };
 	int ret = findings ? find_all(&search) : -ENOMEM;
 
 	if (ret)

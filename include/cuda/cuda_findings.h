@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What stands out in a report: each with the figures it rests on, its source line where one is known, and what to try.
- * The thresholds and why they are where they are stand in cuda_findings.c.
+ * The thresholds and why they are where they are stand in cuda_findings.c and cuda_streams.c.
  */
 #ifndef STAKEOUT_CUDA_FINDINGS_H
 #define STAKEOUT_CUDA_FINDINGS_H
@@ -20,6 +20,9 @@
 	X(LAUNCH_OUTLIERS, "launch-outliers", "slow launches")                         \
 	X(ALLOCATIONS, "allocations", "memory allocated all the time")                 \
 	X(STREAM_WAITS, "stream-waits", "repeated stream waits")                       \
+	X(IDLE_SYNC, "idle-sync", "synchronisation that waits for nothing")            \
+	X(REPEATED_WAITS, "repeated-waits", "stream waits again for the same")         \
+	X(GRAPHS_ANEW, "graphs-anew", "graphs made again and again")                   \
 	X(ERRORS, "errors", "failed calls")                                            \
 	X(ESTIMATED, "estimated", "counts are estimates")                              \
 	X(LOSSES, "losses", "not everything was counted")

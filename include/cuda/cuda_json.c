@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "cuda/cuda_codes.h"
+#include "cuda/cuda_graphs.h"
 #include "cuda/cuda_host.h"
 #include "stakeout/cuda_names.h"
 
@@ -111,25 +112,39 @@ static json_t *stack_json(const struct cuda_stack *stack)
 static json_t *wait_json(const struct cuda_summary *summary, size_t i)
 {
 	const struct cuda_line_row *row = &summary->lines[i];
+	bool may_be_needless = row->event == SO_CUDA_SYNC || row->event == SO_CUDA_WAIT;
 	double total_ns = (double)row->total_ns;
 
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "event",
 			 cuda_names__does_word(row->event), "api", text(row->api), "line", text(row->line), "calls",
 			 count(row->calls), "total_ns", count(row->total_ns), "bytes", count(row->bytes), "avg_ns",
 			 number(total_ns / (double)row->calls), "share",
-			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "stacks", count(row->stacks),
+			 number(cuda_summary__ratio(total_ns, summary->duration_ns)), "needless",
+			 may_be_needless ? count(row->needless) : json_null(), "needless_ns",
+			 may_be_needless ? count(row->needless_ns) : json_null(), "stacks", count(row->stacks),
 			 "sampled", row->sampled, "stack", stack_json(row->stack));
 }
 
-/* Only lines that waited. */
-static json_t *waits_json(const struct cuda_summary *summary)
+/* Lines where the host waited, or those that make a stream wait. */
+static json_t *waits_json(const struct cuda_summary *summary, bool streams)
 {
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < summary->n_lines; i++)
-		if (summary->lines[i].waited)
+		if (streams ? summary->lines[i].event == SO_CUDA_WAIT : summary->lines[i].waited)
 			array = with(array, wait_json(summary, i));
 	return array;
+}
+
+static json_t *graphs_json(const struct cuda_summary *summary)
+{
+	struct cuda_graphs graphs;
+
+	cuda_graphs__of(summary, &graphs);
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "captures", count(graphs.captures),
+			 "instantiations", count(graphs.instantiations), "updates", count(graphs.updates), "making_ns",
+			 count(graphs.making_ns), "replays", count(graphs.replays), "kernel_launches",
+			 count(graphs.launches), "estimated", (int)graphs.estimated, "line", text(graphs.line));
 }
 
 static json_t *copy_json(const struct cuda_summary *summary, size_t i)
@@ -209,13 +224,14 @@ json_t *cuda_json__summary(const struct cuda_report *report, const struct cuda_s
 			   const struct cuda_findings *findings)
 {
 	/* A NULL among them makes the whole NULL, and the others are given back. */
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "calls",
-			 count(summary->calls), "calls_interval", number(cuda_report__interval(report)), "failed",
-			 count(summary->failed), "not_ready", count(summary->not_ready), "total_ns",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+			 "calls", count(summary->calls), "calls_interval", number(cuda_report__interval(report)),
+			 "failed", count(summary->failed), "not_ready", count(summary->not_ready), "total_ns",
 			 count(summary->total_ns), "unknown_kernels", count(summary->unknown_kernels),
 			 "unknown_launches", count(summary->unknown_launches), "host", host_json(report, summary),
 			 "by_api", list(summary, summary->n_apis, api_json), "by_kernel",
-			 list(summary, summary->n_kernels, kernel_json), "waits", waits_json(summary), "copies",
+			 list(summary, summary->n_kernels, kernel_json), "waits", waits_json(summary, false),
+			 "stream_waits", waits_json(summary, true), "graphs", graphs_json(summary), "copies",
 			 list(summary, summary->n_copies, copy_json), "allocations",
 			 list(summary, summary->n_sites, site_json), "errors",
 			 list(summary, summary->n_errors, error_json), "findings", findings_json(findings));

@@ -82,6 +82,8 @@ static size_t merge_lines(struct cuda_line_row *rows, size_t n)
 		row->total_ns = cuda_stats__sum(row->total_ns, rows[i].total_ns);
 		row->bytes = cuda_stats__sum(row->bytes, rows[i].bytes);
 		row->stacks = cuda_stats__sum(row->stacks, rows[i].stacks);
+		row->needless = cuda_stats__sum(row->needless, rows[i].needless);
+		row->needless_ns = cuda_stats__sum(row->needless_ns, rows[i].needless_ns);
 		row->sampled |= rows[i].sampled;
 	}
 	return kept;
@@ -155,6 +157,8 @@ int cuda_summary__add_lines(struct cuda_summary *summary, const struct cuda_repo
 						  .total_ns = line->total_ns,
 						  .bytes = line->bytes,
 						  .stacks = line->stacks,
+						  .needless = line->needless,
+						  .needless_ns = line->needless_ns,
 						  .sampled = line->sampled };
 	}
 	qsort(rows, report->n_lines, sizeof(*rows), by_place_and_time);

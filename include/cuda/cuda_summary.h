@@ -50,8 +50,9 @@ struct cuda_line_row {
 	uint64_t calls, total_ns, bytes;
 	uint64_t stacks; /* that say so; 0: not said */
 	bool sampled, waited;
-	uint64_t copies, copied_bytes; /* a sync's: asynchronous copies from the same line, or native function */
-	bool copies_of_function; /* of other lines of the same native function */
+	uint64_t needless, needless_ns; /* of calls and total_ns, that waited for nothing (struct so_cuda_line) */
+	uint64_t copies, copied_bytes;  /* a sync's: asynchronous copies from the same line, or native function */
+	bool copies_of_function;        /* of other lines of the same native function */
 };
 
 struct cuda_copy_row {

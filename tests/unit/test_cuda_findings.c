@@ -308,6 +308,97 @@ static void stream_waits(void **state)
 		"'calls':[" CUDA_CALL("cudaStreamWaitEvent", "stream-wait", "'calls':999,'total_ns':1") "]"));
 }
 
+/* 20 calls, ten a second of the 10 s, and half of a line's. */
+static void waits_for_nothing(void **state)
+{
+#define IDLE_ROW(calls, needless)                           \
+	LINE("sync", "cudaStreamSynchronize", "f (a.py:1)", \
+	     "'calls':" calls ",'total_ns':900000,'needless':" needless ",'needless_ns':400000")
+#define IDLE(calls, needless) LINES(IDLE_ROW(calls, needless))
+	const struct cuda_finding *finding = only(
+		IDLE("200", "100"), CUDA_FINDING_IDLE_SYNC,
+		"100 of 200 calls to cudaStreamSynchronize, 10.0 a second, waited for nothing: they returned within "
+		"8.19 µs; they took 400 µs, 4.00 µs each");
+
+	assert_string_equal(finding->line, "f (a.py:1)");
+	assert_int_equal(finding->count, 100);
+	assert_true(fabs(finding->share - 4e-5) < 1e-12 && finding->total_ns == 400000);
+	nothing(IDLE("201", "100"));
+	nothing(IDLE("99", "99"));
+	nothing("{'duration_s':1.0,'lines':[" LINE("sync", "cudaStreamSynchronize", "f (a.py:1)",
+						   "'calls':19,'total_ns':1,'needless':19,'needless_ns':1") "]}");
+	only(LINES(LINE("sync", "cudaStreamSynchronize", "f (a.py:1)",
+			"'calls':200,'total_ns':900000,'needless':100,'needless_ns':400000,'stacks':3,'sampled':true")),
+	     CUDA_FINDING_IDLE_SYNC,
+	     "~100 of 200 calls to cudaStreamSynchronize, 10.0 a second, waited for nothing: they returned within 8.19 "
+	     "µs; they took 400 µs, 4.00 µs each, by 3 stacks");
+}
+
+static void waits_of_copies_that_waited(void **state)
+{
+#define ITEM(place) IDLE_ROW("100", "100") "," COPY(place, "'calls':100,'bytes':400,'total_ns':1000")
+
+	nothing(LINES(ITEM("f (a.py:1)")));
+	assert_int_equal(found(LINES(ITEM("f (a.py:2)")))->list[0].kind, CUDA_FINDING_IDLE_SYNC);
+}
+
+/* The lines that take most come first, wherever they are by the time of all their calls. */
+static void the_dearest_waits_for_nothing(void **state)
+{
+#define OF_TIME(line, ns, total) \
+	LINE("sync", "cudaStreamSynchronize", line, "'calls':100,'needless':100,'total_ns':" total ",'needless_ns':" ns)
+	const struct cuda_findings *findings = found(
+		LINES(OF_TIME("a", "1", "9000") "," OF_TIME("b", "6", "8000") "," OF_TIME("c", "5", "7000") "," OF_TIME(
+			"d", "4", "6000") "," OF_TIME("e", "3", "5000") "," OF_TIME("f", "2", "4000")));
+
+	assert_int_equal(findings->n, 5);
+	for (size_t i = 0; i < 5; i++)
+		assert_string_equal(findings->list[i].line, ((const char *[]){ "b", "c", "d", "e", "f" })[i]);
+}
+
+/* Two threads' waits at one line are one line's; few of many are said, as none is needed. */
+static void waits_again(void **state)
+{
+#define AGAIN(needless)                                          \
+	LINE("stream-wait", "cudaStreamWaitEvent", "f (a.py:1)", \
+	     "'calls':500,'total_ns':500000,'needless':" needless ",'needless_ns':50000")
+	const struct cuda_finding *finding =
+		only(LINES(AGAIN("50") "," AGAIN("50")), CUDA_FINDING_REPEATED_WAITS,
+		     "100 of 1000 calls to cudaStreamWaitEvent, 10.0 a second, waited for "
+		     "nothing: the stream had waited for the event already, and it was not "
+		     "recorded since; they took 100 µs, 1.00 µs each");
+
+	assert_string_equal(finding->line, "f (a.py:1)");
+	nothing(LINES(AGAIN("50") "," AGAIN("49")));
+}
+
+static void graphs_made_again(void **state)
+{
+#define MADE(api, calls, ns)   CUDA_CALL(api, "capture", "'calls':" calls ",'total_ns':" ns)
+#define MADE_AT(api, line, ns) LINE("capture", api, line, "'calls':9,'total_ns':" ns)
+#define CAPTURED(n)                                 \
+	MADE("cudaStreamBeginCapture", n, "30000000") \
+	"," MADE("cudaGraphInstantiate", n, "170000000")
+#define CAPTURED_AT                                              \
+	MADE_AT("cudaGraphInstantiate", "g (a.py:2)", "9000")    \
+	"," MADE_AT("cudaStreamBeginCapture", "f (a.py:1)", "9")
+#define REPLAYED(n) CUDA_CALL("cudaGraphLaunch", "launch", "'calls':" n ",'total_ns':1000")
+#define GRAPHS(captures, replays) \
+	CUDA_ANSWER("'calls':[" CAPTURED(captures) "," REPLAYED(replays) "],'lines':[" CAPTURED_AT "]")
+	const struct cuda_finding *finding =
+		only(GRAPHS("50", "499"), CUDA_FINDING_GRAPHS_ANEW,
+		     "50 captures and 50 instantiations for 499 replays, 5.00 a second; "
+		     "making the graphs took 200 ms, without the launches that were captured");
+
+	assert_string_equal(finding->line, "f (a.py:1)");
+	assert_true(fabs(finding->share - 0.02) < 1e-12);
+	assert_int_equal(finding->count, 50);
+	nothing(GRAPHS("50", "500"));
+	nothing(GRAPHS("4", "4"));
+	/* A program that captures its shapes at its beginning. */
+	nothing(CUDA_ANSWER("'calls':[" CUDA_CALL("cuStreamBeginCapture", "capture", "'calls':50,'total_ns':1") "]"));
+}
+
 static void failures(void **state)
 {
 	only(CUDA_ANSWER("'errors':[{'api':'cudaMalloc','code':2,'count':3},{'api':'cudaMalloc','pid':8,'code':"
@@ -434,6 +525,11 @@ int main(void)
 		cmocka_unit_test(allocations_in_segments),
 		cmocka_unit_test(allocations),
 		cmocka_unit_test(stream_waits),
+		cmocka_unit_test(waits_for_nothing),
+		cmocka_unit_test(waits_of_copies_that_waited),
+		cmocka_unit_test(the_dearest_waits_for_nothing),
+		cmocka_unit_test(waits_again),
+		cmocka_unit_test(graphs_made_again),
 		cmocka_unit_test(failures),
 		cmocka_unit_test(failures_of_most_calls_come_first),
 		cmocka_unit_test(estimates_and_losses),

@@ -26,6 +26,7 @@ struct worker {
 	pthread_t thread;
 	cudaStream_t stream;
 	cudaEvent_t event;
+	cudaGraphExec_t graph;
 	void *device;
 	char host[4096];
 	uint64_t rounds;
@@ -39,6 +40,9 @@ FRAME void scale_kernel(float *x)
 {
 	(void)x;
 }
+
+/* Behind a function's last call, so that it is no jump, and has the function's line. */
+#define STAY() __asm__ volatile("")
 
 static void launch(struct worker *w)
 {
@@ -135,6 +139,7 @@ static void set(struct worker *w)
 static void stream_sync(struct worker *w)
 {
 	cudaStreamSynchronize(w->stream);
+	STAY();
 }
 
 static void first_sync(struct worker *w)
@@ -171,6 +176,26 @@ static void stream_query(struct worker *w)
 static void stream_wait(struct worker *w)
 {
 	cudaStreamWaitEvent(w->stream, w->event, 0);
+	STAY();
+}
+
+static void graph_capture(struct worker *w)
+{
+	cudaGraph_t graph = NULL;
+
+	if (w->graph)
+		cudaGraphExecDestroy(w->graph);
+	w->graph = NULL;
+	cudaStreamBeginCapture(w->stream, cudaStreamCaptureModeGlobal);
+	launch(w);
+	cudaStreamEndCapture(w->stream, &graph);
+	cudaGraphInstantiate(&w->graph, graph, 0);
+	cudaGraphDestroy(graph);
+}
+
+static void graph_launch(struct worker *w)
+{
+	cudaGraphLaunch(w->graph, w->stream);
 }
 
 /* No call: some 10 us of computing, however long that takes. */
@@ -206,6 +231,8 @@ static const struct {
 	{ "event_query", event_query },
 	{ "stream_query", stream_query },
 	{ "stream_wait", stream_wait },
+	{ "graph_capture", graph_capture }, /* of one launch */
+	{ "graph_launch", graph_launch },
 	{ "work", work },
 };
 
@@ -370,8 +397,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < threads; i++) {
 		cudaStreamCreate(&workers[i].stream);
 		cudaEventCreate(&workers[i].event);
-		workers[i].device =
-			(void *)0x10000; /* not an allocation: none is made that was not asked for */
+		workers[i].device = (void *)0x10000; /* not an allocation: none is made that was not asked for */
 		workers[i].is_first = i == 0;
 		workers[i].next = by_turns ? &workers[(i + 1) % threads] : NULL;
 	}
