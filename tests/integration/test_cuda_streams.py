@@ -110,3 +110,20 @@ def test_the_tables():
     answer = summary_of(daemon, target, 2, ("--budget", str(ALL)))
     row = line_of(answer, "stream-wait", "stream_wait")
     assert abs(row["needless"] - row["calls"] / 2) <= 1, row
+
+
+@timeout(90)
+def test_a_part_of_the_stacks_has_the_share():
+    """Within a budget that leaves few stacks, on any machine or on a slow one alone."""
+    daemon = Daemon()
+    mix = "launch,stream_sync*4,event_record,stream_wait*4"
+    target = program("cuda_calls", "-d", 30, "-r", 12000, "-m", mix, rules="cudaStreamSynchronize=0*3/40us")
+    go(target)
+    answer = summary_of(daemon, target, 8, ("--budget", "0.5"))
+    for event, function in (("sync", "stream_sync"), ("stream-wait", "stream_wait")):
+        row = line_of(answer, event, function)
+        stacks = sum(line["stacks"] for line in answer["lines"] if line["event"] == event)
+        # Four standard deviations; stacks stand for more calls or fewer, so half of them count here.
+        error = 4 * (0.75 * 0.25 / (stacks / 2)) ** 0.5
+        print(event, row, stacks)
+        assert stacks > 50 and abs(row["needless"] / row["calls"] - 0.75) < error, (row, stacks)
