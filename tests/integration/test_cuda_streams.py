@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Waits for nothing, waits of streams and graphs made anew, by source line, of programs that know how many they make."""
 from cuda_targets import ALL, check_against, finish, go, program, summary_of, watch_all
-from harness import Daemon, timeout
+from harness import Daemon, quiet, timeout
 
 ROUNDS = 400
 
@@ -112,9 +112,10 @@ def test_the_tables():
     assert abs(row["needless"] - row["calls"] / 2) <= 1, row
 
 
+@quiet
 @timeout(90)
 def test_a_part_of_the_stacks_has_the_share():
-    """Within a budget that leaves few stacks, on any machine or on a slow one alone."""
+    """Within a budget that leaves few stacks. On a busy machine a few of them stand for most calls."""
     daemon = Daemon()
     mix = "launch,stream_sync*4,event_record,stream_wait*4"
     target = program("cuda_calls", "-d", 30, "-r", 12000, "-m", mix, rules="cudaStreamSynchronize=0*3/40us")
@@ -125,5 +126,4 @@ def test_a_part_of_the_stacks_has_the_share():
         stacks = sum(line["stacks"] for line in answer["lines"] if line["event"] == event)
         # Four standard deviations; stacks stand for more calls or fewer, so half of them count here.
         error = 4 * (0.75 * 0.25 / (stacks / 2)) ** 0.5
-        print(event, row, stacks)
         assert stacks > 50 and abs(row["needless"] / row["calls"] - 0.75) < error, (row, stacks)

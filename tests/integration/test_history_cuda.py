@@ -155,7 +155,7 @@ def test_parts_of_the_past():
     target = program("cuda_calls", "-t", 1, "-n", 100000, "-r", 1000, "-m", "launch*3,stream_sync")
     daemon.watch(target)
     go(target)
-    wait_until(lambda: (e := daemon.of(target.pid))["last_ns"] and e["last_ns"] - e["first_ns"] >= 5e9, "windows")
+    wait_until(lambda: (e := daemon.of(target.pid))["last_ns"] and e["last_ns"] - e["first_ns"] >= 8e9, "windows")
     entry = daemon.of(target.pid)
     first, last = entry["first_ns"], entry["last_ns"]
     head = daemon.past(target.pid, from_ns=first, to_ns=first + 2 * 10**9)
