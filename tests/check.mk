@@ -33,6 +33,7 @@ PYTHONS := $(BUILD)/pythons
 .PHONY: pythons
 pythons:
 	-tests/pythons/fetch $(PYTHONS) 3.14
+	-tests/pythons/fetch $(PYTHONS) 3.15
 
 ALL_CPUS  = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 RUN_TESTS = MAKEFLAGS= STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) STAKEOUT_LOAD_SECONDS=$(LOAD_SECONDS) \

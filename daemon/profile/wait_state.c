@@ -89,7 +89,7 @@ static const struct known_function kernel_functions[] = {
 	{ "down_write*", "lock" },
 };
 
-/* CPython 3.8 to 3.14: what a thread is in that waits for the interpreter's lock. */
+/* CPython 3.8 to 3.15: what a thread is in that waits for the interpreter's lock. */
 static const char *const gil_functions[] = {
 	"take_gil",           "PyEval_RestoreThread",  "PyEval_AcquireThread",
 	"PyEval_AcquireLock", "_PyThreadState_Attach", "PyGILState_Ensure",

@@ -11,7 +11,7 @@
 #define MAX_ARGUMENTS    (1 << 20)   /* more are garbage */
 #define MAX_BYTES_LENGTH (1ll << 31) /* bytes; a longer line table is garbage */
 
-/* What objects begin with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.14): references, type, name. */
+/* What objects begin with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.15): references, type, name. */
 #define OB_REFCNT 0
 #define OB_TYPE   8
 #define TP_NAME   24

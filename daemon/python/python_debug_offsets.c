@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14. The table is a
- * row of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure after the
- * other its size and the offsets in it. Which word is which differs from one minor version to the next.
+ * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14 and 3.15.2. The
+ * table is a row of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure
+ * after the other its size and the offsets in it. Which word is which differs from one minor version to the next.
  */
 #include "daemon/python/python_debug_offsets.h"
 
@@ -12,6 +12,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define COOKIE       "xdebugpy"
+/* From here on there is no pthread key: thread-local variables of the interpreter have thread states. */
+#define FIRST_THREAD_LOCAL 0x030f
 
 /* The words that every version has. */
 enum { COOKIE_AT, VERSION_AT, FREE_THREADED_AT, N_FIXED };
@@ -22,51 +24,53 @@ enum { COOKIE_AT, VERSION_AT, FREE_THREADED_AT, N_FIXED };
 /* From co_names to co_linetable, co_version among them: what never changes in a code object. */
 #define SUM_BEFORE_ARGCOUNT 20
 #define SUM_WORDS           0x3fff
-/* PyHeapTypeObject.ht_cached_keys (Include/cpython/object.h of 3.13). */
+/* PyHeapTypeObject.ht_cached_keys (Include/cpython/object.h of 3.13 and 3.14). */
 #define HEAP_TYPE_CACHED_KEYS 880
+#define LEAST_HEAP_TYPE       416 /* of a PyTypeObject alone */
+#define MOST_HEAP_TYPE        4096
 
-/* The words that are used: X(name, which word in 3.13, which in 3.14). */
-#define TABLE_WORDS(X)                \
-	X(RUNTIME, 3, 3)              \
-	X(INTERPRETERS_HEAD, 5, 5)    \
-	X(INTERPRETER, 6, 6)          \
-	X(INTERPRETER_NEXT, 8, 8)     \
-	X(THREADS_HEAD, 9, 9)         \
-	X(CEVAL_GIL, 14, 15)          \
-	X(GIL, 15, 16)                \
-	X(LOCKED, 17, 18)             \
-	X(HOLDER, 18, 19)             \
-	X(THREAD, 19, 22)             \
-	X(THREAD_PREV, 20, 23)        \
-	X(THREAD_NEXT, 21, 24)        \
-	X(THREAD_INTERPRETER, 22, 25) \
-	X(CURRENT_FRAME, 23, 26)      \
-	X(THREAD_ID, 24, 27)          \
-	X(NATIVE_ID, 25, 28)          \
-	X(FRAME, 28, 31)              \
-	X(PREVIOUS, 29, 32)           \
-	X(EXECUTABLE, 30, 33)         \
-	X(INSTRUCTION, 31, 34)        \
-	X(OWNER, 33, 36)              \
-	X(LOCALS, 32, 35)             \
-	X(CODE, 34, 39)               \
-	X(FILENAME, 35, 40)           \
-	X(NAME, 36, 41)               \
-	X(QUALNAME, 37, 42)           \
-	X(LINETABLE, 38, 43)          \
-	X(FIRSTLINENO, 39, 44)        \
-	X(ARGCOUNT, 40, 45)           \
-	X(FIRST_INSTRUCTION, 43, 48)  \
-	X(OBJECT, 44, 50)             \
-	X(OBJECT_TYPE, 45, 51)        \
-	X(TYPE_NAME, 47, 53)          \
-	X(BYTES_OBJECT, 64, 74)       \
-	X(BYTES_SIZE, 65, 75)         \
-	X(BYTES_DATA, 66, 76)         \
-	X(STR, 67, 77)                \
-	X(STR_STATE, 68, 78)          \
-	X(STR_LENGTH, 69, 79)         \
-	X(ASCII_DATA, 70, 80)
+/* The words that are used: X(name, which word in 3.13, in 3.14, in 3.15). */
+#define TABLE_WORDS(X)                    \
+	X(RUNTIME, 3, 3, 3)               \
+	X(INTERPRETERS_HEAD, 5, 5, 5)     \
+	X(INTERPRETER, 6, 6, 6)           \
+	X(INTERPRETER_NEXT, 8, 8, 8)      \
+	X(THREADS_HEAD, 9, 9, 9)          \
+	X(CEVAL_GIL, 14, 15, 15)          \
+	X(GIL, 15, 16, 16)                \
+	X(LOCKED, 17, 18, 18)             \
+	X(HOLDER, 18, 19, 19)             \
+	X(THREAD, 19, 22, 22)             \
+	X(THREAD_PREV, 20, 23, 23)        \
+	X(THREAD_NEXT, 21, 24, 24)        \
+	X(THREAD_INTERPRETER, 22, 25, 25) \
+	X(CURRENT_FRAME, 23, 26, 26)      \
+	X(THREAD_ID, 24, 27, 30)          \
+	X(NATIVE_ID, 25, 28, 31)          \
+	X(FRAME, 28, 31, 39)              \
+	X(PREVIOUS, 29, 32, 40)           \
+	X(EXECUTABLE, 30, 33, 41)         \
+	X(INSTRUCTION, 31, 34, 42)        \
+	X(OWNER, 33, 36, 44)              \
+	X(LOCALS, 32, 35, 43)             \
+	X(CODE, 34, 39, 47)               \
+	X(FILENAME, 35, 40, 48)           \
+	X(NAME, 36, 41, 49)               \
+	X(QUALNAME, 37, 42, 50)           \
+	X(LINETABLE, 38, 43, 51)          \
+	X(FIRSTLINENO, 39, 44, 52)        \
+	X(ARGCOUNT, 40, 45, 53)           \
+	X(FIRST_INSTRUCTION, 43, 48, 56)  \
+	X(OBJECT, 44, 50, 58)             \
+	X(OBJECT_TYPE, 45, 51, 59)        \
+	X(TYPE_NAME, 47, 53, 61)          \
+	X(BYTES_OBJECT, 64, 74, 86)       \
+	X(BYTES_SIZE, 65, 75, 87)         \
+	X(BYTES_DATA, 66, 76, 88)         \
+	X(STR, 67, 77, 89)                \
+	X(STR_STATE, 68, 78, 90)          \
+	X(STR_LENGTH, 69, 79, 91)         \
+	X(ASCII_DATA, 70, 80, 92)
 
 enum table_word {
 #define X(name, ...) W_##name,
@@ -83,6 +87,7 @@ struct table_format {
 	uint16_t flags;       /* enum so_python_flags */
 	/* FRAME_OWNED_BY_CSTACK in 3.13. 3.14 has FRAME_OWNED_BY_INTERPRETER in its place, and the other one behind. */
 	uint16_t entry_owner;
+	uint16_t cached_keys_at; /* the word for PyHeapTypeObject.ht_cached_keys; 0: HEAP_TYPE_CACHED_KEYS */
 };
 
 static const struct table_format formats[] = {
@@ -90,7 +95,7 @@ static const struct table_format formats[] = {
 		.version = 0x030d,
 		.n = 73,
 		.at = {
-#define X(name, in_3_13, in_3_14) in_3_13,
+#define X(name, in_3_13, in_3_14, in_3_15) in_3_13,
 			TABLE_WORDS(X)
 #undef X
 		},
@@ -101,12 +106,24 @@ static const struct table_format formats[] = {
 		.version = 0x030e,
 		.n = 95,
 		.at = {
-#define X(name, in_3_13, in_3_14) in_3_14,
+#define X(name, in_3_13, in_3_14, in_3_15) in_3_14,
 			TABLE_WORDS(X)
 #undef X
 		},
 		.flags = SO_PYTHON_TAGGED,
 		.entry_owner = 3,
+	},
+	{
+		.version = 0x030f,
+		.n = 111,
+		.at = {
+#define X(name, in_3_13, in_3_14, in_3_15) in_3_15,
+			TABLE_WORDS(X)
+#undef X
+		},
+		.flags = SO_PYTHON_TAGGED,
+		.entry_owner = 3,
+		.cached_keys_at = 67,
 	},
 };
 
@@ -201,7 +218,7 @@ static bool check_fields(const uint64_t *words, struct so_error *err)
 /*
  * What the table does not tell is known by its place beside what it does: co_flags and co_kwonlyargcount around
  * co_argcount, the words of the checksum, the data of a str object that is not ASCII. So the fields that are described
- * must stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 and 3.14). So must those of objects that each
+ * must stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 to 3.15). So must those of objects that each
  * CPython has had alike since 3.3, and the GIL's, whose structure the table places in the interpreter state.
  */
 static bool check_neighbours(const struct table_format *format, const uint64_t *words, struct so_error *err)
@@ -246,12 +263,14 @@ static uint16_t frame_bytes(const uint64_t *words)
 	return (uint16_t)end;
 }
 
-static struct python_layout layout_from_table(const struct table_format *format, const uint64_t *words)
+static struct python_layout layout_from_table(const struct table_format *format, const uint64_t *words,
+					      uint16_t cached_keys)
 {
 	uint16_t argcount = (uint16_t)words[W_ARGCOUNT];
 
 	return (struct python_layout){
 		.version = format->version,
+		.thread_local = format->version >= FIRST_THREAD_LOCAL,
 		.walker = {
 			.version = format->version,
 			.flags = format->flags,
@@ -304,14 +323,14 @@ static struct python_layout layout_from_table(const struct table_format *format,
 			.size = (uint16_t)words[W_BYTES_SIZE],
 			.data = (uint16_t)words[W_BYTES_DATA],
 		},
-		.attributes = { PYTHON_ATTRIBUTES_INLINE, HEAP_TYPE_CACHED_KEYS },
+		.attributes = { PYTHON_ATTRIBUTES_INLINE, cached_keys },
 	};
 }
 
 int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout *out, struct so_error *err)
 {
 	const struct table_format *format = NULL;
-	uint64_t raw[PYTHON_DEBUG_OFFSETS_BYTES / 8] = { 0 }, words[N_WORDS];
+	uint64_t raw[PYTHON_DEBUG_OFFSETS_BYTES / 8] = { 0 }, words[N_WORDS], cached_keys;
 	int ret;
 
 	memcpy(raw, bytes, n < sizeof(raw) ? n : sizeof(raw));
@@ -333,7 +352,11 @@ int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout
 		words[i] = raw[format->at[i]];
 	if (!check_sizes(words, err) || !check_fields(words, err) || !check_neighbours(format, words, err))
 		return -EINVAL;
-	*out = layout_from_table(format, words);
+	cached_keys = format->cached_keys_at ? raw[format->cached_keys_at] : HEAP_TYPE_CACHED_KEYS;
+	if (cached_keys < LEAST_HEAP_TYPE || cached_keys > MOST_HEAP_TYPE || cached_keys % 8)
+		return so_err(err, -EINVAL, "damaged _Py_DebugOffsets: heap_type_object.ht_cached_keys is %#llx",
+			      (unsigned long long)cached_keys);
+	*out = layout_from_table(format, words, (uint16_t)cached_keys);
 	return 0;
 }
 

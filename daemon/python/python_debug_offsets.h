@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * _Py_DebugOffsets: how CPython 3.13 and 3.14 describe themselves, at the start of _PyRuntime, in the file and in the
+ * _Py_DebugOffsets: how CPython 3.13 and later describe themselves, at the start of _PyRuntime, in the file and in the
  * process. It may be damaged or made up: what it says is checked before it is believed.
  */
 #ifndef STAKEOUT_PYTHON_DEBUG_OFFSETS_H

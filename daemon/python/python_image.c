@@ -12,7 +12,8 @@
 #include "daemon/python/python_version.h"
 #include "stakeout/cleanup.h"
 
-#define LOOP "_PyEval_EvalFrameDefault"
+#define LOOP       "_PyEval_EvalFrameDefault"
+#define CODE_BYTES 32 /* of a function that reads one variable */
 
 struct search {
 	struct elf_image image;
@@ -22,6 +23,8 @@ struct search {
 	bool has_runtime;
 	bool too_old;        /* an interpreter without _PyRuntime, so before 3.7 */
 	uint64_t version_at; /* ELF virtual address of Py_Version; 0: none */
+	/* Of the functions that return a thread-local variable; 0: none */
+	uint64_t own_reader, current_reader;
 };
 
 static void cleanup__search(struct search *s)
@@ -88,6 +91,10 @@ static void look_in_dynamic_symbols(struct search *s)
 		s->version_at = symbol.st_value;
 	if (python_symbols__find(&s->image, &dynamic, LOOP, &symbol))
 		add_loop(s, &symbol);
+	if (python_symbols__find(&s->image, &dynamic, "PyGILState_GetThisThreadState", &symbol))
+		s->own_reader = symbol.st_value;
+	if (python_symbols__find(&s->image, &dynamic, "PyThreadState_GetUnchecked", &symbol))
+		s->current_reader = symbol.st_value;
 }
 
 static void look_in_sections(struct search *s)
@@ -163,6 +170,48 @@ static int find_version(struct search *s, const char *path, struct so_error *err
 	return ret;
 }
 
+static bool is_at(const uint8_t *code, size_t n, size_t at, const char *bytes, size_t length)
+{
+	return at + length <= n && !memcmp(code + at, bytes, length);
+}
+
+/*
+ * Which variable the function at vaddr returns. In a program: mov %fs:OFFSET,%rax. In a library: lea, call
+ * __tls_get_addr, mov OFFSET(%rax),%rax, where all its variables are reached from the begin of their memory.
+ */
+static int read_variable(const struct search *s, uint64_t vaddr, int32_t *offset)
+{
+	uint8_t code[CODE_BYTES];
+	size_t n = vaddr ? read_data(s, vaddr, code, sizeof(code)) : 0;
+	bool called = false;
+
+	for (size_t i = 0; i + 4 < n; i++) {
+		if (is_at(code, n - 4, i, "\x64\x48\x8b\x04\x25", 5)) {
+			memcpy(offset, code + i + 5, 4);
+			return PYTHON_LOCALS_OF_THREAD;
+		}
+		called |= code[i] == 0xe8 && i >= 7 && is_at(code, n, i - 7, "\x48\x8d\x3d", 3);
+		if (called && is_at(code, n, i, "\x48\x8b\x40", 3)) {
+			*offset = (int8_t)code[i + 3];
+			return PYTHON_LOCALS_OF_MODULE;
+		}
+		if (called && is_at(code, n - 4, i, "\x48\x8b\x80", 3)) {
+			memcpy(offset, code + i + 3, 4);
+			return PYTHON_LOCALS_OF_MODULE;
+		}
+	}
+	return PYTHON_LOCALS_UNKNOWN;
+}
+
+static void find_locals(struct search *s)
+{
+	struct python_thread_locals found = { .own = 0 };
+
+	found.kind = read_variable(s, s->own_reader, &found.own);
+	if (found.kind && (int)found.kind == read_variable(s, s->current_reader, &found.current))
+		s->found.locals = found;
+}
+
 static int walk_debug_file(struct search *s, const char *path, const struct debug_root *debug_root)
 {
 	__attribute__((cleanup(cleanup__elf_sections))) struct elf_sections sections = { 0 };
@@ -234,6 +283,7 @@ int python_image__read(int fd, const char *path, const struct debug_root *debug_
 		return -ENOENT;
 	ret = ret ?: find_version(&s, path, err);
 	ret = ret ?: find_loops(&s, path, debug_root);
+	find_locals(&s);
 	if (ret == -ENOMEM)
 		return so_err(err, ret, "out of memory");
 	if (ret == 0)

@@ -17,6 +17,17 @@
 
 #define PYTHON_IMAGE_MAX_LOOPS 8
 
+/* Thread-local variables of the interpreter, as its own functions read them (3.15). */
+struct python_thread_locals {
+	enum {
+		PYTHON_LOCALS_UNKNOWN,
+		PYTHON_LOCALS_OF_THREAD, /* distances from the thread's descriptor: of a program itself */
+		PYTHON_LOCALS_OF_MODULE, /* distances from the begin of its thread-local memory: of a library */
+	} kind;
+	int32_t own;     /* the state that belongs to the thread, whether it holds the interpreter or not */
+	int32_t current; /* the same, while it does; else NULL */
+};
+
 struct python_image {
 	uint64_t runtime; /* ELF virtual address of _PyRuntime */
 	/* Py_Version, as 0x030b07f0; only the upper two bytes where the file does not say more. */
@@ -29,6 +40,7 @@ struct python_image {
 	 */
 	struct function_part loops[PYTHON_IMAGE_MAX_LOOPS];
 	unsigned n_loops;
+	struct python_thread_locals locals;
 };
 
 /*

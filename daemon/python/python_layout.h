@@ -6,6 +6,7 @@
 #ifndef STAKEOUT_PYTHON_LAYOUT_H
 #define STAKEOUT_PYTHON_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,8 +19,8 @@ struct python_code_layout {
 	uint16_t filename, name;                               /* PyObject *, str */
 	uint16_t qualname;                                     /* the same; 0: this version has none (before 3.11) */
 	uint16_t linetable;                                    /* PyObject *, bytes; co_lnotab before 3.10 */
-	uint16_t
-		instructions; /* PyObject *, bytes: co_code before 3.11; 0: they lie in the object (walker.code_first) */
+	/* PyObject *, bytes: co_code before 3.11; 0: they lie in the object (walker.code_first) */
+	uint16_t instructions;
 };
 
 /* PyASCIIObject and PyCompactUnicodeObject: str objects that name things are always compact. */
@@ -51,10 +52,11 @@ struct python_attributes_layout {
 
 struct python_layout {
 	uint16_t version;        /* 0x030b for 3.11 */
+	bool thread_local;       /* a thread's state is in a variable of its own, not under a pthread key (3.15) */
 	struct so_python walker; /* for the kernel side; gil and tss belong to a process and are 0 here */
 	/* _PyRuntime */
 	uint32_t runtime_interpreters_head;
-	/* Py_tss_t: int, whether it was made; pthread_key_t. 0: not known (3.14) */
+	/* Py_tss_t: int, whether it was made; pthread_key_t. 0: not known (3.14), or there is none (3.15) */
 	uint32_t runtime_autotss_key;
 	/* The GIL. 0: each interpreter has its own (3.12 on), walker.interp_gil */
 	uint32_t runtime_gil;
@@ -75,7 +77,7 @@ struct python_layout {
 
 /* Minor versions that are supported. */
 #define PYTHON_LAYOUT_OLDEST 0x0308u
-#define PYTHON_LAYOUT_NEWEST 0x030eu
+#define PYTHON_LAYOUT_NEWEST 0x030fu
 
 /* 0x0308 to 0x030c; NULL for any other version: later ones describe themselves (python_debug_offsets.h). */
 const struct python_layout *python_layout__of_version(uint16_t version);

@@ -249,7 +249,8 @@ static int check_gil(const struct foreign_memory *memory, const struct python_la
 }
 
 /* All that can be found out from the thread states. */
-static int find_rest(const struct foreign_memory *memory, struct python_process *process, struct so_error *err)
+static int find_rest(const struct foreign_memory *memory, const struct python_thread_locals *locals,
+		     struct python_process *process, struct so_error *err)
 {
 	const struct python_layout *layout = &process->layout;
 	struct python_thread threads[MAX_SOME];
@@ -268,7 +269,9 @@ static int find_rest(const struct foreign_memory *memory, struct python_process 
 		return starting(err);
 	/* The main interpreter is the oldest, and the oldest are last. */
 	ret = check_gil(memory, layout, process->runtime, threads[kept - 1].interpreter, &process->place.gil, err);
-	ret = ret ?: python_storage__find(memory, layout, process->runtime, threads, kept, &process->place.tss, err);
+	ret = ret
+		      ?: python_storage__find(memory, layout, process->runtime, locals, threads, kept,
+					      &process->place.tss, err);
 	return ret < 0 ? ret : check_frames(memory, layout, threads, kept, err);
 }
 
@@ -287,7 +290,7 @@ int python_process__open(const struct foreign_memory *memory, const struct pytho
 	if (ret < 0)
 		return ret;
 	process.walker = process.layout.walker;
-	ret = find_rest(memory, &process, err);
+	ret = find_rest(memory, &image->locals, &process, err);
 	/* Until the interpreter has started, a contradiction may come from its being half made or half loaded. */
 	if (ret < 0 && (!foreign_memory__read(memory, process.runtime + process.layout.runtime_initialized,
 					      &initialized, sizeof(initialized)) ||

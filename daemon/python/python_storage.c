@@ -18,6 +18,8 @@
 #define N_SLOTS      ((SEARCH_END - SEARCH_BEGIN) / SLOT_BYTES)
 #define MAX_SEQUENCE UINT32_MAX
 
+#define MAX_LOCAL_BYTES 16384 /* before a descriptor: thread-local memory of the program and its libraries */
+
 struct votes {
 	unsigned for_slot[N_SLOTS]; /* slot i: words at SEARCH_BEGIN + i * SLOT_BYTES */
 	unsigned descriptors;       /* that look like glibc's */
@@ -80,12 +82,66 @@ static int explain(const struct votes *votes, const struct key *key, struct so_e
 	return so_err(err, -ENOTSUP, "this C library keeps Python's thread states elsewhere than glibc does");
 }
 
+/* How many of the threads have their state at that distance from their descriptor. */
+static unsigned count_at(const struct foreign_memory *memory, const struct python_thread *threads, unsigned n,
+			 int64_t at)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		found += foreign_memory__u64(memory, threads[i].thread_id + (uint64_t)at) == threads[i].state;
+	return found;
+}
+
+/*
+ * Of a library the begin of its thread-local memory is not known. In it, one word before the other, are the thread's
+ * own state and, while it holds the interpreter, the same once more: the former is at the distance to which the latter
+ * has the known one.
+ */
+static int find_variable(const struct foreign_memory *memory, const struct python_thread_locals *locals,
+			 const struct python_thread *threads, unsigned n, int32_t *tss, struct so_error *err)
+{
+	int32_t apart = locals->current - locals->own;
+	unsigned most = 0;
+
+	for (int32_t at = -8; at >= -MAX_LOCAL_BYTES; at -= 8) {
+		unsigned found = count_at(memory, threads, n, at);
+
+		/* Where the thread's own one would be, if this were the current one. */
+		if (found && found >= most && count_at(memory, threads, n, at - apart) < n) {
+			most = found;
+			*tss = at;
+		}
+	}
+	return most ? 0
+		    : so_err(err, -ENOTSUP,
+			     "Python's thread states are not in the thread-local memory of its program: a library that "
+			     "was loaded late has them elsewhere");
+}
+
+static int find_local(const struct foreign_memory *memory, const struct python_thread_locals *locals,
+		      const struct python_thread *threads, unsigned n, int32_t *tss, struct so_error *err)
+{
+	if (locals->kind == PYTHON_LOCALS_UNKNOWN)
+		return so_err(err, -ENOTSUP, "how this build of CPython reads a thread's state is not known");
+	if (locals->kind == PYTHON_LOCALS_OF_MODULE)
+		return find_variable(memory, locals, threads, n, tss, err);
+	if (!count_at(memory, threads, n, locals->own))
+		return so_err(err, -ENOTSUP, "Python's thread states are not where its own code reads them");
+	*tss = locals->own;
+	return 0;
+}
+
 int python_storage__find(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t runtime,
-			 const struct python_thread *threads, unsigned n, uint32_t *tss, struct so_error *err)
+			 const struct python_thread_locals *locals, const struct python_thread *threads, unsigned n,
+			 int32_t *tss, struct so_error *err)
 {
 	struct votes votes = { 0 };
 	struct key key = { 0 };
 	unsigned slot;
+
+	if (layout->thread_local)
+		return find_local(memory, locals, threads, n, tss, err);
 
 	if (layout->runtime_autotss_key)
 		foreign_memory__read(memory, runtime + layout->runtime_autotss_key, &key, sizeof(key));
@@ -94,6 +150,6 @@ int python_storage__find(const struct foreign_memory *memory, const struct pytho
 	slot = winner(&votes, &key);
 	if (!votes.for_slot[slot])
 		return explain(&votes, &key, err);
-	*tss = SEARCH_BEGIN + slot * SLOT_BYTES + 8;
+	*tss = (int32_t)(SEARCH_BEGIN + slot * SLOT_BYTES + 8);
 	return 0;
 }

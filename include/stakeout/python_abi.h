@@ -25,7 +25,7 @@ enum so_python_flags {
 	SO_PYTHON_CFRAME = 1 << 0, /* the thread state points to a cframe, which points to the frame (3.11, 3.12) */
 	SO_PYTHON_LASTI = 1 << 1,  /* frame_instruction holds a number (f_lasti, 3.8 to 3.10), not a pointer */
 	SO_PYTHON_LASTI_BYTES = 1 << 2, /* and that number counts bytes, not instructions (3.8, 3.9) */
-	SO_PYTHON_TAGGED = 1 << 3,      /* the low two bits of a code pointer are tags (3.14) */
+	SO_PYTHON_TAGGED = 1 << 3,      /* the low two bits of a code pointer are tags (3.14 and later) */
 	SO_PYTHON_GIL_RUNTIME =
 		1 << 4, /* one GIL for the process, at so_python_place.gil; else one for each interpreter */
 };
@@ -72,7 +72,7 @@ struct so_python {
 /* Where one process has it. */
 struct so_python_place {
 	__u64 gil;   /* SO_PYTHON_GIL_RUNTIME: address of the GIL; else 0 */
-	__u32 tss;   /* fsbase + tss: where a thread's own pointer to its thread state is */
+	__s32 tss;   /* fsbase + tss: where a thread's own pointer to its thread state is */
 	__u32 build; /* which struct so_python, from 1; 0: no interpreter is known */
 };
 

@@ -31,7 +31,7 @@ from harness import (
 from pprof_message import Message
 
 FIRST = "test_order"
-VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
 
 
 def interpreter(version):

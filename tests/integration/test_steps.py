@@ -203,6 +203,12 @@ def test_steps_of_python_3_13():
     check_python_steps("3.13")
 
 
+@long
+@timeout(120)
+def test_steps_of_python_3_15():
+    check_python_steps("3.15")
+
+
 @timeout(120)
 def test_steps_of_python_3_14():
     check_python_steps("3.14")

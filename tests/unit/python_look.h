@@ -92,11 +92,17 @@ static inline void python_look__thread(const struct python_process *process, str
 	}
 }
 
-/* runtime: the process address of _PyRuntime; version: Py_Version. 0, or as python_process__open() and __threads(). */
-static inline int python_look(const struct foreign_memory *memory, uint64_t runtime, uint32_t version,
+/*
+ * runtime: the process address of _PyRuntime; version: Py_Version; own: struct python_thread_locals, 0: none. 0, or as
+ * python_process__open() and __threads().
+ */
+static inline int python_look(const struct foreign_memory *memory, uint64_t runtime, uint32_t version, int32_t own,
 			      struct python_look *out, struct so_error *err)
 {
-	const struct python_image image = { .runtime = runtime, .version = version };
+	const struct python_image image = { .runtime = runtime,
+					    .version = version,
+					    .locals = { own ? PYTHON_LOCALS_OF_THREAD : PYTHON_LOCALS_UNKNOWN, own,
+							0 } };
 	struct python_thread threads[PYTHON_LOOK_THREADS];
 	int n = python_process__open(memory, &image, 0, &out->process, err);
 

@@ -50,7 +50,7 @@ static inline unsigned drop_hidden_frames(struct python_look_thread *t)
 static inline int look(struct replay *p)
 {
 	struct so_error err = { "" };
-	int ret = python_look(&p->memory, p->r.runtime, p->r.version, &p->look, &err);
+	int ret = python_look(&p->memory, p->r.runtime, p->r.version, p->r.own, &p->look, &err);
 
 	p->n_hidden = 0;
 	for (size_t i = 0; ret == 0 && i < p->look.n_threads; i++)

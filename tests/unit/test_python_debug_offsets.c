@@ -84,12 +84,11 @@ static void test_3_14(void **state)
 	assert_int_equal(layout.bytes.data, 32);
 }
 
-static void expect_refused(const uint64_t *table, size_t n, unsigned at, uint64_t value, int code,
-			   const char *wanted)
+static void expect_refused(const uint64_t *table, size_t n, unsigned at, uint64_t value, int code, const char *wanted)
 {
 	struct python_layout layout = { .version = 0x1234 };
 	struct so_error err = { "" };
-	uint64_t words[95];
+	uint64_t words[111];
 	int r;
 
 	memcpy(words, table, n * 8);
@@ -102,6 +101,29 @@ static void expect_refused(const uint64_t *table, size_t n, unsigned at, uint64_
 	assert_int_equal(layout.version, 0x1234);
 }
 
+static void test_3_15(void **state)
+{
+	struct so_error err = { "" };
+	struct python_layout layout;
+
+	assert_int_equal(read_table(python_table_3_15, 111, &layout, &err), 0);
+	assert_int_equal(layout.version, 0x030f);
+	assert_true(layout.thread_local);
+	assert_int_equal(layout.runtime_autotss_key, 0);
+	assert_int_equal(layout.walker.flags, SO_PYTHON_TAGGED);
+	assert_int_equal(layout.walker.frame, 72);
+	assert_int_equal(layout.walker.thread_id, 176);
+	assert_int_equal(layout.thread_native_id, 184);
+	assert_int_equal(layout.walker.frame_entry, 74);
+	assert_int_equal(layout.walker.code_first, 208);
+	assert_int_equal(layout.attributes.cached_keys, 888);
+	assert_int_equal(layout.runtime_initialized, 111 * 8 + 16);
+	expect_refused(python_table_3_15, 111, 67, 892, -EINVAL, "heap_type_object.ht_cached_keys");
+	expect_refused(python_table_3_15, 111, 67, 1ull << 40, -EINVAL, "heap_type_object.ht_cached_keys");
+	expect_refused(python_table_3_14, 95, 1, 0x030f00f0, -EINVAL, "_Py_DebugOffsets");
+	expect_refused(python_table_3_15, 111, 1, 0x030e00f0, -EINVAL, "_Py_DebugOffsets");
+}
+
 static void test_other_builds(void **state)
 {
 	const uint64_t *t13 = python_table_3_13, *t14 = python_table_3_14;
@@ -109,7 +131,9 @@ static void test_other_builds(void **state)
 	expect_refused(t13, 73, 2, 1, -ENOTSUP, "free-threaded CPython 3.13 is not supported");
 	expect_refused(t14, 95, 2, 1, -ENOTSUP, "free-threaded CPython 3.14 is not supported");
 	expect_refused(t14, 95, 1, 0x030e00c2, -ENOTSUP, "3.14.0rc2 (pre-release)");
-	expect_refused(t14, 95, 1, 0x030f00f0, -ENOTSUP, "3.15.0");
+	expect_refused(python_table_3_15, 111, 2, 1, -ENOTSUP, "free-threaded CPython 3.15 is not supported");
+	expect_refused(python_table_3_15, 111, 1, 0x030f00a7, -ENOTSUP, "3.15.0a7 (pre-release)");
+	expect_refused(python_table_3_15, 111, 1, 0x031000f0, -ENOTSUP, "3.16.0");
 }
 
 static void test_damaged(void **state)
@@ -160,19 +184,20 @@ static void test_flipped_bits(void **state)
 	unsigned seed = 7, refused = 0;
 
 	for (unsigned round = 0; round < 200000; round++) {
-		bool newer = round % 2;
-		size_t n = newer ? 95 : 73;
+		static const uint64_t *const tables[] = { python_table_3_13, python_table_3_14, python_table_3_15 };
+		static const size_t sizes[] = { 73, 95, 111 };
+		size_t n = sizes[round % 3];
 		struct python_layout layout;
-		uint64_t words[95];
+		uint64_t words[111];
 
-		memcpy(words, newer ? python_table_3_14 : python_table_3_13, n * 8);
+		memcpy(words, tables[round % 3], n * 8);
 		for (unsigned flips = 1 + (unsigned)rand_r(&seed) % 3; flips > 0; flips--)
 			words[(unsigned)rand_r(&seed) % n] ^= 1ull << rand_r(&seed) % 64;
 		if (read_table(words, n, &layout, NULL) < 0) {
 			refused++;
 			continue;
 		}
-		assert_true(layout.version == 0x030d || layout.version == 0x030e);
+		assert_true(layout.version >= 0x030d && layout.version <= 0x030f);
 		assert_true(layout.walker.frame_bytes <= SO_PYTHON_FRAME_BYTES);
 		assert_true(layout.walker.frame_instruction + 8 <= layout.walker.frame_bytes);
 		assert_true(layout.walker.frame_code + 8 <= layout.walker.frame_bytes);
@@ -188,9 +213,9 @@ static void test_flipped_bits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_3_13),         cmocka_unit_test(test_3_14),
-		cmocka_unit_test(test_other_builds), cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_flipped_bits),
+		cmocka_unit_test(test_3_13),         cmocka_unit_test(test_3_14),    cmocka_unit_test(test_3_15),
+		cmocka_unit_test(test_other_builds), cmocka_unit_test(test_damaged), cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_flipped_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -454,7 +454,8 @@ static void test_versions(void **state)
 	expect_version(0x03070000, "CPython 3.7 is not");
 	expect_version(0x020712f0, "CPython 2.7.18 is not");
 	expect_version(0x030f00a2, "CPython 3.15.0a2 (pre-release)");
-	expect_version(0x030f00f0, "CPython 3.15.0 is not");
+	expect_version(0x030f00f0, NULL);
+	expect_version(0x031000f0, "CPython 3.16.0 is not");
 	expect_version(0x030e00b4, "CPython 3.14.0b4 (pre-release)");
 	expect_version(0x030b00c1, "CPython 3.11.0rc1 (pre-release)");
 }

@@ -277,7 +277,7 @@ static void test_wrong_version(void **state)
 		start(&w, interpreters[i].path, waiting);
 		read_shown(&w, &shown);
 		open_world(&w);
-		for (unsigned minor = 7; minor <= 15; minor++) {
+		for (unsigned minor = 7; minor <= 16; minor++) {
 			struct python_image image = w.found.image;
 			struct python_process process;
 			int r;
@@ -289,7 +289,7 @@ static void test_wrong_version(void **state)
 				continue;
 			if ((r == 0) != (minor == interpreters[i].minor))
 				fail_msg("3.%u as 3.%u: %d %s", interpreters[i].minor, minor, r, w.err.text);
-			if (minor == 7 || minor == 15)
+			if (minor == 7 || minor == 16)
 				assert_int_equal(r, -ENOTSUP);
 			assert_true(r == 0 || w.err.text[0]);
 		}

@@ -12,6 +12,7 @@
 
 static struct made_python made;
 static struct python_thread threads[4];
+static struct python_thread_locals locals;
 
 static void make(unsigned n)
 {
@@ -20,15 +21,15 @@ static void make(unsigned n)
 		threads[i] = (struct python_thread){ .state = MADE_THREAD(i), .thread_id = MADE_SELF(i) };
 }
 
-static int find(const struct python_layout *layout, unsigned n, uint32_t *tss, struct so_error *err)
+static int find(const struct python_layout *layout, unsigned n, int32_t *tss, struct so_error *err)
 {
-	return python_storage__find(&made.memory, layout, MADE_RUNTIME, threads, n, tss, err);
+	return python_storage__find(&made.memory, layout, MADE_RUNTIME, &locals, threads, n, tss, err);
 }
 
-static void expect_found(const struct python_layout *layout, unsigned n, uint32_t wanted)
+static void expect_found(const struct python_layout *layout, unsigned n, int32_t wanted)
 {
 	struct so_error err = { "" };
-	uint32_t tss = 0;
+	int32_t tss = 0;
 
 	assert_int_equal(find(layout, n, &tss, &err), 0);
 	assert_int_equal(tss, wanted);
@@ -37,7 +38,7 @@ static void expect_found(const struct python_layout *layout, unsigned n, uint32_
 static void expect_refused(const struct python_layout *layout, unsigned n, const char *wanted)
 {
 	struct so_error err = { "" };
-	uint32_t tss = 77;
+	int32_t tss = 77;
 
 	assert_int_equal(find(layout, n, &tss, &err), -ENOTSUP);
 	assert_int_equal(tss, 77);
@@ -121,6 +122,48 @@ static void test_other_libraries(void **state)
 	expect_refused(made.layout, 1, "elsewhere");
 }
 
+/* 3.15: the program's own code says where it is; it has to be there. */
+static void test_thread_locals_of_a_program(void **state)
+{
+	struct python_layout layout;
+
+	make(2);
+	layout = *made.layout;
+	layout.thread_local = true;
+	locals = (struct python_thread_locals){ PYTHON_LOCALS_UNKNOWN, 0, 0 };
+	expect_refused(&layout, 2, "is not known");
+	locals = (struct python_thread_locals){ PYTHON_LOCALS_OF_THREAD, -40, -32 };
+	expect_refused(&layout, 2, "not where its own code reads them");
+	made_python__u64(&made, MADE_SELF(1) - 40, MADE_THREAD(1));
+	expect_found(&layout, 2, -40);
+}
+
+/* Of a library only how far the two variables are apart is known: one that holds the interpreter has both. */
+static void test_thread_locals_of_a_library(void **state)
+{
+	struct python_layout layout;
+
+	make(3);
+	layout = *made.layout;
+	layout.thread_local = true;
+	locals = (struct python_thread_locals){ PYTHON_LOCALS_OF_MODULE, 40, 32 };
+	/* Away from the lists of the interpreter, which have the same words. */
+	for (unsigned i = 0; i < 3; i++)
+		threads[i].thread_id = MADE_BASE + 0xd000 + i * 0x1000;
+	expect_refused(&layout, 3, "a library that was loaded late");
+	for (unsigned i = 0; i < 3; i++)
+		made_python__u64(&made, threads[i].thread_id - 0x208, MADE_THREAD(i));
+	expect_found(&layout, 3, -0x208);
+	made_python__u64(&made, threads[1].thread_id - 0x210, MADE_THREAD(1));
+	expect_found(&layout, 3, -0x208);
+	/* One thread alone, which holds it; and the other order of the two. */
+	expect_found(&layout, 1, -0x208);
+	made_python__u64(&made, threads[0].thread_id - 0x210, MADE_THREAD(0));
+	expect_found(&layout, 1, -0x208);
+	locals = (struct python_thread_locals){ PYTHON_LOCALS_OF_MODULE, 32, 40 };
+	expect_found(&layout, 1, -0x210);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +171,8 @@ int main(void)
 		cmocka_unit_test(test_without_key),
 		cmocka_unit_test(test_what_is_no_storage),
 		cmocka_unit_test(test_other_libraries),
+		cmocka_unit_test(test_thread_locals_of_a_program),
+		cmocka_unit_test(test_thread_locals_of_a_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

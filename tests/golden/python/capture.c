@@ -70,8 +70,8 @@ static void read_told_frame(struct told *t, const char *text)
 	char offset[16], mark[8];
 
 	*f = (struct recording_frame){ .kind = RECORDING_PYTHON };
-	if (sscanf(text, "frame\t%127[^\t]\t%127[^\t]\t%d\t%15[^\t]\t%7s", f->name, f->file, &f->line, offset,
-		   mark) != 5)
+	if (sscanf(text, "frame\t%127[^\t]\t%127[^\t]\t%d\t%15[^\t]\t%7s", f->name, f->file, &f->line, offset, mark) !=
+	    5)
 		die("not a frame: %s", text);
 	f->offset = offset[0] == '-' ? RECORDING_NO_OFFSET : atoi(offset);
 	f->entry = !strcmp(mark, "entry");
@@ -90,9 +90,8 @@ static void read_told(void)
 		if (!strncmp(line, "thread\t", 7)) {
 			struct recording_thread *t = &told[n_told].thread;
 
-			if (n_told == RECORDING_MAX_THREADS ||
-			    sscanf(line, "thread\t%" SCNu64 "\t%" SCNu64 "\t%15s", &t->descriptor,
-				   &t->native_id, lock) != 3)
+			if (n_told == RECORDING_MAX_THREADS || sscanf(line, "thread\t%" SCNu64 "\t%" SCNu64 "\t%15s",
+								      &t->descriptor, &t->native_id, lock) != 3)
 				die("not a thread: %s", line);
 			t->held = !strcmp(lock, "held");
 			n_told++;
@@ -121,8 +120,7 @@ static void add(struct weaving *w, const struct recording_frame *frame)
 static bool in_loop(const struct python_found *found, uint64_t pc)
 {
 	for (unsigned i = 0; i < found->image.n_loops; i++) {
-		if (pc - found->bias >= found->image.loops[i].low &&
-		    pc - found->bias < found->image.loops[i].high)
+		if (pc - found->bias >= found->image.loops[i].low && pc - found->bias < found->image.loops[i].high)
 			return true;
 	}
 	return false;
@@ -204,7 +202,7 @@ static void record_memory(const struct python_found *found, struct recording *r)
 	const struct foreign_memory memory = { read_and_record, r };
 	static struct python_look look;
 	struct so_error err = { "" };
-	int ret = python_look(&memory, r->runtime, r->version, &look, &err);
+	int ret = python_look(&memory, r->runtime, r->version, r->own, &look, &err);
 
 	if (ret)
 		die("%s: %s", strerror(-ret), err.text);
@@ -212,8 +210,8 @@ static void record_memory(const struct python_found *found, struct recording *r)
 	for (size_t i = 0; i < look.n_threads; i++) {
 		struct python_walked frames[PYTHON_WALK_MAX];
 
-		python_walk__frames(&memory, &look.process.layout, &look.process.walker,
-				    look.threads[i].thread.state, frames);
+		python_walk__frames(&memory, &look.process.layout, &look.process.walker, look.threads[i].thread.state,
+				    frames);
 	}
 	ret = recording__join(r);
 	if (ret)
@@ -286,6 +284,7 @@ int main(int argc, char **argv)
 		die("no interpreter: %s %s", strerror(-ret), found.err.text);
 	r.runtime = found.image.runtime + found.bias;
 	r.version = found.image.version;
+	r.own = found.image.locals.kind == PYTHON_LOCALS_OF_THREAD ? found.image.locals.own : 0;
 	record_memory(&found, &r);
 	check_nothing_private(&r, argv[2]);
 	weave(&found, &r);

@@ -196,7 +196,10 @@ int recording__write(const struct recording *r, const char *path)
 
 	if (!out)
 		return -errno;
-	fprintf(out, "stakeout-python 1\ninterpreter %" PRIx64 " %" PRIx32 "\n", r->runtime, r->version);
+	fprintf(out, "stakeout-python 1\ninterpreter %" PRIx64 " %" PRIx32, r->runtime, r->version);
+	if (r->own)
+		fprintf(out, " %" PRId32, r->own);
+	fputc('\n', out);
 	for (size_t i = 0; i < r->n_threads; i++) {
 		const struct recording_thread *t = &r->threads[i];
 
@@ -246,8 +249,7 @@ static int read_frame(struct reader *reader, enum recording_kind kind, const cha
 	if (!r->n_threads)
 		return bad(reader, "a frame of no thread");
 	if (kind == RECORDING_PYTHON) {
-		if (sscanf(text, "%127[^\t]\t%127[^\t]\t%d\t%15[^\t]\t%7s", f.name, f.file, &f.line, offset,
-			   mark) != 5)
+		if (sscanf(text, "%127[^\t]\t%127[^\t]\t%d\t%15[^\t]\t%7s", f.name, f.file, &f.line, offset, mark) != 5)
 			return bad(reader, "not a Python frame");
 	} else if (sscanf(text, "%127s", f.name) != 1) {
 		return bad(reader, "not a native frame");
@@ -307,8 +309,8 @@ static int read_line(struct reader *reader, char *text, bool *done)
 	if (reader->line == 1)
 		return strcmp(text, "stakeout-python 1") != 0 ? bad(reader, "not a recorded Python") : 0;
 	if (reader->line == 2)
-		return sscanf(text, "interpreter %" SCNx64 " %" SCNx32, &reader->r->runtime,
-			      &reader->r->version) != 2
+		return sscanf(text, "interpreter %" SCNx64 " %" SCNx32 " %" SCNd32, &reader->r->runtime,
+			      &reader->r->version, &reader->r->own) < 2
 			       ? bad(reader, "not an interpreter")
 			       : 0;
 	if (!strncmp(text, "thread ", 7))

@@ -5,7 +5,8 @@
  * bytes:
  *
  *   stakeout-python 1
- *   interpreter RUNTIME VERSION     hex; the process address of _PyRuntime, and Py_Version
+ *   interpreter RUNTIME VERSION OWN hex; the process address of _PyRuntime, and Py_Version; decimal: how far from a
+ *                                   descriptor a program's own thread-local state is (3.15; before, it is absent)
  *   thread DESCRIPTOR NATIVE_ID held|released
  *                                   fsbase in hex; the lock (GIL); then its stack, innermost first:
  *   native NAME
@@ -54,6 +55,7 @@ struct recording_piece {
 struct recording {
 	uint64_t runtime;
 	uint32_t version;
+	int32_t own; /* 0: none */
 	struct recording_thread threads[RECORDING_MAX_THREADS];
 	size_t n_threads;
 	struct recording_piece *pieces;
