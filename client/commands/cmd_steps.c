@@ -13,6 +13,7 @@
 #include "client/session/output.h"
 #include "client/session/profile_file.h"
 #include "client/session/session.h"
+#include "client/steps/step_episodes.h"
 #include "client/steps/step_phases.h"
 #include "client/steps/steps.h"
 #include "profile/profile.h"
@@ -26,7 +27,7 @@
 
 struct steps_request {
 	pid_t pid;
-	const char *input, *step, *keep;
+	const char *input, *step, *keep, *episode;
 	double duration_s;
 	unsigned rate_hz;
 	bool as_json, by_samples;
@@ -83,7 +84,9 @@ static int look(const struct globals *globals, const struct steps_request *reque
 	return ret ?: profile__read(bytes, length, out, err);
 }
 
-static int print(const struct steps *steps, const struct phases *phases, bool as_json, struct so_error *err)
+/* episodes: NULL: none are wanted. */
+static int print(const struct steps *steps, const struct phases *phases, const struct step_episodes *episodes,
+		 bool as_json, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open("-", &output, err);
@@ -95,10 +98,13 @@ static int print(const struct steps *steps, const struct phases *phases, bool as
 		steps__print(steps, output__file(output));
 		if (step_phases__print(steps, phases, output__file(output)))
 			return so_err(err, -ENOMEM, "out of memory");
+		if (episodes)
+			step_episodes__print(episodes, output__file(output));
 		return output__commit(output, err);
 	}
 	json = steps__json(steps);
 	if (!json || json_object_set_new(json, "phases", step_phases__json(steps, phases)) ||
+	    json_object_set_new(json, "episodes", episodes ? step_episodes__json(episodes) : json_null()) ||
 	    json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
 		ret = so_err(err, -ENOMEM, "out of memory");
 	json_decref(json);
@@ -125,6 +131,7 @@ static int run(const struct globals *globals, struct steps_request *request, str
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_(profile) struct profile *profile = NULL;
 	_cleanup_(steps) struct steps *steps = NULL;
+	struct step_episodes episodes = { .n = 0 };
 	int ret = request->input ? profile_file__read(request->input, NULL, &file, err)
 				 : look_somehow(globals, request, &profile, err);
 
@@ -134,7 +141,11 @@ static int run(const struct globals *globals, struct steps_request *request, str
 		       "fewer than two steps of '%s' were seen in %.0f s: it is not called so often, or in Python "
 		       "not by this name: FILE.py:FUNCTION or FILE.py:LINE, of a line in the loop",
 		       request->step, request->duration_s);
-	return ret ?: print(steps, request->phases, request->as_json, err);
+	if (!ret && request->episode)
+		ret = step_episodes__measure(steps, request->episode, &episodes, err);
+	ret = ret ?: print(steps, request->phases, request->episode ? &episodes : NULL, request->as_json, err);
+	step_episodes__clear(&episodes);
+	return ret;
 }
 
 static int check(const struct steps_request *request, struct so_error *err)
@@ -190,6 +201,10 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		{ OPTION_DURATION, 0, "last", "SECONDS", &request.last_s, "with --until-slow: what led to it (30)" },
 		{ OPTION_TEXTS, 0, "phase", "NAME=PATTERN", &request.phase_words,
 		  "what a step spends under the functions that match this\nregular expression; may be repeated" },
+		{ OPTION_TEXT, 0, "episode", "FUNCTION", &request.episode,
+		  "how many steps there are from one call of this to the\nnext, as of a simulator's reset: its line, "
+		  "or "
+		  "the line of\nit where it stays longest, by samples" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.keep, "keep what was recorded, as pprof with times" },
 		{ OPTION_ON, 0, "json", NULL, &request.as_json, "as JSON" },
 		{ OPTION_END },

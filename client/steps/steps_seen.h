@@ -10,6 +10,8 @@
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
 
+#define STEPS_SEEN_BRIEF 0.05 /* of the arrivals: more stays that a single sample saw are reported */
+
 struct steps_seen {
 	int64_t pid, tid; /* the thread that arrived most often */
 	unsigned threads; /* that arrived */

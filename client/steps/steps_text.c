@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "client/steps/steps_internal.h"
+#include "client/steps/steps_seen.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,8 +9,7 @@
 #include "client/summary/summary_parts.h"
 #include "cuda/cuda_text.h"
 
-#define BAR        40
-#define SEEN_BRIEF 0.05 /* of the steps: more of them is said */
+#define BAR 40
 
 static const char *time_text(double ns, char text[CUDA_TEXT_BYTES])
 {
@@ -53,7 +53,7 @@ static void print_seen(const struct steps *s, FILE *out)
 	fputs("by samples: each arrival at ", out);
 	summary__print_name(s->where, strlen(s->where), out);
 	fprintf(out, ", within %s\n", time_text((double)s->unsure_ns, text));
-	if (s->n_brief > s->n * SEEN_BRIEF)
+	if (s->n_brief > s->n * STEPS_SEEN_BRIEF)
 		fprintf(out,
 			"%zu stays there, or elsewhere, were seen by one sample alone, so steps are missing: take a "
 			"line "

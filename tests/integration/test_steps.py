@@ -252,6 +252,26 @@ def test_by_samples():
         assert refused.returncode == 1 and words in refused.stderr and refused.stderr.count("\n") == 1, refused
 
 
+@timeout(120)
+def test_episodes():
+    """How many steps lie between two resets: by watchpoint where it fires, and the resets by samples."""
+    target = Target([test_python.interpreter("system"), script("py_episodes.py"), "30"], stdin=subprocess.PIPE)
+    line = line_of("py_episodes.py", "begins.append(time.monotonic_ns())")
+    need_watchpoints()
+    path = os.path.join(temporary_dir(), "episodes.pb.gz")
+    steps_of(target, "--episode", "py_episodes.py:reset", "-o", path, step=f"py_episodes.py:{line}")
+    said = json.loads(run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset", "--json"]).stdout)["episodes"]
+    # The first and the last one are not whole; a sample between two lines may be in the step before.
+    assert 24 <= len(said["lengths"]) <= 29, said
+    near = [min(abs(length - true) for true in (5, 12, 40)) <= 1 for length in said["lengths"]]
+    assert sum(near) >= len(near) - 2, said
+    assert abs(said["mean"] - 19) < 5, said
+    text = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset"]).stdout
+    assert re.search(r"Steps in an episode: \d+ whole, from one arrival at py_episodes.py:\d+ to the next, by samples, within", text), text
+    refused = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:main"])
+    assert refused.returncode == 1 and "no sample shows a thread that comes to" in refused.stderr, refused.stderr
+
+
 def trace_events(path):
     with open(path, encoding="utf-8") as f:
         return json.load(f)["traceEvents"]
