@@ -19,6 +19,7 @@
 #define NAME_BYTES 100
 #define STEPS      "stakeout.steps="
 #define CALLS      "stakeout.calls="
+#define GPU        "stakeout.gpu="
 
 static bool is_interpreter(const struct profile_line *line)
 {
@@ -354,6 +355,41 @@ static void write_calls(struct tracer *t, const char *text)
 	}
 }
 
+/* A counter by itself: a GPU is of no process. "INDEX/NAME:AFTER+PERCENT,…" */
+static void write_gpu(struct tracer *t, const char *text)
+{
+	const char *list = strchr(text, ':');
+	int64_t when = 0;
+
+	if (!list)
+		return;
+	for (const char *c = list + 1; *c;) {
+		char *end;
+		long long after = strtoll(c, &end, 10), percent;
+
+		if (end == c || *end != '+' || after < 0 || __builtin_add_overflow(when, after, &when) ||
+		    when >= TRACE_MOST_NS)
+			return;
+		percent = strtoll(end + 1, &end, 10);
+		if (percent < 0 || percent > 100 || (*end && *end != ','))
+			return;
+		trace__begin_event(t);
+		fputs("{\"ph\":\"C\",\"name\":", t->out);
+		json_text__write(t->out, text, (size_t)(list - text));
+		fprintf(t->out, ",\"pid\":%" PRId64 ",\"ts\":%.1f,\"args\":{\"percent\":%lld}}",
+			t->pid_offset + TRACE_GPU_PID, (double)(t->offset_ns + when) / 1e3, percent);
+		c = *end ? end + 1 : end;
+	}
+}
+
+static void name_gpus(struct tracer *t)
+{
+	trace__begin_event(t);
+	fprintf(t->out,
+		"{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%" PRId64 ",\"args\":{\"name\":\"GPUs, how busy\"}}",
+		t->pid_offset + TRACE_GPU_PID);
+}
+
 static bool has_times(const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_samples; i++)
@@ -372,6 +408,10 @@ static int write_profile(struct tracer *t, const struct render_options *options)
 			write_steps(t, profile->comments[i] + strlen(STEPS));
 		else if (!strncmp(profile->comments[i], CALLS, strlen(CALLS)))
 			write_calls(t, profile->comments[i] + strlen(CALLS));
+		else if (!strncmp(profile->comments[i], GPU, strlen(GPU)))
+			write_gpu(t, profile->comments[i] + strlen(GPU));
+	if (!ret && profile__comment(profile, "gpu"))
+		name_gpus(t);
 	return ret;
 }
 

@@ -14,6 +14,7 @@
 #define TRACE_MOST_NS       (INT64_MAX / 4)     /* later, or longer, is nothing that was */
 #define TRACE_CALLS_TRACK   (1 << 23)           /* no thread has a number as high */
 #define TRACE_GIL_TRACK     (1 << 24)           /* nor has one of the former */
+#define TRACE_GPU_PID       ((int64_t)9999999)  /* no process has a number as high */
 #define TRACE_FILE_PIDS     ((int64_t)10000000) /* of each further file: other machines have the same PIDs */
 
 /* What a thread did for some time, as the samples tell it. */

@@ -84,6 +84,7 @@ struct engine_snapshot {
 	struct target_info info;
 	struct accumulator acc;  /* a copy, or the figures of one */
 	struct call_times calls; /* a copy */
+	bool cuda;               /* its CUDA calls are timed */
 	uint64_t begin_ns, begin_wall_ns, duration_ns, period_ns, attach_ns, cpu_ns_before;
 	unsigned seen_processes;
 	struct so_slot slot;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "daemon/engine/engine_internal.h"
+#include "daemon/nvml/nvml.h"
 #include "daemon/engine/words.h"
 #include "daemon/profile/profile_wall.h"
 #include "stakeout/cuda_names.h"
@@ -204,6 +205,21 @@ static int add_calls(struct profile_builder *b, const struct engine_snapshot *s)
 	return ret;
 }
 
+/* How busy the GPUs were meanwhile. */
+static int add_gpus(struct engine *e, struct profile_builder *b, const struct engine_snapshot *s)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && s->cuda && i < NVML_MAX_DEVICES; i++) {
+		_cleanup_free_ char *text = NULL;
+
+		ret = cuda_targets__gpu_series(e->cuda, i, s->begin_ns, s->begin_ns + s->duration_ns, &text);
+		if (!ret && text)
+			ret = profile_builder__comment(b, "gpu", text);
+	}
+	return ret;
+}
+
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length)
 {
 	bool wall = s->info.wall;
@@ -234,7 +250,7 @@ int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool
 		ret = add_comment(b, "wall.lost_ns", NULL, s->wall_lost_ns);
 	ret = ret ?: add_comments(b, s);
 	ret = ret ?: add_steps(b, s);
-	ret = ret || !s->info.timed ? ret : add_calls(b, s);
+	ret = ret || !s->info.timed ? ret : add_calls(b, s) ?: add_gpus(e, b, s);
 	return ret ?: profile_builder__finish(b, out, length);
 }
 

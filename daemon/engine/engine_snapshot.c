@@ -16,6 +16,7 @@ void engine_fill_snapshot(const struct target *t, struct engine_snapshot *s)
 	s->begin_wall_ns = t->begin_wall_ns;
 	s->duration_ns = t->begin_ns ? (t->end_ns ?: clock__now_ns()) - t->begin_ns : 0;
 	s->period_ns = t->period_ns;
+	s->cuda = cuda_targets__watches(proper) || t->cuda.end;
 	s->of_steps = t->span.count > 0;
 	s->steps_ns = t->span.from_ns;
 	s->steps_end_ns = t->span.to_ns;

@@ -2,6 +2,7 @@
 #include "daemon/nvml/nvml.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -539,6 +540,40 @@ json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint6
 	}
 	return json_pack("{s:s?, s:o, s:i}", "driver", nvml->driver[0] ? nvml->driver : NULL, "devices", devices,
 			 "devices_left_out", (int)nvml->left_out);
+}
+
+int nvml__series(const struct nvml *nvml, unsigned index, uint64_t since_ns, uint64_t until_ns, char **out)
+{
+	const struct device *device = &nvml->devices[index < nvml->n ? index : 0];
+	uint64_t before = since_ns;
+	size_t length;
+	FILE *text;
+
+	*out = NULL;
+	if (index >= nvml->n)
+		return 0;
+	text = open_memstream(out, &length);
+	if (!text)
+		return -ENOMEM;
+	fprintf(text, "%u/%s:", index, device->name);
+	for (uint64_t i = first_since(device, since_ns); i < device->n_samples; i++) {
+		const struct sample *sample = &device->samples[i % NVML_SAMPLES];
+
+		if (!(sample->has & HAS_UTILISATION) || sample->time_ns > until_ns)
+			continue;
+		fprintf(text, "%s%" PRIu64 "+%u", before == since_ns ? "" : ",", sample->time_ns - before, sample->gpu);
+		before = sample->time_ns;
+	}
+	if (fclose(text)) {
+		free(*out);
+		*out = NULL;
+		return -ENOMEM;
+	}
+	if (before == since_ns) {
+		free(*out);
+		*out = NULL;
+	}
+	return 0;
 }
 
 bool nvml__is_lost(const struct nvml *nvml)

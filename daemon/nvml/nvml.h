@@ -74,6 +74,13 @@ void nvml__sample(struct nvml *nvml, uint64_t time_ns);
  */
 json_t *nvml__report(const struct nvml *nvml, const pid_t *pids, size_t n, uint64_t since_ns);
 
+/*
+ * A device's samples between two moments, for a time line: "INDEX/NAME:" and of each sample how long after the one
+ * before (the first: after since_ns), in ns, "+" its utilisation in percent, with commas. *out: malloc'ed; NULL: there
+ * are none. Of index 0 … NVML_MAX_DEVICES - 1. -ENOMEM.
+ */
+int nvml__series(const struct nvml *nvml, unsigned index, uint64_t since_ns, uint64_t until_ns, char **out);
+
 /* Whether it was found that the helper is gone: no sample comes any more. */
 bool nvml__is_lost(const struct nvml *nvml);
 /* Whether the driver refused access to one of the devices when it was last asked, and that has not been given up. */

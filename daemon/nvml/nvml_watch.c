@@ -192,6 +192,17 @@ json_t *nvml_watch__report(struct nvml_watch *w, const pid_t *pids, size_t n, ui
 	return report;
 }
 
+int nvml_watch__series(struct nvml_watch *w, unsigned index, uint64_t since_ns, uint64_t until_ns, char **out)
+{
+	int ret;
+
+	*out = NULL;
+	pthread_mutex_lock(&w->lock);
+	ret = w->nvml ? nvml__series(w->nvml, index, since_ns, until_ns, out) : 0;
+	pthread_mutex_unlock(&w->lock);
+	return ret;
+}
+
 void nvml_watch__free(struct nvml_watch *w)
 {
 	if (w)

@@ -30,6 +30,8 @@ void nvml_watch__tick(struct nvml_watch *watch, uint64_t now_ns);
 /* As nvml__report(); NULL also where NVML could not be opened so far: then `problem` says why. */
 json_t *nvml_watch__report(struct nvml_watch *watch, const pid_t *pids, size_t n, uint64_t since_ns,
 			   char problem[NVML_WATCH_TEXT_BYTES]);
+/* As nvml__series(). */
+int nvml_watch__series(struct nvml_watch *watch, unsigned index, uint64_t since_ns, uint64_t until_ns, char **out);
 /* Does not wait either: an attempt that runs frees the rest when it ends. NULL is fine. */
 void nvml_watch__free(struct nvml_watch *watch);
 

@@ -276,6 +276,11 @@ double cuda_targets__gpu_percent(struct cuda_targets *c, const pid_t *pids, size
 	return known ? sum / (double)known : -1;
 }
 
+int cuda_targets__gpu_series(struct cuda_targets *c, unsigned index, uint64_t since_ns, uint64_t until_ns, char **out)
+{
+	return nvml_watch__series(c->nvml, index, since_ns, until_ns, out);
+}
+
 void cuda_targets__forked(struct cuda_targets *c, pid_t parent, pid_t child)
 {
 	if (!c->probes)

@@ -90,5 +90,7 @@ json_t *cuda_targets__gpu(struct cuda_targets *c, const struct cuda_taken *taken
 int cuda_targets__pids(const struct target *t, pid_t **out, size_t *n);
 /* Mean utilisation since then of the GPUs that they have memory of; negative: not known. Without the lock. */
 double cuda_targets__gpu_percent(struct cuda_targets *c, const pid_t *pids, size_t n, uint64_t since_ns);
+/* A GPU's utilisation over time, as nvml__series() has it. Without the lock. */
+int cuda_targets__gpu_series(struct cuda_targets *c, unsigned index, uint64_t since_ns, uint64_t until_ns, char **out);
 
 #endif

@@ -25,6 +25,7 @@ from harness import (
     temporary_dir,
     timeout,
     wait_until,
+    workload,
 )
 from pprof_message import Message
 
@@ -553,6 +554,24 @@ def test_cuda_calls_a_step():
         assert abs(float(said.group(number)) / true - 1) < 0.1, said.group(0)
     none = run([STAKEOUT, "cuda", "-p", target.pid, "-d", "1", "--step", "py_cuda_training.py:no_such"])
     assert none.returncode == 0 and "no_such was not seen to be entered twice" in none.stderr, none.stderr
+
+
+@timeout(120)
+def test_gpus_in_the_time_line():
+    """How busy they are, as NVML has it twice a second, on a counter of their own."""
+    folder = os.path.join(workload("cuda"), "ibt")
+    library = os.path.join(workload("cuda"), "plain", "libnvidia-ml.so.1")
+    daemon = Daemon(env={"LD_LIBRARY_PATH": folder, "STAKEOUT_NVML": library, "STANDIN_NVML": "gpu=37,mem=12"})
+    target = start_script("py_cuda_launches.py", folder, 500, 30, 1, "stdin", stdin=subprocess.PIPE)
+    target.process.stdin.write(b"\n")
+    target.process.stdin.flush()
+    trace = os.path.join(temporary_dir(), "gpus.trace.json")
+    daemon.client("record", "-p", str(target.pid), "-d", "4", "--cuda", "-o", trace, "-q")
+    events = trace_events(trace)
+    busy = [e for e in events if e["ph"] == "C" and "GPU" in e["name"]]
+    assert 4 <= len(busy) <= 10 and {e["args"]["percent"] for e in busy} == {37}, busy
+    assert all(0 <= e["ts"] <= 4.2e6 for e in busy) and len({e["pid"] for e in busy}) == 1, busy
+    assert any(e["name"] == "process_name" and e["args"]["name"] == "GPUs, how busy" for e in events)
 
 
 @timeout(120)
