@@ -2,32 +2,21 @@
 #include "client/steps/steps_internal.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/render/frame_text.h"
+#include "client/steps/step_begins.h"
 #include "client/steps/steps_seen.h"
 #include "client/summary/own_line.h"
 #include "stakeout/array.h"
 
-#define COMMENT     "stakeout.steps="
-#define MOST_NS     (INT64_MAX / 4) /* later, or longer, is nothing that was */
-#define LEAST_FIFTH 5               /* steps */
+#define LEAST_FIFTH 5 /* steps */
 #define Z_95        1.96
 #define ONE_SAMPLE  1.5 /* of what one stands for */
 
 /* Steps. */
-
-static size_t count_of(const char *text)
-{
-	size_t n = 1;
-
-	for (; *text; text++)
-		n += *text == ',';
-	return n;
-}
 
 /* The comment of the thread with most steps; NULL: there is none. */
 static const char *find_comment(const struct profile *profile, unsigned *threads)
@@ -36,38 +25,28 @@ static const char *find_comment(const struct profile *profile, unsigned *threads
 
 	*threads = 0;
 	for (size_t i = 0; i < profile->n_comments; i++) {
-		const char *text = profile->comments[i];
+		const char *text = step_begins__text(profile->comments[i]);
 
-		if (strncmp(text, COMMENT, strlen(COMMENT)))
+		if (!text)
 			continue;
 		++*threads;
-		if (!best || count_of(text) > count_of(best))
+		if (!best || step_begins__count(text) > step_begins__count(best))
 			best = text;
 	}
-	return best ? best + strlen(COMMENT) : NULL;
+	return best;
 }
 
 static int read_begins(struct steps *s, const char *text)
 {
-	size_t n = count_of(text), at = 0;
-	const char *list = strchr(text, ':');
-	int64_t when = 0;
+	struct step_begins begins;
+	int ret = step_begins__read(text, &begins);
 
-	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 ":", &s->pid, &s->tid) != 2)
-		return -EINVAL;
-	s->begins = calloc(n + 1, sizeof(*s->begins));
-	if (!s->begins)
-		return -ENOMEM;
-	for (const char *c = list + 1; *c && at < n;) {
-		char *end;
-		long long more = strtoll(c, &end, 10);
-
-		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when) || when >= MOST_NS)
-			return -EINVAL;
-		s->begins[at++] = when;
-		c = *end == ',' ? end + 1 : end;
-	}
-	s->n = at ? at - 1 : 0;
+	if (ret)
+		return ret;
+	s->pid = begins.pid;
+	s->tid = begins.tid;
+	s->begins = begins.ns;
+	s->n = begins.n ? begins.n - 1 : 0;
 	return 0;
 }
 
@@ -131,7 +110,7 @@ static void add_current(struct steps *s)
 	int64_t end = s->profile->duration_ns, begin = s->begins[s->n];
 
 	s->n_all = s->n;
-	if (end >= MOST_NS || end - begin <= s->sorted[s->n - 1])
+	if (end >= STEP_BEGINS_MOST_NS || end - begin <= s->sorted[s->n - 1])
 		return;
 	s->ns[s->n_all++] = end - begin;
 	s->begins[s->n_all] = end;
@@ -246,8 +225,8 @@ static size_t first_step(const struct steps *s, const struct profile_sample *sam
 
 bool steps__takes(const struct steps *s, const struct profile_sample *sample)
 {
-	return sample->time_ns && sample->time_ns < MOST_NS && sample->value_ns < MOST_NS && sample->pid == s->pid &&
-	       !(sample->state && !strcmp(sample->state, "idle"));
+	return sample->time_ns && sample->time_ns < STEP_BEGINS_MOST_NS && sample->value_ns < STEP_BEGINS_MOST_NS &&
+	       sample->pid == s->pid && !(sample->state && !strcmp(sample->state, "idle"));
 }
 
 void steps__divide(const struct steps *s, const struct profile_sample *sample, steps_take *take, void *context)

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/steps/step_begins.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COMMENT "stakeout.steps="
+
+const char *step_begins__text(const char *comment)
+{
+	return strncmp(comment, COMMENT, strlen(COMMENT)) ? NULL : comment + strlen(COMMENT);
+}
+
+size_t step_begins__count(const char *text)
+{
+	size_t n = 1;
+
+	for (; *text; text++)
+		n += *text == ',';
+	return n;
+}
+
+int step_begins__read(const char *text, struct step_begins *out)
+{
+	size_t n = step_begins__count(text), at = 0;
+	_cleanup_free_ int64_t *ns = calloc(n + 1, sizeof(*ns));
+	const char *list = strchr(text, ':');
+	int64_t pid, tid, when = 0;
+
+	if (!ns)
+		return -ENOMEM;
+	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 ":", &pid, &tid) != 2)
+		return -EINVAL;
+	for (const char *c = list + 1; *c && at < n;) {
+		char *end;
+		long long more = strtoll(c, &end, 10);
+
+		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when) || when >= STEP_BEGINS_MOST_NS)
+			return -EINVAL;
+		ns[at++] = when;
+		c = *end == ',' ? end + 1 : end;
+	}
+	*out = (struct step_begins){ pid, tid, TAKE_PTR(ns), at };
+	return 0;
+}
