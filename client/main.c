@@ -26,6 +26,7 @@ static const struct command {
 	{ "profile", cmd_profile, "the same, as pprof" },
 	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
 	{ "steps", cmd_steps, "how long its steps take, and what the slow ones did" },
+	{ "diff", cmd_diff, "two profiles compared: faster, slower, or no difference found" },
 	{ "top", cmd_top, "what processes do now, live in the terminal" },
 	{ "incidents", cmd_incidents, "slow steps and the like that the daemon kept, to be written to a file" },
 	{ "save", cmd_save, "keep the latest seconds of a watched process, as an incident" },
@@ -50,7 +51,7 @@ static void print_help(void)
 	     "  --version       print the version and the build-id\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record PID\n\n"
-	     "Exit status: 0 done, 1 failed, 2 wrong usage.");
+	     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 a --fail-on of diff is hit.");
 }
 
 static void print_version(void)
@@ -155,7 +156,7 @@ int main(int argc, char **argv)
 		status = commands[i].run(&globals, argc - at, argv + at);
 		curl_global_cleanup();
 		/* Help and tables go through stdio: a full disk is found here. A reader that left needs no words. */
-		if (status == STATUS_DONE && fflush(stdout)) {
+		if ((status == STATUS_DONE || status == STATUS_GATE) && fflush(stdout)) {
 			message__error("cannot write to standard output");
 			return STATUS_FAILED;
 		}

@@ -68,16 +68,19 @@ _stakeout()
 	FORMAT,*)
 		if [ "$command" = record ]; then
 			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof" -- "$word")
+		elif [ "$command" = diff ]; then
+			mapfile -t COMPREPLY < <(compgen -W "text markdown json" -- "$word")
 		else
 			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof summary" -- "$word")
 		fi
 		;;
+	UNIT,*) mapfile -t COMPREPLY < <(compgen -W "step run second cpu" -- "$word") ;;
 	SECONDS,*) mapfile -t COMPREPLY < <(compgen -W "10 60 unlimited" -- "$word") ;;
 	FILE,*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 	,-*) mapfile -t COMPREPLY < <(compgen -W "$(_stakeout_options "$program" "$command")" -- "$word") ;;
 	,*)
 		case $command in
-		render | steps | summary) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+		diff | render | steps | summary) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 		esac
 		;;
 	esac

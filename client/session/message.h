@@ -8,6 +8,7 @@ enum exit_status {
 	STATUS_DONE,
 	STATUS_FAILED,
 	STATUS_USAGE,
+	STATUS_GATE, /* a --fail-on is hit */
 };
 
 /* "stakeout: …"; an empty text prints nothing (a closed pipe needs no words). */

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "client/commands/diff_sides.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/session/past.h"
+#include "client/session/profile_file.h"
+#include "client/session/session.h"
+
+#define PAST_BLOCKS   SIDE_BLOCKS /* of a range of the history */
+#define PAST_LEAST_NS INT64_C(1000000000)
+
+int diff_selection__prepare(struct diff_selection *s, struct so_error *err)
+{
+	int ret = only__check(&s->request.render.only, err);
+
+	ret = ret ?: category_rules__load(s->categories, &s->rules, err);
+	ret = ret ?: phases__new(s->phase_words.list, s->phase_words.n, &s->phases, err);
+	s->request.rules = s->rules;
+	s->request.phases = s->phases;
+	return ret;
+}
+
+void diff_selection__clear(struct diff_selection *s)
+{
+	category_rules__free(s->rules);
+	phases__free(s->phases);
+}
+
+void diff_sides__clear(struct diff_sides *sides)
+{
+	side__free(sides->base);
+	side__free(sides->now);
+}
+
+size_t diff_sides__count(const char *const *paths)
+{
+	size_t n = 0;
+
+	while (paths[n])
+		n++;
+	return n;
+}
+
+int diff_sides__read(struct side **out, const char *const *paths, size_t n, const struct diff_selection *selection,
+		     struct so_error *err)
+{
+	_cleanup_free_ struct profile_file *files = calloc(n, sizeof(*files));
+	_cleanup_free_ struct side_input *inputs = calloc(n, sizeof(*inputs));
+	struct so_error why = { .text = "" };
+	int ret = 0;
+
+	if (!files || !inputs)
+		return so_err(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; !ret && i < n; i++) {
+		ret = profile_file__read(paths[i], NULL, &files[i], &why);
+		ret = ret ?: selection__check(files[i].profile, &selection->request.render, &why);
+		/* The reader names the file where it cannot be opened. */
+		if (ret)
+			so_err(err, ret, "%s%s%.400s", strstr(why.text, paths[i]) ? "" : paths[i],
+			       strstr(why.text, paths[i]) ? "" : ": ", why.text);
+		inputs[i] = (struct side_input){ files[i].profile, paths[i], (unsigned)i };
+	}
+	ret = ret ?: side__new(inputs, n, &selection->request, out, err);
+	for (size_t i = 0; i < n; i++)
+		profile_file__release(&files[i]);
+	return ret;
+}
+
+/* The past. */
+
+static int parse_range(const char *option, const char *text, struct time_range *out, struct so_error *err)
+{
+	const char *dots = strstr(text, "..");
+	_cleanup_free_ char *since = dots ? strndup(text, (size_t)(dots - text)) : NULL;
+	struct so_error why = { .text = "" };
+	int ret;
+
+	if (!dots || dots == text || !dots[2])
+		return so_err(err, -EINVAL, "--%s '%.60s': not of the form FROM..TO, as 03:00..03:10 or 2h..1h (ago)",
+			      option, text);
+	if (!since)
+		return so_err(err, -ENOMEM, "out of memory");
+	ret = past__range(&(struct past_options){ .since = since, .until = dots + 2 }, out, &why);
+	return ret ? so_err(err, ret, "--%s '%.60s': %.400s", option, text, why.text) : 0;
+}
+
+/* The stretches of a range, each a profile. */
+struct stretches {
+	struct profile *list[PAST_BLOCKS + 1];
+	size_t n;
+};
+
+static void stretches__clear(struct stretches *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		profile__free(s->list[i]);
+}
+CLEANUP_DEFINE(struct stretches *, stretches, stretches__clear)
+
+/*
+ * An answer has all windows that touch the time asked for, so the next stretch begins where the last one's windows end.
+ * Stretches without history are left out; `why` keeps the reason of the last.
+ */
+static int read_stretches(struct api_client *api, pid_t pid, const struct time_range *range, struct stretches *out,
+			  struct so_error *why)
+{
+	int64_t length = (range->to_ns - range->from_ns) / PAST_BLOCKS, at = range->from_ns;
+
+	length = length > PAST_LEAST_NS ? length : PAST_LEAST_NS;
+	while (at + 1 < range->to_ns && out->n <= PAST_BLOCKS) {
+		int64_t end = at + length < range->to_ns ? at + length : range->to_ns;
+		struct time_range part = { at + 1, end };
+		_cleanup_free_ uint8_t *bytes = NULL;
+		size_t n_bytes = 0;
+		int ret = past__profile(api, pid, &part, &bytes, &n_bytes, why);
+		struct profile *profile;
+
+		if (ret == -ENOENT) {
+			at = end;
+			continue;
+		}
+		ret = ret ?: profile__read(bytes, n_bytes, &profile, why);
+		if (ret)
+			return ret;
+		out->list[out->n++] = profile;
+		at = profile->time_ns + profile->duration_ns > end ? profile->time_ns + profile->duration_ns : end;
+	}
+	return 0;
+}
+
+static int read_past(struct api_client *api, pid_t pid, const char *option, const struct time_range *range,
+		     const struct diff_selection *selection, struct side **out, struct so_error *err)
+{
+	_cleanup_(stretches) struct stretches *stretches = &(struct stretches){ .n = 0 };
+	struct side_input inputs[PAST_BLOCKS + 1];
+	struct so_error why = { .text = "" };
+	int ret = read_stretches(api, pid, range, stretches, &why);
+
+	if (ret || !stretches->n)
+		return so_err(err, ret ?: -ENOENT, "--%s: %.400s", option, why.text);
+	for (size_t i = 0; i < stretches->n; i++)
+		inputs[i] = (struct side_input){ stretches->list[i], option, 0 };
+	return side__new(inputs, stretches->n, &selection->request, out, err);
+}
+
+int diff_sides__of_past(const struct globals *globals, pid_t pid, const char *base, const char *now,
+			const struct diff_selection *selection, struct diff_sides *out, struct so_error *err)
+{
+	_cleanup_(session) struct session *session = NULL;
+	struct time_range ranges[2];
+	int ret = parse_range("base", base, &ranges[0], err);
+
+	ret = ret ?: parse_range("new", now, &ranges[1], err);
+	ret = ret ?: session__open(globals->socket, SESSION_RUNNING, &session, err);
+	ret = ret ?: read_past(session__api(session), pid, "base", &ranges[0], selection, &out->base, err);
+	return ret ?: read_past(session__api(session), pid, "new", &ranges[1], selection, &out->now, err);
+}

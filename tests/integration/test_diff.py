@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""stakeout diff: of recordings that are made up, so that the truth is known, and of real ones."""
+import json
+import os
+import random
+import re
+
+from harness import LONG, PYTHON, SOURCE_DIR, STAKEOUT, long, need_bpf, need_module, one_clear_line, run, script, spawn
+from harness import temporary_dir, timeout
+from made_program import make_program, record
+
+PAIRS = 100 if LONG else 12
+STEP_S = 0.023  # no multiple of the clock's period
+
+
+def made_shares(target=0.05, others=20):
+    weights = [1 / (i + 2) for i in range(others)]
+    return {**{f"f{i}": (1 - target) * w / sum(weights) for i, w in enumerate(weights)}, "target": target}
+
+
+def made(name, program, **options):
+    path = os.path.join(temporary_dir(), name)
+    record(path, program, **options)
+    return path
+
+
+def diff(*arguments, expect=0):
+    result = run([STAKEOUT, "diff", *arguments], 120)
+    assert result.returncode == expect, result
+    return result.stdout
+
+
+def compare(*arguments, expect=0):
+    return json.loads(diff("--json", *arguments, expect=expect))
+
+
+def row(answer, name, kind):
+    found = [r for r in answer["rows"] if r["kind"] == kind and r["name"].startswith(name)]
+    assert len(found) == 1, (name, kind, found)
+    return found[0]
+
+
+def base_and_new(seed, shares, step_s=STEP_S, **options):
+    options = {"seconds": 20, **options}
+    base = made("base.pb", make_program(made_shares(), STEP_S), seed=seed, **options)
+    return base, made("new.pb", make_program(shares, step_s), seed=seed + 1, **{**options, "pid": 200})
+
+
+@timeout(900)
+def test_nothing_changed():
+    """At 5 in 100 by design: of 12 pairs 4 or more are seen in one of 400 runs."""
+    most = 5 if LONG else 3
+    rows = verdicts = 0
+    for i in range(PAIRS):
+        pair = base_and_new(1000 + 2 * i, made_shares(), drift=0.1)
+        rows += compare(*pair, "--per", "cpu")["different"] > 0
+        verdicts += compare(*pair)["verdict"] != "no difference found"
+    assert rows <= most and verdicts <= most, (rows, verdicts)
+
+
+@long
+@timeout(1800)
+def test_power():
+    """From 5 to 6 % of 60 s at 199 Hz; and the smallest change that is named is found in four of five."""
+    found, smallest = 0, []
+    for i in range(PAIRS):
+        answer = compare(*base_and_new(3000 + 2 * i, made_shares(0.06), seconds=60), "--per", "cpu")
+        target = row(answer, "native_target", "function")
+        found += target["significant"]
+        smallest.append(target["smallest_percent"])
+    print(f"5 to 6 %: found in {found} of {PAIRS}; the smallest change that is named: {sum(smallest) / PAIRS:.1f} %")
+    assert found >= 0.9 * PAIRS
+
+
+def test_a_function_that_grew():
+    pair = base_and_new(1, made_shares(0.15))
+    answer = compare(*pair, "--per", "cpu")
+    target = row(answer, "native_target", "function")
+    assert answer["verdict"] == "different" and target["significant"], target
+    assert target["low_percent"] < 200 < target["high_percent"], target
+    assert "target (train.py:" in answer["leading"], answer["leading"]
+    gates = ["--per", "cpu", "--fail-on", "function:native_target > 50 %"]
+    assert "HIT" in diff(*pair, *gates, expect=3)
+    assert compare(*pair, *gates, expect=3)["gates"][0]["hit"] is True
+    assert "not hit" in diff(*pair, "--per", "cpu", "--fail-on", "function:native_target > 900 %")
+    assert "not hit, neither side has it" in diff(*pair, "--per", "cpu", "--fail-on", "function:other > 1 %")
+    text = diff(*pair, "--per", "cpu", "-f", "markdown")
+    assert text.startswith("**different") and re.search(r"^\| 4\.\d % \| 1\d\.\d % \| .*`native_target \(train\)` \|$", text, re.M)
+
+
+def test_steps():
+    """Each step takes 10 % longer, all of it in one function that the base does not have."""
+    shares = made_shares()
+    pair = base_and_new(5, {**shares, "added": 0.1})
+    answer = compare(*pair, "--fail-on", "total > 3 %", expect=3)
+    assert answer["verdict"] == "slower" and answer["per"] == "step"
+    assert answer["total"]["low_percent"] < 10 < answer["total"]["high_percent"], answer["total"]
+    assert row(answer, "native_added", "function")["presence"] == "new"
+    different = [r["name"] for r in answer["rows"] if r["significant"]]
+    assert all("added" in name or name == "other native" for name in different), different
+    assert compare(*reversed(pair), "--fail-on", "total > 3 %")["verdict"] == "faster"
+    assert "new: " in answer["leading"] and "added (train.py" in answer["leading"], answer["leading"]
+    assert diff(*pair).startswith("slower: +")
+
+
+def test_what_does_not_matter():
+    """Rates, durations, PIDs, a renamed binary, lines that moved, no times: no difference."""
+    base = made("base.pb", make_program(made_shares(), STEP_S), seconds=20, seed=11)
+    lines = {f"f{i}": 10 * i + 37 for i in range(20)}
+    renamed = make_program(made_shares(), STEP_S, lines=lines, module="train-2", file="/srv/app2/train.py")
+    new = made("new.pb", renamed, seconds=30, hz=997, seed=12, pid=77)
+    for per in ("step", "cpu"):
+        answer = compare(base, new, "--per", per)
+        assert answer["verdict"] == "no difference found" and not answer["different"], answer["leading"]
+        gone = [r["name"] for r in answer["rows"] if r["presence"] != "both" and r["observations"] > 5]
+        assert not gone, gone
+    moved = row(answer, "f3 (train.py:40", "line")
+    assert moved["line"] == 40 and moved["line_new"] == 67 and moved["name"].endswith(", now :67"), moved
+    assert row(answer, "native_f3", "function")["name"] == "native_f3 (train), now native_f3 (train-2)"
+    plain = [made(f"{i}.pb", make_program(made_shares(), STEP_S), seed=20 + i, hz=hz, times=False, steps=False)
+             for i, hz in enumerate((99, 999))]
+    answer = compare(*plain)
+    assert not answer["different"] and answer["base"]["variance_by"] == "samples", answer["leading"]
+    assert "--timeline" in diff(*plain)
+
+
+def test_several_runs():
+    runs = [made(f"{i}.pb", make_program(made_shares(0.05 if i < 5 else 0.3), STEP_S), seed=40 + i) for i in range(10)]
+    answer = compare(*runs[:5], "--", *runs[5:])
+    assert answer["base"]["variance_by"] == answer["new"]["variance_by"] == "runs" and answer["base"]["runs"] == 5
+    target = row(answer, "native_target", "function")
+    assert target["significant"] and answer["verdict"] == "no difference found", target
+    answer = compare(*runs[:5], "--", runs[5])
+    assert answer["new"]["variance_by"] == "borrowed"
+    assert row(answer, "native_target", "function")["significant"]
+    assert compare("--per", "run", *runs[:4], "--", *runs[6:])["per"] == "run"
+
+
+def blocks_of(recording, stacks, seconds):
+    """What each stack has in each block of time, and what all have: of recordings without steps."""
+    n = min(30, int(seconds))
+    x = {stack: [0] * n for stack in stacks}
+    for moment, stack in recording:
+        x[stack][int(moment / seconds * n)] += 1
+    return [x[stack] for stack in stacks], [sum(column) for column in zip(*x.values())]
+
+
+def test_statistics_against_others():
+    """scipy and statsmodels come to the same, from the samples themselves."""
+    for module in ("scipy", "statsmodels"):
+        need_module(module)
+    for seed in range(4):
+        rng = random.Random(seed)
+        paths, sides = [], []
+        for i, target in enumerate((0.05, rng.choice((0.05, 0.08)))):
+            program, seconds = make_program(made_shares(target, 6), STEP_S), rng.choice((12, 20, 41.5))
+            paths.append(os.path.join(temporary_dir(), "side.pb"))
+            taken = record(paths[-1], program, seconds=seconds, seed=10 * seed + i, steps=False, drift=0.2)
+            x, w = blocks_of(taken, [stack for stack, _ in program], seconds)
+            sides.append({"x": x, "w": w})
+        answer = compare(*paths)
+        tested = [r for r in answer["rows"] if r["tested"]]
+        reference = run([PYTHON, os.path.join(SOURCE_DIR, "tests", "integration", "diff_reference.py")], 120,
+                        stdin=text_file(json.dumps({"sides": sides, "p": [r["p"] for r in tested]})))
+        assert reference.returncode == 0, reference.stderr
+        reference = json.loads(reference.stdout)
+        for ours, q in zip(tested, reference["q"]):
+            assert abs(ours["q"] - q) < 1e-9, (ours, q)
+        for name, theirs in zip(made_shares(0.05, 6), reference["rows"]):
+            ours = row(answer, "native_" + name, "function")
+            for a, b in (("change_percent", "change"), ("low_percent", "low"), ("high_percent", "high"), ("p", "p")):
+                assert abs(ours[a] - theirs[b]) < 1e-6 * max(1, abs(theirs[b])), (name, a, ours, theirs)
+
+
+def text_file(text):
+    path = os.path.join(temporary_dir(), "text")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return open(path, encoding="utf-8")  # pylint: disable=R1732
+
+
+def test_bad_input():
+    good = made("good.pb", make_program(made_shares()), seconds=6)
+    folded = text_file("main;a 10\nmain;b 5\n").name
+    nothing = text_file("").name
+    for arguments, status, words in (
+        ([good], 2, "BASE NEW"),
+        ([good, good, good], 2, "--"),
+        ([good, "--"], 2, "which files"),
+        ([good, "--", good, "--json"], 2, "options go before"),
+        (["-p", "1", good, good], 2, "not both"),
+        (["-p", "1", "--base", "3:00"], 2, "--new"),
+        (["-p", "1", "--base", "x..y", "--new", "2h..1h"], 1, "--base 'x..y'"),
+        ([good, good, "--base", "2h..1h"], 2, "-p PID"),
+        ([good, good, "--per", "hour"], 2, "step, run, second or cpu"),
+        ([good, good, "-f", "pdf"], 2, "text, markdown or json"),
+        ([good, good, "--fail-on", "total > 3"], 2, "%"),
+        ([good, good, "--fail-on", "total < 3 %"], 2, "not of the form"),
+        ([good, good, "--fail-on", "category:loging > 3 %"], 2, "no such category"),
+        ([good, good, "--fail-on", "phase:x > 3 %"], 2, "no such --phase"),
+        ([good, good, "--per", "cpu", "--fail-on", "total > 3 %"], 1, "no total"),
+        ([good, good, "--only", "pid=x"], 2, "pid"),
+        ([good, good, "--only", "pid=12345"], 1, "12345"),
+        ([good, "/nowhere/x.pb"], 1, "/nowhere/x.pb"),
+        ([good, nothing], 1, "empty"),
+        ([good, folded], 1, "samples"),
+        ([folded, folded, "--per", "step"], 1, "steps"),
+        ([folded, folded, "--per", "second"], 1, "how long"),
+    ):
+        result = run([STAKEOUT, "diff", *arguments])
+        assert result.returncode == status, (arguments, result)
+        assert words in one_clear_line(result.stderr), (arguments, result.stderr)
+    assert compare(folded, folded)["verdict"] == "no difference found"
+
+
+@timeout(600)
+def test_a_real_program():
+    """A loop that logs, and the same without it: named first. Against itself there is no difference."""
+    need_bpf()
+    paths = []
+    for arguments in ([], ["log"], ["log"]):
+        program = spawn([PYTHON, script("py_diff_loop.py"), *arguments])
+        path = os.path.join(temporary_dir(), "loop.pb.gz")
+        result = run([STAKEOUT, "record", "-p", program.pid, "-d", "15", "-r", "199", "--timeline", "-o", path])
+        assert result.returncode == 0, result
+        program.kill()
+        paths.append(path)
+    plain, logging, again = paths
+    answer = compare(logging, plain)
+    assert answer["verdict"] == "different" and answer["leading"].count("log"), answer["leading"]
+    assert re.search(r"most of all \S*log\S* \(py_diff_loop", answer["leading"]), answer["leading"]
+    assert row(answer, "logging", "category")["change_percent"] == -100
+    answer = compare(logging, again)
+    print(answer["sentence"], answer["leading"])
+
+
+@long
+@timeout(7200)
+def test_real_recordings_of_the_same():
+    """100 pairs of neighbouring recordings of one program; and one at 99 Hz against one at 999 Hz."""
+    need_bpf()
+    program = spawn([PYTHON, script("py_diff_loop.py"), "log"])
+
+    def take(hz=199):
+        path = os.path.join(temporary_dir(), "loop.pb.gz")
+        result = run([STAKEOUT, "record", "-p", program.pid, "-d", "10", "-r", str(hz), "--timeline", "-o", path])
+        assert result.returncode == 0, result
+        return path
+
+    rows = verdicts = 0
+    for _ in range(100):
+        answer = compare(take(), take())
+        rows += answer["different"] > 0
+        verdicts += answer["verdict"] != "no difference found"
+    print(f"of 100 pairs {rows} with a significant row, {verdicts} with a false verdict")
+    assert rows <= 5 and verdicts <= 5
+    assert compare(take(99), take(999))["verdict"] == "no difference found"
