@@ -27,6 +27,7 @@ static const struct command {
 	{ "summary", cmd_summary, "where its time goes: categories, phases, functions, lines" },
 	{ "steps", cmd_steps, "how long its steps take, and what the slow ones did" },
 	{ "diff", cmd_diff, "two profiles compared: faster, slower, or no difference found" },
+	{ "baseline", cmd_baseline, "keep what recordings had in a small file, and compare later ones with it" },
 	{ "top", cmd_top, "what processes do now, live in the terminal" },
 	{ "incidents", cmd_incidents, "slow steps and the like that the daemon kept, to be written to a file" },
 	{ "save", cmd_save, "keep the latest seconds of a watched process, as an incident" },
@@ -51,7 +52,7 @@ static void print_help(void)
 	     "  --version       print the version and the build-id\n"
 	     "  -h, --help      print this help\n\n"
 	     "A first profile:  sudo stakeout record PID\n\n"
-	     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 a --fail-on of diff is hit.");
+	     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 a --fail-on is hit.");
 }
 
 static void print_version(void)

@@ -68,7 +68,7 @@ _stakeout()
 	FORMAT,*)
 		if [ "$command" = record ]; then
 			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof" -- "$word")
-		elif [ "$command" = diff ]; then
+		elif [ "$command" = diff ] || [ "$command" = baseline ]; then
 			mapfile -t COMPREPLY < <(compgen -W "text markdown json" -- "$word")
 		else
 			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof summary" -- "$word")
@@ -80,6 +80,7 @@ _stakeout()
 	,-*) mapfile -t COMPREPLY < <(compgen -W "$(_stakeout_options "$program" "$command")" -- "$word") ;;
 	,*)
 		case $command in
+		baseline) mapfile -t COMPREPLY < <(compgen -f -W "save check list" -- "$word") ;;
 		diff | render | steps | summary) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 		esac
 		;;

@@ -19,6 +19,7 @@ int cmd_check(const struct globals *globals, int argc, char **argv);
 int cmd_folded(const struct globals *globals, int argc, char **argv);
 int cmd_profile(const struct globals *globals, int argc, char **argv);
 int cmd_summary(const struct globals *globals, int argc, char **argv);
+int cmd_baseline(const struct globals *globals, int argc, char **argv);
 int cmd_diff(const struct globals *globals, int argc, char **argv);
 int cmd_steps(const struct globals *globals, int argc, char **argv);
 int cmd_top(const struct globals *globals, int argc, char **argv);

@@ -234,7 +234,8 @@ static int compare_row(const struct comparison *c, uint32_t base, uint32_t now, 
 		out->observations += n->observations;
 	}
 	ret = estimate_both(c, figures, out);
-	out->tested = out->observations >= COMPARE_LEAST_SAMPLES;
+	/* What a baseline had no room for is not new. */
+	out->tested = out->observations >= COMPARE_LEAST_SAMPLES && (b || out->share_now > 2 * c->base->left_out);
 	return ret;
 }
 

@@ -120,6 +120,18 @@ int side__settle(struct side *side)
 
 /* Runs and blocks. */
 
+bool side__has_blocks(const struct side *side)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < side->n_blocks; i++) {
+		n = i && side->blocks[i].run == side->blocks[i - 1].run ? n + 1 : 1;
+		if ((i + 1 == side->n_blocks || side->blocks[i + 1].run != side->blocks[i].run) && n < SIDE_LEAST)
+			return false;
+	}
+	return true;
+}
+
 /* What the profiles have in common; those of one side must. */
 static int check_alike(const struct side_input *inputs, size_t n, struct so_error *err)
 {

@@ -79,6 +79,7 @@ struct side {
 	char *program;    /* the thread name with most samples; "" where none has one */
 	char *event;      /* CUDA calls of which kind; "" for samples */
 	double rate_hz;   /* of samples; 0: not known, or several */
+	double left_out;  /* the share of the largest row that a baseline had no room for; 0: it has all */
 	size_t processes; /* that have samples */
 };
 
@@ -101,6 +102,9 @@ CLEANUP_DEFINE(struct side *, side, side__free)
 int side__row(struct side *side, enum row_kind kind, const char *text, size_t length, int64_t line, uint32_t *out);
 /* Once, when all rows and cells are there: texts and sums. -ENOMEM. */
 int side__settle(struct side *side);
+
+/* Whether each run has SIDE_LEAST blocks or more. */
+bool side__has_blocks(const struct side *side);
 
 static inline double *side__cells(const struct side *side, size_t row)
 {

@@ -289,19 +289,6 @@ static int find_program(struct side *side, const struct side_input *inputs, size
 	return side->program ? 0 : -ENOMEM;
 }
 
-/* Each run has enough of them. */
-static bool has_blocks(const struct side *side)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < side->n_blocks; i++) {
-		n = i && side->blocks[i].run == side->blocks[i - 1].run ? n + 1 : 1;
-		if ((i + 1 == side->n_blocks || side->blocks[i + 1].run != side->blocks[i].run) && n < SIDE_LEAST)
-			return false;
-	}
-	return true;
-}
-
 int side__fill(struct side *side, const struct side_input *inputs, size_t n, const struct summary_request *request)
 {
 	_cleanup_free_ struct time_blocks *blocks = calloc(n, sizeof(*blocks));
@@ -310,7 +297,7 @@ int side__fill(struct side *side, const struct side_input *inputs, size_t n, con
 	for (size_t i = 0; !ret && i < n; i++)
 		ret = side__add_blocks(side, &inputs[i], &blocks[i]);
 	if (!ret)
-		side->in_time = has_blocks(side);
+		side->in_time = side__has_blocks(side);
 	for (size_t i = 0; !ret && i < n; i++)
 		ret = fill_one(side, &inputs[i], &blocks[i], request);
 	return ret ?: find_program(side, inputs, n);

@@ -12,7 +12,8 @@
 #define FRACTION_TINY    1e-300
 #define BISECTIONS       200
 #define MOST_CHANGE      1000 /* times the base's value */
-#define MOST_CORRELATION 0.9
+#define MOST_CORRELATION 0.7  /* of neighbours; a single long stall makes more of it than there is */
+#define LEAST_FREEDOM    3
 #define MOST_FREEDOM     1e9 /* beyond, t is normal to all digits */
 
 /*
@@ -127,7 +128,9 @@ struct estimate estimate__of_blocks(const double *x, const double *w, size_t n, 
 		more = inflation(x, w, e.value, n);
 	e.variance = squares / (double)(n - 1) * (double)n / (sum_w * sum_w) * more;
 	/* So many independent blocks would say as much. */
-	e.freedom = (double)n / more - 1 > 1 ? (double)n / more - 1 : 1;
+	e.freedom = (double)n / more - 1;
+	if (more > 1 && e.freedom < LEAST_FREEDOM)
+		e.freedom = LEAST_FREEDOM;
 	return e;
 }
 

@@ -20,8 +20,8 @@ def ratio(x, w):
         return value, 0.0, np.inf
     r = (residuals[1:] * residuals[:-1]).sum() / (residuals**2).sum()
     r += (1 + 4 * r) / n
-    more = (1 + min(r, 0.9)) / (1 - min(r, 0.9)) if r >= 1 / np.sqrt(n) else 1
-    return value, np.var(residuals, ddof=1) * n / w.sum() ** 2 * more, max(n / more - 1, 1)
+    more = (1 + min(r, 0.7)) / (1 - min(r, 0.7)) if r >= 1 / np.sqrt(n) else 1
+    return value, np.var(residuals, ddof=1) * n / w.sum() ** 2 * more, max(n / more - 1, 3)
 
 
 def compare(base, now):

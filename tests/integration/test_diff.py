@@ -213,6 +213,78 @@ def test_bad_input():
     assert compare(folded, folded)["verdict"] == "no difference found"
 
 
+def baseline(*arguments, expect=0, where=None):
+    result = run([STAKEOUT, "baseline", *arguments], 120, cwd=where)
+    assert result.returncode == expect, result
+    return result
+
+
+def test_baseline():
+    where = temporary_dir()
+    runs = [made(f"{i}.pb", make_program(made_shares(0.05), STEP_S), seed=60 + i) for i in range(4)]
+    slower = made("slower.pb", make_program({**made_shares(0.05), "added": 0.2}, STEP_S), seed=70)
+    assert "no baselines" in baseline("list", where=where).stderr
+    baseline("save", "main", *runs[:3], "--command", "train.py", "--phase", "middle=^f[3-5]$", where=where)
+    path = os.path.join(where, ".stakeout", "baselines", "main.json")
+    assert os.path.getsize(path) < 200000
+    assert re.match(r"main +\S+Z  train, 3 runs, ", baseline("list", where=where).stdout)
+    same = baseline("check", "main", runs[3], where=where)
+    assert same.stdout.startswith("no difference found"), same
+    answer = json.loads(baseline("check", "main", slower, "--json", where=where, expect=3).stdout)
+    assert answer["verdict"] == "slower" and answer["new"]["variance_by"] == "borrowed"
+    assert row(answer, "middle", "phase")["observations"] > 100
+    assert "added (train.py" in answer["leading"], answer["leading"]
+    baseline("check", "main", slower, "--fail-on", "total > 30 %", where=where)
+    baseline("check", "main", slower, "--fail-on", "total > 5 %", "-f", "markdown", where=where, expect=3)
+    # The files that it was saved from, compared at once, give the same figures.
+    direct = compare("--phase", "middle=^f[3-5]$", *runs[:3], "--", slower)
+    for ours, theirs in zip(answer["rows"], direct["rows"]):
+        assert ours["name"] == theirs["name"] and abs(ours["new"] - theirs["new"]) <= 1e-9 * theirs["new"]
+        assert abs(ours["base"] - theirs["base"]) <= 1e-3 * theirs["base"], (ours, theirs)
+
+
+def test_baseline_refuses_what_is_not_comparable():
+    where = temporary_dir()
+    steps = made("steps.pb", make_program(made_shares(), STEP_S), seed=80)
+    plain = made("plain.pb", make_program(made_shares(), STEP_S), seed=81, steps=False)
+    folded = text_file("other;a 100\nother;b 50\n").name
+    baseline("save", "main", steps, "--command", "train.py", where=where)
+    path = os.path.join(where, ".stakeout", "baselines", "main.json")
+    with open(path, encoding="utf-8") as f:
+        saved = json.load(f)
+
+    def refused(words, file=steps, *options, status=1, **changes):
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({**saved, **changes}, f)
+        result = baseline("check", "main", file, *options, where=where, expect=status)
+        assert words in one_clear_line(result.stderr), result
+
+    refused("no steps", plain)
+    refused("another program", folded)
+    refused("another command", steps, "--command", "other.py")
+    refused("another machine", machine={**saved["machine"], "cpus": 999})
+    refused("another GPU", machine={**saved["machine"], "gpu": "H100"})
+    refused("--gil", gil=True)
+    refused("--categories", categories="own.conf")
+    refused("another version", stakeout_baseline=2)
+    refused("damaged", blocks=[])
+    refused("damaged", rows=[["line", "x", 3, 1, 1, [1]]])
+    refused("damaged", saved=3)
+    refused("not of the form", steps, "--fail-on", "total", status=2)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({**saved, "machine": {**saved["machine"], "cpus": 999}}, f)
+    assert "another machine" in baseline("check", "main", steps, "--anyway", where=where).stderr
+    for arguments, words in (
+        ([], "save NAME FILE"),
+        (["save"], "which?"),
+        (["save", "../x", steps], "letters"),
+        (["save", "x"], "which files"),
+        (["list", "x"], "no name"),
+    ):
+        assert words in one_clear_line(baseline(*arguments, where=where, expect=2).stderr)
+    assert "none.json" in one_clear_line(baseline("check", "none", steps, where=where, expect=1).stderr)
+
+
 @timeout(600)
 def test_a_real_program():
     """A loop that logs, and the same without it: named first. Against itself there is no difference."""
