@@ -68,7 +68,9 @@ _stakeout()
 	FORMAT,*)
 		if [ "$command" = record ]; then
 			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof" -- "$word")
-		elif [ "$command" = diff ] || [ "$command" = baseline ]; then
+		elif [ "$command" = diff ]; then
+			mapfile -t COMPREPLY < <(compgen -W "text markdown json html" -- "$word")
+		elif [ "$command" = baseline ]; then
 			mapfile -t COMPREPLY < <(compgen -W "text markdown json" -- "$word")
 		else
 			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof summary" -- "$word")

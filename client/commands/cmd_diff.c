@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/commands/commands.h"
+#include "client/commands/diff_page.h"
 #include "client/commands/diff_sides.h"
 #include "client/commands/diff_view.h"
 #include "client/commands/running.h"
@@ -54,20 +56,39 @@ static int prepare(struct differing *d, struct so_error *err)
 		return ret;
 	if (d->pid && !(d->base_range && d->new_range))
 		return so_err(err, -EINVAL, "which times of it? --base FROM..TO --new FROM..TO, as 03:00..03:10");
+	if (d->view.format && !strcmp(d->view.format, "html")) {
+		if (d->pid)
+			return so_err(err, -EINVAL, "-f html is of files, not of the history");
+		if (!d->view.output && isatty(STDOUT_FILENO))
+			return so_err(err, -EINVAL, "-f html is not for a terminal: where to? -o FILE.html");
+		d->view.html = true;
+	}
 	ret = diff_selection__prepare(&d->selection, err);
 	return ret ?: diff_view__prepare(&d->view, &d->selection, err);
 }
 
-static int read_sides(const struct globals *globals, struct differing *d, struct so_error *err)
+/* The files of the new side; those of the base are the first of d->base. */
+struct files {
+	const char *const *now;
+	size_t n_base, n_now;
+};
+
+static struct files files_of(const struct differing *d)
 {
 	const char *const *now = (const char *const *)d->now ?: d->base.list + 1;
-	size_t n_base = d->now ? d->base.n : 1, n_now = d->now ? diff_sides__count(now) : 1;
+
+	return (struct files){ now, d->now ? d->base.n : 1, d->now ? diff_sides__count(now) : 1 };
+}
+
+static int read_sides(const struct globals *globals, struct differing *d, struct so_error *err)
+{
+	struct files files = files_of(d);
 	int ret;
 
 	if (d->pid)
 		return diff_sides__of_past(globals, d->pid, d->base_range, d->new_range, &d->selection, &d->sides, err);
-	ret = diff_sides__read(&d->sides.base, d->base.list, n_base, &d->selection, err);
-	return ret ?: diff_sides__read(&d->sides.now, now, n_now, &d->selection, err);
+	ret = diff_sides__read(&d->sides.base, d->base.list, files.n_base, &d->selection, err);
+	return ret ?: diff_sides__read(&d->sides.now, files.now, files.n_now, &d->selection, err);
 }
 
 static int run(const struct globals *globals, struct differing *d, struct so_error *err)
@@ -76,6 +97,14 @@ static int run(const struct globals *globals, struct differing *d, struct so_err
 	int ret = read_sides(globals, d, err);
 
 	ret = ret ?: compare__new(d->sides.base, d->sides.now, d->view.unit, &comparison, err);
+	if (!ret && d->view.html) {
+		struct files files = files_of(d);
+
+		ret = gates__decide(&d->view.gates, comparison, err);
+		return ret
+			       ?: diff_page__write(d->base.list, files.n_base, files.now, files.n_now, &d->selection,
+						   comparison, d->view.output ?: "-", err);
+	}
 	return ret ?: diff_view__write(&d->view, comparison, err);
 }
 
@@ -86,7 +115,7 @@ static int parse(int argc, char **argv, struct differing *d)
 		{ OPTION_TEXT, 0, "base", "TIMES", &d->base_range, "the time before: 03:00..03:10, or 2h..1h (ago)" },
 		{ OPTION_TEXT, 0, "new", "TIMES", &d->new_range, "the time after" },
 		{ OPTION_TEXT, 'f', "format", "FORMAT", &d->view.format,
-		  "text, markdown (for a merge request) or json" },
+		  "text, markdown (for a merge request), json, or html (a\nflame graph coloured by change)" },
 		DIFF_VIEW_ENTRIES(d->view),
 		DIFF_SELECTION_ENTRIES(d->selection),
 		{ OPTION_END },

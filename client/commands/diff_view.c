@@ -11,8 +11,9 @@ int diff_view__prepare(struct diff_view *v, const struct diff_selection *selecti
 	v->unit = v->per ? compare_unit__find(v->per) : COMPARE_UNITS;
 	if (v->per && v->unit == COMPARE_UNITS)
 		return so_err(err, -EINVAL, "--per is step, run, second or cpu, not '%.60s'", v->per);
-	if (v->format && strcmp(v->format, "text") && strcmp(v->format, "markdown") && strcmp(v->format, "json"))
-		return so_err(err, -EINVAL, "-f is text, markdown or json, not '%.60s'", v->format);
+	if (v->format && !v->html && strcmp(v->format, "text") && strcmp(v->format, "markdown") &&
+	    strcmp(v->format, "json"))
+		return so_err(err, -EINVAL, "-f is text, markdown or json (of diff also html), not '%.60s'", v->format);
 	v->as_json |= v->format && !strcmp(v->format, "json");
 	return gates__parse(&v->gate_words, selection->rules, selection->phases, &v->gates, err);
 }

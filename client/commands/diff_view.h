@@ -10,6 +10,7 @@
 struct diff_view {
 	const char *per, *format, *output; /* output NULL: standard output */
 	bool as_json, verbose;
+	bool html; /* the command writes the page itself */
 	unsigned top;
 	struct option_texts gate_words;
 	struct gates gates;     /* of the words */

@@ -251,6 +251,20 @@ static double count_ns(const struct profile *profile)
 	return counts > 0 ? ns / counts : 0;
 }
 
+/* Of two sides: how their totals read, and what of either one sample is worth. */
+static void write_diff(struct writer *w, const struct render_diff *diff)
+{
+	fputs(",\n\"diff\":{\"per\":", w->out);
+	json_text__write(w->out, diff->per, strlen(diff->per));
+	for (size_t i = 0; i < 2; i++) {
+		fprintf(w->out, ",\"%s\":{\"total\":%.9g,\"observation\":%.9g,\"words\":", i ? "new" : "base",
+			diff->totals[i], diff->observation[i]);
+		json_text__write(w->out, diff->words[i], strlen(diff->words[i]));
+		putc('}', w->out);
+	}
+	putc('}', w->out);
+}
+
 static int write_profile(struct writer *w, const struct profile *profile, const struct render_options *options)
 {
 	const struct html_tree *tree = w->tree;
@@ -269,6 +283,8 @@ static int write_profile(struct writer *w, const struct profile *profile, const 
 	write_threads(w);
 	write_values(w);
 	write_texts(w);
+	if (options->diff)
+		write_diff(w, options->diff);
 	if (write_part(w, options) || write_comments(w, profile))
 		return -ENOMEM;
 	fputs("}\n", w->out);

@@ -10,14 +10,23 @@
 #include "stakeout/options.h"
 #include "profile/profile.h"
 
+/* Of a profile that is made of two: the samples of one have the thread name "base", the others "new". */
+struct render_diff {
+	const char *per;       /* "a step"; "": shares */
+	const char *words[2];  /* the totals of base and new, for people */
+	double totals[2];      /* the same as counts */
+	double observation[2]; /* counts that one sample is worth on either side */
+};
+
 struct render_options {
-	bool threads;             /* first frame is comm-PID/TID rather than comm */
-	bool gil;                 /* only samples whose thread held the GIL */
-	bool functions;           /* Python frames without their lines */
-	bool python_only;         /* only Python frames; a stack that has none becomes PROFILE_NATIVE */
-	bool addresses;           /* reserved */
-	struct option_texts only; /* KEY=VALUE: only samples that have these (selection.h) */
-	const char *value;        /* type of what is counted; NULL: samples, or wall time */
+	bool threads;                   /* first frame is comm-PID/TID rather than comm */
+	bool gil;                       /* only samples whose thread held the GIL */
+	bool functions;                 /* Python frames without their lines */
+	bool python_only;               /* only Python frames; a stack that has none becomes PROFILE_NATIVE */
+	bool addresses;                 /* reserved */
+	struct option_texts only;       /* KEY=VALUE: only samples that have these (selection.h) */
+	const char *value;              /* type of what is counted; NULL: samples, or wall time */
+	const struct render_diff *diff; /* of a flame graph: coloured by change; NULL: of one profile */
 };
 
 /*

@@ -5,6 +5,7 @@ import os
 import random
 import re
 
+from browser import Browser
 from harness import LONG, PYTHON, SOURCE_DIR, STAKEOUT, long, need_bpf, need_module, one_clear_line, run, script, spawn
 from harness import temporary_dir, timeout
 from made_program import make_program, record
@@ -211,6 +212,27 @@ def test_bad_input():
         assert result.returncode == status, (arguments, result)
         assert words in one_clear_line(result.stderr), (arguments, result.stderr)
     assert compare(folded, folded)["verdict"] == "no difference found"
+
+
+def test_flame_graph():
+    """Both totals, the function that grew in red, all others grey; a renamed binary is one box."""
+    base, new = base_and_new(90, {**made_shares(), "added": 0.2}, steps=True)
+    other = made("renamed.pb", make_program({**made_shares(), "added": 0.2}, STEP_S, module="train-2"), seed=91)
+    path = os.path.join(temporary_dir(), "change.html")
+    for file in (new, other):
+        diff(base, file, "-f", "html", "-o", path)
+        browser = Browser()
+        browser.open(path)
+        title = browser.text("#title")
+        assert re.match(r"Flame graph of the change: 2\d\.\d ms → 2\d\.\d ms a step", title), title
+        boxes = browser.evaluate("boxes.filter(b => b.node.frame >= 0).map(b => [nameOf(b.node), changeOf(b.node)])")
+        changes = dict(boxes)
+        assert len(boxes) == len(changes) == 45, sorted(changes)
+        assert changes["added"] == changes["native_added"] == 1 and 0.05 < changes["main"] < 0.2, changes
+        assert sum(change != 0 for change in changes.values()) <= 5, changes
+        assert not browser.problems and not browser.requests, (browser.problems, browser.requests)
+    refused = run([STAKEOUT, "diff", "-p", "1", "--base", "2h..1h", "--new", "1h..now", "-f", "html"])
+    assert refused.returncode == 2 and "of files" in one_clear_line(refused.stderr)
 
 
 def baseline(*arguments, expect=0, where=None):
