@@ -9,8 +9,7 @@
 #include "client/session/profile_file.h"
 #include "client/session/session.h"
 
-#define PAST_BLOCKS   SIDE_BLOCKS /* of a range of the history */
-#define PAST_LEAST_NS INT64_C(1000000000)
+#define PAST_BLOCKS SIDE_BLOCKS /* of a range of the history */
 
 int diff_selection__prepare(struct diff_selection *s, struct so_error *err)
 {
@@ -100,19 +99,32 @@ static void stretches__clear(struct stretches *s)
 }
 CLEANUP_DEFINE(struct stretches *, stretches, stretches__clear)
 
+/* As long as the daemon makes them now; older ones are longer. */
+static int64_t window_of(struct api_client *api)
+{
+	json_auto_t *history = NULL;
+	struct so_error err;
+	double seconds = 0;
+
+	if (!api_client__call(api, "GET", "/v1/history", NULL, &history, &err))
+		seconds = json_number_value(json_object_get(history, "window_s"));
+	return seconds > 1 && seconds <= 3600 ? (int64_t)(seconds * 1e9) : SIDE_BLOCK_NS;
+}
+
 /*
- * An answer has all windows that touch the time asked for, so the next stretch begins where the last one's windows end.
- * Stretches without history are left out; `why` keeps the reason of the last.
+ * An answer has all windows that touch the time asked for, so the next stretch begins where the last one's windows end,
+ * and each is asked for up to the middle of its last window. Stretches without history are left out; `why` keeps the
+ * reason of the last.
  */
 static int read_stretches(struct api_client *api, pid_t pid, const struct time_range *range, struct stretches *out,
 			  struct so_error *why)
 {
-	int64_t length = (range->to_ns - range->from_ns) / PAST_BLOCKS, at = range->from_ns;
+	int64_t length = (range->to_ns - range->from_ns) / PAST_BLOCKS, at = range->from_ns, window = window_of(api);
 
-	length = length > PAST_LEAST_NS ? length : PAST_LEAST_NS;
+	length = length > window ? length : window;
 	while (at + 1 < range->to_ns && out->n <= PAST_BLOCKS) {
 		int64_t end = at + length < range->to_ns ? at + length : range->to_ns;
-		struct time_range part = { at + 1, end };
+		struct time_range part = { at + 1, end - window / 2 > at + 1 ? end - window / 2 : end };
 		_cleanup_free_ uint8_t *bytes = NULL;
 		size_t n_bytes = 0;
 		int ret = past__profile(api, pid, &part, &bytes, &n_bytes, why);

@@ -4,9 +4,10 @@ import json
 import os
 import random
 import re
+import time
 
 from browser import Browser
-from harness import LONG, PYTHON, SOURCE_DIR, STAKEOUT, long, need_bpf, need_module, one_clear_line, run, script, spawn
+from harness import LONG, PYTHON, SOURCE_DIR, STAKEOUT, Daemon, long, need_bpf, need_module, one_clear_line, run, script, spawn
 from harness import temporary_dir, timeout
 from made_program import make_program, record
 
@@ -326,6 +327,24 @@ def test_a_real_program():
     assert row(answer, "logging", "category")["change_percent"] == -100
     answer = compare(logging, again)
     print(answer["sentence"], answer["leading"])
+
+
+def test_the_history():
+    """A program that logs from a time on: the ranges before and after it."""
+    daemon = Daemon("--store", os.path.join(temporary_dir(), "store"), "--window", "1")
+    program = spawn([PYTHON, script("py_diff_loop.py"), "log", "14"])
+    daemon.client("attach", "-p", str(program.pid), "-r", "199")
+    time.sleep(28)
+    process = ["-p", str(program.pid)]
+    answer = json.loads(daemon.client("diff", *process, "--base", "26s..16s", "--new", "12s..2s", "--json").stdout)
+    assert answer["base"]["variance_by"] == answer["new"]["variance_by"] == "time", answer["known_by"]
+    assert 8 <= answer["base"]["blocks"] <= 12 and 8 <= answer["base"]["duration_s"] <= 13, answer["base"]
+    assert re.search(r"most of all \S*log\S* \(py_diff_loop", answer["leading"]), answer["leading"]
+    assert row(answer, "logging", "category")["presence"] in ("new", "both")
+    gate = ["--per", "second", "--fail-on", "category:logging > 5 pp"]
+    daemon.client("diff", *process, "--base", "26s..16s", "--new", "12s..2s", *gate, expect=3)
+    early = daemon.client("diff", *process, "--base", "3h..2h", "--new", "12s..2s", expect=1)
+    assert "--base: there is no history" in one_clear_line(early.stderr), early
 
 
 @long

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A training loop in small; with the argument "log" it writes a line each step."""
+"""A training loop in small; with the argument "log" it writes lines each step, with "log SECONDS" from then on."""
 import logging
 import math
 import sys
+import time
 
-LOG = len(sys.argv) > 1 and sys.argv[1] == "log"
+LOG_FROM = time.monotonic() + float(sys.argv[2] if len(sys.argv) > 2 else 0) if len(sys.argv) > 1 else float("inf")
 
 
 def encode(n):
@@ -25,7 +26,7 @@ def log_step(i, values):
 def train_step(i):
     values = encode(2000)
     simulate(4000)
-    if LOG:
+    if time.monotonic() >= LOG_FROM:
         for _ in range(20):
             log_step(i, values)
 
