@@ -2,12 +2,20 @@
 
 #: make bench        stakeout beside the other profilers that are installed (BENCH="--quick --only cost")
 
+#: make bench-check  counts of instructions of stakeout's own work against tests/bench/counts.json: for CI, on any machine
+#:                   (BENCH_CHECK=--save keeps new ones)
+
 BENCH     ?=
+BENCH_CHECK ?=
 BENCH_DIR := $(BUILD)/bench
 
 .PHONY: bench
 bench: all workloads $(BENCH_DIR)/depth $(BENCH_DIR)/depth-fp $(BENCH_DIR)/progress $(BENCH_DIR)/switches $(BENCH_DIR)/table_time $(BENCH_DIR)/store $(BENCH_DIR)/categories
 	@STAKEOUT_BUILD=$(BUILD) tests/bench/run.py $(BENCH)
+
+.PHONY: bench-check
+bench-check: all $(BENCH_DIR)/categories
+	@STAKEOUT_BUILD=$(BUILD) tests/bench/counts.py $(BENCH_CHECK)
 
 $(BENCH_DIR)/depth $(BENCH_DIR)/progress $(BENCH_DIR)/switches: $(BENCH_DIR)/%: tests/bench/%.c tests/workloads/work.h
 	@mkdir -p $(@D)
