@@ -10,6 +10,7 @@
 
 #define EXAMPLE_SHARE 0.05
 #define WHOLE         0.995 /* of all */
+#define FEW_SAMPLES   20    /* of a row on one side */
 #define LEAST_RUNS    3     /* of a side, for a variance from run to run */
 
 static const struct {
@@ -190,13 +191,45 @@ static void borrow(struct estimate *e, const struct side *side, const struct est
 	}
 }
 
+static double divisor_of_all(const struct figure *f)
+{
+	double w = 0;
+
+	for (size_t i = 0; i < f->side->n_blocks; i++)
+		w += divisor(f, i);
+	return w;
+}
+
+/*
+ * Few samples, or none, say little of their variance: it is no less than what the number of samples would have that
+ * both sides together let expect. Else what 999 Hz see 20 times, and 99 Hz by chance never, would be new.
+ */
+static void raise_of_few(const struct figure figures[2], struct estimate *estimates[2])
+{
+	double w[2] = { divisor_of_all(&figures[0]), divisor_of_all(&figures[1]) };
+	double together = (estimates[0]->value * w[0] + estimates[1]->value * w[1]) / (w[0] + w[1]);
+
+	for (size_t i = 0; i < 2; i++) {
+		const struct figure *f = &figures[i];
+		double each = f->side->all.observations > 0 ? f->side->all.amount / f->side->all.observations : 0;
+		double expected = together * each / w[i];
+
+		if ((f->row ? f->row->observations : 0) < FEW_SAMPLES && expected > estimates[i]->variance)
+			estimates[i]->variance = expected;
+	}
+}
+
 static int estimate_both(const struct comparison *c, const struct figure figures[2], struct compared *row)
 {
+	struct estimate *estimates[2] = { &row->base, &row->now };
 	int ret = estimate(&figures[0], c->blocks[0], &row->base);
 
 	ret = ret ?: estimate(&figures[1], c->blocks[1], &row->now);
 	if (ret)
 		return ret;
+	/* Not of figures that are no samples. */
+	if ((figures[0].row || !figures[0].cells) && (figures[1].row || !figures[1].cells))
+		raise_of_few(figures, estimates);
 	if (c->blocks[0] == COMPARE_BORROWED)
 		borrow(&row->base, c->base, &row->now, c->now);
 	if (c->blocks[1] == COMPARE_BORROWED)
@@ -234,8 +267,9 @@ static int compare_row(const struct comparison *c, uint32_t base, uint32_t now, 
 		out->observations += n->observations;
 	}
 	ret = estimate_both(c, figures, out);
-	/* What a baseline had no room for is not new. */
-	out->tested = out->observations >= COMPARE_LEAST_SAMPLES && (b || out->share_now > 2 * c->base->left_out);
+	/* What a baseline had no room for is not new; what takes all of the time on both sides has nothing to change. */
+	out->tested = out->observations >= COMPARE_LEAST_SAMPLES && (b || out->share_now > 2 * c->base->left_out) &&
+		      (out->base.variance > 0 || out->now.variance > 0 || out->base.value != out->now.value);
 	return ret;
 }
 
@@ -415,7 +449,8 @@ static void choose_example(struct comparison *c)
 		const struct compared *row = &c->rows[i];
 		double far = fabs(log(row->share_base / EXAMPLE_SHARE));
 
-		if (row->kind != ROW_FUNCTION || !row->tested || !row->in_base || far >= nearest)
+		if (row->kind != ROW_FUNCTION || !row->tested || !row->in_base || row->share_base > 0.5 ||
+		    far >= nearest)
 			continue;
 		nearest = far;
 		c->example = row;

@@ -185,7 +185,7 @@ void compare__side(const struct side *side, FILE *out)
 		fprintf(out, "%.0f %s, %.2f %s s", side->all.observations,
 			side->measure == SIDE_WALL ? "looks" : "samples", side->all.amount / 1e9,
 			side->measure == SIDE_WALL ? "wall" : "CPU");
-		if (side->rate_hz > 0)
+		if (side->measure == SIDE_CPU && side->rate_hz > 0)
 			fprintf(out, " at %.0f Hz", side->rate_hz);
 	}
 	if (side->wall_ns > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The words of --fail-on: 'total > 3 %', 'category:logging > 1 %'. A change above the limit is hit where it is significant. */
+/* The words of --fail-on: 'total > 3 %', 'category:logging > 1 %'. A significant change above the limit is a hit. */
 #ifndef STAKEOUT_CLIENT_DIFF_GATES_H
 #define STAKEOUT_CLIENT_DIFF_GATES_H
 

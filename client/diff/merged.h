@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The profiles of both sides as one, for a flame graph that is coloured by change: the samples of one side have the thread
- * name "base", those of the other "new", and count in one unit, so that they can be held against each other.
+ * The profiles of both sides as one, for a flame graph that is coloured by change: the samples of one side have the
+ * thread name "base", those of the other "new", and count in one unit, so that they can be held against each other.
  */
 #ifndef STAKEOUT_CLIENT_DIFF_MERGED_H
 #define STAKEOUT_CLIENT_DIFF_MERGED_H

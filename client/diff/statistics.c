@@ -85,8 +85,8 @@ double student_quantile(double p, double freedom)
 
 /*
  * By how much blocks that resemble their neighbours make the variance too small: (1 + r) / (1 − r), as for a
- * first-order autoregression, where r is the correlation of neighbours. That of few blocks comes out too small by (1 + 4r) / n
- * (M. G. Kendall, Biometrika 41 (1954) 403–404), and by chance above 1 / sqrt(n) in one of six cases.
+ * first-order autoregression, where r is the correlation of neighbours. That of few blocks comes out too small by
+ * (1 + 4r) / n (M. G. Kendall, Biometrika 41 (1954) 403–404), and by chance above 1 / sqrt(n) in one of six cases.
  */
 static double inflation(const double *x, const double *w, double value, size_t n)
 {

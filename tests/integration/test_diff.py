@@ -126,6 +126,18 @@ def test_what_does_not_matter():
     assert "--timeline" in diff(*plain)
 
 
+def test_rates():
+    """Many small functions: what 999 Hz see and 99 Hz by chance do not is not new."""
+    shares = {f"f{i}": 1 / (i + 2) ** 1.5 for i in range(80)}
+    shares = {name: share / sum(shares.values()) for name, share in shares.items()}
+    different = 0
+    for i in range(PAIRS):
+        pair = [made(f"{hz}.pb", make_program(shares, 0.0031), seconds=10, hz=hz, seed=500 + 2 * i + hz % 2, steps=False)
+                for hz in (99, 998)]
+        different += compare(*pair)["different"] > 0
+    assert different <= (5 if LONG else 2), different
+
+
 def test_several_runs():
     runs = [made(f"{i}.pb", make_program(made_shares(0.05 if i < 5 else 0.3), STEP_S), seed=40 + i) for i in range(10)]
     answer = compare(*runs[:5], "--", *runs[5:])
