@@ -206,15 +206,19 @@ static double divisor_of_all(const struct figure *f)
  */
 static void raise_of_few(const struct figure figures[2], struct estimate *estimates[2])
 {
-	double w[2] = { divisor_of_all(&figures[0]), divisor_of_all(&figures[1]) };
-	double together = (estimates[0]->value * w[0] + estimates[1]->value * w[1]) / (w[0] + w[1]);
+	double exposure[2]; /* the divisor in samples: each side counts by what it could have seen */
+	double together;
 
+	for (size_t i = 0; i < 2; i++)
+		exposure[i] =
+			divisor_of_all(&figures[i]) * figures[i].side->all.observations / figures[i].side->all.amount;
+	together =
+		(estimates[0]->value * exposure[0] + estimates[1]->value * exposure[1]) / (exposure[0] + exposure[1]);
 	for (size_t i = 0; i < 2; i++) {
-		const struct figure *f = &figures[i];
-		double each = f->side->all.observations > 0 ? f->side->all.amount / f->side->all.observations : 0;
-		double expected = together * each / w[i];
+		double expected = together / exposure[i];
 
-		if ((f->row ? f->row->observations : 0) < FEW_SAMPLES && expected > estimates[i]->variance)
+		if ((figures[i].row ? figures[i].row->observations : 0) < FEW_SAMPLES &&
+		    expected > estimates[i]->variance)
 			estimates[i]->variance = expected;
 	}
 }
