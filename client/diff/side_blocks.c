@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "client/diff/side_internal.h"
-#include "client/steps/step_begins.h"
+#include "profile/step_begins.h"
 #include "stakeout/array.h"
 
 /* The steps of each process: of its thread that has most. */

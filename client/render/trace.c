@@ -14,10 +14,10 @@
 #include "client/render/json_text.h"
 #include "client/render/selection.h"
 #include "client/render/trace_internal.h"
+#include "profile/step_begins.h"
 #include "stakeout/short_path.h"
 
 #define NAME_BYTES 100
-#define STEPS      "stakeout.steps="
 #define CALLS      "stakeout.calls="
 #define GPU        "stakeout.gpu="
 
@@ -291,29 +291,21 @@ static int write_processes(struct tracer *t, const struct render_options *option
 }
 
 /* A track of its own, by a number that no thread has. */
-static void write_steps(struct tracer *t, const char *text)
+static int write_steps(struct tracer *t, const char *text)
 {
-	int64_t pid, tid, when = 0, before = -1;
-	const char *list = strchr(text, ':');
+	_cleanup_(step_begins) struct step_begins *begins = &(struct step_begins){ .ns = NULL };
+	int ret = step_begins__read(text, begins);
 
-	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 ":", &pid, &tid) != 2 || tid < 0)
-		return;
-	t->pid = t->pid_offset + pid;
-	t->tid = -tid;
+	if (ret || begins->tid < 0)
+		return ret == -ENOMEM ? ret : 0;
+	t->pid = t->pid_offset + begins->pid;
+	t->tid = -begins->tid;
 	trace__name_track(t, "steps", strlen("steps"));
-	for (const char *c = list + 1; *c;) {
-		char *end;
-		long long more = strtoll(c, &end, 10);
-
-		if (end == c || more < 0 || __builtin_add_overflow(when, more, &when) || when >= TRACE_MOST_NS)
-			return;
-		if (before >= 0) {
-			trace__begin_slice(t, "step", strlen("step"), before, when);
-			fputc('}', t->out);
-		}
-		before = when;
-		c = *end == ',' ? end + 1 : end;
+	for (size_t i = 0; i + 1 < begins->n; i++) {
+		trace__begin_slice(t, "step", strlen("step"), begins->ns[i], begins->ns[i + 1]);
+		fputc('}', t->out);
 	}
+	return 0;
 }
 
 /* "BEGIN+TOOK[xBYTES]" at *at, which goes behind it and the comma. False: there is none. */
@@ -403,13 +395,16 @@ static int write_profile(struct tracer *t, const struct render_options *options)
 	const struct profile *profile = t->profile;
 	int ret = write_processes(t, options);
 
-	for (size_t i = 0; !ret && i < profile->n_comments; i++)
-		if (!strncmp(profile->comments[i], STEPS, strlen(STEPS)))
-			write_steps(t, profile->comments[i] + strlen(STEPS));
-		else if (!strncmp(profile->comments[i], CALLS, strlen(CALLS)))
-			write_calls(t, profile->comments[i] + strlen(CALLS));
-		else if (!strncmp(profile->comments[i], GPU, strlen(GPU)))
-			write_gpu(t, profile->comments[i] + strlen(GPU));
+	for (size_t i = 0; !ret && i < profile->n_comments; i++) {
+		const char *comment = profile->comments[i], *steps = step_begins__text(comment);
+
+		if (steps)
+			ret = write_steps(t, steps);
+		else if (!strncmp(comment, CALLS, strlen(CALLS)))
+			write_calls(t, comment + strlen(CALLS));
+		else if (!strncmp(comment, GPU, strlen(GPU)))
+			write_gpu(t, comment + strlen(GPU));
+	}
 	if (!ret && profile__comment(profile, "gpu"))
 		name_gpus(t);
 	return ret;

@@ -121,7 +121,8 @@ static int refusal(const struct answer *answer, struct so_error *err)
 	static const struct {
 		long status;
 		int code;
-	} codes[] = { { 400, -EINVAL }, { 403, -EPERM }, { 404, -ENOENT }, { 409, -EEXIST }, { 501, -ENOTSUP }, { 503, -ENOSPC } };
+	} codes[] = { { 400, -EINVAL }, { 403, -EPERM },   { 404, -ENOENT },
+		      { 409, -EEXIST }, { 501, -ENOTSUP }, { 503, -ENOSPC } };
 	json_t *root = answer->length ? json_loadb(answer->bytes, answer->length, 0, NULL) : NULL;
 	const char *text = json_string_value(json_object_get(root, "error"));
 	int code = -EIO;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/render/frame_text.h"
-#include "client/steps/step_begins.h"
+#include "profile/step_begins.h"
 #include "client/steps/steps_seen.h"
 #include "client/summary/own_line.h"
 #include "stakeout/array.h"

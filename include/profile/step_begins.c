@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "client/steps/step_begins.h"
+#include "profile/step_begins.h"
 
 #include <errno.h>
 #include <inttypes.h>

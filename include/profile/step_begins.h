@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When a thread's steps began, as a comment of the profile says it (.design/profile-format.md). */
-#ifndef STAKEOUT_CLIENT_STEP_BEGINS_H
-#define STAKEOUT_CLIENT_STEP_BEGINS_H
+#ifndef STAKEOUT_PROFILE_STEP_BEGINS_H
+#define STAKEOUT_PROFILE_STEP_BEGINS_H
 
 #include <stddef.h>
 #include <stdint.h>
