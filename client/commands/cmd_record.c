@@ -303,6 +303,14 @@ static void say_calls(const struct profile *profile)
 			      strtod(since, NULL) / 1e9);
 }
 
+/* Of very many steps the daemon has the latest part. */
+static void say_forgotten(const struct profile *profile)
+{
+	if (profile__comment(profile, "forgotten"))
+		message__note("the steps are too many to be in memory: this is the latest %.0f s of them",
+			      (double)profile->duration_ns / 1e9);
+}
+
 /* selected: not more than was asked for. */
 static void say_result(const struct recording *recording, bool selected)
 {
@@ -323,6 +331,8 @@ static void say_result(const struct recording *recording, bool selected)
 		render__summary(recording->profile, recording->stats, stderr, NULL);
 	if (selected && selection__note(recording->profile, &recording->options->render, note, sizeof(note)))
 		message__note("%s", note);
+	if (recording->options->schedule.in_steps)
+		say_forgotten(recording->profile);
 	if (recording->options->cuda)
 		say_calls(recording->profile);
 	message__note("wrote %s (%llu stack%s)", output__name(recording->output), (unsigned long long)stacks,
