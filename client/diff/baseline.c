@@ -254,6 +254,7 @@ static bool read_side_facts(const json_t *json, struct side *s)
 	    !number_of(json_object_get(json, "left_out"), &s->left_out))
 		return false;
 	s->processes = (size_t)processes;
+	s->runnable = -1;
 	s->n_runs = (unsigned)runs;
 	return true;
 }

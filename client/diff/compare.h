@@ -108,6 +108,8 @@ int compare__leading(const struct comparison *comparison, FILE *out);
 /* What the sides are, and how well the differences between them are known; lines without their ends. */
 void compare__side(const struct side *side, FILE *out);
 void compare__caveat(const struct comparison *comparison, FILE *out);
+/* Whether the machine had less time for one of them, and then that, as a line without its end. Of wall time alone. */
+bool compare__load(const struct comparison *comparison, FILE *out);
 
 /* compare_text.c: limit: rows of each table; all: rows without a difference, too. -ENOMEM. */
 int compare__print(const struct comparison *comparison, size_t limit, bool all, FILE *out);

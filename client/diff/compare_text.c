@@ -185,6 +185,8 @@ static int print(const struct printing *p)
 	fputs("\nnew:  ", p->out);
 	compare__side(c->now, p->out);
 	fputc('\n', p->out);
+	if (compare__load(c, p->out))
+		fputc('\n', p->out);
 	compare__caveat(c, p->out);
 	fputs(p->markdown ? "\n```\n" : "\n", p->out);
 	if (c->unit == COMPARE_SHARE && !(c->base->steps > 0 && c->now->steps > 0))

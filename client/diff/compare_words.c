@@ -9,6 +9,8 @@
 #include "client/render/frame_text.h"
 #include "client/render/render.h"
 
+#define WORTH_LOAD 0.05 /* of the time: as much more of waiting for a CPU is said */
+
 /* "function (file.py" + ":12" + ")" */
 static int append_line(const char *function, int64_t line, struct text *out)
 {
@@ -188,6 +190,8 @@ void compare__side(const struct side *side, FILE *out)
 		if (side->measure == SIDE_CPU && side->rate_hz > 0)
 			fprintf(out, " at %.0f Hz", side->rate_hz);
 	}
+	if (side->measure == SIDE_WALL && side->runnable > 0)
+		fprintf(out, ", %.0f %% of it waiting for a CPU", 100 * side->runnable / side->all.amount);
 	if (side->wall_ns > 0)
 		fprintf(out, ", in %.1f s", side->wall_ns / 1e9);
 	if (side->n_runs > 1)
@@ -198,6 +202,21 @@ void compare__side(const struct side *side, FILE *out)
 		fprintf(out, ", %zu processes", side->processes);
 	if (*side->program)
 		fprintf(out, ", %s", side->program);
+}
+
+bool compare__load(const struct comparison *c, FILE *out)
+{
+	double base = c->base->runnable / c->base->all.amount, now = c->now->runnable / c->now->all.amount;
+
+	if (c->base->measure != SIDE_WALL || base < 0 || now < 0 || fabs(now - base) < WORTH_LOAD)
+		return false;
+	fprintf(out,
+		"the machine was busier with other work in the %s: %.0f %% of the time threads waited for a CPU, %.0f "
+		"%% in "
+		"the %s; compare CPU time (record without --wall), or in turn (A B A B) when it is quiet",
+		now > base ? "new recording" : "base", 100 * fmax(now, base), 100 * fmin(now, base),
+		now > base ? "base" : "new one");
+	return true;
 }
 
 static void count_blocks(const struct side *side, enum compare_blocks blocks, FILE *out)

@@ -81,6 +81,7 @@ struct side {
 	double rate_hz;   /* of samples; 0: not known, or several */
 	double left_out;  /* the share of the largest row that a baseline had no room for; 0: it has all */
 	size_t processes; /* that have samples */
+	double runnable;  /* of all.amount, of SIDE_WALL: that threads waited for a CPU; negative: not known */
 };
 
 struct side_input {

@@ -242,6 +242,8 @@ static int add_sample(struct filling *f, size_t number)
 	ret = find_rows(f, sample, number);
 	if (ret)
 		return ret;
+	if (sample->state && !strcmp(sample->state, "runnable"))
+		f->side->runnable += amount;
 	/* A part of an observation is one at least: a short wait was seen once. */
 	part.observation = amount / ((double)share.samples > each ? (double)share.samples / each : 1);
 	time_blocks__divide(&f->blocks, sample, amount, add_part, &part);

@@ -129,7 +129,8 @@ static int collect(const struct profile *profile, const struct place *place, str
 						       .there = is_there(profile, sample, place),
 						       .waits = waits };
 	}
-	qsort(out->list, out->n, sizeof(*out->list), compare_moments);
+	if (out->n)
+		qsort(out->list, out->n, sizeof(*out->list), compare_moments);
 	return 0;
 }
 
