@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/render/frame_text.h"
+#include "stakeout/short_path.h"
 
 void merged__free(struct merged *m)
 {
@@ -79,6 +80,9 @@ static int add_line(const struct merging *g, const struct profile_line *line, st
 	    g->renamed->lines[number])
 		*out = *g->renamed->lines[number];
 	out->line = 0;
+	/* Two checkouts of one program lie in two directories. */
+	out->filename = short_path(out->filename);
+	out->mapping = short_path(out->mapping);
 	if (frame_text__is_unnamed(out) && *out->mapping)
 		out->function = "";
 	return 0;

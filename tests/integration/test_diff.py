@@ -228,9 +228,9 @@ def test_bad_input():
 
 
 def test_flame_graph():
-    """Both totals, the function that grew in red, all others grey; a renamed binary is one box."""
+    """Both totals, the function that grew in red, all others grey; a renamed binary is one box, and so is another directory."""
     base, new = base_and_new(90, {**made_shares(), "added": 0.2}, steps=True)
-    other = made("renamed.pb", make_program({**made_shares(), "added": 0.2}, STEP_S, module="train-2"), seed=91)
+    other = made("renamed.pb", make_program({**made_shares(), "added": 0.2}, STEP_S, module="train-2", file="/other/train.py"), seed=91)
     path = os.path.join(temporary_dir(), "change.html")
     for file in (new, other):
         diff(base, file, "-f", "html", "-o", path)
