@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a baseline is of, and whether that can be compared. */
+#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -41,16 +42,22 @@ static char *value_of(const char *path, const char *key)
 	return strdup("");
 }
 
-/* The NVIDIA driver's own words; those of the first GPU. */
+#define GPUS "/proc/driver/nvidia/gpus"
+
+/* The NVIDIA driver's own words; those of the GPU whose bus address is the first. */
 static char *gpu_name(void)
 {
-	glob_t found = { 0 };
-	char *name = glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) || !found.gl_pathc
-			     ? strdup("")
-			     : value_of(found.gl_pathv[0], "Model");
+	char first[NAME_MAX + 1] = "", path[sizeof(GPUS) + NAME_MAX + sizeof("//information")];
+	const struct dirent *entry;
+	DIR *dir = opendir(GPUS);
 
-	globfree(&found);
-	return name;
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && (!first[0] || strcmp(entry->d_name, first) < 0))
+			snprintf(first, sizeof(first), "%s", entry->d_name);
+	if (dir)
+		closedir(dir);
+	snprintf(path, sizeof(path), GPUS "/%s/information", first);
+	return first[0] ? value_of(path, "Model") : strdup("");
 }
 
 int baseline_facts__here(const char *command, struct baseline_facts *out)
