@@ -425,8 +425,15 @@ def start_container(runtime, cgroup):
     wait_until(lambda: "runs\n" in said() or process.poll() is not None, f"{argv} to run")
     if "runs\n" not in said():
         return None, said().strip()
-    with open(pid_path, encoding="ascii") as f:
-        return int(f.read()), None
+
+    def number():
+        if not os.path.exists(pid_path):
+            return None
+        with open(pid_path, encoding="ascii") as f:
+            return int(f.read() or 0)
+
+    # The runtime writes it when the program runs already.
+    return wait_until(number, f"{pid_path}"), None
 
 
 def start_in_any(cgroup):
