@@ -40,6 +40,8 @@ def snapshot(store):
     """The files as the kill left them, opened by SQLite as after any crash; what is in them."""
     copy = temporary_dir()
     for name in os.listdir(store):
+        if not os.path.isfile(os.path.join(store, name)):
+            continue
         assert "corrupt" not in name, name
         shutil.copy(os.path.join(store, name), copy)
     with contextlib.closing(sqlite3.connect(os.path.join(copy, "history.sqlite"))) as db:
