@@ -4,7 +4,7 @@ import http.client
 import os
 import re
 
-from harness import Daemon, temporary_dir
+from harness import Daemon, temporary_dir, wait_until
 
 TOKEN = "0123456789abcdef-test"
 
@@ -19,7 +19,7 @@ def token_file(mode=0o600):
 
 def tcp_daemon(*arguments, **options):
     daemon = Daemon("--listen", "127.0.0.1:0", "--token-file", token_file(), *arguments, **options)
-    daemon.port = int(re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()).group(1))
+    daemon.port = int(wait_until(lambda: re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()), "the door").group(1))
     return daemon
 
 

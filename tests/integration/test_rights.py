@@ -375,7 +375,8 @@ def test_denials_over_tcp_are_logged():
         f.write("0123456789abcdef-rights\n")
     os.chmod(token, 0o600)
     daemon = Daemon("--listen", "127.0.0.1:0", "--token-file", token)
-    port = int(re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()).group(1))
+    # The door opens after the socket.
+    port = int(wait_until(lambda: re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()), "the door").group(1))
     codes = []
     for headers in ({}, {"Authorization": "Bearer 0123456789abcdef-rights"}):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -311,7 +311,7 @@ def test_configuration_file():
     write(f"# a test\nlisten = 127.0.0.1:0\ntoken-file = {token_file()}\nsocket-mode = 0666\nsocket = /nonexistent/s\n")
     daemon = Daemon("--config", config)  # its --socket wins
     assert os.stat(daemon.socket).st_mode & 0o777 == 0o666
-    assert "listens on 127.0.0.1:" in daemon.log()
+    wait_until(lambda: "listens on 127.0.0.1:" in daemon.log(), "the door")
     write("no-cache = yes\n\nsocket-mode = 9\n")
     line, status = refused("--config", config)
     assert status == 2 and f"{config}:3: " in line, line

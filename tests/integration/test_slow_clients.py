@@ -121,7 +121,7 @@ def test_good_clients_are_answered_beside_200_bad_ones():
         f.write(TOKEN + "\n")
     os.chmod(token, 0o600)
     daemon = Daemon("--socket-mode", "0666", "--group", "", "--listen", "127.0.0.1:0", "--token-file", token)
-    port = int(re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()).group(1))
+    port = int(wait_until(lambda: re.search(r"listens on 127\.0\.0\.1:(\d+),", daemon.log()), "the door").group(1))
     target = start("split", 600)
     made = daemon.request("POST", "/v1/targets", {"pid": target.pid, "rate_hz": 199, "keep": True}, expect=201)
     paths = ["/v1/status", "/v1/targets", f"/v1/targets/{made['id']}", f"/v1/targets/{made['id']}/profile", "/metrics"]
