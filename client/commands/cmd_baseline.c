@@ -77,7 +77,10 @@ static int prepare(struct baselining *b, struct so_error *err)
 
 static int read_files(const struct baselining *b, struct side **out, struct so_error *err)
 {
-	return diff_sides__read(out, b->words.list + 2, b->words.n - 2, &b->selection, err);
+	_cleanup_(diff_files) struct diff_files *files = &(struct diff_files){ .n = 0 };
+	int ret = diff_files__read(b->words.list + 2, b->words.n - 2, &b->selection, files, err);
+
+	return ret ?: diff_files__side(files, &b->selection, out, err);
 }
 
 /* Saving. */

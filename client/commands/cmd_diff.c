@@ -23,6 +23,7 @@ struct differing {
 	struct diff_view view;
 	struct diff_selection selection;
 	struct diff_sides sides;
+	struct diff_files base_files, new_files;
 };
 
 static int check_files(const struct differing *d, struct so_error *err)
@@ -67,45 +68,31 @@ static int prepare(struct differing *d, struct so_error *err)
 	return ret ?: diff_view__prepare(&d->view, &d->selection, err);
 }
 
-/* The files of the new side; those of the base are the first of d->base. */
-struct files {
-	const char *const *now;
-	size_t n_base, n_now;
-};
-
-static struct files files_of(const struct differing *d)
+/* Those of the base are the first of d->base. */
+static int read_files(struct differing *d, struct so_error *err)
 {
 	const char *const *now = (const char *const *)d->now ?: d->base.list + 1;
+	int ret = diff_files__read(d->base.list, d->now ? d->base.n : 1, &d->selection, &d->base_files, err);
 
-	return (struct files){ now, d->now ? d->base.n : 1, d->now ? diff_sides__count(now) : 1 };
-}
-
-static int read_sides(const struct globals *globals, struct differing *d, struct so_error *err)
-{
-	struct files files = files_of(d);
-	int ret;
-
-	if (d->pid)
-		return diff_sides__of_past(globals, d->pid, d->base_range, d->new_range, &d->selection, &d->sides, err);
-	ret = diff_sides__read(&d->sides.base, d->base.list, files.n_base, &d->selection, err);
-	return ret ?: diff_sides__read(&d->sides.now, files.now, files.n_now, &d->selection, err);
+	ret = ret ?: diff_files__side(&d->base_files, &d->selection, &d->sides.base, err);
+	ret = ret ?: diff_files__read(now, d->now ? diff_sides__count(now) : 1, &d->selection, &d->new_files, err);
+	return ret ?: diff_files__side(&d->new_files, &d->selection, &d->sides.now, err);
 }
 
 static int run(const struct globals *globals, struct differing *d, struct so_error *err)
 {
 	_cleanup_(comparison) struct comparison *comparison = NULL;
-	int ret = read_sides(globals, d, err);
+	int ret = d->pid ? diff_sides__of_past(globals, d->pid, d->base_range, d->new_range, &d->selection, &d->sides,
+					       err)
+			 : read_files(d, err);
 
 	ret = ret ?: compare__new(d->sides.base, d->sides.now, d->view.unit, &comparison, err);
-	if (!ret && d->view.html) {
-		struct files files = files_of(d);
-
-		ret = gates__decide(&d->view.gates, comparison, err);
-		return ret
-			       ?: diff_page__write(d->base.list, files.n_base, files.now, files.n_now, &d->selection,
-						   comparison, d->view.output ?: "-", err);
-	}
-	return ret ?: diff_view__write(&d->view, comparison, err);
+	if (ret || !d->view.html)
+		return ret ?: diff_view__write(&d->view, comparison, err);
+	ret = gates__decide(&d->view.gates, comparison, err);
+	return ret
+		       ?: diff_page__write(&d->base_files, &d->new_files, &d->selection, comparison,
+					   d->view.output ?: "-", err);
 }
 
 static int parse(int argc, char **argv, struct differing *d)
@@ -152,6 +139,8 @@ int cmd_diff(const struct globals *globals, int argc, char **argv)
 		status = status == STATUS_DONE ? (int)diff_view__status(&d.view) : status;
 	}
 	diff_sides__clear(&d.sides);
+	diff_files__clear(&d.base_files);
+	diff_files__clear(&d.new_files);
 	diff_selection__clear(&d.selection);
 	return status;
 }

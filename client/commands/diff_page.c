@@ -3,22 +3,29 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/diff/merged.h"
 #include "client/session/output.h"
-#include "client/session/profile_file.h"
 
-static int render(const struct side_input *inputs, size_t n_base, size_t n_now, const struct diff_selection *selection,
-		  const struct comparison *comparison, const char *path, struct so_error *err)
+int diff_page__write(const struct diff_files *base, const struct diff_files *now,
+		     const struct diff_selection *selection, const struct comparison *comparison, const char *path,
+		     struct so_error *err)
 {
 	struct render_options options = { .functions = true,
 					  .python_only = selection->request.render.python_only,
 					  .gil = selection->request.render.gil,
 					  .only = selection->request.render.only };
+	_cleanup_free_ struct side_input *inputs = calloc(base->n + now->n, sizeof(*inputs));
 	_cleanup_(merged) struct merged *merged = NULL;
 	_cleanup_(output) struct output *output = NULL;
-	int ret = merged__new(inputs, n_base, n_now, &selection->request, comparison, &merged);
+	int ret = inputs ? 0 : -ENOMEM;
 
+	if (inputs) {
+		memcpy(inputs, base->inputs, base->n * sizeof(*inputs));
+		memcpy(inputs + base->n, now->inputs, now->n * sizeof(*inputs));
+		ret = merged__new(inputs, base->n, now->n, &selection->request, comparison, &merged);
+	}
 	if (ret)
 		return so_err(err, ret, "out of memory");
 	ret = output__open(path, &output, err);
@@ -27,25 +34,4 @@ static int render(const struct side_input *inputs, size_t n_base, size_t n_now, 
 	options.diff = &merged->diff;
 	ret = render__html(&merged->profile, &options, output__file(output), err);
 	return ret && ret != -EIO ? ret : output__commit(output, err);
-}
-
-int diff_page__write(const char *const *base, size_t n_base, const char *const *now, size_t n_now,
-		     const struct diff_selection *selection, const struct comparison *comparison, const char *path,
-		     struct so_error *err)
-{
-	size_t n = n_base + n_now;
-	_cleanup_free_ struct profile_file *files = calloc(n, sizeof(*files));
-	_cleanup_free_ struct side_input *inputs = calloc(n, sizeof(*inputs));
-	int ret = files && inputs ? 0 : so_err(err, -ENOMEM, "out of memory");
-
-	for (size_t i = 0; !ret && i < n; i++) {
-		const char *name = i < n_base ? base[i] : now[i - n_base];
-
-		ret = profile_file__read(name, NULL, &files[i], err);
-		inputs[i] = (struct side_input){ .profile = files[i].profile, .name = name };
-	}
-	ret = ret ?: render(inputs, n_base, n_now, selection, comparison, path, err);
-	for (size_t i = 0; files && i < n; i++)
-		profile_file__release(&files[i]);
-	return ret;
 }

@@ -6,8 +6,8 @@
 #include "client/commands/diff_sides.h"
 #include "client/diff/compare.h"
 
-/* The files of the comparison, read again. path: where to write. Errors in words. */
-int diff_page__write(const char *const *base, size_t n_base, const char *const *now, size_t n_now,
+/* base, now: the files that were compared. path: where to write. Errors in words. */
+int diff_page__write(const struct diff_files *base, const struct diff_files *now,
 		     const struct diff_selection *selection, const struct comparison *comparison, const char *path,
 		     struct so_error *err);
 

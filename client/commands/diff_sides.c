@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "client/session/past.h"
-#include "client/session/profile_file.h"
 #include "client/session/session.h"
 
 #define PAST_BLOCKS SIDE_BLOCKS /* of a range of the history */
@@ -43,29 +42,46 @@ size_t diff_sides__count(const char *const *paths)
 	return n;
 }
 
-int diff_sides__read(struct side **out, const char *const *paths, size_t n, const struct diff_selection *selection,
+void diff_files__clear(struct diff_files *files)
+{
+	for (size_t i = 0; files->files && i < files->n; i++)
+		profile_file__release(&files->files[i]);
+	free(files->files);
+	free(files->inputs);
+	*files = (struct diff_files){ .n = 0 };
+}
+
+int diff_files__read(const char *const *paths, size_t n, const struct diff_selection *selection, struct diff_files *out,
 		     struct so_error *err)
 {
-	_cleanup_free_ struct profile_file *files = calloc(n, sizeof(*files));
-	_cleanup_free_ struct side_input *inputs = calloc(n, sizeof(*inputs));
+	_cleanup_(diff_files) struct diff_files *files = &(struct diff_files){ .n = n };
 	struct so_error why = { .text = "" };
 	int ret = 0;
 
-	if (!files || !inputs)
+	files->files = calloc(n, sizeof(*files->files));
+	files->inputs = calloc(n, sizeof(*files->inputs));
+	if (!files->files || !files->inputs)
 		return so_err(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < n; i++) {
-		ret = profile_file__read(paths[i], NULL, &files[i], &why);
-		ret = ret ?: selection__check(files[i].profile, &selection->request.render, &why);
+		ret = profile_file__read(paths[i], NULL, &files->files[i], &why);
+		ret = ret ?: selection__check(files->files[i].profile, &selection->request.render, &why);
 		/* The reader names the file where it cannot be opened. */
 		if (ret)
 			so_err(err, ret, "%s%s%.400s", strstr(why.text, paths[i]) ? "" : paths[i],
 			       strstr(why.text, paths[i]) ? "" : ": ", why.text);
-		inputs[i] = (struct side_input){ files[i].profile, paths[i], (unsigned)i };
+		files->inputs[i] = (struct side_input){ files->files[i].profile, paths[i], (unsigned)i };
 	}
-	ret = ret ?: side__new(inputs, n, &selection->request, out, err);
-	for (size_t i = 0; i < n; i++)
-		profile_file__release(&files[i]);
-	return ret;
+	if (ret)
+		return ret;
+	*out = *files;
+	*files = (struct diff_files){ .n = 0 };
+	return 0;
+}
+
+int diff_files__side(const struct diff_files *files, const struct diff_selection *selection, struct side **out,
+		     struct so_error *err)
+{
+	return side__new(files->inputs, files->n, &selection->request, out, err);
 }
 
 /* The past. */

@@ -6,6 +6,7 @@
 #include "client/commands/commands.h"
 #include "client/diff/side.h"
 #include "client/render/selection.h"
+#include "client/session/profile_file.h"
 #include "stakeout/options.h"
 
 /* Which samples and rows: the options of summary. */
@@ -43,8 +44,21 @@ struct diff_sides {
 void diff_sides__clear(struct diff_sides *sides);
 /* So many there are up to NULL. */
 size_t diff_sides__count(const char *const *paths);
-/* One side of n files, each a run. Errors in words, with the file's name. */
-int diff_sides__read(struct side **out, const char *const *paths, size_t n, const struct diff_selection *selection,
+
+/* The profiles of one side, each a run. All zero is an empty one. */
+struct diff_files {
+	struct profile_file *files;
+	struct side_input *inputs; /* for side__new(); names are borrowed */
+	size_t n;
+};
+
+void diff_files__clear(struct diff_files *files);
+CLEANUP_DEFINE(struct diff_files *, diff_files, diff_files__clear)
+/* Errors in words, with the file's name. */
+int diff_files__read(const char *const *paths, size_t n, const struct diff_selection *selection, struct diff_files *out,
+		     struct so_error *err);
+/* The side that they are. */
+int diff_files__side(const struct diff_files *files, const struct diff_selection *selection, struct side **out,
 		     struct so_error *err);
 /* Both of the history of one process. base, now: "FROM..TO", each as --since has it. */
 int diff_sides__of_past(const struct globals *globals, pid_t pid, const char *base, const char *now,

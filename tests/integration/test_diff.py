@@ -244,6 +244,9 @@ def test_flame_graph():
         assert changes["added"] == changes["native_added"] == 1 and 0.05 < changes["main"] < 0.2, changes
         assert sum(change != 0 for change in changes.values()) <= 5, changes
         assert not browser.problems and not browser.requests, (browser.problems, browser.requests)
+    with open(base, "rb") as f:
+        piped = run([STAKEOUT, "diff", "-", new, "-f", "html", "-o", path], stdin=f)
+    assert piped.returncode == 0, piped.stderr
     refused = run([STAKEOUT, "diff", "-p", "1", "--base", "2h..1h", "--new", "1h..now", "-f", "html"])
     assert refused.returncode == 2 and "of files" in one_clear_line(refused.stderr)
 
