@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 		status = commands[i].run(&globals, argc - at, argv + at);
 		curl_global_cleanup();
 		/* Help and tables go through stdio: a full disk is found here. A reader that left needs no words. */
-		if ((status == STATUS_DONE || status == STATUS_GATE) && fflush(stdout)) {
+		if ((status == STATUS_DONE || status == STATUS_FAIL_RULE) && fflush(stdout)) {
 			message__error("cannot write to standard output");
 			return STATUS_FAILED;
 		}

@@ -178,10 +178,10 @@ static void note_versions(const struct baselining *b, const struct baseline *bas
 		message__note("the baseline was saved under Linux %s, this is %s", f->kernel, b->here.kernel);
 }
 
-/* Without gates of the user's own, what is slower fails. */
+/* Without rules of the user's own, what is slower fails. */
 static bool fails(const struct baselining *b, const struct comparison *c)
 {
-	return b->view.gates.n ? gates__hit(&b->view.gates) : c->verdict == VERDICT_SLOWER;
+	return b->view.fail_rules.n ? fail_rules__hit(&b->view.fail_rules) : c->verdict == VERDICT_SLOWER;
 }
 
 static int check(struct baselining *b, bool *failed, struct so_error *err)
@@ -292,7 +292,7 @@ static int run(struct baselining *b)
 		  : !strcmp(verb(b), "check") ? check(b, &failed, &err)
 					      : list(b, &err);
 
-	return ret || !failed ? running__end(ret, &err) : STATUS_GATE;
+	return ret || !failed ? running__end(ret, &err) : STATUS_FAIL_RULE;
 }
 
 int cmd_baseline(const struct globals *globals, int argc, char **argv)

@@ -89,7 +89,7 @@ static int run(const struct globals *globals, struct differing *d, struct so_err
 	ret = ret ?: compare__new(d->sides.base, d->sides.now, d->view.unit, &comparison, err);
 	if (ret || !d->view.html)
 		return ret ?: diff_view__write(&d->view, comparison, err);
-	ret = gates__decide(&d->view.gates, comparison, err);
+	ret = fail_rules__decide(&d->view.fail_rules, comparison, err);
 	return ret
 		       ?: diff_page__write(&d->base_files, &d->new_files, &d->selection, comparison,
 					   d->view.output ?: "-", err);

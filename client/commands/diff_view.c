@@ -15,13 +15,13 @@ int diff_view__prepare(struct diff_view *v, const struct diff_selection *selecti
 	    strcmp(v->format, "json"))
 		return so_err(err, -EINVAL, "-f is text, markdown or json (of diff also html), not '%.60s'", v->format);
 	v->as_json |= v->format && !strcmp(v->format, "json");
-	return gates__parse(&v->gate_words, selection->rules, selection->phases, &v->gates, err);
+	return fail_rules__parse(&v->fail_words, selection->rules, selection->phases, &v->fail_rules, err);
 }
 
 static int print_json(const struct diff_view *v, const struct comparison *comparison, FILE *out)
 {
 	json_t *json = compare__json(comparison);
-	int ret = json ? json_object_set_new(json, "gates", gates__json(&v->gates)) : -1;
+	int ret = json ? json_object_set_new(json, "fail_on", fail_rules__json(&v->fail_rules)) : -1;
 
 	ret = ret ?: json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
 	json_decref(json);
@@ -34,7 +34,7 @@ int diff_view__write(struct diff_view *v, const struct comparison *comparison, s
 	_cleanup_(output) struct output *output = NULL;
 	bool markdown = v->format && !strcmp(v->format, "markdown");
 	size_t limit = v->verbose ? SIZE_MAX : v->top;
-	int ret = gates__decide(&v->gates, comparison, err);
+	int ret = fail_rules__decide(&v->fail_rules, comparison, err);
 	FILE *out;
 
 	ret = ret ?: output__open(v->output ?: "-", &output, err);
@@ -48,11 +48,11 @@ int diff_view__write(struct diff_view *v, const struct comparison *comparison, s
 	else
 		ret = compare__print(comparison, limit, v->verbose, out);
 	if (!v->as_json)
-		gates__print(&v->gates, markdown, out);
+		fail_rules__print(&v->fail_rules, markdown, out);
 	return ret ? so_err(err, ret, "out of memory") : output__commit(output, err);
 }
 
 enum exit_status diff_view__status(const struct diff_view *v)
 {
-	return gates__hit(&v->gates) ? STATUS_GATE : STATUS_DONE;
+	return fail_rules__hit(&v->fail_rules) ? STATUS_FAIL_RULE : STATUS_DONE;
 }

@@ -4,7 +4,7 @@
 #define STAKEOUT_CLIENT_DIFF_VIEW_H
 
 #include "client/commands/diff_sides.h"
-#include "client/diff/gates.h"
+#include "client/diff/fail_rules.h"
 #include "client/session/message.h"
 
 struct diff_view {
@@ -12,9 +12,9 @@ struct diff_view {
 	bool as_json, verbose;
 	bool html; /* the command writes the page itself */
 	unsigned top;
-	struct option_texts gate_words;
-	struct gates gates;     /* of the words */
-	enum compare_unit unit; /* of `per`; COMPARE_UNITS: not given */
+	struct option_texts fail_words;
+	struct fail_rules fail_rules; /* of the words */
+	enum compare_unit unit;       /* of `per`; COMPARE_UNITS: not given */
 };
 
 #define DIFF_VIEW_DEFAULTS .top = 10
@@ -32,8 +32,8 @@ struct diff_view {
 		{ OPTION_TEXTS,                                                                                 \
 		  0,                                                                                            \
 		  "fail-on",                                                                                    \
-		  "GATE",                                                                                       \
-		  &(v).gate_words,                                                                              \
+		  "RULE",                                                                                       \
+		  &(v).fail_words,                                                                              \
 		  "exit with status 3 where this is so with significance:\n"                                    \
 		  "'total > 3 %', 'category:logging > 1 %' (of what it was),\n"                                 \
 		  "'function:step > 2 pp' (points of its share); may be repeated" },                            \
@@ -46,9 +46,9 @@ struct diff_view {
 
 /* -EINVAL, in words: wrong usage. The selection is prepared. */
 int diff_view__prepare(struct diff_view *view, const struct diff_selection *selection, struct so_error *err);
-/* Decides the gates and writes. Errors in words. */
+/* Decides the rules of --fail-on and writes. Errors in words. */
 int diff_view__write(struct diff_view *view, const struct comparison *comparison, struct so_error *err);
-/* STATUS_GATE or STATUS_DONE, of one that was written. */
+/* STATUS_FAIL_RULE or STATUS_DONE, of one that was written. */
 enum exit_status diff_view__status(const struct diff_view *view);
 
 #endif

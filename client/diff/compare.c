@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/diff/compare_estimate.h"
 #include "client/diff/match.h"
 
 #define EXAMPLE_SHARE 0.05
 #define WHOLE         0.995 /* of all */
-#define FEW_SAMPLES   20    /* of a row on one side */
 #define LEAST_RUNS    3     /* of a side, for a variance from run to run */
 
 static const struct {
@@ -95,153 +95,6 @@ static void choose_blocks(struct comparison *c)
 	}
 }
 
-/* Estimates. */
-
-/* A figure of a side that is estimated: its cells, and what they are divided by. */
-struct figure {
-	const struct side *side;
-	const double *cells;        /* by block; NULL: it has none of it */
-	const struct side_row *row; /* of counts; NULL: the figure is not made of samples */
-	enum compare_unit unit;
-};
-
-static double divisor(const struct figure *f, size_t block)
-{
-	const struct side_block *b = &f->side->blocks[block];
-
-	switch (f->unit) {
-	case COMPARE_STEP:
-		return b->steps;
-	case COMPARE_SECOND:
-		return b->wall_ns;
-	case COMPARE_SHARE:
-		return b->amount;
-	default:
-		/* Its part of the run: as long as it is, so that the parts of a run add up to 1. */
-		return b->wall_ns / f->side->wall_ns * f->side->n_runs;
-	}
-}
-
-/* Each sample as a block of its own: .design/comparison.md. */
-static struct estimate of_counts(const struct figure *f, double x, double w)
-{
-	struct estimate e = { .value = x / w, .freedom = INFINITY };
-
-	if (f->row && f->unit == COMPARE_SHARE)
-		e.variance = (f->row->squares * (1 - e.value) * (1 - e.value) +
-			      (f->side->all.squares - f->row->squares) * e.value * e.value) /
-			     (w * w);
-	else if (f->row)
-		e.variance = f->row->squares / (w * w);
-	return e;
-}
-
-static int sum_blocks(const struct figure *f, bool by_run, struct estimate *out)
-{
-	size_t n = by_run ? f->side->n_runs : f->side->n_blocks;
-	_cleanup_free_ double *sums = calloc(2 * n, sizeof(*sums));
-	double x = 0, w = 0;
-
-	if (!sums)
-		return -ENOMEM;
-	for (size_t i = 0; i < f->side->n_blocks; i++) {
-		size_t at = by_run ? f->side->blocks[i].run : i;
-
-		sums[at] += f->cells[i];
-		/* A run is one run, however long it took. */
-		sums[n + at] = f->unit == COMPARE_RUN && by_run ? 1 : sums[n + at] + divisor(f, i);
-		x += f->cells[i];
-	}
-	for (size_t i = 0; i < n; i++)
-		w += sums[n + i];
-	*out = n > 1 ? estimate__of_blocks(sums, sums + n, n, !by_run) : of_counts(f, x, w);
-	/* Equal blocks of few samples are chance. */
-	if (!(out->variance > 0))
-		*out = of_counts(f, x, w);
-	return 0;
-}
-
-static int estimate(const struct figure *f, enum compare_blocks blocks, struct estimate *out)
-{
-	double x = 0, w = 0;
-
-	if (!f->cells) {
-		*out = (struct estimate){ .freedom = INFINITY };
-		return 0;
-	}
-	for (size_t i = 0; i < f->side->n_blocks; i++) {
-		x += f->cells[i];
-		w += divisor(f, i);
-	}
-	if (blocks == COMPARE_RUNS || (blocks != COMPARE_COUNTS && f->side->in_time))
-		return sum_blocks(f, blocks == COMPARE_RUNS, out);
-	*out = of_counts(f, x, w);
-	return 0;
-}
-
-/* The one run varies as those of the other side do, in proportion; no less than its own blocks say. */
-static void borrow(struct estimate *e, const struct side *side, const struct estimate *from, const struct side *other)
-{
-	double run = from->value > 0 ? from->variance / (from->value * from->value) * other->n_runs : 0;
-	double borrowed = run * e->value * e->value / side->n_runs;
-
-	if (borrowed > e->variance) {
-		e->variance = borrowed;
-		e->freedom = from->freedom;
-	}
-}
-
-static double divisor_of_all(const struct figure *f)
-{
-	double w = 0;
-
-	for (size_t i = 0; i < f->side->n_blocks; i++)
-		w += divisor(f, i);
-	return w;
-}
-
-/*
- * Few samples, or none, say little of their variance: it is no less than what the number of samples would have that
- * both sides together let expect. Else what 999 Hz see 20 times, and 99 Hz by chance never, would be new.
- */
-static void raise_of_few(const struct figure figures[2], struct estimate *estimates[2])
-{
-	double exposure[2]; /* the divisor in samples: each side counts by what it could have seen */
-	double together;
-
-	for (size_t i = 0; i < 2; i++)
-		exposure[i] =
-			divisor_of_all(&figures[i]) * figures[i].side->all.observations / figures[i].side->all.amount;
-	together =
-		(estimates[0]->value * exposure[0] + estimates[1]->value * exposure[1]) / (exposure[0] + exposure[1]);
-	for (size_t i = 0; i < 2; i++) {
-		double expected = together / exposure[i];
-
-		if ((figures[i].row ? figures[i].row->observations : 0) < FEW_SAMPLES &&
-		    expected > estimates[i]->variance)
-			estimates[i]->variance = expected;
-	}
-}
-
-static int estimate_both(const struct comparison *c, const struct figure figures[2], struct compared *row)
-{
-	struct estimate *estimates[2] = { &row->base, &row->now };
-	int ret = estimate(&figures[0], c->blocks[0], &row->base);
-
-	ret = ret ?: estimate(&figures[1], c->blocks[1], &row->now);
-	if (ret)
-		return ret;
-	/* Not of figures that are no samples. */
-	if ((figures[0].row || !figures[0].cells) && (figures[1].row || !figures[1].cells))
-		raise_of_few(figures, estimates);
-	if (c->blocks[0] == COMPARE_BORROWED)
-		borrow(&row->base, c->base, &row->now, c->now);
-	if (c->blocks[1] == COMPARE_BORROWED)
-		borrow(&row->now, c->now, &row->base, c->base);
-	row->change = change__between(&row->base, &row->now);
-	return 0;
-}
-
 /* Rows. */
 
 static int compare_row(const struct comparison *c, uint32_t base, uint32_t now, struct compared *out)
@@ -270,8 +123,11 @@ static int compare_row(const struct comparison *c, uint32_t base, uint32_t now, 
 		out->share_now = n->amount / c->now->all.amount;
 		out->observations += n->observations;
 	}
-	ret = estimate_both(c, figures, out);
-	/* What a baseline had no room for is not new; what takes all of the time on both sides has nothing to change. */
+	ret = compare_estimate__both(c, figures, out);
+	/*
+	 * A row that a baseline had to leave out is not new. One that has all of the time on both sides varies in
+	 * neither, and cannot differ.
+	 */
 	out->tested = out->observations >= COMPARE_LEAST_SAMPLES && (b || out->share_now > 2 * c->base->left_out) &&
 		      (out->base.variance > 0 || out->now.variance > 0 || out->base.value != out->now.value);
 	return ret;
@@ -410,7 +266,7 @@ static int compare_whole(const struct comparison *c, double *base, double *now, 
 	*out = (struct compared){ .text = "total", .in_base = true, .in_now = true, .q = 1 };
 	if (!base || !now)
 		return -ENOMEM;
-	ret = estimate_both(c, figures, out);
+	ret = compare_estimate__both(c, figures, out);
 	out->change.smallest = change__smallest(&out->base, &out->now, COMPARE_VERDICT_ALPHA);
 	out->tested = of_samples || (varies(c, 0) && varies(c, 1));
 	out->significant = out->tested && out->change.p <= COMPARE_VERDICT_ALPHA;

@@ -21,7 +21,7 @@
 #define SIDE_LEAST    5   /* each so long at least, and so many, or the profile is one block */
 #define SIDE_MAX_RUNS 100 /* files of one side */
 
-/* kind, its name in gates and JSON, the title of its table */
+/* kind, its name in --fail-on and JSON, the title of its table */
 #define ROW_KIND_LIST(X)                                                                  \
 	X(CATEGORY, "category", "Categories")                                             \
 	X(PHASE, "phase", "Phases")                                                       \

@@ -8,7 +8,7 @@ enum exit_status {
 	STATUS_DONE,
 	STATUS_FAILED,
 	STATUS_USAGE,
-	STATUS_GATE, /* a --fail-on is hit */
+	STATUS_FAIL_RULE, /* a --fail-on is hit */
 };
 
 /* "stakeout: …"; an empty text prints nothing (a closed pipe needs no words). */

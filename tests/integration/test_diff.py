@@ -81,9 +81,9 @@ def test_a_function_that_grew():
     assert answer["verdict"] == "different" and target["significant"], target
     assert target["low_percent"] < 200 < target["high_percent"], target
     assert "target (train.py:" in answer["leading"], answer["leading"]
-    gates = ["--per", "cpu", "--fail-on", "function:native_target > 50 %"]
-    assert "HIT" in diff(*pair, *gates, expect=3)
-    assert compare(*pair, *gates, expect=3)["gates"][0]["hit"] is True
+    rules = ["--per", "cpu", "--fail-on", "function:native_target > 50 %"]
+    assert "HIT" in diff(*pair, *rules, expect=3)
+    assert compare(*pair, *rules, expect=3)["fail_on"][0]["hit"] is True
     assert "not hit" in diff(*pair, "--per", "cpu", "--fail-on", "function:native_target > 900 %")
     assert "not hit, neither side has it" in diff(*pair, "--per", "cpu", "--fail-on", "function:other > 1 %")
     text = diff(*pair, "--per", "cpu", "-f", "markdown")
@@ -356,8 +356,8 @@ def test_the_history():
     assert 8 <= answer["base"]["blocks"] <= 12 and 8 <= answer["base"]["duration_s"] <= 13, answer["base"]
     assert re.search(r"most of all \S*log\S* \(py_diff_loop", answer["leading"]), answer["leading"]
     assert row(answer, "logging", "category")["presence"] in ("new", "both")
-    gate = ["--per", "second", "--fail-on", "category:logging > 5 pp"]
-    daemon.client("diff", *process, "--base", "26s..16s", "--new", "12s..2s", *gate, expect=3)
+    rule = ["--per", "second", "--fail-on", "category:logging > 5 pp"]
+    daemon.client("diff", *process, "--base", "26s..16s", "--new", "12s..2s", *rule, expect=3)
     early = daemon.client("diff", *process, "--base", "3h..2h", "--new", "12s..2s", expect=1)
     assert "--base: there is no history" in one_clear_line(early.stderr), early
 

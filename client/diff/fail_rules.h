@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The words of --fail-on: 'total > 3 %', 'category:logging > 1 %'. A significant change above the limit is a hit. */
-#ifndef STAKEOUT_CLIENT_DIFF_GATES_H
-#define STAKEOUT_CLIENT_DIFF_GATES_H
+#ifndef STAKEOUT_CLIENT_DIFF_FAIL_RULES_H
+#define STAKEOUT_CLIENT_DIFF_FAIL_RULES_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "client/diff/compare.h"
 #include "stakeout/options.h"
 
-struct gate {
+struct fail_rule {
 	const char *words; /* as it was given */
 	bool total;
 	enum row_kind kind;
@@ -21,8 +21,8 @@ struct gate {
 	bool hit;
 };
 
-struct gates {
-	struct gate list[OPTION_TEXTS_MAX];
+struct fail_rules {
+	struct fail_rule list[OPTION_TEXTS_MAX];
 	size_t n;
 };
 
@@ -31,16 +31,16 @@ struct gates {
  * LIMIT a number with % (of what it was) or pp (points of the share). rules, phases: what categories and phases there
  * can be. -EINVAL, in words.
  */
-int gates__parse(const struct option_texts *words, const struct category_rules *rules, const struct phases *phases,
-		 struct gates *out, struct so_error *err);
+int fail_rules__parse(const struct option_texts *words, const struct category_rules *rules, const struct phases *phases,
+		      struct fail_rules *out, struct so_error *err);
 /*
- * A gate is tested at STATISTICS_ALPHA by itself, divided by their number. The rows stay the comparison's. -EINVAL, in
+ * A rule is tested at STATISTICS_ALPHA by itself, divided by their number. The rows stay the comparison's. -EINVAL, in
  * words: one cannot be decided by these data, and would never fail.
  */
-int gates__decide(struct gates *gates, const struct comparison *comparison, struct so_error *err);
-bool gates__hit(const struct gates *gates);
-void gates__print(const struct gates *gates, bool markdown, FILE *out);
+int fail_rules__decide(struct fail_rules *rules, const struct comparison *comparison, struct so_error *err);
+bool fail_rules__hit(const struct fail_rules *rules);
+void fail_rules__print(const struct fail_rules *rules, bool markdown, FILE *out);
 /* New reference; NULL: no memory. */
-json_t *gates__json(const struct gates *gates);
+json_t *fail_rules__json(const struct fail_rules *rules);
 
 #endif
