@@ -9,6 +9,7 @@
 #include "client/steps/steps_internal.h"
 #include "client/summary/summary_parts.h"
 #include "cuda/cuda_text.h"
+#include "stakeout/array.h"
 
 #define Z_95 1.96
 #define BAR  40
@@ -23,17 +24,7 @@ static int compare(const void *a, const void *b)
 /* Steps that begin before then. */
 static size_t count_before(const struct steps *s, int64_t when)
 {
-	size_t low = 0, high = s->n + 1;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->begins[middle] < when)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_BEFORE(i, s->n + 1, s->begins[i] < when);
 }
 
 /* Of those whose steps were all seen. */

@@ -56,6 +56,9 @@ static void look_for_steps(struct engine *e, uint64_t drained_ns)
 {
 	struct target *t;
 
+	if (drained_ns == e->steps_ns)
+		return;
+	e->steps_ns = drained_ns;
 	TARGETS_EACH(t, &e->targets)
 	{
 		bool done = t->slow.ends && t->info.slow_step_ns;

@@ -66,7 +66,7 @@ struct attach_options {
 	unsigned skip_steps, steps;
 	double until_slow; /* it ends itself after a step of so many times the 95th percentile; 0: it does not */
 	/*
-	 * Slow steps are reported by engine__pulse(): of so many times the 95th percentile, or longer than that. 0:
+	 * Slow steps are reported by engine__activity(): of so many times the 95th percentile, or longer than that. 0:
 	 * not.
 	 */
 	double slow_factor;
@@ -102,10 +102,11 @@ int engine__list(struct engine *engine, struct target_info **out, size_t *n);
 int engine__profile(struct engine *engine, uint32_t id, struct caller caller, double last_s, uint8_t **out,
 		    size_t *length, struct so_error *err);
 /* What a target does, for whoever looks at it once a second (incidents/). */
-struct engine_pulse {
+struct engine_activity {
 	uint64_t now_ns;                 /* CLOCK_MONOTONIC */
 	uint64_t running_ns;             /* CPU time of all its processes since it was attached, by samples */
 	double gpu_percent;              /* mean of the GPUs that it uses since since_ns; negative: not known */
+	uint64_t slow_begin_ns;          /* when that step began */
 	uint64_t slow_step_ns, usual_ns; /* the slowest since the last engine__forgive_slow(); 0: none was slow */
 	bool slow_under_way;             /* that step has not ended */
 	bool ended;                      /* the target has */
@@ -113,7 +114,7 @@ struct engine_pulse {
 	char comm[17];
 };
 /* since_ns: of the GPUs' figures; 0: none is wanted. -ENOENT: no such target. */
-int engine__pulse(struct engine *engine, uint32_t id, uint64_t since_ns, struct engine_pulse *out);
+int engine__activity(struct engine *engine, uint32_t id, uint64_t since_ns, struct engine_activity *out);
 /* The slow step has been dealt with: the next one counts. */
 void engine__forgive_slow(struct engine *engine, uint32_t id);
 

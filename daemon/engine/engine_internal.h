@@ -22,6 +22,7 @@ struct engine {
 	bool loop_runs, scanner_runs, looks_run, stopping;
 	int wake_fd; /* eventfd: the loop has to look at its timers again */
 	uint64_t started_ns, last_cpu_check_ns;
+	uint64_t steps_ns;       /* of the last drain whose steps were looked at */
 	int drain_error;         /* of the last drain by the loop */
 	_Atomic uint64_t rounds; /* of the loop, those with a drain_error excepted; for engine__collects() */
 

@@ -111,17 +111,18 @@ int incident_rules__parse(const char *text, struct incident_rule rules[INCIDENT_
 	return 0;
 }
 
-static bool step_is_slow(const struct engine_pulse *pulse, char *why)
+static bool step_is_slow(const struct engine_activity *activity, char *why)
 {
 	int n;
 
-	if (!pulse->slow_step_ns)
+	if (!activity->slow_step_ns)
 		return false;
 	n = snprintf(why, INCIDENT_WHY_TEXT, "a step %s %.1f ms",
-		     pulse->slow_under_way ? "has been under way for" : "took", (double)pulse->slow_step_ns / 1e6);
-	if (pulse->usual_ns)
+		     activity->slow_under_way ? "has been under way for" : "took",
+		     (double)activity->slow_step_ns / 1e6);
+	if (activity->usual_ns)
 		snprintf(why + n, INCIDENT_WHY_TEXT - (size_t)n, ", where 95 in 100 took no more than %.1f ms",
-			 (double)pulse->usual_ns / 1e6);
+			 (double)activity->usual_ns / 1e6);
 	return true;
 }
 
@@ -141,25 +142,25 @@ static bool share_is_low(const struct incident_rule *rule, uint64_t from_ns, uin
 	return true;
 }
 
-bool incident_rule__is_met(const struct incident_rule *rule, const struct engine_pulse *pulse,
+bool incident_rule__is_met(const struct incident_rule *rule, const struct engine_activity *activity,
 			   struct incident_memory *m, char *why)
 {
 	uint64_t from_ns = m->looked_ns;
-	double percent = pulse->gpu_percent;
+	double percent = activity->gpu_percent;
 	bool met;
 
 	if (rule->kind == INCIDENT_STEP)
-		return step_is_slow(pulse, why);
-	if (rule->kind == INCIDENT_CPU && from_ns && pulse->now_ns > from_ns)
-		percent = 100.0 * (double)(pulse->running_ns - m->running_ns) / (double)(pulse->now_ns - from_ns);
-	m->looked_ns = pulse->now_ns;
-	m->running_ns = pulse->running_ns;
-	if (!from_ns || pulse->now_ns <= from_ns || percent < 0)
+		return step_is_slow(activity, why);
+	if (rule->kind == INCIDENT_CPU && from_ns && activity->now_ns > from_ns)
+		percent = 100.0 * (double)(activity->running_ns - m->running_ns) / (double)(activity->now_ns - from_ns);
+	m->looked_ns = activity->now_ns;
+	m->running_ns = activity->running_ns;
+	if (!from_ns || activity->now_ns <= from_ns || percent < 0)
 		return false;
-	met = share_is_low(rule, from_ns, pulse->now_ns, percent, m);
+	met = share_is_low(rule, from_ns, activity->now_ns, percent, m);
 	if (met)
 		snprintf(why, INCIDENT_WHY_TEXT, "it used less than %g %% of %s for %.0f s", rule->percent,
 			 rule->kind == INCIDENT_CPU ? "a CPU" : "its GPUs",
-			 (double)(pulse->now_ns - m->low_since_ns) / 1e9);
+			 (double)(activity->now_ns - m->low_since_ns) / 1e9);
 	return met;
 }

@@ -45,7 +45,7 @@ struct incident_memory {
  * Whether the rule is met. why: of INCIDENT_WHY_TEXT bytes, "no more than 3 % of a CPU for 10 s". Of a step that is
  * under way it is, too.
  */
-bool incident_rule__is_met(const struct incident_rule *rule, const struct engine_pulse *pulse,
+bool incident_rule__is_met(const struct incident_rule *rule, const struct engine_activity *activity,
 			   struct incident_memory *memory, char *why);
 
 #endif

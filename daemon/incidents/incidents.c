@@ -17,7 +17,7 @@
 #define PATIENCE_NS (30 * SECOND_NS)
 /* How fresh the GPUs' figures are that a look goes by: NVML is asked twice a second at most. */
 #define GPU_SINCE_NS (2 * SECOND_NS)
-#define AFTER_S      1 /* of a whole step's end: what came next */
+#define TRIES        5 /* to write one: the daemon may be busy with other profiles, or the disk full */
 
 struct watch {
 	uint32_t target;
@@ -27,6 +27,9 @@ struct watch {
 	uint64_t next_ns;  /* not before; 0: at any time */
 	uint64_t slow_ns;  /* when a slow step was first seen; 0: none is waited for */
 	unsigned left_out; /* since the last one that was kept */
+	/* One that could not be written yet, and how often that was tried; 0: there is none. */
+	struct incident pending;
+	unsigned tries;
 };
 
 struct incidents {
@@ -41,12 +44,13 @@ struct incidents {
 	bool runs;
 };
 
-static void fill(const struct engine_pulse *pulse, uid_t uid, double last_s, const char *why, struct incident *out)
+static void fill(const struct engine_activity *activity, uid_t uid, double last_s, const char *why,
+		 struct incident *out)
 {
 	*out = (struct incident){
-		.time_ns = (int64_t)clock__read_ns(CLOCK_REALTIME), .pid = pulse->pid, .uid = uid, .last_s = last_s
+		.time_ns = (int64_t)clock__read_ns(CLOCK_REALTIME), .pid = activity->pid, .uid = uid, .last_s = last_s
 	};
-	memcpy(out->comm, pulse->comm, sizeof(out->comm));
+	memcpy(out->comm, activity->comm, sizeof(out->comm));
 	snprintf(out->why, sizeof(out->why), "%s", why);
 }
 
@@ -70,32 +74,40 @@ static int keep(struct incidents *all, uint32_t target, struct caller caller, st
 	return ret;
 }
 
-static void keep_and_log(struct incidents *all, struct watch *w, struct incident *incident)
+/* Tried again at the next looks, where what led to it is a second older each time. */
+static void keep_pending(struct incidents *all, struct watch *w, uint64_t now_ns)
 {
+	struct incident *incident = &w->pending;
 	struct so_error err = { .text = "" };
 
 	incident->left_out = w->left_out;
-	if (keep(all, w->target, w->caller, incident, &err)) {
+	if (!keep(all, w->target, w->caller, incident, &err)) {
+		log__info("incident %u, process %d (%s): %s", incident->id, incident->pid, incident->comm,
+			  incident->why);
+		w->left_out = 0;
+		w->tries = 0;
+		w->next_ns = now_ns + (uint64_t)(w->options.pause_s * 1e9);
+	} else if (++w->tries > TRIES) {
 		log__error("an incident of process %d is not kept (%s): %s", incident->pid, incident->why, err.text);
-		return;
+		w->tries = 0;
+	} else {
+		incident->last_s += 1;
 	}
-	w->left_out = 0;
-	log__info("incident %u, process %d (%s): %s", incident->id, incident->pid, incident->comm, incident->why);
 }
 
-/* A slow step that is under way is waited for, up to a bound; what it was is in `pulse` once it has ended. */
-static bool waits_for_end(struct watch *w, const struct engine_pulse *pulse)
+/* A slow step that is under way is waited for, up to a bound; what it was is in `activity` once it has ended. */
+static bool waits_for_end(struct watch *w, const struct engine_activity *activity)
 {
-	if (!pulse->slow_step_ns)
+	if (!activity->slow_step_ns || activity->ended)
 		return false;
 	if (!w->slow_ns)
-		w->slow_ns = pulse->now_ns;
+		w->slow_ns = activity->now_ns;
 	/* One second more, so that it is seen what came after. */
-	return pulse->now_ns - w->slow_ns < (pulse->slow_under_way ? PATIENCE_NS : SECOND_NS / 2);
+	return activity->now_ns - w->slow_ns < (activity->slow_under_way ? PATIENCE_NS : SECOND_NS / 2);
 }
 
 /* NULL: none of the rules is met. */
-static const struct incident_rule *find_met(struct watch *w, const struct engine_pulse *pulse, char *why)
+static const struct incident_rule *find_met(struct watch *w, const struct engine_activity *activity, char *why)
 {
 	const struct incident_rule *met = NULL;
 
@@ -103,7 +115,7 @@ static const struct incident_rule *find_met(struct watch *w, const struct engine
 		char text[INCIDENT_WHY_TEXT];
 
 		/* All are asked, as they remember. */
-		if (incident_rule__is_met(&w->options.rules[i], pulse, &w->memory[i], text) && !met) {
+		if (incident_rule__is_met(&w->options.rules[i], activity, &w->memory[i], text) && !met) {
 			met = &w->options.rules[i];
 			memcpy(why, text, sizeof(text));
 		}
@@ -111,30 +123,30 @@ static const struct incident_rule *find_met(struct watch *w, const struct engine
 	return met;
 }
 
-static void look_at(struct incidents *all, struct watch *w, const struct engine_pulse *pulse)
+static void look_at(struct incidents *all, struct watch *w, const struct engine_activity *activity)
 {
 	char why[INCIDENT_WHY_TEXT] = "";
-	struct incident incident;
 	double last_s = w->options.last_s;
-	const struct incident_rule *met = waits_for_end(w, pulse) ? NULL : find_met(w, pulse, why);
+	const struct incident_rule *met = waits_for_end(w, activity) ? NULL : find_met(w, activity, why);
 
+	if (w->tries)
+		keep_pending(all, w, activity->now_ns);
 	if (!met)
 		return;
 	w->slow_ns = 0;
 	/* What led to a step is before its beginning, and to a pause before that. */
 	if (met->kind == INCIDENT_STEP) {
 		engine__forgive_slow(all->engine, w->target);
-		last_s += (double)pulse->slow_step_ns / 1e9 + AFTER_S;
+		last_s += (double)(activity->now_ns - activity->slow_begin_ns) / 1e9;
 	} else {
 		last_s += (double)met->hold_ns / 1e9;
 	}
-	if (pulse->now_ns < w->next_ns) {
+	if (w->tries || activity->now_ns < w->next_ns) {
 		w->left_out++;
 		return;
 	}
-	w->next_ns = pulse->now_ns + (uint64_t)(w->options.pause_s * 1e9);
-	fill(pulse, w->caller.uid, last_s, why, &incident);
-	keep_and_log(all, w, &incident);
+	fill(activity, w->caller.uid, last_s, why, &w->pending);
+	keep_pending(all, w, activity->now_ns);
 }
 
 static bool wants_gpu(const struct watch *w)
@@ -145,26 +157,36 @@ static bool wants_gpu(const struct watch *w)
 	return false;
 }
 
+/* Whether it is to be looked at again: a target that has ended still has what it did. */
+static bool look_once(struct incidents *all, struct watch *w)
+{
+	struct engine_activity activity;
+
+	if (engine__activity(all->engine, w->target, wants_gpu(w) ? clock__now_ns() - GPU_SINCE_NS : 0, &activity)) {
+		if (w->tries)
+			log__error("an incident of process %d is not kept (%s): it has been detached", w->pending.pid,
+				   w->pending.why);
+		return false;
+	}
+	look_at(all, w, &activity);
+	return !activity.ended || w->tries;
+}
+
 /* A copy is looked at, as saving takes long; who is added meanwhile goes behind. */
 static void look_at_all(struct incidents *all)
 {
 	for (size_t i = 0; i < all->n && !all->stop;) {
 		struct watch w = all->watches[i];
-		struct engine_pulse pulse;
-		bool gone;
+		bool stays;
 
 		pthread_mutex_unlock(&all->lock);
-		gone = engine__pulse(all->engine, w.target, wants_gpu(&w) ? clock__now_ns() - GPU_SINCE_NS : 0,
-				     &pulse) ||
-		       pulse.ended;
-		if (!gone)
-			look_at(all, &w, &pulse);
+		stays = look_once(all, &w);
 		pthread_mutex_lock(&all->lock);
 		all->watches[i] = w;
-		if (gone)
-			all->watches[i] = all->watches[--all->n];
-		else
+		if (stays)
 			i++;
+		else
+			all->watches[i] = all->watches[--all->n];
 	}
 }
 
@@ -251,12 +273,12 @@ int incidents__save(struct incidents *all, uint32_t id, struct caller caller, do
 		    struct so_error *err)
 {
 	struct incident incident;
-	struct engine_pulse pulse;
-	int ret = engine__pulse(all->engine, id, 0, &pulse);
+	struct engine_activity activity;
+	int ret = engine__activity(all->engine, id, 0, &activity);
 
 	if (ret)
 		return so_err(err, ret, "there is no target %u", id);
-	fill(&pulse, caller.uid, last_s > 0 ? last_s : INCIDENTS_DEFAULT_LAST_S, "asked for", &incident);
+	fill(&activity, caller.uid, last_s > 0 ? last_s : INCIDENTS_DEFAULT_LAST_S, "asked for", &incident);
 	ret = keep(all, id, caller, &incident, err);
 	if (ret)
 		return ret;

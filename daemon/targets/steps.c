@@ -113,6 +113,7 @@ static bool is_slow(const struct slow_watch *w, uint64_t ns, uint64_t usual)
 static void take_step(struct slow_watch *w, uint64_t begin_ns, uint64_t ns, uint64_t usual)
 {
 	if (begin_ns >= w->forgiven_ns && is_slow(w, ns, usual) && (ns > w->slow_ns || w->under_way)) {
+		w->slow_begin_ns = begin_ns;
 		w->slow_ns = ns;
 		w->usual_ns = usual;
 		w->under_way = false;
@@ -131,6 +132,7 @@ static void look_at_current(struct slow_watch *w, uint64_t usual, uint64_t now_n
 		latest = w->last[i].when_ns > latest ? w->last[i].when_ns : latest;
 	if (latest && latest >= w->forgiven_ns && (!w->slow_ns || w->under_way) && now_ns > latest &&
 	    is_slow(w, now_ns - latest, usual)) {
+		w->slow_begin_ns = latest;
 		w->slow_ns = now_ns - latest;
 		w->usual_ns = usual;
 		w->under_way = true;

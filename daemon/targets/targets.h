@@ -30,6 +30,7 @@ struct slow_watch {
 	unsigned n_last;
 	uint64_t ns[SLOW_WATCH_STEPS]; /* the latest durations, as a ring */
 	size_t n, next;
+	uint64_t slow_begin_ns;     /* of that step, CLOCK_MONOTONIC */
 	uint64_t slow_ns, usual_ns; /* that one, and the percentile before it; 0: none yet, or not known */
 	bool under_way;             /* it has not ended yet */
 	uint64_t forgiven_ns;       /* steps that began before do not count */

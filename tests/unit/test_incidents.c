@@ -56,42 +56,42 @@ static void nonsense_is_no_rule(void **state)
 }
 
 /* One look a second at a program that uses so many percent of a CPU. */
-static bool look(const struct incident_rule *rule, struct incident_memory *memory, struct engine_pulse *pulse,
+static bool look(const struct incident_rule *rule, struct incident_memory *memory, struct engine_activity *activity,
 		 unsigned percent)
 {
 	char why[INCIDENT_WHY_TEXT];
 
-	pulse->now_ns += SECOND_NS;
-	pulse->running_ns += percent * SECOND_NS / 100;
-	return incident_rule__is_met(rule, pulse, memory, why);
+	activity->now_ns += SECOND_NS;
+	activity->running_ns += percent * SECOND_NS / 100;
+	return incident_rule__is_met(rule, activity, memory, why);
 }
 
 static void only_what_falls_is_met(void **state)
 {
 	const struct incident_rule rule = { .kind = INCIDENT_CPU, .percent = 10, .hold_ns = 3 * SECOND_NS };
 	struct incident_memory memory = { 0 };
-	struct engine_pulse pulse = { .now_ns = SECOND_NS, .gpu_percent = -1 };
+	struct engine_activity activity = { .now_ns = SECOND_NS, .gpu_percent = -1 };
 	unsigned met = 0;
 
 	/* It begins at rest: that is no fall. */
 	for (unsigned i = 0; i < 10; i++)
-		met += look(&rule, &memory, &pulse, 0);
+		met += look(&rule, &memory, &activity, 0);
 	assert_int_equal(met, 0);
 	/* Short ones are none either. */
 	for (unsigned i = 0; i < 20; i++)
-		met += look(&rule, &memory, &pulse, i % 3 ? 0 : 90);
+		met += look(&rule, &memory, &activity, i % 3 ? 0 : 90);
 	assert_int_equal(met, 0);
-	look(&rule, &memory, &pulse, 90);
-	assert_false(look(&rule, &memory, &pulse, 9));
-	assert_false(look(&rule, &memory, &pulse, 9));
-	assert_true(look(&rule, &memory, &pulse, 9));
+	look(&rule, &memory, &activity, 90);
+	assert_false(look(&rule, &memory, &activity, 9));
+	assert_false(look(&rule, &memory, &activity, 9));
+	assert_true(look(&rule, &memory, &activity, 9));
 	/* Once for each fall. */
 	for (unsigned i = 0; i < 10; i++)
-		met += look(&rule, &memory, &pulse, 0);
+		met += look(&rule, &memory, &activity, 0);
 	assert_int_equal(met, 0);
-	look(&rule, &memory, &pulse, 10);
+	look(&rule, &memory, &activity, 10);
 	for (unsigned i = 0; i < 10; i++)
-		met += look(&rule, &memory, &pulse, 0);
+		met += look(&rule, &memory, &activity, 0);
 	assert_int_equal(met, 1);
 }
 
@@ -99,19 +99,19 @@ static void what_is_not_known_is_not_met(void **state)
 {
 	const struct incident_rule rule = { .kind = INCIDENT_GPU, .percent = 10, .hold_ns = SECOND_NS };
 	struct incident_memory memory = { 0 };
-	struct engine_pulse pulse = { .now_ns = SECOND_NS, .gpu_percent = 80 };
+	struct engine_activity activity = { .now_ns = SECOND_NS, .gpu_percent = 80 };
 	char why[INCIDENT_WHY_TEXT];
 	unsigned met = 0;
 
 	for (unsigned i = 0; i < 5; i++)
-		met += look(&rule, &memory, &pulse, 0);
-	pulse.gpu_percent = -1;
+		met += look(&rule, &memory, &activity, 0);
+	activity.gpu_percent = -1;
 	for (unsigned i = 0; i < 5; i++)
-		met += look(&rule, &memory, &pulse, 0);
+		met += look(&rule, &memory, &activity, 0);
 	assert_int_equal(met, 0);
-	pulse.gpu_percent = 3;
-	pulse.now_ns += SECOND_NS;
-	assert_true(incident_rule__is_met(&rule, &pulse, &memory, why));
+	activity.gpu_percent = 3;
+	activity.now_ns += SECOND_NS;
+	assert_true(incident_rule__is_met(&rule, &activity, &memory, why));
 	assert_string_equal(why, "it used less than 10 % of its GPUs for 1 s");
 }
 
@@ -119,17 +119,18 @@ static void steps_are_said(void **state)
 {
 	const struct incident_rule rule = { .kind = INCIDENT_STEP, .factor = 2 };
 	struct incident_memory memory = { 0 };
-	struct engine_pulse pulse = { .slow_step_ns = 151 * SECOND_NS / 1000, .usual_ns = 42 * SECOND_NS / 10000 };
+	struct engine_activity activity = { .slow_step_ns = 151 * SECOND_NS / 1000,
+					    .usual_ns = 42 * SECOND_NS / 10000 };
 	char why[INCIDENT_WHY_TEXT];
 
-	assert_true(incident_rule__is_met(&rule, &pulse, &memory, why));
+	assert_true(incident_rule__is_met(&rule, &activity, &memory, why));
 	assert_string_equal(why, "a step took 151.0 ms, where 95 in 100 took no more than 4.2 ms");
-	pulse.slow_under_way = true;
-	pulse.usual_ns = 0;
-	assert_true(incident_rule__is_met(&rule, &pulse, &memory, why));
+	activity.slow_under_way = true;
+	activity.usual_ns = 0;
+	assert_true(incident_rule__is_met(&rule, &activity, &memory, why));
 	assert_string_equal(why, "a step has been under way for 151.0 ms");
-	pulse.slow_step_ns = 0;
-	assert_false(incident_rule__is_met(&rule, &pulse, &memory, why));
+	activity.slow_step_ns = 0;
+	assert_false(incident_rule__is_met(&rule, &activity, &memory, why));
 }
 
 /* The store. */

@@ -6,13 +6,14 @@
 #include "daemon/engine/engine_internal.h"
 #include "daemon/os/clock.h"
 
-static void fill(struct engine *e, const struct target *t, struct engine_pulse *out)
+static void fill(struct engine *e, const struct target *t, struct engine_activity *out)
 {
 	struct so_slot slot;
 
 	out->now_ns = clock__now_ns();
 	samples__lost(&t->samples, &slot);
 	out->running_ns = slot.taken * t->period_ns;
+	out->slow_begin_ns = t->slow.slow_begin_ns;
 	out->slow_step_ns = t->slow.slow_ns;
 	out->usual_ns = t->slow.usual_ns;
 	out->slow_under_way = t->slow.under_way;
@@ -21,13 +22,13 @@ static void fill(struct engine *e, const struct target *t, struct engine_pulse *
 	memcpy(out->comm, t->info.comm, sizeof(t->info.comm));
 }
 
-int engine__pulse(struct engine *e, uint32_t id, uint64_t since_ns, struct engine_pulse *out)
+int engine__activity(struct engine *e, uint32_t id, uint64_t since_ns, struct engine_activity *out)
 {
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t n = 0;
 	struct target *t;
 
-	*out = (struct engine_pulse){ .gpu_percent = -1 };
+	*out = (struct engine_activity){ .gpu_percent = -1 };
 	pthread_mutex_lock(&e->lock);
 	t = targets__find(&e->targets, id);
 	if (t) {
