@@ -2,20 +2,19 @@
 #include "client/steps/steps_seen.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "stakeout/array.h"
+#include "stakeout/python_place.h"
 
 #define MOST_NS   (INT64_MAX / 4) /* later, or longer, is nothing that was */
 #define GOOD_PART 6               /* one in so many of a function's time */
 
 /* What is looked for. */
 struct place {
-	char file[256];     /* of Python; "": a native function */
-	char function[256]; /* "": by the line alone */
-	int64_t line;       /* 0: of the function, not known yet */
+	struct python_place python; /* of a function, its line is found first */
+	const char *native;         /* where it is none: the function */
 };
 
 /*
@@ -33,53 +32,15 @@ struct moments {
 	size_t n, capacity;
 };
 
-static bool ends_with_path(const char *path, const char *end)
-{
-	size_t n = strlen(path), m = strlen(end);
-
-	return n >= m && !strcmp(path + n - m, end) && (n == m || path[n - m - 1] == '/');
-}
-
-/* The last part of a qualified name may be given alone. */
-static bool is_called(const char *name, const char *wanted)
-{
-	const char *last = strrchr(name, '.');
-
-	return !strcmp(name, wanted) || (last && !strcmp(last + 1, wanted));
-}
-
-static int parse(const char *text, struct place *out, struct so_error *err)
-{
-	const char *colon = strrchr(text, ':');
-	size_t length = colon ? (size_t)(colon - text) : 0;
-	char *end;
-	long line;
-
-	*out = (struct place){ .line = 0 };
-	if (length < 4 || strncmp(colon - 3, ".py", 3)) {
-		snprintf(out->function, sizeof(out->function), "%s", text);
-		return 0;
-	}
-	if (length >= sizeof(out->file) || strlen(colon + 1) >= sizeof(out->function) || !colon[1])
-		return so_err(err, -EINVAL, "--step %s: FILE.py:FUNCTION or FILE.py:LINE", text);
-	snprintf(out->file, sizeof(out->file), "%.*s", (int)length, text);
-	line = strtol(colon + 1, &end, 10);
-	if (*end)
-		snprintf(out->function, sizeof(out->function), "%s", colon + 1);
-	else if (line > 0 && line < INT_MAX)
-		out->line = line;
-	else
-		return so_err(err, -EINVAL, "--step %s: lines count from 1", text);
-	return 0;
-}
-
 static bool is_at(const struct place *place, const struct profile_line *line)
 {
-	if (!place->file[0])
-		return !line->python && !strcmp(line->function, place->function);
-	return line->python && ends_with_path(line->filename, place->file) &&
-	       (!place->line || line->line == place->line) &&
-	       (!place->function[0] || is_called(line->function, place->function));
+	const struct python_place *python = &place->python;
+
+	if (!python->file[0])
+		return !line->python && !strcmp(line->function, place->native);
+	return line->python && python_place__is_file(python, line->filename) &&
+	       (!python->line || line->line == python->line) &&
+	       (!python->function[0] || python_place__is_function(python, line->function));
 }
 
 static bool is_there(const struct profile *profile, const struct profile_sample *sample, const struct place *place)
@@ -225,15 +186,15 @@ static int choose_line(const struct profile *profile, struct place *place)
 			most = i;
 		if (!ns[i] || ns[i] < all_ns / GOOD_PART)
 			continue;
-		at.line = profile->lines[i].line;
+		at.python.line = (int)profile->lines[i].line;
 		ret = mean_stay(profile, &at, ns[i], &stay);
 		if (stay > longest) {
 			longest = stay;
-			place->line = at.line;
+			place->python.line = at.python.line;
 		}
 	}
-	if (!ret && !place->line && most != SIZE_MAX)
-		place->line = profile->lines[most].line;
+	if (!ret && !place->python.line && most != SIZE_MAX)
+		place->python.line = (int)profile->lines[most].line;
 	return ret;
 }
 
@@ -283,23 +244,24 @@ static int take_arrivals(const struct moments *all, size_t from, size_t to, int6
 
 static void name_place(const struct place *place, struct steps_seen *out)
 {
-	if (place->file[0])
-		snprintf(out->where, sizeof(out->where), "%s:%lld", place->file, (long long)place->line);
+	if (place->python.file[0])
+		snprintf(out->where, sizeof(out->where), "%s:%d", place->python.file, place->python.line);
 	else
-		snprintf(out->where, sizeof(out->where), "%s", place->function);
+		snprintf(out->where, sizeof(out->where), "%s", place->native);
 }
 
 int steps_seen__find(const struct profile *profile, const char *text, struct steps_seen *out, struct so_error *err)
 {
 	struct moments all = { .list = NULL };
-	struct place place;
+	struct place place = { .native = text };
 	size_t from = 0, to = 0;
-	int ret = parse(text, &place, err);
+	int ret = python_place__parse(text, &place.python, err);
 
 	*out = (struct steps_seen){ .begins = NULL };
-	if (ret)
+	if (ret && ret != -ENOENT)
 		return ret;
-	if (place.file[0] && !place.line)
+	ret = 0;
+	if (place.python.file[0] && !place.python.line)
 		ret = choose_line(profile, &place);
 	ret = ret ?: collect(profile, &place, &all);
 	if (!ret && !all.n)

@@ -319,13 +319,18 @@ static int begin_cuda(struct engine *e, struct target *t, const struct attach_op
 	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard, err);
 }
 
-static int begin_steps(struct engine *e, struct target *t, const char *name, const struct step_place *place,
-		       struct so_error *err)
+static int begin_steps(struct engine *e, struct target *t, const struct step_place *place, struct so_error *err)
 {
-	struct python_step python;
+	return place->python.file[0] ? steps__begin_python(t, &place->python, err)
+				     : steps__begin(t, e->sampler, place, err);
+}
 
-	return steps__parse_python(name, &python) ? steps__begin_python(t, &python, err)
-						  : steps__begin(t, e->sampler, place, err);
+/* Without the lock: files of the target are read. */
+static int find_step(const struct attach_options *o, struct step_place *place, struct so_error *err)
+{
+	int ret = python_place__parse(o->step, &place->python, err);
+
+	return ret == -ENOENT ? steps__find(o->pid, o->step, place, err) : ret;
 }
 
 /* step: where its steps begin; NULL: nowhere. */
@@ -369,7 +374,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			engine_drop_target(e, t);
 			return so_err(err, ret, "out of memory");
 		}
-		ret = step ? begin_steps(e, t, o->step, step, err) : 0;
+		ret = step ? begin_steps(e, t, step, err) : 0;
 		if (ret) {
 			engine_end_target(e, t, TARGET_END_FAILED);
 			engine_drop_target(e, t);
@@ -415,7 +420,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	ret = t->living ? 0 : so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
 	/* Before samples count: the first step is not to be missed. */
 	if (!ret && step)
-		ret = begin_steps(e, t, o->step, step, err);
+		ret = begin_steps(e, t, step, err);
 	ret = ret ?: begin(e, t, o->duration_s, err);
 	if (ret || t->doomed) {
 		engine_drop_target(e, t);
@@ -456,10 +461,9 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	if (ret)
 		return ret;
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
-	if (!ret && o->step[0] && !steps__parse_python(o->step, &(struct python_step){ .line = 0 })) {
-		ret = steps__find(o->pid, o->step, &place, err);
-		step_fd = place.fd;
-	}
+	if (!ret && o->step[0])
+		ret = find_step(o, &place, err);
+	step_fd = place.fd;
 	if (!ret && o->cuda)
 		ret = cuda_targets__load(e->cuda, err);
 	if (!ret && o->wall)

@@ -352,41 +352,6 @@ int steps__find(pid_t pid, const char *name, struct step_place *place, struct so
 	return ret;
 }
 
-bool steps__parse_python(const char *name, struct python_step *out)
-{
-	const char *colon = strrchr(name, ':');
-	size_t length = colon ? (size_t)(colon - name) : 0;
-	char *end;
-	long line;
-
-	*out = (struct python_step){ .line = 0 };
-	if (length < 4 || strncmp(colon - 3, ".py", 3) || !colon[1] || length >= sizeof(out->file) ||
-	    strlen(colon + 1) >= sizeof(out->function))
-		return false;
-	snprintf(out->file, sizeof(out->file), "%.*s", (int)length, name);
-	line = strtol(colon + 1, &end, 10);
-	if (*end)
-		snprintf(out->function, sizeof(out->function), "%s", colon + 1);
-	else
-		out->line = line > 0 && line < INT_MAX ? (int)line : 0;
-	return true;
-}
-
-static bool is_file(const struct python_step *step, const char *path)
-{
-	size_t n = strlen(path), m = strlen(step->file);
-
-	return n >= m && !strcmp(path + n - m, step->file) && (n == m || path[n - m - 1] == '/');
-}
-
-/* The last part of a qualified name may be given alone. */
-static bool is_function(const struct python_step *step, const char *name)
-{
-	const char *last = strrchr(name, '.');
-
-	return !strcmp(name, step->function) || (last && !strcmp(last + 1, step->function));
-}
-
 /* Of the code object's instructions the first one that the line has; false: it has none. */
 static bool find_line(const struct python_code *code, uint16_t version, int line, uint32_t *instruction)
 {
@@ -412,15 +377,16 @@ void steps__seen_code(struct target *t, pid_t tgid, uint16_t version, const stru
 	struct python_step *step = &t->python_step;
 	uint32_t instruction = 0;
 
-	if (!step->file[0] || step->n_places == PYTHON_STEP_PLACES || !code->instructions ||
-	    !is_file(step, code->filename) || place_of(step, tgid))
+	if (!step->place.file[0] || step->n_places == PYTHON_STEP_PLACES || !code->instructions ||
+	    !python_place__is_file(&step->place, code->filename) || place_of(step, tgid))
 		return;
-	if (step->line ? !find_line(code, version, step->line, &instruction) : !is_function(step, code->name))
+	if (step->place.line ? !find_line(code, version, step->place.line, &instruction)
+			     : !python_place__is_function(&step->place, code->name))
 		return;
 	step->places[step->n_places].tgid = tgid;
 	step->places[step->n_places++].address = code->instructions + 2ull * instruction;
 	/* The name as it is, for the stacks that show it. */
-	snprintf(step->function, sizeof(step->function), "%s", code->name);
+	snprintf(step->place.function, sizeof(step->place.function), "%s", code->name);
 }
 
 static bool is_in_function(const struct python_step *step, const struct stack *stack)
@@ -430,7 +396,7 @@ static bool is_in_function(const struct python_step *step, const struct stack *s
 	for (unsigned i = 0; i < stack->record.n_python; i++) {
 		const struct python_function *f = frames[i].function;
 
-		if (f && !strcmp(f->name, step->function) && is_file(step, f->filename))
+		if (f && !strcmp(f->name, step->place.function) && python_place__is_file(&step->place, f->filename))
 			return true;
 	}
 	return false;
@@ -455,7 +421,7 @@ void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pi
 	step->n_threads++;
 }
 
-int steps__begin_python(struct target *view, const struct python_step *step, struct so_error *err)
+int steps__begin_python(struct target *view, const struct python_place *place, struct so_error *err)
 {
 	struct target *t = view->of ?: view;
 
@@ -464,10 +430,10 @@ int steps__begin_python(struct target *view, const struct python_step *step, str
 			err, -ENOTSUP,
 			"this machine's hardware watchpoints do not fire, as on some virtual machines: steps of Python "
 			"cannot be told; name a native function, such as torch::autograd::Engine::execute");
-	if (t->python_step.file[0])
+	if (t->python_step.place.file[0])
 		return so_err(err, -EBUSY, "steps of process %d are told already, by %s", t->info.pid,
-			      t->python_step.file);
-	t->python_step = *step;
+			      t->python_step.place.file);
+	t->python_step = (struct python_step){ .place = *place };
 	view->tells_python_steps = true;
 	return 0;
 }
@@ -490,7 +456,7 @@ void steps__end(struct target *t)
 	if (t->tells_python_steps) {
 		for (unsigned i = 0; i < proper->python_step.n_threads; i++)
 			sampler__end_probe(proper->python_step.threads[i].probe);
-		proper->python_step = (struct python_step){ .line = 0 };
+		proper->python_step = (struct python_step){ .n_places = 0 };
 		t->tells_python_steps = false;
 	}
 	sampler__end_probe(t->step_probe);

@@ -19,12 +19,13 @@
 /* With the engine's lock. */
 void steps__add(struct target *t, const struct stack_sample *sample);
 
-/* A native function in one of a process's files. */
+/* Where a target's steps begin. */
 struct step_place {
-	int fd;          /* of the file; -1: none */
-	uint64_t offset; /* in it, of the function's first instruction */
-	char file[128];  /* its name, */
-	char name[256];  /* and the function's */
+	struct python_place python; /* where it is in Python; else a native function in one of the process's files: */
+	int fd;                     /* of the file; -1: none */
+	uint64_t offset;            /* in it, of the function's first instruction */
+	char file[128];             /* its name, */
+	char name[256];             /* and the function's */
 };
 
 /*
@@ -35,8 +36,6 @@ int steps__find(pid_t pid, const char *name, struct step_place *place, struct so
 
 /* How many of a target's began since then, of those in memory; *span_ns: from the first to the last of them. */
 uint64_t steps__since(const struct target *t, uint64_t since_ns, uint64_t *span_ns);
-/* Whether it is a place in Python: "FILE.py:FUNCTION" or "FILE.py:LINE". */
-bool steps__parse_python(const char *name, struct python_step *out);
 /* For pythons.c, of each code object that a stack of the target's processes shows. */
 void steps__seen_code(struct target *t, pid_t tgid, uint16_t version, const struct python_code *code);
 /* For collector.c, of a stack of the target's thread: arms the watchpoint where it is in the function. */
@@ -45,7 +44,7 @@ void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pi
 /* Places the probe. With the engine's lock. */
 int steps__begin(struct target *t, struct sampler *sampler, const struct step_place *place, struct so_error *err);
 /* The same of a place in Python; the watchpoint comes later. -ENOTSUP: watchpoints do not fire here; -EBUSY. */
-int steps__begin_python(struct target *t, const struct python_step *step, struct so_error *err);
+int steps__begin_python(struct target *t, const struct python_place *place, struct so_error *err);
 #define STEPS_TO_KNOW 20
 
 /* Whether a target waits for a slow step. */

@@ -10,6 +10,7 @@
 #include "daemon/targets/windows.h"
 #include "daemon/os/u64_table.h"
 #include "daemon/processes/thread_names.h"
+#include "stakeout/python_place.h"
 #include "stakeout/sampler_abi.h"
 
 #define PYTHON_STEP_PLACES 16
@@ -50,9 +51,7 @@ struct step_span {
 
 /* A Python function, or a line of one, that begins a step (steps.h). */
 struct python_step {
-	char file[128];     /* its base name; "": there is none */
-	char function[128]; /* "": the line */
-	int line;
+	struct python_place place; /* its function's name as the program has it, once that is known */
 	/* Processes in which its code object was seen, and where the instruction is there. */
 	struct {
 		pid_t tgid;

@@ -66,8 +66,8 @@ def check_quantiles(said, begins, within):
     for quantile in said["quantiles"]:
         q = quantile["q"]
         rank = -int(-len(true) * q // 1)
-        # Of few steps the last ones decide the 99th: that it lies in its interval is what can be said.
-        inside = q > 0.98 and quantile["low_ns"] <= true[rank - 1] <= quantile["high_ns"]
+        # Of few steps the slowest decide the 95th and the 99th: that these lie in their intervals is what can be said.
+        inside = q > 0.9 and quantile["low_ns"] <= true[rank - 1] <= quantile["high_ns"]
         assert inside or abs(quantile["ns"] / true[rank - 1] - 1) < within, (quantile, true[rank - 1])
         assert quantile["low_ns"] <= quantile["ns"] <= quantile["high_ns"], quantile
 
@@ -139,6 +139,7 @@ def test_no_such_function():
     for arguments, words in (
         (["--step", "no_such_function"], "no file that process"),
         ([], "which begins PyTorch's steps: name the function that begins yours"),
+        (["--step", "train.py:0"], "lines count from 1"),
     ):
         said = run([STAKEOUT, "steps", "-p", target.pid, "-d", "1", *arguments])
         assert said.returncode == 1 and words in said.stderr and said.stderr.count("\n") == 1, said.stderr
@@ -250,6 +251,7 @@ def test_by_samples():
     for step, words in (
         ("py_parts.py:1", "no sample shows a thread that comes to 'py_parts.py:1'"),
         ("py_parts.py:0", "lines count from 1"),
+        ("py_parts.py:", "is no place in Python: FILE.py:FUNCTION or FILE.py:LINE"),
     ):
         refused = run([STAKEOUT, "steps", path, "--step", step])
         assert refused.returncode == 1 and words in refused.stderr and refused.stderr.count("\n") == 1, refused
@@ -264,8 +266,8 @@ def test_episodes():
     path = os.path.join(temporary_dir(), "episodes.pb.gz")
     steps_of(target, "--episode", "py_episodes.py:reset", "-o", path, step=f"py_episodes.py:{line}")
     said = json.loads(run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset", "--json"]).stdout)["episodes"]
-    # The first and the last one are not whole; a sample between two lines may be in the step before.
-    assert 24 <= len(said["lengths"]) <= 29, said
+    # Those before the function was first seen, and the last one, are not whole; a sample between two lines may be in the step before.
+    assert 20 <= len(said["lengths"]) <= 29, said
     # Within a step or two: an arrival is known to some milliseconds, and a step takes five.
     near = [min(abs(length - true) for true in (5, 12, 40)) <= 2 for length in said["lengths"]]
     assert sum(near) >= len(near) - 4, said
