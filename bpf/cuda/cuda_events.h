@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Waits of streams that are in vain: for an event that the stream has waited for already, and that was not recorded
- * since. A stream's work is in order, so what it has waited for once holds for all that follows.
+ * Needless waits of streams: for an event that the stream has waited for already, and that was not recorded since. A
+ * stream's work is in order, so what it has waited for once holds for all that follows.
  *
  * What is not seen counts for nothing: a wait is compared with one before it only if both, and all records of events
  * between them, were made while such calls counted. What had to give way in the map is not known any more.
@@ -34,7 +34,7 @@ static __always_inline __u64 records_since(const struct so_cuda_control *control
 	return control->off[unit] ? ~0ull : control->since_ns[unit];
 }
 
-/* Returns whether the wait is in vain. since_ns: records_since(). */
+/* Returns whether the wait is needless. since_ns: records_since(). */
 static __noinline int note_wait(__u64 event, __u64 stream, __u64 since_ns)
 {
 	__u64 id = bpf_get_current_pid_tgid(), now_ns = bpf_ktime_get_ns();
@@ -47,7 +47,7 @@ static __noinline int note_wait(__u64 event, __u64 stream, __u64 since_ns)
 	/* Whatever was before is not known where there is no record: another time than any wait has. */
 	struct so_cuda_event_times now = { .recorded_ns = record ? record->recorded_ns : now_ns, .waited_ns = now_ns },
 				   *before = bpf_map_lookup_elem(&cuda_events, &key);
-	bool in_vain = before && before->recorded_ns == now.recorded_ns && before->waited_ns > since_ns;
+	bool needless = before && before->recorded_ns == now.recorded_ns && before->waited_ns > since_ns;
 
 	if (!record)
 		bpf_map_update_elem(&cuda_events, &record_key, &now, BPF_NOEXIST);
@@ -55,7 +55,7 @@ static __noinline int note_wait(__u64 event, __u64 stream, __u64 since_ns)
 		*before = now;
 	else
 		bpf_map_update_elem(&cuda_events, &key, &now, BPF_ANY);
-	return in_vain;
+	return needless;
 }
 
 /* Of any call: one that records an event, or makes a stream wait for one, is noted. */

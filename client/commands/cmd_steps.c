@@ -113,7 +113,7 @@ static int print(const struct steps *steps, const struct phases *phases, const s
 	return ret ?: output__commit(output, err);
 }
 
-/* What the machine's hardware does not tell, samples do. */
+/* Where watchpoints do not fire, steps come from samples. */
 static int look_somehow(const struct globals *globals, struct steps_request *request, struct profile **out,
 			struct so_error *err)
 {

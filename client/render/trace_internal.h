@@ -17,7 +17,7 @@
 #define TRACE_GPU_PID       ((int64_t)9999999)  /* no process has a number as high */
 #define TRACE_FILE_PIDS     ((int64_t)10000000) /* of each further file: other machines have the same PIDs */
 
-/* What a thread did for some time, as the samples tell it. */
+/* What a thread did for some time, by its samples. */
 struct segment {
 	int64_t begin_ns, end_ns;
 	size_t sample;

@@ -79,7 +79,7 @@ static void write_counter(struct tracer *t, const char *name, const struct bins 
 	}
 }
 
-/* How many threads ran, and how many waited for the GIL. A sample of one that ran stands for its CPU time. */
+/* How many threads ran, and how many waited for the GIL. A sample that ran is weighted by its CPU time. */
 static int write_counters(struct tracer *t, const struct segment *segments, size_t n)
 {
 	int64_t whole = t->profile->duration_ns;

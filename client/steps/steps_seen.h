@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Steps by samples, where nothing told when they began: each arrival of a thread at one line, from elsewhere. It is
+ * Steps by samples, where nothing reported when they began: each arrival of a thread at one line, from elsewhere. It is
  * known to about the time between two samples, and an arrival that no sample saw is missed.
  */
 #ifndef STAKEOUT_CLIENT_STEPS_SEEN_H

@@ -187,8 +187,8 @@ static int find_gil_waits(const struct summary_wall *w, struct gil_waits *out)
 }
 
 /*
- * How many waited while a thread had the lock: at the moment of a sample that ran, else on average over the time that it
- * was seen there.
+ * How many waited while a thread had the lock: at the moment of a sample that ran, else on average over the time that
+ * it was seen there.
  */
 static double waited_meanwhile(const struct gil_waits *waits, const struct profile_sample *sample, double ns)
 {
@@ -205,7 +205,7 @@ static double waited_meanwhile(const struct gil_waits *waits, const struct profi
 	return (double)sum / points;
 }
 
-/* Each sample of a holder stands for its period, in which so many others waited. */
+/* Each sample of a holder is weighted by its period times the number of others that waited then. */
 static int weigh_holders(struct summary_wall *w)
 {
 	const struct profile *profile = w->scope->profile;

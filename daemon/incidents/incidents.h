@@ -34,7 +34,7 @@ int incidents__new(struct engine *engine, const char *dir, struct incidents **ou
 void incidents__free(struct incidents *incidents);
 CLEANUP_DEFINE(struct incidents *, incidents, incidents__free)
 
-/* What the engine has to be told of the rules when the target is attached. */
+/* What the engine has to know of the rules when the target is attached. */
 void incidents__prepare(const struct incident_options *options, struct attach_options *attach);
 /* Looks at the target from now on, until it has ended. What is kept is the caller's. -ENOMEM. */
 int incidents__watch(struct incidents *incidents, uint32_t id, struct caller caller,

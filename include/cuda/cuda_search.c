@@ -8,7 +8,7 @@
 
 #include "stakeout/array.h"
 
-/* So few tell of a line's share of its calls within a third or worse (95 %): then it says how many. */
+/* Of fewer stacks a line's share of its calls is known to a third at best (95 %): then their number is printed. */
 #define FEW_STACKS 30
 
 int cuda_search__add(struct cuda_search *search, struct cuda_finding finding, const char *measured, ...)

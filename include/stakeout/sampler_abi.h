@@ -152,7 +152,7 @@ struct so_call_record {
 	__u64 bytes;
 };
 
-/* Calls a second that are told, of one target and of all. */
+/* Calls a second that are reported, of one target and of all. */
 #define SO_CALLS_A_SECOND     2048
 #define SO_ALL_CALLS_A_SECOND 8192
 
