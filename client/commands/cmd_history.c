@@ -50,6 +50,17 @@ static void print_gap(const json_t *gap)
 		       number(gap, "windows"));
 }
 
+static void print_incident(const json_t *incident)
+{
+	char comm[64], why[256], when[PAST_TIME_BYTES];
+
+	json_value__text(incident, "comm", comm, sizeof(comm));
+	json_value__text(incident, "why", why, sizeof(why));
+	time_of(incident, "time_ns", when);
+	printf("incident %lld at %s of %lld (%s): %s\n", number(incident, "id"), when, number(incident, "pid"), comm,
+	       why);
+}
+
 static int print_list(struct api_client *api, const json_t *list, struct so_error *err)
 {
 	char problem[512];
@@ -66,6 +77,8 @@ static int print_list(struct api_client *api, const json_t *list, struct so_erro
 		print_target(item);
 	json_array_foreach (json_object_get(list, "gaps"), i, item)
 		print_gap(item);
+	json_array_foreach (json_object_get(list, "incidents"), i, item)
+		print_incident(item);
 	return 0;
 }
 
@@ -73,8 +86,11 @@ int cmd_history(const struct globals *globals, int argc, char **argv)
 {
 	static const struct running_answer answer = {
 		.usage = "history [--json]",
-		.about = "Shows whose past the running daemon has, and what it is known to lack; other users'\n"
-			 "processes only to root. 'stakeout summary -p PID --since 5m' shows a part of it.",
+		.about =
+			"Shows whose past the running daemon has, what it is known to lack, and what was kept of slow\n"
+			"steps and the like; other users' processes only to root. 'stakeout summary -p PID --since "
+			"5m'\n"
+			"shows a part of it, 'stakeout incidents ID -o FILE' writes one of these.",
 		.path = "/v1/history",
 		.print = print_list,
 	};

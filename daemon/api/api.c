@@ -368,6 +368,13 @@ static int get_history(struct call *call)
 	int ret = api_history__check(call->api->history, &call->error);
 
 	ret = ret ?: history__list(call->api->history, call->request->caller, &list, &call->error);
+	if (!ret &&
+	    json_object_set_new(list, "incidents",
+				call->api->incidents ? incidents__list(call->api->incidents, call->request->caller)
+						     : json_array())) {
+		json_decref(list);
+		return so_err(&call->error, -ENOMEM, "out of memory");
+	}
 	return ret ?: answer_json(call, MHD_HTTP_OK, list);
 }
 

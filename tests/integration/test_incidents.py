@@ -65,6 +65,8 @@ def test_a_slow_step():
     assert second["left_out"] == 1, second
     text = daemon.client("incidents").stdout
     assert "1 more before it came too soon and was not kept" in text and first["why"] in text, text
+    text = daemon.client("history").stdout
+    assert f"incident {first['id']} at " in text and f" of {target.pid} (steps): {first['why']}\n" in text, text
 
     daemon.client("incidents", str(first["id"]), "-o", slow)
     message = Message(slow)
