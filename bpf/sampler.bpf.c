@@ -621,13 +621,13 @@ static __always_inline bool is_too_fast(__u32 slot, __u32 most, __u64 second)
 	return false;
 }
 
-/* A step of the program begins: counted as a stack of its own, with the time. */
-static __always_inline int count_step(void)
+/* A step of the program begins, or a counted function is entered: a stack of its own, with the time. */
+static __always_inline int count_mark(__u32 mark, __u64 at)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct so_count_key key = { .tgid = id >> 32, .tid = (__u32)id, .stack = SO_STEP_STACK };
+	struct so_count_key key = { .tgid = id >> 32, .tid = (__u32)id, .stack = SO_STEP_STACK + mark };
 	struct so_process *process = bpf_map_lookup_elem(&processes, &key.tgid);
-	struct so_count first = { .count = 1 };
+	struct so_count first = { .count = 1, .at = (__u32)at };
 	struct so_slot *slot;
 	__u32 zero = 0;
 	void *window;
@@ -652,19 +652,23 @@ static __always_inline int count_step(void)
 	return 0;
 }
 
-/* On a function's entry. */
-SEC("kprobe")
-int on_step(struct pt_regs *ctx)
-{
-	return count_step();
-}
-
-/* On a watchpoint of a bytecode instruction. */
-SEC("perf_event")
-int on_step_watch(struct bpf_perf_event_data *ctx)
-{
-	return count_step();
-}
+/* On a function's entry, and on a watchpoint of a bytecode instruction. A program a mark: cookies are of 5.15. */
+#define MARK(n)                                                \
+	SEC("kprobe")                                          \
+	int on_mark_##n(struct pt_regs *ctx)                   \
+	{                                                      \
+		return count_mark(n, ctx->rip);                \
+	}                                                      \
+	SEC("perf_event")                                      \
+	int on_mark_watch_##n(struct bpf_perf_event_data *ctx) \
+	{                                                      \
+		return count_mark(n, ctx->regs.rip);           \
+	}
+MARK(0)
+MARK(1)
+MARK(2)
+MARK(3)
+_Static_assert(SO_MARKS == 4, "a program a mark");
 
 static __always_inline void follow_fork(__u32 parent_tgid, __u32 child_tgid)
 {

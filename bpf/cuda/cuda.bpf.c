@@ -20,6 +20,7 @@
 #include "bpf/cuda/cuda_arguments.h"
 #include "bpf/cuda/cuda_events.h"
 #include "bpf/cuda/cuda_handles.h"
+#include "bpf/cuda/cuda_launches.h"
 #include "bpf/cuda/cuda_memory.h"
 #include "bpf/cuda/cuda_names.h"
 #include "bpf/cuda/cuda_stack.h"
@@ -182,11 +183,10 @@ static __always_inline bool is_too_fast(struct so_cuda_call_rate *rate, __u32 mo
 	return false;
 }
 
-/* A call of a time line. */
-static __noinline int tell_call(struct so_cuda_call *c, __u32 api, __u64 ns)
+/* A record of the slot's, if there may be one more in this second. NULL: one is missed. */
+static __always_inline struct so_call_record *begin_record(__u32 slot)
 {
-	__u64 id = bpf_get_current_pid_tgid(), second = bpf_ktime_get_ns() >> 30;
-	__u32 slot = SO_CUDA_COOKIE_SLOT(c->cookie);
+	__u64 second = bpf_ktime_get_ns() >> 30;
 	struct so_cuda_call_rate *rate = &call_rates[slot & (SO_CUDA_SLOTS - 1)];
 	struct so_call_record *record = NULL;
 
@@ -194,18 +194,61 @@ static __noinline int tell_call(struct so_cuda_call *c, __u32 api, __u64 ns)
 		record = bpf_ringbuf_reserve(&stacks, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&rate->missed, 1);
-		return 0;
+		return NULL;
 	}
+	__builtin_memset(record, 0, sizeof(*record));
 	record->type = SO_RECORD_CALL;
 	record->slot = slot;
-	record->tgid = id >> 32;
-	record->tid = (__u32)id;
-	record->api = api;
+	record->tgid = bpf_get_current_pid_tgid() >> 32;
 	record->missed = rate->missed;
 	rate->missed = 0;
+	return record;
+}
+
+/* Returns whether the launch that the call waited for is reported. */
+static __always_inline bool tell_awaited(const struct so_cuda_launch *launch, __u32 slot)
+{
+	struct so_call_record *record = launch->begin_ns ? begin_record(slot) : NULL;
+
+	if (!record)
+		return false;
+	record->tid = launch->tid;
+	record->api = launch->api;
+	record->begin_ns = launch->begin_ns;
+	record->ns = launch->ns;
+	record->kernel = launch->kernel;
+	record->stream = launch->stream;
+	record->has_stream = 1;
+	bpf_ringbuf_submit(record, 0);
+	return true;
+}
+
+/* A call of a time line. */
+static __noinline int tell_call(struct so_cuda_call *c, __u32 api, __u64 ns)
+{
+	__u32 slot;
+	struct so_call_record *record;
+	bool awaited;
+
+	if (!c)
+		return 0;
+	slot = SO_CUDA_COOKIE_SLOT(c->cookie);
+	awaited = tell_awaited(&c->awaited, slot);
+	record = begin_record(slot);
+	if (!record)
+		return 0;
+	record->tid = (__u32)bpf_get_current_pid_tgid();
+	record->api = api;
 	record->begin_ns = c->begin_ns;
 	record->ns = ns;
 	record->bytes = c->bytes;
+	record->kernel = c->kernel;
+	record->stream = c->has_stream ? c->stream : 0;
+	record->has_stream = c->has_stream;
+	if (awaited) {
+		record->awaited_begin_ns = c->awaited.begin_ns;
+		record->awaited_tid = c->awaited.tid;
+	}
 	bpf_ringbuf_submit(record, 0);
 	return 0;
 }
@@ -225,8 +268,12 @@ static __always_inline void finish(struct pt_regs *ctx, struct so_cuda_call *c, 
 	} else if (does == SO_CUDA_SYNC) {
 		c->needless = ns < SO_CUDA_IDLE_NS;
 	}
-	if (control_of(c->cookie)->tell_ns && ns >= control_of(c->cookie)->tell_ns)
-		tell_call(c, api, ns);
+	if (is_told(c->cookie)) {
+		if (does == SO_CUDA_LAUNCH && !failed)
+			note_launch(c, c->cookie, api, ns);
+		if (ns >= control_of(c->cookie)->tell_ns)
+			tell_call(c, api, ns);
+	}
 	end_timed(c, return_ns);
 	period = stack_period(control_of(c->cookie), kind, ns);
 	if (have_loop && period && (period == 1 || bpf_get_prandom_u32() % period == 0))
@@ -355,11 +402,14 @@ static __always_inline int enter(struct pt_regs *ctx, __u64 cookie)
 		slot->unit_nested[unit]++;
 		return end_untimed(slot, begin);
 	}
-	read_arguments(c, ctx, &a, call);
+	read_arguments(c, ctx, &a, cookie, call);
 	note_event(c, &a, cookie, call);
+	note_awaited(c, &a, cookie, call);
 	if (!timed) {
 		slot->calls++;
 		count_untimed(c, cookie, call);
+		if (calls_info[call].does == SO_CUDA_LAUNCH && is_told(cookie))
+			note_launch(c, cookie, call, 0);
 		return end_untimed(slot, begin);
 	}
 	c->cookie = cookie;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a CUDA call's arguments tell (stakeout/cuda_api.h). A stream on the stack: once in STREAM_INTERVAL launches. */
+/*
+ * What a CUDA call's arguments tell (stakeout/cuda_api.h). A stream on the stack: once in STREAM_INTERVAL launches, and
+ * always where calls are reported by themselves.
+ */
 #ifndef STAKEOUT_BPF_CUDA_ARGUMENTS_H
 #define STAKEOUT_BPF_CUDA_ARGUMENTS_H
 
@@ -42,9 +45,9 @@ static __noinline int read_launch_config(struct so_cuda_call *c, __u64 config)
 	return 0;
 }
 
-static __always_inline void read_launch(struct so_cuda_call *c, const struct arguments *ctx, __u32 args)
+static __always_inline void read_launch(struct so_cuda_call *c, const struct arguments *ctx, __u64 cookie, __u32 args)
 {
-	bool with_stream = c->seen++ % STREAM_INTERVAL == 0;
+	bool with_stream = c->seen++ % STREAM_INTERVAL == 0 || is_told(cookie);
 
 	if (args == SO_CUDA_ARGS_LAUNCH) {
 		c->kernel = ctx->rdi;
@@ -176,7 +179,7 @@ static __always_inline void read_memory(struct so_cuda_call *c, const struct arg
 }
 
 static __always_inline void read_arguments(struct so_cuda_call *c, struct pt_regs *registers,
-					   const struct arguments *ctx, __u32 api)
+					   const struct arguments *ctx, __u64 cookie, __u32 api)
 {
 	__u32 args = calls_info[api].args;
 
@@ -186,7 +189,7 @@ static __always_inline void read_arguments(struct so_cuda_call *c, struct pt_reg
 	c->direction = SO_CUDA_DIRECTION_NO;
 	c->has_stream = 0;
 	if (args >= SO_CUDA_ARGS_LAUNCH && args <= SO_CUDA_ARGS_CU_LAUNCH_CONFIG)
-		read_launch(c, ctx, args);
+		read_launch(c, ctx, cookie, args);
 	else if (args >= SO_CUDA_ARGS_COPY && args <= SO_CUDA_ARGS_CU_COPY_3D)
 		read_copy(c, ctx, args, calls_info[api].has_stream);
 	else if (args == SO_CUDA_ARGS_STREAM)

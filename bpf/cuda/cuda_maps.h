@@ -102,6 +102,13 @@ struct {
 	__type(value, struct so_cuda_event_times);
 } cuda_events SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SO_CUDA_LAUNCH_ENTRIES);
+	__type(key, struct so_cuda_launch_key);
+	__type(value, struct so_cuda_launch);
+} cuda_launches SEC(".maps");
+
 struct window {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SO_CUDA_WINDOW_ENTRIES);
@@ -163,6 +170,12 @@ static __always_inline struct so_cuda_slot *slot_of(__u64 cookie)
 static __always_inline const struct so_cuda_control *control_of(__u64 cookie)
 {
 	return &control[SO_CUDA_COOKIE_SLOT(cookie) & (SO_CUDA_SLOTS - 1)];
+}
+
+/* Calls of the target are reported by themselves: for a time line. */
+static __always_inline bool is_told(__u64 cookie)
+{
+	return control_of(cookie)->tell_ns != 0;
 }
 
 static __always_inline void lose(__u64 cookie, enum so_cuda_loss cause)

@@ -13,9 +13,11 @@
 #include "client/session/output.h"
 #include "client/session/profile_file.h"
 #include "client/session/session.h"
+#include "client/steps/step_callers.h"
 #include "client/steps/step_episodes.h"
 #include "client/steps/step_phases.h"
 #include "client/steps/steps.h"
+#include "client/steps/steps_counted.h"
 #include "profile/profile.h"
 
 #define DEFAULT_DURATION_S 30
@@ -27,12 +29,15 @@
 
 struct steps_request {
 	pid_t pid;
-	const char *input, *step, *keep, *episode;
+	const char *input, *step, *keep, *episode, *callers;
 	double duration_s;
 	unsigned rate_hz;
 	bool as_json, by_samples;
-	const char *until_slow; /* as it is given; NULL: for a time */
-	double factor, last_s;  /* of it */
+	const char *until_slow;                     /* as it is given; NULL: for a time */
+	double factor, last_s;                      /* of it */
+	struct option_texts count;                  /* functions whose calls are counted */
+	const char *counted[LOOK_MOST_COUNTED + 1]; /* these, and the episodes' */
+	size_t n_counted;
 	struct option_texts phase_words;
 	struct phases *phases; /* NULL: none */
 };
@@ -67,6 +72,8 @@ static int look(const struct globals *globals, const struct steps_request *reque
 				     .duration_s = request->until_slow ? 0 : request->duration_s,
 				     .rate_hz = request->rate_hz,
 				     .step = request->by_samples ? NULL : request->step ?: PYTORCH_STEP,
+				     .counted = request->counted,
+				     .n_counted = request->by_samples ? 0 : request->n_counted,
 				     .until_slow = request->factor,
 				     .last_s = request->until_slow ? request->last_s : 0 };
 	json_t *stats = NULL;
@@ -84,9 +91,9 @@ static int look(const struct globals *globals, const struct steps_request *reque
 	return ret ?: profile__read(bytes, length, out, err);
 }
 
-/* episodes: NULL: none are wanted. */
+/* episodes, callers: NULL: none are wanted. */
 static int print(const struct steps *steps, const struct phases *phases, const struct step_episodes *episodes,
-		 bool as_json, struct so_error *err)
+		 const struct step_callers *callers, bool as_json, struct so_error *err)
 {
 	_cleanup_(output) struct output *output = NULL;
 	int ret = output__open("-", &output, err);
@@ -96,14 +103,19 @@ static int print(const struct steps *steps, const struct phases *phases, const s
 		return ret;
 	if (!as_json) {
 		steps__print(steps, output__file(output));
-		if (step_phases__print(steps, phases, output__file(output)))
+		if (step_phases__print(steps, phases, output__file(output)) ||
+		    steps_counted__print(steps, output__file(output)))
 			return so_err(err, -ENOMEM, "out of memory");
+		if (callers)
+			step_callers__print(callers, output__file(output));
 		if (episodes)
 			step_episodes__print(episodes, output__file(output));
 		return output__commit(output, err);
 	}
 	json = steps__json(steps);
 	if (!json || json_object_set_new(json, "phases", step_phases__json(steps, phases)) ||
+	    json_object_set_new(json, "counted", steps_counted__json(steps)) ||
+	    json_object_set_new(json, "callers", callers ? step_callers__json(callers) : json_null()) ||
 	    json_object_set_new(json, "episodes", episodes ? step_episodes__json(episodes) : json_null()) ||
 	    json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
 		ret = so_err(err, -ENOMEM, "out of memory");
@@ -131,6 +143,7 @@ static int run(const struct globals *globals, struct steps_request *request, str
 	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
 	_cleanup_(profile) struct profile *profile = NULL;
 	_cleanup_(steps) struct steps *steps = NULL;
+	_cleanup_(step_callers) struct step_callers *callers = NULL;
 	struct step_episodes episodes = { .n = 0 };
 	int ret = request->input ? profile_file__read(request->input, NULL, &file, err)
 				 : look_somehow(globals, request, &profile, err);
@@ -143,7 +156,9 @@ static int run(const struct globals *globals, struct steps_request *request, str
 		       request->step, request->duration_s);
 	if (!ret && request->episode)
 		ret = step_episodes__measure(steps, request->episode, &episodes, err);
-	ret = ret ?: print(steps, request->phases, request->episode ? &episodes : NULL, request->as_json, err);
+	if (!ret && request->callers)
+		ret = step_callers__of(steps, request->callers, &callers, err);
+	ret = ret ?: print(steps, request->phases, request->episode ? &episodes : NULL, callers, request->as_json, err);
 	step_episodes__clear(&episodes);
 	return ret;
 }
@@ -157,11 +172,25 @@ static int check(const struct steps_request *request, struct so_error *err)
 			      "which process? -p PID, or a file of 'stakeout record --timeline --step FUNCTION'");
 	if (request->input && request->keep)
 		return so_err(err, -EINVAL, "-o is for a process: this is a file already");
+	if (request->input && request->count.n)
+		return so_err(err, -EINVAL, "--count is for a process: a file has the calls that were counted");
+	if (request->n_counted > LOOK_MOST_COUNTED)
+		return so_err(err, -EINVAL, "at most %d functions can be counted, that of --episode among them",
+			      LOOK_MOST_COUNTED);
 	if (request->by_samples && !request->step)
 		return so_err(err, -EINVAL, "--by-samples needs --step: a line, or a function");
 	return request->by_samples && request->until_slow
 		       ? so_err(err, -EINVAL, "--until-slow needs each step as it begins, not samples")
 		       : 0;
+}
+
+/* One more than can be, lest it be overlooked. */
+static void list_counted(struct steps_request *request)
+{
+	if (request->episode && !request->input)
+		request->counted[request->n_counted++] = request->episode;
+	for (size_t i = 0; i < request->count.n && request->n_counted <= LOOK_MOST_COUNTED; i++)
+		request->counted[request->n_counted++] = request->count.list[i];
 }
 
 /* "2", "2.5", "3x": so many times the 95th percentile. */
@@ -201,10 +230,17 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		{ OPTION_DURATION, 0, "last", "SECONDS", &request.last_s, "with --until-slow: what led to it (30)" },
 		{ OPTION_TEXTS, 0, "phase", "NAME=PATTERN", &request.phase_words,
 		  "what a step spends under the functions that match this\nregular expression; may be repeated" },
+		{ OPTION_TEXTS, 0, "count", "FUNCTION", &request.count,
+		  "how often a step calls this, counted exactly; may be\nrepeated, three in all: the actions of a "
+		  "simulator" },
 		{ OPTION_TEXT, 0, "episode", "FUNCTION", &request.episode,
-		  "how many steps there are from one call of this to the\nnext, as of a simulator's reset: its line, "
-		  "or "
-		  "the line of\nit where it stays longest, by samples" },
+		  "how many steps there are from one call of this to the\nnext, as of a simulator's reset; of a "
+		  "FILE, or where calls\ncannot be counted: from one arrival at its line, or at the\nline of it where "
+		  "it "
+		  "stays longest, by samples" },
+		{ OPTION_TEXT, 0, "callers", "FUNCTION", &request.callers,
+		  "who calls this, with share and calls a step, by samples:\nthe actions of a simulator that all go "
+		  "through it" },
 		{ OPTION_TEXT, 'o', "output", "FILE", &request.keep, "keep what was recorded, as pprof with times" },
 		{ OPTION_ON, 0, "json", NULL, &request.as_json, "as JSON" },
 		{ OPTION_END },
@@ -227,6 +263,7 @@ int cmd_steps(const struct globals *globals, int argc, char **argv)
 		return status;
 	/* The steps that a file has are those of the function that it was recorded with. */
 	request.by_samples |= request.input && request.step;
+	list_counted(&request);
 	if (check(&request, &err) || check_factor(&request, &err) ||
 	    phases__new(request.phase_words.list, request.phase_words.n, &request.phases, &err)) {
 		message__error("%s (see stakeout steps --help)", err.text);

@@ -86,6 +86,8 @@ int look__closely(struct session *session, struct look_request *request, uint8_t
 					       .wall = true,
 					       .timed = true,
 					       .step = request->step,
+					       .counted = request->counted,
+					       .n_counted = request->n_counted,
 					       .until_slow = request->until_slow,
 					       .keep = request->until_slow > 0 };
 

@@ -18,7 +18,6 @@
 #include "stakeout/short_path.h"
 
 #define NAME_BYTES 100
-#define CALLS      "stakeout.calls="
 #define GPU        "stakeout.gpu="
 
 static bool is_interpreter(const struct profile_line *line)
@@ -117,7 +116,7 @@ void trace__begin_slice(struct tracer *t, const char *name, size_t length, int64
 	fputs("{\"ph\":\"X\",\"name\":", t->out);
 	write_name(t, name, length);
 	/* In microseconds. */
-	fprintf(t->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":%.1f,\"dur\":%.1f", t->pid, t->tid,
+	fprintf(t->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":%.3f,\"dur\":%.3f", t->pid, t->tid,
 		(double)(t->offset_ns + begin_ns) / 1e3, (double)(end_ns - begin_ns) / 1e3);
 }
 
@@ -308,45 +307,6 @@ static int write_steps(struct tracer *t, const char *text)
 	return 0;
 }
 
-/* "BEGIN+TOOK[xBYTES]" at *at, which goes behind it and the comma. False: there is none. */
-static bool read_call(const char **at, int64_t *when, int64_t *took, int64_t *bytes)
-{
-	char *end;
-	long long more = strtoll(*at, &end, 10);
-
-	if (end == *at || *end != '+' || more < 0 || __builtin_add_overflow(*when, more, when) ||
-	    *when >= TRACE_MOST_NS)
-		return false;
-	*took = strtoll(end + 1, &end, 10);
-	*bytes = *end == 'x' ? strtoll(end + 1, &end, 10) : 0;
-	*at = *end == ',' ? end + 1 : end;
-	return *took > 0 && *took < TRACE_MOST_NS && *bytes >= 0 && (!*end || *end == ',');
-}
-
-/* A thread's calls of one function, on a track beside the thread's own: theirs are moments, that one's are samples. */
-static void write_calls(struct tracer *t, const char *text)
-{
-	int64_t pid, tid, when = 0, took, bytes;
-	const char *list = strchr(text, ':'), *name;
-	char track[48];
-	int at = 0;
-
-	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 "/%n", &pid, &tid, &at) != 2 || !at || tid < 0 ||
-	    tid >= TRACE_CALLS_TRACK || text + at > list)
-		return;
-	name = text + at;
-	t->pid = t->pid_offset + pid;
-	t->tid = TRACE_CALLS_TRACK + tid;
-	snprintf(track, sizeof(track), "CUDA calls of %" PRId64, tid);
-	trace__name_track(t, track, strlen(track));
-	for (const char *c = list + 1; *c && read_call(&c, &when, &took, &bytes);) {
-		trace__begin_slice(t, name, (size_t)(list - name), when, when + took);
-		if (bytes)
-			fprintf(t->out, ",\"args\":{\"bytes\":%" PRId64 "}", bytes);
-		fputc('}', t->out);
-	}
-}
-
 /* A counter by itself: a GPU is of no process. "INDEX/NAME:AFTER+PERCENT,…" */
 static void write_gpu(struct tracer *t, const char *text)
 {
@@ -400,13 +360,12 @@ static int write_profile(struct tracer *t, const struct render_options *options)
 
 		if (steps)
 			ret = write_steps(t, steps);
-		else if (!strncmp(comment, CALLS, strlen(CALLS)))
-			write_calls(t, comment + strlen(CALLS));
 		else if (!strncmp(comment, GPU, strlen(GPU)))
 			write_gpu(t, comment + strlen(GPU));
 	}
 	if (!ret && profile__comment(profile, "gpu"))
 		name_gpus(t);
+	ret = ret ?: trace__write_calls(t);
 	return ret;
 }
 

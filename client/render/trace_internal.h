@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* For trace.c, which writes threads, steps and calls, and trace_process.c, which writes what a whole process has. */
+/*
+ * For trace.c, which writes threads and steps, trace_process.c, which writes what a whole process has, and trace_calls.c,
+ * which writes CUDA calls.
+ */
 #ifndef STAKEOUT_CLIENT_TRACE_INTERNAL_H
 #define STAKEOUT_CLIENT_TRACE_INTERNAL_H
 
@@ -38,6 +41,7 @@ struct tracer {
 	int64_t pid, tid;   /* of the track */
 	int64_t offset_ns;  /* the profile's begin after that of the first one */
 	int64_t pid_offset; /* of all its processes */
+	uint64_t flows;     /* written so far: the number of the next one */
 };
 
 /* Begins one; what is written next is in it. */
@@ -50,5 +54,10 @@ void trace__name_track(struct tracer *t, const char *name, size_t length);
  * waited for the GIL over time, and who held the GIL. -ENOMEM.
  */
 int trace__write_process(struct tracer *t, const struct segment *segments, size_t n);
+/*
+ * CUDA calls, on tracks beside the threads', with their kernels, bytes and streams, and an arrow from each launch to the
+ * wait that waited for it. -ENOMEM.
+ */
+int trace__write_calls(struct tracer *t);
 
 #endif

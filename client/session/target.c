@@ -51,6 +51,16 @@ static int call(struct api_client *api, const char *method, const char *path, co
 	return out->id ? 0 : so_err(err, -EIO, "the daemon's answer describes no target");
 }
 
+static int add_counted(json_t *body, const struct attach_request *request)
+{
+	json_t *list = json_array();
+	int ret = json_object_set_new(body, "counted", list);
+
+	for (size_t i = 0; !ret && i < request->n_counted; i++)
+		ret = json_array_append_new(list, json_string(request->counted[i]));
+	return ret;
+}
+
 int target__attach(struct api_client *api, const struct attach_request *request, struct target *out,
 		   struct so_error *err)
 {
@@ -67,6 +77,8 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		json_object_set_new(body, "timed", json_true());
 	if (request->step && json_object_set_new(body, "step", json_string(request->step)))
 		return so_err(err, -EINVAL, "the function's name is not UTF-8");
+	if (request->n_counted && add_counted(body, request))
+		return so_err(err, -EINVAL, "a function's name is not UTF-8");
 	if (request->steps) {
 		json_object_set_new(body, "steps", json_integer(request->steps));
 		json_object_set_new(body, "skip_steps", json_integer(request->skip_steps));

@@ -35,9 +35,11 @@ struct attach_request {
 	unsigned rate_hz;
 	double duration_s; /* 0: until stopped */
 	bool children, kernel, keep;
-	bool wall;        /* look where its threads wait as well */
-	bool timed;       /* keep each sample with its time */
-	const char *step; /* the function that begins its steps; NULL: none */
+	bool wall;                  /* look where its threads wait as well */
+	bool timed;                 /* keep each sample with its time */
+	const char *step;           /* the function that begins its steps; NULL: none */
+	const char *const *counted; /* n_counted other functions, whose calls are counted */
+	size_t n_counted;
 	/* With `step`: only of so many steps, after so many others; steps 0: of all time. */
 	unsigned skip_steps, steps;
 	double until_slow; /* end after a step of so many times the 95th percentile; 0: do not */

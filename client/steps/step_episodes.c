@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/steps/steps_counted.h"
 #include "client/steps/steps_internal.h"
 #include "client/summary/summary_parts.h"
 #include "cuda/cuda_text.h"
@@ -54,12 +55,27 @@ static void fill_figures(struct step_episodes *e)
 	e->interval = e->n > 1 ? Z_95 * sqrt(fmax(0, squares - sum * sum / n) / (n - 1) / n) : 0;
 }
 
+static int find_resets(const struct steps *s, const char *place, struct step_episodes *e, struct so_error *err)
+{
+	struct steps_entries entries;
+	int ret = steps_counted__find(s, place, &entries);
+
+	if (ret == -ENOENT)
+		return steps_seen__find(s->profile, place, &e->resets, err);
+	if (ret)
+		return so_err(err, ret, "out of memory");
+	e->exact = true;
+	e->resets = (struct steps_seen){ .begins = entries.ns, .n_begins = entries.n };
+	snprintf(e->resets.where, sizeof(e->resets.where), "%s", place);
+	return 0;
+}
+
 int step_episodes__measure(const struct steps *s, const char *place, struct step_episodes *e, struct so_error *err)
 {
 	int ret;
 
 	*e = (struct step_episodes){ .n = 0 };
-	ret = steps_seen__find(s->profile, place, &e->resets, err);
+	ret = find_resets(s, place, e, err);
 	if (ret)
 		return ret;
 	e->lengths = calloc(e->resets.n_begins + 1, sizeof(*e->lengths));
@@ -92,9 +108,12 @@ void step_episodes__print(const struct step_episodes *e, FILE *out)
 	size_t most = 1;
 
 	cuda_text__time((double)e->resets.unsure_ns, text);
-	fprintf(out, "\nSteps in an episode: %zu whole, from one arrival at ", e->n);
+	fprintf(out, "\nSteps in an episode: %zu whole, from one %s ", e->n, e->exact ? "call of" : "arrival at");
 	summary__print_name(e->resets.where, strlen(e->resets.where), out);
-	fprintf(out, " to the next, by samples, within %s\n", text);
+	if (e->exact)
+		fputs(" to the next, each counted\n", out);
+	else
+		fprintf(out, " to the next, by samples, within %s\n", text);
 	if (e->resets.n_brief > e->n * STEPS_SEEN_BRIEF)
 		fprintf(out, "%zu stays there, or elsewhere, were seen by one sample alone, so some are two in one\n",
 			e->resets.n_brief);
@@ -116,7 +135,7 @@ json_t *step_episodes__json(const struct step_episodes *e)
 
 	for (size_t i = 0; i < e->n; i++)
 		json_array_append_new(lengths, json_integer((json_int_t)e->lengths[i]));
-	return json_pack("{s:s, s:I, s:I, s:f, s:f, s:o}", "where", e->resets.where, "within_ns",
-			 (json_int_t)e->resets.unsure_ns, "brief_stays", (json_int_t)e->resets.n_brief, "mean", e->mean,
-			 "interval", e->interval, "lengths", lengths);
+	return json_pack("{s:s, s:b, s:I, s:I, s:f, s:f, s:o}", "where", e->resets.where, "exact", e->exact,
+			 "within_ns", (json_int_t)e->resets.unsure_ns, "brief_stays", (json_int_t)e->resets.n_brief,
+			 "mean", e->mean, "interval", e->interval, "lengths", lengths);
 }

@@ -12,7 +12,8 @@
 #define STEP_EPISODES_BARS 10
 
 struct step_episodes {
-	struct steps_seen resets; /* by samples; begins is owned */
+	struct steps_seen resets; /* begins is owned */
+	bool exact;               /* each reset was counted; else they are by samples */
 	size_t n;                 /* whole ones: from one reset to the next */
 	size_t *lengths;          /* in steps, ascending; owned */
 	double mean, interval;    /* 95 %: the mean +- interval */
@@ -20,7 +21,10 @@ struct step_episodes {
 	size_t histogram[STEP_EPISODES_BARS];
 };
 
-/* place: as of steps_seen__find(). -ENODATA: less than two resets were seen, in words; -EINVAL; -ENOMEM. */
+/*
+ * place: of a counted function (steps_counted.h) its calls, else as of steps_seen__find(). -ENODATA: less than two resets
+ * were seen, in words; -EINVAL; -ENOMEM.
+ */
 int step_episodes__measure(const struct steps *steps, const char *place, struct step_episodes *out,
 			   struct so_error *err);
 void step_episodes__clear(struct step_episodes *episodes);

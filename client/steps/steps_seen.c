@@ -11,12 +11,6 @@
 #define MOST_NS   (INT64_MAX / 4) /* later, or longer, is nothing that was */
 #define GOOD_PART 6               /* one in so many of a function's time */
 
-/* What is looked for. */
-struct place {
-	struct python_place python; /* of a function, its line is found first */
-	const char *native;         /* where it is none: the function */
-};
-
 /*
  * One sample of a thread, in the order of time. A thread that waits was looked at at its end: when the wait began is
  * reckoned, and may be too early by what the thread waited elsewhere, unseen, since the look before.
@@ -32,7 +26,15 @@ struct moments {
 	size_t n, capacity;
 };
 
-static bool is_at(const struct place *place, const struct profile_line *line)
+int steps_place__parse(const char *text, struct steps_place *out, struct so_error *err)
+{
+	int ret = python_place__parse(text, &out->python, err);
+
+	out->native = text;
+	return ret == -ENOENT ? 0 : ret;
+}
+
+bool steps_place__is_at(const struct steps_place *place, const struct profile_line *line)
 {
 	const struct python_place *python = &place->python;
 
@@ -43,10 +45,11 @@ static bool is_at(const struct place *place, const struct profile_line *line)
 	       (!python->function[0] || python_place__is_function(python, line->function));
 }
 
-static bool is_there(const struct profile *profile, const struct profile_sample *sample, const struct place *place)
+static bool is_there(const struct profile *profile, const struct profile_sample *sample,
+		     const struct steps_place *place)
 {
 	for (size_t i = 0; i < sample->n_lines; i++)
-		if (is_at(place, &profile->lines[sample->lines[i]]))
+		if (steps_place__is_at(place, &profile->lines[sample->lines[i]]))
 			return true;
 	return false;
 }
@@ -73,7 +76,7 @@ static bool is_of_use(const struct profile_sample *sample)
 	return has_time(sample) && (!sample->state || strcmp(sample->state, "runnable"));
 }
 
-static int collect(const struct profile *profile, const struct place *place, struct moments *out)
+static int collect(const struct profile *profile, const struct steps_place *place, struct moments *out)
 {
 	for (size_t i = 0; i < profile->n_samples; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
@@ -131,7 +134,7 @@ static void choose_thread(const struct moments *all, struct steps_seen *out, siz
 }
 
 /* The time at each line of the function, by index of the profile's lines. */
-static int64_t *times_of(const struct profile *profile, const struct place *place, int64_t *all_ns)
+static int64_t *times_of(const struct profile *profile, const struct steps_place *place, int64_t *all_ns)
 {
 	int64_t *ns = calloc(profile->n_lines + 1, sizeof(*ns));
 
@@ -141,7 +144,7 @@ static int64_t *times_of(const struct profile *profile, const struct place *plac
 
 		/* The outermost: of a function that calls itself the call that was made first. */
 		for (size_t k = sample->n_lines; is_of_use(sample) && k-- > 0;) {
-			if (is_at(place, &profile->lines[sample->lines[k]])) {
+			if (steps_place__is_at(place, &profile->lines[sample->lines[k]])) {
 				ns[sample->lines[k]] += sample->value_ns;
 				*all_ns += sample->value_ns;
 				break;
@@ -152,7 +155,7 @@ static int64_t *times_of(const struct profile *profile, const struct place *plac
 }
 
 /* How long a thread stays at the line, by the thread that came there most often. */
-static int mean_stay(const struct profile *profile, const struct place *place, int64_t ns, double *out)
+static int mean_stay(const struct profile *profile, const struct steps_place *place, int64_t ns, double *out)
 {
 	struct moments all = { .list = NULL };
 	struct steps_seen seen = { .threads = 0 };
@@ -170,9 +173,9 @@ static int mean_stay(const struct profile *profile, const struct place *place, i
  * Of the lines that have a good part of the function's time the one where a thread stays longest at a time: those of a
  * loop within the function are come to more often than once a call, and stay shorter.
  */
-static int choose_line(const struct profile *profile, struct place *place)
+static int choose_line(const struct profile *profile, struct steps_place *place)
 {
-	struct place at = *place;
+	struct steps_place at = *place;
 	int64_t all_ns;
 	_cleanup_free_ int64_t *ns = times_of(profile, place, &all_ns);
 	size_t most = SIZE_MAX;
@@ -242,7 +245,7 @@ static int take_arrivals(const struct moments *all, size_t from, size_t to, int6
 	return 0;
 }
 
-static void name_place(const struct place *place, struct steps_seen *out)
+static void name_place(const struct steps_place *place, struct steps_seen *out)
 {
 	if (place->python.file[0])
 		snprintf(out->where, sizeof(out->where), "%s:%d", place->python.file, place->python.line);
@@ -253,14 +256,13 @@ static void name_place(const struct place *place, struct steps_seen *out)
 int steps_seen__find(const struct profile *profile, const char *text, struct steps_seen *out, struct so_error *err)
 {
 	struct moments all = { .list = NULL };
-	struct place place = { .native = text };
+	struct steps_place place;
 	size_t from = 0, to = 0;
-	int ret = python_place__parse(text, &place.python, err);
+	int ret = steps_place__parse(text, &place, err);
 
 	*out = (struct steps_seen){ .begins = NULL };
-	if (ret && ret != -ENOENT)
+	if (ret)
 		return ret;
-	ret = 0;
 	if (place.python.file[0] && !place.python.line)
 		ret = choose_line(profile, &place);
 	ret = ret ?: collect(profile, &place, &all);

@@ -9,8 +9,20 @@
 #include "profile/profile.h"
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
+#include "stakeout/python_place.h"
 
 #define STEPS_SEEN_BRIEF 0.05 /* of the arrivals: more stays that a single sample saw are reported */
+
+/* What is looked for in stacks. */
+struct steps_place {
+	struct python_place python; /* "": it is none of Python */
+	const char *native;         /* then: the function, as the profile has it; borrowed */
+};
+
+/* "train.py:28", "train.py:train_step", "Engine::execute". -EINVAL, in words. text: to stay as long as *out. */
+int steps_place__parse(const char *text, struct steps_place *out, struct so_error *err);
+/* Of a function of Python, any line of it. */
+bool steps_place__is_at(const struct steps_place *place, const struct profile_line *line);
 
 struct steps_seen {
 	int64_t pid, tid; /* the thread that arrived most often */

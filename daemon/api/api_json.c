@@ -13,6 +13,7 @@ enum field_kind {
 	FIELD_PERCENT,
 	FIELD_BOOL,
 	FIELD_TEXT,
+	FIELD_FUNCTIONS,
 	FIELD_FACTOR,
 };
 
@@ -35,6 +36,7 @@ static const struct field attach_fields[] = {
 	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
 	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
 	  sizeof(((struct api_attach *)0)->options.step) },
+	{ "counted", FIELD_FUNCTIONS, offsetof(struct api_attach, options.counted), 0, SO_MARKS - 1 },
 	{ "skip_steps", FIELD_UNSIGNED, offsetof(struct api_attach, options.skip_steps), 0, API_MAX_STEPS },
 	{ "steps", FIELD_UNSIGNED, offsetof(struct api_attach, options.steps), 1, API_MAX_STEPS },
 	{ "until_slow", FIELD_FACTOR, offsetof(struct api_attach, options.until_slow), 1, 1000 },
@@ -70,6 +72,30 @@ static int decode_whole(const struct field *field, const json_t *value, json_int
 			      (long long)field->min, (long long)field->max);
 	*out = json_integer_value(value);
 	return 0;
+}
+
+/* size: of its place. */
+static int decode_text(const char *name, const json_t *value, char *at, size_t size, struct so_error *err)
+{
+	if (!json_is_string(value) || json_string_length(value) >= size ||
+	    strlen(json_string_value(value)) != json_string_length(value) || !json_string_length(value))
+		return so_err(err, -EINVAL, "%s must be a text of at most %zu bytes", name, size - 1);
+	strcpy(at, json_string_value(value));
+	return 0;
+}
+
+static int decode_functions(const struct field *field, const json_t *value, struct attach_options *options,
+			    struct so_error *err)
+{
+	int ret = 0;
+
+	if (!json_is_array(value) || (json_int_t)json_array_size(value) > field->max)
+		return so_err(err, -EINVAL, "%s must be a list of at most %lld functions", field->name,
+			      (long long)field->max);
+	for (size_t i = 0; !ret && i < json_array_size(value); i++)
+		ret = decode_text(field->name, json_array_get(value, i), options->counted[i],
+				  sizeof(options->counted[i]), err);
+	return ret;
 }
 
 static int decode(const struct field *field, const json_t *value, struct api_attach *attach, struct so_error *err)
@@ -118,12 +144,9 @@ static int decode(const struct field *field, const json_t *value, struct api_att
 		*(double *)at = seconds;
 		return 0;
 	case FIELD_TEXT:
-		if (!json_is_string(value) || (json_int_t)json_string_length(value) >= field->max ||
-		    strlen(json_string_value(value)) != json_string_length(value) || !json_string_length(value))
-			return so_err(err, -EINVAL, "%s must be a text of at most %lld bytes", field->name,
-				      (long long)field->max - 1);
-		strcpy(at, json_string_value(value));
-		return 0;
+		return decode_text(field->name, value, at, (size_t)field->max, err);
+	case FIELD_FUNCTIONS:
+		return decode_functions(field, value, &attach->options, err);
 	}
 	return so_err(err, -EINVAL, "%s is of no known kind", field->name);
 }

@@ -370,7 +370,8 @@ int cuda_probes__attach(struct cuda_probes *p, pid_t pid, uint32_t slot, uint32_
 		offsets[n] = f->offset;
 		cookies[n++] = SO_CUDA_COOKIE(f->name.number + (namer ? SO_CUDA_API_COUNT : 0u),
 					      choice->generation << 12 | slot, number) |
-			       (is_stepped(p, &f->site) ? SO_CUDA_COOKIE_STEPPED : 0);
+			       (is_stepped(p, &f->site) ? SO_CUDA_COOKIE_STEPPED : 0) |
+			       (f->name.per_thread ? SO_CUDA_COOKIE_PER_THREAD : 0);
 	}
 	if (!n) {
 		*out = NULL;

@@ -19,6 +19,7 @@
 #include "stakeout/cleanup.h"
 #include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
+#include "stakeout/sampler_abi.h"
 
 /* Of the target's time, for probes of CUDA calls: a standing watch's, a recording's (struct attach_options.keep). */
 #define ENGINE_CUDA_BUDGET_PERCENT    1.0
@@ -53,15 +54,16 @@ CLEANUP_DEFINE(struct engine *, engine, engine__free)
 
 struct attach_options {
 	pid_t pid;
-	unsigned rate_hz;  /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
-	double duration_s; /* 0: until stopped */
-	bool children;     /* follow descendants, existing and later ones */
-	bool kernel;       /* keep kernel frames */
-	bool keep;         /* a long-lived target of a daemon, as opposed to one client's recording */
-	bool cuda;         /* time its CUDA calls as well */
-	bool wall;         /* look where its threads wait as well */
-	bool timed;        /* keep its samples with their times */
-	char step[256];    /* the function that begins its steps (steps.h); "": none */
+	unsigned rate_hz;                /* ENGINE_MIN_RATE_HZ … ENGINE_MAX_RATE_HZ */
+	double duration_s;               /* 0: until stopped */
+	bool children;                   /* follow descendants, existing and later ones */
+	bool kernel;                     /* keep kernel frames */
+	bool keep;                       /* a long-lived target of a daemon, as opposed to one client's recording */
+	bool cuda;                       /* time its CUDA calls as well */
+	bool wall;                       /* look where its threads wait as well */
+	bool timed;                      /* keep its samples with their times */
+	char step[256];                  /* the function that begins its steps (steps.h); "": none */
+	char counted[SO_MARKS - 1][256]; /* other functions whose calls are to be counted, as `step`; "": no more */
 	/* It is of so many steps, which come after others, and ends with them; steps 0: it is not. */
 	unsigned skip_steps, steps;
 	double until_slow; /* it ends itself after a step of so many times the 95th percentile; 0: it does not */

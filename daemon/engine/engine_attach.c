@@ -319,22 +319,61 @@ static int begin_cuda(struct engine *e, struct target *t, const struct attach_op
 	return cuda_targets__begin(e->cuda, t, o->cuda_budget_percent > 0 ? o->cuda_budget_percent : standard, err);
 }
 
-static int begin_steps(struct engine *e, struct target *t, const struct step_place *place, struct so_error *err)
+/* What is to be counted; place i is that of mark i. */
+struct places {
+	struct step_place list[SO_MARKS];
+};
+
+static void release_places(struct places *places)
 {
-	return place->python.file[0] ? steps__begin_python(t, &place->python, err)
-				     : steps__begin(t, e->sampler, place, err);
+	for (unsigned i = 0; i < SO_MARKS; i++)
+		if (places->list[i].fd >= 0)
+			close(places->list[i].fd);
+}
+CLEANUP_DEFINE(struct places *, places, release_places)
+
+static const char *mark_name(const struct attach_options *o, unsigned mark)
+{
+	return mark ? o->counted[mark - 1] : o->step;
+}
+
+static bool has_marks(const struct attach_options *o)
+{
+	return o->step[0] || o->counted[0][0];
+}
+
+static int begin_marks(struct engine *e, struct target *t, const struct places *places, struct so_error *err)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < SO_MARKS; i++)
+		if (places->list[i].name[0])
+			ret = steps__begin(t, i, e->sampler, &places->list[i], err);
+	return ret;
 }
 
 /* Without the lock: files of the target are read. */
-static int find_step(const struct attach_options *o, struct step_place *place, struct so_error *err)
+static int find_place(const struct attach_options *o, const char *name, struct step_place *place, struct so_error *err)
 {
-	int ret = python_place__parse(o->step, &place->python, err);
+	int ret = python_place__parse(name, &place->python, err);
 
-	return ret == -ENOENT ? steps__find(o->pid, o->step, place, err) : ret;
+	if (ret == -ENOENT)
+		return steps__find(o->pid, name, place, err);
+	snprintf(place->name, sizeof(place->name), "%s", name);
+	return ret;
 }
 
-/* step: where its steps begin; NULL: nowhere. */
-static int attach_locked(struct engine *e, const struct attach_options *o, const struct step_place *step,
+static int find_places(const struct attach_options *o, struct places *places, struct so_error *err)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < SO_MARKS; i++)
+		if (mark_name(o, i)[0])
+			ret = find_place(o, mark_name(o, i), &places->list[i], err);
+	return ret;
+}
+
+static int attach_locked(struct engine *e, const struct attach_options *o, const struct places *places,
 			 const struct proc_info *info, uint64_t called_ns, uint32_t *id, struct so_error *err)
 {
 	struct attach_options as = *o;
@@ -347,7 +386,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 		return so_err(err, -EPERM, "process %d is watched already, as target %u, which is shown to root alone",
 			      o->pid, of->id);
 	/* Steps are samples with times. */
-	as.timed |= step != NULL;
+	as.timed |= has_marks(o);
 	if (of && (o->until_slow > 0 || o->slow_factor > 0 || o->slow_ns || o->steps))
 		return so_err(
 			err, -EEXIST,
@@ -374,7 +413,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			engine_drop_target(e, t);
 			return so_err(err, ret, "out of memory");
 		}
-		ret = step ? begin_steps(e, t, step, err) : 0;
+		ret = begin_marks(e, t, places, err);
 		if (ret) {
 			engine_end_target(e, t, TARGET_END_FAILED);
 			engine_drop_target(e, t);
@@ -419,8 +458,7 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	sampler__consume_events(e->sampler);
 	ret = t->living ? 0 : so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
 	/* Before samples count: the first step is not to be missed. */
-	if (!ret && step)
-		ret = begin_steps(e, t, step, err);
+	ret = ret ?: begin_marks(e, t, places, err);
 	ret = ret ?: begin(e, t, o->duration_s, err);
 	if (ret || t->doomed) {
 		engine_drop_target(e, t);
@@ -453,17 +491,15 @@ static int check_memory(struct engine *e, const struct attach_options *o, const 
 int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *id, struct so_error *err)
 {
 	uint64_t called_ns = clock__now_ns();
-	_cleanup_close_ int step_fd = -1;
-	struct step_place place = { .fd = -1 };
+	_cleanup_(places) struct places *places =
+		&(struct places){ .list = { { .fd = -1 }, { .fd = -1 }, { .fd = -1 }, { .fd = -1 } } };
 	struct proc_info info;
 	int ret = check_options(o, err);
 
 	if (ret)
 		return ret;
 	ret = check_process(o, &info, err) ?: check_memory(e, o, &info, err);
-	if (!ret && o->step[0])
-		ret = find_step(o, &place, err);
-	step_fd = place.fd;
+	ret = ret ?: find_places(o, places, err);
 	if (!ret && o->cuda)
 		ret = cuda_targets__load(e->cuda, err);
 	if (!ret && o->wall)
@@ -474,7 +510,7 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 	pthread_mutex_lock(&e->lock);
 	/* Again: the pid may have become another process's while the lock was waited for, or programs were loaded. */
 	ret = check_process(o, &info, err);
-	ret = ret ?: attach_locked(e, o, o->step[0] ? &place : NULL, &info, called_ns, id, err);
+	ret = ret ?: attach_locked(e, o, places, &info, called_ns, id, err);
 	pthread_mutex_unlock(&e->lock);
 	return ret;
 }

@@ -97,6 +97,7 @@ struct engine_snapshot {
 	uint64_t forgotten;              /* samples of before, whose stacks are in memory no more */
 	uint32_t main_file;
 	bool own_namespaces;
+	char counted[SO_MARKS][256]; /* what its marks count, as it was asked for; "": nothing */
 	struct python_facts python;
 	struct process_label_table labels; /* a copy */
 	struct thread_names thread_names;  /* a copy */
@@ -130,6 +131,10 @@ static inline uint64_t engine_cost_ns(const struct engine_snapshot *s)
 /* Profiles (engine_profile.c). Without the lock. */
 /* gzip-compressed pprof; hasty: as struct profile_source has it. -ENOMEM. */
 int engine_build_profile(struct engine *e, const struct engine_snapshot *s, bool hasty, uint8_t **out, size_t *length);
+/* When steps began and counted functions were entered (engine_marks.c), as comments. -ENOMEM. */
+int engine_add_marks(struct profile_builder *b, const struct engine_snapshot *s);
+/* Comments about CUDA calls, each with its time (engine_calls.c; .design/profile-format.md). -ENOMEM. */
+int engine_add_calls(struct engine *e, struct profile_builder *b, const struct engine_snapshot *s);
 /* What a profile says of the target's interpreters: their versions, or why there are none. */
 int engine_add_python_comments(const struct python_facts *python, struct profile_builder *b);
 void engine_python_version(uint16_t version, char text[16]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/engine/engine_internal.h"
+#include "daemon/targets/cuda_taken.h"
 #include "daemon/targets/generations.h"
 #include "daemon/os/clock.h"
 
@@ -83,6 +84,11 @@ static int take_locked(struct engine *e, uint32_t id, struct caller caller, stru
 		return so_err(err, -ENOMEM, "out of memory");
 	engine_fill_snapshot(t, s);
 	engine_hold_snapshot(t, s);
+	for (unsigned i = 0; i < SO_MARKS; i++)
+		memcpy(s->counted[i], t->marks[i].name[0] ? t->marks[i].name : target__proper(t)->marks[i].name,
+		       sizeof(s->counted[i]));
+	if (s->calls.n)
+		cuda_taken__learn_names(e->cuda, t);
 	leave_out_forgotten(t, s);
 	return 0;
 }

@@ -35,7 +35,7 @@ struct sampler {
 	bool multi_probes; /* the kernel has links of many uprobes, which need fewer rights than perf's */
 };
 
-struct step_probe {
+struct mark_probe {
 	int fd;                /* a link's; -1: the other one */
 	struct bpf_link *link; /* NULL: the other one */
 };
@@ -120,6 +120,31 @@ static bool has_helper(enum bpf_func_id id)
 	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_PERF_EVENT, id, NULL) == 1;
 }
 
+/* What runs when a thread comes to a mark: at a function's entry, or when a watchpoint fires. */
+static struct bpf_program *entry_program(const struct sampler *s, unsigned mark)
+{
+	struct bpf_program *programs[SO_MARKS] = {
+		s->skel->progs.on_mark_0,
+		s->skel->progs.on_mark_1,
+		s->skel->progs.on_mark_2,
+		s->skel->progs.on_mark_3,
+	};
+
+	return programs[mark];
+}
+
+static struct bpf_program *watch_program(const struct sampler *s, unsigned mark)
+{
+	struct bpf_program *programs[SO_MARKS] = {
+		s->skel->progs.on_mark_watch_0,
+		s->skel->progs.on_mark_watch_1,
+		s->skel->progs.on_mark_watch_2,
+		s->skel->progs.on_mark_watch_3,
+	};
+
+	return programs[mark];
+}
+
 /* Better mechanisms where the kernel has them; what is switched off here, the verifier does not even look at. */
 static void choose_mechanisms(struct sampler *s, const struct sampler_options *options)
 {
@@ -130,8 +155,8 @@ static void choose_mechanisms(struct sampler *s, const struct sampler_options *o
 	s->skel->rodata->have_task_btf = has_helper(BPF_FUNC_get_current_task_btf);
 	bpf_program__set_autoload(s->skel->progs.sample_chained, s->tail_calls);
 	s->multi_probes = uprobe_links__supported(UPROBE_LINKS_MULTI);
-	if (s->multi_probes)
-		bpf_program__set_expected_attach_type(s->skel->progs.on_step, UPROBE_LINKS_MULTI);
+	for (unsigned i = 0; s->multi_probes && i < SO_MARKS; i++)
+		bpf_program__set_expected_attach_type(entry_program(s, i), UPROBE_LINKS_MULTI);
 }
 
 /* The program that a tick runs. */
@@ -424,20 +449,21 @@ int sampler__drain(struct sampler *s, struct so_error *err)
 	return ret ? so_err(err, ret, "cannot read the window of counts: %s", strerror(-ret)) : 0;
 }
 
-int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t offset, struct step_probe **out)
+int sampler__probe_mark(struct sampler *s, unsigned mark, pid_t pid, const char *path, uint64_t offset,
+			struct mark_probe **out)
 {
-	struct step_probe *probe = calloc(1, sizeof(*probe));
+	struct mark_probe *probe = calloc(1, sizeof(*probe));
 	int ret = 0;
 
 	if (!probe)
 		return -ENOMEM;
 	probe->fd = -1;
 	if (s->multi_probes) {
-		probe->fd = uprobe_links__make(bpf_program__fd(s->skel->progs.on_step), UPROBE_LINKS_MULTI, false, path,
+		probe->fd = uprobe_links__make(bpf_program__fd(entry_program(s, mark)), UPROBE_LINKS_MULTI, false, path,
 					       &offset, &(const uint64_t){ 0 }, 1, pid);
 		ret = probe->fd < 0 ? probe->fd : 0;
 	} else {
-		probe->link = bpf_program__attach_uprobe(s->skel->progs.on_step, false, pid, path, offset);
+		probe->link = bpf_program__attach_uprobe(entry_program(s, mark), false, pid, path, offset);
 		ret = probe->link ? 0 : -errno;
 	}
 	if (ret)
@@ -447,9 +473,9 @@ int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t
 	return ret;
 }
 
-int sampler__watch_step(struct sampler *s, pid_t tid, uint64_t address, struct step_probe **out)
+int sampler__watch_mark(struct sampler *s, unsigned mark, pid_t tid, uint64_t address, struct mark_probe **out)
 {
-	struct step_probe *probe = calloc(1, sizeof(*probe));
+	struct mark_probe *probe = calloc(1, sizeof(*probe));
 	int fd = probe ? watchpoint__open(tid, address) : -ENOMEM, ret;
 
 	if (fd < 0) {
@@ -458,7 +484,7 @@ int sampler__watch_step(struct sampler *s, pid_t tid, uint64_t address, struct s
 	}
 	/* The link closes the event. */
 	probe->fd = -1;
-	probe->link = bpf_program__attach_perf_event(s->skel->progs.on_step_watch, fd);
+	probe->link = bpf_program__attach_perf_event(watch_program(s, mark), fd);
 	if (!probe->link) {
 		ret = -errno;
 		close(fd);
@@ -469,7 +495,7 @@ int sampler__watch_step(struct sampler *s, pid_t tid, uint64_t address, struct s
 	return 0;
 }
 
-void sampler__end_probe(struct step_probe *probe)
+void sampler__end_probe(struct mark_probe *probe)
 {
 	if (!probe)
 		return;

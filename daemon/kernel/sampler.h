@@ -92,15 +92,16 @@ int sampler__drain(struct sampler *s, struct so_error *err);
 unsigned sampler__window_entries(const struct sampler *s);
 
 /*
- * Reports each time that a thread of the process reaches an offset of a file, as a count of SO_STEP_STACK. path: of the
- * file. -errno of the kernel.
+ * Reports each time that a thread of the process reaches an offset of a file, as a count of SO_STEP_STACK + mark. mark:
+ * below SO_MARKS. path: of the file. -errno of the kernel.
  */
-struct step_probe;
-int sampler__probe_step(struct sampler *s, pid_t pid, const char *path, uint64_t offset, struct step_probe **out);
+struct mark_probe;
+int sampler__probe_mark(struct sampler *s, unsigned mark, pid_t pid, const char *path, uint64_t offset,
+			struct mark_probe **out);
 /* The same each time that a thread reads a byte of its memory (os/watchpoint.h). */
-int sampler__watch_step(struct sampler *s, pid_t tid, uint64_t address, struct step_probe **out);
+int sampler__watch_mark(struct sampler *s, unsigned mark, pid_t tid, uint64_t address, struct mark_probe **out);
 /* NULL is fine. */
-void sampler__end_probe(struct step_probe *probe);
+void sampler__end_probe(struct mark_probe *probe);
 
 /* Sum over the CPUs of a slot's counters, and their reset. */
 int sampler__read_slot(struct sampler *s, unsigned slot, struct so_slot *sum);

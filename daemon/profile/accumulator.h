@@ -32,7 +32,11 @@ enum sample_kind {
 	SAMPLE_WAIT,
 	SAMPLE_RUNNABLE,
 	SAMPLE_RUN,
-	SAMPLE_STEP, /* the thread began a step then (steps.h), on a stack without frames */
+	/* The thread began a step then, or entered a counted function (SAMPLE_STEP + its mark, steps.h); without frames. */
+	SAMPLE_STEP,
+	SAMPLE_ENTRY_1,
+	SAMPLE_ENTRY_2,
+	SAMPLE_ENTRY_3,
 };
 
 /* One sample, or several equal ones. */

@@ -2,6 +2,7 @@
 #include "daemon/profile/profile_builder.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,6 +368,15 @@ int profile_builder__comment(struct profile_builder *b, const char *key, const c
 		return -ENOMEM;
 	snprintf(text, size, form, key, value);
 	return string_number(b, text, &comment.text) ? -ENOMEM : pprof_tables__comment(&b->tables, &comment);
+}
+
+int profile_builder__number(struct profile_builder *b, const char *key, const char *word, uint64_t value)
+{
+	char name[64], text[32];
+
+	snprintf(name, sizeof(name), word ? "%s.%s" : "%s", key, word);
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	return profile_builder__comment(b, name, text);
 }
 
 int profile_builder__finish(struct profile_builder *b, uint8_t **out, size_t *length)

@@ -117,6 +117,8 @@ int profile_builder__sample_values(struct profile_builder *b, const uint64_t *lo
 
 /* Adds "stakeout.KEY=VALUE". -ENOMEM. */
 int profile_builder__comment(struct profile_builder *b, const char *key, const char *value);
+/* The same of a number. word: behind the key and a dot; NULL: nothing. */
+int profile_builder__number(struct profile_builder *b, const char *key, const char *word, uint64_t value);
 
 /* Packs and gzips. *out is malloc'ed. The builder can go on being used. -ENOMEM. */
 int profile_builder__finish(struct profile_builder *b, uint8_t **out, size_t *length);

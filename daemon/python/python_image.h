@@ -44,6 +44,17 @@ struct python_image {
 };
 
 /*
+ * Whether the low half of an address lies in the interpreter's loop. bias: process address minus ELF virtual address.
+ */
+static inline bool python_image__is_loop(const struct python_image *image, uint64_t bias, uint32_t low_half)
+{
+	for (unsigned i = 0; i < image->n_loops; i++)
+		if (low_half - (uint32_t)(image->loops[i].low + bias) < image->loops[i].high - image->loops[i].low)
+			return true;
+	return false;
+}
+
+/*
  * path: what the process calls the file; its name helps with versions before 3.11, which do not hold their version as a
  * symbol. debug_root: where separate debug files are looked up, or NULL. -ENOENT: no interpreter in this file; that
  * takes some 15 us however large it is, but for programs with a .symtab, which is read. -ENOTSUP: one that is not

@@ -22,8 +22,18 @@ void call_times__add(struct call_times *c, const struct so_call_record *record)
 		c->gone_ns = call->begin_ns + call->ns;
 	else
 		c->n++;
-	*call = (struct call_time){ record->begin_ns, record->ns,  record->bytes, record->tgid,
-				    record->tid,      record->api, record->missed };
+	*call = (struct call_time){ .begin_ns = record->begin_ns,
+				    .ns = record->ns,
+				    .bytes = record->bytes,
+				    .kernel = record->kernel,
+				    .stream = record->stream,
+				    .awaited_begin_ns = record->awaited_begin_ns,
+				    .awaited_tid = record->awaited_tid,
+				    .tgid = record->tgid,
+				    .tid = record->tid,
+				    .api = (uint16_t)record->api,
+				    .has_stream = record->has_stream != 0,
+				    .missed = record->missed };
 	c->next = (c->next + 1) % c->room;
 }
 

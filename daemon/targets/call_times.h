@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The latest CUDA calls of a target that took long, each with its time: for time lines. */
+/* The latest CUDA calls of a target that took long, and the launches that these waited for, each with its time. */
 #ifndef STAKEOUT_CALL_TIMES_H
 #define STAKEOUT_CALL_TIMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "stakeout/sampler_abi.h"
 
-/* What is shorter is not told: launches are tens of thousands a second, and take some microseconds. */
+/* What is shorter is not reported: launches are tens of thousands a second, and take some microseconds. */
 #define CALL_TIMES_TELL_NS 50000
 #define CALL_TIMES_ROOM    32768
 
 struct call_time {
-	uint64_t begin_ns, ns; /* CLOCK_MONOTONIC */
+	uint64_t begin_ns, ns; /* CLOCK_MONOTONIC; ns 0: a launch that was not timed */
 	uint64_t bytes;
+	uint64_t kernel, stream;   /* as in struct so_call_record */
+	uint64_t awaited_begin_ns; /* of a wait: when the launch that it waited for began; 0: not known */
+	uint32_t awaited_tid;      /* and which thread made it */
 	uint32_t tgid, tid;
-	uint32_t api;    /* enum so_cuda_api */
+	uint16_t api; /* enum so_cuda_api */
+	bool has_stream;
 	uint32_t missed; /* others before it */
 };
 

@@ -42,6 +42,14 @@ static void on_stack(void *context, const struct so_stack_record *record, const 
 		stack->record.flags |= SO_STACK_PYTHON_UNREAD;
 }
 
+static void count_mark(struct collector *c, struct target *t, const struct stack_sample *sample, uint32_t at)
+{
+	unsigned mark = (unsigned)(sample->stack - SO_STEP_STACK);
+
+	if (steps__is_fetch(t, mark, process_table__find(c->life.processes, (pid_t)sample->tgid), at))
+		steps__add(t, mark, sample);
+}
+
 static void on_count(void *context, const struct so_count_key *key, const struct so_count *count)
 {
 	struct collector *c = context;
@@ -52,8 +60,8 @@ static void on_count(void *context, const struct so_count_key *key, const struct
 
 	if (!t)
 		return;
-	if (key->stack == SO_STEP_STACK) {
-		steps__add(t, &sample);
+	if (key->stack - SO_STEP_STACK < SO_MARKS) {
+		count_mark(c, t, &sample, count->at);
 		return;
 	}
 	stack = pending_stacks__find(c->pending, key->stack);

@@ -471,6 +471,17 @@ void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapsh
 		remember_names(c, calls, tgid);
 }
 
+void cuda_taken__learn_names(struct cuda_targets *c, struct target *t)
+{
+	struct cuda_watch *w = t->of ? t->of->cuda.watch : t->cuda.watch;
+	_cleanup_(cuda_snapshot) struct cuda_snapshot *calls = NULL;
+
+	if (!w || cuda_watch__result(w, &calls, NULL))
+		return;
+	cuda_probes__consume_names(c->probes);
+	cuda_taken__remember_names(c, calls, 0);
+}
+
 const char *cuda_taken__kernel(const struct cuda_targets *c, uint32_t tgid, uint64_t kernel)
 {
 	uint32_t at;

@@ -57,6 +57,8 @@ void cuda_taken__comm(const struct target *t, uint32_t tgid, uint32_t tid, char 
  * tgid: by this process alone; 0: by any.
  */
 void cuda_taken__remember_names(struct cuda_targets *c, const struct cuda_snapshot *calls, uint32_t tgid);
+/* The same for what the target, or a view's target, has launched up to now. With the engine's lock held. */
+void cuda_taken__learn_names(struct cuda_targets *c, struct target *t);
 /* Of all processes: with the lock, when nobody asks for them any more. */
 void cuda_taken__forget_names(struct cuda_targets *c);
 /* The readable name of a kernel that was remembered; NULL: not known. Borrowed until the next one is remembered. */

@@ -2,42 +2,45 @@
 #include "daemon/targets/steps.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/elf/elf_file.h"
-#include "daemon/os/bounded_call.h"
 #include "daemon/os/log.h"
 #include "daemon/os/watchpoint.h"
-#include "daemon/os/proc_maps.h"
-#include "daemon/symbols/demangle.h"
-#include "daemon/symbols/elf_symbols.h"
 #include "stakeout/array.h"
-#include "stakeout/short_path.h"
-
-#define PATIENCE_MS 30000
-#define MAX_NAME    4096
-#define CHUNK       1024 /* functions at a time */
 
 #define MAX_INSTRUCTIONS 65536 /* of a code object, that are looked through for a line */
 
-void steps__add(struct target *t, const struct stack_sample *sample)
+bool steps__is_fetch(struct target *t, unsigned mark, const struct process *p, uint32_t at)
+{
+	struct python_mark *python = &t->marks[mark].python;
+
+	if (!python->place.file[0] || !p || !p->python_file || !p->python_file->python)
+		return true;
+	/* Of an interpreter whose loop has further parts, unknown ones, nothing is left out. */
+	if (python_image__is_loop(p->python_file->python, p->python_bias, at))
+		python->loop_seen = true;
+	else if (python->loop_seen)
+		return false;
+	return true;
+}
+
+void steps__add(struct target *t, unsigned mark, const struct stack_sample *sample)
 {
 	static const uint64_t no_frames = 0;
 	const struct so_stack_record none = { .type = SO_RECORD_STACK, .hash = so_mix(0, 2) };
 	struct stack_sample step = *sample;
 	struct stack *stack = NULL;
 
-	step.kind = SAMPLE_STEP;
+	step.kind = SAMPLE_STEP + mark;
 	step.stack = none.hash;
 	if (!samples__stack(&t->samples, none.hash))
 		stack = stack__new(&none, &no_frames, NULL);
 	samples__add(&t->samples, &step, stack);
 	stack__unref(stack);
-	if ((steps__waits_for_slow(t) || t->span.count) &&
+	if (!mark && (steps__waits_for_slow(t) || t->span.count) &&
 	    !ARRAY_RESERVE(t->slow.pending, t->slow.capacity, t->slow.n_pending + 1))
 		t->slow.pending[t->slow.n_pending++] = (struct step_moment){ sample->tid, sample->when_ns };
 }
@@ -206,152 +209,6 @@ void steps__forgive_slow(struct target *t)
 	t->info.slow_step_ns = t->info.usual_step_ns = 0;
 }
 
-/* What a bounded call works on. */
-struct search {
-	pid_t pid;
-	char name[256];
-	struct step_place place;
-	unsigned found;
-	int ret;
-};
-
-/* "Engine::execute" and "execute(int)" both have to hold "execute". */
-static const char *last_part(const char *name)
-{
-	const char *part = name;
-
-	for (const char *c = name; *c && *c != '<' && *c != '('; c++)
-		if (!strncmp(c, "::", 2))
-			part = c + 2;
-	return part;
-}
-
-static bool is_it(const struct search *s, const char *raw)
-{
-	_cleanup_free_ char *readable = NULL;
-
-	if (!strcmp(raw, s->name))
-		return true;
-	if (strncmp(raw, "_Z", 2) || !strstr(raw, last_part(s->name)))
-		return false;
-	readable = demangle(raw);
-	return readable && !strcmp(readable, s->name);
-}
-
-static void take(struct search *s, int fd, const struct proc_map *map, const struct elf_file *elf, uint64_t start)
-{
-	uint64_t offset;
-
-	if (elf_file__offset(elf, start, &offset) || s->found++)
-		return;
-	s->place.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	s->place.offset = offset;
-	snprintf(s->place.file, sizeof(s->place.file), "%s", short_path(map->path));
-}
-
-static void search_symbols(struct search *s, int fd, const struct proc_map *map)
-{
-	_cleanup_(elf_symbols) struct elf_symbols *symbols = NULL;
-	_cleanup_free_ struct elf_symbol *functions = calloc(CHUNK, sizeof(*functions));
-	struct elf_file elf;
-	uint64_t low = 0;
-	size_t n;
-
-	if (!functions || elf_file__read(fd, &elf, NULL) || elf_symbols__open(fd, map->path, NULL, &symbols, NULL))
-		return;
-	while ((n = elf_symbols__functions(symbols, low, UINT64_MAX, functions, CHUNK))) {
-		for (size_t i = 0; i < n; i++) {
-			struct elf_symbol symbol;
-			char raw[MAX_NAME];
-
-			if (!elf_symbols__lookup(symbols, functions[i].start, &symbol, raw, sizeof(raw)) &&
-			    is_it(s, raw))
-				take(s, fd, map, &elf, functions[i].start);
-		}
-		low = functions[n - 1].start + 1;
-	}
-}
-
-static bool is_first_of_file(const struct proc_maps *maps, size_t at)
-{
-	for (size_t i = 0; i < at; i++)
-		if (maps->maps[i].inode == maps->maps[at].inode &&
-		    maps->maps[i].dev_major == maps->maps[at].dev_major &&
-		    maps->maps[i].dev_minor == maps->maps[at].dev_minor)
-			return false;
-	return true;
-}
-
-static void run_search(void *context)
-{
-	struct search *s = context;
-	struct proc_maps maps = { 0 };
-
-	s->ret = proc_maps__read(s->pid, true, &maps, NULL);
-	for (size_t i = 0; !s->ret && i < maps.n; i++) {
-		int fd = maps.maps[i].inode && is_first_of_file(&maps, i) ? proc_maps__open_file(s->pid, &maps.maps[i])
-									  : -1;
-
-		if (fd < 0)
-			continue;
-		search_symbols(s, fd, &maps.maps[i]);
-		close(fd);
-	}
-	proc_maps__release(&maps);
-}
-
-static void forget_search(void *context)
-{
-	struct search *s = context;
-
-	if (s->place.fd >= 0)
-		close(s->place.fd);
-	free(s);
-}
-
-static int judge(const struct search *s, struct so_error *err)
-{
-	if (s->ret)
-		return so_err(err, s->ret, "cannot read the mappings of process %d: %s", s->pid, strerror(-s->ret));
-	if (!s->found)
-		return so_err(err, -ENOENT,
-			      "no file that process %d maps has a function '%s': give its name as stakeout shows it, "
-			      "without parameters",
-			      s->pid, s->name);
-	if (s->found > 1)
-		return so_err(err, -EEXIST, "there are %u functions called '%s' in process %d: one must begin a step",
-			      s->found, s->name, s->pid);
-	return s->place.fd < 0 ? so_err(err, -EMFILE, "cannot keep the file open") : 0;
-}
-
-int steps__find(pid_t pid, const char *name, struct step_place *place, struct so_error *err)
-{
-	struct search *s = calloc(1, sizeof(*s));
-	int ret;
-
-	if (!s)
-		return so_err(err, -ENOMEM, "out of memory");
-	s->pid = pid;
-	s->place.fd = -1;
-	snprintf(s->name, sizeof(s->name), "%s", name);
-	ret = bounded_call__make(&(struct bounded_call){ .kind = BOUNDED_CALL_FILES,
-							 .pid = pid,
-							 .patience_ms = PATIENCE_MS,
-							 .run = run_search,
-							 .forget = forget_search,
-							 .context = s });
-	if (ret)
-		return so_err(err, ret, "the files of process %d take too long to read", pid);
-	ret = judge(s, err);
-	if (!ret) {
-		*place = s->place;
-		s->place.fd = -1;
-		snprintf(place->name, sizeof(place->name), "%s", name);
-	}
-	forget_search(s);
-	return ret;
-}
-
 /* Of the code object's instructions the first one that the line has; false: it has none. */
 static bool find_line(const struct python_code *code, uint16_t version, int line, uint32_t *instruction)
 {
@@ -364,101 +221,142 @@ static bool find_line(const struct python_code *code, uint16_t version, int line
 	return false;
 }
 
-static uint64_t *place_of(struct python_step *step, pid_t tgid)
+static uint64_t *place_of(struct python_mark *mark, pid_t tgid)
 {
-	for (unsigned i = 0; i < step->n_places; i++)
-		if (step->places[i].tgid == tgid)
-			return &step->places[i].address;
+	for (unsigned i = 0; i < mark->n_places; i++)
+		if (mark->places[i].tgid == tgid)
+			return &mark->places[i].address;
 	return NULL;
+}
+
+static void seen_code(struct python_mark *mark, pid_t tgid, uint16_t version, const struct python_code *code)
+{
+	uint32_t instruction = 0;
+
+	if (!mark->place.file[0] || mark->n_places == PYTHON_STEP_PLACES || !code->instructions ||
+	    !python_place__is_file(&mark->place, code->filename) || place_of(mark, tgid))
+		return;
+	if (mark->place.line ? !find_line(code, version, mark->place.line, &instruction)
+			     : !python_place__is_function(&mark->place, code->name))
+		return;
+	mark->places[mark->n_places].tgid = tgid;
+	mark->places[mark->n_places++].address = code->instructions + 2ull * instruction;
+	/* The name as it is, for the stacks that show it. */
+	snprintf(mark->place.function, sizeof(mark->place.function), "%s", code->name);
 }
 
 void steps__seen_code(struct target *t, pid_t tgid, uint16_t version, const struct python_code *code)
 {
-	struct python_step *step = &t->python_step;
-	uint32_t instruction = 0;
-
-	if (!step->place.file[0] || step->n_places == PYTHON_STEP_PLACES || !code->instructions ||
-	    !python_place__is_file(&step->place, code->filename) || place_of(step, tgid))
-		return;
-	if (step->place.line ? !find_line(code, version, step->place.line, &instruction)
-			     : !python_place__is_function(&step->place, code->name))
-		return;
-	step->places[step->n_places].tgid = tgid;
-	step->places[step->n_places++].address = code->instructions + 2ull * instruction;
-	/* The name as it is, for the stacks that show it. */
-	snprintf(step->place.function, sizeof(step->place.function), "%s", code->name);
+	for (unsigned i = 0; i < SO_MARKS; i++)
+		seen_code(&t->marks[i].python, tgid, version, code);
 }
 
-static bool is_in_function(const struct python_step *step, const struct stack *stack)
+static bool is_in_function(const struct python_mark *mark, const struct stack *stack)
 {
 	const struct python_frame *frames = stack__python((struct stack *)stack);
 
 	for (unsigned i = 0; i < stack->record.n_python; i++) {
 		const struct python_function *f = frames[i].function;
 
-		if (f && !strcmp(f->name, step->place.function) && python_place__is_file(&step->place, f->filename))
+		if (f && !strcmp(f->name, mark->place.function) && python_place__is_file(&mark->place, f->filename))
 			return true;
 	}
 	return false;
 }
 
-/* A thread of a process that forked in the function is in it as well, and may never begin a step: it costs nothing. */
-void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack)
+static bool is_watched(const struct python_mark *mark, pid_t tid)
 {
-	struct python_step *step = &t->python_step;
-	const uint64_t *address = step->n_places ? place_of(step, tgid) : NULL;
-
-	if (!address || !stack || step->n_threads == PYTHON_STEP_PLACES)
-		return;
-	for (unsigned i = 0; i < step->n_threads; i++)
-		if (step->threads[i].tid == tid)
-			return;
-	if (!is_in_function(step, stack))
-		return;
-	step->threads[step->n_threads].tid = tid;
-	if (sampler__watch_step(sampler, tid, *address, &step->threads[step->n_threads].probe))
-		log__error("no watchpoint in thread %d: its debug registers are taken", tid);
-	step->n_threads++;
+	for (unsigned i = 0; i < mark->n_threads; i++)
+		if (mark->threads[i].tid == tid)
+			return true;
+	return false;
 }
 
-int steps__begin_python(struct target *view, const struct python_place *place, struct so_error *err)
+/* A thread of a process that forked in the function is in it as well, and may never enter it: it costs nothing. */
+static void seen_stack(struct target *t, unsigned number, struct sampler *sampler, pid_t tgid, pid_t tid,
+		       const struct stack *stack)
 {
-	struct target *t = view->of ?: view;
+	struct python_mark *mark = &t->marks[number].python;
+	const uint64_t *address = mark->n_places ? place_of(mark, tgid) : NULL;
 
+	if (!address || mark->n_threads == PYTHON_STEP_PLACES || is_watched(mark, tid) || !is_in_function(mark, stack))
+		return;
+	mark->threads[mark->n_threads].tid = tid;
+	if (sampler__watch_mark(sampler, number, tid, *address, &mark->threads[mark->n_threads].probe))
+		log__error("no watchpoint in thread %d: its debug registers are taken", tid);
+	mark->n_threads++;
+}
+
+void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack)
+{
+	for (unsigned i = 0; stack && i < SO_MARKS; i++)
+		seen_stack(t, i, sampler, tgid, tid, stack);
+}
+
+static int begin_python(struct mark *mark, const struct python_place *place, struct so_error *err)
+{
 	if (!watchpoint__works())
 		return so_err(
 			err, -ENOTSUP,
-			"this machine's hardware watchpoints do not fire, as on some virtual machines: steps of Python "
-			"cannot be told; name a native function, such as torch::autograd::Engine::execute");
-	if (t->python_step.place.file[0])
-		return so_err(err, -EBUSY, "steps of process %d are told already, by %s", t->info.pid,
-			      t->python_step.place.file);
-	t->python_step = (struct python_step){ .place = *place };
-	view->tells_python_steps = true;
+			"this machine's hardware watchpoints do not fire, as on some virtual machines: steps and calls "
+			"of Python cannot be counted; name a native function, such as "
+			"torch::autograd::Engine::execute");
+	mark->python = (struct python_mark){ .place = *place };
 	return 0;
 }
 
-int steps__begin(struct target *t, struct sampler *sampler, const struct step_place *place, struct so_error *err)
+static int begin_native(struct target *t, unsigned number, struct sampler *sampler, const struct step_place *place,
+			struct so_error *err)
 {
 	char path[64];
 	int ret;
 
 	/* Through the descriptor: another mount namespace may hide the path. */
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), place->fd);
-	ret = sampler__probe_step(sampler, t->info.pid, path, place->offset, &t->step_probe);
+	ret = sampler__probe_mark(sampler, number, t->info.pid, path, place->offset, &t->marks[number].probe);
 	return ret ? so_err(err, ret, "the kernel refused the probe on %s: %s", place->name, strerror(-ret)) : 0;
+}
+
+int steps__begin(struct target *t, unsigned mark, struct sampler *sampler, const struct step_place *place,
+		 struct so_error *err)
+{
+	struct target *proper = t->of ?: t;
+	struct mark *shared = &proper->marks[mark];
+	int ret = 0;
+
+	if (shared->users && strcmp(shared->name, place->name) != 0)
+		return so_err(err, -EEXIST, "%s of process %d are counted already, by '%s'",
+			      mark ? "other calls" : "steps", t->info.pid, shared->name);
+	if (!shared->users)
+		ret = place->python.file[0] ? begin_python(shared, &place->python, err)
+					    : begin_native(proper, mark, sampler, place, err);
+	if (ret)
+		return ret;
+	shared->users++;
+	snprintf(shared->name, sizeof(shared->name), "%s", place->name);
+	snprintf(t->marks[mark].name, sizeof(t->marks[mark].name), "%s", place->name);
+	t->marks[mark].used = true;
+	return 0;
+}
+
+static void end_mark(struct mark *mark)
+{
+	for (unsigned i = 0; i < mark->python.n_threads; i++)
+		sampler__end_probe(mark->python.threads[i].probe);
+	mark->python = (struct python_mark){ .n_places = 0 };
+	sampler__end_probe(mark->probe);
+	mark->probe = NULL;
 }
 
 void steps__end(struct target *t)
 {
 	struct target *proper = t->of ?: t;
 
-	if (t->tells_python_steps) {
-		for (unsigned i = 0; i < proper->python_step.n_threads; i++)
-			sampler__end_probe(proper->python_step.threads[i].probe);
-		proper->python_step = (struct python_step){ .n_places = 0 };
-		t->tells_python_steps = false;
+	for (unsigned i = 0; i < SO_MARKS; i++) {
+		if (!t->marks[i].used)
+			continue;
+		t->marks[i].used = false;
+		if (!--proper->marks[i].users)
+			end_mark(&proper->marks[i]);
 	}
-	sampler__end_probe(t->step_probe);
-	t->step_probe = NULL;
 }

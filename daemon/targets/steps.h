@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where a program's steps begin: a function, which is entered once a step. Each entry is told with its time
- * (SO_STEP_STACK), as a sample of kind SAMPLE_STEP.
+ * Where a program's steps begin: a function, which is entered once a step. Each entry is reported with its time
+ * (SO_STEP_STACK), as a sample of kind SAMPLE_STEP. That is mark 0; the other marks are functions that somebody wants
+ * counted, such as a simulator's reset, likewise.
  *
  * A native function is found by its name, as profiles show it ("torch::autograd::Engine::execute"), in the files that
  * the target's root process maps, and gets a uprobe in this process and what it forks.
@@ -16,16 +17,22 @@
 #include "daemon/python/python_code.h"
 #include "daemon/targets/targets.h"
 
-/* With the engine's lock. */
-void steps__add(struct target *t, const struct stack_sample *sample);
+/*
+ * Whether a mark's watchpoint was met by the interpreter's loop, which fetches the instruction, and not by what rewrites
+ * it (specialisation). at: the low half of the address of what met it. True where that is not known.
+ */
+bool steps__is_fetch(struct target *t, unsigned mark, const struct process *process, uint32_t at);
 
-/* Where a target's steps begin. */
+/* With the engine's lock. mark: below SO_MARKS. */
+void steps__add(struct target *t, unsigned mark, const struct stack_sample *sample);
+
+/* A function that is to be counted. */
 struct step_place {
 	struct python_place python; /* where it is in Python; else a native function in one of the process's files: */
 	int fd;                     /* of the file; -1: none */
 	uint64_t offset;            /* in it, of the function's first instruction */
 	char file[128];             /* its name, */
-	char name[256];             /* and the function's */
+	char name[256];             /* and the function's, as it was asked for */
 };
 
 /*
@@ -41,10 +48,13 @@ void steps__seen_code(struct target *t, pid_t tgid, uint16_t version, const stru
 /* For collector.c, of a stack of the target's thread: arms the watchpoint where it is in the function. */
 void steps__seen_stack(struct target *t, struct sampler *sampler, pid_t tgid, pid_t tid, const struct stack *stack);
 
-/* Places the probe. With the engine's lock. */
-int steps__begin(struct target *t, struct sampler *sampler, const struct step_place *place, struct so_error *err);
-/* The same of a place in Python; the watchpoint comes later. -ENOTSUP: watchpoints do not fire here; -EBUSY. */
-int steps__begin_python(struct target *t, const struct python_place *place, struct so_error *err);
+/*
+ * Places the mark's probe, unless the target or another view of it has it for the same function; of a place in Python
+ * the watchpoint comes later. With the engine's lock. -EEXIST: it is another function's; -ENOTSUP: watchpoints do not
+ * fire here; others of the kernel.
+ */
+int steps__begin(struct target *t, unsigned mark, struct sampler *sampler, const struct step_place *place,
+		 struct so_error *err);
 #define STEPS_TO_KNOW 20
 
 /* Whether a target waits for a slow step. */
@@ -61,7 +71,7 @@ static inline bool steps__waits_for_slow(const struct target *t)
 void steps__look(struct target *t, uint64_t now_ns);
 /* From now on the next slow one is waited for; one that is under way does not count once more. */
 void steps__forgive_slow(struct target *t);
-/* Takes it away. */
+/* Of the target's, or the view's, own marks those that nobody else uses are taken away. */
 void steps__end(struct target *t);
 
 #endif

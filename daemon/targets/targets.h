@@ -49,8 +49,8 @@ struct step_span {
 	uint64_t from_ns, to_ns; /* where they begin and end; 0: not known yet */
 };
 
-/* A Python function, or a line of one, that begins a step (steps.h). */
-struct python_step {
+/* A Python function, or a line of one, whose entries are counted (steps.h). */
+struct python_mark {
 	struct python_place place; /* its function's name as the program has it, once that is known */
 	/* Processes in which its code object was seen, and where the instruction is there. */
 	struct {
@@ -60,9 +60,20 @@ struct python_step {
 	/* Threads that were seen in it, each with its watchpoint; NULL: there is none to be had. */
 	struct {
 		pid_t tid;
-		struct step_probe *probe;
+		struct mark_probe *probe;
 	} threads[PYTHON_STEP_PLACES];
 	unsigned n_places, n_threads;
+	bool loop_seen; /* it was entered by a fetch of the interpreter's loop */
+};
+
+/* A function whose entries are counted: mark 0 begins a step, the others are those of struct attach_options.counted. */
+struct mark {
+	char name[256]; /* as it was asked for by the target, or by the view; "": by none */
+	bool used;      /* by it */
+	/* Of a target proper, for itself and its views: */
+	unsigned users;
+	struct mark_probe *probe; /* of a native function; else NULL */
+	struct python_mark python;
 };
 
 struct target {
@@ -97,9 +108,7 @@ struct target {
 	unsigned wall_views;    /* or so many of its views were */
 	bool own_timed;         /* the same for info.timed */
 	unsigned timed_views;
-	struct step_probe *step_probe; /* steps.h; NULL: none */
-	struct python_step python_step;
-	bool tells_python_steps; /* it is this one's, or this view's */
+	struct mark marks[SO_MARKS]; /* steps.h */
 	struct slow_watch slow;
 	struct step_span span;
 	struct call_times calls; /* of its processes; a view's own once it has ended */

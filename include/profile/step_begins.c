@@ -7,17 +7,31 @@
 #include <string.h>
 
 #define COMMENT "stakeout.steps="
+#define ENTRIES "stakeout.entries="
 
 const char *step_begins__text(const char *comment)
 {
 	return strncmp(comment, COMMENT, strlen(COMMENT)) ? NULL : comment + strlen(COMMENT);
 }
 
+const char *step_begins__entries(const char *comment, const char **name)
+{
+	const char *end;
+
+	if (strncmp(comment, ENTRIES, strlen(ENTRIES)) != 0)
+		return NULL;
+	end = strchr(comment + strlen(ENTRIES), '=');
+	if (!end)
+		return NULL;
+	*name = end + 1;
+	return comment + strlen(ENTRIES);
+}
+
 size_t step_begins__count(const char *text)
 {
 	size_t n = 1;
 
-	for (; *text; text++)
+	for (; *text && *text != '='; text++)
 		n += *text == ',';
 	return n;
 }
@@ -33,7 +47,7 @@ int step_begins__read(const char *text, struct step_begins *out)
 		return -ENOMEM;
 	if (!list || sscanf(text, "%" SCNd64 "/%" SCNd64 ":", &pid, &tid) != 2)
 		return -EINVAL;
-	for (const char *c = list + 1; *c && at < n;) {
+	for (const char *c = list + 1; *c && *c != '=' && at < n;) {
 		char *end;
 		long long more = strtoll(c, &end, 10);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* When a thread's steps began, as a comment of the profile says it (.design/profile-format.md). */
+/*
+ * When a thread's steps began, or when it entered a counted function, as a comment of the profile says it
+ * (.design/profile-format.md).
+ */
 #ifndef STAKEOUT_PROFILE_STEP_BEGINS_H
 #define STAKEOUT_PROFILE_STEP_BEGINS_H
 
@@ -26,6 +29,8 @@ CLEANUP_DEFINE(struct step_begins *, step_begins, step_begins__clear)
 
 /* What stands behind "stakeout.steps=" in that comment; NULL: it is another one. */
 const char *step_begins__text(const char *comment);
+/* What stands behind "stakeout.entries=", the same of a counted function; *name: that function. NULL: another one. */
+const char *step_begins__entries(const char *comment, const char **name);
 /* How many steps that text has, at the most. */
 size_t step_begins__count(const char *text);
 /* -EINVAL: the text is of another form; -ENOMEM. *out is untouched then. */

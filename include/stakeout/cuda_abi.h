@@ -21,12 +21,14 @@
 #define SO_CUDA_SITE_ENTRIES       16384
 #define SO_CUDA_HEAT_ENTRIES       16384
 #define SO_CUDA_EVENT_ENTRIES      16384 /* each CPU keeps up to 128 of them ready for itself */
+#define SO_CUDA_LAUNCH_ENTRIES     8192  /* the same */
 #define SO_CUDA_STACKS_A_CPU       2     /* a thread may be preempted while its stack is taken */
 #define SO_CUDA_NAME_BYTES         512
 
 /* A probe's cookie: which call (enum so_cuda_api, or SO_CUDA_API_COUNT + enum so_cuda_namer), target and library. */
 #define SO_CUDA_COOKIE(call, slot, library) ((__u64)(library) << 32 | (__u64)(slot) << 16 | (call))
-#define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0x7fff)
+#define SO_CUDA_COOKIE_CALL(cookie)         ((__u32)(cookie)&0x3fff)
+#define SO_CUDA_COOKIE_PER_THREAD           0x4000ull /* of the call's variant (_ptsz, _ptds): stream 0 is the thread's own */
 #define SO_CUDA_COOKIE_STEPPED              0x8000ull /* the entry's instruction is single-stepped */
 #define SO_CUDA_COOKIE_SLOT(cookie)         ((__u32)((cookie) >> 16) & 0xfff)
 /* Newly placed probes are of the next generation: where an entry has two for a moment, one counts (so_cuda_control). */
@@ -170,6 +172,32 @@ struct so_cuda_slot {
 	__u64 pairs;                      /* told, as SO_CUDA_READ_PAIR */
 };
 
+/*
+ * Map `cuda_launches`, of targets whose calls are reported by themselves (so_cuda_control.tell_ns): the last launch of a
+ * kernel or a graph into a stream, into any of the process's, and before an event's last record.
+ */
+enum so_cuda_launches_of {
+	SO_CUDA_LAUNCH_OF_STREAM,
+	SO_CUDA_LAUNCH_OF_PROCESS,
+	SO_CUDA_LAUNCH_OF_EVENT,
+};
+
+struct so_cuda_launch_key {
+	__u32 tgid;
+	__u32 tid; /* of a stream that each thread has for itself; else 0 */
+	__u64 handle;
+	__u32 of; /* enum so_cuda_launches_of */
+	__u32 pad;
+};
+
+struct so_cuda_launch {
+	__u64 begin_ns;
+	__u64 ns; /* on the host; 0: it was counted at its entry and not timed */
+	__u64 kernel, stream;
+	__u32 tid;
+	__u32 api;
+};
+
 /* Map `cuda_threads`, a task's storage: the call that a thread is in. Written to by that thread alone. */
 struct so_cuda_call {
 	__u64 cookie;
@@ -190,6 +218,8 @@ struct so_cuda_call {
 	__u64 out, handle, text;
 	__u64 program_ns; /* the entry's program */
 	__u64 own_ns;     /* what the probes have added to the call's time so far */
+	struct so_cuda_launch
+		awaited; /* of a call that waits: the last launch that it waits for; begin_ns 0: not known */
 };
 
 enum so_cuda_on {
@@ -216,7 +246,7 @@ struct so_cuda_control {
 	__u32 segment[SO_CUDA_UNITS];
 	/* CLOCK_MONOTONIC. Of a call that was entered before, the return is not seen: its probe had gone. */
 	__u64 since_ns[SO_CUDA_UNITS];
-	/* Each call that takes so long is told by itself, with its time (struct so_call_record); 0: none. */
+	/* Each call that takes so long is reported by itself, with its time (struct so_call_record); 0: none. */
 	__u64 tell_ns;
 };
 

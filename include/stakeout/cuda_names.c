@@ -73,8 +73,8 @@ static bool find_base(const char *name, size_t length, struct cuda_name *out)
 
 		if (function_at(i)->length != length || memcmp(function_at(i)->base, name, length) != 0)
 			continue;
-		*out = i < N_APIS ? (struct cuda_name){ CUDA_NAME_API, (uint16_t)i }
-				  : (struct cuda_name){ CUDA_NAME_NAMER, (uint16_t)(i - N_APIS) };
+		*out = i < N_APIS ? (struct cuda_name){ .type = CUDA_NAME_API, .number = (uint16_t)i }
+				  : (struct cuda_name){ .type = CUDA_NAME_NAMER, .number = (uint16_t)(i - N_APIS) };
 		return true;
 	}
 	return false;
@@ -87,14 +87,20 @@ static bool ends_with(const char *name, size_t length, const char *end, size_t e
 
 bool cuda_names__find(const char *symbol, size_t length, struct cuda_name *out)
 {
+	bool per_thread;
+
 	if (length < 3 || length >= CUDA_NAME_MAX_BYTES || (symbol[0] != 'c' && symbol[0] != '_'))
 		return false;
-	if (ends_with(symbol, length, "_ptsz", 5) || ends_with(symbol, length, "_ptds", 5))
+	per_thread = ends_with(symbol, length, "_ptsz", 5) || ends_with(symbol, length, "_ptds", 5);
+	if (per_thread)
 		length -= 5;
 	if (length > 3 && symbol[length - 3] == '_' && symbol[length - 2] == 'v' && symbol[length - 1] >= '2' &&
 	    symbol[length - 1] <= '9')
 		length -= 3;
-	return find_base(symbol, length, out);
+	if (!find_base(symbol, length, out))
+		return false;
+	out->per_thread = per_thread;
+	return true;
 }
 
 static const struct function *function_of(struct cuda_name name)

@@ -17,6 +17,7 @@ enum cuda_name_type {
 struct cuda_name {
 	uint8_t type; /* enum cuda_name_type */
 	uint16_t number;
+	bool per_thread; /* the variant whose stream 0 is the thread's own (_ptsz, _ptds) */
 };
 
 enum cuda_name_library { CUDA_NAME_RUNTIME, CUDA_NAME_DRIVER };

@@ -125,13 +125,17 @@ struct so_count_key {
 	__u64 when_ns; /* CLOCK_MONOTONIC; 0: any, as of all processes that are not SO_PROCESS_TIMED */
 };
 
-/* In the place of a stack's hash: the thread came to where its program's steps begin. */
+/*
+ * In the place of a stack's hash: the thread came to a place that is counted. Mark 0 is where its program's steps begin,
+ * the others are functions that somebody wants counted; mark M is SO_STEP_STACK + M.
+ */
 #define SO_STEP_STACK 0x73746570ull
+#define SO_MARKS      4 /* as many as a thread has debug registers */
 
 struct so_count {
 	__u64 count;
 	__u32 slot;
-	__u32 pad;
+	__u32 at; /* of a mark's (SO_STEP_STACK): the low half of the address that the thread was at */
 	char comm[16]; /* the thread's name when it was first seen with this stack in this window */
 };
 
@@ -141,15 +145,22 @@ enum so_record_type {
 	SO_RECORD_CALL = 3,  /* struct so_call_record */
 };
 
-/* A CUDA call that took long, of a process that is SO_PROCESS_TIMED (so_cuda_control.tell_ns). */
+/*
+ * A CUDA call that took long, of a process that is SO_PROCESS_TIMED (so_cuda_control.tell_ns), or a launch that such
+ * a one waited for; the same launch may come several times.
+ */
 struct so_call_record {
 	__u32 type;
 	__u32 slot;
 	__u32 tgid, tid;
-	__u32 api;    /* enum so_cuda_api */
-	__u32 missed; /* others of the slot before it, that came too fast or for which the ring had no room */
-	__u64 begin_ns, ns;
+	__u32 api;          /* enum so_cuda_api */
+	__u32 missed;       /* others of the slot before it, that came too fast or for which the ring had no room */
+	__u64 begin_ns, ns; /* ns 0: a launch that was not timed */
 	__u64 bytes;
+	__u64 kernel, stream; /* so_cuda_key.kernel; the stream's handle */
+	__u64 awaited_begin_ns; /* of a wait: when the launch that it waited for began, which has a record too; 0: not known */
+	__u32 awaited_tid; /* and the thread that made it */
+	__u32 has_stream;
 };
 
 /* Calls a second that are reported, of one target and of all. */

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import statistics
 import subprocess
 import time
 
@@ -21,13 +20,12 @@ from harness import (
     script,
     spawn,
     start,
-    start_script,
     temporary_dir,
     timeout,
     wait_until,
-    workload,
 )
 from pprof_message import Message
+from trace_file import slices_of
 
 
 def steps_of(target, *arguments, step="training_step"):
@@ -259,28 +257,89 @@ def test_by_samples():
 
 @timeout(120)
 def test_episodes():
-    """How many steps lie between two resets: by watchpoint where it fires, and the resets by samples."""
+    """How many steps lie between two resets: by watchpoint where it fires, and of a file the resets by samples."""
     target = Target([test_python.interpreter("system"), script("py_episodes.py"), "30"], stdin=subprocess.PIPE)
     line = line_of("py_episodes.py", "begins.append(time.monotonic_ns())")
     need_watchpoints()
     path = os.path.join(temporary_dir(), "episodes.pb.gz")
-    steps_of(target, "--episode", "py_episodes.py:reset", "-o", path, step=f"py_episodes.py:{line}")
+    steps_of(target, "-o", path, step=f"py_episodes.py:{line}")
     said = json.loads(run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset", "--json"]).stdout)["episodes"]
     # Those before the function was first seen, and the last one, are not whole; a sample between two lines may be in the step before.
-    assert 20 <= len(said["lengths"]) <= 29, said
+    assert 20 <= len(said["lengths"]) <= 29 and not said["exact"], said
     # Within a step or two: an arrival is known to some milliseconds, and a step takes five.
     near = [min(abs(length - true) for true in (5, 12, 40)) <= 2 for length in said["lengths"]]
     assert sum(near) >= len(near) - 4, said
     assert abs(said["mean"] - 19) < 5, said
     text = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset"]).stdout
     assert re.search(r"Steps in an episode: \d+ whole, from one arrival at py_episodes.py:\d+ to the next, by samples, within", text), text
+    # 60 ms a reset, 5 ms a step, of which there are 19 to a reset.
+    said = json.loads(run([STAKEOUT, "steps", path, "--callers", "py_episodes.py:compute", "--json"]).stdout)["callers"]
+    stepping, resetting = said["callers"]
+    assert stepping["caller"].startswith("env_step (py_episodes.py:") and resetting["caller"].startswith("reset (py_episodes.py:"), said
+    assert abs(stepping["share"] - 95 / 155) < 0.05 and 20 <= resetting["arrivals"] <= 75, said
     refused = run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:main"])
     assert refused.returncode == 1 and re.search("no sample shows|come to less than twice", refused.stderr), refused.stderr
 
 
-def trace_events(path):
-    with open(path, encoding="utf-8") as f:
-        return json.load(f)["traceEvents"]
+@timeout(120)
+def test_episodes_that_are_counted():
+    """In Python, each reset by a watchpoint of its own, and how often another function is called."""
+    target = Target([test_python.interpreter("system"), script("py_episodes.py"), "30"], stdin=subprocess.PIPE)
+    line = line_of("py_episodes.py", "begins.append(time.monotonic_ns())")
+    need_watchpoints()
+    path = os.path.join(temporary_dir(), "episodes.pb.gz")
+    asked = ["--episode", "py_episodes.py:reset", "--count", "py_episodes.py:compute"]
+    out, _ = steps_of(target, *asked, "-o", path, "--json", step=f"py_episodes.py:{line}")
+    said = json.loads(out)
+    episodes, (resets, computes) = said["episodes"], said["counted"]
+    # The first resets may be before the function was seen; after that no step is missed.
+    assert episodes["exact"] and set(episodes["lengths"]) == {5, 12, 40} and 24 <= len(episodes["lengths"]) <= 29, episodes
+    assert resets["name"] == "py_episodes.py:reset" and len(episodes["lengths"]) <= resets["calls"] <= 30, resets
+    # Once a step, and once a reset, which is in the step before it.
+    assert computes["p50"] == 1 and computes["max"] == 2, computes
+    assert computes["calls"] - resets["calls"] <= said["steps"] <= computes["calls"] - resets["calls"] + 30, (computes, said["steps"])
+    again = json.loads(run([STAKEOUT, "steps", path, "--episode", "py_episodes.py:reset", "--json"]).stdout)
+    assert again["episodes"] == episodes and again["counted"] == said["counted"]
+
+
+@timeout(120)
+def test_calls_that_are_counted():
+    """Native functions beside a step: every call, however short it is."""
+    target, path = program(1500, 2, 1), os.path.join(temporary_dir(), "counted.pb.gz")
+    asked = ["--episode", "collect_garbage", "--count", "read_batch", "--count", "launch_slowly"]
+    out, _ = steps_of(target, *asked, "-o", path)
+    said = json.loads(run([STAKEOUT, "steps", path, "--episode", "collect_garbage", "--json"]).stdout)
+    assert said["steps"] == 1499 and said["episodes"]["lengths"] == [100] * 14 and said["episodes"]["exact"], said["episodes"]
+    for counted, name in zip(said["counted"], ("collect_garbage", "read_batch", "launch_slowly")):
+        assert counted["name"] == name and counted["calls"] == 15 and counted["max"] == 1, counted
+        assert abs(counted["share"] - 1 / 3) < 1e-9 and abs(counted["a_step"] - 15 / 1499) < 1e-9, counted
+    assert "Steps in an episode: 14 whole, from one call of collect_garbage to the next, each counted" in out, out
+    assert re.search(r"33\.3 % +\d+\.\d +0\.010 +\+- 0\.005 +0 +1 +1  launch_slowly\n", out), out
+    for arguments, words in (
+        (["-p", target.pid, *(["--count", "f"] * 4)], "at most 3 functions can be counted"),
+        ([path, "--count", "f"], "--count is for a process"),
+    ):
+        refused = run([STAKEOUT, "steps", *arguments])
+        assert refused.returncode == 2 and words in refused.stderr and refused.stderr.count("\n") == 1, refused
+
+
+@timeout(60)
+def test_marks_are_shared():
+    """Two recordings of a process that is watched: steps of one function are counted once, of another they are refused."""
+    daemon, target = Daemon(), program(100000, 2)
+    attach = lambda expect, **options: daemon.request("POST", "/v1/targets", {"pid": target.pid, "timed": True, **options}, expect=expect)
+    attach(201, keep=True, step="training_step")
+    target.process.stdin.write(b"x")
+    target.process.stdin.flush()
+    view = attach(201, step="training_step", counted=["compute"])["id"]
+    refused = attach(409, step="compute")
+    assert "steps of process %d are counted already, by 'training_step'" % target.pid in refused["error"], refused
+    time.sleep(1.5)
+    path = os.path.join(temporary_dir(), "view.pb.gz")
+    with open(path, "wb") as f:
+        f.write(daemon.request("GET", f"/v1/targets/{view}/profile"))
+    said = json.loads(run([STAKEOUT, "steps", path, "--json"]).stdout)
+    assert said["quantiles"][0]["ns"] > 1.9e6 and said["counted"][0]["max"] <= 2 and said["counted"][0]["p50"] == 1, said
 
 
 @timeout(120)
@@ -325,91 +384,6 @@ def test_cycles_in_steps_that_cannot_be():
     _, err = recorder.communicate(timeout=60)
     assert recorder.returncode == 1 and "have not begun" in err, err
     assert not os.path.exists(path)
-
-
-def slices_of(path):
-    """{(thread name, thread): [(begin, end, name)]} of a trace of one process, in microseconds, which must nest."""
-    events = trace_events(path)
-    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    tracks = {}
-    for e in events:
-        if e["ph"] == "X":
-            tracks.setdefault((names[e["tid"]], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"], e["name"]))
-    for track in tracks.values():
-        around = []
-        for begin, end, name in sorted(track, key=lambda s: (s[0], -s[1])):
-            while around and around[-1] <= begin + 0.11:  # one decimal
-                around.pop()
-            assert not around or end <= around[-1] + 0.2, f"{name} ends after what it is in"
-            around.append(end)
-    return tracks
-
-
-@timeout(120)
-def test_a_trace_has_the_times_of_the_profile():
-    """A time line of slices: they nest, fill the thread's time, and come to what the profile says of each function."""
-    target, where = program(1500, 2, 40), temporary_dir()
-    path, trace = os.path.join(where, "steps.pb.gz"), os.path.join(where, "steps.trace.json")
-    steps_of(target, "-o", path)
-    rendered = run([STAKEOUT, "render", path, "-o", trace])
-    assert rendered.returncode == 0, rendered.stderr
-    message, tracks = Message(path), slices_of(trace)
-    track = tracks[("steps", target.pid)]
-    assert len(tracks[("steps", -target.pid)]) == 1499
-    whole = sum(s.wall_ns for s in message.samples if s.labels["tid"] == target.pid)
-    for function in ("training_step", "compute", "launch_slowly", "read_batch", "main"):
-        profile = sum(s.wall_ns for s in message.samples if s.labels["tid"] == target.pid and function in s.names())
-        here = sum(end - begin for begin, end, name in track if name == function) * 1e3
-        # Where it ran without a sample, between two waits, the time line names only what is around: less, never more.
-        unsampled = 0.1 if function in ("training_step", "compute") else 0.03
-        assert profile > 0 and -unsampled < (here - profile) / whole < 0.03, (function, here / whole, profile / whole)
-    outermost = min(begin for begin, _, _ in track), max(end for _, end, _ in track)
-    assert abs((outermost[1] - outermost[0]) * 1e3 / whole - 1) < 0.03, (outermost, whole)
-    # What has no times makes none.
-    plain = os.path.join(where, "plain.pb.gz")
-    recorded = run([STAKEOUT, "record", os.getpid(), "-d", "0.3", "-o", plain, "-q", "--wall"])
-    assert recorded.returncode == 0, recorded.stderr
-    refused = run([STAKEOUT, "render", plain, "-f", "trace"])
-    assert refused.returncode == 1 and "there are no times in it" in refused.stderr, refused.stderr
-
-
-@timeout(120)
-def test_a_trace_of_ranks():
-    """Two recordings on one time line: each process by its rank, what ran when, and who held the GIL."""
-    where = temporary_dir()
-    paths = [os.path.join(where, f"{rank}.pb.gz") for rank in range(2)]
-    trace = os.path.join(where, "all.trace.json")
-    targets = [start_script("py_gil_by_turns.py", env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
-    recordings = []
-    for target, path in zip(targets, paths):
-        recordings.append(spawn([STAKEOUT, "record", "-q", "--wall", "--timeline", "-r", "199", "-p", target.pid, "-d", "6", "-o", path], stderr=subprocess.PIPE))
-        time.sleep(2)
-    for recording in recordings:
-        assert recording.wait(60) == 0, recording.stderr.read()
-    rendered = run([STAKEOUT, "render", *paths, "-o", trace])
-    assert rendered.returncode == 0, rendered.stderr
-    events, messages = trace_events(trace), [Message(path) for path in paths]
-    pids = [target.pid + k * 10_000_000 for k, target in enumerate(targets)]
-    named = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert [named[pid] for pid in pids] == [f"rank {r}: python3 (PID {t.pid})" for r, t in enumerate(targets)], named
-    assert {e["pid"]: e["args"]["sort_index"] for e in events if e["name"] == "process_sort_index"} == dict(zip(pids, range(2)))
-    # Each at the time of its own clock.
-    begins = [min(e["ts"] for e in events if e["pid"] == pid and e["ph"] == "X") for pid in pids]
-    apart = (messages[1].time_ns - messages[0].time_ns) / 1e3
-    assert apart > 1.5e6 and abs(begins[1] - begins[0] - apart) < 5e4, (begins, apart)
-    for pid, message in zip(pids, messages):
-        counter = [(e["ts"], e["args"]["threads"]) for e in events if e["pid"] == pid and e["name"] == "running"]
-        end = begins[pids.index(pid)] + message.duration_ns / 1e3
-        ran = sum((b[0] - a[0]) * a[1] for a, b in zip(counter, [*counter[1:], (end, 0)])) / 1e6
-        true = sum(s.wall_ns for s in message.samples if s.labels["state"] == "running") / 1e9
-        assert abs(ran / true - 1) < 0.05, (ran, true)
-        assert any(e["pid"] == pid and e["name"] == "waiting for the GIL" and e["args"]["threads"] > 1 for e in events)
-        # One thread has it for a second, six for half a second.
-        held = [e for e in events if e["pid"] == pid and e["ph"] == "X" and e["tid"] == 1 << 24]
-        alone = sum(e["dur"] for e in held if e["name"].endswith(f"({pid % 10_000_000})"))
-        assert 0.4 < alone / sum(e["dur"] for e in held) < 0.85, (alone, held[:5])
-    refused = run([STAKEOUT, "render", *paths, "-o", os.path.join(where, "x.folded")])
-    assert refused.returncode == 2 and "several files make a trace only" in refused.stderr, refused.stderr
 
 
 @timeout(120)
@@ -557,50 +531,3 @@ def test_cuda_calls_a_step():
         assert abs(float(said.group(number)) / true - 1) < 0.1, said.group(0)
     none = run([STAKEOUT, "cuda", "-p", target.pid, "-d", "1", "--step", "py_cuda_training.py:no_such"])
     assert none.returncode == 0 and "no_such was not seen to be entered twice" in none.stderr, none.stderr
-
-
-@timeout(120)
-def test_gpus_in_the_time_line():
-    """How busy they are, as NVML has it twice a second, on a counter of their own."""
-    folder = os.path.join(workload("cuda"), "ibt")
-    library = os.path.join(workload("cuda"), "plain", "libnvidia-ml.so.1")
-    daemon = Daemon(env={"LD_LIBRARY_PATH": folder, "STAKEOUT_NVML": library, "STANDIN_NVML": "gpu=37,mem=12"})
-    target = start_script("py_cuda_launches.py", folder, 500, 30, 1, "stdin", stdin=subprocess.PIPE)
-    target.process.stdin.write(b"\n")
-    target.process.stdin.flush()
-    trace = os.path.join(temporary_dir(), "gpus.trace.json")
-    daemon.client("record", "-p", str(target.pid), "-d", "4", "--cuda", "-o", trace, "-q")
-    events = trace_events(trace)
-    busy = [e for e in events if e["ph"] == "C" and "GPU" in e["name"]]
-    assert 4 <= len(busy) <= 10 and {e["args"]["percent"] for e in busy} == {37}, busy
-    assert all(0 <= e["ts"] <= 4.2e6 for e in busy) and len({e["pid"] for e in busy}) == 1, busy
-    assert any(e["name"] == "process_name" and e["args"]["name"] == "GPUs, how busy" for e in events)
-
-
-@timeout(120)
-def test_cuda_calls_in_the_time_line():
-    """Each wait for the device, once a step, with its own time; and what a daemon's recorder has of them."""
-    need_watchpoints()
-    target = python_program("py_cuda_training.py", 100000)
-    go(target)
-    trace = os.path.join(temporary_dir(), "calls.trace.json")
-    step = "py_cuda_training.py:iteration"
-    asked = ["--cuda", "--budget", "100", "--step", step]
-    recorded = run([STAKEOUT, "record", "-p", target.pid, "-d", "4", "-o", trace, *asked])
-    assert recorded.returncode == 0, recorded.stderr
-    events = trace_events(trace)
-    slices = [e for e in events if e["ph"] == "X"]
-    calls = [e for e in slices if 1 << 23 < e["tid"] < 1 << 24]
-    steps = [e for e in slices if e["tid"] == -target.pid]
-    waits = sorted((e["ts"], e["dur"]) for e in calls if e["name"] == "cudaStreamSynchronize")
-    assert len(steps) > 100 and waits, recorded.stderr
-    # Between the first step that was seen and the last one.
-    inside = [w for w in waits if steps[0]["ts"] <= w[0] < steps[-1]["ts"] + steps[-1]["dur"]]
-    assert abs(len(inside) - len(steps)) <= 1, (len(inside), len(steps))
-    assert all(ts + dur <= following for (ts, dur), (following, _) in zip(waits, waits[1:]))
-    assert 2900 < statistics.median(dur for _, dur in waits) < 4500
-    assert all(e["dur"] >= 50 for e in calls)
-    names = {e["args"]["name"] for e in events if e["name"] == "thread_name" and 1 << 23 < e["tid"] < 1 << 24}
-    assert names == {"CUDA calls of %d" % target.pid}
-    refused = run([STAKEOUT, "record", "-p", target.pid, "--cuda", "-f", "folded"])
-    assert refused.returncode == 2 and "--cuda needs --timeline" in refused.stderr, refused.stderr

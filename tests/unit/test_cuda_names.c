@@ -17,17 +17,18 @@ static bool find(const char *symbol, struct cuda_name *out)
 
 static void expect(const char *symbol, unsigned type, unsigned number)
 {
-	struct cuda_name name = { 77, 777 };
+	struct cuda_name name = { .type = 77, .number = 777 };
 
 	if (!find(symbol, &name))
 		fail_msg("%s was not found", symbol);
 	assert_int_equal(name.type, type);
 	assert_int_equal(name.number, number);
+	assert_int_equal(name.per_thread, strstr(symbol, "_pt") != NULL);
 }
 
 static void expect_none(const char *symbol)
 {
-	struct cuda_name name = { 77, 777 };
+	struct cuda_name name = { .type = 77, .number = 777 };
 
 	if (find(symbol, &name))
 		fail_msg("%s was taken for %s", symbol, cuda_names__base(name));
