@@ -246,11 +246,12 @@ static int list(const struct baselining *b, struct so_error *err)
 		struct so_error why = { .text = "" };
 		char path[PATH_BYTES];
 
-		if (snprintf(path, sizeof(path), "%s/%s", b->dir, entries[i]->d_name) < (int)sizeof(path) &&
-		    !baseline__read(path, &baseline, &why))
-			print_one(entries[i]->d_name, &baseline);
-		else
+		if (snprintf(path, sizeof(path), "%s/%s", b->dir, entries[i]->d_name) >= (int)sizeof(path))
+			message__note("%s is left out: its path is too long", entries[i]->d_name);
+		else if (baseline__read(path, &baseline, &why))
 			message__note("%s", why.text);
+		else
+			print_one(entries[i]->d_name, &baseline);
 		free(entries[i]);
 	}
 	if (n >= 0)

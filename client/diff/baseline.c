@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERSION      1
+#define VERSION      2
 #define FILE_BYTES   (1 << 20) /* that are read; ours are smaller */
 #define MOST_BLOCKS  (SIDE_MAX_RUNS * SIDE_BLOCKS)
 #define MOST_WHOLE   1e18

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/diff/baseline.h"
+#include "profile/text.h"
 
 void baseline_facts__clear(struct baseline_facts *f)
 {
@@ -60,6 +61,14 @@ static char *gpu_name(void)
 	return first[0] ? value_of(path, "Model") : strdup("");
 }
 
+/* As a baseline that is read has it. */
+static char *clean(const char *words)
+{
+	_cleanup_(text) struct text *text = &(struct text){ .length = 0 };
+
+	return text__append_clean(text, words, ' ') ? NULL : strndup(text->bytes ?: "", text->length);
+}
+
 int baseline_facts__here(const char *command, struct baseline_facts *out)
 {
 	struct baseline_facts f = { .cpus = (unsigned)sysconf(_SC_NPROCESSORS_CONF) };
@@ -75,7 +84,7 @@ int baseline_facts__here(const char *command, struct baseline_facts *out)
 	f.kernel = strdup(uname(&name) ? "" : name.release);
 	f.version = strdup(STAKEOUT_VERSION);
 	f.saved = strdup(saved);
-	f.command = strdup(command ?: "");
+	f.command = clean(command ?: "");
 	if (!f.cpu || !f.gpu || !f.kernel || !f.version || !f.saved || !f.command) {
 		baseline_facts__clear(&f);
 		return -ENOMEM;

@@ -290,7 +290,9 @@ static int compare_total(struct comparison *c)
 /* A line says more than a function, and a category more than either where no line is known. */
 static void choose_leading(struct comparison *c)
 {
-	static const enum row_kind order[] = { ROW_LINE, ROW_CATEGORY, ROW_FUNCTION, ROW_PHASE, ROW_INCLUSIVE };
+	static const enum row_kind order[] = {
+		ROW_LINE, ROW_CATEGORY, ROW_FUNCTION, ROW_PHASE, ROW_CUDA, ROW_INCLUSIVE
+	};
 
 	for (size_t k = 0; k < sizeof(order) / sizeof(order[0]) && !c->leading; k++)
 		for (size_t i = 0; i < c->n_significant && !c->leading; i++)

@@ -211,9 +211,8 @@ bool compare__load(const struct comparison *c, FILE *out)
 	if (c->base->measure != SIDE_WALL || base < 0 || now < 0 || fabs(now - base) < WORTH_LOAD)
 		return false;
 	fprintf(out,
-		"the machine was busier with other work in the %s: %.0f %% of the time threads waited for a CPU, %.0f "
-		"%% in "
-		"the %s; compare CPU time (record without --wall), or in turn (A B A B) when it is quiet",
+		"the machine was busier with other work in the %s: %.0f %% of the time threads waited for a CPU, "
+		"%.0f %% in the %s; compare CPU time (record without --wall), or in turn (A B A B) when it is quiet",
 		now > base ? "new recording" : "base", 100 * fmax(now, base), 100 * fmin(now, base),
 		now > base ? "base" : "new one");
 	return true;
@@ -240,8 +239,7 @@ void compare__caveat(const struct comparison *c, FILE *out)
 	count_blocks(c->now, c->blocks[1], out);
 	if (counts)
 		fputs(". Samples of one second resemble each other, so intervals may be too narrow: record with "
-		      "--timeline, "
-		      "or compare several files a side (A1 A2 A3 -- B1 B2 B3)",
+		      "--timeline, or compare several files a side (A1 A2 A3 -- B1 B2 B3)",
 		      out);
 	else if (borrowed)
 		fputs(". The side of fewer runs is taken to vary from run to run as the other does", out);

@@ -49,10 +49,10 @@ static int parse_what(const char *what, size_t length, struct fail_rule *rule, s
 	if (rule->total)
 		return rule->points ? refuse(rule->words, "a total has no share: % it is", err) : 0;
 	if (!colon || !name || !find_kind(what, (size_t)(colon - what), &rule->kind))
-		return refuse(
-			rule->words,
-			"what may grow is total, or category:, phase:, line:, function: or inclusive: with a name",
-			err);
+		return refuse(rule->words,
+			      "what may grow is total, or category:, phase:, cuda:, line:, function: or inclusive: "
+			      "with a name",
+			      err);
 	if (name >= sizeof(rule->name))
 		return refuse(rule->words, "the name is too long", err);
 	memcpy(rule->name, colon + 1, name);

@@ -118,8 +118,8 @@ static int pair_names(const struct side *const sides[2], enum row_kind kind, str
 		memset(out->partner[i], 0xff, (out->texts[i].n_keys + 1) * sizeof(*out->partner[i]));
 	}
 	pair_equal(out);
-	/* Categories and phases are what they are called. */
-	if (kind != ROW_CATEGORY && kind != ROW_PHASE)
+	/* Categories, phases and CUDA APIs are what they are called. */
+	if (kind != ROW_CATEGORY && kind != ROW_PHASE && kind != ROW_CUDA)
 		ret = pair_loners(out);
 	return ret;
 }

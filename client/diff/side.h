@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One side of a comparison: what its profiles have of each function, line, category and phase, by block. A block is a
+ * One side of a comparison: what its profiles have of each function, line, category, phase and CUDA API, by block. A block is a
  * stretch of time of one run; a profile without times is one block.
  */
 #ifndef STAKEOUT_CLIENT_DIFF_SIDE_H
@@ -25,6 +25,7 @@
 #define ROW_KIND_LIST(X)                                                                  \
 	X(CATEGORY, "category", "Categories")                                             \
 	X(PHASE, "phase", "Phases")                                                       \
+	X(CUDA, "cuda", "CUDA APIs, the time that their calls take on the host")          \
 	X(LINE, "line", "Lines of your own, each with all that it calls in others' code") \
 	X(FUNCTION, "function", "Functions, without what they call")                      \
 	X(INCLUSIVE, "inclusive", "Functions, with all that they call")

@@ -9,6 +9,7 @@
 #include "client/summary/own_line.h"
 #include "profile/category_verdict.h"
 #include "stakeout/array.h"
+#include "stakeout/cuda_names.h"
 #include "stakeout/short_path.h"
 
 #define NONE UINT32_MAX
@@ -25,6 +26,7 @@ struct filling {
 	bool **phases;              /* by phase, by line of the profile */
 	uint32_t *self, *inclusive; /* by name of a function: the row */
 	uint32_t *lines;            /* by line of the profile: the row of the line */
+	const char **apis;          /* by line of the profile: the CUDA API that it is; NULL: none */
 	size_t *seen;               /* by name: the last sample that had it, plus 1 */
 	uint32_t *hits;             /* rows of the current sample */
 	size_t n_hits, hits_capacity;
@@ -41,6 +43,7 @@ static void filling__clear(struct filling *f)
 	free(f->self);
 	free(f->inclusive);
 	free(f->lines);
+	free(f->apis);
 	free(f->seen);
 	free(f->hits);
 	text__clear(&f->text);
@@ -54,6 +57,19 @@ static uint32_t *new_rows(size_t n)
 	if (rows)
 		memset(rows, 0xff, (n + 1) * sizeof(*rows));
 	return rows;
+}
+
+/* As the runtime's and the driver's libraries call them: without a version, and without _ptsz. */
+static void find_apis(struct filling *f)
+{
+	for (size_t i = 0; i < f->profile->n_lines; i++) {
+		const struct profile_line *line = &f->profile->lines[i];
+		struct cuda_name name;
+
+		if (!line->python && !line->kernel && cuda_names__find(line->function, strlen(line->function), &name) &&
+		    name.type == CUDA_NAME_API)
+			f->apis[i] = cuda_names__base(name);
+	}
 }
 
 static int filling__init(struct filling *f)
@@ -71,9 +87,11 @@ static int filling__init(struct filling *f)
 	f->inclusive = new_rows(names);
 	f->lines = new_rows(f->profile->n_lines);
 	f->seen = calloc(names + 1, sizeof(*f->seen));
+	f->apis = calloc(f->profile->n_lines + 1, sizeof(*f->apis));
 	f->phases = calloc(phases + 1, sizeof(*f->phases));
-	if (!f->self || !f->inclusive || !f->lines || !f->seen || !f->phases)
+	if (!f->self || !f->inclusive || !f->lines || !f->seen || !f->apis || !f->phases)
 		return -ENOMEM;
+	find_apis(f);
 	for (size_t i = 0; i < phases; i++) {
 		f->phases[i] = phases__lines(f->request->phases, i, f->profile);
 		if (!f->phases[i])
@@ -187,6 +205,15 @@ static int hit_phases(struct filling *f, const struct profile_sample *sample)
 	return ret;
 }
 
+/* The one that the program calls: a call of the runtime makes the driver's. */
+static int hit_api(struct filling *f, const struct profile_sample *sample)
+{
+	for (size_t i = sample->n_lines; i-- > 0;)
+		if (f->apis[sample->lines[i]])
+			return hit_named(f, ROW_CUDA, f->apis[sample->lines[i]]);
+	return 0;
+}
+
 static int find_rows(struct filling *f, const struct profile_sample *sample, size_t number)
 {
 	struct category_verdict verdict = category_lines__judge(&f->categories, sample);
@@ -196,6 +223,7 @@ static int find_rows(struct filling *f, const struct profile_sample *sample, siz
 	ret = hit_functions(f, sample, number);
 	ret = ret ?: hit_named(f, ROW_CATEGORY, category_verdict__name(f->request->rules, verdict.category));
 	ret = ret ?: hit_line(f, sample);
+	ret = ret ?: hit_api(f, sample);
 	return ret ?: hit_phases(f, sample);
 }
 
