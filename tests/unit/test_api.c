@@ -14,117 +14,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/api/api.h"
 #include "daemon/api/api_json.h"
-#include "daemon/http/listen_socket.h"
+#include "tests/unit/api_fixture.h"
 #include "tests/unit/fake_engine.h"
 #include "tests/unit/http_probe.h"
 
 #define USER       1000
 #define OTHER_USER 65534
-
-struct fixture {
-	struct engine *engine;
-	struct match_scan *scan;
-	struct api *api;
-	struct listen_socket *sock;
-	struct http_server *server;
-};
-
-static struct fixture *open_fixture(const struct api_options *options)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	struct api_options with_rules = options ? *options : (struct api_options){ .scan = NULL };
-	struct so_error err = { .text = "" };
-
-	assert_non_null(f);
-	assert_int_equal(engine__new(NULL, &f->engine, &err), 0);
-	/* Without its thread: nothing is attached. */
-	assert_int_equal(match_scan__new(f->engine, NULL, NULL, &f->scan, &err), 0);
-	with_rules.scan = f->scan;
-	assert_int_equal(api__new(f->engine, &with_rules, &f->api, &err), 0);
-	assert_int_equal(listen_socket__open(http_probe__socket_path(), 0666, -1, &f->sock, &err), 0);
-	assert_int_equal(http_server__start(listen_socket__take_fd(f->sock), PEER_NO_GROUP, NULL, api__handle, f->api,
-					    &f->server, &err),
-			 0);
-	return f;
-}
-
-static int setup(void **state)
-{
-	*state = open_fixture(NULL);
-	return 0;
-}
-
-static int setup_impatient(void **state)
-{
-	const struct api_options options = { .ended_idle_s = 0.4, .running_idle_s = 0.2 };
-
-	*state = open_fixture(&options);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	api__cancel(f->api);
-	http_server__free(f->server);
-	listen_socket__free(f->sock);
-	api__free(f->api);
-	match_scan__free(f->scan);
-	engine__free(f->engine);
-	free(f);
-	return 0;
-}
-
-/* A call without a connection; the answer's JSON is a new reference, or NULL for other types. */
-static json_t *call(struct fixture *f, uid_t uid, const char *method, const char *path, const char *body,
-		    unsigned status)
-{
-	struct http_request request = {
-		.method = method, .path = path, .body = body ? body : "", .caller.uid = uid, .fd = -1
-	};
-	struct http_reply reply = { 0 };
-	json_t *json = NULL;
-
-	request.body_bytes = strlen(request.body);
-	api__handle(f->api, &request, &reply);
-	if (reply.status != status)
-		fail_msg("%s %s: %u instead of %u: %.*s", method, path, reply.status, status, (int)reply.body_bytes,
-			 (const char *)reply.body);
-	assert_non_null(reply.content_type);
-	if (!strcmp(reply.content_type, "application/json")) {
-		json = json_loadb((const char *)reply.body, reply.body_bytes, 0, NULL);
-		assert_non_null(json);
-	}
-	free(reply.body);
-	return json;
-}
-
-static void expect_error(struct fixture *f, uid_t uid, const char *method, const char *path, const char *body,
-			 unsigned status, const char *words)
-{
-	json_t *json = call(f, uid, method, path, body, status);
-	const char *text = json_string_value(json_object_get(json, "error"));
-
-	assert_int_equal(json_object_size(json), 1);
-	assert_non_null(text);
-	assert_null(strchr(text, '\n'));
-	if (!strstr(text, words))
-		fail_msg("%s %s %s: \"%s\" does not say \"%s\"", method, path, body ? body : "", text, words);
-	json_decref(json);
-}
-
-static uint32_t attach(struct fixture *f, uid_t uid, const char *body)
-{
-	json_t *json = call(f, uid, "POST", "/v1/targets", body, 201);
-	uint32_t id = (uint32_t)json_integer_value(json_object_get(json, "id"));
-
-	assert_int_not_equal(id, 0);
-	json_decref(json);
-	return id;
-}
 
 static const char *path_of(uint32_t id, const char *what)
 {
@@ -136,11 +32,11 @@ static const char *path_of(uint32_t id, const char *what)
 
 static void status_and_check_are_for_all(void **state)
 {
-	json_t *json = call(*state, USER, "GET", "/v1/status", NULL, 200);
+	json_t *json = api_fixture__call(*state, USER, "GET", "/v1/status", NULL, 200);
 
 	assert_string_equal(json_string_value(json_object_get(json, "version")), "fake");
 	json_decref(json);
-	json = call(*state, USER, "GET", "/v1/check", NULL, 200);
+	json = api_fixture__call(*state, USER, "GET", "/v1/check", NULL, 200);
 	assert_int_equal(json_array_size(json), 1);
 	json_decref(json);
 }
@@ -150,9 +46,9 @@ static void costs_are_of_a_users_own_targets(void **state)
 	static const uid_t users[] = { 0, USER, OTHER_USER };
 	json_t *json, *costs;
 
-	attach(*state, USER, "{\"pid\": 77}");
+	api_fixture__attach(*state, USER, "{\"pid\": 77}");
 	for (int i = 0; i < 3; i++) {
-		json = call(*state, users[i], "GET", "/v1/status", NULL, 200);
+		json = api_fixture__call(*state, users[i], "GET", "/v1/status", NULL, 200);
 		costs = json_object_get(json, "costs");
 		assert_int_equal(json_array_size(costs), users[i] != OTHER_USER);
 		if (users[i] != OTHER_USER)
@@ -181,7 +77,7 @@ static void metrics_show_a_users_own_targets(void **state)
 {
 	_cleanup_free_ char *own = NULL, *others = NULL, *all = NULL;
 
-	attach(*state, USER, "{\"pid\": 77}");
+	api_fixture__attach(*state, USER, "{\"pid\": 77}");
 	own = metrics(*state, USER);
 	others = metrics(*state, OTHER_USER);
 	all = metrics(*state, 0);
@@ -213,7 +109,7 @@ static void categories_and_rules_are_of_ones_own(void **state)
 			 &api, NULL),
 		0);
 	f->api = api;
-	attach(f, USER, "{\"pid\": 77, \"keep\": true}");
+	api_fixture__attach(f, USER, "{\"pid\": 77, \"keep\": true}");
 	assert_int_equal(match_scan__add(f->scan, "cmd=x", (struct caller){ USER, 0 }, false, &id, NULL), 0);
 	others = metrics(f, OTHER_USER);
 	assert_null(strstr(others, series));
@@ -234,7 +130,7 @@ static void scraping_renews_no_lease(void **state)
 	struct fixture *f = *state;
 	double until_s = http_probe__now_s() + 60;
 
-	attach(f, USER, "{\"pid\": 77}");
+	api_fixture__attach(f, USER, "{\"pid\": 77}");
 	while (fake_engine__count(f->engine) && http_probe__now_s() < until_s) {
 		free(metrics(f, USER));
 		usleep(10000);
@@ -245,7 +141,7 @@ static void scraping_renews_no_lease(void **state)
 static void read_only_callers_change_nothing(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t id = attach(f, 0, "{\"pid\": 77}");
+	uint32_t id = api_fixture__attach(f, 0, "{\"pid\": 77}");
 	const struct {
 		const char *method, *path;
 		unsigned status;
@@ -291,7 +187,7 @@ static void attach_has_defaults(void **state)
 	struct fixture *f = *state;
 	struct attach_options got;
 
-	attach(f, USER, "{\"pid\": 4194304}");
+	api_fixture__attach(f, USER, "{\"pid\": 4194304}");
 	got = fake_engine__last_attach(f->engine);
 	assert_int_equal(got.pid, 4194304);
 	assert_int_equal(got.rate_hz, 99);
@@ -307,9 +203,10 @@ static void attach_passes_all_fields(void **state)
 	struct fixture *f = *state;
 	struct attach_options got;
 
-	attach(f, 0,
-	       "{\"pid\":1,\"rate_hz\":10000,\"duration_s\":0.25,\"children\":false,\"kernel\":false,\"keep\":"
-	       "true}");
+	api_fixture__attach(
+		f, 0,
+		"{\"pid\":1,\"rate_hz\":10000,\"duration_s\":0.25,\"children\":false,\"kernel\":false,\"keep\":"
+		"true}");
 	got = fake_engine__last_attach(f->engine);
 	assert_int_equal(got.rate_hz, 10000);
 	assert_true(got.duration_s == 0.25);
@@ -351,13 +248,13 @@ static void attach_names_what_is_wrong(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		expect_error(f, 0, "POST", "/v1/targets", cases[i][0], 400, cases[i][1]);
+		api_fixture__expect_error(f, 0, "POST", "/v1/targets", cases[i][0], 400, cases[i][1]);
 	assert_int_equal(fake_engine__count(f->engine), 0);
 }
 
 static uint32_t post_rule(struct fixture *f, uid_t uid, const char *body)
 {
-	json_t *json = call(f, uid, "POST", "/v1/rules", body, 201);
+	json_t *json = api_fixture__call(f, uid, "POST", "/v1/rules", body, 201);
 	uint32_t id = (uint32_t)json_integer_value(json_object_get(json, "id"));
 
 	assert_int_not_equal(id, 0);
@@ -369,7 +266,7 @@ static uint32_t post_rule(struct fixture *f, uid_t uid, const char *body)
 
 static size_t count_rules(struct fixture *f, uid_t uid)
 {
-	json_t *json = call(f, uid, "GET", "/v1/rules", NULL, 200);
+	json_t *json = api_fixture__call(f, uid, "GET", "/v1/rules", NULL, 200);
 	size_t n = json_array_size(json);
 
 	json_decref(json);
@@ -387,7 +284,7 @@ static void rules_are_set_and_removed(void **state)
 
 	second = post_rule(f, USER, "{\"match\":\"python.*train\"}");
 	assert_int_equal(engine__attach(f->engine, &options, &target, NULL), 0);
-	json = call(f, 0, "GET", "/v1/rules", NULL, 200);
+	json = api_fixture__call(f, 0, "GET", "/v1/rules", NULL, 200);
 	assert_int_equal(json_array_size(json), 2);
 	rule = json_array_get(json, 0);
 	assert_string_equal(json_string_value(json_object_get(rule, "match")), "cmd=x rate=7 cuda");
@@ -396,7 +293,7 @@ static void rules_are_set_and_removed(void **state)
 	assert_int_equal(json_integer_value(json_object_get(rule, "targets")), 1);
 	assert_true(json_is_null(json_object_get(rule, "problem")));
 	json_decref(json);
-	json = call(f, 0, "GET", path_of(target, ""), NULL, 200);
+	json = api_fixture__call(f, 0, "GET", path_of(target, ""), NULL, 200);
 	assert_int_equal(json_integer_value(json_object_get(json, "rule")), first);
 	assert_true(json_is_object(json_object_get(json, "labels")));
 	json_decref(json);
@@ -404,15 +301,15 @@ static void rules_are_set_and_removed(void **state)
 	assert_int_equal(count_rules(f, USER), 1);
 	assert_int_equal(count_rules(f, OTHER_USER), 0);
 	snprintf(path, sizeof(path), "/v1/rules/%u", first);
-	expect_error(f, USER, "DELETE", path, NULL, 404, "no rule");
-	json = call(f, 0, "DELETE", path, NULL, 200);
+	api_fixture__expect_error(f, USER, "DELETE", path, NULL, 404, "no rule");
+	json = api_fixture__call(f, 0, "DELETE", path, NULL, 200);
 	assert_int_equal(json_integer_value(json_object_get(json, "detached")), 1);
 	assert_true(json_is_true(json_object_get(json, "removed")));
 	json_decref(json);
 	assert_int_equal(fake_engine__count(f->engine), 0);
-	expect_error(f, 0, "DELETE", path, NULL, 404, "no rule");
+	api_fixture__expect_error(f, 0, "DELETE", path, NULL, 404, "no rule");
 	snprintf(path, sizeof(path), "/v1/rules/%u", second);
-	json_decref(call(f, USER, "DELETE", path, NULL, 200));
+	json_decref(api_fixture__call(f, USER, "DELETE", path, NULL, 200));
 	assert_int_equal(count_rules(f, 0), 0);
 }
 
@@ -420,18 +317,19 @@ static void rules_that_are_none(void **state)
 {
 	struct fixture *f = *state;
 
-	expect_error(f, 0, "POST", "/v1/rules", "", 400, "not JSON");
-	expect_error(f, 0, "POST", "/v1/rules", "[]", 400, "object");
-	expect_error(f, 0, "POST", "/v1/rules", "{}", 400, "match must be");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":1}", 400, "match must be");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\",\"rate_hz\":1}", 400, "unknown field 'rate_hz'");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"(\"}", 400, "not a regular expression");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\u0000b\"}", 400, "not JSON");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\nb\"}", 400, "control character");
-	expect_error(f, USER, "POST", "/v1/rules", "{\"match\":\"user=root\"}", 403, "only root");
-	expect_error(f, 0, "PUT", "/v1/rules", "{}", 405, "only GET, POST");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "", 400, "not JSON");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "[]", 400, "object");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "{}", 400, "match must be");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "{\"match\":1}", 400, "match must be");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\",\"rate_hz\":1}", 400,
+				  "unknown field 'rate_hz'");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"(\"}", 400, "not a regular expression");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\u0000b\"}", 400, "not JSON");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"a\\nb\"}", 400, "control character");
+	api_fixture__expect_error(f, USER, "POST", "/v1/rules", "{\"match\":\"user=root\"}", 403, "only root");
+	api_fixture__expect_error(f, 0, "PUT", "/v1/rules", "{}", 405, "only GET, POST");
 	post_rule(f, 0, "{\"match\":\"x\"}");
-	expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\"}", 409, "already");
+	api_fixture__expect_error(f, 0, "POST", "/v1/rules", "{\"match\":\"x\"}", 409, "already");
 	assert_int_equal(count_rules(f, 0), 1);
 }
 
@@ -441,7 +339,7 @@ static void deep_json_is_refused(void **state)
 
 	memset(body, '[', sizeof(body) - 1);
 	body[sizeof(body) - 1] = '\0';
-	expect_error(*state, 0, "POST", "/v1/targets", body, 400, "not JSON");
+	api_fixture__expect_error(*state, 0, "POST", "/v1/targets", body, 400, "not JSON");
 }
 
 static void engine_errors_have_their_status(void **state)
@@ -457,10 +355,11 @@ static void engine_errors_have_their_status(void **state)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		fake_engine__fail_attach(f->engine, cases[i].code, "words for \xff the user");
-		expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", cases[i].status, "words for ? the user");
+		api_fixture__expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", cases[i].status,
+					  "words for ? the user");
 	}
-	attach(f, 0, "{\"pid\":1}");
-	expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", 409, "already");
+	api_fixture__attach(f, 0, "{\"pid\":1}");
+	api_fixture__expect_error(f, 0, "POST", "/v1/targets", "{\"pid\":1}", 409, "already");
 }
 
 static void limits_the_number_of_targets(void **state)
@@ -469,16 +368,16 @@ static void limits_the_number_of_targets(void **state)
 
 	for (int i = 1; i <= ENGINE_MAX_TARGETS; i++) {
 		snprintf(body, sizeof(body), "{\"pid\":%d}", i);
-		attach(*state, 0, body);
+		api_fixture__attach(*state, 0, body);
 	}
-	expect_error(*state, 0, "POST", "/v1/targets", "{\"pid\":1000}", 503, "no more than");
+	api_fixture__expect_error(*state, 0, "POST", "/v1/targets", "{\"pid\":1000}", 503, "no more than");
 }
 
 static void a_target_lives_through_its_routes(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t id = attach(f, USER, "{\"pid\":77}");
-	json_t *json = call(f, USER, "GET", path_of(id, ""), NULL, 200);
+	uint32_t id = api_fixture__attach(f, USER, "{\"pid\":77}");
+	json_t *json = api_fixture__call(f, USER, "GET", path_of(id, ""), NULL, 200);
 
 	assert_string_equal(json_string_value(json_object_get(json, "state")), "sampling");
 	assert_true(json_is_null(json_object_get(json, "end")));
@@ -487,28 +386,28 @@ static void a_target_lives_through_its_routes(void **state)
 	assert_string_equal(json_string_value(json_object_get(json, "comm")), "fake ?\x1b;");
 	json_decref(json);
 	for (int i = 0; i < 2; i++) { /* stopping twice is fine */
-		json = call(f, USER, "POST", path_of(id, "/stop"), NULL, 200);
+		json = api_fixture__call(f, USER, "POST", path_of(id, "/stop"), NULL, 200);
 		assert_string_equal(json_string_value(json_object_get(json, "state")), "ended");
 		assert_string_equal(json_string_value(json_object_get(json, "end")), "stopped");
 		json_decref(json);
 	}
-	json = call(f, USER, "GET", path_of(id, "/stats"), NULL, 200);
+	json = api_fixture__call(f, USER, "GET", path_of(id, "/stats"), NULL, 200);
 	assert_int_equal(json_integer_value(json_object_get(json, "sample_hz")), 99);
 	json_decref(json);
-	assert_null(call(f, USER, "GET", path_of(id, "/profile"), NULL, 200));
-	json_decref(call(f, USER, "DELETE", path_of(id, ""), NULL, 200));
-	expect_error(f, USER, "DELETE", path_of(id, ""), NULL, 404, "no target");
+	assert_null(api_fixture__call(f, USER, "GET", path_of(id, "/profile"), NULL, 200));
+	json_decref(api_fixture__call(f, USER, "DELETE", path_of(id, ""), NULL, 200));
+	api_fixture__expect_error(f, USER, "DELETE", path_of(id, ""), NULL, 404, "no target");
 	assert_int_equal(fake_engine__count(f->engine), 0);
 }
 
 static void an_exit_is_told(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t id = attach(f, 0, "{\"pid\":77}");
+	uint32_t id = api_fixture__attach(f, 0, "{\"pid\":77}");
 	json_t *json;
 
 	fake_engine__exit(f->engine, id);
-	json = call(f, 0, "GET", path_of(id, ""), NULL, 200);
+	json = api_fixture__call(f, 0, "GET", path_of(id, ""), NULL, 200);
 	assert_string_equal(json_string_value(json_object_get(json, "end")), "exited");
 	json_decref(json);
 }
@@ -525,16 +424,18 @@ static struct http_answer cuda_of(uint32_t id, const char *query)
 static void cuda_is_for_those_who_asked(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t without = attach(f, USER, "{\"pid\":77}"), with;
+	uint32_t without = api_fixture__attach(f, USER, "{\"pid\":77}"), with;
 	struct http_answer a;
 	json_t *json;
 
-	expect_error(f, USER, "GET", path_of(without, "/cuda"), NULL, 409, "without \"cuda\"");
-	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":0}", 400, "above 0");
-	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":101}", 400, "up to 100");
-	expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda\":1}", 400, "true or false");
-	with = attach(f, USER, "{\"pid\":78,\"cuda\":true,\"cuda_budget_percent\":2.5}");
-	json = call(f, USER, "GET", path_of(with, "/cuda"), NULL, 200);
+	api_fixture__expect_error(f, USER, "GET", path_of(without, "/cuda"), NULL, 409, "without \"cuda\"");
+	api_fixture__expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":0}", 400,
+				  "above 0");
+	api_fixture__expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda_budget_percent\":101}", 400,
+				  "up to 100");
+	api_fixture__expect_error(f, USER, "POST", "/v1/targets", "{\"pid\":78,\"cuda\":1}", 400, "true or false");
+	with = api_fixture__attach(f, USER, "{\"pid\":78,\"cuda\":true,\"cuda_budget_percent\":2.5}");
+	json = api_fixture__call(f, USER, "GET", path_of(with, "/cuda"), NULL, 200);
 	assert_int_equal(json_integer_value(json_object_get(json, "pid")), 78);
 	assert_true(json_real_value(json_object_get(json, "budget")) == 2.5);
 	assert_null(json_object_get(json, "summary"));
@@ -559,12 +460,12 @@ static struct http_answer profile_of(uint32_t id, const char *event)
 static void a_profile_may_be_of_an_event(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t without = attach(f, 0, "{\"pid\":77}"), with;
+	uint32_t without = api_fixture__attach(f, 0, "{\"pid\":77}"), with;
 	struct http_answer a = profile_of(without, "cuda-sync");
 
 	assert_int_equal(a.status, 409);
 	assert_non_null(strstr(a.body, "without \\\"cuda\\\""));
-	with = attach(f, 0, "{\"pid\":78,\"cuda\":true}");
+	with = api_fixture__attach(f, 0, "{\"pid\":78,\"cuda\":true}");
 	for (unsigned i = 0; i < SO_CUDA_EVENT_COUNT; i++) {
 		a = profile_of(with, so_cuda_events[i].word);
 		assert_int_equal(a.status, 200);
@@ -586,19 +487,21 @@ static void others_see_nothing(void **state)
 		{ "GET", "/profile" }, { "GET", "/stats" }, { "GET", "/cuda" },
 	};
 	struct fixture *f = *state;
-	uint32_t mine = attach(f, USER, "{\"pid\":1}"), theirs = attach(f, OTHER_USER, "{\"pid\":2}");
+	uint32_t mine = api_fixture__attach(f, USER, "{\"pid\":1}"),
+		 theirs = api_fixture__attach(f, OTHER_USER, "{\"pid\":2}");
 	json_t *json;
 
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
-		expect_error(f, USER, routes[i][0], path_of(theirs, routes[i][1]), NULL, 403, "another user");
-	json = call(f, USER, "GET", "/v1/targets", NULL, 200);
+		api_fixture__expect_error(f, USER, routes[i][0], path_of(theirs, routes[i][1]), NULL, 403,
+					  "another user");
+	json = api_fixture__call(f, USER, "GET", "/v1/targets", NULL, 200);
 	assert_int_equal(json_array_size(json), 1);
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(json, 0), "id")), mine);
 	json_decref(json);
-	json = call(f, 0, "GET", "/v1/targets", NULL, 200);
+	json = api_fixture__call(f, 0, "GET", "/v1/targets", NULL, 200);
 	assert_int_equal(json_array_size(json), 2);
 	json_decref(json);
-	json_decref(call(f, 0, "DELETE", path_of(theirs, ""), NULL, 200));
+	json_decref(api_fixture__call(f, 0, "DELETE", path_of(theirs, ""), NULL, 200));
 }
 
 /* Who attached is not who owns: root's recording of a user's process is that user's to see. */
@@ -608,9 +511,9 @@ static void the_owner_counts(void **state)
 	uint32_t id;
 
 	fake_engine__set_owner(f->engine, USER);
-	id = attach(f, 0, "{\"pid\":1}");
-	json_decref(call(f, USER, "GET", path_of(id, ""), NULL, 200));
-	expect_error(f, OTHER_USER, "GET", path_of(id, ""), NULL, 403, "another user");
+	id = api_fixture__attach(f, 0, "{\"pid\":1}");
+	json_decref(api_fixture__call(f, USER, "GET", path_of(id, ""), NULL, 200));
+	api_fixture__expect_error(f, OTHER_USER, "GET", path_of(id, ""), NULL, 403, "another user");
 }
 
 static void unknown_paths_and_methods(void **state)
@@ -633,13 +536,13 @@ static void unknown_paths_and_methods(void **state)
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-		expect_error(f, 0, "GET", paths[i], NULL, 404, "there is no");
-	expect_error(f, 0, "GET", "/v1/targets/99", NULL, 404, "no target 99");
-	expect_error(f, 0, "GET", "/v1/targets/4294967297", NULL, 404, "no target");
-	expect_error(f, 0, "GET", "/v1/targets/99999999999999999999999", NULL, 404, "no target");
-	expect_error(f, 0, "PUT", "/v1/targets", NULL, 405, "only GET, POST");
-	expect_error(f, 0, "POST", "/v1/targets/1", NULL, 405, "only GET, DELETE");
-	expect_error(f, 0, "GET", "/v1/targets/1/stop", NULL, 405, "only POST");
+		api_fixture__expect_error(f, 0, "GET", paths[i], NULL, 404, "there is no");
+	api_fixture__expect_error(f, 0, "GET", "/v1/targets/99", NULL, 404, "no target 99");
+	api_fixture__expect_error(f, 0, "GET", "/v1/targets/4294967297", NULL, 404, "no target");
+	api_fixture__expect_error(f, 0, "GET", "/v1/targets/99999999999999999999999", NULL, 404, "no target");
+	api_fixture__expect_error(f, 0, "PUT", "/v1/targets", NULL, 405, "only GET, POST");
+	api_fixture__expect_error(f, 0, "POST", "/v1/targets/1", NULL, 405, "only GET, DELETE");
+	api_fixture__expect_error(f, 0, "GET", "/v1/targets/1/stop", NULL, 405, "only POST");
 }
 
 /* Through the socket: the kernel says who asks. */
@@ -651,7 +554,7 @@ static void the_peer_is_the_caller(void **state)
 
 	if (getuid())
 		skip();
-	attach(f, 0, "{\"pid\":1}");
+	api_fixture__attach(f, 0, "{\"pid\":1}");
 	a = http_probe__request_as(OTHER_USER, sock, "GET", "/v1/targets", NULL);
 	assert_int_equal(a.status, 200);
 	assert_string_equal(a.body, "[]\n");
@@ -664,207 +567,7 @@ static void the_peer_is_the_caller(void **state)
 	assert_int_equal(http_probe__request(sock, "GET", "/v1/targets/1/profile", NULL).status, 200);
 }
 
-static struct http_answer get(const char *url)
-{
-	return http_probe__request(http_probe__socket_path(), "GET", url, NULL);
-}
-
-static void pull_answers_a_profile(void **state)
-{
-	struct fixture *f = *state;
-	double start_s = http_probe__now_s();
-	struct http_answer a = get("/debug/pprof/profile?pid=5&seconds=0.3");
-
-	assert_int_equal(a.status, 200);
-	assert_non_null(strstr(a.headers, "application/octet-stream"));
-	assert_memory_equal(a.body, "\x1f\x8b", 2);
-	assert_true(http_probe__now_s() - start_s >= 0.3);
-	assert_true(http_probe__now_s() - start_s < 2);
-	assert_int_equal(fake_engine__count(f->engine), 0);
-}
-
-/* An idle node is no failure of what pulls it: after the time there is a profile, of nothing. */
-static void pull_of_all_when_nothing_is_watched(void **state)
-{
-	struct fixture *f = *state;
-	double start_s = http_probe__now_s();
-	struct http_answer a;
-
-	attach(f, 0, "{\"pid\": 77}"); /* somebody's recording is not watched */
-	a = get("/debug/pprof/profile?seconds=0.3");
-	assert_int_equal(a.status, 200);
-	assert_memory_equal(a.body, "\x1f\x8b", 2);
-	assert_true(http_probe__now_s() - start_s >= 0.3);
-	assert_int_equal(fake_engine__count(f->engine), 1);
-}
-
-static void pull_names_what_is_wrong(void **state)
-{
-	static const char *const bad[] = {
-		"?pid=&seconds=1",
-		"?pid=x",
-		"?pid=0",
-		"?pid=1x",
-		"?pid=1&seconds=0",
-		"?pid=1&seconds=",
-		"?pid=1&seconds=nan",
-		"?pid=1&seconds=-1",
-		"?pid=1&seconds=3601",
-	};
-	struct fixture *f = *state;
-	struct http_answer a;
-	char url[128];
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		snprintf(url, sizeof(url), "/debug/pprof/profile%s", bad[i]);
-		assert_int_equal(get(url).status, 400);
-	}
-	fake_engine__fail_attach(f->engine, -ESRCH, "no process 5");
-	a = get("/debug/pprof/profile?pid=5&seconds=1");
-	assert_int_equal(a.status, 404);
-	assert_string_equal(a.body, "{\"error\":\"no process 5\"}\n");
-}
-
-static void wait_for_count(struct fixture *f, size_t want, double limit_s)
-{
-	double until_s = http_probe__now_s() + limit_s;
-
-	while (fake_engine__count(f->engine) != want && http_probe__now_s() < until_s)
-		usleep(2000);
-	assert_int_equal(fake_engine__count(f->engine), want);
-}
-
-static void a_pull_ends_with_its_client(void **state)
-{
-	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
-	struct fixture *f = *state;
-	int fd = http_probe__connect(http_probe__socket_path());
-
-	http_probe__send(fd, request, sizeof(request) - 1);
-	wait_for_count(f, 1, 60);
-	close(fd);
-	wait_for_count(f, 0, 50);
-}
-
-/* A client that only says that it will send no more still reads. */
-static void a_half_closed_pull_goes_on(void **state)
-{
-	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=0.3 HTTP/1.1\r\nHost: x\r\n\r\n";
-	int fd = http_probe__connect(http_probe__socket_path());
-
-	http_probe__send(fd, request, sizeof(request) - 1);
-	shutdown(fd, SHUT_WR);
-	assert_int_equal(http_probe__receive(fd).status, 200);
-	close(fd);
-}
-
-static void a_pull_ends_with_its_target(void **state)
-{
-	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
-	struct fixture *f = *state;
-	int fd = http_probe__connect(http_probe__socket_path());
-
-	http_probe__send(fd, request, sizeof(request) - 1);
-	wait_for_count(f, 1, 60);
-	fake_engine__exit(f->engine, 1);
-	assert_int_equal(http_probe__receive(fd).status, 200);
-	wait_for_count(f, 0, 50);
-	close(fd);
-}
-
-static void a_pull_ends_with_the_daemon(void **state)
-{
-	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
-	struct fixture *f = *state;
-	int fd = http_probe__connect(http_probe__socket_path());
-	struct http_answer a;
-
-	http_probe__send(fd, request, sizeof(request) - 1);
-	wait_for_count(f, 1, 60);
-	api__cancel(f->api);
-	a = http_probe__receive(fd);
-	assert_int_equal(a.status, 503);
-	assert_non_null(strstr(a.body, "shutting down"));
-	wait_for_count(f, 0, 50);
-	close(fd);
-}
-
-static void a_pull_delays_nobody(void **state)
-{
-	static const char request[] = "GET /debug/pprof/profile?pid=5&seconds=60 HTTP/1.1\r\nHost: x\r\n\r\n";
-	struct fixture *f = *state;
-	int fd = http_probe__connect(http_probe__socket_path());
-	double start_s = http_probe__now_s();
-
-	http_probe__send(fd, request, sizeof(request) - 1);
-	wait_for_count(f, 1, 60);
-	assert_int_equal(get("/v1/targets").status, 200);
-	assert_true(http_probe__now_s() - start_s < 2);
-	close(fd);
-}
-
-static void a_whole_profile_comes_through(void **state)
-{
-	struct fixture *f = *state;
-	size_t length = 7000;
-	uint8_t *bytes = malloc(length);
-	struct http_answer a;
-
-	for (size_t i = 0; i < length; i++)
-		bytes[i] = (uint8_t)(i * 7);
-	fake_engine__set_profile(f->engine, bytes, length);
-	attach(f, 0, "{\"pid\":1}");
-	a = get("/v1/targets/1/profile");
-	assert_int_equal(a.body_bytes, length);
-	assert_memory_equal(a.body, bytes, length);
-	free(bytes);
-}
-
-static void abandoned_recordings_end(void **state)
-{
-	struct fixture *f = *state;
-	struct target_info info;
-
-	attach(f, 0, "{\"pid\":1}");
-	usleep(350 * 1000);
-	assert_int_equal(engine__info(f->engine, 1, &info), 0);
-	assert_int_equal(info.end, TARGET_END_STOPPED);
-	wait_for_count(f, 0, 60);
-}
-
-static void asking_keeps_a_recording(void **state)
-{
-	struct fixture *f = *state;
-	struct target_info info;
-
-	attach(f, 0, "{\"pid\":1}");
-	for (int i = 0; i < 12; i++) {
-		usleep(50 * 1000);
-		json_decref(call(f, 0, "GET", "/v1/targets/1", NULL, 200));
-	}
-	assert_int_equal(engine__info(f->engine, 1, &info), 0);
-	assert_int_equal(info.state, TARGET_SAMPLING);
-}
-
-/* A duration ends a recording by itself; until then nobody needs to ask. */
-static void a_duration_needs_no_asking(void **state)
-{
-	struct fixture *f = *state;
-	struct target_info info;
-
-	attach(f, 0, "{\"pid\":1,\"duration_s\":60}");
-	attach(f, 0, "{\"pid\":2,\"keep\":true}");
-	usleep(900 * 1000);
-	assert_int_equal(engine__info(f->engine, 1, &info), 0);
-	assert_int_equal(info.state, TARGET_SAMPLING);
-	assert_int_equal(engine__info(f->engine, 2, &info), 0);
-	assert_int_equal(info.state, TARGET_SAMPLING);
-	fake_engine__exit(f->engine, 2);
-	usleep(700 * 1000);
-	assert_int_equal(engine__info(f->engine, 2, &info), 0); /* what is kept is kept */
-}
-
-#define API_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define API_TEST(name) cmocka_unit_test_setup_teardown(name, api_fixture__setup, api_fixture__teardown)
 
 int main(void)
 {
@@ -887,22 +590,11 @@ int main(void)
 		API_TEST(the_owner_counts),
 		API_TEST(unknown_paths_and_methods),
 		API_TEST(the_peer_is_the_caller),
-		API_TEST(pull_answers_a_profile),
-		API_TEST(pull_of_all_when_nothing_is_watched),
-		API_TEST(pull_names_what_is_wrong),
-		API_TEST(a_pull_ends_with_its_client),
-		API_TEST(a_half_closed_pull_goes_on),
-		API_TEST(a_pull_ends_with_its_target),
-		API_TEST(a_pull_ends_with_the_daemon),
-		API_TEST(a_pull_delays_nobody),
-		API_TEST(a_whole_profile_comes_through),
 		API_TEST(metrics_show_a_users_own_targets),
 		API_TEST(categories_and_rules_are_of_ones_own),
 		API_TEST(read_only_callers_change_nothing),
-		cmocka_unit_test_setup_teardown(scraping_renews_no_lease, setup_impatient, teardown),
-		cmocka_unit_test_setup_teardown(abandoned_recordings_end, setup_impatient, teardown),
-		cmocka_unit_test_setup_teardown(asking_keeps_a_recording, setup_impatient, teardown),
-		cmocka_unit_test_setup_teardown(a_duration_needs_no_asking, setup_impatient, teardown),
+		cmocka_unit_test_setup_teardown(scraping_renews_no_lease, api_fixture__setup_impatient,
+						api_fixture__teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

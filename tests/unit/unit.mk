@@ -9,8 +9,10 @@ UNIT := $(BUILD)/tests/unit
 FAKE_ENGINE  := $(UNIT)/fake_engine.o
 FAKE_SAMPLER := $(UNIT)/fake_sampler.o
 HTTP_PROBE   := $(UNIT)/http_probe.o
+API_FIXTURE  := $(UNIT)/api_fixture.o
 
-test_api_WITH            := $(FAKE_ENGINE) $(HTTP_PROBE)
+test_api_WITH            := $(FAKE_ENGINE) $(HTTP_PROBE) $(API_FIXTURE)
+test_api_pull_WITH       := $(FAKE_ENGINE) $(HTTP_PROBE) $(API_FIXTURE)
 test_api_client_WITH     := $(FAKE_ENGINE) $(HTTP_PROBE)
 test_api_schema_WITH     := $(FAKE_ENGINE)
 test_category_counters_WITH := $(FAKE_ENGINE)
