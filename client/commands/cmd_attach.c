@@ -40,13 +40,16 @@ static int check(const struct attach_request *request, const char *match, struct
 		return so_err(err, -EINVAL, "--budget is for the probes of CUDA calls: it needs --cuda");
 	if (!match && request->step && !request->timed)
 		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
+	if (!match && request->n_counted && (!request->step || request->n_counted > TARGET_MOST_COUNTED))
+		return so_err(err, -EINVAL, "--count needs --step, and at most %d functions can be counted",
+			      TARGET_MOST_COUNTED);
 	if (!match && request->save_on && !request->timed)
 		return so_err(err, -EINVAL, "--save-on needs --timeline: what is kept are the latest seconds");
 	if ((request->save_last_s > 0 || request->save_pause_s > 0) && !request->save_on)
 		return so_err(err, -EINVAL, "--save-last and --save-pause need --save-on: when to save");
 	if (!match)
 		return 0;
-	if (request->timed || request->step || request->save_on)
+	if (request->timed || request->step || request->n_counted || request->save_on)
 		return so_err(err, -EINVAL, "--timeline is for one process: -p PID");
 	if (request->pid)
 		return so_err(err, -EINVAL, "-p or --match, not both");
@@ -67,6 +70,7 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 	struct attach_request request = { .children = true, .kernel = true, .keep = true };
 	struct so_error err = { .text = "" };
 	const char *match = NULL;
+	struct option_texts count = { .n = 0 };
 	const struct option_entry entries[] = {
 		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process to watch" },
 		{ OPTION_TEXT, 0, "match", "RULE", &match,
@@ -81,6 +85,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		  "keep when each sample was, of the latest minutes: for\n'stakeout profile --last 30'" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &request.step,
 		  "with --timeline: the function that begins a step of\nthe program, as stakeout steps has it" },
+		{ OPTION_TEXTS, 0, "count", "FUNCTION", &count,
+		  "with --step: each call of this is counted as well; may\nbe repeated, three in all" },
 		{ OPTION_TEXT, 0, "save-on", "RULES", &request.save_on,
 		  "with --timeline: keep what led to it as an incident\nwhenever 'step>2x' (times the 95th "
 		  "percentile; --step),\n'step>500ms', 'cpu<5%/30s' (of one CPU, for 30 s) or\n'gpu<20%' (--cuda); "
@@ -104,6 +110,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	request.counted = count.list;
+	request.n_counted = count.n;
 	if (check(&request, match, &err)) {
 		message__error("%s", err.text);
 		return STATUS_USAGE;

@@ -128,6 +128,8 @@ static int attach(struct recording *recording, double duration_s, struct target 
 		.wall = options->wall,
 		.timed = options->timeline,
 		.step = options->step,
+		.counted = options->count.list,
+		.n_counted = options->count.n,
 		.skip_steps = options->schedule.in_steps ? steps_before(&options->schedule) : 0,
 		.steps = options->schedule.in_steps ? (unsigned)options->schedule.active_s : 0,
 		.cuda = of_event(recording) || options->cuda,

@@ -13,6 +13,7 @@
 #include "client/session/output.h"
 #include "client/session/profile_file.h"
 #include "client/session/session.h"
+#include "client/session/target.h"
 #include "client/steps/step_callers.h"
 #include "client/steps/step_episodes.h"
 #include "client/steps/step_phases.h"
@@ -33,10 +34,10 @@ struct steps_request {
 	double duration_s;
 	unsigned rate_hz;
 	bool as_json, by_samples;
-	const char *until_slow;                     /* as it is given; NULL: for a time */
-	double factor, last_s;                      /* of it */
-	struct option_texts count;                  /* functions whose calls are counted */
-	const char *counted[LOOK_MOST_COUNTED + 1]; /* these, and the episodes' */
+	const char *until_slow;                       /* as it is given; NULL: for a time */
+	double factor, last_s;                        /* of it */
+	struct option_texts count;                    /* functions whose calls are counted */
+	const char *counted[TARGET_MOST_COUNTED + 1]; /* these, and the episodes' */
 	size_t n_counted;
 	struct option_texts phase_words;
 	struct phases *phases; /* NULL: none */
@@ -174,9 +175,9 @@ static int check(const struct steps_request *request, struct so_error *err)
 		return so_err(err, -EINVAL, "-o is for a process: this is a file already");
 	if (request->input && request->count.n)
 		return so_err(err, -EINVAL, "--count is for a process: a file has the calls that were counted");
-	if (request->n_counted > LOOK_MOST_COUNTED)
+	if (request->n_counted > TARGET_MOST_COUNTED)
 		return so_err(err, -EINVAL, "at most %d functions can be counted, that of --episode among them",
-			      LOOK_MOST_COUNTED);
+			      TARGET_MOST_COUNTED);
 	if (request->by_samples && !request->step)
 		return so_err(err, -EINVAL, "--by-samples needs --step: a line, or a function");
 	return request->by_samples && request->until_slow
@@ -189,7 +190,7 @@ static void list_counted(struct steps_request *request)
 {
 	if (request->episode && !request->input)
 		request->counted[request->n_counted++] = request->episode;
-	for (size_t i = 0; i < request->count.n && request->n_counted <= LOOK_MOST_COUNTED; i++)
+	for (size_t i = 0; i < request->count.n && request->n_counted <= TARGET_MOST_COUNTED; i++)
 		request->counted[request->n_counted++] = request->count.list[i];
 }
 

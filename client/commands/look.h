@@ -9,10 +9,8 @@
 #include <sys/types.h>
 
 #include "client/session/session.h"
-#include "stakeout/sampler_abi.h"
 
-#define LOOK_DEFAULT_S    5
-#define LOOK_MOST_COUNTED (SO_MARKS - 1)
+#define LOOK_DEFAULT_S 5
 
 /* *profile: malloc'ed pprof of *length bytes; *stats: new reference. Of an interrupted look what was taken. */
 int look__at(struct session *session, pid_t pid, double duration_s, uint8_t **profile, size_t *length, json_t **stats,
@@ -24,7 +22,7 @@ struct look_request {
 	double duration_s;
 	unsigned rate_hz;
 	const char *step;           /* the function that begins a step */
-	const char *const *counted; /* n_counted functions whose calls are to be counted; LOOK_MOST_COUNTED at most */
+	const char *const *counted; /* n_counted functions whose calls are to be counted; TARGET_MOST_COUNTED at most */
 	size_t n_counted;
 	double until_slow; /* until a step takes so many times the 95th percentile; 0: for duration_s */
 	double last_s;     /* then: what is wanted of before that step; 0: all */

@@ -9,6 +9,7 @@
 #include "stakeout/options.h"
 #include "client/render/selection.h"
 #include "client/session/named_process.h"
+#include "client/session/target.h"
 
 #define NO_REPEAT UINT_MAX
 
@@ -85,6 +86,9 @@ static int check(struct record_options *options, const char *format, const char 
 		options->timeline = options->wall = true;
 	if (!ret && options->step && !options->timeline && !options->schedule.in_steps)
 		return so_err(err, -EINVAL, "--step needs --timeline: steps are moments");
+	if (!ret && options->count.n && (!options->step || options->count.n > TARGET_MOST_COUNTED))
+		return so_err(err, -EINVAL, "--count needs --step, and at most %d functions can be counted",
+			      TARGET_MOST_COUNTED);
 	if (!ret && options->cuda && !options->timeline)
 		return so_err(err, -EINVAL, "--cuda needs --timeline, or a trace: it is about when calls were made");
 	if (!ret && options->timeline && options->format != FORMAT_PPROF && options->format != FORMAT_TRACE)
@@ -164,6 +168,9 @@ int record_options__parse(int argc, char **argv, struct record_options *out, str
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &options.step,
 		  "with --timeline or --unit steps: the function that is\ncalled once a step of the program, as "
 		  "stakeout steps\nhas it" },
+		{ OPTION_TEXTS, 0, "count", "FUNCTION", &options.count,
+		  "with --step: each call of this is counted, for stakeout\nsteps FILE; may be repeated, three in "
+		  "all" },
 		{ OPTION_ON, 0, "cuda", NULL, &options.cuda,
 		  "with --timeline, or in a trace: when CUDA calls were\nmade, those that took 50 µs or longer" },
 		{ OPTION_TEXT, 0, "event", "EVENT", &event,

@@ -11,6 +11,7 @@
 #include "client/render/format.h"
 #include "stakeout/cuda_event.h"
 #include "stakeout/error.h"
+#include "stakeout/options.h"
 
 #define RECORD_DEFAULT_DURATION_S 10
 #define RECORD_DEFAULT_RATE_HZ    99
@@ -25,10 +26,11 @@ struct record_options {
 	enum format format;
 	const char *stats; /* NULL: none */
 	struct render_options render;
-	bool wall;        /* threads that wait as well */
-	bool timeline;    /* samples with their times */
-	bool cuda;        /* and CUDA calls with theirs */
-	const char *step; /* the function that begins a step; NULL: none */
+	bool wall;                 /* threads that wait as well */
+	bool timeline;             /* samples with their times */
+	bool cuda;                 /* and CUDA calls with theirs */
+	const char *step;          /* the function that begins a step; NULL: none */
+	struct option_texts count; /* other functions, whose calls are counted */
 	bool children, kernel, quiet;
 	enum so_cuda_event event;   /* whose stacks are recorded; SO_CUDA_EVENT_COUNT: none, samples of CPU time */
 	double budget_percent;      /* of the event's probes; 0: the daemon's own */

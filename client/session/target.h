@@ -10,6 +10,7 @@
 
 #include "client/session/api_client.h"
 #include "stakeout/error.h"
+#include "stakeout/sampler_abi.h"
 
 struct target {
 	uint32_t id;
@@ -30,15 +31,18 @@ struct target {
 void target__read(const json_t *json, struct target *out);
 bool target__ended(const struct target *target);
 
+#define TARGET_MOST_COUNTED (SO_MARKS - 1)
+
 struct attach_request {
 	pid_t pid;
 	unsigned rate_hz;
 	double duration_s; /* 0: until stopped */
 	bool children, kernel, keep;
-	bool wall;                  /* look where its threads wait as well */
-	bool timed;                 /* keep each sample with its time */
-	const char *step;           /* the function that begins its steps; NULL: none */
-	const char *const *counted; /* n_counted other functions, whose calls are counted */
+	bool wall;        /* look where its threads wait as well */
+	bool timed;       /* keep each sample with its time */
+	const char *step; /* the function that begins its steps; NULL: none */
+	/* Other functions, whose calls are counted; TARGET_MOST_COUNTED at most. */
+	const char *const *counted;
 	size_t n_counted;
 	/* With `step`: only of so many steps, after so many others; steps 0: of all time. */
 	unsigned skip_steps, steps;

@@ -315,6 +315,13 @@ def test_calls_that_are_counted():
         assert abs(counted["share"] - 1 / 3) < 1e-9 and abs(counted["a_step"] - 15 / 1499) < 1e-9, counted
     assert "Steps in an episode: 14 whole, from one call of collect_garbage to the next, each counted" in out, out
     assert re.search(r"33\.3 % +\d+\.\d +0\.010 +\+- 0\.005 +0 +1 +1  launch_slowly\n", out), out
+    recorded, daemon = program(400, 2, 1), Daemon()
+    asked = ["--timeline", "--step", "training_step", "--count", "read_batch", "-d", "20"]
+    recorder = spawn([STAKEOUT, "--socket", daemon.socket, "record", "-p", recorded.pid, "-q", *asked, "-o", path])
+    wait_until(lambda: any(t["state"] == "sampling" for t in daemon.request("GET", "/v1/targets")), "the target to be watched")
+    go(recorded)
+    assert recorder.wait(60) == 0
+    assert json.loads(run([STAKEOUT, "steps", path, "--json"]).stdout)["counted"][0]["calls"] == 4
     for arguments, words in (
         (["-p", target.pid, *(["--count", "f"] * 4)], "at most 3 functions can be counted"),
         ([path, "--count", "f"], "--count is for a process"),
