@@ -96,8 +96,8 @@ static const char *const gil_functions[] = {
 };
 
 /*
- * Free-threaded CPython 3.13 to 3.15: what a thread is in that waits until all may go on, or for all to stand still; and
- * one that waits for an object of another's (Python/pystate.c, critical_section.c, lock.c).
+ * Free-threaded CPython 3.13 to 3.15: what a thread is in that waits until all may go on, or for all to stand still;
+ * and one that waits for an object of another's (Python/pystate.c, critical_section.c, lock.c).
  */
 static const char *const pause_functions[] = {
 	"tstate_wait_attach",      "stop_the_world",         "_PyEval_StopTheWorld",
@@ -120,7 +120,7 @@ static const char *const object_lock_functions[] = {
 
 /*
  * What such interpreters wait for they wait for by a semaphore: below these, the functions above take no GIL. These are
- * exported, as is _Py_HandlePending(), which suspends a running thread; those that only a .symtab has need not be there.
+ * exported, as is _Py_HandlePending(), which suspends a running thread; others may have no symbol.
  */
 static const char *const parking_functions[] = { "_PyParkingLot_Park", "_PySemaphore_Wait" };
 

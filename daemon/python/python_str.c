@@ -25,9 +25,9 @@ struct str_header {
 };
 
 /*
- * The state, from its lowest bit (CPython's Include/cpython/unicodeobject.h): interned:2, a byte where 3.14 and later are
- * free-threaded; kind:3, compact:1, ascii:1, and then ready:1 up to 3.11, statically_allocated:1 since 3.12. The bits
- * above are padding that nobody writes.
+ * The state, from its lowest bit (CPython's Include/cpython/unicodeobject.h): interned:2, a byte where 3.14 and later
+ * are free-threaded; kind:3, compact:1, ascii:1, and then ready:1 up to 3.11, statically_allocated:1 since 3.12. The
+ * bits above are padding that nobody writes.
  */
 static bool decode_state(uint32_t state, const struct python_layout *layout, struct str_header *out)
 {

@@ -71,8 +71,8 @@ struct so_python {
 	__u16 sum_name;  /* which of the words points to the name */
 	__u16 name_hash; /* str object: its hash; 0: does not count */
 	/*
-	 * SO_PYTHON_COPIES: in the frame, int32_t, which copy it runs, 0 being the instructions in the code object; in the
-	 * code object, a pointer to a count and then as many pointers to copies. Else both are 0.
+	 * SO_PYTHON_COPIES: in the frame, int32_t, which copy it runs, 0 being the instructions in the code object;
+	 * in the code object, a pointer to a count and then as many pointers to copies. Else both are 0.
 	 */
 	__u16 frame_copy, code_copies;
 };

@@ -102,8 +102,8 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 }
 
 /*
- * Where the instructions begin that the frame runs: in the code object, or in the thread's own copy of them. 0: cannot be
- * read. The table of copies grows by being replaced, but the old one lives until no thread can be in it.
+ * Where the instructions begin that the frame runs: in the code object, or in the thread's own copy of them. 0: cannot
+ * be read. The table of copies grows by being replaced, but the old one lives until no thread can be in it.
  */
 static __always_inline __u64 py_first_instruction(const struct so_python_walk *w, const struct so_python *p, __u64 code)
 {

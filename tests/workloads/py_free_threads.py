@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What threads of a free-threaded interpreter wait for in place of its lock: collects() has the collector stop the others,
-spins() is stopped, copies() works long on a dict at a time, and stores() wants the same one.
+"""What threads of a free-threaded interpreter wait for in place of its lock: collects() has the collector stop the
+others, spins() is stopped, copies() works long on a dict at a time, and stores() wants the same one.
 Usage: py_free_threads.py [seconds] [pauses|locks]"""
 import gc
 import sys

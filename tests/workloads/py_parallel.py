@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Threads that run at once, each under a function of its own: worker_0(), worker_1() and so on. They share the code below
-those, of which a free-threaded build gives each thread a copy. Prints {TID: name of its function}.
+"""Threads that run at once, each under a function of its own: worker_0(), worker_1() and so on. They share the code
+below those, of which a free-threaded build gives each thread a copy. Prints {TID: name of its function}.
 Usage: py_parallel.py [seconds] [threads]"""
 import json
 import sys
