@@ -35,6 +35,13 @@ pythons:
 	-tests/pythons/fetch $(PYTHONS) 3.14
 	-tests/pythons/fetch $(PYTHONS) 3.15
 
+# Those that no suite has are built from its sources, once, some minutes each: for the long run alone.
+.PHONY: pythons-built
+pythons-built:
+	-tests/pythons/build $(PYTHONS) 3.13t
+	-tests/pythons/build $(PYTHONS) 3.14t
+	-tests/pythons/build $(PYTHONS) 3.15t
+
 ALL_CPUS  = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 RUN_TESTS = MAKEFLAGS= STAKEOUT_BUILD=$(BUILD) STAKEOUT_SANITIZE=$(SANITIZE) STAKEOUT_LOAD_SECONDS=$(LOAD_SECONDS) \
 	STAKEOUT_PYTHONS=$$(echo $(abspath $(PYTHONS))/*/python3 | tr ' ' :) \
@@ -48,6 +55,7 @@ check: packages-check
 
 check-long: packages-check
 	+$(MAKE) $(ALL_CPUS) check-build
+	$(MAKE) pythons-built
 	+$(MAKE) $(ALL_CPUS) BUILD=$(BUILD)/sanitized SANITIZE=1 all unit workloads
 	+$(MAKE) $(ALL_CPUS) BUILD=$(BUILD)/fuzzers SANITIZE=1 FUZZER=1 CC='$(CLANG)' CXX='$(subst clang,clang++,$(CLANG))' CFLAGS='-O1 -g' WARN= fuzz-replay
 	$(RUN_TESTS) --long --sanitized $(BUILD)/sanitized --fuzzers $(BUILD)/fuzzers --fuzz-seconds $(FUZZ_SECONDS)

@@ -179,17 +179,35 @@ static bool knows_gil(const struct profile *profile)
 	return false;
 }
 
+/* Whether all Python threads are of free-threaded interpreters. */
+static bool lacks_gil(const struct profile *profile)
+{
+	bool lacks = false;
+
+	for (size_t i = 0; i < profile->n_samples; i++) {
+		if (profile->samples[i].gil > PROFILE_GIL_DISABLED)
+			return false;
+		lacks |= profile->samples[i].gil == PROFILE_GIL_DISABLED;
+	}
+	return lacks;
+}
+
 static int check_gil(const struct dumping *d, struct so_error *err)
 {
 	const char *problem = NULL;
+	bool lacking = false;
 
 	for (size_t i = 0; i < d->n_dumps; i++) {
 		const struct profile *profile = d->dumps[i].profile;
 
-		if (!d->part.gil || (profile && knows_gil(profile)))
+		if (!d->part.gil || (profile && knows_gil(profile) && !lacks_gil(profile)))
 			return 0;
+		lacking |= profile && lacks_gil(profile);
 		problem = problem ?: profile ? profile__comment(profile, "python.problem") : NULL;
 	}
+	if (lacking)
+		return so_err(err, -ENODATA,
+			      "--gil shows nothing here: this Python is free-threaded and runs without a GIL");
 	if (d->n_dumps > 1)
 		return so_err(err, -ENODATA,
 			      "--gil shows nothing here: no thread of the %zu processes is a Python thread%s%.300s%s",

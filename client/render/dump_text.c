@@ -361,7 +361,7 @@ static json_t *frames_json(const struct profile *profile, const struct dump_part
 
 static json_t *gil_json(enum profile_gil gil)
 {
-	return gil == PROFILE_GIL_NONE ? json_null() : json_boolean(gil == PROFILE_GIL_HELD);
+	return gil <= PROFILE_GIL_DISABLED ? json_null() : json_boolean(gil == PROFILE_GIL_HELD);
 }
 
 json_t *dump_thread_json(const struct profile *profile, const struct dump_part *part,

@@ -22,7 +22,7 @@ int selection__refuse_for_pprof(const struct render_options *options, struct so_
 
 struct counts {
 	int64_t all, taken;
-	int64_t chosen, python, held; /* of those that --only asks for */
+	int64_t chosen, disabled, python, held; /* of those that --only asks for; python: where there is a GIL */
 };
 
 static struct counts count(const struct profile *profile, const struct render_options *options)
@@ -37,7 +37,8 @@ static struct counts count(const struct profile *profile, const struct render_op
 		if (!only__takes(&options->only, sample))
 			continue;
 		counts.chosen += sample->count;
-		counts.python += sample->gil != PROFILE_GIL_NONE ? sample->count : 0;
+		counts.disabled += sample->gil == PROFILE_GIL_DISABLED ? sample->count : 0;
+		counts.python += sample->gil > PROFILE_GIL_DISABLED ? sample->count : 0;
 		counts.held += sample->gil == PROFILE_GIL_HELD ? sample->count : 0;
 	}
 	return counts;
@@ -50,8 +51,12 @@ int selection__check(const struct profile *profile, const struct render_options 
 
 	if (options->only.n && counts.all && !counts.chosen)
 		return only__refuse(&options->only, profile, err);
-	if (!options->gil || counts.python || (!problem && profile__comment(profile, "python.version")))
+	if (!options->gil || counts.python ||
+	    (!counts.disabled && !problem && profile__comment(profile, "python.version")))
 		return 0;
+	if (counts.disabled)
+		return so_err(err, -ENODATA,
+			      "--gil shows nothing here: this Python is free-threaded and runs without a GIL");
 	return so_err(err, -ENODATA, "--gil shows nothing here: no sample is of a Python thread%s%s%s",
 		      problem ? " (" : "", problem ? problem : "", problem ? ")" : "");
 }

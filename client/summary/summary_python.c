@@ -15,12 +15,14 @@
 /* Python samples of a whole profile, or of one thread. */
 struct gil_share {
 	int64_t samples, held;
-	int64_t held_ns; /* CPU time */
+	int64_t disabled; /* of the samples, those without a GIL to be held */
+	int64_t held_ns;  /* CPU time */
 };
 
 static void gil_share__add(struct gil_share *share, const struct profile_sample *sample)
 {
 	share->samples += sample->count;
+	share->disabled += sample->gil == PROFILE_GIL_DISABLED ? sample->count : 0;
 	if (sample->gil != PROFILE_GIL_HELD)
 		return;
 	share->held += sample->count;
@@ -107,6 +109,11 @@ static void print_gil(const struct profile *profile, const json_t *stats, FILE *
 			gil_share__add(&all, &profile->samples[i]);
 	if (!all.samples)
 		return;
+	if (all.disabled)
+		fprintf(out, "no GIL (free-threaded) in %.1f %% of Python samples\n",
+			100 * (double)all.disabled / (double)all.samples);
+	if (all.disabled == all.samples)
+		return;
 	share_interval(profile, all.held, all.samples, &low, &high);
 	fprintf(out, "GIL held in %.1f %% [%.1f, %.1f] of Python samples", 100 * (double)all.held / (double)all.samples,
 		100 * low, 100 * high);
@@ -188,9 +195,13 @@ static int print_thread(const struct profile *profile, const struct thread *thre
 	ret = ret ?: frame_text__thread_name(thread->name, ' ', text);
 	if (ret < 0)
 		return ret;
-	summary__interval(profile, share->held, share->samples, interval);
-	fprintf(out, "%5.1f %%  %6.1f %%  %-15s  ", 100 * (double)share->samples / (double)total,
-		100 * (double)share->held / (double)share->samples, interval);
+	fprintf(out, "%5.1f %%  ", 100 * (double)share->samples / (double)total);
+	if (share->disabled == share->samples) {
+		fprintf(out, "  no GIL  %-15s  ", "");
+	} else {
+		summary__interval(profile, share->held, share->samples, interval);
+		fprintf(out, "%6.1f %%  %-15s  ", 100 * (double)share->held / (double)share->samples, interval);
+	}
 	summary__print_name(text->bytes, text->length, out);
 	ret = summary__print_labels("  ", thread->name->rank, NULL, out);
 	fputc('\n', out);

@@ -12,7 +12,8 @@
 
 void engine_python_version(uint16_t version, char text[16])
 {
-	snprintf(text, 16, "%u.%u", version >> 8, version & 0xff);
+	snprintf(text, 16, "%u.%u%s", version >> 8 & 0x7f, version & 0xff,
+		 version & TARGET_PYTHON_FREE_THREADED ? "t" : "");
 }
 
 int engine_add_python_comments(const struct python_facts *python, struct profile_builder *b)
@@ -39,6 +40,8 @@ static int add_python_comments(struct profile_builder *b, const struct engine_sn
 	ret = ret ?: profile_builder__number(b, "python.samples", NULL, accumulator__python_samples(&s->acc));
 	ret = ret ?: profile_builder__number(b, "python.complete", NULL, s->acc.python_named);
 	ret = ret ?: profile_builder__number(b, "python.gil", NULL, s->acc.gil);
+	if (!ret && s->acc.no_gil)
+		ret = profile_builder__number(b, "python.no_gil", NULL, s->acc.no_gil);
 	ret = ret ?: profile_builder__number(b, "python.stale", NULL, s->python.names.stale);
 	ret = ret ?: profile_builder__number(b, "python.unreadable", NULL, s->python.names.unreadable);
 	for (unsigned i = SO_PYTHON_STATE_COMPLETE + 1; !ret && i < SO_PYTHON_STATE_COUNT; i++) {

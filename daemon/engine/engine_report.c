@@ -87,9 +87,9 @@ static json_t *python_figures(const struct engine_snapshot *s)
 		engine_python_version(p->versions[i], version);
 		json_array_append_new(versions, json_string(version));
 	}
-	all = json_pack("{s:o, s:I, s:I, s:I, s:o, s:I, s:I}", "versions", versions, "samples",
+	all = json_pack("{s:o, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "versions", versions, "samples",
 			(json_int_t)accumulator__python_samples(&s->acc), "complete", (json_int_t)s->acc.python_named,
-			"gil", (json_int_t)s->acc.gil, "truncated",
+			"gil", (json_int_t)s->acc.gil, "no_gil", (json_int_t)s->acc.no_gil, "truncated",
 			figures((const __u64 *)s->acc.python, python_words, SO_PYTHON_STATE_COMPLETE + 1,
 				SO_PYTHON_STATE_COUNT),
 			"stale_frames", (json_int_t)p->names.stale, "unreadable_frames",

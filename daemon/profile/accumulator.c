@@ -137,6 +137,8 @@ static void count_figures(struct accumulator *acc, const struct so_stack_record 
 		acc->python_named += count;
 	if (record->flags & SO_STACK_GIL)
 		acc->gil += count;
+	if (record->flags & SO_STACK_NO_GIL)
+		acc->no_gil += count;
 }
 
 int accumulator__add(struct accumulator *acc, const struct stack_sample *sample)
@@ -215,6 +217,7 @@ void accumulator__add_figures(struct accumulator *to, const struct accumulator *
 		to->python[i] += from->python[i];
 	to->python_named += from->python_named;
 	to->gil += from->gil;
+	to->no_gil += from->no_gil;
 }
 
 /* *to is NULL where there are none. */

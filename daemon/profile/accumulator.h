@@ -75,6 +75,7 @@ struct accumulator {
 	uint64_t python[SO_PYTHON_STATE_COUNT];
 	uint64_t python_named; /* samples with all Python frames, each of which could be read */
 	uint64_t gil;          /* samples whose thread held its interpreter's lock */
+	uint64_t no_gil;       /* samples whose thread's interpreter ran without one */
 };
 
 /*

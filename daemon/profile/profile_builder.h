@@ -86,7 +86,7 @@ void profile_builder__describe(const struct profile_builder *b, uint64_t locatio
 struct profile_labels {
 	pid_t pid, tid;
 	const char *comm;
-	const char *gil;    /* "held", "released"; NULL, and no such label: the thread is none of Python's */
+	const char *gil;    /* "held", "released", "disabled"; NULL, and no such label: none of Python's threads */
 	const char *state;  /* of a thread that was looked at, not sampled; NULL: no such label */
 	const char *thread; /* what its program calls the thread; NULL, "": no such label */
 	const char *api;    /* name of the call that the sample is of; NULL: no such label */

@@ -341,6 +341,8 @@ const char *profile_export__gil(const struct stack *stack)
 
 	if (r->python == SO_PYTHON_STATE_NONE || r->python == SO_PYTHON_STATE_NO_THREAD)
 		return NULL;
+	if (r->flags & SO_STACK_NO_GIL)
+		return "disabled";
 	return r->flags & SO_STACK_GIL ? "held" : "released";
 }
 

@@ -96,6 +96,35 @@ static const char *const gil_functions[] = {
 };
 
 /*
+ * Free-threaded CPython 3.13 to 3.15: what a thread is in that waits until all may go on, or for all to stand still;
+ * and one that waits for an object of another's (Python/pystate.c, critical_section.c, lock.c).
+ */
+static const char *const pause_functions[] = {
+	"tstate_wait_attach",      "stop_the_world",         "_PyEval_StopTheWorld",
+	"_PyEval_StopTheWorldAll", "_PyThreadState_Suspend",
+};
+
+static const char *const object_lock_functions[] = {
+	"_PyCriticalSection_BeginSlow",
+	"_PyCriticalSection2_BeginSlow",
+	"_PyCriticalSection_Resume",
+	"PyCriticalSection_Begin",
+	"PyCriticalSection2_Begin",
+	"PyCriticalSection_BeginMutex",
+	"PyCriticalSection2_BeginMutex",
+	"_PyMutex_LockSlow",
+	"PyMutex_Lock",
+	"_PyRWMutex_RLock",
+	"_PyRWMutex_Lock",
+};
+
+/*
+ * What such interpreters wait for they wait for by a semaphore: below these, the functions above take no GIL. These are
+ * exported, as is _Py_HandlePending(), which suspends a running thread; others may have no symbol.
+ */
+static const char *const parking_functions[] = { "_PyParkingLot_Park", "_PySemaphore_Wait" };
+
+/*
  * Debian's interpreter has no symbol for take_gil(). Nothing else in it waits for a condition with a timeout: its other
  * locks are semaphores.
  */
@@ -183,21 +212,15 @@ static const char *kernel_state(const char *name)
 	return NULL;
 }
 
-static bool is_gil(const char *name)
+static bool is_one_of(const char *name, const char *const *names, size_t n)
 {
-	for (size_t i = 0; i < sizeof(gil_functions) / sizeof(gil_functions[0]); i++)
-		if (!strcmp(gil_functions[i], name))
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(names[i], name))
 			return true;
 	return false;
 }
 
-static bool is_timed_condition(const char *name)
-{
-	for (size_t i = 0; i < sizeof(timed_conditions) / sizeof(timed_conditions[0]); i++)
-		if (!strcmp(timed_conditions[i], name))
-			return true;
-	return false;
-}
+#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
 
 /* "[python3.11+0x4f92c0]": a function without a symbol, by its address. */
 static bool is_nameless(const char *name)
@@ -228,14 +251,6 @@ static bool is_idle(const struct frame *f)
 	return false;
 }
 
-static bool is_idle_native(const char *name)
-{
-	for (size_t i = 0; i < sizeof(idle_native_functions) / sizeof(idle_native_functions[0]); i++)
-		if (!strcmp(idle_native_functions[i], name))
-			return true;
-	return false;
-}
-
 static bool is_gpu(const struct frame *f)
 {
 	const char *base = short_path(f->mapping);
@@ -246,10 +261,11 @@ static bool is_gpu(const struct frame *f)
 struct user_part {
 	unsigned n;
 	bool gil, gpu, idle, python;
-	bool idle_native;     /* unless a Python frame is below */
-	bool caller;          /* a Python frame outside of the modules that others wait with */
-	bool pool, other;     /* frames in libraries of pools; in others than these and the C library */
-	bool timed_condition; /* the frame before */
+	bool parked, pause, object_lock; /* of a free-threaded interpreter */
+	bool idle_native;                /* unless a Python frame is below */
+	bool caller;                     /* a Python frame outside of the modules that others wait with */
+	bool pool, other;                /* frames in libraries of pools; in others than these and the C library */
+	bool timed_condition;            /* the frame before */
 };
 
 static bool lies_in_one(const struct frame *f, const char *const *names, size_t n)
@@ -262,6 +278,18 @@ static bool lies_in_one(const struct frame *f, const char *const *names, size_t 
 	return false;
 }
 
+/* One of the frames that say what kind of lock it is. */
+static void take_lock(struct user_part *u, const struct frame *f)
+{
+	bool gil = IS_ONE_OF(f->name, gil_functions);
+
+	u->parked |= IS_ONE_OF(f->name, parking_functions);
+	u->object_lock |= IS_ONE_OF(f->name, object_lock_functions);
+	u->pause |= IS_ONE_OF(f->name, pause_functions) ||
+		    (u->parked && !u->object_lock && (gil || !strcmp(f->name, "_Py_HandlePending")));
+	u->gil |= gil || (u->timed_condition && is_nameless(f->name) && is_interpreter(f->mapping));
+}
+
 /* The frame by which it is known may be the pool's first one, or Python's innermost. */
 static void take_user(struct user_part *u, const struct frame *f)
 {
@@ -271,11 +299,11 @@ static void take_user(struct user_part *u, const struct frame *f)
 	u->pool |= pool;
 	u->other |= !pool && !lies_in_one(f, c_library, sizeof(c_library) / sizeof(c_library[0]));
 	u->gpu |= is_gpu(f);
-	u->gil |= u->n < LOCK_FRAMES && !u->python &&
-		  (is_gil(f->name) || (u->timed_condition && is_nameless(f->name) && is_interpreter(f->mapping)));
-	u->timed_condition = is_timed_condition(f->name);
+	if (u->n < LOCK_FRAMES && !u->python)
+		take_lock(u, f);
+	u->timed_condition = IS_ONE_OF(f->name, timed_conditions);
 	u->idle |= (f->python ? !u->caller : u->n < IDLE_USER_FRAMES && !u->python) && is_idle(f);
-	u->idle_native |= u->n < IDLE_USER_FRAMES && is_idle_native(f->name);
+	u->idle_native |= u->n < IDLE_USER_FRAMES && IS_ONE_OF(f->name, idle_native_functions);
 	u->python |= f->python;
 	u->caller |= f->python && !is_waiting_module(f->file);
 	u->n++;
@@ -306,8 +334,10 @@ const char *wait_state__of(const struct profile_builder *b, const uint64_t *loca
 		return "idle";
 	if (user.gpu)
 		return "gpu";
-	if (state && user.gil && !strcmp(state, "lock"))
-		return "gil";
+	if (state && !strcmp(state, "lock") && user.pause)
+		return "stop-the-world";
+	if (state && !strcmp(state, "lock") && (user.gil || user.object_lock))
+		return user.gil ? "gil" : "object-lock";
 	if (user.idle || (user.idle_native && !user.python))
 		return "idle";
 	return state ?: "waiting";

@@ -11,22 +11,21 @@
 
 #include "daemon/python/python_object.h"
 
-/* PyTypeObject */
-#define TYPE_BASICSIZE  32
-#define TYPE_FLAGS      168
-#define TYPE_DICTOFFSET 288
+/* PyTypeObject, behind the header that all objects have */
+#define TYPE_BASICSIZE  16
+#define TYPE_FLAGS      152
+#define TYPE_DICTOFFSET 272
 #define TYPE_BYTES      (TYPE_DICTOFFSET + 8)
 /* Py_TPFLAGS_INLINE_VALUES (3.13), Py_TPFLAGS_MANAGED_DICT (3.11) */
 #define INLINE_VALUES 0x4u
 #define MANAGED_DICT  0x10u
-/* In front of an object: a pointer to its dict; in 3.11 before that one to its values. */
-#define DICT_BEFORE   24
+/* In front of an object, in 3.11: a pointer to its values. */
 #define VALUES_BEFORE 32
 /* An object of a class whose values lie behind it has no fields of its own. */
 #define MAX_BASICSIZE 4096
-/* PyDictObject */
-#define DICT_KEYS   32
-#define DICT_VALUES 40
+/* PyDictObject, behind the header */
+#define DICT_KEYS   16
+#define DICT_VALUES 24
 #define DICT_BYTES  (DICT_VALUES + 8)
 /* PyDictValues from 3.13 on: capacity, size, embedded, valid; the values. */
 #define VALUES_VALID 3
@@ -96,15 +95,16 @@ static int read_keys(const struct foreign_memory *memory, const struct python_la
 static int read_dict(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t dict,
 		     struct attributes *out)
 {
+	size_t header = python_layout__header(layout);
 	struct python_object object;
 	int ret;
 
 	if (!dict)
 		return -ENOENT;
-	if (!python_object__read(memory, dict, DICT_BYTES, &object))
+	if (!python_object__read(memory, dict, header + DICT_BYTES, &object))
 		return -EFAULT;
-	ret = read_keys(memory, layout, python_object__u64(&object, DICT_KEYS), out);
-	out->values = python_object__u64(&object, DICT_VALUES);
+	ret = read_keys(memory, layout, python_object__u64(&object, header + DICT_KEYS), out);
+	out->values = python_object__u64(&object, header + DICT_VALUES);
 	if (out->values && layout->attributes.way == PYTHON_ATTRIBUTES_INLINE)
 		out->values += VALUES_DATA;
 	return ret;
@@ -114,11 +114,12 @@ static int read_dict(const struct foreign_memory *memory, const struct python_la
 static int find_values(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t object,
 		       const struct python_object *type, uint64_t *values, uint64_t *dict)
 {
-	uint64_t size = python_object__u64(type, TYPE_BASICSIZE);
+	size_t header = python_layout__header(layout);
+	uint64_t size = python_object__u64(type, header + TYPE_BASICSIZE);
 	uint8_t valid;
 
 	*values = 0;
-	if (!foreign_memory__read(memory, object - DICT_BEFORE, dict, sizeof(*dict)))
+	if (!foreign_memory__read(memory, object - layout->attributes.dict_before, dict, sizeof(*dict)))
 		return -EFAULT;
 	switch (layout->attributes.way) {
 	case PYTHON_ATTRIBUTES_POINTERS:
@@ -127,7 +128,7 @@ static int find_values(const struct foreign_memory *memory, const struct python_
 		*values = *dict & 1 ? *dict + 1 : 0;
 		return 0;
 	case PYTHON_ATTRIBUTES_INLINE:
-		if (*dict || !(python_object__u64(type, TYPE_FLAGS) & INLINE_VALUES))
+		if (*dict || !(python_object__u64(type, header + TYPE_FLAGS) & INLINE_VALUES))
 			return 0;
 		if (size > MAX_BASICSIZE ||
 		    !foreign_memory__read(memory, object + size + VALUES_VALID, &valid, sizeof(valid)) || valid != 1)
@@ -158,15 +159,16 @@ static int read_attributes(const struct foreign_memory *memory, const struct pyt
 			   struct attributes *out)
 {
 	uint64_t type_address = foreign_memory__u64(memory, object + layout->object_type);
+	size_t header = python_layout__header(layout);
 	struct python_object type;
 	int64_t offset;
 
-	if (!python_object__read(memory, type_address, TYPE_BYTES, &type))
+	if (!python_object__read(memory, type_address, header + TYPE_BYTES, &type))
 		return -EFAULT;
-	offset = (int64_t)python_object__u64(&type, TYPE_DICTOFFSET);
+	offset = (int64_t)python_object__u64(&type, header + TYPE_DICTOFFSET);
 	if (offset > 0 && offset <= MAX_BASICSIZE)
 		return read_dict(memory, layout, foreign_memory__u64(memory, object + (uint64_t)offset), out);
-	if (!(python_object__u64(&type, TYPE_FLAGS) & MANAGED_DICT) || !layout->attributes.cached_keys)
+	if (!(python_object__u64(&type, header + TYPE_FLAGS) & MANAGED_DICT) || !layout->attributes.cached_keys)
 		return -ENOENT;
 	return read_managed(memory, layout, object, type_address, &type, out);
 }

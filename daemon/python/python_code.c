@@ -11,10 +11,12 @@
 #define MAX_ARGUMENTS    (1 << 20)   /* more are garbage */
 #define MAX_BYTES_LENGTH (1ll << 31) /* bytes; a longer line table is garbage */
 
-/* What objects begin with (PyObject, PyTypeObject; release builds with a GIL, 3.8 to 3.15): references, type, name. */
+/* What objects begin with (PyObject of release builds, Include/object.h, refcount.h): references. */
 #define OB_REFCNT 0
-#define OB_TYPE   8
-#define TP_NAME   24
+/* Free-threaded: those of the thread that made it, uint32_t; those of the others, below which are two flags. */
+#define OB_REF_LOCAL     12
+#define OB_REF_SHARED    16
+#define REF_SHARED_SHIFT 2
 
 static size_t max_size(size_t a, size_t b)
 {
@@ -117,19 +119,25 @@ static int read_parts(const struct foreign_memory *memory, const struct python_l
  * its count of references went to 0, and the allocators put a link to the next free piece there. A live count fits 32
  * bits; of the bits above, 3.14 keeps flags in the upper 16, and a link to anything beyond 4 GiB has some of the lower.
  */
-static bool is_alive(const struct python_object *object)
+static bool is_alive(const struct python_object *object, const struct python_layout *layout)
 {
+	/* Both counts are 0 of a freed object. The link is in the word before them. */
+	if (layout->free_threaded)
+		return python_object__u32(object, OB_REF_LOCAL) != 0 ||
+		       python_object__u64(object, OB_REF_SHARED) >> REF_SHARED_SHIFT != 0;
 	return python_object__u32(object, OB_REFCNT) != 0 && (python_object__u32(object, OB_REFCNT + 4) & 0xffff) == 0;
 }
 
 /* Whether its type is called "code", as only one is. */
-static bool is_code(const struct foreign_memory *memory, const struct python_object *object)
+static bool is_code(const struct foreign_memory *memory, const struct python_layout *layout,
+		    const struct python_object *object)
 {
 	struct python_object type;
 	char name[sizeof("code")];
 
-	return python_object__read(memory, python_object__u64(object, OB_TYPE), TP_NAME + 8, &type) &&
-	       foreign_memory__read(memory, python_object__u64(&type, TP_NAME), name, sizeof(name)) &&
+	return python_object__read(memory, python_object__u64(object, layout->object_type), layout->type_name + 8u,
+				   &type) &&
+	       foreign_memory__read(memory, python_object__u64(&type, layout->type_name), name, sizeof(name)) &&
 	       memcmp(name, "code", sizeof(name)) == 0;
 }
 
@@ -141,7 +149,8 @@ static int check_still_there(const struct foreign_memory *memory, const struct p
 
 	if (!python_object__read(memory, address, code_size(layout), &now))
 		return -EFAULT;
-	if (!is_alive(&now) || python_object__u64(&now, OB_TYPE) != python_object__u64(before, OB_TYPE) ||
+	if (!is_alive(&now, layout) ||
+	    python_object__u64(&now, layout->object_type) != python_object__u64(before, layout->object_type) ||
 	    object_sum(memory, &now, layout) != sum)
 		return -ESTALE;
 	return 0;
@@ -161,7 +170,7 @@ int python_code__read(const struct foreign_memory *memory, const struct python_l
 	code->sum = object_sum(memory, &before, layout);
 	if (sum != 0 && sum != code->sum)
 		return -ESTALE;
-	if (!is_code(memory, &before))
+	if (!is_code(memory, layout, &before))
 		return -EFAULT;
 	ret = read_parts(memory, layout, address, &before, code);
 	if (ret == -ENOMEM)

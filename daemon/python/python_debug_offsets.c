@@ -1,131 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * Sources: Include/internal/pycore_runtime.h of 3.13.0, Include/internal/pycore_debug_offsets.h of 3.14 and 3.15.2. The
- * table is a row of 64-bit words: a cookie, the version, whether the build is free-threaded, then for one structure
- * after the other its size and the offsets in it. Which word is which differs from one minor version to the next.
- */
+/* Which word of the table is which: python_debug_table_internal.h. Here it is read, and what it says checked. */
 #include "daemon/python/python_debug_offsets.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "daemon/python/python_debug_table_internal.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define COOKIE       "xdebugpy"
 /* From here on there is no pthread key: thread-local variables of the interpreter have thread states. */
 #define FIRST_THREAD_LOCAL 0x030f
 
-/* The words that every version has. */
-enum { COOKIE_AT, VERSION_AT, FREE_THREADED_AT, N_FIXED };
-
-/* struct _gil_runtime_state: behind interval, behind last_holder. */
-#define GIL_HOLDER 8
-#define GIL_LOCKED 16
+/* struct _gil_runtime_state: behind interval, behind last_holder. Free-threaded, before all: enabled. */
+#define GIL_HOLDER        8
+#define GIL_LOCKED        16
+#define GIL_ENABLED_BYTES 8
 /* From co_names to co_linetable, co_version among them: what never changes in a code object. */
 #define SUM_BEFORE_ARGCOUNT 20
 #define SUM_WORDS           0x3fff
-/* PyHeapTypeObject.ht_cached_keys (Include/cpython/object.h of 3.13 and 3.14). */
-#define HEAP_TYPE_CACHED_KEYS 880
-#define LEAST_HEAP_TYPE       416 /* of a PyTypeObject alone */
-#define MOST_HEAP_TYPE        4096
-
-/* The words that are used: X(name, which word in 3.13, in 3.14, in 3.15). */
-#define TABLE_WORDS(X)                    \
-	X(RUNTIME, 3, 3, 3)               \
-	X(INTERPRETERS_HEAD, 5, 5, 5)     \
-	X(INTERPRETER, 6, 6, 6)           \
-	X(INTERPRETER_NEXT, 8, 8, 8)      \
-	X(THREADS_HEAD, 9, 9, 9)          \
-	X(CEVAL_GIL, 14, 15, 15)          \
-	X(GIL, 15, 16, 16)                \
-	X(LOCKED, 17, 18, 18)             \
-	X(HOLDER, 18, 19, 19)             \
-	X(THREAD, 19, 22, 22)             \
-	X(THREAD_PREV, 20, 23, 23)        \
-	X(THREAD_NEXT, 21, 24, 24)        \
-	X(THREAD_INTERPRETER, 22, 25, 25) \
-	X(CURRENT_FRAME, 23, 26, 26)      \
-	X(THREAD_ID, 24, 27, 30)          \
-	X(NATIVE_ID, 25, 28, 31)          \
-	X(FRAME, 28, 31, 39)              \
-	X(PREVIOUS, 29, 32, 40)           \
-	X(EXECUTABLE, 30, 33, 41)         \
-	X(INSTRUCTION, 31, 34, 42)        \
-	X(OWNER, 33, 36, 44)              \
-	X(LOCALS, 32, 35, 43)             \
-	X(CODE, 34, 39, 47)               \
-	X(FILENAME, 35, 40, 48)           \
-	X(NAME, 36, 41, 49)               \
-	X(QUALNAME, 37, 42, 50)           \
-	X(LINETABLE, 38, 43, 51)          \
-	X(FIRSTLINENO, 39, 44, 52)        \
-	X(ARGCOUNT, 40, 45, 53)           \
-	X(FIRST_INSTRUCTION, 43, 48, 56)  \
-	X(OBJECT, 44, 50, 58)             \
-	X(OBJECT_TYPE, 45, 51, 59)        \
-	X(TYPE_NAME, 47, 53, 61)          \
-	X(BYTES_OBJECT, 64, 74, 86)       \
-	X(BYTES_SIZE, 65, 75, 87)         \
-	X(BYTES_DATA, 66, 76, 88)         \
-	X(STR, 67, 77, 89)                \
-	X(STR_STATE, 68, 78, 90)          \
-	X(STR_LENGTH, 69, 79, 91)         \
-	X(ASCII_DATA, 70, 80, 92)
-
-enum table_word {
-#define X(name, ...) W_##name,
-	TABLE_WORDS(X)
-#undef X
-		N_WORDS,
-};
-
-struct table_format {
-	uint16_t version;
-	uint16_t n; /* words in all */
-	uint8_t at[N_WORDS];
-	uint32_t autotss_key; /* of _PyRuntimeState, which the table does not tell; 0: not known */
-	uint16_t flags;       /* enum so_python_flags */
-	/* FRAME_OWNED_BY_CSTACK in 3.13. 3.14 has FRAME_OWNED_BY_INTERPRETER in its place, and the other one behind. */
-	uint16_t entry_owner;
-	uint16_t cached_keys_at; /* the word for PyHeapTypeObject.ht_cached_keys; 0: HEAP_TYPE_CACHED_KEYS */
-};
-
-static const struct table_format formats[] = {
-	{
-		.version = 0x030d,
-		.n = 73,
-		.at = {
-#define X(name, in_3_13, in_3_14, in_3_15) in_3_13,
-			TABLE_WORDS(X)
-#undef X
-		},
-		.autotss_key = 2160,
-		.entry_owner = 3,
-	},
-	{
-		.version = 0x030e,
-		.n = 95,
-		.at = {
-#define X(name, in_3_13, in_3_14, in_3_15) in_3_14,
-			TABLE_WORDS(X)
-#undef X
-		},
-		.flags = SO_PYTHON_TAGGED,
-		.entry_owner = 3,
-	},
-	{
-		.version = 0x030f,
-		.n = 111,
-		.at = {
-#define X(name, in_3_13, in_3_14, in_3_15) in_3_15,
-			TABLE_WORDS(X)
-#undef X
-		},
-		.flags = SO_PYTHON_TAGGED,
-		.entry_owner = 3,
-		.cached_keys_at = 67,
-	},
-};
+/* PyHeapTypeObject.ht_cached_keys behind the header (Include/cpython/object.h of 3.13 and 3.14). */
+#define HEAP_TYPE_CACHED_KEYS 864
+/* Before an object with a managed dict, the pointer to it. Free-threaded, no header of the collector's is between. */
+#define MANAGED_DICT_BEFORE       24
+#define FREE_THREADED_DICT_BEFORE 8
+/* A str object's state: behind interned. */
+#define KIND_BIT        2
+#define LEAST_HEAP_TYPE 416 /* of a PyTypeObject alone */
+#define MOST_HEAP_TYPE  4096
 
 /* The sizes of the structures that are looked at. max: far above what they are. */
 static const struct {
@@ -221,15 +124,17 @@ static bool check_fields(const uint64_t *words, struct so_error *err)
  * must stand as in _PyCode_DEF (Include/cpython/code.h, the same in 3.13 to 3.15). So must those of objects that each
  * CPython has had alike since 3.3, and the GIL's, whose structure the table places in the interpreter state.
  */
-static bool check_neighbours(const struct table_format *format, const uint64_t *words, struct so_error *err)
+static bool check_neighbours(const struct table_format *format, bool free_threaded, const uint64_t *words,
+			     struct so_error *err)
 {
 	uint64_t argcount = words[W_ARGCOUNT], object = words[W_OBJECT];
+	uint64_t enabled_bytes = free_threaded ? GIL_ENABLED_BYTES : 0;
 	const char *what = NULL;
 
 	if (words[W_INTERPRETERS_HEAD] < format->n * 8u + 5 * 4)
 		what = "runtime_state";
-	else if (words[W_HOLDER] - words[W_GIL] != GIL_HOLDER || words[W_LOCKED] - words[W_GIL] != GIL_LOCKED ||
-		 words[W_CEVAL_GIL] > UINT16_MAX)
+	else if (words[W_HOLDER] - words[W_GIL] != enabled_bytes + GIL_HOLDER ||
+		 words[W_LOCKED] - words[W_GIL] != enabled_bytes + GIL_LOCKED || words[W_CEVAL_GIL] > UINT16_MAX)
 		what = "interpreter_state";
 	else if (words[W_OWNER] >= SO_PYTHON_FRAME_BYTES || words[W_INSTRUCTION] > SO_PYTHON_FRAME_BYTES - 8 ||
 		 words[W_PREVIOUS] > SO_PYTHON_FRAME_BYTES - 8 || words[W_EXECUTABLE] > SO_PYTHON_FRAME_BYTES - 8)
@@ -239,7 +144,8 @@ static bool check_neighbours(const struct table_format *format, const uint64_t *
 		 words[W_QUALNAME] != argcount + 76 || words[W_LINETABLE] != argcount + 84 ||
 		 words[W_FIRST_INSTRUCTION] < argcount + 92)
 		what = "code_object";
-	else if (words[W_OBJECT_TYPE] != object - 8 || words[W_TYPE_NAME] != object + 8)
+	else if (object != (free_threaded ? 32 : 16) || words[W_OBJECT_TYPE] != object - 8 ||
+		 words[W_TYPE_NAME] != object + 8)
 		what = "pyobject";
 	else if (words[W_BYTES_SIZE] != object || words[W_BYTES_DATA] != object + 16)
 		what = "bytes_object";
@@ -280,8 +186,8 @@ static struct python_layout layout_from_table(const struct table_format *format,
 			.frame = (uint16_t)words[W_CURRENT_FRAME],
 			.interp = (uint16_t)words[W_THREAD_INTERPRETER],
 			.interp_gil = (uint16_t)words[W_CEVAL_GIL],
-			.gil_holder = GIL_HOLDER,
-			.gil_locked = GIL_LOCKED,
+			.gil_holder = (uint16_t)(words[W_HOLDER] - words[W_GIL]),
+			.gil_locked = (uint16_t)(words[W_LOCKED] - words[W_GIL]),
 			.frame_code = (uint16_t)words[W_EXECUTABLE],
 			.frame_back = (uint16_t)words[W_PREVIOUS],
 			.frame_instruction = (uint16_t)words[W_INSTRUCTION],
@@ -316,6 +222,7 @@ static struct python_layout layout_from_table(const struct table_format *format,
 		.str = {
 			.length = (uint16_t)words[W_STR_LENGTH],
 			.state = (uint16_t)words[W_STR_STATE],
+			.kind_bit = KIND_BIT,
 			.ascii_data = (uint16_t)words[W_ASCII_DATA],
 			.compact_data = (uint16_t)(words[W_ASCII_DATA] + 16), /* utf8_length, utf8 */
 		},
@@ -323,14 +230,44 @@ static struct python_layout layout_from_table(const struct table_format *format,
 			.size = (uint16_t)words[W_BYTES_SIZE],
 			.data = (uint16_t)words[W_BYTES_DATA],
 		},
-		.attributes = { PYTHON_ATTRIBUTES_INLINE, cached_keys },
+		.attributes = { PYTHON_ATTRIBUTES_INLINE, cached_keys, MANAGED_DICT_BEFORE },
 	};
+}
+
+/* What Py_GIL_DISABLED adds (pycore_gil.h, pycore_interpframe_structs.h, pycore_code.h, unicodeobject.h). */
+static bool add_free_threaded(const struct table_format *format, const uint64_t *raw, const uint64_t *words,
+			      struct python_layout *layout, struct so_error *err)
+{
+	const char *what = NULL;
+
+	layout->free_threaded = true;
+	layout->walker.flags |= SO_PYTHON_FREE_THREADED;
+	layout->walker.gil_enabled = (uint16_t)raw[format->gil_enabled_at];
+	layout->str.kind_bit = format->kind_bit;
+	layout->attributes.dict_before = FREE_THREADED_DICT_BEFORE;
+	if (raw[format->gil_enabled_at])
+		what = "interpreter_state.gil_runtime_state_enabled";
+	if (format->frame_copy_at) {
+		uint64_t in_frame = raw[format->frame_copy_at], in_code = raw[format->code_copies_at];
+
+		if (in_frame + 4 != words[W_OWNER] - 2 || in_frame % 4)
+			what = "interpreter_frame.tlbc_index";
+		else if (in_code + 8 != words[W_FIRST_INSTRUCTION] || in_code % 8)
+			what = "code_object.co_tlbc";
+		layout->walker.flags |= SO_PYTHON_COPIES;
+		layout->walker.frame_copy = (uint16_t)in_frame;
+		layout->walker.code_copies = (uint16_t)in_code;
+	}
+	if (what)
+		so_err(err, -EINVAL, "_Py_DebugOffsets of an unknown layout: %s", what);
+	return !what;
 }
 
 int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout *out, struct so_error *err)
 {
 	const struct table_format *format = NULL;
 	uint64_t raw[PYTHON_DEBUG_OFFSETS_BYTES / 8] = { 0 }, words[N_WORDS], cached_keys;
+	struct python_layout layout;
 	int ret;
 
 	memcpy(raw, bytes, n < sizeof(raw) ? n : sizeof(raw));
@@ -346,17 +283,19 @@ int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout
 	if (!format || n < format->n * 8u)
 		return so_err(err, -EINVAL, "damaged _Py_DebugOffsets: version is %#llx",
 			      (unsigned long long)raw[VERSION_AT]);
-	if (raw[FREE_THREADED_AT])
-		return so_err(err, -ENOTSUP, "free-threaded CPython 3.%u is not supported", format->version & 0xff);
 	for (size_t i = 0; i < N_WORDS; i++)
 		words[i] = raw[format->at[i]];
-	if (!check_sizes(words, err) || !check_fields(words, err) || !check_neighbours(format, words, err))
+	if (!check_sizes(words, err) || !check_fields(words, err) ||
+	    !check_neighbours(format, raw[FREE_THREADED_AT], words, err))
 		return -EINVAL;
-	cached_keys = format->cached_keys_at ? raw[format->cached_keys_at] : HEAP_TYPE_CACHED_KEYS;
+	cached_keys = format->cached_keys_at ? raw[format->cached_keys_at] : words[W_OBJECT] + HEAP_TYPE_CACHED_KEYS;
 	if (cached_keys < LEAST_HEAP_TYPE || cached_keys > MOST_HEAP_TYPE || cached_keys % 8)
 		return so_err(err, -EINVAL, "damaged _Py_DebugOffsets: heap_type_object.ht_cached_keys is %#llx",
 			      (unsigned long long)cached_keys);
-	*out = layout_from_table(format, words, (uint16_t)cached_keys);
+	layout = layout_from_table(format, words, (uint16_t)cached_keys);
+	if (raw[FREE_THREADED_AT] && !add_free_threaded(format, raw, words, &layout, err))
+		return -EINVAL;
+	*out = layout;
 	return 0;
 }
 

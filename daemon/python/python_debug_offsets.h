@@ -12,8 +12,8 @@
 #define PYTHON_DEBUG_OFFSETS_BYTES 1024
 
 /*
- * From the first bytes of a _PyRuntime. -ENOTSUP for a version, pre-release or free-threaded build that is not
- * supported, named in err. -EINVAL when the bytes are no _Py_DebugOffsets or contradict themselves; err says where.
+ * From the first bytes of a _PyRuntime. -ENOTSUP for a version or pre-release that is not supported,
+ * named in err. -EINVAL when the bytes are no _Py_DebugOffsets or contradict themselves; err says where.
  */
 int python_debug_offsets__read(const void *bytes, size_t n, struct python_layout *out, struct so_error *err);
 

@@ -42,9 +42,9 @@
 /* struct _gil_runtime_state */
 #define GIL_FIELDS .gil_holder = 8, .gil_locked = 16
 
-#define STR_BEFORE_3_12                                                          \
-	{                                                                        \
-		.length = 16, .state = 32, .ascii_data = 48, .compact_data = 72, \
+#define STR_BEFORE_3_12                                                                         \
+	{                                                                                       \
+		.length = 16, .state = 32, .kind_bit = 2, .ascii_data = 48, .compact_data = 72, \
 	}
 #define BYTES                           \
 	{                               \
@@ -143,7 +143,7 @@ static const struct python_layout layouts[] = {
 		},
 		.str = STR_BEFORE_3_12,
 		.bytes = BYTES,
-		.attributes = { PYTHON_ATTRIBUTES_POINTERS, 872 },
+		.attributes = { PYTHON_ATTRIBUTES_POINTERS, 872, 24 },
 	},
 	{
 		.version = 0x030c,
@@ -186,9 +186,9 @@ static const struct python_layout layouts[] = {
 			.qualname = 128,
 			.linetable = 136,
 		},
-		.str = { .length = 16, .state = 32, .ascii_data = 40, .compact_data = 56 },
+		.str = { .length = 16, .state = 32, .kind_bit = 2, .ascii_data = 40, .compact_data = 56 },
 		.bytes = BYTES,
-		.attributes = { PYTHON_ATTRIBUTES_TAGGED, 880 },
+		.attributes = { PYTHON_ATTRIBUTES_TAGGED, 880, 24 },
 	},
 };
 

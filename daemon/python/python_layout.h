@@ -26,7 +26,8 @@ struct python_code_layout {
 /* PyASCIIObject and PyCompactUnicodeObject: str objects that name things are always compact. */
 struct python_str_layout {
 	uint16_t length;       /* Py_ssize_t, code points */
-	uint16_t state;        /* the bit field: decode_state() in python_code.c reads it by version */
+	uint16_t state;        /* the bit field: decode_state() in python_str.c reads it by version */
+	uint16_t kind_bit;     /* in it, the lowest bit of `kind`: those of `interned` are below it */
 	uint16_t ascii_data;   /* sizeof(PyASCIIObject) */
 	uint16_t compact_data; /* sizeof(PyCompactUnicodeObject) */
 };
@@ -48,11 +49,13 @@ enum python_attributes_way {
 struct python_attributes_layout {
 	uint16_t way;         /* enum python_attributes_way */
 	uint16_t cached_keys; /* PyHeapTypeObject: the keys of its objects' values; 0: they have none (before 3.11) */
+	uint16_t dict_before; /* bytes before the object: pointer to its dict (3.11 on) */
 };
 
 struct python_layout {
-	uint16_t version;        /* 0x030b for 3.11 */
-	bool thread_local;       /* a thread's state is in a variable of its own, not under a pthread key (3.15) */
+	uint16_t version;   /* 0x030b for 3.11 */
+	bool thread_local;  /* a thread's state is in a variable of its own, not under a pthread key (3.15) */
+	bool free_threaded; /* Py_GIL_DISABLED: objects have a longer header, and two counts of references (3.13 on) */
 	struct so_python walker; /* for the kernel side; gil and tss belong to a process and are 0 here */
 	/* _PyRuntime */
 	uint32_t runtime_interpreters_head;
@@ -66,7 +69,7 @@ struct python_layout {
 	uint32_t interp_next, interp_threads_head;
 	uint16_t thread_prev, thread_next;
 	uint16_t thread_native_id; /* 0: none (before 3.11) */
-	uint16_t object_type;      /* PyObject: PyTypeObject * */
+	uint16_t object_type;      /* PyObject: PyTypeObject *, its last field */
 	uint16_t type_name;        /* PyTypeObject: const char * */
 	uint16_t frame_locals;     /* of a frame: its local variables, PyObject *[]; 0: not known */
 	struct python_code_layout code;
@@ -74,6 +77,12 @@ struct python_layout {
 	struct python_bytes_layout bytes;
 	struct python_attributes_layout attributes;
 };
+
+/* sizeof(PyObject), where the fields of an object begin. */
+static inline uint16_t python_layout__header(const struct python_layout *layout)
+{
+	return (uint16_t)(layout->object_type + 8);
+}
 
 /* Minor versions that are supported. */
 #define PYTHON_LAYOUT_OLDEST 0x0308u

@@ -221,13 +221,13 @@ static int check_frames(const struct foreign_memory *memory, const struct python
 		   : 0;
 }
 
-/* struct _gil_runtime_state begins with the switch interval in µs. `locked` is -1 before the lock is made. */
+/* struct _gil_runtime_state: before the holder, the switch interval in µs. `locked` is -1 before the lock is made. */
 static bool is_gil(const struct foreign_memory *memory, const struct so_python *walker, uint64_t address)
 {
 	uint64_t interval, holder;
 	int32_t locked;
 
-	return is_pointer(address) && read_u64(memory, address, &interval) && interval > 0 &&
+	return is_pointer(address) && read_u64(memory, address + walker->gil_holder - 8, &interval) && interval > 0 &&
 	       interval <= MAX_INTERVAL_US && read_u64(memory, address + walker->gil_holder, &holder) &&
 	       (!holder || is_pointer(holder)) &&
 	       foreign_memory__read(memory, address + walker->gil_locked, &locked, sizeof(locked)) &&

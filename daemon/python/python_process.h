@@ -20,8 +20,8 @@ struct python_process {
 
 /*
  * bias: process address minus ELF virtual address. -EAGAIN: the interpreter is not ready yet, or is no more (being
- * loaded, starting, finalized; its process may be gone): ask again later. -ENOTSUP: a version, pre-release,
- * free-threaded build or C library that is not supported, err names it. -EINVAL: the memory contradicts the layout, err
+ * loaded, starting, finalized; its process may be gone): ask again later. -ENOTSUP: a version, pre-release
+ * or C library that is not supported, err names it. -EINVAL: the memory contradicts the layout, err
  * says where.
  */
 int python_process__open(const struct foreign_memory *memory, const struct python_image *image, uint64_t bias,

@@ -25,20 +25,21 @@ struct str_header {
 };
 
 /*
- * The state, from its lowest bit (CPython's Include/cpython/unicodeobject.h; the same in 3.14 with a GIL): interned:2,
- * kind:3, compact:1, ascii:1, and then ready:1 up to 3.11, statically_allocated:1 since 3.12. The bits above are
- * padding that nobody writes.
+ * The state, from its lowest bit (CPython's Include/cpython/unicodeobject.h): interned:2, a byte where 3.14 and later
+ * are free-threaded; kind:3, compact:1, ascii:1, and then ready:1 up to 3.11, statically_allocated:1 since 3.12. The
+ * bits above are padding that nobody writes.
  */
-static bool decode_state(uint32_t state, uint16_t version, struct str_header *out)
+static bool decode_state(uint32_t state, const struct python_layout *layout, struct str_header *out)
 {
-	bool compact = state >> 5 & 1;
+	uint32_t bits = state >> layout->str.kind_bit;
+	bool compact = bits >> 3 & 1;
 
-	out->kind = state >> 2 & 7;
-	out->ascii = state >> 6 & 1;
+	out->kind = bits & 7;
+	out->ascii = bits >> 4 & 1;
 	if (!compact || (out->kind != 1 && out->kind != 2 && out->kind != 4) || (out->ascii && out->kind != 1))
 		return false;
 	/* Before 3.12 there are three states of being interned, and a compact str is always ready. */
-	return version >= FIRST_3_12 || ((state & 3) != 3 && state >> 7 & 1);
+	return layout->version >= FIRST_3_12 || ((state & 3) != 3 && bits >> 5 & 1);
 }
 
 static bool read_str_header(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t address,
@@ -53,7 +54,7 @@ static bool read_str_header(const struct foreign_memory *memory, const struct py
 	length = (int64_t)python_object__u64(&object, str->length);
 	if (length < 0 || length > MAX_STR_LENGTH)
 		return false;
-	if (!decode_state(python_object__u32(&object, str->state), layout->version, out))
+	if (!decode_state(python_object__u32(&object, str->state), layout, out))
 		return false;
 	out->length = (size_t)length;
 	out->data = out->ascii ? str->ascii_data : str->compact_data;

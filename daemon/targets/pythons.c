@@ -55,6 +55,8 @@ static void note_version(struct pythons *ps, const struct process *p)
 	struct target *t = target_of(ps, p);
 	uint16_t version = p->python->layout.version;
 
+	if (p->python->layout.free_threaded)
+		version |= TARGET_PYTHON_FREE_THREADED;
 	for (unsigned i = 0; t && i < TARGET_MAX_PYTHONS; i++) {
 		if (t->python.versions[i] == version)
 			return;

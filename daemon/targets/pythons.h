@@ -9,7 +9,8 @@
 #include "daemon/python/python_functions.h"
 #include "daemon/python/python_names.h"
 
-#define TARGET_MAX_PYTHONS 4 /* different versions that are told apart in a target's figures */
+#define TARGET_MAX_PYTHONS          4 /* different versions that are told apart in a target's figures */
+#define TARGET_PYTHON_FREE_THREADED 0x8000
 
 struct target;
 
@@ -25,9 +26,10 @@ struct pythons {
 
 /* A target's part, for pythons.c. */
 struct target_python {
-	uint16_t versions[TARGET_MAX_PYTHONS]; /* met: 0x030b for 3.11; 0: none */
-	char problem[256];                     /* of an interpreter that cannot be read; "": none */
-	struct python_names *names;            /* made when first needed */
+	/* Met: 0x030b for 3.11, with TARGET_PYTHON_FREE_THREADED for its free-threaded build; 0: none. */
+	uint16_t versions[TARGET_MAX_PYTHONS];
+	char problem[256];          /* of an interpreter that cannot be read; "": none */
+	struct python_names *names; /* made when first needed */
 };
 
 static inline struct python_names_stats target_python__names(const struct target_python *p)

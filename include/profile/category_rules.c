@@ -33,7 +33,7 @@ static const char *const kind_names[] = {
 enum gil_condition {
 	GIL_ANY,
 	GIL_HELD,
-	GIL_RELEASED, /* or not known */
+	GIL_RELEASED, /* or not known; not: there is none */
 };
 
 struct category {
@@ -473,7 +473,7 @@ static bool group__matches(const struct group *group, const struct profile_line 
 
 /* Which ranks of a frame are still open, and would be this group's. */
 struct places {
-	uint32_t *rank[5];
+	uint32_t *rank[2 * CATEGORY_GIL_STATES];
 	size_t n;
 };
 
@@ -493,12 +493,13 @@ static void find_places(const struct category *category, enum key key, struct ca
 			add_place(out, &ranks->activity);
 		return;
 	}
-	for (int held = 0; held < 2; held++) {
-		if (category->gil == (held ? GIL_RELEASED : GIL_HELD))
+	for (int gil = 0; gil < CATEGORY_GIL_STATES; gil++) {
+		if ((category->gil == GIL_HELD && gil != CATEGORY_GIL_HELD) ||
+		    (category->gil == GIL_RELEASED && gil != CATEGORY_GIL_RELEASED))
 			continue;
-		add_place(out, &ranks->leaf[held]);
+		add_place(out, &ranks->leaf[gil]);
 		if (anywhere)
-			add_place(out, &ranks->mechanism[held]);
+			add_place(out, &ranks->mechanism[gil]);
 	}
 }
 

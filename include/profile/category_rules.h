@@ -62,10 +62,18 @@ bool category_rules__has_patterns(const struct category_rules *rules, size_t cat
 /* A rank: the lower, the earlier the rule stands. */
 #define CATEGORY_NO_RANK UINT32_MAX
 
+/* What a sample says of the GIL, as rules ask for it. */
+enum category_gil {
+	CATEGORY_GIL_RELEASED, /* or nothing */
+	CATEGORY_GIL_HELD,
+	CATEGORY_GIL_DISABLED,
+	CATEGORY_GIL_STATES,
+};
+
 struct category_ranks {
 	uint32_t activity;
-	/* [1]: in a sample whose thread held the GIL. leaf: the frame is the leaf; as good as mechanism or better. */
-	uint32_t mechanism[2], leaf[2];
+	/* By enum category_gil. leaf: the frame is the leaf; as good as mechanism or better. */
+	uint32_t mechanism[CATEGORY_GIL_STATES], leaf[CATEGORY_GIL_STATES];
 };
 
 /* The first rules that match a frame. */

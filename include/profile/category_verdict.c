@@ -175,7 +175,9 @@ static size_t activity_frame(const struct category_lines *lines, const struct pr
 /* The first mechanism in the rules' order among what the innermost Python frame called, within the activity. */
 static size_t means_of(const struct category_lines *lines, const struct profile_sample *sample, size_t activity_frame)
 {
-	bool held = sample->gil == PROFILE_GIL_HELD;
+	enum category_gil gil = sample->gil == PROFILE_GIL_HELD       ? CATEGORY_GIL_HELD
+				: sample->gil == PROFILE_GIL_DISABLED ? CATEGORY_GIL_DISABLED
+								      : CATEGORY_GIL_RELEASED;
 	uint32_t rank = CATEGORY_NO_RANK;
 	size_t leaf;
 
@@ -185,7 +187,7 @@ static size_t means_of(const struct category_lines *lines, const struct profile_
 	for (size_t i = 0; i < sample->n_lines && i <= activity_frame && !line_at(lines, sample, i)->python; i++) {
 		const struct category_ranks *ranks = category_lines__ranks(lines, sample, i);
 		/* Up to the leaf it is the leaf's frame; a memcpy() may be meant, or who called it. */
-		uint32_t here = i <= leaf ? ranks->leaf[held] : ranks->mechanism[held];
+		uint32_t here = i <= leaf ? ranks->leaf[gil] : ranks->mechanism[gil];
 
 		rank = here < rank ? here : rank;
 	}

@@ -436,6 +436,8 @@ static enum profile_gil gil_state(const char *word)
 {
 	if (!strcmp(word, "held"))
 		return PROFILE_GIL_HELD;
+	if (!strcmp(word, "disabled"))
+		return PROFILE_GIL_DISABLED;
 	return strcmp(word, "released") ? PROFILE_GIL_NONE : PROFILE_GIL_RELEASED;
 }
 

@@ -26,7 +26,8 @@ struct profile_line {         /* one readable frame; a location with inlined fun
 };
 
 enum profile_gil {
-	PROFILE_GIL_NONE, /* not known: no Python thread, or another tool's profile */
+	PROFILE_GIL_NONE,     /* not known: no Python thread, or another tool's profile */
+	PROFILE_GIL_DISABLED, /* a Python thread whose interpreter ran without one: a free-threaded build */
 	PROFILE_GIL_RELEASED,
 	PROFILE_GIL_HELD,
 };

@@ -5,9 +5,11 @@
 
 #include <string.h>
 
-#define WALL_STATES(X)                                                                                           \
-	X("running") X("runnable") X("gil") X("lock") X("sleep") X("io-disk") X("io-net") X("pipe") X("poll")    \
-	X("gpu") X("page-fault") X("child") X("signal") X("stopped") X("idle") X("waiting")
+#define WALL_STATES(X)                                                                                            \
+	X("running")                                                                                              \
+	X("runnable") X("gil") X("object-lock") X("stop-the-world") X("lock") X("sleep") X("io-disk") X("io-net") \
+		X("pipe") X("poll") X("gpu") X("page-fault") X("child") X("signal") X("stopped") X("idle")        \
+			X("waiting")
 
 static const char *const wall_states[] = {
 #define X(word) word,

@@ -28,6 +28,8 @@ enum so_python_flags {
 	SO_PYTHON_TAGGED = 1 << 3,      /* the low two bits of a code pointer are tags (3.14 and later) */
 	SO_PYTHON_GIL_RUNTIME =
 		1 << 4, /* one GIL for the process, at so_python_place.gil; else one for each interpreter */
+	SO_PYTHON_FREE_THREADED = 1 << 5, /* there is a GIL only while the int at its gil_enabled is not 0 */
+	SO_PYTHON_COPIES = 1 << 6,        /* frame_instruction may point into a thread's own copy of the instructions */
 };
 
 /* How a frame tells that the one before it (its caller) runs in another call of the interpreter's loop. */
@@ -50,9 +52,10 @@ struct so_python {
 	__u16 cframe_frame;
 	__u16 interp;
 	/* GIL: struct _gil_runtime_state */
-	__u16 interp_gil; /* interpreter state: pointer to its GIL, without SO_PYTHON_GIL_RUNTIME */
-	__u16 gil_holder; /* pointer to the thread state that took it last */
-	__u16 gil_locked; /* int: 1 while it is taken */
+	__u16 interp_gil;  /* interpreter state: pointer to its GIL, without SO_PYTHON_GIL_RUNTIME */
+	__u16 gil_holder;  /* pointer to the thread state that took it last */
+	__u16 gil_locked;  /* int: 1 while it is taken */
+	__u16 gil_enabled; /* SO_PYTHON_FREE_THREADED; else 0 */
 	/* frame */
 	__u16 frame_code, frame_back, frame_instruction, frame_entry;
 	__u16 frame_bytes; /* up to the end of the last of these: what is read of a frame */
@@ -67,6 +70,11 @@ struct so_python {
 	 */
 	__u16 sum_name;  /* which of the words points to the name */
 	__u16 name_hash; /* str object: its hash; 0: does not count */
+	/*
+	 * SO_PYTHON_COPIES: in the frame, int32_t, which copy it runs, 0 being the instructions in the code object;
+	 * in the code object, a pointer to a count and then as many pointers to copies. Else both are 0.
+	 */
+	__u16 frame_copy, code_copies;
 };
 
 /* Where one process has it. */
@@ -77,7 +85,7 @@ struct so_python_place {
 };
 
 /* Two of them are compared byte by byte. */
-_Static_assert(sizeof(struct so_python) == 42, "no gaps in struct so_python");
+_Static_assert(sizeof(struct so_python) == 48, "no gaps in struct so_python");
 
 /*
  * A Python frame is two words, innermost first:

@@ -54,17 +54,22 @@ static __always_inline __u8 py_byte(const struct so_python_walk *w, __u32 offset
 	return *((const __u8 *)w->chunk + (offset & (SO_PYTHON_FRAME_BYTES - 1)));
 }
 
-static __always_inline bool py_holds_gil(const struct so_python_walk *w, const struct so_python *p, __u64 gil)
+/* SO_STACK_GIL, SO_STACK_NO_GIL, or 0: there is a lock and this thread does not hold it, or it could not be read. */
+static __always_inline __u16 py_gil_flags(const struct so_python_walk *w, const struct so_python *p, __u64 gil)
 {
 	__u64 interpreter = 0, holder = 0;
-	__u32 locked = 0;
+	__u32 locked = 0, enabled = 0;
 
 	if (!(p->flags & SO_PYTHON_GIL_RUNTIME)) {
 		if (!py_read(&interpreter, 8, w->thread + p->interp) || !py_read(&gil, 8, interpreter + p->interp_gil))
-			return false;
+			return 0;
 	}
-	return py_read(&holder, 8, gil + p->gil_holder) && holder == w->thread &&
-	       py_read(&locked, 4, gil + p->gil_locked) && locked == 1;
+	if (p->flags & SO_PYTHON_FREE_THREADED && py_read(&enabled, 4, gil + p->gil_enabled) && !enabled)
+		return SO_STACK_NO_GIL;
+	if (py_read(&holder, 8, gil + p->gil_holder) && holder == w->thread &&
+	    py_read(&locked, 4, gil + p->gil_locked) && locked == 1)
+		return SO_STACK_GIL;
+	return 0;
 }
 
 /* Finds the thread's innermost frame. Returns as py_step(). */
@@ -92,15 +97,30 @@ static __always_inline int py_begin(struct so_python_walk *w, const struct so_py
 		if (!py_read(&w->frame, 8, w->cframe))
 			return py_end(w, SO_PYTHON_STATE_NO_THREAD);
 	}
-	if (py_holds_gil(w, p, place->gil))
-		w->flags |= SO_STACK_GIL;
+	w->flags |= py_gil_flags(w, p, place->gil);
 	return 0;
+}
+
+/*
+ * Where the instructions begin that the frame runs: in the code object, or in the thread's own copy of them. 0: cannot
+ * be read. The table of copies grows by being replaced, but the old one lives until no thread can be in it.
+ */
+static __always_inline __u64 py_first_instruction(const struct so_python_walk *w, const struct so_python *p, __u64 code)
+{
+	__s32 copy = p->flags & SO_PYTHON_COPIES ? py_int(w, p->frame_copy) : 0;
+	__u64 copies = 0, first = 0;
+
+	if (copy <= 0)
+		return code + p->code_first;
+	if (!py_read(&copies, 8, code + p->code_copies) || !py_read(&first, 8, copies + 8 + (__u64)copy * 8))
+		return 0;
+	return first;
 }
 
 /* In code units from the first instruction. */
 static __always_inline __u32 py_instruction(const struct so_python_walk *w, const struct so_python *p, __u64 code)
 {
-	__u64 units;
+	__u64 units, first;
 
 	if (p->flags & SO_PYTHON_LASTI) {
 		__s32 last = py_int(w, p->frame_instruction);
@@ -109,8 +129,11 @@ static __always_inline __u32 py_instruction(const struct so_python_walk *w, cons
 			return SO_PYTHON_NO_INSTRUCTION;
 		units = p->flags & SO_PYTHON_LASTI_BYTES ? (__u32)last / 2 : (__u32)last;
 	} else {
+		first = py_first_instruction(w, p, code);
+		if (!first)
+			return SO_PYTHON_NO_INSTRUCTION;
 		/* Before the first instruction this wraps around to far beyond what fits. */
-		units = (py_pointer(w, p->frame_instruction) - (code + p->code_first)) >> 1;
+		units = (py_pointer(w, p->frame_instruction) - first) >> 1;
 	}
 	return units < SO_PYTHON_NO_INSTRUCTION ? units : SO_PYTHON_NO_INSTRUCTION;
 }

@@ -42,10 +42,10 @@ static void match(const struct category_rules *rules, const struct profile_line 
 
 	category_rules__match(rules, line, &ranks);
 	check_rank(rules, ranks.activity, CATEGORY_ACTIVITY);
-	for (int held = 0; held < 2; held++) {
-		check_rank(rules, ranks.mechanism[held], CATEGORY_MECHANISM);
-		check_rank(rules, ranks.leaf[held], CATEGORY_MECHANISM);
-		REQUIRE(ranks.leaf[held] <= ranks.mechanism[held]);
+	for (int gil = 0; gil < CATEGORY_GIL_STATES; gil++) {
+		check_rank(rules, ranks.mechanism[gil], CATEGORY_MECHANISM);
+		check_rank(rules, ranks.leaf[gil], CATEGORY_MECHANISM);
+		REQUIRE(ranks.leaf[gil] <= ranks.mechanism[gil]);
 	}
 }
 

@@ -31,16 +31,17 @@ def apt(options, *arguments, cwd=None):
     return result.stdout
 
 
-def apt_options(suite, where):
-    """Options that make apt use another suite than the system's, with lists of its own; none for the system's."""
+def apt_options(suite, where, kind="deb"):
+    """Options that make apt use another suite than the system's, with lists of its own; none for the system's. The kind
+    "deb-src": for sources."""
     if suite is None:
         return []
-    root = os.path.join(where, "apt-" + suite)
+    root = os.path.join(where, "apt-" + suite + ("" if kind == "deb" else "-src"))
     for directory in ("lists/partial", "cache/archives/partial"):
         os.makedirs(os.path.join(root, directory), exist_ok=True)
     sources = os.path.join(root, "sources.list")
     with open(sources, "w", encoding="ascii") as f:
-        f.write(f"deb [arch=amd64 signed-by={KEYRING}] {mirror()} {suite} main\n")
+        f.write(f"{kind} [arch=amd64 signed-by={KEYRING}] {mirror()} {suite} main\n")
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "/dev/null",

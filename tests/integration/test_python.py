@@ -31,15 +31,17 @@ from harness import (
 from pprof_message import Message
 
 FIRST = "test_order"
-VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
+# With a "t", free-threaded builds.
+VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t"]
 
 
 def interpreter(version):
-    """The executable of a version: the system's, pyenv's, or what tests/pythons/fetch got."""
+    """The executable of a version: the system's, pyenv's, or what tests/pythons/fetch or build got."""
     if version == "system":
         return PYTHON
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
-    found = glob.glob(os.path.join(root, "versions", version + ".*", "bin", "python3"))
+    end = "t" if is_free_threaded(version) else "[0-9]"
+    found = glob.glob(os.path.join(root, "versions", f"{version.rstrip('t')}.*{end}", "bin", "python3"))
     found += glob.glob(f"/usr/local/bin/python{version}")
     found = found or glob.glob(os.path.join(BUILD_DIR, "pythons", version, "python3"))
     if not found:
@@ -47,16 +49,20 @@ def interpreter(version):
     return sorted(found)[-1]
 
 
+def is_free_threaded(version):
+    return version.endswith("t")
+
+
 def number(version):
     """(3, 11) for "3.11", and for the system's own."""
-    text = version
+    text = version.rstrip("t")
     if version == "system":
         command = [PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return tuple(int(part) for part in text.split("."))
 
 
-def each_version(test):
+def each_version(test, versions):
     """Makes one test a version. Each version has its first test in every run, and the system's has all of them."""
 
     def bind(version):
@@ -66,7 +72,7 @@ def each_version(test):
         functools.update_wrapper(one, test)
         return one
 
-    for version in VERSIONS:
+    for version in versions:
         name = f"{test.__name__}_{version.replace('.', '_')}"
         globals()[name] = bind(version) if version == "system" or test.__name__ == FIRST else long(bind(version))
     return None
@@ -192,6 +198,9 @@ def test_threads(version, share=0.5):
     # The spinning threads hold it nearly always when they run; zlib gives it up, but for moments that a busy machine
     # makes longer.
     gil = recording.stats["python"]["gil"]
+    if is_free_threaded(version):
+        assert not gil and recording.stats["python"]["no_gil"] == recording.stats["python"]["samples"], recording.stats
+        return
     assert 0.8 * (heavy + light) < gil < 1.1 * (heavy + light) + share * unlocked, (gil, heavy, light, unlocked)
 
 
@@ -270,6 +279,10 @@ def test_released(version):
     # An interrupt may be on top of it.
     inside = sum(n for s, n in stacks.items() if any("strverscmp" in f for f in s[s.index(caller) :]))
     assert inside > 0.9 * sum(stacks.values()), stacks
+    if is_free_threaded(version):
+        refused = run([STAKEOUT, "record", "-g", "-d", "1", "-p", str(target.pid), "-o", "-"])
+        assert refused.returncode == 1 and "free-threaded" in refused.stderr, refused
+        return
     with_lock = record(target.pid, extra=["-g"])
     held, around = (count_function(with_lock, f"{name} (py_released.py") for name in ("held", "released"))
     # The lock is held also for the moments before and after the call.
@@ -291,24 +304,86 @@ def test_starting_and_ending(version, named_share=0.0, complete_share=0.0):
     assert python["complete"] + sum(python["truncated"].values()) + python["stale_frames"] >= python["samples"] - incomplete
 
 
+def cpu_ns(pid):
+    """What each thread has run, by its number."""
+    found = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="ascii") as f:
+            found[int(tid)] = int(f.read().split()[0])
+    return found
+
+
+def test_parallel(version):
+    """Eight threads at once: to each its own function, its share of the CPU time, and the split of its lines."""
+    target = Target([interpreter(version), script("py_parallel.py"), "600", "8"], ready=False)
+    functions = {int(tid): name for tid, name in json.loads(target.process.stdout.readline()).items()}
+    before = cpu_ns(target.pid)
+    recording = check_python(record(target.pid, duration=8, rate=499, extra=["-t"]).check_totals())
+    ran = {tid: ns - before[tid] for tid, ns in cpu_ns(target.pid).items() if tid in functions}
+    lines = {line_of("py_parallel.py", f"the {percent} % line"): percent for percent in (60, 30, 10)}
+    seen = {tid: collections.Counter() for tid in functions}
+    for stack, n in recording.stacks.items():
+        tid = int(re.search(r"-\d+/(\d+)", stack[0]).group(1))
+        if tid not in functions:
+            continue
+        frames = python_frames(stack)
+        workers = {f.split(" ")[0] for f in frames if f.startswith("worker_")}
+        assert workers <= {functions[tid]}, stack
+        seen[tid]["all"] += n
+        for frame in frames:
+            if frame.startswith("split ("):
+                seen[tid][int(re.search(r":(\d+)\)$", frame).group(1))] += n
+    total = sum(counts["all"] for counts in seen.values())
+    assert total > 0.95 * recording.samples, (seen, recording.samples)
+    for tid, counts in seen.items():
+        low, high = wilson(counts["all"], total)
+        share = ran[tid] / sum(ran.values())
+        # What lies between the two readings and the recording: some tenths of a second of 8.
+        assert low - 0.02 <= share <= high + 0.02, (tid, share, low, high)
+        of_lines = sum(counts[line] for line in lines)
+        assert of_lines > 0.9 * counts["all"], counts
+        for line, percent in lines.items():
+            low, high = wilson(counts[line], of_lines)
+            slack = (high - low) * 0.9  # from 95 % to 99.99 %: 24 of them a version
+            assert low - slack <= percent / 100 <= high + slack, f"thread {tid}, line {line}: {counts} for {percent} %"
+
+
+def test_in_place_of_the_lock(version):
+    """What threads of a free-threaded build wait for: pauses of the collector, and objects of others."""
+    for kind, function, state in (("pauses", "spins", "stop-the-world"), ("locks", "stores", "object-lock")):
+        need_bpf()
+        target = Target([interpreter(version), script("py_free_threads.py"), "600", kind])
+        path = os.path.join(temporary_dir(), f"{kind}.pb.gz")
+        run([STAKEOUT, "record", "--wall", "-p", str(target.pid), "-d", "5", "-o", path])
+        states = collections.Counter()
+        for sample in Message(path).samples:
+            if sample.labels.get("thread") == function:
+                states[sample.state] += sample.wall_ns
+        assert states[state] > 0.1 * sum(states.values()) > 0, (kind, states)
+        # Nothing of it is the GIL's, and next to nothing another lock's.
+        assert not states["gil"] and states["lock"] < 0.1 * states[state], (kind, states)
+
+
 test_lock_of_threads = quiet(functools.partial(test_threads, "system", 0.1))
 test_names_of_short_lives = quiet(functools.partial(test_starting_and_ending, "system", 0.2, 0.6))
 
 
-for _test in (
-    test_order,
-    test_kinds,
-    test_lines,
-    test_threads,
-    test_thread_names,
-    test_churn,
-    test_workers,
-    test_released,
-    test_starting_and_ending,
+for _test, _versions in (
+    (test_order, VERSIONS),
+    (test_kinds, VERSIONS),
+    (test_lines, VERSIONS),
+    (test_threads, VERSIONS),
+    (test_thread_names, VERSIONS),
+    (test_churn, VERSIONS),
+    (test_workers, VERSIONS),
+    (test_released, VERSIONS),
+    (test_starting_and_ending, VERSIONS),
+    (test_parallel, [v for v in VERSIONS if is_free_threaded(v)]),
+    (test_in_place_of_the_lock, [v for v in VERSIONS if is_free_threaded(v)]),
 ):
     del globals()[_test.__name__]
-    each_version(_test)
-del _test
+    each_version(_test, _versions)
+del _test, _versions
 
 
 def test_pytorch():

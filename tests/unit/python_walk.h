@@ -33,10 +33,11 @@ static inline void python_walk__text(const struct foreign_memory *memory, const 
 	text[n] = '\0';
 }
 
-static inline uint32_t python_walk__instruction(const struct so_python *w, const uint8_t *frame, uint64_t code)
+static inline uint32_t python_walk__instruction(const struct foreign_memory *memory, const struct so_python *w,
+						const uint8_t *frame, uint64_t code)
 {
-	uint64_t units, pointer;
-	int32_t last;
+	uint64_t units, pointer, first = code + w->code_first;
+	int32_t last, copy = 0;
 
 	if (w->flags & SO_PYTHON_LASTI) {
 		memcpy(&last, frame + w->frame_instruction, sizeof(last));
@@ -45,7 +46,12 @@ static inline uint32_t python_walk__instruction(const struct so_python *w, const
 		units = w->flags & SO_PYTHON_LASTI_BYTES ? (uint32_t)last / 2 : (uint32_t)last;
 	} else {
 		memcpy(&pointer, frame + w->frame_instruction, sizeof(pointer));
-		units = (pointer - code - w->code_first) / 2;
+		if (w->flags & SO_PYTHON_COPIES)
+			memcpy(&copy, frame + w->frame_copy, sizeof(copy));
+		if (copy)
+			first = foreign_memory__u64(memory, foreign_memory__u64(memory, code + w->code_copies) +
+								    8 * ((uint64_t)copy + 1));
+		units = (pointer - first) / 2;
 	}
 	return units < SO_PYTHON_NO_INSTRUCTION ? (uint32_t)units : SO_PYTHON_NO_INSTRUCTION;
 }
@@ -72,8 +78,7 @@ static inline int python_walk__frames(const struct foreign_memory *memory, const
 		uint8_t bytes[SO_PYTHON_FRAME_BYTES] = { 0 };
 		uint64_t code;
 
-		if (w->frame_bytes > sizeof(bytes) ||
-		    !foreign_memory__read(memory, frame, bytes, w->frame_bytes))
+		if (w->frame_bytes > sizeof(bytes) || !foreign_memory__read(memory, frame, bytes, w->frame_bytes))
 			return -1;
 		memcpy(&code, bytes + w->frame_code, sizeof(code));
 		if (w->flags & SO_PYTHON_TAGGED)
@@ -83,13 +88,12 @@ static inline int python_walk__frames(const struct foreign_memory *memory, const
 				out[n - 1].entry = true;
 		} else {
 			out[n].code = code;
-			out[n].instruction = python_walk__instruction(w, bytes, code);
+			out[n].instruction = python_walk__instruction(memory, w, bytes, code);
 			out[n].entry = w->entry == SO_PYTHON_ENTRY_ALL ||
 				       (w->entry == SO_PYTHON_ENTRY_FLAG && bytes[w->frame_entry]);
 			python_walk__text(memory, layout, foreign_memory__u64(memory, code + layout->code.name),
 					  out[n].name, sizeof(out[n].name));
-			python_walk__text(memory, layout,
-					  foreign_memory__u64(memory, code + layout->code.filename),
+			python_walk__text(memory, layout, foreign_memory__u64(memory, code + layout->code.filename),
 					  out[n].filename, sizeof(out[n].filename));
 			n++;
 		}

@@ -27,11 +27,10 @@ static struct category_rules *rules_of(const char *text)
 
 static const char *name_of(const struct category_rules *rules, uint32_t rank)
 {
-	return rank == CATEGORY_NO_RANK ? "-"
-					: category_rules__name(rules, category_rules__of_rank(rules, rank));
+	return rank == CATEGORY_NO_RANK ? "-" : category_rules__name(rules, category_rules__of_rank(rules, rank));
 }
 
-enum which { ACTIVITY, MEANS, HELD, LEAF };
+enum which { ACTIVITY, MEANS, HELD, NO_GIL, LEAF };
 
 static const char *match(const struct category_rules *rules, const struct profile_line *line, enum which which)
 {
@@ -39,16 +38,15 @@ static const char *match(const struct category_rules *rules, const struct profil
 
 	category_rules__match(rules, line, &ranks);
 	return name_of(rules, which == ACTIVITY ? ranks.activity
-			      : which == MEANS  ? ranks.mechanism[0]
-			      : which == HELD   ? ranks.mechanism[1]
-						: ranks.leaf[0]);
+			      : which == MEANS  ? ranks.mechanism[CATEGORY_GIL_RELEASED]
+			      : which == HELD   ? ranks.mechanism[CATEGORY_GIL_HELD]
+			      : which == NO_GIL ? ranks.mechanism[CATEGORY_GIL_DISABLED]
+						: ranks.leaf[CATEGORY_GIL_RELEASED]);
 }
 
 static const char *python(const struct category_rules *rules, const char *function, const char *file)
 {
-	const struct profile_line line = {
-		.function = function, .filename = file, .mapping = "", .python = true
-	};
+	const struct profile_line line = { .function = function, .filename = file, .mapping = "", .python = true };
 
 	return match(rules, &line, ACTIVITY);
 }
@@ -73,8 +71,7 @@ static void python_frames_of_the_shipped_rules(void **state)
 		{ "logging", "Run.log", "+/wandb/sdk/wandb_run.py" },
 		{ "logging", "Logger.record", "+/stable_baselines3/common/logger.py" },
 		{ "logging", "Trainer.log_metrics", "/home/u/train.py" },
-		{ "data loading", "_MultiProcessingDataLoaderIter._next_data",
-		  "+/torch/utils/data/dataloader.py" },
+		{ "data loading", "_MultiProcessingDataLoaderIter._next_data", "+/torch/utils/data/dataloader.py" },
 		{ "data loading", "FrameDataset.__getitem__", "/home/u/frames.py" },
 		{ "replay buffer", "ReplayBuffer.sample", "/home/u/agent.py" },
 		{ "communication", "all_reduce", "+/torch/distributed/distributed_c10d.py" },
@@ -128,8 +125,7 @@ static void native_frames_of_the_shipped_rules(void **state)
 		const char *category, *function, *library;
 	} cases[] = {
 		{ ACTIVITY, "autograd", "torch::autograd::Engine::thread_main", "/x/libtorch_cpu.so" },
-		{ ACTIVITY, "autograd", "torch::autograd::generated::AddmmBackward0::apply",
-		  "/x/libtorch_cpu.so" },
+		{ ACTIVITY, "autograd", "torch::autograd::generated::AddmmBackward0::apply", "/x/libtorch_cpu.so" },
 		{ ACTIVITY, "garbage collection", "gc_collect_main", "/usr/bin/python3.11" },
 		{ ACTIVITY, "garbage collection", "collect", "/opt/lib/libpython3.9.so.1.0" },
 		{ ACTIVITY, "logging", "builtin_print", "/usr/bin/python3.11" },
@@ -140,12 +136,10 @@ static void native_frames_of_the_shipped_rules(void **state)
 		{ ACTIVITY, "inference", "sim::Layer<float, 32ul, 32ul, sim::Tanh>::forward", "/x/cpp_sim" },
 		/* Of the forward pass; not autograd's, in spite of their names. */
 		{ ACTIVITY, "-", "torch::autograd::THPVariable_add", "/x/libtorch_python.so" },
-		{ ACTIVITY, "-", "torch::autograd::VariableType::(anonymous namespace)::mul",
-		  "/x/libtorch_cpu.so" },
+		{ ACTIVITY, "-", "torch::autograd::VariableType::(anonymous namespace)::mul", "/x/libtorch_cpu.so" },
 		{ ACTIVITY, "-", "collect", "/x/libgarden.so" },
 		{ MEANS, "memory allocation", "std::__new_allocator<int>::allocate", "/x/sim" },
-		{ MEANS, "memory allocation", "std::allocator_traits<std::allocator<int> >::deallocate",
-		  "/x/sim" },
+		{ MEANS, "memory allocation", "std::allocator_traits<std::allocator<int> >::deallocate", "/x/sim" },
 		{ MEANS, "memory allocation", "std::pmr::monotonic_buffer_resource::do_allocate", "/x/sim" },
 		/* What is made in the memory. */
 		{ MEANS, "-", "std::allocator_traits<std::allocator<Body> >::construct<Body, int>", "/x/sim" },
@@ -163,17 +157,18 @@ static void native_frames_of_the_shipped_rules(void **state)
 		{ MEANS, "memory allocation", "operator new", "/x/libstdc++.so.6" },
 		{ MEANS, "memory copies", "__memmove_avx_unaligned_erms", "/x/libc.so.6" },
 		{ MEANS, "locks", "pthread_mutex_lock", "/x/libc.so.6" },
-		{ MEANS, "linear algebra", "sgemm_kernel_HASWELL",
-		  "/x/openblas-pthread/libopenblasp-r0.3.21.so" },
+		{ MEANS, "linear algebra", "sgemm_kernel_HASWELL", "/x/openblas-pthread/libopenblasp-r0.3.21.so" },
 		{ MEANS, "linear algebra", "", "/x/numpy.libs/libopenblas64_p-r0-0cf96a72.3.23.dev.so" },
 		{ MEANS, "tensor framework", "at::native::add_kernel", "/x/libtorch_cpu.so.1.13.0" },
-		{ MEANS, "tensor framework", "",
-		  "/p/numpy/core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so" },
+		{ MEANS, "tensor framework", "", "/p/numpy/core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so" },
 		{ MEANS, "serialization", "", "/x/lib-dynload/_pickle.cpython-311-x86_64-linux-gnu.so" },
 		/* Waiting for the lock, unless it was just taken. */
 		{ MEANS, "GIL wait", "take_gil", "/usr/bin/python3.11" },
 		{ MEANS, "GIL wait", "PyEval_RestoreThread", "/usr/bin/python3.11" },
 		{ HELD, "-", "PyEval_RestoreThread", "/usr/bin/python3.11" },
+		{ NO_GIL, "-", "PyEval_RestoreThread", "/usr/bin/python3.13t" },
+		{ NO_GIL, "stop-the-world", "tstate_wait_attach", "/usr/bin/python3.13t" },
+		{ NO_GIL, "object locks", "_PyCriticalSection_BeginSlow", "/usr/bin/python3.13t" },
 		/* The interpreter is on every stack: only as the leaf it says something. */
 		{ MEANS, "-", "PyObject_Vectorcall", "/usr/bin/python3.11" },
 		{ LEAF, "interpreter", "PyObject_Vectorcall", "/usr/bin/python3.11" },
@@ -234,8 +229,7 @@ static void a_users_file_stands_before_the_shipped_rules(void **state)
 
 	assert_string_equal(python(rules, "Logger.info", "/usr/lib/python3.11/logging/__init__.py"), "ours");
 	/* Adding keeps what was there. */
-	assert_string_equal(python(rules, "Logger.debug", "/usr/lib/python3.11/logging/__init__.py"),
-			    "logging");
+	assert_string_equal(python(rules, "Logger.debug", "/usr/lib/python3.11/logging/__init__.py"), "logging");
 	assert_string_equal(python(rules, "say", "/a.py"), "logging");
 	assert_string_equal(native(rules, "x", "/libmine.so", MEANS), "tensor framework");
 	assert_string_equal(native(rules, "x", "/libtorch_cpu.so", MEANS), "-");
@@ -298,8 +292,7 @@ static void mistakes_are_told_with_their_line(void **state)
 		const char *text, *words;
 	} cases[] = {
 		{ "frame = x", "own.conf:1: 'frame' before the first [category]" },
-		{ "[a]\nframe = x\n\nnonsense",
-		  "own.conf:4: neither [category], 'word = value' nor # comment" },
+		{ "[a]\nframe = x\n\nnonsense", "own.conf:4: neither [category], 'word = value' nor # comment" },
 		{ "[a]\nfrom = x", "own.conf:2: unknown word 'from'" },
 		{ "[a]\nframe =", "own.conf:2: the pattern is empty" },
 		{ "[a]\nframe = (", "own.conf:2: not a regular expression" },
@@ -315,31 +308,26 @@ static void mistakes_are_told_with_their_line(void **state)
 		{ "[a\x1b]\nframe = x", "own.conf:1: a category's name is UTF-8" },
 		{ "[a\xff]\nframe = x", "own.conf:1: a category's name is UTF-8" },
 		{ "[other Python]\nframe = x", "own.conf:1: 'other Python' is what no rule matches" },
-		{ "[a]\nframe = x\n[b]\nframe = y\n[a]\nframe = z",
-		  "own.conf:5: category 'a' begins in line 1" },
-		{ "[logging]\nframe = x\n[logging]\nframe = y",
-		  "own.conf:3: category 'logging' begins in line 1" },
+		{ "[a]\nframe = x\n[b]\nframe = y\n[a]\nframe = z", "own.conf:5: category 'a' begins in line 1" },
+		{ "[logging]\nframe = x\n[logging]\nframe = y", "own.conf:3: category 'logging' begins in line 1" },
 		{ "[a]\n[b]\nframe = x", "own.conf:1: category 'a' has no pattern" },
 		{ "[b]\nframe = x\n[a]\nkind = activity", "own.conf:3: category 'a' has no pattern" },
 		{ "[a]\nkind = thing", "own.conf:2: kind is activity or mechanism, not 'thing'" },
-		{ "[logging]\nkind = mechanism",
-		  "own.conf:2: 'logging' is of kind activity in the shipped rules" },
+		{ "[logging]\nkind = mechanism", "own.conf:2: 'logging' is of kind activity in the shipped rules" },
 		{ "[a]\nreplace = yes", "own.conf:2: there is no shipped category 'a' to replace" },
 		{ "[logging]\nreplace = no", "own.conf:2: replace takes 'yes' alone" },
 		{ "[a]\nframe = x\ngil = held", "own.conf:1: category 'a': gil is for mechanisms" },
 		{ "[a]\nkind = mechanism\ngil = maybe", "own.conf:3: gil is held or released, not 'maybe'" },
 		{ "[tensor framework]\ngil = held", "own.conf:2: to change the shipped category" },
-		{ "[a]\nleaf-frame = x",
-		  "own.conf:1: category 'a': leaf-frame and leaf-library are for mechanisms" },
+		{ "[a]\nleaf-frame = x", "own.conf:1: category 'a': leaf-frame and leaf-library are for mechanisms" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct category_rules *rules = NULL;
 		struct so_error err = { "" };
 
-		assert_int_equal(
-			category_rules__new(cases[i].text, strlen(cases[i].text), "own.conf", &rules, &err),
-			-EINVAL);
+		assert_int_equal(category_rules__new(cases[i].text, strlen(cases[i].text), "own.conf", &rules, &err),
+				 -EINVAL);
 		assert_null(rules);
 		if (strncmp(err.text, cases[i].words, strlen(cases[i].words)))
 			fail_msg("\"%s\" should begin with \"%s\"", err.text, cases[i].words);
@@ -370,8 +358,7 @@ static void limits(void **state)
 	assert_non_null(strstr(err.text, "more than 4000 patterns"));
 	used = (size_t)sprintf(text, "[c]\nframe = ");
 	memset(text + used, 'x', REGEXP_MAX_BYTES + 1);
-	assert_int_equal(category_rules__new(text, used + REGEXP_MAX_BYTES + 1, "long", &rules, &err),
-			 -EINVAL);
+	assert_int_equal(category_rules__new(text, used + REGEXP_MAX_BYTES + 1, "long", &rules, &err), -EINVAL);
 	assert_string_equal(err.text, "long:2: the pattern is longer than 1000 bytes");
 	assert_int_equal(category_rules__new(text, used + REGEXP_MAX_BYTES, "long", &rules, &err), 0);
 	category_rules__free(rules);

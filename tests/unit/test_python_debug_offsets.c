@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "daemon/python/python_debug_offsets.h"
+#include "tests/unit/python_free_threaded_tables.h"
 #include "tests/unit/python_tables.h"
 
 static int read_table(const uint64_t *words, size_t n, struct python_layout *out, struct so_error *err)
@@ -124,14 +125,77 @@ static void test_3_15(void **state)
 	expect_refused(python_table_3_15, 111, 1, 0x030e00f0, -EINVAL, "_Py_DebugOffsets");
 }
 
+/* What Py_GIL_DISABLED changes in all of them. */
+static void expect_free_threaded(const struct python_layout *layout)
+{
+	assert_true(layout->free_threaded);
+	assert_true(layout->walker.flags & SO_PYTHON_FREE_THREADED);
+	assert_int_equal(layout->walker.gil_enabled, 0);
+	assert_int_equal(layout->walker.gil_holder, 16);
+	assert_int_equal(layout->walker.gil_locked, 24);
+	assert_int_equal(layout->object_type, 24);
+	assert_int_equal(python_layout__header(layout), 32);
+	assert_int_equal(layout->type_name, 40);
+	assert_int_equal(layout->str.ascii_data, 56);
+	assert_int_equal(layout->str.compact_data, 72);
+	assert_int_equal(layout->attributes.dict_before, 8);
+}
+
+static void test_free_threaded(void **state)
+{
+	struct so_error err = { "" };
+	struct python_layout layout;
+
+	assert_int_equal(read_table(python_table_3_13t, 73, &layout, &err), 0);
+	expect_free_threaded(&layout);
+	assert_int_equal(layout.runtime_autotss_key, 2160);
+	assert_int_equal(layout.walker.flags, SO_PYTHON_FREE_THREADED);
+	assert_int_equal(layout.walker.code_first, 216);
+	assert_int_equal(layout.str.kind_bit, 2);
+	assert_int_equal(layout.attributes.cached_keys, 896);
+
+	assert_int_equal(read_table(python_table_3_14t, 95, &layout, &err), 0);
+	expect_free_threaded(&layout);
+	assert_int_equal(layout.walker.flags, SO_PYTHON_TAGGED | SO_PYTHON_FREE_THREADED | SO_PYTHON_COPIES);
+	assert_int_equal(layout.walker.code_first, 232);
+	assert_int_equal(layout.walker.code_copies, 224);
+	assert_int_equal(layout.walker.frame_copy, 72);
+	assert_int_equal(layout.walker.frame_entry, 78);
+	assert_int_equal(layout.walker.frame_bytes, 79);
+	assert_int_equal(layout.str.kind_bit, 8);
+	assert_int_equal(layout.attributes.cached_keys, 896);
+
+	assert_int_equal(read_table(python_table_3_15t, 111, &layout, &err), 0);
+	expect_free_threaded(&layout);
+	assert_int_equal(layout.walker.flags, SO_PYTHON_TAGGED | SO_PYTHON_FREE_THREADED | SO_PYTHON_COPIES);
+	assert_true(layout.thread_local);
+	assert_int_equal(layout.walker.frame_copy, 72);
+	assert_int_equal(layout.walker.code_copies, 224);
+	assert_int_equal(layout.str.kind_bit, 8);
+	assert_int_equal(layout.attributes.cached_keys, 904);
+
+	/* Where the copies are, and the switch of the lock. */
+	expect_refused(python_table_3_13t, 73, 16, 4, -EINVAL, "gil_runtime_state_enabled");
+	expect_refused(python_table_3_14t, 95, 17, 8, -EINVAL, "gil_runtime_state_enabled");
+	expect_refused(python_table_3_14t, 95, 38, 76, -EINVAL, "interpreter_frame.tlbc_index");
+	expect_refused(python_table_3_14t, 95, 38, UINT64_MAX - 3, -EINVAL, "interpreter_frame.tlbc_index");
+	expect_refused(python_table_3_14t, 95, 49, 216, -EINVAL, "code_object.co_tlbc");
+	expect_refused(python_table_3_15t, 111, 46, 0, -EINVAL, "interpreter_frame.tlbc_index");
+	expect_refused(python_table_3_15t, 111, 57, 0, -EINVAL, "code_object.co_tlbc");
+}
+
 static void test_other_builds(void **state)
 {
 	const uint64_t *t13 = python_table_3_13, *t14 = python_table_3_14;
 
-	expect_refused(t13, 73, 2, 1, -ENOTSUP, "free-threaded CPython 3.13 is not supported");
-	expect_refused(t14, 95, 2, 1, -ENOTSUP, "free-threaded CPython 3.14 is not supported");
+	/* Of one build, said to be of the other. */
+	expect_refused(t13, 73, 2, 1, -EINVAL, "of an unknown layout");
+	expect_refused(t14, 95, 2, 1, -EINVAL, "of an unknown layout");
+	expect_refused(python_table_3_15, 111, 2, 1, -EINVAL, "of an unknown layout");
+	expect_refused(python_table_3_13t, 73, 2, 0, -EINVAL, "of an unknown layout");
+	expect_refused(python_table_3_14t, 95, 2, 0, -EINVAL, "of an unknown layout");
+	expect_refused(python_table_3_15t, 111, 2, 0, -EINVAL, "of an unknown layout");
 	expect_refused(t14, 95, 1, 0x030e00c2, -ENOTSUP, "3.14.0rc2 (pre-release)");
-	expect_refused(python_table_3_15, 111, 2, 1, -ENOTSUP, "free-threaded CPython 3.15 is not supported");
 	expect_refused(python_table_3_15, 111, 1, 0x030f00a7, -ENOTSUP, "3.15.0a7 (pre-release)");
 	expect_refused(python_table_3_15, 111, 1, 0x031000f0, -ENOTSUP, "3.16.0");
 }
@@ -184,13 +248,14 @@ static void test_flipped_bits(void **state)
 	unsigned seed = 7, refused = 0;
 
 	for (unsigned round = 0; round < 200000; round++) {
-		static const uint64_t *const tables[] = { python_table_3_13, python_table_3_14, python_table_3_15 };
-		static const size_t sizes[] = { 73, 95, 111 };
-		size_t n = sizes[round % 3];
+		static const uint64_t *const tables[] = { python_table_3_13,  python_table_3_14,  python_table_3_15,
+							  python_table_3_13t, python_table_3_14t, python_table_3_15t };
+		static const size_t sizes[] = { 73, 95, 111, 73, 95, 111 };
+		size_t n = sizes[round % 6];
 		struct python_layout layout;
 		uint64_t words[111];
 
-		memcpy(words, tables[round % 3], n * 8);
+		memcpy(words, tables[round % 6], n * 8);
 		for (unsigned flips = 1 + (unsigned)rand_r(&seed) % 3; flips > 0; flips--)
 			words[(unsigned)rand_r(&seed) % n] ^= 1ull << rand_r(&seed) % 64;
 		if (read_table(words, n, &layout, NULL) < 0) {
@@ -203,6 +268,8 @@ static void test_flipped_bits(void **state)
 		assert_true(layout.walker.frame_code + 8 <= layout.walker.frame_bytes);
 		assert_true(layout.walker.frame_back + 8 <= layout.walker.frame_bytes);
 		assert_true(layout.walker.frame_entry < layout.walker.frame_bytes);
+		assert_true(layout.walker.frame_copy + 4 <= layout.walker.frame_bytes);
+		assert_true(layout.walker.code_copies < layout.walker.code_first || !layout.walker.code_copies);
 		assert_true(layout.code.linetable == layout.walker.code_sum + 13 * 8);
 		assert_true(layout.runtime_interpreters_head < 64 << 20);
 	}
@@ -213,9 +280,10 @@ static void test_flipped_bits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_3_13),         cmocka_unit_test(test_3_14),    cmocka_unit_test(test_3_15),
-		cmocka_unit_test(test_other_builds), cmocka_unit_test(test_damaged), cmocka_unit_test(test_cut_off),
-		cmocka_unit_test(test_flipped_bits),
+		cmocka_unit_test(test_3_13),         cmocka_unit_test(test_3_14),
+		cmocka_unit_test(test_3_15),         cmocka_unit_test(test_free_threaded),
+		cmocka_unit_test(test_other_builds), cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_flipped_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

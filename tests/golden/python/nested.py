@@ -2,7 +2,7 @@
 """Four threads that stand still in frames of every kind, and what the interpreter itself says of them; never ends.
 
 tests/golden/python/capture runs it by exec() from its own folder, under a name without a path, and reads:
-    thread IDENT NATIVE_ID held|released      the lock; then its frames, innermost first, fields between tabs:
+    thread IDENT NATIVE_ID held|released      the lock, which nobody has where there is none; then its frames, innermost first, fields between tabs:
     frame FUNCTION FILE LINE OFFSET entry|inner
     end
 OFFSET: f_lasti in bytes, "-" for the frame that was at work. entry: the first frame of its call of the interpreter's
@@ -21,6 +21,7 @@ LIBC, HOLDING = ctypes.CDLL(None), ctypes.PyDLL(None)  # a call of the latter ke
 HOLD = HOLDING.sleep
 COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 BY_C, NATIVE = set(), {}
+HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()  # False: a free-threaded build
 
 
 def by_c(function):
@@ -32,8 +33,8 @@ def by_c(function):
 # what is called with *arguments (CALL_FUNCTION_EX).
 by_loop = by_c if VERSION < (3, 12) else lambda function: function
 # Since 3.13 a constructor that has been called often is run by the loop, too, below a frame of the interpreter's own
-# that it does not tell of (_Py_InitCleanup).
-by_init = by_c if VERSION < (3, 13) else lambda function: function
+# that it does not tell of (_Py_InitCleanup). Free-threaded, 3.13 specialises nothing.
+by_init = by_c if VERSION < (3, 13) or (VERSION < (3, 14) and not HAS_LOCK) else lambda function: function
 
 
 def begins_call(code):
@@ -184,7 +185,7 @@ def report():
     for ident, frame in sys._current_frames().items():
         if ident == own:
             frame = sys._getframe(1)  # the caller's
-        yield "\t".join(("thread", str(ident), str(NATIVE[ident]), "held" if ident == own else "released"))
+        yield "\t".join(("thread", str(ident), str(NATIVE[ident]), "held" if ident == own and HAS_LOCK else "released"))
         yield from describe(frame, ident == own)
     yield "end\n"
 
