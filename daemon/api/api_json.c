@@ -33,6 +33,7 @@ static const struct field attach_fields[] = {
 	{ "keep", FIELD_BOOL, offsetof(struct api_attach, options.keep), 0, 0 },
 	{ "wall", FIELD_BOOL, offsetof(struct api_attach, options.wall), 0, 0 },
 	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
+	{ "memory", FIELD_BOOL, offsetof(struct api_attach, options.memory), 0, 0 },
 	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
 	  sizeof(((struct api_attach *)0)->options.step) },
 	{ "skip_steps", FIELD_UNSIGNED, offsetof(struct api_attach, options.skip_steps), 0, API_MAX_STEPS },

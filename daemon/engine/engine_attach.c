@@ -380,6 +380,14 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			engine_drop_target(e, t);
 			return ret;
 		}
+		if (o->memory) {
+			ret = memory_watch__begin(&e->memory, t, err);
+			if (ret) {
+				engine_end_target(e, t, TARGET_END_FAILED);
+				engine_drop_target(e, t);
+				return ret;
+			}
+		}
 		if (o->cuda) {
 			ret = begin_cuda(e, t, o, err);
 			if (ret) {
@@ -421,6 +429,8 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	/* Before samples count: the first step is not to be missed. */
 	if (!ret && step)
 		ret = begin_steps(e, t, step, err);
+	if (!ret && o->memory)
+		ret = memory_watch__begin(&e->memory, t, err);
 	ret = ret ?: begin(e, t, o->duration_s, err);
 	if (ret || t->doomed) {
 		engine_drop_target(e, t);
@@ -468,6 +478,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 		ret = cuda_targets__load(e->cuda, err);
 	if (!ret && o->wall)
 		ret = waits__load(e->waits, err);
+	if (!ret && o->memory)
+		ret = memory_watch__load(&e->memory, e->sampler, err);
 	if (ret)
 		return ret;
 	waits__update(e->waits);

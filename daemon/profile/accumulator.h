@@ -33,6 +33,7 @@ enum sample_kind {
 	SAMPLE_RUNNABLE,
 	SAMPLE_RUN,
 	SAMPLE_STEP, /* the thread began a step then (steps.h), on a stack without frames */
+	SAMPLE_ALLOC, /* bytes of memory that the stack touched first (memory_watch.h), as chosen pages are scaled to */
 };
 
 /* One sample, or several equal ones. */

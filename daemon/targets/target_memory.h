@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What is known of the growth of a target's memory (memory_watch.h). */
+#ifndef STAKEOUT_TARGET_MEMORY_H
+#define STAKEOUT_TARGET_MEMORY_H
+
+#include "daemon/memory/live_pages.h"
+#include "daemon/memory/memory_series.h"
+
+/* What seeing page faults has cost, and why some were not seen. Sums since the target began to be watched so. */
+struct memory_figures {
+	uint64_t stacks;          /* taken */
+	uint64_t lost;            /* touches without a stack: no room in the ring, or in memory */
+	uint64_t hidden;          /* by threads that the target's user may not look into */
+	uint64_t faults;          /* of the target while it was watched */
+	uint64_t cost_ns, cpu_ns; /* of its CPU time: what these took, and all of it */
+	uint64_t paused_ns;       /* its faults came too fast to be seen within the budget */
+	uint32_t threshold;       /* now */
+	bool many_processes;      /* some were left out of the series */
+};
+
+/* All zero: it was never watched so. */
+struct target_memory {
+	bool wanted;    /* by the target or by this view, */
+	unsigned views; /* or by so many of its views */
+	bool on;        /* so it is watched; */
+	bool paused;    /* but not now: the budget is used up */
+	uint64_t on_ns, paused_since_ns;
+	uint64_t next_tick_ns, next_raise_ns;
+	uint64_t stacks_before;                         /* at the last raise */
+	uint64_t faults_before, cpu_before, run_before; /* at the last tick; all processes together */
+	int64_t credit_ns;
+	struct memory_figures figures;
+	struct live_pages pages;
+	struct memory_series series;
+};
+
+#endif

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Grows by a known rate, or allocates as much and keeps nothing: `py_memory.py objects|numpy|churn MB_A_SECOND`.
+
+Says "ready", then what it has kept, in bytes, whenever it is asked by a line on standard input.
+"""
+import select
+import sys
+import time
+
+KEPT = []
+kept_bytes = 0
+
+
+def keep_records(count):
+    """Objects as a program that never clears its log would keep them."""
+    global kept_bytes  # pylint: disable=global-statement
+    for i in range(count):
+        record = [i + 1000.5, i + 2000.5, i + 3000.5, i + 4000.5]
+        KEPT.append(record)
+        kept_bytes += sys.getsizeof(record) + 4 * sys.getsizeof(0.5) + 8
+
+
+def keep_array(numpy, count):
+    global kept_bytes  # pylint: disable=global-statement
+    array = numpy.ones(count)
+    KEPT.append(array)
+    kept_bytes += array.nbytes
+
+
+def make_and_drop(count):
+    return sum(len(bytearray(count)) for _ in range(4))
+
+
+def main():
+    mode, rate = sys.argv[1], float(sys.argv[2]) * 1e6
+    numpy = __import__("numpy") if mode == "numpy" else None
+    print("ready", flush=True)
+    begin, done, told = time.monotonic(), 0.0, 0
+    while True:
+        while done < (time.monotonic() - begin) * rate:
+            if mode == "objects":
+                keep_records(100)
+            elif mode == "numpy":
+                keep_array(numpy, 20000)
+            else:
+                make_and_drop(300000)
+                done += 1200000
+            done += kept_bytes - told
+            told = kept_bytes
+        if select.select([sys.stdin], [], [], 0.01)[0]:
+            if not sys.stdin.readline():
+                return
+            print(kept_bytes, flush=True)
+
+
+main()
