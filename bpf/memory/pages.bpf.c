@@ -43,8 +43,9 @@ const volatile __u64 python_wakeup_ns = 20000000;
 struct so_page_slot page_slots[SO_MAX_SLOTS];
 struct so_page_fault page_faults[SO_PAGE_FAULTS];
 struct so_page_seen page_seen[SO_PAGE_SEEN];
-/* The highest threshold of all slots. */
+/* The highest thresholds of all slots. */
 __u32 highest = 0;
+__u32 highest_random = 0;
 __u64 last_wakeup_ns = 0;
 
 struct so_mapping no_mapping;
@@ -216,19 +217,19 @@ static __always_inline bool send(struct buffer *b, struct so_page_record *page)
 	return !bpf_ringbuf_output(&stacks, page, sizeof(*page), wakeup_of(b, page->when_ns));
 }
 
-static __always_inline void halve(struct so_page_slot *slot)
+/* Whether the threshold is halved, as there were more than `most` in this span. */
+static __always_inline bool is_too_often(__u32 *count, __u32 most, __u32 *threshold)
 {
-	slot->span_stacks = 0;
-	slot->span_touches = 0;
-	if (slot->threshold <= SO_PAGE_MIN_THRESHOLD)
-		return;
-	slot->threshold /= 2;
-	if (slot->threshold < slot->lowest)
-		slot->lowest = slot->threshold;
+	__sync_fetch_and_add(count, 1); /* its result is of no use before 5.12 */
+	if (*count <= most || *threshold <= SO_PAGE_MIN_THRESHOLD)
+		return false;
+	*count = 0;
+	*threshold /= 2;
+	return true;
 }
 
-/* A race between CPUs may halve it once more or once less: each record says by what it was chosen. */
-static __always_inline void limit(struct so_page_slot *slot, bool stack, __u64 now_ns)
+/* A race between CPUs may halve a threshold once more or once less: each record says by what it was chosen. */
+static __always_inline void limit(struct so_page_slot *slot, bool touch, bool stack, bool random, __u64 now_ns)
 {
 	__u64 span = now_ns >> SO_PAGE_SPAN_SHIFT;
 
@@ -236,19 +237,23 @@ static __always_inline void limit(struct so_page_slot *slot, bool stack, __u64 n
 		slot->span = span;
 		slot->span_stacks = 0;
 		slot->span_touches = 0;
+		slot->span_random = 0;
 	}
-	__sync_fetch_and_add(&slot->span_touches, 1);
-	if (stack)
-		__sync_fetch_and_add(&slot->span_stacks, 1);
-	if (slot->span_stacks > SO_PAGE_SPAN_STACKS || slot->span_touches > SO_PAGE_SPAN_TOUCHES)
-		halve(slot);
+	if (touch && is_too_often(&slot->span_touches, SO_PAGE_SPAN_TOUCHES, &slot->threshold))
+		slot->span_stacks = 0;
+	if (stack && is_too_often(&slot->span_stacks, SO_PAGE_SPAN_STACKS, &slot->threshold))
+		slot->span_touches = 0;
+	if (random)
+		is_too_often(&slot->span_random, SO_PAGE_SPAN_RANDOM, &slot->random);
+	if (slot->threshold < slot->lowest)
+		slot->lowest = slot->threshold;
 }
 
-/* How many touches the stack of this one is worth; 0: it is not taken. */
-static __always_inline __u32 times_of(__u32 tgid, __u64 page, __u64 now_ns)
+/* Notes the touch of a chosen page. Whether its stack is to be taken. */
+static __always_inline bool see(__u32 tgid, __u64 page, __u64 now_ns)
 {
 	struct so_page_seen *seen = &page_seen[so_page_place(tgid, page) & (SO_PAGE_SEEN - 1)];
-	__u32 times = 1;
+	__u32 one_in = 1;
 
 	if (seen->page != page || seen->tgid != tgid) {
 		seen->page = page;
@@ -258,9 +263,9 @@ static __always_inline __u32 times_of(__u32 tgid, __u64 page, __u64 now_ns)
 	seen->when_ns = now_ns;
 #pragma unroll
 	for (int i = 0; i < 6; i++)
-		times = times * 2 <= seen->touches ? times * 2 : times;
+		one_in = one_in * 2 <= seen->touches ? one_in * 2 : one_in;
 	seen->touches++;
-	return bpf_get_prandom_u32() & (times - 1) ? 0 : times;
+	return !(bpf_get_prandom_u32() & (one_in - 1));
 }
 
 struct search {
@@ -277,12 +282,22 @@ static long is_chosen(__u32 i, void *ctx)
 	return s->found;
 }
 
-static __noinline int take_page(__u32 tgid, __u32 tid, __u64 address, __u32 order)
+/* Whether one of the pages from s->page on is chosen. */
+static __always_inline bool search_pages(struct search *s, __u32 order)
+{
+	if (order > SO_PAGE_ORDER_MAX)
+		return false;
+	bpf_loop(1u << order, is_chosen, s, 0);
+	return s->found;
+}
+
+static __noinline int take_page(__u32 tgid, __u32 order, __u64 address, __u32 random)
 {
 	const struct so_process *process = bpf_map_lookup_elem(&processes, &tgid);
-	struct so_page_record page = { .type = SO_RECORD_PAGE, .tgid = tgid, .tid = tid, .order = order };
+	struct so_page_record page = { .type = SO_RECORD_PAGE, .tgid = tgid, .order = order };
 	struct search search = { .tgid = tgid };
 	struct so_page_slot *slot;
+	bool stack = false;
 	struct buffer *b;
 	__u32 zero = 0;
 
@@ -290,29 +305,38 @@ static __noinline int take_page(__u32 tgid, __u32 tid, __u64 address, __u32 orde
 		return 0;
 	page.slot = process->slot;
 	slot = &page_slots[process->slot & (SO_MAX_SLOTS - 1)];
-	page.threshold = search.threshold = slot->threshold;
-	page.address = address & ~((1ull << (SO_PAGE_SHIFT + order)) - 1);
-	search.page = page.address >> SO_PAGE_SHIFT;
+	search.threshold = slot->threshold;
 	if (!search.threshold)
 		return 0;
-	bpf_loop(1u << order, is_chosen, &search, 0);
-	if (!search.found)
+	page.random = (__u64)slot->random << order;
+	if (page.random > 1ull << 32)
+		page.random = 1ull << 32;
+	if (random >= page.random)
+		page.random = 0;
+	page.address = address & ~((1ull << (SO_PAGE_SHIFT + order)) - 1);
+	search.page = page.address >> SO_PAGE_SHIFT;
+	page.when_ns = bpf_ktime_get_ns();
+	if (search_pages(&search, order)) {
+		page.threshold = search.threshold;
+		stack = see(tgid, search.page, page.when_ns);
+	}
+	limit(slot, search.found, stack, page.random, page.when_ns);
+	if (!stack && !page.random)
 		return 0;
 	if (!may_look(process)) {
 		__sync_fetch_and_add(&slot->hidden, 1);
 		return 0;
 	}
-	page.when_ns = bpf_ktime_get_ns();
-	page.times = times_of(tgid, search.page, page.when_ns);
-	limit(slot, page.times, page.when_ns);
-	if (!page.times)
-		return 0;
 	b = bpf_map_lookup_elem(&page_buffers, &zero);
 	if (!b)
 		return 0;
+	page.tid = (__u32)bpf_get_current_pid_tgid();
 	page.stack = take_stack(b, process, tgid);
 	bpf_get_current_comm(page.comm, sizeof(page.comm));
-	__sync_fetch_and_add(send(b, &page) ? &slot->stacks : &slot->lost, 1);
+	if (!send(b, &page))
+		__sync_fetch_and_add(&slot->lost, 1);
+	__sync_fetch_and_add(&slot->stacks, stack);
+	__sync_fetch_and_add(&slot->randoms, page.random ? 1 : 0);
 	__sync_fetch_and_add(&slot->run_ns, bpf_ktime_get_ns() - page.when_ns);
 	return 0;
 }
@@ -347,6 +371,7 @@ SEC("tp_btf/mm_page_alloc")
 int BPF_PROG(on_page, void *page, unsigned int order, unsigned int gfp)
 {
 	struct so_page_fault *fault;
+	__u32 random;
 	__u64 id;
 
 	if (!(gfp & GFP_MOVABLE) || !(gfp & (order ? GFP_NOMEMALLOC : GFP_ZERO)) || !page)
@@ -355,7 +380,9 @@ int BPF_PROG(on_page, void *page, unsigned int order, unsigned int gfp)
 	fault = &page_faults[(__u32)id & (SO_PAGE_FAULTS - 1)];
 	if (fault->tid != (__u32)id)
 		return 0;
-	if (!order && so_page_hash(salt, id >> 32, fault->address >> SO_PAGE_SHIFT) >= highest)
+	random = bpf_get_prandom_u32();
+	if (!order && random >= highest_random &&
+	    so_page_hash(salt, id >> 32, fault->address >> SO_PAGE_SHIFT) >= highest)
 		return 0;
-	return take_page(id >> 32, (__u32)id, fault->address, order);
+	return take_page(id >> 32, order, fault->address, random);
 }

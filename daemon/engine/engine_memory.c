@@ -37,11 +37,12 @@ static int add_comments(const struct answer *a, struct profile_builder *b)
 	} numbers[] = {
 		{ "page_bytes", (uint64_t)live_pages__weight(f->threshold) },
 		{ "stacks", f->stacks },
+		{ "randoms", f->randoms },
 		{ "lost", f->lost },
 		{ "hidden", f->hidden },
 		{ "faults", f->faults },
 		{ "cost_ns", f->cost_ns },
-		{ "cpu_ns", f->cpu_ns },
+		{ "time_ns", f->time_ns },
 		{ "paused_ns", f->paused_ns },
 		{ "unread_processes", a->unread },
 		{ "left_out_processes", f->many_processes },

@@ -87,28 +87,35 @@ static struct so_page_slot *slot_of(const struct page_sampler *s, uint32_t slot)
 	return &s->skel->bss->page_slots[slot % SO_MAX_SLOTS];
 }
 
-/* One that the kernel side has halved meanwhile is not looked at: a page too many is looked up then, no more. */
-static uint32_t highest(const struct page_sampler *s)
+/* One that the kernel side halves later is not looked at: then a page too many is looked at there, no more. */
+static void set_highest(struct page_sampler *s)
 {
-	uint32_t all = 0;
+	uint32_t by_page = 0, random = 0;
 
-	for (uint32_t slot = 0; slot < SO_MAX_SLOTS; slot++)
-		all = slot_of(s, slot)->threshold > all ? slot_of(s, slot)->threshold : all;
-	return all;
+	for (uint32_t i = 0; i < SO_MAX_SLOTS; i++) {
+		const struct so_page_slot *slot = slot_of(s, i);
+
+		by_page = slot->threshold > by_page ? slot->threshold : by_page;
+		random = slot->threshold && slot->random > random ? slot->random : random;
+	}
+	s->skel->bss->highest = by_page;
+	s->skel->bss->highest_random = random;
 }
 
 int page_sampler__begin(struct page_sampler *s, uint32_t slot)
 {
 	*slot_of(s, slot) = (struct so_page_slot){ .threshold = 0 };
-	return page_sampler__go_on(s, slot, SO_PAGE_MAX_THRESHOLD);
+	return page_sampler__go_on(s, slot, SO_PAGE_MAX_THRESHOLD, SO_PAGE_MAX_THRESHOLD);
 }
 
-int page_sampler__go_on(struct page_sampler *s, uint32_t slot, uint32_t threshold)
+int page_sampler__go_on(struct page_sampler *s, uint32_t slot, uint32_t threshold, uint32_t random)
 {
+	struct so_page_slot *at = slot_of(s, slot);
 	int ret;
 
-	slot_of(s, slot)->lowest = slot_of(s, slot)->threshold = threshold;
-	s->skel->bss->highest = highest(s);
+	at->random = random;
+	at->lowest = at->threshold = threshold;
+	set_highest(s);
 	if (s->attached)
 		return 0;
 	ret = pages_bpf__attach(s->skel);
@@ -123,7 +130,7 @@ int page_sampler__go_on(struct page_sampler *s, uint32_t slot, uint32_t threshol
 void page_sampler__end(struct page_sampler *s, uint32_t slot)
 {
 	slot_of(s, slot)->threshold = 0;
-	s->skel->bss->highest = highest(s);
+	set_highest(s);
 	if (s->skel->bss->highest || !s->attached)
 		return;
 	pages_bpf__detach(s->skel);
@@ -146,7 +153,13 @@ void page_sampler__set_threshold(struct page_sampler *s, uint32_t slot, uint32_t
 	if (threshold < at->lowest)
 		at->lowest = threshold;
 	at->threshold = threshold;
-	s->skel->bss->highest = highest(s);
+	set_highest(s);
+}
+
+void page_sampler__set_random(struct page_sampler *s, uint32_t slot, uint32_t threshold)
+{
+	slot_of(s, slot)->random = threshold;
+	set_highest(s);
 }
 
 struct so_page_slot page_sampler__slot(const struct page_sampler *s, uint32_t slot)

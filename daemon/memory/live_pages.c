@@ -44,28 +44,23 @@ static int put(struct live_pages *l, const struct live_page *page)
 	return 0;
 }
 
-unsigned live_pages__touch(struct live_pages *l, uint64_t salt, uint32_t follow, const struct so_page_record *record,
-			   const struct stack *stack)
+void live_pages__touch(struct live_pages *l, uint64_t salt, uint32_t follow, const struct so_page_record *record,
+		       const struct stack *stack)
 {
 	struct live_page page = { .when_ns = record->when_ns,
 				  .tgid = record->tgid,
 				  .tid = record->tid,
 				  .below = follow < record->threshold ? follow : record->threshold };
-	unsigned chosen = 0;
 
-	if (record->order > SO_PAGE_ORDER_MAX || !record->threshold)
-		return 0;
+	if (record->order > SO_PAGE_ORDER_MAX)
+		return;
 	memcpy(page.comm, record->comm, sizeof(page.comm));
 	for (uint64_t i = 0; i < 1u << record->order; i++) {
 		page.page = (record->address >> SO_PAGE_SHIFT) + i;
 		page.hash = so_page_hash(salt, record->tgid, page.page);
-		if (page.hash >= record->threshold)
-			continue;
-		chosen++;
 		if (page.hash < page.below && !add_stack(l, stack, &page.stack))
 			put(l, &page);
 	}
-	return chosen;
 }
 
 int live_pages__lower(struct live_pages *l, uint32_t threshold)

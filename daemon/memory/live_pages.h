@@ -44,11 +44,11 @@ static inline double live_pages__weight(uint32_t threshold)
 }
 
 /*
- * The pages of a record were touched. Returns how many of them were chosen by its own threshold; those below `follow` as
- * well are kept, each in the place of its touch before. What there is no memory for is left out.
+ * Pages of a record were touched: those that were chosen, and are below `follow` as well, are kept, each in the place of
+ * its touch before. What there is no memory for is left out.
  */
-unsigned live_pages__touch(struct live_pages *l, uint64_t salt, uint32_t follow, const struct so_page_record *record,
-			   const struct stack *stack);
+void live_pages__touch(struct live_pages *l, uint64_t salt, uint32_t follow, const struct so_page_record *record,
+		       const struct stack *stack);
 /* From now on only pages below the threshold are followed. -ENOMEM: all are forgotten. */
 int live_pages__lower(struct live_pages *l, uint32_t threshold);
 /* Whether the bounds above are passed: the threshold is to be halved. */

@@ -17,8 +17,9 @@
 #define MOST_PROCESSES 256
 
 #define RAISE_NS (1000 * MS)
-/* Fewer stacks than these in RAISE_NS: more pages may be chosen. A quarter of what the kernel side lets through. */
+/* Fewer stacks than these in RAISE_NS: more may be chosen. A quarter of what the kernel side lets through. */
 #define FEW_STACKS 45
+#define FEW_RANDOM 15
 
 /* What may be used up at once, and what is to be there before it goes on. */
 #define CREDIT_NS ((int64_t)(100 * MS))
@@ -148,14 +149,19 @@ static void set_threshold(struct memory_watch *m, struct target *t, uint32_t thr
 	t->memory.figures.threshold = threshold;
 }
 
+/* What a touch that was chosen at random is scaled to. */
+static uint64_t bytes_of(const struct so_page_record *record)
+{
+	return (uint64_t)(4294967296.0 / (double)record->random * (double)(1ull << (SO_PAGE_SHIFT + record->order)));
+}
+
 void memory_watch__touched(struct memory_watch *m, const struct so_page_record *record, const struct stack *stack)
 {
 	struct target *t = targets__of_slot(m->targets, record->slot);
 	struct target_memory *memory = t ? &t->memory : NULL;
-	unsigned chosen;
 
 	/* What is left of the slot's target before is none of this one's. */
-	if (!memory || !memory->on || record->when_ns < memory->on_ns)
+	if (!memory || !memory->on || record->when_ns < memory->on_ns || record->order > SO_PAGE_ORDER_MAX)
 		return;
 	if (!stack) {
 		memory->figures.lost++;
@@ -163,18 +169,19 @@ void memory_watch__touched(struct memory_watch *m, const struct so_page_record *
 	}
 	if (!memory->paused)
 		follow(m, t);
-	chosen = live_pages__touch(&memory->pages, page_sampler__salt(m->pages), memory->figures.threshold, record,
-				   stack);
-	samples__add(&t->samples,
-		     &(struct stack_sample){
-			     .kind = SAMPLE_ALLOC,
-			     .tgid = record->tgid,
-			     .tid = record->tid,
-			     .comm = record->comm,
-			     .stack = record->stack,
-			     .value = (uint64_t)(chosen * live_pages__weight(record->threshold) * record->times),
-			     .when_ns = t->info.timed ? record->when_ns : 0 },
-		     stack);
+	if (record->random)
+		samples__add(&t->samples,
+			     &(struct stack_sample){ .kind = SAMPLE_ALLOC,
+						     .tgid = record->tgid,
+						     .tid = record->tid,
+						     .comm = record->comm,
+						     .stack = record->stack,
+						     .value = bytes_of(record),
+						     .when_ns = t->info.timed ? record->when_ns : 0 },
+			     stack);
+	if (record->threshold)
+		live_pages__touch(&memory->pages, page_sampler__salt(m->pages), memory->figures.threshold, record,
+				  stack);
 	while (live_pages__is_full(&memory->pages) && memory->figures.threshold > SO_PAGE_MIN_THRESHOLD)
 		set_threshold(m, t, memory->figures.threshold / 2);
 }
@@ -218,6 +225,7 @@ static uint64_t since(uint64_t now, uint64_t *before)
 static void pause_or_go_on(struct memory_watch *m, struct target *t, uint64_t now_ns)
 {
 	struct target_memory *memory = &t->memory;
+	struct so_page_slot slot = page_sampler__slot(m->pages, t->slot);
 
 	if (!memory->paused && memory->credit_ns < 0) {
 		page_sampler__end(m->pages, t->slot);
@@ -225,7 +233,7 @@ static void pause_or_go_on(struct memory_watch *m, struct target *t, uint64_t no
 		memory->paused_since_ns = now_ns;
 	} else if (memory->paused && memory->credit_ns >= CREDIT_NS / 2) {
 		/* What the kernel refuses now is tried again. */
-		if (page_sampler__go_on(m->pages, t->slot, memory->figures.threshold))
+		if (page_sampler__go_on(m->pages, t->slot, memory->figures.threshold, slot.random))
 			return;
 		memory->paused = false;
 		memory->figures.paused_ns += now_ns - memory->paused_since_ns;
@@ -233,27 +241,30 @@ static void pause_or_go_on(struct memory_watch *m, struct target *t, uint64_t no
 }
 
 /* What the faults since the last time have cost, against the budget. */
-static void account(struct memory_watch *m, struct target *t, const struct memory_usage *usage, bool first)
+static void account(struct memory_watch *m, struct target *t, const struct memory_usage *usage, uint64_t now_ns)
 {
 	struct target_memory *memory = &t->memory;
 	struct memory_figures *f = &memory->figures;
-	struct so_page_slot slot = page_sampler__slot(m->pages, t->slot);
-	uint64_t run_ns = since(slot.run_ns, &memory->run_before);
+	bool first = !memory->looked_ns;
+	uint64_t run_ns = since(page_sampler__slot(m->pages, t->slot).run_ns, &memory->run_before);
 	uint64_t faults = since(usage->faults, &memory->faults_before);
-	uint64_t cpu_ns = since(usage->cpu_ns, &memory->cpu_before), cost_ns;
+	uint64_t cpu_ns = since(usage->cpu_ns, &memory->cpu_before);
+	uint64_t passed_ns = since(now_ns, &memory->looked_ns);
+	uint64_t time_ns = cpu_ns > passed_ns ? cpu_ns : passed_ns;
 
 	if (first)
 		return;
-	cost_ns = run_ns + (memory->paused ? 0 : faults * PAGE_SAMPLER_FAULT_NS);
-	f->faults += memory->paused ? 0 : faults;
-	f->cost_ns += cost_ns;
-	f->cpu_ns += cpu_ns;
-	memory->credit_ns += (int64_t)(cpu_ns * MEMORY_WATCH_PERCENT / 100) - (int64_t)cost_ns;
+	faults = memory->paused ? 0 : faults;
+	f->faults += faults;
+	f->cost_ns += faults * PAGE_SAMPLER_FAULT_NS + run_ns;
+	f->time_ns += time_ns;
+	memory->credit_ns += (int64_t)(time_ns * MEMORY_WATCH_PERCENT / 100);
+	memory->credit_ns -= (int64_t)(faults * PAGE_SAMPLER_FAULT_NS + run_ns);
 	if (memory->credit_ns > CREDIT_NS)
 		memory->credit_ns = CREDIT_NS;
 }
 
-static void raise_threshold(struct memory_watch *m, struct target *t, uint64_t now_ns)
+static void raise_thresholds(struct memory_watch *m, struct target *t, uint64_t now_ns)
 {
 	struct target_memory *memory = &t->memory;
 	struct so_page_slot slot = page_sampler__slot(m->pages, t->slot);
@@ -264,12 +275,13 @@ static void raise_threshold(struct memory_watch *m, struct target *t, uint64_t n
 	if (since(slot.stacks, &memory->stacks_before) < FEW_STACKS &&
 	    memory->figures.threshold < SO_PAGE_MAX_THRESHOLD && memory->pages.n < LIVE_PAGES_MAX / 4)
 		set_threshold(m, t, memory->figures.threshold * 2);
+	if (since(slot.randoms, &memory->randoms_before) < FEW_RANDOM && slot.random < SO_PAGE_MAX_THRESHOLD)
+		page_sampler__set_random(m->pages, t->slot, slot.random * 2);
 }
 
 static void look(struct memory_watch *m, struct target *t, uint64_t now_ns)
 {
 	struct target_memory *memory = &t->memory;
-	bool first = !memory->next_tick_ns;
 	struct sum sum = { .processes = 0 };
 
 	process_table__each(m->processes, t->slot, add_process, &sum);
@@ -280,9 +292,9 @@ static void look(struct memory_watch *m, struct target *t, uint64_t now_ns)
 									    sum.usage.shared, sum.usage.swapped });
 	if (!memory->paused)
 		follow(m, t);
-	account(m, t, &sum.usage, first);
+	account(m, t, &sum.usage, now_ns);
 	pause_or_go_on(m, t, now_ns);
-	raise_threshold(m, t, now_ns);
+	raise_thresholds(m, t, now_ns);
 }
 
 /* Touches whose stacks were not taken, as the pages had been touched often. */
@@ -316,6 +328,7 @@ int memory_watch__take(struct memory_watch *m, struct target *t, struct memory_t
 	out->figures = memory->figures;
 	slot = page_sampler__slot(m->pages, proper->slot);
 	out->figures.stacks = slot.stacks;
+	out->figures.randoms = slot.randoms;
 	out->figures.lost += slot.lost;
 	out->figures.hidden = slot.hidden;
 	if (memory->paused)

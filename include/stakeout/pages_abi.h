@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What bpf/memory/pages.bpf.c and the daemon share. A page is chosen by a hash of its process and its address, so a page
- * that is given back and touched again is chosen again: of the chosen ones the daemon sees every first touch, and knows
- * which touch the page that is resident at the end is of.
+ * What bpf/memory/pages.bpf.c and the daemon share. When pages are touched for the first time, stacks are taken by two
+ * choices, each with its threshold out of 2^32:
+ *
+ *   at random   How much each stack touches. A touch of so many pages is chosen with a probability in proportion.
+ *   by page     What is in use. A page is chosen by a hash of its process and its address, so one that is given back
+ *               and touched again is chosen again: of these pages every touch is seen, and the page that is there at
+ *               the end is known to be the latest touch's.
  */
 #ifndef STAKEOUT_PAGES_ABI_H
 #define STAKEOUT_PAGES_ABI_H
@@ -13,24 +17,25 @@
 #define SO_HUGE_ORDER     9 /* of 2 MiB: the most that one fault makes resident (x86-64) */
 #define SO_PAGE_ORDER_MAX SO_HUGE_ORDER
 
-/* Of 2^32 pages so many are chosen: those whose hash is below. At most one in four: one in 16 KiB. */
+/* At most one page in four: one in 16 KiB. At least one in 64 GiB. */
 #define SO_PAGE_MAX_THRESHOLD (1u << 30)
-/* One in 64 GiB. */
 #define SO_PAGE_MIN_THRESHOLD (1u << 8)
 
-/* Stacks of a target in a span of 2^27 ns (179 a second), and touches of chosen pages. What is more halves its threshold. */
+/*
+ * In a span of 2^27 ns: stacks of a target that are taken by page (179 a second), at random (60 a second), and touches
+ * of chosen pages. What is more halves the threshold.
+ */
 #define SO_PAGE_SPAN_SHIFT   27
 #define SO_PAGE_SPAN_STACKS  24
+#define SO_PAGE_SPAN_RANDOM  8
 #define SO_PAGE_SPAN_TOUCHES 512
 
 /*
- * Chosen pages that were touched last, by so_page_place(): memory that is given back and touched again and again would
- * take all the stacks there are. From the second touch on one in 2, then 4, up to 64 has its stack taken, at random, and
- * the record is worth so many.
+ * Chosen pages that were touched last, by so_page_place(). Memory that is given back and touched again and again would
+ * take all the stacks there are: from the second touch on one in 2, then 4, up to 64 has its stack taken, at random.
  */
 #define SO_PAGE_SEEN_SHIFT 15
 #define SO_PAGE_SEEN       (1u << SO_PAGE_SEEN_SHIFT)
-#define SO_PAGE_MOST_TIMES 64
 struct so_page_seen {
 	__u64 page; /* the first one where a fault made several resident */
 	__u32 tgid;
@@ -40,14 +45,15 @@ struct so_page_seen {
 
 /* By slot, in memory that the daemon has mapped. */
 struct so_page_slot {
-	__u32 threshold; /* 0: the slot's target is not watched */
+	__u32 threshold; /* by page; 0: the slot's target is not watched */
 	__u32 lowest;    /* that it was since the daemon last set this */
-	__u64 span;      /* of 2^SO_PAGE_SPAN_SHIFT ns */
-	__u32 span_stacks, span_touches;
-	__u64 stacks;
-	__u64 lost;   /* chosen touches that did not fit into the ring, or had no buffer */
-	__u64 hidden; /* those of threads that the target's user may not look into */
-	__u64 run_ns; /* what taking stacks took */
+	__u32 random;    /* at random */
+	__u32 span_stacks, span_touches, span_random;
+	__u64 span;            /* of 2^SO_PAGE_SPAN_SHIFT ns */
+	__u64 stacks, randoms; /* by page, and at random; one may be both */
+	__u64 lost;            /* those that did not fit into the ring */
+	__u64 hidden;          /* those of threads that the target's user may not look into */
+	__u64 run_ns;          /* what taking stacks took */
 };
 
 /* The fault that a thread is in, by the low bits of its number. */
@@ -62,13 +68,12 @@ struct so_page_record {
 	__u32 type;
 	__u32 slot;
 	__u32 tgid, tid;
-	__u32 order;     /* 2^order pages became resident, of which some are chosen */
-	__u32 threshold; /* by which they are */
-	__u64 address;   /* of the first one */
+	__u32 order;     /* 2^order pages became resident */
+	__u32 threshold; /* by which some of them were chosen; 0: none was */
+	__u64 random;    /* the same of the touch, of 2^32 at most; 0: it was not */
+	__u64 address;   /* of the first page */
 	__u64 when_ns;   /* CLOCK_MONOTONIC */
 	__u64 stack;     /* its hash */
-	__u32 times;     /* touches that it is worth */
-	__u32 pad;
 	char comm[16];
 };
 

@@ -15,9 +15,9 @@ def keep_records(count):
     """Objects as a program that never clears its log would keep them."""
     global kept_bytes  # pylint: disable=global-statement
     for i in range(count):
-        record = [i + 1000.5, i + 2000.5, i + 3000.5, i + 4000.5]
+        record = b"r" * (3000 + i)
         KEPT.append(record)
-        kept_bytes += sys.getsizeof(record) + 4 * sys.getsizeof(0.5) + 8
+        kept_bytes += sys.getsizeof(record) + 8
 
 
 def keep_array(numpy, count):
@@ -28,7 +28,7 @@ def keep_array(numpy, count):
 
 
 def make_and_drop(count):
-    return sum(len(bytearray(count)) for _ in range(4))
+    return sum(len(b"r" * count) for _ in range(4))
 
 
 def main():
