@@ -122,21 +122,28 @@ static struct line fit_points(const struct point *points, size_t first, size_t e
 	return fit(x, y, blocks);
 }
 
+/* In either half by a part of the whole's slope at least. */
+static bool in_both_halves(const struct growth *g)
+{
+	return g->early / g->rate >= HALF_SHARE && g->late / g->rate >= HALF_SHARE;
+}
+
 static enum growth_verdict judge(const struct growth *g)
 {
 	double least = GROWTH_LEAST_BYTES / g->seconds;
 
 	if (g->points < GROWTH_LEAST_POINTS)
 		return GROWTH_UNKNOWN;
-	if (g->high < 0 && g->rate < -least)
-		return GROWTH_SHRINKS;
-	if (g->rate < least)
+	if (fabs(g->rate) < least)
 		return GROWTH_NONE;
-	/* Growth that came once makes a slope of its own, and residuals that hide it. */
-	if (g->early < HALF_SHARE * g->rate || g->late < HALF_SHARE * g->rate)
-		return g->last - g->first > GROWTH_LEAST_BYTES && g->late < HALF_SHARE * g->rate ? GROWTH_ONCE
-												 : GROWTH_NONE;
-	return g->low > 0 ? GROWTH_STEADY : GROWTH_NONE;
+	if (g->rate < 0)
+		return g->high < 0 && in_both_halves(g) ? GROWTH_SHRINKS : GROWTH_NONE;
+	if (in_both_halves(g))
+		return g->low > 0 ? GROWTH_STEADY : GROWTH_NONE;
+	/* Growth that came once has residuals that make the interval a wide one. */
+	return g->early > g->rate && g->late < HALF_SHARE * g->rate && g->last - g->first > GROWTH_LEAST_BYTES
+		       ? GROWTH_ONCE
+		       : GROWTH_NONE;
 }
 
 int growth__read(const char *series, struct growth *out, struct so_error *err)

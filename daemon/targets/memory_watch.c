@@ -84,13 +84,16 @@ static int update(struct memory_watch *m, struct target *t)
 	if (!on) {
 		page_sampler__end(m->pages, t->slot);
 		memory->on = false;
+		if (!memory->asked)
+			memory_watch__release(memory);
 		return 0;
 	}
 	ret = page_sampler__begin(m->pages, t->slot);
 	if (ret)
 		return ret;
 	memory_watch__release(memory);
-	*memory = (struct target_memory){ .wanted = memory->wanted,
+	*memory = (struct target_memory){ .asked = memory->asked,
+					  .wanted = memory->wanted,
 					  .views = memory->views,
 					  .on = true,
 					  .on_ns = clock__now_ns(),
@@ -106,11 +109,11 @@ int memory_watch__begin(struct memory_watch *m, struct target *t, struct so_erro
 
 	if (ret)
 		return ret;
-	t->memory.wanted = true;
+	t->memory.asked = t->memory.wanted = true;
 	proper->memory.views += t->of != NULL;
 	ret = update(m, proper);
 	if (ret) {
-		t->memory.wanted = false;
+		t->memory.asked = t->memory.wanted = false;
 		proper->memory.views -= t->of != NULL;
 		return so_err(err, ret, "the kernel refused the tracepoints of page faults: %s", strerror(-ret));
 	}
@@ -314,10 +317,11 @@ int memory_watch__take(struct memory_watch *m, struct target *t, struct memory_t
 	const struct target_memory *memory = &proper->memory;
 	struct so_page_slot slot;
 
-	if (!memory->on_ns || (t->view && !t->of))
-		return so_err(err, -ENODATA, "target %u %s", t->id,
-			      t->view && !t->of ? "has ended: what it has in use is known no more"
-						: "was attached without \"memory\": its growth is not watched");
+	if (!t->memory.asked)
+		return so_err(err, -ENODATA, "target %u was attached without \"memory\": its growth is not watched",
+			      t->id);
+	if (t->view && !t->of)
+		return so_err(err, -ENODATA, "target %u has ended: what it has in use is known no more", t->id);
 	if (memory->on && proper->info.state == TARGET_SAMPLING)
 		look(m, proper, clock__now_ns());
 	if (live_pages__copy(&memory->pages, &out->pages))

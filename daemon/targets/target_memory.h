@@ -21,7 +21,8 @@ struct memory_figures {
 
 /* All zero: it was never watched so. */
 struct target_memory {
-	bool wanted;    /* by the target or by this view, */
+	bool asked;     /* the target, or this view, was attached so, */
+	bool wanted;    /* and has not ended, */
 	unsigned views; /* or by so many of its views */
 	bool on;        /* so it is watched; */
 	bool paused;    /* but not now: the budget is used up */

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Grows by a known rate, or allocates as much and keeps nothing: `py_memory.py objects|numpy|churn MB_A_SECOND`.
+"""Grows by a known rate, or allocates as much and keeps nothing: `py_memory.py objects|numpy|churn|shared|file|child MB_A_SECOND`.
 
 Says "ready", then what it has kept, in bytes, whenever it is asked by a line on standard input.
 """
+import mmap
+import os
 import select
+import signal
 import sys
+import tempfile
 import time
 
 KEPT = []
@@ -31,10 +35,39 @@ def make_and_drop(count):
     return sum(len(b"r" * count) for _ in range(4))
 
 
+def keep_mapping(count, mapping):
+    """Pages of shared memory, or of a file."""
+    global kept_bytes  # pylint: disable=global-statement
+    for at in range(0, count, 4096):
+        assert mapping[at] == 0
+    KEPT.append(mapping)
+    kept_bytes += count
+
+
+def map_file(count):
+    with tempfile.TemporaryFile() as f:
+        f.write(bytes(count))
+        f.flush()
+        return mmap.mmap(f.fileno(), count, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE)
+
+
+def start_child():
+    """What grows is a child, which ends with its parent."""
+    parent = os.getpid()
+    if os.fork():
+        signal.pause()
+    while os.getppid() == parent:
+        keep_records(100)
+        time.sleep(0.3)
+    os._exit(0)
+
+
 def main():
     mode, rate = sys.argv[1], float(sys.argv[2]) * 1e6
     numpy = __import__("numpy") if mode == "numpy" else None
     print("ready", flush=True)
+    if mode == "child":
+        start_child()
     begin, done, told = time.monotonic(), 0.0, 0
     while True:
         while done < (time.monotonic() - begin) * rate:
@@ -42,6 +75,10 @@ def main():
                 keep_records(100)
             elif mode == "numpy":
                 keep_array(numpy, 20000)
+            elif mode == "shared":
+                keep_mapping(200000, mmap.mmap(-1, 200000))
+            elif mode == "file":
+                keep_mapping(200000, map_file(200000))
             else:
                 make_and_drop(300000)
                 done += 1200000
