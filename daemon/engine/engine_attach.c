@@ -547,6 +547,7 @@ static void fill_info(const struct target *t, struct target_info *out)
 	out->samples = samples__count(&t->samples) + out->lost;
 	out->hides = viewers__hide_any(t);
 	out->window_carries = windows__bytes(&t->samples) > 0;
+	out->memory = memory_watch__now(t);
 	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
 }
 

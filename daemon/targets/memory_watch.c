@@ -340,6 +340,17 @@ int memory_watch__take(struct memory_watch *m, struct target *t, struct memory_t
 	return out->series ? 0 : so_err(err, -ENOMEM, "out of memory");
 }
 
+struct target_memory_now memory_watch__now(const struct target *t)
+{
+	const struct target_memory *memory = &target__proper(t)->memory;
+	const struct memory_series *series = &memory->series;
+	const struct memory_point *last = series->n ? &series->points[series->n - 1] : NULL;
+
+	if (!t->memory.asked || !memory->on || !last)
+		return (struct target_memory_now){ .known = false };
+	return (struct target_memory_now){ true, last->anonymous, last->file, last->shared, last->swapped };
+}
+
 void memory_taken__release(struct memory_taken *taken)
 {
 	live_pages__release(&taken->pages);

@@ -41,6 +41,9 @@ void memory_watch__touched(struct memory_watch *m, const struct so_page_record *
 uint64_t memory_watch__tick(struct memory_watch *m, uint64_t now_ns);
 void memory_watch__release(struct target_memory *memory);
 
+/* At the last reading; not known of one that is not watched so. */
+struct target_memory_now memory_watch__now(const struct target *t);
+
 /* Of a target, or of a view, for work without the lock. */
 struct memory_taken {
 	uint64_t since_ns; /* from when on it is known */
