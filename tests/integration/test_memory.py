@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from harness import (
     LONG,
     STAKEOUT,
     Daemon,
+    Target,
     alone,
     long,
     need_module,
@@ -23,9 +25,10 @@ from harness import (
     temporary_dir,
     timeout,
     wait_until,
+    workload,
 )
 from pprof_message import Message
-from strangers import NOBODY, ask_as
+from strangers import NOBODY, ask_as, become
 from test_safety import Leftovers
 
 # What a fresh program needs once, as its first blocks of memory, is over then.
@@ -265,20 +268,34 @@ def test_a_target_of_the_daemon_is_looked_at():
 
 
 def test_rights():
-    """A user sees memory of their own processes alone."""
-    grower = cpp("leak", 1)
-    daemon = Daemon()
-    target = daemon.request("POST", "/v1/targets", {"pid": grower.pid, "rate_hz": 19, "memory": True}, expect=201)["id"]
-    (status, _), (attached, why) = ask_as(
+    """A user sees the memory of their own processes alone; few of them at a time."""
+    roots, daemon = cpp("leak", 1), Daemon("--socket-mode", "0666", "--group", "")
+    target = daemon.request("POST", "/v1/targets", {"pid": roots.pid, "rate_hz": 19, "memory": True}, expect=201)["id"]
+    program = shutil.copy(workload("mem_grow"), temporary_dir())
+    own = [
+        Target([program, "leak", "2"], before_exec=lambda: become(NOBODY, NOBODY, []), cwd="/", stdin=subprocess.PIPE)
+        for _ in range(5)
+    ]
+    attach = [("POST", "/v1/targets", {"pid": t.pid, "rate_hz": 19, "memory": True}) for t in own]
+    refused, others, *answers = ask_as(
         daemon,
         [
             ("GET", f"/v1/targets/{target}/memory", None),
-            ("POST", "/v1/targets", {"pid": grower.pid, "memory": True}),
+            ("POST", "/v1/targets", {"pid": roots.pid, "memory": True}),
+            *attach,
         ],
     )
-    # A socket that strangers cannot open is as good.
-    assert status in (0, 403) and attached in (0, 403), (status, attached, why, NOBODY)
-    grower.end()
+    assert refused[0] == others[0] == 403, (refused, others)
+    assert [status for status, _ in answers] == [201] * 4 + [503], answers
+    assert "memory" in json.loads(answers[4][1])["error"], answers[4]
+    time.sleep(2)
+    first = json.loads(answers[0][1])["id"]
+    (status, _), (ended, _), (again, _) = ask_as(
+        daemon,
+        [("GET", f"/v1/targets/{first}/memory", None), ("DELETE", f"/v1/targets/{first}", None), attach[4]],
+    )
+    assert (status, ended, again) == (200, 200, 201)
+    roots.end()
 
 
 @alone
