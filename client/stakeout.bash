@@ -68,6 +68,8 @@ _stakeout()
 	FORMAT,*)
 		if [ "$command" = record ]; then
 			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox trace pprof" -- "$word")
+		elif [ "$command" = memory ]; then
+			mapfile -t COMPREPLY < <(compgen -W "folded html speedscope firefox pprof" -- "$word")
 		elif [ "$command" = diff ]; then
 			mapfile -t COMPREPLY < <(compgen -W "text markdown json html" -- "$word")
 		elif [ "$command" = baseline ]; then
@@ -83,7 +85,7 @@ _stakeout()
 	,*)
 		case $command in
 		baseline) mapfile -t COMPREPLY < <(compgen -f -W "save check list" -- "$word") ;;
-		diff | render | steps | summary) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+		diff | memory | render | steps | summary) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 		esac
 		;;
 	esac

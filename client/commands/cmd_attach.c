@@ -60,6 +60,8 @@ static int check(const struct attach_request *request, const char *match, struct
 		return so_err(err, -EINVAL, "for CUDA calls, say so in the rule: --match 'cmd=PATTERN cuda'");
 	if (request->wall)
 		return so_err(err, -EINVAL, "for waiting threads, say so in the rule: --match 'cmd=PATTERN wall'");
+	if (request->memory)
+		return so_err(err, -EINVAL, "--memory is for one process: -p PID");
 	if (!request->children || !request->kernel)
 		return so_err(err, -EINVAL, "rules watch with children and kernel frames");
 	return 0;
@@ -81,6 +83,8 @@ int cmd_attach(const struct globals *globals, int argc, char **argv)
 		{ OPTION_OFF, 0, "no-children", NULL, &request.children, "leave child processes out" },
 		{ OPTION_OFF, 0, "no-kernel", NULL, &request.kernel, "leave kernel frames out" },
 		{ OPTION_ON, 'w', "wall", NULL, &request.wall, "look where its threads wait as well (record --wall)" },
+		{ OPTION_ON, 0, "memory", NULL, &request.memory,
+		  "see how its memory grows as well, for /metrics and\n'stakeout memory'" },
 		{ OPTION_ON, 0, "timeline", NULL, &request.timed,
 		  "keep when each sample was, of the latest minutes: for\n'stakeout profile --last 30'" },
 		{ OPTION_TEXT, 0, "step", "FUNCTION", &request.step,

@@ -75,6 +75,8 @@ int target__attach(struct api_client *api, const struct attach_request *request,
 		json_object_set_new(body, "wall", json_true());
 	if (request->timed)
 		json_object_set_new(body, "timed", json_true());
+	if (request->memory)
+		json_object_set_new(body, "memory", json_true());
 	if (request->step && json_object_set_new(body, "step", json_string(request->step)))
 		return so_err(err, -EINVAL, "the function's name is not UTF-8");
 	if (request->n_counted && add_counted(body, request))
@@ -238,6 +240,14 @@ int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_er
 
 	target_path(path, id, "/cuda");
 	return api_client__call(api, "GET", path, NULL, out, err);
+}
+
+int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err)
+{
+	char path[PATH_BYTES];
+
+	target_path(path, id, "/memory");
+	return api_client__download(api, path, out, length, err);
 }
 
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err)

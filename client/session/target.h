@@ -40,6 +40,7 @@ struct attach_request {
 	bool children, kernel, keep;
 	bool wall;        /* look where its threads wait as well */
 	bool timed;       /* keep each sample with its time */
+	bool memory;      /* see how its memory grows */
 	const char *step; /* the function that begins its steps; NULL: none */
 	/* Other functions, whose calls are counted; TARGET_MOST_COUNTED at most. */
 	const char *const *counted;
@@ -82,6 +83,8 @@ int target__threads_of_child(struct api_client *api, pid_t pid, struct target *o
 			     struct so_error *err);
 /* The CUDA calls of a target that was attached with `cuda`. New reference. */
 int target__cuda(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
+/* How the memory of a target that was attached with `memory` grew, in the same form: alloc_space and inuse_space. */
+int target__memory(struct api_client *api, uint32_t id, uint8_t **out, size_t *length, struct so_error *err);
 int target__stats(struct api_client *api, uint32_t id, json_t **out, struct so_error *err);
 
 #endif

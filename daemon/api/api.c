@@ -482,6 +482,34 @@ static int get_threads(struct call *call)
 	return 0;
 }
 
+static int get_memory(struct call *call)
+{
+	uid_t uid = call->request->caller.uid;
+	struct target_info info;
+	uint8_t *bytes;
+	size_t length;
+	int ret = target(call, &info);
+
+	ret = ret ?: limits__wait_profile(uid, &call->error);
+	if (ret)
+		return ret;
+	ret = engine__memory(call->api->engine, call->id, call->request->caller, &bytes, &length, &call->error);
+	limits__give_of(LIMIT_PROFILES, uid, 1);
+	if (ret)
+		return ret;
+	/* What is resident over time is all its processes'; one may have become hidden meanwhile. */
+	ret = target(call, &info);
+	if (!ret && !may_see_all(call, &info))
+		ret = so_err(&call->error, -EPERM,
+			     "target %u has processes of other users: only root may see its memory", call->id);
+	if (ret) {
+		free(bytes);
+		return ret;
+	}
+	answer_bytes(call, bytes, length);
+	return 0;
+}
+
 static int get_stats(struct call *call)
 {
 	struct target_info info;
@@ -629,6 +657,7 @@ static const struct route routes[] = {
 	{ "DELETE", "/v1/rules/ID", delete_rule, true },
 	{ "GET", "/v1/targets/ID/stats", get_stats, false },
 	{ "GET", "/v1/targets/ID/cuda", get_cuda, false },
+	{ "GET", "/v1/targets/ID/memory", get_memory, false },
 	{ "GET", "/v1/history", get_history, false },
 	{ "GET", "/v1/history/ID/profile", get_history_profile, false },
 	{ "GET", "/v1/history/ID/cuda", get_history_cuda, false },

@@ -34,6 +34,7 @@ static const struct field attach_fields[] = {
 	{ "keep", FIELD_BOOL, offsetof(struct api_attach, options.keep), 0, 0 },
 	{ "wall", FIELD_BOOL, offsetof(struct api_attach, options.wall), 0, 0 },
 	{ "timed", FIELD_BOOL, offsetof(struct api_attach, options.timed), 0, 0 },
+	{ "memory", FIELD_BOOL, offsetof(struct api_attach, options.memory), 0, 0 },
 	{ "step", FIELD_TEXT, offsetof(struct api_attach, options.step), 0,
 	  sizeof(((struct api_attach *)0)->options.step) },
 	{ "counted", FIELD_FUNCTIONS, offsetof(struct api_attach, options.counted), 0, SO_MARKS - 1 },

@@ -136,6 +136,7 @@ static uint64_t timers(struct engine *e)
 	next = earlier(next, e->last_cpu_check_ns + CPU_CHECK_NS);
 	next = earlier(next, cuda_targets__tick(e->cuda, clock__now_ns()));
 	next = earlier(next, collector__tick(&e->collector, now));
+	next = earlier(next, memory_watch__tick(&e->memory, now));
 	now = clock__now_ns();
 	return next > now ? next - now : 0;
 }
@@ -388,6 +389,8 @@ static int compose(struct engine *e, const struct engine_options *o)
 	if (ret)
 		return ret;
 	e->collector.waits = e->waits;
+	e->memory = (struct memory_watch){ .processes = e->processes, .targets = &e->targets };
+	e->collector.memory = &e->memory;
 	sampler__set_context(e->sampler, &e->collector);
 	e->file_life = (struct file_life){ .files = e->files,
 					   .pool = e->pool,
@@ -488,6 +491,7 @@ void engine__free(struct engine *e)
 	process_table__free(e->processes);
 	if (stopped)
 		free_files(e);
+	memory_watch__free(&e->memory);
 	sampler__free(e->sampler);
 	kernel_symbols__free(e->kernel_symbols);
 	effect_reader__free(e->learner.effects);

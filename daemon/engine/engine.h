@@ -62,6 +62,7 @@ struct attach_options {
 	bool cuda;                       /* time its CUDA calls as well */
 	bool wall;                       /* look where its threads wait as well */
 	bool timed;                      /* keep its samples with their times */
+	bool memory;                     /* see how its memory grows */
 	char step[256];                  /* the function that begins its steps (steps.h); "": none */
 	char counted[SO_MARKS - 1][256]; /* other functions whose calls are to be counted, as `step`; "": no more */
 	/* It is of so many steps, which come after others, and ends with them; steps 0: it is not. */
@@ -119,6 +120,14 @@ struct engine_activity {
 int engine__activity(struct engine *engine, uint32_t id, uint64_t since_ns, struct engine_activity *out);
 /* The slow step has been dealt with: the next one counts. */
 void engine__forgive_slow(struct engine *engine, uint32_t id);
+
+/*
+ * How the memory of a target that was attached with `memory` grew, until now (.design/memory.md): pprof of what its
+ * stacks touched first, and of that what is in use now. *out: malloc'ed. -ENODATA: it was attached without; -ENOENT;
+ * -EPERM; -ENOMEM.
+ */
+int engine__memory(struct engine *engine, uint32_t id, struct caller caller, uint8_t **out, size_t *length,
+		   struct so_error *err);
 
 /*
  * Every thread of one of the target's processes as it is now, in the same form: one sample a thread, which carries its

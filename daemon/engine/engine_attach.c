@@ -419,6 +419,14 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 			engine_drop_target(e, t);
 			return ret;
 		}
+		if (o->memory) {
+			ret = memory_watch__begin(&e->memory, t, err);
+			if (ret) {
+				engine_end_target(e, t, TARGET_END_FAILED);
+				engine_drop_target(e, t);
+				return ret;
+			}
+		}
 		if (o->cuda) {
 			ret = begin_cuda(e, t, o, err);
 			if (ret) {
@@ -459,6 +467,8 @@ static int attach_locked(struct engine *e, const struct attach_options *o, const
 	ret = t->living ? 0 : so_err(err, -ESRCH, "process %d ended while it was attached to", o->pid);
 	/* Before samples count: the first step is not to be missed. */
 	ret = ret ?: begin_marks(e, t, places, err);
+	if (!ret && o->memory)
+		ret = memory_watch__begin(&e->memory, t, err);
 	ret = ret ?: begin(e, t, o->duration_s, err);
 	if (ret || t->doomed) {
 		engine_drop_target(e, t);
@@ -504,6 +514,8 @@ int engine__attach(struct engine *e, const struct attach_options *o, uint32_t *i
 		ret = cuda_targets__load(e->cuda, err);
 	if (!ret && o->wall)
 		ret = waits__load(e->waits, err);
+	if (!ret && o->memory)
+		ret = memory_watch__load(&e->memory, e->sampler, err);
 	if (ret)
 		return ret;
 	waits__update(e->waits);
@@ -571,6 +583,7 @@ static void fill_info(const struct target *t, struct target_info *out)
 	out->samples = samples__count(&t->samples) + out->lost;
 	out->hides = viewers__hide_any(t);
 	out->window_carries = windows__bytes(&t->samples) > 0;
+	out->memory = memory_watch__now(t);
 	out->labels = process_label_table__get(engine_labels(t), t->info.pid);
 }
 

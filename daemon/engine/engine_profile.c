@@ -133,7 +133,7 @@ static uint64_t count_between(const struct counter *c, uint64_t from_ns, uint64_
 {
 	uint64_t begin_ns = c->when_ns > from_ns ? c->when_ns : from_ns, end_ns = c->when_ns + c->count;
 
-	if (c->kind == SAMPLE_CPU || c->kind >= SAMPLE_STEP)
+	if (c->kind == SAMPLE_CPU || c->kind == SAMPLE_ALLOC || c->kind >= SAMPLE_STEP)
 		return c->when_ns >= from_ns && (c->when_ns < to_ns || (c->kind >= SAMPLE_STEP && c->when_ns == to_ns))
 			       ? c->count
 			       : 0;

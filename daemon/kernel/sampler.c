@@ -51,6 +51,7 @@ static int on_stack(void *context, void *data, size_t size)
 	const struct so_stack_record *r = data;
 	const struct so_raw_record *raw = data;
 	const struct so_call_record *call = data;
+	const struct so_page_record *page = data;
 
 	if (size >= sizeof(*r) && r->type == SO_RECORD_STACK &&
 	    size >= sizeof(*r) + 8ull * (r->n_user + r->n_kernel + r->n_python * SO_PYTHON_WORDS))
@@ -59,6 +60,8 @@ static int on_stack(void *context, void *data, size_t size)
 		s->handlers.raw(s->handlers.context, raw);
 	else if (size >= sizeof(*call) && call->type == SO_RECORD_CALL)
 		s->handlers.call(s->handlers.context, call);
+	else if (size >= sizeof(*page) && page->type == SO_RECORD_PAGE)
+		s->handlers.page(s->handlers.context, page);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 
 #include "stakeout/cleanup.h"
 #include "stakeout/error.h"
+#include "stakeout/pages_abi.h"
 #include "stakeout/sampler_abi.h"
 
 struct sampler;
@@ -29,6 +30,7 @@ struct sampler_handlers {
 	void (*stack)(void *context, const struct so_stack_record *record, const uint64_t *frames);
 	void (*raw)(void *context, const struct so_raw_record *record);
 	void (*call)(void *context, const struct so_call_record *record);
+	void (*page)(void *context, const struct so_page_record *record); /* behind its stack */
 	void (*event)(void *context, const struct so_event *event);
 	void (*count)(void *context, const struct so_count_key *key, const struct so_count *count);
 };

@@ -189,6 +189,36 @@ static void print_causes(FILE *out, const struct scrape *s, const char *name, co
 	}
 }
 
+/* Of those that are attached with `memory`; deriv() of the anonymous kind is the growth. */
+static void print_memory(FILE *out, const struct scrape *s)
+{
+	static const char name[] = "stakeout_target_memory_bytes";
+
+	metrics_text__family(out, name, "gauge",
+			     "Memory of the target's processes, by kind; what is shared counts in each of them.");
+	for (size_t i = 0; i < s->n; i++) {
+		const struct metrics_target *t = &s->targets[i];
+		const struct target_memory_now *m = &t->info.memory;
+		const struct {
+			const char *kind;
+			uint64_t bytes;
+		} kinds[] = {
+			{ "anonymous", m->anonymous },
+			{ "file", m->file },
+			{ "shared", m->shared },
+			{ "swapped", m->swapped },
+		};
+
+		for (size_t k = 0; m->known && k < sizeof(kinds) / sizeof(kinds[0]); k++)
+			metrics_text__sample(out, name,
+					     (struct metrics_label[]){ { "id", t->id },
+								       { "pid", t->pid },
+								       { "comm", t->comm },
+								       { "kind", kinds[k].kind } },
+					     4, (double)kinds[k].bytes);
+	}
+}
+
 static int print(FILE *out, const struct scrape *s, const struct metrics_more *more)
 {
 	print_daemon(out, s->status);
@@ -202,6 +232,7 @@ static int print(FILE *out, const struct scrape *s, const struct metrics_more *m
 	print_causes(out, s, "stakeout_target_truncated_samples_total",
 		     "Samples whose stack ends before the thread's outermost frame, by cause.", "truncated",
 		     truncation_words, SO_TRUNC_NONE + 1, SO_TRUNC_COUNT);
+	print_memory(out, s);
 	if (more->categories)
 		metrics_categories__print(more->categories, s->targets, s->n, out);
 	return metrics_cuda__print(s->targets, s->n, out);

@@ -139,7 +139,7 @@ static int add_all(struct wall *w)
 	for (size_t i = 0; !ret && i < acc->n_counters; i++)
 		ret = sum_up(w, &acc->counters[i]);
 	for (size_t i = 0; !ret && i < acc->n_counters; i++)
-		ret = is_hidden(w, &acc->counters[i]) || acc->counters[i].kind >= SAMPLE_STEP
+		ret = is_hidden(w, &acc->counters[i]) || acc->counters[i].kind >= SAMPLE_ALLOC
 			      ? 0
 			      : add(w, &acc->counters[i]);
 	return ret ?: profile_export__comment(w->export);

@@ -105,6 +105,13 @@ static void on_call(void *context, const struct so_call_record *record)
 		call_times__add(&t->calls, record);
 }
 
+static void on_page(void *context, const struct so_page_record *record)
+{
+	struct collector *c = context;
+
+	memory_watch__touched(c->memory, record, pending_stacks__find(c->pending, record->stack));
+}
+
 static void on_event(void *context, const struct so_event *event)
 {
 	struct collector *c = context;
@@ -116,6 +123,7 @@ const struct sampler_handlers collector_handlers = {
 	.stack = on_stack,
 	.raw = on_raw,
 	.call = on_call,
+	.page = on_page,
 	.event = on_event,
 	.count = on_count,
 };

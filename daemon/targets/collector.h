@@ -6,6 +6,7 @@
 #ifndef STAKEOUT_COLLECTOR_H
 #define STAKEOUT_COLLECTOR_H
 
+#include "daemon/targets/memory_watch.h"
 #include "daemon/targets/pending_stacks.h"
 #include "daemon/targets/process_life.h"
 #include "daemon/targets/thread_namer.h"
@@ -26,6 +27,7 @@ struct collector {
 	struct learn_notes *notes;
 	struct thread_namer *namer;
 	struct waits *waits;
+	struct memory_watch *memory;
 	size_t generation_bytes; /* generations.h */
 	struct waiting_sample *waiting, **waiting_end;
 	size_t n_waiting;

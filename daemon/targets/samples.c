@@ -43,7 +43,10 @@ void samples__add(struct samples *s, const struct stack_sample *sample, const st
 		ret = accumulator__add_stack(&s->acc, stack);
 	}
 	ret = ret ?: accumulator__add(&s->acc, sample);
-	if (ret && sample->kind != SAMPLE_CPU) {
+	if (ret && sample->kind == SAMPLE_ALLOC) {
+		s->alloc_lost_bytes += sample->value;
+		limits__hit(LIMIT_SAMPLE_BYTES, 1);
+	} else if (ret && sample->kind != SAMPLE_CPU) {
 		s->wall_lost_ns += sample->value;
 		limits__hit(LIMIT_SAMPLE_BYTES, 1);
 	} else if (ret) {

@@ -48,6 +48,7 @@ struct samples {
 	struct accumulator forgotten;                 /* figures only, of all before that */
 	struct samples_moment older_since, acc_since; /* where they begin; that of the first one is all 0 */
 	uint64_t wall_lost_ns;                        /* time of threads for which there was no room */
+	uint64_t alloc_lost_bytes;                    /* the same of memory that was touched */
 	uint64_t lost[SO_LOSS_COUNT]; /* those the daemon itself had to lose; the kernel's are in its slot */
 	struct so_slot kernel;        /* the slot's counters once sampling has ended */
 	/* Of a view. */

@@ -32,6 +32,12 @@ enum target_end {
 	TARGET_END_FAILED,   /* attaching failed after the call had returned; see error */
 };
 
+/* Resident memory of a target's processes together, bytes; anonymous: without what is swapped out. */
+struct target_memory_now {
+	bool known;
+	uint64_t anonymous, file, shared, swapped;
+};
+
 struct target_info {
 	uint32_t id;
 	pid_t pid;
@@ -52,7 +58,8 @@ struct target_info {
 	bool hides;          /* some of its processes are not to be seen by the viewer */
 	bool window_carries; /* its open window has samples of a generation that turned old: it is to be taken soon */
 	uint32_t rule;       /* that attached it; 0: none */
-	struct process_labels labels; /* of the root process */
+	struct process_labels labels;    /* of the root process */
+	struct target_memory_now memory; /* of one whose memory is watched (memory_watch.h) */
 };
 
 #endif

@@ -6,6 +6,7 @@
 #include "daemon/targets/call_times.h"
 #include "daemon/targets/cuda_targets.h"
 #include "daemon/targets/pythons.h"
+#include "daemon/targets/target_memory.h"
 #include "daemon/targets/target_info.h"
 #include "daemon/targets/windows.h"
 #include "daemon/os/u64_table.h"
@@ -118,6 +119,7 @@ struct target {
 	struct samples samples;
 	struct target_python python;
 	struct target_cuda cuda;
+	struct target_memory memory;
 };
 
 /* All zero is an empty one. For targets.c; `by_slot` is given to the parts below. */

@@ -143,6 +143,7 @@ enum so_record_type {
 	SO_RECORD_STACK = 1, /* struct so_stack_record */
 	SO_RECORD_RAW = 2,   /* struct so_raw_record */
 	SO_RECORD_CALL = 3,  /* struct so_call_record */
+	SO_RECORD_PAGE = 4,  /* struct so_page_record (stakeout/pages_abi.h) */
 };
 
 /*

@@ -4,7 +4,7 @@
 WORKLOAD_DIR    := $(BUILD)/workloads
 WORKLOAD_CFLAGS := -O2 -fomit-frame-pointer -Wall -Wextra -Werror -D_GNU_SOURCE
 WORKLOAD_C      := split clock deep signals realign plt_heavy vfork threads forker burst execer dlopener jitter unmapper switcher sleeper stuck resonant fuse_hang steps
-WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim cpp_lines plugin.so libtiny.so \
+WORKLOADS       := $(addprefix $(WORKLOAD_DIR)/,$(WORKLOAD_C) not_python cpp_sim cpp_lines mem_grow plugin.so libtiny.so \
 	split-static split-nopie split-stripped deep-static deep-stripped threads-static cpp_sim-stripped)
 RUSTC           := $(firstword $(wildcard /usr/bin/rustc) $(shell command -v rustc 2>/dev/null))
 ifneq ($(RUSTC),)
@@ -37,6 +37,10 @@ $(WORKLOAD_DIR)/cpp_sim: tests/workloads/cpp_sim.cpp $(WORKLOAD_HDRS)
 
 # The one with debug information.
 $(WORKLOAD_DIR)/cpp_lines: tests/workloads/cpp_lines.cpp
+	@mkdir -p $(@D)
+	$(Q)g++ $(WORKLOAD_CFLAGS) -g -std=c++17 -o $@ $<
+
+$(WORKLOAD_DIR)/mem_grow: tests/workloads/mem_grow.cpp
 	@mkdir -p $(@D)
 	$(Q)g++ $(WORKLOAD_CFLAGS) -g -std=c++17 -o $@ $<
 

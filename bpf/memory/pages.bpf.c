@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The growth of resident memory: of the pages that a process touches for the first time, some are chosen by a hash of
+ * their address (stakeout/pages_abi.h), and the stack that touched them is sent.
+ *
+ * The kernel says at a fault's begin which address it is about, and when it takes pages for it how many, and for what:
+ * pages that are movable and zeroed are anonymous memory. So what is read alone (the page of zeros), the page cache and
+ * shared memory are none of it. Both tracepoints fire in all processes of the machine: what is not chosen costs a few
+ * instructions.
+ */
+#include <stdbool.h>
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+#include "bpf/kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/registers.h"
+#include "bpf/rights.h"
+#include "bpf/target_maps.h"
+#include "stakeout/pages_abi.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* include/linux/gfp_types.h; the same bits from 5.10 to 6.18. */
+#define GFP_MOVABLE    0x08u
+#define GFP_ZERO       0x100u
+#define GFP_NOMEMALLOC 0x80000u /* of pages of more than one for anonymous memory, which the fault zeroes itself */
+
+#define CACHE_SHIFT 10
+
+/* Whether the kernel has bpf_task_pt_regs (5.15). */
+const volatile bool have_task_pt_regs = true;
+/* Where the sampler's arrays are in the map of its globals. */
+const volatile __u32 mappings_at = 0;
+const volatile __u32 pythons_at = 0;
+const volatile __u64 salt = 0;
+/* Python frames wake the daemon, at most this often: code objects' names are to be read before their memory is reused. */
+const volatile __u64 python_wakeup_ns = 20000000;
+
+struct so_page_slot page_slots[SO_MAX_SLOTS];
+struct so_page_fault page_faults[SO_PAGE_FAULTS];
+struct so_page_seen page_seen[SO_PAGE_SEEN];
+/* The highest thresholds of all slots. */
+__u32 highest = 0;
+__u32 highest_random = 0;
+__u64 last_wakeup_ns = 0;
+
+struct so_mapping no_mapping;
+
+/* The sampler's globals: its .bss. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, SO_MAX_MAPPINGS * sizeof(struct so_mapping) + SO_MAX_PYTHONS * sizeof(struct so_python));
+} tables SEC(".maps");
+
+struct frame_cache {
+	struct so_cached_frame frames[1u << CACHE_SHIFT];
+	__u64 beyond; /* the last entry's rule may be read as a whole one */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* the number of CPUs, set by the daemon */
+	__type(key, __u32);
+	__type(value, struct frame_cache);
+} page_caches SEC(".maps");
+
+static __always_inline void *table_at(__u32 offset)
+{
+	__u32 zero = 0;
+	void *all = bpf_map_lookup_elem(&tables, &zero);
+
+	return all ? all + offset : NULL;
+}
+
+static __always_inline const struct so_mapping *uw_mapping(__u32 i)
+{
+	const struct so_mapping *all = table_at(mappings_at);
+
+	return all ? &all[i & (SO_MAX_MAPPINGS - 1)] : &no_mapping;
+}
+
+static __always_inline struct so_cached_frame *uw_cached(__u32 cpu, __u64 address)
+{
+	struct frame_cache *cache = bpf_map_lookup_elem(&page_caches, &cpu);
+
+	return cache ? &cache->frames[address * 0x9e3779b97f4a7c15ull >> (64 - CACHE_SHIFT)] : NULL;
+}
+
+#define UW_SEARCH __noinline
+#include "stakeout/unwinder.h"
+
+#include "stakeout/python_walker.h"
+
+/* What taking a stack needs, too large for BPF's stack. The kernel lets a program of this kind run once on a CPU. */
+struct buffer {
+	struct so_unwind u;
+	struct so_python_walk w;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct buffer);
+} page_buffers SEC(".maps");
+
+struct walk {
+	struct buffer *b;
+	const struct so_python *p;
+};
+
+static long step(__u32 i, void *ctx)
+{
+	struct walk *w = ctx;
+
+	return uw_step(&w->b->u);
+}
+
+static long step_python(__u32 i, void *ctx)
+{
+	struct walk *w = ctx;
+
+	return py_step(&w->b->w, w->p);
+}
+
+/* A fault's registers are where those of a system call are: what a system call touches has the call's stack. */
+static __always_inline enum so_truncation read_registers(struct so_unwind *u)
+{
+	struct task_struct *task = current_task();
+	struct pt_regs *saved, regs;
+
+	if (have_task_pt_regs)
+		saved = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	else
+		saved = (struct pt_regs *)(BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES) - 1;
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), saved))
+		return SO_TRUNC_NO_USER;
+	if ((regs.cs & CODE_SEGMENT_RPL) != CODE_SEGMENT_RPL)
+		return SO_TRUNC_NO_USER;
+	copy_regs(u->regs, &regs);
+	u->pc = regs.rip;
+	return regs.cs == CODE_SEGMENT_USER64 ? SO_TRUNC_NONE : SO_TRUNC_COMPAT;
+}
+
+static __always_inline __u64 walk_python(struct buffer *b, const struct so_process *process, __u64 hash, __u32 tgid)
+{
+	const struct so_python *all = table_at(pythons_at);
+	struct walk walk = { .b = b };
+
+	b->u.python = 0;
+	b->w.n = 0;
+	b->w.state = SO_PYTHON_STATE_NONE;
+	b->w.flags = 0;
+	if (!process->python.build || !all)
+		return hash;
+	walk.p = &all[(process->python.build - 1) & (SO_MAX_PYTHONS - 1)];
+	b->w.state = SO_PYTHON_STATE_DEPTH;
+	if (!py_begin(&b->w, walk.p, &process->python, bpf_get_current_task_btf()->thread.fsbase))
+		bpf_loop(PY_MAX_STEPS, step_python, &walk, 0);
+	if (b->w.state == SO_PYTHON_STATE_NONE)
+		return hash;
+	return py_stack_hash(hash, b->w.hash, tgid, b->w.flags, b->w.state);
+}
+
+/* The stack into the buffer; returns its hash. */
+static __always_inline __u64 take_stack(struct buffer *b, const struct so_process *process, __u32 tgid)
+{
+	struct walk walk = { .b = b };
+
+	uw_clear(&b->u);
+	b->u.cause = read_registers(&b->u);
+	if (b->u.cause == SO_TRUNC_NONE) {
+		uw_start(&b->u, b->u.pc, process->mappings, process->run);
+		b->u.cpu = bpf_get_smp_processor_id();
+		bpf_loop(SO_MAX_USER_FRAMES + 1, step, &walk, 0);
+	}
+	return walk_python(b, process, uw_stack_hash(&b->u, tgid), tgid);
+}
+
+/* Two CPUs may both find that it is time; one wake-up more does no harm. */
+static __always_inline __u64 wakeup_of(const struct buffer *b, __u64 now_ns)
+{
+	if (!b->w.n || now_ns - last_wakeup_ns < python_wakeup_ns)
+		return BPF_RB_NO_WAKEUP;
+	last_wakeup_ns = now_ns;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline bool send(struct buffer *b, struct so_page_record *page)
+{
+	struct so_unwind *u = &b->u;
+	__u32 frames = u->n, python = b->w.n;
+
+	if (frames > SO_MAX_USER_FRAMES || python > SO_MAX_PYTHON_FRAMES)
+		return false;
+	bpf_probe_read_kernel(&u->frames[frames], python * sizeof(__u64) * SO_PYTHON_WORDS, b->w.words);
+	u->record.type = SO_RECORD_STACK;
+	u->record.n_user = frames;
+	u->record.n_kernel = 0;
+	u->record.n_python = python;
+	u->record.python = b->w.state;
+	u->record.hash = page->stack;
+	u->record.tgid = page->tgid;
+	u->record.cause = u->cause;
+	u->record.flags = u->flags | b->w.flags;
+	if (bpf_ringbuf_output(&stacks, &u->record,
+			       sizeof(u->record) + (frames + python * SO_PYTHON_WORDS) * sizeof(__u64),
+			       BPF_RB_NO_WAKEUP))
+		return false;
+	return !bpf_ringbuf_output(&stacks, page, sizeof(*page), wakeup_of(b, page->when_ns));
+}
+
+/* Whether the threshold is halved, as there were more than `most` in this span. */
+static __always_inline bool is_too_often(__u32 *count, __u32 most, __u32 *threshold)
+{
+	__sync_fetch_and_add(count, 1); /* its result is of no use before 5.12 */
+	if (*count <= most || *threshold <= SO_PAGE_MIN_THRESHOLD)
+		return false;
+	*count = 0;
+	*threshold /= 2;
+	return true;
+}
+
+/* A race between CPUs may halve a threshold once more or once less: each record says by what it was chosen. */
+static __always_inline void limit(struct so_page_slot *slot, bool touch, bool stack, bool random, __u64 now_ns)
+{
+	__u64 span = now_ns >> SO_PAGE_SPAN_SHIFT;
+
+	if (slot->span != span) {
+		slot->span = span;
+		slot->span_stacks = 0;
+		slot->span_touches = 0;
+		slot->span_random = 0;
+	}
+	if (touch && is_too_often(&slot->span_touches, SO_PAGE_SPAN_TOUCHES, &slot->threshold))
+		slot->span_stacks = 0;
+	if (stack && is_too_often(&slot->span_stacks, SO_PAGE_SPAN_STACKS, &slot->threshold))
+		slot->span_touches = 0;
+	if (random)
+		is_too_often(&slot->span_random, SO_PAGE_SPAN_RANDOM, &slot->random);
+	if (slot->threshold < slot->lowest)
+		slot->lowest = slot->threshold;
+}
+
+/* Notes the touch of a chosen page. Whether its stack is to be taken. */
+static __always_inline bool see(__u32 tgid, __u64 page, __u64 now_ns)
+{
+	struct so_page_seen *seen = &page_seen[so_page_place(tgid, page) & (SO_PAGE_SEEN - 1)];
+	__u32 one_in = 1;
+
+	if (seen->page != page || seen->tgid != tgid) {
+		seen->page = page;
+		seen->tgid = tgid;
+		seen->touches = 0;
+	}
+	seen->when_ns = now_ns;
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		one_in = one_in * 2 <= seen->touches ? one_in * 2 : one_in;
+	seen->touches++;
+	return !(bpf_get_prandom_u32() & (one_in - 1));
+}
+
+struct search {
+	__u64 page;
+	__u32 tgid, threshold;
+	bool found;
+};
+
+static long is_chosen(__u32 i, void *ctx)
+{
+	struct search *s = ctx;
+
+	s->found = so_page_hash(salt, s->tgid, s->page + i) < s->threshold;
+	return s->found;
+}
+
+/* Whether one of the pages from s->page on is chosen. */
+static __always_inline bool search_pages(struct search *s, __u32 order)
+{
+	if (order > SO_PAGE_ORDER_MAX)
+		return false;
+	bpf_loop(1u << order, is_chosen, s, 0);
+	return s->found;
+}
+
+static __noinline int take_page(__u32 tgid, __u32 order, __u64 address, __u32 random)
+{
+	const struct so_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct so_page_record page = { .type = SO_RECORD_PAGE, .tgid = tgid, .order = order };
+	struct search search = { .tgid = tgid };
+	struct so_page_slot *slot;
+	bool stack = false;
+	struct buffer *b;
+	__u32 zero = 0;
+
+	if (!process || !(process->flags & SO_PROCESS_ACTIVE) || order > SO_PAGE_ORDER_MAX)
+		return 0;
+	page.slot = process->slot;
+	slot = &page_slots[process->slot & (SO_MAX_SLOTS - 1)];
+	search.threshold = slot->threshold;
+	if (!search.threshold)
+		return 0;
+	page.random = (__u64)slot->random << order;
+	if (page.random > 1ull << 32)
+		page.random = 1ull << 32;
+	if (random >= page.random)
+		page.random = 0;
+	page.address = address & ~((1ull << (SO_PAGE_SHIFT + order)) - 1);
+	search.page = page.address >> SO_PAGE_SHIFT;
+	page.when_ns = bpf_ktime_get_ns();
+	if (search_pages(&search, order)) {
+		page.threshold = search.threshold;
+		stack = see(tgid, search.page, page.when_ns);
+	}
+	limit(slot, search.found, stack, page.random, page.when_ns);
+	if (!stack && !page.random)
+		return 0;
+	if (!may_look(process)) {
+		__sync_fetch_and_add(&slot->hidden, 1);
+		return 0;
+	}
+	b = bpf_map_lookup_elem(&page_buffers, &zero);
+	if (!b)
+		return 0;
+	page.tid = (__u32)bpf_get_current_pid_tgid();
+	page.stack = take_stack(b, process, tgid);
+	bpf_get_current_comm(page.comm, sizeof(page.comm));
+	if (!send(b, &page))
+		__sync_fetch_and_add(&slot->lost, 1);
+	__sync_fetch_and_add(&slot->stacks, stack);
+	__sync_fetch_and_add(&slot->randoms, page.random ? 1 : 0);
+	__sync_fetch_and_add(&slot->run_ns, bpf_ktime_get_ns() - page.when_ns);
+	return 0;
+}
+
+static __always_inline void note_fault(__u64 address)
+{
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	struct so_page_fault *fault = &page_faults[tid & (SO_PAGE_FAULTS - 1)];
+
+	fault->tid = tid;
+	fault->address = address;
+}
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(on_user_fault, unsigned long address)
+{
+	note_fault(address);
+	return 0;
+}
+
+/* As in read(2) into memory that was never touched. */
+SEC("tp_btf/page_fault_kernel")
+int BPF_PROG(on_kernel_fault, unsigned long address)
+{
+	if (!(address >> 63))
+		note_fault(address);
+	return 0;
+}
+
+/* page is NULL where there was none to be had. */
+SEC("tp_btf/mm_page_alloc")
+int BPF_PROG(on_page, void *page, unsigned int order, unsigned int gfp)
+{
+	struct so_page_fault *fault;
+	__u32 random;
+	__u64 id;
+
+	if (!(gfp & GFP_MOVABLE) || !(gfp & (order ? GFP_NOMEMALLOC : GFP_ZERO)) || !page)
+		return 0;
+	id = bpf_get_current_pid_tgid();
+	fault = &page_faults[(__u32)id & (SO_PAGE_FAULTS - 1)];
+	if (fault->tid != (__u32)id)
+		return 0;
+	random = bpf_get_prandom_u32();
+	if (!order && random >= highest_random &&
+	    so_page_hash(salt, id >> 32, fault->address >> SO_PAGE_SHIFT) >= highest)
+		return 0;
+	return take_page(id >> 32, order, fault->address, random);
+}

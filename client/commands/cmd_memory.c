@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* stakeout memory: whether a process's memory grows, by how much, and which lines keep it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/commands/commands.h"
+#include "client/commands/running.h"
+#include "client/memory/memory_report.h"
+#include "client/render/format.h"
+#include "client/session/interrupt.h"
+#include "client/session/message.h"
+#include "client/session/named_process.h"
+#include "client/session/output.h"
+#include "client/session/profile_file.h"
+#include "client/session/session.h"
+#include "client/session/target.h"
+#include "client/session/waiting_note.h"
+
+#define DEFAULT_DURATION_S 60
+#define DEFAULT_TOP        10
+#define WAIT_MS            100
+/* Of its own samples few are needed: they keep the process's mappings and threads' names up to date. */
+#define RATE_HZ 19
+/* It is asked while it is watched: what is in use is not known afterwards. So it ends later, if this one is killed. */
+#define SPARE_S 30
+
+struct memory_request {
+	pid_t pid;
+	const char *input, *output, *format_word;
+	enum format format;
+	double duration_s;
+	unsigned top;
+	bool as_json;
+};
+
+static int wait_for(struct api_client *api, struct target *target, double duration_s, struct so_error *err)
+{
+	bool progress = isatty(STDERR_FILENO);
+	int ret = 0;
+
+	while (!ret && !target__ended(target) && !interrupt__pending() && target->elapsed_s < duration_s) {
+		double left_ms = 1e3 * (duration_s - target->elapsed_s);
+
+		if (progress)
+			fprintf(stderr, "\r\033[Klooking at %d (%s): %.1f of %.0f s", target->pid, target->comm,
+				target->elapsed_s, duration_s);
+		interrupt__sleep_ms(left_ms > WAIT_MS ? WAIT_MS : (unsigned)left_ms + 1);
+		ret = target__get(api, target->id, target, err);
+	}
+	if (progress)
+		fputs("\r\033[K", stderr);
+	return ret;
+}
+
+static int look(const struct globals *globals, const struct memory_request *request, uint8_t **bytes, size_t *length,
+		struct so_error *err)
+{
+	_cleanup_(session) struct session *session = NULL;
+	const struct attach_request attach = { .pid = request->pid,
+					       .rate_hz = RATE_HZ,
+					       .duration_s = request->duration_s + SPARE_S,
+					       .children = true,
+					       .kernel = true,
+					       .memory = true };
+	struct waiting_note *note;
+	struct target target;
+	int ret = session__open(globals->socket, SESSION_ANY, &session, err);
+
+	if (ret)
+		return ret;
+	note = waiting_note__begin("reading the tables of process %d", request->pid);
+	ret = target__attach_at_any_rate(session__api(session), &attach, &target, err);
+	waiting_note__end(note);
+	if (ret)
+		return ret;
+	ret = wait_for(session__api(session), &target, request->duration_s, err);
+	ret = ret ?: target__memory(session__api(session), target.id, bytes, length, err);
+	/* A private daemon ends anyhow. */
+	if (!session__private(session))
+		target__detach(session__api(session), target.id, NULL);
+	return ret;
+}
+
+/* The stacks of what is in use. */
+static int write_profile(const struct memory_request *request, const struct memory_report *report, const uint8_t *bytes,
+			 size_t length, struct so_error *err)
+{
+	const struct format_source source = { bytes, length, report->in_use };
+	const struct render_options options = { .value = "inuse_space" };
+	_cleanup_(output) struct output *output = NULL;
+	int ret = output__open(request->output, &output, err);
+
+	ret = ret ?: format__write(request->format, &source, &options, output__file(output), err);
+	return ret && ret != -EIO ? ret : output__commit(output, err);
+}
+
+static int print(const struct memory_request *request, const struct memory_report *report, struct so_error *err)
+{
+	_cleanup_(output) struct output *output = NULL;
+	int ret = output__open("-", &output, err);
+	json_t *json;
+
+	if (ret)
+		return ret;
+	if (!request->as_json) {
+		memory_report__print(report, request->top, output__file(output));
+		return output__commit(output, err);
+	}
+	json = memory_report__json(report);
+	if (!json || json_dumpf(json, output__file(output), JSON_INDENT(2) | JSON_REAL_PRECISION(12)))
+		ret = so_err(err, -ENOMEM, "out of memory");
+	json_decref(json);
+	if (!ret)
+		fputc('\n', output__file(output));
+	return ret ?: output__commit(output, err);
+}
+
+static int run(const struct globals *globals, const struct memory_request *request, struct so_error *err)
+{
+	_cleanup_(memory_report) struct memory_report report = { .pid = 0 };
+	_cleanup_(profile_file) struct profile_file file = { .bytes = NULL };
+	_cleanup_free_ uint8_t *looked = NULL;
+	size_t length = 0;
+	int ret = request->input ? profile_file__read(request->input, "inuse_space", &file, err)
+				 : look(globals, request, &looked, &length, err);
+
+	if (!ret && file.folded)
+		ret = so_err(err, -EINVAL, "%s has folded stacks: give the pprof file", request->input);
+	ret = ret ?: memory_report__read(looked ?: file.bytes, looked ? length : file.length, &report, err);
+	if (!ret && request->output)
+		ret = write_profile(request, &report, looked ?: file.bytes, looked ? length : file.length, err);
+	/* Standard output has the stacks then. */
+	if (!ret && request->output && !strcmp(request->output, "-"))
+		memory_report__print(&report, request->top, stderr);
+	else if (!ret)
+		ret = print(request, &report, err);
+	return ret;
+}
+
+static int check(struct memory_request *request, struct so_error *err)
+{
+	int ret = 0;
+
+	if (!request->pid == !request->input)
+		return so_err(err, -EINVAL, "which process? -p PID, or a file of 'stakeout memory -o FILE.pb.gz'%s",
+			      request->pid ? ", not both" : "");
+	if (!request->output)
+		return request->format_word ? so_err(err, -EINVAL, "-f needs -o: where to write") : 0;
+	ret = request->format_word ? format__parse(request->format_word, request->output, &request->format, err)
+				   : format__from_path(request->output, &request->format, err);
+	if (!ret && request->format == FORMAT_TRACE)
+		ret = so_err(err, -EINVAL, "memory has no time line: .pb.gz, .html or .folded");
+	if (!ret && request->as_json && !strcmp(request->output, "-"))
+		ret = so_err(err, -EINVAL, "--json and -o - both want standard output");
+	return ret ?: format__check_terminal(request->format, request->output, err);
+}
+
+int cmd_memory(const struct globals *globals, int argc, char **argv)
+{
+	struct memory_request request = { .duration_s = DEFAULT_DURATION_S, .top = DEFAULT_TOP };
+	const struct option_entry entries[] = {
+		{ OPTION_PID, 'p', "pid", "PID", &request.pid, "the process; or its name, or its script's" },
+		{ OPTION_DURATION, 'd', "duration", "SECONDS", &request.duration_s, "how long (60): 20, 5m" },
+		{ OPTION_NUMBER, 0, "top", "N", OPTION_RANGE(&request.top, 1, 100000), "rows of the table (10)" },
+		{ OPTION_TEXT, 'o', "output", "FILE", &request.output,
+		  "write the stacks of what is in use: .pb.gz (pprof, with\nall values), .html (a flame graph), "
+		  ".folded" },
+		{ OPTION_TEXT, 'f', "format", "FORMAT", &request.format_word,
+		  "of that file: folded, html, speedscope, firefox or pprof\n(by its ending, else folded)" },
+		{ OPTION_ON, 'j', "json", NULL, &request.as_json, "as JSON, with all lines" },
+		{ OPTION_END },
+	};
+	const struct option_table table = {
+		.usage = "memory -p PID [OPTION]... | memory FILE",
+		.about = "Whether a process's memory grows, by how much a minute, and which lines keep it. Pages\n"
+			 "that are touched for the first time are sampled with their stacks; at the end it is\n"
+			 "looked up which of them are there still. FILE: what -o FILE.pb.gz has kept.",
+		.entries = entries,
+		.find_process = named_process__find,
+		.positional_value = &request.input,
+	};
+	struct so_error err = { .text = "" };
+	int status = running__parse(&table, argc, argv);
+
+	if (status >= 0)
+		return status;
+	if (check(&request, &err)) {
+		message__error("%s (see stakeout memory --help)", err.text);
+		return STATUS_USAGE;
+	}
+	interrupt__install();
+	return running__end(run(globals, &request, &err), &err);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Whether a process's memory grew, by how much, and how surely: from what was resident over time. */
+#ifndef STAKEOUT_CLIENT_GROWTH_H
+#define STAKEOUT_CLIENT_GROWTH_H
+
+#include <stddef.h>
+
+#include "stakeout/error.h"
+
+enum growth_verdict {
+	GROWTH_UNKNOWN, /* too short a time, or too few points */
+	GROWTH_NONE,    /* none that could be told from chance */
+	GROWTH_ONCE,    /* it grew, but not in both halves of the time: what a program needs once */
+	GROWTH_STEADY,
+	GROWTH_SHRINKS,
+};
+
+#define GROWTH_LEAST_POINTS 8
+/* Less than this is no growth, bytes: what an allocator takes at a time. */
+#define GROWTH_LEAST_BYTES 262144.0
+
+struct growth {
+	size_t points;
+	double seconds;
+	double first, last;     /* anonymous memory with what is swapped out, bytes */
+	double rate, low, high; /* its slope, bytes a second, and the 95 % interval of that */
+	double early, late;     /* the slopes of the first and the second half */
+	/* The rest of what is resident: pages of files, and memory that is shared (also with other processes). */
+	double file, file_rate, shared, shared_rate;
+	enum growth_verdict verdict;
+};
+
+/*
+ * series: "MS:ANON:FILE:SHARED:SWAP,…", KiB, as the daemon has it in the comment memory.series. -EINVAL, in words: it is
+ * something else; -ENOMEM.
+ */
+int growth__read(const char *series, struct growth *out, struct so_error *err);
+/* "growing", "not growing", … */
+const char *growth__word(enum growth_verdict verdict);
+
+#endif

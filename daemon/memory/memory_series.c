@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "daemon/memory/memory_series.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/os/proc_file.h"
+#include "stakeout/array.h"
+
+static void thin(struct memory_series *s)
+{
+	for (size_t i = 0; i < s->n; i += 2)
+		s->points[i / 2] = s->points[i];
+	s->n = (s->n + 1) / 2;
+	s->keep = s->keep * 2 + 1;
+}
+
+int memory_series__add(struct memory_series *s, const struct memory_point *point)
+{
+	if (s->skipped < s->keep && s->n) {
+		s->skipped++;
+		return 0;
+	}
+	if (s->n == MEMORY_SERIES_MAX)
+		thin(s);
+	if (ARRAY_RESERVE(s->points, s->capacity, s->n + 1))
+		return -ENOMEM;
+	s->points[s->n++] = *point;
+	s->skipped = 0;
+	return 0;
+}
+
+char *memory_series__text(const struct memory_series *s, uint64_t since_ns)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	const char *before = "";
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct memory_point *p = &s->points[i];
+
+		if (p->when_ns < since_ns)
+			continue;
+		fprintf(out, "%s%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64, before,
+			(p->when_ns - since_ns) / 1000000, p->anonymous >> 10, p->file >> 10, p->shared >> 10,
+			p->swapped >> 10);
+		before = ",";
+	}
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+void memory_series__release(struct memory_series *s)
+{
+	free(s->points);
+	*s = (struct memory_series){ 0 };
+}
+
+/* "RssAnon:\t     1234 kB", on a line of its own. */
+static int read_kib(const char *status, const char *name, uint64_t *bytes)
+{
+	const char *at = strstr(status, name);
+	unsigned long long kib;
+
+	if (!at || sscanf(at + strlen(name), " %llu kB", &kib) != 1)
+		return -ESRCH;
+	*bytes = (uint64_t)kib << 10;
+	return 0;
+}
+
+/* proc(5): fields 10 (minflt), 12 (majflt), 14 and 15 (utime, stime), behind the name, which may hold anything. */
+static int read_stat(const char *stat, struct memory_usage *out)
+{
+	const char *at = strrchr(stat, ')');
+	unsigned long long minor, major, user, system;
+
+	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor, &major, &user,
+			  &system) != 4)
+		return -ESRCH;
+	out->faults = minor + major;
+	out->cpu_ns = (user + system) * (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+	return 0;
+}
+
+int memory_usage__parse(const char *status, const char *stat, struct memory_usage *out)
+{
+	struct memory_usage usage = { 0 };
+	int ret = read_kib(status, "\nRssAnon:", &usage.anonymous);
+
+	ret = ret ?: read_kib(status, "\nRssFile:", &usage.file);
+	ret = ret ?: read_kib(status, "\nRssShmem:", &usage.shared);
+	ret = ret ?: read_kib(status, "\nVmSwap:", &usage.swapped);
+	ret = ret ?: read_stat(stat, &usage);
+	if (!ret)
+		*out = usage;
+	return ret;
+}
+
+int memory_usage__read(pid_t pid, struct memory_usage *out)
+{
+	char status[4096], stat[1024];
+	ssize_t ret = proc_file__read(PROC_FILE_HERE, pid, "status", status, sizeof(status));
+
+	if (ret >= 0)
+		ret = proc_file__read(PROC_FILE_HERE, pid, "stat", stat, sizeof(stat));
+	return ret < 0 ? (int)ret : memory_usage__parse(status, stat, out);
+}
