@@ -41,9 +41,10 @@ struct merge_input {
  * Leaf first into `out`, which has room for n_native + n_python + 1; returns the number.
  *
  * Calls and their frames are matched from the outermost end, where both are sure: a sample may hit a call of the loop
- * that has not made its frame yet, or has dropped it already; such a call stays a native frame. Where the native stack
- * was cut they are matched from the innermost end, and Python frames beyond the cut follow it. A call of the loop for
- * which there are no frames stays native.
+ * that has not made its frame yet, or has dropped it already, as a generator does each time it is resumed. Such a call
+ * is left out, and what it calls follows its caller. Where the native stack was cut they are matched from the innermost
+ * end, and Python frames beyond the cut follow it. Several calls of the loop for which there are no frames stay native:
+ * they are something else, as is the call of a thread without any Python frame.
  */
 size_t python_merge(const struct merge_input *in, struct merged_frame *out);
 

@@ -174,18 +174,12 @@ static bool is_code(const struct foreign_memory *memory, const struct python_lay
 
 enum frames { NO_FRAMES, GOOD_FRAMES, BAD_FRAMES };
 
-/* Whether a thread's frames are where the layout has them: the first one that is reached has a code object. */
-static enum frames look_at_frames(const struct foreign_memory *memory, const struct python_layout *layout,
-				  uint64_t state)
+static enum frames look_from(const struct foreign_memory *memory, const struct python_layout *layout, uint64_t frame)
 {
 	const struct so_python *walker = &layout->walker;
-	uint64_t frame, code;
+	uint64_t code;
 	uint8_t owner;
 
-	if (!read_u64(memory, state + walker->frame, &frame))
-		return BAD_FRAMES;
-	if (walker->flags & SO_PYTHON_CFRAME && !read_u64(memory, frame + walker->cframe_frame, &frame))
-		return BAD_FRAMES;
 	for (unsigned i = 0; frame && i < MAX_FRAMES; i++) {
 		if (!is_pointer(frame) || !read_u64(memory, frame + walker->frame_code, &code) ||
 		    !foreign_memory__read(memory, frame + walker->frame_entry, &owner, sizeof(owner)))
@@ -199,6 +193,32 @@ static enum frames look_at_frames(const struct foreign_memory *memory, const str
 			return BAD_FRAMES;
 	}
 	return frame ? BAD_FRAMES : NO_FRAMES;
+}
+
+/*
+ * Whether a thread's frames are where the layout has them: the first one that is reached has a code object. A thread
+ * that has lost its CPU between two stores stays there for all attempts: then the cframe before has the frame, as in the
+ * walker (py_failed()).
+ */
+static enum frames look_at_frames(const struct foreign_memory *memory, const struct python_layout *layout,
+				  uint64_t state)
+{
+	const struct so_python *walker = &layout->walker;
+	uint64_t frame, cframe;
+	enum frames found;
+
+	if (!read_u64(memory, state + walker->frame, &frame))
+		return BAD_FRAMES;
+	if (!(walker->flags & SO_PYTHON_CFRAME))
+		return look_from(memory, layout, frame);
+	cframe = frame;
+	if (!read_u64(memory, cframe + walker->cframe_frame, &frame))
+		return BAD_FRAMES;
+	found = look_from(memory, layout, frame);
+	if (found != BAD_FRAMES || !read_u64(memory, cframe + walker->cframe_frame + 8, &cframe) ||
+	    !read_u64(memory, cframe + walker->cframe_frame, &frame))
+		return found;
+	return look_from(memory, layout, frame);
 }
 
 /* One good one is enough: the others may be in the middle of a call. */

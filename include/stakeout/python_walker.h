@@ -197,6 +197,14 @@ static __always_inline int py_failed(struct so_python_walk *w, const struct so_p
 	return 0;
 }
 
+/* Whether no frame was found where one will be written: the first cframe of a thread has none, and none before it. */
+static __always_inline bool py_is_unwritten(const struct so_python_walk *w)
+{
+	__u64 before = 0;
+
+	return w->cframe && !w->n && py_read(&before, 8, w->cframe + 8) && before;
+}
+
 /* One frame. Not 0: this was the end, and w->state says how. */
 static __always_inline int py_step(struct so_python_walk *w, const struct so_python *p)
 {
@@ -204,6 +212,8 @@ static __always_inline int py_step(struct so_python_walk *w, const struct so_pyt
 	__u64 code, back;
 
 	if (!w->frame) {
+		if (py_is_unwritten(w))
+			return py_failed(w, p);
 		py_hash_last(w);
 		return py_end(w, SO_PYTHON_STATE_COMPLETE);
 	}

@@ -65,8 +65,12 @@ static void test_nested_calls(void **state)
 /* A call that has no frame yet is the innermost one: outer frames keep their places. */
 static void test_call_without_a_frame_yet(void **state)
 {
-	expect("a*b*c*d", "23|4|", false, false, "a*b23c4d");
+	expect("a*b*c*d", "23|4|", false, false, "ab23c4d");
+	expect("*b*", "1|", false, false, "b1");
+	/* Something else than a call that begins or ends. */
+	expect("a*b*c*d", "4|", false, false, "a*b*c4d");
 	expect("*m", "", false, false, "*m");
+	expect("*", "", false, false, "*");
 }
 
 /* Frames whose call has returned, or whose native frame is not there: in front of the innermost one. */
