@@ -197,8 +197,8 @@ static enum frames look_from(const struct foreign_memory *memory, const struct p
 
 /*
  * Whether a thread's frames are where the layout has them: the first one that is reached has a code object. A thread
- * that has lost its CPU between two stores stays there for all attempts: then the cframe before has the frame, as in the
- * walker (py_failed()).
+ * that has lost its CPU between two stores stays there for all attempts: then the cframe before has the frame, as in
+ * the walker (py_failed()).
  */
 static enum frames look_at_frames(const struct foreign_memory *memory, const struct python_layout *layout,
 				  uint64_t state)

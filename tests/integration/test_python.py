@@ -31,8 +31,9 @@ from harness import (
 from pprof_message import Message
 
 FIRST = "test_order"
-# With a "t", free-threaded builds.
-VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "3.13t", "3.14t", "3.15t"]
+# With a "t", free-threaded builds; "-clang": see tests/pythons/build.
+VERSIONS = ["system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15"]
+VERSIONS += ["3.13t", "3.14t", "3.15t", "3.13-clang"]
 
 
 def interpreter(version):
@@ -55,7 +56,7 @@ def is_free_threaded(version):
 
 def number(version):
     """(3, 11) for "3.11", and for the system's own."""
-    text = version.rstrip("t")
+    text = re.sub("t$|-.*", "", version)
     if version == "system":
         command = [PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -73,7 +74,7 @@ def each_version(test, versions):
         return one
 
     for version in versions:
-        name = f"{test.__name__}_{version.replace('.', '_')}"
+        name = f"{test.__name__}_{re.sub('[.-]', '_', version)}"
         globals()[name] = bind(version) if version == "system" or test.__name__ == FIRST else long(bind(version))
     return None
 
@@ -349,7 +350,7 @@ def test_parallel(version):
 
 
 def test_generators(version):
-    """Calls of the interpreter's loop that begin or end have no frame of the loop: its Python frame is there, or neither."""
+    """Calls of the interpreter's loop that begin or end: its Python frame is there, or none of the loop."""
     recording = check_python(record_script(version, "py_generators.py", 30, duration=3))
     # 3 to 12 % of the samples hit such a moment. check_python() bounds those whose frames could not be read.
     read = [stack for stack in recording.stacks if not any(f.startswith("[python:") for f in stack)]
