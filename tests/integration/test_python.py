@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 
 from harness import (
@@ -453,3 +454,16 @@ def test_too_old():
         assert version in recording.stats["python"]["problem"], recording.stats["python"]
         return
     raise Skip("neither CPython 3.6 nor 3.7 is installed")
+
+
+def test_pypy():
+    """PyPy is named, and its native frames are there."""
+    pypy = shutil.which("pypy3")
+    if not pypy:
+        raise Skip("PyPy is not installed")
+    target = Target([pypy, script("py_lines.py"), "600"])
+    recording = record(target.pid).check_totals()
+    assert "PyPy" in recording.stats["python"]["problem"], recording.stats
+    assert recording.stats["python"]["samples"] == 0, recording.stats
+    native = sum(n for stack, n in recording.stacks.items() if any("libpypy" in f or f == "[jit]" for f in stack))
+    assert native > 0.8 * recording.samples, recording.examples("pypy", 5)
